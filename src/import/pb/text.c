@@ -221,6 +221,26 @@ static carnot_status* read_field(reader* r, const carnot_pb_message* message, co
   return accept(r, ']') ? NULL : TEXT_ERROR(r, "] belongs here");
 }
 
+// Steps over the value of a field that no table knows.
+static carnot_status* skip_value(reader* r, int depth) {
+  if (depth > CARNOT_PB_MAX_DEPTH) return TEXT_ERROR(r, "messages nested deeper than %d", CARNOT_PB_MAX_DEPTH);
+  bool list = accept(r, '[');
+  char close = list ? ']' : accept(r, '{') ? '}' : accept(r, '<') ? '>' : 0;
+  if (close) {
+    while (!accept(r, close)) {
+      if (!list && read_word(r).size == 0) return TEXT_ERROR(r, "a field belongs here");
+      accept(r, ':');
+      CARNOT_TRY(skip_value(r, depth + 1));
+      if (!accept(r, ',')) accept(r, ';');
+    }
+    return NULL;
+  }
+  carnot_strview text;
+  if (peek(r) == '"' || peek(r) == '\'') return read_string(r, &text);
+  accept(r, '-');
+  return read_word(r).size ? NULL : TEXT_ERROR(r, "a value belongs here");
+}
+
 static carnot_status* read_message(reader* r, const carnot_pb_message* message, char close, int depth,
                                    void* out_message) {
   if (depth > CARNOT_PB_MAX_DEPTH) return TEXT_ERROR(r, "messages nested deeper than %d", CARNOT_PB_MAX_DEPTH);
@@ -236,9 +256,12 @@ static carnot_status* read_message(reader* r, const carnot_pb_message* message, 
     for (size_t i = 0; !field && i < message->field_count; i++) {
       if (carnot_view_is(name, message->fields[i].name)) field = &message->fields[i];
     }
-    // Unlike the wire form, the text form cannot skip what it does not know without guessing.
-    if (!field) return TEXT_ERROR(r, "%s has no field " CARNOT_VIEW_FMT, message->name, CARNOT_VIEW_ARG(name));
-    CARNOT_TRY_AT(read_field(r, message, field, depth, out_message), "%s.%s", message->name, field->name);
+    if (field) {
+      CARNOT_TRY_AT(read_field(r, message, field, depth, out_message), "%s.%s", message->name, field->name);
+    } else {
+      accept(r, ':');
+      CARNOT_TRY_AT(skip_value(r, depth), "%s." CARNOT_VIEW_FMT, message->name, CARNOT_VIEW_ARG(name));
+    }
     if (!accept(r, ',')) accept(r, ';');
   }
 }
