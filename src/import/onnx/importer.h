@@ -51,6 +51,7 @@ struct onnx_import {
   int output_count;
   carnot_value** outputs;  // set by the handler; NULL for those whose name is empty
   carnot_status* status;
+  bool placed;  // the status names the node already
 };
 
 #define ONNX_FAIL(n, ...) \
@@ -117,7 +118,7 @@ carnot_value* onnx_int(onnx_import* n, int64_t value);
 carnot_value* onnx_number(onnx_import* n, const carnot_value* like, double value);
 carnot_value* onnx_number_of(onnx_import* n, carnot_dtype dtype, double value);
 carnot_value* onnx_cast(onnx_import* n, carnot_value* x, carnot_dtype dtype);  // x itself when it has the type
-carnot_value* onnx_shape(onnx_import* n, carnot_value* x);
+carnot_value* onnx_shape_of(onnx_import* n, carnot_value* x);
 // Dimensions [start, end) as an int64 list.
 carnot_value* onnx_shape_part(onnx_import* n, carnot_value* x, int start, int end);
 carnot_value* onnx_reshape(onnx_import* n, carnot_value* x, carnot_value* shape);
