@@ -74,6 +74,8 @@ carnot_dtype onnx_attr_dtype(onnx_import* n, const char* name, carnot_dtype abse
   return dtype;
 }
 
+carnot_onnx_files* onnx_files(onnx_import* n) { return n->importer->files; }
+
 bool onnx_attr_tensor(onnx_import* n, const char* name, carnot_tensor* out_tensor) {
   const onnx_attribute* attr = typed(n, name, ONNX_ATTRIBUTE_TENSOR);
   if (!attr || n->status) return false;
@@ -161,7 +163,8 @@ carnot_attrs onnx_attrs_for(onnx_import* n, carnot_op op) {
     while (spec && spec->name && !carnot_view_is(list->items[i].name, spec->name)) spec++;
     if (spec && spec->name) {
       if (onnx_attr(n, spec->name)) copy_attr(n, spec, &attrs);
-    } else if (!carnot_view_is(list->items[i].name, "consumed_inputs")) {
+    } else if (!carnot_view_is(list->items[i].name, "consumed_inputs") &&
+               !(n->row->text && carnot_view_is(list->items[i].name, n->row->text))) {
       ONNX_FAIL(n, UNSUPPORTED, "attribute " CARNOT_VIEW_FMT " is not known", CARNOT_VIEW_ARG(list->items[i].name));
     }
   }

@@ -42,8 +42,8 @@ const int64_t* onnx_constant_ints(onnx_import* n, const carnot_value* value, siz
 
 // ---- nodes ----
 
-void onnx_emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
-               carnot_value** outputs, int output_count) {
+static void emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
+                 const char* const* output_names, carnot_value** outputs, int output_count) {
   for (int i = 0; i < output_count; i++) outputs[i] = NULL;
   if (n->status) return;
   if (++n->importer->node_count > ONNX_MAX_NODES) {
@@ -52,9 +52,22 @@ void onnx_emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_v
   }
   while (input_count > carnot_op_get(op)->min_inputs && !inputs[input_count - 1]) input_count--;
   carnot_node* node = NULL;
-  n->status = carnot_block_add_node(n->block, op, n->name, attrs, inputs, input_count, NULL, output_count, &node);
+  n->status = carnot_block_add_node(n->block, op, n->name, attrs, inputs, input_count, output_names,
+                                    output_count, &node);
   n->placed = n->status != NULL;
   for (int i = 0; node && i < output_count; i++) outputs[i] = node->outputs[i];
+}
+
+void onnx_emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
+               carnot_value** outputs, int output_count) {
+  emit(n, op, attrs, inputs, input_count, NULL, outputs, output_count);
+}
+
+void onnx_emit_wanted(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs,
+                      int input_count) {
+  const char** names = CARNOT_NEW_ARRAY(&n->importer->arena, const char*, (size_t)n->output_count + 1);
+  for (int i = 0; i < n->output_count; i++) names[i] = n->proto->output.items[i].size ? NULL : "";
+  emit(n, op, attrs, inputs, input_count, names, n->outputs, n->output_count);
 }
 
 carnot_value* onnx_op(onnx_import* n, carnot_op op, const carnot_attrs* attrs, int input_count, ...) {
@@ -260,7 +273,7 @@ carnot_value* onnx_add_channel(onnx_import* n, carnot_value* x, carnot_value* bi
 
 void onnx_one_to_one(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_for(n, n->row->op);
-  onnx_emit(n, n->row->op, &attrs, n->inputs, n->input_count, n->outputs, n->output_count);
+  onnx_emit_wanted(n, n->row->op, &attrs, n->inputs, n->input_count);
 }
 
 void onnx_import_unary(onnx_import* n) { n->outputs[0] = onnx_unary(n, n->row->fn, onnx_need(n, 0)); }

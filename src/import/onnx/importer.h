@@ -23,7 +23,7 @@ typedef struct onnx_row {
   void (*handler)(onnx_import* n);
   carnot_op op;  // for handlers that serve many operators
   carnot_fn fn;
-  const char* text;
+  const char* text;  // a word for the handler: with onnx_one_to_one an attribute that old files have and nobody needs
 } onnx_row;
 
 typedef struct onnx_row_table {
@@ -79,6 +79,8 @@ const int64_t* onnx_attr_ints(onnx_import* n, const char* name, size_t* out_coun
 const float* onnx_attr_floats(onnx_import* n, const char* name, size_t* out_count);
 // The data type that an attribute names in TensorProto's numbers.
 carnot_dtype onnx_attr_dtype(onnx_import* n, const char* name, carnot_dtype absent);
+// The files that external data come from.
+carnot_onnx_files* onnx_files(onnx_import* n);
 bool onnx_attr_tensor(onnx_import* n, const char* name, carnot_tensor* out_tensor);
 // The attributes of the node that the row of |op| knows, brought to Carnot's types.
 carnot_attrs onnx_attrs_for(onnx_import* n, carnot_op op);
@@ -103,6 +105,9 @@ const int64_t* onnx_constant_ints(onnx_import* n, const carnot_value* value, siz
 // Adds a node. |attrs| may be NULL.
 void onnx_emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
                carnot_value** outputs, int output_count);
+// Adds a node whose outputs are those of the file's node, absent ones left out.
+void onnx_emit_wanted(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs,
+                      int input_count);
 // The first output of a node with these inputs (NULL: absent).
 carnot_value* onnx_op(onnx_import* n, carnot_op op, const carnot_attrs* attrs, int input_count, ...);
 carnot_value* onnx_unary(onnx_import* n, carnot_fn fn, carnot_value* x);
