@@ -169,7 +169,13 @@ carnot_status* carnot_plan_check(const carnot_plan* plan) {
   CHECK(plan->block_count >= 1, "a plan without blocks");
   CHECK(plan->arena_bytes < (1ull << 48) && plan->workspace_bytes < (1ull << 48), "an arena of %llu bytes",
         (unsigned long long)plan->arena_bytes);
-  for (uint32_t i = 0; i < plan->value_count; i++) CARNOT_TRY(check_value(plan, i));
+  uint32_t flexible = 0;
+  for (uint32_t i = 0; i < plan->value_count; i++) {
+    CARNOT_TRY(check_value(plan, i));
+    flexible += plan->values[i].storage == CARNOT_STORAGE_FLEXIBLE;
+  }
+  CHECK(flexible == plan->flexible_count, "%u values are placed at run time, %u are stated", flexible,
+        plan->flexible_count);
   for (uint32_t i = 0; i < plan->value_count; i++) CARNOT_TRY(check_alias_ends(plan, i));
   for (uint32_t i = 0; i < plan->binding_count; i++) CARNOT_TRY(check_binding(plan, i));
   void* memory;

@@ -243,6 +243,8 @@ static void put_value(stream* s, carnot_plan_value* v, uint32_t profile_count) {
   put_i32(s, &v->axis, "value");
   put_indices(s, &v->before, &v->before_count, "value");
   put_u64(s, &v->max_bytes, "value");
+  put_u32(s, &v->first_step, "value");
+  put_u32(s, &v->last_step, "value");
   if (v->storage != CARNOT_STORAGE_ARENA || s->status) return;
   if (!s->writing) v->offsets = room(s, profile_count, 8, 8, "arena offsets");
   if (!s->status) move(s, (void*)v->offsets, (size_t)profile_count * 8, "arena offsets");
@@ -303,6 +305,7 @@ static void put_plan(stream* s, carnot_plan* plan) {
   put_u32(s, &flags, "plan");
   plan->refittable = flags & 1;
   plan->stripped = flags >> 1 & 1;
+  put_u32(s, &plan->flexible_count, "plan");
   put_u64(s, &plan->arena_bytes, "plan");
   put_u64(s, &plan->arena_bound, "plan");
   put_u64(s, &plan->workspace_bytes, "plan");

@@ -31,6 +31,7 @@ typedef enum carnot_storage {
   CARNOT_STORAGE_CONSTANT,  // blob |index|
   CARNOT_STORAGE_BINDING,   // the user's tensor |index|
   CARNOT_STORAGE_ARENA,     // at offset[profile] of the context's arena
+  CARNOT_STORAGE_FLEXIBLE,  // the arena too, but sized without a bound: placed when shapes are set
   CARNOT_STORAGE_STORE,     // the context's growable store: size or time of death unknown before the run
   CARNOT_STORAGE_ALIAS,     // the elements of value |index| under other dimensions
   CARNOT_STORAGE_PART,      // part |part| of value |index| along |axis|, written in place of a concat
@@ -49,6 +50,7 @@ typedef struct carnot_plan_value {
   uint32_t before_count;
   uint64_t max_bytes;      // of an ARENA value, over all profiles
   const uint64_t* offsets;  // ARENA, by profile
+  uint32_t first_step, last_step;  // of its life, both included
 } carnot_plan_value;
 
 // A constant. |recipe| says how it is made from the user's weights, for refit; NONE: it is the weight itself or fixed.
@@ -153,6 +155,7 @@ typedef struct carnot_plan {
   carnot_plan_block* blocks;  // block 0 is the main one
   carnot_plan_binding* bindings;
   carnot_recipe* recipes;
+  uint32_t flexible_count;   // values with FLEXIBLE storage
   uint64_t arena_bytes;      // of the planned arena, over all profiles
   uint64_t arena_bound;      // the most bytes alive at once: no plan needs less
   uint64_t workspace_bytes;  // behind the arena, shared by all steps
