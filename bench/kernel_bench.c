@@ -96,7 +96,8 @@ typedef struct span {
 #if defined(__x86_64__)
 __attribute__((target("avx512f")))
 #endif
-static void read_span(void* argument) {
+static void
+read_span(void* argument) {
   const span* s = argument;
   float sum[64] = {0};
   for (int64_t i = 0; i + 64 <= s->count; i += 64) {
@@ -145,16 +146,24 @@ static void run_gemm(void* argument) {
 }
 
 static void bench_gemm(const bench* b) {
-  static const struct { int64_t m, n, k; } shapes[] = {
-      {3136, 256, 64},  {3136, 64, 256},  {784, 512, 128},  {784, 128, 512},   {196, 1024, 256},
-      {196, 256, 1024}, {49, 2048, 512},  {49, 512, 2048},  {128, 768, 768},   {128, 3072, 768},
-      {128, 768, 3072}, {3136, 96, 24},   {3136, 24, 144},  {14, 1024, 1024},  {4, 1024, 1024},
-      {1, 1024, 512},   {1, 1000, 2048},  {1, 3072, 768},   {1, 50257, 768}};
+  static const struct {
+    int64_t m, n, k;
+  } shapes[] = {{3136, 256, 64},  {3136, 64, 256},  {784, 512, 128},  {784, 128, 512},
+                {196, 1024, 256}, {196, 256, 1024}, {49, 2048, 512},  {49, 512, 2048},
+                {128, 768, 768},  {128, 3072, 768}, {128, 768, 3072}, {3136, 96, 24},
+                {3136, 24, 144},  {14, 1024, 1024}, {4, 1024, 1024},  {1, 1024, 512},
+                {1, 1000, 2048},  {1, 3072, 768},   {1, 50257, 768}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
     const int64_t m = shapes[i].m, n = shapes[i].n, k = shapes[i].k;
     gemm_call c = {b->kernels,
-                   {.m = m, .n = n, .k = k, .a = floats(m * k), .lda = k,
-                    .b = floats(carnot_packed_k1n16_count(k, n)), .c = floats(m * n), .ldc = n,
+                   {.m = m,
+                    .n = n,
+                    .k = k,
+                    .a = floats(m * k),
+                    .lda = k,
+                    .b = floats(carnot_packed_k1n16_count(k, n)),
+                    .c = floats(m * n),
+                    .ldc = n,
                     .epilogue = {.bias = floats(n), .activation = CARNOT_ACTIVATION_RELU}}};
     const double time = least_time(run_gemm, &c);
     char shape[64];
@@ -180,20 +189,38 @@ static void run_conv(void* argument) {
 }
 
 static void bench_conv(const bench* b) {
-  static const struct { int64_t size, c, k, filter, stride; } shapes[] = {
-      {56, 64, 64, 3, 1},  {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1}, {7, 512, 512, 3, 1},
-      {56, 128, 128, 3, 2}, {14, 512, 512, 3, 2}, {56, 256, 512, 1, 2}, {224, 3, 64, 7, 2},
-      {224, 3, 32, 3, 2},   {224, 64, 64, 3, 1}};
+  static const struct {
+    int64_t size, c, k, filter, stride;
+  } shapes[] = {{56, 64, 64, 3, 1},   {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1},
+                {7, 512, 512, 3, 1},  {56, 128, 128, 3, 2}, {14, 512, 512, 3, 2},
+                {56, 256, 512, 1, 2}, {224, 3, 64, 7, 2},   {224, 3, 32, 3, 2},
+                {224, 64, 64, 3, 1}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
     const int64_t h = shapes[i].size, c = shapes[i].c, k = shapes[i].k, r = shapes[i].filter;
     const int64_t stride = shapes[i].stride, pad = r / 2, p = (h + 2 * pad - r) / stride + 1;
     conv_call call = {b->kernels,
-                      {.n = 1, .h = h, .w = h, .c = c, .p = p, .q = p, .k = k, .r = r, .s = r,
-                       .stride_h = stride, .stride_w = stride, .dilation_h = 1, .dilation_w = 1,
-                       .pad_h = pad, .pad_w = pad, .src = floats(h * h * c), .src_n = h * h * c,
-                       .src_h = h * c, .src_w = c,
+                      {.n = 1,
+                       .h = h,
+                       .w = h,
+                       .c = c,
+                       .p = p,
+                       .q = p,
+                       .k = k,
+                       .r = r,
+                       .s = r,
+                       .stride_h = stride,
+                       .stride_w = stride,
+                       .dilation_h = 1,
+                       .dilation_w = 1,
+                       .pad_h = pad,
+                       .pad_w = pad,
+                       .src = floats(h * h * c),
+                       .src_n = h * h * c,
+                       .src_h = h * c,
+                       .src_w = c,
                        .weights = floats(carnot_packed_k1n16_count(r * r * c, k)),
-                       .zeros = calloc((size_t)c, sizeof(float)), .dst = floats(p * p * k),
+                       .zeros = calloc((size_t)c, sizeof(float)),
+                       .dst = floats(p * p * k),
                        .ld = k,
                        .epilogue = {.bias = floats(k), .activation = CARNOT_ACTIVATION_RELU}}};
     const double time = least_time(run_conv, &call);
@@ -206,9 +233,123 @@ static void bench_conv(const bench* b) {
   }
 }
 
-static const struct { const char* name; void (*run)(const bench*); } kFamilies[] = {
+typedef struct depthwise_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_depthwise_f32 conv;
+} depthwise_call;
+
+static void run_depthwise(void* argument) {
+  const depthwise_call* c = argument;
+  c->kernels->depthwise_f32(&c->conv, 0, c->conv.p);
+}
+
+static void bench_depthwise(const bench* b) {
+  static const struct {
+    int64_t size, c, filter, stride;
+  } shapes[] = {{112, 32, 3, 1}, {112, 96, 3, 2}, {56, 144, 3, 1}, {28, 192, 3, 1},
+                {14, 576, 3, 1}, {7, 960, 3, 1},  {28, 240, 5, 1}, {14, 672, 5, 2}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t h = shapes[i].size, c = shapes[i].c, r = shapes[i].filter;
+    const int64_t stride = shapes[i].stride, pad = r / 2, p = (h + 2 * pad - r) / stride + 1;
+    depthwise_call call = {
+        b->kernels,
+        {.n = 1,
+         .h = h,
+         .w = h,
+         .c = c,
+         .p = p,
+         .q = p,
+         .r = r,
+         .s = r,
+         .stride_h = stride,
+         .stride_w = stride,
+         .dilation_h = 1,
+         .dilation_w = 1,
+         .pad_h = pad,
+         .pad_w = pad,
+         .src = floats(h * h * c),
+         .src_n = h * h * c,
+         .src_h = h * c,
+         .src_w = c,
+         .weights = floats(r * r * (c + 15)),
+         .dst = floats(p * p * c),
+         .ld = c,
+         .epilogue = {.bias = floats(c), .activation = CARNOT_ACTIVATION_CLIP, .b = 6}}};
+    const double time = least_time(run_depthwise, &call);
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx%lld %lldx%lld/%lld", (long long)h, (long long)h,
+             (long long)c, (long long)r, (long long)r, (long long)stride);
+    report_flop(b, "depthwise_f32", shape, 2.0 * (double)(p * p * c * r * r), time);
+    report_bytes(b, "depthwise_f32", shape, 4.0 * (double)((p * p + h * h) * c), time);
+    free((void*)call.conv.src), free((void*)call.conv.weights), free(call.conv.dst);
+    free((void*)call.conv.epilogue.bias);
+  }
+}
+
+typedef struct pool_call {
+  const carnot_cpu_kernels* kernels;
+  bool max;
+  carnot_pool_f32 pool;
+} pool_call;
+
+static void run_pool(void* argument) {
+  const pool_call* c = argument;
+  (c->max ? c->kernels->max_pool_f32 : c->kernels->average_pool_f32)(&c->pool, 0, c->pool.p);
+}
+
+static void bench_pool(const bench* b) {
+  static const struct {
+    int64_t size, c, window, stride, pad;
+    bool max;
+  } shapes[] = {{112, 64, 3, 2, 1, true},
+                {56, 128, 2, 2, 0, true},
+                {35, 256, 3, 1, 1, false},
+                {7, 2048, 7, 1, 0, false}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t h = shapes[i].size, c = shapes[i].c, r = shapes[i].window, pad = shapes[i].pad;
+    const int64_t stride = shapes[i].stride, p = (h + 2 * pad - r) / stride + 1;
+    pool_call call = {b->kernels,
+                      shapes[i].max,
+                      {.n = 1,
+                       .h = h,
+                       .w = h,
+                       .c = c,
+                       .p = p,
+                       .q = p,
+                       .r = r,
+                       .s = r,
+                       .stride_h = stride,
+                       .stride_w = stride,
+                       .dilation_h = 1,
+                       .dilation_w = 1,
+                       .pad_h = pad,
+                       .pad_w = pad,
+                       .pad_h_end = pad,
+                       .pad_w_end = pad,
+                       .src = floats(h * h * c),
+                       .src_n = h * h * c,
+                       .src_h = h * c,
+                       .src_w = c,
+                       .dst = floats(p * p * c),
+                       .ld = c}};
+    const double time = least_time(run_pool, &call);
+    char shape[64];
+    snprintf(shape, sizeof shape, "%s %lldx%lldx%lld %lldx%lld/%lld", call.max ? "max" : "average",
+             (long long)h, (long long)h, (long long)c, (long long)r, (long long)r,
+             (long long)stride);
+    report_bytes(b, "pool_f32", shape, 4.0 * (double)((p * p + h * h) * c), time);
+    free((void*)call.pool.src), free(call.pool.dst);
+  }
+}
+
+static const struct {
+  const char* name;
+  void (*run)(const bench*);
+} kFamilies[] = {
     {"gemm", bench_gemm},
     {"conv", bench_conv},
+    {"depthwise", bench_depthwise},
+    {"pool", bench_pool},
 };
 
 int main(int argc, char** argv) {

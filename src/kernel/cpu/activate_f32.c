@@ -33,8 +33,8 @@ CARNOT_INLINE void activate_rows(carnot_activation activation, float a, float b,
   }
 }
 
-#define CASE(name) \
-  case CARNOT_ACTIVATION_##name: \
+#define CASE(name)                                                       \
+  case CARNOT_ACTIVATION_##name:                                         \
     activate_rows(CARNOT_ACTIVATION_##name, a, b, x, ld, rows, columns); \
     break;
 

@@ -1,6 +1,7 @@
 // 2-D convolution, channels last, as an implicit matrix product: no im2col copy.
 //   dst[n,p,q,k] = epilogue(sum_{r,s,c} src[n, p*stride_h + r*dilation_h - pad_h,
-//                                           q*stride_w + s*dilation_w - pad_w, c] * weights[r,s,c,k])
+//                                           q*stride_w + s*dilation_w - pad_w, c] *
+//                                           weights[r,s,c,k])
 // |src| [N,H,W,C]: element (n,h,w,c) at n*src_n + h*src_h + w*src_w + c
 // |weights| packed k1n16 f32 over K = (r,s,c)  |bias| [K]
 // |dst| [N*P*Q, K], pixels |ld| floats apart; the residual likewise
@@ -31,7 +32,7 @@ typedef struct carnot_conv2d_f32 {
   carnot_epilogue_f32 epilogue;
 } carnot_conv2d_f32;
 
-typedef void carnot_conv2d_f32_fn(const carnot_conv2d_f32* conv, int64_t m0, int64_t m1,
-                                  int64_t n0, int64_t n1);
+typedef void carnot_conv2d_f32_fn(const carnot_conv2d_f32* conv, int64_t m0, int64_t m1, int64_t n0,
+                                  int64_t n1);
 
 #endif

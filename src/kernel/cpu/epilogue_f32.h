@@ -19,8 +19,8 @@ typedef enum carnot_activation {
   CARNOT_ACTIVATION_COUNT
 } carnot_activation;
 
-// The residual may be dst itself (same rows) where the filter has at most this many taps; it may not
-// overlap dst in any other way.
+// The residual may be dst itself (same rows) where the filter has at most this many taps; it may
+// not overlap dst in any other way.
 enum { CARNOT_RESIDUAL_IN_PLACE_TAPS = 64 };
 
 typedef struct carnot_epilogue_f32 {

@@ -12,8 +12,7 @@ static void rows_of_a(const void* problem, int64_t m, int count, int64_t t0, int
 
 void CARNOT_KERNEL(gemm_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, int64_t n0,
                              int64_t n1) {
-  const gemm_loop_f32 loop = {rows_of_a, p,    1,      p->k,        p->n,
-                              p->b,      p->c, p->ldc, &p->epilogue};
+  const gemm_loop_f32 loop = {rows_of_a, p, 1, p->k, p->n, p->b, p->c, p->ldc, &p->epilogue};
   CARNOT_KERNEL(gemm_loop_f32)(&loop, m0, m1, n0, n1);
 }
 

@@ -50,13 +50,22 @@ static void operands_deinit(operands* o) {
 }
 
 static carnot_gemm_f32 gemm_of(const problem* p, const operands* o) {
-  return (carnot_gemm_f32){
-      .m = p->m, .n = p->n, .k = p->k, .a = o->a, .lda = o->lda, .b = o->packed, .c = o->c,
-      .ldc = o->ldc,
-      .epilogue = {.bias = p->bias ? o->bias : NULL,
-                   .residual = !p->residual ? NULL : p->in_place ? o->c : o->residual,
-                   .residual_ld = o->ldc, .activation = p->activation,
-                   .a = p->activation == CARNOT_ACTIVATION_CLIP ? -0.5f : 0.1f, .b = 6}};
+  return (carnot_gemm_f32){.m = p->m,
+                           .n = p->n,
+                           .k = p->k,
+                           .a = o->a,
+                           .lda = o->lda,
+                           .b = o->packed,
+                           .c = o->c,
+                           .ldc = o->ldc,
+                           .epilogue = {.bias = p->bias ? o->bias : NULL,
+                                        .residual = !p->residual  ? NULL
+                                                    : p->in_place ? o->c
+                                                                  : o->residual,
+                                        .residual_ld = o->ldc,
+                                        .activation = p->activation,
+                                        .a = p->activation == CARNOT_ACTIVATION_CLIP ? -0.5f : 0.1f,
+                                        .b = 6}};
 }
 
 static void check_result(const problem* p, const operands* o) {
@@ -68,7 +77,8 @@ static void check_result(const problem* p, const operands* o) {
         const double term = (double)o->a[i * o->lda + k] * o->b[k * p->n + j];
         sum += term, size += fabs(term);
       }
-      if (p->residual) sum += o->residual[i * o->ldc + j], size += fabs(o->residual[i * o->ldc + j]);
+      if (p->residual)
+        sum += o->residual[i * o->ldc + j], size += fabs(o->residual[i * o->ldc + j]);
       const double want =
           activation_in_double(p->activation, gemm.epilogue.a, gemm.epilogue.b, sum);
       const double bound = 4 * FLT_EPSILON * size + 4 * FLT_EPSILON * fabs(want);
@@ -173,7 +183,7 @@ static void test_unpack(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gemm),   cmocka_unit_test(test_parts), cmocka_unit_test(test_specials),
+      cmocka_unit_test(test_gemm),   cmocka_unit_test(test_parts),  cmocka_unit_test(test_specials),
       cmocka_unit_test(test_matmul), cmocka_unit_test(test_unpack),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

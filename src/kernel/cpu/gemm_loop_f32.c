@@ -65,8 +65,8 @@ static void row_of_tiles(const gemm_loop_f32* p, const k_block* k, gemm_tile_f32
     n += TILE_PANEL << wide;
   }
   if (last && e->activation != CARNOT_ACTIVATION_NONE && !in_registers(e->activation)) {
-    CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, p->dst + m * p->ld + n0, p->ld, count,
-                                n1 - n0);
+    CARNOT_KERNEL(activate_f32)
+    (e->activation, e->a, e->b, p->dst + m * p->ld + n0, p->ld, count, n1 - n0);
   }
 }
 

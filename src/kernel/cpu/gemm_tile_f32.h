@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define TILE_PANEL 16     // columns of a packed panel (format k1n16)
+#define TILE_PANEL    16  // columns of a packed panel (format k1n16)
 #define TILE_MAX_ROWS 14  // the tallest tile of any ISA level
 
 typedef struct gemm_tile_f32 {

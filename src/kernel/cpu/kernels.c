@@ -3,7 +3,7 @@
 #include "kernel/cpu/kernels_isa.h"
 
 #define STRING_(x) #x
-#define STRING(x) STRING_(x)
+#define STRING(x)  STRING_(x)
 
 const carnot_cpu_kernels CARNOT_KERNEL(kernels) = {
     .isa = STRING(CARNOT_ISA),

@@ -6,7 +6,9 @@
 #define CARNOT_KERNEL_CPU_KERNELS_H_
 
 #include "kernel/cpu/conv2d_f32.h"
+#include "kernel/cpu/depthwise_f32.h"
 #include "kernel/cpu/gemm_f32.h"
+#include "kernel/cpu/pool_f32.h"
 #include "kernel/cpu/transpose.h"
 
 typedef enum carnot_kernel_isa {

@@ -46,19 +46,3 @@ void carnot_unpack_conv_k1n16_f32(int64_t n, int64_t c, int64_t taps, const floa
     }
   }
 }
-
-void carnot_pack_depthwise_f32(int64_t c, int64_t taps, const float* weights, float* packed) {
-  const int64_t padded = (c + kPanel - 1) / kPanel * kPanel;
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    for (int64_t i = 0; i < padded; ++i) {
-      packed[tap * padded + i] = i < c ? weights[i * taps + tap] : 0;
-    }
-  }
-}
-
-void carnot_unpack_depthwise_f32(int64_t c, int64_t taps, const float* packed, float* weights) {
-  const int64_t padded = (c + kPanel - 1) / kPanel * kPanel;
-  for (int64_t tap = 0; tap < taps; ++tap) {
-    for (int64_t i = 0; i < c; ++i) weights[i * taps + tap] = packed[tap * padded + i];
-  }
-}

@@ -1,8 +1,8 @@
 // Packing format k1n16 f32: B [K,N] in panels of 16 columns, K rows of 16 floats each, the columns
 // beyond N zero. Portable C, so that weights for any machine are packed anywhere.
 //   packed[(n / 16 * K + k) * 16 + n % 16] = b[k * rs + n * cs]
-// Convolution weights [N,C,R,S] pack with K = (r, s, c) through carnot_pack_conv_k1n16_f32,
-// depthwise weights [C,1,R,S] as [R*S][C rounded up to 16] through carnot_pack_depthwise_f32.
+// Convolution weights [N,C,R,S] pack with K = (r,s,c) through carnot_pack_conv_k1n16_f32; depthwise
+// weights [C,1,R,S] are B of K = (r,s), N = c, rs = 1, cs = R*S.
 #ifndef CARNOT_KERNEL_CPU_PACK_F32_H_
 #define CARNOT_KERNEL_CPU_PACK_F32_H_
 
@@ -25,9 +25,5 @@ void carnot_pack_conv_k1n16_f32(int64_t n, int64_t c, int64_t taps, const float*
                                 float* packed);
 void carnot_unpack_conv_k1n16_f32(int64_t n, int64_t c, int64_t taps, const float* packed,
                                   float* weights);
-
-// |weights| [C,taps]; packed [taps][round_up(C, 16)], zero beyond C.
-void carnot_pack_depthwise_f32(int64_t c, int64_t taps, const float* weights, float* packed);
-void carnot_unpack_depthwise_f32(int64_t c, int64_t taps, const float* packed, float* weights);
 
 #endif

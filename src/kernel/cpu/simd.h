@@ -20,11 +20,22 @@
 #include <string.h>
 
 #define CARNOT_PASTE3_(a, b, c) a##b##_##c
-#define CARNOT_PASTE3(a, b, c) CARNOT_PASTE3_(a, b, c)
-#define CARNOT_KERNEL(name) CARNOT_PASTE3(carnot_, name, CARNOT_ISA)
+#define CARNOT_PASTE3(a, b, c)  CARNOT_PASTE3_(a, b, c)
+#define CARNOT_KERNEL(name)     CARNOT_PASTE3(carnot_, name, CARNOT_ISA)
 
 // Bodies with a constant tile are inlined into one small function per tile.
 #define CARNOT_INLINE static inline __attribute__((always_inline))
+
+// Before a loop with a constant bound: unroll it wholly, and early.
+#if defined(__clang__)
+#define CARNOT_UNROLL _Pragma("unroll")
+#else
+#define CARNOT_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+// Hides where an integer comes from, so that addresses made of it are computed where they are used:
+// the compiler otherwise keeps one induction variable for each and spills them all.
+#define CARNOT_OPAQUE(x) __asm__("" : "+r"(x))
 
 CARNOT_INLINE uint32_t bits_of_f32(float x) {
   uint32_t bits;

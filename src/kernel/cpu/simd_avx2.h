@@ -16,9 +16,7 @@ CARNOT_INLINE __m256i v_lanes(int64_t n) {
 CARNOT_INLINE vf32 v_load(const float* p) { return _mm256_loadu_ps(p); }
 CARNOT_INLINE vf32 v_load_n(const float* p, int64_t n) { return _mm256_maskload_ps(p, v_lanes(n)); }
 CARNOT_INLINE void v_store(float* p, vf32 x) { _mm256_storeu_ps(p, x); }
-CARNOT_INLINE void v_store_n(float* p, vf32 x, int64_t n) {
-  _mm256_maskstore_ps(p, v_lanes(n), x);
-}
+CARNOT_INLINE void v_store_n(float* p, vf32 x, int64_t n) { _mm256_maskstore_ps(p, v_lanes(n), x); }
 CARNOT_INLINE vf32 v_set(float x) { return _mm256_set1_ps(x); }
 CARNOT_INLINE vf32 v_zero(void) { return _mm256_setzero_ps(); }
 

@@ -19,8 +19,8 @@ static const float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
 
 // x = n ln 2 + r, |r| <= ln 2 / 2; returns exp(r) - 1, 2^-34.
 CARNOT_INLINE vf32 v_exp_reduced(vf32 x, vf32* out_n) {
-  static const float c[] = {0.5f,           0.16666667f,    0.041666254f,
-                            0.0083332611f,  0.0013947212f,  0.00019919923f};
+  static const float c[] = {0.5f,          0.16666667f,   0.041666254f,
+                            0.0083332611f, 0.0013947212f, 0.00019919923f};
   const vf32 n = v_round(v_mul(x, v_set(1.44269504f)));
   const vf32 r = v_fnma(n, v_set(kLn2Low), v_fnma(n, v_set(kLn2High), x));
   *out_n = n;
@@ -66,7 +66,7 @@ CARNOT_INLINE vf32 v_tanh(vf32 x) {
 
 // erf(x) / x as a polynomial in x^2, |x| < 1, 2^-34.
 CARNOT_INLINE vf32 v_erf_over_x(vf32 z) {
-  static const float c[] = {1.1283792f,    -0.37612638f,   0.11283782f,    -0.026865400f,
+  static const float c[] = {1.1283792f,    -0.37612638f,    0.11283782f,    -0.026865400f,
                             0.0052209455f, -0.00084828294f, 0.00011256952f, -9.6415279e-6f};
   return v_poly(z, c, 8);
 }
@@ -108,8 +108,8 @@ CARNOT_INLINE vf32 v_split_exponent(vf32 x, vf32* out_f) {
 }
 
 CARNOT_INLINE vf32 v_log(vf32 x) {
-  static const float c[] = {0.33333313f, -0.25000009f,  0.20002119f, -0.16667996f, 0.14219552f,
-                            -0.12405589f, 0.11888162f, -0.11675651f, 0.067466408f};  // 2^-30
+  static const float c[] = {0.33333313f,  -0.25000009f, 0.20002119f,  -0.16667996f, 0.14219552f,
+                            -0.12405589f, 0.11888162f,  -0.11675651f, 0.067466408f};  // 2^-30
   const vmask tiny = v_lt(x, v_set(1.17549435e-38f));
   vf32 f, e = v_split_exponent(v_select(tiny, v_mul(x, v_set(8388608)), x), &f);
   e = v_sub(e, v_select(tiny, v_set(23), v_zero()));

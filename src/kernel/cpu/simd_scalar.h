@@ -33,7 +33,8 @@ CARNOT_INLINE vf32 v_or(vf32 a, vf32 b) { return v_of_bits(v_bits(a) | v_bits(b)
 CARNOT_INLINE vf32 v_xor(vf32 a, vf32 b) { return v_of_bits(v_bits(a) ^ v_bits(b)); }
 CARNOT_INLINE vf32 v_abs(vf32 a) { return v_of_bits(v_bits(a) & 0x7fffffff); }
 
-// Adding and taking away 2^23 leaves the nearest integer, ties to even; larger numbers are integers.
+// Adding and taking away 2^23 leaves the nearest integer, ties to even; larger numbers are
+// integers.
 CARNOT_INLINE vf32 v_round(vf32 a) {
   const vf32 size = v_abs(a);
   if (!(size < 8388608.0f)) return a;
