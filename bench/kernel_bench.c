@@ -342,14 +342,53 @@ static void bench_pool(const bench* b) {
   }
 }
 
+typedef struct pointwise_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_pw_program program;
+  carnot_pw_operand in[2], out;
+  int64_t n;
+} pointwise_call;
+
+static void run_pointwise(void* argument) {
+  const pointwise_call* c = argument;
+  c->kernels->pointwise(&c->program, c->in, &c->out, 0, 1, c->n);
+}
+
+static void bench_pointwise(const bench* b) {
+  static const struct {
+    const char* name;
+    carnot_pw_fn fn;
+  } functions[] = {
+      {"add", CARNOT_PW_ADD},           {"relu", CARNOT_PW_RELU}, {"exp", CARNOT_PW_EXP},
+      {"sigmoid", CARNOT_PW_SIGMOID},   {"tanh", CARNOT_PW_TANH}, {"erf", CARNOT_PW_ERF},
+      {"gelu_erf", CARNOT_PW_GELU_ERF}, {"log", CARNOT_PW_LOG},   {"sin", CARNOT_PW_SIN},
+      {"mish", CARNOT_PW_MISH},         {"pow", CARNOT_PW_POW}};
+  const int64_t n = 48 << 10;
+  float *x = floats(n), *y = floats(n), *z = floats(n);
+  for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i) {
+    const uint8_t inputs = (uint8_t)carnot_pw_arity(functions[i].fn);
+    pointwise_call c = {b->kernels,
+                        {.instruction_count = 1,
+                         .register_count = 3,
+                         .input_count = inputs,
+                         .output_count = 1,
+                         .output_register = {2},
+                         .instructions = {{(uint8_t)functions[i].fn, 2, {0, inputs > 1, 0}, 1, 1}}},
+                        {{x, 0, 1}, {y, 0, 1}},
+                        {z, 0, 1},
+                        n};
+    report_bytes(b, "pointwise", functions[i].name, 4.0 * (double)(n * (inputs + 1)),
+                 least_time(run_pointwise, &c));
+  }
+  free(x), free(y), free(z);
+}
+
 static const struct {
   const char* name;
   void (*run)(const bench*);
 } kFamilies[] = {
-    {"gemm", bench_gemm},
-    {"conv", bench_conv},
-    {"depthwise", bench_depthwise},
-    {"pool", bench_pool},
+    {"gemm", bench_gemm}, {"conv", bench_conv},           {"depthwise", bench_depthwise},
+    {"pool", bench_pool}, {"pointwise", bench_pointwise},
 };
 
 int main(int argc, char** argv) {

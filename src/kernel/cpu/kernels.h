@@ -8,6 +8,7 @@
 #include "kernel/cpu/conv2d_f32.h"
 #include "kernel/cpu/depthwise_f32.h"
 #include "kernel/cpu/gemm_f32.h"
+#include "kernel/cpu/pointwise.h"
 #include "kernel/cpu/pool_f32.h"
 #include "kernel/cpu/transpose.h"
 
