@@ -64,6 +64,7 @@ typedef struct carnot_prepared {
   } constants[4];
   const void* params;
   uint32_t param_bytes;
+  uint64_t packed_inputs;  // bit i: input i is constant and needed in its packed form only
 } carnot_prepared;
 
 enum { CARNOT_STATE_BYTES = 1024 };

@@ -258,6 +258,9 @@ static void put_blob(stream* s, carnot_plan_blob* blob) {
   put_u64(s, &blob->bytes, "weight");
   put_u64(s, &blob->hash, "weight");
   put_u32(s, &blob->recipe, "weight");
+  uint32_t dropped = blob->dropped;
+  put_u32(s, &dropped, "weight");
+  blob->dropped = dropped != 0;
 }
 
 static void put_binding(stream* s, carnot_plan_binding* b, uint32_t profile_count) {

@@ -62,6 +62,7 @@ typedef struct carnot_plan_blob {
   uint64_t bytes;
   uint64_t hash;
   uint32_t recipe;
+  bool dropped;          // only type and dimensions are kept: the bytes live on in a packed form
 } carnot_plan_blob;
 
 // The operators of a step. Local values: first the step's inputs, then what the nodes give, in order.
@@ -161,6 +162,8 @@ typedef struct carnot_plan {
   uint64_t workspace_bytes;  // behind the arena, shared by all steps
   const char* inspector;     // JSON, "" when left out
   bool refittable, stripped;
+  void* keep;                // what the builder's blobs point into; dropped with the plan
+  void (*drop)(void* keep);
 } carnot_plan;
 
 carnot_status* carnot_plan_create(carnot_plan** out_plan) CARNOT_MUST_USE;

@@ -60,7 +60,7 @@ static carnot_status* place_blobs(carnot_plan* plan, const carnot_header* header
     CARNOT_CHECK(blob->offset % CARNOT_BLOB_ALIGNMENT == 0, INVALID_MODEL, "weight %u (%s) is not aligned", i,
                  blob->name);
     const char* data = base + header->weights.offset + blob->offset;
-    if (plan->stripped && blob->bytes == 0) {
+    if (blob->dropped || (plan->stripped && blob->bytes == 0)) {
       blob->tensor.data = NULL;
     } else if (blob->tensor.dtype == CARNOT_DTYPE_STRING) {
       CARNOT_TRY(place_text(plan, blob, data));

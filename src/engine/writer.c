@@ -39,9 +39,10 @@ static carnot_status* place_blobs(carnot_plan* plan, uint64_t* out_bytes) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < plan->blob_count; i++) {
     carnot_plan_blob* blob = &plan->blobs[i];
-    bool stripped = plan->stripped && !blob->tensor.data;
-    blob->bytes = stripped ? 0 : carnot_tensor_bytes(&blob->tensor);
-    if (blob->tensor.dtype == CARNOT_DTYPE_STRING) CARNOT_TRY(flatten_text(blob, &plan->arena));
+    if (blob->dropped) blob->tensor.data = NULL;
+    bool absent = blob->dropped || (plan->stripped && !blob->tensor.data);
+    blob->bytes = absent ? 0 : carnot_tensor_bytes(&blob->tensor);
+    if (blob->tensor.dtype == CARNOT_DTYPE_STRING && !absent) CARNOT_TRY(flatten_text(blob, &plan->arena));
     blob->offset = at;
     blob->hash = carnot_hash(blob->tensor.data, blob->bytes, 0);
     at = carnot_align_up(at + blob->bytes, CARNOT_BLOB_ALIGNMENT);

@@ -68,7 +68,7 @@ static void bind_constants(carnot_context* context) {
 
 static carnot_status* check_weights_present(const carnot_context* context) {
   for (uint32_t i = 0; i < context->plan->blob_count; i++)
-    CARNOT_CHECK(context->weights->data[i] || context->plan->blobs[i].bytes == 0 || !context->plan->stripped,
+    CARNOT_CHECK(context->weights->data[i] || context->plan->blobs[i].dropped || !context->plan->stripped,
                  FAILED_PRECONDITION, "weight %s was stripped from the engine: refit it first",
                  context->plan->blobs[i].name);
   return NULL;
@@ -88,6 +88,12 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
                  index, step->name, variant->tactic);
     CARNOT_CHECK(row->isa <= context->isa, UNSUPPORTED, "step %u (%s) needs a processor with %s, this one has %s", index,
                  step->name, carnot_isa_name(row->isa), carnot_isa_name(context->isa));
+    for (uint32_t k = 0; k < step->input_count && !row->run; k++) {
+      if (step->inputs[k] == CARNOT_PLAN_NONE) continue;
+      const carnot_plan_value* v = &context->plan->values[step->inputs[k]];
+      CARNOT_CHECK(v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped, INVALID_MODEL,
+                   "step %u (%s) reads weight %s, whose bytes the engine does not hold", index, step->name, v->name);
+    }
     run->rows[i] = row;
     run->views[i] = (carnot_step_view){.region = &step->region,
                                        .params = variant->params,
