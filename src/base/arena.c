@@ -25,6 +25,23 @@ void carnot_arena_deinit(carnot_arena* arena) {
   carnot_arena_init(arena);
 }
 
+void carnot_arena_reset(carnot_arena* arena) {
+  carnot_arena_block* block = arena->blocks;
+  if (block && block->next) {
+    // More than one block was needed: the next time one block of the whole size will do.
+    size_t size = 0;
+    for (carnot_arena_block* b = block; b; b = b->next) size += b->size;
+    carnot_arena_deinit(arena);
+    block = calloc(1, sizeof(*block) + size);
+    if (block) block->size = size;
+    arena->blocks = block;
+  } else if (block) {
+    memset(block->data, 0, block->used);
+    block->used = 0;
+  }
+  arena->used_bytes = 0;
+}
+
 // NULL when there is no memory.
 static void* take(carnot_arena* arena, size_t bytes) {
   if (bytes > SIZE_MAX - kAlignment) return NULL;

@@ -19,6 +19,8 @@ typedef struct carnot_arena {
 
 void carnot_arena_init(carnot_arena* arena);
 void carnot_arena_deinit(carnot_arena* arena);
+// Forgets everything and keeps the memory, for scratch that is used again and again.
+void carnot_arena_reset(carnot_arena* arena);
 
 // Zeroed memory for |count| items of |size| bytes, aligned to 16: the form for sizes that come from outside.
 carnot_status* carnot_arena_try(carnot_arena* arena, size_t count, size_t size, const char* what, void** out_memory);

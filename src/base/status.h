@@ -6,8 +6,6 @@
 
 #include "carnot/status.h"
 
-typedef carnot_status* carnot_status_ptr CARNOT_MUST_USE;
-
 // A new status; |format| is required. Never fails: without memory it returns a static OUT_OF_MEMORY status.
 carnot_status* carnot_status_make(carnot_code code, const char* file, int line, const char* format, ...)
     CARNOT_PRINTF(4, 5) CARNOT_MUST_USE;

@@ -75,6 +75,9 @@ carnot_sym carnot_sym_float(carnot_syms* syms, double value);
 // |op| of the operands (c and b ignored where it takes fewer). On plain integers in range: a plain integer.
 carnot_sym carnot_sym_make(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym c);
 
+// The expression as it stands, without simplification: for copying tables.
+carnot_sym carnot_sym_intern(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym c);
+
 static inline carnot_sym carnot_sym_add(carnot_syms* t, carnot_sym a, carnot_sym b) {
   return carnot_sym_make(t, CARNOT_SYM_ADD, a, b, carnot_sym_of(0));
 }

@@ -1,0 +1,201 @@
+#include "base/executor.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "base/arena.h"
+#include "base/checked.h"
+
+typedef struct worker {
+  carnot_executor* executor;
+  pthread_t thread;
+} worker;
+
+struct carnot_executor {
+  int thread_count;
+  pid_t owner;  // workers do not survive a fork: the child makes them again
+  worker* workers;
+  atomic_flag busy;
+
+  pthread_mutex_t mutex;
+  pthread_cond_t wake;
+  bool stop;
+  atomic_bool in_run;
+
+  // The step in flight. |epoch| is odd while one is open. A worker joins by raising |active| and looking again whether
+  // the step is still open; the caller closes it and waits for those that joined, so a late sleeper holds up nobody.
+  void (*fn)(void* arg, int64_t part);
+  void* arg;
+  int64_t part_count;
+  _Alignas(64) atomic_uint epoch;
+  _Alignas(64) atomic_llong next_part;
+  _Alignas(64) atomic_int active;
+};
+
+#if defined(__x86_64__)
+enum { kMxcsrDefault = 0x1f80 };
+uint32_t carnot_fp_mode_enter(void) {
+  uint32_t saved = _mm_getcsr();
+  _mm_setcsr(kMxcsrDefault);
+  return saved;
+}
+void carnot_fp_mode_leave(uint32_t saved) { _mm_setcsr(saved); }
+static void relax(void) { _mm_pause(); }
+#else
+uint32_t carnot_fp_mode_enter(void) { return 0; }
+void carnot_fp_mode_leave(uint32_t saved) { (void)saved; }
+static void relax(void) {}
+#endif
+
+static void draw_parts(carnot_executor* executor) {
+  for (;;) {
+    long long part = atomic_fetch_add_explicit(&executor->next_part, 1, memory_order_relaxed);
+    if (part >= executor->part_count) return;
+    executor->fn(executor->arg, part);
+  }
+}
+
+// Waits for an open step other than |seen|; false when the executor stops.
+static bool await_step(carnot_executor* executor, unsigned seen, unsigned* out_epoch) {
+  for (;;) {
+    unsigned epoch = atomic_load_explicit(&executor->epoch, memory_order_acquire);
+    if ((epoch & 1) && epoch != seen) {
+      *out_epoch = epoch;
+      return true;
+    }
+    if (atomic_load_explicit(&executor->in_run, memory_order_acquire)) {
+      relax();
+      continue;
+    }
+    pthread_mutex_lock(&executor->mutex);
+    while (!executor->stop && !atomic_load(&executor->in_run)) pthread_cond_wait(&executor->wake, &executor->mutex);
+    bool stop = executor->stop;
+    pthread_mutex_unlock(&executor->mutex);
+    if (stop) return false;
+  }
+}
+
+static void* worker_main(void* argument) {
+  carnot_executor* executor = ((worker*)argument)->executor;
+  carnot_fp_mode_enter();
+  unsigned epoch = 0;
+  while (await_step(executor, epoch, &epoch)) {
+    atomic_fetch_add(&executor->active, 1);
+    if (atomic_load(&executor->epoch) == epoch) draw_parts(executor);
+    atomic_fetch_sub_explicit(&executor->active, 1, memory_order_release);
+  }
+  return NULL;
+}
+
+static carnot_status* start_workers(carnot_executor* executor) {
+  pthread_mutex_init(&executor->mutex, NULL);
+  pthread_cond_init(&executor->wake, NULL);
+  executor->owner = getpid();
+  atomic_store(&executor->epoch, 0);
+  int wanted = executor->thread_count;
+  executor->thread_count = 1;
+  for (int i = 0; i + 1 < wanted; i++) {
+    executor->workers[i].executor = executor;
+    int failure = pthread_create(&executor->workers[i].thread, NULL, worker_main, &executor->workers[i]);
+    CARNOT_CHECK(failure == 0, OUT_OF_MEMORY, "worker thread %d of %d could not be made: %s", i + 2, wanted,
+                 strerror(failure));
+    executor->thread_count++;
+  }
+  return NULL;
+}
+
+static int usable_processors(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? (int)online : 1;
+}
+
+carnot_status* carnot_executor_create(int thread_count, carnot_executor** out_executor) {
+  *out_executor = NULL;
+  CARNOT_CHECK(thread_count >= 0 && thread_count <= 1024, INVALID_ARGUMENT, "%d threads wanted, must be in [0, 1024]",
+               thread_count);
+  carnot_executor* executor = aligned_alloc(64, carnot_align_up(sizeof(*executor), 64));
+  if (!executor) return CARNOT_NO_MEMORY(sizeof(*executor), "an executor");
+  memset(executor, 0, sizeof(*executor));
+  executor->thread_count = thread_count ? thread_count : usable_processors();
+  atomic_flag_clear(&executor->busy);
+  void* workers;
+  carnot_status* status =
+      carnot_calloc((size_t)executor->thread_count, sizeof(worker), "worker threads", &workers);
+  if (status) {
+    free(executor);
+    return status;
+  }
+  executor->workers = workers;
+  status = start_workers(executor);
+  if (status) {
+    carnot_executor_destroy(executor);
+    return status;
+  }
+  *out_executor = executor;
+  return NULL;
+}
+
+void carnot_executor_destroy(carnot_executor* executor) {
+  if (!executor) return;
+  if (executor->owner == getpid()) {
+    pthread_mutex_lock(&executor->mutex);
+    executor->stop = true;
+    pthread_cond_broadcast(&executor->wake);
+    pthread_mutex_unlock(&executor->mutex);
+    for (int i = 0; i + 1 < executor->thread_count; i++) pthread_join(executor->workers[i].thread, NULL);
+    pthread_cond_destroy(&executor->wake);
+    pthread_mutex_destroy(&executor->mutex);
+  }
+  free(executor->workers);
+  free(executor);
+}
+
+int carnot_executor_thread_count(const carnot_executor* executor) { return executor ? executor->thread_count : 1; }
+
+bool carnot_executor_begin(carnot_executor* executor) {
+  if (!executor || executor->thread_count == 1) return executor != NULL;
+  if (atomic_flag_test_and_set_explicit(&executor->busy, memory_order_acquire)) return false;
+  if (executor->owner != getpid()) {
+    carnot_status* status = start_workers(executor);
+    carnot_status_free(status);  // fewer threads only make the run slower
+  }
+  pthread_mutex_lock(&executor->mutex);
+  atomic_store_explicit(&executor->in_run, true, memory_order_release);
+  pthread_cond_broadcast(&executor->wake);
+  pthread_mutex_unlock(&executor->mutex);
+  return true;
+}
+
+void carnot_executor_end(carnot_executor* executor) {
+  if (!executor || executor->thread_count == 1) return;
+  atomic_store_explicit(&executor->in_run, false, memory_order_release);
+  atomic_flag_clear_explicit(&executor->busy, memory_order_release);
+}
+
+void carnot_executor_parallel(carnot_executor* executor, int64_t part_count, void (*fn)(void* arg, int64_t part),
+                              void* arg) {
+  bool alone = !executor || executor->thread_count == 1 || part_count < 2 ||
+               !atomic_load_explicit(&executor->in_run, memory_order_relaxed);
+  if (alone) {
+    for (int64_t part = 0; part < part_count; part++) fn(arg, part);
+    return;
+  }
+  executor->fn = fn;
+  executor->arg = arg;
+  executor->part_count = part_count;
+  atomic_store_explicit(&executor->next_part, 0, memory_order_relaxed);
+  atomic_fetch_add_explicit(&executor->epoch, 1, memory_order_release);
+  draw_parts(executor);
+  atomic_fetch_add(&executor->epoch, 1);
+  while (atomic_load(&executor->active) != 0) relax();
+}

@@ -1,0 +1,90 @@
+#include "ops/execute.h"
+
+void carnot_infer_scratch_init(carnot_infer_scratch* scratch) {
+  carnot_arena_init(&scratch->arena);
+  carnot_syms_init(&scratch->syms);
+}
+void carnot_infer_scratch_deinit(carnot_infer_scratch* scratch) {
+  carnot_arena_deinit(&scratch->arena);
+  carnot_syms_deinit(&scratch->syms);
+}
+
+static carnot_type type_of(carnot_arena* arena, const carnot_cell* cell) {
+  carnot_type type = {.kind = cell->kind, .dtype = cell->tensor.dtype, .rank = cell->tensor.rank};
+  if (cell->kind == CARNOT_VALUE_TENSOR) {
+    for (int i = 0; i < cell->tensor.rank; i++) type.dims[i] = carnot_sym_of(cell->tensor.dims[i]);
+  } else if (cell->item_count) {
+    carnot_type* element = CARNOT_NEW(arena, carnot_type);
+    *element = type_of(arena, cell->items[0]);
+    type.element = element;
+  }
+  return type;
+}
+
+static void take_type(carnot_cell* cell, const carnot_type* type) {
+  *cell = (carnot_cell){.kind = type->kind, .tensor = {.dtype = type->dtype, .rank = type->rank}};
+  for (int i = 0; i < type->rank; i++) {
+    if (!carnot_sym_is_const(type->dims[i])) {
+      cell->tensor.rank = -1;
+      return;
+    }
+    cell->tensor.dims[i] = type->dims[i].bits;
+  }
+}
+
+carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op_row* row, const carnot_attrs* attrs,
+                                  const carnot_cells_infer_host* around, int input_count,
+                                  const carnot_cell* const* inputs, int output_count, carnot_cell* const* outputs) {
+  carnot_arena_reset(&scratch->arena);
+  carnot_syms_reset(&scratch->syms);
+  carnot_infer_input* in = CARNOT_NEW_ARRAY(&scratch->arena, carnot_infer_input, (size_t)input_count + 1);
+  carnot_type* types = CARNOT_NEW_ARRAY(&scratch->arena, carnot_type, (size_t)input_count + 1);
+  carnot_infer_output* out = CARNOT_NEW_ARRAY(&scratch->arena, carnot_infer_output, (size_t)output_count + 1);
+  for (int i = 0; i < input_count; i++) {
+    if (!inputs[i]) continue;
+    types[i] = type_of(&scratch->arena, inputs[i]);
+    in[i].type = &types[i];
+    if (inputs[i]->kind == CARNOT_VALUE_TENSOR && inputs[i]->tensor.data) in[i].tensor = &inputs[i]->tensor;
+  }
+  for (int i = 0; i < output_count; i++) {
+    out[i].type = (carnot_type){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
+    out[i].wanted = outputs[i] != NULL;
+  }
+  carnot_infer infer = {.row = row,
+                        .attrs = attrs,
+                        .syms = &scratch->syms,
+                        .arena = &scratch->arena,
+                        .input_count = input_count,
+                        .output_count = output_count,
+                        .inputs = in,
+                        .outputs = out,
+                        .infer_block = around ? around->infer_block : NULL,
+                        .host = around ? around->host : NULL};
+  CARNOT_TRY(row->infer(&infer));
+  for (int i = 0; i < output_count; i++)
+    if (outputs[i]) take_type(outputs[i], &out[i].type);
+  return NULL;
+}
+
+bool carnot_cell_sized(const carnot_cell* cell) {
+  return cell->kind == CARNOT_VALUE_TENSOR && cell->tensor.rank >= 0 && carnot_dtype_valid(cell->tensor.dtype);
+}
+
+carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row* row, const carnot_attrs* attrs,
+                              const carnot_call_host* host, int input_count, const carnot_cell* const* inputs,
+                              int output_count, carnot_cell* const* outputs) {
+  CARNOT_TRY(carnot_infer_cells(scratch, row, attrs, NULL, input_count, inputs, output_count, outputs));
+  carnot_call call = {.row = row,
+                      .attrs = attrs,
+                      .input_count = input_count,
+                      .output_count = output_count,
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .host = host};
+  for (int i = 0; i < output_count; i++) {
+    if (!outputs[i] || !carnot_cell_sized(outputs[i])) continue;
+    carnot_tensor* t = &outputs[i]->tensor;
+    CARNOT_TRY(carnot_call_size_output(&call, i, t->dtype, t->rank, t->dims));
+  }
+  return row->reference(&call);
+}
