@@ -64,7 +64,7 @@ static carnot_status* read_rows(const carnot_call* call, const rotary* r, int64_
 static carnot_status* run_rotary(carnot_call* call) {
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y || carnot_tensor_count(y) == 0) return NULL;
-  rotary r;
+  rotary r = {0};
   const double *x, *cosines, *sines;
   double* out;
   int64_t* rows = NULL;
