@@ -15,6 +15,9 @@ typedef struct carnot_graph carnot_graph;
 typedef struct carnot_constant {
   carnot_tensor tensor;
   const char* name;   // of the user's weight; NULL for what passes computed
+  // The node that computed it from the user's weights, taken out of its block since: how refit makes it again.
+  const struct carnot_node* made_by;
+  int made_output;
 } carnot_constant;
 
 typedef struct carnot_use {

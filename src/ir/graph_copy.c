@@ -34,6 +34,7 @@ static carnot_value* copy_value(copier* c, const carnot_value* from, carnot_bloc
   value->producer = from->producer ? c->nodes[from->producer->id] : NULL;
   if (from->syms) value->syms = carnot_arena_copy(arena, from->syms, from->sym_count * sizeof(*from->syms));
   if (from->constant) {
+    // A clone is made before anything is folded, so no constant names a node that made it.
     value->constant = carnot_arena_copy(arena, from->constant, sizeof(*from->constant));
     if (from->constant->name)
       value->constant->name = carnot_arena_text(arena, from->constant->name, strlen(from->constant->name));

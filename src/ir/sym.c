@@ -212,6 +212,17 @@ static carnot_sym intern(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carn
   return handle_of(index);
 }
 
+void carnot_sym_set_range(carnot_syms* syms, carnot_sym symbol, int64_t min, int64_t max) {
+  carnot_sym_expr* e = &syms->items[carnot_sym_index(symbol)];
+  e->min = min;
+  e->max = max;
+}
+
+void carnot_syms_rebound(carnot_syms* syms) {
+  for (size_t i = 0; i < syms->count; i++)
+    if (syms->items[i].op != CARNOT_SYM_SYMBOL) bound(syms, &syms->items[i]);
+}
+
 carnot_sym carnot_sym_intern(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym c) {
   return intern(syms, op, a, b, c);
 }

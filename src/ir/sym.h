@@ -108,6 +108,11 @@ bool carnot_sym_is_float(const carnot_syms* syms, carnot_sym s);
 void carnot_sym_range(const carnot_syms* syms, carnot_sym s, int64_t* out_min, int64_t* out_max);
 int64_t carnot_sym_divisor(const carnot_syms* syms, carnot_sym s);
 
+// Narrows the interval of a symbol; call carnot_syms_rebound when all are set.
+void carnot_sym_set_range(carnot_syms* syms, carnot_sym symbol, int64_t min, int64_t max);
+// Computes the intervals of all expressions again.
+void carnot_syms_rebound(carnot_syms* syms);
+
 // The value of |s| when symbol i (expression index i) has value |values|[i]; expressions may use the array as a
 // memo: |known|[i] says whether values[i] is set. OUT_OF_RANGE on overflow, INVALID_ARGUMENT on x/0 or an unset symbol.
 carnot_status* carnot_sym_eval(const carnot_syms* syms, carnot_sym s, int64_t* values, bool* known,

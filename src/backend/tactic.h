@@ -1,0 +1,115 @@
+// Tactics: problem → row → prepared step. One row is one way to compute a region on one device.
+//
+// A kernel sees operands (pointer, dimensions, strides), never the graph. The phases:
+//   reject   build        NULL, or the reason in words with the fact in it
+//   prepare  build, refit packs weights and notes parameters; portable C
+//   check    load         everything run relies on, also against a hostile file
+//   shape    shape change partition, tiles, descriptors into fixed-size state; says the workspace it needs
+//   run      run          computes; allocates nothing
+#ifndef CARNOT_BACKEND_TACTIC_H_
+#define CARNOT_BACKEND_TACTIC_H_
+
+#include "base/executor.h"
+#include "engine/plan.h"
+
+// CPU levels, each holding those before it. X(NAME, "name").
+#define CARNOT_ISAS(X) X(SCALAR, "scalar") X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16")
+typedef enum carnot_isa {
+#define CARNOT_ISA_ENUM(NAME, name) CARNOT_ISA_##NAME,
+  CARNOT_ISAS(CARNOT_ISA_ENUM)
+#undef CARNOT_ISA_ENUM
+      CARNOT_ISA_COUNT
+} carnot_isa;
+
+// One operand of a problem, as far as it is known when tactics are chosen.
+typedef struct carnot_operand_type {
+  carnot_value_kind kind;
+  carnot_dtype dtype;
+  int rank;                        // -1 unknown
+  int64_t dims[CARNOT_MAX_RANK];   // at the profile's optimum
+  int64_t min[CARNOT_MAX_RANK], max[CARNOT_MAX_RANK];
+  carnot_layout layout;
+  bool is_constant;
+  const carnot_tensor* tensor;     // data of a constant
+} carnot_operand_type;
+
+typedef struct carnot_problem {
+  const carnot_region* region;
+  uint32_t input_count, output_count;
+  carnot_operand_type* inputs;
+  carnot_operand_type* outputs;
+  // Local values of the region that are neither input nor output, by local index - input_count.
+  const carnot_operand_type* inner;
+  carnot_isa isa;
+  bool fast_fp32;  // shortcuts were asked for
+} carnot_problem;
+
+// An operand at run time. Strides in elements. data NULL: absent, or (in shape) not known yet.
+typedef struct carnot_operand {
+  void* data;
+  carnot_dtype dtype;
+  int rank;
+  int64_t dims[CARNOT_MAX_RANK];
+  int64_t strides[CARNOT_MAX_RANK];
+} carnot_operand;
+
+// What prepare gives; memory lives in |arena|.
+typedef struct carnot_prepared {
+  carnot_arena* arena;
+  uint32_t constant_count;
+  struct {
+    const char* packing;  // name and version of the format
+    void* data;
+    size_t bytes;
+  } constants[4];
+  const void* params;
+  uint32_t param_bytes;
+  uint64_t packed_inputs;  // bit i: input i is constant and needed in its packed form only
+} carnot_prepared;
+
+enum { CARNOT_STATE_BYTES = 1024 };
+
+// A prepared step as the runtime holds it.
+typedef struct carnot_step_view {
+  const carnot_region* region;
+  const void* params;
+  uint32_t param_bytes;
+  uint32_t constant_count;
+  const void* constants[4];
+  size_t constant_bytes[4];
+  carnot_isa isa;  // of this machine, or the level that is forced
+} carnot_step_view;
+
+typedef struct carnot_tactic_row {
+  const char* name;      // cpu_<family>_<types>_<tile>_<isa>: the key in caches and engines
+  carnot_op anchor;      // the operator that a region must hold to be tried; CARNOT_OP_COUNT: any
+  carnot_isa isa;        // the least level it runs on
+  const char* numerics;  // "exact", "winograd", "split6", … (design.md section 5)
+  bool strided_outputs;  // takes outputs with any strides whose innermost is 1
+  // |reason| has room for |size| bytes. The row may set the layouts it wants of non-constant inputs and of outputs
+  // (problem->inputs[i].layout …): the runtime reformats what stands otherwise.
+  const char* (*reject)(carnot_problem* problem, char* reason, size_t size);
+  carnot_status* (*prepare)(const carnot_problem* problem, carnot_prepared* out);
+  carnot_status* (*check)(const carnot_step_view* step);
+  carnot_status* (*shape)(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs,
+                          void* state, size_t* out_workspace_bytes);
+  // Constants that were packed come through the step; their operands have data NULL.
+  carnot_status* (*run)(const carnot_step_view* step, void* state, const carnot_operand* inputs,
+                        const carnot_operand* outputs, void* workspace, carnot_executor* executor);
+  // Floating-point operations and bytes moved at the problem's dimensions, for the roofline; NULL: bytes of operands.
+  void (*work)(const carnot_problem* problem, double* out_flops, double* out_bytes);
+} carnot_tactic_row;
+
+// The highest level of this machine; CARNOT_ISA=<name> in the environment lowers it.
+carnot_isa carnot_isa_of_machine(void);
+const char* carnot_isa_name(carnot_isa isa);
+// CARNOT_ISA_COUNT when there is none of that name.
+carnot_isa carnot_isa_find(const char* name);
+
+// All rows of this build, fastest first, the reference row last.
+const carnot_tactic_row* const* carnot_tactics(size_t* out_count);
+const carnot_tactic_row* carnot_tactic_find(const char* name);
+// The row that runs anything by the reference kernels. Its run is the runtime's own (it needs the store).
+#define CARNOT_REFERENCE_TACTIC "reference"
+
+#endif  // CARNOT_BACKEND_TACTIC_H_

@@ -1,0 +1,25 @@
+// The one place that knows all rows.
+#include <string.h>
+
+#include "backend/tactic.h"
+
+#define TACTIC(name) extern const carnot_tactic_row carnot_tactic_##name;
+#include "backend/tactics.def"
+#undef TACTIC
+
+static const carnot_tactic_row* const kRows[] = {
+#define TACTIC(name) &carnot_tactic_##name,
+#include "backend/tactics.def"
+#undef TACTIC
+};
+
+const carnot_tactic_row* const* carnot_tactics(size_t* out_count) {
+  *out_count = sizeof(kRows) / sizeof(kRows[0]);
+  return kRows;
+}
+
+const carnot_tactic_row* carnot_tactic_find(const char* name) {
+  for (size_t i = 0; i < sizeof(kRows) / sizeof(kRows[0]); i++)
+    if (strcmp(kRows[i]->name, name) == 0) return kRows[i];
+  return NULL;
+}

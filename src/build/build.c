@@ -1,0 +1,48 @@
+#include "build/build.h"
+
+#include "build/builder.h"
+
+void carnot_build_config_init(carnot_build_config* config) {
+  *config = (carnot_build_config){.isa = -1, .level = 3};
+}
+
+static void drop_graph(void* graph) { carnot_graph_destroy(graph); }
+
+// Passes may put other values in the place of results; their names are the user's.
+static void note_output_names(carnot_builder* builder) {
+  const carnot_block* main = builder->graph->main;
+  const char** names = CARNOT_NEW_ARRAY(&builder->graph->arena, const char*, main->output_count + 1);
+  for (size_t i = 0; i < main->output_count; i++) names[i] = main->outputs[i]->name;
+  builder->output_names = names;
+}
+
+static carnot_status* build(carnot_builder* builder) {
+  note_output_names(builder);
+  CARNOT_TRY(carnot_apply_profiles(builder));
+  CARNOT_TRY(carnot_note_symbols(builder));
+  builder->layouts = CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_layout, builder->graph->value_count + 1);
+  return carnot_lower(builder);
+}
+
+carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
+                                 carnot_plan** out_plan) {
+  *out_plan = NULL;
+  carnot_builder builder = {.config = config};
+  builder.isa = config->isa >= 0 ? (carnot_isa)config->isa : carnot_isa_of_machine();
+  CARNOT_TRY(carnot_graph_clone(graph, &builder.graph));
+  carnot_status* status = carnot_plan_create(&builder.plan);
+  if (status) {
+    carnot_graph_destroy(builder.graph);
+    return status;
+  }
+  builder.plan->keep = builder.graph;
+  builder.plan->drop = drop_graph;
+  status = build(&builder);
+  carnot_arena_deinit(&builder.scratch);
+  if (status) {
+    carnot_plan_destroy(builder.plan);
+    return status;
+  }
+  *out_plan = builder.plan;
+  return NULL;
+}

@@ -1,0 +1,50 @@
+// What the files of the builder share.
+#ifndef CARNOT_BUILD_BUILDER_H_
+#define CARNOT_BUILD_BUILDER_H_
+
+#include "build/build.h"
+
+// A region of the graph with the tactic chosen for it.
+typedef struct carnot_choice {
+  carnot_node* node;
+  carnot_region region;
+  carnot_problem problem;  // operand types, with the layouts that the tactic wants
+  carnot_value** inputs;   // of the step
+  carnot_value** outputs;
+  const carnot_tactic_row* row;
+  carnot_prepared prepared;
+  const char* rejected;    // "row: reason; row: reason", for the inspector
+  double time_us;          // of the chosen tactic, 0 when not timed
+} carnot_choice;
+
+typedef struct carnot_builder {
+  const carnot_build_config* config;
+  carnot_graph* graph;  // the builder's own copy
+  carnot_plan* plan;
+  carnot_isa isa;
+  carnot_arena scratch;   // for one call
+  const char* const* output_names;  // of the graph's outputs as the user knows them
+  carnot_layout* layouts;  // by value id: how its producer writes it
+  int64_t* symbol_values;  // by expression index: at the optimum of the first profile
+  bool* symbol_known;
+  size_t symbol_count;
+  bool* symbol_static;     // by expression index: a function of the inputs' dimensions alone
+} carnot_builder;
+
+// Ranges and optima of the inputs' dimensions from the profiles, in |builder|'s graph.
+carnot_status* carnot_apply_profiles(carnot_builder* builder) CARNOT_MUST_USE;
+// Brings the tables of symbols up to what passes have added.
+carnot_status* carnot_note_symbols(carnot_builder* builder) CARNOT_MUST_USE;
+// True when the type's dimensions are decided by the inputs' shapes.
+bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* type);
+// Bytes at the largest dimensions; UINT64_MAX without a bound.
+uint64_t carnot_type_max_bytes(const carnot_builder* builder, const carnot_type* type);
+
+// The region of |node| and its problem.
+carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, carnot_choice* out) CARNOT_MUST_USE;
+// Chooses a tactic and prepares its constants.
+carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) CARNOT_MUST_USE;
+// Graph → plan: steps, values, reformats, storage.
+carnot_status* carnot_lower(carnot_builder* builder) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BUILD_BUILDER_H_

@@ -1,0 +1,299 @@
+// Graph → plan: steps in order, reformats where layouts meet, storage of every value.
+#include <stdlib.h>
+
+#include "build/lowering.h"
+
+// ---- plan values ----
+
+uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
+                                   carnot_layout layout) {
+  if (l->value_count == l->value_capacity) {
+    size_t capacity = l->value_capacity;
+    void* values = l->values;
+    carnot_status* status = carnot_grow(&values, &capacity, l->value_count + 1, sizeof(*l->values), "plan values");
+    l->values = values;
+    l->value_capacity = (uint32_t)capacity;
+    if (status) {
+      if (!l->status) l->status = status; else carnot_status_free(status);
+      return 0;
+    }
+  }
+  carnot_lowered* v = &l->values[l->value_count];
+  *v = (carnot_lowered){.from = from, .first = UINT32_MAX, .last = 0};
+  v->plan.name = name;
+  v->plan.kind = from->type.kind;
+  v->plan.dtype = from->type.kind == CARNOT_VALUE_TENSOR ? from->type.dtype : CARNOT_DTYPE_INVALID;
+  v->plan.layout = layout;
+  v->plan.storage = CARNOT_STORAGE_STORE;
+  return l->value_count++;
+}
+
+static uint32_t add_blob(carnot_lowering* l, const carnot_plan_blob* blob) {
+  size_t capacity = l->blob_capacity;
+  void* blobs = l->blobs;
+  carnot_status* status = carnot_grow(&blobs, &capacity, l->blob_count + 1, sizeof(*l->blobs), "weights");
+  l->blobs = blobs;
+  l->blob_capacity = (uint32_t)capacity;
+  if (status) {
+    if (!l->status) l->status = status; else carnot_status_free(status);
+    return 0;
+  }
+  l->blobs[l->blob_count] = *blob;
+  return l->blob_count++;
+}
+
+static uint32_t value_of_constant(carnot_lowering* l, const carnot_value* value) {
+  carnot_plan_blob blob = {.name = value->constant->name ? value->constant->name : "",
+                           .packing = "",
+                           .tensor = value->constant->tensor,
+                           .recipe = CARNOT_PLAN_NONE};
+  uint32_t index = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR);
+  if (l->status) return 0;
+  l->values[index].plan.storage = CARNOT_STORAGE_CONSTANT;
+  l->values[index].plan.index = add_blob(l, &blob);
+  return index;
+}
+
+// The plan value of |value| in |layout|; a reformat step is added where it is not there yet.
+static carnot_status* value_in_layout(carnot_lowering* l, const carnot_value* value, carnot_layout layout,
+                                      uint32_t* out) {
+  if (value->constant) layout = CARNOT_LAYOUT_ROW_MAJOR;
+  uint32_t* slot = &l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + layout];
+  if (!*slot && value->constant) {
+    *slot = value_of_constant(l, value) + 1;
+    CARNOT_TRY(l->status);
+  }
+  if (*slot) {
+    *out = *slot - 1;
+    return NULL;
+  }
+  carnot_layout standing = l->builder->layouts[value->id];
+  uint32_t source = l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + standing];
+  CARNOT_CHECK(source, INTERNAL, "value %s is read before a step makes it", value->name);
+  CARNOT_TRY(carnot_lowering_add_reformat(l, source - 1, value, layout, out));
+  *slot = *out + 1;
+  return NULL;
+}
+
+// ---- steps ----
+
+carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step) {
+  carnot_step_list* list = &l->blocks[l->block].steps;
+  void* items = list->items;
+  CARNOT_TRY(carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "steps"));
+  list->items = items;
+  list->items[list->count++] = *step;
+  return NULL;
+}
+
+carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source, const carnot_value* value,
+                                            carnot_layout layout, uint32_t* out) {
+  carnot_arena* arena = &l->builder->plan->arena;
+  const char* name = carnot_arena_print(arena, "%s as %s", value->name, carnot_layout_name(layout));
+  *out = carnot_lowering_add_value(l, value, name, layout);
+  CARNOT_TRY(l->status);
+  uint32_t* locals = CARNOT_NEW_ARRAY(arena, uint32_t, 2);
+  locals[1] = 1;
+  carnot_plan_node* node = CARNOT_NEW(arena, carnot_plan_node);
+  *node = (carnot_plan_node){.op = CARNOT_OP_IDENTITY, .name = name, .input_count = 1, .output_count = 1};
+  node->inputs = locals;
+  node->outputs = locals + 1;
+  carnot_plan_step step = {.name = name, .input_count = 1, .output_count = 1, .variant_count = 1};
+  step.region = (carnot_region){.node_count = 1, .value_count = 2, .nodes = node, .output_count = 1, .outputs = locals + 1};
+  step.inputs = carnot_arena_copy(arena, &source, sizeof(source));
+  step.outputs = carnot_arena_copy(arena, out, sizeof(*out));
+  step.variants[0].tactic = "cpu_reformat";
+  return carnot_lowering_add_step(l, &step);
+}
+
+static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint32_t* out_index);
+
+// Bodies become blocks; the attributes that hold them name the block.
+static carnot_status* lower_bodies(carnot_lowering* l, carnot_region* region) {
+  carnot_arena* arena = &l->builder->plan->arena;
+  for (uint32_t n = 0; n < region->node_count; n++) {
+    carnot_attrs* attrs = &region->nodes[n].attrs;
+    bool copied = false;
+    for (size_t a = 0; a < attrs->count; a++) {
+      if (attrs->items[a].type != CARNOT_ATTR_BLOCK) continue;
+      if (!copied) attrs->items = carnot_arena_copy(arena, attrs->items, attrs->count * sizeof(*attrs->items));
+      copied = true;
+      uint32_t index;
+      uint32_t saved = l->block;
+      CARNOT_TRY(lower_block(l, attrs->items[a].block, &index));
+      l->block = saved;
+      attrs->items[a].block_index = index;
+    }
+  }
+  return NULL;
+}
+
+// Elements of small integer tensors that follow from the inputs' shapes alone: computed when shapes are set.
+static bool is_shape_step(carnot_lowering* l, const carnot_choice* choice) {
+  if (l->block != 0 || choice->region.node_count != 1) return false;
+  carnot_op op = choice->region.nodes[0].op;
+  const carnot_op_row* row = carnot_op_get(op);
+  if (row->flags) return false;
+  for (uint32_t i = 0; i < choice->problem.output_count; i++)
+    if (!choice->outputs[i]->syms || !carnot_type_is_static(l->builder, &choice->outputs[i]->type)) return false;
+  for (uint32_t i = 0; i < choice->problem.input_count; i++) {
+    const carnot_value* value = choice->inputs[i];
+    if (!value || value->constant) continue;
+    if (!carnot_type_is_static(l->builder, &value->type)) return false;
+    if (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE) continue;
+    if (!l->is_shape_value[value->id]) return false;
+  }
+  for (uint32_t i = 0; i < choice->problem.output_count; i++) l->is_shape_value[choice->outputs[i]->id] = true;
+  return true;
+}
+
+static void take_variant(carnot_lowering* l, const carnot_choice* choice, carnot_variant* out) {
+  carnot_arena* arena = &l->builder->plan->arena;
+  const carnot_prepared* prepared = &choice->prepared;
+  out->tactic = choice->row->name;
+  out->params = prepared->params;
+  out->param_bytes = prepared->param_bytes;
+  out->constant_count = prepared->constant_count;
+  uint32_t* constants = CARNOT_NEW_ARRAY(arena, uint32_t, prepared->constant_count + 1);
+  for (uint32_t i = 0; i < prepared->constant_count; i++) {
+    carnot_plan_blob blob = {.name = "", .packing = prepared->constants[i].packing, .recipe = CARNOT_PLAN_NONE};
+    blob.tensor = (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)prepared->constants[i].bytes}};
+    blob.tensor.data = prepared->constants[i].data;
+    constants[i] = add_blob(l, &blob);
+  }
+  out->constants = constants;
+}
+
+// An input whose packed form the tactic holds is not needed as a tensor at run time.
+static bool is_packed_away(const carnot_choice* choice, uint32_t input) {
+  return choice->problem.inputs[input].is_constant && choice->prepared.packed_inputs >> input & 1;
+}
+
+static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
+  carnot_builder* builder = l->builder;
+  carnot_arena* arena = &builder->plan->arena;
+  carnot_choice choice;
+  CARNOT_TRY(carnot_make_problem(builder, node, &choice));
+  CARNOT_TRY(carnot_select_tactic(builder, &choice));
+  carnot_problem* problem = &choice.problem;
+  CARNOT_TRY(lower_bodies(l, &choice.region));
+  carnot_plan_step step = {.name = node->name, .region = choice.region, .variant_count = 1};
+  step.input_count = problem->input_count;
+  step.output_count = problem->output_count;
+  uint32_t* inputs = CARNOT_NEW_ARRAY(arena, uint32_t, step.input_count + 1);
+  uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, step.output_count + 1);
+  for (uint32_t i = 0; i < step.input_count; i++) {
+    inputs[i] = CARNOT_PLAN_NONE;
+    if (choice.inputs[i]) CARNOT_TRY(value_in_layout(l, choice.inputs[i], problem->inputs[i].layout, &inputs[i]));
+    if (choice.inputs[i] && is_packed_away(&choice, i)) l->values[inputs[i]].packed_uses++;
+    if (choice.inputs[i]) l->values[inputs[i]].uses++;
+  }
+  for (uint32_t i = 0; i < step.output_count; i++) {
+    carnot_value* value = choice.outputs[i];
+    builder->layouts[value->id] = problem->outputs[i].layout;
+    outputs[i] = carnot_lowering_add_value(l, value, value->name, problem->outputs[i].layout);
+    l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + problem->outputs[i].layout] = outputs[i] + 1;
+  }
+  step.inputs = inputs;
+  step.outputs = outputs;
+  step.is_shape = is_shape_step(l, &choice);
+  if (step.is_shape) choice.row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC), choice.prepared.constant_count = 0;
+  take_variant(l, &choice, &step.variants[0]);
+  CARNOT_TRY(l->status);
+  return carnot_lowering_add_step(l, &step);
+}
+
+// ---- blocks ----
+
+static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint32_t* out_index) {
+  carnot_arena* arena = &l->builder->plan->arena;
+  uint32_t index = l->block_count++;
+  *out_index = index;
+  l->block = index;
+  CARNOT_CHECK(index < l->block_capacity, INTERNAL, "more bodies than were counted");
+  carnot_plan_block* out = &l->blocks[index].plan;
+  out->param_count = (uint32_t)block->param_count;
+  uint32_t* params = CARNOT_NEW_ARRAY(arena, uint32_t, block->param_count + 1);
+  for (size_t i = 0; i < block->param_count; i++) {
+    params[i] = carnot_lowering_add_value(l, block->params[i], block->params[i]->name, CARNOT_LAYOUT_ROW_MAJOR);
+    CARNOT_TRY(l->status);
+    l->of_value[(size_t)block->params[i]->id * CARNOT_LAYOUT_COUNT] = params[i] + 1;
+  }
+  out->params = params;
+  for (carnot_node* node = block->first; node; node = node->next) {
+    CARNOT_TRY_AT(lower_node(l, node), "node %s", node->name);
+    l->block = index;
+  }
+  uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, block->output_count + 1);
+  for (size_t i = 0; i < block->output_count; i++)
+    CARNOT_TRY(value_in_layout(l, block->outputs[i], CARNOT_LAYOUT_ROW_MAJOR, &outputs[i]));
+  out->output_count = (uint32_t)block->output_count;
+  out->outputs = outputs;
+  return NULL;
+}
+
+static uint32_t count_blocks(const carnot_block* block) {
+  uint32_t count = 1;
+  for (const carnot_node* node = block->first; node; node = node->next)
+    for (size_t i = 0; i < node->attrs.count; i++)
+      if (node->attrs.items[i].type == CARNOT_ATTR_BLOCK) count += count_blocks(node->attrs.items[i].block);
+  return count;
+}
+
+// The steps of all blocks in one array, block after block.
+static void join_steps(carnot_lowering* l) {
+  carnot_plan* plan = l->builder->plan;
+  size_t total = 0;
+  for (uint32_t b = 0; b < l->block_count; b++) total += l->blocks[b].steps.count;
+  plan->steps = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_step, total + 1);
+  plan->blocks = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_block, l->block_count);
+  plan->block_count = l->block_count;
+  for (uint32_t b = 0; b < l->block_count; b++) {
+    carnot_step_list* list = &l->blocks[b].steps;
+    plan->blocks[b] = l->blocks[b].plan;
+    plan->blocks[b].first_step = plan->step_count;
+    plan->blocks[b].step_count = (uint32_t)list->count;
+    if (list->count) memcpy(&plan->steps[plan->step_count], list->items, list->count * sizeof(*list->items));
+    plan->step_count += (uint32_t)list->count;
+  }
+}
+
+static void free_lowering(carnot_lowering* l) {
+  for (uint32_t b = 0; l->blocks && b < l->block_capacity; b++) free(l->blocks[b].steps.items);
+  free(l->blocks);
+  free(l->values);
+  free(l->blobs);
+  free(l->of_value);
+  free(l->is_shape_value);
+}
+
+static carnot_status* lower(carnot_lowering* l) {
+  carnot_builder* builder = l->builder;
+  void *blocks, *of_value, *is_shape;
+  uint32_t block_count = count_blocks(builder->graph->main), value_count = builder->graph->value_count + 1;
+  CARNOT_TRY(carnot_calloc(block_count, sizeof(*l->blocks), "blocks", &blocks));
+  l->blocks = blocks;
+  l->block_capacity = block_count;
+  CARNOT_TRY(carnot_calloc((size_t)value_count * CARNOT_LAYOUT_COUNT, sizeof(uint32_t), "values", &of_value));
+  l->of_value = of_value;
+  CARNOT_TRY(carnot_calloc(value_count, sizeof(bool), "values", &is_shape));
+  l->is_shape_value = is_shape;
+  uint32_t main;
+  CARNOT_TRY(lower_block(l, builder->graph->main, &main));
+  join_steps(l);
+  CARNOT_TRY(carnot_lowering_drop_packed(l));
+  CARNOT_TRY(carnot_lowering_bind(l));
+  return carnot_lowering_place(l);
+}
+
+carnot_status* carnot_lower(carnot_builder* builder) {
+  carnot_lowering l = {.builder = builder};
+  carnot_status* status = lower(&l);
+  if (!status) {
+    status = l.status;
+  } else {
+    carnot_status_free(l.status == status ? NULL : l.status);
+  }
+  free_lowering(&l);
+  return status;
+}

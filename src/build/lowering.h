@@ -1,0 +1,48 @@
+// The state of one lowering, shared by lower.c (steps) and place.c (storage).
+#ifndef CARNOT_BUILD_LOWERING_H_
+#define CARNOT_BUILD_LOWERING_H_
+
+#include "build/builder.h"
+
+typedef struct carnot_lowered {
+  carnot_plan_value plan;
+  const carnot_value* from;
+  uint32_t first, last;  // steps of its life in the main block
+  uint32_t uses, packed_uses;
+} carnot_lowered;
+
+typedef struct carnot_step_list {
+  carnot_plan_step* items;
+  size_t count, capacity;
+} carnot_step_list;
+
+typedef struct carnot_lowering {
+  carnot_builder* builder;
+  carnot_lowered* values;
+  uint32_t value_count, value_capacity;
+  carnot_plan_blob* blobs;
+  uint32_t blob_count, blob_capacity;
+  struct {
+    carnot_plan_block plan;
+    carnot_step_list steps;
+  }* blocks;
+  uint32_t block_count, block_capacity, block;
+  uint32_t* of_value;    // [value id][layout]: plan value + 1
+  bool* is_shape_value;  // by value id
+  carnot_status* status;  // of calls that cannot return one
+} carnot_lowering;
+
+// A new plan value for |from|; 0 with l->status set when memory is out.
+uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
+                                   carnot_layout layout);
+carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step) CARNOT_MUST_USE;
+carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source, const carnot_value* value,
+                                            carnot_layout layout, uint32_t* out) CARNOT_MUST_USE;
+// Constants that are read only in their packed form leave the plan; their operands become absent.
+carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) CARNOT_MUST_USE;
+// The user's tensors.
+carnot_status* carnot_lowering_bind(carnot_lowering* l) CARNOT_MUST_USE;
+// Storage of every value and the arena.
+carnot_status* carnot_lowering_place(carnot_lowering* l) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BUILD_LOWERING_H_

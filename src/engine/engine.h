@@ -1,0 +1,59 @@
+// Engines: an immutable plan with its weights, shared by contexts; read from a file or memory, written to either.
+//
+// File: header (magic, version, sections with checksums), metadata (codec.h), then the weights on a page boundary,
+// each blob at a multiple of 64 bytes, used in place from the mapping. Load checks the metadata's checksum and content;
+// weights are checked by carnot_engine_verify, because hashing them costs more than loading may take.
+#ifndef CARNOT_ENGINE_ENGINE_H_
+#define CARNOT_ENGINE_ENGINE_H_
+
+#include <pthread.h>
+
+#include "base/file.h"
+#include "engine/plan.h"
+
+enum { CARNOT_ENGINE_VERSION = 1 };
+
+// One state of the weights; refit publishes a new one, contexts hold the one they run on.
+typedef struct carnot_weights {
+  int references;
+  const void** data;  // by blob
+  void* owned;        // memory of the blobs that refit made, NULL in the first generation
+} carnot_weights;
+
+typedef struct carnot_engine {
+  int references;
+  carnot_plan* plan;
+  carnot_mapping mapping;  // of the file, or
+  void* memory;            // the copy that was made, or
+  void (*release)(void* user, const void* data);  // how to give back what was lent
+  void* release_user;
+  const void* lent;
+  uint64_t file_bytes;
+  pthread_mutex_t mutex;    // guards |weights| and references
+  carnot_weights* weights;  // the newest generation
+} carnot_engine;
+
+// Maps |path|.
+carnot_status* carnot_engine_load_file(const char* path, carnot_engine** out_engine) CARNOT_MUST_USE;
+// Copies |data|; when |release| is given the caller lends it instead, aligned to 64, until release is called.
+carnot_status* carnot_engine_load_memory(const void* data, size_t size, void (*release)(void* user, const void* data),
+                                         void* user, carnot_engine** out_engine) CARNOT_MUST_USE;
+// An engine that was just built; takes the plan. The blobs' data must live as long: |release| is called at the end.
+carnot_status* carnot_engine_adopt(carnot_plan* plan, void (*release)(void* user, const void* data), void* user,
+                                   carnot_engine** out_engine) CARNOT_MUST_USE;
+void carnot_engine_retain(carnot_engine* engine);
+void carnot_engine_release(carnot_engine* engine);
+
+// The newest weights, to be given back. Thread-safe.
+carnot_weights* carnot_engine_take_weights(carnot_engine* engine);
+void carnot_engine_drop_weights(carnot_engine* engine, carnot_weights* weights);
+
+// Every blob has the checksum that the metadata state.
+carnot_status* carnot_engine_verify(carnot_engine* engine) CARNOT_MUST_USE;
+
+// The engine as a file; the blobs' data are read from |plan|. The file appears complete or not at all.
+carnot_status* carnot_plan_write_file(carnot_plan* plan, const char* path) CARNOT_MUST_USE;
+// The same bytes in memory; the caller frees them.
+carnot_status* carnot_plan_write_memory(carnot_plan* plan, void** out_data, size_t* out_size) CARNOT_MUST_USE;
+
+#endif  // CARNOT_ENGINE_ENGINE_H_

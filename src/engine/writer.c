@@ -1,0 +1,123 @@
+// Plan → file.
+#include <stdlib.h>
+
+#include "base/hash.h"
+#include "engine/codec.h"
+#include "engine/engine.h"
+#include "engine/format.h"
+
+typedef struct image {
+  void* head;  // header and metadata
+  carnot_piece* pieces;
+  size_t piece_count;
+  uint64_t bytes;
+} image;
+
+static const char kZeros[CARNOT_PAGE_BYTES];
+
+// Text as lengths and bytes, since pointers cannot be stored.
+static carnot_status* flatten_text(carnot_plan_blob* blob, carnot_arena* arena) {
+  const carnot_strview* views = blob->tensor.data;
+  size_t count = (size_t)carnot_tensor_count(&blob->tensor), bytes = 0;
+  for (size_t i = 0; i < count; i++) bytes += 4 + views[i].size;
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(arena, bytes + 1, 1, "text constants", &memory));
+  char* at = memory;
+  for (size_t i = 0; i < count; i++) {
+    uint32_t size = (uint32_t)views[i].size;
+    memcpy(at, &size, 4);
+    if (size) memcpy(at + 4, views[i].data, size);
+    at += 4 + size;
+  }
+  blob->tensor.data = memory;
+  blob->bytes = bytes;
+  return NULL;
+}
+
+// Places the blobs and hashes them.
+static carnot_status* place_blobs(carnot_plan* plan, uint64_t* out_bytes) {
+  uint64_t at = 0;
+  for (uint32_t i = 0; i < plan->blob_count; i++) {
+    carnot_plan_blob* blob = &plan->blobs[i];
+    if (blob->dropped) blob->tensor.data = NULL;
+    bool absent = blob->dropped || (plan->stripped && !blob->tensor.data);
+    blob->bytes = absent ? 0 : carnot_tensor_bytes(&blob->tensor);
+    if (blob->tensor.dtype == CARNOT_DTYPE_STRING && !absent) CARNOT_TRY(flatten_text(blob, &plan->arena));
+    blob->offset = at;
+    blob->hash = carnot_hash(blob->tensor.data, blob->bytes, 0);
+    at = carnot_align_up(at + blob->bytes, CARNOT_BLOB_ALIGNMENT);
+  }
+  *out_bytes = at;
+  return NULL;
+}
+
+static void add_piece(image* out, const void* data, size_t size) {
+  if (!size) return;
+  out->pieces[out->piece_count++] = (carnot_piece){data, size};
+  out->bytes += size;
+}
+
+static carnot_status* make_image(carnot_plan* plan, image* out) {
+  *out = (image){0};
+  uint64_t weight_bytes;
+  CARNOT_TRY(place_blobs(plan, &weight_bytes));
+  void* metadata;
+  size_t metadata_bytes;
+  CARNOT_TRY(carnot_plan_encode(plan, &metadata, &metadata_bytes));
+  size_t weights_at = carnot_align_up(sizeof(carnot_header) + metadata_bytes, CARNOT_PAGE_BYTES);
+  carnot_header header = {.magic = CARNOT_ENGINE_MAGIC, .version = CARNOT_ENGINE_VERSION};
+  header.file_bytes = weights_at + weight_bytes;
+  header.metadata = (carnot_section){sizeof(header), metadata_bytes, carnot_hash(metadata, metadata_bytes, 0)};
+  header.weights = (carnot_section){weights_at, weight_bytes, 0};
+  header.hash = carnot_hash(&header, offsetof(carnot_header, hash), 0);
+  void* pieces = NULL;
+  carnot_status* status = carnot_calloc(1, weights_at, "the engine's metadata", &out->head);
+  if (!status) status = carnot_calloc(plan->blob_count * 2 + 2, sizeof(carnot_piece), "the engine's parts", &pieces);
+  out->pieces = pieces;
+  if (status) {
+    free(out->head);
+    free(metadata);
+    return status;
+  }
+  memcpy(out->head, &header, sizeof(header));
+  memcpy((char*)out->head + sizeof(header), metadata, metadata_bytes);
+  free(metadata);
+  add_piece(out, out->head, weights_at);
+  for (uint32_t i = 0; i < plan->blob_count; i++) {
+    const carnot_plan_blob* blob = &plan->blobs[i];
+    add_piece(out, blob->tensor.data, blob->bytes);
+    add_piece(out, kZeros, carnot_align_up(blob->bytes, CARNOT_BLOB_ALIGNMENT) - blob->bytes);
+  }
+  return NULL;
+}
+
+static void free_image(image* out) {
+  free(out->head);
+  free(out->pieces);
+}
+
+carnot_status* carnot_plan_write_file(carnot_plan* plan, const char* path) {
+  image file;
+  CARNOT_TRY(make_image(plan, &file));
+  carnot_status* status = carnot_write_file(path, file.pieces, file.piece_count);
+  free_image(&file);
+  return status;
+}
+
+carnot_status* carnot_plan_write_memory(carnot_plan* plan, void** out_data, size_t* out_size) {
+  *out_data = NULL;
+  *out_size = 0;
+  image file;
+  CARNOT_TRY(make_image(plan, &file));
+  char* data = aligned_alloc(CARNOT_BLOB_ALIGNMENT, carnot_align_up(file.bytes, CARNOT_BLOB_ALIGNMENT));
+  if (data) {
+    *out_data = data;
+    *out_size = file.bytes;
+    for (size_t i = 0; i < file.piece_count; i++) {
+      memcpy(data, file.pieces[i].data, file.pieces[i].size);
+      data += file.pieces[i].size;
+    }
+  }
+  free_image(&file);
+  return *out_data ? NULL : CARNOT_NO_MEMORY(file.bytes, "the engine");
+}

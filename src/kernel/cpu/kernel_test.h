@@ -1,0 +1,99 @@
+// What the kernel tests share: the ISA levels of this machine, random data, buffers with canaries,
+// and bounds of error.
+#ifndef CARNOT_KERNEL_CPU_KERNEL_TEST_H_
+#define CARNOT_KERNEL_CPU_KERNEL_TEST_H_
+
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// cmocka wants the headers above first.
+#include <cmocka.h>
+
+#include "kernel/cpu/kernels.h"
+
+static inline bool machine_has(carnot_kernel_isa isa) {
+  if (isa == CARNOT_KERNEL_ISA_SCALAR) return true;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (isa == CARNOT_KERNEL_ISA_AVX2) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  }
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+  return false;
+#endif
+}
+
+// Calls |check| with the table of every level that build and machine have; says which.
+static inline void for_each_isa(void (*check)(const carnot_cpu_kernels*)) {
+  static const char* names[] = {"scalar", "avx2", "avx512"};
+  for (int isa = 0; isa < CARNOT_KERNEL_ISA_COUNT; ++isa) {
+    const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for((carnot_kernel_isa)isa);
+    if (kernels && machine_has((carnot_kernel_isa)isa)) {
+      printf("isa %s: run\n", kernels->isa);
+      check(kernels);
+    } else {
+      printf("isa %s: skipped, not on this machine\n", names[isa]);
+    }
+  }
+}
+
+static inline float random_f32(uint64_t* state) {  // in [-1, 1)
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return (float)(int32_t)(*state >> 32) * 0x1p-31f;
+}
+
+// A buffer of |count| floats at the end of a heap block, so that an address sanitizer sees any
+// overrun; the guard before it is checked by buffer_free.
+enum { kGuard = 16 };
+static const float kCanary = -12345.678f;
+
+static inline float* buffer(int64_t count, uint64_t seed) {
+  float* block = malloc((size_t)(count + kGuard) * sizeof *block);
+  if (!block) abort();
+  for (int i = 0; i < kGuard; ++i) block[i] = kCanary;
+  for (int64_t i = 0; i < count; ++i) block[kGuard + i] = seed ? random_f32(&seed) : kCanary;
+  return block + kGuard;
+}
+
+static inline void buffer_free(float* data) {
+  if (!data) return;
+  float* block = data - kGuard;
+  for (int i = 0; i < kGuard; ++i) assert_true(block[i] == kCanary);
+  free(block);
+}
+
+// Fails, naming the place, unless |got| is within |bound| of |want| or both are NaN or equal.
+static inline void check_near(float got, double want, double bound, const char* what, int64_t i,
+                              int64_t j) {
+  if (got == (float)want || (isnan(got) && isnan(want))) return;
+  if (fabs(got - want) <= bound) return;
+  fail_msg("%s [%lld,%lld]: got %.9g, want %.9g within %.3g", what, (long long)i, (long long)j, got,
+           want, bound);
+}
+
+static inline double activation_in_double(carnot_activation activation, double a, double b,
+                                          double x) {
+  if (isnan(x)) return x;
+  switch (activation) {
+    case CARNOT_ACTIVATION_RELU: return x > 0 ? x : 0;
+    case CARNOT_ACTIVATION_CLIP: return x < a ? a : x > b ? b : x;
+    case CARNOT_ACTIVATION_LEAKY_RELU: return x < 0 ? a * x : x;
+    case CARNOT_ACTIVATION_SIGMOID: return 1 / (1 + exp(-x));
+    case CARNOT_ACTIVATION_SILU: return x / (1 + exp(-x));
+    case CARNOT_ACTIVATION_HARD_SWISH: return x * fmax(0, fmin(1, x / 6 + 0.5));
+    case CARNOT_ACTIVATION_TANH: return tanh(x);
+    case CARNOT_ACTIVATION_GELU_ERF: return x / 2 * erfc(-x / sqrt(2));
+    default: return x;
+  }
+}
+
+#endif

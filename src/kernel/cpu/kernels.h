@@ -1,0 +1,33 @@
+// The CPU kernels by ISA level: one table of functions for each, with the same results up to the
+// rounding of fused operations.
+// Kernels read and write only the strided extents they are given, allocate nothing, keep no state
+// and may run on any thread. Sizes and strides count elements unless a name says otherwise.
+#ifndef CARNOT_KERNEL_CPU_KERNELS_H_
+#define CARNOT_KERNEL_CPU_KERNELS_H_
+
+#include "kernel/cpu/conv2d_f32.h"
+#include "kernel/cpu/depthwise_f32.h"
+#include "kernel/cpu/gemm_f32.h"
+#include "kernel/cpu/pointwise.h"
+#include "kernel/cpu/pool_f32.h"
+#include "kernel/cpu/transpose.h"
+
+typedef enum carnot_kernel_isa {
+  CARNOT_KERNEL_ISA_SCALAR,  // plain C
+  CARNOT_KERNEL_ISA_AVX2,    // AVX2, FMA, F16C
+  CARNOT_KERNEL_ISA_AVX512,  // AVX-512 F, BW, DQ, VL
+  CARNOT_KERNEL_ISA_COUNT
+} carnot_kernel_isa;
+
+typedef struct carnot_cpu_kernels {
+  const char* isa;  // "scalar", "avx2", "avx512"
+#define KERNEL(name) carnot_##name##_fn* name;
+#include "kernel/cpu/kernels.def"
+#undef KERNEL
+} carnot_cpu_kernels;
+
+// The table of a level, or NULL if this build has none (another processor family). The caller
+// makes sure that the machine has the level.
+const carnot_cpu_kernels* carnot_cpu_kernels_for(carnot_kernel_isa isa);
+
+#endif

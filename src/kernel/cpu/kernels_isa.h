@@ -1,0 +1,14 @@
+// Declares the kernels of the ISA level that is being compiled; private to their sources.
+#ifndef CARNOT_KERNEL_CPU_KERNELS_ISA_H_
+#define CARNOT_KERNEL_CPU_KERNELS_ISA_H_
+
+#include "kernel/cpu/kernels.h"
+#include "kernel/cpu/simd.h"
+
+#define KERNEL(name) carnot_##name##_fn CARNOT_KERNEL(name);
+#include "kernel/cpu/kernels.def"
+#undef KERNEL
+
+extern const carnot_cpu_kernels CARNOT_KERNEL(kernels);
+
+#endif

@@ -1,0 +1,57 @@
+// Passes: graph → graph. Each is one file and one row of passes.c, can be switched off by name and printed after.
+#ifndef CARNOT_PASS_PASS_H_
+#define CARNOT_PASS_PASS_H_
+
+#include "base/executor.h"
+#include "ir/graph.h"
+
+typedef struct carnot_pass_options {
+  carnot_executor* executor;  // for folding
+  bool refit;                 // weights may change later: their values must not decide anything
+  const char* const* disabled;
+  size_t disabled_count;
+  const char* dump;           // print the graph after this pass; "all"
+  bool none;                  // leave everything out
+} carnot_pass_options;
+
+typedef struct carnot_pass_row {
+  const char* name;
+  const char* does;  // for --help and docs
+  carnot_status* (*run)(carnot_graph* graph, const carnot_pass_options* options);
+} carnot_pass_row;
+
+// All passes in their order.
+const carnot_pass_row* carnot_passes(size_t* out_count);
+carnot_status* carnot_passes_run(carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+
+carnot_status* carnot_pass_fold(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_simplify(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_shapes(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_dead(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_common(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_activations(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_norms(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_attention(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_conv_scale(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options);
+
+// ---- helpers that passes share (pass_util.c) ----
+
+// The only reader of |value|, or NULL when there are more, none, or it is a result.
+carnot_node* carnot_only_user(const carnot_value* value);
+// The attribute fn of a pointwise node, CARNOT_FN_COUNT for others.
+carnot_fn carnot_node_fn(const carnot_node* node);
+static inline bool carnot_node_is_fn(const carnot_node* node, carnot_fn fn) {
+  return node && carnot_node_fn(node) == fn;
+}
+// A constant with one element, as a number.
+bool carnot_value_scalar(const carnot_value* value, double* out);
+// A constant list of integers; count -1 when it is none.
+int carnot_value_ints(const carnot_value* value, int64_t* out, int capacity);
+// Calls |visit| on every block: bodies before the blocks that hold them.
+carnot_status* carnot_each_block(carnot_block* block, carnot_status* (*visit)(carnot_block* block, void* user),
+                                 void* user);
+// A region of |nodes| (in order) at the place of the last; its outputs are what others read. *out_node may be NULL.
+carnot_status* carnot_fuse(carnot_node* const* nodes, int count, carnot_node** out_node) CARNOT_MUST_USE;
+
+#endif  // CARNOT_PASS_PASS_H_

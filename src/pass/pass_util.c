@@ -1,0 +1,146 @@
+#include "pass/pass.h"
+
+carnot_node* carnot_only_user(const carnot_value* value) {
+  return value && value->use_count == 1 && !value->block_output_count ? value->uses[0].node : NULL;
+}
+
+carnot_fn carnot_node_fn(const carnot_node* node) {
+  if (!node || (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY && node->op != CARNOT_OP_TERNARY))
+    return CARNOT_FN_COUNT;
+  return (carnot_fn)carnot_attr_int(carnot_node_row(node), &node->attrs, "fn");
+}
+
+bool carnot_value_scalar(const carnot_value* value, double* out) {
+  if (!value || !value->constant || !value->constant->tensor.data) return false;
+  const carnot_tensor* t = &value->constant->tensor;
+  if (carnot_tensor_count(t) != 1 || t->dtype == CARNOT_DTYPE_STRING) return false;
+  *out = carnot_load_f64(t->dtype, t->data, 0);
+  return true;
+}
+
+int carnot_value_ints(const carnot_value* value, int64_t* out, int capacity) {
+  if (!value || !value->constant || !value->constant->tensor.data) return -1;
+  const carnot_tensor* t = &value->constant->tensor;
+  if (!carnot_dtype_is_integer(t->dtype) || carnot_tensor_count(t) > capacity) return -1;
+  int count = (int)carnot_tensor_count(t);
+  for (int i = 0; i < count; i++) out[i] = carnot_load_i64(t->dtype, t->data, (size_t)i);
+  return count;
+}
+
+carnot_status* carnot_each_block(carnot_block* block, carnot_status* (*visit)(carnot_block* block, void* user),
+                                 void* user) {
+  for (carnot_node* node = block->first; node; node = node->next)
+    for (size_t i = 0; i < node->attrs.count; i++)
+      if (node->attrs.items[i].type == CARNOT_ATTR_BLOCK && node->op != CARNOT_OP_REGION)
+        CARNOT_TRY(carnot_each_block(node->attrs.items[i].block, visit, user));
+  return visit(block, user);
+}
+
+// ---- fusing ----
+
+enum { kMaxFused = 64, kMaxOuter = 64 };
+
+typedef struct fusion {
+  carnot_node* const* nodes;
+  int count;
+  carnot_block* body;
+  carnot_value* outer[kMaxOuter];  // what the nodes read from outside, in order of appearance
+  int outer_count;
+  carnot_value *old_values[kMaxOuter], *new_values[kMaxOuter];  // outputs outside and inside
+  int value_count;
+} fusion;
+
+static carnot_value* inner_value(const fusion* f, const carnot_value* value) {
+  for (int i = 0; i < f->value_count; i++)
+    if (f->old_values[i] == value) return f->new_values[i];
+  for (int i = 0; i < f->outer_count; i++)
+    if (f->outer[i] == value) return f->body->params[i];
+  return NULL;
+}
+
+static bool is_inside(const fusion* f, const carnot_node* node) {
+  for (int i = 0; i < f->count; i++)
+    if (f->nodes[i] == node) return true;
+  return false;
+}
+
+static bool read_outside(const fusion* f, const carnot_value* value) {
+  if (value->block_output_count) return true;
+  for (size_t i = 0; i < value->use_count; i++)
+    if (!is_inside(f, value->uses[i].node)) return true;
+  return false;
+}
+
+static carnot_status* add_inner(fusion* f, const carnot_node* node) {
+  carnot_value* inputs[kMaxOuter];
+  CARNOT_CHECK(node->input_count <= kMaxOuter, INTERNAL, "node %s has too many inputs to be fused", node->name);
+  for (int i = 0; i < node->input_count; i++) {
+    carnot_value* value = node->inputs[i];
+    if (!value) {
+      inputs[i] = NULL;
+      continue;
+    }
+    inputs[i] = inner_value(f, value);
+    if (inputs[i]) continue;
+    CARNOT_CHECK(f->outer_count < kMaxOuter, INTERNAL, "node %s: a region reads too many values", node->name);
+    f->outer[f->outer_count++] = value;
+    carnot_value* param = carnot_block_add_param(f->body, value->name, &value->type);
+    param->syms = value->syms;
+    param->sym_count = value->sym_count;
+    inputs[i] = param;
+  }
+  const char* names[8];
+  CARNOT_CHECK(node->output_count <= 8 && f->value_count + node->output_count <= kMaxOuter, INTERNAL,
+               "node %s has too many outputs to be fused", node->name);
+  for (int i = 0; i < node->output_count; i++) names[i] = node->outputs[i] ? node->outputs[i]->name : "";
+  carnot_node* inner;
+  CARNOT_TRY(carnot_block_add_node(f->body, node->op, node->name, &node->attrs, inputs, node->input_count, names,
+                                   node->output_count, &inner));
+  inner->type_name = node->type_name;
+  inner->absorbed = node->absorbed;
+  inner->absorbed_count = node->absorbed_count;
+  for (int i = 0; i < node->output_count; i++) {
+    if (!node->outputs[i]) continue;
+    f->old_values[f->value_count] = node->outputs[i];
+    f->new_values[f->value_count++] = inner->outputs[i];
+  }
+  return NULL;
+}
+
+// Infer must see what is constant among the inputs; a region's parameters do not say so.
+static carnot_status* add_nodes(fusion* f) {
+  for (int i = 0; i < f->count; i++) CARNOT_TRY(add_inner(f, f->nodes[i]));
+  return NULL;
+}
+
+carnot_status* carnot_fuse(carnot_node* const* nodes, int count, carnot_node** out_node) {
+  carnot_node* last = nodes[count - 1];
+  carnot_graph* graph = last->block->graph;
+  fusion* f = CARNOT_NEW(&graph->arena, fusion);
+  f->nodes = nodes;
+  f->count = count;
+  f->body = carnot_block_create(graph);
+  CARNOT_TRY(add_nodes(f));
+  carnot_value* results[kMaxOuter];
+  int result_count = 0;
+  for (int i = 0; i < f->value_count; i++) {
+    if (!read_outside(f, f->old_values[i])) continue;
+    carnot_block_add_output(f->body, f->new_values[i]);
+    results[result_count++] = f->old_values[i];
+  }
+  carnot_attrs attrs = {0};
+  carnot_attrs_set(&attrs, &graph->arena, (carnot_attr){.name = "body", .type = CARNOT_ATTR_BLOCK, .block = f->body});
+  carnot_node* region;
+  CARNOT_TRY(carnot_node_insert_before(last, CARNOT_OP_REGION, last->name, &attrs, f->outer, f->outer_count, result_count,
+                                       &region));
+  for (int i = 0; i < result_count; i++) {
+    region->outputs[i]->name = results[i]->name;
+    carnot_value_replace(results[i], region->outputs[i]);
+  }
+  for (int i = count - 1; i >= 0; i--) {
+    if (nodes[i] != last) carnot_node_absorb(region, nodes[i]);
+    carnot_node_remove(nodes[i]);
+  }
+  if (out_node) *out_node = region;
+  return NULL;
+}

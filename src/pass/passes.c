@@ -1,0 +1,45 @@
+#include "pass/pass.h"
+
+#include <stdio.h>
+
+static const carnot_pass_row kPasses[] = {
+    {"fold", "computes what depends on constants alone", carnot_pass_fold},
+    {"shapes", "turns shape arithmetic into constants", carnot_pass_shapes},
+    {"simplify", "removes what changes nothing, joins transposes and reshapes", carnot_pass_simplify},
+    {"common", "computes equal things once", carnot_pass_common},
+    {"activations", "recognises GELU, SiLU, hard-swish and the like", carnot_pass_activations},
+    {"norms", "recognises layer and RMS normalization", carnot_pass_norms},
+    {"conv_scale", "folds batch normalization and channel scales into weights", carnot_pass_conv_scale},
+    {"attention", "recognises scaled dot-product attention", carnot_pass_attention},
+    {"fold", "computes what depends on constants alone, again", carnot_pass_fold},
+    {"dead", "removes what nobody reads", carnot_pass_dead},
+    {"regions", "fuses anchors with their epilogues, and pointwise chains", carnot_pass_regions},
+};
+
+const carnot_pass_row* carnot_passes(size_t* out_count) {
+  *out_count = sizeof(kPasses) / sizeof(kPasses[0]);
+  return kPasses;
+}
+
+static bool is_disabled(const carnot_pass_options* options, const char* name) {
+  for (size_t i = 0; i < options->disabled_count; i++)
+    if (strcmp(options->disabled[i], name) == 0) return true;
+  return false;
+}
+
+carnot_status* carnot_passes_run(carnot_graph* graph, const carnot_pass_options* options) {
+  if (options->none) return NULL;
+  for (size_t i = 0; i < sizeof(kPasses) / sizeof(kPasses[0]); i++) {
+    const carnot_pass_row* pass = &kPasses[i];
+    if (is_disabled(options, pass->name)) continue;
+    CARNOT_TRY_AT(pass->run(graph, options), "pass %s", pass->name);
+#ifndef NDEBUG
+    CARNOT_TRY_AT(carnot_graph_verify(graph), "after pass %s", pass->name);
+#endif
+    if (options->dump && (strcmp(options->dump, "all") == 0 || strcmp(options->dump, pass->name) == 0)) {
+      fprintf(stderr, "---- after pass %s ----\n", pass->name);
+      carnot_graph_print(graph, stderr);
+    }
+  }
+  return NULL;
+}

@@ -1,0 +1,107 @@
+// Regions: an anchor with the pointwise operators behind it, and chains of pointwise operators alone.
+//
+// A follower joins when it is the only reader of what the region gives, keeps its dimensions, and its other operands are
+// there before it: then the whole can be computed where the anchor's tile still is in registers or L1.
+#include "pass/pass.h"
+
+enum { kMaxRegionNodes = 24 };
+
+static bool is_anchor(const carnot_node* node) {
+  switch (node->op) {
+    case CARNOT_OP_CONV:
+    case CARNOT_OP_MATMUL:
+    case CARNOT_OP_GEMM: return true;
+    default: return false;
+  }
+}
+
+static bool is_pointwise(const carnot_node* node) {
+  return carnot_node_fn(node) != CARNOT_FN_COUNT && carnot_dtype_is_float(node->outputs[0]->type.dtype);
+}
+
+static bool same_dims(const carnot_type* a, const carnot_type* b) {
+  if (a->rank < 0 || a->rank != b->rank || a->dtype != b->dtype) return false;
+  for (int d = 0; d < a->rank; d++)
+    if (!carnot_sym_same(a->dims[d], b->dims[d])) return false;
+  return true;
+}
+
+static bool comes_before(const carnot_node* a, const carnot_node* b) {
+  for (const carnot_node* n = a; n; n = n->next)
+    if (n == b) return true;
+  return false;
+}
+
+// The next node that may join behind |value|.
+static carnot_node* follower(const carnot_value* value) {
+  carnot_node* node = carnot_only_user(value);
+  if (!node || node->block != value->block || !is_pointwise(node)) return NULL;
+  return same_dims(&value->type, &node->outputs[0]->type) ? node : NULL;
+}
+
+static carnot_status* grow(carnot_node* first) {
+  carnot_node* nodes[kMaxRegionNodes] = {first};
+  int count = 1;
+  carnot_node* next;
+  while (count < kMaxRegionNodes && (next = follower(nodes[count - 1]->outputs[0])) != NULL) nodes[count++] = next;
+  return count > 1 ? carnot_fuse(nodes, count, NULL) : NULL;
+}
+
+static carnot_status* visit_anchors(carnot_block* block, void* user) {
+  (void)user;
+  size_t count = 0;
+  for (carnot_node* node = block->first; node; node = node->next) count += is_anchor(node);
+  // Growing a region moves nodes, so the anchors are listed first; no anchor is ever taken up by another.
+  carnot_node** anchors = CARNOT_NEW_ARRAY(&block->graph->arena, carnot_node*, count + 1);
+  count = 0;
+  for (carnot_node* node = block->first; node; node = node->next)
+    if (is_anchor(node)) anchors[count++] = node;
+  for (size_t i = 0; i < count; i++)
+    if (anchors[i]->output_count == 1) CARNOT_TRY(grow(anchors[i]));
+  return NULL;
+}
+
+// Pointwise nodes that read one another, where every inner value has one reader: a tree, fused at its root.
+typedef struct tree {
+  carnot_node* nodes[kMaxRegionNodes];
+  int count;
+} tree;
+
+static void gather(tree* t, carnot_node* node) {
+  if (t->count == kMaxRegionNodes) return;
+  t->nodes[t->count++] = node;
+  for (int i = 0; i < node->input_count; i++) {
+    carnot_value* value = node->inputs[i];
+    carnot_node* from = value ? value->producer : NULL;
+    if (!from || from->block != node->block || !is_pointwise(from)) continue;
+    if (carnot_only_user(value) == node && same_dims(&value->type, &node->outputs[0]->type)) gather(t, from);
+  }
+}
+
+static carnot_status* visit_chains(carnot_block* block, void* user) {
+  (void)user;
+  for (carnot_node *node = block->last, *previous; node; node = previous) {
+    previous = node->previous;
+    if (!is_pointwise(node)) continue;
+    tree t = {.count = 0};
+    gather(&t, node);
+    if (t.count < 2) continue;
+    // In the order of the block.
+    for (int i = 1; i < t.count; i++)
+      for (int k = i; k > 0 && comes_before(t.nodes[k], t.nodes[k - 1]); k--) {
+        carnot_node* swap = t.nodes[k];
+        t.nodes[k] = t.nodes[k - 1];
+        t.nodes[k - 1] = swap;
+      }
+    carnot_node* region;
+    CARNOT_TRY(carnot_fuse(t.nodes, t.count, &region));
+    previous = region->previous;
+  }
+  return NULL;
+}
+
+carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options) {
+  (void)options;
+  CARNOT_TRY(carnot_each_block(graph->main, visit_anchors, NULL));
+  return carnot_each_block(graph->main, visit_chains, NULL);
+}

@@ -1,0 +1,263 @@
+#include "run/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* name, uint32_t* out_index) {
+  char names[512] = "";
+  size_t at = 0;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    if (strcmp(plan->bindings[i].name, name) == 0) {
+      *out_index = i;
+      return NULL;
+    }
+    if (at < sizeof(names))
+      at += (size_t)snprintf(names + at, sizeof(names) - at, at ? ", %s" : "%s", plan->bindings[i].name);
+  }
+  *out_index = CARNOT_PLAN_NONE;
+  return CARNOT_ERROR(NOT_FOUND, "there is no tensor %s; the engine has %s", name, names);
+}
+
+static carnot_status* host_alloc(const carnot_call_host* host, size_t bytes, void** out_memory) {
+  carnot_context* context = (carnot_context*)host;
+  return carnot_store_alloc(context->in_resolve ? &context->fixed_store : &context->store, bytes, out_memory);
+}
+
+static carnot_status* host_run_block(const carnot_call_host* host, const carnot_attr* body, int input_count,
+                                     const carnot_cell* const* inputs, int output_count, carnot_cell* outputs) {
+  carnot_context* context = (carnot_context*)host;
+  const carnot_plan_block* block = &context->plan->blocks[body->block_index];
+  CARNOT_CHECK((uint32_t)input_count == block->param_count && (uint32_t)output_count <= block->output_count,
+               INVALID_MODEL, "a body takes %u inputs and gives %u outputs, called with %d and %d", block->param_count,
+               block->output_count, input_count, output_count);
+  for (int i = 0; i < input_count; i++) {
+    carnot_run_value* value = &context->values[block->params[i]];
+    value->cell = inputs[i] ? *inputs[i] : (carnot_cell){0};
+    carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, value->cell.tensor.rank, value->cell.tensor.dims, value->strides);
+  }
+  CARNOT_TRY(carnot_run_block_steps(context, (uint32_t)body->block_index));
+  for (int i = 0; i < output_count; i++) outputs[i] = context->values[block->outputs[i]].cell;
+  return NULL;
+}
+
+// ---- creation ----
+
+static void bind_constants(carnot_context* context) {
+  const carnot_plan* plan = context->plan;
+  for (uint32_t i = 0; i < plan->value_count; i++) {
+    const carnot_plan_value* v = &plan->values[i];
+    if (v->storage != CARNOT_STORAGE_CONSTANT) continue;
+    carnot_run_value* value = &context->values[i];
+    value->cell = (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[v->index].tensor};
+    value->cell.tensor.data = (void*)context->weights->data[v->index];
+    value->known = true;
+    carnot_layout_strides(v->layout, value->cell.tensor.rank, value->cell.tensor.dims, value->strides);
+  }
+  for (uint32_t s = 0; s < plan->step_count; s++) {
+    for (uint32_t k = 0; k < plan->steps[s].variant_count; k++) {
+      const carnot_variant* variant = &plan->steps[s].variants[k];
+      carnot_step_view* view = &context->steps[s].views[k];
+      for (uint32_t c = 0; c < variant->constant_count; c++) {
+        view->constants[c] = context->weights->data[variant->constants[c]];
+        view->constant_bytes[c] = plan->blobs[variant->constants[c]].bytes;
+      }
+    }
+  }
+}
+
+static carnot_status* check_weights_present(const carnot_context* context) {
+  for (uint32_t i = 0; i < context->plan->blob_count; i++)
+    CARNOT_CHECK(context->weights->data[i] || context->plan->blobs[i].dropped || !context->plan->stripped,
+                 FAILED_PRECONDITION, "weight %s was stripped from the engine: refit it first",
+                 context->plan->blobs[i].name);
+  return NULL;
+}
+
+static carnot_status* bind_step(carnot_context* context, uint32_t index, char* states) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_run_step* run = &context->steps[index];
+  run->state = states + (size_t)index * CARNOT_STATE_BYTES;
+  size_t operand_count = (size_t)step->input_count + step->output_count;
+  run->operands = CARNOT_NEW_ARRAY(&context->memory, carnot_operand, operand_count + 1);
+  if (step->region.value_count + 1 > context->max_locals) context->max_locals = step->region.value_count + 1;
+  for (uint32_t i = 0; i < step->variant_count; i++) {
+    const carnot_variant* variant = &step->variants[i];
+    const carnot_tactic_row* row = carnot_tactic_find(variant->tactic);
+    CARNOT_CHECK(row, VERSION_MISMATCH, "step %u (%s) needs tactic %s, which this runtime lacks: build the engine again",
+                 index, step->name, variant->tactic);
+    CARNOT_CHECK(row->isa <= context->isa, UNSUPPORTED, "step %u (%s) needs a processor with %s, this one has %s", index,
+                 step->name, carnot_isa_name(row->isa), carnot_isa_name(context->isa));
+    for (uint32_t k = 0; k < step->input_count && !row->run; k++) {
+      if (step->inputs[k] == CARNOT_PLAN_NONE) continue;
+      const carnot_plan_value* v = &context->plan->values[step->inputs[k]];
+      CARNOT_CHECK(v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped, INVALID_MODEL,
+                   "step %u (%s) reads weight %s, whose bytes the engine does not hold", index, step->name, v->name);
+    }
+    run->rows[i] = row;
+    run->views[i] = (carnot_step_view){.region = &step->region,
+                                       .params = variant->params,
+                                       .param_bytes = variant->param_bytes,
+                                       .constant_count = variant->constant_count,
+                                       .isa = context->isa};
+  }
+  return NULL;
+}
+
+static carnot_status* check_step(const carnot_context* context, uint32_t index) {
+  const carnot_run_step* run = &context->steps[index];
+  for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
+    if (run->rows[i]->check)
+      CARNOT_TRY_AT(run->rows[i]->check(&run->views[i]), "step %u (%s), tactic %s", index,
+                    context->plan->steps[index].name, run->rows[i]->name);
+  return NULL;
+}
+
+carnot_status* carnot_context_take_arena(carnot_context* context, size_t bytes) {
+  if (context->arena && bytes <= context->arena_bytes) return NULL;
+  size_t limit = context->memory_limit_bytes;
+  CARNOT_CHECK(!limit || bytes <= limit, OUT_OF_MEMORY, "the activations take %zu bytes, the memory budget is %zu", bytes,
+               limit);
+  size_t alignment = bytes >= (4u << 20) ? (2u << 20) : 64;
+  bytes = carnot_align_up(bytes + 1, alignment);
+  free(context->arena);
+  context->arena_bytes = 0;
+  context->arena = aligned_alloc(alignment, bytes);
+  if (!context->arena) return CARNOT_NO_MEMORY(bytes, "the arena of activations");
+  if (alignment > 64) madvise(context->arena, bytes, MADV_HUGEPAGE);
+  context->arena_bytes = bytes;
+  return NULL;
+}
+
+static carnot_status* build_context(carnot_context* context) {
+  const carnot_plan* plan = context->plan;
+  void *values, *bindings, *steps, *states, *locals;
+  CARNOT_TRY(carnot_arena_try(&context->memory, plan->value_count + 1, sizeof(carnot_run_value), "values", &values));
+  CARNOT_TRY(carnot_arena_try(&context->memory, plan->binding_count + 1, sizeof(carnot_run_binding), "tensors", &bindings));
+  CARNOT_TRY(carnot_arena_try(&context->memory, plan->step_count + 1, sizeof(carnot_run_step), "steps", &steps));
+  CARNOT_TRY(carnot_arena_try(&context->memory, plan->step_count + 1, CARNOT_STATE_BYTES, "steps", &states));
+  context->values = values;
+  context->bindings = bindings;
+  context->steps = steps;
+  for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(bind_step(context, i, states));
+  CARNOT_TRY(carnot_arena_try(&context->memory, context->max_locals + 1, sizeof(carnot_cell), "values", &locals));
+  context->locals = locals;
+  CARNOT_TRY(check_weights_present(context));
+  bind_constants(context);
+  for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(check_step(context, i));
+  return carnot_context_take_arena(context, context->plan->arena_bytes);
+}
+
+carnot_status* carnot_context_create_on(carnot_engine* engine, const carnot_context_options* options,
+                                        carnot_context** out_context) {
+  *out_context = NULL;
+  void* memory;
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_context), "a context", &memory));
+  carnot_context* context = memory;
+  carnot_engine_retain(engine);
+  context->engine = engine;
+  context->plan = engine->plan;
+  context->weights = carnot_engine_take_weights(engine);
+  context->executor = options ? options->executor : NULL;
+  context->isa = options && options->isa >= 0 ? (carnot_isa)options->isa : carnot_isa_of_machine();
+  context->host = (carnot_call_host){host_alloc, host_run_block, NULL, 1};
+  carnot_infer_scratch_init(&context->scratch);
+  size_t limit = options ? options->memory_limit_bytes : 0;
+  context->memory_limit_bytes = limit;
+  carnot_store_init(&context->store, limit);
+  carnot_store_init(&context->fixed_store, limit);
+  carnot_status* status = build_context(context);
+  if (status) {
+    carnot_context_free(context);
+    return status;
+  }
+  *out_context = context;
+  return NULL;
+}
+
+void carnot_context_free(carnot_context* context) {
+  if (!context) return;
+  for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++) free(context->bindings[i].own);
+  carnot_infer_scratch_deinit(&context->scratch);
+  carnot_store_deinit(&context->store);
+  carnot_store_deinit(&context->fixed_store);
+  free(context->arena);
+  free(context->workspace);
+  free(context->times);
+  carnot_arena_deinit(&context->memory);
+  carnot_engine_drop_weights(context->engine, context->weights);
+  carnot_engine_release(context->engine);
+  free(context);
+}
+
+// ---- inputs and outputs ----
+
+static carnot_status* check_input(const carnot_context* context, const carnot_plan_binding* b,
+                                  const carnot_cell* cell, uint32_t profile) {
+  if (b->rank < 0 || cell->kind != CARNOT_VALUE_TENSOR) {
+    carnot_value_kind kind = context->plan->values[b->value].kind;
+    CARNOT_CHECK(kind == CARNOT_VALUE_UNKNOWN || kind == cell->kind, INVALID_ARGUMENT,
+                 "input %s has kind %d, must have kind %d", b->name, (int)cell->kind, (int)kind);
+    return NULL;
+  }
+  const carnot_tensor* t = &cell->tensor;
+  CARNOT_CHECK(t->dtype == b->dtype, INVALID_ARGUMENT, "input %s has type %s, must be %s", b->name,
+               carnot_dtype_name(t->dtype), carnot_dtype_name(b->dtype));
+  CARNOT_CHECK(t->rank == b->rank, INVALID_ARGUMENT, "input %s has %d dimensions, must have %d", b->name, t->rank,
+               b->rank);
+  for (int i = 0; i < t->rank; i++) {
+    const carnot_dim_range* range = &b->ranges[profile * (uint32_t)b->rank + (uint32_t)i];
+    CARNOT_CHECK(b->dims[i] < 0 || b->dims[i] == t->dims[i], INVALID_ARGUMENT,
+                 "input %s: dimension %d is %lld, must be %lld", b->name, i, (long long)t->dims[i],
+                 (long long)b->dims[i]);
+    CARNOT_CHECK(t->dims[i] >= range->min && t->dims[i] <= range->max, INVALID_ARGUMENT,
+                 "input %s: dimension %d is %lld, profile %u allows [%lld, %lld]", b->name, i, (long long)t->dims[i],
+                 profile, (long long)range->min, (long long)range->max);
+  }
+  size_t bytes;
+  CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "input %s", b->name);
+  return NULL;
+}
+
+static bool same_shape(const carnot_cell* a, const carnot_cell* b) {
+  return a->kind == b->kind && a->kind == CARNOT_VALUE_TENSOR && a->tensor.dtype == b->tensor.dtype &&
+         a->tensor.rank == b->tensor.rank &&
+         memcmp(a->tensor.dims, b->tensor.dims, (size_t)a->tensor.rank * sizeof(*a->tensor.dims)) == 0;
+}
+
+carnot_status* carnot_context_set_input_cell(carnot_context* context, uint32_t binding, const carnot_cell* cell) {
+  const carnot_plan_binding* b = &context->plan->bindings[binding];
+  CARNOT_CHECK(b->is_input, INVALID_ARGUMENT, "%s is an output", b->name);
+  CARNOT_TRY(check_input(context, b, cell, context->profile));
+  carnot_run_binding* run = &context->bindings[binding];
+  if (!run->is_set || b->is_shape || !same_shape(&run->cell, cell)) context->resolved = false;
+  context->addresses_changed = true;
+  run->cell = *cell;
+  run->address = cell->tensor.data;
+  run->is_set = true;
+  return NULL;
+}
+
+carnot_status* carnot_context_set_output_address(carnot_context* context, uint32_t binding, void* address,
+                                                 size_t capacity_bytes) {
+  CARNOT_CHECK(!context->plan->bindings[binding].is_input, INVALID_ARGUMENT, "%s is an input",
+               context->plan->bindings[binding].name);
+  context->bindings[binding].address = address;
+  context->bindings[binding].capacity_bytes = capacity_bytes;
+  context->resolved = false;
+  return NULL;
+}
+
+carnot_status* carnot_context_set_profile(carnot_context* context, uint32_t profile) {
+  CARNOT_CHECK(profile < context->plan->profile_count, INVALID_ARGUMENT, "profile %u of %u", profile,
+               context->plan->profile_count);
+  context->profile = profile;
+  context->resolved = false;
+  for (uint32_t i = 0; i < context->plan->binding_count; i++)
+    if (context->plan->bindings[i].is_input) context->bindings[i].is_set = false;
+  return NULL;
+}
+
+const carnot_cell* carnot_context_output(const carnot_context* context, uint32_t binding) {
+  return &context->bindings[binding].cell;
+}

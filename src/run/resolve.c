@@ -1,0 +1,359 @@
+// From the inputs' shapes to every dimension, address and tactic state that they decide.
+#include <stdlib.h>
+
+#include "run/context.h"
+
+// ---- inference of a step ----
+
+// Gathers the cells of local operands; a local beyond the inputs stands in context->locals.
+static void gather(carnot_context* context, const carnot_plan_node* node, const carnot_cell* const* step_inputs,
+                   uint32_t input_count, const carnot_cell** inputs, carnot_cell** outputs) {
+  for (uint32_t i = 0; i < node->input_count; i++) {
+    uint32_t local = node->inputs[i];
+    inputs[i] = local == CARNOT_PLAN_NONE ? NULL : local < input_count ? step_inputs[local] : &context->locals[local];
+  }
+  for (uint32_t i = 0; i < node->output_count; i++)
+    outputs[i] = node->outputs[i] == CARNOT_PLAN_NONE ? NULL : &context->locals[node->outputs[i]];
+}
+
+carnot_status* carnot_infer_step(carnot_context* context, uint32_t index, const carnot_cell* const* inputs,
+                                 carnot_cell* const* outputs) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  const carnot_region* region = &step->region;
+  for (uint32_t n = 0; n < region->node_count; n++) {
+    const carnot_plan_node* node = &region->nodes[n];
+    const carnot_cell* small_in[16];
+    carnot_cell* small_out[16];
+    const carnot_cell** in = small_in;
+    carnot_cell** out = small_out;
+    if (node->input_count > 16 || node->output_count > 16) {
+      // Variadic operators of many operands: tables from the scratch of the shapes being set.
+      void* memory;
+      CARNOT_TRY(carnot_store_alloc(context->in_resolve ? &context->fixed_store : &context->store,
+                                    (node->input_count + node->output_count) * sizeof(void*), &memory));
+      in = memory;
+      out = (carnot_cell**)memory + node->input_count;
+    }
+    gather(context, node, inputs, step->input_count, in, out);
+    CARNOT_TRY_AT(carnot_infer_cells(&context->scratch, carnot_op_get(node->op), &node->attrs, NULL,
+                                     (int)node->input_count, in, (int)node->output_count, out),
+                  "node %s (%s)", node->name, carnot_op_get(node->op)->name);
+  }
+  for (uint32_t i = 0; i < region->output_count; i++)
+    if (outputs[i]) *outputs[i] = context->locals[region->outputs[i]];
+  return NULL;
+}
+
+// ---- dimensions ----
+
+static carnot_status* take_inputs(carnot_context* context) {
+  const carnot_plan* plan = context->plan;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    const carnot_plan_binding* b = &plan->bindings[i];
+    if (!b->is_input) continue;
+    carnot_run_binding* run = &context->bindings[i];
+    CARNOT_CHECK(run->is_set, FAILED_PRECONDITION, "input %s has no shape yet", b->name);
+    carnot_run_value* value = &context->values[b->value];
+    value->cell = run->cell;
+    // Only the elements of shape tensors may decide shapes; others may change from run to run.
+    if (!b->is_shape) value->cell.tensor.data = NULL;
+    value->known = run->cell.kind == CARNOT_VALUE_TENSOR;
+    carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, value->cell.tensor.rank, value->cell.tensor.dims, value->strides);
+  }
+  return NULL;
+}
+
+// Cells of the step's inputs; false when one is not known.
+static bool known_inputs(carnot_context* context, const carnot_plan_step* step, const carnot_cell** inputs) {
+  bool known = true;
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    if (step->inputs[i] == CARNOT_PLAN_NONE) {
+      inputs[i] = NULL;
+      continue;
+    }
+    carnot_run_value* value = &context->values[step->inputs[i]];
+    inputs[i] = &value->cell;
+    known = known && value->known;
+  }
+  return known;
+}
+
+static bool all_sized(const carnot_plan_step* step, carnot_cell* const* outputs) {
+  for (uint32_t i = 0; i < step->output_count; i++)
+    if (outputs[i] && !carnot_cell_sized(outputs[i])) return false;
+  return true;
+}
+
+static carnot_status* run_shape_step(carnot_context* context, uint32_t index, const carnot_cell* const* inputs,
+                                     carnot_cell* const* outputs) {
+  CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
+  const carnot_plan_step* step = &context->plan->steps[index];
+  for (uint32_t i = 0; i < step->output_count; i++)
+    if (step->outputs[i] != CARNOT_PLAN_NONE) context->values[step->outputs[i]].known = true;
+  return NULL;
+}
+
+static carnot_status* resolve_step(carnot_context* context, uint32_t index) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_run_step* run = &context->steps[index];
+  void* memory;
+  CARNOT_TRY(carnot_store_alloc(&context->fixed_store, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
+  const carnot_cell** inputs = memory;
+  carnot_cell** outputs = (carnot_cell**)memory + step->input_count;
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    outputs[i] = step->outputs[i] == CARNOT_PLAN_NONE ? NULL : &context->values[step->outputs[i]].cell;
+    if (!outputs[i]) continue;
+    context->values[step->outputs[i]].known = false;
+    *outputs[i] = (carnot_cell){0};
+  }
+  run->late = !known_inputs(context, step, inputs);
+  if (run->late) return NULL;
+  for (uint32_t i = 0; i < step->region.node_count; i++)
+    if (carnot_op_get(step->region.nodes[i].op)->flags & CARNOT_OP_CONTROL) {
+      run->late = true;
+      return NULL;
+    }
+  if (step->is_shape) return run_shape_step(context, index, inputs, outputs);
+  CARNOT_TRY(carnot_infer_step(context, index, inputs, outputs));
+  run->late = !all_sized(step, outputs);
+  for (uint32_t i = 0; !run->late && i < step->output_count; i++)
+    if (outputs[i]) context->values[step->outputs[i]].known = true;
+  return NULL;
+}
+
+// ---- storage ----
+
+carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) {
+  if (binding->own_bytes >= bytes && binding->own) return NULL;
+  free(binding->own);
+  size_t size = carnot_align_up(bytes ? bytes : 1, 64);
+  binding->own = aligned_alloc(64, size);
+  binding->own_bytes = binding->own ? size : 0;
+  return binding->own ? NULL : CARNOT_NO_MEMORY(size, "an output");
+}
+
+static carnot_status* place_output(carnot_context* context, uint32_t index, size_t bytes, void** out_data) {
+  carnot_run_binding* binding = &context->bindings[index];
+  const char* name = context->plan->bindings[index].name;
+  if (binding->address) {
+    CARNOT_CHECK(bytes <= binding->capacity_bytes, OUT_OF_RANGE, "output %s takes %zu bytes, its memory holds %zu", name,
+                 bytes, binding->capacity_bytes);
+    *out_data = binding->address;
+    return NULL;
+  }
+  CARNOT_TRY(carnot_own_output(binding, bytes));
+  *out_data = binding->own;
+  return NULL;
+}
+
+static carnot_status* place_part(carnot_context* context, uint32_t index) {
+  const carnot_plan_value* v = &context->plan->values[index];
+  carnot_run_value* value = &context->values[index];
+  carnot_run_value* whole = &context->values[v->index];
+  carnot_tensor* t = &value->cell.tensor;
+  CARNOT_CHECK(whole->known && whole->cell.tensor.rank == t->rank && v->axis < t->rank &&
+                   whole->cell.tensor.dtype == t->dtype && carnot_dtype_bits(t->dtype) >= 8,
+               INVALID_MODEL, "value %s is no part of %s", v->name, context->plan->values[v->index].name);
+  int64_t before = 0;
+  for (uint32_t i = 0; i < v->before_count; i++) {
+    const carnot_run_value* other = &context->values[v->before[i]];
+    CARNOT_CHECK(other->known && other->cell.tensor.rank == t->rank, INVALID_MODEL, "value %s is no part of %s",
+                 context->plan->values[v->before[i]].name, context->plan->values[v->index].name);
+    before += other->cell.tensor.dims[v->axis];
+  }
+  for (int d = 0; d < t->rank; d++) {
+    int64_t limit = whole->cell.tensor.dims[d] - (d == v->axis ? before : 0);
+    CARNOT_CHECK(t->dims[d] <= limit, INVALID_MODEL, "value %s does not fit in %s: dimension %d is %lld of %lld", v->name,
+                 context->plan->values[v->index].name, d, (long long)t->dims[d], (long long)limit);
+    value->strides[d] = whole->strides[d];
+  }
+  size_t element = (size_t)carnot_dtype_bits(t->dtype) / 8;
+  t->data = (char*)whole->cell.tensor.data + (size_t)(before * whole->strides[v->axis]) * element;
+  return NULL;
+}
+
+static carnot_status* place_value(carnot_context* context, uint32_t index, int depth) {
+  const carnot_plan_value* v = &context->plan->values[index];
+  carnot_run_value* value = &context->values[index];
+  if (!value->known || value->cell.kind != CARNOT_VALUE_TENSOR || v->storage == CARNOT_STORAGE_CONSTANT) return NULL;
+  carnot_tensor* t = &value->cell.tensor;
+  size_t bytes;
+  CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
+  carnot_layout_strides(v->layout, t->rank, t->dims, value->strides);
+  switch (v->storage) {
+    case CARNOT_STORAGE_BINDING:
+      if (!context->plan->bindings[v->index].is_input) return place_output(context, v->index, bytes, &t->data);
+      t->data = context->bindings[v->index].address;
+      return NULL;
+    case CARNOT_STORAGE_ARENA:
+      CARNOT_CHECK(bytes <= v->max_bytes, INVALID_MODEL, "value %s takes %zu bytes, the plan has room for %llu", v->name,
+                   bytes, (unsigned long long)v->max_bytes);
+      t->data = context->arena + v->offsets[context->profile];
+      return NULL;
+    case CARNOT_STORAGE_FLEXIBLE:
+      t->data = context->arena + context->plan->arena_bytes + value->flexible_offset;
+      return NULL;
+    case CARNOT_STORAGE_STORE:
+      // A shape step has put its elements there already.
+      return t->data ? NULL : carnot_store_alloc(&context->fixed_store, bytes, &t->data);
+    case CARNOT_STORAGE_ALIAS: {
+      CARNOT_TRY(place_value(context, v->index, depth + 1));
+      const carnot_tensor* other = &context->values[v->index].cell.tensor;
+      CARNOT_CHECK(context->values[v->index].known && carnot_tensor_bytes(other) == bytes, INVALID_MODEL,
+                   "value %s takes %zu bytes, %s has %zu", v->name, bytes, context->plan->values[v->index].name,
+                   carnot_tensor_bytes(other));
+      t->data = other->data;
+      return NULL;
+    }
+    case CARNOT_STORAGE_PART:
+      CARNOT_TRY(place_value(context, v->index, depth + 1));
+      return place_part(context, index);
+    default: return NULL;
+  }
+}
+
+// ---- tactics ----
+
+void carnot_fill_operands(carnot_context* context, uint32_t index) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_operand* operand = context->steps[index].operands;
+  for (uint32_t i = 0; i < step->input_count + step->output_count; i++, operand++) {
+    uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
+    if (id == CARNOT_PLAN_NONE) {
+      *operand = (carnot_operand){0};
+      continue;
+    }
+    const carnot_run_value* value = &context->values[id];
+    const carnot_tensor* t = &value->cell.tensor;
+    operand->data = t->data;
+    operand->dtype = t->dtype;
+    operand->rank = t->rank;
+    memcpy(operand->dims, t->dims, sizeof(operand->dims));
+    memcpy(operand->strides, value->strides, sizeof(operand->strides));
+  }
+}
+
+static bool guards_hold(const carnot_variant* variant, const carnot_operand* operands) {
+  for (uint32_t i = 0; i < variant->guard_count; i++) {
+    const carnot_guard* guard = &variant->guards[i];
+    const carnot_operand* operand = &operands[guard->operand];
+    if ((int)guard->dim >= operand->rank) return false;
+    int64_t dim = operand->dims[guard->dim];
+    if (dim < guard->min || dim > guard->max || dim % guard->multiple) return false;
+  }
+  return true;
+}
+
+static bool dense(const carnot_operand* operand, carnot_layout layout) {
+  int64_t strides[CARNOT_MAX_RANK];
+  carnot_layout_strides(layout, operand->rank, operand->dims, strides);
+  for (int i = 0; i < operand->rank; i++)
+    if (operand->dims[i] > 1 && operand->strides[i] != strides[i]) return false;
+  return true;
+}
+
+static bool has_empty(const carnot_operand* operands, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    for (int d = 0; d < operands[i].rank; d++)
+      if (operands[i].dims[d] == 0) return true;
+  return false;
+}
+
+carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* state, size_t* out_workspace_bytes) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_run_step* run = &context->steps[index];
+  const carnot_operand* outputs = run->operands + step->input_count;
+  *out_workspace_bytes = 0;
+  run->skip = step->output_count > 0;
+  for (uint32_t i = 0; i < step->output_count; i++) run->skip = run->skip && has_empty(&outputs[i], 1);
+  if (run->skip) return NULL;
+  run->variant = 0;
+  while (run->variant + 1 < step->variant_count && !guards_hold(&step->variants[run->variant], run->operands))
+    run->variant++;
+  const carnot_tactic_row* row = run->rows[run->variant];
+  if (!row->shape) return NULL;  // the reference, or nothing to do
+  CARNOT_CHECK(!has_empty(run->operands, step->input_count), UNSUPPORTED,
+               "step %s has an empty input, which tactic %s does not take", step->name, row->name);
+  for (uint32_t i = 0; i < step->output_count && !row->strided_outputs; i++) {
+    if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
+    CARNOT_CHECK(dense(&outputs[i], context->plan->values[step->outputs[i]].layout), INVALID_MODEL,
+                 "step %s writes a part of a tensor, which tactic %s cannot", step->name, row->name);
+  }
+  CARNOT_TRY_AT(row->shape(&run->views[run->variant], run->operands, outputs, state, out_workspace_bytes),
+                "step %u (%s), tactic %s", index, step->name, row->name);
+  return NULL;
+}
+
+static carnot_status* take_workspace(carnot_context* context, size_t bytes) {
+  if (bytes <= context->workspace_bytes) return NULL;
+  free(context->workspace);
+  bytes = carnot_align_up(bytes, 4096);
+  context->workspace = aligned_alloc(4096, bytes);
+  context->workspace_bytes = context->workspace ? bytes : 0;
+  return context->workspace ? NULL : CARNOT_NO_MEMORY(bytes, "the workspace of the steps");
+}
+
+// Offsets of the values whose size has no bound at build: planned for the shapes that are set.
+static carnot_status* place_flexible(carnot_context* context) {
+  const carnot_plan* plan = context->plan;
+  if (!plan->flexible_count) return NULL;
+  void* memory;
+  CARNOT_TRY(carnot_store_alloc(&context->fixed_store, plan->flexible_count * sizeof(carnot_interval), &memory));
+  carnot_interval* intervals = memory;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < plan->value_count && count < plan->flexible_count; i++) {
+    const carnot_plan_value* v = &plan->values[i];
+    if (v->storage != CARNOT_STORAGE_FLEXIBLE || !context->values[i].known) continue;
+    const carnot_tensor* t = &context->values[i].cell.tensor;
+    size_t bytes;
+    CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
+    intervals[count++] = (carnot_interval){.id = i, .bytes = bytes, .first = v->first_step, .last = v->last_step};
+  }
+  uint64_t total = 0;
+  CARNOT_TRY(carnot_memory_plan(intervals, count, &total));
+  for (uint32_t i = 0; i < count; i++) context->values[intervals[i].id].flexible_offset = intervals[i].offset;
+  return carnot_context_take_arena(context, plan->arena_bytes + total);
+}
+
+static carnot_status* place_all(carnot_context* context) {
+  for (uint32_t i = 0; i < context->plan->value_count; i++) CARNOT_TRY(place_value(context, i, 0));
+  const carnot_plan_block* main = &context->plan->blocks[0];
+  for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++)
+    if (!context->steps[i].late) carnot_fill_operands(context, i);
+  context->addresses_changed = false;
+  return NULL;
+}
+
+static carnot_status* resolve(carnot_context* context) {
+  const carnot_plan_block* main = &context->plan->blocks[0];
+  carnot_store_reset(&context->fixed_store);
+  CARNOT_TRY(take_inputs(context));
+  for (uint32_t i = 0; i < main->step_count; i++) CARNOT_TRY(resolve_step(context, main->first_step + i));
+  CARNOT_TRY(place_flexible(context));
+  CARNOT_TRY(place_all(context));
+  size_t most = 0;
+  for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++) {
+    carnot_run_step* run = &context->steps[i];
+    if (run->late || context->plan->steps[i].is_shape) continue;
+    size_t bytes;
+    CARNOT_TRY(carnot_shape_step(context, i, run->state, &bytes));
+    if (bytes > most) most = bytes;
+  }
+  CARNOT_TRY(take_workspace(context, most));
+  for (uint32_t i = 0; i < context->plan->binding_count; i++) {
+    const carnot_plan_binding* b = &context->plan->bindings[i];
+    if (b->is_input) continue;
+    context->bindings[i].cell = context->values[b->value].cell;
+    context->bindings[i].cell.tensor.data = NULL;
+  }
+  return NULL;
+}
+
+carnot_status* carnot_context_resolve(carnot_context* context) {
+  if (context->resolved) return context->addresses_changed ? place_all(context) : NULL;
+  context->in_resolve = true;
+  carnot_status* status = resolve(context);
+  context->in_resolve = false;
+  context->resolved = status == NULL;
+  return status;
+}

@@ -1,0 +1,292 @@
+// Running the steps.
+#include <stdlib.h>
+#include <time.h>
+
+#include "run/context.h"
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// ---- the reference row: operators one by one, with their inner values in the store ----
+
+static carnot_status* size_outputs(const carnot_call* call) {
+  for (int i = 0; i < call->output_count; i++) {
+    if (!call->outputs[i] || !carnot_cell_sized(call->outputs[i])) continue;
+    carnot_tensor* t = &call->outputs[i]->tensor;
+    CARNOT_TRY(carnot_call_size_output(call, i, t->dtype, t->rank, t->dims));
+  }
+  return NULL;
+}
+
+static carnot_status* run_node(carnot_context* context, const carnot_plan_node* node,
+                               const carnot_cell* const* inputs, carnot_cell* const* outputs, bool infer) {
+  const carnot_op_row* row = carnot_op_get(node->op);
+  if (infer)
+    CARNOT_TRY(carnot_infer_cells(&context->scratch, row, &node->attrs, NULL, (int)node->input_count, inputs,
+                                  (int)node->output_count, outputs));
+  context->host.executor = context->run_executor;
+  carnot_call call = {.row = row,
+                      .attrs = &node->attrs,
+                      .input_count = (int)node->input_count,
+                      .output_count = (int)node->output_count,
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .host = &context->host};
+  CARNOT_TRY(size_outputs(&call));
+  return row->reference(&call);
+}
+
+// Interprets a region of several operators. |outputs| may hold planned storage, into which results are copied.
+static carnot_status* run_region(carnot_context* context, const carnot_plan_step* step,
+                                 const carnot_cell* const* inputs, carnot_cell* const* outputs) {
+  const carnot_region* region = &step->region;
+  void* memory;
+  CARNOT_TRY(context->host.alloc(&context->host, (region->value_count + 1) * sizeof(carnot_cell), &memory));
+  carnot_cell* locals = memory;
+  memset(locals, 0, (region->value_count + 1) * sizeof(carnot_cell));
+  for (uint32_t n = 0; n < region->node_count; n++) {
+    const carnot_plan_node* node = &region->nodes[n];
+    void* table;
+    CARNOT_TRY(context->host.alloc(&context->host, (node->input_count + node->output_count + 1) * sizeof(void*), &table));
+    const carnot_cell** in = table;
+    carnot_cell** out = (carnot_cell**)table + node->input_count;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+      uint32_t local = node->inputs[i];
+      in[i] = local == CARNOT_PLAN_NONE ? NULL : local < step->input_count ? inputs[local] : &locals[local];
+    }
+    for (uint32_t i = 0; i < node->output_count; i++)
+      out[i] = node->outputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->outputs[i]];
+    CARNOT_TRY_AT(run_node(context, node, in, out, true), "node %s", node->name);
+  }
+  for (uint32_t i = 0; i < region->output_count; i++) {
+    if (!outputs[i]) continue;
+    const carnot_cell* from = &locals[region->outputs[i]];
+    void* data = outputs[i]->tensor.data;
+    bool planned = outputs[i]->kind == CARNOT_VALUE_TENSOR && data;
+    *outputs[i] = *from;
+    if (!planned) continue;
+    memcpy(data, from->tensor.data, carnot_tensor_bytes(&from->tensor));
+    outputs[i]->tensor.data = data;
+  }
+  return NULL;
+}
+
+carnot_status* carnot_run_reference(carnot_context* context, uint32_t index, const carnot_cell* const* inputs,
+                                    carnot_cell* const* outputs) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  if (step->region.node_count > 1) return run_region(context, step, inputs, outputs);
+  const carnot_plan_node* node = &step->region.nodes[0];
+  // The common case: the node's operands are the step's.
+  bool direct = node->input_count == step->input_count && node->output_count == step->output_count;
+  for (uint32_t i = 0; direct && i < node->input_count; i++)
+    direct = node->inputs[i] == i || (node->inputs[i] == CARNOT_PLAN_NONE && !inputs[i]);
+  for (uint32_t i = 0; direct && i < node->output_count; i++)
+    direct = node->outputs[i] == step->region.outputs[i];
+  if (!direct) return run_region(context, step, inputs, outputs);
+  bool planned = true;
+  for (uint32_t i = 0; i < step->output_count; i++)
+    planned = planned && (!outputs[i] || (outputs[i]->kind == CARNOT_VALUE_TENSOR && outputs[i]->tensor.data));
+  return run_node(context, node, inputs, outputs, !planned);
+}
+
+// ---- steps ----
+
+static carnot_status* gather_cells(carnot_context* context, const carnot_plan_step* step, const carnot_cell*** out_inputs,
+                                   carnot_cell*** out_outputs) {
+  void* memory;
+  CARNOT_TRY(carnot_store_alloc(&context->store, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
+  *out_inputs = memory;
+  *out_outputs = (carnot_cell**)memory + step->input_count;
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    bool present = step->inputs[i] != CARNOT_PLAN_NONE &&
+                   context->values[step->inputs[i]].cell.kind != CARNOT_VALUE_UNKNOWN;
+    (*out_inputs)[i] = present ? &context->values[step->inputs[i]].cell : NULL;
+  }
+  for (uint32_t i = 0; i < step->output_count; i++)
+    (*out_outputs)[i] = step->outputs[i] == CARNOT_PLAN_NONE ? NULL : &context->values[step->outputs[i]].cell;
+  return NULL;
+}
+
+static bool is_reference(const carnot_tactic_row* row) { return !row->run; }
+
+// A step whose dimensions, addresses and state are ready.
+static carnot_status* run_ready(carnot_context* context, uint32_t index, void* state, void* workspace) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_run_step* run = &context->steps[index];
+  if (run->skip) return NULL;
+  const carnot_tactic_row* row = run->rows[run->variant];
+  if (is_reference(row)) {
+    const carnot_cell** inputs;
+    carnot_cell** outputs;
+    CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
+    return carnot_run_reference(context, index, inputs, outputs);
+  }
+  return row->run(&run->views[run->variant], state, run->operands, run->operands + step->input_count, workspace,
+                  context->run_executor);
+}
+
+static carnot_status* place_late(carnot_context* context, const carnot_plan_step* step) {
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
+    const carnot_plan_value* v = &context->plan->values[step->outputs[i]];
+    carnot_run_value* value = &context->values[step->outputs[i]];
+    carnot_tensor* t = &value->cell.tensor;
+    carnot_layout_strides(v->layout, t->rank, t->dims, value->strides);
+    size_t bytes;
+    CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
+    if (v->storage == CARNOT_STORAGE_ALIAS) {
+      const carnot_tensor* other = &context->values[v->index].cell.tensor;
+      CARNOT_CHECK(carnot_tensor_bytes(other) == bytes, INVALID_MODEL, "value %s takes %zu bytes, its storage has %zu",
+                   v->name, bytes, carnot_tensor_bytes(other));
+      t->data = other->data;
+    } else {
+      CARNOT_TRY(carnot_store_alloc(&context->store, bytes, &t->data));
+    }
+  }
+  return NULL;
+}
+
+// A step that is resolved only now, because its sizes depend on values.
+static carnot_status* run_late(carnot_context* context, uint32_t index) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_run_step* run = &context->steps[index];
+  const carnot_cell** inputs;
+  carnot_cell** outputs;
+  CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
+  bool reference = step->variant_count == 1 && is_reference(run->rows[0]);
+  if (!reference) {
+    CARNOT_TRY(carnot_infer_step(context, index, inputs, outputs));
+    bool sized = true;
+    for (uint32_t i = 0; i < step->output_count; i++) sized = sized && (!outputs[i] || carnot_cell_sized(outputs[i]));
+    if (sized) {
+      CARNOT_TRY(place_late(context, step));
+      carnot_fill_operands(context, index);
+      size_t bytes;
+      void* workspace = NULL;
+      CARNOT_TRY(carnot_shape_step(context, index, run->state, &bytes));
+      if (bytes) CARNOT_TRY(carnot_store_alloc(&context->store, bytes, &workspace));
+      return run_ready(context, index, run->state, workspace);
+    }
+  }
+  for (uint32_t i = 0; i < step->output_count; i++)
+    if (outputs[i]) *outputs[i] = (carnot_cell){0};
+  CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    if (!outputs[i] || outputs[i]->kind != CARNOT_VALUE_TENSOR) continue;
+    carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, outputs[i]->tensor.rank, outputs[i]->tensor.dims,
+                          context->values[step->outputs[i]].strides);
+  }
+  return NULL;
+}
+
+static void count_time(carnot_context* context, uint32_t index, uint64_t ns) {
+  carnot_step_time* time = &context->times[index];
+  time->total_ns += ns;
+  time->count++;
+  if (time->count == 1 || ns < time->min_ns) time->min_ns = ns;
+}
+
+carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_index) {
+  const carnot_plan_block* block = &context->plan->blocks[block_index];
+  for (uint32_t i = block->first_step; i < block->first_step + block->step_count; i++) {
+    const carnot_plan_step* step = &context->plan->steps[i];
+    if (context->cancel && context->cancel(context->cancel_user))
+      return CARNOT_ERROR(CANCELLED, "the run was cancelled before step %u (%s)", i, step->name);
+    bool late = block_index > 0 || context->steps[i].late;
+    if (step->is_shape && !late) continue;
+    uint64_t start = context->times ? now_ns() : 0;
+    carnot_status* status = late ? run_late(context, i)
+                                 : run_ready(context, i, context->steps[i].state, context->workspace);
+    if (status) return carnot_status_annotate(status, "step %u (%s)", i, step->name);
+    if (context->times) count_time(context, i, now_ns() - start);
+  }
+  return NULL;
+}
+
+// ---- the run ----
+
+static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
+  const carnot_plan_binding* b = &context->plan->bindings[index];
+  carnot_run_binding* binding = &context->bindings[index];
+  const carnot_cell* cell = &context->values[b->value].cell;
+  binding->cell = *cell;
+  if (cell->kind != CARNOT_VALUE_TENSOR) return NULL;
+  const carnot_plan_value* v = &context->plan->values[b->value];
+  bool in_place = v->storage == CARNOT_STORAGE_BINDING && v->index == index && context->values[b->value].known;
+  carnot_dims dims = {.rank = cell->tensor.rank};
+  memcpy(dims.d, cell->tensor.dims, sizeof(dims.d));
+  if (!in_place) {
+    CARNOT_CHECK(v->layout == CARNOT_LAYOUT_ROW_MAJOR, INTERNAL, "output %s is not row-major", b->name);
+    size_t bytes = carnot_tensor_bytes(&cell->tensor);
+    void* data = binding->address;
+    if (binding->allocate) {
+      data = binding->allocate(binding->allocate_user, b->name, binding->address, bytes);
+      CARNOT_CHECK(data || !bytes, OUT_OF_MEMORY, "the output allocator gave no memory for %zu bytes of %s", bytes,
+                   b->name);
+    } else if (data) {
+      CARNOT_CHECK(bytes <= binding->capacity_bytes, OUT_OF_RANGE, "output %s takes %zu bytes, its memory holds %zu",
+                   b->name, bytes, binding->capacity_bytes);
+    } else {
+      CARNOT_TRY(carnot_own_output(binding, bytes));
+      data = binding->own;
+    }
+    if (bytes && data != cell->tensor.data) memcpy(data, cell->tensor.data, bytes);
+    binding->cell.tensor.data = data;
+  }
+  if (binding->notify) binding->notify(binding->allocate_user, b->name, &dims);
+  return NULL;
+}
+
+static void refresh_weights(carnot_context* context);
+
+static carnot_status* run(carnot_context* context) {
+  carnot_store_reset(&context->store);
+  context->host.seed++;
+  for (uint32_t i = 0; i < context->plan->binding_count; i++) {
+    if (!context->plan->bindings[i].is_input) continue;
+    CARNOT_CHECK(context->bindings[i].cell.kind != CARNOT_VALUE_TENSOR || context->bindings[i].address ||
+                     carnot_tensor_count(&context->bindings[i].cell.tensor) == 0,
+                 FAILED_PRECONDITION, "input %s has no data", context->plan->bindings[i].name);
+    context->values[context->plan->bindings[i].value].cell = context->bindings[i].cell;
+  }
+  CARNOT_TRY(carnot_run_block_steps(context, 0));
+  for (uint32_t i = 0; i < context->plan->binding_count; i++)
+    if (!context->plan->bindings[i].is_input) CARNOT_TRY(deliver_output(context, i));
+  return NULL;
+}
+
+carnot_status* carnot_context_run_now(carnot_context* context) {
+  refresh_weights(context);
+  CARNOT_TRY(carnot_context_resolve(context));
+  bool has_executor = carnot_executor_begin(context->executor);
+  context->run_executor = has_executor ? context->executor : NULL;
+  uint32_t mode = carnot_fp_mode_enter();
+  carnot_status* status = run(context);
+  carnot_fp_mode_leave(mode);
+  if (has_executor) carnot_executor_end(context->executor);
+  return status;
+}
+
+// A refit since the last run: take the new generation.
+static void refresh_weights(carnot_context* context) {
+  carnot_weights* newest = carnot_engine_take_weights(context->engine);
+  if (newest == context->weights) {
+    carnot_engine_drop_weights(context->engine, newest);
+    return;
+  }
+  carnot_engine_drop_weights(context->engine, context->weights);
+  context->weights = newest;
+  for (uint32_t i = 0; i < context->plan->value_count; i++) {
+    const carnot_plan_value* v = &context->plan->values[i];
+    if (v->storage == CARNOT_STORAGE_CONSTANT)
+      context->values[i].cell.tensor.data = (void*)newest->data[v->index];
+  }
+  for (uint32_t s = 0; s < context->plan->step_count; s++)
+    for (uint32_t k = 0; k < context->plan->steps[s].variant_count; k++)
+      for (uint32_t c = 0; c < context->plan->steps[s].variants[k].constant_count; c++)
+        context->steps[s].views[k].constants[c] = newest->data[context->plan->steps[s].variants[k].constants[c]];
+  context->resolved = false;
+}

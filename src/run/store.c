@@ -1,0 +1,75 @@
+#include "run/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+
+enum { kAlignment = 64, kLeastChunk = 1 << 20 };
+
+struct carnot_store_chunk {
+  carnot_store_chunk* next;
+  char* data;
+  size_t used, size;
+};
+
+void carnot_store_init(carnot_store* store, size_t limit_bytes) {
+  memset(store, 0, sizeof(*store));
+  store->limit_bytes = limit_bytes;
+}
+
+static void free_chunks(carnot_store* store) {
+  for (carnot_store_chunk* chunk = store->first; chunk;) {
+    carnot_store_chunk* next = chunk->next;
+    free(chunk->data);
+    free(chunk);
+    chunk = next;
+  }
+  store->first = store->current = NULL;
+  store->chunk_count = 0;
+}
+
+void carnot_store_deinit(carnot_store* store) { free_chunks(store); }
+
+static carnot_status* add_chunk(carnot_store* store, size_t bytes) {
+  size_t size = bytes > kLeastChunk ? carnot_align_up(bytes, kAlignment) : kLeastChunk;
+  carnot_store_chunk* chunk = calloc(1, sizeof(*chunk));
+  if (chunk) chunk->data = aligned_alloc(kAlignment, size);
+  if (!chunk || !chunk->data) {
+    free(chunk);
+    return CARNOT_NO_MEMORY(size, "values of unplanned size");
+  }
+  chunk->size = size;
+  chunk->next = NULL;
+  *(store->current ? &store->current->next : &store->first) = chunk;
+  store->current = chunk;
+  store->chunk_count++;
+  return NULL;
+}
+
+void carnot_store_reset(carnot_store* store) {
+  if (store->chunk_count > 1) {
+    // The next run finds one chunk that holds all that this one needed.
+    size_t wanted = store->high_bytes + store->high_bytes / 8;
+    free_chunks(store);
+    carnot_status_free(add_chunk(store, wanted));
+  }
+  for (carnot_store_chunk* chunk = store->first; chunk; chunk = chunk->next) chunk->used = 0;
+  store->current = store->first;
+  store->used_bytes = 0;
+}
+
+carnot_status* carnot_store_alloc(carnot_store* store, size_t bytes, void** out_memory) {
+  *out_memory = NULL;
+  CARNOT_CHECK(bytes <= (size_t)1 << 48, OUT_OF_RANGE, "a value of %zu bytes is too large", bytes);
+  bytes = carnot_align_up(bytes ? bytes : 1, kAlignment);
+  CARNOT_CHECK(!store->limit_bytes || store->used_bytes + bytes <= store->limit_bytes, OUT_OF_MEMORY,
+               "%zu more bytes for values of unplanned size pass the memory budget of %zu bytes", bytes,
+               store->limit_bytes);
+  if (!store->current || store->current->size - store->current->used < bytes) CARNOT_TRY(add_chunk(store, bytes));
+  *out_memory = store->current->data + store->current->used;
+  store->current->used += bytes;
+  store->used_bytes += bytes;
+  if (store->used_bytes > store->high_bytes) store->high_bytes = store->used_bytes;
+  return NULL;
+}

@@ -1,0 +1,27 @@
+// The growable store: values whose size is known only while running. Emptied at the start of each run; keeps its
+// memory, so that a steady state allocates nothing.
+#ifndef CARNOT_RUN_STORE_H_
+#define CARNOT_RUN_STORE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct carnot_store_chunk carnot_store_chunk;
+
+typedef struct carnot_store {
+  carnot_store_chunk *first, *current;
+  size_t used_bytes;   // since the last reset
+  size_t high_bytes;   // the most ever used
+  size_t limit_bytes;  // 0: none
+  size_t chunk_count;
+} carnot_store;
+
+void carnot_store_init(carnot_store* store, size_t limit_bytes);
+void carnot_store_deinit(carnot_store* store);
+void carnot_store_reset(carnot_store* store);
+// Memory aligned to 64, valid until the next reset.
+carnot_status* carnot_store_alloc(carnot_store* store, size_t bytes, void** out_memory) CARNOT_MUST_USE;
+
+#endif  // CARNOT_RUN_STORE_H_
