@@ -154,7 +154,7 @@ static void copy_attr(onnx_import* n, const carnot_attr_spec* spec, carnot_attrs
   }
 }
 
-carnot_attrs onnx_attrs_for(onnx_import* n, carnot_op op) {
+static carnot_attrs collect(onnx_import* n, carnot_op op, bool all) {
   carnot_attrs attrs = {0};
   const carnot_attr_spec* specs = carnot_op_get(op)->attrs;
   const onnx_attribute_list* list = &n->proto->attribute;
@@ -163,10 +163,14 @@ carnot_attrs onnx_attrs_for(onnx_import* n, carnot_op op) {
     while (spec && spec->name && !carnot_view_is(list->items[i].name, spec->name)) spec++;
     if (spec && spec->name) {
       if (onnx_attr(n, spec->name)) copy_attr(n, spec, &attrs);
-    } else if (!carnot_view_is(list->items[i].name, "consumed_inputs") &&
+    } else if (all && !carnot_view_is(list->items[i].name, "consumed_inputs") &&
                !(n->row->text && carnot_view_is(list->items[i].name, n->row->text))) {
       ONNX_FAIL(n, UNSUPPORTED, "attribute " CARNOT_VIEW_FMT " is not known", CARNOT_VIEW_ARG(list->items[i].name));
     }
   }
   return attrs;
 }
+
+carnot_attrs onnx_attrs_for(onnx_import* n, carnot_op op) { return collect(n, op, /*all=*/true); }
+
+carnot_attrs onnx_attrs_known_to(onnx_import* n, carnot_op op) { return collect(n, op, /*all=*/false); }

@@ -82,8 +82,10 @@ carnot_dtype onnx_attr_dtype(onnx_import* n, const char* name, carnot_dtype abse
 // The files that external data come from.
 carnot_onnx_files* onnx_files(onnx_import* n);
 bool onnx_attr_tensor(onnx_import* n, const char* name, carnot_tensor* out_tensor);
-// The attributes of the node that the row of |op| knows, brought to Carnot's types.
+// The attributes of the node, brought to Carnot's types; it is an error when the row of |op| does not know one.
 carnot_attrs onnx_attrs_for(onnx_import* n, carnot_op op);
+// The same, others passed over: the handler reads them.
+carnot_attrs onnx_attrs_known_to(onnx_import* n, carnot_op op);
 // A data type or a sequence of them.
 void onnx_type_read(onnx_import* n, const onnx_type* proto, carnot_type* out_type);
 
