@@ -1,0 +1,284 @@
+// Importing the nodes of a graph, body or function, one after the other.
+#include "import/onnx/importer_state.h"
+
+static bool is_default_domain(carnot_strview domain) {
+  return domain.size == 0 || carnot_view_is(domain, "ai.onnx");
+}
+
+static int64_t opset_of(const onnx_scope* scope, carnot_strview domain) {
+  bool any = false;
+  for (size_t i = 0; i < scope->opsets->count; i++) {
+    const onnx_opset* opset = &scope->opsets->items[i];
+    any |= is_default_domain(opset->domain);
+    if (is_default_domain(domain) ? is_default_domain(opset->domain) : carnot_view_equal(opset->domain, domain)) {
+      return opset->version;
+    }
+  }
+  // Files before IR version 3 import nothing and mean version 1.
+  return is_default_domain(domain) && any ? 0 : 1;
+}
+
+static void note_unsupported(onnx_importer* importer, const onnx_import* n, const char* reason) {
+  const onnx_node* node = n->proto;
+  const char* before = importer->unsupported ? importer->unsupported : "";
+  importer->unsupported_count++;
+  enum { kMostLines = 1000 };
+  if (importer->unsupported_count > kMostLines) return;
+  importer->unsupported = carnot_arena_print(
+      &importer->arena, "%s\n  node %s: %s" CARNOT_VIEW_FMT ", version %lld: %s", before, n->name,
+      is_default_domain(node->domain) ? ""
+                                      : carnot_arena_print(&importer->arena, CARNOT_VIEW_FMT ".",
+                                                           CARNOT_VIEW_ARG(node->domain)),
+      CARNOT_VIEW_ARG(node->op_type), (long long)n->version, reason);
+}
+
+static const onnx_function* find_function(const onnx_importer* importer, const onnx_node* node) {
+  for (size_t i = 0; i < importer->model->functions.count; i++) {
+    const onnx_function* f = &importer->model->functions.items[i];
+    bool same_domain = carnot_view_equal(f->domain, node->domain) ||
+                       (is_default_domain(f->domain) && is_default_domain(node->domain));
+    if (same_domain && carnot_view_equal(f->name, node->op_type) && carnot_view_equal(f->overload, node->overload)) {
+      return f;
+    }
+  }
+  return NULL;
+}
+
+// ---- what a handler made: names ----
+
+// A value that was there before the node, or stands for two results, gets an identity, so that each name keeps a
+// value of its own.
+static carnot_value* own_value(onnx_import* n, int output, uint32_t first_value) {
+  carnot_value* value = n->outputs[output];
+  bool mine = value->id >= first_value && value->block == n->block;
+  for (int i = 0; i < output; i++) mine &= n->outputs[i] != value;
+  return mine ? value : onnx_op(n, CARNOT_OP_IDENTITY, NULL, 1, value);
+}
+
+static void name_output(onnx_import* n, carnot_value* value, carnot_strview name) {
+  const char* unique = onnx_unique_name(n->importer, n->scope->prefix, name);
+  value->name = carnot_arena_text(n->arena, unique, strlen(unique));
+  if (value->constant && !value->constant->name) value->constant->name = value->name;
+}
+
+// A type that the file declares helps where inference found none.
+static void take_declared_type(onnx_import* n, carnot_value* value, carnot_strview name) {
+  if (value->type.kind == CARNOT_VALUE_TENSOR && value->type.rank >= 0) return;
+  onnx_name_slot* slot = onnx_name_map_find(&n->scope->declared, name);
+  if (!slot) return;
+  carnot_type type;
+  carnot_status* status = onnx_read_type(n->importer, ((const onnx_value_info*)slot->item)->type, &type);
+  bool fits = !status && (value->type.kind == CARNOT_VALUE_UNKNOWN || value->type.kind == type.kind) &&
+              type.kind != CARNOT_VALUE_UNKNOWN && type.dtype == (value->type.dtype ? value->type.dtype : type.dtype);
+  if (fits && (type.kind == CARNOT_VALUE_TENSOR || !value->type.element)) value->type = type;
+  carnot_status_free(status);
+}
+
+static void bind_outputs(onnx_import* n, uint32_t first_value) {
+  for (int i = 0; i < n->output_count && !n->status; i++) {
+    carnot_strview name = n->proto->output.items[i];
+    if (name.size == 0) continue;
+    if (!n->outputs[i]) {
+      ONNX_FAIL(n, UNSUPPORTED, "output %d (\"" CARNOT_VIEW_FMT "\") is not provided", i, CARNOT_VIEW_ARG(name));
+      return;
+    }
+    if (n->outputs[i] != &onnx_poison) {
+      carnot_value* value = own_value(n, i, first_value);
+      if (n->status) return;
+      n->outputs[i] = value;
+      name_output(n, value, name);
+      take_declared_type(n, value, name);
+    }
+    onnx_scope_bind(n->importer, n->scope, name, n->outputs[i]);
+  }
+}
+
+// The last node carries the user's name, the others of a composition that name and their operator.
+static void name_nodes(onnx_import* n, uint32_t first_node) {
+  const char* type_name = carnot_arena_text(n->arena, n->proto->op_type.data, n->proto->op_type.size);
+  bool last = true;
+  for (carnot_node* node = n->block->last; node && node->id >= first_node; node = node->previous) {
+    node->type_name = type_name;
+    node->name = last ? carnot_arena_text(n->arena, n->name, strlen(n->name))
+                      : carnot_arena_print(n->arena, "%s/%s", n->name, carnot_node_row(node)->name);
+    last = false;
+  }
+}
+
+// ---- model-local functions ----
+
+// The call's attributes with references to the caller's own frame followed.
+static onnx_attribute_list resolve_given(onnx_import* n) {
+  const onnx_attribute_list* list = &n->proto->attribute;
+  onnx_attribute* items = CARNOT_NEW_ARRAY(&n->importer->arena, onnx_attribute, list->count + 1);
+  size_t count = 0;
+  for (size_t i = 0; i < list->count; i++) {
+    carnot_strview name = list->items[i].name;
+    const onnx_attribute* attr =
+        onnx_attr(n, carnot_arena_text(&n->importer->arena, name.data, name.size));
+    if (!attr) continue;
+    items[count] = *attr;
+    items[count++].name = name;
+  }
+  return (onnx_attribute_list){items, count};
+}
+
+static void import_call(onnx_import* n, const onnx_function* function) {
+  if (n->scope->depth >= ONNX_MAX_NESTING) {
+    ONNX_FAIL(n, OUT_OF_RANGE, "functions nested deeper than %d (a function may not call itself)", ONNX_MAX_NESTING);
+    return;
+  }
+  if ((size_t)n->input_count > function->input.count || (size_t)n->output_count > function->output.count) {
+    ONNX_FAIL(n, INVALID_MODEL, "%d inputs and %d outputs where the function has %zu and %zu", n->input_count,
+              n->output_count, function->input.count, function->output.count);
+    return;
+  }
+  onnx_importer* importer = n->importer;
+  onnx_frame frame = {function, resolve_given(n)};
+  onnx_scope scope = {.block = n->block,
+                      .frame = &frame,
+                      .opsets = function->opset_import.count ? &function->opset_import : n->scope->opsets,
+                      .prefix = carnot_arena_print(&importer->arena, "%s/", n->name),
+                      .depth = n->scope->depth + 1};
+  n->status = onnx_scope_init(importer, &scope, NULL);
+  for (size_t i = 0; i < function->input.count; i++) {
+    onnx_scope_bind(importer, &scope, function->input.items[i], onnx_in(n, (int)i));
+  }
+  if (!n->status) n->status = onnx_import_nodes(importer, &scope, &function->node);
+  for (int i = 0; i < n->output_count && !n->status; i++) {
+    n->status = onnx_scope_find(importer, &scope, function->output.items[i], &n->outputs[i]);
+  }
+}
+
+// ---- nodes ----
+
+static void read_inputs(onnx_import* n, bool* out_poisoned) {
+  const onnx_text_list* names = &n->proto->input;
+  n->input_count = (int)names->count;
+  n->inputs = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, names->count + 1);
+  for (size_t i = 0; i < names->count && !n->status; i++) {
+    if (names->items[i].size == 0) continue;
+    n->status = onnx_scope_find(n->importer, n->scope, names->items[i], &n->inputs[i]);
+    if (n->inputs[i] == &onnx_poison) *out_poisoned = true;
+  }
+}
+
+static void poison_outputs(onnx_import* n) {
+  for (int i = 0; i < n->output_count; i++) {
+    onnx_scope_bind(n->importer, n->scope, n->proto->output.items[i], &onnx_poison);
+  }
+}
+
+static const char* name_of(onnx_import* n) {
+  carnot_arena* arena = &n->importer->arena;
+  carnot_strview name = n->proto->name;
+  const char* prefix = n->scope->prefix;
+  if (name.size) return carnot_arena_print(arena, "%s" CARNOT_VIEW_FMT, prefix, CARNOT_VIEW_ARG(name));
+  if (n->proto->output.count) name = n->proto->output.items[0];
+  return carnot_arena_print(arena, "%snode_of_" CARNOT_VIEW_FMT, prefix, CARNOT_VIEW_ARG(name));
+}
+
+static carnot_status* check_size(const onnx_node* node) {
+  enum { kMost = 1 << 20 };
+  CARNOT_CHECK(node->input.count <= kMost && node->output.count <= kMost, OUT_OF_RANGE,
+               "node " CARNOT_VIEW_FMT ": %zu inputs and %zu outputs where at most %d are allowed",
+               CARNOT_VIEW_ARG(node->name), node->input.count, node->output.count, kMost);
+  return NULL;
+}
+
+// Runs the row or the function and binds what came out.
+static void import_known(onnx_import* n, const onnx_function* function) {
+  carnot_graph* graph = n->importer->graph;
+  uint32_t first_value = graph->value_count, first_node = graph->node_count;
+  if (function) import_call(n, function);
+  else n->row->handler(n);
+  bind_outputs(n, first_value);
+  if (!n->status && !function) name_nodes(n, first_node);
+}
+
+static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope, const onnx_node* proto) {
+  CARNOT_TRY(check_size(proto));
+  onnx_import n = {.importer = importer,
+                   .scope = scope,
+                   .block = scope->block,
+                   .arena = &importer->graph->arena,
+                   .proto = proto,
+                   .version = opset_of(scope, proto->domain)};
+  n.name = name_of(&n);
+  n.output_count = (int)proto->output.count;
+  n.outputs = CARNOT_NEW_ARRAY(&importer->arena, carnot_value*, proto->output.count + 1);
+  bool poisoned = false;
+  read_inputs(&n, &poisoned);
+  const onnx_function* function = find_function(importer, proto);
+  bool is_default = is_default_domain(proto->domain);
+  if (!function) n.row = onnx_row_find(is_default ? carnot_view("") : proto->domain, proto->op_type, n.version);
+  if (n.status) {
+    // A name that nothing makes: below it is told with the node.
+  } else if (!function && !n.row) {
+    ONNX_FAIL(&n, UNSUPPORTED, is_default && n.version == 0 ? "the model imports no opset of the default domain"
+                                                            : "no such operator is known at this version");
+  } else if (is_default && n.version > CARNOT_ONNX_MAX_OPSET) {
+    ONNX_FAIL(&n, UNSUPPORTED, "the newest opset known is %d", CARNOT_ONNX_MAX_OPSET);
+  } else if (!poisoned) {
+    import_known(&n, function);
+  }
+  if (carnot_status_code(n.status) == CARNOT_UNSUPPORTED) {
+    note_unsupported(importer, &n, carnot_status_message(n.status));
+    carnot_status_free(n.status);
+    n.status = NULL;
+    poisoned = true;
+  }
+  if (poisoned && !n.status) poison_outputs(&n);
+  if (!n.status || n.placed) return n.status;
+  return carnot_status_annotate(n.status, "node %s (" CARNOT_VIEW_FMT ")", n.name, CARNOT_VIEW_ARG(proto->op_type));
+}
+
+carnot_status* onnx_import_nodes(onnx_importer* importer, onnx_scope* scope, const onnx_node_list* nodes) {
+  for (size_t i = 0; i < nodes->count; i++) CARNOT_TRY(import_node(importer, scope, &nodes->items[i]));
+  return NULL;
+}
+
+// ---- bodies ----
+
+void onnx_body_input_type(onnx_import* n, const onnx_graph* graph, size_t i, carnot_type* out_type) {
+  *out_type = (carnot_type){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
+  if (i < graph->input.count && graph->input.items[i].type) onnx_type_read(n, graph->input.items[i].type, out_type);
+}
+
+void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type* types, size_t type_count,
+                      onnx_body* out_body) {
+  *out_body = (onnx_body){0};
+  if (n->status) return;
+  onnx_importer* importer = n->importer;
+  if (n->scope->depth >= ONNX_MAX_NESTING) {
+    ONNX_FAIL(n, OUT_OF_RANGE, "bodies nested deeper than %d", ONNX_MAX_NESTING);
+    return;
+  }
+  if (graph->input.count != type_count) {
+    ONNX_FAIL(n, INVALID_MODEL, "a body of %zu inputs where %zu belong", graph->input.count, type_count);
+    return;
+  }
+  onnx_scope scope = {.outer = n->scope,
+                      .block = carnot_block_create(importer->graph),
+                      .frame = n->scope->frame,
+                      .opsets = n->scope->opsets,
+                      .prefix = n->scope->prefix,
+                      .depth = n->scope->depth + 1};
+  n->status = onnx_scope_init(importer, &scope, graph);
+  for (size_t i = 0; i < type_count && !n->status; i++) {
+    carnot_strview name = graph->input.items[i].name;
+    const char* unique = onnx_unique_name(importer, scope.prefix, name);
+    onnx_scope_bind(importer, &scope, name, carnot_block_add_param(scope.block, unique, &types[i]));
+  }
+  if (!n->status) n->status = onnx_import_nodes(importer, &scope, &graph->node);
+  for (size_t i = 0; i < graph->output.count && !n->status; i++) {
+    carnot_value* value = NULL;
+    n->status = onnx_scope_find(importer, &scope, graph->output.items[i].name, &value);
+    if (!n->status && !value) ONNX_FAIL(n, INVALID_MODEL, "result %zu of a body has no value", i);
+    if (value == &onnx_poison) out_body->poisoned = true;
+    else if (!n->status) carnot_block_add_output(scope.block, value);
+  }
+  out_body->block = scope.block;
+  out_body->captured = scope.captured;
+  out_body->captured_count = scope.captured_count;
+}

@@ -1,0 +1,55 @@
+// The one place that knows all tables of rows.
+#include "import/onnx/importer_state.h"
+
+#define FAMILIES(X) \
+  X(pointwise) \
+  X(cast) \
+  X(matmul) \
+  X(conv) \
+  X(pool) \
+  X(reduce) \
+  X(norm) \
+  X(recurrent) \
+  X(attention) \
+  X(loss) \
+  X(signal) \
+  X(random) \
+  X(resample) \
+  X(shape) \
+  X(movement) \
+  X(gather) \
+  X(sequence) \
+  X(text) \
+  X(control) \
+  X(detection) \
+  X(withdrawn) \
+  X(microsoft) \
+  X(microsoft_quantize) \
+  X(microsoft_attention)
+
+#define DECLARE(family) extern const onnx_row_table onnx_rows_##family;
+FAMILIES(DECLARE)
+#undef DECLARE
+
+static const onnx_row_table* const kTables[] = {
+#define ENTRY(family) &onnx_rows_##family,
+    FAMILIES(ENTRY)
+#undef ENTRY
+};
+
+const onnx_row* onnx_row_find(carnot_strview domain, carnot_strview op_type, int64_t version) {
+  const onnx_row* best = NULL;
+  for (size_t t = 0; t < sizeof(kTables) / sizeof(kTables[0]); t++) {
+    for (size_t i = 0; i < kTables[t]->count; i++) {
+      const onnx_row* row = &kTables[t]->rows[i];
+      if (row->since > version || (best && best->since >= row->since)) continue;
+      if (carnot_view_is(op_type, row->op_type) && carnot_view_is(domain, row->domain)) best = row;
+    }
+  }
+  return best;
+}
+
+bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version) {
+  bool is_default = strcmp(domain, "ai.onnx") == 0;
+  return onnx_row_find(carnot_view(is_default ? "" : domain), carnot_view(op_type), version) != NULL;
+}

@@ -1,0 +1,63 @@
+// Resampling.
+#include "import/onnx/importer.h"
+
+static bool is_empty(const carnot_value* value) {
+  return value && value->type.rank == 1 && onnx_dim(value, 0) == 0;
+}
+
+// An empty list means "not given".
+static void import_resize(onnx_import* n) {
+  carnot_attrs attrs = onnx_attrs_for(n, CARNOT_OP_RESIZE);
+  carnot_value* inputs[4] = {onnx_need(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3)};
+  for (int i = 1; i < 4; i++) {
+    if (is_empty(inputs[i])) inputs[i] = NULL;
+  }
+  onnx_emit(n, CARNOT_OP_RESIZE, &attrs, inputs, 4, n->outputs, 1);
+}
+
+// Resize-10 and Upsample take every source coordinate as x / scale, and its floor as the nearest.
+static void import_asymmetric(onnx_import* n, carnot_value* scales) {
+  carnot_strview mode = onnx_attr_text(n, "mode", "nearest");
+  if (carnot_view_is(mode, "bilinear")) mode = carnot_view("linear");
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_text(&attrs, n->arena, "mode", carnot_arena_text(n->arena, mode.data, mode.size));
+  carnot_attrs_set_text(&attrs, n->arena, "coordinate_transformation_mode", "asymmetric");
+  carnot_attrs_set_text(&attrs, n->arena, "nearest_mode", "floor");
+  n->outputs[0] = onnx_op(n, CARNOT_OP_RESIZE, &attrs, 3, onnx_need(n, 0), NULL, scales);
+}
+
+static void import_resize_10(onnx_import* n) { import_asymmetric(n, onnx_need(n, 1)); }
+
+static carnot_value* scales_of(onnx_import* n, const float* scales, size_t count) {
+  carnot_tensor tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 1, .dims = {(int64_t)count}};
+  tensor.data = carnot_arena_copy(n->arena, scales, count * sizeof(*scales));
+  return onnx_tensor_constant(n, &tensor);
+}
+
+static void import_upsample_7(onnx_import* n) {
+  size_t count = 0;
+  const float* scales = onnx_attr_floats(n, "scales", &count);
+  if (!scales) ONNX_FAIL(n, INVALID_MODEL, "attribute scales is missing");
+  if (!n->status) import_asymmetric(n, scales_of(n, scales, count));
+}
+
+static void import_upsample_1(onnx_import* n) {
+  const float scales[] = {1, 1, (float)onnx_attr_float(n, "height_scale", 1),
+                          (float)onnx_attr_float(n, "width_scale", 1)};
+  import_asymmetric(n, scales_of(n, scales, 4));
+}
+
+#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
+#define RESIZE(op_type, since, handler) {"", op_type, since, handler, CARNOT_OP_RESIZE, 0, NULL}
+
+static const onnx_row kRows[] = {
+    RESIZE("Resize", 10, import_resize_10),
+    RESIZE("Resize", 11, import_resize),
+    RESIZE("Upsample", 1, import_upsample_1),
+    RESIZE("Upsample", 7, import_upsample_7),
+    RESIZE("Upsample", 9, import_resize_10),
+    SAME("GridSample", 16, GRID_SAMPLE),
+    SAME("AffineGrid", 20, AFFINE_GRID),
+    SAME("Col2Im", 18, COL2IM),
+};
+const onnx_row_table onnx_rows_resample = ONNX_ROW_TABLE(kRows);

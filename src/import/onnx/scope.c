@@ -1,0 +1,102 @@
+// Scopes: which value a name stands for, and how a body comes to the values around it.
+#include "import/onnx/importer_state.h"
+
+carnot_value onnx_poison;
+
+const char* onnx_unique_name(onnx_importer* importer, const char* prefix, carnot_strview name) {
+  carnot_arena* arena = &importer->arena;
+  char* text = carnot_arena_print(arena, "%s" CARNOT_VIEW_FMT, prefix, CARNOT_VIEW_ARG(name));
+  for (int i = 2; onnx_name_map_find(&importer->used_names, carnot_view(text)); i++) {
+    text = carnot_arena_print(arena, "%s" CARNOT_VIEW_FMT "#%d", prefix, CARNOT_VIEW_ARG(name), i);
+  }
+  onnx_name_map_set(&importer->used_names, carnot_view(text), NULL);
+  return text;
+}
+
+static onnx_binding* bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name, onnx_binding binding) {
+  onnx_binding* copy = carnot_arena_copy(&importer->arena, &binding, sizeof(binding));
+  onnx_name_map_set(&scope->names, name, copy);
+  return copy;
+}
+
+void onnx_scope_bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name, carnot_value* value) {
+  bind(importer, scope, name, (onnx_binding){.value = value});
+}
+
+carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope, const onnx_graph* graph) {
+  scope->names.arena = scope->declared.arena = &importer->arena;
+  if (!graph) return NULL;
+  for (size_t i = 0; i < graph->initializer.count; i++) {
+    const onnx_tensor* tensor = &graph->initializer.items[i];
+    bind(importer, scope, tensor->name, (onnx_binding){.tensor = tensor});
+  }
+  for (size_t i = 0; i < graph->sparse_initializer.count; i++) {
+    const onnx_sparse_tensor* sparse = &graph->sparse_initializer.items[i];
+    CARNOT_CHECK(sparse->values, INVALID_MODEL, "sparse initializer %zu has no values", i);
+    bind(importer, scope, sparse->values->name, (onnx_binding){.sparse = sparse});
+  }
+  const onnx_value_info_list* lists[] = {&graph->value_info, &graph->output};
+  for (int l = 0; l < 2; l++) {
+    for (size_t i = 0; i < lists[l]->count; i++) {
+      onnx_name_map_set(&scope->declared, lists[l]->items[i].name, &lists[l]->items[i]);
+    }
+  }
+  return NULL;
+}
+
+// Reads an initializer the first time that its name is met.
+static carnot_status* read_initializer(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
+                                       onnx_binding* binding) {
+  carnot_tensor tensor;
+  carnot_arena* arena = &importer->graph->arena;
+  carnot_status* status = binding->tensor ? carnot_onnx_tensor_read(binding->tensor, importer->files, arena, &tensor)
+                                          : carnot_onnx_sparse_read(binding->sparse, importer->files, arena, &tensor);
+  CARNOT_TRY_AT(status, "initializer " CARNOT_VIEW_FMT, CARNOT_VIEW_ARG(name));
+  binding->value = carnot_graph_constant(scope->block, onnx_unique_name(importer, scope->prefix, name), &tensor);
+  binding->tensor = NULL;
+  binding->sparse = NULL;
+  return NULL;
+}
+
+// A value of the block around becomes a parameter of the body, after its own ones; a constant becomes the same
+// constant inside, so that what it says stays known there.
+static carnot_value* capture(onnx_importer* importer, onnx_scope* scope, carnot_strview name, carnot_value* outer) {
+  if (outer->constant) {
+    carnot_value* value = carnot_graph_constant(scope->block, onnx_unique_name(importer, "", name),
+                                                &outer->constant->tensor);
+    value->constant->name = outer->constant->name;
+    return value;
+  }
+  carnot_value* param = carnot_block_add_param(scope->block, onnx_unique_name(importer, "", name), &outer->type);
+  param->syms = outer->syms;
+  param->sym_count = outer->sym_count;
+  if (scope->captured_count == scope->captured_capacity) {
+    size_t capacity = scope->captured_capacity ? scope->captured_capacity * 2 : 8;
+    carnot_value** grown = CARNOT_NEW_ARRAY(&importer->arena, carnot_value*, capacity);
+    if (scope->captured_count) memcpy(grown, scope->captured, scope->captured_count * sizeof(*grown));
+    scope->captured = grown;
+    scope->captured_capacity = capacity;
+  }
+  scope->captured[scope->captured_count++] = outer;
+  return param;
+}
+
+carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
+                               carnot_value** out_value) {
+  *out_value = NULL;
+  onnx_name_slot* slot = onnx_name_map_find(&scope->names, name);
+  if (slot) {
+    onnx_binding* binding = slot->item;
+    if (binding->tensor || binding->sparse) CARNOT_TRY(read_initializer(importer, scope, name, binding));
+    *out_value = binding->value;
+    return NULL;
+  }
+  CARNOT_CHECK(scope->outer, INVALID_MODEL, "value \"" CARNOT_VIEW_FMT "\" is read before any node makes it",
+               CARNOT_VIEW_ARG(name));
+  carnot_value* outer = NULL;
+  CARNOT_TRY(onnx_scope_find(importer, scope->outer, name, &outer));
+  carnot_value* value = outer && outer != &onnx_poison ? capture(importer, scope, name, outer) : outer;
+  onnx_scope_bind(importer, scope, name, value);
+  *out_value = value;
+  return NULL;
+}
