@@ -1,6 +1,6 @@
 // Conversion of element types.
-//   cast:     y = x as |to|. Float to integer truncates, saturates and gives 0 for NaN; integer to integer keeps the
-//             low bits; anything to bool is x != 0. |saturate| and |round_mode| (up, down, nearest; for F8E8M0) apply
+//   cast:     y = x as |to|. Float to integer truncates, saturates and gives 0 for NaN, but below 8 bits keeps the low
+//             bits of the whole number, as ONNX's cases want; integer to integer keeps the low bits; anything to bool is x != 0. |saturate| and |round_mode| (up, down, nearest; for F8E8M0) apply
 //             to 8-bit floats. Text is read and written independent of the locale.
 //   bit_cast: the bits of x as |to|, which has the same width.
 // Shapes are unchanged.
@@ -88,6 +88,12 @@ static void cast_part(void* arg, int64_t part) {
         ((float*)run->y->data)[at + i] =
             from == CARNOT_DTYPE_U64 ? (float)(uint64_t)v : (float)v;
       }
+    } else if (from_float && carnot_dtype_bits(to) < 8 && !to_float) {
+      for (size_t i = 0; i < n; i++) {
+        carnot_store_f64(CARNOT_DTYPE_I64, chunk.i, i,
+                         carnot_load_f64(from, run->x->data, at + i));
+      }
+      carnot_store_block_i64(to, run->y->data, at, 1, n, chunk.i);
     } else if (from_float || to_float) {
       carnot_load_block_f64(from, run->x->data, at, 1, n, chunk.f);
       carnot_store_block_f64(to, run->y->data, at, 1, n, chunk.f);

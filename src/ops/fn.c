@@ -57,8 +57,9 @@ static int64_t power(int64_t x, int64_t y, bool is_unsigned) {
 static int64_t shift_left(int64_t x, int64_t y, int bits) {
   return y < 0 || y >= bits ? 0 : (int64_t)((uint64_t)x << y);
 }
+// Past the width only copies of the sign are left.
 static int64_t shift_right(int64_t x, int64_t y, const carnot_fn_call* call) {
-  if (y < 0 || y >= call->bits) return 0;
+  if (y < 0 || y >= call->bits) return !call->is_unsigned && x < 0 ? -1 : 0;
   return call->is_unsigned ? (int64_t)((uint64_t)x >> y) : x >> y;
 }
 static int64_t shrink(int64_t x, double a, double b) {

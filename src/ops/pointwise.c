@@ -13,6 +13,7 @@ enum { kChunk = 512, kPart = 1 << 15 };
 
 static carnot_status* fn_of(const carnot_op_row* row, const carnot_attrs* attrs, int arity,
                             carnot_fn* out_fn) {
+  *out_fn = CARNOT_FN_IDENTITY;
   int64_t fn = carnot_attr_int(row, attrs, "fn");
   CARNOT_CHECK(fn >= 0 && fn < CARNOT_FN_COUNT, INVALID_MODEL, "there is no function %lld",
                (long long)fn);
