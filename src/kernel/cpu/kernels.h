@@ -8,8 +8,12 @@
 #include "kernel/cpu/conv2d_f32.h"
 #include "kernel/cpu/depthwise_f32.h"
 #include "kernel/cpu/gemm_f32.h"
+#include "kernel/cpu/group_norm_f32.h"
 #include "kernel/cpu/pointwise.h"
 #include "kernel/cpu/pool_f32.h"
+#include "kernel/cpu/reduce_f32.h"
+#include "kernel/cpu/row_norm_f32.h"
+#include "kernel/cpu/softmax_f32.h"
 #include "kernel/cpu/transpose.h"
 
 typedef enum carnot_kernel_isa {
