@@ -458,12 +458,57 @@ static void bench_rows(const bench* b) {
   }
 }
 
+typedef struct attention_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_attention_f32 attention;
+} attention_call;
+
+static void run_attention(void* argument) {
+  const attention_call* c = argument;
+  c->kernels->attention_f32(&c->attention, 0, c->attention.q_len);
+}
+
+static void bench_attention(const bench* b) {
+  static const struct {
+    int64_t q, kv;
+  } shapes[] = {{128, 128}, {384, 384}, {1024, 1024}, {1, 1024}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t q = shapes[i].q, kv = shapes[i].kv, d = 64;
+    attention_call c = {b->kernels,
+                        {.q_len = q,
+                         .kv_len = kv,
+                         .d = d,
+                         .dv = d,
+                         .q = floats(q * d),
+                         .q_ld = d,
+                         .k = floats(kv * d),
+                         .k_ld = d,
+                         .v = floats(kv * d),
+                         .v_ld = d,
+                         .dst = floats(q * d),
+                         .dst_ld = d,
+                         .scale = 0.125f,
+                         .workspace = floats(carnot_attention_f32_workspace(d, d, q))}};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx64", (long long)q, (long long)kv);
+    const double time = least_time(run_attention, &c);
+    if (q > 1) {
+      report_flop(b, "attention_f32", shape, 4.0 * (double)(q * kv * d), time);
+    } else {
+      report_bytes(b, "attention_f32", shape, 8.0 * (double)(kv * d), time);
+    }
+    free((void*)c.attention.q), free((void*)c.attention.k), free((void*)c.attention.v);
+    free(c.attention.dst), free(c.attention.workspace);
+  }
+}
+
 static const struct {
   const char* name;
   void (*run)(const bench*);
 } kFamilies[] = {
-    {"gemm", bench_gemm}, {"conv", bench_conv},           {"depthwise", bench_depthwise},
-    {"pool", bench_pool}, {"pointwise", bench_pointwise}, {"rows", bench_rows},
+    {"gemm", bench_gemm},           {"conv", bench_conv},           {"depthwise", bench_depthwise},
+    {"pool", bench_pool},           {"pointwise", bench_pointwise}, {"rows", bench_rows},
+    {"attention", bench_attention},
 };
 
 int main(int argc, char** argv) {

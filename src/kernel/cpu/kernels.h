@@ -5,6 +5,7 @@
 #ifndef CARNOT_KERNEL_CPU_KERNELS_H_
 #define CARNOT_KERNEL_CPU_KERNELS_H_
 
+#include "kernel/cpu/attention_f32.h"
 #include "kernel/cpu/conv2d_f32.h"
 #include "kernel/cpu/depthwise_f32.h"
 #include "kernel/cpu/gemm_f32.h"
