@@ -7,6 +7,7 @@
 
 #include "kernel/cpu/attention_f32.h"
 #include "kernel/cpu/conv2d_f32.h"
+#include "kernel/cpu/convert.h"
 #include "kernel/cpu/depthwise_f32.h"
 #include "kernel/cpu/gemm_f32.h"
 #include "kernel/cpu/group_norm_f32.h"
