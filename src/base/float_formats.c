@@ -109,7 +109,11 @@ uint8_t carnot_minifloat_from_float(carnot_dtype dtype, float value, bool satura
   if (f.has_infinity) top = (((1 << f.exponent_bits) - 1) << f.mantissa_bits) - 1;
   if (f.nan_at_top) top = all - 1;
   int nan = f.nan_at_minus_zero ? 1 << sign_at : f.has_infinity ? all : f.nan_at_top ? all : 0;
-  if (isnan(value)) return (uint8_t)(f.nan_at_minus_zero ? nan : (f.has_infinity || f.nan_at_top) ? sign | nan : sign | top);
+  if (isnan(value)) {
+    if (f.nan_at_minus_zero) return (uint8_t)nan;
+    // Formats without NaN give -0, as ONNX Cast has it.
+    return (uint8_t)(f.has_infinity || f.nan_at_top ? sign | nan : 1 << sign_at);
+  }
   float magnitude = fabsf(value);
   int code;
   if (isinf(magnitude)) {

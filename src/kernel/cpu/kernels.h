@@ -5,11 +5,19 @@
 #ifndef CARNOT_KERNEL_CPU_KERNELS_H_
 #define CARNOT_KERNEL_CPU_KERNELS_H_
 
+#include "kernel/cpu/attention_f32.h"
 #include "kernel/cpu/conv2d_f32.h"
+#include "kernel/cpu/convert.h"
 #include "kernel/cpu/depthwise_f32.h"
+#include "kernel/cpu/gather.h"
 #include "kernel/cpu/gemm_f32.h"
+#include "kernel/cpu/group_norm_f32.h"
 #include "kernel/cpu/pointwise.h"
 #include "kernel/cpu/pool_f32.h"
+#include "kernel/cpu/reduce_f32.h"
+#include "kernel/cpu/resize_f32.h"
+#include "kernel/cpu/row_norm_f32.h"
+#include "kernel/cpu/softmax_f32.h"
 #include "kernel/cpu/transpose.h"
 
 typedef enum carnot_kernel_isa {
