@@ -81,6 +81,15 @@ CARNOT_INLINE float v_sum(vf32 a) {
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_shuffle_ps(q, q, 1)));
 }
 
+// Bytes: numbers as floats, and the low byte of each lane.
+CARNOT_INLINE vf32 v_load_bytes_n(const void* p, int64_t n, bool is_signed) {
+  const __m128i x = _mm_maskz_loadu_epi8(v_lanes(n), p);
+  return v_of_int(is_signed ? _mm512_cvtepi8_epi32(x) : _mm512_cvtepu8_epi32(x));
+}
+CARNOT_INLINE void v_store_bytes_n(void* p, vi32 x, int64_t n) {
+  _mm512_mask_cvtepi32_storeu_epi8(p, v_lanes(n), x);
+}
+
 // Two-byte types. bf16 rounds to nearest even and keeps NaN quiet.
 CARNOT_INLINE vf32 v_widen_bf16(__m256i h) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));

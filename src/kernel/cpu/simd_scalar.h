@@ -89,6 +89,15 @@ CARNOT_INLINE vf32 v_scale2(vf32 x, vf32 n) {
 
 CARNOT_INLINE float v_sum(vf32 a) { return a; }
 
+// Bytes: numbers as floats, and the low byte of each lane.
+CARNOT_INLINE vf32 v_load_bytes_n(const void* p, int64_t n, bool is_signed) {
+  if (n < 1) return 0;
+  return is_signed ? *(const int8_t*)p : *(const uint8_t*)p;
+}
+CARNOT_INLINE void v_store_bytes_n(void* p, vi32 x, int64_t n) {
+  if (n > 0) *(uint8_t*)p = (uint8_t)x;
+}
+
 // Two-byte types: binary16 by hand, rounding to nearest even; subnormals, infinity and NaN kept.
 CARNOT_INLINE vf32 v_load_f16(const uint16_t* p) {
   const uint32_t sign = (uint32_t)(*p & 0x8000) << 16, size = *p & 0x7fffu;
