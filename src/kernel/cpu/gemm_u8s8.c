@@ -13,18 +13,19 @@ typedef void (*tile_fn)(const gemm_tile_u8s8* t);
 
 #if TILE_ROWS == 14
 TILE(1, 1)
-TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1) TILE(9, 1) TILE(10, 1)
-    TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1) TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2)
-        TILE(5, 2) TILE(6, 2) TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
-            TILE(13, 2) TILE(14, 2) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {
+TILE(2, 1)
+TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1) TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1)
+    TILE(12, 1) TILE(13, 1) TILE(14, 1) TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2)
+        TILE(6, 2) TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2)
+            TILE(14, 2) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {
                 {tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1, tile_8x1,
                  tile_9x1, tile_10x1, tile_11x1, tile_12x1, tile_13x1, tile_14x1},
                 {tile_1x2, tile_2x2, tile_3x2, tile_4x2, tile_5x2, tile_6x2, tile_7x2, tile_8x2,
                  tile_9x2, tile_10x2, tile_11x2, tile_12x2, tile_13x2, tile_14x2}};
 #elif TILE_ROWS == 3
 TILE(1, 1)
-TILE(2, 1) TILE(3, 1) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {
-    {tile_1x1, tile_2x1, tile_3x1}};
+TILE(2, 1)
+TILE(3, 1) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {{tile_1x1, tile_2x1, tile_3x1}};
 #else
 TILE(1, 1) TILE(2, 1) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {{tile_1x1, tile_2x1}};
 #endif
@@ -55,45 +56,76 @@ CARNOT_INLINE vf32 residual_at(const carnot_int8_epilogue* e, int64_t at, int64_
   return v_load_upto((const float*)e->residual + at, count);
 }
 
-// A vector of sums plus bias as floats, scaled and with the residual.
+typedef struct row_bounds {  // what relu and clip do in registers
+  vf32 lo, hi;
+  bool later;  // another activation passes over the row once more
+} row_bounds;
+
+CARNOT_INLINE row_bounds bounds_of(const carnot_int8_epilogue* e) {
+  switch (e->activation) {
+    case CARNOT_ACTIVATION_NONE: return (row_bounds){v_set(-INFINITY), v_set(INFINITY), false};
+    case CARNOT_ACTIVATION_RELU: return (row_bounds){v_zero(), v_set(INFINITY), false};
+    case CARNOT_ACTIVATION_CLIP: return (row_bounds){v_set(e->a), v_set(e->b), false};
+    default: return (row_bounds){v_set(-INFINITY), v_set(INFINITY), true};
+  }
+}
+
+// A vector of sums as floats, scaled and with the residual.
 CARNOT_INLINE vf32 scaled_sums(const carnot_int8_epilogue* e, const int32_t* sums, int64_t m,
                                int64_t n, int64_t count) {
-  float lanes[V_LANES];
-  for (int i = 0; i < V_LANES; ++i) lanes[i] = (float)sums[i];
-  vf32 y = v_mul(v_load(lanes), v_load_upto(e->scale + n, count));
+  vi32 sum = v_iload(sums);
+  if (e->bias) {
+    sum = v_iadd(sum, count >= V_LANES ? v_iload(e->bias + n) : v_iload_n(e->bias + n, count));
+  }
+  vf32 y = v_mul(v_of_int(sum), v_load_upto(e->scale + n, count));
   if (e->residual) y = v_add(y, residual_at(e, m * e->residual_ld + n, count));
   return y;
 }
 
-static void add_bias(const int32_t* bias, int64_t columns, int32_t* sums) {
-  for (int64_t j = 0; j < columns; ++j) sums[j] = (int32_t)((uint32_t)sums[j] + (uint32_t)bias[j]);
-}
-
-static void store_row(const loop_u8s8* p, int64_t m, int64_t n, int64_t columns, int32_t* sums) {
-  const carnot_int8_epilogue* e = p->epilogue;
-  if (e->bias) add_bias(e->bias + n, columns, sums);
-  if (e->output == CARNOT_INT8_OUTPUT_S32) {
-    memcpy((int32_t*)p->dst + m * p->ld + n, sums, (size_t)columns * sizeof *sums);
-    return;
-  }
-  float y[kSumLd];
-  for (int64_t j = 0; j < columns; j += V_LANES) {
-    v_store(y + j, scaled_sums(e, sums + j, m, n + j, min_i64(V_LANES, columns - j)));
-  }
-  CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, y, 0, 1, columns);
-  if (e->output == CARNOT_INT8_OUTPUT_F32) {
-    memcpy((float*)p->dst + m * p->ld + n, y, (size_t)columns * sizeof *y);
-    return;
-  }
+// Quantizes |count| <= V_LANES floats.
+CARNOT_INLINE void store_bytes(const carnot_int8_epilogue* e, vf32 y, uint8_t* dst, int64_t count) {
   const bool is_signed = e->output == CARNOT_INT8_OUTPUT_S8;
   const vf32 lo = v_set(is_signed ? -128 : 0), hi = v_set(is_signed ? 127 : 255);
-  const vf32 scale = v_set(e->inverse_scale), zero = v_set((float)e->zero_point);
+  vf32 q = v_round(v_mul(y, v_set(e->inverse_scale)));
+  q = v_add(v_select(v_is_nan(q), v_zero(), q), v_set((float)e->zero_point));
+  v_store_bytes_n(dst, v_to_int(v_min_to(hi, v_max_to(lo, q))), count);
+}
+
+static void store_s32(const loop_u8s8* p, int64_t m, int64_t n, int64_t columns,
+                      const int32_t* sums) {
+  const int32_t* bias = p->epilogue->bias;
+  int32_t* dst = (int32_t*)p->dst + m * p->ld + n;
+  for (int64_t j = 0; j < columns; ++j) {
+    dst[j] = bias ? (int32_t)((uint32_t)sums[j] + (uint32_t)bias[n + j]) : sums[j];
+  }
+}
+
+static void store_row(const loop_u8s8* p, int64_t m, int64_t n, int64_t columns,
+                      const int32_t* sums) {
+  const carnot_int8_epilogue* e = p->epilogue;
+  if (e->output == CARNOT_INT8_OUTPUT_S32) {
+    store_s32(p, m, n, columns, sums);
+    return;
+  }
+  const row_bounds bounds = bounds_of(e);
+  const bool bytes = e->output != CARNOT_INT8_OUTPUT_F32;
+  float rest[kSumLd], *y = bytes ? rest : (float*)p->dst + m * p->ld + n;
+  uint8_t* dst = (uint8_t*)p->dst + m * p->ld + n;  // if bytes
   for (int64_t j = 0; j < columns; j += V_LANES) {
-    vf32 q = v_round(v_mul(v_load(y + j), scale));
-    q = v_add(v_select(v_is_nan(q), v_zero(), q), zero);
-    q = v_min_to(hi, v_max_to(lo, q));
-    v_store_bytes_n((uint8_t*)p->dst + m * p->ld + n + j, v_to_int(q),
-                    min_i64(V_LANES, columns - j));
+    const int64_t count = min_i64(V_LANES, columns - j);
+    vf32 x = scaled_sums(e, sums + j, m, n + j, count);
+    x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
+    if (bytes && !bounds.later) {
+      store_bytes(e, x, dst + j, count);
+    } else {
+      v_store_upto(y + j, x, count);
+    }
+  }
+  if (!bounds.later) return;
+  CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, y, 0, 1, columns);
+  for (int64_t j = 0; bytes && j < columns; j += V_LANES) {
+    const int64_t count = min_i64(V_LANES, columns - j);
+    store_bytes(e, v_load_upto(y + j, count), dst + j, count);
   }
 }
 

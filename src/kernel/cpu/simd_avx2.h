@@ -56,6 +56,10 @@ CARNOT_INLINE vf32 v_select(vmask m, vf32 a, vf32 b) { return _mm256_blendv_ps(b
 CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return v_select(v_is_nan(a), a, _mm256_max_ps(a, b)); }
 CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return v_select(v_is_nan(a), a, _mm256_min_ps(a, b)); }
 
+CARNOT_INLINE vi32 v_iload(const int32_t* p) { return _mm256_loadu_si256((const __m256i*)p); }
+CARNOT_INLINE vi32 v_iload_n(const int32_t* p, int64_t n) {
+  return _mm256_maskload_epi32(p, v_lanes(n));
+}
 CARNOT_INLINE vi32 v_iset(int32_t x) { return _mm256_set1_epi32(x); }
 CARNOT_INLINE vi32 v_to_int(vf32 a) { return _mm256_cvtps_epi32(a); }
 CARNOT_INLINE vf32 v_of_int(vi32 a) { return _mm256_cvtepi32_ps(a); }

@@ -60,6 +60,10 @@ CARNOT_INLINE vf32 v_select(vmask m, vf32 a, vf32 b) { return _mm512_mask_blend_
 CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return v_select(v_is_nan(a), a, _mm512_max_ps(a, b)); }
 CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return v_select(v_is_nan(a), a, _mm512_min_ps(a, b)); }
 
+CARNOT_INLINE vi32 v_iload(const int32_t* p) { return _mm512_loadu_si512(p); }
+CARNOT_INLINE vi32 v_iload_n(const int32_t* p, int64_t n) {
+  return _mm512_maskz_loadu_epi32(v_lanes(n), p);
+}
 CARNOT_INLINE vi32 v_iset(int32_t x) { return _mm512_set1_epi32(x); }
 CARNOT_INLINE vi32 v_to_int(vf32 a) { return _mm512_cvtps_epi32(a); }
 CARNOT_INLINE vf32 v_of_int(vi32 a) { return _mm512_cvtepi32_ps(a); }

@@ -66,6 +66,8 @@ CARNOT_INLINE vf32 v_select(vmask m, vf32 a, vf32 b) { return m ? a : b; }
 CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return a != a ? a : v_max_to(a, b); }
 CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return a != a ? a : v_min_to(a, b); }
 
+CARNOT_INLINE vi32 v_iload(const int32_t* p) { return *p; }
+CARNOT_INLINE vi32 v_iload_n(const int32_t* p, int64_t n) { return n > 0 ? *p : 0; }
 CARNOT_INLINE vi32 v_iset(int32_t x) { return x; }
 CARNOT_INLINE vi32 v_to_int(vf32 a) {
   const vf32 r = v_round(a);
