@@ -28,7 +28,7 @@
 
 // Before a loop with a constant bound: unroll it wholly, and early.
 #if defined(__clang__)
-#define CARNOT_UNROLL _Pragma("unroll")
+#define CARNOT_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define CARNOT_UNROLL _Pragma("GCC unroll 64")
 #endif
