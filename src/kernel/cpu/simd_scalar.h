@@ -7,6 +7,7 @@ typedef float vf32;
 typedef int32_t vi32;
 typedef bool vmask;
 
+#define V_KEEP(x) (void)(x)
 CARNOT_INLINE vf32 v_load(const float* p) { return *p; }
 CARNOT_INLINE vf32 v_load_n(const float* p, int64_t n) { return n > 0 ? *p : 0; }
 CARNOT_INLINE void v_store(float* p, vf32 x) { *p = x; }
