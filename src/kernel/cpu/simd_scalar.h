@@ -39,7 +39,7 @@ CARNOT_INLINE vf32 v_abs(vf32 a) { return v_of_bits(v_bits(a) & 0x7fffffff); }
 CARNOT_INLINE vf32 v_round(vf32 a) {
   const vf32 size = v_abs(a);
   if (!(size < 8388608.0f)) return a;
-  const volatile vf32 shifted = size + 8388608.0f;
+  const vf32 shifted = size + 8388608.0f;
   return v_or(shifted - 8388608.0f, v_and(a, -0.0f));
 }
 CARNOT_INLINE vf32 v_trunc(vf32 a) {
@@ -118,7 +118,7 @@ CARNOT_INLINE void v_store_f16(uint16_t* p, vf32 x) {
   } else if (size >= 0x477ff000) {
     half = 0x7c00;
   } else if (size < 0x38800000) {
-    const volatile float shifted = f32_of_bits(size) + 0.5f;  // ulp of 0.5 is the subnormal step
+    const float shifted = f32_of_bits(size) + 0.5f;  // ulp of 0.5 is the subnormal step
     half = bits_of_f32(shifted) - 0x3f000000;
   } else {
     half = (size + 0xfff + (size >> 13 & 1) - 0x38000000) >> 13;
