@@ -20,8 +20,8 @@ const carnot_sym* carnot_pointwise_syms(carnot_infer* infer, int input, size_t* 
   carnot_sym* syms = CARNOT_NEW_ARRAY(infer->arena, carnot_sym, count + 1);
   for (size_t i = 0; i < count; i++) {
     if (carnot_dtype_is_float(in->tensor->dtype)) {
-      syms[i] = carnot_sym_float(infer->syms,
-                                 carnot_load_f64(in->tensor->dtype, in->tensor->data, i));
+      syms[i] =
+          carnot_sym_float(infer->syms, carnot_load_f64(in->tensor->dtype, in->tensor->data, i));
       continue;
     }
     int64_t value = carnot_load_i64(in->tensor->dtype, in->tensor->data, i);

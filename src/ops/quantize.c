@@ -1,9 +1,10 @@
 // Linear quantization.
-//   quantize_linear:   y = saturate(round(x / scale) + zero_point), ties to even; 8-bit floats by |saturate|
-//   dequantize_linear: y = (x - zero_point) * scale
-//   dynamic_quantize_linear: scale and zero point of uint8 from the range of x, zero included
-// |scale|, |zero_point| scalar or [1] (per tensor), [D] along |axis|, or x's shape with |axis| divided in blocks of
-// |block_size|. NaN quantizes to 0 in integer types. The quotient has the precision of |precision|, else of scale.
+//   quantize_linear:   y = saturate(round(x / scale) + zero_point), ties to even; 8-bit floats by
+//   |saturate| dequantize_linear: y = (x - zero_point) * scale dynamic_quantize_linear: scale and
+//   zero point of uint8 from the range of x, zero included
+// |scale|, |zero_point| scalar or [1] (per tensor), [D] along |axis|, or x's shape with |axis|
+// divided in blocks of |block_size|. NaN quantizes to 0 in integer types. The quotient has the
+// precision of |precision|, else of scale.
 #include "ops/util.h"
 
 typedef struct quantization {
@@ -63,7 +64,8 @@ typedef struct quantize_run {
 
 static double rounded_to(carnot_dtype dtype, double value) {
   if (dtype == CARNOT_DTYPE_F64) return value;
-  if (dtype == CARNOT_DTYPE_F16) return (double)carnot_half_to_float(carnot_half_from_float((float)value));
+  if (dtype == CARNOT_DTYPE_F16)
+    return (double)carnot_half_to_float(carnot_half_from_float((float)value));
   if (dtype == CARNOT_DTYPE_BF16) {
     return (double)carnot_bfloat_to_float(carnot_bfloat_from_float((float)value));
   }
@@ -179,11 +181,10 @@ static carnot_status* run_dynamic(carnot_call* call) {
 }
 
 // Both directions take the same list, so that one code reads it.
-static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_INT("axis", 1),
-                                          CARNOT_SPEC_INT("block_size", 0),
-                                          CARNOT_SPEC_INT("output_dtype", 0),
-                                          CARNOT_SPEC_INT("precision", 0),
-                                          CARNOT_SPEC_INT("saturate", 1), CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {
+    CARNOT_SPEC_INT("axis", 1),         CARNOT_SPEC_INT("block_size", 0),
+    CARNOT_SPEC_INT("output_dtype", 0), CARNOT_SPEC_INT("precision", 0),
+    CARNOT_SPEC_INT("saturate", 1),     CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_quantize_linear = {
     .name = "quantize_linear",

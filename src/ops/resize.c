@@ -1,12 +1,14 @@
 // Resampling along axes, one axis after the other.
-//   y[o] = sum over taps t of weight(o,t) * x[t], t around the place x(o) that |coordinate_transformation_mode| gives:
-//   half_pixel: (o+1/2)/s - 1/2 · pytorch_half_pixel: the same, 0 for an output of 1 · asymmetric: o/s ·
-//   align_corners: o*(in-1)/(s*in-1) · half_pixel_symmetric: half_pixel about the centre ·
-//   tf_crop_and_resize: align_corners inside the region |roi|, extrapolation_value outside of the input
-// s is the scale: input 2 (scales), or sizes (input 3) over the dimension, as keep_aspect_ratio_policy wants.
-// mode: nearest (|nearest_mode|), linear, cubic (|cubic_coeff_a|); |antialias| widens the filter when shrinking;
-// |exclude_outside| drops taps outside, else they read the edge. |axes|: those that scales, sizes and roi speak of.
-// An output dimension from scales is floor(in * s) in f32. Computed in double.
+//   y[o] = sum over taps t of weight(o,t) * x[t], t around the place x(o) that
+//   |coordinate_transformation_mode| gives: half_pixel: (o+1/2)/s - 1/2 · pytorch_half_pixel: the
+//   same, 0 for an output of 1 · asymmetric: o/s · align_corners: o*(in-1)/(s*in-1) ·
+//   half_pixel_symmetric: half_pixel about the centre · tf_crop_and_resize: align_corners inside
+//   the region |roi|, extrapolation_value outside of the input
+// s is the scale: input 2 (scales), or sizes (input 3) over the dimension, as
+// keep_aspect_ratio_policy wants. mode: nearest (|nearest_mode|), linear, cubic (|cubic_coeff_a|);
+// |antialias| widens the filter when shrinking; |exclude_outside| drops taps outside, else they
+// read the edge. |axes|: those that scales, sizes and roi speak of. An output dimension from scales
+// is floor(in * s) in f32. Computed in double.
 #include "ops/util.h"
 
 // ---- sizes ----
@@ -35,7 +37,8 @@ static carnot_sym scaled(carnot_syms* t, carnot_sym dim, double scale) {
     return carnot_sym_mul(t, dim, carnot_sym_of((int64_t)scale));
   }
   carnot_sym real = carnot_sym_make(t, CARNOT_SYM_F_FROM_INT, dim, none, none);
-  real = carnot_sym_make(t, CARNOT_SYM_F_MUL, real, carnot_sym_float(t, (double)(float)scale), none);
+  real =
+      carnot_sym_make(t, CARNOT_SYM_F_MUL, real, carnot_sym_float(t, (double)(float)scale), none);
   real = carnot_sym_make(t, CARNOT_SYM_F_ROUND32, real, none, none);
   real = carnot_sym_make(t, CARNOT_SYM_F_FLOOR, real, none, none);
   return carnot_sym_make(t, CARNOT_SYM_F_TO_INT, real, none, none);
@@ -74,8 +77,8 @@ static carnot_status* infer_sizes(carnot_infer* infer, const carnot_type* x, car
   for (size_t i = 0; i < count; i++) {
     CARNOT_CHECK(!carnot_sym_is_const(sizes[i]) || sizes[i].bits >= 0, INVALID_MODEL,
                  "sizes[%zu] is %lld", i, (long long)sizes[i].bits);
-    dims[axes[i]] = stretch ? sizes[i]
-                            : carnot_sym_of((int64_t)floor(scale * (double)in[axes[i]] + 0.5));
+    dims[axes[i]] =
+        stretch ? sizes[i] : carnot_sym_of((int64_t)floor(scale * (double)in[axes[i]] + 0.5));
   }
   return NULL;
 }
@@ -156,7 +159,8 @@ static double weight_of(const filter* f, double distance) {
   return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
 }
 
-// Taps of output |o| : 2*radius places from *out_first on, |weights| for each. |shrink| stretches the filter.
+// Taps of output |o| : 2*radius places from *out_first on, |weights| for each. |shrink| stretches
+// the filter.
 static void taps_of(const filter* f, const resize_axis* x, double at, double shrink,
                     int64_t* out_first, double* weights) {
   int64_t count = 2 * f->radius, first = (int64_t)ceil(at) - f->radius;
@@ -181,10 +185,10 @@ typedef struct axis_run {
   const resize_axis* axis;
   const double* x;
   double* y;
-  int64_t inner, count;      // taps of an output
-  const int64_t* first;      // of each output
-  const double* weights;     // [out, count]
-  const bool* outside;       // outputs that take the extrapolation value
+  int64_t inner, count;   // taps of an output
+  const int64_t* first;   // of each output
+  const double* weights;  // [out, count]
+  const bool* outside;    // outputs that take the extrapolation value
 } axis_run;
 
 static void axis_part(void* arg, int64_t outer) {
@@ -207,7 +211,7 @@ static carnot_status* resize_axis_of(const carnot_call* call, const filter* base
                                      const double* x, double** out) {
   filter f = *base;
   double shrink = antialias && axis->scale < 1 ? axis->scale : 1;
-  int64_t *first = NULL;
+  int64_t* first = NULL;
   double* weights = NULL;
   bool* outside = NULL;
   f.radius = (int64_t)ceil((double)f.radius / shrink);
@@ -301,8 +305,8 @@ static carnot_status* run_resize(carnot_call* call) {
     if (a->scale == 1 && a->in == a->out && whole) continue;
     double* out = NULL;
     int64_t inner = carnot_dims_count(dims + i + 1, x->rank - i - 1);
-    CARNOT_TRY(resize_axis_of(call, &f, antialias, a, carnot_dims_count(dims, i), inner, values,
-                              &out));
+    CARNOT_TRY(
+        resize_axis_of(call, &f, antialias, a, carnot_dims_count(dims, i), inner, values, &out));
     dims[i] = a->out;
     values = out;
   }

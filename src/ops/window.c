@@ -105,8 +105,8 @@ carnot_status* carnot_window_infer(carnot_infer* infer, const carnot_window* w,
       continue;
     }
     // The last window begins inside the input or the padding before it.
-    carnot_sym most = carnot_sym_ceildiv(
-        t, carnot_sym_add(t, in[i], carnot_sym_of(w->begin[i])), stride);
+    carnot_sym most =
+        carnot_sym_ceildiv(t, carnot_sym_add(t, in[i], carnot_sym_of(w->begin[i])), stride);
     out[i] = carnot_sym_min(
         t, most, carnot_sym_add(t, carnot_sym_ceildiv(t, room, stride), carnot_sym_of(1)));
   }
