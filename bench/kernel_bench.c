@@ -81,7 +81,7 @@ __attribute__((target("avx2,fma"))) static void fma_avx2(void* unused) {
 static double peak_flop(const char* isa) {
 #if defined(__x86_64__)
   const double steps = 2.0 * kChains * kSteps;
-  if (!strcmp(isa, "avx512")) return 16 * steps / least_time(fma_avx512, NULL);
+  if (!strncmp(isa, "avx512", 6)) return 16 * steps / least_time(fma_avx512, NULL);
   if (__builtin_cpu_supports("fma")) return 8 * steps / least_time(fma_avx2, NULL);
 #endif
   (void)isa;
@@ -383,12 +383,189 @@ static void bench_pointwise(const bench* b) {
   free(x), free(y), free(z);
 }
 
+typedef struct row_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_softmax_f32 softmax;
+  carnot_row_norm_f32 norm;
+  carnot_group_norm_f32 group;
+  carnot_reduce_f32 reduce;
+  int64_t rows;
+} row_call;
+
+static void run_softmax(void* argument) {
+  const row_call* c = argument;
+  c->kernels->softmax_f32(&c->softmax, 0, c->rows);
+}
+static void run_layer_norm(void* argument) {
+  const row_call* c = argument;
+  c->kernels->layer_norm_f32(&c->norm, 0, c->rows);
+}
+static void run_group_norm(void* argument) {
+  const row_call* c = argument;
+  c->kernels->group_norm_nhwc_f32(&c->group, 0, 1, 0, c->group.groups);
+}
+static void run_reduce_inner(void* argument) {
+  const row_call* c = argument;
+  c->kernels->reduce_f32(&c->reduce, 0, c->rows, 0, 1);
+}
+static void run_reduce_outer(void* argument) {
+  const row_call* c = argument;
+  carnot_reduce_f32 reduce = c->reduce;
+  reduce.inner = reduce.n, reduce.src_axis = reduce.n, reduce.n = c->rows;
+  c->kernels->reduce_f32(&reduce, 0, 1, 0, reduce.inner);
+}
+
+static void bench_rows(const bench* b) {
+  static const struct { int64_t rows, n; } shapes[] = {{128, 768}, {1536, 128}, {4096, 320}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t rows = shapes[i].rows, n = shapes[i].n;
+    float *x = floats(rows * n), *y = floats(rows * n), *w = floats(4 * n + rows);
+    row_call c = {.kernels = b->kernels,
+                  .rows = rows,
+                  .softmax = {n, 1, x, n, 1, y, n, 1},
+                  .norm = {.n = n,
+                           .src = x,
+                           .src_ld = n,
+                           .dst = y,
+                           .dst_ld = n,
+                           .scale = w,
+                           .bias = w + n,
+                           .epsilon = 1e-5f},
+                  .group = {.pixels = rows,
+                            .c = n,
+                            .groups = 32,
+                            .src = x,
+                            .src_ld = n,
+                            .dst = y,
+                            .dst_ld = n,
+                            .scale = w,
+                            .bias = w + n,
+                            .epsilon = 1e-5f,
+                            .activation = CARNOT_ACTIVATION_SILU,
+                            .workspace = w + 2 * n},
+                  .reduce = {CARNOT_REDUCTION_SUM, n, 1, x, n, 1, y, 1}};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lld", (long long)rows, (long long)n);
+    const double bytes = 4.0 * (double)(rows * n);
+    report_bytes(b, "softmax_f32", shape, 2 * bytes, least_time(run_softmax, &c));
+    report_bytes(b, "layer_norm_f32", shape, 2 * bytes, least_time(run_layer_norm, &c));
+    if (n % 32 == 0) {
+      report_bytes(b, "group_norm+silu", shape, 2 * bytes, least_time(run_group_norm, &c));
+    }
+    report_bytes(b, "sum inner", shape, bytes, least_time(run_reduce_inner, &c));
+    report_bytes(b, "sum outer", shape, bytes, least_time(run_reduce_outer, &c));
+    free(x), free(y), free(w);
+  }
+}
+
+typedef struct attention_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_attention_f32 attention;
+} attention_call;
+
+static void run_attention(void* argument) {
+  const attention_call* c = argument;
+  c->kernels->attention_f32(&c->attention, 0, c->attention.q_len);
+}
+
+static void bench_attention(const bench* b) {
+  static const struct {
+    int64_t q, kv;
+  } shapes[] = {{128, 128}, {384, 384}, {1024, 1024}, {1, 1024}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t q = shapes[i].q, kv = shapes[i].kv, d = 64;
+    attention_call c = {b->kernels,
+                        {.q_len = q,
+                         .kv_len = kv,
+                         .d = d,
+                         .dv = d,
+                         .q = floats(q * d),
+                         .q_ld = d,
+                         .k = floats(kv * d),
+                         .k_ld = d,
+                         .v = floats(kv * d),
+                         .v_ld = d,
+                         .dst = floats(q * d),
+                         .dst_ld = d,
+                         .scale = 0.125f,
+                         .workspace = floats(carnot_attention_f32_workspace(d, d, q))}};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx64", (long long)q, (long long)kv);
+    const double time = least_time(run_attention, &c);
+    if (q > 1) {
+      report_flop(b, "attention_f32", shape, 4.0 * (double)(q * kv * d), time);
+    } else {
+      report_bytes(b, "attention_f32", shape, 8.0 * (double)(kv * d), time);
+    }
+    free((void*)c.attention.q), free((void*)c.attention.k), free((void*)c.attention.v);
+    free(c.attention.dst), free(c.attention.workspace);
+  }
+}
+
+typedef struct int8_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_conv2d_u8s8 conv;
+} int8_call;
+
+static void run_int8(void* argument) {
+  const int8_call* c = argument;
+  c->kernels->conv2d_u8s8(&c->conv, 0, c->conv.p * c->conv.q, 0, c->conv.k);
+}
+
+static void bench_int8(const bench* b) {
+  static const struct {
+    int64_t size, c, k, filter;
+  } shapes[] = {
+      {56, 64, 64, 3}, {14, 256, 256, 3}, {7, 512, 512, 3}, {56, 64, 256, 1}, {14, 1024, 256, 1}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t h = shapes[i].size, c = shapes[i].c, k = shapes[i].k, r = shapes[i].filter;
+    float *src = floats(h * h * c / 4), *dst = floats(h * h * k / 4), *scale = floats(2 * k);
+    int8_t* weights = (int8_t*)floats(carnot_packed_k4n16_bytes(r * r, c, k) / 4);
+    int8_call call = {b->kernels,
+                      {.n = 1,
+                       .h = h,
+                       .w = h,
+                       .c = c,
+                       .p = h,
+                       .q = h,
+                       .k = k,
+                       .r = r,
+                       .s = r,
+                       .stride_h = 1,
+                       .stride_w = 1,
+                       .dilation_h = 1,
+                       .dilation_w = 1,
+                       .pad_h = r / 2,
+                       .pad_w = r / 2,
+                       .src = src,
+                       .src_n = h * h * c,
+                       .src_h = h * c,
+                       .src_w = c,
+                       .weights = weights,
+                       .border = scale,
+                       .dst = dst,
+                       .ld = k,
+                       .epilogue = {.bias = (const int32_t*)(scale + k),
+                                    .scale = scale,
+                                    .activation = CARNOT_ACTIVATION_RELU,
+                                    .output = CARNOT_INT8_OUTPUT_U8,
+                                    .inverse_scale = 0.01f}}};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld", (long long)h, (long long)h,
+             (long long)c, (long long)k, (long long)r, (long long)r);
+    report_flop(b, "conv2d_u8s8", shape, 2.0 * (double)(h * h * k * r * r * c),
+                least_time(run_int8, &call));
+    free(src), free(dst), free(scale), free(weights);
+  }
+}
+
 static const struct {
   const char* name;
   void (*run)(const bench*);
 } kFamilies[] = {
-    {"gemm", bench_gemm}, {"conv", bench_conv},           {"depthwise", bench_depthwise},
-    {"pool", bench_pool}, {"pointwise", bench_pointwise},
+    {"gemm", bench_gemm},           {"conv", bench_conv},           {"depthwise", bench_depthwise},
+    {"pool", bench_pool},           {"pointwise", bench_pointwise}, {"rows", bench_rows},
+    {"attention", bench_attention}, {"int8", bench_int8},
 };
 
 int main(int argc, char** argv) {

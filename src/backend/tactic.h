@@ -72,12 +72,14 @@ enum { CARNOT_STATE_BYTES = 1024 };
 // A prepared step as the runtime holds it.
 typedef struct carnot_step_view {
   const carnot_region* region;
+  uint32_t input_count, output_count;
   const void* params;
   uint32_t param_bytes;
   uint32_t constant_count;
   const void* constants[4];
   size_t constant_bytes[4];
-  carnot_isa isa;  // of this machine, or the level that is forced
+  carnot_isa isa;          // of the row
+  carnot_isa machine_isa;  // of this machine, or the level that is forced
 } carnot_step_view;
 
 typedef struct carnot_tactic_row {
@@ -86,11 +88,13 @@ typedef struct carnot_tactic_row {
   carnot_isa isa;        // the least level it runs on
   const char* numerics;  // "exact", "winograd", "split6", … (design.md section 5)
   bool strided_outputs;  // takes outputs with any strides whose innermost is 1
-  // |reason| has room for |size| bytes. The row may set the layouts it wants of non-constant inputs and of outputs
+  // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The row may set the layouts it wants of non-constant inputs and of outputs
   // (problem->inputs[i].layout …): the runtime reformats what stands otherwise.
   const char* (*reject)(carnot_problem* problem, char* reason, size_t size);
   carnot_status* (*prepare)(const carnot_problem* problem, carnot_prepared* out);
   carnot_status* (*check)(const carnot_step_view* step);
+  // False: run never touches this input (a constant that it reads in packed form). NULL: it reads all.
+  bool (*reads)(const carnot_step_view* step, uint32_t input);
   carnot_status* (*shape)(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs,
                           void* state, size_t* out_workspace_bytes);
   // Constants that were packed come through the step; their operands have data NULL.

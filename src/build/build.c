@@ -1,6 +1,7 @@
 #include "build/build.h"
 
 #include "build/builder.h"
+#include "pass/pass.h"
 
 void carnot_build_config_init(carnot_build_config* config) {
   *config = (carnot_build_config){.isa = -1, .level = 3};
@@ -19,6 +20,14 @@ static void note_output_names(carnot_builder* builder) {
 static carnot_status* build(carnot_builder* builder) {
   note_output_names(builder);
   CARNOT_TRY(carnot_apply_profiles(builder));
+  const carnot_build_config* config = builder->config;
+  carnot_pass_options passes = {.executor = config->executor,
+                                .refit = config->refit,
+                                .disabled = config->disabled_passes,
+                                .disabled_count = config->disabled_pass_count,
+                                .dump = config->dump_pass,
+                                .none = config->no_passes};
+  CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
   CARNOT_TRY(carnot_note_symbols(builder));
   builder->layouts = CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_layout, builder->graph->value_count + 1);
   return carnot_lower(builder);

@@ -160,7 +160,7 @@ static carnot_status* infer_crop(carnot_infer* infer) {
     carnot_infer_set(infer, 0, x->dtype, -1, NULL);
     return NULL;
   }
-  int axes[CARNOT_MAX_RANK], count;
+  int axes[CARNOT_MAX_RANK], count = 0;
   CARNOT_TRY(crop_axes(infer->attrs, x->rank, axes, &count));
   CARNOT_CHECK(!shape || shape_count == (size_t)count, INVALID_MODEL, "a shape of %zu for %d axes", shape_count, count);
   carnot_sym dims[CARNOT_MAX_RANK];

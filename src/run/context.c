@@ -88,24 +88,39 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
                  index, step->name, variant->tactic);
     CARNOT_CHECK(row->isa <= context->isa, UNSUPPORTED, "step %u (%s) needs a processor with %s, this one has %s", index,
                  step->name, carnot_isa_name(row->isa), carnot_isa_name(context->isa));
-    for (uint32_t k = 0; k < step->input_count && !row->run; k++) {
-      if (step->inputs[k] == CARNOT_PLAN_NONE) continue;
-      const carnot_plan_value* v = &context->plan->values[step->inputs[k]];
-      CARNOT_CHECK(v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped, INVALID_MODEL,
-                   "step %u (%s) reads weight %s, whose bytes the engine does not hold", index, step->name, v->name);
-    }
     run->rows[i] = row;
     run->views[i] = (carnot_step_view){.region = &step->region,
+                                       .input_count = step->input_count,
+                                       .output_count = step->output_count,
                                        .params = variant->params,
                                        .param_bytes = variant->param_bytes,
                                        .constant_count = variant->constant_count,
-                                       .isa = context->isa};
+                                       .isa = row->isa,
+                                       .machine_isa = context->isa};
+  }
+  return NULL;
+}
+
+// Constants that only a packed form is left of must not be read otherwise.
+static carnot_status* check_dropped(const carnot_context* context, uint32_t index, uint32_t variant) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  const carnot_tactic_row* row = context->steps[index].rows[variant];
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
+    uint32_t value = step->inputs[i];
+    while (context->plan->values[value].storage == CARNOT_STORAGE_ALIAS) value = context->plan->values[value].index;
+    const carnot_plan_value* v = &context->plan->values[value];
+    if (v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped) continue;
+    CARNOT_CHECK(row->run && row->reads && !row->reads(&context->steps[index].views[variant], i), INVALID_MODEL,
+                 "step %u (%s) reads weight %s, whose bytes the engine does not hold", index, step->name, v->name);
   }
   return NULL;
 }
 
 static carnot_status* check_step(const carnot_context* context, uint32_t index) {
   const carnot_run_step* run = &context->steps[index];
+  for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
+    CARNOT_TRY(check_dropped(context, index, i));
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
     if (run->rows[i]->check)
       CARNOT_TRY_AT(run->rows[i]->check(&run->views[i]), "step %u (%s), tactic %s", index,

@@ -115,6 +115,20 @@ static carnot_type scalar_type(carnot_dtype dtype) {
   return (carnot_type){.kind = CARNOT_VALUE_TENSOR, .dtype = dtype, .rank = 0};
 }
 
+// What stacked outputs hold, for a run in which no iteration gives any.
+static void note_scanned(onnx_import* n, carnot_attrs* attrs, const carnot_block* body, size_t first) {
+  size_t count = body->output_count > first ? body->output_count - first : 0;
+  int64_t* dtypes = CARNOT_NEW_ARRAY(n->arena, int64_t, count + 1);
+  int64_t* ranks = CARNOT_NEW_ARRAY(n->arena, int64_t, count + 1);
+  for (size_t i = 0; i < count; i++) {
+    dtypes[i] = body->outputs[first + i]->type.dtype;
+    ranks[i] = body->outputs[first + i]->type.rank;
+  }
+  if (count == 0) return;
+  carnot_attrs_set_ints(attrs, n->arena, "scan_dtypes", dtypes, count);
+  carnot_attrs_set_ints(attrs, n->arena, "scan_ranks", ranks, count);
+}
+
 static void import_loop(onnx_import* n) {
   const onnx_graph* graph = body_of(n, "body");
   if (n->status) return;
@@ -133,6 +147,7 @@ static void import_loop(onnx_import* n) {
   carnot_attrs attrs = {0};
   set_block(n, &attrs, "body", body.block);
   carnot_attrs_set_int(&attrs, n->arena, "carried", (int64_t)carried);
+  note_scanned(n, &attrs, body.block, 1 + carried);
   carnot_value** given = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, carried + 2);
   for (size_t i = 0; i < carried + 2; i++) given[i] = onnx_in(n, (int)i);
   int count = 0;
@@ -191,6 +206,7 @@ static void emit_scan(onnx_import* n, const onnx_graph* graph, carnot_value* con
   set_block(n, &attrs, "body", body.block);
   carnot_attrs_set_int(&attrs, n->arena, "carried", (int64_t)carried);
   carnot_attrs_set_int(&attrs, n->arena, "scanned", (int64_t)(count - (int)carried));
+  note_scanned(n, &attrs, body.block, carried);
   int all = 0;
   carnot_value** inputs = with_captured(n, given, count, &body, 1, &all);
   onnx_emit(n, CARNOT_OP_SCAN, &attrs, inputs, all, outputs, n->output_count);

@@ -26,7 +26,8 @@ static inline bool machine_has(carnot_kernel_isa isa) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   }
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         (isa == CARNOT_KERNEL_ISA_AVX512 || __builtin_cpu_supports("avx512vnni"));
 #else
   return false;
 #endif
@@ -34,7 +35,7 @@ static inline bool machine_has(carnot_kernel_isa isa) {
 
 // Calls |check| with the table of every level that build and machine have; says which.
 static inline void for_each_isa(void (*check)(const carnot_cpu_kernels*)) {
-  static const char* names[] = {"scalar", "avx2", "avx512"};
+  static const char* names[] = {"scalar", "avx2", "avx512", "avx512vnni"};
   for (int isa = 0; isa < CARNOT_KERNEL_ISA_COUNT; ++isa) {
     const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for((carnot_kernel_isa)isa);
     if (kernels && machine_has((carnot_kernel_isa)isa)) {

@@ -66,6 +66,8 @@ CARNOT_INLINE vf32 v_select(vmask m, vf32 a, vf32 b) { return m ? a : b; }
 CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return a != a ? a : v_max_to(a, b); }
 CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return a != a ? a : v_min_to(a, b); }
 
+CARNOT_INLINE vi32 v_iload(const int32_t* p) { return *p; }
+CARNOT_INLINE vi32 v_iload_n(const int32_t* p, int64_t n) { return n > 0 ? *p : 0; }
 CARNOT_INLINE vi32 v_iset(int32_t x) { return x; }
 CARNOT_INLINE vi32 v_to_int(vf32 a) {
   const vf32 r = v_round(a);
@@ -88,6 +90,15 @@ CARNOT_INLINE vf32 v_scale2(vf32 x, vf32 n) {
 }
 
 CARNOT_INLINE float v_sum(vf32 a) { return a; }
+
+// Bytes: numbers as floats, and the low byte of each lane.
+CARNOT_INLINE vf32 v_load_bytes_n(const void* p, int64_t n, bool is_signed) {
+  if (n < 1) return 0;
+  return is_signed ? *(const int8_t*)p : *(const uint8_t*)p;
+}
+CARNOT_INLINE void v_store_bytes_n(void* p, vi32 x, int64_t n) {
+  if (n > 0) *(uint8_t*)p = (uint8_t)x;
+}
 
 // Two-byte types: binary16 by hand, rounding to nearest even; subnormals, infinity and NaN kept.
 CARNOT_INLINE vf32 v_load_f16(const uint16_t* p) {

@@ -80,3 +80,31 @@ void CARNOT_KERNEL(transpose_f32)(int64_t m, int64_t n, const float* src, int64_
     }
   }
 }
+
+// ---- two bytes and one: blocks in L1, an element at a time ----
+
+enum { kSmallBlock = 32 };
+
+void CARNOT_KERNEL(transpose_u16)(int64_t m, int64_t n, const uint16_t* src, int64_t src_ld,
+                                  uint16_t* dst, int64_t dst_ld) {
+  for (int64_t i0 = 0; i0 < m; i0 += kSmallBlock) {
+    for (int64_t j0 = 0; j0 < n; j0 += kSmallBlock) {
+      const int64_t i1 = min_i64(m, i0 + kSmallBlock), j1 = min_i64(n, j0 + kSmallBlock);
+      for (int64_t j = j0; j < j1; ++j) {
+        for (int64_t i = i0; i < i1; ++i) dst[j * dst_ld + i] = src[i * src_ld + j];
+      }
+    }
+  }
+}
+
+void CARNOT_KERNEL(transpose_u8)(int64_t m, int64_t n, const uint8_t* src, int64_t src_ld,
+                                 uint8_t* dst, int64_t dst_ld) {
+  for (int64_t i0 = 0; i0 < m; i0 += kSmallBlock) {
+    for (int64_t j0 = 0; j0 < n; j0 += kSmallBlock) {
+      const int64_t i1 = min_i64(m, i0 + kSmallBlock), j1 = min_i64(n, j0 + kSmallBlock);
+      for (int64_t j = j0; j < j1; ++j) {
+        for (int64_t i = i0; i < i1; ++i) dst[j * dst_ld + i] = src[i * src_ld + j];
+      }
+    }
+  }
+}

@@ -1,0 +1,122 @@
+// Non-maximum suppression: of boxes that overlap, the one with the best score stays.
+//   boxes [batches, n, 4], scores [batches, classes, n] → [selected, 3]: batch, class, box
+// For each batch and class boxes are taken by falling score (ties by index) while the score is above score_threshold;
+// one is dropped when its intersection over union with one taken before is above iou_threshold.
+// Source: ONNX NonMaxSuppression-11.
+#include <stdlib.h>
+
+#include "ops/infer_help.h"
+
+typedef struct rect {
+  double y0, x0, y1, x1;
+} rect;
+
+typedef struct candidate {
+  double score;
+  int64_t box;
+} candidate;
+
+static rect read_box(const carnot_tensor* boxes, int64_t at, bool centre) {
+  double v[4];
+  carnot_load_block_f64(boxes->dtype, boxes->data, (size_t)at * 4, 1, 4, v);
+  if (centre) return (rect){v[1] - v[3] / 2, v[0] - v[2] / 2, v[1] + v[3] / 2, v[0] + v[2] / 2};
+  // Any two opposite corners.
+  bool flip_y = v[0] > v[2], flip_x = v[1] > v[3];
+  return (rect){v[flip_y ? 2 : 0], v[flip_x ? 3 : 1], v[flip_y ? 0 : 2], v[flip_x ? 1 : 3]};
+}
+
+static double overlap(const rect* a, const rect* b) {
+  double height = (a->y1 < b->y1 ? a->y1 : b->y1) - (a->y0 > b->y0 ? a->y0 : b->y0);
+  double width = (a->x1 < b->x1 ? a->x1 : b->x1) - (a->x0 > b->x0 ? a->x0 : b->x0);
+  if (height <= 0 || width <= 0) return 0;
+  double common = height * width;
+  double both = (a->y1 - a->y0) * (a->x1 - a->x0) + (b->y1 - b->y0) * (b->x1 - b->x0) - common;
+  return both > 0 ? common / both : 0;
+}
+
+static int by_score(const void* a, const void* b) {
+  const candidate *x = a, *y = b;
+  if (x->score != y->score) return x->score > y->score ? -1 : 1;
+  return x->box < y->box ? -1 : x->box > y->box;
+}
+
+static carnot_status* infer_nms(carnot_infer* infer) {
+  const carnot_type *boxes, *scores;
+  CARNOT_TRY(carnot_infer_tensor(infer, 0, &boxes));
+  CARNOT_TRY(carnot_infer_tensor(infer, 1, &scores));
+  CARNOT_CHECK((boxes->rank == 3 || boxes->rank < 0) && (scores->rank == 3 || scores->rank < 0), INVALID_MODEL,
+               "boxes have rank %d and scores %d, must be 3", boxes->rank, scores->rank);
+  const carnot_sym dims[2] = {carnot_infer_unknown(infer, INT32_MAX), carnot_sym_of(3)};
+  carnot_infer_set(infer, 0, CARNOT_DTYPE_I64, 2, dims);
+  return NULL;
+}
+
+typedef struct job {
+  const carnot_tensor *boxes, *scores;
+  int64_t most;
+  double overlap_limit, score_limit;
+  bool centre;
+  candidate* candidates;
+  rect* kept;
+  int64_t* selected;
+  int64_t selected_count;
+} job;
+
+static void select_class(job* j, int64_t batch, int64_t class) {
+  int64_t n = j->boxes->dims[1], classes = j->scores->dims[1], count = 0, kept = 0;
+  for (int64_t i = 0; i < n; i++) {
+    double score = carnot_load_f64(j->scores->dtype, j->scores->data, (size_t)((batch * classes + class) * n + i));
+    if (score > j->score_limit) j->candidates[count++] = (candidate){score, i};
+  }
+  qsort(j->candidates, (size_t)count, sizeof(candidate), by_score);
+  for (int64_t i = 0; i < count && kept < j->most; i++) {
+    rect box = read_box(j->boxes, batch * n + j->candidates[i].box, j->centre);
+    bool drop = false;
+    for (int64_t k = 0; k < kept && !drop; k++) drop = overlap(&box, &j->kept[k]) > j->overlap_limit;
+    if (drop) continue;
+    j->kept[kept++] = box;
+    int64_t* row = j->selected + 3 * j->selected_count++;
+    row[0] = batch;
+    row[1] = class;
+    row[2] = j->candidates[i].box;
+  }
+}
+
+static double scalar_or(const carnot_call* call, int i, double absent) {
+  const carnot_tensor* t = carnot_call_in(call, i);
+  return t && carnot_tensor_count(t) > 0 ? carnot_load_f64(t->dtype, t->data, 0) : absent;
+}
+
+static carnot_status* run_nms(carnot_call* call) {
+  job j = {.boxes = carnot_call_in(call, 0), .scores = carnot_call_in(call, 1)};
+  CARNOT_CHECK(j.boxes->rank == 3 && j.scores->rank == 3 && j.boxes->dims[2] == 4 &&
+                   j.boxes->dims[0] == j.scores->dims[0] && j.boxes->dims[1] == j.scores->dims[2],
+               INVALID_ARGUMENT, "boxes and scores do not have shapes [b, n, 4] and [b, c, n]");
+  int64_t batches = j.boxes->dims[0], n = j.boxes->dims[1], classes = j.scores->dims[1];
+  double most = scalar_or(call, 2, 0);
+  j.most = most > 0 ? (most < (double)n ? (int64_t)most : n) : 0;
+  j.overlap_limit = scalar_or(call, 3, 0);
+  j.score_limit = scalar_or(call, 4, -1e300);
+  j.centre = carnot_call_int(call, "center_point_box") != 0;
+  void* memory;
+  CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(candidate), &memory));
+  j.candidates = memory;
+  CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(rect), &memory));
+  j.kept = memory;
+  CARNOT_TRY(carnot_call_alloc(call, (size_t)(batches * classes * j.most) * 3 * sizeof(int64_t), &memory));
+  j.selected = memory;
+  for (int64_t b = 0; b < batches; b++) {
+    for (int64_t c = 0; c < classes; c++) select_class(&j, b, c);
+  }
+  const int64_t dims[2] = {j.selected_count, 3};
+  CARNOT_TRY(carnot_call_size_output(call, 0, CARNOT_DTYPE_I64, 2, dims));
+  carnot_tensor* y = carnot_call_out(call, 0);
+  if (y && j.selected_count) memcpy(y->data, j.selected, (size_t)j.selected_count * 3 * sizeof(int64_t));
+  return NULL;
+}
+
+static const carnot_attr_spec kAttrs[] = {{"center_point_box", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+
+const carnot_op_row carnot_op_non_max_suppression = {
+    "non_max_suppression", 2, 5, 1, 1, CARNOT_OP_DATA_DEPENDENT, kAttrs, infer_nms, run_nms,
+    "ONNX NonMaxSuppression-11", "NMS"};
