@@ -212,6 +212,11 @@ static carnot_status* read_mask(const carnot_call* call, attention_run* r) {
                "nonpad_kv_seqlen has %lld elements; %lld are required",
                (long long)carnot_tensor_count(lengths), (long long)r->batch);
   CARNOT_TRY(carnot_call_i64(call, lengths, &r->lengths));
+  for (int64_t i = 0; r->lengths && i < r->batch; i++) {
+    CARNOT_CHECK(r->lengths[i] >= 0 && r->lengths[i] <= r->keys, INVALID_ARGUMENT,
+                 "nonpad_kv_seqlen[%lld] is %lld; 0 to %lld is required", (long long)i,
+                 (long long)r->lengths[i], (long long)r->keys);
+  }
   if (!mask) return NULL;
   const int64_t want[4] = {r->batch, r->q_heads, r->queries, r->keys};
   bool fits = mask->rank >= 1 && mask->rank <= 4 && mask->dims[mask->rank - 1] <= r->keys;
@@ -248,8 +253,8 @@ static carnot_status* run_attention(carnot_call* call) {
   r.scale = has_scale ? carnot_call_float(call, "scale") : 1 / sqrt((double)r.size);
   r.softcap = carnot_call_float(call, "softcap");
   r.causal = carnot_call_int(call, "is_causal") != 0;
-  r.left = carnot_call_int(call, "left_window_size");
-  r.right = carnot_call_int(call, "right_window_size");
+  r.left = carnot_min_i64(carnot_call_int(call, "left_window_size"), INT32_MAX);
+  r.right = carnot_min_i64(carnot_call_int(call, "right_window_size"), INT32_MAX);
   r.mode = carnot_call_int(call, "qk_matmul_output_mode");
   for (r.first = 0; r.first < r.queries; r.first += kQueries) {
     carnot_call_parallel(call, heads, head_part, &r);

@@ -27,7 +27,13 @@ static carnot_status* target_of(const carnot_op_row* row, const carnot_attrs* at
 
 static carnot_status* infer_cast(carnot_infer* infer) {
   carnot_dtype to;
+  const carnot_type* x;
   CARNOT_TRY(target_of(infer->row, infer->attrs, &to));
+  CARNOT_TRY(carnot_infer_tensor(infer, 0, &x));
+  CARNOT_CHECK(carnot_dtype_kind_of(to) != CARNOT_KIND_COMPLEX &&
+                   carnot_dtype_kind_of(x->dtype) != CARNOT_KIND_COMPLEX,
+               UNSUPPORTED, "a cast from %s to %s", carnot_dtype_name(x->dtype),
+               carnot_dtype_name(to));
   CARNOT_TRY(carnot_infer_like(infer, 0, 0, to));
   carnot_pointwise_infer_cast(infer, to);
   return NULL;

@@ -129,11 +129,21 @@ static carnot_status* run_dequantize(carnot_call* call) {
   return run_linear(call, dequantize_element);
 }
 
+// Attribute output_dtype; 0 where it is absent.
+static carnot_status* output_dtype(const carnot_infer* infer, carnot_dtype* out) {
+  int64_t dtype = carnot_infer_int(infer, "output_dtype");
+  *out = (carnot_dtype)dtype;
+  CARNOT_CHECK(dtype == 0 || carnot_dtype_valid(*out), INVALID_MODEL,
+               "output_dtype is %lld, which is no data type", (long long)dtype);
+  return NULL;
+}
+
 static carnot_status* infer_quantize(carnot_infer* infer) {
   const carnot_type *x, *zero = NULL;
   CARNOT_TRY(carnot_infer_tensor(infer, 0, &x));
   if (carnot_infer_has(infer, 2)) CARNOT_TRY(carnot_infer_tensor(infer, 2, &zero));
-  carnot_dtype dtype = (carnot_dtype)carnot_infer_int(infer, "output_dtype");
+  carnot_dtype dtype;
+  CARNOT_TRY(output_dtype(infer, &dtype));
   CARNOT_CHECK(!zero || !dtype || zero->dtype == dtype, INVALID_MODEL,
                "output_dtype is %s where zero_point is %s; both must be one type",
                carnot_dtype_name(dtype), carnot_dtype_name(zero->dtype));
@@ -144,7 +154,8 @@ static carnot_status* infer_quantize(carnot_infer* infer) {
 static carnot_status* infer_dequantize(carnot_infer* infer) {
   const carnot_type* scale;
   CARNOT_TRY(carnot_infer_tensor(infer, 1, &scale));
-  carnot_dtype dtype = (carnot_dtype)carnot_infer_int(infer, "output_dtype");
+  carnot_dtype dtype;
+  CARNOT_TRY(output_dtype(infer, &dtype));
   return carnot_infer_like(infer, 0, 0, dtype ? dtype : scale->dtype);
 }
 

@@ -28,10 +28,13 @@ static carnot_status* axes_of(const carnot_attrs* attrs, int rank, size_t count,
 }
 
 // floor(dim * scale) in f32.
+static int64_t scaled_size(int64_t dim, double scale) {
+  return (int64_t)fminf(floorf((float)dim * (float)scale), 0x1p61f);
+}
 static carnot_sym scaled(carnot_syms* t, carnot_sym dim, double scale) {
   carnot_sym none = carnot_sym_of(0);
   if (carnot_sym_is_const(dim)) {
-    return carnot_sym_of((int64_t)floorf((float)dim.bits * (float)scale));
+    return carnot_sym_of(scaled_size(dim.bits, scale));
   }
   if (scale == floor(scale) && scale < 1e9) {
     return carnot_sym_mul(t, dim, carnot_sym_of((int64_t)scale));
@@ -265,7 +268,7 @@ static carnot_status* read_axes(const carnot_call* call, resize_axis* all) {
                  scales ? "scales" : "sizes", value);
     if (scales) {
       a->scale = value;
-      a->out = (int64_t)floorf((float)a->in * (float)value);
+      a->out = scaled_size(a->in, value);
     } else {
       a->scale = stretch ? value / (double)a->in : common;
       a->out = stretch ? (int64_t)value : (int64_t)floor(common * (double)a->in + 0.5);

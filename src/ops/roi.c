@@ -157,6 +157,13 @@ static double point(const roi_run* r, const double* plane, double y, double x) {
   return best;
 }
 
+// Points along one side of a cell; a cell of more elements than the limit is sampled that often.
+static int64_t points_across(const roi_run* r, double cell) {
+  const int64_t limit = 1 << 15;
+  int64_t wanted = r->sampling > 0 ? r->sampling : position(ceil(cell));
+  return carnot_max_i64(carnot_min_i64(wanted, limit), 0);
+}
+
 static void align_part(void* arg, int64_t part) {
   const roi_run* r = arg;
   int64_t channels = r->x->dims[1], h = r->x->dims[2], w = r->x->dims[3];
@@ -170,12 +177,11 @@ static void align_part(void* arg, int64_t part) {
     height = fmax(height, 1);
   }
   double cell_h = height / (double)r->height, cell_w = width / (double)r->width;
-  int64_t grid_h = r->sampling > 0 ? r->sampling : position(ceil(cell_h));
-  int64_t grid_w = r->sampling > 0 ? r->sampling : position(ceil(cell_w));
+  int64_t grid_h = points_across(r, cell_h), grid_w = points_across(r, cell_w);
   for (int64_t i = 0; i < r->height; i++) {
     for (int64_t j = 0; j < r->width; j++) {
       double sum = 0, best = 0;
-      for (int64_t k = 0; k < carnot_max_i64(grid_h, 0) * carnot_max_i64(grid_w, 0); k++) {
+      for (int64_t k = 0; k < grid_h * grid_w; k++) {
         double y =
             top + (double)i * cell_h + ((double)(k / grid_w) + 0.5) * cell_h / (double)grid_h;
         double x =
