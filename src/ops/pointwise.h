@@ -8,7 +8,7 @@
 enum { CARNOT_SYMS_LIMIT = 64 };
 
 // The elements of input |input| as expressions, from its syms or its data; NULL where unknown, of
-// another type than integers, bool, F32 and F64, or too many.
+// another type than I64, I32, bool, F32 and F64, or too many.
 const carnot_sym* carnot_pointwise_syms(carnot_infer* infer, int input, size_t* out_count);
 // Sets the elements of output 0 of a function of |arity| inputs, where all are known. The output's
 // type is set.
