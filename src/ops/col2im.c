@@ -104,5 +104,5 @@ const carnot_op_row carnot_op_col2im = {
     .infer = infer_col2im,
     .reference = run_col2im,
     .source = "ONNX Col2Im-18",
-    .layer_type = "COL2IM",
+    .layer_type = "REFERENCE",
 };

@@ -62,5 +62,5 @@ const carnot_op_row carnot_op_det = {
     .infer = infer_det,
     .reference = run_det,
     .source = "ONNX Det-22",
-    .layer_type = "DETERMINANT",
+    .layer_type = "REFERENCE",
 };

@@ -259,7 +259,7 @@ const carnot_op_row carnot_op_dft = {
     .infer = infer_dft,
     .reference = run_dft,
     .source = "ONNX DFT-20",
-    .layer_type = "DFT",
+    .layer_type = "REFERENCE",
 };
 const carnot_op_row carnot_op_stft = {
     .name = "stft",
@@ -271,5 +271,5 @@ const carnot_op_row carnot_op_stft = {
     .infer = infer_stft,
     .reference = run_stft,
     .source = "ONNX STFT-17",
-    .layer_type = "DFT",
+    .layer_type = "REFERENCE",
 };

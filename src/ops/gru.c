@@ -45,5 +45,5 @@ const carnot_op_row carnot_op_gru = {
     .infer = infer_gru,
     .reference = run_gru,
     .source = "ONNX GRU-22",
-    .layer_type = "LOOP",
+    .layer_type = "RECURRENCE",
 };

@@ -65,5 +65,5 @@ const carnot_op_row carnot_op_lstm = {
     .infer = infer_lstm,
     .reference = run_lstm,
     .source = "ONNX LSTM-22",
-    .layer_type = "LOOP",
+    .layer_type = "RECURRENCE",
 };

@@ -170,5 +170,5 @@ const carnot_op_row carnot_op_unique = {
     .infer = infer_unique,
     .reference = run_unique,
     .source = "ONNX Unique-28",
-    .layer_type = "UNIQUE",
+    .layer_type = "REFERENCE",
 };

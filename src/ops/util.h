@@ -86,12 +86,6 @@ static inline double carnot_scalar_f64(const carnot_tensor* t, double otherwise)
   return t && carnot_tensor_count(t) > 0 ? carnot_load_f64(t->dtype, t->data, 0) : otherwise;
 }
 
-// Computed in double: F64 and integers of more than 32 bits; else float holds the precision asked
-// for.
-static inline bool carnot_is_wide(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_F64 || !carnot_dtype_is_float(dtype);
-}
-
 // ---- shapes ----
 
 // Row-major strides, in elements.
