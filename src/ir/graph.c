@@ -193,6 +193,7 @@ static carnot_status* run_infer(carnot_node* node) {
     carnot_value* value = node->outputs[i];
     if (!value) continue;
     value->type = outputs[i].type;
+    value->type.element = carnot_type_copy(&graph->arena, outputs[i].type.element);
     value->syms = NULL;
     value->sym_count = 0;
     if (outputs[i].syms && outputs[i].sym_count <= 64) {
@@ -217,6 +218,7 @@ static carnot_status* infer_block(carnot_infer* infer, const carnot_attr* body, 
     carnot_value* param = block->params[i];
     if (!inputs[i].type) continue;
     param->type = *inputs[i].type;
+    param->type.element = carnot_type_copy(&block->graph->arena, inputs[i].type->element);
     param->syms = NULL;
     param->sym_count = 0;
     if (!inputs[i].syms) continue;

@@ -11,13 +11,6 @@ typedef struct copier {
 
 static carnot_block* copy_block(copier* c, const carnot_block* from);
 
-static const carnot_type* copy_element(carnot_arena* arena, const carnot_type* type) {
-  if (!type) return NULL;
-  carnot_type* copy = carnot_arena_copy(arena, type, sizeof(*type));
-  copy->element = copy_element(arena, type->element);
-  return copy;
-}
-
 static carnot_value* copy_value(copier* c, const carnot_value* from, carnot_block* block) {
   if (!from) return NULL;
   if (c->values[from->id]) return c->values[from->id];
@@ -27,7 +20,7 @@ static carnot_value* copy_value(copier* c, const carnot_value* from, carnot_bloc
   c->values[from->id] = value;
   value->name = carnot_arena_text(arena, from->name, strlen(from->name));
   value->block = block;
-  value->type.element = copy_element(arena, from->type.element);
+  value->type.element = carnot_type_copy(arena, from->type.element);
   value->uses = NULL;
   value->use_count = value->use_capacity = 0;
   value->block_output_count = 0;

@@ -28,6 +28,13 @@ void carnot_dims_print(const int64_t* dims, int rank, char* text, size_t size) {
   if (at < size) snprintf(text + at, size - at, "]");
 }
 
+const carnot_type* carnot_type_copy(carnot_arena* arena, const carnot_type* type) {
+  if (!type) return NULL;
+  carnot_type* copy = carnot_arena_copy(arena, type, sizeof(*type));
+  copy->element = carnot_type_copy(arena, type->element);
+  return copy;
+}
+
 void carnot_type_print(const carnot_syms* syms, const carnot_type* type, char* text, size_t size) {
   if (type->kind == CARNOT_VALUE_SEQUENCE || type->kind == CARNOT_VALUE_OPTIONAL) {
     const char* kind = type->kind == CARNOT_VALUE_SEQUENCE ? "sequence" : "optional";

@@ -46,6 +46,8 @@ typedef struct carnot_type {
   const struct carnot_type* element;  // of a sequence or optional; may be NULL where unknown
 } carnot_type;
 
+// A copy of |type| (NULL stays NULL) with the types of its elements.
+const carnot_type* carnot_type_copy(carnot_arena* arena, const carnot_type* type);
 // "float32[batch,3,224,224]" into |text|.
 void carnot_type_print(const carnot_syms* syms, const carnot_type* type, char* text, size_t size);
 // "[1,3,224,224]".

@@ -51,7 +51,8 @@ struct onnx_import {
   int output_count;
   carnot_value** outputs;  // set by the handler; NULL for those whose name is empty
   carnot_status* status;
-  bool placed;  // the status names the node already
+  bool placed;   // the status names the node already
+  bool inlined;  // its nodes are those of a body and keep their names
 };
 
 #define ONNX_FAIL(n, ...) \
@@ -161,6 +162,10 @@ typedef struct onnx_body {
 // Imports |graph| as a body whose parameters have |types|.
 void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type* types, size_t type_count,
                       onnx_body* out_body);
+// Imports the nodes of |graph| in place: its inputs are |inputs|, its results are put into |outputs|, which holds the
+// value that stands for nodes not supported where a result needs one.
+void onnx_body_inline(onnx_import* n, const onnx_graph* graph, carnot_value* const* inputs, size_t input_count,
+                      carnot_value** outputs, size_t output_count);
 // The declared type of a graph's input |i|; kind UNKNOWN where there is none.
 void onnx_body_input_type(onnx_import* n, const onnx_graph* graph, size_t i, carnot_type* out_type);
 

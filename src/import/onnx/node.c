@@ -193,7 +193,7 @@ static void import_known(onnx_import* n, const onnx_function* function) {
   if (function) import_call(n, function);
   else n->row->handler(n);
   bind_outputs(n, first_value);
-  if (!n->status && !function) name_nodes(n, first_node);
+  if (!n->status && !function && !n->inlined) name_nodes(n, first_node);
 }
 
 static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope, const onnx_node* proto) {
@@ -281,4 +281,32 @@ void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type
   out_body->block = scope.block;
   out_body->captured = scope.captured;
   out_body->captured_count = scope.captured_count;
+}
+
+void onnx_body_inline(onnx_import* n, const onnx_graph* graph, carnot_value* const* inputs, size_t input_count,
+                      carnot_value** outputs, size_t output_count) {
+  if (n->status) return;
+  if (n->scope->depth >= ONNX_MAX_NESTING) ONNX_FAIL(n, OUT_OF_RANGE, "bodies nested deeper than %d", ONNX_MAX_NESTING);
+  if (graph->input.count != input_count || graph->output.count < output_count) {
+    ONNX_FAIL(n, INVALID_MODEL, "a body of %zu inputs and %zu results where %zu and %zu belong", graph->input.count,
+              graph->output.count, input_count, output_count);
+  }
+  if (n->status) return;
+  onnx_scope scope = {.outer = n->scope,
+                      .block = n->block,
+                      .frame = n->scope->frame,
+                      .opsets = n->scope->opsets,
+                      .prefix = n->scope->prefix,
+                      .depth = n->scope->depth + 1};
+  n->status = onnx_scope_init(n->importer, &scope, graph);
+  for (size_t i = 0; i < input_count; i++) {
+    onnx_scope_bind(n->importer, &scope, graph->input.items[i].name, inputs[i]);
+  }
+  if (!n->status) n->status = onnx_import_nodes(n->importer, &scope, &graph->node);
+  // What the nodes inside say of themselves is enough.
+  n->placed = n->status != NULL;
+  for (size_t i = 0; i < output_count && !n->status; i++) {
+    n->status = onnx_scope_find(n->importer, &scope, graph->output.items[i].name, &outputs[i]);
+    if (!n->status && !outputs[i]) ONNX_FAIL(n, INVALID_MODEL, "result %zu of a body has no value", i);
+  }
 }

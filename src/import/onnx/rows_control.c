@@ -32,11 +32,31 @@ static void poison_all(onnx_import* n) {
   for (int i = 0; i < n->output_count; i++) n->outputs[i] = &onnx_poison;
 }
 
+// 1 or 0 when the condition is known, else -1.
+static int known_condition(const carnot_value* condition) {
+  if (condition->constant && condition->type.dtype == CARNOT_DTYPE_BOOL &&
+      carnot_tensor_count(&condition->constant->tensor) == 1) {
+    return *(const uint8_t*)condition->constant->tensor.data != 0;
+  }
+  if (condition->syms && condition->sym_count == 1 && carnot_sym_is_const(condition->syms[0])) {
+    return condition->syms[0].bits != 0;
+  }
+  return -1;
+}
+
 static void import_if(onnx_import* n) {
   onnx_body bodies[2] = {{0}, {0}};
   const onnx_graph* then_graph = body_of(n, "then_branch");
   const onnx_graph* else_graph = body_of(n, "else_branch");
+  carnot_value* condition = onnx_need(n, 0);
   if (n->status) return;
+  // The branch not taken may be one that could not even be inferred: tests of rank and size choose between branches.
+  int known = known_condition(condition);
+  if (known >= 0) {
+    n->inlined = true;
+    onnx_body_inline(n, known ? then_graph : else_graph, NULL, 0, n->outputs, (size_t)n->output_count);
+    return;
+  }
   onnx_body_import(n, then_graph, NULL, 0, &bodies[0]);
   onnx_body_import(n, else_graph, NULL, 0, &bodies[1]);
   if (n->status) return;
@@ -48,7 +68,6 @@ static void import_if(onnx_import* n) {
   set_block(n, &attrs, "then_branch", bodies[0].block);
   set_block(n, &attrs, "else_branch", bodies[1].block);
   carnot_attrs_set_int(&attrs, n->arena, "then_inputs", (int64_t)bodies[0].captured_count);
-  carnot_value* condition = onnx_need(n, 0);
   int count = 0;
   carnot_value** inputs = with_captured(n, &condition, 1, bodies, 2, &count);
   onnx_emit(n, CARNOT_OP_IF, &attrs, inputs, count, n->outputs, n->output_count);

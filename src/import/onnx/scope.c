@@ -95,7 +95,9 @@ carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carno
                CARNOT_VIEW_ARG(name));
   carnot_value* outer = NULL;
   CARNOT_TRY(onnx_scope_find(importer, scope->outer, name, &outer));
-  carnot_value* value = outer && outer != &onnx_poison ? capture(importer, scope, name, outer) : outer;
+  // A scope without a block of its own (a body that stands in place) reads what is around directly.
+  bool across = outer && outer != &onnx_poison && scope->block != scope->outer->block;
+  carnot_value* value = across ? capture(importer, scope, name, outer) : outer;
   onnx_scope_bind(importer, scope, name, value);
   *out_value = value;
   return NULL;
