@@ -1,6 +1,7 @@
 // Times the CPU kernels on one core: kernel_bench [isa [family]].
 // Prints work per second and its share of the machine's measured limit: the rate of fused
-// multiply-adds on registers, or the rate of reading a buffer of the size that the kernel streams.
+// multiply-adds on registers (f32 also for integer kernels, whose own limit is four times that with
+// VNNI), or the rate of reading a buffer of the size that the kernel streams.
 #include "kernel_bench.h"
 
 #include <time.h>
