@@ -42,16 +42,24 @@ static uint32_t add_blob(carnot_lowering* l, const carnot_plan_blob* blob) {
   return l->blob_count++;
 }
 
-static uint32_t value_of_constant(carnot_lowering* l, const carnot_value* value) {
+carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value, uint32_t* out_blob) {
+  uint32_t* slot = &l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT];
+  if (*slot) {
+    *out_blob = l->values[*slot - 1].plan.index;
+    return NULL;
+  }
   carnot_plan_blob blob = {.name = value->constant->name ? value->constant->name : "",
                            .packing = "",
                            .tensor = value->constant->tensor,
                            .recipe = CARNOT_PLAN_NONE};
+  if (l->builder->config->refit) CARNOT_TRY(carnot_lowering_recipe(l, value, &blob.recipe));
   uint32_t index = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR);
-  if (l->status) return 0;
+  CARNOT_TRY(l->status);
+  *out_blob = add_blob(l, &blob);
   l->values[index].plan.storage = CARNOT_STORAGE_CONSTANT;
-  l->values[index].plan.index = add_blob(l, &blob);
-  return index;
+  l->values[index].plan.index = *out_blob;
+  *slot = index + 1;
+  return l->status;
 }
 
 // The plan value of |value| in |layout|; a reformat step is added where it is not there yet.
@@ -59,10 +67,8 @@ static carnot_status* value_in_layout(carnot_lowering* l, const carnot_value* va
                                       uint32_t* out) {
   if (value->constant) layout = CARNOT_LAYOUT_ROW_MAJOR;
   uint32_t* slot = &l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + layout];
-  if (!*slot && value->constant) {
-    *slot = value_of_constant(l, value) + 1;
-    CARNOT_TRY(l->status);
-  }
+  uint32_t blob;
+  if (!*slot && value->constant) CARNOT_TRY(carnot_lowering_constant(l, value, &blob));
   if (*slot) {
     *out = *slot - 1;
     return NULL;
@@ -190,6 +196,17 @@ static void measure_work(const carnot_choice* choice, carnot_step_note* note) {
   for (uint32_t i = 0; i < choice->problem.output_count; i++) note->bytes += operand_bytes(&choice->problem.outputs[i]);
 }
 
+// What prepare was asked with, for refit.
+static void keep_types(carnot_arena* arena, const carnot_choice* choice, carnot_plan_step* step) {
+  const carnot_problem* p = &choice->problem;
+  uint32_t inner = choice->region.value_count - p->input_count;
+  step->type_count = p->input_count + p->output_count + inner;
+  step->types = CARNOT_NEW_ARRAY(arena, carnot_operand_type, step->type_count + 1);
+  if (p->input_count) memcpy(step->types, p->inputs, p->input_count * sizeof(*step->types));
+  if (p->output_count) memcpy(step->types + p->input_count, p->outputs, p->output_count * sizeof(*step->types));
+  if (inner) memcpy(step->types + p->input_count + p->output_count, p->inner, inner * sizeof(*step->types));
+}
+
 static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_builder* builder = l->builder;
   carnot_arena* arena = &builder->plan->arena;
@@ -218,6 +235,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   step.inputs = inputs;
   step.outputs = outputs;
   step.is_shape = is_shape_step(l, &choice);
+  if (builder->config->refit) keep_types(arena, &choice, &step);
   if (step.is_shape) choice.row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC), choice.prepared.constant_count = 0;
   take_variant(l, &choice, &step.variants[0]);
   CARNOT_TRY(l->status);
@@ -289,6 +307,7 @@ static void free_lowering(carnot_lowering* l) {
   free(l->blocks);
   free(l->values);
   free(l->blobs);
+  free(l->recipes);
   free(l->of_value);
   free(l->is_shape_value);
 }
