@@ -76,12 +76,33 @@ static bool widen(carnot_infer* infer, carnot_type* type, const carnot_type* nex
   return changed;
 }
 
+// True when |s| is made of symbols that stood in the table before |start|. |budget| bounds the walk.
+static bool from_before(const carnot_syms* syms, carnot_sym s, size_t start, int* budget) {
+  if (carnot_sym_is_const(s) || carnot_sym_index(s) < start) return true;
+  const carnot_sym_expr* e = carnot_sym_get(syms, s);
+  int arity = carnot_sym_arity(e->op);
+  if (arity == 0 || --*budget < 0) return e->op == CARNOT_SYM_F_CONST;
+  return from_before(syms, e->a, start, budget) && (arity < 2 || from_before(syms, e->b, start, budget)) &&
+         (arity < 3 || from_before(syms, e->c, start, budget));
+}
+
+// A type as it is seen outside of a body: symbols that only mean something inside become unknown sizes.
+static carnot_type seen_outside(carnot_infer* infer, const carnot_type* type, size_t start) {
+  carnot_type out = *type;
+  for (int d = 0; d < out.rank; d++) {
+    int budget = 64;
+    if (!from_before(infer->syms, out.dims[d], start, &budget)) out.dims[d] = carnot_infer_unknown(infer, INT32_MAX);
+  }
+  return out;
+}
+
 // Infers the body with |inputs|, of which |carried| from |first| on take the types of its outputs from |first_out| on,
-// until nothing changes.
+// until nothing changes. Sets the carried outputs; those that are stacked are left in |outputs| as seen outside.
 static carnot_status* infer_iterations(carnot_infer* infer, carnot_infer_input* inputs, int input_count, int first,
                                        int carried, int first_out, carnot_infer_output* outputs, int output_count) {
   carnot_type* types = CARNOT_NEW_ARRAY(infer->arena, carnot_type, (size_t)carried + 1);
   unsigned* fresh = CARNOT_NEW_ARRAY(infer->arena, unsigned, (size_t)carried + 1);
+  size_t start = infer->syms->count;
   for (int i = 0; i < carried; i++) {
     types[i] = *inputs[first + i].type;
     inputs[first + i] = (carnot_infer_input){.type = &types[i]};
@@ -98,8 +119,12 @@ static carnot_status* infer_iterations(carnot_infer* infer, carnot_infer_input* 
   }
   for (int i = 0; i < carried && i < infer->output_count; i++) {
     const carnot_type* result = &outputs[first_out + i].type;
-    infer->outputs[i].type = types[i];
+    infer->outputs[i].type = seen_outside(infer, &types[i], start);
     if (types[i].kind != CARNOT_VALUE_TENSOR) infer->outputs[i].type = carnot_infer_join(infer, &types[i], result);
+  }
+  for (int i = carried; i < infer->output_count; i++) {
+    carnot_infer_output* stacked = &outputs[first_out + i];
+    stacked->type = seen_outside(infer, &stacked->type, start);
   }
   return NULL;
 }
@@ -179,7 +204,8 @@ static void empty_type(const carnot_call* call, size_t i, carnot_dtype* out_dtyp
 
 static carnot_status* scalar_cell(const carnot_call* call, carnot_dtype dtype, int64_t value, const carnot_cell** out) {
   carnot_cell* cell;
-  CARNOT_TRY(carnot_call_new_tensor(call, dtype, 0, NULL, &cell));
+  const int64_t no_dims[1] = {0};
+  CARNOT_TRY(carnot_call_new_tensor(call, dtype, 0, no_dims, &cell));
   carnot_store_i64(dtype, cell->tensor.data, 0, value);
   *out = cell;
   return NULL;
