@@ -81,7 +81,7 @@ __attribute__((target("avx2,fma"))) static void fma_avx2(void* unused) {
 static double peak_flop(const char* isa) {
 #if defined(__x86_64__)
   const double steps = 2.0 * kChains * kSteps;
-  if (!strcmp(isa, "avx512")) return 16 * steps / least_time(fma_avx512, NULL);
+  if (!strncmp(isa, "avx512", 6)) return 16 * steps / least_time(fma_avx512, NULL);
   if (__builtin_cpu_supports("fma")) return 8 * steps / least_time(fma_avx2, NULL);
 #endif
   (void)isa;
@@ -502,13 +502,113 @@ static void bench_attention(const bench* b) {
   }
 }
 
+typedef struct int8_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_conv2d_u8s8 conv;
+} int8_call;
+
+static void run_int8(void* argument) {
+  const int8_call* c = argument;
+  c->kernels->conv2d_u8s8(&c->conv, 0, c->conv.p * c->conv.q, 0, c->conv.k);
+}
+
+static void bench_int8(const bench* b) {
+  static const struct {
+    int64_t size, c, k, filter;
+  } shapes[] = {
+      {56, 64, 64, 3}, {14, 256, 256, 3}, {7, 512, 512, 3}, {56, 64, 256, 1}, {14, 1024, 256, 1}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t h = shapes[i].size, c = shapes[i].c, k = shapes[i].k, r = shapes[i].filter;
+    float *src = floats(h * h * c / 4), *dst = floats(h * h * k / 4), *scale = floats(2 * k);
+    int8_t* weights = (int8_t*)floats(carnot_packed_k4n16_bytes(r * r, c, k) / 4);
+    int8_call call = {b->kernels,
+                      {.n = 1,
+                       .h = h,
+                       .w = h,
+                       .c = c,
+                       .p = h,
+                       .q = h,
+                       .k = k,
+                       .r = r,
+                       .s = r,
+                       .stride_h = 1,
+                       .stride_w = 1,
+                       .dilation_h = 1,
+                       .dilation_w = 1,
+                       .pad_h = r / 2,
+                       .pad_w = r / 2,
+                       .src = src,
+                       .src_n = h * h * c,
+                       .src_h = h * c,
+                       .src_w = c,
+                       .weights = weights,
+                       .border = scale,
+                       .dst = dst,
+                       .ld = k,
+                       .epilogue = {.bias = (const int32_t*)(scale + k),
+                                    .scale = scale,
+                                    .activation = CARNOT_ACTIVATION_RELU,
+                                    .output = CARNOT_INT8_OUTPUT_U8,
+                                    .inverse_scale = 0.01f}}};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld", (long long)h, (long long)h,
+             (long long)c, (long long)k, (long long)r, (long long)r);
+    report_flop(b, "conv2d_u8s8", shape, 2.0 * (double)(h * h * k * r * r * c),
+                least_time(run_int8, &call));
+    free(src), free(dst), free(scale), free(weights);
+  }
+}
+
+typedef struct memory_call {
+  const carnot_cpu_kernels* kernels;
+  int64_t m, n;
+  float *src, *dst;
+} memory_call;
+
+static void run_transpose(void* argument) {
+  const memory_call* c = argument;
+  c->kernels->transpose_f32(c->m, c->n, c->src, c->n, c->dst, c->m);
+}
+static void run_transpose_u16(void* argument) {
+  const memory_call* c = argument;
+  c->kernels->transpose_u16(c->m, c->n, (const uint16_t*)c->src, c->n, (uint16_t*)c->dst, c->m);
+}
+static void run_convert(void* argument) {
+  const memory_call* c = argument;
+  c->kernels->f16_of_f32(c->m * c->n, c->src, (uint16_t*)c->dst);
+}
+static void run_quantize(void* argument) {
+  const memory_call* c = argument;
+  const float scale = 0.1f;
+  const carnot_quantize quantize = {.n = c->n, .scale = &scale};
+  c->kernels->quantize_f32(&quantize, c->m, c->src, c->n, c->dst, c->n);
+}
+
+static void bench_memory(const bench* b) {
+  static const struct {
+    int64_t m, n;
+  } shapes[] = {{3, 50176}, {64, 3136}, {3136, 64}, {512, 49}, {768, 768}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t m = shapes[i].m, n = shapes[i].n;
+    memory_call c = {b->kernels, m, n, floats(m * n), floats(m * n)};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lld", (long long)m, (long long)n);
+    const double count = (double)(m * n);
+    report_bytes(b, "transpose_f32", shape, 8 * count, least_time(run_transpose, &c));
+    report_bytes(b, "transpose_u16", shape, 4 * count, least_time(run_transpose_u16, &c));
+    report_bytes(b, "f16_of_f32", shape, 6 * count, least_time(run_convert, &c));
+    report_bytes(b, "quantize_f32", shape, 5 * count, least_time(run_quantize, &c));
+    free(c.src), free(c.dst);
+  }
+}
+
 static const struct {
   const char* name;
   void (*run)(const bench*);
 } kFamilies[] = {
     {"gemm", bench_gemm},           {"conv", bench_conv},           {"depthwise", bench_depthwise},
     {"pool", bench_pool},           {"pointwise", bench_pointwise}, {"rows", bench_rows},
-    {"attention", bench_attention},
+    {"attention", bench_attention}, {"int8", bench_int8},           {"memory", bench_memory},
 };
 
 int main(int argc, char** argv) {

@@ -77,12 +77,16 @@ static carnot_status* value_in_layout(carnot_lowering* l, const carnot_value* va
 
 // ---- steps ----
 
-carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step) {
+carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step, const carnot_step_note* note) {
   carnot_step_list* list = &l->blocks[l->block].steps;
-  void* items = list->items;
-  CARNOT_TRY(carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "steps"));
+  void *items = list->items, *notes = list->notes;
+  carnot_status* status = carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "steps");
   list->items = items;
-  list->items[list->count++] = *step;
+  if (!status) status = carnot_grow(&notes, &list->note_capacity, list->count + 1, sizeof(*list->notes), "steps");
+  list->notes = notes;
+  if (status) return status;
+  list->items[list->count] = *step;
+  list->notes[list->count++] = *note;
   return NULL;
 }
 
@@ -103,7 +107,8 @@ carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
   step.inputs = carnot_arena_copy(arena, &source, sizeof(source));
   step.outputs = carnot_arena_copy(arena, out, sizeof(*out));
   step.variants[0].tactic = "cpu_reformat";
-  return carnot_lowering_add_step(l, &step);
+  carnot_step_note note = {.layer_type = "REFORMAT", .rejected = ""};
+  return carnot_lowering_add_step(l, &step, &note);
 }
 
 static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint32_t* out_index);
@@ -169,6 +174,22 @@ static bool is_packed_away(const carnot_choice* choice, uint32_t input) {
   return choice->problem.inputs[input].is_constant && choice->prepared.packed_inputs >> input & 1;
 }
 
+static double operand_bytes(const carnot_operand_type* t) {
+  if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return 0;
+  double bytes = carnot_dtype_bits(t->dtype) / 8.0;
+  for (int d = 0; d < t->rank; d++) bytes *= (double)carnot_max_i64(0, t->dims[d]);
+  return bytes;
+}
+
+static void measure_work(const carnot_choice* choice, carnot_step_note* note) {
+  if (choice->row->work) {
+    choice->row->work(&choice->problem, &note->flops, &note->bytes);
+    return;
+  }
+  for (uint32_t i = 0; i < choice->problem.input_count; i++) note->bytes += operand_bytes(&choice->problem.inputs[i]);
+  for (uint32_t i = 0; i < choice->problem.output_count; i++) note->bytes += operand_bytes(&choice->problem.outputs[i]);
+}
+
 static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_builder* builder = l->builder;
   carnot_arena* arena = &builder->plan->arena;
@@ -200,7 +221,10 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   if (step.is_shape) choice.row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC), choice.prepared.constant_count = 0;
   take_variant(l, &choice, &step.variants[0]);
   CARNOT_TRY(l->status);
-  return carnot_lowering_add_step(l, &step);
+  carnot_step_note note = {.layer_type = carnot_op_get(choice.region.nodes[0].op)->layer_type, .rejected = choice.rejected,
+                           .time_us = choice.time_us};
+  measure_work(&choice, &note);
+  return carnot_lowering_add_step(l, &step, &note);
 }
 
 // ---- blocks ----
@@ -246,6 +270,7 @@ static void join_steps(carnot_lowering* l) {
   size_t total = 0;
   for (uint32_t b = 0; b < l->block_count; b++) total += l->blocks[b].steps.count;
   plan->steps = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_step, total + 1);
+  l->notes = CARNOT_NEW_ARRAY(&plan->arena, carnot_step_note, total + 1);
   plan->blocks = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_block, l->block_count);
   plan->block_count = l->block_count;
   for (uint32_t b = 0; b < l->block_count; b++) {
@@ -254,6 +279,7 @@ static void join_steps(carnot_lowering* l) {
     plan->blocks[b].first_step = plan->step_count;
     plan->blocks[b].step_count = (uint32_t)list->count;
     if (list->count) memcpy(&plan->steps[plan->step_count], list->items, list->count * sizeof(*list->items));
+    if (list->count) memcpy(&l->notes[plan->step_count], list->notes, list->count * sizeof(*list->notes));
     plan->step_count += (uint32_t)list->count;
   }
 }
@@ -283,7 +309,8 @@ static carnot_status* lower(carnot_lowering* l) {
   join_steps(l);
   CARNOT_TRY(carnot_lowering_drop_packed(l));
   CARNOT_TRY(carnot_lowering_bind(l));
-  return carnot_lowering_place(l);
+  CARNOT_TRY(carnot_lowering_place(l));
+  return carnot_lowering_inspect(l);
 }
 
 carnot_status* carnot_lower(carnot_builder* builder) {

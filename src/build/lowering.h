@@ -11,9 +11,17 @@ typedef struct carnot_lowered {
   uint32_t uses, packed_uses;
 } carnot_lowered;
 
+// What the inspector tells of a step beyond the plan.
+typedef struct carnot_step_note {
+  const char* layer_type;  // TensorRT's
+  const char* rejected;    // why other tactics were not taken
+  double flops, bytes, time_us;
+} carnot_step_note;
+
 typedef struct carnot_step_list {
   carnot_plan_step* items;
-  size_t count, capacity;
+  carnot_step_note* notes;
+  size_t count, capacity, note_capacity;
 } carnot_step_list;
 
 typedef struct carnot_lowering {
@@ -27,6 +35,7 @@ typedef struct carnot_lowering {
     carnot_step_list steps;
   }* blocks;
   uint32_t block_count, block_capacity, block;
+  carnot_step_note* notes;  // by step of the plan
   uint32_t* of_value;    // [value id][layout]: plan value + 1
   bool* is_shape_value;  // by value id
   carnot_status* status;  // of calls that cannot return one
@@ -35,13 +44,16 @@ typedef struct carnot_lowering {
 // A new plan value for |from|; 0 with l->status set when memory is out.
 uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
                                    carnot_layout layout);
-carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step) CARNOT_MUST_USE;
+carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step, const carnot_step_note* note)
+    CARNOT_MUST_USE;
 carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source, const carnot_value* value,
                                             carnot_layout layout, uint32_t* out) CARNOT_MUST_USE;
 // Constants that are read only in their packed form leave the plan; their operands become absent.
 carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) CARNOT_MUST_USE;
 // The user's tensors.
 carnot_status* carnot_lowering_bind(carnot_lowering* l) CARNOT_MUST_USE;
+// The inspector's JSON, from the finished plan and the notes.
+carnot_status* carnot_lowering_inspect(carnot_lowering* l) CARNOT_MUST_USE;
 // Storage of every value and the arena.
 carnot_status* carnot_lowering_place(carnot_lowering* l) CARNOT_MUST_USE;
 

@@ -108,7 +108,11 @@ bool carnot_sym_is_float(const carnot_syms* syms, carnot_sym s) {
 static int64_t clamp(int64_t v) {
   return v > CARNOT_SYM_LIMIT ? CARNOT_SYM_LIMIT : v < -CARNOT_SYM_LIMIT ? -CARNOT_SYM_LIMIT : v;
 }
-static int64_t sat_add(int64_t a, int64_t b) { return clamp(clamp(a) + clamp(b)); }
+static int64_t sat_add(int64_t a, int64_t b) {
+  int64_t sum;
+  if (carnot_add_i64(a, b, &sum)) return clamp(sum);
+  return a < 0 ? -CARNOT_SYM_LIMIT : CARNOT_SYM_LIMIT;
+}
 static int64_t sat_mul(int64_t a, int64_t b) {
   int64_t product;
   if (carnot_mul_i64(a, b, &product)) return clamp(product);

@@ -1,6 +1,6 @@
 // The place of the largest or smallest element along an axis.
-//   y[kept] = argmax or argmin of x along |axis|, int64; of equal elements the first, or the last with
-//   select_last_index. NaN wins both. keepdims leaves 1 where the axis was.
+//   y[kept] = argmax or argmin of x along |axis|, int64; of equal elements the first, or the last
+//   with select_last_index. NaN wins both. keepdims leaves 1 where the axis was.
 #include "ops/lanes.h"
 
 static carnot_status* infer_arg(carnot_infer* infer) {

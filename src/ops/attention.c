@@ -1,14 +1,16 @@
 // Scaled dot-product attention of query heads over key and value heads.
 //   s = scale * Q*K^T;  s' = softcap * tanh(s / softcap);  p = softmax(s' + bias);  Y = p * V
-// Q [B,Hq,S,d], K [B,Hk,T,d], V [B,Hk,T,e], or all of rank 3 with the heads inside the last dimension ([B,S,Hq*d]);
-// Hq is a multiple of Hk, neighbouring query heads share a key head. past_key and past_value [B,Hk,P,·] come before K
-// and V; the whole comes out as present_key and present_value. |scale| defaults to 1/sqrt(d).
-// bias is -inf where key j may not be seen by query i of batch b, else the mask's number:
+// Q [B,Hq,S,d], K [B,Hk,T,d], V [B,Hk,T,e], or all of rank 3 with the heads inside the last
+// dimension ([B,S,Hq*d]); Hq is a multiple of Hk, neighbouring query heads share a key head.
+// past_key and past_value [B,Hk,P,·] come before K and V; the whole comes out as present_key and
+// present_value. |scale| defaults to 1/sqrt(d). bias is -inf where key j may not be seen by query i
+// of batch b, else the mask's number:
 //   - attn_mask, broadcast to [B,Hq,S,T]: bool false, or -inf; short of T it is padded with -inf
-//   - is_causal: j > i + offset;  left/right_window_size: j outside [i + offset - left, i + offset + right]
+//   - is_causal: j > i + offset;  left/right_window_size: j outside [i + offset - left, i + offset
+//   + right]
 //   - nonpad_kv_seqlen: j >= length[b]
-// with offset = P, or length[b] - S with nonpad_kv_seqlen. A query that sees no key gives zeros. Output 3 is s, s',
-// s' + bias or p as qk_matmul_output_mode says. Computed in double.
+// with offset = P, or length[b] - S with nonpad_kv_seqlen. A query that sees no key gives zeros.
+// Output 3 is s, s', s' + bias or p as qk_matmul_output_mode says. Computed in double.
 #include "ops/gemm.h"
 #include "ops/util.h"
 
@@ -150,8 +152,7 @@ static void head_part(void* arg, int64_t part) {
                           r->keys});
   for (int64_t i = 0; i < count; i++) {
     int64_t query = r->first + i;
-    double* out =
-        r->scores_out ? r->scores_out + (part * r->queries + query) * r->keys : NULL;
+    double* out = r->scores_out ? r->scores_out + (part * r->queries + query) * r->keys : NULL;
     softmax_row(r, b, h, query, s + i * r->keys, out);
   }
   multiply(&(carnot_gemm){count, r->value_size, r->keys, s, r->keys, 1,
@@ -189,8 +190,8 @@ static carnot_status* read_sizes(const carnot_call* call, attention_run* r) {
   r->kv_heads = r->heads_last ? carnot_call_int(call, "kv_num_heads") : k->dims[1];
   r->queries = q->dims[r->heads_last ? 1 : 2];
   CARNOT_CHECK(r->q_heads > 0 && r->kv_heads > 0 && r->q_heads % r->kv_heads == 0, INVALID_MODEL,
-               "%lld query heads and %lld key heads; a multiple is required",
-               (long long)r->q_heads, (long long)r->kv_heads);
+               "%lld query heads and %lld key heads; a multiple is required", (long long)r->q_heads,
+               (long long)r->kv_heads);
   r->size = r->heads_last ? q->dims[2] / r->q_heads : q->dims[3];
   r->value_size = r->heads_last ? v->dims[2] / r->kv_heads : v->dims[3];
   r->past = past ? past->dims[2] : 0;
@@ -211,6 +212,11 @@ static carnot_status* read_mask(const carnot_call* call, attention_run* r) {
                "nonpad_kv_seqlen has %lld elements; %lld are required",
                (long long)carnot_tensor_count(lengths), (long long)r->batch);
   CARNOT_TRY(carnot_call_i64(call, lengths, &r->lengths));
+  for (int64_t i = 0; r->lengths && i < r->batch; i++) {
+    CARNOT_CHECK(r->lengths[i] >= 0 && r->lengths[i] <= r->keys, INVALID_ARGUMENT,
+                 "nonpad_kv_seqlen[%lld] is %lld; 0 to %lld is required", (long long)i,
+                 (long long)r->lengths[i], (long long)r->keys);
+  }
   if (!mask) return NULL;
   const int64_t want[4] = {r->batch, r->q_heads, r->queries, r->keys};
   bool fits = mask->rank >= 1 && mask->rank <= 4 && mask->dims[mask->rank - 1] <= r->keys;
@@ -239,16 +245,16 @@ static carnot_status* run_attention(carnot_call* call) {
   CARNOT_TRY(join(call, &r, 2, 5, r.value_size, &r.v));
   CARNOT_TRY(carnot_call_f64(call, carnot_call_in(call, 0), &r.q));
   CARNOT_TRY(carnot_call_f64_out(call, scores, &r.scores_out));
-  CARNOT_TRY(carnot_call_array(call, r.batch * r.queries * r.q_heads * r.value_size,
-                               sizeof(double), &r.y));
+  CARNOT_TRY(carnot_call_array(call, r.batch * r.queries * r.q_heads * r.value_size, sizeof(double),
+                               &r.y));
   int64_t heads = r.batch * r.q_heads;
   CARNOT_TRY(carnot_call_array(call, heads * kQueries * r.keys, sizeof(double), &r.scratch));
   bool has_scale = carnot_attr_has(call->attrs, "scale");
   r.scale = has_scale ? carnot_call_float(call, "scale") : 1 / sqrt((double)r.size);
   r.softcap = carnot_call_float(call, "softcap");
   r.causal = carnot_call_int(call, "is_causal") != 0;
-  r.left = carnot_call_int(call, "left_window_size");
-  r.right = carnot_call_int(call, "right_window_size");
+  r.left = carnot_min_i64(carnot_call_int(call, "left_window_size"), INT32_MAX);
+  r.right = carnot_min_i64(carnot_call_int(call, "right_window_size"), INT32_MAX);
   r.mode = carnot_call_int(call, "qk_matmul_output_mode");
   for (r.first = 0; r.first < r.queries; r.first += kQueries) {
     carnot_call_parallel(call, heads, head_part, &r);

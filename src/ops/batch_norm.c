@@ -1,6 +1,7 @@
 // Batch normalisation.
 //   y = (x - mean[c]) / sqrt(var[c] + epsilon) * scale[c] + bias[c]
-// |x| [N,C,D..] or [N]; parameters [C]. With training_mode the statistics are those of x (population variance), and
+// |x| [N,C,D..] or [N]; parameters [C]. With training_mode the statistics are those of x
+// (population variance), and
 //   running_mean = mean_in * momentum + mean * (1 - momentum), likewise running_var.
 // Computed in double, variance in two passes.
 #include "ops/util.h"

@@ -1,7 +1,9 @@
 // Conversion of element types.
-//   cast:     y = x as |to|. Float to integer truncates, saturates and gives 0 for NaN, but below 8 bits keeps the low
-//             bits of the whole number, as ONNX's cases want; integer to integer keeps the low bits; anything to bool is x != 0. |saturate| and |round_mode| (up, down, nearest; for F8E8M0) apply
-//             to 8-bit floats. Text is read and written independent of the locale.
+//   cast:     y = x as |to|. Float to integer truncates, saturates and gives 0 for NaN, but below 8
+//   bits keeps the low
+//             bits of the whole number, as ONNX's cases want; integer to integer keeps the low
+//             bits; anything to bool is x != 0. |saturate| and |round_mode| (up, down, nearest; for
+//             F8E8M0) apply to 8-bit floats. Text is read and written independent of the locale.
 //   bit_cast: the bits of x as |to|, which has the same width.
 // Shapes are unchanged.
 #include <float.h>
@@ -25,7 +27,13 @@ static carnot_status* target_of(const carnot_op_row* row, const carnot_attrs* at
 
 static carnot_status* infer_cast(carnot_infer* infer) {
   carnot_dtype to;
+  const carnot_type* x;
   CARNOT_TRY(target_of(infer->row, infer->attrs, &to));
+  CARNOT_TRY(carnot_infer_tensor(infer, 0, &x));
+  CARNOT_CHECK(carnot_dtype_kind_of(to) != CARNOT_KIND_COMPLEX &&
+                   carnot_dtype_kind_of(x->dtype) != CARNOT_KIND_COMPLEX,
+               UNSUPPORTED, "a cast from %s to %s", carnot_dtype_name(x->dtype),
+               carnot_dtype_name(to));
   CARNOT_TRY(carnot_infer_like(infer, 0, 0, to));
   carnot_pointwise_infer_cast(infer, to);
   return NULL;
@@ -60,8 +68,9 @@ static void cast_to_minifloat(const cast_run* run, size_t start, size_t count) {
   carnot_dtype to = run->y->dtype;
   for (size_t i = start; i < start + count; i++) {
     float value = (float)carnot_load_f64(run->x->dtype, run->x->data, i);
-    uint8_t bits = to == CARNOT_DTYPE_F8E8M0 ? e8m0_from(value, run->saturate, run->round_mode)
-                                             : carnot_minifloat_from_float(to, value, run->saturate);
+    uint8_t bits = to == CARNOT_DTYPE_F8E8M0
+                       ? e8m0_from(value, run->saturate, run->round_mode)
+                       : carnot_minifloat_from_float(to, value, run->saturate);
     ((uint8_t*)run->y->data)[i] = bits;
   }
 }
@@ -85,13 +94,11 @@ static void cast_part(void* arg, int64_t part) {
     if (!from_float && to == CARNOT_DTYPE_F32) {  // rounds once
       for (size_t i = 0; i < n; i++) {
         int64_t v = carnot_load_i64(from, run->x->data, at + i);
-        ((float*)run->y->data)[at + i] =
-            from == CARNOT_DTYPE_U64 ? (float)(uint64_t)v : (float)v;
+        ((float*)run->y->data)[at + i] = from == CARNOT_DTYPE_U64 ? (float)(uint64_t)v : (float)v;
       }
     } else if (from_float && carnot_dtype_bits(to) < 8 && !to_float) {
       for (size_t i = 0; i < n; i++) {
-        carnot_store_f64(CARNOT_DTYPE_I64, chunk.i, i,
-                         carnot_load_f64(from, run->x->data, at + i));
+        carnot_store_f64(CARNOT_DTYPE_I64, chunk.i, i, carnot_load_f64(from, run->x->data, at + i));
       }
       carnot_store_block_i64(to, run->y->data, at, 1, n, chunk.i);
     } else if (from_float || to_float) {
@@ -221,10 +228,9 @@ static carnot_status* run_bit_cast(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kCastAttrs[] = {CARNOT_SPEC_REQUIRED("to", INT),
-                                              CARNOT_SPEC_INT("saturate", 1),
-                                              CARNOT_SPEC_TEXT("round_mode", "up"),
-                                              CARNOT_SPEC_END};
+static const carnot_attr_spec kCastAttrs[] = {
+    CARNOT_SPEC_REQUIRED("to", INT), CARNOT_SPEC_INT("saturate", 1),
+    CARNOT_SPEC_TEXT("round_mode", "up"), CARNOT_SPEC_END};
 static const carnot_attr_spec kBitCastAttrs[] = {CARNOT_SPEC_REQUIRED("to", INT), CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_cast = {

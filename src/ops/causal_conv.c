@@ -1,19 +1,21 @@
-// Depthwise convolution along time that sees only the past, with its state carried from call to call.
+// Depthwise convolution along time that sees only the past, with its state carried from call to
+// call.
 //   s = concat(past [B,C,k-1], x [B,C,T]);  y[b,c,t] = act(bias[c] + sum_j w[c,0,j] * s[b,c,t+j])
 //   present = the last k-1 elements of s
-// |w| [C,1,k]  |bias| [C] or absent  |past| absent: zeros; act is none, silu or swish. Computed in double.
+// |w| [C,1,k]  |bias| [C] or absent  |past| absent: zeros; act is none, silu or swish. Computed in
+// double.
 #include "ops/util.h"
 
-static carnot_status* infer_causal(carnot_infer* infer) {
+static carnot_status *infer_causal(carnot_infer *infer) {
   const carnot_type *x, *w;
   CARNOT_TRY(carnot_infer_rank(infer, 0, 3, 3, &x));
   CARNOT_TRY(carnot_infer_rank(infer, 1, 3, 3, &w));
   CARNOT_TRY(carnot_infer_same_dtype(infer, 0, 1));
   carnot_strview act = carnot_attr_text(infer->row, infer->attrs, "activation");
-  CARNOT_CHECK(carnot_view_is(act, "none") || carnot_view_is(act, "silu") ||
-                   carnot_view_is(act, "swish"),
-               INVALID_MODEL, "activation is \"" CARNOT_VIEW_FMT
-               "\"; none, silu or swish is required", CARNOT_VIEW_ARG(act));
+  CARNOT_CHECK(
+      carnot_view_is(act, "none") || carnot_view_is(act, "silu") || carnot_view_is(act, "swish"),
+      INVALID_MODEL, "activation is \"" CARNOT_VIEW_FMT "\"; none, silu or swish is required",
+      CARNOT_VIEW_ARG(act));
   CARNOT_TRY(carnot_infer_like(infer, 0, 0, x->dtype));
   if (infer->output_count < 2) return NULL;
   if (x->rank < 0 || w->rank < 0) {
@@ -28,7 +30,7 @@ static carnot_status* infer_causal(carnot_infer* infer) {
   return NULL;
 }
 
-static carnot_status* run_causal(carnot_call* call) {
+static carnot_status *run_causal(carnot_call *call) {
   const carnot_tensor *x = carnot_call_in(call, 0), *w = carnot_call_in(call, 1),
                       *past = carnot_call_in(call, 3);
   carnot_tensor *y = carnot_call_out(call, 0), *present = carnot_call_out(call, 1);

@@ -1,7 +1,7 @@
 // Columns of blocks summed back to an image.
 //   y[n,c, o*stride + t*dilation - begin ..] += x[n, c*taps + t, o]
-// |x| [N, C*taps, L], L the block places; input 1: the image's spatial dimensions, input 2: those of a block (taps =
-// their product). → [N,C,image..]. Summed in double.
+// |x| [N, C*taps, L], L the block places; input 1: the image's spatial dimensions, input 2: those
+// of a block (taps = their product). → [N,C,image..]. Summed in double.
 #include "ops/window.h"
 
 static carnot_status* infer_col2im(carnot_infer* infer) {
@@ -104,5 +104,5 @@ const carnot_op_row carnot_op_col2im = {
     .infer = infer_col2im,
     .reference = run_col2im,
     .source = "ONNX Col2Im-18",
-    .layer_type = "COL2IM",
+    .layer_type = "REFERENCE",
 };

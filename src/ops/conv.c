@@ -1,7 +1,8 @@
 // N-dimensional convolution.
 //   y[n,m,p..] = bias[m] + sum_{c,t..} x[n, c, p*stride + t*dilation - begin ..] * w[m,c,t..]
-// |x| [N,C,D..]  |w| [M,C/group,K..]  |bias| [M] or absent  y [N,M,O..]; sizes as in window.h. Sums of types up to 32
-// bits accumulate in f32, of F64 in f64. INVALID_MODEL when channels and groups do not agree.
+// |x| [N,C,D..]  |w| [M,C/group,K..]  |bias| [M] or absent  y [N,M,O..]; sizes as in window.h. Sums
+// of types up to 32 bits accumulate in f32, of F64 in f64. INVALID_MODEL when channels and groups
+// do not agree.
 #include "ops/conv.h"
 
 #include "ops/gemm.h"
@@ -26,8 +27,8 @@ carnot_status* carnot_conv_infer(carnot_infer* infer, int x_input, int w_input,
   dims[1] = w->rank < 0 ? carnot_infer_unknown(infer, INT32_MAX) : w->dims[0];
   if (w->rank > 0) {
     carnot_sym channels = carnot_sym_mul(infer->syms, w->dims[1], carnot_sym_of(group)), both;
-    CARNOT_TRY(carnot_infer_merge(infer, x->dims[1], channels, "channels of input and weights",
-                                  &both));
+    CARNOT_TRY(
+        carnot_infer_merge(infer, x->dims[1], channels, "channels of input and weights", &both));
     CARNOT_CHECK(!carnot_sym_is_const(w->dims[0]) || w->dims[0].bits % group == 0, INVALID_MODEL,
                  "%lld filters do not divide into %lld groups", (long long)w->dims[0].bits,
                  (long long)group);
@@ -53,8 +54,8 @@ typedef struct conv_run {
 
 // Where the taps of a panel's pixels lie in a plane of the input; -1 outside.
 typedef struct taps {
-  int64_t count;                                      // pixels of the panel
-  int64_t base[CARNOT_GEMM_N][CARNOT_WINDOW_RANK];    // of the kernel's first tap
+  int64_t count;                                    // pixels of the panel
+  int64_t base[CARNOT_GEMM_N][CARNOT_WINDOW_RANK];  // of the kernel's first tap
   int64_t offsets[kTaps][CARNOT_GEMM_N];
 } taps;
 
@@ -84,19 +85,19 @@ static void taps_begin(const conv_run* r, int64_t pixel, int64_t count, taps* t)
   }
 }
 
-#define REAL float
+#define REAL    float
 #define N(name) name##_f32
 #include "ops/conv_kernel.inl"
 #undef REAL
 #undef N
 
-#define REAL double
+#define REAL    double
 #define N(name) name##_f64
 #include "ops/conv_kernel.inl"
 #undef REAL
 #undef N
 
-#define REAL uint32_t
+#define REAL    uint32_t
 #define N(name) name##_u32
 #include "ops/conv_kernel.inl"
 #undef REAL
@@ -142,14 +143,14 @@ static carnot_status* run_conv(carnot_call* call) {
   CARNOT_CHECK(!bias || carnot_tensor_count(bias) == w->dims[0], INVALID_MODEL,
                "bias has %lld elements; %lld are required", (long long)carnot_tensor_count(bias),
                (long long)w->dims[0]);
-#define CONVOLVE(suffix, ctype, TYPE)                                     \
-  const ctype *xv, *wv, *bv;                                              \
-  ctype* yv;                                                              \
-  CARNOT_TRY(carnot_call_##suffix(call, x, &xv));                         \
-  CARNOT_TRY(carnot_call_##suffix(call, w, &wv));                         \
-  CARNOT_TRY(carnot_call_##suffix(call, bias, &bv));                      \
-  CARNOT_TRY(carnot_call_##suffix##_out(call, y, &yv));                   \
-  CARNOT_TRY(carnot_conv_run(call, TYPE, x, w, y, xv, wv, bv, yv));       \
+#define CONVOLVE(suffix, ctype, TYPE)                               \
+  const ctype *xv, *wv, *bv;                                        \
+  ctype* yv;                                                        \
+  CARNOT_TRY(carnot_call_##suffix(call, x, &xv));                   \
+  CARNOT_TRY(carnot_call_##suffix(call, w, &wv));                   \
+  CARNOT_TRY(carnot_call_##suffix(call, bias, &bv));                \
+  CARNOT_TRY(carnot_call_##suffix##_out(call, y, &yv));             \
+  CARNOT_TRY(carnot_conv_run(call, TYPE, x, w, y, xv, wv, bv, yv)); \
   carnot_write_##suffix(y, yv)
   if (y->dtype == CARNOT_DTYPE_F64) {
     CONVOLVE(f64, double, CARNOT_CONV_F64);
@@ -160,11 +161,13 @@ static carnot_status* run_conv(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {
-    CARNOT_SPEC_TEXT("auto_pad", "NOTSET"), CARNOT_SPEC_LIST("dilations", INTS),
-    CARNOT_SPEC_INT("group", 1),            CARNOT_SPEC_LIST("kernel_shape", INTS),
-    CARNOT_SPEC_LIST("pads", INTS),         CARNOT_SPEC_LIST("strides", INTS),
-    CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_TEXT("auto_pad", "NOTSET"),
+                                          CARNOT_SPEC_LIST("dilations", INTS),
+                                          CARNOT_SPEC_INT("group", 1),
+                                          CARNOT_SPEC_LIST("kernel_shape", INTS),
+                                          CARNOT_SPEC_LIST("pads", INTS),
+                                          CARNOT_SPEC_LIST("strides", INTS),
+                                          CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_conv = {
     .name = "conv",

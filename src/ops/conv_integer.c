@@ -1,6 +1,7 @@
 // Convolution of quantized tensors; shapes as conv.c.
 //   conv_integer: y = conv(x - x_zero, w - w_zero), in int32
-//   qlinear_conv: y = saturate(round(acc * x_scale * w_scale / y_scale) + y_zero), acc = the above + bias (int32)
+//   qlinear_conv: y = saturate(round(acc * x_scale * w_scale / y_scale) + y_zero), acc = the above
+//   + bias (int32)
 // Zero points and scales are one, or of |w| one a filter ([M]). Padding counts as x_zero.
 #include "ops/conv.h"
 
@@ -60,16 +61,17 @@ static carnot_status* run_qlinear(carnot_call* call) {
   CARNOT_TRY(check_zero(carnot_call_in(call, 2), 1, "x_zero_point"));
   CARNOT_TRY(check_zero(carnot_call_in(call, 5), w->dims[0], "w_zero_point"));
   CARNOT_TRY(check_zero(w_scale, w->dims[0], "w_scale"));
-  CARNOT_CHECK(!bias || (bias->dtype == CARNOT_DTYPE_I32 && carnot_tensor_count(bias) == w->dims[0]),
-               INVALID_MODEL, "bias is %s of %lld elements; int32 of %lld is required",
-               carnot_dtype_name(bias->dtype), (long long)carnot_tensor_count(bias),
-               (long long)w->dims[0]);
+  CARNOT_CHECK(
+      !bias || (bias->dtype == CARNOT_DTYPE_I32 && carnot_tensor_count(bias) == w->dims[0]),
+      INVALID_MODEL, "bias is %s of %lld elements; int32 of %lld is required",
+      carnot_dtype_name(bias->dtype), (long long)carnot_tensor_count(bias), (long long)w->dims[0]);
   int32_t *xv = NULL, *wv = NULL, *sums = NULL;
   int64_t count = carnot_tensor_count(y);
   CARNOT_TRY(centered(call, x, carnot_call_in(call, 2), &xv));
   CARNOT_TRY(centered(call, w, carnot_call_in(call, 5), &wv));
   CARNOT_TRY(carnot_call_array(call, count, sizeof(int32_t), &sums));
-  CARNOT_TRY(carnot_conv_run(call, CARNOT_CONV_U32, x, w, y, xv, wv, bias ? bias->data : NULL, sums));
+  CARNOT_TRY(
+      carnot_conv_run(call, CARNOT_CONV_U32, x, w, y, xv, wv, bias ? bias->data : NULL, sums));
   double x_scale = carnot_scalar_f64(carnot_call_in(call, 1), 1);
   double y_scale = carnot_scalar_f64(carnot_call_in(call, 6), 1);
   double y_zero = carnot_scalar_f64(carnot_call_in(call, 7), 0);
@@ -81,11 +83,13 @@ static carnot_status* run_qlinear(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {
-    CARNOT_SPEC_TEXT("auto_pad", "NOTSET"), CARNOT_SPEC_LIST("dilations", INTS),
-    CARNOT_SPEC_INT("group", 1),            CARNOT_SPEC_LIST("kernel_shape", INTS),
-    CARNOT_SPEC_LIST("pads", INTS),         CARNOT_SPEC_LIST("strides", INTS),
-    CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_TEXT("auto_pad", "NOTSET"),
+                                          CARNOT_SPEC_LIST("dilations", INTS),
+                                          CARNOT_SPEC_INT("group", 1),
+                                          CARNOT_SPEC_LIST("kernel_shape", INTS),
+                                          CARNOT_SPEC_LIST("pads", INTS),
+                                          CARNOT_SPEC_LIST("strides", INTS),
+                                          CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_conv_integer = {
     .name = "conv_integer",

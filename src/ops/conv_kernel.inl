@@ -1,5 +1,5 @@
-// Convolution of one part for REAL, with N(name) the name made for the type: panels of the input, gathered tap by
-// tap, times the weights. Included once a type by conv.c.
+// Convolution of one part for REAL, with N(name) the name made for the type: panels of the input,
+// gathered tap by tap, times the weights. Included once a type by conv.c.
 
 static void N(gather)(const conv_run* r, const taps* t, const REAL* x, int64_t k0, int64_t k,
                       REAL* panel) {
@@ -39,8 +39,9 @@ static void N(conv_part)(void* arg, int64_t part) {
     for (int64_t k0 = 0; k0 < depth; k0 += CARNOT_GEMM_K) {
       int64_t k = carnot_min_i64(CARNOT_GEMM_K, depth - k0);
       N(gather)(r, &t, x, k0, k, panel);
-      N(carnot_gemm_panel)(r->group_filters, n, k, w + k0, depth, 1, panel, y + p, r->out_size,
-                           /*add=*/true);
+      N(carnot_gemm_panel)
+      (r->group_filters, n, k, w + k0, depth, 1, panel, y + p, r->out_size,
+       /*add=*/true);
     }
   }
 }

@@ -1,8 +1,8 @@
 // Transposed convolution: every input element spreads the kernel over the output.
 //   y[n,m, p*stride + t*dilation - begin ..] += x[n,c,p..] * w[c,m,t..], from bias[m]
 //   out = stride*(in-1) + output_padding + (kernel-1)*dilation + 1 - begin - end
-// |x| [N,C,D..]  |w| [C,M/group,K..]  |bias| [M] or absent. |output_shape| or auto_pad SAME_* (out = in*stride) say the
-// size instead and the padding follows from it. Computed in double.
+// |x| [N,C,D..]  |w| [C,M/group,K..]  |bias| [M] or absent. |output_shape| or auto_pad SAME_* (out
+// = in*stride) say the size instead and the padding follows from it. Computed in double.
 #include "ops/window.h"
 
 static carnot_status* output_paddings(const carnot_attrs* attrs, int rank, int64_t* out) {
@@ -45,8 +45,7 @@ static carnot_status* infer_spatial(carnot_infer* infer, const carnot_window* w,
       out[i] = carnot_infer_unknown(infer, INT32_MAX);
     } else {
       carnot_sym last = carnot_sym_add(infer->syms, in[i], carnot_sym_of(-1));
-      int64_t rest =
-          extra[i] + (w->kernel[i] - 1) * w->dilations[i] + 1 - w->begin[i] - w->end[i];
+      int64_t rest = extra[i] + (w->kernel[i] - 1) * w->dilations[i] + 1 - w->begin[i] - w->end[i];
       out[i] = carnot_sym_add(infer->syms, carnot_sym_mul(infer->syms, last, stride),
                               carnot_sym_of(rest));
       CARNOT_CHECK(!carnot_sym_is_const(out[i]) || out[i].bits >= 0, INVALID_MODEL,
@@ -75,8 +74,8 @@ static carnot_status* infer_transpose(carnot_infer* infer) {
     dims[1] = carnot_infer_unknown(infer, INT32_MAX);
     if (w->rank > 0) {
       dims[1] = carnot_sym_mul(infer->syms, w->dims[1], carnot_sym_of(group));
-      CARNOT_TRY(carnot_infer_merge(infer, x->dims[1], w->dims[0],
-                                    "channels of input and weights", &both));
+      CARNOT_TRY(carnot_infer_merge(infer, x->dims[1], w->dims[0], "channels of input and weights",
+                                    &both));
     }
     CARNOT_TRY(infer_spatial(infer, &window, x->dims + 2, dims + 2));
   }
@@ -189,12 +188,15 @@ static carnot_status* run_transpose(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {
-    CARNOT_SPEC_TEXT("auto_pad", "NOTSET"),   CARNOT_SPEC_LIST("dilations", INTS),
-    CARNOT_SPEC_INT("group", 1),              CARNOT_SPEC_LIST("kernel_shape", INTS),
-    CARNOT_SPEC_LIST("output_padding", INTS), CARNOT_SPEC_LIST("output_shape", INTS),
-    CARNOT_SPEC_LIST("pads", INTS),           CARNOT_SPEC_LIST("strides", INTS),
-    CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_TEXT("auto_pad", "NOTSET"),
+                                          CARNOT_SPEC_LIST("dilations", INTS),
+                                          CARNOT_SPEC_INT("group", 1),
+                                          CARNOT_SPEC_LIST("kernel_shape", INTS),
+                                          CARNOT_SPEC_LIST("output_padding", INTS),
+                                          CARNOT_SPEC_LIST("output_shape", INTS),
+                                          CARNOT_SPEC_LIST("pads", INTS),
+                                          CARNOT_SPEC_LIST("strides", INTS),
+                                          CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_conv_transpose = {
     .name = "conv_transpose",

@@ -1,7 +1,9 @@
 // Deformable convolution: every tap of every output reads the input at a place of its own.
-//   y[n,m,p] = bias[m] + sum_{c,t} w[m,c,t] * mask[n,g,t,p] * x[n,c, p*stride + t*dilation - begin + offset[n,g,t,:,p]]
-// |x| [N,C,D..]  |w| [M,C/group,K..]  |offset| [N, offset_group*taps*rank, O..]  |mask| [N, offset_group*taps, O..],
-// absent: 1. Places between elements are read by linear interpolation, outside as 0. Computed in double.
+//   y[n,m,p] = bias[m] + sum_{c,t} w[m,c,t] * mask[n,g,t,p] * x[n,c, p*stride + t*dilation - begin
+//   + offset[n,g,t,:,p]]
+// |x| [N,C,D..]  |w| [M,C/group,K..]  |offset| [N, offset_group*taps*rank, O..]  |mask| [N,
+// offset_group*taps, O..], absent: 1. Places between elements are read by linear interpolation,
+// outside as 0. Computed in double.
 #include "ops/conv.h"
 
 static carnot_status* infer_deform(carnot_infer* infer) {
@@ -126,17 +128,20 @@ static carnot_status* run_deform(carnot_call* call) {
   CARNOT_TRY(carnot_call_f64(call, bias, &r.bias));
   CARNOT_TRY(carnot_call_f64(call, mask, &r.mask));
   CARNOT_TRY(carnot_call_f64_out(call, y, &r.y));
-  CARNOT_TRY(carnot_call_array(call, r.parts * r.channels * r.tap_count, sizeof(double),
-                               &r.columns));
+  CARNOT_TRY(
+      carnot_call_array(call, r.parts * r.channels * r.tap_count, sizeof(double), &r.columns));
   carnot_call_parallel(call, r.parts, deform_part, &r);
   carnot_write_f64(y, r.y);
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {
-    CARNOT_SPEC_LIST("dilations", INTS), CARNOT_SPEC_INT("group", 1),
-    CARNOT_SPEC_LIST("kernel_shape", INTS), CARNOT_SPEC_INT("offset_group", 1),
-    CARNOT_SPEC_LIST("pads", INTS), CARNOT_SPEC_LIST("strides", INTS), CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_LIST("dilations", INTS),
+                                          CARNOT_SPEC_INT("group", 1),
+                                          CARNOT_SPEC_LIST("kernel_shape", INTS),
+                                          CARNOT_SPEC_INT("offset_group", 1),
+                                          CARNOT_SPEC_LIST("pads", INTS),
+                                          CARNOT_SPEC_LIST("strides", INTS),
+                                          CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_deform_conv = {
     .name = "deform_conv",

@@ -1,8 +1,11 @@
 // Discrete Fourier transforms in double.
-//   dft:  y[k] = sum_n x[n] * e^(-2*pi*i*k*n/N) along |axis| (input 2, default -2), N = dft_length (input 1, default the
-//         dimension); inverse: e^(+...) / N. x is cut or padded with zeros to N. The last dimension is 1 (real) or 2
-//         (real, imaginary). onesided: N/2 + 1 values; with inverse: from those to N real ones, N default 2*(d-1).
-//   stft: dft of frames of signal [B,L,1|2], frame_step apart, each times |window|; → [B, frames, bins, 2]
+//   dft:  y[k] = sum_n x[n] * e^(-2*pi*i*k*n/N) along |axis| (input 2, default -2), N = dft_length
+//   (input 1, default the
+//         dimension); inverse: e^(+...) / N. x is cut or padded with zeros to N. The last dimension
+//         is 1 (real) or 2 (real, imaginary). onesided: N/2 + 1 values; with inverse: from those to
+//         N real ones, N default 2*(d-1).
+//   stft: dft of frames of signal [B,L,1|2], frame_step apart, each times |window|; → [B, frames,
+//   bins, 2]
 #include "ops/util.h"
 
 // ---- the transform: halves while the length is even, then by the definition ----
@@ -102,7 +105,8 @@ static carnot_status* infer_dft(carnot_infer* infer) {
   return NULL;
 }
 
-// |count| complex numbers of a lane, padded with zeros to |n|; a one-sided spectrum is completed by its mirror image.
+// |count| complex numbers of a lane, padded with zeros to |n|; a one-sided spectrum is completed by
+// its mirror image.
 static void load_lane(const carnot_tensor* x, int64_t start, int64_t step, int64_t parts,
                       int64_t count, int64_t n, bool mirror, double* out) {
   memset(out, 0, (size_t)(2 * n) * sizeof(double));
@@ -188,7 +192,8 @@ static carnot_status* infer_stft(carnot_infer* infer) {
       if (has_length) length = x->dims[1];
     }
   }
-  carnot_sym dims[4] = {carnot_infer_unknown(infer, INT32_MAX), carnot_infer_unknown(infer, INT32_MAX),
+  carnot_sym dims[4] = {carnot_infer_unknown(infer, INT32_MAX),
+                        carnot_infer_unknown(infer, INT32_MAX),
                         carnot_infer_unknown(infer, INT32_MAX), carnot_sym_of(2)};
   carnot_syms* t = infer->syms;
   if (x->rank == 3) {
@@ -214,9 +219,10 @@ static carnot_status* run_stft(carnot_call* call) {
   const carnot_tensor *x = carnot_call_in(call, 0), *window = carnot_call_in(call, 2);
   int64_t step = carnot_scalar_i64(carnot_call_in(call, 1), 0), parts = x->dims[2];
   int64_t n = carnot_scalar_i64(carnot_call_in(call, 3), window ? window->dims[0] : x->dims[1]);
-  CARNOT_CHECK(step > 0 && n > 0 && n <= x->dims[1] && (!window || carnot_tensor_count(window) == n),
-               INVALID_ARGUMENT, "frames of %lld, %lld apart, do not fit a signal of %lld",
-               (long long)n, (long long)step, (long long)x->dims[1]);
+  CARNOT_CHECK(
+      step > 0 && n > 0 && n <= x->dims[1] && (!window || carnot_tensor_count(window) == n),
+      INVALID_ARGUMENT, "frames of %lld, %lld apart, do not fit a signal of %lld", (long long)n,
+      (long long)step, (long long)x->dims[1]);
   bool onesided = carnot_call_int(call, "onesided") != 0;
   int64_t dims[4] = {x->dims[0], (x->dims[1] - n) / step + 1, onesided ? n / 2 + 1 : n, 2};
   CARNOT_TRY(carnot_call_size_output(call, 0, x->dtype, 4, dims));
@@ -253,7 +259,7 @@ const carnot_op_row carnot_op_dft = {
     .infer = infer_dft,
     .reference = run_dft,
     .source = "ONNX DFT-20",
-    .layer_type = "DFT",
+    .layer_type = "REFERENCE",
 };
 const carnot_op_row carnot_op_stft = {
     .name = "stft",
@@ -265,5 +271,5 @@ const carnot_op_row carnot_op_stft = {
     .infer = infer_stft,
     .reference = run_stft,
     .source = "ONNX STFT-17",
-    .layer_type = "DFT",
+    .layer_type = "REFERENCE",
 };

@@ -1,14 +1,15 @@
 // Sums of products over named dimensions.
 //   "ij,jk->ik": y[i,k] = sum_j a[i,j] * b[j,k]
-// A letter names a dimension wherever it stands; twice in one operand takes the diagonal. "..." stands for dimensions
-// that broadcast. Without "->" the result has the ellipsis and then, in alphabetical order, the letters that occur
-// once. Floats are summed in double, integers in 64 bits and wrapped on store.
+// A letter names a dimension wherever it stands; twice in one operand takes the diagonal. "..."
+// stands for dimensions that broadcast. Without "->" the result has the ellipsis and then, in
+// alphabetical order, the letters that occur once. Floats are summed in double, integers in 64 bits
+// and wrapped on store.
 #include "ops/util.h"
 
 enum { kOperands = 16, kEllipsis = 52, kLabels = kEllipsis + CARNOT_MAX_RANK };
 
-// The equation with every dimension of every operand named by a label: letters 0 to 51, the ellipsis' dimensions,
-// counted from its right end, from kEllipsis on.
+// The equation with every dimension of every operand named by a label: letters 0 to 51, the
+// ellipsis' dimensions, counted from its right end, from kEllipsis on.
 typedef struct equation {
   int operands, ranks[kOperands];
   int labels[kOperands][CARNOT_MAX_RANK];
@@ -81,8 +82,9 @@ static carnot_status* read_equation(carnot_strview text, int operands, const int
     carnot_strview term = {text.data + start, i - start};
     CARNOT_CHECK(e->operands < operands, INVALID_MODEL, "equation has more terms than operands");
     int rank = ranks[e->operands], ellipsis = rank - letters_in(term);
-    CARNOT_CHECK(ellipsis >= 0, INVALID_MODEL, "term %d names %d dimensions of an operand of rank %d",
-                 e->operands, letters_in(term), rank);
+    CARNOT_CHECK(ellipsis >= 0, INVALID_MODEL,
+                 "term %d names %d dimensions of an operand of rank %d", e->operands,
+                 letters_in(term), rank);
     CARNOT_TRY(read_term(term, ellipsis, e->labels[e->operands], &e->ranks[e->operands]));
     CARNOT_CHECK(e->ranks[e->operands] == rank, INVALID_MODEL,
                  "term %d names %d dimensions of an operand of rank %d", e->operands,
@@ -170,15 +172,19 @@ static void one_result(const einsum_run* r, int64_t out) {
       uint64_t whole_product = 1;
       for (int i = 0; i < r->operands; i++) {
         int64_t from = at[i] + (last >= 0 ? j * r->sum_strides[i][last] : 0);
-        if (r->y) product *= r->floats[i][from];
-        else whole_product *= (uint64_t)r->integers[i][from];
+        if (r->y)
+          product *= r->floats[i][from];
+        else
+          whole_product *= (uint64_t)r->integers[i][from];
       }
       sum += product;
       whole += whole_product;
     }
   }
-  if (r->y) r->y[out] = sum;
-  else r->y_integers[out] = (int64_t)whole;
+  if (r->y)
+    r->y[out] = sum;
+  else
+    r->y_integers[out] = (int64_t)whole;
 }
 
 static void einsum_part(void* arg, int64_t part) {

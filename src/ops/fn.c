@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#define REAL float
+#define REAL    float
 #define M(name) name##f
 #define N(name) name##_f32
 #include "ops/fn_float.inl"
@@ -10,7 +10,7 @@
 #undef M
 #undef N
 
-#define REAL double
+#define REAL    double
 #define M(name) name
 #define N(name) name##_f64
 #include "ops/fn_float.inl"
@@ -78,12 +78,12 @@ static void apply_as_real(const carnot_fn_call* call, const int64_t* x, const in
   }
 }
 
-#define EACH(NAME, expression)                                             \
-  case CARNOT_FN_##NAME:                                                   \
-    for (size_t i = 0; i < n; i++) {                                       \
-      int64_t v = x[i];                                                    \
-      out[i] = (int64_t)(expression);                                      \
-    }                                                                      \
+#define EACH(NAME, expression)        \
+  case CARNOT_FN_##NAME:              \
+    for (size_t i = 0; i < n; i++) {  \
+      int64_t v = x[i];               \
+      out[i] = (int64_t)(expression); \
+    }                                 \
     return;
 
 static void binary_i64(const carnot_fn_call* call, const int64_t* x, const int64_t* y, int64_t* out,
@@ -129,16 +129,16 @@ void carnot_fn_apply_i64(const carnot_fn_call* call, const int64_t* x, const int
     case CARNOT_FN_FLOOR:
     case CARNOT_FN_CEIL:
     case CARNOT_FN_ROUND:
-    EACH(IDENTITY, v)
-    EACH(ABS, !u && v < 0 ? 0 - (uint64_t)v : (uint64_t)v)
-    EACH(NEG, 0 - (uint64_t)v)
-    EACH(SIGN, u ? v != 0 : (v > 0) - (v < 0))
-    EACH(RELU, u ? v : maximum(v, 0, false))
-    EACH(SHRINK, shrink(v, call->a, call->b))
-    EACH(NOT, v == 0)
-    EACH(BIT_NOT, ~v)
-    EACH(SELECT, v != 0 ? y[i] : z[i])
-    EACH(CLIP, minimum(maximum(v, y[i], u), z[i], u))
+      EACH(IDENTITY, v)
+      EACH(ABS, !u && v < 0 ? 0 - (uint64_t)v : (uint64_t)v)
+      EACH(NEG, 0 - (uint64_t)v)
+      EACH(SIGN, u ? v != 0 : (v > 0) - (v < 0))
+      EACH(RELU, u ? v : maximum(v, 0, false))
+      EACH(SHRINK, shrink(v, call->a, call->b))
+      EACH(NOT, v == 0)
+      EACH(BIT_NOT, ~v)
+      EACH(SELECT, v != 0 ? y[i] : z[i])
+      EACH(CLIP, minimum(maximum(v, y[i], u), z[i], u))
     default: apply_as_real(call, x, NULL, out, n);
   }
 }

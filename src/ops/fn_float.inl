@@ -1,5 +1,5 @@
-// The element-wise functions on arrays of REAL, with M(name) the math function of that type and N(name) the name
-// made for it. Included once a type by fn.c.
+// The element-wise functions on arrays of REAL, with M(name) the math function of that type and
+// N(name) the name made for it. Included once a type by fn.c.
 
 static REAL N(maximum)(REAL x, REAL y) { return x != x || x > y ? x : y; }
 static REAL N(minimum)(REAL x, REAL y) { return x != x || x < y ? x : y; }
@@ -27,12 +27,12 @@ static REAL N(shrink)(REAL x, REAL a, REAL b) {
   return x != x ? x : x < -a ? x + b : x > a ? x - b : 0;
 }
 
-#define EACH(NAME, expression)        \
-  case CARNOT_FN_##NAME:              \
-    for (size_t i = 0; i < n; i++) {  \
-      REAL v = x[i];                  \
-      out[i] = (REAL)(expression);    \
-    }                                 \
+#define EACH(NAME, expression)       \
+  case CARNOT_FN_##NAME:             \
+    for (size_t i = 0; i < n; i++) { \
+      REAL v = x[i];                 \
+      out[i] = (REAL)(expression);   \
+    }                                \
     return;
 
 static void N(unary)(carnot_fn fn, REAL a, REAL b, const REAL* x, REAL* out, size_t n) {

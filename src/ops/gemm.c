@@ -23,25 +23,25 @@ static block block_of(const carnot_gemm* g, int64_t part) {
   return at;
 }
 
-#define REAL float
+#define REAL    float
 #define N(name) name##_f32
 #include "ops/gemm_kernel.inl"
 #undef REAL
 #undef N
 
-#define REAL double
+#define REAL    double
 #define N(name) name##_f64
 #include "ops/gemm_kernel.inl"
 #undef REAL
 #undef N
 
-#define REAL uint32_t
+#define REAL    uint32_t
 #define N(name) name##_u32
 #include "ops/gemm_kernel.inl"
 #undef REAL
 #undef N
 
-#define REAL uint64_t
+#define REAL    uint64_t
 #define N(name) name##_u64
 #include "ops/gemm_kernel.inl"
 #undef REAL

@@ -1,4 +1,5 @@
-// Matrix product blocks for REAL, with N(name) the name made for the type. Included once a type by gemm.c.
+// Matrix product blocks for REAL, with N(name) the name made for the type. Included once a type by
+// gemm.c.
 
 typedef REAL N(vec) __attribute__((vector_size(32)));
 enum { N(LANES) = 32 / sizeof(REAL), N(ROWS) = 4 };
@@ -73,8 +74,9 @@ void N(carnot_gemm_part)(const carnot_gemm* g, int64_t part) {
         for (int64_t l = 0; l < n; l++) to[l] = row[l * g->b_col];
         for (int64_t l = n; l < CARNOT_GEMM_N; l++) to[l] = 0;
       }
-      N(carnot_gemm_panel)(at.rows, n, k, a + k0 * g->a_col, g->a_row, g->a_col, panel, c + j,
-                           g->c_row, /*add=*/k0 > 0);
+      N(carnot_gemm_panel)
+      (at.rows, n, k, a + k0 * g->a_col, g->a_row, g->a_col, panel, c + j, g->c_row,
+       /*add=*/k0 > 0);
       k0 += k;
     } while (k0 < g->k);
   }

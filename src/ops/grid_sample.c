@@ -1,7 +1,8 @@
 // Sampling at given places, and the grids of affine maps.
 //   grid_sample: y[n,c,p..] = x[n,c] at grid[n,p..,:], interpolated (mode nearest, linear, cubic)
-//     |x| [N,C,D1..Dr]  |grid| [N,O1..Or,r], last coordinate first, -1 and 1 the centres (align_corners) or the outer
-//     edges of the border elements; outside: padding_mode zeros, border or reflection
+//     |x| [N,C,D1..Dr]  |grid| [N,O1..Or,r], last coordinate first, -1 and 1 the centres
+//     (align_corners) or the outer edges of the border elements; outside: padding_mode zeros,
+//     border or reflection
 //   affine_grid: grid[n,p..,:] = theta[n] * (coordinates of p, 1)
 //     |theta| [N,r,r+1], |size| (N,C,D1..Dr) → [N,D1..Dr,r], r = 2 or 3
 // Coordinates are f32 as the grid is (f64 where it is), the rest double.
@@ -174,8 +175,8 @@ static carnot_status* infer_affine(carnot_infer* infer) {
     carnot_infer_set(infer, 0, theta->dtype, -1, NULL);
     return NULL;
   }
-  CARNOT_CHECK(count == 4 || count == 5, INVALID_MODEL, "size has %zu elements; 4 or 5 are required",
-               count);
+  CARNOT_CHECK(count == 4 || count == 5, INVALID_MODEL,
+               "size has %zu elements; 4 or 5 are required", count);
   carnot_sym dims[5];
   dims[0] = size[0];
   for (size_t i = 2; i < count; i++) dims[i - 1] = size[i];

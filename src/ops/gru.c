@@ -1,7 +1,8 @@
-// Gated recurrent unit, gates in the order z, r, h; f = Sigmoid, g = Tanh unless |activations| says else:
+// Gated recurrent unit, gates in the order z, r, h; f = Sigmoid, g = Tanh unless |activations| says
+// else:
 //   z = f(X*Wz^T + H*Rz^T + Wbz + Rbz);  r = f(X*Wr^T + H*Rr^T + Wbr + Rbr)
-//   h = g(X*Wh^T + (r*H)*Rh^T + Rbh + Wbh);  with linear_before_reset: g(X*Wh^T + r*(H*Rh^T + Rbh) + Wbh)
-//   H' = (1 - z)*h + z*H
+//   h = g(X*Wh^T + (r*H)*Rh^T + Rbh + Wbh);  with linear_before_reset: g(X*Wh^T + r*(H*Rh^T + Rbh)
+//   + Wbh) H' = (1 - z)*h + z*H
 // Inputs: X, W, R, bias, lengths, initial H. Outputs: Y, Y_h.
 #include "ops/recurrent.h"
 
@@ -44,5 +45,5 @@ const carnot_op_row carnot_op_gru = {
     .infer = infer_gru,
     .reference = run_gru,
     .source = "ONNX GRU-22",
-    .layer_type = "LOOP",
+    .layer_type = "RECURRENCE",
 };

@@ -8,11 +8,12 @@
 typedef void (*carnot_lane_fn)(const void* context, int64_t lane, const double* x, double* y,
                                int64_t length);
 
-// Calls |fn| for every lane of |x| along |axis| and stores its results in the same place of |y|, which has the
-// dimensions of |x|. Lanes are spread over the threads of the call.
+// Calls |fn| for every lane of |x| along |axis| and stores its results in the same place of |y|,
+// which has the dimensions of |x|. Lanes are spread over the threads of the call.
 carnot_status* carnot_each_lane(const carnot_call* call, const carnot_tensor* x, carnot_tensor* y,
                                 int axis, carnot_lane_fn fn, const void* context) CARNOT_MUST_USE;
-// The same for lanes that are the last |count| / |length| numbers of the tensors seen as [count / length, length].
+// The same for lanes that are the last |count| / |length| numbers of the tensors seen as [count /
+// length, length].
 carnot_status* carnot_each_row(const carnot_call* call, const carnot_tensor* x, carnot_tensor* y,
                                int64_t length, carnot_lane_fn fn,
                                const void* context) CARNOT_MUST_USE;

@@ -2,8 +2,9 @@
 //   linear:      S' = S + k*v^T                      gated:       S' = exp(g)*S + k*v^T
 //   delta:       S' = S + beta * k*(v - S^T*k)^T     gated_delta: the same after S = exp(g)*S
 //   o = scale * S'^T*q;  |scale| 0: 1/sqrt(d)
-// Q [B,T,Hq*d], K [B,T,Hk*d], V [B,T,Hk*e], past_state [B,Hk,d,e] (absent: zeros), decay [B,T,Hk*d] or [B,T,Hk],
-// beta [B,T,Hk] or [B,T,1] → output [B,T,Hq*e], present_state. Query heads share key heads in turn. Computed in double.
+// Q [B,T,Hq*d], K [B,T,Hk*d], V [B,T,Hk*e], past_state [B,Hk,d,e] (absent: zeros), decay [B,T,Hk*d]
+// or [B,T,Hk], beta [B,T,Hk] or [B,T,1] → output [B,T,Hq*e], present_state. Query heads share key
+// heads in turn. Computed in double.
 #include "ops/util.h"
 
 static bool rule_is(const carnot_op_row* row, const carnot_attrs* attrs, const char* a,
@@ -37,8 +38,7 @@ static carnot_status* infer_linear(carnot_infer* infer) {
   carnot_syms* t = infer->syms;
   carnot_sym size = carnot_sym_floordiv(t, q->dims[2], carnot_sym_of(hq));
   carnot_sym value_size = carnot_sym_floordiv(t, v->dims[2], carnot_sym_of(hk));
-  carnot_sym y[3] = {q->dims[0], q->dims[1],
-                     carnot_sym_mul(t, value_size, carnot_sym_of(hq))};
+  carnot_sym y[3] = {q->dims[0], q->dims[1], carnot_sym_mul(t, value_size, carnot_sym_of(hq))};
   carnot_sym s[4] = {q->dims[0], carnot_sym_of(hk), size, value_size};
   carnot_infer_set(infer, 0, q->dtype, 3, y);
   if (infer->output_count > 1) carnot_infer_set(infer, 1, state, 4, s);
@@ -97,20 +97,22 @@ static void head_part(void* arg, int64_t part) {
 
 static carnot_status* check_sizes(const carnot_call* call, const linear_run* r, int64_t batch) {
   int64_t steps = batch * r->time;
-  const int64_t want[6] = {steps * r->q_heads * r->size, steps * r->kv_heads * r->size,
+  const int64_t want[6] = {steps * r->q_heads * r->size,
+                           steps * r->kv_heads * r->size,
                            steps * r->kv_heads * r->value_size,
-                           batch * r->kv_heads * r->size * r->value_size, 0, 0};
+                           batch * r->kv_heads * r->size * r->value_size,
+                           0,
+                           0};
   for (int i = 0; i < 4; i++) {
     const carnot_tensor* t = carnot_call_in(call, i);
     CARNOT_CHECK(!t || carnot_tensor_count(t) == want[i], INVALID_MODEL,
                  "input %d has %lld elements; %lld are required", i,
                  (long long)carnot_tensor_count(t), (long long)want[i]);
   }
-  CARNOT_CHECK(!r->decay || r->decay_width == r->kv_heads ||
-                   r->decay_width == r->kv_heads * r->size,
-               INVALID_MODEL, "the last dimension of decay is %lld; %lld or %lld is required",
-               (long long)r->decay_width, (long long)r->kv_heads,
-               (long long)(r->kv_heads * r->size));
+  CARNOT_CHECK(
+      !r->decay || r->decay_width == r->kv_heads || r->decay_width == r->kv_heads * r->size,
+      INVALID_MODEL, "the last dimension of decay is %lld; %lld or %lld is required",
+      (long long)r->decay_width, (long long)r->kv_heads, (long long)(r->kv_heads * r->size));
   CARNOT_CHECK(!r->beta || r->beta_width == r->kv_heads || r->beta_width == 1, INVALID_MODEL,
                "the last dimension of beta is %lld; %lld or 1 is required",
                (long long)r->beta_width, (long long)r->kv_heads);
@@ -142,8 +144,8 @@ static carnot_status* run_linear(carnot_call* call) {
   int64_t heads = batch * r.kv_heads, states = heads * r.size * r.value_size;
   CARNOT_TRY(carnot_call_array(call, states, sizeof(double), &r.state));
   CARNOT_TRY(carnot_call_array(call, heads * r.value_size, sizeof(double), &r.scratch));
-  CARNOT_TRY(carnot_call_array(call, batch * r.time * r.q_heads * r.value_size, sizeof(double),
-                               &r.y));
+  CARNOT_TRY(
+      carnot_call_array(call, batch * r.time * r.q_heads * r.value_size, sizeof(double), &r.y));
   if (before) memcpy(r.state, before, (size_t)states * sizeof(double));
   carnot_call_parallel(call, heads, head_part, &r);
   carnot_write_f64(y, r.y);

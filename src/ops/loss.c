@@ -1,8 +1,9 @@
 // Classification losses over scores [N,C,D..] and targets [N,D..]; |weight| [C] or absent: 1.
 //   nll_loss:              l = -weight[t] * x[n,t,d..]
 //   softmax_cross_entropy: the same of log_softmax(x) over C, which is output 1
-// |reduction|: none gives [N,D..], sum their sum, mean the sum over the sum of the weights taken. A target equal to
-// ignore_index counts nothing. INVALID_ARGUMENT for other targets outside [0, C). Computed in double.
+// |reduction|: none gives [N,D..], sum their sum, mean the sum over the sum of the weights taken. A
+// target equal to ignore_index counts nothing. INVALID_ARGUMENT for other targets outside [0, C).
+// Computed in double.
 #include "ops/util.h"
 
 static carnot_status* infer_loss(carnot_infer* infer) {
@@ -71,8 +72,8 @@ static carnot_status* run_loss(carnot_call* call, bool softmax) {
   const carnot_tensor *x = carnot_call_in(call, 0), *target = carnot_call_in(call, 1),
                       *weights = carnot_call_in(call, 2);
   carnot_tensor* log_prob = carnot_call_out(call, 1);
-  loss_run r = {x->dims[0], x->dims[1], carnot_dims_count(x->dims + 2, x->rank - 2), NULL, NULL,
-                NULL};
+  loss_run r = {x->dims[0], x->dims[1], carnot_dims_count(x->dims + 2, x->rank - 2),
+                NULL,       NULL,       NULL};
   CARNOT_CHECK(carnot_tensor_count(target) == r.images * r.size, INVALID_MODEL,
                "%lld targets for %lld places", (long long)carnot_tensor_count(target),
                (long long)(r.images * r.size));
@@ -98,8 +99,8 @@ static carnot_status* run_softmax_cross_entropy(carnot_call* call) {
   return run_loss(call, /*softmax=*/true);
 }
 
-static const carnot_attr_spec kAttrs[] = {
-    CARNOT_SPEC_INT("ignore_index", 0), CARNOT_SPEC_TEXT("reduction", "mean"), CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_INT("ignore_index", 0),
+                                          CARNOT_SPEC_TEXT("reduction", "mean"), CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_nll_loss = {
     .name = "nll_loss",

@@ -1,6 +1,7 @@
 // Scaling by a norm of the neighbourhood.
 //   lp_norm: y = x / (sum |x|^p)^(1/p) along |axis|; 0 where the norm is 0. p is 1 or 2.
-//   lrn:     y = x / (bias + alpha / size * sum x^2)^beta, the sum over |size| channels around the element's own
+//   lrn:     y = x / (bias + alpha / size * sum x^2)^beta, the sum over |size| channels around the
+//   element's own
 // Shapes are unchanged. Computed in double.
 #include "ops/lanes.h"
 

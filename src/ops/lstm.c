@@ -1,9 +1,11 @@
-// Long short-term memory, gates in the order i, o, f, c; f = Sigmoid, g = h = Tanh unless |activations| says else:
+// Long short-term memory, gates in the order i, o, f, c; f = Sigmoid, g = h = Tanh unless
+// |activations| says else:
 //   i = f(X*Wi^T + H*Ri^T + Pi*C + Wbi + Rbi)         input;  with input_forget: forget = 1 - i
 //   f = f(X*Wf^T + H*Rf^T + Pf*C + Wbf + Rbf)         forget
 //   c = g(X*Wc^T + H*Rc^T + Wbc + Rbc);  C' = f*C + i*c
 //   o = f(X*Wo^T + H*Ro^T + Po*C' + Wbo + Rbo);  H' = o * h(C')
-// Inputs: X, W, R, bias, lengths, initial H, initial C, P [D,3*H] in the order i, o, f. Outputs: Y, Y_h, Y_c.
+// Inputs: X, W, R, bias, lengths, initial H, initial C, P [D,3*H] in the order i, o, f. Outputs: Y,
+// Y_h, Y_c.
 #include "ops/recurrent.h"
 
 static carnot_status* infer_lstm(carnot_infer* infer) { return carnot_recurrent_infer(infer, 4); }
@@ -50,8 +52,8 @@ static carnot_status* run_lstm(carnot_call* call) {
   return carnot_recurrent_run(call, 4, kDefaults, 3, step, &l);
 }
 
-static const carnot_attr_spec kAttrs[] = {CARNOT_RECURRENT_ATTRS, CARNOT_SPEC_INT("input_forget", 0),
-                                          CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {CARNOT_RECURRENT_ATTRS,
+                                          CARNOT_SPEC_INT("input_forget", 0), CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_lstm = {
     .name = "lstm",
@@ -63,5 +65,5 @@ const carnot_op_row carnot_op_lstm = {
     .infer = infer_lstm,
     .reference = run_lstm,
     .source = "ONNX LSTM-22",
-    .layer_type = "LOOP",
+    .layer_type = "RECURRENCE",
 };

@@ -1,9 +1,12 @@
 // Matrix products.
-//   matmul: y[..,i,j] = alpha * sum_k a[..,i,k] * b[..,k,j]    shapes as numpy.matmul, batches broadcast;
+//   matmul: y[..,i,j] = alpha * sum_k a[..,i,k] * b[..,k,j]    shapes as numpy.matmul, batches
+//   broadcast;
 //           transA, transB swap the last two dimensions of an operand first
-//   gemm:   y[i,j] = alpha * sum_k a'[i,k] * b'[k,j] + beta * c[i,j]    a', b' transposed by transA, transB;
+//   gemm:   y[i,j] = alpha * sum_k a'[i,k] * b'[k,j] + beta * c[i,j]    a', b' transposed by
+//   transA, transB;
 //           c broadcasts to y, may be absent
-// Products of types up to 32 bits accumulate in f32, of F64 in f64, of integers in 64 bits, wrapped on store.
+// Products of types up to 32 bits accumulate in f32, of F64 in f64, of integers in 64 bits, wrapped
+// on store.
 #include "ops/matmul.h"
 
 // ---- shapes ----
@@ -89,7 +92,8 @@ typedef struct batch_run {
 
 static void run_part(void* arg, int64_t part) {
   const batch_run* run = arg;
-  int64_t i = part / run->parts, size = run->type == CARNOT_GEMM_F32 || run->type == CARNOT_GEMM_U32 ? 4 : 8;
+  int64_t i = part / run->parts,
+          size = run->type == CARNOT_GEMM_F32 || run->type == CARNOT_GEMM_U32 ? 4 : 8;
   carnot_gemm g = run->matmul->gemm;
   g.a = (const char*)g.a + run->matmul->a_at[i] * size;
   g.b = (const char*)g.b + run->matmul->b_at[i] * size;
@@ -108,7 +112,8 @@ void carnot_matmul_run(const carnot_call* call, const carnot_matmul* matmul,
   carnot_call_parallel(call, matmul->batch * run.parts, run_part, &run);
 }
 
-// y = alpha * a*b + beta * c with |c| NULL or broadcast to y, in the type that |dtype| is computed in.
+// y = alpha * a*b + beta * c with |c| NULL or broadcast to y, in the type that |dtype| is computed
+// in.
 static carnot_status* run_product(carnot_call* call, bool swap_a, bool swap_b, double alpha,
                                   double beta, const carnot_tensor* c) {
   const carnot_tensor *a = carnot_call_in(call, 0), *b = carnot_call_in(call, 1);
@@ -118,27 +123,26 @@ static carnot_status* run_product(carnot_call* call, bool swap_a, bool swap_b, d
   CARNOT_TRY(carnot_matmul_plan(call, a, b, swap_a, swap_b, &m));
   int64_t count = carnot_tensor_count(y), c_strides[CARNOT_MAX_RANK] = {0};
   if (c) carnot_broadcast_strides(c, y->rank, c_strides);
-#define PRODUCT(suffix, ctype, TYPE, scaled)                                         \
-  do {                                                                               \
-    const ctype *av, *bv, *cv;                                                       \
-    ctype* yv;                                                                       \
-    CARNOT_TRY(carnot_call_##suffix(call, a, &av));                                  \
-    CARNOT_TRY(carnot_call_##suffix(call, b, &bv));                                  \
-    CARNOT_TRY(carnot_call_##suffix(call, c, &cv));                                  \
-    CARNOT_TRY(carnot_call_##suffix##_out(call, y, &yv));                            \
-    m.gemm.a = av, m.gemm.b = bv, m.gemm.c = yv;                                     \
-    carnot_matmul_run(call, &m, TYPE);                                               \
-    for (int64_t i = 0; (alpha != 1 || cv) && i < count; i++) {                      \
-      ctype add = cv ? cv[carnot_offset(i, y->dims, c_strides, y->rank)] : 0;        \
-      yv[i] = scaled;                                                                \
-    }                                                                                \
-    carnot_write_##suffix(y, yv);                                                    \
+#define PRODUCT(suffix, ctype, TYPE, scaled)                                  \
+  do {                                                                        \
+    const ctype *av, *bv, *cv;                                                \
+    ctype* yv;                                                                \
+    CARNOT_TRY(carnot_call_##suffix(call, a, &av));                           \
+    CARNOT_TRY(carnot_call_##suffix(call, b, &bv));                           \
+    CARNOT_TRY(carnot_call_##suffix(call, c, &cv));                           \
+    CARNOT_TRY(carnot_call_##suffix##_out(call, y, &yv));                     \
+    m.gemm.a = av, m.gemm.b = bv, m.gemm.c = yv;                              \
+    carnot_matmul_run(call, &m, TYPE);                                        \
+    for (int64_t i = 0; (alpha != 1 || cv) && i < count; i++) {               \
+      ctype add = cv ? cv[carnot_offset(i, y->dims, c_strides, y->rank)] : 0; \
+      yv[i] = scaled;                                                         \
+    }                                                                         \
+    carnot_write_##suffix(y, yv);                                             \
   } while (0)
   if (y->dtype == CARNOT_DTYPE_F64) {
-    PRODUCT(f64, double, CARNOT_GEMM_F64, alpha * yv[i] + (cv ? beta * add : 0));
+    PRODUCT(f64, double, CARNOT_GEMM_F64, alpha* yv[i] + (cv ? beta * add : 0));
   } else if (carnot_dtype_is_float(y->dtype)) {
-    PRODUCT(f32, float, CARNOT_GEMM_F32,
-            (float)alpha * yv[i] + (cv ? (float)beta * add : 0));
+    PRODUCT(f32, float, CARNOT_GEMM_F32, (float)alpha* yv[i] + (cv ? (float)beta * add : 0));
   } else {
     bool plain = alpha == 1 && beta == 1;
     PRODUCT(i64, int64_t, CARNOT_GEMM_U64,
@@ -178,7 +182,8 @@ static carnot_status* infer_gemm(carnot_infer* infer) {
   carnot_type* y = &infer->outputs[0].type;
   for (int i = 0; y->rank == 2 && c->rank >= 0 && i < c->rank; i++) {
     carnot_sym have = c->dims[i], want = y->dims[2 - c->rank + i];
-    if (carnot_sym_is(have, 1) || !carnot_sym_is_const(have) || !carnot_sym_is_const(want)) continue;
+    if (carnot_sym_is(have, 1) || !carnot_sym_is_const(have) || !carnot_sym_is_const(want))
+      continue;
     CARNOT_CHECK(carnot_sym_same(have, want), INVALID_MODEL,
                  "dimension %d of c is %lld; 1 or %lld is required", i, (long long)have.bits,
                  (long long)want.bits);

@@ -1,10 +1,13 @@
-// Normalisation of rows by their own statistics: with m the mean and v the population variance of a row,
-//   layer_norm:    y = (x - m) / sqrt(v + epsilon) * scale + bias    row: the dimensions from |axis| on;
+// Normalisation of rows by their own statistics: with m the mean and v the population variance of a
+// row,
+//   layer_norm:    y = (x - m) / sqrt(v + epsilon) * scale + bias    row: the dimensions from
+//   |axis| on;
 //                  outputs 1 and 2: m and 1 / sqrt(v + epsilon), of type stash_type
-//   rms_norm:      y = x / sqrt(mean(x^2) + epsilon) * scale         rows as above, the type of scale
-//   instance_norm: as layer_norm; row: all D of one channel of [N,C,D..]
-//   group_norm:    as layer_norm; row: all D of C/num_groups channels
-// |scale|, |bias| broadcast to x for the first two, [C] for the others. Statistics are double, variance in two passes.
+//   rms_norm:      y = x / sqrt(mean(x^2) + epsilon) * scale         rows as above, the type of
+//   scale instance_norm: as layer_norm; row: all D of one channel of [N,C,D..] group_norm:    as
+//   layer_norm; row: all D of C/num_groups channels
+// |scale|, |bias| broadcast to x for the first two, [C] for the others. Statistics are double,
+// variance in two passes.
 #include "ops/lanes.h"
 
 typedef struct norm_run {

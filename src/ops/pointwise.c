@@ -2,8 +2,9 @@
 //   unary:   y = fn(x; alpha, beta)
 //   binary:  z = fn(x, y)            operands broadcast against each other (ONNX multidirectional)
 //   ternary: w = fn(x, y, z)         select: x ? y : z; clip: y and z may be absent
-// |fn| is a carnot_fn. Operands have one type, save the exponent of pow and the condition of select. Floating types
-// up to 32 bits are computed in f32, F64 in f64, integers in 64 bits and wrapped on store.
+// |fn| is a carnot_fn. Operands have one type, save the exponent of pow and the condition of
+// select. Floating types up to 32 bits are computed in f32, F64 in f64, integers in 64 bits and
+// wrapped on store.
 #include "ops/pointwise.h"
 
 #include "ops/fn.h"
@@ -109,20 +110,21 @@ static void collapse(walk* w) {
   w->rank = rank;
 }
 
-// |count| results from position |start| on, of one row of the innermost dimension; |at| are the operands' offsets.
-#define RUN(suffix, ctype, low, high)                                                             \
-  static void run_##suffix(const walk* w, int64_t start, const int64_t* at, size_t count) {       \
-    ctype v[3][kChunk], result[kChunk];                                                           \
-    for (int k = 0; k < w->arity; k++) {                                                          \
-      if (w->in[k]) {                                                                             \
-        carnot_load_block_##suffix(w->in[k]->dtype, w->in[k]->data, (size_t)at[k],                \
-                                   w->strides[k][w->rank - 1], count, v[k]);                      \
-      } else {                                                                                    \
-        for (size_t i = 0; i < count; i++) v[k][i] = k == 1 ? (low) : (high);                     \
-      }                                                                                           \
-    }                                                                                             \
-    carnot_fn_apply_##suffix(&w->fn, v[0], v[1], v[2], result, count);                            \
-    carnot_store_block_##suffix(w->out->dtype, w->out->data, (size_t)start, 1, count, result);    \
+// |count| results from position |start| on, of one row of the innermost dimension; |at| are the
+// operands' offsets.
+#define RUN(suffix, ctype, low, high)                                                          \
+  static void run_##suffix(const walk* w, int64_t start, const int64_t* at, size_t count) {    \
+    ctype v[3][kChunk], result[kChunk];                                                        \
+    for (int k = 0; k < w->arity; k++) {                                                       \
+      if (w->in[k]) {                                                                          \
+        carnot_load_block_##suffix(w->in[k]->dtype, w->in[k]->data, (size_t)at[k],             \
+                                   w->strides[k][w->rank - 1], count, v[k]);                   \
+      } else {                                                                                 \
+        for (size_t i = 0; i < count; i++) v[k][i] = k == 1 ? (low) : (high);                  \
+      }                                                                                        \
+    }                                                                                          \
+    carnot_fn_apply_##suffix(&w->fn, v[0], v[1], v[2], result, count);                         \
+    carnot_store_block_##suffix(w->out->dtype, w->out->data, (size_t)start, 1, count, result); \
   }
 RUN(f32, float, -INFINITY, INFINITY)
 RUN(f64, double, -(double)INFINITY, (double)INFINITY)
@@ -190,8 +192,8 @@ static void run_part(void* arg, int64_t part) {
 }
 
 static domain domain_of(const walk* w) {
-  carnot_dtype dtype = w->in[w->arity > 1 ? 1 : 0] ? w->in[w->arity > 1 ? 1 : 0]->dtype
-                                                   : w->in[0]->dtype;
+  carnot_dtype dtype =
+      w->in[w->arity > 1 ? 1 : 0] ? w->in[w->arity > 1 ? 1 : 0]->dtype : w->in[0]->dtype;
   bool moves = w->fn.fn == CARNOT_FN_SELECT || w->fn.fn == CARNOT_FN_IDENTITY;
   if (moves || carnot_dtype_kind_of(dtype) >= CARNOT_KIND_COMPLEX) return DOMAIN_COPY;
   if (w->fn.fn == CARNOT_FN_POW && w->in[0]->dtype != w->in[1]->dtype) {

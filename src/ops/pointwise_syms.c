@@ -2,8 +2,13 @@
 #include "ops/util.h"
 
 static bool followed(carnot_dtype dtype) {
-  return carnot_dtype_is_integer(dtype) || dtype == CARNOT_DTYPE_BOOL ||
+  return dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_I32 || dtype == CARNOT_DTYPE_BOOL ||
          dtype == CARNOT_DTYPE_F32 || dtype == CARNOT_DTYPE_F64;
+}
+// Expressions do not wrap as an int32 does.
+static bool holds(carnot_dtype dtype, carnot_sym s) {
+  return dtype != CARNOT_DTYPE_I32 || !carnot_sym_is_const(s) ||
+         (s.bits >= INT32_MIN && s.bits <= INT32_MAX);
 }
 
 const carnot_sym* carnot_pointwise_syms(carnot_infer* infer, int input, size_t* out_count) {
@@ -20,8 +25,8 @@ const carnot_sym* carnot_pointwise_syms(carnot_infer* infer, int input, size_t* 
   carnot_sym* syms = CARNOT_NEW_ARRAY(infer->arena, carnot_sym, count + 1);
   for (size_t i = 0; i < count; i++) {
     if (carnot_dtype_is_float(in->tensor->dtype)) {
-      syms[i] = carnot_sym_float(infer->syms,
-                                 carnot_load_f64(in->tensor->dtype, in->tensor->data, i));
+      syms[i] =
+          carnot_sym_float(infer->syms, carnot_load_f64(in->tensor->dtype, in->tensor->data, i));
       continue;
     }
     int64_t value = carnot_load_i64(in->tensor->dtype, in->tensor->data, i);
@@ -157,6 +162,7 @@ void carnot_pointwise_infer_syms(carnot_infer* infer, carnot_fn fn, int arity) {
                                                 : integer_element(&e, fn, &syms[k]))) {
       return;
     }
+    if (!holds(out->type.dtype, syms[k])) return;
   }
   out->syms = syms;
   out->sym_count = (size_t)count;
@@ -182,6 +188,7 @@ void carnot_pointwise_infer_cast(carnot_infer* infer, carnot_dtype to) {
     } else {
       syms[i] = from_float ? make(&e, CARNOT_SYM_F_TO_INT, in[i], none) : in[i];
     }
+    if (!holds(to, syms[i])) return;
   }
   infer->outputs[0].syms = syms;
   infer->outputs[0].sym_count = count;

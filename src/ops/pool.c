@@ -1,5 +1,6 @@
 // Pooling over sliding windows; sizes as in window.h, padding never takes part in max and lp.
-//   max_pool:     y = max of the window; indices (int64) of the first maximum, flat over [N,C,D..]; |storage_order| 1
+//   max_pool:     y = max of the window; indices (int64) of the first maximum, flat over [N,C,D..];
+//   |storage_order| 1
 //                 counts the spatial dimensions column first. NaN wins.
 //   average_pool: y = sum / elements; |count_include_pad|: of the window inside the padded input
 //   lp_pool:      y = (sum |x|^p)^(1/p)
@@ -130,8 +131,7 @@ static carnot_status* run_max(carnot_call* call) {
   return run_pool(call, &r);
 }
 static carnot_status* run_average(carnot_call* call) {
-  pool_run r = {.kind = POOL_AVERAGE,
-                .count_pad = carnot_call_int(call, "count_include_pad") != 0};
+  pool_run r = {.kind = POOL_AVERAGE, .count_pad = carnot_call_int(call, "count_include_pad") != 0};
   return run_pool(call, &r);
 }
 static carnot_status* run_lp(carnot_call* call) {

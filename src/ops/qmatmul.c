@@ -1,8 +1,9 @@
 // Quantized matrix products; shapes as numpy.matmul.
 //   matmul_integer: y = sum_k (a - a_zero) * (b - b_zero), in int32
-//   qlinear_matmul: y = saturate(round(acc * a_scale * b_scale / y_scale) + y_zero), acc the sum above
-// Zero points and scales of |a| are one or one a row ([M] or [..,M,1]), of |b| one or one a column ([N] or [..,1,N]);
-// of y one. 8-bit floats take part in qlinear_matmul, where acc is f32.
+//   qlinear_matmul: y = saturate(round(acc * a_scale * b_scale / y_scale) + y_zero), acc the sum
+//   above
+// Zero points and scales of |a| are one or one a row ([M] or [..,M,1]), of |b| one or one a column
+// ([N] or [..,1,N]); of y one. 8-bit floats take part in qlinear_matmul, where acc is f32.
 #include "ops/matmul.h"
 
 // A parameter that is one, one a row of each matrix, or one a row of every matrix of the batch.

@@ -1,9 +1,10 @@
 // Linear quantization.
-//   quantize_linear:   y = saturate(round(x / scale) + zero_point), ties to even; 8-bit floats by |saturate|
-//   dequantize_linear: y = (x - zero_point) * scale
-//   dynamic_quantize_linear: scale and zero point of uint8 from the range of x, zero included
-// |scale|, |zero_point| scalar or [1] (per tensor), [D] along |axis|, or x's shape with |axis| divided in blocks of
-// |block_size|. NaN quantizes to 0 in integer types. The quotient has the precision of |precision|, else of scale.
+//   quantize_linear:   y = saturate(round(x / scale) + zero_point), ties to even; 8-bit floats by
+//   |saturate| dequantize_linear: y = (x - zero_point) * scale dynamic_quantize_linear: scale and
+//   zero point of uint8 from the range of x, zero included
+// |scale|, |zero_point| scalar or [1] (per tensor), [D] along |axis|, or x's shape with |axis|
+// divided in blocks of |block_size|. NaN quantizes to 0 in integer types. The quotient has the
+// precision of |precision|, else of scale.
 #include "ops/util.h"
 
 typedef struct quantization {
@@ -63,7 +64,8 @@ typedef struct quantize_run {
 
 static double rounded_to(carnot_dtype dtype, double value) {
   if (dtype == CARNOT_DTYPE_F64) return value;
-  if (dtype == CARNOT_DTYPE_F16) return (double)carnot_half_to_float(carnot_half_from_float((float)value));
+  if (dtype == CARNOT_DTYPE_F16)
+    return (double)carnot_half_to_float(carnot_half_from_float((float)value));
   if (dtype == CARNOT_DTYPE_BF16) {
     return (double)carnot_bfloat_to_float(carnot_bfloat_from_float((float)value));
   }
@@ -127,11 +129,21 @@ static carnot_status* run_dequantize(carnot_call* call) {
   return run_linear(call, dequantize_element);
 }
 
+// Attribute output_dtype; 0 where it is absent.
+static carnot_status* output_dtype(const carnot_infer* infer, carnot_dtype* out) {
+  int64_t dtype = carnot_infer_int(infer, "output_dtype");
+  *out = (carnot_dtype)dtype;
+  CARNOT_CHECK(dtype == 0 || carnot_dtype_valid(*out), INVALID_MODEL,
+               "output_dtype is %lld, which is no data type", (long long)dtype);
+  return NULL;
+}
+
 static carnot_status* infer_quantize(carnot_infer* infer) {
   const carnot_type *x, *zero = NULL;
   CARNOT_TRY(carnot_infer_tensor(infer, 0, &x));
   if (carnot_infer_has(infer, 2)) CARNOT_TRY(carnot_infer_tensor(infer, 2, &zero));
-  carnot_dtype dtype = (carnot_dtype)carnot_infer_int(infer, "output_dtype");
+  carnot_dtype dtype;
+  CARNOT_TRY(output_dtype(infer, &dtype));
   CARNOT_CHECK(!zero || !dtype || zero->dtype == dtype, INVALID_MODEL,
                "output_dtype is %s where zero_point is %s; both must be one type",
                carnot_dtype_name(dtype), carnot_dtype_name(zero->dtype));
@@ -142,7 +154,8 @@ static carnot_status* infer_quantize(carnot_infer* infer) {
 static carnot_status* infer_dequantize(carnot_infer* infer) {
   const carnot_type* scale;
   CARNOT_TRY(carnot_infer_tensor(infer, 1, &scale));
-  carnot_dtype dtype = (carnot_dtype)carnot_infer_int(infer, "output_dtype");
+  carnot_dtype dtype;
+  CARNOT_TRY(output_dtype(infer, &dtype));
   return carnot_infer_like(infer, 0, 0, dtype ? dtype : scale->dtype);
 }
 
@@ -179,11 +192,10 @@ static carnot_status* run_dynamic(carnot_call* call) {
 }
 
 // Both directions take the same list, so that one code reads it.
-static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_INT("axis", 1),
-                                          CARNOT_SPEC_INT("block_size", 0),
-                                          CARNOT_SPEC_INT("output_dtype", 0),
-                                          CARNOT_SPEC_INT("precision", 0),
-                                          CARNOT_SPEC_INT("saturate", 1), CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {
+    CARNOT_SPEC_INT("axis", 1),         CARNOT_SPEC_INT("block_size", 0),
+    CARNOT_SPEC_INT("output_dtype", 0), CARNOT_SPEC_INT("precision", 0),
+    CARNOT_SPEC_INT("saturate", 1),     CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_quantize_linear = {
     .name = "quantize_linear",

@@ -1,8 +1,9 @@
 // Operators that draw random numbers.
-//   random_uniform: low + (high - low) * u · random_normal: mean + scale * g · dropout: x / (1 - ratio) or 0
-//   bernoulli: u < x · multinomial: classes drawn by softmax of their log-probabilities
-// Number i of a draw depends on the seed and i alone: Philox-4x32-10 with counter i. The seed is attribute |seed|, else
-// the run's. Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (2011), section 3.
+//   random_uniform: low + (high - low) * u · random_normal: mean + scale * g · dropout: x / (1 -
+//   ratio) or 0 bernoulli: u < x · multinomial: classes drawn by softmax of their log-probabilities
+// Number i of a draw depends on the seed and i alone: Philox-4x32-10 with counter i. The seed is
+// attribute |seed|, else the run's. Source: Salmon et al., Parallel Random Numbers: As Easy as 1,
+// 2, 3 (2011), section 3.
 #include "ops/util.h"
 
 // ---- the generator ----
@@ -78,8 +79,8 @@ static carnot_status* infer_random(carnot_infer* infer) {
                "shape is absent or has more than %d elements", CARNOT_MAX_RANK);
   carnot_sym dims[CARNOT_MAX_RANK];
   for (size_t i = 0; i < rank; i++) {
-    CARNOT_CHECK(shape[i] >= 0 && shape[i] <= CARNOT_SYM_LIMIT, INVALID_MODEL,
-                 "shape[%zu] is %lld", i, (long long)shape[i]);
+    CARNOT_CHECK(shape[i] >= 0 && shape[i] <= CARNOT_SYM_LIMIT, INVALID_MODEL, "shape[%zu] is %lld",
+                 i, (long long)shape[i]);
     dims[i] = carnot_sym_of(shape[i]);
   }
   carnot_infer_set(infer, 0, dtype, (int)rank, dims);
@@ -196,16 +197,16 @@ static carnot_status* run_dropout(carnot_call* call) {
 }
 
 static const carnot_attr_spec kUniformAttrs[] = {
-    CARNOT_SPEC_INT("dtype", 0),  CARNOT_SPEC_FLOAT("high", 1),   CARNOT_SPEC_FLOAT("low", 0),
+    CARNOT_SPEC_INT("dtype", 0),  CARNOT_SPEC_FLOAT("high", 1),    CARNOT_SPEC_FLOAT("low", 0),
     CARNOT_SPEC_FLOAT("seed", 0), CARNOT_SPEC_LIST("shape", INTS), CARNOT_SPEC_END};
 static const carnot_attr_spec kNormalAttrs[] = {
-    CARNOT_SPEC_INT("dtype", 0),  CARNOT_SPEC_FLOAT("mean", 0),   CARNOT_SPEC_FLOAT("scale", 1),
+    CARNOT_SPEC_INT("dtype", 0),  CARNOT_SPEC_FLOAT("mean", 0),    CARNOT_SPEC_FLOAT("scale", 1),
     CARNOT_SPEC_FLOAT("seed", 0), CARNOT_SPEC_LIST("shape", INTS), CARNOT_SPEC_END};
 static const carnot_attr_spec kBernoulliAttrs[] = {CARNOT_SPEC_INT("dtype", 0),
                                                    CARNOT_SPEC_FLOAT("seed", 0), CARNOT_SPEC_END};
-static const carnot_attr_spec kMultinomialAttrs[] = {
-    CARNOT_SPEC_INT("dtype", 0), CARNOT_SPEC_INT("sample_size", 1), CARNOT_SPEC_FLOAT("seed", 0),
-    CARNOT_SPEC_END};
+static const carnot_attr_spec kMultinomialAttrs[] = {CARNOT_SPEC_INT("dtype", 0),
+                                                     CARNOT_SPEC_INT("sample_size", 1),
+                                                     CARNOT_SPEC_FLOAT("seed", 0), CARNOT_SPEC_END};
 static const carnot_attr_spec kDropoutAttrs[] = {CARNOT_SPEC_INT("seed", 0), CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_random_uniform = {

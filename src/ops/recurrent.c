@@ -13,7 +13,8 @@ carnot_status* carnot_recurrent_infer(carnot_infer* infer, int64_t gates) {
   bool both = carnot_view_is(direction, "bidirectional");
   CARNOT_CHECK(both || carnot_view_is(direction, "forward") || carnot_view_is(direction, "reverse"),
                INVALID_MODEL,
-               "direction is \"" CARNOT_VIEW_FMT "\"; forward, reverse or bidirectional is required",
+               "direction is \"" CARNOT_VIEW_FMT
+               "\"; forward, reverse or bidirectional is required",
                CARNOT_VIEW_ARG(direction));
   carnot_sym directions = carnot_sym_of(both ? 2 : 1), merged;
   if (w->rank == 3) {
@@ -31,7 +32,8 @@ carnot_status* carnot_recurrent_infer(carnot_infer* infer, int64_t gates) {
   bool batch_first = carnot_infer_int(infer, "layout") != 0;
   carnot_sym time = x->rank == 3 ? x->dims[batch_first] : carnot_infer_unknown(infer, INT32_MAX);
   carnot_sym batch = x->rank == 3 ? x->dims[!batch_first] : carnot_infer_unknown(infer, INT32_MAX);
-  carnot_sym y[4] = {time, directions, batch, hidden}, y_first[4] = {batch, time, directions, hidden};
+  carnot_sym y[4] = {time, directions, batch, hidden},
+             y_first[4] = {batch, time, directions, hidden};
   carnot_sym h[3] = {directions, batch, hidden}, h_first[3] = {batch, directions, hidden};
   carnot_infer_set(infer, 0, x->dtype, 4, batch_first ? y_first : y);
   for (int i = 1; i < infer->output_count; i++) {
@@ -83,8 +85,8 @@ static carnot_status* read_activations(const carnot_call* call, const char* cons
   CARNOT_CHECK(!names || names->count == 0 || names->count >= wanted, INVALID_MODEL,
                "activations has %zu elements; %zu are required", names->count, wanted);
   for (size_t i = 0; i < wanted; i++) {
-    carnot_strview name = names && names->count ? names->strings[i]
-                                                : carnot_view(defaults[i % (size_t)count]);
+    carnot_strview name =
+        names && names->count ? names->strings[i] : carnot_view(defaults[i % (size_t)count]);
     const activation* a = find_activation(name);
     CARNOT_CHECK(a, INVALID_MODEL, "there is no activation \"" CARNOT_VIEW_FMT "\"",
                  CARNOT_VIEW_ARG(name));
@@ -160,8 +162,17 @@ static carnot_status* prepare(const carnot_call* call, carnot_recurrent* r, cons
   for (int64_t d = 0; d < r->directions; d++) {
     CARNOT_TRY(carnot_call_array(call, steps * rows, sizeof(double), &r->input_gates[d]));
     CARNOT_TRY(carnot_call_array(call, rows * r->hidden, sizeof(double), &r->transposed[d]));
-    carnot_gemm gemm = {steps, rows, r->input, r->x, r->input, 1, w + d * rows * r->input,
-                        /*b_row=*/1, /*b_col=*/r->input, r->input_gates[d], rows};
+    carnot_gemm gemm = {steps,
+                        rows,
+                        r->input,
+                        r->x,
+                        r->input,
+                        1,
+                        w + d * rows * r->input,
+                        /*b_row=*/1,
+                        /*b_col=*/r->input,
+                        r->input_gates[d],
+                        rows};
     carnot_call_parallel(call, carnot_gemm_parts(&gemm), run_gemm_part, &gemm);
     for (int64_t i = 0; r->bias && i < steps; i++) {
       for (int64_t j = 0; j < rows; j++) {
@@ -199,12 +210,13 @@ static carnot_status* read_inputs(const carnot_call* call, int64_t gates, carnot
   r->gates = gates;
   r->reverse = carnot_call_is(call, "direction", "reverse");
   r->clip = carnot_call_float(call, "clip");
-  int64_t want = carnot_call_is(call, "direction", "bidirectional") ? 2 : 1, rows = gates * r->hidden;
+  int64_t want = carnot_call_is(call, "direction", "bidirectional") ? 2 : 1,
+          rows = gates * r->hidden;
   CARNOT_CHECK(r->directions == want && recurrence->dims[0] == want && w->dims[1] == rows &&
                    recurrence->dims[1] == rows && w->dims[2] == r->input,
                INVALID_MODEL, "W is [%lld,%lld,%lld]; [%lld,%lld,%lld] is required",
-               (long long)w->dims[0], (long long)w->dims[1], (long long)w->dims[2],
-               (long long)want, (long long)rows, (long long)r->input);
+               (long long)w->dims[0], (long long)w->dims[1], (long long)w->dims[2], (long long)want,
+               (long long)rows, (long long)r->input);
   CARNOT_CHECK(!lengths || carnot_tensor_count(lengths) == r->batch, INVALID_MODEL,
                "sequence_lens has %lld elements; %lld are required",
                (long long)carnot_tensor_count(lengths), (long long)r->batch);
@@ -239,8 +251,8 @@ carnot_status* carnot_recurrent_run(carnot_call* call, int64_t gates, const char
   CARNOT_TRY(carnot_call_f64_out(call, c, &r.last_c));
   if (y) memset(r.y, 0, (size_t)carnot_tensor_count(y) * sizeof(double));
   int64_t sequences = r.directions * r.batch;
-  CARNOT_TRY(carnot_call_array(call, sequences * (2 + 2 * gates) * r.hidden, sizeof(double),
-                               &r.scratch));
+  CARNOT_TRY(
+      carnot_call_array(call, sequences * (2 + 2 * gates) * r.hidden, sizeof(double), &r.scratch));
   recurrent_part part = {&r, step, context};
   carnot_call_parallel(call, sequences, run_sequence, &part);
   carnot_write_f64(y, r.y);

@@ -1,8 +1,8 @@
 // What LSTM, GRU and the simple RNN share: layout, directions, sequence lengths, activations.
-//   X [T,B,I], W [D,G*H,I], R [D,G*H,H], bias [D,2*G*H] (Wb then Rb), lengths [B], initial state [D,B,H]
-//   Y [T,D,B,H], Y_h [D,B,H]; with layout 1: X [B,T,I], Y [B,T,D,H], states [B,D,H]
-// T time, B batch, I input, H hidden size, G gates, D directions. Sequences shorter than T leave zeros in Y and end
-// where they end; the reverse direction begins at their end. Computed in double.
+//   X [T,B,I], W [D,G*H,I], R [D,G*H,H], bias [D,2*G*H] (Wb then Rb), lengths [B], initial state
+//   [D,B,H] Y [T,D,B,H], Y_h [D,B,H]; with layout 1: X [B,T,I], Y [B,T,D,H], states [B,D,H]
+// T time, B batch, I input, H hidden size, G gates, D directions. Sequences shorter than T leave
+// zeros in Y and end where they end; the reverse direction begins at their end. Computed in double.
 #ifndef CARNOT_OPS_RECURRENT_H_
 #define CARNOT_OPS_RECURRENT_H_
 
@@ -23,14 +23,15 @@ typedef struct carnot_recurrent {
   double* scratch;              // (2 + 2*gates) * hidden a sequence
 } carnot_recurrent;
 
-// One step of one sequence: |gates| [G*H] holds x*W^T + Wb, |h| and |c| the state, which it replaces. |scratch| has
-// G*H numbers.
+// One step of one sequence: |gates| [G*H] holds x*W^T + Wb, |h| and |c| the state, which it
+// replaces. |scratch| has G*H numbers.
 typedef void (*carnot_recurrent_step)(const void* context, const carnot_recurrent* r, int direction,
                                       double* gates, double* h, double* c, double* scratch);
 
 // Output i < 3 gets its dimensions; |gates| is G. Input 0 is X, 1 W, 2 R.
 carnot_status* carnot_recurrent_infer(carnot_infer* infer, int64_t gates) CARNOT_MUST_USE;
-// Runs all sequences. |defaults|: names of the |count| activations of one direction, where the model says none.
+// Runs all sequences. |defaults|: names of the |count| activations of one direction, where the
+// model says none.
 carnot_status* carnot_recurrent_run(carnot_call* call, int64_t gates, const char* const* defaults,
                                     int count, carnot_recurrent_step step,
                                     const void* context) CARNOT_MUST_USE;
@@ -42,10 +43,10 @@ void carnot_recurrent_project(const carnot_recurrent* r, int direction, int64_t 
 void carnot_recurrent_activate(const carnot_recurrent* r, int direction, int which, double* v,
                                int64_t count);
 
-#define CARNOT_RECURRENT_ATTRS                                                        \
+#define CARNOT_RECURRENT_ATTRS                                                               \
   CARNOT_SPEC_LIST("activation_alpha", FLOATS), CARNOT_SPEC_LIST("activation_beta", FLOATS), \
-      CARNOT_SPEC_LIST("activations", STRINGS), CARNOT_SPEC_FLOAT("clip", 0),         \
-      CARNOT_SPEC_TEXT("direction", "forward"), CARNOT_SPEC_INT("hidden_size", 0),    \
+      CARNOT_SPEC_LIST("activations", STRINGS), CARNOT_SPEC_FLOAT("clip", 0),                \
+      CARNOT_SPEC_TEXT("direction", "forward"), CARNOT_SPEC_INT("hidden_size", 0),           \
       CARNOT_SPEC_INT("layout", 0)
 
 #endif  // CARNOT_OPS_RECURRENT_H_

@@ -1,10 +1,11 @@
 // Reduction over axes.
 //   y[kept] = fn of x[kept, reduced..]
-//   sum, mean, max, min, prod, l1 = sum |x|, l2 = sqrt(sum x^2), sum_square = sum x^2, log_sum = log(sum x),
-//   log_sum_exp = log(sum exp(x))
-// |axes| (input 1, int64) absent or empty: all axes, or none with noop_with_empty_axes. keepdims leaves 1 where an axis
-// was. Floats are summed in double; integers in 64 bits, wrapped on store. NaN wins max and min. Over no elements: sum
-// 0, prod 1, max and min the ends of the type, mean NaN (integers 0).
+//   sum, mean, max, min, prod, l1 = sum |x|, l2 = sqrt(sum x^2), sum_square = sum x^2, log_sum =
+//   log(sum x), log_sum_exp = log(sum exp(x))
+// |axes| (input 1, int64) absent or empty: all axes, or none with noop_with_empty_axes. keepdims
+// leaves 1 where an axis was. Floats are summed in double; integers in 64 bits, wrapped on store.
+// NaN wins max and min. Over no elements: sum 0, prod 1, max and min the ends of the type, mean NaN
+// (integers 0).
 #include "ops/pointwise.h"
 #include "ops/util.h"
 
@@ -231,7 +232,8 @@ static void reduce_part(void* arg, int64_t part) {
   }
 }
 
-// Sorts the dimensions of x into kept and reduced ones, neighbours joined; the output's go to |out_dims|.
+// Sorts the dimensions of x into kept and reduced ones, neighbours joined; the output's go to
+// |out_dims|.
 static int split_dims(reduce_run* r, unsigned mask, bool keep, int64_t* out_dims) {
   int64_t strides[CARNOT_MAX_RANK];
   int out_rank = 0;
@@ -269,10 +271,9 @@ static carnot_status* run_reduce(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_REQUIRED("fn", STRING),
-                                          CARNOT_SPEC_INT("keepdims", 1),
-                                          CARNOT_SPEC_INT("noop_with_empty_axes", 0),
-                                          CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {
+    CARNOT_SPEC_REQUIRED("fn", STRING), CARNOT_SPEC_INT("keepdims", 1),
+    CARNOT_SPEC_INT("noop_with_empty_axes", 0), CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_reduce = {
     .name = "reduce",

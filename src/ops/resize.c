@@ -1,13 +1,15 @@
 // Resampling along axes, one axis after the other.
-//   y[o] = sum over taps t of weight(o,t) * x[t], t around the place x(o) that |coordinate_transformation_mode| gives:
-//   half_pixel: (o+1/2)/s - 1/2 · pytorch_half_pixel: the same, 0 for an output of 1 · asymmetric: o/s ·
-//   align_corners: o*(in-1)/(s*in-1) · half_pixel_symmetric: half_pixel about the centre ·
-//   tf_crop_and_resize: align_corners inside the region |roi|, extrapolation_value outside of the input
-// s is the scale: input 2 (scales), or sizes (input 3) over the dimension, as keep_aspect_ratio_policy wants.
-// mode: nearest (|nearest_mode|), linear, cubic (|cubic_coeff_a|); |antialias| widens the filter when shrinking;
-// |exclude_outside| drops taps outside, else they read the edge. |axes|: those that scales, sizes and roi speak of.
-// An output dimension from scales is floor(in * s) in f32. Computed in double.
-#include "ops/util.h"
+//   y[o] = sum over taps t of weight(o,t) * x[t], t around the place x(o) that
+//   |coordinate_transformation_mode| gives: half_pixel: (o+1/2)/s - 1/2 · pytorch_half_pixel: the
+//   same, 0 for an output of 1 · asymmetric: o/s · align_corners: o*(in-1)/(s*in-1) ·
+//   half_pixel_symmetric: half_pixel about the centre · tf_crop_and_resize: align_corners inside
+//   the region |roi|, extrapolation_value outside of the input
+// s is the scale: input 2 (scales), or sizes (input 3) over the dimension, as
+// keep_aspect_ratio_policy wants. mode: nearest (|nearest_mode|), linear, cubic (|cubic_coeff_a|);
+// |antialias| widens the filter when shrinking; |exclude_outside| drops taps outside, else they
+// read the edge. |axes|: those that scales, sizes and roi speak of. An output dimension from scales
+// is floor(in * s) in f32. Computed in double.
+#include "ops/resize_taps.h"
 
 // ---- sizes ----
 
@@ -26,16 +28,20 @@ static carnot_status* axes_of(const carnot_attrs* attrs, int rank, size_t count,
 }
 
 // floor(dim * scale) in f32.
+static int64_t scaled_size(int64_t dim, double scale) {
+  return (int64_t)fminf(floorf((float)dim * (float)scale), 0x1p61f);
+}
 static carnot_sym scaled(carnot_syms* t, carnot_sym dim, double scale) {
   carnot_sym none = carnot_sym_of(0);
   if (carnot_sym_is_const(dim)) {
-    return carnot_sym_of((int64_t)floorf((float)dim.bits * (float)scale));
+    return carnot_sym_of(scaled_size(dim.bits, scale));
   }
   if (scale == floor(scale) && scale < 1e9) {
     return carnot_sym_mul(t, dim, carnot_sym_of((int64_t)scale));
   }
   carnot_sym real = carnot_sym_make(t, CARNOT_SYM_F_FROM_INT, dim, none, none);
-  real = carnot_sym_make(t, CARNOT_SYM_F_MUL, real, carnot_sym_float(t, (double)(float)scale), none);
+  real =
+      carnot_sym_make(t, CARNOT_SYM_F_MUL, real, carnot_sym_float(t, (double)(float)scale), none);
   real = carnot_sym_make(t, CARNOT_SYM_F_ROUND32, real, none, none);
   real = carnot_sym_make(t, CARNOT_SYM_F_FLOOR, real, none, none);
   return carnot_sym_make(t, CARNOT_SYM_F_TO_INT, real, none, none);
@@ -74,8 +80,8 @@ static carnot_status* infer_sizes(carnot_infer* infer, const carnot_type* x, car
   for (size_t i = 0; i < count; i++) {
     CARNOT_CHECK(!carnot_sym_is_const(sizes[i]) || sizes[i].bits >= 0, INVALID_MODEL,
                  "sizes[%zu] is %lld", i, (long long)sizes[i].bits);
-    dims[axes[i]] = stretch ? sizes[i]
-                            : carnot_sym_of((int64_t)floor(scale * (double)in[axes[i]] + 0.5));
+    dims[axes[i]] =
+        stretch ? sizes[i] : carnot_sym_of((int64_t)floor(scale * (double)in[axes[i]] + 0.5));
   }
   return NULL;
 }
@@ -105,86 +111,17 @@ static carnot_status* infer_resize(carnot_infer* infer) {
   return NULL;
 }
 
-// ---- taps ----
-
-typedef struct resize_axis {
-  int64_t in, out;
-  double scale, roi_start, roi_end;
-} resize_axis;
-
-typedef struct filter {
-  carnot_strview place, nearest;  // coordinate_transformation_mode, nearest_mode
-  int64_t radius;                 // taps on each side; 0: nearest
-  bool cubic, exclude_outside;
-  double a, extrapolation;
-} filter;
-
-// Where output |o| lies in the input; *out_outside: it takes the extrapolation value.
-static double place_of(const filter* f, const resize_axis* x, int64_t o, bool* out_outside) {
-  double at = (double)o, in = (double)x->in, width = x->scale * in;
-  *out_outside = false;
-  if (carnot_view_is(f->place, "asymmetric")) return at / x->scale;
-  if (carnot_view_is(f->place, "align_corners")) {
-    return width == 1 ? 0 : at * (in - 1) / (width - 1);
-  }
-  if (carnot_view_is(f->place, "tf_crop_and_resize")) {
-    double size = x->roi_end - x->roi_start;
-    double place = width == 1 ? size * (in - 1) / 2 : at * size * (in - 1) / (width - 1);
-    place += x->roi_start * (in - 1);
-    *out_outside = place < 0 || place > in - 1;
-    return place;
-  }
-  if (carnot_view_is(f->place, "pytorch_half_pixel") && x->out <= 1) return 0;
-  double half = (at + 0.5) / x->scale - 0.5;
-  if (!carnot_view_is(f->place, "half_pixel_symmetric")) return half;
-  return half + in / 2 * (1 - (double)x->out / width);
-}
-
-static int64_t nearest_tap(const filter* f, double at) {
-  double low = floor(at), part = at - low;
-  if (part == 0) return (int64_t)at;
-  bool up = carnot_view_is(f->nearest, "ceil") ||
-            (carnot_view_is(f->nearest, "round_prefer_floor") && part > 0.5) ||
-            (carnot_view_is(f->nearest, "round_prefer_ceil") && part >= 0.5);
-  return (int64_t)low + up;
-}
-
-static double weight_of(const filter* f, double distance) {
-  double d = fabs(distance), a = f->a;
-  if (!f->cubic) return d < 1 ? 1 - d : 0;
-  if (d <= 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
-  return d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
-}
-
-// Taps of output |o| : 2*radius places from *out_first on, |weights| for each. |shrink| stretches the filter.
-static void taps_of(const filter* f, const resize_axis* x, double at, double shrink,
-                    int64_t* out_first, double* weights) {
-  int64_t count = 2 * f->radius, first = (int64_t)ceil(at) - f->radius;
-  double sum = 0, inside = 0;
-  for (int64_t k = 0; k < count; k++) {
-    weights[k] = weight_of(f, ((double)(first + k) - at) * shrink);
-    sum += weights[k];
-    if (first + k >= 0 && first + k < x->in) inside += weights[k];
-  }
-  double total = f->exclude_outside ? inside : shrink < 1 ? sum : 1;
-  for (int64_t k = 0; k < count; k++) {
-    bool drop = f->exclude_outside && (first + k < 0 || first + k >= x->in);
-    weights[k] = drop || total == 0 ? 0 : weights[k] / total;
-  }
-  *out_first = first;
-}
-
 // ---- one axis ----
 
 typedef struct axis_run {
-  const filter* f;
-  const resize_axis* axis;
+  const carnot_resize_filter* f;
+  const carnot_resize_axis* axis;
   const double* x;
   double* y;
-  int64_t inner, count;      // taps of an output
-  const int64_t* first;      // of each output
-  const double* weights;     // [out, count]
-  const bool* outside;       // outputs that take the extrapolation value
+  int64_t inner, count;   // taps of an output
+  const int64_t* first;   // of each output
+  const double* weights;  // [out, count]
+  const bool* outside;    // outputs that take the extrapolation value
 } axis_run;
 
 static void axis_part(void* arg, int64_t outer) {
@@ -202,12 +139,12 @@ static void axis_part(void* arg, int64_t outer) {
   }
 }
 
-static carnot_status* resize_axis_of(const carnot_call* call, const filter* base, bool antialias,
-                                     const resize_axis* axis, int64_t outer, int64_t inner,
-                                     const double* x, double** out) {
-  filter f = *base;
+static carnot_status* resize_axis_of(const carnot_call* call, const carnot_resize_filter* base,
+                                     bool antialias, const carnot_resize_axis* axis, int64_t outer,
+                                     int64_t inner, const double* x, double** out) {
+  carnot_resize_filter f = *base;
   double shrink = antialias && axis->scale < 1 ? axis->scale : 1;
-  int64_t *first = NULL;
+  int64_t* first = NULL;
   double* weights = NULL;
   bool* outside = NULL;
   f.radius = (int64_t)ceil((double)f.radius / shrink);
@@ -217,11 +154,11 @@ static carnot_status* resize_axis_of(const carnot_call* call, const filter* base
   CARNOT_TRY(carnot_call_array(call, axis->out, sizeof(bool), &outside));
   CARNOT_TRY(carnot_call_array(call, outer * axis->out * inner, sizeof(double), &r.y));
   for (int64_t o = 0; o < axis->out; o++) {
-    double at = fmin(fmax(place_of(&f, axis, o, &outside[o]), -1e15), 1e15);
+    double at = fmin(fmax(carnot_resize_place(&f, axis, o, &outside[o]), -1e15), 1e15);
     if (f.radius) {
-      taps_of(&f, axis, at, shrink, &first[o], weights + o * r.count);
+      carnot_resize_taps(&f, axis, at, shrink, &first[o], weights + o * r.count);
     } else {
-      first[o] = nearest_tap(&f, at);
+      first[o] = carnot_resize_nearest(&f, at);
       weights[o] = 1;
     }
   }
@@ -236,7 +173,7 @@ static carnot_status* resize_axis_of(const carnot_call* call, const filter* base
 // ---- reference ----
 
 // Sizes, scales and regions of every dimension.
-static carnot_status* read_axes(const carnot_call* call, resize_axis* all) {
+static carnot_status* read_axes(const carnot_call* call, carnot_resize_axis* all) {
   const carnot_tensor *x = carnot_call_in(call, 0), *roi = carnot_call_in(call, 1),
                       *scales = carnot_call_in(call, 2), *sizes = carnot_call_in(call, 3);
   const carnot_tensor* given = scales ? scales : sizes;
@@ -245,7 +182,7 @@ static carnot_status* read_axes(const carnot_call* call, resize_axis* all) {
   size_t count = (size_t)carnot_tensor_count(given);
   int axes[CARNOT_MAX_RANK];
   CARNOT_TRY(axes_of(call->attrs, x->rank, count, axes));
-  for (int i = 0; i < x->rank; i++) all[i] = (resize_axis){x->dims[i], x->dims[i], 1, 0, 1};
+  for (int i = 0; i < x->rank; i++) all[i] = (carnot_resize_axis){x->dims[i], x->dims[i], 1, 0, 1};
   bool stretch = carnot_call_is(call, "keep_aspect_ratio_policy", "stretch");
   double common = 0;
   if (sizes && !stretch) {
@@ -255,13 +192,13 @@ static carnot_status* read_axes(const carnot_call* call, resize_axis* all) {
     common = common_scale(plain, x->dims, axes, count, smallest);
   }
   for (size_t i = 0; i < count; i++) {
-    resize_axis* a = &all[axes[i]];
+    carnot_resize_axis* a = &all[axes[i]];
     double value = carnot_load_f64(given->dtype, given->data, i);
     CARNOT_CHECK(value >= 0 && value < 1e9, INVALID_ARGUMENT, "element %zu of %s is %g", i,
                  scales ? "scales" : "sizes", value);
     if (scales) {
       a->scale = value;
-      a->out = (int64_t)floorf((float)a->in * (float)value);
+      a->out = scaled_size(a->in, value);
     } else {
       a->scale = stretch ? value / (double)a->in : common;
       a->out = stretch ? (int64_t)value : (int64_t)floor(common * (double)a->in + 0.5);
@@ -276,7 +213,7 @@ static carnot_status* read_axes(const carnot_call* call, resize_axis* all) {
 
 static carnot_status* run_resize(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
-  resize_axis axes[CARNOT_MAX_RANK];
+  carnot_resize_axis axes[CARNOT_MAX_RANK];
   int64_t dims[CARNOT_MAX_RANK];
   CARNOT_TRY(read_axes(call, axes));
   for (int i = 0; i < x->rank; i++) dims[i] = axes[i].out;
@@ -284,25 +221,26 @@ static carnot_status* run_resize(carnot_call* call) {
   carnot_tensor* y = carnot_call_out(call, 0);
   if (carnot_tensor_count(y) == 0) return NULL;
   CARNOT_CHECK(carnot_tensor_count(x) > 0, INVALID_ARGUMENT, "the input has no elements");
-  filter f = {.place = carnot_attr_text(call->row, call->attrs, "coordinate_transformation_mode"),
-              .nearest = carnot_attr_text(call->row, call->attrs, "nearest_mode"),
-              .cubic = carnot_call_is(call, "mode", "cubic"),
-              .exclude_outside = carnot_call_int(call, "exclude_outside") != 0,
-              .a = carnot_call_float(call, "cubic_coeff_a"),
-              .extrapolation = carnot_call_float(call, "extrapolation_value")};
+  carnot_resize_filter f = {
+      .place = carnot_attr_text(call->row, call->attrs, "coordinate_transformation_mode"),
+      .nearest = carnot_attr_text(call->row, call->attrs, "nearest_mode"),
+      .cubic = carnot_call_is(call, "mode", "cubic"),
+      .exclude_outside = carnot_call_int(call, "exclude_outside") != 0,
+      .a = carnot_call_float(call, "cubic_coeff_a"),
+      .extrapolation = carnot_call_float(call, "extrapolation_value")};
   f.radius = f.cubic ? 2 : carnot_call_is(call, "mode", "linear") ? 1 : 0;
   bool antialias = carnot_call_int(call, "antialias") != 0;
   const double* values;
   CARNOT_TRY(carnot_call_f64(call, x, &values));
   memcpy(dims, x->dims, sizeof(dims));
   for (int i = 0; i < x->rank; i++) {
-    resize_axis* a = &axes[i];
+    carnot_resize_axis* a = &axes[i];
     bool whole = a->roi_start == 0 && a->roi_end == 1;
     if (a->scale == 1 && a->in == a->out && whole) continue;
     double* out = NULL;
     int64_t inner = carnot_dims_count(dims + i + 1, x->rank - i - 1);
-    CARNOT_TRY(resize_axis_of(call, &f, antialias, a, carnot_dims_count(dims, i), inner, values,
-                              &out));
+    CARNOT_TRY(
+        resize_axis_of(call, &f, antialias, a, carnot_dims_count(dims, i), inner, values, &out));
     dims[i] = a->out;
     values = out;
   }

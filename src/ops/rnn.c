@@ -30,5 +30,5 @@ const carnot_op_row carnot_op_rnn = {
     .infer = infer_rnn,
     .reference = run_rnn,
     .source = "ONNX RNN-22",
-    .layer_type = "LOOP",
+    .layer_type = "RECURRENCE",
 };

@@ -1,8 +1,9 @@
 // Pooling of regions of interest to a fixed size.
-//   max_roi_pool: y[r,c,i,j] = max of x over cell (i,j) of region r, edges rounded outward; 0 for an empty cell
-//   roi_align:    y[r,c,i,j] = mean or max over a grid of points of the cell, x read by bilinear interpolation
-// |x| [N,C,H,W]  |rois| [R,5] (image, x1, y1, x2, y2) or [R,4] with the images in |batch_indices| [R].
-// In mode max roi_align takes the largest weighted neighbour of any point. Computed in double.
+//   max_roi_pool: y[r,c,i,j] = max of x over cell (i,j) of region r, edges rounded outward; 0 for
+//   an empty cell roi_align:    y[r,c,i,j] = mean or max over a grid of points of the cell, x read
+//   by bilinear interpolation
+// |x| [N,C,H,W]  |rois| [R,5] (image, x1, y1, x2, y2) or [R,4] with the images in |batch_indices|
+// [R]. In mode max roi_align takes the largest weighted neighbour of any point. Computed in double.
 #include "ops/util.h"
 
 typedef struct roi_run {
@@ -67,9 +68,7 @@ static carnot_status* check_image(const roi_run* r, int64_t image) {
 }
 
 // A double as a position, kept within what an int64 can hold safely.
-static int64_t position(double value) {
-  return (int64_t)fmin(fmax(value, -1e15), 1e15);
-}
+static int64_t position(double value) { return (int64_t)fmin(fmax(value, -1e15), 1e15); }
 
 // ---- max_roi_pool ----
 
@@ -128,7 +127,8 @@ static carnot_status* run_max_roi(carnot_call* call) {
 
 // ---- roi_align ----
 
-// The two neighbours of a coordinate and how far it lies toward the second; false outside of the map.
+// The two neighbours of a coordinate and how far it lies toward the second; false outside of the
+// map.
 static bool neighbours(double at, int64_t size, int64_t* low, int64_t* high, double* out_part) {
   if (!(at >= -1 && at <= (double)size)) return false;
   at = fmax(at, 0);
@@ -157,6 +157,13 @@ static double point(const roi_run* r, const double* plane, double y, double x) {
   return best;
 }
 
+// Points along one side of a cell; a cell of more elements than the limit is sampled that often.
+static int64_t points_across(const roi_run* r, double cell) {
+  const int64_t limit = 1 << 15;
+  int64_t wanted = r->sampling > 0 ? r->sampling : position(ceil(cell));
+  return carnot_max_i64(carnot_min_i64(wanted, limit), 0);
+}
+
 static void align_part(void* arg, int64_t part) {
   const roi_run* r = arg;
   int64_t channels = r->x->dims[1], h = r->x->dims[2], w = r->x->dims[3];
@@ -170,14 +177,15 @@ static void align_part(void* arg, int64_t part) {
     height = fmax(height, 1);
   }
   double cell_h = height / (double)r->height, cell_w = width / (double)r->width;
-  int64_t grid_h = r->sampling > 0 ? r->sampling : position(ceil(cell_h));
-  int64_t grid_w = r->sampling > 0 ? r->sampling : position(ceil(cell_w));
+  int64_t grid_h = points_across(r, cell_h), grid_w = points_across(r, cell_w);
   for (int64_t i = 0; i < r->height; i++) {
     for (int64_t j = 0; j < r->width; j++) {
       double sum = 0, best = 0;
-      for (int64_t k = 0; k < carnot_max_i64(grid_h, 0) * carnot_max_i64(grid_w, 0); k++) {
-        double y = top + (double)i * cell_h + ((double)(k / grid_w) + 0.5) * cell_h / (double)grid_h;
-        double x = left + (double)j * cell_w + ((double)(k % grid_w) + 0.5) * cell_w / (double)grid_w;
+      for (int64_t k = 0; k < grid_h * grid_w; k++) {
+        double y =
+            top + (double)i * cell_h + ((double)(k / grid_w) + 0.5) * cell_h / (double)grid_h;
+        double x =
+            left + (double)j * cell_w + ((double)(k % grid_w) + 0.5) * cell_w / (double)grid_w;
         double v = point(r, plane, y, x);
         sum += v;
         if (k == 0 || v > best || v != v) best = v;

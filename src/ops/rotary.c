@@ -1,8 +1,8 @@
 // Rotary position embedding: pairs (a, b) of each head are turned by the angle of their position.
 //   a' = cos*a - sin*b;  b' = sin*a + cos*b
-// X [B,H,T,d], or [B,T,H*d] with num_heads. The first |rotary_embedding_dim| elements r of a head turn (0: all d), the
-// rest stay; pairs are (i, i + r/2), with |interleaved| (2i, 2i+1). cos and sin [P,r/2], taken at position_ids [B,T],
-// or [B,T,r/2] without them. Computed in double.
+// X [B,H,T,d], or [B,T,H*d] with num_heads. The first |rotary_embedding_dim| elements r of a head
+// turn (0: all d), the rest stay; pairs are (i, i + r/2), with |interleaved| (2i, 2i+1). cos and
+// sin [P,r/2], taken at position_ids [B,T], or [B,T,r/2] without them. Computed in double.
 #include "ops/util.h"
 
 static carnot_status* infer_rotary(carnot_infer* infer) {

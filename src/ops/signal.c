@@ -1,7 +1,8 @@
 // Windows and mel filters.
 //   window: w[i] = a - b*cos(2*pi*i/N) + c*cos(4*pi*i/N) with N = size (|periodic|) or size - 1
 //           hann a = b = 1/2 · hamming a = 25/46, b = 1 - a · blackman a = 0.42, b = 1/2, c = 0.08
-//   mel_weight_matrix [dft_length/2 + 1, mel bins]: triangles whose corners lie evenly on the mel scale
+//   mel_weight_matrix [dft_length/2 + 1, mel bins]: triangles whose corners lie evenly on the mel
+//   scale
 //           mel(f) = 2595 * log10(1 + f/700)
 // All inputs are scalars.
 #include "ops/util.h"
@@ -22,9 +23,9 @@ static carnot_status* scalar(carnot_infer* infer, int input, carnot_sym* out) {
   CARNOT_TRY(carnot_infer_ints(infer, input, &syms, &count));
   CARNOT_CHECK(!syms || count == 1, INVALID_MODEL, "input %d has %zu elements; 1 is required",
                input, count);
-  CARNOT_CHECK(!syms || !carnot_sym_is_const(syms[0]) ||
-                   (syms[0].bits >= 0 && syms[0].bits <= INT32_MAX),
-               INVALID_MODEL, "input %d is %lld", input, (long long)(syms ? syms[0].bits : 0));
+  CARNOT_CHECK(
+      !syms || !carnot_sym_is_const(syms[0]) || (syms[0].bits >= 0 && syms[0].bits <= INT32_MAX),
+      INVALID_MODEL, "input %d is %lld", input, (long long)(syms ? syms[0].bits : 0));
   *out = syms ? syms[0] : carnot_infer_unknown(infer, INT32_MAX);
   return NULL;
 }
@@ -84,8 +85,8 @@ static carnot_status* run_mel(carnot_call* call) {
   int64_t dims[2] = {length / 2 + 1, bins};
   CARNOT_CHECK(bins >= 0 && length >= 0 && rate > 0, INVALID_ARGUMENT,
                "%lld bins, length %lld and rate %g", (long long)bins, (long long)length, rate);
-  CARNOT_TRY(carnot_call_size_output(call, 0, (carnot_dtype)carnot_call_int(call, "output_datatype"),
-                                     2, dims));
+  CARNOT_TRY(carnot_call_size_output(
+      call, 0, (carnot_dtype)carnot_call_int(call, "output_datatype"), 2, dims));
   carnot_tensor* y = carnot_call_out(call, 0);
   int64_t* corners = NULL;
   double* weights = NULL;

@@ -1,6 +1,8 @@
 // The largest or smallest elements along an axis, in order.
-//   values, indices (int64): the first k of the lane sorted; of equal elements the lower index first
-// |k| is input 1 (one element). NaN counts as greater than every number. Results are sorted whatever |sorted| says.
+//   values, indices (int64): the first k of the lane sorted; of equal elements the lower index
+//   first
+// |k| is input 1 (one element). NaN counts as greater than every number. Results are sorted
+// whatever |sorted| says.
 #include "ops/lanes.h"
 
 static carnot_status* infer_top_k(carnot_infer* infer) {

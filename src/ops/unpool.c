@@ -1,7 +1,7 @@
 // The partial inverse of max pooling.
 //   y[indices[i]] = x[i], 0 elsewhere
-// |x|, |indices| [N,C,D..]; the indices are flat over [N,C,O..] with O = (D-1)*stride + kernel - pads. |output_shape|
-// (optional) makes the result larger: the part above lies in its corner.
+// |x|, |indices| [N,C,D..]; the indices are flat over [N,C,O..] with O = (D-1)*stride + kernel -
+// pads. |output_shape| (optional) makes the result larger: the part above lies in its corner.
 #include "ops/window.h"
 
 static carnot_status* infer_unpool(carnot_infer* infer) {
@@ -58,8 +58,8 @@ static carnot_status* run_unpool(carnot_call* call) {
   carnot_strides(dims, x->rank, strides);
   for (int64_t i = 0; i < count; i++) {
     int64_t index = carnot_load_i64(indices->dtype, indices->data, (size_t)i), to = 0;
-    CARNOT_CHECK(index >= 0 && index < total, INVALID_ARGUMENT,
-                 "index %lld is outside [0, %lld)", (long long)index, (long long)total);
+    CARNOT_CHECK(index >= 0 && index < total, INVALID_ARGUMENT, "index %lld is outside [0, %lld)",
+                 (long long)index, (long long)total);
     carnot_unravel(index, inner, x->rank, at);
     bool inside = true;
     for (int d = 0; d < x->rank; d++) {

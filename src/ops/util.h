@@ -1,4 +1,5 @@
-// Helpers that the operator families share: attribute lists, whole tensors as numbers, strides, axes.
+// Helpers that the operator families share: attribute lists, whole tensors as numbers, strides,
+// axes.
 //
 // All are plain functions of their arguments; memory they hand out lives as long as the run.
 #ifndef CARNOT_OPS_UTIL_H_
@@ -26,37 +27,38 @@
 
 // ---- whole tensors as one type of number ----
 
-// The elements of |t| as f32, f64 or i64: its own data, or a converted copy. NULL for an absent tensor.
-#define CARNOT_CALL_READ(suffix, ctype, DTYPE)                                                   \
-  static inline carnot_status* carnot_call_##suffix(const carnot_call* call,                     \
-                                                    const carnot_tensor* t, const ctype** out) { \
-    *out = NULL;                                                                                 \
-    if (!t) return NULL;                                                                         \
-    *out = (const ctype*)t->data;                                                                \
-    if (t->dtype == CARNOT_DTYPE_##DTYPE) return NULL;                                           \
-    size_t count = (size_t)carnot_tensor_count(t);                                               \
-    void* memory;                                                                                \
-    CARNOT_TRY(carnot_call_alloc(call, count * sizeof(ctype), &memory));                         \
-    carnot_load_block_##suffix(t->dtype, t->data, 0, 1, count, (ctype*)memory);                  \
-    *out = (const ctype*)memory;                                                                 \
-    return NULL;                                                                                 \
-  }                                                                                              \
-  /* Room to compute the elements of |t| in: its own data or a buffer for carnot_write. */       \
-  static inline carnot_status* carnot_call_##suffix##_out(const carnot_call* call,               \
-                                                          carnot_tensor* t, ctype** out) {       \
-    *out = NULL;                                                                                 \
-    if (!t) return NULL;                                                                         \
-    *out = (ctype*)t->data;                                                                      \
-    if (t->dtype == CARNOT_DTYPE_##DTYPE) return NULL;                                           \
-    void* memory;                                                                                \
+// The elements of |t| as f32, f64 or i64: its own data, or a converted copy. NULL for an absent
+// tensor.
+#define CARNOT_CALL_READ(suffix, ctype, DTYPE)                                                    \
+  static inline carnot_status* carnot_call_##suffix(const carnot_call* call,                      \
+                                                    const carnot_tensor* t, const ctype** out) {  \
+    *out = NULL;                                                                                  \
+    if (!t) return NULL;                                                                          \
+    *out = (const ctype*)t->data;                                                                 \
+    if (t->dtype == CARNOT_DTYPE_##DTYPE) return NULL;                                            \
+    size_t count = (size_t)carnot_tensor_count(t);                                                \
+    void* memory;                                                                                 \
+    CARNOT_TRY(carnot_call_alloc(call, count * sizeof(ctype), &memory));                          \
+    carnot_load_block_##suffix(t->dtype, t->data, 0, 1, count, (ctype*)memory);                   \
+    *out = (const ctype*)memory;                                                                  \
+    return NULL;                                                                                  \
+  }                                                                                               \
+  /* Room to compute the elements of |t| in: its own data or a buffer for carnot_write. */        \
+  static inline carnot_status* carnot_call_##suffix##_out(const carnot_call* call,                \
+                                                          carnot_tensor* t, ctype** out) {        \
+    *out = NULL;                                                                                  \
+    if (!t) return NULL;                                                                          \
+    *out = (ctype*)t->data;                                                                       \
+    if (t->dtype == CARNOT_DTYPE_##DTYPE) return NULL;                                            \
+    void* memory;                                                                                 \
     CARNOT_TRY(carnot_call_alloc(call, (size_t)carnot_tensor_count(t) * sizeof(ctype), &memory)); \
-    *out = (ctype*)memory;                                                                       \
-    return NULL;                                                                                 \
-  }                                                                                              \
-  /* Stores what stands in the room of carnot_call_*_out. */                                     \
-  static inline void carnot_write_##suffix(carnot_tensor* t, const ctype* from) {                \
-    if (!t || (const void*)from == t->data) return;                                              \
-    carnot_store_block_##suffix(t->dtype, t->data, 0, 1, (size_t)carnot_tensor_count(t), from);  \
+    *out = (ctype*)memory;                                                                        \
+    return NULL;                                                                                  \
+  }                                                                                               \
+  /* Stores what stands in the room of carnot_call_*_out. */                                      \
+  static inline void carnot_write_##suffix(carnot_tensor* t, const ctype* from) {                 \
+    if (!t || (const void*)from == t->data) return;                                               \
+    carnot_store_block_##suffix(t->dtype, t->data, 0, 1, (size_t)carnot_tensor_count(t), from);   \
   }
 CARNOT_CALL_READ(f32, float, F32)
 CARNOT_CALL_READ(f64, double, F64)
@@ -82,11 +84,6 @@ static inline int64_t carnot_scalar_i64(const carnot_tensor* t, int64_t otherwis
 }
 static inline double carnot_scalar_f64(const carnot_tensor* t, double otherwise) {
   return t && carnot_tensor_count(t) > 0 ? carnot_load_f64(t->dtype, t->data, 0) : otherwise;
-}
-
-// Computed in double: F64 and integers of more than 32 bits; else float holds the precision asked for.
-static inline bool carnot_is_wide(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_F64 || !carnot_dtype_is_float(dtype);
 }
 
 // ---- shapes ----

@@ -55,6 +55,7 @@ carnot_status* carnot_window_read(const carnot_op_row* row, const carnot_attrs* 
   CARNOT_TRY(read_list(attrs, "dilations", rank, 1, 1, out->dilations));
   int64_t pads[2 * CARNOT_WINDOW_RANK];
   CARNOT_TRY(read_list(attrs, "pads", 2 * rank, -INT32_MAX, 0, pads));
+  int64_t taps = 1;
   bool explicit_pads = out->auto_pad == CARNOT_PAD_NOTSET;
   for (int i = 0; i < rank; i++) {
     out->begin[i] = explicit_pads ? pads[i] : 0;
@@ -67,6 +68,9 @@ carnot_status* carnot_window_read(const carnot_op_row* row, const carnot_attrs* 
       out->kernel[i] = size;
     }
     CARNOT_CHECK(out->kernel[i] || weights, INVALID_MODEL, "kernel_shape is absent");
+    CARNOT_CHECK(
+        carnot_mul_i64(taps, carnot_max_i64(out->kernel[i], 1), &taps) && taps <= INT32_MAX,
+        OUT_OF_RANGE, "the kernel has more than %d elements", INT32_MAX);
   }
   return NULL;
 }
@@ -105,8 +109,8 @@ carnot_status* carnot_window_infer(carnot_infer* infer, const carnot_window* w,
       continue;
     }
     // The last window begins inside the input or the padding before it.
-    carnot_sym most = carnot_sym_ceildiv(
-        t, carnot_sym_add(t, in[i], carnot_sym_of(w->begin[i])), stride);
+    carnot_sym most =
+        carnot_sym_ceildiv(t, carnot_sym_add(t, in[i], carnot_sym_of(w->begin[i])), stride);
     out[i] = carnot_sym_min(
         t, most, carnot_sym_add(t, carnot_sym_ceildiv(t, room, stride), carnot_sym_of(1)));
   }

@@ -1,8 +1,8 @@
 // Sliding windows: the geometry of convolution and pooling along the spatial dimensions.
 //   out = floor((in + begin + end - ((kernel-1)*dilation + 1)) / stride) + 1
-// |ceil_mode| rounds up, less a window that would begin in the padding at the end. auto_pad SAME_UPPER and SAME_LOWER
-// give ceil(in / stride) and pad what is missing, the odd element at the end or the beginning; VALID pads nothing.
-// Source: ONNX Conv-22, MaxPool-22.
+// |ceil_mode| rounds up, less a window that would begin in the padding at the end. auto_pad
+// SAME_UPPER and SAME_LOWER give ceil(in / stride) and pad what is missing, the odd element at the
+// end or the beginning; VALID pads nothing. Source: ONNX Conv-22, MaxPool-22.
 #ifndef CARNOT_OPS_WINDOW_H_
 #define CARNOT_OPS_WINDOW_H_
 
@@ -25,15 +25,16 @@ typedef struct carnot_window {
   bool ceil_mode;
 } carnot_window;
 
-// Reads kernel_shape, strides, dilations, pads and auto_pad, whichever |row| has. |weights|: the type whose
-// dimensions from 2 on are the kernel, or NULL: kernel_shape says it.
+// Reads kernel_shape, strides, dilations, pads and auto_pad, whichever |row| has. |weights|: the
+// type whose dimensions from 2 on are the kernel, or NULL: kernel_shape says it.
 carnot_status* carnot_window_read(const carnot_op_row* row, const carnot_attrs* attrs, int rank,
                                   const carnot_type* weights, carnot_window* out) CARNOT_MUST_USE;
 // The same at run time, with the weights' plain dimensions or NULL.
 carnot_status* carnot_window_of_call(const carnot_call* call, int rank,
                                      const carnot_tensor* weights,
                                      carnot_window* out) CARNOT_MUST_USE;
-// The output's spatial dimensions. INVALID_MODEL where the kernel is proved larger than the padded input.
+// The output's spatial dimensions. INVALID_MODEL where the kernel is proved larger than the padded
+// input.
 carnot_status* carnot_window_infer(carnot_infer* infer, const carnot_window* window,
                                    const carnot_sym* in, carnot_sym* out) CARNOT_MUST_USE;
 // Sets begin and end of auto_pad SAME_* from plain sizes.

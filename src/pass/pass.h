@@ -33,6 +33,7 @@ carnot_status* carnot_pass_activations(carnot_graph* graph, const carnot_pass_op
 carnot_status* carnot_pass_norms(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_attention(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_conv_scale(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options);
 
 // ---- helpers that passes share (pass_util.c) ----

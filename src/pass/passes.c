@@ -1,11 +1,12 @@
-#include "pass/pass.h"
-
 #include <stdio.h>
+
+#include "pass/pass.h"
 
 static const carnot_pass_row kPasses[] = {
     {"fold", "computes what depends on constants alone", carnot_pass_fold},
     {"shapes", "turns shape arithmetic into constants", carnot_pass_shapes},
     {"simplify", "removes what changes nothing, joins transposes and reshapes", carnot_pass_simplify},
+    {"widen", "computes half-precision networks in float32", carnot_pass_widen},
     {"common", "computes equal things once", carnot_pass_common},
     {"activations", "recognises GELU, SiLU, hard-swish and the like", carnot_pass_activations},
     {"norms", "recognises layer and RMS normalization", carnot_pass_norms},

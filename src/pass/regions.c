@@ -32,18 +32,39 @@ static bool comes_before(const carnot_node* a, const carnot_node* b) {
   return false;
 }
 
+// The axis of the anchor's result that its channels run along.
+static int channel_axis(const carnot_node* anchor) {
+  return anchor->op == CARNOT_OP_CONV ? 1 : anchor->outputs[0]->type.rank - 1;
+}
+
+// An operand of a follower that a tile can meet: as large as the tile, one number, or one number a channel.
+static bool operand_fits(const carnot_value* operand, const carnot_type* tile, int channels_at) {
+  if (!operand || operand->type.kind != CARNOT_VALUE_TENSOR || operand->type.rank < 0) return false;
+  if (same_dims(&operand->type, tile)) return !operand->constant;
+  if (!operand->constant) return false;
+  const carnot_type* t = &operand->type;
+  for (int d = 0; d < t->rank; d++) {
+    bool is_channel = d + tile->rank - t->rank == channels_at;
+    if (!carnot_sym_is(t->dims[d], 1) && !(is_channel && carnot_sym_same(t->dims[d], tile->dims[channels_at]))) return false;
+  }
+  return t->dtype == tile->dtype && t->rank <= tile->rank;
+}
+
 // The next node that may join behind |value|.
-static carnot_node* follower(const carnot_value* value) {
+static carnot_node* follower(const carnot_node* anchor, const carnot_value* value) {
   carnot_node* node = carnot_only_user(value);
   if (!node || node->block != value->block || !is_pointwise(node)) return NULL;
-  return same_dims(&value->type, &node->outputs[0]->type) ? node : NULL;
+  if (!same_dims(&value->type, &node->outputs[0]->type)) return NULL;
+  for (int i = 0; i < node->input_count; i++)
+    if (node->inputs[i] != value && !operand_fits(node->inputs[i], &value->type, channel_axis(anchor))) return NULL;
+  return node;
 }
 
 static carnot_status* grow(carnot_node* first) {
   carnot_node* nodes[kMaxRegionNodes] = {first};
   int count = 1;
   carnot_node* next;
-  while (count < kMaxRegionNodes && (next = follower(nodes[count - 1]->outputs[0])) != NULL) nodes[count++] = next;
+  while (count < kMaxRegionNodes && (next = follower(first, nodes[count - 1]->outputs[0])) != NULL) nodes[count++] = next;
   return count > 1 ? carnot_fuse(nodes, count, NULL) : NULL;
 }
 

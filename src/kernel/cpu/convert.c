@@ -57,13 +57,7 @@ void CARNOT_KERNEL(quantize_f32)(const carnot_quantize* p, int64_t rows, const f
       vf32 q = v_round(v_div(v_load_upto(x + j, left), scales(p, j, left)));
       q = v_select(v_is_nan(q), v_zero(), q);
       q = v_min_to(hi, v_max_to(lo, v_add(q, zero_points(p, j, left))));
-      float lanes[V_LANES];
-      v_store(lanes, q);
-      if (left >= V_LANES) {  // the two's complement of a negative number is its byte
-        for (int i = 0; i < V_LANES; ++i) y[j + i] = (uint8_t)(int32_t)lanes[i];
-      } else {
-        for (int64_t i = 0; i < left; ++i) y[j + i] = (uint8_t)(int32_t)lanes[i];
-      }
+      v_store_bytes_n(y + j, v_to_int(q), min_i64(left, V_LANES));
     }
   }
 }

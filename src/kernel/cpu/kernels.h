@@ -11,6 +11,7 @@
 #include "kernel/cpu/depthwise_f32.h"
 #include "kernel/cpu/gather.h"
 #include "kernel/cpu/gemm_f32.h"
+#include "kernel/cpu/gemm_u8s8.h"
 #include "kernel/cpu/group_norm_f32.h"
 #include "kernel/cpu/pointwise.h"
 #include "kernel/cpu/pool_f32.h"
@@ -21,17 +22,17 @@
 #include "kernel/cpu/transpose.h"
 
 typedef enum carnot_kernel_isa {
-  CARNOT_KERNEL_ISA_SCALAR,  // plain C
-  CARNOT_KERNEL_ISA_AVX2,    // AVX2, FMA, F16C
-  CARNOT_KERNEL_ISA_AVX512,  // AVX-512 F, BW, DQ, VL
+  CARNOT_KERNEL_ISA_SCALAR,       // plain C, vectors of 4
+  CARNOT_KERNEL_ISA_AVX2,         // AVX2, FMA, F16C
+  CARNOT_KERNEL_ISA_AVX512,       // AVX-512 F, BW, DQ, VL
+  CARNOT_KERNEL_ISA_AVX512_VNNI,  // and VNNI: the integer products
   CARNOT_KERNEL_ISA_COUNT
 } carnot_kernel_isa;
 
 typedef struct carnot_cpu_kernels {
-  const char* isa;  // "scalar", "avx2", "avx512"
+  const char* isa;  // "scalar", "avx2", "avx512", "avx512vnni"
 #define KERNEL(name) carnot_##name##_fn* name;
 #include "kernel/cpu/kernels.def"
-#undef KERNEL
 } carnot_cpu_kernels;
 
 // The table of a level, or NULL if this build has none (another processor family). The caller

@@ -7,7 +7,6 @@
 
 #define KERNEL(name) carnot_##name##_fn CARNOT_KERNEL(name);
 #include "kernel/cpu/kernels.def"
-#undef KERNEL
 
 extern const carnot_cpu_kernels CARNOT_KERNEL(kernels);
 

@@ -13,6 +13,7 @@ CARNOT_INLINE __m256i v_lanes(int64_t n) {
   return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+#define V_KEEP(x) (void)(x)  // 16 registers are too few to keep vectors against memory operands
 CARNOT_INLINE vf32 v_load(const float* p) { return _mm256_loadu_ps(p); }
 CARNOT_INLINE vf32 v_load_n(const float* p, int64_t n) { return _mm256_maskload_ps(p, v_lanes(n)); }
 CARNOT_INLINE void v_store(float* p, vf32 x) { _mm256_storeu_ps(p, x); }
@@ -56,6 +57,10 @@ CARNOT_INLINE vf32 v_select(vmask m, vf32 a, vf32 b) { return _mm256_blendv_ps(b
 CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return v_select(v_is_nan(a), a, _mm256_max_ps(a, b)); }
 CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return v_select(v_is_nan(a), a, _mm256_min_ps(a, b)); }
 
+CARNOT_INLINE vi32 v_iload(const int32_t* p) { return _mm256_loadu_si256((const __m256i*)p); }
+CARNOT_INLINE vi32 v_iload_n(const int32_t* p, int64_t n) {
+  return _mm256_maskload_epi32(p, v_lanes(n));
+}
 CARNOT_INLINE vi32 v_iset(int32_t x) { return _mm256_set1_epi32(x); }
 CARNOT_INLINE vi32 v_to_int(vf32 a) { return _mm256_cvtps_epi32(a); }
 CARNOT_INLINE vf32 v_of_int(vi32 a) { return _mm256_cvtepi32_ps(a); }
@@ -80,6 +85,21 @@ CARNOT_INLINE float v_sum(vf32 a) {
   __m128 q = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
   q = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_shuffle_ps(q, q, 1)));
+}
+
+// Bytes: numbers as floats, and the low byte of each lane.
+CARNOT_INLINE vf32 v_load_bytes_n(const void* p, int64_t n, bool is_signed) {
+  uint64_t bytes = 0;
+  memcpy(&bytes, p, (size_t)n);
+  const __m128i x = _mm_cvtsi64_si128((int64_t)bytes);
+  return v_of_int(is_signed ? _mm256_cvtepi8_epi32(x) : _mm256_cvtepu8_epi32(x));
+}
+CARNOT_INLINE void v_store_bytes_n(void* p, vi32 x, int64_t n) {
+  const __m256i pick = _mm256_set1_epi32(0x0c080400);
+  const __m256i fours = _mm256_shuffle_epi8(x, pick);
+  const uint64_t low = (uint32_t)_mm256_extract_epi32(fours, 0);
+  const uint64_t bytes = low | (uint64_t)(uint32_t)_mm256_extract_epi32(fours, 4) << 32;
+  memcpy(p, &bytes, (size_t)n);
 }
 
 // Two-byte types. bf16 rounds to nearest even and keeps NaN quiet. AVX2 masks no 2-byte access, so

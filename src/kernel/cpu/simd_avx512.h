@@ -11,6 +11,7 @@ typedef __mmask16 vmask;
 
 CARNOT_INLINE __mmask16 v_lanes(int64_t n) { return (__mmask16)((1u << n) - 1u); }
 
+#define V_KEEP(x) __asm__("" : "+v"(x))  // in a register, not as a memory operand of each use
 CARNOT_INLINE vf32 v_load(const float* p) { return _mm512_loadu_ps(p); }
 CARNOT_INLINE vf32 v_load_n(const float* p, int64_t n) {
   return _mm512_maskz_loadu_ps(v_lanes(n), p);
@@ -60,6 +61,10 @@ CARNOT_INLINE vf32 v_select(vmask m, vf32 a, vf32 b) { return _mm512_mask_blend_
 CARNOT_INLINE vf32 v_max(vf32 a, vf32 b) { return v_select(v_is_nan(a), a, _mm512_max_ps(a, b)); }
 CARNOT_INLINE vf32 v_min(vf32 a, vf32 b) { return v_select(v_is_nan(a), a, _mm512_min_ps(a, b)); }
 
+CARNOT_INLINE vi32 v_iload(const int32_t* p) { return _mm512_loadu_si512(p); }
+CARNOT_INLINE vi32 v_iload_n(const int32_t* p, int64_t n) {
+  return _mm512_maskz_loadu_epi32(v_lanes(n), p);
+}
 CARNOT_INLINE vi32 v_iset(int32_t x) { return _mm512_set1_epi32(x); }
 CARNOT_INLINE vi32 v_to_int(vf32 a) { return _mm512_cvtps_epi32(a); }
 CARNOT_INLINE vf32 v_of_int(vi32 a) { return _mm512_cvtepi32_ps(a); }
@@ -79,6 +84,15 @@ CARNOT_INLINE float v_sum(vf32 a) {
   __m128 q = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
   q = _mm_add_ps(q, _mm_movehl_ps(q, q));
   return _mm_cvtss_f32(_mm_add_ss(q, _mm_shuffle_ps(q, q, 1)));
+}
+
+// Bytes: numbers as floats, and the low byte of each lane.
+CARNOT_INLINE vf32 v_load_bytes_n(const void* p, int64_t n, bool is_signed) {
+  const __m128i x = _mm_maskz_loadu_epi8(v_lanes(n), p);
+  return v_of_int(is_signed ? _mm512_cvtepi8_epi32(x) : _mm512_cvtepu8_epi32(x));
+}
+CARNOT_INLINE void v_store_bytes_n(void* p, vi32 x, int64_t n) {
+  _mm512_mask_cvtepi32_storeu_epi8(p, v_lanes(n), x);
 }
 
 // Two-byte types. bf16 rounds to nearest even and keeps NaN quiet.

@@ -1,0 +1,82 @@
+#include "ops/op_test.h"
+
+static const carnot_tensor* draw(op_test* t, const carnot_op_row* row, int64_t count) {
+  op_test_ints(t, "shape", &count, 1);
+  return op_test_run1(t, row, 0, NULL);
+}
+
+static void moments(const carnot_tensor* y, double* mean, double* var) {
+  int64_t n = carnot_tensor_count(y);
+  *mean = *var = 0;
+  for (int64_t i = 0; i < n; i++) *mean += op_test_at(y, i) / (double)n;
+  for (int64_t i = 0; i < n; i++) *var += pow(op_test_at(y, i) - *mean, 2) / (double)n;
+}
+
+static void has_the_moments(void** state) {
+  (void)state;
+  op_test t;
+  op_test_init(&t);
+  double mean, var;
+  moments(draw(&t, &carnot_op_random_uniform, 40000), &mean, &var);
+  assert_true(fabs(mean - 0.5) < 0.01 && fabs(var - 1.0 / 12) < 0.005);
+  carnot_attrs_set_float(&t.attrs, &t.arena, "mean", 3);
+  carnot_attrs_set_float(&t.attrs, &t.arena, "scale", 2);
+  moments(draw(&t, &carnot_op_random_normal, 40000), &mean, &var);
+  assert_true(fabs(mean - 3) < 0.05 && fabs(var - 4) < 0.15);
+  op_test_deinit(&t);
+}
+
+static void depends_on_the_seed_alone(void** state) {
+  (void)state;
+  op_test t;
+  op_test_init(&t);
+  const carnot_tensor* a = draw(&t, &carnot_op_random_uniform, 100);
+  const carnot_tensor* b = draw(&t, &carnot_op_random_uniform, 50);
+  for (int i = 0; i < 50; i++) assert_true(op_test_at(a, i) == op_test_at(b, i));
+  t.host.seed = 2;
+  assert_true(op_test_at(draw(&t, &carnot_op_random_uniform, 1), 0) != op_test_at(a, 0));
+  carnot_attrs_set_float(&t.attrs, &t.arena, "seed", 5);
+  double first = op_test_at(draw(&t, &carnot_op_random_uniform, 1), 0);
+  t.host.seed = 3;
+  assert_true(op_test_at(draw(&t, &carnot_op_random_uniform, 1), 0) == first);
+  op_test_deinit(&t);
+}
+
+static void multinomial_follows_the_weights(void** state) {
+  (void)state;
+  op_test t;
+  op_test_init(&t);
+  op_test_int(&t, "sample_size", 20000);
+  const carnot_cell* in[1] = {op_test_floats(&t, DIMS(1, 3), LIST(log(0.2), -INFINITY, log(0.8)))};
+  const carnot_tensor* y = op_test_run1(&t, &carnot_op_multinomial, 1, in);
+  int64_t counts[3] = {0, 0, 0};
+  for (int64_t i = 0; i < 20000; i++) counts[(int)op_test_at(y, i)]++;
+  assert_int_equal(counts[1], 0);
+  assert_true(llabs(counts[0] - 4000) < 300);
+  op_test_deinit(&t);
+}
+
+static void dropout_keeps_the_mean(void** state) {
+  (void)state;
+  op_test t;
+  op_test_init(&t);
+  const carnot_cell* x = op_test_floats(&t, DIMS(10000), NULL);
+  for (int i = 0; i < 10000; i++) ((float*)x->tensor.data)[i] = 1;
+  const carnot_cell* in[3] = {x, op_test_floats(&t, NULL, 0, LIST(0.25)),
+                              op_test_tensor(&t, CARNOT_DTYPE_BOOL, NULL, 0, LIST(1), 0)};
+  carnot_cell* out[2];
+  double mean, var;
+  op_test_run(&t, &carnot_op_dropout, 3, in, 2, out);
+  moments(&out[0]->tensor, &mean, &var);
+  assert_true(fabs(mean - 1) < 0.03);
+  moments(&out[1]->tensor, &mean, &var);
+  assert_true(fabs(mean - 0.75) < 0.03);
+  op_test_deinit(&t);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(has_the_moments), cmocka_unit_test(depends_on_the_seed_alone),
+      cmocka_unit_test(multinomial_follows_the_weights), cmocka_unit_test(dropout_keeps_the_mean)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

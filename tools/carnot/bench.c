@@ -1,0 +1,167 @@
+// carnot bench MODEL_OR_ENGINE: the time of a run, as one JSON object or a line.
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "cli.h"
+
+static int by_value(const void* a, const void* b) {
+  double x = *(const double*)a, y = *(const double*)b;
+  return x < y ? -1 : x > y;
+}
+
+typedef struct bench {
+  carnot_context* context;
+  double* times;
+  size_t count, capacity;
+  double first_ms;
+} bench;
+
+static carnot_status* set_inputs(carnot_context* context, const cli_shapes* shapes, carnot_arena* arena) {
+  const carnot_plan* plan = context->plan;
+  for (uint32_t i = 0; i < plan->binding_count; i++) {
+    if (!plan->bindings[i].is_input) continue;
+    int64_t dims[CARNOT_MAX_RANK];
+    CARNOT_TRY(cli_input_dims(&plan->bindings[i], shapes, dims));
+    carnot_cell cell;
+    CARNOT_TRY(cli_random_tensor(&plan->bindings[i], dims, arena, &cell));
+    CARNOT_TRY(carnot_context_set_input_cell(context, i, &cell));
+  }
+  return NULL;
+}
+
+static carnot_status* measure(bench* b, double seconds, long long iterations) {
+  double start = cli_now_ms();
+  CARNOT_TRY(carnot_context_run_now(b->context));
+  b->first_ms = cli_now_ms() - start;
+  double warm = cli_now_ms() + 200;
+  while (cli_now_ms() < warm) CARNOT_TRY(carnot_context_run_now(b->context));
+  double end = cli_now_ms() + seconds * 1e3;
+  while (cli_now_ms() < end || b->count < (size_t)iterations || b->count < 3) {
+    double before = cli_now_ms();
+    CARNOT_TRY(carnot_context_run_now(b->context));
+    void* times = b->times;
+    CARNOT_TRY(carnot_grow(&times, &b->capacity, b->count + 1, sizeof(double), "times"));
+    b->times = times;
+    b->times[b->count++] = cli_now_ms() - before;
+  }
+  return NULL;
+}
+
+static json_t* tactic_counts(const carnot_plan* plan, double* out_gflop) {
+  json_t* counts = json_object();
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const char* name = plan->steps[i].variants[0].tactic;
+    json_t* old = json_object_get(counts, name);
+    json_object_set_new(counts, name, json_integer(old ? json_integer_value(old) + 1 : 1));
+  }
+  *out_gflop = 0;
+  json_t* inspector = json_loads(plan->inspector, 0, NULL);
+  size_t index;
+  json_t* layer;
+  json_array_foreach(json_object_get(inspector, "Layers"), index, layer)
+      *out_gflop += json_real_value(json_object_get(layer, "Flops")) * 1e-9;
+  json_decref(inspector);
+  return counts;
+}
+
+static void print_profile(const carnot_context* context) {
+  const carnot_plan* plan = context->plan;
+  double total = 0;
+  for (uint32_t i = 0; i < plan->step_count; i++) total += (double)context->times[i].total_ns;
+  fprintf(stderr, "%10s %6s %6s  %-28s %s\n", "us", "%", "calls", "tactic", "layer");
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const carnot_step_time* t = &context->times[i];
+    if (!t->count) continue;
+    fprintf(stderr, "%10.2f %6.2f %6llu  %-28s %s\n", (double)t->total_ns / (double)t->count * 1e-3, 100 * (double)t->total_ns / total,
+            (unsigned long long)t->count, plan->steps[i].variants[context->steps[i].variant].tactic, plan->steps[i].name);
+  }
+}
+
+static void report(const bench* b, const char* model, int threads, const cli_loaded* loaded, bool json, double base_mb) {
+  size_t n = b->count;
+  double* sorted = malloc(n * sizeof(double));
+  if (!sorted) return;
+  memcpy(sorted, b->times, n * sizeof(double));
+  qsort(sorted, n, sizeof(double), by_value);
+  double median = n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2, gflop;
+  json_t* counts = tactic_counts(b->context->plan, &gflop);
+  if (json) {
+    json_t* times = json_array();
+    for (size_t i = 0; i < n; i++) json_array_append_new(times, json_real(b->times[i]));
+    json_t* root = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:o,s:o}", "model", model, "threads", threads,
+                             "median_ms", median, "min_ms", sorted[0], "p90_ms", sorted[(size_t)(0.9 * (double)(n - 1))],
+                             "first_ms", b->first_ms, "build_ms", loaded->build_ms, "build_peak_mb", loaded->build_peak_mb,
+                             "load_ms", loaded->load_ms, "peak_rss_mb", cli_peak_rss_mb(), "base_mb", base_mb, "gflop", gflop,
+                             "activation_bytes", (json_int_t)b->context->plan->arena_bytes, "engine_bytes",
+                             (json_int_t)b->context->engine->file_bytes, "tactics", counts, "times_ms", times);
+    json_object_set_new(root, "peak_mb", json_real(cli_peak_rss_mb()));
+    json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    putchar('\n');
+    json_decref(root);
+  } else {
+    printf("%s: median %.3f ms, min %.3f, p90 %.3f over %zu runs on %d threads; %.3f GFLOP, %.1f GFLOP/s; built in %.0f ms, loaded in %.2f ms\n",
+           model, median, sorted[0], sorted[(size_t)(0.9 * (double)(n - 1))], n, threads, gflop, gflop / median * 1e3,
+           loaded->build_ms, loaded->load_ms);
+    json_decref(counts);
+  }
+  free(sorted);
+}
+
+static carnot_status* run_bench(bench* b, cli_flags* flags, const char* path, const cli_shapes* shapes, cli_loaded* loaded) {
+  long long threads = 0, iterations = 0;
+  double duration = 3;
+  CARNOT_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
+  CARNOT_TRY(cli_flag_int(flags, "iterations", 0, 1 << 30, &iterations));
+  CARNOT_TRY(cli_flag_number(flags, "duration", 0, 1e6, &duration));
+  carnot_executor* executor;
+  CARNOT_TRY(carnot_executor_create((int)threads, &executor));
+  double base_mb = cli_peak_rss_mb();
+  carnot_context_options options = {.executor = executor, .isa = -1};
+  CARNOT_TRY(carnot_context_create_on(loaded->engine, &options, &b->context));
+  carnot_arena arena = {0};
+  CARNOT_TRY(set_inputs(b->context, shapes, &arena));
+  bool profile = cli_flag_set(flags, "dumpProfile");
+  if (profile) {
+    void* times;
+    CARNOT_TRY(carnot_calloc(b->context->plan->step_count, sizeof(carnot_step_time), "a profile", &times));
+    b->context->times = times;
+  }
+  CARNOT_TRY(measure(b, duration, iterations));
+  if (profile) print_profile(b->context);
+  report(b, path, carnot_executor_thread_count(executor), loaded, cli_flag_set(flags, "json"), base_mb);
+  carnot_context_free(b->context);
+  carnot_arena_deinit(&arena);
+  carnot_executor_destroy(executor);
+  free(b->times);
+  return NULL;
+}
+
+carnot_status* cli_bench(cli_flags* flags) {
+  static const char* const kKnown[] = {"shapes", "threads", "duration", "iterations", "json", "dumpProfile", "noPasses",
+                                       "builderOptimizationLevel", "timeBudget", "dumpGraph", NULL};
+  cli_shapes shapes;
+  CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), &shapes));
+  cli_build_options build;
+  cli_build_options_init(&build);
+  build.opt = &shapes;
+  build.override_dynamic = true;
+  long long level = build.config.level, threads = 0;
+  CARNOT_TRY(cli_flag_int(flags, "builderOptimizationLevel", 0, 5, &level));
+  CARNOT_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
+  CARNOT_TRY(cli_flag_number(flags, "timeBudget", 0, 1e6, &build.config.time_budget_s));
+  build.config.level = (int)level;
+  build.config.no_passes = cli_flag_set(flags, "noPasses");
+  build.config.dump_pass = cli_flag_text(flags, "dumpGraph");
+  const char* const kLate[] = {"duration", "iterations", "json", "dumpProfile"};
+  for (size_t i = 0; i < sizeof(kLate) / sizeof(kLate[0]); i++) (void)(i < 2 ? (void)cli_flag_text(flags, kLate[i]) : (void)cli_flag_set(flags, kLate[i]));
+  const char* path = cli_word(flags, 0);
+  CARNOT_CHECK(path, INVALID_ARGUMENT, "usage: carnot bench MODEL_OR_ENGINE [--shapes=…] [--threads=N] [--duration=S] [--json]");
+  CARNOT_TRY(cli_flags_finish(flags, kKnown));
+  cli_loaded loaded;
+  CARNOT_TRY(cli_load(path, &build, &loaded));
+  bench b = {0};
+  carnot_status* status = run_bench(&b, flags, path, &shapes, &loaded);
+  carnot_engine_release(loaded.engine);
+  cli_shapes_free(&shapes);
+  return status;
+}

@@ -1,0 +1,214 @@
+// Models and engines: recognising files, building, loading.
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "engine/format.h"
+#include "import/onnx/onnx.h"
+
+double cli_now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+double cli_peak_rss_mb(void) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return (double)usage.ru_maxrss / 1024;
+}
+
+// TensorRT's plans begin with "ftrt", some behind a JSON prefix with its length before it.
+static bool is_tensorrt(const unsigned char* data, size_t size) {
+  if (size >= 4 && memcmp(data, "ftrt", 4) == 0) return true;
+  uint32_t prefix;
+  if (size < 8) return false;
+  memcpy(&prefix, data, 4);
+  return data[4] == '{' && prefix < size - 8 && memcmp(data + 4 + prefix, "ftrt", 4) == 0;
+}
+
+carnot_status* cli_file_recognise(const char* path, cli_file_kind* out) {
+  carnot_mapping map;
+  CARNOT_TRY(carnot_map_file(path, &map));
+  const unsigned char* data = map.data;
+  carnot_status* status = NULL;
+  *out = CLI_FILE_ONNX;
+  if (map.size >= 8 && memcmp(data, CARNOT_ENGINE_MAGIC, 8) == 0) {
+    *out = CLI_FILE_ENGINE;
+  } else if (is_tensorrt(data, map.size)) {
+    status = CARNOT_ERROR(UNSUPPORTED, "%s is a TensorRT engine; rebuild from ONNX", path);
+  }
+  carnot_unmap(&map);
+  return status;
+}
+
+void cli_build_options_init(cli_build_options* options) {
+  *options = (cli_build_options){0};
+  carnot_build_config_init(&options->config);
+}
+
+// ---- profiles from shapes ----
+
+static bool has_shapes(const cli_shapes* shapes) { return shapes && shapes->count; }
+
+static void fill_dims(const carnot_value* input, const cli_shapes* shapes, const carnot_dims* otherwise, bool* out_missing,
+                      carnot_dims* out) {
+  const carnot_dims* given = cli_shapes_find(shapes, input->name);
+  out->rank = input->type.rank;
+  for (int d = 0; d < out->rank; d++) {
+    carnot_sym dim = input->type.dims[d];
+    if (carnot_sym_is_const(dim)) {
+      out->d[d] = dim.bits;
+    } else if (given && given->rank == out->rank && given->d[d] >= 0) {
+      out->d[d] = given->d[d];
+    } else if (otherwise) {
+      out->d[d] = otherwise->d[d];
+    } else {
+      out->d[d] = 1;
+      *out_missing = true;
+    }
+  }
+}
+
+static carnot_status* check_shapes(const carnot_graph* graph, const cli_shapes* shapes) {
+  for (size_t i = 0; shapes && i < shapes->count; i++) {
+    char names[512] = "";
+    size_t at = 0;
+    bool found = false;
+    for (size_t k = 0; k < graph->main->param_count; k++) {
+      const carnot_value* input = graph->main->params[k];
+      if (cli_shapes_find(&(cli_shapes){.items = {shapes->items[i]}, .count = 1}, input->name)) {
+        found = true;
+        CARNOT_CHECK(input->type.rank == shapes->items[i].dims.rank, INVALID_ARGUMENT,
+                     "input %s has %d dimensions, the shape given has %d", input->name, input->type.rank,
+                     shapes->items[i].dims.rank);
+        for (int d = 0; d < input->type.rank; d++) {
+          carnot_sym dim = input->type.dims[d];
+          CARNOT_CHECK(!carnot_sym_is_const(dim) || dim.bits == shapes->items[i].dims.d[d], INVALID_ARGUMENT,
+                       "input %s: dimension %d is %lld in the model, %lld was given", input->name, d, (long long)dim.bits,
+                       (long long)shapes->items[i].dims.d[d]);
+        }
+      }
+      if (at < sizeof(names)) at += (size_t)snprintf(names + at, sizeof(names) - at, at ? ", %s" : "%s", input->name);
+    }
+    CARNOT_CHECK(found, INVALID_ARGUMENT, "the model has no input %s; it has %s", shapes->items[i].name, names);
+  }
+  return NULL;
+}
+
+static carnot_status* make_profile(const carnot_graph* graph, const cli_build_options* options, carnot_profile* out) {
+  CARNOT_TRY(check_shapes(graph, options->min));
+  CARNOT_TRY(check_shapes(graph, options->opt));
+  CARNOT_TRY(check_shapes(graph, options->max));
+  void* items;
+  CARNOT_TRY(carnot_calloc(graph->main->param_count, sizeof(carnot_profile_input), "a profile", &items));
+  *out = (carnot_profile){.inputs = items};
+  const cli_shapes* opt = has_shapes(options->opt) ? options->opt : has_shapes(options->max) ? options->max : options->min;
+  for (size_t i = 0; i < graph->main->param_count; i++) {
+    const carnot_value* input = graph->main->params[i];
+    if (input->type.kind != CARNOT_VALUE_TENSOR || input->type.rank < 0) continue;
+    carnot_profile_input* p = &out->inputs[out->input_count++];
+    bool missing = false;
+    p->name = input->name;
+    fill_dims(input, opt, NULL, &missing, &p->opt);
+    fill_dims(input, has_shapes(options->min) ? options->min : opt, &p->opt, &missing, &p->min);
+    fill_dims(input, has_shapes(options->max) ? options->max : opt, &p->opt, &missing, &p->max);
+    if (missing) fprintf(stderr, "warning: input %s has dynamic dimensions and no shape was given: 1 is taken for each\n", input->name);
+  }
+  return NULL;
+}
+
+carnot_status* cli_build_file(const char* model, const cli_build_options* options, const char* engine_path) {
+  carnot_onnx_source* source;
+  carnot_graph* graph;
+  CARNOT_TRY(carnot_onnx_import_file(model, NULL, &source, &graph));
+  carnot_build_config config = options->config;
+  carnot_profile profile = {0};
+  carnot_status* status = NULL;
+  bool given = has_shapes(options->min) || has_shapes(options->opt) || has_shapes(options->max);
+  if (given || options->override_dynamic) {
+    status = make_profile(graph, options, &profile);
+    config.profiles = &profile;
+    config.profile_count = 1;
+  }
+  carnot_plan* plan = NULL;
+  if (!status) status = carnot_build_plan(graph, &config, &plan);
+  if (!status) status = carnot_plan_write_file(plan, engine_path);
+  carnot_plan_destroy(plan);
+  free(profile.inputs);
+  carnot_graph_destroy(graph);
+  carnot_onnx_source_destroy(source);
+  return status;
+}
+
+// ---- loading ----
+
+static carnot_status* build_in_child(const char* path, const cli_build_options* options, const char* engine_path,
+                                     cli_loaded* out) {
+  int channel[2];
+  CARNOT_CHECK(pipe(channel) == 0, IO, "cannot make a pipe");
+  fflush(NULL);
+  double start = cli_now_ms();
+  pid_t child = fork();
+  CARNOT_CHECK(child >= 0, OUT_OF_MEMORY, "cannot start the process that builds");
+  if (child == 0) {
+    close(channel[0]);
+    carnot_status* status = cli_build_file(path, options, engine_path);
+    const char* message = status ? carnot_status_message(status) : "";
+    ssize_t written = write(channel[1], message, strlen(message));
+    _exit(status || written < 0 ? 1 : 0);
+  }
+  close(channel[1]);
+  char message[8192];
+  size_t length = 0;
+  ssize_t got;
+  while (length + 1 < sizeof(message) && (got = read(channel[0], message + length, sizeof(message) - 1 - length)) > 0)
+    length += (size_t)got;
+  message[length] = 0;
+  close(channel[0]);
+  int state;
+  struct rusage usage;
+  wait4(child, &state, 0, &usage);
+  out->build_ms = cli_now_ms() - start;
+  out->build_peak_mb = (double)usage.ru_maxrss / 1024;
+  CARNOT_CHECK(WIFEXITED(state), INTERNAL, "the process that builds %s ended by signal %d", path, WTERMSIG(state));
+  CARNOT_CHECK(WEXITSTATUS(state) == 0, INVALID_MODEL, "%s", message);
+  return NULL;
+}
+
+carnot_status* cli_load(const char* path, const cli_build_options* options, cli_loaded* out) {
+  *out = (cli_loaded){0};
+  cli_file_kind kind;
+  CARNOT_TRY(cli_file_recognise(path, &kind));
+  char temporary[] = "/tmp/carnot-engine-XXXXXX";
+  const char* engine_path = path;
+  if (kind == CLI_FILE_ONNX) {
+    int file = mkstemp(temporary);
+    CARNOT_CHECK(file >= 0, IO, "cannot make %s", temporary);
+    close(file);
+    engine_path = temporary;
+    carnot_status* status = build_in_child(path, options, temporary, out);
+    if (status) {
+      unlink(temporary);
+      return status;
+    }
+  }
+  double start = cli_now_ms();
+  carnot_status* status = carnot_engine_load_file(engine_path, &out->engine);
+  out->load_ms = cli_now_ms() - start;
+  if (kind == CLI_FILE_ONNX) unlink(temporary);
+  return status;
+}
+
+carnot_status* cli_input_dims(const carnot_plan_binding* b, const cli_shapes* shapes, int64_t* out_dims) {
+  CARNOT_CHECK(b->rank >= 0, UNSUPPORTED, "input %s has no fixed rank", b->name);
+  const carnot_dims* given = cli_shapes_find(shapes, b->name);
+  CARNOT_CHECK(!given || given->rank == b->rank, INVALID_ARGUMENT, "input %s has %d dimensions, the shape given has %d",
+               b->name, b->rank, given ? given->rank : 0);
+  for (int d = 0; d < b->rank; d++)
+    out_dims[d] = b->dims[d] >= 0 ? b->dims[d] : given && given->d[d] >= 0 ? given->d[d] : b->ranges[d].opt;
+  return NULL;
+}
