@@ -1,3 +1,4 @@
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,8 +7,6 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "import/onnx/onnx.h"
 
@@ -33,7 +32,8 @@ static void close_model(model* m) {
   carnot_onnx_source_destroy(m->source);
 }
 
-static void expect_error(const char* text, const char* folder, carnot_code code, const char* const* parts) {
+static void expect_error(const char* text, const char* folder, carnot_code code,
+                         const char* const* parts) {
   model m;
   carnot_status* status = import_text(text, folder, &m);
   const char* message = carnot_status_message(status);
@@ -61,7 +61,7 @@ static const carnot_node* node_named(const carnot_block* block, const char* name
 #define TENSOR(name, dims) \
   "{ name: '" name "' type { tensor_type { elem_type: FLOAT shape {" dims "} } } } "
 #define DIM(value) " dim { dim_value: " #value " }"
-#define SYM(name) " dim { dim_param: '" name "' }"
+#define SYM(name)  " dim { dim_param: '" name "' }"
 
 // x[N, T, 12] through Reshape(x, Concat(Shape(x)[0], Shape(x)[1], 3, 4)).
 static void shape_chains_vanish(void** state) {
@@ -100,7 +100,8 @@ static void names_of_dimensions_are_shared(void** state) {
 
 static void all_unsupported_nodes_are_told(void** state) {
   (void)state;
-  static const char* const kParts[] = {"2 nodes", "node first: Nonsense, version 18", "node third: acme.Thing", NULL};
+  static const char* const kParts[] = {"2 nodes", "node first: Nonsense, version 18",
+                                       "node third: acme.Thing", NULL};
   expect_error(HEAD "graph { input " TENSOR("x", DIM(2)) " output { name: 'y' } "
                     "node { name: 'first' op_type: 'Nonsense' input: 'x' output: 'a' }"
                     "node { name: 'second' op_type: 'Relu' input: 'a' output: 'b' }"
@@ -111,7 +112,9 @@ static void all_unsupported_nodes_are_told(void** state) {
 static void errors_name_the_node(void** state) {
   (void)state;
   static const char* const kMissing[] = {"node bad (Relu)", "\"nothing\"", NULL};
-  expect_error(HEAD "graph { output { name: 'y' } node { name: 'bad' op_type: 'Relu' input: 'nothing' output: 'y' } }",
+  expect_error(HEAD
+               "graph { output { name: 'y' } node { name: 'bad' op_type: 'Relu' input: 'nothing' "
+               "output: 'y' } }",
                NULL, CARNOT_INVALID_MODEL, kMissing);
   static const char* const kRank[] = {"bad", "axis 5", NULL};
   expect_error(HEAD "graph { input " TENSOR("x", DIM(2)) " output { name: 'y' } node { name: 'bad' op_type: 'Concat'"
@@ -119,7 +122,8 @@ static void errors_name_the_node(void** state) {
                NULL, CARNOT_INVALID_MODEL, kRank);
 }
 
-// f(x; alpha) = LeakyRelu(x; alpha), alpha 0.5 unless given; called twice, and from another function.
+// f(x; alpha) = LeakyRelu(x; alpha), alpha 0.5 unless given; called twice, and from another
+// function.
 static void functions_take_attributes(void** state) {
   (void)state;
   model m;
@@ -149,11 +153,17 @@ static void functions_take_attributes(void** state) {
 static void functions_may_not_call_themselves(void** state) {
   (void)state;
   static const char* const kParts[] = {"nested deeper", NULL};
-  expect_error(HEAD "opset_import { domain: 'f' version: 1 } "
-                    "functions { name: 'g' domain: 'f' input: 'a' output: 'b' opset_import { domain: 'f' version: 1 }"
-                    " node { op_type: 'g' domain: 'f' input: 'a' output: 'b' } }"
-                    "graph { input " TENSOR("x", DIM(2)) " output { name: 'y' } node { op_type: 'g' domain: 'f' input: 'x' output: 'y' } }",
-               NULL, CARNOT_OUT_OF_RANGE, kParts);
+  expect_error(
+      HEAD
+      "opset_import { domain: 'f' version: 1 } "
+      "functions { name: 'g' domain: 'f' input: 'a' output: 'b' opset_import { domain: 'f' "
+      "version: 1 }"
+      " node { op_type: 'g' domain: 'f' input: 'a' output: 'b' } }"
+      "graph { input " TENSOR(
+          "x",
+          DIM(2)) " output { name: 'y' } node { op_type: 'g' domain: 'f' input: 'x' output: 'y' } "
+                  "}",
+      NULL, CARNOT_OUT_OF_RANGE, kParts);
 }
 
 // A branch inside a loop reads a value of the main graph: it goes through both as an input.
@@ -212,9 +222,12 @@ static void external_data_stay_in_the_folder(void** state) {
   fwrite(numbers, sizeof(numbers), 1, file);
   fclose(file);
   assert_int_equal(symlink("/etc/hostname", link), 0);
-#define EXTERNAL(location, offset)                                                                                  \
-  HEAD "graph { output { name: 'y' } initializer { name: 'w' data_type: 1 dims: 2 data_location: EXTERNAL"           \
-       " external_data [{ key: 'location' value: '" location "' }, { key: 'offset' value: '" offset "' },"            \
+#define EXTERNAL(location, offset)                                                                 \
+  HEAD "graph { output { name: 'y' } initializer { name: 'w' data_type: 1 dims: 2 data_location: " \
+       "EXTERNAL"                                                                                  \
+       " external_data [{ key: 'location' value: '" location                                       \
+       "' }, { key: 'offset' value: '" offset                                                      \
+       "' },"                                                                                      \
        " { key: 'length' value: '8' }] } node { op_type: 'Relu' input: 'w' output: 'y' } }"
   model m;
   carnot_status* status = import_text(EXTERNAL("weights", "8"), folder, &m);
@@ -236,12 +249,15 @@ static void external_data_stay_in_the_folder(void** state) {
 static void sizes_are_held_against_data(void** state) {
   (void)state;
   static const char* const kParts[] = {"initializer w", NULL};
-#define WEIGHT(text) \
-  HEAD "graph { output { name: 'y' } initializer { name: 'w' " text " } node { op_type: 'Relu' input: 'w' output: 'y' } }"
-  expect_error(WEIGHT("data_type: 1 dims: 3 float_data: [1, 2]"), NULL, CARNOT_INVALID_MODEL, kParts);
+#define WEIGHT(text)                                                \
+  HEAD "graph { output { name: 'y' } initializer { name: 'w' " text \
+       " } node { op_type: 'Relu' input: 'w' output: 'y' } }"
+  expect_error(WEIGHT("data_type: 1 dims: 3 float_data: [1, 2]"), NULL, CARNOT_INVALID_MODEL,
+               kParts);
   expect_error(WEIGHT("data_type: 1 dims: -1"), NULL, CARNOT_INVALID_MODEL, kParts);
   expect_error(WEIGHT("data_type: 6 dims: 1000000000000"), NULL, CARNOT_INVALID_MODEL, kParts);
-  expect_error(WEIGHT("data_type: 1 dims: [4294967296, 4294967296]"), NULL, CARNOT_OUT_OF_RANGE, kParts);
+  expect_error(WEIGHT("data_type: 1 dims: [4294967296, 4294967296]"), NULL, CARNOT_OUT_OF_RANGE,
+               kParts);
   expect_error(WEIGHT("data_type: 99 dims: 1"), NULL, CARNOT_INVALID_MODEL, kParts);
 }
 

@@ -20,7 +20,8 @@ static void import_asymmetric(onnx_import* n, carnot_value* scales) {
   carnot_strview mode = onnx_attr_text(n, "mode", "nearest");
   if (carnot_view_is(mode, "bilinear")) mode = carnot_view("linear");
   carnot_attrs attrs = {0};
-  carnot_attrs_set_text(&attrs, n->arena, "mode", carnot_arena_text(n->arena, mode.data, mode.size));
+  carnot_attrs_set_text(&attrs, n->arena, "mode",
+                        carnot_arena_text(n->arena, mode.data, mode.size));
   carnot_attrs_set_text(&attrs, n->arena, "coordinate_transformation_mode", "asymmetric");
   carnot_attrs_set_text(&attrs, n->arena, "nearest_mode", "floor");
   n->outputs[0] = onnx_op(n, CARNOT_OP_RESIZE, &attrs, 3, onnx_need(n, 0), NULL, scales);
@@ -47,17 +48,15 @@ static void import_upsample_1(onnx_import* n) {
   import_asymmetric(n, scales_of(n, scales, 4));
 }
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
-#define RESIZE(op_type, since, handler) {"", op_type, since, handler, CARNOT_OP_RESIZE, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
+#define RESIZE(op_type, since, handler) \
+  { "", op_type, since, handler, CARNOT_OP_RESIZE, 0, NULL }
 
 static const onnx_row kRows[] = {
-    RESIZE("Resize", 10, import_resize_10),
-    RESIZE("Resize", 11, import_resize),
-    RESIZE("Upsample", 1, import_upsample_1),
-    RESIZE("Upsample", 7, import_upsample_7),
-    RESIZE("Upsample", 9, import_resize_10),
-    SAME("GridSample", 16, GRID_SAMPLE),
-    SAME("AffineGrid", 20, AFFINE_GRID),
-    SAME("Col2Im", 18, COL2IM),
+    RESIZE("Resize", 10, import_resize_10),   RESIZE("Resize", 11, import_resize),
+    RESIZE("Upsample", 1, import_upsample_1), RESIZE("Upsample", 7, import_upsample_7),
+    RESIZE("Upsample", 9, import_resize_10),  SAME("GridSample", 16, GRID_SAMPLE),
+    SAME("AffineGrid", 20, AFFINE_GRID),      SAME("Col2Im", 18, COL2IM),
 };
 const onnx_row_table onnx_rows_resample = ONNX_ROW_TABLE(kRows);
