@@ -4,10 +4,12 @@
 // Bytes that break their format give an image of no pixels, as ONNX asks; formats without a library
 // are UNSUPPORTED. Grey is (19595 R + 38470 G + 7471 B + 32768) / 65536 (ITU-R BT.601). Source:
 // ONNX ImageDecoder-20.
-#include <jpeglib.h>
-#include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
+// clang-format off: jpeglib.h needs stdio.h before it.
+#include <jpeglib.h>
+// clang-format on
+#include <png.h>
 
 #include "ops/infer_help.h"
 

@@ -241,7 +241,22 @@ static carnot_value* dims_product(onnx_import* n, carnot_value* x, int start, in
   return result;
 }
 
+// The same where not even the number of dimensions is known: products of parts of the list of
+// dimensions.
+static carnot_value* flatten_unknown(onnx_import* n, carnot_value* x, int64_t axis) {
+  const int64_t first = 0;
+  carnot_value* dims = onnx_shape_of(n, x);
+  carnot_value* parts[2] = {
+      onnx_reduce(n, "prod", onnx_slice(n, dims, 0, 0, axis), &first, 1),
+      onnx_reduce(n, "prod", onnx_slice(n, dims, 0, axis, INT64_MAX), &first, 1)};
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, n->arena, "allowzero", 1);
+  return onnx_op(n, CARNOT_OP_RESHAPE, &attrs, 2, x, onnx_concat(n, 0, parts, 2));
+}
+
 carnot_value* onnx_flatten(onnx_import* n, carnot_value* x, int64_t axis) {
+  if (!n->status && x && x->type.kind == CARNOT_VALUE_TENSOR && x->type.rank < 0)
+    return flatten_unknown(n, x, axis);
   int rank = onnx_rank(n, x);
   // Unlike elsewhere the axis may be the rank itself: [all, 1].
   if (axis < 0) axis += rank;

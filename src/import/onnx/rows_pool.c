@@ -7,8 +7,22 @@ static int spatial_axes(onnx_import* n, carnot_value* x, int64_t* axes) {
   return count;
 }
 
+// Over axes 2 and up of an unknown number.
+static carnot_value* reduce_unknown(onnx_import* n, carnot_value* x) {
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_text(&attrs, n->arena, "fn", n->row->text);
+  carnot_attrs_set_int(&attrs, n->arena, "noop_with_empty_axes", 1);
+  carnot_value* rank = onnx_op(n, CARNOT_OP_SIZE, NULL, 1, onnx_shape_of(n, x));
+  carnot_value* axes = onnx_op(n, CARNOT_OP_RANGE, NULL, 3, onnx_int(n, 2), rank, onnx_int(n, 1));
+  return onnx_op(n, CARNOT_OP_REDUCE, &attrs, 2, x, axes);
+}
+
 static void import_global(onnx_import* n) {
   carnot_value* x = onnx_need(n, 0);
+  if (x && x->type.kind == CARNOT_VALUE_TENSOR && x->type.rank < 0) {
+    n->outputs[0] = reduce_unknown(n, x);
+    return;
+  }
   int64_t axes[CARNOT_MAX_RANK];
   int count = spatial_axes(n, x, axes);
   n->outputs[0] = count ? onnx_reduce(n, n->row->text, x, axes, count) : x;

@@ -5,9 +5,27 @@ static bool is_empty(const carnot_value* value) {
   return value && value->type.rank == 1 && onnx_dim(value, 0) == 0;
 }
 
+// Versions 11 and 12 have tf_half_pixel_for_nn, which lies half a pixel behind half_pixel: another
+// way of rounding makes up for it.
+static void replace_tf_half_pixel(onnx_import* n, carnot_attrs* attrs) {
+  if (!carnot_view_is(onnx_attr_text(n, "coordinate_transformation_mode", ""),
+                      "tf_half_pixel_for_nn"))
+    return;
+  carnot_strview rounding = onnx_attr_text(n, "nearest_mode", "round_prefer_floor");
+  bool floor = carnot_view_is(rounding, "floor");
+  if (!carnot_view_is(onnx_attr_text(n, "mode", "nearest"), "nearest") ||
+      !(floor || carnot_view_is(rounding, "round_prefer_floor"))) {
+    ONNX_FAIL(n, UNSUPPORTED,
+              "tf_half_pixel_for_nn goes with nearest and floor or round_prefer_floor only");
+  }
+  carnot_attrs_set_text(attrs, n->arena, "coordinate_transformation_mode", "half_pixel");
+  carnot_attrs_set_text(attrs, n->arena, "nearest_mode", floor ? "round_prefer_ceil" : "ceil");
+}
+
 // An empty list means "not given".
 static void import_resize(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_for(n, CARNOT_OP_RESIZE);
+  replace_tf_half_pixel(n, &attrs);
   carnot_value* inputs[4] = {onnx_need(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3)};
   for (int i = 1; i < 4; i++) {
     if (is_empty(inputs[i])) inputs[i] = NULL;
