@@ -1,8 +1,10 @@
-#include <cmocka.h>
+// clang-format off: cmocka.h needs what stands before it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
+// clang-format on
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

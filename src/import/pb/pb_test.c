@@ -1,10 +1,13 @@
-#include "import/pb/pb.h"
-
-#include <cmocka.h>
+// clang-format off: cmocka.h needs what stands before it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <cmocka.h>
+// clang-format on
+
+#include "import/pb/pb.h"
+
 
 typedef struct tree {
   uint64_t present;
