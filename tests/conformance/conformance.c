@@ -48,7 +48,6 @@ static const struct {
 static const char* skip_reason(const char* name) {
   // These draw nothing although their names begin alike.
   if (strstr(name, "zero_ratio")) return NULL;
-  // Written out as default-domain operators.
   for (size_t i = 0; i < sizeof(kSkips) / sizeof(kSkips[0]); i++)
     if (strncmp(name, kSkips[i].name, strlen(kSkips[i].name)) == 0) return kSkips[i].reason;
   return NULL;

@@ -1,6 +1,4 @@
 // Attributes of nodes: found through the frames of functions, brought to the operators' own.
-#include <stdio.h>
-
 #include "import/onnx/importer_state.h"
 
 const onnx_attribute* onnx_attr(onnx_import* n, const char* name) {

@@ -298,6 +298,15 @@ carnot_value* onnx_add_channel(onnx_import* n, carnot_value* x, carnot_value* bi
   return onnx_binary(n, fn, x, onnx_unsqueeze(n, bias, axes, count));
 }
 
+carnot_value* onnx_move_channels(onnx_import* n, carnot_value* x, bool last) {
+  int rank = onnx_rank(n, x);
+  int64_t perm[CARNOT_MAX_RANK] = {0};
+  if (rank < 3) return x;
+  for (int i = 1; i < rank; i++)
+    perm[i] = last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
+  return onnx_transpose(n, x, perm, rank);
+}
+
 // ---- handlers that serve many rows ----
 
 void onnx_one_to_one(onnx_import* n) {

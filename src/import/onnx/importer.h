@@ -158,6 +158,8 @@ carnot_value* onnx_flatten(onnx_import* n, carnot_value* x, int64_t axis);
 // The old broadcast of Add-1 and its like: |y| stands against the dimensions of |x| from attribute
 // "axis" on.
 carnot_value* onnx_old_broadcast(onnx_import* n, carnot_value* x, carnot_value* y);
+// The channels from dimension 1 to the end (|last|) or back.
+carnot_value* onnx_move_channels(onnx_import* n, carnot_value* x, bool last);
 // x + bias where bias runs over dimension 1 of x.
 carnot_value* onnx_add_channel(onnx_import* n, carnot_value* x, carnot_value* bias, carnot_fn fn);
 

@@ -1,6 +1,4 @@
 // Conversions of type and quantization.
-#include <stdio.h>
-
 #include "import/onnx/importer.h"
 
 // Cast-1 names the type in words.

@@ -139,22 +139,13 @@ static void import_embed_norm(onnx_import* n) {
 
 // ---- channels last ----
 
-static carnot_value* to_channels(onnx_import* n, carnot_value* x, bool last) {
-  int rank = onnx_rank(n, x);
-  int64_t perm[CARNOT_MAX_RANK] = {0};
-  if (rank < 3) return x;
-  for (int i = 1; i < rank; i++)
-    perm[i] = last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
-  return onnx_transpose(n, x, perm, rank);
-}
-
 static void import_nhwc(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_for(n, n->row->op);
-  carnot_value* x = to_channels(n, onnx_need(n, 0), /*last=*/false);
+  carnot_value* x = onnx_move_channels(n, onnx_need(n, 0), /*last=*/false);
   carnot_value* y = n->row->op == CARNOT_OP_CONV
                         ? onnx_op(n, n->row->op, &attrs, 3, x, onnx_need(n, 1), onnx_in(n, 2))
                         : onnx_op(n, n->row->op, &attrs, 1, x);
-  n->outputs[0] = to_channels(n, y, /*last=*/true);
+  n->outputs[0] = onnx_move_channels(n, y, /*last=*/true);
 }
 
 #define MS(op_type, handler, OP, FN) \

@@ -34,14 +34,6 @@ static void import_unary(onnx_import* n) {
   requantized(n, onnx_unary_with(n, n->row->fn, dequantized(n), alpha, 0));
 }
 
-static carnot_value* move_channels(onnx_import* n, carnot_value* x, bool last) {
-  int rank = onnx_rank(n, x);
-  int64_t perm[CARNOT_MAX_RANK] = {0};
-  for (int i = 1; i < rank; i++)
-    perm[i] = last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
-  return onnx_transpose(n, x, perm, rank);
-}
-
 static void import_global_average(onnx_import* n) {
   carnot_value* x = dequantized(n);
   int rank = onnx_rank(n, x), count = 0;
@@ -55,8 +47,8 @@ static void import_average(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_known_to(n, CARNOT_OP_AVERAGE_POOL);
   carnot_value* x = dequantized(n);
   carnot_value* y =
-      onnx_op(n, CARNOT_OP_AVERAGE_POOL, &attrs, 1, last ? move_channels(n, x, false) : x);
-  requantized(n, last ? move_channels(n, y, true) : y);
+      onnx_op(n, CARNOT_OP_AVERAGE_POOL, &attrs, 1, last ? onnx_move_channels(n, x, false) : x);
+  requantized(n, last ? onnx_move_channels(n, y, true) : y);
 }
 
 // Before opset 13 all dimensions from the axis on are one.
