@@ -54,7 +54,7 @@ static const char* single(const carnot_problem* problem, carnot_op op) {
 }
 
 static carnot_status* same_types(const carnot_operand* a, const carnot_operand* b) {
-  CARNOT_CHECK(a->dtype == b->dtype && a->rank == b->rank && a->data != NULL, INVALID_ARGUMENT, "operands of %s and %s, ranks %d and %d",
+  CARNOT_CHECK(a->dtype == b->dtype && a->rank == b->rank, INVALID_ARGUMENT, "operands of %s and %s, ranks %d and %d",
                carnot_dtype_name(a->dtype), carnot_dtype_name(b->dtype), a->rank, b->rank);
   return NULL;
 }
@@ -281,7 +281,7 @@ static carnot_status* slice_shape(const carnot_step_view* step, const carnot_ope
   int64_t* offset = state;
   *offset = 0;
   for (int d = 0; d < inputs[0].rank; d++) {
-    int64_t start;
+    int64_t start = 0;
     CARNOT_TRY(slice_start(step->params, &inputs[0], &outputs[0], d, &start));
     *offset += start * inputs[0].strides[d];
   }
