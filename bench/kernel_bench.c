@@ -559,13 +559,56 @@ static void bench_int8(const bench* b) {
   }
 }
 
+typedef struct memory_call {
+  const carnot_cpu_kernels* kernels;
+  int64_t m, n;
+  float *src, *dst;
+} memory_call;
+
+static void run_transpose(void* argument) {
+  const memory_call* c = argument;
+  c->kernels->transpose_f32(c->m, c->n, c->src, c->n, c->dst, c->m);
+}
+static void run_transpose_u16(void* argument) {
+  const memory_call* c = argument;
+  c->kernels->transpose_u16(c->m, c->n, (const uint16_t*)c->src, c->n, (uint16_t*)c->dst, c->m);
+}
+static void run_convert(void* argument) {
+  const memory_call* c = argument;
+  c->kernels->f16_of_f32(c->m * c->n, c->src, (uint16_t*)c->dst);
+}
+static void run_quantize(void* argument) {
+  const memory_call* c = argument;
+  const float scale = 0.1f;
+  const carnot_quantize quantize = {.n = c->n, .scale = &scale};
+  c->kernels->quantize_f32(&quantize, c->m, c->src, c->n, c->dst, c->n);
+}
+
+static void bench_memory(const bench* b) {
+  static const struct {
+    int64_t m, n;
+  } shapes[] = {{3, 50176}, {64, 3136}, {3136, 64}, {512, 49}, {768, 768}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t m = shapes[i].m, n = shapes[i].n;
+    memory_call c = {b->kernels, m, n, floats(m * n), floats(m * n)};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lld", (long long)m, (long long)n);
+    const double count = (double)(m * n);
+    report_bytes(b, "transpose_f32", shape, 8 * count, least_time(run_transpose, &c));
+    report_bytes(b, "transpose_u16", shape, 4 * count, least_time(run_transpose_u16, &c));
+    report_bytes(b, "f16_of_f32", shape, 6 * count, least_time(run_convert, &c));
+    report_bytes(b, "quantize_f32", shape, 5 * count, least_time(run_quantize, &c));
+    free(c.src), free(c.dst);
+  }
+}
+
 static const struct {
   const char* name;
   void (*run)(const bench*);
 } kFamilies[] = {
     {"gemm", bench_gemm},           {"conv", bench_conv},           {"depthwise", bench_depthwise},
     {"pool", bench_pool},           {"pointwise", bench_pointwise}, {"rows", bench_rows},
-    {"attention", bench_attention}, {"int8", bench_int8},
+    {"attention", bench_attention}, {"int8", bench_int8},           {"memory", bench_memory},
 };
 
 int main(int argc, char** argv) {

@@ -9,7 +9,8 @@
 // A call walks blocks of channels, in each the rows, in each the vectors, in each the pixels: the
 // input rows under the filter stay in L1 for a block. Channels innermost was measured: it fetches
 // inputs and weights from L2 for every tile of pixels and takes twice as long.
-enum { kTile = 4, kRowBytes = 24 * 1024 };  // pixels computed together; input rows of a block
+// Pixels computed together, input columns under them at most, bytes of the input rows of a block.
+enum { kTile = 4, kMaxColumns = 12, kRowBytes = 24 * 1024 };
 
 // What the pixels of one output row share, for one vector of channels.
 typedef struct span {
@@ -33,51 +34,70 @@ CARNOT_INLINE void store_sum(const span* sp, int64_t q, int64_t left, vf32 sum) 
   v_store_upto(sp->dst + q * sp->ld, sum, left);
 }
 
-// kTile pixels from q on, none of whose columns is in the padding. s and stride_w are constants
-// here, and mostly rows.
-CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t left, int64_t rows, int s,
-                        int stride_w) {
+// kTile pixels from q on. s, stride_w and |edge| are constants here, and mostly rows; columns in
+// the padding, which only an edge has, count as zero.
+CARNOT_INLINE void tile(const span* sp, int64_t q, int64_t left, int64_t rows, int s, int stride_w,
+                        bool edge) {
   int64_t src_w = sp->src_w;
   CARNOT_OPAQUE(src_w);
-  const float* src = sp->src + (q * stride_w - sp->pad_w) * src_w;
+  const int64_t w0 = q * stride_w - sp->pad_w;
+  const float* src = sp->src + w0 * src_w;
   const float* weights = sp->weights;
   vf32 sum[kTile];
   CARNOT_UNROLL
   for (int t = 0; t < kTile; ++t) sum[t] = sp->bias;
   for (int64_t r = 0; r < rows; ++r, src += sp->src_row, weights += s * 16) {
+    vf32 x[kMaxColumns];
+    CARNOT_UNROLL
+    for (int i = 0; i < (kTile - 1) * stride_w + s; ++i) {
+      const bool inside = !edge || (uint64_t)(w0 + i) < (uint64_t)sp->w;
+      x[i] = inside ? v_load_upto(src + i * src_w, left) : v_zero();
+      V_KEEP(x[i]);
+    }
     CARNOT_UNROLL
     for (int i = 0; i < s * kTile; ++i) {
       const int tap = i / kTile, t = i % kTile;
-      const vf32 x = v_load_upto(src + (t * stride_w + tap) * src_w, left);
-      sum[t] = v_fma(x, v_load(weights + tap * 16), sum[t]);
+      sum[t] = v_fma(x[t * stride_w + tap], v_load(weights + tap * 16), sum[t]);
     }
   }
   CARNOT_UNROLL
   for (int t = 0; t < kTile; ++t) store_sum(sp, q + t, left, sum[t]);
 }
 
-// Tiles over pixels [q0, q1), at least kTile of them; the last is moved back to end at q1, which
+// Tiles of whole vectors from q on, as long as they end at or before |end|; returns what is left.
+CARNOT_INLINE int64_t inner_tiles(const span* sp, int64_t q, int64_t end, int64_t rows, int s,
+                                  int stride_w) {
+  const span own = *sp;  // a copy that stores to dst cannot change
+  for (; q + kTile <= end; q += kTile) tile(&own, q, V_LANES, rows, s, stride_w, /*edge=*/false);
+  return q;
+}
+
+// The |count| >= kTile pixels of a row; the last tile is moved back to end with the row, which
 // computes some pixels twice, to the same bits.
-CARNOT_INLINE void tiles_of(const span* sp, int64_t q0, int64_t q1, int s, int stride_w) {
-  for (int64_t q = q0; q < q1; q += kTile) {
-    const int64_t at = min_i64(q, q1 - kTile);
-    if (sp->left < V_LANES) {
-      tile(sp, at, sp->left, sp->rows, s, stride_w);
-    } else if (sp->rows == s) {
-      tile(sp, at, V_LANES, s, s, stride_w);
-    } else {
-      tile(sp, at, V_LANES, sp->rows, s, stride_w);
-    }
+CARNOT_INLINE void tiles_of(const span* sp, int64_t count, int s, int stride_w) {
+  const int64_t last_column = sp->w + sp->pad_w - s;
+  int64_t end = last_column < 0 ? 0 : min_i64(count, last_column / stride_w + 1), q = 0;
+  if (sp->left < V_LANES || sp->rows == 0) end = 0;
+  for (; q < sp->pad_w && q < count; q += kTile) {
+    tile(sp, min_i64(q, count - kTile), sp->left, sp->rows, s, stride_w, /*edge=*/true);
+  }
+  if (sp->rows == s) {
+    q = inner_tiles(sp, q, end, s, s, stride_w);
+  } else {
+    q = inner_tiles(sp, q, end, sp->rows, s, stride_w);
+  }
+  for (; q < count; q += kTile) {
+    tile(sp, min_i64(q, count - kTile), sp->left, sp->rows, s, stride_w, /*edge=*/true);
   }
 }
 
-typedef void (*tiles_fn)(const span* sp, int64_t q0, int64_t q1);
+typedef void (*tiles_fn)(const span* sp, int64_t count);
 
-static void tiles_3_1(const span* sp, int64_t q0, int64_t q1) { tiles_of(sp, q0, q1, 3, 1); }
-static void tiles_3_2(const span* sp, int64_t q0, int64_t q1) { tiles_of(sp, q0, q1, 3, 2); }
-static void tiles_5_1(const span* sp, int64_t q0, int64_t q1) { tiles_of(sp, q0, q1, 5, 1); }
-static void tiles_5_2(const span* sp, int64_t q0, int64_t q1) { tiles_of(sp, q0, q1, 5, 2); }
-static void tiles_7_1(const span* sp, int64_t q0, int64_t q1) { tiles_of(sp, q0, q1, 7, 1); }
+static void tiles_3_1(const span* sp, int64_t count) { tiles_of(sp, count, 3, 1); }
+static void tiles_3_2(const span* sp, int64_t count) { tiles_of(sp, count, 3, 2); }
+static void tiles_5_1(const span* sp, int64_t count) { tiles_of(sp, count, 5, 1); }
+static void tiles_5_2(const span* sp, int64_t count) { tiles_of(sp, count, 5, 2); }
+static void tiles_7_1(const span* sp, int64_t count) { tiles_of(sp, count, 7, 1); }
 
 static tiles_fn tiles_for(const carnot_depthwise_f32* c) {
   if (c->dilation_w != 1 || c->epilogue.residual == c->dst) return NULL;  // computes once only
@@ -86,9 +106,9 @@ static tiles_fn tiles_for(const carnot_depthwise_f32* c) {
   return c->s == 7 && c->stride_w == 1 ? tiles_7_1 : NULL;
 }
 
-// Pixels [q0, q1) of any filter, their taps in the padding left out.
-static void pixels(const span* sp, int64_t q0, int64_t q1) {
-  for (int64_t q = q0; q < q1; ++q) {
+// The pixels of a row for any filter, their taps in the padding left out.
+static void pixels(const span* sp, int64_t count) {
+  for (int64_t q = 0; q < count; ++q) {
     const int64_t w0 = q * sp->stride_w - sp->pad_w;
     const window_taps inside = window_inside(w0, sp->s, sp->dilation_w, sp->w);
     vf32 sum = sp->bias;
@@ -112,10 +132,6 @@ static void row_of_block(const carnot_depthwise_f32* c, int64_t row, int64_t ch0
   const float* src =
       c->src + row / c->p * c->src_n + (h0 + inside.begin * c->dilation_h) * c->src_h;
   sp.rows = inside.end - inside.begin;
-  const int64_t first = min_i64(c->q, (c->pad_w + c->stride_w - 1) / c->stride_w);
-  const int64_t last_column = c->w + c->pad_w - (c->s - 1) * c->dilation_w - 1;
-  int64_t end = last_column < 0 ? 0 : min_i64(c->q, last_column / c->stride_w + 1);
-  if (!tiles || end - first < kTile) end = first;
   for (int64_t ch = ch0; ch < ch1; ch += V_LANES) {
     sp.left = min_i64(V_LANES, ch1 - ch);
     sp.src = src + ch;
@@ -123,9 +139,11 @@ static void row_of_block(const carnot_depthwise_f32* c, int64_t row, int64_t ch0
     sp.bias = e->bias ? v_load_upto(e->bias + ch, sp.left) : v_zero();
     sp.dst = c->dst + row * c->q * c->ld + ch;
     sp.residual = e->residual ? e->residual + row * c->q * e->residual_ld + ch : NULL;
-    pixels(&sp, 0, first);
-    if (end > first) tiles(&sp, first, end);
-    pixels(&sp, end, c->q);
+    if (tiles && c->q >= kTile) {
+      tiles(&sp, c->q);
+    } else {
+      pixels(&sp, c->q);
+    }
   }
   if (!sp.clip && e->activation != CARNOT_ACTIVATION_NONE) {
     CARNOT_KERNEL(activate_f32)

@@ -15,7 +15,9 @@ typedef struct k_block {
 
 // Sums carried through dst would overwrite a residual that lies there: then K stays in one piece.
 static k_block k_block_next(const gemm_loop_f32* p, int64_t t0, int64_t k0) {
-  if (p->epilogue->residual == p->dst) return (k_block){0, p->taps, 0, p->depth};
+  if (p->epilogue->residual == p->dst && p->taps <= kBlockTaps) {
+    return (k_block){0, p->taps, 0, p->depth};
+  }
   if (p->depth > kBlockDepth) {
     const int64_t parts = (p->depth + kBlockDepth - 1) / kBlockDepth;
     const int64_t size = (p->depth + parts - 1) / parts;

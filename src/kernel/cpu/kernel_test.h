@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
@@ -52,24 +53,36 @@ static inline float random_f32(uint64_t* state) {  // in [-1, 1)
   return (float)(int32_t)(*state >> 32) * 0x1p-31f;
 }
 
-// A buffer of |count| floats at the end of a heap block, so that an address sanitizer sees any
-// overrun; the guard before it is checked by buffer_free.
-enum { kGuard = 16 };
+// A buffer of |count| floats that ends where an inaccessible page begins, so that any overrun
+// faults, masked intrinsics included, which sanitizers do not see; buffer_free checks the guard
+// before it. Filled with random numbers, or with canaries if |seed| is 0.
+enum { kGuard = 16, kPage = 4096 };
 static const float kCanary = -12345.678f;
 
+static inline size_t buffer_pages(int64_t count) {
+  const size_t bytes = sizeof count + (size_t)(count + kGuard) * sizeof(float);
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
 static inline float* buffer(int64_t count, uint64_t seed) {
-  float* block = malloc((size_t)(count + kGuard) * sizeof *block);
-  if (!block) abort();
-  for (int i = 0; i < kGuard; ++i) block[i] = kCanary;
-  for (int64_t i = 0; i < count; ++i) block[kGuard + i] = seed ? random_f32(&seed) : kCanary;
-  return block + kGuard;
+  const size_t bytes = buffer_pages(count);
+  char* pages =
+      mmap(NULL, bytes + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED || mprotect(pages + bytes, kPage, PROT_NONE)) abort();
+  float* data = (float*)(pages + bytes) - count;
+  memcpy(data - kGuard - 2, &count, sizeof count);  // for buffer_free
+  for (int i = 1; i <= kGuard; ++i) data[-i] = kCanary;
+  for (int64_t i = 0; i < count; ++i) data[i] = seed ? random_f32(&seed) : kCanary;
+  return data;
 }
 
 static inline void buffer_free(float* data) {
   if (!data) return;
-  float* block = data - kGuard;
-  for (int i = 0; i < kGuard; ++i) assert_true(block[i] == kCanary);
-  free(block);
+  int64_t count;
+  memcpy(&count, data - kGuard - 2, sizeof count);
+  const size_t bytes = buffer_pages(count);
+  for (int i = 1; i <= kGuard; ++i) assert_true(data[-i] == kCanary);
+  munmap((char*)(data + count) - bytes, bytes + kPage);
 }
 
 // Fails, naming the place, unless |got| is within |bound| of |want| or both are NaN or equal.

@@ -22,7 +22,7 @@
 #include "kernel/cpu/transpose.h"
 
 typedef enum carnot_kernel_isa {
-  CARNOT_KERNEL_ISA_SCALAR,       // plain C
+  CARNOT_KERNEL_ISA_SCALAR,       // plain C, vectors of 4
   CARNOT_KERNEL_ISA_AVX2,         // AVX2, FMA, F16C
   CARNOT_KERNEL_ISA_AVX512,       // AVX-512 F, BW, DQ, VL
   CARNOT_KERNEL_ISA_AVX512_VNNI,  // and VNNI: the integer products

@@ -3,7 +3,7 @@
 // A kernel source is compiled once per level with CARNOT_ISA set to scalar, avx2 or avx512; it
 // writes every symbol it exports as CARNOT_KERNEL(name), which becomes carnot_name_<isa>.
 //
-//   V_LANES          lanes of a vector: 1, 8, 16
+//   V_LANES          lanes of a vector: 4, 8, 16
 //   vf32, vi32       vectors of float and int32_t;  vmask  one truth value a lane
 //   v_load_n(p, n)   the first n lanes, 0 in the others; touches no byte beyond them
 //   v_fma(a, b, c)   a * b + c, fused where the level has it
@@ -28,7 +28,7 @@
 
 // Before a loop with a constant bound: unroll it wholly, and early.
 #if defined(__clang__)
-#define CARNOT_UNROLL _Pragma("unroll")
+#define CARNOT_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define CARNOT_UNROLL _Pragma("GCC unroll 64")
 #endif

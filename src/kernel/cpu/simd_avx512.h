@@ -11,6 +11,7 @@ typedef __mmask16 vmask;
 
 CARNOT_INLINE __mmask16 v_lanes(int64_t n) { return (__mmask16)((1u << n) - 1u); }
 
+#define V_KEEP(x) __asm__("" : "+v"(x))  // in a register, not as a memory operand of each use
 CARNOT_INLINE vf32 v_load(const float* p) { return _mm512_loadu_ps(p); }
 CARNOT_INLINE vf32 v_load_n(const float* p, int64_t n) {
   return _mm512_maskz_loadu_ps(v_lanes(n), p);

@@ -57,7 +57,7 @@ static void block_by_element(int64_t m, int64_t n, const float* src, int64_t src
 // One block of at most kBlock x kBlock.
 static void block(int64_t m, int64_t n, const float* src, int64_t src_ld, float* dst,
                   int64_t dst_ld) {
-#if V_LANES > 1
+#if V_LANES >= 8
   if (m * n >= 2 * V_LANES) {
     vf32 x[V_LANES];
     for (int i = 0; i < V_LANES; ++i) x[i] = i < m ? v_load_upto(src + i * src_ld, n) : v_zero();

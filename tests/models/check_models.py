@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Runs real models through Carnot's command line and compares every output with ONNX Runtime.
+
+Usage: check_models.py [--carnot CLI] [--models DIR] [--given DIR] [NAME ...]
+
+--models: what export_models.py wrote ($CARNOT_MODELS or ~/.cache/carnot-models); --given: a folder of models with real
+weights. A model that is not there is skipped with the reason. FP32: the largest difference must be within 1e-4 of the
+largest value; a float16 model's error against float64 must be no larger than ONNX Runtime's or two float16 units of the
+largest output. Ends with "N passed, M failed, K skipped".
+"""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx.reference import ReferenceEvaluator
+
+# Sizes of the named dimensions, two sets where shapes are dynamic.
+SIZES = {
+    "resnet50": ({"batch": 1}, {"batch": 3}),
+    "mobilenet_v2": ({"batch": 1}, {"batch": 2}),
+    "efficientnet_b0": ({"batch": 1}, {"batch": 2}),
+    "vit_b_16": ({"batch": 1}, {"batch": 2}),
+    "bert_base": ({"batch": 1, "sequence": 128}, {"batch": 2, "sequence": 37}),
+    "minilm": ({"batch": 1, "sequence": 128}, {"batch": 3, "sequence": 17}),
+    "unet_gn": ({"batch": 1}, {"batch": 2}),
+    "gpt2_small": ({"batch": 1, "past": 128}, {"batch": 2, "past": 5}),
+    "lstm": ({"sequence": 128}, {"sequence": 7}),
+    "ssdlite320": ({},),
+    "candy": ({"None": 1},),
+    "squeezenet_fp16": ({},),
+    "ultraface_rfb_320": ({},),
+}
+
+
+def make_inputs(model, sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    weights = {t.name for t in model.graph.initializer}
+    feeds = {}
+    for i in model.graph.input:
+        if i.name in weights:
+            continue
+        shape = [d.dim_value or sizes.get(d.dim_param, 1) for d in i.type.tensor_type.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(i.type.tensor_type.elem_type)
+        if "mask" in i.name:
+            feeds[i.name] = np.ones(shape, dtype)
+        elif np.issubdtype(dtype, np.integer):
+            feeds[i.name] = rng.integers(0, 1000, shape).astype(dtype)
+        elif "image" in i.name.lower():
+            # Pixels: bytes for the restyler, whose means are those of bytes, else 0 to 1.
+            feeds[i.name] = (rng.random(shape) * (255 if i.name == "inputImage" else 1)).astype(dtype)
+        else:
+            feeds[i.name] = rng.standard_normal(shape).astype(dtype)
+    return feeds
+
+
+def run_carnot(cli, engine, feeds, outputs, folder):
+    command = [cli, "run", str(engine), "--output-dir", str(folder / "out")]
+    for k, (name, value) in enumerate(feeds.items()):
+        np.save(folder / f"in_{k}.npy", value)
+        command += ["--input", f"{name}={folder / f'in_{k}.npy'}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-400:])
+    safe = lambda name: "".join(c if c.isalnum() and c.isascii() or c in ".-" else "_" for c in name)
+    return [np.load(folder / "out" / f"{safe(name)}.npy") for name in outputs]
+
+
+def in_float64(model):
+    """The model with all float16 made float64: weights, casts and types."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    half, double = onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE
+    for t in wide.graph.initializer:
+        if t.data_type == half:
+            t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(t).astype(np.float64), t.name))
+    for info in [*wide.graph.input, *wide.graph.output, *wide.graph.value_info]:
+        if info.type.tensor_type.elem_type == half:
+            info.type.tensor_type.elem_type = double
+    for node in wide.graph.node:
+        for a in node.attribute:
+            if node.op_type == "Cast" and a.name == "to" and a.i == half:
+                a.i = double
+            if a.type == onnx.AttributeProto.TENSOR and a.t.data_type == half:
+                a.t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(a.t).astype(np.float64), a.t.name))
+    return wide
+
+
+def difference(found, wanted):
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        raise RuntimeError(f"{found.dtype}{found.shape} came out, wanted {wanted.dtype}{wanted.shape}")
+    if found.size == 0:
+        return 0.0
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
+
+
+def check(cli, path, sizes, folder):
+    model = onnx.load(str(path))
+    feeds = make_inputs(model, sizes)
+    shapes = ",".join(f"{k}:{'x'.join(map(str, v.shape))}" for k, v in feeds.items())
+    engine = folder / "model.plan"
+    done = subprocess.run([cli, "build", str(path), f"--output={engine}", f"--shapes={shapes}"], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip()[-400:])
+    outputs = [o.name for o in model.graph.output]
+    found = run_carnot(cli, engine, feeds, outputs, folder)
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, feeds)
+    if any(t.data_type == onnx.TensorProto.FLOAT16 for t in model.graph.initializer):
+        exact = ReferenceEvaluator(in_float64(model))
+        truth = exact.run(None, {k: v.astype(np.float64) if v.dtype == np.float16 else v for k, v in feeds.items()})
+        worst = 0.0
+        for f, w, t in zip(found, wanted, truth):
+            mine, theirs = np.abs(f.astype(np.float64) - t).max(), np.abs(w.astype(np.float64) - t).max()
+            unit = 2.0 ** (np.floor(np.log2(max(np.abs(t).max(), 1e-30))) - 10)
+            worst = max(worst, mine / max(theirs, 2 * unit))
+        return worst <= 1, f"error against float64 is {worst:.3f} of what is allowed"
+    worst = max(difference(f, w) for f, w in zip(found, wanted))
+    return worst <= 1e-4, f"largest difference {worst:.2e}"
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("names", nargs="*", default=list(SIZES))
+    ap.add_argument("--carnot", default="build/bin/carnot")
+    ap.add_argument("--models", type=pathlib.Path, default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models")
+    ap.add_argument("--given", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[3] / "shared" / "models")
+    args = ap.parse_args()
+    passed = failed = skipped = 0
+    for name in args.names:
+        path = next((p for p in (args.models / f"{name}.onnx", args.given / f"{name}.onnx") if p.is_file()), None)
+        if path is None:
+            print(f"SKIPPED {name}: no file {name}.onnx in {args.models} or {args.given}")
+            skipped += 1
+            continue
+        for sizes in SIZES[name]:
+            label = f"{name}:{','.join(f'{k}={v}' for k, v in sizes.items())}"
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    good, words = check(args.carnot, path, sizes, pathlib.Path(folder))
+                except Exception as e:
+                    good, words = False, str(e)
+            print(f"{'passed' if good else 'FAILED'} {label}: {words}", flush=True)
+            passed, failed = passed + good, failed + (not good)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
