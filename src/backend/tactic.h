@@ -116,4 +116,7 @@ const carnot_tactic_row* carnot_tactic_find(const char* name);
 // The row that runs anything by the reference kernels. Its run is the runtime's own (it needs the store).
 #define CARNOT_REFERENCE_TACTIC "reference"
 
+// The row that joins parts: the builder may have some written in place, which it then leaves alone.
+#define CARNOT_CONCAT_TACTIC "cpu_concat"
+
 #endif  // CARNOT_BACKEND_TACTIC_H_

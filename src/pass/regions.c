@@ -6,11 +6,28 @@
 
 enum { kMaxRegionNodes = 24 };
 
+// Norms that take one activation along.
+static bool is_norm(const carnot_node* node) { return node->op == CARNOT_OP_GROUP_NORM || node->op == CARNOT_OP_INSTANCE_NORM; }
+
 static bool is_anchor(const carnot_node* node) {
   switch (node->op) {
     case CARNOT_OP_CONV:
     case CARNOT_OP_MATMUL:
     case CARNOT_OP_GEMM: return true;
+    default: return is_norm(node);
+  }
+}
+
+static bool is_simple_activation(const carnot_node* node) {
+  switch (carnot_node_fn(node)) {
+    case CARNOT_FN_RELU:
+    case CARNOT_FN_CLAMP:
+    case CARNOT_FN_LEAKY_RELU:
+    case CARNOT_FN_SIGMOID:
+    case CARNOT_FN_HARD_SWISH:
+    case CARNOT_FN_TANH:
+    case CARNOT_FN_GELU_ERF: return true;
+    case CARNOT_FN_SWISH: return carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
     default: return false;
   }
 }
@@ -55,6 +72,7 @@ static carnot_node* follower(const carnot_node* anchor, const carnot_value* valu
   carnot_node* node = carnot_only_user(value);
   if (!node || node->block != value->block || !is_pointwise(node)) return NULL;
   if (!same_dims(&value->type, &node->outputs[0]->type)) return NULL;
+  if (is_norm(anchor)) return value->producer == anchor && is_simple_activation(node) ? node : NULL;
   for (int i = 0; i < node->input_count; i++)
     if (node->inputs[i] != value && !operand_fits(node->inputs[i], &value->type, channel_axis(anchor))) return NULL;
   return node;

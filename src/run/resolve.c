@@ -272,8 +272,8 @@ carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* 
     run->variant++;
   const carnot_tactic_row* row = run->rows[run->variant];
   if (!row->shape) return NULL;  // the reference, or nothing to do
-  CARNOT_CHECK(!has_empty(run->operands, step->input_count), UNSUPPORTED,
-               "step %s has an empty input, which tactic %s does not take", step->name, row->name);
+  run->fallback = has_empty(run->operands, step->input_count);
+  if (run->fallback) return NULL;
   for (uint32_t i = 0; i < step->output_count && !row->strided_outputs; i++) {
     if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
     CARNOT_CHECK(dense(&outputs[i], context->plan->values[step->outputs[i]].layout), INVALID_MODEL,

@@ -119,7 +119,7 @@ static carnot_status* run_ready(carnot_context* context, uint32_t index, void* s
   carnot_run_step* run = &context->steps[index];
   if (run->skip) return NULL;
   const carnot_tactic_row* row = run->rows[run->variant];
-  if (is_reference(row)) {
+  if (is_reference(row) || run->fallback) {
     const carnot_cell** inputs;
     carnot_cell** outputs;
     CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));

@@ -256,10 +256,13 @@ int main(int argc, char** argv) {
       opts.level = atoi(arg + 8);
     } else if (strncmp(arg, "--filter=", 9) == 0) {
       opts.filter = arg + 9;
-    } else {
-      run_folder(arg, &opts, &total);
+    } else if (arg[0] == '-') {
+      printf("unknown option %s\n", arg);
+      return 2;
     }
   }
+  for (int i = 1; i < argc; i++)
+    if (argv[i][0] != '-') run_folder(argv[i], &opts, &total);
   printf("%d passed, %d failed, %d skipped\n", total.passed, total.failed, total.skipped);
   return total.failed != 0;
 }

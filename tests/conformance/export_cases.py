@@ -55,10 +55,16 @@ def write_case(folder: pathlib.Path, model: onnx.ModelProto, data_sets, rtol: fl
                 (data / f"{kind}_{i}.pb").write_bytes(proto.SerializeToString())
 
 
+# Cases whose expected values carry rounding above the case's own absolute tolerance: NumPy's float32 inverse transform
+# leaves 1.9e-07 where the exact answer is 0.
+NOISE = {"test_dft_inverse": 1e-6, "test_dft_inverse_opset19": 1e-6}
+
+
 def write_node_cases(out: pathlib.Path) -> int:
     cases = list(collect_testcases())
     for case in cases:
-        write_case(out / case.name, case.model, case.data_sets, case.rtol, case.atol)
+        atol = max(case.atol, NOISE.get(case.name, 0))
+        write_case(out / case.name, case.model, case.data_sets, case.rtol, atol)
     return len(cases)
 
 

@@ -300,7 +300,7 @@ static void conv_part(void* argument, int64_t part) {
   conv.src = (const float*)run->inputs[0].data + group * channels;
   conv.dst = (float*)run->outputs[0].data + group * filters;
   conv.weights = run->weights + group * carnot_packed_k1n16_count(channels * plane->r * plane->s, filters);
-  carnot_tail_epilogue(&p->tail, run->inputs, run->bias ? run->bias + group * filters : NULL, plane->ld, &conv.epilogue);
+  carnot_tail_epilogue(&p->tail, run->inputs, run->bias ? run->bias + group * filters : NULL, &conv.epilogue);
   if (conv.epilogue.residual) conv.epilogue.residual += group * filters;
   int64_t m0, m1, n0, n1;
   carnot_grid_part(&run->state->grid, part % per_group, &m0, &m1, &n0, &n1);
@@ -325,7 +325,7 @@ static void depthwise_part(void* argument, int64_t part) {
                                .dilation_h = plane->dilation_h, .dilation_w = plane->dilation_w, .pad_h = plane->pad_h,
                                .pad_w = plane->pad_w, .src = run->inputs[0].data, .src_n = plane->src_n, .src_h = plane->src_h,
                                .src_w = plane->src_w, .weights = run->weights, .dst = run->outputs[0].data, .ld = plane->ld};
-  carnot_tail_epilogue(&run->params->tail, run->inputs, run->bias, plane->ld, &conv.epilogue);
+  carnot_tail_epilogue(&run->params->tail, run->inputs, run->bias, &conv.epilogue);
   int64_t row0 = part * run->state->rows_per_part;
   int64_t row1 = carnot_min_i64(row0 + run->state->rows_per_part, run->state->row_count);
   run->kernels->depthwise_f32(&conv, row0, row1);

@@ -47,6 +47,7 @@ typedef enum carnot_tail_shape { CARNOT_TAIL_FULL, CARNOT_TAIL_CHANNEL, CARNOT_T
 
 // Plain data, stored in the engine. First act(acc + bias + residual) in registers, then a program over the tile.
 typedef struct carnot_tail {
+  int32_t channel_axis;  // of the output, from the end
   int32_t residual;    // input of the step, -1: none
   int32_t activation;  // carnot_activation
   float a, b;
@@ -68,7 +69,7 @@ carnot_status* carnot_tail_check(const carnot_tail* tail, uint32_t input_count) 
 // The inputs of the tail have the output's dimensions and layout, or |channels| elements, or one.
 carnot_status* carnot_tail_shapes(const carnot_tail* tail, const carnot_operand* inputs, const carnot_operand* output,
                                   int64_t channels) CARNOT_MUST_USE;
-void carnot_tail_epilogue(const carnot_tail* tail, const carnot_operand* inputs, const float* bias, int64_t ld,
+void carnot_tail_epilogue(const carnot_tail* tail, const carnot_operand* inputs, const float* bias,
                           carnot_epilogue_f32* out);
 // Runs the program on rows [m0, m1) and columns [n0, n1) of |data|, rows |ld| apart.
 void carnot_tail_run(const carnot_cpu_kernels* kernels, const carnot_tail* tail, const carnot_operand* inputs, float* data,

@@ -189,7 +189,7 @@ static void gemm_part(void* argument, int64_t part) {
   gemm.a = run->inputs[run->step->region->nodes[0].inputs[0]].data;
   gemm.b = run->step->constants[0];
   gemm.c = run->outputs[0].data;
-  carnot_tail_epilogue(&p->tail, run->inputs, p->has_bias ? run->step->constants[1] : NULL, p->n, &gemm.epilogue);
+  carnot_tail_epilogue(&p->tail, run->inputs, p->has_bias ? run->step->constants[1] : NULL, &gemm.epilogue);
   int64_t m0, m1, n0, n1;
   carnot_grid_part(&run->state->grid, part, &m0, &m1, &n0, &n1);
   run->kernels->gemm_f32(&gemm, m0, m1, n0, n1);
@@ -315,8 +315,8 @@ static void matmul_part(void* argument, int64_t part) {
   product.gemm.c = c + batch * state->m * state->n;
   product.workspace = run->workspace + part * carnot_matmul_f32_workspace(state->k);
   const carnot_tail* tail = &run->params->tail;
-  carnot_tail_epilogue(tail, run->inputs, NULL, state->n, &product.gemm.epilogue);
-  if (product.gemm.epilogue.residual) product.gemm.epilogue.residual += batch * state->m * state->n;
+  carnot_tail_epilogue(tail, run->inputs, NULL, &product.gemm.epilogue);
+  if (product.gemm.epilogue.residual) product.gemm.epilogue.residual += batch * state->m * product.gemm.epilogue.residual_ld;
   int64_t m0, m1, n0, n1;
   carnot_grid_part(&state->grid, part % per_batch, &m0, &m1, &n0, &n1);
   run->kernels->matmul_f32(&product, m0, m1, n0, n1);

@@ -164,7 +164,7 @@ static const char* make_program(maker* m, uint32_t first_node, uint32_t acc) {
 const char* carnot_tail_make(const carnot_problem* problem, int channel_axis, float* bias, int64_t channels,
                              bool* out_has_bias, carnot_tail* out, char* reason, size_t size) {
   const carnot_region* region = problem->region;
-  *out = (carnot_tail){.residual = -1};
+  *out = (carnot_tail){.residual = -1, .channel_axis = channel_axis};
   if (region->value_count > 256) return "the region has too many values";
   if (region->output_count != 1 || region->outputs[0] != region->value_count - 1) return "an inner value is read outside the region";
   maker m = {problem, channel_axis, channels, bias, out_has_bias, out, {0}, reason, size};
@@ -184,6 +184,8 @@ const char* carnot_tail_make(const carnot_problem* problem, int channel_axis, fl
 carnot_status* carnot_tail_check(const carnot_tail* tail, uint32_t input_count) {
   CARNOT_CHECK(tail->residual >= -1 && tail->residual < (int64_t)input_count, INVALID_MODEL, "residual %d of %u inputs",
                tail->residual, input_count);
+  CARNOT_CHECK(tail->channel_axis >= 1 && tail->channel_axis < CARNOT_MAX_RANK, INVALID_MODEL, "channels along axis %d from the end",
+               tail->channel_axis);
   CARNOT_CHECK(tail->activation >= 0 && tail->activation < CARNOT_ACTIVATION_COUNT, INVALID_MODEL, "activation %d",
                tail->activation);
   CARNOT_CHECK(tail->operand_count >= 0 && tail->operand_count <= CARNOT_TAIL_MAX_OPERANDS, INVALID_MODEL,
@@ -200,15 +202,34 @@ carnot_status* carnot_tail_check(const carnot_tail* tail, uint32_t input_count) 
   return NULL;
 }
 
-static carnot_status* check_shape(const carnot_operand* in, carnot_tail_shape shape, const carnot_operand* out,
-                                  int64_t channels) {
+// The distance of rows (pixels) of a whole operand: that of the innermost dimension other than the channels'.
+static int64_t row_distance(const carnot_operand* t, int channel_axis) {
+  int at = channel_axis == 1 ? t->rank - 2 : t->rank - 1;
+  return at < 0 ? carnot_dims_count(t->dims, t->rank) : t->strides[at];
+}
+
+// Rows follow one another evenly and channels are dense, in the order of |channel_axis|.
+static bool is_even(const carnot_operand* t, int channel_axis) {
+  int channel = t->rank - channel_axis;
+  int64_t stride = row_distance(t, channel_axis);
+  if (t->dims[channel] > 1 && t->strides[channel] != 1) return false;
+  for (int d = t->rank - 1; d >= 0; d--) {
+    if (d == channel) continue;
+    if (t->dims[d] > 1 && t->strides[d] != stride) return false;
+    stride *= t->dims[d];
+  }
+  return true;
+}
+
+static carnot_status* check_shape(const carnot_tail* tail, const carnot_operand* in, carnot_tail_shape shape,
+                                  const carnot_operand* out, int64_t channels) {
   CARNOT_CHECK(in->dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "an operand of the tail has type %s",
                carnot_dtype_name(in->dtype));
   if (shape == CARNOT_TAIL_FULL) {
-    bool same = in->rank == out->rank;
-    for (int d = 0; same && d < in->rank; d++)
-      same = in->dims[d] == out->dims[d] && (in->dims[d] == 1 || in->strides[d] == out->strides[d]);
-    CARNOT_CHECK(same, INVALID_ARGUMENT, "an operand of the tail has other dimensions or another layout than the result");
+    bool same = in->rank == out->rank && in->rank >= tail->channel_axis;
+    for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
+    CARNOT_CHECK(same && is_even(in, tail->channel_axis), INVALID_ARGUMENT,
+                 "an operand of the tail has other dimensions or another layout than the result");
     return NULL;
   }
   int64_t count = carnot_dims_count(in->dims, in->rank);
@@ -220,18 +241,18 @@ static carnot_status* check_shape(const carnot_operand* in, carnot_tail_shape sh
 
 carnot_status* carnot_tail_shapes(const carnot_tail* tail, const carnot_operand* inputs, const carnot_operand* output,
                                   int64_t channels) {
-  if (tail->residual >= 0) CARNOT_TRY(check_shape(&inputs[tail->residual], CARNOT_TAIL_FULL, output, channels));
+  if (tail->residual >= 0) CARNOT_TRY(check_shape(tail, &inputs[tail->residual], CARNOT_TAIL_FULL, output, channels));
   for (int i = 0; i < tail->operand_count; i++)
-    CARNOT_TRY(check_shape(&inputs[tail->operands[i].input], (carnot_tail_shape)tail->operands[i].shape, output, channels));
+    CARNOT_TRY(check_shape(tail, &inputs[tail->operands[i].input], (carnot_tail_shape)tail->operands[i].shape, output, channels));
   return NULL;
 }
 
-void carnot_tail_epilogue(const carnot_tail* tail, const carnot_operand* inputs, const float* bias, int64_t ld,
+void carnot_tail_epilogue(const carnot_tail* tail, const carnot_operand* inputs, const float* bias,
                           carnot_epilogue_f32* out) {
   *out = (carnot_epilogue_f32){.bias = bias, .activation = (carnot_activation)tail->activation, .a = tail->a, .b = tail->b};
   if (tail->residual < 0) return;
   out->residual = inputs[tail->residual].data;
-  out->residual_ld = ld;
+  out->residual_ld = row_distance(&inputs[tail->residual], tail->channel_axis);
 }
 
 void carnot_tail_run(const carnot_cpu_kernels* kernels, const carnot_tail* tail, const carnot_operand* inputs, float* data,
@@ -240,9 +261,12 @@ void carnot_tail_run(const carnot_cpu_kernels* kernels, const carnot_tail* tail,
   carnot_pw_operand in[CARNOT_PW_MAX_INPUTS] = {{data + n0, ld, 1}};
   carnot_pw_operand out = {data + n0, ld, 1};
   for (int i = 0; i < tail->operand_count; i++) {
-    float* base = inputs[tail->operands[i].input].data;
+    const carnot_operand* operand = &inputs[tail->operands[i].input];
+    float* base = operand->data;
     switch (tail->operands[i].shape) {
-      case CARNOT_TAIL_FULL: in[i + 1] = (carnot_pw_operand){base + n0, ld, 1}; break;
+      case CARNOT_TAIL_FULL:
+        in[i + 1] = (carnot_pw_operand){base + n0, row_distance(operand, tail->channel_axis), 1};
+        break;
       case CARNOT_TAIL_CHANNEL: in[i + 1] = (carnot_pw_operand){base + n0, 0, 1}; break;
       default: in[i + 1] = (carnot_pw_operand){base, 0, 0}; break;
     }

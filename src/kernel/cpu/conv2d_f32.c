@@ -3,24 +3,51 @@
 #include "kernel/cpu/gemm_loop_f32.h"
 #include "kernel/cpu/kernels_isa.h"
 
+// The output pixel that pointers are being found for, and what lies under its filter.
+typedef struct pixel {
+  int64_t n, p, q;
+  int64_t h0, w0;  // input pixel under the first tap
+} pixel;
+
+static pixel pixel_at(const carnot_conv2d_f32* c, int64_t m) {
+  pixel at = {m / (c->q * c->p), m / c->q % c->p, m % c->q, 0, 0};
+  at.h0 = at.p * c->stride_h - c->pad_h, at.w0 = at.q * c->stride_w - c->pad_w;
+  return at;
+}
+
+static void pixel_next(const carnot_conv2d_f32* c, pixel* at) {
+  at->w0 += c->stride_w;
+  if (++at->q < c->q) return;
+  at->q = 0, at->w0 = -c->pad_w, at->h0 += c->stride_h;
+  if (++at->p < c->p) return;
+  at->p = 0, at->h0 = -c->pad_h, ++at->n;
+}
+
+static bool rows_inside(const carnot_conv2d_f32* c, const pixel* at) {
+  return at->h0 >= 0 && at->h0 + (c->r - 1) * c->dilation_h < c->h;
+}
+
+static bool columns_inside(const carnot_conv2d_f32* c, const pixel* at) {
+  return at->w0 >= 0 && at->w0 + (c->s - 1) * c->dilation_w < c->w;
+}
+
 // Pointers to the input pixels under taps t0 .. t1 - 1 of |count| output pixels from m on.
 static void pixels_under_taps(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
                               const float** out_rows) {
   const carnot_conv2d_f32* c = problem;
-  int64_t q = m % c->q, p = m / c->q % c->p, n = m / (c->q * c->p);
-  for (int i = 0; i < count; ++i) {
-    const int64_t h0 = p * c->stride_h - c->pad_h, w0 = q * c->stride_w - c->pad_w;
-    const float* image = c->src + n * c->src_n;
+  const int64_t right = c->dilation_w * c->src_w, down = c->dilation_h * c->src_h;
+  pixel at = pixel_at(c, m);
+  for (int i = 0; i < count; ++i, pixel_next(c, &at)) {
+    const float* src = c->src + at.n * c->src_n;
+    const bool whole = rows_inside(c, &at) && columns_inside(c, &at);
+    const int64_t offset = at.h0 * c->src_h + at.w0 * c->src_w;
     int64_t r = t0 / c->s, s = t0 % c->s;
-    for (int64_t t = t0; t < t1; ++t) {
-      const int64_t h = h0 + r * c->dilation_h, w = w0 + s * c->dilation_w;
-      const bool inside = (uint64_t)h < (uint64_t)c->h && (uint64_t)w < (uint64_t)c->w;
-      out_rows[(t - t0) * count + i] = inside ? image + h * c->src_h + w * c->src_w : c->zeros;
+    const float** out = out_rows + i;
+    for (int64_t t = t0; t < t1; ++t, out += count) {
+      const int64_t h = at.h0 + r * c->dilation_h, w = at.w0 + s * c->dilation_w;
+      const bool inside = whole || ((uint64_t)h < (uint64_t)c->h && (uint64_t)w < (uint64_t)c->w);
+      *out = inside ? src + (offset + r * down + s * right) : c->zeros;
       if (++s == c->s) s = 0, ++r;
-    }
-    if (++q == c->q) {
-      q = 0;
-      if (++p == c->p) p = 0, ++n;
     }
   }
 }
@@ -55,26 +82,24 @@ static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r
                             const float** out_rows) {
   run_problem* runs = (run_problem*)problem;
   const carnot_conv2d_f32* c = runs->conv;
+  const int64_t down = c->dilation_h * c->src_h;
   float* border = runs->border;
-  int64_t q = m % c->q, p = m / c->q % c->p, n = m / (c->q * c->p);
-  for (int i = 0; i < count; ++i) {
-    const int64_t h0 = p * c->stride_h - c->pad_h, w0 = q * c->stride_w - c->pad_w;
-    const bool whole = w0 >= 0 && w0 + c->s <= c->w;
-    for (int64_t r = r0; r < r1; ++r) {
-      const int64_t h = h0 + r * c->dilation_h;
-      const float** out = &out_rows[(r - r0) * count + i];
-      if ((uint64_t)h >= (uint64_t)c->h) {
+  pixel at = pixel_at(c, m);
+  for (int i = 0; i < count; ++i, pixel_next(c, &at)) {
+    const float* image = c->src + at.n * c->src_n;
+    const bool whole = columns_inside(c, &at), all = whole && rows_inside(c, &at);
+    const int64_t offset = at.h0 * c->src_h + at.w0 * c->c;
+    const float** out = out_rows + i;
+    for (int64_t r = r0; r < r1; ++r, out += count) {
+      const int64_t h = at.h0 + r * c->dilation_h;
+      if (all || (whole && (uint64_t)h < (uint64_t)c->h)) {
+        *out = image + (offset + r * down);
+      } else if ((uint64_t)h >= (uint64_t)c->h) {
         *out = kZeroRun;
-      } else if (whole) {
-        *out = c->src + n * c->src_n + h * c->src_h + w0 * c->c;
       } else {
-        *out = border_run(c, c->src + n * c->src_n + h * c->src_h, w0, border);
+        *out = border_run(c, image + h * c->src_h, at.w0, border);
         border += c->s * c->c;
       }
-    }
-    if (++q == c->q) {
-      q = 0;
-      if (++p == c->p) p = 0, ++n;
     }
   }
 }

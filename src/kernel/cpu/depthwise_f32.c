@@ -4,7 +4,7 @@
 
 #include "kernel/cpu/gemm_loop_f32.h"
 #include "kernel/cpu/kernels_isa.h"
-#include "kernel/cpu/window.h"
+#include "kernel/cpu/sliding_window.h"
 
 // A call walks blocks of channels, in each the rows, in each the vectors, in each the pixels: the
 // input rows under the filter stay in L1 for a block. Channels innermost was measured: it fetches

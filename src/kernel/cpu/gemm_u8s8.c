@@ -19,9 +19,10 @@ TILE(4, 1)
 TILE(5, 1)
 TILE(6, 1)
 TILE(7, 1)
-TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1) TILE(1, 2)
-    TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2) TILE(7, 2) TILE(8, 2) TILE(9, 2)
-        TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2)
+TILE(8, 1)
+TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1) TILE(1, 2) TILE(2, 2)
+    TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2) TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2)
+        TILE(11, 2) TILE(12, 2) TILE(13, 2)
             TILE(14, 2) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {
                 {tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1, tile_8x1,
                  tile_9x1, tile_10x1, tile_11x1, tile_12x1, tile_13x1, tile_14x1},
@@ -180,18 +181,21 @@ void CARNOT_KERNEL(gemm_u8s8)(const carnot_gemm_u8s8* p, int64_t m0, int64_t m1,
 
 static void pixels_under_taps(const void* problem, int64_t m, int count, const uint8_t** out_rows) {
   const carnot_conv2d_u8s8* c = problem;
+  int64_t q = m % c->q, p = m / c->q % c->p, n = m / (c->q * c->p);
   for (int i = 0; i < count; ++i) {
-    const int64_t q = (m + i) % c->q, p = (m + i) / c->q % c->p, n = (m + i) / (c->q * c->p);
+    const uint8_t** out = out_rows + i;
     const uint8_t* image = (const uint8_t*)c->src + n * c->src_n;
     for (int64_t r = 0; r < c->r; ++r) {
       const int64_t h = p * c->stride_h + r * c->dilation_h - c->pad_h;
-      for (int64_t s = 0; s < c->s; ++s) {
-        const int64_t w = q * c->stride_w + s * c->dilation_w - c->pad_w;
+      int64_t w = q * c->stride_w - c->pad_w;
+      for (int64_t s = 0; s < c->s; ++s, w += c->dilation_w, out += count) {
         const bool inside = (uint64_t)h < (uint64_t)c->h && (uint64_t)w < (uint64_t)c->w;
-        out_rows[(r * c->s + s) * count + i] =
-            inside ? image + h * c->src_h + w * c->src_w : (const uint8_t*)c->border;
+        *out = inside ? image + h * c->src_h + w * c->src_w : (const uint8_t*)c->border;
       }
     }
+    if (++q < c->q) continue;
+    q = 0;
+    if (++p == c->p) p = 0, ++n;
   }
 }
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "kernel/cpu/kernels_isa.h"
-#include "kernel/cpu/window.h"
+#include "kernel/cpu/sliding_window.h"
 
 enum { kVectors = 4 };  // vectors of channels that go through a window together
 

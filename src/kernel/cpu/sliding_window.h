@@ -1,6 +1,6 @@
 // The part of a sliding window that lies inside the input; for depthwise convolution and pooling.
-#ifndef CARNOT_KERNEL_CPU_WINDOW_H_
-#define CARNOT_KERNEL_CPU_WINDOW_H_
+#ifndef CARNOT_KERNEL_CPU_SLIDING_WINDOW_H_
+#define CARNOT_KERNEL_CPU_SLIDING_WINDOW_H_
 
 #include "kernel/cpu/simd.h"
 

@@ -1,0 +1,158 @@
+// Matrix products and convolutions.
+#include "kernel/cpu/pack_f32.h"
+#include "kernel_bench.h"
+
+typedef struct gemm_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_gemm_f32 gemm;
+} gemm_call;
+
+static void run_gemm(void* argument) {
+  const gemm_call* c = argument;
+  c->kernels->gemm_f32(&c->gemm, 0, c->gemm.m, 0, c->gemm.n);
+}
+
+void bench_gemm(const bench* b) {
+  static const struct {
+    int64_t m, n, k;
+  } shapes[] = {{3136, 256, 64},  {3136, 64, 256},  {784, 512, 128},  {784, 128, 512},
+                {196, 1024, 256}, {196, 256, 1024}, {49, 2048, 512},  {49, 512, 2048},
+                {128, 768, 768},  {128, 3072, 768}, {128, 768, 3072}, {3136, 96, 24},
+                {3136, 24, 144},  {14, 1024, 1024}, {4, 1024, 1024},  {1, 1024, 512},
+                {1, 1000, 2048},  {1, 3072, 768},   {1, 50257, 768}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t m = shapes[i].m, n = shapes[i].n, k = shapes[i].k;
+    gemm_call c = {b->kernels,
+                   {.m = m,
+                    .n = n,
+                    .k = k,
+                    .a = floats(m * k),
+                    .lda = k,
+                    .b = floats(carnot_packed_k1n16_count(k, n)),
+                    .c = floats(m * n),
+                    .ldc = n,
+                    .epilogue = {.bias = floats(n), .activation = CARNOT_ACTIVATION_RELU}}};
+    const double time = least_time(run_gemm, &c);
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx%lld", (long long)m, (long long)n, (long long)k);
+    if (m > 1) {
+      report_flop(b, "gemm_f32", shape, 2.0 * (double)(m * n * k), time);
+    } else {
+      report_bytes(b, "gemm_f32", shape, 4.0 * (double)(n * k), time);
+    }
+    free((void*)c.gemm.a), free((void*)c.gemm.b), free(c.gemm.c);
+    free((void*)c.gemm.epilogue.bias);
+  }
+}
+
+typedef struct conv_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_conv2d_f32 conv;
+} conv_call;
+
+static void run_conv(void* argument) {
+  const conv_call* c = argument;
+  c->kernels->conv2d_f32(&c->conv, 0, c->conv.n * c->conv.p * c->conv.q, 0, c->conv.k);
+}
+
+void bench_conv(const bench* b) {
+  static const struct {
+    int64_t size, c, k, filter, stride;
+  } shapes[] = {{56, 64, 64, 3, 1},   {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1},
+                {7, 512, 512, 3, 1},  {56, 128, 128, 3, 2}, {14, 512, 512, 3, 2},
+                {56, 256, 512, 1, 2}, {224, 3, 64, 7, 2},   {224, 3, 32, 3, 2},
+                {224, 64, 64, 3, 1}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t h = shapes[i].size, c = shapes[i].c, k = shapes[i].k, r = shapes[i].filter;
+    const int64_t stride = shapes[i].stride, pad = r / 2, p = (h + 2 * pad - r) / stride + 1;
+    conv_call call = {b->kernels,
+                      {.n = 1,
+                       .h = h,
+                       .w = h,
+                       .c = c,
+                       .p = p,
+                       .q = p,
+                       .k = k,
+                       .r = r,
+                       .s = r,
+                       .stride_h = stride,
+                       .stride_w = stride,
+                       .dilation_h = 1,
+                       .dilation_w = 1,
+                       .pad_h = pad,
+                       .pad_w = pad,
+                       .src = floats(h * h * c),
+                       .src_n = h * h * c,
+                       .src_h = h * c,
+                       .src_w = c,
+                       .weights = floats(carnot_packed_k1n16_count(r * r * c, k)),
+                       .zeros = calloc((size_t)c, sizeof(float)),
+                       .dst = floats(p * p * k),
+                       .ld = k,
+                       .epilogue = {.bias = floats(k), .activation = CARNOT_ACTIVATION_RELU}}};
+    const double time = least_time(run_conv, &call);
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld/%lld", (long long)h, (long long)h,
+             (long long)c, (long long)k, (long long)r, (long long)r, (long long)stride);
+    report_flop(b, "conv2d_f32", shape, 2.0 * (double)(p * p * k * r * r * c), time);
+    free((void*)call.conv.src), free((void*)call.conv.weights), free(call.conv.dst);
+    free((void*)call.conv.zeros), free((void*)call.conv.epilogue.bias);
+  }
+}
+
+typedef struct int8_call {
+  const carnot_cpu_kernels* kernels;
+  carnot_conv2d_u8s8 conv;
+} int8_call;
+
+static void run_int8(void* argument) {
+  const int8_call* c = argument;
+  c->kernels->conv2d_u8s8(&c->conv, 0, c->conv.p * c->conv.q, 0, c->conv.k);
+}
+
+void bench_int8(const bench* b) {
+  static const struct {
+    int64_t size, c, k, filter;
+  } shapes[] = {
+      {56, 64, 64, 3}, {14, 256, 256, 3}, {7, 512, 512, 3}, {56, 64, 256, 1}, {14, 1024, 256, 1}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const int64_t h = shapes[i].size, c = shapes[i].c, k = shapes[i].k, r = shapes[i].filter;
+    float *src = floats(h * h * c / 4), *dst = floats(h * h * k / 4), *scale = floats(2 * k);
+    int8_t* weights = (int8_t*)floats(carnot_packed_k4n16_bytes(r * r, c, k) / 4);
+    int8_call call = {b->kernels,
+                      {.n = 1,
+                       .h = h,
+                       .w = h,
+                       .c = c,
+                       .p = h,
+                       .q = h,
+                       .k = k,
+                       .r = r,
+                       .s = r,
+                       .stride_h = 1,
+                       .stride_w = 1,
+                       .dilation_h = 1,
+                       .dilation_w = 1,
+                       .pad_h = r / 2,
+                       .pad_w = r / 2,
+                       .src = src,
+                       .src_n = h * h * c,
+                       .src_h = h * c,
+                       .src_w = c,
+                       .weights = weights,
+                       .border = scale,
+                       .dst = dst,
+                       .ld = k,
+                       .epilogue = {.bias = (const int32_t*)(scale + k),
+                                    .scale = scale,
+                                    .activation = CARNOT_ACTIVATION_RELU,
+                                    .output = CARNOT_INT8_OUTPUT_U8,
+                                    .inverse_scale = 0.01f}}};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld", (long long)h, (long long)h,
+             (long long)c, (long long)k, (long long)r, (long long)r);
+    report_flop(b, "conv2d_u8s8", shape, 2.0 * (double)(h * h * k * r * r * c),
+                least_time(run_int8, &call));
+    free(src), free(dst), free(scale), free(weights);
+  }
+}
