@@ -38,7 +38,6 @@ static const struct {
     {"test_nesterov_momentum", "training operator"},
     {"test_gradient", "training operator"},
     {"test_ai_onnx_ml", "outside the default domain"},
-    {"test_flexattention", "outside the default domain (ai.onnx.preview)"},
     {"test_image_decoder_decode_bmp", "no library for BMP here"},
     {"test_image_decoder_decode_jpeg2k", "no library for JPEG 2000 here"},
     {"test_image_decoder_decode_pnm", "no library for PNM here"},
@@ -49,8 +48,6 @@ static const struct {
 static const char* skip_reason(const char* name) {
   // These draw nothing although their names begin alike.
   if (strstr(name, "zero_ratio")) return NULL;
-  // Written out as default-domain operators.
-  if (strncmp(name, "test_flexattention", 18) == 0 && strstr(name, "_expanded")) return NULL;
   for (size_t i = 0; i < sizeof(kSkips) / sizeof(kSkips[0]); i++)
     if (strncmp(name, kSkips[i].name, strlen(kSkips[i].name)) == 0) return kSkips[i].reason;
   return NULL;
