@@ -136,13 +136,13 @@ static carnot_status* check_block(const carnot_plan* plan, uint32_t index, uint3
   }
   for (uint32_t s = block->first_step; s < *next_step; s++) {
     const carnot_plan_step* step = &plan->steps[s];
+    CARNOT_TRY_AT(check_step(plan, step, index), "step %u (%s)", s, step->name);
     for (uint32_t i = 0; i < step->input_count; i++) {
       if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
       const carnot_plan_value* v = &plan->values[step->inputs[i]];
       CHECK(written[step->inputs[i]] || v->storage == CARNOT_STORAGE_CONSTANT, "step %u (%s) reads %s before it is made",
             s, step->name, v->name);
     }
-    CARNOT_TRY_AT(check_step(plan, step, index), "step %u (%s)", s, step->name);
     for (uint32_t i = 0; i < step->output_count; i++) {
       if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
       CHECK(!written[step->outputs[i]], "step %u (%s) makes %s a second time", s, step->name,

@@ -26,8 +26,10 @@ static int shape_of(const maker* m, const carnot_operand_type* t) {
   bool one = true, channel = t->rank >= m->channel_axis;
   for (int d = 0; d < t->rank; d++) {
     bool is_channel = t->rank - d == m->channel_axis;
-    one = one && t->dims[d] == 1;
-    channel = channel && t->dims[d] == (is_channel ? m->channels : 1);
+    // A dimension that is 1 only at the optimum does not broadcast.
+    bool fixed = t->min[d] == t->max[d];
+    one = one && fixed && t->dims[d] == 1;
+    channel = channel && fixed && t->dims[d] == (is_channel ? m->channels : 1);
   }
   if (one) return CARNOT_TAIL_SCALAR;
   if (channel) return CARNOT_TAIL_CHANNEL;
