@@ -188,6 +188,7 @@ static void count_time(carnot_context* context, uint32_t index, uint64_t ns) {
   time->total_ns += ns;
   time->count++;
   if (time->count == 1 || ns < time->min_ns) time->min_ns = ns;
+  if (context->report) context->report(context->report_user, context->plan->steps[index].name, ns);
 }
 
 carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_index) {
