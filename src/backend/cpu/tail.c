@@ -204,6 +204,12 @@ carnot_status* carnot_tail_check(const carnot_tail* tail, uint32_t input_count) 
   return NULL;
 }
 
+bool carnot_tail_reads(const carnot_tail* tail, uint32_t input) {
+  bool reads = tail->residual == (int64_t)input;
+  for (int i = 0; i < tail->operand_count; i++) reads = reads || tail->operands[i].input == (int64_t)input;
+  return reads;
+}
+
 // The distance of rows (pixels) of a whole operand: that of the innermost dimension other than the channels'.
 static int64_t row_distance(const carnot_operand* t, int channel_axis) {
   int at = channel_axis == 1 ? t->rank - 2 : t->rank - 1;
