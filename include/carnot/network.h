@@ -72,7 +72,7 @@ CARNOT_API carnot_status* carnot_network_add_scalar(carnot_network* network, car
 
 // ---- element-wise ----
 
-// X(NAME, function): y = f(x); formulas stand in docs/operators.md. |alpha| and |beta| serve those that take them.
+// X(NAME, function): y = f(x), as named in ONNX. |alpha| and |beta| serve those that take them.
 #define CARNOT_ACTIVATIONS(X) \
   X(RELU, RELU) X(SIGMOID, SIGMOID) X(TANH, TANH) X(LEAKY_RELU, LEAKY_RELU) X(ELU, ELU) X(SELU, SELU) \
   X(SOFTSIGN, SOFTSIGN) X(SOFTPLUS, SOFTPLUS) X(CLIP, CLAMP) X(HARD_SIGMOID, HARD_SIGMOID) \
