@@ -13,6 +13,13 @@ typedef struct carnot_choice {
   carnot_value** outputs;
   const carnot_tactic_row* row;
   carnot_prepared prepared;
+  // Other tactics for part of the shapes, tried before |row|; they want the same layouts.
+  uint32_t guarded_count;
+  struct {
+    const carnot_tactic_row* row;
+    carnot_prepared prepared;
+    carnot_guard guard;
+  } guarded[CARNOT_MAX_VARIANTS - 1];
   const char* rejected;    // "row: reason; row: reason", for the inspector
   double time_us;          // of the chosen tactic, 0 when not timed
 } carnot_choice;
