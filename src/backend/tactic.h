@@ -21,18 +21,6 @@ typedef enum carnot_isa {
       CARNOT_ISA_COUNT
 } carnot_isa;
 
-// One operand of a problem, as far as it is known when tactics are chosen.
-typedef struct carnot_operand_type {
-  carnot_value_kind kind;
-  carnot_dtype dtype;
-  int rank;                        // -1 unknown
-  int64_t dims[CARNOT_MAX_RANK];   // at the profile's optimum
-  int64_t min[CARNOT_MAX_RANK], max[CARNOT_MAX_RANK];
-  carnot_layout layout;
-  bool is_constant;
-  const carnot_tensor* tensor;     // data of a constant
-} carnot_operand_type;
-
 typedef struct carnot_problem {
   const carnot_region* region;
   uint32_t input_count, output_count;

@@ -1,10 +1,23 @@
 #include "build/build.h"
 
+#include <time.h>
+
 #include "build/builder.h"
+#include "build/timing_cache.h"
 #include "pass/pass.h"
 
 void carnot_build_config_init(carnot_build_config* config) {
   *config = (carnot_build_config){.isa = -1, .level = 3};
+}
+
+double carnot_builder_now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+bool carnot_builder_is_late(const carnot_builder* builder) {
+  return builder->deadline_ms > 0 && carnot_builder_now_ms() > builder->deadline_ms;
 }
 
 static void drop_graph(void* graph) { carnot_graph_destroy(graph); }
@@ -46,7 +59,11 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   }
   builder.plan->keep = builder.graph;
   builder.plan->drop = drop_graph;
-  status = build(&builder);
+  builder.timing_cache = config->timing_cache;
+  if (!builder.timing_cache) status = carnot_timing_cache_create(&builder.timing_cache);
+  if (config->time_budget_s > 0) builder.deadline_ms = carnot_builder_now_ms() + config->time_budget_s * 1e3;
+  if (!status) status = build(&builder);
+  if (!config->timing_cache) carnot_timing_cache_destroy(builder.timing_cache);
   carnot_arena_deinit(&builder.scratch);
   if (status) {
     carnot_plan_destroy(builder.plan);

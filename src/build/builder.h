@@ -13,6 +13,13 @@ typedef struct carnot_choice {
   carnot_value** outputs;
   const carnot_tactic_row* row;
   carnot_prepared prepared;
+  // Other tactics for part of the shapes, tried before |row|; they want the same layouts.
+  uint32_t guarded_count;
+  struct {
+    const carnot_tactic_row* row;
+    carnot_prepared prepared;
+    carnot_guard guard;
+  } guarded[CARNOT_MAX_VARIANTS - 1];
   const char* rejected;    // "row: reason; row: reason", for the inspector
   double time_us;          // of the chosen tactic, 0 when not timed
 } carnot_choice;
@@ -23,6 +30,8 @@ typedef struct carnot_builder {
   carnot_plan* plan;
   carnot_isa isa;
   carnot_arena scratch;   // for one call
+  struct carnot_timing_cache* timing_cache;  // the caller's or the build's own
+  double deadline_ms;     // of timing, by carnot_builder_now_ms; 0: none
   const char* const* output_names;  // of the graph's outputs as the user knows them
   carnot_layout* layouts;  // by value id: how its producer writes it
   int64_t* symbol_values;  // by expression index: at the optimum of the first profile
@@ -40,6 +49,9 @@ bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* typ
 // Bytes at the largest dimensions; UINT64_MAX without a bound.
 uint64_t carnot_type_max_bytes(const carnot_builder* builder, const carnot_type* type);
 
+double carnot_builder_now_ms(void);
+// True when the time budget is used up: what is not in the cache is then chosen by order.
+bool carnot_builder_is_late(const carnot_builder* builder);
 // The region of |node| and its problem.
 carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, carnot_choice* out) CARNOT_MUST_USE;
 // Chooses a tactic and prepares its constants.

@@ -42,16 +42,24 @@ static uint32_t add_blob(carnot_lowering* l, const carnot_plan_blob* blob) {
   return l->blob_count++;
 }
 
-static uint32_t value_of_constant(carnot_lowering* l, const carnot_value* value) {
+carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value, uint32_t* out_blob) {
+  uint32_t* slot = &l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT];
+  if (*slot) {
+    *out_blob = l->values[*slot - 1].plan.index;
+    return NULL;
+  }
   carnot_plan_blob blob = {.name = value->constant->name ? value->constant->name : "",
                            .packing = "",
                            .tensor = value->constant->tensor,
                            .recipe = CARNOT_PLAN_NONE};
+  if (l->builder->config->refit) CARNOT_TRY(carnot_lowering_recipe(l, value, &blob.recipe));
   uint32_t index = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR);
-  if (l->status) return 0;
+  CARNOT_TRY(l->status);
+  *out_blob = add_blob(l, &blob);
   l->values[index].plan.storage = CARNOT_STORAGE_CONSTANT;
-  l->values[index].plan.index = add_blob(l, &blob);
-  return index;
+  l->values[index].plan.index = *out_blob;
+  *slot = index + 1;
+  return l->status;
 }
 
 // The plan value of |value| in |layout|; a reformat step is added where it is not there yet.
@@ -59,10 +67,8 @@ static carnot_status* value_in_layout(carnot_lowering* l, const carnot_value* va
                                       uint32_t* out) {
   if (value->constant) layout = CARNOT_LAYOUT_ROW_MAJOR;
   uint32_t* slot = &l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + layout];
-  if (!*slot && value->constant) {
-    *slot = value_of_constant(l, value) + 1;
-    CARNOT_TRY(l->status);
-  }
+  uint32_t blob;
+  if (!*slot && value->constant) CARNOT_TRY(carnot_lowering_constant(l, value, &blob));
   if (*slot) {
     *out = *slot - 1;
     return NULL;
@@ -152,21 +158,35 @@ static bool is_shape_step(carnot_lowering* l, const carnot_choice* choice) {
   return true;
 }
 
-static void take_variant(carnot_lowering* l, const carnot_choice* choice, carnot_variant* out) {
-  carnot_arena* arena = &l->builder->plan->arena;
-  const carnot_prepared* prepared = &choice->prepared;
-  out->tactic = choice->row->name;
-  out->params = prepared->params;
-  out->param_bytes = prepared->param_bytes;
-  out->constant_count = prepared->constant_count;
-  uint32_t* constants = CARNOT_NEW_ARRAY(arena, uint32_t, prepared->constant_count + 1);
-  for (uint32_t i = 0; i < prepared->constant_count; i++) {
-    carnot_plan_blob blob = {.name = "", .packing = prepared->constants[i].packing, .recipe = CARNOT_PLAN_NONE};
-    blob.tensor = (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)prepared->constants[i].bytes}};
-    blob.tensor.data = prepared->constants[i].data;
-    constants[i] = add_blob(l, &blob);
-  }
-  out->constants = constants;
+// The blob of a packed constant; one that an earlier variant of the step packed alike is shared.
+static uint32_t packed_blob(carnot_lowering* l, const carnot_plan_step* step, const char* packing, void* data, size_t bytes) {
+  for (uint32_t k = 0; k < step->variant_count; k++)
+    for (uint32_t c = 0; c < step->variants[k].constant_count; c++) {
+      const carnot_plan_blob* other = &l->blobs[step->variants[k].constants[c]];
+      if (strcmp(other->packing, packing) == 0 && other->tensor.dims[0] == (int64_t)bytes && memcmp(other->tensor.data, data, bytes) == 0)
+        return step->variants[k].constants[c];
+    }
+  carnot_plan_blob blob = {.name = "", .packing = packing, .recipe = CARNOT_PLAN_NONE};
+  blob.tensor = (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)bytes}, .data = data};
+  return add_blob(l, &blob);
+}
+
+static void add_variant(carnot_lowering* l, const carnot_tactic_row* row, const carnot_prepared* prepared, const carnot_guard* guard,
+                        carnot_plan_step* step) {
+  carnot_variant variant = {.tactic = row->name, .params = prepared->params, .param_bytes = prepared->param_bytes,
+                            .constant_count = prepared->constant_count};
+  if (guard) variant.guards[variant.guard_count++] = *guard;
+  uint32_t* constants = CARNOT_NEW_ARRAY(&l->builder->plan->arena, uint32_t, prepared->constant_count + 1);
+  for (uint32_t i = 0; i < prepared->constant_count; i++)
+    constants[i] = packed_blob(l, step, prepared->constants[i].packing, prepared->constants[i].data, prepared->constants[i].bytes);
+  variant.constants = constants;
+  step->variants[step->variant_count++] = variant;
+}
+
+static void take_variants(carnot_lowering* l, const carnot_choice* choice, carnot_plan_step* step) {
+  for (uint32_t i = 0; i < choice->guarded_count && !step->is_shape; i++)
+    add_variant(l, choice->guarded[i].row, &choice->guarded[i].prepared, &choice->guarded[i].guard, step);
+  add_variant(l, choice->row, &choice->prepared, NULL, step);
 }
 
 // An input whose packed form the tactic holds is not needed as a tensor at run time.
@@ -190,6 +210,17 @@ static void measure_work(const carnot_choice* choice, carnot_step_note* note) {
   for (uint32_t i = 0; i < choice->problem.output_count; i++) note->bytes += operand_bytes(&choice->problem.outputs[i]);
 }
 
+// What prepare was asked with, for refit.
+static void keep_types(carnot_arena* arena, const carnot_choice* choice, carnot_plan_step* step) {
+  const carnot_problem* p = &choice->problem;
+  uint32_t inner = choice->region.value_count - p->input_count;
+  step->type_count = p->input_count + p->output_count + inner;
+  step->types = CARNOT_NEW_ARRAY(arena, carnot_operand_type, step->type_count + 1);
+  if (p->input_count) memcpy(step->types, p->inputs, p->input_count * sizeof(*step->types));
+  if (p->output_count) memcpy(step->types + p->input_count, p->outputs, p->output_count * sizeof(*step->types));
+  if (inner) memcpy(step->types + p->input_count + p->output_count, p->inner, inner * sizeof(*step->types));
+}
+
 static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_builder* builder = l->builder;
   carnot_arena* arena = &builder->plan->arena;
@@ -198,7 +229,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   CARNOT_TRY(carnot_select_tactic(builder, &choice));
   carnot_problem* problem = &choice.problem;
   CARNOT_TRY(lower_bodies(l, &choice.region));
-  carnot_plan_step step = {.name = node->name, .region = choice.region, .variant_count = 1};
+  carnot_plan_step step = {.name = node->name, .region = choice.region};
   step.input_count = problem->input_count;
   step.output_count = problem->output_count;
   uint32_t* inputs = CARNOT_NEW_ARRAY(arena, uint32_t, step.input_count + 1);
@@ -218,8 +249,9 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   step.inputs = inputs;
   step.outputs = outputs;
   step.is_shape = is_shape_step(l, &choice);
+  if (builder->config->refit) keep_types(arena, &choice, &step);
   if (step.is_shape) choice.row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC), choice.prepared.constant_count = 0;
-  take_variant(l, &choice, &step.variants[0]);
+  take_variants(l, &choice, &step);
   CARNOT_TRY(l->status);
   carnot_step_note note = {.layer_type = carnot_op_get(choice.region.nodes[0].op)->layer_type, .rejected = choice.rejected,
                            .time_us = choice.time_us};
@@ -289,6 +321,7 @@ static void free_lowering(carnot_lowering* l) {
   free(l->blocks);
   free(l->values);
   free(l->blobs);
+  free(l->recipes);
   free(l->of_value);
   free(l->is_shape_value);
 }

@@ -30,6 +30,8 @@ typedef struct carnot_lowering {
   uint32_t value_count, value_capacity;
   carnot_plan_blob* blobs;
   uint32_t blob_count, blob_capacity;
+  carnot_recipe* recipes;
+  uint32_t recipe_count, recipe_capacity;
   struct {
     carnot_plan_block plan;
     carnot_step_list steps;
@@ -41,6 +43,10 @@ typedef struct carnot_lowering {
   carnot_status* status;  // of calls that cannot return one
 } carnot_lowering;
 
+// The blob of a constant, added where it is not there yet. Refit: with the recipe that makes it from named weights.
+carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value, uint32_t* out_blob) CARNOT_MUST_USE;
+// The recipe of a constant that was folded from weights; NONE for others.
+carnot_status* carnot_lowering_recipe(carnot_lowering* l, const carnot_value* value, uint32_t* out_recipe) CARNOT_MUST_USE;
 // A new plan value for |from|; 0 with l->status set when memory is out.
 uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
                                    carnot_layout layout);

@@ -5,7 +5,7 @@
 carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) {
   // The shape of a packed constant is still needed by infer, so the value stays; its bytes go. A blob without bytes
   // keeps type and dimensions.
-  for (uint32_t i = 0; i < l->value_count; i++) {
+  for (uint32_t i = 0; i < l->value_count && !l->builder->config->refit; i++) {
     carnot_lowered* v = &l->values[i];
     if (v->plan.storage == CARNOT_STORAGE_CONSTANT && v->uses && v->uses == v->packed_uses)
       l->blobs[v->plan.index].dropped = true;
@@ -223,6 +223,15 @@ static void take_blobs(carnot_lowering* l) {
   carnot_plan* plan = l->builder->plan;
   plan->blobs = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_blob, l->blob_count + 1);
   plan->blob_count = l->blob_count;
+  plan->recipes = carnot_arena_copy(&plan->arena, l->recipes, l->recipe_count * sizeof(*l->recipes));
+  plan->recipe_count = l->recipe_count;
+  plan->refittable = l->builder->config->refit;
+  plan->stripped = l->builder->config->strip;
+  // Stripped engines keep what is no weight of the user's: constants without a name and without a recipe.
+  for (uint32_t i = 0; plan->stripped && i < plan->blob_count; i++) {
+    carnot_plan_blob* blob = &plan->blobs[i];
+    if (blob->name[0] || blob->packing[0] || blob->recipe != CARNOT_PLAN_NONE) blob->tensor.data = NULL;
+  }
   if (l->blob_count) memcpy(plan->blobs, l->blobs, l->blob_count * sizeof(*l->blobs));
 }
 

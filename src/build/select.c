@@ -1,7 +1,8 @@
 // Selection: which tactic runs a region.
 #include <stdio.h>
 
-#include "build/builder.h"
+#include "build/time.h"
+#include "build/timing_cache.h"
 
 static bool holds(const carnot_region* region, carnot_op op) {
   if (op == CARNOT_OP_COUNT) return true;
@@ -34,29 +35,169 @@ static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, ch
   return row->reject(problem, reason, size);
 }
 
-carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) {
-  carnot_problem* problem = &choice->problem;
-  size_t row_count;
+// Which rows are worth timing at an optimization level: 0 and 1 take the first that fits; 2 and 3 the best two ISA levels
+// of each family; 4 all but the reference; 5 everything.
+static bool worth_timing(const carnot_builder* builder, const carnot_tactic_row* row) {
+  int level = builder->config->level;
+  if (!row->run) return level >= 5;
+  if (level >= 4) return true;
+  carnot_isa best = builder->isa > CARNOT_ISA_AVX512 ? CARNOT_ISA_AVX512 : builder->isa;
+  return row->isa == CARNOT_ISA_SCALAR ? strstr(row->name, "_scalar") == NULL || best == CARNOT_ISA_SCALAR : row->isa + 1 >= best;
+}
+
+static carnot_problem copy_problem(carnot_arena* arena, const carnot_problem* p) {
+  carnot_problem copy = *p;
+  copy.inputs = carnot_arena_copy(arena, p->inputs, p->input_count * sizeof(*p->inputs));
+  copy.outputs = carnot_arena_copy(arena, p->outputs, p->output_count * sizeof(*p->outputs));
+  return copy;
+}
+
+typedef struct reasons {
+  char text[2048];
+  size_t at;
+} reasons;
+
+static void note(reasons* r, const char* row, const char* why) {
+  if (r->at < sizeof(r->text)) r->at += (size_t)snprintf(r->text + r->at, sizeof(r->text) - r->at, "%s%s: %s", r->at ? "; " : "", row, why);
+}
+
+// The rows that take the problem, in the order of the table.
+static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, carnot_candidate* out, reasons* why_not) {
+  size_t row_count, count = 0;
   const carnot_tactic_row* const* rows = carnot_tactics(&row_count);
   layouts standing;
-  save_layouts(problem, &standing);
-  char log[2048] = "";
-  size_t at = 0;
-  for (size_t i = 0; i < row_count && !choice->row; i++) {
+  save_layouts(&choice->problem, &standing);
+  size_t limit = builder->config->level >= 2 ? CARNOT_MAX_CANDIDATES : 1;
+  for (size_t i = 0; i < row_count && count < limit; i++) {
     char reason[256];
-    restore_layouts(problem, &standing);
-    const char* why = ask(rows[i], problem, reason, sizeof(reason));
-    if (!why) {
-      choice->row = rows[i];
-    } else if (why[0] && at < sizeof(log)) {
-      at += (size_t)snprintf(log + at, sizeof(log) - at, "%s%s: %s", at ? "; " : "", rows[i]->name, why);
+    restore_layouts(&choice->problem, &standing);
+    const char* why = ask(rows[i], &choice->problem, reason, sizeof(reason));
+    if (why) {
+      if (why[0]) note(why_not, rows[i]->name, why);
+      continue;
+    }
+    if (count && !worth_timing(builder, rows[i])) continue;
+    out[count++] = (carnot_candidate){.row = rows[i], .problem = copy_problem(&builder->plan->arena, &choice->problem), .ns = UINT64_MAX};
+  }
+  restore_layouts(&choice->problem, &standing);
+  return count;
+}
+
+static carnot_status* prepare(carnot_builder* builder, const carnot_choice* choice, carnot_candidate* c) {
+  c->prepared.arena = &builder->plan->arena;
+  if (!c->row->prepare) return NULL;
+  CARNOT_TRY_AT(c->row->prepare(&c->problem, &c->prepared), "node %s, tactic %s", choice->node->name, c->row->name);
+  return NULL;
+}
+
+static carnot_status* time_all(carnot_builder* builder, const carnot_choice* choice, carnot_candidate* candidates, size_t count) {
+  carnot_timing_cache* cache = builder->timing_cache;
+  uint64_t key = carnot_problem_key(&choice->problem, carnot_executor_thread_count(builder->config->executor));
+  bool all = true;
+  for (size_t i = 0; i < count; i++) all = carnot_timing_cache_find(cache, key, candidates[i].row->name, &candidates[i].ns) && all;
+  if (all || carnot_builder_is_late(builder)) return NULL;
+  // Rows share packed weights: the first one's serve all that pack alike, so only kernels are timed, not packing.
+  for (size_t i = 0; i < count; i++) CARNOT_TRY(prepare(builder, choice, &candidates[i]));
+  CARNOT_TRY(carnot_time_candidates(builder, candidates, count));
+  for (size_t i = 0; i < count; i++)
+    if (candidates[i].ns != UINT64_MAX) CARNOT_TRY(carnot_timing_cache_add(cache, key, candidates[i].row->name, candidates[i].ns));
+  return NULL;
+}
+
+// ---- guarded variants: where the shapes vary, the ends of their range may want another tactic ----
+
+typedef enum end_of_range { LEAST, GREATEST } end_of_range;
+
+// The problem at one end; false when it has no finite one or is too large to be timed.
+static bool at_end(carnot_arena* arena, const carnot_problem* p, end_of_range end, carnot_problem* out) {
+  *out = copy_problem(arena, p);
+  bool differs = false;
+  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
+    carnot_operand_type* t = i < p->input_count ? &out->inputs[i] : &out->outputs[i - p->input_count];
+    double bytes = carnot_dtype_bits(t->dtype) / 8.0;
+    for (int d = 0; d < t->rank && !t->is_constant; d++) {
+      int64_t dim = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->max[d];
+      differs |= dim != t->dims[d];
+      t->dims[d] = dim;
+      bytes *= (double)dim;
+    }
+    if (t->kind == CARNOT_VALUE_TENSOR && bytes > (double)(1 << 28)) return false;
+  }
+  return differs;
+}
+
+// The first dimension of the first operand that varies carries the guard; it lies half way between optimum and end.
+static bool make_guard(const carnot_problem* p, end_of_range end, carnot_guard* out) {
+  for (uint32_t i = 0; i < p->input_count; i++) {
+    const carnot_operand_type* t = &p->inputs[i];
+    for (int d = 0; d < t->rank && !t->is_constant; d++) {
+      if (t->min[d] == t->max[d]) continue;
+      int64_t from = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->dims[d], to = end == LEAST ? t->dims[d] : t->max[d];
+      int64_t middle = from;
+      while ((middle + 1) * (middle + 1) <= from * to) middle++;
+      *out = (carnot_guard){.operand = i, .dim = (uint32_t)d, .min = 0, .max = INT64_MAX, .multiple = 1};
+      *(end == LEAST ? &out->max : &out->min) = end == LEAST ? middle : middle + 1;
+      return true;
     }
   }
-  CARNOT_CHECK(choice->row, INTERNAL, "node %s: no tactic takes it (%s)", choice->node->name, log);
-  choice->rejected = carnot_arena_text(&builder->plan->arena, log, strlen(log));
-  choice->prepared.arena = &builder->plan->arena;
-  if (choice->row->prepare)
-    CARNOT_TRY_AT(choice->row->prepare(problem, &choice->prepared), "node %s, tactic %s", choice->node->name,
-                  choice->row->name);
+  return false;
+}
+
+static bool same_layouts(const carnot_problem* a, const carnot_problem* b) {
+  bool same = true;
+  for (uint32_t i = 0; i < a->input_count; i++) same = same && (a->inputs[i].is_constant || a->inputs[i].layout == b->inputs[i].layout);
+  for (uint32_t i = 0; i < a->output_count; i++) same = same && a->outputs[i].layout == b->outputs[i].layout;
+  return same;
+}
+
+static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice, carnot_candidate* candidates, size_t count, size_t best,
+                                  end_of_range end) {
+  carnot_candidate at[CARNOT_MAX_CANDIDATES];
+  carnot_guard guard;
+  if (!make_guard(&choice->problem, end, &guard)) return NULL;
+  for (size_t i = 0; i < count; i++) {
+    at[i] = (carnot_candidate){.row = candidates[i].row, .prepared = candidates[i].prepared, .ns = UINT64_MAX};
+    if (!at_end(&builder->plan->arena, &candidates[i].problem, end, &at[i].problem)) return NULL;
+  }
+  carnot_choice moved = *choice;
+  moved.problem = at[best].problem;
+  CARNOT_TRY(time_all(builder, &moved, at, count));
+  size_t winner = best;
+  // Another step of the plan must earn its place: a tenth faster.
+  for (size_t i = 0; i < count; i++)
+    if (at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns && at[i].ns < at[best].ns - at[best].ns / 10) winner = i;
+  if (winner == best || at[best].ns == UINT64_MAX || !same_layouts(&candidates[winner].problem, &candidates[best].problem)) return NULL;
+  if (!candidates[winner].prepared.arena) CARNOT_TRY(prepare(builder, choice, &candidates[winner]));
+  uint32_t slot = choice->guarded_count++;
+  choice->guarded[slot].row = candidates[winner].row;
+  choice->guarded[slot].prepared = candidates[winner].prepared;
+  choice->guarded[slot].guard = guard;
+  return NULL;
+}
+
+carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) {
+  carnot_candidate candidates[CARNOT_MAX_CANDIDATES];
+  reasons why_not = {.at = 0};
+  size_t count = find_candidates(builder, choice, candidates, &why_not);
+  CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", choice->node->name, why_not.text);
+  size_t best = 0;
+  if (count > 1) CARNOT_TRY(time_all(builder, choice, candidates, count));
+  for (size_t i = 1; i < count; i++)
+    if (candidates[i].ns < candidates[best].ns) best = i;
+  for (size_t i = 0; i < count; i++) {
+    char words[96];
+    if (i == best || candidates[i].ns == UINT64_MAX) continue;
+    snprintf(words, sizeof(words), "took %.2f us, the chosen one %.2f", (double)candidates[i].ns * 1e-3, (double)candidates[best].ns * 1e-3);
+    note(&why_not, candidates[i].row->name, words);
+  }
+  carnot_candidate* chosen = &candidates[best];
+  for (end_of_range end = LEAST; count > 1 && builder->config->level >= 3 && end <= GREATEST; end++)
+    CARNOT_TRY(add_guarded(builder, choice, candidates, count, best, end));
+  if (!chosen->prepared.arena) CARNOT_TRY(prepare(builder, choice, chosen));
+  choice->row = chosen->row;
+  choice->problem = chosen->problem;
+  choice->prepared = chosen->prepared;
+  choice->time_us = chosen->ns == UINT64_MAX ? 0 : (double)chosen->ns * 1e-3;
+  choice->rejected = carnot_arena_text(&builder->plan->arena, why_not.text, strlen(why_not.text));
   return NULL;
 }

@@ -107,6 +107,9 @@ static carnot_status* check_step(const carnot_plan* plan, const carnot_plan_step
     CHECK(v->storage != CARNOT_STORAGE_CONSTANT, "writes the constant %s", v->name);
     CHECK(v->storage != CARNOT_STORAGE_BINDING || !plan->bindings[v->index].is_input, "writes the input %s", v->name);
   }
+  uint32_t inner = step->region.value_count - step->input_count;
+  CHECK(step->type_count == 0 || step->type_count == step->input_count + step->output_count + inner,
+        "%u operand types for %u inputs, %u outputs and %u inner values", step->type_count, step->input_count, step->output_count, inner);
   for (uint32_t i = 0; i < step->variant_count; i++) {
     const carnot_variant* v = &step->variants[i];
     CHECK(v->constant_count <= 4, "variant %u has %u packed constants, at most 4", i, v->constant_count);
@@ -186,6 +189,9 @@ carnot_status* carnot_plan_check(const carnot_plan* plan) {
   for (uint32_t i = 0; !status && i < plan->block_count; i++) status = check_block(plan, i, &next_step, written);
   for (uint32_t i = 0; !status && i < plan->recipe_count; i++)
     status = check_list(plan->recipes[i].inputs, plan->recipes[i].input_count, plan->blob_count, false, "recipe input");
+  for (uint32_t i = 0; !status && i < plan->blob_count; i++)
+    if (plan->blobs[i].recipe != CARNOT_PLAN_NONE && plan->blobs[i].recipe >= plan->recipe_count)
+      status = CARNOT_ERROR(INVALID_MODEL, "weight %u names recipe %u of %u", i, plan->blobs[i].recipe, plan->recipe_count);
   for (uint32_t i = 0; !status && i < plan->recipe_count; i++)
     status = check_region(plan, &plan->recipes[i].region, plan->recipes[i].input_count, plan->block_count);
   free(memory);

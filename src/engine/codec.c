@@ -98,6 +98,10 @@ static void put_shape(stream* s, carnot_tensor* t, const char* what) {
   for (int i = 0; !s->status && i < t->rank; i++) put_i64(s, &t->dims[i], what);
 }
 
+static bool operand_enums_hold(const carnot_operand_type* t) {
+  return (unsigned)t->kind <= CARNOT_VALUE_OPTIONAL && (unsigned)t->dtype < CARNOT_DTYPE_COUNT && (unsigned)t->layout < CARNOT_LAYOUT_COUNT;
+}
+
 // ---- attributes ----
 
 static void put_view(stream* s, carnot_strview* view, const char* what) {
@@ -218,6 +222,23 @@ static void put_variant(stream* s, carnot_variant* v) {
   put_bytes(s, &v->params, &v->param_bytes, "tactic parameters");
 }
 
+static void put_operand_type(stream* s, carnot_operand_type* t) {
+  PUT_ENUM(s, t->kind, "operand");
+  PUT_ENUM(s, t->dtype, "operand");
+  PUT_ENUM(s, t->layout, "operand");
+  uint32_t constant = t->is_constant;
+  put_u32(s, &constant, "operand");
+  t->is_constant = constant != 0;
+  put_i32(s, &t->rank, "operand");
+  if (!s->status && (t->rank < -1 || t->rank > CARNOT_MAX_RANK || !operand_enums_hold(t)))
+    s->status = CARNOT_ERROR(INVALID_MODEL, "an operand of kind %d, type %d, rank %d", (int)t->kind, (int)t->dtype, t->rank);
+  for (int d = 0; !s->status && d < t->rank; d++) {
+    put_i64(s, &t->dims[d], "operand");
+    put_i64(s, &t->min[d], "operand");
+    put_i64(s, &t->max[d], "operand");
+  }
+}
+
 static void put_step(stream* s, carnot_plan_step* step) {
   put_text(s, &step->name, "step name");
   put_region(s, &step->region);
@@ -231,6 +252,7 @@ static void put_step(stream* s, carnot_plan_step* step) {
     s->status = CARNOT_ERROR(INVALID_MODEL, "step %s has %u variants, must have 1 to %d", step->name,
                              step->variant_count, CARNOT_MAX_VARIANTS);
   for (uint32_t i = 0; !s->status && i < step->variant_count; i++) put_variant(s, &step->variants[i]);
+  PUT_ARRAY(s, step->types, step->type_count, carnot_operand_type, 20, "operand types") put_operand_type(s, &step->types[i_]);
 }
 
 static void put_value(stream* s, carnot_plan_value* v, uint32_t profile_count) {
@@ -295,9 +317,6 @@ static void put_block(stream* s, carnot_plan_block* block) {
 static void put_recipe(stream* s, carnot_recipe* recipe) {
   put_region(s, &recipe->region);
   put_indices(s, &recipe->inputs, &recipe->input_count, "recipe");
-  put_u32(s, &recipe->step, "recipe");
-  put_u32(s, &recipe->variant, "recipe");
-  put_u32(s, &recipe->slot, "recipe");
 }
 
 static void put_plan(stream* s, carnot_plan* plan) {
@@ -322,7 +341,7 @@ static void put_plan(stream* s, carnot_plan* plan) {
   PUT_ARRAY(s, plan->blocks, plan->block_count, carnot_plan_block, 16, "blocks") put_block(s, &plan->blocks[i_]);
   PUT_ARRAY(s, plan->bindings, plan->binding_count, carnot_plan_binding, 20, "bindings")
     put_binding(s, &plan->bindings[i_], plan->profile_count);
-  PUT_ARRAY(s, plan->recipes, plan->recipe_count, carnot_recipe, 28, "recipes") put_recipe(s, &plan->recipes[i_]);
+  PUT_ARRAY(s, plan->recipes, plan->recipe_count, carnot_recipe, 16, "recipes") put_recipe(s, &plan->recipes[i_]);
   put_text(s, &plan->inspector, "inspector data");
 }
 

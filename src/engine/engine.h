@@ -17,7 +17,9 @@ enum { CARNOT_ENGINE_VERSION = 1 };
 typedef struct carnot_weights {
   int references;
   const void** data;  // by blob
-  void* owned;        // memory of the blobs that refit made, NULL in the first generation
+  void** owned;       // memory of the blobs that refit made, by blob; NULL in the first generation
+  uint32_t owned_count;
+  struct carnot_weights* previous;  // the generation whose unchanged blobs this one uses; a counted reference
 } carnot_weights;
 
 typedef struct carnot_engine {
@@ -47,6 +49,9 @@ void carnot_engine_release(carnot_engine* engine);
 // The newest weights, to be given back. Thread-safe.
 carnot_weights* carnot_engine_take_weights(carnot_engine* engine);
 void carnot_engine_drop_weights(carnot_engine* engine, carnot_weights* weights);
+
+// Makes |weights| the newest generation (takes it).
+void carnot_engine_publish(carnot_engine* engine, carnot_weights* weights);
 
 // Every blob has the checksum that the metadata state.
 carnot_status* carnot_engine_verify(carnot_engine* engine) CARNOT_MUST_USE;

@@ -101,6 +101,19 @@ typedef struct carnot_variant {
   const void* params;         // what prepare noted, read by check and shape
 } carnot_variant;
 
+// One operand of a problem, as far as it is known when tactics are chosen (backend/tactic.h asks them with it). Refittable
+// engines keep these, because packing weights again means asking prepare again.
+typedef struct carnot_operand_type {
+  carnot_value_kind kind;
+  carnot_dtype dtype;
+  int rank;                        // -1 unknown
+  int64_t dims[CARNOT_MAX_RANK];   // at the profile's optimum; -1 unknown
+  int64_t min[CARNOT_MAX_RANK], max[CARNOT_MAX_RANK];
+  carnot_layout layout;
+  bool is_constant;
+  const carnot_tensor* tensor;     // data of a constant
+} carnot_operand_type;
+
 typedef struct carnot_plan_step {
   const char* name;
   carnot_region region;
@@ -110,6 +123,8 @@ typedef struct carnot_plan_step {
   uint32_t variant_count;
   carnot_variant variants[CARNOT_MAX_VARIANTS];
   bool is_shape;  // computes elements of small shape tensors: runs when shapes are set, not in the run
+  uint32_t type_count;               // refittable engines: inputs, outputs, then inner values; else 0
+  carnot_operand_type* types;
 } carnot_plan_step;
 
 typedef struct carnot_plan_block {
@@ -135,13 +150,11 @@ typedef struct carnot_plan_binding {
   const carnot_dim_range* ranges;             // inputs: [profile][rank]
 } carnot_plan_binding;
 
-// How to make a blob again from named weights: nodes over constants, then a packing by the tactic that uses it.
+// How to make a constant again from named weights: operators over blobs, the last result being the constant.
 typedef struct carnot_recipe {
   carnot_region region;       // inputs are blobs
   uint32_t input_count;
   const uint32_t* inputs;     // blobs
-  uint32_t step, variant;     // whose prepare packs the result; NONE: the result is the blob
-  uint32_t slot;              // which of its constants
 } carnot_recipe;
 
 typedef struct carnot_plan {

@@ -165,11 +165,16 @@ carnot_status* carnot_engine_adopt(carnot_plan* plan, void (*release)(void* user
   return conclude(out_engine, finish(engine));
 }
 
+// Frees a generation that nobody uses, and those before it that it alone kept. The engine's mutex is held.
 static void free_weights(carnot_weights* weights) {
-  if (!weights) return;
-  free(weights->data);
-  free(weights->owned);
-  free(weights);
+  while (weights && --weights->references == 0) {
+    carnot_weights* previous = weights->previous;
+    for (uint32_t i = 0; i < weights->owned_count; i++) free(weights->owned[i]);
+    free(weights->owned);
+    free(weights->data);
+    free(weights);
+    weights = previous;
+  }
 }
 
 void carnot_engine_retain(carnot_engine* engine) {
@@ -202,11 +207,17 @@ carnot_weights* carnot_engine_take_weights(carnot_engine* engine) {
 }
 
 void carnot_engine_drop_weights(carnot_engine* engine, carnot_weights* weights) {
-  if (!weights) return;
   pthread_mutex_lock(&engine->mutex);
-  int left = --weights->references;
+  free_weights(weights);
   pthread_mutex_unlock(&engine->mutex);
-  if (!left) free_weights(weights);
+}
+
+void carnot_engine_publish(carnot_engine* engine, carnot_weights* weights) {
+  pthread_mutex_lock(&engine->mutex);
+  carnot_weights* old = engine->weights;
+  engine->weights = weights;
+  free_weights(old);
+  pthread_mutex_unlock(&engine->mutex);
 }
 
 carnot_status* carnot_engine_verify(carnot_engine* engine) {

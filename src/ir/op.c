@@ -282,7 +282,7 @@ carnot_status* carnot_call_new_tensor(const carnot_call* call, carnot_dtype dtyp
   CARNOT_TRY(carnot_call_alloc(call, sizeof(carnot_cell), &memory));
   carnot_cell* cell = memory;
   *cell = (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = {.dtype = dtype, .rank = rank}};
-  memcpy(cell->tensor.dims, dims, (size_t)rank * sizeof(*dims));
+  if (rank) memcpy(cell->tensor.dims, dims, (size_t)rank * sizeof(*dims));
   CARNOT_TRY(carnot_call_alloc(call, bytes, &cell->tensor.data));
   *out_cell = cell;
   return NULL;

@@ -16,6 +16,8 @@ typedef struct carnot_sym {
 } carnot_sym;
 
 #define CARNOT_SYM_LIMIT ((int64_t)1 << 62)
+// The maximum of a dimension that has none: storage is not planned for such sizes.
+#define CARNOT_DIM_UNBOUNDED ((int64_t)1 << 40)
 
 // X(NAME, "text", operands). Integer operators first; F_ take and give floats.
 #define CARNOT_SYM_OPS(X)                                                                        \

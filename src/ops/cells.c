@@ -2,7 +2,8 @@
 
 #include "ops/move.h"
 
-// True when the data stand in the place of an input, which may be used again when the inputs have been read.
+// True when the data stand in the place of an input, which may be used again when the inputs have
+// been read.
 static bool stands_in_input(const carnot_call* call, const carnot_tensor* t) {
   for (int i = 0; i < call->input_count; i++) {
     const carnot_tensor* x = carnot_call_in(call, i);
@@ -14,7 +15,8 @@ static bool stands_in_input(const carnot_call* call, const carnot_tensor* t) {
 carnot_status* carnot_call_give(const carnot_call* call, int i, const carnot_cell* cell) {
   if (i >= call->output_count || !call->outputs[i]) return NULL;
   carnot_cell* out = call->outputs[i];
-  if (cell->kind != CARNOT_VALUE_TENSOR) return carnot_call_set_items(call, i, cell->kind, cell->items, cell->item_count);
+  if (cell->kind != CARNOT_VALUE_TENSOR)
+    return carnot_call_set_items(call, i, cell->kind, cell->items, cell->item_count);
   const carnot_tensor* t = &cell->tensor;
   bool placed = out->kind == CARNOT_VALUE_TENSOR && out->tensor.data;
   if (!placed && !stands_in_input(call, t)) {
@@ -26,12 +28,14 @@ carnot_status* carnot_call_give(const carnot_call* call, int i, const carnot_cel
   return NULL;
 }
 
-carnot_status* carnot_call_keep(const carnot_call* call, const carnot_cell* cell, const carnot_cell** out_cell) {
+carnot_status* carnot_call_keep(const carnot_call* call, const carnot_cell* cell,
+                                const carnot_cell** out_cell) {
   *out_cell = NULL;
   if (cell->kind != CARNOT_VALUE_TENSOR) {
     // The items are in the store already; only the list itself may go.
     void* memory;
-    CARNOT_TRY(carnot_call_alloc(call, sizeof(carnot_cell) + (cell->item_count + 1) * sizeof(*cell->items), &memory));
+    CARNOT_TRY(carnot_call_alloc(
+        call, sizeof(carnot_cell) + (cell->item_count + 1) * sizeof(*cell->items), &memory));
     carnot_cell* copy = memory;
     *copy = *cell;
     copy->items = (const carnot_cell**)(copy + 1);
@@ -47,8 +51,9 @@ carnot_status* carnot_call_keep(const carnot_call* call, const carnot_cell* cell
   return NULL;
 }
 
-carnot_status* carnot_call_stack(const carnot_call* call, int i, const carnot_cell* const* cells, size_t count,
-                                 int64_t axis, bool backwards, carnot_dtype dtype, int rank) {
+carnot_status* carnot_call_stack(const carnot_call* call, int i, const carnot_cell* const* cells,
+                                 size_t count, int64_t axis, bool backwards, carnot_dtype dtype,
+                                 int rank) {
   if (i >= call->output_count || !call->outputs[i]) return NULL;
   int64_t dims[CARNOT_MAX_RANK] = {0};
   const carnot_tensor* first = count ? &cells[0]->tensor : NULL;
@@ -56,28 +61,37 @@ carnot_status* carnot_call_stack(const carnot_call* call, int i, const carnot_ce
     rank = first->rank + 1;
     dtype = first->dtype;
   }
-  CARNOT_CHECK(rank >= 1 && rank <= CARNOT_MAX_RANK, UNSUPPORTED, "%d dimensions where at most %d are supported", rank,
-               CARNOT_MAX_RANK);
+  CARNOT_CHECK(rank >= 1 && rank <= CARNOT_MAX_RANK, UNSUPPORTED,
+               "%d dimensions where at most %d are supported", rank, CARNOT_MAX_RANK);
   int at;
   CARNOT_TRY(carnot_axis(axis, rank, "axis", &at));
-  for (int d = 0, from = 0; d < rank && first; d++) dims[d] = d == at ? (int64_t)count : first->dims[from++];
+  for (int d = 0, from = 0; d < rank && first; d++)
+    dims[d] = d == at ? (int64_t)count : first->dims[from++];
   CARNOT_TRY(carnot_call_size_output(call, i, dtype, rank, dims));
   carnot_tensor* y = &call->outputs[i]->tensor;
-  int64_t outer = carnot_dims_count(dims, at), inner = carnot_dims_count(dims + at + 1, rank - at - 1);
+  int64_t outer = carnot_dims_count(dims, at),
+          inner = carnot_dims_count(dims + at + 1, rank - at - 1);
   for (size_t c = 0; c < count; c++) {
     const carnot_tensor* x = &cells[c]->tensor;
-    bool same = cells[c]->kind == CARNOT_VALUE_TENSOR && x->rank == first->rank && x->dtype == dtype;
+    bool same =
+        cells[c]->kind == CARNOT_VALUE_TENSOR && x->rank == first->rank && x->dtype == dtype;
     for (int d = 0; same && d < x->rank; d++) same = x->dims[d] == first->dims[d];
-    CARNOT_CHECK(same, INVALID_ARGUMENT, "output %d: item %zu has another shape or type than item 0", i, c);
+    CARNOT_CHECK(same, INVALID_ARGUMENT,
+                 "output %d: item %zu has another shape or type than item 0", i, c);
     int64_t place = (int64_t)(backwards ? count - 1 - c : c);
-    carnot_move move = {.dtype = dtype, .rank = 2, .dims = {outer, inner}, .src_strides = {inner, 1},
-                        .dst_strides = {(int64_t)count * inner, 1}, .dst_offset = place * inner};
+    carnot_move move = {.dtype = dtype,
+                        .rank = 2,
+                        .dims = {outer, inner},
+                        .src_strides = {inner, 1},
+                        .dst_strides = {(int64_t)count * inner, 1},
+                        .dst_offset = place * inner};
     carnot_move_run(&move, y->data, x->data);
   }
   return NULL;
 }
 
-carnot_status* carnot_cell_list_add(const carnot_call* call, carnot_cell_list* list, const carnot_cell* cell) {
+carnot_status* carnot_cell_list_add(const carnot_call* call, carnot_cell_list* list,
+                                    const carnot_cell* cell) {
   if (list->count == list->capacity) {
     size_t capacity = list->capacity ? list->capacity * 2 : 16;
     void* memory;
@@ -104,12 +118,14 @@ carnot_type carnot_infer_join(carnot_infer* infer, const carnot_type* a, const c
   if (!a->dtype) joined.dtype = b->dtype;
   if (a->rank != b->rank) joined.rank = -1;
   for (int d = 0; d < joined.rank; d++) {
-    if (!carnot_sym_same(a->dims[d], b->dims[d])) joined.dims[d] = carnot_infer_unknown(infer, INT32_MAX);
+    if (!carnot_sym_same(a->dims[d], b->dims[d]))
+      joined.dims[d] = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
   }
   return joined;
 }
 
-void carnot_infer_set_list(carnot_infer* infer, int i, carnot_value_kind kind, const carnot_type* element) {
+void carnot_infer_set_list(carnot_infer* infer, int i, carnot_value_kind kind,
+                           const carnot_type* element) {
   if (i >= infer->output_count) return;
   infer->outputs[i].type = (carnot_type){.kind = kind, .rank = -1};
   if (element && element->kind != CARNOT_VALUE_UNKNOWN) {

@@ -1,5 +1,6 @@
 // Joining tensors along an axis, and taking them apart.
-//   concat y = [x_0, x_1, …] · split: y_0, y_1, … = x, of the sizes given or of equal ones (the last may be smaller)
+//   concat y = [x_0, x_1, …] · split: y_0, y_1, … = x, of the sizes given or of equal ones (the
+//   last may be smaller)
 // Source: ONNX Concat-13, Split-18.
 #include "ops/infer_help.h"
 #include "ops/move.h"
@@ -36,14 +37,19 @@ static carnot_status* infer_concat(carnot_infer* infer) {
       CARNOT_TRY(carnot_axis(carnot_infer_int(infer, "axis"), x->rank, "axis", &axis));
       continue;
     }
-    CARNOT_CHECK(x->rank == out.rank, INVALID_MODEL, "input %d has rank %d, others have %d", i, x->rank, out.rank);
+    CARNOT_CHECK(x->rank == out.rank, INVALID_MODEL, "input %d has rank %d, others have %d", i,
+                 x->rank, out.rank);
     for (int d = 0; d < x->rank; d++) {
-      if (d == axis) out.dims[d] = carnot_sym_add(infer->syms, out.dims[d], x->dims[d]);
-      else CARNOT_TRY_AT(carnot_infer_merge(infer, out.dims[d], x->dims[d], "sizes beside the axis", &out.dims[d]),
-                         "input %d, dimension %d", i, d);
+      if (d == axis)
+        out.dims[d] = carnot_sym_add(infer->syms, out.dims[d], x->dims[d]);
+      else
+        CARNOT_TRY_AT(carnot_infer_merge(infer, out.dims[d], x->dims[d], "sizes beside the axis",
+                                         &out.dims[d]),
+                      "input %d, dimension %d", i, d);
     }
   }
-  if (out.rank >= 0 && known < infer->input_count) out.dims[axis] = carnot_infer_unknown(infer, INT32_MAX);
+  if (out.rank >= 0 && known < infer->input_count)
+    out.dims[axis] = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
   carnot_infer_set(infer, 0, out.dtype, out.rank, out.dims);
   join_syms(infer);
   return NULL;
@@ -54,12 +60,17 @@ static carnot_status* run_concat(carnot_call* call) {
   if (!y) return NULL;
   int axis;
   CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), y->rank, "axis", &axis));
-  int64_t outer = carnot_dims_count(y->dims, axis), row = carnot_dims_count(y->dims + axis, y->rank - axis), at = 0;
+  int64_t outer = carnot_dims_count(y->dims, axis),
+          row = carnot_dims_count(y->dims + axis, y->rank - axis), at = 0;
   for (int i = 0; i < call->input_count; i++) {
     const carnot_tensor* x = carnot_call_in(call, i);
     int64_t part = carnot_dims_count(x->dims + axis, x->rank - axis);
-    carnot_move move = {.dtype = x->dtype, .rank = 2, .dims = {outer, part}, .src_strides = {part, 1},
-                        .dst_strides = {row, 1}, .dst_offset = at};
+    carnot_move move = {.dtype = x->dtype,
+                        .rank = 2,
+                        .dims = {outer, part},
+                        .src_strides = {part, 1},
+                        .dst_strides = {row, 1},
+                        .dst_offset = at};
     carnot_move_run(&move, y->data, x->data);
     at += part;
   }
@@ -75,27 +86,33 @@ static carnot_status* part_sizes(carnot_infer* infer, carnot_sym whole, carnot_s
   size_t given_count = 0;
   if (carnot_infer_has(infer, 1)) {
     CARNOT_TRY(carnot_infer_ints(infer, 1, &given, &given_count));
-    CARNOT_CHECK(!given || given_count == (size_t)count, INVALID_MODEL, "%zu sizes for %d outputs", given_count, count);
+    CARNOT_CHECK(!given || given_count == (size_t)count, INVALID_MODEL, "%zu sizes for %d outputs",
+                 given_count, count);
     carnot_sym sum = carnot_sym_of(0);
     for (int i = 0; i < count; i++) {
-      sizes[i] = given ? given[i] : carnot_infer_unknown(infer, INT32_MAX);
+      sizes[i] = given ? given[i] : carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
       CARNOT_CHECK(!carnot_sym_is_const(sizes[i]) || sizes[i].bits >= 0, INVALID_MODEL,
                    "size %d is %lld, must be 0 or more", i, (long long)sizes[i].bits);
       sum = carnot_sym_add(infer->syms, sum, sizes[i]);
     }
-    if (given) CARNOT_TRY(carnot_infer_merge(infer, sum, whole, "the sum of the sizes and the axis", &sum));
+    if (given)
+      CARNOT_TRY(carnot_infer_merge(infer, sum, whole, "the sum of the sizes and the axis", &sum));
     return NULL;
   }
-  int64_t parts = carnot_attr_has(infer->attrs, "num_outputs") ? carnot_infer_int(infer, "num_outputs") : count;
-  CARNOT_CHECK(parts == count, INVALID_MODEL, "num_outputs is %lld for %d outputs", (long long)parts, count);
+  int64_t parts =
+      carnot_attr_has(infer->attrs, "num_outputs") ? carnot_infer_int(infer, "num_outputs") : count;
+  CARNOT_CHECK(parts == count, INVALID_MODEL, "num_outputs is %lld for %d outputs",
+               (long long)parts, count);
   carnot_sym each = carnot_sym_ceildiv(infer->syms, whole, carnot_sym_of(count));
   bool even = carnot_sym_divisor(infer->syms, whole) % count == 0;
   for (int i = 0; i < count; i++) sizes[i] = each;
   if (!even) {
-    carnot_sym before = carnot_sym_make(infer->syms, CARNOT_SYM_MUL, each, carnot_sym_of(count - 1), carnot_sym_of(0));
+    carnot_sym before = carnot_sym_make(infer->syms, CARNOT_SYM_MUL, each, carnot_sym_of(count - 1),
+                                        carnot_sym_of(0));
     sizes[count - 1] = carnot_sym_sub(infer->syms, whole, before);
-    CARNOT_CHECK(!carnot_sym_is_const(sizes[count - 1]) || sizes[count - 1].bits >= 0, INVALID_MODEL,
-                 "an axis of %lld does not split into %d parts", (long long)whole.bits, count);
+    CARNOT_CHECK(!carnot_sym_is_const(sizes[count - 1]) || sizes[count - 1].bits >= 0,
+                 INVALID_MODEL, "an axis of %lld does not split into %d parts",
+                 (long long)whole.bits, count);
   }
   return NULL;
 }
@@ -130,17 +147,24 @@ static carnot_status* run_split(carnot_call* call) {
   const carnot_tensor *x = carnot_call_in(call, 0), *split = carnot_call_in(call, 1);
   int axis;
   CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-  int64_t outer = carnot_dims_count(x->dims, axis), row = carnot_dims_count(x->dims + axis, x->rank - axis);
+  int64_t outer = carnot_dims_count(x->dims, axis),
+          row = carnot_dims_count(x->dims + axis, x->rank - axis);
   int64_t inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1), at = 0;
   int64_t whole = x->dims[axis], each = carnot_ceildiv(whole, call->output_count);
   for (int i = 0; i < call->output_count; i++) {
-    int64_t size = split ? carnot_load_i64(split->dtype, split->data, (size_t)i) : carnot_min_i64(each, whole - at);
-    CARNOT_CHECK(size >= 0 && size <= whole - at, INVALID_MODEL, "part %d of size %lld does not fit into %lld", i,
-                 (long long)size, (long long)(whole - at));
+    int64_t size = split ? carnot_load_i64(split->dtype, split->data, (size_t)i)
+                         : carnot_min_i64(each, whole - at);
+    CARNOT_CHECK(size >= 0 && size <= whole - at, INVALID_MODEL,
+                 "part %d of size %lld does not fit into %lld", i, (long long)size,
+                 (long long)(whole - at));
     carnot_tensor* y = carnot_call_out(call, i);
     if (y) {
-      carnot_move move = {.dtype = x->dtype, .rank = 2, .dims = {outer, size * inner}, .src_strides = {row, 1},
-                          .dst_strides = {size * inner, 1}, .src_offset = at * inner};
+      carnot_move move = {.dtype = x->dtype,
+                          .rank = 2,
+                          .dims = {outer, size * inner},
+                          .src_strides = {row, 1},
+                          .dst_strides = {size * inner, 1},
+                          .src_offset = at * inner};
       carnot_move_run(&move, y->data, x->data);
     }
     at += size;
@@ -149,10 +173,12 @@ static carnot_status* run_split(carnot_call* call) {
 }
 
 static const carnot_attr_spec kConcatAttrs[] = {{"axis", CARNOT_ATTR_INT, true, 0, NULL}, {0}};
-static const carnot_attr_spec kSplitAttrs[] = {
-    {"axis", CARNOT_ATTR_INT, false, 0, NULL}, {"num_outputs", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+static const carnot_attr_spec kSplitAttrs[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL},
+                                               {"num_outputs", CARNOT_ATTR_INT, false, 0, NULL},
+                                               {0}};
 
-const carnot_op_row carnot_op_concat = {"concat", 1, -1, 1, 1, 0, kConcatAttrs, infer_concat, run_concat,
-                                        "ONNX Concat-13", "CONCATENATION"};
-const carnot_op_row carnot_op_split = {"split", 1, 2, 1, -1, 0, kSplitAttrs, infer_split, run_split, "ONNX Split-18",
-                                       "SLICE"};
+const carnot_op_row carnot_op_concat = {
+    "concat",       1, -1, 1, 1, 0, kConcatAttrs, infer_concat, run_concat, "ONNX Concat-13",
+    "CONCATENATION"};
+const carnot_op_row carnot_op_split = {
+    "split", 1, 2, 1, -1, 0, kSplitAttrs, infer_split, run_split, "ONNX Split-18", "SLICE"};

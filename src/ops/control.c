@@ -1,11 +1,13 @@
-// Control flow. Bodies are closed: what they read from around stands behind ONNX's inputs, and behind ONNX's
-// parameters in the body, in the same order.
+// Control flow. Bodies are closed: what they read from around stands behind ONNX's inputs, and
+// behind ONNX's parameters in the body, in the same order.
 //   if: condition, what then_branch reads (then_inputs of them), what else_branch reads
 //   loop: trip count or absent, condition or absent, |carried| values, what the body reads.
-//     body(iteration, condition, carried.., read..) → condition, carried.., scanned..; scanned ones are stacked
+//     body(iteration, condition, carried.., read..) → condition, carried.., scanned..; scanned ones
+//     are stacked
 //   scan: |carried| values, |scanned| tensors, what the body reads.
 //     body(carried.., a slice of each.., read..) → carried.., scanned..
-//   sequence_map: sequences and tensors, the first a sequence; the last |captured| inputs are what the body reads.
+//   sequence_map: sequences and tensors, the first a sequence; the last |captured| inputs are what
+//   the body reads.
 //     body(an item of each sequence, each tensor.., read..) → an item of each output
 // Outputs have no sizes before they ran, except while building, where the body's types are known.
 // Source: ONNX If-25, Loop-25, Scan-25, SequenceMap-17.
@@ -24,14 +26,16 @@ static const carnot_attr* body_attr(const carnot_attrs* attrs, const char* name)
 static carnot_status* infer_if(carnot_infer* infer) {
   if (!infer->infer_block) return NULL;
   int then_count = (int)carnot_infer_int(infer, "then_inputs"), count = infer->output_count;
-  CARNOT_CHECK(then_count >= 0 && then_count < infer->input_count, INVALID_MODEL, "then_inputs is %d", then_count);
+  CARNOT_CHECK(then_count >= 0 && then_count < infer->input_count, INVALID_MODEL,
+               "then_inputs is %d", then_count);
   carnot_infer_output* outputs[2];
   for (int b = 0; b < 2; b++) {
     outputs[b] = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, (size_t)count + 1);
     const carnot_infer_input* inputs = infer->inputs + 1 + (b ? then_count : 0);
     int input_count = b ? infer->input_count - 1 - then_count : then_count;
     const char* name = b ? "else_branch" : "then_branch";
-    CARNOT_TRY_AT(infer->infer_block(infer, body_attr(infer->attrs, name), input_count, inputs, count, outputs[b]),
+    CARNOT_TRY_AT(infer->infer_block(infer, body_attr(infer->attrs, name), input_count, inputs,
+                                     count, outputs[b]),
                   "%s", name);
   }
   for (int i = 0; i < count; i++) {
@@ -42,26 +46,32 @@ static carnot_status* infer_if(carnot_infer* infer) {
 
 static carnot_status* run_if(carnot_call* call) {
   const carnot_tensor* condition = carnot_call_in(call, 0);
-  CARNOT_CHECK(carnot_tensor_count(condition) == 1, INVALID_ARGUMENT, "the condition has %lld elements, must be 1",
+  CARNOT_CHECK(carnot_tensor_count(condition) == 1, INVALID_ARGUMENT,
+               "the condition has %lld elements, must be 1",
                (long long)carnot_tensor_count(condition));
   bool yes = *(const uint8_t*)condition->data != 0;
   int then_count = (int)carnot_call_int(call, "then_inputs");
-  int first = yes ? 1 : 1 + then_count, count = yes ? then_count : call->input_count - 1 - then_count;
+  int first = yes ? 1 : 1 + then_count,
+      count = yes ? then_count : call->input_count - 1 - then_count;
   void* memory;
   CARNOT_TRY(carnot_call_alloc(call, sizeof(carnot_cell) * (size_t)call->output_count, &memory));
   carnot_cell* outputs = memory;
   memset(outputs, 0, sizeof(*outputs) * (size_t)call->output_count);
   const carnot_attr* body = body_attr(call->attrs, yes ? "then_branch" : "else_branch");
-  CARNOT_TRY(call->host->run_block(call->host, body, count, call->inputs + first, call->output_count, outputs));
+  CARNOT_TRY(call->host->run_block(call->host, body, count, call->inputs + first,
+                                   call->output_count, outputs));
   for (int i = 0; i < call->output_count; i++) CARNOT_TRY(carnot_call_give(call, i, &outputs[i]));
   return NULL;
 }
 
 // ---- loop and scan: types that hold in every iteration ----
 
-// Widens |type| to hold |next| too; |fresh| has a bit for each dimension that holds anything already.
-static bool widen(carnot_infer* infer, carnot_type* type, const carnot_type* next, unsigned* fresh) {
-  if (type->kind != CARNOT_VALUE_TENSOR || next->kind != CARNOT_VALUE_TENSOR || type->rank < 0) return false;
+// Widens |type| to hold |next| too; |fresh| has a bit for each dimension that holds anything
+// already.
+static bool widen(carnot_infer* infer, carnot_type* type, const carnot_type* next,
+                  unsigned* fresh) {
+  if (type->kind != CARNOT_VALUE_TENSOR || next->kind != CARNOT_VALUE_TENSOR || type->rank < 0)
+    return false;
   if (type->rank != next->rank) {
     type->rank = -1;
     return true;
@@ -69,27 +79,56 @@ static bool widen(carnot_infer* infer, carnot_type* type, const carnot_type* nex
   bool changed = false;
   for (int d = 0; d < type->rank; d++) {
     if (*fresh >> d & 1 || carnot_sym_same(type->dims[d], next->dims[d])) continue;
-    type->dims[d] = carnot_infer_unknown(infer, INT32_MAX);
+    type->dims[d] = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
     *fresh |= 1u << d;
     changed = true;
   }
   return changed;
 }
 
-// Infers the body with |inputs|, of which |carried| from |first| on take the types of its outputs from |first_out| on,
-// until nothing changes.
-static carnot_status* infer_iterations(carnot_infer* infer, carnot_infer_input* inputs, int input_count, int first,
-                                       int carried, int first_out, carnot_infer_output* outputs, int output_count) {
+// True when |s| is made of symbols that stood in the table before |start|. |budget| bounds the
+// walk.
+static bool from_before(const carnot_syms* syms, carnot_sym s, size_t start, int* budget) {
+  if (carnot_sym_is_const(s) || carnot_sym_index(s) < start) return true;
+  const carnot_sym_expr* e = carnot_sym_get(syms, s);
+  int arity = carnot_sym_arity(e->op);
+  if (arity == 0 || --*budget < 0) return e->op == CARNOT_SYM_F_CONST;
+  return from_before(syms, e->a, start, budget) &&
+         (arity < 2 || from_before(syms, e->b, start, budget)) &&
+         (arity < 3 || from_before(syms, e->c, start, budget));
+}
+
+// A type as it is seen outside of a body: symbols that only mean something inside become unknown
+// sizes.
+static carnot_type seen_outside(carnot_infer* infer, const carnot_type* type, size_t start) {
+  carnot_type out = *type;
+  for (int d = 0; d < out.rank; d++) {
+    int budget = 64;
+    if (!from_before(infer->syms, out.dims[d], start, &budget))
+      out.dims[d] = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
+  }
+  return out;
+}
+
+// Infers the body with |inputs|, of which |carried| from |first| on take the types of its outputs
+// from |first_out| on, until nothing changes. Sets the carried outputs; those that are stacked are
+// left in |outputs| as seen outside.
+static carnot_status* infer_iterations(carnot_infer* infer, carnot_infer_input* inputs,
+                                       int input_count, int first, int carried, int first_out,
+                                       carnot_infer_output* outputs, int output_count) {
   carnot_type* types = CARNOT_NEW_ARRAY(infer->arena, carnot_type, (size_t)carried + 1);
   unsigned* fresh = CARNOT_NEW_ARRAY(infer->arena, unsigned, (size_t)carried + 1);
+  size_t start = infer->syms->count;
   for (int i = 0; i < carried; i++) {
     types[i] = *inputs[first + i].type;
     inputs[first + i] = (carnot_infer_input){.type = &types[i]};
   }
   for (int round = 0;; round++) {
-    CARNOT_TRY(infer->infer_block(infer, body_attr(infer->attrs, "body"), input_count, inputs, output_count, outputs));
+    CARNOT_TRY(infer->infer_block(infer, body_attr(infer->attrs, "body"), input_count, inputs,
+                                  output_count, outputs));
     bool changed = false;
-    for (int i = 0; i < carried; i++) changed |= widen(infer, &types[i], &outputs[first_out + i].type, &fresh[i]);
+    for (int i = 0; i < carried; i++)
+      changed |= widen(infer, &types[i], &outputs[first_out + i].type, &fresh[i]);
     if (!changed) break;
     // Dimensions can only become unknown one after the other; then the ranks do.
     for (int i = 0; i < carried && round >= kMostRounds; i++) {
@@ -98,14 +137,20 @@ static carnot_status* infer_iterations(carnot_infer* infer, carnot_infer_input* 
   }
   for (int i = 0; i < carried && i < infer->output_count; i++) {
     const carnot_type* result = &outputs[first_out + i].type;
-    infer->outputs[i].type = types[i];
-    if (types[i].kind != CARNOT_VALUE_TENSOR) infer->outputs[i].type = carnot_infer_join(infer, &types[i], result);
+    infer->outputs[i].type = seen_outside(infer, &types[i], start);
+    if (types[i].kind != CARNOT_VALUE_TENSOR)
+      infer->outputs[i].type = carnot_infer_join(infer, &types[i], result);
+  }
+  for (int i = carried; i < infer->output_count; i++) {
+    carnot_infer_output* stacked = &outputs[first_out + i];
+    stacked->type = seen_outside(infer, &stacked->type, start);
   }
   return NULL;
 }
 
 // A stacked output: the body's dimensions with |count| put in on |axis|.
-static void set_stacked(carnot_infer* infer, int i, const carnot_type* item, carnot_sym count, int64_t axis) {
+static void set_stacked(carnot_infer* infer, int i, const carnot_type* item, carnot_sym count,
+                        int64_t axis) {
   carnot_sym dims[CARNOT_MAX_RANK];
   int rank = item->kind == CARNOT_VALUE_TENSOR && item->rank >= 0 ? item->rank + 1 : -1;
   if (rank > CARNOT_MAX_RANK) rank = -1;
@@ -119,8 +164,9 @@ static void set_stacked(carnot_infer* infer, int i, const carnot_type* item, car
 static carnot_status* infer_loop(carnot_infer* infer) {
   if (!infer->infer_block) return NULL;
   int carried = (int)carnot_infer_int(infer, "carried");
-  CARNOT_CHECK(carried >= 0 && 2 + carried <= infer->input_count && carried <= infer->output_count, INVALID_MODEL,
-               "%d carried values of %d inputs and %d outputs", carried, infer->input_count, infer->output_count);
+  CARNOT_CHECK(carried >= 0 && 2 + carried <= infer->input_count && carried <= infer->output_count,
+               INVALID_MODEL, "%d carried values of %d inputs and %d outputs", carried,
+               infer->input_count, infer->output_count);
   carnot_type iteration = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_I64, .rank = 0};
   carnot_type condition = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_BOOL, .rank = 0};
   size_t input_count = (size_t)infer->input_count, output_count = (size_t)infer->output_count + 1;
@@ -129,9 +175,11 @@ static carnot_status* infer_loop(carnot_infer* infer) {
   memcpy(inputs, infer->inputs, input_count * sizeof(*inputs));
   inputs[0] = (carnot_infer_input){.type = &iteration};
   inputs[1] = (carnot_infer_input){.type = &condition};
-  CARNOT_TRY(infer_iterations(infer, inputs, (int)input_count, 2, carried, 1, outputs, (int)output_count));
+  CARNOT_TRY(
+      infer_iterations(infer, inputs, (int)input_count, 2, carried, 1, outputs, (int)output_count));
   for (int i = carried; i < infer->output_count; i++) {
-    set_stacked(infer, i, &outputs[1 + i].type, carnot_infer_unknown(infer, INT32_MAX), 0);
+    set_stacked(infer, i, &outputs[1 + i].type, carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED),
+                0);
   }
   return NULL;
 }
@@ -146,10 +194,12 @@ typedef struct iterations {
   carnot_cell_list* scanned;  // of each output that is stacked
 } iterations;
 
-static carnot_status* iterations_init(iterations* it, carnot_call* call, int input_count, int output_count,
-                                      int scanned_count) {
+static carnot_status* iterations_init(iterations* it, carnot_call* call, int input_count,
+                                      int output_count, int scanned_count) {
   void* memory;
-  *it = (iterations){.call = call, .body = body_attr(call->attrs, "body"), .input_count = input_count,
+  *it = (iterations){.call = call,
+                     .body = body_attr(call->attrs, "body"),
+                     .input_count = input_count,
                      .output_count = output_count};
   CARNOT_TRY(carnot_call_alloc(call, ((size_t)input_count + 1) * sizeof(*it->inputs), &memory));
   it->inputs = memory;
@@ -164,8 +214,8 @@ static carnot_status* iterations_step(iterations* it) {
   size_t bytes = ((size_t)it->output_count + 1) * sizeof(*it->outputs);
   CARNOT_TRY(carnot_call_alloc(it->call, bytes, &memory));
   it->outputs = memset(memory, 0, bytes);
-  return it->call->host->run_block(it->call->host, it->body, it->input_count, it->inputs, it->output_count,
-                                   it->outputs);
+  return it->call->host->run_block(it->call->host, it->body, it->input_count, it->inputs,
+                                   it->output_count, it->outputs);
 }
 
 // The type of stacked output |i| that no iteration gave, as the importer noted it.
@@ -177,9 +227,11 @@ static void empty_type(const carnot_call* call, size_t i, carnot_dtype* out_dtyp
   *out_rank = i < rank_count && ranks[i] >= 0 ? (int)ranks[i] + 1 : 1;
 }
 
-static carnot_status* scalar_cell(const carnot_call* call, carnot_dtype dtype, int64_t value, const carnot_cell** out) {
+static carnot_status* scalar_cell(const carnot_call* call, carnot_dtype dtype, int64_t value,
+                                  const carnot_cell** out) {
   carnot_cell* cell;
-  CARNOT_TRY(carnot_call_new_tensor(call, dtype, 0, NULL, &cell));
+  const int64_t no_dims[1] = {0};
+  CARNOT_TRY(carnot_call_new_tensor(call, dtype, 0, no_dims, &cell));
   carnot_store_i64(dtype, cell->tensor.data, 0, value);
   *out = cell;
   return NULL;
@@ -213,7 +265,8 @@ static carnot_status* run_loop(carnot_call* call) {
     carnot_dtype dtype;
     int rank;
     empty_type(call, (size_t)i, &dtype, &rank);
-    CARNOT_TRY(carnot_call_stack(call, carried + i, it.scanned[i].items, it.scanned[i].count, 0, false, dtype, rank));
+    CARNOT_TRY(carnot_call_stack(call, carried + i, it.scanned[i].items, it.scanned[i].count, 0,
+                                 false, dtype, rank));
   }
   return NULL;
 }
@@ -228,15 +281,19 @@ static int64_t listed(const carnot_attrs* attrs, const char* name, int i) {
 
 static carnot_status* infer_scan(carnot_infer* infer) {
   if (!infer->infer_block) return NULL;
-  int carried = (int)carnot_infer_int(infer, "carried"), scanned = (int)carnot_infer_int(infer, "scanned");
-  CARNOT_CHECK(carried >= 0 && scanned > 0 && carried + scanned <= infer->input_count && carried <= infer->output_count,
-               INVALID_MODEL, "%d carried and %d scanned of %d inputs", carried, scanned, infer->input_count);
+  int carried = (int)carnot_infer_int(infer, "carried"),
+      scanned = (int)carnot_infer_int(infer, "scanned");
+  CARNOT_CHECK(carried >= 0 && scanned > 0 && carried + scanned <= infer->input_count &&
+                   carried <= infer->output_count,
+               INVALID_MODEL, "%d carried and %d scanned of %d inputs", carried, scanned,
+               infer->input_count);
   size_t input_count = (size_t)infer->input_count, output_count = (size_t)infer->output_count;
   carnot_infer_input* inputs = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_input, input_count + 1);
-  carnot_infer_output* outputs = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, output_count + 1);
+  carnot_infer_output* outputs =
+      CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, output_count + 1);
   carnot_type* slices = CARNOT_NEW_ARRAY(infer->arena, carnot_type, (size_t)scanned);
   memcpy(inputs, infer->inputs, input_count * sizeof(*inputs));
-  carnot_sym steps = carnot_infer_unknown(infer, INT32_MAX);
+  carnot_sym steps = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
   for (int i = 0; i < scanned; i++) {
     const carnot_type* x;
     CARNOT_TRY(carnot_infer_tensor(infer, carried + i, &x));
@@ -244,48 +301,59 @@ static carnot_status* infer_scan(carnot_infer* infer) {
     inputs[carried + i] = (carnot_infer_input){.type = &slices[i]};
     if (x->rank < 0) continue;
     int axis;
-    CARNOT_TRY(carnot_axis(listed(infer->attrs, "scan_input_axes", i), x->rank, "scan axis", &axis));
+    CARNOT_TRY(
+        carnot_axis(listed(infer->attrs, "scan_input_axes", i), x->rank, "scan axis", &axis));
     steps = x->dims[axis];
     slices[i].rank--;
     for (int d = axis; d < slices[i].rank; d++) slices[i].dims[d] = x->dims[d + 1];
   }
-  CARNOT_TRY(infer_iterations(infer, inputs, (int)input_count, 0, carried, 0, outputs, (int)output_count));
+  CARNOT_TRY(
+      infer_iterations(infer, inputs, (int)input_count, 0, carried, 0, outputs, (int)output_count));
   for (int i = carried; i < infer->output_count; i++) {
-    set_stacked(infer, i, &outputs[i].type, steps, listed(infer->attrs, "scan_output_axes", i - carried));
+    set_stacked(infer, i, &outputs[i].type, steps,
+                listed(infer->attrs, "scan_output_axes", i - carried));
   }
   return NULL;
 }
 
 // Slice |at| of |x| on |axis| in a cell of its own.
-static carnot_status* take_slice(const carnot_call* call, const carnot_tensor* x, int axis, int64_t at,
-                                 const carnot_cell** out_cell) {
+static carnot_status* take_slice(const carnot_call* call, const carnot_tensor* x, int axis,
+                                 int64_t at, const carnot_cell** out_cell) {
   int64_t dims[CARNOT_MAX_RANK];
   for (int d = 0; d < x->rank - 1; d++) dims[d] = x->dims[d < axis ? d : d + 1];
   carnot_cell* cell;
   CARNOT_TRY(carnot_call_new_tensor(call, x->dtype, x->rank - 1, dims, &cell));
-  int64_t outer = carnot_dims_count(x->dims, axis), inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
-  carnot_move move = {.dtype = x->dtype, .rank = 2, .dims = {outer, inner}, .src_strides = {x->dims[axis] * inner, 1},
-                      .dst_strides = {inner, 1}, .src_offset = at * inner};
+  int64_t outer = carnot_dims_count(x->dims, axis),
+          inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
+  carnot_move move = {.dtype = x->dtype,
+                      .rank = 2,
+                      .dims = {outer, inner},
+                      .src_strides = {x->dims[axis] * inner, 1},
+                      .dst_strides = {inner, 1},
+                      .src_offset = at * inner};
   carnot_move_run(&move, cell->tensor.data, x->data);
   *out_cell = cell;
   return NULL;
 }
 
-static carnot_status* scan_length(const carnot_call* call, int carried, int scanned, int64_t* out_steps) {
+static carnot_status* scan_length(const carnot_call* call, int carried, int scanned,
+                                  int64_t* out_steps) {
   *out_steps = -1;
   for (int i = 0; i < scanned; i++) {
     const carnot_tensor* x = carnot_call_in(call, carried + i);
     int axis;
     CARNOT_TRY(carnot_axis(listed(call->attrs, "scan_input_axes", i), x->rank, "scan axis", &axis));
     CARNOT_CHECK(*out_steps < 0 || *out_steps == x->dims[axis], INVALID_ARGUMENT,
-                 "scan input %d has %lld steps, others have %lld", i, (long long)x->dims[axis], (long long)*out_steps);
+                 "scan input %d has %lld steps, others have %lld", i, (long long)x->dims[axis],
+                 (long long)*out_steps);
     *out_steps = x->dims[axis];
   }
   return NULL;
 }
 
 static carnot_status* run_scan(carnot_call* call) {
-  int carried = (int)carnot_call_int(call, "carried"), scanned = (int)carnot_call_int(call, "scanned");
+  int carried = (int)carnot_call_int(call, "carried"),
+      scanned = (int)carnot_call_int(call, "scanned");
   int stacked = call->output_count - carried;
   int64_t steps;
   CARNOT_TRY(scan_length(call, carried, scanned, &steps));
@@ -296,13 +364,15 @@ static carnot_status* run_scan(carnot_call* call) {
     for (int i = 0; i < scanned; i++) {
       const carnot_tensor* x = carnot_call_in(call, carried + i);
       int axis;
-      CARNOT_TRY(carnot_axis(listed(call->attrs, "scan_input_axes", i), x->rank, "scan axis", &axis));
+      CARNOT_TRY(
+          carnot_axis(listed(call->attrs, "scan_input_axes", i), x->rank, "scan axis", &axis));
       int64_t at = listed(call->attrs, "scan_input_directions", i) ? steps - 1 - step : step;
       CARNOT_TRY(take_slice(call, x, axis, at, &it.inputs[carried + i]));
     }
     CARNOT_TRY_AT(iterations_step(&it), "step %lld", (long long)step);
     for (int i = 0; i < carried; i++) it.inputs[i] = &it.outputs[i];
-    for (int i = 0; i < stacked; i++) CARNOT_TRY(carnot_cell_list_add(call, &it.scanned[i], &it.outputs[carried + i]));
+    for (int i = 0; i < stacked; i++)
+      CARNOT_TRY(carnot_cell_list_add(call, &it.scanned[i], &it.outputs[carried + i]));
   }
   for (int i = 0; i < carried; i++) CARNOT_TRY(carnot_call_give(call, i, it.inputs[i]));
   for (int i = 0; i < stacked; i++) {
@@ -311,7 +381,8 @@ static carnot_status* run_scan(carnot_call* call) {
     empty_type(call, (size_t)i, &dtype, &rank);
     CARNOT_TRY(carnot_call_stack(call, carried + i, it.scanned[i].items, it.scanned[i].count,
                                  listed(call->attrs, "scan_output_axes", i),
-                                 listed(call->attrs, "scan_output_directions", i) != 0, dtype, rank));
+                                 listed(call->attrs, "scan_output_directions", i) != 0, dtype,
+                                 rank));
   }
   return NULL;
 }
@@ -320,17 +391,21 @@ static carnot_status* run_scan(carnot_call* call) {
 
 static carnot_status* infer_map(carnot_infer* infer) {
   if (!infer->infer_block) {
-    for (int i = 0; i < infer->output_count; i++) carnot_infer_set_list(infer, i, CARNOT_VALUE_SEQUENCE, NULL);
+    for (int i = 0; i < infer->output_count; i++)
+      carnot_infer_set_list(infer, i, CARNOT_VALUE_SEQUENCE, NULL);
     return NULL;
   }
   int whole = infer->input_count - (int)carnot_infer_int(infer, "captured");
-  carnot_infer_input* inputs = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_input, (size_t)infer->input_count + 1);
-  carnot_infer_output* outputs = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, (size_t)infer->output_count + 1);
+  carnot_infer_input* inputs =
+      CARNOT_NEW_ARRAY(infer->arena, carnot_infer_input, (size_t)infer->input_count + 1);
+  carnot_infer_output* outputs =
+      CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, (size_t)infer->output_count + 1);
   memcpy(inputs, infer->inputs, (size_t)infer->input_count * sizeof(*inputs));
   for (int i = 0; i < whole; i++) {
     const carnot_type* type = inputs[i].type;
     // A sequence of unknown items leaves the parameter the type that it has.
-    if (type && type->kind == CARNOT_VALUE_SEQUENCE) inputs[i] = (carnot_infer_input){.type = type->element};
+    if (type && type->kind == CARNOT_VALUE_SEQUENCE)
+      inputs[i] = (carnot_infer_input){.type = type->element};
   }
   CARNOT_TRY(infer->infer_block(infer, body_attr(infer->attrs, "body"), infer->input_count, inputs,
                                 infer->output_count, outputs));
@@ -351,8 +426,9 @@ static carnot_status* run_map(carnot_call* call) {
       const carnot_cell* x = call->inputs[i];
       it.inputs[i] = x;
       if (i >= whole || x->kind != CARNOT_VALUE_SEQUENCE) continue;
-      CARNOT_CHECK(x->item_count == first->item_count, INVALID_ARGUMENT, "sequence %d has %zu items, sequence 0 has %zu",
-                   i, x->item_count, first->item_count);
+      CARNOT_CHECK(x->item_count == first->item_count, INVALID_ARGUMENT,
+                   "sequence %d has %zu items, sequence 0 has %zu", i, x->item_count,
+                   first->item_count);
       it.inputs[i] = x->items[step];
     }
     CARNOT_TRY_AT(iterations_step(&it), "item %zu", step);
@@ -363,7 +439,8 @@ static carnot_status* run_map(carnot_call* call) {
     }
   }
   for (int i = 0; i < call->output_count; i++) {
-    CARNOT_TRY(carnot_call_set_items(call, i, CARNOT_VALUE_SEQUENCE, it.scanned[i].items, it.scanned[i].count));
+    CARNOT_TRY(carnot_call_set_items(call, i, CARNOT_VALUE_SEQUENCE, it.scanned[i].items,
+                                     it.scanned[i].count));
   }
   return NULL;
 }
@@ -380,25 +457,38 @@ static const carnot_attr_spec kLoop[] = {{"body", CARNOT_ATTR_BLOCK, true, 0, NU
                                          {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL},
                                          {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL},
                                          {0}};
-static const carnot_attr_spec kScan[] = {{"body", CARNOT_ATTR_BLOCK, true, 0, NULL},
-                                         {"carried", CARNOT_ATTR_INT, true, 0, NULL},
-                                         {"scanned", CARNOT_ATTR_INT, true, 0, NULL},
-                                         {"scan_input_axes", CARNOT_ATTR_INTS, false, 0, NULL},
-                                         {"scan_input_directions", CARNOT_ATTR_INTS, false, 0, NULL},
-                                         {"scan_output_axes", CARNOT_ATTR_INTS, false, 0, NULL},
-                                         {"scan_output_directions", CARNOT_ATTR_INTS, false, 0, NULL},
-                                         {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL},
-                                         {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL},
-                                         {0}};
-static const carnot_attr_spec kMap[] = {{"body", CARNOT_ATTR_BLOCK, true, 0, NULL},
-                                        {"captured", CARNOT_ATTR_INT, false, 0, NULL},
-                                        {0}};
+static const carnot_attr_spec kScan[] = {
+    {"body", CARNOT_ATTR_BLOCK, true, 0, NULL},
+    {"carried", CARNOT_ATTR_INT, true, 0, NULL},
+    {"scanned", CARNOT_ATTR_INT, true, 0, NULL},
+    {"scan_input_axes", CARNOT_ATTR_INTS, false, 0, NULL},
+    {"scan_input_directions", CARNOT_ATTR_INTS, false, 0, NULL},
+    {"scan_output_axes", CARNOT_ATTR_INTS, false, 0, NULL},
+    {"scan_output_directions", CARNOT_ATTR_INTS, false, 0, NULL},
+    {"scan_dtypes", CARNOT_ATTR_INTS, false, 0, NULL},
+    {"scan_ranks", CARNOT_ATTR_INTS, false, 0, NULL},
+    {0}};
+static const carnot_attr_spec kMap[] = {
+    {"body", CARNOT_ATTR_BLOCK, true, 0, NULL}, {"captured", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 
-const carnot_op_row carnot_op_if = {
-    "if", 1, -1, 1, -1, CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT, kIf, infer_if, run_if, "ONNX If-25", "CONDITION"};
-const carnot_op_row carnot_op_loop = {"loop", 2, -1, 1, -1, CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT, kLoop,
-                                      infer_loop, run_loop, "ONNX Loop-25", "RECURRENCE"};
-const carnot_op_row carnot_op_scan = {"scan", 1, -1, 1, -1, CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT, kScan,
-                                      infer_scan, run_scan, "ONNX Scan-25", "RECURRENCE"};
+const carnot_op_row carnot_op_if = {"if",       1,
+                                    -1,         1,
+                                    -1,         CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
+                                    kIf,        infer_if,
+                                    run_if,     "ONNX If-25",
+                                    "CONDITION"};
+const carnot_op_row carnot_op_loop = {"loop",      2,
+                                      -1,          1,
+                                      -1,          CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
+                                      kLoop,       infer_loop,
+                                      run_loop,    "ONNX Loop-25",
+                                      "RECURRENCE"};
+const carnot_op_row carnot_op_scan = {"scan",      1,
+                                      -1,          1,
+                                      -1,          CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
+                                      kScan,       infer_scan,
+                                      run_scan,    "ONNX Scan-25",
+                                      "RECURRENCE"};
 const carnot_op_row carnot_op_sequence_map = {
-    "sequence_map", 1, -1, 1, -1, CARNOT_OP_CONTROL, kMap, infer_map, run_map, "ONNX SequenceMap-17", "REFERENCE"};
+    "sequence_map",        1,          -1, 1, -1, CARNOT_OP_CONTROL, kMap, infer_map, run_map,
+    "ONNX SequenceMap-17", "REFERENCE"};

@@ -1,8 +1,8 @@
 // Non-maximum suppression: of boxes that overlap, the one with the best score stays.
 //   boxes [batches, n, 4], scores [batches, classes, n] → [selected, 3]: batch, class, box
-// For each batch and class boxes are taken by falling score (ties by index) while the score is above score_threshold;
-// one is dropped when its intersection over union with one taken before is above iou_threshold.
-// Source: ONNX NonMaxSuppression-11.
+// For each batch and class boxes are taken by falling score (ties by index) while the score is
+// above score_threshold; one is dropped when its intersection over union with one taken before is
+// above iou_threshold. Source: ONNX NonMaxSuppression-11.
 #include <math.h>
 #include <stdlib.h>
 
@@ -45,23 +45,25 @@ static carnot_status* infer_nms(carnot_infer* infer) {
   const carnot_type *boxes, *scores;
   CARNOT_TRY(carnot_infer_tensor(infer, 0, &boxes));
   CARNOT_TRY(carnot_infer_tensor(infer, 1, &scores));
-  CARNOT_CHECK((boxes->rank == 3 || boxes->rank < 0) && (scores->rank == 3 || scores->rank < 0), INVALID_MODEL,
-               "boxes have rank %d and scores %d, must be 3", boxes->rank, scores->rank);
-  const carnot_sym dims[2] = {carnot_infer_unknown(infer, INT32_MAX), carnot_sym_of(3)};
+  CARNOT_CHECK((boxes->rank == 3 || boxes->rank < 0) && (scores->rank == 3 || scores->rank < 0),
+               INVALID_MODEL, "boxes have rank %d and scores %d, must be 3", boxes->rank,
+               scores->rank);
+  const carnot_sym dims[2] = {carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED), carnot_sym_of(3)};
   carnot_infer_set(infer, 0, CARNOT_DTYPE_I64, 2, dims);
   return NULL;
 }
 
-// Kept boxes in stripes by their left edge: only those that may reach a box are compared with it. With thousands of
-// boxes spread over an image (or shifted apart by class, as exporters do) that is a small part of them.
+// Kept boxes in stripes by their left edge: only those that may reach a box are compared with it.
+// With thousands of boxes spread over an image (or shifted apart by class, as exporters do) that is
+// a small part of them.
 enum { kStripes = 512 };
 
 typedef struct stripes {
-  bool used;             // false: compare with all
-  double left, scale;    // stripe = (x0 - left) * scale
-  double widest;         // of all candidates
+  bool used;                // false: compare with all
+  double left, scale;       // stripe = (x0 - left) * scale
+  double widest;            // of all candidates
   int64_t first[kStripes];  // kept box, -1: none
-  int64_t* next;         // by kept box
+  int64_t* next;            // by kept box
 } stripes;
 
 typedef struct job {
@@ -81,8 +83,8 @@ static int64_t stripe_of(const stripes* s, double x) {
   return at <= 0 ? 0 : at >= kStripes - 1 ? kStripes - 1 : (int64_t)at;
 }
 
-// Stripes for |count| candidates. A limit below zero drops boxes that do not touch, and edges that are no numbers have
-// no order: then all are compared.
+// Stripes for |count| candidates. A limit below zero drops boxes that do not touch, and edges that
+// are no numbers have no order: then all are compared.
 static void lay_stripes(job* j, int64_t count) {
   stripes* s = &j->stripes;
   double left = INFINITY, right = -INFINITY;
@@ -111,7 +113,8 @@ static bool is_dropped(const job* j, const rect* box, int64_t kept) {
     return false;
   }
   // One stripe more on each side takes up what rounding does.
-  int64_t from = carnot_max_i64(stripe_of(s, box->x0 - s->widest) - 1, 0), to = carnot_min_i64(stripe_of(s, box->x1) + 1, kStripes - 1);
+  int64_t from = carnot_max_i64(stripe_of(s, box->x0 - s->widest) - 1, 0),
+          to = carnot_min_i64(stripe_of(s, box->x1) + 1, kStripes - 1);
   for (int64_t at = from; at <= to; at++)
     for (int64_t k = s->first[at]; k >= 0; k = s->next[k])
       if (overlap(box, &j->kept[k]) > j->overlap_limit) return true;
@@ -129,11 +132,13 @@ static void keep(job* j, const rect* box, int64_t kept) {
 static void select_class(job* j, int64_t batch, int64_t class) {
   int64_t n = j->boxes->dims[1], classes = j->scores->dims[1], count = 0, kept = 0;
   for (int64_t i = 0; i < n; i++) {
-    double score = carnot_load_f64(j->scores->dtype, j->scores->data, (size_t)((batch * classes + class) * n + i));
+    double score = carnot_load_f64(j->scores->dtype, j->scores->data,
+                                   (size_t)((batch * classes + class) * n + i));
     if (score > j->score_limit) j->candidates[count++] = (candidate){score, i};
   }
   qsort(j->candidates, (size_t)count, sizeof(candidate), by_score);
-  for (int64_t i = 0; i < count; i++) j->rects[i] = read_box(j->boxes, batch * n + j->candidates[i].box, j->centre);
+  for (int64_t i = 0; i < count; i++)
+    j->rects[i] = read_box(j->boxes, batch * n + j->candidates[i].box, j->centre);
   lay_stripes(j, count);
   for (int64_t i = 0; i < count && kept < j->most; i++) {
     if (is_dropped(j, &j->rects[i], kept)) continue;
@@ -170,7 +175,8 @@ static carnot_status* run_nms(carnot_call* call) {
   j.kept = memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(int64_t), &memory));
   j.stripes.next = memory;
-  CARNOT_TRY(carnot_call_alloc(call, (size_t)(batches * classes * j.most) * 3 * sizeof(int64_t), &memory));
+  CARNOT_TRY(
+      carnot_call_alloc(call, (size_t)(batches * classes * j.most) * 3 * sizeof(int64_t), &memory));
   j.selected = memory;
   for (int64_t b = 0; b < batches; b++) {
     for (int64_t c = 0; c < classes; c++) select_class(&j, b, c);
@@ -178,12 +184,22 @@ static carnot_status* run_nms(carnot_call* call) {
   const int64_t dims[2] = {j.selected_count, 3};
   CARNOT_TRY(carnot_call_size_output(call, 0, CARNOT_DTYPE_I64, 2, dims));
   carnot_tensor* y = carnot_call_out(call, 0);
-  if (y && j.selected_count) memcpy(y->data, j.selected, (size_t)j.selected_count * 3 * sizeof(int64_t));
+  if (y && j.selected_count)
+    memcpy(y->data, j.selected, (size_t)j.selected_count * 3 * sizeof(int64_t));
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {{"center_point_box", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+static const carnot_attr_spec kAttrs[] = {{"center_point_box", CARNOT_ATTR_INT, false, 0, NULL},
+                                          {0}};
 
-const carnot_op_row carnot_op_non_max_suppression = {
-    "non_max_suppression", 2, 5, 1, 1, CARNOT_OP_DATA_DEPENDENT, kAttrs, infer_nms, run_nms,
-    "ONNX NonMaxSuppression-11", "NMS"};
+const carnot_op_row carnot_op_non_max_suppression = {"non_max_suppression",
+                                                     2,
+                                                     5,
+                                                     1,
+                                                     1,
+                                                     CARNOT_OP_DATA_DEPENDENT,
+                                                     kAttrs,
+                                                     infer_nms,
+                                                     run_nms,
+                                                     "ONNX NonMaxSuppression-11",
+                                                     "NMS"};

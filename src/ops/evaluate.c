@@ -54,6 +54,7 @@ carnot_status* carnot_evaluate_node(carnot_evaluator* evaluator, const carnot_no
     CARNOT_CHECK(inputs[i] || !node->inputs[i], INTERNAL, "node %s: input %s has no value", node->name,
                  node->inputs[i]->name);
   }
+  carnot_host_next_draw(&evaluator->host, carnot_node_row(node));
   CARNOT_TRY_AT(carnot_execute(&evaluator->scratch, carnot_node_row(node), &node->attrs, &evaluator->host,
                                node->input_count, inputs, node->output_count, outputs),
                 "node %s (%s)", node->name, node->type_name ? node->type_name : carnot_node_row(node)->name);

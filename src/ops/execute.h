@@ -37,4 +37,9 @@ carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row
                               const carnot_call_host* host, int input_count, const carnot_cell* const* inputs,
                               int output_count, carnot_cell* const* outputs) CARNOT_MUST_USE;
 
+// Before each operator of a run: operators that draw must not draw the same numbers, nor iterations of a loop.
+static inline void carnot_host_next_draw(carnot_call_host* host, const carnot_op_row* row) {
+  if (row->flags & CARNOT_OP_RANDOM) host->seed += UINT64_C(0x9E3779B97F4A7C15);
+}
+
 #endif  // CARNOT_OPS_EXECUTE_H_

@@ -1,10 +1,11 @@
 // Reading at indices that are data.
 //   gather y[a.., i.., b..] = x[a.., indices[i..], b..], a before the axis, b behind it
-//   gather_elements y[i] = x[i with i_axis = indices[i]] · gather_nd y[b.., k.., c..] = x[b.., indices[b.., k..], c..]
-// Negative indices count from the end; any other outside [-d, d) is INVALID_ARGUMENT with index and limit.
-// Source: ONNX Gather-13, GatherElements-13, GatherND-13.
-#include "ops/infer_help.h"
+//   gather_elements y[i] = x[i with i_axis = indices[i]] · gather_nd y[b.., k.., c..] = x[b..,
+//   indices[b.., k..], c..]
+// Negative indices count from the end; any other outside [-d, d) is INVALID_ARGUMENT with index and
+// limit. Source: ONNX Gather-13, GatherElements-13, GatherND-13.
 #include "ops/indices.h"
+#include "ops/infer_help.h"
 #include "ops/move.h"
 
 // ---- gather ----
@@ -32,8 +33,8 @@ static carnot_status* infer_gather(carnot_infer* infer) {
   const carnot_type *x, *indices;
   CARNOT_TRY(carnot_infer_tensor(infer, 0, &x));
   CARNOT_TRY(carnot_infer_tensor(infer, 1, &indices));
-  CARNOT_CHECK(carnot_dtype_is_integer(indices->dtype) || !indices->dtype, INVALID_MODEL, "indices have type %s",
-               carnot_dtype_name(indices->dtype));
+  CARNOT_CHECK(carnot_dtype_is_integer(indices->dtype) || !indices->dtype, INVALID_MODEL,
+               "indices have type %s", carnot_dtype_name(indices->dtype));
   if (x->rank < 0 || indices->rank < 0) {
     carnot_infer_set(infer, 0, x->dtype, -1, NULL);
     return NULL;
@@ -41,7 +42,8 @@ static carnot_status* infer_gather(carnot_infer* infer) {
   int axis, rank = 0;
   CARNOT_TRY(carnot_axis(carnot_infer_int(infer, "axis"), x->rank, "axis", &axis));
   CARNOT_CHECK(x->rank + indices->rank - 1 <= CARNOT_MAX_RANK, UNSUPPORTED,
-               "%d dimensions where at most %d are supported", x->rank + indices->rank - 1, CARNOT_MAX_RANK);
+               "%d dimensions where at most %d are supported", x->rank + indices->rank - 1,
+               CARNOT_MAX_RANK);
   carnot_sym dims[CARNOT_MAX_RANK];
   for (int i = 0; i < axis; i++) dims[rank++] = x->dims[i];
   for (int i = 0; i < indices->rank; i++) dims[rank++] = indices->dims[i];
@@ -90,14 +92,16 @@ static carnot_status* run_gather_elements(carnot_call* call) {
   CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
   for (int d = 0; d < x->rank; d++) {
     CARNOT_CHECK(d == axis || indices->dims[d] <= x->dims[d], INVALID_MODEL,
-                 "dimension %d of the indices is %lld, the input has %lld", d, (long long)indices->dims[d],
-                 (long long)x->dims[d]);
+                 "dimension %d of the indices is %lld, the input has %lld", d,
+                 (long long)indices->dims[d], (long long)x->dims[d]);
   }
-  int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0}, count = carnot_tensor_count(indices);
+  int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0},
+                                    count = carnot_tensor_count(indices);
   carnot_dense_strides(x->dims, x->rank, strides);
   for (int64_t i = 0; i < count; i++) {
     int64_t at, from = 0;
-    CARNOT_TRY(carnot_index(carnot_load_i64(indices->dtype, indices->data, (size_t)i), x->dims[axis], i, &at));
+    CARNOT_TRY(carnot_index(carnot_load_i64(indices->dtype, indices->data, (size_t)i),
+                            x->dims[axis], i, &at));
     for (int d = 0; d < x->rank; d++) from += (d == axis ? at : index[d]) * strides[d];
     carnot_copy_elements(x->dtype, y->data, i, x->data, from, 1);
     for (int d = x->rank - 1; d >= 0 && ++index[d] == indices->dims[d]; d--) index[d] = 0;
@@ -112,21 +116,23 @@ static carnot_status* infer_gather_nd(carnot_infer* infer) {
   CARNOT_TRY(carnot_infer_tensor(infer, 0, &x));
   CARNOT_TRY(carnot_infer_tensor(infer, 1, &indices));
   int64_t batch = carnot_infer_int(infer, "batch_dims");
-  bool known = x->rank >= 0 && indices->rank > 0 && carnot_sym_is_const(indices->dims[indices->rank - 1]);
+  bool known =
+      x->rank >= 0 && indices->rank > 0 && carnot_sym_is_const(indices->dims[indices->rank - 1]);
   if (!known) {
     carnot_infer_set(infer, 0, x->dtype, -1, NULL);
     return NULL;
   }
   int64_t depth = indices->dims[indices->rank - 1].bits;
-  CARNOT_CHECK(batch >= 0 && batch < indices->rank && depth >= 1 && batch + depth <= x->rank, INVALID_MODEL,
-               "indices of %lld numbers after %lld batch dimensions do not fit rank %d", (long long)depth,
-               (long long)batch, x->rank);
+  CARNOT_CHECK(batch >= 0 && batch < indices->rank && depth >= 1 && batch + depth <= x->rank,
+               INVALID_MODEL,
+               "indices of %lld numbers after %lld batch dimensions do not fit rank %d",
+               (long long)depth, (long long)batch, x->rank);
   carnot_sym dims[2 * CARNOT_MAX_RANK];
   int rank = 0;
   for (int i = 0; i < indices->rank - 1; i++) dims[rank++] = indices->dims[i];
   for (int i = (int)(batch + depth); i < x->rank; i++) dims[rank++] = x->dims[i];
-  CARNOT_CHECK(rank <= CARNOT_MAX_RANK, UNSUPPORTED, "%d dimensions where at most %d are supported", rank,
-               CARNOT_MAX_RANK);
+  CARNOT_CHECK(rank <= CARNOT_MAX_RANK, UNSUPPORTED, "%d dimensions where at most %d are supported",
+               rank, CARNOT_MAX_RANK);
   carnot_infer_set(infer, 0, x->dtype, rank, dims);
   return NULL;
 }
@@ -135,8 +141,10 @@ static carnot_status* run_gather_nd(carnot_call* call) {
   const carnot_tensor *x = carnot_call_in(call, 0), *indices = carnot_call_in(call, 1);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
-  int batch = (int)carnot_call_int(call, "batch_dims"), depth = (int)indices->dims[indices->rank - 1];
-  int64_t rows = carnot_dims_count(indices->dims, indices->rank - 1), batches = carnot_dims_count(x->dims, batch);
+  int batch = (int)carnot_call_int(call, "batch_dims"),
+      depth = (int)indices->dims[indices->rank - 1];
+  int64_t rows = carnot_dims_count(indices->dims, indices->rank - 1),
+          batches = carnot_dims_count(x->dims, batch);
   CARNOT_CHECK(batches == carnot_dims_count(indices->dims, batch), INVALID_MODEL,
                "the batch dimensions of input and indices differ");
   int64_t inner = carnot_dims_count(x->dims + batch + depth, x->rank - batch - depth);
@@ -153,10 +161,19 @@ static carnot_status* run_gather_nd(carnot_call* call) {
 static const carnot_attr_spec kAxis[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 static const carnot_attr_spec kBatch[] = {{"batch_dims", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 
-const carnot_op_row carnot_op_gather = {"gather", 2, 2, 1, 1, 0, kAxis, infer_gather, run_gather, "ONNX Gather-13",
-                                        "GATHER"};
-const carnot_op_row carnot_op_gather_elements = {
-    "gather_elements", 2, 2, 1, 1, 0, kAxis, infer_gather_elements, run_gather_elements, "ONNX GatherElements-13",
-    "GATHER"};
-const carnot_op_row carnot_op_gather_nd = {"gather_nd", 2, 2, 1, 1, 0, kBatch, infer_gather_nd, run_gather_nd,
-                                           "ONNX GatherND-13", "GATHER"};
+const carnot_op_row carnot_op_gather = {
+    "gather", 2, 2, 1, 1, 0, kAxis, infer_gather, run_gather, "ONNX Gather-13", "GATHER"};
+const carnot_op_row carnot_op_gather_elements = {"gather_elements",
+                                                 2,
+                                                 2,
+                                                 1,
+                                                 1,
+                                                 0,
+                                                 kAxis,
+                                                 infer_gather_elements,
+                                                 run_gather_elements,
+                                                 "ONNX GatherElements-13",
+                                                 "GATHER"};
+const carnot_op_row carnot_op_gather_nd = {
+    "gather_nd",        2,       2, 1, 1, 0, kBatch, infer_gather_nd, run_gather_nd,
+    "ONNX GatherND-13", "GATHER"};

@@ -1,11 +1,14 @@
 // Images decoded to pixels.
-//   bytes [n] of a PNG or JPEG file → [height, width, channels] bytes; 3 channels as RGB or BGR, 1 as Grayscale
-// Bytes that break their format give an image of no pixels, as ONNX asks; formats without a library are UNSUPPORTED.
-// Grey is (19595 R + 38470 G + 7471 B + 32768) / 65536 (ITU-R BT.601). Source: ONNX ImageDecoder-20.
+//   bytes [n] of a PNG or JPEG file → [height, width, channels] bytes; 3 channels as RGB or BGR, 1
+//   as Grayscale
+// Bytes that break their format give an image of no pixels, as ONNX asks; formats without a library
+// are UNSUPPORTED. Grey is (19595 R + 38470 G + 7471 B + 32768) / 65536 (ITU-R BT.601). Source:
+// ONNX ImageDecoder-20.
 #include <setjmp.h>
 #include <stdio.h>
-
+// clang-format off: jpeglib.h needs stdio.h before it.
 #include <jpeglib.h>
+// clang-format on
 #include <png.h>
 
 #include "ops/infer_help.h"
@@ -21,7 +24,8 @@ typedef struct image {
 
 static carnot_status* image_alloc(image* im, int64_t height, int64_t width) {
   CARNOT_CHECK(height > 0 && width > 0 && height <= kMostPixels / width, OUT_OF_RANGE,
-               "an image of %lld by %lld pixels, at most %d are allowed", (long long)height, (long long)width, kMostPixels);
+               "an image of %lld by %lld pixels, at most %d are allowed", (long long)height,
+               (long long)width, kMostPixels);
   void* memory;
   CARNOT_TRY(carnot_call_alloc(im->call, (size_t)(height * width) * 3, &memory));
   im->pixels = memory;
@@ -38,7 +42,8 @@ static carnot_status* decode_png(image* im, const uint8_t* bytes, size_t size) {
   carnot_status* status = image_alloc(im, png.height, png.width);
   // Transparent pixels are shown on black.
   const png_color black = {0, 0, 0};
-  if (!status && !png_image_finish_read(&png, &black, im->pixels, 0, NULL)) im->height = im->width = 0;
+  if (!status && !png_image_finish_read(&png, &black, im->pixels, 0, NULL))
+    im->height = im->width = 0;
   png_image_free(&png);
   return status;
 }
@@ -90,22 +95,29 @@ static carnot_status* decode(image* im, const uint8_t* bytes, size_t size) {
     const char* magic;
     size_t length;
     const char* name;
-  } kOthers[] = {{"BM", 2, "BMP"},         {"II*\0", 4, "TIFF"},       {"MM\0*", 4, "TIFF"}, {"RIFF", 4, "WebP"},
-                 {"\0\0\0\x0cjP", 6, "JPEG 2000"}, {"\xff\x4f\xff\x51", 4, "JPEG 2000"}, {"P", 1, "PNM"}};
+  } kOthers[] = {{"BM", 2, "BMP"},
+                 {"II*\0", 4, "TIFF"},
+                 {"MM\0*", 4, "TIFF"},
+                 {"RIFF", 4, "WebP"},
+                 {"\0\0\0\x0cjP", 6, "JPEG 2000"},
+                 {"\xff\x4f\xff\x51", 4, "JPEG 2000"},
+                 {"P", 1, "PNM"}};
   if (starts_with(bytes, size, "\x89PNG", 4)) return decode_png(im, bytes, size);
   if (starts_with(bytes, size, "\xff\xd8", 2)) return decode_jpeg(im, bytes, size);
   for (size_t i = 0; i < sizeof(kOthers) / sizeof(kOthers[0]); i++) {
     CARNOT_CHECK(!starts_with(bytes, size, kOthers[i].magic, kOthers[i].length), UNSUPPORTED,
-                 "%s images cannot be decoded: Carnot is built without a library for them", kOthers[i].name);
+                 "%s images cannot be decoded: Carnot is built without a library for them",
+                 kOthers[i].name);
   }
   return NULL;
 }
 
-static carnot_status* read_format(const carnot_op_row* row, const carnot_attrs* attrs, int* out_channels, bool* out_bgr) {
+static carnot_status* read_format(const carnot_op_row* row, const carnot_attrs* attrs,
+                                  int* out_channels, bool* out_bgr) {
   *out_bgr = carnot_attr_is(row, attrs, "pixel_format", "BGR");
   *out_channels = carnot_attr_is(row, attrs, "pixel_format", "Grayscale") ? 1 : 3;
-  CARNOT_CHECK(*out_bgr || *out_channels == 1 || carnot_attr_is(row, attrs, "pixel_format", "RGB"), INVALID_MODEL,
-               "pixel_format must be RGB, BGR or Grayscale");
+  CARNOT_CHECK(*out_bgr || *out_channels == 1 || carnot_attr_is(row, attrs, "pixel_format", "RGB"),
+               INVALID_MODEL, "pixel_format must be RGB, BGR or Grayscale");
   return NULL;
 }
 
@@ -117,7 +129,8 @@ static carnot_status* infer_image(carnot_infer* infer) {
   CARNOT_CHECK(x->dtype == CARNOT_DTYPE_U8, INVALID_MODEL, "input 0 has type %s, must be uint8",
                carnot_dtype_name(x->dtype));
   CARNOT_TRY(read_format(infer->row, infer->attrs, &channels, &bgr));
-  const carnot_sym dims[3] = {carnot_infer_unknown(infer, INT32_MAX), carnot_infer_unknown(infer, INT32_MAX),
+  const carnot_sym dims[3] = {carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED),
+                              carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED),
                               carnot_sym_of(channels)};
   carnot_infer_set(infer, 0, CARNOT_DTYPE_U8, 3, dims);
   return NULL;
@@ -148,8 +161,17 @@ static carnot_status* run_image(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kAttrs[] = {{"pixel_format", CARNOT_ATTR_STRING, false, 0, "RGB"}, {0}};
+static const carnot_attr_spec kAttrs[] = {{"pixel_format", CARNOT_ATTR_STRING, false, 0, "RGB"},
+                                          {0}};
 
-const carnot_op_row carnot_op_image_decoder = {
-    "image_decoder", 1, 1, 1, 1, CARNOT_OP_DATA_DEPENDENT, kAttrs, infer_image, run_image, "ONNX ImageDecoder-20",
-    "REFERENCE"};
+const carnot_op_row carnot_op_image_decoder = {"image_decoder",
+                                               1,
+                                               1,
+                                               1,
+                                               1,
+                                               CARNOT_OP_DATA_DEPENDENT,
+                                               kAttrs,
+                                               infer_image,
+                                               run_image,
+                                               "ONNX ImageDecoder-20",
+                                               "REFERENCE"};

@@ -2,7 +2,7 @@
 
 void carnot_infer_set_unknown(carnot_infer* infer, int i, carnot_dtype dtype, int rank) {
   carnot_sym dims[CARNOT_MAX_RANK];
-  for (int d = 0; d < rank; d++) dims[d] = carnot_infer_unknown(infer, INT32_MAX);
+  for (int d = 0; d < rank; d++) dims[d] = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
   carnot_infer_set(infer, i, dtype, rank, dims);
 }
 
@@ -13,8 +13,8 @@ int carnot_infer_list_length(const carnot_infer* infer, int i) {
   return count <= CARNOT_MAX_RANK ? (int)count : -1;
 }
 
-carnot_status* carnot_infer_plain_ints(carnot_infer* infer, int i, const int64_t** out_values, size_t* out_count,
-                                       bool* out_known) {
+carnot_status* carnot_infer_plain_ints(carnot_infer* infer, int i, const int64_t** out_values,
+                                       size_t* out_count, bool* out_known) {
   *out_values = NULL;
   *out_count = 0;
   *out_known = true;
@@ -35,8 +35,8 @@ carnot_status* carnot_infer_plain_ints(carnot_infer* infer, int i, const int64_t
   return NULL;
 }
 
-carnot_status* carnot_call_ints(const carnot_call* call, const carnot_tensor* tensor, const int64_t** out_values,
-                                size_t* out_count) {
+carnot_status* carnot_call_ints(const carnot_call* call, const carnot_tensor* tensor,
+                                const int64_t** out_values, size_t* out_count) {
   *out_values = NULL;
   *out_count = 0;
   if (!tensor) return NULL;

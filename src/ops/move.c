@@ -15,11 +15,12 @@ void carnot_dense_strides(const int64_t* dims, int rank, int64_t* out_strides) {
   }
 }
 
-void carnot_copy_elements(carnot_dtype dtype, void* dst, int64_t dst_index, const void* src, int64_t src_index,
-                          int64_t count) {
+void carnot_copy_elements(carnot_dtype dtype, void* dst, int64_t dst_index, const void* src,
+                          int64_t src_index, int64_t count) {
   size_t bytes = element_bytes(dtype);
   if (bytes && count > 0) {
-    memcpy((char*)dst + (size_t)dst_index * bytes, (const char*)src + (size_t)src_index * bytes, (size_t)count * bytes);
+    memcpy((char*)dst + (size_t)dst_index * bytes, (const char*)src + (size_t)src_index * bytes,
+           (size_t)count * bytes);
     return;
   }
   for (int64_t i = 0; i < count; i++) {
@@ -27,8 +28,8 @@ void carnot_copy_elements(carnot_dtype dtype, void* dst, int64_t dst_index, cons
   }
 }
 
-void carnot_fill_elements(carnot_dtype dtype, void* dst, int64_t dst_index, const void* src, int64_t src_index,
-                          int64_t count) {
+void carnot_fill_elements(carnot_dtype dtype, void* dst, int64_t dst_index, const void* src,
+                          int64_t src_index, int64_t count) {
   size_t bytes = element_bytes(dtype);
   if (!bytes) {
     for (int64_t i = 0; i < count; i++) {
@@ -61,10 +62,12 @@ static void simplify(carnot_move* m) {
   m->rank = rank;
 }
 
-static void run_of_bytes(char* dst, int64_t dst_step, const char* src, int64_t src_step, int64_t count, size_t bytes) {
+static void run_of_bytes(char* dst, int64_t dst_step, const char* src, int64_t src_step,
+                         int64_t count, size_t bytes) {
   // Constant sizes let the compiler turn each copy into one load and one store.
-#define LOOP(size) \
-  for (int64_t i = 0; i < count; i++) memcpy(dst + i * dst_step * (size), src + i * src_step * (size), (size));
+#define LOOP(size)                    \
+  for (int64_t i = 0; i < count; i++) \
+    memcpy(dst + i * dst_step * (size), src + i * src_step * (size), (size));
   switch (bytes) {
     case 1: LOOP(1) break;
     case 2: LOOP(2) break;
@@ -76,17 +79,18 @@ static void run_of_bytes(char* dst, int64_t dst_step, const char* src, int64_t s
 }
 
 // One innermost run.
-static void run(const carnot_move* m, void* dst, int64_t dst_at, const void* src, int64_t src_at, int64_t count,
-                int64_t dst_step, int64_t src_step) {
+static void run(const carnot_move* m, void* dst, int64_t dst_at, const void* src, int64_t src_at,
+                int64_t count, int64_t dst_step, int64_t src_step) {
   size_t bytes = element_bytes(m->dtype);
   if (dst_step == 1 && src_step == 1) {
     carnot_copy_elements(m->dtype, dst, dst_at, src, src_at, count);
   } else if (bytes) {
-    run_of_bytes((char*)dst + dst_at * (int64_t)bytes, dst_step, (const char*)src + src_at * (int64_t)bytes, src_step,
-                 count, bytes);
+    run_of_bytes((char*)dst + dst_at * (int64_t)bytes, dst_step,
+                 (const char*)src + src_at * (int64_t)bytes, src_step, count, bytes);
   } else {
     for (int64_t i = 0; i < count; i++) {
-      carnot_copy_element(m->dtype, dst, (size_t)(dst_at + i * dst_step), src, (size_t)(src_at + i * src_step));
+      carnot_copy_element(m->dtype, dst, (size_t)(dst_at + i * dst_step), src,
+                          (size_t)(src_at + i * src_step));
     }
   }
 }

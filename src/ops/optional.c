@@ -7,7 +7,9 @@ static carnot_status* infer_optional(carnot_infer* infer) {
     carnot_infer_set_list(infer, 0, CARNOT_VALUE_OPTIONAL, infer->inputs[0].type);
     return NULL;
   }
-  carnot_type tensor = {.kind = CARNOT_VALUE_TENSOR, .dtype = (carnot_dtype)carnot_infer_int(infer, "dtype"), .rank = -1};
+  carnot_type tensor = {.kind = CARNOT_VALUE_TENSOR,
+                        .dtype = (carnot_dtype)carnot_infer_int(infer, "dtype"),
+                        .rank = -1};
   carnot_type element = tensor;
   if (carnot_infer_int(infer, "sequence")) {
     element = (carnot_type){.kind = CARNOT_VALUE_SEQUENCE, .rank = -1};
@@ -18,7 +20,8 @@ static carnot_status* infer_optional(carnot_infer* infer) {
 }
 
 static carnot_status* run_optional(carnot_call* call) {
-  if (call->input_count < 1 || !call->inputs[0]) return carnot_call_set_items(call, 0, CARNOT_VALUE_OPTIONAL, NULL, 0);
+  if (call->input_count < 1 || !call->inputs[0])
+    return carnot_call_set_items(call, 0, CARNOT_VALUE_OPTIONAL, NULL, 0);
   const carnot_cell* item;
   CARNOT_TRY(carnot_call_keep(call, call->inputs[0], &item));
   return carnot_call_set_items(call, 0, CARNOT_VALUE_OPTIONAL, &item, 1);
@@ -28,8 +31,10 @@ static carnot_status* run_optional(carnot_call* call) {
 static carnot_status* infer_get_element(carnot_infer* infer) {
   CARNOT_CHECK(carnot_infer_has(infer, 0), INVALID_MODEL, "input 0 is missing");
   const carnot_type* x = infer->inputs[0].type;
-  if (x->kind != CARNOT_VALUE_OPTIONAL) infer->outputs[0].type = *x;
-  else if (x->element) infer->outputs[0].type = *x->element;
+  if (x->kind != CARNOT_VALUE_OPTIONAL)
+    infer->outputs[0].type = *x;
+  else if (x->element)
+    infer->outputs[0].type = *x->element;
   return NULL;
 }
 
@@ -57,10 +62,19 @@ static const carnot_attr_spec kOptionalAttrs[] = {
     {"dtype", CARNOT_ATTR_INT, false, 0, NULL}, {"sequence", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 
 const carnot_op_row carnot_op_optional = {
-    "optional", 0, 1, 1, 1, 0, kOptionalAttrs, infer_optional, run_optional, "ONNX Optional-28", "REFERENCE"};
-const carnot_op_row carnot_op_optional_get_element = {
-    "optional_get_element", 1, 1, 1, 1, CARNOT_OP_DATA_DEPENDENT, NULL, infer_get_element, run_get_element,
-    "ONNX OptionalGetElement-28", "REFERENCE"};
+    "optional",         0,          1, 1, 1, 0, kOptionalAttrs, infer_optional, run_optional,
+    "ONNX Optional-28", "REFERENCE"};
+const carnot_op_row carnot_op_optional_get_element = {"optional_get_element",
+                                                      1,
+                                                      1,
+                                                      1,
+                                                      1,
+                                                      CARNOT_OP_DATA_DEPENDENT,
+                                                      NULL,
+                                                      infer_get_element,
+                                                      run_get_element,
+                                                      "ONNX OptionalGetElement-28",
+                                                      "REFERENCE"};
 const carnot_op_row carnot_op_optional_has_element = {
-    "optional_has_element", 0, 1, 1, 1, 0, NULL, infer_has_element, run_has_element, "ONNX OptionalHasElement-28",
-    "REFERENCE"};
+    "optional_has_element",       0,          1, 1, 1, 0, NULL, infer_has_element, run_has_element,
+    "ONNX OptionalHasElement-28", "REFERENCE"};

@@ -1,19 +1,22 @@
 // Borders added to or taken from a tensor.
-//   pad: constant value, edge (the last element repeats), reflect (without the last element), wrap; negative pads cut
-//   center_crop_pad: cropped or padded with zeros around the middle, to a shape
+//   pad: constant value, edge (the last element repeats), reflect (without the last element), wrap;
+//   negative pads cut center_crop_pad: cropped or padded with zeros around the middle, to a shape
 // Source: ONNX Pad-25, CenterCropPad-18.
 #include "ops/infer_help.h"
 #include "ops/move.h"
 
-// Axes that input |input| or the attribute names, all of them when absent, and whether that is known.
-static carnot_status* pad_axes(carnot_infer* infer, int rank, int* out_axes, int* out_count, bool* out_known) {
+// Axes that input |input| or the attribute names, all of them when absent, and whether that is
+// known.
+static carnot_status* pad_axes(carnot_infer* infer, int rank, int* out_axes, int* out_count,
+                               bool* out_known) {
   const int64_t* axes;
   size_t count;
   CARNOT_TRY(carnot_infer_plain_ints(infer, 3, &axes, &count, out_known));
   if (!*out_known) return NULL;
   if (!axes) count = (size_t)rank;
   CARNOT_CHECK(count <= (size_t)rank, INVALID_MODEL, "%zu axes for rank %d", count, rank);
-  for (size_t i = 0; i < count; i++) CARNOT_TRY(carnot_axis(axes ? axes[i] : (int64_t)i, rank, "axis", &out_axes[i]));
+  for (size_t i = 0; i < count; i++)
+    CARNOT_TRY(carnot_axis(axes ? axes[i] : (int64_t)i, rank, "axis", &out_axes[i]));
   *out_count = (int)count;
   return NULL;
 }
@@ -31,13 +34,14 @@ static carnot_status* infer_pad(carnot_infer* infer) {
     carnot_infer_set_unknown(infer, 0, x->dtype, x->rank);
     return NULL;
   }
-  CARNOT_CHECK(pad_count == 2 * (size_t)count, INVALID_MODEL, "%zu pads for %d axes, must be two for each", pad_count,
-               count);
+  CARNOT_CHECK(pad_count == 2 * (size_t)count, INVALID_MODEL,
+               "%zu pads for %d axes, must be two for each", pad_count, count);
   carnot_sym dims[CARNOT_MAX_RANK];
   memcpy(dims, x->dims, sizeof(dims));
   for (int i = 0; i < count; i++) {
     int d = axes[i];
-    dims[d] = carnot_sym_add(infer->syms, dims[d], carnot_sym_add(infer->syms, pads[i], pads[i + count]));
+    dims[d] =
+        carnot_sym_add(infer->syms, dims[d], carnot_sym_add(infer->syms, pads[i], pads[i + count]));
     CARNOT_CHECK(!carnot_sym_is_const(dims[d]) || dims[d].bits >= 0, INVALID_MODEL,
                  "dimension %d becomes %lld with its pads", d, (long long)dims[d].bits);
   }
@@ -64,12 +68,14 @@ static carnot_status* read_mode(const carnot_call* call, int* out_mode) {
     if (carnot_call_is(call, "mode", kModes[*out_mode])) return NULL;
   }
   carnot_strview mode = carnot_attr_text(call->row, call->attrs, "mode");
-  return CARNOT_ERROR(INVALID_MODEL, "mode \"" CARNOT_VIEW_FMT "\" must be constant, edge, reflect or wrap",
+  return CARNOT_ERROR(INVALID_MODEL,
+                      "mode \"" CARNOT_VIEW_FMT "\" must be constant, edge, reflect or wrap",
                       CARNOT_VIEW_ARG(mode));
 }
 
 // Copies row by row: |maps|[d][i] is the source of position i on axis d.
-static void copy_padded(const carnot_tensor* x, const carnot_tensor* y, int64_t* const* maps, const void* fill) {
+static void copy_padded(const carnot_tensor* x, const carnot_tensor* y, int64_t* const* maps,
+                        const void* fill) {
   int last = y->rank - 1;
   int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0}, row = y->rank ? y->dims[last] : 1;
   carnot_dense_strides(x->dims, x->rank, strides);
@@ -85,9 +91,13 @@ static void copy_padded(const carnot_tensor* x, const carnot_tensor* y, int64_t*
     for (int64_t i = 0; i < row;) {
       int64_t at = outside || !y->rank ? -1 : maps[last][i], run = 1;
       if (!y->rank) at = 0;
-      while (i + run < row && (at < 0 ? outside || maps[last][i + run] < 0 : maps[last][i + run] == at + run)) run++;
-      if (at < 0) carnot_fill_elements(y->dtype, y->data, r * row + i, fill, 0, run);
-      else carnot_copy_elements(y->dtype, y->data, r * row + i, x->data, from + at, run);
+      while (i + run < row &&
+             (at < 0 ? outside || maps[last][i + run] < 0 : maps[last][i + run] == at + run))
+        run++;
+      if (at < 0)
+        carnot_fill_elements(y->dtype, y->data, r * row + i, fill, 0, run);
+      else
+        carnot_copy_elements(y->dtype, y->data, r * row + i, x->data, from + at, run);
       i += run;
     }
     for (int d = last - 1; d >= 0 && ++index[d] == y->dims[d]; d--) index[d] = 0;
@@ -95,13 +105,15 @@ static void copy_padded(const carnot_tensor* x, const carnot_tensor* y, int64_t*
 }
 
 // Positions of every axis: output i is position i - before[d] of the input.
-static carnot_status* make_maps(const carnot_call* call, const carnot_tensor* x, const carnot_tensor* y,
-                                const int64_t* before, int mode, int64_t** maps) {
+static carnot_status* make_maps(const carnot_call* call, const carnot_tensor* x,
+                                const carnot_tensor* y, const int64_t* before, int mode,
+                                int64_t** maps) {
   for (int d = 0; d < y->rank; d++) {
     void* memory;
     CARNOT_TRY(carnot_call_alloc(call, (size_t)(y->dims[d] + 1) * sizeof(int64_t), &memory));
     maps[d] = memory;
-    for (int64_t i = 0; i < y->dims[d]; i++) maps[d][i] = source_of(i - before[d], x->dims[d], mode);
+    for (int64_t i = 0; i < y->dims[d]; i++)
+      maps[d][i] = source_of(i - before[d], x->dims[d], mode);
     CARNOT_CHECK(mode == PAD_CONSTANT || x->dims[d] > 0 || y->dims[d] == 0, INVALID_MODEL,
                  "dimension %d is empty and has nothing to pad from", d);
   }
@@ -140,12 +152,14 @@ static carnot_status* run_pad(carnot_call* call) {
 
 // ---- center_crop_pad ----
 
-static carnot_status* crop_axes(const carnot_attrs* attrs, int rank, int* out_axes, int* out_count) {
+static carnot_status* crop_axes(const carnot_attrs* attrs, int rank, int* out_axes,
+                                int* out_count) {
   size_t count;
   const int64_t* axes = carnot_attr_ints(attrs, "axes", &count);
   if (!axes) count = (size_t)rank;
   CARNOT_CHECK(count <= (size_t)rank, INVALID_MODEL, "%zu axes for rank %d", count, rank);
-  for (size_t i = 0; i < count; i++) CARNOT_TRY(carnot_axis(axes ? axes[i] : (int64_t)i, rank, "axis", &out_axes[i]));
+  for (size_t i = 0; i < count; i++)
+    CARNOT_TRY(carnot_axis(axes ? axes[i] : (int64_t)i, rank, "axis", &out_axes[i]));
   *out_count = (int)count;
   return NULL;
 }
@@ -162,11 +176,12 @@ static carnot_status* infer_crop(carnot_infer* infer) {
   }
   int axes[CARNOT_MAX_RANK], count = 0;
   CARNOT_TRY(crop_axes(infer->attrs, x->rank, axes, &count));
-  CARNOT_CHECK(!shape || shape_count == (size_t)count, INVALID_MODEL, "a shape of %zu for %d axes", shape_count, count);
+  CARNOT_CHECK(!shape || shape_count == (size_t)count, INVALID_MODEL, "a shape of %zu for %d axes",
+               shape_count, count);
   carnot_sym dims[CARNOT_MAX_RANK];
   memcpy(dims, x->dims, sizeof(dims));
   for (int i = 0; i < count; i++) {
-    dims[axes[i]] = shape ? shape[i] : carnot_infer_unknown(infer, INT32_MAX);
+    dims[axes[i]] = shape ? shape[i] : carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
     CARNOT_CHECK(!carnot_sym_is_const(dims[axes[i]]) || dims[axes[i]].bits >= 0, INVALID_MODEL,
                  "size %lld of axis %d is negative", (long long)dims[axes[i]].bits, axes[i]);
   }
@@ -190,9 +205,12 @@ static carnot_status* run_crop(carnot_call* call) {
   return NULL;
 }
 
-static const carnot_attr_spec kPadAttrs[] = {{"mode", CARNOT_ATTR_STRING, false, 0, "constant"}, {0}};
+static const carnot_attr_spec kPadAttrs[] = {{"mode", CARNOT_ATTR_STRING, false, 0, "constant"},
+                                             {0}};
 static const carnot_attr_spec kCropAttrs[] = {{"axes", CARNOT_ATTR_INTS, false, 0, NULL}, {0}};
 
-const carnot_op_row carnot_op_pad = {"pad", 2, 4, 1, 1, 0, kPadAttrs, infer_pad, run_pad, "ONNX Pad-25", "SLICE"};
+const carnot_op_row carnot_op_pad = {
+    "pad", 2, 4, 1, 1, 0, kPadAttrs, infer_pad, run_pad, "ONNX Pad-25", "SLICE"};
 const carnot_op_row carnot_op_center_crop_pad = {
-    "center_crop_pad", 2, 2, 1, 1, 0, kCropAttrs, infer_crop, run_crop, "ONNX CenterCropPad-18", "SLICE"};
+    "center_crop_pad",       2,      2, 1, 1, 0, kCropAttrs, infer_crop, run_crop,
+    "ONNX CenterCropPad-18", "SLICE"};

@@ -1,3 +1,4 @@
+#include "ops/evaluate.h"
 #include "ops/op_test.h"
 
 static const carnot_tensor* draw(op_test* t, const carnot_op_row* row, int64_t count) {
@@ -74,9 +75,33 @@ static void dropout_keeps_the_mean(void** state) {
   op_test_deinit(&t);
 }
 
+// Two nodes of one run draw different numbers.
+static void nodes_draw_apart(void** state) {
+  (void)state;
+  carnot_graph* graph;
+  carnot_evaluator evaluator;
+  assert_null(carnot_graph_create(&graph));
+  carnot_attrs attrs = {NULL, 0};
+  const int64_t count = 4;
+  carnot_attrs_set_ints(&attrs, &graph->arena, "shape", &count, 1);
+  for (int i = 0; i < 2; i++) {
+    carnot_node* node;
+    assert_null(carnot_block_add_node(graph->main, CARNOT_OP_RANDOM_NORMAL, i ? "b" : "a", &attrs,
+                                      NULL, 0, NULL, 1, &node));
+    carnot_block_add_output(graph->main, node->outputs[0]);
+  }
+  assert_null(carnot_evaluator_init(&evaluator, graph, NULL, /*seed=*/7));
+  carnot_cell outputs[2];
+  assert_null(carnot_evaluate_block(&evaluator, graph->main, 0, NULL, 2, outputs));
+  assert_true(op_test_at(&outputs[0].tensor, 0) != op_test_at(&outputs[1].tensor, 0));
+  carnot_evaluator_deinit(&evaluator);
+  carnot_graph_destroy(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(has_the_moments), cmocka_unit_test(depends_on_the_seed_alone),
-      cmocka_unit_test(multinomial_follows_the_weights), cmocka_unit_test(dropout_keeps_the_mean)};
+      cmocka_unit_test(multinomial_follows_the_weights), cmocka_unit_test(dropout_keeps_the_mean),
+      cmocka_unit_test(nodes_draw_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 // Writing at indices that are data, into a copy of the input.
-//   scatter_elements y[i with i_axis = indices[i]] ∘= updates[i] · scatter_nd y[indices[k..], c..] ∘= updates[k.., c..]
-//   with ∘ none (the last one stays), add, mul, max or min
-//   tensor_scatter: a run of steps written into a cache on one axis, at a place of its own for each sample
-// Negative indices count from the end; any other outside [-d, d) is INVALID_ARGUMENT with index and limit.
-// Source: ONNX ScatterElements-18, ScatterND-18, TensorScatter-24.
+//   scatter_elements y[i with i_axis = indices[i]] ∘= updates[i] · scatter_nd y[indices[k..], c..]
+//   ∘= updates[k.., c..] with ∘ none (the last one stays), add, mul, max or min tensor_scatter: a
+//   run of steps written into a cache on one axis, at a place of its own for each sample
+// Negative indices count from the end; any other outside [-d, d) is INVALID_ARGUMENT with index and
+// limit. Source: ONNX ScatterElements-18, ScatterND-18, TensorScatter-24.
 #include <math.h>
 
 #include "ops/indices.h"
@@ -35,9 +35,10 @@ static int64_t reduce_i64(reduction how, int64_t x, int64_t y, bool is_unsigned)
   return (how == MAX) == less ? y : x;
 }
 
-// dst[to .. to + count) ∘= src[from .. from + count). F32 and F64 round once: the sum of two is exact in F64 or is it.
-static void write_run(reduction how, const carnot_tensor* dst, int64_t to, const carnot_tensor* src, int64_t from,
-                      int64_t count) {
+// dst[to .. to + count) ∘= src[from .. from + count). F32 and F64 round once: the sum of two is
+// exact in F64 or is it.
+static void write_run(reduction how, const carnot_tensor* dst, int64_t to, const carnot_tensor* src,
+                      int64_t from, int64_t count) {
   carnot_dtype t = dst->dtype;
   if (how == KEEP) {
     carnot_copy_elements(t, dst->data, to, src->data, from, count);
@@ -47,11 +48,13 @@ static void write_run(reduction how, const carnot_tensor* dst, int64_t to, const
   for (int64_t i = 0; i < count; i++) {
     size_t a = (size_t)(to + i), b = (size_t)(from + i);
     if (carnot_dtype_is_float(t)) {
-      carnot_store_f64(t, dst->data, a,
-                       reduce_f64(how, carnot_load_f64(t, dst->data, a), carnot_load_f64(t, src->data, b)));
+      carnot_store_f64(
+          t, dst->data, a,
+          reduce_f64(how, carnot_load_f64(t, dst->data, a), carnot_load_f64(t, src->data, b)));
     } else {
       carnot_store_i64(t, dst->data, a,
-                       reduce_i64(how, carnot_load_i64(t, dst->data, a), carnot_load_i64(t, src->data, b), is_unsigned));
+                       reduce_i64(how, carnot_load_i64(t, dst->data, a),
+                                  carnot_load_i64(t, src->data, b), is_unsigned));
     }
   }
 }
@@ -63,19 +66,21 @@ static carnot_status* infer_scatter(carnot_infer* infer) {
   CARNOT_TRY(carnot_infer_tensor(infer, 0, &x));
   CARNOT_TRY(carnot_infer_tensor(infer, last, &updates));
   CARNOT_CHECK(x->dtype == updates->dtype || !x->dtype || !updates->dtype, INVALID_MODEL,
-               "updates have type %s, the input %s", carnot_dtype_name(updates->dtype), carnot_dtype_name(x->dtype));
+               "updates have type %s, the input %s", carnot_dtype_name(updates->dtype),
+               carnot_dtype_name(x->dtype));
   return carnot_infer_like(infer, 0, 0, x->dtype);
 }
 
 static carnot_status* check_reduction(const carnot_tensor* x, reduction how) {
   carnot_dtype_kind kind = carnot_dtype_kind_of(x->dtype);
-  CARNOT_CHECK(how == KEEP || (kind != CARNOT_KIND_STRING && kind != CARNOT_KIND_COMPLEX), INVALID_MODEL,
-               "type %s cannot be reduced", carnot_dtype_name(x->dtype));
+  CARNOT_CHECK(how == KEEP || (kind != CARNOT_KIND_STRING && kind != CARNOT_KIND_COMPLEX),
+               INVALID_MODEL, "type %s cannot be reduced", carnot_dtype_name(x->dtype));
   return NULL;
 }
 
 static carnot_status* run_scatter_elements(carnot_call* call) {
-  const carnot_tensor *x = carnot_call_in(call, 0), *indices = carnot_call_in(call, 1), *u = carnot_call_in(call, 2);
+  const carnot_tensor *x = carnot_call_in(call, 0), *indices = carnot_call_in(call, 1),
+                      *u = carnot_call_in(call, 2);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
   reduction how;
@@ -83,19 +88,21 @@ static carnot_status* run_scatter_elements(carnot_call* call) {
   CARNOT_TRY(read_reduction(call, &how));
   CARNOT_TRY(check_reduction(x, how));
   CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-  CARNOT_CHECK(indices->rank == x->rank && u->rank == x->rank, INVALID_MODEL, "ranks %d, %d and %d must be equal",
-               x->rank, indices->rank, u->rank);
+  CARNOT_CHECK(indices->rank == x->rank && u->rank == x->rank, INVALID_MODEL,
+               "ranks %d, %d and %d must be equal", x->rank, indices->rank, u->rank);
   for (int d = 0; d < x->rank; d++) {
-    CARNOT_CHECK((d == axis || indices->dims[d] <= x->dims[d]) && u->dims[d] == indices->dims[d], INVALID_MODEL,
-                 "dimension %d: input %lld, indices %lld, updates %lld", d, (long long)x->dims[d],
-                 (long long)indices->dims[d], (long long)u->dims[d]);
+    CARNOT_CHECK((d == axis || indices->dims[d] <= x->dims[d]) && u->dims[d] == indices->dims[d],
+                 INVALID_MODEL, "dimension %d: input %lld, indices %lld, updates %lld", d,
+                 (long long)x->dims[d], (long long)indices->dims[d], (long long)u->dims[d]);
   }
   carnot_copy_elements(x->dtype, y->data, 0, x->data, 0, carnot_tensor_count(x));
-  int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0}, count = carnot_tensor_count(indices);
+  int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0},
+                                    count = carnot_tensor_count(indices);
   carnot_dense_strides(x->dims, x->rank, strides);
   for (int64_t i = 0; i < count; i++) {
     int64_t at, to = 0;
-    CARNOT_TRY(carnot_index(carnot_load_i64(indices->dtype, indices->data, (size_t)i), x->dims[axis], i, &at));
+    CARNOT_TRY(carnot_index(carnot_load_i64(indices->dtype, indices->data, (size_t)i),
+                            x->dims[axis], i, &at));
     for (int d = 0; d < x->rank; d++) to += (d == axis ? at : index[d]) * strides[d];
     write_run(how, y, to, u, i, 1);
     for (int d = x->rank - 1; d >= 0 && ++index[d] == indices->dims[d]; d--) index[d] = 0;
@@ -104,18 +111,22 @@ static carnot_status* run_scatter_elements(carnot_call* call) {
 }
 
 static carnot_status* run_scatter_nd(carnot_call* call) {
-  const carnot_tensor *x = carnot_call_in(call, 0), *indices = carnot_call_in(call, 1), *u = carnot_call_in(call, 2);
+  const carnot_tensor *x = carnot_call_in(call, 0), *indices = carnot_call_in(call, 1),
+                      *u = carnot_call_in(call, 2);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
   reduction how;
   CARNOT_TRY(read_reduction(call, &how));
   CARNOT_TRY(check_reduction(x, how));
   CARNOT_CHECK(indices->rank >= 1, INVALID_MODEL, "the indices are a scalar");
-  int64_t depth = indices->dims[indices->rank - 1], rows = carnot_dims_count(indices->dims, indices->rank - 1);
-  CARNOT_CHECK(depth <= x->rank, INVALID_MODEL, "%lld indices for rank %d", (long long)depth, x->rank);
+  int64_t depth = indices->dims[indices->rank - 1],
+          rows = carnot_dims_count(indices->dims, indices->rank - 1);
+  CARNOT_CHECK(depth <= x->rank, INVALID_MODEL, "%lld indices for rank %d", (long long)depth,
+               x->rank);
   int64_t inner = carnot_dims_count(x->dims + depth, x->rank - (int)depth);
-  CARNOT_CHECK(carnot_tensor_count(u) == rows * inner, INVALID_MODEL, "%lld updates where %lld belong",
-               (long long)carnot_tensor_count(u), (long long)(rows * inner));
+  CARNOT_CHECK(carnot_tensor_count(u) == rows * inner, INVALID_MODEL,
+               "%lld updates where %lld belong", (long long)carnot_tensor_count(u),
+               (long long)(rows * inner));
   carnot_copy_elements(x->dtype, y->data, 0, x->data, 0, carnot_tensor_count(x));
   for (int64_t r = 0; r < rows; r++) {
     int64_t at = 0;
@@ -126,49 +137,67 @@ static carnot_status* run_scatter_nd(carnot_call* call) {
 }
 
 static carnot_status* run_tensor_scatter(carnot_call* call) {
-  const carnot_tensor *x = carnot_call_in(call, 0), *u = carnot_call_in(call, 1), *places = carnot_call_in(call, 2);
+  const carnot_tensor *x = carnot_call_in(call, 0), *u = carnot_call_in(call, 1),
+                      *places = carnot_call_in(call, 2);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
   int axis;
   CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
   bool circular = carnot_call_is(call, "mode", "circular");
-  CARNOT_CHECK(circular || carnot_call_is(call, "mode", "linear"), INVALID_MODEL, "mode must be linear or circular");
-  CARNOT_CHECK(axis > 0 && u->rank == x->rank, INVALID_MODEL, "axis %d of ranks %d and %d", axis, x->rank, u->rank);
+  CARNOT_CHECK(circular || carnot_call_is(call, "mode", "linear"), INVALID_MODEL,
+               "mode must be linear or circular");
+  CARNOT_CHECK(axis > 0 && u->rank == x->rank, INVALID_MODEL, "axis %d of ranks %d and %d", axis,
+               x->rank, u->rank);
   for (int d = 0; d < x->rank; d++) {
     CARNOT_CHECK(u->dims[d] == x->dims[d] || (d == axis && u->dims[d] <= x->dims[d]), INVALID_MODEL,
-                 "dimension %d: cache %lld, update %lld", d, (long long)x->dims[d], (long long)u->dims[d]);
+                 "dimension %d: cache %lld, update %lld", d, (long long)x->dims[d],
+                 (long long)u->dims[d]);
   }
-  CARNOT_CHECK(!places || carnot_tensor_count(places) == x->dims[0], INVALID_MODEL, "%lld places for %lld samples",
-               (long long)carnot_tensor_count(places), (long long)x->dims[0]);
+  CARNOT_CHECK(!places || carnot_tensor_count(places) == x->dims[0], INVALID_MODEL,
+               "%lld places for %lld samples", (long long)carnot_tensor_count(places),
+               (long long)x->dims[0]);
   carnot_copy_elements(x->dtype, y->data, 0, x->data, 0, carnot_tensor_count(x));
-  int64_t outer = carnot_dims_count(x->dims, axis), inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
+  int64_t outer = carnot_dims_count(x->dims, axis),
+          inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
   int64_t size = x->dims[axis], steps = u->dims[axis];
   for (int64_t o = 0; o < outer && steps; o++) {
     int64_t sample = o / (outer / x->dims[0]);
     int64_t start = places ? carnot_load_i64(places->dtype, places->data, (size_t)sample) : 0;
     if (circular) start = ((start % size) + size) % size;
     CARNOT_CHECK(circular || (start >= 0 && start <= size - steps), INVALID_ARGUMENT,
-                 "%lld steps from place %lld of sample %lld do not fit into %lld", (long long)steps, (long long)start,
-                 (long long)sample, (long long)size);
+                 "%lld steps from place %lld of sample %lld do not fit into %lld", (long long)steps,
+                 (long long)start, (long long)sample, (long long)size);
     for (int64_t s = 0; s < steps; s++) {
       int64_t at = circular ? (start + s) % size : start + s;
-      carnot_copy_elements(x->dtype, y->data, (o * size + at) * inner, u->data, (o * steps + s) * inner, inner);
+      carnot_copy_elements(x->dtype, y->data, (o * size + at) * inner, u->data,
+                           (o * steps + s) * inner, inner);
     }
   }
   return NULL;
 }
 
-static const carnot_attr_spec kElements[] = {
-    {"axis", CARNOT_ATTR_INT, false, 0, NULL}, {"reduction", CARNOT_ATTR_STRING, false, 0, "none"}, {0}};
+static const carnot_attr_spec kElements[] = {{"axis", CARNOT_ATTR_INT, false, 0, NULL},
+                                             {"reduction", CARNOT_ATTR_STRING, false, 0, "none"},
+                                             {0}};
 static const carnot_attr_spec kNd[] = {{"reduction", CARNOT_ATTR_STRING, false, 0, "none"}, {0}};
-static const carnot_attr_spec kCache[] = {
-    {"axis", CARNOT_ATTR_INT, false, -2, NULL}, {"mode", CARNOT_ATTR_STRING, false, 0, "linear"}, {0}};
+static const carnot_attr_spec kCache[] = {{"axis", CARNOT_ATTR_INT, false, -2, NULL},
+                                          {"mode", CARNOT_ATTR_STRING, false, 0, "linear"},
+                                          {0}};
 
 const carnot_op_row carnot_op_scatter_elements = {
-    "scatter_elements", 3, 3, 1, 1, 0, kElements, infer_scatter, run_scatter_elements, "ONNX ScatterElements-18",
-    "SCATTER"};
-const carnot_op_row carnot_op_scatter_nd = {"scatter_nd", 3, 3, 1, 1, 0, kNd, infer_scatter, run_scatter_nd,
-                                            "ONNX ScatterND-18", "SCATTER"};
-const carnot_op_row carnot_op_tensor_scatter = {
-    "tensor_scatter", 2, 3, 1, 1, 0, kCache, infer_scatter, run_tensor_scatter, "ONNX TensorScatter-24",
-    "KVCACHE_UPDATE"};
+    "scatter_elements",        3,        3, 1, 1, 0, kElements, infer_scatter, run_scatter_elements,
+    "ONNX ScatterElements-18", "SCATTER"};
+const carnot_op_row carnot_op_scatter_nd = {
+    "scatter_nd",        3,        3, 1, 1, 0, kNd, infer_scatter, run_scatter_nd,
+    "ONNX ScatterND-18", "SCATTER"};
+const carnot_op_row carnot_op_tensor_scatter = {"tensor_scatter",
+                                                2,
+                                                3,
+                                                1,
+                                                1,
+                                                0,
+                                                kCache,
+                                                infer_scatter,
+                                                run_tensor_scatter,
+                                                "ONNX TensorScatter-24",
+                                                "KVCACHE_UPDATE"};

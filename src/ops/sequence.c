@@ -1,34 +1,39 @@
 // Lists of values.
-// Positions in [-n, n) (for insertion [-n, n]) count from the end when negative; any other is INVALID_ARGUMENT.
-// Source: ONNX SequenceEmpty-11, SequenceConstruct-11, SequenceInsert-11, SequenceErase-11, SequenceAt-11,
-// SequenceLength-11, SplitToSequence-24, ConcatFromSequence-11.
+// Positions in [-n, n) (for insertion [-n, n]) count from the end when negative; any other is
+// INVALID_ARGUMENT. Source: ONNX SequenceEmpty-11, SequenceConstruct-11, SequenceInsert-11,
+// SequenceErase-11, SequenceAt-11, SequenceLength-11, SplitToSequence-24, ConcatFromSequence-11.
 #include "ops/cells.h"
 #include "ops/infer_help.h"
 #include "ops/move.h"
 
 // The sequence at input |i|.
-static carnot_status* sequence_input(const carnot_infer* infer, int i, const carnot_type** out_type) {
+static carnot_status* sequence_input(const carnot_infer* infer, int i,
+                                     const carnot_type** out_type) {
   *out_type = NULL;
   CARNOT_CHECK(carnot_infer_has(infer, i), INVALID_MODEL, "input %d is missing", i);
   *out_type = infer->inputs[i].type;
-  CARNOT_CHECK((*out_type)->kind == CARNOT_VALUE_SEQUENCE || (*out_type)->kind == CARNOT_VALUE_UNKNOWN, INVALID_MODEL,
-               "input %d is no sequence", i);
+  CARNOT_CHECK(
+      (*out_type)->kind == CARNOT_VALUE_SEQUENCE || (*out_type)->kind == CARNOT_VALUE_UNKNOWN,
+      INVALID_MODEL, "input %d is no sequence", i);
   return NULL;
 }
 
 static carnot_status* sequence_cell(const carnot_call* call, int i, const carnot_cell** out_cell) {
   *out_cell = call->inputs[i];
-  CARNOT_CHECK((*out_cell)->kind == CARNOT_VALUE_SEQUENCE, INVALID_ARGUMENT, "input %d is no sequence", i);
+  CARNOT_CHECK((*out_cell)->kind == CARNOT_VALUE_SEQUENCE, INVALID_ARGUMENT,
+               "input %d is no sequence", i);
   return NULL;
 }
 
 // An integer input as a position among |count| items.
-static carnot_status* read_position(const carnot_call* call, int i, int64_t count, bool end_too, int64_t* out) {
+static carnot_status* read_position(const carnot_call* call, int i, int64_t count, bool end_too,
+                                    int64_t* out) {
   const carnot_tensor* t = carnot_call_in(call, i);
   CARNOT_CHECK(carnot_tensor_count(t) == 1, INVALID_ARGUMENT, "the position is no single number");
   int64_t at = carnot_load_i64(t->dtype, t->data, 0), limit = count + end_too;
-  CARNOT_CHECK(at >= -count && at < limit, INVALID_ARGUMENT, "position %lld is outside [-%lld, %lld)", (long long)at,
-               (long long)count, (long long)limit);
+  CARNOT_CHECK(at >= -count && at < limit, INVALID_ARGUMENT,
+               "position %lld is outside [-%lld, %lld)", (long long)at, (long long)count,
+               (long long)limit);
   *out = at < 0 ? at + count : at;
   return NULL;
 }
@@ -36,7 +41,9 @@ static carnot_status* read_position(const carnot_call* call, int i, int64_t coun
 // ---- making and changing ----
 
 static carnot_status* infer_empty(carnot_infer* infer) {
-  carnot_type element = {.kind = CARNOT_VALUE_TENSOR, .dtype = (carnot_dtype)carnot_infer_int(infer, "dtype"), .rank = -1};
+  carnot_type element = {.kind = CARNOT_VALUE_TENSOR,
+                         .dtype = (carnot_dtype)carnot_infer_int(infer, "dtype"),
+                         .rank = -1};
   carnot_infer_set_list(infer, 0, CARNOT_VALUE_SEQUENCE, &element);
   return NULL;
 }
@@ -51,8 +58,8 @@ static carnot_status* infer_construct(carnot_infer* infer) {
   carnot_type element = *x;
   for (int i = 1; i < infer->input_count; i++) {
     CARNOT_TRY(carnot_infer_tensor(infer, i, &x));
-    CARNOT_CHECK(x->dtype == element.dtype, INVALID_MODEL, "input %d has type %s, input 0 has %s", i,
-                 carnot_dtype_name(x->dtype), carnot_dtype_name(element.dtype));
+    CARNOT_CHECK(x->dtype == element.dtype, INVALID_MODEL, "input %d has type %s, input 0 has %s",
+                 i, carnot_dtype_name(x->dtype), carnot_dtype_name(element.dtype));
     element = carnot_infer_join(infer, &element, x);
   }
   carnot_infer_set_list(infer, 0, CARNOT_VALUE_SEQUENCE, &element);
@@ -119,8 +126,10 @@ static carnot_status* infer_at(carnot_infer* infer) {
   const carnot_type* list;
   CARNOT_TRY(sequence_input(infer, 0, &list));
   const carnot_type* element = list->element;
-  // While running the element's type is that of the first item, and others may have other dimensions.
-  int rank = element && element->kind == CARNOT_VALUE_TENSOR && element->rank > 0 ? element->rank : -1;
+  // While running the element's type is that of the first item, and others may have other
+  // dimensions.
+  int rank =
+      element && element->kind == CARNOT_VALUE_TENSOR && element->rank > 0 ? element->rank : -1;
   carnot_infer_set_unknown(infer, 0, element ? element->dtype : CARNOT_DTYPE_INVALID, rank);
   return NULL;
 }
@@ -163,7 +172,8 @@ static carnot_status* infer_split_to(carnot_infer* infer) {
     int axis;
     CARNOT_TRY(carnot_axis(carnot_infer_int(infer, "axis"), x->rank, "axis", &axis));
     bool has_sizes = carnot_infer_has(infer, 1);
-    element.dims[axis] = has_sizes ? carnot_infer_unknown(infer, INT32_MAX) : carnot_sym_of(1);
+    element.dims[axis] =
+        has_sizes ? carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED) : carnot_sym_of(1);
     if (drops_axis(infer->row, infer->attrs, has_sizes)) {
       element.rank--;
       for (int d = axis; d < element.rank; d++) element.dims[d] = x->dims[d + 1];
@@ -185,28 +195,34 @@ static carnot_status* run_split_to(carnot_call* call) {
   int axis;
   CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
   bool drop = drops_axis(call->row, call->attrs, sizes != NULL);
-  int64_t outer = carnot_dims_count(x->dims, axis), inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
+  int64_t outer = carnot_dims_count(x->dims, axis),
+          inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
   int64_t whole = x->dims[axis], at = 0;
   int64_t given = sizes && sizes->rank ? carnot_tensor_count(sizes) : -1;
   carnot_cell_list list = {0};
   for (int64_t i = 0; given >= 0 ? i < given : at < whole; i++) {
     int64_t size = part_size(sizes, i, whole - at), dims[CARNOT_MAX_RANK];
     CARNOT_CHECK(size >= 0 && size <= whole - at && (size > 0 || given >= 0), INVALID_ARGUMENT,
-                 "part %lld of size %lld does not fit into %lld", (long long)i, (long long)size, (long long)(whole - at));
+                 "part %lld of size %lld does not fit into %lld", (long long)i, (long long)size,
+                 (long long)(whole - at));
     int rank = 0;
     for (int d = 0; d < x->rank; d++) {
       if (d != axis || !drop) dims[rank++] = d == axis ? size : x->dims[d];
     }
     carnot_cell* part;
     CARNOT_TRY(carnot_call_new_tensor(call, x->dtype, rank, dims, &part));
-    carnot_move move = {.dtype = x->dtype, .rank = 2, .dims = {outer, size * inner}, .src_strides = {whole * inner, 1},
-                        .dst_strides = {size * inner, 1}, .src_offset = at * inner};
+    carnot_move move = {.dtype = x->dtype,
+                        .rank = 2,
+                        .dims = {outer, size * inner},
+                        .src_strides = {whole * inner, 1},
+                        .dst_strides = {size * inner, 1},
+                        .src_offset = at * inner};
     carnot_move_run(&move, part->tensor.data, x->data);
     CARNOT_TRY(carnot_cell_list_add(call, &list, part));
     at += size;
   }
-  CARNOT_CHECK(at == whole, INVALID_ARGUMENT, "the sizes sum to %lld, the axis has %lld", (long long)at,
-               (long long)whole);
+  CARNOT_CHECK(at == whole, INVALID_ARGUMENT, "the sizes sum to %lld, the axis has %lld",
+               (long long)at, (long long)whole);
   return carnot_call_set_items(call, 0, CARNOT_VALUE_SEQUENCE, list.items, list.count);
 }
 
@@ -214,7 +230,9 @@ static carnot_status* infer_concat_from(carnot_infer* infer) {
   const carnot_type* list;
   CARNOT_TRY(sequence_input(infer, 0, &list));
   const carnot_type* element = list->element;
-  int rank = element && element->rank >= 0 ? element->rank + (carnot_infer_int(infer, "new_axis") != 0) : -1;
+  int rank = element && element->rank >= 0
+                 ? element->rank + (carnot_infer_int(infer, "new_axis") != 0)
+                 : -1;
   carnot_infer_set_unknown(infer, 0, element ? element->dtype : CARNOT_DTYPE_INVALID,
                            rank > CARNOT_MAX_RANK || rank == 0 ? -1 : rank);
   return NULL;
@@ -226,7 +244,8 @@ static carnot_status* run_concat_from(carnot_call* call) {
   CARNOT_CHECK(list->item_count > 0, INVALID_ARGUMENT, "an empty sequence cannot be joined");
   int64_t axis_attr = carnot_call_int(call, "axis");
   if (carnot_call_int(call, "new_axis")) {
-    return carnot_call_stack(call, 0, list->items, list->item_count, axis_attr, false, CARNOT_DTYPE_INVALID, 0);
+    return carnot_call_stack(call, 0, list->items, list->item_count, axis_attr, false,
+                             CARNOT_DTYPE_INVALID, 0);
   }
   const carnot_tensor* first = &list->items[0]->tensor;
   int axis;
@@ -239,19 +258,25 @@ static carnot_status* run_concat_from(carnot_call* call) {
     CARNOT_CHECK(x->rank == first->rank && x->dtype == first->dtype, INVALID_ARGUMENT,
                  "item %zu has another rank or type than item 0", i);
     for (int d = 0; d < x->rank; d++) {
-      CARNOT_CHECK(d == axis || x->dims[d] == first->dims[d], INVALID_ARGUMENT, "dimension %d of item %zu is %lld, not %lld",
-                   d, i, (long long)x->dims[d], (long long)first->dims[d]);
+      CARNOT_CHECK(d == axis || x->dims[d] == first->dims[d], INVALID_ARGUMENT,
+                   "dimension %d of item %zu is %lld, not %lld", d, i, (long long)x->dims[d],
+                   (long long)first->dims[d]);
     }
     dims[axis] += x->dims[axis];
   }
   CARNOT_TRY(carnot_call_size_output(call, 0, first->dtype, first->rank, dims));
   carnot_tensor* y = carnot_call_out(call, 0);
-  int64_t outer = carnot_dims_count(dims, axis), row = carnot_dims_count(dims + axis, first->rank - axis);
+  int64_t outer = carnot_dims_count(dims, axis),
+          row = carnot_dims_count(dims + axis, first->rank - axis);
   for (size_t i = 0; y && i < list->item_count; i++) {
     const carnot_tensor* x = &list->items[i]->tensor;
     int64_t part = carnot_dims_count(x->dims + axis, x->rank - axis);
-    carnot_move move = {.dtype = x->dtype, .rank = 2, .dims = {outer, part}, .src_strides = {part, 1},
-                        .dst_strides = {row, 1}, .dst_offset = at};
+    carnot_move move = {.dtype = x->dtype,
+                        .rank = 2,
+                        .dims = {outer, part},
+                        .src_strides = {part, 1},
+                        .dst_strides = {row, 1},
+                        .dst_offset = at};
     carnot_move_run(&move, y->data, x->data);
     at += part;
   }
@@ -260,25 +285,41 @@ static carnot_status* run_concat_from(carnot_call* call) {
 
 // ---- rows ----
 
-static const carnot_attr_spec kEmptyAttrs[] = {{"dtype", CARNOT_ATTR_INT, false, CARNOT_DTYPE_F32, NULL}, {0}};
+static const carnot_attr_spec kEmptyAttrs[] = {
+    {"dtype", CARNOT_ATTR_INT, false, CARNOT_DTYPE_F32, NULL}, {0}};
 static const carnot_attr_spec kSplitAttrs[] = {
     {"axis", CARNOT_ATTR_INT, false, 0, NULL}, {"keepdims", CARNOT_ATTR_INT, false, 1, NULL}, {0}};
 static const carnot_attr_spec kConcatAttrs[] = {
     {"axis", CARNOT_ATTR_INT, true, 0, NULL}, {"new_axis", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 const carnot_op_row carnot_op_sequence_empty = {
-    "sequence_empty", 0, 0, 1, 1, 0, kEmptyAttrs, infer_empty, run_empty, "ONNX SequenceEmpty-11", "REFERENCE"};
+    "sequence_empty",        0,          0, 1, 1, 0, kEmptyAttrs, infer_empty, run_empty,
+    "ONNX SequenceEmpty-11", "REFERENCE"};
 const carnot_op_row carnot_op_sequence_construct = {
-    "sequence_construct", 1, -1, 1, 1, 0, NULL, infer_construct, run_construct, "ONNX SequenceConstruct-11", "REFERENCE"};
+    "sequence_construct",        1,          -1, 1, 1, 0, NULL, infer_construct, run_construct,
+    "ONNX SequenceConstruct-11", "REFERENCE"};
 const carnot_op_row carnot_op_sequence_at = {
-    "sequence_at", 2, 2, 1, 1, CARNOT_OP_DATA_DEPENDENT, NULL, infer_at, run_at, "ONNX SequenceAt-11", "REFERENCE"};
+    "sequence_at",        2,          2, 1, 1, CARNOT_OP_DATA_DEPENDENT, NULL, infer_at, run_at,
+    "ONNX SequenceAt-11", "REFERENCE"};
 const carnot_op_row carnot_op_sequence_erase = {
-    "sequence_erase", 1, 2, 1, 1, 0, NULL, infer_erase, run_erase, "ONNX SequenceErase-11", "REFERENCE"};
+    "sequence_erase",        1,          2, 1, 1, 0, NULL, infer_erase, run_erase,
+    "ONNX SequenceErase-11", "REFERENCE"};
 const carnot_op_row carnot_op_sequence_insert = {
-    "sequence_insert", 2, 3, 1, 1, 0, NULL, infer_insert, run_insert, "ONNX SequenceInsert-11", "REFERENCE"};
+    "sequence_insert",        2,          3, 1, 1, 0, NULL, infer_insert, run_insert,
+    "ONNX SequenceInsert-11", "REFERENCE"};
 const carnot_op_row carnot_op_sequence_length = {
-    "sequence_length", 1, 1, 1, 1, 0, NULL, infer_length, run_length, "ONNX SequenceLength-11", "REFERENCE"};
+    "sequence_length",        1,          1, 1, 1, 0, NULL, infer_length, run_length,
+    "ONNX SequenceLength-11", "REFERENCE"};
 const carnot_op_row carnot_op_split_to_sequence = {
-    "split_to_sequence", 1, 2, 1, 1, 0, kSplitAttrs, infer_split_to, run_split_to, "ONNX SplitToSequence-24", "REFERENCE"};
-const carnot_op_row carnot_op_concat_from_sequence = {
-    "concat_from_sequence", 1, 1, 1, 1, CARNOT_OP_DATA_DEPENDENT, kConcatAttrs, infer_concat_from, run_concat_from,
-    "ONNX ConcatFromSequence-11", "REFERENCE"};
+    "split_to_sequence",       1,          2, 1, 1, 0, kSplitAttrs, infer_split_to, run_split_to,
+    "ONNX SplitToSequence-24", "REFERENCE"};
+const carnot_op_row carnot_op_concat_from_sequence = {"concat_from_sequence",
+                                                      1,
+                                                      1,
+                                                      1,
+                                                      1,
+                                                      CARNOT_OP_DATA_DEPENDENT,
+                                                      kConcatAttrs,
+                                                      infer_concat_from,
+                                                      run_concat_from,
+                                                      "ONNX ConcatFromSequence-11",
+                                                      "REFERENCE"};

@@ -5,7 +5,8 @@
 #include "ops/infer_help.h"
 #include "ops/move.h"
 
-// Passes the known elements of input 0 on, where the output has the same elements in the same order.
+// Passes the known elements of input 0 on, where the output has the same elements in the same
+// order.
 static void pass_syms(carnot_infer* infer) {
   infer->outputs[0].syms = (carnot_sym*)(uintptr_t)infer->inputs[0].syms;
   infer->outputs[0].sym_count = infer->inputs[0].sym_count;
@@ -16,8 +17,9 @@ static carnot_status* copy_data(carnot_call* call) {
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
   size_t bytes = carnot_tensor_bytes(x);
-  CARNOT_CHECK(y->data && carnot_tensor_bytes(y) == bytes, INVALID_MODEL, "%lld elements do not fit into %lld",
-               (long long)carnot_tensor_count(x), (long long)carnot_tensor_count(y));
+  CARNOT_CHECK(y->data && carnot_tensor_bytes(y) == bytes, INVALID_MODEL,
+               "%lld elements do not fit into %lld", (long long)carnot_tensor_count(x),
+               (long long)carnot_tensor_count(y));
   if (bytes) memcpy(y->data, x->data, bytes);
   return NULL;
 }
@@ -34,7 +36,8 @@ static carnot_status* infer_identity(carnot_infer* infer) {
 static carnot_status* run_identity(carnot_call* call) {
   const carnot_cell* x = call->inputs[0];
   if (!call->outputs[0]) return NULL;
-  if (x->kind != CARNOT_VALUE_TENSOR) return carnot_call_set_items(call, 0, x->kind, x->items, x->item_count);
+  if (x->kind != CARNOT_VALUE_TENSOR)
+    return carnot_call_set_items(call, 0, x->kind, x->items, x->item_count);
   CARNOT_TRY(carnot_call_size_output(call, 0, x->tensor.dtype, x->tensor.rank, x->tensor.dims));
   return copy_data(call);
 }
@@ -42,7 +45,8 @@ static carnot_status* run_identity(carnot_call* call) {
 // ---- shape, size ----
 
 // The dimensions that attributes start and end choose.
-static void shape_range(const carnot_op_row* row, const carnot_attrs* attrs, int rank, int* out_start, int* out_end) {
+static void shape_range(const carnot_op_row* row, const carnot_attrs* attrs, int rank,
+                        int* out_start, int* out_end) {
   int64_t start = carnot_attr_int(row, attrs, "start");
   int64_t end = carnot_attr_has(attrs, "end") ? carnot_attr_int(row, attrs, "end") : rank;
   start = carnot_min_i64(carnot_max_i64(start < 0 ? start + rank : start, 0), rank);
@@ -63,7 +67,8 @@ static carnot_status* infer_shape(carnot_infer* infer) {
   shape_range(infer->row, infer->attrs, x->rank, &start, &end);
   carnot_sym count = carnot_sym_of(end - start);
   carnot_infer_set(infer, 0, CARNOT_DTYPE_I64, 1, &count);
-  infer->outputs[0].syms = carnot_arena_copy(infer->arena, x->dims + start, (size_t)(end - start) * sizeof(carnot_sym));
+  infer->outputs[0].syms =
+      carnot_arena_copy(infer->arena, x->dims + start, (size_t)(end - start) * sizeof(carnot_sym));
   infer->outputs[0].sym_count = (size_t)(end - start);
   return NULL;
 }
@@ -99,10 +104,10 @@ static carnot_status* run_size(carnot_call* call) {
 
 // ---- reshape ----
 
-// The dimension -1 of a reshape: what is left of x. Dimensions that stand on both sides are taken out first, so that
-// a zero among them does no harm and expressions stay small.
-static carnot_status* fit_dim(carnot_infer* infer, const carnot_type* x, const carnot_sym* dims, int rank, int open,
-                              carnot_sym* out) {
+// The dimension -1 of a reshape: what is left of x. Dimensions that stand on both sides are taken
+// out first, so that a zero among them does no harm and expressions stay small.
+static carnot_status* fit_dim(carnot_infer* infer, const carnot_type* x, const carnot_sym* dims,
+                              int rank, int open, carnot_sym* out) {
   carnot_sym left[CARNOT_MAX_RANK], rest[CARNOT_MAX_RANK];
   int left_count = x->rank, rest_count = 0;
   memcpy(left, x->dims, sizeof(left));
@@ -112,12 +117,15 @@ static carnot_status* fit_dim(carnot_infer* infer, const carnot_type* x, const c
     for (int j = 0; j < left_count && found < 0; j++) {
       if (carnot_sym_same(left[j], dims[i])) found = j;
     }
-    if (found < 0) rest[rest_count++] = dims[i];
-    else left[found] = left[--left_count];
+    if (found < 0)
+      rest[rest_count++] = dims[i];
+    else
+      left[found] = left[--left_count];
   }
   carnot_sym total = carnot_sym_product(infer->syms, left, (size_t)left_count);
   carnot_sym known = carnot_sym_product(infer->syms, rest, (size_t)rest_count);
-  CARNOT_CHECK(!carnot_sym_is(known, 0), INVALID_MODEL, "dimension -1 cannot be found beside a dimension of 0");
+  CARNOT_CHECK(!carnot_sym_is(known, 0), INVALID_MODEL,
+               "dimension -1 cannot be found beside a dimension of 0");
   if (carnot_sym_is_const(total) && carnot_sym_is_const(known)) {
     CARNOT_CHECK(total.bits % known.bits == 0, INVALID_MODEL,
                  "%lld elements do not divide into %lld for dimension -1", (long long)total.bits,
@@ -138,17 +146,17 @@ static carnot_status* infer_reshape(carnot_infer* infer) {
     carnot_infer_set_unknown(infer, 0, x->dtype, carnot_infer_list_length(infer, 1));
     return NULL;
   }
-  CARNOT_CHECK(count <= CARNOT_MAX_RANK, UNSUPPORTED, "%zu dimensions where at most %d are supported", count,
-               CARNOT_MAX_RANK);
+  CARNOT_CHECK(count <= CARNOT_MAX_RANK, UNSUPPORTED,
+               "%zu dimensions where at most %d are supported", count, CARNOT_MAX_RANK);
   bool keep_zero = carnot_infer_int(infer, "allowzero") != 0;
   carnot_sym dims[CARNOT_MAX_RANK];
   int rank = (int)count, open = -1;
   for (int i = 0; i < rank; i++) {
     dims[i] = wanted[i];
     if (carnot_sym_is(wanted[i], 0) && !keep_zero) {
-      CARNOT_CHECK(x->rank < 0 || i < x->rank, INVALID_MODEL, "dimension %d is to be copied from an input of rank %d",
-                   i, x->rank);
-      dims[i] = x->rank < 0 ? carnot_infer_unknown(infer, INT32_MAX) : x->dims[i];
+      CARNOT_CHECK(x->rank < 0 || i < x->rank, INVALID_MODEL,
+                   "dimension %d is to be copied from an input of rank %d", i, x->rank);
+      dims[i] = x->rank < 0 ? carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED) : x->dims[i];
     } else if (carnot_sym_is(wanted[i], -1)) {
       CARNOT_CHECK(open < 0, INVALID_MODEL, "dimensions %d and %d are both -1", open, i);
       open = i;
@@ -157,13 +165,16 @@ static carnot_status* infer_reshape(carnot_infer* infer) {
                    "dimension %d is %lld, must be -1 or more", i, (long long)wanted[i].bits);
     }
   }
-  if (open >= 0 && x->rank < 0) dims[open] = carnot_infer_unknown(infer, INT32_MAX);
-  else if (open >= 0) CARNOT_TRY(fit_dim(infer, x, dims, rank, open, &dims[open]));
+  if (open >= 0 && x->rank < 0)
+    dims[open] = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
+  else if (open >= 0)
+    CARNOT_TRY(fit_dim(infer, x, dims, rank, open, &dims[open]));
   if (x->rank >= 0) {
     carnot_sym have = carnot_sym_product(infer->syms, x->dims, (size_t)x->rank);
     carnot_sym want = carnot_sym_product(infer->syms, dims, (size_t)rank);
-    CARNOT_CHECK(!carnot_sym_is_const(have) || !carnot_sym_is_const(want) || have.bits == want.bits, INVALID_MODEL,
-                 "%lld elements do not fill a shape of %lld", (long long)have.bits, (long long)want.bits);
+    CARNOT_CHECK(!carnot_sym_is_const(have) || !carnot_sym_is_const(want) || have.bits == want.bits,
+                 INVALID_MODEL, "%lld elements do not fill a shape of %lld", (long long)have.bits,
+                 (long long)want.bits);
   }
   carnot_infer_set(infer, 0, x->dtype, rank, dims);
   pass_syms(infer);
@@ -197,8 +208,10 @@ static bool ones_of(carnot_infer* infer, const carnot_type* x, unsigned* out_set
   for (int i = 0; i < x->rank; i++) {
     int64_t min, max;
     carnot_sym_range(infer->syms, x->dims[i], &min, &max);
-    if (carnot_sym_is(x->dims[i], 1)) *out_set |= 1u << i;
-    else if (min <= 1 && max >= 1) return false;
+    if (carnot_sym_is(x->dims[i], 1))
+      *out_set |= 1u << i;
+    else if (min <= 1 && max >= 1)
+      return false;
   }
   return true;
 }
@@ -208,11 +221,14 @@ static carnot_status* infer_squeeze(carnot_infer* infer) {
   CARNOT_TRY(carnot_infer_tensor(infer, 0, &x));
   unsigned set = 0;
   bool known = false;
-  if (x->rank >= 0 && carnot_infer_has(infer, 1)) CARNOT_TRY(axes_set(infer, x->rank, &set, &known));
-  else if (x->rank >= 0) known = ones_of(infer, x, &set);
+  if (x->rank >= 0 && carnot_infer_has(infer, 1))
+    CARNOT_TRY(axes_set(infer, x->rank, &set, &known));
+  else if (x->rank >= 0)
+    known = ones_of(infer, x, &set);
   if (!known) {
     int count = carnot_infer_has(infer, 1) ? carnot_infer_list_length(infer, 1) : -1;
-    carnot_infer_set_unknown(infer, 0, x->dtype, x->rank >= 0 && count >= 0 && count <= x->rank ? x->rank - count : -1);
+    carnot_infer_set_unknown(infer, 0, x->dtype,
+                             x->rank >= 0 && count >= 0 && count <= x->rank ? x->rank - count : -1);
     return NULL;
   }
   carnot_sym dims[CARNOT_MAX_RANK];
@@ -223,7 +239,8 @@ static carnot_status* infer_squeeze(carnot_infer* infer) {
       continue;
     }
     CARNOT_CHECK(!carnot_sym_is_const(x->dims[i]) || x->dims[i].bits == 1, INVALID_MODEL,
-                 "dimension %d is %lld, only one of 1 can be squeezed", i, (long long)x->dims[i].bits);
+                 "dimension %d is %lld, only one of 1 can be squeezed", i,
+                 (long long)x->dims[i].bits);
   }
   carnot_infer_set(infer, 0, x->dtype, rank, dims);
   pass_syms(infer);
@@ -236,10 +253,11 @@ static carnot_status* infer_unsqueeze(carnot_infer* infer) {
   const carnot_sym* axes;
   size_t count;
   CARNOT_TRY(carnot_infer_ints(infer, 1, &axes, &count));
-  int added = axes ? (int)carnot_min_i64((int64_t)count, CARNOT_MAX_RANK + 1) : carnot_infer_list_length(infer, 1);
+  int added = axes ? (int)carnot_min_i64((int64_t)count, CARNOT_MAX_RANK + 1)
+                   : carnot_infer_list_length(infer, 1);
   int rank = x->rank < 0 || added < 0 ? -1 : x->rank + added;
-  CARNOT_CHECK(rank <= CARNOT_MAX_RANK, UNSUPPORTED, "%d dimensions where at most %d are supported", rank,
-               CARNOT_MAX_RANK);
+  CARNOT_CHECK(rank <= CARNOT_MAX_RANK, UNSUPPORTED, "%d dimensions where at most %d are supported",
+               rank, CARNOT_MAX_RANK);
   unsigned set = 0;
   bool known = false;
   if (rank >= 0) CARNOT_TRY(axes_set(infer, rank, &set, &known));
@@ -248,7 +266,8 @@ static carnot_status* infer_unsqueeze(carnot_infer* infer) {
     return NULL;
   }
   carnot_sym dims[CARNOT_MAX_RANK];
-  for (int i = 0, from = 0; i < rank; i++) dims[i] = set >> i & 1 ? carnot_sym_of(1) : x->dims[from++];
+  for (int i = 0, from = 0; i < rank; i++)
+    dims[i] = set >> i & 1 ? carnot_sym_of(1) : x->dims[from++];
   carnot_infer_set(infer, 0, x->dtype, rank, dims);
   pass_syms(infer);
   return NULL;
@@ -265,11 +284,12 @@ static carnot_status* infer_expand(carnot_infer* infer) {
   CARNOT_TRY(carnot_infer_ints(infer, 1, &wanted, &count));
   if (!wanted) {
     int length = carnot_infer_list_length(infer, 1);
-    carnot_infer_set_unknown(infer, 0, x->dtype, x->rank < 0 || length < 0 ? -1 : (length > x->rank ? length : x->rank));
+    carnot_infer_set_unknown(
+        infer, 0, x->dtype, x->rank < 0 || length < 0 ? -1 : (length > x->rank ? length : x->rank));
     return NULL;
   }
-  CARNOT_CHECK(count <= CARNOT_MAX_RANK, UNSUPPORTED, "%zu dimensions where at most %d are supported", count,
-               CARNOT_MAX_RANK);
+  CARNOT_CHECK(count <= CARNOT_MAX_RANK, UNSUPPORTED,
+               "%zu dimensions where at most %d are supported", count, CARNOT_MAX_RANK);
   carnot_type target = {.kind = CARNOT_VALUE_TENSOR, .dtype = x->dtype, .rank = (int)count};
   for (size_t i = 0; i < count; i++) {
     CARNOT_CHECK(!carnot_sym_is_const(wanted[i]) || wanted[i].bits >= 0, INVALID_MODEL,
@@ -278,8 +298,10 @@ static carnot_status* infer_expand(carnot_infer* infer) {
   }
   CARNOT_TRY(carnot_infer_broadcast(infer, &target, x));
   carnot_infer_set(infer, 0, x->dtype, target.rank, target.dims);
-  carnot_sym total = carnot_sym_product(infer->syms, target.dims, (size_t)(target.rank < 0 ? 0 : target.rank));
-  if (target.rank < 0 || infer->inputs[0].sym_count != 1 || !carnot_sym_is_const(total) || total.bits > CARNOT_MAX_SYMS) {
+  carnot_sym total =
+      carnot_sym_product(infer->syms, target.dims, (size_t)(target.rank < 0 ? 0 : target.rank));
+  if (target.rank < 0 || infer->inputs[0].sym_count != 1 || !carnot_sym_is_const(total) ||
+      total.bits > CARNOT_MAX_SYMS) {
     return NULL;
   }
   carnot_sym* syms = CARNOT_NEW_ARRAY(infer->arena, carnot_sym, (size_t)total.bits + 1);
@@ -310,18 +332,21 @@ static carnot_status* run_expand(carnot_call* call) {
 
 static const carnot_attr_spec kShapeAttrs[] = {
     {"start", CARNOT_ATTR_INT, false, 0, NULL}, {"end", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
-static const carnot_attr_spec kReshapeAttrs[] = {{"allowzero", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
+static const carnot_attr_spec kReshapeAttrs[] = {{"allowzero", CARNOT_ATTR_INT, false, 0, NULL},
+                                                 {0}};
 
-const carnot_op_row carnot_op_identity = {"identity", 1, 1, 1, 1, 0, NULL, infer_identity, run_identity,
-                                          "ONNX Identity-25", "IDENTITY"};
-const carnot_op_row carnot_op_shape = {"shape", 1, 1, 1, 1, 0, kShapeAttrs, infer_shape, run_shape, "ONNX Shape-25",
-                                       "SHAPE"};
-const carnot_op_row carnot_op_size = {"size", 1, 1, 1, 1, 0, NULL, infer_size, run_size, "ONNX Size-25", "SHAPE"};
-const carnot_op_row carnot_op_reshape = {"reshape", 2, 2, 1, 1, 0, kReshapeAttrs, infer_reshape, copy_data,
-                                         "ONNX Reshape-25", "SHUFFLE"};
-const carnot_op_row carnot_op_squeeze = {"squeeze", 1, 2, 1, 1, 0, NULL, infer_squeeze, copy_data, "ONNX Squeeze-25",
-                                         "SQUEEZE"};
-const carnot_op_row carnot_op_unsqueeze = {"unsqueeze", 2, 2, 1, 1, 0, NULL, infer_unsqueeze, copy_data,
-                                           "ONNX Unsqueeze-25", "UNSQUEEZE"};
-const carnot_op_row carnot_op_expand = {"expand", 2, 2, 1, 1, 0, NULL, infer_expand, run_expand, "ONNX Expand-13",
-                                        "SLICE"};
+const carnot_op_row carnot_op_identity = {
+    "identity", 1, 1, 1, 1, 0, NULL, infer_identity, run_identity, "ONNX Identity-25", "IDENTITY"};
+const carnot_op_row carnot_op_shape = {
+    "shape", 1, 1, 1, 1, 0, kShapeAttrs, infer_shape, run_shape, "ONNX Shape-25", "SHAPE"};
+const carnot_op_row carnot_op_size = {
+    "size", 1, 1, 1, 1, 0, NULL, infer_size, run_size, "ONNX Size-25", "SHAPE"};
+const carnot_op_row carnot_op_reshape = {
+    "reshape",         2,        2, 1, 1, 0, kReshapeAttrs, infer_reshape, copy_data,
+    "ONNX Reshape-25", "SHUFFLE"};
+const carnot_op_row carnot_op_squeeze = {
+    "squeeze", 1, 2, 1, 1, 0, NULL, infer_squeeze, copy_data, "ONNX Squeeze-25", "SQUEEZE"};
+const carnot_op_row carnot_op_unsqueeze = {
+    "unsqueeze", 2, 2, 1, 1, 0, NULL, infer_unsqueeze, copy_data, "ONNX Unsqueeze-25", "UNSQUEEZE"};
+const carnot_op_row carnot_op_expand = {
+    "expand", 2, 2, 1, 1, 0, NULL, infer_expand, run_expand, "ONNX Expand-13", "SLICE"};

@@ -1,10 +1,11 @@
 // Operators on text. Text is UTF-8.
-//   string_concat z = x y, broadcast · string_split: the parts of each text, filled up with "", and how many there are
-//   string_normalizer: stop words taken out, case changed · regex_full_match: whether the whole text fits the pattern
-// The pattern is read by PCRE2 in UTF mode: all of RE2's syntax but \C, \pN classes of Unicode scripts by long names
-// and (?P=…) mean the same; back-references and look-around, which RE2 refuses, are accepted; matching time is bounded
-// by a limit instead of being linear.
-// Source: ONNX StringConcat-20, StringSplit-20, StringNormalizer-10, RegexFullMatch-20.
+//   string_concat z = x y, broadcast · string_split: the parts of each text, filled up with "", and
+//   how many there are string_normalizer: stop words taken out, case changed · regex_full_match:
+//   whether the whole text fits the pattern
+// The pattern is read by PCRE2 in UTF mode: all of RE2's syntax but \C, \pN classes of Unicode
+// scripts by long names and (?P=…) mean the same; back-references and look-around, which RE2
+// refuses, are accepted; matching time is bounded by a limit instead of being linear. Source: ONNX
+// StringConcat-20, StringSplit-20, StringNormalizer-10, RegexFullMatch-20.
 #include <locale.h>
 #include <stdio.h>
 #include <wctype.h>
@@ -15,8 +16,8 @@
 
 static carnot_status* text_input(const carnot_infer* infer, int i, const carnot_type** out_type) {
   CARNOT_TRY(carnot_infer_tensor(infer, i, out_type));
-  CARNOT_CHECK((*out_type)->dtype == CARNOT_DTYPE_STRING, INVALID_MODEL, "input %d has type %s, must be text", i,
-               carnot_dtype_name((*out_type)->dtype));
+  CARNOT_CHECK((*out_type)->dtype == CARNOT_DTYPE_STRING, INVALID_MODEL,
+               "input %d has type %s, must be text", i, carnot_dtype_name((*out_type)->dtype));
   return NULL;
 }
 
@@ -71,18 +72,20 @@ static carnot_status* infer_split(carnot_infer* infer) {
   const carnot_type* x;
   CARNOT_TRY(text_input(infer, 0, &x));
   carnot_sym dims[CARNOT_MAX_RANK];
-  CARNOT_CHECK(x->rank < CARNOT_MAX_RANK, UNSUPPORTED, "%d dimensions where at most %d are supported", x->rank + 1,
-               CARNOT_MAX_RANK);
+  CARNOT_CHECK(x->rank < CARNOT_MAX_RANK, UNSUPPORTED,
+               "%d dimensions where at most %d are supported", x->rank + 1, CARNOT_MAX_RANK);
   for (int d = 0; d < x->rank; d++) dims[d] = x->dims[d];
-  if (x->rank >= 0) dims[x->rank] = carnot_infer_unknown(infer, INT32_MAX);
+  if (x->rank >= 0) dims[x->rank] = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
   carnot_infer_set(infer, 0, CARNOT_DTYPE_STRING, x->rank < 0 ? -1 : x->rank + 1, dims);
   return carnot_infer_like(infer, 1, 0, CARNOT_DTYPE_I64);
 }
 
 static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Takes the next part off the front of |rest|; false when there is none. Without delimiter runs of blanks separate.
-static bool next_part(carnot_strview* rest, carnot_strview delimiter, bool last, carnot_strview* out_part) {
+// Takes the next part off the front of |rest|; false when there is none. Without delimiter runs of
+// blanks separate.
+static bool next_part(carnot_strview* rest, carnot_strview delimiter, bool last,
+                      carnot_strview* out_part) {
   if (delimiter.size == 0) {
     while (rest->size && is_blank(*rest->data)) rest->data++, rest->size--;
     if (rest->size == 0) return false;
@@ -97,13 +100,16 @@ static bool next_part(carnot_strview* rest, carnot_strview delimiter, bool last,
   const char* found = last ? NULL : memmem(rest->data, rest->size, delimiter.data, delimiter.size);
   size_t end = found ? (size_t)(found - rest->data) : rest->size;
   *out_part = (carnot_strview){rest->data, end};
-  if (found) *rest = (carnot_strview){found + delimiter.size, rest->size - end - delimiter.size};
-  else *rest = (carnot_strview){NULL, 0};
+  if (found)
+    *rest = (carnot_strview){found + delimiter.size, rest->size - end - delimiter.size};
+  else
+    *rest = (carnot_strview){NULL, 0};
   return true;
 }
 
 // The number of parts; they are stored when |parts| is not NULL.
-static int64_t split_text(carnot_strview text, carnot_strview delimiter, int64_t most_splits, carnot_strview* parts) {
+static int64_t split_text(carnot_strview text, carnot_strview delimiter, int64_t most_splits,
+                          carnot_strview* parts) {
   int64_t count = 0;
   carnot_strview part;
   if (text.size == 0) return 0;
@@ -117,7 +123,8 @@ static int64_t split_text(carnot_strview text, carnot_strview delimiter, int64_t
 static carnot_status* run_split(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
   carnot_strview delimiter = carnot_attr_text(call->row, call->attrs, "delimiter");
-  int64_t most = carnot_attr_has(call->attrs, "maxsplit") ? carnot_call_int(call, "maxsplit") : INT64_MAX;
+  int64_t most =
+      carnot_attr_has(call->attrs, "maxsplit") ? carnot_call_int(call, "maxsplit") : INT64_MAX;
   int64_t count = carnot_tensor_count(x), wide = 0, dims[CARNOT_MAX_RANK];
   carnot_tensor* counts = carnot_call_out(call, 1);
   for (int64_t i = 0; i < count; i++) {
@@ -170,8 +177,8 @@ static size_t encode(wint_t point, char* out) {
   return (size_t)length;
 }
 
-static carnot_status* change_case(const carnot_call* call, carnot_strview text, int how, locale_t locale,
-                                  carnot_strview* out) {
+static carnot_status* change_case(const carnot_call* call, carnot_strview text, int how,
+                                  locale_t locale, carnot_strview* out) {
   *out = text;
   if (how == KEEP_CASE) return carnot_call_text(call, text, out);
   void* memory;
@@ -190,9 +197,10 @@ static carnot_status* change_case(const carnot_call* call, carnot_strview text, 
 static carnot_status* infer_normalizer(carnot_infer* infer) {
   const carnot_type* x;
   CARNOT_TRY(text_input(infer, 0, &x));
-  CARNOT_CHECK(x->rank < 0 || x->rank == 1 || x->rank == 2, INVALID_MODEL, "rank %d, must be 1 or 2", x->rank);
+  CARNOT_CHECK(x->rank < 0 || x->rank == 1 || x->rank == 2, INVALID_MODEL,
+               "rank %d, must be 1 or 2", x->rank);
   carnot_sym dims[2] = {carnot_sym_of(1), carnot_sym_of(1)};
-  if (x->rank > 0) dims[x->rank - 1] = carnot_infer_unknown(infer, INT32_MAX);
+  if (x->rank > 0) dims[x->rank - 1] = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
   carnot_infer_set(infer, 0, CARNOT_DTYPE_STRING, x->rank, dims);
   return NULL;
 }
@@ -204,7 +212,8 @@ static carnot_status* normalize(carnot_call* call, locale_t locale) {
   int how = carnot_call_is(call, "case_change_action", "LOWER")   ? LOWER
             : carnot_call_is(call, "case_change_action", "UPPER") ? UPPER
                                                                   : KEEP_CASE;
-  CARNOT_CHECK(x->rank == 1 || (x->rank == 2 && x->dims[0] == 1), INVALID_ARGUMENT, "the shape must be [C] or [1, C]");
+  CARNOT_CHECK(x->rank == 1 || (x->rank == 2 && x->dims[0] == 1), INVALID_ARGUMENT,
+               "the shape must be [C] or [1, C]");
   size_t count = (size_t)carnot_tensor_count(x), stop_count = stops ? stops->count : 0, kept = 0;
   void* memory;
   CARNOT_TRY(carnot_call_alloc(call, (count + stop_count + 1) * sizeof(carnot_strview), &memory));
@@ -230,7 +239,8 @@ static carnot_status* normalize(carnot_call* call, locale_t locale) {
 }
 
 static carnot_status* run_normalizer(carnot_call* call) {
-  // The locale asked for tells how letters change; where it is not installed, that of Unicode in general does.
+  // The locale asked for tells how letters change; where it is not installed, that of Unicode in
+  // general does.
   carnot_strview name = carnot_attr_text(call->row, call->attrs, "locale");
   char wanted[64];
   snprintf(wanted, sizeof(wanted), CARNOT_VIEW_FMT ".UTF-8", CARNOT_VIEW_ARG(name));
@@ -258,7 +268,8 @@ static carnot_status* match_all(carnot_call* call, pcre2_code* code, pcre2_match
   int64_t count = y ? carnot_tensor_count(x) : 0;
   for (int64_t i = 0; i < count; i++) {
     carnot_strview text = texts(x)[i];
-    int found = pcre2_match(code, (PCRE2_SPTR)(text.data ? text.data : ""), text.size, 0, 0, match, limits);
+    int found =
+        pcre2_match(code, (PCRE2_SPTR)(text.data ? text.data : ""), text.size, 0, 0, match, limits);
     CARNOT_CHECK(found != PCRE2_ERROR_MATCHLIMIT && found != PCRE2_ERROR_HEAPLIMIT, OUT_OF_RANGE,
                  "text %lld takes too long to match", (long long)i);
     ((uint8_t*)y->data)[i] = found >= 0;
@@ -271,13 +282,13 @@ static carnot_status* run_regex(carnot_call* call) {
   int error;
   PCRE2_SIZE where;
   uint32_t options = PCRE2_UTF | PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOLLAR_ENDONLY;
-  pcre2_code* code = pcre2_compile((PCRE2_SPTR)pattern.data, pattern.size, options,
-                                   &error, &where, NULL);
+  pcre2_code* code =
+      pcre2_compile((PCRE2_SPTR)pattern.data, pattern.size, options, &error, &where, NULL);
   if (!code) {
     PCRE2_UCHAR why[160];
     pcre2_get_error_message(error, why, sizeof(why));
-    return CARNOT_ERROR(INVALID_MODEL, "pattern \"" CARNOT_VIEW_FMT "\", place %zu: %s", CARNOT_VIEW_ARG(pattern),
-                        (size_t)where, (const char*)why);
+    return CARNOT_ERROR(INVALID_MODEL, "pattern \"" CARNOT_VIEW_FMT "\", place %zu: %s",
+                        CARNOT_VIEW_ARG(pattern), (size_t)where, (const char*)why);
   }
   pcre2_match_data* match = pcre2_match_data_create_from_pattern(code, NULL);
   pcre2_match_context* limits = pcre2_match_context_create(NULL);
@@ -296,22 +307,42 @@ static carnot_status* run_regex(carnot_call* call) {
 
 // ---- rows ----
 
-static const carnot_attr_spec kSplit[] = {
-    {"delimiter", CARNOT_ATTR_STRING, false, 0, ""}, {"maxsplit", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
-static const carnot_attr_spec kNormalizer[] = {{"case_change_action", CARNOT_ATTR_STRING, false, 0, "NONE"},
-                                               {"is_case_sensitive", CARNOT_ATTR_INT, false, 0, NULL},
-                                               {"locale", CARNOT_ATTR_STRING, false, 0, "en_US"},
-                                               {"stopwords", CARNOT_ATTR_STRINGS, false, 0, NULL},
-                                               {0}};
+static const carnot_attr_spec kSplit[] = {{"delimiter", CARNOT_ATTR_STRING, false, 0, ""},
+                                          {"maxsplit", CARNOT_ATTR_INT, false, 0, NULL},
+                                          {0}};
+static const carnot_attr_spec kNormalizer[] = {
+    {"case_change_action", CARNOT_ATTR_STRING, false, 0, "NONE"},
+    {"is_case_sensitive", CARNOT_ATTR_INT, false, 0, NULL},
+    {"locale", CARNOT_ATTR_STRING, false, 0, "en_US"},
+    {"stopwords", CARNOT_ATTR_STRINGS, false, 0, NULL},
+    {0}};
 static const carnot_attr_spec kRegex[] = {{"pattern", CARNOT_ATTR_STRING, true, 0, NULL}, {0}};
 
 const carnot_op_row carnot_op_string_concat = {
-    "string_concat", 2, 2, 1, 1, 0, NULL, infer_concat, run_concat, "ONNX StringConcat-20", "REFERENCE"};
-const carnot_op_row carnot_op_string_split = {
-    "string_split", 1, 1, 1, 2, CARNOT_OP_DATA_DEPENDENT, kSplit, infer_split, run_split, "ONNX StringSplit-20",
-    "REFERENCE"};
-const carnot_op_row carnot_op_string_normalizer = {
-    "string_normalizer", 1, 1, 1, 1, CARNOT_OP_DATA_DEPENDENT, kNormalizer, infer_normalizer, run_normalizer,
-    "ONNX StringNormalizer-10", "REFERENCE"};
+    "string_concat",        2,          2, 1, 1, 0, NULL, infer_concat, run_concat,
+    "ONNX StringConcat-20", "REFERENCE"};
+const carnot_op_row carnot_op_string_split = {"string_split",
+                                              1,
+                                              1,
+                                              1,
+                                              2,
+                                              CARNOT_OP_DATA_DEPENDENT,
+                                              kSplit,
+                                              infer_split,
+                                              run_split,
+                                              "ONNX StringSplit-20",
+                                              "REFERENCE"};
+const carnot_op_row carnot_op_string_normalizer = {"string_normalizer",
+                                                   1,
+                                                   1,
+                                                   1,
+                                                   1,
+                                                   CARNOT_OP_DATA_DEPENDENT,
+                                                   kNormalizer,
+                                                   infer_normalizer,
+                                                   run_normalizer,
+                                                   "ONNX StringNormalizer-10",
+                                                   "REFERENCE"};
 const carnot_op_row carnot_op_regex_full_match = {
-    "regex_full_match", 1, 1, 1, 1, 0, kRegex, infer_regex, run_regex, "ONNX RegexFullMatch-20", "REFERENCE"};
+    "regex_full_match",       1,          1, 1, 1, 0, kRegex, infer_regex, run_regex,
+    "ONNX RegexFullMatch-20", "REFERENCE"};

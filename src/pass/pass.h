@@ -18,6 +18,7 @@ typedef struct carnot_pass_row {
   const char* name;
   const char* does;  // for --help and docs
   carnot_status* (*run)(carnot_graph* graph, const carnot_pass_options* options);
+  bool always;       // part of how this device stores numbers: runs with passes off too
 } carnot_pass_row;
 
 // All passes in their order.

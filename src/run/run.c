@@ -28,6 +28,7 @@ static carnot_status* run_node(carnot_context* context, const carnot_plan_node* 
     CARNOT_TRY(carnot_infer_cells(&context->scratch, row, &node->attrs, NULL, (int)node->input_count, inputs,
                                   (int)node->output_count, outputs));
   context->host.executor = context->run_executor;
+  carnot_host_next_draw(&context->host, row);
   carnot_call call = {.row = row,
                       .attrs = &node->attrs,
                       .input_count = (int)node->input_count,

@@ -164,6 +164,8 @@ def write_old(out: pathlib.Path) -> int:
     c.add("resize_10", "Resize", [x, np.array([1, 1, 0.5, 1.7], np.float32)], version=10, constant=(1,), mode="nearest", **old)
     c.add("resize_11", "Resize", [x, np.zeros(0, np.float32), np.zeros(0, np.float32), np.array([2, 3, 7, 6], np.int64)],
           version=11, constant=(1, 2, 3), mode="linear", coordinate_transformation_mode="align_corners", **old)
+    c.add("resize_11_tf_half_pixel", "Resize", [x, np.zeros(0, np.float32), np.array([1, 1, 1.6, 2.3], np.float32)],
+          version=11, constant=(1, 2), coordinate_transformation_mode="tf_half_pixel_for_nn", nearest_mode="floor", **old)
     c.add("slice_1", "Slice", [x], version=9, starts=[0, -3], ends=[2, 1000], axes=[1, 3], **old)
     c.add("pad_2", "Pad", [x], version=9, mode="constant", pads=[0, 1, 0, 2, 0, 0, 1, -1], value=1.5, **old)
     c.add("pad_2_reflect", "Pad", [x], version=9, mode="reflect", pads=[0, 0, 2, 2, 0, 0, 1, 1], **old)
@@ -192,7 +194,8 @@ def write_old(out: pathlib.Path) -> int:
 
 def random_input(info) -> np.ndarray:
     shape = [d.dim_value if d.dim_value > 0 else 1 for d in info.type.tensor_type.shape.dim]
-    return rand(*shape).astype(helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type))
+    # Like an image: noise around 0 is ill-conditioned behind a normalization of 0 to 255.
+    return RANDOM.uniform(0, 255, shape).astype(helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type))
 
 
 def write_model(out: pathlib.Path, path: pathlib.Path) -> int:

@@ -1,6 +1,4 @@
 // Attributes of nodes: found through the frames of functions, brought to the operators' own.
-#include <stdio.h>
-
 #include "import/onnx/importer_state.h"
 
 const onnx_attribute* onnx_attr(onnx_import* n, const char* name) {
@@ -12,16 +10,18 @@ const onnx_attribute* onnx_attr(onnx_import* n, const char* name) {
   if (!found || found->ref_attr_name.size == 0) return found;
   const onnx_frame* frame = n->scope->frame;
   if (!frame) {
-    ONNX_FAIL(n, INVALID_MODEL, "attribute %s refers to \"" CARNOT_VIEW_FMT "\" outside a function", name,
-              CARNOT_VIEW_ARG(found->ref_attr_name));
+    ONNX_FAIL(n, INVALID_MODEL, "attribute %s refers to \"" CARNOT_VIEW_FMT "\" outside a function",
+              name, CARNOT_VIEW_ARG(found->ref_attr_name));
     return NULL;
   }
   for (size_t i = 0; i < frame->given.count; i++) {
-    if (carnot_view_equal(frame->given.items[i].name, found->ref_attr_name)) return &frame->given.items[i];
+    if (carnot_view_equal(frame->given.items[i].name, found->ref_attr_name))
+      return &frame->given.items[i];
   }
   const onnx_attribute_list* defaults = &frame->function->attribute_proto;
   for (size_t i = 0; i < defaults->count; i++) {
-    if (carnot_view_equal(defaults->items[i].name, found->ref_attr_name)) return &defaults->items[i];
+    if (carnot_view_equal(defaults->items[i].name, found->ref_attr_name))
+      return &defaults->items[i];
   }
   return NULL;
 }
@@ -30,8 +30,8 @@ const onnx_attribute* onnx_attr(onnx_import* n, const char* name) {
 static const onnx_attribute* typed(onnx_import* n, const char* name, int64_t type) {
   const onnx_attribute* attr = onnx_attr(n, name);
   if (!attr || attr->type == type || attr->type == ONNX_ATTRIBUTE_UNDEFINED) return attr;
-  ONNX_FAIL(n, INVALID_MODEL, "attribute %s has type %lld, must be %lld", name, (long long)attr->type,
-            (long long)type);
+  ONNX_FAIL(n, INVALID_MODEL, "attribute %s has type %lld, must be %lld", name,
+            (long long)attr->type, (long long)type);
   return NULL;
 }
 
@@ -69,7 +69,8 @@ carnot_dtype onnx_attr_dtype(onnx_import* n, const char* name, carnot_dtype abse
   if (number == 0) return absent;
   carnot_dtype dtype = carnot_onnx_dtype(number);
   if (dtype == CARNOT_DTYPE_INVALID) {
-    ONNX_FAIL(n, INVALID_MODEL, "attribute %s: data type %lld does not exist", name, (long long)number);
+    ONNX_FAIL(n, INVALID_MODEL, "attribute %s: data type %lld does not exist", name,
+              (long long)number);
   }
   return dtype;
 }
@@ -83,15 +84,17 @@ bool onnx_attr_tensor(onnx_import* n, const char* name, carnot_tensor* out_tenso
     ONNX_FAIL(n, INVALID_MODEL, "attribute %s holds no tensor", name);
     return false;
   }
-  n->status = carnot_status_annotate(carnot_onnx_tensor_read(attr->t, n->importer->files, n->arena, out_tensor),
-                                     "attribute %s", name);
+  n->status = carnot_status_annotate(
+      carnot_onnx_tensor_read(attr->t, n->importer->files, n->arena, out_tensor), "attribute %s",
+      name);
   return !n->status;
 }
 
 // Attributes that ONNX gives as a number of TensorProto.DataType.
 static bool names_dtype(const char* name) {
-  static const char* const kNames[] = {"to",         "dtype",             "output_dtype", "output_datatype",
-                                       "stash_type", "softmax_precision", "precision"};
+  static const char* const kNames[] = {
+      "to",       "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision",
+      "precision"};
   for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]); i++) {
     if (strcmp(name, kNames[i]) == 0) return true;
   }
@@ -121,8 +124,11 @@ static void copy_strings(onnx_import* n, const char* name, carnot_attrs* attrs) 
     carnot_strview s = attr->strings.items[i];
     copy[i] = (carnot_strview){carnot_arena_text(n->arena, s.data, s.size), s.size};
   }
-  carnot_attrs_set(attrs, n->arena, (carnot_attr){.name = name, .type = CARNOT_ATTR_STRINGS,
-                                                  .count = attr->strings.count, .strings = copy});
+  carnot_attrs_set(attrs, n->arena,
+                   (carnot_attr){.name = name,
+                                 .type = CARNOT_ATTR_STRINGS,
+                                 .count = attr->strings.count,
+                                 .strings = copy});
 }
 
 static void copy_attr(onnx_import* n, const carnot_attr_spec* spec, carnot_attrs* attrs) {
@@ -135,10 +141,13 @@ static void copy_attr(onnx_import* n, const carnot_attr_spec* spec, carnot_attrs
         carnot_attrs_set_int(attrs, n->arena, name, onnx_attr_dtype(n, name, CARNOT_DTYPE_INVALID));
       }
       return;
-    case CARNOT_ATTR_FLOAT: carnot_attrs_set_float(attrs, n->arena, name, onnx_attr_float(n, name, 0)); return;
+    case CARNOT_ATTR_FLOAT:
+      carnot_attrs_set_float(attrs, n->arena, name, onnx_attr_float(n, name, 0));
+      return;
     case CARNOT_ATTR_STRING: {
       carnot_strview text = onnx_attr_text(n, name, "");
-      carnot_attrs_set_text(attrs, n->arena, name, carnot_arena_text(n->arena, text.data, text.size));
+      carnot_attrs_set_text(attrs, n->arena, name,
+                            carnot_arena_text(n->arena, text.data, text.size));
       return;
     }
     case CARNOT_ATTR_INTS: copy_ints(n, name, attrs); return;
@@ -147,7 +156,8 @@ static void copy_attr(onnx_import* n, const carnot_attr_spec* spec, carnot_attrs
     case CARNOT_ATTR_TENSOR: {
       carnot_tensor* tensor = CARNOT_NEW(n->arena, carnot_tensor);
       if (!onnx_attr_tensor(n, name, tensor)) return;
-      carnot_attrs_set(attrs, n->arena, (carnot_attr){.name = name, .type = CARNOT_ATTR_TENSOR, .tensor = tensor});
+      carnot_attrs_set(attrs, n->arena,
+                       (carnot_attr){.name = name, .type = CARNOT_ATTR_TENSOR, .tensor = tensor});
       return;
     }
     default: ONNX_FAIL(n, UNSUPPORTED, "attribute %s has a type that does not fit here", name);
@@ -165,7 +175,8 @@ static carnot_attrs collect(onnx_import* n, carnot_op op, bool all) {
       if (onnx_attr(n, spec->name)) copy_attr(n, spec, &attrs);
     } else if (all && !carnot_view_is(list->items[i].name, "consumed_inputs") &&
                !(n->row->text && carnot_view_is(list->items[i].name, n->row->text))) {
-      ONNX_FAIL(n, UNSUPPORTED, "attribute " CARNOT_VIEW_FMT " is not known", CARNOT_VIEW_ARG(list->items[i].name));
+      ONNX_FAIL(n, UNSUPPORTED, "attribute " CARNOT_VIEW_FMT " is not known",
+                CARNOT_VIEW_ARG(list->items[i].name));
     }
   }
   return attrs;
@@ -173,4 +184,6 @@ static carnot_attrs collect(onnx_import* n, carnot_op op, bool all) {
 
 carnot_attrs onnx_attrs_for(onnx_import* n, carnot_op op) { return collect(n, op, /*all=*/true); }
 
-carnot_attrs onnx_attrs_known_to(onnx_import* n, carnot_op op) { return collect(n, op, /*all=*/false); }
+carnot_attrs onnx_attrs_known_to(onnx_import* n, carnot_op op) {
+  return collect(n, op, /*all=*/false);
+}

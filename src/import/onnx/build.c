@@ -19,7 +19,9 @@ int onnx_rank(onnx_import* n, const carnot_value* value) {
 }
 
 int64_t onnx_dim(const carnot_value* value, int axis) {
-  if (!value || axis < 0 || axis >= value->type.rank || !carnot_sym_is_const(value->type.dims[axis])) return -1;
+  if (!value || axis < 0 || axis >= value->type.rank ||
+      !carnot_sym_is_const(value->type.dims[axis]))
+    return -1;
   return value->type.dims[axis].bits;
 }
 
@@ -42,8 +44,9 @@ const int64_t* onnx_constant_ints(onnx_import* n, const carnot_value* value, siz
 
 // ---- nodes ----
 
-static void emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
-                 const char* const* output_names, carnot_value** outputs, int output_count) {
+static void emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs,
+                 carnot_value* const* inputs, int input_count, const char* const* output_names,
+                 carnot_value** outputs, int output_count) {
   for (int i = 0; i < output_count; i++) outputs[i] = NULL;
   if (n->status) return;
   if (++n->importer->node_count > ONNX_MAX_NODES) {
@@ -58,19 +61,21 @@ static void emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot
   for (int i = 0; node && i < output_count; i++) outputs[i] = node->outputs[i];
 }
 
-void onnx_emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
-               carnot_value** outputs, int output_count) {
+void onnx_emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs,
+               int input_count, carnot_value** outputs, int output_count) {
   emit(n, op, attrs, inputs, input_count, NULL, outputs, output_count);
 }
 
-void onnx_emit_wanted(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs,
-                      int input_count) {
-  const char** names = CARNOT_NEW_ARRAY(&n->importer->arena, const char*, (size_t)n->output_count + 1);
+void onnx_emit_wanted(onnx_import* n, carnot_op op, const carnot_attrs* attrs,
+                      carnot_value* const* inputs, int input_count) {
+  const char** names =
+      CARNOT_NEW_ARRAY(&n->importer->arena, const char*, (size_t)n->output_count + 1);
   for (int i = 0; i < n->output_count; i++) names[i] = n->proto->output.items[i].size ? NULL : "";
   emit(n, op, attrs, inputs, input_count, names, n->outputs, n->output_count);
 }
 
-carnot_value* onnx_op(onnx_import* n, carnot_op op, const carnot_attrs* attrs, int input_count, ...) {
+carnot_value* onnx_op(onnx_import* n, carnot_op op, const carnot_attrs* attrs, int input_count,
+                      ...) {
   enum { kMost = 16 };
   carnot_value* inputs[kMost] = {NULL};
   va_list args;
@@ -93,7 +98,8 @@ carnot_value* onnx_unary(onnx_import* n, carnot_fn fn, carnot_value* x) {
   return onnx_op(n, CARNOT_OP_UNARY, &attrs, 1, x);
 }
 
-carnot_value* onnx_unary_with(onnx_import* n, carnot_fn fn, carnot_value* x, double alpha, double beta) {
+carnot_value* onnx_unary_with(onnx_import* n, carnot_fn fn, carnot_value* x, double alpha,
+                              double beta) {
   carnot_attrs attrs = fn_attrs(n, fn);
   carnot_attrs_set_float(&attrs, n->arena, "alpha", alpha);
   carnot_attrs_set_float(&attrs, n->arena, "beta", beta);
@@ -105,7 +111,8 @@ carnot_value* onnx_binary(onnx_import* n, carnot_fn fn, carnot_value* x, carnot_
   return onnx_op(n, CARNOT_OP_BINARY, &attrs, 2, x, y);
 }
 
-carnot_value* onnx_ternary(onnx_import* n, carnot_fn fn, carnot_value* x, carnot_value* y, carnot_value* z) {
+carnot_value* onnx_ternary(onnx_import* n, carnot_fn fn, carnot_value* x, carnot_value* y,
+                           carnot_value* z) {
   carnot_attrs attrs = fn_attrs(n, fn);
   return onnx_op(n, CARNOT_OP_TERNARY, &attrs, 3, x, y, z);
 }
@@ -144,7 +151,9 @@ carnot_value* onnx_cast(onnx_import* n, carnot_value* x, carnot_dtype dtype) {
   return onnx_op(n, CARNOT_OP_CAST, &attrs, 1, x);
 }
 
-carnot_value* onnx_shape_of(onnx_import* n, carnot_value* x) { return onnx_op(n, CARNOT_OP_SHAPE, NULL, 1, x); }
+carnot_value* onnx_shape_of(onnx_import* n, carnot_value* x) {
+  return onnx_op(n, CARNOT_OP_SHAPE, NULL, 1, x);
+}
 
 carnot_value* onnx_shape_part(onnx_import* n, carnot_value* x, int start, int end) {
   carnot_attrs attrs = {0};
@@ -185,7 +194,8 @@ carnot_value* onnx_concat(onnx_import* n, int64_t axis, carnot_value* const* par
   return output;
 }
 
-carnot_value* onnx_slice(onnx_import* n, carnot_value* x, int64_t axis, int64_t start, int64_t end) {
+carnot_value* onnx_slice(onnx_import* n, carnot_value* x, int64_t axis, int64_t start,
+                         int64_t end) {
   return onnx_op(n, CARNOT_OP_SLICE, NULL, 4, x, onnx_ints(n, &start, 1), onnx_ints(n, &end, 1),
                  onnx_ints(n, &axis, 1));
 }
@@ -196,7 +206,8 @@ carnot_value* onnx_gather(onnx_import* n, carnot_value* x, carnot_value* indices
   return onnx_op(n, CARNOT_OP_GATHER, &attrs, 2, x, indices);
 }
 
-carnot_value* onnx_reduce(onnx_import* n, const char* fn, carnot_value* x, const int64_t* axes, int count) {
+carnot_value* onnx_reduce(onnx_import* n, const char* fn, carnot_value* x, const int64_t* axes,
+                          int count) {
   carnot_attrs attrs = {0};
   carnot_attrs_set_text(&attrs, n->arena, "fn", fn);
   carnot_attrs_set_int(&attrs, n->arena, "keepdims", 1);
@@ -230,17 +241,34 @@ static carnot_value* dims_product(onnx_import* n, carnot_value* x, int start, in
   return result;
 }
 
+// The same where not even the number of dimensions is known: products of parts of the list of
+// dimensions.
+static carnot_value* flatten_unknown(onnx_import* n, carnot_value* x, int64_t axis) {
+  const int64_t first = 0;
+  carnot_value* dims = onnx_shape_of(n, x);
+  carnot_value* parts[2] = {
+      onnx_reduce(n, "prod", onnx_slice(n, dims, 0, 0, axis), &first, 1),
+      onnx_reduce(n, "prod", onnx_slice(n, dims, 0, axis, INT64_MAX), &first, 1)};
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, n->arena, "allowzero", 1);
+  return onnx_op(n, CARNOT_OP_RESHAPE, &attrs, 2, x, onnx_concat(n, 0, parts, 2));
+}
+
 carnot_value* onnx_flatten(onnx_import* n, carnot_value* x, int64_t axis) {
+  if (!n->status && x && x->type.kind == CARNOT_VALUE_TENSOR && x->type.rank < 0)
+    return flatten_unknown(n, x, axis);
   int rank = onnx_rank(n, x);
   // Unlike elsewhere the axis may be the rank itself: [all, 1].
   if (axis < 0) axis += rank;
-  if (axis < 0 || axis > rank) ONNX_FAIL(n, INVALID_MODEL, "attribute axis is outside [-%d, %d]", rank, rank);
+  if (axis < 0 || axis > rank)
+    ONNX_FAIL(n, INVALID_MODEL, "attribute axis is outside [-%d, %d]", rank, rank);
   if (n->status) return NULL;
   carnot_value* parts[2] = {dims_product(n, x, 0, (int)axis), dims_product(n, x, (int)axis, rank)};
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, n->arena, "allowzero", 1);
   if (!n->status && parts[0]->constant && parts[1]->constant) {
-    const int64_t dims[2] = {*(int64_t*)parts[0]->constant->tensor.data, *(int64_t*)parts[1]->constant->tensor.data};
+    const int64_t dims[2] = {*(int64_t*)parts[0]->constant->tensor.data,
+                             *(int64_t*)parts[1]->constant->tensor.data};
     return onnx_op(n, CARNOT_OP_RESHAPE, &attrs, 2, x, onnx_ints(n, dims, 2));
   }
   return onnx_op(n, CARNOT_OP_RESHAPE, &attrs, 2, x, onnx_concat(n, 0, parts, 2));
@@ -253,7 +281,8 @@ carnot_value* onnx_old_broadcast(onnx_import* n, carnot_value* x, carnot_value* 
   if (axis < 0) axis += x_rank;
   int64_t behind = x_rank - axis - y_rank;
   if (axis < 0 || behind < 0) {
-    ONNX_FAIL(n, INVALID_MODEL, "%d dimensions do not stand at axis %lld of %d", y_rank, (long long)axis, x_rank);
+    ONNX_FAIL(n, INVALID_MODEL, "%d dimensions do not stand at axis %lld of %d", y_rank,
+              (long long)axis, x_rank);
     return NULL;
   }
   int64_t axes[CARNOT_MAX_RANK];
@@ -269,6 +298,15 @@ carnot_value* onnx_add_channel(onnx_import* n, carnot_value* x, carnot_value* bi
   return onnx_binary(n, fn, x, onnx_unsqueeze(n, bias, axes, count));
 }
 
+carnot_value* onnx_move_channels(onnx_import* n, carnot_value* x, bool last) {
+  int rank = onnx_rank(n, x);
+  int64_t perm[CARNOT_MAX_RANK] = {0};
+  if (rank < 3) return x;
+  for (int i = 1; i < rank; i++)
+    perm[i] = last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
+  return onnx_transpose(n, x, perm, rank);
+}
+
 // ---- handlers that serve many rows ----
 
 void onnx_one_to_one(onnx_import* n) {
@@ -276,7 +314,9 @@ void onnx_one_to_one(onnx_import* n) {
   onnx_emit_wanted(n, n->row->op, &attrs, n->inputs, n->input_count);
 }
 
-void onnx_import_unary(onnx_import* n) { n->outputs[0] = onnx_unary(n, n->row->fn, onnx_need(n, 0)); }
+void onnx_import_unary(onnx_import* n) {
+  n->outputs[0] = onnx_unary(n, n->row->fn, onnx_need(n, 0));
+}
 
 void onnx_import_binary(onnx_import* n) {
   carnot_value* x = onnx_need(n, 0);
@@ -287,6 +327,7 @@ void onnx_import_binary(onnx_import* n) {
 
 void onnx_import_variadic(onnx_import* n) {
   carnot_value* result = onnx_need(n, 0);
-  for (int i = 1; i < n->input_count; i++) result = onnx_binary(n, n->row->fn, result, onnx_need(n, i));
+  for (int i = 1; i < n->input_count; i++)
+    result = onnx_binary(n, n->row->fn, result, onnx_need(n, i));
   n->outputs[0] = result;
 }

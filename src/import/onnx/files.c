@@ -19,7 +19,8 @@ void carnot_onnx_files_deinit(carnot_onnx_files* files) {
 }
 
 // Maps and closes |file|.
-static carnot_status* map_file(carnot_onnx_files* files, int file, const char* location, carnot_strview* out_bytes) {
+static carnot_status* map_file(carnot_onnx_files* files, int file, const char* location,
+                               carnot_strview* out_bytes) {
   struct stat facts;
   carnot_status* status = NULL;
   void* data = NULL;
@@ -35,8 +36,8 @@ static carnot_status* map_file(carnot_onnx_files* files, int file, const char* l
   CARNOT_TRY(status);
   size_t size = (size_t)facts.st_size;
   char* name = location ? strdup(location) : NULL;
-  status = carnot_grow((void**)&files->maps, &files->capacity, files->count + 1, sizeof(*files->maps),
-                       "the list of mapped files");
+  status = carnot_grow((void**)&files->maps, &files->capacity, files->count + 1,
+                       sizeof(*files->maps), "the list of mapped files");
   if (status || (location && !name)) {
     if (size) munmap(data, size);
     free(name);
@@ -55,7 +56,8 @@ carnot_status* carnot_onnx_files_set_folder(carnot_onnx_files* files, const char
   return NULL;
 }
 
-carnot_status* carnot_onnx_files_open_model(carnot_onnx_files* files, const char* path, carnot_strview* out_bytes) {
+carnot_status* carnot_onnx_files_open_model(carnot_onnx_files* files, const char* path,
+                                            carnot_strview* out_bytes) {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   CARNOT_CHECK(file >= 0, IO, "%s: %s", path, strerror(errno));
   CARNOT_TRY_AT(map_file(files, file, NULL, out_bytes), "%s", path);
@@ -109,11 +111,13 @@ carnot_status* carnot_onnx_files_external(carnot_onnx_files* files, carnot_strvi
     }
   }
   CARNOT_CHECK(files->folder, INVALID_ARGUMENT,
-               "external data \"" CARNOT_VIEW_FMT "\": the model came from memory and no folder was given",
+               "external data \"" CARNOT_VIEW_FMT
+               "\": the model came from memory and no folder was given",
                CARNOT_VIEW_ARG(location));
-  CARNOT_CHECK(location.size > 0 && location.size < 4096 && !memchr(location.data, 0, location.size) &&
-                   location.data[0] != '/',
-               INVALID_MODEL, "external data \"" CARNOT_VIEW_FMT "\": the location must be a relative path",
+  CARNOT_CHECK(location.size > 0 && location.size < 4096 &&
+                   !memchr(location.data, 0, location.size) && location.data[0] != '/',
+               INVALID_MODEL,
+               "external data \"" CARNOT_VIEW_FMT "\": the location must be a relative path",
                CARNOT_VIEW_ARG(location));
   char name[4096], path[4096];
   memcpy(name, location.data, location.size);

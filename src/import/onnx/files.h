@@ -11,7 +11,8 @@ typedef struct carnot_onnx_map {
   size_t size;
 } carnot_onnx_map;
 
-// One thread at a time. Zero-initialised is valid: no folder, so that no external data can be opened.
+// One thread at a time. Zero-initialised is valid: no folder, so that no external data can be
+// opened.
 typedef struct carnot_onnx_files {
   carnot_onnx_map* maps;
   size_t count, capacity;
@@ -20,12 +21,15 @@ typedef struct carnot_onnx_files {
 
 void carnot_onnx_files_deinit(carnot_onnx_files* files);
 // Maps the model at |path| and remembers its folder.
-carnot_status* carnot_onnx_files_open_model(carnot_onnx_files* files, const char* path, carnot_strview* out_bytes)
-    CARNOT_MUST_USE;
+carnot_status* carnot_onnx_files_open_model(carnot_onnx_files* files, const char* path,
+                                            carnot_strview* out_bytes) CARNOT_MUST_USE;
 // Lets external data be read from the folder at |path|, for a model that came from memory.
-carnot_status* carnot_onnx_files_set_folder(carnot_onnx_files* files, const char* path) CARNOT_MUST_USE;
-// Maps the file at |location|, a relative path below the model's folder, once. INVALID_MODEL for an absolute path, a
-// ".." or a symbolic link anywhere on the way: a model must not make its reader open other people's files.
+carnot_status* carnot_onnx_files_set_folder(carnot_onnx_files* files,
+                                            const char* path) CARNOT_MUST_USE;
+// Maps the file at |location|, a relative path below the model's folder, once. INVALID_MODEL for an
+// absolute path, a
+// ".." or a symbolic link anywhere on the way: a model must not make its reader open other people's
+// files.
 carnot_status* carnot_onnx_files_external(carnot_onnx_files* files, carnot_strview location,
                                           carnot_strview* out_bytes) CARNOT_MUST_USE;
 

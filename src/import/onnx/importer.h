@@ -1,8 +1,9 @@
-// The inside of the ONNX importer: what the handlers of operators see and call. Names here start with onnx_.
+// The inside of the ONNX importer: what the handlers of operators see and call. Names here start
+// with onnx_.
 //
-// A handler turns one node of the file into nodes of the graph. The helpers below note the first error in the
-// node's |status| and do nothing (and return NULL) from then on, so that a composition reads as its formula; the
-// importer looks at the status when the handler is done.
+// A handler turns one node of the file into nodes of the graph. The helpers below note the first
+// error in the node's |status| and do nothing (and return NULL) from then on, so that a composition
+// reads as its formula; the importer looks at the status when the handler is done.
 #ifndef CARNOT_IMPORT_ONNX_IMPORTER_H_
 #define CARNOT_IMPORT_ONNX_IMPORTER_H_
 
@@ -23,7 +24,8 @@ typedef struct onnx_row {
   void (*handler)(onnx_import* n);
   carnot_op op;  // for handlers that serve many operators
   carnot_fn fn;
-  const char* text;  // a word for the handler: with onnx_one_to_one an attribute that old files have and nobody needs
+  const char* text;  // a word for the handler: with onnx_one_to_one an attribute that old files
+                     // have and nobody needs
 } onnx_row;
 
 typedef struct onnx_row_table {
@@ -31,7 +33,8 @@ typedef struct onnx_row_table {
   size_t count;
 } onnx_row_table;
 
-#define ONNX_ROW_TABLE(rows) {rows, sizeof(rows) / sizeof((rows)[0])}
+#define ONNX_ROW_TABLE(rows) \
+  { rows, sizeof(rows) / sizeof((rows)[0]) }
 
 // The row, or NULL.
 const onnx_row* onnx_row_find(carnot_strview domain, carnot_strview op_type, int64_t version);
@@ -55,8 +58,8 @@ struct onnx_import {
   bool inlined;  // its nodes are those of a body and keep their names
 };
 
-#define ONNX_FAIL(n, ...) \
-  do {                    \
+#define ONNX_FAIL(n, ...)                                      \
+  do {                                                         \
     if (!(n)->status) (n)->status = CARNOT_ERROR(__VA_ARGS__); \
   } while (0)
 
@@ -83,7 +86,8 @@ carnot_dtype onnx_attr_dtype(onnx_import* n, const char* name, carnot_dtype abse
 // The files that external data come from.
 carnot_onnx_files* onnx_files(onnx_import* n);
 bool onnx_attr_tensor(onnx_import* n, const char* name, carnot_tensor* out_tensor);
-// The attributes of the node, brought to Carnot's types; it is an error when the row of |op| does not know one.
+// The attributes of the node, brought to Carnot's types; it is an error when the row of |op| does
+// not know one.
 carnot_attrs onnx_attrs_for(onnx_import* n, carnot_op op);
 // The same, others passed over: the handler reads them.
 carnot_attrs onnx_attrs_known_to(onnx_import* n, carnot_op op);
@@ -106,18 +110,21 @@ const int64_t* onnx_constant_ints(onnx_import* n, const carnot_value* value, siz
 // ---- building ----
 
 // Adds a node. |attrs| may be NULL.
-void onnx_emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
-               carnot_value** outputs, int output_count);
+void onnx_emit(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs,
+               int input_count, carnot_value** outputs, int output_count);
 // Adds a node whose outputs are those of the file's node, absent ones left out.
-void onnx_emit_wanted(onnx_import* n, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs,
-                      int input_count);
+void onnx_emit_wanted(onnx_import* n, carnot_op op, const carnot_attrs* attrs,
+                      carnot_value* const* inputs, int input_count);
 // The first output of a node with these inputs (NULL: absent).
-carnot_value* onnx_op(onnx_import* n, carnot_op op, const carnot_attrs* attrs, int input_count, ...);
+carnot_value* onnx_op(onnx_import* n, carnot_op op, const carnot_attrs* attrs, int input_count,
+                      ...);
 carnot_value* onnx_unary(onnx_import* n, carnot_fn fn, carnot_value* x);
 // With the function's two parameters.
-carnot_value* onnx_unary_with(onnx_import* n, carnot_fn fn, carnot_value* x, double alpha, double beta);
+carnot_value* onnx_unary_with(onnx_import* n, carnot_fn fn, carnot_value* x, double alpha,
+                              double beta);
 carnot_value* onnx_binary(onnx_import* n, carnot_fn fn, carnot_value* x, carnot_value* y);
-carnot_value* onnx_ternary(onnx_import* n, carnot_fn fn, carnot_value* x, carnot_value* y, carnot_value* z);
+carnot_value* onnx_ternary(onnx_import* n, carnot_fn fn, carnot_value* x, carnot_value* y,
+                           carnot_value* z);
 carnot_value* onnx_tensor_constant(onnx_import* n, const carnot_tensor* tensor);
 // int64: a list, and a scalar.
 carnot_value* onnx_ints(onnx_import* n, const int64_t* values, size_t count);
@@ -125,12 +132,14 @@ carnot_value* onnx_int(onnx_import* n, int64_t value);
 // A scalar of the type of |like|.
 carnot_value* onnx_number(onnx_import* n, const carnot_value* like, double value);
 carnot_value* onnx_number_of(onnx_import* n, carnot_dtype dtype, double value);
-carnot_value* onnx_cast(onnx_import* n, carnot_value* x, carnot_dtype dtype);  // x itself when it has the type
+carnot_value* onnx_cast(onnx_import* n, carnot_value* x,
+                        carnot_dtype dtype);  // x itself when it has the type
 carnot_value* onnx_shape_of(onnx_import* n, carnot_value* x);
 // Dimensions [start, end) as an int64 list.
 carnot_value* onnx_shape_part(onnx_import* n, carnot_value* x, int start, int end);
 carnot_value* onnx_reshape(onnx_import* n, carnot_value* x, carnot_value* shape);
-carnot_value* onnx_reshape_to(onnx_import* n, carnot_value* x, const int64_t* dims, int rank);  // 0 copies, -1 fits
+carnot_value* onnx_reshape_to(onnx_import* n, carnot_value* x, const int64_t* dims,
+                              int rank);  // 0 copies, -1 fits
 carnot_value* onnx_transpose(onnx_import* n, carnot_value* x, const int64_t* perm, int rank);
 carnot_value* onnx_unsqueeze(onnx_import* n, carnot_value* x, const int64_t* axes, int count);
 carnot_value* onnx_squeeze(onnx_import* n, carnot_value* x, const int64_t* axes, int count);
@@ -139,14 +148,18 @@ carnot_value* onnx_concat(onnx_import* n, int64_t axis, carnot_value* const* par
 carnot_value* onnx_slice(onnx_import* n, carnot_value* x, int64_t axis, int64_t start, int64_t end);
 carnot_value* onnx_gather(onnx_import* n, carnot_value* x, carnot_value* indices, int64_t axis);
 // A reduction with keepdims over |axes|.
-carnot_value* onnx_reduce(onnx_import* n, const char* fn, carnot_value* x, const int64_t* axes, int count);
+carnot_value* onnx_reduce(onnx_import* n, const char* fn, carnot_value* x, const int64_t* axes,
+                          int count);
 carnot_value* onnx_matmul(onnx_import* n, carnot_value* a, carnot_value* b);
 carnot_value* onnx_softmax(onnx_import* n, carnot_value* x, int64_t axis);
 // To two dimensions: those before |axis| multiplied, and the rest.
 carnot_value* onnx_flatten(onnx_import* n, carnot_value* x, int64_t axis);
 
-// The old broadcast of Add-1 and its like: |y| stands against the dimensions of |x| from attribute "axis" on.
+// The old broadcast of Add-1 and its like: |y| stands against the dimensions of |x| from attribute
+// "axis" on.
 carnot_value* onnx_old_broadcast(onnx_import* n, carnot_value* x, carnot_value* y);
+// The channels from dimension 1 to the end (|last|) or back.
+carnot_value* onnx_move_channels(onnx_import* n, carnot_value* x, bool last);
 // x + bias where bias runs over dimension 1 of x.
 carnot_value* onnx_add_channel(onnx_import* n, carnot_value* x, carnot_value* bias, carnot_fn fn);
 
@@ -154,18 +167,19 @@ carnot_value* onnx_add_channel(onnx_import* n, carnot_value* x, carnot_value* bi
 
 typedef struct onnx_body {
   carnot_block* block;
-  carnot_value** captured;  // values of the surrounding block that the body's last parameters stand for
+  carnot_value**
+      captured;  // values of the surrounding block that the body's last parameters stand for
   size_t captured_count;
   bool poisoned;  // holds nodes that are not supported
 } onnx_body;
 
 // Imports |graph| as a body whose parameters have |types|.
-void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type* types, size_t type_count,
-                      onnx_body* out_body);
-// Imports the nodes of |graph| in place: its inputs are |inputs|, its results are put into |outputs|, which holds the
-// value that stands for nodes not supported where a result needs one.
-void onnx_body_inline(onnx_import* n, const onnx_graph* graph, carnot_value* const* inputs, size_t input_count,
-                      carnot_value** outputs, size_t output_count);
+void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type* types,
+                      size_t type_count, onnx_body* out_body);
+// Imports the nodes of |graph| in place: its inputs are |inputs|, its results are put into
+// |outputs|, which holds the value that stands for nodes not supported where a result needs one.
+void onnx_body_inline(onnx_import* n, const onnx_graph* graph, carnot_value* const* inputs,
+                      size_t input_count, carnot_value** outputs, size_t output_count);
 // The declared type of a graph's input |i|; kind UNKNOWN where there is none.
 void onnx_body_input_type(onnx_import* n, const onnx_graph* graph, size_t i, carnot_type* out_type);
 

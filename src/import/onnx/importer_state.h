@@ -1,11 +1,12 @@
-// What the parts of the importer share: scopes of names, frames of functions, the list of what is not supported.
+// What the parts of the importer share: scopes of names, frames of functions, the list of what is
+// not supported.
 #ifndef CARNOT_IMPORT_ONNX_IMPORTER_STATE_H_
 #define CARNOT_IMPORT_ONNX_IMPORTER_STATE_H_
 
 #include "import/onnx/importer.h"
 
 enum {
-  ONNX_MAX_NESTING = 32,           // of functions and bodies
+  ONNX_MAX_NESTING = 32,             // of functions and bodies
   ONNX_MAX_NODES = 4 * 1000 * 1000,  // after inlining: calls of calls may multiply
 };
 
@@ -17,8 +18,8 @@ typedef struct onnx_frame {
 
 // What a name of a scope stands for.
 typedef struct onnx_binding {
-  carnot_value* value;             // NULL with tensor NULL: an absent optional input of a function
-  const onnx_tensor* tensor;       // an initializer that nobody has read yet
+  carnot_value* value;        // NULL with tensor NULL: an absent optional input of a function
+  const onnx_tensor* tensor;  // an initializer that nobody has read yet
   const onnx_sparse_tensor* sparse;
 } onnx_binding;
 
@@ -28,7 +29,7 @@ struct onnx_scope {
   carnot_block* block;
   const onnx_frame* frame;  // of the function around; NULL: none
   const onnx_opset_list* opsets;
-  const char* prefix;  // of names made inside; "" in the main graph
+  const char* prefix;       // of names made inside; "" in the main graph
   onnx_name_map names;      // to onnx_binding
   onnx_name_map declared;   // to onnx_value_info: types that the file tells
   carnot_value** captured;  // see onnx_body
@@ -49,19 +50,24 @@ struct onnx_importer {
   size_t node_count;
 };
 
-// Stands for the results of nodes that are not supported, so that the import can go on and name them all.
+// Stands for the results of nodes that are not supported, so that the import can go on and name
+// them all.
 extern carnot_value onnx_poison;
 
 // Initializers, declared types; not the inputs.
-carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope, const onnx_graph* graph) CARNOT_MUST_USE;
-void onnx_scope_bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name, carnot_value* value);
-// The value |name| stands for: NULL absent, &onnx_poison unsupported. INVALID_MODEL when nothing has that name.
+carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope,
+                               const onnx_graph* graph) CARNOT_MUST_USE;
+void onnx_scope_bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
+                     carnot_value* value);
+// The value |name| stands for: NULL absent, &onnx_poison unsupported. INVALID_MODEL when nothing
+// has that name.
 carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
                                carnot_value** out_value) CARNOT_MUST_USE;
 // |name|, changed where another value of the graph has it already.
 const char* onnx_unique_name(onnx_importer* importer, const char* prefix, carnot_strview name);
-carnot_status* onnx_import_nodes(onnx_importer* importer, onnx_scope* scope, const onnx_node_list* nodes)
-    CARNOT_MUST_USE;
-carnot_status* onnx_read_type(onnx_importer* importer, const onnx_type* proto, carnot_type* out_type) CARNOT_MUST_USE;
+carnot_status* onnx_import_nodes(onnx_importer* importer, onnx_scope* scope,
+                                 const onnx_node_list* nodes) CARNOT_MUST_USE;
+carnot_status* onnx_read_type(onnx_importer* importer, const onnx_type* proto,
+                              carnot_type* out_type) CARNOT_MUST_USE;
 
 #endif  // CARNOT_IMPORT_ONNX_IMPORTER_STATE_H_

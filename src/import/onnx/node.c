@@ -10,7 +10,8 @@ static int64_t opset_of(const onnx_scope* scope, carnot_strview domain) {
   for (size_t i = 0; i < scope->opsets->count; i++) {
     const onnx_opset* opset = &scope->opsets->items[i];
     any |= is_default_domain(opset->domain);
-    if (is_default_domain(domain) ? is_default_domain(opset->domain) : carnot_view_equal(opset->domain, domain)) {
+    if (is_default_domain(domain) ? is_default_domain(opset->domain)
+                                  : carnot_view_equal(opset->domain, domain)) {
       return opset->version;
     }
   }
@@ -37,7 +38,8 @@ static const onnx_function* find_function(const onnx_importer* importer, const o
     const onnx_function* f = &importer->model->functions.items[i];
     bool same_domain = carnot_view_equal(f->domain, node->domain) ||
                        (is_default_domain(f->domain) && is_default_domain(node->domain));
-    if (same_domain && carnot_view_equal(f->name, node->op_type) && carnot_view_equal(f->overload, node->overload)) {
+    if (same_domain && carnot_view_equal(f->name, node->op_type) &&
+        carnot_view_equal(f->overload, node->overload)) {
       return f;
     }
   }
@@ -46,8 +48,8 @@ static const onnx_function* find_function(const onnx_importer* importer, const o
 
 // ---- what a handler made: names ----
 
-// A value that was there before the node, or stands for two results, gets an identity, so that each name keeps a
-// value of its own.
+// A value that was there before the node, or stands for two results, gets an identity, so that each
+// name keeps a value of its own.
 static carnot_value* own_value(onnx_import* n, int output, uint32_t first_value) {
   carnot_value* value = n->outputs[output];
   bool mine = value->id >= first_value && value->block == n->block;
@@ -67,9 +69,12 @@ static void take_declared_type(onnx_import* n, carnot_value* value, carnot_strvi
   onnx_name_slot* slot = onnx_name_map_find(&n->scope->declared, name);
   if (!slot) return;
   carnot_type type;
-  carnot_status* status = onnx_read_type(n->importer, ((const onnx_value_info*)slot->item)->type, &type);
-  bool fits = !status && (value->type.kind == CARNOT_VALUE_UNKNOWN || value->type.kind == type.kind) &&
-              type.kind != CARNOT_VALUE_UNKNOWN && type.dtype == (value->type.dtype ? value->type.dtype : type.dtype);
+  carnot_status* status =
+      onnx_read_type(n->importer, ((const onnx_value_info*)slot->item)->type, &type);
+  bool fits = !status &&
+              (value->type.kind == CARNOT_VALUE_UNKNOWN || value->type.kind == type.kind) &&
+              type.kind != CARNOT_VALUE_UNKNOWN &&
+              type.dtype == (value->type.dtype ? value->type.dtype : type.dtype);
   if (fits && (type.kind == CARNOT_VALUE_TENSOR || !value->type.element)) value->type = type;
   carnot_status_free(status);
 }
@@ -79,7 +84,8 @@ static void bind_outputs(onnx_import* n, uint32_t first_value) {
     carnot_strview name = n->proto->output.items[i];
     if (name.size == 0) continue;
     if (!n->outputs[i]) {
-      ONNX_FAIL(n, UNSUPPORTED, "output %d (\"" CARNOT_VIEW_FMT "\") is not provided", i, CARNOT_VIEW_ARG(name));
+      ONNX_FAIL(n, UNSUPPORTED, "output %d (\"" CARNOT_VIEW_FMT "\") is not provided", i,
+                CARNOT_VIEW_ARG(name));
       return;
     }
     if (n->outputs[i] != &onnx_poison) {
@@ -95,7 +101,8 @@ static void bind_outputs(onnx_import* n, uint32_t first_value) {
 
 // The last node carries the user's name, the others of a composition that name and their operator.
 static void name_nodes(onnx_import* n, uint32_t first_node) {
-  const char* type_name = carnot_arena_text(n->arena, n->proto->op_type.data, n->proto->op_type.size);
+  const char* type_name =
+      carnot_arena_text(n->arena, n->proto->op_type.data, n->proto->op_type.size);
   bool last = true;
   for (carnot_node* node = n->block->last; node && node->id >= first_node; node = node->previous) {
     node->type_name = type_name;
@@ -125,21 +132,24 @@ static onnx_attribute_list resolve_given(onnx_import* n) {
 
 static void import_call(onnx_import* n, const onnx_function* function) {
   if (n->scope->depth >= ONNX_MAX_NESTING) {
-    ONNX_FAIL(n, OUT_OF_RANGE, "functions nested deeper than %d (a function may not call itself)", ONNX_MAX_NESTING);
+    ONNX_FAIL(n, OUT_OF_RANGE, "functions nested deeper than %d (a function may not call itself)",
+              ONNX_MAX_NESTING);
     return;
   }
-  if ((size_t)n->input_count > function->input.count || (size_t)n->output_count > function->output.count) {
-    ONNX_FAIL(n, INVALID_MODEL, "%d inputs and %d outputs where the function has %zu and %zu", n->input_count,
-              n->output_count, function->input.count, function->output.count);
+  if ((size_t)n->input_count > function->input.count ||
+      (size_t)n->output_count > function->output.count) {
+    ONNX_FAIL(n, INVALID_MODEL, "%d inputs and %d outputs where the function has %zu and %zu",
+              n->input_count, n->output_count, function->input.count, function->output.count);
     return;
   }
   onnx_importer* importer = n->importer;
   onnx_frame frame = {function, resolve_given(n)};
-  onnx_scope scope = {.block = n->block,
-                      .frame = &frame,
-                      .opsets = function->opset_import.count ? &function->opset_import : n->scope->opsets,
-                      .prefix = carnot_arena_print(&importer->arena, "%s/", n->name),
-                      .depth = n->scope->depth + 1};
+  onnx_scope scope = {
+      .block = n->block,
+      .frame = &frame,
+      .opsets = function->opset_import.count ? &function->opset_import : n->scope->opsets,
+      .prefix = carnot_arena_print(&importer->arena, "%s/", n->name),
+      .depth = n->scope->depth + 1};
   n->status = onnx_scope_init(importer, &scope, NULL);
   for (size_t i = 0; i < function->input.count; i++) {
     onnx_scope_bind(importer, &scope, function->input.items[i], onnx_in(n, (int)i));
@@ -173,7 +183,8 @@ static const char* name_of(onnx_import* n) {
   carnot_arena* arena = &n->importer->arena;
   carnot_strview name = n->proto->name;
   const char* prefix = n->scope->prefix;
-  if (name.size) return carnot_arena_print(arena, "%s" CARNOT_VIEW_FMT, prefix, CARNOT_VIEW_ARG(name));
+  if (name.size)
+    return carnot_arena_print(arena, "%s" CARNOT_VIEW_FMT, prefix, CARNOT_VIEW_ARG(name));
   if (n->proto->output.count) name = n->proto->output.items[0];
   return carnot_arena_print(arena, "%snode_of_" CARNOT_VIEW_FMT, prefix, CARNOT_VIEW_ARG(name));
 }
@@ -190,13 +201,16 @@ static carnot_status* check_size(const onnx_node* node) {
 static void import_known(onnx_import* n, const onnx_function* function) {
   carnot_graph* graph = n->importer->graph;
   uint32_t first_value = graph->value_count, first_node = graph->node_count;
-  if (function) import_call(n, function);
-  else n->row->handler(n);
+  if (function)
+    import_call(n, function);
+  else
+    n->row->handler(n);
   bind_outputs(n, first_value);
   if (!n->status && !function && !n->inlined) name_nodes(n, first_node);
 }
 
-static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope, const onnx_node* proto) {
+static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope,
+                                  const onnx_node* proto) {
   CARNOT_TRY(check_size(proto));
   onnx_import n = {.importer = importer,
                    .scope = scope,
@@ -211,12 +225,14 @@ static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope, co
   read_inputs(&n, &poisoned);
   const onnx_function* function = find_function(importer, proto);
   bool is_default = is_default_domain(proto->domain);
-  if (!function) n.row = onnx_row_find(is_default ? carnot_view("") : proto->domain, proto->op_type, n.version);
+  if (!function)
+    n.row = onnx_row_find(is_default ? carnot_view("") : proto->domain, proto->op_type, n.version);
   if (n.status) {
     // A name that nothing makes: below it is told with the node.
   } else if (!function && !n.row) {
-    ONNX_FAIL(&n, UNSUPPORTED, is_default && n.version == 0 ? "the model imports no opset of the default domain"
-                                                            : "no such operator is known at this version");
+    ONNX_FAIL(&n, UNSUPPORTED,
+              is_default && n.version == 0 ? "the model imports no opset of the default domain"
+                                           : "no such operator is known at this version");
   } else if (is_default && n.version > CARNOT_ONNX_MAX_OPSET) {
     ONNX_FAIL(&n, UNSUPPORTED, "the newest opset known is %d", CARNOT_ONNX_MAX_OPSET);
   } else if (!poisoned) {
@@ -230,23 +246,28 @@ static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope, co
   }
   if (poisoned && !n.status) poison_outputs(&n);
   if (!n.status || n.placed) return n.status;
-  return carnot_status_annotate(n.status, "node %s (" CARNOT_VIEW_FMT ")", n.name, CARNOT_VIEW_ARG(proto->op_type));
+  return carnot_status_annotate(n.status, "node %s (" CARNOT_VIEW_FMT ")", n.name,
+                                CARNOT_VIEW_ARG(proto->op_type));
 }
 
-carnot_status* onnx_import_nodes(onnx_importer* importer, onnx_scope* scope, const onnx_node_list* nodes) {
-  for (size_t i = 0; i < nodes->count; i++) CARNOT_TRY(import_node(importer, scope, &nodes->items[i]));
+carnot_status* onnx_import_nodes(onnx_importer* importer, onnx_scope* scope,
+                                 const onnx_node_list* nodes) {
+  for (size_t i = 0; i < nodes->count; i++)
+    CARNOT_TRY(import_node(importer, scope, &nodes->items[i]));
   return NULL;
 }
 
 // ---- bodies ----
 
-void onnx_body_input_type(onnx_import* n, const onnx_graph* graph, size_t i, carnot_type* out_type) {
+void onnx_body_input_type(onnx_import* n, const onnx_graph* graph, size_t i,
+                          carnot_type* out_type) {
   *out_type = (carnot_type){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
-  if (i < graph->input.count && graph->input.items[i].type) onnx_type_read(n, graph->input.items[i].type, out_type);
+  if (i < graph->input.count && graph->input.items[i].type)
+    onnx_type_read(n, graph->input.items[i].type, out_type);
 }
 
-void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type* types, size_t type_count,
-                      onnx_body* out_body) {
+void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type* types,
+                      size_t type_count, onnx_body* out_body) {
   *out_body = (onnx_body){0};
   if (n->status) return;
   onnx_importer* importer = n->importer;
@@ -255,7 +276,8 @@ void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type
     return;
   }
   if (graph->input.count != type_count) {
-    ONNX_FAIL(n, INVALID_MODEL, "a body of %zu inputs where %zu belong", graph->input.count, type_count);
+    ONNX_FAIL(n, INVALID_MODEL, "a body of %zu inputs where %zu belong", graph->input.count,
+              type_count);
     return;
   }
   onnx_scope scope = {.outer = n->scope,
@@ -275,21 +297,24 @@ void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type
     carnot_value* value = NULL;
     n->status = onnx_scope_find(importer, &scope, graph->output.items[i].name, &value);
     if (!n->status && !value) ONNX_FAIL(n, INVALID_MODEL, "result %zu of a body has no value", i);
-    if (value == &onnx_poison) out_body->poisoned = true;
-    else if (!n->status) carnot_block_add_output(scope.block, value);
+    if (value == &onnx_poison)
+      out_body->poisoned = true;
+    else if (!n->status)
+      carnot_block_add_output(scope.block, value);
   }
   out_body->block = scope.block;
   out_body->captured = scope.captured;
   out_body->captured_count = scope.captured_count;
 }
 
-void onnx_body_inline(onnx_import* n, const onnx_graph* graph, carnot_value* const* inputs, size_t input_count,
-                      carnot_value** outputs, size_t output_count) {
+void onnx_body_inline(onnx_import* n, const onnx_graph* graph, carnot_value* const* inputs,
+                      size_t input_count, carnot_value** outputs, size_t output_count) {
   if (n->status) return;
-  if (n->scope->depth >= ONNX_MAX_NESTING) ONNX_FAIL(n, OUT_OF_RANGE, "bodies nested deeper than %d", ONNX_MAX_NESTING);
+  if (n->scope->depth >= ONNX_MAX_NESTING)
+    ONNX_FAIL(n, OUT_OF_RANGE, "bodies nested deeper than %d", ONNX_MAX_NESTING);
   if (graph->input.count != input_count || graph->output.count < output_count) {
-    ONNX_FAIL(n, INVALID_MODEL, "a body of %zu inputs and %zu results where %zu and %zu belong", graph->input.count,
-              graph->output.count, input_count, output_count);
+    ONNX_FAIL(n, INVALID_MODEL, "a body of %zu inputs and %zu results where %zu and %zu belong",
+              graph->input.count, graph->output.count, input_count, output_count);
   }
   if (n->status) return;
   onnx_scope scope = {.outer = n->scope,
@@ -307,6 +332,7 @@ void onnx_body_inline(onnx_import* n, const onnx_graph* graph, carnot_value* con
   n->placed = n->status != NULL;
   for (size_t i = 0; i < output_count && !n->status; i++) {
     n->status = onnx_scope_find(n->importer, &scope, graph->output.items[i].name, &outputs[i]);
-    if (!n->status && !outputs[i]) ONNX_FAIL(n, INVALID_MODEL, "result %zu of a body has no value", i);
+    if (!n->status && !outputs[i])
+      ONNX_FAIL(n, INVALID_MODEL, "result %zu of a body has no value", i);
   }
 }

@@ -1,8 +1,9 @@
 // Reading ONNX models into graphs.
 //
-// Accepted: opsets 1 to CARNOT_ONNX_MAX_OPSET of the default domain (old versions of an operator are brought to its
-// newest semantics), com.microsoft, model-local functions (inlined), external data, control flow. Names of nodes and
-// values stay the user's. Source: the ONNX IR specification, version 13.
+// Accepted: opsets 1 to CARNOT_ONNX_MAX_OPSET of the default domain (old versions of an operator
+// are brought to its newest semantics), com.microsoft, model-local functions (inlined), external
+// data, control flow. Names of nodes and values stay the user's. Source: the ONNX IR specification,
+// version 13.
 #ifndef CARNOT_IMPORT_ONNX_ONNX_H_
 #define CARNOT_IMPORT_ONNX_ONNX_H_
 
@@ -20,17 +21,22 @@ typedef struct carnot_onnx_source carnot_onnx_source;
 
 void carnot_onnx_source_destroy(carnot_onnx_source* source);
 
-// Reads the model at |path|; |options| may be NULL. The caller owns both results. INVALID_MODEL where the file breaks
-// its format, with the place; UNSUPPORTED with one line for every node that Carnot has no operator for: its name,
-// operator, version and the reason. One thread at a time a model; different models in any thread.
+// Reads the model at |path|; |options| may be NULL. The caller owns both results. INVALID_MODEL
+// where the file breaks its format, with the place; UNSUPPORTED with one line for every node that
+// Carnot has no operator for: its name, operator, version and the reason. One thread at a time a
+// model; different models in any thread.
 carnot_status* carnot_onnx_import_file(const char* path, const carnot_onnx_options* options,
-                                       carnot_onnx_source** out_source, carnot_graph** out_graph) CARNOT_MUST_USE;
+                                       carnot_onnx_source** out_source,
+                                       carnot_graph** out_graph) CARNOT_MUST_USE;
 
 // The same for a model in memory, which must outlive the graph.
-carnot_status* carnot_onnx_import_memory(const void* data, size_t size, const carnot_onnx_options* options,
-                                         carnot_onnx_source** out_source, carnot_graph** out_graph) CARNOT_MUST_USE;
+carnot_status* carnot_onnx_import_memory(const void* data, size_t size,
+                                         const carnot_onnx_options* options,
+                                         carnot_onnx_source** out_source,
+                                         carnot_graph** out_graph) CARNOT_MUST_USE;
 
-// True when the importer has a row for |op_type| of |domain| ("" or "ai.onnx": the default one) at |version|.
+// True when the importer has a row for |op_type| of |domain| ("" or "ai.onnx": the default one) at
+// |version|.
 bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version);
 
 #endif  // CARNOT_IMPORT_ONNX_ONNX_H_

@@ -1,7 +1,8 @@
 #include "import/onnx/onnx_proto.h"
 
-#define MESSAGE(variable, text, struct_type, table) \
-  const carnot_pb_message variable = {text, sizeof(struct_type), table, sizeof(table) / sizeof((table)[0])}
+#define MESSAGE(variable, text, struct_type, table)                     \
+  const carnot_pb_message variable = {text, sizeof(struct_type), table, \
+                                      sizeof(table) / sizeof((table)[0])}
 
 static const carnot_pb_field kStringEntry[] = {
     CARNOT_PB_ONE(onnx_string_entry, key, 1, TEXT),
@@ -9,13 +10,21 @@ static const carnot_pb_field kStringEntry[] = {
 };
 static MESSAGE(kStringEntryMessage, "StringStringEntryProto", onnx_string_entry, kStringEntry);
 
-static const carnot_pb_name kDataTypes[] = {
-    {"UNDEFINED", 0},     {"FLOAT", 1},         {"UINT8", 2},       {"INT8", 3},        {"UINT16", 4},
-    {"INT16", 5},         {"INT32", 6},         {"INT64", 7},       {"STRING", 8},      {"BOOL", 9},
-    {"FLOAT16", 10},      {"DOUBLE", 11},       {"UINT32", 12},     {"UINT64", 13},     {"COMPLEX64", 14},
-    {"COMPLEX128", 15},   {"BFLOAT16", 16},     {"FLOAT8E4M3FN", 17}, {"FLOAT8E4M3FNUZ", 18}, {"FLOAT8E5M2", 19},
-    {"FLOAT8E5M2FNUZ", 20}, {"UINT4", 21},      {"INT4", 22},       {"FLOAT4E2M1", 23}, {"FLOAT8E8M0", 24},
-    {"UINT2", 25},        {"INT2", 26},         {"FLOAT6E2M3", 27}, {"FLOAT6E3M2", 28}, {NULL, 0}};
+static const carnot_pb_name kDataTypes[] = {{"UNDEFINED", 0},       {"FLOAT", 1},
+                                            {"UINT8", 2},           {"INT8", 3},
+                                            {"UINT16", 4},          {"INT16", 5},
+                                            {"INT32", 6},           {"INT64", 7},
+                                            {"STRING", 8},          {"BOOL", 9},
+                                            {"FLOAT16", 10},        {"DOUBLE", 11},
+                                            {"UINT32", 12},         {"UINT64", 13},
+                                            {"COMPLEX64", 14},      {"COMPLEX128", 15},
+                                            {"BFLOAT16", 16},       {"FLOAT8E4M3FN", 17},
+                                            {"FLOAT8E4M3FNUZ", 18}, {"FLOAT8E5M2", 19},
+                                            {"FLOAT8E5M2FNUZ", 20}, {"UINT4", 21},
+                                            {"INT4", 22},           {"FLOAT4E2M1", 23},
+                                            {"FLOAT8E8M0", 24},     {"UINT2", 25},
+                                            {"INT2", 26},           {"FLOAT6E2M3", 27},
+                                            {"FLOAT6E3M2", 28},     {NULL, 0}};
 static const carnot_pb_name kDataLocations[] = {{"DEFAULT", 0}, {"EXTERNAL", 1}, {NULL, 0}};
 
 static const carnot_pb_field kTensor[] = {
@@ -86,10 +95,10 @@ static const carnot_pb_field kValueInfo[] = {
 static MESSAGE(kValueInfoMessage, "ValueInfoProto", onnx_value_info, kValueInfo);
 
 static const carnot_pb_name kAttributeTypes[] = {
-    {"UNDEFINED", 0}, {"FLOAT", 1},   {"INT", 2},     {"STRING", 3},         {"TENSOR", 4},
-    {"GRAPH", 5},     {"FLOATS", 6},  {"INTS", 7},    {"STRINGS", 8},        {"TENSORS", 9},
-    {"GRAPHS", 10},   {"SPARSE_TENSOR", 11}, {"SPARSE_TENSORS", 12}, {"TYPE_PROTO", 13}, {"TYPE_PROTOS", 14},
-    {NULL, 0}};
+    {"UNDEFINED", 0},       {"FLOAT", 1},       {"INT", 2},          {"STRING", 3},
+    {"TENSOR", 4},          {"GRAPH", 5},       {"FLOATS", 6},       {"INTS", 7},
+    {"STRINGS", 8},         {"TENSORS", 9},     {"GRAPHS", 10},      {"SPARSE_TENSOR", 11},
+    {"SPARSE_TENSORS", 12}, {"TYPE_PROTO", 13}, {"TYPE_PROTOS", 14}, {NULL, 0}};
 
 static const carnot_pb_field kAttribute[] = {
     CARNOT_PB_ONE(onnx_attribute, name, 1, TEXT),

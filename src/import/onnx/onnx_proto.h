@@ -1,5 +1,5 @@
-// The messages of ONNX files as C structs (see import/pb/pb.h for how members map). Field names are ONNX's.
-// Source: onnx.proto of ONNX, IR version 13.
+// The messages of ONNX files as C structs (see import/pb/pb.h for how members map). Field names are
+// ONNX's. Source: onnx.proto of ONNX, IR version 13.
 #ifndef CARNOT_IMPORT_ONNX_ONNX_PROTO_H_
 #define CARNOT_IMPORT_ONNX_ONNX_PROTO_H_
 

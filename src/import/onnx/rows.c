@@ -1,29 +1,29 @@
 // The one place that knows all tables of rows.
 #include "import/onnx/importer_state.h"
 
-#define FAMILIES(X) \
-  X(pointwise) \
-  X(cast) \
-  X(matmul) \
-  X(conv) \
-  X(pool) \
-  X(reduce) \
-  X(norm) \
-  X(recurrent) \
-  X(attention) \
-  X(loss) \
-  X(signal) \
-  X(random) \
-  X(resample) \
-  X(shape) \
-  X(movement) \
-  X(gather) \
-  X(sequence) \
-  X(text) \
-  X(control) \
-  X(detection) \
-  X(withdrawn) \
-  X(microsoft) \
+#define FAMILIES(X)     \
+  X(pointwise)          \
+  X(cast)               \
+  X(matmul)             \
+  X(conv)               \
+  X(pool)               \
+  X(reduce)             \
+  X(norm)               \
+  X(recurrent)          \
+  X(attention)          \
+  X(loss)               \
+  X(signal)             \
+  X(random)             \
+  X(resample)           \
+  X(shape)              \
+  X(movement)           \
+  X(gather)             \
+  X(sequence)           \
+  X(text)               \
+  X(control)            \
+  X(detection)          \
+  X(withdrawn)          \
+  X(microsoft)          \
   X(microsoft_quantize) \
   X(microsoft_attention)
 
@@ -51,5 +51,6 @@ const onnx_row* onnx_row_find(carnot_strview domain, carnot_strview op_type, int
 
 bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version) {
   bool is_default = strcmp(domain, "ai.onnx") == 0;
-  return onnx_row_find(carnot_view(is_default ? "" : domain), carnot_view(op_type), version) != NULL;
+  return onnx_row_find(carnot_view(is_default ? "" : domain), carnot_view(op_type), version) !=
+         NULL;
 }

@@ -1,18 +1,18 @@
 // Conversions of type and quantization.
-#include <stdio.h>
-
 #include "import/onnx/importer.h"
 
 // Cast-1 names the type in words.
 static void import_cast_named(onnx_import* n) {
   carnot_strview to = onnx_attr_text(n, "to", "");
-  static const char* const kNames[] = {"FLOAT", "UINT8", "INT8", "UINT16", "INT16",  "INT32", "INT64",
-                                       "STRING", "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+  static const char* const kNames[] = {"FLOAT",  "UINT8",  "INT8",   "UINT16", "INT16",
+                                       "INT32",  "INT64",  "STRING", "BOOL",   "FLOAT16",
+                                       "DOUBLE", "UINT32", "UINT64"};
   carnot_dtype dtype = CARNOT_DTYPE_INVALID;
   for (int i = 0; i < (int)(sizeof(kNames) / sizeof(kNames[0])); i++) {
     if (carnot_view_is(to, kNames[i])) dtype = carnot_onnx_dtype(i + 1);
   }
-  if (!dtype) ONNX_FAIL(n, INVALID_MODEL, "type \"" CARNOT_VIEW_FMT "\" does not exist", CARNOT_VIEW_ARG(to));
+  if (!dtype)
+    ONNX_FAIL(n, INVALID_MODEL, "type \"" CARNOT_VIEW_FMT "\" does not exist", CARNOT_VIEW_ARG(to));
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, n->arena, "to", dtype);
   n->outputs[0] = onnx_op(n, CARNOT_OP_CAST, &attrs, 1, onnx_need(n, 0));
@@ -29,7 +29,8 @@ static void import_cast_like(onnx_import* n) {
   n->outputs[0] = onnx_op(n, CARNOT_OP_CAST, &attrs, 1, onnx_need(n, 0));
 }
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     {"", "Cast", 1, import_cast_named, CARNOT_OP_CAST, 0, NULL},

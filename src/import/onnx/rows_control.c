@@ -1,10 +1,12 @@
-// If, Loop, Scan and SequenceMap: bodies closed by capturing (see ops/control.c for the operators' inputs).
+// If, Loop, Scan and SequenceMap: bodies closed by capturing (see ops/control.c for the operators'
+// inputs).
 #include "import/onnx/importer_state.h"
 
 enum { kMostAttempts = 4 };
 
 static void set_block(onnx_import* n, carnot_attrs* attrs, const char* name, carnot_block* block) {
-  carnot_attrs_set(attrs, n->arena, (carnot_attr){.name = name, .type = CARNOT_ATTR_BLOCK, .block = block});
+  carnot_attrs_set(attrs, n->arena,
+                   (carnot_attr){.name = name, .type = CARNOT_ATTR_BLOCK, .block = block});
 }
 
 static const onnx_graph* body_of(onnx_import* n, const char* name) {
@@ -14,8 +16,8 @@ static const onnx_graph* body_of(onnx_import* n, const char* name) {
 }
 
 // The inputs given, then what the bodies captured.
-static carnot_value** with_captured(onnx_import* n, carnot_value* const* inputs, int count, const onnx_body* bodies,
-                                    int body_count, int* out_count) {
+static carnot_value** with_captured(onnx_import* n, carnot_value* const* inputs, int count,
+                                    const onnx_body* bodies, int body_count, int* out_count) {
   size_t total = (size_t)count;
   for (int b = 0; b < body_count; b++) total += bodies[b].captured_count;
   carnot_value** all = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, total + 1);
@@ -50,11 +52,13 @@ static void import_if(onnx_import* n) {
   const onnx_graph* else_graph = body_of(n, "else_branch");
   carnot_value* condition = onnx_need(n, 0);
   if (n->status) return;
-  // The branch not taken may be one that could not even be inferred: tests of rank and size choose between branches.
+  // The branch not taken may be one that could not even be inferred: tests of rank and size choose
+  // between branches.
   int known = known_condition(condition);
   if (known >= 0) {
     n->inlined = true;
-    onnx_body_inline(n, known ? then_graph : else_graph, NULL, 0, n->outputs, (size_t)n->output_count);
+    onnx_body_inline(n, known ? then_graph : else_graph, NULL, 0, n->outputs,
+                     (size_t)n->output_count);
     return;
   }
   onnx_body_import(n, then_graph, NULL, 0, &bodies[0]);
@@ -75,9 +79,11 @@ static void import_if(onnx_import* n) {
 
 // ---- bodies whose parameters change from one iteration to the next ----
 
-// Widens |type| until it holds |next| as well; |fresh| marks dimensions that stand for anything already.
+// Widens |type| until it holds |next| as well; |fresh| marks dimensions that stand for anything
+// already.
 static bool widen(onnx_import* n, carnot_type* type, const carnot_type* next, bool* fresh) {
-  if (type->kind != CARNOT_VALUE_TENSOR || next->kind != CARNOT_VALUE_TENSOR || type->rank < 0) return false;
+  if (type->kind != CARNOT_VALUE_TENSOR || next->kind != CARNOT_VALUE_TENSOR || type->rank < 0)
+    return false;
   if (next->rank != type->rank) {
     type->rank = -1;
     return true;
@@ -85,33 +91,39 @@ static bool widen(onnx_import* n, carnot_type* type, const carnot_type* next, bo
   bool changed = false;
   for (int i = 0; i < type->rank; i++) {
     if (fresh[i] || carnot_sym_same(type->dims[i], next->dims[i])) continue;
-    type->dims[i] = carnot_sym_new(&n->importer->graph->syms, NULL, 0, INT32_MAX);
+    type->dims[i] = carnot_sym_new(&n->importer->graph->syms, NULL, 0, CARNOT_DIM_UNBOUNDED);
     changed = fresh[i] = true;
   }
   return changed;
 }
 
-// Imports the body until the types of its first |carried| parameters after |first| hold what the body gives back for
-// them (its results from |first_result| on). What an attempt that does not count left behind is forgotten.
-static void import_until_stable(onnx_import* n, const onnx_graph* graph, carnot_type* types, size_t type_count,
-                                size_t first, size_t carried, size_t first_result, onnx_body* out_body) {
-  bool(*fresh)[CARNOT_MAX_RANK] = carnot_arena_alloc(&n->importer->arena, carried + 1, sizeof(*fresh));
+// Imports the body until the types of its first |carried| parameters after |first| hold what the
+// body gives back for them (its results from |first_result| on). What an attempt that does not
+// count left behind is forgotten.
+static void import_until_stable(onnx_import* n, const onnx_graph* graph, carnot_type* types,
+                                size_t type_count, size_t first, size_t carried,
+                                size_t first_result, onnx_body* out_body) {
+  bool(*fresh)[CARNOT_MAX_RANK] =
+      carnot_arena_alloc(&n->importer->arena, carried + 1, sizeof(*fresh));
   onnx_importer saved = *n->importer;
   for (int attempt = 0; !n->status; attempt++) {
     onnx_name_map names = n->importer->used_names;
-    names.slots = carnot_arena_copy(&n->importer->arena, names.slots, names.capacity * sizeof(*names.slots));
+    names.slots =
+        carnot_arena_copy(&n->importer->arena, names.slots, names.capacity * sizeof(*names.slots));
     onnx_body_import(n, graph, types, type_count, out_body);
     if (n->status || out_body->poisoned || attempt == kMostAttempts) return;
     bool changed = false;
     if (out_body->block->output_count < first_result + carried) {
-      ONNX_FAIL(n, INVALID_MODEL, "a body gives %zu results where at least %zu belong", out_body->block->output_count,
-                first_result + carried);
+      ONNX_FAIL(n, INVALID_MODEL, "a body gives %zu results where at least %zu belong",
+                out_body->block->output_count, first_result + carried);
       return;
     }
     for (size_t i = 0; i < carried; i++) {
       const carnot_type* result = &out_body->block->outputs[first_result + i]->type;
-      if (types[first + i].kind == CARNOT_VALUE_UNKNOWN) types[first + i] = *result;
-      else changed |= widen(n, &types[first + i], result, fresh[i]);
+      if (types[first + i].kind == CARNOT_VALUE_UNKNOWN)
+        types[first + i] = *result;
+      else
+        changed |= widen(n, &types[first + i], result, fresh[i]);
     }
     if (!changed) return;
     n->importer->used_names = names;
@@ -120,12 +132,15 @@ static void import_until_stable(onnx_import* n, const onnx_graph* graph, carnot_
   }
 }
 
-// The type a parameter begins with: the value's own, or what the body declares where that says more.
-static carnot_type starting_type(onnx_import* n, const carnot_value* value, const onnx_graph* graph, size_t i) {
+// The type a parameter begins with: the value's own, or what the body declares where that says
+// more.
+static carnot_type starting_type(onnx_import* n, const carnot_value* value, const onnx_graph* graph,
+                                 size_t i) {
   carnot_type declared;
   onnx_body_input_type(n, graph, i, &declared);
-  bool known = value && (value->type.kind == CARNOT_VALUE_TENSOR ? value->type.rank >= 0
-                                                                 : value->type.kind != CARNOT_VALUE_UNKNOWN);
+  bool known =
+      value && (value->type.kind == CARNOT_VALUE_TENSOR ? value->type.rank >= 0
+                                                        : value->type.kind != CARNOT_VALUE_UNKNOWN);
   if (known || declared.kind == CARNOT_VALUE_UNKNOWN) return value ? value->type : declared;
   return declared;
 }
@@ -135,7 +150,8 @@ static carnot_type scalar_type(carnot_dtype dtype) {
 }
 
 // What stacked outputs hold, for a run in which no iteration gives any.
-static void note_scanned(onnx_import* n, carnot_attrs* attrs, const carnot_block* body, size_t first) {
+static void note_scanned(onnx_import* n, carnot_attrs* attrs, const carnot_block* body,
+                         size_t first) {
   size_t count = body->output_count > first ? body->output_count - first : 0;
   int64_t* dtypes = CARNOT_NEW_ARRAY(n->arena, int64_t, count + 1);
   int64_t* ranks = CARNOT_NEW_ARRAY(n->arena, int64_t, count + 1);
@@ -155,7 +171,8 @@ static void import_loop(onnx_import* n) {
   carnot_type* types = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_type, carried + 2);
   types[0] = scalar_type(CARNOT_DTYPE_I64);
   types[1] = scalar_type(CARNOT_DTYPE_BOOL);
-  for (size_t i = 0; i < carried; i++) types[2 + i] = starting_type(n, onnx_need(n, 2 + (int)i), graph, 2 + i);
+  for (size_t i = 0; i < carried; i++)
+    types[2 + i] = starting_type(n, onnx_need(n, 2 + (int)i), graph, 2 + i);
   onnx_body body;
   import_until_stable(n, graph, types, carried + 2, 2, carried, 1, &body);
   if (n->status) return;
@@ -196,13 +213,15 @@ static carnot_type without_axis(onnx_import* n, carnot_type type, int64_t axis) 
 static size_t scan_split(onnx_import* n, int count) {
   int64_t scanned = onnx_attr_int(n, "num_scan_inputs", -1);
   if (scanned < 1 || scanned > count) {
-    ONNX_FAIL(n, INVALID_MODEL, "num_scan_inputs is %lld, must be in [1, %d]", (long long)scanned, count);
+    ONNX_FAIL(n, INVALID_MODEL, "num_scan_inputs is %lld, must be in [1, %d]", (long long)scanned,
+              count);
   }
   return n->status ? 0 : (size_t)(count - scanned);
 }
 
-static void emit_scan(onnx_import* n, const onnx_graph* graph, carnot_value* const* given, int count, size_t carried,
-                      const carnot_attrs* lists, carnot_value** outputs) {
+static void emit_scan(onnx_import* n, const onnx_graph* graph, carnot_value* const* given,
+                      int count, size_t carried, const carnot_attrs* lists,
+                      carnot_value** outputs) {
   size_t axis_count = 0;
   const carnot_attr* axes = carnot_attrs_find(lists, "scan_input_axes");
   if (axes) axis_count = axes->count;
@@ -211,7 +230,8 @@ static void emit_scan(onnx_import* n, const onnx_graph* graph, carnot_value* con
     types[i] = starting_type(n, given[i], graph, i);
     if (i < carried || types[i].kind != CARNOT_VALUE_TENSOR) continue;
     // A declared type of the body's input has lost the axis already.
-    if (given[i]->type.rank >= 0) types[i] = without_axis(n, types[i], i - carried < axis_count ? axes->ints[i - carried] : 0);
+    if (given[i]->type.rank >= 0)
+      types[i] = without_axis(n, types[i], i - carried < axis_count ? axes->ints[i - carried] : 0);
   }
   onnx_body body;
   import_until_stable(n, graph, types, (size_t)count, 0, carried, 0, &body);
@@ -254,7 +274,8 @@ static void import_scan_8(onnx_import* n) {
   carnot_attrs lists = {0};
   size_t direction_count = 0;
   const int64_t* directions = onnx_attr_ints(n, "directions", &direction_count);
-  if (directions) carnot_attrs_set_ints(&lists, n->arena, "scan_input_directions", directions, direction_count);
+  if (directions)
+    carnot_attrs_set_ints(&lists, n->arena, "scan_input_directions", directions, direction_count);
   onnx_scope scope = *n->scope;
   scope.outer = n->scope;
   scope.block = carnot_block_create(n->importer->graph);
@@ -271,7 +292,8 @@ static void import_scan_8(onnx_import* n) {
   onnx_import within = *n;
   within.scope = &scope;
   within.block = scope.block;
-  carnot_value** results = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, (size_t)n->output_count + 1);
+  carnot_value** results =
+      CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, (size_t)n->output_count + 1);
   emit_scan(&within, graph, inner, count, carried, &lists, results);
   n->status = within.status;
   n->placed = within.placed;
@@ -297,7 +319,8 @@ static void import_scan_8(onnx_import* n) {
 static void import_sequence_map(onnx_import* n) {
   const onnx_graph* graph = body_of(n, "body");
   if (n->status) return;
-  carnot_type* types = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_type, (size_t)n->input_count + 1);
+  carnot_type* types =
+      CARNOT_NEW_ARRAY(&n->importer->arena, carnot_type, (size_t)n->input_count + 1);
   for (int i = 0; i < n->input_count; i++) {
     carnot_value* value = onnx_need(n, i);
     if (n->status) return;
@@ -325,7 +348,8 @@ static void import_sequence_map(onnx_import* n) {
   onnx_emit(n, CARNOT_OP_SEQUENCE_MAP, &attrs, inputs, all, n->outputs, n->output_count);
 }
 
-#define WITH(op_type, since, handler, OP) {"", op_type, since, handler, CARNOT_OP_##OP, 0, NULL}
+#define WITH(op_type, since, handler, OP) \
+  { "", op_type, since, handler, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     WITH("If", 1, import_if, IF),

@@ -1,7 +1,8 @@
 // Convolutions.
 #include "import/onnx/importer.h"
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     SAME("Conv", 1, CONV),

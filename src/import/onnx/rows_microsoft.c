@@ -1,5 +1,5 @@
-// The com.microsoft domain: fusions that ONNX Runtime's optimizer leaves in files, written as what they are made of.
-// Source: the operator documentation of ONNX Runtime, version 1 of the domain.
+// The com.microsoft domain: fusions that ONNX Runtime's optimizer leaves in files, written as what
+// they are made of. Source: the operator documentation of ONNX Runtime, version 1 of the domain.
 #include "import/onnx/importer.h"
 
 static double parameter(onnx_import* n, size_t i, double absent) {
@@ -13,11 +13,16 @@ static carnot_value* activate(onnx_import* n, carnot_value* x, double first, dou
   static const struct {
     const char* name;
     carnot_fn fn;
-  } kKnown[] = {{"Relu", CARNOT_FN_RELU},         {"Tanh", CARNOT_FN_TANH},
-                {"Sigmoid", CARNOT_FN_SIGMOID},   {"LeakyRelu", CARNOT_FN_LEAKY_RELU},
-                {"Clip", CARNOT_FN_CLAMP},        {"HardSigmoid", CARNOT_FN_HARD_SIGMOID},
-                {"HardSwish", CARNOT_FN_HARD_SWISH}, {"Elu", CARNOT_FN_ELU},
-                {"Softplus", CARNOT_FN_SOFTPLUS}, {"Gelu", CARNOT_FN_GELU_ERF}};
+  } kKnown[] = {{"Relu", CARNOT_FN_RELU},
+                {"Tanh", CARNOT_FN_TANH},
+                {"Sigmoid", CARNOT_FN_SIGMOID},
+                {"LeakyRelu", CARNOT_FN_LEAKY_RELU},
+                {"Clip", CARNOT_FN_CLAMP},
+                {"HardSigmoid", CARNOT_FN_HARD_SIGMOID},
+                {"HardSwish", CARNOT_FN_HARD_SWISH},
+                {"Elu", CARNOT_FN_ELU},
+                {"Softplus", CARNOT_FN_SOFTPLUS},
+                {"Gelu", CARNOT_FN_GELU_ERF}};
   carnot_strview name = onnx_attr_text(n, "activation", "");
   if (name.size == 0) return x;
   for (size_t i = 0; i < sizeof(kKnown) / sizeof(kKnown[0]); i++) {
@@ -25,22 +30,26 @@ static carnot_value* activate(onnx_import* n, carnot_value* x, double first, dou
     if (kKnown[i].fn == CARNOT_FN_SOFTPLUS) first = second = 1;
     return onnx_unary_with(n, kKnown[i].fn, x, first, second);
   }
-  ONNX_FAIL(n, UNSUPPORTED, "activation \"" CARNOT_VIEW_FMT "\" is not known", CARNOT_VIEW_ARG(name));
+  ONNX_FAIL(n, UNSUPPORTED, "activation \"" CARNOT_VIEW_FMT "\" is not known",
+            CARNOT_VIEW_ARG(name));
   return NULL;
 }
 
 // activation(conv(x, w) + b + z).
 static void import_fused_conv(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_known_to(n, CARNOT_OP_CONV);
-  carnot_value* y = onnx_op(n, CARNOT_OP_CONV, &attrs, 3, onnx_need(n, 0), onnx_need(n, 1), onnx_in(n, 2));
+  carnot_value* y =
+      onnx_op(n, CARNOT_OP_CONV, &attrs, 3, onnx_need(n, 0), onnx_need(n, 1), onnx_in(n, 2));
   if (onnx_in(n, 3)) y = onnx_binary(n, CARNOT_FN_ADD, y, onnx_in(n, 3));
   n->outputs[0] = activate(n, y, parameter(n, 0, 0.01), parameter(n, 1, 0));
 }
 
 static void import_fused_gemm(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_known_to(n, CARNOT_OP_GEMM);
-  carnot_value* y = onnx_op(n, CARNOT_OP_GEMM, &attrs, 3, onnx_need(n, 0), onnx_need(n, 1), onnx_in(n, 2));
-  n->outputs[0] = activate(n, y, onnx_attr_float(n, "activation_alpha", 0.01), onnx_attr_float(n, "activation_beta", 0));
+  carnot_value* y =
+      onnx_op(n, CARNOT_OP_GEMM, &attrs, 3, onnx_need(n, 0), onnx_need(n, 1), onnx_in(n, 2));
+  n->outputs[0] = activate(n, y, onnx_attr_float(n, "activation_alpha", 0.01),
+                           onnx_attr_float(n, "activation_beta", 0));
 }
 
 static carnot_value* swap_last(onnx_import* n, carnot_value* x) {
@@ -74,17 +83,19 @@ static void import_gelu(onnx_import* n) {
 }
 
 static void import_quick_gelu(onnx_import* n) {
-  n->outputs[0] = onnx_unary_with(n, CARNOT_FN_SWISH, onnx_need(n, 0), onnx_attr_float(n, "alpha", 1.702f), 0);
+  n->outputs[0] =
+      onnx_unary_with(n, CARNOT_FN_SWISH, onnx_need(n, 0), onnx_attr_float(n, "alpha", 1.702f), 0);
 }
 
 // ---- norms ----
 
-static carnot_value* layer_norm(onnx_import* n, carnot_op op, carnot_value* x, carnot_value* scale, carnot_value* bias,
-                                double epsilon) {
+static carnot_value* layer_norm(onnx_import* n, carnot_op op, carnot_value* x, carnot_value* scale,
+                                carnot_value* bias, double epsilon) {
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, n->arena, "axis", onnx_attr_int(n, "axis", -1));
   carnot_attrs_set_float(&attrs, n->arena, "epsilon", onnx_attr_float(n, "epsilon", epsilon));
-  return op == CARNOT_OP_RMS_NORM ? onnx_op(n, op, &attrs, 2, x, scale) : onnx_op(n, op, &attrs, 3, x, scale, bias);
+  return op == CARNOT_OP_RMS_NORM ? onnx_op(n, op, &attrs, 2, x, scale)
+                                  : onnx_op(n, op, &attrs, 3, x, scale, bias);
 }
 
 static void import_simplified_norm(onnx_import* n) {
@@ -97,7 +108,8 @@ static void import_skip_norm(onnx_import* n) {
   carnot_value* sum = onnx_binary(n, CARNOT_FN_ADD, onnx_need(n, 0), onnx_need(n, 1));
   carnot_value* bias = onnx_in(n, simplified ? 3 : 4);
   if (bias) sum = onnx_binary(n, CARNOT_FN_ADD, sum, bias);
-  n->outputs[0] = layer_norm(n, n->row->op, sum, onnx_need(n, 2), simplified ? NULL : onnx_in(n, 3), 1e-12f);
+  n->outputs[0] =
+      layer_norm(n, n->row->op, sum, onnx_need(n, 2), simplified ? NULL : onnx_in(n, 3), 1e-12f);
   if (n->output_count > 3) n->outputs[3] = sum;
 }
 
@@ -111,35 +123,33 @@ static void import_embed_norm(onnx_import* n) {
   }
   carnot_value* sum = onnx_binary(n, CARNOT_FN_ADD, onnx_gather(n, onnx_need(n, 2), ids, 0),
                                   onnx_gather(n, onnx_need(n, 3), positions, 0));
-  if (onnx_in(n, 1)) sum = onnx_binary(n, CARNOT_FN_ADD, sum, onnx_gather(n, onnx_need(n, 4), onnx_in(n, 1), 0));
-  n->outputs[0] = layer_norm(n, CARNOT_OP_LAYER_NORM, sum, onnx_need(n, 5), onnx_need(n, 6), 1e-12f);
+  if (onnx_in(n, 1))
+    sum = onnx_binary(n, CARNOT_FN_ADD, sum, onnx_gather(n, onnx_need(n, 4), onnx_in(n, 1), 0));
+  n->outputs[0] =
+      layer_norm(n, CARNOT_OP_LAYER_NORM, sum, onnx_need(n, 5), onnx_need(n, 6), 1e-12f);
   if (n->output_count > 1 && n->proto->output.items[1].size) {
     carnot_value* words = mask ? onnx_reduce(n, "sum", mask, &one, 1) : NULL;
-    if (mask) n->outputs[1] = onnx_squeeze(n, words, &one, 1);
-    else ONNX_FAIL(n, UNSUPPORTED, "a mask index without a mask");
+    if (mask)
+      n->outputs[1] = onnx_squeeze(n, words, &one, 1);
+    else
+      ONNX_FAIL(n, UNSUPPORTED, "a mask index without a mask");
   }
   if (n->output_count > 2) n->outputs[2] = sum;
 }
 
 // ---- channels last ----
 
-static carnot_value* to_channels(onnx_import* n, carnot_value* x, bool last) {
-  int rank = onnx_rank(n, x);
-  int64_t perm[CARNOT_MAX_RANK] = {0};
-  if (rank < 3) return x;
-  for (int i = 1; i < rank; i++) perm[i] = last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
-  return onnx_transpose(n, x, perm, rank);
-}
-
 static void import_nhwc(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_for(n, n->row->op);
-  carnot_value* x = to_channels(n, onnx_need(n, 0), /*last=*/false);
-  carnot_value* y = n->row->op == CARNOT_OP_CONV ? onnx_op(n, n->row->op, &attrs, 3, x, onnx_need(n, 1), onnx_in(n, 2))
-                                                 : onnx_op(n, n->row->op, &attrs, 1, x);
-  n->outputs[0] = to_channels(n, y, /*last=*/true);
+  carnot_value* x = onnx_move_channels(n, onnx_need(n, 0), /*last=*/false);
+  carnot_value* y = n->row->op == CARNOT_OP_CONV
+                        ? onnx_op(n, n->row->op, &attrs, 3, x, onnx_need(n, 1), onnx_in(n, 2))
+                        : onnx_op(n, n->row->op, &attrs, 1, x);
+  n->outputs[0] = onnx_move_channels(n, y, /*last=*/true);
 }
 
-#define MS(op_type, handler, OP, FN) {"com.microsoft", op_type, 1, handler, CARNOT_OP_##OP, CARNOT_FN_##FN, NULL}
+#define MS(op_type, handler, OP, FN) \
+  { "com.microsoft", op_type, 1, handler, CARNOT_OP_##OP, CARNOT_FN_##FN, NULL }
 
 static const onnx_row kRows[] = {
     MS("FusedConv", import_fused_conv, CONV, RELU),

@@ -2,9 +2,10 @@
 #include "import/onnx/importer.h"
 
 typedef struct heads {
-  carnot_value *q, *k, *v;            // [batch, length, heads * size], or [batch, heads, length, size] all three
-  carnot_value *past_k, *past_v;      // [batch, heads, past, size], or NULL
-  carnot_value* bias;                 // added to the scores, or NULL
+  carnot_value *q, *k,
+      *v;  // [batch, length, heads * size], or [batch, heads, length, size] all three
+  carnot_value *past_k, *past_v;  // [batch, heads, past, size], or NULL
+  carnot_value* bias;             // added to the scores, or NULL
   int64_t count;
 } heads;
 
@@ -20,11 +21,14 @@ static carnot_value* from_heads(onnx_import* n, carnot_value* x) {
 }
 
 // [1]: the length of dimension |axis| of x.
-static carnot_value* length_of(onnx_import* n, carnot_value* x, int axis) { return onnx_shape_part(n, x, axis, axis + 1); }
+static carnot_value* length_of(onnx_import* n, carnot_value* x, int axis) {
+  return onnx_shape_part(n, x, axis, axis + 1);
+}
 
 static carnot_value* range_of(onnx_import* n, carnot_value* length) {
   const int64_t axis = 0;
-  return onnx_op(n, CARNOT_OP_RANGE, NULL, 3, onnx_int(n, 0), onnx_squeeze(n, length, &axis, 1), onnx_int(n, 1));
+  return onnx_op(n, CARNOT_OP_RANGE, NULL, 3, onnx_int(n, 0), onnx_squeeze(n, length, &axis, 1),
+                 onnx_int(n, 1));
 }
 
 static carnot_value* add(onnx_import* n, carnot_value* a, carnot_value* b) {
@@ -34,22 +38,26 @@ static carnot_value* add(onnx_import* n, carnot_value* a, carnot_value* b) {
 // 0 where |keep| holds, else the filter value, in the type of |like|.
 static carnot_value* filter(onnx_import* n, carnot_value* keep, const carnot_value* like) {
   double value = onnx_attr_float(n, "mask_filter_value", -10000);
-  return onnx_ternary(n, CARNOT_FN_SELECT, keep, onnx_number(n, like, 0), onnx_number(n, like, value));
+  return onnx_ternary(n, CARNOT_FN_SELECT, keep, onnx_number(n, like, 0),
+                      onnx_number(n, like, value));
 }
 
 // Position s of the query, which stands after the past, sees keys up to itself.
-static carnot_value* causal_bias(onnx_import* n, const heads* h, carnot_value* query_length, carnot_value* past_length,
-                                 carnot_value* key_length) {
+static carnot_value* causal_bias(onnx_import* n, const heads* h, carnot_value* query_length,
+                                 carnot_value* past_length, carnot_value* key_length) {
   const int64_t one = 1;
-  carnot_value* keys = past_length ? onnx_binary(n, CARNOT_FN_ADD, key_length, past_length) : key_length;
+  carnot_value* keys =
+      past_length ? onnx_binary(n, CARNOT_FN_ADD, key_length, past_length) : key_length;
   carnot_value* rows = range_of(n, query_length);
   if (past_length) rows = onnx_binary(n, CARNOT_FN_ADD, rows, past_length);
-  carnot_value* keep = onnx_binary(n, CARNOT_FN_GREATER_EQUAL, onnx_unsqueeze(n, rows, &one, 1), range_of(n, keys));
+  carnot_value* keep =
+      onnx_binary(n, CARNOT_FN_GREATER_EQUAL, onnx_unsqueeze(n, rows, &one, 1), range_of(n, keys));
   return filter(n, keep, h->q);
 }
 
 // A mask of 0 and 1 (or lengths) as what is added to the scores.
-static carnot_value* mask_bias(onnx_import* n, const heads* h, carnot_value* mask, carnot_value* key_length) {
+static carnot_value* mask_bias(onnx_import* n, const heads* h, carnot_value* mask,
+                               carnot_value* key_length) {
   if (!mask) return NULL;
   static const int64_t kMiddle[] = {1, 2}, kHead[] = {1}, kLengths[] = {1, 2, 3};
   int rank = onnx_rank(n, mask);
@@ -65,9 +73,12 @@ static carnot_value* mask_bias(onnx_import* n, const heads* h, carnot_value* mas
     return filter(n, onnx_binary(n, CARNOT_FN_LESS, range_of(n, key_length), lengths), h->q);
   }
   carnot_value* keep = onnx_binary(n, CARNOT_FN_GREATER, mask, onnx_number(n, mask, 0));
-  if (rank == 2) keep = onnx_unsqueeze(n, keep, kMiddle, 2);
-  else if (rank == 3) keep = onnx_unsqueeze(n, keep, kHead, 1);
-  else if (rank != 4) ONNX_FAIL(n, UNSUPPORTED, "a mask of %d dimensions", rank);
+  if (rank == 2)
+    keep = onnx_unsqueeze(n, keep, kMiddle, 2);
+  else if (rank == 3)
+    keep = onnx_unsqueeze(n, keep, kHead, 1);
+  else if (rank != 4)
+    ONNX_FAIL(n, UNSUPPORTED, "a mask of %d dimensions", rank);
   return filter(n, keep, h->q);
 }
 
@@ -88,12 +99,14 @@ static void attend(onnx_import* n, const heads* h, bool want_present, carnot_val
 
 static int64_t head_count(onnx_import* n) {
   int64_t count = onnx_attr_int(n, "num_heads", 0);
-  if (count <= 0) ONNX_FAIL(n, INVALID_MODEL, "num_heads is %lld, must be positive", (long long)count);
+  if (count <= 0)
+    ONNX_FAIL(n, INVALID_MODEL, "num_heads is %lld, must be positive", (long long)count);
   return count;
 }
 
 // Splits the last dimension of |x| into three; thirds unless |sizes| says otherwise.
-static void split_three(onnx_import* n, carnot_value* x, int64_t axis, const int64_t* sizes, carnot_value** parts) {
+static void split_three(onnx_import* n, carnot_value* x, int64_t axis, const int64_t* sizes,
+                        carnot_value** parts) {
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, n->arena, "axis", axis);
   if (!sizes) carnot_attrs_set_int(&attrs, n->arena, "num_outputs", 3);
@@ -113,7 +126,8 @@ static void import_attention(onnx_import* n) {
   carnot_value* parts[3] = {NULL};
   split_three(n, add(n, onnx_matmul(n, x, onnx_need(n, 1)), onnx_in(n, 2)), 2, sizes, parts);
   h.q = parts[0], h.k = parts[1], h.v = parts[2];
-  carnot_value *past = onnx_in(n, 4), *length = length_of(n, x, 1), *past_length = NULL, *total = length;
+  carnot_value *past = onnx_in(n, 4), *length = length_of(n, x, 1), *past_length = NULL,
+               *total = length;
   if (past) {
     h.past_k = onnx_gather(n, past, onnx_int(n, 0), 0);
     h.past_v = onnx_gather(n, past, onnx_int(n, 1), 0);
@@ -122,14 +136,16 @@ static void import_attention(onnx_import* n) {
   }
   if (n->status) return;
   h.bias = add(n, mask_bias(n, &h, onnx_in(n, 3), total), onnx_in(n, 5));
-  if (onnx_attr_int(n, "unidirectional", 0)) h.bias = add(n, h.bias, causal_bias(n, &h, length, past_length, length));
+  if (onnx_attr_int(n, "unidirectional", 0))
+    h.bias = add(n, h.bias, causal_bias(n, &h, length, past_length, length));
   carnot_value* out[3] = {NULL};
   bool present = n->output_count > 1 && n->proto->output.items[1].size;
   attend(n, &h, present, out);
   n->outputs[0] = out[0];
   if (!present) return;
   const int64_t axis = 0;
-  carnot_value* both[2] = {onnx_unsqueeze(n, out[1], &axis, 1), onnx_unsqueeze(n, out[2], &axis, 1)};
+  carnot_value* both[2] = {onnx_unsqueeze(n, out[1], &axis, 1),
+                           onnx_unsqueeze(n, out[2], &axis, 1)};
   n->outputs[1] = onnx_concat(n, 0, both, 2);
 }
 
@@ -160,7 +176,8 @@ static void find_heads(onnx_import* n, heads* h) {
 }
 
 static void import_multi_head(onnx_import* n) {
-  if (onnx_in(n, 8) || onnx_in(n, 9)) ONNX_FAIL(n, UNSUPPORTED, "shared buffers and beams are not supported");
+  if (onnx_in(n, 8) || onnx_in(n, 9))
+    ONNX_FAIL(n, UNSUPPORTED, "shared buffers and beams are not supported");
   heads h = {.count = head_count(n), .past_k = onnx_in(n, 6), .past_v = onnx_in(n, 7)};
   find_heads(n, &h);
   if (n->status) return;
@@ -169,7 +186,8 @@ static void import_multi_head(onnx_import* n) {
   carnot_value* past_length = h.past_k ? length_of(n, h.past_k, 2) : NULL;
   carnot_value* total = past_length ? onnx_binary(n, CARNOT_FN_ADD, keys, past_length) : keys;
   h.bias = add(n, mask_bias(n, &h, onnx_in(n, 4), total), onnx_in(n, 5));
-  if (onnx_attr_int(n, "unidirectional", 0)) h.bias = add(n, h.bias, causal_bias(n, &h, length, past_length, keys));
+  if (onnx_attr_int(n, "unidirectional", 0))
+    h.bias = add(n, h.bias, causal_bias(n, &h, length, past_length, keys));
   carnot_value* out[3] = {NULL};
   attend(n, &h, n->output_count > 1, out);
   for (int i = 0; i < n->output_count && i < 3; i++) n->outputs[i] = out[i];
@@ -177,27 +195,32 @@ static void import_multi_head(onnx_import* n) {
 
 // ONNX's RotaryEmbedding with another order of inputs; positions [1] are an offset.
 static void import_rotary(onnx_import* n) {
-  carnot_value *x = onnx_need(n, 0), *positions = onnx_need(n, 1), *cosines = onnx_need(n, 2), *sines = onnx_need(n, 3);
+  carnot_value *x = onnx_need(n, 0), *positions = onnx_need(n, 1), *cosines = onnx_need(n, 2),
+               *sines = onnx_need(n, 3);
   int rank = onnx_rank(n, x), position_rank = onnx_rank(n, positions);
-  if (onnx_attr_float(n, "scale", 1) != 1) ONNX_FAIL(n, UNSUPPORTED, "a scale other than 1 is not supported");
+  if (onnx_attr_float(n, "scale", 1) != 1)
+    ONNX_FAIL(n, UNSUPPORTED, "a scale other than 1 is not supported");
   if (n->status) return;
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, n->arena, "interleaved", onnx_attr_int(n, "interleaved", 0));
-  int64_t rotary = onnx_attr_int(n, "rotary_embedding_dim", 0), count = onnx_attr_int(n, "num_heads", 0);
+  int64_t rotary = onnx_attr_int(n, "rotary_embedding_dim", 0),
+          count = onnx_attr_int(n, "num_heads", 0);
   if (rotary) carnot_attrs_set_int(&attrs, n->arena, "rotary_embedding_dim", rotary);
   if (rank == 3 && !count && onnx_dim(x, 2) > 0 && onnx_dim(cosines, 1) > 0) {
     count = onnx_dim(x, 2) / (2 * onnx_dim(cosines, 1));
   }
   if (rank == 3) carnot_attrs_set_int(&attrs, n->arena, "num_heads", count);
   if (position_rank == 1) {
-    carnot_value* row = onnx_binary(n, CARNOT_FN_ADD, range_of(n, length_of(n, x, rank == 4 ? 2 : 1)), positions);
+    carnot_value* row =
+        onnx_binary(n, CARNOT_FN_ADD, range_of(n, length_of(n, x, rank == 4 ? 2 : 1)), positions);
     carnot_value* shape[2] = {length_of(n, x, 0), length_of(n, x, rank == 4 ? 2 : 1)};
     positions = onnx_op(n, CARNOT_OP_EXPAND, NULL, 2, row, onnx_concat(n, 0, shape, 2));
   }
   n->outputs[0] = onnx_op(n, CARNOT_OP_ROTARY_EMBEDDING, &attrs, 4, x, cosines, sines, positions);
 }
 
-#define MS(op_type, handler, OP) {"com.microsoft", op_type, 1, handler, CARNOT_OP_##OP, 0, NULL}
+#define MS(op_type, handler, OP) \
+  { "com.microsoft", op_type, 1, handler, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     MS("Attention", import_attention, ATTENTION),

@@ -1,13 +1,14 @@
 // The com.microsoft domain: quantized operators, written as dequantize, compute, quantize.
 #include "import/onnx/importer.h"
 
-static carnot_value* dequantize(onnx_import* n, carnot_value* x, carnot_value* scale, carnot_value* zero) {
+static carnot_value* dequantize(onnx_import* n, carnot_value* x, carnot_value* scale,
+                                carnot_value* zero) {
   return onnx_op(n, CARNOT_OP_DEQUANTIZE_LINEAR, NULL, 3, x, scale, zero);
 }
 
 // Without a zero point the result still has the type of |like|.
-static carnot_value* quantize(onnx_import* n, carnot_value* x, carnot_value* scale, carnot_value* zero,
-                              const carnot_value* like) {
+static carnot_value* quantize(onnx_import* n, carnot_value* x, carnot_value* scale,
+                              carnot_value* zero, const carnot_value* like) {
   if (!zero) zero = onnx_number(n, like, 0);
   return onnx_op(n, CARNOT_OP_QUANTIZE_LINEAR, NULL, 3, x, scale, zero);
 }
@@ -16,7 +17,8 @@ static carnot_value* quantize(onnx_import* n, carnot_value* x, carnot_value* sca
 static void import_binary(onnx_import* n) {
   carnot_value* a = dequantize(n, onnx_need(n, 0), onnx_need(n, 1), onnx_in(n, 2));
   carnot_value* b = dequantize(n, onnx_need(n, 3), onnx_need(n, 4), onnx_in(n, 5));
-  n->outputs[0] = quantize(n, onnx_binary(n, n->row->fn, a, b), onnx_need(n, 6), onnx_in(n, 7), onnx_need(n, 0));
+  n->outputs[0] = quantize(n, onnx_binary(n, n->row->fn, a, b), onnx_need(n, 6), onnx_in(n, 7),
+                           onnx_need(n, 0));
 }
 
 static carnot_value* dequantized(onnx_import* n) {
@@ -32,13 +34,6 @@ static void import_unary(onnx_import* n) {
   requantized(n, onnx_unary_with(n, n->row->fn, dequantized(n), alpha, 0));
 }
 
-static carnot_value* move_channels(onnx_import* n, carnot_value* x, bool last) {
-  int rank = onnx_rank(n, x);
-  int64_t perm[CARNOT_MAX_RANK] = {0};
-  for (int i = 1; i < rank; i++) perm[i] = last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
-  return onnx_transpose(n, x, perm, rank);
-}
-
 static void import_global_average(onnx_import* n) {
   carnot_value* x = dequantized(n);
   int rank = onnx_rank(n, x), count = 0;
@@ -51,8 +46,9 @@ static void import_average(onnx_import* n) {
   bool last = onnx_attr_int(n, "channels_last", 0) != 0;
   carnot_attrs attrs = onnx_attrs_known_to(n, CARNOT_OP_AVERAGE_POOL);
   carnot_value* x = dequantized(n);
-  carnot_value* y = onnx_op(n, CARNOT_OP_AVERAGE_POOL, &attrs, 1, last ? move_channels(n, x, false) : x);
-  requantized(n, last ? move_channels(n, y, true) : y);
+  carnot_value* y =
+      onnx_op(n, CARNOT_OP_AVERAGE_POOL, &attrs, 1, last ? onnx_move_channels(n, x, false) : x);
+  requantized(n, last ? onnx_move_channels(n, y, true) : y);
 }
 
 // Before opset 13 all dimensions from the axis on are one.
@@ -70,61 +66,71 @@ static void import_softmax(onnx_import* n) {
 // scale, zero; then x, scale, zero of every part.
 static void import_concat(onnx_import* n) {
   int count = (n->input_count - 2) / 3;
-  if (count < 1 || (n->input_count - 2) % 3) ONNX_FAIL(n, INVALID_MODEL, "%d inputs where 2 + 3 k belong", n->input_count);
+  if (count < 1 || (n->input_count - 2) % 3)
+    ONNX_FAIL(n, INVALID_MODEL, "%d inputs where 2 + 3 k belong", n->input_count);
   if (n->status) return;
   carnot_value** parts = CARNOT_NEW_ARRAY(n->arena, carnot_value*, (size_t)count);
   for (int i = 0; i < count; i++) {
-    parts[i] = dequantize(n, onnx_need(n, 2 + 3 * i), onnx_need(n, 3 + 3 * i), onnx_in(n, 4 + 3 * i));
+    parts[i] =
+        dequantize(n, onnx_need(n, 2 + 3 * i), onnx_need(n, 3 + 3 * i), onnx_in(n, 4 + 3 * i));
   }
   carnot_value* y = onnx_concat(n, onnx_attr_int(n, "axis", 0), parts, count);
   n->outputs[0] = quantize(n, y, onnx_need(n, 0), onnx_in(n, 1), onnx_need(n, 2));
 }
 
 // cast(integer product) * (scale of a * scale of b) + bias.
-static void integer_product(onnx_import* n, carnot_value* a, carnot_value* a_scale, carnot_value* a_zero,
-                            carnot_value* b, carnot_value* b_scale, carnot_value* b_zero, carnot_value* bias) {
+static void integer_product(onnx_import* n, carnot_value* a, carnot_value* a_scale,
+                            carnot_value* a_zero, carnot_value* b, carnot_value* b_scale,
+                            carnot_value* b_zero, carnot_value* bias) {
   carnot_value* product = onnx_op(n, CARNOT_OP_MATMUL_INTEGER, NULL, 4, a, b, a_zero, b_zero);
   if (n->status) return;
   carnot_value* scale = onnx_binary(n, CARNOT_FN_MUL, a_scale, b_scale);
-  carnot_value* y = onnx_binary(n, CARNOT_FN_MUL, onnx_cast(n, product, a_scale->type.dtype), scale);
+  carnot_value* y =
+      onnx_binary(n, CARNOT_FN_MUL, onnx_cast(n, product, a_scale->type.dtype), scale);
   n->outputs[0] = bias ? onnx_binary(n, CARNOT_FN_ADD, y, bias) : y;
 }
 
 static void import_integer_to_float(onnx_import* n) {
-  integer_product(n, onnx_need(n, 0), onnx_need(n, 2), onnx_in(n, 4), onnx_need(n, 1), onnx_need(n, 3), onnx_in(n, 5),
-                  onnx_in(n, 6));
+  integer_product(n, onnx_need(n, 0), onnx_need(n, 2), onnx_in(n, 4), onnx_need(n, 1),
+                  onnx_need(n, 3), onnx_in(n, 5), onnx_in(n, 6));
 }
 
 static void import_dynamic_matmul(onnx_import* n) {
   carnot_value* quantized[3] = {NULL};
   carnot_value* x = onnx_need(n, 0);
   onnx_emit(n, CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR, NULL, &x, 1, quantized, 3);
-  integer_product(n, quantized[0], quantized[1], quantized[2], onnx_need(n, 1), onnx_need(n, 2), onnx_in(n, 3),
-                  onnx_in(n, 4));
+  integer_product(n, quantized[0], quantized[1], quantized[2], onnx_need(n, 1), onnx_need(n, 2),
+                  onnx_in(n, 3), onnx_in(n, 4));
 }
 
 // ---- MatMulNBits ----
 
 static carnot_dtype unsigned_of(int64_t bits) {
-  return bits == 2 ? CARNOT_DTYPE_U2 : bits == 4 ? CARNOT_DTYPE_U4 : bits == 8 ? CARNOT_DTYPE_U8 : CARNOT_DTYPE_INVALID;
+  return bits == 2   ? CARNOT_DTYPE_U2
+         : bits == 4 ? CARNOT_DTYPE_U4
+         : bits == 8 ? CARNOT_DTYPE_U8
+                     : CARNOT_DTYPE_INVALID;
 }
 
-// Rows of |columns| packed numbers, each row beginning at a byte, as a dense [rows, columns] tensor.
-static carnot_value* packed_rows(onnx_import* n, const carnot_tensor* bytes, carnot_dtype dtype, int64_t rows,
-                                 int64_t columns) {
+// Rows of |columns| packed numbers, each row beginning at a byte, as a dense [rows, columns]
+// tensor.
+static carnot_value* packed_rows(onnx_import* n, const carnot_tensor* bytes, carnot_dtype dtype,
+                                 int64_t rows, int64_t columns) {
   size_t row_bytes = carnot_dtype_bytes(dtype, (size_t)columns);
   if (carnot_tensor_bytes(bytes) != (size_t)rows * row_bytes) {
-    ONNX_FAIL(n, INVALID_MODEL, "%zu bytes of packed numbers where %zu belong", carnot_tensor_bytes(bytes),
-              (size_t)rows * row_bytes);
+    ONNX_FAIL(n, INVALID_MODEL, "%zu bytes of packed numbers where %zu belong",
+              carnot_tensor_bytes(bytes), (size_t)rows * row_bytes);
     return NULL;
   }
   carnot_tensor tensor = {.dtype = dtype, .rank = 2, .dims = {rows, columns}, .data = bytes->data};
-  if ((size_t)columns * (size_t)carnot_dtype_bits(dtype) % 8 == 0) return onnx_tensor_constant(n, &tensor);
-  tensor.data = carnot_arena_alloc(n->arena, carnot_dtype_bytes(dtype, (size_t)(rows * columns)), 1);
+  if ((size_t)columns * (size_t)carnot_dtype_bits(dtype) % 8 == 0)
+    return onnx_tensor_constant(n, &tensor);
+  tensor.data =
+      carnot_arena_alloc(n->arena, carnot_dtype_bytes(dtype, (size_t)(rows * columns)), 1);
   for (int64_t r = 0; r < rows; r++) {
     for (int64_t c = 0; c < columns; c++) {
-      carnot_copy_element(dtype, tensor.data, (size_t)(r * columns + c), (char*)bytes->data + (size_t)r * row_bytes,
-                          (size_t)c);
+      carnot_copy_element(dtype, tensor.data, (size_t)(r * columns + c),
+                          (char*)bytes->data + (size_t)r * row_bytes, (size_t)c);
     }
   }
   return onnx_tensor_constant(n, &tensor);
@@ -136,7 +142,8 @@ static carnot_value* zero_points(onnx_import* n, carnot_dtype dtype, int64_t row
   if (zero && !n->status && zero->type.dtype == CARNOT_DTYPE_U8) {
     return packed_rows(n, &zero->constant->tensor, dtype, rows, blocks);
   }
-  if (zero) ONNX_FAIL(n, UNSUPPORTED, "zero points of type %s", carnot_dtype_name(zero->type.dtype));
+  if (zero)
+    ONNX_FAIL(n, UNSUPPORTED, "zero points of type %s", carnot_dtype_name(zero->type.dtype));
   if (n->status) return NULL;
   carnot_tensor tensor = {.dtype = dtype, .rank = 2, .dims = {rows, blocks}};
   tensor.data = carnot_arena_alloc(n->arena, carnot_dtype_bytes(dtype, (size_t)(rows * blocks)), 1);
@@ -146,15 +153,17 @@ static carnot_value* zero_points(onnx_import* n, carnot_dtype dtype, int64_t row
   return onnx_tensor_constant(n, &tensor);
 }
 
-// a times the transpose of b, whose rows are blocks of packed unsigned numbers with a scale and a zero point each.
+// a times the transpose of b, whose rows are blocks of packed unsigned numbers with a scale and a
+// zero point each.
 static void import_matmul_nbits(onnx_import* n) {
-  int64_t k = onnx_attr_int(n, "K", 0), rows = onnx_attr_int(n, "N", 0), block = onnx_attr_int(n, "block_size", 0);
+  int64_t k = onnx_attr_int(n, "K", 0), rows = onnx_attr_int(n, "N", 0),
+          block = onnx_attr_int(n, "block_size", 0);
   carnot_dtype dtype = unsigned_of(onnx_attr_int(n, "bits", 4));
   carnot_value* b = onnx_need(n, 1);
   enum { kMost = 1 << 28 };
   if (k <= 0 || rows <= 0 || block <= 0 || k > kMost || rows > kMost || block > kMost || !dtype) {
-    ONNX_FAIL(n, INVALID_MODEL, "K %lld, N %lld, block_size %lld, bits %lld", (long long)k, (long long)rows,
-              (long long)block, (long long)onnx_attr_int(n, "bits", 4));
+    ONNX_FAIL(n, INVALID_MODEL, "K %lld, N %lld, block_size %lld, bits %lld", (long long)k,
+              (long long)rows, (long long)block, (long long)onnx_attr_int(n, "bits", 4));
   }
   if (onnx_in(n, 4)) ONNX_FAIL(n, UNSUPPORTED, "g_idx is not supported");
   if (b && !b->constant) ONNX_FAIL(n, UNSUPPORTED, "B must be constant");
@@ -165,14 +174,16 @@ static void import_matmul_nbits(onnx_import* n) {
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, n->arena, "axis", 1);
   carnot_attrs_set_int(&attrs, n->arena, "block_size", block);
-  carnot_value* wide = onnx_op(n, CARNOT_OP_DEQUANTIZE_LINEAR, &attrs, 3, weights,
-                               onnx_reshape_to(n, onnx_need(n, 2), grid, 2), zero_points(n, dtype, rows, blocks));
+  carnot_value* wide =
+      onnx_op(n, CARNOT_OP_DEQUANTIZE_LINEAR, &attrs, 3, weights,
+              onnx_reshape_to(n, onnx_need(n, 2), grid, 2), zero_points(n, dtype, rows, blocks));
   if (blocks * block != k) wide = onnx_slice(n, wide, 1, 0, k);
   carnot_value* y = onnx_matmul(n, onnx_need(n, 0), onnx_transpose(n, wide, turn, 2));
   n->outputs[0] = onnx_in(n, 5) ? onnx_binary(n, CARNOT_FN_ADD, y, onnx_in(n, 5)) : y;
 }
 
-#define MS(op_type, handler, OP, FN) {"com.microsoft", op_type, 1, handler, CARNOT_OP_##OP, CARNOT_FN_##FN, NULL}
+#define MS(op_type, handler, OP, FN) \
+  { "com.microsoft", op_type, 1, handler, CARNOT_OP_##OP, CARNOT_FN_##FN, NULL }
 
 static const onnx_row kRows[] = {
     MS("QuantizeLinear", onnx_one_to_one, QUANTIZE_LINEAR, IDENTITY),

@@ -24,8 +24,9 @@ static void import_slice_1(onnx_import* n) {
   const int64_t* axes = onnx_attr_ints(n, "axes", &axis_count);
   if (!starts || !ends) ONNX_FAIL(n, INVALID_MODEL, "attributes starts and ends are required");
   if (n->status) return;
-  n->outputs[0] = onnx_op(n, CARNOT_OP_SLICE, NULL, 4, onnx_need(n, 0), onnx_ints(n, starts, start_count),
-                          onnx_ints(n, ends, end_count), axes ? onnx_ints(n, axes, axis_count) : NULL);
+  n->outputs[0] =
+      onnx_op(n, CARNOT_OP_SLICE, NULL, 4, onnx_need(n, 0), onnx_ints(n, starts, start_count),
+              onnx_ints(n, ends, end_count), axes ? onnx_ints(n, axes, axis_count) : NULL);
 }
 
 static void import_pad_attributes(onnx_import* n) {
@@ -35,7 +36,8 @@ static void import_pad_attributes(onnx_import* n) {
   carnot_strview mode = onnx_attr_text(n, "mode", "constant");
   if (n->status) return;
   carnot_attrs attrs = {0};
-  carnot_attrs_set_text(&attrs, n->arena, "mode", carnot_arena_text(n->arena, mode.data, mode.size));
+  carnot_attrs_set_text(&attrs, n->arena, "mode",
+                        carnot_arena_text(n->arena, mode.data, mode.size));
   carnot_value* x = onnx_need(n, 0);
   n->outputs[0] = onnx_op(n, CARNOT_OP_PAD, &attrs, 3, x, onnx_ints(n, pads, count),
                           onnx_number(n, x, onnx_attr_float(n, "value", 0)));
@@ -59,8 +61,10 @@ static void import_tile_1(onnx_import* n) {
   n->outputs[0] = onnx_op(n, CARNOT_OP_TILE, NULL, 2, x, onnx_ints(n, repeats, (size_t)rank));
 }
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
-#define WITH(op_type, since, handler, OP) {"", op_type, since, handler, CARNOT_OP_##OP, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
+#define WITH(op_type, since, handler, OP) \
+  { "", op_type, since, handler, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     SAME("Transpose", 1, TRANSPOSE),

@@ -4,12 +4,14 @@
 #include "import/onnx/importer.h"
 
 static void import_leaky(onnx_import* n) {
-  n->outputs[0] = onnx_unary_with(n, n->row->fn, onnx_need(n, 0), onnx_attr_float(n, "alpha", 0.01f), 0);
+  n->outputs[0] =
+      onnx_unary_with(n, n->row->fn, onnx_need(n, 0), onnx_attr_float(n, "alpha", 0.01f), 0);
 }
 
 // Functions of one parameter alpha that is 1 by default.
 static void import_alpha(onnx_import* n) {
-  n->outputs[0] = onnx_unary_with(n, n->row->fn, onnx_need(n, 0), onnx_attr_float(n, "alpha", 1), 0);
+  n->outputs[0] =
+      onnx_unary_with(n, n->row->fn, onnx_need(n, 0), onnx_attr_float(n, "alpha", 1), 0);
 }
 
 static void import_selu(onnx_import* n) {
@@ -19,13 +21,14 @@ static void import_selu(onnx_import* n) {
 }
 
 static void import_hard_sigmoid(onnx_import* n) {
-  n->outputs[0] = onnx_unary_with(n, CARNOT_FN_HARD_SIGMOID, onnx_need(n, 0), onnx_attr_float(n, "alpha", 0.2f),
-                                  onnx_attr_float(n, "beta", 0.5f));
+  n->outputs[0] =
+      onnx_unary_with(n, CARNOT_FN_HARD_SIGMOID, onnx_need(n, 0), onnx_attr_float(n, "alpha", 0.2f),
+                      onnx_attr_float(n, "beta", 0.5f));
 }
 
 static void import_shrink(onnx_import* n) {
-  n->outputs[0] = onnx_unary_with(n, CARNOT_FN_SHRINK, onnx_need(n, 0), onnx_attr_float(n, "lambd", 0.5f),
-                                  onnx_attr_float(n, "bias", 0));
+  n->outputs[0] = onnx_unary_with(n, CARNOT_FN_SHRINK, onnx_need(n, 0),
+                                  onnx_attr_float(n, "lambd", 0.5f), onnx_attr_float(n, "bias", 0));
 }
 
 static void import_softplus(onnx_import* n) {
@@ -33,7 +36,8 @@ static void import_softplus(onnx_import* n) {
 }
 
 static void import_is_inf(onnx_import* n) {
-  n->outputs[0] = onnx_unary_with(n, CARNOT_FN_IS_INF, onnx_need(n, 0), (double)onnx_attr_int(n, "detect_negative", 1),
+  n->outputs[0] = onnx_unary_with(n, CARNOT_FN_IS_INF, onnx_need(n, 0),
+                                  (double)onnx_attr_int(n, "detect_negative", 1),
                                   (double)onnx_attr_int(n, "detect_positive", 1));
 }
 
@@ -41,14 +45,16 @@ static void import_gelu(onnx_import* n) {
   carnot_strview kind = onnx_attr_text(n, "approximate", "none");
   bool tanh = carnot_view_is(kind, "tanh");
   if (!tanh && !carnot_view_is(kind, "none")) {
-    ONNX_FAIL(n, INVALID_MODEL, "approximate \"" CARNOT_VIEW_FMT "\", must be none or tanh", CARNOT_VIEW_ARG(kind));
+    ONNX_FAIL(n, INVALID_MODEL, "approximate \"" CARNOT_VIEW_FMT "\", must be none or tanh",
+              CARNOT_VIEW_ARG(kind));
   }
   n->outputs[0] = onnx_unary(n, tanh ? CARNOT_FN_GELU_TANH : CARNOT_FN_GELU_ERF, onnx_need(n, 0));
 }
 
 // gate * sigmoid(alpha * gate) * value.
 static void import_swiglu(onnx_import* n) {
-  carnot_value* gate = onnx_unary_with(n, CARNOT_FN_SWISH, onnx_need(n, 0), onnx_attr_float(n, "alpha", 1), 0);
+  carnot_value* gate =
+      onnx_unary_with(n, CARNOT_FN_SWISH, onnx_need(n, 0), onnx_attr_float(n, "alpha", 1), 0);
   n->outputs[0] = onnx_binary(n, CARNOT_FN_MUL, gate, onnx_need(n, 1));
 }
 
@@ -56,14 +62,18 @@ static void import_swiglu(onnx_import* n) {
 static void import_clip_attributes(onnx_import* n) {
   carnot_value* x = onnx_need(n, 0);
   double low = onnx_attr_float(n, "min", -INFINITY), high = onnx_attr_float(n, "max", INFINITY);
-  n->outputs[0] = low == -INFINITY && high == INFINITY ? x : onnx_unary_with(n, CARNOT_FN_CLAMP, x, low, high);
+  n->outputs[0] =
+      low == -INFINITY && high == INFINITY ? x : onnx_unary_with(n, CARNOT_FN_CLAMP, x, low, high);
 }
 
 static void import_clip(onnx_import* n) {
   carnot_value *x = onnx_need(n, 0), *low = onnx_in(n, 1), *high = onnx_in(n, 2);
-  if (low && high) n->outputs[0] = onnx_ternary(n, CARNOT_FN_CLIP, x, low, high);
-  else if (low) n->outputs[0] = onnx_binary(n, CARNOT_FN_MAX, x, low);
-  else n->outputs[0] = high ? onnx_binary(n, CARNOT_FN_MIN, x, high) : x;
+  if (low && high)
+    n->outputs[0] = onnx_ternary(n, CARNOT_FN_CLIP, x, low, high);
+  else if (low)
+    n->outputs[0] = onnx_binary(n, CARNOT_FN_MAX, x, low);
+  else
+    n->outputs[0] = high ? onnx_binary(n, CARNOT_FN_MIN, x, high) : x;
 }
 
 // Base and exponent may have different types; the result has the base's.
@@ -73,8 +83,10 @@ static void import_pow(onnx_import* n) {
   if (n->status) return;
   carnot_dtype type = x->type.dtype;
   if (type != y->type.dtype) {
-    if (carnot_dtype_is_integer(type) && carnot_dtype_is_float(y->type.dtype)) x = onnx_cast(n, x, y->type.dtype);
-    else y = onnx_cast(n, y, type);
+    if (carnot_dtype_is_integer(type) && carnot_dtype_is_float(y->type.dtype))
+      x = onnx_cast(n, x, y->type.dtype);
+    else
+      y = onnx_cast(n, y, type);
   }
   n->outputs[0] = onnx_cast(n, onnx_binary(n, CARNOT_FN_POW, x, y), type);
 }
@@ -88,15 +100,20 @@ static void import_bit_shift(onnx_import* n) {
   carnot_strview direction = onnx_attr_text(n, "direction", "");
   bool left = carnot_view_is(direction, "LEFT");
   if (!left && !carnot_view_is(direction, "RIGHT")) {
-    ONNX_FAIL(n, INVALID_MODEL, "direction \"" CARNOT_VIEW_FMT "\", must be LEFT or RIGHT", CARNOT_VIEW_ARG(direction));
+    ONNX_FAIL(n, INVALID_MODEL, "direction \"" CARNOT_VIEW_FMT "\", must be LEFT or RIGHT",
+              CARNOT_VIEW_ARG(direction));
   }
-  n->outputs[0] = onnx_binary(n, left ? CARNOT_FN_SHIFT_LEFT : CARNOT_FN_SHIFT_RIGHT, onnx_need(n, 0), onnx_need(n, 1));
+  n->outputs[0] = onnx_binary(n, left ? CARNOT_FN_SHIFT_LEFT : CARNOT_FN_SHIFT_RIGHT,
+                              onnx_need(n, 0), onnx_need(n, 1));
 }
 
 static void import_mean(onnx_import* n) {
   carnot_value* sum = onnx_need(n, 0);
-  for (int i = 1; i < n->input_count; i++) sum = onnx_binary(n, CARNOT_FN_ADD, sum, onnx_need(n, i));
-  n->outputs[0] = n->input_count == 1 ? sum : onnx_binary(n, CARNOT_FN_DIV, sum, onnx_number(n, sum, n->input_count));
+  for (int i = 1; i < n->input_count; i++)
+    sum = onnx_binary(n, CARNOT_FN_ADD, sum, onnx_need(n, i));
+  n->outputs[0] = n->input_count == 1
+                      ? sum
+                      : onnx_binary(n, CARNOT_FN_DIV, sum, onnx_number(n, sum, n->input_count));
 }
 
 // Before version 7 a slope of one dimension runs over the channels.
@@ -110,12 +127,16 @@ static void import_prelu_old(onnx_import* n) {
 }
 
 static void import_where(onnx_import* n) {
-  n->outputs[0] = onnx_ternary(n, CARNOT_FN_SELECT, onnx_need(n, 0), onnx_need(n, 1), onnx_need(n, 2));
+  n->outputs[0] =
+      onnx_ternary(n, CARNOT_FN_SELECT, onnx_need(n, 0), onnx_need(n, 1), onnx_need(n, 2));
 }
 
-#define UNARY(op_type, since, FN) {"", op_type, since, onnx_import_unary, 0, CARNOT_FN_##FN, NULL}
-#define BINARY(op_type, since, FN) {"", op_type, since, onnx_import_binary, 0, CARNOT_FN_##FN, NULL}
-#define WITH(op_type, since, handler, FN) {"", op_type, since, handler, 0, CARNOT_FN_##FN, NULL}
+#define UNARY(op_type, since, FN) \
+  { "", op_type, since, onnx_import_unary, 0, CARNOT_FN_##FN, NULL }
+#define BINARY(op_type, since, FN) \
+  { "", op_type, since, onnx_import_binary, 0, CARNOT_FN_##FN, NULL }
+#define WITH(op_type, since, handler, FN) \
+  { "", op_type, since, handler, 0, CARNOT_FN_##FN, NULL }
 
 static const onnx_row kRows[] = {
     UNARY("Abs", 1, ABS),

@@ -7,8 +7,22 @@ static int spatial_axes(onnx_import* n, carnot_value* x, int64_t* axes) {
   return count;
 }
 
+// Over axes 2 and up of an unknown number.
+static carnot_value* reduce_unknown(onnx_import* n, carnot_value* x) {
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_text(&attrs, n->arena, "fn", n->row->text);
+  carnot_attrs_set_int(&attrs, n->arena, "noop_with_empty_axes", 1);
+  carnot_value* rank = onnx_op(n, CARNOT_OP_SIZE, NULL, 1, onnx_shape_of(n, x));
+  carnot_value* axes = onnx_op(n, CARNOT_OP_RANGE, NULL, 3, onnx_int(n, 2), rank, onnx_int(n, 1));
+  return onnx_op(n, CARNOT_OP_REDUCE, &attrs, 2, x, axes);
+}
+
 static void import_global(onnx_import* n) {
   carnot_value* x = onnx_need(n, 0);
+  if (x && x->type.kind == CARNOT_VALUE_TENSOR && x->type.rank < 0) {
+    n->outputs[0] = reduce_unknown(n, x);
+    return;
+  }
   int64_t axes[CARNOT_MAX_RANK];
   int count = spatial_axes(n, x, axes);
   n->outputs[0] = count ? onnx_reduce(n, n->row->text, x, axes, count) : x;
@@ -25,7 +39,8 @@ static void import_global_lp(onnx_import* n) {
     n->outputs[0] = onnx_reduce(n, p == 1 ? "l1" : "l2", x, axes, count);
     return;
   }
-  carnot_value* power = onnx_binary(n, CARNOT_FN_POW, onnx_unary(n, CARNOT_FN_ABS, x), onnx_number(n, x, p));
+  carnot_value* power =
+      onnx_binary(n, CARNOT_FN_POW, onnx_unary(n, CARNOT_FN_ABS, x), onnx_number(n, x, p));
   carnot_value* sum = onnx_reduce(n, "sum", power, axes, count);
   n->outputs[0] = onnx_binary(n, CARNOT_FN_POW, sum, onnx_number(n, x, 1 / p));
 }
@@ -40,7 +55,8 @@ static void import_lp_pool_old(onnx_import* n) {
     if (values) carnot_attrs_set_ints(&attrs, n->arena, kLists[i], values, count);
   }
   carnot_strview pad = onnx_attr_text(n, "auto_pad", "NOTSET");
-  carnot_attrs_set_text(&attrs, n->arena, "auto_pad", carnot_arena_text(n->arena, pad.data, pad.size));
+  carnot_attrs_set_text(&attrs, n->arena, "auto_pad",
+                        carnot_arena_text(n->arena, pad.data, pad.size));
   carnot_attrs_set_int(&attrs, n->arena, "p", (int64_t)onnx_attr_float(n, "p", 2));
   n->outputs[0] = onnx_op(n, CARNOT_OP_LP_POOL, &attrs, 1, onnx_need(n, 0));
 }
@@ -49,10 +65,12 @@ static void import_lp_pool_old(onnx_import* n) {
 static void import_roi_align_old(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_for(n, CARNOT_OP_ROI_ALIGN);
   carnot_attrs_set_text(&attrs, n->arena, "coordinate_transformation_mode", "output_half_pixel");
-  n->outputs[0] = onnx_op(n, CARNOT_OP_ROI_ALIGN, &attrs, 3, onnx_need(n, 0), onnx_need(n, 1), onnx_need(n, 2));
+  n->outputs[0] =
+      onnx_op(n, CARNOT_OP_ROI_ALIGN, &attrs, 3, onnx_need(n, 0), onnx_need(n, 1), onnx_need(n, 2));
 }
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     SAME("MaxPool", 1, MAX_POOL),

@@ -12,7 +12,8 @@ static void import_reduce(onnx_import* n) {
   carnot_attrs attrs = {0};
   carnot_attrs_set_text(&attrs, n->arena, "fn", n->row->text);
   carnot_attrs_set_int(&attrs, n->arena, "keepdims", onnx_attr_int(n, "keepdims", 1));
-  carnot_attrs_set_int(&attrs, n->arena, "noop_with_empty_axes", onnx_attr_int(n, "noop_with_empty_axes", 0));
+  carnot_attrs_set_int(&attrs, n->arena, "noop_with_empty_axes",
+                       onnx_attr_int(n, "noop_with_empty_axes", 0));
   n->outputs[0] = onnx_op(n, CARNOT_OP_REDUCE, &attrs, 2, onnx_need(n, 0), axes_input(n));
 }
 
@@ -62,9 +63,12 @@ static void import_top_k_old(onnx_import* n) {
   onnx_emit_wanted(n, CARNOT_OP_TOP_K, &attrs, inputs, 2);
 }
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
-#define REDUCE(op_type, fn) {"", op_type, 1, import_reduce, CARNOT_OP_REDUCE, 0, fn}
-#define FLAT(op_type, since, handler, OP) {"", op_type, since, handler, CARNOT_OP_##OP, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
+#define REDUCE(op_type, fn) \
+  { "", op_type, 1, import_reduce, CARNOT_OP_REDUCE, 0, fn }
+#define FLAT(op_type, since, handler, OP) \
+  { "", op_type, since, handler, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     REDUCE("ReduceL1", "l1"),

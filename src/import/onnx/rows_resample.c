@@ -5,9 +5,27 @@ static bool is_empty(const carnot_value* value) {
   return value && value->type.rank == 1 && onnx_dim(value, 0) == 0;
 }
 
+// Versions 11 and 12 have tf_half_pixel_for_nn, which lies half a pixel behind half_pixel: another
+// way of rounding makes up for it.
+static void replace_tf_half_pixel(onnx_import* n, carnot_attrs* attrs) {
+  if (!carnot_view_is(onnx_attr_text(n, "coordinate_transformation_mode", ""),
+                      "tf_half_pixel_for_nn"))
+    return;
+  carnot_strview rounding = onnx_attr_text(n, "nearest_mode", "round_prefer_floor");
+  bool floor = carnot_view_is(rounding, "floor");
+  if (!carnot_view_is(onnx_attr_text(n, "mode", "nearest"), "nearest") ||
+      !(floor || carnot_view_is(rounding, "round_prefer_floor"))) {
+    ONNX_FAIL(n, UNSUPPORTED,
+              "tf_half_pixel_for_nn goes with nearest and floor or round_prefer_floor only");
+  }
+  carnot_attrs_set_text(attrs, n->arena, "coordinate_transformation_mode", "half_pixel");
+  carnot_attrs_set_text(attrs, n->arena, "nearest_mode", floor ? "round_prefer_ceil" : "ceil");
+}
+
 // An empty list means "not given".
 static void import_resize(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_for(n, CARNOT_OP_RESIZE);
+  replace_tf_half_pixel(n, &attrs);
   carnot_value* inputs[4] = {onnx_need(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3)};
   for (int i = 1; i < 4; i++) {
     if (is_empty(inputs[i])) inputs[i] = NULL;
@@ -20,7 +38,8 @@ static void import_asymmetric(onnx_import* n, carnot_value* scales) {
   carnot_strview mode = onnx_attr_text(n, "mode", "nearest");
   if (carnot_view_is(mode, "bilinear")) mode = carnot_view("linear");
   carnot_attrs attrs = {0};
-  carnot_attrs_set_text(&attrs, n->arena, "mode", carnot_arena_text(n->arena, mode.data, mode.size));
+  carnot_attrs_set_text(&attrs, n->arena, "mode",
+                        carnot_arena_text(n->arena, mode.data, mode.size));
   carnot_attrs_set_text(&attrs, n->arena, "coordinate_transformation_mode", "asymmetric");
   carnot_attrs_set_text(&attrs, n->arena, "nearest_mode", "floor");
   n->outputs[0] = onnx_op(n, CARNOT_OP_RESIZE, &attrs, 3, onnx_need(n, 0), NULL, scales);
@@ -47,17 +66,15 @@ static void import_upsample_1(onnx_import* n) {
   import_asymmetric(n, scales_of(n, scales, 4));
 }
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
-#define RESIZE(op_type, since, handler) {"", op_type, since, handler, CARNOT_OP_RESIZE, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
+#define RESIZE(op_type, since, handler) \
+  { "", op_type, since, handler, CARNOT_OP_RESIZE, 0, NULL }
 
 static const onnx_row kRows[] = {
-    RESIZE("Resize", 10, import_resize_10),
-    RESIZE("Resize", 11, import_resize),
-    RESIZE("Upsample", 1, import_upsample_1),
-    RESIZE("Upsample", 7, import_upsample_7),
-    RESIZE("Upsample", 9, import_resize_10),
-    SAME("GridSample", 16, GRID_SAMPLE),
-    SAME("AffineGrid", 20, AFFINE_GRID),
-    SAME("Col2Im", 18, COL2IM),
+    RESIZE("Resize", 10, import_resize_10),   RESIZE("Resize", 11, import_resize),
+    RESIZE("Upsample", 1, import_upsample_1), RESIZE("Upsample", 7, import_upsample_7),
+    RESIZE("Upsample", 9, import_resize_10),  SAME("GridSample", 16, GRID_SAMPLE),
+    SAME("AffineGrid", 20, AFFINE_GRID),      SAME("Col2Im", 18, COL2IM),
 };
 const onnx_row_table onnx_rows_resample = ONNX_ROW_TABLE(kRows);

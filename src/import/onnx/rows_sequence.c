@@ -17,7 +17,8 @@ static void import_optional(onnx_import* n) {
   n->outputs[0] = onnx_op(n, CARNOT_OP_OPTIONAL, &attrs, 1, onnx_in(n, 0));
 }
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     SAME("SequenceEmpty", 11, SEQUENCE_EMPTY),

@@ -20,8 +20,8 @@ static void import_flatten(onnx_import* n) {
   n->outputs[0] = onnx_flatten(n, onnx_need(n, 0), onnx_attr_int(n, "axis", 1));
 }
 
-static carnot_tensor list_tensor(onnx_import* n, carnot_dtype dtype, int rank, size_t count, const void* data,
-                                 size_t bytes) {
+static carnot_tensor list_tensor(onnx_import* n, carnot_dtype dtype, int rank, size_t count,
+                                 const void* data, size_t bytes) {
   carnot_tensor tensor = {.dtype = dtype, .rank = rank, .dims = {(int64_t)count}};
   tensor.data = carnot_arena_copy(n->arena, data, bytes);
   return tensor;
@@ -36,7 +36,8 @@ static bool constant_of(onnx_import* n, const onnx_attribute* attr, carnot_tenso
   } else if (carnot_view_is(name, "value_string")) {
     *out = list_tensor(n, CARNOT_DTYPE_STRING, 0, 1, &attr->s, sizeof(attr->s));
   } else if (carnot_view_is(name, "value_ints")) {
-    *out = list_tensor(n, CARNOT_DTYPE_I64, 1, attr->ints.count, attr->ints.items, attr->ints.count * sizeof(int64_t));
+    *out = list_tensor(n, CARNOT_DTYPE_I64, 1, attr->ints.count, attr->ints.items,
+                       attr->ints.count * sizeof(int64_t));
   } else if (carnot_view_is(name, "value_floats")) {
     *out = list_tensor(n, CARNOT_DTYPE_F32, 1, attr->floats.count, attr->floats.items,
                        attr->floats.count * sizeof(float));
@@ -46,18 +47,21 @@ static bool constant_of(onnx_import* n, const onnx_attribute* attr, carnot_tenso
   } else if (carnot_view_is(name, "value")) {
     return onnx_attr_tensor(n, "value", out);
   } else if (carnot_view_is(name, "sparse_value") && attr->sparse_tensor) {
-    if (!n->status) n->status = carnot_onnx_sparse_read(attr->sparse_tensor, onnx_files(n), n->arena, out);
+    if (!n->status)
+      n->status = carnot_onnx_sparse_read(attr->sparse_tensor, onnx_files(n), n->arena, out);
     return !n->status;
   } else {
-    ONNX_FAIL(n, INVALID_MODEL, "attribute " CARNOT_VIEW_FMT " holds no constant", CARNOT_VIEW_ARG(name));
+    ONNX_FAIL(n, INVALID_MODEL, "attribute " CARNOT_VIEW_FMT " holds no constant",
+              CARNOT_VIEW_ARG(name));
     return false;
   }
   return true;
 }
 
 static void import_constant(onnx_import* n) {
-  static const char* const kNames[] = {"value",       "value_int",    "value_ints",    "value_float",
-                                       "value_floats", "value_string", "value_strings", "sparse_value"};
+  static const char* const kNames[] = {"value",         "value_int",    "value_ints",
+                                       "value_float",   "value_floats", "value_string",
+                                       "value_strings", "sparse_value"};
   const onnx_attribute* attr = NULL;
   for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]) && !attr; i++) {
     attr = onnx_attr(n, kNames[i]);
@@ -70,8 +74,10 @@ static void import_constant(onnx_import* n) {
   if (!attr) ONNX_FAIL(n, INVALID_MODEL, "a constant without value");
 }
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
-#define WITH(op_type, since, handler, OP) {"", op_type, since, handler, CARNOT_OP_##OP, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
+#define WITH(op_type, since, handler, OP) \
+  { "", op_type, since, handler, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     WITH("Constant", 1, import_constant, IDENTITY),

@@ -16,7 +16,8 @@ static void import_window(onnx_import* n) {
   n->outputs[0] = onnx_op(n, CARNOT_OP_WINDOW, &attrs, 1, onnx_need(n, 0));
 }
 
-#define SAME(op_type, since, OP) {"", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL}
+#define SAME(op_type, since, OP) \
+  { "", op_type, since, onnx_one_to_one, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
     {"", "DFT", 17, import_dft_old, CARNOT_OP_DFT, 0, NULL},

@@ -1,9 +1,11 @@
-// Operators that ONNX once had in its default domain and took out again; files with them are still about.
+// Operators that ONNX once had in its default domain and took out again; files with them are still
+// about.
 #include "import/onnx/importer.h"
 
 static void import_two(onnx_import* n) {
-  n->outputs[0] = onnx_unary_with(n, n->row->fn, onnx_need(n, 0), onnx_attr_float(n, "alpha", 1),
-                                  onnx_attr_float(n, "beta", n->row->fn == CARNOT_FN_AFFINE ? 0 : 1));
+  n->outputs[0] =
+      onnx_unary_with(n, n->row->fn, onnx_need(n, 0), onnx_attr_float(n, "alpha", 1),
+                      onnx_attr_float(n, "beta", n->row->fn == CARNOT_FN_AFFINE ? 0 : 1));
 }
 
 // x * scale + bias[channel].
@@ -11,7 +13,8 @@ static void import_image_scaler(onnx_import* n) {
   carnot_value* x = onnx_need(n, 0);
   size_t count = 0;
   const float* bias = onnx_attr_floats(n, "bias", &count);
-  carnot_value* y = onnx_binary(n, CARNOT_FN_MUL, x, onnx_number(n, x, onnx_attr_float(n, "scale", 1)));
+  carnot_value* y =
+      onnx_binary(n, CARNOT_FN_MUL, x, onnx_number(n, x, onnx_attr_float(n, "scale", 1)));
   n->outputs[0] = y;
   if (!bias || n->status) return;
   carnot_tensor tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 1, .dims = {(int64_t)count}};
@@ -20,7 +23,8 @@ static void import_image_scaler(onnx_import* n) {
   n->outputs[0] = onnx_add_channel(n, y, row, CARNOT_FN_ADD);
 }
 
-// Border: left, top, right, bottom; with |scale| [height, width] that much from the upper left corner of the border.
+// Border: left, top, right, bottom; with |scale| [height, width] that much from the upper left
+// corner of the border.
 static void import_crop(onnx_import* n) {
   size_t border_count = 0, scale_count = 0;
   const int64_t* border = onnx_attr_ints(n, "border", &border_count);
@@ -32,31 +36,35 @@ static void import_crop(onnx_import* n) {
   // An end of -0 would cut all: the end of the axis is meant.
   int64_t ends[2] = {border[3] ? -border[3] : INT64_MAX, border[2] ? -border[2] : INT64_MAX};
   for (int i = 0; i < 2 && scale; i++) ends[i] = starts[i] + scale[i];
-  n->outputs[0] = onnx_op(n, CARNOT_OP_SLICE, NULL, 4, onnx_need(n, 0), onnx_ints(n, starts, 2), onnx_ints(n, ends, 2),
-                          onnx_ints(n, axes, 2));
+  n->outputs[0] = onnx_op(n, CARNOT_OP_SLICE, NULL, 4, onnx_need(n, 0), onnx_ints(n, starts, 2),
+                          onnx_ints(n, ends, 2), onnx_ints(n, axes, 2));
 }
 
 // One step of a GRU whose gates [1, N, 3 D] (reset, update, output) are computed already:
-//   h = sequence still running ? h_previous * sigmoid(update) + tanh(output) * (1 - sigmoid(update)) : h_previous
+//   h = sequence still running ? h_previous * sigmoid(update) + tanh(output) * (1 -
+//   sigmoid(update)) : h_previous
 static void import_gru_unit(onnx_import* n) {
-  carnot_value *previous = onnx_need(n, 0), *gates = onnx_need(n, 1), *lengths = onnx_need(n, 2), *t = onnx_need(n, 3);
+  carnot_value *previous = onnx_need(n, 0), *gates = onnx_need(n, 1), *lengths = onnx_need(n, 2),
+               *t = onnx_need(n, 3);
   int64_t d = n->status ? -1 : onnx_dim(previous, previous->type.rank - 1);
   if (d < 0) ONNX_FAIL(n, UNSUPPORTED, "the size of the hidden state must be known");
   const int64_t one = 1;
   carnot_value* update = onnx_unary(n, CARNOT_FN_SIGMOID, onnx_slice(n, gates, -1, d, 2 * d));
   carnot_value* candidate = onnx_unary(n, CARNOT_FN_TANH, onnx_slice(n, gates, -1, 2 * d, 3 * d));
   carnot_value* rest = onnx_binary(n, CARNOT_FN_SUB, onnx_number(n, update, 1), update);
-  carnot_value* next = onnx_binary(n, CARNOT_FN_ADD, onnx_binary(n, CARNOT_FN_MUL, previous, update),
-                                   onnx_binary(n, CARNOT_FN_MUL, candidate, rest));
+  carnot_value* next =
+      onnx_binary(n, CARNOT_FN_ADD, onnx_binary(n, CARNOT_FN_MUL, previous, update),
+                  onnx_binary(n, CARNOT_FN_MUL, candidate, rest));
   carnot_value* running = onnx_unsqueeze(n, onnx_binary(n, CARNOT_FN_LESS, t, lengths), &one, 1);
   bool drop = onnx_attr_int(n, "drop_states", 0) != 0;
-  n->outputs[0] = onnx_ternary(n, CARNOT_FN_SELECT, running, next, drop ? onnx_number(n, previous, 0) : previous);
+  n->outputs[0] = onnx_ternary(n, CARNOT_FN_SELECT, running, next,
+                               drop ? onnx_number(n, previous, 0) : previous);
 }
 
 // Slice with its list inputs in the order data, starts, ends, axes.
 static void import_dynamic_slice(onnx_import* n) {
-  n->outputs[0] = onnx_op(n, CARNOT_OP_SLICE, NULL, 4, onnx_need(n, 0), onnx_need(n, 1), onnx_need(n, 2),
-                          onnx_in(n, 3));
+  n->outputs[0] = onnx_op(n, CARNOT_OP_SLICE, NULL, 4, onnx_need(n, 0), onnx_need(n, 1),
+                          onnx_need(n, 2), onnx_in(n, 3));
 }
 
 // Normalizes each channel, or all together, and only by the mean where normalize_variance is 0.
@@ -68,7 +76,8 @@ static void import_mean_variance_1(onnx_import* n) {
   carnot_value* centred = onnx_binary(n, CARNOT_FN_SUB, x, onnx_reduce(n, "mean", x, axes, count));
   n->outputs[0] = centred;
   if (!onnx_attr_int(n, "normalize_variance", 1)) return;
-  carnot_value* variance = onnx_reduce(n, "mean", onnx_binary(n, CARNOT_FN_MUL, centred, centred), axes, count);
+  carnot_value* variance =
+      onnx_reduce(n, "mean", onnx_binary(n, CARNOT_FN_MUL, centred, centred), axes, count);
   carnot_value* safe = onnx_binary(n, CARNOT_FN_ADD, variance, onnx_number(n, variance, 1e-9));
   n->outputs[0] = onnx_binary(n, CARNOT_FN_DIV, centred, onnx_unary(n, CARNOT_FN_SQRT, safe));
 }
@@ -81,8 +90,9 @@ static void import_constant_fill(onnx_import* n) {
   carnot_dtype dtype = onnx_attr_dtype(n, "dtype", CARNOT_DTYPE_F32);
   carnot_value* input = onnx_in(n, 0);
   carnot_value* dims = shape ? onnx_ints(n, shape, count)
-                       : onnx_attr_int(n, "input_as_shape", 0) ? onnx_cast(n, onnx_need(n, 0), CARNOT_DTYPE_I64)
-                                                               : onnx_shape_of(n, input ? input : onnx_need(n, 0));
+                       : onnx_attr_int(n, "input_as_shape", 0)
+                           ? onnx_cast(n, onnx_need(n, 0), CARNOT_DTYPE_I64)
+                           : onnx_shape_of(n, input ? input : onnx_need(n, 0));
   if (extra && !shape) {
     carnot_value* parts[2] = {dims, onnx_ints(n, extra, extra_count)};
     dims = onnx_concat(n, 0, parts, 2);
@@ -91,7 +101,8 @@ static void import_constant_fill(onnx_import* n) {
   n->outputs[0] = onnx_op(n, CARNOT_OP_EXPAND, NULL, 2, value, dims);
 }
 
-#define WITH(op_type, handler, FN) {"", op_type, 1, handler, 0, CARNOT_FN_##FN, NULL}
+#define WITH(op_type, handler, FN) \
+  { "", op_type, 1, handler, 0, CARNOT_FN_##FN, NULL }
 
 static const onnx_row kRows[] = {
     WITH("Affine", import_two, AFFINE),

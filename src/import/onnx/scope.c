@@ -13,17 +13,20 @@ const char* onnx_unique_name(onnx_importer* importer, const char* prefix, carnot
   return text;
 }
 
-static onnx_binding* bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name, onnx_binding binding) {
+static onnx_binding* bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
+                          onnx_binding binding) {
   onnx_binding* copy = carnot_arena_copy(&importer->arena, &binding, sizeof(binding));
   onnx_name_map_set(&scope->names, name, copy);
   return copy;
 }
 
-void onnx_scope_bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name, carnot_value* value) {
+void onnx_scope_bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
+                     carnot_value* value) {
   bind(importer, scope, name, (onnx_binding){.value = value});
 }
 
-carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope, const onnx_graph* graph) {
+carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope,
+                               const onnx_graph* graph) {
   scope->names.arena = scope->declared.arena = &importer->arena;
   if (!graph) return NULL;
   for (size_t i = 0; i < graph->initializer.count; i++) {
@@ -45,35 +48,40 @@ carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope, const
 }
 
 // Reads an initializer the first time that its name is met.
-static carnot_status* read_initializer(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
-                                       onnx_binding* binding) {
+static carnot_status* read_initializer(onnx_importer* importer, onnx_scope* scope,
+                                       carnot_strview name, onnx_binding* binding) {
   carnot_tensor tensor;
   carnot_arena* arena = &importer->graph->arena;
-  carnot_status* status = binding->tensor ? carnot_onnx_tensor_read(binding->tensor, importer->files, arena, &tensor)
-                                          : carnot_onnx_sparse_read(binding->sparse, importer->files, arena, &tensor);
+  carnot_status* status =
+      binding->tensor ? carnot_onnx_tensor_read(binding->tensor, importer->files, arena, &tensor)
+                      : carnot_onnx_sparse_read(binding->sparse, importer->files, arena, &tensor);
   CARNOT_TRY_AT(status, "initializer " CARNOT_VIEW_FMT, CARNOT_VIEW_ARG(name));
-  binding->value = carnot_graph_constant(scope->block, onnx_unique_name(importer, scope->prefix, name), &tensor);
+  binding->value =
+      carnot_graph_constant(scope->block, onnx_unique_name(importer, scope->prefix, name), &tensor);
   binding->tensor = NULL;
   binding->sparse = NULL;
   return NULL;
 }
 
-// A value of the block around becomes a parameter of the body, after its own ones; a constant becomes the same
-// constant inside, so that what it says stays known there.
-static carnot_value* capture(onnx_importer* importer, onnx_scope* scope, carnot_strview name, carnot_value* outer) {
+// A value of the block around becomes a parameter of the body, after its own ones; a constant
+// becomes the same constant inside, so that what it says stays known there.
+static carnot_value* capture(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
+                             carnot_value* outer) {
   if (outer->constant) {
     carnot_value* value = carnot_graph_constant(scope->block, onnx_unique_name(importer, "", name),
                                                 &outer->constant->tensor);
     value->constant->name = outer->constant->name;
     return value;
   }
-  carnot_value* param = carnot_block_add_param(scope->block, onnx_unique_name(importer, "", name), &outer->type);
+  carnot_value* param =
+      carnot_block_add_param(scope->block, onnx_unique_name(importer, "", name), &outer->type);
   param->syms = outer->syms;
   param->sym_count = outer->sym_count;
   if (scope->captured_count == scope->captured_capacity) {
     size_t capacity = scope->captured_capacity ? scope->captured_capacity * 2 : 8;
     carnot_value** grown = CARNOT_NEW_ARRAY(&importer->arena, carnot_value*, capacity);
-    if (scope->captured_count) memcpy(grown, scope->captured, scope->captured_count * sizeof(*grown));
+    if (scope->captured_count)
+      memcpy(grown, scope->captured, scope->captured_count * sizeof(*grown));
     scope->captured = grown;
     scope->captured_capacity = capacity;
   }
@@ -87,11 +95,13 @@ carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carno
   onnx_name_slot* slot = onnx_name_map_find(&scope->names, name);
   if (slot) {
     onnx_binding* binding = slot->item;
-    if (binding->tensor || binding->sparse) CARNOT_TRY(read_initializer(importer, scope, name, binding));
+    if (binding->tensor || binding->sparse)
+      CARNOT_TRY(read_initializer(importer, scope, name, binding));
     *out_value = binding->value;
     return NULL;
   }
-  CARNOT_CHECK(scope->outer, INVALID_MODEL, "value \"" CARNOT_VIEW_FMT "\" is read before any node makes it",
+  CARNOT_CHECK(scope->outer, INVALID_MODEL,
+               "value \"" CARNOT_VIEW_FMT "\" is read before any node makes it",
                CARNOT_VIEW_ARG(name));
   carnot_value* outer = NULL;
   CARNOT_TRY(onnx_scope_find(importer, scope->outer, name, &outer));

@@ -1,12 +1,15 @@
 // Protocol Buffers messages, read by tables into C structs: the wire form and the text form.
 //
-// A message is a C struct whose first member is `uint64_t present` (bit i: field i of the table was there); every
-// other member of the table has the C type of its kind, and repeated ones are CARNOT_PB_LIST of it. Strings and bytes
-// are views into the memory read, so that memory must outlive the struct; lists and nested messages are in the arena.
-//   INT int64_t (every varint and fixed integer) · FLOAT float · DOUBLE double · TEXT carnot_strview
-//   MESSAGE pointer to the nested struct (NULL when absent); in a list the structs themselves
-// Unknown fields are skipped. A singular field that comes twice keeps its last value. Maps are repeated messages with
-// key 1 and value 2. Source: the Protocol Buffers encoding and text format specifications.
+// A message is a C struct whose first member is `uint64_t present` (bit i: field i of the table was
+// there); every other member of the table has the C type of its kind, and repeated ones are
+// CARNOT_PB_LIST of it. Strings and bytes are views into the memory read, so that memory must
+// outlive the struct; lists and nested messages are in the arena.
+//   INT int64_t (every varint and fixed integer) · FLOAT float · DOUBLE double · TEXT
+//   carnot_strview MESSAGE pointer to the nested struct (NULL when absent); in a list the structs
+//   themselves
+// Unknown fields are skipped. A singular field that comes twice keeps its last value. Maps are
+// repeated messages with key 1 and value 2. Source: the Protocol Buffers encoding and text format
+// specifications.
 #ifndef CARNOT_IMPORT_PB_PB_H_
 #define CARNOT_IMPORT_PB_PB_H_
 
@@ -65,18 +68,19 @@ typedef CARNOT_PB_LIST(void) carnot_pb_any_list;
 
 // One row of a message's table.
 #define CARNOT_PB_ONE(struct_type, member, number, KIND) \
-  {number, CARNOT_PB_##KIND, false, offsetof(struct_type, member), #member, NULL, NULL}
+  { number, CARNOT_PB_##KIND, false, offsetof(struct_type, member), #member, NULL, NULL }
 #define CARNOT_PB_MANY(struct_type, member, number, KIND) \
-  {number, CARNOT_PB_##KIND, true, offsetof(struct_type, member), #member, NULL, NULL}
+  { number, CARNOT_PB_##KIND, true, offsetof(struct_type, member), #member, NULL, NULL }
 #define CARNOT_PB_ENUM(struct_type, member, number, names) \
-  {number, CARNOT_PB_INT, false, offsetof(struct_type, member), #member, NULL, names}
+  { number, CARNOT_PB_INT, false, offsetof(struct_type, member), #member, NULL, names }
 #define CARNOT_PB_SUB(struct_type, member, number, message) \
-  {number, CARNOT_PB_MESSAGE, false, offsetof(struct_type, member), #member, message, NULL}
+  { number, CARNOT_PB_MESSAGE, false, offsetof(struct_type, member), #member, message, NULL }
 #define CARNOT_PB_SUBS(struct_type, member, number, message) \
-  {number, CARNOT_PB_MESSAGE, true, offsetof(struct_type, member), #member, message, NULL}
+  { number, CARNOT_PB_MESSAGE, true, offsetof(struct_type, member), #member, message, NULL }
 
-// Reads the wire form at |data| into |out_message| (of |message|->size bytes). INVALID_MODEL with byte offset and
-// field where the bytes break the format; OUT_OF_RANGE when a limit is passed. Borrows |data|.
+// Reads the wire form at |data| into |out_message| (of |message|->size bytes). INVALID_MODEL with
+// byte offset and field where the bytes break the format; OUT_OF_RANGE when a limit is passed.
+// Borrows |data|.
 carnot_status* carnot_pb_read_wire(const carnot_pb_message* message, const void* data, size_t size,
                                    carnot_arena* arena, void* out_message) CARNOT_MUST_USE;
 
@@ -95,12 +99,14 @@ typedef struct carnot_pb_store {
 size_t carnot_pb_allowance(size_t size);
 // The bytes an item of |field| takes in a list.
 size_t carnot_pb_item_bytes(const carnot_pb_field* field);
-carnot_status* carnot_pb_alloc(carnot_pb_store* store, size_t count, size_t size, void** out_memory) CARNOT_MUST_USE;
+carnot_status* carnot_pb_alloc(carnot_pb_store* store, size_t count, size_t size,
+                               void** out_memory) CARNOT_MUST_USE;
 // Makes room for |extra| more items and counts them; *out_items is the first new one, zeroed.
-carnot_status* carnot_pb_extend(carnot_pb_store* store, const carnot_pb_field* field, void* message, size_t extra,
-                                void** out_items) CARNOT_MUST_USE;
+carnot_status* carnot_pb_extend(carnot_pb_store* store, const carnot_pb_field* field, void* message,
+                                size_t extra, void** out_items) CARNOT_MUST_USE;
 // Where the next value of |field| goes: the member, a new item of its list, or a new nested struct.
 carnot_status* carnot_pb_place(carnot_pb_store* store, const carnot_pb_message* message,
-                               const carnot_pb_field* field, void* out_message, void** out_place) CARNOT_MUST_USE;
+                               const carnot_pb_field* field, void* out_message,
+                               void** out_place) CARNOT_MUST_USE;
 
 #endif  // CARNOT_IMPORT_PB_PB_H_

@@ -1,13 +1,16 @@
-// Memory of the messages read: lists that grow by doubling, under an allowance relative to the size of the input.
+// Memory of the messages read: lists that grow by doubling, under an allowance relative to the size
+// of the input.
 #include <string.h>
 
 #include "base/checked.h"
 #include "import/pb/pb.h"
 
 size_t carnot_pb_allowance(size_t size) {
-  // A NodeProto of two bytes takes a struct of some 150; real files stay under ten times their size.
+  // A NodeProto of two bytes takes a struct of some 150; real files stay under ten times their
+  // size.
   size_t bytes = 0;
-  if (!carnot_mul_size(size, 64, &bytes) || !carnot_add_size(bytes, (size_t)1 << 20, &bytes)) return SIZE_MAX;
+  if (!carnot_mul_size(size, 64, &bytes) || !carnot_add_size(bytes, (size_t)1 << 20, &bytes))
+    return SIZE_MAX;
   return bytes;
 }
 
@@ -22,7 +25,8 @@ size_t carnot_pb_item_bytes(const carnot_pb_field* field) {
   return 0;
 }
 
-carnot_status* carnot_pb_alloc(carnot_pb_store* store, size_t count, size_t size, void** out_memory) {
+carnot_status* carnot_pb_alloc(carnot_pb_store* store, size_t count, size_t size,
+                               void** out_memory) {
   size_t bytes = 0;
   *out_memory = NULL;
   CARNOT_CHECK(carnot_mul_size(count, size, &bytes) && bytes <= store->left_bytes, OUT_OF_RANGE,
@@ -37,8 +41,8 @@ static size_t round_up_to_power_of_two(size_t n) {
   return p;
 }
 
-carnot_status* carnot_pb_extend(carnot_pb_store* store, const carnot_pb_field* field, void* message, size_t extra,
-                                void** out_items) {
+carnot_status* carnot_pb_extend(carnot_pb_store* store, const carnot_pb_field* field, void* message,
+                                size_t extra, void** out_items) {
   carnot_pb_any_list* list = (carnot_pb_any_list*)((char*)message + field->offset);
   size_t item_bytes = carnot_pb_item_bytes(field);
   size_t count = 0;

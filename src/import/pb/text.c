@@ -14,15 +14,19 @@ typedef struct reader {
   carnot_pb_store* store;
 } reader;
 
-#define TEXT_ERROR(r, ...) \
-  carnot_status_annotate(CARNOT_ERROR(INVALID_MODEL, __VA_ARGS__), "line %d, column %d", (r)->line, column(r))
+#define TEXT_ERROR(r, ...)                                                               \
+  carnot_status_annotate(CARNOT_ERROR(INVALID_MODEL, __VA_ARGS__), "line %d, column %d", \
+                         (r)->line, column(r))
 
 static int column(const reader* r) { return (int)(r->at - r->line_start) + 1; }
 
-static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f'; }
+static bool is_space(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\v' || c == '\f';
+}
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_word(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' || c == '/';
+  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.' ||
+         c == '/';
 }
 
 // Steps over white space and comments; the next character, or 0 at the end.
@@ -86,7 +90,8 @@ static carnot_status* read_escape(reader* r, char* out) {
   return NULL;
 }
 
-// Strings that follow one another are one. A view of the text where it is a single piece without escapes.
+// Strings that follow one another are one. A view of the text where it is a single piece without
+// escapes.
 static carnot_status* read_string(reader* r, carnot_strview* out) {
   size_t room = 0, size = 0;
   char* copy = NULL;
@@ -110,8 +115,10 @@ static carnot_status* read_string(reader* r, carnot_strview* out) {
     if (need > room) {
       void* memory = NULL;
       CARNOT_TRY(carnot_pb_alloc(r->store, need * 2 + 16, 1, &memory));
-      if (copy) memcpy(memory, copy, size);
-      else if (piece > 0 && out->size) memcpy(memory, out->data, size = out->size);
+      if (copy)
+        memcpy(memory, copy, size);
+      else if (piece > 0 && out->size)
+        memcpy(memory, out->data, size = out->size);
       copy = memory;
       room = need * 2 + 16;
     }
@@ -138,7 +145,8 @@ static carnot_status* read_float(reader* r, double* out) {
   size_t n = 0;
   if (peek(r) == '-' || peek(r) == '+') text[n++] = *r->at++;
   peek(r);
-  while (r->at < r->end && n + 1 < sizeof(text) && (is_word(*r->at) || *r->at == '-' || *r->at == '+')) {
+  while (r->at < r->end && n + 1 < sizeof(text) &&
+         (is_word(*r->at) || *r->at == '-' || *r->at == '+')) {
     text[n++] = *r->at++;
   }
   text[n] = 0;
@@ -166,7 +174,8 @@ static carnot_status* read_int(reader* r, const carnot_pb_field* field, int64_t*
     return NULL;
   }
   if (word.size == 0 || word.size >= sizeof(text) || !is_digit(word.data[0])) {
-    return TEXT_ERROR(r, "\"" CARNOT_VIEW_FMT "\" is no value of %s", CARNOT_VIEW_ARG(word), field->name);
+    return TEXT_ERROR(r, "\"" CARNOT_VIEW_FMT "\" is no value of %s", CARNOT_VIEW_ARG(word),
+                      field->name);
   }
   memcpy(text, word.data, word.size);
   text[word.size] = 0;
@@ -178,11 +187,11 @@ static carnot_status* read_int(reader* r, const carnot_pb_field* field, int64_t*
   return NULL;
 }
 
-static carnot_status* read_message(reader* r, const carnot_pb_message* message, char close, int depth,
-                                   void* out_message);
+static carnot_status* read_message(reader* r, const carnot_pb_message* message, char close,
+                                   int depth, void* out_message);
 
-static carnot_status* read_value(reader* r, const carnot_pb_message* message, const carnot_pb_field* field, int depth,
-                                 void* out_message) {
+static carnot_status* read_value(reader* r, const carnot_pb_message* message,
+                                 const carnot_pb_field* field, int depth, void* out_message) {
   void* place = NULL;
   CARNOT_TRY(carnot_pb_place(r->store, message, field, out_message, &place));
   switch (field->kind) {
@@ -201,16 +210,18 @@ static carnot_status* read_value(reader* r, const carnot_pb_message* message, co
     case CARNOT_PB_DOUBLE: {
       double value = 0;
       CARNOT_TRY(read_float(r, &value));
-      if (field->kind == CARNOT_PB_FLOAT) *(float*)place = (float)value;
-      else *(double*)place = value;
+      if (field->kind == CARNOT_PB_FLOAT)
+        *(float*)place = (float)value;
+      else
+        *(double*)place = value;
       return NULL;
     }
   }
   return NULL;
 }
 
-static carnot_status* read_field(reader* r, const carnot_pb_message* message, const carnot_pb_field* field, int depth,
-                                 void* out_message) {
+static carnot_status* read_field(reader* r, const carnot_pb_message* message,
+                                 const carnot_pb_field* field, int depth, void* out_message) {
   bool colon = accept(r, ':');
   if (!colon && field->kind != CARNOT_PB_MESSAGE) return TEXT_ERROR(r, ": belongs here");
   if (!field->repeated || !accept(r, '[')) return read_value(r, message, field, depth, out_message);
@@ -223,7 +234,8 @@ static carnot_status* read_field(reader* r, const carnot_pb_message* message, co
 
 // Steps over the value of a field that no table knows.
 static carnot_status* skip_value(reader* r, int depth) {
-  if (depth > CARNOT_PB_MAX_DEPTH) return TEXT_ERROR(r, "messages nested deeper than %d", CARNOT_PB_MAX_DEPTH);
+  if (depth > CARNOT_PB_MAX_DEPTH)
+    return TEXT_ERROR(r, "messages nested deeper than %d", CARNOT_PB_MAX_DEPTH);
   bool list = accept(r, '[');
   char close = list ? ']' : accept(r, '{') ? '}' : accept(r, '<') ? '>' : 0;
   if (close) {
@@ -241,9 +253,10 @@ static carnot_status* skip_value(reader* r, int depth) {
   return read_word(r).size ? NULL : TEXT_ERROR(r, "a value belongs here");
 }
 
-static carnot_status* read_message(reader* r, const carnot_pb_message* message, char close, int depth,
-                                   void* out_message) {
-  if (depth > CARNOT_PB_MAX_DEPTH) return TEXT_ERROR(r, "messages nested deeper than %d", CARNOT_PB_MAX_DEPTH);
+static carnot_status* read_message(reader* r, const carnot_pb_message* message, char close,
+                                   int depth, void* out_message) {
+  if (depth > CARNOT_PB_MAX_DEPTH)
+    return TEXT_ERROR(r, "messages nested deeper than %d", CARNOT_PB_MAX_DEPTH);
   for (;;) {
     char c = peek(r);
     if (c == close) {
@@ -257,10 +270,12 @@ static carnot_status* read_message(reader* r, const carnot_pb_message* message, 
       if (carnot_view_is(name, message->fields[i].name)) field = &message->fields[i];
     }
     if (field) {
-      CARNOT_TRY_AT(read_field(r, message, field, depth, out_message), "%s.%s", message->name, field->name);
+      CARNOT_TRY_AT(read_field(r, message, field, depth, out_message), "%s.%s", message->name,
+                    field->name);
     } else {
       accept(r, ':');
-      CARNOT_TRY_AT(skip_value(r, depth), "%s." CARNOT_VIEW_FMT, message->name, CARNOT_VIEW_ARG(name));
+      CARNOT_TRY_AT(skip_value(r, depth), "%s." CARNOT_VIEW_FMT, message->name,
+                    CARNOT_VIEW_ARG(name));
     }
     if (!accept(r, ',')) accept(r, ';');
   }

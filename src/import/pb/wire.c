@@ -3,7 +3,14 @@
 
 #include "import/pb/pb.h"
 
-enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_GROUP = 3, WIRE_END_GROUP = 4, WIRE_FIXED32 = 5 };
+enum {
+  WIRE_VARINT = 0,
+  WIRE_FIXED64 = 1,
+  WIRE_BYTES = 2,
+  WIRE_GROUP = 3,
+  WIRE_END_GROUP = 4,
+  WIRE_FIXED32 = 5
+};
 
 typedef struct reader {
   const uint8_t* base;  // of the whole input, for offsets in messages
@@ -31,7 +38,8 @@ static carnot_status* read_varint(reader* r, uint64_t* out_value) {
 
 static carnot_status* read_fixed(reader* r, size_t bytes, uint64_t* out_bits) {
   size_t left = (size_t)(r->end - r->at);
-  CARNOT_CHECK(left >= bytes, INVALID_MODEL, "byte %zu: %zu bytes wanted, %zu left", offset(r), bytes, left);
+  CARNOT_CHECK(left >= bytes, INVALID_MODEL, "byte %zu: %zu bytes wanted, %zu left", offset(r),
+               bytes, left);
   uint64_t bits = 0;
   for (size_t i = 0; i < bytes; i++) bits |= (uint64_t)r->at[i] << (8 * i);
   r->at += bytes;
@@ -44,8 +52,8 @@ static carnot_status* read_length(reader* r, size_t* out_length) {
   size_t start = offset(r);
   CARNOT_TRY(read_varint(r, &length));
   size_t left = (size_t)(r->end - r->at);
-  CARNOT_CHECK(length <= left, INVALID_MODEL, "byte %zu: a length of %llu bytes where %zu are left", start,
-               (unsigned long long)length, left);
+  CARNOT_CHECK(length <= left, INVALID_MODEL, "byte %zu: a length of %llu bytes where %zu are left",
+               start, (unsigned long long)length, left);
   *out_length = (size_t)length;
   return NULL;
 }
@@ -63,39 +71,44 @@ static carnot_status* skip(reader* r, uint32_t number, unsigned wire, int depth)
       r->at += length;
       return NULL;
     case WIRE_GROUP: {
-      CARNOT_CHECK(depth < CARNOT_PB_MAX_DEPTH, OUT_OF_RANGE, "byte %zu: groups nested deeper than %d", offset(r),
-                   CARNOT_PB_MAX_DEPTH);
+      CARNOT_CHECK(depth < CARNOT_PB_MAX_DEPTH, OUT_OF_RANGE,
+                   "byte %zu: groups nested deeper than %d", offset(r), CARNOT_PB_MAX_DEPTH);
       for (;;) {
         CARNOT_TRY(read_varint(r, &bits));
         if ((bits & 7) == WIRE_END_GROUP) {
-          CARNOT_CHECK(bits >> 3 == number, INVALID_MODEL, "byte %zu: a group ends that was not open", offset(r));
+          CARNOT_CHECK(bits >> 3 == number, INVALID_MODEL,
+                       "byte %zu: a group ends that was not open", offset(r));
           return NULL;
         }
         CARNOT_TRY(skip(r, (uint32_t)(bits >> 3), (unsigned)(bits & 7), depth + 1));
       }
     }
-    default: return CARNOT_ERROR(INVALID_MODEL, "byte %zu: wire type %u does not exist", offset(r), wire);
+    default:
+      return CARNOT_ERROR(INVALID_MODEL, "byte %zu: wire type %u does not exist", offset(r), wire);
   }
 }
 
 // Puts the |bits| of a number, as they stood in the file, where the field wants them.
-static carnot_status* put_number(const carnot_pb_field* field, unsigned wire, uint64_t bits, size_t where,
-                                 void* place) {
+static carnot_status* put_number(const carnot_pb_field* field, unsigned wire, uint64_t bits,
+                                 size_t where, void* place) {
   if (field->kind == CARNOT_PB_INT) {
     int64_t value = wire == WIRE_FIXED32 ? (int32_t)bits : (int64_t)bits;
     memcpy(place, &value, sizeof(value));
     return NULL;
   }
   unsigned want = field->kind == CARNOT_PB_FLOAT ? WIRE_FIXED32 : WIRE_FIXED64;
-  CARNOT_CHECK(wire == want, INVALID_MODEL, "byte %zu: wire type %u where %u belongs", where, wire, want);
+  CARNOT_CHECK(wire == want, INVALID_MODEL, "byte %zu: wire type %u where %u belongs", where, wire,
+               want);
   uint32_t low = (uint32_t)bits;
-  if (field->kind == CARNOT_PB_FLOAT) memcpy(place, &low, sizeof(low));
-  else memcpy(place, &bits, sizeof(bits));
+  if (field->kind == CARNOT_PB_FLOAT)
+    memcpy(place, &low, sizeof(low));
+  else
+    memcpy(place, &bits, sizeof(bits));
   return NULL;
 }
 
-static carnot_status* read_packed(reader* r, const carnot_pb_message* message, const carnot_pb_field* field,
-                                  void* out_message) {
+static carnot_status* read_packed(reader* r, const carnot_pb_message* message,
+                                  const carnot_pb_field* field, void* out_message) {
   size_t length = 0, start = offset(r);
   CARNOT_TRY(read_length(r, &length));
   if (length == 0) return NULL;
@@ -103,8 +116,8 @@ static carnot_status* read_packed(reader* r, const carnot_pb_message* message, c
   if (field->kind == CARNOT_PB_INT) {
     for (size_t i = 0; i < length; i++) count += !(r->at[i] & 0x80);
   } else {
-    CARNOT_CHECK(length % item_bytes == 0, INVALID_MODEL, "byte %zu: %zu bytes are no list of %zu-byte numbers",
-                 start, length, item_bytes);
+    CARNOT_CHECK(length % item_bytes == 0, INVALID_MODEL,
+                 "byte %zu: %zu bytes are no list of %zu-byte numbers", start, length, item_bytes);
     count = length / item_bytes;
   }
   CARNOT_CHECK(count > 0, INVALID_MODEL, "byte %zu: a list ends inside an integer", start);
@@ -115,67 +128,80 @@ static carnot_status* read_packed(reader* r, const carnot_pb_message* message, c
   r->at += length;
   for (size_t i = 0; i < count; i++) {
     uint64_t bits = 0;
-    if (field->kind == CARNOT_PB_INT) CARNOT_TRY(read_varint(&inner, &bits));
-    else CARNOT_TRY(read_fixed(&inner, item_bytes, &bits));
+    if (field->kind == CARNOT_PB_INT)
+      CARNOT_TRY(read_varint(&inner, &bits));
+    else
+      CARNOT_TRY(read_fixed(&inner, item_bytes, &bits));
     unsigned wire = field->kind == CARNOT_PB_FLOAT ? WIRE_FIXED32 : WIRE_FIXED64;
     CARNOT_TRY(put_number(field, wire, bits, start, (char*)items + i * item_bytes));
   }
-  CARNOT_CHECK(inner.at == inner.end, INVALID_MODEL, "byte %zu: a list ends inside an integer", start);
+  CARNOT_CHECK(inner.at == inner.end, INVALID_MODEL, "byte %zu: a list ends inside an integer",
+               start);
   return NULL;
 }
 
-static carnot_status* read_message(reader* r, const carnot_pb_message* message, int depth, void* out_message);
+static carnot_status* read_message(reader* r, const carnot_pb_message* message, int depth,
+                                   void* out_message);
 
-static carnot_status* read_field(reader* r, const carnot_pb_message* message, const carnot_pb_field* field,
-                                 unsigned wire, int depth, void* out_message) {
+static carnot_status* read_field(reader* r, const carnot_pb_message* message,
+                                 const carnot_pb_field* field, unsigned wire, int depth,
+                                 void* out_message) {
   bool number = field->kind <= CARNOT_PB_DOUBLE;
   size_t start = offset(r);
-  if (number && wire == WIRE_BYTES && field->repeated) return read_packed(r, message, field, out_message);
+  if (number && wire == WIRE_BYTES && field->repeated)
+    return read_packed(r, message, field, out_message);
   void* place = NULL;
   if (number) {
     uint64_t bits = 0;
-    if (wire == WIRE_VARINT) CARNOT_TRY(read_varint(r, &bits));
-    else if (wire == WIRE_FIXED64 || wire == WIRE_FIXED32) CARNOT_TRY(read_fixed(r, wire == WIRE_FIXED64 ? 8 : 4, &bits));
-    else return CARNOT_ERROR(INVALID_MODEL, "byte %zu: wire type %u where a number belongs", start, wire);
+    if (wire == WIRE_VARINT)
+      CARNOT_TRY(read_varint(r, &bits));
+    else if (wire == WIRE_FIXED64 || wire == WIRE_FIXED32)
+      CARNOT_TRY(read_fixed(r, wire == WIRE_FIXED64 ? 8 : 4, &bits));
+    else
+      return CARNOT_ERROR(INVALID_MODEL, "byte %zu: wire type %u where a number belongs", start,
+                          wire);
     CARNOT_TRY(carnot_pb_place(r->store, message, field, out_message, &place));
     return put_number(field, wire, bits, start, place);
   }
-  CARNOT_CHECK(wire == WIRE_BYTES, INVALID_MODEL, "byte %zu: wire type %u where %s belongs", start, wire,
-               field->kind == CARNOT_PB_TEXT ? "text" : "a message");
+  CARNOT_CHECK(wire == WIRE_BYTES, INVALID_MODEL, "byte %zu: wire type %u where %s belongs", start,
+               wire, field->kind == CARNOT_PB_TEXT ? "text" : "a message");
   size_t length = 0;
   CARNOT_TRY(read_length(r, &length));
   CARNOT_TRY(carnot_pb_place(r->store, message, field, out_message, &place));
   reader inner = {r->base, r->at, r->at + length, r->store};
   r->at += length;
-  if (field->kind == CARNOT_PB_MESSAGE) return read_message(&inner, field->message, depth + 1, place);
+  if (field->kind == CARNOT_PB_MESSAGE)
+    return read_message(&inner, field->message, depth + 1, place);
   carnot_strview text = {(const char*)inner.at, length};
   memcpy(place, &text, sizeof(text));
   return NULL;
 }
 
-static carnot_status* read_message(reader* r, const carnot_pb_message* message, int depth, void* out_message) {
-  CARNOT_CHECK(depth <= CARNOT_PB_MAX_DEPTH, OUT_OF_RANGE, "byte %zu: messages nested deeper than %d", offset(r),
-               CARNOT_PB_MAX_DEPTH);
+static carnot_status* read_message(reader* r, const carnot_pb_message* message, int depth,
+                                   void* out_message) {
+  CARNOT_CHECK(depth <= CARNOT_PB_MAX_DEPTH, OUT_OF_RANGE,
+               "byte %zu: messages nested deeper than %d", offset(r), CARNOT_PB_MAX_DEPTH);
   const carnot_pb_field* last = message->fields;
   while (r->at < r->end) {
     uint64_t tag = 0;
     size_t start = offset(r);
     CARNOT_TRY_AT(read_varint(r, &tag), "%s", message->name);
     uint64_t number = tag >> 3;
-    CARNOT_CHECK(number > 0 && number < (1u << 29), INVALID_MODEL, "%s: byte %zu: field number %llu does not exist",
-                 message->name, start, (unsigned long long)number);
+    CARNOT_CHECK(number > 0 && number < (1u << 29), INVALID_MODEL,
+                 "%s: byte %zu: field number %llu does not exist", message->name, start,
+                 (unsigned long long)number);
     const carnot_pb_field* field = last->number == number ? last : NULL;
     for (size_t i = 0; !field && i < message->field_count; i++) {
       if (message->fields[i].number == number) field = &message->fields[i];
     }
     if (!field) {
-      CARNOT_TRY_AT(skip(r, (uint32_t)number, (unsigned)(tag & 7), 0), "%s: unknown field %llu", message->name,
-                    (unsigned long long)number);
+      CARNOT_TRY_AT(skip(r, (uint32_t)number, (unsigned)(tag & 7), 0), "%s: unknown field %llu",
+                    message->name, (unsigned long long)number);
       continue;
     }
     last = field;
-    CARNOT_TRY_AT(read_field(r, message, field, (unsigned)(tag & 7), depth, out_message), "%s.%s", message->name,
-                  field->name);
+    CARNOT_TRY_AT(read_field(r, message, field, (unsigned)(tag & 7), depth, out_message), "%s.%s",
+                  message->name, field->name);
   }
   return NULL;
 }

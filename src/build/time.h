@@ -1,0 +1,24 @@
+// Timing a tactic on made-up data, as it would run.
+#ifndef CARNOT_BUILD_TIME_H_
+#define CARNOT_BUILD_TIME_H_
+
+#include "build/builder.h"
+
+enum { CARNOT_MAX_CANDIDATES = 16 };
+
+// One tactic for a problem, prepared.
+typedef struct carnot_candidate {
+  const carnot_tactic_row* row;
+  carnot_problem problem;  // with the layouts that this row wants
+  carnot_prepared prepared;
+  uint64_t ns;             // least time of a run; UINT64_MAX until known
+} carnot_candidate;
+
+// The key of a problem in the timing cache.
+uint64_t carnot_problem_key(const carnot_problem* problem, int threads);
+
+// Runs the candidates in alternating rounds and sets their times. Those whose operands have dimensions that are not
+// known are left at UINT64_MAX.
+carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates, size_t count) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BUILD_TIME_H_
