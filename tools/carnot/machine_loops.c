@@ -39,12 +39,18 @@ LOOP(int8_vnni, "avx512f,avx512vnni", __m512i, "+v", _mm512_setzero_si512(), VNN
 LOOP(bf16_avx512, "avx512f,avx512bf16", __m512, "+v", _mm512_setzero_ps(), BF16)
 #endif
 
+#if defined(__x86_64__)
+#define KEEP(v) __asm__ volatile("" : "+x"(v))
+#else
+#define KEEP(v) __asm__ volatile("" : "+w"(v))
+#endif
+
 static void f32_scalar(long rounds) {
   float s[8] = {0};
   for (long i = 0; i < rounds * kInner; i++)
     for (int k = 0; k < 8; k++) {
       s[k] = s[k] * 0.5f + 1;
-      __asm__ volatile("" : "+g"(s[k]));
+      KEEP(s[k]);
     }
 }
 
