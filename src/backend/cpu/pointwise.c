@@ -105,8 +105,9 @@ static carnot_layout choose_layout(const carnot_problem* problem) {
     bool channels = false, pixels = false;
     for (int d = 0; d < t->rank; d++) {
       int at = d + out->rank - t->rank;
-      if (at == 1) channels |= t->dims[d] != 1;
-      if (at > 1) pixels |= t->dims[d] != 1;
+      bool varies = t->dims[d] != 1 || t->max[d] != 1;
+      if (at == 1) channels |= varies;
+      if (at > 1) pixels |= varies;
     }
     if (channels && pixels) return CARNOT_LAYOUT_ROW_MAJOR;
   }
