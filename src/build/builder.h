@@ -49,6 +49,8 @@ bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* typ
 // Bytes at the largest dimensions; UINT64_MAX without a bound.
 uint64_t carnot_type_max_bytes(const carnot_builder* builder, const carnot_type* type);
 
+// Tells the caller how far the build is; CANCELLED when it wants no more.
+carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done, int total) CARNOT_MUST_USE;
 double carnot_builder_now_ms(void);
 // True when the time budget is used up: what is not in the cache is then chosen by order.
 bool carnot_builder_is_late(const carnot_builder* builder);

@@ -276,10 +276,14 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
     l->of_value[(size_t)block->params[i]->id * CARNOT_LAYOUT_COUNT] = params[i] + 1;
   }
   out->params = params;
+  int total = 0, done = 0;
+  for (carnot_node* node = block->first; node; node = node->next) total++;
   for (carnot_node* node = block->first; node; node = node->next) {
+    if (index == 0) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", done++, total));
     CARNOT_TRY_AT(lower_node(l, node), "node %s", node->name);
     l->block = index;
   }
+  if (index == 0) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", total, total));
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, block->output_count + 1);
   for (size_t i = 0; i < block->output_count; i++)
     CARNOT_TRY(value_in_layout(l, block->outputs[i], CARNOT_LAYOUT_ROW_MAJOR, &outputs[i]));
