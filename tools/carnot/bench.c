@@ -16,18 +16,11 @@ typedef struct bench {
   double first_ms;
 } bench;
 
-static carnot_status* set_inputs(carnot_context* context, const cli_shapes* shapes, carnot_arena* arena) {
-  const carnot_plan* plan = context->plan;
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
-    if (!plan->bindings[i].is_input) continue;
-    int64_t dims[CARNOT_MAX_RANK];
-    CARNOT_TRY(cli_input_dims(&plan->bindings[i], shapes, dims));
-    carnot_cell cell;
-    CARNOT_TRY(cli_random_tensor(&plan->bindings[i], dims, arena, &cell));
-    CARNOT_TRY(carnot_context_set_input_cell(context, i, &cell));
-  }
-  return NULL;
-}
+typedef struct bench_options {
+  long long iterations;
+  double duration;
+  bool json, profile;
+} bench_options;
 
 static carnot_status* measure(bench* b, double seconds, long long iterations) {
   double start = cli_now_ms();
@@ -107,61 +100,44 @@ static void report(const bench* b, const char* model, int threads, const cli_loa
   free(sorted);
 }
 
-static carnot_status* run_bench(bench* b, cli_flags* flags, const char* path, const cli_shapes* shapes, cli_loaded* loaded) {
-  long long threads = 0, iterations = 0;
-  double duration = 3;
-  CARNOT_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
-  CARNOT_TRY(cli_flag_int(flags, "iterations", 0, 1 << 30, &iterations));
-  CARNOT_TRY(cli_flag_number(flags, "duration", 0, 1e6, &duration));
-  carnot_executor* executor;
-  CARNOT_TRY(carnot_executor_create((int)threads, &executor));
-  double base_mb = cli_peak_rss_mb();
-  carnot_context_options options = {.executor = executor, .isa = -1};
-  CARNOT_TRY(carnot_context_create_on(loaded->engine, &options, &b->context));
-  carnot_arena arena = {0};
-  CARNOT_TRY(set_inputs(b->context, shapes, &arena));
-  bool profile = cli_flag_set(flags, "dumpProfile");
-  if (profile) {
+static carnot_status* run_bench(cli_session* session, const cli_shapes* shapes, const bench_options* options, const char* path) {
+  bench b = {.context = session->context};
+  CARNOT_TRY(cli_session_random(session, shapes));
+  if (options->profile) {
     void* times;
-    CARNOT_TRY(carnot_calloc(b->context->plan->step_count, sizeof(carnot_step_time), "a profile", &times));
-    b->context->times = times;
+    CARNOT_TRY(carnot_calloc(b.context->plan->step_count, sizeof(carnot_step_time), "a profile", &times));
+    b.context->times = times;
   }
-  CARNOT_TRY(measure(b, duration, iterations));
-  if (profile) print_profile(b->context);
-  report(b, path, carnot_executor_thread_count(executor), loaded, cli_flag_set(flags, "json"), base_mb);
-  carnot_context_free(b->context);
-  carnot_arena_deinit(&arena);
-  carnot_executor_destroy(executor);
-  free(b->times);
-  return NULL;
+  carnot_status* status = measure(&b, options->duration, options->iterations);
+  if (!status && options->profile) print_profile(b.context);
+  if (!status) report(&b, path, carnot_executor_thread_count(session->executor), &session->loaded, options->json, session->base_mb);
+  free(b.times);
+  free(b.context->times);
+  b.context->times = NULL;
+  return status;
 }
 
 carnot_status* cli_bench(cli_flags* flags) {
-  static const char* const kKnown[] = {"shapes", "threads", "duration", "iterations", "json", "dumpProfile", "noPasses",
-                                       "builderOptimizationLevel", "timeBudget", "dumpGraph", NULL};
+  static const char* const kKnown[] = {"shapes", "duration", "iterations", "json", "dumpProfile", CLI_BUILD_FLAGS, NULL};
   cli_shapes shapes;
   CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), &shapes));
   cli_build_options build;
   cli_build_options_init(&build);
   build.opt = &shapes;
   build.override_dynamic = true;
-  long long level = build.config.level, threads = 0;
-  CARNOT_TRY(cli_flag_int(flags, "builderOptimizationLevel", 0, 5, &level));
-  CARNOT_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
-  CARNOT_TRY(cli_flag_number(flags, "timeBudget", 0, 1e6, &build.config.time_budget_s));
-  build.config.level = (int)level;
-  build.config.no_passes = cli_flag_set(flags, "noPasses");
-  build.config.dump_pass = cli_flag_text(flags, "dumpGraph");
-  const char* const kLate[] = {"duration", "iterations", "json", "dumpProfile"};
-  for (size_t i = 0; i < sizeof(kLate) / sizeof(kLate[0]); i++) (void)(i < 2 ? (void)cli_flag_text(flags, kLate[i]) : (void)cli_flag_set(flags, kLate[i]));
+  CARNOT_TRY(cli_build_flags(flags, &build));
+  bench_options options = {.duration = 3};
+  CARNOT_TRY(cli_flag_int(flags, "iterations", 0, 1 << 30, &options.iterations));
+  CARNOT_TRY(cli_flag_number(flags, "duration", 0, 1e6, &options.duration));
+  options.json = cli_flag_set(flags, "json");
+  options.profile = cli_flag_set(flags, "dumpProfile");
   const char* path = cli_word(flags, 0);
   CARNOT_CHECK(path, INVALID_ARGUMENT, "usage: carnot bench MODEL_OR_ENGINE [--shapes=…] [--threads=N] [--duration=S] [--json]");
   CARNOT_TRY(cli_flags_finish(flags, kKnown));
-  cli_loaded loaded;
-  CARNOT_TRY(cli_load(path, &build, &loaded));
-  bench b = {0};
-  carnot_status* status = run_bench(&b, flags, path, &shapes, &loaded);
-  carnot_engine_release(loaded.engine);
+  cli_session session;
+  carnot_status* status = cli_session_open(path, &build, &session);
+  if (!status) status = run_bench(&session, &shapes, &options, path);
+  cli_session_close(&session);
   cli_shapes_free(&shapes);
   return status;
 }

@@ -2,8 +2,7 @@
 #include "cli.h"
 
 carnot_status* cli_build(cli_flags* flags) {
-  static const char* const kKnown[] = {"output", "shapes", "minShapes", "optShapes", "maxShapes", "builderOptimizationLevel", "timeBudget",
-                                       "refit", "stripWeights", "noPasses", "dumpGraph", "isa", "fp32", NULL};
+  static const char* const kKnown[] = {"output", "shapes", "minShapes", "optShapes", "maxShapes", "refit", "stripWeights", "isa", CLI_BUILD_FLAGS, NULL};
   cli_shapes min, opt, max;
   CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "minShapes"), &min));
   const char* shapes = cli_flag_text(flags, "shapes");
@@ -14,17 +13,9 @@ carnot_status* cli_build(cli_flags* flags) {
   options.min = &min;
   options.opt = &opt;
   options.max = &max;
-  long long level = options.config.level;
-  CARNOT_TRY(cli_flag_int(flags, "builderOptimizationLevel", 0, 5, &level));
-  CARNOT_TRY(cli_flag_number(flags, "timeBudget", 0, 1e6, &options.config.time_budget_s));
-  options.config.level = (int)level;
+  CARNOT_TRY(cli_build_flags(flags, &options));
   options.config.refit = cli_flag_set(flags, "refit");
   options.config.strip = cli_flag_set(flags, "stripWeights");
-  options.config.no_passes = cli_flag_set(flags, "noPasses");
-  options.config.dump_pass = cli_flag_text(flags, "dumpGraph");
-  const char* fp32 = cli_flag_text(flags, "fp32");
-  CARNOT_CHECK(!fp32 || strcmp(fp32, "fast") == 0 || strcmp(fp32, "exact") == 0, INVALID_ARGUMENT, "--fp32 is '%s', must be exact or fast", fp32);
-  options.config.fast_fp32 = fp32 && strcmp(fp32, "fast") == 0;
   const char* isa = cli_flag_text(flags, "isa");
   if (isa) options.config.isa = carnot_isa_find(isa);
   CARNOT_CHECK(options.config.isa < CARNOT_ISA_COUNT, INVALID_ARGUMENT, "--isa is '%s', which is not known", isa);

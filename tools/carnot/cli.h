@@ -53,14 +53,30 @@ typedef enum cli_file_kind { CLI_FILE_ONNX, CLI_FILE_ENGINE } cli_file_kind;
 // What |path| holds; UNSUPPORTED for a TensorRT plan, with advice.
 carnot_status* cli_file_recognise(const char* path, cli_file_kind* out) CARNOT_MUST_USE;
 
+typedef struct cli_profile_shapes {
+  cli_shapes min, opt, max;
+} cli_profile_shapes;
+
 typedef struct cli_build_options {
   const cli_shapes *min, *opt, *max;  // NULL or empty: from the model, dynamic dimensions open
-  bool override_dynamic;              // a dynamic dimension without shape becomes 1, with a warning
+  const cli_profile_shapes* more;     // further profiles, after the one above
+  size_t more_count;
+  bool override_dynamic;  // a dynamic dimension without shape becomes 1, with a warning
   carnot_build_config config;
-  const char* timing_cache_path;
+  int threads;                    // of the executor that tactics are timed on; 0: one for each processor
+  const char* timing_cache_path;  // read before, written after; NULL: none
 } cli_build_options;
 
 void cli_build_options_init(cli_build_options* options);
+// The flags that every building subcommand takes: --builderOptimizationLevel --timeBudget --timingCacheFile --noPasses
+// --dumpGraph --fp32 --threads.
+carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
+#define CLI_BUILD_FLAGS \
+  "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "dumpGraph", "fp32", "threads"
+// Builds in a child process, so that the peak memory of this one is the run's.
+struct cli_loaded;
+carnot_status* cli_build_apart(const char* model, const cli_build_options* options, const char* engine_path,
+                               struct cli_loaded* out) CARNOT_MUST_USE;
 // ONNX file → engine file. The process keeps nothing of the model afterwards.
 carnot_status* cli_build_file(const char* model, const cli_build_options* options, const char* engine_path) CARNOT_MUST_USE;
 // Loads an engine, or builds one from a model in a child process, so that the peak memory of this process is the run's.
@@ -84,12 +100,61 @@ carnot_status* cli_read_tensor(const char* path, const carnot_plan_binding* bind
 carnot_status* cli_write_npy(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;
 // [1,3,H,W], [H,W,3], [1,1,H,W] … with values 0…255 as a picture.
 carnot_status* cli_write_png(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;
+// --mean --scale --layout.
+carnot_status* cli_image_flags(cli_flags* flags, cli_image_options* out) CARNOT_MUST_USE;
+// |name| with every odd character as '_', as a file's name.
+void cli_safe_name(const char* name, char* out, size_t size);
+// Makes |path| with the folders above it.
+carnot_status* cli_make_folder(const char* path) CARNOT_MUST_USE;
 // Random values: floats in [-1, 1], integers in [0, 1000), ones for inputs named like masks.
 carnot_status* cli_random_tensor(const carnot_plan_binding* binding, const int64_t* dims, carnot_arena* arena,
                                  carnot_cell* out) CARNOT_MUST_USE;
 
 // The dimensions of an input for a run: from |shapes|, else the engine's optimum.
 carnot_status* cli_input_dims(const carnot_plan_binding* binding, const cli_shapes* shapes, int64_t* out_dims) CARNOT_MUST_USE;
+
+
+// ---- one run ----
+
+// An engine with threads and a context, ready to be given inputs.
+typedef struct cli_session {
+  cli_loaded loaded;
+  carnot_executor* executor;
+  carnot_context* context;
+  carnot_arena arena;  // of inputs
+  double base_mb;      // the process's memory before the context
+} cli_session;
+carnot_status* cli_session_open(const char* path, const cli_build_options* options, cli_session* out) CARNOT_MUST_USE;
+// The session on an engine that is loaded; takes |loaded|.
+carnot_status* cli_session_start(const cli_loaded* loaded, int threads, cli_session* out) CARNOT_MUST_USE;
+void cli_session_close(cli_session* session);
+// Sets every input from --input NAME=FILE; made-up values where none is given and |random| allows it.
+carnot_status* cli_session_read(cli_session* session, cli_flags* flags, const cli_shapes* shapes, const cli_image_options* image,
+                                bool random) CARNOT_MUST_USE;
+carnot_status* cli_session_random(cli_session* session, const cli_shapes* shapes) CARNOT_MUST_USE;
+// Times of the steps from |runs| runs at least; the caller frees them. [step], nanoseconds.
+carnot_status* cli_session_profile(cli_session* session, int runs, carnot_step_time** out_times) CARNOT_MUST_USE;
+
+// ---- what the machine can do, measured ----
+
+typedef struct cli_peak {
+  const char *type, *isa;  // "f32", "avx512"
+  double one, all;         // operations a second, in 1e9; one thread, all threads
+} cli_peak;
+typedef struct cli_level {
+  char name[16];  // L1 L2 L3 DRAM
+  double bytes;   // of the cache; the buffer's for DRAM
+  double read_one, read_all, copy_one, copy_all;  // GB/s
+} cli_level;
+typedef struct cli_machine {
+  cli_peak peaks[16];
+  cli_level levels[5];
+  int peak_count, level_count, threads;
+} cli_machine;
+// Takes |seconds_each| for each figure.
+carnot_status* cli_measure_machine(int threads, double seconds_each, cli_machine* out) CARNOT_MUST_USE;
+// The least microseconds that a layer of these operations and bytes takes on all threads.
+double cli_machine_limit_us(const cli_machine* machine, const char* tactic, double flops, double bytes);
 
 double cli_now_ms(void);
 double cli_peak_rss_mb(void);
@@ -99,5 +164,22 @@ carnot_status* cli_run(cli_flags* flags);
 carnot_status* cli_bench(cli_flags* flags);
 carnot_status* cli_build(cli_flags* flags);
 carnot_status* cli_inspect(cli_flags* flags);
+carnot_status* cli_compare(cli_flags* flags);
+carnot_status* cli_device(cli_flags* flags);
+carnot_status* cli_completion(cli_flags* flags);
+// Its flags are parsed by its own table: returns the process's exit code.
+int cli_exec(int argc, char** argv);
+
+typedef struct cli_command {
+  const char* name;
+  carnot_status* (*run)(cli_flags* flags);  // NULL: exec
+  const char* does;
+  const char* help;  // usage and flags
+} cli_command;
+extern const cli_command cli_commands[];  // ends with a NULL name
+// The names of exec's flags, one after another; NULL after the last.
+const char* cli_exec_flag_name(int index);
+// Levenshtein's distance of two names.
+int cli_distance(const char* a, const char* b);
 
 #endif  // CARNOT_TOOLS_CLI_H_

@@ -91,8 +91,8 @@ const char* cli_word(cli_flags* flags, int index) {
   return NULL;
 }
 
-// Levenshtein's distance, cut off at 64 characters.
-static int distance(const char* a, const char* b) {
+// Cut off at 64 characters.
+int cli_distance(const char* a, const char* b) {
   int row[65];
   size_t n = strlen(b);
   if (n > 64) return 999;
@@ -120,7 +120,7 @@ carnot_status* cli_flags_finish(cli_flags* flags, const char* const* known) {
     const char* nearest = NULL;
     int best = 999;
     for (size_t k = 0; known && known[k]; k++) {
-      int d = distance(name, known[k]);
+      int d = cli_distance(name, known[k]);
       if (d < best) best = d, nearest = known[k];
     }
     return nearest ? CARNOT_ERROR(INVALID_ARGUMENT, "unknown flag %s; the nearest is --%s", flags->argv[i], nearest)

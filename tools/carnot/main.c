@@ -3,38 +3,100 @@
 
 #include "cli.h"
 
-static const struct {
-  const char* name;
-  carnot_status* (*run)(cli_flags* flags);
-  const char* does;
-} kCommands[] = {
-    {"run", cli_run, "run a model or engine on files"},
-    {"bench", cli_bench, "time a model or engine"},
-    {"build", cli_build, "build an engine from a model"},
-    {"inspect", cli_inspect, "tell what an engine holds"},
+#define CARNOT_VERSION "0.1.0"
+
+#define BUILD_HELP                                                                                    \
+  "  --builderOptimizationLevel=N  0 times nothing … 5 times everything\n"                            \
+  "  --timeBudget=SECONDS          for timing; what is left is chosen by order\n"                     \
+  "  --timingCacheFile=FILE        read before the build, written after\n"                            \
+  "  --threads=N                   0: one for each processor\n"                                       \
+  "  --fp32=exact|fast  --noPasses  --dumpGraph=PASS|all\n"
+
+const cli_command cli_commands[] = {
+    {"exec", NULL, "build and time with trtexec's flags", "carnot exec --onnx=MODEL [--saveEngine=ENGINE] [FLAGS]; all flags: carnot exec --help\n"},
+    {"run", cli_run, "run a model or engine on files",
+     "carnot run MODEL_OR_ENGINE --input NAME=FILE …\n"
+     "  --input NAME=FILE     .npy, .png, .jpg, .pb (TensorProto) or raw bytes; repeat for each input\n"
+     "  --shapes=NAME:1x3x…   for raw bytes and for pictures\n"
+     "  --mean=A,B,C --scale=A,B,C --layout=nchw|nhwc   pictures: x = (pixel - mean) * scale\n"
+     "  --top=N --labels=FILE the N largest elements of each output\n"
+     "  --output-dir=DIR      one .npy for each output; with --png a picture\n" BUILD_HELP},
+    {"bench", cli_bench, "time a model or engine",
+     "carnot bench MODEL_OR_ENGINE\n  --shapes=NAME:1x3x…  --duration=SECONDS  --iterations=N  --dumpProfile  --json\n" BUILD_HELP},
+    {"build", cli_build, "build an engine from a model",
+     "carnot build MODEL --output ENGINE\n  --shapes --minShapes --optShapes --maxShapes=NAME:1x3x…\n  --refit  --stripWeights  --isa=LEVEL\n" BUILD_HELP},
+    {"inspect", cli_inspect, "tell what a model or an engine holds",
+     "carnot inspect MODEL_OR_ENGINE\n"
+     "  --json    as JSON   --why    why the other tactics were not taken   --verify   the checksums of the weights\n"
+     "  --peaks   measure machine and layers; tell how near each layer is to what the machine allows\n" BUILD_HELP},
+    {"compare", cli_compare, "compare two models on the same inputs",
+     "carnot compare A B_OR_FOLDER\n"
+     "  --input NAME=FILE  made-up values where none is given; B may be a folder of .npy files as `run --output-dir` writes\n"
+     "  --rtol=X --atol=X  pass when |a-b| <= atol + rtol*|b| everywhere (1e-5, 1e-5); else the exit code is 1\n"
+     "  --shapes --mean --scale --layout --json\n" BUILD_HELP},
+    {"device", cli_device, "tell what this machine is and can do", "carnot device [--json] [--threads=N] [--no-measure]\n"},
+    {"completion", cli_completion, "write a completion file for bash", "carnot completion bash > /etc/bash_completion.d/carnot\n"},
+    {NULL, NULL, NULL, NULL},
 };
-enum { kCommandCount = sizeof(kCommands) / sizeof(kCommands[0]) };
+
+static const cli_command* find_command(const char* name) {
+  for (const cli_command* c = cli_commands; c->name; c++)
+    if (strcmp(c->name, name) == 0) return c;
+  return NULL;
+}
 
 static int usage(FILE* out) {
   fputs("carnot reads a trained network, fits it to this machine and runs it.\n\n", out);
-  for (size_t i = 0; i < kCommandCount; i++) fprintf(out, "  carnot %-8s %s\n", kCommands[i].name, kCommands[i].does);
+  for (const cli_command* c = cli_commands; c->name; c++) fprintf(out, "  carnot %-10s  %s\n", c->name, c->does);
+  fputs("  carnot help COMMAND  its flags\n  carnot --version\n", out);
   return out == stdout ? 0 : 2;
 }
 
-int main(int argc, char** argv) {
-  if (argc < 2) return usage(stderr);
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) return usage(stdout);
-  for (size_t i = 0; i < kCommandCount; i++) {
-    if (strcmp(argv[1], kCommands[i].name) != 0) continue;
-    cli_flags flags;
-    carnot_status* status = cli_flags_init(&flags, argc - 2, argv + 2);
-    if (!status) status = kCommands[i].run(&flags);
-    if (status) fprintf(stderr, "carnot %s: %s: %s\n", argv[1], carnot_code_name(carnot_status_code(status)), carnot_status_message(status));
-    int code = status ? 1 : 0;
-    carnot_status_free(status);
-    cli_flags_deinit(&flags);
-    return code;
+static int unknown(const char* name) {
+  const char* nearest = NULL;
+  int best = 4;
+  for (const cli_command* c = cli_commands; c->name; c++) {
+    int d = cli_distance(name, c->name);
+    if (d < best) best = d, nearest = c->name;
   }
-  fprintf(stderr, "carnot: there is no command %s\n", argv[1]);
+  fprintf(stderr, nearest ? "carnot: there is no command %s; the nearest is %s\n" : "carnot: there is no command %s\n", name, nearest);
   return usage(stderr);
+}
+
+static int help(const char* name) {
+  if (!name) return usage(stdout);
+  if (strcmp(name, "exec") == 0) return cli_exec(2, (char*[]){"carnot exec", "--help", NULL});
+  const cli_command* command = find_command(name);
+  if (!command) return unknown(name);
+  printf("%s: %s\n\n%s", command->name, command->does, command->help);
+  return 0;
+}
+
+static int run_command(const cli_command* command, int argc, char** argv) {
+  for (int i = 0; i < argc; i++)
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return help(command->name);
+  cli_flags flags;
+  carnot_status* status = cli_flags_init(&flags, argc, argv);
+  if (!status) status = command->run(&flags);
+  if (status) fprintf(stderr, "carnot %s: %s: %s\n", command->name, carnot_code_name(carnot_status_code(status)), carnot_status_message(status));
+  int code = status ? 1 : 0;
+  carnot_status_free(status);
+  cli_flags_deinit(&flags);
+  return code;
+}
+
+int main(int argc, char** argv) {
+  const char* called = argc ? strrchr(argv[0], '/') : NULL;
+  called = called ? called + 1 : argc ? argv[0] : "";
+  if (strcmp(called, "trtexec") == 0) return cli_exec(argc, argv);
+  if (argc < 2) return usage(stderr);
+  if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "version") == 0) {
+    printf("carnot %s\n", CARNOT_VERSION);
+    return 0;
+  }
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return help(argv[1][0] == '-' ? NULL : argv[2]);
+  const cli_command* command = find_command(argv[1]);
+  if (!command) return unknown(argv[1]);
+  if (!command->run) return cli_exec(argc - 1, argv + 1);
+  return run_command(command, argc - 2, argv + 2);
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "build/timing_cache.h"
 #include "engine/format.h"
 #include "import/onnx/onnx.h"
 
@@ -15,10 +16,15 @@ double cli_now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+// The high-water mark of this program's own memory; getrusage would tell that of the process that started it.
 double cli_peak_rss_mb(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return (double)usage.ru_maxrss / 1024;
+  FILE* file = fopen("/proc/self/status", "r");
+  char line[256];
+  double mb = 0;
+  while (file && fgets(line, sizeof(line), file))
+    if (strncmp(line, "VmHWM:", 6) == 0) mb = strtod(line + 6, NULL) / 1024;
+  if (file) fclose(file);
+  return mb;
 }
 
 // TensorRT's plans begin with "ftrt", some behind a JSON prefix with its length before it.
@@ -99,14 +105,15 @@ static carnot_status* check_shapes(const carnot_graph* graph, const cli_shapes* 
   return NULL;
 }
 
-static carnot_status* make_profile(const carnot_graph* graph, const cli_build_options* options, carnot_profile* out) {
-  CARNOT_TRY(check_shapes(graph, options->min));
-  CARNOT_TRY(check_shapes(graph, options->opt));
-  CARNOT_TRY(check_shapes(graph, options->max));
+static carnot_status* make_profile(const carnot_graph* graph, const cli_shapes* min, const cli_shapes* given_opt, const cli_shapes* max,
+                                   carnot_profile* out) {
+  CARNOT_TRY(check_shapes(graph, min));
+  CARNOT_TRY(check_shapes(graph, given_opt));
+  CARNOT_TRY(check_shapes(graph, max));
   void* items;
   CARNOT_TRY(carnot_calloc(graph->main->param_count, sizeof(carnot_profile_input), "a profile", &items));
   *out = (carnot_profile){.inputs = items};
-  const cli_shapes* opt = has_shapes(options->opt) ? options->opt : has_shapes(options->max) ? options->max : options->min;
+  const cli_shapes* opt = has_shapes(given_opt) ? given_opt : has_shapes(max) ? max : min;
   for (size_t i = 0; i < graph->main->param_count; i++) {
     const carnot_value* input = graph->main->params[i];
     if (input->type.kind != CARNOT_VALUE_TENSOR || input->type.rank < 0) continue;
@@ -114,40 +121,83 @@ static carnot_status* make_profile(const carnot_graph* graph, const cli_build_op
     bool missing = false;
     p->name = input->name;
     fill_dims(input, opt, NULL, &missing, &p->opt);
-    fill_dims(input, has_shapes(options->min) ? options->min : opt, &p->opt, &missing, &p->min);
-    fill_dims(input, has_shapes(options->max) ? options->max : opt, &p->opt, &missing, &p->max);
+    fill_dims(input, has_shapes(min) ? min : opt, &p->opt, &missing, &p->min);
+    fill_dims(input, has_shapes(max) ? max : opt, &p->opt, &missing, &p->max);
     if (missing) fprintf(stderr, "warning: input %s has dynamic dimensions and no shape was given: 1 is taken for each\n", input->name);
   }
   return NULL;
 }
 
+static carnot_status* make_profiles(const carnot_graph* graph, const cli_build_options* options, carnot_profile* profiles,
+                                    carnot_build_config* config) {
+  bool given = has_shapes(options->min) || has_shapes(options->opt) || has_shapes(options->max);
+  config->profiles = profiles;
+  if (given || options->override_dynamic || options->more_count)
+    CARNOT_TRY(make_profile(graph, options->min, options->opt, options->max, &profiles[config->profile_count++]));
+  for (size_t i = 0; i < options->more_count; i++) {
+    const cli_profile_shapes* more = &options->more[i];
+    CARNOT_TRY_AT(make_profile(graph, &more->min, &more->opt, &more->max, &profiles[config->profile_count++]), "profile %zu", i + 1);
+  }
+  return NULL;
+}
+
+// With the threads and the timing cache that are asked for.
+static carnot_status* build_and_write(const carnot_graph* graph, const cli_build_options* options, carnot_build_config* config,
+                                      const char* engine_path) {
+  carnot_executor* executor = NULL;
+  carnot_timing_cache* cache = NULL;
+  carnot_plan* plan = NULL;
+  carnot_status* status = carnot_executor_create(options->threads, &executor);
+  config->executor = executor;
+  if (!status && options->timing_cache_path) {
+    status = carnot_timing_cache_create(&cache);
+    if (!status) status = carnot_status_annotate(carnot_timing_cache_load(cache, options->timing_cache_path), "timing cache %s", options->timing_cache_path);
+    config->timing_cache = cache;
+  }
+  if (!status) status = carnot_build_plan(graph, config, &plan);
+  if (!status) status = carnot_plan_write_file(plan, engine_path);
+  if (!status && cache) status = carnot_timing_cache_save(cache, options->timing_cache_path);
+  carnot_plan_destroy(plan);
+  if (cache) carnot_timing_cache_destroy(cache);
+  if (executor) carnot_executor_destroy(executor);
+  return status;
+}
+
 carnot_status* cli_build_file(const char* model, const cli_build_options* options, const char* engine_path) {
   carnot_onnx_source* source;
   carnot_graph* graph;
-  CARNOT_TRY(carnot_onnx_import_file(model, NULL, &source, &graph));
+  CARNOT_TRY_AT(carnot_onnx_import_file(model, NULL, &source, &graph), "%s", model);
   carnot_build_config config = options->config;
-  carnot_profile profile = {0};
-  carnot_status* status = NULL;
-  bool given = has_shapes(options->min) || has_shapes(options->opt) || has_shapes(options->max);
-  if (given || options->override_dynamic) {
-    status = make_profile(graph, options, &profile);
-    config.profiles = &profile;
-    config.profile_count = 1;
-  }
-  carnot_plan* plan = NULL;
-  if (!status) status = carnot_build_plan(graph, &config, &plan);
-  if (!status) status = carnot_plan_write_file(plan, engine_path);
-  carnot_plan_destroy(plan);
-  free(profile.inputs);
+  void* profiles = NULL;
+  carnot_status* status = carnot_calloc(options->more_count + 1, sizeof(carnot_profile), "profiles", &profiles);
+  if (!status) status = make_profiles(graph, options, profiles, &config);
+  if (!status) status = build_and_write(graph, options, &config, engine_path);
+  for (size_t i = 0; profiles && i <= options->more_count; i++) free(((carnot_profile*)profiles)[i].inputs);
+  free(profiles);
   carnot_graph_destroy(graph);
   carnot_onnx_source_destroy(source);
   return status;
 }
 
+carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
+  long long level = options->config.level, threads = 0;
+  CARNOT_TRY(cli_flag_int(flags, "builderOptimizationLevel", 0, 5, &level));
+  CARNOT_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
+  CARNOT_TRY(cli_flag_number(flags, "timeBudget", 0, 1e6, &options->config.time_budget_s));
+  options->config.level = (int)level;
+  options->threads = (int)threads;
+  options->timing_cache_path = cli_flag_text(flags, "timingCacheFile");
+  options->config.no_passes = cli_flag_set(flags, "noPasses");
+  options->config.dump_pass = cli_flag_text(flags, "dumpGraph");
+  const char* fp32 = cli_flag_text(flags, "fp32");
+  CARNOT_CHECK(!fp32 || strcmp(fp32, "fast") == 0 || strcmp(fp32, "exact") == 0, INVALID_ARGUMENT, "--fp32 is '%s', must be exact or fast", fp32);
+  options->config.fast_fp32 = fp32 && strcmp(fp32, "fast") == 0;
+  return NULL;
+}
+
 // ---- loading ----
 
-static carnot_status* build_in_child(const char* path, const cli_build_options* options, const char* engine_path,
-                                     cli_loaded* out) {
+carnot_status* cli_build_apart(const char* path, const cli_build_options* options, const char* engine_path, cli_loaded* out) {
   int channel[2];
   CARNOT_CHECK(pipe(channel) == 0, IO, "cannot make a pipe");
   fflush(NULL);
@@ -159,7 +209,8 @@ static carnot_status* build_in_child(const char* path, const cli_build_options* 
     carnot_status* status = cli_build_file(path, options, engine_path);
     const char* message = status ? carnot_status_message(status) : "";
     ssize_t written = write(channel[1], message, strlen(message));
-    _exit(status || written < 0 ? 1 : 0);
+    fflush(NULL);
+    _exit(status ? (int)carnot_status_code(status) : written < 0 ? CARNOT_IO : 0);
   }
   close(channel[1]);
   char message[8192];
@@ -175,7 +226,8 @@ static carnot_status* build_in_child(const char* path, const cli_build_options* 
   out->build_ms = cli_now_ms() - start;
   out->build_peak_mb = (double)usage.ru_maxrss / 1024;
   CARNOT_CHECK(WIFEXITED(state), INTERNAL, "the process that builds %s ended by signal %d", path, WTERMSIG(state));
-  CARNOT_CHECK(WEXITSTATUS(state) == 0, INVALID_MODEL, "%s", message);
+  int code = WEXITSTATUS(state);
+  if (code) return carnot_status_make((carnot_code)code, __FILE__, __LINE__, "%s", message);
   return NULL;
 }
 
@@ -190,7 +242,7 @@ carnot_status* cli_load(const char* path, const cli_build_options* options, cli_
     CARNOT_CHECK(file >= 0, IO, "cannot make %s", temporary);
     close(file);
     engine_path = temporary;
-    carnot_status* status = build_in_child(path, options, temporary, out);
+    carnot_status* status = cli_build_apart(path, options, temporary, out);
     if (status) {
       unlink(temporary);
       return status;

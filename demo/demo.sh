@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The main job in four acts. Usage: demo.sh BUILD
+set -eu
+build=$1
+carnot=$build/bin/carnot
+python=$build/venv/bin/python
+work=$build/demo
+mkdir -p "$work"
+
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+show() { printf '$ %s\n' "$(echo "$*" | sed "s#$build/bin/##g")"; "$@"; }
+
+say "1. A model that reads digits, on pictures of any size and colour"
+show "$carnot" build demo/digits.onnx --output "$work/digits.plan"
+"$python" demo/draw_digits.py "$work/digits"
+for digit in 2 3 7 9; do show "$carnot" run "$work/digits.plan" --input x="$work/digits/$digit.png" --top 3; done
+
+say "2. ResNet-50 beside ONNX Runtime"
+"$python" demo/compare_resnet50.py "$carnot" "$work"
+
+say "3. The same with trtexec's command line"
+show "$carnot" exec --loadEngine="$work/resnet50.plan" --iterations=20 --duration=1 --percentile=90
+
+say "4. What an error looks like: a model with nodes that nobody knows"
+"$python" demo/make_unsupported.py "$work/unsupported.onnx"
+if show "$carnot" build "$work/unsupported.onnx" --output "$work/unsupported.plan"; then echo "this should have failed"; exit 1; fi
+echo "(exit code 1, as it should be)"

@@ -1,0 +1,36 @@
+// carnot completion bash: the subcommands and the flags that their help names.
+#include <ctype.h>
+
+#include "cli.h"
+
+static void print_flags(const cli_command* command) {
+  if (!command->run) {
+    const char* name;
+    for (int i = 0; (name = cli_exec_flag_name(i)) != NULL; i++) printf("--%s ", name);
+    return;
+  }
+  for (const char* at = strstr(command->help, "--"); at; at = strstr(at, "--")) {
+    size_t length = 2;
+    while (isalnum((unsigned char)at[length]) || at[length] == '-') length++;
+    if (length > 2) printf("%.*s ", (int)length, at);
+    at += length;
+  }
+}
+
+carnot_status* cli_completion(cli_flags* flags) {
+  const char* shell = cli_word(flags, 0);
+  CARNOT_CHECK(shell && strcmp(shell, "bash") == 0, INVALID_ARGUMENT, "completion for '%s' is not known, must be bash", shell ? shell : "");
+  CARNOT_TRY(cli_flags_finish(flags, (const char* const[]){NULL}));
+  puts("# Completion of carnot for bash.\n_carnot() {\n  local word=\"${COMP_WORDS[COMP_CWORD]}\" flags=\"\"\n  if [ \"$COMP_CWORD\" = 1 ]; then");
+  printf("    COMPREPLY=($(compgen -W \"help --version");
+  for (const cli_command* c = cli_commands; c->name; c++) printf(" %s", c->name);
+  puts("\" -- \"$word\"))\n    return\n  fi\n  case \"${COMP_WORDS[1]}\" in");
+  for (const cli_command* c = cli_commands; c->name; c++) {
+    printf("    %s) flags=\"", c->name);
+    print_flags(c);
+    puts("\" ;;");
+  }
+  puts("  esac\n  case \"$word\" in\n    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n  esac\n}\n"
+       "complete -o filenames -F _carnot carnot");
+  return NULL;
+}

@@ -1,0 +1,223 @@
+// carnot exec: builds an engine, runs it and reports, with trtexec's flags.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "exec.h"
+
+#include "engine/format.h"
+
+static bool show_progress(void* user, const char* phase, int done, int total) {
+  (void)user;
+  enum { kWidth = 40 };
+  int filled = total > 0 ? done * kWidth / total : 0;
+  fprintf(stderr, "\r%-16.16s [", phase);
+  for (int i = 0; i < kWidth; i++) fputc(i < filled ? '#' : ' ', stderr);
+  fprintf(stderr, "] %d/%d ", done, total);
+  if (done >= total) fputs("\r\033[K", stderr);
+  return true;
+}
+
+static void show_log(void* user, int severity, const char* message) {
+  (void)severity;
+  if (((const exec_options*)user)->verbose) exec_log('V', "%s", message);
+}
+
+static void build_options(exec_options* o, cli_build_options* out) {
+  cli_build_options_init(out);
+  bool own = o->profiles[0].min.count || o->profiles[0].opt.count || o->profiles[0].max.count;
+  out->min = &o->profiles[0].min;
+  out->opt = own ? &o->profiles[0].opt : &o->shapes;
+  out->max = &o->profiles[0].max;
+  out->more = o->profiles + 1;
+  out->more_count = (size_t)o->profile_count - 1;
+  out->override_dynamic = true;
+  out->threads = (int)o->threads;
+  out->timing_cache_path = o->no_cache ? NULL : o->timing_cache;
+  out->config.level = (int)o->level;
+  out->config.time_budget_s = o->time_budget_s;
+  out->config.refit = o->refit || o->strip;
+  out->config.strip = o->strip;
+  out->config.no_passes = o->no_passes;
+  out->config.fast_fp32 = o->fast_fp32;
+  out->config.dump_pass = o->dump_graph;
+  out->config.log = show_log;
+  out->config.user = o;
+  if (isatty(STDERR_FILENO)) out->config.progress = show_progress;
+}
+
+// The engine: built into --saveEngine or a file that goes away, or loaded.
+static carnot_status* obtain(exec_options* o, cli_loaded* out) {
+  *out = (cli_loaded){0};
+  const char* path = o->load ? o->load : o->onnx;
+  cli_file_kind kind;
+  CARNOT_TRY(cli_file_recognise(path, &kind));
+  CARNOT_CHECK(!o->load || kind == CLI_FILE_ENGINE, INVALID_MODEL, "--loadEngine: %s is no engine of Carnot", path);
+  CARNOT_CHECK(o->load || kind == CLI_FILE_ONNX, INVALID_MODEL, "--onnx: %s is an engine, load it with --loadEngine", path);
+  cli_build_options build;
+  build_options(o, &build);
+  if (o->load || !o->save) {
+    CARNOT_TRY(cli_load(path, &build, out));
+  } else {
+    CARNOT_TRY(cli_build_apart(path, &build, o->save, out));
+    double start = cli_now_ms();
+    CARNOT_TRY(carnot_engine_load_file(o->save, &out->engine));
+    out->load_ms = cli_now_ms() - start;
+  }
+  if (!o->load) exec_log('I', "Engine built in %g sec.", out->build_ms * 1e-3);
+  exec_log('I', "Engine loaded in %g sec.", out->load_ms * 1e-3);
+  if (o->save) exec_log('I', "Engine saved to %s, %.2f MiB", o->save, (double)out->engine->file_bytes / 1048576);
+  return NULL;
+}
+
+static void print_range(const carnot_plan_binding* b, uint32_t profile) {
+  char text[3][256] = {"", "", ""};
+  for (int d = 0; d < b->rank; d++) {
+    const carnot_dim_range* r = &b->ranges[(size_t)profile * (size_t)b->rank + (size_t)d];
+    const long long bounds[3] = {(long long)r->min, (long long)r->opt, (long long)r->max};
+    for (int k = 0; k < 3; k++) {
+      size_t at = strlen(text[k]);
+      if (k == 2 && r->max == INT64_MAX) snprintf(text[k] + at, sizeof(text[k]) - at, d ? "xany" : "any");
+      else snprintf(text[k] + at, sizeof(text[k]) - at, d ? "x%lld" : "%lld", bounds[k]);
+    }
+  }
+  exec_log('I', "Profile %u, input %s: MIN %s, OPT %s, MAX %s", profile, b->name, text[0], text[1], text[2]);
+}
+
+static void dump_facts(const exec_options* o, const carnot_plan* plan) {
+  for (uint32_t p = 0; o->dump_profiles && p < plan->profile_count; p++)
+    for (uint32_t i = 0; i < plan->binding_count; i++)
+      if (plan->bindings[i].is_input && plan->bindings[i].ranges) print_range(&plan->bindings[i], p);
+  if (o->dump_refit && !plan->refittable) exec_log('W', "the engine cannot be refitted: build it with --refit");
+  for (uint32_t i = 0; o->dump_refit && plan->refittable && i < plan->blob_count; i++)
+    if (plan->blobs[i].name[0]) exec_log('I', "Refittable: %s", plan->blobs[i].name);
+}
+
+// --loadInputs NAME:FILE,… as --input NAME=FILE, so that one reader serves both.
+static carnot_status* read_inputs(const exec_options* o, cli_session* session) {
+  char* words[128] = {NULL};
+  int count = 0;
+  carnot_status* status = NULL;
+  for (const char* at = o->inputs; at && *at && !status;) {
+    size_t length = 0;
+    bool quoted = false;
+    while (at[length] && (quoted || at[length] != ',')) quoted ^= at[length++] == '\'';
+    const char* colon = memrchr(at, ':', length);
+    if (!colon || colon == at || colon + 1 == at + length || count == 128) {
+      status = CARNOT_ERROR(INVALID_ARGUMENT, "--loadInputs: '%.*s' must be NAME:FILE", (int)length, at);
+      break;
+    }
+    bool stripped = at[0] == '\'' && colon[-1] == '\'' && colon - at >= 2;
+    if (asprintf(&words[count], "--input=%.*s=%.*s", (int)(colon - at - 2 * stripped), at + stripped, (int)(at + length - colon - 1), colon + 1) < 0)
+      status = CARNOT_NO_MEMORY(length, "a name");
+    else count++;
+    at += length + (at[length] == ',');
+  }
+  cli_flags flags = {0};
+  if (!status) status = cli_flags_init(&flags, count, words);
+  if (!status) status = cli_session_read(session, &flags, &o->shapes, &(cli_image_options){0}, /*random=*/true);
+  cli_flags_deinit(&flags);
+  for (int i = 0; i < count; i++) free(words[i]);
+  return status;
+}
+
+static carnot_status* measure(const exec_options* o, carnot_context* context, exec_trace** out_traces, size_t* out_count, double* out_wall_ms) {
+  size_t capacity = 0;
+  double warm = cli_now_ms() + (double)o->warm_up_ms;
+  do CARNOT_TRY(carnot_context_run_now(context));
+  while (cli_now_ms() < warm);
+  double start = cli_now_ms();
+  while (*out_count < (size_t)o->iterations || cli_now_ms() - start < o->duration_s * 1e3 || *out_count == 0) {
+    void* traces = *out_traces;
+    CARNOT_TRY(carnot_grow(&traces, &capacity, *out_count + 1, sizeof(exec_trace), "times"));
+    *out_traces = traces;
+    exec_trace* trace = &(*out_traces)[(*out_count)++];
+    trace->start = cli_now_ms() - start;
+    CARNOT_TRY(carnot_context_run_now(context));
+    trace->end = cli_now_ms() - start;
+    if (o->idle_ms) usleep((useconds_t)o->idle_ms * 1000);
+  }
+  *out_wall_ms = cli_now_ms() - start;
+  return NULL;
+}
+
+static carnot_status* infer(const exec_options* o, cli_session* session) {
+  carnot_context* context = session->context;
+  if (o->use_profile) CARNOT_TRY(carnot_context_set_profile(context, (uint32_t)o->use_profile));
+  CARNOT_TRY(read_inputs(o, session));
+  exec_trace* traces = NULL;
+  size_t count = 0;
+  double wall_ms = 0;
+  exec_log('I', "Starting inference on %d threads", carnot_executor_thread_count(session->executor));
+  carnot_status* status = measure(o, context, &traces, &count, &wall_ms);
+  if (!status) exec_report(o, traces, count, wall_ms);
+  if (!status && o->times) status = exec_export_times(o->times, traces, count);
+  if (!status && o->dump_output) exec_dump_output(context);
+  if (!status && o->output) status = exec_export_output(o->output, context);
+  if (!status) status = exec_profile(o, session);
+  free(traces);
+  return status;
+}
+
+static carnot_status* print_version(const exec_options* o) {
+  CARNOT_CHECK(o->load, INVALID_ARGUMENT, "--getPlanVersionOnly needs --loadEngine");
+  cli_loaded loaded;
+  exec_options copy = *o;
+  CARNOT_TRY(obtain(&copy, &loaded));
+  exec_log('I', "%s: an engine file of version %d for %s", o->load, CARNOT_ENGINE_VERSION, loaded.engine->plan->device);
+  carnot_engine_release(loaded.engine);
+  return NULL;
+}
+
+static carnot_status* execute(exec_options* o) {
+  if (o->version_only) return print_version(o);
+  cli_loaded loaded;
+  CARNOT_TRY(obtain(o, &loaded));
+  const carnot_plan* plan = loaded.engine->plan;
+  dump_facts(o, plan);
+  carnot_status* status = exec_layers(o, plan);
+  bool stop = o->skip_inference || o->time_load;
+  if (!status && !stop && plan->stripped) {
+    exec_log('W', "the engine has no weights until it is refitted: inference is skipped");
+    stop = true;
+  }
+  if (status || stop) {
+    if (!status) exec_log('I', "stopped before inference, as asked");
+    carnot_engine_release(loaded.engine);
+    return status;
+  }
+  cli_session session;
+  status = cli_session_start(&loaded, (int)o->threads, &session);
+  if (!status) status = infer(o, &session);
+  cli_session_close(&session);
+  return status;
+}
+
+static void print_verdict(const char* verdict, int argc, char** argv) {
+  printf("&&&& %s TensorRT.trtexec #", verdict);
+  for (int i = 0; i < argc; i++) printf(" %s", argv[i]);
+  putchar('\n');
+  fflush(stdout);
+}
+
+int cli_exec(int argc, char** argv) {
+  exec_options* o = malloc(sizeof(*o));  // its tables of shapes are too large for a stack
+  if (!o) return 1;
+  exec_options_init(o);
+  carnot_status* status = exec_parse(argc, argv, o);
+  if (!status && o->help) {
+    exec_help();
+    free(o);
+    return 0;
+  }
+  print_verdict("RUNNING", argc, argv);
+  if (!status) status = execute(o);
+  if (status) exec_log('E', "%s: %s", carnot_code_name(carnot_status_code(status)), carnot_status_message(status));
+  print_verdict(status ? "FAILED" : "PASSED", argc, argv);
+  cli_shapes_free(&o->shapes);
+  for (int i = 0; i < EXEC_MAX_PROFILES; i++)
+    cli_shapes_free(&o->profiles[i].min), cli_shapes_free(&o->profiles[i].opt), cli_shapes_free(&o->profiles[i].max);
+  int code = status ? 1 : 0;
+  carnot_status_free(status);
+  free(o);
+  return code;
+}
