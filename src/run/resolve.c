@@ -132,8 +132,15 @@ static carnot_status* resolve_step(carnot_context* context, uint32_t index) {
   if (step->is_shape) return run_shape_step(context, index, inputs, outputs);
   CARNOT_TRY(carnot_infer_step(context, index, inputs, outputs));
   run->late = !all_sized(step, outputs);
-  for (uint32_t i = 0; !run->late && i < step->output_count; i++)
-    if (outputs[i]) context->values[step->outputs[i]].known = true;
+  for (uint32_t i = 0; !run->late && i < step->output_count; i++) {
+    if (!outputs[i]) continue;
+    // What is known is a size that can be: those who read it multiply without looking.
+    const carnot_tensor* t = &outputs[i]->tensor;
+    size_t bytes;
+    if (outputs[i]->kind == CARNOT_VALUE_TENSOR)
+      CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "step %u (%s)", index, step->name);
+    context->values[step->outputs[i]].known = true;
+  }
   return NULL;
 }
 
