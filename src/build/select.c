@@ -76,8 +76,12 @@ static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, ca
       if (why[0]) note(why_not, rows[i]->name, why);
       continue;
     }
-    if (count && !worth_timing(builder, rows[i])) continue;
+    // The reference stands by in case the others refuse when they are timed.
+    bool stand_by = count && !rows[i]->run && builder->config->level >= 2;
+    if (count && !stand_by && !worth_timing(builder, rows[i])) continue;
+    bool is_view = rows[i]->run && !rows[i]->shape;
     out[count++] = (carnot_candidate){.row = rows[i], .problem = copy_problem(&builder->plan->arena, &choice->problem), .ns = UINT64_MAX};
+    if (is_view) break;  // nothing is faster than nothing
   }
   restore_layouts(&choice->problem, &standing);
   return count;
@@ -158,6 +162,9 @@ static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice
   for (size_t i = 0; i < count; i++) {
     at[i] = (carnot_candidate){.row = candidates[i].row, .prepared = candidates[i].prepared, .ns = UINT64_MAX};
     if (!at_end(&builder->plan->arena, &candidates[i].problem, end, &at[i].problem)) return NULL;
+    // What a row asks of sizes may not hold at this end (sizes that are tied to one another were set one by one).
+    char reason[256];
+    if (at[i].row->reject(&at[i].problem, reason, sizeof(reason))) return NULL;
   }
   carnot_choice moved = *choice;
   moved.problem = at[best].problem;
@@ -165,7 +172,7 @@ static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice
   size_t winner = best;
   // Another step of the plan must earn its place: a tenth faster.
   for (size_t i = 0; i < count; i++)
-    if (at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns && at[i].ns < at[best].ns - at[best].ns / 10) winner = i;
+    if (!at[i].failed && at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns && at[i].ns < at[best].ns - at[best].ns / 10) winner = i;
   if (winner == best || at[best].ns == UINT64_MAX || !same_layouts(&candidates[winner].problem, &candidates[best].problem)) return NULL;
   if (!candidates[winner].prepared.arena) CARNOT_TRY(prepare(builder, choice, &candidates[winner]));
   uint32_t slot = choice->guarded_count++;
@@ -182,8 +189,10 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
   CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", choice->node->name, why_not.text);
   size_t best = 0;
   if (count > 1) CARNOT_TRY(time_all(builder, choice, candidates, count));
-  for (size_t i = 1; i < count; i++)
-    if (candidates[i].ns < candidates[best].ns) best = i;
+  for (size_t i = 0; i < count; i++) {
+    if (candidates[i].failed) note(&why_not, candidates[i].row->name, candidates[i].failed);
+    if (candidates[best].failed || (!candidates[i].failed && candidates[i].ns < candidates[best].ns)) best = i;
+  }
   for (size_t i = 0; i < count; i++) {
     char words[96];
     if (i == best || candidates[i].ns == UINT64_MAX) continue;
