@@ -14,8 +14,16 @@
 #include "base/arena.h"
 #include "base/checked.h"
 
+// A thread's share of the step in flight: a run of neighbouring parts, the same of every step, so that what a thread wrote
+// in one step it mostly finds in its own cache in the next. Threads that are done take from the others' shares.
+typedef struct share {
+  _Alignas(64) atomic_llong next;
+  long long end;
+} share;
+
 typedef struct worker {
   carnot_executor* executor;
+  int index;  // of its share; the caller has the first
   pthread_t thread;
 } worker;
 
@@ -23,6 +31,7 @@ struct carnot_executor {
   int thread_count;
   pid_t owner;  // workers do not survive a fork: the child makes them again
   worker* workers;
+  share* shares;  // by thread
   atomic_flag busy;
 
   pthread_mutex_t mutex;
@@ -34,9 +43,7 @@ struct carnot_executor {
   // the step is still open; the caller closes it and waits for those that joined, so a late sleeper holds up nobody.
   void (*fn)(void* arg, int64_t part);
   void* arg;
-  int64_t part_count;
   _Alignas(64) atomic_uint epoch;
-  _Alignas(64) atomic_llong next_part;
   _Alignas(64) atomic_int active;
 };
 
@@ -55,11 +62,14 @@ void carnot_fp_mode_leave(uint32_t saved) { (void)saved; }
 static void relax(void) {}
 #endif
 
-static void draw_parts(carnot_executor* executor) {
-  for (;;) {
-    long long part = atomic_fetch_add_explicit(&executor->next_part, 1, memory_order_relaxed);
-    if (part >= executor->part_count) return;
-    executor->fn(executor->arg, part);
+static void draw_parts(carnot_executor* executor, int index) {
+  for (int i = 0; i < executor->thread_count; i++) {
+    share* from = &executor->shares[(index + i) % executor->thread_count];
+    for (;;) {
+      long long part = atomic_fetch_add_explicit(&from->next, 1, memory_order_relaxed);
+      if (part >= from->end) break;
+      executor->fn(executor->arg, part);
+    }
   }
 }
 
@@ -85,11 +95,12 @@ static bool await_step(carnot_executor* executor, unsigned seen, unsigned* out_e
 
 static void* worker_main(void* argument) {
   carnot_executor* executor = ((worker*)argument)->executor;
+  int index = ((worker*)argument)->index;
   carnot_fp_mode_enter();
   unsigned epoch = 0;
   while (await_step(executor, epoch, &epoch)) {
     atomic_fetch_add(&executor->active, 1);
-    if (atomic_load(&executor->epoch) == epoch) draw_parts(executor);
+    if (atomic_load(&executor->epoch) == epoch) draw_parts(executor, index);
     atomic_fetch_sub_explicit(&executor->active, 1, memory_order_release);
   }
   return NULL;
@@ -104,6 +115,7 @@ static carnot_status* start_workers(carnot_executor* executor) {
   executor->thread_count = 1;
   for (int i = 0; i + 1 < wanted; i++) {
     executor->workers[i].executor = executor;
+    executor->workers[i].index = i + 1;
     int failure = pthread_create(&executor->workers[i].thread, NULL, worker_main, &executor->workers[i]);
     CARNOT_CHECK(failure == 0, OUT_OF_MEMORY, "worker thread %d of %d could not be made: %s", i + 2, wanted,
                  strerror(failure));
@@ -136,6 +148,12 @@ carnot_status* carnot_executor_create(int thread_count, carnot_executor** out_ex
     return status;
   }
   executor->workers = workers;
+  executor->shares = aligned_alloc(64, (size_t)executor->thread_count * sizeof(share));
+  if (!executor->shares) {
+    free(workers);
+    free(executor);
+    return CARNOT_NO_MEMORY((size_t)thread_count * sizeof(share), "the threads' shares");
+  }
   status = start_workers(executor);
   if (status) {
     carnot_executor_destroy(executor);
@@ -157,6 +175,7 @@ void carnot_executor_destroy(carnot_executor* executor) {
     pthread_mutex_destroy(&executor->mutex);
   }
   free(executor->workers);
+  free(executor->shares);
   free(executor);
 }
 
@@ -192,10 +211,12 @@ void carnot_executor_parallel(carnot_executor* executor, int64_t part_count, voi
   }
   executor->fn = fn;
   executor->arg = arg;
-  executor->part_count = part_count;
-  atomic_store_explicit(&executor->next_part, 0, memory_order_relaxed);
+  for (int i = 0; i < executor->thread_count; i++) {
+    atomic_store_explicit(&executor->shares[i].next, (long long)part_count * i / executor->thread_count, memory_order_relaxed);
+    executor->shares[i].end = (long long)part_count * (i + 1) / executor->thread_count;
+  }
   atomic_fetch_add_explicit(&executor->epoch, 1, memory_order_release);
-  draw_parts(executor);
+  draw_parts(executor, 0);
   atomic_fetch_add(&executor->epoch, 1);
   while (atomic_load(&executor->active) != 0) relax();
 }

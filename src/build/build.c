@@ -10,6 +10,13 @@ void carnot_build_config_init(carnot_build_config* config) {
   *config = (carnot_build_config){.isa = -1, .level = 3};
 }
 
+carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done, int total) {
+  const carnot_build_config* config = builder->config;
+  if (config->progress && !config->progress(config->user, phase, done, total))
+    return CARNOT_ERROR(CANCELLED, "the build was cancelled in phase '%s', step %d of %d", phase, done, total);
+  return NULL;
+}
+
 double carnot_builder_now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -40,7 +47,9 @@ static carnot_status* build(carnot_builder* builder) {
                                 .disabled_count = config->disabled_pass_count,
                                 .dump = config->dump_pass,
                                 .none = config->no_passes};
+  CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
+  CARNOT_TRY(carnot_builder_progress(builder, "passes", 1, 1));
   CARNOT_TRY(carnot_note_symbols(builder));
   builder->layouts = CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_layout, builder->graph->value_count + 1);
   return carnot_lower(builder);

@@ -13,6 +13,13 @@ typedef struct carnot_choice {
   carnot_value** outputs;
   const carnot_tactic_row* row;
   carnot_prepared prepared;
+  // Other tactics for part of the shapes, tried before |row|; they want the same layouts.
+  uint32_t guarded_count;
+  struct {
+    const carnot_tactic_row* row;
+    carnot_prepared prepared;
+    carnot_guard guard;
+  } guarded[CARNOT_MAX_VARIANTS - 1];
   const char* rejected;    // "row: reason; row: reason", for the inspector
   double time_us;          // of the chosen tactic, 0 when not timed
 } carnot_choice;
@@ -42,6 +49,8 @@ bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* typ
 // Bytes at the largest dimensions; UINT64_MAX without a bound.
 uint64_t carnot_type_max_bytes(const carnot_builder* builder, const carnot_type* type);
 
+// Tells the caller how far the build is; CANCELLED when it wants no more.
+carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done, int total) CARNOT_MUST_USE;
 double carnot_builder_now_ms(void);
 // True when the time budget is used up: what is not in the cache is then chosen by order.
 bool carnot_builder_is_late(const carnot_builder* builder);

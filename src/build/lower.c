@@ -158,21 +158,35 @@ static bool is_shape_step(carnot_lowering* l, const carnot_choice* choice) {
   return true;
 }
 
-static void take_variant(carnot_lowering* l, const carnot_choice* choice, carnot_variant* out) {
-  carnot_arena* arena = &l->builder->plan->arena;
-  const carnot_prepared* prepared = &choice->prepared;
-  out->tactic = choice->row->name;
-  out->params = prepared->params;
-  out->param_bytes = prepared->param_bytes;
-  out->constant_count = prepared->constant_count;
-  uint32_t* constants = CARNOT_NEW_ARRAY(arena, uint32_t, prepared->constant_count + 1);
-  for (uint32_t i = 0; i < prepared->constant_count; i++) {
-    carnot_plan_blob blob = {.name = "", .packing = prepared->constants[i].packing, .recipe = CARNOT_PLAN_NONE};
-    blob.tensor = (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)prepared->constants[i].bytes}};
-    blob.tensor.data = prepared->constants[i].data;
-    constants[i] = add_blob(l, &blob);
-  }
-  out->constants = constants;
+// The blob of a packed constant; one that an earlier variant of the step packed alike is shared.
+static uint32_t packed_blob(carnot_lowering* l, const carnot_plan_step* step, const char* packing, void* data, size_t bytes) {
+  for (uint32_t k = 0; k < step->variant_count; k++)
+    for (uint32_t c = 0; c < step->variants[k].constant_count; c++) {
+      const carnot_plan_blob* other = &l->blobs[step->variants[k].constants[c]];
+      if (strcmp(other->packing, packing) == 0 && other->tensor.dims[0] == (int64_t)bytes && memcmp(other->tensor.data, data, bytes) == 0)
+        return step->variants[k].constants[c];
+    }
+  carnot_plan_blob blob = {.name = "", .packing = packing, .recipe = CARNOT_PLAN_NONE};
+  blob.tensor = (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)bytes}, .data = data};
+  return add_blob(l, &blob);
+}
+
+static void add_variant(carnot_lowering* l, const carnot_tactic_row* row, const carnot_prepared* prepared, const carnot_guard* guard,
+                        carnot_plan_step* step) {
+  carnot_variant variant = {.tactic = row->name, .params = prepared->params, .param_bytes = prepared->param_bytes,
+                            .constant_count = prepared->constant_count};
+  if (guard) variant.guards[variant.guard_count++] = *guard;
+  uint32_t* constants = CARNOT_NEW_ARRAY(&l->builder->plan->arena, uint32_t, prepared->constant_count + 1);
+  for (uint32_t i = 0; i < prepared->constant_count; i++)
+    constants[i] = packed_blob(l, step, prepared->constants[i].packing, prepared->constants[i].data, prepared->constants[i].bytes);
+  variant.constants = constants;
+  step->variants[step->variant_count++] = variant;
+}
+
+static void take_variants(carnot_lowering* l, const carnot_choice* choice, carnot_plan_step* step) {
+  for (uint32_t i = 0; i < choice->guarded_count && !step->is_shape; i++)
+    add_variant(l, choice->guarded[i].row, &choice->guarded[i].prepared, &choice->guarded[i].guard, step);
+  add_variant(l, choice->row, &choice->prepared, NULL, step);
 }
 
 // An input whose packed form the tactic holds is not needed as a tensor at run time.
@@ -215,7 +229,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   CARNOT_TRY(carnot_select_tactic(builder, &choice));
   carnot_problem* problem = &choice.problem;
   CARNOT_TRY(lower_bodies(l, &choice.region));
-  carnot_plan_step step = {.name = node->name, .region = choice.region, .variant_count = 1};
+  carnot_plan_step step = {.name = node->name, .region = choice.region};
   step.input_count = problem->input_count;
   step.output_count = problem->output_count;
   uint32_t* inputs = CARNOT_NEW_ARRAY(arena, uint32_t, step.input_count + 1);
@@ -237,7 +251,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   step.is_shape = is_shape_step(l, &choice);
   if (builder->config->refit) keep_types(arena, &choice, &step);
   if (step.is_shape) choice.row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC), choice.prepared.constant_count = 0;
-  take_variant(l, &choice, &step.variants[0]);
+  take_variants(l, &choice, &step);
   CARNOT_TRY(l->status);
   carnot_step_note note = {.layer_type = carnot_op_get(choice.region.nodes[0].op)->layer_type, .rejected = choice.rejected,
                            .time_us = choice.time_us};
@@ -262,10 +276,14 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
     l->of_value[(size_t)block->params[i]->id * CARNOT_LAYOUT_COUNT] = params[i] + 1;
   }
   out->params = params;
+  int total = 0, done = 0;
+  for (carnot_node* node = block->first; node; node = node->next) total++;
   for (carnot_node* node = block->first; node; node = node->next) {
+    if (index == 0) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", done++, total));
     CARNOT_TRY_AT(lower_node(l, node), "node %s", node->name);
     l->block = index;
   }
+  if (index == 0) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", total, total));
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, block->output_count + 1);
   for (size_t i = 0; i < block->output_count; i++)
     CARNOT_TRY(value_in_layout(l, block->outputs[i], CARNOT_LAYOUT_ROW_MAJOR, &outputs[i]));

@@ -113,6 +113,76 @@ static void write_outputs_in_place(carnot_lowering* l) {
   }
 }
 
+// ---- parts of a concat that their producers write in place ----
+
+static bool is_result(const carnot_plan* plan, uint32_t value) {
+  for (uint32_t i = 0; i < plan->blocks[0].output_count; i++)
+    if (plan->blocks[0].outputs[i] == value) return true;
+  return false;
+}
+
+// No dimension is ever 0: then the step surely runs by its tactic, which writes with strides.
+static bool never_empty(const carnot_lowering* l, const carnot_plan_step* step) {
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
+    const carnot_type* type = &l->values[step->inputs[i]].from->type;
+    for (int d = 0; d < type->rank; d++) {
+      int64_t min, max;
+      carnot_sym_range(&l->builder->graph->syms, type->dims[d], &min, &max);
+      if (min < 1) return false;
+    }
+  }
+  return true;
+}
+
+static bool can_be_part(const carnot_lowering* l, uint32_t value, uint32_t whole, const carnot_plan_step* producer) {
+  const carnot_lowered *v = &l->values[value], *w = &l->values[whole];
+  if (v->plan.storage != CARNOT_STORAGE_ARENA || v->uses != 1 || is_result(l->builder->plan, value)) return false;
+  if (v->plan.layout != w->plan.layout || v->plan.dtype != w->plan.dtype) return false;
+  if (!producer || producer->variant_count != 1 || producer->is_shape) return false;
+  const carnot_tactic_row* row = carnot_tactic_find(producer->variants[0].tactic);
+  return row && row->strided_outputs && never_empty(l, producer);
+}
+
+// Channels-last tactics take any distance of pixels, but these must be evenly apart: they join along channels only.
+static bool joins_innermost(const carnot_lowering* l, uint32_t whole, int axis) {
+  return l->values[whole].plan.layout == CARNOT_LAYOUT_ROW_MAJOR || axis == 1;
+}
+
+static void join_in_place(carnot_lowering* l, const carnot_plan_step* step, const carnot_plan_step* const* producers) {
+  uint32_t whole = step->outputs[0];
+  const carnot_plan_node* node = &step->region.nodes[0];
+  int rank = l->values[whole].from->type.rank;
+  int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis");
+  if (axis < 0) axis += rank;
+  if (l->values[whole].plan.storage != CARNOT_STORAGE_ARENA || axis < 0 || axis >= rank || !joins_innermost(l, whole, (int)axis)) return;
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    uint32_t value = step->inputs[i];
+    // What stands before a part must have its size when shapes are set.
+    if (value == CARNOT_PLAN_NONE || !carnot_type_is_static(l->builder, &l->values[value].from->type)) return;
+    if (!can_be_part(l, value, whole, producers[value])) continue;
+    carnot_plan_value* v = &l->values[value].plan;
+    v->storage = CARNOT_STORAGE_PART;
+    v->index = whole;
+    v->axis = (int32_t)axis;
+    v->before = step->inputs;
+    v->before_count = i;
+    v->max_bytes = 0;
+  }
+}
+
+static void join_all_in_place(carnot_lowering* l) {
+  carnot_plan* plan = l->builder->plan;
+  const carnot_plan_step** producers = CARNOT_NEW_ARRAY(&plan->arena, const carnot_plan_step*, l->value_count + 1);
+  const carnot_plan_block* main = &plan->blocks[0];
+  for (uint32_t s = main->first_step; s < main->first_step + main->step_count; s++) {
+    const carnot_plan_step* step = &plan->steps[s];
+    if (strcmp(step->variants[0].tactic, CARNOT_CONCAT_TACTIC) == 0 && !step->is_shape) join_in_place(l, step, producers);
+    for (uint32_t i = 0; i < step->output_count; i++)
+      if (step->outputs[i] != CARNOT_PLAN_NONE) producers[step->outputs[i]] = step;
+  }
+}
+
 static void find_lives(carnot_lowering* l) {
   carnot_plan* plan = l->builder->plan;
   const carnot_plan_block* main = &plan->blocks[0];
@@ -174,6 +244,7 @@ carnot_status* carnot_lowering_place(carnot_lowering* l) {
       if (step->outputs[i] != CARNOT_PLAN_NONE && (in_main || is_view(step))) place_step_output(l, step, step->outputs[i]);
   }
   write_outputs_in_place(l);
+  join_all_in_place(l);
   find_lives(l);
   CARNOT_TRY(plan_arena(l));
   plan->values = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_value, l->value_count + 1);

@@ -104,6 +104,77 @@ static carnot_status* time_all(carnot_builder* builder, const carnot_choice* cho
   return NULL;
 }
 
+// ---- guarded variants: where the shapes vary, the ends of their range may want another tactic ----
+
+typedef enum end_of_range { LEAST, GREATEST } end_of_range;
+
+// The problem at one end; false when it has no finite one or is too large to be timed.
+static bool at_end(carnot_arena* arena, const carnot_problem* p, end_of_range end, carnot_problem* out) {
+  *out = copy_problem(arena, p);
+  bool differs = false;
+  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
+    carnot_operand_type* t = i < p->input_count ? &out->inputs[i] : &out->outputs[i - p->input_count];
+    double bytes = carnot_dtype_bits(t->dtype) / 8.0;
+    for (int d = 0; d < t->rank && !t->is_constant; d++) {
+      int64_t dim = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->max[d];
+      differs |= dim != t->dims[d];
+      t->dims[d] = dim;
+      bytes *= (double)dim;
+    }
+    if (t->kind == CARNOT_VALUE_TENSOR && bytes > (double)(1 << 28)) return false;
+  }
+  return differs;
+}
+
+// The first dimension of the first operand that varies carries the guard; it lies half way between optimum and end.
+static bool make_guard(const carnot_problem* p, end_of_range end, carnot_guard* out) {
+  for (uint32_t i = 0; i < p->input_count; i++) {
+    const carnot_operand_type* t = &p->inputs[i];
+    for (int d = 0; d < t->rank && !t->is_constant; d++) {
+      if (t->min[d] == t->max[d]) continue;
+      int64_t from = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->dims[d], to = end == LEAST ? t->dims[d] : t->max[d];
+      int64_t middle = from;
+      while ((middle + 1) * (middle + 1) <= from * to) middle++;
+      *out = (carnot_guard){.operand = i, .dim = (uint32_t)d, .min = 0, .max = INT64_MAX, .multiple = 1};
+      *(end == LEAST ? &out->max : &out->min) = end == LEAST ? middle : middle + 1;
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool same_layouts(const carnot_problem* a, const carnot_problem* b) {
+  bool same = true;
+  for (uint32_t i = 0; i < a->input_count; i++) same = same && (a->inputs[i].is_constant || a->inputs[i].layout == b->inputs[i].layout);
+  for (uint32_t i = 0; i < a->output_count; i++) same = same && a->outputs[i].layout == b->outputs[i].layout;
+  return same;
+}
+
+static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice, carnot_candidate* candidates, size_t count, size_t best,
+                                  end_of_range end) {
+  carnot_candidate at[CARNOT_MAX_CANDIDATES];
+  carnot_guard guard;
+  if (!make_guard(&choice->problem, end, &guard)) return NULL;
+  for (size_t i = 0; i < count; i++) {
+    at[i] = (carnot_candidate){.row = candidates[i].row, .prepared = candidates[i].prepared, .ns = UINT64_MAX};
+    if (!at_end(&builder->plan->arena, &candidates[i].problem, end, &at[i].problem)) return NULL;
+  }
+  carnot_choice moved = *choice;
+  moved.problem = at[best].problem;
+  CARNOT_TRY(time_all(builder, &moved, at, count));
+  size_t winner = best;
+  // Another step of the plan must earn its place: a tenth faster.
+  for (size_t i = 0; i < count; i++)
+    if (at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns && at[i].ns < at[best].ns - at[best].ns / 10) winner = i;
+  if (winner == best || at[best].ns == UINT64_MAX || !same_layouts(&candidates[winner].problem, &candidates[best].problem)) return NULL;
+  if (!candidates[winner].prepared.arena) CARNOT_TRY(prepare(builder, choice, &candidates[winner]));
+  uint32_t slot = choice->guarded_count++;
+  choice->guarded[slot].row = candidates[winner].row;
+  choice->guarded[slot].prepared = candidates[winner].prepared;
+  choice->guarded[slot].guard = guard;
+  return NULL;
+}
+
 carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) {
   carnot_candidate candidates[CARNOT_MAX_CANDIDATES];
   reasons why_not = {.at = 0};
@@ -120,6 +191,8 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
     note(&why_not, candidates[i].row->name, words);
   }
   carnot_candidate* chosen = &candidates[best];
+  for (end_of_range end = LEAST; count > 1 && builder->config->level >= 3 && end <= GREATEST; end++)
+    CARNOT_TRY(add_guarded(builder, choice, candidates, count, best, end));
   if (!chosen->prepared.arena) CARNOT_TRY(prepare(builder, choice, chosen));
   choice->row = chosen->row;
   choice->problem = chosen->problem;

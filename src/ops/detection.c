@@ -3,6 +3,7 @@
 // For each batch and class boxes are taken by falling score (ties by index) while the score is
 // above score_threshold; one is dropped when its intersection over union with one taken before is
 // above iou_threshold. Source: ONNX NonMaxSuppression-11.
+#include <math.h>
 #include <stdlib.h>
 
 #include "ops/infer_help.h"
@@ -52,16 +53,81 @@ static carnot_status* infer_nms(carnot_infer* infer) {
   return NULL;
 }
 
+// Kept boxes in stripes by their left edge: only those that may reach a box are compared with it.
+// With thousands of boxes spread over an image (or shifted apart by class, as exporters do) that is
+// a small part of them.
+enum { kStripes = 512 };
+
+typedef struct stripes {
+  bool used;                // false: compare with all
+  double left, scale;       // stripe = (x0 - left) * scale
+  double widest;            // of all candidates
+  int64_t first[kStripes];  // kept box, -1: none
+  int64_t* next;            // by kept box
+} stripes;
+
 typedef struct job {
   const carnot_tensor *boxes, *scores;
   int64_t most;
   double overlap_limit, score_limit;
   bool centre;
   candidate* candidates;
-  rect* kept;
+  rect *rects, *kept;  // by candidate; taken
+  stripes stripes;
   int64_t* selected;
   int64_t selected_count;
 } job;
+
+static int64_t stripe_of(const stripes* s, double x) {
+  double at = (x - s->left) * s->scale;
+  return at <= 0 ? 0 : at >= kStripes - 1 ? kStripes - 1 : (int64_t)at;
+}
+
+// Stripes for |count| candidates. A limit below zero drops boxes that do not touch, and edges that
+// are no numbers have no order: then all are compared.
+static void lay_stripes(job* j, int64_t count) {
+  stripes* s = &j->stripes;
+  double left = INFINITY, right = -INFINITY;
+  s->widest = 0;
+  s->used = j->overlap_limit >= 0 && count > 64;
+  for (int64_t i = 0; i < count && s->used; i++) {
+    const rect* r = &j->rects[i];
+    s->used = isfinite(r->x0) && isfinite(r->x1) && r->x1 >= r->x0;
+    if (r->x0 < left) left = r->x0;
+    if (r->x0 > right) right = r->x0;
+    if (r->x1 - r->x0 > s->widest) s->widest = r->x1 - r->x0;
+  }
+  s->used = s->used && right > left && isfinite(right - left);
+  if (!s->used) return;
+  s->left = left;
+  s->scale = kStripes / (right - left);
+  s->used = isfinite(s->scale);
+  for (int64_t i = 0; i < kStripes; i++) s->first[i] = -1;
+}
+
+static bool is_dropped(const job* j, const rect* box, int64_t kept) {
+  const stripes* s = &j->stripes;
+  if (!s->used) {
+    for (int64_t k = 0; k < kept; k++)
+      if (overlap(box, &j->kept[k]) > j->overlap_limit) return true;
+    return false;
+  }
+  // One stripe more on each side takes up what rounding does.
+  int64_t from = carnot_max_i64(stripe_of(s, box->x0 - s->widest) - 1, 0),
+          to = carnot_min_i64(stripe_of(s, box->x1) + 1, kStripes - 1);
+  for (int64_t at = from; at <= to; at++)
+    for (int64_t k = s->first[at]; k >= 0; k = s->next[k])
+      if (overlap(box, &j->kept[k]) > j->overlap_limit) return true;
+  return false;
+}
+
+static void keep(job* j, const rect* box, int64_t kept) {
+  j->kept[kept] = *box;
+  if (!j->stripes.used) return;
+  int64_t* first = &j->stripes.first[stripe_of(&j->stripes, box->x0)];
+  j->stripes.next[kept] = *first;
+  *first = kept;
+}
 
 static void select_class(job* j, int64_t batch, int64_t class) {
   int64_t n = j->boxes->dims[1], classes = j->scores->dims[1], count = 0, kept = 0;
@@ -71,13 +137,12 @@ static void select_class(job* j, int64_t batch, int64_t class) {
     if (score > j->score_limit) j->candidates[count++] = (candidate){score, i};
   }
   qsort(j->candidates, (size_t)count, sizeof(candidate), by_score);
+  for (int64_t i = 0; i < count; i++)
+    j->rects[i] = read_box(j->boxes, batch * n + j->candidates[i].box, j->centre);
+  lay_stripes(j, count);
   for (int64_t i = 0; i < count && kept < j->most; i++) {
-    rect box = read_box(j->boxes, batch * n + j->candidates[i].box, j->centre);
-    bool drop = false;
-    for (int64_t k = 0; k < kept && !drop; k++)
-      drop = overlap(&box, &j->kept[k]) > j->overlap_limit;
-    if (drop) continue;
-    j->kept[kept++] = box;
+    if (is_dropped(j, &j->rects[i], kept)) continue;
+    keep(j, &j->rects[i], kept++);
     int64_t* row = j->selected + 3 * j->selected_count++;
     row[0] = batch;
     row[1] = class;
@@ -104,8 +169,12 @@ static carnot_status* run_nms(carnot_call* call) {
   void* memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(candidate), &memory));
   j.candidates = memory;
+  CARNOT_TRY(carnot_call_alloc(call, (size_t)n * sizeof(rect), &memory));
+  j.rects = memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(rect), &memory));
   j.kept = memory;
+  CARNOT_TRY(carnot_call_alloc(call, (size_t)j.most * sizeof(int64_t), &memory));
+  j.stripes.next = memory;
   CARNOT_TRY(
       carnot_call_alloc(call, (size_t)(batches * classes * j.most) * 3 * sizeof(int64_t), &memory));
   j.selected = memory;

@@ -75,6 +75,20 @@ static void dropout_keeps_the_mean(void** state) {
   op_test_deinit(&t);
 }
 
+static void bernoulli_follows_its_probabilities(void** state) {
+  (void)state;
+  op_test t;
+  op_test_init(&t);
+  const carnot_cell* p = op_test_floats(&t, DIMS(20000), NULL);
+  for (int i = 0; i < 20000; i++) ((float*)p->tensor.data)[i] = i < 10000 ? 0.3f : 1.0f;
+  const carnot_cell* in[1] = {p};
+  const carnot_tensor* y = op_test_run1(&t, &carnot_op_bernoulli, 1, in);
+  double low = 0, high = 0;
+  for (size_t i = 0; i < 10000; i++) low += op_test_at(y, i), high += op_test_at(y, 10000 + i);
+  assert_true(fabs(low / 10000 - 0.3) < 0.02 && high == 10000);
+  op_test_deinit(&t);
+}
+
 // Two nodes of one run draw different numbers.
 static void nodes_draw_apart(void** state) {
   (void)state;
@@ -101,7 +115,7 @@ static void nodes_draw_apart(void** state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(has_the_moments), cmocka_unit_test(depends_on_the_seed_alone),
-      cmocka_unit_test(multinomial_follows_the_weights), cmocka_unit_test(dropout_keeps_the_mean),
+      cmocka_unit_test(multinomial_follows_the_weights), cmocka_unit_test(dropout_keeps_the_mean), cmocka_unit_test(bernoulli_follows_its_probabilities),
       cmocka_unit_test(nodes_draw_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,15 +6,17 @@
 
 enum { kMaxRegionNodes = 24 };
 
-// Norms that take one activation along.
-static bool is_norm(const carnot_node* node) { return node->op == CARNOT_OP_GROUP_NORM || node->op == CARNOT_OP_INSTANCE_NORM; }
+// Anchors that take one activation along and no more.
+static bool takes_activation(const carnot_node* node) {
+  return node->op == CARNOT_OP_GROUP_NORM || node->op == CARNOT_OP_INSTANCE_NORM || node->op == CARNOT_OP_CONV_TRANSPOSE;
+}
 
 static bool is_anchor(const carnot_node* node) {
   switch (node->op) {
     case CARNOT_OP_CONV:
     case CARNOT_OP_MATMUL:
     case CARNOT_OP_GEMM: return true;
-    default: return is_norm(node);
+    default: return takes_activation(node);
   }
 }
 
@@ -72,7 +74,7 @@ static carnot_node* follower(const carnot_node* anchor, const carnot_value* valu
   carnot_node* node = carnot_only_user(value);
   if (!node || node->block != value->block || !is_pointwise(node)) return NULL;
   if (!same_dims(&value->type, &node->outputs[0]->type)) return NULL;
-  if (is_norm(anchor)) return value->producer == anchor && is_simple_activation(node) ? node : NULL;
+  if (takes_activation(anchor)) return value->producer == anchor && is_simple_activation(node) ? node : NULL;
   for (int i = 0; i < node->input_count; i++)
     if (node->inputs[i] != value && !operand_fits(node->inputs[i], &value->type, channel_axis(anchor))) return NULL;
   return node;

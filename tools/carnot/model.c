@@ -16,10 +16,15 @@ double cli_now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
+// The high-water mark of this program's own memory; getrusage would tell that of the process that started it.
 double cli_peak_rss_mb(void) {
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  return (double)usage.ru_maxrss / 1024;
+  FILE* file = fopen("/proc/self/status", "r");
+  char line[256];
+  double mb = 0;
+  while (file && fgets(line, sizeof(line), file))
+    if (strncmp(line, "VmHWM:", 6) == 0) mb = strtod(line + 6, NULL) / 1024;
+  if (file) fclose(file);
+  return mb;
 }
 
 // TensorRT's plans begin with "ftrt", some behind a JSON prefix with its length before it.

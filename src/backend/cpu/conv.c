@@ -235,6 +235,7 @@ static bool conv_reads(const carnot_step_view* step, uint32_t input) {
 typedef struct conv_state {
   carnot_plane plane;
   carnot_grid grid;
+  bool is_product;  // the input's pixels are the rows of a matrix
   int64_t rows_per_part, row_count;  // depthwise
 } conv_state;
 
@@ -248,6 +249,12 @@ static carnot_status* shape_common(const carnot_step_view* step, const carnot_op
   return carnot_tail_shapes(&p->tail, inputs, &outputs[0], p->filters);
 }
 
+// A filter of one tap over pixels that are evenly spaced, one for one: no window to walk.
+static bool is_product(const carnot_plane* p) {
+  bool one = p->r == 1 && p->s == 1 && p->stride_h == 1 && p->stride_w == 1 && !p->pad_h && !p->pad_w && p->p == p->h && p->q == p->w;
+  return one && (p->h == 1 || p->src_h == p->src_w * p->w) && (p->n == 1 || p->src_n == p->src_w * p->w * p->h);
+}
+
 static carnot_status* conv_shape(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs,
                                  void* memory, size_t* out_workspace_bytes) {
   conv_state* state = memory;
@@ -257,6 +264,7 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   const carnot_plane* plane = &state->plane;
   int64_t k = p->channels / p->group * plane->r * plane->s;
   state->grid = carnot_grid_cut(plane->n * plane->p * plane->q, p->filters / p->group, k);
+  state->is_product = is_product(plane);
   return NULL;
 }
 
@@ -304,7 +312,13 @@ static void conv_part(void* argument, int64_t part) {
   if (conv.epilogue.residual) conv.epilogue.residual += group * filters;
   int64_t m0, m1, n0, n1;
   carnot_grid_part(&run->state->grid, part % per_group, &m0, &m1, &n0, &n1);
-  run->kernels->conv2d_f32(&conv, m0, m1, n0, n1);
+  if (run->state->is_product) {
+    carnot_gemm_f32 gemm = {.m = run->state->grid.m, .n = filters, .k = channels, .a = conv.src, .lda = plane->src_w, .b = conv.weights, .c = conv.dst,
+                            .ldc = conv.ld, .epilogue = conv.epilogue};
+    run->kernels->gemm_f32(&gemm, m0, m1, n0, n1);
+  } else {
+    run->kernels->conv2d_f32(&conv, m0, m1, n0, n1);
+  }
   carnot_tail_run(run->kernels, &p->tail, run->inputs, run->outputs[0].data, plane->ld, m0, m1, group * filters + n0,
                   group * filters + n1);
 }

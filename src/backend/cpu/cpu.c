@@ -32,21 +32,30 @@ bool carnot_is_f32_constant(const carnot_operand_type* type) {
   return type->is_constant && type->dtype == CARNOT_DTYPE_F32 && type->tensor && type->tensor->data;
 }
 
-enum { kRowUnit = 42, kColumnUnit = 64, kWantedParts = 16 };
+enum { kRowUnit = 42, kColumnUnit = 64, kWantedParts = 8, kLeastParts = 4 };
+
+// Cuts |size| in about |parts| pieces of whole units.
+static int64_t piece(int64_t size, int64_t unit, int64_t parts) {
+  int64_t units = carnot_ceildiv(size, unit);
+  return carnot_ceildiv(units, carnot_max_i64(1, carnot_min_i64(parts, units))) * unit;
+}
 
 carnot_grid carnot_grid_cut(int64_t m, int64_t n, int64_t k) {
   carnot_grid grid = {.m = m, .n = n, .m_part = m, .n_part = n};
   double work = (double)m * (double)n * (double)k;
   int64_t wanted = work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
-  // Rows first: parts then share the packed weights that are in the cache.
-  int64_t row_units = carnot_ceildiv(m, kRowUnit);
-  int64_t m_parts = carnot_min_i64(wanted, row_units);
-  grid.m_part = carnot_ceildiv(row_units, m_parts > 0 ? m_parts : 1) * kRowUnit;
-  grid.m_count = carnot_max_i64(1, carnot_ceildiv(m, grid.m_part));
-  int64_t column_units = carnot_ceildiv(n, kColumnUnit);
-  int64_t n_parts = carnot_min_i64(column_units, carnot_ceildiv(wanted, grid.m_count));
-  grid.n_part = carnot_ceildiv(column_units, n_parts > 0 ? n_parts : 1) * kColumnUnit;
-  grid.n_count = carnot_max_i64(1, carnot_ceildiv(n, grid.n_part));
+  // The larger operand is cut, so that it is read once; the other one once a part.
+  bool rows_first = m >= n;
+  if (rows_first) grid.m_part = piece(m, kRowUnit, wanted);
+  else grid.n_part = piece(n, kColumnUnit, wanted);
+  int64_t have = rows_first ? carnot_ceildiv(m, carnot_max_i64(1, grid.m_part)) : carnot_ceildiv(n, carnot_max_i64(1, grid.n_part));
+  int64_t more = carnot_ceildiv(wanted, carnot_max_i64(1, have));
+  if (more > 1 && have < kLeastParts) {
+    if (rows_first) grid.n_part = piece(n, kColumnUnit, more);
+    else grid.m_part = piece(m, kRowUnit, more);
+  }
+  grid.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, grid.m_part)));
+  grid.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, grid.n_part)));
   return grid;
 }
 

@@ -112,6 +112,16 @@ static void tile_of_block(const key_block* b, const float* keys, const float* va
   CARNOT_KERNEL(gemm_f32)(&mix, 0, i1 - i0, 0, p->dv);
 }
 
+// Divides a finished row by its sum of weights.
+static void finish_row(const carnot_attention_f32* p, int64_t i, float sum) {
+  float* dst = p->dst + i * p->dst_ld;
+  if (p->zero_empty && !(sum > 0)) {
+    memset(dst, 0, (size_t)p->dv * sizeof *dst);
+  } else {
+    scale_row(dst, p->dv, 1 / sum);
+  }
+}
+
 static void by_blocks(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
   float* keys = p->workspace;
   float* values = keys + p->d * kKeys;
@@ -131,7 +141,7 @@ static void by_blocks(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
   }
   for (int64_t i = q0; i < q1; ++i) {
     const int64_t tile = (i - q0) / kRows * kRows, rows = min_i64(kRows, q1 - q0 - tile);
-    scale_row(p->dst + i * p->dst_ld, p->dv, 1 / stats[2 * tile + rows + (i - q0 - tile)]);
+    finish_row(p, i, stats[2 * tile + rows + (i - q0 - tile)]);
   }
 }
 
@@ -192,7 +202,7 @@ static void by_rows(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
       soften_row(&b, i, 0);
       mix_values(p, b.scores, b.j0, n, dst);
     }
-    scale_row(dst, p->dv, 1 / sum);
+    finish_row(p, i, sum);
   }
 }
 

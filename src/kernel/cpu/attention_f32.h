@@ -5,7 +5,7 @@
 // With |causal|, query i sees keys j <= i + kv_len - q_len only.
 // A call computes queries [q0,q1), q0 a multiple of CARNOT_ATTENTION_ROWS; disjoint calls may run
 // at once, each with carnot_attention_f32_workspace floats, with the same bits however they are
-// cut. A query that sees no key gives NaN (0 / 0). dst overlaps nothing. Any thread. Source: ONNX
+// cut. A query that sees no key gives NaN (0 / 0), or zeros with |zero_empty|. dst overlaps nothing. Any thread. Source: ONNX
 // Attention-23; online softmax after Milakov and Gimelshein 2018, Dao et al. 2022.
 #ifndef CARNOT_KERNEL_CPU_ATTENTION_F32_H_
 #define CARNOT_KERNEL_CPU_ATTENTION_F32_H_
@@ -30,6 +30,7 @@ typedef struct carnot_attention_f32 {
   int64_t dst_ld;
   float scale;
   bool causal;
+  bool zero_empty;  // a query that sees no key gives zeros
   const float* mask;
   int64_t mask_ld;
   float* workspace;
