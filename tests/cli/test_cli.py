@@ -168,6 +168,15 @@ def test_corrupt_engine(plan: pathlib.Path, tmp_path: pathlib.Path, keep: int) -
     assert "cut.plan" in fails("inspect", path)
 
 
+def test_top_and_labels(plan: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(8, dtype=np.float32)[None])
+    (tmp_path / "names.txt").write_text("\n".join("abcdefg"))
+    out = passes("run", plan, "--input", tmp_path / "x.npy", "--top=3", "--labels", tmp_path / "names.txt")
+    rows = [line.split() for line in out.splitlines()[1:]]
+    assert [row[1] for row in rows] == ["7", "6", "5"] and [row[3:] for row in rows] == [[], ["g"], ["f"]]
+    assert "cannot read" in fails("run", plan, "--input", tmp_path / "x.npy", "--top=3", "--labels", tmp_path / "none.txt")
+
+
 def test_odd_names_and_folders(plan: pathlib.Path, tmp_path: pathlib.Path) -> None:
     np.save(tmp_path / "x.npy", np.ones((2, 8), np.float32))
     folder = tmp_path / "a" / "b"

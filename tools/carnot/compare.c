@@ -82,7 +82,7 @@ static carnot_status* compare_outputs(cli_session* first, cli_session* second, c
     if (json) continue;
     printf("%s: max abs %.3g, max rel %.3g, cosine %.9f; %lld of %lld outside the tolerance", b->name, d.max_abs, d.max_rel, d.cosine,
            (long long)d.outside, (long long)d.count);
-    if (d.worst >= 0) printf(" (widest at element %lld: %.9g and %.9g)", (long long)d.worst, d.worst_a, d.worst_b);
+    if (d.outside) printf(" (widest at element %lld: %.9g and %.9g)", (long long)d.worst, d.worst_a, d.worst_b);
     if (d.not_finite) printf("; %lld are not finite", (long long)d.not_finite);
     putchar('\n');
   }
