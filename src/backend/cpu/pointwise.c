@@ -38,6 +38,14 @@ static const char* check_types(const carnot_problem* problem, char* reason, size
   return NULL;
 }
 
+static bool is_pointwise(carnot_op op) {
+  return op == CARNOT_OP_UNARY || op == CARNOT_OP_BINARY || op == CARNOT_OP_TERNARY || op == CARNOT_OP_CAST;
+}
+
+static bool is_float_cast(const carnot_problem* problem) {
+  return problem->region->node_count == 1 && carnot_dtype_is_float(problem->inputs[0].dtype) && carnot_dtype_is_float(problem->outputs[0].dtype);
+}
+
 static const char* make_program(const carnot_problem* problem, pointwise_params* out, char* reason, size_t size) {
   const carnot_region* region = problem->region;
   *out = (pointwise_params){0};
@@ -56,15 +64,17 @@ static const char* make_program(const carnot_problem* problem, pointwise_params*
   int next = program->input_count;
   for (uint32_t n = 0; n < region->node_count; n++) {
     const carnot_plan_node* node = &region->nodes[n];
-    if (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY && node->op != CARNOT_OP_TERNARY) return "";
+    if (!is_pointwise(node->op)) return "";
     const carnot_op_row* row = carnot_op_get(node->op);
-    carnot_fn fn = (carnot_fn)carnot_attr_int(row, &node->attrs, "fn");
+    // A cast between floating types is the identity: loading and storing convert.
+    bool cast = node->op == CARNOT_OP_CAST;
+    carnot_fn fn = cast ? CARNOT_FN_IDENTITY : (carnot_fn)carnot_attr_int(row, &node->attrs, "fn");
     if (carnot_pw_arity((int)fn) != (int)node->input_count) return carnot_because(reason, size, "no program for %s", carnot_fn_get(fn)->name);
     if (next >= CARNOT_PW_MAX_REGISTERS) return "too many registers";
     carnot_pw_instruction* in = &program->instructions[program->instruction_count++];
     *in = (carnot_pw_instruction){.fn = (uint8_t)fn, .dst = (uint8_t)next};
-    in->a = (float)carnot_attr_float(row, &node->attrs, "alpha");
-    in->b = (float)carnot_attr_float(row, &node->attrs, "beta");
+    if (!cast) in->a = (float)carnot_attr_float(row, &node->attrs, "alpha");
+    if (!cast) in->b = (float)carnot_attr_float(row, &node->attrs, "beta");
     for (uint32_t i = 0; i < node->input_count; i++) {
       if (node->inputs[i] == CARNOT_PLAN_NONE || registers[node->inputs[i]] < 0) return "an operand is absent";
       in->src[i] = (uint8_t)registers[node->inputs[i]];
@@ -95,8 +105,9 @@ static carnot_layout choose_layout(const carnot_problem* problem) {
     bool channels = false, pixels = false;
     for (int d = 0; d < t->rank; d++) {
       int at = d + out->rank - t->rank;
-      if (at == 1) channels |= t->dims[d] != 1;
-      if (at > 1) pixels |= t->dims[d] != 1;
+      bool varies = t->dims[d] != 1 || t->max[d] != 1;
+      if (at == 1) channels |= varies;
+      if (at > 1) pixels |= varies;
     }
     if (channels && pixels) return CARNOT_LAYOUT_ROW_MAJOR;
   }
@@ -105,7 +116,7 @@ static carnot_layout choose_layout(const carnot_problem* problem) {
 
 static const char* pointwise_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_op op = problem->region->nodes[0].op;
-  if (op != CARNOT_OP_UNARY && op != CARNOT_OP_BINARY && op != CARNOT_OP_TERNARY) return "";
+  if (!is_pointwise(op) || (op == CARNOT_OP_CAST && !is_float_cast(problem))) return "";
   pointwise_params p;
   const char* why = check_types(problem, reason, size);
   if (!why) why = make_program(problem, &p, reason, size);

@@ -19,21 +19,22 @@ static const carnot_operand_type* type_of(const carnot_problem* p, uint32_t loca
 
 static const carnot_operand_type* result_type(const carnot_problem* p) { return &p->outputs[0]; }
 
-// How an operand meets the tile; -1 where it does not.
+// How an operand meets the tile at every shape that is allowed, not only at the optimum; -1 where it does not.
 static int shape_of(const maker* m, const carnot_operand_type* t) {
   const carnot_operand_type* out = result_type(m->problem);
   if (t->kind != CARNOT_VALUE_TENSOR || t->dtype != CARNOT_DTYPE_F32 || t->rank < 0) return -1;
+  if (!t->is_constant) {
+    bool full = t->rank == out->rank;
+    for (int d = 0; full && d < t->rank; d++) full = t->dims[d] == out->dims[d] && t->min[d] == out->min[d] && t->max[d] == out->max[d];
+    return full ? CARNOT_TAIL_FULL : -1;
+  }
   bool one = true, channel = t->rank >= m->channel_axis;
   for (int d = 0; d < t->rank; d++) {
     bool is_channel = t->rank - d == m->channel_axis;
     one = one && t->dims[d] == 1;
     channel = channel && t->dims[d] == (is_channel ? m->channels : 1);
   }
-  if (one) return CARNOT_TAIL_SCALAR;
-  if (channel) return CARNOT_TAIL_CHANNEL;
-  bool full = t->rank == out->rank && !t->is_constant;
-  for (int d = 0; full && d < t->rank; d++) full = t->dims[d] == out->dims[d];
-  return full ? CARNOT_TAIL_FULL : -1;
+  return one ? CARNOT_TAIL_SCALAR : channel ? CARNOT_TAIL_CHANNEL : -1;
 }
 
 static int activation_of(carnot_fn fn, double alpha, double beta, carnot_tail* tail) {
