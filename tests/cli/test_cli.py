@@ -142,6 +142,29 @@ def test_without_effect(model: pathlib.Path, flag: str) -> None:
     assert done.returncode == 0 and done.stderr.count("[W]") == 1, done.stderr
 
 
+def test_every_flag_does_what_help_says() -> None:
+    working, without, refused = (re.findall(r"^  --(\w+)(=…)?", part, re.M) for part in re.split(r"\n(?:Taken|Refused)", passes("exec", "--help")))
+    assert len(working) > 50 and len(without) > 50 and len(refused) > 40
+    for flags, said in ((without, "has no effect"), (refused, "is not there yet")):
+        for name, value in flags:
+            done = carnot("exec", "--onnx=/none", f"--{name}=1" if value else f"--{name}")
+            assert done.returncode == 1 and re.search(rf"--{name}\b.*{said}", done.stderr), name
+            assert ("cannot open /none" in done.stderr) == (flags is without), name
+
+
+@pytest.mark.parametrize("strip", [False, pytest.param(True, marks=pytest.mark.xfail(reason="the builder clears a stripped engine's blobs before it has copied them"))])
+def test_refit_and_strip(strip: bool, tmp_path: pathlib.Path) -> None:
+    graph = helper.make_graph([helper.make_node("Gemm", ["x", "w"], ["y"], "fc")], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3])],
+                              [onnx.numpy_helper.from_array(np.ones((4, 3), np.float32), "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "g.onnx")
+    assert "Refittable: w" in passes("exec", f"--onnx={tmp_path / 'g.onnx'}", "--refit", "--dumpRefit", "--skipInference")
+    if not strip:
+        return
+    done = carnot("exec", f"--onnx={tmp_path / 'g.onnx'}", "--stripAllWeights", f"--saveEngine={tmp_path / 's.plan'}")
+    assert done.returncode == 0 and "no weights until it is refitted" in done.stderr
+
+
 # ---- files ----
 
 @pytest.mark.parametrize("data", [b"ftrt" + bytes(64), (20).to_bytes(4, "little") + b'{"stride": 32, "a":1' + b"ftrt" + bytes(64)])
