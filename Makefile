@@ -37,5 +37,10 @@ test: build $(BUILD)/conformance/onnx_version.txt
 test-long: test
 	tools/dev/test_long $(BUILD)
 
+# SECONDS= of each target.
+FUZZ_SECONDS ?= 300
+fuzz: build
+	tools/dev/fuzz $(BUILD) $(FUZZ_SECONDS)
+
 clean:
 	rm -rf $(BUILD) $(BUILD)-*

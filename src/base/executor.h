@@ -11,12 +11,8 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "carnot/runtime.h"
 
-typedef struct carnot_executor carnot_executor;
-
-// |thread_count| counts the caller; 0 takes one for each processor this process may use.
-carnot_status* carnot_executor_create(int thread_count, carnot_executor** out_executor) CARNOT_MUST_USE;
-void carnot_executor_destroy(carnot_executor* executor);
 int carnot_executor_thread_count(const carnot_executor* executor);
 
 // Wakes the workers for a run; false when another run has them (then the caller works alone: pass NULL on).

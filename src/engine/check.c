@@ -1,5 +1,6 @@
 // The validator of plans: after it, indices and enums may be used without looking.
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/plan.h"
 
@@ -95,6 +96,20 @@ static carnot_status* check_region(const carnot_plan* plan, const carnot_region*
   return check_list(region->outputs, region->output_count, region->value_count, false, "result");
 }
 
+// What may not be written: constants and inputs, also under another name. Views write nothing.
+static carnot_status* check_target(const carnot_plan* plan, const carnot_plan_step* step, uint32_t value) {
+  const char* name = plan->values[value].name;
+  bool is_view = true;
+  for (uint32_t i = 0; i < step->variant_count; i++) is_view = is_view && strcmp(step->variants[i].tactic, "view") == 0;
+  if (is_view && plan->values[value].storage == CARNOT_STORAGE_ALIAS) return NULL;
+  while (plan->values[value].storage == CARNOT_STORAGE_ALIAS || plan->values[value].storage == CARNOT_STORAGE_PART)
+    value = plan->values[value].index;
+  const carnot_plan_value* v = &plan->values[value];
+  CHECK(v->storage != CARNOT_STORAGE_CONSTANT, "writes the constant %s", name);
+  CHECK(v->storage != CARNOT_STORAGE_BINDING || !plan->bindings[v->index].is_input, "writes the input %s", name);
+  return NULL;
+}
+
 static carnot_status* check_step(const carnot_plan* plan, const carnot_plan_step* step, uint32_t block) {
   CARNOT_TRY(check_list(step->inputs, step->input_count, plan->value_count, true, "input"));
   CARNOT_TRY(check_list(step->outputs, step->output_count, plan->value_count, true, "output"));
@@ -103,9 +118,7 @@ static carnot_status* check_step(const carnot_plan* plan, const carnot_plan_step
         step->region.output_count);
   for (uint32_t o = 0; o < step->output_count; o++) {
     if (step->outputs[o] == CARNOT_PLAN_NONE) continue;
-    const carnot_plan_value* v = &plan->values[step->outputs[o]];
-    CHECK(v->storage != CARNOT_STORAGE_CONSTANT, "writes the constant %s", v->name);
-    CHECK(v->storage != CARNOT_STORAGE_BINDING || !plan->bindings[v->index].is_input, "writes the input %s", v->name);
+    CARNOT_TRY(check_target(plan, step, step->outputs[o]));
   }
   uint32_t inner = step->region.value_count - step->input_count;
   CHECK(step->type_count == 0 || step->type_count == step->input_count + step->output_count + inner,
@@ -136,17 +149,21 @@ static carnot_status* check_block(const carnot_plan* plan, uint32_t index, uint3
   }
   for (uint32_t s = block->first_step; s < *next_step; s++) {
     const carnot_plan_step* step = &plan->steps[s];
+    CARNOT_TRY_AT(check_step(plan, step, index), "step %u (%s)", s, step->name);
     for (uint32_t i = 0; i < step->input_count; i++) {
       if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
       const carnot_plan_value* v = &plan->values[step->inputs[i]];
       CHECK(written[step->inputs[i]] || v->storage == CARNOT_STORAGE_CONSTANT, "step %u (%s) reads %s before it is made",
             s, step->name, v->name);
     }
-    CARNOT_TRY_AT(check_step(plan, step, index), "step %u (%s)", s, step->name);
     for (uint32_t i = 0; i < step->output_count; i++) {
       if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
       CHECK(!written[step->outputs[i]], "step %u (%s) makes %s a second time", s, step->name,
             plan->values[step->outputs[i]].name);
+      const carnot_plan_value* v = &plan->values[step->outputs[i]];
+      CHECK(v->storage != CARNOT_STORAGE_ALIAS || written[v->index] ||
+                plan->values[v->index].storage == CARNOT_STORAGE_CONSTANT,
+            "step %u (%s) makes %s in the place of a value that is not made yet", s, step->name, v->name);
       written[step->outputs[i]] = true;
     }
   }
@@ -165,6 +182,10 @@ static carnot_status* check_binding(const carnot_plan* plan, uint32_t index) {
     const carnot_plan_value* v = &plan->values[b->value];
     CHECK(v->storage == CARNOT_STORAGE_BINDING && v->index == index, "input %s is not its value's storage", b->name);
   }
+  uint32_t holders = 0;
+  for (uint32_t i = 0; i < plan->value_count; i++)
+    holders += plan->values[i].storage == CARNOT_STORAGE_BINDING && plan->values[i].index == index;
+  CHECK(holders <= 1, "%u values lie in the memory of tensor %s", holders, b->name);
   return NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "base/file.h"
+#include "carnot/runtime.h"
 #include "engine/plan.h"
 
 enum { CARNOT_ENGINE_VERSION = 1 };
@@ -35,16 +36,9 @@ typedef struct carnot_engine {
   carnot_weights* weights;  // the newest generation
 } carnot_engine;
 
-// Maps |path|.
-carnot_status* carnot_engine_load_file(const char* path, carnot_engine** out_engine) CARNOT_MUST_USE;
-// Copies |data|; when |release| is given the caller lends it instead, aligned to 64, until release is called.
-carnot_status* carnot_engine_load_memory(const void* data, size_t size, void (*release)(void* user, const void* data),
-                                         void* user, carnot_engine** out_engine) CARNOT_MUST_USE;
 // An engine that was just built; takes the plan. The blobs' data must live as long: |release| is called at the end.
 carnot_status* carnot_engine_adopt(carnot_plan* plan, void (*release)(void* user, const void* data), void* user,
                                    carnot_engine** out_engine) CARNOT_MUST_USE;
-void carnot_engine_retain(carnot_engine* engine);
-void carnot_engine_release(carnot_engine* engine);
 
 // The newest weights, to be given back. Thread-safe.
 carnot_weights* carnot_engine_take_weights(carnot_engine* engine);
@@ -52,9 +46,6 @@ void carnot_engine_drop_weights(carnot_engine* engine, carnot_weights* weights);
 
 // Makes |weights| the newest generation (takes it).
 void carnot_engine_publish(carnot_engine* engine, carnot_weights* weights);
-
-// Every blob has the checksum that the metadata state.
-carnot_status* carnot_engine_verify(carnot_engine* engine) CARNOT_MUST_USE;
 
 // The engine as a file; the blobs' data are read from |plan|. The file appears complete or not at all.
 carnot_status* carnot_plan_write_file(carnot_plan* plan, const char* path) CARNOT_MUST_USE;

@@ -60,14 +60,14 @@ static carnot_status* place_blobs(carnot_plan* plan, const carnot_header* header
     CARNOT_CHECK(blob->offset % CARNOT_BLOB_ALIGNMENT == 0, INVALID_MODEL, "weight %u (%s) is not aligned", i,
                  blob->name);
     const char* data = base + header->weights.offset + blob->offset;
+    size_t bytes;
+    CARNOT_TRY_AT(carnot_dims_bytes(blob->tensor.dtype, blob->tensor.dims, blob->tensor.rank, &bytes),
+                  "weight %u (%s)", i, blob->name);
     if (blob->dropped || (plan->stripped && blob->bytes == 0)) {
       blob->tensor.data = NULL;
     } else if (blob->tensor.dtype == CARNOT_DTYPE_STRING) {
       CARNOT_TRY(place_text(plan, blob, data));
     } else {
-      size_t bytes;
-      CARNOT_TRY_AT(carnot_dims_bytes(blob->tensor.dtype, blob->tensor.dims, blob->tensor.rank, &bytes),
-                    "weight %u (%s)", i, blob->name);
       CARNOT_CHECK(bytes == blob->bytes, INVALID_MODEL, "weight %u (%s) has %llu bytes, its shape takes %zu", i,
                    blob->name, (unsigned long long)blob->bytes, bytes);
       blob->tensor.data = (void*)data;

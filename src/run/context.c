@@ -120,11 +120,16 @@ static carnot_status* check_dropped(const carnot_context* context, uint32_t inde
 static carnot_status* check_step(const carnot_context* context, uint32_t index) {
   const carnot_run_step* run = &context->steps[index];
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
-    CARNOT_TRY(check_dropped(context, index, i));
+    for (uint32_t c = 0; c < run->views[i].constant_count; c++)
+      CARNOT_CHECK(run->views[i].constants[c] || !run->views[i].constant_bytes[c], INVALID_MODEL,
+                   "step %u (%s): the engine does not hold the bytes of packed constant %u", index,
+                   context->plan->steps[index].name, c);
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
     if (run->rows[i]->check)
       CARNOT_TRY_AT(run->rows[i]->check(&run->views[i]), "step %u (%s), tactic %s", index,
                     context->plan->steps[index].name, run->rows[i]->name);
+  for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
+    CARNOT_TRY(check_dropped(context, index, i));
   return NULL;
 }
 

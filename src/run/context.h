@@ -7,6 +7,7 @@
 #define CARNOT_RUN_CONTEXT_H_
 
 #include "backend/tactic.h"
+#include "carnot/runtime.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
 #include "ops/execute.h"
@@ -75,6 +76,9 @@ typedef struct carnot_context {
   bool in_resolve;
   bool resolved, addresses_changed;
   carnot_step_time* times;  // NULL: not profiled
+  void (*report)(void* user, const char* step, uint64_t time_ns);  // told each step's time; NULL: nobody
+  void* report_user;
+  carnot_executor* own_executor;  // made for this context by the public interface, which destroys it
   bool (*cancel)(void* user);  // asked between steps; true ends the run
   void* cancel_user;
 } carnot_context;
@@ -99,7 +103,6 @@ carnot_status* carnot_context_set_input_cell(carnot_context* context, uint32_t b
 // Where an output goes; address NULL: the context's own memory. OUT_OF_RANGE in run when capacity is too small.
 carnot_status* carnot_context_set_output_address(carnot_context* context, uint32_t binding, void* address,
                                                  size_t capacity_bytes) CARNOT_MUST_USE;
-carnot_status* carnot_context_set_profile(carnot_context* context, uint32_t profile) CARNOT_MUST_USE;
 
 // Brings dimensions, storage and tactics up to the inputs that are set. The inputs' data are needed only for shape
 // tensors. run does it by itself.

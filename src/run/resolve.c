@@ -84,8 +84,24 @@ static bool all_sized(const carnot_plan_step* step, carnot_cell* const* outputs)
   return true;
 }
 
+// Elements that decide shapes must be there before the run; only dimensions of other tensors may be asked for.
+static carnot_status* check_elements(const carnot_plan_step* step, const carnot_cell* const* inputs) {
+  for (uint32_t n = 0; n < step->region.node_count; n++) {
+    const carnot_plan_node* node = &step->region.nodes[n];
+    if (node->op == CARNOT_OP_SHAPE || node->op == CARNOT_OP_SIZE) continue;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+      uint32_t local = node->inputs[i];
+      if (local >= step->input_count || !inputs[local] || inputs[local]->kind != CARNOT_VALUE_TENSOR) continue;
+      CARNOT_CHECK(inputs[local]->tensor.data || carnot_tensor_count(&inputs[local]->tensor) == 0, INVALID_MODEL,
+                   "step %s decides shapes by elements of input %u that only the run has", step->name, local);
+    }
+  }
+  return NULL;
+}
+
 static carnot_status* run_shape_step(carnot_context* context, uint32_t index, const carnot_cell* const* inputs,
                                      carnot_cell* const* outputs) {
+  CARNOT_TRY(check_elements(&context->plan->steps[index], inputs));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
   const carnot_plan_step* step = &context->plan->steps[index];
   for (uint32_t i = 0; i < step->output_count; i++)

@@ -113,12 +113,28 @@ static carnot_status* gather_cells(carnot_context* context, const carnot_plan_st
 
 static bool is_reference(const carnot_tactic_row* row) { return !row->run; }
 
+// What is read or written must lie somewhere: an engine may name values that nothing gives memory to.
+static carnot_status* check_memory(const carnot_context* context, const carnot_plan_step* step, const carnot_tactic_row* row,
+                                   const carnot_step_view* view) {
+  uint32_t count = step->input_count + (is_reference(row) ? 0 : step->output_count);
+  for (uint32_t i = 0; i < count; i++) {
+    uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
+    const carnot_run_value* value = id == CARNOT_PLAN_NONE ? NULL : &context->values[id];
+    if (!value || value->cell.tensor.data || value->cell.kind != CARNOT_VALUE_TENSOR) continue;
+    bool untouched = i < step->input_count && row->reads && !row->reads(view, i);
+    CARNOT_CHECK(untouched || carnot_tensor_count(&value->cell.tensor) == 0, INVALID_MODEL, "value %s has no memory",
+                 context->plan->values[id].name);
+  }
+  return NULL;
+}
+
 // A step whose dimensions, addresses and state are ready.
 static carnot_status* run_ready(carnot_context* context, uint32_t index, void* state, void* workspace) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
   if (run->skip) return NULL;
   const carnot_tactic_row* row = run->rows[run->variant];
+  CARNOT_TRY(check_memory(context, step, row, &run->views[run->variant]));
   if (is_reference(row) || run->fallback) {
     const carnot_cell** inputs;
     carnot_cell** outputs;
@@ -174,6 +190,7 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   }
   for (uint32_t i = 0; i < step->output_count; i++)
     if (outputs[i]) *outputs[i] = (carnot_cell){0};
+  CARNOT_TRY(check_memory(context, step, run->rows[step->variant_count - 1], &run->views[step->variant_count - 1]));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i] || outputs[i]->kind != CARNOT_VALUE_TENSOR) continue;
@@ -188,6 +205,7 @@ static void count_time(carnot_context* context, uint32_t index, uint64_t ns) {
   time->total_ns += ns;
   time->count++;
   if (time->count == 1 || ns < time->min_ns) time->min_ns = ns;
+  if (context->report) context->report(context->report_user, context->plan->steps[index].name, ns);
 }
 
 carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_index) {

@@ -229,6 +229,8 @@ static carnot_status* depthwise_check(const carnot_step_view* step) {
 // Weights and bias come packed.
 static bool conv_reads(const carnot_step_view* step, uint32_t input) {
   const carnot_plan_node* node = &step->region->nodes[0];
+  const carnot_conv_params* p = step->params;
+  if (input == 0 || carnot_tail_reads(&p->tail, input)) return true;
   return !((node->input_count > 1 && node->inputs[1] == input) || (node->input_count > 2 && node->inputs[2] == input));
 }
 

@@ -66,6 +66,8 @@ const char* carnot_tail_make(const carnot_problem* problem, int channel_axis, fl
                              bool* out_has_bias, carnot_tail* out, char* reason, size_t size);
 // Everything in it is in range for a step of |input_count| inputs.
 carnot_status* carnot_tail_check(const carnot_tail* tail, uint32_t input_count) CARNOT_MUST_USE;
+// The tail takes elements of this input.
+bool carnot_tail_reads(const carnot_tail* tail, uint32_t input);
 // The inputs of the tail have the output's dimensions and layout, or |channels| elements, or one.
 carnot_status* carnot_tail_shapes(const carnot_tail* tail, const carnot_operand* inputs, const carnot_operand* output,
                                   int64_t channels) CARNOT_MUST_USE;

@@ -136,6 +136,8 @@ static carnot_status* gemm_check(const carnot_step_view* step) {
 
 static bool gemm_reads(const carnot_step_view* step, uint32_t input) {
   const carnot_plan_node* node = &step->region->nodes[0];
+  const gemm_params* p = step->params;
+  if (input == node->inputs[0] || carnot_tail_reads(&p->tail, input)) return true;
   return !(node->inputs[1] == input || (node->input_count > 2 && node->inputs[2] == input));
 }
 

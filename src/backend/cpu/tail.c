@@ -31,8 +31,10 @@ static int shape_of(const maker* m, const carnot_operand_type* t) {
   bool one = true, channel = t->rank >= m->channel_axis;
   for (int d = 0; d < t->rank; d++) {
     bool is_channel = t->rank - d == m->channel_axis;
-    one = one && t->dims[d] == 1;
-    channel = channel && t->dims[d] == (is_channel ? m->channels : 1);
+    // A dimension that is 1 only at the optimum does not broadcast.
+    bool fixed = t->min[d] == t->max[d];
+    one = one && fixed && t->dims[d] == 1;
+    channel = channel && fixed && t->dims[d] == (is_channel ? m->channels : 1);
   }
   return one ? CARNOT_TAIL_SCALAR : channel ? CARNOT_TAIL_CHANNEL : -1;
 }
@@ -201,6 +203,12 @@ carnot_status* carnot_tail_check(const carnot_tail* tail, uint32_t input_count) 
   const char* why = carnot_pw_check(&tail->program);
   CARNOT_CHECK(!why, INVALID_MODEL, "a pointwise program is invalid: %s", why);
   return NULL;
+}
+
+bool carnot_tail_reads(const carnot_tail* tail, uint32_t input) {
+  bool reads = tail->residual == (int64_t)input;
+  for (int i = 0; i < tail->operand_count; i++) reads = reads || tail->operands[i].input == (int64_t)input;
+  return reads;
 }
 
 // The distance of rows (pixels) of a whole operand: that of the innermost dimension other than the channels'.

@@ -7,6 +7,7 @@
 #ifndef CARNOT_IMPORT_ONNX_ONNX_H_
 #define CARNOT_IMPORT_ONNX_ONNX_H_
 
+#include "carnot/onnx.h"
 #include "ir/graph.h"
 
 #define CARNOT_ONNX_MAX_OPSET 28
@@ -34,9 +35,5 @@ carnot_status* carnot_onnx_import_memory(const void* data, size_t size,
                                          const carnot_onnx_options* options,
                                          carnot_onnx_source** out_source,
                                          carnot_graph** out_graph) CARNOT_MUST_USE;
-
-// True when the importer has a row for |op_type| of |domain| ("" or "ai.onnx": the default one) at
-// |version|.
-bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version);
 
 #endif  // CARNOT_IMPORT_ONNX_ONNX_H_

@@ -1,0 +1,173 @@
+// Build configurations and the build itself.
+#include <stdlib.h>
+
+#include "api/build/network.h"
+#include "build/build.h"
+#include "carnot/builder.h"
+#include "engine/engine.h"
+
+struct carnot_config {
+  carnot_arena arena;
+  carnot_build_config build;
+  carnot_profile* profiles;
+  size_t profile_count, profile_capacity;
+  const char** disabled;
+  size_t disabled_count, disabled_capacity;
+  int thread_count;
+};
+
+carnot_status* carnot_config_create(carnot_config** out_config) {
+  *out_config = NULL;
+  void* memory;
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_config), "a configuration", &memory));
+  *out_config = memory;
+  carnot_arena_init(&(*out_config)->arena);
+  carnot_build_config_init(&(*out_config)->build);
+  (*out_config)->thread_count = 1;
+  return NULL;
+}
+
+void carnot_config_destroy(carnot_config* config) {
+  if (!config) return;
+  for (size_t i = 0; i < config->profile_count; i++) free(config->profiles[i].inputs);
+  free(config->profiles);
+  free(config->disabled);
+  carnot_arena_deinit(&config->arena);
+  free(config);
+}
+
+carnot_status* carnot_config_set_flag(carnot_config* config, carnot_build_flag flag, bool on) {
+  switch (flag) {
+    case CARNOT_BUILD_REFIT: config->build.refit = on; return NULL;
+    case CARNOT_BUILD_STRIP:
+      config->build.strip = on;
+      config->build.refit |= on;
+      return NULL;
+    case CARNOT_BUILD_FAST_F32: config->build.fast_fp32 = on; return NULL;
+    case CARNOT_BUILD_NO_PASSES: config->build.no_passes = on; return NULL;
+  }
+  return CARNOT_ERROR(INVALID_ARGUMENT, "build flag %d", (int)flag);
+}
+
+carnot_status* carnot_config_set_level(carnot_config* config, int level) {
+  CARNOT_CHECK(level >= 0 && level <= 5, OUT_OF_RANGE, "level %d, must be 0 to 5", level);
+  config->build.level = level;
+  return NULL;
+}
+
+carnot_status* carnot_config_set_thread_count(carnot_config* config, int thread_count) {
+  CARNOT_CHECK(thread_count >= 0 && thread_count <= 4096, OUT_OF_RANGE, "%d threads", thread_count);
+  config->thread_count = thread_count;
+  return NULL;
+}
+
+carnot_status* carnot_config_set_time_budget(carnot_config* config, double seconds) {
+  CARNOT_CHECK(seconds >= 0, OUT_OF_RANGE, "a time budget of %g s", seconds);
+  config->build.time_budget_s = seconds;
+  return NULL;
+}
+
+carnot_status* carnot_config_add_profile(carnot_config* config, uint32_t* out_profile) {
+  void* items = config->profiles;
+  CARNOT_TRY(carnot_grow(&items, &config->profile_capacity, config->profile_count + 1, sizeof(carnot_profile), "profiles"));
+  config->profiles = items;
+  config->profiles[config->profile_count] = (carnot_profile){0};
+  *out_profile = (uint32_t)config->profile_count++;
+  return NULL;
+}
+
+carnot_status* carnot_config_set_profile_shapes(carnot_config* config, uint32_t index, const char* name,
+                                                const carnot_dims* min, const carnot_dims* opt, const carnot_dims* max) {
+  CARNOT_CHECK(index < config->profile_count, INVALID_ARGUMENT, "profile %u of %zu", index, config->profile_count);
+  CARNOT_CHECK(name && min && opt && max, INVALID_ARGUMENT, "a profile needs a name and three shapes");
+  carnot_profile* profile = &config->profiles[index];
+  size_t at = 0;
+  while (at < profile->input_count && strcmp(profile->inputs[at].name, name) != 0) at++;
+  if (at == profile->input_count) {
+    size_t capacity = at;
+    void* items = profile->inputs;
+    CARNOT_TRY(carnot_grow(&items, &capacity, at + 1, sizeof(carnot_profile_input), "profile"));
+    profile->inputs = items;
+    profile->input_count++;
+    profile->inputs[at].name = carnot_arena_text(&config->arena, name, strlen(name));
+  }
+  carnot_profile_input* input = &profile->inputs[at];
+  input->min = *min;
+  input->opt = *opt;
+  input->max = *max;
+  return NULL;
+}
+
+carnot_status* carnot_config_disable_pass(carnot_config* config, const char* name) {
+  CARNOT_CHECK(name, INVALID_ARGUMENT, "a pass' name is NULL");
+  void* items = config->disabled;
+  CARNOT_TRY(carnot_grow(&items, &config->disabled_capacity, config->disabled_count + 1, sizeof(char*), "pass names"));
+  config->disabled = items;
+  config->disabled[config->disabled_count++] = carnot_arena_text(&config->arena, name, strlen(name));
+  return NULL;
+}
+
+void carnot_config_set_timing_cache(carnot_config* config, carnot_timing_cache* cache) { config->build.timing_cache = cache; }
+
+void carnot_config_set_log(carnot_config* config, void (*log)(void* user, int severity, const char* message), void* user) {
+  config->build.log = log;
+  config->build.user = user;
+}
+
+void carnot_config_set_progress(carnot_config* config, bool (*progress)(void* user, const char* phase, int done, int total),
+                                void* user) {
+  config->build.progress = progress;
+  config->build.user = user;
+}
+
+// ---- build ----
+
+static carnot_status* build_plan(const carnot_network* network, const carnot_config* config, carnot_plan** out_plan) {
+  *out_plan = NULL;
+  CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION, "a loop or conditional of the network is still open");
+  CARNOT_CHECK(network->graph->main->output_count > 0, FAILED_PRECONDITION, "the network has no output: mark one");
+  carnot_build_config build;
+  carnot_build_config_init(&build);
+  if (config) {
+    build = config->build;
+    build.profiles = config->profiles;
+    build.profile_count = config->profile_count;
+    build.disabled_passes = config->disabled;
+    build.disabled_pass_count = config->disabled_count;
+  }
+  if (config && config->thread_count != 1) CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
+  carnot_status* status = carnot_build_plan(network->graph, &build, out_plan);
+  if (build.executor) carnot_executor_destroy(build.executor);
+  return status;
+}
+
+carnot_status* carnot_build_file(const carnot_network* network, const carnot_config* config, const char* path) {
+  carnot_plan* plan;
+  CARNOT_TRY(build_plan(network, config, &plan));
+  carnot_status* status = carnot_plan_write_file(plan, path);
+  carnot_plan_destroy(plan);
+  return status;
+}
+
+carnot_status* carnot_build_memory(const carnot_network* network, const carnot_config* config, void** out_data,
+                                   size_t* out_size) {
+  *out_data = NULL;
+  *out_size = 0;
+  carnot_plan* plan;
+  CARNOT_TRY(build_plan(network, config, &plan));
+  carnot_status* status = carnot_plan_write_memory(plan, out_data, out_size);
+  carnot_plan_destroy(plan);
+  return status;
+}
+
+carnot_status* carnot_build_engine(const carnot_network* network, const carnot_config* config, carnot_engine** out_engine) {
+  *out_engine = NULL;
+  void* data;
+  size_t size;
+  CARNOT_TRY(carnot_build_memory(network, config, &data, &size));
+  carnot_status* status = carnot_engine_load_memory(data, size, NULL, NULL, out_engine);
+  free(data);
+  return status;
+}
+
+void carnot_memory_free(void* memory) { free(memory); }

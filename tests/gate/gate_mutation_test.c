@@ -1,0 +1,77 @@
+// Engines with bytes flipped or cut off, their checksums made right again: load, context and run give an error or
+// results, and never more. Run it under sanitizers too.
+#include "base/hash.h"
+#include "engine/format.h"
+#include "gate.h"
+#include "mutation.h"
+
+static const char* round_text(void) { return getenv("CARNOT_MUTATIONS"); }
+
+static uint32_t next(uint32_t* state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 17;
+  *state ^= *state << 5;
+  return *state;
+}
+
+static void mutate(uint8_t* data, size_t size, uint32_t* state) {
+  static const uint8_t kBytes[] = {0, 1, 2, 4, 0x7f, 0x80, 0xff, 0xfe};
+  const carnot_header* header = (const carnot_header*)data;
+  uint64_t start = header->metadata.offset, span = header->metadata.bytes;
+  int edits = 1 + (int)(next(state) % 3);
+  for (int i = 0; i < edits; i++) {
+    size_t at = next(state) % 16 ? (size_t)(start + next(state) % span) : next(state) % size;
+    if (at >= size) continue;
+    switch (next(state) % 3) {
+      case 0: data[at] ^= (uint8_t)(1u << next(state) % 8); break;
+      case 1: data[at] = kBytes[next(state) % 8]; break;
+      default: data[at] = (uint8_t)(data[at] + (next(state) % 2 ? 1 : -1));
+    }
+  }
+}
+
+static void check(carnot_graph* g, int rounds, uint32_t seed) {
+  carnot_build_config config;
+  carnot_build_config_init(&config);
+  config.level = 1;
+  config.refit = seed % 2;
+  void* bytes;
+  size_t size;
+  gate_bytes(g, &config, &bytes, &size);
+  uint8_t* copy = malloc(size);
+  uint32_t state = seed * 2654435761u | 1;
+  int accepted = 0;
+  for (int i = 0; i < rounds; i++) {
+    memcpy(copy, bytes, size);
+    mutate(copy, size, &state);
+    size_t length = next(&state) % 12 ? size : next(&state) % size;
+    if (next(&state) % 64) mutation_fix_hashes(copy, length);
+    accepted += mutation_try(copy, length);
+  }
+  print_message("%d of %d mutated engines ran\n", accepted, rounds);
+  free(copy);
+  free(bytes);
+  carnot_graph_destroy(g);
+}
+
+static void test_mutations(void** state) {
+  (void)state;
+  int rounds = round_text() ? atoi(round_text()) : 1500;
+  carnot_arena arena = {0};
+  gate_conv_weights w;
+  gate_conv_weights_make(&arena, 1, &w);
+  for (uint32_t refit = 0; refit < 2; refit++) {
+    check(gate_conv_net(&w, 1, 6, 6), rounds, 10 + refit);
+    check(gate_conv_net(&w, -1, 6, -2), rounds, 20 + refit);
+    check(gate_attention_net(6), rounds, 30 + refit);
+    check(gate_attention_net(-1), rounds, 40 + refit);
+    check(gate_nonzero_net(-1), rounds, 50 + refit);
+    check(gate_loop_net(), rounds, 60 + refit);
+  }
+  carnot_arena_deinit(&arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_mutations)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,157 @@
+// Attention written out in its parts, concat, and the refit of an embedding that two operators share.
+#include "gate.h"
+
+enum { WIDTH = 32, HEADS = 4, DEPTH = 8, TOKENS = 64 };
+
+static double weight(uint32_t seed, int i) { return gate_number(seed, (size_t)i); }
+
+static void project(const float* x, int tokens, uint32_t seed, double* out) {
+  for (int t = 0; t < tokens; t++)
+    for (int j = 0; j < WIDTH; j++) {
+      double sum = 0;
+      for (int k = 0; k < WIDTH; k++) sum += x[t * WIDTH + k] * weight(seed, k * WIDTH + j);
+      out[t * WIDTH + j] = sum;
+    }
+}
+
+static void attend(const double* q, const double* k, const double* v, int tokens, int head, int t, double* out) {
+  double p[TOKENS], top = -1e300, sum = 0;
+  for (int s = 0; s < tokens; s++) {
+    p[s] = 0;
+    for (int d = 0; d < DEPTH; d++) p[s] += q[t * WIDTH + head * DEPTH + d] * k[s * WIDTH + head * DEPTH + d];
+    p[s] *= 0.35355339;
+    top = fmax(top, p[s]);
+  }
+  for (int s = 0; s < tokens; s++) sum += p[s] = exp(p[s] - top);
+  for (int d = 0; d < DEPTH; d++) {
+    out[head * DEPTH + d] = 0;
+    for (int s = 0; s < tokens; s++) out[head * DEPTH + d] += p[s] / sum * v[s * WIDTH + head * DEPTH + d];
+  }
+}
+
+static void wanted_attention(const float* x, int tokens, double* y) {
+  static double q[TOKENS * WIDTH], k[TOKENS * WIDTH], v[TOKENS * WIDTH];
+  project(x, tokens, 11, q);
+  project(x, tokens, 12, k);
+  project(x, tokens, 13, v);
+  for (int t = 0; t < tokens; t++) {
+    double row[WIDTH], mean = 0, variance = 0;
+    for (int h = 0; h < HEADS; h++) attend(q, k, v, tokens, h, t, row);
+    for (int i = 0; i < WIDTH; i++) mean += (row[i] += x[t * WIDTH + i]) / WIDTH;
+    for (int i = 0; i < WIDTH; i++) variance += (row[i] - mean) * (row[i] - mean) / WIDTH;
+    for (int i = 0; i < WIDTH; i++)
+      y[t * WIDTH + i] = (row[i] - mean) / sqrt(variance + 1e-5) * weight(14, i) + weight(15, i);
+  }
+}
+
+static void test_attention(void** state) {
+  (void)state;
+  static float x[TOKENS * WIDTH];
+  static double wanted[TOKENS * WIDTH];
+  for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = gate_number(5, (size_t)i);
+  for (int fixed = 0; fixed < 2; fixed++) {
+    carnot_graph* g = gate_attention_net(fixed ? 17 : -1);
+    carnot_engine* engine = gate_engine(g, NULL);
+    carnot_context* context = gate_context(engine, -1);
+    static const int kTokens[] = {1, 3, 17, 64, 5};
+    for (int i = 0; i < 5; i++) {
+      int tokens = fixed ? 17 : kTokens[i];
+      wanted_attention(x, tokens, wanted);
+      gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(tokens, WIDTH));
+      gate_ok(carnot_context_run_now(context));
+      gate_near(gate_get(context, "y")->data, wanted, (size_t)(tokens * WIDTH), 1e-4, 1e-4);
+    }
+    carnot_context_free(context);
+    carnot_engine_release(engine);
+    carnot_graph_destroy(g);
+  }
+}
+
+// y = relu(concat(x + x, x * x)) along channels, and the concat itself as a second output.
+static void test_concat(void** state) {
+  (void)state;
+  for (int fixed = 0; fixed < 2; fixed++) {
+    carnot_graph* g = NULL;
+    gate_ok(carnot_graph_create(&g));
+    carnot_value* x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(2, fixed ? 3 : -1, 5));
+    carnot_value* a = gate_fn(g, CARNOT_OP_BINARY, "add", GATE_VALUES(x, x));
+    carnot_value* b = gate_fn(g, CARNOT_OP_BINARY, "mul", GATE_VALUES(x, x));
+    carnot_attrs axis = {0};
+    carnot_attrs_set_int(&axis, &g->arena, "axis", 1);
+    carnot_value* both = gate_node(g, CARNOT_OP_CONCAT, &axis, GATE_VALUES(a, b, x));
+    gate_output(g, gate_fn(g, CARNOT_OP_UNARY, "relu", GATE_VALUES(both)), "y");
+    gate_output(g, both, "all");
+    carnot_engine* engine = gate_engine(g, NULL);
+    carnot_context* context = gate_context(engine, -1);
+    for (int c = fixed ? 3 : 0; c <= (fixed ? 3 : 4); c++) {
+      float in[2 * 4 * 5];
+      double all[2 * 12 * 5], y[2 * 12 * 5];
+      for (int i = 0; i < 2 * c * 5; i++) in[i] = gate_number(6, (size_t)i);
+      for (int n = 0; n < 2; n++)
+        for (int i = 0; i < 3 * c * 5; i++) {
+          double v = in[n * c * 5 + i % (c * 5)];
+          all[n * 3 * c * 5 + i] = i < c * 5 ? v + v : i < 2 * c * 5 ? v * v : v;
+        }
+      for (int i = 0; i < 2 * 3 * c * 5; i++) y[i] = all[i] > 0 ? all[i] : 0;
+      gate_set(context, "x", CARNOT_DTYPE_F32, in, GATE_LIST(2, c, 5));
+      gate_ok(carnot_context_run_now(context));
+      gate_near(gate_get(context, "all")->data, all, (size_t)(2 * 3 * c * 5), 1e-6, 1e-7);
+      gate_near(gate_get(context, "y")->data, y, (size_t)(2 * 3 * c * 5), 1e-6, 1e-7);
+    }
+    carnot_context_free(context);
+    carnot_engine_release(engine);
+    carnot_graph_destroy(g);
+  }
+}
+
+enum { WORDS = 19, EMBED = 12 };
+
+static void check_tied(carnot_context* context, const float* table) {
+  static const int64_t kWords[4] = {3, 0, 18, 7};
+  double wanted[4 * WORDS];
+  for (int t = 0; t < 4; t++)
+    for (int w = 0; w < WORDS; w++) {
+      wanted[t * WORDS + w] = 0;
+      for (int e = 0; e < EMBED; e++)
+        wanted[t * WORDS + w] += (double)table[kWords[t] * EMBED + e] * table[w * EMBED + e];
+    }
+  gate_set(context, "words", CARNOT_DTYPE_I64, kWords, GATE_LIST(4));
+  gate_ok(carnot_context_run_now(context));
+  gate_near(gate_get(context, "y")->data, wanted, 4 * WORDS, 1e-5, 1e-5);
+}
+
+static void test_tied_embedding(void** state) {
+  (void)state;
+  carnot_graph* g = NULL;
+  gate_ok(carnot_graph_create(&g));
+  float* old_table = gate_numbers(&g->arena, 31, WORDS * EMBED);
+  float* new_table = gate_numbers(&g->arena, 32, WORDS * EMBED);
+  carnot_value* table = gate_weight(g, "embedding", 0, old_table, GATE_LIST(WORDS, EMBED));
+  carnot_value* words = gate_input(g, "words", CARNOT_DTYPE_I64, GATE_LIST(-1));
+  carnot_value* rows = gate_node(g, CARNOT_OP_GATHER, NULL, GATE_VALUES(table, words));
+  carnot_value* turned = gate_node(g, CARNOT_OP_TRANSPOSE, NULL, GATE_VALUES(table));
+  gate_output(g, gate_node(g, CARNOT_OP_MATMUL, NULL, GATE_VALUES(rows, turned)), "y");
+  carnot_build_config config;
+  carnot_build_config_init(&config);
+  config.level = 1;
+  config.refit = true;
+  carnot_engine* engine = gate_engine(g, &config);
+  carnot_context* context = gate_context(engine, -1);
+  check_tied(context, old_table);
+  carnot_refit* refit = NULL;
+  gate_ok(carnot_refit_begin(engine, &refit));
+  carnot_tensor t = {.dtype = CARNOT_DTYPE_F32, .rank = 2, .dims = {WORDS, EMBED}, .data = new_table};
+  gate_ok(carnot_refit_set(refit, "embedding", &t));
+  gate_ok(carnot_refit_commit(refit));
+  carnot_refit_free(refit);
+  check_tied(context, new_table);
+  carnot_context_free(context);
+  carnot_engine_release(engine);
+  carnot_graph_destroy(g);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_concat),
+                                     cmocka_unit_test(test_tied_embedding)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
