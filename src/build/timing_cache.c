@@ -90,7 +90,8 @@ static bool parse_line(const char* line, size_t length, entry* out) {
   }
   if (at != 16 || at >= length || line[at++] != ' ') return false;
   size_t start = at;
-  while (at < length && line[at] != ' ') at++;
+  for (; at < length && line[at] != ' '; at++)
+    if (line[at] < '!' || line[at] > '~') return false;
   if (at == start || at - start >= kMaxTactic || at >= length) return false;
   memcpy(out->tactic, line + start, at - start);
   size_t digits = ++at;
