@@ -98,13 +98,19 @@ static carnot_status* time_all(carnot_builder* builder, const carnot_choice* cho
   carnot_timing_cache* cache = builder->timing_cache;
   uint64_t key = carnot_problem_key(&choice->problem, carnot_executor_thread_count(builder->config->executor));
   bool all = true;
-  for (size_t i = 0; i < count; i++) all = carnot_timing_cache_find(cache, key, candidates[i].row->name, &candidates[i].ns) && all;
+  for (size_t i = 0; i < count; i++) {
+    bool found = carnot_timing_cache_find(cache, key, candidates[i].row->name, &candidates[i].ns);
+    all = all && (found || !candidates[i].row->run);
+  }
   if (all || carnot_builder_is_late(builder)) return NULL;
-  // Rows share packed weights: the first one's serve all that pack alike, so only kernels are timed, not packing.
   for (size_t i = 0; i < count; i++) CARNOT_TRY(prepare(builder, choice, &candidates[i]));
   CARNOT_TRY(carnot_time_candidates(builder, candidates, count));
-  for (size_t i = 0; i < count; i++)
-    if (candidates[i].ns != UINT64_MAX) CARNOT_TRY(carnot_timing_cache_add(cache, key, candidates[i].row->name, candidates[i].ns));
+  for (size_t i = 0; i < count; i++) {
+    if (candidates[i].ns == UINT64_MAX) continue;
+    CARNOT_TRY(carnot_timing_cache_add(cache, key, candidates[i].row->name, candidates[i].ns));
+    // What the cache held before stays, and decides: so a second build comes to the same choice.
+    (void)carnot_timing_cache_find(cache, key, candidates[i].row->name, &candidates[i].ns);
+  }
   return NULL;
 }
 
