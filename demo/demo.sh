@@ -19,7 +19,7 @@ say "2. ResNet-50 beside ONNX Runtime"
 "$python" demo/compare_resnet50.py "$carnot" "$work"
 
 say "3. The same with trtexec's command line"
-show "$carnot" exec --loadEngine="$work/resnet50.plan" --iterations=20 --duration=1 --percentile=90
+show "$carnot" exec --loadEngine="$work/resnet50.plan" --duration=0.5 --percentile=90
 
 say "4. What an error looks like: a model with nodes that nobody knows"
 "$python" demo/make_unsupported.py "$work/unsupported.onnx"

@@ -131,7 +131,7 @@ def to_onnx(p: dict[str, np.ndarray]) -> onnx.ModelProto:
     constants = {k: a.astype(np.float32) for k, a in p.items()}
     inner = np.ones((1, 1, SIDE, SIDE), np.float32)
     inner[:, :, 1:-1, 1:-1] = 0
-    constants |= {"border": inner / inner.sum(), "half": np.float32(0.5), "tiny": np.float32(1e-3), "two": np.float32(2), "one": np.float32(1),
+    constants |= {"border": inner / inner.sum(), "half": np.float32(0.5), "tiny": np.float32(1e-3), "one": np.float32(1),
                   "sizes": np.array([1, 1, SIDE, SIDE], np.int64), "picture_axes": np.array([1, 2, 3], np.int64)}
     n = helper.make_node
     nodes = [
@@ -148,7 +148,6 @@ def to_onnx(p: dict[str, np.ndarray]) -> onnx.ModelProto:
         n("Flatten", ["h2"], ["flat"], "flatten"), n("Gemm", ["flat", "linear", "bias3"], ["logits"], "linear"),
         n("Softmax", ["logits"], ["digit"], "softmax", axis=1),
     ]
-    del constants["two"]
     graph = helper.make_graph(nodes, "digits", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, "height", "width"])],
                               [helper.make_tensor_value_info("digit", TensorProto.FLOAT, [1, 10])],
                               [numpy_helper.from_array(np.asarray(a), k) for k, a in constants.items()])

@@ -223,6 +223,7 @@ static void take_blobs(carnot_lowering* l) {
   carnot_plan* plan = l->builder->plan;
   plan->blobs = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_blob, l->blob_count + 1);
   plan->blob_count = l->blob_count;
+  if (l->blob_count) memcpy(plan->blobs, l->blobs, l->blob_count * sizeof(*l->blobs));
   plan->recipes = carnot_arena_copy(&plan->arena, l->recipes, l->recipe_count * sizeof(*l->recipes));
   plan->recipe_count = l->recipe_count;
   plan->refittable = l->builder->config->refit;
@@ -232,7 +233,6 @@ static void take_blobs(carnot_lowering* l) {
     carnot_plan_blob* blob = &plan->blobs[i];
     if (blob->name[0] || blob->packing[0] || blob->recipe != CARNOT_PLAN_NONE) blob->tensor.data = NULL;
   }
-  if (l->blob_count) memcpy(plan->blobs, l->blobs, l->blob_count * sizeof(*l->blobs));
 }
 
 carnot_status* carnot_lowering_place(carnot_lowering* l) {

@@ -76,8 +76,12 @@ static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, ca
       if (why[0]) note(why_not, rows[i]->name, why);
       continue;
     }
-    if (count && !worth_timing(builder, rows[i])) continue;
+    // The reference stands by in case the others refuse when they are timed.
+    bool stand_by = count && !rows[i]->run && builder->config->level >= 2;
+    if (count && !stand_by && !worth_timing(builder, rows[i])) continue;
+    bool is_view = rows[i]->run && !rows[i]->shape;
     out[count++] = (carnot_candidate){.row = rows[i], .problem = copy_problem(&builder->plan->arena, &choice->problem), .ns = UINT64_MAX};
+    if (is_view) break;  // nothing is faster than nothing
   }
   restore_layouts(&choice->problem, &standing);
   return count;
@@ -94,13 +98,19 @@ static carnot_status* time_all(carnot_builder* builder, const carnot_choice* cho
   carnot_timing_cache* cache = builder->timing_cache;
   uint64_t key = carnot_problem_key(&choice->problem, carnot_executor_thread_count(builder->config->executor));
   bool all = true;
-  for (size_t i = 0; i < count; i++) all = carnot_timing_cache_find(cache, key, candidates[i].row->name, &candidates[i].ns) && all;
+  for (size_t i = 0; i < count; i++) {
+    bool found = carnot_timing_cache_find(cache, key, candidates[i].row->name, &candidates[i].ns);
+    all = all && (found || !candidates[i].row->run);
+  }
   if (all || carnot_builder_is_late(builder)) return NULL;
-  // Rows share packed weights: the first one's serve all that pack alike, so only kernels are timed, not packing.
   for (size_t i = 0; i < count; i++) CARNOT_TRY(prepare(builder, choice, &candidates[i]));
   CARNOT_TRY(carnot_time_candidates(builder, candidates, count));
-  for (size_t i = 0; i < count; i++)
-    if (candidates[i].ns != UINT64_MAX) CARNOT_TRY(carnot_timing_cache_add(cache, key, candidates[i].row->name, candidates[i].ns));
+  for (size_t i = 0; i < count; i++) {
+    if (candidates[i].ns == UINT64_MAX) continue;
+    CARNOT_TRY(carnot_timing_cache_add(cache, key, candidates[i].row->name, candidates[i].ns));
+    // What the cache held before stays, and decides: so a second build comes to the same choice.
+    (void)carnot_timing_cache_find(cache, key, candidates[i].row->name, &candidates[i].ns);
+  }
   return NULL;
 }
 
@@ -158,6 +168,9 @@ static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice
   for (size_t i = 0; i < count; i++) {
     at[i] = (carnot_candidate){.row = candidates[i].row, .prepared = candidates[i].prepared, .ns = UINT64_MAX};
     if (!at_end(&builder->plan->arena, &candidates[i].problem, end, &at[i].problem)) return NULL;
+    // What a row asks of sizes may not hold at this end (sizes that are tied to one another were set one by one).
+    char reason[256];
+    if (at[i].row->reject(&at[i].problem, reason, sizeof(reason))) return NULL;
   }
   carnot_choice moved = *choice;
   moved.problem = at[best].problem;
@@ -165,7 +178,7 @@ static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice
   size_t winner = best;
   // Another step of the plan must earn its place: a tenth faster.
   for (size_t i = 0; i < count; i++)
-    if (at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns && at[i].ns < at[best].ns - at[best].ns / 10) winner = i;
+    if (!at[i].failed && at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns && at[i].ns < at[best].ns - at[best].ns / 10) winner = i;
   if (winner == best || at[best].ns == UINT64_MAX || !same_layouts(&candidates[winner].problem, &candidates[best].problem)) return NULL;
   if (!candidates[winner].prepared.arena) CARNOT_TRY(prepare(builder, choice, &candidates[winner]));
   uint32_t slot = choice->guarded_count++;
@@ -182,8 +195,10 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
   CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", choice->node->name, why_not.text);
   size_t best = 0;
   if (count > 1) CARNOT_TRY(time_all(builder, choice, candidates, count));
-  for (size_t i = 1; i < count; i++)
-    if (candidates[i].ns < candidates[best].ns) best = i;
+  for (size_t i = 0; i < count; i++) {
+    if (candidates[i].failed) note(&why_not, candidates[i].row->name, candidates[i].failed);
+    if (candidates[best].failed || (!candidates[i].failed && candidates[i].ns < candidates[best].ns)) best = i;
+  }
   for (size_t i = 0; i < count; i++) {
     char words[96];
     if (i == best || candidates[i].ns == UINT64_MAX) continue;

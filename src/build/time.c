@@ -171,7 +171,17 @@ carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate*
   carnot_status* status = NULL;
   for (size_t i = 0; i < count && !status; i++) {
     candidates[i].ns = UINT64_MAX;
-    if (can_time(&candidates[i])) status = open_bench(&candidates[i], &benches[i]);
+    if (!can_time(&candidates[i])) continue;
+    carnot_status* refusal = open_bench(&candidates[i], &benches[i]);
+    if (!refusal) continue;
+    close_bench(&benches[i]);
+    benches[i].owned = NULL;
+    if (carnot_status_code(refusal) == CARNOT_OUT_OF_MEMORY) {
+      status = refusal;
+      continue;
+    }
+    candidates[i].failed = carnot_arena_text(&builder->plan->arena, carnot_status_message(refusal), strlen(carnot_status_message(refusal)));
+    carnot_status_free(refusal);
   }
   if (!status) status = run_rounds(builder, candidates, benches, count);
   for (size_t i = 0; i < count; i++)

@@ -2,8 +2,8 @@
 #include "ops/evaluate.h"
 #include "pass/pass.h"
 
-// A result may be this much larger than what it is made of.
-enum { kMaxGrowthBytes = 1 << 20 };
+// A result may be this much larger than what it is made of: a weight that a model makes by ConstantOfShape is worth it.
+enum { kMaxGrowthBytes = 64 << 20 };
 
 // Made from weights that the user may change: refit must know how.
 static bool from_weights(const carnot_node* node) {

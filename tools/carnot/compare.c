@@ -8,7 +8,7 @@
 
 typedef struct difference {
   double max_abs, max_rel, cosine, worst_a, worst_b;
-  int64_t worst, outside, count;
+  int64_t worst, outside, count, not_finite;  // |not_finite|: on either side; equal ones agree
 } difference;
 
 static carnot_status* compare_tensors(const char* name, const carnot_tensor* a, const carnot_tensor* b, double rtol, double atol,
@@ -22,6 +22,7 @@ static carnot_status* compare_tensors(const char* name, const carnot_tensor* a, 
   double dot = 0, aa = 0, bb = 0, worst = -1;
   for (int64_t i = 0; i < out->count; i++) {
     double x = carnot_load_f64(a->dtype, a->data, (size_t)i), y = carnot_load_f64(b->dtype, b->data, (size_t)i);
+    out->not_finite += !isfinite(x) || !isfinite(y);
     if (x == y || (isnan(x) && isnan(y))) {
       if (isfinite(x)) dot += x * y, aa += x * x, bb += y * y;
       continue;
@@ -74,13 +75,15 @@ static carnot_status* compare_outputs(cli_session* first, cli_session* second, c
     if (status) break;
     outside += d.outside;
     outputs++;
-    json_array_append_new(rows, json_pack("{s:s,s:f,s:f,s:f,s:I,s:I}", "name", b->name, "max_abs", isfinite(d.max_abs) ? d.max_abs : 1e308, "max_rel",
+    json_array_append_new(rows, json_pack("{s:s,s:f,s:f,s:f,s:I,s:I,s:I}", "name", b->name, "max_abs", isfinite(d.max_abs) ? d.max_abs : 1e308, "max_rel",
                                           isfinite(d.max_rel) ? d.max_rel : 1e308, "cosine", isnan(d.cosine) ? 0 : d.cosine, "outside",
-                                          (json_int_t)d.outside, "count", (json_int_t)d.count));
+                                          (json_int_t)d.outside, "count", (json_int_t)d.count,
+                                          "not_finite", (json_int_t)d.not_finite));
     if (json) continue;
     printf("%s: max abs %.3g, max rel %.3g, cosine %.9f; %lld of %lld outside the tolerance", b->name, d.max_abs, d.max_rel, d.cosine,
            (long long)d.outside, (long long)d.count);
-    if (d.worst >= 0) printf(" (widest at element %lld: %.9g and %.9g)", (long long)d.worst, d.worst_a, d.worst_b);
+    if (d.outside) printf(" (widest at element %lld: %.9g and %.9g)", (long long)d.worst, d.worst_a, d.worst_b);
+    if (d.not_finite) printf("; %lld are not finite", (long long)d.not_finite);
     putchar('\n');
   }
   if (!status && json) {

@@ -166,7 +166,7 @@ static carnot_status* build_and_write(const carnot_graph* graph, const cli_build
 carnot_status* cli_build_file(const char* model, const cli_build_options* options, const char* engine_path) {
   carnot_onnx_source* source;
   carnot_graph* graph;
-  CARNOT_TRY_AT(carnot_onnx_import_file(model, NULL, &source, &graph), "%s", model);
+  CARNOT_TRY(carnot_onnx_import_file(model, NULL, &source, &graph));
   carnot_build_config config = options->config;
   void* profiles = NULL;
   carnot_status* status = carnot_calloc(options->more_count + 1, sizeof(carnot_profile), "profiles", &profiles);

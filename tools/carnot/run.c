@@ -1,6 +1,7 @@
 // carnot run MODEL_OR_ENGINE --input NAME=FILE …: one run on files.
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -46,20 +47,20 @@ void cli_safe_name(const char* name, char* out, size_t size) {
   out[at] = 0;
 }
 
+// Line |index| of the file, to be freed; NULL when it has fewer.
 static char* label_of(const char* path, int64_t index) {
   FILE* file = fopen(path, "r");
-  if (!file) return NULL;
   char* line = NULL;
   size_t capacity = 0;
-  while (index-- >= 0 && getline(&line, &capacity, file) > 0) continue;
-  bool found = index < -1 + 1 && !feof(file);
-  fclose(file);
-  if (!found && !(line && line[0])) {
-    free(line);
-    return NULL;
+  bool found = file != NULL;
+  for (int64_t i = 0; found && i <= index; i++) found = getline(&line, &capacity, file) > 0;
+  if (file) fclose(file);
+  if (found) {
+    line[strcspn(line, "\r\n")] = 0;
+    return line;
   }
-  line[strcspn(line, "\r\n")] = 0;
-  return line;
+  free(line);
+  return NULL;
 }
 
 static void print_top(const char* name, const carnot_tensor* t, long long top, const char* labels) {
@@ -134,6 +135,7 @@ carnot_status* cli_run(cli_flags* flags) {
   CARNOT_TRY(cli_image_flags(flags, &options.image));
   options.output_dir = cli_flag_text(flags, "output-dir");
   options.labels = cli_flag_text(flags, "labels");
+  CARNOT_CHECK(!options.labels || access(options.labels, R_OK) == 0, IO, "--labels: cannot read %s", options.labels);
   options.png = cli_flag_set(flags, "png");
   while (cli_flag_each(flags, "input", 1 << 20)) continue;
   cli_build_options build;

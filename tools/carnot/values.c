@@ -84,9 +84,10 @@ static carnot_status* read_npy(const char* path, const carnot_mapping* map, carn
   size_t start;
   carnot_tensor t = {0};
   CARNOT_TRY(read_npy_header(path, map->data, map->size, &start, &t));
-  CARNOT_TRY_AT(new_tensor(t.dtype, t.rank, t.dims, arena, out), "%s", path);
-  size_t bytes = carnot_tensor_bytes(&out->tensor);
+  size_t bytes;
+  CARNOT_TRY_AT(carnot_dims_bytes(t.dtype, t.dims, t.rank, &bytes), "%s", path);
   CARNOT_CHECK(map->size - start >= bytes, INVALID_MODEL, "%s holds %zu bytes of data, its shape takes %zu", path, map->size - start, bytes);
+  CARNOT_TRY_AT(new_tensor(t.dtype, t.rank, t.dims, arena, out), "%s", path);
   memcpy(out->tensor.data, (const char*)map->data + start, bytes);
   return NULL;
 }
