@@ -1,4 +1,5 @@
-// build_from_onnx MODEL.onnx ENGINE: reads a model, builds an engine file, loads it and lists its tensors.
+// build_from_onnx MODEL.onnx ENGINE: reads a model, builds an engine file, loads it and lists its
+// tensors.
 #include "carnot/builder.h"
 #include "carnot/onnx.h"
 #include "example.h"
@@ -30,8 +31,10 @@ int main(int argc, char** argv) {
   for (uint32_t i = 0; i < carnot_engine_tensor_count(engine); i++) {
     carnot_tensor_info info;
     OK(carnot_engine_tensor_info(engine, i, &info));
-    printf("%s %s: %s [", info.is_input ? "input" : "output", info.name, carnot_dtype_name(info.dtype));
-    for (int d = 0; d < info.dims.rank; d++) printf(d ? ",%lld" : "%lld", (long long)info.dims.d[d]);
+    printf("%s %s: %s [", info.is_input ? "input" : "output", info.name,
+           carnot_dtype_name(info.dtype));
+    for (int d = 0; d < info.dims.rank; d++)
+      printf(d ? ",%lld" : "%lld", (long long)info.dims.d[d]);
     printf("]\n");
   }
   carnot_engine_release(engine);

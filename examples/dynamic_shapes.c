@@ -1,4 +1,5 @@
-// One engine for any batch from 1 to 32 with a profile, an output whose size the run finds out, and step times.
+// One engine for any batch from 1 to 32 with a profile, an output whose size the run finds out, and
+// step times.
 #include "carnot/builder.h"
 #include "example.h"
 
@@ -19,7 +20,8 @@ int main(void) {
   carnot_network* network;
   carnot_value *x, *zero, *positive, *places, *doubled;
   OK(carnot_network_create(&network));
-  OK(carnot_network_add_input(network, "x", CARNOT_DTYPE_F32, SHAPE(-1, 4), (const char* const[]){"batch", NULL}, &x));
+  OK(carnot_network_add_input(network, "x", CARNOT_DTYPE_F32, SHAPE(-1, 4),
+                              (const char* const[]){"batch", NULL}, &x));
   OK(carnot_network_add_scalar(network, CARNOT_DTYPE_F32, 0, &zero));
   OK(carnot_network_add_elementwise(network, x, zero, CARNOT_ELEMENTWISE_GREATER, &positive));
   OK(carnot_network_add_non_zero(network, positive, &places));
@@ -30,7 +32,8 @@ int main(void) {
   uint32_t profile;
   OK(carnot_config_create(&config));
   OK(carnot_config_add_profile(config, &profile));
-  OK(carnot_config_set_profile_shapes(config, profile, "x", SHAPE(1, 4), SHAPE(8, 4), SHAPE(32, 4)));
+  OK(carnot_config_set_profile_shapes(config, profile, "x", SHAPE(1, 4), SHAPE(8, 4),
+                                      SHAPE(32, 4)));
   carnot_engine* engine;
   OK(carnot_build_engine(network, config, &engine));
   carnot_config_destroy(config);

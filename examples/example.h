@@ -8,7 +8,8 @@
 #include "carnot/status.h"
 
 #define OK(expr) example_check((expr), #expr)
-#define SHAPE(...) (&(carnot_dims){sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}})
+#define SHAPE(...) \
+  (&(carnot_dims){sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}})
 
 static inline void example_check(carnot_status* status, const char* what) {
   if (!status) return;

@@ -1,4 +1,5 @@
-// A small classifier from layers: convolution, ReLU, pooling, matrix product, softmax; and a loop of ten steps.
+// A small classifier from layers: convolution, ReLU, pooling, matrix product, softmax; and a loop
+// of ten steps.
 #include <math.h>
 
 #include "carnot/builder.h"
@@ -8,7 +9,8 @@ enum { CLASSES = 10, FILTERS = 8, SIZE = 12 };
 
 static float weights[FILTERS * 3 * 3], matrix[FILTERS * CLASSES], image[SIZE * SIZE];
 
-static carnot_value* constant(carnot_network* network, const char* name, const carnot_dims* dims, const float* data) {
+static carnot_value* constant(carnot_network* network, const char* name, const carnot_dims* dims,
+                              const float* data) {
   carnot_value* value;
   OK(carnot_network_add_constant(network, name, CARNOT_DTYPE_F32, dims, data, &value));
   return value;
@@ -18,15 +20,19 @@ static carnot_value* classify(carnot_network* network, carnot_value* x) {
   carnot_window window = {.rank = 2, .pre_padding = {1, 1}, .post_padding = {1, 1}};
   carnot_window pool = {.rank = 2, .kernel = {SIZE, SIZE}};
   carnot_value* y;
-  OK(carnot_network_add_convolution(network, x, constant(network, "conv.weight", SHAPE(FILTERS, 1, 3, 3), weights), NULL, 1, &window, &y));
+  OK(carnot_network_add_convolution(
+      network, x, constant(network, "conv.weight", SHAPE(FILTERS, 1, 3, 3), weights), NULL, 1,
+      &window, &y));
   OK(carnot_layer_set_name(carnot_value_layer(y), "conv"));
   OK(carnot_network_add_activation(network, y, CARNOT_ACTIVATION_TYPE_RELU, 0, 0, &y));
-  OK(carnot_network_add_pooling(network, y, CARNOT_POOLING_AVERAGE, &pool, /*exclude_padding=*/true, 0, &y));
+  OK(carnot_network_add_pooling(network, y, CARNOT_POOLING_AVERAGE, &pool, /*exclude_padding=*/true,
+                                0, &y));
   carnot_value* dims;
   OK(carnot_network_add_int64s(network, (const int64_t[]){0, FILTERS}, 2, &dims));
   OK(carnot_network_add_shuffle(network, y, NULL, dims, NULL, &y));
-  OK(carnot_network_add_matrix_multiply(network, y, CARNOT_MATRIX_NONE,
-                                        constant(network, "matrix", SHAPE(FILTERS, CLASSES), matrix), CARNOT_MATRIX_NONE, &y));
+  OK(carnot_network_add_matrix_multiply(
+      network, y, CARNOT_MATRIX_NONE, constant(network, "matrix", SHAPE(FILTERS, CLASSES), matrix),
+      CARNOT_MATRIX_NONE, &y));
   OK(carnot_network_add_softmax(network, y, -1, &y));
   return y;
 }
@@ -55,7 +61,8 @@ int main(void) {
   carnot_network* network;
   OK(carnot_network_create(&network));
   carnot_value* x;
-  OK(carnot_network_add_input(network, "image", CARNOT_DTYPE_F32, SHAPE(1, 1, SIZE, SIZE), NULL, &x));
+  OK(carnot_network_add_input(network, "image", CARNOT_DTYPE_F32, SHAPE(1, 1, SIZE, SIZE), NULL,
+                              &x));
   carnot_value* p = classify(network, x);
   OK(carnot_network_mark_output(network, p, "probability"));
   OK(carnot_network_mark_output(network, sharpen(network, p), "sharp"));

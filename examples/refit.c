@@ -16,7 +16,8 @@ int main(void) {
   OK(carnot_network_add_input(network, "x", CARNOT_DTYPE_F32, SHAPE(1, 1), NULL, &x));
   OK(carnot_network_add_constant(network, "w", CARNOT_DTYPE_F32, SHAPE(1, 1), &w, &weight));
   OK(carnot_network_add_constant(network, "b", CARNOT_DTYPE_F32, SHAPE(1), &b, &bias));
-  OK(carnot_network_add_matrix_multiply(network, x, CARNOT_MATRIX_NONE, weight, CARNOT_MATRIX_NONE, &y));
+  OK(carnot_network_add_matrix_multiply(network, x, CARNOT_MATRIX_NONE, weight, CARNOT_MATRIX_NONE,
+                                        &y));
   OK(carnot_network_add_elementwise(network, y, bias, CARNOT_ELEMENTWISE_SUM, &y));
   OK(carnot_network_mark_output(network, y, "y"));
   carnot_config* config;
@@ -32,7 +33,8 @@ int main(void) {
   float before = run(context, 3);
   carnot_refit* refit;
   OK(carnot_refit_begin(engine, &refit));
-  for (uint32_t i = 0; carnot_refit_name(refit, i); i++) printf("weight %s\n", carnot_refit_name(refit, i));
+  for (uint32_t i = 0; carnot_refit_name(refit, i); i++)
+    printf("weight %s\n", carnot_refit_name(refit, i));
   OK(carnot_refit_set_weights(refit, "w", CARNOT_DTYPE_F32, SHAPE(1, 1), &new_w));
   OK(carnot_refit_commit(refit));
   carnot_refit_free(refit);

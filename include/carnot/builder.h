@@ -1,6 +1,7 @@
 // Building engines from networks: configuration, timing cache, build.
 //
-// One thread at a time a configuration and a cache; builds of different networks may run side by side.
+// One thread at a time a configuration and a cache; builds of different networks may run side by
+// side.
 #ifndef CARNOT_BUILDER_H_
 #define CARNOT_BUILDER_H_
 
@@ -16,59 +17,74 @@ typedef struct carnot_config carnot_config;
 typedef struct carnot_timing_cache carnot_timing_cache;
 
 typedef enum carnot_build_flag {
-  CARNOT_BUILD_REFIT,     // weights can be set anew in the engine
-  CARNOT_BUILD_STRIP,     // the engine comes without weights, refit brings them; implies REFIT
-  CARNOT_BUILD_FAST_F32,  // shortcuts that lose bits of float32
-  CARNOT_BUILD_NO_PASSES, // only what is needed to run, for finding faults
+  CARNOT_BUILD_REFIT,      // weights can be set anew in the engine
+  CARNOT_BUILD_STRIP,      // the engine comes without weights, refit brings them; implies REFIT
+  CARNOT_BUILD_FAST_F32,   // shortcuts that lose bits of float32
+  CARNOT_BUILD_NO_PASSES,  // only what is needed to run, for finding faults
 } carnot_build_flag;
 
 CARNOT_API carnot_status* carnot_config_create(carnot_config** out_config) CARNOT_MUST_USE;
 CARNOT_API void carnot_config_destroy(carnot_config* config);
-CARNOT_API carnot_status* carnot_config_set_flag(carnot_config* config, carnot_build_flag flag, bool on) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_config_set_flag(carnot_config* config, carnot_build_flag flag,
+                                                 bool on) CARNOT_MUST_USE;
 // 0: no timing; 3: the default; 5: every candidate. OUT_OF_RANGE elsewhere.
 CARNOT_API carnot_status* carnot_config_set_level(carnot_config* config, int level) CARNOT_MUST_USE;
 // Threads for timing and folding; tactics are tuned for as many. 0: all processors.
-CARNOT_API carnot_status* carnot_config_set_thread_count(carnot_config* config, int thread_count) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_config_set_thread_count(carnot_config* config,
+                                                         int thread_count) CARNOT_MUST_USE;
 // Time for timing tactics, in seconds; 0: no limit. What is late is chosen by order.
-CARNOT_API carnot_status* carnot_config_set_time_budget(carnot_config* config, double seconds) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_config_set_time_budget(carnot_config* config,
+                                                        double seconds) CARNOT_MUST_USE;
 // A new profile: *out_profile is its index. Without one every dynamic dimension is allowed.
-CARNOT_API carnot_status* carnot_config_add_profile(carnot_config* config, uint32_t* out_profile) CARNOT_MUST_USE;
-// The shapes of input |name| in a profile, all of them copied; set again it is replaced. The build checks them.
-CARNOT_API carnot_status* carnot_config_set_profile_shapes(carnot_config* config, uint32_t profile, const char* name,
-                                                           const carnot_dims* min, const carnot_dims* opt,
+CARNOT_API carnot_status* carnot_config_add_profile(carnot_config* config,
+                                                    uint32_t* out_profile) CARNOT_MUST_USE;
+// The shapes of input |name| in a profile, all of them copied; set again it is replaced. The build
+// checks them.
+CARNOT_API carnot_status* carnot_config_set_profile_shapes(carnot_config* config, uint32_t profile,
+                                                           const char* name, const carnot_dims* min,
+                                                           const carnot_dims* opt,
                                                            const carnot_dims* max) CARNOT_MUST_USE;
 // Leaves the pass |name| out. The name is copied.
-CARNOT_API carnot_status* carnot_config_disable_pass(carnot_config* config, const char* name) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_config_disable_pass(carnot_config* config,
+                                                     const char* name) CARNOT_MUST_USE;
 // Borrows |cache|, which build reads and adds to; NULL: each build its own.
 CARNOT_API void carnot_config_set_timing_cache(carnot_config* config, carnot_timing_cache* cache);
 // Called on the building thread. Severity: 0 error, 1 warning, 2 information, 3 detail.
-CARNOT_API void carnot_config_set_log(carnot_config* config, void (*log)(void* user, int severity, const char* message),
+CARNOT_API void carnot_config_set_log(carnot_config* config,
+                                      void (*log)(void* user, int severity, const char* message),
                                       void* user);
 // |done| of |total| parts of |phase|; false ends the build with CANCELLED.
 CARNOT_API void carnot_config_set_progress(carnot_config* config,
-                                           bool (*progress)(void* user, const char* phase, int done, int total),
+                                           bool (*progress)(void* user, const char* phase, int done,
+                                                            int total),
                                            void* user);
 
-// Builds; |config| may be NULL: the defaults. The network is not changed and may be built again. The file appears
-// complete or not at all.
-CARNOT_API carnot_status* carnot_build_file(const carnot_network* network, const carnot_config* config,
+// Builds; |config| may be NULL: the defaults. The network is not changed and may be built again.
+// The file appears complete or not at all.
+CARNOT_API carnot_status* carnot_build_file(const carnot_network* network,
+                                            const carnot_config* config,
                                             const char* path) CARNOT_MUST_USE;
 // The same bytes in memory, to be freed by carnot_memory_free.
-CARNOT_API carnot_status* carnot_build_memory(const carnot_network* network, const carnot_config* config,
-                                              void** out_data, size_t* out_size) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_build_memory(const carnot_network* network,
+                                              const carnot_config* config, void** out_data,
+                                              size_t* out_size) CARNOT_MUST_USE;
 // An engine ready to run; the caller owns one reference.
-CARNOT_API carnot_status* carnot_build_engine(const carnot_network* network, const carnot_config* config,
+CARNOT_API carnot_status* carnot_build_engine(const carnot_network* network,
+                                              const carnot_config* config,
                                               carnot_engine** out_engine) CARNOT_MUST_USE;
 CARNOT_API void carnot_memory_free(void* memory);
 
-CARNOT_API carnot_status* carnot_timing_cache_create(carnot_timing_cache** out_cache) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_timing_cache_create(carnot_timing_cache** out_cache)
+    CARNOT_MUST_USE;
 CARNOT_API void carnot_timing_cache_destroy(carnot_timing_cache* cache);
 // Adds the text form's entries; those that are there stay. INVALID_MODEL names the line.
 CARNOT_API carnot_status* carnot_timing_cache_read(carnot_timing_cache* cache, const char* text,
                                                    size_t size) CARNOT_MUST_USE;
 // A missing file is an empty cache.
-CARNOT_API carnot_status* carnot_timing_cache_load(carnot_timing_cache* cache, const char* path) CARNOT_MUST_USE;
-CARNOT_API carnot_status* carnot_timing_cache_save(carnot_timing_cache* cache, const char* path) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_timing_cache_load(carnot_timing_cache* cache,
+                                                   const char* path) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_timing_cache_save(carnot_timing_cache* cache,
+                                                   const char* path) CARNOT_MUST_USE;
 // The text form, to be freed by carnot_memory_free.
 CARNOT_API carnot_status* carnot_timing_cache_print(carnot_timing_cache* cache, char** out_text,
                                                     size_t* out_size) CARNOT_MUST_USE;

@@ -1,4 +1,5 @@
-// The C interface with owners: each handle frees itself, and a status that is no success is thrown as carnot::Error.
+// The C interface with owners: each handle frees itself, and a status that is no success is thrown
+// as carnot::Error.
 #ifndef CARNOT_CARNOT_HPP_
 #define CARNOT_CARNOT_HPP_
 
@@ -32,7 +33,8 @@ inline void check(carnot_status* status) {
 }
 
 inline carnot_dims dims(std::initializer_list<int64_t> sizes) {
-  if (sizes.size() > CARNOT_MAX_RANK) throw Error(CARNOT_INVALID_ARGUMENT, "more than 8 dimensions");
+  if (sizes.size() > CARNOT_MAX_RANK)
+    throw Error(CARNOT_INVALID_ARGUMENT, "more than 8 dimensions");
   carnot_dims result{};
   for (int64_t size : sizes) result.d[result.rank++] = size;
   return result;

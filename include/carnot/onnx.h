@@ -8,14 +8,18 @@
 extern "C" {
 #endif
 
-// Reads the model at |path| (external data beside it); the caller owns the network, which keeps the file mapped.
-// INVALID_MODEL where the file breaks its format, with the place; UNSUPPORTED with one line for every node without an
-// operator: its name, operator, version and the reason. Any thread.
-CARNOT_API carnot_status* carnot_onnx_parse_file(const char* path, carnot_network** out_network) CARNOT_MUST_USE;
-// The same for a model in memory, which must outlive the network. |folder| holds external data; NULL: none is read.
-CARNOT_API carnot_status* carnot_onnx_parse_memory(const void* data, size_t size, const char* folder,
+// Reads the model at |path| (external data beside it); the caller owns the network, which keeps the
+// file mapped. INVALID_MODEL where the file breaks its format, with the place; UNSUPPORTED with one
+// line for every node without an operator: its name, operator, version and the reason. Any thread.
+CARNOT_API carnot_status* carnot_onnx_parse_file(const char* path,
+                                                 carnot_network** out_network) CARNOT_MUST_USE;
+// The same for a model in memory, which must outlive the network. |folder| holds external data;
+// NULL: none is read.
+CARNOT_API carnot_status* carnot_onnx_parse_memory(const void* data, size_t size,
+                                                   const char* folder,
                                                    carnot_network** out_network) CARNOT_MUST_USE;
-// True when there is an operator for |op_type| of |domain| ("" is ONNX's own) at opset |version|. Any thread.
+// True when there is an operator for |op_type| of |domain| ("" is ONNX's own) at opset |version|.
+// Any thread.
 CARNOT_API bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version);
 
 #ifdef __cplusplus

@@ -1,9 +1,11 @@
 // Running engines: load a file, make a context, set inputs, run.
 //
-//   carnot_engine_load_file → carnot_context_create → carnot_context_set_input → carnot_context_run → results
+//   carnot_engine_load_file → carnot_context_create → carnot_context_set_input → carnot_context_run
+//   → results
 //
-// An engine is immutable but for refit and may be shared by any threads; a context serves one thread at a time. Shapes
-// are in elements, sizes in bytes, times in nanoseconds. Text given out belongs to the object asked and lives as long.
+// An engine is immutable but for refit and may be shared by any threads; a context serves one
+// thread at a time. Shapes are in elements, sizes in bytes, times in nanoseconds. Text given out
+// belongs to the object asked and lives as long.
 #ifndef CARNOT_RUNTIME_H_
 #define CARNOT_RUNTIME_H_
 
@@ -27,26 +29,31 @@ CARNOT_API int carnot_runtime_version(void);
 
 // ---- executors ----
 
-// |thread_count| counts the caller; 0 takes one for each processor this process may use. Destroy it after the contexts
-// that borrow it. Contexts that share one take turns; one that finds it busy runs on its caller alone. Thread-safe.
-CARNOT_API carnot_status* carnot_executor_create(int thread_count, carnot_executor** out_executor) CARNOT_MUST_USE;
+// |thread_count| counts the caller; 0 takes one for each processor this process may use. Destroy it
+// after the contexts that borrow it. Contexts that share one take turns; one that finds it busy
+// runs on its caller alone. Thread-safe.
+CARNOT_API carnot_status* carnot_executor_create(int thread_count,
+                                                 carnot_executor** out_executor) CARNOT_MUST_USE;
 CARNOT_API void carnot_executor_destroy(carnot_executor* executor);
 
 // ---- engines ----
 
-// Maps the engine at |path|; the file must stay as it is while the engine lives. The caller owns one reference. IO when
-// it cannot be read, INVALID_MODEL when it breaks the format, VERSION_MISMATCH for another version of the format. Any
-// thread.
-CARNOT_API carnot_status* carnot_engine_load_file(const char* path, carnot_engine** out_engine) CARNOT_MUST_USE;
-// The same from memory, which is copied; when |release| is given the caller lends |data| instead, aligned to 64 bytes,
-// until release(user, data) is called.
+// Maps the engine at |path|; the file must stay as it is while the engine lives. The caller owns
+// one reference. IO when it cannot be read, INVALID_MODEL when it breaks the format,
+// VERSION_MISMATCH for another version of the format. Any thread.
+CARNOT_API carnot_status* carnot_engine_load_file(const char* path,
+                                                  carnot_engine** out_engine) CARNOT_MUST_USE;
+// The same from memory, which is copied; when |release| is given the caller lends |data| instead,
+// aligned to 64 bytes, until release(user, data) is called.
 CARNOT_API carnot_status* carnot_engine_load_memory(const void* data, size_t size,
-                                                    void (*release)(void* user, const void* data), void* user,
+                                                    void (*release)(void* user, const void* data),
+                                                    void* user,
                                                     carnot_engine** out_engine) CARNOT_MUST_USE;
 // One reference more or less; the last one frees. NULL is allowed. Any thread.
 CARNOT_API void carnot_engine_retain(carnot_engine* engine);
 CARNOT_API void carnot_engine_release(carnot_engine* engine);
-// Hashes the weights, which load does not; INVALID_MODEL names the first that is not as written. Any thread.
+// Hashes the weights, which load does not; INVALID_MODEL names the first that is not as written.
+// Any thread.
 CARNOT_API carnot_status* carnot_engine_verify(carnot_engine* engine) CARNOT_MUST_USE;
 
 // What an engine says of one of its inputs or outputs.
@@ -55,20 +62,23 @@ typedef struct carnot_tensor_info {
   bool is_input;
   bool is_shape;  // its elements decide shapes: its data must be there when shapes are inferred
   carnot_dtype dtype;
-  carnot_dims dims;  // -1: dynamic. rank -1: told by the run
+  carnot_dims dims;                        // -1: dynamic. rank -1: told by the run
   const char* dim_names[CARNOT_MAX_RANK];  // "" where unnamed
 } carnot_tensor_info;
 
 CARNOT_API uint32_t carnot_engine_tensor_count(const carnot_engine* engine);
-// Tensor |index| in [0, count): inputs first, each kind in the model's order. OUT_OF_RANGE past the end.
+// Tensor |index| in [0, count): inputs first, each kind in the model's order. OUT_OF_RANGE past the
+// end.
 CARNOT_API carnot_status* carnot_engine_tensor_info(const carnot_engine* engine, uint32_t index,
                                                     carnot_tensor_info* out_info) CARNOT_MUST_USE;
 // NOT_FOUND lists the names there are.
 CARNOT_API carnot_status* carnot_engine_find_tensor(const carnot_engine* engine, const char* name,
                                                     uint32_t* out_index) CARNOT_MUST_USE;
 CARNOT_API uint32_t carnot_engine_profile_count(const carnot_engine* engine);
-// The shapes that |profile| allows for input |name|, and the one it was tuned for; each pointer may be NULL.
-CARNOT_API carnot_status* carnot_engine_profile_shapes(const carnot_engine* engine, uint32_t profile, const char* name,
+// The shapes that |profile| allows for input |name|, and the one it was tuned for; each pointer may
+// be NULL.
+CARNOT_API carnot_status* carnot_engine_profile_shapes(const carnot_engine* engine,
+                                                       uint32_t profile, const char* name,
                                                        carnot_dims* out_min, carnot_dims* out_opt,
                                                        carnot_dims* out_max) CARNOT_MUST_USE;
 // Name of the network, device ("cpu"), and steps as JSON ("" when left out of the file).
@@ -82,69 +92,88 @@ CARNOT_API bool carnot_engine_is_refittable(const carnot_engine* engine);
 // ---- contexts ----
 
 typedef struct carnot_context_config {
-  carnot_executor* executor;  // borrowed; NULL: one of |thread_count| threads is made for this context
-  int thread_count;           // 1: the caller alone; 0: all processors
+  carnot_executor*
+      executor;      // borrowed; NULL: one of |thread_count| threads is made for this context
+  int thread_count;  // 1: the caller alone; 0: all processors
   uint64_t memory_limit_bytes;  // of intermediate values; 0: none
 } carnot_context_config;
 
-// |config| may be NULL: the caller alone, no limit. The context holds a reference of |engine|. OUT_OF_RANGE when the
-// limit is too small, UNSUPPORTED when this machine lacks what the engine needs. Thread-safe on the engine.
-CARNOT_API carnot_status* carnot_context_create(carnot_engine* engine, const carnot_context_config* config,
+// |config| may be NULL: the caller alone, no limit. The context holds a reference of |engine|.
+// OUT_OF_RANGE when the limit is too small, UNSUPPORTED when this machine lacks what the engine
+// needs. Thread-safe on the engine.
+CARNOT_API carnot_status* carnot_context_create(carnot_engine* engine,
+                                                const carnot_context_config* config,
                                                 carnot_context** out_context) CARNOT_MUST_USE;
 CARNOT_API void carnot_context_destroy(carnot_context* context);
 CARNOT_API carnot_engine* carnot_context_engine(const carnot_context* context);
 
 // Chooses a profile; inputs must be set again. INVALID_ARGUMENT past the last.
-CARNOT_API carnot_status* carnot_context_set_profile(carnot_context* context, uint32_t profile) CARNOT_MUST_USE;
-// The shape of input |name|. INVALID_ARGUMENT names the dimension that the engine or the profile does not allow.
+CARNOT_API carnot_status* carnot_context_set_profile(carnot_context* context,
+                                                     uint32_t profile) CARNOT_MUST_USE;
+// The shape of input |name|. INVALID_ARGUMENT names the dimension that the engine or the profile
+// does not allow.
 CARNOT_API carnot_status* carnot_context_set_input_shape(carnot_context* context, const char* name,
                                                          const carnot_dims* dims) CARNOT_MUST_USE;
-// Memory of input or output |name|: dense, row-major, borrowed until set again. Inputs are read only; |capacity_bytes|
-// says how much an output may take. NULL for an output: the context's own memory. An input with dynamic dimensions
-// needs its shape first.
-CARNOT_API carnot_status* carnot_context_set_tensor_address(carnot_context* context, const char* name, void* data,
+// Memory of input or output |name|: dense, row-major, borrowed until set again. Inputs are read
+// only; |capacity_bytes| says how much an output may take. NULL for an output: the context's own
+// memory. An input with dynamic dimensions needs its shape first.
+CARNOT_API carnot_status* carnot_context_set_tensor_address(carnot_context* context,
+                                                            const char* name, void* data,
                                                             size_t capacity_bytes) CARNOT_MUST_USE;
 // Shape and memory of an input at once.
-CARNOT_API carnot_status* carnot_context_set_input(carnot_context* context, const char* name, const carnot_dims* dims,
+CARNOT_API carnot_status* carnot_context_set_input(carnot_context* context, const char* name,
+                                                   const carnot_dims* dims,
                                                    const void* data) CARNOT_MUST_USE;
-// Asked for the memory of output |name| once its size is known; NULL fails the run. |current| is the address set, or
-// NULL. |notify| (may be NULL) is told the final shape. Serves outputs that cannot be written in place as well.
+// Asked for the memory of output |name| once its size is known; NULL fails the run. |current| is
+// the address set, or NULL. |notify| (may be NULL) is told the final shape. Serves outputs that
+// cannot be written in place as well.
 CARNOT_API carnot_status* carnot_context_set_output_allocator(
     carnot_context* context, const char* name,
     void* (*allocate)(void* user, const char* name, void* current, size_t bytes),
-    void (*notify)(void* user, const char* name, const carnot_dims* dims), void* user) CARNOT_MUST_USE;
+    void (*notify)(void* user, const char* name, const carnot_dims* dims),
+    void* user) CARNOT_MUST_USE;
 
-// Brings all dimensions up to the inputs' shapes and reserves memory; run does it by itself. FAILED_PRECONDITION names
-// an input without shape.
+// Brings all dimensions up to the inputs' shapes and reserves memory; run does it by itself.
+// FAILED_PRECONDITION names an input without shape.
 CARNOT_API carnot_status* carnot_context_infer_shapes(carnot_context* context) CARNOT_MUST_USE;
-// Dimensions of |name|: of an input as set, of an output after infer_shapes or run, -1 where still unknown.
-CARNOT_API carnot_status* carnot_context_tensor_dims(const carnot_context* context, const char* name,
+// Dimensions of |name|: of an input as set, of an output after infer_shapes or run, -1 where still
+// unknown.
+CARNOT_API carnot_status* carnot_context_tensor_dims(const carnot_context* context,
+                                                     const char* name,
                                                      carnot_dims* out_dims) CARNOT_MUST_USE;
-// Runs; allocates nothing once shapes have been seen. OUT_OF_RANGE when an output's memory is too small, CANCELLED when
-// the callback said so. The context stays usable after an error.
+// Runs; allocates nothing once shapes have been seen. OUT_OF_RANGE when an output's memory is too
+// small, CANCELLED when the callback said so. The context stays usable after an error.
 CARNOT_API carnot_status* carnot_context_run(carnot_context* context) CARNOT_MUST_USE;
-// Data of output |name| after a run, until the next: the address set, or the context's own memory. NULL before.
+// Data of output |name| after a run, until the next: the address set, or the context's own memory.
+// NULL before.
 CARNOT_API const void* carnot_context_output_data(const carnot_context* context, const char* name);
 
 // Told each step's time in a run; NULL ends it. Called on the thread that runs.
 CARNOT_API carnot_status* carnot_context_set_profiler(carnot_context* context,
-                                                      void (*report)(void* user, const char* step, uint64_t time_ns),
+                                                      void (*report)(void* user, const char* step,
+                                                                     uint64_t time_ns),
                                                       void* user) CARNOT_MUST_USE;
 // Asked between steps; true ends the run with CANCELLED. NULL: never.
-CARNOT_API void carnot_context_set_cancel(carnot_context* context, bool (*cancel)(void* user), void* user);
+CARNOT_API void carnot_context_set_cancel(carnot_context* context, bool (*cancel)(void* user),
+                                          void* user);
 
 // ---- refit ----
 
-// FAILED_PRECONDITION when the engine was not built for refit. One refit at a time an engine; contexts may run.
-CARNOT_API carnot_status* carnot_refit_begin(carnot_engine* engine, carnot_refit** out_refit) CARNOT_MUST_USE;
-// Copies |data|: all of weight |name|, dense, of its own type and |dims|. NOT_FOUND names weights that resemble it.
-CARNOT_API carnot_status* carnot_refit_set_weights(carnot_refit* refit, const char* name, carnot_dtype dtype,
-                                                   const carnot_dims* dims, const void* data) CARNOT_MUST_USE;
+// FAILED_PRECONDITION when the engine was not built for refit. One refit at a time an engine;
+// contexts may run.
+CARNOT_API carnot_status* carnot_refit_begin(carnot_engine* engine,
+                                             carnot_refit** out_refit) CARNOT_MUST_USE;
+// Copies |data|: all of weight |name|, dense, of its own type and |dims|. NOT_FOUND names weights
+// that resemble it.
+CARNOT_API carnot_status* carnot_refit_set_weights(carnot_refit* refit, const char* name,
+                                                   carnot_dtype dtype, const carnot_dims* dims,
+                                                   const void* data) CARNOT_MUST_USE;
 // Name of weight |index|, in the engine's order; NULL past the last.
 CARNOT_API const char* carnot_refit_name(const carnot_refit* refit, uint32_t index);
 // A weight that must be set before commit; NULL when there is none.
 CARNOT_API const char* carnot_refit_missing(const carnot_refit* refit);
-// Publishes the new weights: a context takes them at its next run. Derived weights are computed again.
+// Publishes the new weights: a context takes them at its next run. Derived weights are computed
+// again.
 CARNOT_API carnot_status* carnot_refit_commit(carnot_refit* refit) CARNOT_MUST_USE;
 CARNOT_API void carnot_refit_free(carnot_refit* refit);
 

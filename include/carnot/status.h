@@ -1,7 +1,8 @@
 // Errors: every call that can fail returns a carnot_status*.
 //
-// NULL means success. A status carries a code, a message and the place it was raised; whoever takes it must free it
-// with carnot_status_free (or hand it on). Messages name the object, the value found and the value required.
+// NULL means success. A status carries a code, a message and the place it was raised; whoever takes
+// it must free it with carnot_status_free (or hand it on). Messages name the object, the value
+// found and the value required.
 #ifndef CARNOT_STATUS_H_
 #define CARNOT_STATUS_H_
 
@@ -10,8 +11,8 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define CARNOT_MUST_USE __attribute__((warn_unused_result))
-#define CARNOT_API __attribute__((visibility("default")))
+#define CARNOT_MUST_USE     __attribute__((warn_unused_result))
+#define CARNOT_API          __attribute__((visibility("default")))
 #define CARNOT_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
 #define CARNOT_MUST_USE
@@ -19,18 +20,18 @@ extern "C" {
 #define CARNOT_PRINTF(f, a)
 #endif
 
-#define CARNOT_CODES(X)                                               \
-  X(OK, "ok")                                                         \
-  X(INVALID_ARGUMENT, "invalid argument")   /* the caller's mistake */ \
-  X(INVALID_MODEL, "invalid model")         /* a file that breaks its format */ \
-  X(UNSUPPORTED, "unsupported")             /* valid, but not there */ \
-  X(NOT_FOUND, "not found")                                           \
-  X(OUT_OF_MEMORY, "out of memory")                                   \
-  X(OUT_OF_RANGE, "out of range")           /* a limit was passed */   \
-  X(IO, "input/output error")                                         \
-  X(VERSION_MISMATCH, "version mismatch")                             \
+#define CARNOT_CODES(X)                                                         \
+  X(OK, "ok")                                                                   \
+  X(INVALID_ARGUMENT, "invalid argument") /* the caller's mistake */            \
+  X(INVALID_MODEL, "invalid model")       /* a file that breaks its format */   \
+  X(UNSUPPORTED, "unsupported")           /* valid, but not there */            \
+  X(NOT_FOUND, "not found")                                                     \
+  X(OUT_OF_MEMORY, "out of memory")                                             \
+  X(OUT_OF_RANGE, "out of range") /* a limit was passed */                      \
+  X(IO, "input/output error")                                                   \
+  X(VERSION_MISMATCH, "version mismatch")                                       \
   X(FAILED_PRECONDITION, "failed precondition") /* called in the wrong state */ \
-  X(CANCELLED, "cancelled")                                           \
+  X(CANCELLED, "cancelled")                                                     \
   X(INTERNAL, "internal error")
 
 typedef enum carnot_code {

@@ -18,36 +18,37 @@ extern "C" {
 // More dimensions than this are refused, as in TensorRT.
 #define CARNOT_MAX_RANK 8
 
-// X(NAME, "name", bits an element, class): F floating, I signed integer, U unsigned integer, B bool, C complex, S text.
-#define CARNOT_DTYPES(X)            \
-  X(INVALID, "invalid", 0, N)       \
-  X(F32, "float32", 32, F)          \
-  X(F64, "float64", 64, F)          \
-  X(F16, "float16", 16, F)          \
-  X(BF16, "bfloat16", 16, F)        \
-  X(F8E4M3FN, "float8e4m3fn", 8, F) \
+// X(NAME, "name", bits an element, class): F floating, I signed integer, U unsigned integer, B
+// bool, C complex, S text.
+#define CARNOT_DTYPES(X)                \
+  X(INVALID, "invalid", 0, N)           \
+  X(F32, "float32", 32, F)              \
+  X(F64, "float64", 64, F)              \
+  X(F16, "float16", 16, F)              \
+  X(BF16, "bfloat16", 16, F)            \
+  X(F8E4M3FN, "float8e4m3fn", 8, F)     \
   X(F8E4M3FNUZ, "float8e4m3fnuz", 8, F) \
-  X(F8E5M2, "float8e5m2", 8, F)     \
+  X(F8E5M2, "float8e5m2", 8, F)         \
   X(F8E5M2FNUZ, "float8e5m2fnuz", 8, F) \
-  X(F8E8M0, "float8e8m0", 8, F)     \
-  X(F6E2M3, "float6e2m3", 6, F)     \
-  X(F6E3M2, "float6e3m2", 6, F)     \
-  X(F4E2M1, "float4e2m1", 4, F)     \
-  X(I64, "int64", 64, I)            \
-  X(I32, "int32", 32, I)            \
-  X(I16, "int16", 16, I)            \
-  X(I8, "int8", 8, I)               \
-  X(I4, "int4", 4, I)               \
-  X(I2, "int2", 2, I)               \
-  X(U64, "uint64", 64, U)           \
-  X(U32, "uint32", 32, U)           \
-  X(U16, "uint16", 16, U)           \
-  X(U8, "uint8", 8, U)              \
-  X(U4, "uint4", 4, U)              \
-  X(U2, "uint2", 2, U)              \
-  X(BOOL, "bool", 8, B)             \
-  X(C64, "complex64", 64, C)        \
-  X(C128, "complex128", 128, C)     \
+  X(F8E8M0, "float8e8m0", 8, F)         \
+  X(F6E2M3, "float6e2m3", 6, F)         \
+  X(F6E3M2, "float6e3m2", 6, F)         \
+  X(F4E2M1, "float4e2m1", 4, F)         \
+  X(I64, "int64", 64, I)                \
+  X(I32, "int32", 32, I)                \
+  X(I16, "int16", 16, I)                \
+  X(I8, "int8", 8, I)                   \
+  X(I4, "int4", 4, I)                   \
+  X(I2, "int2", 2, I)                   \
+  X(U64, "uint64", 64, U)               \
+  X(U32, "uint32", 32, U)               \
+  X(U16, "uint16", 16, U)               \
+  X(U8, "uint8", 8, U)                  \
+  X(U4, "uint4", 4, U)                  \
+  X(U2, "uint2", 2, U)                  \
+  X(BOOL, "bool", 8, B)                 \
+  X(C64, "complex64", 64, C)            \
+  X(C128, "complex128", 128, C)         \
   X(STRING, "string", 0, S)
 
 typedef enum carnot_dtype {

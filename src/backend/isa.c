@@ -9,7 +9,9 @@ static const char* const kNames[CARNOT_ISA_COUNT] = {
 #undef ISA_NAME
 };
 
-const char* carnot_isa_name(carnot_isa isa) { return (unsigned)isa < CARNOT_ISA_COUNT ? kNames[isa] : "unknown"; }
+const char* carnot_isa_name(carnot_isa isa) {
+  return (unsigned)isa < CARNOT_ISA_COUNT ? kNames[isa] : "unknown";
+}
 
 carnot_isa carnot_isa_find(const char* name) {
   int i = 0;

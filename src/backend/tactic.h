@@ -4,8 +4,8 @@
 //   reject   build        NULL, or the reason in words with the fact in it
 //   prepare  build, refit packs weights and notes parameters; portable C
 //   check    load         everything run relies on, also against a hostile file
-//   shape    shape change partition, tiles, descriptors into fixed-size state; says the workspace it needs
-//   run      run          computes; allocates nothing
+//   shape    shape change partition, tiles, descriptors into fixed-size state; says the workspace
+//   it needs run      run          computes; allocates nothing
 #ifndef CARNOT_BACKEND_TACTIC_H_
 #define CARNOT_BACKEND_TACTIC_H_
 
@@ -13,7 +13,9 @@
 #include "engine/plan.h"
 
 // CPU levels, each holding those before it. X(NAME, "name").
-#define CARNOT_ISAS(X) X(SCALAR, "scalar") X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16")
+#define CARNOT_ISAS(X) \
+  X(SCALAR, "scalar")  \
+  X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16")
 typedef enum carnot_isa {
 #define CARNOT_ISA_ENUM(NAME, name) CARNOT_ISA_##NAME,
   CARNOT_ISAS(CARNOT_ISA_ENUM)
@@ -76,19 +78,22 @@ typedef struct carnot_tactic_row {
   carnot_isa isa;        // the least level it runs on
   const char* numerics;  // "exact", "winograd", "split6", … (design.md section 5)
   bool strided_outputs;  // takes outputs with any strides whose innermost is 1
-  // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The row may set the layouts it wants of non-constant inputs and of outputs
+  // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The
+  // row may set the layouts it wants of non-constant inputs and of outputs
   // (problem->inputs[i].layout …): the runtime reformats what stands otherwise.
   const char* (*reject)(carnot_problem* problem, char* reason, size_t size);
   carnot_status* (*prepare)(const carnot_problem* problem, carnot_prepared* out);
   carnot_status* (*check)(const carnot_step_view* step);
-  // False: run never touches this input (a constant that it reads in packed form). NULL: it reads all.
+  // False: run never touches this input (a constant that it reads in packed form). NULL: it reads
+  // all.
   bool (*reads)(const carnot_step_view* step, uint32_t input);
-  carnot_status* (*shape)(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs,
-                          void* state, size_t* out_workspace_bytes);
+  carnot_status* (*shape)(const carnot_step_view* step, const carnot_operand* inputs,
+                          const carnot_operand* outputs, void* state, size_t* out_workspace_bytes);
   // Constants that were packed come through the step; their operands have data NULL.
   carnot_status* (*run)(const carnot_step_view* step, void* state, const carnot_operand* inputs,
                         const carnot_operand* outputs, void* workspace, carnot_executor* executor);
-  // Floating-point operations and bytes moved at the problem's dimensions, for the roofline; NULL: bytes of operands.
+  // Floating-point operations and bytes moved at the problem's dimensions, for the roofline; NULL:
+  // bytes of operands.
   void (*work)(const carnot_problem* problem, double* out_flops, double* out_bytes);
 } carnot_tactic_row;
 
@@ -101,7 +106,8 @@ carnot_isa carnot_isa_find(const char* name);
 // All rows of this build, fastest first, the reference row last.
 const carnot_tactic_row* const* carnot_tactics(size_t* out_count);
 const carnot_tactic_row* carnot_tactic_find(const char* name);
-// The row that runs anything by the reference kernels. Its run is the runtime's own (it needs the store).
+// The row that runs anything by the reference kernels. Its run is the runtime's own (it needs the
+// store).
 #define CARNOT_REFERENCE_TACTIC "reference"
 
 // The row that joins parts: the builder may have some written in place, which it then leaves alone.

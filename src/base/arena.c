@@ -69,11 +69,12 @@ static void* take(carnot_arena* arena, size_t bytes) {
   return memory;
 }
 
-carnot_status* carnot_arena_try(carnot_arena* arena, size_t count, size_t size, const char* what, void** out_memory) {
+carnot_status* carnot_arena_try(carnot_arena* arena, size_t count, size_t size, const char* what,
+                                void** out_memory) {
   *out_memory = NULL;
   size_t bytes;
-  CARNOT_CHECK(carnot_mul_size(count, size, &bytes), OUT_OF_RANGE, "%s: %zu items of %zu bytes overflow", what, count,
-               size);
+  CARNOT_CHECK(carnot_mul_size(count, size, &bytes), OUT_OF_RANGE,
+               "%s: %zu items of %zu bytes overflow", what, count, size);
   *out_memory = take(arena, bytes);
   return *out_memory ? NULL : CARNOT_NO_MEMORY(bytes, what);
 }
@@ -116,16 +117,18 @@ char* carnot_arena_print(carnot_arena* arena, const char* format, ...) {
 carnot_status* carnot_calloc(size_t count, size_t size, const char* what, void** out_memory) {
   *out_memory = calloc(count ? count : 1, size ? size : 1);
   if (*out_memory) return NULL;
-  return CARNOT_ERROR(OUT_OF_MEMORY, "no memory for %zu items of %zu bytes of %s", count, size, what);
+  return CARNOT_ERROR(OUT_OF_MEMORY, "no memory for %zu items of %zu bytes of %s", count, size,
+                      what);
 }
 
-carnot_status* carnot_grow(void** items, size_t* capacity, size_t count, size_t size, const char* what) {
+carnot_status* carnot_grow(void** items, size_t* capacity, size_t count, size_t size,
+                           const char* what) {
   if (count <= *capacity) return NULL;
   size_t wanted = *capacity < 8 ? 8 : *capacity * 2;
   if (wanted < count) wanted = count;
   size_t bytes;
-  CARNOT_CHECK(carnot_mul_size(wanted, size, &bytes), OUT_OF_RANGE, "%s: %zu items of %zu bytes overflow", what, wanted,
-               size);
+  CARNOT_CHECK(carnot_mul_size(wanted, size, &bytes), OUT_OF_RANGE,
+               "%s: %zu items of %zu bytes overflow", what, wanted, size);
   void* grown = realloc(*items, bytes);
   if (!grown) return CARNOT_NO_MEMORY(bytes, what);
   memset((char*)grown + *capacity * size, 0, (wanted - *capacity) * size);

@@ -59,7 +59,8 @@ static void store_bits(int bits, void* data, size_t index, uint8_t value) {
   }
 }
 
-void carnot_copy_element(carnot_dtype dtype, void* dst, size_t dst_index, const void* src, size_t src_index) {
+void carnot_copy_element(carnot_dtype dtype, void* dst, size_t dst_index, const void* src,
+                         size_t src_index) {
   int bits = carnot_dtype_bits(dtype);
   if (bits < 8) {
     store_bits(bits, dst, dst_index, load_bits(bits, src, src_index));
@@ -71,7 +72,7 @@ void carnot_copy_element(carnot_dtype dtype, void* dst, size_t dst_index, const 
 
 // ---- single elements ----
 
-#define LOAD(type) ((const type*)data)[index]
+#define LOAD(type)  ((const type*)data)[index]
 #define STORE(type) ((type*)data)[index] = (type)
 
 static int64_t sign_extend(uint8_t value, int bits) {
@@ -130,8 +131,11 @@ double carnot_load_f64(carnot_dtype dtype, const void* data, size_t index) {
     default: break;
   }
   if (carnot_dtype_is_float(dtype))
-    return (double)carnot_minifloat_to_float(dtype, load_bits(carnot_dtype_bits(dtype), data, index));
-  return carnot_dtype_kind_of(dtype) >= CARNOT_KIND_COMPLEX ? 0 : (double)carnot_load_i64(dtype, data, index);
+    return (double)carnot_minifloat_to_float(dtype,
+                                             load_bits(carnot_dtype_bits(dtype), data, index));
+  return carnot_dtype_kind_of(dtype) >= CARNOT_KIND_COMPLEX
+             ? 0
+             : (double)carnot_load_i64(dtype, data, index);
 }
 
 // The nearest value of an integer type of |bits| bits; NaN gives 0.
@@ -149,13 +153,16 @@ void carnot_store_f64(carnot_dtype dtype, void* data, size_t index, double value
     case CARNOT_DTYPE_F64: ((double*)data)[index] = value; return;
     case CARNOT_DTYPE_F32: ((float*)data)[index] = (float)value; return;
     case CARNOT_DTYPE_F16: ((uint16_t*)data)[index] = carnot_half_from_float((float)value); return;
-    case CARNOT_DTYPE_BF16: ((uint16_t*)data)[index] = carnot_bfloat_from_float((float)value); return;
+    case CARNOT_DTYPE_BF16:
+      ((uint16_t*)data)[index] = carnot_bfloat_from_float((float)value);
+      return;
     case CARNOT_DTYPE_BOOL: ((uint8_t*)data)[index] = value != 0; return;
     default: break;
   }
   carnot_dtype_kind kind = carnot_dtype_kind_of(dtype);
   if (kind == CARNOT_KIND_FLOAT) {
-    store_bits(bits, data, index, carnot_minifloat_from_float(dtype, (float)value, /*saturate=*/true));
+    store_bits(bits, data, index,
+               carnot_minifloat_from_float(dtype, (float)value, /*saturate=*/true));
   } else if (kind == CARNOT_KIND_INT || kind == CARNOT_KIND_UINT) {
     carnot_store_i64(dtype, data, index, saturate(value, bits, kind == CARNOT_KIND_INT));
   }
@@ -163,14 +170,15 @@ void carnot_store_f64(carnot_dtype dtype, void* data, size_t index, double value
 
 // ---- blocks: typed loops for the common types, the single-element form for the rest ----
 
-#define EACH(statement)                                                                    \
-  for (size_t i = 0; i < count; i++) {                                                     \
-    size_t index = (size_t)((int64_t)start + (int64_t)i * step);                           \
-    statement;                                                                             \
-  }                                                                                        \
+#define EACH(statement)                                          \
+  for (size_t i = 0; i < count; i++) {                           \
+    size_t index = (size_t)((int64_t)start + (int64_t)i * step); \
+    statement;                                                   \
+  }                                                              \
   return
 
-void carnot_load_block_f32(carnot_dtype dtype, const void* data, size_t start, int64_t step, size_t count, float* out) {
+void carnot_load_block_f32(carnot_dtype dtype, const void* data, size_t start, int64_t step,
+                           size_t count, float* out) {
   switch (dtype) {
     case CARNOT_DTYPE_F32:
       if (step == 1) {
@@ -183,14 +191,16 @@ void carnot_load_block_f32(carnot_dtype dtype, const void* data, size_t start, i
     default: EACH(out[i] = (float)carnot_load_f64(dtype, data, index));
   }
 }
-void carnot_load_block_f64(carnot_dtype dtype, const void* data, size_t start, int64_t step, size_t count, double* out) {
+void carnot_load_block_f64(carnot_dtype dtype, const void* data, size_t start, int64_t step,
+                           size_t count, double* out) {
   switch (dtype) {
     case CARNOT_DTYPE_F64: EACH(out[i] = LOAD(double));
     case CARNOT_DTYPE_F32: EACH(out[i] = (double)LOAD(float));
     default: EACH(out[i] = carnot_load_f64(dtype, data, index));
   }
 }
-void carnot_load_block_i64(carnot_dtype dtype, const void* data, size_t start, int64_t step, size_t count, int64_t* out) {
+void carnot_load_block_i64(carnot_dtype dtype, const void* data, size_t start, int64_t step,
+                           size_t count, int64_t* out) {
   switch (dtype) {
     case CARNOT_DTYPE_I64: EACH(out[i] = LOAD(int64_t));
     case CARNOT_DTYPE_I32: EACH(out[i] = LOAD(int32_t));
@@ -199,7 +209,8 @@ void carnot_load_block_i64(carnot_dtype dtype, const void* data, size_t start, i
     default: EACH(out[i] = carnot_load_i64(dtype, data, index));
   }
 }
-void carnot_store_block_f32(carnot_dtype dtype, void* data, size_t start, int64_t step, size_t count, const float* in) {
+void carnot_store_block_f32(carnot_dtype dtype, void* data, size_t start, int64_t step,
+                            size_t count, const float* in) {
   switch (dtype) {
     case CARNOT_DTYPE_F32:
       if (step == 1) {
@@ -212,14 +223,16 @@ void carnot_store_block_f32(carnot_dtype dtype, void* data, size_t start, int64_
     default: EACH(carnot_store_f64(dtype, data, index, (double)in[i]));
   }
 }
-void carnot_store_block_f64(carnot_dtype dtype, void* data, size_t start, int64_t step, size_t count, const double* in) {
+void carnot_store_block_f64(carnot_dtype dtype, void* data, size_t start, int64_t step,
+                            size_t count, const double* in) {
   switch (dtype) {
     case CARNOT_DTYPE_F64: EACH(STORE(double) in[i]);
     case CARNOT_DTYPE_F32: EACH(STORE(float) in[i]);
     default: EACH(carnot_store_f64(dtype, data, index, in[i]));
   }
 }
-void carnot_store_block_i64(carnot_dtype dtype, void* data, size_t start, int64_t step, size_t count, const int64_t* in) {
+void carnot_store_block_i64(carnot_dtype dtype, void* data, size_t start, int64_t step,
+                            size_t count, const int64_t* in) {
   switch (dtype) {
     case CARNOT_DTYPE_I64: EACH(STORE(int64_t) in[i]);
     case CARNOT_DTYPE_I32: EACH(STORE(int32_t) in[i]);

@@ -14,8 +14,9 @@
 #include "base/arena.h"
 #include "base/checked.h"
 
-// A thread's share of the step in flight: a run of neighbouring parts, the same of every step, so that what a thread wrote
-// in one step it mostly finds in its own cache in the next. Threads that are done take from the others' shares.
+// A thread's share of the step in flight: a run of neighbouring parts, the same of every step, so
+// that what a thread wrote in one step it mostly finds in its own cache in the next. Threads that
+// are done take from the others' shares.
 typedef struct share {
   _Alignas(64) atomic_llong next;
   long long end;
@@ -39,8 +40,9 @@ struct carnot_executor {
   bool stop;
   atomic_bool in_run;
 
-  // The step in flight. |epoch| is odd while one is open. A worker joins by raising |active| and looking again whether
-  // the step is still open; the caller closes it and waits for those that joined, so a late sleeper holds up nobody.
+  // The step in flight. |epoch| is odd while one is open. A worker joins by raising |active| and
+  // looking again whether the step is still open; the caller closes it and waits for those that
+  // joined, so a late sleeper holds up nobody.
   void (*fn)(void* arg, int64_t part);
   void* arg;
   _Alignas(64) atomic_uint epoch;
@@ -86,7 +88,8 @@ static bool await_step(carnot_executor* executor, unsigned seen, unsigned* out_e
       continue;
     }
     pthread_mutex_lock(&executor->mutex);
-    while (!executor->stop && !atomic_load(&executor->in_run)) pthread_cond_wait(&executor->wake, &executor->mutex);
+    while (!executor->stop && !atomic_load(&executor->in_run))
+      pthread_cond_wait(&executor->wake, &executor->mutex);
     bool stop = executor->stop;
     pthread_mutex_unlock(&executor->mutex);
     if (stop) return false;
@@ -116,9 +119,10 @@ static carnot_status* start_workers(carnot_executor* executor) {
   for (int i = 0; i + 1 < wanted; i++) {
     executor->workers[i].executor = executor;
     executor->workers[i].index = i + 1;
-    int failure = pthread_create(&executor->workers[i].thread, NULL, worker_main, &executor->workers[i]);
-    CARNOT_CHECK(failure == 0, OUT_OF_MEMORY, "worker thread %d of %d could not be made: %s", i + 2, wanted,
-                 strerror(failure));
+    int failure =
+        pthread_create(&executor->workers[i].thread, NULL, worker_main, &executor->workers[i]);
+    CARNOT_CHECK(failure == 0, OUT_OF_MEMORY, "worker thread %d of %d could not be made: %s", i + 2,
+                 wanted, strerror(failure));
     executor->thread_count++;
   }
   return NULL;
@@ -133,8 +137,8 @@ static int usable_processors(void) {
 
 carnot_status* carnot_executor_create(int thread_count, carnot_executor** out_executor) {
   *out_executor = NULL;
-  CARNOT_CHECK(thread_count >= 0 && thread_count <= 1024, INVALID_ARGUMENT, "%d threads wanted, must be in [0, 1024]",
-               thread_count);
+  CARNOT_CHECK(thread_count >= 0 && thread_count <= 1024, INVALID_ARGUMENT,
+               "%d threads wanted, must be in [0, 1024]", thread_count);
   carnot_executor* executor = aligned_alloc(64, carnot_align_up(sizeof(*executor), 64));
   if (!executor) return CARNOT_NO_MEMORY(sizeof(*executor), "an executor");
   memset(executor, 0, sizeof(*executor));
@@ -170,7 +174,8 @@ void carnot_executor_destroy(carnot_executor* executor) {
     executor->stop = true;
     pthread_cond_broadcast(&executor->wake);
     pthread_mutex_unlock(&executor->mutex);
-    for (int i = 0; i + 1 < executor->thread_count; i++) pthread_join(executor->workers[i].thread, NULL);
+    for (int i = 0; i + 1 < executor->thread_count; i++)
+      pthread_join(executor->workers[i].thread, NULL);
     pthread_cond_destroy(&executor->wake);
     pthread_mutex_destroy(&executor->mutex);
   }
@@ -179,7 +184,9 @@ void carnot_executor_destroy(carnot_executor* executor) {
   free(executor);
 }
 
-int carnot_executor_thread_count(const carnot_executor* executor) { return executor ? executor->thread_count : 1; }
+int carnot_executor_thread_count(const carnot_executor* executor) {
+  return executor ? executor->thread_count : 1;
+}
 
 bool carnot_executor_begin(carnot_executor* executor) {
   if (!executor || executor->thread_count == 1) return executor != NULL;
@@ -201,8 +208,8 @@ void carnot_executor_end(carnot_executor* executor) {
   atomic_flag_clear_explicit(&executor->busy, memory_order_release);
 }
 
-void carnot_executor_parallel(carnot_executor* executor, int64_t part_count, void (*fn)(void* arg, int64_t part),
-                              void* arg) {
+void carnot_executor_parallel(carnot_executor* executor, int64_t part_count,
+                              void (*fn)(void* arg, int64_t part), void* arg) {
   bool alone = !executor || executor->thread_count == 1 || part_count < 2 ||
                !atomic_load_explicit(&executor->in_run, memory_order_relaxed);
   if (alone) {
@@ -212,7 +219,8 @@ void carnot_executor_parallel(carnot_executor* executor, int64_t part_count, voi
   executor->fn = fn;
   executor->arg = arg;
   for (int i = 0; i < executor->thread_count; i++) {
-    atomic_store_explicit(&executor->shares[i].next, (long long)part_count * i / executor->thread_count, memory_order_relaxed);
+    atomic_store_explicit(&executor->shares[i].next,
+                          (long long)part_count * i / executor->thread_count, memory_order_relaxed);
     executor->shares[i].end = (long long)part_count * (i + 1) / executor->thread_count;
   }
   atomic_fetch_add_explicit(&executor->epoch, 1, memory_order_release);

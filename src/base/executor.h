@@ -1,9 +1,9 @@
 // Executor: the threads that a run's steps are spread over.
 //
-// Work is cut in parts by the problem alone, never by the number of threads, so that any number gives the same bits.
-// Between begin and end the workers spin for the next parallel step; outside they sleep. A run that finds the
-// executor busy works on the caller alone. Every thread saves and sets the floating-point mode (nearest, subnormals
-// kept) for a run.
+// Work is cut in parts by the problem alone, never by the number of threads, so that any number
+// gives the same bits. Between begin and end the workers spin for the next parallel step; outside
+// they sleep. A run that finds the executor busy works on the caller alone. Every thread saves and
+// sets the floating-point mode (nearest, subnormals kept) for a run.
 #ifndef CARNOT_BASE_EXECUTOR_H_
 #define CARNOT_BASE_EXECUTOR_H_
 
@@ -15,14 +15,16 @@
 
 int carnot_executor_thread_count(const carnot_executor* executor);
 
-// Wakes the workers for a run; false when another run has them (then the caller works alone: pass NULL on).
+// Wakes the workers for a run; false when another run has them (then the caller works alone: pass
+// NULL on).
 bool carnot_executor_begin(carnot_executor* executor);
 void carnot_executor_end(carnot_executor* executor);
 
-// fn(arg, part) for part in [0, part_count), on the caller and the workers; returns when all are done. Without an
-// executor, or outside begin and end, on the caller alone. Parts must not depend on one another.
-void carnot_executor_parallel(carnot_executor* executor, int64_t part_count, void (*fn)(void* arg, int64_t part),
-                              void* arg);
+// fn(arg, part) for part in [0, part_count), on the caller and the workers; returns when all are
+// done. Without an executor, or outside begin and end, on the caller alone. Parts must not depend
+// on one another.
+void carnot_executor_parallel(carnot_executor* executor, int64_t part_count,
+                              void (*fn)(void* arg, int64_t part), void* arg);
 
 // The floating-point mode of this thread, for the caller of a run to save, set and restore.
 uint32_t carnot_fp_mode_enter(void);

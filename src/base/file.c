@@ -22,7 +22,8 @@ carnot_status* carnot_map_file(const char* path, carnot_mapping* out_mapping) {
   } else if (facts.st_size > 0) {
     void* data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (data == MAP_FAILED) {
-      status = CARNOT_ERROR(IO, "cannot map %lld bytes of %s: %s", (long long)facts.st_size, path, strerror(errno));
+      status = CARNOT_ERROR(IO, "cannot map %lld bytes of %s: %s", (long long)facts.st_size, path,
+                            strerror(errno));
     } else {
       *out_mapping = (carnot_mapping){data, (size_t)facts.st_size};
     }
@@ -66,7 +67,8 @@ carnot_status* carnot_write_file(const char* path, const carnot_piece* pieces, s
   umask(mask);
   if (!status && fchmod(file, 0666 & ~mask) != 0)
     status = CARNOT_ERROR(IO, "cannot set the mode of %s: %s", path, strerror(errno));
-  if (close(file) != 0 && !status) status = CARNOT_ERROR(IO, "cannot write %s: %s", path, strerror(errno));
+  if (close(file) != 0 && !status)
+    status = CARNOT_ERROR(IO, "cannot write %s: %s", path, strerror(errno));
   if (!status && rename(temporary, path) != 0)
     status = CARNOT_ERROR(IO, "cannot rename %s to %s: %s", temporary, path, strerror(errno));
   if (status) unlink(temporary);

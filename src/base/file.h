@@ -1,4 +1,5 @@
-// Files: whole-file mappings, and writing to a temporary name that is renamed when all of it is there.
+// Files: whole-file mappings, and writing to a temporary name that is renamed when all of it is
+// there.
 #ifndef CARNOT_BASE_FILE_H_
 #define CARNOT_BASE_FILE_H_
 
@@ -23,6 +24,7 @@ typedef struct carnot_piece {
 } carnot_piece;
 
 // Writes the pieces one after another; the file appears under |path| complete or not at all.
-carnot_status* carnot_write_file(const char* path, const carnot_piece* pieces, size_t count) CARNOT_MUST_USE;
+carnot_status* carnot_write_file(const char* path, const carnot_piece* pieces,
+                                 size_t count) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BASE_FILE_H_

@@ -1,4 +1,5 @@
-// Conversions of the floating formats narrower than 32 bits, by integer arithmetic: independent of the FP mode.
+// Conversions of the floating formats narrower than 32 bits, by integer arithmetic: independent of
+// the FP mode.
 #include <math.h>
 #include <string.h>
 
@@ -43,15 +44,17 @@ uint16_t carnot_half_from_float(float value) {
   if (rest < 0x33000000) return sign;  // less than half of the smallest subnormal
   uint32_t exponent = rest >> 23, mantissa = (rest & 0x7fffff) | 0x800000;
   uint32_t shift = 126 - exponent;
-  uint32_t kept = mantissa >> shift, lost = mantissa & ((1u << shift) - 1), half = 1u << (shift - 1);
+  uint32_t kept = mantissa >> shift, lost = mantissa & ((1u << shift) - 1),
+           half = 1u << (shift - 1);
   return (uint16_t)(sign | (kept + (lost > half || (lost == half && (kept & 1)))));
 }
 
-// A small format: sign bit unless |unsigned_|, exponent bits, mantissa bits, bias, and what its top codes mean.
+// A small format: sign bit unless |unsigned_|, exponent bits, mantissa bits, bias, and what its top
+// codes mean.
 typedef struct minifloat {
   int exponent_bits, mantissa_bits, bias;
-  bool has_infinity;  // IEEE-like: all-ones exponent holds infinity and NaN
-  bool nan_at_top;    // all ones is NaN (the FN formats)
+  bool has_infinity;       // IEEE-like: all-ones exponent holds infinity and NaN
+  bool nan_at_top;         // all ones is NaN (the FN formats)
   bool nan_at_minus_zero;  // the FNUZ formats: one NaN, no negative zero
 } minifloat;
 
@@ -82,7 +85,8 @@ float carnot_minifloat_to_float(carnot_dtype dtype, uint8_t bits) {
   } else if (exponent == 0) {
     magnitude = ldexpf((float)mantissa, 1 - f.bias - f.mantissa_bits);
   } else {
-    magnitude = ldexpf((float)(mantissa | 1 << f.mantissa_bits), exponent - f.bias - f.mantissa_bits);
+    magnitude =
+        ldexpf((float)(mantissa | 1 << f.mantissa_bits), exponent - f.bias - f.mantissa_bits);
   }
   return negative ? -magnitude : magnitude;
 }
@@ -123,7 +127,8 @@ uint8_t carnot_minifloat_from_float(carnot_dtype dtype, float value, bool satura
     frexpf(magnitude, &exponent);
     exponent -= 1;
     if (magnitude == 0 || exponent < 1 - f.bias) exponent = 1 - f.bias;
-    // One unit of the last place at this exponent; nearbyint rounds half to even in the default mode.
+    // One unit of the last place at this exponent; nearbyint rounds half to even in the default
+    // mode.
     double units = nearbyint(ldexp((double)magnitude, f.mantissa_bits - exponent));
     double wide = units + ldexp((double)(exponent + f.bias - 1), f.mantissa_bits);
     code = wide > top ? top + 1 : (int)wide;

@@ -37,7 +37,8 @@ void carnot_status_free(carnot_status* status) {
 }
 
 // "prefix" formatted, then |tail|, in a new status.
-static carnot_status* compose(carnot_code code, const char* tail, const char* format, va_list args) {
+static carnot_status* compose(carnot_code code, const char* tail, const char* format,
+                              va_list args) {
   va_list counting;
   va_copy(counting, args);
   int length = vsnprintf(NULL, 0, format, counting);
@@ -52,11 +53,13 @@ static carnot_status* compose(carnot_code code, const char* tail, const char* fo
   return status;
 }
 
-carnot_status* carnot_status_make(carnot_code code, const char* file, int line, const char* format, ...) {
+carnot_status* carnot_status_make(carnot_code code, const char* file, int line, const char* format,
+                                  ...) {
   const char* name = strrchr(file, '/');
   char place[160] = "";
   // Only a defect of Carnot itself tells where in the source it was found.
-  if (code == CARNOT_INTERNAL) snprintf(place, sizeof(place), " (%s:%d)", name ? name + 1 : file, line);
+  if (code == CARNOT_INTERNAL)
+    snprintf(place, sizeof(place), " (%s:%d)", name ? name + 1 : file, line);
   va_list args;
   va_start(args, format);
   carnot_status* status = compose(code, place, format, args);

@@ -27,7 +27,7 @@ static inline bool carnot_view_starts(carnot_strview view, const char* prefix) {
 }
 
 // For printf: printf(CARNOT_VIEW_FMT, CARNOT_VIEW_ARG(view)).
-#define CARNOT_VIEW_FMT "%.*s"
+#define CARNOT_VIEW_FMT       "%.*s"
 #define CARNOT_VIEW_ARG(view) (int)(view).size, (view).data ? (view).data : ""
 
 #endif  // CARNOT_BASE_STRVIEW_H_

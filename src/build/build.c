@@ -10,10 +10,12 @@ void carnot_build_config_init(carnot_build_config* config) {
   *config = (carnot_build_config){.isa = -1, .level = 3};
 }
 
-carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done, int total) {
+carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done,
+                                       int total) {
   const carnot_build_config* config = builder->config;
   if (config->progress && !config->progress(config->user, phase, done, total))
-    return CARNOT_ERROR(CANCELLED, "the build was cancelled in phase '%s', step %d of %d", phase, done, total);
+    return CARNOT_ERROR(CANCELLED, "the build was cancelled in phase '%s', step %d of %d", phase,
+                        done, total);
   return NULL;
 }
 
@@ -32,7 +34,8 @@ static void drop_graph(void* graph) { carnot_graph_destroy(graph); }
 // Passes may put other values in the place of results; their names are the user's.
 static void note_output_names(carnot_builder* builder) {
   const carnot_block* main = builder->graph->main;
-  const char** names = CARNOT_NEW_ARRAY(&builder->graph->arena, const char*, main->output_count + 1);
+  const char** names =
+      CARNOT_NEW_ARRAY(&builder->graph->arena, const char*, main->output_count + 1);
   for (size_t i = 0; i < main->output_count; i++) names[i] = main->outputs[i]->name;
   builder->output_names = names;
 }
@@ -51,7 +54,8 @@ static carnot_status* build(carnot_builder* builder) {
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 1, 1));
   CARNOT_TRY(carnot_note_symbols(builder));
-  builder->layouts = CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_layout, builder->graph->value_count + 1);
+  builder->layouts =
+      CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_layout, builder->graph->value_count + 1);
   return carnot_lower(builder);
 }
 
@@ -70,7 +74,8 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   builder.plan->drop = drop_graph;
   builder.timing_cache = config->timing_cache;
   if (!builder.timing_cache) status = carnot_timing_cache_create(&builder.timing_cache);
-  if (config->time_budget_s > 0) builder.deadline_ms = carnot_builder_now_ms() + config->time_budget_s * 1e3;
+  if (config->time_budget_s > 0)
+    builder.deadline_ms = carnot_builder_now_ms() + config->time_budget_s * 1e3;
   if (!status) status = build(&builder);
   if (!config->timing_cache) carnot_timing_cache_destroy(builder.timing_cache);
   carnot_arena_deinit(&builder.scratch);

@@ -19,26 +19,27 @@ typedef struct carnot_profile {
 typedef struct carnot_build_config {
   const carnot_profile* profiles;  // none: every dynamic dimension is allowed
   size_t profile_count;
-  carnot_executor* executor;       // for timing and folding; NULL: one thread
-  int isa;                         // -1: this machine's
-  int level;                       // 0 (no timing) … 5 (every candidate, long)
+  carnot_executor* executor;  // for timing and folding; NULL: one thread
+  int isa;                    // -1: this machine's
+  int level;                  // 0 (no timing) … 5 (every candidate, long)
   bool refit, strip;
-  bool no_passes;                  // only what is needed to run
+  bool no_passes;  // only what is needed to run
   const char* const* disabled_passes;
   size_t disabled_pass_count;
   bool fast_fp32;
-  double time_budget_s;            // 0: none
+  double time_budget_s;                      // 0: none
   struct carnot_timing_cache* timing_cache;  // NULL: none
   void (*log)(void* user, int severity, const char* message);
   bool (*progress)(void* user, const char* phase, int done, int total);  // false cancels
   void* user;
-  const char* dump_pass;           // print the graph after this pass to stderr; "all"
+  const char* dump_pass;  // print the graph after this pass to stderr; "all"
 } carnot_build_config;
 
 void carnot_build_config_init(carnot_build_config* config);
 
-// The plan borrows the constants' data from |graph|'s sources (a mapped model): they must live as long as the plan.
-carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config, carnot_plan** out_plan)
-    CARNOT_MUST_USE;
+// The plan borrows the constants' data from |graph|'s sources (a mapped model): they must live as
+// long as the plan.
+carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
+                                 carnot_plan** out_plan) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BUILD_BUILD_H_

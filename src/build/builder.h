@@ -20,8 +20,8 @@ typedef struct carnot_choice {
     carnot_prepared prepared;
     carnot_guard guard;
   } guarded[CARNOT_MAX_VARIANTS - 1];
-  const char* rejected;    // "row: reason; row: reason", for the inspector
-  double time_us;          // of the chosen tactic, 0 when not timed
+  const char* rejected;  // "row: reason; row: reason", for the inspector
+  double time_us;        // of the chosen tactic, 0 when not timed
 } carnot_choice;
 
 typedef struct carnot_builder {
@@ -29,15 +29,15 @@ typedef struct carnot_builder {
   carnot_graph* graph;  // the builder's own copy
   carnot_plan* plan;
   carnot_isa isa;
-  carnot_arena scratch;   // for one call
+  carnot_arena scratch;                      // for one call
   struct carnot_timing_cache* timing_cache;  // the caller's or the build's own
-  double deadline_ms;     // of timing, by carnot_builder_now_ms; 0: none
-  const char* const* output_names;  // of the graph's outputs as the user knows them
-  carnot_layout* layouts;  // by value id: how its producer writes it
+  double deadline_ms;                        // of timing, by carnot_builder_now_ms; 0: none
+  const char* const* output_names;           // of the graph's outputs as the user knows them
+  carnot_layout* layouts;                    // by value id: how its producer writes it
   int64_t* symbol_values;  // by expression index: at the optimum of the first profile
   bool* symbol_known;
   size_t symbol_count;
-  bool* symbol_static;     // by expression index: a function of the inputs' dimensions alone
+  bool* symbol_static;  // by expression index: a function of the inputs' dimensions alone
 } carnot_builder;
 
 // Ranges and optima of the inputs' dimensions from the profiles, in |builder|'s graph.
@@ -50,12 +50,14 @@ bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* typ
 uint64_t carnot_type_max_bytes(const carnot_builder* builder, const carnot_type* type);
 
 // Tells the caller how far the build is; CANCELLED when it wants no more.
-carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done, int total) CARNOT_MUST_USE;
+carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done,
+                                       int total) CARNOT_MUST_USE;
 double carnot_builder_now_ms(void);
 // True when the time budget is used up: what is not in the cache is then chosen by order.
 bool carnot_builder_is_late(const carnot_builder* builder);
 // The region of |node| and its problem.
-carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, carnot_choice* out) CARNOT_MUST_USE;
+carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node,
+                                   carnot_choice* out) CARNOT_MUST_USE;
 // Chooses a tactic and prepares its constants.
 carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) CARNOT_MUST_USE;
 // Graph → plan: steps, values, reformats, storage.

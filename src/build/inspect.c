@@ -1,4 +1,5 @@
-// The inspector's data: what each layer of the engine is, in JSON with TensorRT's field names and Carnot's own beside.
+// The inspector's data: what each layer of the engine is, in JSON with TensorRT's field names and
+// Carnot's own beside.
 #include <jansson.h>
 #include <stdlib.h>
 
@@ -17,12 +18,14 @@ static json_t* dims_json(carnot_lowering* l, const carnot_type* type) {
 static json_t* value_json(carnot_lowering* l, uint32_t index) {
   const carnot_lowered* v = &l->values[index];
   char format[128];
-  snprintf(format, sizeof(format), "%s %s", carnot_layout_name(v->plan.layout), carnot_dtype_name(v->plan.dtype));
-  return json_pack("{s:s?, s:o, s:s}", "Name", v->plan.name, "Dimensions", dims_json(l, &v->from->type), "Format/Datatype",
-                   format);
+  snprintf(format, sizeof(format), "%s %s", carnot_layout_name(v->plan.layout),
+           carnot_dtype_name(v->plan.dtype));
+  return json_pack("{s:s?, s:o, s:s}", "Name", v->plan.name, "Dimensions",
+                   dims_json(l, &v->from->type), "Format/Datatype", format);
 }
 
-static json_t* values_json(carnot_lowering* l, const uint32_t* values, uint32_t count, bool constants) {
+static json_t* values_json(carnot_lowering* l, const uint32_t* values, uint32_t count,
+                           bool constants) {
   json_t* list = json_array();
   for (uint32_t i = 0; i < count; i++) {
     if (values[i] == CARNOT_PLAN_NONE) continue;
@@ -37,7 +40,8 @@ static json_t* operators_json(const carnot_region* region) {
   for (uint32_t i = 0; i < region->node_count; i++) {
     const carnot_plan_node* node = &region->nodes[i];
     const carnot_attr* fn = carnot_attrs_find(&node->attrs, "fn");
-    const char* name = fn && fn->type == CARNOT_ATTR_INT ? carnot_fn_get((carnot_fn)fn->i)->name : carnot_op_get(node->op)->name;
+    const char* name = fn && fn->type == CARNOT_ATTR_INT ? carnot_fn_get((carnot_fn)fn->i)->name
+                                                         : carnot_op_get(node->op)->name;
     json_array_append_new(list, json_pack("{s:s, s:s}", "Name", node->name, "Operator", name));
   }
   return list;
@@ -67,7 +71,8 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
 static json_t* bindings_json(carnot_lowering* l) {
   json_t* list = json_array();
   const carnot_plan* plan = l->builder->plan;
-  for (uint32_t i = 0; i < plan->binding_count; i++) json_array_append_new(list, json_string(plan->bindings[i].name));
+  for (uint32_t i = 0; i < plan->binding_count; i++)
+    json_array_append_new(list, json_string(plan->bindings[i].name));
   return list;
 }
 

@@ -10,11 +10,15 @@ uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from,
   if (l->value_count == l->value_capacity) {
     size_t capacity = l->value_capacity;
     void* values = l->values;
-    carnot_status* status = carnot_grow(&values, &capacity, l->value_count + 1, sizeof(*l->values), "plan values");
+    carnot_status* status =
+        carnot_grow(&values, &capacity, l->value_count + 1, sizeof(*l->values), "plan values");
     l->values = values;
     l->value_capacity = (uint32_t)capacity;
     if (status) {
-      if (!l->status) l->status = status; else carnot_status_free(status);
+      if (!l->status)
+        l->status = status;
+      else
+        carnot_status_free(status);
       return 0;
     }
   }
@@ -31,18 +35,23 @@ uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from,
 static uint32_t add_blob(carnot_lowering* l, const carnot_plan_blob* blob) {
   size_t capacity = l->blob_capacity;
   void* blobs = l->blobs;
-  carnot_status* status = carnot_grow(&blobs, &capacity, l->blob_count + 1, sizeof(*l->blobs), "weights");
+  carnot_status* status =
+      carnot_grow(&blobs, &capacity, l->blob_count + 1, sizeof(*l->blobs), "weights");
   l->blobs = blobs;
   l->blob_capacity = (uint32_t)capacity;
   if (status) {
-    if (!l->status) l->status = status; else carnot_status_free(status);
+    if (!l->status)
+      l->status = status;
+    else
+      carnot_status_free(status);
     return 0;
   }
   l->blobs[l->blob_count] = *blob;
   return l->blob_count++;
 }
 
-carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value, uint32_t* out_blob) {
+carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value,
+                                        uint32_t* out_blob) {
   uint32_t* slot = &l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT];
   if (*slot) {
     *out_blob = l->values[*slot - 1].plan.index;
@@ -63,8 +72,8 @@ carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* 
 }
 
 // The plan value of |value| in |layout|; a reformat step is added where it is not there yet.
-static carnot_status* value_in_layout(carnot_lowering* l, const carnot_value* value, carnot_layout layout,
-                                      uint32_t* out) {
+static carnot_status* value_in_layout(carnot_lowering* l, const carnot_value* value,
+                                      carnot_layout layout, uint32_t* out) {
   if (value->constant) layout = CARNOT_LAYOUT_ROW_MAJOR;
   uint32_t* slot = &l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + layout];
   uint32_t blob;
@@ -83,12 +92,16 @@ static carnot_status* value_in_layout(carnot_lowering* l, const carnot_value* va
 
 // ---- steps ----
 
-carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step, const carnot_step_note* note) {
+carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,
+                                        const carnot_step_note* note) {
   carnot_step_list* list = &l->blocks[l->block].steps;
   void *items = list->items, *notes = list->notes;
-  carnot_status* status = carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "steps");
+  carnot_status* status =
+      carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "steps");
   list->items = items;
-  if (!status) status = carnot_grow(&notes, &list->note_capacity, list->count + 1, sizeof(*list->notes), "steps");
+  if (!status)
+    status =
+        carnot_grow(&notes, &list->note_capacity, list->count + 1, sizeof(*list->notes), "steps");
   list->notes = notes;
   if (status) return status;
   list->items[list->count] = *step;
@@ -96,8 +109,9 @@ carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_st
   return NULL;
 }
 
-carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source, const carnot_value* value,
-                                            carnot_layout layout, uint32_t* out) {
+carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
+                                            const carnot_value* value, carnot_layout layout,
+                                            uint32_t* out) {
   carnot_arena* arena = &l->builder->plan->arena;
   const char* name = carnot_arena_print(arena, "%s as %s", value->name, carnot_layout_name(layout));
   *out = carnot_lowering_add_value(l, value, name, layout);
@@ -105,11 +119,13 @@ carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
   uint32_t* locals = CARNOT_NEW_ARRAY(arena, uint32_t, 2);
   locals[1] = 1;
   carnot_plan_node* node = CARNOT_NEW(arena, carnot_plan_node);
-  *node = (carnot_plan_node){.op = CARNOT_OP_IDENTITY, .name = name, .input_count = 1, .output_count = 1};
+  *node = (carnot_plan_node){
+      .op = CARNOT_OP_IDENTITY, .name = name, .input_count = 1, .output_count = 1};
   node->inputs = locals;
   node->outputs = locals + 1;
   carnot_plan_step step = {.name = name, .input_count = 1, .output_count = 1, .variant_count = 1};
-  step.region = (carnot_region){.node_count = 1, .value_count = 2, .nodes = node, .output_count = 1, .outputs = locals + 1};
+  step.region = (carnot_region){
+      .node_count = 1, .value_count = 2, .nodes = node, .output_count = 1, .outputs = locals + 1};
   step.inputs = carnot_arena_copy(arena, &source, sizeof(source));
   step.outputs = carnot_arena_copy(arena, out, sizeof(*out));
   step.variants[0].tactic = "cpu_reformat";
@@ -127,7 +143,8 @@ static carnot_status* lower_bodies(carnot_lowering* l, carnot_region* region) {
     bool copied = false;
     for (size_t a = 0; a < attrs->count; a++) {
       if (attrs->items[a].type != CARNOT_ATTR_BLOCK) continue;
-      if (!copied) attrs->items = carnot_arena_copy(arena, attrs->items, attrs->count * sizeof(*attrs->items));
+      if (!copied)
+        attrs->items = carnot_arena_copy(arena, attrs->items, attrs->count * sizeof(*attrs->items));
       copied = true;
       uint32_t index;
       uint32_t saved = l->block;
@@ -139,14 +156,16 @@ static carnot_status* lower_bodies(carnot_lowering* l, carnot_region* region) {
   return NULL;
 }
 
-// Elements of small integer tensors that follow from the inputs' shapes alone: computed when shapes are set.
+// Elements of small integer tensors that follow from the inputs' shapes alone: computed when shapes
+// are set.
 static bool is_shape_step(carnot_lowering* l, const carnot_choice* choice) {
   if (l->block != 0 || choice->region.node_count != 1) return false;
   carnot_op op = choice->region.nodes[0].op;
   const carnot_op_row* row = carnot_op_get(op);
   if (row->flags) return false;
   for (uint32_t i = 0; i < choice->problem.output_count; i++)
-    if (!choice->outputs[i]->syms || !carnot_type_is_static(l->builder, &choice->outputs[i]->type)) return false;
+    if (!choice->outputs[i]->syms || !carnot_type_is_static(l->builder, &choice->outputs[i]->type))
+      return false;
   for (uint32_t i = 0; i < choice->problem.input_count; i++) {
     const carnot_value* value = choice->inputs[i];
     if (!value || value->constant) continue;
@@ -154,38 +173,48 @@ static bool is_shape_step(carnot_lowering* l, const carnot_choice* choice) {
     if (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE) continue;
     if (!l->is_shape_value[value->id]) return false;
   }
-  for (uint32_t i = 0; i < choice->problem.output_count; i++) l->is_shape_value[choice->outputs[i]->id] = true;
+  for (uint32_t i = 0; i < choice->problem.output_count; i++)
+    l->is_shape_value[choice->outputs[i]->id] = true;
   return true;
 }
 
 // The blob of a packed constant; one that an earlier variant of the step packed alike is shared.
-static uint32_t packed_blob(carnot_lowering* l, const carnot_plan_step* step, const char* packing, void* data, size_t bytes) {
+static uint32_t packed_blob(carnot_lowering* l, const carnot_plan_step* step, const char* packing,
+                            void* data, size_t bytes) {
   for (uint32_t k = 0; k < step->variant_count; k++)
     for (uint32_t c = 0; c < step->variants[k].constant_count; c++) {
       const carnot_plan_blob* other = &l->blobs[step->variants[k].constants[c]];
-      if (strcmp(other->packing, packing) == 0 && other->tensor.dims[0] == (int64_t)bytes && memcmp(other->tensor.data, data, bytes) == 0)
+      if (strcmp(other->packing, packing) == 0 && other->tensor.dims[0] == (int64_t)bytes &&
+          memcmp(other->tensor.data, data, bytes) == 0)
         return step->variants[k].constants[c];
     }
   carnot_plan_blob blob = {.name = "", .packing = packing, .recipe = CARNOT_PLAN_NONE};
-  blob.tensor = (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)bytes}, .data = data};
+  blob.tensor =
+      (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)bytes}, .data = data};
   return add_blob(l, &blob);
 }
 
-static void add_variant(carnot_lowering* l, const carnot_tactic_row* row, const carnot_prepared* prepared, const carnot_guard* guard,
+static void add_variant(carnot_lowering* l, const carnot_tactic_row* row,
+                        const carnot_prepared* prepared, const carnot_guard* guard,
                         carnot_plan_step* step) {
-  carnot_variant variant = {.tactic = row->name, .params = prepared->params, .param_bytes = prepared->param_bytes,
+  carnot_variant variant = {.tactic = row->name,
+                            .params = prepared->params,
+                            .param_bytes = prepared->param_bytes,
                             .constant_count = prepared->constant_count};
   if (guard) variant.guards[variant.guard_count++] = *guard;
-  uint32_t* constants = CARNOT_NEW_ARRAY(&l->builder->plan->arena, uint32_t, prepared->constant_count + 1);
+  uint32_t* constants =
+      CARNOT_NEW_ARRAY(&l->builder->plan->arena, uint32_t, prepared->constant_count + 1);
   for (uint32_t i = 0; i < prepared->constant_count; i++)
-    constants[i] = packed_blob(l, step, prepared->constants[i].packing, prepared->constants[i].data, prepared->constants[i].bytes);
+    constants[i] = packed_blob(l, step, prepared->constants[i].packing, prepared->constants[i].data,
+                               prepared->constants[i].bytes);
   variant.constants = constants;
   step->variants[step->variant_count++] = variant;
 }
 
 static void take_variants(carnot_lowering* l, const carnot_choice* choice, carnot_plan_step* step) {
   for (uint32_t i = 0; i < choice->guarded_count && !step->is_shape; i++)
-    add_variant(l, choice->guarded[i].row, &choice->guarded[i].prepared, &choice->guarded[i].guard, step);
+    add_variant(l, choice->guarded[i].row, &choice->guarded[i].prepared, &choice->guarded[i].guard,
+                step);
   add_variant(l, choice->row, &choice->prepared, NULL, step);
 }
 
@@ -206,8 +235,10 @@ static void measure_work(const carnot_choice* choice, carnot_step_note* note) {
     choice->row->work(&choice->problem, &note->flops, &note->bytes);
     return;
   }
-  for (uint32_t i = 0; i < choice->problem.input_count; i++) note->bytes += operand_bytes(&choice->problem.inputs[i]);
-  for (uint32_t i = 0; i < choice->problem.output_count; i++) note->bytes += operand_bytes(&choice->problem.outputs[i]);
+  for (uint32_t i = 0; i < choice->problem.input_count; i++)
+    note->bytes += operand_bytes(&choice->problem.inputs[i]);
+  for (uint32_t i = 0; i < choice->problem.output_count; i++)
+    note->bytes += operand_bytes(&choice->problem.outputs[i]);
 }
 
 // What prepare was asked with, for refit.
@@ -217,8 +248,10 @@ static void keep_types(carnot_arena* arena, const carnot_choice* choice, carnot_
   step->type_count = p->input_count + p->output_count + inner;
   step->types = CARNOT_NEW_ARRAY(arena, carnot_operand_type, step->type_count + 1);
   if (p->input_count) memcpy(step->types, p->inputs, p->input_count * sizeof(*step->types));
-  if (p->output_count) memcpy(step->types + p->input_count, p->outputs, p->output_count * sizeof(*step->types));
-  if (inner) memcpy(step->types + p->input_count + p->output_count, p->inner, inner * sizeof(*step->types));
+  if (p->output_count)
+    memcpy(step->types + p->input_count, p->outputs, p->output_count * sizeof(*step->types));
+  if (inner)
+    memcpy(step->types + p->input_count + p->output_count, p->inner, inner * sizeof(*step->types));
 }
 
 static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
@@ -236,7 +269,8 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, step.output_count + 1);
   for (uint32_t i = 0; i < step.input_count; i++) {
     inputs[i] = CARNOT_PLAN_NONE;
-    if (choice.inputs[i]) CARNOT_TRY(value_in_layout(l, choice.inputs[i], problem->inputs[i].layout, &inputs[i]));
+    if (choice.inputs[i])
+      CARNOT_TRY(value_in_layout(l, choice.inputs[i], problem->inputs[i].layout, &inputs[i]));
     if (choice.inputs[i] && is_packed_away(&choice, i)) l->values[inputs[i]].packed_uses++;
     if (choice.inputs[i]) l->values[inputs[i]].uses++;
   }
@@ -244,16 +278,19 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
     carnot_value* value = choice.outputs[i];
     builder->layouts[value->id] = problem->outputs[i].layout;
     outputs[i] = carnot_lowering_add_value(l, value, value->name, problem->outputs[i].layout);
-    l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + problem->outputs[i].layout] = outputs[i] + 1;
+    l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + problem->outputs[i].layout] =
+        outputs[i] + 1;
   }
   step.inputs = inputs;
   step.outputs = outputs;
   step.is_shape = is_shape_step(l, &choice);
   if (builder->config->refit) keep_types(arena, &choice, &step);
-  if (step.is_shape) choice.row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC), choice.prepared.constant_count = 0;
+  if (step.is_shape)
+    choice.row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC), choice.prepared.constant_count = 0;
   take_variants(l, &choice, &step);
   CARNOT_TRY(l->status);
-  carnot_step_note note = {.layer_type = carnot_op_get(choice.region.nodes[0].op)->layer_type, .rejected = choice.rejected,
+  carnot_step_note note = {.layer_type = carnot_op_get(choice.region.nodes[0].op)->layer_type,
+                           .rejected = choice.rejected,
                            .time_us = choice.time_us};
   measure_work(&choice, &note);
   return carnot_lowering_add_step(l, &step, &note);
@@ -271,7 +308,8 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
   out->param_count = (uint32_t)block->param_count;
   uint32_t* params = CARNOT_NEW_ARRAY(arena, uint32_t, block->param_count + 1);
   for (size_t i = 0; i < block->param_count; i++) {
-    params[i] = carnot_lowering_add_value(l, block->params[i], block->params[i]->name, CARNOT_LAYOUT_ROW_MAJOR);
+    params[i] = carnot_lowering_add_value(l, block->params[i], block->params[i]->name,
+                                          CARNOT_LAYOUT_ROW_MAJOR);
     CARNOT_TRY(l->status);
     l->of_value[(size_t)block->params[i]->id * CARNOT_LAYOUT_COUNT] = params[i] + 1;
   }
@@ -296,7 +334,8 @@ static uint32_t count_blocks(const carnot_block* block) {
   uint32_t count = 1;
   for (const carnot_node* node = block->first; node; node = node->next)
     for (size_t i = 0; i < node->attrs.count; i++)
-      if (node->attrs.items[i].type == CARNOT_ATTR_BLOCK) count += count_blocks(node->attrs.items[i].block);
+      if (node->attrs.items[i].type == CARNOT_ATTR_BLOCK)
+        count += count_blocks(node->attrs.items[i].block);
   return count;
 }
 
@@ -314,8 +353,10 @@ static void join_steps(carnot_lowering* l) {
     plan->blocks[b] = l->blocks[b].plan;
     plan->blocks[b].first_step = plan->step_count;
     plan->blocks[b].step_count = (uint32_t)list->count;
-    if (list->count) memcpy(&plan->steps[plan->step_count], list->items, list->count * sizeof(*list->items));
-    if (list->count) memcpy(&l->notes[plan->step_count], list->notes, list->count * sizeof(*list->notes));
+    if (list->count)
+      memcpy(&plan->steps[plan->step_count], list->items, list->count * sizeof(*list->items));
+    if (list->count)
+      memcpy(&l->notes[plan->step_count], list->notes, list->count * sizeof(*list->notes));
     plan->step_count += (uint32_t)list->count;
   }
 }
@@ -333,11 +374,13 @@ static void free_lowering(carnot_lowering* l) {
 static carnot_status* lower(carnot_lowering* l) {
   carnot_builder* builder = l->builder;
   void *blocks, *of_value, *is_shape;
-  uint32_t block_count = count_blocks(builder->graph->main), value_count = builder->graph->value_count + 1;
+  uint32_t block_count = count_blocks(builder->graph->main),
+           value_count = builder->graph->value_count + 1;
   CARNOT_TRY(carnot_calloc(block_count, sizeof(*l->blocks), "blocks", &blocks));
   l->blocks = blocks;
   l->block_capacity = block_count;
-  CARNOT_TRY(carnot_calloc((size_t)value_count * CARNOT_LAYOUT_COUNT, sizeof(uint32_t), "values", &of_value));
+  CARNOT_TRY(carnot_calloc((size_t)value_count * CARNOT_LAYOUT_COUNT, sizeof(uint32_t), "values",
+                           &of_value));
   l->of_value = of_value;
   CARNOT_TRY(carnot_calloc(value_count, sizeof(bool), "values", &is_shape));
   l->is_shape_value = is_shape;

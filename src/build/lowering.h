@@ -35,25 +35,29 @@ typedef struct carnot_lowering {
   struct {
     carnot_plan_block plan;
     carnot_step_list steps;
-  }* blocks;
+  } * blocks;
   uint32_t block_count, block_capacity, block;
   carnot_step_note* notes;  // by step of the plan
-  uint32_t* of_value;    // [value id][layout]: plan value + 1
-  bool* is_shape_value;  // by value id
-  carnot_status* status;  // of calls that cannot return one
+  uint32_t* of_value;       // [value id][layout]: plan value + 1
+  bool* is_shape_value;     // by value id
+  carnot_status* status;    // of calls that cannot return one
 } carnot_lowering;
 
-// The blob of a constant, added where it is not there yet. Refit: with the recipe that makes it from named weights.
-carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value, uint32_t* out_blob) CARNOT_MUST_USE;
+// The blob of a constant, added where it is not there yet. Refit: with the recipe that makes it
+// from named weights.
+carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value,
+                                        uint32_t* out_blob) CARNOT_MUST_USE;
 // The recipe of a constant that was folded from weights; NONE for others.
-carnot_status* carnot_lowering_recipe(carnot_lowering* l, const carnot_value* value, uint32_t* out_recipe) CARNOT_MUST_USE;
+carnot_status* carnot_lowering_recipe(carnot_lowering* l, const carnot_value* value,
+                                      uint32_t* out_recipe) CARNOT_MUST_USE;
 // A new plan value for |from|; 0 with l->status set when memory is out.
 uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
                                    carnot_layout layout);
-carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step, const carnot_step_note* note)
-    CARNOT_MUST_USE;
-carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source, const carnot_value* value,
-                                            carnot_layout layout, uint32_t* out) CARNOT_MUST_USE;
+carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,
+                                        const carnot_step_note* note) CARNOT_MUST_USE;
+carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
+                                            const carnot_value* value, carnot_layout layout,
+                                            uint32_t* out) CARNOT_MUST_USE;
 // Constants that are read only in their packed form leave the plan; their operands become absent.
 carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) CARNOT_MUST_USE;
 // The user's tensors.

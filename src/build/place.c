@@ -3,8 +3,8 @@
 #include "engine/memory.h"
 
 carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) {
-  // The shape of a packed constant is still needed by infer, so the value stays; its bytes go. A blob without bytes
-  // keeps type and dimensions.
+  // The shape of a packed constant is still needed by infer, so the value stays; its bytes go. A
+  // blob without bytes keeps type and dimensions.
   for (uint32_t i = 0; i < l->value_count && !l->builder->config->refit; i++) {
     carnot_lowered* v = &l->values[i];
     if (v->plan.storage == CARNOT_STORAGE_CONSTANT && v->uses && v->uses == v->packed_uses)
@@ -15,14 +15,15 @@ carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) {
 
 // ---- the user's tensors ----
 
-static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value, uint32_t plan_value, bool is_input,
-                                  carnot_plan_binding* out) {
+static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
+                                  uint32_t plan_value, bool is_input, carnot_plan_binding* out) {
   carnot_builder* builder = l->builder;
   carnot_plan* plan = builder->plan;
   *out = (carnot_plan_binding){.name = value->name, .is_input = is_input, .value = plan_value};
   out->rank = value->type.kind == CARNOT_VALUE_TENSOR ? value->type.rank : -1;
   out->dtype = value->type.kind == CARNOT_VALUE_TENSOR ? value->type.dtype : CARNOT_DTYPE_INVALID;
-  carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&plan->arena, carnot_dim_range, (size_t)plan->profile_count * CARNOT_MAX_RANK);
+  carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&plan->arena, carnot_dim_range,
+                                              (size_t)plan->profile_count * CARNOT_MAX_RANK);
   for (int d = 0; d < out->rank; d++) {
     carnot_sym dim = value->type.dims[d];
     out->dims[d] = carnot_sym_is_const(dim) ? dim.bits : -1;
@@ -32,7 +33,8 @@ static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
   }
   for (uint32_t p = 0; is_input && p < plan->profile_count; p++) {
     const carnot_profile_input* profile = NULL;
-    for (size_t i = 0; p < builder->config->profile_count && i < builder->config->profiles[p].input_count; i++)
+    for (size_t i = 0;
+         p < builder->config->profile_count && i < builder->config->profiles[p].input_count; i++)
       if (strcmp(builder->config->profiles[p].inputs[i].name, value->name) == 0)
         profile = &builder->config->profiles[p].inputs[i];
     for (int d = 0; d < out->rank; d++) {
@@ -53,13 +55,16 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) {
   carnot_builder* builder = l->builder;
   carnot_plan* plan = builder->plan;
   carnot_block* main = builder->graph->main;
-  plan->profile_count = builder->config->profile_count ? (uint32_t)builder->config->profile_count : 1;
-  plan->bindings = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_binding, main->param_count + main->output_count + 1);
+  plan->profile_count =
+      builder->config->profile_count ? (uint32_t)builder->config->profile_count : 1;
+  plan->bindings = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_binding,
+                                    main->param_count + main->output_count + 1);
   for (size_t i = 0; i < main->param_count; i++) {
     uint32_t value = plan->blocks[0].params[i];
     l->values[value].plan.storage = CARNOT_STORAGE_BINDING;
     l->values[value].plan.index = plan->binding_count;
-    CARNOT_TRY(add_binding(l, main->params[i], value, true, &plan->bindings[plan->binding_count++]));
+    CARNOT_TRY(
+        add_binding(l, main->params[i], value, true, &plan->bindings[plan->binding_count++]));
   }
   for (size_t i = 0; i < main->output_count; i++) {
     carnot_plan_binding* b = &plan->bindings[plan->binding_count++];
@@ -71,7 +76,9 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) {
 
 // ---- storage ----
 
-static bool is_view(const carnot_plan_step* step) { return strcmp(step->variants[0].tactic, "view") == 0; }
+static bool is_view(const carnot_plan_step* step) {
+  return strcmp(step->variants[0].tactic, "view") == 0;
+}
 
 static void place_step_output(carnot_lowering* l, const carnot_plan_step* step, uint32_t value) {
   carnot_plan_value* v = &l->values[value].plan;
@@ -81,14 +88,17 @@ static void place_step_output(carnot_lowering* l, const carnot_plan_step* step, 
     return;
   }
   const carnot_type* type = &l->values[value].from->type;
-  if (step->is_shape || !carnot_type_is_static(l->builder, type) || type->dtype == CARNOT_DTYPE_STRING) return;
+  if (step->is_shape || !carnot_type_is_static(l->builder, type) ||
+      type->dtype == CARNOT_DTYPE_STRING)
+    return;
   v->max_bytes = carnot_type_max_bytes(l->builder, type);
   v->storage = v->max_bytes == UINT64_MAX ? CARNOT_STORAGE_FLEXIBLE : CARNOT_STORAGE_ARENA;
   if (v->storage == CARNOT_STORAGE_FLEXIBLE) v->max_bytes = 0;
 }
 
 static uint32_t root_of(const carnot_lowering* l, uint32_t value) {
-  while (l->values[value].plan.storage == CARNOT_STORAGE_ALIAS || l->values[value].plan.storage == CARNOT_STORAGE_PART)
+  while (l->values[value].plan.storage == CARNOT_STORAGE_ALIAS ||
+         l->values[value].plan.storage == CARNOT_STORAGE_PART)
     value = l->values[value].plan.index;
   return value;
 }
@@ -107,7 +117,8 @@ static void write_outputs_in_place(carnot_lowering* l) {
     uint32_t root = root_of(l, plan->bindings[b].value);
     carnot_plan_value* v = &l->values[root].plan;
     bool planned = v->storage == CARNOT_STORAGE_ARENA || v->storage == CARNOT_STORAGE_FLEXIBLE;
-    if (root != plan->bindings[b].value || !planned || v->layout != CARNOT_LAYOUT_ROW_MAJOR) continue;
+    if (root != plan->bindings[b].value || !planned || v->layout != CARNOT_LAYOUT_ROW_MAJOR)
+      continue;
     v->storage = CARNOT_STORAGE_BINDING;
     v->index = b;
   }
@@ -135,31 +146,39 @@ static bool never_empty(const carnot_lowering* l, const carnot_plan_step* step) 
   return true;
 }
 
-static bool can_be_part(const carnot_lowering* l, uint32_t value, uint32_t whole, const carnot_plan_step* producer) {
+static bool can_be_part(const carnot_lowering* l, uint32_t value, uint32_t whole,
+                        const carnot_plan_step* producer) {
   const carnot_lowered *v = &l->values[value], *w = &l->values[whole];
-  if (v->plan.storage != CARNOT_STORAGE_ARENA || v->uses != 1 || is_result(l->builder->plan, value)) return false;
+  if (v->plan.storage != CARNOT_STORAGE_ARENA || v->uses != 1 || is_result(l->builder->plan, value))
+    return false;
   if (v->plan.layout != w->plan.layout || v->plan.dtype != w->plan.dtype) return false;
   if (!producer || producer->variant_count != 1 || producer->is_shape) return false;
   const carnot_tactic_row* row = carnot_tactic_find(producer->variants[0].tactic);
   return row && row->strided_outputs && never_empty(l, producer);
 }
 
-// Channels-last tactics take any distance of pixels, but these must be evenly apart: they join along channels only.
+// Channels-last tactics take any distance of pixels, but these must be evenly apart: they join
+// along channels only.
 static bool joins_innermost(const carnot_lowering* l, uint32_t whole, int axis) {
   return l->values[whole].plan.layout == CARNOT_LAYOUT_ROW_MAJOR || axis == 1;
 }
 
-static void join_in_place(carnot_lowering* l, const carnot_plan_step* step, const carnot_plan_step* const* producers) {
+static void join_in_place(carnot_lowering* l, const carnot_plan_step* step,
+                          const carnot_plan_step* const* producers) {
   uint32_t whole = step->outputs[0];
   const carnot_plan_node* node = &step->region.nodes[0];
   int rank = l->values[whole].from->type.rank;
   int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis");
   if (axis < 0) axis += rank;
-  if (l->values[whole].plan.storage != CARNOT_STORAGE_ARENA || axis < 0 || axis >= rank || !joins_innermost(l, whole, (int)axis)) return;
+  if (l->values[whole].plan.storage != CARNOT_STORAGE_ARENA || axis < 0 || axis >= rank ||
+      !joins_innermost(l, whole, (int)axis))
+    return;
   for (uint32_t i = 0; i < step->input_count; i++) {
     uint32_t value = step->inputs[i];
     // What stands before a part must have its size when shapes are set.
-    if (value == CARNOT_PLAN_NONE || !carnot_type_is_static(l->builder, &l->values[value].from->type)) return;
+    if (value == CARNOT_PLAN_NONE ||
+        !carnot_type_is_static(l->builder, &l->values[value].from->type))
+      return;
     if (!can_be_part(l, value, whole, producers[value])) continue;
     carnot_plan_value* v = &l->values[value].plan;
     v->storage = CARNOT_STORAGE_PART;
@@ -173,11 +192,13 @@ static void join_in_place(carnot_lowering* l, const carnot_plan_step* step, cons
 
 static void join_all_in_place(carnot_lowering* l) {
   carnot_plan* plan = l->builder->plan;
-  const carnot_plan_step** producers = CARNOT_NEW_ARRAY(&plan->arena, const carnot_plan_step*, l->value_count + 1);
+  const carnot_plan_step** producers =
+      CARNOT_NEW_ARRAY(&plan->arena, const carnot_plan_step*, l->value_count + 1);
   const carnot_plan_block* main = &plan->blocks[0];
   for (uint32_t s = main->first_step; s < main->first_step + main->step_count; s++) {
     const carnot_plan_step* step = &plan->steps[s];
-    if (strcmp(step->variants[0].tactic, CARNOT_CONCAT_TACTIC) == 0 && !step->is_shape) join_in_place(l, step, producers);
+    if (strcmp(step->variants[0].tactic, CARNOT_CONCAT_TACTIC) == 0 && !step->is_shape)
+      join_in_place(l, step, producers);
     for (uint32_t i = 0; i < step->output_count; i++)
       if (step->outputs[i] != CARNOT_PLAN_NONE) producers[step->outputs[i]] = step;
   }
@@ -206,7 +227,8 @@ static carnot_status* plan_arena(carnot_lowering* l) {
     v->plan.last_step = v->last;
     plan->flexible_count += v->plan.storage == CARNOT_STORAGE_FLEXIBLE;
     if (v->plan.storage != CARNOT_STORAGE_ARENA) continue;
-    items[count++] = (carnot_interval){.id = i, .first = v->plan.first_step, .last = v->last, .bytes = v->plan.max_bytes};
+    items[count++] = (carnot_interval){
+        .id = i, .first = v->plan.first_step, .last = v->last, .bytes = v->plan.max_bytes};
   }
   CARNOT_TRY(carnot_memory_plan(items, count, &plan->arena_bytes));
   plan->arena_bound = carnot_memory_bound(items, count, plan->step_count);
@@ -224,14 +246,17 @@ static void take_blobs(carnot_lowering* l) {
   plan->blobs = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_blob, l->blob_count + 1);
   plan->blob_count = l->blob_count;
   if (l->blob_count) memcpy(plan->blobs, l->blobs, l->blob_count * sizeof(*l->blobs));
-  plan->recipes = carnot_arena_copy(&plan->arena, l->recipes, l->recipe_count * sizeof(*l->recipes));
+  plan->recipes =
+      carnot_arena_copy(&plan->arena, l->recipes, l->recipe_count * sizeof(*l->recipes));
   plan->recipe_count = l->recipe_count;
   plan->refittable = l->builder->config->refit;
   plan->stripped = l->builder->config->strip;
-  // Stripped engines keep what is no weight of the user's: constants without a name and without a recipe.
+  // Stripped engines keep what is no weight of the user's: constants without a name and without a
+  // recipe.
   for (uint32_t i = 0; plan->stripped && i < plan->blob_count; i++) {
     carnot_plan_blob* blob = &plan->blobs[i];
-    if (blob->name[0] || blob->packing[0] || blob->recipe != CARNOT_PLAN_NONE) blob->tensor.data = NULL;
+    if (blob->name[0] || blob->packing[0] || blob->recipe != CARNOT_PLAN_NONE)
+      blob->tensor.data = NULL;
   }
 }
 
@@ -241,7 +266,8 @@ carnot_status* carnot_lowering_place(carnot_lowering* l) {
     const carnot_plan_step* step = &plan->steps[s];
     bool in_main = s < plan->blocks[0].step_count;
     for (uint32_t i = 0; i < step->output_count; i++)
-      if (step->outputs[i] != CARNOT_PLAN_NONE && (in_main || is_view(step))) place_step_output(l, step, step->outputs[i]);
+      if (step->outputs[i] != CARNOT_PLAN_NONE && (in_main || is_view(step)))
+        place_step_output(l, step, step->outputs[i]);
   }
   write_outputs_in_place(l);
   join_all_in_place(l);

@@ -1,8 +1,10 @@
-// From a node of the graph (one operator, or a fused region) to the problem that tactics are asked about.
+// From a node of the graph (one operator, or a fused region) to the problem that tactics are asked
+// about.
 #include "build/builder.h"
 
 static carnot_status* eval_dim(carnot_builder* builder, carnot_sym dim, int64_t* out) {
-  carnot_status* status = carnot_sym_eval(&builder->graph->syms, dim, builder->symbol_values, builder->symbol_known, out);
+  carnot_status* status = carnot_sym_eval(&builder->graph->syms, dim, builder->symbol_values,
+                                          builder->symbol_known, out);
   if (!status) return NULL;
   // Decided while running: tactics must take any.
   carnot_status_free(status);
@@ -10,7 +12,8 @@ static carnot_status* eval_dim(carnot_builder* builder, carnot_sym dim, int64_t*
   return NULL;
 }
 
-static carnot_status* describe(carnot_builder* builder, const carnot_value* value, carnot_operand_type* out) {
+static carnot_status* describe(carnot_builder* builder, const carnot_value* value,
+                               carnot_operand_type* out) {
   *out = (carnot_operand_type){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
   if (!value) return NULL;
   out->kind = value->type.kind;
@@ -46,8 +49,8 @@ static carnot_status* add_node(locals* l, const carnot_node* node, carnot_plan_n
   for (int i = 0; i < node->input_count; i++) {
     const carnot_value* value = node->inputs[i];
     inputs[i] = value ? l->of_value[value->id] - 1 : CARNOT_PLAN_NONE;
-    CARNOT_CHECK(!value || l->of_value[value->id], INTERNAL, "node %s reads %s, which its region does not hold",
-                 node->name, value->name);
+    CARNOT_CHECK(!value || l->of_value[value->id], INTERNAL,
+                 "node %s reads %s, which its region does not hold", node->name, value->name);
   }
   for (int i = 0; i < node->output_count; i++) {
     if (!node->outputs[i]) {
@@ -71,7 +74,8 @@ static uint32_t count_outputs(const carnot_node* node) {
 
 static carnot_status* fill_region(locals* l, carnot_node* node, carnot_region* region) {
   carnot_arena* arena = &l->builder->plan->arena;
-  const carnot_attr* body = node->op == CARNOT_OP_REGION ? carnot_attrs_find(&node->attrs, "body") : NULL;
+  const carnot_attr* body =
+      node->op == CARNOT_OP_REGION ? carnot_attrs_find(&node->attrs, "body") : NULL;
   const carnot_node* first = body ? body->block->first : node;
   uint32_t value_count = 0;
   for (const carnot_node* n = first; n; n = body ? n->next : NULL) {
@@ -81,7 +85,8 @@ static carnot_status* fill_region(locals* l, carnot_node* node, carnot_region* r
   region->nodes = CARNOT_NEW_ARRAY(arena, carnot_plan_node, region->node_count);
   l->types = CARNOT_NEW_ARRAY(arena, carnot_operand_type, value_count + 1);
   uint32_t at = 0;
-  for (const carnot_node* n = first; n; n = body ? n->next : NULL) CARNOT_TRY(add_node(l, n, &region->nodes[at++]));
+  for (const carnot_node* n = first; n; n = body ? n->next : NULL)
+    CARNOT_TRY(add_node(l, n, &region->nodes[at++]));
   region->value_count = l->next;
   region->output_count = 0;
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, (uint32_t)node->output_count + 1);
@@ -99,13 +104,16 @@ carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, c
   *out = (carnot_choice){.node = node};
   uint32_t input_count = (uint32_t)node->input_count, output_count = count_outputs(node);
   void* table;
-  CARNOT_TRY(carnot_arena_try(&builder->scratch, builder->graph->value_count + 1, sizeof(uint32_t), "locals", &table));
-  locals l = {.builder = builder, .of_value = table, .next = input_count, .input_count = input_count};
+  CARNOT_TRY(carnot_arena_try(&builder->scratch, builder->graph->value_count + 1, sizeof(uint32_t),
+                              "locals", &table));
+  locals l = {
+      .builder = builder, .of_value = table, .next = input_count, .input_count = input_count};
   out->inputs = CARNOT_NEW_ARRAY(arena, carnot_value*, input_count + 1);
   out->outputs = CARNOT_NEW_ARRAY(arena, carnot_value*, output_count + 1);
   out->problem.inputs = CARNOT_NEW_ARRAY(arena, carnot_operand_type, input_count + 1);
   out->problem.outputs = CARNOT_NEW_ARRAY(arena, carnot_operand_type, output_count + 1);
-  const carnot_attr* body = node->op == CARNOT_OP_REGION ? carnot_attrs_find(&node->attrs, "body") : NULL;
+  const carnot_attr* body =
+      node->op == CARNOT_OP_REGION ? carnot_attrs_find(&node->attrs, "body") : NULL;
   for (uint32_t i = 0; i < input_count; i++) {
     out->inputs[i] = node->inputs[i];
     CARNOT_TRY(describe(builder, node->inputs[i], &out->problem.inputs[i]));

@@ -24,25 +24,29 @@ static const carnot_profile_input* find_input(const carnot_profile* profile, con
   return NULL;
 }
 
-static carnot_status* check_profile_input(const carnot_value* input, const carnot_profile_input* p) {
-  CARNOT_CHECK(p->min.rank == input->type.rank && p->opt.rank == input->type.rank && p->max.rank == input->type.rank,
-               INVALID_ARGUMENT, "the profile gives %d dimensions for input %s, which has %d", p->opt.rank, p->name,
-               input->type.rank);
+static carnot_status* check_profile_input(const carnot_value* input,
+                                          const carnot_profile_input* p) {
+  CARNOT_CHECK(p->min.rank == input->type.rank && p->opt.rank == input->type.rank &&
+                   p->max.rank == input->type.rank,
+               INVALID_ARGUMENT, "the profile gives %d dimensions for input %s, which has %d",
+               p->opt.rank, p->name, input->type.rank);
   for (int d = 0; d < input->type.rank; d++) {
     long long min = p->min.d[d], opt = p->opt.d[d], max = p->max.d[d];
     CARNOT_CHECK(min >= 0 && min <= opt && opt <= max, INVALID_ARGUMENT,
-                 "input %s, dimension %d: min %lld, opt %lld, max %lld are not in order", p->name, d, min, opt, max);
+                 "input %s, dimension %d: min %lld, opt %lld, max %lld are not in order", p->name,
+                 d, min, opt, max);
     carnot_sym dim = input->type.dims[d];
-    CARNOT_CHECK(!carnot_sym_is_const(dim) || (dim.bits == min && dim.bits == max), INVALID_ARGUMENT,
-                 "input %s, dimension %d is %lld in the model, the profile says %lld to %lld", p->name, d,
-                 (long long)dim.bits, min, max);
+    CARNOT_CHECK(!carnot_sym_is_const(dim) || (dim.bits == min && dim.bits == max),
+                 INVALID_ARGUMENT,
+                 "input %s, dimension %d is %lld in the model, the profile says %lld to %lld",
+                 p->name, d, (long long)dim.bits, min, max);
   }
   return NULL;
 }
 
 // Widens the interval noted for a symbol by one profile's range.
-static carnot_status* note_range(carnot_builder* builder, carnot_sym dim, int64_t min, int64_t opt, int64_t max,
-                                 bool first) {
+static carnot_status* note_range(carnot_builder* builder, carnot_sym dim, int64_t min, int64_t opt,
+                                 int64_t max, bool first) {
   if (carnot_sym_is_const(dim)) return NULL;
   size_t index = carnot_sym_index(dim);
   if (builder->graph->syms.items[index].op != CARNOT_SYM_SYMBOL) return NULL;
@@ -59,12 +63,15 @@ static carnot_status* note_range(carnot_builder* builder, carnot_sym dim, int64_
   return NULL;
 }
 
-static carnot_status* apply_profile(carnot_builder* builder, const carnot_profile* profile, bool first) {
+static carnot_status* apply_profile(carnot_builder* builder, const carnot_profile* profile,
+                                    bool first) {
   carnot_block* main = builder->graph->main;
   for (size_t i = 0; i < profile->input_count; i++) {
     bool found = false;
-    for (size_t k = 0; k < main->param_count; k++) found |= strcmp(main->params[k]->name, profile->inputs[i].name) == 0;
-    CARNOT_CHECK(found, INVALID_ARGUMENT, "the profile names input %s, which the model lacks", profile->inputs[i].name);
+    for (size_t k = 0; k < main->param_count; k++)
+      found |= strcmp(main->params[k]->name, profile->inputs[i].name) == 0;
+    CARNOT_CHECK(found, INVALID_ARGUMENT, "the profile names input %s, which the model lacks",
+                 profile->inputs[i].name);
   }
   for (size_t k = 0; k < main->param_count; k++) {
     carnot_value* input = main->params[k];
@@ -72,7 +79,8 @@ static carnot_status* apply_profile(carnot_builder* builder, const carnot_profil
     if (!p) continue;
     CARNOT_TRY(check_profile_input(input, p));
     for (int d = 0; d < input->type.rank; d++)
-      CARNOT_TRY(note_range(builder, input->type.dims[d], p->min.d[d], p->opt.d[d], p->max.d[d], first));
+      CARNOT_TRY(
+          note_range(builder, input->type.dims[d], p->min.d[d], p->opt.d[d], p->max.d[d], first));
   }
   return NULL;
 }
@@ -87,13 +95,16 @@ static carnot_status* fix_dimensions(carnot_builder* builder) {
       if (carnot_sym_is_const(type->dims[d])) continue;
       int64_t min, max;
       carnot_sym_range(&builder->graph->syms, type->dims[d], &min, &max);
-      if (min != max || builder->graph->syms.items[carnot_sym_index(type->dims[d])].op != CARNOT_SYM_SYMBOL) continue;
+      if (min != max ||
+          builder->graph->syms.items[carnot_sym_index(type->dims[d])].op != CARNOT_SYM_SYMBOL)
+        continue;
       type->dims[d] = carnot_sym_of(min);
       any = true;
     }
   }
   if (!any) return NULL;
-  for (carnot_node* node = main->first; node; node = node->next) CARNOT_TRY(carnot_node_infer(node));
+  for (carnot_node* node = main->first; node; node = node->next)
+    CARNOT_TRY(carnot_node_infer(node));
   return NULL;
 }
 
@@ -119,7 +130,8 @@ static void mark_static(carnot_builder* builder) {
     carnot_sym operands[3] = {e->a, e->b, e->c};
     bool all = true;
     for (int k = 0; k < carnot_sym_arity(e->op); k++)
-      all = all && (carnot_sym_is_const(operands[k]) || builder->symbol_static[carnot_sym_index(operands[k])]);
+      all = all && (carnot_sym_is_const(operands[k]) ||
+                    builder->symbol_static[carnot_sym_index(operands[k])]);
     builder->symbol_static[i] = all;
   }
 }
@@ -150,7 +162,9 @@ carnot_status* carnot_note_symbols(carnot_builder* builder) {
 bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* type) {
   if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 0) return false;
   for (int d = 0; d < type->rank; d++)
-    if (!carnot_sym_is_const(type->dims[d]) && !builder->symbol_static[carnot_sym_index(type->dims[d])]) return false;
+    if (!carnot_sym_is_const(type->dims[d]) &&
+        !builder->symbol_static[carnot_sym_index(type->dims[d])])
+      return false;
   return true;
 }
 

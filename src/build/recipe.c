@@ -28,23 +28,31 @@ static carnot_status* gather(gathering* g, const carnot_value* value, int depth)
   const carnot_node* node = value->constant->made_by;
   if (!node) {
     if (find_leaf(g, value) < g->leaf_count) return NULL;
-    CARNOT_CHECK(g->leaf_count < kMaxLeaves, UNSUPPORTED, "constant %s is made of more than %d weights: it cannot be refitted", value->name, kMaxLeaves);
+    CARNOT_CHECK(g->leaf_count < kMaxLeaves, UNSUPPORTED,
+                 "constant %s is made of more than %d weights: it cannot be refitted", value->name,
+                 kMaxLeaves);
     g->leaves[g->leaf_count++] = value;
     return NULL;
   }
   if (find_node(g, node) < g->node_count) return NULL;
-  CARNOT_CHECK(depth < kMaxNodes, UNSUPPORTED, "constant %s is made in more than %d steps: it cannot be refitted", value->name, kMaxNodes);
+  CARNOT_CHECK(depth < kMaxNodes, UNSUPPORTED,
+               "constant %s is made in more than %d steps: it cannot be refitted", value->name,
+               kMaxNodes);
   for (int i = 0; i < node->input_count; i++)
     if (node->inputs[i]) CARNOT_TRY(gather(g, node->inputs[i], depth + 1));
-  CARNOT_CHECK(g->node_count < kMaxNodes, UNSUPPORTED, "constant %s is made in more than %d steps: it cannot be refitted", value->name, kMaxNodes);
+  CARNOT_CHECK(g->node_count < kMaxNodes, UNSUPPORTED,
+               "constant %s is made in more than %d steps: it cannot be refitted", value->name,
+               kMaxNodes);
   g->nodes[g->node_count++] = node;
   return NULL;
 }
 
 // The local value of a constant: a leaf's place, or the output of the node that makes it.
-static uint32_t local_of(const gathering* g, const uint32_t* first_output, const carnot_value* value) {
+static uint32_t local_of(const gathering* g, const uint32_t* first_output,
+                         const carnot_value* value) {
   if (!value->constant->made_by) return (uint32_t)find_leaf(g, value);
-  return first_output[find_node(g, value->constant->made_by)] + (uint32_t)value->constant->made_output;
+  return first_output[find_node(g, value->constant->made_by)] +
+         (uint32_t)value->constant->made_output;
 }
 
 static carnot_status* write_recipe(gathering* g, const carnot_value* value, carnot_recipe* out) {
@@ -68,7 +76,8 @@ static carnot_status* write_recipe(gathering* g, const carnot_value* value, carn
     made->outputs = outputs;
   }
   uint32_t* inputs = CARNOT_NEW_ARRAY(arena, uint32_t, (size_t)g->leaf_count + 1);
-  for (int i = 0; i < g->leaf_count; i++) CARNOT_TRY(carnot_lowering_constant(g->l, g->leaves[i], &inputs[i]));
+  for (int i = 0; i < g->leaf_count; i++)
+    CARNOT_TRY(carnot_lowering_constant(g->l, g->leaves[i], &inputs[i]));
   out->inputs = inputs;
   out->input_count = (uint32_t)g->leaf_count;
   out->region.value_count = next;
@@ -78,7 +87,8 @@ static carnot_status* write_recipe(gathering* g, const carnot_value* value, carn
   return NULL;
 }
 
-carnot_status* carnot_lowering_recipe(carnot_lowering* l, const carnot_value* value, uint32_t* out_recipe) {
+carnot_status* carnot_lowering_recipe(carnot_lowering* l, const carnot_value* value,
+                                      uint32_t* out_recipe) {
   *out_recipe = CARNOT_PLAN_NONE;
   if (!value->constant->made_by) return NULL;
   gathering* g = calloc(1, sizeof(*g));

@@ -26,23 +26,27 @@ static void restore_layouts(carnot_problem* p, const layouts* from) {
 }
 
 // Why |row| does not take the problem, NULL when it does; layouts are set to what it wants.
-static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, char* reason, size_t size) {
+static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, char* reason,
+                       size_t size) {
   if (!holds(problem->region, row->anchor)) return "";
   if (row->isa > problem->isa) {
-    snprintf(reason, size, "needs %s, the target has %s", carnot_isa_name(row->isa), carnot_isa_name(problem->isa));
+    snprintf(reason, size, "needs %s, the target has %s", carnot_isa_name(row->isa),
+             carnot_isa_name(problem->isa));
     return reason;
   }
   return row->reject(problem, reason, size);
 }
 
-// Which rows are worth timing at an optimization level: 0 and 1 take the first that fits; 2 and 3 the best two ISA levels
-// of each family; 4 all but the reference; 5 everything.
+// Which rows are worth timing at an optimization level: 0 and 1 take the first that fits; 2 and 3
+// the best two ISA levels of each family; 4 all but the reference; 5 everything.
 static bool worth_timing(const carnot_builder* builder, const carnot_tactic_row* row) {
   int level = builder->config->level;
   if (!row->run) return level >= 5;
   if (level >= 4) return true;
   carnot_isa best = builder->isa > CARNOT_ISA_AVX512 ? CARNOT_ISA_AVX512 : builder->isa;
-  return row->isa == CARNOT_ISA_SCALAR ? strstr(row->name, "_scalar") == NULL || best == CARNOT_ISA_SCALAR : row->isa + 1 >= best;
+  return row->isa == CARNOT_ISA_SCALAR
+             ? strstr(row->name, "_scalar") == NULL || best == CARNOT_ISA_SCALAR
+             : row->isa + 1 >= best;
 }
 
 static carnot_problem copy_problem(carnot_arena* arena, const carnot_problem* p) {
@@ -58,11 +62,14 @@ typedef struct reasons {
 } reasons;
 
 static void note(reasons* r, const char* row, const char* why) {
-  if (r->at < sizeof(r->text)) r->at += (size_t)snprintf(r->text + r->at, sizeof(r->text) - r->at, "%s%s: %s", r->at ? "; " : "", row, why);
+  if (r->at < sizeof(r->text))
+    r->at += (size_t)snprintf(r->text + r->at, sizeof(r->text) - r->at, "%s%s: %s",
+                              r->at ? "; " : "", row, why);
 }
 
 // The rows that take the problem, in the order of the table.
-static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, carnot_candidate* out, reasons* why_not) {
+static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, carnot_candidate* out,
+                              reasons* why_not) {
   size_t row_count, count = 0;
   const carnot_tactic_row* const* rows = carnot_tactics(&row_count);
   layouts standing;
@@ -80,23 +87,30 @@ static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, ca
     bool stand_by = count && !rows[i]->run && builder->config->level >= 2;
     if (count && !stand_by && !worth_timing(builder, rows[i])) continue;
     bool is_view = rows[i]->run && !rows[i]->shape;
-    out[count++] = (carnot_candidate){.row = rows[i], .problem = copy_problem(&builder->plan->arena, &choice->problem), .ns = UINT64_MAX};
+    out[count++] =
+        (carnot_candidate){.row = rows[i],
+                           .problem = copy_problem(&builder->plan->arena, &choice->problem),
+                           .ns = UINT64_MAX};
     if (is_view) break;  // nothing is faster than nothing
   }
   restore_layouts(&choice->problem, &standing);
   return count;
 }
 
-static carnot_status* prepare(carnot_builder* builder, const carnot_choice* choice, carnot_candidate* c) {
+static carnot_status* prepare(carnot_builder* builder, const carnot_choice* choice,
+                              carnot_candidate* c) {
   c->prepared.arena = &builder->plan->arena;
   if (!c->row->prepare) return NULL;
-  CARNOT_TRY_AT(c->row->prepare(&c->problem, &c->prepared), "node %s, tactic %s", choice->node->name, c->row->name);
+  CARNOT_TRY_AT(c->row->prepare(&c->problem, &c->prepared), "node %s, tactic %s",
+                choice->node->name, c->row->name);
   return NULL;
 }
 
-static carnot_status* time_all(carnot_builder* builder, const carnot_choice* choice, carnot_candidate* candidates, size_t count) {
+static carnot_status* time_all(carnot_builder* builder, const carnot_choice* choice,
+                               carnot_candidate* candidates, size_t count) {
   carnot_timing_cache* cache = builder->timing_cache;
-  uint64_t key = carnot_problem_key(&choice->problem, carnot_executor_thread_count(builder->config->executor));
+  uint64_t key =
+      carnot_problem_key(&choice->problem, carnot_executor_thread_count(builder->config->executor));
   bool all = true;
   for (size_t i = 0; i < count; i++) {
     bool found = carnot_timing_cache_find(cache, key, candidates[i].row->name, &candidates[i].ns);
@@ -114,16 +128,19 @@ static carnot_status* time_all(carnot_builder* builder, const carnot_choice* cho
   return NULL;
 }
 
-// ---- guarded variants: where the shapes vary, the ends of their range may want another tactic ----
+// ---- guarded variants: where the shapes vary, the ends of their range may want another tactic
+// ----
 
 typedef enum end_of_range { LEAST, GREATEST } end_of_range;
 
 // The problem at one end; false when it has no finite one or is too large to be timed.
-static bool at_end(carnot_arena* arena, const carnot_problem* p, end_of_range end, carnot_problem* out) {
+static bool at_end(carnot_arena* arena, const carnot_problem* p, end_of_range end,
+                   carnot_problem* out) {
   *out = copy_problem(arena, p);
   bool differs = false;
   for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
-    carnot_operand_type* t = i < p->input_count ? &out->inputs[i] : &out->outputs[i - p->input_count];
+    carnot_operand_type* t =
+        i < p->input_count ? &out->inputs[i] : &out->outputs[i - p->input_count];
     double bytes = carnot_dtype_bits(t->dtype) / 8.0;
     for (int d = 0; d < t->rank && !t->is_constant; d++) {
       int64_t dim = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->max[d];
@@ -136,16 +153,19 @@ static bool at_end(carnot_arena* arena, const carnot_problem* p, end_of_range en
   return differs;
 }
 
-// The first dimension of the first operand that varies carries the guard; it lies half way between optimum and end.
+// The first dimension of the first operand that varies carries the guard; it lies half way between
+// optimum and end.
 static bool make_guard(const carnot_problem* p, end_of_range end, carnot_guard* out) {
   for (uint32_t i = 0; i < p->input_count; i++) {
     const carnot_operand_type* t = &p->inputs[i];
     for (int d = 0; d < t->rank && !t->is_constant; d++) {
       if (t->min[d] == t->max[d]) continue;
-      int64_t from = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->dims[d], to = end == LEAST ? t->dims[d] : t->max[d];
+      int64_t from = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->dims[d],
+              to = end == LEAST ? t->dims[d] : t->max[d];
       int64_t middle = from;
       while ((middle + 1) * (middle + 1) <= from * to) middle++;
-      *out = (carnot_guard){.operand = i, .dim = (uint32_t)d, .min = 0, .max = INT64_MAX, .multiple = 1};
+      *out = (carnot_guard){
+          .operand = i, .dim = (uint32_t)d, .min = 0, .max = INT64_MAX, .multiple = 1};
       *(end == LEAST ? &out->max : &out->min) = end == LEAST ? middle : middle + 1;
       return true;
     }
@@ -155,20 +175,25 @@ static bool make_guard(const carnot_problem* p, end_of_range end, carnot_guard* 
 
 static bool same_layouts(const carnot_problem* a, const carnot_problem* b) {
   bool same = true;
-  for (uint32_t i = 0; i < a->input_count; i++) same = same && (a->inputs[i].is_constant || a->inputs[i].layout == b->inputs[i].layout);
-  for (uint32_t i = 0; i < a->output_count; i++) same = same && a->outputs[i].layout == b->outputs[i].layout;
+  for (uint32_t i = 0; i < a->input_count; i++)
+    same = same && (a->inputs[i].is_constant || a->inputs[i].layout == b->inputs[i].layout);
+  for (uint32_t i = 0; i < a->output_count; i++)
+    same = same && a->outputs[i].layout == b->outputs[i].layout;
   return same;
 }
 
-static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice, carnot_candidate* candidates, size_t count, size_t best,
+static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice,
+                                  carnot_candidate* candidates, size_t count, size_t best,
                                   end_of_range end) {
   carnot_candidate at[CARNOT_MAX_CANDIDATES];
   carnot_guard guard;
   if (!make_guard(&choice->problem, end, &guard)) return NULL;
   for (size_t i = 0; i < count; i++) {
-    at[i] = (carnot_candidate){.row = candidates[i].row, .prepared = candidates[i].prepared, .ns = UINT64_MAX};
+    at[i] = (carnot_candidate){
+        .row = candidates[i].row, .prepared = candidates[i].prepared, .ns = UINT64_MAX};
     if (!at_end(&builder->plan->arena, &candidates[i].problem, end, &at[i].problem)) return NULL;
-    // What a row asks of sizes may not hold at this end (sizes that are tied to one another were set one by one).
+    // What a row asks of sizes may not hold at this end (sizes that are tied to one another were
+    // set one by one).
     char reason[256];
     if (at[i].row->reject(&at[i].problem, reason, sizeof(reason))) return NULL;
   }
@@ -178,8 +203,12 @@ static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice
   size_t winner = best;
   // Another step of the plan must earn its place: a tenth faster.
   for (size_t i = 0; i < count; i++)
-    if (!at[i].failed && at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns && at[i].ns < at[best].ns - at[best].ns / 10) winner = i;
-  if (winner == best || at[best].ns == UINT64_MAX || !same_layouts(&candidates[winner].problem, &candidates[best].problem)) return NULL;
+    if (!at[i].failed && at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns &&
+        at[i].ns < at[best].ns - at[best].ns / 10)
+      winner = i;
+  if (winner == best || at[best].ns == UINT64_MAX ||
+      !same_layouts(&candidates[winner].problem, &candidates[best].problem))
+    return NULL;
   if (!candidates[winner].prepared.arena) CARNOT_TRY(prepare(builder, choice, &candidates[winner]));
   uint32_t slot = choice->guarded_count++;
   choice->guarded[slot].row = candidates[winner].row;
@@ -192,17 +221,21 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
   carnot_candidate candidates[CARNOT_MAX_CANDIDATES];
   reasons why_not = {.at = 0};
   size_t count = find_candidates(builder, choice, candidates, &why_not);
-  CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", choice->node->name, why_not.text);
+  CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", choice->node->name,
+               why_not.text);
   size_t best = 0;
   if (count > 1) CARNOT_TRY(time_all(builder, choice, candidates, count));
   for (size_t i = 0; i < count; i++) {
     if (candidates[i].failed) note(&why_not, candidates[i].row->name, candidates[i].failed);
-    if (candidates[best].failed || (!candidates[i].failed && candidates[i].ns < candidates[best].ns)) best = i;
+    if (candidates[best].failed ||
+        (!candidates[i].failed && candidates[i].ns < candidates[best].ns))
+      best = i;
   }
   for (size_t i = 0; i < count; i++) {
     char words[96];
     if (i == best || candidates[i].ns == UINT64_MAX) continue;
-    snprintf(words, sizeof(words), "took %.2f us, the chosen one %.2f", (double)candidates[i].ns * 1e-3, (double)candidates[best].ns * 1e-3);
+    snprintf(words, sizeof(words), "took %.2f us, the chosen one %.2f",
+             (double)candidates[i].ns * 1e-3, (double)candidates[best].ns * 1e-3);
     note(&why_not, candidates[i].row->name, words);
   }
   carnot_candidate* chosen = &candidates[best];

@@ -16,7 +16,9 @@ static uint64_t now_ns(void) {
 // ---- key ----
 
 static uint64_t mix(uint64_t h, uint64_t value) { return carnot_hash(&value, sizeof(value), h); }
-static uint64_t mix_text(uint64_t h, const char* text) { return carnot_hash(text, strlen(text) + 1, h); }
+static uint64_t mix_text(uint64_t h, const char* text) {
+  return carnot_hash(text, strlen(text) + 1, h);
+}
 
 static uint64_t mix_attr(uint64_t h, const carnot_attr* attr) {
   h = mix_text(mix(h, (uint64_t)attr->type), attr->name);
@@ -24,8 +26,10 @@ static uint64_t mix_attr(uint64_t h, const carnot_attr* attr) {
     case CARNOT_ATTR_INT: return mix(h, (uint64_t)attr->i);
     case CARNOT_ATTR_FLOAT: return carnot_hash(&attr->f, sizeof(attr->f), h);
     case CARNOT_ATTR_STRING: return carnot_hash(attr->s.data, attr->s.size, mix(h, attr->s.size));
-    case CARNOT_ATTR_INTS: return carnot_hash(attr->ints, attr->count * sizeof(*attr->ints), mix(h, attr->count));
-    case CARNOT_ATTR_FLOATS: return carnot_hash(attr->floats, attr->count * sizeof(*attr->floats), mix(h, attr->count));
+    case CARNOT_ATTR_INTS:
+      return carnot_hash(attr->ints, attr->count * sizeof(*attr->ints), mix(h, attr->count));
+    case CARNOT_ATTR_FLOATS:
+      return carnot_hash(attr->floats, attr->count * sizeof(*attr->floats), mix(h, attr->count));
     default: return mix(h, attr->count);
   }
 }
@@ -73,18 +77,21 @@ static carnot_status* own(bench* b, size_t bytes, void** out) {
 static void fill(void* data, carnot_dtype dtype, size_t bytes) {
   if (dtype == CARNOT_DTYPE_F32) {
     float* x = data;
-    for (size_t i = 0; i < bytes / 4; i++) x[i] = (float)((int)(i * 2654435761u >> 20 & 1023) - 512) * 0x1p-9f;
+    for (size_t i = 0; i < bytes / 4; i++)
+      x[i] = (float)((int)(i * 2654435761u >> 20 & 1023) - 512) * 0x1p-9f;
   } else {
     memset(data, dtype == CARNOT_DTYPE_F16 || dtype == CARNOT_DTYPE_BF16 ? 0x30 : 0, bytes);
   }
 }
 
-static carnot_status* make_operand(bench* b, const carnot_operand_type* t, bool read, carnot_operand* out) {
+static carnot_status* make_operand(bench* b, const carnot_operand_type* t, bool read,
+                                   carnot_operand* out) {
   *out = (carnot_operand){0};
   if (t->kind != CARNOT_VALUE_TENSOR) return NULL;
   *out = (carnot_operand){.dtype = t->dtype, .rank = t->rank};
   memcpy(out->dims, t->dims, sizeof(out->dims));
-  carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->layout, t->rank, t->dims, out->strides);
+  carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->layout, t->rank, t->dims,
+                        out->strides);
   if (t->is_constant && t->tensor->data) {
     out->data = t->tensor->data;
     return NULL;
@@ -100,21 +107,32 @@ static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
   const carnot_problem* p = &c->problem;
   *b = (bench){0};
   void* memory;
-  CARNOT_TRY(carnot_calloc((size_t)p->input_count + p->output_count + 4, sizeof(void*), "timing", &memory));
+  CARNOT_TRY(carnot_calloc((size_t)p->input_count + p->output_count + 4, sizeof(void*), "timing",
+                           &memory));
   b->owned = memory;
   CARNOT_TRY(own(b, (p->input_count + p->output_count + 1) * sizeof(carnot_operand), &memory));
   b->operands = memory;
   CARNOT_TRY(own(b, CARNOT_STATE_BYTES, &b->state));
-  for (uint32_t i = 0; i < p->input_count; i++) CARNOT_TRY(make_operand(b, &p->inputs[i], true, &b->operands[i]));
-  for (uint32_t i = 0; i < p->output_count; i++) CARNOT_TRY(make_operand(b, &p->outputs[i], false, &b->operands[p->input_count + i]));
-  b->view = (carnot_step_view){.region = p->region, .input_count = p->input_count, .output_count = p->output_count, .params = c->prepared.params,
-                               .param_bytes = c->prepared.param_bytes, .constant_count = c->prepared.constant_count, .isa = c->row->isa, .machine_isa = p->isa};
+  for (uint32_t i = 0; i < p->input_count; i++)
+    CARNOT_TRY(make_operand(b, &p->inputs[i], true, &b->operands[i]));
+  for (uint32_t i = 0; i < p->output_count; i++)
+    CARNOT_TRY(make_operand(b, &p->outputs[i], false, &b->operands[p->input_count + i]));
+  b->view = (carnot_step_view){.region = p->region,
+                               .input_count = p->input_count,
+                               .output_count = p->output_count,
+                               .params = c->prepared.params,
+                               .param_bytes = c->prepared.param_bytes,
+                               .constant_count = c->prepared.constant_count,
+                               .isa = c->row->isa,
+                               .machine_isa = p->isa};
   for (uint32_t i = 0; i < c->prepared.constant_count; i++) {
     b->view.constants[i] = c->prepared.constants[i].data;
     b->view.constant_bytes[i] = c->prepared.constants[i].bytes;
   }
   size_t workspace = 0;
-  if (c->row->shape) CARNOT_TRY(c->row->shape(&b->view, b->operands, b->operands + p->input_count, b->state, &workspace));
+  if (c->row->shape)
+    CARNOT_TRY(
+        c->row->shape(&b->view, b->operands, b->operands + p->input_count, b->state, &workspace));
   return own(b, workspace, &b->workspace);
 }
 
@@ -123,10 +141,12 @@ static void close_bench(bench* b) {
   free(b->owned);
 }
 
-static carnot_status* time_once(const carnot_candidate* c, bench* b, carnot_executor* executor, int repeats, uint64_t* out_ns) {
+static carnot_status* time_once(const carnot_candidate* c, bench* b, carnot_executor* executor,
+                                int repeats, uint64_t* out_ns) {
   uint64_t start = now_ns();
   for (int i = 0; i < repeats; i++)
-    CARNOT_TRY(c->row->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count, b->workspace, executor));
+    CARNOT_TRY(c->row->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count,
+                           b->workspace, executor));
   *out_ns = (now_ns() - start) / (uint64_t)repeats;
   return NULL;
 }
@@ -140,12 +160,15 @@ static bool is_known(const carnot_operand_type* t) {
 
 static bool can_time(const carnot_candidate* c) {
   bool known = c->row->run != NULL;
-  for (uint32_t i = 0; known && i < c->problem.input_count; i++) known = is_known(&c->problem.inputs[i]);
-  for (uint32_t i = 0; known && i < c->problem.output_count; i++) known = is_known(&c->problem.outputs[i]);
+  for (uint32_t i = 0; known && i < c->problem.input_count; i++)
+    known = is_known(&c->problem.inputs[i]);
+  for (uint32_t i = 0; known && i < c->problem.output_count; i++)
+    known = is_known(&c->problem.outputs[i]);
   return known;
 }
 
-static carnot_status* run_rounds(carnot_builder* builder, carnot_candidate* candidates, bench* benches, size_t count) {
+static carnot_status* run_rounds(carnot_builder* builder, carnot_candidate* candidates,
+                                 bench* benches, size_t count) {
   carnot_executor* executor = builder->config->executor;
   bool begun = carnot_executor_begin(executor);
   if (!begun) executor = NULL;
@@ -157,16 +180,22 @@ static carnot_status* run_rounds(carnot_builder* builder, carnot_candidate* cand
       uint64_t ns;
       status = time_once(&candidates[i], &benches[i], executor, round < 0 ? 1 : repeats[i], &ns);
       if (status) break;
-      // The first run warms up and says how often to repeat, so that a reading is well above the clock's resolution.
-      if (round < 0) repeats[i] = ns >= kLeastNs ? 1 : (int)carnot_min_i64(kMaxRepeats, (int64_t)(kLeastNs / (ns + 1)) + 1);
-      else if (ns < candidates[i].ns) candidates[i].ns = ns;
+      // The first run warms up and says how often to repeat, so that a reading is well above the
+      // clock's resolution.
+      if (round < 0)
+        repeats[i] = ns >= kLeastNs
+                         ? 1
+                         : (int)carnot_min_i64(kMaxRepeats, (int64_t)(kLeastNs / (ns + 1)) + 1);
+      else if (ns < candidates[i].ns)
+        candidates[i].ns = ns;
     }
   }
   if (begun) carnot_executor_end(executor);
   return status;
 }
 
-carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates, size_t count) {
+carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
+                                      size_t count) {
   bench benches[CARNOT_MAX_CANDIDATES] = {{{0}, NULL, NULL, NULL, NULL, 0}};
   carnot_status* status = NULL;
   for (size_t i = 0; i < count && !status; i++) {
@@ -180,7 +209,8 @@ carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate*
       status = refusal;
       continue;
     }
-    candidates[i].failed = carnot_arena_text(&builder->plan->arena, carnot_status_message(refusal), strlen(carnot_status_message(refusal)));
+    candidates[i].failed = carnot_arena_text(&builder->plan->arena, carnot_status_message(refusal),
+                                             strlen(carnot_status_message(refusal)));
     carnot_status_free(refusal);
   }
   if (!status) status = run_rounds(builder, candidates, benches, count);

@@ -38,7 +38,8 @@ void carnot_timing_cache_destroy(carnot_timing_cache* cache) {
 size_t carnot_timing_cache_count(const carnot_timing_cache* cache) { return cache->count; }
 
 // The index of the entry, or of the place where it belongs.
-static size_t place_of(const carnot_timing_cache* cache, uint64_t key, const char* tactic, bool* out_found) {
+static size_t place_of(const carnot_timing_cache* cache, uint64_t key, const char* tactic,
+                       bool* out_found) {
   size_t low = 0, high = cache->count;
   while (low < high) {
     size_t middle = (low + high) / 2;
@@ -48,28 +49,35 @@ static size_t place_of(const carnot_timing_cache* cache, uint64_t key, const cha
       *out_found = true;
       return middle;
     }
-    if (order < 0) low = middle + 1;
-    else high = middle;
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
   }
   *out_found = false;
   return low;
 }
 
-bool carnot_timing_cache_find(const carnot_timing_cache* cache, uint64_t key, const char* tactic, uint64_t* out_ns) {
+bool carnot_timing_cache_find(const carnot_timing_cache* cache, uint64_t key, const char* tactic,
+                              uint64_t* out_ns) {
   bool found;
   size_t at = place_of(cache, key, tactic, &found);
   if (found) *out_ns = cache->items[at].ns;
   return found;
 }
 
-carnot_status* carnot_timing_cache_add(carnot_timing_cache* cache, uint64_t key, const char* tactic, uint64_t ns) {
-  CARNOT_CHECK(strlen(tactic) < kMaxTactic, INVALID_ARGUMENT, "tactic name '%s' is longer than %d", tactic, kMaxTactic - 1);
-  CARNOT_CHECK(cache->count < kMaxEntries, OUT_OF_RANGE, "a timing cache holds at most %d entries", kMaxEntries);
+carnot_status* carnot_timing_cache_add(carnot_timing_cache* cache, uint64_t key, const char* tactic,
+                                       uint64_t ns) {
+  CARNOT_CHECK(strlen(tactic) < kMaxTactic, INVALID_ARGUMENT, "tactic name '%s' is longer than %d",
+               tactic, kMaxTactic - 1);
+  CARNOT_CHECK(cache->count < kMaxEntries, OUT_OF_RANGE, "a timing cache holds at most %d entries",
+               kMaxEntries);
   bool found;
   size_t at = place_of(cache, key, tactic, &found);
   if (found) return NULL;
   void* items = cache->items;
-  CARNOT_TRY(carnot_grow(&items, &cache->capacity, cache->count + 1, sizeof(entry), "a timing cache"));
+  CARNOT_TRY(
+      carnot_grow(&items, &cache->capacity, cache->count + 1, sizeof(entry), "a timing cache"));
   cache->items = items;
   memmove(&cache->items[at + 1], &cache->items[at], (cache->count - at) * sizeof(entry));
   cache->items[at] = (entry){.key = key, .ns = ns};
@@ -105,13 +113,15 @@ static bool parse_line(const char* line, size_t length, entry* out) {
 carnot_status* carnot_timing_cache_read(carnot_timing_cache* cache, const char* text, size_t size) {
   size_t header = strlen(HEADER);
   CARNOT_CHECK(size >= header && memcmp(text, HEADER, header) == 0, INVALID_MODEL,
-               "this is no timing cache of version 1: its first line must be '%.*s'", (int)header - 1, HEADER);
+               "this is no timing cache of version 1: its first line must be '%.*s'",
+               (int)header - 1, HEADER);
   size_t number = 1;
   for (size_t at = header; at < size; number++) {
     const char* end = memchr(text + at, '\n', size - at);
     size_t length = end ? (size_t)(end - text) - at : size - at;
     entry e;
-    CARNOT_CHECK(parse_line(text + at, length, &e), INVALID_MODEL, "line %zu of the timing cache is not 'KEY TACTIC NANOSECONDS'", number + 1);
+    CARNOT_CHECK(parse_line(text + at, length, &e), INVALID_MODEL,
+                 "line %zu of the timing cache is not 'KEY TACTIC NANOSECONDS'", number + 1);
     CARNOT_TRY(carnot_timing_cache_add(cache, e.key, e.tactic, e.ns));
     at += length + 1;
   }
@@ -127,13 +137,15 @@ carnot_status* carnot_timing_cache_load(carnot_timing_cache* cache, const char* 
   return carnot_status_annotate(status, "%s", path);
 }
 
-carnot_status* carnot_timing_cache_print(carnot_timing_cache* cache, char** out_text, size_t* out_size) {
+carnot_status* carnot_timing_cache_print(carnot_timing_cache* cache, char** out_text,
+                                         size_t* out_size) {
   *out_text = NULL;
   FILE* out = open_memstream(out_text, out_size);
   if (!out) return CARNOT_NO_MEMORY(cache->count * sizeof(entry), "the text of a timing cache");
   fputs(HEADER, out);
   for (size_t i = 0; i < cache->count; i++)
-    fprintf(out, "%016" PRIx64 " %s %" PRIu64 "\n", cache->items[i].key, cache->items[i].tactic, cache->items[i].ns);
+    fprintf(out, "%016" PRIx64 " %s %" PRIu64 "\n", cache->items[i].key, cache->items[i].tactic,
+            cache->items[i].ns);
   fclose(out);
   return NULL;
 }

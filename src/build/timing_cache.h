@@ -1,8 +1,10 @@
-// The timing cache: what tactics took, by problem. Documented text, so that it can be read, merged and carried along:
+// The timing cache: what tactics took, by problem. Documented text, so that it can be read, merged
+// and carried along:
 //   carnot-timing-cache 1
 //   <problem, 16 hex digits> <tactic> <nanoseconds>
-// Lines are sorted. A problem's key covers its operators, attributes, operands, ISA, threads and format version; a build
-// that finds all its candidates here times nothing and gives the same bytes. One thread at a time.
+// Lines are sorted. A problem's key covers its operators, attributes, operands, ISA, threads and
+// format version; a build that finds all its candidates here times nothing and gives the same
+// bytes. One thread at a time.
 #ifndef CARNOT_BUILD_TIMING_CACHE_H_
 #define CARNOT_BUILD_TIMING_CACHE_H_
 
@@ -13,7 +15,9 @@
 #include "base/status.h"
 #include "carnot/builder.h"
 
-bool carnot_timing_cache_find(const carnot_timing_cache* cache, uint64_t key, const char* tactic, uint64_t* out_ns);
-carnot_status* carnot_timing_cache_add(carnot_timing_cache* cache, uint64_t key, const char* tactic, uint64_t ns) CARNOT_MUST_USE;
+bool carnot_timing_cache_find(const carnot_timing_cache* cache, uint64_t key, const char* tactic,
+                              uint64_t* out_ns);
+carnot_status* carnot_timing_cache_add(carnot_timing_cache* cache, uint64_t key, const char* tactic,
+                                       uint64_t ns) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BUILD_TIMING_CACHE_H_

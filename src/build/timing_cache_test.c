@@ -40,6 +40,7 @@ static void test_control_characters(void** state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_control_characters)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
+                                     cmocka_unit_test(test_control_characters)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

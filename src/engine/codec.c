@@ -21,8 +21,9 @@ static void move(stream* s, void* data, size_t size, const char* what) {
     memcpy(s->bytes + s->at, data, size);
   } else {
     if (size > s->size - s->at) {
-      s->status = CARNOT_ERROR(INVALID_MODEL, "engine metadata end at byte %zu: %s needs %zu more, %zu are left", s->at,
-                               what, size, s->size - s->at);
+      s->status = CARNOT_ERROR(INVALID_MODEL,
+                               "engine metadata end at byte %zu: %s needs %zu more, %zu are left",
+                               s->at, what, size, s->size - s->at);
       return;
     }
     memcpy(data, s->bytes + s->at, size);
@@ -37,19 +38,21 @@ static void put_u32(stream* s, uint32_t* value, const char* what) { move(s, valu
 static void put_u64(stream* s, uint64_t* value, const char* what) { move(s, value, 8, what); }
 static void put_i64(stream* s, int64_t* value, const char* what) { move(s, value, 8, what); }
 static void put_i32(stream* s, int32_t* value, const char* what) { move(s, value, 4, what); }
-#define PUT_ENUM(s, field, what)              \
-  do {                                        \
-    uint32_t number_ = (uint32_t)(field);     \
-    put_u32((s), &number_, (what));           \
-    (field) = number_;                        \
+#define PUT_ENUM(s, field, what)          \
+  do {                                    \
+    uint32_t number_ = (uint32_t)(field); \
+    put_u32((s), &number_, (what));       \
+    (field) = number_;                    \
   } while (0)
 
-// Room for |count| items when reading; each takes at least |least| bytes in the file, so a count cannot lie.
+// Room for |count| items when reading; each takes at least |least| bytes in the file, so a count
+// cannot lie.
 static void* room(stream* s, uint32_t count, size_t size, size_t least, const char* what) {
   if (s->status) return NULL;
   if (least && count > (s->size - s->at) / least) {
-    s->status = CARNOT_ERROR(INVALID_MODEL, "engine metadata at byte %zu: %u %s do not fit in the %zu bytes left", s->at,
-                             count, what, s->size - s->at);
+    s->status = CARNOT_ERROR(INVALID_MODEL,
+                             "engine metadata at byte %zu: %u %s do not fit in the %zu bytes left",
+                             s->at, count, what, s->size - s->at);
     return NULL;
   }
   void* memory = NULL;
@@ -58,12 +61,12 @@ static void* room(stream* s, uint32_t count, size_t size, size_t least, const ch
 }
 
 // Declares |items| with |count| entries of |type|, made when reading.
-#define PUT_ARRAY(s, items, count, type, least, what)                              \
-  put_u32((s), &(count), what);                                                    \
-  if (!(s)->writing) {                                                             \
-    (items) = room((s), (count), sizeof(type), (least), what);                     \
-    if ((s)->status) (count) = 0;                                                  \
-  }                                                                                \
+#define PUT_ARRAY(s, items, count, type, least, what)          \
+  put_u32((s), &(count), what);                                \
+  if (!(s)->writing) {                                         \
+    (items) = room((s), (count), sizeof(type), (least), what); \
+    if ((s)->status) (count) = 0;                              \
+  }                                                            \
   for (uint32_t i_ = 0; !(s)->status && i_ < (count); i_++)
 
 static void put_text(stream* s, const char** text, const char* what) {
@@ -94,12 +97,14 @@ static void put_shape(stream* s, carnot_tensor* t, const char* what) {
   PUT_ENUM(s, t->dtype, what);
   put_i32(s, &t->rank, what);
   if (!s->status && (t->rank < 0 || t->rank > CARNOT_MAX_RANK))
-    s->status = CARNOT_ERROR(INVALID_MODEL, "%s: rank %d is outside [0, %d]", what, t->rank, CARNOT_MAX_RANK);
+    s->status = CARNOT_ERROR(INVALID_MODEL, "%s: rank %d is outside [0, %d]", what, t->rank,
+                             CARNOT_MAX_RANK);
   for (int i = 0; !s->status && i < t->rank; i++) put_i64(s, &t->dims[i], what);
 }
 
 static bool operand_enums_hold(const carnot_operand_type* t) {
-  return (unsigned)t->kind <= CARNOT_VALUE_OPTIONAL && (unsigned)t->dtype < CARNOT_DTYPE_COUNT && (unsigned)t->layout < CARNOT_LAYOUT_COUNT;
+  return (unsigned)t->kind <= CARNOT_VALUE_OPTIONAL && (unsigned)t->dtype < CARNOT_DTYPE_COUNT &&
+         (unsigned)t->layout < CARNOT_LAYOUT_COUNT;
 }
 
 // ---- attributes ----
@@ -117,11 +122,13 @@ static void put_text_tensor(stream* s, carnot_tensor* t) {
     s->status = carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes);
     int64_t count = s->status ? 0 : carnot_tensor_count(t);
     if (!s->status && (uint64_t)count > (s->size - s->at) / 4)
-      s->status = CARNOT_ERROR(INVALID_MODEL, "a text attribute of %lld items does not fit", (long long)count);
+      s->status = CARNOT_ERROR(INVALID_MODEL, "a text attribute of %lld items does not fit",
+                               (long long)count);
     if (!s->status) t->data = room(s, (uint32_t)count, sizeof(carnot_strview), 4, "text attribute");
   }
   carnot_strview* views = t->data;
-  for (int64_t i = 0; !s->status && i < carnot_tensor_count(t); i++) put_view(s, &views[i], "text attribute");
+  for (int64_t i = 0; !s->status && i < carnot_tensor_count(t); i++)
+    put_view(s, &views[i], "text attribute");
 }
 
 static void put_tensor(stream* s, const carnot_tensor** tensor) {
@@ -139,7 +146,8 @@ static void put_tensor(stream* s, const carnot_tensor** tensor) {
       s->status = CARNOT_ERROR(OUT_OF_RANGE, "a tensor attribute of %zu bytes is too large", bytes);
     put_bytes(s, &data, &count, "tensor attribute");
     if (!s->status && count != bytes)
-      s->status = CARNOT_ERROR(INVALID_MODEL, "a tensor attribute holds %u bytes, must hold %zu", count, bytes);
+      s->status = CARNOT_ERROR(INVALID_MODEL, "a tensor attribute holds %u bytes, must hold %zu",
+                               count, bytes);
     t.data = (void*)data;
   }
   if (s->writing || s->status) return;
@@ -166,14 +174,15 @@ static void put_attr(stream* s, carnot_attr* attr) {
       break;
     case CARNOT_ATTR_STRINGS: {
       carnot_strview* strings = (carnot_strview*)attr->strings;
-      PUT_ARRAY(s, strings, count, carnot_strview, 4, "attribute list") put_view(s, &strings[i_], "attribute");
+      PUT_ARRAY(s, strings, count, carnot_strview, 4, "attribute list")
+      put_view(s, &strings[i_], "attribute");
       attr->strings = strings;
       break;
     }
     default:
       if (!s->status)
-        s->status = CARNOT_ERROR(INVALID_MODEL, "attribute %s has type %d, which no engine holds", attr->name,
-                                 (int)attr->type);
+        s->status = CARNOT_ERROR(INVALID_MODEL, "attribute %s has type %d, which no engine holds",
+                                 attr->name, (int)attr->type);
       break;
   }
   attr->count = count;
@@ -190,7 +199,8 @@ static void put_region(stream* s, carnot_region* region) {
     if (!s->writing && !s->status) {
       node->op = carnot_op_find(carnot_view(op));
       if (node->op == CARNOT_OP_COUNT)
-        s->status = CARNOT_ERROR(UNSUPPORTED, "the engine needs operator %s, which this runtime lacks", op);
+        s->status =
+            CARNOT_ERROR(UNSUPPORTED, "the engine needs operator %s, which this runtime lacks", op);
     }
     put_text(s, &node->name, "node name");
     put_indices(s, &node->inputs, &node->input_count, "node inputs");
@@ -209,8 +219,8 @@ static void put_variant(stream* s, carnot_variant* v) {
   put_text(s, &v->tactic, "tactic");
   put_u32(s, &v->guard_count, "guards");
   if (!s->status && v->guard_count > CARNOT_MAX_GUARDS)
-    s->status = CARNOT_ERROR(INVALID_MODEL, "a variant has %u guards, at most %d are allowed", v->guard_count,
-                             CARNOT_MAX_GUARDS);
+    s->status = CARNOT_ERROR(INVALID_MODEL, "a variant has %u guards, at most %d are allowed",
+                             v->guard_count, CARNOT_MAX_GUARDS);
   for (uint32_t i = 0; !s->status && i < v->guard_count; i++) {
     put_u32(s, &v->guards[i].operand, "guard");
     put_u32(s, &v->guards[i].dim, "guard");
@@ -231,7 +241,8 @@ static void put_operand_type(stream* s, carnot_operand_type* t) {
   t->is_constant = constant != 0;
   put_i32(s, &t->rank, "operand");
   if (!s->status && (t->rank < -1 || t->rank > CARNOT_MAX_RANK || !operand_enums_hold(t)))
-    s->status = CARNOT_ERROR(INVALID_MODEL, "an operand of kind %d, type %d, rank %d", (int)t->kind, (int)t->dtype, t->rank);
+    s->status = CARNOT_ERROR(INVALID_MODEL, "an operand of kind %d, type %d, rank %d", (int)t->kind,
+                             (int)t->dtype, t->rank);
   for (int d = 0; !s->status && d < t->rank; d++) {
     put_i64(s, &t->dims[d], "operand");
     put_i64(s, &t->min[d], "operand");
@@ -249,10 +260,12 @@ static void put_step(stream* s, carnot_plan_step* step) {
   step->is_shape = shape != 0;
   put_u32(s, &step->variant_count, "variants");
   if (!s->status && (step->variant_count < 1 || step->variant_count > CARNOT_MAX_VARIANTS))
-    s->status = CARNOT_ERROR(INVALID_MODEL, "step %s has %u variants, must have 1 to %d", step->name,
-                             step->variant_count, CARNOT_MAX_VARIANTS);
-  for (uint32_t i = 0; !s->status && i < step->variant_count; i++) put_variant(s, &step->variants[i]);
-  PUT_ARRAY(s, step->types, step->type_count, carnot_operand_type, 20, "operand types") put_operand_type(s, &step->types[i_]);
+    s->status = CARNOT_ERROR(INVALID_MODEL, "step %s has %u variants, must have 1 to %d",
+                             step->name, step->variant_count, CARNOT_MAX_VARIANTS);
+  for (uint32_t i = 0; !s->status && i < step->variant_count; i++)
+    put_variant(s, &step->variants[i]);
+  PUT_ARRAY(s, step->types, step->type_count, carnot_operand_type, 20, "operand types")
+  put_operand_type(s, &step->types[i_]);
 }
 
 static void put_value(stream* s, carnot_plan_value* v, uint32_t profile_count) {
@@ -295,15 +308,16 @@ static void put_binding(stream* s, carnot_plan_binding* b, uint32_t profile_coun
   PUT_ENUM(s, b->dtype, "binding");
   put_i32(s, &b->rank, "binding");
   if (!s->status && (b->rank < -1 || b->rank > CARNOT_MAX_RANK))
-    s->status = CARNOT_ERROR(INVALID_MODEL, "tensor %s has rank %d, at most %d is allowed", b->name, b->rank,
-                             CARNOT_MAX_RANK);
+    s->status = CARNOT_ERROR(INVALID_MODEL, "tensor %s has rank %d, at most %d is allowed", b->name,
+                             b->rank, CARNOT_MAX_RANK);
   for (int i = 0; !s->status && i < b->rank; i++) {
     put_i64(s, &b->dims[i], "binding");
     put_text(s, &b->dim_names[i], "binding");
   }
   if (!b->is_input || b->rank < 0 || s->status) return;
   uint32_t count = profile_count * (uint32_t)b->rank;
-  if (!s->writing) b->ranges = room(s, count, sizeof(carnot_dim_range), sizeof(carnot_dim_range), "profile");
+  if (!s->writing)
+    b->ranges = room(s, count, sizeof(carnot_dim_range), sizeof(carnot_dim_range), "profile");
   if (!s->status) move(s, (void*)b->ranges, (size_t)count * sizeof(carnot_dim_range), "profile");
 }
 
@@ -335,13 +349,17 @@ static void put_plan(stream* s, carnot_plan* plan) {
   if (!s->status && (plan->profile_count < 1 || plan->profile_count > 1024))
     s->status = CARNOT_ERROR(INVALID_MODEL, "%u profiles, must be 1 to 1024", plan->profile_count);
   PUT_ARRAY(s, plan->values, plan->value_count, carnot_plan_value, 40, "values")
-    put_value(s, &plan->values[i_], plan->profile_count);
-  PUT_ARRAY(s, plan->blobs, plan->blob_count, carnot_plan_blob, 44, "weights") put_blob(s, &plan->blobs[i_]);
-  PUT_ARRAY(s, plan->steps, plan->step_count, carnot_plan_step, 40, "steps") put_step(s, &plan->steps[i_]);
-  PUT_ARRAY(s, plan->blocks, plan->block_count, carnot_plan_block, 16, "blocks") put_block(s, &plan->blocks[i_]);
+  put_value(s, &plan->values[i_], plan->profile_count);
+  PUT_ARRAY(s, plan->blobs, plan->blob_count, carnot_plan_blob, 44, "weights")
+  put_blob(s, &plan->blobs[i_]);
+  PUT_ARRAY(s, plan->steps, plan->step_count, carnot_plan_step, 40, "steps")
+  put_step(s, &plan->steps[i_]);
+  PUT_ARRAY(s, plan->blocks, plan->block_count, carnot_plan_block, 16, "blocks")
+  put_block(s, &plan->blocks[i_]);
   PUT_ARRAY(s, plan->bindings, plan->binding_count, carnot_plan_binding, 20, "bindings")
-    put_binding(s, &plan->bindings[i_], plan->profile_count);
-  PUT_ARRAY(s, plan->recipes, plan->recipe_count, carnot_recipe, 16, "recipes") put_recipe(s, &plan->recipes[i_]);
+  put_binding(s, &plan->bindings[i_], plan->profile_count);
+  PUT_ARRAY(s, plan->recipes, plan->recipe_count, carnot_recipe, 16, "recipes")
+  put_recipe(s, &plan->recipes[i_]);
   put_text(s, &plan->inspector, "inspector data");
 }
 
@@ -362,7 +380,8 @@ carnot_status* carnot_plan_decode(const void* bytes, size_t size, carnot_plan** 
   stream s = {.bytes = (unsigned char*)bytes, .size = size, .arena = &(*out_plan)->arena};
   put_plan(&s, *out_plan);
   if (!s.status && s.at != size)
-    s.status = CARNOT_ERROR(INVALID_MODEL, "engine metadata hold %zu bytes after their end", size - s.at);
+    s.status =
+        CARNOT_ERROR(INVALID_MODEL, "engine metadata hold %zu bytes after their end", size - s.at);
   if (s.status) {
     carnot_plan_destroy(*out_plan);
     *out_plan = NULL;

@@ -13,7 +13,8 @@ static int by_size(const void* left, const void* right) {
   return a->id < b->id ? -1 : a->id > b->id;
 }
 
-// Inserts |item| among those placed, which are sorted by offset, into the smallest gap that takes it.
+// Inserts |item| among those placed, which are sorted by offset, into the smallest gap that takes
+// it.
 static void place(carnot_interval* item, carnot_interval** placed, uint32_t* placed_count) {
   uint64_t end = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
   uint64_t bytes = carnot_align_up(item->bytes, kAlignment);

@@ -11,7 +11,8 @@ const char* carnot_layout_name(carnot_layout layout) {
   return (unsigned)layout < CARNOT_LAYOUT_COUNT ? kNames[layout] : "unknown";
 }
 
-void carnot_layout_strides(carnot_layout layout, int rank, const int64_t* dims, int64_t* out_strides) {
+void carnot_layout_strides(carnot_layout layout, int rank, const int64_t* dims,
+                           int64_t* out_strides) {
   int64_t stride = 1;
   if (layout == CARNOT_LAYOUT_CHANNELS_LAST && rank > 2) {
     out_strides[1] = 1;

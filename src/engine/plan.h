@@ -1,8 +1,9 @@
-// The plan: what the builder decided and the runtime executes. The engine file is its serialised form; the reader gives
-// back the same structs, copied off the file and checked.
+// The plan: what the builder decided and the runtime executes. The engine file is its serialised
+// form; the reader gives back the same structs, copied off the file and checked.
 //
-// Dimensions at run time come from the operators' own infer on plain integers, so a plan that lies about a size is found
-// out when shapes are set; what the plan fixes is storage: where each value lives and how large it may become.
+// Dimensions at run time come from the operators' own infer on plain integers, so a plan that lies
+// about a size is found out when shapes are set; what the plan fixes is storage: where each value
+// lives and how large it may become.
 #ifndef CARNOT_ENGINE_PLAN_H_
 #define CARNOT_ENGINE_PLAN_H_
 
@@ -11,7 +12,7 @@
 #define CARNOT_PLAN_NONE UINT32_MAX  // an absent optional operand
 
 // How the elements of a tensor lie in memory. X(NAME, "name").
-#define CARNOT_LAYOUTS(X)                                      \
+#define CARNOT_LAYOUTS(X)                                        \
   X(ROW_MAJOR, "row_major")         /* the last axis is dense */ \
   X(CHANNELS_LAST, "channels_last") /* axis 1 is dense: NHWC of an NCHW tensor */
 
@@ -24,7 +25,8 @@ typedef enum carnot_layout {
 
 const char* carnot_layout_name(carnot_layout layout);
 // Strides in elements of a dense tensor of these dimensions.
-void carnot_layout_strides(carnot_layout layout, int rank, const int64_t* dims, int64_t* out_strides);
+void carnot_layout_strides(carnot_layout layout, int rank, const int64_t* dims,
+                           int64_t* out_strides);
 
 typedef enum carnot_storage {
   CARNOT_STORAGE_NONE,      // nobody reads it
@@ -32,9 +34,10 @@ typedef enum carnot_storage {
   CARNOT_STORAGE_BINDING,   // the user's tensor |index|
   CARNOT_STORAGE_ARENA,     // at offset[profile] of the context's arena
   CARNOT_STORAGE_FLEXIBLE,  // the arena too, but sized without a bound: placed when shapes are set
-  CARNOT_STORAGE_STORE,     // the context's growable store: size or time of death unknown before the run
-  CARNOT_STORAGE_ALIAS,     // the elements of value |index| under other dimensions
-  CARNOT_STORAGE_PART,      // part |part| of value |index| along |axis|, written in place of a concat
+  CARNOT_STORAGE_STORE,  // the context's growable store: size or time of death unknown before the
+                         // run
+  CARNOT_STORAGE_ALIAS,  // the elements of value |index| under other dimensions
+  CARNOT_STORAGE_PART,   // part |part| of value |index| along |axis|, written in place of a concat
   CARNOT_STORAGE_COUNT
 } carnot_storage;
 
@@ -48,12 +51,13 @@ typedef struct carnot_plan_value {
   int32_t axis;
   const uint32_t* before;  // PART: the values that stand before it along |axis|
   uint32_t before_count;
-  uint64_t max_bytes;      // of an ARENA value, over all profiles
-  const uint64_t* offsets;  // ARENA, by profile
+  uint64_t max_bytes;              // of an ARENA value, over all profiles
+  const uint64_t* offsets;         // ARENA, by profile
   uint32_t first_step, last_step;  // of its life, both included
 } carnot_plan_value;
 
-// A constant. |recipe| says how it is made from the user's weights, for refit; NONE: it is the weight itself or fixed.
+// A constant. |recipe| says how it is made from the user's weights, for refit; NONE: it is the
+// weight itself or fixed.
 typedef struct carnot_plan_blob {
   const char* name;      // of the user's weight; "" for derived ones
   const char* packing;   // "" for a plain tensor, else the named format of the bytes
@@ -62,10 +66,11 @@ typedef struct carnot_plan_blob {
   uint64_t bytes;
   uint64_t hash;
   uint32_t recipe;
-  bool dropped;          // only type and dimensions are kept: the bytes live on in a packed form
+  bool dropped;  // only type and dimensions are kept: the bytes live on in a packed form
 } carnot_plan_blob;
 
-// The operators of a step. Local values: first the step's inputs, then what the nodes give, in order.
+// The operators of a step. Local values: first the step's inputs, then what the nodes give, in
+// order.
 typedef struct carnot_plan_node {
   carnot_op op;
   const char* name;
@@ -98,32 +103,34 @@ typedef struct carnot_variant {
   uint32_t constant_count;
   const uint32_t* constants;  // blobs that prepare made
   uint32_t param_bytes;
-  const void* params;         // what prepare noted, read by check and shape
+  const void* params;  // what prepare noted, read by check and shape
 } carnot_variant;
 
-// One operand of a problem, as far as it is known when tactics are chosen (backend/tactic.h asks them with it). Refittable
-// engines keep these, because packing weights again means asking prepare again.
+// One operand of a problem, as far as it is known when tactics are chosen (backend/tactic.h asks
+// them with it). Refittable engines keep these, because packing weights again means asking prepare
+// again.
 typedef struct carnot_operand_type {
   carnot_value_kind kind;
   carnot_dtype dtype;
-  int rank;                        // -1 unknown
-  int64_t dims[CARNOT_MAX_RANK];   // at the profile's optimum; -1 unknown
+  int rank;                       // -1 unknown
+  int64_t dims[CARNOT_MAX_RANK];  // at the profile's optimum; -1 unknown
   int64_t min[CARNOT_MAX_RANK], max[CARNOT_MAX_RANK];
   carnot_layout layout;
   bool is_constant;
-  const carnot_tensor* tensor;     // data of a constant
+  const carnot_tensor* tensor;  // data of a constant
 } carnot_operand_type;
 
 typedef struct carnot_plan_step {
   const char* name;
   carnot_region region;
   uint32_t input_count, output_count;
-  const uint32_t* inputs;   // values
+  const uint32_t* inputs;  // values
   const uint32_t* outputs;
   uint32_t variant_count;
   carnot_variant variants[CARNOT_MAX_VARIANTS];
-  bool is_shape;  // computes elements of small shape tensors: runs when shapes are set, not in the run
-  uint32_t type_count;               // refittable engines: inputs, outputs, then inner values; else 0
+  bool is_shape;  // computes elements of small shape tensors: runs when shapes are set, not in the
+                  // run
+  uint32_t type_count;  // refittable engines: inputs, outputs, then inner values; else 0
   carnot_operand_type* types;
 } carnot_plan_step;
 
@@ -144,17 +151,18 @@ typedef struct carnot_plan_binding {
   bool is_shape;  // its elements decide shapes: must be known when shapes are set
   uint32_t value;
   carnot_dtype dtype;
-  int32_t rank;  // -1 unknown, or no tensor
-  int64_t dims[CARNOT_MAX_RANK];              // -1: dynamic
-  const char* dim_names[CARNOT_MAX_RANK];     // "" where unnamed
-  const carnot_dim_range* ranges;             // inputs: [profile][rank]
+  int32_t rank;                            // -1 unknown, or no tensor
+  int64_t dims[CARNOT_MAX_RANK];           // -1: dynamic
+  const char* dim_names[CARNOT_MAX_RANK];  // "" where unnamed
+  const carnot_dim_range* ranges;          // inputs: [profile][rank]
 } carnot_plan_binding;
 
-// How to make a constant again from named weights: operators over blobs, the last result being the constant.
+// How to make a constant again from named weights: operators over blobs, the last result being the
+// constant.
 typedef struct carnot_recipe {
-  carnot_region region;       // inputs are blobs
+  carnot_region region;  // inputs are blobs
   uint32_t input_count;
-  const uint32_t* inputs;     // blobs
+  const uint32_t* inputs;  // blobs
 } carnot_recipe;
 
 typedef struct carnot_plan {
@@ -162,7 +170,8 @@ typedef struct carnot_plan {
   const char* name;
   const char* device;  // "cpu"
   uint32_t isa;        // the level the tactics need
-  uint32_t value_count, blob_count, step_count, block_count, binding_count, recipe_count, profile_count;
+  uint32_t value_count, blob_count, step_count, block_count, binding_count, recipe_count,
+      profile_count;
   carnot_plan_value* values;
   carnot_plan_blob* blobs;
   carnot_plan_step* steps;
@@ -175,15 +184,16 @@ typedef struct carnot_plan {
   uint64_t workspace_bytes;  // behind the arena, shared by all steps
   const char* inspector;     // JSON, "" when left out
   bool refittable, stripped;
-  void* keep;                // what the builder's blobs point into; dropped with the plan
+  void* keep;  // what the builder's blobs point into; dropped with the plan
   void (*drop)(void* keep);
 } carnot_plan;
 
 carnot_status* carnot_plan_create(carnot_plan** out_plan) CARNOT_MUST_USE;
 void carnot_plan_destroy(carnot_plan* plan);
 
-// Indices, counts, enums, types and attribute lists hold together, blocks nest without cycles, aliases end in storage.
-// INVALID_MODEL names the object, what was found and what is required. Sizes are checked when shapes are set.
+// Indices, counts, enums, types and attribute lists hold together, blocks nest without cycles,
+// aliases end in storage. INVALID_MODEL names the object, what was found and what is required.
+// Sizes are checked when shapes are set.
 carnot_status* carnot_plan_check(const carnot_plan* plan) CARNOT_MUST_USE;
 
 #endif  // CARNOT_ENGINE_PLAN_H_

@@ -6,28 +6,33 @@
 #include "engine/engine.h"
 #include "engine/format.h"
 
-static carnot_status* check_section(const carnot_section* section, uint64_t size, const char* name) {
+static carnot_status* check_section(const carnot_section* section, uint64_t size,
+                                    const char* name) {
   CARNOT_CHECK(section->offset <= size && section->bytes <= size - section->offset, INVALID_MODEL,
-               "the engine's %s lie at [%llu, +%llu), outside its %llu bytes", name, (unsigned long long)section->offset,
-               (unsigned long long)section->bytes, (unsigned long long)size);
+               "the engine's %s lie at [%llu, +%llu), outside its %llu bytes", name,
+               (unsigned long long)section->offset, (unsigned long long)section->bytes,
+               (unsigned long long)size);
   return NULL;
 }
 
 static carnot_status* check_header(const void* data, size_t size, carnot_header* out) {
-  CARNOT_CHECK(size >= sizeof(*out), INVALID_MODEL, "an engine has a header of %zu bytes, the file has %zu",
-               sizeof(*out), size);
+  CARNOT_CHECK(size >= sizeof(*out), INVALID_MODEL,
+               "an engine has a header of %zu bytes, the file has %zu", sizeof(*out), size);
   memcpy(out, data, sizeof(*out));
-  CARNOT_CHECK(memcmp(out->magic, CARNOT_ENGINE_MAGIC, 8) == 0, INVALID_MODEL, "this is no Carnot engine");
+  CARNOT_CHECK(memcmp(out->magic, CARNOT_ENGINE_MAGIC, 8) == 0, INVALID_MODEL,
+               "this is no Carnot engine");
   CARNOT_CHECK(out->version == CARNOT_ENGINE_VERSION, VERSION_MISMATCH,
-               "the engine has format version %u, this runtime reads %d: build it again", out->version,
-               CARNOT_ENGINE_VERSION);
+               "the engine has format version %u, this runtime reads %d: build it again",
+               out->version, CARNOT_ENGINE_VERSION);
   CARNOT_CHECK(out->hash == carnot_hash(out, offsetof(carnot_header, hash), 0), INVALID_MODEL,
                "the engine's header is damaged: its checksum is wrong");
-  CARNOT_CHECK(out->file_bytes == size, INVALID_MODEL, "the engine states %llu bytes and has %zu: it was cut or grew",
+  CARNOT_CHECK(out->file_bytes == size, INVALID_MODEL,
+               "the engine states %llu bytes and has %zu: it was cut or grew",
                (unsigned long long)out->file_bytes, size);
   CARNOT_TRY(check_section(&out->metadata, size, "metadata"));
   CARNOT_TRY(check_section(&out->weights, size, "weights"));
-  CARNOT_CHECK(out->weights.offset % CARNOT_BLOB_ALIGNMENT == 0, INVALID_MODEL, "the engine's weights are not aligned");
+  CARNOT_CHECK(out->weights.offset % CARNOT_BLOB_ALIGNMENT == 0, INVALID_MODEL,
+               "the engine's weights are not aligned");
   return NULL;
 }
 
@@ -37,7 +42,8 @@ static carnot_status* place_text(carnot_plan* plan, carnot_plan_blob* blob, cons
   CARNOT_CHECK(count <= left / 4, INVALID_MODEL, "text constant of %zu items in %llu bytes", count,
                (unsigned long long)left);
   void* memory;
-  CARNOT_TRY(carnot_arena_try(&plan->arena, count + 1, sizeof(carnot_strview), "text constants", &memory));
+  CARNOT_TRY(
+      carnot_arena_try(&plan->arena, count + 1, sizeof(carnot_strview), "text constants", &memory));
   carnot_strview* views = memory;
   for (size_t i = 0; i < count; i++) {
     uint32_t size = 0;
@@ -52,24 +58,28 @@ static carnot_status* place_text(carnot_plan* plan, carnot_plan_blob* blob, cons
 }
 
 // Points the blobs at their bytes.
-static carnot_status* place_blobs(carnot_plan* plan, const carnot_header* header, const char* base) {
+static carnot_status* place_blobs(carnot_plan* plan, const carnot_header* header,
+                                  const char* base) {
   for (uint32_t i = 0; i < plan->blob_count; i++) {
     carnot_plan_blob* blob = &plan->blobs[i];
-    CARNOT_CHECK(blob->offset <= header->weights.bytes && blob->bytes <= header->weights.bytes - blob->offset,
+    CARNOT_CHECK(blob->offset <= header->weights.bytes &&
+                     blob->bytes <= header->weights.bytes - blob->offset,
                  INVALID_MODEL, "weight %u (%s) lies outside the weights", i, blob->name);
-    CARNOT_CHECK(blob->offset % CARNOT_BLOB_ALIGNMENT == 0, INVALID_MODEL, "weight %u (%s) is not aligned", i,
-                 blob->name);
+    CARNOT_CHECK(blob->offset % CARNOT_BLOB_ALIGNMENT == 0, INVALID_MODEL,
+                 "weight %u (%s) is not aligned", i, blob->name);
     const char* data = base + header->weights.offset + blob->offset;
     size_t bytes;
-    CARNOT_TRY_AT(carnot_dims_bytes(blob->tensor.dtype, blob->tensor.dims, blob->tensor.rank, &bytes),
-                  "weight %u (%s)", i, blob->name);
+    CARNOT_TRY_AT(
+        carnot_dims_bytes(blob->tensor.dtype, blob->tensor.dims, blob->tensor.rank, &bytes),
+        "weight %u (%s)", i, blob->name);
     if (blob->dropped || (plan->stripped && blob->bytes == 0)) {
       blob->tensor.data = NULL;
     } else if (blob->tensor.dtype == CARNOT_DTYPE_STRING) {
       CARNOT_TRY(place_text(plan, blob, data));
     } else {
-      CARNOT_CHECK(bytes == blob->bytes, INVALID_MODEL, "weight %u (%s) has %llu bytes, its shape takes %zu", i,
-                   blob->name, (unsigned long long)blob->bytes, bytes);
+      CARNOT_CHECK(bytes == blob->bytes, INVALID_MODEL,
+                   "weight %u (%s) has %llu bytes, its shape takes %zu", i, blob->name,
+                   (unsigned long long)blob->bytes, bytes);
       blob->tensor.data = (void*)data;
     }
   }
@@ -113,8 +123,8 @@ static carnot_status* read_engine(carnot_engine* engine, const void* data, size_
   CARNOT_TRY(check_header(data, size, &header));
   const char* base = data;
   const void* metadata = base + header.metadata.offset;
-  CARNOT_CHECK(carnot_hash(metadata, header.metadata.bytes, 0) == header.metadata.hash, INVALID_MODEL,
-               "the engine's metadata are damaged: their checksum is wrong");
+  CARNOT_CHECK(carnot_hash(metadata, header.metadata.bytes, 0) == header.metadata.hash,
+               INVALID_MODEL, "the engine's metadata are damaged: their checksum is wrong");
   CARNOT_TRY(carnot_plan_decode(metadata, header.metadata.bytes, &engine->plan));
   engine->file_bytes = size;
   CARNOT_TRY(place_blobs(engine->plan, &header, base));
@@ -132,12 +142,15 @@ carnot_status* carnot_engine_load_file(const char* path, carnot_engine** out_eng
   CARNOT_TRY(create(out_engine));
   carnot_engine* engine = *out_engine;
   carnot_status* status = carnot_map_file(path, &engine->mapping);
-  if (!status) status = carnot_status_annotate(read_engine(engine, engine->mapping.data, engine->mapping.size), "%s", path);
+  if (!status)
+    status = carnot_status_annotate(read_engine(engine, engine->mapping.data, engine->mapping.size),
+                                    "%s", path);
   return conclude(out_engine, status);
 }
 
-carnot_status* carnot_engine_load_memory(const void* data, size_t size, void (*release)(void* user, const void* data),
-                                         void* user, carnot_engine** out_engine) {
+carnot_status* carnot_engine_load_memory(const void* data, size_t size,
+                                         void (*release)(void* user, const void* data), void* user,
+                                         carnot_engine** out_engine) {
   CARNOT_TRY(create(out_engine));
   carnot_engine* engine = *out_engine;
   carnot_status* status = NULL;
@@ -146,7 +159,8 @@ carnot_status* carnot_engine_load_memory(const void* data, size_t size, void (*r
     engine->release_user = user;
     engine->lent = data;
   } else {
-    engine->memory = aligned_alloc(CARNOT_BLOB_ALIGNMENT, carnot_align_up(size + 1, CARNOT_BLOB_ALIGNMENT));
+    engine->memory =
+        aligned_alloc(CARNOT_BLOB_ALIGNMENT, carnot_align_up(size + 1, CARNOT_BLOB_ALIGNMENT));
     if (!engine->memory) status = CARNOT_NO_MEMORY(size, "the engine");
     if (!status && size) memcpy(engine->memory, data, size);
     if (!status && release) release(user, data);
@@ -155,8 +169,8 @@ carnot_status* carnot_engine_load_memory(const void* data, size_t size, void (*r
   return conclude(out_engine, status);
 }
 
-carnot_status* carnot_engine_adopt(carnot_plan* plan, void (*release)(void* user, const void* data), void* user,
-                                   carnot_engine** out_engine) {
+carnot_status* carnot_engine_adopt(carnot_plan* plan, void (*release)(void* user, const void* data),
+                                   void* user, carnot_engine** out_engine) {
   CARNOT_TRY(create(out_engine));
   carnot_engine* engine = *out_engine;
   engine->plan = plan;
@@ -165,7 +179,8 @@ carnot_status* carnot_engine_adopt(carnot_plan* plan, void (*release)(void* user
   return conclude(out_engine, finish(engine));
 }
 
-// Frees a generation that nobody uses, and those before it that it alone kept. The engine's mutex is held.
+// Frees a generation that nobody uses, and those before it that it alone kept. The engine's mutex
+// is held.
 static void free_weights(carnot_weights* weights) {
   while (weights && --weights->references == 0) {
     carnot_weights* previous = weights->previous;

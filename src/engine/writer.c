@@ -42,7 +42,8 @@ static carnot_status* place_blobs(carnot_plan* plan, uint64_t* out_bytes) {
     if (blob->dropped) blob->tensor.data = NULL;
     bool absent = blob->dropped || (plan->stripped && !blob->tensor.data);
     blob->bytes = absent ? 0 : carnot_tensor_bytes(&blob->tensor);
-    if (blob->tensor.dtype == CARNOT_DTYPE_STRING && !absent) CARNOT_TRY(flatten_text(blob, &plan->arena));
+    if (blob->tensor.dtype == CARNOT_DTYPE_STRING && !absent)
+      CARNOT_TRY(flatten_text(blob, &plan->arena));
     blob->offset = at;
     blob->hash = carnot_hash(blob->tensor.data, blob->bytes, 0);
     at = carnot_align_up(at + blob->bytes, CARNOT_BLOB_ALIGNMENT);
@@ -67,12 +68,15 @@ static carnot_status* make_image(carnot_plan* plan, image* out) {
   size_t weights_at = carnot_align_up(sizeof(carnot_header) + metadata_bytes, CARNOT_PAGE_BYTES);
   carnot_header header = {.magic = CARNOT_ENGINE_MAGIC, .version = CARNOT_ENGINE_VERSION};
   header.file_bytes = weights_at + weight_bytes;
-  header.metadata = (carnot_section){sizeof(header), metadata_bytes, carnot_hash(metadata, metadata_bytes, 0)};
+  header.metadata =
+      (carnot_section){sizeof(header), metadata_bytes, carnot_hash(metadata, metadata_bytes, 0)};
   header.weights = (carnot_section){weights_at, weight_bytes, 0};
   header.hash = carnot_hash(&header, offsetof(carnot_header, hash), 0);
   void* pieces = NULL;
   carnot_status* status = carnot_calloc(1, weights_at, "the engine's metadata", &out->head);
-  if (!status) status = carnot_calloc(plan->blob_count * 2 + 2, sizeof(carnot_piece), "the engine's parts", &pieces);
+  if (!status)
+    status = carnot_calloc(plan->blob_count * 2 + 2, sizeof(carnot_piece), "the engine's parts",
+                           &pieces);
   out->pieces = pieces;
   if (status) {
     free(out->head);
@@ -109,7 +113,8 @@ carnot_status* carnot_plan_write_memory(carnot_plan* plan, void** out_data, size
   *out_size = 0;
   image file;
   CARNOT_TRY(make_image(plan, &file));
-  char* data = aligned_alloc(CARNOT_BLOB_ALIGNMENT, carnot_align_up(file.bytes, CARNOT_BLOB_ALIGNMENT));
+  char* data =
+      aligned_alloc(CARNOT_BLOB_ALIGNMENT, carnot_align_up(file.bytes, CARNOT_BLOB_ALIGNMENT));
   if (data) {
     *out_data = data;
     *out_size = file.bytes;

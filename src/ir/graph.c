@@ -49,18 +49,19 @@ static carnot_value* new_value(carnot_block* block, const char* name) {
   return value;
 }
 
-carnot_value* carnot_block_add_param(carnot_block* block, const char* name, const carnot_type* type) {
+carnot_value* carnot_block_add_param(carnot_block* block, const char* name,
+                                     const carnot_type* type) {
   carnot_value* value = new_value(block, name);
   value->type = *type;
-  block->params = extend(&block->graph->arena, block->params, block->param_count, &block->param_capacity,
-                         sizeof(*block->params));
+  block->params = extend(&block->graph->arena, block->params, block->param_count,
+                         &block->param_capacity, sizeof(*block->params));
   block->params[block->param_count++] = value;
   return value;
 }
 
 void carnot_block_add_output(carnot_block* block, carnot_value* value) {
-  block->outputs = extend(&block->graph->arena, block->outputs, block->output_count, &block->output_capacity,
-                          sizeof(*block->outputs));
+  block->outputs = extend(&block->graph->arena, block->outputs, block->output_count,
+                          &block->output_capacity, sizeof(*block->outputs));
   block->outputs[block->output_count++] = value;
   value->block_output_count++;
 }
@@ -86,13 +87,15 @@ static void know_elements(carnot_value* value) {
   value->sym_count = (size_t)count;
 }
 
-carnot_value* carnot_graph_constant(carnot_block* block, const char* name, const carnot_tensor* tensor) {
+carnot_value* carnot_graph_constant(carnot_block* block, const char* name,
+                                    const carnot_tensor* tensor) {
   carnot_arena* arena = &block->graph->arena;
   carnot_value* value = new_value(block, name);
   value->constant = CARNOT_NEW(arena, carnot_constant);
   value->constant->tensor = *tensor;
   value->constant->name = name ? value->name : NULL;
-  value->type = (carnot_type){.kind = CARNOT_VALUE_TENSOR, .dtype = tensor->dtype, .rank = tensor->rank};
+  value->type =
+      (carnot_type){.kind = CARNOT_VALUE_TENSOR, .dtype = tensor->dtype, .rank = tensor->rank};
   for (int i = 0; i < tensor->rank; i++) value->type.dims[i] = carnot_sym_of(tensor->dims[i]);
   know_elements(value);
   return value;
@@ -118,8 +121,8 @@ carnot_value* carnot_graph_float(carnot_block* block, carnot_dtype dtype, double
 static void add_use(carnot_node* node, int input) {
   carnot_value* value = node->inputs[input];
   if (!value) return;
-  value->uses = extend(&node->block->graph->arena, value->uses, value->use_count, &value->use_capacity,
-                       sizeof(*value->uses));
+  value->uses = extend(&node->block->graph->arena, value->uses, value->use_count,
+                       &value->use_capacity, sizeof(*value->uses));
   value->uses[value->use_count++] = (carnot_use){node, input};
 }
 
@@ -129,7 +132,8 @@ static void drop_use(carnot_node* node, int input) {
   for (size_t i = 0; i < value->use_count; i++) {
     if (value->uses[i].node != node || value->uses[i].input != input) continue;
     // The order of uses decides what passes see first: keep it.
-    memmove(&value->uses[i], &value->uses[i + 1], (value->use_count - i - 1) * sizeof(*value->uses));
+    memmove(&value->uses[i], &value->uses[i + 1],
+            (value->use_count - i - 1) * sizeof(*value->uses));
     value->use_count--;
     return;
   }
@@ -155,7 +159,8 @@ void carnot_value_replace(carnot_value* from, carnot_value* to) {
 // ---- inference ----
 
 static carnot_status* infer_block(carnot_infer* infer, const carnot_attr* body, int input_count,
-                                  const carnot_infer_input* inputs, int output_count, carnot_infer_output* outputs);
+                                  const carnot_infer_input* inputs, int output_count,
+                                  carnot_infer_output* outputs);
 
 static void describe_input(const carnot_value* value, carnot_infer_input* out) {
   *out = (carnot_infer_input){0};
@@ -171,8 +176,10 @@ static carnot_status* run_infer(carnot_node* node) {
   const carnot_op_row* row = carnot_node_row(node);
   carnot_arena scratch;
   carnot_arena_init(&scratch);
-  carnot_infer_input* inputs = CARNOT_NEW_ARRAY(&scratch, carnot_infer_input, (size_t)node->input_count + 1);
-  carnot_infer_output* outputs = CARNOT_NEW_ARRAY(&scratch, carnot_infer_output, (size_t)node->output_count + 1);
+  carnot_infer_input* inputs =
+      CARNOT_NEW_ARRAY(&scratch, carnot_infer_input, (size_t)node->input_count + 1);
+  carnot_infer_output* outputs =
+      CARNOT_NEW_ARRAY(&scratch, carnot_infer_output, (size_t)node->output_count + 1);
   for (int i = 0; i < node->input_count; i++) describe_input(node->inputs[i], &inputs[i]);
   for (int i = 0; i < node->output_count; i++) {
     outputs[i].type = (carnot_type){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
@@ -197,7 +204,8 @@ static carnot_status* run_infer(carnot_node* node) {
     value->syms = NULL;
     value->sym_count = 0;
     if (outputs[i].syms && outputs[i].sym_count <= 64) {
-      value->syms = carnot_arena_copy(&graph->arena, outputs[i].syms, outputs[i].sym_count * sizeof(carnot_sym));
+      value->syms = carnot_arena_copy(&graph->arena, outputs[i].syms,
+                                      outputs[i].sym_count * sizeof(carnot_sym));
       value->sym_count = outputs[i].sym_count;
     }
   }
@@ -205,15 +213,18 @@ static carnot_status* run_infer(carnot_node* node) {
   return status;
 }
 
-// Gives the body's parameters these types, infers its nodes again and tells the types of its results.
+// Gives the body's parameters these types, infers its nodes again and tells the types of its
+// results.
 static carnot_status* infer_block(carnot_infer* infer, const carnot_attr* body, int input_count,
-                                  const carnot_infer_input* inputs, int output_count, carnot_infer_output* outputs) {
+                                  const carnot_infer_input* inputs, int output_count,
+                                  carnot_infer_output* outputs) {
   (void)infer;
   carnot_block* block = body->block;
-  CARNOT_CHECK((size_t)input_count == block->param_count, INVALID_MODEL, "body %s takes %zu inputs, got %d",
-               body->name, block->param_count, input_count);
-  CARNOT_CHECK((size_t)output_count <= block->output_count, INVALID_MODEL, "body %s gives %zu outputs, %d wanted",
-               body->name, block->output_count, output_count);
+  CARNOT_CHECK((size_t)input_count == block->param_count, INVALID_MODEL,
+               "body %s takes %zu inputs, got %d", body->name, block->param_count, input_count);
+  CARNOT_CHECK((size_t)output_count <= block->output_count, INVALID_MODEL,
+               "body %s gives %zu outputs, %d wanted", body->name, block->output_count,
+               output_count);
   for (int i = 0; i < input_count; i++) {
     carnot_value* param = block->params[i];
     if (!inputs[i].type) continue;
@@ -222,10 +233,12 @@ static carnot_status* infer_block(carnot_infer* infer, const carnot_attr* body, 
     param->syms = NULL;
     param->sym_count = 0;
     if (!inputs[i].syms) continue;
-    param->syms = carnot_arena_copy(&block->graph->arena, inputs[i].syms, inputs[i].sym_count * sizeof(carnot_sym));
+    param->syms = carnot_arena_copy(&block->graph->arena, inputs[i].syms,
+                                    inputs[i].sym_count * sizeof(carnot_sym));
     param->sym_count = inputs[i].sym_count;
   }
-  for (carnot_node* node = block->first; node; node = node->next) CARNOT_TRY(carnot_node_infer(node));
+  for (carnot_node* node = block->first; node; node = node->next)
+    CARNOT_TRY(carnot_node_infer(node));
   for (int i = 0; i < output_count; i++) {
     outputs[i].type = block->outputs[i]->type;
     outputs[i].syms = block->outputs[i]->syms;
@@ -242,14 +255,16 @@ carnot_status* carnot_node_infer(carnot_node* node) {
 
 // ---- nodes ----
 
-static carnot_status* check_node(const carnot_op_row* row, const carnot_attrs* attrs, int input_count,
-                                 int output_count) {
-  CARNOT_CHECK(input_count >= row->min_inputs && (row->max_inputs < 0 || input_count <= row->max_inputs),
-               INVALID_MODEL, "%s takes %d to %d inputs, got %d", row->name, row->min_inputs, row->max_inputs,
-               input_count);
-  CARNOT_CHECK(output_count >= row->min_outputs && (row->max_outputs < 0 || output_count <= row->max_outputs),
-               INVALID_MODEL, "%s gives %d to %d outputs, %d wanted", row->name, row->min_outputs, row->max_outputs,
-               output_count);
+static carnot_status* check_node(const carnot_op_row* row, const carnot_attrs* attrs,
+                                 int input_count, int output_count) {
+  CARNOT_CHECK(
+      input_count >= row->min_inputs && (row->max_inputs < 0 || input_count <= row->max_inputs),
+      INVALID_MODEL, "%s takes %d to %d inputs, got %d", row->name, row->min_inputs,
+      row->max_inputs, input_count);
+  CARNOT_CHECK(output_count >= row->min_outputs &&
+                   (row->max_outputs < 0 || output_count <= row->max_outputs),
+               INVALID_MODEL, "%s gives %d to %d outputs, %d wanted", row->name, row->min_outputs,
+               row->max_outputs, output_count);
   return carnot_attrs_check(row, attrs);
 }
 
@@ -258,19 +273,21 @@ static void adopt_blocks(carnot_node* node) {
     if (node->attrs.items[i].type == CARNOT_ATTR_BLOCK) node->attrs.items[i].block->owner = node;
 }
 
-static carnot_node* new_node(carnot_block* block, carnot_op op, const char* name, const carnot_attrs* attrs,
-                             carnot_value* const* inputs, int input_count, const char* const* output_names,
-                             int output_count) {
+static carnot_node* new_node(carnot_block* block, carnot_op op, const char* name,
+                             const carnot_attrs* attrs, carnot_value* const* inputs,
+                             int input_count, const char* const* output_names, int output_count) {
   carnot_graph* graph = block->graph;
   carnot_arena* arena = &graph->arena;
   carnot_node* node = CARNOT_NEW(arena, carnot_node);
   node->id = graph->node_count++;
   node->op = op;
   node->block = block;
-  node->name = name && name[0] ? carnot_arena_text(arena, name, strlen(name))
-                               : carnot_arena_print(arena, "(%s %u)", carnot_op_get(op)->name, node->id);
+  node->name = name && name[0]
+                   ? carnot_arena_text(arena, name, strlen(name))
+                   : carnot_arena_print(arena, "(%s %u)", carnot_op_get(op)->name, node->id);
   if (attrs && attrs->count) {
-    node->attrs.items = carnot_arena_copy(arena, attrs->items, attrs->count * sizeof(*attrs->items));
+    node->attrs.items =
+        carnot_arena_copy(arena, attrs->items, attrs->count * sizeof(*attrs->items));
     node->attrs.count = attrs->count;
   }
   node->input_count = input_count;
@@ -296,14 +313,18 @@ static void link_node(carnot_block* block, carnot_node* node, carnot_node* posit
   *(position ? &position->previous : &block->last) = node;
 }
 
-static carnot_status* add_node(carnot_block* block, carnot_node* position, carnot_op op, const char* name,
-                               const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
-                               const char* const* output_names, int output_count, carnot_node** out_node) {
+static carnot_status* add_node(carnot_block* block, carnot_node* position, carnot_op op,
+                               const char* name, const carnot_attrs* attrs,
+                               carnot_value* const* inputs, int input_count,
+                               const char* const* output_names, int output_count,
+                               carnot_node** out_node) {
   if (out_node) *out_node = NULL;
   static const carnot_attrs kNone = {0};
   const carnot_op_row* row = carnot_op_get(op);
-  CARNOT_TRY_AT(check_node(row, attrs ? attrs : &kNone, input_count, output_count), "node %s", name ? name : "");
-  carnot_node* node = new_node(block, op, name, attrs, inputs, input_count, output_names, output_count);
+  CARNOT_TRY_AT(check_node(row, attrs ? attrs : &kNone, input_count, output_count), "node %s",
+                name ? name : "");
+  carnot_node* node =
+      new_node(block, op, name, attrs, inputs, input_count, output_names, output_count);
   adopt_blocks(node);
   CARNOT_TRY(carnot_node_infer(node));
   for (int i = 0; i < input_count; i++) add_use(node, i);
@@ -312,16 +333,20 @@ static carnot_status* add_node(carnot_block* block, carnot_node* position, carno
   return NULL;
 }
 
-carnot_status* carnot_block_add_node(carnot_block* block, carnot_op op, const char* name, const carnot_attrs* attrs,
-                                     carnot_value* const* inputs, int input_count, const char* const* output_names,
+carnot_status* carnot_block_add_node(carnot_block* block, carnot_op op, const char* name,
+                                     const carnot_attrs* attrs, carnot_value* const* inputs,
+                                     int input_count, const char* const* output_names,
                                      int output_count, carnot_node** out_node) {
-  return add_node(block, NULL, op, name, attrs, inputs, input_count, output_names, output_count, out_node);
+  return add_node(block, NULL, op, name, attrs, inputs, input_count, output_names, output_count,
+                  out_node);
 }
 
 carnot_status* carnot_node_insert_before(carnot_node* position, carnot_op op, const char* name,
-                                         const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
-                                         int output_count, carnot_node** out_node) {
-  return add_node(position->block, position, op, name, attrs, inputs, input_count, NULL, output_count, out_node);
+                                         const carnot_attrs* attrs, carnot_value* const* inputs,
+                                         int input_count, int output_count,
+                                         carnot_node** out_node) {
+  return add_node(position->block, position, op, name, attrs, inputs, input_count, NULL,
+                  output_count, out_node);
 }
 
 void carnot_node_remove(carnot_node* node) {
@@ -337,7 +362,8 @@ void carnot_node_absorb(carnot_node* node, const carnot_node* gone) {
   const char** names = CARNOT_NEW_ARRAY(arena, const char*, count);
   if (node->absorbed_count) memcpy(names, node->absorbed, node->absorbed_count * sizeof(*names));
   names[node->absorbed_count] = gone->name;
-  for (size_t i = 0; i < gone->absorbed_count; i++) names[node->absorbed_count + 1 + i] = gone->absorbed[i];
+  for (size_t i = 0; i < gone->absorbed_count; i++)
+    names[node->absorbed_count + 1 + i] = gone->absorbed[i];
   node->absorbed = names;
   node->absorbed_count = count;
 }

@@ -1,7 +1,7 @@
 // The graph: blocks of nodes over values, in one arena.
 //
-// Ids are stable and given in order of creation. User names stay through every pass: a node that takes the place of
-// others lists their names in |absorbed|.
+// Ids are stable and given in order of creation. User names stay through every pass: a node that
+// takes the place of others lists their names in |absorbed|.
 #ifndef CARNOT_IR_GRAPH_H_
 #define CARNOT_IR_GRAPH_H_
 
@@ -11,11 +11,13 @@ typedef struct carnot_node carnot_node;
 typedef struct carnot_block carnot_block;
 typedef struct carnot_graph carnot_graph;
 
-// The constant a value holds. |data| is borrowed: a mapped model file, the caller's weights, or the graph's arena.
+// The constant a value holds. |data| is borrowed: a mapped model file, the caller's weights, or the
+// graph's arena.
 typedef struct carnot_constant {
   carnot_tensor tensor;
-  const char* name;   // of the user's weight; NULL for what passes computed
-  // The node that computed it from the user's weights, taken out of its block since: how refit makes it again.
+  const char* name;  // of the user's weight; NULL for what passes computed
+  // The node that computed it from the user's weights, taken out of its block since: how refit
+  // makes it again.
   const struct carnot_node* made_by;
   int made_output;
 } carnot_constant;
@@ -27,17 +29,17 @@ typedef struct carnot_use {
 
 typedef struct carnot_value {
   uint32_t id;
-  const char* name;       // unique within the graph
+  const char* name;  // unique within the graph
   carnot_type type;
   carnot_block* block;    // where it is defined
   carnot_node* producer;  // NULL: a parameter of |block| or a constant
   int output;             // of the producer
   carnot_constant* constant;
-  carnot_sym* syms;       // its elements as expressions, where known (small integer tensors)
+  carnot_sym* syms;  // its elements as expressions, where known (small integer tensors)
   size_t sym_count;
   carnot_use* uses;
   size_t use_count, use_capacity;
-  int block_output_count;  // how often it stands in a block's outputs
+  int block_output_count;     // how often it stands in a block's outputs
   carnot_dtype forced_dtype;  // the user's choice of type (weak typing), INVALID: none
 } carnot_value;
 
@@ -58,7 +60,8 @@ struct carnot_node {
   carnot_dtype precision;  // the user's constraint; INVALID: none
 };
 
-// A list of nodes with parameters and results: the graph's main part, a body of control flow, a fused region.
+// A list of nodes with parameters and results: the graph's main part, a body of control flow, a
+// fused region.
 struct carnot_block {
   carnot_graph* graph;
   carnot_node* owner;  // NULL for the main block
@@ -83,26 +86,32 @@ void carnot_graph_destroy(carnot_graph* graph);
 // A block without owner yet; give it to a node as an attribute.
 carnot_block* carnot_block_create(carnot_graph* graph);
 // A parameter of |block|. The type is copied.
-carnot_value* carnot_block_add_param(carnot_block* block, const char* name, const carnot_type* type);
+carnot_value* carnot_block_add_param(carnot_block* block, const char* name,
+                                     const carnot_type* type);
 void carnot_block_add_output(carnot_block* block, carnot_value* value);
 void carnot_block_set_output(carnot_block* block, size_t index, carnot_value* value);
 
 // A value holding |tensor|, whose data are borrowed. |name| may be NULL.
-carnot_value* carnot_graph_constant(carnot_block* block, const char* name, const carnot_tensor* tensor);
-// Small constants, copied: int64 list (rank 1; scalar when count is -1 and values has one), float32 scalar.
+carnot_value* carnot_graph_constant(carnot_block* block, const char* name,
+                                    const carnot_tensor* tensor);
+// Small constants, copied: int64 list (rank 1; scalar when count is -1 and values has one), float32
+// scalar.
 carnot_value* carnot_graph_ints(carnot_block* block, const int64_t* values, int count);
 carnot_value* carnot_graph_float(carnot_block* block, carnot_dtype dtype, double value);
 
-// Adds a node at the end of |block| and infers its outputs. Output names may be NULL (made up then); a NULL array
-// makes |output_count| unnamed outputs; an empty name "" makes an absent output. On failure the error names the node
-// and nothing is added. |attrs| items are copied shallowly.
-carnot_status* carnot_block_add_node(carnot_block* block, carnot_op op, const char* name, const carnot_attrs* attrs,
-                                     carnot_value* const* inputs, int input_count, const char* const* output_names,
+// Adds a node at the end of |block| and infers its outputs. Output names may be NULL (made up
+// then); a NULL array makes |output_count| unnamed outputs; an empty name "" makes an absent
+// output. On failure the error names the node and nothing is added. |attrs| items are copied
+// shallowly.
+carnot_status* carnot_block_add_node(carnot_block* block, carnot_op op, const char* name,
+                                     const carnot_attrs* attrs, carnot_value* const* inputs,
+                                     int input_count, const char* const* output_names,
                                      int output_count, carnot_node** out_node) CARNOT_MUST_USE;
 // The same before |position|.
 carnot_status* carnot_node_insert_before(carnot_node* position, carnot_op op, const char* name,
-                                         const carnot_attrs* attrs, carnot_value* const* inputs, int input_count,
-                                         int output_count, carnot_node** out_node) CARNOT_MUST_USE;
+                                         const carnot_attrs* attrs, carnot_value* const* inputs,
+                                         int input_count, int output_count,
+                                         carnot_node** out_node) CARNOT_MUST_USE;
 void carnot_node_set_input(carnot_node* node, int input, carnot_value* value);
 // Every reader of |from| (block outputs too) reads |to|.
 void carnot_value_replace(carnot_value* from, carnot_value* to);
@@ -112,12 +121,19 @@ void carnot_node_absorb(carnot_node* node, const carnot_node* gone);
 // Infers the node's outputs again, after its inputs changed.
 carnot_status* carnot_node_infer(carnot_node* node) CARNOT_MUST_USE;
 
-static inline bool carnot_value_is_constant(const carnot_value* value) { return value && value->constant; }
-static inline bool carnot_value_used(const carnot_value* v) { return v->use_count || v->block_output_count; }
-static inline const carnot_op_row* carnot_node_row(const carnot_node* node) { return carnot_op_get(node->op); }
+static inline bool carnot_value_is_constant(const carnot_value* value) {
+  return value && value->constant;
+}
+static inline bool carnot_value_used(const carnot_value* v) {
+  return v->use_count || v->block_output_count;
+}
+static inline const carnot_op_row* carnot_node_row(const carnot_node* node) {
+  return carnot_op_get(node->op);
+}
 
 // A deep copy; constants' data stay borrowed.
-carnot_status* carnot_graph_clone(const carnot_graph* graph, carnot_graph** out_graph) CARNOT_MUST_USE;
+carnot_status* carnot_graph_clone(const carnot_graph* graph,
+                                  carnot_graph** out_graph) CARNOT_MUST_USE;
 // Structure, types and order hold; INTERNAL with the place where not.
 carnot_status* carnot_graph_verify(const carnot_graph* graph) CARNOT_MUST_USE;
 // One line a node, to |file| (a FILE*).

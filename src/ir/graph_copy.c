@@ -25,12 +25,14 @@ static carnot_value* copy_value(copier* c, const carnot_value* from, carnot_bloc
   value->use_count = value->use_capacity = 0;
   value->block_output_count = 0;
   value->producer = from->producer ? c->nodes[from->producer->id] : NULL;
-  if (from->syms) value->syms = carnot_arena_copy(arena, from->syms, from->sym_count * sizeof(*from->syms));
+  if (from->syms)
+    value->syms = carnot_arena_copy(arena, from->syms, from->sym_count * sizeof(*from->syms));
   if (from->constant) {
     // A clone is made before anything is folded, so no constant names a node that made it.
     value->constant = carnot_arena_copy(arena, from->constant, sizeof(*from->constant));
     if (from->constant->name)
-      value->constant->name = carnot_arena_text(arena, from->constant->name, strlen(from->constant->name));
+      value->constant->name =
+          carnot_arena_text(arena, from->constant->name, strlen(from->constant->name));
     // Small data may lie in the source's arena and die with it; large data are borrowed as before.
     size_t bytes = carnot_tensor_bytes(&from->constant->tensor);
     if (bytes <= 4096 && from->constant->tensor.data)
@@ -44,17 +46,24 @@ static carnot_attr copy_attr(copier* c, const carnot_attr* from) {
   carnot_attr attr = *from;
   attr.name = carnot_arena_text(arena, from->name, strlen(from->name));
   switch (from->type) {
-    case CARNOT_ATTR_STRING: attr.s.data = carnot_arena_text(arena, from->s.data, from->s.size); break;
-    case CARNOT_ATTR_INTS: attr.ints = carnot_arena_copy(arena, from->ints, from->count * sizeof(*from->ints)); break;
+    case CARNOT_ATTR_STRING:
+      attr.s.data = carnot_arena_text(arena, from->s.data, from->s.size);
+      break;
+    case CARNOT_ATTR_INTS:
+      attr.ints = carnot_arena_copy(arena, from->ints, from->count * sizeof(*from->ints));
+      break;
     case CARNOT_ATTR_FLOATS:
       attr.floats = carnot_arena_copy(arena, from->floats, from->count * sizeof(*from->floats));
       break;
-    case CARNOT_ATTR_SYMS: attr.syms = carnot_arena_copy(arena, from->syms, from->count * sizeof(*from->syms)); break;
+    case CARNOT_ATTR_SYMS:
+      attr.syms = carnot_arena_copy(arena, from->syms, from->count * sizeof(*from->syms));
+      break;
     case CARNOT_ATTR_STRINGS: {
       carnot_strview* strings = CARNOT_NEW_ARRAY(arena, carnot_strview, from->count + 1);
       for (size_t i = 0; i < from->count; i++)
-        strings[i] = (carnot_strview){carnot_arena_text(arena, from->strings[i].data, from->strings[i].size),
-                                      from->strings[i].size};
+        strings[i] =
+            (carnot_strview){carnot_arena_text(arena, from->strings[i].data, from->strings[i].size),
+                             from->strings[i].size};
       attr.strings = strings;
       break;
     }
@@ -76,7 +85,8 @@ static void copy_node(copier* c, const carnot_node* from, carnot_block* block) {
   *node = *from;
   c->nodes[from->id] = node;
   node->name = carnot_arena_text(arena, from->name, strlen(from->name));
-  if (from->type_name) node->type_name = carnot_arena_text(arena, from->type_name, strlen(from->type_name));
+  if (from->type_name)
+    node->type_name = carnot_arena_text(arena, from->type_name, strlen(from->type_name));
   node->block = block;
   node->next = NULL;
   node->previous = block->last;
@@ -94,7 +104,8 @@ static void copy_node(copier* c, const carnot_node* from, carnot_block* block) {
   for (int i = 0; i < from->input_count; i++)
     if (from->inputs[i]) carnot_node_set_input(node, i, copy_value(c, from->inputs[i], block));
   node->outputs = CARNOT_NEW_ARRAY(arena, carnot_value*, (size_t)from->output_count + 1);
-  for (int i = 0; i < from->output_count; i++) node->outputs[i] = copy_value(c, from->outputs[i], block);
+  for (int i = 0; i < from->output_count; i++)
+    node->outputs[i] = copy_value(c, from->outputs[i], block);
 }
 
 static carnot_block* copy_block(copier* c, const carnot_block* from) {
@@ -133,7 +144,8 @@ carnot_status* carnot_graph_clone(const carnot_graph* graph, carnot_graph** out_
   copy_syms(&to->syms, &graph->syms);
   copier c = {.to = to};
   void *values, *nodes;
-  carnot_status* status = carnot_calloc(graph->value_count, sizeof(carnot_value*), "values", &values);
+  carnot_status* status =
+      carnot_calloc(graph->value_count, sizeof(carnot_value*), "values", &values);
   if (status) goto failed;
   c.values = values;
   status = carnot_calloc(graph->node_count, sizeof(carnot_node*), "nodes", &nodes);

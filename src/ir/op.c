@@ -16,11 +16,11 @@ carnot_op carnot_op_find(carnot_strview name) {
   return (carnot_op)i;
 }
 
-#define TYPES_F 'F'
-#define TYPES_I 'I'
-#define TYPES_N 'N'
-#define TYPES_B 'B'
-#define TYPES_A 'A'
+#define TYPES_F  'F'
+#define TYPES_I  'I'
+#define TYPES_N  'N'
+#define TYPES_B  'B'
+#define TYPES_A  'A'
 #define RESULT_S false
 #define RESULT_B true
 static const carnot_fn_fact kFns[CARNOT_FN_COUNT] = {
@@ -59,14 +59,16 @@ double carnot_attr_float(const carnot_op_row* row, const carnot_attrs* attrs, co
   return spec ? spec->number : 0;
 }
 
-carnot_strview carnot_attr_text(const carnot_op_row* row, const carnot_attrs* attrs, const char* name) {
+carnot_strview carnot_attr_text(const carnot_op_row* row, const carnot_attrs* attrs,
+                                const char* name) {
   const carnot_attr* attr = carnot_attrs_find(attrs, name);
   if (attr && attr->type == CARNOT_ATTR_STRING) return attr->s;
   const carnot_attr_spec* spec = find_spec(row, name);
   return carnot_view(spec && spec->text ? spec->text : "");
 }
 
-bool carnot_attr_is(const carnot_op_row* row, const carnot_attrs* attrs, const char* name, const char* text) {
+bool carnot_attr_is(const carnot_op_row* row, const carnot_attrs* attrs, const char* name,
+                    const char* text) {
   return carnot_view_is(carnot_attr_text(row, attrs, name), text);
 }
 
@@ -84,15 +86,18 @@ const double* carnot_attr_floats(const carnot_attrs* attrs, const char* name, si
   return found ? attr->floats : NULL;
 }
 
-bool carnot_attr_has(const carnot_attrs* attrs, const char* name) { return carnot_attrs_find(attrs, name) != NULL; }
+bool carnot_attr_has(const carnot_attrs* attrs, const char* name) {
+  return carnot_attrs_find(attrs, name) != NULL;
+}
 
 carnot_status* carnot_attrs_check(const carnot_op_row* row, const carnot_attrs* attrs) {
   for (size_t i = 0; i < attrs->count; i++) {
     const carnot_attr* attr = &attrs->items[i];
     const carnot_attr_spec* spec = find_spec(row, attr->name);
     CARNOT_CHECK(spec, INVALID_MODEL, "%s has no attribute %s", row->name, attr->name);
-    CARNOT_CHECK(spec->type == attr->type, INVALID_MODEL, "attribute %s of %s has type %d, must be %d", attr->name,
-                 row->name, (int)attr->type, (int)spec->type);
+    CARNOT_CHECK(spec->type == attr->type, INVALID_MODEL,
+                 "attribute %s of %s has type %d, must be %d", attr->name, row->name,
+                 (int)attr->type, (int)spec->type);
   }
   for (const carnot_attr_spec* spec = row->attrs; spec && spec->name; spec++)
     CARNOT_CHECK(!spec->required || carnot_attrs_find(attrs, spec->name), INVALID_MODEL,
@@ -102,17 +107,20 @@ carnot_status* carnot_attrs_check(const carnot_op_row* row, const carnot_attrs* 
 
 // ---- inference ----
 
-carnot_status* carnot_infer_tensor(const carnot_infer* infer, int input, const carnot_type** out_type) {
+carnot_status* carnot_infer_tensor(const carnot_infer* infer, int input,
+                                   const carnot_type** out_type) {
   *out_type = NULL;
-  CARNOT_CHECK(carnot_infer_has(infer, input), INVALID_MODEL, "input %d of %s is missing", input, infer->row->name);
-  const carnot_type* type = infer->inputs[input].type;
-  CARNOT_CHECK(type->kind == CARNOT_VALUE_TENSOR, INVALID_MODEL, "input %d of %s is no tensor", input,
+  CARNOT_CHECK(carnot_infer_has(infer, input), INVALID_MODEL, "input %d of %s is missing", input,
                infer->row->name);
+  const carnot_type* type = infer->inputs[input].type;
+  CARNOT_CHECK(type->kind == CARNOT_VALUE_TENSOR, INVALID_MODEL, "input %d of %s is no tensor",
+               input, infer->row->name);
   *out_type = type;
   return NULL;
 }
 
-carnot_status* carnot_infer_ints(carnot_infer* infer, int input, const carnot_sym** out_syms, size_t* out_count) {
+carnot_status* carnot_infer_ints(carnot_infer* infer, int input, const carnot_sym** out_syms,
+                                 size_t* out_count) {
   *out_syms = NULL;
   *out_count = 0;
   const carnot_type* type;
@@ -130,19 +138,23 @@ carnot_status* carnot_infer_ints(carnot_infer* infer, int input, const carnot_sy
                carnot_dtype_name(t->dtype));
   size_t count = (size_t)carnot_tensor_count(t);
   void* memory;
-  CARNOT_TRY(carnot_arena_try(infer->arena, count + 1, sizeof(carnot_sym), "known values", &memory));
+  CARNOT_TRY(
+      carnot_arena_try(infer->arena, count + 1, sizeof(carnot_sym), "known values", &memory));
   carnot_sym* syms = memory;
   for (size_t i = 0; i < count; i++) {
     int64_t value = carnot_load_i64(t->dtype, t->data, i);
-    // Slice writes INT64_MAX and INT64_MIN for "to the end": within the range of plain integers they mean the same.
-    syms[i] = carnot_sym_of(carnot_max_i64(-CARNOT_SYM_LIMIT, carnot_min_i64(CARNOT_SYM_LIMIT, value)));
+    // Slice writes INT64_MAX and INT64_MIN for "to the end": within the range of plain integers
+    // they mean the same.
+    syms[i] =
+        carnot_sym_of(carnot_max_i64(-CARNOT_SYM_LIMIT, carnot_min_i64(CARNOT_SYM_LIMIT, value)));
   }
   *out_syms = syms;
   *out_count = count;
   return NULL;
 }
 
-carnot_status* carnot_infer_floats(carnot_infer* infer, int input, const double** out_values, size_t* out_count) {
+carnot_status* carnot_infer_floats(carnot_infer* infer, int input, const double** out_values,
+                                   size_t* out_count) {
   *out_values = NULL;
   *out_count = 0;
   const carnot_type* type;
@@ -161,13 +173,14 @@ carnot_status* carnot_infer_floats(carnot_infer* infer, int input, const double*
 
 carnot_status* carnot_axis(int64_t axis, int rank, const char* what, int* out_axis) {
   *out_axis = 0;
-  CARNOT_CHECK(axis >= -rank && axis < rank, INVALID_MODEL, "%s %lld is outside [-%d, %d)", what, (long long)axis,
-               rank, rank);
+  CARNOT_CHECK(axis >= -rank && axis < rank, INVALID_MODEL, "%s %lld is outside [-%d, %d)", what,
+               (long long)axis, rank, rank);
   *out_axis = (int)(axis < 0 ? axis + rank : axis);
   return NULL;
 }
 
-void carnot_infer_set(carnot_infer* infer, int i, carnot_dtype dtype, int rank, const carnot_sym* dims) {
+void carnot_infer_set(carnot_infer* infer, int i, carnot_dtype dtype, int rank,
+                      const carnot_sym* dims) {
   if (i >= infer->output_count) return;
   carnot_type* type = &infer->outputs[i].type;
   *type = (carnot_type){.kind = CARNOT_VALUE_TENSOR, .dtype = dtype, .rank = rank};
@@ -181,9 +194,12 @@ carnot_status* carnot_infer_like(carnot_infer* infer, int i, int input, carnot_d
   return NULL;
 }
 
-carnot_sym carnot_infer_unknown(carnot_infer* infer, int64_t max) { return carnot_sym_new(infer->syms, NULL, 0, max); }
+carnot_sym carnot_infer_unknown(carnot_infer* infer, int64_t max) {
+  return carnot_sym_new(infer->syms, NULL, 0, max);
+}
 
-carnot_status* carnot_infer_merge(carnot_infer* infer, carnot_sym a, carnot_sym b, const char* what, carnot_sym* out) {
+carnot_status* carnot_infer_merge(carnot_infer* infer, carnot_sym a, carnot_sym b, const char* what,
+                                  carnot_sym* out) {
   *out = carnot_sym_is_const(a) ? a : b;
   if (carnot_sym_same(a, b)) return NULL;
   int64_t min, max;
@@ -195,20 +211,26 @@ carnot_status* carnot_infer_merge(carnot_infer* infer, carnot_sym a, carnot_sym 
   return CARNOT_ERROR(INVALID_MODEL, "%s: %s and %s must be equal", what, x, y);
 }
 
-static carnot_status* broadcast_dim(carnot_infer* infer, int at, carnot_sym a, carnot_sym b, carnot_sym* out) {
+static carnot_status* broadcast_dim(carnot_infer* infer, int at, carnot_sym a, carnot_sym b,
+                                    carnot_sym* out) {
   *out = a;
   if (carnot_sym_same(a, b) || carnot_sym_is(b, 1)) return NULL;
   *out = b;
   if (carnot_sym_is(a, 1)) return NULL;
   bool const_a = carnot_sym_is_const(a), const_b = carnot_sym_is_const(b);
   if (const_a && const_b)
-    return CARNOT_ERROR(INVALID_MODEL, "sizes %lld and %lld of dimension %d (from the last) do not broadcast",
+    return CARNOT_ERROR(INVALID_MODEL,
+                        "sizes %lld and %lld of dimension %d (from the last) do not broadcast",
                         (long long)a.bits, (long long)b.bits, at);
   // A constant other than 1 decides; of two expressions neither can be 1 when its minimum says so.
   int64_t amin, amax, bmin, bmax;
   carnot_sym_range(infer->syms, a, &amin, &amax);
   carnot_sym_range(infer->syms, b, &bmin, &bmax);
-  *out = const_a ? a : const_b ? b : amin > 1 ? a : bmin > 1 ? b : carnot_sym_max(infer->syms, a, b);
+  *out = const_a    ? a
+         : const_b  ? b
+         : amin > 1 ? a
+         : bmin > 1 ? b
+                    : carnot_sym_max(infer->syms, a, b);
   return NULL;
 }
 
@@ -222,7 +244,8 @@ carnot_status* carnot_infer_broadcast(carnot_infer* infer, carnot_type* a, const
   for (int i = 0; i < rank; i++) {
     int ai = a->rank - 1 - i, bi = b->rank - 1 - i;
     carnot_sym one = carnot_sym_of(1);
-    CARNOT_TRY(broadcast_dim(infer, i, ai >= 0 ? a->dims[ai] : one, bi >= 0 ? b->dims[bi] : one, &dims[rank - 1 - i]));
+    CARNOT_TRY(broadcast_dim(infer, i, ai >= 0 ? a->dims[ai] : one, bi >= 0 ? b->dims[bi] : one,
+                             &dims[rank - 1 - i]));
   }
   a->rank = rank;
   memcpy(a->dims, dims, (size_t)rank * sizeof(*dims));
@@ -242,7 +265,8 @@ carnot_status* carnot_call_size_output(const carnot_call* call, int i, carnot_dt
   carnot_cell* cell = call->outputs[i];
   carnot_tensor* t = &cell->tensor;
   size_t bytes;
-  CARNOT_TRY_AT(carnot_dims_bytes(dtype, dims, rank, &bytes), "output %d of %s", i, call->row->name);
+  CARNOT_TRY_AT(carnot_dims_bytes(dtype, dims, rank, &bytes), "output %d of %s", i,
+                call->row->name);
   if (cell->kind == CARNOT_VALUE_TENSOR && t->data) {
     bool same = t->dtype == dtype && t->rank == rank;
     for (int d = 0; same && d < rank; d++) same = t->dims[d] == dims[d];
@@ -250,8 +274,9 @@ carnot_status* carnot_call_size_output(const carnot_call* call, int i, carnot_dt
     char planned[128], found[128];
     carnot_dims_print(t->dims, t->rank, planned, sizeof(planned));
     carnot_dims_print(dims, rank, found, sizeof(found));
-    return CARNOT_ERROR(INTERNAL, "output %d of %s was planned as %s %s and came out as %s %s", i, call->row->name,
-                        carnot_dtype_name(t->dtype), planned, carnot_dtype_name(dtype), found);
+    return CARNOT_ERROR(INTERNAL, "output %d of %s was planned as %s %s and came out as %s %s", i,
+                        call->row->name, carnot_dtype_name(t->dtype), planned,
+                        carnot_dtype_name(dtype), found);
   }
   cell->kind = CARNOT_VALUE_TENSOR;
   t->dtype = dtype;
@@ -273,8 +298,8 @@ carnot_status* carnot_call_set_items(const carnot_call* call, int i, carnot_valu
   return NULL;
 }
 
-carnot_status* carnot_call_new_tensor(const carnot_call* call, carnot_dtype dtype, int rank, const int64_t* dims,
-                                      carnot_cell** out_cell) {
+carnot_status* carnot_call_new_tensor(const carnot_call* call, carnot_dtype dtype, int rank,
+                                      const int64_t* dims, carnot_cell** out_cell) {
   *out_cell = NULL;
   size_t bytes;
   CARNOT_TRY_AT(carnot_dims_bytes(dtype, dims, rank, &bytes), "a tensor of %s", call->row->name);
@@ -288,7 +313,8 @@ carnot_status* carnot_call_new_tensor(const carnot_call* call, carnot_dtype dtyp
   return NULL;
 }
 
-carnot_status* carnot_call_text(const carnot_call* call, carnot_strview text, carnot_strview* out_text) {
+carnot_status* carnot_call_text(const carnot_call* call, carnot_strview text,
+                                carnot_strview* out_text) {
   void* memory;
   CARNOT_TRY(carnot_call_alloc(call, text.size + 1, &memory));
   if (text.size) memcpy(memory, text.data, text.size);
@@ -297,7 +323,7 @@ carnot_status* carnot_call_text(const carnot_call* call, carnot_strview text, ca
   return NULL;
 }
 
-void carnot_call_parallel(const carnot_call* call, int64_t part_count, void (*fn)(void* arg, int64_t part),
-                          void* arg) {
+void carnot_call_parallel(const carnot_call* call, int64_t part_count,
+                          void (*fn)(void* arg, int64_t part), void* arg) {
   carnot_executor_parallel(call->host->executor, part_count, fn, arg);
 }

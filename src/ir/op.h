@@ -1,4 +1,5 @@
-// Operators: the enumeration made from ops.def, the row each family defines, and what infer and reference see.
+// Operators: the enumeration made from ops.def, the row each family defines, and what infer and
+// reference see.
 #ifndef CARNOT_IR_OP_H_
 #define CARNOT_IR_OP_H_
 
@@ -6,10 +7,10 @@
 
 typedef enum carnot_op {
 #define CARNOT_OP_ENUM(NAME, name) CARNOT_OP_##NAME,
-#define OP CARNOT_OP_ENUM
+#define OP                         CARNOT_OP_ENUM
 #include "ir/ops.def"
 #undef OP
-      CARNOT_OP_COUNT
+  CARNOT_OP_COUNT
 } carnot_op;
 
 typedef enum carnot_fn {
@@ -23,8 +24,8 @@ typedef enum carnot_fn {
 
 // What infer knows of an input.
 typedef struct carnot_infer_input {
-  const carnot_type* type;      // NULL: the optional input is absent
-  const carnot_sym* syms;       // the elements of a small integer tensor, as expressions; NULL unknown
+  const carnot_type* type;  // NULL: the optional input is absent
+  const carnot_sym* syms;   // the elements of a small integer tensor, as expressions; NULL unknown
   size_t sym_count;
   const carnot_tensor* tensor;  // its data, when known; NULL unknown
 } carnot_infer_input;
@@ -33,7 +34,7 @@ typedef struct carnot_infer_output {
   carnot_type type;
   carnot_sym* syms;  // set by infer where it can say the elements (from syms of inputs); in |arena|
   size_t sym_count;
-  bool wanted;       // somebody reads it; an absent optional output stays untouched
+  bool wanted;  // somebody reads it; an absent optional output stays untouched
 } carnot_infer_output;
 
 // One call of infer. The same code runs at build on expressions and at run time on plain integers.
@@ -45,24 +46,28 @@ typedef struct carnot_infer {
   int input_count, output_count;
   const carnot_infer_input* inputs;
   carnot_infer_output* outputs;
-  // Types of a body's outputs for given types of its inputs (control flow and regions); NULL where unavailable.
-  carnot_status* (*infer_block)(struct carnot_infer* infer, const carnot_attr* body, int input_count,
-                                const carnot_infer_input* inputs, int output_count, carnot_infer_output* outputs);
+  // Types of a body's outputs for given types of its inputs (control flow and regions); NULL where
+  // unavailable.
+  carnot_status* (*infer_block)(struct carnot_infer* infer, const carnot_attr* body,
+                                int input_count, const carnot_infer_input* inputs, int output_count,
+                                carnot_infer_output* outputs);
   void* host;
 } carnot_infer;
 
 // ---- reference kernels ----
 
-// A value at run time: a tensor, or a list of values in the store of the run. An optional is a list of 0 or 1 items.
+// A value at run time: a tensor, or a list of values in the store of the run. An optional is a list
+// of 0 or 1 items.
 typedef struct carnot_cell {
   carnot_value_kind kind;
-  carnot_tensor tensor;               // kind TENSOR; data NULL on an output whose size the kernel must say
-  const struct carnot_cell** items;   // kinds SEQUENCE and OPTIONAL
+  carnot_tensor tensor;  // kind TENSOR; data NULL on an output whose size the kernel must say
+  const struct carnot_cell** items;  // kinds SEQUENCE and OPTIONAL
   size_t item_count;
 } carnot_cell;
 
-// One call of a reference kernel. Inputs that are absent are NULL. Outputs that infer could size stand allocated with
-// their dimensions set; the others the kernel sizes by carnot_call_size_output. Outputs nobody reads are NULL.
+// One call of a reference kernel. Inputs that are absent are NULL. Outputs that infer could size
+// stand allocated with their dimensions set; the others the kernel sizes by
+// carnot_call_size_output. Outputs nobody reads are NULL.
 typedef struct carnot_call {
   const struct carnot_op_row* row;
   const carnot_attrs* attrs;
@@ -76,9 +81,11 @@ typedef struct carnot_call {
 typedef struct carnot_call_host {
   // Memory until the end of the run, aligned to 64, zeroed not.
   carnot_status* (*alloc)(const struct carnot_call_host* host, size_t bytes, void** out_memory);
-  // Runs a body: |inputs| in the order of its parameters, |outputs| are filled with cells of the run's store.
-  carnot_status* (*run_block)(const struct carnot_call_host* host, const carnot_attr* body, int input_count,
-                              const carnot_cell* const* inputs, int output_count, carnot_cell* outputs);
+  // Runs a body: |inputs| in the order of its parameters, |outputs| are filled with cells of the
+  // run's store.
+  carnot_status* (*run_block)(const struct carnot_call_host* host, const carnot_attr* body,
+                              int input_count, const carnot_cell* const* inputs, int output_count,
+                              carnot_cell* outputs);
   struct carnot_executor* executor;  // may be NULL: one thread
   uint64_t seed;                     // for operators that draw; changes with every run
 } carnot_call_host;
@@ -91,19 +98,19 @@ enum {
 };
 
 typedef struct carnot_op_row {
-  const char* name;                  // "conv"
-  int min_inputs, max_inputs;        // max -1: any number
+  const char* name;            // "conv"
+  int min_inputs, max_inputs;  // max -1: any number
   int min_outputs, max_outputs;
   unsigned flags;
-  const carnot_attr_spec* attrs;     // ended by a NULL name; NULL: none
+  const carnot_attr_spec* attrs;  // ended by a NULL name; NULL: none
   carnot_status* (*infer)(carnot_infer* infer);
   carnot_status* (*reference)(carnot_call* call);
-  const char* source;                // of the semantics: "ONNX Conv-22"
-  const char* layer_type;            // the TensorRT layer it shows itself as: "CONVOLUTION"
+  const char* source;      // of the semantics: "ONNX Conv-22"
+  const char* layer_type;  // the TensorRT layer it shows itself as: "CONVOLUTION"
 } carnot_op_row;
 
 #define CARNOT_OP_EXTERN(NAME, name) extern const carnot_op_row carnot_op_##name;
-#define OP CARNOT_OP_EXTERN
+#define OP                           CARNOT_OP_EXTERN
 #include "ir/ops.def"
 #undef OP
 
@@ -114,7 +121,7 @@ carnot_op carnot_op_find(carnot_strview name);
 typedef struct carnot_fn_fact {
   const char* name;
   int arity;
-  char types;   // F, I, N, B, A: see fn.def
+  char types;  // F, I, N, B, A: see fn.def
   bool to_bool;
 } carnot_fn_fact;
 const carnot_fn_fact* carnot_fn_get(carnot_fn fn);
@@ -123,14 +130,17 @@ carnot_fn carnot_fn_find(carnot_strview name);
 // The value of an attribute, or its default by the row's list. The name must be in that list.
 int64_t carnot_attr_int(const carnot_op_row* row, const carnot_attrs* attrs, const char* name);
 double carnot_attr_float(const carnot_op_row* row, const carnot_attrs* attrs, const char* name);
-carnot_strview carnot_attr_text(const carnot_op_row* row, const carnot_attrs* attrs, const char* name);
-bool carnot_attr_is(const carnot_op_row* row, const carnot_attrs* attrs, const char* name, const char* text);
+carnot_strview carnot_attr_text(const carnot_op_row* row, const carnot_attrs* attrs,
+                                const char* name);
+bool carnot_attr_is(const carnot_op_row* row, const carnot_attrs* attrs, const char* name,
+                    const char* text);
 // The list, or NULL with count 0 when absent.
 const int64_t* carnot_attr_ints(const carnot_attrs* attrs, const char* name, size_t* out_count);
 const double* carnot_attr_floats(const carnot_attrs* attrs, const char* name, size_t* out_count);
 bool carnot_attr_has(const carnot_attrs* attrs, const char* name);
 // Every attribute is in the row's list with its type, and the required ones are there.
-carnot_status* carnot_attrs_check(const carnot_op_row* row, const carnot_attrs* attrs) CARNOT_MUST_USE;
+carnot_status* carnot_attrs_check(const carnot_op_row* row,
+                                  const carnot_attrs* attrs) CARNOT_MUST_USE;
 
 // ---- for infer functions ----
 
@@ -138,25 +148,30 @@ static inline bool carnot_infer_has(const carnot_infer* infer, int input) {
   return input < infer->input_count && infer->inputs[input].type;
 }
 // The input as a tensor of known or unknown rank; INVALID_MODEL when it is absent or no tensor.
-carnot_status* carnot_infer_tensor(const carnot_infer* infer, int input, const carnot_type** out_type) CARNOT_MUST_USE;
+carnot_status* carnot_infer_tensor(const carnot_infer* infer, int input,
+                                   const carnot_type** out_type) CARNOT_MUST_USE;
 // The elements of an integer input as expressions; *out_syms = NULL where they are unknown.
-carnot_status* carnot_infer_ints(carnot_infer* infer, int input, const carnot_sym** out_syms, size_t* out_count)
-    CARNOT_MUST_USE;
+carnot_status* carnot_infer_ints(carnot_infer* infer, int input, const carnot_sym** out_syms,
+                                 size_t* out_count) CARNOT_MUST_USE;
 // The elements of a floating input whose data are known; *out_values = NULL where they are not.
-carnot_status* carnot_infer_floats(carnot_infer* infer, int input, const double** out_values, size_t* out_count)
-    CARNOT_MUST_USE;
+carnot_status* carnot_infer_floats(carnot_infer* infer, int input, const double** out_values,
+                                   size_t* out_count) CARNOT_MUST_USE;
 // axis in [-rank, rank) made non-negative; INVALID_MODEL otherwise.
 carnot_status* carnot_axis(int64_t axis, int rank, const char* what, int* out_axis) CARNOT_MUST_USE;
 // Sets output |i|: a tensor of these dimensions; rank -1: unknown rank.
-void carnot_infer_set(carnot_infer* infer, int i, carnot_dtype dtype, int rank, const carnot_sym* dims);
+void carnot_infer_set(carnot_infer* infer, int i, carnot_dtype dtype, int rank,
+                      const carnot_sym* dims);
 // Output i has the dimensions of input |input| and this type.
-carnot_status* carnot_infer_like(carnot_infer* infer, int i, int input, carnot_dtype dtype) CARNOT_MUST_USE;
+carnot_status* carnot_infer_like(carnot_infer* infer, int i, int input,
+                                 carnot_dtype dtype) CARNOT_MUST_USE;
 // A dimension nobody knows before the run, in [0, max].
 carnot_sym carnot_infer_unknown(carnot_infer* infer, int64_t max);
-// Multidirectional broadcast of two shapes; |a| is updated. Proved conflicts are INVALID_MODEL with both sizes named;
-// what cannot be decided takes the larger side (the run checks it).
-carnot_status* carnot_infer_broadcast(carnot_infer* infer, carnot_type* a, const carnot_type* b) CARNOT_MUST_USE;
-// One dimension shared by two operands: the more precise one; INVALID_MODEL when they are proved unequal.
+// Multidirectional broadcast of two shapes; |a| is updated. Proved conflicts are INVALID_MODEL with
+// both sizes named; what cannot be decided takes the larger side (the run checks it).
+carnot_status* carnot_infer_broadcast(carnot_infer* infer, carnot_type* a,
+                                      const carnot_type* b) CARNOT_MUST_USE;
+// One dimension shared by two operands: the more precise one; INVALID_MODEL when they are proved
+// unequal.
 carnot_status* carnot_infer_merge(carnot_infer* infer, carnot_sym a, carnot_sym b, const char* what,
                                   carnot_sym* out) CARNOT_MUST_USE;
 
@@ -168,20 +183,25 @@ static inline const carnot_tensor* carnot_call_in(const carnot_call* call, int i
 static inline carnot_tensor* carnot_call_out(const carnot_call* call, int i) {
   return i < call->output_count && call->outputs[i] ? &call->outputs[i]->tensor : NULL;
 }
-carnot_status* carnot_call_alloc(const carnot_call* call, size_t bytes, void** out_memory) CARNOT_MUST_USE;
-// Sizes output |i|: allocates where infer could not, else checks that the dimensions are those planned.
+carnot_status* carnot_call_alloc(const carnot_call* call, size_t bytes,
+                                 void** out_memory) CARNOT_MUST_USE;
+// Sizes output |i|: allocates where infer could not, else checks that the dimensions are those
+// planned.
 carnot_status* carnot_call_size_output(const carnot_call* call, int i, carnot_dtype dtype, int rank,
                                        const int64_t* dims) CARNOT_MUST_USE;
-// Makes output |i| a sequence or optional of |count| items; the array is copied, the cells are borrowed.
+// Makes output |i| a sequence or optional of |count| items; the array is copied, the cells are
+// borrowed.
 carnot_status* carnot_call_set_items(const carnot_call* call, int i, carnot_value_kind kind,
                                      const carnot_cell* const* items, size_t count) CARNOT_MUST_USE;
 // A new cell in the run's store holding a tensor with room for these dimensions.
-carnot_status* carnot_call_new_tensor(const carnot_call* call, carnot_dtype dtype, int rank, const int64_t* dims,
-                                      carnot_cell** out_cell) CARNOT_MUST_USE;
+carnot_status* carnot_call_new_tensor(const carnot_call* call, carnot_dtype dtype, int rank,
+                                      const int64_t* dims, carnot_cell** out_cell) CARNOT_MUST_USE;
 // A copy of |text| that lives as long as the run.
-carnot_status* carnot_call_text(const carnot_call* call, carnot_strview text, carnot_strview* out_text) CARNOT_MUST_USE;
+carnot_status* carnot_call_text(const carnot_call* call, carnot_strview text,
+                                carnot_strview* out_text) CARNOT_MUST_USE;
 // fn(arg, part) for every part, on the threads of the call.
-void carnot_call_parallel(const carnot_call* call, int64_t part_count, void (*fn)(void* arg, int64_t part), void* arg);
+void carnot_call_parallel(const carnot_call* call, int64_t part_count,
+                          void (*fn)(void* arg, int64_t part), void* arg);
 
 static inline int64_t carnot_call_int(const carnot_call* call, const char* name) {
   return carnot_attr_int(call->row, call->attrs, name);

@@ -15,8 +15,12 @@ static const struct {
 #undef OP_FACT
 };
 
-int carnot_sym_arity(carnot_sym_op op) { return (unsigned)op < CARNOT_SYM_OP_COUNT ? kOps[op].arity : 0; }
-const char* carnot_sym_text(carnot_sym_op op) { return (unsigned)op < CARNOT_SYM_OP_COUNT ? kOps[op].text : "?"; }
+int carnot_sym_arity(carnot_sym_op op) {
+  return (unsigned)op < CARNOT_SYM_OP_COUNT ? kOps[op].arity : 0;
+}
+const char* carnot_sym_text(carnot_sym_op op) {
+  return (unsigned)op < CARNOT_SYM_OP_COUNT ? kOps[op].text : "?";
+}
 
 void carnot_syms_init(carnot_syms* syms) { memset(syms, 0, sizeof(*syms)); }
 
@@ -42,7 +46,8 @@ static size_t hash_expr(carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym
   return (size_t)(h ^ h >> 32);
 }
 
-// Memory for expressions is small and of the program's own making; running out of it is fatal, as in the arena.
+// Memory for expressions is small and of the program's own making; running out of it is fatal, as
+// in the arena.
 static void* must_realloc(void* memory, size_t bytes) {
   void* grown = realloc(memory, bytes);
   if (!grown) {
@@ -100,7 +105,8 @@ int64_t carnot_sym_divisor(const carnot_syms* syms, carnot_sym s) {
 bool carnot_sym_is_float(const carnot_syms* syms, carnot_sym s) {
   if (carnot_sym_is_const(s)) return false;
   carnot_sym_op op = carnot_sym_get(syms, s)->op;
-  return op >= CARNOT_SYM_F_CONST && op != CARNOT_SYM_F_TO_INT && op != CARNOT_SYM_F_LT && op != CARNOT_SYM_F_EQ;
+  return op >= CARNOT_SYM_F_CONST && op != CARNOT_SYM_F_TO_INT && op != CARNOT_SYM_F_LT &&
+         op != CARNOT_SYM_F_EQ;
 }
 
 static int64_t clamp(int64_t v) {
@@ -152,7 +158,8 @@ static void bound(const carnot_syms* syms, carnot_sym_expr* e) {
       e->min = sat_add(amin, -bmax), e->max = sat_add(amax, -bmin), e->divisor = gcd(adiv, bdiv);
       break;
     case CARNOT_SYM_MUL: {
-      int64_t v[4] = {sat_mul(amin, bmin), sat_mul(amin, bmax), sat_mul(amax, bmin), sat_mul(amax, bmax)};
+      int64_t v[4] = {sat_mul(amin, bmin), sat_mul(amin, bmax), sat_mul(amax, bmin),
+                      sat_mul(amax, bmax)};
       min_max_of(v, 4, &e->min, &e->max);
       e->divisor = carnot_max_i64(1, sat_mul(adiv, bdiv));
       break;
@@ -165,17 +172,20 @@ static void bound(const carnot_syms* syms, carnot_sym_expr* e) {
         min_max_of(ends, 4, &e->min, &e->max);
         if (e->op == CARNOT_SYM_FLOORDIV && amin < 0) e->min -= 1;
         if (e->op == CARNOT_SYM_CEILDIV && amax > 0) e->max += 1;
-        if (carnot_sym_is_const(e->b) && adiv % e->b.bits == 0) e->divisor = carnot_max_i64(1, adiv / e->b.bits);
+        if (carnot_sym_is_const(e->b) && adiv % e->b.bits == 0)
+          e->divisor = carnot_max_i64(1, adiv / e->b.bits);
       }
       break;
     case CARNOT_SYM_MOD:
       if (bmin > 0) e->min = 0, e->max = bmax - 1;
       break;
     case CARNOT_SYM_MIN:
-      e->min = carnot_min_i64(amin, bmin), e->max = carnot_min_i64(amax, bmax), e->divisor = gcd(adiv, bdiv);
+      e->min = carnot_min_i64(amin, bmin), e->max = carnot_min_i64(amax, bmax),
+      e->divisor = gcd(adiv, bdiv);
       break;
     case CARNOT_SYM_MAX:
-      e->min = carnot_max_i64(amin, bmin), e->max = carnot_max_i64(amax, bmax), e->divisor = gcd(adiv, bdiv);
+      e->min = carnot_max_i64(amin, bmin), e->max = carnot_max_i64(amax, bmax),
+      e->divisor = gcd(adiv, bdiv);
       break;
     case CARNOT_SYM_SELECT:
       e->min = carnot_min_i64(bmin, cmin), e->max = carnot_max_i64(bmax, cmax);
@@ -193,7 +203,8 @@ static void bound(const carnot_syms* syms, carnot_sym_expr* e) {
 }
 
 // The expression itself, without simplification.
-carnot_sym carnot_sym_intern(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym c) {
+carnot_sym carnot_sym_intern(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
+                             carnot_sym c) {
   if (syms->bucket_count) {
     size_t at = hash_expr(op, a, b, c) & (syms->bucket_count - 1);
     for (; syms->buckets[at]; at = (at + 1) & (syms->bucket_count - 1)) {
@@ -227,5 +238,6 @@ void carnot_syms_rebound(carnot_syms* syms) {
 
 carnot_sym carnot_sym_float(carnot_syms* syms, double value) {
   // The bits of a double may look like a handle; c marks the operand as raw.
-  return carnot_sym_intern(syms, CARNOT_SYM_F_CONST, (carnot_sym){carnot_sym_bits_of(value)}, carnot_sym_of(0), carnot_sym_of(0));
+  return carnot_sym_intern(syms, CARNOT_SYM_F_CONST, (carnot_sym){carnot_sym_bits_of(value)},
+                           carnot_sym_of(0), carnot_sym_of(0));
 }

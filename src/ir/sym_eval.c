@@ -5,8 +5,12 @@
 #include "base/checked.h"
 #include "ir/sym_internal.h"
 
-#define CHECKED(call) CARNOT_CHECK(call, OUT_OF_RANGE, "dimension arithmetic overflows: %lld %s %lld", (long long)a, carnot_sym_text(op), (long long)b)
-#define DIVISOR() CARNOT_CHECK(b != 0 && !(a == INT64_MIN && b == -1), INVALID_ARGUMENT, "dimension arithmetic divides %lld by %lld", (long long)a, (long long)b)
+#define CHECKED(call)                                                                            \
+  CARNOT_CHECK(call, OUT_OF_RANGE, "dimension arithmetic overflows: %lld %s %lld", (long long)a, \
+               carnot_sym_text(op), (long long)b)
+#define DIVISOR()                                                        \
+  CARNOT_CHECK(b != 0 && !(a == INT64_MIN && b == -1), INVALID_ARGUMENT, \
+               "dimension arithmetic divides %lld by %lld", (long long)a, (long long)b)
 
 carnot_status* carnot_sym_apply(carnot_sym_op op, int64_t a, int64_t b, int64_t c, int64_t* out) {
   *out = 0;
@@ -14,10 +18,22 @@ carnot_status* carnot_sym_apply(carnot_sym_op op, int64_t a, int64_t b, int64_t 
     case CARNOT_SYM_ADD: CHECKED(carnot_add_i64(a, b, out)); break;
     case CARNOT_SYM_SUB: CHECKED(carnot_sub_i64(a, b, out)); break;
     case CARNOT_SYM_MUL: CHECKED(carnot_mul_i64(a, b, out)); break;
-    case CARNOT_SYM_FLOORDIV: DIVISOR(); *out = carnot_floordiv(a, b); break;
-    case CARNOT_SYM_CEILDIV: DIVISOR(); *out = carnot_ceildiv(a, b); break;
-    case CARNOT_SYM_TRUNCDIV: DIVISOR(); *out = a / b; break;
-    case CARNOT_SYM_MOD: DIVISOR(); *out = a - b * carnot_floordiv(a, b); break;
+    case CARNOT_SYM_FLOORDIV:
+      DIVISOR();
+      *out = carnot_floordiv(a, b);
+      break;
+    case CARNOT_SYM_CEILDIV:
+      DIVISOR();
+      *out = carnot_ceildiv(a, b);
+      break;
+    case CARNOT_SYM_TRUNCDIV:
+      DIVISOR();
+      *out = a / b;
+      break;
+    case CARNOT_SYM_MOD:
+      DIVISOR();
+      *out = a - b * carnot_floordiv(a, b);
+      break;
     case CARNOT_SYM_MIN: *out = carnot_min_i64(a, b); break;
     case CARNOT_SYM_MAX: *out = carnot_max_i64(a, b); break;
     case CARNOT_SYM_EQ: *out = a == b; break;
@@ -30,27 +46,40 @@ carnot_status* carnot_sym_apply(carnot_sym_op op, int64_t a, int64_t b, int64_t 
     case CARNOT_SYM_F_FROM_INT: *out = carnot_sym_bits_of((double)a); break;
     case CARNOT_SYM_F_TO_INT: {
       double value = carnot_sym_float_of(a);
-      *out = !(value == value) ? 0 : value >= 0x1p63 ? INT64_MAX : value <= -0x1p63 ? INT64_MIN : (int64_t)value;
+      *out = !(value == value)  ? 0
+             : value >= 0x1p63  ? INT64_MAX
+             : value <= -0x1p63 ? INT64_MIN
+                                : (int64_t)value;
       break;
     }
-    case CARNOT_SYM_F_ADD: *out = carnot_sym_bits_of(carnot_sym_float_of(a) + carnot_sym_float_of(b)); break;
-    case CARNOT_SYM_F_SUB: *out = carnot_sym_bits_of(carnot_sym_float_of(a) - carnot_sym_float_of(b)); break;
-    case CARNOT_SYM_F_MUL: *out = carnot_sym_bits_of(carnot_sym_float_of(a) * carnot_sym_float_of(b)); break;
-    case CARNOT_SYM_F_DIV: *out = carnot_sym_bits_of(carnot_sym_float_of(a) / carnot_sym_float_of(b)); break;
+    case CARNOT_SYM_F_ADD:
+      *out = carnot_sym_bits_of(carnot_sym_float_of(a) + carnot_sym_float_of(b));
+      break;
+    case CARNOT_SYM_F_SUB:
+      *out = carnot_sym_bits_of(carnot_sym_float_of(a) - carnot_sym_float_of(b));
+      break;
+    case CARNOT_SYM_F_MUL:
+      *out = carnot_sym_bits_of(carnot_sym_float_of(a) * carnot_sym_float_of(b));
+      break;
+    case CARNOT_SYM_F_DIV:
+      *out = carnot_sym_bits_of(carnot_sym_float_of(a) / carnot_sym_float_of(b));
+      break;
     case CARNOT_SYM_F_FLOOR: *out = carnot_sym_bits_of(floor(carnot_sym_float_of(a))); break;
     case CARNOT_SYM_F_CEIL: *out = carnot_sym_bits_of(ceil(carnot_sym_float_of(a))); break;
     case CARNOT_SYM_F_ROUND: *out = carnot_sym_bits_of(nearbyint(carnot_sym_float_of(a))); break;
     case CARNOT_SYM_F_SQRT: *out = carnot_sym_bits_of(sqrt(carnot_sym_float_of(a))); break;
     case CARNOT_SYM_F_LT: *out = carnot_sym_float_of(a) < carnot_sym_float_of(b); break;
     case CARNOT_SYM_F_EQ: *out = carnot_sym_float_of(a) == carnot_sym_float_of(b); break;
-    case CARNOT_SYM_F_ROUND32: *out = carnot_sym_bits_of((double)(float)carnot_sym_float_of(a)); break;
+    case CARNOT_SYM_F_ROUND32:
+      *out = carnot_sym_bits_of((double)(float)carnot_sym_float_of(a));
+      break;
     default: return CARNOT_ERROR(INVALID_MODEL, "dimension arithmetic has no operator %d", (int)op);
   }
   return NULL;
 }
 
-static carnot_status* eval(const carnot_syms* syms, carnot_sym s, int64_t* values, bool* known, int depth,
-                           int64_t* out) {
+static carnot_status* eval(const carnot_syms* syms, carnot_sym s, int64_t* values, bool* known,
+                           int depth, int64_t* out) {
   if (carnot_sym_is_const(s)) {
     *out = s.bits;
     return NULL;

@@ -18,7 +18,8 @@ static void add_term(terms* t, carnot_sym atom, int64_t factor) {
   if (at < t->count && t->atom[at].bits == atom.bits) {
     t->failed |= !carnot_add_i64(t->factor[at], factor, &t->factor[at]);
     if (t->factor[at] == 0) {
-      for (int i = at; i + 1 < t->count; i++) t->atom[i] = t->atom[i + 1], t->factor[i] = t->factor[i + 1];
+      for (int i = at; i + 1 < t->count; i++)
+        t->atom[i] = t->atom[i + 1], t->factor[i] = t->factor[i + 1];
       t->count--;
     }
     return;
@@ -27,7 +28,8 @@ static void add_term(terms* t, carnot_sym atom, int64_t factor) {
     t->failed = true;
     return;
   }
-  for (int i = t->count++; i > at; i--) t->atom[i] = t->atom[i - 1], t->factor[i] = t->factor[i - 1];
+  for (int i = t->count++; i > at; i--)
+    t->atom[i] = t->atom[i - 1], t->factor[i] = t->factor[i - 1];
   t->atom[at] = atom;
   t->factor[at] = factor;
 }
@@ -60,17 +62,21 @@ static carnot_sym rebuild_sum(carnot_syms* syms, const terms* t) {
   carnot_sym sum = carnot_sym_of(0);
   bool any = false;
   for (int i = 0; i < t->count; i++) {
-    carnot_sym term = t->factor[i] == 1 ? t->atom[i]
-                                        : carnot_sym_intern(syms, CARNOT_SYM_MUL, t->atom[i], carnot_sym_of(t->factor[i]),
-                                                 carnot_sym_of(0));
+    carnot_sym term = t->factor[i] == 1
+                          ? t->atom[i]
+                          : carnot_sym_intern(syms, CARNOT_SYM_MUL, t->atom[i],
+                                              carnot_sym_of(t->factor[i]), carnot_sym_of(0));
     sum = any ? carnot_sym_intern(syms, CARNOT_SYM_ADD, sum, term, carnot_sym_of(0)) : term;
     any = true;
   }
   if (!any) return carnot_sym_of(t->rest);
-  return t->rest ? carnot_sym_intern(syms, CARNOT_SYM_ADD, sum, carnot_sym_of(t->rest), carnot_sym_of(0)) : sum;
+  return t->rest ? carnot_sym_intern(syms, CARNOT_SYM_ADD, sum, carnot_sym_of(t->rest),
+                                     carnot_sym_of(0))
+                 : sum;
 }
 
-bool carnot_sym_linear(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym* out) {
+bool carnot_sym_linear(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
+                       carnot_sym* out) {
   terms t = {.count = 0};
   if (op == CARNOT_SYM_MUL) {
     linearize(syms, a, b.bits, &t, 0);
@@ -129,7 +135,8 @@ carnot_sym carnot_sym_product_of(carnot_syms* syms, carnot_sym a, carnot_sym b) 
   return carnot_sym_intern(syms, CARNOT_SYM_MUL, a, b, carnot_sym_of(0));
 }
 
-// a / b where b divides a for sure (for b ≠ 0): common factors cancel, a linear form is divided term by term.
+// a / b where b divides a for sure (for b ≠ 0): common factors cancel, a linear form is divided
+// term by term.
 bool carnot_sym_divide(carnot_syms* syms, carnot_sym a, carnot_sym b, carnot_sym* out) {
   if (carnot_sym_is_const(b)) {
     terms t = {.count = 0};

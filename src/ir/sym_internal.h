@@ -19,16 +19,20 @@ static inline int64_t carnot_sym_bits_of(double value) {
 }
 
 // A value that a plain integer can stand for.
-static inline bool carnot_sym_plain(int64_t v) { return v >= -CARNOT_SYM_LIMIT && v <= CARNOT_SYM_LIMIT; }
+static inline bool carnot_sym_plain(int64_t v) {
+  return v >= -CARNOT_SYM_LIMIT && v <= CARNOT_SYM_LIMIT;
+}
 
 const char* carnot_sym_text(carnot_sym_op op);
 
-// a + b, a - b or a * b (b an integer) as a sum of terms in one order, so that equal sums meet; false where it has too
-// many terms or overflows.
-bool carnot_sym_linear(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym* out);
+// a + b, a - b or a * b (b an integer) as a sum of terms in one order, so that equal sums meet;
+// false where it has too many terms or overflows.
+bool carnot_sym_linear(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
+                       carnot_sym* out);
 // a * b with its factors in one order.
 carnot_sym carnot_sym_product_of(carnot_syms* syms, carnot_sym a, carnot_sym b);
-// a / b where b divides a for sure (for b ≠ 0): common factors cancel, a sum is divided term by term.
+// a / b where b divides a for sure (for b ≠ 0): common factors cancel, a sum is divided term by
+// term.
 bool carnot_sym_divide(carnot_syms* syms, carnot_sym a, carnot_sym b, carnot_sym* out);
 
 #endif  // CARNOT_IR_SYM_INTERNAL_H_

@@ -24,13 +24,15 @@ static carnot_sym to_float(carnot_syms* syms, carnot_sym s) {
   return carnot_sym_intern(syms, CARNOT_SYM_F_FROM_INT, s, carnot_sym_of(0), carnot_sym_of(0));
 }
 
-static bool make_float(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym* out) {
+static bool make_float(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
+                       carnot_sym* out) {
   double x, y = 0;
   carnot_sym i, j;
   bool binary = carnot_sym_arity(op) == 2;
   if (float_const(syms, a, &x) && (!binary || float_const(syms, b, &y))) {
     int64_t bits;
-    carnot_status* status = carnot_sym_apply(op, carnot_sym_bits_of(x), carnot_sym_bits_of(y), 0, &bits);
+    carnot_status* status =
+        carnot_sym_apply(op, carnot_sym_bits_of(x), carnot_sym_bits_of(y), 0, &bits);
     if (status) {
       carnot_status_free(status);
       return false;
@@ -54,7 +56,8 @@ static bool make_float(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot
         carnot_sym_expr e = *carnot_sym_get(syms, a);
         if (e.op == CARNOT_SYM_F_DIV && (op == CARNOT_SYM_F_FLOOR || op == CARNOT_SYM_F_CEIL) &&
             from_int(syms, e.a, &i) && from_int(syms, e.b, &j)) {
-          carnot_sym_op divide = op == CARNOT_SYM_F_FLOOR ? CARNOT_SYM_FLOORDIV : CARNOT_SYM_CEILDIV;
+          carnot_sym_op divide =
+              op == CARNOT_SYM_F_FLOOR ? CARNOT_SYM_FLOORDIV : CARNOT_SYM_CEILDIV;
           *out = to_float(syms, carnot_sym_make(syms, divide, i, j, carnot_sym_of(0)));
           return true;
         }
@@ -82,7 +85,8 @@ static bool make_float(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot
   }
 }
 
-static bool make_division(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym* out) {
+static bool make_division(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
+                          carnot_sym* out) {
   if (carnot_sym_is(b, 1)) {
     *out = a;
     return true;
@@ -105,8 +109,8 @@ static int decide_less(carnot_syms* syms, carnot_sym a, carnot_sym b) {
   return max < 0 ? 1 : min >= 0 ? 0 : -1;
 }
 
-static bool make_choice(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym c,
-                        carnot_sym* out) {
+static bool make_choice(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
+                        carnot_sym c, carnot_sym* out) {
   int less;
   switch (op) {
     case CARNOT_SYM_MIN:
@@ -149,7 +153,8 @@ static bool make_choice(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carno
   }
 }
 
-carnot_sym carnot_sym_make(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym c) {
+carnot_sym carnot_sym_make(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
+                           carnot_sym c) {
   int arity = carnot_sym_arity(op);
   if (arity < 3) c = carnot_sym_of(0);
   if (arity < 2) b = carnot_sym_of(0);
@@ -178,7 +183,8 @@ carnot_sym carnot_sym_make(carnot_syms* syms, carnot_sym_op op, carnot_sym a, ca
       if (make_division(syms, op, a, b, &out)) return out;
       break;
     case CARNOT_SYM_MOD:
-      if (carnot_sym_is_const(b) && b.bits && carnot_sym_divisor(syms, a) % b.bits == 0) return carnot_sym_of(0);
+      if (carnot_sym_is_const(b) && b.bits && carnot_sym_divisor(syms, a) % b.bits == 0)
+        return carnot_sym_of(0);
       break;
     default:
       if (make_choice(syms, op, a, b, c, &out)) return out;

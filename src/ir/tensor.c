@@ -2,18 +2,20 @@
 
 #include <stdio.h>
 
-carnot_status* carnot_dims_bytes(carnot_dtype dtype, const int64_t* dims, int rank, size_t* out_bytes) {
+carnot_status* carnot_dims_bytes(carnot_dtype dtype, const int64_t* dims, int rank,
+                                 size_t* out_bytes) {
   *out_bytes = 0;
-  CARNOT_CHECK(carnot_dtype_valid(dtype), INVALID_MODEL, "data type %d is not one of the %d known", (int)dtype,
-               CARNOT_DTYPE_COUNT - 1);
-  CARNOT_CHECK(rank >= 0 && rank <= CARNOT_MAX_RANK, OUT_OF_RANGE, "rank %d is outside [0, %d]", rank,
-               CARNOT_MAX_RANK);
+  CARNOT_CHECK(carnot_dtype_valid(dtype), INVALID_MODEL, "data type %d is not one of the %d known",
+               (int)dtype, CARNOT_DTYPE_COUNT - 1);
+  CARNOT_CHECK(rank >= 0 && rank <= CARNOT_MAX_RANK, OUT_OF_RANGE, "rank %d is outside [0, %d]",
+               rank, CARNOT_MAX_RANK);
   int64_t count = 1;
   for (int i = 0; i < rank; i++) {
-    CARNOT_CHECK(dims[i] >= 0, INVALID_MODEL, "dimension %d is %lld, must be 0 or more", i, (long long)dims[i]);
+    CARNOT_CHECK(dims[i] >= 0, INVALID_MODEL, "dimension %d is %lld, must be 0 or more", i,
+                 (long long)dims[i]);
     // The product without zeros must fit too, so that partial products never overflow.
-    CARNOT_CHECK(carnot_mul_i64(count, dims[i] ? dims[i] : 1, &count) && count < ((int64_t)1 << 48), OUT_OF_RANGE,
-                 "a tensor of %lld and more elements is too large", (long long)count);
+    CARNOT_CHECK(carnot_mul_i64(count, dims[i] ? dims[i] : 1, &count) && count < ((int64_t)1 << 48),
+                 OUT_OF_RANGE, "a tensor of %lld and more elements is too large", (long long)count);
   }
   count = carnot_dims_count(dims, rank);
   *out_bytes = dtype == CARNOT_DTYPE_STRING ? (size_t)count * sizeof(carnot_strview)
@@ -75,25 +77,33 @@ void carnot_attrs_set(carnot_attrs* attrs, carnot_arena* arena, carnot_attr attr
   attrs->items = grown;
 }
 
-void carnot_attrs_set_int(carnot_attrs* attrs, carnot_arena* arena, const char* name, int64_t value) {
+void carnot_attrs_set_int(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                          int64_t value) {
   carnot_attrs_set(attrs, arena, (carnot_attr){.name = name, .type = CARNOT_ATTR_INT, .i = value});
 }
-void carnot_attrs_set_float(carnot_attrs* attrs, carnot_arena* arena, const char* name, double value) {
-  carnot_attrs_set(attrs, arena, (carnot_attr){.name = name, .type = CARNOT_ATTR_FLOAT, .f = value});
+void carnot_attrs_set_float(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                            double value) {
+  carnot_attrs_set(attrs, arena,
+                   (carnot_attr){.name = name, .type = CARNOT_ATTR_FLOAT, .f = value});
 }
-void carnot_attrs_set_text(carnot_attrs* attrs, carnot_arena* arena, const char* name, const char* value) {
+void carnot_attrs_set_text(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                           const char* value) {
   size_t size = strlen(value);
   carnot_strview view = {carnot_arena_text(arena, value, size), size};
-  carnot_attrs_set(attrs, arena, (carnot_attr){.name = name, .type = CARNOT_ATTR_STRING, .s = view});
-}
-void carnot_attrs_set_ints(carnot_attrs* attrs, carnot_arena* arena, const char* name, const int64_t* values,
-                           size_t count) {
-  const int64_t* copy = carnot_arena_copy(arena, values, count * sizeof(*values));
-  carnot_attrs_set(attrs, arena, (carnot_attr){.name = name, .type = CARNOT_ATTR_INTS, .count = count, .ints = copy});
-}
-void carnot_attrs_set_floats(carnot_attrs* attrs, carnot_arena* arena, const char* name, const double* values,
-                             size_t count) {
-  const double* copy = carnot_arena_copy(arena, values, count * sizeof(*values));
   carnot_attrs_set(attrs, arena,
-                   (carnot_attr){.name = name, .type = CARNOT_ATTR_FLOATS, .count = count, .floats = copy});
+                   (carnot_attr){.name = name, .type = CARNOT_ATTR_STRING, .s = view});
+}
+void carnot_attrs_set_ints(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                           const int64_t* values, size_t count) {
+  const int64_t* copy = carnot_arena_copy(arena, values, count * sizeof(*values));
+  carnot_attrs_set(
+      attrs, arena,
+      (carnot_attr){.name = name, .type = CARNOT_ATTR_INTS, .count = count, .ints = copy});
+}
+void carnot_attrs_set_floats(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                             const double* values, size_t count) {
+  const double* copy = carnot_arena_copy(arena, values, count * sizeof(*values));
+  carnot_attrs_set(
+      attrs, arena,
+      (carnot_attr){.name = name, .type = CARNOT_ATTR_FLOATS, .count = count, .floats = copy});
 }

@@ -8,7 +8,8 @@
 #include "base/strview.h"
 #include "ir/sym.h"
 
-// A dense row-major tensor whose data somebody else owns. Text: |data| is an array of carnot_strview.
+// A dense row-major tensor whose data somebody else owns. Text: |data| is an array of
+// carnot_strview.
 typedef struct carnot_tensor {
   carnot_dtype dtype;
   int rank;
@@ -22,13 +23,17 @@ static inline int64_t carnot_dims_count(const int64_t* dims, int rank) {
   return count;
 }
 // Elements of a tensor whose dimensions were checked when it was made.
-static inline int64_t carnot_tensor_count(const carnot_tensor* t) { return carnot_dims_count(t->dims, t->rank); }
+static inline int64_t carnot_tensor_count(const carnot_tensor* t) {
+  return carnot_dims_count(t->dims, t->rank);
+}
 static inline size_t carnot_tensor_bytes(const carnot_tensor* t) {
   size_t count = (size_t)carnot_tensor_count(t);
-  return t->dtype == CARNOT_DTYPE_STRING ? count * sizeof(carnot_strview) : carnot_dtype_bytes(t->dtype, count);
+  return t->dtype == CARNOT_DTYPE_STRING ? count * sizeof(carnot_strview)
+                                         : carnot_dtype_bytes(t->dtype, count);
 }
 // Bytes for these dimensions; OUT_OF_RANGE when they are negative or overflow.
-carnot_status* carnot_dims_bytes(carnot_dtype dtype, const int64_t* dims, int rank, size_t* out_bytes) CARNOT_MUST_USE;
+carnot_status* carnot_dims_bytes(carnot_dtype dtype, const int64_t* dims, int rank,
+                                 size_t* out_bytes) CARNOT_MUST_USE;
 
 typedef enum carnot_value_kind {
   CARNOT_VALUE_UNKNOWN,
@@ -106,13 +111,16 @@ typedef struct carnot_attr_spec {
 const carnot_attr* carnot_attrs_find(const carnot_attrs* attrs, const char* name);
 // Adds or replaces. |attr| and what it points to are borrowed: copy into the same arena first.
 void carnot_attrs_set(carnot_attrs* attrs, carnot_arena* arena, carnot_attr attr);
-void carnot_attrs_set_int(carnot_attrs* attrs, carnot_arena* arena, const char* name, int64_t value);
-void carnot_attrs_set_float(carnot_attrs* attrs, carnot_arena* arena, const char* name, double value);
-void carnot_attrs_set_text(carnot_attrs* attrs, carnot_arena* arena, const char* name, const char* value);
+void carnot_attrs_set_int(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                          int64_t value);
+void carnot_attrs_set_float(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                            double value);
+void carnot_attrs_set_text(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                           const char* value);
 // Copies |values|.
-void carnot_attrs_set_ints(carnot_attrs* attrs, carnot_arena* arena, const char* name, const int64_t* values,
-                           size_t count);
-void carnot_attrs_set_floats(carnot_attrs* attrs, carnot_arena* arena, const char* name, const double* values,
-                             size_t count);
+void carnot_attrs_set_ints(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                           const int64_t* values, size_t count);
+void carnot_attrs_set_floats(carnot_attrs* attrs, carnot_arena* arena, const char* name,
+                             const double* values, size_t count);
 
 #endif  // CARNOT_IR_TENSOR_H_

@@ -11,9 +11,11 @@ static carnot_status* store_alloc(const carnot_call_host* host, size_t bytes, vo
   return NULL;
 }
 
-static carnot_status* run_body(const carnot_call_host* host, const carnot_attr* body, int input_count,
-                               const carnot_cell* const* inputs, int output_count, carnot_cell* outputs) {
-  return carnot_evaluate_block((carnot_evaluator*)host, body->block, input_count, inputs, output_count, outputs);
+static carnot_status* run_body(const carnot_call_host* host, const carnot_attr* body,
+                               int input_count, const carnot_cell* const* inputs, int output_count,
+                               carnot_cell* outputs) {
+  return carnot_evaluate_block((carnot_evaluator*)host, body->block, input_count, inputs,
+                               output_count, outputs);
 }
 
 carnot_status* carnot_evaluator_init(carnot_evaluator* evaluator, const carnot_graph* graph,
@@ -23,7 +25,8 @@ carnot_status* carnot_evaluator_init(carnot_evaluator* evaluator, const carnot_g
   carnot_infer_scratch_init(&evaluator->scratch);
   evaluator->cell_count = graph->value_count;
   void* cells;
-  CARNOT_TRY(carnot_calloc(evaluator->cell_count, sizeof(carnot_cell*), "the interpreter's values", &cells));
+  CARNOT_TRY(carnot_calloc(evaluator->cell_count, sizeof(carnot_cell*), "the interpreter's values",
+                           &cells));
   evaluator->cells = cells;
   return NULL;
 }
@@ -48,24 +51,28 @@ static const carnot_cell* cell_of(carnot_evaluator* evaluator, const carnot_valu
 
 carnot_status* carnot_evaluate_node(carnot_evaluator* evaluator, const carnot_node* node,
                                     carnot_cell* const* outputs) {
-  const carnot_cell** inputs = CARNOT_NEW_ARRAY(&evaluator->store, const carnot_cell*, (size_t)node->input_count + 1);
+  const carnot_cell** inputs =
+      CARNOT_NEW_ARRAY(&evaluator->store, const carnot_cell*, (size_t)node->input_count + 1);
   for (int i = 0; i < node->input_count; i++) {
     inputs[i] = cell_of(evaluator, node->inputs[i]);
-    CARNOT_CHECK(inputs[i] || !node->inputs[i], INTERNAL, "node %s: input %s has no value", node->name,
-                 node->inputs[i]->name);
+    CARNOT_CHECK(inputs[i] || !node->inputs[i], INTERNAL, "node %s: input %s has no value",
+                 node->name, node->inputs[i]->name);
   }
   carnot_host_next_draw(&evaluator->host, carnot_node_row(node));
-  CARNOT_TRY_AT(carnot_execute(&evaluator->scratch, carnot_node_row(node), &node->attrs, &evaluator->host,
-                               node->input_count, inputs, node->output_count, outputs),
-                "node %s (%s)", node->name, node->type_name ? node->type_name : carnot_node_row(node)->name);
+  CARNOT_TRY_AT(
+      carnot_execute(&evaluator->scratch, carnot_node_row(node), &node->attrs, &evaluator->host,
+                     node->input_count, inputs, node->output_count, outputs),
+      "node %s (%s)", node->name, node->type_name ? node->type_name : carnot_node_row(node)->name);
   return NULL;
 }
 
-carnot_status* carnot_evaluate_block(carnot_evaluator* evaluator, const carnot_block* block, int input_count,
-                                     const carnot_cell* const* inputs, int output_count, carnot_cell* outputs) {
-  CARNOT_CHECK((size_t)input_count == block->param_count && (size_t)output_count <= block->output_count,
-               INVALID_MODEL, "a body takes %zu inputs and gives %zu outputs, called with %d and %d",
-               block->param_count, block->output_count, input_count, output_count);
+carnot_status* carnot_evaluate_block(carnot_evaluator* evaluator, const carnot_block* block,
+                                     int input_count, const carnot_cell* const* inputs,
+                                     int output_count, carnot_cell* outputs) {
+  CARNOT_CHECK(
+      (size_t)input_count == block->param_count && (size_t)output_count <= block->output_count,
+      INVALID_MODEL, "a body takes %zu inputs and gives %zu outputs, called with %d and %d",
+      block->param_count, block->output_count, input_count, output_count);
   carnot_arena* store = &evaluator->store;
   for (int i = 0; i < input_count; i++) {
     carnot_cell* copy = NULL;

@@ -32,19 +32,23 @@ static void take_type(carnot_cell* cell, const carnot_type* type) {
   }
 }
 
-carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op_row* row, const carnot_attrs* attrs,
-                                  const carnot_cells_infer_host* around, int input_count,
-                                  const carnot_cell* const* inputs, int output_count, carnot_cell* const* outputs) {
+carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op_row* row,
+                                  const carnot_attrs* attrs, const carnot_cells_infer_host* around,
+                                  int input_count, const carnot_cell* const* inputs,
+                                  int output_count, carnot_cell* const* outputs) {
   carnot_arena_reset(&scratch->arena);
   carnot_syms_reset(&scratch->syms);
-  carnot_infer_input* in = CARNOT_NEW_ARRAY(&scratch->arena, carnot_infer_input, (size_t)input_count + 1);
+  carnot_infer_input* in =
+      CARNOT_NEW_ARRAY(&scratch->arena, carnot_infer_input, (size_t)input_count + 1);
   carnot_type* types = CARNOT_NEW_ARRAY(&scratch->arena, carnot_type, (size_t)input_count + 1);
-  carnot_infer_output* out = CARNOT_NEW_ARRAY(&scratch->arena, carnot_infer_output, (size_t)output_count + 1);
+  carnot_infer_output* out =
+      CARNOT_NEW_ARRAY(&scratch->arena, carnot_infer_output, (size_t)output_count + 1);
   for (int i = 0; i < input_count; i++) {
     if (!inputs[i]) continue;
     types[i] = type_of(&scratch->arena, inputs[i]);
     in[i].type = &types[i];
-    if (inputs[i]->kind == CARNOT_VALUE_TENSOR && inputs[i]->tensor.data) in[i].tensor = &inputs[i]->tensor;
+    if (inputs[i]->kind == CARNOT_VALUE_TENSOR && inputs[i]->tensor.data)
+      in[i].tensor = &inputs[i]->tensor;
   }
   for (int i = 0; i < output_count; i++) {
     out[i].type = (carnot_type){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
@@ -67,13 +71,16 @@ carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op
 }
 
 bool carnot_cell_sized(const carnot_cell* cell) {
-  return cell->kind == CARNOT_VALUE_TENSOR && cell->tensor.rank >= 0 && carnot_dtype_valid(cell->tensor.dtype);
+  return cell->kind == CARNOT_VALUE_TENSOR && cell->tensor.rank >= 0 &&
+         carnot_dtype_valid(cell->tensor.dtype);
 }
 
-carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row* row, const carnot_attrs* attrs,
-                              const carnot_call_host* host, int input_count, const carnot_cell* const* inputs,
-                              int output_count, carnot_cell* const* outputs) {
-  CARNOT_TRY(carnot_infer_cells(scratch, row, attrs, NULL, input_count, inputs, output_count, outputs));
+carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row* row,
+                              const carnot_attrs* attrs, const carnot_call_host* host,
+                              int input_count, const carnot_cell* const* inputs, int output_count,
+                              carnot_cell* const* outputs) {
+  CARNOT_TRY(
+      carnot_infer_cells(scratch, row, attrs, NULL, input_count, inputs, output_count, outputs));
   carnot_call call = {.row = row,
                       .attrs = attrs,
                       .input_count = input_count,

@@ -113,9 +113,11 @@ static void nodes_draw_apart(void** state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(has_the_moments), cmocka_unit_test(depends_on_the_seed_alone),
-      cmocka_unit_test(multinomial_follows_the_weights), cmocka_unit_test(dropout_keeps_the_mean), cmocka_unit_test(bernoulli_follows_its_probabilities),
-      cmocka_unit_test(nodes_draw_apart)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(has_the_moments),
+                                     cmocka_unit_test(depends_on_the_seed_alone),
+                                     cmocka_unit_test(multinomial_follows_the_weights),
+                                     cmocka_unit_test(dropout_keeps_the_mean),
+                                     cmocka_unit_test(bernoulli_follows_its_probabilities),
+                                     cmocka_unit_test(nodes_draw_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,8 @@ static carnot_value* with_scalar(const carnot_node* node, carnot_fn fn, double* 
 static bool near(double a, double b) { return fabs(a - b) <= 1e-3 * fabs(b); }
 static carnot_node* producer(const carnot_value* value) { return value ? value->producer : NULL; }
 
-static carnot_status* put_unary(carnot_node* last, carnot_fn fn, double alpha, double beta, carnot_value* x) {
+static carnot_status* put_unary(carnot_node* last, carnot_fn fn, double alpha, double beta,
+                                carnot_value* x) {
   carnot_attrs attrs = {0};
   carnot_arena* arena = &last->block->graph->arena;
   carnot_attrs_set_int(&attrs, arena, "fn", fn);
@@ -30,7 +31,8 @@ static carnot_value* gelu_core(const carnot_value* value, const carnot_value* x)
   double number;
   carnot_node* add = producer(value);
   carnot_value* erf_value = with_scalar(add, CARNOT_FN_ADD, &number);
-  if (!erf_value || number != 1 || !carnot_node_is_fn(producer(erf_value), CARNOT_FN_ERF)) return NULL;
+  if (!erf_value || number != 1 || !carnot_node_is_fn(producer(erf_value), CARNOT_FN_ERF))
+    return NULL;
   carnot_node* scale = producer(producer(erf_value)->inputs[0]);
   carnot_value* inner = with_scalar(scale, CARNOT_FN_DIV, &number);
   if (inner) return near(number, 1.4142135623730951) && inner == x ? inner : NULL;
@@ -46,7 +48,8 @@ static carnot_status* match_gelu(carnot_node* node, bool* out_done) {
   carnot_value* rest = with_scalar(node, CARNOT_FN_MUL, &half);
   if (rest && half == 0.5 && carnot_node_is_fn(producer(rest), CARNOT_FN_MUL)) {
     carnot_node* product = producer(rest);
-    for (int i = 0; i < 2 && !found; i++) found = gelu_core(product->inputs[i], product->inputs[1 - i]);
+    for (int i = 0; i < 2 && !found; i++)
+      found = gelu_core(product->inputs[i], product->inputs[1 - i]);
   }
   for (int i = 0; i < 2 && !found; i++) {
     // (0.5 x) * core, or x * (0.5 core)
@@ -81,7 +84,9 @@ static carnot_status* match_gated(carnot_node* node, bool* out_done) {
 
 // clip with constant ends is a clamp; relu6-like forms come out of this too.
 static carnot_status* match_clip(carnot_node* node, bool* out_done) {
-  if (!carnot_node_is_fn(node, CARNOT_FN_CLIP) || !carnot_dtype_is_float(node->outputs[0]->type.dtype)) return NULL;
+  if (!carnot_node_is_fn(node, CARNOT_FN_CLIP) ||
+      !carnot_dtype_is_float(node->outputs[0]->type.dtype))
+    return NULL;
   double low = -INFINITY, high = INFINITY;
   if (node->inputs[1] && !carnot_value_scalar(node->inputs[1], &low)) return NULL;
   if (node->inputs[2] && !carnot_value_scalar(node->inputs[2], &high)) return NULL;
@@ -101,7 +106,9 @@ static carnot_status* match_hard_sigmoid(carnot_node* node, bool* out_done) {
   carnot_node* clamp = producer(clamped);
   if (!clamped || !near(number, 6) || !carnot_node_is_fn(clamp, CARNOT_FN_CLAMP)) return NULL;
   const carnot_op_row* row = carnot_node_row(clamp);
-  if (carnot_attr_float(row, &clamp->attrs, "alpha") != 0 || carnot_attr_float(row, &clamp->attrs, "beta") != 6) return NULL;
+  if (carnot_attr_float(row, &clamp->attrs, "alpha") != 0 ||
+      carnot_attr_float(row, &clamp->attrs, "beta") != 6)
+    return NULL;
   carnot_value* x = with_scalar(producer(clamp->inputs[0]), CARNOT_FN_ADD, &three);
   if (!x || three != 3) return NULL;
   *out_done = true;
@@ -110,12 +117,14 @@ static carnot_status* match_hard_sigmoid(carnot_node* node, bool* out_done) {
 
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
-  carnot_status* (*const matchers[])(carnot_node*, bool*) = {match_clip, match_hard_sigmoid, match_gelu, match_gated};
+  carnot_status* (*const matchers[])(carnot_node*, bool*) = {match_clip, match_hard_sigmoid,
+                                                             match_gelu, match_gated};
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     if (carnot_node_fn(node) == CARNOT_FN_COUNT || !node->outputs[0]) continue;
     bool done = false;
-    for (size_t i = 0; i < sizeof(matchers) / sizeof(matchers[0]) && !done; i++) CARNOT_TRY(matchers[i](node, &done));
+    for (size_t i = 0; i < sizeof(matchers) / sizeof(matchers[0]) && !done; i++)
+      CARNOT_TRY(matchers[i](node, &done));
   }
   return NULL;
 }

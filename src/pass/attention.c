@@ -1,8 +1,9 @@
 // Scaled dot-product attention from its parts: softmax(q kᵀ · scale + mask) v.
 //
-// The region takes the transposes, scales and reshapes of q, k and v along (and the transpose of the result) as far as
-// the elements of a head stay next to one another in memory: the kernel then reads the heads where the projections left
-// them. A guard against rows without any key (exporters write: NaN → 0) is taken too.
+// The region takes the transposes, scales and reshapes of q, k and v along (and the transpose of
+// the result) as far as the elements of a head stay next to one another in memory: the kernel then
+// reads the heads where the projections left them. A guard against rows without any key (exporters
+// write: NaN → 0) is taken too.
 #include "pass/pass.h"
 
 enum { kMaxNodes = 32 };
@@ -21,11 +22,15 @@ static bool take(match* m, carnot_node* node) {
 // The producer of |value| when |reader| alone reads it.
 static carnot_node* sole_producer(const carnot_value* value, const carnot_node* reader) {
   carnot_node* node = value ? value->producer : NULL;
-  return node && node->block == reader->block && node->output_count == 1 && carnot_only_user(value) == reader ? node : NULL;
+  return node && node->block == reader->block && node->output_count == 1 &&
+                 carnot_only_user(value) == reader
+             ? node
+             : NULL;
 }
 
 static bool is_f32(const carnot_value* value, int least_rank) {
-  return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.dtype == CARNOT_DTYPE_F32 && value->type.rank >= least_rank;
+  return value && value->type.kind == CARNOT_VALUE_TENSOR &&
+         value->type.dtype == CARNOT_DTYPE_F32 && value->type.rank >= least_rank;
 }
 
 // Multiplied by one constant; the other operand.
@@ -35,15 +40,19 @@ static carnot_value* scaled(const carnot_node* node) {
     if (carnot_value_scalar(node->inputs[1], &factor)) return node->inputs[0];
     return carnot_value_scalar(node->inputs[0], &factor) ? node->inputs[1] : NULL;
   }
-  bool divided = carnot_node_is_fn(node, CARNOT_FN_DIV) && carnot_value_scalar(node->inputs[1], &factor) && factor != 0;
+  bool divided = carnot_node_is_fn(node, CARNOT_FN_DIV) &&
+                 carnot_value_scalar(node->inputs[1], &factor) && factor != 0;
   return divided ? node->inputs[0] : NULL;
 }
 
 // A reshape that keeps the last two dimensions.
 static bool regroups_batch(const carnot_node* node) {
-  if (node->op != CARNOT_OP_RESHAPE && node->op != CARNOT_OP_SQUEEZE && node->op != CARNOT_OP_UNSQUEEZE) return false;
+  if (node->op != CARNOT_OP_RESHAPE && node->op != CARNOT_OP_SQUEEZE &&
+      node->op != CARNOT_OP_UNSQUEEZE)
+    return false;
   const carnot_type *a = &node->inputs[0]->type, *b = &node->outputs[0]->type;
-  return a->rank >= 2 && b->rank >= 2 && carnot_sym_same(a->dims[a->rank - 1], b->dims[b->rank - 1]) &&
+  return a->rank >= 2 && b->rank >= 2 &&
+         carnot_sym_same(a->dims[a->rank - 1], b->dims[b->rank - 1]) &&
          carnot_sym_same(a->dims[a->rank - 2], b->dims[b->rank - 2]);
 }
 
@@ -62,8 +71,8 @@ static bool keeps_batch(const carnot_node* node) {
   return true;
 }
 
-// Takes what stands before input |input| of a product, whose axis |axis| from the end (1 or 2) holds the elements of a
-// head. False when these cannot be read next to one another.
+// Takes what stands before input |input| of a product, whose axis |axis| from the end (1 or 2)
+// holds the elements of a head. False when these cannot be read next to one another.
 static bool take_operand(match* m, const carnot_node* product, int input, int axis) {
   const carnot_node* reader = product;
   const carnot_value* value = product->inputs[input];
@@ -71,8 +80,11 @@ static bool take_operand(match* m, const carnot_node* product, int input, int ax
   for (bool open = true; open && is_f32(value, 2);) {
     carnot_node* node = sole_producer(value, reader);
     if (!node) break;
-    carnot_value* from = node->op == CARNOT_OP_TRANSPOSE || regroups_batch(node) ? node->inputs[0] : scaled(node);
-    if (!is_f32(from, 2) || (from->type.rank != value->type.rank && !regroups_batch(node)) || !take(m, node)) break;
+    carnot_value* from =
+        node->op == CARNOT_OP_TRANSPOSE || regroups_batch(node) ? node->inputs[0] : scaled(node);
+    if (!is_f32(from, 2) || (from->type.rank != value->type.rank && !regroups_batch(node)) ||
+        !take(m, node))
+      break;
     if (node->op == CARNOT_OP_TRANSPOSE) {
       open = keeps_batch(node);  // behind any other permutation nothing more can be seen through
       axis = value->type.rank - source_axis(node, value->type.rank - axis);
@@ -92,15 +104,19 @@ static bool is_zero(const carnot_value* value) {
 
 // |node| is select(is_nan(p), 0, p) and alone reads p, but for the test: p.
 static carnot_value* guarded(match* m, carnot_node* node) {
-  if (!node || node->op != CARNOT_OP_TERNARY || !carnot_node_is_fn(node, CARNOT_FN_SELECT) || !is_zero(node->inputs[1])) return NULL;
+  if (!node || node->op != CARNOT_OP_TERNARY || !carnot_node_is_fn(node, CARNOT_FN_SELECT) ||
+      !is_zero(node->inputs[1]))
+    return NULL;
   carnot_value* p = node->inputs[2];
   carnot_node* test = sole_producer(node->inputs[0], node);
-  bool fits = carnot_node_is_fn(test, CARNOT_FN_IS_NAN) && test->inputs[0] == p && p->use_count == 2 && !p->block_output_count;
+  bool fits = carnot_node_is_fn(test, CARNOT_FN_IS_NAN) && test->inputs[0] == p &&
+              p->use_count == 2 && !p->block_output_count;
   return fits && take(m, node) && take(m, test) ? p : NULL;
 }
 
 static bool is_plain_product(const carnot_node* node) {
-  return node && node->op == CARNOT_OP_MATMUL && is_f32(node->outputs[0], 3) && !carnot_attr_int(carnot_node_row(node), &node->attrs, "transA") &&
+  return node && node->op == CARNOT_OP_MATMUL && is_f32(node->outputs[0], 3) &&
+         !carnot_attr_int(carnot_node_row(node), &node->attrs, "transA") &&
          carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
 }
 
@@ -108,7 +124,8 @@ static bool is_plain_product(const carnot_node* node) {
 static bool is_mask(const carnot_value* value, const carnot_value* scores) {
   if (!is_f32(value, 1) || value->type.rank > scores->type.rank) return false;
   for (int d = 1; d <= value->type.rank; d++) {
-    carnot_sym dim = value->type.dims[value->type.rank - d], full = scores->type.dims[scores->type.rank - d];
+    carnot_sym dim = value->type.dims[value->type.rank - d],
+               full = scores->type.dims[scores->type.rank - d];
     if (!carnot_sym_same(dim, full) && (d == 1 || !carnot_sym_is(dim, 1))) return false;
   }
   return true;
@@ -118,12 +135,16 @@ static bool is_mask(const carnot_value* value, const carnot_value* scores) {
 static bool take_scores(match* m, carnot_node* softmax) {
   int rank = softmax->inputs[0]->type.rank;
   int64_t axis = carnot_attr_int(carnot_node_row(softmax), &softmax->attrs, "axis");
-  if (!is_f32(softmax->inputs[0], 3) || (axis != -1 && axis != rank - 1) || !take(m, softmax)) return false;
+  if (!is_f32(softmax->inputs[0], 3) || (axis != -1 && axis != rank - 1) || !take(m, softmax))
+    return false;
   carnot_node* node = sole_producer(softmax->inputs[0], softmax);
   const carnot_node* reader = softmax;
   if (carnot_node_is_fn(node, CARNOT_FN_ADD)) {
-    int at = is_mask(node->inputs[1], node->outputs[0]) && sole_producer(node->inputs[0], node) ? 0 : 1;
-    if (!is_mask(node->inputs[1 - at], node->outputs[0]) || !is_f32(node->inputs[at], rank) || !take(m, node)) return false;
+    int at =
+        is_mask(node->inputs[1], node->outputs[0]) && sole_producer(node->inputs[0], node) ? 0 : 1;
+    if (!is_mask(node->inputs[1 - at], node->outputs[0]) || !is_f32(node->inputs[at], rank) ||
+        !take(m, node))
+      return false;
     reader = node;
     node = sole_producer(node->inputs[at], node);
   }
@@ -132,30 +153,40 @@ static bool take_scores(match* m, carnot_node* softmax) {
     reader = node;
     node = sole_producer(scaled(node), node);
   }
-  if (!is_plain_product(node) || node->outputs[0]->type.rank != rank || !take(m, node)) return false;
+  if (!is_plain_product(node) || node->outputs[0]->type.rank != rank || !take(m, node))
+    return false;
   (void)reader;
   bool transposed = carnot_attr_int(carnot_node_row(node), &node->attrs, "transB") != 0;
   for (int i = 0; i < 2; i++) {  // batches one to one
     if (!is_f32(node->inputs[i], rank) || node->inputs[i]->constant) return false;
     for (int d = 0; d + 2 < rank; d++)
-      if (!carnot_sym_same(node->inputs[i]->type.dims[d], node->outputs[0]->type.dims[d])) return false;
+      if (!carnot_sym_same(node->inputs[i]->type.dims[d], node->outputs[0]->type.dims[d]))
+        return false;
   }
-  return take_operand(m, node, 0, /*axis=*/1) && take_operand(m, node, 1, /*axis=*/transposed ? 1 : 2);
+  return take_operand(m, node, 0, /*axis=*/1) &&
+         take_operand(m, node, 1, /*axis=*/transposed ? 1 : 2);
 }
 
 static bool take_all(match* m, carnot_node* product) {
-  if (!is_plain_product(product) || carnot_attr_int(carnot_node_row(product), &product->attrs, "transB") || !take(m, product)) return false;
+  if (!is_plain_product(product) ||
+      carnot_attr_int(carnot_node_row(product), &product->attrs, "transB") || !take(m, product))
+    return false;
   carnot_node* node = product->inputs[0]->producer;
   carnot_value* p = carnot_only_user(product->inputs[0]) == product ? guarded(m, node) : NULL;
   carnot_node* softmax = p ? p->producer : sole_producer(product->inputs[0], product);
-  if (!softmax || softmax->op != CARNOT_OP_SOFTMAX || softmax->block != product->block) return false;
+  if (!softmax || softmax->op != CARNOT_OP_SOFTMAX || softmax->block != product->block)
+    return false;
   const carnot_value *v = product->inputs[1], *y = product->outputs[0];
-  if (!is_f32(v, y->type.rank) || v->constant || softmax->outputs[0]->type.rank != y->type.rank) return false;
+  if (!is_f32(v, y->type.rank) || v->constant || softmax->outputs[0]->type.rank != y->type.rank)
+    return false;
   for (int d = 0; d + 2 < y->type.rank; d++)
-    if (!carnot_sym_same(v->type.dims[d], y->type.dims[d]) || !carnot_sym_same(softmax->outputs[0]->type.dims[d], y->type.dims[d])) return false;
+    if (!carnot_sym_same(v->type.dims[d], y->type.dims[d]) ||
+        !carnot_sym_same(softmax->outputs[0]->type.dims[d], y->type.dims[d]))
+      return false;
   if (!take_scores(m, softmax) || !take_operand(m, product, 1, /*axis=*/1)) return false;
   carnot_node* next = carnot_only_user(y);
-  bool rows = next && next->op == CARNOT_OP_TRANSPOSE && next->block == product->block && source_axis(next, y->type.rank - 1) == y->type.rank - 1;
+  bool rows = next && next->op == CARNOT_OP_TRANSPOSE && next->block == product->block &&
+              source_axis(next, y->type.rank - 1) == y->type.rank - 1;
   return !rows || take(m, next);
 }
 
@@ -170,9 +201,11 @@ static carnot_status* fuse(carnot_block* block, const match* m) {
 
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
-  // Fusing moves nodes, so the products are listed first; a product that is gone has no block's reader left.
+  // Fusing moves nodes, so the products are listed first; a product that is gone has no block's
+  // reader left.
   size_t count = 0;
-  for (carnot_node* node = block->first; node; node = node->next) count += node->op == CARNOT_OP_SOFTMAX;
+  for (carnot_node* node = block->first; node; node = node->next)
+    count += node->op == CARNOT_OP_SOFTMAX;
   carnot_node** softmaxes = CARNOT_NEW_ARRAY(&block->graph->arena, carnot_node*, count + 1);
   count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
@@ -182,7 +215,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
     carnot_node* product = NULL;
     for (size_t u = 0; u < p->use_count; u++) {
       carnot_node* reader = p->uses[u].node;
-      if (carnot_node_is_fn(reader, CARNOT_FN_SELECT)) reader = carnot_only_user(reader->outputs[0]);
+      if (carnot_node_is_fn(reader, CARNOT_FN_SELECT))
+        reader = carnot_only_user(reader->outputs[0]);
       if (reader && reader->op == CARNOT_OP_MATMUL) product = reader;
     }
     match m = {.count = 0};

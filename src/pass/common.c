@@ -11,7 +11,8 @@ static bool same_attr(const carnot_attr* a, const carnot_attr* b) {
     case CARNOT_ATTR_FLOAT: return memcmp(&a->f, &b->f, sizeof(a->f)) == 0;
     case CARNOT_ATTR_STRING: return carnot_view_equal(a->s, b->s);
     case CARNOT_ATTR_INTS: return memcmp(a->ints, b->ints, a->count * sizeof(*a->ints)) == 0;
-    case CARNOT_ATTR_FLOATS: return memcmp(a->floats, b->floats, a->count * sizeof(*a->floats)) == 0;
+    case CARNOT_ATTR_FLOATS:
+      return memcmp(a->floats, b->floats, a->count * sizeof(*a->floats)) == 0;
     default: return false;
   }
 }
@@ -19,7 +20,9 @@ static bool same_attr(const carnot_attr* a, const carnot_attr* b) {
 static bool same_constant(const carnot_value* a, const carnot_value* b) {
   if (!a->constant || !b->constant || a->constant->name || b->constant->name) return false;
   const carnot_tensor *x = &a->constant->tensor, *y = &b->constant->tensor;
-  if (x->dtype != y->dtype || x->rank != y->rank || x->dtype == CARNOT_DTYPE_STRING || !x->data || !y->data) return false;
+  if (x->dtype != y->dtype || x->rank != y->rank || x->dtype == CARNOT_DTYPE_STRING || !x->data ||
+      !y->data)
+    return false;
   if (memcmp(x->dims, y->dims, (size_t)x->rank * sizeof(*x->dims)) != 0) return false;
   size_t bytes = carnot_tensor_bytes(x);
   return bytes <= 4096 && memcmp(x->data, y->data, bytes) == 0;
@@ -60,7 +63,9 @@ static carnot_status* merge_block(carnot_block* block, void* user) {
   carnot_node** slots = memory;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
-    if (carnot_node_row(node)->flags & (CARNOT_OP_RANDOM | CARNOT_OP_CONTROL | CARNOT_OP_SIDE_EFFECT)) continue;
+    if (carnot_node_row(node)->flags &
+        (CARNOT_OP_RANDOM | CARNOT_OP_CONTROL | CARNOT_OP_SIDE_EFFECT))
+      continue;
     size_t at = hash_node(node) & (slot_count - 1);
     while (slots[at] && !same_node(slots[at], node)) at = (at + 1) & (slot_count - 1);
     if (!slots[at]) {

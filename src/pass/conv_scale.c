@@ -1,6 +1,9 @@
-// Batch normalization with constant parameters after a convolution with constant weights goes into the weights:
-//   w' = w * s, b' = (b - mean) * s + shift, with s = scale / sqrt(var + epsilon) per output channel.
-// The arithmetic is written as nodes over the constants, which folding then computes; so refit knows how it was made.
+// Batch normalization with constant parameters after a convolution with constant weights goes into
+// the weights:
+//   w' = w * s, b' = (b - mean) * s + shift, with s = scale / sqrt(var + epsilon) per output
+//   channel.
+// The arithmetic is written as nodes over the constants, which folding then computes; so refit
+// knows how it was made.
 #include "pass/pass.h"
 
 typedef struct maker {
@@ -39,33 +42,42 @@ static carnot_value* spread(maker* m, carnot_value* x, int rank, int axis) {
 }
 
 static bool is_constant_norm(const carnot_node* node) {
-  if (!node || node->op != CARNOT_OP_BATCH_NORM || carnot_attr_int(carnot_node_row(node), &node->attrs, "training_mode")) return false;
+  if (!node || node->op != CARNOT_OP_BATCH_NORM ||
+      carnot_attr_int(carnot_node_row(node), &node->attrs, "training_mode"))
+    return false;
   for (int i = 1; i < 5; i++)
-    if (!carnot_value_is_constant(node->inputs[i]) || node->inputs[i]->type.dtype != node->inputs[0]->type.dtype) return false;
+    if (!carnot_value_is_constant(node->inputs[i]) ||
+        node->inputs[i]->type.dtype != node->inputs[0]->type.dtype)
+      return false;
   return true;
 }
 
 static carnot_status* fold_norm(carnot_node* conv, carnot_node* norm) {
   maker m = {.at = conv};
-  carnot_value* epsilon = carnot_graph_float(conv->block, norm->inputs[4]->type.dtype,
-                                             carnot_attr_float(carnot_node_row(norm), &norm->attrs, "epsilon"));
+  carnot_value* epsilon =
+      carnot_graph_float(conv->block, norm->inputs[4]->type.dtype,
+                         carnot_attr_float(carnot_node_row(norm), &norm->attrs, "epsilon"));
   carnot_value* scale = binary(&m, CARNOT_FN_DIV, norm->inputs[1],
                                root(&m, binary(&m, CARNOT_FN_ADD, norm->inputs[4], epsilon)));
   // Transposed convolutions have their output channels second.
   int axis = conv->op == CARNOT_OP_CONV_TRANSPOSE ? 1 : 0;
-  carnot_value* weights = binary(&m, CARNOT_FN_MUL, conv->inputs[1], spread(&m, scale, conv->inputs[1]->type.rank, axis));
+  carnot_value* weights = binary(&m, CARNOT_FN_MUL, conv->inputs[1],
+                                 spread(&m, scale, conv->inputs[1]->type.rank, axis));
   bool has_bias = conv->input_count > 2 && conv->inputs[2];
   carnot_value* bias;
   if (has_bias) {
-    bias = binary(&m, CARNOT_FN_MUL, binary(&m, CARNOT_FN_SUB, conv->inputs[2], norm->inputs[3]), scale);
+    bias = binary(&m, CARNOT_FN_MUL, binary(&m, CARNOT_FN_SUB, conv->inputs[2], norm->inputs[3]),
+                  scale);
     bias = binary(&m, CARNOT_FN_ADD, bias, norm->inputs[2]);
   } else {
-    bias = binary(&m, CARNOT_FN_SUB, norm->inputs[2], binary(&m, CARNOT_FN_MUL, norm->inputs[3], scale));
+    bias = binary(&m, CARNOT_FN_SUB, norm->inputs[2],
+                  binary(&m, CARNOT_FN_MUL, norm->inputs[3], scale));
   }
   CARNOT_TRY(m.status);
   carnot_value* inputs[3] = {conv->inputs[0], weights, bias};
   carnot_node* node;
-  CARNOT_TRY(carnot_node_insert_before(conv, conv->op, conv->name, &conv->attrs, inputs, 3, 1, &node));
+  CARNOT_TRY(
+      carnot_node_insert_before(conv, conv->op, conv->name, &conv->attrs, inputs, 3, 1, &node));
   node->type_name = conv->type_name;
   node->precision = conv->precision;
   carnot_node_absorb(node, norm);
@@ -78,8 +90,12 @@ static carnot_status* visit(carnot_block* block, void* user) {
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     if (node->op != CARNOT_OP_CONV && node->op != CARNOT_OP_CONV_TRANSPOSE) continue;
-    if (!carnot_value_is_constant(node->inputs[1]) || (node->input_count > 2 && node->inputs[2] && !node->inputs[2]->constant)) continue;
-    if (node->op == CARNOT_OP_CONV_TRANSPOSE && carnot_attr_int(carnot_node_row(node), &node->attrs, "group") != 1) continue;
+    if (!carnot_value_is_constant(node->inputs[1]) ||
+        (node->input_count > 2 && node->inputs[2] && !node->inputs[2]->constant))
+      continue;
+    if (node->op == CARNOT_OP_CONV_TRANSPOSE &&
+        carnot_attr_int(carnot_node_row(node), &node->attrs, "group") != 1)
+      continue;
     carnot_node* norm = carnot_only_user(node->outputs[0]);
     if (!is_constant_norm(norm) || norm->inputs[0] != node->outputs[0]) continue;
     CARNOT_TRY(fold_norm(node, norm));

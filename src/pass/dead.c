@@ -18,9 +18,10 @@ static carnot_status* sweep(carnot_block* block, void* user) {
     }
     // An optional last output that nobody reads need not be computed.
     const carnot_op_row* row = carnot_node_row(node);
-    while (node->output_count > row->min_outputs && node->op != CARNOT_OP_REGION && !(row->flags & CARNOT_OP_CONTROL) &&
-           row->max_outputs >= 0 &&
-           (!node->outputs[node->output_count - 1] || !carnot_value_used(node->outputs[node->output_count - 1])))
+    while (node->output_count > row->min_outputs && node->op != CARNOT_OP_REGION &&
+           !(row->flags & CARNOT_OP_CONTROL) && row->max_outputs >= 0 &&
+           (!node->outputs[node->output_count - 1] ||
+            !carnot_value_used(node->outputs[node->output_count - 1])))
       node->output_count--;
   }
   return NULL;

@@ -2,7 +2,8 @@
 #include "ops/evaluate.h"
 #include "pass/pass.h"
 
-// A result may be this much larger than what it is made of: a weight that a model makes by ConstantOfShape is worth it.
+// A result may be this much larger than what it is made of: a weight that a model makes by
+// ConstantOfShape is worth it.
 enum { kMaxGrowthBytes = 64 << 20 };
 
 // Made from weights that the user may change: refit must know how.
@@ -39,10 +40,12 @@ static bool worth_it(const carnot_node* node, const carnot_cell* const* results)
 }
 
 // Takes the data over into the graph's arena.
-static carnot_status* make_constant(carnot_block* block, const carnot_tensor* tensor, carnot_value** out) {
+static carnot_status* make_constant(carnot_block* block, const carnot_tensor* tensor,
+                                    carnot_value** out) {
   carnot_tensor copy = *tensor;
   size_t bytes = carnot_tensor_bytes(tensor);
-  CARNOT_TRY(carnot_arena_try(&block->graph->arena, bytes + 64, 1, "a folded constant", &copy.data));
+  CARNOT_TRY(
+      carnot_arena_try(&block->graph->arena, bytes + 64, 1, "a folded constant", &copy.data));
   copy.data = (void*)(((uintptr_t)copy.data + 63) & ~(uintptr_t)63);
   memcpy(copy.data, tensor->data, bytes);
   if (tensor->dtype == CARNOT_DTYPE_STRING) {
@@ -54,10 +57,12 @@ static carnot_status* make_constant(carnot_block* block, const carnot_tensor* te
   return NULL;
 }
 
-static carnot_status* fold_node(carnot_node* node, const carnot_pass_options* options, bool* out_folded) {
+static carnot_status* fold_node(carnot_node* node, const carnot_pass_options* options,
+                                bool* out_folded) {
   carnot_evaluator evaluator;
   CARNOT_TRY(carnot_evaluator_init(&evaluator, node->block->graph, options->executor, 1));
-  carnot_cell** results = CARNOT_NEW_ARRAY(&evaluator.store, carnot_cell*, (size_t)node->output_count + 1);
+  carnot_cell** results =
+      CARNOT_NEW_ARRAY(&evaluator.store, carnot_cell*, (size_t)node->output_count + 1);
   for (int i = 0; i < node->output_count; i++)
     if (node->outputs[i]) results[i] = CARNOT_NEW(&evaluator.store, carnot_cell);
   carnot_status* status = carnot_evaluate_node(&evaluator, node, results);
@@ -85,7 +90,8 @@ static bool fold_known(carnot_node* node) {
     const carnot_value* value = node->outputs[i];
     if (!value) continue;
     all = value->syms && value->type.rank >= 0 && carnot_dtype_is_integer(value->type.dtype);
-    for (int d = 0; all && d < value->type.rank; d++) all = carnot_sym_is_const(value->type.dims[d]);
+    for (int d = 0; all && d < value->type.rank; d++)
+      all = carnot_sym_is_const(value->type.dims[d]);
     for (size_t e = 0; all && e < value->sym_count; e++) all = carnot_sym_is_const(value->syms[e]);
   }
   if (!all) return false;

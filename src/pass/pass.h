@@ -1,4 +1,5 @@
-// Passes: graph → graph. Each is one file and one row of passes.c, can be switched off by name and printed after.
+// Passes: graph → graph. Each is one file and one row of passes.c, can be switched off by name and
+// printed after.
 #ifndef CARNOT_PASS_PASS_H_
 #define CARNOT_PASS_PASS_H_
 
@@ -10,20 +11,21 @@ typedef struct carnot_pass_options {
   bool refit;                 // weights may change later: their values must not decide anything
   const char* const* disabled;
   size_t disabled_count;
-  const char* dump;           // print the graph after this pass; "all"
-  bool none;                  // leave everything out
+  const char* dump;  // print the graph after this pass; "all"
+  bool none;         // leave everything out
 } carnot_pass_options;
 
 typedef struct carnot_pass_row {
   const char* name;
   const char* does;  // for --help and docs
   carnot_status* (*run)(carnot_graph* graph, const carnot_pass_options* options);
-  bool always;       // part of how this device stores numbers: runs with passes off too
+  bool always;  // part of how this device stores numbers: runs with passes off too
 } carnot_pass_row;
 
 // All passes in their order.
 const carnot_pass_row* carnot_passes(size_t* out_count);
-carnot_status* carnot_passes_run(carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+carnot_status* carnot_passes_run(carnot_graph* graph,
+                                 const carnot_pass_options* options) CARNOT_MUST_USE;
 
 carnot_status* carnot_pass_fold(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_simplify(carnot_graph* graph, const carnot_pass_options* options);
@@ -51,9 +53,12 @@ bool carnot_value_scalar(const carnot_value* value, double* out);
 // A constant list of integers; count -1 when it is none.
 int carnot_value_ints(const carnot_value* value, int64_t* out, int capacity);
 // Calls |visit| on every block: bodies before the blocks that hold them.
-carnot_status* carnot_each_block(carnot_block* block, carnot_status* (*visit)(carnot_block* block, void* user),
+carnot_status* carnot_each_block(carnot_block* block,
+                                 carnot_status* (*visit)(carnot_block* block, void* user),
                                  void* user);
-// A region of |nodes| (in order) at the place of the last; its outputs are what others read. *out_node may be NULL.
-carnot_status* carnot_fuse(carnot_node* const* nodes, int count, carnot_node** out_node) CARNOT_MUST_USE;
+// A region of |nodes| (in order) at the place of the last; its outputs are what others read.
+// *out_node may be NULL.
+carnot_status* carnot_fuse(carnot_node* const* nodes, int count,
+                           carnot_node** out_node) CARNOT_MUST_USE;
 
 #endif  // CARNOT_PASS_PASS_H_

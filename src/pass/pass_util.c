@@ -5,7 +5,8 @@ carnot_node* carnot_only_user(const carnot_value* value) {
 }
 
 carnot_fn carnot_node_fn(const carnot_node* node) {
-  if (!node || (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY && node->op != CARNOT_OP_TERNARY))
+  if (!node || (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY &&
+                node->op != CARNOT_OP_TERNARY))
     return CARNOT_FN_COUNT;
   return (carnot_fn)carnot_attr_int(carnot_node_row(node), &node->attrs, "fn");
 }
@@ -27,7 +28,8 @@ int carnot_value_ints(const carnot_value* value, int64_t* out, int capacity) {
   return count;
 }
 
-carnot_status* carnot_each_block(carnot_block* block, carnot_status* (*visit)(carnot_block* block, void* user),
+carnot_status* carnot_each_block(carnot_block* block,
+                                 carnot_status* (*visit)(carnot_block* block, void* user),
                                  void* user) {
   for (carnot_node* node = block->first; node; node = node->next)
     for (size_t i = 0; i < node->attrs.count; i++)
@@ -73,7 +75,8 @@ static bool read_outside(const fusion* f, const carnot_value* value) {
 
 static carnot_status* add_inner(fusion* f, const carnot_node* node) {
   carnot_value* inputs[kMaxOuter];
-  CARNOT_CHECK(node->input_count <= kMaxOuter, INTERNAL, "node %s has too many inputs to be fused", node->name);
+  CARNOT_CHECK(node->input_count <= kMaxOuter, INTERNAL, "node %s has too many inputs to be fused",
+               node->name);
   for (int i = 0; i < node->input_count; i++) {
     carnot_value* value = node->inputs[i];
     if (!value) {
@@ -82,7 +85,8 @@ static carnot_status* add_inner(fusion* f, const carnot_node* node) {
     }
     inputs[i] = inner_value(f, value);
     if (inputs[i]) continue;
-    CARNOT_CHECK(f->outer_count < kMaxOuter, INTERNAL, "node %s: a region reads too many values", node->name);
+    CARNOT_CHECK(f->outer_count < kMaxOuter, INTERNAL, "node %s: a region reads too many values",
+                 node->name);
     f->outer[f->outer_count++] = value;
     carnot_value* param = carnot_block_add_param(f->body, value->name, &value->type);
     param->syms = value->syms;
@@ -90,12 +94,13 @@ static carnot_status* add_inner(fusion* f, const carnot_node* node) {
     inputs[i] = param;
   }
   const char* names[8];
-  CARNOT_CHECK(node->output_count <= 8 && f->value_count + node->output_count <= kMaxOuter, INTERNAL,
-               "node %s has too many outputs to be fused", node->name);
-  for (int i = 0; i < node->output_count; i++) names[i] = node->outputs[i] ? node->outputs[i]->name : "";
+  CARNOT_CHECK(node->output_count <= 8 && f->value_count + node->output_count <= kMaxOuter,
+               INTERNAL, "node %s has too many outputs to be fused", node->name);
+  for (int i = 0; i < node->output_count; i++)
+    names[i] = node->outputs[i] ? node->outputs[i]->name : "";
   carnot_node* inner;
-  CARNOT_TRY(carnot_block_add_node(f->body, node->op, node->name, &node->attrs, inputs, node->input_count, names,
-                                   node->output_count, &inner));
+  CARNOT_TRY(carnot_block_add_node(f->body, node->op, node->name, &node->attrs, inputs,
+                                   node->input_count, names, node->output_count, &inner));
   inner->type_name = node->type_name;
   inner->absorbed = node->absorbed;
   inner->absorbed_count = node->absorbed_count;
@@ -129,10 +134,11 @@ carnot_status* carnot_fuse(carnot_node* const* nodes, int count, carnot_node** o
     results[result_count++] = f->old_values[i];
   }
   carnot_attrs attrs = {0};
-  carnot_attrs_set(&attrs, &graph->arena, (carnot_attr){.name = "body", .type = CARNOT_ATTR_BLOCK, .block = f->body});
+  carnot_attrs_set(&attrs, &graph->arena,
+                   (carnot_attr){.name = "body", .type = CARNOT_ATTR_BLOCK, .block = f->body});
   carnot_node* region;
-  CARNOT_TRY(carnot_node_insert_before(last, CARNOT_OP_REGION, last->name, &attrs, f->outer, f->outer_count, result_count,
-                                       &region));
+  CARNOT_TRY(carnot_node_insert_before(last, CARNOT_OP_REGION, last->name, &attrs, f->outer,
+                                       f->outer_count, result_count, &region));
   for (int i = 0; i < result_count; i++) {
     region->outputs[i]->name = results[i]->name;
     carnot_value_replace(results[i], region->outputs[i]);

@@ -5,16 +5,20 @@
 static const carnot_pass_row kPasses[] = {
     {"fold", "computes what depends on constants alone", carnot_pass_fold, false},
     {"shapes", "turns shape arithmetic into constants", carnot_pass_shapes, false},
-    {"simplify", "removes what changes nothing, joins transposes and reshapes", carnot_pass_simplify, false},
+    {"simplify", "removes what changes nothing, joins transposes and reshapes",
+     carnot_pass_simplify, false},
     {"widen", "computes half-precision networks in float32", carnot_pass_widen, true},
     {"common", "computes equal things once", carnot_pass_common, false},
-    {"activations", "recognises GELU, SiLU, hard-swish and the like", carnot_pass_activations, false},
+    {"activations", "recognises GELU, SiLU, hard-swish and the like", carnot_pass_activations,
+     false},
     {"norms", "recognises layer and RMS normalization", carnot_pass_norms, false},
-    {"conv_scale", "folds batch normalization and channel scales into weights", carnot_pass_conv_scale, false},
+    {"conv_scale", "folds batch normalization and channel scales into weights",
+     carnot_pass_conv_scale, false},
     {"attention", "recognises scaled dot-product attention", carnot_pass_attention, false},
     {"fold", "computes what depends on constants alone, again", carnot_pass_fold, false},
     {"dead", "removes what nobody reads", carnot_pass_dead, false},
-    {"regions", "fuses anchors with their epilogues, and pointwise chains", carnot_pass_regions, false},
+    {"regions", "fuses anchors with their epilogues, and pointwise chains", carnot_pass_regions,
+     false},
 };
 
 const carnot_pass_row* carnot_passes(size_t* out_count) {
@@ -36,7 +40,8 @@ carnot_status* carnot_passes_run(carnot_graph* graph, const carnot_pass_options*
 #ifndef NDEBUG
     CARNOT_TRY_AT(carnot_graph_verify(graph), "after pass %s", pass->name);
 #endif
-    if (options->dump && (strcmp(options->dump, "all") == 0 || strcmp(options->dump, pass->name) == 0)) {
+    if (options->dump &&
+        (strcmp(options->dump, "all") == 0 || strcmp(options->dump, pass->name) == 0)) {
       fprintf(stderr, "---- after pass %s ----\n", pass->name);
       carnot_graph_print(graph, stderr);
     }

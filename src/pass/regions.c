@@ -1,14 +1,17 @@
-// Regions: an anchor with the pointwise operators behind it, and chains of pointwise operators alone.
+// Regions: an anchor with the pointwise operators behind it, and chains of pointwise operators
+// alone.
 //
-// A follower joins when it is the only reader of what the region gives, keeps its dimensions, and its other operands are
-// there before it: then the whole can be computed where the anchor's tile still is in registers or L1.
+// A follower joins when it is the only reader of what the region gives, keeps its dimensions, and
+// its other operands are there before it: then the whole can be computed where the anchor's tile
+// still is in registers or L1.
 #include "pass/pass.h"
 
 enum { kMaxRegionNodes = 24 };
 
 // Anchors that take one activation along and no more.
 static bool takes_activation(const carnot_node* node) {
-  return node->op == CARNOT_OP_GROUP_NORM || node->op == CARNOT_OP_INSTANCE_NORM || node->op == CARNOT_OP_CONV_TRANSPOSE;
+  return node->op == CARNOT_OP_GROUP_NORM || node->op == CARNOT_OP_INSTANCE_NORM ||
+         node->op == CARNOT_OP_CONV_TRANSPOSE;
 }
 
 static bool is_anchor(const carnot_node* node) {
@@ -29,13 +32,15 @@ static bool is_simple_activation(const carnot_node* node) {
     case CARNOT_FN_HARD_SWISH:
     case CARNOT_FN_TANH:
     case CARNOT_FN_GELU_ERF: return true;
-    case CARNOT_FN_SWISH: return carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
+    case CARNOT_FN_SWISH:
+      return carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
     default: return false;
   }
 }
 
 static bool is_pointwise(const carnot_node* node) {
-  return carnot_node_fn(node) != CARNOT_FN_COUNT && carnot_dtype_is_float(node->outputs[0]->type.dtype);
+  return carnot_node_fn(node) != CARNOT_FN_COUNT &&
+         carnot_dtype_is_float(node->outputs[0]->type.dtype);
 }
 
 static bool same_dims(const carnot_type* a, const carnot_type* b) {
@@ -56,7 +61,8 @@ static int channel_axis(const carnot_node* anchor) {
   return anchor->op == CARNOT_OP_CONV ? 1 : anchor->outputs[0]->type.rank - 1;
 }
 
-// An operand of a follower that a tile can meet: as large as the tile, one number, or one number a channel.
+// An operand of a follower that a tile can meet: as large as the tile, one number, or one number a
+// channel.
 static bool operand_fits(const carnot_value* operand, const carnot_type* tile, int channels_at) {
   if (!operand || operand->type.kind != CARNOT_VALUE_TENSOR || operand->type.rank < 0) return false;
   if (same_dims(&operand->type, tile)) return !operand->constant;
@@ -64,7 +70,9 @@ static bool operand_fits(const carnot_value* operand, const carnot_type* tile, i
   const carnot_type* t = &operand->type;
   for (int d = 0; d < t->rank; d++) {
     bool is_channel = d + tile->rank - t->rank == channels_at;
-    if (!carnot_sym_is(t->dims[d], 1) && !(is_channel && carnot_sym_same(t->dims[d], tile->dims[channels_at]))) return false;
+    if (!carnot_sym_is(t->dims[d], 1) &&
+        !(is_channel && carnot_sym_same(t->dims[d], tile->dims[channels_at])))
+      return false;
   }
   return t->dtype == tile->dtype && t->rank <= tile->rank;
 }
@@ -74,9 +82,12 @@ static carnot_node* follower(const carnot_node* anchor, const carnot_value* valu
   carnot_node* node = carnot_only_user(value);
   if (!node || node->block != value->block || !is_pointwise(node)) return NULL;
   if (!same_dims(&value->type, &node->outputs[0]->type)) return NULL;
-  if (takes_activation(anchor)) return value->producer == anchor && is_simple_activation(node) ? node : NULL;
+  if (takes_activation(anchor))
+    return value->producer == anchor && is_simple_activation(node) ? node : NULL;
   for (int i = 0; i < node->input_count; i++)
-    if (node->inputs[i] != value && !operand_fits(node->inputs[i], &value->type, channel_axis(anchor))) return NULL;
+    if (node->inputs[i] != value &&
+        !operand_fits(node->inputs[i], &value->type, channel_axis(anchor)))
+      return NULL;
   return node;
 }
 
@@ -84,7 +95,8 @@ static carnot_status* grow(carnot_node* first) {
   carnot_node* nodes[kMaxRegionNodes] = {first};
   int count = 1;
   carnot_node* next;
-  while (count < kMaxRegionNodes && (next = follower(first, nodes[count - 1]->outputs[0])) != NULL) nodes[count++] = next;
+  while (count < kMaxRegionNodes && (next = follower(first, nodes[count - 1]->outputs[0])) != NULL)
+    nodes[count++] = next;
   return count > 1 ? carnot_fuse(nodes, count, NULL) : NULL;
 }
 
@@ -92,7 +104,8 @@ static carnot_status* visit_anchors(carnot_block* block, void* user) {
   (void)user;
   size_t count = 0;
   for (carnot_node* node = block->first; node; node = node->next) count += is_anchor(node);
-  // Growing a region moves nodes, so the anchors are listed first; no anchor is ever taken up by another.
+  // Growing a region moves nodes, so the anchors are listed first; no anchor is ever taken up by
+  // another.
   carnot_node** anchors = CARNOT_NEW_ARRAY(&block->graph->arena, carnot_node*, count + 1);
   count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
@@ -102,7 +115,8 @@ static carnot_status* visit_anchors(carnot_block* block, void* user) {
   return NULL;
 }
 
-// Pointwise nodes that read one another, where every inner value has one reader: a tree, fused at its root.
+// Pointwise nodes that read one another, where every inner value has one reader: a tree, fused at
+// its root.
 typedef struct tree {
   carnot_node* nodes[kMaxRegionNodes];
   int count;
@@ -115,7 +129,8 @@ static void gather(tree* t, carnot_node* node) {
     carnot_value* value = node->inputs[i];
     carnot_node* from = value ? value->producer : NULL;
     if (!from || from->block != node->block || !is_pointwise(from)) continue;
-    if (carnot_only_user(value) == node && same_dims(&value->type, &node->outputs[0]->type)) gather(t, from);
+    if (carnot_only_user(value) == node && same_dims(&value->type, &node->outputs[0]->type))
+      gather(t, from);
   }
 }
 

@@ -1,5 +1,6 @@
-// Shape arithmetic → constants: a reshape whose target is known as expressions gets a constant target, with 0 for what
-// it copies and one -1 for what is left, so that the chain that computed it dies.
+// Shape arithmetic → constants: a reshape whose target is known as expressions gets a constant
+// target, with 0 for what it copies and one -1 for what is left, so that the chain that computed it
+// dies.
 #include "pass/pass.h"
 
 static bool constant_target(const carnot_node* node, int64_t* target, int* out_rank) {
@@ -35,7 +36,8 @@ static carnot_status* simplify_reshape(carnot_node* node) {
   CARNOT_TRY(carnot_node_infer(node));
   const carnot_type* after = &node->outputs[0]->type;
   bool same = after->rank == before.rank;
-  for (int d = 0; same && d < before.rank; d++) same = carnot_sym_same(after->dims[d], before.dims[d]);
+  for (int d = 0; same && d < before.rank; d++)
+    same = carnot_sym_same(after->dims[d], before.dims[d]);
   if (same) return NULL;
   node->attrs = old_attrs;
   carnot_node_set_input(node, 1, old);
@@ -45,7 +47,8 @@ static carnot_status* simplify_reshape(carnot_node* node) {
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node* node = block->first; node; node = node->next)
-    if (node->op == CARNOT_OP_RESHAPE && node->input_count > 1 && node->inputs[1]) CARNOT_TRY(simplify_reshape(node));
+    if (node->op == CARNOT_OP_RESHAPE && node->input_count > 1 && node->inputs[1])
+      CARNOT_TRY(simplify_reshape(node));
   return NULL;
 }
 

@@ -1,9 +1,11 @@
-// Algebra that needs no numbers: operators that change nothing go, pairs of transposes and of reshapes become one.
+// Algebra that needs no numbers: operators that change nothing go, pairs of transposes and of
+// reshapes become one.
 #include "pass/pass.h"
 
 static bool same_type(const carnot_value* a, const carnot_value* b) {
   const carnot_type *x = &a->type, *y = &b->type;
-  if (x->kind != CARNOT_VALUE_TENSOR || y->kind != x->kind || x->dtype != y->dtype || x->rank != y->rank || x->rank < 0)
+  if (x->kind != CARNOT_VALUE_TENSOR || y->kind != x->kind || x->dtype != y->dtype ||
+      x->rank != y->rank || x->rank < 0)
     return false;
   for (int d = 0; d < x->rank; d++)
     if (!carnot_sym_same(x->dims[d], y->dims[d])) return false;
@@ -42,7 +44,8 @@ static bool is_neutral(const carnot_node* node) {
 }
 
 static bool changes_nothing(const carnot_node* node) {
-  if (node->output_count < 1 || !node->outputs[0] || node->input_count < 1 || !node->inputs[0]) return false;
+  if (node->output_count < 1 || !node->outputs[0] || node->input_count < 1 || !node->inputs[0])
+    return false;
   for (int i = 1; i < node->output_count; i++)
     if (node->outputs[i] && carnot_value_used(node->outputs[i])) return false;
   bool same = same_type(node->inputs[0], node->outputs[0]);
@@ -63,7 +66,8 @@ static bool changes_nothing(const carnot_node* node) {
     case CARNOT_OP_CONCAT: return node->input_count == 1;
     case CARNOT_OP_PAD: return same && all_ints(node->inputs[1], 0);
     case CARNOT_OP_SLICE:
-      return same && all_ints(node->inputs[1], 0) && (node->input_count < 5 || !node->inputs[4] || all_ints(node->inputs[4], 1));
+      return same && all_ints(node->inputs[1], 0) &&
+             (node->input_count < 5 || !node->inputs[4] || all_ints(node->inputs[4], 1));
     case CARNOT_OP_BINARY: return same && is_neutral(node);
     default: return false;
   }
@@ -86,7 +90,8 @@ static carnot_status* join_transposes(carnot_node* node) {
 }
 
 static bool is_view(const carnot_node* node) {
-  return node && (node->op == CARNOT_OP_RESHAPE || node->op == CARNOT_OP_SQUEEZE || node->op == CARNOT_OP_UNSQUEEZE);
+  return node && (node->op == CARNOT_OP_RESHAPE || node->op == CARNOT_OP_SQUEEZE ||
+                  node->op == CARNOT_OP_UNSQUEEZE);
 }
 
 // reshape(view(x)) = reshape(x), when the target copies no dimension of what is between.

@@ -1,8 +1,9 @@
 // Half-precision storage on the CPU: a network in float16 or bfloat16 computes in float32.
 //
-// Every node that computes on halves works on float32 twins of its operands; a value is rounded to its half type where
-// something that must see it reads it: results, casts, quantization, control flow. The declared types of inputs and
-// results stay. The result differs from rounding after each operator only in being nearer to the exact one.
+// Every node that computes on halves works on float32 twins of its operands; a value is rounded to
+// its half type where something that must see it reads it: results, casts, quantization, control
+// flow. The declared types of inputs and results stay. The result differs from rounding after each
+// operator only in being nearer to the exact one.
 #include <stdlib.h>
 
 #include "pass/pass.h"
@@ -62,7 +63,8 @@ static bool may_widen(const carnot_node* node) {
   return any;
 }
 
-static carnot_status* cast(carnot_node* at, carnot_value* from, carnot_dtype to, carnot_value** out) {
+static carnot_status* cast(carnot_node* at, carnot_value* from, carnot_dtype to,
+                           carnot_value** out) {
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, &at->block->graph->arena, "to", to);
   carnot_node* node;
@@ -72,7 +74,8 @@ static carnot_status* cast(carnot_node* at, carnot_value* from, carnot_dtype to,
 }
 
 // The float32 twin of a half value, cast before |at| where there is none yet.
-static carnot_status* twin_of(widener* w, carnot_node* at, carnot_value* value, carnot_value** out) {
+static carnot_status* twin_of(widener* w, carnot_node* at, carnot_value* value,
+                              carnot_value** out) {
   if (value->id < w->value_count && w->twins[value->id]) {
     *out = w->twins[value->id];
     return NULL;
@@ -83,13 +86,15 @@ static carnot_status* twin_of(widener* w, carnot_node* at, carnot_value* value, 
 }
 
 static carnot_status* widen_node(widener* w, carnot_node* node) {
-  carnot_value** inputs = CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
+  carnot_value** inputs =
+      CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
   for (int i = 0; i < node->input_count; i++) {
     inputs[i] = node->inputs[i];
     if (is_half(inputs[i])) CARNOT_TRY(twin_of(w, node, inputs[i], &inputs[i]));
   }
   carnot_node* wide;
-  CARNOT_TRY(carnot_node_insert_before(node, node->op, node->name, &node->attrs, inputs, node->input_count, node->output_count, &wide));
+  CARNOT_TRY(carnot_node_insert_before(node, node->op, node->name, &node->attrs, inputs,
+                                       node->input_count, node->output_count, &wide));
   wide->type_name = node->type_name;
   for (int i = 0; i < node->output_count; i++) {
     carnot_value* old = node->outputs[i];
@@ -102,7 +107,8 @@ static carnot_status* widen_node(widener* w, carnot_node* node) {
     w->twins[old->id] = wide->outputs[i];
     carnot_value* narrow;
     CARNOT_TRY(cast(node, wide->outputs[i], old->type.dtype, &narrow));
-    // Readers that stay in half precision see the rounded value; those that are widened find the twin.
+    // Readers that stay in half precision see the rounded value; those that are widened find the
+    // twin.
     if (narrow->id >= w->value_count) {
       size_t capacity = w->value_count;
       void* twins = w->twins;

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* name, uint32_t* out_index) {
+carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* name,
+                                        uint32_t* out_index) {
   char names[512] = "";
   size_t at = 0;
   for (uint32_t i = 0; i < plan->binding_count; i++) {
@@ -13,7 +14,8 @@ carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* nam
       return NULL;
     }
     if (at < sizeof(names))
-      at += (size_t)snprintf(names + at, sizeof(names) - at, at ? ", %s" : "%s", plan->bindings[i].name);
+      at += (size_t)snprintf(names + at, sizeof(names) - at, at ? ", %s" : "%s",
+                             plan->bindings[i].name);
   }
   *out_index = CARNOT_PLAN_NONE;
   return CARNOT_ERROR(NOT_FOUND, "there is no tensor %s; the engine has %s", name, names);
@@ -21,20 +23,24 @@ carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* nam
 
 static carnot_status* host_alloc(const carnot_call_host* host, size_t bytes, void** out_memory) {
   carnot_context* context = (carnot_context*)host;
-  return carnot_store_alloc(context->in_resolve ? &context->fixed_store : &context->store, bytes, out_memory);
+  return carnot_store_alloc(context->in_resolve ? &context->fixed_store : &context->store, bytes,
+                            out_memory);
 }
 
-static carnot_status* host_run_block(const carnot_call_host* host, const carnot_attr* body, int input_count,
-                                     const carnot_cell* const* inputs, int output_count, carnot_cell* outputs) {
+static carnot_status* host_run_block(const carnot_call_host* host, const carnot_attr* body,
+                                     int input_count, const carnot_cell* const* inputs,
+                                     int output_count, carnot_cell* outputs) {
   carnot_context* context = (carnot_context*)host;
   const carnot_plan_block* block = &context->plan->blocks[body->block_index];
-  CARNOT_CHECK((uint32_t)input_count == block->param_count && (uint32_t)output_count <= block->output_count,
-               INVALID_MODEL, "a body takes %u inputs and gives %u outputs, called with %d and %d", block->param_count,
-               block->output_count, input_count, output_count);
+  CARNOT_CHECK(
+      (uint32_t)input_count == block->param_count && (uint32_t)output_count <= block->output_count,
+      INVALID_MODEL, "a body takes %u inputs and gives %u outputs, called with %d and %d",
+      block->param_count, block->output_count, input_count, output_count);
   for (int i = 0; i < input_count; i++) {
     carnot_run_value* value = &context->values[block->params[i]];
     value->cell = inputs[i] ? *inputs[i] : (carnot_cell){0};
-    carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, value->cell.tensor.rank, value->cell.tensor.dims, value->strides);
+    carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, value->cell.tensor.rank, value->cell.tensor.dims,
+                          value->strides);
   }
   CARNOT_TRY(carnot_run_block_steps(context, (uint32_t)body->block_index));
   for (int i = 0; i < output_count; i++) outputs[i] = context->values[block->outputs[i]].cell;
@@ -49,10 +55,12 @@ static void bind_constants(carnot_context* context) {
     const carnot_plan_value* v = &plan->values[i];
     if (v->storage != CARNOT_STORAGE_CONSTANT) continue;
     carnot_run_value* value = &context->values[i];
-    value->cell = (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[v->index].tensor};
+    value->cell =
+        (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[v->index].tensor};
     value->cell.tensor.data = (void*)context->weights->data[v->index];
     value->known = true;
-    carnot_layout_strides(v->layout, value->cell.tensor.rank, value->cell.tensor.dims, value->strides);
+    carnot_layout_strides(v->layout, value->cell.tensor.rank, value->cell.tensor.dims,
+                          value->strides);
   }
   for (uint32_t s = 0; s < plan->step_count; s++) {
     for (uint32_t k = 0; k < plan->steps[s].variant_count; k++) {
@@ -68,9 +76,10 @@ static void bind_constants(carnot_context* context) {
 
 static carnot_status* check_weights_present(const carnot_context* context) {
   for (uint32_t i = 0; i < context->plan->blob_count; i++)
-    CARNOT_CHECK(context->weights->data[i] || context->plan->blobs[i].dropped || !context->plan->stripped,
-                 FAILED_PRECONDITION, "weight %s was stripped from the engine: refit it first",
-                 context->plan->blobs[i].name);
+    CARNOT_CHECK(
+        context->weights->data[i] || context->plan->blobs[i].dropped || !context->plan->stripped,
+        FAILED_PRECONDITION, "weight %s was stripped from the engine: refit it first",
+        context->plan->blobs[i].name);
   return NULL;
 }
 
@@ -80,14 +89,17 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
   run->state = states + (size_t)index * CARNOT_STATE_BYTES;
   size_t operand_count = (size_t)step->input_count + step->output_count;
   run->operands = CARNOT_NEW_ARRAY(&context->memory, carnot_operand, operand_count + 1);
-  if (step->region.value_count + 1 > context->max_locals) context->max_locals = step->region.value_count + 1;
+  if (step->region.value_count + 1 > context->max_locals)
+    context->max_locals = step->region.value_count + 1;
   for (uint32_t i = 0; i < step->variant_count; i++) {
     const carnot_variant* variant = &step->variants[i];
     const carnot_tactic_row* row = carnot_tactic_find(variant->tactic);
-    CARNOT_CHECK(row, VERSION_MISMATCH, "step %u (%s) needs tactic %s, which this runtime lacks: build the engine again",
+    CARNOT_CHECK(row, VERSION_MISMATCH,
+                 "step %u (%s) needs tactic %s, which this runtime lacks: build the engine again",
                  index, step->name, variant->tactic);
-    CARNOT_CHECK(row->isa <= context->isa, UNSUPPORTED, "step %u (%s) needs a processor with %s, this one has %s", index,
-                 step->name, carnot_isa_name(row->isa), carnot_isa_name(context->isa));
+    CARNOT_CHECK(row->isa <= context->isa, UNSUPPORTED,
+                 "step %u (%s) needs a processor with %s, this one has %s", index, step->name,
+                 carnot_isa_name(row->isa), carnot_isa_name(context->isa));
     run->rows[i] = row;
     run->views[i] = (carnot_step_view){.region = &step->region,
                                        .input_count = step->input_count,
@@ -102,17 +114,21 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
 }
 
 // Constants that only a packed form is left of must not be read otherwise.
-static carnot_status* check_dropped(const carnot_context* context, uint32_t index, uint32_t variant) {
+static carnot_status* check_dropped(const carnot_context* context, uint32_t index,
+                                    uint32_t variant) {
   const carnot_plan_step* step = &context->plan->steps[index];
   const carnot_tactic_row* row = context->steps[index].rows[variant];
   for (uint32_t i = 0; i < step->input_count; i++) {
     if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
     uint32_t value = step->inputs[i];
-    while (context->plan->values[value].storage == CARNOT_STORAGE_ALIAS) value = context->plan->values[value].index;
+    while (context->plan->values[value].storage == CARNOT_STORAGE_ALIAS)
+      value = context->plan->values[value].index;
     const carnot_plan_value* v = &context->plan->values[value];
     if (v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped) continue;
-    CARNOT_CHECK(row->run && row->reads && !row->reads(&context->steps[index].views[variant], i), INVALID_MODEL,
-                 "step %u (%s) reads weight %s, whose bytes the engine does not hold", index, step->name, v->name);
+    CARNOT_CHECK(row->run && row->reads && !row->reads(&context->steps[index].views[variant], i),
+                 INVALID_MODEL,
+                 "step %u (%s) reads weight %s, whose bytes the engine does not hold", index,
+                 step->name, v->name);
   }
   return NULL;
 }
@@ -136,8 +152,8 @@ static carnot_status* check_step(const carnot_context* context, uint32_t index) 
 carnot_status* carnot_context_take_arena(carnot_context* context, size_t bytes) {
   if (context->arena && bytes <= context->arena_bytes) return NULL;
   size_t limit = context->memory_limit_bytes;
-  CARNOT_CHECK(!limit || bytes <= limit, OUT_OF_MEMORY, "the activations take %zu bytes, the memory budget is %zu", bytes,
-               limit);
+  CARNOT_CHECK(!limit || bytes <= limit, OUT_OF_MEMORY,
+               "the activations take %zu bytes, the memory budget is %zu", bytes, limit);
   size_t alignment = bytes >= (4u << 20) ? (2u << 20) : 64;
   bytes = carnot_align_up(bytes + 1, alignment);
   free(context->arena);
@@ -152,15 +168,20 @@ carnot_status* carnot_context_take_arena(carnot_context* context, size_t bytes) 
 static carnot_status* build_context(carnot_context* context) {
   const carnot_plan* plan = context->plan;
   void *values, *bindings, *steps, *states, *locals;
-  CARNOT_TRY(carnot_arena_try(&context->memory, plan->value_count + 1, sizeof(carnot_run_value), "values", &values));
-  CARNOT_TRY(carnot_arena_try(&context->memory, plan->binding_count + 1, sizeof(carnot_run_binding), "tensors", &bindings));
-  CARNOT_TRY(carnot_arena_try(&context->memory, plan->step_count + 1, sizeof(carnot_run_step), "steps", &steps));
-  CARNOT_TRY(carnot_arena_try(&context->memory, plan->step_count + 1, CARNOT_STATE_BYTES, "steps", &states));
+  CARNOT_TRY(carnot_arena_try(&context->memory, plan->value_count + 1, sizeof(carnot_run_value),
+                              "values", &values));
+  CARNOT_TRY(carnot_arena_try(&context->memory, plan->binding_count + 1, sizeof(carnot_run_binding),
+                              "tensors", &bindings));
+  CARNOT_TRY(carnot_arena_try(&context->memory, plan->step_count + 1, sizeof(carnot_run_step),
+                              "steps", &steps));
+  CARNOT_TRY(carnot_arena_try(&context->memory, plan->step_count + 1, CARNOT_STATE_BYTES, "steps",
+                              &states));
   context->values = values;
   context->bindings = bindings;
   context->steps = steps;
   for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(bind_step(context, i, states));
-  CARNOT_TRY(carnot_arena_try(&context->memory, context->max_locals + 1, sizeof(carnot_cell), "values", &locals));
+  CARNOT_TRY(carnot_arena_try(&context->memory, context->max_locals + 1, sizeof(carnot_cell),
+                              "values", &locals));
   context->locals = locals;
   CARNOT_TRY(check_weights_present(context));
   bind_constants(context);
@@ -168,7 +189,8 @@ static carnot_status* build_context(carnot_context* context) {
   return carnot_context_take_arena(context, context->plan->arena_bytes);
 }
 
-carnot_status* carnot_context_create_on(carnot_engine* engine, const carnot_context_options* options,
+carnot_status* carnot_context_create_on(carnot_engine* engine,
+                                        const carnot_context_options* options,
                                         carnot_context** out_context) {
   *out_context = NULL;
   void* memory;
@@ -197,7 +219,8 @@ carnot_status* carnot_context_create_on(carnot_engine* engine, const carnot_cont
 
 void carnot_context_free(carnot_context* context) {
   if (!context) return;
-  for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++) free(context->bindings[i].own);
+  for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++)
+    free(context->bindings[i].own);
   carnot_infer_scratch_deinit(&context->scratch);
   carnot_store_deinit(&context->store);
   carnot_store_deinit(&context->fixed_store);
@@ -223,16 +246,16 @@ static carnot_status* check_input(const carnot_context* context, const carnot_pl
   const carnot_tensor* t = &cell->tensor;
   CARNOT_CHECK(t->dtype == b->dtype, INVALID_ARGUMENT, "input %s has type %s, must be %s", b->name,
                carnot_dtype_name(t->dtype), carnot_dtype_name(b->dtype));
-  CARNOT_CHECK(t->rank == b->rank, INVALID_ARGUMENT, "input %s has %d dimensions, must have %d", b->name, t->rank,
-               b->rank);
+  CARNOT_CHECK(t->rank == b->rank, INVALID_ARGUMENT, "input %s has %d dimensions, must have %d",
+               b->name, t->rank, b->rank);
   for (int i = 0; i < t->rank; i++) {
     const carnot_dim_range* range = &b->ranges[profile * (uint32_t)b->rank + (uint32_t)i];
     CARNOT_CHECK(b->dims[i] < 0 || b->dims[i] == t->dims[i], INVALID_ARGUMENT,
                  "input %s: dimension %d is %lld, must be %lld", b->name, i, (long long)t->dims[i],
                  (long long)b->dims[i]);
     CARNOT_CHECK(t->dims[i] >= range->min && t->dims[i] <= range->max, INVALID_ARGUMENT,
-                 "input %s: dimension %d is %lld, profile %u allows [%lld, %lld]", b->name, i, (long long)t->dims[i],
-                 profile, (long long)range->min, (long long)range->max);
+                 "input %s: dimension %d is %lld, profile %u allows [%lld, %lld]", b->name, i,
+                 (long long)t->dims[i], profile, (long long)range->min, (long long)range->max);
   }
   size_t bytes;
   CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "input %s", b->name);
@@ -240,12 +263,14 @@ static carnot_status* check_input(const carnot_context* context, const carnot_pl
 }
 
 static bool same_shape(const carnot_cell* a, const carnot_cell* b) {
-  return a->kind == b->kind && a->kind == CARNOT_VALUE_TENSOR && a->tensor.dtype == b->tensor.dtype &&
-         a->tensor.rank == b->tensor.rank &&
-         memcmp(a->tensor.dims, b->tensor.dims, (size_t)a->tensor.rank * sizeof(*a->tensor.dims)) == 0;
+  return a->kind == b->kind && a->kind == CARNOT_VALUE_TENSOR &&
+         a->tensor.dtype == b->tensor.dtype && a->tensor.rank == b->tensor.rank &&
+         memcmp(a->tensor.dims, b->tensor.dims, (size_t)a->tensor.rank * sizeof(*a->tensor.dims)) ==
+             0;
 }
 
-carnot_status* carnot_context_set_input_cell(carnot_context* context, uint32_t binding, const carnot_cell* cell) {
+carnot_status* carnot_context_set_input_cell(carnot_context* context, uint32_t binding,
+                                             const carnot_cell* cell) {
   const carnot_plan_binding* b = &context->plan->bindings[binding];
   CARNOT_CHECK(b->is_input, INVALID_ARGUMENT, "%s is an output", b->name);
   CARNOT_TRY(check_input(context, b, cell, context->profile));
@@ -258,8 +283,8 @@ carnot_status* carnot_context_set_input_cell(carnot_context* context, uint32_t b
   return NULL;
 }
 
-carnot_status* carnot_context_set_output_address(carnot_context* context, uint32_t binding, void* address,
-                                                 size_t capacity_bytes) {
+carnot_status* carnot_context_set_output_address(carnot_context* context, uint32_t binding,
+                                                 void* address, size_t capacity_bytes) {
   CARNOT_CHECK(!context->plan->bindings[binding].is_input, INVALID_ARGUMENT, "%s is an input",
                context->plan->bindings[binding].name);
   context->bindings[binding].address = address;
@@ -269,8 +294,8 @@ carnot_status* carnot_context_set_output_address(carnot_context* context, uint32
 }
 
 carnot_status* carnot_context_set_profile(carnot_context* context, uint32_t profile) {
-  CARNOT_CHECK(profile < context->plan->profile_count, INVALID_ARGUMENT, "profile %u of %u", profile,
-               context->plan->profile_count);
+  CARNOT_CHECK(profile < context->plan->profile_count, INVALID_ARGUMENT, "profile %u of %u",
+               profile, context->plan->profile_count);
   context->profile = profile;
   context->resolved = false;
   for (uint32_t i = 0; i < context->plan->binding_count; i++)

@@ -1,8 +1,10 @@
-// Contexts: one execution of an engine at a time. Holds the arena, the shapes that are set, and each step's state.
+// Contexts: one execution of an engine at a time. Holds the arena, the shapes that are set, and
+// each step's state.
 //
-// Setting shapes only notes them. The next run first resolves: infer tells every dimension that the inputs' shapes
-// decide, storage is assigned, each step's tactic is shaped. Steps behind a value-dependent size are resolved while
-// running. One thread at a time; several contexts share an engine.
+// Setting shapes only notes them. The next run first resolves: infer tells every dimension that the
+// inputs' shapes decide, storage is assigned, each step's tactic is shaped. Steps behind a
+// value-dependent size are resolved while running. One thread at a time; several contexts share an
+// engine.
 #ifndef CARNOT_RUN_CONTEXT_H_
 #define CARNOT_RUN_CONTEXT_H_
 
@@ -17,7 +19,7 @@
 typedef struct carnot_run_value {
   carnot_cell cell;
   int64_t strides[CARNOT_MAX_RANK];
-  bool known;  // its dimensions are decided by the inputs' shapes
+  bool known;                // its dimensions are decided by the inputs' shapes
   uint64_t flexible_offset;  // of FLEXIBLE storage, behind the planned arena
 } carnot_run_value;
 
@@ -26,8 +28,8 @@ typedef struct carnot_run_binding {
   void* address;  // NULL: the context's own memory
   size_t capacity_bytes;
   bool is_set;
-  carnot_cell cell;   // an input as set; an output after the run
-  void* own;          // memory of the context for an output without address
+  carnot_cell cell;  // an input as set; an output after the run
+  void* own;         // memory of the context for an output without address
   size_t own_bytes;
   // Asked for memory of an output whose size the run found out; NULL: the context's own.
   void* (*allocate)(void* user, const char* name, void* current, size_t bytes);
@@ -38,10 +40,10 @@ typedef struct carnot_run_binding {
 typedef struct carnot_run_step {
   const carnot_tactic_row* rows[CARNOT_MAX_VARIANTS];
   carnot_step_view views[CARNOT_MAX_VARIANTS];
-  uint32_t variant;  // chosen for the shapes that are set
-  bool late;         // resolved while running
-  bool skip;         // nothing to compute: all outputs are empty
-  bool fallback;     // an empty input: the reference kernels run, which take any
+  uint32_t variant;          // chosen for the shapes that are set
+  bool late;                 // resolved while running
+  bool skip;                 // nothing to compute: all outputs are empty
+  bool fallback;             // an empty input: the reference kernels run, which take any
   carnot_operand* operands;  // inputs, then outputs
   void* state;
 } carnot_run_step;
@@ -56,7 +58,7 @@ typedef struct carnot_context {
   carnot_engine* engine;
   const carnot_plan* plan;
   carnot_weights* weights;
-  carnot_executor* executor;  // borrowed; may be NULL
+  carnot_executor* executor;      // borrowed; may be NULL
   carnot_executor* run_executor;  // of the run in flight: NULL when another run has the executor
   carnot_isa isa;
   uint32_t profile;
@@ -76,9 +78,11 @@ typedef struct carnot_context {
   bool in_resolve;
   bool resolved, addresses_changed;
   carnot_step_time* times;  // NULL: not profiled
-  void (*report)(void* user, const char* step, uint64_t time_ns);  // told each step's time; NULL: nobody
+  void (*report)(void* user, const char* step,
+                 uint64_t time_ns);  // told each step's time; NULL: nobody
   void* report_user;
-  carnot_executor* own_executor;  // made for this context by the public interface, which destroys it
+  carnot_executor*
+      own_executor;            // made for this context by the public interface, which destroys it
   bool (*cancel)(void* user);  // asked between steps; true ends the run
   void* cancel_user;
 } carnot_context;
@@ -89,23 +93,27 @@ typedef struct carnot_context_options {
   size_t memory_limit_bytes;  // of arena and stores together; 0: none
 } carnot_context_options;
 
-carnot_status* carnot_context_create_on(carnot_engine* engine, const carnot_context_options* options,
+carnot_status* carnot_context_create_on(carnot_engine* engine,
+                                        const carnot_context_options* options,
                                         carnot_context** out_context) CARNOT_MUST_USE;
 void carnot_context_free(carnot_context* context);
 
 // The index of the tensor |name|; NOT_FOUND lists the names there are.
-carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* name, uint32_t* out_index) CARNOT_MUST_USE;
+carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* name,
+                                        uint32_t* out_index) CARNOT_MUST_USE;
 
-// Sets an input: a cell whose data are borrowed until the run is over (dense, row-major). Its type must be the
-// binding's, its dimensions within the profile.
-carnot_status* carnot_context_set_input_cell(carnot_context* context, uint32_t binding, const carnot_cell* cell)
-    CARNOT_MUST_USE;
-// Where an output goes; address NULL: the context's own memory. OUT_OF_RANGE in run when capacity is too small.
-carnot_status* carnot_context_set_output_address(carnot_context* context, uint32_t binding, void* address,
+// Sets an input: a cell whose data are borrowed until the run is over (dense, row-major). Its type
+// must be the binding's, its dimensions within the profile.
+carnot_status* carnot_context_set_input_cell(carnot_context* context, uint32_t binding,
+                                             const carnot_cell* cell) CARNOT_MUST_USE;
+// Where an output goes; address NULL: the context's own memory. OUT_OF_RANGE in run when capacity
+// is too small.
+carnot_status* carnot_context_set_output_address(carnot_context* context, uint32_t binding,
+                                                 void* address,
                                                  size_t capacity_bytes) CARNOT_MUST_USE;
 
-// Brings dimensions, storage and tactics up to the inputs that are set. The inputs' data are needed only for shape
-// tensors. run does it by itself.
+// Brings dimensions, storage and tactics up to the inputs that are set. The inputs' data are needed
+// only for shape tensors. run does it by itself.
 carnot_status* carnot_context_resolve(carnot_context* context) CARNOT_MUST_USE;
 carnot_status* carnot_context_run_now(carnot_context* context) CARNOT_MUST_USE;
 // An output after the run (or, where shapes decide its dimensions, after resolve: data NULL).
@@ -113,12 +121,14 @@ const carnot_cell* carnot_context_output(const carnot_context* context, uint32_t
 
 // ---- between the files of this folder ----
 carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block) CARNOT_MUST_USE;
-carnot_status* carnot_infer_step(carnot_context* context, uint32_t step, const carnot_cell* const* inputs,
+carnot_status* carnot_infer_step(carnot_context* context, uint32_t step,
+                                 const carnot_cell* const* inputs,
                                  carnot_cell* const* outputs) CARNOT_MUST_USE;
-carnot_status* carnot_run_reference(carnot_context* context, uint32_t step, const carnot_cell* const* inputs,
+carnot_status* carnot_run_reference(carnot_context* context, uint32_t step,
+                                    const carnot_cell* const* inputs,
                                     carnot_cell* const* outputs) CARNOT_MUST_USE;
-carnot_status* carnot_shape_step(carnot_context* context, uint32_t step, void* state, size_t* out_workspace_bytes)
-    CARNOT_MUST_USE;
+carnot_status* carnot_shape_step(carnot_context* context, uint32_t step, void* state,
+                                 size_t* out_workspace_bytes) CARNOT_MUST_USE;
 // Grows the arena to |bytes|; what lay in it is lost.
 carnot_status* carnot_context_take_arena(carnot_context* context, size_t bytes) CARNOT_MUST_USE;
 // Memory of the context's own for an output.

@@ -26,7 +26,8 @@ static carnot_status* refit_alloc(const carnot_call_host* host, size_t bytes, vo
 
 carnot_status* carnot_refit_begin(carnot_engine* engine, carnot_refit** out_refit) {
   *out_refit = NULL;
-  CARNOT_CHECK(engine->plan->refittable, FAILED_PRECONDITION, "the engine was not built for refit: build it with --refit");
+  CARNOT_CHECK(engine->plan->refittable, FAILED_PRECONDITION,
+               "the engine was not built for refit: build it with --refit");
   void *memory, *tensors, *changed, *owned;
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_refit), "refit", &memory));
   carnot_refit* refit = memory;
@@ -37,8 +38,10 @@ carnot_status* carnot_refit_begin(carnot_engine* engine, carnot_refit** out_refi
   refit->old = carnot_engine_take_weights(engine);
   uint32_t count = engine->plan->blob_count + 1;
   carnot_status* status = carnot_calloc(count, sizeof(carnot_tensor), "refit", &tensors);
-  if (!status) refit->tensors = tensors, status = carnot_calloc(count, sizeof(bool), "refit", &changed);
-  if (!status) refit->changed = changed, status = carnot_calloc(count, sizeof(void*), "refit", &owned);
+  if (!status)
+    refit->tensors = tensors, status = carnot_calloc(count, sizeof(bool), "refit", &changed);
+  if (!status)
+    refit->changed = changed, status = carnot_calloc(count, sizeof(void*), "refit", &owned);
   if (!status) refit->owned = owned;
   if (status) {
     carnot_refit_free(refit);
@@ -50,7 +53,8 @@ carnot_status* carnot_refit_begin(carnot_engine* engine, carnot_refit** out_refi
 
 void carnot_refit_free(carnot_refit* refit) {
   if (!refit) return;
-  for (uint32_t i = 0; refit->owned && i < refit->engine->plan->blob_count; i++) free(refit->owned[i]);
+  for (uint32_t i = 0; refit->owned && i < refit->engine->plan->blob_count; i++)
+    free(refit->owned[i]);
   free(refit->owned);
   free(refit->tensors);
   free(refit->changed);
@@ -62,7 +66,8 @@ void carnot_refit_free(carnot_refit* refit) {
 }
 
 // Memory for blob |index| in the new generation.
-static carnot_status* own_blob(carnot_refit* refit, uint32_t index, const void* data, size_t bytes) {
+static carnot_status* own_blob(carnot_refit* refit, uint32_t index, const void* data,
+                               size_t bytes) {
   free(refit->owned[index]);
   refit->owned[index] = aligned_alloc(64, carnot_align_up(bytes + 1, 64));
   if (!refit->owned[index]) return CARNOT_NO_MEMORY(bytes, "a refitted weight");
@@ -89,19 +94,21 @@ const char* carnot_refit_missing(const carnot_refit* refit) {
   return NULL;
 }
 
-carnot_status* carnot_refit_set(carnot_refit* refit, const char* name, const carnot_tensor* tensor) {
+carnot_status* carnot_refit_set(carnot_refit* refit, const char* name,
+                                const carnot_tensor* tensor) {
   const carnot_plan* plan = refit->engine->plan;
   for (uint32_t i = 0; i < plan->blob_count; i++) {
     const carnot_plan_blob* blob = &plan->blobs[i];
     if (strcmp(blob->name, name) != 0) continue;
     const carnot_tensor* t = &blob->tensor;
-    bool same = t->dtype == tensor->dtype && t->rank == tensor->rank && t->dtype != CARNOT_DTYPE_STRING;
+    bool same =
+        t->dtype == tensor->dtype && t->rank == tensor->rank && t->dtype != CARNOT_DTYPE_STRING;
     for (int d = 0; same && d < t->rank; d++) same = t->dims[d] == tensor->dims[d];
     char wanted[128], found[128];
     carnot_dims_print(t->dims, t->rank, wanted, sizeof(wanted));
     carnot_dims_print(tensor->dims, tensor->rank, found, sizeof(found));
-    CARNOT_CHECK(same, INVALID_ARGUMENT, "weight %s is %s %s, must be %s %s", name, carnot_dtype_name(tensor->dtype), found,
-                 carnot_dtype_name(t->dtype), wanted);
+    CARNOT_CHECK(same, INVALID_ARGUMENT, "weight %s is %s %s, must be %s %s", name,
+                 carnot_dtype_name(tensor->dtype), found, carnot_dtype_name(t->dtype), wanted);
     return own_blob(refit, i, tensor->data, carnot_tensor_bytes(tensor));
   }
   return CARNOT_ERROR(NOT_FOUND, "the engine has no weight %s that can be refitted", name);
@@ -109,23 +116,31 @@ carnot_status* carnot_refit_set(carnot_refit* refit, const char* name, const car
 
 // ---- derived constants ----
 
-static carnot_status* run_recipe(carnot_refit* refit, const carnot_recipe* recipe, carnot_cell* locals) {
+static carnot_status* run_recipe(carnot_refit* refit, const carnot_recipe* recipe,
+                                 carnot_cell* locals) {
   const carnot_plan* plan = refit->engine->plan;
   for (uint32_t i = 0; i < recipe->input_count; i++) {
-    locals[i] = (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[recipe->inputs[i]].tensor};
+    locals[i] =
+        (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[recipe->inputs[i]].tensor};
     locals[i].tensor.data = (void*)data_of(refit, recipe->inputs[i]);
-    CARNOT_CHECK(locals[i].tensor.data, FAILED_PRECONDITION, "weight %s has no data", plan->blobs[recipe->inputs[i]].name);
+    CARNOT_CHECK(locals[i].tensor.data, FAILED_PRECONDITION, "weight %s has no data",
+                 plan->blobs[recipe->inputs[i]].name);
   }
   for (uint32_t n = 0; n < recipe->region.node_count; n++) {
     const carnot_plan_node* node = &recipe->region.nodes[n];
-    const carnot_cell** inputs = CARNOT_NEW_ARRAY(&refit->arena, const carnot_cell*, node->input_count + 1);
+    const carnot_cell** inputs =
+        CARNOT_NEW_ARRAY(&refit->arena, const carnot_cell*, node->input_count + 1);
     carnot_cell** outputs = CARNOT_NEW_ARRAY(&refit->arena, carnot_cell*, node->output_count + 1);
-    for (uint32_t i = 0; i < node->input_count; i++) inputs[i] = node->inputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->inputs[i]];
-    for (uint32_t i = 0; i < node->output_count; i++) outputs[i] = node->outputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->outputs[i]];
-    CARNOT_CHECK(!(carnot_op_get(node->op)->flags & CARNOT_OP_CONTROL), INVALID_MODEL, "a recipe holds control flow");
-    CARNOT_TRY_AT(carnot_execute(&refit->scratch, carnot_op_get(node->op), &node->attrs, &refit->host, (int)node->input_count, inputs,
-                                 (int)node->output_count, outputs),
-                  "node %s", node->name);
+    for (uint32_t i = 0; i < node->input_count; i++)
+      inputs[i] = node->inputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->inputs[i]];
+    for (uint32_t i = 0; i < node->output_count; i++)
+      outputs[i] = node->outputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->outputs[i]];
+    CARNOT_CHECK(!(carnot_op_get(node->op)->flags & CARNOT_OP_CONTROL), INVALID_MODEL,
+                 "a recipe holds control flow");
+    CARNOT_TRY_AT(
+        carnot_execute(&refit->scratch, carnot_op_get(node->op), &node->attrs, &refit->host,
+                       (int)node->input_count, inputs, (int)node->output_count, outputs),
+        "node %s", node->name);
   }
   return NULL;
 }
@@ -138,7 +153,8 @@ static carnot_status* derive(carnot_refit* refit, uint32_t index) {
   bool needed = !data_of(refit, index);
   for (uint32_t i = 0; i < recipe->input_count; i++) needed |= refit->changed[recipe->inputs[i]];
   if (!needed) return NULL;
-  carnot_cell* locals = CARNOT_NEW_ARRAY(&refit->arena, carnot_cell, recipe->region.value_count + 1);
+  carnot_cell* locals =
+      CARNOT_NEW_ARRAY(&refit->arena, carnot_cell, recipe->region.value_count + 1);
   CARNOT_TRY(run_recipe(refit, recipe, locals));
   const carnot_tensor* made = &locals[recipe->region.outputs[0]].tensor;
   bool same = made->dtype == blob->tensor.dtype && made->rank == blob->tensor.rank;
@@ -155,47 +171,65 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
   if (!step->type_count) return NULL;
   bool needed = false, lacking = false;
   for (uint32_t i = 0; i < step->input_count; i++) {
-    const carnot_plan_value* v = step->inputs[i] == CARNOT_PLAN_NONE ? NULL : &plan->values[step->inputs[i]];
+    const carnot_plan_value* v =
+        step->inputs[i] == CARNOT_PLAN_NONE ? NULL : &plan->values[step->inputs[i]];
     if (v && v->storage == CARNOT_STORAGE_CONSTANT) needed |= refit->changed[v->index];
   }
   for (uint32_t k = 0; k < step->variant_count; k++)
-    for (uint32_t c = 0; c < step->variants[k].constant_count; c++) lacking |= !data_of(refit, step->variants[k].constants[c]);
+    for (uint32_t c = 0; c < step->variants[k].constant_count; c++)
+      lacking |= !data_of(refit, step->variants[k].constants[c]);
   if (!needed && !lacking) return NULL;
-  carnot_operand_type* types = carnot_arena_copy(&refit->arena, step->types, step->type_count * sizeof(*types));
+  carnot_operand_type* types =
+      carnot_arena_copy(&refit->arena, step->types, step->type_count * sizeof(*types));
   for (uint32_t i = 0; i < step->input_count; i++) {
-    const carnot_plan_value* v = step->inputs[i] == CARNOT_PLAN_NONE ? NULL : &plan->values[step->inputs[i]];
+    const carnot_plan_value* v =
+        step->inputs[i] == CARNOT_PLAN_NONE ? NULL : &plan->values[step->inputs[i]];
     types[i].is_constant = v && v->storage == CARNOT_STORAGE_CONSTANT;
     if (!types[i].is_constant) continue;
-    carnot_tensor* tensor = carnot_arena_copy(&refit->arena, &plan->blobs[v->index].tensor, sizeof(*tensor));
+    carnot_tensor* tensor =
+        carnot_arena_copy(&refit->arena, &plan->blobs[v->index].tensor, sizeof(*tensor));
     tensor->data = (void*)data_of(refit, v->index);
-    CARNOT_CHECK(tensor->data, FAILED_PRECONDITION, "weight %s has no data", plan->blobs[v->index].name);
+    CARNOT_CHECK(tensor->data, FAILED_PRECONDITION, "weight %s has no data",
+                 plan->blobs[v->index].name);
     types[i].tensor = tensor;
     types[i].rank = tensor->rank;
     types[i].dtype = tensor->dtype;
     types[i].kind = CARNOT_VALUE_TENSOR;
     memcpy(types[i].dims, tensor->dims, sizeof(tensor->dims));
   }
-  carnot_problem problem = {.region = &step->region, .input_count = step->input_count, .output_count = step->output_count, .inputs = types,
-                            .outputs = types + step->input_count, .inner = types + step->input_count + step->output_count,
+  carnot_problem problem = {.region = &step->region,
+                            .input_count = step->input_count,
+                            .output_count = step->output_count,
+                            .inputs = types,
+                            .outputs = types + step->input_count,
+                            .inner = types + step->input_count + step->output_count,
                             .isa = (carnot_isa)plan->isa};
   for (uint32_t k = 0; k < step->variant_count; k++) {
     const carnot_variant* variant = &step->variants[k];
     const carnot_tactic_row* row = carnot_tactic_find(variant->tactic);
-    CARNOT_CHECK(row, VERSION_MISMATCH, "step %s needs tactic %s, which this runtime lacks", step->name, variant->tactic);
+    CARNOT_CHECK(row, VERSION_MISMATCH, "step %s needs tactic %s, which this runtime lacks",
+                 step->name, variant->tactic);
     if (!row->prepare || !variant->constant_count) continue;
     char reason[256];
     const char* why = row->reject(&problem, reason, sizeof(reason));
-    CARNOT_CHECK(!why, INVALID_MODEL, "step %s: tactic %s does not take the new weights: %s", step->name, row->name, why);
+    CARNOT_CHECK(!why, INVALID_MODEL, "step %s: tactic %s does not take the new weights: %s",
+                 step->name, row->name, why);
     carnot_prepared prepared = {.arena = &refit->arena};
     CARNOT_TRY_AT(row->prepare(&problem, &prepared), "step %s", step->name);
-    CARNOT_CHECK(prepared.constant_count == variant->constant_count, INVALID_MODEL, "step %s packs %u constants, the engine has %u", step->name,
+    CARNOT_CHECK(prepared.constant_count == variant->constant_count, INVALID_MODEL,
+                 "step %s packs %u constants, the engine has %u", step->name,
                  prepared.constant_count, variant->constant_count);
-    CARNOT_CHECK(prepared.param_bytes == variant->param_bytes && memcmp(prepared.params, variant->params, variant->param_bytes) == 0, UNSUPPORTED,
-                 "step %s: the new weights change what was decided at build (a bias became zero or the like)", step->name);
+    CARNOT_CHECK(prepared.param_bytes == variant->param_bytes &&
+                     memcmp(prepared.params, variant->params, variant->param_bytes) == 0,
+                 UNSUPPORTED,
+                 "step %s: the new weights change what was decided at build (a bias became zero or "
+                 "the like)",
+                 step->name);
     for (uint32_t c = 0; c < variant->constant_count; c++) {
       uint32_t blob = variant->constants[c];
-      CARNOT_CHECK((int64_t)prepared.constants[c].bytes == plan->blobs[blob].tensor.dims[0], INVALID_MODEL,
-                   "step %s packs %zu bytes, the engine has %lld", step->name, prepared.constants[c].bytes, (long long)plan->blobs[blob].tensor.dims[0]);
+      CARNOT_CHECK((int64_t)prepared.constants[c].bytes == plan->blobs[blob].tensor.dims[0],
+                   INVALID_MODEL, "step %s packs %zu bytes, the engine has %lld", step->name,
+                   prepared.constants[c].bytes, (long long)plan->blobs[blob].tensor.dims[0]);
       CARNOT_TRY(own_blob(refit, blob, prepared.constants[c].data, prepared.constants[c].bytes));
     }
   }
@@ -228,7 +262,8 @@ static carnot_status* publish(carnot_refit* refit) {
 
 carnot_status* carnot_refit_commit(carnot_refit* refit) {
   const char* missing = carnot_refit_missing(refit);
-  CARNOT_CHECK(!missing, FAILED_PRECONDITION, "weight %s was stripped from the engine and is not set", missing);
+  CARNOT_CHECK(!missing, FAILED_PRECONDITION,
+               "weight %s was stripped from the engine and is not set", missing);
   CARNOT_CHECK(refit->owned, FAILED_PRECONDITION, "this refit was committed already");
   for (uint32_t i = 0; i < refit->engine->plan->blob_count; i++) CARNOT_TRY(derive(refit, i));
   for (uint32_t i = 0; i < refit->engine->plan->step_count; i++) CARNOT_TRY(repack(refit, i));

@@ -6,18 +6,21 @@
 // ---- inference of a step ----
 
 // Gathers the cells of local operands; a local beyond the inputs stands in context->locals.
-static void gather(carnot_context* context, const carnot_plan_node* node, const carnot_cell* const* step_inputs,
-                   uint32_t input_count, const carnot_cell** inputs, carnot_cell** outputs) {
+static void gather(carnot_context* context, const carnot_plan_node* node,
+                   const carnot_cell* const* step_inputs, uint32_t input_count,
+                   const carnot_cell** inputs, carnot_cell** outputs) {
   for (uint32_t i = 0; i < node->input_count; i++) {
     uint32_t local = node->inputs[i];
-    inputs[i] = local == CARNOT_PLAN_NONE ? NULL : local < input_count ? step_inputs[local] : &context->locals[local];
+    inputs[i] = local == CARNOT_PLAN_NONE ? NULL
+                : local < input_count     ? step_inputs[local]
+                                          : &context->locals[local];
   }
   for (uint32_t i = 0; i < node->output_count; i++)
     outputs[i] = node->outputs[i] == CARNOT_PLAN_NONE ? NULL : &context->locals[node->outputs[i]];
 }
 
-carnot_status* carnot_infer_step(carnot_context* context, uint32_t index, const carnot_cell* const* inputs,
-                                 carnot_cell* const* outputs) {
+carnot_status* carnot_infer_step(carnot_context* context, uint32_t index,
+                                 const carnot_cell* const* inputs, carnot_cell* const* outputs) {
   const carnot_plan_step* step = &context->plan->steps[index];
   const carnot_region* region = &step->region;
   for (uint32_t n = 0; n < region->node_count; n++) {
@@ -30,7 +33,8 @@ carnot_status* carnot_infer_step(carnot_context* context, uint32_t index, const 
       // Variadic operators of many operands: tables from the scratch of the shapes being set.
       void* memory;
       CARNOT_TRY(carnot_store_alloc(context->in_resolve ? &context->fixed_store : &context->store,
-                                    (node->input_count + node->output_count) * sizeof(void*), &memory));
+                                    (node->input_count + node->output_count) * sizeof(void*),
+                                    &memory));
       in = memory;
       out = (carnot_cell**)memory + node->input_count;
     }
@@ -58,13 +62,15 @@ static carnot_status* take_inputs(carnot_context* context) {
     // Only the elements of shape tensors may decide shapes; others may change from run to run.
     if (!b->is_shape) value->cell.tensor.data = NULL;
     value->known = run->cell.kind == CARNOT_VALUE_TENSOR;
-    carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, value->cell.tensor.rank, value->cell.tensor.dims, value->strides);
+    carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, value->cell.tensor.rank, value->cell.tensor.dims,
+                          value->strides);
   }
   return NULL;
 }
 
 // Cells of the step's inputs; false when one is not known.
-static bool known_inputs(carnot_context* context, const carnot_plan_step* step, const carnot_cell** inputs) {
+static bool known_inputs(carnot_context* context, const carnot_plan_step* step,
+                         const carnot_cell** inputs) {
   bool known = true;
   for (uint32_t i = 0; i < step->input_count; i++) {
     if (step->inputs[i] == CARNOT_PLAN_NONE) {
@@ -84,22 +90,29 @@ static bool all_sized(const carnot_plan_step* step, carnot_cell* const* outputs)
   return true;
 }
 
-// Elements that decide shapes must be there before the run; only dimensions of other tensors may be asked for.
-static carnot_status* check_elements(const carnot_plan_step* step, const carnot_cell* const* inputs) {
+// Elements that decide shapes must be there before the run; only dimensions of other tensors may be
+// asked for.
+static carnot_status* check_elements(const carnot_plan_step* step,
+                                     const carnot_cell* const* inputs) {
   for (uint32_t n = 0; n < step->region.node_count; n++) {
     const carnot_plan_node* node = &step->region.nodes[n];
     if (node->op == CARNOT_OP_SHAPE || node->op == CARNOT_OP_SIZE) continue;
     for (uint32_t i = 0; i < node->input_count; i++) {
       uint32_t local = node->inputs[i];
-      if (local >= step->input_count || !inputs[local] || inputs[local]->kind != CARNOT_VALUE_TENSOR) continue;
-      CARNOT_CHECK(inputs[local]->tensor.data || carnot_tensor_count(&inputs[local]->tensor) == 0, INVALID_MODEL,
-                   "step %s decides shapes by elements of input %u that only the run has", step->name, local);
+      if (local >= step->input_count || !inputs[local] ||
+          inputs[local]->kind != CARNOT_VALUE_TENSOR)
+        continue;
+      CARNOT_CHECK(inputs[local]->tensor.data || carnot_tensor_count(&inputs[local]->tensor) == 0,
+                   INVALID_MODEL,
+                   "step %s decides shapes by elements of input %u that only the run has",
+                   step->name, local);
     }
   }
   return NULL;
 }
 
-static carnot_status* run_shape_step(carnot_context* context, uint32_t index, const carnot_cell* const* inputs,
+static carnot_status* run_shape_step(carnot_context* context, uint32_t index,
+                                     const carnot_cell* const* inputs,
                                      carnot_cell* const* outputs) {
   CARNOT_TRY(check_elements(&context->plan->steps[index], inputs));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
@@ -113,11 +126,14 @@ static carnot_status* resolve_step(carnot_context* context, uint32_t index) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
   void* memory;
-  CARNOT_TRY(carnot_store_alloc(&context->fixed_store, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
+  CARNOT_TRY(carnot_store_alloc(&context->fixed_store,
+                                (step->input_count + step->output_count + 1) * sizeof(void*),
+                                &memory));
   const carnot_cell** inputs = memory;
   carnot_cell** outputs = (carnot_cell**)memory + step->input_count;
   for (uint32_t i = 0; i < step->output_count; i++) {
-    outputs[i] = step->outputs[i] == CARNOT_PLAN_NONE ? NULL : &context->values[step->outputs[i]].cell;
+    outputs[i] =
+        step->outputs[i] == CARNOT_PLAN_NONE ? NULL : &context->values[step->outputs[i]].cell;
     if (!outputs[i]) continue;
     context->values[step->outputs[i]].known = false;
     *outputs[i] = (carnot_cell){0};
@@ -138,7 +154,8 @@ static carnot_status* resolve_step(carnot_context* context, uint32_t index) {
     const carnot_tensor* t = &outputs[i]->tensor;
     size_t bytes;
     if (outputs[i]->kind == CARNOT_VALUE_TENSOR)
-      CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "step %u (%s)", index, step->name);
+      CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "step %u (%s)", index,
+                    step->name);
     context->values[step->outputs[i]].known = true;
   }
   return NULL;
@@ -155,12 +172,14 @@ carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) {
   return binding->own ? NULL : CARNOT_NO_MEMORY(size, "an output");
 }
 
-static carnot_status* place_output(carnot_context* context, uint32_t index, size_t bytes, void** out_data) {
+static carnot_status* place_output(carnot_context* context, uint32_t index, size_t bytes,
+                                   void** out_data) {
   carnot_run_binding* binding = &context->bindings[index];
   const char* name = context->plan->bindings[index].name;
   if (binding->address) {
-    CARNOT_CHECK(bytes <= binding->capacity_bytes, OUT_OF_RANGE, "output %s takes %zu bytes, its memory holds %zu", name,
-                 bytes, binding->capacity_bytes);
+    CARNOT_CHECK(bytes <= binding->capacity_bytes, OUT_OF_RANGE,
+                 "output %s takes %zu bytes, its memory holds %zu", name, bytes,
+                 binding->capacity_bytes);
     *out_data = binding->address;
     return NULL;
   }
@@ -176,17 +195,20 @@ static carnot_status* place_part(carnot_context* context, uint32_t index) {
   carnot_tensor* t = &value->cell.tensor;
   CARNOT_CHECK(whole->known && whole->cell.tensor.rank == t->rank && v->axis < t->rank &&
                    whole->cell.tensor.dtype == t->dtype && carnot_dtype_bits(t->dtype) >= 8,
-               INVALID_MODEL, "value %s is no part of %s", v->name, context->plan->values[v->index].name);
+               INVALID_MODEL, "value %s is no part of %s", v->name,
+               context->plan->values[v->index].name);
   int64_t before = 0;
   for (uint32_t i = 0; i < v->before_count; i++) {
     const carnot_run_value* other = &context->values[v->before[i]];
-    CARNOT_CHECK(other->known && other->cell.tensor.rank == t->rank, INVALID_MODEL, "value %s is no part of %s",
-                 context->plan->values[v->before[i]].name, context->plan->values[v->index].name);
+    CARNOT_CHECK(other->known && other->cell.tensor.rank == t->rank, INVALID_MODEL,
+                 "value %s is no part of %s", context->plan->values[v->before[i]].name,
+                 context->plan->values[v->index].name);
     before += other->cell.tensor.dims[v->axis];
   }
   for (int d = 0; d < t->rank; d++) {
     int64_t limit = whole->cell.tensor.dims[d] - (d == v->axis ? before : 0);
-    CARNOT_CHECK(t->dims[d] <= limit, INVALID_MODEL, "value %s does not fit in %s: dimension %d is %lld of %lld", v->name,
+    CARNOT_CHECK(t->dims[d] <= limit, INVALID_MODEL,
+                 "value %s does not fit in %s: dimension %d is %lld of %lld", v->name,
                  context->plan->values[v->index].name, d, (long long)t->dims[d], (long long)limit);
     value->strides[d] = whole->strides[d];
   }
@@ -198,19 +220,23 @@ static carnot_status* place_part(carnot_context* context, uint32_t index) {
 static carnot_status* place_value(carnot_context* context, uint32_t index, int depth) {
   const carnot_plan_value* v = &context->plan->values[index];
   carnot_run_value* value = &context->values[index];
-  if (!value->known || value->cell.kind != CARNOT_VALUE_TENSOR || v->storage == CARNOT_STORAGE_CONSTANT) return NULL;
+  if (!value->known || value->cell.kind != CARNOT_VALUE_TENSOR ||
+      v->storage == CARNOT_STORAGE_CONSTANT)
+    return NULL;
   carnot_tensor* t = &value->cell.tensor;
   size_t bytes;
   CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
   carnot_layout_strides(v->layout, t->rank, t->dims, value->strides);
   switch (v->storage) {
     case CARNOT_STORAGE_BINDING:
-      if (!context->plan->bindings[v->index].is_input) return place_output(context, v->index, bytes, &t->data);
+      if (!context->plan->bindings[v->index].is_input)
+        return place_output(context, v->index, bytes, &t->data);
       t->data = context->bindings[v->index].address;
       return NULL;
     case CARNOT_STORAGE_ARENA:
-      CARNOT_CHECK(bytes <= v->max_bytes, INVALID_MODEL, "value %s takes %zu bytes, the plan has room for %llu", v->name,
-                   bytes, (unsigned long long)v->max_bytes);
+      CARNOT_CHECK(bytes <= v->max_bytes, INVALID_MODEL,
+                   "value %s takes %zu bytes, the plan has room for %llu", v->name, bytes,
+                   (unsigned long long)v->max_bytes);
       t->data = context->arena + v->offsets[context->profile];
       return NULL;
     case CARNOT_STORAGE_FLEXIBLE:
@@ -222,9 +248,9 @@ static carnot_status* place_value(carnot_context* context, uint32_t index, int d
     case CARNOT_STORAGE_ALIAS: {
       CARNOT_TRY(place_value(context, v->index, depth + 1));
       const carnot_tensor* other = &context->values[v->index].cell.tensor;
-      CARNOT_CHECK(context->values[v->index].known && carnot_tensor_bytes(other) == bytes, INVALID_MODEL,
-                   "value %s takes %zu bytes, %s has %zu", v->name, bytes, context->plan->values[v->index].name,
-                   carnot_tensor_bytes(other));
+      CARNOT_CHECK(context->values[v->index].known && carnot_tensor_bytes(other) == bytes,
+                   INVALID_MODEL, "value %s takes %zu bytes, %s has %zu", v->name, bytes,
+                   context->plan->values[v->index].name, carnot_tensor_bytes(other));
       t->data = other->data;
       return NULL;
     }
@@ -282,16 +308,19 @@ static bool has_empty(const carnot_operand* operands, uint32_t count) {
   return false;
 }
 
-carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* state, size_t* out_workspace_bytes) {
+carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* state,
+                                 size_t* out_workspace_bytes) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
   const carnot_operand* outputs = run->operands + step->input_count;
   *out_workspace_bytes = 0;
   run->skip = step->output_count > 0;
-  for (uint32_t i = 0; i < step->output_count; i++) run->skip = run->skip && has_empty(&outputs[i], 1);
+  for (uint32_t i = 0; i < step->output_count; i++)
+    run->skip = run->skip && has_empty(&outputs[i], 1);
   if (run->skip) return NULL;
   run->variant = 0;
-  while (run->variant + 1 < step->variant_count && !guards_hold(&step->variants[run->variant], run->operands))
+  while (run->variant + 1 < step->variant_count &&
+         !guards_hold(&step->variants[run->variant], run->operands))
     run->variant++;
   const carnot_tactic_row* row = run->rows[run->variant];
   if (!row->shape) return NULL;  // the reference, or nothing to do
@@ -300,10 +329,12 @@ carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* 
   for (uint32_t i = 0; i < step->output_count && !row->strided_outputs; i++) {
     if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
     CARNOT_CHECK(dense(&outputs[i], context->plan->values[step->outputs[i]].layout), INVALID_MODEL,
-                 "step %s writes a part of a tensor, which tactic %s cannot", step->name, row->name);
+                 "step %s writes a part of a tensor, which tactic %s cannot", step->name,
+                 row->name);
   }
-  CARNOT_TRY_AT(row->shape(&run->views[run->variant], run->operands, outputs, state, out_workspace_bytes),
-                "step %u (%s), tactic %s", index, step->name, row->name);
+  CARNOT_TRY_AT(
+      row->shape(&run->views[run->variant], run->operands, outputs, state, out_workspace_bytes),
+      "step %u (%s), tactic %s", index, step->name, row->name);
   return NULL;
 }
 
@@ -321,7 +352,8 @@ static carnot_status* place_flexible(carnot_context* context) {
   const carnot_plan* plan = context->plan;
   if (!plan->flexible_count) return NULL;
   void* memory;
-  CARNOT_TRY(carnot_store_alloc(&context->fixed_store, plan->flexible_count * sizeof(carnot_interval), &memory));
+  CARNOT_TRY(carnot_store_alloc(&context->fixed_store,
+                                plan->flexible_count * sizeof(carnot_interval), &memory));
   carnot_interval* intervals = memory;
   uint32_t count = 0;
   for (uint32_t i = 0; i < plan->value_count && count < plan->flexible_count; i++) {
@@ -330,11 +362,13 @@ static carnot_status* place_flexible(carnot_context* context) {
     const carnot_tensor* t = &context->values[i].cell.tensor;
     size_t bytes;
     CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
-    intervals[count++] = (carnot_interval){.id = i, .bytes = bytes, .first = v->first_step, .last = v->last_step};
+    intervals[count++] =
+        (carnot_interval){.id = i, .bytes = bytes, .first = v->first_step, .last = v->last_step};
   }
   uint64_t total = 0;
   CARNOT_TRY(carnot_memory_plan(intervals, count, &total));
-  for (uint32_t i = 0; i < count; i++) context->values[intervals[i].id].flexible_offset = intervals[i].offset;
+  for (uint32_t i = 0; i < count; i++)
+    context->values[intervals[i].id].flexible_offset = intervals[i].offset;
   return carnot_context_take_arena(context, plan->arena_bytes + total);
 }
 
@@ -351,7 +385,8 @@ static carnot_status* resolve(carnot_context* context) {
   const carnot_plan_block* main = &context->plan->blocks[0];
   carnot_store_reset(&context->fixed_store);
   CARNOT_TRY(take_inputs(context));
-  for (uint32_t i = 0; i < main->step_count; i++) CARNOT_TRY(resolve_step(context, main->first_step + i));
+  for (uint32_t i = 0; i < main->step_count; i++)
+    CARNOT_TRY(resolve_step(context, main->first_step + i));
   CARNOT_TRY(place_flexible(context));
   CARNOT_TRY(place_all(context));
   size_t most = 0;

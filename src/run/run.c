@@ -22,11 +22,13 @@ static carnot_status* size_outputs(const carnot_call* call) {
 }
 
 static carnot_status* run_node(carnot_context* context, const carnot_plan_node* node,
-                               const carnot_cell* const* inputs, carnot_cell* const* outputs, bool infer) {
+                               const carnot_cell* const* inputs, carnot_cell* const* outputs,
+                               bool infer) {
   const carnot_op_row* row = carnot_op_get(node->op);
   if (infer)
-    CARNOT_TRY(carnot_infer_cells(&context->scratch, row, &node->attrs, NULL, (int)node->input_count, inputs,
-                                  (int)node->output_count, outputs));
+    CARNOT_TRY(carnot_infer_cells(&context->scratch, row, &node->attrs, NULL,
+                                  (int)node->input_count, inputs, (int)node->output_count,
+                                  outputs));
   context->host.executor = context->run_executor;
   carnot_host_next_draw(&context->host, row);
   carnot_call call = {.row = row,
@@ -40,23 +42,28 @@ static carnot_status* run_node(carnot_context* context, const carnot_plan_node* 
   return row->reference(&call);
 }
 
-// Interprets a region of several operators. |outputs| may hold planned storage, into which results are copied.
+// Interprets a region of several operators. |outputs| may hold planned storage, into which results
+// are copied.
 static carnot_status* run_region(carnot_context* context, const carnot_plan_step* step,
                                  const carnot_cell* const* inputs, carnot_cell* const* outputs) {
   const carnot_region* region = &step->region;
   void* memory;
-  CARNOT_TRY(context->host.alloc(&context->host, (region->value_count + 1) * sizeof(carnot_cell), &memory));
+  CARNOT_TRY(context->host.alloc(&context->host, (region->value_count + 1) * sizeof(carnot_cell),
+                                 &memory));
   carnot_cell* locals = memory;
   memset(locals, 0, (region->value_count + 1) * sizeof(carnot_cell));
   for (uint32_t n = 0; n < region->node_count; n++) {
     const carnot_plan_node* node = &region->nodes[n];
     void* table;
-    CARNOT_TRY(context->host.alloc(&context->host, (node->input_count + node->output_count + 1) * sizeof(void*), &table));
+    CARNOT_TRY(context->host.alloc(
+        &context->host, (node->input_count + node->output_count + 1) * sizeof(void*), &table));
     const carnot_cell** in = table;
     carnot_cell** out = (carnot_cell**)table + node->input_count;
     for (uint32_t i = 0; i < node->input_count; i++) {
       uint32_t local = node->inputs[i];
-      in[i] = local == CARNOT_PLAN_NONE ? NULL : local < step->input_count ? inputs[local] : &locals[local];
+      in[i] = local == CARNOT_PLAN_NONE   ? NULL
+              : local < step->input_count ? inputs[local]
+                                          : &locals[local];
     }
     for (uint32_t i = 0; i < node->output_count; i++)
       out[i] = node->outputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->outputs[i]];
@@ -75,8 +82,8 @@ static carnot_status* run_region(carnot_context* context, const carnot_plan_step
   return NULL;
 }
 
-carnot_status* carnot_run_reference(carnot_context* context, uint32_t index, const carnot_cell* const* inputs,
-                                    carnot_cell* const* outputs) {
+carnot_status* carnot_run_reference(carnot_context* context, uint32_t index,
+                                    const carnot_cell* const* inputs, carnot_cell* const* outputs) {
   const carnot_plan_step* step = &context->plan->steps[index];
   if (step->region.node_count > 1) return run_region(context, step, inputs, outputs);
   const carnot_plan_node* node = &step->region.nodes[0];
@@ -89,16 +96,18 @@ carnot_status* carnot_run_reference(carnot_context* context, uint32_t index, con
   if (!direct) return run_region(context, step, inputs, outputs);
   bool planned = true;
   for (uint32_t i = 0; i < step->output_count; i++)
-    planned = planned && (!outputs[i] || (outputs[i]->kind == CARNOT_VALUE_TENSOR && outputs[i]->tensor.data));
+    planned = planned &&
+              (!outputs[i] || (outputs[i]->kind == CARNOT_VALUE_TENSOR && outputs[i]->tensor.data));
   return run_node(context, node, inputs, outputs, !planned);
 }
 
 // ---- steps ----
 
-static carnot_status* gather_cells(carnot_context* context, const carnot_plan_step* step, const carnot_cell*** out_inputs,
-                                   carnot_cell*** out_outputs) {
+static carnot_status* gather_cells(carnot_context* context, const carnot_plan_step* step,
+                                   const carnot_cell*** out_inputs, carnot_cell*** out_outputs) {
   void* memory;
-  CARNOT_TRY(carnot_store_alloc(&context->store, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
+  CARNOT_TRY(carnot_store_alloc(
+      &context->store, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
   *out_inputs = memory;
   *out_outputs = (carnot_cell**)memory + step->input_count;
   for (uint32_t i = 0; i < step->input_count; i++) {
@@ -107,29 +116,32 @@ static carnot_status* gather_cells(carnot_context* context, const carnot_plan_st
     (*out_inputs)[i] = present ? &context->values[step->inputs[i]].cell : NULL;
   }
   for (uint32_t i = 0; i < step->output_count; i++)
-    (*out_outputs)[i] = step->outputs[i] == CARNOT_PLAN_NONE ? NULL : &context->values[step->outputs[i]].cell;
+    (*out_outputs)[i] =
+        step->outputs[i] == CARNOT_PLAN_NONE ? NULL : &context->values[step->outputs[i]].cell;
   return NULL;
 }
 
 static bool is_reference(const carnot_tactic_row* row) { return !row->run; }
 
-// What is read or written must lie somewhere: an engine may name values that nothing gives memory to.
-static carnot_status* check_memory(const carnot_context* context, const carnot_plan_step* step, const carnot_tactic_row* row,
-                                   const carnot_step_view* view) {
+// What is read or written must lie somewhere: an engine may name values that nothing gives memory
+// to.
+static carnot_status* check_memory(const carnot_context* context, const carnot_plan_step* step,
+                                   const carnot_tactic_row* row, const carnot_step_view* view) {
   uint32_t count = step->input_count + (is_reference(row) ? 0 : step->output_count);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
     const carnot_run_value* value = id == CARNOT_PLAN_NONE ? NULL : &context->values[id];
     if (!value || value->cell.tensor.data || value->cell.kind != CARNOT_VALUE_TENSOR) continue;
     bool untouched = i < step->input_count && row->reads && !row->reads(view, i);
-    CARNOT_CHECK(untouched || carnot_tensor_count(&value->cell.tensor) == 0, INVALID_MODEL, "value %s has no memory",
-                 context->plan->values[id].name);
+    CARNOT_CHECK(untouched || carnot_tensor_count(&value->cell.tensor) == 0, INVALID_MODEL,
+                 "value %s has no memory", context->plan->values[id].name);
   }
   return NULL;
 }
 
 // A step whose dimensions, addresses and state are ready.
-static carnot_status* run_ready(carnot_context* context, uint32_t index, void* state, void* workspace) {
+static carnot_status* run_ready(carnot_context* context, uint32_t index, void* state,
+                                void* workspace) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
   if (run->skip) return NULL;
@@ -141,8 +153,8 @@ static carnot_status* run_ready(carnot_context* context, uint32_t index, void* s
     CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
     return carnot_run_reference(context, index, inputs, outputs);
   }
-  return row->run(&run->views[run->variant], state, run->operands, run->operands + step->input_count, workspace,
-                  context->run_executor);
+  return row->run(&run->views[run->variant], state, run->operands,
+                  run->operands + step->input_count, workspace, context->run_executor);
 }
 
 static carnot_status* place_late(carnot_context* context, const carnot_plan_step* step) {
@@ -156,8 +168,9 @@ static carnot_status* place_late(carnot_context* context, const carnot_plan_step
     CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
     if (v->storage == CARNOT_STORAGE_ALIAS) {
       const carnot_tensor* other = &context->values[v->index].cell.tensor;
-      CARNOT_CHECK(carnot_tensor_bytes(other) == bytes, INVALID_MODEL, "value %s takes %zu bytes, its storage has %zu",
-                   v->name, bytes, carnot_tensor_bytes(other));
+      CARNOT_CHECK(carnot_tensor_bytes(other) == bytes, INVALID_MODEL,
+                   "value %s takes %zu bytes, its storage has %zu", v->name, bytes,
+                   carnot_tensor_bytes(other));
       t->data = other->data;
     } else {
       CARNOT_TRY(carnot_store_alloc(&context->store, bytes, &t->data));
@@ -177,7 +190,8 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   if (!reference) {
     CARNOT_TRY(carnot_infer_step(context, index, inputs, outputs));
     bool sized = true;
-    for (uint32_t i = 0; i < step->output_count; i++) sized = sized && (!outputs[i] || carnot_cell_sized(outputs[i]));
+    for (uint32_t i = 0; i < step->output_count; i++)
+      sized = sized && (!outputs[i] || carnot_cell_sized(outputs[i]));
     if (sized) {
       CARNOT_TRY(place_late(context, step));
       carnot_fill_operands(context, index);
@@ -190,7 +204,8 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   }
   for (uint32_t i = 0; i < step->output_count; i++)
     if (outputs[i]) *outputs[i] = (carnot_cell){0};
-  CARNOT_TRY(check_memory(context, step, run->rows[step->variant_count - 1], &run->views[step->variant_count - 1]));
+  CARNOT_TRY(check_memory(context, step, run->rows[step->variant_count - 1],
+                          &run->views[step->variant_count - 1]));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i] || outputs[i]->kind != CARNOT_VALUE_TENSOR) continue;
@@ -217,8 +232,9 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
     bool late = block_index > 0 || context->steps[i].late;
     if (step->is_shape && !late) continue;
     uint64_t start = context->times ? now_ns() : 0;
-    carnot_status* status = late ? run_late(context, i)
-                                 : run_ready(context, i, context->steps[i].state, context->workspace);
+    carnot_status* status =
+        late ? run_late(context, i)
+             : run_ready(context, i, context->steps[i].state, context->workspace);
     if (status) return carnot_status_annotate(status, "step %u (%s)", i, step->name);
     if (context->times) count_time(context, i, now_ns() - start);
   }
@@ -234,20 +250,23 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
   binding->cell = *cell;
   if (cell->kind != CARNOT_VALUE_TENSOR) return NULL;
   const carnot_plan_value* v = &context->plan->values[b->value];
-  bool in_place = v->storage == CARNOT_STORAGE_BINDING && v->index == index && context->values[b->value].known;
+  bool in_place =
+      v->storage == CARNOT_STORAGE_BINDING && v->index == index && context->values[b->value].known;
   carnot_dims dims = {.rank = cell->tensor.rank};
   memcpy(dims.d, cell->tensor.dims, sizeof(dims.d));
   if (!in_place) {
-    CARNOT_CHECK(v->layout == CARNOT_LAYOUT_ROW_MAJOR, INTERNAL, "output %s is not row-major", b->name);
+    CARNOT_CHECK(v->layout == CARNOT_LAYOUT_ROW_MAJOR, INTERNAL, "output %s is not row-major",
+                 b->name);
     size_t bytes = carnot_tensor_bytes(&cell->tensor);
     void* data = binding->address;
     if (binding->allocate) {
       data = binding->allocate(binding->allocate_user, b->name, binding->address, bytes);
-      CARNOT_CHECK(data || !bytes, OUT_OF_MEMORY, "the output allocator gave no memory for %zu bytes of %s", bytes,
-                   b->name);
+      CARNOT_CHECK(data || !bytes, OUT_OF_MEMORY,
+                   "the output allocator gave no memory for %zu bytes of %s", bytes, b->name);
     } else if (data) {
-      CARNOT_CHECK(bytes <= binding->capacity_bytes, OUT_OF_RANGE, "output %s takes %zu bytes, its memory holds %zu",
-                   b->name, bytes, binding->capacity_bytes);
+      CARNOT_CHECK(bytes <= binding->capacity_bytes, OUT_OF_RANGE,
+                   "output %s takes %zu bytes, its memory holds %zu", b->name, bytes,
+                   binding->capacity_bytes);
     } else {
       CARNOT_TRY(carnot_own_output(binding, bytes));
       data = binding->own;
@@ -266,7 +285,8 @@ static carnot_status* run(carnot_context* context) {
   context->host.seed++;
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     if (!context->plan->bindings[i].is_input) continue;
-    CARNOT_CHECK(context->bindings[i].cell.kind != CARNOT_VALUE_TENSOR || context->bindings[i].address ||
+    CARNOT_CHECK(context->bindings[i].cell.kind != CARNOT_VALUE_TENSOR ||
+                     context->bindings[i].address ||
                      carnot_tensor_count(&context->bindings[i].cell.tensor) == 0,
                  FAILED_PRECONDITION, "input %s has no data", context->plan->bindings[i].name);
     context->values[context->plan->bindings[i].value].cell = context->bindings[i].cell;
@@ -306,6 +326,7 @@ static void refresh_weights(carnot_context* context) {
   for (uint32_t s = 0; s < context->plan->step_count; s++)
     for (uint32_t k = 0; k < context->plan->steps[s].variant_count; k++)
       for (uint32_t c = 0; c < context->plan->steps[s].variants[k].constant_count; c++)
-        context->steps[s].views[k].constants[c] = newest->data[context->plan->steps[s].variants[k].constants[c]];
+        context->steps[s].views[k].constants[c] =
+            newest->data[context->plan->steps[s].variants[k].constants[c]];
   context->resolved = false;
 }

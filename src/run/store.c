@@ -63,10 +63,12 @@ carnot_status* carnot_store_alloc(carnot_store* store, size_t bytes, void** out_
   *out_memory = NULL;
   CARNOT_CHECK(bytes <= (size_t)1 << 48, OUT_OF_RANGE, "a value of %zu bytes is too large", bytes);
   bytes = carnot_align_up(bytes ? bytes : 1, kAlignment);
-  CARNOT_CHECK(!store->limit_bytes || store->used_bytes + bytes <= store->limit_bytes, OUT_OF_MEMORY,
-               "%zu more bytes for values of unplanned size pass the memory budget of %zu bytes", bytes,
-               store->limit_bytes);
-  if (!store->current || store->current->size - store->current->used < bytes) CARNOT_TRY(add_chunk(store, bytes));
+  CARNOT_CHECK(!store->limit_bytes || store->used_bytes + bytes <= store->limit_bytes,
+               OUT_OF_MEMORY,
+               "%zu more bytes for values of unplanned size pass the memory budget of %zu bytes",
+               bytes, store->limit_bytes);
+  if (!store->current || store->current->size - store->current->used < bytes)
+    CARNOT_TRY(add_chunk(store, bytes));
   *out_memory = store->current->data + store->current->used;
   store->current->used += bytes;
   store->used_bytes += bytes;

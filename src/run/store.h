@@ -1,5 +1,5 @@
-// The growable store: values whose size is known only while running. Emptied at the start of each run; keeps its
-// memory, so that a steady state allocates nothing.
+// The growable store: values whose size is known only while running. Emptied at the start of each
+// run; keeps its memory, so that a steady state allocates nothing.
 #ifndef CARNOT_RUN_STORE_H_
 #define CARNOT_RUN_STORE_H_
 
@@ -22,6 +22,7 @@ void carnot_store_init(carnot_store* store, size_t limit_bytes);
 void carnot_store_deinit(carnot_store* store);
 void carnot_store_reset(carnot_store* store);
 // Memory aligned to 64, valid until the next reset.
-carnot_status* carnot_store_alloc(carnot_store* store, size_t bytes, void** out_memory) CARNOT_MUST_USE;
+carnot_status* carnot_store_alloc(carnot_store* store, size_t bytes,
+                                  void** out_memory) CARNOT_MUST_USE;
 
 #endif  // CARNOT_RUN_STORE_H_

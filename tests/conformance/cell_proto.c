@@ -10,9 +10,11 @@ static carnot_status* read_tensor(const onnx_tensor* proto, carnot_arena* arena,
   return carnot_onnx_tensor_read(proto, NULL, arena, &out->tensor);
 }
 
-static carnot_status* read_sequence(const onnx_sequence* proto, carnot_arena* arena, carnot_cell* out);
+static carnot_status* read_sequence(const onnx_sequence* proto, carnot_arena* arena,
+                                    carnot_cell* out);
 
-static carnot_status* read_optional(const onnx_optional* proto, carnot_arena* arena, carnot_cell* out) {
+static carnot_status* read_optional(const onnx_optional* proto, carnot_arena* arena,
+                                    carnot_cell* out) {
   *out = (carnot_cell){.kind = CARNOT_VALUE_OPTIONAL};
   carnot_cell* item = CARNOT_NEW(arena, carnot_cell);
   if (proto->tensor_value) {
@@ -31,9 +33,11 @@ static carnot_status* read_optional(const onnx_optional* proto, carnot_arena* ar
   return NULL;
 }
 
-static carnot_status* read_sequence(const onnx_sequence* proto, carnot_arena* arena, carnot_cell* out) {
+static carnot_status* read_sequence(const onnx_sequence* proto, carnot_arena* arena,
+                                    carnot_cell* out) {
   *out = (carnot_cell){.kind = CARNOT_VALUE_SEQUENCE};
-  size_t count = proto->tensor_values.count + proto->sequence_values.count + proto->optional_values.count;
+  size_t count =
+      proto->tensor_values.count + proto->sequence_values.count + proto->optional_values.count;
   const carnot_cell** items = CARNOT_NEW_ARRAY(arena, const carnot_cell*, count + 1);
   carnot_cell* cells = CARNOT_NEW_ARRAY(arena, carnot_cell, count + 1);
   for (size_t i = 0; i < count; i++) items[i] = &cells[i];
@@ -49,8 +53,8 @@ static carnot_status* read_sequence(const onnx_sequence* proto, carnot_arena* ar
   return NULL;
 }
 
-carnot_status* carnot_cell_read(carnot_value_kind kind, const void* data, size_t size, carnot_arena* arena,
-                                carnot_cell* out_cell) {
+carnot_status* carnot_cell_read(carnot_value_kind kind, const void* data, size_t size,
+                                carnot_arena* arena, carnot_cell* out_cell) {
   if (kind == CARNOT_VALUE_SEQUENCE) {
     onnx_sequence* proto = CARNOT_NEW(arena, onnx_sequence);
     CARNOT_TRY(carnot_pb_read_wire(&carnot_onnx_sequence_message, data, size, arena, proto));
@@ -74,16 +78,18 @@ static bool close_enough(double found, double wanted, double relative, double ab
   return fabs(found - wanted) <= absolute + relative * fabs(wanted);
 }
 
-static carnot_status* compare_tensors(const carnot_tensor* found, const carnot_tensor* wanted, double relative,
-                                      double absolute) {
+static carnot_status* compare_tensors(const carnot_tensor* found, const carnot_tensor* wanted,
+                                      double relative, double absolute) {
   char a[128], b[128];
   carnot_dims_print(found->dims, found->rank, a, sizeof(a));
   carnot_dims_print(wanted->dims, wanted->rank, b, sizeof(b));
-  CARNOT_CHECK(found->dtype == wanted->dtype && strcmp(a, b) == 0, INTERNAL, "%s %s came out, wanted %s %s",
-               carnot_dtype_name(found->dtype), a, carnot_dtype_name(wanted->dtype), b);
+  CARNOT_CHECK(found->dtype == wanted->dtype && strcmp(a, b) == 0, INTERNAL,
+               "%s %s came out, wanted %s %s", carnot_dtype_name(found->dtype), a,
+               carnot_dtype_name(wanted->dtype), b);
   carnot_dtype dtype = found->dtype;
   size_t count = (size_t)carnot_tensor_count(found);
-  if (dtype == CARNOT_DTYPE_BF16) relative = fmax(relative, 0x1p-6);  // two units, as ONNX's own runner allows
+  if (dtype == CARNOT_DTYPE_BF16)
+    relative = fmax(relative, 0x1p-6);  // two units, as ONNX's own runner allows
   if (carnot_dtype_kind_of(dtype) == CARNOT_KIND_COMPLEX) {
     count *= 2;
     dtype = dtype == CARNOT_DTYPE_C64 ? CARNOT_DTYPE_F32 : CARNOT_DTYPE_F64;
@@ -91,29 +97,35 @@ static carnot_status* compare_tensors(const carnot_tensor* found, const carnot_t
   for (size_t i = 0; i < count; i++) {
     if (dtype == CARNOT_DTYPE_STRING) {
       carnot_strview x = ((carnot_strview*)found->data)[i], y = ((carnot_strview*)wanted->data)[i];
-      CARNOT_CHECK(carnot_view_equal(x, y), INTERNAL, "element %zu is '" CARNOT_VIEW_FMT "', wanted '" CARNOT_VIEW_FMT "'", i,
+      CARNOT_CHECK(carnot_view_equal(x, y), INTERNAL,
+                   "element %zu is '" CARNOT_VIEW_FMT "', wanted '" CARNOT_VIEW_FMT "'", i,
                    CARNOT_VIEW_ARG(x), CARNOT_VIEW_ARG(y));
     } else if (carnot_dtype_is_float(dtype)) {
-      double x = carnot_load_f64(dtype, found->data, i), y = carnot_load_f64(dtype, wanted->data, i);
-      CARNOT_CHECK(close_enough(x, y, relative, absolute), INTERNAL, "element %zu is %.9g, wanted %.9g", i, x, y);
+      double x = carnot_load_f64(dtype, found->data, i),
+             y = carnot_load_f64(dtype, wanted->data, i);
+      CARNOT_CHECK(close_enough(x, y, relative, absolute), INTERNAL,
+                   "element %zu is %.9g, wanted %.9g", i, x, y);
     } else {
-      int64_t x = carnot_load_i64(dtype, found->data, i), y = carnot_load_i64(dtype, wanted->data, i);
+      int64_t x = carnot_load_i64(dtype, found->data, i),
+              y = carnot_load_i64(dtype, wanted->data, i);
       bool same = x == y || close_enough((double)x, (double)y, relative, absolute);
-      CARNOT_CHECK(same, INTERNAL, "element %zu is %lld, wanted %lld", i, (long long)x, (long long)y);
+      CARNOT_CHECK(same, INTERNAL, "element %zu is %lld, wanted %lld", i, (long long)x,
+                   (long long)y);
     }
   }
   return NULL;
 }
 
-carnot_status* carnot_cell_compare(const carnot_cell* found, const carnot_cell* wanted, double relative,
-                                   double absolute) {
-  CARNOT_CHECK(found->kind == wanted->kind, INTERNAL, "a value of kind %d came out, wanted kind %d", (int)found->kind,
-               (int)wanted->kind);
+carnot_status* carnot_cell_compare(const carnot_cell* found, const carnot_cell* wanted,
+                                   double relative, double absolute) {
+  CARNOT_CHECK(found->kind == wanted->kind, INTERNAL, "a value of kind %d came out, wanted kind %d",
+               (int)found->kind, (int)wanted->kind);
   if (found->kind == CARNOT_VALUE_TENSOR)
     return compare_tensors(&found->tensor, &wanted->tensor, relative, absolute);
-  CARNOT_CHECK(found->item_count == wanted->item_count, INTERNAL, "%zu items came out, wanted %zu", found->item_count,
-               wanted->item_count);
+  CARNOT_CHECK(found->item_count == wanted->item_count, INTERNAL, "%zu items came out, wanted %zu",
+               found->item_count, wanted->item_count);
   for (size_t i = 0; i < found->item_count; i++)
-    CARNOT_TRY_AT(carnot_cell_compare(found->items[i], wanted->items[i], relative, absolute), "item %zu", i);
+    CARNOT_TRY_AT(carnot_cell_compare(found->items[i], wanted->items[i], relative, absolute),
+                  "item %zu", i);
   return NULL;
 }

@@ -1,9 +1,11 @@
 // Conformance: ONNX's test cases through the whole way: import, build, serialize, load, run.
 //
-//   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--filter=TEXT] [--verbose] FOLDER…
+//   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--filter=TEXT] [--verbose]
+//   FOLDER…
 //
-// A folder holds cases as export_cases.py writes them. Each case runs in a process of its own, so that a crash counts as
-// one failure. Ends with "N passed, M failed, K skipped"; exit code 1 when a case failed.
+// A folder holds cases as export_cases.py writes them. Each case runs in a process of its own, so
+// that a crash counts as one failure. Ends with "N passed, M failed, K skipped"; exit code 1 when a
+// case failed.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,14 +66,17 @@ typedef struct data_set {
 } data_set;
 
 static carnot_status* read_values(data_set* set, const char* folder, const char* kind, size_t limit,
-                                  carnot_value* const* values, carnot_cell* cells, size_t* out_count) {
+                                  carnot_value* const* values, carnot_cell* cells,
+                                  size_t* out_count) {
   char path[4096];
   for (size_t i = 0; i < limit; i++) {
     snprintf(path, sizeof(path), "%s/%s_%zu.pb", folder, kind, i);
     if (access(path, R_OK) != 0) break;
     carnot_mapping* map = &set->maps[set->map_count++];
     CARNOT_TRY(carnot_map_file(path, map));
-    CARNOT_TRY_AT(carnot_cell_read(values[i]->type.kind, map->data, map->size, &set->arena, &cells[i]), "%s", path);
+    CARNOT_TRY_AT(
+        carnot_cell_read(values[i]->type.kind, map->data, map->size, &set->arena, &cells[i]), "%s",
+        path);
     *out_count = i + 1;
   }
   return NULL;
@@ -84,7 +89,8 @@ static const struct {
   const char* reason;
 } kTolerances[] = {
     {"test_dft_inverse", 1e-3, 1e-6, "zeros come with the rounding of a float32 transform"},
-    {"test_attention_4d_causal_fp16_expanded", 2e-3, 1e-7, "each step of softmax was rounded to float16"},
+    {"test_attention_4d_causal_fp16_expanded", 2e-3, 1e-7,
+     "each step of softmax was rounded to float16"},
 };
 
 static carnot_status* read_tolerance(const char* folder, double* relative, double* absolute) {
@@ -104,9 +110,11 @@ static carnot_status* read_tolerance(const char* folder, double* relative, doubl
   return NULL;
 }
 
-static carnot_status* compare_outputs(const data_set* set, const carnot_cell* found, double relative, double absolute) {
+static carnot_status* compare_outputs(const data_set* set, const carnot_cell* found,
+                                      double relative, double absolute) {
   for (size_t i = 0; i < set->output_count; i++)
-    CARNOT_TRY_AT(carnot_cell_compare(&found[i], &set->outputs[i], relative, absolute), "output %zu", i);
+    CARNOT_TRY_AT(carnot_cell_compare(&found[i], &set->outputs[i], relative, absolute),
+                  "output %zu", i);
   return NULL;
 }
 
@@ -115,10 +123,12 @@ static carnot_status* interpret(const carnot_graph* graph, data_set* set, carnot
   CARNOT_TRY(carnot_evaluator_init(&evaluator, graph, NULL, 1));
   const carnot_cell* inputs[64];
   for (size_t i = 0; i < set->input_count; i++) inputs[i] = &set->inputs[i];
-  return carnot_evaluate_block(&evaluator, graph->main, (int)set->input_count, inputs, (int)set->output_count, found);
+  return carnot_evaluate_block(&evaluator, graph->main, (int)set->input_count, inputs,
+                               (int)set->output_count, found);
 }
 
-static carnot_status* make_engine(const carnot_graph* graph, const options* opts, carnot_engine** out_engine) {
+static carnot_status* make_engine(const carnot_graph* graph, const options* opts,
+                                  carnot_engine** out_engine) {
   carnot_build_config config;
   carnot_build_config_init(&config);
   config.no_passes = opts->no_passes;
@@ -144,7 +154,8 @@ static carnot_status* run_engine(carnot_context* context, data_set* set, carnot_
       CARNOT_TRY(carnot_context_set_input_cell(context, i, &set->inputs[input++]));
   CARNOT_TRY(carnot_context_run_now(context));
   for (uint32_t i = 0; i < plan->binding_count; i++)
-    if (!plan->bindings[i].is_input && output < set->output_count) found[output++] = *carnot_context_output(context, i);
+    if (!plan->bindings[i].is_input && output < set->output_count)
+      found[output++] = *carnot_context_output(context, i);
   return NULL;
 }
 
@@ -168,8 +179,10 @@ static carnot_status* run_case(const char* folder, const options* opts) {
     snprintf(path, sizeof(path), "%s/test_data_set_%zu", folder, sets);
     if (access(path, R_OK) != 0) break;
     data_set* set = calloc(1, sizeof(*set));
-    CARNOT_TRY(read_values(set, path, "input", graph->main->param_count, graph->main->params, set->inputs, &set->input_count));
-    CARNOT_TRY(read_values(set, path, "output", graph->main->output_count, graph->main->outputs, set->outputs, &set->output_count));
+    CARNOT_TRY(read_values(set, path, "input", graph->main->param_count, graph->main->params,
+                           set->inputs, &set->input_count));
+    CARNOT_TRY(read_values(set, path, "output", graph->main->output_count, graph->main->outputs,
+                           set->outputs, &set->output_count));
     carnot_cell found[64] = {0};
     if (opts->interpret) {
       CARNOT_TRY(interpret(graph, set, found));
@@ -207,8 +220,10 @@ static void run_isolated(const char* name, const char* folder, const options* op
   int state = 0;
   waitpid(child, &state, 0);
   bool passed = WIFEXITED(state) && WEXITSTATUS(state) == 0;
-  if (!passed && WIFSIGNALED(state)) printf("FAILED %s: ended by signal %d\n", name, WTERMSIG(state));
-  if (!passed && WIFEXITED(state) && WEXITSTATUS(state) > 1) printf("FAILED %s: exit code %d\n", name, WEXITSTATUS(state));
+  if (!passed && WIFSIGNALED(state))
+    printf("FAILED %s: ended by signal %d\n", name, WTERMSIG(state));
+  if (!passed && WIFEXITED(state) && WEXITSTATUS(state) > 1)
+    printf("FAILED %s: exit code %d\n", name, WEXITSTATUS(state));
   if (passed && opts->verbose) printf("passed %s\n", name);
   *(passed ? &total->passed : &total->failed) += 1;
 }
@@ -226,7 +241,8 @@ static void run_folder(const char* folder, const options* opts, counts* total) {
   for (int i = 0; i < count; i++) {
     char path[4096];
     snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
-    if (!opts->filter || strstr(entries[i]->d_name, opts->filter)) run_isolated(entries[i]->d_name, path, opts, total);
+    if (!opts->filter || strstr(entries[i]->d_name, opts->filter))
+      run_isolated(entries[i]->d_name, path, opts, total);
     free(entries[i]);
   }
   free(entries);
@@ -246,7 +262,8 @@ int main(int argc, char** argv) {
     } else if (strncmp(arg, "--isa=", 6) == 0) {
       opts.isa = carnot_isa_find(arg + 6);
       if (opts.isa == CARNOT_ISA_COUNT || opts.isa > (int)carnot_isa_of_machine()) {
-        printf("%s cannot be run on this machine, which has %s\n", arg, carnot_isa_name(carnot_isa_of_machine()));
+        printf("%s cannot be run on this machine, which has %s\n", arg,
+               carnot_isa_name(carnot_isa_of_machine()));
         return 2;
       }
     } else if (strncmp(arg, "--level=", 8) == 0) {

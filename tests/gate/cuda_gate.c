@@ -1,7 +1,8 @@
-// The gate's device case: the convolution and product rows recorded into one CUDA graph, held against the CPU's rows.
+// The gate's device case: the convolution and product rows recorded into one CUDA graph, held
+// against the CPU's rows.
 //
-// Without a device it says "skipped: no device" and what it could do instead: compile the kernels for every listed
-// architecture.
+// Without a device it says "skipped: no device" and what it could do instead: compile the kernels
+// for every listed architecture.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,18 @@
 
 enum { kSkipped = 77 };
 
-static float noise(size_t i) { return (float)((int)(i * 2654435761u >> 18 & 4095) - 2048) * 0x1p-11f; }
+static float noise(size_t i) {
+  return (float)((int)(i * 2654435761u >> 18 & 4095) - 2048) * 0x1p-11f;
+}
 
-static carnot_operand_type tensor_type(int rank, const int64_t* dims, carnot_layout layout, const carnot_tensor* constant) {
-  carnot_operand_type t = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_F32, .rank = rank, .layout = layout, .is_constant = constant != NULL, .tensor = constant};
+static carnot_operand_type tensor_type(int rank, const int64_t* dims, carnot_layout layout,
+                                       const carnot_tensor* constant) {
+  carnot_operand_type t = {.kind = CARNOT_VALUE_TENSOR,
+                           .dtype = CARNOT_DTYPE_F32,
+                           .rank = rank,
+                           .layout = layout,
+                           .is_constant = constant != NULL,
+                           .tensor = constant};
   for (int d = 0; d < rank; d++) t.dims[d] = t.min[d] = t.max[d] = dims[d];
   return t;
 }
@@ -38,19 +47,39 @@ typedef struct region_case {
   carnot_problem problem;
 } region_case;
 
-static void make_case(region_case* c, carnot_op op, uint32_t inputs, carnot_attr* attrs, size_t attr_count) {
+static void make_case(region_case* c, carnot_op op, uint32_t inputs, carnot_attr* attrs,
+                      size_t attr_count) {
   for (uint32_t i = 0; i < inputs; i++) c->anchor_inputs[i] = i;
   c->anchor_output = c->relu_input = inputs;
   c->relu_output = inputs + 1;
-  c->nodes[0] = (carnot_plan_node){.op = op, .name = "anchor", .attrs = {attrs, attr_count}, .input_count = inputs, .output_count = 1,
-                                   .inputs = c->anchor_inputs, .outputs = &c->anchor_output};
+  c->nodes[0] = (carnot_plan_node){.op = op,
+                                   .name = "anchor",
+                                   .attrs = {attrs, attr_count},
+                                   .input_count = inputs,
+                                   .output_count = 1,
+                                   .inputs = c->anchor_inputs,
+                                   .outputs = &c->anchor_output};
   c->relu_attr = (carnot_attr){.name = "fn", .type = CARNOT_ATTR_INT, .i = CARNOT_FN_RELU};
-  c->nodes[1] = (carnot_plan_node){.op = CARNOT_OP_UNARY, .name = "relu", .attrs = {&c->relu_attr, 1}, .input_count = 1, .output_count = 1,
-                                   .inputs = &c->relu_input, .outputs = &c->relu_output};
-  c->region = (carnot_region){.node_count = 2, .value_count = inputs + 2, .nodes = c->nodes, .output_count = 1, .outputs = &c->relu_output};
+  c->nodes[1] = (carnot_plan_node){.op = CARNOT_OP_UNARY,
+                                   .name = "relu",
+                                   .attrs = {&c->relu_attr, 1},
+                                   .input_count = 1,
+                                   .output_count = 1,
+                                   .inputs = &c->relu_input,
+                                   .outputs = &c->relu_output};
+  c->region = (carnot_region){.node_count = 2,
+                              .value_count = inputs + 2,
+                              .nodes = c->nodes,
+                              .output_count = 1,
+                              .outputs = &c->relu_output};
   c->inner[0] = c->inner[1] = c->outputs[0];
-  c->problem = (carnot_problem){.region = &c->region, .input_count = inputs, .output_count = 1, .inputs = c->inputs, .outputs = c->outputs,
-                                .inner = c->inner, .isa = carnot_isa_of_machine()};
+  c->problem = (carnot_problem){.region = &c->region,
+                                .input_count = inputs,
+                                .output_count = 1,
+                                .inputs = c->inputs,
+                                .outputs = c->outputs,
+                                .inner = c->inner,
+                                .isa = carnot_isa_of_machine()};
 }
 
 typedef struct prepared_step {
@@ -59,14 +88,20 @@ typedef struct prepared_step {
   _Alignas(64) char state[CARNOT_STATE_BYTES];
 } prepared_step;
 
-static carnot_status* prepare_step(const carnot_tactic_row* row, region_case* c, carnot_arena* arena, prepared_step* out) {
+static carnot_status* prepare_step(const carnot_tactic_row* row, region_case* c,
+                                   carnot_arena* arena, prepared_step* out) {
   char reason[256];
   const char* why = row->reject(&c->problem, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s rejects the case: %s", row->name, why);
   carnot_prepared prepared = {.arena = arena};
   CARNOT_TRY(row->prepare(&c->problem, &prepared));
-  out->view = (carnot_step_view){.region = &c->region, .input_count = c->problem.input_count, .output_count = 1, .params = prepared.params,
-                                 .param_bytes = prepared.param_bytes, .constant_count = prepared.constant_count, .isa = row->isa,
+  out->view = (carnot_step_view){.region = &c->region,
+                                 .input_count = c->problem.input_count,
+                                 .output_count = 1,
+                                 .params = prepared.params,
+                                 .param_bytes = prepared.param_bytes,
+                                 .constant_count = prepared.constant_count,
+                                 .isa = row->isa,
                                  .machine_isa = c->problem.isa};
   for (uint32_t i = 0; i < prepared.constant_count; i++) {
     out->view.constants[i] = prepared.constants[i].data;
@@ -76,7 +111,8 @@ static carnot_status* prepare_step(const carnot_tactic_row* row, region_case* c,
     const carnot_operand_type* t = i < c->problem.input_count ? &c->inputs[i] : &c->outputs[0];
     out->operands[i] = (carnot_operand){.dtype = t->dtype, .rank = t->rank};
     memcpy(out->operands[i].dims, t->dims, sizeof(t->dims));
-    carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->layout, t->rank, t->dims, out->operands[i].strides);
+    carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->layout, t->rank, t->dims,
+                          out->operands[i].strides);
   }
   return NULL;
 }
@@ -91,20 +127,24 @@ static carnot_status* upload(carnot_cuda* cuda, const void* data, size_t bytes, 
 
 static carnot_status* upload_constants(carnot_cuda* cuda, prepared_step* step) {
   for (uint32_t i = 0; i < step->view.constant_count; i++)
-    CARNOT_TRY(upload(cuda, step->view.constants[i], step->view.constant_bytes[i], &step->view.constants[i]));
+    CARNOT_TRY(upload(cuda, step->view.constants[i], step->view.constant_bytes[i],
+                      &step->view.constants[i]));
   return NULL;
 }
 
 enum { kBatch = 2, kChannels = 5, kHeight = 9, kWidth = 11, kFilters = 24, kColumns = 37 };
 enum { kPixels = kBatch * kHeight * kWidth };
 
-// conv 3x3 + bias + relu over [2,5,9,11], then each pixel's 24 channels times [24,37] + relu: the conv's channels-last
-// result is the product's left operand as it lies.
+// conv 3x3 + bias + relu over [2,5,9,11], then each pixel's 24 channels times [24,37] + relu: the
+// conv's channels-last result is the product's left operand as it lies.
 static carnot_status* run_gate(carnot_cuda* cuda) {
   carnot_arena arena = {0};
-  const int64_t x_dims[] = {kBatch, kChannels, kHeight, kWidth}, w_dims[] = {kFilters, kChannels, 3, 3}, b_dims[] = {kFilters};
-  const int64_t y_dims[] = {kBatch, kFilters, kHeight, kWidth}, a_dims[] = {kPixels, kFilters}, m_dims[] = {kFilters, kColumns}, c_dims[] = {kPixels, kColumns};
-  carnot_tensor x = random_tensor(4, x_dims), w = random_tensor(4, w_dims), b = random_tensor(1, b_dims), m = random_tensor(2, m_dims);
+  const int64_t x_dims[] = {kBatch, kChannels, kHeight, kWidth},
+                w_dims[] = {kFilters, kChannels, 3, 3}, b_dims[] = {kFilters};
+  const int64_t y_dims[] = {kBatch, kFilters, kHeight, kWidth}, a_dims[] = {kPixels, kFilters},
+                m_dims[] = {kFilters, kColumns}, c_dims[] = {kPixels, kColumns};
+  carnot_tensor x = random_tensor(4, x_dims), w = random_tensor(4, w_dims),
+                b = random_tensor(1, b_dims), m = random_tensor(2, m_dims);
   const int64_t pads[] = {1, 1, 1, 1};
   carnot_attr pad = {.name = "pads", .type = CARNOT_ATTR_INTS, .count = 4, .ints = pads};
   region_case *conv = calloc(1, sizeof(*conv)), *gemm = calloc(1, sizeof(*gemm));
@@ -119,10 +159,12 @@ static carnot_status* run_gate(carnot_cuda* cuda) {
   make_case(gemm, CARNOT_OP_MATMUL, 2, NULL, 0);
 
   // The CPU's rows, as the oracle that the conformance suite has checked.
-  const carnot_tactic_row* rows[2] = {carnot_tactic_find("cpu_conv_f32_scalar"), carnot_tactic_find("cpu_gemm_f32_scalar")};
+  const carnot_tactic_row* rows[2] = {carnot_tactic_find("cpu_conv_f32_scalar"),
+                                      carnot_tactic_find("cpu_gemm_f32_scalar")};
   float* y = aligned_alloc(64, kPixels * kFilters * 4);
   float *wanted = calloc(kPixels * kColumns, 4), *found = calloc(kPixels * kColumns, 4);
-  prepared_step *cpu = aligned_alloc(64, 2 * sizeof(prepared_step)), *gpu = aligned_alloc(64, 2 * sizeof(prepared_step));
+  prepared_step *cpu = aligned_alloc(64, 2 * sizeof(prepared_step)),
+                *gpu = aligned_alloc(64, 2 * sizeof(prepared_step));
   memset(cpu, 0, 2 * sizeof(*cpu));
   memset(gpu, 0, 2 * sizeof(*gpu));
   region_case* cases[2] = {conv, gemm};
@@ -148,21 +190,27 @@ static carnot_status* run_gate(carnot_cuda* cuda) {
     CARNOT_TRY(upload_constants(cuda, &gpu[i]));
     gpu[i].operands[0].data = (void*)(i ? dy : dx);
     gpu[i].operands[cases[i]->problem.input_count].data = (void*)(i ? dc : dy);
-    CARNOT_TRY(device_rows[i]->shape(&gpu[i].view, gpu[i].operands, &gpu[i].operands[cases[i]->problem.input_count], gpu[i].state, &workspace));
+    CARNOT_TRY(device_rows[i]->shape(&gpu[i].view, gpu[i].operands,
+                                     &gpu[i].operands[cases[i]->problem.input_count], gpu[i].state,
+                                     &workspace));
   }
   CUgraph graph;
   CUgraphExec program;
   CARNOT_CUDA_TRY(cuda, cuStreamBeginCapture_v2(queue.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   for (int i = 0; i < 2; i++)
-    CARNOT_TRY(device_rows[i]->run(&gpu[i].view, gpu[i].state, gpu[i].operands, &gpu[i].operands[cases[i]->problem.input_count], NULL, (carnot_executor*)&queue));
+    CARNOT_TRY(device_rows[i]->run(&gpu[i].view, gpu[i].state, gpu[i].operands,
+                                   &gpu[i].operands[cases[i]->problem.input_count], NULL,
+                                   (carnot_executor*)&queue));
   CARNOT_CUDA_TRY(cuda, cuStreamEndCapture(queue.stream, &graph));
   CARNOT_CUDA_TRY(cuda, cuGraphInstantiateWithFlags(&program, graph, 0));
   for (int run = 0; run < 3; run++) {
     memset(found, 0xff, kPixels * kColumns * 4);  // NaN: every element must be written
-    CARNOT_CUDA_TRY(cuda, cuMemcpyHtoD_v2((CUdeviceptr)(uintptr_t)dc, found, kPixels * kColumns * 4));
+    CARNOT_CUDA_TRY(cuda,
+                    cuMemcpyHtoD_v2((CUdeviceptr)(uintptr_t)dc, found, kPixels * kColumns * 4));
     CARNOT_CUDA_TRY(cuda, cuGraphLaunch(program, queue.stream));
     CARNOT_CUDA_TRY(cuda, cuStreamSynchronize(queue.stream));
-    CARNOT_CUDA_TRY(cuda, cuMemcpyDtoH_v2(found, (CUdeviceptr)(uintptr_t)dc, kPixels * kColumns * 4));
+    CARNOT_CUDA_TRY(cuda,
+                    cuMemcpyDtoH_v2(found, (CUdeviceptr)(uintptr_t)dc, kPixels * kColumns * 4));
     double worst = 0, top = 0;
     for (int i = 0; i < kPixels * kColumns; i++) {
       double difference = fabs((double)found[i] - (double)wanted[i]);

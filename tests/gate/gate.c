@@ -20,7 +20,8 @@ float* gate_numbers(carnot_arena* arena, uint32_t seed, size_t count) {
   return data;
 }
 
-carnot_value* gate_input(carnot_graph* graph, const char* name, carnot_dtype dtype, const int64_t* dims, int rank) {
+carnot_value* gate_input(carnot_graph* graph, const char* name, carnot_dtype dtype,
+                         const int64_t* dims, int rank) {
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .dtype = dtype, .rank = rank};
   for (int d = 0; d < rank; d++) {
     type.dims[d] = carnot_sym_of(dims[d]);
@@ -34,22 +35,23 @@ carnot_value* gate_input(carnot_graph* graph, const char* name, carnot_dtype dty
   return carnot_block_add_param(graph->main, name, &type);
 }
 
-carnot_value* gate_weight(carnot_graph* graph, const char* name, uint32_t seed, float* data, const int64_t* dims,
-                          int rank) {
+carnot_value* gate_weight(carnot_graph* graph, const char* name, uint32_t seed, float* data,
+                          const int64_t* dims, int rank) {
   carnot_tensor t = {.dtype = CARNOT_DTYPE_F32, .rank = rank};
   memcpy(t.dims, dims, (size_t)rank * sizeof(*dims));
   t.data = data ? data : gate_numbers(&graph->arena, seed, (size_t)carnot_dims_count(dims, rank));
   return carnot_graph_constant(graph->main, name, &t);
 }
 
-carnot_value* gate_node(carnot_graph* graph, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs,
-                        int input_count) {
+carnot_value* gate_node(carnot_graph* graph, carnot_op op, const carnot_attrs* attrs,
+                        carnot_value* const* inputs, int input_count) {
   carnot_node* node = NULL;
   gate_ok(carnot_block_add_node(graph->main, op, NULL, attrs, inputs, input_count, NULL, 1, &node));
   return node->outputs[0];
 }
 
-carnot_value* gate_fn(carnot_graph* graph, carnot_op op, const char* fn, carnot_value* const* inputs, int input_count) {
+carnot_value* gate_fn(carnot_graph* graph, carnot_op op, const char* fn,
+                      carnot_value* const* inputs, int input_count) {
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, &graph->arena, "fn", carnot_fn_find(carnot_view(fn)));
   return gate_node(graph, op, &attrs, inputs, input_count);
@@ -60,7 +62,8 @@ void gate_output(carnot_graph* graph, carnot_value* value, const char* name) {
   carnot_block_add_output(graph->main, value);
 }
 
-void gate_bytes(const carnot_graph* graph, const carnot_build_config* config, void** out_data, size_t* out_size) {
+void gate_bytes(const carnot_graph* graph, const carnot_build_config* config, void** out_data,
+                size_t* out_size) {
   carnot_build_config fallback;
   carnot_build_config_init(&fallback);
   fallback.level = 1;
@@ -87,9 +90,10 @@ carnot_context* gate_context(carnot_engine* engine, int isa) {
   return context;
 }
 
-void gate_set(carnot_context* context, const char* name, carnot_dtype dtype, const void* data, const int64_t* dims,
-              int rank) {
-  carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR, .tensor = {.dtype = dtype, .rank = rank, .data = (void*)(uintptr_t)data}};
+void gate_set(carnot_context* context, const char* name, carnot_dtype dtype, const void* data,
+              const int64_t* dims, int rank) {
+  carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR,
+                      .tensor = {.dtype = dtype, .rank = rank, .data = (void*)(uintptr_t)data}};
   memcpy(cell.tensor.dims, dims, (size_t)rank * sizeof(*dims));
   uint32_t index = 0;
   gate_ok(carnot_plan_find_binding(context->plan, name, &index));
@@ -102,10 +106,12 @@ const carnot_tensor* gate_get(const carnot_context* context, const char* name) {
   return &carnot_context_output(context, index)->tensor;
 }
 
-void gate_near(const float* found, const double* wanted, size_t count, double relative, double absolute) {
+void gate_near(const float* found, const double* wanted, size_t count, double relative,
+               double absolute) {
   for (size_t i = 0; i < count; i++) {
     if (fabs((double)found[i] - wanted[i]) <= absolute + relative * fabs(wanted[i])) continue;
-    print_error("element %zu of %zu is %.9g, must be %.9g\n", i, count, (double)found[i], wanted[i]);
+    print_error("element %zu of %zu is %.9g, must be %.9g\n", i, count, (double)found[i],
+                wanted[i]);
     fail();
   }
 }

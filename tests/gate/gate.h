@@ -1,5 +1,5 @@
-// For the gate tests: graphs from the internal API, taken the whole way (build, serialize, load, run) and compared
-// with plain loops in double precision.
+// For the gate tests: graphs from the internal API, taken the whole way (build, serialize, load,
+// run) and compared with plain loops in double precision.
 #ifndef CARNOT_TESTS_GATE_H_
 #define CARNOT_TESTS_GATE_H_
 
@@ -20,8 +20,11 @@
 #include "run/context.h"
 #include "run/refit.h"
 
-#define GATE_LIST(...) ((const int64_t[]){__VA_ARGS__}), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
-#define GATE_VALUES(...) ((carnot_value* const[]){__VA_ARGS__}), (int)(sizeof((carnot_value*[]){__VA_ARGS__}) / sizeof(carnot_value*))
+#define GATE_LIST(...) \
+  ((const int64_t[]){__VA_ARGS__}), (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define GATE_VALUES(...)                  \
+  ((carnot_value* const[]){__VA_ARGS__}), \
+      (int)(sizeof((carnot_value*[]){__VA_ARGS__}) / sizeof(carnot_value*))
 
 // Fails the test with the status' message.
 void gate_ok(carnot_status* status);
@@ -30,15 +33,19 @@ float gate_number(uint32_t seed, size_t index);
 // |count| such numbers, in memory of |arena|.
 float* gate_numbers(carnot_arena* arena, uint32_t seed, size_t count);
 
-// A dimension below 0 is a symbol "d<number>" in [0, CARNOT_DIM_UNBOUNDED); equal numbers are one symbol in a call.
-carnot_value* gate_input(carnot_graph* graph, const char* name, carnot_dtype dtype, const int64_t* dims, int rank);
+// A dimension below 0 is a symbol "d<number>" in [0, CARNOT_DIM_UNBOUNDED); equal numbers are one
+// symbol in a call.
+carnot_value* gate_input(carnot_graph* graph, const char* name, carnot_dtype dtype,
+                         const int64_t* dims, int rank);
 // A float32 constant: |data| is borrowed, NULL makes numbers from |seed|.
-carnot_value* gate_weight(carnot_graph* graph, const char* name, uint32_t seed, float* data, const int64_t* dims,
-                          int rank);
-// The first output of a new node of the main block; NULL |attrs|: none. Attributes live in the graph's arena.
-carnot_value* gate_node(carnot_graph* graph, carnot_op op, const carnot_attrs* attrs, carnot_value* const* inputs,
-                        int input_count);
-carnot_value* gate_fn(carnot_graph* graph, carnot_op op, const char* fn, carnot_value* const* inputs, int input_count);
+carnot_value* gate_weight(carnot_graph* graph, const char* name, uint32_t seed, float* data,
+                          const int64_t* dims, int rank);
+// The first output of a new node of the main block; NULL |attrs|: none. Attributes live in the
+// graph's arena.
+carnot_value* gate_node(carnot_graph* graph, carnot_op op, const carnot_attrs* attrs,
+                        carnot_value* const* inputs, int input_count);
+carnot_value* gate_fn(carnot_graph* graph, carnot_op op, const char* fn,
+                      carnot_value* const* inputs, int input_count);
 
 // An output's name, before the graph is built.
 void gate_output(carnot_graph* graph, carnot_value* value, const char* name);
@@ -46,16 +53,18 @@ void gate_output(carnot_graph* graph, carnot_value* value, const char* name);
 // Builds with |config| (NULL: level 1) through bytes; the graph stays the caller's.
 carnot_engine* gate_engine(const carnot_graph* graph, const carnot_build_config* config);
 // The same with the bytes, which the caller frees.
-void gate_bytes(const carnot_graph* graph, const carnot_build_config* config, void** out_data, size_t* out_size);
+void gate_bytes(const carnot_graph* graph, const carnot_build_config* config, void** out_data,
+                size_t* out_size);
 carnot_context* gate_context(carnot_engine* engine, int isa);
 // Sets input |name|; |data| is borrowed until the run is over.
-void gate_set(carnot_context* context, const char* name, carnot_dtype dtype, const void* data, const int64_t* dims,
-              int rank);
+void gate_set(carnot_context* context, const char* name, carnot_dtype dtype, const void* data,
+              const int64_t* dims, int rank);
 // Output |name| after a run.
 const carnot_tensor* gate_get(const carnot_context* context, const char* name);
 
 // |found| equals |wanted| within absolute + relative * |wanted|.
-void gate_near(const float* found, const double* wanted, size_t count, double relative, double absolute);
+void gate_near(const float* found, const double* wanted, size_t count, double relative,
+               double absolute);
 
 // ---- graphs that several tests use ----
 
@@ -65,11 +74,14 @@ typedef struct gate_conv_weights {
 
 enum { GATE_CHANNELS = 8, GATE_FILTERS = 16 };
 
-// x [n,8,h,w] → conv 3x3 pad 1 → batch norm → + conv 1x1 of x → relu → y. Names conv.weight, bn.gamma, …
+// x [n,8,h,w] → conv 3x3 pad 1 → batch norm → + conv 1x1 of x → relu → y. Names conv.weight,
+// bn.gamma, …
 carnot_graph* gate_conv_net(const gate_conv_weights* w, int64_t n, int64_t h, int64_t width);
 void gate_conv_weights_make(carnot_arena* arena, uint32_t seed, gate_conv_weights* out);
-void gate_conv_wanted(const gate_conv_weights* w, const float* x, int64_t n, int64_t h, int64_t width, double* out);
-// x [tokens,32] → self-attention with 4 heads written out in matmul, softmax, transposes → + x → layer norm → y.
+void gate_conv_wanted(const gate_conv_weights* w, const float* x, int64_t n, int64_t h,
+                      int64_t width, double* out);
+// x [tokens,32] → self-attention with 4 heads written out in matmul, softmax, transposes → + x →
+// layer norm → y.
 carnot_graph* gate_attention_net(int64_t tokens);
 // x [n] → NonZero → Gather of x at those → y: the elements that are not 0.
 carnot_graph* gate_nonzero_net(int64_t n);

@@ -17,10 +17,18 @@ static void count_call(void) {
   if (atomic_load(&counting)) atomic_fetch_add(&calls, 1);
 }
 // They stand in the place of the C library's for the whole process.
-__attribute__((visibility("default"))) void* malloc(size_t bytes) { return count_call(), __libc_malloc(bytes); }
-__attribute__((visibility("default"))) void* calloc(size_t n, size_t bytes) { return count_call(), __libc_calloc(n, bytes); }
-__attribute__((visibility("default"))) void* realloc(void* old, size_t bytes) { return count_call(), __libc_realloc(old, bytes); }
-__attribute__((visibility("default"))) void* aligned_alloc(size_t a, size_t bytes) { return count_call(), __libc_memalign(a, bytes); }
+__attribute__((visibility("default"))) void* malloc(size_t bytes) {
+  return count_call(), __libc_malloc(bytes);
+}
+__attribute__((visibility("default"))) void* calloc(size_t n, size_t bytes) {
+  return count_call(), __libc_calloc(n, bytes);
+}
+__attribute__((visibility("default"))) void* realloc(void* old, size_t bytes) {
+  return count_call(), __libc_realloc(old, bytes);
+}
+__attribute__((visibility("default"))) void* aligned_alloc(size_t a, size_t bytes) {
+  return count_call(), __libc_memalign(a, bytes);
+}
 __attribute__((visibility("default"))) int posix_memalign(void** out, size_t a, size_t bytes) {
   count_call();
   *out = __libc_memalign(a, bytes);
@@ -50,7 +58,8 @@ static void check(carnot_graph* g, const char* name, int64_t rows, int64_t colum
     atomic_store(&counting, false);
     gate_ok(status);
     if (round < 2) continue;
-    if (atomic_load(&calls)) print_error("%s: %d calls of the allocator in run %d\n", name, atomic_load(&calls), round);
+    if (atomic_load(&calls))
+      print_error("%s: %d calls of the allocator in run %d\n", name, atomic_load(&calls), round);
     assert_int_equal(atomic_load(&calls), 0);
   }
   carnot_context_free(context);

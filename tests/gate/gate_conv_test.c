@@ -1,7 +1,8 @@
 // Convolution, batch norm and a residual: two profiles, refit, refit under a live context.
 #include "gate.h"
 
-static void check(carnot_context* context, const gate_conv_weights* w, int64_t n, int64_t h, int64_t width) {
+static void check(carnot_context* context, const gate_conv_weights* w, int64_t n, int64_t h,
+                  int64_t width) {
   carnot_arena arena = {0};
   float* x = gate_numbers(&arena, 99, (size_t)(n * GATE_CHANNELS * h * width));
   size_t count = (size_t)(n * GATE_FILTERS * h * width);
@@ -15,7 +16,8 @@ static void check(carnot_context* context, const gate_conv_weights* w, int64_t n
   carnot_arena_deinit(&arena);
 }
 
-static void set_weight(carnot_refit* refit, const char* name, float* data, const int64_t* dims, int rank) {
+static void set_weight(carnot_refit* refit, const char* name, float* data, const int64_t* dims,
+                       int rank) {
   carnot_tensor t = {.dtype = CARNOT_DTYPE_F32, .rank = rank, .data = data};
   memcpy(t.dims, dims, (size_t)rank * sizeof(*dims));
   gate_ok(carnot_refit_set(refit, name, &t));
@@ -30,7 +32,8 @@ static void refit(carnot_engine* engine, const gate_conv_weights* w, bool second
   set_weight(refit, "bn.beta", w->beta, GATE_LIST(GATE_FILTERS));
   set_weight(refit, "bn.mean", w->mean, GATE_LIST(GATE_FILTERS));
   set_weight(refit, "bn.variance", w->variance, GATE_LIST(GATE_FILTERS));
-  if (second_too) set_weight(refit, "second.weight", w->second, GATE_LIST(GATE_FILTERS, GATE_CHANNELS, 1, 1));
+  if (second_too)
+    set_weight(refit, "second.weight", w->second, GATE_LIST(GATE_FILTERS, GATE_CHANNELS, 1, 1));
   gate_ok(carnot_refit_commit(refit));
   carnot_refit_free(refit);
 }
@@ -68,8 +71,14 @@ static void test_profiles_and_refit(void** state) {
   gate_conv_weights_make(&arena, 1, &w);
   gate_conv_weights_make(&arena, 50, &other);
   carnot_graph* g = gate_conv_net(&w, -1, -2, -3);
-  carnot_profile_input small = {"x", {4, {1, GATE_CHANNELS, 4, 4}}, {4, {1, GATE_CHANNELS, 8, 8}}, {4, {2, GATE_CHANNELS, 9, 9}}};
-  carnot_profile_input large = {"x", {4, {1, GATE_CHANNELS, 16, 16}}, {4, {4, GATE_CHANNELS, 20, 20}}, {4, {4, GATE_CHANNELS, 32, 32}}};
+  carnot_profile_input small = {"x",
+                                {4, {1, GATE_CHANNELS, 4, 4}},
+                                {4, {1, GATE_CHANNELS, 8, 8}},
+                                {4, {2, GATE_CHANNELS, 9, 9}}};
+  carnot_profile_input large = {"x",
+                                {4, {1, GATE_CHANNELS, 16, 16}},
+                                {4, {4, GATE_CHANNELS, 20, 20}},
+                                {4, {4, GATE_CHANNELS, 32, 32}}};
   carnot_profile profiles[2] = {{&small, 1}, {&large, 1}};
   carnot_build_config config;
   carnot_build_config_init(&config);
@@ -82,7 +91,9 @@ static void test_profiles_and_refit(void** state) {
   check(live, &w, 1, 8, 8);
   check(live, &w, 2, 9, 5);
   carnot_status* status;
-  carnot_cell too_large = {.kind = CARNOT_VALUE_TENSOR, .tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 4, .dims = {1, GATE_CHANNELS, 20, 20}}};
+  carnot_cell too_large = {
+      .kind = CARNOT_VALUE_TENSOR,
+      .tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 4, .dims = {1, GATE_CHANNELS, 20, 20}}};
   status = carnot_context_set_input_cell(live, 0, &too_large);
   assert_int_equal(carnot_status_code(status), CARNOT_INVALID_ARGUMENT);
   carnot_status_free(status);
@@ -109,6 +120,7 @@ static void test_profiles_and_refit(void** state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_static), cmocka_unit_test(test_profiles_and_refit)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_static),
+                                     cmocka_unit_test(test_profiles_and_refit)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,8 @@
 #include "carnot/builder.h"
 #include "gate.h"
 
-#define SHAPE(...) (&(carnot_dims){sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}})
+#define SHAPE(...) \
+  (&(carnot_dims){sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}})
 
 static void expect(const carnot_value* value, const carnot_dims* wanted) {
   carnot_dims found = carnot_value_dims(value);
@@ -33,18 +34,26 @@ static void test_shapes(void** state) {
   gate_ok(carnot_network_add_constant(n, "fc", CARNOT_DTYPE_F32, SHAPE(5, 192), numbers, &z));
   gate_ok(carnot_network_add_fully_connected(n, x, z, NULL, &y));
   expect(y, SHAPE(2, 5, 1, 1));
-  gate_ok(carnot_network_add_slice(n, x, (const int64_t[]){0, 1, 5, 0}, (const int64_t[]){2, 2, 3, 4}, (const int64_t[]){1, 1, -2, 2}, &y));
+  gate_ok(carnot_network_add_slice(n, x, (const int64_t[]){0, 1, 5, 0},
+                                   (const int64_t[]){2, 2, 3, 4}, (const int64_t[]){1, 1, -2, 2},
+                                   &y));
   expect(y, SHAPE(2, 2, 3, 4));
-  gate_ok(carnot_network_add_reduce(n, x, CARNOT_REDUCE_AVG, (const int64_t[]){1, -1}, 2, false, &y));
+  gate_ok(
+      carnot_network_add_reduce(n, x, CARNOT_REDUCE_AVG, (const int64_t[]){1, -1}, 2, false, &y));
   expect(y, SHAPE(2, 6));
   gate_ok(carnot_network_add_topk(n, x, ints(n, (const int64_t[]){3}, 1), 3, true, &y, &z));
   expect(y, SHAPE(2, 4, 6, 3));
   expect(z, SHAPE(2, 4, 6, 3));
-  gate_ok(carnot_network_add_shuffle(n, x, (const int64_t[]){0, 2, 3, 1}, ints(n, (const int64_t[]){0, -1, 4}, 3), (const int64_t[]){0, 2, 1}, &y));
+  gate_ok(carnot_network_add_shuffle(n, x, (const int64_t[]){0, 2, 3, 1},
+                                     ints(n, (const int64_t[]){0, -1, 4}, 3),
+                                     (const int64_t[]){0, 2, 1}, &y));
   expect(y, SHAPE(2, 4, 48));
-  gate_ok(carnot_network_add_resize(n, x, ints(n, (const int64_t[]){2, 4, 12, 4}, 4), NULL, &(carnot_resize_config){.mode = CARNOT_INTERPOLATION_LINEAR}, &y));
+  gate_ok(carnot_network_add_resize(n, x, ints(n, (const int64_t[]){2, 4, 12, 4}, 4), NULL,
+                                    &(carnot_resize_config){.mode = CARNOT_INTERPOLATION_LINEAR},
+                                    &y));
   expect(y, SHAPE(2, 4, 12, 4));
-  gate_ok(carnot_network_add_padding(n, x, (const int64_t[]){0, 0, 1, 2}, (const int64_t[]){0, 0, 0, -1}, CARNOT_PAD_CONSTANT, 0, &y));
+  gate_ok(carnot_network_add_padding(n, x, (const int64_t[]){0, 0, 1, 2},
+                                     (const int64_t[]){0, 0, 0, -1}, CARNOT_PAD_CONSTANT, 0, &y));
   expect(y, SHAPE(2, 4, 7, 9));
   gate_ok(carnot_network_add_concatenation(n, (carnot_value* const[]){x, x, x}, 3, 2, &y));
   expect(y, SHAPE(2, 4, 18, 8));
@@ -56,7 +65,8 @@ static void test_shapes(void** state) {
   gate_ok(carnot_network_add_lrn(n, x, 3, 1e-4, 0.75, 1, &y));
   gate_ok(carnot_network_add_unary(n, x, CARNOT_UNARY_IS_INF, &flag));
   gate_ok(carnot_network_add_select(n, flag, x, y, &y));
-  gate_ok(carnot_network_add_fill_constant(n, ints(n, (const int64_t[]){3, 2}, 2), CARNOT_DTYPE_I32, 7, &y));
+  gate_ok(carnot_network_add_fill_constant(n, ints(n, (const int64_t[]){3, 2}, 2), CARNOT_DTYPE_I32,
+                                           7, &y));
   expect(y, SHAPE(3, 2));
   gate_ok(carnot_network_add_fill_random(n, SHAPE(3, 5), CARNOT_DTYPE_F32, true, 0, 1, 1, &y));
   expect(y, SHAPE(3, 5));
@@ -97,13 +107,15 @@ static void test_conditional(void** state) {
     gate_ok(carnot_context_set_tensor_address(context, "c", &choice, 1));
     gate_ok(carnot_context_set_tensor_address(context, "x", data, sizeof(data)));
     gate_ok(carnot_context_run(context));
-    gate_near(carnot_context_output_data(context, "y"), choice ? (const double[]){2, -3} : (const double[]){8, -12}, 2, 0, 0);
+    gate_near(carnot_context_output_data(context, "y"),
+              choice ? (const double[]){2, -3} : (const double[]){8, -12}, 2, 0, 0);
   }
   carnot_context_destroy(context);
   carnot_engine_release(engine);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_conditional)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes),
+                                     cmocka_unit_test(test_conditional)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

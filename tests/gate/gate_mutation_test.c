@@ -1,5 +1,5 @@
-// Engines with bytes flipped or cut off, their checksums made right again: load, context and run give an error or
-// results, and never more. Run it under sanitizers too.
+// Engines with bytes flipped or cut off, their checksums made right again: load, context and run
+// give an error or results, and never more. Run it under sanitizers too.
 #include "base/hash.h"
 #include "engine/format.h"
 #include "gate.h"

@@ -22,21 +22,26 @@ carnot_graph* gate_conv_net(const gate_conv_weights* w, int64_t n, int64_t h, in
   carnot_value* x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(n, C, h, width));
   carnot_attrs attrs = {0};
   carnot_attrs_set_ints(&attrs, &g->arena, "pads", (const int64_t[]){1, 1, 1, 1}, 4);
-  carnot_value* conv = gate_node(g, CARNOT_OP_CONV, &attrs,
-                                 GATE_VALUES(x, gate_weight(g, "conv.weight", 0, w->conv, GATE_LIST(F, C, 3, 3)),
-                                             gate_weight(g, "conv.bias", 0, w->bias, GATE_LIST(F))));
-  carnot_value* norm = gate_node(
-      g, CARNOT_OP_BATCH_NORM, NULL,
-      GATE_VALUES(conv, gate_weight(g, "bn.gamma", 0, w->gamma, GATE_LIST(F)), gate_weight(g, "bn.beta", 0, w->beta, GATE_LIST(F)),
-                  gate_weight(g, "bn.mean", 0, w->mean, GATE_LIST(F)), gate_weight(g, "bn.variance", 0, w->variance, GATE_LIST(F))));
-  carnot_value* second =
-      gate_node(g, CARNOT_OP_CONV, NULL, GATE_VALUES(x, gate_weight(g, "second.weight", 0, w->second, GATE_LIST(F, C, 1, 1))));
+  carnot_value* conv =
+      gate_node(g, CARNOT_OP_CONV, &attrs,
+                GATE_VALUES(x, gate_weight(g, "conv.weight", 0, w->conv, GATE_LIST(F, C, 3, 3)),
+                            gate_weight(g, "conv.bias", 0, w->bias, GATE_LIST(F))));
+  carnot_value* norm =
+      gate_node(g, CARNOT_OP_BATCH_NORM, NULL,
+                GATE_VALUES(conv, gate_weight(g, "bn.gamma", 0, w->gamma, GATE_LIST(F)),
+                            gate_weight(g, "bn.beta", 0, w->beta, GATE_LIST(F)),
+                            gate_weight(g, "bn.mean", 0, w->mean, GATE_LIST(F)),
+                            gate_weight(g, "bn.variance", 0, w->variance, GATE_LIST(F))));
+  carnot_value* second = gate_node(
+      g, CARNOT_OP_CONV, NULL,
+      GATE_VALUES(x, gate_weight(g, "second.weight", 0, w->second, GATE_LIST(F, C, 1, 1))));
   carnot_value* sum = gate_fn(g, CARNOT_OP_BINARY, "add", GATE_VALUES(norm, second));
   gate_output(g, gate_fn(g, CARNOT_OP_UNARY, "relu", GATE_VALUES(sum)), "y");
   return g;
 }
 
-static double conv_at(const gate_conv_weights* w, const float* x, int64_t h, int64_t width, int f, int64_t p, int64_t q) {
+static double conv_at(const gate_conv_weights* w, const float* x, int64_t h, int64_t width, int f,
+                      int64_t p, int64_t q) {
   double sum = w->bias[f];
   for (int c = 0; c < C; c++)
     for (int r = 0; r < 3; r++)
@@ -48,7 +53,8 @@ static double conv_at(const gate_conv_weights* w, const float* x, int64_t h, int
   return sum;
 }
 
-void gate_conv_wanted(const gate_conv_weights* w, const float* x, int64_t n, int64_t h, int64_t width, double* out) {
+void gate_conv_wanted(const gate_conv_weights* w, const float* x, int64_t n, int64_t h,
+                      int64_t width, double* out) {
   for (int64_t b = 0; b < n; b++)
     for (int f = 0; f < F; f++)
       for (int64_t p = 0; p < h; p++)
@@ -56,17 +62,23 @@ void gate_conv_wanted(const gate_conv_weights* w, const float* x, int64_t n, int
           const float* image = x + b * C * h * width;
           double value = conv_at(w, image, h, width, f, p, q);
           value = (value - w->mean[f]) / sqrt(w->variance[f] + kEpsilon) * w->gamma[f] + w->beta[f];
-          for (int c = 0; c < C; c++) value += (double)image[(c * h + p) * width + q] * w->second[f * C + c];
+          for (int c = 0; c < C; c++)
+            value += (double)image[(c * h + p) * width + q] * w->second[f * C + c];
           out[((b * F + f) * h + p) * width + q] = value > 0 ? value : 0;
         }
 }
 
 // [tokens, 32] as 4 heads: [4, tokens, 8], or [4, 8, tokens] for keys.
-static carnot_value* heads_of(carnot_graph* g, carnot_value* x, const char* name, uint32_t seed, bool is_key) {
-  carnot_value* y = gate_node(g, CARNOT_OP_MATMUL, NULL, GATE_VALUES(x, gate_weight(g, name, seed, NULL, GATE_LIST(32, 32))));
-  carnot_value* split = gate_node(g, CARNOT_OP_RESHAPE, NULL, GATE_VALUES(y, carnot_graph_ints(g->main, (const int64_t[]){-1, 4, 8}, 3)));
+static carnot_value* heads_of(carnot_graph* g, carnot_value* x, const char* name, uint32_t seed,
+                              bool is_key) {
+  carnot_value* y = gate_node(g, CARNOT_OP_MATMUL, NULL,
+                              GATE_VALUES(x, gate_weight(g, name, seed, NULL, GATE_LIST(32, 32))));
+  carnot_value* split =
+      gate_node(g, CARNOT_OP_RESHAPE, NULL,
+                GATE_VALUES(y, carnot_graph_ints(g->main, (const int64_t[]){-1, 4, 8}, 3)));
   carnot_attrs attrs = {0};
-  carnot_attrs_set_ints(&attrs, &g->arena, "perm", is_key ? (const int64_t[]){1, 2, 0} : (const int64_t[]){1, 0, 2}, 3);
+  carnot_attrs_set_ints(&attrs, &g->arena, "perm",
+                        is_key ? (const int64_t[]){1, 2, 0} : (const int64_t[]){1, 0, 2}, 3);
   return gate_node(g, CARNOT_OP_TRANSPOSE, &attrs, GATE_VALUES(split));
 }
 
@@ -78,7 +90,9 @@ carnot_graph* gate_attention_net(int64_t tokens) {
   carnot_value* k = heads_of(g, x, "k.weight", 12, true);
   carnot_value* v = heads_of(g, x, "v.weight", 13, false);
   carnot_value* scores = gate_node(g, CARNOT_OP_MATMUL, NULL, GATE_VALUES(q, k));
-  carnot_value* scaled = gate_fn(g, CARNOT_OP_BINARY, "mul", GATE_VALUES(scores, carnot_graph_float(g->main, CARNOT_DTYPE_F32, 0.35355339)));
+  carnot_value* scaled =
+      gate_fn(g, CARNOT_OP_BINARY, "mul",
+              GATE_VALUES(scores, carnot_graph_float(g->main, CARNOT_DTYPE_F32, 0.35355339)));
   carnot_attrs axis = {0};
   carnot_attrs_set_int(&axis, &g->arena, "axis", -1);
   carnot_value* p = gate_node(g, CARNOT_OP_SOFTMAX, &axis, GATE_VALUES(scaled));
@@ -86,10 +100,14 @@ carnot_graph* gate_attention_net(int64_t tokens) {
   carnot_attrs perm = {0};
   carnot_attrs_set_ints(&perm, &g->arena, "perm", (const int64_t[]){1, 0, 2}, 3);
   carnot_value* back = gate_node(g, CARNOT_OP_TRANSPOSE, &perm, GATE_VALUES(mixed));
-  carnot_value* flat = gate_node(g, CARNOT_OP_RESHAPE, NULL, GATE_VALUES(back, carnot_graph_ints(g->main, (const int64_t[]){-1, 32}, 2)));
+  carnot_value* flat =
+      gate_node(g, CARNOT_OP_RESHAPE, NULL,
+                GATE_VALUES(back, carnot_graph_ints(g->main, (const int64_t[]){-1, 32}, 2)));
   carnot_value* sum = gate_fn(g, CARNOT_OP_BINARY, "add", GATE_VALUES(flat, x));
-  carnot_value* y = gate_node(g, CARNOT_OP_LAYER_NORM, &axis,
-                              GATE_VALUES(sum, gate_weight(g, "norm.scale", 14, NULL, GATE_LIST(32)), gate_weight(g, "norm.bias", 15, NULL, GATE_LIST(32))));
+  carnot_value* y =
+      gate_node(g, CARNOT_OP_LAYER_NORM, &axis,
+                GATE_VALUES(sum, gate_weight(g, "norm.scale", 14, NULL, GATE_LIST(32)),
+                            gate_weight(g, "norm.bias", 15, NULL, GATE_LIST(32))));
   gate_output(g, y, "y");
   return g;
 }
@@ -99,7 +117,9 @@ carnot_graph* gate_nonzero_net(int64_t n) {
   gate_ok(carnot_graph_create(&g));
   carnot_value* x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(n));
   carnot_value* at = gate_node(g, CARNOT_OP_NON_ZERO, NULL, GATE_VALUES(x));
-  carnot_value* flat = gate_node(g, CARNOT_OP_RESHAPE, NULL, GATE_VALUES(at, carnot_graph_ints(g->main, (const int64_t[]){-1}, 1)));
+  carnot_value* flat =
+      gate_node(g, CARNOT_OP_RESHAPE, NULL,
+                GATE_VALUES(at, carnot_graph_ints(g->main, (const int64_t[]){-1}, 1)));
   gate_output(g, gate_node(g, CARNOT_OP_GATHER, NULL, GATE_VALUES(x, flat)), "y");
   return g;
 }
@@ -124,15 +144,19 @@ carnot_graph* gate_loop_net(void) {
   carnot_value* each = carnot_block_add_param(body, "x_in", &x->type);
   carnot_node *cast, *product, *total, *loop;
   gate_ok(carnot_block_add_node(body, CARNOT_OP_CAST, NULL, &to, GATE_VALUES(i), NULL, 1, &cast));
-  gate_ok(carnot_block_add_node(body, CARNOT_OP_BINARY, NULL, &mul, GATE_VALUES(each, cast->outputs[0]), NULL, 1, &product));
-  gate_ok(carnot_block_add_node(body, CARNOT_OP_BINARY, NULL, &add, GATE_VALUES(sum, product->outputs[0]), NULL, 1, &total));
+  gate_ok(carnot_block_add_node(body, CARNOT_OP_BINARY, NULL, &mul,
+                                GATE_VALUES(each, cast->outputs[0]), NULL, 1, &product));
+  gate_ok(carnot_block_add_node(body, CARNOT_OP_BINARY, NULL, &add,
+                                GATE_VALUES(sum, product->outputs[0]), NULL, 1, &total));
   carnot_block_add_output(body, go);
   carnot_block_add_output(body, total->outputs[0]);
   carnot_block_add_output(body, product->outputs[0]);
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, &g->arena, "carried", 1);
-  carnot_attrs_set(&attrs, &g->arena, (carnot_attr){.name = "body", .type = CARNOT_ATTR_BLOCK, .block = body});
-  gate_ok(carnot_block_add_node(g->main, CARNOT_OP_LOOP, "loop", &attrs, GATE_VALUES(count, NULL, x, x), NULL, 2, &loop));
+  carnot_attrs_set(&attrs, &g->arena,
+                   (carnot_attr){.name = "body", .type = CARNOT_ATTR_BLOCK, .block = body});
+  gate_ok(carnot_block_add_node(g->main, CARNOT_OP_LOOP, "loop", &attrs,
+                                GATE_VALUES(count, NULL, x, x), NULL, 2, &loop));
   gate_output(g, loop->outputs[0], "sum");
   gate_output(g, loop->outputs[1], "stack");
   return g;

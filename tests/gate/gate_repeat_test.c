@@ -37,8 +37,8 @@ static void test_same_bytes(void** state) {
   carnot_arena arena = {0};
   gate_conv_weights w;
   gate_conv_weights_make(&arena, 1, &w);
-  carnot_graph* nets[] = {gate_conv_net(&w, 1, 16, 16), gate_conv_net(&w, -1, 16, 16), gate_attention_net(20),
-                          gate_nonzero_net(-1), gate_loop_net()};
+  carnot_graph* nets[] = {gate_conv_net(&w, 1, 16, 16), gate_conv_net(&w, -1, 16, 16),
+                          gate_attention_net(20), gate_nonzero_net(-1), gate_loop_net()};
   for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
     check(nets[i]);
     carnot_graph_destroy(nets[i]);

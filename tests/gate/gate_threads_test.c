@@ -1,9 +1,16 @@
-// Four contexts of one engine on four threads, two of them sharing an executor, while a fifth refits the weights.
+// Four contexts of one engine on four threads, two of them sharing an executor, while a fifth
+// refits the weights.
 #include <pthread.h>
 
 #include "gate.h"
 
-enum { THREADS = 4, RUNS = 30, SIZE = 12, COUNT = GATE_CHANNELS * SIZE * SIZE, OUT = GATE_FILTERS * SIZE * SIZE };
+enum {
+  THREADS = 4,
+  RUNS = 30,
+  SIZE = 12,
+  COUNT = GATE_CHANNELS * SIZE * SIZE,
+  OUT = GATE_FILTERS * SIZE * SIZE
+};
 
 typedef struct worker {
   pthread_t thread;
@@ -27,7 +34,10 @@ static carnot_status* run_all(worker* w) {
   carnot_context* context = NULL;
   CARNOT_TRY(carnot_context_create_on(w->engine, &options, &context));
   carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR,
-                      .tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 4, .dims = {1, GATE_CHANNELS, SIZE, SIZE}, .data = (void*)(uintptr_t)w->x}};
+                      .tensor = {.dtype = CARNOT_DTYPE_F32,
+                                 .rank = 4,
+                                 .dims = {1, GATE_CHANNELS, SIZE, SIZE},
+                                 .data = (void*)(uintptr_t)w->x}};
   carnot_status* status = carnot_context_set_input_cell(context, 0, &cell);
   for (int i = 0; i < RUNS && !status; i++) {
     status = carnot_context_run_now(context);
@@ -60,18 +70,26 @@ static void test_threads(void** state) {
   carnot_executor* executor = NULL;
   gate_ok(carnot_executor_create(2, &executor));
   float* x = gate_numbers(&arena, 5, COUNT);
-  double *before = CARNOT_NEW_ARRAY(&arena, double, OUT), *after = CARNOT_NEW_ARRAY(&arena, double, OUT);
+  double *before = CARNOT_NEW_ARRAY(&arena, double, OUT),
+         *after = CARNOT_NEW_ARRAY(&arena, double, OUT);
   gate_conv_wanted(&w, x, 1, SIZE, SIZE, before);
   gate_conv_wanted(&other, x, 1, SIZE, SIZE, after);
   worker workers[THREADS];
   for (int i = 0; i < THREADS; i++) {
-    workers[i] = (worker){.engine = engine, .executor = i < 2 ? executor : NULL, .x = x, .before = before, .after = after};
+    workers[i] = (worker){.engine = engine,
+                          .executor = i < 2 ? executor : NULL,
+                          .x = x,
+                          .before = before,
+                          .after = after};
     assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
   }
   for (int i = 0; i < 6; i++) {
     carnot_refit* refit = NULL;
     gate_ok(carnot_refit_begin(engine, &refit));
-    carnot_tensor t = {.dtype = CARNOT_DTYPE_F32, .rank = 4, .dims = {GATE_FILTERS, GATE_CHANNELS, 3, 3}, .data = i % 2 ? w.conv : other.conv};
+    carnot_tensor t = {.dtype = CARNOT_DTYPE_F32,
+                       .rank = 4,
+                       .dims = {GATE_FILTERS, GATE_CHANNELS, 3, 3},
+                       .data = i % 2 ? w.conv : other.conv};
     gate_ok(carnot_refit_set(refit, "conv.weight", &t));
     gate_ok(carnot_refit_commit(refit));
     carnot_refit_free(refit);

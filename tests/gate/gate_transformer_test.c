@@ -1,4 +1,5 @@
-// Attention written out in its parts, concat, and the refit of an embedding that two operators share.
+// Attention written out in its parts, concat, and the refit of an embedding that two operators
+// share.
 #include "gate.h"
 
 enum { WIDTH = 32, HEADS = 4, DEPTH = 8, TOKENS = 64 };
@@ -14,18 +15,21 @@ static void project(const float* x, int tokens, uint32_t seed, double* out) {
     }
 }
 
-static void attend(const double* q, const double* k, const double* v, int tokens, int head, int t, double* out) {
+static void attend(const double* q, const double* k, const double* v, int tokens, int head, int t,
+                   double* out) {
   double p[TOKENS], top = -1e300, sum = 0;
   for (int s = 0; s < tokens; s++) {
     p[s] = 0;
-    for (int d = 0; d < DEPTH; d++) p[s] += q[t * WIDTH + head * DEPTH + d] * k[s * WIDTH + head * DEPTH + d];
+    for (int d = 0; d < DEPTH; d++)
+      p[s] += q[t * WIDTH + head * DEPTH + d] * k[s * WIDTH + head * DEPTH + d];
     p[s] *= 0.35355339;
     top = fmax(top, p[s]);
   }
   for (int s = 0; s < tokens; s++) sum += p[s] = exp(p[s] - top);
   for (int d = 0; d < DEPTH; d++) {
     out[head * DEPTH + d] = 0;
-    for (int s = 0; s < tokens; s++) out[head * DEPTH + d] += p[s] / sum * v[s * WIDTH + head * DEPTH + d];
+    for (int s = 0; s < tokens; s++)
+      out[head * DEPTH + d] += p[s] / sum * v[s * WIDTH + head * DEPTH + d];
   }
 }
 
@@ -140,7 +144,8 @@ static void test_tied_embedding(void** state) {
   check_tied(context, old_table);
   carnot_refit* refit = NULL;
   gate_ok(carnot_refit_begin(engine, &refit));
-  carnot_tensor t = {.dtype = CARNOT_DTYPE_F32, .rank = 2, .dims = {WORDS, EMBED}, .data = new_table};
+  carnot_tensor t = {
+      .dtype = CARNOT_DTYPE_F32, .rank = 2, .dims = {WORDS, EMBED}, .data = new_table};
   gate_ok(carnot_refit_set(refit, "embedding", &t));
   gate_ok(carnot_refit_commit(refit));
   carnot_refit_free(refit);
@@ -151,7 +156,8 @@ static void test_tied_embedding(void** state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_concat),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention),
+                                     cmocka_unit_test(test_concat),
                                      cmocka_unit_test(test_tied_embedding)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

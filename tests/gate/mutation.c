@@ -15,7 +15,8 @@ void mutation_fix_hashes(uint8_t* data, size_t size) {
   if (size < sizeof(header)) return;
   memcpy(&header, data, sizeof(header));
   const carnot_section* m = &header.metadata;
-  if (m->offset <= size && m->bytes <= size - m->offset) header.metadata.hash = carnot_hash(data + m->offset, m->bytes, 0);
+  if (m->offset <= size && m->bytes <= size - m->offset)
+    header.metadata.hash = carnot_hash(data + m->offset, m->bytes, 0);
   header.file_bytes = size;
   header.hash = carnot_hash(&header, offsetof(carnot_header, hash), 0);
   memcpy(data, &header, sizeof(header));
@@ -30,7 +31,8 @@ static bool is_late(void* user) {
 static bool choose_dims(const carnot_plan_binding* b, uint32_t profile, carnot_tensor* t) {
   uint64_t count = 16;
   for (int d = 0; d < b->rank; d++) {
-    int64_t dim = b->dims[d] >= 0 ? b->dims[d] : b->ranges[profile * (uint32_t)b->rank + (uint32_t)d].opt;
+    int64_t dim =
+        b->dims[d] >= 0 ? b->dims[d] : b->ranges[profile * (uint32_t)b->rank + (uint32_t)d].opt;
     if (dim < 0 || dim > INPUT_LIMIT) return false;
     t->dims[d] = dim;
     count *= (uint64_t)dim ? (uint64_t)dim : 1;
@@ -43,8 +45,10 @@ static carnot_status* set_inputs(carnot_context* context, void* data) {
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     const carnot_plan_binding* b = &context->plan->bindings[i];
     if (!b->is_input) continue;
-    carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR, .tensor = {.dtype = b->dtype, .rank = b->rank, .data = data}};
-    CARNOT_CHECK(b->rank >= 0 && b->dtype != CARNOT_DTYPE_STRING && choose_dims(b, context->profile, &cell.tensor),
+    carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR,
+                        .tensor = {.dtype = b->dtype, .rank = b->rank, .data = data}};
+    CARNOT_CHECK(b->rank >= 0 && b->dtype != CARNOT_DTYPE_STRING &&
+                     choose_dims(b, context->profile, &cell.tensor),
                  UNSUPPORTED, "input %u is not tried", i);
     CARNOT_TRY(carnot_context_set_input_cell(context, i, &cell));
   }

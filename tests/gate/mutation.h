@@ -8,8 +8,9 @@
 
 // Makes the header's checksums and length right, so that changes behind them get past.
 void mutation_fix_hashes(uint8_t* data, size_t size);
-// Loads, makes a context with little memory, sets every input to small numbers and runs, with a limit on time. True when
-// the run was without error. Sizes that a tensor would need are bounded by 1 MiB.
+// Loads, makes a context with little memory, sets every input to small numbers and runs, with a
+// limit on time. True when the run was without error. Sizes that a tensor would need are bounded by
+// 1 MiB.
 bool mutation_try(const uint8_t* data, size_t size);
 
 #endif  // CARNOT_TESTS_MUTATION_H_

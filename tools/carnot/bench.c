@@ -51,8 +51,8 @@ static json_t* tactic_counts(const carnot_plan* plan, double* out_gflop) {
   json_t* inspector = json_loads(plan->inspector, 0, NULL);
   size_t index;
   json_t* layer;
-  json_array_foreach(json_object_get(inspector, "Layers"), index, layer)
-      *out_gflop += json_real_value(json_object_get(layer, "Flops")) * 1e-9;
+  json_array_foreach(json_object_get(inspector, "Layers"), index, layer)* out_gflop +=
+      json_real_value(json_object_get(layer, "Flops")) * 1e-9;
   json_decref(inspector);
   return counts;
 }
@@ -65,12 +65,14 @@ static void print_profile(const carnot_context* context) {
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const carnot_step_time* t = &context->times[i];
     if (!t->count) continue;
-    fprintf(stderr, "%10.2f %6.2f %6llu  %-28s %s\n", (double)t->total_ns / (double)t->count * 1e-3, 100 * (double)t->total_ns / total,
-            (unsigned long long)t->count, plan->steps[i].variants[context->steps[i].variant].tactic, plan->steps[i].name);
+    fprintf(stderr, "%10.2f %6.2f %6llu  %-28s %s\n", (double)t->total_ns / (double)t->count * 1e-3,
+            100 * (double)t->total_ns / total, (unsigned long long)t->count,
+            plan->steps[i].variants[context->steps[i].variant].tactic, plan->steps[i].name);
   }
 }
 
-static void report(const bench* b, const char* model, int threads, const cli_loaded* loaded, bool json, double base_mb) {
+static void report(const bench* b, const char* model, int threads, const cli_loaded* loaded,
+                   bool json, double base_mb) {
   size_t n = b->count;
   double* sorted = malloc(n * sizeof(double));
   if (!sorted) return;
@@ -81,36 +83,44 @@ static void report(const bench* b, const char* model, int threads, const cli_loa
   if (json) {
     json_t* times = json_array();
     for (size_t i = 0; i < n; i++) json_array_append_new(times, json_real(b->times[i]));
-    json_t* root = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:o,s:o}", "model", model, "threads", threads,
-                             "median_ms", median, "min_ms", sorted[0], "p90_ms", sorted[(size_t)(0.9 * (double)(n - 1))],
-                             "first_ms", b->first_ms, "build_ms", loaded->build_ms, "build_peak_mb", loaded->build_peak_mb,
-                             "load_ms", loaded->load_ms, "peak_rss_mb", cli_peak_rss_mb(), "base_mb", base_mb, "gflop", gflop,
-                             "activation_bytes", (json_int_t)b->context->plan->arena_bytes, "engine_bytes",
-                             (json_int_t)b->context->engine->file_bytes, "tactics", counts, "times_ms", times);
+    json_t* root = json_pack(
+        "{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:o,s:o}", "model", model,
+        "threads", threads, "median_ms", median, "min_ms", sorted[0], "p90_ms",
+        sorted[(size_t)(0.9 * (double)(n - 1))], "first_ms", b->first_ms, "build_ms",
+        loaded->build_ms, "build_peak_mb", loaded->build_peak_mb, "load_ms", loaded->load_ms,
+        "peak_rss_mb", cli_peak_rss_mb(), "base_mb", base_mb, "gflop", gflop, "activation_bytes",
+        (json_int_t)b->context->plan->arena_bytes, "engine_bytes",
+        (json_int_t)b->context->engine->file_bytes, "tactics", counts, "times_ms", times);
     json_object_set_new(root, "peak_mb", json_real(cli_peak_rss_mb()));
     json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(root);
   } else {
-    printf("%s: median %.3f ms, min %.3f, p90 %.3f over %zu runs on %d threads; %.3f GFLOP, %.1f GFLOP/s; built in %.0f ms, loaded in %.2f ms\n",
-           model, median, sorted[0], sorted[(size_t)(0.9 * (double)(n - 1))], n, threads, gflop, gflop / median * 1e3,
-           loaded->build_ms, loaded->load_ms);
+    printf(
+        "%s: median %.3f ms, min %.3f, p90 %.3f over %zu runs on %d threads; %.3f GFLOP, %.1f "
+        "GFLOP/s; built in %.0f ms, loaded in %.2f ms\n",
+        model, median, sorted[0], sorted[(size_t)(0.9 * (double)(n - 1))], n, threads, gflop,
+        gflop / median * 1e3, loaded->build_ms, loaded->load_ms);
     json_decref(counts);
   }
   free(sorted);
 }
 
-static carnot_status* run_bench(cli_session* session, const cli_shapes* shapes, const bench_options* options, const char* path) {
+static carnot_status* run_bench(cli_session* session, const cli_shapes* shapes,
+                                const bench_options* options, const char* path) {
   bench b = {.context = session->context};
   CARNOT_TRY(cli_session_random(session, shapes));
   if (options->profile) {
     void* times;
-    CARNOT_TRY(carnot_calloc(b.context->plan->step_count, sizeof(carnot_step_time), "a profile", &times));
+    CARNOT_TRY(
+        carnot_calloc(b.context->plan->step_count, sizeof(carnot_step_time), "a profile", &times));
     b.context->times = times;
   }
   carnot_status* status = measure(&b, options->duration, options->iterations);
   if (!status && options->profile) print_profile(b.context);
-  if (!status) report(&b, path, carnot_executor_thread_count(session->executor), &session->loaded, options->json, session->base_mb);
+  if (!status)
+    report(&b, path, carnot_executor_thread_count(session->executor), &session->loaded,
+           options->json, session->base_mb);
   free(b.times);
   free(b.context->times);
   b.context->times = NULL;
@@ -118,7 +128,8 @@ static carnot_status* run_bench(cli_session* session, const cli_shapes* shapes, 
 }
 
 carnot_status* cli_bench(cli_flags* flags) {
-  static const char* const kKnown[] = {"shapes", "duration", "iterations", "json", "dumpProfile", CLI_BUILD_FLAGS, NULL};
+  static const char* const kKnown[] = {"shapes",      "duration",      "iterations", "json",
+                                       "dumpProfile", CLI_BUILD_FLAGS, NULL};
   cli_shapes shapes;
   CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), &shapes));
   cli_build_options build;
@@ -132,7 +143,9 @@ carnot_status* cli_bench(cli_flags* flags) {
   options.json = cli_flag_set(flags, "json");
   options.profile = cli_flag_set(flags, "dumpProfile");
   const char* path = cli_word(flags, 0);
-  CARNOT_CHECK(path, INVALID_ARGUMENT, "usage: carnot bench MODEL_OR_ENGINE [--shapes=…] [--threads=N] [--duration=S] [--json]");
+  CARNOT_CHECK(
+      path, INVALID_ARGUMENT,
+      "usage: carnot bench MODEL_OR_ENGINE [--shapes=…] [--threads=N] [--duration=S] [--json]");
   CARNOT_TRY(cli_flags_finish(flags, kKnown));
   cli_session session;
   carnot_status* status = cli_session_open(path, &build, &session);

@@ -2,7 +2,9 @@
 #include "cli.h"
 
 carnot_status* cli_build(cli_flags* flags) {
-  static const char* const kKnown[] = {"output", "shapes", "minShapes", "optShapes", "maxShapes", "refit", "stripWeights", "isa", CLI_BUILD_FLAGS, NULL};
+  static const char* const kKnown[] = {"output",        "shapes", "minShapes",    "optShapes",
+                                       "maxShapes",     "refit",  "stripWeights", "isa",
+                                       CLI_BUILD_FLAGS, NULL};
   cli_shapes min, opt, max;
   CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "minShapes"), &min));
   const char* shapes = cli_flag_text(flags, "shapes");
@@ -18,10 +20,13 @@ carnot_status* cli_build(cli_flags* flags) {
   options.config.strip = cli_flag_set(flags, "stripWeights");
   const char* isa = cli_flag_text(flags, "isa");
   if (isa) options.config.isa = carnot_isa_find(isa);
-  CARNOT_CHECK(options.config.isa < CARNOT_ISA_COUNT, INVALID_ARGUMENT, "--isa is '%s', which is not known", isa);
+  CARNOT_CHECK(options.config.isa < CARNOT_ISA_COUNT, INVALID_ARGUMENT,
+               "--isa is '%s', which is not known", isa);
   const char* output = cli_flag_text(flags, "output");
   const char* path = cli_word(flags, 0);
-  CARNOT_CHECK(path && output, INVALID_ARGUMENT, "usage: carnot build MODEL --output ENGINE [--shapes=…] [--builderOptimizationLevel=N]");
+  CARNOT_CHECK(
+      path && output, INVALID_ARGUMENT,
+      "usage: carnot build MODEL --output ENGINE [--shapes=…] [--builderOptimizationLevel=N]");
   CARNOT_TRY(cli_flags_finish(flags, kKnown));
   double start = cli_now_ms();
   CARNOT_TRY(cli_build_file(path, &options, output));

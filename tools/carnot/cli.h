@@ -1,4 +1,5 @@
-// What the subcommands share: flags, shapes, opening a model or engine, reading and writing tensors.
+// What the subcommands share: flags, shapes, opening a model or engine, reading and writing
+// tensors.
 #ifndef CARNOT_TOOLS_CLI_H_
 #define CARNOT_TOOLS_CLI_H_
 
@@ -19,19 +20,24 @@ typedef struct cli_flags {
 
 carnot_status* cli_flags_init(cli_flags* flags, int argc, char** argv) CARNOT_MUST_USE;
 void cli_flags_deinit(cli_flags* flags);
-// The last value of --name, or NULL. |next| counts: 1 gives the last, more walk back through repeated flags.
+// The last value of --name, or NULL. |next| counts: 1 gives the last, more walk back through
+// repeated flags.
 const char* cli_flag_text(cli_flags* flags, const char* name);
 // The value number |index| of a flag that may be repeated, in order; NULL after the last.
 const char* cli_flag_each(cli_flags* flags, const char* name, int index);
 bool cli_flag_set(cli_flags* flags, const char* name);
-carnot_status* cli_flag_int(cli_flags* flags, const char* name, long long min, long long max, long long* value) CARNOT_MUST_USE;
-carnot_status* cli_flag_number(cli_flags* flags, const char* name, double min, double max, double* value) CARNOT_MUST_USE;
+carnot_status* cli_flag_int(cli_flags* flags, const char* name, long long min, long long max,
+                            long long* value) CARNOT_MUST_USE;
+carnot_status* cli_flag_number(cli_flags* flags, const char* name, double min, double max,
+                               double* value) CARNOT_MUST_USE;
 // The positional word number |index|; NULL after the last.
 const char* cli_word(cli_flags* flags, int index);
-// An error that names the first flag nobody asked for and the nearest of |known| (names without dashes, NULL-ended).
+// An error that names the first flag nobody asked for and the nearest of |known| (names without
+// dashes, NULL-ended).
 carnot_status* cli_flags_finish(cli_flags* flags, const char* const* known) CARNOT_MUST_USE;
 
-// ---- shapes: name:1x3x224x224,name2:… ; a value splits at its last ':', names may stand in single quotes ----
+// ---- shapes: name:1x3x224x224,name2:… ; a value splits at its last ':', names may stand in single
+// quotes ----
 
 typedef struct cli_shape {
   char* name;
@@ -63,40 +69,46 @@ typedef struct cli_build_options {
   size_t more_count;
   bool override_dynamic;  // a dynamic dimension without shape becomes 1, with a warning
   carnot_build_config config;
-  int threads;                    // of the executor that tactics are timed on; 0: one for each processor
+  int threads;  // of the executor that tactics are timed on; 0: one for each processor
   const char* timing_cache_path;  // read before, written after; NULL: none
 } cli_build_options;
 
 void cli_build_options_init(cli_build_options* options);
-// The flags that every building subcommand takes: --builderOptimizationLevel --timeBudget --timingCacheFile --noPasses
+// The flags that every building subcommand takes: --builderOptimizationLevel --timeBudget
+// --timingCacheFile --noPasses
 // --dumpGraph --fp32 --threads.
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
-#define CLI_BUILD_FLAGS \
-  "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "dumpGraph", "fp32", "threads"
+#define CLI_BUILD_FLAGS                                                                         \
+  "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "dumpGraph", "fp32", \
+      "threads"
 // Builds in a child process, so that the peak memory of this one is the run's.
 struct cli_loaded;
-carnot_status* cli_build_apart(const char* model, const cli_build_options* options, const char* engine_path,
-                               struct cli_loaded* out) CARNOT_MUST_USE;
+carnot_status* cli_build_apart(const char* model, const cli_build_options* options,
+                               const char* engine_path, struct cli_loaded* out) CARNOT_MUST_USE;
 // ONNX file → engine file. The process keeps nothing of the model afterwards.
-carnot_status* cli_build_file(const char* model, const cli_build_options* options, const char* engine_path) CARNOT_MUST_USE;
-// Loads an engine, or builds one from a model in a child process, so that the peak memory of this process is the run's.
+carnot_status* cli_build_file(const char* model, const cli_build_options* options,
+                              const char* engine_path) CARNOT_MUST_USE;
+// Loads an engine, or builds one from a model in a child process, so that the peak memory of this
+// process is the run's.
 typedef struct cli_loaded {
   carnot_engine* engine;
   double build_ms, build_peak_mb, load_ms;  // build: 0 for an engine
 } cli_loaded;
-carnot_status* cli_load(const char* path, const cli_build_options* options, cli_loaded* out) CARNOT_MUST_USE;
+carnot_status* cli_load(const char* path, const cli_build_options* options,
+                        cli_loaded* out) CARNOT_MUST_USE;
 
 // ---- tensors ----
 
-// A tensor from FILE for an input of this type and rank: .npy, .pb, .png, .jpg, else raw bytes of |dims|. Memory is the
-// arena's.
+// A tensor from FILE for an input of this type and rank: .npy, .pb, .png, .jpg, else raw bytes of
+// |dims|. Memory is the arena's.
 typedef struct cli_image_options {
   float mean[4], scale[4];  // x = (pixel - mean) * scale
   int mean_count, scale_count;
   const char* layout;  // "nchw" or "nhwc"; NULL: guessed from the shape
 } cli_image_options;
-carnot_status* cli_read_tensor(const char* path, const carnot_plan_binding* binding, const carnot_dims* dims,
-                               const cli_image_options* image, carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
+carnot_status* cli_read_tensor(const char* path, const carnot_plan_binding* binding,
+                               const carnot_dims* dims, const cli_image_options* image,
+                               carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
 carnot_status* cli_write_npy(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;
 // [1,3,H,W], [H,W,3], [1,1,H,W] … with values 0…255 as a picture.
 carnot_status* cli_write_png(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;
@@ -107,12 +119,12 @@ void cli_safe_name(const char* name, char* out, size_t size);
 // Makes |path| with the folders above it.
 carnot_status* cli_make_folder(const char* path) CARNOT_MUST_USE;
 // Random values: floats in [-1, 1], integers in [0, 1000), ones for inputs named like masks.
-carnot_status* cli_random_tensor(const carnot_plan_binding* binding, const int64_t* dims, carnot_arena* arena,
-                                 carnot_cell* out) CARNOT_MUST_USE;
+carnot_status* cli_random_tensor(const carnot_plan_binding* binding, const int64_t* dims,
+                                 carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
 
 // The dimensions of an input for a run: from |shapes|, else the engine's optimum.
-carnot_status* cli_input_dims(const carnot_plan_binding* binding, const cli_shapes* shapes, int64_t* out_dims) CARNOT_MUST_USE;
-
+carnot_status* cli_input_dims(const carnot_plan_binding* binding, const cli_shapes* shapes,
+                              int64_t* out_dims) CARNOT_MUST_USE;
 
 // ---- one run ----
 
@@ -124,16 +136,20 @@ typedef struct cli_session {
   carnot_arena arena;  // of inputs
   double base_mb;      // the process's memory before the context
 } cli_session;
-carnot_status* cli_session_open(const char* path, const cli_build_options* options, cli_session* out) CARNOT_MUST_USE;
+carnot_status* cli_session_open(const char* path, const cli_build_options* options,
+                                cli_session* out) CARNOT_MUST_USE;
 // The session on an engine that is loaded; takes |loaded|.
-carnot_status* cli_session_start(const cli_loaded* loaded, int threads, cli_session* out) CARNOT_MUST_USE;
+carnot_status* cli_session_start(const cli_loaded* loaded, int threads,
+                                 cli_session* out) CARNOT_MUST_USE;
 void cli_session_close(cli_session* session);
-// Sets every input from --input NAME=FILE; made-up values where none is given and |random| allows it.
-carnot_status* cli_session_read(cli_session* session, cli_flags* flags, const cli_shapes* shapes, const cli_image_options* image,
-                                bool random) CARNOT_MUST_USE;
+// Sets every input from --input NAME=FILE; made-up values where none is given and |random| allows
+// it.
+carnot_status* cli_session_read(cli_session* session, cli_flags* flags, const cli_shapes* shapes,
+                                const cli_image_options* image, bool random) CARNOT_MUST_USE;
 carnot_status* cli_session_random(cli_session* session, const cli_shapes* shapes) CARNOT_MUST_USE;
 // Times of the steps from |runs| runs at least; the caller frees them. [step], nanoseconds.
-carnot_status* cli_session_profile(cli_session* session, int runs, carnot_step_time** out_times) CARNOT_MUST_USE;
+carnot_status* cli_session_profile(cli_session* session, int runs,
+                                   carnot_step_time** out_times) CARNOT_MUST_USE;
 
 // ---- what the machine can do, measured ----
 
@@ -142,8 +158,8 @@ typedef struct cli_peak {
   double one, all;         // operations a second, in 1e9; one thread, all threads
 } cli_peak;
 typedef struct cli_level {
-  char name[16];  // L1 L2 L3 DRAM
-  double bytes;   // of the cache; the buffer's for DRAM
+  char name[16];                                  // L1 L2 L3 DRAM
+  double bytes;                                   // of the cache; the buffer's for DRAM
   double read_one, read_all, copy_one, copy_all;  // GB/s
 } cli_level;
 typedef struct cli_machine {
@@ -152,9 +168,11 @@ typedef struct cli_machine {
   int peak_count, level_count, threads;
 } cli_machine;
 // Takes |seconds_each| for each figure.
-carnot_status* cli_measure_machine(int threads, double seconds_each, cli_machine* out) CARNOT_MUST_USE;
+carnot_status* cli_measure_machine(int threads, double seconds_each,
+                                   cli_machine* out) CARNOT_MUST_USE;
 // The least microseconds that a layer of these operations and bytes takes on all threads.
-double cli_machine_limit_us(const cli_machine* machine, const char* tactic, double flops, double bytes);
+double cli_machine_limit_us(const cli_machine* machine, const char* tactic, double flops,
+                            double bytes);
 
 double cli_now_ms(void);
 double cli_peak_rss_mb(void);

@@ -11,17 +11,21 @@ typedef struct difference {
   int64_t worst, outside, count, not_finite;  // |not_finite|: on either side; equal ones agree
 } difference;
 
-static carnot_status* compare_tensors(const char* name, const carnot_tensor* a, const carnot_tensor* b, double rtol, double atol,
+static carnot_status* compare_tensors(const char* name, const carnot_tensor* a,
+                                      const carnot_tensor* b, double rtol, double atol,
                                       difference* out) {
   char dims_a[128], dims_b[128];
   carnot_dims_print(a->dims, a->rank, dims_a, sizeof(dims_a));
   carnot_dims_print(b->dims, b->rank, dims_b, sizeof(dims_b));
-  CARNOT_CHECK(strcmp(dims_a, dims_b) == 0, INVALID_ARGUMENT, "output %s is %s in the first and %s in the second", name, dims_a, dims_b);
-  CARNOT_CHECK(a->dtype != CARNOT_DTYPE_STRING && b->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED, "output %s is text, which is not compared", name);
+  CARNOT_CHECK(strcmp(dims_a, dims_b) == 0, INVALID_ARGUMENT,
+               "output %s is %s in the first and %s in the second", name, dims_a, dims_b);
+  CARNOT_CHECK(a->dtype != CARNOT_DTYPE_STRING && b->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED,
+               "output %s is text, which is not compared", name);
   *out = (difference){.count = carnot_tensor_count(a), .worst = -1};
   double dot = 0, aa = 0, bb = 0, worst = -1;
   for (int64_t i = 0; i < out->count; i++) {
-    double x = carnot_load_f64(a->dtype, a->data, (size_t)i), y = carnot_load_f64(b->dtype, b->data, (size_t)i);
+    double x = carnot_load_f64(a->dtype, a->data, (size_t)i),
+           y = carnot_load_f64(b->dtype, b->data, (size_t)i);
     out->not_finite += !isfinite(x) || !isfinite(y);
     if (x == y || (isnan(x) && isnan(y))) {
       if (isfinite(x)) dot += x * y, aa += x * x, bb += y * y;
@@ -40,7 +44,8 @@ static carnot_status* compare_tensors(const char* name, const carnot_tensor* a, 
 }
 
 // The output |name| of the second side: of the engine, or from its file.
-static carnot_status* second_output(cli_session* second, const char* folder, const carnot_plan_binding* b, carnot_arena* arena,
+static carnot_status* second_output(cli_session* second, const char* folder,
+                                    const carnot_plan_binding* b, carnot_arena* arena,
                                     const carnot_cell** out) {
   if (!folder) {
     uint32_t index;
@@ -58,7 +63,8 @@ static carnot_status* second_output(cli_session* second, const char* folder, con
   return NULL;
 }
 
-static carnot_status* compare_outputs(cli_session* first, cli_session* second, const char* folder, double rtol, double atol, bool json) {
+static carnot_status* compare_outputs(cli_session* first, cli_session* second, const char* folder,
+                                      double rtol, double atol, bool json) {
   json_t* rows = json_array();
   int64_t outside = 0;
   int outputs = 0;
@@ -75,19 +81,23 @@ static carnot_status* compare_outputs(cli_session* first, cli_session* second, c
     if (status) break;
     outside += d.outside;
     outputs++;
-    json_array_append_new(rows, json_pack("{s:s,s:f,s:f,s:f,s:I,s:I,s:I}", "name", b->name, "max_abs", isfinite(d.max_abs) ? d.max_abs : 1e308, "max_rel",
-                                          isfinite(d.max_rel) ? d.max_rel : 1e308, "cosine", isnan(d.cosine) ? 0 : d.cosine, "outside",
-                                          (json_int_t)d.outside, "count", (json_int_t)d.count,
-                                          "not_finite", (json_int_t)d.not_finite));
+    json_array_append_new(
+        rows, json_pack("{s:s,s:f,s:f,s:f,s:I,s:I,s:I}", "name", b->name, "max_abs",
+                        isfinite(d.max_abs) ? d.max_abs : 1e308, "max_rel",
+                        isfinite(d.max_rel) ? d.max_rel : 1e308, "cosine",
+                        isnan(d.cosine) ? 0 : d.cosine, "outside", (json_int_t)d.outside, "count",
+                        (json_int_t)d.count, "not_finite", (json_int_t)d.not_finite));
     if (json) continue;
-    printf("%s: max abs %.3g, max rel %.3g, cosine %.9f; %lld of %lld outside the tolerance", b->name, d.max_abs, d.max_rel, d.cosine,
-           (long long)d.outside, (long long)d.count);
-    if (d.outside) printf(" (widest at element %lld: %.9g and %.9g)", (long long)d.worst, d.worst_a, d.worst_b);
+    printf("%s: max abs %.3g, max rel %.3g, cosine %.9f; %lld of %lld outside the tolerance",
+           b->name, d.max_abs, d.max_rel, d.cosine, (long long)d.outside, (long long)d.count);
+    if (d.outside)
+      printf(" (widest at element %lld: %.9g and %.9g)", (long long)d.worst, d.worst_a, d.worst_b);
     if (d.not_finite) printf("; %lld are not finite", (long long)d.not_finite);
     putchar('\n');
   }
   if (!status && json) {
-    json_t* root = json_pack("{s:f,s:f,s:b,s:O}", "rtol", rtol, "atol", atol, "passed", outside == 0, "outputs", rows);
+    json_t* root = json_pack("{s:f,s:f,s:b,s:O}", "rtol", rtol, "atol", atol, "passed",
+                             outside == 0, "outputs", rows);
     json_dumpf(root, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(root);
@@ -95,12 +105,14 @@ static carnot_status* compare_outputs(cli_session* first, cli_session* second, c
   json_decref(rows);
   if (status) return status;
   CARNOT_CHECK(outputs > 0, INVALID_ARGUMENT, "there is no output to compare");
-  CARNOT_CHECK(outside == 0, FAILED_PRECONDITION, "%lld elements differ by more than atol %g + rtol %g * |b|", (long long)outside, atol, rtol);
+  CARNOT_CHECK(outside == 0, FAILED_PRECONDITION,
+               "%lld elements differ by more than atol %g + rtol %g * |b|", (long long)outside,
+               atol, rtol);
   return NULL;
 }
 
-static carnot_status* run_side(const char* path, cli_flags* flags, const cli_build_options* build, const cli_image_options* image,
-                               cli_session* out) {
+static carnot_status* run_side(const char* path, cli_flags* flags, const cli_build_options* build,
+                               const cli_image_options* image, cli_session* out) {
   CARNOT_TRY(cli_session_open(path, build, out));
   CARNOT_TRY_AT(cli_session_read(out, flags, build->opt, image, /*random=*/true), "%s", path);
   CARNOT_TRY_AT(carnot_context_run_now(out->context), "%s", path);
@@ -108,7 +120,8 @@ static carnot_status* run_side(const char* path, cli_flags* flags, const cli_bui
 }
 
 carnot_status* cli_compare(cli_flags* flags) {
-  static const char* const kKnown[] = {"input", "shapes", "rtol", "atol", "mean", "scale", "layout", "json", CLI_BUILD_FLAGS, NULL};
+  static const char* const kKnown[] = {"input", "shapes", "rtol", "atol",          "mean",
+                                       "scale", "layout", "json", CLI_BUILD_FLAGS, NULL};
   cli_shapes shapes;
   CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), &shapes));
   double rtol = 1e-5, atol = 1e-5;
@@ -125,7 +138,8 @@ carnot_status* cli_compare(cli_flags* flags) {
   build.config.level = 1;
   CARNOT_TRY(cli_build_flags(flags, &build));
   const char *a = cli_word(flags, 0), *b = cli_word(flags, 1);
-  CARNOT_CHECK(a && b, INVALID_ARGUMENT, "usage: carnot compare A B_OR_FOLDER [--input NAME=FILE …] [--rtol=X] [--atol=X]");
+  CARNOT_CHECK(a && b, INVALID_ARGUMENT,
+               "usage: carnot compare A B_OR_FOLDER [--input NAME=FILE …] [--rtol=X] [--atol=X]");
   CARNOT_TRY(cli_flags_finish(flags, kKnown));
   struct stat facts;
   bool folder = stat(b, &facts) == 0 && S_ISDIR(facts.st_mode);

@@ -29,7 +29,8 @@ static const char* why_not(carnot_isa isa, char* text, size_t size) {
     snprintf(text, size, "CARNOT_ISA=%s forbids it", forced);
     return text;
   }
-  static const char* const kNeeds[CARNOT_ISA_COUNT] = {"", "avx2 and fma", "avx512f, avx512bw, avx512dq and avx512vl", "avx512vnni", "avx512bf16"};
+  static const char* const kNeeds[CARNOT_ISA_COUNT] = {
+      "", "avx2 and fma", "avx512f, avx512bw, avx512dq and avx512vl", "avx512vnni", "avx512bf16"};
   snprintf(text, size, "the processor lacks %s", kNeeds[isa]);
   return text;
 }
@@ -37,12 +38,15 @@ static const char* why_not(carnot_isa isa, char* text, size_t size) {
 static json_t* machine_json(const cli_machine* m) {
   json_t *peaks = json_array(), *levels = json_array();
   for (int i = 0; i < m->peak_count; i++)
-    json_array_append_new(peaks, json_pack("{s:s,s:s,s:f,s:f}", "type", m->peaks[i].type, "isa", m->peaks[i].isa, "gops_one_thread",
-                                           m->peaks[i].one, "gops_all_threads", m->peaks[i].all));
+    json_array_append_new(
+        peaks, json_pack("{s:s,s:s,s:f,s:f}", "type", m->peaks[i].type, "isa", m->peaks[i].isa,
+                         "gops_one_thread", m->peaks[i].one, "gops_all_threads", m->peaks[i].all));
   for (int i = 0; i < m->level_count; i++) {
     const cli_level* l = &m->levels[i];
-    json_array_append_new(levels, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f}", "name", l->name, "bytes", l->bytes, "read_gbs_one_thread", l->read_one,
-                                            "read_gbs_all_threads", l->read_all, "copy_gbs_one_thread", l->copy_one, "copy_gbs_all_threads", l->copy_all));
+    json_array_append_new(
+        levels, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f}", "name", l->name, "bytes", l->bytes,
+                          "read_gbs_one_thread", l->read_one, "read_gbs_all_threads", l->read_all,
+                          "copy_gbs_one_thread", l->copy_one, "copy_gbs_all_threads", l->copy_all));
   }
   return json_pack("{s:i,s:o,s:o}", "threads", m->threads, "peaks", peaks, "levels", levels);
 }
@@ -52,10 +56,13 @@ static void print_json(const char* name, const cli_machine* m) {
   json_t* isas = json_array();
   for (int i = 0; i < CARNOT_ISA_COUNT; i++) {
     const char* reason = why_not((carnot_isa)i, text, sizeof(text));
-    json_array_append_new(isas, json_pack("{s:s,s:b,s:s}", "name", carnot_isa_name((carnot_isa)i), "usable", !reason, "why_not", reason ? reason : ""));
+    json_array_append_new(isas, json_pack("{s:s,s:b,s:s}", "name", carnot_isa_name((carnot_isa)i),
+                                          "usable", !reason, "why_not", reason ? reason : ""));
   }
-  json_t* root = json_pack("{s:s,s:i,s:i,s:o}", "processor", name, "processors_online", (int)sysconf(_SC_NPROCESSORS_ONLN), "memory_mb",
-                           (int)((double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-6), "isas", isas);
+  json_t* root = json_pack(
+      "{s:s,s:i,s:i,s:o}", "processor", name, "processors_online",
+      (int)sysconf(_SC_NPROCESSORS_ONLN), "memory_mb",
+      (int)((double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-6), "isas", isas);
   if (m->level_count) json_object_set_new(root, "measured", machine_json(m));
   json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
   putchar('\n');
@@ -68,15 +75,21 @@ static void print_text(const char* name, const cli_machine* m) {
          (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-9);
   for (int i = 0; i < CARNOT_ISA_COUNT; i++) {
     const char* reason = why_not((carnot_isa)i, text, sizeof(text));
-    printf("  %-11s %s%s\n", carnot_isa_name((carnot_isa)i), reason ? "not usable: " : "usable", reason ? reason : "");
+    printf("  %-11s %s%s\n", carnot_isa_name((carnot_isa)i), reason ? "not usable: " : "usable",
+           reason ? reason : "");
   }
   if (!m->level_count) return;
-  printf("\n%-6s %-11s %14s %14s   in 1e9 operations a second, %d threads\n", "type", "ISA", "one thread", "all threads", m->threads);
-  for (int i = 0; i < m->peak_count; i++) printf("%-6s %-11s %14.1f %14.1f\n", m->peaks[i].type, m->peaks[i].isa, m->peaks[i].one, m->peaks[i].all);
-  printf("\n%-6s %10s %10s %10s %10s %10s   in GB/s\n", "level", "MB", "read one", "read all", "copy one", "copy all");
+  printf("\n%-6s %-11s %14s %14s   in 1e9 operations a second, %d threads\n", "type", "ISA",
+         "one thread", "all threads", m->threads);
+  for (int i = 0; i < m->peak_count; i++)
+    printf("%-6s %-11s %14.1f %14.1f\n", m->peaks[i].type, m->peaks[i].isa, m->peaks[i].one,
+           m->peaks[i].all);
+  printf("\n%-6s %10s %10s %10s %10s %10s   in GB/s\n", "level", "MB", "read one", "read all",
+         "copy one", "copy all");
   for (int i = 0; i < m->level_count; i++) {
     const cli_level* l = &m->levels[i];
-    printf("%-6s %10.3f %10.1f %10.1f %10.1f %10.1f\n", l->name, l->bytes * 1e-6, l->read_one, l->read_all, l->copy_one, l->copy_all);
+    printf("%-6s %10.3f %10.1f %10.1f %10.1f %10.1f\n", l->name, l->bytes * 1e-6, l->read_one,
+           l->read_all, l->copy_one, l->copy_all);
   }
 }
 
@@ -90,7 +103,9 @@ carnot_status* cli_device(cli_flags* flags) {
   if (measure) CARNOT_TRY(cli_measure_machine((int)threads, 0.1, &machine));
   char name[256];
   processor_name(name, sizeof(name));
-  if (json) print_json(name, &machine);
-  else print_text(name, &machine);
+  if (json)
+    print_json(name, &machine);
+  else
+    print_text(name, &machine);
   return NULL;
 }

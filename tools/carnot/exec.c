@@ -1,8 +1,8 @@
 // carnot exec: builds an engine, runs it and reports, with trtexec's flags.
+#include "exec.h"
+
 #include <stdlib.h>
 #include <unistd.h>
-
-#include "exec.h"
 
 #include "engine/format.h"
 
@@ -51,8 +51,10 @@ static carnot_status* obtain(exec_options* o, cli_loaded* out) {
   const char* path = o->load ? o->load : o->onnx;
   cli_file_kind kind;
   CARNOT_TRY(cli_file_recognise(path, &kind));
-  CARNOT_CHECK(!o->load || kind == CLI_FILE_ENGINE, INVALID_MODEL, "--loadEngine: %s is no engine of Carnot", path);
-  CARNOT_CHECK(o->load || kind == CLI_FILE_ONNX, INVALID_MODEL, "--onnx: %s is an engine, load it with --loadEngine", path);
+  CARNOT_CHECK(!o->load || kind == CLI_FILE_ENGINE, INVALID_MODEL,
+               "--loadEngine: %s is no engine of Carnot", path);
+  CARNOT_CHECK(o->load || kind == CLI_FILE_ONNX, INVALID_MODEL,
+               "--onnx: %s is an engine, load it with --loadEngine", path);
   cli_build_options build;
   build_options(o, &build);
   if (o->load || !o->save) {
@@ -65,7 +67,9 @@ static carnot_status* obtain(exec_options* o, cli_loaded* out) {
   }
   if (!o->load) exec_log('I', "Engine built in %g sec.", out->build_ms * 1e-3);
   exec_log('I', "Engine loaded in %g sec.", out->load_ms * 1e-3);
-  if (o->save) exec_log('I', "Engine saved to %s, %.2f MiB", o->save, (double)out->engine->file_bytes / 1048576);
+  if (o->save)
+    exec_log('I', "Engine saved to %s, %.2f MiB", o->save,
+             (double)out->engine->file_bytes / 1048576);
   return NULL;
 }
 
@@ -76,18 +80,23 @@ static void print_range(const carnot_plan_binding* b, uint32_t profile) {
     const long long bounds[3] = {(long long)r->min, (long long)r->opt, (long long)r->max};
     for (int k = 0; k < 3; k++) {
       size_t at = strlen(text[k]);
-      if (k == 2 && r->max == INT64_MAX) snprintf(text[k] + at, sizeof(text[k]) - at, d ? "xany" : "any");
-      else snprintf(text[k] + at, sizeof(text[k]) - at, d ? "x%lld" : "%lld", bounds[k]);
+      if (k == 2 && r->max == INT64_MAX)
+        snprintf(text[k] + at, sizeof(text[k]) - at, d ? "xany" : "any");
+      else
+        snprintf(text[k] + at, sizeof(text[k]) - at, d ? "x%lld" : "%lld", bounds[k]);
     }
   }
-  exec_log('I', "Profile %u, input %s: MIN %s, OPT %s, MAX %s", profile, b->name, text[0], text[1], text[2]);
+  exec_log('I', "Profile %u, input %s: MIN %s, OPT %s, MAX %s", profile, b->name, text[0], text[1],
+           text[2]);
 }
 
 static void dump_facts(const exec_options* o, const carnot_plan* plan) {
   for (uint32_t p = 0; o->dump_profiles && p < plan->profile_count; p++)
     for (uint32_t i = 0; i < plan->binding_count; i++)
-      if (plan->bindings[i].is_input && plan->bindings[i].ranges) print_range(&plan->bindings[i], p);
-  if (o->dump_refit && !plan->refittable) exec_log('W', "the engine cannot be refitted: build it with --refit");
+      if (plan->bindings[i].is_input && plan->bindings[i].ranges)
+        print_range(&plan->bindings[i], p);
+  if (o->dump_refit && !plan->refittable)
+    exec_log('W', "the engine cannot be refitted: build it with --refit");
   for (uint32_t i = 0; o->dump_refit && plan->refittable && i < plan->blob_count; i++)
     if (plan->blobs[i].name[0]) exec_log('I', "Refittable: %s", plan->blobs[i].name);
 }
@@ -103,30 +112,37 @@ static carnot_status* read_inputs(const exec_options* o, cli_session* session) {
     while (at[length] && (quoted || at[length] != ',')) quoted ^= at[length++] == '\'';
     const char* colon = memrchr(at, ':', length);
     if (!colon || colon == at || colon + 1 == at + length || count == 128) {
-      status = CARNOT_ERROR(INVALID_ARGUMENT, "--loadInputs: '%.*s' must be NAME:FILE", (int)length, at);
+      status =
+          CARNOT_ERROR(INVALID_ARGUMENT, "--loadInputs: '%.*s' must be NAME:FILE", (int)length, at);
       break;
     }
     bool stripped = at[0] == '\'' && colon[-1] == '\'' && colon - at >= 2;
-    if (asprintf(&words[count], "--input=%.*s=%.*s", (int)(colon - at - 2 * stripped), at + stripped, (int)(at + length - colon - 1), colon + 1) < 0)
+    if (asprintf(&words[count], "--input=%.*s=%.*s", (int)(colon - at - 2 * stripped),
+                 at + stripped, (int)(at + length - colon - 1), colon + 1) < 0)
       status = CARNOT_NO_MEMORY(length, "a name");
-    else count++;
+    else
+      count++;
     at += length + (at[length] == ',');
   }
   cli_flags flags = {0};
   if (!status) status = cli_flags_init(&flags, count, words);
-  if (!status) status = cli_session_read(session, &flags, &o->shapes, &(cli_image_options){0}, /*random=*/true);
+  if (!status)
+    status =
+        cli_session_read(session, &flags, &o->shapes, &(cli_image_options){0}, /*random=*/true);
   cli_flags_deinit(&flags);
   for (int i = 0; i < count; i++) free(words[i]);
   return status;
 }
 
-static carnot_status* measure(const exec_options* o, carnot_context* context, exec_trace** out_traces, size_t* out_count, double* out_wall_ms) {
+static carnot_status* measure(const exec_options* o, carnot_context* context,
+                              exec_trace** out_traces, size_t* out_count, double* out_wall_ms) {
   size_t capacity = 0;
   double warm = cli_now_ms() + (double)o->warm_up_ms;
   do CARNOT_TRY(carnot_context_run_now(context));
   while (cli_now_ms() < warm);
   double start = cli_now_ms();
-  while (*out_count < (size_t)o->iterations || cli_now_ms() - start < o->duration_s * 1e3 || *out_count == 0) {
+  while (*out_count < (size_t)o->iterations || cli_now_ms() - start < o->duration_s * 1e3 ||
+         *out_count == 0) {
     void* traces = *out_traces;
     CARNOT_TRY(carnot_grow(&traces, &capacity, *out_count + 1, sizeof(exec_trace), "times"));
     *out_traces = traces;
@@ -147,7 +163,8 @@ static carnot_status* infer(const exec_options* o, cli_session* session) {
   exec_trace* traces = NULL;
   size_t count = 0;
   double wall_ms = 0;
-  exec_log('I', "Starting inference on %d threads", carnot_executor_thread_count(session->executor));
+  exec_log('I', "Starting inference on %d threads",
+           carnot_executor_thread_count(session->executor));
   carnot_status* status = measure(o, context, &traces, &count, &wall_ms);
   if (!status) exec_report(o, traces, count, wall_ms);
   if (!status && o->times) status = exec_export_times(o->times, traces, count);
@@ -163,7 +180,8 @@ static carnot_status* print_version(const exec_options* o) {
   cli_loaded loaded;
   exec_options copy = *o;
   CARNOT_TRY(obtain(&copy, &loaded));
-  exec_log('I', "%s: an engine file of version %d for %s", o->load, CARNOT_ENGINE_VERSION, loaded.engine->plan->device);
+  exec_log('I', "%s: an engine file of version %d for %s", o->load, CARNOT_ENGINE_VERSION,
+           loaded.engine->plan->device);
   carnot_engine_release(loaded.engine);
   return NULL;
 }
@@ -211,11 +229,14 @@ int cli_exec(int argc, char** argv) {
   }
   print_verdict("RUNNING", argc, argv);
   if (!status) status = execute(o);
-  if (status) exec_log('E', "%s: %s", carnot_code_name(carnot_status_code(status)), carnot_status_message(status));
+  if (status)
+    exec_log('E', "%s: %s", carnot_code_name(carnot_status_code(status)),
+             carnot_status_message(status));
   print_verdict(status ? "FAILED" : "PASSED", argc, argv);
   cli_shapes_free(&o->shapes);
   for (int i = 0; i < EXEC_MAX_PROFILES; i++)
-    cli_shapes_free(&o->profiles[i].min), cli_shapes_free(&o->profiles[i].opt), cli_shapes_free(&o->profiles[i].max);
+    cli_shapes_free(&o->profiles[i].min), cli_shapes_free(&o->profiles[i].opt),
+        cli_shapes_free(&o->profiles[i].max);
   int code = status ? 1 : 0;
   carnot_status_free(status);
   free(o);

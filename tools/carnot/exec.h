@@ -25,7 +25,8 @@ typedef enum exec_verbosity { EXEC_NAMES, EXEC_DETAILED, EXEC_NONE } exec_verbos
 enum { EXEC_MAX_PROFILES = 16, EXEC_MAX_PERCENTILES = 16 };
 
 typedef struct exec_options {
-  const char *onnx, *save, *load, *times, *output, *profile, *layers, *inputs, *timing_cache, *dump_graph;
+  const char *onnx, *save, *load, *times, *output, *profile, *layers, *inputs, *timing_cache,
+      *dump_graph;
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];
   int profile_count, profile_at;  // |profile_at|: the one that --minShapes and the others fill
@@ -33,8 +34,8 @@ typedef struct exec_options {
   double duration_s, time_budget_s;
   double percentiles[EXEC_MAX_PERCENTILES];
   int percentile_count;
-  bool dump_output, dump_profile, dump_layers, dump_profiles, dump_refit, skip_inference, verbose, refit, strip, no_cache, no_passes,
-      fast_fp32, help, version_only, time_load;
+  bool dump_output, dump_profile, dump_layers, dump_profiles, dump_refit, skip_inference, verbose,
+      refit, strip, no_cache, no_passes, fast_fp32, help, version_only, time_load;
   exec_verbosity verbosity;
 } exec_options;
 
@@ -50,8 +51,10 @@ typedef struct exec_trace {
   double start, end;
 } exec_trace;
 
-void exec_report(const exec_options* options, const exec_trace* traces, size_t count, double wall_ms);
-carnot_status* exec_export_times(const char* path, const exec_trace* traces, size_t count) CARNOT_MUST_USE;
+void exec_report(const exec_options* options, const exec_trace* traces, size_t count,
+                 double wall_ms);
+carnot_status* exec_export_times(const char* path, const exec_trace* traces,
+                                 size_t count) CARNOT_MUST_USE;
 carnot_status* exec_export_output(const char* path, const carnot_context* context) CARNOT_MUST_USE;
 void exec_dump_output(const carnot_context* context);
 carnot_status* exec_layers(const exec_options* options, const carnot_plan* plan) CARNOT_MUST_USE;

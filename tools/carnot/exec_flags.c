@@ -1,15 +1,18 @@
-// Every flag of trtexec 8.6, 10.3 and 11.1, those that its parser knows without telling, and Carnot's own.
+// Every flag of trtexec 8.6, 10.3 and 11.1, those that its parser knows without telling, and
+// Carnot's own.
 #include "exec.h"
 
 const exec_flag exec_flags[] = {
     {"onnx", EXEC_VALUE, EXEC_WORKS, "the model to build from"},
     {"saveEngine", EXEC_VALUE, EXEC_WORKS, "write the engine to this file"},
     {"loadEngine", EXEC_VALUE, EXEC_WORKS, "run this engine instead of building one"},
-    {"shapes", EXEC_VALUE, EXEC_WORKS, "shapes to run at, NAME:1x3x224x224,…; alone also the shapes to build for"},
+    {"shapes", EXEC_VALUE, EXEC_WORKS,
+     "shapes to run at, NAME:1x3x224x224,…; alone also the shapes to build for"},
     {"minShapes", EXEC_VALUE, EXEC_WORKS, "a profile: least, usual, largest shapes"},
     {"optShapes", EXEC_VALUE, EXEC_WORKS, "a profile: least, usual, largest shapes"},
     {"maxShapes", EXEC_VALUE, EXEC_WORKS, "a profile: least, usual, largest shapes"},
-    {"profile", EXEC_VALUE, EXEC_WORKS, "the number of the profile that the following shapes belong to"},
+    {"profile", EXEC_VALUE, EXEC_WORKS,
+     "the number of the profile that the following shapes belong to"},
     {"useProfile", EXEC_VALUE, EXEC_WORKS, "the profile to run with"},
     {"iterations", EXEC_VALUE, EXEC_WORKS, "at least so many runs (10)"},
     {"warmUp", EXEC_VALUE, EXEC_WORKS, "milliseconds of runs before measuring (200)"},
@@ -24,11 +27,14 @@ const exec_flag exec_flags[] = {
     {"dumpOutput", EXEC_NO_VALUE, EXEC_WORKS, "print the last outputs"},
     {"exportLayerInfo", EXEC_VALUE, EXEC_WORKS, "write what the layers are as JSON"},
     {"dumpLayerInfo", EXEC_NO_VALUE, EXEC_WORKS, "print what the layers are"},
-    {"profilingVerbosity", EXEC_VALUE, EXEC_WORKS, "layer_names_only, detailed or none: what the layer information tells"},
+    {"profilingVerbosity", EXEC_VALUE, EXEC_WORKS,
+     "layer_names_only, detailed or none: what the layer information tells"},
     {"dumpOptimizationProfile", EXEC_NO_VALUE, EXEC_WORKS, "print the shapes of each profile"},
     {"dumpRefit", EXEC_NO_VALUE, EXEC_WORKS, "print the weights that can be refitted"},
-    {"separateProfileRun", EXEC_NO_VALUE, EXEC_WORKS, "always so: layers are timed in runs of their own"},
-    {"loadInputs", EXEC_VALUE, EXEC_WORKS, "input files, NAME:FILE,… (raw bytes, .npy, .pb, .png, .jpg)"},
+    {"separateProfileRun", EXEC_NO_VALUE, EXEC_WORKS,
+     "always so: layers are timed in runs of their own"},
+    {"loadInputs", EXEC_VALUE, EXEC_WORKS,
+     "input files, NAME:FILE,… (raw bytes, .npy, .pb, .png, .jpg)"},
     {"timingCacheFile", EXEC_VALUE, EXEC_WORKS, "read before the build, written after"},
     {"noBuilderCache", EXEC_NO_VALUE, EXEC_WORKS, "use no timing cache"},
     {"builderOptimizationLevel", EXEC_VALUE, EXEC_WORKS, "0 times nothing … 5 times everything"},
@@ -37,7 +43,8 @@ const exec_flag exec_flags[] = {
     {"buildOnly", EXEC_NO_VALUE, EXEC_WORKS, "stop when the engine is there"},
     {"verbose", EXEC_NO_VALUE, EXEC_WORKS, "tell more"},
     {"refit", EXEC_NO_VALUE, EXEC_WORKS, "the weights of the engine can be replaced"},
-    {"stripWeights", EXEC_NO_VALUE, EXEC_WORKS, "leave out of the engine the weights that refit brings back"},
+    {"stripWeights", EXEC_NO_VALUE, EXEC_WORKS,
+     "leave out of the engine the weights that refit brings back"},
     {"stripAllWeights", EXEC_NO_VALUE, EXEC_WORKS, "--refit --stripWeights"},
     {"weightless", EXEC_NO_VALUE, EXEC_WORKS, "old name of --stripWeights"},
     {"backend", EXEC_VALUE, EXEC_WORKS, "cpu; cuda is not there yet"},
@@ -46,7 +53,8 @@ const exec_flag exec_flags[] = {
     {"dumpGraph", EXEC_MAY_VALUE, EXEC_WORKS, "print the graph after this pass; all"},
     {"noPasses", EXEC_NO_VALUE, EXEC_WORKS, "only the rewriting that running needs"},
     {"fp32", EXEC_VALUE, EXEC_WORKS, "exact or fast"},
-    {"getPlanVersionOnly", EXEC_NO_VALUE, EXEC_WORKS, "print the version of the engine file and stop"},
+    {"getPlanVersionOnly", EXEC_NO_VALUE, EXEC_WORKS,
+     "print the version of the engine file and stop"},
     {"timeDeserialize", EXEC_NO_VALUE, EXEC_WORKS, "time loading the engine and stop"},
     {"inputIOFormats", EXEC_VALUE, EXEC_WORKS, "fp32:chw only"},
     {"outputIOFormats", EXEC_VALUE, EXEC_WORKS, "fp32:chw only"},
@@ -75,18 +83,25 @@ const exec_flag exec_flags[] = {
     {"explicitPrecision", EXEC_NO_VALUE, EXEC_NO_EFFECT, "it is always so"},
     {"batch", EXEC_VALUE, EXEC_NO_EFFECT, "batches are explicit: use --shapes"},
     {"maxBatch", EXEC_VALUE, EXEC_NO_EFFECT, "batches are explicit: use --shapes"},
-    {"hardwareCompatibilityLevel", EXEC_VALUE, EXEC_NO_EFFECT, "an engine for a CPU states the instructions it needs"},
+    {"hardwareCompatibilityLevel", EXEC_VALUE, EXEC_NO_EFFECT,
+     "an engine for a CPU states the instructions it needs"},
     {"runtimePlatform", EXEC_VALUE, EXEC_NO_EFFECT, "an engine runs on this platform"},
-    {"versionCompatible", EXEC_NO_VALUE, EXEC_NO_EFFECT, "there is one runtime, which tells the version it wants"},
+    {"versionCompatible", EXEC_NO_VALUE, EXEC_NO_EFFECT,
+     "there is one runtime, which tells the version it wants"},
     {"vc", EXEC_NO_VALUE, EXEC_NO_EFFECT, "there is one runtime, which tells the version it wants"},
-    {"excludeLeanRuntime", EXEC_NO_VALUE, EXEC_NO_EFFECT, "there is one runtime, which tells the version it wants"},
+    {"excludeLeanRuntime", EXEC_NO_VALUE, EXEC_NO_EFFECT,
+     "there is one runtime, which tells the version it wants"},
     {"useRuntime", EXEC_VALUE, EXEC_NO_EFFECT, "there is one runtime"},
     {"leanDLLPath", EXEC_VALUE, EXEC_NO_EFFECT, "there is one runtime"},
-    {"minTiming", EXEC_VALUE, EXEC_NO_EFFECT, "how often tactics are timed follows from --timeBudget and the optimization level"},
-    {"avgTiming", EXEC_VALUE, EXEC_NO_EFFECT, "how often tactics are timed follows from --timeBudget and the optimization level"},
-    {"maxTactics", EXEC_VALUE, EXEC_NO_EFFECT, "how often tactics are timed follows from --timeBudget and the optimization level"},
+    {"minTiming", EXEC_VALUE, EXEC_NO_EFFECT,
+     "how often tactics are timed follows from --timeBudget and the optimization level"},
+    {"avgTiming", EXEC_VALUE, EXEC_NO_EFFECT,
+     "how often tactics are timed follows from --timeBudget and the optimization level"},
+    {"maxTactics", EXEC_VALUE, EXEC_NO_EFFECT,
+     "how often tactics are timed follows from --timeBudget and the optimization level"},
     {"heuristic", EXEC_NO_VALUE, EXEC_NO_EFFECT, "use --builderOptimizationLevel=0"},
-    {"directIO", EXEC_NO_VALUE, EXEC_NO_EFFECT, "inputs and outputs are read and written in place where that is faster"},
+    {"directIO", EXEC_NO_VALUE, EXEC_NO_EFFECT,
+     "inputs and outputs are read and written in place where that is faster"},
     {"layerDeviceTypes", EXEC_VALUE, EXEC_NO_EFFECT, "there is one device"},
     {"allowGPUFallback", EXEC_NO_VALUE, EXEC_NO_EFFECT, "there is no DLA"},
     {"adjustForDLA", EXEC_NO_VALUE, EXEC_NO_EFFECT, "there is no DLA"},
@@ -105,7 +120,8 @@ const exec_flag exec_flags[] = {
     {"weightStreamingBudget", EXEC_VALUE, EXEC_NO_EFFECT, "weights are used where the file lies"},
     {"allocationStrategy", EXEC_VALUE, EXEC_NO_EFFECT, "a run on a CPU has one strategy"},
     {"persistentCacheRatio", EXEC_VALUE, EXEC_NO_EFFECT, "the cache is the processor's own"},
-    {"sleepTime", EXEC_VALUE, EXEC_NO_EFFECT, "a run on a CPU has no gap between launch and compute"},
+    {"sleepTime", EXEC_VALUE, EXEC_NO_EFFECT,
+     "a run on a CPU has no gap between launch and compute"},
     {"monitorMemory", EXEC_NO_VALUE, EXEC_NO_EFFECT, "nothing is to be done for it"},
     {"asyncFileReader", EXEC_NO_VALUE, EXEC_NO_EFFECT, "nothing is to be done for it"},
     {"cpuOnly", EXEC_NO_VALUE, EXEC_NO_EFFECT, "nothing is to be done for it"},
@@ -114,7 +130,8 @@ const exec_flag exec_flags[] = {
     {"std", EXEC_NO_VALUE, EXEC_NO_EFFECT, "nothing is to be done for it"},
     {"tilingOptimizationLevel", EXEC_VALUE, EXEC_NO_EFFECT, "tiles are chosen by timing"},
     {"l2LimitForTiling", EXEC_VALUE, EXEC_NO_EFFECT, "tiles are chosen by timing"},
-    {"decomposableAttentions", EXEC_VALUE, EXEC_NO_EFFECT, "attention is fused where a tactic exists"},
+    {"decomposableAttentions", EXEC_VALUE, EXEC_NO_EFFECT,
+     "attention is fused where a tactic exists"},
     {"ignoreParsedPluginLibs", EXEC_NO_VALUE, EXEC_NO_EFFECT, "models name no plugin libraries"},
     {"nvtxMode", EXEC_VALUE, EXEC_NO_EFFECT, "there is no NVTX"},
     {"fp16", EXEC_NO_VALUE, EXEC_REFUSED, "float16"},
@@ -151,15 +168,22 @@ const exec_flag exec_flags[] = {
     {"saveDebugTensors", EXEC_VALUE, EXEC_REFUSED, "looking at inner tensors"},
     {"saveAllDebugTensors", EXEC_VALUE, EXEC_REFUSED, "looking at inner tensors"},
     {"markUnfusedTensorsAsDebugTensors", EXEC_NO_VALUE, EXEC_REFUSED, "looking at inner tensors"},
-    {"dumpRawBindingsToFile", EXEC_NO_VALUE, EXEC_REFUSED, "writing raw bindings (carnot run --output-dir writes .npy)"},
+    {"dumpRawBindingsToFile", EXEC_NO_VALUE, EXEC_REFUSED,
+     "writing raw bindings (carnot run --output-dir writes .npy)"},
     {"refitFromOnnx", EXEC_VALUE, EXEC_REFUSED, "refitting from a model"},
     {"timeRefit", EXEC_NO_VALUE, EXEC_REFUSED, "timing a refit"},
-    {"loadRefOutputs", EXEC_VALUE, EXEC_REFUSED, "checking against reference outputs here (carnot compare does it)"},
-    {"accuracyAlgorithm", EXEC_VALUE, EXEC_REFUSED, "checking against reference outputs here (carnot compare does it)"},
-    {"atol", EXEC_VALUE, EXEC_REFUSED, "checking against reference outputs here (carnot compare does it)"},
-    {"rtol", EXEC_VALUE, EXEC_REFUSED, "checking against reference outputs here (carnot compare does it)"},
-    {"accuracyThreshold", EXEC_VALUE, EXEC_REFUSED, "checking against reference outputs here (carnot compare does it)"},
-    {"refPair", EXEC_VALUE, EXEC_REFUSED, "checking against reference outputs here (carnot compare does it)"},
+    {"loadRefOutputs", EXEC_VALUE, EXEC_REFUSED,
+     "checking against reference outputs here (carnot compare does it)"},
+    {"accuracyAlgorithm", EXEC_VALUE, EXEC_REFUSED,
+     "checking against reference outputs here (carnot compare does it)"},
+    {"atol", EXEC_VALUE, EXEC_REFUSED,
+     "checking against reference outputs here (carnot compare does it)"},
+    {"rtol", EXEC_VALUE, EXEC_REFUSED,
+     "checking against reference outputs here (carnot compare does it)"},
+    {"accuracyThreshold", EXEC_VALUE, EXEC_REFUSED,
+     "checking against reference outputs here (carnot compare does it)"},
+    {"refPair", EXEC_VALUE, EXEC_REFUSED,
+     "checking against reference outputs here (carnot compare does it)"},
     {"tuneBuildRoutes", EXEC_VALUE, EXEC_REFUSED, "tuning over build routes"},
     {"tuneBuildRouteFile", EXEC_VALUE, EXEC_REFUSED, "tuning over build routes"},
     {"tuningSearch", EXEC_VALUE, EXEC_REFUSED, "tuning over build routes"},
@@ -187,13 +211,18 @@ static void print_class(exec_class class, const char* title) {
   for (const exec_flag* f = exec_flags; f->name; f++) {
     if (f->class != class) continue;
     char name[64];
-    snprintf(name, sizeof(name), "--%s%s", f->name, f->value == EXEC_VALUE ? "=…" : f->value == EXEC_MAY_VALUE ? "[=…]" : "");
+    snprintf(name, sizeof(name), "--%s%s", f->name,
+             f->value == EXEC_VALUE       ? "=…"
+             : f->value == EXEC_MAY_VALUE ? "[=…]"
+                                          : "");
     printf("  %-36s %s\n", name, f->note);
   }
 }
 
 void exec_help(void) {
-  puts("carnot exec --onnx=MODEL | --loadEngine=ENGINE [FLAGS]: builds an engine, times it, reports.");
+  puts(
+      "carnot exec --onnx=MODEL | --loadEngine=ENGINE [FLAGS]: builds an engine, times it, "
+      "reports.");
   print_class(EXEC_WORKS, "Flags");
   print_class(EXEC_NO_EFFECT, "Taken without effect on a CPU, with a warning");
   print_class(EXEC_REFUSED, "Refused: not there yet");

@@ -5,25 +5,34 @@
 #include "exec.h"
 
 void exec_options_init(exec_options* options) {
-  *options = (exec_options){.iterations = 10, .warm_up_ms = 200, .average_runs = 10, .level = 3, .duration_s = 3,
-                            .percentiles = {90, 95, 99}, .percentile_count = 3, .profile_count = 1};
+  *options = (exec_options){.iterations = 10,
+                            .warm_up_ms = 200,
+                            .average_runs = 10,
+                            .level = 3,
+                            .duration_s = 3,
+                            .percentiles = {90, 95, 99},
+                            .percentile_count = 3,
+                            .profile_count = 1};
 }
 
-static carnot_status* integer(const char* name, const char* text, long long min, long long max, long long* out) {
+static carnot_status* integer(const char* name, const char* text, long long min, long long max,
+                              long long* out) {
   char* end;
   errno = 0;
   long long value = strtoll(text, &end, 10);
-  CARNOT_CHECK(end != text && *end == 0 && errno == 0 && value >= min && value <= max, INVALID_ARGUMENT,
-               "--%s is '%s', must be an integer in [%lld, %lld]", name, text, min, max);
+  CARNOT_CHECK(end != text && *end == 0 && errno == 0 && value >= min && value <= max,
+               INVALID_ARGUMENT, "--%s is '%s', must be an integer in [%lld, %lld]", name, text,
+               min, max);
   *out = value;
   return NULL;
 }
 
-static carnot_status* real(const char* name, const char* text, double min, double max, double* out) {
+static carnot_status* real(const char* name, const char* text, double min, double max,
+                           double* out) {
   char* end;
   double value = strtod(text, &end);
-  CARNOT_CHECK(end != text && *end == 0 && value >= min && value <= max, INVALID_ARGUMENT, "--%s is '%s', must be a number in [%g, %g]", name,
-               text, min, max);
+  CARNOT_CHECK(end != text && *end == 0 && value >= min && value <= max, INVALID_ARGUMENT,
+               "--%s is '%s', must be a number in [%g, %g]", name, text, min, max);
   *out = value;
   return NULL;
 }
@@ -34,8 +43,10 @@ static carnot_status* percentiles(const char* text, exec_options* o) {
     char* end;
     double p = strtod(at, &end);
     CARNOT_CHECK(end != at && (*end == 0 || *end == ',') && p >= 0 && p <= 100, INVALID_ARGUMENT,
-                 "--percentile is '%s', must be numbers in [0, 100] with commas between them", text);
-    CARNOT_CHECK(o->percentile_count < EXEC_MAX_PERCENTILES, INVALID_ARGUMENT, "--percentile has more than %d numbers", EXEC_MAX_PERCENTILES);
+                 "--percentile is '%s', must be numbers in [0, 100] with commas between them",
+                 text);
+    CARNOT_CHECK(o->percentile_count < EXEC_MAX_PERCENTILES, INVALID_ARGUMENT,
+                 "--percentile has more than %d numbers", EXEC_MAX_PERCENTILES);
     o->percentiles[o->percentile_count++] = p;
     at = end + (*end == ',');
   }
@@ -44,20 +55,26 @@ static carnot_status* percentiles(const char* text, exec_options* o) {
 
 // workspace:512M,dlaSRAM:1.5G: a decimal number and B, K, M, G; MiB without one.
 static carnot_status* check_pools(const char* text) {
-  static const char* const kPools[] = {"workspace", "dlaSRAM", "dlaLocalDRAM", "dlaGlobalDRAM", "tacticSharedMem"};
+  static const char* const kPools[] = {"workspace", "dlaSRAM", "dlaLocalDRAM", "dlaGlobalDRAM",
+                                       "tacticSharedMem"};
   const char* at = text;
   while (*at) {
     size_t length = strcspn(at, ":,");
     bool known = false;
-    for (size_t i = 0; i < sizeof(kPools) / sizeof(kPools[0]); i++) known |= strlen(kPools[i]) == length && strncmp(at, kPools[i], length) == 0;
+    for (size_t i = 0; i < sizeof(kPools) / sizeof(kPools[0]); i++)
+      known |= strlen(kPools[i]) == length && strncmp(at, kPools[i], length) == 0;
     CARNOT_CHECK(known, INVALID_ARGUMENT,
-                 "--memPoolSize: there is no pool '%.*s', it must be workspace, dlaSRAM, dlaLocalDRAM, dlaGlobalDRAM or tacticSharedMem",
+                 "--memPoolSize: there is no pool '%.*s', it must be workspace, dlaSRAM, "
+                 "dlaLocalDRAM, dlaGlobalDRAM or tacticSharedMem",
                  (int)length, at);
     char* end = NULL;
     double size = at[length] == ':' ? strtod(at + length + 1, &end) : -1;
     if (end && *end && strchr("BKMGbkmg", *end)) end++;
-    CARNOT_CHECK(end && end != at + length + 1 && size >= 0 && (*end == 0 || *end == ','), INVALID_ARGUMENT,
-                 "--memPoolSize is '%s', must be POOL:NUMBER with B, K, M or G behind it, as in workspace:512M", text);
+    CARNOT_CHECK(end && end != at + length + 1 && size >= 0 && (*end == 0 || *end == ','),
+                 INVALID_ARGUMENT,
+                 "--memPoolSize is '%s', must be POOL:NUMBER with B, K, M or G behind it, as in "
+                 "workspace:512M",
+                 text);
     at = end + (*end == ',');
   }
   exec_log('W', "--memPoolSize has no effect: the memory plan has no pools to limit");
@@ -67,8 +84,10 @@ static carnot_status* check_pools(const char* text) {
 static carnot_status* check_formats(const char* name, const char* text) {
   for (const char* at = text; *at;) {
     size_t length = strcspn(at, ",");
-    bool plain = (length == 8 && strncmp(at, "fp32:chw", 8) == 0) || (length == 3 && strncmp(at, "chw", 3) == 0);
-    CARNOT_CHECK(plain, UNSUPPORTED, "--%s: '%.*s' is not there yet, only fp32:chw is", name, (int)length, at);
+    bool plain = (length == 8 && strncmp(at, "fp32:chw", 8) == 0) ||
+                 (length == 3 && strncmp(at, "chw", 3) == 0);
+    CARNOT_CHECK(plain, UNSUPPORTED, "--%s: '%.*s' is not there yet, only fp32:chw is", name,
+                 (int)length, at);
     at += length + (at[length] == ',');
   }
   return NULL;
@@ -79,9 +98,16 @@ static const char** text_field(exec_options* o, const char* name) {
   const struct {
     const char* name;
     const char** field;
-  } kFields[] = {{"onnx", &o->onnx},           {"saveEngine", &o->save},     {"loadEngine", &o->load},   {"exportTimes", &o->times},
-                 {"exportOutput", &o->output}, {"exportProfile", &o->profile}, {"exportLayerInfo", &o->layers}, {"loadInputs", &o->inputs},
-                 {"timingCacheFile", &o->timing_cache}, {"dumpGraph", &o->dump_graph}};
+  } kFields[] = {{"onnx", &o->onnx},
+                 {"saveEngine", &o->save},
+                 {"loadEngine", &o->load},
+                 {"exportTimes", &o->times},
+                 {"exportOutput", &o->output},
+                 {"exportProfile", &o->profile},
+                 {"exportLayerInfo", &o->layers},
+                 {"loadInputs", &o->inputs},
+                 {"timingCacheFile", &o->timing_cache},
+                 {"dumpGraph", &o->dump_graph}};
   for (size_t i = 0; i < sizeof(kFields) / sizeof(kFields[0]); i++)
     if (strcmp(name, kFields[i].name) == 0) return kFields[i].field;
   return NULL;
@@ -91,23 +117,40 @@ static bool* bool_field(exec_options* o, const char* name) {
   const struct {
     const char* name;
     bool* field;
-  } kFields[] = {{"dumpOutput", &o->dump_output}, {"dumpProfile", &o->dump_profile}, {"dumpLayerInfo", &o->dump_layers},
-                 {"dumpOptimizationProfile", &o->dump_profiles}, {"dumpRefit", &o->dump_refit}, {"skipInference", &o->skip_inference},
-                 {"buildOnly", &o->skip_inference}, {"verbose", &o->verbose}, {"refit", &o->refit}, {"stripWeights", &o->strip},
-                 {"weightless", &o->strip}, {"noBuilderCache", &o->no_cache}, {"noPasses", &o->no_passes}, {"help", &o->help}, {"h", &o->help},
-                 {"getPlanVersionOnly", &o->version_only}, {"timeDeserialize", &o->time_load}};
+  } kFields[] = {{"dumpOutput", &o->dump_output},
+                 {"dumpProfile", &o->dump_profile},
+                 {"dumpLayerInfo", &o->dump_layers},
+                 {"dumpOptimizationProfile", &o->dump_profiles},
+                 {"dumpRefit", &o->dump_refit},
+                 {"skipInference", &o->skip_inference},
+                 {"buildOnly", &o->skip_inference},
+                 {"verbose", &o->verbose},
+                 {"refit", &o->refit},
+                 {"stripWeights", &o->strip},
+                 {"weightless", &o->strip},
+                 {"noBuilderCache", &o->no_cache},
+                 {"noPasses", &o->no_passes},
+                 {"help", &o->help},
+                 {"h", &o->help},
+                 {"getPlanVersionOnly", &o->version_only},
+                 {"timeDeserialize", &o->time_load}};
   for (size_t i = 0; i < sizeof(kFields) / sizeof(kFields[0]); i++)
     if (strcmp(name, kFields[i].name) == 0) return kFields[i].field;
   return NULL;
 }
 
-static carnot_status* integer_field(exec_options* o, const char* name, const char* value, bool* out_found) {
+static carnot_status* integer_field(exec_options* o, const char* name, const char* value,
+                                    bool* out_found) {
   const struct {
     const char* name;
     long long* field;
     long long min, max;
-  } kFields[] = {{"iterations", &o->iterations, 0, 1 << 30}, {"warmUp", &o->warm_up_ms, 0, 1 << 30}, {"avgRuns", &o->average_runs, 1, 1 << 30},
-                 {"threads", &o->threads, 0, 1024}, {"builderOptimizationLevel", &o->level, 0, 5}, {"useProfile", &o->use_profile, 0, EXEC_MAX_PROFILES - 1},
+  } kFields[] = {{"iterations", &o->iterations, 0, 1 << 30},
+                 {"warmUp", &o->warm_up_ms, 0, 1 << 30},
+                 {"avgRuns", &o->average_runs, 1, 1 << 30},
+                 {"threads", &o->threads, 0, 1024},
+                 {"builderOptimizationLevel", &o->level, 0, 5},
+                 {"useProfile", &o->use_profile, 0, EXEC_MAX_PROFILES - 1},
                  {"idleTime", &o->idle_ms, 0, 1 << 30}};
   for (size_t i = 0; i < sizeof(kFields) / sizeof(kFields[0]); i++) {
     if (strcmp(name, kFields[i].name) != 0) continue;
@@ -119,13 +162,17 @@ static carnot_status* integer_field(exec_options* o, const char* name, const cha
 
 static carnot_status* shapes(const char* name, const char* value, exec_options* o) {
   cli_profile_shapes* p = &o->profiles[o->profile_at];
-  cli_shapes* to = name[0] == 's' ? &o->shapes : name[1] == 'i' ? &p->min : name[0] == 'o' ? &p->opt : &p->max;
+  cli_shapes* to = name[0] == 's'   ? &o->shapes
+                   : name[1] == 'i' ? &p->min
+                   : name[0] == 'o' ? &p->opt
+                                    : &p->max;
   cli_shapes_free(to);
   return carnot_status_annotate(cli_shapes_parse(value, to), "--%s", name);
 }
 
 // One of the given words, else an error that lists them.
-static carnot_status* word_of(const char* name, const char* value, const char* const* words, int* out) {
+static carnot_status* word_of(const char* name, const char* value, const char* const* words,
+                              int* out) {
   char list[256] = "";
   for (int i = 0; words[i]; i++) {
     if (strcmp(value, words[i]) == 0) {
@@ -148,13 +195,18 @@ static carnot_status* special(const char* name, const char* value, exec_options*
   if (strstr(name, "IOFormats")) return check_formats(name, value);
   if (strcmp(name, "stripAllWeights") == 0) o->refit = o->strip = true;
   if (strcmp(name, "best") == 0)
-    exec_log('W', "--best takes every precision there is: float32. Left out, because they are not there yet: fp16, bf16, int8, fp8, int4");
+    exec_log('W',
+             "--best takes every precision there is: float32. Left out, because they are not there "
+             "yet: fp16, bf16, int8, fp8, int4");
   if (strcmp(name, "profile") == 0) {
     CARNOT_TRY(integer(name, value, 0, EXEC_MAX_PROFILES - 1, &number));
     o->profile_at = (int)number;
     if (o->profile_count <= o->profile_at) o->profile_count = o->profile_at + 1;
   } else if (strcmp(name, "profilingVerbosity") == 0) {
-    CARNOT_TRY(word_of(name, value, (const char* const[]){"layer_names_only", "detailed", "none", "default", "verbose", NULL}, &chosen));
+    CARNOT_TRY(word_of(
+        name, value,
+        (const char* const[]){"layer_names_only", "detailed", "none", "default", "verbose", NULL},
+        &chosen));
     o->verbosity = chosen == 4 ? EXEC_DETAILED : chosen == 3 ? EXEC_NAMES : (exec_verbosity)chosen;
   } else if (strcmp(name, "backend") == 0) {
     CARNOT_TRY(word_of(name, value, (const char* const[]){"cpu", "cuda", NULL}, &chosen));
@@ -163,20 +215,26 @@ static carnot_status* special(const char* name, const char* value, exec_options*
     CARNOT_TRY(word_of(name, value, (const char* const[]){"exact", "fast", NULL}, &chosen));
     o->fast_fp32 = chosen == 1;
   } else if (strcmp(name, "sparsity") == 0) {
-    CARNOT_TRY(word_of(name, value, (const char* const[]){"disable", "enable", "force", NULL}, &chosen));
-    CARNOT_CHECK(chosen < 2, UNSUPPORTED, "--sparsity=force: making weights sparse is not there yet");
+    CARNOT_TRY(
+        word_of(name, value, (const char* const[]){"disable", "enable", "force", NULL}, &chosen));
+    CARNOT_CHECK(chosen < 2, UNSUPPORTED,
+                 "--sparsity=force: making weights sparse is not there yet");
   } else if (strcmp(name, "precisionConstraints") == 0) {
-    CARNOT_TRY(word_of(name, value, (const char* const[]){"none", "prefer", "obey", NULL}, &chosen));
-    CARNOT_CHECK(chosen == 0, UNSUPPORTED, "--precisionConstraints=%s: setting a layer's precision is not there yet", value);
+    CARNOT_TRY(
+        word_of(name, value, (const char* const[]){"none", "prefer", "obey", NULL}, &chosen));
+    CARNOT_CHECK(chosen == 0, UNSUPPORTED,
+                 "--precisionConstraints=%s: setting a layer's precision is not there yet", value);
   } else if (strstr(name, "treams")) {
     CARNOT_TRY(integer(name, value, 1, 1024, &number));
-    CARNOT_CHECK(number == 1, UNSUPPORTED, "--%s=%lld: several runs at once are not there yet", name, number);
+    CARNOT_CHECK(number == 1, UNSUPPORTED, "--%s=%lld: several runs at once are not there yet",
+                 name, number);
   }
   return NULL;
 }
 
 static carnot_status* take(const exec_flag* flag, const char* value, exec_options* o) {
-  CARNOT_CHECK(flag->class != EXEC_REFUSED, UNSUPPORTED, "--%s: %s is not there yet", flag->name, flag->note);
+  CARNOT_CHECK(flag->class != EXEC_REFUSED, UNSUPPORTED, "--%s: %s is not there yet", flag->name,
+               flag->note);
   if (flag->class == EXEC_NO_EFFECT) {
     exec_log('W', "--%s has no effect: %s", flag->name, flag->note);
     return NULL;
@@ -188,9 +246,12 @@ static carnot_status* take(const exec_flag* flag, const char* value, exec_option
   const char** text = text_field(o, flag->name);
   bool* truth = bool_field(o, flag->name);
   bool found = false;
-  if (text) *text = value ? value : "all";
-  else if (truth) *truth = true;
-  else CARNOT_TRY(integer_field(o, flag->name, value ? value : "", &found));
+  if (text)
+    *text = value ? value : "all";
+  else if (truth)
+    *truth = true;
+  else
+    CARNOT_TRY(integer_field(o, flag->name, value ? value : "", &found));
   return text || truth || found ? NULL : special(flag->name, value ? value : "", o);
 }
 
@@ -207,7 +268,8 @@ static carnot_status* unknown(const char* arg, const char* name) {
 carnot_status* exec_parse(int argc, char** argv, exec_options* o) {
   for (int i = 1; i < argc; i++) {
     const char* arg = argv[i];
-    CARNOT_CHECK(arg[0] == '-', INVALID_ARGUMENT, "'%s' is no flag: every argument begins with --", arg);
+    CARNOT_CHECK(arg[0] == '-', INVALID_ARGUMENT, "'%s' is no flag: every argument begins with --",
+                 arg);
     const char* start = arg + 1 + (arg[1] == '-');
     char name[64];
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(start, "="), start);
@@ -217,12 +279,17 @@ carnot_status* exec_parse(int argc, char** argv, exec_options* o) {
     if (value) value++;
     bool wants = flag->value == EXEC_VALUE && !value;
     if (wants && i + 1 < argc && argv[i + 1][0] != '-') value = argv[++i];
-    CARNOT_CHECK(flag->value != EXEC_VALUE || value, INVALID_ARGUMENT, "--%s needs a value: --%s=…", name, name);
-    CARNOT_CHECK(flag->value != EXEC_NO_VALUE || !value, INVALID_ARGUMENT, "--%s takes no value, '%s' was given", name, value);
+    CARNOT_CHECK(flag->value != EXEC_VALUE || value, INVALID_ARGUMENT, "--%s needs a value: --%s=…",
+                 name, name);
+    CARNOT_CHECK(flag->value != EXEC_NO_VALUE || !value, INVALID_ARGUMENT,
+                 "--%s takes no value, '%s' was given", name, value);
     CARNOT_TRY(take(flag, value, o));
   }
   if (o->help) return NULL;
-  CARNOT_CHECK(o->onnx || o->load, INVALID_ARGUMENT, "there is nothing to build or run: give --onnx=MODEL or --loadEngine=ENGINE");
-  CARNOT_CHECK(!(o->save && o->load), INVALID_ARGUMENT, "--saveEngine and --loadEngine were both given: an engine that is loaded is not built");
+  CARNOT_CHECK(o->onnx || o->load, INVALID_ARGUMENT,
+               "there is nothing to build or run: give --onnx=MODEL or --loadEngine=ENGINE");
+  CARNOT_CHECK(
+      !(o->save && o->load), INVALID_ARGUMENT,
+      "--saveEngine and --loadEngine were both given: an engine that is loaded is not built");
   return NULL;
 }

@@ -12,7 +12,9 @@ carnot_status* cli_flags_init(cli_flags* flags, int argc, char** argv) {
 }
 void cli_flags_deinit(cli_flags* flags) { free(flags->used); }
 
-static bool is_flag(const char* arg) { return arg[0] == '-' && arg[1] != 0 && !(arg[1] >= '0' && arg[1] <= '9'); }
+static bool is_flag(const char* arg) {
+  return arg[0] == '-' && arg[1] != 0 && !(arg[1] >= '0' && arg[1] <= '9');
+}
 
 // The name behind the dashes, and its value where one is attached.
 static bool matches(const char* arg, const char* name, const char** out_value) {
@@ -57,7 +59,8 @@ bool cli_flag_set(cli_flags* flags, const char* name) {
   return found;
 }
 
-carnot_status* cli_flag_number(cli_flags* flags, const char* name, double min, double max, double* value) {
+carnot_status* cli_flag_number(cli_flags* flags, const char* name, double min, double max,
+                               double* value) {
   const char* text = cli_flag_text(flags, name);
   if (!text) return NULL;
   char* end;
@@ -69,14 +72,16 @@ carnot_status* cli_flag_number(cli_flags* flags, const char* name, double min, d
   return NULL;
 }
 
-carnot_status* cli_flag_int(cli_flags* flags, const char* name, long long min, long long max, long long* value) {
+carnot_status* cli_flag_int(cli_flags* flags, const char* name, long long min, long long max,
+                            long long* value) {
   const char* text = cli_flag_text(flags, name);
   if (!text) return NULL;
   char* end;
   errno = 0;
   long long number = strtoll(text, &end, 10);
-  CARNOT_CHECK(end != text && *end == 0 && errno == 0 && number >= min && number <= max, INVALID_ARGUMENT,
-               "--%s is '%s', must be an integer in [%lld, %lld]", name, text, min, max);
+  CARNOT_CHECK(end != text && *end == 0 && errno == 0 && number >= min && number <= max,
+               INVALID_ARGUMENT, "--%s is '%s', must be an integer in [%lld, %lld]", name, text,
+               min, max);
   *value = number;
   return NULL;
 }
@@ -123,7 +128,8 @@ carnot_status* cli_flags_finish(cli_flags* flags, const char* const* known) {
       int d = cli_distance(name, known[k]);
       if (d < best) best = d, nearest = known[k];
     }
-    return nearest ? CARNOT_ERROR(INVALID_ARGUMENT, "unknown flag %s; the nearest is --%s", flags->argv[i], nearest)
+    return nearest ? CARNOT_ERROR(INVALID_ARGUMENT, "unknown flag %s; the nearest is --%s",
+                                  flags->argv[i], nearest)
                    : CARNOT_ERROR(INVALID_ARGUMENT, "unknown flag %s", flags->argv[i]);
   }
   return NULL;

@@ -7,17 +7,22 @@
 static void print_bindings(const carnot_plan* plan) {
   for (uint32_t i = 0; i < plan->binding_count; i++) {
     const carnot_plan_binding* b = &plan->bindings[i];
-    printf("  %-6s %s: %s [", b->is_input ? "input" : "output", b->name, carnot_dtype_name(b->dtype));
+    printf("  %-6s %s: %s [", b->is_input ? "input" : "output", b->name,
+           carnot_dtype_name(b->dtype));
     for (int d = 0; d < b->rank; d++) {
       if (d) putchar(',');
-      if (b->dims[d] >= 0) printf("%lld", (long long)b->dims[d]);
-      else printf("%s", b->dim_names[d][0] ? b->dim_names[d] : "?");
+      if (b->dims[d] >= 0)
+        printf("%lld", (long long)b->dims[d]);
+      else
+        printf("%s", b->dim_names[d][0] ? b->dim_names[d] : "?");
     }
     puts("]");
   }
 }
 
-static double number(const json_t* layer, const char* key) { return json_number_value(json_object_get(layer, key)); }
+static double number(const json_t* layer, const char* key) {
+  return json_number_value(json_object_get(layer, key));
+}
 static const char* words(const json_t* layer, const char* key) {
   const char* found = json_string_value(json_object_get(layer, key));
   return found ? found : "";
@@ -26,17 +31,21 @@ static const char* words(const json_t* layer, const char* key) {
 static void print_layers(const json_t* root, bool why, bool peaks) {
   size_t index;
   json_t* layer;
-  printf("%4s  %-30s %-18s %9s %9s%s  layer\n", "", "tactic", "type", "GFLOP", "MB", peaks ? "       us  % of limit" : "");
+  printf("%4s  %-30s %-18s %9s %9s%s  layer\n", "", "tactic", "type", "GFLOP", "MB",
+         peaks ? "       us  % of limit" : "");
   json_array_foreach(json_object_get(root, "Layers"), index, layer) {
-    printf("%4zu  %-30s %-18s %9.4f %9.3f", index, words(layer, "TacticName"), words(layer, "LayerType"), number(layer, "Flops") * 1e-9,
-           number(layer, "Bytes") * 1e-6);
-    if (peaks) printf(" %8.1f %10.1f ", number(layer, "MeasuredUs"), number(layer, "Efficiency") * 100);
+    printf("%4zu  %-30s %-18s %9.4f %9.3f", index, words(layer, "TacticName"),
+           words(layer, "LayerType"), number(layer, "Flops") * 1e-9, number(layer, "Bytes") * 1e-6);
+    if (peaks)
+      printf(" %8.1f %10.1f ", number(layer, "MeasuredUs"), number(layer, "Efficiency") * 100);
     printf("  %s\n", words(layer, "Name"));
-    if (why && words(layer, "Rejected")[0]) printf("      not taken: %s\n", words(layer, "Rejected"));
+    if (why && words(layer, "Rejected")[0])
+      printf("      not taken: %s\n", words(layer, "Rejected"));
   }
 }
 
-// Runs the engine on made-up values and notes in each layer what it took and what the machine allows.
+// Runs the engine on made-up values and notes in each layer what it took and what the machine
+// allows.
 static carnot_status* add_peaks(json_t* root, cli_session* session) {
   cli_machine machine;
   carnot_step_time* times;
@@ -49,7 +58,8 @@ static carnot_status* add_peaks(json_t* root, cli_session* session) {
   json_array_foreach(json_object_get(root, "Layers"), index, layer) {
     if (index >= session->context->plan->step_count || !times[index].count) continue;
     double us = (double)times[index].min_ns * 1e-3;  // the peaks are the best of several tries too
-    double limit = cli_machine_limit_us(&machine, words(layer, "TacticName"), number(layer, "Flops"), number(layer, "Bytes"));
+    double limit = cli_machine_limit_us(&machine, words(layer, "TacticName"),
+                                        number(layer, "Flops"), number(layer, "Bytes"));
     json_object_set_new(layer, "MeasuredUs", json_real(us));
     json_object_set_new(layer, "LimitUs", json_real(limit));
     json_object_set_new(layer, "Efficiency", json_real(us > 0 ? limit / us : 0));
@@ -66,7 +76,8 @@ typedef struct inspect_options {
   bool json, why, verify, peaks;
 } inspect_options;
 
-static carnot_status* inspect(cli_session* session, const char* path, const inspect_options* options) {
+static carnot_status* inspect(cli_session* session, const char* path,
+                              const inspect_options* options) {
   const carnot_engine* engine = session->loaded.engine;
   const carnot_plan* plan = engine->plan;
   if (options->verify) CARNOT_TRY_AT(carnot_engine_verify(session->loaded.engine), "%s", path);
@@ -77,13 +88,16 @@ static carnot_status* inspect(cli_session* session, const char* path, const insp
     json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     putchar('\n');
   } else if (!status) {
-    printf("%s: %s, %u layers, a file of %.2f MB, %.2f MB of activations (at least %.2f)\n", path, plan->device, plan->step_count,
-           (double)engine->file_bytes * 1e-6, (double)plan->arena_bytes * 1e-6, (double)plan->arena_bound * 1e-6);
+    printf("%s: %s, %u layers, a file of %.2f MB, %.2f MB of activations (at least %.2f)\n", path,
+           plan->device, plan->step_count, (double)engine->file_bytes * 1e-6,
+           (double)plan->arena_bytes * 1e-6, (double)plan->arena_bound * 1e-6);
     print_bindings(plan);
     print_layers(root, options->why, options->peaks);
     if (options->peaks)
-      printf("all layers %.1f us (each the best of 20 runs), the machine's limit %.1f us: %.1f %%\n", number(root, "MeasuredUs"), number(root, "LimitUs"),
-             100 * number(root, "LimitUs") / number(root, "MeasuredUs"));
+      printf(
+          "all layers %.1f us (each the best of 20 runs), the machine's limit %.1f us: %.1f %%\n",
+          number(root, "MeasuredUs"), number(root, "LimitUs"),
+          100 * number(root, "LimitUs") / number(root, "MeasuredUs"));
     if (options->verify) puts("all checksums hold");
   }
   json_decref(root);
@@ -91,8 +105,11 @@ static carnot_status* inspect(cli_session* session, const char* path, const insp
 }
 
 carnot_status* cli_inspect(cli_flags* flags) {
-  static const char* const kKnown[] = {"json", "why", "verify", "peaks", "shapes", CLI_BUILD_FLAGS, NULL};
-  inspect_options options = {.json = cli_flag_set(flags, "json"), .why = cli_flag_set(flags, "why"), .verify = cli_flag_set(flags, "verify"),
+  static const char* const kKnown[] = {"json",   "why",           "verify", "peaks",
+                                       "shapes", CLI_BUILD_FLAGS, NULL};
+  inspect_options options = {.json = cli_flag_set(flags, "json"),
+                             .why = cli_flag_set(flags, "why"),
+                             .verify = cli_flag_set(flags, "verify"),
                              .peaks = cli_flag_set(flags, "peaks")};
   cli_shapes shapes;
   CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), &shapes));
@@ -102,7 +119,8 @@ carnot_status* cli_inspect(cli_flags* flags) {
   build.override_dynamic = shapes.count > 0 || options.peaks;
   CARNOT_TRY(cli_build_flags(flags, &build));
   const char* path = cli_word(flags, 0);
-  CARNOT_CHECK(path, INVALID_ARGUMENT, "usage: carnot inspect MODEL_OR_ENGINE [--json] [--why] [--verify] [--peaks]");
+  CARNOT_CHECK(path, INVALID_ARGUMENT,
+               "usage: carnot inspect MODEL_OR_ENGINE [--json] [--why] [--verify] [--peaks]");
   CARNOT_TRY(cli_flags_finish(flags, kKnown));
   cli_session session;
   carnot_status* status = cli_session_open(path, &build, &session);

@@ -1,4 +1,5 @@
-// What the machine can do, measured: multiply-add loops that stay in registers, reads and copies at each cache's size.
+// What the machine can do, measured: multiply-add loops that stay in registers, reads and copies at
+// each cache's size.
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -19,9 +20,13 @@ typedef struct work {
 
 static void run_loop(void* arg, int64_t part) {
   work* w = arg;
-  if (w->loop) w->loop->run(w->rounds);
-  else if (w->copies) cli_copy_bytes(w->dst + (size_t)part * w->bytes, w->src + (size_t)part * w->bytes, w->bytes, w->rounds);
-  else cli_read_bytes(w->src + (size_t)part * w->bytes, w->bytes, w->rounds);
+  if (w->loop)
+    w->loop->run(w->rounds);
+  else if (w->copies)
+    cli_copy_bytes(w->dst + (size_t)part * w->bytes, w->src + (size_t)part * w->bytes, w->bytes,
+                   w->rounds);
+  else
+    cli_read_bytes(w->src + (size_t)part * w->bytes, w->bytes, w->rounds);
 }
 
 // Seconds of |parts| parts at once, the best of several tries within |seconds|.
@@ -31,8 +36,10 @@ static double time_parts(carnot_executor* executor, work* w, int parts, double s
   double end = cli_now_ms() + seconds * 1e3;
   do {
     double start = cli_now_ms();
-    if (parts == 1) run_loop(w, 0);
-    else carnot_executor_parallel(executor, parts, run_loop, w);
+    if (parts == 1)
+      run_loop(w, 0);
+    else
+      carnot_executor_parallel(executor, parts, run_loop, w);
     double took = (cli_now_ms() - start) * 1e-3;
     if ((double)w->rounds / took > best) best = (double)w->rounds / took;
     if (took < 5e-4) w->rounds *= 2;  // many short tries: one of them is undisturbed
@@ -55,7 +62,9 @@ static void measure_peaks(carnot_executor* executor, double seconds, cli_machine
     work w = {.loop = loop};
     raise_to(&peak->one, time_parts(executor, &w, 1, seconds) * loop->operations * 1e-9);
     raise_to(&peak->all, peak->one);
-    if (out->threads > 1) raise_to(&peak->all, time_parts(executor, &w, out->threads, seconds) * loop->operations * 1e-9 * out->threads);
+    if (out->threads > 1)
+      raise_to(&peak->all, time_parts(executor, &w, out->threads, seconds) * loop->operations *
+                               1e-9 * out->threads);
   }
 }
 
@@ -85,16 +94,21 @@ static double cache_bytes(int level) {
   return 0;
 }
 
-static carnot_status* measure_level(carnot_executor* executor, cli_level* level, size_t part_bytes, int threads, double seconds) {
+static carnot_status* measure_level(carnot_executor* executor, cli_level* level, size_t part_bytes,
+                                    int threads, double seconds) {
   size_t total = part_bytes * (size_t)threads;
   char* memory = mmap(NULL, total * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return CARNOT_NO_MEMORY(total * 2, "measuring bandwidth");
   memset(memory, 1, total * 2);
   for (int copies = 0; copies < 2; copies++) {
     // A copy touches two buffers: each is half as large, so that both fit the level.
-    work w = {.src = memory, .dst = memory + total, .bytes = copies ? part_bytes / 2 & ~(size_t)4095 : part_bytes, .copies = copies};
+    work w = {.src = memory,
+              .dst = memory + total,
+              .bytes = copies ? part_bytes / 2 & ~(size_t)4095 : part_bytes,
+              .copies = copies};
     double scale = (double)w.bytes * (copies ? 2 : 1) * 1e-9;
-    double *one = copies ? &level->copy_one : &level->read_one, *all = copies ? &level->copy_all : &level->read_all;
+    double *one = copies ? &level->copy_one : &level->read_one,
+           *all = copies ? &level->copy_all : &level->read_all;
     raise_to(one, time_parts(executor, &w, 1, seconds) * scale);
     raise_to(all, *one);
     if (threads > 1) raise_to(all, time_parts(executor, &w, threads, seconds) * scale * threads);
@@ -103,7 +117,8 @@ static carnot_status* measure_level(carnot_executor* executor, cli_level* level,
   return NULL;
 }
 
-static carnot_status* measure_levels(carnot_executor* executor, double seconds, bool memory_too, cli_machine* out) {
+static carnot_status* measure_levels(carnot_executor* executor, double seconds, bool memory_too,
+                                     cli_machine* out) {
   double largest = 0;
   out->level_count = 0;
   for (int level = 1; level <= 4; level++) {
@@ -125,7 +140,8 @@ static carnot_status* measure_levels(carnot_executor* executor, double seconds, 
   if (total < 256e6) total = 256e6;
   if (total > 1.5e9) total = 1.5e9;
   l->bytes = total;
-  return measure_level(executor, l, (size_t)(total / out->threads) & ~(size_t)8191, out->threads, seconds * kPasses);
+  return measure_level(executor, l, (size_t)(total / out->threads) & ~(size_t)8191, out->threads,
+                       seconds * kPasses);
 }
 
 carnot_status* cli_measure_machine(int threads, double seconds_each, cli_machine* out) {
@@ -134,7 +150,8 @@ carnot_status* cli_measure_machine(int threads, double seconds_each, cli_machine
   CARNOT_TRY(carnot_executor_create(threads, &executor));
   out->threads = carnot_executor_thread_count(executor);
   bool begun = carnot_executor_begin(executor);
-  // Several passes, best of all: what disturbs one figure for a while has gone when its turn comes again.
+  // Several passes, best of all: what disturbs one figure for a while has gone when its turn comes
+  // again.
   carnot_status* status = NULL;
   for (int pass = 0; !status && pass < kPasses; pass++) {
     measure_peaks(executor, seconds_each / kPasses, out);
@@ -145,16 +162,22 @@ carnot_status* cli_measure_machine(int threads, double seconds_each, cli_machine
   return status;
 }
 
-double cli_machine_limit_us(const cli_machine* machine, const char* tactic, double flops, double bytes) {
-  const char* type = strstr(tactic, "u8s8") ? "int8" : strstr(tactic, "bf16") ? "bf16" : strstr(tactic, "f64") ? "f64" : "f32";
+double cli_machine_limit_us(const cli_machine* machine, const char* tactic, double flops,
+                            double bytes) {
+  const char* type = strstr(tactic, "u8s8")   ? "int8"
+                     : strstr(tactic, "bf16") ? "bf16"
+                     : strstr(tactic, "f64")  ? "f64"
+                                              : "f32";
   double peak = 0, bandwidth = 0;
   for (int i = 0; i < machine->peak_count; i++)
-    if (strcmp(machine->peaks[i].type, type) == 0 && machine->peaks[i].all > peak) peak = machine->peaks[i].all;
+    if (strcmp(machine->peaks[i].type, type) == 0 && machine->peaks[i].all > peak)
+      peak = machine->peaks[i].all;
   // A layer's operands may lie in any cache that holds them.
   for (int i = 0; i < machine->level_count && bandwidth == 0; i++) {
     double room = machine->levels[i].bytes * (i < 2 ? machine->threads : 1);
     if (bytes <= room || i + 1 == machine->level_count) bandwidth = machine->levels[i].read_all;
   }
-  double compute = peak > 0 ? flops / peak * 1e-3 : 0, moving = bandwidth > 0 ? bytes / bandwidth * 1e-3 : 0;
+  double compute = peak > 0 ? flops / peak * 1e-3 : 0,
+         moving = bandwidth > 0 ? bytes / bandwidth * 1e-3 : 0;
   return compute > moving ? compute : moving;
 }

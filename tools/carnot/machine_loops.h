@@ -1,4 +1,5 @@
-// Loops that do nothing but multiply and add in registers, one per type and ISA level, and plain reads and copies.
+// Loops that do nothing but multiply and add in registers, one per type and ISA level, and plain
+// reads and copies.
 #ifndef CARNOT_TOOLS_MACHINE_LOOPS_H_
 #define CARNOT_TOOLS_MACHINE_LOOPS_H_
 

@@ -5,37 +5,47 @@
 
 #define CARNOT_VERSION "0.1.0"
 
-#define BUILD_HELP                                                                                    \
-  "  --builderOptimizationLevel=N  0 times nothing … 5 times everything\n"                            \
-  "  --timeBudget=SECONDS          for timing; what is left is chosen by order\n"                     \
-  "  --timingCacheFile=FILE        read before the build, written after\n"                            \
-  "  --threads=N                   0: one for each processor\n"                                       \
+#define BUILD_HELP                                                                \
+  "  --builderOptimizationLevel=N  0 times nothing … 5 times everything\n"      \
+  "  --timeBudget=SECONDS          for timing; what is left is chosen by order\n" \
+  "  --timingCacheFile=FILE        read before the build, written after\n"        \
+  "  --threads=N                   0: one for each processor\n"                   \
   "  --fp32=exact|fast  --noPasses  --dumpGraph=PASS|all\n"
 
 const cli_command cli_commands[] = {
-    {"exec", NULL, "build and time with trtexec's flags", "carnot exec --onnx=MODEL [--saveEngine=ENGINE] [FLAGS]; all flags: carnot exec --help\n"},
+    {"exec", NULL, "build and time with trtexec's flags",
+     "carnot exec --onnx=MODEL [--saveEngine=ENGINE] [FLAGS]; all flags: carnot exec --help\n"},
     {"run", cli_run, "run a model or engine on files",
      "carnot run MODEL_OR_ENGINE --input NAME=FILE …\n"
-     "  --input NAME=FILE     .npy, .png, .jpg, .pb (TensorProto) or raw bytes; repeat for each input\n"
+     "  --input NAME=FILE     .npy, .png, .jpg, .pb (TensorProto) or raw bytes; repeat for each "
+     "input\n"
      "  --shapes=NAME:1x3x…   for raw bytes and for pictures\n"
      "  --mean=A,B,C --scale=A,B,C --layout=nchw|nhwc   pictures: x = (pixel - mean) * scale\n"
      "  --top=N --labels=FILE the N largest elements of each output\n"
      "  --output-dir=DIR      one .npy for each output; with --png a picture\n" BUILD_HELP},
     {"bench", cli_bench, "time a model or engine",
-     "carnot bench MODEL_OR_ENGINE\n  --shapes=NAME:1x3x…  --duration=SECONDS  --iterations=N  --dumpProfile  --json\n" BUILD_HELP},
+     "carnot bench MODEL_OR_ENGINE\n  --shapes=NAME:1x3x…  --duration=SECONDS  --iterations=N  "
+     "--dumpProfile  --json\n" BUILD_HELP},
     {"build", cli_build, "build an engine from a model",
-     "carnot build MODEL --output ENGINE\n  --shapes --minShapes --optShapes --maxShapes=NAME:1x3x…\n  --refit  --stripWeights  --isa=LEVEL\n" BUILD_HELP},
+     "carnot build MODEL --output ENGINE\n  --shapes --minShapes --optShapes "
+     "--maxShapes=NAME:1x3x…\n  --refit  --stripWeights  --isa=LEVEL\n" BUILD_HELP},
     {"inspect", cli_inspect, "tell what a model or an engine holds",
      "carnot inspect MODEL_OR_ENGINE\n"
-     "  --json    as JSON   --why    why the other tactics were not taken   --verify   the checksums of the weights\n"
-     "  --peaks   measure machine and layers; tell how near each layer is to what the machine allows\n" BUILD_HELP},
+     "  --json    as JSON   --why    why the other tactics were not taken   --verify   the "
+     "checksums of the weights\n"
+     "  --peaks   measure machine and layers; tell how near each layer is to what the machine "
+     "allows\n" BUILD_HELP},
     {"compare", cli_compare, "compare two models on the same inputs",
      "carnot compare A B_OR_FOLDER\n"
-     "  --input NAME=FILE  made-up values where none is given; B may be a folder of .npy files as `run --output-dir` writes\n"
-     "  --rtol=X --atol=X  pass when |a-b| <= atol + rtol*|b| everywhere (1e-5, 1e-5); else the exit code is 1\n"
+     "  --input NAME=FILE  made-up values where none is given; B may be a folder of .npy files as "
+     "`run --output-dir` writes\n"
+     "  --rtol=X --atol=X  pass when |a-b| <= atol + rtol*|b| everywhere (1e-5, 1e-5); else the "
+     "exit code is 1\n"
      "  --shapes --mean --scale --layout --json\n" BUILD_HELP},
-    {"device", cli_device, "tell what this machine is and can do", "carnot device [--json] [--threads=N] [--no-measure]\n"},
-    {"completion", cli_completion, "write a completion file for bash", "carnot completion bash > /etc/bash_completion.d/carnot\n"},
+    {"device", cli_device, "tell what this machine is and can do",
+     "carnot device [--json] [--threads=N] [--no-measure]\n"},
+    {"completion", cli_completion, "write a completion file for bash",
+     "carnot completion bash > /etc/bash_completion.d/carnot\n"},
     {NULL, NULL, NULL, NULL},
 };
 
@@ -47,7 +57,8 @@ static const cli_command* find_command(const char* name) {
 
 static int usage(FILE* out) {
   fputs("carnot reads a trained network, fits it to this machine and runs it.\n\n", out);
-  for (const cli_command* c = cli_commands; c->name; c++) fprintf(out, "  carnot %-10s  %s\n", c->name, c->does);
+  for (const cli_command* c = cli_commands; c->name; c++)
+    fprintf(out, "  carnot %-10s  %s\n", c->name, c->does);
   fputs("  carnot help COMMAND  its flags\n  carnot --version\n", out);
   return out == stdout ? 0 : 2;
 }
@@ -59,7 +70,10 @@ static int unknown(const char* name) {
     int d = cli_distance(name, c->name);
     if (d < best) best = d, nearest = c->name;
   }
-  fprintf(stderr, nearest ? "carnot: there is no command %s; the nearest is %s\n" : "carnot: there is no command %s\n", name, nearest);
+  fprintf(stderr,
+          nearest ? "carnot: there is no command %s; the nearest is %s\n"
+                  : "carnot: there is no command %s\n",
+          name, nearest);
   return usage(stderr);
 }
 
@@ -78,7 +92,9 @@ static int run_command(const cli_command* command, int argc, char** argv) {
   cli_flags flags;
   carnot_status* status = cli_flags_init(&flags, argc, argv);
   if (!status) status = command->run(&flags);
-  if (status) fprintf(stderr, "carnot %s: %s: %s\n", command->name, carnot_code_name(carnot_status_code(status)), carnot_status_message(status));
+  if (status)
+    fprintf(stderr, "carnot %s: %s: %s\n", command->name,
+            carnot_code_name(carnot_status_code(status)), carnot_status_message(status));
   int code = status ? 1 : 0;
   carnot_status_free(status);
   cli_flags_deinit(&flags);
@@ -94,7 +110,8 @@ int main(int argc, char** argv) {
     printf("carnot %s\n", CARNOT_VERSION);
     return 0;
   }
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return help(argv[1][0] == '-' ? NULL : argv[2]);
+  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+    return help(argv[1][0] == '-' ? NULL : argv[2]);
   const cli_command* command = find_command(argv[1]);
   if (!command) return unknown(argv[1]);
   if (!command->run) return cli_exec(argc - 1, argv + 1);

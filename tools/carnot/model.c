@@ -5,8 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli.h"
 #include "build/timing_cache.h"
+#include "cli.h"
 #include "engine/format.h"
 #include "import/onnx/onnx.h"
 
@@ -16,7 +16,8 @@ double cli_now_ms(void) {
   return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-// The high-water mark of this program's own memory; getrusage would tell that of the process that started it.
+// The high-water mark of this program's own memory; getrusage would tell that of the process that
+// started it.
 double cli_peak_rss_mb(void) {
   FILE* file = fopen("/proc/self/status", "r");
   char line[256];
@@ -60,8 +61,8 @@ void cli_build_options_init(cli_build_options* options) {
 
 static bool has_shapes(const cli_shapes* shapes) { return shapes && shapes->count; }
 
-static void fill_dims(const carnot_value* input, const cli_shapes* shapes, const carnot_dims* otherwise, bool* out_missing,
-                      carnot_dims* out) {
+static void fill_dims(const carnot_value* input, const cli_shapes* shapes,
+                      const carnot_dims* otherwise, bool* out_missing, carnot_dims* out) {
   const carnot_dims* given = cli_shapes_find(shapes, input->name);
   out->rank = input->type.rank;
   for (int d = 0; d < out->rank; d++) {
@@ -89,29 +90,34 @@ static carnot_status* check_shapes(const carnot_graph* graph, const cli_shapes* 
       if (cli_shapes_find(&(cli_shapes){.items = {shapes->items[i]}, .count = 1}, input->name)) {
         found = true;
         CARNOT_CHECK(input->type.rank == shapes->items[i].dims.rank, INVALID_ARGUMENT,
-                     "input %s has %d dimensions, the shape given has %d", input->name, input->type.rank,
-                     shapes->items[i].dims.rank);
+                     "input %s has %d dimensions, the shape given has %d", input->name,
+                     input->type.rank, shapes->items[i].dims.rank);
         for (int d = 0; d < input->type.rank; d++) {
           carnot_sym dim = input->type.dims[d];
-          CARNOT_CHECK(!carnot_sym_is_const(dim) || dim.bits == shapes->items[i].dims.d[d], INVALID_ARGUMENT,
-                       "input %s: dimension %d is %lld in the model, %lld was given", input->name, d, (long long)dim.bits,
-                       (long long)shapes->items[i].dims.d[d]);
+          CARNOT_CHECK(!carnot_sym_is_const(dim) || dim.bits == shapes->items[i].dims.d[d],
+                       INVALID_ARGUMENT,
+                       "input %s: dimension %d is %lld in the model, %lld was given", input->name,
+                       d, (long long)dim.bits, (long long)shapes->items[i].dims.d[d]);
         }
       }
-      if (at < sizeof(names)) at += (size_t)snprintf(names + at, sizeof(names) - at, at ? ", %s" : "%s", input->name);
+      if (at < sizeof(names))
+        at += (size_t)snprintf(names + at, sizeof(names) - at, at ? ", %s" : "%s", input->name);
     }
-    CARNOT_CHECK(found, INVALID_ARGUMENT, "the model has no input %s; it has %s", shapes->items[i].name, names);
+    CARNOT_CHECK(found, INVALID_ARGUMENT, "the model has no input %s; it has %s",
+                 shapes->items[i].name, names);
   }
   return NULL;
 }
 
-static carnot_status* make_profile(const carnot_graph* graph, const cli_shapes* min, const cli_shapes* given_opt, const cli_shapes* max,
+static carnot_status* make_profile(const carnot_graph* graph, const cli_shapes* min,
+                                   const cli_shapes* given_opt, const cli_shapes* max,
                                    carnot_profile* out) {
   CARNOT_TRY(check_shapes(graph, min));
   CARNOT_TRY(check_shapes(graph, given_opt));
   CARNOT_TRY(check_shapes(graph, max));
   void* items;
-  CARNOT_TRY(carnot_calloc(graph->main->param_count, sizeof(carnot_profile_input), "a profile", &items));
+  CARNOT_TRY(
+      carnot_calloc(graph->main->param_count, sizeof(carnot_profile_input), "a profile", &items));
   *out = (carnot_profile){.inputs = items};
   const cli_shapes* opt = has_shapes(given_opt) ? given_opt : has_shapes(max) ? max : min;
   for (size_t i = 0; i < graph->main->param_count; i++) {
@@ -123,27 +129,34 @@ static carnot_status* make_profile(const carnot_graph* graph, const cli_shapes* 
     fill_dims(input, opt, NULL, &missing, &p->opt);
     fill_dims(input, has_shapes(min) ? min : opt, &p->opt, &missing, &p->min);
     fill_dims(input, has_shapes(max) ? max : opt, &p->opt, &missing, &p->max);
-    if (missing) fprintf(stderr, "warning: input %s has dynamic dimensions and no shape was given: 1 is taken for each\n", input->name);
+    if (missing)
+      fprintf(
+          stderr,
+          "warning: input %s has dynamic dimensions and no shape was given: 1 is taken for each\n",
+          input->name);
   }
   return NULL;
 }
 
-static carnot_status* make_profiles(const carnot_graph* graph, const cli_build_options* options, carnot_profile* profiles,
-                                    carnot_build_config* config) {
+static carnot_status* make_profiles(const carnot_graph* graph, const cli_build_options* options,
+                                    carnot_profile* profiles, carnot_build_config* config) {
   bool given = has_shapes(options->min) || has_shapes(options->opt) || has_shapes(options->max);
   config->profiles = profiles;
   if (given || options->override_dynamic || options->more_count)
-    CARNOT_TRY(make_profile(graph, options->min, options->opt, options->max, &profiles[config->profile_count++]));
+    CARNOT_TRY(make_profile(graph, options->min, options->opt, options->max,
+                            &profiles[config->profile_count++]));
   for (size_t i = 0; i < options->more_count; i++) {
     const cli_profile_shapes* more = &options->more[i];
-    CARNOT_TRY_AT(make_profile(graph, &more->min, &more->opt, &more->max, &profiles[config->profile_count++]), "profile %zu", i + 1);
+    CARNOT_TRY_AT(
+        make_profile(graph, &more->min, &more->opt, &more->max, &profiles[config->profile_count++]),
+        "profile %zu", i + 1);
   }
   return NULL;
 }
 
 // With the threads and the timing cache that are asked for.
-static carnot_status* build_and_write(const carnot_graph* graph, const cli_build_options* options, carnot_build_config* config,
-                                      const char* engine_path) {
+static carnot_status* build_and_write(const carnot_graph* graph, const cli_build_options* options,
+                                      carnot_build_config* config, const char* engine_path) {
   carnot_executor* executor = NULL;
   carnot_timing_cache* cache = NULL;
   carnot_plan* plan = NULL;
@@ -151,7 +164,9 @@ static carnot_status* build_and_write(const carnot_graph* graph, const cli_build
   config->executor = executor;
   if (!status && options->timing_cache_path) {
     status = carnot_timing_cache_create(&cache);
-    if (!status) status = carnot_status_annotate(carnot_timing_cache_load(cache, options->timing_cache_path), "timing cache %s", options->timing_cache_path);
+    if (!status)
+      status = carnot_status_annotate(carnot_timing_cache_load(cache, options->timing_cache_path),
+                                      "timing cache %s", options->timing_cache_path);
     config->timing_cache = cache;
   }
   if (!status) status = carnot_build_plan(graph, config, &plan);
@@ -163,16 +178,19 @@ static carnot_status* build_and_write(const carnot_graph* graph, const cli_build
   return status;
 }
 
-carnot_status* cli_build_file(const char* model, const cli_build_options* options, const char* engine_path) {
+carnot_status* cli_build_file(const char* model, const cli_build_options* options,
+                              const char* engine_path) {
   carnot_onnx_source* source;
   carnot_graph* graph;
   CARNOT_TRY(carnot_onnx_import_file(model, NULL, &source, &graph));
   carnot_build_config config = options->config;
   void* profiles = NULL;
-  carnot_status* status = carnot_calloc(options->more_count + 1, sizeof(carnot_profile), "profiles", &profiles);
+  carnot_status* status =
+      carnot_calloc(options->more_count + 1, sizeof(carnot_profile), "profiles", &profiles);
   if (!status) status = make_profiles(graph, options, profiles, &config);
   if (!status) status = build_and_write(graph, options, &config, engine_path);
-  for (size_t i = 0; profiles && i <= options->more_count; i++) free(((carnot_profile*)profiles)[i].inputs);
+  for (size_t i = 0; profiles && i <= options->more_count; i++)
+    free(((carnot_profile*)profiles)[i].inputs);
   free(profiles);
   carnot_graph_destroy(graph);
   carnot_onnx_source_destroy(source);
@@ -190,14 +208,16 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   options->config.no_passes = cli_flag_set(flags, "noPasses");
   options->config.dump_pass = cli_flag_text(flags, "dumpGraph");
   const char* fp32 = cli_flag_text(flags, "fp32");
-  CARNOT_CHECK(!fp32 || strcmp(fp32, "fast") == 0 || strcmp(fp32, "exact") == 0, INVALID_ARGUMENT, "--fp32 is '%s', must be exact or fast", fp32);
+  CARNOT_CHECK(!fp32 || strcmp(fp32, "fast") == 0 || strcmp(fp32, "exact") == 0, INVALID_ARGUMENT,
+               "--fp32 is '%s', must be exact or fast", fp32);
   options->config.fast_fp32 = fp32 && strcmp(fp32, "fast") == 0;
   return NULL;
 }
 
 // ---- loading ----
 
-carnot_status* cli_build_apart(const char* path, const cli_build_options* options, const char* engine_path, cli_loaded* out) {
+carnot_status* cli_build_apart(const char* path, const cli_build_options* options,
+                               const char* engine_path, cli_loaded* out) {
   int channel[2];
   CARNOT_CHECK(pipe(channel) == 0, IO, "cannot make a pipe");
   fflush(NULL);
@@ -216,7 +236,8 @@ carnot_status* cli_build_apart(const char* path, const cli_build_options* option
   char message[8192];
   size_t length = 0;
   ssize_t got;
-  while (length + 1 < sizeof(message) && (got = read(channel[0], message + length, sizeof(message) - 1 - length)) > 0)
+  while (length + 1 < sizeof(message) &&
+         (got = read(channel[0], message + length, sizeof(message) - 1 - length)) > 0)
     length += (size_t)got;
   message[length] = 0;
   close(channel[0]);
@@ -225,7 +246,8 @@ carnot_status* cli_build_apart(const char* path, const cli_build_options* option
   wait4(child, &state, 0, &usage);
   out->build_ms = cli_now_ms() - start;
   out->build_peak_mb = (double)usage.ru_maxrss / 1024;
-  CARNOT_CHECK(WIFEXITED(state), INTERNAL, "the process that builds %s ended by signal %d", path, WTERMSIG(state));
+  CARNOT_CHECK(WIFEXITED(state), INTERNAL, "the process that builds %s ended by signal %d", path,
+               WTERMSIG(state));
   int code = WEXITSTATUS(state);
   if (code) return carnot_status_make((carnot_code)code, __FILE__, __LINE__, "%s", message);
   return NULL;
@@ -255,12 +277,16 @@ carnot_status* cli_load(const char* path, const cli_build_options* options, cli_
   return status;
 }
 
-carnot_status* cli_input_dims(const carnot_plan_binding* b, const cli_shapes* shapes, int64_t* out_dims) {
+carnot_status* cli_input_dims(const carnot_plan_binding* b, const cli_shapes* shapes,
+                              int64_t* out_dims) {
   CARNOT_CHECK(b->rank >= 0, UNSUPPORTED, "input %s has no fixed rank", b->name);
   const carnot_dims* given = cli_shapes_find(shapes, b->name);
-  CARNOT_CHECK(!given || given->rank == b->rank, INVALID_ARGUMENT, "input %s has %d dimensions, the shape given has %d",
-               b->name, b->rank, given ? given->rank : 0);
+  CARNOT_CHECK(!given || given->rank == b->rank, INVALID_ARGUMENT,
+               "input %s has %d dimensions, the shape given has %d", b->name, b->rank,
+               given ? given->rank : 0);
   for (int d = 0; d < b->rank; d++)
-    out_dims[d] = b->dims[d] >= 0 ? b->dims[d] : given && given->d[d] >= 0 ? given->d[d] : b->ranges[d].opt;
+    out_dims[d] = b->dims[d] >= 0             ? b->dims[d]
+                  : given && given->d[d] >= 0 ? given->d[d]
+                                              : b->ranges[d].opt;
   return NULL;
 }

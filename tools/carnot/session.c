@@ -12,7 +12,8 @@ carnot_status* cli_session_start(const cli_loaded* loaded, int threads, cli_sess
   return status;
 }
 
-carnot_status* cli_session_open(const char* path, const cli_build_options* options, cli_session* out) {
+carnot_status* cli_session_open(const char* path, const cli_build_options* options,
+                                cli_session* out) {
   *out = (cli_session){0};
   cli_loaded loaded;
   CARNOT_TRY(cli_load(path, options, &loaded));
@@ -46,31 +47,36 @@ static carnot_status* check_names(cli_flags* flags, const carnot_plan* plan, uin
   const char* value;
   for (int i = 0; (value = cli_flag_each(flags, "input", i)) != NULL; i++) {
     const char* equals = strrchr(value, '=');
-    CARNOT_CHECK(equals || input_count == 1, INVALID_ARGUMENT, "--input %s: NAME=FILE is wanted, the model has %u inputs", value, input_count);
+    CARNOT_CHECK(equals || input_count == 1, INVALID_ARGUMENT,
+                 "--input %s: NAME=FILE is wanted, the model has %u inputs", value, input_count);
     if (!equals) continue;
     char name[512];
     snprintf(name, sizeof(name), "%.*s", (int)(equals - value), value);
     uint32_t index;
     CARNOT_TRY(carnot_plan_find_binding(plan, name, &index));
-    CARNOT_CHECK(plan->bindings[index].is_input, INVALID_ARGUMENT, "--input %s: %s is an output", value, name);
+    CARNOT_CHECK(plan->bindings[index].is_input, INVALID_ARGUMENT, "--input %s: %s is an output",
+                 value, name);
   }
   return NULL;
 }
 
-static carnot_status* set_input(cli_session* session, uint32_t index, const char* file, const cli_shapes* shapes,
-                                const cli_image_options* image) {
+static carnot_status* set_input(cli_session* session, uint32_t index, const char* file,
+                                const cli_shapes* shapes, const cli_image_options* image) {
   const carnot_plan_binding* b = &session->context->plan->bindings[index];
   carnot_dims dims = {.rank = b->rank};
   carnot_cell cell;
   if (!file || b->rank >= 0) CARNOT_TRY(cli_input_dims(b, shapes, dims.d));
-  if (file) CARNOT_TRY(cli_read_tensor(file, b, &dims, image, &session->arena, &cell));
-  else CARNOT_TRY(cli_random_tensor(b, dims.d, &session->arena, &cell));
-  CARNOT_TRY_AT(carnot_context_set_input_cell(session->context, index, &cell), "%s", file ? file : b->name);
+  if (file)
+    CARNOT_TRY(cli_read_tensor(file, b, &dims, image, &session->arena, &cell));
+  else
+    CARNOT_TRY(cli_random_tensor(b, dims.d, &session->arena, &cell));
+  CARNOT_TRY_AT(carnot_context_set_input_cell(session->context, index, &cell), "%s",
+                file ? file : b->name);
   return NULL;
 }
 
-carnot_status* cli_session_read(cli_session* session, cli_flags* flags, const cli_shapes* shapes, const cli_image_options* image,
-                                bool random) {
+carnot_status* cli_session_read(cli_session* session, cli_flags* flags, const cli_shapes* shapes,
+                                const cli_image_options* image, bool random) {
   const carnot_plan* plan = session->context->plan;
   uint32_t input_count = 0;
   for (uint32_t i = 0; i < plan->binding_count; i++) input_count += plan->bindings[i].is_input;
@@ -79,7 +85,8 @@ carnot_status* cli_session_read(cli_session* session, cli_flags* flags, const cl
     if (!plan->bindings[i].is_input) continue;
     const char* name = plan->bindings[i].name;
     const char* file = file_for(flags, name, input_count);
-    CARNOT_CHECK(file || random, INVALID_ARGUMENT, "input %s has no file: give --input %s=FILE", name, name);
+    CARNOT_CHECK(file || random, INVALID_ARGUMENT, "input %s has no file: give --input %s=FILE",
+                 name, name);
     CARNOT_TRY(set_input(session, i, file, shapes, image));
   }
   return NULL;
@@ -96,12 +103,15 @@ carnot_status* cli_session_profile(cli_session* session, int runs, carnot_step_t
   *out_times = NULL;
   void* times;
   for (int i = 0; i < 3; i++) CARNOT_TRY(carnot_context_run_now(session->context));
-  CARNOT_TRY(carnot_calloc((size_t)session->context->plan->step_count + 1, sizeof(carnot_step_time), "a profile", &times));
+  CARNOT_TRY(carnot_calloc((size_t)session->context->plan->step_count + 1, sizeof(carnot_step_time),
+                           "a profile", &times));
   session->context->times = times;
   carnot_status* status = NULL;
   for (int i = 0; !status && i < runs; i++) status = carnot_context_run_now(session->context);
   session->context->times = NULL;
-  if (status) free(times);
-  else *out_times = times;
+  if (status)
+    free(times);
+  else
+    *out_times = times;
   return status;
 }

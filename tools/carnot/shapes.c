@@ -7,7 +7,8 @@ static carnot_status* parse_entry(const char* text, size_t length, cli_shape* ou
   const char* colon = NULL;
   for (const char* at = text; at < text + length; at++)
     if (*at == ':') colon = at;
-  CARNOT_CHECK(colon && colon > text, INVALID_ARGUMENT, "'%.*s' is no shape: NAME:1x3x224x224 is wanted", (int)length, text);
+  CARNOT_CHECK(colon && colon > text, INVALID_ARGUMENT,
+               "'%.*s' is no shape: NAME:1x3x224x224 is wanted", (int)length, text);
   const char *name = text, *name_end = colon;
   if (name_end - name >= 2 && name[0] == '\'' && name_end[-1] == '\'') name++, name_end--;
   out->name = strndup(name, (size_t)(name_end - name));
@@ -18,10 +19,11 @@ static carnot_status* parse_entry(const char* text, size_t length, cli_shape* ou
   while (at < end) {
     char* stop;
     long long dim = strtoll(at, &stop, 10);
-    CARNOT_CHECK(stop != at && stop <= end && dim >= -1 && (stop == end || *stop == 'x'), INVALID_ARGUMENT,
-                 "'%.*s': '%.*s' is no list of dimensions like 1x3x224x224", (int)length, text, (int)(end - colon - 1), colon + 1);
-    CARNOT_CHECK(out->dims.rank < CARNOT_MAX_RANK, INVALID_ARGUMENT, "'%.*s' has more than %d dimensions", (int)length, text,
-                 CARNOT_MAX_RANK);
+    CARNOT_CHECK(stop != at && stop <= end && dim >= -1 && (stop == end || *stop == 'x'),
+                 INVALID_ARGUMENT, "'%.*s': '%.*s' is no list of dimensions like 1x3x224x224",
+                 (int)length, text, (int)(end - colon - 1), colon + 1);
+    CARNOT_CHECK(out->dims.rank < CARNOT_MAX_RANK, INVALID_ARGUMENT,
+                 "'%.*s' has more than %d dimensions", (int)length, text, CARNOT_MAX_RANK);
     out->dims.d[out->dims.rank++] = dim;
     at = stop + (stop < end);
   }
@@ -35,8 +37,8 @@ carnot_status* cli_shapes_parse(const char* text, cli_shapes* out) {
     size_t length = 0;
     bool quoted = false;
     while (text[length] && (quoted || text[length] != ',')) quoted ^= text[length++] == '\'';
-    CARNOT_CHECK(out->count < sizeof(out->items) / sizeof(out->items[0]), INVALID_ARGUMENT, "more than %zu shapes",
-                 sizeof(out->items) / sizeof(out->items[0]));
+    CARNOT_CHECK(out->count < sizeof(out->items) / sizeof(out->items[0]), INVALID_ARGUMENT,
+                 "more than %zu shapes", sizeof(out->items) / sizeof(out->items[0]));
     CARNOT_TRY(parse_entry(text, length, &out->items[out->count]));
     out->count++;
     text += length + (text[length] == ',');
@@ -49,7 +51,8 @@ static bool name_matches(const char* pattern, const char* name) {
   const char* star = strchr(pattern, '*');
   if (!star) return strcmp(pattern, name) == 0;
   size_t before = (size_t)(star - pattern), after = strlen(star + 1), length = strlen(name);
-  return length >= before + after && strncmp(pattern, name, before) == 0 && strcmp(star + 1, name + length - after) == 0;
+  return length >= before + after && strncmp(pattern, name, before) == 0 &&
+         strcmp(star + 1, name + length - after) == 0;
 }
 
 const carnot_dims* cli_shapes_find(const cli_shapes* shapes, const char* name) {

@@ -69,17 +69,21 @@ carnot_status* carnot_config_set_time_budget(carnot_config* config, double secon
 
 carnot_status* carnot_config_add_profile(carnot_config* config, uint32_t* out_profile) {
   void* items = config->profiles;
-  CARNOT_TRY(carnot_grow(&items, &config->profile_capacity, config->profile_count + 1, sizeof(carnot_profile), "profiles"));
+  CARNOT_TRY(carnot_grow(&items, &config->profile_capacity, config->profile_count + 1,
+                         sizeof(carnot_profile), "profiles"));
   config->profiles = items;
   config->profiles[config->profile_count] = (carnot_profile){0};
   *out_profile = (uint32_t)config->profile_count++;
   return NULL;
 }
 
-carnot_status* carnot_config_set_profile_shapes(carnot_config* config, uint32_t index, const char* name,
-                                                const carnot_dims* min, const carnot_dims* opt, const carnot_dims* max) {
-  CARNOT_CHECK(index < config->profile_count, INVALID_ARGUMENT, "profile %u of %zu", index, config->profile_count);
-  CARNOT_CHECK(name && min && opt && max, INVALID_ARGUMENT, "a profile needs a name and three shapes");
+carnot_status* carnot_config_set_profile_shapes(carnot_config* config, uint32_t index,
+                                                const char* name, const carnot_dims* min,
+                                                const carnot_dims* opt, const carnot_dims* max) {
+  CARNOT_CHECK(index < config->profile_count, INVALID_ARGUMENT, "profile %u of %zu", index,
+               config->profile_count);
+  CARNOT_CHECK(name && min && opt && max, INVALID_ARGUMENT,
+               "a profile needs a name and three shapes");
   carnot_profile* profile = &config->profiles[index];
   size_t at = 0;
   while (at < profile->input_count && strcmp(profile->inputs[at].name, name) != 0) at++;
@@ -101,20 +105,27 @@ carnot_status* carnot_config_set_profile_shapes(carnot_config* config, uint32_t 
 carnot_status* carnot_config_disable_pass(carnot_config* config, const char* name) {
   CARNOT_CHECK(name, INVALID_ARGUMENT, "a pass' name is NULL");
   void* items = config->disabled;
-  CARNOT_TRY(carnot_grow(&items, &config->disabled_capacity, config->disabled_count + 1, sizeof(char*), "pass names"));
+  CARNOT_TRY(carnot_grow(&items, &config->disabled_capacity, config->disabled_count + 1,
+                         sizeof(char*), "pass names"));
   config->disabled = items;
-  config->disabled[config->disabled_count++] = carnot_arena_text(&config->arena, name, strlen(name));
+  config->disabled[config->disabled_count++] =
+      carnot_arena_text(&config->arena, name, strlen(name));
   return NULL;
 }
 
-void carnot_config_set_timing_cache(carnot_config* config, carnot_timing_cache* cache) { config->build.timing_cache = cache; }
+void carnot_config_set_timing_cache(carnot_config* config, carnot_timing_cache* cache) {
+  config->build.timing_cache = cache;
+}
 
-void carnot_config_set_log(carnot_config* config, void (*log)(void* user, int severity, const char* message), void* user) {
+void carnot_config_set_log(carnot_config* config,
+                           void (*log)(void* user, int severity, const char* message), void* user) {
   config->build.log = log;
   config->build.user = user;
 }
 
-void carnot_config_set_progress(carnot_config* config, bool (*progress)(void* user, const char* phase, int done, int total),
+void carnot_config_set_progress(carnot_config* config,
+                                bool (*progress)(void* user, const char* phase, int done,
+                                                 int total),
                                 void* user) {
   config->build.progress = progress;
   config->build.user = user;
@@ -122,10 +133,13 @@ void carnot_config_set_progress(carnot_config* config, bool (*progress)(void* us
 
 // ---- build ----
 
-static carnot_status* build_plan(const carnot_network* network, const carnot_config* config, carnot_plan** out_plan) {
+static carnot_status* build_plan(const carnot_network* network, const carnot_config* config,
+                                 carnot_plan** out_plan) {
   *out_plan = NULL;
-  CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION, "a loop or conditional of the network is still open");
-  CARNOT_CHECK(network->graph->main->output_count > 0, FAILED_PRECONDITION, "the network has no output: mark one");
+  CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
+               "a loop or conditional of the network is still open");
+  CARNOT_CHECK(network->graph->main->output_count > 0, FAILED_PRECONDITION,
+               "the network has no output: mark one");
   carnot_build_config build;
   carnot_build_config_init(&build);
   if (config) {
@@ -135,13 +149,15 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
     build.disabled_passes = config->disabled;
     build.disabled_pass_count = config->disabled_count;
   }
-  if (config && config->thread_count != 1) CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
+  if (config && config->thread_count != 1)
+    CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
   carnot_status* status = carnot_build_plan(network->graph, &build, out_plan);
   if (build.executor) carnot_executor_destroy(build.executor);
   return status;
 }
 
-carnot_status* carnot_build_file(const carnot_network* network, const carnot_config* config, const char* path) {
+carnot_status* carnot_build_file(const carnot_network* network, const carnot_config* config,
+                                 const char* path) {
   carnot_plan* plan;
   CARNOT_TRY(build_plan(network, config, &plan));
   carnot_status* status = carnot_plan_write_file(plan, path);
@@ -149,8 +165,8 @@ carnot_status* carnot_build_file(const carnot_network* network, const carnot_con
   return status;
 }
 
-carnot_status* carnot_build_memory(const carnot_network* network, const carnot_config* config, void** out_data,
-                                   size_t* out_size) {
+carnot_status* carnot_build_memory(const carnot_network* network, const carnot_config* config,
+                                   void** out_data, size_t* out_size) {
   *out_data = NULL;
   *out_size = 0;
   carnot_plan* plan;
@@ -160,7 +176,8 @@ carnot_status* carnot_build_memory(const carnot_network* network, const carnot_c
   return status;
 }
 
-carnot_status* carnot_build_engine(const carnot_network* network, const carnot_config* config, carnot_engine** out_engine) {
+carnot_status* carnot_build_engine(const carnot_network* network, const carnot_config* config,
+                                   carnot_engine** out_engine) {
   *out_engine = NULL;
   void* data;
   size_t size;

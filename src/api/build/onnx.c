@@ -4,7 +4,8 @@
 #include "api/build/network.h"
 
 // Takes |source| and |graph|.
-static carnot_status* wrap(carnot_onnx_source* source, carnot_graph* graph, carnot_network** out_network) {
+static carnot_status* wrap(carnot_onnx_source* source, carnot_graph* graph,
+                           carnot_network** out_network) {
   carnot_status* status = carnot_network_create(out_network);
   if (status) {
     carnot_graph_destroy(graph);

@@ -1,8 +1,9 @@
 // Contexts as users see them.
+#include "run/context.h"
+
 #include <stdlib.h>
 
 #include "carnot/runtime.h"
-#include "run/context.h"
 
 carnot_status* carnot_context_create(carnot_engine* engine, const carnot_context_config* config,
                                      carnot_context** out_context) {
@@ -12,7 +13,8 @@ carnot_status* carnot_context_create(carnot_engine* engine, const carnot_context
   if (config) {
     options.executor = config->executor;
     options.memory_limit_bytes = config->memory_limit_bytes;
-    if (!config->executor && config->thread_count != 1) CARNOT_TRY(carnot_executor_create(config->thread_count, &own));
+    if (!config->executor && config->thread_count != 1)
+      CARNOT_TRY(carnot_executor_create(config->thread_count, &own));
     if (own) options.executor = own;
   }
   carnot_status* status = carnot_context_create_on(engine, &options, out_context);
@@ -32,22 +34,28 @@ carnot_engine* carnot_context_engine(const carnot_context* context) { return con
 
 // ---- inputs and outputs ----
 
-static carnot_status* set_input(carnot_context* context, uint32_t index, const carnot_dims* dims, const void* data) {
+static carnot_status* set_input(carnot_context* context, uint32_t index, const carnot_dims* dims,
+                                const void* data) {
   const carnot_plan_binding* b = &context->plan->bindings[index];
-  CARNOT_CHECK(dims->rank >= 0 && dims->rank <= CARNOT_MAX_RANK, INVALID_ARGUMENT, "input %s: %d dimensions", b->name, dims->rank);
-  carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR, .tensor = {.dtype = b->dtype, .rank = dims->rank, .data = (void*)(uintptr_t)data}};
+  CARNOT_CHECK(dims->rank >= 0 && dims->rank <= CARNOT_MAX_RANK, INVALID_ARGUMENT,
+               "input %s: %d dimensions", b->name, dims->rank);
+  carnot_cell cell = {
+      .kind = CARNOT_VALUE_TENSOR,
+      .tensor = {.dtype = b->dtype, .rank = dims->rank, .data = (void*)(uintptr_t)data}};
   memcpy(cell.tensor.dims, dims->d, (size_t)dims->rank * sizeof(*dims->d));
   return carnot_context_set_input_cell(context, index, &cell);
 }
 
-carnot_status* carnot_context_set_input(carnot_context* context, const char* name, const carnot_dims* dims, const void* data) {
+carnot_status* carnot_context_set_input(carnot_context* context, const char* name,
+                                        const carnot_dims* dims, const void* data) {
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   CARNOT_CHECK(dims, INVALID_ARGUMENT, "input %s: no dimensions", name);
   return set_input(context, index, dims, data);
 }
 
-carnot_status* carnot_context_set_input_shape(carnot_context* context, const char* name, const carnot_dims* dims) {
+carnot_status* carnot_context_set_input_shape(carnot_context* context, const char* name,
+                                              const carnot_dims* dims) {
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   CARNOT_CHECK(dims, INVALID_ARGUMENT, "input %s: no dimensions", name);
@@ -55,8 +63,8 @@ carnot_status* carnot_context_set_input_shape(carnot_context* context, const cha
   return set_input(context, index, dims, context->bindings[index].address);
 }
 
-carnot_status* carnot_context_set_tensor_address(carnot_context* context, const char* name, void* data,
-                                                 size_t capacity_bytes) {
+carnot_status* carnot_context_set_tensor_address(carnot_context* context, const char* name,
+                                                 void* data, size_t capacity_bytes) {
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   const carnot_plan_binding* b = &context->plan->bindings[index];
@@ -66,15 +74,16 @@ carnot_status* carnot_context_set_tensor_address(carnot_context* context, const 
   bool is_set = context->bindings[index].is_set && cell->kind == CARNOT_VALUE_TENSOR;
   for (int d = 0; d < b->rank; d++) {
     dims.d[d] = is_set ? cell->tensor.dims[d] : b->dims[d];
-    CARNOT_CHECK(dims.d[d] >= 0, FAILED_PRECONDITION, "input %s has dynamic dimensions: set its shape first", name);
+    CARNOT_CHECK(dims.d[d] >= 0, FAILED_PRECONDITION,
+                 "input %s has dynamic dimensions: set its shape first", name);
   }
   return set_input(context, index, &dims, data);
 }
 
-carnot_status* carnot_context_set_output_allocator(carnot_context* context, const char* name,
-                                                   void* (*allocate)(void* user, const char* name, void* current, size_t bytes),
-                                                   void (*notify)(void* user, const char* name, const carnot_dims* dims),
-                                                   void* user) {
+carnot_status* carnot_context_set_output_allocator(
+    carnot_context* context, const char* name,
+    void* (*allocate)(void* user, const char* name, void* current, size_t bytes),
+    void (*notify)(void* user, const char* name, const carnot_dims* dims), void* user) {
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   CARNOT_CHECK(!context->plan->bindings[index].is_input, INVALID_ARGUMENT, "%s is an input", name);
@@ -87,9 +96,12 @@ carnot_status* carnot_context_set_output_allocator(carnot_context* context, cons
 
 // ---- running ----
 
-carnot_status* carnot_context_infer_shapes(carnot_context* context) { return carnot_context_resolve(context); }
+carnot_status* carnot_context_infer_shapes(carnot_context* context) {
+  return carnot_context_resolve(context);
+}
 
-carnot_status* carnot_context_tensor_dims(const carnot_context* context, const char* name, carnot_dims* out_dims) {
+carnot_status* carnot_context_tensor_dims(const carnot_context* context, const char* name,
+                                          carnot_dims* out_dims) {
   *out_dims = (carnot_dims){.rank = -1};
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
@@ -106,22 +118,28 @@ carnot_status* carnot_context_tensor_dims(const carnot_context* context, const c
   return NULL;
 }
 
-carnot_status* carnot_context_run(carnot_context* context) { return carnot_context_run_now(context); }
+carnot_status* carnot_context_run(carnot_context* context) {
+  return carnot_context_run_now(context);
+}
 
 const void* carnot_context_output_data(const carnot_context* context, const char* name) {
   uint32_t index;
   carnot_status* status = carnot_plan_find_binding(context->plan, name, &index);
   carnot_status_free(status);
   const carnot_cell* cell = status ? NULL : &context->bindings[index].cell;
-  bool is_tensor = cell && cell->kind == CARNOT_VALUE_TENSOR && !context->plan->bindings[index].is_input;
+  bool is_tensor =
+      cell && cell->kind == CARNOT_VALUE_TENSOR && !context->plan->bindings[index].is_input;
   return is_tensor ? cell->tensor.data : NULL;
 }
 
 carnot_status* carnot_context_set_profiler(carnot_context* context,
-                                           void (*report)(void* user, const char* step, uint64_t time_ns), void* user) {
+                                           void (*report)(void* user, const char* step,
+                                                          uint64_t time_ns),
+                                           void* user) {
   if (report && !context->times) {
     void* memory;
-    CARNOT_TRY(carnot_calloc((size_t)context->plan->step_count + 1, sizeof(carnot_step_time), "step times", &memory));
+    CARNOT_TRY(carnot_calloc((size_t)context->plan->step_count + 1, sizeof(carnot_step_time),
+                             "step times", &memory));
     context->times = memory;
   }
   context->report = report;

@@ -7,13 +7,18 @@
 
 int carnot_runtime_version(void) { return CARNOT_API_VERSION; }
 
-uint32_t carnot_engine_tensor_count(const carnot_engine* engine) { return engine->plan->binding_count; }
+uint32_t carnot_engine_tensor_count(const carnot_engine* engine) {
+  return engine->plan->binding_count;
+}
 
-carnot_status* carnot_engine_tensor_info(const carnot_engine* engine, uint32_t index, carnot_tensor_info* out_info) {
+carnot_status* carnot_engine_tensor_info(const carnot_engine* engine, uint32_t index,
+                                         carnot_tensor_info* out_info) {
   *out_info = (carnot_tensor_info){0};
-  CARNOT_CHECK(index < engine->plan->binding_count, OUT_OF_RANGE, "tensor %u of %u", index, engine->plan->binding_count);
+  CARNOT_CHECK(index < engine->plan->binding_count, OUT_OF_RANGE, "tensor %u of %u", index,
+               engine->plan->binding_count);
   const carnot_plan_binding* b = &engine->plan->bindings[index];
-  *out_info = (carnot_tensor_info){.name = b->name, .is_input = b->is_input, .is_shape = b->is_shape, .dtype = b->dtype};
+  *out_info = (carnot_tensor_info){
+      .name = b->name, .is_input = b->is_input, .is_shape = b->is_shape, .dtype = b->dtype};
   out_info->dims.rank = b->rank;
   for (int d = 0; d < CARNOT_MAX_RANK; d++) {
     bool there = d < b->rank;
@@ -23,19 +28,24 @@ carnot_status* carnot_engine_tensor_info(const carnot_engine* engine, uint32_t i
   return NULL;
 }
 
-carnot_status* carnot_engine_find_tensor(const carnot_engine* engine, const char* name, uint32_t* out_index) {
+carnot_status* carnot_engine_find_tensor(const carnot_engine* engine, const char* name,
+                                         uint32_t* out_index) {
   return carnot_plan_find_binding(engine->plan, name, out_index);
 }
 
-uint32_t carnot_engine_profile_count(const carnot_engine* engine) { return engine->plan->profile_count; }
+uint32_t carnot_engine_profile_count(const carnot_engine* engine) {
+  return engine->plan->profile_count;
+}
 
-carnot_status* carnot_engine_profile_shapes(const carnot_engine* engine, uint32_t profile, const char* name,
-                                            carnot_dims* out_min, carnot_dims* out_opt, carnot_dims* out_max) {
+carnot_status* carnot_engine_profile_shapes(const carnot_engine* engine, uint32_t profile,
+                                            const char* name, carnot_dims* out_min,
+                                            carnot_dims* out_opt, carnot_dims* out_max) {
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(engine->plan, name, &index));
   const carnot_plan_binding* b = &engine->plan->bindings[index];
   CARNOT_CHECK(b->is_input, INVALID_ARGUMENT, "%s is an output; profiles speak of inputs", name);
-  CARNOT_CHECK(profile < engine->plan->profile_count, INVALID_ARGUMENT, "profile %u of %u", profile, engine->plan->profile_count);
+  CARNOT_CHECK(profile < engine->plan->profile_count, INVALID_ARGUMENT, "profile %u of %u", profile,
+               engine->plan->profile_count);
   for (int d = 0; d < b->rank; d++) {
     const carnot_dim_range* range = &b->ranges[profile * (uint32_t)b->rank + (uint32_t)d];
     if (out_min) out_min->d[d] = range->min;
@@ -48,16 +58,24 @@ carnot_status* carnot_engine_profile_shapes(const carnot_engine* engine, uint32_
   return NULL;
 }
 
-const char* carnot_engine_name(const carnot_engine* engine) { return engine->plan->name ? engine->plan->name : ""; }
-const char* carnot_engine_device(const carnot_engine* engine) { return engine->plan->device ? engine->plan->device : ""; }
-const char* carnot_engine_inspect(const carnot_engine* engine) { return engine->plan->inspector ? engine->plan->inspector : ""; }
-uint64_t carnot_engine_memory_bytes(const carnot_engine* engine) { return engine->plan->arena_bytes + engine->plan->workspace_bytes; }
+const char* carnot_engine_name(const carnot_engine* engine) {
+  return engine->plan->name ? engine->plan->name : "";
+}
+const char* carnot_engine_device(const carnot_engine* engine) {
+  return engine->plan->device ? engine->plan->device : "";
+}
+const char* carnot_engine_inspect(const carnot_engine* engine) {
+  return engine->plan->inspector ? engine->plan->inspector : "";
+}
+uint64_t carnot_engine_memory_bytes(const carnot_engine* engine) {
+  return engine->plan->arena_bytes + engine->plan->workspace_bytes;
+}
 bool carnot_engine_is_refittable(const carnot_engine* engine) { return engine->plan->refittable; }
 
-carnot_status* carnot_refit_set_weights(carnot_refit* refit, const char* name, carnot_dtype dtype, const carnot_dims* dims,
-                                        const void* data) {
-  CARNOT_CHECK(name && dims && data && dims->rank >= 0 && dims->rank <= CARNOT_MAX_RANK, INVALID_ARGUMENT,
-               "refit needs a name, dimensions and data");
+carnot_status* carnot_refit_set_weights(carnot_refit* refit, const char* name, carnot_dtype dtype,
+                                        const carnot_dims* dims, const void* data) {
+  CARNOT_CHECK(name && dims && data && dims->rank >= 0 && dims->rank <= CARNOT_MAX_RANK,
+               INVALID_ARGUMENT, "refit needs a name, dimensions and data");
   carnot_tensor tensor = {.dtype = dtype, .rank = dims->rank, .data = (void*)(uintptr_t)data};
   memcpy(tensor.dims, dims->d, sizeof(tensor.dims));
   return carnot_refit_set(refit, name, &tensor);

@@ -2,8 +2,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/rows.h"
 
-// One of q, k, v: axis d of the view is axis perm[d] of the input. The last two are the row and the element of a head,
-// those before it are batches, counted in their order.
+// One of q, k, v: axis d of the view is axis perm[d] of the input. The last two are the row and the
+// element of a head, those before it are batches, counted in their order.
 typedef struct attention_view {
   int32_t input, rank;
   int32_t perm[CARNOT_MAX_RANK];
@@ -36,7 +36,9 @@ static const carnot_operand_type* type_of(const carnot_problem* p, uint32_t loca
 }
 
 static carnot_fn fn_of(const carnot_plan_node* node) {
-  if (!node || (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY && node->op != CARNOT_OP_TERNARY)) return CARNOT_FN_COUNT;
+  if (!node || (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY &&
+                node->op != CARNOT_OP_TERNARY))
+    return CARNOT_FN_COUNT;
   return (carnot_fn)carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn");
 }
 
@@ -52,7 +54,9 @@ static bool take_scale(reader* r, const carnot_plan_node* node, uint32_t* local)
   carnot_fn fn = fn_of(node);
   float factor;
   if (fn != CARNOT_FN_MUL && fn != CARNOT_FN_DIV) return false;
-  int at = scalar_of(r->problem, node->inputs[1], &factor) ? 0 : fn == CARNOT_FN_MUL && scalar_of(r->problem, node->inputs[0], &factor) ? 1 : -1;
+  int at = scalar_of(r->problem, node->inputs[1], &factor)                          ? 0
+           : fn == CARNOT_FN_MUL && scalar_of(r->problem, node->inputs[0], &factor) ? 1
+                                                                                    : -1;
   if (at < 0) return false;
   r->scale = fn == CARNOT_FN_MUL ? r->scale * factor : r->scale / factor;
   *local = node->inputs[at];
@@ -65,8 +69,8 @@ static int source_axis(const carnot_plan_node* node, int rank, int axis) {
   return perm && count == (size_t)rank ? (int)perm[axis] : rank - 1 - axis;
 }
 
-// From an operand of a product back to an input of the step. |swapped|: the head's elements run along its last axis but
-// one.
+// From an operand of a product back to an input of the step. |swapped|: the head's elements run
+// along its last axis but one.
 static const char* read_view(reader* r, uint32_t local, bool swapped, attention_view* out) {
   const carnot_plan_node* node;
   const carnot_plan_node* permuted = NULL;
@@ -77,10 +81,14 @@ static const char* read_view(reader* r, uint32_t local, bool swapped, attention_
       int rank = type_of(r->problem, node->inputs[0])->rank;
       bool swaps = rank >= 2;
       for (int d = 0; d + 2 < rank; d++) swaps = swaps && source_axis(node, rank, d) == d;
-      if (!swaps) permuted = node;
-      else swapped ^= source_axis(node, rank, rank - 1) != rank - 1;
-    } else if (node->op != CARNOT_OP_RESHAPE && node->op != CARNOT_OP_SQUEEZE && node->op != CARNOT_OP_UNSQUEEZE) {
-      return carnot_because(r->reason, r->size, "%s before a product", carnot_op_get(node->op)->name);
+      if (!swaps)
+        permuted = node;
+      else
+        swapped ^= source_axis(node, rank, rank - 1) != rank - 1;
+    } else if (node->op != CARNOT_OP_RESHAPE && node->op != CARNOT_OP_SQUEEZE &&
+               node->op != CARNOT_OP_UNSQUEEZE) {
+      return carnot_because(r->reason, r->size, "%s before a product",
+                            carnot_op_get(node->op)->name);
     }
     local = node->inputs[0];
   }
@@ -96,18 +104,23 @@ static const char* read_view(reader* r, uint32_t local, bool swapped, attention_
   return out->perm[t->rank - 1] == t->rank - 1 ? NULL : "the elements of a head are apart";
 }
 
-static bool is_product(const carnot_plan_node* node) { return node && node->op == CARNOT_OP_MATMUL; }
+static bool is_product(const carnot_plan_node* node) {
+  return node && node->op == CARNOT_OP_MATMUL;
+}
 
 static bool is_transposed(const carnot_plan_node* product) {
   return carnot_attr_int(carnot_op_get(product->op), &product->attrs, "transB") != 0;
 }
 
 // The weights' producer, behind a guard against rows without a key.
-static const carnot_plan_node* read_guard(const carnot_problem* p, const carnot_plan_node* node, int32_t* zero_empty) {
+static const carnot_plan_node* read_guard(const carnot_problem* p, const carnot_plan_node* node,
+                                          int32_t* zero_empty) {
   float zero;
   if (fn_of(node) != CARNOT_FN_SELECT) return node;
   const carnot_plan_node* test = producer_of(p, node->inputs[0]);
-  if (fn_of(test) != CARNOT_FN_IS_NAN || test->inputs[0] != node->inputs[2] || !scalar_of(p, node->inputs[1], &zero) || zero != 0) return NULL;
+  if (fn_of(test) != CARNOT_FN_IS_NAN || test->inputs[0] != node->inputs[2] ||
+      !scalar_of(p, node->inputs[1], &zero) || zero != 0)
+    return NULL;
   *zero_empty = 1;
   return producer_of(p, node->inputs[2]);
 }
@@ -123,7 +136,8 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax, atten
   if (fn_of(node) == CARNOT_FN_ADD) {
     int at = node->inputs[1] < p->input_count ? 1 : 0;
     if (node->inputs[at] >= p->input_count) return "the mask is no input";
-    const char* why = carnot_not_f32(&p->inputs[node->inputs[at]], "the mask", 1, rank, r->reason, r->size);
+    const char* why =
+        carnot_not_f32(&p->inputs[node->inputs[at]], "the mask", 1, rank, r->reason, r->size);
     if (why) return why;
     out->mask = (int32_t)node->inputs[at];
     node = producer_of(p, node->inputs[1 - at]);
@@ -134,7 +148,8 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax, atten
   return why ? why : read_view(r, node->inputs[1], !is_transposed(node), &out->k);
 }
 
-static const char* describe(const carnot_problem* problem, attention_params* out, char* reason, size_t size) {
+static const char* describe(const carnot_problem* problem, attention_params* out, char* reason,
+                            size_t size) {
   const carnot_region* region = problem->region;
   *out = (attention_params){.scale = 1};
   reader r = {problem, reason, size, 1};
@@ -146,12 +161,14 @@ static const char* describe(const carnot_problem* problem, attention_params* out
     for (int d = 0; d < out->out.rank; d++) out->out.perm[source_axis(node, out->out.rank, d)] = d;
     node = producer_of(problem, node->inputs[0]);
   }
-  if (!is_product(node) || is_transposed(node) || out->out.rank < 3 || out->out.perm[out->out.rank - 1] != out->out.rank - 1)
+  if (!is_product(node) || is_transposed(node) || out->out.rank < 3 ||
+      out->out.perm[out->out.rank - 1] != out->out.rank - 1)
     return "no product of weights and values";
   const char* why = read_view(&r, node->inputs[1], false, &out->v);
   if (why) return why;
   if (r.scale != 1) return "the values are scaled";
-  const carnot_plan_node* softmax = read_guard(problem, producer_of(problem, node->inputs[0]), &out->zero_empty);
+  const carnot_plan_node* softmax =
+      read_guard(problem, producer_of(problem, node->inputs[0]), &out->zero_empty);
   if (!softmax || softmax->op != CARNOT_OP_SOFTMAX) return "no softmax";
   why = read_scores(&r, softmax, out);
   out->scale = r.scale;
@@ -163,7 +180,8 @@ static const char* attention_reject(carnot_problem* problem, char* reason, size_
   attention_params p;
   const char* why = describe(problem, &p, reason, size);
   if (why) return why;
-  for (uint32_t i = 0; i < problem->input_count; i++) problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
   problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
@@ -180,26 +198,29 @@ static carnot_status* attention_prepare(const carnot_problem* problem, carnot_pr
 }
 
 static carnot_status* check_view(const attention_view* view, uint32_t input_count, int least_rank) {
-  CARNOT_CHECK(view->input >= 0 && (uint32_t)view->input < input_count && view->rank >= least_rank && view->rank <= CARNOT_MAX_RANK, INVALID_MODEL,
-               "input %d of %u, rank %d", view->input, input_count, view->rank);
+  CARNOT_CHECK(view->input >= 0 && (uint32_t)view->input < input_count &&
+                   view->rank >= least_rank && view->rank <= CARNOT_MAX_RANK,
+               INVALID_MODEL, "input %d of %u, rank %d", view->input, input_count, view->rank);
   uint32_t seen = 0;
   for (int d = 0; d < view->rank; d++) {
-    CARNOT_CHECK(view->perm[d] >= 0 && view->perm[d] < view->rank && !(seen >> view->perm[d] & 1), INVALID_MODEL, "axis %d is axis %d of %d", d,
-                 view->perm[d], view->rank);
+    CARNOT_CHECK(view->perm[d] >= 0 && view->perm[d] < view->rank && !(seen >> view->perm[d] & 1),
+                 INVALID_MODEL, "axis %d is axis %d of %d", d, view->perm[d], view->rank);
     seen |= 1u << view->perm[d];
   }
   return NULL;
 }
 
 static carnot_status* attention_check(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(attention_params) && step->output_count == 1, INVALID_MODEL, "%u bytes of parameters, must be %zu",
-               step->param_bytes, sizeof(attention_params));
+  CARNOT_CHECK(step->param_bytes == sizeof(attention_params) && step->output_count == 1,
+               INVALID_MODEL, "%u bytes of parameters, must be %zu", step->param_bytes,
+               sizeof(attention_params));
   const attention_params* p = step->params;
   CARNOT_TRY(check_view(&p->q, step->input_count, 2));
   CARNOT_TRY(check_view(&p->k, step->input_count, 2));
   CARNOT_TRY(check_view(&p->v, step->input_count, 2));
   CARNOT_TRY(check_view(&p->out, 1, 3));
-  CARNOT_CHECK(p->mask >= -1 && p->mask < (int64_t)step->input_count, INVALID_MODEL, "mask %d of %u inputs", p->mask, step->input_count);
+  CARNOT_CHECK(p->mask >= -1 && p->mask < (int64_t)step->input_count, INVALID_MODEL,
+               "mask %d of %u inputs", p->mask, step->input_count);
   return NULL;
 }
 
@@ -217,11 +238,17 @@ typedef struct attention_state {
 } attention_state;
 
 static carnot_status* make_heads(const attention_view* view, const carnot_operand* t, heads* out) {
-  CARNOT_CHECK(t->dtype == CARNOT_DTYPE_F32 && t->rank == view->rank, INVALID_ARGUMENT, "an operand of attention is %s of rank %d, must be float32 of rank %d",
+  CARNOT_CHECK(t->dtype == CARNOT_DTYPE_F32 && t->rank == view->rank, INVALID_ARGUMENT,
+               "an operand of attention is %s of rank %d, must be float32 of rank %d",
                carnot_dtype_name(t->dtype), t->rank, view->rank);
   int last = view->perm[view->rank - 1], row = view->perm[view->rank - 2];
-  CARNOT_CHECK(t->dims[last] <= 1 || t->strides[last] == 1, INVALID_ARGUMENT, "the elements of a head are apart");
-  *out = (heads){.batch_rank = view->rank - 2, .batch = 1, .rows = t->dims[row], .elements = t->dims[last], .ld = t->strides[row]};
+  CARNOT_CHECK(t->dims[last] <= 1 || t->strides[last] == 1, INVALID_ARGUMENT,
+               "the elements of a head are apart");
+  *out = (heads){.batch_rank = view->rank - 2,
+                 .batch = 1,
+                 .rows = t->dims[row],
+                 .elements = t->dims[last],
+                 .ld = t->strides[row]};
   for (int d = 0; d < out->batch_rank; d++) {
     out->batch_dims[d] = t->dims[view->perm[d]];
     out->batch_strides[d] = t->strides[view->perm[d]];
@@ -232,21 +259,29 @@ static carnot_status* make_heads(const attention_view* view, const carnot_operan
 
 static carnot_status* make_mask(const carnot_operand* mask, attention_state* s) {
   int rank = s->out.batch_rank + 2;
-  CARNOT_CHECK(mask->dtype == CARNOT_DTYPE_F32 && mask->rank >= 1 && mask->rank <= rank && mask->dims[mask->rank - 1] == s->k.rows &&
+  CARNOT_CHECK(mask->dtype == CARNOT_DTYPE_F32 && mask->rank >= 1 && mask->rank <= rank &&
+                   mask->dims[mask->rank - 1] == s->k.rows &&
                    (s->k.rows <= 1 || mask->strides[mask->rank - 1] == 1),
-               INVALID_ARGUMENT, "the mask is not one float32 number for each of %lld keys", (long long)s->k.rows);
+               INVALID_ARGUMENT, "the mask is not one float32 number for each of %lld keys",
+               (long long)s->k.rows);
   for (int d = 0; d < rank - 1; d++) {
     int at = d - (rank - mask->rank);
-    int64_t dim = at < 0 ? 1 : mask->dims[at], full = d == rank - 2 ? s->q.rows : s->out.batch_dims[d];
-    CARNOT_CHECK(dim == 1 || dim == full, INVALID_ARGUMENT, "dimension %d of the mask is %lld, must be 1 or %lld", at, (long long)dim, (long long)full);
+    int64_t dim = at < 0 ? 1 : mask->dims[at],
+            full = d == rank - 2 ? s->q.rows : s->out.batch_dims[d];
+    CARNOT_CHECK(dim == 1 || dim == full, INVALID_ARGUMENT,
+                 "dimension %d of the mask is %lld, must be 1 or %lld", at, (long long)dim,
+                 (long long)full);
     int64_t stride = dim == 1 ? 0 : mask->strides[at];
-    if (d == rank - 2) s->mask_ld = stride;
-    else s->mask_strides[d] = stride;
+    if (d == rank - 2)
+      s->mask_ld = stride;
+    else
+      s->mask_strides[d] = stride;
   }
   return NULL;
 }
 
-static carnot_status* attention_shape(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs, void* memory,
+static carnot_status* attention_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* memory,
                                       size_t* out_workspace_bytes) {
   const attention_params* p = step->params;
   attention_state* s = memory;
@@ -255,17 +290,25 @@ static carnot_status* attention_shape(const carnot_step_view* step, const carnot
   CARNOT_TRY(make_heads(&p->k, &inputs[p->k.input], &s->k));
   CARNOT_TRY(make_heads(&p->v, &inputs[p->v.input], &s->v));
   CARNOT_TRY(make_heads(&p->out, &outputs[0], &s->out));
-  CARNOT_CHECK(s->q.batch == s->out.batch && s->k.batch == s->out.batch && s->v.batch == s->out.batch && s->q.rows == s->out.rows &&
-                   s->k.rows == s->v.rows && s->q.elements == s->k.elements && s->v.elements == s->out.elements,
-               INVALID_ARGUMENT, "attention of %lld heads of [%lld,%lld] over %lld of [%lld,%lld] and %lld of [%lld,%lld]", (long long)s->q.batch,
-               (long long)s->q.rows, (long long)s->q.elements, (long long)s->k.batch, (long long)s->k.rows, (long long)s->k.elements,
-               (long long)s->v.batch, (long long)s->v.rows, (long long)s->v.elements);
+  CARNOT_CHECK(
+      s->q.batch == s->out.batch && s->k.batch == s->out.batch && s->v.batch == s->out.batch &&
+          s->q.rows == s->out.rows && s->k.rows == s->v.rows && s->q.elements == s->k.elements &&
+          s->v.elements == s->out.elements,
+      INVALID_ARGUMENT,
+      "attention of %lld heads of [%lld,%lld] over %lld of [%lld,%lld] and %lld of [%lld,%lld]",
+      (long long)s->q.batch, (long long)s->q.rows, (long long)s->q.elements, (long long)s->k.batch,
+      (long long)s->k.rows, (long long)s->k.elements, (long long)s->v.batch, (long long)s->v.rows,
+      (long long)s->v.elements);
   if (p->mask >= 0) CARNOT_TRY(make_mask(&inputs[p->mask], s));
   // A part packs its keys and values again, so heads are cut only where they are few.
-  int64_t tiles = carnot_ceildiv(s->q.rows, CARNOT_ATTENTION_ROWS), cuts = carnot_min_i64(tiles, carnot_ceildiv(8, carnot_max_i64(1, s->q.batch)));
+  int64_t tiles = carnot_ceildiv(s->q.rows, CARNOT_ATTENTION_ROWS),
+          cuts = carnot_min_i64(tiles, carnot_ceildiv(8, carnot_max_i64(1, s->q.batch)));
   s->rows_per_part = carnot_ceildiv(tiles, carnot_max_i64(1, cuts)) * CARNOT_ATTENTION_ROWS;
   s->parts_per_head = carnot_ceildiv(s->q.rows, s->rows_per_part);
-  *out_workspace_bytes = (size_t)(carnot_attention_f32_workspace(s->q.elements, s->v.elements, s->rows_per_part) * s->parts_per_head * s->q.batch) * sizeof(float);
+  *out_workspace_bytes =
+      (size_t)(carnot_attention_f32_workspace(s->q.elements, s->v.elements, s->rows_per_part) *
+               s->parts_per_head * s->q.batch) *
+      sizeof(float);
   return NULL;
 }
 
@@ -286,28 +329,46 @@ static int64_t batch_offset(const heads* h, const int64_t* strides, int64_t batc
   return offset;
 }
 
-static float* head_at(const heads* h, const carnot_operand* t, int64_t batch) { return (float*)t->data + batch_offset(h, h->batch_strides, batch); }
+static float* head_at(const heads* h, const carnot_operand* t, int64_t batch) {
+  return (float*)t->data + batch_offset(h, h->batch_strides, batch);
+}
 
 static void attention_part(void* argument, int64_t part) {
   const attention_run* run = argument;
   const attention_state* s = run->state;
   const attention_params* p = run->params;
   int64_t head = part / s->parts_per_head, first = part % s->parts_per_head * s->rows_per_part;
-  carnot_attention_f32 attention = {.q_len = s->q.rows, .kv_len = s->k.rows, .d = s->q.elements, .dv = s->v.elements, .q_ld = s->q.ld, .k_ld = s->k.ld,
-                                    .v_ld = s->v.ld, .dst_ld = s->out.ld, .scale = p->scale, .zero_empty = p->zero_empty != 0, .mask_ld = s->mask_ld};
+  carnot_attention_f32 attention = {.q_len = s->q.rows,
+                                    .kv_len = s->k.rows,
+                                    .d = s->q.elements,
+                                    .dv = s->v.elements,
+                                    .q_ld = s->q.ld,
+                                    .k_ld = s->k.ld,
+                                    .v_ld = s->v.ld,
+                                    .dst_ld = s->out.ld,
+                                    .scale = p->scale,
+                                    .zero_empty = p->zero_empty != 0,
+                                    .mask_ld = s->mask_ld};
   attention.q = head_at(&s->q, &run->inputs[p->q.input], head);
   attention.k = head_at(&s->k, &run->inputs[p->k.input], head);
   attention.v = head_at(&s->v, &run->inputs[p->v.input], head);
   attention.dst = head_at(&s->out, &run->outputs[0], head);
-  if (p->mask >= 0) attention.mask = (const float*)run->inputs[p->mask].data + batch_offset(&s->out, s->mask_strides, head);
-  attention.workspace = run->workspace + part * carnot_attention_f32_workspace(s->q.elements, s->v.elements, s->rows_per_part);
-  run->kernels->attention_f32(&attention, first, carnot_min_i64(first + s->rows_per_part, s->q.rows));
+  if (p->mask >= 0)
+    attention.mask =
+        (const float*)run->inputs[p->mask].data + batch_offset(&s->out, s->mask_strides, head);
+  attention.workspace = run->workspace + part * carnot_attention_f32_workspace(
+                                                    s->q.elements, s->v.elements, s->rows_per_part);
+  run->kernels->attention_f32(&attention, first,
+                              carnot_min_i64(first + s->rows_per_part, s->q.rows));
 }
 
-static carnot_status* attention_run_all(const carnot_step_view* step, void* state, const carnot_operand* inputs, const carnot_operand* outputs,
+static carnot_status* attention_run_all(const carnot_step_view* step, void* state,
+                                        const carnot_operand* inputs, const carnot_operand* outputs,
                                         void* workspace, carnot_executor* executor) {
-  attention_run run = {carnot_cpu_kernels_of(step->isa), step->params, state, inputs, outputs, workspace};
-  carnot_executor_parallel(executor, run.state->q.batch * run.state->parts_per_head, attention_part, &run);
+  attention_run run = {
+      carnot_cpu_kernels_of(step->isa), step->params, state, inputs, outputs, workspace};
+  carnot_executor_parallel(executor, run.state->q.batch * run.state->parts_per_head, attention_part,
+                           &run);
   return NULL;
 }
 
@@ -316,12 +377,16 @@ static void attention_work(const carnot_problem* problem, double* out_flops, dou
   attention_params p;
   *out_flops = *out_bytes = 0;
   if (describe(problem, &p, reason, sizeof(reason))) return;
-  const carnot_operand_type *q = &problem->inputs[p.q.input], *k = &problem->inputs[p.k.input], *v = &problem->inputs[p.v.input];
+  const carnot_operand_type *q = &problem->inputs[p.q.input], *k = &problem->inputs[p.k.input],
+                            *v = &problem->inputs[p.v.input];
   double keys = (double)k->dims[p.k.perm[p.k.rank - 2]];
-  double in = (double)carnot_dims_count(q->dims, q->rank), out = (double)carnot_dims_count(problem->outputs[0].dims, problem->outputs[0].rank);
+  double in = (double)carnot_dims_count(q->dims, q->rank),
+         out = (double)carnot_dims_count(problem->outputs[0].dims, problem->outputs[0].rank);
   *out_flops = 2 * keys * (in + out);
-  *out_bytes = 4 * (in + out + (double)carnot_dims_count(k->dims, k->rank) + (double)carnot_dims_count(v->dims, v->rank));
+  *out_bytes = 4 * (in + out + (double)carnot_dims_count(k->dims, k->rank) +
+                    (double)carnot_dims_count(v->dims, v->rank));
 }
 
-CARNOT_CPU_ROWS(attention_f32, .anchor = CARNOT_OP_SOFTMAX, .reject = attention_reject, .prepare = attention_prepare, .check = attention_check,
-                .shape = attention_shape, .run = attention_run_all, .work = attention_work);
+CARNOT_CPU_ROWS(attention_f32, .anchor = CARNOT_OP_SOFTMAX, .reject = attention_reject,
+                .prepare = attention_prepare, .check = attention_check, .shape = attention_shape,
+                .run = attention_run_all, .work = attention_work);

@@ -1,4 +1,5 @@
-// What convolution and depthwise convolution share: the geometry of a 1-D or 2-D window over channels-last operands.
+// What convolution and depthwise convolution share: the geometry of a 1-D or 2-D window over
+// channels-last operands.
 #ifndef CARNOT_BACKEND_CPU_CONV_H_
 #define CARNOT_BACKEND_CPU_CONV_H_
 
@@ -19,12 +20,13 @@ typedef struct carnot_plane {
   int64_t src_n, src_h, src_w, ld;
 } carnot_plane;
 
-// Fills the plane from operands [N,C,(H,)W] with channels innermost; INVALID_MODEL where strides or sizes do not fit.
-carnot_status* carnot_plane_make(const carnot_window* window, const carnot_operand* src, const carnot_operand* dst,
-                                 carnot_plane* out) CARNOT_MUST_USE;
+// Fills the plane from operands [N,C,(H,)W] with channels innermost; INVALID_MODEL where strides or
+// sizes do not fit.
+carnot_status* carnot_plane_make(const carnot_window* window, const carnot_operand* src,
+                                 const carnot_operand* dst, carnot_plane* out) CARNOT_MUST_USE;
 
 // The part of reject and prepare that both share; *out is filled. |bias| has room for the filters.
-const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_params* out, float* bias, char* reason,
-                                 size_t size);
+const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_params* out,
+                                 float* bias, char* reason, size_t size);
 
 #endif  // CARNOT_BACKEND_CPU_CONV_H_

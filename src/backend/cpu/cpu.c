@@ -18,13 +18,16 @@ const char* carnot_because(char* reason, size_t size, const char* format, ...) {
   return reason;
 }
 
-const char* carnot_not_f32(const carnot_operand_type* type, const char* what, int low, int high, char* reason,
-                           size_t size) {
-  if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 0) return carnot_because(reason, size, "%s has no known rank", what);
+const char* carnot_not_f32(const carnot_operand_type* type, const char* what, int low, int high,
+                           char* reason, size_t size) {
+  if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 0)
+    return carnot_because(reason, size, "%s has no known rank", what);
   if (type->dtype != CARNOT_DTYPE_F32)
-    return carnot_because(reason, size, "%s is %s, takes float32", what, carnot_dtype_name(type->dtype));
+    return carnot_because(reason, size, "%s is %s, takes float32", what,
+                          carnot_dtype_name(type->dtype));
   if (type->rank < low || type->rank > high)
-    return carnot_because(reason, size, "%s has rank %d, takes %d to %d", what, type->rank, low, high);
+    return carnot_because(reason, size, "%s has rank %d, takes %d to %d", what, type->rank, low,
+                          high);
   return NULL;
 }
 
@@ -46,13 +49,18 @@ carnot_grid carnot_grid_cut(int64_t m, int64_t n, int64_t k) {
   int64_t wanted = work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
   // The larger operand is cut, so that it is read once; the other one once a part.
   bool rows_first = m >= n;
-  if (rows_first) grid.m_part = piece(m, kRowUnit, wanted);
-  else grid.n_part = piece(n, kColumnUnit, wanted);
-  int64_t have = rows_first ? carnot_ceildiv(m, carnot_max_i64(1, grid.m_part)) : carnot_ceildiv(n, carnot_max_i64(1, grid.n_part));
+  if (rows_first)
+    grid.m_part = piece(m, kRowUnit, wanted);
+  else
+    grid.n_part = piece(n, kColumnUnit, wanted);
+  int64_t have = rows_first ? carnot_ceildiv(m, carnot_max_i64(1, grid.m_part))
+                            : carnot_ceildiv(n, carnot_max_i64(1, grid.n_part));
   int64_t more = carnot_ceildiv(wanted, carnot_max_i64(1, have));
   if (more > 1 && have < kLeastParts) {
-    if (rows_first) grid.n_part = piece(n, kColumnUnit, more);
-    else grid.m_part = piece(m, kRowUnit, more);
+    if (rows_first)
+      grid.n_part = piece(n, kColumnUnit, more);
+    else
+      grid.m_part = piece(m, kRowUnit, more);
   }
   grid.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, grid.m_part)));
   grid.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, grid.n_part)));

@@ -1,4 +1,5 @@
-// Moving elements: transposes, concatenation, slices and splits as strided copies, in any layout and type of whole bytes.
+// Moving elements: transposes, concatenation, slices and splits as strided copies, in any layout
+// and type of whole bytes.
 #include "backend/cpu/cpu.h"
 
 // ---- a copy, cut in parts along its longest outer axis ----
@@ -17,15 +18,21 @@ static void copy_part(void* argument, int64_t part) {
   carnot_copy copy = run->copy;
   int64_t first = part * run->per_part;
   copy.sizes[run->axis] = carnot_min_i64(run->per_part, run->copy.sizes[run->axis] - first);
-  run->kernels->copy_strided(&copy, run->src + first * copy.src_strides[run->axis] * copy.element_bytes,
+  run->kernels->copy_strided(&copy,
+                             run->src + first * copy.src_strides[run->axis] * copy.element_bytes,
                              run->dst + first * copy.dst_strides[run->axis] * copy.element_bytes);
 }
 
 // Copies |dims| elements from |src| to |dst| with these strides.
-static void copy_all(const carnot_step_view* step, carnot_executor* executor, int rank, const int64_t* dims, int element_bytes,
-                     const void* src, const int64_t* src_strides, void* dst, const int64_t* dst_strides) {
+static void copy_all(const carnot_step_view* step, carnot_executor* executor, int rank,
+                     const int64_t* dims, int element_bytes, const void* src,
+                     const int64_t* src_strides, void* dst, const int64_t* dst_strides) {
   copy_run run = {.kernels = carnot_cpu_kernels_of(step->machine_isa), .src = src, .dst = dst};
-  run.copy = (carnot_copy){.element_bytes = element_bytes, .rank = rank ? rank : 1, .sizes = {1}, .src_strides = {1}, .dst_strides = {1}};
+  run.copy = (carnot_copy){.element_bytes = element_bytes,
+                           .rank = rank ? rank : 1,
+                           .sizes = {1},
+                           .src_strides = {1},
+                           .dst_strides = {1}};
   int64_t count = 1, longest = 0;
   for (int d = 0; d < rank; d++) {
     run.copy.sizes[d] = dims[d];
@@ -36,8 +43,11 @@ static void copy_all(const carnot_step_view* step, carnot_executor* executor, in
     if (dst_strides[d] > 1 && dims[d] > longest) longest = dims[d], run.axis = d;
   }
   int64_t parts = carnot_min_i64(longest, count * element_bytes >> 16);
-  run.per_part = parts > 1 ? carnot_ceildiv(run.copy.sizes[run.axis], parts) : run.copy.sizes[run.axis];
-  if (run.per_part > 0) carnot_executor_parallel(executor, carnot_ceildiv(run.copy.sizes[run.axis], run.per_part), copy_part, &run);
+  run.per_part =
+      parts > 1 ? carnot_ceildiv(run.copy.sizes[run.axis], parts) : run.copy.sizes[run.axis];
+  if (run.per_part > 0)
+    carnot_executor_parallel(executor, carnot_ceildiv(run.copy.sizes[run.axis], run.per_part),
+                             copy_part, &run);
 }
 
 static int bytes_of(const carnot_operand* t) { return carnot_dtype_bits(t->dtype) / 8; }
@@ -45,7 +55,8 @@ static int bytes_of(const carnot_operand* t) { return carnot_dtype_bits(t->dtype
 static const char* whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {
   int bits = carnot_dtype_bits(t->dtype);
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
-  if (bits != 8 && bits != 16 && bits != 32 && bits != 64) return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(t->dtype));
+  if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
+    return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(t->dtype));
   return NULL;
 }
 
@@ -54,8 +65,9 @@ static const char* single(const carnot_problem* problem, carnot_op op) {
 }
 
 static carnot_status* same_types(const carnot_operand* a, const carnot_operand* b) {
-  CARNOT_CHECK(a->dtype == b->dtype && a->rank == b->rank, INVALID_ARGUMENT, "operands of %s and %s, ranks %d and %d",
-               carnot_dtype_name(a->dtype), carnot_dtype_name(b->dtype), a->rank, b->rank);
+  CARNOT_CHECK(a->dtype == b->dtype && a->rank == b->rank, INVALID_ARGUMENT,
+               "operands of %s and %s, ranks %d and %d", carnot_dtype_name(a->dtype),
+               carnot_dtype_name(b->dtype), a->rank, b->rank);
   return NULL;
 }
 
@@ -64,43 +76,55 @@ static carnot_status* same_types(const carnot_operand* a, const carnot_operand* 
 static const char* transpose_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = single(problem, CARNOT_OP_TRANSPOSE);
   if (!why) why = whole_bytes(&problem->inputs[0], reason, size);
-  if (!why) problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
+  if (!why)
+    problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
   return why;
 }
 
 static void read_permutation(const carnot_step_view* step, int rank, int* perm) {
   size_t count;
   const int64_t* given = carnot_attr_ints(&step->region->nodes[0].attrs, "perm", &count);
-  for (int d = 0; d < rank; d++) perm[d] = given && count == (size_t)rank ? (int)given[d] : rank - 1 - d;
+  for (int d = 0; d < rank; d++)
+    perm[d] = given && count == (size_t)rank ? (int)given[d] : rank - 1 - d;
 }
 
-static carnot_status* transpose_shape(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs,
-                                      void* state, size_t* out_workspace_bytes) {
+static carnot_status* transpose_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
   (void)state;
   *out_workspace_bytes = 0;
   int perm[CARNOT_MAX_RANK];
-  CARNOT_CHECK(inputs[0].dtype == outputs[0].dtype && inputs[0].rank == outputs[0].rank, INVALID_ARGUMENT, "a transpose between types or ranks");
+  CARNOT_CHECK(inputs[0].dtype == outputs[0].dtype && inputs[0].rank == outputs[0].rank,
+               INVALID_ARGUMENT, "a transpose between types or ranks");
   read_permutation(step, inputs[0].rank, perm);
   for (int d = 0; d < inputs[0].rank; d++)
-    CARNOT_CHECK(perm[d] >= 0 && perm[d] < inputs[0].rank && outputs[0].dims[d] == inputs[0].dims[perm[d]], INVALID_ARGUMENT,
-                 "axis %d of a transpose is axis %d of its input", d, perm[d]);
+    CARNOT_CHECK(
+        perm[d] >= 0 && perm[d] < inputs[0].rank && outputs[0].dims[d] == inputs[0].dims[perm[d]],
+        INVALID_ARGUMENT, "axis %d of a transpose is axis %d of its input", d, perm[d]);
   return NULL;
 }
 
-static carnot_status* transpose_run(const carnot_step_view* step, void* state, const carnot_operand* inputs,
-                                    const carnot_operand* outputs, void* workspace, carnot_executor* executor) {
+static carnot_status* transpose_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) {
   (void)state, (void)workspace;
   int perm[CARNOT_MAX_RANK];
   int64_t strides[CARNOT_MAX_RANK];
   read_permutation(step, inputs[0].rank, perm);
   for (int d = 0; d < inputs[0].rank; d++) strides[d] = inputs[0].strides[perm[d]];
-  copy_all(step, executor, outputs[0].rank, outputs[0].dims, bytes_of(&inputs[0]), inputs[0].data, strides, outputs[0].data, outputs[0].strides);
+  copy_all(step, executor, outputs[0].rank, outputs[0].dims, bytes_of(&inputs[0]), inputs[0].data,
+           strides, outputs[0].data, outputs[0].strides);
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_transpose = {.name = "cpu_transpose", .anchor = CARNOT_OP_TRANSPOSE, .isa = CARNOT_ISA_SCALAR,
-                                                   .numerics = "exact", .strided_outputs = true, .reject = transpose_reject,
-                                                   .shape = transpose_shape, .run = transpose_run};
+const carnot_tactic_row carnot_tactic_transpose = {.name = "cpu_transpose",
+                                                   .anchor = CARNOT_OP_TRANSPOSE,
+                                                   .isa = CARNOT_ISA_SCALAR,
+                                                   .numerics = "exact",
+                                                   .strided_outputs = true,
+                                                   .reject = transpose_reject,
+                                                   .shape = transpose_shape,
+                                                   .run = transpose_run};
 
 // ---- concat: parts that were written in place already are left alone ----
 
@@ -112,22 +136,27 @@ static const char* concat_reject(carnot_problem* problem, char* reason, size_t s
     why = whole_bytes(&problem->inputs[i], reason, size);
     if (why) return why;
     if (problem->inputs[i].rank < 1) return "an operand is a scalar";
-    last += problem->inputs[i].layout == CARNOT_LAYOUT_CHANNELS_LAST && !problem->inputs[i].is_constant;
+    last +=
+        problem->inputs[i].layout == CARNOT_LAYOUT_CHANNELS_LAST && !problem->inputs[i].is_constant;
   }
   bool channels_last = problem->outputs[0].rank > 2 && last * 2 > (int)problem->input_count;
   for (uint32_t i = 0; i < problem->input_count; i++)
-    if (channels_last && !problem->inputs[i].is_constant) problem->inputs[i].layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  problem->outputs[0].layout = channels_last ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
+    if (channels_last && !problem->inputs[i].is_constant)
+      problem->inputs[i].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].layout =
+      channels_last ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
 static carnot_status* axis_of(const carnot_step_view* step, int rank, int* out_axis) {
   const carnot_plan_node* node = &step->region->nodes[0];
-  return carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"), rank, "axis", out_axis);
+  return carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"), rank, "axis",
+                     out_axis);
 }
 
-static carnot_status* concat_shape(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs,
-                                   void* state, size_t* out_workspace_bytes) {
+static carnot_status* concat_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, void* state,
+                                   size_t* out_workspace_bytes) {
   (void)state;
   *out_workspace_bytes = 0;
   int axis;
@@ -136,16 +165,20 @@ static carnot_status* concat_shape(const carnot_step_view* step, const carnot_op
   for (uint32_t i = 0; i < step->input_count; i++) {
     CARNOT_TRY(same_types(&inputs[i], &outputs[0]));
     for (int d = 0; d < outputs[0].rank; d++)
-      CARNOT_CHECK(d == axis || inputs[i].dims[d] == outputs[0].dims[d], INVALID_ARGUMENT, "part %u has %lld at dimension %d, must have %lld", i,
+      CARNOT_CHECK(d == axis || inputs[i].dims[d] == outputs[0].dims[d], INVALID_ARGUMENT,
+                   "part %u has %lld at dimension %d, must have %lld", i,
                    (long long)inputs[i].dims[d], d, (long long)outputs[0].dims[d]);
     sum += inputs[i].dims[axis];
   }
-  CARNOT_CHECK(sum == outputs[0].dims[axis], INVALID_ARGUMENT, "parts of %lld in all, must have %lld", (long long)sum, (long long)outputs[0].dims[axis]);
+  CARNOT_CHECK(sum == outputs[0].dims[axis], INVALID_ARGUMENT,
+               "parts of %lld in all, must have %lld", (long long)sum,
+               (long long)outputs[0].dims[axis]);
   return NULL;
 }
 
-static carnot_status* concat_run(const carnot_step_view* step, void* state, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* workspace, carnot_executor* executor) {
+static carnot_status* concat_run(const carnot_step_view* step, void* state,
+                                 const carnot_operand* inputs, const carnot_operand* outputs,
+                                 void* workspace, carnot_executor* executor) {
   (void)state, (void)workspace;
   int axis;
   CARNOT_TRY(axis_of(step, outputs[0].rank, &axis));
@@ -153,14 +186,20 @@ static carnot_status* concat_run(const carnot_step_view* step, void* state, cons
   char* dst = outputs[0].data;
   for (uint32_t i = 0; i < step->input_count; i++) {
     if (inputs[i].data != dst)
-      copy_all(step, executor, inputs[i].rank, inputs[i].dims, bytes, inputs[i].data, inputs[i].strides, dst, outputs[0].strides);
+      copy_all(step, executor, inputs[i].rank, inputs[i].dims, bytes, inputs[i].data,
+               inputs[i].strides, dst, outputs[0].strides);
     dst += inputs[i].dims[axis] * outputs[0].strides[axis] * bytes;
   }
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC, .anchor = CARNOT_OP_CONCAT, .isa = CARNOT_ISA_SCALAR,
-                                                .numerics = "exact", .reject = concat_reject, .shape = concat_shape, .run = concat_run};
+const carnot_tactic_row carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC,
+                                                .anchor = CARNOT_OP_CONCAT,
+                                                .isa = CARNOT_ISA_SCALAR,
+                                                .numerics = "exact",
+                                                .reject = concat_reject,
+                                                .shape = concat_shape,
+                                                .run = concat_run};
 
 // ---- split ----
 
@@ -168,51 +207,68 @@ static const char* split_reject(carnot_problem* problem, char* reason, size_t si
   const char* why = single(problem, CARNOT_OP_SPLIT);
   if (!why) why = whole_bytes(&problem->inputs[0], reason, size);
   if (why) return why;
-  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].layout = problem->inputs[0].layout;
+  for (uint32_t i = 0; i < problem->output_count; i++)
+    problem->outputs[i].layout = problem->inputs[0].layout;
   return NULL;
 }
 
-static carnot_status* split_shape(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs,
-                                  void* state, size_t* out_workspace_bytes) {
+static carnot_status* split_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                  const carnot_operand* outputs, void* state,
+                                  size_t* out_workspace_bytes) {
   (void)state;
   *out_workspace_bytes = 0;
   int axis;
   CARNOT_TRY(axis_of(step, inputs[0].rank, &axis));
-  CARNOT_CHECK(step->region->nodes[0].output_count == step->output_count, UNSUPPORTED, "a split some of whose parts nobody reads");
+  CARNOT_CHECK(step->region->nodes[0].output_count == step->output_count, UNSUPPORTED,
+               "a split some of whose parts nobody reads");
   int64_t sum = 0;
   for (uint32_t i = 0; i < step->output_count; i++) {
-    CARNOT_CHECK(outputs[i].dtype == inputs[0].dtype && outputs[i].rank == inputs[0].rank, INVALID_ARGUMENT, "part %u has another type or rank", i);
+    CARNOT_CHECK(outputs[i].dtype == inputs[0].dtype && outputs[i].rank == inputs[0].rank,
+                 INVALID_ARGUMENT, "part %u has another type or rank", i);
     for (int d = 0; d < inputs[0].rank; d++)
-      CARNOT_CHECK(d == axis || outputs[i].dims[d] == inputs[0].dims[d], INVALID_ARGUMENT, "part %u has other dimensions", i);
+      CARNOT_CHECK(d == axis || outputs[i].dims[d] == inputs[0].dims[d], INVALID_ARGUMENT,
+                   "part %u has other dimensions", i);
     sum += outputs[i].dims[axis];
   }
-  CARNOT_CHECK(sum == inputs[0].dims[axis], INVALID_ARGUMENT, "parts of %lld in all, must have %lld", (long long)sum, (long long)inputs[0].dims[axis]);
+  CARNOT_CHECK(sum == inputs[0].dims[axis], INVALID_ARGUMENT,
+               "parts of %lld in all, must have %lld", (long long)sum,
+               (long long)inputs[0].dims[axis]);
   return NULL;
 }
 
-static carnot_status* split_run(const carnot_step_view* step, void* state, const carnot_operand* inputs, const carnot_operand* outputs,
+static carnot_status* split_run(const carnot_step_view* step, void* state,
+                                const carnot_operand* inputs, const carnot_operand* outputs,
                                 void* workspace, carnot_executor* executor) {
   (void)state, (void)workspace;
   int axis;
   CARNOT_TRY(axis_of(step, inputs[0].rank, &axis));
   const char* src = inputs[0].data;
   for (uint32_t i = 0; i < step->output_count; i++) {
-    copy_all(step, executor, outputs[i].rank, outputs[i].dims, bytes_of(&inputs[0]), src, inputs[0].strides, outputs[i].data, outputs[i].strides);
+    copy_all(step, executor, outputs[i].rank, outputs[i].dims, bytes_of(&inputs[0]), src,
+             inputs[0].strides, outputs[i].data, outputs[i].strides);
     src += outputs[i].dims[axis] * inputs[0].strides[axis] * bytes_of(&inputs[0]);
   }
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_split = {.name = "cpu_split", .anchor = CARNOT_OP_SPLIT, .isa = CARNOT_ISA_SCALAR, .numerics = "exact",
-                                               .strided_outputs = true, .reject = split_reject, .shape = split_shape, .run = split_run};
+const carnot_tactic_row carnot_tactic_split = {.name = "cpu_split",
+                                               .anchor = CARNOT_OP_SPLIT,
+                                               .isa = CARNOT_ISA_SCALAR,
+                                               .numerics = "exact",
+                                               .strided_outputs = true,
+                                               .reject = split_reject,
+                                               .shape = split_shape,
+                                               .run = split_run};
 
 // ---- slice with constant starts, axes and steps ----
 
 typedef struct slice_params {
-  int64_t start[CARNOT_MAX_RANK], step[CARNOT_MAX_RANK];  // start as given: negative counts from the end
+  int64_t start[CARNOT_MAX_RANK],
+      step[CARNOT_MAX_RANK];  // start as given: negative counts from the end
 } slice_params;
 
-static const char* read_slice(const carnot_problem* problem, slice_params* out, char* reason, size_t size) {
+static const char* read_slice(const carnot_problem* problem, slice_params* out, char* reason,
+                              size_t size) {
   const char* why = single(problem, CARNOT_OP_SLICE);
   if (!why) why = whole_bytes(&problem->inputs[0], reason, size);
   if (why) return why;
@@ -226,7 +282,8 @@ static const char* read_slice(const carnot_problem* problem, slice_params* out, 
     if (!t->is_constant || !t->tensor->data) return "starts, ends, axes or steps are not constant";
     counts[i] = carnot_tensor_count(t->tensor);
     if (counts[i] > CARNOT_MAX_RANK) return "too many axes";
-    for (int64_t k = 0; k < counts[i]; k++) lists[i][k] = carnot_load_i64(t->tensor->dtype, t->tensor->data, (size_t)k);
+    for (int64_t k = 0; k < counts[i]; k++)
+      lists[i][k] = carnot_load_i64(t->tensor->dtype, t->tensor->data, (size_t)k);
   }
   for (int64_t k = 0; k < counts[1]; k++) {
     int64_t axis = counts[3] > k ? lists[3][k] : k;
@@ -257,27 +314,36 @@ static carnot_status* slice_prepare(const carnot_problem* problem, carnot_prepar
 }
 
 static carnot_status* slice_check(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(slice_params), INVALID_MODEL, "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(slice_params));
+  CARNOT_CHECK(step->param_bytes == sizeof(slice_params), INVALID_MODEL,
+               "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(slice_params));
   return NULL;
 }
 
-// Where the slice begins along an axis, ONNX Slice-13's clamping included; the last element read must be inside.
-static carnot_status* slice_start(const slice_params* p, const carnot_operand* in, const carnot_operand* out, int axis, int64_t* start) {
+// Where the slice begins along an axis, ONNX Slice-13's clamping included; the last element read
+// must be inside.
+static carnot_status* slice_start(const slice_params* p, const carnot_operand* in,
+                                  const carnot_operand* out, int axis, int64_t* start) {
   int64_t size = in->dims[axis], step = p->step[axis];
-  CARNOT_CHECK(step != 0 && step > INT32_MIN && step < INT32_MAX, INVALID_MODEL, "a slice steps by %lld", (long long)step);
-  int64_t at = p->start[axis] < 0 && p->start[axis] >= -size ? p->start[axis] + size : p->start[axis] < 0 ? (step > 0 ? 0 : -1) : p->start[axis];
+  CARNOT_CHECK(step != 0 && step > INT32_MIN && step < INT32_MAX, INVALID_MODEL,
+               "a slice steps by %lld", (long long)step);
+  int64_t at = p->start[axis] < 0 && p->start[axis] >= -size ? p->start[axis] + size
+               : p->start[axis] < 0                          ? (step > 0 ? 0 : -1)
+                                                             : p->start[axis];
   at = carnot_min_i64(at, step > 0 ? size : size - 1);
   *start = at;
   int64_t last = at + (out->dims[axis] - 1) * step;
-  CARNOT_CHECK(out->dims[axis] == 0 || (at >= 0 && at < size && last >= 0 && last < size), INVALID_ARGUMENT,
-               "a slice reads elements %lld to %lld of %lld", (long long)at, (long long)last, (long long)size);
+  CARNOT_CHECK(out->dims[axis] == 0 || (at >= 0 && at < size && last >= 0 && last < size),
+               INVALID_ARGUMENT, "a slice reads elements %lld to %lld of %lld", (long long)at,
+               (long long)last, (long long)size);
   return NULL;
 }
 
-static carnot_status* slice_shape(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs, void* state,
+static carnot_status* slice_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                  const carnot_operand* outputs, void* state,
                                   size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(inputs[0].dtype == outputs[0].dtype && inputs[0].rank == outputs[0].rank, INVALID_ARGUMENT, "a slice between types or ranks");
+  CARNOT_CHECK(inputs[0].dtype == outputs[0].dtype && inputs[0].rank == outputs[0].rank,
+               INVALID_ARGUMENT, "a slice between types or ranks");
   int64_t* offset = state;
   *offset = 0;
   for (int d = 0; d < inputs[0].rank; d++) {
@@ -288,17 +354,26 @@ static carnot_status* slice_shape(const carnot_step_view* step, const carnot_ope
   return NULL;
 }
 
-static carnot_status* slice_run(const carnot_step_view* step, void* state, const carnot_operand* inputs, const carnot_operand* outputs,
+static carnot_status* slice_run(const carnot_step_view* step, void* state,
+                                const carnot_operand* inputs, const carnot_operand* outputs,
                                 void* workspace, carnot_executor* executor) {
   (void)workspace;
   const slice_params* p = step->params;
   int64_t strides[CARNOT_MAX_RANK];
   for (int d = 0; d < inputs[0].rank; d++) strides[d] = inputs[0].strides[d] * p->step[d];
   const char* src = (const char*)inputs[0].data + *(int64_t*)state * bytes_of(&inputs[0]);
-  copy_all(step, executor, outputs[0].rank, outputs[0].dims, bytes_of(&inputs[0]), src, strides, outputs[0].data, outputs[0].strides);
+  copy_all(step, executor, outputs[0].rank, outputs[0].dims, bytes_of(&inputs[0]), src, strides,
+           outputs[0].data, outputs[0].strides);
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_slice = {.name = "cpu_slice", .anchor = CARNOT_OP_SLICE, .isa = CARNOT_ISA_SCALAR, .numerics = "exact",
-                                               .strided_outputs = true, .reject = slice_reject, .prepare = slice_prepare,
-                                               .check = slice_check, .shape = slice_shape, .run = slice_run};
+const carnot_tactic_row carnot_tactic_slice = {.name = "cpu_slice",
+                                               .anchor = CARNOT_OP_SLICE,
+                                               .isa = CARNOT_ISA_SCALAR,
+                                               .numerics = "exact",
+                                               .strided_outputs = true,
+                                               .reject = slice_reject,
+                                               .prepare = slice_prepare,
+                                               .check = slice_check,
+                                               .shape = slice_shape,
+                                               .run = slice_run};

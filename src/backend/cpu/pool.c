@@ -7,7 +7,8 @@ typedef struct pool_params {
   int32_t include_padding;
 } pool_params;
 
-static const char* describe(const carnot_problem* problem, carnot_op op, pool_params* out, char* reason, size_t size) {
+static const char* describe(const carnot_problem* problem, carnot_op op, pool_params* out,
+                            char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   *out = (pool_params){0};
   if (node->op != op || problem->region->node_count != 1) return "";
@@ -15,14 +16,16 @@ static const char* describe(const carnot_problem* problem, carnot_op op, pool_pa
   const char* why = carnot_not_f32(&problem->inputs[0], "the input", 3, 4, reason, size);
   if (why) return why;
   const carnot_op_row* row = carnot_op_get(op);
-  carnot_status* status = carnot_window_read(row, &node->attrs, problem->inputs[0].rank - 2, NULL, &out->window);
+  carnot_status* status =
+      carnot_window_read(row, &node->attrs, problem->inputs[0].rank - 2, NULL, &out->window);
   if (status) {
     carnot_because(reason, size, "%s", carnot_status_message(status));
     carnot_status_free(status);
     return reason;
   }
   out->window.ceil_mode = carnot_attr_int(row, &node->attrs, "ceil_mode") != 0;
-  if (op == CARNOT_OP_AVERAGE_POOL) out->include_padding = carnot_attr_int(row, &node->attrs, "count_include_pad") != 0;
+  if (op == CARNOT_OP_AVERAGE_POOL)
+    out->include_padding = carnot_attr_int(row, &node->attrs, "count_include_pad") != 0;
   return NULL;
 }
 
@@ -51,14 +54,15 @@ static carnot_status* pool_prepare(const carnot_problem* problem, carnot_prepare
 }
 
 static carnot_status* pool_check(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(pool_params), INVALID_MODEL, "%u bytes of parameters, must be %zu", step->param_bytes,
-               sizeof(pool_params));
+  CARNOT_CHECK(step->param_bytes == sizeof(pool_params), INVALID_MODEL,
+               "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(pool_params));
   const carnot_window* w = &((const pool_params*)step->params)->window;
   CARNOT_CHECK(w->rank == 1 || w->rank == 2, INVALID_MODEL, "a window of %d dimensions", w->rank);
   for (int i = 0; i < w->rank; i++)
-    CARNOT_CHECK(w->kernel[i] >= 1 && w->kernel[i] < 1 << 20 && w->strides[i] >= 1 && w->strides[i] < 1 << 20 &&
-                     w->dilations[i] >= 1 && w->dilations[i] < 1 << 20 && w->begin[i] > -(1 << 20) && w->begin[i] < 1 << 20 &&
-                     w->end[i] > -(1 << 20) && w->end[i] < 1 << 20 && (unsigned)w->auto_pad <= CARNOT_PAD_VALID,
+    CARNOT_CHECK(w->kernel[i] >= 1 && w->kernel[i] < 1 << 20 && w->strides[i] >= 1 &&
+                     w->strides[i] < 1 << 20 && w->dilations[i] >= 1 && w->dilations[i] < 1 << 20 &&
+                     w->begin[i] > -(1 << 20) && w->begin[i] < 1 << 20 && w->end[i] > -(1 << 20) &&
+                     w->end[i] < 1 << 20 && (unsigned)w->auto_pad <= CARNOT_PAD_VALID,
                  INVALID_MODEL, "the window's dimension %d is out of range", i);
   return NULL;
 }
@@ -68,16 +72,19 @@ typedef struct pool_state {
   int64_t rows_per_part, row_count;
 } pool_state;
 
-static carnot_status* pool_shape(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs,
-                                 void* memory, size_t* out_workspace_bytes) {
+static carnot_status* pool_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* memory,
+                                 size_t* out_workspace_bytes) {
   pool_state* state = memory;
   const pool_params* p = step->params;
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_plane_make(&p->window, &inputs[0], &outputs[0], &state->plane));
   const carnot_plane* plane = &state->plane;
-  CARNOT_CHECK(plane->c == plane->k, INVALID_ARGUMENT, "%lld channels give %lld", (long long)plane->c, (long long)plane->k);
+  CARNOT_CHECK(plane->c == plane->k, INVALID_ARGUMENT, "%lld channels give %lld",
+               (long long)plane->c, (long long)plane->k);
   state->row_count = plane->n * plane->p;
-  state->rows_per_part = carnot_rows_per_part(state->row_count, plane->q * plane->c * plane->r * plane->s);
+  state->rows_per_part =
+      carnot_rows_per_part(state->row_count, plane->q * plane->c * plane->r * plane->s);
   return NULL;
 }
 
@@ -90,7 +97,8 @@ typedef struct pool_run {
 
 static void pool_part(void* argument, int64_t part) {
   const pool_run* run = argument;
-  int64_t row0 = part * run->rows_per_part, row1 = carnot_min_i64(row0 + run->rows_per_part, run->row_count);
+  int64_t row0 = part * run->rows_per_part,
+          row1 = carnot_min_i64(row0 + run->rows_per_part, run->row_count);
   if (run->max) {
     run->kernels->max_pool_f32(&run->pool, row0, row1);
   } else {
@@ -98,35 +106,60 @@ static void pool_part(void* argument, int64_t part) {
   }
 }
 
-static carnot_status* run_pool(const carnot_step_view* step, void* memory, const carnot_operand* inputs,
-                               const carnot_operand* outputs, carnot_executor* executor, bool max) {
+static carnot_status* run_pool(const carnot_step_view* step, void* memory,
+                               const carnot_operand* inputs, const carnot_operand* outputs,
+                               carnot_executor* executor, bool max) {
   const pool_state* state = memory;
   const carnot_plane* plane = &state->plane;
-  pool_run run = {.kernels = carnot_cpu_kernels_of(step->isa), .rows_per_part = state->rows_per_part, .row_count = state->row_count,
+  pool_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+                  .rows_per_part = state->rows_per_part,
+                  .row_count = state->row_count,
                   .max = max};
-  run.pool = (carnot_pool_f32){.n = plane->n, .h = plane->h, .w = plane->w, .c = plane->c, .p = plane->p, .q = plane->q,
-                               .r = plane->r, .s = plane->s, .stride_h = plane->stride_h, .stride_w = plane->stride_w,
-                               .dilation_h = plane->dilation_h, .dilation_w = plane->dilation_w, .pad_h = plane->pad_h,
-                               .pad_w = plane->pad_w, .pad_h_end = plane->pad_h_end, .pad_w_end = plane->pad_w_end,
-                               .include_padding = ((const pool_params*)step->params)->include_padding != 0,
-                               .src = inputs[0].data, .src_n = plane->src_n, .src_h = plane->src_h, .src_w = plane->src_w,
-                               .dst = outputs[0].data, .ld = plane->ld};
-  carnot_executor_parallel(executor, carnot_ceildiv(run.row_count, run.rows_per_part), pool_part, &run);
+  run.pool =
+      (carnot_pool_f32){.n = plane->n,
+                        .h = plane->h,
+                        .w = plane->w,
+                        .c = plane->c,
+                        .p = plane->p,
+                        .q = plane->q,
+                        .r = plane->r,
+                        .s = plane->s,
+                        .stride_h = plane->stride_h,
+                        .stride_w = plane->stride_w,
+                        .dilation_h = plane->dilation_h,
+                        .dilation_w = plane->dilation_w,
+                        .pad_h = plane->pad_h,
+                        .pad_w = plane->pad_w,
+                        .pad_h_end = plane->pad_h_end,
+                        .pad_w_end = plane->pad_w_end,
+                        .include_padding = ((const pool_params*)step->params)->include_padding != 0,
+                        .src = inputs[0].data,
+                        .src_n = plane->src_n,
+                        .src_h = plane->src_h,
+                        .src_w = plane->src_w,
+                        .dst = outputs[0].data,
+                        .ld = plane->ld};
+  carnot_executor_parallel(executor, carnot_ceildiv(run.row_count, run.rows_per_part), pool_part,
+                           &run);
   return NULL;
 }
 
-static carnot_status* max_run(const carnot_step_view* step, void* state, const carnot_operand* inputs,
-                              const carnot_operand* outputs, void* workspace, carnot_executor* executor) {
+static carnot_status* max_run(const carnot_step_view* step, void* state,
+                              const carnot_operand* inputs, const carnot_operand* outputs,
+                              void* workspace, carnot_executor* executor) {
   (void)workspace;
   return run_pool(step, state, inputs, outputs, executor, true);
 }
-static carnot_status* average_run(const carnot_step_view* step, void* state, const carnot_operand* inputs,
-                                  const carnot_operand* outputs, void* workspace, carnot_executor* executor) {
+static carnot_status* average_run(const carnot_step_view* step, void* state,
+                                  const carnot_operand* inputs, const carnot_operand* outputs,
+                                  void* workspace, carnot_executor* executor) {
   (void)workspace;
   return run_pool(step, state, inputs, outputs, executor, false);
 }
 
-CARNOT_CPU_ROWS(max_pool_f32, .anchor = CARNOT_OP_MAX_POOL, .strided_outputs = true, .reject = max_reject, .prepare = pool_prepare,
-                .check = pool_check, .shape = pool_shape, .run = max_run);
-CARNOT_CPU_ROWS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_outputs = true, .reject = average_reject,
-                .prepare = pool_prepare, .check = pool_check, .shape = pool_shape, .run = average_run);
+CARNOT_CPU_ROWS(max_pool_f32, .anchor = CARNOT_OP_MAX_POOL, .strided_outputs = true,
+                .reject = max_reject, .prepare = pool_prepare, .check = pool_check,
+                .shape = pool_shape, .run = max_run);
+CARNOT_CPU_ROWS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_outputs = true,
+                .reject = average_reject, .prepare = pool_prepare, .check = pool_check,
+                .shape = pool_shape, .run = average_run);

@@ -1,4 +1,5 @@
-// Copies between layouts: batches of matrix transposes for row-major ↔ channels-last, any strides otherwise.
+// Copies between layouts: batches of matrix transposes for row-major ↔ channels-last, any strides
+// otherwise.
 #include "backend/cpu/cpu.h"
 
 static const char* reformat_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -7,14 +8,15 @@ static const char* reformat_reject(carnot_problem* problem, char* reason, size_t
 }
 
 typedef struct reformat_state {
-  int64_t batch, m, n;   // dst[b][j][i] = src[b][i][j]: a transpose of [m,n]
+  int64_t batch, m, n;  // dst[b][j][i] = src[b][i][j]: a transpose of [m,n]
   int64_t src_batch, dst_batch, src_ld, dst_ld;
   bool is_transpose;
   int64_t m_per_part, m_parts;
 } reformat_state;
 
 // [N,C,pixels] seen as matrices C × pixels or pixels × C, when both sides are dense in one of them.
-static bool as_transpose(const carnot_operand* src, const carnot_operand* dst, reformat_state* out) {
+static bool as_transpose(const carnot_operand* src, const carnot_operand* dst,
+                         reformat_state* out) {
   if (src->rank < 3 || src->dtype != CARNOT_DTYPE_F32) return false;
   int64_t pixels = carnot_dims_count(src->dims + 2, src->rank - 2), channels = src->dims[1];
   int64_t row_major[CARNOT_MAX_RANK], last[CARNOT_MAX_RANK];
@@ -34,12 +36,14 @@ static bool as_transpose(const carnot_operand* src, const carnot_operand* dst, r
   return true;
 }
 
-static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs,
-                                     void* memory, size_t* out_workspace_bytes) {
+static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
   (void)step;
   reformat_state* state = memory;
   *out_workspace_bytes = 0;
-  bool same = inputs[0].rank == outputs[0].rank && inputs[0].dtype == outputs[0].dtype && carnot_dtype_bits(inputs[0].dtype) >= 8;
+  bool same = inputs[0].rank == outputs[0].rank && inputs[0].dtype == outputs[0].dtype &&
+              carnot_dtype_bits(inputs[0].dtype) >= 8;
   for (int d = 0; same && d < inputs[0].rank; d++) same = inputs[0].dims[d] == outputs[0].dims[d];
   CARNOT_CHECK(same, INVALID_MODEL, "a reformat between different shapes or types");
   *state = (reformat_state){0};
@@ -52,7 +56,8 @@ static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_
   // Cut along the longer side.
   int64_t* cut = state->m >= state->n ? &state->m : &state->n;
   int64_t other = state->m >= state->n ? state->n : state->m;
-  state->m_per_part = carnot_align_up((size_t)carnot_max_i64(16, (1 << 15) / carnot_max_i64(1, other)), 16);
+  state->m_per_part =
+      carnot_align_up((size_t)carnot_max_i64(16, (1 << 15) / carnot_max_i64(1, other)), 16);
   state->m_parts = carnot_ceildiv(*cut, state->m_per_part);
   return NULL;
 }
@@ -66,10 +71,12 @@ typedef struct reformat_run {
 static void copy_strided(const carnot_operand* src, const carnot_operand* dst, int64_t image) {
   int rank = src->rank;
   size_t bytes = (size_t)carnot_dtype_bits(src->dtype) / 8;
-  int64_t count = rank ? carnot_dims_count(src->dims + 1, rank - 1) : 1, index[CARNOT_MAX_RANK] = {0};
+  int64_t count = rank ? carnot_dims_count(src->dims + 1, rank - 1) : 1,
+          index[CARNOT_MAX_RANK] = {0};
   int64_t from = rank ? image * src->strides[0] : 0, to = rank ? image * dst->strides[0] : 0;
   for (int64_t i = 0; i < count; i++) {
-    memcpy((char*)dst->data + (size_t)to * bytes, (const char*)src->data + (size_t)from * bytes, bytes);
+    memcpy((char*)dst->data + (size_t)to * bytes, (const char*)src->data + (size_t)from * bytes,
+           bytes);
     for (int d = rank - 1; d >= 1; d--) {
       from += src->strides[d];
       to += dst->strides[d];
@@ -81,7 +88,8 @@ static void copy_strided(const carnot_operand* src, const carnot_operand* dst, i
   }
 }
 
-// A few channels, as images have: the loop over pixels with all channels at once keeps every load and store in order.
+// A few channels, as images have: the loop over pixels with all channels at once keeps every load
+// and store in order.
 static inline void interleave(int m, int64_t n, const float* src, int64_t src_ld, float* dst) {
   for (int64_t i = 0; i < n; i++)
     for (int c = 0; c < m; c++) dst[i * m + c] = src[c * src_ld + i];
@@ -110,14 +118,18 @@ static void reformat_part(void* argument, int64_t part) {
   bool by_rows = s->m >= s->n;
   int64_t count = carnot_min_i64(s->m_per_part, (by_rows ? s->m : s->n) - first);
   if (by_rows) {
-    run->kernels->transpose_f32(count, s->n, src + first * s->src_ld, s->src_ld, dst + first, s->dst_ld);
-  } else if (s->dst_ld != s->m || !interleave_few(s->m, count, src + first, s->src_ld, dst + first * s->dst_ld)) {
-    run->kernels->transpose_f32(s->m, count, src + first, s->src_ld, dst + first * s->dst_ld, s->dst_ld);
+    run->kernels->transpose_f32(count, s->n, src + first * s->src_ld, s->src_ld, dst + first,
+                                s->dst_ld);
+  } else if (s->dst_ld != s->m ||
+             !interleave_few(s->m, count, src + first, s->src_ld, dst + first * s->dst_ld)) {
+    run->kernels->transpose_f32(s->m, count, src + first, s->src_ld, dst + first * s->dst_ld,
+                                s->dst_ld);
   }
 }
 
-static carnot_status* reformat_run_all(const carnot_step_view* step, void* state, const carnot_operand* inputs,
-                                       const carnot_operand* outputs, void* workspace, carnot_executor* executor) {
+static carnot_status* reformat_run_all(const carnot_step_view* step, void* state,
+                                       const carnot_operand* inputs, const carnot_operand* outputs,
+                                       void* workspace, carnot_executor* executor) {
   (void)workspace;
   reformat_run run = {carnot_cpu_kernels_of(step->machine_isa), state, &inputs[0], &outputs[0]};
   carnot_executor_parallel(executor, run.state->batch * run.state->m_parts, reformat_part, &run);

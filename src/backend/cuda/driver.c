@@ -11,7 +11,8 @@ enum { kLeastDriver = 12000 };
 
 static carnot_status* resolve(void* library, const char* name, void* slot) {
   void* symbol = dlsym(library, name);
-  CARNOT_CHECK(symbol, VERSION_MISMATCH, "the CUDA library lacks %s: it is older than this build needs", name);
+  CARNOT_CHECK(symbol, VERSION_MISMATCH,
+               "the CUDA library lacks %s: it is older than this build needs", name);
   memcpy(slot, &symbol, sizeof(symbol));
   return NULL;
 }
@@ -20,13 +21,17 @@ carnot_status* carnot_cuda_check(const carnot_cuda* cuda, CUresult result, const
   if (result == CUDA_SUCCESS) return NULL;
   const char* words = NULL;
   if (cuda->cuGetErrorString) cuda->cuGetErrorString(result, &words);
-  return CARNOT_ERROR(INTERNAL, "%.60s gave error %d: %s", call, (int)result, words ? words : "unknown");
+  return CARNOT_ERROR(INTERNAL, "%.60s gave error %d: %s", call, (int)result,
+                      words ? words : "unknown");
 }
 
 static carnot_status* open_nvrtc(carnot_cuda* cuda) {
   static const char* const kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-  for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]) && !cuda->nvrtc; i++) cuda->nvrtc = dlopen(kNames[i], RTLD_NOW | RTLD_LOCAL);
-  CARNOT_CHECK(cuda->nvrtc, NOT_FOUND, "NVRTC was not found (libnvrtc.so.13 or .12): engines that hold their kernels run without it");
+  for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]) && !cuda->nvrtc; i++)
+    cuda->nvrtc = dlopen(kNames[i], RTLD_NOW | RTLD_LOCAL);
+  CARNOT_CHECK(cuda->nvrtc, NOT_FOUND,
+               "NVRTC was not found (libnvrtc.so.13 or .12): engines that hold their kernels run "
+               "without it");
 #define RESOLVE(name, parameters) CARNOT_TRY(resolve(cuda->nvrtc, #name, &cuda->name));
   CARNOT_NVRTC_FUNCTIONS(RESOLVE)
 #undef RESOLVE
@@ -42,22 +47,30 @@ static carnot_status* open_driver(carnot_cuda* cuda, int device) {
   CARNOT_CUDA_TRY(cuda, cuInit(0));
   int version = 0, count = 0;
   CARNOT_CUDA_TRY(cuda, cuDriverGetVersion(&version));
-  CARNOT_CHECK(version >= kLeastDriver, VERSION_MISMATCH, "the CUDA driver speaks version %d, %d is needed", version, kLeastDriver);
+  CARNOT_CHECK(version >= kLeastDriver, VERSION_MISMATCH,
+               "the CUDA driver speaks version %d, %d is needed", version, kLeastDriver);
   CARNOT_CUDA_TRY(cuda, cuDeviceGetCount(&count));
   CARNOT_CHECK(device >= 0 && device < count, NOT_FOUND, "CUDA device %d of %d", device, count);
   CARNOT_CUDA_TRY(cuda, cuDeviceGet(&cuda->device, device));
   CARNOT_CUDA_TRY(cuda, cuDeviceGetName(cuda->name, sizeof(cuda->name), cuda->device));
-  CARNOT_CUDA_TRY(cuda, cuDeviceGetAttribute(&cuda->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, cuda->device));
-  CARNOT_CUDA_TRY(cuda, cuDeviceGetAttribute(&cuda->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, cuda->device));
+  CARNOT_CUDA_TRY(cuda,
+                  cuDeviceGetAttribute(&cuda->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                       cuda->device));
+  CARNOT_CUDA_TRY(cuda,
+                  cuDeviceGetAttribute(&cuda->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                       cuda->device));
   CARNOT_CUDA_TRY(cuda, cuDevicePrimaryCtxRetain(&cuda->context, cuda->device));
   CARNOT_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
   return NULL;
 }
 
-carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, const char* arch, char** out_cubin) {
+carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, const char* arch,
+                                   char** out_cubin) {
   *out_cubin = NULL;
   nvrtcProgram program;
-  CARNOT_CHECK(cuda->nvrtcCreateProgram(&program, source, "carnot.cu", 0, NULL, NULL) == NVRTC_SUCCESS, INTERNAL, "NVRTC takes no program");
+  CARNOT_CHECK(
+      cuda->nvrtcCreateProgram(&program, source, "carnot.cu", 0, NULL, NULL) == NVRTC_SUCCESS,
+      INTERNAL, "NVRTC takes no program");
   char option[64];
   snprintf(option, sizeof(option), "--gpu-architecture=%s", arch);
   // FP32 means FP32: no contraction into approximate functions.
@@ -71,7 +84,8 @@ carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, const 
     if (log) cuda->nvrtcGetProgramLog(program, log);
     status = CARNOT_ERROR(INTERNAL, "kernels do not compile for %s: %s", arch, log ? log : "");
     free(log);
-  } else if (cuda->nvrtcGetCUBINSize(program, &size) != NVRTC_SUCCESS || !(*out_cubin = malloc(size)) ||
+  } else if (cuda->nvrtcGetCUBINSize(program, &size) != NVRTC_SUCCESS ||
+             !(*out_cubin = malloc(size)) ||
              cuda->nvrtcGetCUBIN(program, *out_cubin) != NVRTC_SUCCESS) {
     status = CARNOT_ERROR(INTERNAL, "NVRTC gives no machine code for %s", arch);
   }
@@ -83,7 +97,8 @@ static carnot_status* load_kernels(carnot_cuda* cuda) {
   char arch[32], *cubin;
   snprintf(arch, sizeof(arch), "sm_%d%d", cuda->major, cuda->minor);
   CARNOT_TRY(carnot_cuda_compile(cuda, carnot_cuda_source, arch, &cubin));
-  carnot_status* status = carnot_cuda_check(cuda, cuda->cuModuleLoadData(&cuda->module, cubin), "cuModuleLoadData");
+  carnot_status* status =
+      carnot_cuda_check(cuda, cuda->cuModuleLoadData(&cuda->module, cubin), "cuModuleLoadData");
   free(cubin);
   return status;
 }

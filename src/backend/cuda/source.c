@@ -2,7 +2,8 @@
 #include "backend/cuda/driver.h"
 
 const char carnot_cuda_source[] =
-    "struct epilogue { const float* bias; const float* residual; long long residual_ld; int activation; float a, b; };\n"
+    "struct epilogue { const float* bias; const float* residual; long long residual_ld; int "
+    "activation; float a, b; };\n"
     "static __device__ float finish(float x, const epilogue& e, long long m, long long n) {\n"
     "  if (e.bias) x += e.bias[n];\n"
     "  if (e.residual) x += e.residual[m * e.residual_ld + n];\n"
@@ -11,7 +12,8 @@ const char carnot_cuda_source[] =
     "  return x;\n"
     "}\n"
     // c[m,n] = finish(sum_k a[m,k] b[k,n]); tiles of 32x32 through shared memory.
-    "extern \"C\" __global__ void gemm_f32(long long M, long long N, long long K, const float* a, const float* b, float* c, epilogue e) {\n"
+    "extern \"C\" __global__ void gemm_f32(long long M, long long N, long long K, const float* a, "
+    "const float* b, float* c, epilogue e) {\n"
     "  __shared__ float sa[32][33], sb[32][33];\n"
     "  int tx = threadIdx.x, ty = threadIdx.y;\n"
     "  long long m = blockIdx.y * 32ll + ty, n = blockIdx.x * 32ll + tx;\n"
@@ -25,9 +27,11 @@ const char carnot_cuda_source[] =
     "  }\n"
     "  if (m < M && n < N) c[m * N + n] = finish(sum, e, m, n);\n"
     "}\n"
-    "struct plane { long long n, h, w, c, p, q, k, r, s, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w; };\n"
+    "struct plane { long long n, h, w, c, p, q, k, r, s, stride_h, stride_w, dilation_h, "
+    "dilation_w, pad_h, pad_w; };\n"
     // Channels last; weights [r,s,c,k]. One thread an output element, neighbours along k.
-    "extern \"C\" __global__ void conv2d_f32(plane t, const float* x, const float* w, float* y, epilogue e) {\n"
+    "extern \"C\" __global__ void conv2d_f32(plane t, const float* x, const float* w, float* y, "
+    "epilogue e) {\n"
     "  long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;\n"
     "  if (i >= t.n * t.p * t.q * t.k) return;\n"
     "  long long k = i % t.k, m = i / t.k, q = m % t.q, p = m / t.q % t.p, n = m / (t.q * t.p);\n"

@@ -3,11 +3,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 // clang-format on
 
 #include "import/pb/pb.h"
-
 
 typedef struct tree {
   uint64_t present;

@@ -5,8 +5,9 @@
 // With |causal|, query i sees keys j <= i + kv_len - q_len only.
 // A call computes queries [q0,q1), q0 a multiple of CARNOT_ATTENTION_ROWS; disjoint calls may run
 // at once, each with carnot_attention_f32_workspace floats, with the same bits however they are
-// cut. A query that sees no key gives NaN (0 / 0), or zeros with |zero_empty|. dst overlaps nothing. Any thread. Source: ONNX
-// Attention-23; online softmax after Milakov and Gimelshein 2018, Dao et al. 2022.
+// cut. A query that sees no key gives NaN (0 / 0), or zeros with |zero_empty|. dst overlaps
+// nothing. Any thread. Source: ONNX Attention-23; online softmax after Milakov and Gimelshein 2018,
+// Dao et al. 2022.
 #ifndef CARNOT_KERNEL_CPU_ATTENTION_F32_H_
 #define CARNOT_KERNEL_CPU_ATTENTION_F32_H_
 
