@@ -13,38 +13,42 @@ enum { kInner = 1024 };
 
 // Twelve accumulators hide the latency of two units; the empty asm keeps the compiler from folding
 // the loop.
-// clang-format off: the tool does not settle on a form for this macro
 #define LOOP(NAME, TARGET, VECTOR, CONSTRAINT, ZERO, STEP)                               \
   __attribute__((target(TARGET))) static void NAME(long rounds) {                        \
     VECTOR s0 = ZERO, s1 = ZERO, s2 = ZERO, s3 = ZERO, s4 = ZERO, s5 = ZERO;             \
     VECTOR s6 = ZERO, s7 = ZERO, s8 = ZERO, s9 = ZERO, sa = ZERO, sb = ZERO;             \
     for (long i = 0; i < rounds * kInner; i++) {                                         \
-      STEP(s0)                                                                           \
-      STEP(s1)                                                                           \
-      STEP(s2)                                                                           \
-      STEP(s3)                                                                           \
-      STEP(s4)                                                                           \
-      STEP(s5) STEP(s6) STEP(s7) STEP(s8) STEP(s9) STEP(sa)                              \
-          STEP(sb) __asm__ volatile(""                                                   \
-                                    : CONSTRAINT(s0), CONSTRAINT(s1), CONSTRAINT(s2),    \
-                                      CONSTRAINT(s3), CONSTRAINT(s4), CONSTRAINT(s5));   \
+      STEP(s0);                                                                          \
+      STEP(s1);                                                                          \
+      STEP(s2);                                                                          \
+      STEP(s3);                                                                          \
+      STEP(s4);                                                                          \
+      STEP(s5);                                                                          \
+      STEP(s6);                                                                          \
+      STEP(s7);                                                                          \
+      STEP(s8);                                                                          \
+      STEP(s9);                                                                          \
+      STEP(sa);                                                                          \
+      STEP(sb);                                                                          \
+      __asm__ volatile(""                                                                \
+                       : CONSTRAINT(s0), CONSTRAINT(s1), CONSTRAINT(s2), CONSTRAINT(s3), \
+                         CONSTRAINT(s4), CONSTRAINT(s5));                                \
       __asm__ volatile(""                                                                \
                        : CONSTRAINT(s6), CONSTRAINT(s7), CONSTRAINT(s8), CONSTRAINT(s9), \
                          CONSTRAINT(sa), CONSTRAINT(sb));                                \
     }                                                                                    \
   }
-// clang-format on
 
 #if defined(__x86_64__)
-#define PS256(s) s = _mm256_fmadd_ps(s, _mm256_set1_ps(0.5f), _mm256_set1_ps(1));
+#define PS256(s) s = _mm256_fmadd_ps(s, _mm256_set1_ps(0.5f), _mm256_set1_ps(1))
 LOOP(f32_avx2, "avx2,fma", __m256, "+x", _mm256_setzero_ps(), PS256)
-#define PD256(s) s = _mm256_fmadd_pd(s, _mm256_set1_pd(0.5), _mm256_set1_pd(1));
+#define PD256(s) s = _mm256_fmadd_pd(s, _mm256_set1_pd(0.5), _mm256_set1_pd(1))
 LOOP(f64_avx2, "avx2,fma", __m256d, "+x", _mm256_setzero_pd(), PD256)
-#define PS512(s) s = _mm512_fmadd_ps(s, _mm512_set1_ps(0.5f), _mm512_set1_ps(1));
+#define PS512(s) s = _mm512_fmadd_ps(s, _mm512_set1_ps(0.5f), _mm512_set1_ps(1))
 LOOP(f32_avx512, "avx512f", __m512, "+v", _mm512_setzero_ps(), PS512)
-#define PD512(s) s = _mm512_fmadd_pd(s, _mm512_set1_pd(0.5), _mm512_set1_pd(1));
+#define PD512(s) s = _mm512_fmadd_pd(s, _mm512_set1_pd(0.5), _mm512_set1_pd(1))
 LOOP(f64_avx512, "avx512f", __m512d, "+v", _mm512_setzero_pd(), PD512)
-#define VNNI(s) s = _mm512_dpbusd_epi32(s, _mm512_set1_epi8(1), _mm512_set1_epi8(2));
+#define VNNI(s) s = _mm512_dpbusd_epi32(s, _mm512_set1_epi8(1), _mm512_set1_epi8(2))
 LOOP(int8_vnni, "avx512f,avx512vnni", __m512i, "+v", _mm512_setzero_si512(), VNNI)
 #define BF16(s) \
   s = _mm512_dpbf16_ps(s, (__m512bh)_mm512_setzero_si512(), (__m512bh)_mm512_setzero_si512());
