@@ -81,6 +81,7 @@ CARNOT_API carnot_status* carnot_network_add_scalar(carnot_network* network, car
 // ---- element-wise ----
 
 // X(NAME, function): y = f(x), as named in ONNX. |alpha| and |beta| serve those that take them.
+// clang-format off
 #define CARNOT_ACTIVATIONS(X)                                                                 \
   X(RELU, RELU)                                                                               \
   X(SIGMOID, SIGMOID)                                                                         \
@@ -90,6 +91,7 @@ CARNOT_API carnot_status* carnot_network_add_scalar(carnot_network* network, car
       X(HARD_SIGMOID, HARD_SIGMOID) X(SCALED_TANH, SCALED_TANH)                               \
           X(THRESHOLDED_RELU, THRESHOLDED_RELU) X(GELU_ERF, GELU_ERF) X(GELU_TANH, GELU_TANH) \
               X(SWISH, SWISH) X(HARD_SWISH, HARD_SWISH) X(MISH, MISH) X(CELU, CELU)
+// clang-format on
 typedef enum carnot_activation {
 #define CARNOT_ACTIVATION_ENUM(NAME, FN) CARNOT_ACTIVATION_TYPE_##NAME,
   CARNOT_ACTIVATIONS(CARNOT_ACTIVATION_ENUM)
@@ -100,6 +102,7 @@ CARNOT_API carnot_status* carnot_network_add_activation(carnot_network* network,
                                                         double alpha, double beta,
                                                         carnot_value** out_value) CARNOT_MUST_USE;
 
+// clang-format off
 #define CARNOT_ELEMENTWISES(X)                                                                  \
   X(SUM, ADD)                                                                                   \
   X(PROD, MUL)                                                                                  \
@@ -108,6 +111,7 @@ CARNOT_API carnot_status* carnot_network_add_activation(carnot_network* network,
   X(SUB, SUB) X(DIV, DIV) X(POW, POW) X(FLOOR_DIV, FLOOR_DIV) X(AND, AND) X(OR, OR) X(XOR, XOR) \
       X(EQUAL, EQUAL) X(GREATER, GREATER) X(LESS, LESS) X(GREATER_EQUAL, GREATER_EQUAL)         \
           X(LESS_EQUAL, LESS_EQUAL) X(MOD, MOD)
+// clang-format on
 typedef enum carnot_elementwise {
 #define CARNOT_ELEMENTWISE_ENUM(NAME, FN) CARNOT_ELEMENTWISE_##NAME,
   CARNOT_ELEMENTWISES(CARNOT_ELEMENTWISE_ENUM)
@@ -117,6 +121,7 @@ CARNOT_API carnot_status* carnot_network_add_elementwise(carnot_network* network
                                                          carnot_value* b, carnot_elementwise type,
                                                          carnot_value** out_value) CARNOT_MUST_USE;
 
+// clang-format off
 #define CARNOT_UNARIES(X)                                                                       \
   X(EXP, EXP)                                                                                   \
   X(LOG, LOG)                                                                                   \
@@ -126,6 +131,7 @@ CARNOT_API carnot_status* carnot_network_add_elementwise(carnot_network* network
       X(ASIN, ASIN) X(ACOS, ACOS) X(ATAN, ATAN) X(ASINH, ASINH) X(ACOSH, ACOSH) X(ATANH, ATANH) \
           X(CEIL, CEIL) X(FLOOR, FLOOR) X(ERF, ERF) X(NOT, NOT) X(SIGN, SIGN) X(ROUND, ROUND)   \
               X(IS_INF, IS_INF) X(IS_NAN, IS_NAN)
+// clang-format on
 typedef enum carnot_unary {
 #define CARNOT_UNARY_ENUM(NAME, FN) CARNOT_UNARY_##NAME,
   CARNOT_UNARIES(CARNOT_UNARY_ENUM)

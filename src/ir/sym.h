@@ -22,6 +22,7 @@ typedef struct carnot_sym {
 #define CARNOT_DIM_UNBOUNDED ((int64_t)1 << 40)
 
 // X(NAME, "text", operands). Integer operators first; F_ take and give floats.
+// clang-format off
 #define CARNOT_SYM_OPS(X)                                                                          \
   X(SYMBOL, "symbol", 0)                                                                           \
   X(ADD, "+", 2)                                                                                   \
@@ -35,6 +36,7 @@ typedef struct carnot_sym {
                   X(F_DIV, "/.", 2) X(F_FLOOR, "floor", 1) X(F_CEIL, "ceil", 1)                    \
                       X(F_ROUND, "round", 1) X(F_SQRT, "sqrt", 1) X(F_LT, "<.", 2)                 \
                           X(F_EQ, "==.", 2) X(F_ROUND32, "f32", 1)
+// clang-format on
 
 typedef enum carnot_sym_op {
 #define CARNOT_SYM_ENUM(NAME, text, arity) CARNOT_SYM_##NAME,

@@ -11,6 +11,7 @@
 #include "base/status.h"
 
 // X(result, name, parameters): the driver's functions in use.
+// clang-format off
 #define CARNOT_CUDA_FUNCTIONS(X)                                                                   \
   X(cuInit, (unsigned))                                                                            \
   X(cuDriverGetVersion, (int*))                                                                    \
@@ -36,7 +37,9 @@
                                     (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, \
                                      unsigned, unsigned, CUstream, void**, void**))                \
                                       X(cuGetErrorString, (CUresult, const char**))
+// clang-format on
 
+// clang-format off
 #define CARNOT_NVRTC_FUNCTIONS(X)                                                           \
   X(nvrtcVersion, (int*, int*))                                                             \
   X(nvrtcCreateProgram,                                                                     \
@@ -46,6 +49,7 @@
   X(nvrtcGetCUBINSize, (nvrtcProgram, size_t*))                                             \
   X(nvrtcGetCUBIN, (nvrtcProgram, char*))                                                   \
   X(nvrtcGetProgramLogSize, (nvrtcProgram, size_t*)) X(nvrtcGetProgramLog, (nvrtcProgram, char*))
+// clang-format on
 
 typedef struct carnot_cuda {
   void *driver, *nvrtc;

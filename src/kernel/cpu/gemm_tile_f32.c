@@ -96,15 +96,17 @@ TILE(1, 2)
 TILE(2, 2)
 TILE(3, 2)
 TILE(4, 2)
-TILE(5, 2) TILE(6, 2) TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2)
-    TILE(13, 2) TILE(14, 2) TILE(1, 4) TILE(2, 4) TILE(3, 4) TILE(4, 4) TILE(5, 4)
-        TILE(6, 4) const gemm_tiles_f32 CARNOT_KERNEL(gemm_tiles_f32) = {
-            {14, 14, 6},
-            {{tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1, tile_8x1,
-              tile_9x1, tile_10x1, tile_11x1, tile_12x1, tile_13x1, tile_14x1},
-             {tile_1x2, tile_2x2, tile_3x2, tile_4x2, tile_5x2, tile_6x2, tile_7x2, tile_8x2,
-              tile_9x2, tile_10x2, tile_11x2, tile_12x2, tile_13x2, tile_14x2},
-             {tile_1x4, tile_2x4, tile_3x4, tile_4x4, tile_5x4, tile_6x4}}};
+TILE(5, 2)
+TILE(6, 2)
+TILE(7, 2) TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2) TILE(14, 2)
+    TILE(1, 4) TILE(2, 4) TILE(3, 4) TILE(4, 4) TILE(5, 4) TILE(6, 4) const gemm_tiles_f32
+    CARNOT_KERNEL(gemm_tiles_f32) = {
+        {14, 14, 6},
+        {{tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1, tile_8x1, tile_9x1,
+          tile_10x1, tile_11x1, tile_12x1, tile_13x1, tile_14x1},
+         {tile_1x2, tile_2x2, tile_3x2, tile_4x2, tile_5x2, tile_6x2, tile_7x2, tile_8x2, tile_9x2,
+          tile_10x2, tile_11x2, tile_12x2, tile_13x2, tile_14x2},
+         {tile_1x4, tile_2x4, tile_3x4, tile_4x4, tile_5x4, tile_6x4}}};
 #elif V_LANES == 8  // 16 registers of 8: 6x16 keeps 12 sums
 TILE(1, 1)
 TILE(2, 1)

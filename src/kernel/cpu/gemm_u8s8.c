@@ -24,8 +24,10 @@ TILE(9, 1)
 TILE(10, 1)
 TILE(11, 1)
 TILE(12, 1)
-TILE(13, 1) TILE(14, 1) TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2) TILE(7, 2)
-    TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2)
+TILE(13, 1)
+TILE(14, 1)
+TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2) TILE(7, 2) TILE(8, 2) TILE(9, 2)
+    TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2)
         TILE(14, 2) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {
             {tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1, tile_8x1,
              tile_9x1, tile_10x1, tile_11x1, tile_12x1, tile_13x1, tile_14x1},
