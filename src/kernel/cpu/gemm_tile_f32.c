@@ -77,6 +77,7 @@ CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_tile_f32* t) 
 #define TILE(rows, panels) \
   static void tile_##rows##x##panels(const gemm_tile_f32* t) { tile_body(rows, panels, t); }
 
+// clang-format off
 #if V_LANES == 16  // 32 registers of 16: 14x32 keeps 28 sums; few rows take 64 columns at once
 TILE(1, 1)
 TILE(2, 1)
@@ -127,3 +128,4 @@ const gemm_tiles_f32 CARNOT_KERNEL(gemm_tiles_f32) = {
 TILE(1, 1)
 TILE(2, 1) const gemm_tiles_f32 CARNOT_KERNEL(gemm_tiles_f32) = {{2, 0, 0}, {{tile_1x1, tile_2x1}}};
 #endif
+// clang-format on

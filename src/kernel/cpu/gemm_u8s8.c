@@ -11,6 +11,7 @@ typedef void (*tile_fn)(const gemm_tile_u8s8* t);
 #define TILE(rows, panels) \
   static void tile_##rows##x##panels(const gemm_tile_u8s8* t) { tile_body(rows, panels, t); }
 
+// clang-format off
 #if TILE_ROWS == 14
 TILE(1, 1)
 TILE(2, 1)
@@ -40,6 +41,7 @@ TILE(3, 1) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {{tile_1x1, til
 #else
 TILE(1, 1) TILE(2, 1) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {{tile_1x1, tile_2x1}};
 #endif
+// clang-format on
 
 // Finds the row pointers of |count| output rows from m on.
 typedef void (*rows_fn)(const void* problem, int64_t m, int count, const uint8_t** out_rows);
