@@ -18,9 +18,15 @@ typedef struct carnot_tensor {
 } carnot_tensor;
 
 static inline int64_t carnot_dims_count(const int64_t* dims, int rank) {
+  // Sizes from outside may overflow before they are checked: the count then stays at the top, where
+  // every check fails.
   int64_t count = 1;
-  for (int i = 0; i < rank; i++) count *= dims[i];
-  return count;
+  bool overflow = false;
+  for (int i = 0; i < rank; i++) {
+    if (dims[i] == 0) return 0;
+    overflow |= !carnot_mul_i64(count, dims[i], &count);
+  }
+  return overflow ? INT64_MAX : count;
 }
 // Elements of a tensor whose dimensions were checked when it was made.
 static inline int64_t carnot_tensor_count(const carnot_tensor* t) {
