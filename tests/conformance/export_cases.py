@@ -5,8 +5,7 @@ Usage: export_cases.py OUT
 
 OUT/<set>/<case>/ then holds model.onnx, tolerance.txt (relative and absolute), and input_<i>.pb and output_<i>.pb of
 each data set N in test_data_set_N/. Sets: node (collected from the operators' test cases), and the simple, light,
-pytorch-converted and pytorch-operator sets that PyPI's onnx carries. OUT/skip.txt lists cases that are not run, with
-the reason. Writes nothing when OUT is of this onnx already.
+pytorch-converted and pytorch-operator sets that PyPI's onnx carries. Writes nothing when OUT is of this onnx already.
 """
 import pathlib
 import shutil
@@ -55,16 +54,10 @@ def write_case(folder: pathlib.Path, model: onnx.ModelProto, data_sets, rtol: fl
                 (data / f"{kind}_{i}.pb").write_bytes(proto.SerializeToString())
 
 
-# Cases whose expected values carry rounding above the case's own absolute tolerance: NumPy's float32 inverse transform
-# leaves 1.9e-07 where the exact answer is 0.
-NOISE = {"test_dft_inverse": 1e-6, "test_dft_inverse_opset19": 1e-6}
-
-
 def write_node_cases(out: pathlib.Path) -> int:
     cases = list(collect_testcases())
     for case in cases:
-        atol = max(case.atol, NOISE.get(case.name, 0))
-        write_case(out / case.name, case.model, case.data_sets, case.rtol, atol)
+        write_case(out / case.name, case.model, case.data_sets, case.rtol, case.atol)
     return len(cases)
 
 
