@@ -4,7 +4,7 @@ VENV   ?= $(BUILD)/venv
 PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 
-.PHONY: setup build demo test test-long conformance fuzz clean
+.PHONY: setup build demo python wheel api-coverage test test-long conformance fuzz clean
 
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
@@ -17,6 +17,18 @@ $(VENV)/python.stamp: tools/dev/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --requirement tools/dev/requirements.txt
 	@touch $@
+
+# $(VENV)/bin/python then imports carnot from this tree.
+python: setup $(VENV)/python.stamp
+	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DCARNOT_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python
+	ninja -C $(BUILD) -j$(JOBS) python_module
+	echo $(abspath $(BUILD))/python >$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/carnot.pth
+
+wheel: setup
+	$(PYTHON) -m pip wheel --no-deps --wheel-dir $(BUILD)/wheel .
+
+api-coverage: python
+	$(VENV)/bin/python tools/dev/api_coverage
 
 $(BUILD)/conformance/onnx_version.txt: $(VENV)/python.stamp tests/conformance/export_cases.py
 	$(VENV)/bin/python tests/conformance/export_cases.py $(BUILD)/conformance

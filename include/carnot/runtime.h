@@ -56,6 +56,15 @@ CARNOT_API void carnot_engine_release(carnot_engine* engine);
 // Any thread.
 CARNOT_API carnot_status* carnot_engine_verify(carnot_engine* engine) CARNOT_MUST_USE;
 
+// The engine as a file in memory, with the weights as last refitted, or without those that refit can
+// bring when |strip| (FAILED_PRECONDITION where the engine is not refittable); to be freed by
+// carnot_memory_free. Any thread.
+CARNOT_API carnot_status* carnot_engine_serialize(carnot_engine* engine, bool strip,
+                                                  void** out_data,
+                                                  size_t* out_size) CARNOT_MUST_USE;
+// Frees what a call gave out to be freed; NULL is allowed.
+CARNOT_API void carnot_memory_free(void* memory);
+
 // What an engine says of one of its inputs or outputs.
 typedef struct carnot_tensor_info {
   const char* name;
@@ -170,6 +179,11 @@ CARNOT_API carnot_status* carnot_refit_set_weights(carnot_refit* refit, const ch
                                                    const void* data) CARNOT_MUST_USE;
 // Name of weight |index|, in the engine's order; NULL past the last.
 CARNOT_API const char* carnot_refit_name(const carnot_refit* refit, uint32_t index);
+// Type, dimensions and data (NULL: none, until it is set) of weight |name|; each pointer may be
+// NULL. NOT_FOUND when there is none.
+CARNOT_API carnot_status* carnot_refit_weight(const carnot_refit* refit, const char* name,
+                                              carnot_dtype* out_dtype, carnot_dims* out_dims,
+                                              const void** out_data) CARNOT_MUST_USE;
 // A weight that must be set before commit; NULL when there is none.
 CARNOT_API const char* carnot_refit_missing(const carnot_refit* refit);
 // Publishes the new weights: a context takes them at its next run. Derived weights are computed
