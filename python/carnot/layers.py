@@ -1242,3 +1242,7 @@ class IAttentionInputLayer(IAttentionBoundaryLayer):
 
 class IAttentionOutputLayer(IAttentionBoundaryLayer):
     _layer_type = LayerType.ATTENTION_OUTPUT
+
+
+__all__ = [name for name, kind in list(globals().items()) if isinstance(kind, type) and issubclass(kind, ILayer)
+           and not name.startswith("_")]
