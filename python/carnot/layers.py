@@ -1200,6 +1200,9 @@ class IRNNv2Layer(ILayer):
             b = np.concatenate([self._packed(e, level, True, True, 0), self._packed(e, level, False, True, 0)], 1)
             out = [ffi.new("carnot_value**") for _ in range(3)]
             e.call("add_rnn", steps, e.array(w), e.array(r), e.array(b), config, *out)
+            if self.op == RNNOperation.GRU:  # the reset gate works on the product, bias included
+                lib.carnot_status_free(lib.carnot_layer_set_int(lib.carnot_value_layer(out[0][0]),
+                                                                b"linear_before_reset", 1))
             steps = e.reshape(e.transpose(out[0][0], [0, 2, 1, 3]), [0, 0, -1])
             hidden_states.append(out[1][0])
             cells.append(out[2][0])
