@@ -41,7 +41,7 @@ demo: build $(VENV)/python.stamp
 conformance: build $(BUILD)/conformance/onnx_version.txt
 	$(BUILD)/bin/conformance $(SETS)
 
-test: build $(BUILD)/conformance/onnx_version.txt
+test: build python $(BUILD)/conformance/onnx_version.txt
 	tools/dev/checks $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
 

@@ -68,7 +68,9 @@ static void bind_constants(carnot_context* context) {
       carnot_step_view* view = &context->steps[s].views[k];
       for (uint32_t c = 0; c < variant->constant_count; c++) {
         view->constants[c] = context->weights->data[variant->constants[c]];
-        view->constant_bytes[c] = plan->blobs[variant->constants[c]].bytes;
+        // Of the tensor: a stripped engine's blobs have no bytes in the file.
+        view->constant_bytes[c] =
+            view->constants[c] ? carnot_tensor_bytes(&plan->blobs[variant->constants[c]].tensor) : 0;
       }
     }
   }

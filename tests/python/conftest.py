@@ -54,7 +54,7 @@ class Net:
 
     def input(self, array, shape=None, name=None):
         name = name or f"in{len(self.arrays)}"
-        self.arrays[name] = np.ascontiguousarray(array)
+        self.arrays[name] = np.asarray(array, order="C")
         return self.network.add_input(name, dtypes()[array.dtype], array.shape if shape is None else shape)
 
     def constant(self, array):

@@ -73,6 +73,7 @@ def infer(context, feeds):
         if engine.get_tensor_mode(name) == trt.TensorIOMode.OUTPUT:
             outputs[name] = np.empty(context.get_tensor_shape(name), dtype=trt.nptype(engine.get_tensor_dtype(name)))
             context.set_tensor_address(name, outputs[name].ctypes.data)
+    context.buffers = keep, outputs  # the context borrows them for further runs
     assert context.execute_async_v3(0), TRT_LOGGER.errors()
     return outputs
 
