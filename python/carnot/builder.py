@@ -1,6 +1,7 @@
 """Builder, its configuration, optimization profiles, the timing cache."""
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Optional
 
 from ._carnot import ffi, lib
@@ -14,6 +15,8 @@ from .types import Dims, IHostMemory
 _LEVELS = {0: Severity.ERROR, 1: Severity.WARNING, 2: Severity.INFO, 3: Severity.VERBOSE}
 # Flags that a build passes on where the library knows them.
 _PRECISIONS = ("FP16", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
+# What TensorRT says before a limit is set; here the machine is the limit.
+_POOLS = {"WORKSPACE": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "DLA_MANAGED_SRAM": 0}
 _LATER = ("INT8", "FP8", "INT4", "FP4")
 
 
@@ -159,7 +162,7 @@ class IBuilderConfig(Reporter, Manual):
 
     def reset(self) -> None:
         self._flags = 0
-        self._pools = {pool: 0 for pool in MemoryPoolType}
+        self._pools = {pool: _POOLS.get(pool.name, 1 << 30) for pool in MemoryPoolType}
         self._profiles: List[IOptimizationProfile] = []
         self._cache: Optional[ITimingCache] = None
         self._device_types: Dict[Any, DeviceType] = {}

@@ -31,10 +31,12 @@ typedef struct carnot_run_binding {
   carnot_cell cell;  // an input as set; an output after the run
   void* own;         // memory of the context for an output without address
   size_t own_bytes;
-  // Asked for memory of an output whose size the run found out; NULL: the context's own.
+  // Asked for memory of an output once its size is known, before the run where shapes decide it
+  // (|asked|) and else after; NULL: the context's own.
   void* (*allocate)(void* user, const char* name, void* current, size_t bytes);
   void (*notify)(void* user, const char* name, const carnot_dims* dims);
   void* allocate_user;
+  bool asked;
 } carnot_run_binding;
 
 typedef struct carnot_run_step {

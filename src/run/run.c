@@ -259,7 +259,7 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
                  b->name);
     size_t bytes = carnot_tensor_bytes(&cell->tensor);
     void* data = binding->address;
-    if (binding->allocate) {
+    if (binding->allocate && !binding->asked) {
       data = binding->allocate(binding->allocate_user, b->name, binding->address, bytes);
       CARNOT_CHECK(data || !bytes, OUT_OF_MEMORY,
                    "the output allocator gave no memory for %zu bytes of %s", bytes, b->name);
@@ -297,9 +297,28 @@ static carnot_status* run(carnot_context* context) {
   return NULL;
 }
 
+// Memory of outputs whose size is known before the run, so that they are written in place.
+static carnot_status* ask_allocators(carnot_context* context) {
+  for (uint32_t i = 0; i < context->plan->binding_count; i++) {
+    const carnot_plan_binding* b = &context->plan->bindings[i];
+    carnot_run_binding* binding = &context->bindings[i];
+    const carnot_run_value* value = &context->values[b->value];
+    binding->asked = binding->allocate && value->known && value->cell.kind == CARNOT_VALUE_TENSOR;
+    if (!binding->asked) continue;
+    size_t bytes = carnot_tensor_bytes(&value->cell.tensor);
+    void* data = binding->allocate(binding->allocate_user, b->name, binding->address, bytes);
+    CARNOT_CHECK(data || !bytes, OUT_OF_MEMORY,
+                 "the output allocator gave no memory for %zu bytes of %s", bytes, b->name);
+    if (data == binding->address && bytes <= binding->capacity_bytes) continue;
+    CARNOT_TRY(carnot_context_set_output_address(context, i, data, bytes));
+  }
+  return carnot_context_resolve(context);
+}
+
 carnot_status* carnot_context_run_now(carnot_context* context) {
   refresh_weights(context);
   CARNOT_TRY(carnot_context_resolve(context));
+  CARNOT_TRY(ask_allocators(context));
   bool has_executor = carnot_executor_begin(context->executor);
   context->run_executor = has_executor ? context->executor : NULL;
   uint32_t mode = carnot_fp_mode_enter();
