@@ -56,8 +56,8 @@ CARNOT_API void carnot_engine_release(carnot_engine* engine);
 // Any thread.
 CARNOT_API carnot_status* carnot_engine_verify(carnot_engine* engine) CARNOT_MUST_USE;
 
-// The engine as a file in memory, with the weights as last refitted, or without those that refit can
-// bring when |strip| (FAILED_PRECONDITION where the engine is not refittable); to be freed by
+// The engine as a file in memory, with the weights as last refitted, or without those that refit
+// can bring when |strip| (FAILED_PRECONDITION where the engine is not refittable); to be freed by
 // carnot_memory_free. Any thread.
 CARNOT_API carnot_status* carnot_engine_serialize(carnot_engine* engine, bool strip,
                                                   void** out_data,

@@ -54,6 +54,8 @@ def make_dirty(network: Any, strict: bool) -> None:
             return
         if layer in busy:
             raise CarnotError(lib.CARNOT_INVALID_MODEL, f"layer {layer._name} depends on its own output")
+        if unit is None and any(t is not None and t._producer is layer for t in layer._inputs):
+            raise CarnotError(lib.CARNOT_INVALID_MODEL, f"layer {layer._name} depends on its own output")
         busy.extend(group)
         for one in group:
             for tensor in one._inputs:

@@ -70,7 +70,8 @@ static void bind_constants(carnot_context* context) {
         view->constants[c] = context->weights->data[variant->constants[c]];
         // Of the tensor: a stripped engine's blobs have no bytes in the file.
         view->constant_bytes[c] =
-            view->constants[c] ? carnot_tensor_bytes(&plan->blobs[variant->constants[c]].tensor) : 0;
+            view->constants[c] ? carnot_tensor_bytes(&plan->blobs[variant->constants[c]].tensor)
+                               : 0;
       }
     }
   }

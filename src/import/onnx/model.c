@@ -51,7 +51,7 @@ static carnot_status* import_model(onnx_importer* importer) {
   const onnx_model* model = importer->model;
   const onnx_graph* graph = model->graph;
   CARNOT_CHECK(graph, INVALID_MODEL, "the file holds no ONNX graph (is it an ONNX model?)");
-  if (!importer->options.into)
+  if (!importer->graph->name[0])
     importer->graph->name =
         carnot_arena_text(&importer->graph->arena, graph->name.data, graph->name.size);
   onnx_scope scope = {.block = importer->graph->main, .opsets = &model->opset_import, .prefix = ""};
