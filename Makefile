@@ -31,6 +31,7 @@ conformance: build $(BUILD)/conformance/onnx_version.txt
 
 test: build $(BUILD)/conformance/onnx_version.txt
 	tools/dev/checks $(BUILD)
+	tools/dev/sanitize $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
 
 # The full matrices: every ISA level this machine has, passes off, sanitizers, longer fuzzing.
