@@ -8,7 +8,6 @@ from __future__ import annotations
 import os as _os
 from typing import Any as _Any
 
-from . import enums as _enums
 from .builder import (Builder, IBuilderConfig, IOptimizationProfile, ITimingCache,  # noqa: F401
                       TimingCacheKey, TimingCacheValue)
 from .control import (IConditionLayer, IIfConditional, IIfConditionalBoundaryLayer,  # noqa: F401
@@ -50,5 +49,3 @@ def get_nv_onnx_parser_version() -> int:
 def shutdown_protobuf_library() -> None:
     pass
 
-
-globals().pop("annotations", None)

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Set
 from ._carnot import ffi, lib
 from .core import CarnotError, check
 from .enums import LayerType, LoopOutput, TripLimit
-from .layers import Emitter, ILayer, enum_prop, prop
+from .layers import Emitter, ILayer, prop
 
 
 class ILoopBoundaryLayer(ILayer):

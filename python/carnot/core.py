@@ -164,7 +164,7 @@ def reported(failed: Any) -> Any:
                 return method(self, *args, **keywords)
             except CarnotError as error:
                 self._fail(error, f"{type(self).__name__}.{method.__name__}")
-                return failed
+                return list(failed) if isinstance(failed, list) else failed
 
         return call
 

@@ -201,6 +201,10 @@ class INetworkDefinition(graph_layers.Adders, Reporter, Manual):
                 if strict:
                     raise
         if strict:
+            names = [t._name for t in self._inputs + self._outputs]
+            for name in names:
+                if names.count(name) > 1:
+                    raise CarnotError(lib.CARNOT_INVALID_MODEL, f"two inputs or outputs are called {name}")
             self._sync_outputs()
 
     def _changed_below(self, tensor: ITensor) -> None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any, Iterator, List, Optional
 
 import numpy as np
@@ -225,12 +226,15 @@ class IHostMemory(Manual):
 
     @staticmethod
     def _of_c(data: Any, size: int) -> "IHostMemory":
-        sized = type("IHostMemory", (IHostMemory, ctypes.c_ubyte * size), {})
-        memory = sized.from_address(address(data))
+        memory = _sized(size).from_address(address(data))
         memory._owner = ffi.gc(data, lib.carnot_memory_free, size)
         return memory
 
     @staticmethod
     def _of_bytes(data: bytes) -> "IHostMemory":
-        sized = type("IHostMemory", (IHostMemory, ctypes.c_ubyte * len(data)), {})
-        return sized.from_buffer_copy(data)
+        return _sized(len(data)).from_buffer_copy(data)
+
+
+@functools.lru_cache(maxsize=16)
+def _sized(size: int) -> Any:
+    return type("IHostMemory", (IHostMemory, ctypes.c_ubyte * size), {})

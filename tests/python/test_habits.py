@@ -304,7 +304,7 @@ def test_no_growth(net):
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
 
-    for _ in range(50):
+    for _ in range(250):
         cycle()
     gc.collect()
     before = resident()

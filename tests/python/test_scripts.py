@@ -572,6 +572,61 @@ def test_parser_errors():
     assert not parser.parse(b"not a model") and not parser.parse_from_file("/nowhere/model.onnx")
 
 
+# 18. Layer normalization written as its parts is one layer, named as the last of them.
+def test_decomposed_layer_normalization():
+    w, b = (rng.standard_normal(8).astype(np.float32) for _ in range(2))
+    ops = [("ReduceMean", ["x"], "mean", {"axes": [-1]}), ("Sub", ["x", "mean"], "d", {}), ("Pow", ["d", "two"], "p", {}),
+           ("ReduceMean", ["p"], "v", {"axes": [-1]}), ("Add", ["v", "eps"], "ve", {}), ("Sqrt", ["ve"], "s", {}),
+           ("Div", ["d", "s"], "n", {}), ("Mul", ["n", "w"], "nw", {}), ("Add", ["nw", "b"], "y", {})]
+    model = onnx_bytes([helper.make_node(op, i, [o], name="node_" + o, **a) for op, i, o, a in ops],
+                       [("x", 1, [2, 8])], [("y", 1, [2, 8])],
+                       [("two", np.float32(2)), ("eps", np.float32(1e-5)), ("w", w), ("b", b)], opset=13)
+    builder = trt.Builder(TRT_LOGGER)
+    network = builder.create_network(0)
+    assert trt.OnnxParser(network, TRT_LOGGER).parse(model)
+    assert [(layer.type, layer.name) for layer in network] == [(trt.LayerType.NORMALIZATION, "node_y")]
+    network[0].precision = trt.float32
+    engine = builder.build_engine(network, builder.create_builder_config())
+    x = rng.standard_normal((2, 8)).astype(np.float32) * 100 + 1000
+    wide = x.astype(np.float64)
+    wanted = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) * w + b
+    np.testing.assert_allclose(infer(engine.create_execution_context(), {"x": x})["y"], wanted, rtol=1e-4, atol=1e-4)
+
+
+# 19. A shape that the user gives as values.
+def test_shape_as_values():
+    model = onnx_bytes([helper.make_node("Reshape", ["x", "s"], ["y"])], [("x", 1, [6]), ("s", TensorProto.INT64, [2])],
+                       [("y", 1, ["a", "b"])])
+    net = trt.Model(trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(build(model)))
+    x = np.arange(6, dtype=np.float32)
+    for shape in ((2, 3), (3, 2), (1, 6)):
+        got = net(s=np.array(shape, np.int64), x=x)["y"]
+        assert got.shape == shape and (got.ravel() == x).all()
+
+
+# 20. Two models and layers in one network.
+def test_two_models_in_one_network():
+    def scaled(name, factor):
+        return onnx_bytes([helper.make_node("Mul", [name, "f"], [name + "_out"])], [(name, 1, [2, 2])],
+                          [(name + "_out", 1, [2, 2])], [("f", np.float32(factor))])
+
+    builder = trt.Builder(TRT_LOGGER)
+    network = builder.create_network(0)
+    for name, factor in (("a", 2), ("b", 3)):
+        assert trt.OnnxParser(network, TRT_LOGGER).parse(scaled(name, factor))
+    assert network.num_inputs == network.num_outputs == 2
+    total = network.add_elementwise(network.get_output(0), network.get_output(1), trt.ElementWiseOperation.SUM)
+    total.get_output(0).name = "a"
+    network.mark_output(total.get_output(0))
+    config = builder.create_builder_config()
+    assert builder.build_serialized_network(network, config) is None and "called a" in TRT_LOGGER.errors()[-1]
+    total.get_output(0).name = "total"
+    engine = builder.build_engine(network, config)
+    a, b = np.eye(2, dtype=np.float32), np.ones((2, 2), np.float32)
+    got = infer(engine.create_execution_context(), {"a": a, "b": b})
+    assert (got["total"] == 2 * a + 3 * b).all() and (got["a_out"] == 2 * a).all()
+
+
 def test_foreign_and_broken_engines():
     logger = Messages()
     runtime = trt.Runtime(logger)

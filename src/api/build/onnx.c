@@ -2,6 +2,7 @@
 #include "carnot/onnx.h"
 
 #include "api/build/network.h"
+#include "pass/pass.h"
 
 static carnot_status* add_model(carnot_network* network, const char* path, const void* data,
                                 size_t size, const char* folder) {
@@ -13,12 +14,16 @@ static carnot_status* add_model(carnot_network* network, const char* path, const
   network->sources = items;
   carnot_onnx_source** source = &network->sources[network->source_count];
   carnot_onnx_options options = {.folder = folder, .into = network->graph};
+  bool is_first = !network->graph->main->first;
   carnot_status* status =
       path ? carnot_onnx_import_file(path, &options, source, &network->graph)
            : carnot_onnx_import_memory(data, size, &options, source, &network->graph);
   // What was read before an error borrows from the file too.
   network->source_count += *source != NULL;
-  return status;
+  if (status || !is_first) return status;
+  // Normalizations written as their parts show themselves as one layer. Nodes that were there
+  // before may be known to the user, and stay.
+  return carnot_pass_norms(network->graph, &(carnot_pass_options){0});
 }
 
 carnot_status* carnot_network_add_onnx_file(carnot_network* network, const char* path) {
