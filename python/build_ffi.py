@@ -1,4 +1,5 @@
 """Writes the C source of the cffi module from the public headers: build_ffi.py INCLUDE_DIR OUT.c"""
+
 import os
 import pathlib
 import re
@@ -29,7 +30,11 @@ def declarations(include: str) -> str:
     compiler = os.environ.get("CC", "cc").split()
     text = subprocess.run(
         [*compiler, "-E", "-std=c11", "-DCARNOT_API=", f"-I{include}", "-x", "c", "-"],
-        input=source, capture_output=True, text=True, check=True).stdout
+        input=source,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     kept, ours = [], False
     for line in text.splitlines():
         marker = re.match(r'# \d+ "([^"]*)"', line)

@@ -1,31 +1,67 @@
 """Carnot: an inference optimizer and runtime with TensorRT's Python interface.
 
-    import carnot as trt          # scripts written for TensorRT go on working
-    carnot.load("model.onnx")(x=array)
+import carnot as trt          # scripts written for TensorRT go on working
+carnot.load("model.onnx")(x=array)
 """
+
 from __future__ import annotations
 
 import os as _os
 from typing import Any as _Any
 
-from .builder import (Builder, IBuilderConfig, IOptimizationProfile, ITimingCache,  # noqa: F401
-                      TimingCacheKey, TimingCacheValue)
-from .control import (IConditionLayer, IIfConditional, IIfConditionalBoundaryLayer,  # noqa: F401
-                      IIfConditionalInputLayer, IIfConditionalOutputLayer, IIteratorLayer, ILoop, ILoopBoundaryLayer,
-                      ILoopOutputLayer, IRecurrenceLayer, ITripLimitLayer)
-from .core import CarnotError, IErrorRecorder, ILogger, Logger  # noqa: F401
-from .easy import Model, Profile, build, load  # noqa: F401
-from .enums import *  # noqa: F401,F403
-from .interfaces import *  # noqa: F401,F403
-from .layers import *  # noqa: F401,F403
-from .network import INetworkDefinition, ITensor  # noqa: F401
-from .parser import OnnxParser, OnnxParserRefitter, ParserError  # noqa: F401
-from .plugin import *  # noqa: F401,F403
-from .refit import Refitter  # noqa: F401
-from .runtime import (EngineInspector, ICudaEngine, IExecutionContext, IRuntimeConfig,  # noqa: F401
-                      ISerializationConfig, Runtime)
-from .types import (Dims, Dims2, Dims3, Dims4, DimsHW, IHostMemory, Permutation, Weights, bfloat16, bool,  # noqa: F401,A004
-                    e8m0, float16, float32, fp4, fp8, int4, int8, int32, int64, nptype, uint8, volume)
+from .builder import Builder
+from .config import IBuilderConfig, IOptimizationProfile
+from .timing_cache import ITimingCache, TimingCacheKey, TimingCacheValue
+from .control import (
+    IConditionLayer,
+    IIfConditional,
+    IIfConditionalBoundaryLayer,
+    IIfConditionalInputLayer,
+    IIfConditionalOutputLayer,
+    IIteratorLayer,
+    ILoop,
+    ILoopBoundaryLayer,
+    ILoopOutputLayer,
+    IRecurrenceLayer,
+    ITripLimitLayer,
+)
+from .core import CarnotError, IErrorRecorder, ILogger, Logger
+from .easy import Model, Profile, build, load
+from .enums import *
+from .interfaces import *
+from .layers import *
+from .network import INetworkDefinition, ITensor
+from .parser import OnnxParser, OnnxParserRefitter, ParserError
+from .plugin import *
+from .refit import Refitter
+from .context import IExecutionContext
+from .engine import EngineInspector, ICudaEngine, IRuntimeConfig, ISerializationConfig
+from .layers.base import ILayer
+from .runtime import Runtime
+from .types import (
+    Dims,
+    Dims2,
+    Dims3,
+    Dims4,
+    DimsHW,
+    IHostMemory,
+    Permutation,
+    Weights,
+    bfloat16,
+    bool,
+    e8m0,
+    float16,
+    float32,
+    fp4,
+    fp8,
+    int4,
+    int8,
+    int32,
+    int64,
+    nptype,
+    uint8,
+    volume,
+)
 
 carnot_version = "0.1.0"
 # The level of TensorRT that scripts see; 10.x has weak typing.
@@ -48,4 +84,3 @@ def get_nv_onnx_parser_version() -> int:
 
 def shutdown_protobuf_library() -> None:
     pass
-

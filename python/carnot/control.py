@@ -3,6 +3,7 @@
 The body of a loop is what depends on its recurrences and iterators; a branch of a conditional is what lies between
 its inputs and its outputs. A unit (loop or conditional) is made as one node.
 """
+
 from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Set
@@ -10,7 +11,7 @@ from typing import Any, Dict, List, Optional, Set
 from ._carnot import ffi, lib
 from .core import CarnotError, check
 from .enums import LayerType, LoopOutput, TripLimit
-from .layers import Emitter, ILayer, prop
+from .layers.base import Emitter, ILayer, prop
 
 
 class ILoopBoundaryLayer(ILayer):
@@ -132,7 +133,8 @@ class ILoop(_Unit):
 
     def _is_complete(self) -> bool:
         return bool(self._of(ITripLimitLayer) and self._of(ILoopOutputLayer)) and all(
-            r._inputs[1] is not None for r in self._of(IRecurrenceLayer))
+            r._inputs[1] is not None for r in self._of(IRecurrenceLayer)
+        )
 
     def _check(self) -> None:
         if not self._of(ITripLimitLayer):
@@ -179,7 +181,9 @@ class ILoop(_Unit):
             inside[recurrence] = body.env[id(recurrence._outputs[0])] = out[0]
         for iterator in iterators:
             out = ffi.new("carnot_value**")
-            check(lib.carnot_loop_add_iterator(loop, e.value(iterator._inputs[0]), iterator.axis, iterator.reverse, out))
+            check(
+                lib.carnot_loop_add_iterator(loop, e.value(iterator._inputs[0]), iterator.axis, iterator.reverse, out)
+            )
             body.env[id(iterator._outputs[0])] = out[0]
         members = [layer for layer in self._network._layers if layer in self._members()]
         _emit_members(body, members, self._network._loops)
@@ -225,8 +229,9 @@ class IIfConditional(_Unit):
         return self._add(IIfConditionalInputLayer(self._network, [input], conditional=self))
 
     def add_output(self, true_subgraph_output: Any, false_subgraph_output: Any) -> IIfConditionalOutputLayer:
-        return self._add(IIfConditionalOutputLayer(self._network, [true_subgraph_output, false_subgraph_output],
-                                                   conditional=self))
+        return self._add(
+            IIfConditionalOutputLayer(self._network, [true_subgraph_output, false_subgraph_output], conditional=self)
+        )
 
     def _of(self, kind: Any) -> List[Any]:
         return [layer for layer in self._own if isinstance(layer, kind)]
@@ -270,4 +275,3 @@ class IIfConditional(_Unit):
                 check(lib.carnot_conditional_end(made[0], values, len(values), results))
             self._network._inner_values.update(body.env)
         return {id(output._outputs[0]): results[i] for i, output in enumerate(outputs)}
-

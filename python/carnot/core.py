@@ -1,4 +1,5 @@
 """What every part uses: the C library, errors, loggers, error recorders, conversion of lists."""
+
 from __future__ import annotations
 
 import functools

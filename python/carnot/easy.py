@@ -1,4 +1,5 @@
 """For those who come from elsewhere: carnot.load("model.onnx")(x=array)."""
+
 from __future__ import annotations
 
 import html
@@ -13,7 +14,9 @@ from .core import CarnotError, Logger, check, to_c_dims
 from .enums import BuilderFlag, Severity
 from .interfaces import IProfiler
 from .parser import OnnxParser
-from .runtime import ICudaEngine, IExecutionContext, Runtime
+from .context import IExecutionContext
+from .engine import ICudaEngine
+from .runtime import Runtime
 from .types import nptype, to_c_dtype, volume
 
 
@@ -29,8 +32,15 @@ class _Quiet(Logger):
             self.errors.append(msg)
 
 
-def build(model: Any, *, shapes: Optional[Dict[str, Any]] = None, flags: Any = (), level: int = 3,
-          timing_cache: Any = None, logger: Any = None) -> Any:
+def build(
+    model: Any,
+    *,
+    shapes: Optional[Dict[str, Any]] = None,
+    flags: Any = (),
+    level: int = 3,
+    timing_cache: Any = None,
+    logger: Any = None,
+) -> Any:
     """Builds an engine from an ONNX file or its bytes; gives the bytes of the engine.
 
     |shapes| maps inputs with dynamic dimensions to a shape or to (min, opt, max). Raises CarnotError.
@@ -41,7 +51,9 @@ def build(model: Any, *, shapes: Optional[Dict[str, Any]] = None, flags: Any = (
     parser = OnnxParser(network, logger)
     is_path = isinstance(model, (str, os.PathLike))
     if not (parser.parse_from_file(os.fspath(model)) if is_path else parser.parse(model)):
-        raise CarnotError(lib.CARNOT_INVALID_MODEL, "\n".join(str(parser.get_error(i)) for i in range(parser.num_errors)))
+        raise CarnotError(
+            lib.CARNOT_INVALID_MODEL, "\n".join(str(parser.get_error(i)) for i in range(parser.num_errors))
+        )
     config = builder.create_builder_config()
     config.builder_optimization_level = level
     for flag in flags:
@@ -95,8 +107,11 @@ class Model:
                 raise TypeError(f"input {name} is {array.dtype}, must be {wanted}")
             array = np.ascontiguousarray(array).reshape(array.shape)
             keep.append(array)
-            check(lib.carnot_context_set_input(context._c, tensor.c_name, to_c_dims(array.shape),
-                                               ffi.cast("void*", array.ctypes.data)))
+            check(
+                lib.carnot_context_set_input(
+                    context._c, tensor.c_name, to_c_dims(array.shape), ffi.cast("void*", array.ctypes.data)
+                )
+            )
         outputs = [t for t in tensors.values() if not t.is_input]
         check(lib.carnot_context_infer_shapes(context._c))
         made, late = {}, []
@@ -109,8 +124,11 @@ class Model:
                 check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name, ffi.NULL, 0))
                 continue
             array = made[tensor.name] = np.empty(shape, nptype(tensor.dtype))
-            check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name,
-                                                        ffi.cast("void*", array.ctypes.data), array.nbytes))
+            check(
+                lib.carnot_context_set_tensor_address(
+                    context._c, tensor.c_name, ffi.cast("void*", array.ctypes.data), array.nbytes
+                )
+            )
         check(lib.carnot_context_run(context._c))
         for tensor in late:  # sizes that the run found out lie in the context's memory
             dims = ffi.new("carnot_dims*")
@@ -155,15 +173,19 @@ class Profile:
 
     def __str__(self) -> str:
         rows = sorted(self.rows, key=lambda row: -row[3])
-        lines = [f"{ms:9.3f} ms {100 * ms / max(self.total_ms, 1e-9):5.1f}%  {kind:16} {name}  [{tactic}]"
-                 for name, kind, tactic, ms in rows]
+        lines = [
+            f"{ms:9.3f} ms {100 * ms / max(self.total_ms, 1e-9):5.1f}%  {kind:16} {name}  [{tactic}]"
+            for name, kind, tactic, ms in rows
+        ]
         return "\n".join([*lines, f"{self.total_ms:9.3f} ms in {len(rows)} layers"])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{kind}</td><td>{tactic}</td><td>{ms:.3f}</td></tr>"
-                       for name, kind, tactic, ms in sorted(self.rows, key=lambda row: -row[3]))
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{kind}</td><td>{tactic}</td><td>{ms:.3f}</td></tr>"
+            for name, kind, tactic, ms in sorted(self.rows, key=lambda row: -row[3])
+        )
         return f"<table><tr><th>layer</th><th>type</th><th>tactic</th><th>ms</th></tr>{rows}</table>"
 
 
@@ -180,8 +202,11 @@ def profile(engine: ICudaEngine, inputs: Optional[Dict[str, Any]] = None, runs: 
     """Times each layer; without |inputs| with zeros of the most usual shapes."""
     model, collect = Model(engine), _Collect()
     if inputs is None:
-        inputs = {t.name: np.zeros(tuple(engine.get_tensor_profile_shape(t.name, 0)[1]), nptype(t.dtype))
-                  for t in engine._tensors.values() if t.is_input}
+        inputs = {
+            t.name: np.zeros(tuple(engine.get_tensor_profile_shape(t.name, 0)[1]), nptype(t.dtype))
+            for t in engine._tensors.values()
+            if t.is_input
+        }
     model(**inputs)
     model._context.profiler = collect
     for _ in range(runs):
@@ -189,13 +214,26 @@ def profile(engine: ICudaEngine, inputs: Optional[Dict[str, Any]] = None, runs: 
         model(**inputs)
         model._context.report_to_profiler()
     layers = {layer["Name"]: layer for layer in engine._info()["Layers"]}
-    return Profile([(name, layers.get(name, {}).get("LayerType", ""), layers.get(name, {}).get("TacticName", ""),
-                     float(np.median(times))) for name, times in collect.times.items()])
+    return Profile(
+        [
+            (
+                name,
+                layers.get(name, {}).get("LayerType", ""),
+                layers.get(name, {}).get("TacticName", ""),
+                float(np.median(times)),
+            )
+            for name, times in collect.times.items()
+        ]
+    )
 
 
 def engine_html(engine: ICudaEngine) -> str:
     tensors = "".join(
         f"<tr><td>{'input' if t.is_input else 'output'}</td><td>{html.escape(t.name)}</td><td>{t.dtype.name}</td>"
-        f"<td>{t.dims}</td></tr>" for t in engine._tensors.values())
-    return (f"<b>{html.escape(engine.name or 'engine')}</b>: {len(engine._info()['Layers'])} layers, "
-            f"{engine.device_memory_size / 1e6:.1f} MB for values<table>{tensors}</table>")
+        f"<td>{t.dims}</td></tr>"
+        for t in engine._tensors.values()
+    )
+    return (
+        f"<b>{html.escape(engine.name or 'engine')}</b>: {len(engine._info()['Layers'])} layers, "
+        f"{engine.device_memory_size / 1e6:.1f} MB for values<table>{tensors}</table>"
+    )

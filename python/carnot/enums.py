@@ -1,4 +1,5 @@
 """Enumerations with TensorRT's names and values (those of 10.x; names of other versions behind)."""
+
 from __future__ import annotations
 
 import enum

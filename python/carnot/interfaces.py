@@ -1,4 +1,5 @@
 """Classes that users subclass, or that name things of GPUs."""
+
 from __future__ import annotations
 
 from typing import Any, List

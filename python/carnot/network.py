@@ -4,16 +4,19 @@ A layer keeps what the user said (inputs and properties); its nodes are made whe
 builds, and made anew after a change. So properties may be set one by one in any order, also where the network makes
 no sense in between. Layers that a parser made are nodes first; a change of their properties makes them anew too.
 """
+
 from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional
 
-from . import graph_layers
+from . import nodes
 from ._carnot import ffi, lib
+from .adders import Adders
 from .control import IIfConditional, ILoop
 from .core import CarnotError, Manual, Reporter, address, check, reported, text, to_c_dims, utf8
 from .enums import DataType, NetworkDefinitionCreationFlag, TensorFormat, TensorLocation
-from .layers import ILayer
+from .layers.base import ILayer
+from .lift import lift
 from .types import Dims, Weights, from_c_dtype, to_c_dtype
 
 DEBUG_PREFIX = "carnot.debug/"  # of the outputs that hold debug tensors
@@ -74,11 +77,19 @@ class ITensor:
 
     def _set_type(self, dtype: DataType, shape: Any) -> None:
         dims = to_c_dims(shape)
-        names = [ffi.new("char[]", utf8(self._dim_names[d])) if d in self._dim_names else
-                 ffi.new("char[]", lib_name) if (lib_name := self._c_dim_name(d)) else ffi.NULL
-                 for d in range(dims.rank)]
-        check(lib.carnot_network_set_input_type(self._network._c, self._value, to_c_dtype(dtype), dims,
-                                                ffi.new("char*[]", names + [ffi.NULL])))
+        names = [
+            ffi.new("char[]", utf8(self._dim_names[d]))
+            if d in self._dim_names
+            else ffi.new("char[]", lib_name)
+            if (lib_name := self._c_dim_name(d))
+            else ffi.NULL
+            for d in range(dims.rank)
+        ]
+        check(
+            lib.carnot_network_set_input_type(
+                self._network._c, self._value, to_c_dtype(dtype), dims, ffi.new("char*[]", names + [ffi.NULL])
+            )
+        )
         self._network._changed_below(self)
 
     def _c_dim_name(self, d: int) -> bytes:
@@ -107,7 +118,10 @@ class ITensor:
     def is_shape_tensor(self) -> bool:
         value = self._known()
         if value is None or lib.carnot_value_dtype(value) not in (
-                lib.CARNOT_DTYPE_I32, lib.CARNOT_DTYPE_I64, lib.CARNOT_DTYPE_BOOL):
+            lib.CARNOT_DTYPE_I32,
+            lib.CARNOT_DTYPE_I64,
+            lib.CARNOT_DTYPE_BOOL,
+        ):
             return False
         if lib.carnot_value_dims(value).rank not in (0, 1):
             return False
@@ -160,7 +174,7 @@ class ITensor:
         self._set_type(self.dtype, self.shape)
 
 
-class INetworkDefinition(graph_layers.Adders, Reporter, Manual):
+class INetworkDefinition(Adders, Reporter, Manual):
     """A network being defined; made by Builder.create_network."""
 
     def __init__(self, builder: Any, flags: int = 0) -> None:
@@ -192,7 +206,7 @@ class INetworkDefinition(graph_layers.Adders, Reporter, Manual):
 
     def _sync(self, strict: bool) -> None:
         """Makes the nodes of all layers that are new or changed. Strict: raises where one cannot be made."""
-        graph_layers.make_dirty(self, strict)
+        nodes.make_dirty(self, strict)
         if self._stale:
             try:
                 check(lib.carnot_network_infer(self._c))
@@ -210,7 +224,7 @@ class INetworkDefinition(graph_layers.Adders, Reporter, Manual):
     def _changed_below(self, tensor: ITensor) -> None:
         """After a change of |tensor|: layers that read it are made again, imported ones are inferred again."""
         self._stale = True
-        graph_layers.mark_readers(self, tensor)
+        nodes.mark_readers(self, tensor)
 
     def _set_input_dtype(self, tensor: ITensor, dtype: DataType) -> None:
         was, shape = tensor.dtype, tensor.shape
@@ -288,7 +302,7 @@ class INetworkDefinition(graph_layers.Adders, Reporter, Manual):
             self._inputs.append(tensor)
         node = lib.carnot_layer_next(after) if after else lib.carnot_network_first_layer(self._c)
         while node:
-            self._layers.append(graph_layers.lift(self, node))
+            self._layers.append(lift(self, node))
             node = lib.carnot_layer_next(node)
         for i in range(lib.carnot_network_output_count(self._c)):
             tensor = self._wrap(lib.carnot_network_output(self._c, i))
@@ -430,7 +444,7 @@ class INetworkDefinition(graph_layers.Adders, Reporter, Manual):
             return False
         self._weight_names[weights._array.__array_interface__["data"][0]] = name
         self._keep.append(weights)
-        graph_layers.mark_weights(self, weights)
+        nodes.mark_weights(self, weights)
         return True
 
     def _all_weight_names(self) -> List[str]:
@@ -478,5 +492,3 @@ def visit_weights(network: Any) -> List[tuple]:
 @ffi.def_extern()
 def carnot_py_weight(user: Any, name: Any, dtype: int, dims: Any, data: Any) -> None:
     ffi.from_handle(user).append((text(name), from_c_dtype(dtype), [dims.d[i] for i in range(dims.rank)], data))
-
-

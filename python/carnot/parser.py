@@ -1,4 +1,5 @@
 """Reading ONNX models into networks, and into engines that are refitted."""
+
 from __future__ import annotations
 
 import mmap
@@ -11,9 +12,13 @@ from .core import CarnotError, ILogger, Manual, Reporter, check, text, utf8
 from .enums import ErrorCode, OnnxParserFlag
 from .network import INetworkDefinition, ITensor, visit_weights
 
-_CODES = {lib.CARNOT_UNSUPPORTED: ErrorCode.UNSUPPORTED_NODE, lib.CARNOT_INVALID_MODEL: ErrorCode.INVALID_GRAPH,
-          lib.CARNOT_IO: ErrorCode.MODEL_DESERIALIZE_FAILED, lib.CARNOT_OUT_OF_MEMORY: ErrorCode.MEM_ALLOC_FAILED,
-          lib.CARNOT_INTERNAL: ErrorCode.INTERNAL_ERROR}
+_CODES = {
+    lib.CARNOT_UNSUPPORTED: ErrorCode.UNSUPPORTED_NODE,
+    lib.CARNOT_INVALID_MODEL: ErrorCode.INVALID_GRAPH,
+    lib.CARNOT_IO: ErrorCode.MODEL_DESERIALIZE_FAILED,
+    lib.CARNOT_OUT_OF_MEMORY: ErrorCode.MEM_ALLOC_FAILED,
+    lib.CARNOT_INTERNAL: ErrorCode.INTERNAL_ERROR,
+}
 
 
 class ParserError:
@@ -70,8 +75,15 @@ def _nodes(model: Any) -> List[dict]:
 @ffi.def_extern()
 def carnot_py_onnx_node(user: Any, node: Any) -> bool:
     is_supported = node.is_function or lib.carnot_onnx_supports(node.domain, node.op_type, node.version)
-    ffi.from_handle(user).append({"index": node.index, "name": text(node.name), "op_type": text(node.op_type),
-                                  "output": text(node.output), "supported": bool(is_supported)})
+    ffi.from_handle(user).append(
+        {
+            "index": node.index,
+            "name": text(node.name),
+            "op_type": text(node.op_type),
+            "output": text(node.output),
+            "supported": bool(is_supported),
+        }
+    )
     return True
 
 
@@ -108,8 +120,15 @@ class _Errors(Reporter):
         if not lines:
             at = re.search(r"node (\S+) \((\w+)\)", message)
             node = nodes.get(at.group(1), {}) if at else {}
-            self._errors.append(ParserError(code, message, node.get("index", -1), at.group(1) if at else "",
-                                            node.get("op_type", at.group(2) if at else "")))
+            self._errors.append(
+                ParserError(
+                    code,
+                    message,
+                    node.get("index", -1),
+                    at.group(1) if at else "",
+                    node.get("op_type", at.group(2) if at else ""),
+                )
+            )
         for name, reason in lines:
             node = nodes.get(name, {})
             self._errors.append(ParserError(code, reason, node.get("index", -1), name, node.get("op_type", "")))
@@ -172,8 +191,12 @@ class OnnxParser(_Errors, Manual):
         """Reads a model in memory; external data lie beside |path|."""
         data = bytes(model)
         self._network._keep.append(data)
-        return self._parse(lambda: lib.carnot_network_add_onnx_memory(
-            self._network._c, ffi.from_buffer(data), len(data), _folder(path)), data)
+        return self._parse(
+            lambda: lib.carnot_network_add_onnx_memory(
+                self._network._c, ffi.from_buffer(data), len(data), _folder(path)
+            ),
+            data,
+        )
 
     def parse_from_file(self, model: str) -> bool:
         path = os.fspath(model)
@@ -195,8 +218,10 @@ class OnnxParser(_Errors, Manual):
         return True
 
     def load_initializer(self, name: str, data: Any, size: int) -> bool:
-        self._fail("load_initializer: initializers apart from the model are not available in this version; "
-                   "give them as external data beside the model's path")
+        self._fail(
+            "load_initializer: initializers apart from the model are not available in this version; "
+            "give them as external data beside the model's path"
+        )
         return False
 
     def parse_model_proto(self) -> bool:

@@ -1,12 +1,19 @@
 """Names of the plugin interface; the registry itself comes with the library's plugin interface."""
+
 from __future__ import annotations
 
 from typing import Any, List, Optional
 
 from .enums import PluginFieldType
 
-__all__ = ["PluginField", "PluginFieldCollection", "PluginFieldCollection_", "IPluginRegistry", "get_plugin_registry",
-           "get_builder_plugin_registry"]
+__all__ = [
+    "PluginField",
+    "PluginFieldCollection",
+    "PluginFieldCollection_",
+    "IPluginRegistry",
+    "get_plugin_registry",
+    "get_builder_plugin_registry",
+]
 
 
 class PluginField:

@@ -1,4 +1,5 @@
 """Refitter: new weights for an engine that was built for it."""
+
 from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
@@ -8,7 +9,7 @@ import numpy as np
 from ._carnot import ffi, lib
 from .core import ILogger, Manual, Reporter, check, reported, text, thread_count, to_c_dims, utf8
 from .enums import TensorLocation, WeightsRole
-from .runtime import ICudaEngine
+from .engine import ICudaEngine
 from .types import Dims, Weights, from_c_dtype, nptype, to_c_dtype
 
 

@@ -1,4 +1,5 @@
 """Dimensions, permutations, weights, host memory, data types."""
+
 from __future__ import annotations
 
 import ctypes
@@ -12,19 +13,38 @@ from .core import Manual, address
 from .enums import DataType
 
 _C_TYPES = {
-    DataType.FLOAT: lib.CARNOT_DTYPE_F32, DataType.HALF: lib.CARNOT_DTYPE_F16, DataType.INT8: lib.CARNOT_DTYPE_I8,
-    DataType.INT32: lib.CARNOT_DTYPE_I32, DataType.BOOL: lib.CARNOT_DTYPE_BOOL, DataType.UINT8: lib.CARNOT_DTYPE_U8,
-    DataType.FP8: lib.CARNOT_DTYPE_F8E4M3FN, DataType.BF16: lib.CARNOT_DTYPE_BF16,
-    DataType.INT64: lib.CARNOT_DTYPE_I64, DataType.INT4: lib.CARNOT_DTYPE_I4, DataType.FP4: lib.CARNOT_DTYPE_F4E2M1,
-    DataType.E8M0: lib.CARNOT_DTYPE_F8E8M0, DataType.DOUBLE: lib.CARNOT_DTYPE_F64,
-    DataType.INT16: lib.CARNOT_DTYPE_I16, DataType.UINT16: lib.CARNOT_DTYPE_U16,
-    DataType.UINT32: lib.CARNOT_DTYPE_U32, DataType.UINT64: lib.CARNOT_DTYPE_U64,
+    DataType.FLOAT: lib.CARNOT_DTYPE_F32,
+    DataType.HALF: lib.CARNOT_DTYPE_F16,
+    DataType.INT8: lib.CARNOT_DTYPE_I8,
+    DataType.INT32: lib.CARNOT_DTYPE_I32,
+    DataType.BOOL: lib.CARNOT_DTYPE_BOOL,
+    DataType.UINT8: lib.CARNOT_DTYPE_U8,
+    DataType.FP8: lib.CARNOT_DTYPE_F8E4M3FN,
+    DataType.BF16: lib.CARNOT_DTYPE_BF16,
+    DataType.INT64: lib.CARNOT_DTYPE_I64,
+    DataType.INT4: lib.CARNOT_DTYPE_I4,
+    DataType.FP4: lib.CARNOT_DTYPE_F4E2M1,
+    DataType.E8M0: lib.CARNOT_DTYPE_F8E8M0,
+    DataType.DOUBLE: lib.CARNOT_DTYPE_F64,
+    DataType.INT16: lib.CARNOT_DTYPE_I16,
+    DataType.UINT16: lib.CARNOT_DTYPE_U16,
+    DataType.UINT32: lib.CARNOT_DTYPE_U32,
+    DataType.UINT64: lib.CARNOT_DTYPE_U64,
 }
 _FROM_C = {c: dtype for dtype, c in _C_TYPES.items()}
 _NUMPY = {
-    DataType.FLOAT: np.float32, DataType.HALF: np.float16, DataType.INT8: np.int8, DataType.INT32: np.int32,
-    DataType.BOOL: np.bool_, DataType.UINT8: np.uint8, DataType.INT64: np.int64, DataType.DOUBLE: np.float64,
-    DataType.INT16: np.int16, DataType.UINT16: np.uint16, DataType.UINT32: np.uint32, DataType.UINT64: np.uint64,
+    DataType.FLOAT: np.float32,
+    DataType.HALF: np.float16,
+    DataType.INT8: np.int8,
+    DataType.INT32: np.int32,
+    DataType.BOOL: np.bool_,
+    DataType.UINT8: np.uint8,
+    DataType.INT64: np.int64,
+    DataType.DOUBLE: np.float64,
+    DataType.INT16: np.int16,
+    DataType.UINT16: np.uint16,
+    DataType.UINT32: np.uint32,
+    DataType.UINT64: np.uint64,
 }
 _FROM_NUMPY = {np.dtype(n): dtype for dtype, n in _NUMPY.items()}
 
@@ -181,7 +201,11 @@ class Weights:
             return
         if hasattr(a, "detach") and hasattr(a, "data_ptr"):  # torch
             a = a.detach().cpu().contiguous()
-            a = a.view(__import__("torch").int16).numpy().view(np.uint16) if str(a.dtype) == "torch.bfloat16" else a.numpy()
+            a = (
+                a.view(__import__("torch").int16).numpy().view(np.uint16)
+                if str(a.dtype) == "torch.bfloat16"
+                else a.numpy()
+            )
         array = a if isinstance(a, np.ndarray) else np.asarray(a)
         if not array.flags.c_contiguous:
             raise ValueError("Weights must be contiguous: call numpy.ascontiguousarray first")

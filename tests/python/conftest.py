@@ -1,4 +1,5 @@
 """What the tests of the Python package share."""
+
 import os
 import pathlib
 
@@ -76,8 +77,13 @@ class Net:
 
 
 def dtypes():
-    return {np.dtype(np.float32): trt.float32, np.dtype(np.int32): trt.int32, np.dtype(np.int64): trt.int64,
-            np.dtype(np.bool_): trt.bool, np.dtype(np.float16): trt.float16}
+    return {
+        np.dtype(np.float32): trt.float32,
+        np.dtype(np.int32): trt.int32,
+        np.dtype(np.int64): trt.int64,
+        np.dtype(np.bool_): trt.bool,
+        np.dtype(np.float16): trt.float16,
+    }
 
 
 @pytest.fixture

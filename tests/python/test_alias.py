@@ -1,4 +1,5 @@
 """Scripts that say `import tensorrt` and import CUDA's modules run as they are, by python -m carnot.alias."""
+
 import os
 import pathlib
 import subprocess
@@ -14,7 +15,7 @@ from carnot import alias
 pytestmark = pytest.mark.skipif(alias.has_driver(), reason="a CUDA driver is present: the stand-ins are not used")
 
 # What introductory samples have in common, in their own words.
-COMMON = '''
+COMMON = """
 import ctypes
 import numpy as np
 import tensorrt as trt
@@ -67,8 +68,10 @@ def do_inference(context, engine, bindings, inputs, outputs, stream):
     [cuda_call(cudart.cudaMemcpyAsync(out.host, out.device, out.nbytes, kind, stream)) for out in outputs]
     cuda_call(cudart.cudaStreamSynchronize(stream))
     return [out.host for out in outputs]
-'''
-SAMPLE = COMMON + '''
+"""
+SAMPLE = (
+    COMMON
+    + """
 import sys
 TRT_LOGGER = trt.Logger(trt.Logger.WARNING)
 builder = trt.Builder(TRT_LOGGER)
@@ -89,8 +92,9 @@ np.copyto(inputs[0].host, np.load(sys.argv[2]).ravel())
 np.save(sys.argv[3], do_inference(context, engine, bindings, inputs, outputs, stream)[0])
 [memory.free() for memory in inputs + outputs]
 cuda_call(cudart.cudaStreamDestroy(stream))
-'''
-PYCUDA = '''
+"""
+)
+PYCUDA = """
 import sys
 import numpy as np
 import pycuda.autoinit
@@ -111,8 +115,8 @@ with engine.create_execution_context() as context:
     cuda.memcpy_dtoh_async(host_out, d_out, stream)
     stream.synchronize()
 np.save(sys.argv[3], host_out)
-'''
-CTYPES = '''
+"""
+CTYPES = """
 import ctypes, os, importlib.metadata
 import tensorrt, tensorrt.plugin
 from cuda import cudart
@@ -127,23 +131,38 @@ assert lib.cudaMemcpy(None, place, ctypes.c_size_t(12), 2) == 1
 assert lib.cudaFree(place) == 0 and lib.cudaStreamDestroy(stream) == 0
 assert cudart.cudaLaunchKernel()[0] == cudart.cudaError_t.cudaErrorNotSupported
 print("fine")
-'''
+"""
 
 
 def run(script, *arguments):
     package = pathlib.Path(alias.__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(package)}
-    return subprocess.run([sys.executable, "-m", "carnot.alias", str(script), *map(str, arguments)],
-                          capture_output=True, text=True, env=environment, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "carnot.alias", str(script), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
 
 
-@pytest.mark.parametrize("script", [SAMPLE, PYCUDA, SAMPLE.replace("from cuda.bindings import driver as cuda, runtime as cudart",
-                                                                   "from cuda import cuda, cudart")])
+@pytest.mark.parametrize(
+    "script",
+    [
+        SAMPLE,
+        PYCUDA,
+        SAMPLE.replace("from cuda.bindings import driver as cuda, runtime as cudart", "from cuda import cuda, cudart"),
+    ],
+)
 def test_samples(script, tmp_path):
     weights = np.random.default_rng(1).standard_normal((3, 3)).astype(np.float32)
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])], "g",
-                              [helper.make_tensor_value_info("x", 1, [2, 3])],
-                              [helper.make_tensor_value_info("y", 1, [2, 3])], [onnx.numpy_helper.from_array(weights, "w")])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [2, 3])],
+        [helper.make_tensor_value_info("y", 1, [2, 3])],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
     x = np.random.default_rng(2).standard_normal((2, 3)).astype(np.float32)
     np.save(tmp_path / "x.npy", x)
@@ -165,8 +184,13 @@ def test_modules_and_commands(tmp_path):
     package = pathlib.Path(alias.__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), str(tmp_path)])}
     for arguments in (["-m", "mine", "a"], ["-c", "import mine", "a"]):
-        done = subprocess.run([sys.executable, "-m", "carnot.alias", *arguments], capture_output=True, text=True,
-                              env=environment, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "carnot.alias", *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=False,
+        )
         assert done.returncode == 0 and done.stdout == "carnot.builder ['a']\n", done.stderr
     done = run("-m", "no_such_module")
     assert done.returncode == 1 and "no_such_module" in done.stderr
@@ -180,9 +204,11 @@ def test_polygraphy(model, tmp_path, flags):
     if flags:
         return
     plan = tmp_path / "model.plan"
-    for arguments in (["inspect", "model", model("ultraface_rfb_320.onnx"), "--display-as", "trt", "--show", "layers", "attrs"],
-                      ["convert", model("ultraface_rfb_320.onnx"), "--convert-to", "trt", "-o", plan],
-                      ["inspect", "model", plan, "--model-type", "engine", "--show", "layers"],
-                      ["inspect", "capability", model("ultraface_rfb_320.onnx"), "-o", tmp_path / "capability"]):
+    for arguments in (
+        ["inspect", "model", model("ultraface_rfb_320.onnx"), "--display-as", "trt", "--show", "layers", "attrs"],
+        ["convert", model("ultraface_rfb_320.onnx"), "--convert-to", "trt", "-o", plan],
+        ["inspect", "model", plan, "--model-type", "engine", "--show", "layers"],
+        ["inspect", "capability", model("ultraface_rfb_320.onnx"), "-o", tmp_path / "capability"],
+    ):
         done = run("-m", "polygraphy", *arguments)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

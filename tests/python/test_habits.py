@@ -1,4 +1,5 @@
 """Habits of TensorRT's bindings that scripts rely on."""
+
 import gc
 
 import numpy as np
@@ -202,7 +203,11 @@ def test_profiles(net):
     profile = net.builder.create_optimization_profile()
     profile.set_shape("x", (1, 3), (2, 3), (4, 3))
     profile.set_shape_input("s", (1,), (2,), (3,))
-    assert profile and profile.get_shape("x") == [(1, 3), (2, 3), (4, 3)] and profile.get_shape_input("s") == [[1], [2], [3]]
+    assert (
+        profile
+        and profile.get_shape("x") == [(1, 3), (2, 3), (4, 3)]
+        and profile.get_shape_input("s") == [[1], [2], [3]]
+    )
     with pytest.raises(RuntimeError, match="min <= opt <= max"):
         profile.set_shape("x", (3, 3), (2, 3), (4, 3))
     assert net.config.add_optimization_profile(profile) == 0 and net.config.num_optimization_profiles == 1

@@ -1,4 +1,5 @@
 """Every layer of the network API against NumPy in double precision or torch."""
+
 import math
 
 import numpy as np
@@ -107,16 +108,26 @@ def test_pooling_rounds_up_and_counts_padding(net):
     close(y, F.avg_pool2d(t64(x), 3, 2, 1))
 
 
-ACTIVATIONS = {} if torch is None else {
-    "RELU": (0, 0, F.relu), "SIGMOID": (0, 0, torch.sigmoid), "TANH": (0, 0, torch.tanh),
-    "LEAKY_RELU": (0.1, 0, lambda x: F.leaky_relu(x, 0.1)), "ELU": (0.7, 0, lambda x: F.elu(x, 0.7)),
-    "SELU": (1.6732632, 1.0507010, F.selu), "SOFTSIGN": (0, 0, F.softsign),
-    "SOFTPLUS": (1, 1, F.softplus), "CLIP": (-0.5, 0.8, lambda x: x.clamp(-0.5, 0.8)),
-    "HARD_SIGMOID": (0.2, 0.5, lambda x: (0.2 * x + 0.5).clamp(0, 1)),
-    "SCALED_TANH": (1.5, 0.5, lambda x: 1.5 * torch.tanh(0.5 * x)),
-    "THRESHOLDED_RELU": (0.3, 0, lambda x: torch.where(x > 0.3, x, torch.zeros_like(x))),
-    "GELU_ERF": (0, 0, F.gelu), "GELU_TANH": (0, 0, lambda x: F.gelu(x, approximate="tanh")),
-}
+ACTIVATIONS = (
+    {}
+    if torch is None
+    else {
+        "RELU": (0, 0, F.relu),
+        "SIGMOID": (0, 0, torch.sigmoid),
+        "TANH": (0, 0, torch.tanh),
+        "LEAKY_RELU": (0.1, 0, lambda x: F.leaky_relu(x, 0.1)),
+        "ELU": (0.7, 0, lambda x: F.elu(x, 0.7)),
+        "SELU": (1.6732632, 1.0507010, F.selu),
+        "SOFTSIGN": (0, 0, F.softsign),
+        "SOFTPLUS": (1, 1, F.softplus),
+        "CLIP": (-0.5, 0.8, lambda x: x.clamp(-0.5, 0.8)),
+        "HARD_SIGMOID": (0.2, 0.5, lambda x: (0.2 * x + 0.5).clamp(0, 1)),
+        "SCALED_TANH": (1.5, 0.5, lambda x: 1.5 * torch.tanh(0.5 * x)),
+        "THRESHOLDED_RELU": (0.3, 0, lambda x: torch.where(x > 0.3, x, torch.zeros_like(x))),
+        "GELU_ERF": (0, 0, F.gelu),
+        "GELU_TANH": (0, 0, lambda x: F.gelu(x, approximate="tanh")),
+    }
+)
 
 
 @needs_torch
@@ -130,11 +141,32 @@ def test_activation(net, name):
     close(y, wanted(t64(x)))
 
 
-UNARIES = {"EXP": np.exp, "LOG": np.log, "SQRT": np.sqrt, "RECIP": np.reciprocal, "ABS": np.abs, "NEG": np.negative,
-           "SIN": np.sin, "COS": np.cos, "TAN": np.tan, "SINH": np.sinh, "COSH": np.cosh, "ASIN": np.arcsin,
-           "ACOS": np.arccos, "ATAN": np.arctan, "ASINH": np.arcsinh, "ACOSH": lambda x: np.arccosh(x + 1),
-           "ATANH": np.arctanh, "CEIL": np.ceil, "FLOOR": np.floor, "SIGN": np.sign, "ROUND": np.round,
-           "ERF": np.vectorize(math.erf), "ISINF": np.isinf, "ISNAN": np.isnan}
+UNARIES = {
+    "EXP": np.exp,
+    "LOG": np.log,
+    "SQRT": np.sqrt,
+    "RECIP": np.reciprocal,
+    "ABS": np.abs,
+    "NEG": np.negative,
+    "SIN": np.sin,
+    "COS": np.cos,
+    "TAN": np.tan,
+    "SINH": np.sinh,
+    "COSH": np.cosh,
+    "ASIN": np.arcsin,
+    "ACOS": np.arccos,
+    "ATAN": np.arctan,
+    "ASINH": np.arcsinh,
+    "ACOSH": lambda x: np.arccosh(x + 1),
+    "ATANH": np.arctanh,
+    "CEIL": np.ceil,
+    "FLOOR": np.floor,
+    "SIGN": np.sign,
+    "ROUND": np.round,
+    "ERF": np.vectorize(math.erf),
+    "ISINF": np.isinf,
+    "ISNAN": np.isnan,
+}
 
 
 @pytest.mark.parametrize("name", [n for n in trt.UnaryOperation.__members__ if n != "NOT"])
@@ -161,17 +193,28 @@ def test_logic(net):
         assert (y == wanted).all()
 
 
-ELEMENTWISE = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum, "SUB": np.subtract,
-               "DIV": np.divide, "POW": np.power, "FLOOR_DIV": np.floor_divide, "EQUAL": np.equal,
-               "GREATER": np.greater, "LESS": np.less}
+ELEMENTWISE = {
+    "SUM": np.add,
+    "PROD": np.multiply,
+    "MAX": np.maximum,
+    "MIN": np.minimum,
+    "SUB": np.subtract,
+    "DIV": np.divide,
+    "POW": np.power,
+    "FLOOR_DIV": np.floor_divide,
+    "EQUAL": np.equal,
+    "GREATER": np.greater,
+    "LESS": np.less,
+}
 
 
 @pytest.mark.parametrize("name", list(ELEMENTWISE))
 def test_elementwise(net, name):
     a, b = rng.uniform(0.5, 3, (2, 3, 4)).astype(np.float32), rng.uniform(0.5, 3, (1, 3, 1)).astype(np.float32)
     b[0, 0] = a[0, 0, 0]
-    (y,) = net.run(net.network.add_elementwise(net.input(a), net.input(b),
-                                               trt.ElementWiseOperation[name]).get_output(0))
+    (y,) = net.run(
+        net.network.add_elementwise(net.input(a), net.input(b), trt.ElementWiseOperation[name]).get_output(0)
+    )
     wanted = ELEMENTWISE[name](a.astype(np.float64), b.astype(np.float64))
     assert (y == wanted).all() if wanted.dtype == bool else close(y, wanted) is None
 
@@ -183,17 +226,21 @@ def test_scale(net, mode):
     shift, scale, power = (np.abs(rng.standard_normal(shape)).astype(np.float32) for _ in range(3))
     layer = net.network.add_scale(net.input(x), trt.ScaleMode[mode], shift, scale, power)
     (y,) = net.run(layer.get_output(0))
-    wide = [np.asarray(v, np.float64).reshape(shape + (1, 1) if mode == "CHANNEL" else shape)
-            for v in (shift, scale, power)]
+    wide = [
+        np.asarray(v, np.float64).reshape(shape + (1, 1) if mode == "CHANNEL" else shape) for v in (shift, scale, power)
+    ]
     close(y, (x * wide[1] + wide[0]) ** wide[2])
 
 
 def test_prelu_select_identity_cast(net):
     x, slopes, condition = floats(2, 3, 4), floats(1, 3, 1), rng.integers(0, 2, (2, 3, 4)).astype(bool)
     tx = net.input(x)
-    made = [net.network.add_parametric_relu(tx, net.input(slopes)),
-            net.network.add_select(net.input(condition), tx, net.constant(np.zeros((1, 1, 1), np.float32))),
-            net.network.add_identity(tx), net.network.add_cast(tx, trt.int32)]
+    made = [
+        net.network.add_parametric_relu(tx, net.input(slopes)),
+        net.network.add_select(net.input(condition), tx, net.constant(np.zeros((1, 1, 1), np.float32))),
+        net.network.add_identity(tx),
+        net.network.add_cast(tx, trt.int32),
+    ]
     got = net.run(*[layer.get_output(0) for layer in made])
     wanted = np.where(x < 0, x * slopes, x), np.where(condition, x, 0), x, x.astype(np.int32)
     for y, w in zip(got, wanted):
@@ -218,13 +265,16 @@ def test_padding_crops_too(net):
 MATRIX = trt.MatrixOperation
 
 
-@pytest.mark.parametrize("op0, op1, a, b, einsum", [
-    (MATRIX.NONE, MATRIX.NONE, (2, 3, 4), (2, 4, 5), "bij,bjk->bik"),
-    (MATRIX.TRANSPOSE, MATRIX.NONE, (2, 4, 3), (1, 4, 5), "bji,cjk->bik"),
-    (MATRIX.NONE, MATRIX.TRANSPOSE, (2, 3, 4), (2, 5, 4), "bij,bkj->bik"),
-    (MATRIX.VECTOR, MATRIX.NONE, (2, 4), (2, 4, 5), "bj,bjk->bk"),
-    (MATRIX.NONE, MATRIX.VECTOR, (2, 3, 4), (2, 4), "bij,bj->bi"),
-])
+@pytest.mark.parametrize(
+    "op0, op1, a, b, einsum",
+    [
+        (MATRIX.NONE, MATRIX.NONE, (2, 3, 4), (2, 4, 5), "bij,bjk->bik"),
+        (MATRIX.TRANSPOSE, MATRIX.NONE, (2, 4, 3), (1, 4, 5), "bji,cjk->bik"),
+        (MATRIX.NONE, MATRIX.TRANSPOSE, (2, 3, 4), (2, 5, 4), "bij,bkj->bik"),
+        (MATRIX.VECTOR, MATRIX.NONE, (2, 4), (2, 4, 5), "bj,bjk->bk"),
+        (MATRIX.NONE, MATRIX.VECTOR, (2, 3, 4), (2, 4), "bij,bj->bi"),
+    ],
+)
 def test_matrix_multiply(net, op0, op1, a, b, einsum):
     a, b = floats(*a), floats(*b)
     (y,) = net.run(net.network.add_matrix_multiply(net.input(a), op0, net.input(b), op1).get_output(0))
@@ -237,10 +287,13 @@ def test_einsum_softmax_reduce(net):
     softmax = net.network.add_softmax(ta)
     assert softmax.axes == 1
     softmax.axes = 1 << 2
-    made = [net.network.add_einsum([ta, net.input(b)], "bij,bjk->bik"), softmax,
-            net.network.add_reduce(ta, trt.ReduceOperation.AVG, 0b101, True),
-            net.network.add_reduce(ta, trt.ReduceOperation.MAX, 0b10, False),
-            net.network.add_reduce(ta, trt.ReduceOperation.PROD, 0b100, False)]
+    made = [
+        net.network.add_einsum([ta, net.input(b)], "bij,bjk->bik"),
+        softmax,
+        net.network.add_reduce(ta, trt.ReduceOperation.AVG, 0b101, True),
+        net.network.add_reduce(ta, trt.ReduceOperation.MAX, 0b10, False),
+        net.network.add_reduce(ta, trt.ReduceOperation.PROD, 0b100, False),
+    ]
     got = net.run(*[layer.get_output(0) for layer in made])
     a, b = a.astype(np.float64), b.astype(np.float64)
     close(got[0], a @ b)
@@ -293,22 +346,31 @@ def test_attention_is_not_scaled(net):
     q, k, v = floats(2, 4, 5, 8), floats(2, 2, 6, 8), floats(2, 2, 6, 8)
     mask = rng.integers(0, 2, (2, 1, 5, 6)).astype(bool)
     mask[..., 0] = True
-    layer = net.network.add_attention(net.input(q), net.input(k), net.input(v),
-                                      trt.AttentionNormalizationOp.SOFTMAX, False)
+    layer = net.network.add_attention(
+        net.input(q), net.input(k), net.input(v), trt.AttentionNormalizationOp.SOFTMAX, False
+    )
     layer.mask = net.input(mask)
     (y,) = net.run(layer.get_output(0))
-    close(y, F.scaled_dot_product_attention(t64(q), t64(k).repeat_interleave(2, 1), t64(v).repeat_interleave(2, 1),
-                                            torch.from_numpy(mask), scale=1.0), 1e-4)
+    close(
+        y,
+        F.scaled_dot_product_attention(
+            t64(q), t64(k).repeat_interleave(2, 1), t64(v).repeat_interleave(2, 1), torch.from_numpy(mask), scale=1.0
+        ),
+        1e-4,
+    )
 
 
 def test_rotary_and_cache(net):
     x, angle = floats(1, 2, 3, 8), floats(5, 4)
     positions = np.array([[4, 0, 2]], np.int64)
-    rotary = net.network.add_rotary_embedding(net.input(x), net.input(np.cos(angle)), net.input(np.sin(angle)), False, 0)
+    rotary = net.network.add_rotary_embedding(
+        net.input(x), net.input(np.cos(angle)), net.input(np.sin(angle)), False, 0
+    )
     rotary.set_input(3, net.input(positions))
     cache, update = floats(2, 1, 6, 4), floats(2, 1, 2, 4)
-    kept = net.network.add_kv_cache_update(net.input(cache), net.input(update), net.input(np.array([1, 3], np.int32)),
-                                           trt.KVCacheMode.LINEAR)
+    kept = net.network.add_kv_cache_update(
+        net.input(cache), net.input(update), net.input(np.array([1, 3], np.int32)), trt.KVCacheMode.LINEAR
+    )
     turned, filled = net.run(rotary.get_output(0), kept.get_output(0))
     cos, sin = np.cos(angle)[positions[0]], np.sin(angle)[positions[0]]
     a, b = x[..., :4], x[..., 4:]
@@ -344,8 +406,12 @@ def test_squeeze_unsqueeze_concatenation_shape(net):
     join = net.network.add_concatenation([tx, tx])
     assert join.axis == 0
     join.axis = 2
-    made = [net.network.add_squeeze(tx, net.constant(np.array([1], np.int64))),
-            net.network.add_unsqueeze(tx, net.constant(np.array([0, 4], np.int64))), join, net.network.add_shape(tx)]
+    made = [
+        net.network.add_squeeze(tx, net.constant(np.array([1], np.int64))),
+        net.network.add_unsqueeze(tx, net.constant(np.array([0, 4], np.int64))),
+        join,
+        net.network.add_shape(tx),
+    ]
     got = net.run(*[layer.get_output(0) for layer in made])
     close(got[0], x[:, 0])
     close(got[1], x[None, ..., None])
@@ -353,7 +419,9 @@ def test_squeeze_unsqueeze_concatenation_shape(net):
     assert got[3].tolist() == [2, 1, 3]
 
 
-@pytest.mark.parametrize("mode, pad", [("FILL", "constant"), ("CLAMP", "edge"), ("WRAP", "wrap"), ("REFLECT", "reflect")])
+@pytest.mark.parametrize(
+    "mode, pad", [("FILL", "constant"), ("CLAMP", "edge"), ("WRAP", "wrap"), ("REFLECT", "reflect")]
+)
 def test_slice_modes(net, mode, pad):
     x = floats(4, 5)
     layer = net.network.add_slice(net.input(x), (-1, 1), (3, 4), (2, 2))
@@ -390,9 +458,12 @@ def test_gather_scatter_onehot_nonzero_reverse(net):
     tx, rows = net.input(x), net.constant(np.array([2, 0], np.int32))
     nd = net.network.add_gather_v2(tx, net.constant(np.array([[0, 1], [2, 3]], np.int64)), trt.GatherMode.ND)
     element = net.network.add_gather_v2(tx, net.constant(np.array([[1, 0, 2, 2]], np.int64)), trt.GatherMode.ELEMENT)
-    scatter = net.network.add_scatter(tx, net.constant(np.array([[1], [0]], np.int32)),
-                                      net.constant(np.ones((2, 4), np.float32)), trt.ScatterMode.ND)
-    onehot = net.network.add_one_hot(rows, net.constant(np.array([0, 5], np.float32)), net.constant(np.array(3, np.int32)), -1)
+    scatter = net.network.add_scatter(
+        tx, net.constant(np.array([[1], [0]], np.int32)), net.constant(np.ones((2, 4), np.float32)), trt.ScatterMode.ND
+    )
+    onehot = net.network.add_one_hot(
+        rows, net.constant(np.array([0, 5], np.float32)), net.constant(np.array(3, np.int32)), -1
+    )
     nonzero = net.network.add_non_zero(net.network.add_activation(tx, trt.ActivationType.RELU).get_output(0))
     reverse = net.network.add_reverse_sequence(tx, net.constant(np.array([1, 3, 2, 0], np.int64)))
     made = [net.network.add_gather(tx, rows, 0), nd, element, scatter, onehot, nonzero, reverse]
@@ -491,13 +562,18 @@ def test_assertion(net):
 
 
 @needs_torch
-@pytest.mark.parametrize("kind, direction", [("LSTM", "UNIDIRECTION"), ("GRU", "BIDIRECTION"), ("TANH", "UNIDIRECTION")])
+@pytest.mark.parametrize(
+    "kind, direction", [("LSTM", "UNIDIRECTION"), ("GRU", "BIDIRECTION"), ("TANH", "UNIDIRECTION")]
+)
 def test_rnn_v2(net, kind, direction):
     batch, steps, width, hidden, levels = 2, 5, 4, 3, 2
     both = direction == "BIDIRECTION"
     module = {"LSTM": torch.nn.LSTM, "GRU": torch.nn.GRU, "TANH": torch.nn.RNN}[kind](
-        width, hidden, levels, batch_first=True, bidirectional=both).double()
-    gates = {"LSTM": ["INPUT", "FORGET", "CELL", "OUTPUT"], "GRU": ["RESET", "UPDATE", "HIDDEN"], "TANH": ["INPUT"]}[kind]
+        width, hidden, levels, batch_first=True, bidirectional=both
+    ).double()
+    gates = {"LSTM": ["INPUT", "FORGET", "CELL", "OUTPUT"], "GRU": ["RESET", "UPDATE", "HIDDEN"], "TANH": ["INPUT"]}[
+        kind
+    ]
     x = floats(batch, steps, width)
     layer = net.network.add_rnn_v2(net.input(x), levels, hidden, steps, trt.RNNOperation[kind])
     layer.direction = trt.RNNDirection[direction]

@@ -1,4 +1,5 @@
 """Scripts as users of TensorRT write them, each a whole."""
+
 import ctypes
 import json
 import threading
@@ -19,18 +20,23 @@ rng = np.random.default_rng(3)
 
 def onnx_bytes(nodes, inputs, outputs, weights=(), opset=17):
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info(n, t, s) for n, t, s in inputs],
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, t, s) for n, t, s in inputs],
         [helper.make_tensor_value_info(n, t, s) for n, t, s in outputs],
-        [onnx.numpy_helper.from_array(w, n) for n, w in weights])
+        [onnx.numpy_helper.from_array(w, n) for n, w in weights],
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9).SerializeToString()
 
 
 def conv_model(weights=None, batch="n"):
     w = rng.standard_normal((4, 3, 3, 3)).astype(np.float32) if weights is None else weights
     bn = [(n, (np.abs(rng.standard_normal(4)) + 0.5).astype(np.float32)) for n in ("scale", "bias", "mean", "var")]
-    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1] * 4),
-             helper.make_node("BatchNormalization", ["c", "scale", "bias", "mean", "var"], ["b"], name="bn"),
-             helper.make_node("Relu", ["b"], ["y"], name="relu")]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], name="conv", pads=[1] * 4),
+        helper.make_node("BatchNormalization", ["c", "scale", "bias", "mean", "var"], ["b"], name="bn"),
+        helper.make_node("Relu", ["b"], ["y"], name="relu"),
+    ]
     return onnx_bytes(nodes, [("x", 1, [batch, 3, 8, 8])], [("y", 1, [batch, 4, 8, 8])], [("w", w), *bn])
 
 
@@ -81,8 +87,12 @@ def infer(context, feeds):
 # 1. Build from ONNX and run the whole of a real model.
 @pytest.mark.parametrize("name", ["ultraface_rfb_320.onnx", "squeezenet_fp16.onnx"])
 def test_build_from_onnx_file(model, name, tmp_path):
-    with trt.Builder(TRT_LOGGER) as builder, builder.create_network(1) as network, \
-            trt.OnnxParser(network, TRT_LOGGER) as parser, builder.create_builder_config() as config:
+    with (
+        trt.Builder(TRT_LOGGER) as builder,
+        builder.create_network(1) as network,
+        trt.OnnxParser(network, TRT_LOGGER) as parser,
+        builder.create_builder_config() as config,
+    ):
         config.max_workspace_size = 1 << 28
         assert parser.parse_from_file(model(name))
         config.builder_optimization_level = 0
@@ -101,10 +111,16 @@ def test_build_from_onnx_file(model, name, tmp_path):
 
 # 2. An MNIST-like network by layers, in the manner of network_api_pytorch_mnist.
 def test_mnist_by_layers():
-    weights = {"conv1.weight": rng.standard_normal((20, 1, 5, 5)), "conv1.bias": rng.standard_normal(20),
-               "conv2.weight": rng.standard_normal((50, 20, 5, 5)) / 20, "conv2.bias": rng.standard_normal(50),
-               "fc1.weight": rng.standard_normal((500, 800)) / 28, "fc1.bias": rng.standard_normal(500),
-               "fc2.weight": rng.standard_normal((10, 500)) / 22, "fc2.bias": rng.standard_normal(10)}
+    weights = {
+        "conv1.weight": rng.standard_normal((20, 1, 5, 5)),
+        "conv1.bias": rng.standard_normal(20),
+        "conv2.weight": rng.standard_normal((50, 20, 5, 5)) / 20,
+        "conv2.bias": rng.standard_normal(50),
+        "fc1.weight": rng.standard_normal((500, 800)) / 28,
+        "fc1.bias": rng.standard_normal(500),
+        "fc2.weight": rng.standard_normal((10, 500)) / 22,
+        "fc2.bias": rng.standard_normal(10),
+    }
     weights = {k: v.astype(np.float32) for k, v in weights.items()}
     builder = trt.Builder(TRT_LOGGER)
     network = builder.create_network(0)
@@ -115,8 +131,12 @@ def test_mnist_by_layers():
         input_reshape = net.add_shuffle(input)
         input_reshape.reshape_dims = trt.Dims2(-1, k)
         filter_const = net.add_constant(trt.Dims2(m, k), w)
-        mm = net.add_matrix_multiply(input_reshape.get_output(0), trt.MatrixOperation.NONE,
-                                     filter_const.get_output(0), trt.MatrixOperation.TRANSPOSE)
+        mm = net.add_matrix_multiply(
+            input_reshape.get_output(0),
+            trt.MatrixOperation.NONE,
+            filter_const.get_output(0),
+            trt.MatrixOperation.TRANSPOSE,
+        )
         bias_const = net.add_constant(trt.Dims2(1, m), b)
         bias_add = net.add_elementwise(mm.get_output(0), bias_const.get_output(0), trt.ElementWiseOperation.SUM)
         output_reshape = net.add_shuffle(bias_add.get_output(0))
@@ -124,8 +144,9 @@ def test_mnist_by_layers():
         return output_reshape
 
     data = network.add_input(name="data", dtype=trt.float32, shape=(1, 1, 28, 28))
-    conv1 = network.add_convolution_nd(input=data, num_output_maps=20, kernel_shape=(5, 5),
-                                       kernel=weights["conv1.weight"], bias=weights["conv1.bias"])
+    conv1 = network.add_convolution_nd(
+        input=data, num_output_maps=20, kernel_shape=(5, 5), kernel=weights["conv1.weight"], bias=weights["conv1.bias"]
+    )
     conv1.stride_nd = (1, 1)
     pool1 = network.add_pooling_nd(input=conv1.get_output(0), type=trt.PoolingType.MAX, window_size=(2, 2))
     pool1.stride_nd = trt.Dims2(2, 2)
@@ -176,8 +197,9 @@ def test_refit():
     assert not refitter.set_named_weights("w", np.zeros(3, np.float32))
     assert refitter.get_missing_weights() == []
     assert refitter.refit_cuda_engine()
-    np.testing.assert_allclose(infer(context, {"x": x})["y"], ort_run(other.SerializeToString(), {"x": x})[0],
-                               rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        infer(context, {"x": x})["y"], ort_run(other.SerializeToString(), {"x": x})[0], rtol=1e-4, atol=1e-4
+    )
     back = trt.OnnxParserRefitter(refitter, TRT_LOGGER)
     assert back.refit_from_bytes(model) and refitter.refit_cuda_engine()
     np.testing.assert_allclose(infer(context, {"x": x})["y"], ort_run(model, {"x": x})[0], rtol=1e-4, atol=1e-4)
@@ -223,14 +245,17 @@ def test_strip_weights():
     config.set_flag(trt.SerializationFlag.EXCLUDE_WEIGHTS)
     assert len(engine.serialize_with_config(config)) < whole.nbytes
     for e in (engine, full):
-        np.testing.assert_allclose(infer(e.create_execution_context(), {"x": x})["y"], ort_run(model, {"x": x})[0],
-                                   rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            infer(e.create_execution_context(), {"x": x})["y"], ort_run(model, {"x": x})[0], rtol=1e-4, atol=1e-4
+        )
 
 
 # 6. Dynamic shapes with two profiles, by names and by bindings.
 def test_two_profiles():
     model = conv_model()
-    plan = build(model, profiles=[((1, 3, 8, 8), (1, 3, 8, 8), (2, 3, 8, 8)), ((4, 3, 8, 8), (8, 3, 8, 8), (16, 3, 8, 8))])
+    plan = build(
+        model, profiles=[((1, 3, 8, 8), (1, 3, 8, 8), (2, 3, 8, 8)), ((4, 3, 8, 8), (8, 3, 8, 8), (16, 3, 8, 8))]
+    )
     engine = trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(plan)
     assert engine.num_optimization_profiles == 2 and engine.get_tensor_shape("x") == (-1, 3, 8, 8)
     assert engine.get_tensor_profile_shape("x", 1) == [(4, 3, 8, 8), (8, 3, 8, 8), (16, 3, 8, 8)]
@@ -280,7 +305,9 @@ def test_profiler_and_inspector():
     inspector.execution_context = context
     info = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON))
     names = [layer["Name"] for layer in info["Layers"]]
-    assert names and set(context.profiler.layers) == set(names) and all(ms >= 0 for ms in context.profiler.layers.values())
+    assert (
+        names and set(context.profiler.layers) == set(names) and all(ms >= 0 for ms in context.profiler.layers.values())
+    )
     assert info["Bindings"] == ["x", "y"] and len(names) == engine.num_layers
     one = json.loads(inspector.get_layer_information(0, trt.LayerInformationFormat.JSON))
     assert {"Name", "LayerType", "Inputs", "Outputs", "TacticValue"} <= set(one)
@@ -326,7 +353,9 @@ def test_timing_cache(tmp_path):
 # 9. Contexts of one engine in threads.
 def test_contexts_in_threads():
     model = conv_model()
-    engine = trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(build(model, profiles=[((1, 3, 8, 8), (2, 3, 8, 8), (8, 3, 8, 8))]))
+    engine = trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(
+        build(model, profiles=[((1, 3, 8, 8), (2, 3, 8, 8), (8, 3, 8, 8))])
+    )
     wrong = []
 
     def work(seed):
@@ -359,7 +388,9 @@ def test_data_dependent_output():
         def notify_shape(self, tensor_name, shape):
             self.shape = tuple(shape)
 
-    model = onnx_bytes([helper.make_node("NonZero", ["x"], ["i"])], [("x", 1, [4, 6])], [("i", TensorProto.INT64, [2, "n"])])
+    model = onnx_bytes(
+        [helper.make_node("NonZero", ["x"], ["i"])], [("x", 1, [4, 6])], [("i", TensorProto.INT64, [2, "n"])]
+    )
     engine = trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(build(model))
     context, allocator = engine.create_execution_context(), Allocator()
     assert context.set_output_allocator("i", allocator) and context.get_output_allocator("i") is allocator
@@ -546,18 +577,24 @@ def test_debug_tensors():
     infer(context, {"x": x})
     shown = onnx.load_from_string(model)
     shown.graph.output.append(helper.make_tensor_value_info("c", 1, [1, 4, 8, 8]))
-    np.testing.assert_allclose(listener.seen["c"], ort_run(shown.SerializeToString(), {"x": x})[1], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        listener.seen["c"], ort_run(shown.SerializeToString(), {"x": x})[1], rtol=1e-4, atol=1e-4
+    )
 
 
 # 17. What a parser says of a model that it cannot read.
 def test_parser_errors():
-    nodes = [helper.make_node("Relu", ["x"], ["a"], name="fine"),
-             helper.make_node("FancyOp", ["a"], ["b"], name="fancy", domain="my.domain"),
-             helper.make_node("Exp", ["b"], ["y"], name="after")]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, [2])],
-                              [helper.make_tensor_value_info("y", 1, [2])])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my.domain", 1)],
-                              ir_version=9).SerializeToString()
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="fine"),
+        helper.make_node("FancyOp", ["a"], ["b"], name="fancy", domain="my.domain"),
+        helper.make_node("Exp", ["b"], ["y"], name="after"),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", 1, [2])], [helper.make_tensor_value_info("y", 1, [2])]
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("my.domain", 1)], ir_version=9
+    ).SerializeToString()
     logger = Messages()
     parser = trt.OnnxParser(trt.Builder(logger).create_network(0), logger)
     assert not parser.parse(model) and parser.num_errors == 1
@@ -575,12 +612,24 @@ def test_parser_errors():
 # 18. Layer normalization written as its parts is one layer, named as the last of them.
 def test_decomposed_layer_normalization():
     w, b = (rng.standard_normal(8).astype(np.float32) for _ in range(2))
-    ops = [("ReduceMean", ["x"], "mean", {"axes": [-1]}), ("Sub", ["x", "mean"], "d", {}), ("Pow", ["d", "two"], "p", {}),
-           ("ReduceMean", ["p"], "v", {"axes": [-1]}), ("Add", ["v", "eps"], "ve", {}), ("Sqrt", ["ve"], "s", {}),
-           ("Div", ["d", "s"], "n", {}), ("Mul", ["n", "w"], "nw", {}), ("Add", ["nw", "b"], "y", {})]
-    model = onnx_bytes([helper.make_node(op, i, [o], name="node_" + o, **a) for op, i, o, a in ops],
-                       [("x", 1, [2, 8])], [("y", 1, [2, 8])],
-                       [("two", np.float32(2)), ("eps", np.float32(1e-5)), ("w", w), ("b", b)], opset=13)
+    ops = [
+        ("ReduceMean", ["x"], "mean", {"axes": [-1]}),
+        ("Sub", ["x", "mean"], "d", {}),
+        ("Pow", ["d", "two"], "p", {}),
+        ("ReduceMean", ["p"], "v", {"axes": [-1]}),
+        ("Add", ["v", "eps"], "ve", {}),
+        ("Sqrt", ["ve"], "s", {}),
+        ("Div", ["d", "s"], "n", {}),
+        ("Mul", ["n", "w"], "nw", {}),
+        ("Add", ["nw", "b"], "y", {}),
+    ]
+    model = onnx_bytes(
+        [helper.make_node(op, i, [o], name="node_" + o, **a) for op, i, o, a in ops],
+        [("x", 1, [2, 8])],
+        [("y", 1, [2, 8])],
+        [("two", np.float32(2)), ("eps", np.float32(1e-5)), ("w", w), ("b", b)],
+        opset=13,
+    )
     builder = trt.Builder(TRT_LOGGER)
     network = builder.create_network(0)
     assert trt.OnnxParser(network, TRT_LOGGER).parse(model)
@@ -595,8 +644,11 @@ def test_decomposed_layer_normalization():
 
 # 19. A shape that the user gives as values.
 def test_shape_as_values():
-    model = onnx_bytes([helper.make_node("Reshape", ["x", "s"], ["y"])], [("x", 1, [6]), ("s", TensorProto.INT64, [2])],
-                       [("y", 1, ["a", "b"])])
+    model = onnx_bytes(
+        [helper.make_node("Reshape", ["x", "s"], ["y"])],
+        [("x", 1, [6]), ("s", TensorProto.INT64, [2])],
+        [("y", 1, ["a", "b"])],
+    )
     net = trt.Model(trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(build(model)))
     x = np.arange(6, dtype=np.float32)
     for shape in ((2, 3), (3, 2), (1, 6)):
@@ -607,8 +659,12 @@ def test_shape_as_values():
 # 20. Two models and layers in one network.
 def test_two_models_in_one_network():
     def scaled(name, factor):
-        return onnx_bytes([helper.make_node("Mul", [name, "f"], [name + "_out"])], [(name, 1, [2, 2])],
-                          [(name + "_out", 1, [2, 2])], [("f", np.float32(factor))])
+        return onnx_bytes(
+            [helper.make_node("Mul", [name, "f"], [name + "_out"])],
+            [(name, 1, [2, 2])],
+            [(name + "_out", 1, [2, 2])],
+            [("f", np.float32(factor))],
+        )
 
     builder = trt.Builder(TRT_LOGGER)
     network = builder.create_network(0)

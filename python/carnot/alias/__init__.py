@@ -3,6 +3,7 @@
 In the process so started `import tensorrt` is carnot. Where no CUDA driver exists, the CUDA modules of Python that
 such scripts import (cuda.bindings, cuda.cudart, cuda.cuda, pycuda) and libcudart.so are stand-ins on host memory.
 """
+
 from __future__ import annotations
 
 import ctypes
@@ -70,8 +71,10 @@ def _run_module(name: str) -> None:
     """A module, or the console script of a package that has no __main__."""
     if importlib.util.find_spec(name) is None:
         raise SystemExit(f"carnot.alias: there is no module {name}")
-    has_main = importlib.util.find_spec(name).submodule_search_locations is None or \
-        importlib.util.find_spec(name + ".__main__") is not None
+    has_main = (
+        importlib.util.find_spec(name).submodule_search_locations is None
+        or importlib.util.find_spec(name + ".__main__") is not None
+    )
     if has_main:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
         return

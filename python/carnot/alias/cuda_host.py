@@ -1,4 +1,5 @@
 """CUDA's Python modules on host memory: what scripts around an engine call. Every call is done when it returns."""
+
 from __future__ import annotations
 
 import ctypes
@@ -129,11 +130,20 @@ def _make_calls(ok: Any, bad: Any, no_memory: Any, unsupported: Any) -> Dict[str
         return (unsupported,)
 
     return {
-        "malloc": malloc, "free": free, "copy": copy, "fill": fill, "new_handle": new_handle, "record": record,
-        "nothing": nothing, "launch": launch,
-        "elapsed": lambda start, end: (ok, _elapsed_ms(start, end)), "device": lambda *rest: (ok, 0),
-        "count": lambda: (ok, 1), "memory": lambda: (ok, _MEMORY_BYTES, _MEMORY_BYTES),
-        "version": lambda: (ok, 12000), "name": lambda code: (ok, code.name.encode()),
+        "malloc": malloc,
+        "free": free,
+        "copy": copy,
+        "fill": fill,
+        "new_handle": new_handle,
+        "record": record,
+        "nothing": nothing,
+        "launch": launch,
+        "elapsed": lambda start, end: (ok, _elapsed_ms(start, end)),
+        "device": lambda *rest: (ok, 0),
+        "count": lambda: (ok, 1),
+        "memory": lambda: (ok, _MEMORY_BYTES, _MEMORY_BYTES),
+        "version": lambda: (ok, 12000),
+        "name": lambda code: (ok, code.name.encode()),
     }
 
 
@@ -149,32 +159,41 @@ def _module(name: str, contents: Dict[str, Any]) -> types.ModuleType:
 
 _RUNTIME = {
     "malloc": "cudaMalloc cudaMallocHost cudaHostAlloc cudaMallocManaged cudaMallocAsync",
-    "free": "cudaFree cudaFreeHost cudaFreeAsync", "copy": "cudaMemcpy cudaMemcpyAsync",
+    "free": "cudaFree cudaFreeHost cudaFreeAsync",
+    "copy": "cudaMemcpy cudaMemcpyAsync",
     "fill": "cudaMemset cudaMemsetAsync",
     "new_handle": "cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaEventCreate "
-                  "cudaEventCreateWithFlags",
-    "record": "cudaEventRecord", "elapsed": "cudaEventElapsedTime",
+    "cudaEventCreateWithFlags",
+    "record": "cudaEventRecord",
+    "elapsed": "cudaEventElapsedTime",
     "nothing": "cudaStreamSynchronize cudaStreamDestroy cudaStreamQuery cudaStreamWaitEvent cudaEventDestroy "
-               "cudaEventSynchronize cudaEventQuery cudaDeviceSynchronize cudaDeviceReset cudaSetDevice cudaGetLastError "
-               "cudaPeekAtLastError cudaHostRegister cudaHostUnregister cudaProfilerStart cudaProfilerStop",
+    "cudaEventSynchronize cudaEventQuery cudaDeviceSynchronize cudaDeviceReset cudaSetDevice cudaGetLastError "
+    "cudaPeekAtLastError cudaHostRegister cudaHostUnregister cudaProfilerStart cudaProfilerStop",
     "launch": "cudaLaunchKernel cudaGraphLaunch cudaStreamBeginCapture cudaStreamEndCapture cudaGraphInstantiate",
-    "device": "cudaGetDevice", "count": "cudaGetDeviceCount", "memory": "cudaMemGetInfo",
-    "version": "cudaRuntimeGetVersion cudaDriverGetVersion", "name": "cudaGetErrorName cudaGetErrorString",
+    "device": "cudaGetDevice",
+    "count": "cudaGetDeviceCount",
+    "memory": "cudaMemGetInfo",
+    "version": "cudaRuntimeGetVersion cudaDriverGetVersion",
+    "name": "cudaGetErrorName cudaGetErrorString",
 }
 _DRIVER = {
     "malloc": "cuMemAlloc cuMemAllocHost cuMemHostAlloc cuMemAllocManaged cuMemAllocAsync",
     "free": "cuMemFree cuMemFreeHost cuMemFreeAsync",
     "copy": "cuMemcpy cuMemcpyHtoD cuMemcpyDtoH cuMemcpyDtoD cuMemcpyHtoDAsync cuMemcpyDtoHAsync cuMemcpyDtoDAsync "
-            "cuMemcpyAsync",
+    "cuMemcpyAsync",
     "fill": "cuMemsetD8 cuMemsetD8Async",
     "new_handle": "cuStreamCreate cuEventCreate cuCtxCreate cuDevicePrimaryCtxRetain cuCtxGetCurrent",
-    "record": "cuEventRecord", "elapsed": "cuEventElapsedTime",
+    "record": "cuEventRecord",
+    "elapsed": "cuEventElapsedTime",
     "nothing": "cuInit cuStreamSynchronize cuStreamDestroy cuStreamQuery cuStreamWaitEvent cuEventDestroy "
-               "cuEventSynchronize cuCtxDestroy cuCtxPushCurrent cuCtxPopCurrent cuCtxSetCurrent cuCtxSynchronize "
-               "cuDevicePrimaryCtxRelease",
+    "cuEventSynchronize cuCtxDestroy cuCtxPushCurrent cuCtxPopCurrent cuCtxSetCurrent cuCtxSynchronize "
+    "cuDevicePrimaryCtxRelease",
     "launch": "cuLaunchKernel cuModuleLoadData cuModuleLoad cuModuleGetFunction",
-    "device": "cuDeviceGet cuDeviceGetAttribute", "count": "cuDeviceGetCount", "memory": "cuMemGetInfo",
-    "version": "cuDriverGetVersion", "name": "cuGetErrorName cuGetErrorString",
+    "device": "cuDeviceGet cuDeviceGetAttribute",
+    "count": "cuDeviceGetCount",
+    "memory": "cuMemGetInfo",
+    "version": "cuDriverGetVersion",
+    "name": "cuGetErrorName cuGetErrorString",
 }
 
 
@@ -295,42 +314,87 @@ def _to_device(array: Any) -> DeviceAllocation:
 
 def _pycuda_driver() -> Dict[str, Any]:
     return {
-        "DeviceAllocation": DeviceAllocation, "Stream": Stream, "Event": Event, "Context": Context, "Device": Device,
-        "mem_alloc": DeviceAllocation, "to_device": _to_device, "pagelocked_empty": _pagelocked_empty,
+        "DeviceAllocation": DeviceAllocation,
+        "Stream": Stream,
+        "Event": Event,
+        "Context": Context,
+        "Device": Device,
+        "mem_alloc": DeviceAllocation,
+        "to_device": _to_device,
+        "pagelocked_empty": _pagelocked_empty,
         "pagelocked_zeros": lambda shape, dtype, order="C", mem_flags=0: np.zeros(shape, dtype, order),
-        "pagelocked_empty_like": np.empty_like, "init": lambda flags=0: None, "get_version": lambda: (12, 0, 0),
-        "mem_get_info": lambda: (_MEMORY_BYTES, _MEMORY_BYTES), "SourceModule": _no_kernels,
+        "pagelocked_empty_like": np.empty_like,
+        "init": lambda flags=0: None,
+        "get_version": lambda: (12, 0, 0),
+        "mem_get_info": lambda: (_MEMORY_BYTES, _MEMORY_BYTES),
+        "SourceModule": _no_kernels,
         "memset_d8": lambda memory, value, count: ctypes.memset(int(memory), value, count),
-        "Error": RuntimeError, "LogicError": RuntimeError, "MemoryError": MemoryError, "RuntimeError": RuntimeError,
+        "Error": RuntimeError,
+        "LogicError": RuntimeError,
+        "MemoryError": MemoryError,
+        "RuntimeError": RuntimeError,
         "host_alloc_flags": types.SimpleNamespace(PORTABLE=1, DEVICEMAP=2, WRITECOMBINED=4),
         **{name: _pycuda_copy for name in ("memcpy_htod", "memcpy_dtoh", "memcpy_htod_async", "memcpy_dtoh_async")},
-        **{name: lambda dst, src, size, stream=None: _pycuda_copy(dst, src, size)
-           for name in ("memcpy_dtod", "memcpy_dtod_async")},
+        **{
+            name: lambda dst, src, size, stream=None: _pycuda_copy(dst, src, size)
+            for name in ("memcpy_dtod", "memcpy_dtod_async")
+        },
     }
 
 
 def install() -> List[str]:
     """Puts the modules in place; their names."""
-    runtime = {"cudaError_t": cudaError_t, "cudaMemcpyKind": cudaMemcpyKind, "cudaDeviceProp": cudaDeviceProp,
-               "cudaStream_t": _Handle, "cudaEvent_t": _Handle, "cudaStreamNonBlocking": 1, "cudaStreamDefault": 0,
-               "cudaEventDefault": 0, "cudaHostAllocDefault": 0,
-               "cudaGetDeviceProperties": lambda device: (cudaError_t.cudaSuccess, cudaDeviceProp()),
-               **_spread(_make_calls(cudaError_t.cudaSuccess, cudaError_t.cudaErrorInvalidValue,
-                                     cudaError_t.cudaErrorMemoryAllocation, cudaError_t.cudaErrorNotSupported),
-                         _RUNTIME)}
-    driver = {"CUresult": CUresult, "CUstream": _Handle, "CUevent": _Handle, "CUcontext": _Handle, "CUdeviceptr": int,
-              "CUdevice": int,
-              "cuDeviceGetName": lambda size, device: (CUresult.CUDA_SUCCESS, cudaDeviceProp.name),
-              **_spread(_make_calls(CUresult.CUDA_SUCCESS, CUresult.CUDA_ERROR_INVALID_VALUE,
-                                    CUresult.CUDA_ERROR_OUT_OF_MEMORY, CUresult.CUDA_ERROR_NOT_SUPPORTED),
-                        _DRIVER)}
-    made = [_module("cuda", {"__path__": [], "__version__": "12.0"}), _module("cuda.bindings", {"__path__": [], "__version__": "12.0"}),
-            _module("cuda.bindings.runtime", runtime), _module("cuda.bindings.driver", driver),
-            _module("cuda.cudart", runtime), _module("cuda.cuda", driver),
-            _module("cuda.nvrtc", {"nvrtcCreateProgram": _no_kernels}),
-            _module("pycuda", {"__path__": [], "VERSION": (2024, 1), "VERSION_TEXT": "2024.1"}),
-            _module("pycuda.driver", _pycuda_driver()),
-            _module("pycuda.autoinit", {"context": Context(), "device": Device(0)}),
-            _module("pycuda.autoprimaryctx", {"context": Context(), "device": Device(0)}),
-            _module("pycuda.compiler", {"SourceModule": _no_kernels})]
+    runtime = {
+        "cudaError_t": cudaError_t,
+        "cudaMemcpyKind": cudaMemcpyKind,
+        "cudaDeviceProp": cudaDeviceProp,
+        "cudaStream_t": _Handle,
+        "cudaEvent_t": _Handle,
+        "cudaStreamNonBlocking": 1,
+        "cudaStreamDefault": 0,
+        "cudaEventDefault": 0,
+        "cudaHostAllocDefault": 0,
+        "cudaGetDeviceProperties": lambda device: (cudaError_t.cudaSuccess, cudaDeviceProp()),
+        **_spread(
+            _make_calls(
+                cudaError_t.cudaSuccess,
+                cudaError_t.cudaErrorInvalidValue,
+                cudaError_t.cudaErrorMemoryAllocation,
+                cudaError_t.cudaErrorNotSupported,
+            ),
+            _RUNTIME,
+        ),
+    }
+    driver = {
+        "CUresult": CUresult,
+        "CUstream": _Handle,
+        "CUevent": _Handle,
+        "CUcontext": _Handle,
+        "CUdeviceptr": int,
+        "CUdevice": int,
+        "cuDeviceGetName": lambda size, device: (CUresult.CUDA_SUCCESS, cudaDeviceProp.name),
+        **_spread(
+            _make_calls(
+                CUresult.CUDA_SUCCESS,
+                CUresult.CUDA_ERROR_INVALID_VALUE,
+                CUresult.CUDA_ERROR_OUT_OF_MEMORY,
+                CUresult.CUDA_ERROR_NOT_SUPPORTED,
+            ),
+            _DRIVER,
+        ),
+    }
+    made = [
+        _module("cuda", {"__path__": [], "__version__": "12.0"}),
+        _module("cuda.bindings", {"__path__": [], "__version__": "12.0"}),
+        _module("cuda.bindings.runtime", runtime),
+        _module("cuda.bindings.driver", driver),
+        _module("cuda.cudart", runtime),
+        _module("cuda.cuda", driver),
+        _module("cuda.nvrtc", {"nvrtcCreateProgram": _no_kernels}),
+        _module("pycuda", {"__path__": [], "VERSION": (2024, 1), "VERSION_TEXT": "2024.1"}),
+        _module("pycuda.driver", _pycuda_driver()),
+        _module("pycuda.autoinit", {"context": Context(), "device": Device(0)}),
+        _module("pycuda.autoprimaryctx", {"context": Context(), "device": Device(0)}),
+        _module("pycuda.compiler", {"SourceModule": _no_kernels}),
+    ]
     return [module.__name__ for module in made]
