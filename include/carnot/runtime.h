@@ -142,7 +142,8 @@ CARNOT_API carnot_status* carnot_context_set_output_allocator(
     void (*notify)(void* user, const char* name, const carnot_dims* dims),
     void* user) CARNOT_MUST_USE;
 
-// Brings all dimensions up to the inputs' shapes and reserves memory; run does it by itself.
+// Brings all dimensions up to the inputs' shapes and reserves memory; run does it by itself. Sizes
+// that only a run tells are unknown again, and data of such outputs are given up.
 // FAILED_PRECONDITION names an input without shape.
 CARNOT_API carnot_status* carnot_context_infer_shapes(carnot_context* context) CARNOT_MUST_USE;
 // Dimensions of |name|: of an input as set, of an output after infer_shapes or run, -1 where still

@@ -27,12 +27,12 @@ from .control import (
 )
 from .core import CarnotError, IErrorRecorder, ILogger, Logger
 from .easy import Model, Profile, build, load
-from .enums import *
-from .interfaces import *
-from .layers import *
+from .enums import *  # noqa: F403
+from .interfaces import *  # noqa: F403
+from .layers import *  # noqa: F403
 from .network import INetworkDefinition, ITensor
 from .parser import OnnxParser, OnnxParserRefitter, ParserError
-from .plugin import *
+from .plugin import *  # noqa: F403
 from .refit import Refitter
 from .context import IExecutionContext
 from .engine import EngineInspector, ICudaEngine, IRuntimeConfig, ISerializationConfig
