@@ -42,8 +42,9 @@ static void note_output_names(carnot_builder* builder) {
 
 static carnot_status* build(carnot_builder* builder) {
   note_output_names(builder);
-  CARNOT_TRY(carnot_apply_profiles(builder));
   const carnot_build_config* config = builder->config;
+  CARNOT_TRY(carnot_typing_apply(builder->graph, &config->typing, config->log, config->user));
+  CARNOT_TRY(carnot_apply_profiles(builder));
   carnot_pass_options passes = {.executor = config->executor,
                                 .refit = config->refit,
                                 .disabled = config->disabled_passes,
