@@ -259,6 +259,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_arena* arena = &builder->plan->arena;
   carnot_choice choice;
   CARNOT_TRY(carnot_make_problem(builder, node, &choice));
+  CARNOT_TRY(carnot_configure_plugin(builder, &choice));
   CARNOT_TRY(carnot_select_tactic(builder, &choice));
   carnot_problem* problem = &choice.problem;
   CARNOT_TRY(lower_bodies(l, &choice.region));

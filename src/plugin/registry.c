@@ -1,0 +1,464 @@
+#include "plugin/registry.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "plugin/builtin.h"
+
+// Creators that were registered come first: a program may replace a built-in one.
+static struct {
+  pthread_mutex_t mutex;
+  carnot_plugin_entry** entries;
+  size_t count, capacity;
+} registry = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static carnot_plugin_entry* builtins;
+static size_t builtin_count;
+static pthread_once_t builtins_once = PTHREAD_ONCE_INIT;
+
+static void make_builtins(void) {
+  size_t table_count, total = 0;
+  const carnot_plugin_builtins* const* tables = carnot_plugin_builtin_tables(&table_count);
+  for (size_t t = 0; t < table_count; t++) total += tables[t]->count;
+  builtins = calloc(total, sizeof(*builtins));
+  if (!builtins) return;
+  for (size_t t = 0; t < table_count; t++) {
+    for (size_t i = 0; i < tables[t]->count; i++) {
+      const carnot_plugin_builtin* row = &tables[t]->rows[i];
+      carnot_plugin_entry* entry = &builtins[builtin_count++];
+      entry->creator = (carnot_plugin_creator){.size = sizeof(carnot_plugin_creator),
+                                               .api_version = CARNOT_PLUGIN_API_VERSION,
+                                               .name = row->name,
+                                               .version = row->version,
+                                               .name_space = "",
+                                               .fields = row->fields,
+                                               .field_count = row->field_count,
+                                               .user = (void*)row,
+                                               .create = carnot_plugin_builtin_create};
+      entry->address = &entry->creator;
+      entry->builtin = row;
+    }
+  }
+}
+
+static void lock(void) {
+  pthread_once(&builtins_once, make_builtins);
+  pthread_mutex_lock(&registry.mutex);
+}
+static void unlock(void) { pthread_mutex_unlock(&registry.mutex); }
+
+// Entry |index| of those registered, then those built in; NULL past the last.
+static carnot_plugin_entry* entry_at(size_t index) {
+  if (index < registry.count) return registry.entries[index];
+  index -= registry.count;
+  return index < builtin_count ? &builtins[index] : NULL;
+}
+
+static const char* text_or_empty(const char* text) { return text ? text : ""; }
+
+static carnot_plugin_entry* find_exact(const char* name, const char* version,
+                                       const char* name_space) {
+  carnot_plugin_entry* entry;
+  for (size_t i = 0; (entry = entry_at(i)); i++)
+    if (strcmp(entry->creator.name, name) == 0 && strcmp(entry->creator.version, version) == 0 &&
+        strcmp(entry->creator.name_space, name_space) == 0)
+      return entry;
+  return NULL;
+}
+
+// ---- adding and removing ----
+
+static carnot_status* read_creator(const carnot_plugin_creator* from, carnot_plugin_creator* out) {
+  CARNOT_CHECK(from, INVALID_ARGUMENT, "a creator is NULL");
+  CARNOT_CHECK(
+      from->api_version >= CARNOT_PLUGIN_API_OLDEST &&
+          from->api_version <= CARNOT_PLUGIN_API_VERSION,
+      VERSION_MISMATCH,
+      "a creator was written for version %d of the plugin interface; versions %d to %d work",
+      from->api_version, CARNOT_PLUGIN_API_OLDEST, CARNOT_PLUGIN_API_VERSION);
+  size_t least = offsetof(carnot_plugin_creator, create) + sizeof(from->create);
+  CARNOT_CHECK(from->size >= least, VERSION_MISMATCH,
+               "a creator has %zu bytes, version %d of the interface has %zu", from->size,
+               from->api_version, least);
+  *out = (carnot_plugin_creator){0};
+  memcpy(out, from, from->size < sizeof(*out) ? from->size : sizeof(*out));
+  CARNOT_CHECK(out->name && out->name[0] && out->version && out->create, INVALID_ARGUMENT,
+               "a creator lacks its %s",
+               !out->name || !out->name[0] ? "name" : !out->version ? "version" : "create");
+  CARNOT_CHECK(out->field_count >= 0 && (out->fields || !out->field_count), INVALID_ARGUMENT,
+               "creator %s has %d fields", out->name, out->field_count);
+  return NULL;
+}
+
+static carnot_status* add(const carnot_plugin_creator* from, const char* name_space,
+                          carnot_plugin_library* library) {
+  carnot_plugin_creator creator;
+  CARNOT_TRY(read_creator(from, &creator));
+  bool named = creator.name_space && creator.name_space[0];
+  creator.name_space = named ? creator.name_space : text_or_empty(name_space);
+  carnot_plugin_entry* other = find_exact(creator.name, creator.version, creator.name_space);
+  CARNOT_CHECK(!other || other->builtin, INVALID_ARGUMENT,
+               "plugin %s version %s is registered already in namespace \"%s\"", creator.name,
+               creator.version, creator.name_space);
+  void *entries = registry.entries, *memory;
+  CARNOT_TRY(carnot_grow(&entries, &registry.capacity, registry.count + 1,
+                         sizeof(*registry.entries), "plugin creators"));
+  registry.entries = entries;
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_plugin_entry), "a plugin creator", &memory));
+  carnot_plugin_entry* entry = memory;
+  *entry = (carnot_plugin_entry){.creator = creator, .address = from, .library = library};
+  entry->creator.name_space = strdup(creator.name_space);
+  if (!entry->creator.name_space) {
+    free(entry);
+    return CARNOT_NO_MEMORY(strlen(creator.name_space), "a namespace");
+  }
+  registry.entries[registry.count++] = entry;
+  return NULL;
+}
+
+static bool belongs(const carnot_plugin_entry* entry, const carnot_plugin_library* library,
+                    const carnot_plugin_creator* address) {
+  return library ? entry->library == library : entry->address == address;
+}
+
+static void remove_all(const carnot_plugin_library* library, const carnot_plugin_creator* address) {
+  size_t kept = 0;
+  for (size_t i = 0; i < registry.count; i++) {
+    carnot_plugin_entry* entry = registry.entries[i];
+    if (!belongs(entry, library, address)) {
+      registry.entries[kept++] = entry;
+      continue;
+    }
+    free((char*)entry->creator.name_space);
+    free(entry);
+  }
+  registry.count = kept;
+  if (kept) return;
+  free(registry.entries);
+  registry.entries = NULL;
+  registry.capacity = 0;
+}
+
+carnot_status* carnot_registry_add(const carnot_plugin_creator* const* creators, int32_t count,
+                                   const char* name_space, carnot_plugin_library* library) {
+  lock();
+  carnot_status* status = NULL;
+  for (int32_t i = 0; i < count && !status; i++) status = add(creators[i], name_space, library);
+  if (status && library) remove_all(library, NULL);
+  unlock();
+  return status;
+}
+
+static carnot_status* remove_idle(const carnot_plugin_library* library,
+                                  const carnot_plugin_creator* address) {
+  size_t found = 0;
+  for (size_t i = 0; i < registry.count; i++) {
+    const carnot_plugin_entry* entry = registry.entries[i];
+    if (!belongs(entry, library, address)) continue;
+    found++;
+    CARNOT_CHECK(!entry->live, FAILED_PRECONDITION,
+                 "%d plugins %s version %s live: destroy contexts and plugins first", entry->live,
+                 entry->creator.name, entry->creator.version);
+  }
+  CARNOT_CHECK(found || library, NOT_FOUND, "this creator is not registered");
+  remove_all(library, address);
+  return NULL;
+}
+
+carnot_status* carnot_registry_remove(const carnot_plugin_library* library,
+                                      const carnot_plugin_creator* address) {
+  lock();
+  carnot_status* status = remove_idle(library, address);
+  unlock();
+  return status;
+}
+
+carnot_status* carnot_plugin_register(const carnot_plugin_creator* creator) {
+  return carnot_registry_add(&creator, 1, NULL, NULL);
+}
+carnot_status* carnot_plugin_deregister(const carnot_plugin_creator* creator) {
+  return carnot_registry_remove(NULL, creator);
+}
+
+// ---- finding ----
+
+// Letters that two names share at their beginning and end, in hundredths of the longer.
+static int likeness(const char* a, const char* b) {
+  size_t la = strlen(a), lb = strlen(b), least = la < lb ? la : lb, head = 0, tail = 0;
+  while (head < least && a[head] == b[head]) head++;
+  while (tail < least - head && a[la - 1 - tail] == b[lb - 1 - tail]) tail++;
+  return (int)((head + tail) * 100 / (la > lb ? la : lb ? lb : 1));
+}
+
+static void print_entry(const carnot_plugin_entry* e, char* text, size_t size) {
+  bool in_space = e->creator.name_space[0] != 0;
+  snprintf(text, size, "%s version %s%s%s%s%s%s", e->creator.name, e->creator.version,
+           in_space ? " (namespace " : "", e->creator.name_space, in_space ? ")" : "",
+           e->library ? " of " : "", e->library ? carnot_plugin_library_name(e->library) : "");
+}
+
+// Text of the entries whose name is as like |name| as any, at most six.
+static void print_nearest(const char* name, char* text, size_t size) {
+  const carnot_plugin_entry* entry;
+  int best = 0;
+  for (size_t i = 0; (entry = entry_at(i)); i++) {
+    int like = likeness(name, entry->creator.name);
+    if (like > best) best = like;
+  }
+  size_t at = 0;
+  text[0] = 0;
+  int shown = 0;
+  int least = best == 100 ? 100 : best * 3 / 4;
+  for (size_t i = 0; (entry = entry_at(i)) && shown < 6; i++) {
+    if (likeness(name, entry->creator.name) < least || at + 160 > size) continue;
+    if (shown++) at += (size_t)snprintf(text + at, size - at, ", ");
+    print_entry(entry, text + at, size - at);
+    at += strlen(text + at);
+  }
+}
+
+void carnot_registry_nearest(const char* name, char* text, size_t size) {
+  lock();
+  print_nearest(name, text, size);
+  unlock();
+}
+
+static carnot_status* not_found(const carnot_plugin_key* key) {
+  char nearest[1200];
+  print_nearest(key->name, nearest, sizeof(nearest));
+  bool other_version = false;
+  const carnot_plugin_entry* entry;
+  for (size_t i = 0; (entry = entry_at(i)); i++)
+    other_version |= strcmp(entry->creator.name, key->name) == 0 &&
+                     strcmp(entry->creator.name_space, key->name_space) == 0;
+  const char* library = text_or_empty(key->library);
+  return carnot_status_make(
+      other_version ? CARNOT_VERSION_MISMATCH : CARNOT_NOT_FOUND, __FILE__, __LINE__,
+      "plugin %s version %s%s%s is needed%s%s and not registered; %s: %s", key->name, key->version,
+      key->name_space[0] ? " in namespace " : "", key->name_space,
+      library[0] ? " (it came from library " : "", library[0] ? library : "",
+      other_version ? library[0] ? "), versions that are there" : "versions that are there"
+      : library[0]  ? "), the nearest are"
+                    : "the nearest are",
+      nearest);
+}
+
+carnot_status* carnot_registry_find(const carnot_plugin_key* key, carnot_plugin_entry** out_entry) {
+  carnot_plugin_key full = {key->name, text_or_empty(key->version), text_or_empty(key->name_space),
+                            key->library};
+  lock();
+  *out_entry = find_exact(full.name, full.version, full.name_space);
+  carnot_status* status = *out_entry ? NULL : not_found(&full);
+  unlock();
+  return status;
+}
+
+carnot_plugin_entry* carnot_registry_lookup(const char* name, const char* version,
+                                            const char* name_space) {
+  lock();
+  carnot_plugin_entry* entry =
+      find_exact(name, text_or_empty(version), text_or_empty(name_space));
+  unlock();
+  return entry;
+}
+
+size_t carnot_plugin_creator_count(void) {
+  lock();
+  size_t count = registry.count + builtin_count;
+  unlock();
+  return count;
+}
+
+const carnot_plugin_creator* carnot_plugin_creator_at(size_t index) {
+  lock();
+  const carnot_plugin_entry* entry = entry_at(index);
+  unlock();
+  return entry ? &entry->creator : NULL;
+}
+
+carnot_status* carnot_plugin_find(const char* name, const char* version, const char* name_space,
+                                  const carnot_plugin_creator** out_creator) {
+  *out_creator = NULL;
+  CARNOT_CHECK(name && version, INVALID_ARGUMENT, "a plugin is asked for without name or version");
+  carnot_plugin_entry* entry;
+  CARNOT_TRY(carnot_registry_find(&(carnot_plugin_key){name, version, name_space, NULL}, &entry));
+  *out_creator = &entry->creator;
+  return NULL;
+}
+
+// ---- plugins ----
+
+carnot_status* carnot_plugin_read(const carnot_plugin* plugin, carnot_plugin* out) {
+  *out = (carnot_plugin){0};
+  CARNOT_CHECK(plugin->api_version >= CARNOT_PLUGIN_API_OLDEST &&
+                   plugin->api_version <= CARNOT_PLUGIN_API_VERSION,
+               VERSION_MISMATCH,
+               "a plugin was written for version %d of the interface; versions %d to %d work",
+               plugin->api_version, CARNOT_PLUGIN_API_OLDEST, CARNOT_PLUGIN_API_VERSION);
+  size_t least = offsetof(carnot_plugin, timing_key) + sizeof(plugin->timing_key);
+  CARNOT_CHECK(plugin->size >= least, VERSION_MISMATCH,
+               "a plugin has %zu bytes, version %d of the interface has %zu", plugin->size,
+               plugin->api_version, least);
+  memcpy(out, plugin, plugin->size < sizeof(*out) ? plugin->size : sizeof(*out));
+  const char* missing = !out->name         ? "name"
+                        : !out->version    ? "version"
+                        : !out->serialize  ? "serialize"
+                        : !out->destroy    ? "destroy"
+                                           : NULL;
+  CARNOT_CHECK(!missing, INVALID_ARGUMENT, "a plugin has no %s", missing);
+  CARNOT_CHECK(out->output_count >= 1 && out->output_count <= 1024, INVALID_ARGUMENT,
+               "plugin %s has %d outputs", out->name, out->output_count);
+  out->name_space = text_or_empty(out->name_space);
+  return NULL;
+}
+
+static void count_live(carnot_plugin_entry* entry, int change) {
+  lock();
+  entry->live += change;
+  unlock();
+}
+
+carnot_status* carnot_plugin_failed(const carnot_plugin_instance* instance, const char* what,
+                                    const carnot_plugin_error* error) {
+  const carnot_plugin_creator* c = &instance->entry->creator;
+  return CARNOT_ERROR(INVALID_ARGUMENT, "plugin %s version %s: %s: %.*s", c->name, c->version, what,
+                      (int)sizeof(error->message) - 1,
+                      error->message[0] ? error->message : "it gives no reason");
+}
+
+// Takes |made|, of |entry|, whose count it has already.
+static carnot_status* wrap(carnot_plugin_entry* entry, carnot_plugin* made,
+                           carnot_plugin_instance** out_instance) {
+  carnot_plugin plugin;
+  carnot_status* status = carnot_plugin_read(made, &plugin);
+  if (!status && (strcmp(plugin.name, entry->creator.name) != 0 ||
+                  strcmp(plugin.version, entry->creator.version) != 0))
+    status = CARNOT_ERROR(INVALID_ARGUMENT, "the creator of %s version %s made a %s version %s",
+                          entry->creator.name, entry->creator.version, plugin.name, plugin.version);
+  void* memory = NULL;
+  if (!status) status = carnot_calloc(1, sizeof(carnot_plugin_instance), "a plugin", &memory);
+  if (status) {
+    if (plugin.destroy) plugin.destroy(plugin.self);
+    return status;
+  }
+  carnot_plugin_instance* instance = memory;
+  *instance = (carnot_plugin_instance){.plugin = plugin, .made = made, .entry = entry};
+  *out_instance = instance;
+  return NULL;
+}
+
+// The caller's entry is counted; on success so is the plugin.
+static carnot_status* create(carnot_plugin_entry* entry, const char* layer_name,
+                             const carnot_plugin_field* fields, int32_t count,
+                             carnot_plugin_phase phase, carnot_plugin** out_plugin) {
+  carnot_plugin_error error = {{0}};
+  const carnot_plugin_creator* c = &entry->creator;
+  *out_plugin = c->create(c->user, layer_name, fields, count, phase, &error);
+  if (*out_plugin) return NULL;
+  return carnot_plugin_failed(&(carnot_plugin_instance){.entry = entry}, "it was not created",
+                              &error);
+}
+
+// Finds and counts in one, so that nobody takes the creator out in between.
+static carnot_status* find_and_count(const carnot_plugin_key* key, carnot_plugin_entry** out) {
+  carnot_plugin_key full = {key->name, text_or_empty(key->version), text_or_empty(key->name_space),
+                            key->library};
+  lock();
+  *out = find_exact(full.name, full.version, full.name_space);
+  carnot_status* status = *out ? NULL : not_found(&full);
+  if (*out) (*out)->live++;
+  unlock();
+  return status;
+}
+
+carnot_status* carnot_plugin_open(const carnot_plugin_key* key, carnot_strview bytes,
+                                  carnot_plugin_phase phase,
+                                  carnot_plugin_instance** out_instance) {
+  *out_instance = NULL;
+  carnot_plugin_entry* entry;
+  CARNOT_TRY(find_and_count(key, &entry));
+  carnot_arena arena = {0};
+  carnot_fields fields;
+  carnot_plugin* made;
+  carnot_status* status = carnot_fields_unpack(bytes, &arena, &fields);
+  if (!status) status = create(entry, NULL, fields.items, fields.count, phase, &made);
+  if (!status) status = wrap(entry, made, out_instance);
+  carnot_arena_deinit(&arena);
+  if (status) count_live(entry, -1);
+  return status;
+}
+
+static carnot_status* clone_by_fields(const carnot_plugin_instance* from, carnot_plugin** out) {
+  carnot_plugin_error error = {{0}};
+  const carnot_plugin_field* fields;
+  int32_t count;
+  if (!from->plugin.serialize(from->plugin.self, &fields, &count, &error))
+    return carnot_plugin_failed(from, "serialize", &error);
+  return create(from->entry, NULL, fields, count, CARNOT_PLUGIN_RUNTIME, out);
+}
+
+carnot_status* carnot_plugin_open_clone(const carnot_plugin_instance* from,
+                                        carnot_plugin_instance** out_instance) {
+  *out_instance = NULL;
+  carnot_plugin_error error = {{0}};
+  carnot_plugin* made = NULL;
+  if (from->plugin.clone) {
+    made = from->plugin.clone(from->plugin.self, &error);
+    if (!made) return carnot_plugin_failed(from, "clone", &error);
+  } else {
+    CARNOT_TRY(clone_by_fields(from, &made));
+  }
+  count_live(from->entry, 1);
+  carnot_status* status = wrap(from->entry, made, out_instance);
+  if (status) count_live(from->entry, -1);
+  return status;
+}
+
+void carnot_plugin_close(carnot_plugin_instance* instance) {
+  if (!instance) return;
+  instance->plugin.destroy(instance->plugin.self);
+  count_live(instance->entry, -1);
+  free(instance);
+}
+
+static carnot_status* check_fields(const carnot_plugin_creator* c,
+                                   const carnot_plugin_field* fields, int32_t count) {
+  CARNOT_CHECK(count >= 0 && (fields || !count), INVALID_ARGUMENT, "plugin %s: %d fields", c->name,
+               count);
+  for (int32_t i = 0; i < count; i++) {
+    CARNOT_CHECK(fields[i].name && fields[i].name[0], INVALID_ARGUMENT,
+                 "plugin %s: field %d has no name", c->name, i);
+    CARNOT_CHECK((unsigned)fields[i].type < CARNOT_FIELD_TYPE_COUNT && fields[i].length >= 0 &&
+                     (fields[i].data || !fields[i].length),
+                 INVALID_ARGUMENT, "plugin %s: field %s has type %d, length %d and %s data",
+                 c->name, fields[i].name, (int)fields[i].type, fields[i].length,
+                 fields[i].data ? "some" : "no");
+  }
+  return NULL;
+}
+
+carnot_status* carnot_plugin_create(const carnot_plugin_creator* creator, const char* layer_name,
+                                    const carnot_plugin_field* fields, int32_t field_count,
+                                    carnot_plugin** out_plugin) {
+  *out_plugin = NULL;
+  CARNOT_CHECK(creator && creator->name, INVALID_ARGUMENT, "no creator");
+  CARNOT_TRY(check_fields(creator, fields, field_count));
+  carnot_plugin_entry* entry;
+  CARNOT_TRY(find_and_count(
+      &(carnot_plugin_key){creator->name, creator->version, creator->name_space, NULL}, &entry));
+  carnot_status* status =
+      create(entry, layer_name, fields, field_count, CARNOT_PLUGIN_BUILD, out_plugin);
+  if (status) count_live(entry, -1);
+  return status;
+}
+
+void carnot_plugin_destroy(carnot_plugin* plugin) {
+  if (!plugin) return;
+  lock();
+  carnot_plugin_entry* entry =
+      find_exact(plugin->name, plugin->version, text_or_empty(plugin->name_space));
+  if (entry && entry->live > 0) entry->live--;
+  unlock();
+  plugin->destroy(plugin->self);
+}
