@@ -218,6 +218,21 @@ static bool efficient_dims(const carnot_fields* fields, const carnot_plugin_shap
   outputs[0] = shape_of(e, batch, 2, 1, 0);
   outputs[1] = shape_of(e, batch, 3, most, 4);
   outputs[2] = outputs[3] = shape_of(e, batch, 2, most, 0);
+  // Padded by class, there are no more than the classes give.
+  int64_t of_class = carnot_fields_int(fields, "max_output_size_per_class", -1);
+  if (carnot_fields_int(fields, "pad_per_class", 0) && of_class > 0)
+    outputs[1].dims[1] = outputs[2].dims[1] = outputs[3].dims[1] = e->operation(
+        e->host, CARNOT_EXPR_MIN, outputs[1].dims[1],
+        e->operation(e->host, CARNOT_EXPR_PROD, inputs[1].dims[2], e->constant(e->host, of_class)));
+  return true;
+}
+
+// The form whose number of detections has no axis of its own.
+static bool implicit_dims(const carnot_fields* fields, const carnot_plugin_shape* inputs,
+                          int32_t input_count, carnot_plugin_shape* outputs, const carnot_exprs* e,
+                          carnot_plugin_error* error) {
+  if (!efficient_dims(fields, inputs, input_count, outputs, e, error)) return false;
+  outputs[0].rank = 1;
   return true;
 }
 
@@ -521,6 +536,8 @@ static const carnot_plugin_field kSsd[] = {CARNOT_FIELD("shareLocation", INT32),
                                            CARNOT_FIELD("isBatchAgnostic", INT32)};
 static const carnot_plugin_kernel kEfficientKernel = {"f iffi", efficient_dims, efficient_nms,
                                                       candidates_bytes};
+static const carnot_plugin_kernel kImplicitKernel = {"f iffi", implicit_dims, efficient_nms,
+                                                     candidates_bytes};
 static const carnot_plugin_kernel kOnnxKernel = {"f i", onnx_dims, onnx_nms, candidates_bytes};
 static const carnot_plugin_kernel kBatchedKernel = {"f ifff", batched_dims, batched_nms,
                                                     candidates_bytes};
@@ -531,7 +548,7 @@ static const carnot_plugin_kernel kSsdKernel = {"f fi", ssd_dims, ssd_nms, ssd_b
 static const carnot_plugin_builtin kRows[] = {
     ROW("EfficientNMS_TRT", kEfficient, 2, 3, 4, &kEfficientKernel),
     ROW("EfficientNMS_Explicit_TF_TRT", kTf, 2, 2, 4, &kEfficientKernel),
-    ROW("EfficientNMS_Implicit_TF_TRT", kTf, 2, 2, 4, &kEfficientKernel),
+    ROW("EfficientNMS_Implicit_TF_TRT", kTf, 2, 2, 4, &kImplicitKernel),
     ROW("EfficientNMS_ONNX_TRT", kOnnx, 2, 2, 1, &kOnnxKernel),
     ROW("BatchedNMS_TRT", kBatched, 2, 2, 4, &kBatchedKernel),
     ROW("BatchedNMSDynamic_TRT", kBatched, 2, 2, 4, &kBatchedKernel),
