@@ -185,6 +185,11 @@ int32_t carnot_fields_length(const carnot_fields* fields, const char* name) {
 double carnot_fields_float(const carnot_fields* fields, const char* name, double absent) {
   return carnot_fields_length(fields, name) > 0 ? carnot_fields_at(fields, name, 0) : absent;
 }
+int64_t carnot_fields_int_at(const carnot_fields* fields, const char* name, int32_t index) {
+  // A hostile engine may say anything: what no field of int32 could hold is 0.
+  double value = carnot_fields_at(fields, name, index);
+  return value >= INT32_MIN && value <= INT32_MAX ? (int64_t)value : 0;
+}
 int64_t carnot_fields_int(const carnot_fields* fields, const char* name, int64_t absent) {
-  return (int64_t)carnot_fields_float(fields, name, (double)absent);
+  return carnot_fields_length(fields, name) > 0 ? carnot_fields_int_at(fields, name, 0) : absent;
 }

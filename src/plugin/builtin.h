@@ -68,6 +68,7 @@ double carnot_fields_float(const carnot_fields* fields, const char* name, double
 // The number of elements; element |index| by carnot_fields_at.
 int32_t carnot_fields_length(const carnot_fields* fields, const char* name);
 double carnot_fields_at(const carnot_fields* fields, const char* name, int32_t index);
+int64_t carnot_fields_int_at(const carnot_fields* fields, const char* name, int32_t index);
 // Writes the message and gives false.
 bool carnot_plugin_refuse(carnot_plugin_error* error, const char* format, ...) CARNOT_PRINTF(2, 3);
 

@@ -125,8 +125,8 @@ static int32_t grid_layers(const carnot_fields* fields) {
 // Height and width of a layer's map: two numbers a layer, or one for squares.
 static void grid_map(const carnot_fields* fields, int32_t layer, int64_t* h, int64_t* w) {
   bool pairs = carnot_fields_length(fields, "featureMapShapes") == 2 * grid_layers(fields);
-  *h = (int64_t)carnot_fields_at(fields, "featureMapShapes", pairs ? 2 * layer : layer);
-  *w = pairs ? (int64_t)carnot_fields_at(fields, "featureMapShapes", 2 * layer + 1) : *h;
+  *h = carnot_fields_int_at(fields, "featureMapShapes", pairs ? 2 * layer : layer);
+  *w = pairs ? carnot_fields_int_at(fields, "featureMapShapes", 2 * layer + 1) : *h;
 }
 
 static int grid_sizes(const carnot_fields* fields, int32_t layer, float* widths, float* heights) {

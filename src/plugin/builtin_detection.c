@@ -420,7 +420,7 @@ static bool ssd_orders(const carnot_fields* fields, int* order) {
   bool given = carnot_fields_length(fields, "inputOrder") == 3;
   int seen = 0;
   for (int i = 0; i < 3; i++) {
-    order[i] = given ? (int)carnot_fields_at(fields, "inputOrder", i) : i;
+    order[i] = given ? (int)carnot_fields_int_at(fields, "inputOrder", i) : i;
     if (order[i] < 0 || order[i] > 2) return false;
     seen |= 1 << order[i];
   }

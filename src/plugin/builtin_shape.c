@@ -23,7 +23,7 @@ static void expand_split(carnot_front* f) {
   int64_t lengths[64];
   if (f->output_count > 64) FRONT_FAIL(f, UNSUPPORTED, "%d outputs", f->output_count);
   for (int i = 0; i < f->output_count && !f->status; i++)
-    lengths[i] = (int64_t)carnot_fields_at(&f->fields, "output_lengths", i);
+    lengths[i] = carnot_fields_int_at(&f->fields, "output_lengths", i);
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, f->arena, "axis", front_int(f, "axis", 0));
   carnot_value* inputs[] = {front_in(f, 0), front_ints(f, lengths, f->output_count)};
@@ -112,7 +112,7 @@ static void set_pair(carnot_front* f, carnot_attrs* attrs, const char* attr, con
                      int64_t absent, bool twice) {
   int64_t v[4] = {absent, absent, absent, absent};
   for (int i = 0; i < 4 && carnot_fields_length(&f->fields, field) == 2; i++)
-    v[i] = (int64_t)carnot_fields_at(&f->fields, field, i % 2);
+    v[i] = carnot_fields_int_at(&f->fields, field, i % 2);
   carnot_attrs_set_ints(attrs, f->arena, attr, v, twice ? 4 : 2);
 }
 

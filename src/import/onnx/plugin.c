@@ -160,6 +160,12 @@ static void make_field(onnx_import* n, const char* name, carnot_field_type type,
     number_field(n, name, type, &values, out);
 }
 
+// Attributes that say which plugin is meant, and how, are no fields.
+static bool is_about_plugin(const char* name) {
+  return strcmp(name, "plugin_version") == 0 || strcmp(name, "plugin_namespace") == 0 ||
+         strcmp(name, "tensorrt_plugin_shape_input_indices") == 0;
+}
+
 // As TensorRT does, only attributes that the creator lists are taken; all where it lists none.
 static carnot_fields fields_of(onnx_import* n, const carnot_plugin_creator* creator) {
   const onnx_attribute_list* list = &n->proto->attribute;
@@ -167,7 +173,7 @@ static carnot_fields fields_of(onnx_import* n, const carnot_plugin_creator* crea
   for (size_t i = 0; i < list->count && !n->status; i++) {
     carnot_strview view = list->items[i].name;
     const char* name = carnot_arena_text(n->arena, view.data, view.size);
-    if (strcmp(name, "plugin_version") == 0 || strcmp(name, "plugin_namespace") == 0) continue;
+    if (is_about_plugin(name)) continue;
     const carnot_plugin_field* known =
         carnot_field_find(creator->fields, creator->field_count, name);
     if (!known && creator->field_count) continue;
