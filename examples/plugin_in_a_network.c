@@ -57,8 +57,9 @@ static double check(const float* found) {
       for (int i = 0; i < GROUP; i++) variance += pow((double)x[n][g][i] - mean, 2) / GROUP;
       for (int i = 0; i < GROUP; i++) {
         int c = (g * GROUP + i) / PIXELS;
-        double y = ((double)x[n][g][i] - mean) / sqrt(variance + 1e-4) /
-                       (1 + exp(-(double)gain[c])) + (double)bias[c];
+        double y =
+            ((double)x[n][g][i] - mean) / sqrt(variance + 1e-4) / (1 + exp(-(double)gain[c])) +
+            (double)bias[c];
         y *= fmin(fmax(y / 6 + 0.25, 0), 1);
         worst = fmax(worst, fabs((double)*found++ - y));
       }

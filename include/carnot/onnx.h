@@ -32,8 +32,8 @@ CARNOT_API carnot_status* carnot_onnx_parse_file_with(const char* path, uint32_t
 CARNOT_API carnot_status* carnot_onnx_parse_memory_with(
     const void* data, size_t size, const char* folder, uint32_t flags,
     carnot_network** out_network) CARNOT_MUST_USE;
-// True when there is an operator, or a plugin of version 1, for |op_type| of |domain| ("" is ONNX's own) at opset |version|.
-// Any thread.
+// True when there is an operator, or a plugin of version 1, for |op_type| of |domain| ("" is ONNX's
+// own) at opset |version|. Any thread.
 CARNOT_API bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version);
 
 #ifdef __cplusplus

@@ -253,10 +253,9 @@ CARNOT_API carnot_status* carnot_plugin_library_unload(carnot_plugin_library* li
 CARNOT_API size_t carnot_plugin_creator_count(void);
 CARNOT_API const carnot_plugin_creator* carnot_plugin_creator_at(size_t index);
 // NOT_FOUND lists the nearest names and the versions there are. |name_space| NULL: "".
-CARNOT_API carnot_status* carnot_plugin_find(const char* name, const char* version,
-                                             const char* name_space,
-                                             const carnot_plugin_creator** out_creator)
-    CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_plugin_find(
+    const char* name, const char* version, const char* name_space,
+    const carnot_plugin_creator** out_creator) CARNOT_MUST_USE;
 // A new plugin by |creator|; the caller destroys it. INVALID_ARGUMENT names the field or carries
 // the creator's message.
 CARNOT_API carnot_status* carnot_plugin_create(const carnot_plugin_creator* creator,

@@ -363,7 +363,10 @@ static void join_steps(carnot_lowering* l) {
 }
 
 static void free_lowering(carnot_lowering* l) {
-  for (uint32_t b = 0; l->blocks && b < l->block_capacity; b++) free(l->blocks[b].steps.items);
+  for (uint32_t b = 0; l->blocks && b < l->block_capacity; b++) {
+    free(l->blocks[b].steps.items);
+    free(l->blocks[b].steps.notes);
+  }
   free(l->blocks);
   free(l->values);
   free(l->blobs);

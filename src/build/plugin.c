@@ -19,8 +19,7 @@ static carnot_plugin_range range_of(const carnot_operand_type* t) {
   return r;
 }
 
-static carnot_status* call_configure(const carnot_plugin* p,
-                                     const carnot_plugin_instance* instance,
+static carnot_status* call_configure(const carnot_plugin* p, const carnot_plugin_instance* instance,
                                      const carnot_problem* problem) {
   carnot_plugin_range inputs[CARNOT_PLUGIN_MAX_OPERANDS], outputs[CARNOT_PLUGIN_MAX_OPERANDS];
   for (uint32_t i = 0; i < problem->input_count; i++) inputs[i] = range_of(&problem->inputs[i]);

@@ -69,11 +69,10 @@ static carnot_status* deliver(carnot_call* call, const carnot_plugin_instance* i
   int output_count = instance->plugin.output_count;
   int64_t sizes[CARNOT_PLUGIN_MAX_OPERANDS] = {0};
   for (int i = 0; i < output_count; i++)
-    if (open >> i & 1)
-      sizes[i] = carnot_load_i64(outputs[i].format.dtype, outputs[i].data, 0);
+    if (open >> i & 1) sizes[i] = carnot_load_i64(outputs[i].format.dtype, outputs[i].data, 0);
   carnot_plugin_tensor actual[CARNOT_PLUGIN_MAX_OPERANDS];
-  CARNOT_TRY(carnot_plugin_dims(instance, inputs, call->input_count, actual, output_count, sizes,
-                                &open));
+  CARNOT_TRY(
+      carnot_plugin_dims(instance, inputs, call->input_count, actual, output_count, sizes, &open));
   for (int i = 0; i < output_count; i++) {
     carnot_tensor* t = carnot_call_out(call, i);
     if (!t || (t->data && t->data == outputs[i].data)) continue;
@@ -82,8 +81,7 @@ static carnot_status* deliver(carnot_call* call, const carnot_plugin_instance* i
                      carnot_dims_count(outputs[i].dims.d, outputs[i].dims.rank),
                  INVALID_ARGUMENT, "plugin %s: output %d turned out larger than its greatest size",
                  instance->plugin.name, i);
-    CARNOT_TRY(
-        carnot_call_size_output(call, i, outputs[i].format.dtype, dims->rank, dims->d));
+    CARNOT_TRY(carnot_call_size_output(call, i, outputs[i].format.dtype, dims->rank, dims->d));
     size_t bytes = carnot_tensor_bytes(t);
     if (bytes) memcpy(t->data, outputs[i].data, bytes);
   }
@@ -99,7 +97,7 @@ static carnot_status* run_instance(carnot_call* call, const carnot_plugin_instan
   size_t workspace_bytes;
   int output_count = instance->plugin.output_count;
   CARNOT_TRY(carnot_plugin_set_shape(instance, inputs, call->input_count, outputs, output_count,
-                                 &workspace_bytes));
+                                     &workspace_bytes));
   void* workspace;
   CARNOT_TRY(carnot_call_alloc(call, workspace_bytes, &workspace));
   carnot_plugin_threads threads = carnot_plugin_threads_of(call->host->executor);

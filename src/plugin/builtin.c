@@ -144,8 +144,8 @@ carnot_plugin* carnot_plugin_builtin_create(void* user, const char* name,
   (void)name, (void)phase;
   if (!fields_known(row, fields, field_count, error)) return NULL;
   builtin* b = calloc(1, sizeof(*b));
-  carnot_status* status = b ? copy_fields(b, fields, field_count)
-                            : CARNOT_NO_MEMORY(sizeof(*b), "a plugin");
+  carnot_status* status =
+      b ? copy_fields(b, fields, field_count) : CARNOT_NO_MEMORY(sizeof(*b), "a plugin");
   if (status) {
     carnot_plugin_refuse(error, "%s", carnot_status_message(status));
     carnot_status_free(status);
@@ -153,16 +153,16 @@ carnot_plugin* carnot_plugin_builtin_create(void* user, const char* name,
     return NULL;
   }
   b->row = row;
-  b->plugin = (carnot_plugin){.size = sizeof(carnot_plugin),
-                              .api_version = CARNOT_PLUGIN_API_VERSION,
-                              .name = row->name,
-                              .version = row->version,
-                              .name_space = "",
-                              .self = b,
-                              .output_count = row->count_outputs ? row->count_outputs(&b->fields)
-                                                                 : row->output_count,
-                              .serialize = serialize,
-                              .destroy = destroy};
+  b->plugin = (carnot_plugin){
+      .size = sizeof(carnot_plugin),
+      .api_version = CARNOT_PLUGIN_API_VERSION,
+      .name = row->name,
+      .version = row->version,
+      .name_space = "",
+      .self = b,
+      .output_count = row->count_outputs ? row->count_outputs(&b->fields) : row->output_count,
+      .serialize = serialize,
+      .destroy = destroy};
   if (!row->kernel) return &b->plugin;
   b->plugin.output_dtypes = output_dtypes;
   b->plugin.output_dims = output_dims;

@@ -15,8 +15,8 @@ typedef struct carnot_plugin_kernel {
   // letter repeats. Inputs, then a space, then outputs.
   const char* dtypes;
   bool (*output_dims)(const carnot_fields* fields, const carnot_plugin_shape* inputs,
-                      int32_t input_count, carnot_plugin_shape* outputs,
-                      const carnot_exprs* exprs, carnot_plugin_error* error);
+                      int32_t input_count, carnot_plugin_shape* outputs, const carnot_exprs* exprs,
+                      carnot_plugin_error* error);
   bool (*compute)(const carnot_fields* fields, const carnot_plugin_run* run,
                   carnot_plugin_error* error);
   size_t (*workspace_bytes)(const carnot_fields* fields, const carnot_plugin_tensor* inputs,

@@ -73,7 +73,8 @@ static bool prior_dims(const carnot_fields* fields, const carnot_plugin_shape* i
     return carnot_plugin_refuse(error, "inputs of rank %d and %d, both must be [N,C,H,W]",
                                 inputs[0].rank, inputs[1].rank);
   if (count < 1 || count == kMostRatios || (maxs && maxs != mins))
-    return carnot_plugin_refuse(error, "%d minSize and %d maxSize give %d boxes", mins, maxs, count);
+    return carnot_plugin_refuse(error, "%d minSize and %d maxSize give %d boxes", mins, maxs,
+                                count);
   carnot_expr pixels =
       e->operation(e->host, CARNOT_EXPR_PROD, inputs[0].dims[2], inputs[0].dims[3]);
   outputs[0] = (carnot_plugin_shape){
@@ -165,10 +166,10 @@ static bool grid_dims(const carnot_fields* fields, const carnot_plugin_shape* in
       return carnot_plugin_refuse(error, "feature map %d is %lld x %lld", l, (long long)h,
                                   (long long)w);
     int64_t numbers = h * w * grid_sizes(fields, l, sizes[0], sizes[1]) * 4;
-    outputs[l] = (carnot_plugin_shape){
-        .rank = 4,
-        .dims = {e->constant(e->host, 1), e->constant(e->host, 2), e->constant(e->host, numbers),
-                 e->constant(e->host, 1)}};
+    outputs[l] =
+        (carnot_plugin_shape){.rank = 4,
+                              .dims = {e->constant(e->host, 1), e->constant(e->host, 2),
+                                       e->constant(e->host, numbers), e->constant(e->host, 1)}};
   }
   return true;
 }
@@ -192,15 +193,16 @@ static bool grid_boxes(const carnot_fields* fields, const carnot_plugin_run* run
 }
 
 static const carnot_plugin_field kPrior[] = {
-    CARNOT_FIELD("minSize", FLOAT32), CARNOT_FIELD("maxSize", FLOAT32),
+    CARNOT_FIELD("minSize", FLOAT32),      CARNOT_FIELD("maxSize", FLOAT32),
     CARNOT_FIELD("aspectRatios", FLOAT32), CARNOT_FIELD("flip", INT32),
-    CARNOT_FIELD("clip", INT32), CARNOT_FIELD("variance", FLOAT32), CARNOT_FIELD("imgH", INT32),
-    CARNOT_FIELD("imgW", INT32), CARNOT_FIELD("stepH", FLOAT32), CARNOT_FIELD("stepW", FLOAT32),
+    CARNOT_FIELD("clip", INT32),           CARNOT_FIELD("variance", FLOAT32),
+    CARNOT_FIELD("imgH", INT32),           CARNOT_FIELD("imgW", INT32),
+    CARNOT_FIELD("stepH", FLOAT32),        CARNOT_FIELD("stepW", FLOAT32),
     CARNOT_FIELD("offset", FLOAT32)};
 static const carnot_plugin_field kGrid[] = {
-    CARNOT_FIELD("minSize", FLOAT32), CARNOT_FIELD("maxSize", FLOAT32),
+    CARNOT_FIELD("minSize", FLOAT32),      CARNOT_FIELD("maxSize", FLOAT32),
     CARNOT_FIELD("aspectRatios", FLOAT32), CARNOT_FIELD("featureMapShapes", INT32),
-    CARNOT_FIELD("variance", FLOAT32), CARNOT_FIELD("numLayers", INT32)};
+    CARNOT_FIELD("variance", FLOAT32),     CARNOT_FIELD("numLayers", INT32)};
 static const carnot_plugin_kernel kPriorKernel = {"f f", prior_dims, prior_boxes, NULL};
 static const carnot_plugin_kernel kGridKernel = {"f f", grid_dims, grid_boxes, NULL};
 

@@ -15,8 +15,7 @@ static carnot_value* layer_norm(carnot_front* f, carnot_value* x, int64_t size, 
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, f->arena, "axis", 2);
   carnot_attrs_set_float(&attrs, f->arena, "epsilon", kEpsilon);
-  return front_op(f, CARNOT_OP_LAYER_NORM, &attrs, 3, x,
-                  front_weights(f, gamma, x, dims, rank - 2),
+  return front_op(f, CARNOT_OP_LAYER_NORM, &attrs, 3, x, front_weights(f, gamma, x, dims, rank - 2),
                   front_weights(f, beta, x, dims, rank - 2));
 }
 
@@ -90,7 +89,8 @@ static carnot_value* rows_of(carnot_front* f, carnot_value* from, carnot_value* 
   return front_op(f, CARNOT_OP_GATHER, &attrs, 2, from, at);
 }
 
-// norm(word[ids] + type[segments] + position[0 .. S)) [S,B,E,1,1]; mask [S,B] → its sums, int32 [B].
+// norm(word[ids] + type[segments] + position[0 .. S)) [S,B,E,1,1]; mask [S,B] → its sums, int32
+// [B].
 static void expand_embedding(carnot_front* f) {
   int64_t hidden = carnot_fields_length(&f->fields, "bert_embeddings_layernorm_beta");
   const int64_t zero = 0, one = 1, last[] = {3, 4};
@@ -105,8 +105,7 @@ static void expand_embedding(carnot_front* f) {
       f, CARNOT_FN_ADD, rows_of(f, table(f, "bert_embeddings_word_embeddings", hidden), ids),
       rows_of(f, table(f, "bert_embeddings_token_type_embeddings", hidden), front_in(f, 1)));
   x = front_binary(f, CARNOT_FN_ADD, x, positions);
-  x = layer_norm(f, x, hidden, "bert_embeddings_layernorm_gamma",
-                 "bert_embeddings_layernorm_beta");
+  x = layer_norm(f, x, hidden, "bert_embeddings_layernorm_gamma", "bert_embeddings_layernorm_beta");
   f->outputs[0] = front_op(f, CARNOT_OP_UNSQUEEZE, NULL, 2, x, front_ints(f, last, 2));
   carnot_attrs attrs = {0};
   carnot_attrs_set_text(&attrs, f->arena, "fn", "sum");
@@ -149,9 +148,9 @@ static const carnot_plugin_field kSkipFields[] = {
 static const carnot_plugin_field kSkipInt8Fields[] = {CARNOT_FIELD("beta", FLOAT32),
                                                       CARNOT_FIELD("gamma", FLOAT32)};
 static const carnot_plugin_field kAttentionFields[] = {
-    CARNOT_FIELD("type_id", INT32),          CARNOT_FIELD("hidden_size", INT32),
-    CARNOT_FIELD("num_heads", INT32),        CARNOT_FIELD("has_mask", INT32),
-    CARNOT_FIELD("dq_probs", FLOAT32),       CARNOT_FIELD("var_seqlen", INT32),
+    CARNOT_FIELD("type_id", INT32),           CARNOT_FIELD("hidden_size", INT32),
+    CARNOT_FIELD("num_heads", INT32),         CARNOT_FIELD("has_mask", INT32),
+    CARNOT_FIELD("dq_probs", FLOAT32),        CARNOT_FIELD("var_seqlen", INT32),
     CARNOT_FIELD("use_int8_scale_max", INT32)};
 static const carnot_plugin_field kAttentionInt8Fields[] = {
     CARNOT_FIELD("hidden_size", INT32),       CARNOT_FIELD("num_heads", INT32),
@@ -167,23 +166,22 @@ static const carnot_plugin_field kEmbeddingFields[] = {
     CARNOT_FIELD("output_fp16", INT32),
     CARNOT_FIELD("full_mask", INT32),
     CARNOT_FIELD("mha_type_id", INT32)};
-static const carnot_plugin_field kFcFields[] = {CARNOT_FIELD("out_dims", INT32),
-                                                CARNOT_FIELD("type_id", INT32),
-                                                CARNOT_FIELD("W", FLOAT32)};
+static const carnot_plugin_field kFcFields[] = {
+    CARNOT_FIELD("out_dims", INT32), CARNOT_FIELD("type_id", INT32), CARNOT_FIELD("W", FLOAT32)};
 static const carnot_plugin_field kGeluFields[] = {CARNOT_FIELD("type_id", INT32),
                                                   CARNOT_FIELD("bias", FLOAT32)};
 
 #define ROW(name, version, fields, min, max, outputs, expand) \
   { name, version, CARNOT_FIELD_LIST(fields), min, max, outputs, expand, NULL, NULL }
-#define SKIP(version)                                                                         \
+#define SKIP(version) \
   ROW("CustomSkipLayerNormPluginDynamic", version, kSkipFields, 2, 2, 1, expand_skip_norm)
-#define SKIP_INT8(version, outputs)                                                           \
+#define SKIP_INT8(version, outputs) \
   ROW("CustomSkipLayerNormPluginDynamic", version, kSkipInt8Fields, 2, 2, outputs, refuse_int8)
-#define ATTENTION(version, most)                                                                \
+#define ATTENTION(version, most) \
   ROW("CustomQKVToContextPluginDynamic", version, kAttentionFields, 1, most, 1, expand_attention)
-#define ATTENTION_INT8(version)                                                               \
+#define ATTENTION_INT8(version) \
   ROW("CustomQKVToContextPluginDynamic", version, kAttentionInt8Fields, 1, 3, 1, refuse_int8)
-#define EMBEDDING(version, least, most, outputs, expand)                                        \
+#define EMBEDDING(version, least, most, outputs, expand) \
   ROW("CustomEmbLayerNormPluginDynamic", version, kEmbeddingFields, least, most, outputs, expand)
 
 // Versions of the same behaviour: those of IPluginV2, then those of IPluginV3.

@@ -48,8 +48,8 @@ static float* output_floats(const carnot_plugin_run* run, int i) { return run->o
 
 static carnot_plugin_shape shape_of(const carnot_exprs* e, carnot_expr batch, int rank, int64_t b,
                                     int64_t c) {
-  return (carnot_plugin_shape){
-      .rank = rank, .dims = {batch, e->constant(e->host, b), e->constant(e->host, c)}};
+  return (carnot_plugin_shape){.rank = rank,
+                               .dims = {batch, e->constant(e->host, b), e->constant(e->host, c)}};
 }
 
 static void write_box(float* dst, box b) {
@@ -64,7 +64,8 @@ static box clipped(box b) {
                fminf(fmaxf(b.y1, 0), 1)};
 }
 
-// ---- EfficientNMS: boxes [N,B,(C,)4], scores [N,B,C], anchors → number, boxes, scores, classes ----
+// ---- EfficientNMS: boxes [N,B,(C,)4], scores [N,B,C], anchors → number, boxes, scores, classes
+// ----
 
 typedef struct efficient {
   bool decode, centers, sigmoid, agnostic, clip, indices;
@@ -77,25 +78,24 @@ enum { kMostSelected = 4096 };
 
 static efficient efficient_of(const carnot_fields* f, const carnot_plugin_run* run) {
   const carnot_dims *boxes = &run->inputs[0].dims, *scores = &run->inputs[1].dims;
-  efficient e = {.decode = run->input_count > 2,
-                 .centers = carnot_fields_int(f, "box_coding", 0) != 0 ||
-                            carnot_fields_int(f, "center_point_box", 0) != 0,
-                 .sigmoid = carnot_fields_int(f, "score_activation", 0) != 0,
-                 .agnostic = carnot_fields_int(f, "class_agnostic", 0) != 0,
-                 .clip = carnot_fields_int(f, "clip_boxes", 0) != 0,
-                 .most_of_class = carnot_fields_int(
-                     f, "max_output_boxes_per_class",
-                     carnot_fields_int(f, "max_output_size_per_class", -1)),
-                 .boxes = boxes->d[1],
-                 .classes = scores->d[2],
-                 .box_classes = boxes->rank == 4 ? boxes->d[2] : 1,
-                 .background = (int32_t)carnot_fields_int(f, "background_class", -1),
-                 .threshold = (float)carnot_fields_float(f, "score_threshold", 0.5),
-                 .iou = (float)carnot_fields_float(f, "iou_threshold", 0.5)};
+  efficient e = {
+      .decode = run->input_count > 2,
+      .centers = carnot_fields_int(f, "box_coding", 0) != 0 ||
+                 carnot_fields_int(f, "center_point_box", 0) != 0,
+      .sigmoid = carnot_fields_int(f, "score_activation", 0) != 0,
+      .agnostic = carnot_fields_int(f, "class_agnostic", 0) != 0,
+      .clip = carnot_fields_int(f, "clip_boxes", 0) != 0,
+      .most_of_class = carnot_fields_int(f, "max_output_boxes_per_class",
+                                         carnot_fields_int(f, "max_output_size_per_class", -1)),
+      .boxes = boxes->d[1],
+      .classes = scores->d[2],
+      .box_classes = boxes->rank == 4 ? boxes->d[2] : 1,
+      .background = (int32_t)carnot_fields_int(f, "background_class", -1),
+      .threshold = (float)carnot_fields_float(f, "score_threshold", 0.5),
+      .iou = (float)carnot_fields_float(f, "iou_threshold", 0.5)};
   e.anchor_images = e.decode ? run->inputs[2].dims.d[0] : 1;
   e.most = run->output_count == 1 ? e.most_of_class : run->outputs[1].dims.d[1];
-  if (e.sigmoid)
-    e.threshold = e.threshold <= 0 ? -INFINITY : logf(e.threshold / (1 - e.threshold));
+  if (e.sigmoid) e.threshold = e.threshold <= 0 ? -INFINITY : logf(e.threshold / (1 - e.threshold));
   return e;
 }
 
@@ -119,12 +119,10 @@ static box efficient_box(const efficient* e, const float* b, const float* anchor
 static int64_t efficient_collect(const efficient* e, const carnot_plugin_run* run, int64_t image,
                                  candidate* out) {
   const float* scores = (const float*)run->inputs[1].data + image * e->boxes * e->classes;
-  const float* boxes =
-      (const float*)run->inputs[0].data + image * e->boxes * e->box_classes * 4;
-  const float* anchors =
-      e->decode ? (const float*)run->inputs[2].data +
-                      (e->anchor_images > 1 ? image : 0) * e->boxes * 4
-                : NULL;
+  const float* boxes = (const float*)run->inputs[0].data + image * e->boxes * e->box_classes * 4;
+  const float* anchors = e->decode ? (const float*)run->inputs[2].data +
+                                         (e->anchor_images > 1 ? image : 0) * e->boxes * 4
+                                   : NULL;
   int64_t count = 0;
   for (int64_t i = 0; i < e->boxes * e->classes; i++) {
     int32_t label = (int32_t)(i % e->classes);
@@ -203,8 +201,8 @@ static size_t candidates_bytes(const carnot_fields* fields, const carnot_plugin_
 }
 
 static bool efficient_dims(const carnot_fields* fields, const carnot_plugin_shape* inputs,
-                           int32_t input_count, carnot_plugin_shape* outputs,
-                           const carnot_exprs* e, carnot_plugin_error* error) {
+                           int32_t input_count, carnot_plugin_shape* outputs, const carnot_exprs* e,
+                           carnot_plugin_error* error) {
   (void)input_count;
   int64_t most = carnot_fields_int(fields, "max_output_boxes",
                                    carnot_fields_int(fields, "max_total_size", 100));
@@ -245,10 +243,9 @@ static bool onnx_dims(const carnot_fields* fields, const carnot_plugin_shape* in
   if (inputs[0].rank != 3 || inputs[1].rank != 3 || most < 1)
     return carnot_plugin_refuse(error, "inputs of rank %d and %d, must be 3", inputs[0].rank,
                                 inputs[1].rank);
-  carnot_expr rows = e->operation(e->host, CARNOT_EXPR_PROD, inputs[0].dims[0],
-                                  e->constant(e->host, most));
-  outputs[0] =
-      (carnot_plugin_shape){.rank = 2, .dims = {rows, e->constant(e->host, 3)}};
+  carnot_expr rows =
+      e->operation(e->host, CARNOT_EXPR_PROD, inputs[0].dims[0], e->constant(e->host, most));
+  outputs[0] = (carnot_plugin_shape){.rank = 2, .dims = {rows, e->constant(e->host, 3)}};
   return true;
 }
 
@@ -438,8 +435,7 @@ static bool ssd_dims(const carnot_fields* fields, const carnot_plugin_shape* inp
     return carnot_plugin_refuse(error, "keepTopK and numClasses must be positive");
   carnot_expr one = e->constant(e->host, 1), batch = inputs[order[0]].dims[0];
   outputs[0] = (carnot_plugin_shape){
-      .rank = 4,
-      .dims = {batch, one, e->constant(e->host, keep), e->constant(e->host, 7)}};
+      .rank = 4, .dims = {batch, one, e->constant(e->host, keep), e->constant(e->host, 7)}};
   outputs[1] = (carnot_plugin_shape){.rank = 4, .dims = {batch, one, one, one}};
   return true;
 }
@@ -482,8 +478,9 @@ static bool ssd_nms(const carnot_fields* fields, const carnot_plugin_run* run,
     table.priors = (const float*)prior->data + (prior->dims.d[0] > 1 ? n : 0) * boxes * 8;
     table.variances = table.priors + boxes * 4;
     candidate* list = run->workspace;
-    int64_t count = detect(&p, (const float*)conf->data + n * boxes * p.classes,
-                           carnot_fields_int(fields, "confSigmoid", 0) != 0, prior_at, &table, list);
+    int64_t count =
+        detect(&p, (const float*)conf->data + n * boxes * p.classes,
+               carnot_fields_int(fields, "confSigmoid", 0) != 0, prior_at, &table, list);
     float* dst = output_floats(run, 0) + n * p.keep * 7;
     for (int64_t i = 0; i < p.keep; i++, dst += 7) {
       dst[0] = (float)n;
@@ -509,16 +506,15 @@ static const carnot_plugin_field kTf[] = {CARNOT_FIELD("max_output_size_per_clas
                                           CARNOT_FIELD("score_threshold", FLOAT32),
                                           CARNOT_FIELD("pad_per_class", INT32),
                                           CARNOT_FIELD("clip_boxes", INT32)};
-static const carnot_plugin_field kOnnx[] = {CARNOT_FIELD("score_threshold", FLOAT32),
-                                            CARNOT_FIELD("iou_threshold", FLOAT32),
-                                            CARNOT_FIELD("max_output_boxes_per_class", INT32),
-                                            CARNOT_FIELD("center_point_box", INT32)};
+static const carnot_plugin_field kOnnx[] = {
+    CARNOT_FIELD("score_threshold", FLOAT32), CARNOT_FIELD("iou_threshold", FLOAT32),
+    CARNOT_FIELD("max_output_boxes_per_class", INT32), CARNOT_FIELD("center_point_box", INT32)};
 static const carnot_plugin_field kBatched[] = {
-    CARNOT_FIELD("shareLocation", INT32),   CARNOT_FIELD("backgroundLabelId", INT32),
-    CARNOT_FIELD("numClasses", INT32),      CARNOT_FIELD("topK", INT32),
-    CARNOT_FIELD("keepTopK", INT32),        CARNOT_FIELD("scoreThreshold", FLOAT32),
-    CARNOT_FIELD("iouThreshold", FLOAT32),  CARNOT_FIELD("isNormalized", INT32),
-    CARNOT_FIELD("clipBoxes", INT32),       CARNOT_FIELD("scoreBits", INT32),
+    CARNOT_FIELD("shareLocation", INT32),  CARNOT_FIELD("backgroundLabelId", INT32),
+    CARNOT_FIELD("numClasses", INT32),     CARNOT_FIELD("topK", INT32),
+    CARNOT_FIELD("keepTopK", INT32),       CARNOT_FIELD("scoreThreshold", FLOAT32),
+    CARNOT_FIELD("iouThreshold", FLOAT32), CARNOT_FIELD("isNormalized", INT32),
+    CARNOT_FIELD("clipBoxes", INT32),      CARNOT_FIELD("scoreBits", INT32),
     CARNOT_FIELD("caffeSemantics", INT32)};
 static const carnot_plugin_field kSsd[] = {CARNOT_FIELD("shareLocation", INT32),
                                            CARNOT_FIELD("varianceEncodedInTarget", INT32),

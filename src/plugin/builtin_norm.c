@@ -31,8 +31,7 @@ static void expand_instance_norm(carnot_front* f) {
   carnot_attrs_set_float(&attrs, f->arena, "epsilon", front_float(f, "epsilon", 1e-5f));
   f->outputs[0] = front_op(f, CARNOT_OP_INSTANCE_NORM, &attrs, 3, x, scale, bias);
   if (front_int(f, "relu", 0))
-    f->outputs[0] =
-        front_fn(f, CARNOT_FN_LEAKY_RELU, f->outputs[0], front_float(f, "alpha", 0), 0);
+    f->outputs[0] = front_fn(f, CARNOT_FN_LEAKY_RELU, f->outputs[0], front_float(f, "alpha", 0), 0);
 }
 
 // x / sqrt(sum x^2 + eps) * weights, the sum over the channels, with acrossSpatial over all of a
@@ -47,12 +46,10 @@ static void expand_normalize(carnot_front* f) {
   carnot_attrs attrs = {0};
   carnot_attrs_set_text(&attrs, f->arena, "fn", "sum_square");
   carnot_value* sum = front_op(f, CARNOT_OP_REDUCE, &attrs, 2, x, front_ints(f, axes, axis_count));
-  carnot_value* norm =
-      front_fn(f, CARNOT_FN_SQRT,
-               front_binary(f, CARNOT_FN_ADD, sum, front_number(f, x, front_float(f, "eps", 0))),
-               0, 0);
-  if (!front_int(f, "channelShared", 1))
-    dims[1] = carnot_fields_length(&f->fields, "weights");
+  carnot_value* norm = front_fn(
+      f, CARNOT_FN_SQRT,
+      front_binary(f, CARNOT_FN_ADD, sum, front_number(f, x, front_float(f, "eps", 0))), 0, 0);
+  if (!front_int(f, "channelShared", 1)) dims[1] = carnot_fields_length(&f->fields, "weights");
   f->outputs[0] = front_binary(f, CARNOT_FN_MUL, front_binary(f, CARNOT_FN_DIV, x, norm),
                                front_weights(f, "weights", x, dims, rank));
 }
@@ -61,19 +58,20 @@ static const float kEps = 1e-5f, kZero = 0;
 static const int32_t kOne = 1;
 static const carnot_plugin_field kGroupFields[] = {{"eps", &kEps, CARNOT_FIELD_FLOAT32, 1},
                                                    {"num_groups", &kOne, CARNOT_FIELD_INT32, 1}};
-static const carnot_plugin_field kInstanceFields[] = {
-    {"epsilon", &kEps, CARNOT_FIELD_FLOAT32, 1}, CARNOT_FIELD("scales", FLOAT32),
-    CARNOT_FIELD("bias", FLOAT32), CARNOT_FIELD("relu", INT32),
-    {"alpha", &kZero, CARNOT_FIELD_FLOAT32, 1}};
+static const carnot_plugin_field kInstanceFields[] = {{"epsilon", &kEps, CARNOT_FIELD_FLOAT32, 1},
+                                                      CARNOT_FIELD("scales", FLOAT32),
+                                                      CARNOT_FIELD("bias", FLOAT32),
+                                                      CARNOT_FIELD("relu", INT32),
+                                                      {"alpha", &kZero, CARNOT_FIELD_FLOAT32, 1}};
 static const carnot_plugin_field kNormalizeFields[] = {
     CARNOT_FIELD("weights", FLOAT32), CARNOT_FIELD("acrossSpatial", INT32),
     CARNOT_FIELD("channelShared", INT32), CARNOT_FIELD("nbWeights", INT32),
     CARNOT_FIELD("eps", FLOAT32)};
 
-#define INSTANCE_NORM(version)                                                                   \
-  {                                                                                              \
-    "InstanceNormalization_TRT", version, CARNOT_FIELD_LIST(kInstanceFields), 1, 3, 1,           \
-        expand_instance_norm, NULL, NULL                                                         \
+#define INSTANCE_NORM(version)                                                         \
+  {                                                                                    \
+    "InstanceNormalization_TRT", version, CARNOT_FIELD_LIST(kInstanceFields), 1, 3, 1, \
+        expand_instance_norm, NULL, NULL                                               \
   }
 
 static const carnot_plugin_builtin kRows[] = {

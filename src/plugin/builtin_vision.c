@@ -55,8 +55,7 @@ static void crop_part(void* arg, int64_t box) {
   const carnot_dims *x = &j->run->inputs[0].dims, *boxes = &j->run->inputs[1].dims;
   const float* b = (const float*)j->run->inputs[1].data + box * 4;
   int64_t plane = x->d[2] * x->d[3];
-  const float* src =
-      (const float*)j->run->inputs[0].data + box / boxes->d[1] * x->d[1] * plane;
+  const float* src = (const float*)j->run->inputs[0].data + box / boxes->d[1] * x->d[1] * plane;
   float* dst = (float*)j->run->outputs[0].data + box * x->d[1] * j->height * j->width;
   for (int64_t c = 0; c < x->d[1]; c++, src += plane)
     for (int64_t i = 0; i < j->height; i++)
@@ -76,11 +75,10 @@ static bool crop_dims(const carnot_fields* fields, const carnot_plugin_shape* in
   if (height < 1 || width < 1)
     return carnot_plugin_refuse(error, "crop_height %lld and crop_width %lld must be positive",
                                 (long long)height, (long long)width);
-  outputs[0] = (carnot_plugin_shape){.rank = 5,
-                                     .dims = {inputs[1].dims[0], inputs[1].dims[1],
-                                              inputs[0].dims[1],
-                                              exprs->constant(exprs->host, height),
-                                              exprs->constant(exprs->host, width)}};
+  outputs[0] = (carnot_plugin_shape){
+      .rank = 5,
+      .dims = {inputs[1].dims[0], inputs[1].dims[1], inputs[0].dims[1],
+               exprs->constant(exprs->host, height), exprs->constant(exprs->host, width)}};
   return true;
 }
 
@@ -98,8 +96,8 @@ static bool crop(const carnot_fields* fields, const carnot_plugin_run* run,
 // ---- CoordConvAC: two more channels, rows and columns as numbers from -1 to 1 ----
 
 static bool coord_dims(const carnot_fields* fields, const carnot_plugin_shape* inputs,
-                       int32_t input_count, carnot_plugin_shape* outputs,
-                       const carnot_exprs* exprs, carnot_plugin_error* error) {
+                       int32_t input_count, carnot_plugin_shape* outputs, const carnot_exprs* exprs,
+                       carnot_plugin_error* error) {
   (void)fields, (void)input_count;
   if (!check_rank(inputs, 0, 4, error)) return false;
   outputs[0] = inputs[0];
@@ -144,7 +142,8 @@ static void softmax(const float* src, float* dst, int64_t count, int64_t stride)
 static bool region(const carnot_fields* fields, const carnot_plugin_run* run,
                    carnot_plugin_error* error) {
   const carnot_dims* d = &run->inputs[0].dims;
-  int64_t num = carnot_fields_int(fields, "num", 0), coords = carnot_fields_int(fields, "coords", 0),
+  int64_t num = carnot_fields_int(fields, "num", 0),
+          coords = carnot_fields_int(fields, "coords", 0),
           classes = carnot_fields_int(fields, "classes", 0), plane = d->d[2] * d->d[3],
           per_box = coords + classes + 1;
   if (carnot_fields_length(fields, "smTree") > 0)
@@ -169,7 +168,8 @@ static bool region(const carnot_fields* fields, const carnot_plugin_run* run,
 // ---- Multi-scale deformable attention (Deformable DETR):
 //   out[b,q,m,:] = sum over levels l, points p of weight[b,q,m,l,p] * value of level l, head m,
 //   bilinear at location[b,q,m,l,p] (x, y in [0,1])
-// value [B,S,M,D], shapes [L,2], level starts [L], locations [B,Q,M,L,P,2], weights [B,Q,M,L,P] ----
+// value [B,S,M,D], shapes [L,2], level starts [L], locations [B,Q,M,L,P,2], weights [B,Q,M,L,P]
+// ----
 
 static bool msda_dims(const carnot_fields* fields, const carnot_plugin_shape* inputs,
                       int32_t input_count, carnot_plugin_shape* outputs, const carnot_exprs* exprs,
@@ -178,9 +178,9 @@ static bool msda_dims(const carnot_fields* fields, const carnot_plugin_shape* in
   (void)fields, (void)input_count, (void)exprs;
   for (int i = 0; i < 5; i++)
     if (!check_rank(inputs, i, kRanks[i], error)) return false;
-  outputs[0] = (carnot_plugin_shape){.rank = 4,
-                                     .dims = {inputs[0].dims[0], inputs[3].dims[1],
-                                              inputs[0].dims[2], inputs[0].dims[3]}};
+  outputs[0] = (carnot_plugin_shape){
+      .rank = 4,
+      .dims = {inputs[0].dims[0], inputs[3].dims[1], inputs[0].dims[2], inputs[0].dims[3]}};
   return true;
 }
 
@@ -211,11 +211,11 @@ static void msda_part(void* arg, int64_t part) {
   for (int64_t c = 0; c < depth; c++) dst[c] = 0;
   for (int64_t i = 0; i < levels * points; i++) {
     int64_t l = i / points, height = shapes[2 * l], width = shapes[2 * l + 1];
-    const float* value = (const float*)run->inputs[0].data +
-                         ((batch * v->d[1] + starts[l]) * heads + head) * depth;
+    const float* value =
+        (const float*)run->inputs[0].data + ((batch * v->d[1] + starts[l]) * heads + head) * depth;
     msda_point(value, height, width, heads * depth, depth,
-               locations[2 * i + 1] * (float)height - 0.5f,
-               locations[2 * i] * (float)width - 0.5f, weights[i], dst);
+               locations[2 * i + 1] * (float)height - 0.5f, locations[2 * i] * (float)width - 0.5f,
+               weights[i], dst);
   }
 }
 
@@ -289,10 +289,9 @@ static bool attention(const carnot_fields* fields, const carnot_plugin_run* run,
 
 static const carnot_plugin_field kCrop[] = {CARNOT_FIELD("crop_width", INT32),
                                             CARNOT_FIELD("crop_height", INT32)};
-static const carnot_plugin_field kRegion[] = {CARNOT_FIELD("num", INT32),
-                                              CARNOT_FIELD("coords", INT32),
-                                              CARNOT_FIELD("classes", INT32),
-                                              CARNOT_FIELD("smTree", UNKNOWN)};
+static const carnot_plugin_field kRegion[] = {
+    CARNOT_FIELD("num", INT32), CARNOT_FIELD("coords", INT32), CARNOT_FIELD("classes", INT32),
+    CARNOT_FIELD("smTree", UNKNOWN)};
 static const carnot_plugin_field kAttention[] = {CARNOT_FIELD("span", INT32),
                                                  CARNOT_FIELD("factor", FLOAT32)};
 static const carnot_plugin_kernel kCropKernel = {"f f", crop_dims, crop, NULL};

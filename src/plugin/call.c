@@ -57,9 +57,9 @@ static carnot_expr expr_constant(void* host, int64_t value) {
 }
 
 static carnot_expr expr_operation(void* host, carnot_expr_op op, carnot_expr a, carnot_expr b) {
-  static const carnot_sym_op kOps[] = {
-      CARNOT_SYM_ADD, CARNOT_SYM_MUL, CARNOT_SYM_MAX,      CARNOT_SYM_MIN,    CARNOT_SYM_SUB,
-      CARNOT_SYM_EQ,  CARNOT_SYM_LT,  CARNOT_SYM_FLOORDIV, CARNOT_SYM_CEILDIV};
+  static const carnot_sym_op kOps[] = {CARNOT_SYM_ADD, CARNOT_SYM_MUL,      CARNOT_SYM_MAX,
+                                       CARNOT_SYM_MIN, CARNOT_SYM_SUB,      CARNOT_SYM_EQ,
+                                       CARNOT_SYM_LT,  CARNOT_SYM_FLOORDIV, CARNOT_SYM_CEILDIV};
   carnot_syms* syms = ((expr_host*)host)->syms;
   if ((size_t)op >= sizeof(kOps) / sizeof(kOps[0]))
     return carnot_sym_new(syms, NULL, 0, CARNOT_DIM_UNBOUNDED).bits;
@@ -130,8 +130,8 @@ static carnot_status* infer_dtypes(const carnot_plugin_instance* instance,
   for (int i = 0; i < p->output_count; i++)
     outputs[i] = p->output_dtypes ? CARNOT_DTYPE_INVALID : inputs[0];
   carnot_plugin_error error = {{0}};
-  if (p->output_dtypes && !p->output_dtypes(p->self, inputs, infer->input_count, outputs,
-                                            p->output_count, &error))
+  if (p->output_dtypes &&
+      !p->output_dtypes(p->self, inputs, infer->input_count, outputs, p->output_count, &error))
     return carnot_plugin_failed(instance, "output_dtypes", &error);
   for (int i = 0; i < p->output_count; i++)
     CARNOT_CHECK(outputs[i] > CARNOT_DTYPE_INVALID && outputs[i] < CARNOT_DTYPE_STRING,
@@ -264,9 +264,9 @@ carnot_plugin_threads carnot_plugin_threads_of(struct carnot_executor* executor)
 }
 
 carnot_status* carnot_plugin_set_shape(const carnot_plugin_instance* instance,
-                                   const carnot_plugin_tensor* inputs, int input_count,
-                                   const carnot_plugin_tensor* outputs, int output_count,
-                                   size_t* out_workspace_bytes) {
+                                       const carnot_plugin_tensor* inputs, int input_count,
+                                       const carnot_plugin_tensor* outputs, int output_count,
+                                       size_t* out_workspace_bytes) {
   const carnot_plugin* p = &instance->plugin;
   carnot_plugin_error error = {{0}};
   *out_workspace_bytes = 0;
@@ -274,8 +274,7 @@ carnot_status* carnot_plugin_set_shape(const carnot_plugin_instance* instance,
       !p->on_shape_change(p->self, inputs, input_count, outputs, output_count, &error))
     return carnot_plugin_failed(instance, "on_shape_change", &error);
   if (p->workspace_bytes)
-    *out_workspace_bytes =
-        p->workspace_bytes(p->self, inputs, input_count, outputs, output_count);
+    *out_workspace_bytes = p->workspace_bytes(p->self, inputs, input_count, outputs, output_count);
   CARNOT_CHECK(*out_workspace_bytes < (UINT64_C(1) << 48), OUT_OF_RANGE,
                "plugin %s wants a workspace of %zu bytes", p->name, *out_workspace_bytes);
   return NULL;
@@ -285,14 +284,12 @@ carnot_status* carnot_plugin_enqueue(const carnot_plugin_instance* instance,
                                      carnot_plugin_run* run) {
   const carnot_plugin* p = &instance->plugin;
   carnot_plugin_tensor inputs[CARNOT_PLUGIN_MAX_OPERANDS];
-  if (run->input_count)
-    memcpy(inputs, run->inputs, (size_t)run->input_count * sizeof(*inputs));
+  if (run->input_count) memcpy(inputs, run->inputs, (size_t)run->input_count * sizeof(*inputs));
   for (int32_t o = 0; p->aliased_input && o < run->output_count; o++) {
     int32_t i = p->aliased_input(p->self, o);
     if (i < 0 || i >= run->input_count || inputs[i].data == run->outputs[o].data) continue;
-    size_t bytes = carnot_dtype_bytes(inputs[i].format.dtype,
-                                      (size_t)carnot_dims_count(inputs[i].dims.d,
-                                                                inputs[i].dims.rank));
+    size_t bytes = carnot_dtype_bytes(
+        inputs[i].format.dtype, (size_t)carnot_dims_count(inputs[i].dims.d, inputs[i].dims.rank));
     size_t out_bytes = carnot_dtype_bytes(
         run->outputs[o].format.dtype,
         (size_t)carnot_dims_count(run->outputs[o].dims.d, run->outputs[o].dims.rank));

@@ -32,9 +32,9 @@ carnot_plugin_threads carnot_plugin_threads_of(struct carnot_executor* executor)
 
 // on_shape_change and the workspace it then needs.
 carnot_status* carnot_plugin_set_shape(const carnot_plugin_instance* instance,
-                                   const carnot_plugin_tensor* inputs, int input_count,
-                                   const carnot_plugin_tensor* outputs, int output_count,
-                                   size_t* out_workspace_bytes) CARNOT_MUST_USE;
+                                       const carnot_plugin_tensor* inputs, int input_count,
+                                       const carnot_plugin_tensor* outputs, int output_count,
+                                       size_t* out_workspace_bytes) CARNOT_MUST_USE;
 // Puts inputs where outputs alias them, and computes.
 carnot_status* carnot_plugin_enqueue(const carnot_plugin_instance* instance,
                                      carnot_plugin_run* run) CARNOT_MUST_USE;

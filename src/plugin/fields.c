@@ -117,8 +117,7 @@ carnot_status* carnot_fields_unpack(carnot_strview bytes, carnot_arena* arena,
   out_fields->items = items;
   const char* at = bytes.data;
   size_t left = bytes.size;
-  while (left)
-    CARNOT_TRY(unpack_field(&at, &left, arena, &out_fields->items[out_fields->count++]));
+  while (left) CARNOT_TRY(unpack_field(&at, &left, arena, &out_fields->items[out_fields->count++]));
   return NULL;
 }
 

@@ -17,7 +17,8 @@ static carnot_status* add_node(carnot_block* block, const carnot_plugin_entry* e
   set_text(&attrs, arena, "name", entry->creator.name);
   set_text(&attrs, arena, "version", entry->creator.version);
   set_text(&attrs, arena, "namespace", entry->creator.name_space);
-  if (entry->library) set_text(&attrs, arena, "library", carnot_plugin_library_name(entry->library));
+  if (entry->library)
+    set_text(&attrs, arena, "library", carnot_plugin_library_name(entry->library));
   carnot_attr packed = {.name = "fields", .type = CARNOT_ATTR_STRING};
   CARNOT_TRY(carnot_fields_pack(fields, field_count, arena, &packed.s));
   carnot_attrs_set(&attrs, arena, packed);

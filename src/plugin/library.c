@@ -54,8 +54,7 @@ static const Elf64_Shdr* section(const carnot_mapping* file, const Elf64_Ehdr* h
 
 // The library among those that |file| needs whose name begins with |prefix|, or NULL.
 static const char* needed(const carnot_mapping* file, const Elf64_Ehdr* head, const char* prefix) {
-  if (head->e_shentsize != sizeof(Elf64_Shdr) || head->e_shoff % 8 ||
-      head->e_shoff > file->size ||
+  if (head->e_shentsize != sizeof(Elf64_Shdr) || head->e_shoff % 8 || head->e_shoff > file->size ||
       head->e_shnum > (file->size - head->e_shoff) / sizeof(Elf64_Shdr))
     return NULL;
   for (size_t i = 0; i < head->e_shnum; i++) {

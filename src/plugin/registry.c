@@ -85,7 +85,9 @@ static carnot_status* read_creator(const carnot_plugin_creator* from, carnot_plu
   memcpy(out, from, from->size < sizeof(*out) ? from->size : sizeof(*out));
   CARNOT_CHECK(out->name && out->name[0] && out->version && out->create, INVALID_ARGUMENT,
                "a creator lacks its %s",
-               !out->name || !out->name[0] ? "name" : !out->version ? "version" : "create");
+               !out->name || !out->name[0] ? "name"
+               : !out->version             ? "version"
+                                           : "create");
   CARNOT_CHECK(out->field_count >= 0 && (out->fields || !out->field_count), INVALID_ARGUMENT,
                "creator %s has %d fields", out->name, out->field_count);
   return NULL;
@@ -257,8 +259,7 @@ carnot_status* carnot_registry_find(const carnot_plugin_key* key, carnot_plugin_
 carnot_plugin_entry* carnot_registry_lookup(const char* name, const char* version,
                                             const char* name_space) {
   lock();
-  carnot_plugin_entry* entry =
-      find_exact(name, text_or_empty(version), text_or_empty(name_space));
+  carnot_plugin_entry* entry = find_exact(name, text_or_empty(version), text_or_empty(name_space));
   unlock();
   return entry;
 }
@@ -301,11 +302,11 @@ carnot_status* carnot_plugin_read(const carnot_plugin* plugin, carnot_plugin* ou
                "a plugin has %zu bytes, version %d of the interface has %zu", plugin->size,
                plugin->api_version, least);
   memcpy(out, plugin, plugin->size < sizeof(*out) ? plugin->size : sizeof(*out));
-  const char* missing = !out->name         ? "name"
-                        : !out->version    ? "version"
-                        : !out->serialize  ? "serialize"
-                        : !out->destroy    ? "destroy"
-                                           : NULL;
+  const char* missing = !out->name        ? "name"
+                        : !out->version   ? "version"
+                        : !out->serialize ? "serialize"
+                        : !out->destroy   ? "destroy"
+                                          : NULL;
   CARNOT_CHECK(!missing, INVALID_ARGUMENT, "a plugin has no %s", missing);
   CARNOT_CHECK(out->output_count >= 1 && out->output_count <= 1024, INVALID_ARGUMENT,
                "plugin %s has %d outputs", out->name, out->output_count);

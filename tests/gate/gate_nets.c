@@ -180,9 +180,10 @@ carnot_graph* gate_plugin_net(int64_t n) {
                        gate_input(g, "boxes", CARNOT_DTYPE_F32, GATE_LIST(n, 3, 4)),
                        gate_input(g, "scores", CARNOT_DTYPE_F32, GATE_LIST(n, 3, 2))};
   carnot_value *crops, *found[4];
-  gate_ok(carnot_plugin_add(g->main, plugin("CropAndResizeDynamic"), "crop", crop, 2, x, 2, &crops,
-                            1));
-  gate_ok(carnot_plugin_add(g->main, plugin("EfficientNMS_TRT"), "nms", nms, 1, x + 1, 2, found, 4));
+  gate_ok(
+      carnot_plugin_add(g->main, plugin("CropAndResizeDynamic"), "crop", crop, 2, x, 2, &crops, 1));
+  gate_ok(
+      carnot_plugin_add(g->main, plugin("EfficientNMS_TRT"), "nms", nms, 1, x + 1, 2, found, 4));
   gate_output(g, crops, "crops");
   gate_output(g, found[0], "count");
   gate_output(g, found[1], "found");

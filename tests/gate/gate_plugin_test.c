@@ -124,9 +124,9 @@ static carnot_plugin* cumsum_new(float factor, int configured) {
   return &c->plugin;
 }
 
-static carnot_plugin* cumsum_create(void* user, const char* name,
-                                    const carnot_plugin_field* fields, int32_t count,
-                                    carnot_plugin_phase phase, carnot_plugin_error* error) {
+static carnot_plugin* cumsum_create(void* user, const char* name, const carnot_plugin_field* fields,
+                                    int32_t count, carnot_plugin_phase phase,
+                                    carnot_plugin_error* error) {
   (void)user, (void)name, (void)error;
   float factor = 1;
   int configured = 0;
@@ -375,8 +375,8 @@ static carnot_graph* library_net(void) {
   carnot_graph* g = NULL;
   gate_ok(carnot_graph_create(&g));
   carnot_value *x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(-1, 3)), *y;
-  gate_ok(
-      carnot_plugin_add(g->main, entry_of("ExampleHardSwish", "1"), "swish", NULL, 0, &x, 1, &y, 1));
+  gate_ok(carnot_plugin_add(g->main, entry_of("ExampleHardSwish", "1"), "swish", NULL, 0, &x, 1, &y,
+                            1));
   gate_output(g, y, "y");
   return g;
 }
@@ -385,8 +385,7 @@ static void check_library_run(carnot_engine* engine) {
   carnot_context* context = gate_context(engine, -1);
   const float x[] = {-4, -1, 0, 1, 2, 5};
   double wanted[6];
-  for (int i = 0; i < 6; i++)
-    wanted[i] = (double)x[i] * fmin(fmax((double)x[i] / 6 + 0.5, 0), 1);
+  for (int i = 0; i < 6; i++) wanted[i] = (double)x[i] * fmin(fmax((double)x[i] / 6 + 0.5, 0), 1);
   gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(2, 3));
   gate_ok(carnot_context_run_now(context));
   gate_near(gate_get(context, "y")->data, wanted, 6, 1e-6, 1e-7);
@@ -465,9 +464,9 @@ static void test_builtins_are_listed(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_own_creator),         cmocka_unit_test(test_interface_version),
-      cmocka_unit_test(test_sizes_of_the_run),    cmocka_unit_test(test_library),
-      cmocka_unit_test(test_refused_libraries),   cmocka_unit_test(test_builtins_are_listed),
+      cmocka_unit_test(test_own_creator),       cmocka_unit_test(test_interface_version),
+      cmocka_unit_test(test_sizes_of_the_run),  cmocka_unit_test(test_library),
+      cmocka_unit_test(test_refused_libraries), cmocka_unit_test(test_builtins_are_listed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

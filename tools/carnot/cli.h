@@ -86,7 +86,7 @@ void cli_build_options_init(cli_build_options* options);
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 #define CLI_BUILD_FLAGS                                                                         \
   "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "dumpGraph", "fp32", \
-      "threads", "plugins", "staticPlugins", "dynamicPlugins", "setPluginsToSerialize",           \
+      "threads", "plugins", "staticPlugins", "dynamicPlugins", "setPluginsToSerialize",         \
       "pluginInstanceNorm", "enablePluginOverride", "allowEngineCode"
 carnot_status* cli_plugin_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 // A flag of plugins with its value: libraries are loaded at once. *out_found is false for others.

@@ -76,10 +76,9 @@ static const char* plugin_reject(carnot_problem* problem, char* reason, size_t s
     carnot_status_free(status);
     return reason;
   }
-  const char* why =
-      problem->output_count != (uint32_t)instance->plugin.output_count
-          ? "an output that nobody reads"
-          : carnot_plugin_pick_layout(instance, problem, reason, size);
+  const char* why = problem->output_count != (uint32_t)instance->plugin.output_count
+                        ? "an output that nobody reads"
+                        : carnot_plugin_pick_layout(instance, problem, reason, size);
   carnot_plugin_close(instance);
   return why;
 }
@@ -103,10 +102,9 @@ static carnot_status* plugin_check(const carnot_step_view* step) {
 static carnot_status* plugin_open(const carnot_step_view* step, void** out_instance) {
   *out_instance = NULL;
   carnot_plugin_instance *first, *clone = NULL;
-  CARNOT_TRY(
-      carnot_plugin_open_node(&step->region->nodes[0].attrs, CARNOT_PLUGIN_RUNTIME, &first));
-  carnot_status* status = carnot_plugin_check_counts(first, (int)step->input_count,
-                                                     (int)step->output_count);
+  CARNOT_TRY(carnot_plugin_open_node(&step->region->nodes[0].attrs, CARNOT_PLUGIN_RUNTIME, &first));
+  carnot_status* status =
+      carnot_plugin_check_counts(first, (int)step->input_count, (int)step->output_count);
   if (!status && (uint32_t)first->plugin.output_count != step->output_count)
     status = CARNOT_ERROR(INVALID_MODEL, "plugin %s has %d outputs, the step %u",
                           first->plugin.name, first->plugin.output_count, step->output_count);
@@ -151,7 +149,7 @@ static carnot_status* plugin_shape(const carnot_step_view* step, const carnot_op
     out[i].data = NULL;
   }
   CARNOT_TRY(carnot_plugin_set_shape(step->instance, in, (int)step->input_count, out,
-                                 (int)step->output_count, out_workspace_bytes));
+                                     (int)step->output_count, out_workspace_bytes));
   memcpy(state, out_workspace_bytes, sizeof(*out_workspace_bytes));
   return NULL;
 }

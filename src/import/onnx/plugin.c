@@ -8,7 +8,8 @@
 static const char* text_attr(onnx_import* n, const char* name, const char* absent) {
   const onnx_attribute* attr = onnx_attr(n, name);
   if (!attr) return absent;
-  if (attr->type == ONNX_ATTRIBUTE_INT) return carnot_arena_print(n->arena, "%lld", (long long)attr->i);
+  if (attr->type == ONNX_ATTRIBUTE_INT)
+    return carnot_arena_print(n->arena, "%lld", (long long)attr->i);
   carnot_strview text = onnx_attr_text(n, name, absent);
   return carnot_arena_text(n->arena, text.data, text.size);
 }
@@ -188,8 +189,7 @@ static carnot_fields fields_of(onnx_import* n, const carnot_plugin_creator* crea
 
 // InstanceNormalization as its plugin: epsilon is the field, scale and bias are inputs.
 static const carnot_plugin_entry* instance_norm_plugin(onnx_import* n) {
-  return carnot_registry_lookup("InstanceNormalization_TRT",
-                                text_attr(n, "plugin_version", "1"),
+  return carnot_registry_lookup("InstanceNormalization_TRT", text_attr(n, "plugin_version", "1"),
                                 text_attr(n, "plugin_namespace", ""));
 }
 
@@ -204,7 +204,7 @@ void onnx_plugin_import(onnx_import* n) {
   }
   carnot_fields fields = fields_of(n, &entry->creator);
   if (n->status) return;
-  n->status = carnot_plugin_add(n->block, entry, carnot_arena_text(n->arena, n->name, strlen(n->name)),
-                                fields.items, fields.count, n->inputs, n->input_count, n->outputs,
-                                n->output_count);
+  n->status = carnot_plugin_add(
+      n->block, entry, carnot_arena_text(n->arena, n->name, strlen(n->name)), fields.items,
+      fields.count, n->inputs, n->input_count, n->outputs, n->output_count);
 }
