@@ -266,7 +266,8 @@ CARNOT_API carnot_status* carnot_plugin_create(const carnot_plugin_creator* crea
 CARNOT_API void carnot_plugin_destroy(carnot_plugin* plugin);
 
 // Engines may carry plugin libraries (carnot_config_serialize_plugin_library). Their code is used
-// only where the host allows it; off at first.
+// only where the host allows it (off at first), when a plugin is missing; a library opened so stays
+// until the process ends.
 CARNOT_API void carnot_plugin_allow_engine_code(bool allow);
 
 // Puts the library at |path| into engines built with |config|; read at build.

@@ -6,9 +6,16 @@
 // Group normalization of X [N,C,...] with scale [C] and bias [C].
 static void expand_group_norm(carnot_front* f) {
   carnot_value* x = front_in(f, 0);
-  front_rank(f, x, 3);
+  if (front_rank(f, x, 3) == 0) return;
+  int64_t groups = front_int(f, "num_groups", 1);
+  carnot_sym channels = x->type.dims[1];
+  if (groups < 1 || (carnot_sym_is_const(channels) && channels.bits % groups)) {
+    FRONT_FAIL(f, INVALID_ARGUMENT, "num_groups is %lld, must divide the channels of %s",
+               (long long)groups, x->name);
+    return;
+  }
   carnot_attrs attrs = {0};
-  carnot_attrs_set_int(&attrs, f->arena, "num_groups", front_int(f, "num_groups", 1));
+  carnot_attrs_set_int(&attrs, f->arena, "num_groups", groups);
   carnot_attrs_set_float(&attrs, f->arena, "epsilon", front_float(f, "eps", 1e-5f));
   f->outputs[0] = front_op(f, CARNOT_OP_GROUP_NORM, &attrs, 3, x, front_in(f, 1), front_in(f, 2));
 }

@@ -369,6 +369,185 @@ static void test_sizes_of_the_run(void** state) {
   gate_ok(carnot_plugin_deregister(&kPositive));
 }
 
+// ---- "GateChannels": y = x + the index of the channel, channels last only ----
+
+static bool channels_dims(void* self, const carnot_plugin_shape* in, int32_t in_count,
+                          carnot_plugin_shape* out, int32_t out_count, const carnot_exprs* e,
+                          carnot_plugin_error* error) {
+  (void)self, (void)in_count, (void)out_count, (void)e, (void)error;
+  out[0] = in[0];
+  return true;
+}
+static carnot_dtype channels_dtype;
+static bool channels_supports(void* self, int32_t position, const carnot_plugin_format* f,
+                              int32_t in_count, int32_t out_count) {
+  (void)self, (void)in_count, (void)out_count;
+  return f[position].dtype == channels_dtype && f[position].layout == CARNOT_PLUGIN_CHANNELS_LAST;
+}
+static bool channels_enqueue(void* self, const carnot_plugin_run* run, carnot_plugin_error* error) {
+  (void)self, (void)error;
+  const carnot_plugin_tensor *x = &run->inputs[0], *y = &run->outputs[0];
+  assert_int_equal(x->format.layout, CARNOT_PLUGIN_CHANNELS_LAST);
+  assert_int_equal(x->strides[1], 1);
+  int64_t channels = x->dims.d[1], count = x->dims.d[0] * channels * x->dims.d[2] * x->dims.d[3];
+  for (int64_t i = 0; i < count; i++)
+    ((float*)y->data)[i] = ((const float*)x->data)[i] + (float)(i % channels);
+  return true;
+}
+static carnot_plugin channels = {.size = sizeof(carnot_plugin),
+                                 .api_version = CARNOT_PLUGIN_API_VERSION,
+                                 .name = "GateChannels",
+                                 .version = "1",
+                                 .output_count = 1,
+                                 .output_dims = channels_dims,
+                                 .supports = channels_supports,
+                                 .enqueue = channels_enqueue,
+                                 .serialize = no_fields,
+                                 .destroy = no_destroy};
+static carnot_plugin* channels_create(void* user, const char* name,
+                                      const carnot_plugin_field* fields, int32_t count,
+                                      carnot_plugin_phase phase, carnot_plugin_error* error) {
+  (void)user, (void)name, (void)fields, (void)count, (void)phase, (void)error;
+  return &channels;
+}
+static const carnot_plugin_creator kChannels = {.size = sizeof(carnot_plugin_creator),
+                                                .api_version = CARNOT_PLUGIN_API_VERSION,
+                                                .name = "GateChannels",
+                                                .version = "1",
+                                                .create = channels_create};
+
+static carnot_graph* channels_net(void) {
+  carnot_graph* g = NULL;
+  gate_ok(carnot_graph_create(&g));
+  carnot_value *x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(2, 3, 4, 5)), *y;
+  x = gate_fn(g, CARNOT_OP_UNARY, "neg", &x, 1);
+  gate_ok(carnot_plugin_add(g->main, entry_of("GateChannels", "1"), "last", NULL, 0, &x, 1, &y, 1));
+  gate_output(g, gate_fn(g, CARNOT_OP_UNARY, "neg", &y, 1), "y");
+  return g;
+}
+
+static void test_layouts_and_types(void** state) {
+  (void)state;
+  gate_ok(carnot_plugin_register(&kChannels));
+  carnot_graph* g = channels_net();
+  channels_dtype = CARNOT_DTYPE_F32;
+  carnot_engine* engine = gate_engine(g, NULL);
+  carnot_context* context = gate_context(engine, -1);
+  float x[120];
+  double wanted[120];
+  for (size_t i = 0; i < 120; i++) {
+    x[i] = gate_number(9, i);
+    wanted[i] = (double)x[i] - (double)(i / 20 % 3);
+  }
+  gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(2, 3, 4, 5));
+  gate_ok(carnot_context_run_now(context));
+  gate_near(gate_get(context, "y")->data, wanted, 120, 1e-6, 1e-6);
+  carnot_context_free(context);
+  carnot_engine_release(engine);
+  // A type that it does not take is an error of the build, which names the operand.
+  channels_dtype = CARNOT_DTYPE_F16;
+  carnot_build_config config;
+  carnot_build_config_init(&config);
+  carnot_plan* plan = NULL;
+  carnot_status* status = carnot_build_plan(g, &config, &plan);
+  assert_int_equal(carnot_status_code(status), CARNOT_UNSUPPORTED);
+  assert_non_null(strstr(carnot_status_message(status), "does not take input 0 as float32"));
+  assert_non_null(strstr(carnot_status_message(status), "node last"));
+  carnot_status_free(status);
+  carnot_graph_destroy(g);
+  gate_ok(carnot_plugin_deregister(&kChannels));
+}
+
+// ---- "GateFill": as large as the elements of input 0 say, all ones ----
+
+static bool fill_dtypes(void* self, const carnot_dtype* in, int32_t in_count, carnot_dtype* out,
+                        int32_t out_count, carnot_plugin_error* error) {
+  (void)self, (void)in, (void)in_count, (void)out_count, (void)error;
+  out[0] = CARNOT_DTYPE_F32;
+  return true;
+}
+static bool fill_shape_input(void* self, int32_t input) {
+  (void)self;
+  return input == 0;
+}
+static bool fill_dims(void* self, const carnot_plugin_shape* in, int32_t in_count,
+                      carnot_plugin_shape* out, int32_t out_count, const carnot_exprs* e,
+                      carnot_plugin_error* error) {
+  (void)self, (void)in_count, (void)out_count, (void)error;
+  out[0].rank = in[0].value_count;
+  for (int32_t i = 0; i < in[0].value_count; i++)
+    out[0].dims[i] =
+        e->operation(e->host, CARNOT_EXPR_CEIL_DIV, in[0].values[i], e->constant(e->host, 2));
+  return true;
+}
+static bool fill_supports(void* self, int32_t position, const carnot_plugin_format* f,
+                          int32_t in_count, int32_t out_count) {
+  (void)self, (void)in_count, (void)out_count;
+  return f[position].layout == CARNOT_PLUGIN_LINEAR;
+}
+static bool fill_enqueue(void* self, const carnot_plugin_run* run, carnot_plugin_error* error) {
+  (void)self, (void)error;
+  int64_t count = 1;
+  for (int32_t d = 0; d < run->outputs[0].dims.rank; d++) count *= run->outputs[0].dims.d[d];
+  for (int64_t i = 0; i < count; i++) ((float*)run->outputs[0].data)[i] = 1;
+  return true;
+}
+static carnot_plugin fill = {.size = sizeof(carnot_plugin),
+                             .api_version = CARNOT_PLUGIN_API_VERSION,
+                             .name = "GateFill",
+                             .version = "1",
+                             .output_count = 1,
+                             .output_dtypes = fill_dtypes,
+                             .output_dims = fill_dims,
+                             .shape_input = fill_shape_input,
+                             .supports = fill_supports,
+                             .enqueue = fill_enqueue,
+                             .serialize = no_fields,
+                             .destroy = no_destroy};
+static carnot_plugin* fill_create(void* user, const char* name, const carnot_plugin_field* fields,
+                                  int32_t count, carnot_plugin_phase phase,
+                                  carnot_plugin_error* error) {
+  (void)user, (void)name, (void)fields, (void)count, (void)phase, (void)error;
+  return &fill;
+}
+static const carnot_plugin_creator kFill = {.size = sizeof(carnot_plugin_creator),
+                                            .api_version = CARNOT_PLUGIN_API_VERSION,
+                                            .name = "GateFill",
+                                            .version = "1",
+                                            .create = fill_create};
+
+static void check_fill(carnot_context* context, int64_t rows, int64_t columns) {
+  const float x[64] = {0};
+  gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(rows, columns));
+  gate_ok(carnot_context_run_now(context));
+  const carnot_tensor* y = gate_get(context, "y");
+  assert_int_equal(y->rank, 2);
+  assert_int_equal(y->dims[0], (rows + 1) / 2);
+  assert_int_equal(y->dims[1], (columns + 1) / 2);
+  for (int64_t i = 0; i < y->dims[0] * y->dims[1]; i++)
+    assert_true(((const float*)y->data)[i] == 1);
+}
+
+static void test_shape_input(void** state) {
+  (void)state;
+  gate_ok(carnot_plugin_register(&kFill));
+  carnot_graph* g = NULL;
+  gate_ok(carnot_graph_create(&g));
+  carnot_value *x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(-1, -2)), *y;
+  carnot_value* shape = gate_node(g, CARNOT_OP_SHAPE, NULL, &x, 1);
+  gate_ok(carnot_plugin_add(g->main, entry_of("GateFill", "1"), "fill", NULL, 0, &shape, 1, &y, 1));
+  assert_int_equal(y->type.rank, 2);
+  gate_output(g, y, "y");
+  carnot_engine* engine = gate_engine(g, NULL);
+  carnot_context* context = gate_context(engine, -1);
+  check_fill(context, 5, 6);
+  check_fill(context, 8, 7);
+  carnot_context_free(context);
+  carnot_engine_release(engine);
+  carnot_graph_destroy(g);
+  gate_ok(carnot_plugin_deregister(&kFill));
+}
+
 // ---- a library ----
 
 static carnot_graph* library_net(void) {
@@ -466,6 +645,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_own_creator),       cmocka_unit_test(test_interface_version),
       cmocka_unit_test(test_sizes_of_the_run),  cmocka_unit_test(test_library),
+      cmocka_unit_test(test_layouts_and_types), cmocka_unit_test(test_shape_input),
       cmocka_unit_test(test_refused_libraries), cmocka_unit_test(test_builtins_are_listed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

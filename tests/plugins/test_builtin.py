@@ -344,3 +344,27 @@ def test_disentangled_attention(tmp_path: pathlib.Path, version: str) -> None:
         at = min(max(bucket + span, 0), 2 * span - 1)
         wanted[n, r, c] = (np.float64(c2c[n, r, c]) + c2p[n, r, at] + p2c[n, c, at]) * factor
     near(y, wanted)
+
+
+# ---- halves, and a plugin between operators ----
+
+
+def test_kernels_take_halves(tmp_path: pathlib.Path) -> None:
+    x = numbers(1, 2, 5, 5).astype(np.float16)
+    (y,) = plugin(tmp_path, "CoordConvAC", {"x": x})
+    assert y.dtype == np.float16
+    assert np.array_equal(y[:, :2], x)
+    near(y[0, 3], np.broadcast_to(np.linspace(-1, 1, 5), (5, 5)), 1e-3)
+
+
+def test_fields_out_of_range_are_told(tmp_path: pathlib.Path) -> None:
+    said = refusal(tmp_path, "GroupNormalizationPlugin", {"x": numbers(1, 4, 3), "s": numbers(4), "b": numbers(4)}, num_groups=2**40)
+    assert "num_groups" in said
+    assert "INT32" in said
+
+
+def test_group_that_does_not_divide(tmp_path: pathlib.Path) -> None:
+    inputs = {"x": numbers(1, 4, 3), "s": numbers(4), "b": numbers(4)}
+    said = refusal(tmp_path, "GroupNormalizationPlugin", inputs, num_groups=0)
+    assert "GroupNormalizationPlugin" in said
+    assert "num_groups is 0" in said

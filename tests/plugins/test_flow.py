@@ -54,6 +54,36 @@ def test_engine_carries_the_library(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(y, -swish(-X), rtol=1e-6, atol=1e-6)
 
 
+def test_refit_strip_and_inspect(tmp_path: pathlib.Path) -> None:
+    engine = tmp_path / "m.plan"
+    flags = [f"--plugins={LIBRARY}", "--refit", f"--saveEngine={engine}", "--skipInference", "--dumpLayerInfo", "--profilingVerbosity=detailed"]
+    done = carnot("exec", f"--onnx={swish_model(tmp_path, dynamic=False)}", *flags)
+    assert done.returncode == 0, done.stderr
+    for part in ("PLUGIN_V3", "ExampleHardSwish", "cpu_plugin"):
+        assert part in done.stdout
+    (y,) = run_model(tmp_path, engine, {"x": X}, ["y"], f"--plugins={LIBRARY}")
+    np.testing.assert_allclose(y, -swish(-X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_plugin_in_a_branch(tmp_path: pathlib.Path, taken: bool) -> None:
+    out = helper.make_tensor_value_info("b", 1, None)
+    then = helper.make_graph([helper.make_node("ExampleHardSwish", ["x"], ["b"], domain="my.ops")], "then", [], [out])
+    other = helper.make_graph([helper.make_node("Neg", ["x"], ["b"])], "else", [], [out])
+    node = helper.make_node("If", ["flag"], ["y"], "choice", then_branch=then, else_branch=other)
+    inputs = {"flag": np.array(taken), "x": X}
+    (y,) = run_model(tmp_path, model(tmp_path, [node], inputs, ["y"]), inputs, ["y"], f"--plugins={LIBRARY}")
+    np.testing.assert_allclose(y, swish(X) if taken else -X, rtol=1e-6, atol=1e-6)
+
+
+def test_threads_give_the_same_bits(tmp_path: pathlib.Path) -> None:
+    x = np.random.default_rng(5).standard_normal((3, 40000)).astype(np.float32)
+    path = model(tmp_path, [helper.make_node("ExampleHardSwish", ["x"], ["y"], domain="my.ops")], {"x": x}, ["y"])
+    found = [run_model(tmp_path, path, {"x": x}, ["y"], f"--plugins={LIBRARY}", f"--threads={n}")[0] for n in (1, 3)]
+    assert np.array_equal(*found)
+    np.testing.assert_allclose(found[0], swish(x), rtol=1e-5, atol=1e-6)
+
+
 def missing(folder: pathlib.Path, op: str, **attrs: object) -> str:
     node = helper.make_node(op, ["x"], ["y"], "lonely", domain="trt.plugins", **attrs)
     done = carnot("exec", f"--onnx={model(folder, [node], {'x': X}, ['y'])}", "--skipInference")
