@@ -39,7 +39,15 @@ static carnot_status* run_node(carnot_context* context, const carnot_plan_node* 
                       .outputs = outputs,
                       .host = &context->host};
   CARNOT_TRY(size_outputs(&call));
-  return row->reference(&call);
+  CARNOT_TRY(row->reference(&call));
+  for (int i = 0; i < call.output_count; i++) {
+    const carnot_cell* cell = outputs[i];
+    if (!cell || cell->kind != CARNOT_VALUE_TENSOR) continue;
+    CARNOT_CHECK(
+        carnot_cell_sized(cell) && (cell->tensor.data || carnot_tensor_count(&cell->tensor) == 0),
+        INVALID_MODEL, "%s gave no size for its output %d", row->name, i);
+  }
+  return NULL;
 }
 
 // Interprets a region of several operators. |outputs| may hold planned storage, into which results
@@ -124,15 +132,15 @@ static carnot_status* gather_cells(carnot_context* context, const carnot_plan_st
 static bool is_reference(const carnot_tactic_row* row) { return !row->run; }
 
 // What is read or written must lie somewhere: an engine may name values that nothing gives memory
-// to.
+// to. |row| NULL: the reference row, which reads all inputs and places its outputs itself.
 static carnot_status* check_memory(const carnot_context* context, const carnot_plan_step* step,
                                    const carnot_tactic_row* row, const carnot_step_view* view) {
-  uint32_t count = step->input_count + (is_reference(row) ? 0 : step->output_count);
+  uint32_t count = step->input_count + (row ? step->output_count : 0);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
     const carnot_run_value* value = id == CARNOT_PLAN_NONE ? NULL : &context->values[id];
     if (!value || value->cell.tensor.data || value->cell.kind != CARNOT_VALUE_TENSOR) continue;
-    bool untouched = i < step->input_count && row->reads && !row->reads(view, i);
+    bool untouched = row && i < step->input_count && row->reads && !row->reads(view, i);
     CARNOT_CHECK(untouched || carnot_tensor_count(&value->cell.tensor) == 0, INVALID_MODEL,
                  "value %s has no memory", context->plan->values[id].name);
   }
@@ -145,9 +153,10 @@ static carnot_status* run_ready(carnot_context* context, uint32_t index, void* s
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
   if (run->skip) return NULL;
-  const carnot_tactic_row* row = run->rows[run->variant];
+  bool reference = is_reference(run->rows[run->variant]) || run->fallback;
+  const carnot_tactic_row* row = reference ? NULL : run->rows[run->variant];
   CARNOT_TRY(check_memory(context, step, row, &run->views[run->variant]));
-  if (is_reference(row) || run->fallback) {
+  if (reference) {
     const carnot_cell** inputs;
     carnot_cell** outputs;
     CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
@@ -204,8 +213,7 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   }
   for (uint32_t i = 0; i < step->output_count; i++)
     if (outputs[i]) *outputs[i] = (carnot_cell){0};
-  CARNOT_TRY(check_memory(context, step, run->rows[step->variant_count - 1],
-                          &run->views[step->variant_count - 1]));
+  CARNOT_TRY(check_memory(context, step, NULL, NULL));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i] || outputs[i]->kind != CARNOT_VALUE_TENSOR) continue;
@@ -258,6 +266,7 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
     CARNOT_CHECK(v->layout == CARNOT_LAYOUT_ROW_MAJOR, INTERNAL, "output %s is not row-major",
                  b->name);
     size_t bytes = carnot_tensor_bytes(&cell->tensor);
+    CARNOT_CHECK(cell->tensor.data || !bytes, INVALID_MODEL, "output %s has no memory", b->name);
     void* data = binding->address;
     if (binding->allocate) {
       data = binding->allocate(binding->allocate_user, b->name, binding->address, bytes);

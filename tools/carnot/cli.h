@@ -120,6 +120,14 @@ typedef struct cli_image_options {
 carnot_status* cli_read_tensor(const char* path, const carnot_plan_binding* binding,
                                const carnot_dims* dims, const cli_image_options* image,
                                carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
+// A tensor with memory of its own, aligned to 64 bytes.
+carnot_status* cli_new_tensor(carnot_dtype dtype, int rank, const int64_t* dims,
+                              carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
+// The PNG or JPEG in |map|, scaled to the input's size.
+carnot_status* cli_read_picture(const char* path, const carnot_mapping* map, bool is_png,
+                                const carnot_plan_binding* binding, const carnot_dims* dims,
+                                const cli_image_options* options, carnot_arena* arena,
+                                carnot_cell* out) CARNOT_MUST_USE;
 carnot_status* cli_write_npy(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;
 // [1,3,H,W], [H,W,3], [1,1,H,W] … with values 0…255 as a picture.
 carnot_status* cli_write_png(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;
