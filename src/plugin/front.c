@@ -31,7 +31,8 @@ static carnot_status* add_node(carnot_block* block, const carnot_plugin_entry* e
 
 // A built-in with a kernel of its own: operands are brought to the kernel's types, results back to
 // the first input's floating type.
-static void add_kernel(carnot_front* f, const carnot_plugin_entry* entry) {
+void front_kernel(carnot_front* f) {
+  const carnot_plugin_entry* entry = f->entry;
   const carnot_plugin_kernel* kernel = entry->builtin->kernel;
   carnot_value* inputs[CARNOT_PLUGIN_MAX_OPERANDS];
   carnot_dtype storage = CARNOT_DTYPE_F32;
@@ -67,7 +68,8 @@ static carnot_status* add_builtin(carnot_block* block, const carnot_plugin_entry
   carnot_value* all[CARNOT_PLUGIN_MAX_OPERANDS] = {NULL};
   CARNOT_CHECK(most <= CARNOT_PLUGIN_MAX_OPERANDS, UNSUPPORTED, "plugin %s with %d outputs",
                row->name, most);
-  carnot_front f = {.block = block,
+  carnot_front f = {.entry = entry,
+                    .block = block,
                     .arena = &block->graph->arena,
                     .name = name,
                     .version = row->version,
@@ -80,7 +82,7 @@ static carnot_status* add_builtin(carnot_block* block, const carnot_plugin_entry
   if (row->expand)
     row->expand(&f);
   else
-    add_kernel(&f, entry);
+    front_kernel(&f);
   for (int i = 0; i < output_count; i++) {
     if (!f.status && !all[i])
       FRONT_FAIL(&f, UNSUPPORTED, "output %d is not provided with these fields", i);

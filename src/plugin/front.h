@@ -9,6 +9,7 @@
 #include "plugin/builtin.h"
 
 typedef struct carnot_front {
+  const carnot_plugin_entry* entry;
   carnot_block* block;
   carnot_arena* arena;  // the graph's
   const char* name;     // of the layer
@@ -31,6 +32,9 @@ carnot_status* carnot_plugin_add(carnot_block* block, const carnot_plugin_entry*
   do {                                                         \
     if (!(f)->status) (f)->status = CARNOT_ERROR(__VA_ARGS__); \
   } while (0)
+
+// Computes by the kernel of the plugin's own, for expand functions that do so in some cases.
+void front_kernel(carnot_front* f);
 
 int64_t front_int(carnot_front* f, const char* field, int64_t absent);
 double front_float(carnot_front* f, const char* field, double absent);

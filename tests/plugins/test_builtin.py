@@ -118,6 +118,43 @@ def test_attention(tmp_path: pathlib.Path, version: str, masked: bool) -> None:
     near(y, context.transpose(2, 0, 1, 3).reshape(length, batch, heads * size, 1, 1))
 
 
+def test_skip_layer_norm_of_tokens(tmp_path: pathlib.Path) -> None:
+    x, skip, gamma, beta = numbers(9, 8, 1, 1), numbers(9, 8, 1, 1), numbers(8), numbers(8)
+    (y,) = plugin(tmp_path, "CustomSkipLayerNormPluginDynamic", {"x": x, "skip": skip}, version="2", type_id=0, beta=beta, gamma=gamma)
+    total = (x.astype(np.float64) + skip)[:, None, :, 0, 0]
+    near(y, layer_norm(total, gamma, beta)[:, 0, :, None, None])
+
+
+@pytest.mark.parametrize("version", ["2", "5"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_of_sequences(tmp_path: pathlib.Path, version: str, masked: bool) -> None:
+    heads, size, ends = 2, 4, [0, 3, 4, 9]
+    x = numbers(9, 3 * heads * size, 1, 1)
+    inputs = {"x": x} | ({"mask": np.zeros(1, np.int32)} if masked else {})
+    inputs |= {"ends": np.array(ends, np.int32), "longest": np.zeros(5, np.int32)}
+    fields = {"type_id": 0, "hidden_size": heads * size, "num_heads": heads, "has_mask": int(masked), "var_seqlen": 1}
+    (y,) = plugin(tmp_path, "CustomQKVToContextPluginDynamic", inputs, version=version, **fields)
+    wanted = np.zeros((9, heads, size))
+    for first, end in zip(ends, ends[1:]):
+        q, k, v = x[first:end, :, 0, 0].astype(np.float64).reshape(-1, heads, 3, size).transpose(2, 1, 0, 3)
+        weights = np.exp(q @ k.transpose(0, 2, 1) / math.sqrt(size))
+        wanted[first:end] = (weights / weights.sum(-1, keepdims=True) @ v).transpose(1, 0, 2)
+    near(y, wanted.reshape(9, -1, 1, 1))
+
+
+@pytest.mark.parametrize("version", ["2", "5"])
+def test_embedding_of_sequences(tmp_path: pathlib.Path, version: str) -> None:
+    words, types, positions, gamma, beta = numbers(11, 6), numbers(2, 6), numbers(9, 6), numbers(6), numbers(6)
+    ids, segments = RNG.integers(0, 11, 8).astype(np.int32), RNG.integers(0, 2, 8).astype(np.int32)
+    inputs = {"ids": ids, "segments": segments, "ends": np.array([0, 3, 4, 8], np.int32), "longest": np.zeros(4, np.int32)}
+    prefix = "bert_embeddings_"
+    fields = {prefix + "layernorm_beta": beta, prefix + "layernorm_gamma": gamma, prefix + "word_embeddings": words.ravel()}
+    fields |= {prefix + "token_type_embeddings": types.ravel(), prefix + "position_embeddings": positions.ravel()}
+    y, _ = plugin(tmp_path, "CustomEmbLayerNormPluginDynamic", inputs, 2, version, **fields)
+    total = words[ids].astype(np.float64) + types[segments] + positions[[0, 1, 2, 0, 0, 1, 2, 3]]
+    near(y, layer_norm(total[:, None], gamma, beta)[:, 0, :, None, None])
+
+
 @pytest.mark.parametrize("version", ["1", "4"])
 def test_embedding(tmp_path: pathlib.Path, version: str) -> None:
     words, types, positions, gamma, beta = numbers(11, 6), numbers(2, 6), numbers(9, 6), numbers(6), numbers(6)
