@@ -27,6 +27,8 @@ static bool same_as_first(const carnot_fields* fields, const carnot_plugin_shape
 // ---- CropAndResize: boxes [N,B,4,(1)] of y1 x1 y2 x2 in [0,1] → [N,B,C,crop_height,crop_width],
 // bilinear with the corners at the box's; 0 outside ----
 
+enum { kMostPixels = 4096 };  // of a side
+
 typedef struct crop_job {
   const carnot_plugin_run* run;
   int64_t height, width;
@@ -72,9 +74,9 @@ static bool crop_dims(const carnot_fields* fields, const carnot_plugin_shape* in
           width = carnot_fields_int(fields, "crop_width", 0);
   if (!check_rank(inputs, 0, 4, error)) return false;
   if (inputs[1].rank != 3 && !check_rank(inputs, 1, 4, error)) return false;
-  if (height < 1 || width < 1)
-    return carnot_plugin_refuse(error, "crop_height %lld and crop_width %lld must be positive",
-                                (long long)height, (long long)width);
+  if (height < 1 || width < 1 || height > kMostPixels || width > kMostPixels)
+    return carnot_plugin_refuse(error, "crop_height %lld and crop_width %lld must be 1 to %d",
+                                (long long)height, (long long)width, kMostPixels);
   outputs[0] = (carnot_plugin_shape){
       .rank = 5,
       .dims = {inputs[1].dims[0], inputs[1].dims[1], inputs[0].dims[1],
