@@ -159,9 +159,9 @@ static carnot_status* remove_idle(const carnot_plugin_library* library,
     const carnot_plugin_entry* entry = registry.entries[i];
     if (!belongs(entry, library, address)) continue;
     found++;
-    CARNOT_CHECK(!entry->live, FAILED_PRECONDITION,
-                 "%d plugins %s version %s live: destroy contexts and plugins first", entry->live,
-                 entry->creator.name, entry->creator.version);
+    CARNOT_CHECK(!entry->live && !entry->made, FAILED_PRECONDITION,
+                 "%d plugins %s version %s live: destroy contexts and plugins first",
+                 entry->live + entry->made, entry->creator.name, entry->creator.version);
   }
   CARNOT_CHECK(found || library, NOT_FOUND, "this creator is not registered");
   remove_all(library, address);
@@ -450,7 +450,10 @@ carnot_status* carnot_plugin_create(const carnot_plugin_creator* creator, const 
       &(carnot_plugin_key){creator->name, creator->version, creator->name_space, NULL}, &entry));
   carnot_status* status =
       create(entry, layer_name, fields, field_count, CARNOT_PLUGIN_BUILD, out_plugin);
-  if (status) count_live(entry, -1);
+  lock();
+  entry->live--;
+  entry->made += !status;
+  unlock();
   return status;
 }
 
@@ -459,7 +462,7 @@ void carnot_plugin_destroy(carnot_plugin* plugin) {
   lock();
   carnot_plugin_entry* entry =
       find_exact(plugin->name, plugin->version, text_or_empty(plugin->name_space));
-  if (entry && entry->live > 0) entry->live--;
+  if (entry && entry->made > 0) entry->made--;
   unlock();
   plugin->destroy(plugin->self);
 }

@@ -20,7 +20,8 @@ typedef struct carnot_plugin_entry {
   const carnot_plugin_creator* address;  // as registered
   carnot_plugin_library* library;        // NULL: the program's, or built in
   const struct carnot_plugin_builtin* builtin;
-  int live;  // plugins of it
+  int live;  // instances
+  int made;  // plugins that the program made and has not destroyed
 } carnot_plugin_entry;
 
 typedef struct carnot_plugin_instance {

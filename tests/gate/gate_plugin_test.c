@@ -255,6 +255,13 @@ static void test_interface_version(void** state) {
   status = carnot_plugin_register(&kCumsum);
   assert_int_equal(carnot_status_code(status), CARNOT_INVALID_ARGUMENT);
   carnot_status_free(status);
+  // What the program made holds the creator.
+  carnot_plugin* plugin = NULL;
+  gate_ok(carnot_plugin_create(&kCumsum, NULL, NULL, 0, &plugin));
+  status = carnot_plugin_deregister(&kCumsum);
+  assert_int_equal(carnot_status_code(status), CARNOT_FAILED_PRECONDITION);
+  carnot_status_free(status);
+  carnot_plugin_destroy(plugin);
   gate_ok(carnot_plugin_deregister(&kCumsum));
 }
 
