@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 // One table a family, as the files' names have it.
-#define FAMILIES(X) X(norm) X(bert) X(shape) X(vision) X(anchor) X(detection)
+#define FAMILIES(X) X(norm) X(bert) X(shape) X(vision) X(anchor) X(detection) X(nms)
 
 #define DECLARE(family) extern const carnot_plugin_builtins carnot_plugins_##family;
 FAMILIES(DECLARE)

@@ -54,6 +54,13 @@ void carnot_plugin_close(carnot_plugin_instance* instance);
 carnot_status* carnot_plugin_read(const carnot_plugin* plugin,
                                   carnot_plugin* out_plugin) CARNOT_MUST_USE;
 
+// The entry, held as by one instance; count it back.
+carnot_status* carnot_registry_take(const carnot_plugin_key* key,
+                                    carnot_plugin_entry** out_entry) CARNOT_MUST_USE;
+void carnot_registry_count(carnot_plugin_entry* entry, int live, int made);
+// One plugin less that the program made, where the registry made it.
+void carnot_registry_drop_made(const carnot_plugin_key* key);
+
 // Adds the creators of a library; on failure none is left. Between the files of this folder.
 carnot_status* carnot_registry_add(const carnot_plugin_creator* const* creators, int32_t count,
                                    const char* name_space,
