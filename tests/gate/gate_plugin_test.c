@@ -635,8 +635,71 @@ static void test_refused_libraries(void** state) {
   carnot_status_free(status);
 }
 
+// Names, versions and fields as TensorRT's creators have them.
 static void test_builtins_are_listed(void** state) {
+  static const struct {
+    const char *name, *versions, *fields;
+  } kWanted[] = {
+      {"GroupNormalizationPlugin", "1", "eps num_groups"},
+      {"InstanceNormalization_TRT", "123", "epsilon scales bias relu alpha"},
+      {"Normalize_TRT", "1", "weights acrossSpatial channelShared nbWeights eps"},
+      {"CustomSkipLayerNormPluginDynamic", "1256", "type_id ld beta gamma bias"},
+      {"CustomSkipLayerNormPluginDynamic", "3478", "beta gamma"},
+      {"CustomQKVToContextPluginDynamic", "1245",
+       "type_id hidden_size num_heads has_mask dq_probs var_seqlen use_int8_scale_max"},
+      {"CustomQKVToContextPluginDynamic", "36",
+       "hidden_size num_heads dq_probs use_int8_scale_max use_explicit_int8 input_qkv_scale "
+       "output_ctx_scale"},
+      {"CustomEmbLayerNormPluginDynamic", "123456", "output_fp16 full_mask mha_type_id"},
+      {"CustomFCPluginDynamic", "1", "out_dims type_id W"},
+      {"CustomGeluPluginDynamic", "1", "type_id bias"},
+      {"DisentangledAttention_TRT", "12", "span factor"},
+      {"EfficientNMS_TRT", "1",
+       "score_threshold iou_threshold max_output_boxes background_class score_activation "
+       "class_agnostic box_coding"},
+      {"EfficientNMS_ONNX_TRT", "1", "max_output_boxes_per_class center_point_box"},
+      {"EfficientNMS_Explicit_TF_TRT", "1", "max_output_size_per_class pad_per_class clip_boxes"},
+      {"EfficientNMS_Implicit_TF_TRT", "1", "max_total_size"},
+      {"BatchedNMS_TRT", "1",
+       "shareLocation backgroundLabelId numClasses topK keepTopK scoreThreshold iouThreshold "
+       "isNormalized clipBoxes scoreBits caffeSemantics"},
+      {"BatchedNMSDynamic_TRT", "1", "caffeSemantics"},
+      {"NMS_TRT", "1", "inputOrder confSigmoid codeType isBatchAgnostic varianceEncodedInTarget"},
+      {"NMSDynamic_TRT", "1", "nmsThreshold confidenceThreshold"},
+      {"PriorBox_TRT", "1",
+       "minSize maxSize aspectRatios flip clip variance imgH imgW stepH stepW offset"},
+      {"GridAnchor_TRT", "1", "minSize maxSize aspectRatios featureMapShapes variance numLayers"},
+      {"GridAnchorRect_TRT", "1", "numLayers"},
+      {"ROIAlign_TRT", "12",
+       "coordinate_transformation_mode mode output_height output_width sampling_ratio "
+       "spatial_scale"},
+      {"ScatterND", "1", ""},
+      {"ScatterElements", "12", "axis reduction"},
+      {"ModulatedDeformConv2d", "12", "stride padding dilation group deformable_group"},
+      {"MultiscaleDeformableAttnPlugin_TRT", "12", ""},
+      {"Region_TRT", "1", "num coords classes smTree"},
+      {"Reorg_TRT", "12", "stride"},
+      {"CropAndResize", "1", "crop_width crop_height"},
+      {"CropAndResizeDynamic", "12", "crop_width crop_height"},
+      {"ResizeNearest_TRT", "1", "scale"},
+      {"FlattenConcat_TRT", "1", "axis ignoreBatch"},
+      {"TopkLastDim", "1", "type_id k is_largest axis"},
+      {"BatchTilePlugin_TRT", "1", ""},
+      {"Clip_TRT", "1", "clipMin clipMax"},
+      {"CoordConvAC", "1", ""},
+      {"LReLU_TRT", "1", "negSlope"},
+      {"Split", "1", "axis output_lengths"},
+  };
   (void)state;
+  for (size_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); i++)
+    for (const char* v = kWanted[i].versions; *v; v++) {
+      const carnot_plugin_entry* entry = entry_of(kWanted[i].name, (const char[]){*v, 0});
+      char words[256], *rest = words;
+      snprintf(words, sizeof(words), "%s", kWanted[i].fields);
+      for (char* field; (field = strtok_r(rest, " ", &rest));)
+        assert_non_null(
+            carnot_field_find(entry->creator.fields, entry->creator.field_count, field));
+    }
   const carnot_plugin_creator* creator = NULL;
   gate_ok(carnot_plugin_find("GroupNormalizationPlugin", "1", NULL, &creator));
   assert_int_equal(creator->field_count, 2);
