@@ -73,6 +73,7 @@ typedef struct carnot_step_view {
   size_t constant_bytes[4];
   carnot_isa isa;          // of the row
   carnot_isa machine_isa;  // of this machine, or the level that is forced
+  void* instance;          // what open gave
 } carnot_step_view;
 
 typedef struct carnot_tactic_row {
@@ -88,6 +89,10 @@ typedef struct carnot_tactic_row {
   const char* (*reject)(carnot_problem* problem, char* reason, size_t size);
   carnot_status* (*prepare)(const carnot_problem* problem, carnot_prepared* out);
   carnot_status* (*check)(const carnot_step_view* step);
+  // What a context keeps for the step as long as it lives, seen as step->instance (a plugin's
+  // clone). Called after check. NULL: nothing.
+  carnot_status* (*open)(const carnot_step_view* step, void** out_instance);
+  void (*close)(void* instance);
   // False: run never touches this input (a constant that it reads in packed form). NULL: it reads
   // all.
   bool (*reads)(const carnot_step_view* step, uint32_t input);

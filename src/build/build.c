@@ -54,6 +54,7 @@ static carnot_status* build(carnot_builder* builder) {
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 1, 1));
+  CARNOT_TRY(carnot_carry_libraries(builder));
   CARNOT_TRY(carnot_note_symbols(builder));
   builder->layouts =
       CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_layout, builder->graph->value_count + 1);

@@ -29,6 +29,8 @@ typedef struct carnot_build_config {
   size_t disabled_pass_count;
   bool fast_fp32;
   carnot_typing typing;
+  const char* const* plugin_libraries;  // files that the engine carries
+  size_t plugin_library_count;
   double time_budget_s;                      // 0: none
   struct carnot_timing_cache* timing_cache;  // NULL: none
   void (*log)(void* user, int severity, const char* message);

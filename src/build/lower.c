@@ -280,6 +280,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_arena* arena = &builder->plan->arena;
   carnot_choice choice;
   CARNOT_TRY(carnot_make_problem(builder, node, &choice));
+  CARNOT_TRY(carnot_configure_plugin(builder, &choice));
   CARNOT_TRY(carnot_select_tactic(builder, &choice));
   carnot_problem* problem = &choice.problem;
   CARNOT_TRY(lower_bodies(l, &choice.region));
@@ -385,7 +386,10 @@ static void join_steps(carnot_lowering* l) {
 }
 
 static void free_lowering(carnot_lowering* l) {
-  for (uint32_t b = 0; l->blocks && b < l->block_capacity; b++) free(l->blocks[b].steps.items);
+  for (uint32_t b = 0; l->blocks && b < l->block_capacity; b++) {
+    free(l->blocks[b].steps.items);
+    free(l->blocks[b].steps.notes);
+  }
   free(l->blocks);
   free(l->values);
   free(l->blobs);

@@ -26,6 +26,9 @@ static void show_log(void* user, int severity, const char* message) {
 
 static carnot_status* build_options(exec_options* o, cli_build_options* out) {
   cli_build_options_init(out);
+  out->import = o->plugins.import;
+  memcpy(out->carried, o->plugins.carried, sizeof(out->carried));
+  out->config.plugin_library_count = o->plugins.config.plugin_library_count;
   bool own = o->profiles[0].min.count || o->profiles[0].opt.count || o->profiles[0].max.count;
   out->min = &o->profiles[0].min;
   out->opt = own ? &o->profiles[0].opt : &o->shapes;

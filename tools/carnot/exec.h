@@ -39,6 +39,7 @@ typedef struct exec_options {
   bool dump_output, dump_profile, dump_layers, dump_profiles, dump_refit, skip_inference, verbose,
       refit, strip, no_cache, no_passes, fast_fp32, help, version_only, time_load;
   exec_verbosity verbosity;
+  cli_build_options plugins;  // what the flags of plugins set
 } exec_options;
 
 // Prints "[time] [I] …" as the log's line; severity one of V I W E.

@@ -224,6 +224,9 @@ static carnot_status* take(const exec_flag* flag, const char* value, exec_option
     exec_log('W', "--threads has no effect without a number: one thread drives the engine");
     return NULL;
   }
+  bool plugins = false;
+  CARNOT_TRY(cli_plugin_flag(flag->name, value ? value : "", &o->plugins, &plugins));
+  if (plugins) return NULL;
   const char** text = text_field(o, flag->name);
   bool* truth = bool_field(o, flag->name);
   bool found = false;

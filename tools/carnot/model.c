@@ -183,8 +183,9 @@ carnot_status* cli_build_file(const char* model, const cli_build_options* option
                               const char* engine_path) {
   carnot_onnx_source* source;
   carnot_graph* graph;
-  CARNOT_TRY(carnot_onnx_import_file(model, NULL, &source, &graph));
+  CARNOT_TRY(carnot_onnx_import_file(model, &options->import, &source, &graph));
   carnot_build_config config = options->config;
+  config.plugin_libraries = options->carried;
   void* profiles = NULL;
   carnot_status* status =
       carnot_calloc(options->more_count + 1, sizeof(carnot_profile), "profiles", &profiles);
@@ -257,7 +258,7 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   CARNOT_CHECK(!fp32 || strcmp(fp32, "fast") == 0 || strcmp(fp32, "exact") == 0, INVALID_ARGUMENT,
                "--fp32 is '%s', must be exact or fast", fp32);
   options->config.fast_fp32 = fp32 && strcmp(fp32, "fast") == 0;
-  return NULL;
+  return cli_plugin_flags(flags, options);
 }
 
 // ---- loading ----

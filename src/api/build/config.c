@@ -4,6 +4,7 @@
 #include "api/build/network.h"
 #include "build/build.h"
 #include "carnot/builder.h"
+#include "carnot/plugin.h"
 #include "engine/engine.h"
 
 typedef struct requests {
@@ -19,6 +20,8 @@ struct carnot_config {
   const char** disabled;
   size_t disabled_count, disabled_capacity;
   requests layers, outputs;
+  const char** libraries;
+  size_t library_count, library_capacity;
   int thread_count;
 };
 
@@ -40,6 +43,7 @@ void carnot_config_destroy(carnot_config* config) {
   free(config->disabled);
   free(config->layers.items);
   free(config->outputs.items);
+  free(config->libraries);
   carnot_arena_deinit(&config->arena);
   free(config);
 }
@@ -194,6 +198,17 @@ carnot_status* carnot_config_disable_pass(carnot_config* config, const char* nam
   return NULL;
 }
 
+carnot_status* carnot_config_serialize_plugin_library(carnot_config* config, const char* path) {
+  CARNOT_CHECK(path && path[0], INVALID_ARGUMENT, "a plugin library has no path");
+  void* items = config->libraries;
+  CARNOT_TRY(carnot_grow(&items, &config->library_capacity, config->library_count + 1,
+                         sizeof(char*), "plugin libraries"));
+  config->libraries = items;
+  config->libraries[config->library_count++] =
+      carnot_arena_text(&config->arena, path, strlen(path));
+  return NULL;
+}
+
 void carnot_config_set_timing_cache(carnot_config* config, carnot_timing_cache* cache) {
   config->build.timing_cache = cache;
 }
@@ -229,6 +244,8 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
     build.profile_count = config->profile_count;
     build.disabled_passes = config->disabled;
     build.disabled_pass_count = config->disabled_count;
+    build.plugin_libraries = config->libraries;
+    build.plugin_library_count = config->library_count;
   }
   if (config && config->thread_count != 1)
     CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
