@@ -13,6 +13,7 @@ from .enums import (
     EngineCapability,
     HardwareCompatibilityLevel,
     MemoryPoolType,
+    NetworkDefinitionCreationFlag,
     PreviewFeature,
     ProfilingVerbosity,
     QuantizationFlag,
@@ -24,8 +25,13 @@ from .network import INetworkDefinition
 from .types import Dims
 from .timing_cache import ITimingCache
 
-# Flags that a build passes on where the library knows them.
-_PRECISIONS = ("FP16", "BF16", "TF32", "OBEY_PRECISION_CONSTRAINTS", "PREFER_PRECISION_CONSTRAINTS")
+_PRECISIONS = {
+    "FP16": lib.CARNOT_BUILD_F16,
+    "BF16": lib.CARNOT_BUILD_BF16,
+    "OBEY_PRECISION_CONSTRAINTS": lib.CARNOT_BUILD_OBEY_TYPES,
+    "STRICT_TYPES": lib.CARNOT_BUILD_OBEY_TYPES,
+    "PREFER_PRECISION_CONSTRAINTS": lib.CARNOT_BUILD_PREFER_TYPES,
+}
 # What TensorRT says before a limit is set; here the machine is the limit.
 _POOLS = {"WORKSPACE": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "DLA_MANAGED_SRAM": 0}
 _LATER = ("INT8", "FP8", "INT4", "FP4")
@@ -247,10 +253,11 @@ class IBuilderConfig(Reporter, Manual):
         check(lib.carnot_config_set_flag(config, lib.CARNOT_BUILD_REFIT, is_refit))
         if self.get_flag(BuilderFlag.STRIP_PLAN):
             check(lib.carnot_config_set_flag(config, lib.CARNOT_BUILD_STRIP, True))
-        strongly = network.flags >> 1 & 1
-        for name, on in [(n, self.get_flag(BuilderFlag[n])) for n in _PRECISIONS] + [("STRONGLY_TYPED", strongly)]:
-            if on and hasattr(lib, "CARNOT_BUILD_" + name):
-                check(lib.carnot_config_set_flag(config, getattr(lib, "CARNOT_BUILD_" + name), True))
+        for name, flag in _PRECISIONS.items():
+            if self.get_flag(BuilderFlag[name]):
+                check(lib.carnot_config_set_flag(config, flag, True))
+        if network.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED):
+            check(lib.carnot_config_set_flag(config, lib.CARNOT_BUILD_STRONGLY_TYPED, True))
         check(lib.carnot_config_set_level(config, self._level))
         check(lib.carnot_config_set_thread_count(config, thread_count()))
         if self._cache is None and not self.get_flag(BuilderFlag.DISABLE_TIMING_CACHE):

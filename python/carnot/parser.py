@@ -169,6 +169,12 @@ class OnnxParser(_Errors, Manual):
     def get_flag(self, flag: OnnxParserFlag) -> bool:
         return bool(self._flags >> OnnxParserFlag(flag).value & 1)
 
+    def _c_flags(self) -> int:
+        flags = lib.CARNOT_ONNX_NATIVE_INSTANCENORM if self.get_flag(OnnxParserFlag.NATIVE_INSTANCENORM) else 0
+        if self.get_flag(OnnxParserFlag.ENABLE_PLUGIN_OVERRIDE):
+            flags |= lib.CARNOT_ONNX_ENABLE_PLUGIN_OVERRIDE
+        return flags
+
     def set_builder_config(self, builder_config: Any) -> bool:
         self._config = builder_config
         return True
@@ -193,7 +199,7 @@ class OnnxParser(_Errors, Manual):
         self._network._keep.append(data)
         return self._parse(
             lambda: lib.carnot_network_add_onnx_memory(
-                self._network._c, ffi.from_buffer(data), len(data), _folder(path)
+                self._network._c, ffi.from_buffer(data), len(data), _folder(path), self._c_flags()
             ),
             data,
         )
@@ -208,7 +214,9 @@ class OnnxParser(_Errors, Manual):
             except (OSError, ValueError):
                 return None
 
-        return self._parse(lambda: lib.carnot_network_add_onnx_file(self._network._c, utf8(path)), read)
+        return self._parse(
+            lambda: lib.carnot_network_add_onnx_file(self._network._c, utf8(path), self._c_flags()), read
+        )
 
     def parse_with_weight_descriptors(self, model: Any) -> bool:
         return self.parse(model)

@@ -34,6 +34,11 @@ static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, ch
              carnot_isa_name(problem->isa));
     return reason;
   }
+  if ((row->precision == CARNOT_DTYPE_F16 && !problem->may_f16) ||
+      (row->precision == CARNOT_DTYPE_BF16 && !problem->may_bf16)) {
+    snprintf(reason, size, "%s is not allowed here", carnot_dtype_name(row->precision));
+    return reason;
+  }
   return row->reject(problem, reason, size);
 }
 
@@ -67,6 +72,16 @@ static void note(reasons* r, const char* row, const char* why) {
                               r->at ? "; " : "", row, why);
 }
 
+// What the user asked for goes before what is fast: rows of that type, where there are any.
+static size_t keep_wanted(const carnot_problem* problem, carnot_candidate* candidates,
+                          size_t count) {
+  if (!carnot_dtype_is_half(problem->wanted)) return count;
+  size_t kept = 0;
+  for (size_t i = 0; i < count; i++)
+    if (candidates[i].row->precision == problem->wanted) candidates[kept++] = candidates[i];
+  return kept ? kept : count;
+}
+
 // The rows that take the problem, in the order of the table.
 static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, carnot_candidate* out,
                               reasons* why_not) {
@@ -94,7 +109,7 @@ static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, ca
     if (is_view) break;  // nothing is faster than nothing
   }
   restore_layouts(&choice->problem, &standing);
-  return count;
+  return keep_wanted(&choice->problem, out, count);
 }
 
 static carnot_status* prepare(carnot_builder* builder, const carnot_choice* choice,

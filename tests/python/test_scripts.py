@@ -683,6 +683,41 @@ def test_two_models_in_one_network():
     assert (got["total"] == 2 * a + 3 * b).all() and (got["a_out"] == 2 * a).all()
 
 
+# 21. Story C: layer normalization stays in float32 in an engine of half precision.
+@pytest.mark.parametrize("flag, bound", [("FP16", 2e-3), ("BF16", 2e-2)])
+def test_precision_constraints(flag, bound):
+    w1, w2 = ((rng.standard_normal((64, 64)) / 8).astype(np.float32) for _ in range(2))
+    scale, bias = np.ones(64, np.float32), np.zeros(64, np.float32)
+    model = onnx_bytes(
+        [
+            helper.make_node("MatMul", ["x", "w1"], ["a"], name="first"),
+            helper.make_node("LayerNormalization", ["a", "scale", "bias"], ["n"], name="norm"),
+            helper.make_node("MatMul", ["n", "w2"], ["y"], name="second"),
+        ],
+        [("x", 1, [32, 64])],
+        [("y", 1, [32, 64])],
+        [("w1", w1), ("w2", w2), ("scale", scale), ("bias", bias)],
+    )
+    builder = trt.Builder(TRT_LOGGER)
+    network = builder.create_network(0)
+    assert trt.OnnxParser(network, TRT_LOGGER).parse(model)
+    config = builder.create_builder_config()
+    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    config.set_flag(trt.BuilderFlag[flag])
+    for i in range(network.num_layers):
+        layer = network.get_layer(i)
+        if layer.type == trt.LayerType.NORMALIZATION:
+            layer.precision = trt.DataType.FLOAT
+            layer.set_output_type(0, trt.DataType.FLOAT)
+    engine = builder.build_engine(network, config)
+    assert engine is not None, TRT_LOGGER.errors()
+    x = (rng.standard_normal((32, 64)) * 3000).astype(np.float32)  # squared sums pass 65504
+    wide = x.astype(np.float64) @ w1
+    wanted = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) @ w2
+    got = infer(engine.create_execution_context(), {"x": x})["y"].astype(np.float64)
+    assert np.linalg.norm(got - wanted) <= bound * np.linalg.norm(wanted)
+
+
 def test_foreign_and_broken_engines():
     logger = Messages()
     runtime = trt.Runtime(logger)
