@@ -298,7 +298,7 @@ def test_torch_and_dlpack(net):
 
 
 GROWTH = """
-import gc, resource
+import ctypes, gc, resource
 import numpy as np
 import carnot as trt
 
@@ -319,6 +319,7 @@ def cycle():
 
 def resident():
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what is free and kept is no growth
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
@@ -342,4 +343,4 @@ def test_no_growth():
         env={**os.environ, "PYTHONPATH": str(package), "CARNOT_THREADS": "1"},
         check=True,
     )
-    assert int(done.stdout) < 4 << 20
+    assert int(done.stdout) < 1 << 20
