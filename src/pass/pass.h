@@ -13,6 +13,7 @@ typedef struct carnot_pass_options {
   size_t disabled_count;
   const char* dump;  // print the graph after this pass; "all"
   bool none;         // leave everything out
+  bool keep_halves;  // the device computes on half precision itself
 } carnot_pass_options;
 
 typedef struct carnot_pass_row {

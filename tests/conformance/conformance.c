@@ -1,7 +1,7 @@
 // Conformance: ONNX's test cases through the whole way: import, build, serialize, load, run.
 //
-//   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--filter=TEXT] [--verbose]
-//   FOLDER…
+//   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--backend=cpu|cuda]
+//   [--filter=TEXT] [--verbose] FOLDER…
 //
 // A folder holds cases as export_cases.py writes them. Each case runs in a process of its own, so
 // that a crash counts as one failure. Ends with "N passed, M failed, K skipped"; exit code 1 when a
@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/device.h"
 #include "base/file.h"
 #include "build/build.h"
 #include "cell_proto.h"
@@ -23,6 +24,7 @@ typedef struct options {
   bool interpret, verbose, no_passes;
   int isa, level;
   const char* filter;
+  const char* backend;
 } options;
 
 enum { kCaseSeconds = 120 };
@@ -134,6 +136,7 @@ static carnot_status* make_engine(const carnot_graph* graph, const options* opts
   config.no_passes = opts->no_passes;
   config.isa = opts->isa;
   config.level = opts->level;
+  CARNOT_TRY(carnot_device_choose(opts->backend, &config.device));
   carnot_plan* plan;
   CARNOT_TRY_AT(carnot_build_plan(graph, &config, &plan), "build");
   void* bytes;
@@ -146,6 +149,16 @@ static carnot_status* make_engine(const carnot_graph* graph, const options* opts
   return carnot_status_annotate(status, "load");
 }
 
+// Which operators of a device engine run on the processor, for the tally of what is missing.
+static void list_host_steps(const carnot_plan* plan) {
+  for (uint32_t i = 0; i < plan->step_count && getenv("CARNOT_LIST_HOST_STEPS"); i++) {
+    const carnot_plan_step* step = &plan->steps[i];
+    const carnot_tactic_row* row = carnot_tactic_find(step->variants[0].tactic);
+    if (!step->is_shape && row && !row->device && !row->crosses)
+      printf("HOST %s\n", carnot_op_get(step->region.nodes[0].op)->name);
+  }
+}
+
 static carnot_status* run_engine(carnot_context* context, data_set* set, carnot_cell* found) {
   uint32_t input = 0, output = 0;
   const carnot_plan* plan = context->plan;
@@ -153,6 +166,7 @@ static carnot_status* run_engine(carnot_context* context, data_set* set, carnot_
     if (plan->bindings[i].is_input && input < set->input_count)
       CARNOT_TRY(carnot_context_set_input_cell(context, i, &set->inputs[input++]));
   CARNOT_TRY(carnot_context_run_now(context));
+  if (context->queue) list_host_steps(plan);
   for (uint32_t i = 0; i < plan->binding_count; i++)
     if (!plan->bindings[i].is_input && output < set->output_count)
       found[output++] = *carnot_context_output(context, i);
@@ -171,7 +185,7 @@ static carnot_status* run_case(const char* folder, const options* opts) {
   if (!opts->interpret) {
     carnot_engine* engine;
     CARNOT_TRY(make_engine(graph, opts, &engine));
-    carnot_context_options context_options = {.isa = opts->isa};
+    carnot_context_options context_options = {.isa = opts->isa, .host_io = true};
     CARNOT_TRY_AT(carnot_context_create_on(engine, &context_options, &context), "context");
   }
   size_t sets = 0;
@@ -249,7 +263,7 @@ static void run_folder(const char* folder, const options* opts, counts* total) {
 }
 
 int main(int argc, char** argv) {
-  options opts = {.isa = -1, .level = 0};
+  options opts = {.isa = -1, .level = 0, .backend = "cpu"};
   counts total = {0};
   for (int i = 1; i < argc; i++) {
     const char* arg = argv[i];
@@ -268,6 +282,8 @@ int main(int argc, char** argv) {
       }
     } else if (strncmp(arg, "--level=", 8) == 0) {
       opts.level = atoi(arg + 8);
+    } else if (strncmp(arg, "--backend=", 10) == 0) {
+      opts.backend = arg + 10;
     } else if (strncmp(arg, "--filter=", 9) == 0) {
       opts.filter = arg + 9;
     } else if (arg[0] == '-') {

@@ -71,16 +71,17 @@ typedef struct cli_build_options {
   carnot_build_config config;
   int threads;  // of the executor that tactics are timed on; 0: one for each processor
   const char* timing_cache_path;  // read before, written after; NULL: none
+  const char* device;             // --backend: cpu, cuda, cuda:N, cuda:sm_NN; NULL: the device rule
 } cli_build_options;
 
 void cli_build_options_init(cli_build_options* options);
 // The flags that every building subcommand takes: --builderOptimizationLevel --timeBudget
 // --timingCacheFile --noPasses
-// --dumpGraph --fp32 --threads.
+// --dumpGraph --fp32 --threads --backend.
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 #define CLI_BUILD_FLAGS                                                                         \
   "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "dumpGraph", "fp32", \
-      "threads"
+      "threads", "backend"
 // Builds in a child process, so that the peak memory of this one is the run's.
 struct cli_loaded;
 carnot_status* cli_build_apart(const char* model, const cli_build_options* options,

@@ -25,7 +25,7 @@ typedef enum exec_verbosity { EXEC_NAMES, EXEC_DETAILED, EXEC_NONE } exec_verbos
 enum { EXEC_MAX_PROFILES = 16, EXEC_MAX_PERCENTILES = 16 };
 
 typedef struct exec_options {
-  const char *onnx, *save, *load, *times, *output, *profile, *layers, *inputs, *timing_cache,
+  const char *backend, *onnx, *save, *load, *times, *output, *profile, *layers, *inputs, *timing_cache,
       *dump_graph;
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];
@@ -49,6 +49,7 @@ void exec_help(void);
 // One iteration, in milliseconds since the first began.
 typedef struct exec_trace {
   double start, end;
+  double total, h2d, compute, d2h;  // of the accelerator; on a CPU all is compute
 } exec_trace;
 
 void exec_report(const exec_options* options, const exec_trace* traces, size_t count,

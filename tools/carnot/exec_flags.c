@@ -47,7 +47,7 @@ const exec_flag exec_flags[] = {
      "leave out of the engine the weights that refit brings back"},
     {"stripAllWeights", EXEC_NO_VALUE, EXEC_WORKS, "--refit --stripWeights"},
     {"weightless", EXEC_NO_VALUE, EXEC_WORKS, "old name of --stripWeights"},
-    {"backend", EXEC_VALUE, EXEC_WORKS, "cpu; cuda is not there yet"},
+    {"backend", EXEC_VALUE, EXEC_WORKS, "cpu, cuda, cuda:N, or cuda:sm_NN to build without the device"},
     {"threads", EXEC_MAY_VALUE, EXEC_WORKS, "threads of a run; 0: one for each processor"},
     {"timeBudget", EXEC_VALUE, EXEC_WORKS, "seconds for timing; what is left is chosen by order"},
     {"dumpGraph", EXEC_MAY_VALUE, EXEC_WORKS, "print the graph after this pass; all"},
