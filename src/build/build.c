@@ -49,7 +49,7 @@ static carnot_status* build(carnot_builder* builder) {
                                 .disabled = config->disabled_passes,
                                 .disabled_count = config->disabled_pass_count,
                                 .dump = config->dump_pass,
-                                .keep_halves = config->device != NULL,
+                                .device = config->device != NULL,
                                 .none = config->no_passes};
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));

@@ -139,7 +139,6 @@ static carnot_status* visit(carnot_block* block, void* user) {
 }
 
 carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options* options) {
-  if (options->keep_halves) return NULL;
   CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
   CARNOT_TRY(carnot_pass_dead(graph, options));
   return carnot_pass_fold(graph, options);
