@@ -187,7 +187,9 @@ static carnot_status* run_case(const char* folder, const options* opts) {
     carnot_engine* engine;
     CARNOT_TRY(make_engine(graph, opts, &engine));
     carnot_context_options context_options = {.isa = opts->isa, .host_io = true};
-    CARNOT_TRY_AT(carnot_context_create_on(engine, &context_options, &context), "context");
+    carnot_status* status = carnot_context_create_on(engine, &context_options, &context);
+    carnot_engine_release(engine);
+    CARNOT_TRY_AT(status, "context");
   }
   size_t sets = 0;
   for (;; sets++) {

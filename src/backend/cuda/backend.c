@@ -25,6 +25,7 @@ static carnot_status* enter(carnot_cuda* cuda) {
 static void close_device(carnot_device* device) {
   carnot_cuda* cuda = of(device);
   if (cuda->lt) cuda->cublasLtDestroy(cuda->lt);
+  if (cuda->dnn_handle) cuda->cudnnDestroy(cuda->dnn_handle);
   for (size_t i = 0; i < cuda->module_count; i++) cuda->cuModuleUnload(cuda->modules[i]);
   if (cuda->context) cuda->cuDevicePrimaryCtxRelease_v2(cuda->device);
   void* const libraries[] = {cuda->dnn, cuda->blas, cuda->nvrtc, cuda->driver};
@@ -113,7 +114,6 @@ static void queue_destroy(carnot_queue* base) {
   carnot_status_free(enter(cuda));
   for (size_t i = 0; i < queue->mark_capacity; i++)
     if (queue->marks[i]) cuda->cuEventDestroy_v2(queue->marks[i]);
-  if (queue->dnn) cuda->cudnnDestroy(queue->dnn);
   if (queue->own) cuda->cuStreamDestroy_v2(queue->own);
   free(queue->marks);
   free(queue);

@@ -129,6 +129,7 @@ typedef struct carnot_cuda {
   int major, minor;
   cublasLtHandle_t lt;
   pthread_mutex_t mutex;  // guards what follows
+  cudnnHandle_t dnn_handle;
   struct carnot_cuda_entry* entries;
   size_t entry_count, entry_capacity;
   CUmodule* modules;
@@ -140,7 +141,6 @@ typedef struct carnot_cuda_queue {
   CUstream own, stream;
   CUevent* marks;
   size_t mark_capacity;
-  cudnnHandle_t dnn;  // made when first needed
 } carnot_cuda_queue;
 
 static inline carnot_cuda* carnot_cuda_of(carnot_device* device) { return (carnot_cuda*)device; }

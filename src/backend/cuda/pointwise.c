@@ -24,6 +24,13 @@ static const char* take_input(carnot_cuda_chain* chain, uint32_t local) {
   return NULL;
 }
 
+bool carnot_cuda_chain_add_bias(carnot_cuda_chain* chain, uint32_t bias) {
+  chain->bias = bias;
+  for (uint32_t i = 0; i < chain->input_count; i++)
+    if (chain->inputs[i] == bias) return false;  // it is read another way as well
+  return !take_input(chain, chain->acc) && !take_input(chain, bias);
+}
+
 static bool is_pointwise(carnot_op op) {
   return op == CARNOT_OP_UNARY || op == CARNOT_OP_BINARY || op == CARNOT_OP_TERNARY ||
          op == CARNOT_OP_CAST;
@@ -32,7 +39,7 @@ static bool is_pointwise(carnot_op op) {
 const char* carnot_cuda_chain_make(const carnot_region* region, uint32_t step_inputs, uint32_t first,
                                    uint32_t acc, carnot_cuda_chain* out, char* reason,
                                    size_t size) {
-  *out = (carnot_cuda_chain){.first = first, .acc = acc};
+  *out = (carnot_cuda_chain){.first = first, .acc = acc, .bias = CARNOT_PLAN_NONE};
   if (region->value_count > kMaxLocals || region->node_count > kMaxNodes)
     return "the chain is too long";
   if (region->output_count > CARNOT_CUDA_CHAIN_OUTPUTS) return "the chain has too many results";
@@ -200,7 +207,9 @@ static const char* make_source(const carnot_region* region, const carnot_cuda_ch
     for (uint32_t k = 0; k < chain->output_count; k++)
       put(&w, "%s%s& y%u", chain->input_count + k ? ", " : "",
           carnot_cuda_type(types[chain->outputs[k]]), k);
-    put(&w, ") {\n%s", body.text);
+    put(&w, ") {\n");
+    if (chain->bias != CARNOT_PLAN_NONE) put(&w, "  v%u += v%u;\n", chain->acc, chain->bias);
+    put(&w, "%s", body.text);
     for (uint32_t k = 0; k < chain->output_count; k++)
       put(&w, "  y%u = store_as<%s>::of(v%u);\n", k, carnot_cuda_type(types[chain->outputs[k]]),
           chain->outputs[k]);
@@ -307,6 +316,12 @@ static carnot_status* read_axes(const carnot_cuda_chain* chain, const carnot_ope
     const carnot_operand* t = from[k];
     CARNOT_CHECK(t->rank <= out->rank, INVALID_ARGUMENT, "operand %u has rank %d, the result %d", k,
                  t->rank, out->rank);
+    if (chain->inputs[k] == chain->bias) {
+      CARNOT_CHECK(out->rank > 1 && carnot_dims_count(t->dims, t->rank) == out->dims[1],
+                   INVALID_ARGUMENT, "a bias that is not one number a channel");
+      a->strides[k + 1][1] = 1;
+      continue;
+    }
     for (int d = 0; d < t->rank; d++) {
       int at = d + out->rank - t->rank;
       CARNOT_CHECK(t->dims[d] == 1 || t->dims[d] == out->dims[at], INVALID_ARGUMENT,

@@ -69,6 +69,7 @@ enum { CARNOT_CUDA_CHAIN_INPUTS = 10, CARNOT_CUDA_CHAIN_OUTPUTS = 2, CARNOT_CUDA
 // which stands in the output already; NONE without an anchor.
 typedef struct carnot_cuda_chain {
   uint32_t first, acc;
+  uint32_t bias;  // an input of one number a channel (axis 1) that is added to acc first; NONE
   uint32_t input_count, output_count;
   uint32_t inputs[CARNOT_CUDA_CHAIN_INPUTS];  // locals: inputs of the step, or acc
   uint32_t outputs[CARNOT_CUDA_CHAIN_OUTPUTS];
@@ -79,8 +80,10 @@ const char* carnot_cuda_chain_make(const carnot_region* region, uint32_t step_in
                                    uint32_t acc, carnot_cuda_chain* out, char* reason, size_t size);
 static inline bool carnot_cuda_chain_is_empty(const carnot_region* region,
                                               const carnot_cuda_chain* chain) {
-  return chain->first >= region->node_count;
+  return chain->first >= region->node_count && chain->bias == CARNOT_PLAN_NONE;
 }
+// Adds |bias| (and acc) to what the program reads; false when there is no room.
+bool carnot_cuda_chain_add_bias(carnot_cuda_chain* chain, uint32_t bias);
 // The machine code as a constant of the step. |acc_dtype|: of acc.
 carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
                                          const carnot_cuda_chain* chain, carnot_dtype acc_dtype,
