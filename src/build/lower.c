@@ -313,6 +313,7 @@ static bool is_late(const carnot_lowering* l, const carnot_choice* choice) {
     late |= choice->inputs[i] && l->builder->late[choice->inputs[i]->id];
   for (uint32_t i = 0; i < choice->problem.output_count; i++)
     late |= choice->outputs[i]->type.kind != CARNOT_VALUE_TENSOR ||
+            choice->outputs[i]->type.rank < 0 ||
             !carnot_type_is_static(l->builder, &choice->outputs[i]->type);
   return late;
 }
