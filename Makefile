@@ -4,7 +4,7 @@ VENV   ?= $(BUILD)/venv
 PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 
-.PHONY: setup build demo test test-long conformance fuzz clean
+.PHONY: setup build install demo test test-long conformance bench docs fuzz clean
 
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
@@ -31,6 +31,7 @@ conformance: build $(BUILD)/conformance/onnx_version.txt
 
 test: build $(BUILD)/conformance/onnx_version.txt
 	tools/dev/checks $(BUILD)
+	tools/dev/sanitize $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
 
 # The full matrices: every ISA level this machine has, passes off, sanitizers, longer fuzzing.
@@ -41,6 +42,23 @@ test-long: test
 FUZZ_SECONDS ?= 300
 fuzz: build
 	tools/dev/fuzz $(BUILD) $(FUZZ_SECONDS)
+
+# Beside ONNX Runtime on the benchmark models: CASES="resnet50:batch=1 …", THREADS=, MODELS= where export_models.py put them.
+MODELS  ?= $(HOME)/.cache/carnot-models
+SHARED  ?= ../shared
+THREADS ?= 2
+bench: build $(VENV)/python.stamp
+	tools/dev/bench $(BUILD) $(MODELS) $(SHARED) $(THREADS) $(CASES)
+
+# The C reference from the headers; links of all pages are checked.
+docs: $(VENV)/python.stamp
+	$(VENV)/bin/python tools/dev/reference.py include/carnot $(BUILD)/docs/reference
+	$(VENV)/bin/python tools/dev/check_links.py README.md docs
+
+# Programs, libraries, headers and carnot.pc below PREFIX.
+PREFIX ?= /usr/local
+install: build
+	cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-*

@@ -1,26 +1,38 @@
 #!/usr/bin/env python3
 """Turns the records of a peers run into the table of docs/models.md.
 
-Usage: models_table.py RECORDS.json CARNOT_RECORDS.json
+Usage: models_table.py PEERS_SCRIPT RECORDS.json CARNOT MODELS_DIR THREADS
 
-RECORDS: the JSON lines that the peers script wrote (one record a model and runner, Carnot among them).
-CARNOT_RECORDS: the JSON lines of `carnot bench … --json` for the same models, for build, load and memory.
+RECORDS: the JSON lines that the peers script wrote, one record a model and runner. The engine of each model is then
+built, loaded and run once more with `carnot bench`, for load time and memory.
 """
+import importlib.util
 import json
 import math
+import pathlib
+import subprocess
 import sys
 
 
+def own_figures(peers, carnot: str, models: pathlib.Path, label: str, threads: str) -> dict:
+    """What `carnot bench` tells of one case."""
+    name, _, sizes = label.partition(":")
+    path = peers.find_model(name, models)
+    named = {k: int(v) for k, v in (part.split("=") for part in sizes.split(",") if part)}
+    shapes = ",".join(f"{i}:{'x'.join(map(str, shape))}" for i, (shape, _) in peers.input_shapes(path, named).items())
+    command = [carnot, "bench", str(path), f"--shapes={shapes}", f"--threads={threads}", "--duration=0.5", "--json"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def main() -> int:
-    if len(sys.argv) != 3:
+    if len(sys.argv) != 6:
         print(__doc__, file=sys.stderr)
         return 2
-    records = [json.loads(line) for line in open(sys.argv[1]) if line.startswith("{")]
-    own = {}
-    for line in open(sys.argv[2]):
-        if line.startswith("{"):
-            record = json.loads(line)
-            own[record["label"]] = record
+    script, records_path, carnot, models, threads = sys.argv[1:]
+    spec = importlib.util.spec_from_file_location("peers", script)
+    peers = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(peers)
+    records = [json.loads(line) for line in open(records_path) if line.startswith("{")]
     print("| model | Carnot ms | ONNX Runtime ms | ratio | GFLOP/s | build s | load ms | peak MB | weights + activations MB |")
     print("|---|---|---|---|---|---|---|---|---|")
     logs = []
@@ -31,7 +43,7 @@ def main() -> int:
             continue
         ratio = mine["median_ms"] / theirs["median_ms"]
         logs.append(math.log(ratio))
-        extra = own.get(label, {})
+        extra = own_figures(peers, carnot, pathlib.Path(models), label, threads)
         rate = mine["gflop"] / mine["median_ms"] * 1e3
         size = (extra.get("engine_bytes", 0) + extra.get("activation_bytes", 0)) / 1e6
         print(f"| {label} | {mine['median_ms']:.2f} | {theirs['median_ms']:.2f} | {ratio:.2f} | {rate:.0f} | "

@@ -59,12 +59,16 @@ def ort_median(session: ort.InferenceSession, feeds: dict) -> list[float]:
     return times
 
 
+def short(name: str) -> str:
+    return name if len(name) <= 48 else name[:45] + "..."
+
+
 def print_layers(carnot: str, plan: pathlib.Path) -> None:
     facts = carnot_json(carnot, "inspect", plan, "--peaks", "--json")
     print(f"\nThe five costliest of {len(facts['Layers'])} layers; all together {100 * facts['LimitUs'] / facts['MeasuredUs']:.0f} % of what this machine allows:")
-    print(f"{'ms':>7} {'% of limit':>10}  tactic and why the others lost")
+    print(f"{'ms':>7} {'% of limit':>10}  layer, tactic, and why the others lost")
     for layer in sorted(facts["Layers"], key=lambda one: -one.get("MeasuredUs", 0))[:5]:
-        print(f"{layer['MeasuredUs'] / 1e3:7.3f} {100 * layer['Efficiency']:10.0f}  {layer['TacticName']}")
+        print(f"{layer['MeasuredUs'] / 1e3:7.3f} {100 * layer['Efficiency']:10.0f}  {short(layer['Name'])}: {layer['TacticName']}")
         reasons = [r for r in layer["Rejected"].split("; ") if r]
         timed = [r for r in reasons if ": took " in r]  # those that could have run; else why none other could
         for reason in timed or reasons[:1]:

@@ -21,6 +21,11 @@ typedef enum carnot_build_flag {
   CARNOT_BUILD_STRIP,      // the engine comes without weights, refit brings them; implies REFIT
   CARNOT_BUILD_FAST_F32,   // shortcuts that lose bits of float32
   CARNOT_BUILD_NO_PASSES,  // only what is needed to run, for finding faults
+  CARNOT_BUILD_F16,        // weak typing: float16 may be chosen where it is faster
+  CARNOT_BUILD_BF16,       // the same of bfloat16
+  CARNOT_BUILD_STRONGLY_TYPED,  // types are the network's: contradicts F16, BF16 and requests
+  CARNOT_BUILD_PREFER_TYPES,    // requests for layers are read; those that cannot hold are left out
+  CARNOT_BUILD_OBEY_TYPES,      // those that cannot hold end the build, naming the layer
 } carnot_build_flag;
 
 CARNOT_API carnot_status* carnot_config_create(carnot_config** out_config) CARNOT_MUST_USE;
@@ -44,6 +49,25 @@ CARNOT_API carnot_status* carnot_config_set_profile_shapes(carnot_config* config
                                                            const char* name, const carnot_dims* min,
                                                            const carnot_dims* opt,
                                                            const carnot_dims* max) CARNOT_MUST_USE;
+// Requests of weak typing by name, next to those that layers carry (carnot/edit.h): the layers that
+// |pattern| names ('*' stands for any text) compute in |dtype|, or their outputs are of |dtypes| in
+// order, the last for all that follow. Later requests override earlier ones. The text is copied.
+// They are read under PREFER_TYPES or OBEY_TYPES.
+CARNOT_API carnot_status* carnot_config_add_layer_precision(carnot_config* config,
+                                                            const char* pattern,
+                                                            carnot_dtype dtype) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_config_add_layer_output_types(carnot_config* config,
+                                                               const char* pattern,
+                                                               const carnot_dtype* dtypes,
+                                                               int count) CARNOT_MUST_USE;
+// Types of the network's inputs (outputs) as the user's tensors have them, in order, INVALID: the
+// network's own; one stands for all. Between floating types only: the build says which cannot be.
+CARNOT_API carnot_status* carnot_config_set_input_types(carnot_config* config,
+                                                        const carnot_dtype* dtypes,
+                                                        size_t count) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_config_set_output_types(carnot_config* config,
+                                                         const carnot_dtype* dtypes,
+                                                         size_t count) CARNOT_MUST_USE;
 // Leaves the pass |name| out. The name is copied.
 CARNOT_API carnot_status* carnot_config_disable_pass(carnot_config* config,
                                                      const char* name) CARNOT_MUST_USE;

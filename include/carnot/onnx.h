@@ -18,8 +18,22 @@ CARNOT_API carnot_status* carnot_onnx_parse_file(const char* path,
 CARNOT_API carnot_status* carnot_onnx_parse_memory(const void* data, size_t size,
                                                    const char* folder,
                                                    carnot_network** out_network) CARNOT_MUST_USE;
-// True when there is an operator for |op_type| of |domain| ("" is ONNX's own) at opset |version|.
-// Any thread.
+// The same with a set of flags, CARNOT_ONNX_… joined by |; parse_file and parse_memory take
+// CARNOT_ONNX_NATIVE_INSTANCENORM.
+typedef enum carnot_onnx_flag {
+  // InstanceNormalization is the built-in operator; without it the plugin InstanceNormalization_TRT
+  // (built in too, or the one that is registered).
+  CARNOT_ONNX_NATIVE_INSTANCENORM = 1,
+  // A registered plugin takes the place of the built-in operator of its name.
+  CARNOT_ONNX_ENABLE_PLUGIN_OVERRIDE = 2,
+} carnot_onnx_flag;
+CARNOT_API carnot_status* carnot_onnx_parse_file_with(const char* path, uint32_t flags,
+                                                      carnot_network** out_network) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_onnx_parse_memory_with(
+    const void* data, size_t size, const char* folder, uint32_t flags,
+    carnot_network** out_network) CARNOT_MUST_USE;
+// True when there is an operator, or a plugin of version 1, for |op_type| of |domain| ("" is ONNX's
+// own) at opset |version|. Any thread.
 CARNOT_API bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version);
 
 #ifdef __cplusplus

@@ -37,6 +37,9 @@ typedef struct carnot_problem {
   carnot_isa isa;
   carnot_device* device;  // NULL: the processor alone
   bool fast_fp32;         // shortcuts were asked for
+  // Half types that the products may be computed in; |wanted|: the one that the user asked for.
+  bool may_f16, may_bf16;
+  carnot_dtype wanted;
 } carnot_problem;
 
 // An operand at run time. Strides in elements. data NULL: absent, or (in shape) not known yet.
@@ -77,17 +80,19 @@ typedef struct carnot_step_view {
   carnot_isa isa;          // of the row
   carnot_isa machine_isa;  // of this machine, or the level that is forced
   carnot_queue* queue;     // of device rows: where shape finds the device and run records
+  void* instance;          // what open gave
 } carnot_step_view;
 
 typedef struct carnot_tactic_row {
-  const char* name;      // cpu_<family>_<types>_<tile>_<isa>: the key in caches and engines
-  carnot_op anchor;      // the operator that a region must hold to be tried; CARNOT_OP_COUNT: any
-  carnot_isa isa;        // the least level it runs on
-  const char* numerics;  // "exact", "winograd", "split6", … (design.md section 5)
+  const char* name;        // cpu_<family>_<types>_<tile>_<isa>: the key in caches and engines
+  carnot_op anchor;        // the operator that a region must hold to be tried; CARNOT_OP_COUNT: any
+  carnot_isa isa;          // the least level it runs on
+  const char* numerics;    // "exact", "winograd", "split6", … (design.md section 5)
+  carnot_dtype precision;  // of its products where that is a half type, which must be allowed
   // Runs on the accelerator: operands, packed constants and workspace are device addresses, run
-  // records into step->queue. Operands of host values have data NULL.
+  // records into step->queue. Operands of host values are lists that decide sizes.
   bool device;
-  bool crosses;          // a copy between the two: gets both addresses
+  bool crosses;          // a copy between the two, or a view: takes operands of either memory
   bool strided_outputs;  // takes outputs with any strides whose innermost is 1
   // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The
   // row may set the layouts it wants of non-constant inputs and of outputs
@@ -96,6 +101,10 @@ typedef struct carnot_tactic_row {
   const char* (*reject)(carnot_problem* problem, char* reason, size_t size);
   carnot_status* (*prepare)(const carnot_problem* problem, carnot_prepared* out);
   carnot_status* (*check)(const carnot_step_view* step);
+  // What a context keeps for the step as long as it lives, seen as step->instance (a plugin's
+  // clone). Called after check. NULL: nothing.
+  carnot_status* (*open)(const carnot_step_view* step, void** out_instance);
+  void (*close)(void* instance);
   // False: run never touches this input (a constant that it reads in packed form). NULL: it reads
   // all.
   bool (*reads)(const carnot_step_view* step, uint32_t input);

@@ -42,8 +42,9 @@ static void note_output_names(carnot_builder* builder) {
 
 static carnot_status* build(carnot_builder* builder) {
   note_output_names(builder);
-  CARNOT_TRY(carnot_apply_profiles(builder));
   const carnot_build_config* config = builder->config;
+  CARNOT_TRY(carnot_typing_apply(builder->graph, &config->typing, config->log, config->user));
+  CARNOT_TRY(carnot_apply_profiles(builder));
   carnot_pass_options passes = {.executor = config->executor,
                                 .refit = config->refit,
                                 .disabled = config->disabled_passes,
@@ -54,6 +55,7 @@ static carnot_status* build(carnot_builder* builder) {
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 1, 1));
+  CARNOT_TRY(carnot_carry_libraries(builder));
   CARNOT_TRY(carnot_note_symbols(builder));
   builder->layouts =
       CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_layout, builder->graph->value_count + 1);

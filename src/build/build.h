@@ -4,6 +4,7 @@
 
 #include "backend/tactic.h"
 #include "ir/graph.h"
+#include "pass/typing.h"
 
 // What one profile says of one input.
 typedef struct carnot_profile_input {
@@ -28,6 +29,9 @@ typedef struct carnot_build_config {
   const char* const* disabled_passes;
   size_t disabled_pass_count;
   bool fast_fp32;
+  carnot_typing typing;
+  const char* const* plugin_libraries;  // files that the engine carries
+  size_t plugin_library_count;
   double time_budget_s;                      // 0: none
   struct carnot_timing_cache* timing_cache;  // NULL: none
   void (*log)(void* user, int severity, const char* message);

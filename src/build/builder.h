@@ -61,6 +61,12 @@ bool carnot_builder_is_late(const carnot_builder* builder);
 // The region of |node| and its problem.
 carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node,
                                    carnot_choice* out) CARNOT_MUST_USE;
+// Tells a plugin its shapes and formats, and takes the fields that the engine keeps. Other regions
+// stay as they are.
+carnot_status* carnot_configure_plugin(carnot_builder* builder,
+                                       carnot_choice* choice) CARNOT_MUST_USE;
+// Puts the plugin libraries of the configuration into the plan.
+carnot_status* carnot_carry_libraries(carnot_builder* builder) CARNOT_MUST_USE;
 // Chooses a tactic and prepares its constants.
 carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) CARNOT_MUST_USE;
 // Graph → plan: steps, values, reformats, storage.

@@ -35,13 +35,20 @@ static json_t* values_json(carnot_lowering* l, const uint32_t* values, uint32_t 
   return list;
 }
 
-static json_t* operators_json(const carnot_region* region) {
+// What an operator is called: a function, a plugin or itself.
+static const char* operator_name(carnot_arena* arena, const carnot_plan_node* node) {
+  const carnot_attr* attr = carnot_attrs_find(&node->attrs, "fn");
+  if (attr && attr->type == CARNOT_ATTR_INT) return carnot_fn_get((carnot_fn)attr->i)->name;
+  attr = node->op == CARNOT_OP_PLUGIN ? carnot_attrs_find(&node->attrs, "name") : NULL;
+  return attr ? carnot_arena_text(arena, attr->s.data, attr->s.size)
+              : carnot_op_get(node->op)->name;
+}
+
+static json_t* operators_json(carnot_lowering* l, const carnot_region* region) {
   json_t* list = json_array();
   for (uint32_t i = 0; i < region->node_count; i++) {
     const carnot_plan_node* node = &region->nodes[i];
-    const carnot_attr* fn = carnot_attrs_find(&node->attrs, "fn");
-    const char* name = fn && fn->type == CARNOT_ATTR_INT ? carnot_fn_get((carnot_fn)fn->i)->name
-                                                         : carnot_op_get(node->op)->name;
+    const char* name = operator_name(&l->builder->plan->arena, node);
     json_array_append_new(list, json_pack("{s:s, s:s}", "Name", node->name, "Operator", name));
   }
   return list;
@@ -56,11 +63,12 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
   json_object_set_new(layer, "Inputs", values_json(l, step->inputs, step->input_count, false));
   json_object_set_new(layer, "Outputs", values_json(l, step->outputs, step->output_count, false));
   json_object_set_new(layer, "Constants", values_json(l, step->inputs, step->input_count, true));
-  json_object_set_new(layer, "Operators", operators_json(&step->region));
+  json_object_set_new(layer, "Operators", operators_json(l, &step->region));
   json_object_set_new(layer, "TacticName", json_string(step->variants[0].tactic));
   json_object_set_new(layer, "TacticValue", json_string(step->variants[0].tactic));
   const carnot_tactic_row* row = carnot_tactic_find(step->variants[0].tactic);
   json_object_set_new(layer, "Numerics", json_string(row ? row->numerics : ""));
+  json_object_set_new(layer, "Precision", json_string(carnot_dtype_name(note->precision)));
   json_object_set_new(layer, "Flops", json_real(note->flops));
   json_object_set_new(layer, "Bytes", json_real(note->bytes));
   json_object_set_new(layer, "TimeUs", json_real(note->time_us));

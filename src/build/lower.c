@@ -1,4 +1,5 @@
 // Graph → plan: steps in order, reformats where layouts meet, storage of every value.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "build/lowering.h"
@@ -331,6 +332,26 @@ static void choose_shape_step(carnot_choice* choice) {
   choice->rejected = "";
 }
 
+// What the layer computes in: the tactic's half type, the one whose rounding was asked for, or that
+// of its result.
+static carnot_dtype precision_of(const carnot_choice* choice) {
+  if (choice->row->precision) return choice->row->precision;
+  const carnot_problem* p = &choice->problem;
+  carnot_dtype dtype = p->output_count ? p->outputs[0].dtype : CARNOT_DTYPE_INVALID;
+  return carnot_dtype_is_half(p->wanted) && carnot_dtype_is_float(dtype) ? p->wanted : dtype;
+}
+
+static void tell(const carnot_lowering* l, const carnot_plan_step* step,
+                 const carnot_step_note* note) {
+  const carnot_build_config* config = l->builder->config;
+  if (!config->log) return;
+  char text[512];
+  snprintf(text, sizeof(text), "Layer(%s): %s, Precision: %s, Tactic: %s, %.2f us",
+           note->layer_type, step->name, carnot_dtype_name(note->precision),
+           step->variants[0].tactic, note->time_us);
+  config->log(config->user, 3, text);
+}
+
 static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_builder* builder = l->builder;
   carnot_arena* arena = &builder->plan->arena;
@@ -339,6 +360,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   bool is_shape = is_shape_step(l, &choice), late = is_late(l, &choice);
   choice.on_device = !late;
   if (late) choice.problem.device = NULL;
+  CARNOT_TRY(carnot_configure_plugin(builder, &choice));
   if (is_shape)
     choose_shape_step(&choice);
   else
@@ -377,7 +399,9 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_step_note note = {.layer_type = carnot_op_get(choice.region.nodes[0].op)->layer_type,
                            .rejected = choice.rejected,
                            .time_us = choice.time_us};
+  note.precision = precision_of(&choice);
   measure_work(&choice, &note);
+  tell(l, &step, &note);
   return carnot_lowering_add_step(l, &step, &note);
 }
 
@@ -466,7 +490,10 @@ static void join_steps(carnot_lowering* l) {
 }
 
 static void free_lowering(carnot_lowering* l) {
-  for (uint32_t b = 0; l->blocks && b < l->block_capacity; b++) free(l->blocks[b].steps.items);
+  for (uint32_t b = 0; l->blocks && b < l->block_capacity; b++) {
+    free(l->blocks[b].steps.items);
+    free(l->blocks[b].steps.notes);
+  }
   free(l->blocks);
   free(l->values);
   free(l->blobs);

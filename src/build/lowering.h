@@ -15,6 +15,7 @@ typedef struct carnot_lowered {
 typedef struct carnot_step_note {
   const char* layer_type;  // TensorRT's
   const char* rejected;    // why other tactics were not taken
+  carnot_dtype precision;  // what the layer computes in
   double flops, bytes, time_us;
 } carnot_step_note;
 

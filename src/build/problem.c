@@ -100,6 +100,24 @@ static carnot_status* fill_region(locals* l, carnot_node* node, carnot_region* r
   return NULL;
 }
 
+// A layer that shall be float32 keeps the whole region so; one that shall be a half type asks for
+// it.
+static void set_precision(const carnot_builder* builder, const carnot_node* node,
+                          carnot_problem* out) {
+  const carnot_attr* body =
+      node->op == CARNOT_OP_REGION ? carnot_attrs_find(&node->attrs, "body") : NULL;
+  bool keeps = false;
+  for (const carnot_node* n = body ? body->block->first : node; n; n = body ? n->next : NULL) {
+    keeps |= n->precision == CARNOT_DTYPE_F32;
+    if (n->precision && n->op != CARNOT_OP_CAST) out->wanted = n->precision;
+  }
+  if (keeps) out->wanted = CARNOT_DTYPE_F32;
+  bool half = carnot_dtype_is_half(out->wanted);
+  out->may_f16 = !keeps && (half ? out->wanted == CARNOT_DTYPE_F16 : builder->config->typing.f16);
+  out->may_bf16 =
+      !keeps && (half ? out->wanted == CARNOT_DTYPE_BF16 : builder->config->typing.bf16);
+}
+
 carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, carnot_choice* out) {
   carnot_arena* arena = &builder->plan->arena;
   *out = (carnot_choice){.node = node};
@@ -136,5 +154,6 @@ carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, c
   out->problem.isa = builder->isa;
   out->problem.device = builder->config->device;
   out->problem.fast_fp32 = builder->config->fast_fp32;
+  set_precision(builder, node, &out->problem);
   return NULL;
 }

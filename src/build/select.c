@@ -48,6 +48,11 @@ static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, ch
              carnot_isa_name(problem->isa));
     return reason;
   }
+  if ((row->precision == CARNOT_DTYPE_F16 && !problem->may_f16) ||
+      (row->precision == CARNOT_DTYPE_BF16 && !problem->may_bf16)) {
+    snprintf(reason, size, "%s is not allowed here", carnot_dtype_name(row->precision));
+    return reason;
+  }
   set_places(row, problem);
   return row->reject(problem, reason, size);
 }
@@ -83,6 +88,16 @@ static void note(reasons* r, const char* row, const char* why) {
                               r->at ? "; " : "", row, why);
 }
 
+// What the user asked for goes before what is fast: rows of that type, where there are any.
+static size_t keep_wanted(const carnot_problem* problem, carnot_candidate* candidates,
+                          size_t count) {
+  if (!carnot_dtype_is_half(problem->wanted)) return count;
+  size_t kept = 0;
+  for (size_t i = 0; i < count; i++)
+    if (candidates[i].row->precision == problem->wanted) candidates[kept++] = candidates[i];
+  return kept ? kept : count;
+}
+
 // The rows of one table that take the problem, in its order.
 static size_t find_in(carnot_builder* builder, carnot_choice* choice,
                       const carnot_tactic_row* const* rows, size_t row_count, carnot_candidate* out,
@@ -109,7 +124,7 @@ static size_t find_in(carnot_builder* builder, carnot_choice* choice,
     if (is_view(rows[i])) break;  // nothing is faster than nothing
   }
   restore_formats(&choice->problem, &standing);
-  return count;
+  return keep_wanted(&choice->problem, out, count);
 }
 
 // A view, else the accelerator's rows; the processor's where it has none for this region.

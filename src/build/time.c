@@ -30,6 +30,12 @@ static uint64_t mix_attr(uint64_t h, const carnot_attr* attr) {
       return carnot_hash(attr->ints, attr->count * sizeof(*attr->ints), mix(h, attr->count));
     case CARNOT_ATTR_FLOATS:
       return carnot_hash(attr->floats, attr->count * sizeof(*attr->floats), mix(h, attr->count));
+    case CARNOT_ATTR_STRINGS:
+      h = mix(h, attr->count);
+      for (size_t i = 0; i < attr->count; i++)
+        h = carnot_hash(attr->strings[i].data, attr->strings[i].size,
+                        mix(h, attr->strings[i].size));
+      return h;
     default: return mix(h, attr->count);
   }
 }
@@ -58,6 +64,7 @@ uint64_t carnot_problem_key(const carnot_problem* p, int threads) {
 // ---- a run on made-up data ----
 
 typedef struct bench {
+  const carnot_tactic_row* row;
   carnot_step_view view;
   carnot_operand* operands;  // inputs, then outputs
   void* state;
@@ -130,6 +137,8 @@ static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
     b->view.constant_bytes[i] = c->prepared.constants[i].bytes;
   }
   size_t workspace = 0;
+  b->row = c->row;
+  if (c->row->open) CARNOT_TRY(c->row->open(&b->view, &b->view.instance));
   if (c->row->shape)
     CARNOT_TRY(
         c->row->shape(&b->view, b->operands, b->operands + p->input_count, b->state, &workspace));
@@ -137,6 +146,7 @@ static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
 }
 
 static void close_bench(bench* b) {
+  if (b->view.instance) b->row->close(b->view.instance);
   for (size_t i = 0; i < b->owned_count; i++) free(b->owned[i]);
   free(b->owned);
 }
@@ -196,7 +206,7 @@ static carnot_status* run_rounds(carnot_builder* builder, carnot_candidate* cand
 
 carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
                                       size_t count) {
-  bench benches[CARNOT_MAX_CANDIDATES] = {{{0}, NULL, NULL, NULL, NULL, 0}};
+  bench benches[CARNOT_MAX_CANDIDATES] = {{.row = NULL}};
   carnot_status* status = NULL;
   for (size_t i = 0; i < count && !status; i++) {
     candidates[i].ns = UINT64_MAX;

@@ -335,6 +335,11 @@ static void put_recipe(stream* s, carnot_recipe* recipe) {
   put_indices(s, &recipe->inputs, &recipe->input_count, "recipe");
 }
 
+static void put_library(stream* s, carnot_plan_library* library) {
+  put_text(s, &library->name, "plugin library");
+  put_bytes(s, &library->data, &library->bytes, "plugin library");
+}
+
 static void put_plan(stream* s, carnot_plan* plan) {
   put_text(s, &plan->name, "plan");
   put_text(s, &plan->device, "plan");
@@ -363,6 +368,8 @@ static void put_plan(stream* s, carnot_plan* plan) {
   put_binding(s, &plan->bindings[i_], plan->profile_count);
   PUT_ARRAY(s, plan->recipes, plan->recipe_count, carnot_recipe, 16, "recipes")
   put_recipe(s, &plan->recipes[i_]);
+  PUT_ARRAY(s, plan->libraries, plan->library_count, carnot_plan_library, 8, "plugin libraries")
+  put_library(s, &plan->libraries[i_]);
   put_text(s, &plan->inspector, "inspector data");
 }
 

@@ -170,6 +170,13 @@ typedef struct carnot_recipe {
   const uint32_t* inputs;  // blobs
 } carnot_recipe;
 
+// A plugin library that travels with the engine.
+typedef struct carnot_plan_library {
+  const char* name;  // of the file, without folders
+  const void* data;
+  uint32_t bytes;
+} carnot_plan_library;
+
 typedef struct carnot_plan {
   carnot_arena arena;  // all metadata
   const char* name;
@@ -183,6 +190,8 @@ typedef struct carnot_plan {
   carnot_plan_block* blocks;  // block 0 is the main one
   carnot_plan_binding* bindings;
   carnot_recipe* recipes;
+  uint32_t library_count;
+  carnot_plan_library* libraries;
   uint32_t flexible_count;   // values with FLEXIBLE storage
   uint64_t arena_bytes;      // of the planned arena, over all profiles
   uint64_t device_arena_bytes;  // the same on the accelerator

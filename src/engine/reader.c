@@ -5,6 +5,7 @@
 #include "engine/codec.h"
 #include "engine/engine.h"
 #include "engine/format.h"
+#include "engine/plugins.h"
 
 static carnot_status* check_section(const carnot_section* section, uint64_t size,
                                     const char* name) {
@@ -104,6 +105,7 @@ static carnot_status* first_weights(const carnot_plan* plan, carnot_weights** ou
 
 static carnot_status* finish(carnot_engine* engine) {
   CARNOT_TRY(carnot_plan_check(engine->plan));
+  CARNOT_TRY(carnot_plan_check_plugins(engine->plan));
   return first_weights(engine->plan, &engine->weights);
 }
 

@@ -146,6 +146,8 @@ void carnot_node_set_input(carnot_node* node, int input, carnot_value* value) {
 }
 
 void carnot_value_replace(carnot_value* from, carnot_value* to) {
+  if (!to->forced_dtype && to->type.dtype == from->type.dtype)
+    to->forced_dtype = from->forced_dtype;
   while (from->use_count) {
     carnot_use use = from->uses[0];
     carnot_node_set_input(use.node, use.input, to);
@@ -325,6 +327,8 @@ static carnot_status* add_node(carnot_block* block, carnot_node* position, carno
                 name ? name : "");
   carnot_node* node =
       new_node(block, op, name, attrs, inputs, input_count, output_names, output_count);
+  // What passes put in a node's place answers to the same requests.
+  if (position) node->precision = position->precision;
   adopt_blocks(node);
   CARNOT_TRY(carnot_node_infer(node));
   for (int i = 0; i < input_count; i++) add_use(node, i);

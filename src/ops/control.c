@@ -21,6 +21,16 @@ static const carnot_attr* body_attr(const carnot_attrs* attrs, const char* name)
   return carnot_attrs_find(attrs, name);
 }
 
+// A count of inputs or outputs among the attributes, which an engine may give any value.
+static carnot_status* count_attr(const carnot_call* call, const char* name, int most,
+                                 int* out_count) {
+  int64_t count = carnot_call_int(call, name);
+  CARNOT_CHECK(count >= 0 && count <= most, INVALID_MODEL, "%s is %lld, must be 0 to %d", name,
+               (long long)count, most);
+  *out_count = (int)count;
+  return NULL;
+}
+
 // ---- if ----
 
 static carnot_status* infer_if(carnot_infer* infer) {
@@ -46,11 +56,12 @@ static carnot_status* infer_if(carnot_infer* infer) {
 
 static carnot_status* run_if(carnot_call* call) {
   const carnot_tensor* condition = carnot_call_in(call, 0);
-  CARNOT_CHECK(carnot_tensor_count(condition) == 1, INVALID_ARGUMENT,
+  CARNOT_CHECK(condition && carnot_tensor_count(condition) == 1, INVALID_ARGUMENT,
                "the condition has %lld elements, must be 1",
-               (long long)carnot_tensor_count(condition));
+               condition ? (long long)carnot_tensor_count(condition) : 0);
   bool yes = *(const uint8_t*)condition->data != 0;
-  int then_count = (int)carnot_call_int(call, "then_inputs");
+  int then_count = 0;
+  CARNOT_TRY(count_attr(call, "then_inputs", call->input_count - 1, &then_count));
   int first = yes ? 1 : 1 + then_count,
       count = yes ? then_count : call->input_count - 1 - then_count;
   void* memory;
@@ -219,12 +230,19 @@ static carnot_status* iterations_step(iterations* it) {
 }
 
 // The type of stacked output |i| that no iteration gave, as the importer noted it.
-static void empty_type(const carnot_call* call, size_t i, carnot_dtype* out_dtype, int* out_rank) {
+static carnot_status* empty_type(const carnot_call* call, size_t i, carnot_dtype* out_dtype,
+                                 int* out_rank) {
   size_t dtype_count, rank_count;
   const int64_t* dtypes = carnot_attr_ints(call->attrs, "scan_dtypes", &dtype_count);
   const int64_t* ranks = carnot_attr_ints(call->attrs, "scan_ranks", &rank_count);
-  *out_dtype = i < dtype_count ? (carnot_dtype)dtypes[i] : CARNOT_DTYPE_F32;
-  *out_rank = i < rank_count && ranks[i] >= 0 ? (int)ranks[i] + 1 : 1;
+  int64_t dtype = i < dtype_count ? dtypes[i] : CARNOT_DTYPE_F32;
+  int64_t rank = i < rank_count && ranks[i] >= 0 ? ranks[i] + 1 : 1;
+  CARNOT_CHECK(dtype >= 0 && dtype < CARNOT_DTYPE_COUNT && rank <= CARNOT_MAX_RANK, INVALID_MODEL,
+               "stacked output %zu has type %lld and rank %lld", i, (long long)dtype,
+               (long long)rank);
+  *out_dtype = (carnot_dtype)dtype;
+  *out_rank = (int)rank;
+  return NULL;
 }
 
 static carnot_status* scalar_cell(const carnot_call* call, carnot_dtype dtype, int64_t value,
@@ -243,8 +261,13 @@ static bool is_true(const carnot_cell* cell) {
 }
 
 static carnot_status* run_loop(carnot_call* call) {
-  int carried = (int)carnot_call_int(call, "carried"), scanned = call->output_count - carried;
+  int carried, most_carried = (int)carnot_min_i64(call->input_count - 2, call->output_count);
+  CARNOT_TRY(count_attr(call, "carried", most_carried, &carried));
+  int scanned = call->output_count - carried;
   const carnot_tensor* trips = carnot_call_in(call, 0);
+  CARNOT_CHECK(!trips || carnot_tensor_count(trips) == 1, INVALID_MODEL,
+               "the trip count has %lld elements, must be 1",
+               (long long)carnot_tensor_count(trips));
   int64_t most = trips ? carnot_load_i64(trips->dtype, trips->data, 0) : INT64_MAX;
   bool again = !carnot_call_in(call, 1) || is_true(call->inputs[1]);
   iterations it;
@@ -264,7 +287,7 @@ static carnot_status* run_loop(carnot_call* call) {
   for (int i = 0; i < scanned; i++) {
     carnot_dtype dtype;
     int rank;
-    empty_type(call, (size_t)i, &dtype, &rank);
+    CARNOT_TRY(empty_type(call, (size_t)i, &dtype, &rank));
     CARNOT_TRY(carnot_call_stack(call, carried + i, it.scanned[i].items, it.scanned[i].count, 0,
                                  false, dtype, rank));
   }
@@ -341,6 +364,7 @@ static carnot_status* scan_length(const carnot_call* call, int carried, int scan
   *out_steps = -1;
   for (int i = 0; i < scanned; i++) {
     const carnot_tensor* x = carnot_call_in(call, carried + i);
+    CARNOT_CHECK(x, INVALID_MODEL, "scan input %d is absent", i);
     int axis;
     CARNOT_TRY(carnot_axis(listed(call->attrs, "scan_input_axes", i), x->rank, "scan axis", &axis));
     CARNOT_CHECK(*out_steps < 0 || *out_steps == x->dims[axis], INVALID_ARGUMENT,
@@ -352,8 +376,9 @@ static carnot_status* scan_length(const carnot_call* call, int carried, int scan
 }
 
 static carnot_status* run_scan(carnot_call* call) {
-  int carried = (int)carnot_call_int(call, "carried"),
-      scanned = (int)carnot_call_int(call, "scanned");
+  int carried, scanned, most = (int)carnot_min_i64(call->input_count, call->output_count);
+  CARNOT_TRY(count_attr(call, "carried", most, &carried));
+  CARNOT_TRY(count_attr(call, "scanned", call->input_count - carried, &scanned));
   int stacked = call->output_count - carried;
   int64_t steps;
   CARNOT_TRY(scan_length(call, carried, scanned, &steps));
@@ -378,7 +403,7 @@ static carnot_status* run_scan(carnot_call* call) {
   for (int i = 0; i < stacked; i++) {
     carnot_dtype dtype;
     int rank;
-    empty_type(call, (size_t)i, &dtype, &rank);
+    CARNOT_TRY(empty_type(call, (size_t)i, &dtype, &rank));
     CARNOT_TRY(carnot_call_stack(call, carried + i, it.scanned[i].items, it.scanned[i].count,
                                  listed(call->attrs, "scan_output_axes", i),
                                  listed(call->attrs, "scan_output_directions", i) != 0, dtype,
@@ -417,15 +442,18 @@ static carnot_status* infer_map(carnot_infer* infer) {
 
 static carnot_status* run_map(carnot_call* call) {
   const carnot_cell* first = call->inputs[0];
-  CARNOT_CHECK(first->kind == CARNOT_VALUE_SEQUENCE, INVALID_ARGUMENT, "input 0 is no sequence");
-  int whole = call->input_count - (int)carnot_call_int(call, "captured");
+  CARNOT_CHECK(first && first->kind == CARNOT_VALUE_SEQUENCE, INVALID_ARGUMENT,
+               "input 0 is no sequence");
+  int captured = 0;
+  CARNOT_TRY(count_attr(call, "captured", call->input_count, &captured));
+  int whole = call->input_count - captured;
   iterations it;
   CARNOT_TRY(iterations_init(&it, call, call->input_count, call->output_count, call->output_count));
   for (size_t step = 0; step < first->item_count; step++) {
     for (int i = 0; i < call->input_count; i++) {
       const carnot_cell* x = call->inputs[i];
       it.inputs[i] = x;
-      if (i >= whole || x->kind != CARNOT_VALUE_SEQUENCE) continue;
+      if (i >= whole || !x || x->kind != CARNOT_VALUE_SEQUENCE) continue;
       CARNOT_CHECK(x->item_count == first->item_count, INVALID_ARGUMENT,
                    "sequence %d has %zu items, sequence 0 has %zu", i, x->item_count,
                    first->item_count);

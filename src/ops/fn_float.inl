@@ -79,6 +79,8 @@ static void N(unary)(carnot_fn fn, REAL a, REAL b, const REAL* x, REAL* out, siz
     EACH(SHRINK, N(shrink)(v, a, b))
     EACH(CLAMP, N(minimum)(N(maximum)(v, a), b))
     EACH(AFFINE, a * v + b)
+    EACH(ROUND_F16, carnot_half_to_float(carnot_half_from_float((float)v)))
+    EACH(ROUND_BF16, carnot_bfloat_to_float(carnot_bfloat_from_float((float)v)))
     EACH(NOT, v == 0)
     EACH(IS_NAN, v != v)
     EACH(IS_INF, (a != 0 && v == -(REAL)INFINITY) || (b != 0 && v == (REAL)INFINITY))

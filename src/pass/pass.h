@@ -39,6 +39,7 @@ carnot_status* carnot_pass_norms(carnot_graph* graph, const carnot_pass_options*
 carnot_status* carnot_pass_attention(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_conv_scale(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_precision(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options);
 
 // ---- helpers that passes share (pass_util.c) ----
@@ -54,6 +55,9 @@ static inline bool carnot_node_is_fn(const carnot_node* node, carnot_fn fn) {
 bool carnot_value_scalar(const carnot_value* value, double* out);
 // A constant list of integers; count -1 when it is none.
 int carnot_value_ints(const carnot_value* value, int64_t* out, int capacity);
+// |from| as |to|, before |at|.
+carnot_status* carnot_insert_cast(carnot_node* at, carnot_value* from, carnot_dtype to,
+                                  carnot_value** out) CARNOT_MUST_USE;
 // Calls |visit| on every block: bodies before the blocks that hold them.
 carnot_status* carnot_each_block(carnot_block* block,
                                  carnot_status* (*visit)(carnot_block* block, void* user),

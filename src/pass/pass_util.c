@@ -104,6 +104,7 @@ static carnot_status* add_inner(fusion* f, const carnot_node* node) {
   inner->type_name = node->type_name;
   inner->absorbed = node->absorbed;
   inner->absorbed_count = node->absorbed_count;
+  inner->precision = node->precision;
   for (int i = 0; i < node->output_count; i++) {
     if (!node->outputs[i]) continue;
     f->old_values[f->value_count] = node->outputs[i];
@@ -148,5 +149,15 @@ carnot_status* carnot_fuse(carnot_node* const* nodes, int count, carnot_node** o
     carnot_node_remove(nodes[i]);
   }
   if (out_node) *out_node = region;
+  return NULL;
+}
+
+carnot_status* carnot_insert_cast(carnot_node* at, carnot_value* from, carnot_dtype to,
+                                  carnot_value** out) {
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, &at->block->graph->arena, "to", to);
+  carnot_node* node;
+  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_CAST, NULL, &attrs, &from, 1, 1, &node));
+  *out = node->outputs[0];
   return NULL;
 }

@@ -15,6 +15,8 @@ static const carnot_pass_row kPasses[] = {
     {"conv_scale", "folds batch normalization and channel scales into weights",
      carnot_pass_conv_scale, false, false},
     {"attention", "recognises scaled dot-product attention", carnot_pass_attention, false, true},
+    {"precision", "rounds where layers were asked to compute in half types", carnot_pass_precision,
+     true, false},
     {"fold", "computes what depends on constants alone, again", carnot_pass_fold, false, false},
     {"dead", "removes what nobody reads", carnot_pass_dead, false, false},
     {"regions", "fuses anchors with their epilogues, and pointwise chains", carnot_pass_regions,

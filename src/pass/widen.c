@@ -63,16 +63,6 @@ static bool may_widen(const carnot_node* node) {
   return any;
 }
 
-static carnot_status* cast(carnot_node* at, carnot_value* from, carnot_dtype to,
-                           carnot_value** out) {
-  carnot_attrs attrs = {0};
-  carnot_attrs_set_int(&attrs, &at->block->graph->arena, "to", to);
-  carnot_node* node;
-  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_CAST, NULL, &attrs, &from, 1, 1, &node));
-  *out = node->outputs[0];
-  return NULL;
-}
-
 // The float32 twin of a half value, cast before |at| where there is none yet.
 static carnot_status* twin_of(widener* w, carnot_node* at, carnot_value* value,
                               carnot_value** out) {
@@ -80,7 +70,7 @@ static carnot_status* twin_of(widener* w, carnot_node* at, carnot_value* value,
     *out = w->twins[value->id];
     return NULL;
   }
-  CARNOT_TRY(cast(at, value, CARNOT_DTYPE_F32, out));
+  CARNOT_TRY(carnot_insert_cast(at, value, CARNOT_DTYPE_F32, out));
   if (value->id < w->value_count && !value->constant) w->twins[value->id] = *out;
   return NULL;
 }
@@ -106,7 +96,7 @@ static carnot_status* widen_node(widener* w, carnot_node* node) {
     wide->outputs[i]->name = old->name;
     w->twins[old->id] = wide->outputs[i];
     carnot_value* narrow;
-    CARNOT_TRY(cast(node, wide->outputs[i], old->type.dtype, &narrow));
+    CARNOT_TRY(carnot_insert_cast(node, wide->outputs[i], old->type.dtype, &narrow));
     // Readers that stay in half precision see the rounded value; those that are widened find the
     // twin.
     if (narrow->id >= w->value_count) {

@@ -149,8 +149,9 @@ static carnot_status* check_dropped(const carnot_context* context, uint32_t inde
   return NULL;
 }
 
-static carnot_status* check_step(const carnot_context* context, uint32_t index) {
-  const carnot_run_step* run = &context->steps[index];
+// Checks what the steps rely on, then opens what the context keeps for them.
+static carnot_status* check_step(carnot_context* context, uint32_t index) {
+  carnot_run_step* run = &context->steps[index];
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
     for (uint32_t c = 0; c < run->views[i].constant_count; c++)
       CARNOT_CHECK(run->views[i].constants[c] || !run->views[i].constant_bytes[c], INVALID_MODEL,
@@ -162,6 +163,10 @@ static carnot_status* check_step(const carnot_context* context, uint32_t index) 
                     context->plan->steps[index].name, run->rows[i]->name);
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
     CARNOT_TRY(check_dropped(context, index, i));
+  for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
+    if (run->rows[i]->open)
+      CARNOT_TRY_AT(run->rows[i]->open(&run->views[i], &run->views[i].instance), "step %u (%s)",
+                    index, context->plan->steps[index].name);
   return NULL;
 }
 
@@ -239,8 +244,16 @@ carnot_status* carnot_context_create_on(carnot_engine* engine,
   return NULL;
 }
 
+static void close_steps(carnot_context* context) {
+  for (uint32_t s = 0; context->steps && s < context->plan->step_count; s++)
+    for (uint32_t i = 0; i < CARNOT_MAX_VARIANTS; i++)
+      if (context->steps[s].views[i].instance)
+        context->steps[s].rows[i]->close(context->steps[s].views[i].instance);
+}
+
 void carnot_context_free(carnot_context* context) {
   if (!context) return;
+  close_steps(context);
   for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++)
     free(context->bindings[i].own);
   carnot_context_close_device(context);

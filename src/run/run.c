@@ -39,7 +39,15 @@ static carnot_status* run_node(carnot_context* context, const carnot_plan_node* 
                       .outputs = outputs,
                       .host = &context->host};
   CARNOT_TRY(size_outputs(&call));
-  return row->reference(&call);
+  CARNOT_TRY(row->reference(&call));
+  for (int i = 0; i < call.output_count; i++) {
+    const carnot_cell* cell = outputs[i];
+    if (!cell || cell->kind != CARNOT_VALUE_TENSOR) continue;
+    CARNOT_CHECK(
+        carnot_cell_sized(cell) && (cell->tensor.data || carnot_tensor_count(&cell->tensor) == 0),
+        INVALID_MODEL, "%s gave no size for its output %d", row->name, i);
+  }
+  return NULL;
 }
 
 // Interprets a region of several operators. |outputs| may hold planned storage, into which results
@@ -124,19 +132,20 @@ static carnot_status* gather_cells(carnot_context* context, const carnot_plan_st
 static bool is_reference(const carnot_tactic_row* row) { return !row->run; }
 
 // What is read or written must lie somewhere: an engine may name values that nothing gives memory
-// to.
+// to. |row| NULL: the reference row, which reads all inputs and places its outputs itself.
 static carnot_status* check_memory(const carnot_context* context, uint32_t index,
                                    const carnot_tactic_row* row, const carnot_step_view* view) {
   const carnot_plan_step* step = &context->plan->steps[index];
-  uint32_t count = step->input_count + (is_reference(row) ? 0 : step->output_count);
+  uint32_t count = step->input_count + (row ? step->output_count : 0);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
     const carnot_run_value* value = id == CARNOT_PLAN_NONE ? NULL : &context->values[id];
     if (!value || value->cell.kind != CARNOT_VALUE_TENSOR) continue;
-    if (row->run ? context->steps[index].operands[i].data : value->cell.tensor.data) continue;
+    if (row ? context->steps[index].operands[i].data : value->cell.tensor.data) continue;
     // Of a host value a device row wants the size alone.
-    bool sized = row->device && !row->crosses && !carnot_is_on_device(context, id);
-    bool untouched = i < step->input_count && (sized || (row->reads && !row->reads(view, i)));
+    bool sized = row && row->device && !row->crosses && !carnot_is_on_device(context, id);
+    bool unread = row && row->reads && !row->reads(view, i);
+    bool untouched = i < step->input_count && (sized || unread);
     CARNOT_CHECK(untouched || carnot_tensor_count(&value->cell.tensor) == 0, INVALID_MODEL,
                  "value %s has no memory", context->plan->values[id].name);
   }
@@ -148,9 +157,10 @@ carnot_status* carnot_run_ready(carnot_context* context, uint32_t index, void* s
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
   if (run->skip) return NULL;
-  const carnot_tactic_row* row = run->rows[run->variant];
+  bool reference = is_reference(run->rows[run->variant]) || run->fallback;
+  const carnot_tactic_row* row = reference ? NULL : run->rows[run->variant];
   CARNOT_TRY(check_memory(context, index, row, &run->views[run->variant]));
-  if (is_reference(row) || run->fallback) {
+  if (reference) {
     const carnot_cell** inputs;
     carnot_cell** outputs;
     CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
@@ -209,9 +219,7 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   }
   for (uint32_t i = 0; i < step->output_count; i++)
     if (outputs[i]) *outputs[i] = (carnot_cell){0};
-  carnot_fill_operands(context, index);
-  CARNOT_TRY(check_memory(context, index, run->rows[step->variant_count - 1],
-                          &run->views[step->variant_count - 1]));
+  CARNOT_TRY(check_memory(context, index, NULL, NULL));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i] || outputs[i]->kind != CARNOT_VALUE_TENSOR) continue;
@@ -272,6 +280,7 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
     CARNOT_CHECK(v->layout == CARNOT_LAYOUT_ROW_MAJOR, INTERNAL, "output %s is not row-major",
                  b->name);
     size_t bytes = carnot_tensor_bytes(&cell->tensor);
+    CARNOT_CHECK(cell->tensor.data || !bytes, INVALID_MODEL, "output %s has no memory", b->name);
     void* data = binding->address;
     if (binding->allocate) {
       data = binding->allocate(binding->allocate_user, b->name, binding->address, bytes);

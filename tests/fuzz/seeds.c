@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   write_seed(argv[1], "attention_any", gate_attention_net(-1), false);
   write_seed(argv[1], "nonzero", gate_nonzero_net(-1), false);
   write_seed(argv[1], "loop", gate_loop_net(), false);
+  write_seed(argv[1], "plugin", gate_plugin_net(-1), false);
   carnot_arena_deinit(&arena);
   return 0;
 }

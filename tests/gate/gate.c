@@ -94,7 +94,7 @@ void gate_set(carnot_context* context, const char* name, carnot_dtype dtype, con
               const int64_t* dims, int rank) {
   carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR,
                       .tensor = {.dtype = dtype, .rank = rank, .data = (void*)(uintptr_t)data}};
-  memcpy(cell.tensor.dims, dims, (size_t)rank * sizeof(*dims));
+  for (int d = 0; d < rank; d++) cell.tensor.dims[d] = dims[d];
   uint32_t index = 0;
   gate_ok(carnot_plan_find_binding(context->plan, name, &index));
   gate_ok(carnot_context_set_input_cell(context, index, &cell));

@@ -85,6 +85,9 @@ void gate_conv_wanted(const gate_conv_weights* w, const float* x, int64_t n, int
 carnot_graph* gate_attention_net(int64_t tokens);
 // x [n] → NonZero → Gather of x at those → y: the elements that are not 0.
 carnot_graph* gate_nonzero_net(int64_t n);
+// x [n,2,6,6], boxes [n,3,4], scores [n,3,2] → plugins CropAndResize and EfficientNMS_TRT → crops,
+// count, found.
+carnot_graph* gate_plugin_net(int64_t n);
 // count int64 → Loop that stacks i * x and carries the sum → sum, stack.
 carnot_graph* gate_loop_net(void);
 

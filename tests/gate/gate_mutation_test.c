@@ -67,6 +67,8 @@ static void test_mutations(void** state) {
     check(gate_attention_net(-1), rounds, 40 + refit);
     check(gate_nonzero_net(-1), rounds, 50 + refit);
     check(gate_loop_net(), rounds, 60 + refit);
+    check(gate_plugin_net(1), rounds, 70 + refit);
+    check(gate_plugin_net(-1), rounds, 80 + refit);
   }
   carnot_arena_deinit(&arena);
 }

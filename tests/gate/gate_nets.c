@@ -1,5 +1,6 @@
 // The graphs that several gate tests use.
 #include "gate.h"
+#include "plugin/front.h"
 
 enum { C = GATE_CHANNELS, F = GATE_FILTERS };
 
@@ -159,5 +160,32 @@ carnot_graph* gate_loop_net(void) {
                                 GATE_VALUES(count, NULL, x, x), NULL, 2, &loop));
   gate_output(g, loop->outputs[0], "sum");
   gate_output(g, loop->outputs[1], "stack");
+  return g;
+}
+
+static carnot_plugin_entry* plugin(const char* name) {
+  carnot_plugin_entry* entry = carnot_registry_lookup(name, "1", "");
+  assert_non_null(entry);
+  return entry;
+}
+
+carnot_graph* gate_plugin_net(int64_t n) {
+  static const int32_t kSize = 3, kMost = 4;
+  const carnot_plugin_field crop[] = {{"crop_height", &kSize, CARNOT_FIELD_INT32, 1},
+                                      {"crop_width", &kSize, CARNOT_FIELD_INT32, 1}},
+                            nms[] = {{"max_output_boxes", &kMost, CARNOT_FIELD_INT32, 1}};
+  carnot_graph* g = NULL;
+  gate_ok(carnot_graph_create(&g));
+  carnot_value* x[] = {gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(n, 2, 6, 6)),
+                       gate_input(g, "boxes", CARNOT_DTYPE_F32, GATE_LIST(n, 3, 4)),
+                       gate_input(g, "scores", CARNOT_DTYPE_F32, GATE_LIST(n, 3, 2))};
+  carnot_value *crops, *found[4];
+  gate_ok(
+      carnot_plugin_add(g->main, plugin("CropAndResizeDynamic"), "crop", crop, 2, x, 2, &crops, 1));
+  gate_ok(
+      carnot_plugin_add(g->main, plugin("EfficientNMS_TRT"), "nms", nms, 1, x + 1, 2, found, 4));
+  gate_output(g, crops, "crops");
+  gate_output(g, found[0], "count");
+  gate_output(g, found[1], "found");
   return g;
 }

@@ -7,6 +7,7 @@
 
 #include "build/build.h"
 #include "engine/engine.h"
+#include "import/onnx/onnx.h"
 #include "run/context.h"
 
 // ---- flags ----
@@ -15,7 +16,8 @@
 typedef struct cli_flags {
   int argc;
   char** argv;
-  bool* used;  // by index: somebody asked for it
+  bool* used;          // by index: somebody asked for it
+  carnot_arena arena;  // for what flags are parsed into
 } cli_flags;
 
 carnot_status* cli_flags_init(cli_flags* flags, int argc, char** argv) CARNOT_MUST_USE;
@@ -63,6 +65,21 @@ typedef struct cli_profile_shapes {
   cli_shapes min, opt, max;
 } cli_profile_shapes;
 
+// Weak typing as flags say it (typing.c). Lists live in an arena of the caller's.
+typedef struct cli_typing {
+  carnot_typing typing;
+  bool constraints_given;
+} cli_typing;
+#define CLI_TYPING_FLAGS                                                                        \
+  "fp16", "bf16", "best", "noTF32", "stronglyTyped", "precisionConstraints", "layerPrecisions", \
+      "layerOutputTypes", "inputIOFormats", "outputIOFormats"
+extern const char* const cli_typing_flags[];  // ends with NULL
+carnot_status* cli_typing_flag(const char* name, const char* value, carnot_arena* arena,
+                               cli_typing* out) CARNOT_MUST_USE;
+// When all flags are taken.
+void cli_typing_finish(cli_typing* typing);
+enum { CLI_MAX_LIBRARIES = 16 };
+
 typedef struct cli_build_options {
   const cli_shapes *min, *opt, *max;  // NULL or empty: from the model, dynamic dimensions open
   const cli_profile_shapes* more;     // further profiles, after the one above
@@ -72,16 +89,27 @@ typedef struct cli_build_options {
   int threads;  // of the executor that tactics are timed on; 0: one for each processor
   const char* timing_cache_path;  // read before, written after; NULL: none
   const char* device;             // --backend: cpu, cuda, cuda:N, cuda:sm_NN; NULL: the device rule
+  carnot_onnx_options import;
+  const char* carried[CLI_MAX_LIBRARIES];  // plugin libraries that the engine carries
 } cli_build_options;
 
 void cli_build_options_init(cli_build_options* options);
 // The flags that every building subcommand takes: --builderOptimizationLevel --timeBudget
-// --timingCacheFile --noPasses
-// --dumpGraph --fp32 --threads --backend.
+// --timingCacheFile --noPasses --disablePasses --dumpGraph --fp32 --threads --backend, and
+// those of typing and of plugins.
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 #define CLI_BUILD_FLAGS                                                                         \
-  "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "dumpGraph", "fp32", \
-      "threads", "backend"
+  "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "disablePasses",     \
+      "dumpGraph", "fp32", "threads", "backend", "plugins", "staticPlugins", "dynamicPlugins", \
+      "setPluginsToSerialize", "pluginInstanceNorm", "enablePluginOverride", "allowEngineCode", \
+      CLI_TYPING_FLAGS
+// "fold,norms": names of passes; NOT_FOUND lists those that exist.
+carnot_status* cli_disable_passes(const char* text, carnot_arena* arena,
+                                  carnot_build_config* out) CARNOT_MUST_USE;
+carnot_status* cli_plugin_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
+// A flag of plugins with its value: libraries are loaded at once. *out_found is false for others.
+carnot_status* cli_plugin_flag(const char* name, const char* value, cli_build_options* options,
+                               bool* out_found) CARNOT_MUST_USE;
 // Builds in a child process, so that the peak memory of this one is the run's.
 struct cli_loaded;
 carnot_status* cli_build_apart(const char* model, const cli_build_options* options,
@@ -110,6 +138,14 @@ typedef struct cli_image_options {
 carnot_status* cli_read_tensor(const char* path, const carnot_plan_binding* binding,
                                const carnot_dims* dims, const cli_image_options* image,
                                carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
+// A tensor with memory of its own, aligned to 64 bytes.
+carnot_status* cli_new_tensor(carnot_dtype dtype, int rank, const int64_t* dims,
+                              carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
+// The PNG or JPEG in |map|, scaled to the input's size.
+carnot_status* cli_read_picture(const char* path, const carnot_mapping* map, bool is_png,
+                                const carnot_plan_binding* binding, const carnot_dims* dims,
+                                const cli_image_options* options, carnot_arena* arena,
+                                carnot_cell* out) CARNOT_MUST_USE;
 carnot_status* cli_write_npy(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;
 // [1,3,H,W], [H,W,3], [1,1,H,W] … with values 0…255 as a picture.
 carnot_status* cli_write_png(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;

@@ -18,12 +18,17 @@ static bool show_progress(void* user, const char* phase, int done, int total) {
 }
 
 static void show_log(void* user, int severity, const char* message) {
-  (void)severity;
-  if (((const exec_options*)user)->verbose) exec_log('V', "%s", message);
+  if (severity <= 2)
+    exec_log("EWI"[severity], "%s", message);
+  else if (((const exec_options*)user)->verbose)
+    exec_log('V', "%s", message);
 }
 
-static void build_options(exec_options* o, cli_build_options* out) {
+static carnot_status* build_options(exec_options* o, cli_build_options* out) {
   cli_build_options_init(out);
+  out->import = o->plugins.import;
+  memcpy(out->carried, o->plugins.carried, sizeof(out->carried));
+  out->config.plugin_library_count = o->plugins.config.plugin_library_count;
   bool own = o->profiles[0].min.count || o->profiles[0].opt.count || o->profiles[0].max.count;
   out->min = &o->profiles[0].min;
   out->opt = own ? &o->profiles[0].opt : &o->shapes;
@@ -41,9 +46,11 @@ static void build_options(exec_options* o, cli_build_options* out) {
   out->config.no_passes = o->no_passes;
   out->config.fast_fp32 = o->fast_fp32;
   out->config.dump_pass = o->dump_graph;
+  out->config.typing = o->typing.typing;
   out->config.log = show_log;
   out->config.user = o;
   if (isatty(STDERR_FILENO)) out->config.progress = show_progress;
+  return o->disable_passes ? cli_disable_passes(o->disable_passes, &o->arena, &out->config) : NULL;
 }
 
 // The engine: built into --saveEngine or a file that goes away, or loaded.
@@ -57,7 +64,7 @@ static carnot_status* obtain(exec_options* o, cli_loaded* out) {
   CARNOT_CHECK(o->load || kind == CLI_FILE_ONNX, INVALID_MODEL,
                "--onnx: %s is an engine, load it with --loadEngine", path);
   cli_build_options build;
-  build_options(o, &build);
+  CARNOT_TRY(build_options(o, &build));
   if (o->load || !o->save) {
     CARNOT_TRY(cli_load(path, &build, out));
   } else {
@@ -229,6 +236,7 @@ int cli_exec(int argc, char** argv) {
   carnot_status* status = exec_parse(argc, argv, o);
   if (!status && o->help) {
     exec_help();
+    carnot_arena_deinit(&o->arena);
     free(o);
     return 0;
   }
@@ -244,6 +252,7 @@ int cli_exec(int argc, char** argv) {
         cli_shapes_free(&o->profiles[i].max);
   int code = status ? 1 : 0;
   carnot_status_free(status);
+  carnot_arena_deinit(&o->arena);
   free(o);
   return code;
 }

@@ -25,8 +25,10 @@ typedef enum exec_verbosity { EXEC_NAMES, EXEC_DETAILED, EXEC_NONE } exec_verbos
 enum { EXEC_MAX_PROFILES = 16, EXEC_MAX_PERCENTILES = 16 };
 
 typedef struct exec_options {
-  const char *backend, *onnx, *save, *load, *times, *output, *profile, *layers, *inputs, *timing_cache,
-      *dump_graph;
+  carnot_arena arena;  // for what flags are parsed into
+  cli_typing typing;
+  const char *backend, *onnx, *save, *load, *times, *output, *profile, *layers, *inputs,
+      *timing_cache, *dump_graph, *disable_passes;
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];
   int profile_count, profile_at;  // |profile_at|: the one that --minShapes and the others fill
@@ -37,6 +39,7 @@ typedef struct exec_options {
   bool dump_output, dump_profile, dump_layers, dump_profiles, dump_refit, skip_inference, verbose,
       refit, strip, no_cache, no_passes, fast_fp32, help, version_only, time_load;
   exec_verbosity verbosity;
+  cli_build_options plugins;  // what the flags of plugins set
 } exec_options;
 
 // Prints "[time] [I] …" as the log's line; severity one of V I W E.

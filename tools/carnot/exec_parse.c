@@ -81,18 +81,6 @@ static carnot_status* check_pools(const char* text) {
   return NULL;
 }
 
-static carnot_status* check_formats(const char* name, const char* text) {
-  for (const char* at = text; *at;) {
-    size_t length = strcspn(at, ",");
-    bool plain = (length == 8 && strncmp(at, "fp32:chw", 8) == 0) ||
-                 (length == 3 && strncmp(at, "chw", 3) == 0);
-    CARNOT_CHECK(plain, UNSUPPORTED, "--%s: '%.*s' is not there yet, only fp32:chw is", name,
-                 (int)length, at);
-    at += length + (at[length] == ',');
-  }
-  return NULL;
-}
-
 // Text flags into fields, in one table.
 static const char** text_field(exec_options* o, const char* name) {
   const struct {
@@ -107,7 +95,8 @@ static const char** text_field(exec_options* o, const char* name) {
                  {"exportLayerInfo", &o->layers},
                  {"loadInputs", &o->inputs},
                  {"timingCacheFile", &o->timing_cache},
-                 {"dumpGraph", &o->dump_graph}};
+                 {"dumpGraph", &o->dump_graph},
+                 {"disablePasses", &o->disable_passes}};
   for (size_t i = 0; i < sizeof(kFields) / sizeof(kFields[0]); i++)
     if (strcmp(name, kFields[i].name) == 0) return kFields[i].field;
   return NULL;
@@ -192,12 +181,9 @@ static carnot_status* special(const char* name, const char* value, exec_options*
   if (strcmp(name, "timeBudget") == 0) return real(name, value, 0, 1e6, &o->time_budget_s);
   if (strcmp(name, "percentile") == 0) return percentiles(value, o);
   if (strcmp(name, "memPoolSize") == 0) return check_pools(value);
-  if (strstr(name, "IOFormats")) return check_formats(name, value);
+  for (const char* const* flag = cli_typing_flags; *flag; flag++)
+    if (strcmp(name, *flag) == 0) return cli_typing_flag(name, value, &o->arena, &o->typing);
   if (strcmp(name, "stripAllWeights") == 0) o->refit = o->strip = true;
-  if (strcmp(name, "best") == 0)
-    exec_log('W',
-             "--best takes every precision there is: float32. Left out, because they are not there "
-             "yet: fp16, bf16, int8, fp8, int4");
   if (strcmp(name, "profile") == 0) {
     CARNOT_TRY(integer(name, value, 0, EXEC_MAX_PROFILES - 1, &number));
     o->profile_at = (int)number;
@@ -218,11 +204,6 @@ static carnot_status* special(const char* name, const char* value, exec_options*
         word_of(name, value, (const char* const[]){"disable", "enable", "force", NULL}, &chosen));
     CARNOT_CHECK(chosen < 2, UNSUPPORTED,
                  "--sparsity=force: making weights sparse is not there yet");
-  } else if (strcmp(name, "precisionConstraints") == 0) {
-    CARNOT_TRY(
-        word_of(name, value, (const char* const[]){"none", "prefer", "obey", NULL}, &chosen));
-    CARNOT_CHECK(chosen == 0, UNSUPPORTED,
-                 "--precisionConstraints=%s: setting a layer's precision is not there yet", value);
   } else if (strstr(name, "treams")) {
     CARNOT_TRY(integer(name, value, 1, 1024, &number));
     CARNOT_CHECK(number == 1, UNSUPPORTED, "--%s=%lld: several runs at once are not there yet",
@@ -242,6 +223,9 @@ static carnot_status* take(const exec_flag* flag, const char* value, exec_option
     exec_log('W', "--threads has no effect without a number: one thread drives the engine");
     return NULL;
   }
+  bool plugins = false;
+  CARNOT_TRY(cli_plugin_flag(flag->name, value ? value : "", &o->plugins, &plugins));
+  if (plugins) return NULL;
   const char** text = text_field(o, flag->name);
   bool* truth = bool_field(o, flag->name);
   bool found = false;
@@ -285,6 +269,7 @@ carnot_status* exec_parse(int argc, char** argv, exec_options* o) {
     CARNOT_TRY(take(flag, value, o));
   }
   if (o->help) return NULL;
+  cli_typing_finish(&o->typing);
   CARNOT_CHECK(o->onnx || o->load, INVALID_ARGUMENT,
                "there is nothing to build or run: give --onnx=MODEL or --loadEngine=ENGINE");
   CARNOT_CHECK(

@@ -10,7 +10,10 @@ carnot_status* cli_flags_init(cli_flags* flags, int argc, char** argv) {
   flags->used = used;
   return NULL;
 }
-void cli_flags_deinit(cli_flags* flags) { free(flags->used); }
+void cli_flags_deinit(cli_flags* flags) {
+  free(flags->used);
+  carnot_arena_deinit(&flags->arena);
+}
 
 static bool is_flag(const char* arg) {
   return arg[0] == '-' && arg[1] != 0 && !(arg[1] >= '0' && arg[1] <= '9');

@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "engine/format.h"
 #include "import/onnx/onnx.h"
+#include "pass/pass.h"
 
 double cli_now_ms(void) {
   struct timespec t;
@@ -183,8 +184,9 @@ carnot_status* cli_build_file(const char* model, const cli_build_options* option
                               const char* engine_path) {
   carnot_onnx_source* source;
   carnot_graph* graph;
-  CARNOT_TRY(carnot_onnx_import_file(model, NULL, &source, &graph));
+  CARNOT_TRY(carnot_onnx_import_file(model, &options->import, &source, &graph));
   carnot_build_config config = options->config;
+  config.plugin_libraries = options->carried;
   void* profiles = NULL;
   carnot_status* status =
       carnot_calloc(options->more_count + 1, sizeof(carnot_profile), "profiles", &profiles);
@@ -199,6 +201,47 @@ carnot_status* cli_build_file(const char* model, const cli_build_options* option
   return status;
 }
 
+carnot_status* cli_disable_passes(const char* text, carnot_arena* arena, carnot_build_config* out) {
+  size_t most = 1, row_count;
+  for (const char* at = text; *at; at++) most += *at == ',';
+  const char** names = CARNOT_NEW_ARRAY(arena, const char*, most);
+  const carnot_pass_row* rows = carnot_passes(&row_count);
+  out->disabled_passes = names;
+  out->disabled_pass_count = 0;
+  for (const char* at = text; *at;) {
+    size_t length = strcspn(at, ",");
+    const char* name = carnot_arena_text(arena, at, length);
+    char list[512] = "";
+    bool found = false;
+    for (size_t i = 0; i < row_count; i++) {
+      found |= strcmp(rows[i].name, name) == 0;
+      snprintf(list + strlen(list), sizeof(list) - strlen(list), i ? ", %s" : "%s", rows[i].name);
+    }
+    CARNOT_CHECK(found, NOT_FOUND, "there is no pass %s; the passes are %s", name, list);
+    names[out->disabled_pass_count++] = name;
+    at += length + (at[length] == ',');
+  }
+  return NULL;
+}
+
+static carnot_status* typing_flags(cli_flags* flags, carnot_typing* out) {
+  cli_typing typing = {0};
+  for (const char* const* name = cli_typing_flags; *name; name++) {
+    bool takes_value = strchr(*name, 'C') || strstr(*name, "layer") || strstr(*name, "Formats");
+    const char* value = takes_value ? cli_flag_text(flags, *name) : NULL;
+    if (takes_value ? value != NULL : cli_flag_set(flags, *name))
+      CARNOT_TRY(cli_typing_flag(*name, value, &flags->arena, &typing));
+  }
+  cli_typing_finish(&typing);
+  *out = typing.typing;
+  return NULL;
+}
+
+static void warn(void* user, int severity, const char* message) {
+  (void)user;
+  if (severity <= 1) fprintf(stderr, "warning: %s\n", message);
+}
+
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   long long level = options->config.level, threads = 0;
   CARNOT_TRY(cli_flag_int(flags, "builderOptimizationLevel", 0, 5, &level));
@@ -210,11 +253,15 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   options->device = cli_flag_text(flags, "backend");
   options->config.no_passes = cli_flag_set(flags, "noPasses");
   options->config.dump_pass = cli_flag_text(flags, "dumpGraph");
+  options->config.log = warn;
+  const char* disabled = cli_flag_text(flags, "disablePasses");
+  if (disabled) CARNOT_TRY(cli_disable_passes(disabled, &flags->arena, &options->config));
+  CARNOT_TRY(typing_flags(flags, &options->config.typing));
   const char* fp32 = cli_flag_text(flags, "fp32");
   CARNOT_CHECK(!fp32 || strcmp(fp32, "fast") == 0 || strcmp(fp32, "exact") == 0, INVALID_ARGUMENT,
                "--fp32 is '%s', must be exact or fast", fp32);
   options->config.fast_fp32 = fp32 && strcmp(fp32, "fast") == 0;
-  return NULL;
+  return cli_plugin_flags(flags, options);
 }
 
 // ---- loading ----

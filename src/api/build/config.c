@@ -4,7 +4,13 @@
 #include "api/build/network.h"
 #include "build/build.h"
 #include "carnot/builder.h"
+#include "carnot/plugin.h"
 #include "engine/engine.h"
+
+typedef struct requests {
+  carnot_type_request* items;
+  size_t count, capacity;
+} requests;
 
 struct carnot_config {
   carnot_arena arena;
@@ -13,6 +19,9 @@ struct carnot_config {
   size_t profile_count, profile_capacity;
   const char** disabled;
   size_t disabled_count, disabled_capacity;
+  requests layers, outputs;
+  const char** libraries;
+  size_t library_count, library_capacity;
   int thread_count;
 };
 
@@ -32,8 +41,19 @@ void carnot_config_destroy(carnot_config* config) {
   for (size_t i = 0; i < config->profile_count; i++) free(config->profiles[i].inputs);
   free(config->profiles);
   free(config->disabled);
+  free(config->layers.items);
+  free(config->outputs.items);
+  free(config->libraries);
   carnot_arena_deinit(&config->arena);
   free(config);
+}
+
+static void set_constraints(carnot_config* config, carnot_constraints wanted, bool on) {
+  carnot_constraints* now = &config->build.typing.constraints;
+  if (on)
+    *now = wanted;
+  else if (*now == wanted)
+    *now = CARNOT_CONSTRAINTS_NONE;
 }
 
 carnot_status* carnot_config_set_flag(carnot_config* config, carnot_build_flag flag, bool on) {
@@ -45,6 +65,13 @@ carnot_status* carnot_config_set_flag(carnot_config* config, carnot_build_flag f
       return NULL;
     case CARNOT_BUILD_FAST_F32: config->build.fast_fp32 = on; return NULL;
     case CARNOT_BUILD_NO_PASSES: config->build.no_passes = on; return NULL;
+    case CARNOT_BUILD_F16: config->build.typing.f16 = on; return NULL;
+    case CARNOT_BUILD_BF16: config->build.typing.bf16 = on; return NULL;
+    case CARNOT_BUILD_STRONGLY_TYPED: config->build.typing.strong = on; return NULL;
+    case CARNOT_BUILD_PREFER_TYPES:
+      set_constraints(config, CARNOT_CONSTRAINTS_PREFER, on);
+      return NULL;
+    case CARNOT_BUILD_OBEY_TYPES: set_constraints(config, CARNOT_CONSTRAINTS_OBEY, on); return NULL;
   }
   return CARNOT_ERROR(INVALID_ARGUMENT, "build flag %d", (int)flag);
 }
@@ -102,6 +129,64 @@ carnot_status* carnot_config_set_profile_shapes(carnot_config* config, uint32_t 
   return NULL;
 }
 
+static carnot_status* add_request(carnot_config* config, requests* list, const char* pattern,
+                                  const carnot_dtype* dtypes, int count) {
+  carnot_type_request request = {.type_count = count};
+  CARNOT_CHECK(pattern && dtypes && count >= 1 &&
+                   count <= (int)(sizeof(request.types) / sizeof(request.types[0])),
+               INVALID_ARGUMENT, "a request for layer %s with %d types", pattern ? pattern : "NULL",
+               count);
+  for (int i = 0; i < count; i++) {
+    CARNOT_CHECK(dtypes[i] > CARNOT_DTYPE_INVALID && dtypes[i] < CARNOT_DTYPE_COUNT,
+                 INVALID_ARGUMENT, "a request for layer %s: type %d", pattern, (int)dtypes[i]);
+    request.types[i] = dtypes[i];
+  }
+  request.pattern = carnot_arena_text(&config->arena, pattern, strlen(pattern));
+  void* items = list->items;
+  CARNOT_TRY(carnot_grow(&items, &list->capacity, list->count + 1, sizeof(request), "requests"));
+  list->items = items;
+  list->items[list->count++] = request;
+  return NULL;
+}
+
+carnot_status* carnot_config_add_layer_precision(carnot_config* config, const char* pattern,
+                                                 carnot_dtype dtype) {
+  CARNOT_TRY(add_request(config, &config->layers, pattern, &dtype, 1));
+  config->build.typing.layers = config->layers.items;
+  config->build.typing.layer_count = config->layers.count;
+  return NULL;
+}
+
+carnot_status* carnot_config_add_layer_output_types(carnot_config* config, const char* pattern,
+                                                    const carnot_dtype* dtypes, int count) {
+  CARNOT_TRY(add_request(config, &config->outputs, pattern, dtypes, count));
+  config->build.typing.outputs = config->outputs.items;
+  config->build.typing.output_count = config->outputs.count;
+  return NULL;
+}
+
+static carnot_status* copy_types(carnot_config* config, const carnot_dtype* dtypes, size_t count,
+                                 const carnot_dtype** out, size_t* out_count) {
+  for (size_t i = 0; i < count; i++)
+    CARNOT_CHECK(dtypes[i] >= CARNOT_DTYPE_INVALID && dtypes[i] < CARNOT_DTYPE_COUNT,
+                 INVALID_ARGUMENT, "type %d of tensor %zu", (int)dtypes[i], i);
+  *out = count ? carnot_arena_copy(&config->arena, dtypes, count * sizeof(*dtypes)) : NULL;
+  *out_count = count;
+  return NULL;
+}
+
+carnot_status* carnot_config_set_input_types(carnot_config* config, const carnot_dtype* dtypes,
+                                             size_t count) {
+  carnot_typing* typing = &config->build.typing;
+  return copy_types(config, dtypes, count, &typing->input_types, &typing->input_type_count);
+}
+
+carnot_status* carnot_config_set_output_types(carnot_config* config, const carnot_dtype* dtypes,
+                                              size_t count) {
+  carnot_typing* typing = &config->build.typing;
+  return copy_types(config, dtypes, count, &typing->result_types, &typing->result_type_count);
+}
+
 carnot_status* carnot_config_disable_pass(carnot_config* config, const char* name) {
   CARNOT_CHECK(name, INVALID_ARGUMENT, "a pass' name is NULL");
   void* items = config->disabled;
@@ -110,6 +195,17 @@ carnot_status* carnot_config_disable_pass(carnot_config* config, const char* nam
   config->disabled = items;
   config->disabled[config->disabled_count++] =
       carnot_arena_text(&config->arena, name, strlen(name));
+  return NULL;
+}
+
+carnot_status* carnot_config_serialize_plugin_library(carnot_config* config, const char* path) {
+  CARNOT_CHECK(path && path[0], INVALID_ARGUMENT, "a plugin library has no path");
+  void* items = config->libraries;
+  CARNOT_TRY(carnot_grow(&items, &config->library_capacity, config->library_count + 1,
+                         sizeof(char*), "plugin libraries"));
+  config->libraries = items;
+  config->libraries[config->library_count++] =
+      carnot_arena_text(&config->arena, path, strlen(path));
   return NULL;
 }
 
@@ -148,6 +244,8 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
     build.profile_count = config->profile_count;
     build.disabled_passes = config->disabled;
     build.disabled_pass_count = config->disabled_count;
+    build.plugin_libraries = config->libraries;
+    build.plugin_library_count = config->library_count;
   }
   if (config && config->thread_count != 1)
     CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));

@@ -1,5 +1,6 @@
 // Importing the nodes of a graph, body or function, one after the other.
 #include "import/onnx/importer_state.h"
+#include "import/onnx/plugin.h"
 
 static bool is_default_domain(carnot_strview domain) {
   return domain.size == 0 || carnot_view_is(domain, "ai.onnx");
@@ -198,15 +199,17 @@ static carnot_status* check_size(const onnx_node* node) {
 }
 
 // Runs the row or the function and binds what came out.
-static void import_known(onnx_import* n, const onnx_function* function) {
+static void import_known(onnx_import* n, const onnx_function* function, bool plugin) {
   carnot_graph* graph = n->importer->graph;
   uint32_t first_value = graph->value_count, first_node = graph->node_count;
-  if (function)
+  if (plugin)
+    onnx_plugin_import(n);
+  else if (function)
     import_call(n, function);
   else
     n->row->handler(n);
   bind_outputs(n, first_value);
-  if (!n->status && !function && !n->inlined) name_nodes(n, first_node);
+  if (!n->status && (plugin || !function) && !n->inlined) name_nodes(n, first_node);
 }
 
 static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope,
@@ -227,16 +230,18 @@ static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope,
   bool is_default = is_default_domain(proto->domain);
   if (!function)
     n.row = onnx_row_find(is_default ? carnot_view("") : proto->domain, proto->op_type, n.version);
+  bool plugin = onnx_plugin_replaces(&n) || (!function && !n.row && onnx_plugin_find(&n));
   if (n.status) {
     // A name that nothing makes: below it is told with the node.
-  } else if (!function && !n.row) {
-    ONNX_FAIL(&n, UNSUPPORTED,
-              is_default && n.version == 0 ? "the model imports no opset of the default domain"
-                                           : "no such operator is known at this version");
-  } else if (is_default && n.version > CARNOT_ONNX_MAX_OPSET) {
+  } else if (!function && !n.row && !plugin) {
+    if (is_default && n.version == 0)
+      ONNX_FAIL(&n, UNSUPPORTED, "the model imports no opset of the default domain");
+    else
+      onnx_plugin_missing(&n);
+  } else if (is_default && !plugin && n.version > CARNOT_ONNX_MAX_OPSET) {
     ONNX_FAIL(&n, UNSUPPORTED, "the newest opset known is %d", CARNOT_ONNX_MAX_OPSET);
   } else if (!poisoned) {
-    import_known(&n, function);
+    import_known(&n, function, plugin);
   }
   if (carnot_status_code(n.status) == CARNOT_UNSUPPORTED) {
     note_unsupported(importer, &n, carnot_status_message(n.status));

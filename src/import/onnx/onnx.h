@@ -13,8 +13,10 @@
 #define CARNOT_ONNX_MAX_OPSET 28
 
 typedef struct carnot_onnx_options {
-  const char* folder;  // of external data, for models from memory; NULL: none may be read
-  bool text;           // the model is in the text form of protobuf
+  const char* folder;         // of external data, for models from memory; NULL: none may be read
+  bool text;                  // the model is in the text form of protobuf
+  bool plugin_override;       // a registered plugin takes the place of the operator of its name
+  bool plugin_instance_norm;  // InstanceNormalization becomes plugin InstanceNormalization_TRT
 } carnot_onnx_options;
 
 // What the imported graph borrows from: mapped files. Destroy it after the graph.

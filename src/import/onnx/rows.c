@@ -1,5 +1,6 @@
 // The one place that knows all tables of rows.
 #include "import/onnx/importer_state.h"
+#include "plugin/registry.h"
 
 #define FAMILIES(X)     \
   X(pointwise)          \
@@ -51,6 +52,6 @@ const onnx_row* onnx_row_find(carnot_strview domain, carnot_strview op_type, int
 
 bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version) {
   bool is_default = strcmp(domain, "ai.onnx") == 0;
-  return onnx_row_find(carnot_view(is_default ? "" : domain), carnot_view(op_type), version) !=
-         NULL;
+  return onnx_row_find(carnot_view(is_default ? "" : domain), carnot_view(op_type), version) ||
+         carnot_registry_lookup(op_type, "1", "");
 }

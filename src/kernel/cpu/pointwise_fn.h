@@ -126,6 +126,8 @@ CARNOT_INLINE vf32 pw_unary(int fn, vf32 x, float a, float b) {
     }
     case CARNOT_PW_CLAMP: return v_min_to(vb, v_max_to(va, x));
     case CARNOT_PW_AFFINE: return v_add(v_mul(va, x), vb);
+    case CARNOT_PW_ROUND_F16: return v_round_f16(x);
+    case CARNOT_PW_ROUND_BF16: return v_round_bf16(x);
     case CARNOT_PW_NOT: return truth(v_eq(x, zero));
     case CARNOT_PW_IS_NAN: return truth(v_is_nan(x));
     case CARNOT_PW_IS_INF: return is_inf_of(x, a, b);

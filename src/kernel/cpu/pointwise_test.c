@@ -58,6 +58,9 @@ static const function kFunctions[] = {
     {CARNOT_PW_SHRINK, 1.5f, 0.5f, -9, 9, 0.5, 0},
     {CARNOT_PW_CLAMP, -1.5f, 2.5f, -9, 9, 0, 0},
     {CARNOT_PW_AFFINE, -1.5f, 2.5f, -9, 9, 2, 1e-6},
+    {CARNOT_PW_ROUND_F16, 0, 0, -70000, 70000, 0, 0},
+    {CARNOT_PW_ROUND_F16, 0, 0, -1e-4, 1e-4, 0, 0},
+    {CARNOT_PW_ROUND_BF16, 0, 0, -9, 9, 0, 0},
     {CARNOT_PW_IS_NAN, 0, 0, -9, 9, 0, 0},
     {CARNOT_PW_IS_INF, 1, 0, -9, 9, 0, 0},
     {CARNOT_PW_POW, 0, 0, 0, 20, 1, 0},
@@ -72,6 +75,13 @@ static const function kFunctions[] = {
     {CARNOT_PW_GREATER_EQUAL, 0, 0, -9, 9, 0, 0},
     {CARNOT_PW_XOR, 0, 0, -9, 9, 0, 0},
 };
+
+// |x| with |bits| behind the point and exponents from |least| on, halves to even.
+static double to_bits(double x, int bits, int least) {
+  if (x == 0 || !isfinite(x)) return x;
+  const int exponent = ilogb(x) < least ? least : ilogb(x);
+  return ldexp(nearbyint(ldexp(x, bits - exponent)), exponent - bits);
+}
 
 static double elu(double x, double a) { return x < 0 ? a * expm1(x) : x; }
 
@@ -120,6 +130,8 @@ static double in_double(const function* f, double x, double y) {
     case CARNOT_PW_SHRINK: return isnan(x) ? x : x < -a ? x + b : x > a ? x - b : 0;
     case CARNOT_PW_CLAMP: return isnan(x) ? x : fmin(fmax(x, a), b);
     case CARNOT_PW_AFFINE: return a * x + b;
+    case CARNOT_PW_ROUND_F16: return fabs(x) >= 65520 ? x * INFINITY : to_bits(x, 10, -14);
+    case CARNOT_PW_ROUND_BF16: return to_bits(x, 7, -126);
     case CARNOT_PW_IS_NAN: return isnan(x);
     case CARNOT_PW_IS_INF: return x == -INFINITY;
     case CARNOT_PW_POW: return pow(x, y);

@@ -126,6 +126,10 @@ CARNOT_INLINE void v_store_u16_n(uint16_t* p, __m128i x, int64_t n) {
   _mm_storeu_si128((__m128i*)lanes, x);
   memcpy(p, lanes, (size_t)n * sizeof *p);
 }
+CARNOT_INLINE vf32 v_round_bf16(vf32 x) { return v_widen_bf16(v_narrow_bf16(x)); }
+CARNOT_INLINE vf32 v_round_f16(vf32 x) {
+  return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
 CARNOT_INLINE vf32 v_load_f16(const uint16_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)p));
 }

@@ -106,6 +106,10 @@ CARNOT_INLINE __m256i v_narrow_bf16(vf32 x) {
   up = _mm512_mask_or_epi32(up, v_is_nan(x), bits, _mm512_set1_epi32(0x400000));
   return _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
 }
+CARNOT_INLINE vf32 v_round_bf16(vf32 x) { return v_widen_bf16(v_narrow_bf16(x)); }
+CARNOT_INLINE vf32 v_round_f16(vf32 x) {
+  return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
 CARNOT_INLINE vf32 v_load_f16(const uint16_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)p));
 }

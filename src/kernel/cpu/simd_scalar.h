@@ -172,6 +172,14 @@ CARNOT_INLINE uint16_t bf16_of_float(float x) {
   const uint32_t bits = bits_of_f32(x);
   return (uint16_t)((x != x ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
+CARNOT_INLINE vf32 v_round_bf16(vf32 x) {
+  for (int i = 0; i < V_LANES; ++i) x[i] = f32_of_bits((uint32_t)bf16_of_float(x[i]) << 16);
+  return x;
+}
+CARNOT_INLINE vf32 v_round_f16(vf32 x) {
+  for (int i = 0; i < V_LANES; ++i) x[i] = f32_of_half(half_of_f32(x[i]));
+  return x;
+}
 CARNOT_INLINE vf32 v_load_f16_n(const uint16_t* p, int64_t n) {
   vf32 x = v_zero();
   for (int i = 0; i < V_LANES; ++i) {
