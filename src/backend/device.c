@@ -35,7 +35,8 @@ static void* open_module(char* tried, size_t size) {
   if (dladdr((void*)(uintptr_t)carnot_backend_loaded, &self) && self.dli_fname) {
     const char* slash = strrchr(self.dli_fname, '/');
     int length = slash ? (int)(slash - self.dli_fname) : 0;
-    snprintf(path, sizeof(path), "%.*s/%s", slash ? length : 1, slash ? self.dli_fname : ".", kName);
+    snprintf(path, sizeof(path), "%.*s/%s", slash ? length : 1, slash ? self.dli_fname : ".",
+             kName);
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!module) {
       snprintf(path, sizeof(path), "%.*s/../lib/%s", slash ? length : 1,

@@ -30,7 +30,11 @@ struct carnot_queue {
 
 typedef struct carnot_device_graph carnot_device_graph;
 
-typedef enum carnot_copy { CARNOT_COPY_UPLOAD, CARNOT_COPY_DOWNLOAD, CARNOT_COPY_INSIDE } carnot_copy;
+typedef enum carnot_copy {
+  CARNOT_COPY_UPLOAD,
+  CARNOT_COPY_DOWNLOAD,
+  CARNOT_COPY_INSIDE
+} carnot_copy;
 
 // What an address is, as far as the driver knows.
 typedef enum carnot_address { CARNOT_ADDRESS_HOST, CARNOT_ADDRESS_DEVICE } carnot_address;

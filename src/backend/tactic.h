@@ -135,8 +135,8 @@ const carnot_tactic_row* carnot_tactic_find(const char* name);
 #define CARNOT_CONCAT_TACTIC "cpu_concat"
 #define CARNOT_VIEW_TACTIC   "view"
 // Between the memory of processor and accelerator.
-#define CARNOT_UPLOAD_TACTIC   "cuda_upload"
-#define CARNOT_DOWNLOAD_TACTIC "cuda_download"
+#define CARNOT_UPLOAD_TACTIC          "cuda_upload"
+#define CARNOT_DOWNLOAD_TACTIC        "cuda_download"
 #define CARNOT_DEVICE_REFORMAT_TACTIC "cuda_reformat"
 
 #endif  // CARNOT_BACKEND_TACTIC_H_

@@ -54,8 +54,7 @@ static uint32_t add_blob(carnot_lowering* l, const carnot_plan_blob* blob) {
 
 static carnot_status* add_constant(carnot_lowering* l, const carnot_value* value,
                                    carnot_place place, uint32_t blob) {
-  uint32_t index =
-      carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);
+  uint32_t index = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);
   CARNOT_TRY(l->status);
   l->values[index].plan.storage = CARNOT_STORAGE_CONSTANT;
   l->values[index].plan.index = blob;
@@ -150,10 +149,10 @@ carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
       .node_count = 1, .value_count = 2, .nodes = node, .output_count = 1, .outputs = locals + 1};
   step.inputs = carnot_arena_copy(arena, &source, sizeof(source));
   step.outputs = carnot_arena_copy(arena, out, sizeof(*out));
-  step.variants[0].tactic = moves ? place == CARNOT_PLACE_DEVICE ? CARNOT_UPLOAD_TACTIC
-                                                                 : CARNOT_DOWNLOAD_TACTIC
-                            : place == CARNOT_PLACE_DEVICE ? CARNOT_DEVICE_REFORMAT_TACTIC
-                                                           : "cpu_reformat";
+  step.variants[0].tactic =
+      moves ? place == CARNOT_PLACE_DEVICE ? CARNOT_UPLOAD_TACTIC : CARNOT_DOWNLOAD_TACTIC
+      : place == CARNOT_PLACE_DEVICE ? CARNOT_DEVICE_REFORMAT_TACTIC
+                                     : "cpu_reformat";
   carnot_step_note note = {.layer_type = "REFORMAT", .rejected = ""};
   return carnot_lowering_add_step(l, &step, &note);
 }
@@ -167,8 +166,7 @@ static carnot_status* bring_captured(carnot_lowering* l, const carnot_block* bod
     for (int i = 0; i < node->input_count; i++) {
       const carnot_value* value = node->inputs[i];
       if (!value || value->constant || l->builder->places[value->id] == CARNOT_PLACE_HOST) continue;
-      CARNOT_TRY(
-          value_in_form(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
+      CARNOT_TRY(value_in_form(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
     }
     for (size_t a = 0; a < node->attrs.count; a++)
       if (node->attrs.items[a].type == CARNOT_ATTR_BLOCK)
@@ -433,8 +431,7 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
   for (size_t i = 0; i < block->param_count; i++) {
     carnot_value* value = block->params[i];
     carnot_place place = param_place(l, value);
-    params[i] =
-        carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);
+    params[i] = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);
     CARNOT_TRY(l->status);
     l->builder->places[value->id] = place;
     l->builder->late[value->id] = !carnot_type_is_static(l->builder, &value->type);

@@ -292,9 +292,9 @@ carnot_status* carnot_lowering_place(carnot_lowering* l) {
   take_blobs(l);
   plan->name = l->builder->graph->name;
   const carnot_device* device = l->builder->config->device;
-  plan->device = device ? carnot_arena_print(&plan->arena, "%s:%s", device->backend->name,
-                                             device->arch)
-                        : "cpu";
+  plan->device =
+      device ? carnot_arena_print(&plan->arena, "%s:%s", device->backend->name, device->arch)
+             : "cpu";
   plan->isa = l->builder->isa;
   return NULL;
 }

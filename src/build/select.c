@@ -29,7 +29,9 @@ static void restore_formats(carnot_problem* p, const formats* from) {
   for (uint32_t i = 0; i < p->output_count && i < 16; i++) p->outputs[i].layout = from->outputs[i];
 }
 
-static bool is_view(const carnot_tactic_row* row) { return row->run && !row->shape && !row->device; }
+static bool is_view(const carnot_tactic_row* row) {
+  return row->run && !row->shape && !row->device;
+}
 
 // Operands lie where the row runs; a view stays where its input is, which row says itself.
 static void set_places(const carnot_tactic_row* row, carnot_problem* problem) {

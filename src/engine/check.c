@@ -24,6 +24,9 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
         (int)v->layout);
   CHECK((unsigned)v->place < CARNOT_PLACE_COUNT, "value %u (%s) lies in place %d", index, v->name,
         (int)v->place);
+  CHECK(v->place == CARNOT_PLACE_HOST || (plan->device && strchr(plan->device, ':')),
+        "value %u (%s) lies on a device, the engine is for %s", index, v->name,
+        plan->device ? plan->device : "");
   uint64_t arena_bytes =
       v->place == CARNOT_PLACE_DEVICE ? plan->device_arena_bytes : plan->arena_bytes;
   switch (v->storage) {

@@ -24,7 +24,11 @@ typedef enum carnot_layout {
 } carnot_layout;
 
 // Whose memory a value lies in: the processor's or the accelerator's.
-typedef enum carnot_place { CARNOT_PLACE_HOST, CARNOT_PLACE_DEVICE, CARNOT_PLACE_COUNT } carnot_place;
+typedef enum carnot_place {
+  CARNOT_PLACE_HOST,
+  CARNOT_PLACE_DEVICE,
+  CARNOT_PLACE_COUNT
+} carnot_place;
 
 const char* carnot_layout_name(carnot_layout layout);
 // Strides in elements of a dense tensor of these dimensions.
@@ -192,12 +196,12 @@ typedef struct carnot_plan {
   carnot_recipe* recipes;
   uint32_t library_count;
   carnot_plan_library* libraries;
-  uint32_t flexible_count;   // values with FLEXIBLE storage
-  uint64_t arena_bytes;      // of the planned arena, over all profiles
+  uint32_t flexible_count;      // values with FLEXIBLE storage
+  uint64_t arena_bytes;         // of the planned arena, over all profiles
   uint64_t device_arena_bytes;  // the same on the accelerator
-  uint64_t arena_bound;      // the most bytes alive at once: no plan needs less
-  uint64_t workspace_bytes;  // behind the arena, shared by all steps
-  const char* inspector;     // JSON, "" when left out
+  uint64_t arena_bound;         // the most bytes alive at once: no plan needs less
+  uint64_t workspace_bytes;     // behind the arena, shared by all steps
+  const char* inspector;        // JSON, "" when left out
   bool refittable, stripped;
   void* keep;  // what the builder's blobs point into; dropped with the plan
   void (*drop)(void* keep);

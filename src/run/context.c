@@ -141,8 +141,7 @@ static carnot_status* check_dropped(const carnot_context* context, uint32_t inde
     const carnot_plan_value* v = &context->plan->values[value];
     if (v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped) continue;
     bool reads = !row->reads || row->reads(&context->steps[index].views[variant], i);
-    CARNOT_CHECK(row->run && !reads,
-                 INVALID_MODEL,
+    CARNOT_CHECK(row->run && !reads, INVALID_MODEL,
                  "step %u (%s) reads weight %s, whose bytes the engine does not hold", index,
                  step->name, v->name);
   }

@@ -46,8 +46,7 @@ void carnot_context_close_device(carnot_context* context) {
   const carnot_backend* backend = backend_of(context);
   carnot_device* device = context->queue->device;
   carnot_status_free(backend->synchronize(context->queue));
-  for (int i = 0; i < CARNOT_MAX_RECORDINGS; i++)
-    drop_recording(context, &context->recordings[i]);
+  for (int i = 0; i < CARNOT_MAX_RECORDINGS; i++) drop_recording(context, &context->recordings[i]);
   for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++) {
     backend->free(device, context->bindings[i].device_memory);
     backend->free_host(device, context->bindings[i].pinned);
@@ -174,8 +173,9 @@ carnot_status* carnot_place_on_device(carnot_context* context, uint32_t index, s
   }
   CARNOT_CHECK(backend_of(context)->address_of(context->queue->device, binding->address) ==
                    CARNOT_ADDRESS_DEVICE,
-               INVALID_ARGUMENT, "tensor %s of this engine for %s wants device memory, %p is host memory",
-               b->name, context->plan->device, binding->address);
+               INVALID_ARGUMENT,
+               "tensor %s of this engine for %s wants device memory, %p is host memory", b->name,
+               context->plan->device, binding->address);
   CARNOT_CHECK(b->is_input || bytes <= binding->capacity_bytes, OUT_OF_RANGE,
                "output %s takes %zu bytes, its memory holds %zu", b->name, bytes,
                binding->capacity_bytes);
@@ -284,8 +284,8 @@ static carnot_status* find_recording(carnot_context* context, carnot_recording**
   if (oldest->graphs && oldest->key == context->recording_key) return NULL;
   drop_recording(context, oldest);
   void* graphs;
-  CARNOT_TRY(carnot_calloc((size_t)context->plan->step_count + 1, sizeof(void*), "recordings",
-                           &graphs));
+  CARNOT_TRY(
+      carnot_calloc((size_t)context->plan->step_count + 1, sizeof(void*), "recordings", &graphs));
   *oldest = (carnot_recording){context->recording_key, context->recording_clock, graphs};
   return NULL;
 }
@@ -310,9 +310,8 @@ static carnot_status* run_each(carnot_context* context, uint32_t first, uint32_t
   for (uint32_t i = first; i < end; i++) {
     if (is_nothing(context, i)) continue;
     if (context->times) CARNOT_TRY(backend->mark(context->queue, kFirstStepMark + 2 * (i - first)));
-    CARNOT_TRY_AT(
-        carnot_run_ready(context, i, context->steps[i].state, context->device_workspace),
-        "step %u (%s)", i, context->plan->steps[i].name);
+    CARNOT_TRY_AT(carnot_run_ready(context, i, context->steps[i].state, context->device_workspace),
+                  "step %u (%s)", i, context->plan->steps[i].name);
     if (context->times)
       CARNOT_TRY(backend->mark(context->queue, kFirstStepMark + 2 * (i - first) + 1));
   }
@@ -364,8 +363,9 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
 }
 
 carnot_status* carnot_device_wait(carnot_context* context) {
-  CARNOT_CHECK(!context->defer, UNSUPPORTED,
-               "the engine has steps on the processor: it cannot be put into a stream without waiting");
+  CARNOT_CHECK(
+      !context->defer, UNSUPPORTED,
+      "the engine has steps on the processor: it cannot be put into a stream without waiting");
   return backend_of(context)->synchronize(context->queue);
 }
 
@@ -375,8 +375,8 @@ carnot_status* carnot_device_end(carnot_context* context) {
   CARNOT_TRY(mark(context, kMarkDone));
   CARNOT_TRY(backend->synchronize(context->queue));
   for (uint32_t i = 0; context->time_io && i < 3; i++)
-    CARNOT_TRY(backend->between(context->queue, kMarkStart + i, kMarkStart + i + 1,
-                                &context->io_ns[i]));
+    CARNOT_TRY(
+        backend->between(context->queue, kMarkStart + i, kMarkStart + i + 1, &context->io_ns[i]));
   return NULL;
 }
 

@@ -246,7 +246,8 @@ static carnot_status* place_value(carnot_context* context, uint32_t index, int d
       CARNOT_CHECK(bytes <= v->max_bytes, INVALID_MODEL,
                    "value %s takes %zu bytes, the plan has room for %llu", v->name, bytes,
                    (unsigned long long)v->max_bytes);
-      *address = (on_device ? context->device_arena : context->arena) + v->offsets[context->profile];
+      *address =
+          (on_device ? context->device_arena : context->arena) + v->offsets[context->profile];
       return NULL;
     case CARNOT_STORAGE_FLEXIBLE:
       *address = on_device ? context->device_arena + context->plan->device_arena_bytes
@@ -391,8 +392,7 @@ static carnot_status* place_flexible(carnot_context* context, carnot_place place
   if (place == CARNOT_PLACE_HOST)
     return carnot_context_take_arena(context, plan->arena_bytes + total);
   return carnot_context_device_memory(context, plan->device_arena_bytes + total,
-                                      (void**)&context->device_arena,
-                                      &context->device_arena_bytes);
+                                      (void**)&context->device_arena, &context->device_arena_bytes);
 }
 
 static carnot_status* place_all(carnot_context* context) {

@@ -1,6 +1,7 @@
 // Conformance: ONNX's test cases through the whole way: import, build, serialize, load, run.
 //
-//   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--backend=cpu|cuda] [--together]
+//   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--backend=cpu|cuda]
+//   [--together]
 //   [--filter=TEXT] [--verbose] FOLDER…
 //
 // A folder holds cases as export_cases.py writes them. Each case runs in a process of its own, so

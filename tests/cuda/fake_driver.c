@@ -1,6 +1,7 @@
-// A stand-in for libcuda.so.1: memory, streams, graphs and events, for machines without a GPU. Device
-// addresses lie where the processor cannot read, so that a mix-up of the two memories ends the test.
-// Kernels do not run: it serves tests of placement, copies and recordings with rows switched off.
+// A stand-in for libcuda.so.1: memory, streams, graphs and events, for machines without a GPU.
+// Device addresses lie where the processor cannot read, so that a mix-up of the two memories ends
+// the test. Kernels do not run: it serves tests of placement, copies and recordings with rows
+// switched off.
 #include <cuda.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -48,7 +49,9 @@ EXPORT CUresult cuDeviceGetAttribute(int* v, CUdevice_attribute a, CUdevice d) {
                                                            : 1;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuDeviceTotalMem_v2(size_t* b, CUdevice d) { return (void)d, *b = 1u << 30, CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceTotalMem_v2(size_t* b, CUdevice d) {
+  return (void)d, *b = 1u << 30, CUDA_SUCCESS;
+}
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* c, CUdevice d) {
   return (void)d, *c = (CUcontext)(uintptr_t)1, CUDA_SUCCESS;
 }
@@ -124,7 +127,8 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* e, CUgraph g, unsigned 
 EXPORT CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
   (void)s;
   const struct CUgraph_st* g = (const void*)e;
-  for (size_t i = 0; i < g->count; i++) memmove(g->nodes[i].dst, g->nodes[i].src, g->nodes[i].bytes);
+  for (size_t i = 0; i < g->count; i++)
+    memmove(g->nodes[i].dst, g->nodes[i].src, g->nodes[i].bytes);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec e) { return free(e), CUDA_SUCCESS; }
@@ -143,4 +147,6 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
   (void)f, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)s;
   return (void)p, (void)x, CUDA_SUCCESS;
 }
-EXPORT CUresult cuGetErrorString(CUresult r, const char** t) { return (void)r, *t = "stand-in", CUDA_SUCCESS; }
+EXPORT CUresult cuGetErrorString(CUresult r, const char** t) {
+  return (void)r, *t = "stand-in", CUDA_SUCCESS;
+}

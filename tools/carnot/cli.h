@@ -100,7 +100,7 @@ void cli_build_options_init(cli_build_options* options);
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 #define CLI_BUILD_FLAGS                                                                         \
   "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "disablePasses",     \
-      "dumpGraph", "fp32", "threads", "backend", "plugins", "staticPlugins", "dynamicPlugins", \
+      "dumpGraph", "fp32", "threads", "backend", "plugins", "staticPlugins", "dynamicPlugins",  \
       "setPluginsToSerialize", "pluginInstanceNorm", "enablePluginOverride", "allowEngineCode", \
       CLI_TYPING_FLAGS
 // "fold,norms": names of passes; NOT_FOUND lists those that exist.

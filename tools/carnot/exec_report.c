@@ -95,8 +95,8 @@ void exec_report(const exec_options* o, const exec_trace* traces, size_t count, 
   exec_log('I', "Total GPU Compute Time: %g s", total * 1e-3);
   if (!copies)
     exec_log('I',
-           "On a CPU a run is one call: Enqueue Time and GPU Compute Time are that call, H2D and "
-           "D2H are 0.");
+             "On a CPU a run is one call: Enqueue Time and GPU Compute Time are that call, H2D and "
+             "D2H are 0.");
   free(sorted);
 }
 
@@ -118,11 +118,12 @@ carnot_status* exec_export_times(const char* path, const exec_trace* traces, siz
     double s = traces[i].start, e = traces[i].end;
     double computing = s + traces[i].h2d, computed = computing + traces[i].compute;
     json_array_append_new(
-        root, json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "startEnqMs", s,
-                        "endEnqMs", e, "enqMs", e - s, "startH2dMs", s, "endH2dMs", computing,
-                        "h2dMs", traces[i].h2d, "startComputeMs", computing, "endComputeMs",
-                        computed, "computeMs", traces[i].compute, "startD2hMs", computed, "endD2hMs",
-                        computed + traces[i].d2h, "d2hMs", traces[i].d2h, "latencyMs", e - s));
+        root,
+        json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "startEnqMs", s,
+                  "endEnqMs", e, "enqMs", e - s, "startH2dMs", s, "endH2dMs", computing, "h2dMs",
+                  traces[i].h2d, "startComputeMs", computing, "endComputeMs", computed, "computeMs",
+                  traces[i].compute, "startD2hMs", computed, "endD2hMs", computed + traces[i].d2h,
+                  "d2hMs", traces[i].d2h, "latencyMs", e - s));
   }
   return write_json(path, root);
 }

@@ -68,9 +68,9 @@ static carnot_status* alloc(carnot_device* device, size_t bytes, void** out_addr
   *out_address = NULL;
   CARNOT_TRY(enter(of(device)));
   CUdeviceptr address;
-  CARNOT_TRY_AT(carnot_cuda_check(of(device), of(device)->cuMemAlloc_v2(&address, bytes),
-                                  "cuMemAlloc"),
-                "%zu bytes on %s", bytes, device->name);
+  CARNOT_TRY_AT(
+      carnot_cuda_check(of(device), of(device)->cuMemAlloc_v2(&address, bytes), "cuMemAlloc"),
+      "%zu bytes on %s", bytes, device->name);
   *out_address = (void*)(uintptr_t)address;
   return NULL;
 }
@@ -101,7 +101,8 @@ static carnot_address address_of(carnot_device* device, const void* address) {
   unsigned kind = 0;
   CUresult result = of(device)->cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                                       carnot_cuda_address(address));
-  bool there = result == CUDA_SUCCESS && (kind == CU_MEMORYTYPE_DEVICE || kind == CU_MEMORYTYPE_UNIFIED);
+  bool there =
+      result == CUDA_SUCCESS && (kind == CU_MEMORYTYPE_DEVICE || kind == CU_MEMORYTYPE_UNIFIED);
   return there ? CARNOT_ADDRESS_DEVICE : CARNOT_ADDRESS_HOST;
 }
 
@@ -126,8 +127,9 @@ static carnot_status* queue_create(carnot_device* device, carnot_queue** out_que
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_cuda_queue), "a queue", &memory));
   carnot_cuda_queue* queue = memory;
   queue->base.device = device;
-  carnot_status* status = carnot_cuda_check(
-      of(device), of(device)->cuStreamCreate(&queue->own, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  carnot_status* status =
+      carnot_cuda_check(of(device), of(device)->cuStreamCreate(&queue->own, CU_STREAM_NON_BLOCKING),
+                        "cuStreamCreate");
   queue->stream = queue->own;
   if (status) {
     queue_destroy(&queue->base);
@@ -172,8 +174,8 @@ static carnot_status* synchronize(carnot_queue* queue) {
 static carnot_status* record_begin(carnot_queue* queue) {
   carnot_cuda* cuda = of_queue(queue);
   CARNOT_TRY(enter(cuda));
-  CARNOT_CUDA_TRY(cuda, cuStreamBeginCapture_v2(cast(queue)->stream,
-                                                CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  CARNOT_CUDA_TRY(
+      cuda, cuStreamBeginCapture_v2(cast(queue)->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   return NULL;
 }
 
@@ -224,7 +226,8 @@ static carnot_status* mark(carnot_queue* base, uint32_t index) {
   if (index >= queue->mark_capacity) {
     size_t old = queue->mark_capacity;
     void* marks = queue->marks;
-    CARNOT_TRY(carnot_grow(&marks, &queue->mark_capacity, (size_t)index + 1, sizeof(CUevent), "marks"));
+    CARNOT_TRY(
+        carnot_grow(&marks, &queue->mark_capacity, (size_t)index + 1, sizeof(CUevent), "marks"));
     queue->marks = marks;
     memset(queue->marks + old, 0, (queue->mark_capacity - old) * sizeof(CUevent));
   }
@@ -234,10 +237,12 @@ static carnot_status* mark(carnot_queue* base, uint32_t index) {
   return NULL;
 }
 
-static carnot_status* between(carnot_queue* base, uint32_t first, uint32_t second, uint64_t* out_ns) {
+static carnot_status* between(carnot_queue* base, uint32_t first, uint32_t second,
+                              uint64_t* out_ns) {
   carnot_cuda* cuda = of_queue(base);
   float ms = 0;
-  CARNOT_CUDA_TRY(cuda, cuEventElapsedTime(&ms, cast(base)->marks[first], cast(base)->marks[second]));
+  CARNOT_CUDA_TRY(cuda,
+                  cuEventElapsedTime(&ms, cast(base)->marks[first], cast(base)->marks[second]));
   *out_ns = (uint64_t)((double)ms * 1e6);
   return NULL;
 }

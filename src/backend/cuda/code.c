@@ -78,9 +78,9 @@ carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, char**
   *out_cubin = NULL;
   CARNOT_TRY(carnot_cuda_need_nvrtc(cuda));
   nvrtcProgram program;
-  CARNOT_CHECK(cuda->nvrtcCreateProgram(&program, source, "program.cu", 0, NULL, NULL) ==
-                   NVRTC_SUCCESS,
-               INTERNAL, "NVRTC takes no program");
+  CARNOT_CHECK(
+      cuda->nvrtcCreateProgram(&program, source, "program.cu", 0, NULL, NULL) == NVRTC_SUCCESS,
+      INTERNAL, "NVRTC takes no program");
   char option[64];
   snprintf(option, sizeof(option), "--gpu-architecture=%s", cuda->base.arch);
   const char* options[] = {option, "--std=c++17", "-default-device"};
@@ -173,9 +173,9 @@ carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction funct
                "a grid of %lld x %lld x %lld blocks is too large", (long long)grid[0],
                (long long)grid[1], (long long)grid[2]);
   void* arguments[] = {params};
-  CARNOT_CUDA_TRY(cuda, cuLaunchKernel(function, (unsigned)grid[0], (unsigned)grid[1],
-                                       (unsigned)grid[2], threads, 1, 1, 0, queue->stream,
-                                       arguments, NULL));
+  CARNOT_CUDA_TRY(cuda,
+                  cuLaunchKernel(function, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2],
+                                 threads, 1, 1, 0, queue->stream, arguments, NULL));
   return NULL;
 }
 

@@ -56,9 +56,9 @@ carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int
 
 carnot_status* carnot_cuda_on_device(const carnot_operand* operands, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    CARNOT_CHECK(operands[i].dtype == CARNOT_DTYPE_INVALID ||
-                     operands[i].place == CARNOT_PLACE_DEVICE,
-                 INVALID_MODEL, "operand %u of a device step is no value on the device", i);
+    CARNOT_CHECK(
+        operands[i].dtype == CARNOT_DTYPE_INVALID || operands[i].place == CARNOT_PLACE_DEVICE,
+        INVALID_MODEL, "operand %u of a device step is no value on the device", i);
   return NULL;
 }
 

@@ -1,6 +1,6 @@
-// Convolution by cuDNN's graph interface. Halves stand channels last, with bias, residual and relu in the
-// library's kernel; float32 stands row-major and is convolved alone without shortcuts, and one generated
-// program adds what follows.
+// Convolution by cuDNN's graph interface. Halves stand channels last, with bias, residual and relu
+// in the library's kernel; float32 stands row-major and is convolved alone without shortcuts, and
+// one generated program adds what follows.
 #include <string.h>
 
 #include "backend/cuda/window.h"
@@ -54,7 +54,8 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
   const carnot_operand_type* w = &problem->inputs[c.weights];
   if (w->dtype != x->dtype || w->rank != x->rank) return "weights of another type";
-  if (half && (!w->is_constant || !w->tensor || !w->tensor->data)) return "the weights are not constant";
+  if (half && (!w->is_constant || !w->tensor || !w->tensor->data))
+    return "the weights are not constant";
   carnot_cuda_want_row_major(problem);
   if (!half) return NULL;
   problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
@@ -109,7 +110,8 @@ static carnot_status* dnn_check(const carnot_step_view* step) {
 
 static bool dnn_reads(const carnot_step_view* step, uint32_t input) {
   const carnot_plan_node* node = &step->region->nodes[0];
-  return !(((const dnn_params*)step->params)->packed && node->input_count > 1 && node->inputs[1] == input);
+  return !(((const dnn_params*)step->params)->packed && node->input_count > 1 &&
+           node->inputs[1] == input);
 }
 
 // ---- the library's descriptors ----
@@ -149,7 +151,8 @@ static cudnnDataType_t data_type(int32_t dtype) {
 }
 
 static cudnnBackendDescriptor_t tensor(graph* g, int64_t id, cudnnDataType_t type, int rank,
-                                       const int64_t* dims, const int64_t* strides, bool is_virtual) {
+                                       const int64_t* dims, const int64_t* strides,
+                                       bool is_virtual) {
   cudnnBackendDescriptor_t d = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   int64_t alignment = 16;
   set(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
@@ -219,7 +222,7 @@ static cudnnBackendDescriptor_t operations(graph* g, const dnn_key* key) {
   cudnnBackendDescriptor_t ops[4], x = tensor(g, kX, type, e.rank, e.x, e.x_s, false);
   cudnnBackendDescriptor_t w = tensor(g, kW, type, e.rank, e.w, e.w_s, false);
   int64_t next = kFirstVirtual;
-#define RESULT() \
+#define RESULT()                                                 \
   (left-- ? tensor(g, next++, compute, e.rank, e.y, e.y_s, true) \
           : tensor(g, kY, type, e.rank, e.y, e.y_s, false))
   cudnnBackendDescriptor_t at = RESULT();
@@ -237,19 +240,22 @@ static cudnnBackendDescriptor_t operations(graph* g, const dnn_key* key) {
   float one = 1, zero = 0;
   set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &one);
   set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &zero);
-  set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &conv);
+  set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+      &conv);
   set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
   set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w);
   set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &at);
   ops[0] = finish(g, op);
   int64_t count = 1;
   if (key->bias) {
-    cudnnBackendDescriptor_t b = tensor(g, kBias, type, e.rank, e.bias, e.bias_s, false), y = RESULT();
+    cudnnBackendDescriptor_t b = tensor(g, kBias, type, e.rank, e.bias, e.bias_s, false),
+                             y = RESULT();
     ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
     at = y;
   }
   if (key->residual) {
-    cudnnBackendDescriptor_t b = tensor(g, kResidual, type, e.rank, e.y, e.y_s, false), y = RESULT();
+    cudnnBackendDescriptor_t b = tensor(g, kResidual, type, e.rank, e.y, e.y_s, false),
+                             y = RESULT();
     ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
     at = y;
   }
@@ -284,12 +290,12 @@ static bool is_allowed(graph* g, cudnnBackendDescriptor_t config, const dnn_key*
     if (n == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
         n == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
       return false;
-    if (exact && (n == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
-                  n == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS || n == CUDNN_NUMERICAL_NOTE_FFT ||
-                  n == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
-                  n == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
-                  n == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
-                  n == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13))
+    if (exact &&
+        (n == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || n == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
+         n == CUDNN_NUMERICAL_NOTE_FFT || n == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
+         n == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
+         n == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
+         n == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13))
       return false;
   }
   return true;
@@ -328,7 +334,8 @@ static bool search(graph* g, cudnnBackendDescriptor_t ops, cudnnBackendHeurMode_
   int made = 0;
   bool ok = false;
   while (g->status == CUDNN_STATUS_SUCCESS && made < kMaxConfigs &&
-         g->cuda->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[made]) == 0)
+         g->cuda->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                                               &configs[made]) == 0)
     made++;
   if (made == kMaxConfigs &&
       g->cuda->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -384,8 +391,9 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
                    w->dims[1] * t->groups == t->channels,
                INVALID_ARGUMENT, "weights do not fit %lld channels in %lld groups",
                (long long)t->channels, (long long)t->groups);
-  CARNOT_CHECK(!packed || step->constant_bytes[0] == (size_t)carnot_dims_count(w->dims, w->rank) * 2,
-               INVALID_MODEL, "packed weights of another size");
+  CARNOT_CHECK(
+      !packed || step->constant_bytes[0] == (size_t)carnot_dims_count(w->dims, w->rank) * 2,
+      INVALID_MODEL, "packed weights of another size");
   if (c->bias != CARNOT_PLAN_NONE) {
     const carnot_operand* bias = &inputs[c->bias];
     CARNOT_CHECK(carnot_dims_count(bias->dims, bias->rank) == t->filters && bias->dtype == x->dtype,
@@ -423,7 +431,9 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
     key.residual = fused && c.residual != CARNOT_PLAN_NONE;
     key.relu = fused && c.relu;
     key.fast = ((const dnn_params*)step->params)->fast_fp32;
-    *s = (dnn_state){.weights = c.weights, .bias = CARNOT_PLAN_NONE, .residual = c.residual,
+    *s = (dnn_state){.weights = c.weights,
+                     .bias = CARNOT_PLAN_NONE,
+                     .residual = c.residual,
                      .window = key.window};
     if (fused) s->bias = c.bias;
     if (!fused && c.bias != CARNOT_PLAN_NONE)
@@ -432,10 +442,11 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
     if (s->plan->plan || !fused) break;
   }
   bool packed = ((const dnn_params*)step->params)->packed;
-  CARNOT_CHECK(s->plan->plan || !packed, UNSUPPORTED,
-               "cuDNN %d has no engine for a convolution of %lld channels, %lld filters, %lld groups",
-               cuda->dnn_version, (long long)s->window.channels, (long long)s->window.filters,
-               (long long)s->window.groups);
+  CARNOT_CHECK(
+      s->plan->plan || !packed, UNSUPPORTED,
+      "cuDNN %d has no engine for a convolution of %lld channels, %lld filters, %lld groups",
+      cuda->dnn_version, (long long)s->window.channels, (long long)s->window.filters,
+      (long long)s->window.groups);
   if (!s->plan->plan) CARNOT_TRY(carnot_cuda_kernel(cuda, "conv_f32", &s->own));
   if (s->plan->plan) *out_workspace_bytes = (size_t)s->plan->workspace_bytes;
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
@@ -454,7 +465,8 @@ static carnot_status* execute(carnot_cuda* cuda, const carnot_step_view* step, c
   // One handle serves all queues of the device.
   pthread_mutex_lock(&cuda->mutex);
   if (status == CUDNN_STATUS_SUCCESS)
-    status = cuda->cudnnSetStream(cuda->dnn_handle, (cudaStream_t)carnot_cuda_queue_of(step)->stream);
+    status =
+        cuda->cudnnSetStream(cuda->dnn_handle, (cudaStream_t)carnot_cuda_queue_of(step)->stream);
   if (status == CUDNN_STATUS_SUCCESS)
     status = cuda->cudnnBackendExecute(cuda->dnn_handle, s->plan->plan, pack);
   pthread_mutex_unlock(&cuda->mutex);

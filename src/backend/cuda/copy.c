@@ -1,5 +1,5 @@
-// Steps that move elements: copies between processor and accelerator, reformats, transposes, parts of
-// tensors, repetitions, borders.
+// Steps that move elements: copies between processor and accelerator, reformats, transposes, parts
+// of tensors, repetitions, borders.
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ static void collapse(walk* w) {
 // The widest element that both sides can be cut into: up to 16 bytes.
 static int widen(walk* w, int bytes, int64_t src_offset, int64_t dst_offset) {
   int last = w->rank - 1;
-  while (w->rank && bytes < 16 && w->src[last] == 1 && w->dst[last] == 1 && w->dims[last] % 2 == 0) {
+  while (w->rank && bytes < 16 && w->src[last] == 1 && w->dst[last] == 1 &&
+         w->dims[last] % 2 == 0) {
     bool even = src_offset % (2 * bytes) == 0 && dst_offset % (2 * bytes) == 0;
     for (int d = 0; d < last; d++) even = even && w->src[d] % 2 == 0 && w->dst[d] % 2 == 0;
     if (!even) break;
@@ -98,8 +99,8 @@ static carnot_status* launch_tiles(const carnot_step_view* step, carnot_cuda_mov
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   void* arguments[] = {&move->params};
   CARNOT_CUDA_TRY(cuda, cuLaunchKernel(move->function, (unsigned)move->grid[0],
-                                       (unsigned)move->grid[1], (unsigned)move->grid[2], 32, 8, 1, 0,
-                                       carnot_cuda_queue_of(step)->stream, arguments, NULL));
+                                       (unsigned)move->grid[1], (unsigned)move->grid[2], 32, 8, 1,
+                                       0, carnot_cuda_queue_of(step)->stream, arguments, NULL));
   return NULL;
 }
 
@@ -152,8 +153,8 @@ static carnot_status* cross_shape(const carnot_step_view* step, const carnot_ope
   *out_workspace_bytes = 0;
   CARNOT_CHECK(inputs[0].place != outputs[0].place && inputs[0].dtype == outputs[0].dtype,
                INVALID_MODEL, "a copy between processor and device stays where it is");
-  *(size_t*)state = carnot_dtype_bytes(
-      inputs[0].dtype, (size_t)carnot_dims_count(inputs[0].dims, inputs[0].rank));
+  *(size_t*)state = carnot_dtype_bytes(inputs[0].dtype,
+                                       (size_t)carnot_dims_count(inputs[0].dims, inputs[0].rank));
   return NULL;
 }
 
@@ -167,14 +168,14 @@ static carnot_status* cross_run(const carnot_step_view* step, void* state,
                                   kind);
 }
 
-#define CROSS_ROW(variable, text)                                      \
-  const carnot_tactic_row carnot_cuda_##variable = {.name = text,      \
-                                                    .anchor = CARNOT_OP_COUNT, \
-                                                    .numerics = "exact",       \
-                                                    .device = true,            \
-                                                    .crosses = true,           \
+#define CROSS_ROW(variable, text)                                               \
+  const carnot_tactic_row carnot_cuda_##variable = {.name = text,               \
+                                                    .anchor = CARNOT_OP_COUNT,  \
+                                                    .numerics = "exact",        \
+                                                    .device = true,             \
+                                                    .crosses = true,            \
                                                     .reject = only_the_builder, \
-                                                    .shape = cross_shape,      \
+                                                    .shape = cross_shape,       \
                                                     .run = cross_run};
 CROSS_ROW(upload, CARNOT_UPLOAD_TACTIC)
 CROSS_ROW(download, CARNOT_DOWNLOAD_TACTIC)
@@ -314,14 +315,14 @@ static carnot_status* parts_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define PARTS_ROW(family, OP)                                                                \
-  const carnot_tactic_row carnot_cuda_##family = {.name = "cuda_" #family,                   \
-                                                  .anchor = CARNOT_OP_##OP,                  \
-                                                  .numerics = "exact",                       \
-                                                  .device = true,                            \
-                                                  .strided_outputs = true,                   \
-                                                  .reject = family##_reject,                 \
-                                                  .shape = parts_shape,                      \
+#define PARTS_ROW(family, OP)                                                \
+  const carnot_tactic_row carnot_cuda_##family = {.name = "cuda_" #family,   \
+                                                  .anchor = CARNOT_OP_##OP,  \
+                                                  .numerics = "exact",       \
+                                                  .device = true,            \
+                                                  .strided_outputs = true,   \
+                                                  .reject = family##_reject, \
+                                                  .shape = parts_shape,      \
                                                   .run = parts_run};
 PARTS_ROW(concat, CONCAT)
 PARTS_ROW(split, SPLIT)
@@ -357,8 +358,7 @@ static carnot_status* slice_shape(const carnot_step_view* step, const carnot_ope
   int64_t starts[CARNOT_MAX_RANK], axes[CARNOT_MAX_RANK], steps[CARNOT_MAX_RANK];
   int count, axis_count, step_count;
   CARNOT_TRY(carnot_cuda_ints(&inputs[1], starts, CARNOT_MAX_RANK, &count));
-  CARNOT_TRY(
-      carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
+  CARNOT_TRY(carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
   CARNOT_TRY(
       carnot_cuda_ints(optional_input(step, inputs, 4), steps, CARNOT_MAX_RANK, &step_count));
   int64_t strides[CARNOT_MAX_RANK], offset = 0;
@@ -422,7 +422,8 @@ static carnot_status* tile_shape(const carnot_step_view* step, const carnot_oper
     src[2 * d] = 0, src[2 * d + 1] = x->strides[d];
     dst[2 * d] = y->strides[d] * x->dims[d], dst[2 * d + 1] = y->strides[d];
   }
-  return carnot_cuda_move_make(step, 2 * x->rank, dims, src, 0, dst, 0, carnot_cuda_bytes(x), state);
+  return carnot_cuda_move_make(step, 2 * x->rank, dims, src, 0, dst, 0, carnot_cuda_bytes(x),
+                               state);
 }
 
 #define LIST_ROW(family, OP)                                                 \
@@ -465,13 +466,12 @@ static carnot_status* blocks_shape(const carnot_step_view* step, const carnot_op
                INVALID_ARGUMENT, "blocks of %lld do not fit", (long long)size);
   // [n, channel, row, row in block, column, column in block]
   const int64_t dims[6] = {deep->dims[0], depth, deep->dims[2], size, deep->dims[3], size};
-  int64_t c = deep->strides[1], channel = crd ? size * size : 1, row_step = crd ? size : size * depth,
-          column_step = crd ? 1 : depth;
+  int64_t c = deep->strides[1], channel = crd ? size * size : 1,
+          row_step = crd ? size : size * depth, column_step = crd ? 1 : depth;
   const int64_t in_deep[6] = {deep->strides[0], channel * c,      deep->strides[2],
                               row_step * c,     deep->strides[3], column_step * c};
-  const int64_t in_wide[6] = {wide->strides[0],        wide->strides[1], size * wide->strides[2],
-                              wide->strides[2],        size * wide->strides[3],
-                              wide->strides[3]};
+  const int64_t in_wide[6] = {wide->strides[0], wide->strides[1],        size * wide->strides[2],
+                              wide->strides[2], size * wide->strides[3], wide->strides[3]};
   return carnot_cuda_move_make(step, 6, dims, to_space ? in_deep : in_wide, 0,
                                to_space ? in_wide : in_deep, 0, carnot_cuda_bytes(deep), state);
 }
@@ -496,7 +496,8 @@ static const char* gather_reject(carnot_problem* problem, char* reason, size_t s
   if (!carnot_cuda_is_single(problem, CARNOT_OP_GATHER)) return "";
   carnot_cuda_want_row_major(problem);
   carnot_dtype index = problem->inputs[1].dtype;
-  if (index != CARNOT_DTYPE_I32 && index != CARNOT_DTYPE_I64) return "the indices are no int32 or int64";
+  if (index != CARNOT_DTYPE_I32 && index != CARNOT_DTYPE_I64)
+    return "the indices are no int32 or int64";
   return whole_bytes(&problem->inputs[0], reason, size);
 }
 
@@ -513,12 +514,12 @@ static carnot_status* gather_shape(const carnot_step_view* step, const carnot_op
   CARNOT_CHECK(axis >= 0 && axis < x->rank && carnot_dtype_is_integer(inputs[1].dtype),
                INVALID_MODEL, "axis %lld of rank %d", (long long)axis, x->rank);
   gather_state* s = state;
-  *s = (gather_state){.params = {.outer = carnot_dims_count(x->dims, (int)axis),
-                                 .count = carnot_dims_count(inputs[1].dims, inputs[1].rank),
-                                 .inner = carnot_dims_count(x->dims + axis + 1,
-                                                            x->rank - (int)axis - 1),
-                                 .size = x->dims[axis],
-                                 .index_bytes = carnot_cuda_bytes(&inputs[1])}};
+  *s = (gather_state){
+      .params = {.outer = carnot_dims_count(x->dims, (int)axis),
+                 .count = carnot_dims_count(inputs[1].dims, inputs[1].rank),
+                 .inner = carnot_dims_count(x->dims + axis + 1, x->rank - (int)axis - 1),
+                 .size = x->dims[axis],
+                 .index_bytes = carnot_cuda_bytes(&inputs[1])}};
   int bytes = carnot_cuda_bytes(x);
   CARNOT_CHECK(s->params.outer * s->params.count * s->params.inner ==
                    carnot_dims_count(outputs[0].dims, outputs[0].rank),
@@ -541,12 +542,12 @@ static carnot_status* gather_run(const carnot_step_view* step, void* state,
 }
 
 const carnot_tactic_row carnot_cuda_gather_row = {.name = "cuda_gather",
-                                              .anchor = CARNOT_OP_GATHER,
-                                              .numerics = "exact",
-                                              .device = true,
-                                              .reject = gather_reject,
-                                              .shape = gather_shape,
-                                              .run = gather_run};
+                                                  .anchor = CARNOT_OP_GATHER,
+                                                  .numerics = "exact",
+                                                  .device = true,
+                                                  .reject = gather_reject,
+                                                  .shape = gather_shape,
+                                                  .run = gather_run};
 
 // ---- pad ----
 
@@ -582,8 +583,7 @@ static carnot_status* pad_shape(const carnot_step_view* step, const carnot_opera
   int64_t pads[2 * CARNOT_MAX_RANK], axes[CARNOT_MAX_RANK];
   int count, axis_count;
   CARNOT_TRY(carnot_cuda_ints(&inputs[1], pads, 2 * CARNOT_MAX_RANK, &count));
-  CARNOT_TRY(
-      carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
+  CARNOT_TRY(carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
   CARNOT_CHECK(x->rank <= CARNOT_CUDA_RANK && y->rank == x->rank, UNSUPPORTED, "rank %d", x->rank);
   pad_state* s = state;
   *s = (pad_state){.params = {.rank = x->rank, .mode = pad_mode(&step->region->nodes[0])}};

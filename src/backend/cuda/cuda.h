@@ -1,5 +1,5 @@
-// What the files of the CUDA module share: libraries opened on demand, the device, its queues, kernels
-// and generated programs.
+// What the files of the CUDA module share: libraries opened on demand, the device, its queues,
+// kernels and generated programs.
 #ifndef CARNOT_BACKEND_CUDA_CUDA_H_
 #define CARNOT_BACKEND_CUDA_CUDA_H_
 

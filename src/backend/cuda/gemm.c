@@ -1,6 +1,7 @@
 // Matrix products: MatMul with broadcast batches and Gemm, by cuBLASLt or the own kernel, and what
-// follows in the region: bias and relu in the library's epilogue, the rest as a generated program over
-// the result. Halves multiply with float32 sums; float32 is float32 unless shortcuts were asked for.
+// follows in the region: bias and relu in the library's epilogue, the rest as a generated program
+// over the result. Halves multiply with float32 sums; float32 is float32 unless shortcuts were
+// asked for.
 #include <stdio.h>
 #include <string.h>
 
@@ -15,10 +16,10 @@ typedef struct gemm_params {
 typedef struct product {
   bool trans_a, trans_b;
   float alpha, beta;
-  uint32_t c;        // input that is added: Gemm's third, or a bias of the region; NONE
-  bool c_is_bias;    // one number a column, known by the region's form
+  uint32_t c;      // input that is added: Gemm's third, or a bias of the region; NONE
+  bool c_is_bias;  // one number a column, known by the region's form
   bool relu;
-  uint32_t acc;      // the local that stands in the output before the chain
+  uint32_t acc;  // the local that stands in the output before the chain
   carnot_cuda_chain chain;
 } product;
 
@@ -70,7 +71,8 @@ static bool is_column(int rank, const int64_t* dims, int64_t columns) {
   return rank >= 1 && dims[rank - 1] == columns && columns > 1;
 }
 
-static const char* describe(const carnot_problem* problem, product* out, char* reason, size_t size) {
+static const char* describe(const carnot_problem* problem, product* out, char* reason,
+                            size_t size) {
   bool columns[64] = {false};
   const carnot_operand_type* y = &problem->outputs[0];
   for (uint32_t i = 0; i < problem->input_count && i < 64; i++) {
@@ -143,10 +145,10 @@ typedef struct lt_plan {
 } lt_plan;
 
 typedef struct gemm_state {
-  lt_plan* plan;        // NULL: the own kernel
+  lt_plan* plan;  // NULL: the own kernel
   CUfunction function;
   carnot_cuda_gemm own;
-  bool adds_c;          // the output is filled with C first
+  bool adds_c;  // the output is filled with C first
   uint32_t c;
   bool bias;
   float alpha, beta;
@@ -161,14 +163,16 @@ typedef struct gemm_state {
 _Static_assert(sizeof(gemm_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
 static cudaDataType_t data_type(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_F32 ? CUDA_R_32F : dtype == CARNOT_DTYPE_F16 ? CUDA_R_16F : CUDA_R_16BF;
+  return dtype == CARNOT_DTYPE_F32   ? CUDA_R_32F
+         : dtype == CARNOT_DTYPE_F16 ? CUDA_R_16F
+                                     : CUDA_R_16BF;
 }
 
-#define LT(call)                                                                              \
-  do {                                                                                        \
-    cublasStatus_t status_ = cuda->call;                                                      \
-    if (status_ != CUBLAS_STATUS_SUCCESS)                                                     \
-      return CARNOT_ERROR(INTERNAL, "%.60s gave status %d", #call, (int)status_);             \
+#define LT(call)                                                                  \
+  do {                                                                            \
+    cublasStatus_t status_ = cuda->call;                                          \
+    if (status_ != CUBLAS_STATUS_SUCCESS)                                         \
+      return CARNOT_ERROR(INTERNAL, "%.60s gave status %d", #call, (int)status_); \
   } while (0)
 
 static carnot_status* make_layout(carnot_cuda* cuda, cublasLtMatrixLayout_t* out,
@@ -235,8 +239,10 @@ static carnot_status* make_plan(carnot_cuda* cuda, const lt_key* key, lt_plan* p
                                       sizeof(type)));
   int64_t b_rows = key->trans_b ? key->k : key->n, b_columns = key->trans_b ? key->n : key->k;
   int64_t a_rows = key->trans_a ? key->m : key->k, a_columns = key->trans_a ? key->k : key->m;
-  CARNOT_TRY(make_layout(cuda, &plan->b, type, b_rows, b_columns, key->b_ld, key->batch, key->b_batch));
-  CARNOT_TRY(make_layout(cuda, &plan->a, type, a_rows, a_columns, key->a_ld, key->batch, key->a_batch));
+  CARNOT_TRY(
+      make_layout(cuda, &plan->b, type, b_rows, b_columns, key->b_ld, key->batch, key->b_batch));
+  CARNOT_TRY(
+      make_layout(cuda, &plan->a, type, a_rows, a_columns, key->a_ld, key->batch, key->a_batch));
   CARNOT_TRY(make_layout(cuda, &plan->c, type, key->n, key->m, key->n, key->batch, key->c_batch));
   return choose_algo(cuda, key, plan);
 }
@@ -301,8 +307,8 @@ typedef struct extents {
   int drop_a, drop_b, drop_y;  // axes that are no batches
 } extents;
 
-static carnot_status* read_extents(const product* p, const carnot_operand* a, const carnot_operand* b,
-                                   const carnot_operand* y, extents* e) {
+static carnot_status* read_extents(const product* p, const carnot_operand* a,
+                                   const carnot_operand* b, const carnot_operand* y, extents* e) {
   e->drop_a = a->rank > 1 ? 2 : 1, e->drop_b = b->rank > 1 ? 2 : 1;
   e->drop_y = e->drop_a + e->drop_b - 2;
   bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
@@ -321,7 +327,8 @@ static carnot_status* read_extents(const product* p, const carnot_operand* a, co
 static carnot_status* fill_with_c(const carnot_step_view* step, const carnot_operand* c,
                                   const carnot_operand* y, gemm_state* s) {
   int64_t strides[CARNOT_MAX_RANK] = {0};
-  CARNOT_CHECK(c->rank <= y->rank && c->dtype == y->dtype, INVALID_ARGUMENT, "C has rank %d", c->rank);
+  CARNOT_CHECK(c->rank <= y->rank && c->dtype == y->dtype, INVALID_ARGUMENT, "C has rank %d",
+               c->rank);
   for (int d = 0; d < c->rank; d++) {
     int at = d + y->rank - c->rank;
     CARNOT_CHECK(c->dims[d] == 1 || c->dims[d] == y->dims[at], INVALID_ARGUMENT,
@@ -350,13 +357,21 @@ static carnot_status* set_own(const carnot_step_view* step, const extents* e, co
   bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
   int last = t->rank - 1;
   bool batched = t->rank > 0;
-  s->own = (carnot_cuda_gemm){.m = e->m, .n = e->n, .k = e->k,
+  s->own = (carnot_cuda_gemm){.m = e->m,
+                              .n = e->n,
+                              .k = e->k,
                               .batch = batched ? t->dims[last] : 1,
-                              .a_b = batched ? t->a[last] : 0, .b_b = batched ? t->b[last] : 0,
+                              .a_b = batched ? t->a[last] : 0,
+                              .b_b = batched ? t->b[last] : 0,
                               .c_b = batched ? t->c[last] : 0,
-                              .a_m = ta ? 1 : e->k, .a_k = ta ? e->m : 1,
-                              .b_k = tb ? 1 : e->n, .b_n = tb ? e->k : 1,
-                              .c_m = e->n, .c_n = 1, .alpha = p->alpha, .beta = s->adds_c ? p->beta : 0,
+                              .a_m = ta ? 1 : e->k,
+                              .a_k = ta ? e->m : 1,
+                              .b_k = tb ? 1 : e->n,
+                              .b_n = tb ? e->k : 1,
+                              .c_m = e->n,
+                              .c_n = 1,
+                              .alpha = p->alpha,
+                              .beta = s->adds_c ? p->beta : 0,
                               .relu = p->relu};
   CARNOT_CHECK(t->rank <= 5, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
   set_outer(t, last, carnot_cuda_bytes(a), s);
@@ -399,8 +414,8 @@ static carnot_status* set_lt(const carnot_step_view* step, const extents* e, con
 }
 
 static carnot_status* shape_with(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, gemm_state* s, bool library,
-                                      size_t* out_workspace_bytes) {
+                                 const carnot_operand* outputs, gemm_state* s, bool library,
+                                 size_t* out_workspace_bytes) {
   const carnot_operand* y = &outputs[0];
   bool columns[64] = {false};
   CARNOT_CHECK(step->input_count <= 64, INVALID_MODEL, "%u operands", step->input_count);
@@ -409,7 +424,8 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
       columns[i] = is_column(inputs[i].rank, inputs[i].dims, y->dims[y->rank - 1]);
   product p;
   char reason[256];
-  const char* why = read_product(step->region, step->input_count, columns, &p, reason, sizeof(reason));
+  const char* why =
+      read_product(step->region, step->input_count, columns, &p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
   *s = (gemm_state){.alpha = p.alpha, .beta = p.beta, .c = p.c, .outer_count = 1};
   s->a_input = step->region->nodes[0].inputs[0], s->b_input = step->region->nodes[0].inputs[1];
@@ -445,9 +461,10 @@ static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_oper
 static carnot_status* gemm_lt_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                     const carnot_operand* outputs, void* state,
                                     size_t* out_workspace_bytes) {
-  CARNOT_CHECK(carnot_cuda_has_blas(carnot_cuda_of_step(step)), NOT_FOUND,
-               "this step needs cuBLASLt (libcublasLt.so.13 or .12), which was not found; without it "
-               "engines are built with own kernels");
+  CARNOT_CHECK(
+      carnot_cuda_has_blas(carnot_cuda_of_step(step)), NOT_FOUND,
+      "this step needs cuBLASLt (libcublasLt.so.13 or .12), which was not found; without it "
+      "engines are built with own kernels");
   return shape_with(step, inputs, outputs, state, true, out_workspace_bytes);
 }
 
@@ -471,10 +488,10 @@ static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, cons
     status = cuda->cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                   &bias, sizeof(bias));
   if (status == CUBLAS_STATUS_SUCCESS)
-    status = cuda->cublasLtMatmul(cuda->lt, plan->desc, &s->alpha, b, plan->b, a, plan->a, &beta, y,
-                                  plan->c, y, plan->c, &plan->algo, workspace,
-                                  plan->workspace_bytes,
-                                  (cudaStream_t)carnot_cuda_queue_of(step)->stream);
+    status =
+        cuda->cublasLtMatmul(cuda->lt, plan->desc, &s->alpha, b, plan->b, a, plan->a, &beta, y,
+                             plan->c, y, plan->c, &plan->algo, workspace, plan->workspace_bytes,
+                             (cudaStream_t)carnot_cuda_queue_of(step)->stream);
   pthread_mutex_unlock(&cuda->mutex);
   CARNOT_CHECK(status == CUBLAS_STATUS_SUCCESS, INTERNAL, "cublasLtMatmul gave status %d",
                (int)status);
@@ -515,13 +532,14 @@ static void gemm_work(const carnot_problem* problem, double* out_flops, double* 
   *out_flops = 2 * k * (double)carnot_dims_count(y->dims, y->rank);
   *out_bytes = 0;
   for (uint32_t i = 0; i < problem->input_count; i++)
-    *out_bytes += (double)carnot_dims_count(problem->inputs[i].dims, carnot_max_i64(0, problem->inputs[i].rank)) *
+    *out_bytes += (double)carnot_dims_count(problem->inputs[i].dims,
+                                            carnot_max_i64(0, problem->inputs[i].rank)) *
                   carnot_dtype_bits(problem->inputs[i].dtype) / 8;
   *out_bytes += (double)carnot_dims_count(y->dims, y->rank) * carnot_dtype_bits(y->dtype) / 8;
 }
 
-#define GEMM_ROW(variable, text, reject_fn, shape_fn)                \
-  const carnot_tactic_row carnot_cuda_##variable = {.name = text,    \
+#define GEMM_ROW(variable, text, reject_fn, shape_fn)                          \
+  const carnot_tactic_row carnot_cuda_##variable = {.name = text,              \
                                                     .anchor = CARNOT_OP_COUNT, \
                                                     .numerics = "exact",       \
                                                     .device = true,            \

@@ -74,9 +74,10 @@ carnot_status* carnot_cuda_open_driver(carnot_cuda* cuda, int ordinal) {
 static carnot_status* open_nvrtc(carnot_cuda* cuda) {
   static const char* const kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
   if (!cuda->nvrtc) cuda->nvrtc = open_first(kNames);
-  CARNOT_CHECK(cuda->nvrtc, NOT_FOUND,
-               "NVRTC was not found (libnvrtc.so.13 or .12): pointwise programs cannot be compiled; "
-               "engines run without it where their machine code is allowed");
+  CARNOT_CHECK(
+      cuda->nvrtc, NOT_FOUND,
+      "NVRTC was not found (libnvrtc.so.13 or .12): pointwise programs cannot be compiled; "
+      "engines run without it where their machine code is allowed");
 #define RESOLVE(name, parameters) CARNOT_TRY(resolve(cuda->nvrtc, #name, &cuda->name));
   CARNOT_NVRTC_FUNCTIONS(RESOLVE)
 #undef RESOLVE

@@ -123,7 +123,8 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
     if (!fits) return "scale or bias do not run along the normalized axes";
   }
   for (uint32_t i = 1; i < problem->output_count; i++)
-    if (problem->outputs[i].dtype != CARNOT_DTYPE_F32) return "statistics of another type than float32";
+    if (problem->outputs[i].dtype != CARNOT_DTYPE_F32)
+      return "statistics of another type than float32";
   carnot_cuda_chain chain;
   if (problem->output_count > 1 && problem->region->node_count > 1) return "too many results";
   if (problem->output_count > 1) return NULL;
@@ -165,8 +166,8 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
     int64_t groups = node->op == CARNOT_OP_INSTANCE_NORM
                          ? x->dims[1]
                          : carnot_attr_int(row, &node->attrs, "num_groups");
-    CARNOT_CHECK(groups > 0 && x->dims[1] % groups == 0, INVALID_MODEL, "%lld groups of %lld channels",
-                 (long long)groups, (long long)x->dims[1]);
+    CARNOT_CHECK(groups > 0 && x->dims[1] % groups == 0, INVALID_MODEL,
+                 "%lld groups of %lld channels", (long long)groups, (long long)x->dims[1]);
     s->params.groups = groups;
     s->params.spatial = carnot_dims_count(x->dims + 2, x->rank - 2);
     s->params.size = x->dims[1] / groups * s->params.spatial;
@@ -254,12 +255,14 @@ static carnot_status* batch_norm_shape(const carnot_step_view* step, const carno
   for (int i = 1; i < 5; i++)
     CARNOT_CHECK(carnot_dims_count(inputs[i].dims, inputs[i].rank) == channels &&
                      inputs[i].dtype == x->dtype,
-                 INVALID_ARGUMENT, "operand %d has other than %lld elements", i, (long long)channels);
+                 INVALID_ARGUMENT, "operand %d has other than %lld elements", i,
+                 (long long)channels);
   *s = (batch_norm_state){
-      .params = {.count = carnot_dims_count(x->dims, x->rank),
-                 .channels = channels,
-                 .spatial = x->rank > 1 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,
-                 .eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon")}};
+      .params = {
+          .count = carnot_dims_count(x->dims, x->rank),
+          .channels = channels,
+          .spatial = x->rank > 1 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,
+          .eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon")}};
   return kernel_for(step, "batch_norm", x->dtype, &s->function);
 }
 
@@ -290,7 +293,7 @@ typedef struct reduce_state {
 } reduce_state;
 
 static int reduction_of(const carnot_plan_node* node) {
-  static const char* const kNames[] = {"sum", "mean", "max", "min", "prod",
+  static const char* const kNames[] = {"sum", "mean", "max",     "min",         "prod",
                                        "l1",  "l2",   "log_sum", "log_sum_exp", "sum_square"};
   for (int i = 0; i < 10; i++)
     if (carnot_attr_is(carnot_op_get(node->op), &node->attrs, "fn", kNames[i])) return i;
@@ -317,7 +320,8 @@ static carnot_status* reduced_axes(const carnot_step_view* step, const carnot_op
   const carnot_plan_node* node = &step->region->nodes[0];
   int64_t axes[CARNOT_MAX_RANK];
   int count = -1;
-  if (step->input_count > 1) CARNOT_TRY(carnot_cuda_ints(&inputs[1], axes, CARNOT_MAX_RANK, &count));
+  if (step->input_count > 1)
+    CARNOT_TRY(carnot_cuda_ints(&inputs[1], axes, CARNOT_MAX_RANK, &count));
   bool none = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "noop_with_empty_axes") != 0;
   *out_mask = count > 0 || none ? 0 : (1u << x->rank) - 1;
   for (int i = 0; i < count; i++) {
@@ -379,8 +383,10 @@ static carnot_status* reduce_run(const carnot_step_view* step, void* state,
   reduce_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
   const int64_t grid[3] = {s->params.kept_count, 1, 1};
-  if (!s->by_block) return carnot_cuda_launch_each(step, s->function, s->params.kept_count, &s->params);
-  return carnot_cuda_launch(step, s->function, grid, threads_for(s->params.reduced_count), &s->params);
+  if (!s->by_block)
+    return carnot_cuda_launch_each(step, s->function, s->params.kept_count, &s->params);
+  return carnot_cuda_launch(step, s->function, grid, threads_for(s->params.reduced_count),
+                            &s->params);
 }
 
 const carnot_tactic_row carnot_cuda_reduce_row = {.name = "cuda_reduce",

@@ -1,6 +1,6 @@
-// Element-wise functions and chains of them: CUDA C is generated from the region, compiled by NVRTC, and
-// run over any broadcasting and layout in one pass. Halves are computed in float32 and rounded where
-// they are stored or cast.
+// Element-wise functions and chains of them: CUDA C is generated from the region, compiled by
+// NVRTC, and run over any broadcasting and layout in one pass. Halves are computed in float32 and
+// rounded where they are stored or cast.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,9 +36,9 @@ static bool is_pointwise(carnot_op op) {
          op == CARNOT_OP_CAST;
 }
 
-const char* carnot_cuda_chain_make(const carnot_region* region, uint32_t step_inputs, uint32_t first,
-                                   uint32_t acc, carnot_cuda_chain* out, char* reason,
-                                   size_t size) {
+const char* carnot_cuda_chain_make(const carnot_region* region, uint32_t step_inputs,
+                                   uint32_t first, uint32_t acc, carnot_cuda_chain* out,
+                                   char* reason, size_t size) {
   *out = (carnot_cuda_chain){.first = first, .acc = acc, .bias = CARNOT_PLAN_NONE};
   if (region->value_count > kMaxLocals || region->node_count > kMaxNodes)
     return "the chain is too long";
@@ -48,7 +48,8 @@ const char* carnot_cuda_chain_make(const carnot_region* region, uint32_t step_in
   for (uint32_t n = first; n < region->node_count; n++) {
     const carnot_plan_node* node = &region->nodes[n];
     if (!is_pointwise(node->op))
-      return carnot_cuda_because(reason, size, "%s is not pointwise", carnot_op_get(node->op)->name);
+      return carnot_cuda_because(reason, size, "%s is not pointwise",
+                                 carnot_op_get(node->op)->name);
     for (uint32_t i = 0; i < node->input_count; i++) {
       uint32_t local = node->inputs[i];
       if (local == CARNOT_PLAN_NONE) return "an operand is absent";
@@ -167,10 +168,13 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
   static const char* const kHeads[] = {
       "program_flat(params p) {\n  i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x, to = i;\n"
       "  if (i >= p.count) return;\n",
-      "program_any(params p) {\n  i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x, to = 0, rest = "
+      "program_any(params p) {\n  i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x, to = 0, rest "
+      "= "
       "i;\n  if (i >= p.count) return;\n  i64 at[10] = {0};\n"
-      "  for (int d = p.rank - 1; d >= 0; d--) {\n    i64 c = p.count < 0x7fffffff ? (i64)((u32)rest "
-      "%% (u32)p.dims[d]) : rest %% p.dims[d];\n    rest = p.count < 0x7fffffff ? (i64)((u32)rest / "
+      "  for (int d = p.rank - 1; d >= 0; d--) {\n    i64 c = p.count < 0x7fffffff ? "
+      "(i64)((u32)rest "
+      "%% (u32)p.dims[d]) : rest %% p.dims[d];\n    rest = p.count < 0x7fffffff ? (i64)((u32)rest "
+      "/ "
       "(u32)p.dims[d]) : rest / p.dims[d];\n    to += c * p.dst[d];\n"};
   for (int any = 0; any < 2; any++) {
     put(w, "extern \"C\" __global__ void ");
@@ -241,8 +245,8 @@ carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
   const char* why = describe(problem, chain, acc_dtype, text);
   const char* cubin = NULL;
   size_t bytes = 0;
-  carnot_status* status =
-      why ? CARNOT_ERROR(INTERNAL, "%s", why) : carnot_cuda_compile_cached(cuda, text, &cubin, &bytes);
+  carnot_status* status = why ? CARNOT_ERROR(INTERNAL, "%s", why)
+                              : carnot_cuda_compile_cached(cuda, text, &cubin, &bytes);
   free(text);
   if (status) return status;
   out->constants[out->constant_count].packing =
@@ -402,10 +406,9 @@ carnot_status* carnot_cuda_chain_shape(const carnot_step_view* step, const carno
   void* text;
   CARNOT_TRY(carnot_calloc(1, kSourceBytes, "source", &text));
   const char* why = make_source(step->region, chain, types, text);
-  carnot_status* status =
-      why ? CARNOT_ERROR(INVALID_MODEL, "%s", why)
-          : carnot_cuda_program(carnot_cuda_queue_of(step), text, kernel, cubin_of(step),
-                                &out->function);
+  carnot_status* status = why ? CARNOT_ERROR(INVALID_MODEL, "%s", why)
+                              : carnot_cuda_program(carnot_cuda_queue_of(step), text, kernel,
+                                                    cubin_of(step), &out->function);
   free(text);
   return status;
 }
@@ -427,8 +430,8 @@ static const char* pointwise_reject(carnot_problem* problem, char* reason, size_
   const carnot_region* region = problem->region;
   if (!is_pointwise(region->nodes[0].op)) return "";
   carnot_cuda_chain chain;
-  const char* why = carnot_cuda_chain_make(region, problem->input_count, 0, CARNOT_PLAN_NONE, &chain,
-                                           reason, size);
+  const char* why = carnot_cuda_chain_make(region, problem->input_count, 0, CARNOT_PLAN_NONE,
+                                           &chain, reason, size);
   if (why) return why;
   const carnot_operand_type* out = &problem->outputs[0];
   if (out->rank < 0 || out->rank > CARNOT_CUDA_CHAIN_RANK)

@@ -39,7 +39,8 @@ static inline void carnot_cuda_want_row_major(carnot_problem* problem) {
 carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int capacity,
                                 int* out_count) CARNOT_MUST_USE;
 // Every operand that a kernel touches lies on the device.
-carnot_status* carnot_cuda_on_device(const carnot_operand* operands, uint32_t count) CARNOT_MUST_USE;
+carnot_status* carnot_cuda_on_device(const carnot_operand* operands,
+                                     uint32_t count) CARNOT_MUST_USE;
 static inline int carnot_cuda_bytes(const carnot_operand* t) {
   return carnot_dtype_bits(t->dtype) / 8;
 }
@@ -76,8 +77,9 @@ typedef struct carnot_cuda_chain {
 } carnot_cuda_chain;
 
 // NULL, or why device code cannot take these nodes. Needs the region alone.
-const char* carnot_cuda_chain_make(const carnot_region* region, uint32_t step_inputs, uint32_t first,
-                                   uint32_t acc, carnot_cuda_chain* out, char* reason, size_t size);
+const char* carnot_cuda_chain_make(const carnot_region* region, uint32_t step_inputs,
+                                   uint32_t first, uint32_t acc, carnot_cuda_chain* out,
+                                   char* reason, size_t size);
 static inline bool carnot_cuda_chain_is_empty(const carnot_region* region,
                                               const carnot_cuda_chain* chain) {
   return chain->first >= region->node_count && chain->bias == CARNOT_PLAN_NONE;
@@ -102,7 +104,8 @@ typedef struct carnot_cuda_chain_state {
     long long src[CARNOT_CUDA_CHAIN_INPUTS][CARNOT_CUDA_CHAIN_RANK];
     long long dst[CARNOT_CUDA_CHAIN_RANK];
     int rank;
-    int kind[CARNOT_CUDA_CHAIN_INPUTS];  // flat programs: 0 dense, 1 one element, 2 i / inner % size
+    int kind[CARNOT_CUDA_CHAIN_INPUTS];  // flat programs: 0 dense, 1 one element, 2 i / inner %
+                                         // size
     int inner[CARNOT_CUDA_CHAIN_INPUTS], size[CARNOT_CUDA_CHAIN_INPUTS];
   } params;
 } carnot_cuda_chain_state;

@@ -14,11 +14,17 @@ carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carno
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = weights ? weights->rank : 0};
   for (int d = 0; weights && d < weights->rank; d++) type.dims[d] = carnot_sym_of(weights->dims[d]);
   carnot_window w;
-  CARNOT_TRY(carnot_window_read(carnot_op_get(node->op), &node->attrs, rank, weights ? &type : NULL, &w));
+  CARNOT_TRY(
+      carnot_window_read(carnot_op_get(node->op), &node->attrs, rank, weights ? &type : NULL, &w));
   carnot_window_resolve(&w, x->dims + 2, y->dims + 2);
-  *out = (carnot_cuda_window){.n = x->dims[0], .channels = x->dims[1], .filters = y->dims[1],
-                              .groups = 1, .x_n = x->strides[0], .x_c = x->strides[1],
-                              .y_n = y->strides[0], .y_c = y->strides[1]};
+  *out = (carnot_cuda_window){.n = x->dims[0],
+                              .channels = x->dims[1],
+                              .filters = y->dims[1],
+                              .groups = 1,
+                              .x_n = x->strides[0],
+                              .x_c = x->strides[1],
+                              .y_n = y->strides[0],
+                              .y_c = y->strides[1]};
   for (int d = 0; d < 3; d++) {
     int at = d - (3 - rank);
     out->in[d] = at < 0 ? 1 : x->dims[at + 2];
@@ -164,8 +170,8 @@ const char* carnot_cuda_conv_describe(const carnot_problem* problem, bool takes_
     for (int d = 0; whole[i] && d < y->rank; d++)
       whole[i] = t->dims[d] == y->dims[d] && t->min[d] == y->min[d] && t->max[d] == y->max[d];
   }
-  return carnot_cuda_conv_read(problem->region, problem->input_count, channel, whole, takes_residual,
-                               out, reason, size);
+  return carnot_cuda_conv_read(problem->region, problem->input_count, channel, whole,
+                               takes_residual, out, reason, size);
 }
 
 carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carnot_operand* inputs,
@@ -228,10 +234,11 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
                    w->dims[1] * s->params.groups == s->params.channels,
                INVALID_ARGUMENT, "weights do not fit %lld channels in %lld groups",
                (long long)s->params.channels, (long long)s->params.groups);
-  CARNOT_CHECK(c.bias == CARNOT_PLAN_NONE ||
-                   (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == s->params.filters &&
-                    inputs[c.bias].dtype == inputs[0].dtype),
-               INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)s->params.filters);
+  CARNOT_CHECK(
+      c.bias == CARNOT_PLAN_NONE ||
+          (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == s->params.filters &&
+           inputs[c.bias].dtype == inputs[0].dtype),
+      INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)s->params.filters);
   CARNOT_TRY(find_kernel(step, "conv", inputs[0].dtype, &s->function));
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
@@ -241,7 +248,8 @@ static carnot_status* conv_run(const carnot_step_view* step, void* state,
                                void* workspace, carnot_executor* executor) {
   (void)workspace, (void)executor;
   window_state* s = state;
-  s->params.x = inputs[0].data, s->params.w = inputs[s->weights].data, s->params.y = outputs[0].data;
+  s->params.x = inputs[0].data, s->params.w = inputs[s->weights].data,
+  s->params.y = outputs[0].data;
   s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
   CARNOT_TRY(carnot_cuda_launch_each(step, s->function, s->count, &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);

@@ -1,5 +1,5 @@
-// Arguments of the own kernels: one plain struct each, read by C and device code alike. Dimensions and
-// strides are in elements, pointers are device addresses.
+// Arguments of the own kernels: one plain struct each, read by C and device code alike. Dimensions
+// and strides are in elements, pointers are device addresses.
 #ifndef CARNOT_KERNEL_CUDA_PARAMS_H_
 #define CARNOT_KERNEL_CUDA_PARAMS_H_
 
@@ -80,7 +80,8 @@ typedef struct carnot_cuda_softmax {
 } carnot_cuda_softmax;
 
 // Groups of |size| elements, dense; y = (x - mean) / sqrt(var + eps) * scale + bias.
-// Element i of group g has channel: per_element ? i : (g % groups) * (size / spatial) + i / spatial.
+// Element i of group g has channel: per_element ? i : (g % groups) * (size / spatial) + i /
+// spatial.
 typedef struct carnot_cuda_norm {
   const void *x, *scale, *bias;  // scale and bias may be NULL
   void* y;
@@ -108,7 +109,8 @@ typedef struct carnot_cuda_window {
   int average, count_padding;
 } carnot_cuda_window;
 
-// c[b,m,n] = alpha sum_k a[b,m,k] b[b,k,n] + beta c[b,m,n], then max(c, 0) with |relu|; any strides.
+// c[b,m,n] = alpha sum_k a[b,m,k] b[b,k,n] + beta c[b,m,n], then max(c, 0) with |relu|; any
+// strides.
 typedef struct carnot_cuda_gemm {
   const void *a, *b;
   void* c;
