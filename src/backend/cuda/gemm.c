@@ -23,11 +23,6 @@ typedef struct product {
   carnot_cuda_chain chain;
 } product;
 
-static bool is_fn(const carnot_plan_node* node, carnot_fn fn) {
-  return (node->op == CARNOT_OP_UNARY || node->op == CARNOT_OP_BINARY) &&
-         carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn") == (int64_t)fn;
-}
-
 // |is_column|: input i is one number a column of the result.
 static const char* read_product(const carnot_region* region, uint32_t input_count,
                                 const bool* is_column, product* out, char* reason, size_t size) {
@@ -48,7 +43,7 @@ static const char* read_product(const carnot_region* region, uint32_t input_coun
   }
   uint32_t next = 1;
   bool inner = region->node_count > 1;
-  if (inner && out->c == CARNOT_PLAN_NONE && is_fn(&region->nodes[1], CARNOT_FN_ADD)) {
+  if (inner && out->c == CARNOT_PLAN_NONE && carnot_cuda_is_fn(&region->nodes[1], CARNOT_FN_ADD)) {
     const carnot_plan_node* add = &region->nodes[1];
     uint32_t other = add->inputs[0] == out->acc ? add->inputs[1] : add->inputs[0];
     if (other < input_count && is_column[other]) {
@@ -57,7 +52,8 @@ static const char* read_product(const carnot_region* region, uint32_t input_coun
     }
   }
   bool plain = out->c == CARNOT_PLAN_NONE || out->c_is_bias;
-  if (next < region->node_count && plain && is_fn(&region->nodes[next], CARNOT_FN_RELU)) {
+  if (next < region->node_count && plain &&
+      carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_RELU)) {
     out->relu = true;
     out->acc = region->nodes[next++].outputs[0];
   }

@@ -22,6 +22,10 @@ const char* carnot_cuda_not_float(const carnot_operand_type* t, char* reason, si
 static inline bool carnot_cuda_is_single(const carnot_problem* problem, carnot_op op) {
   return problem->region->node_count == 1 && problem->region->nodes[0].op == op;
 }
+static inline bool carnot_cuda_is_fn(const carnot_plan_node* node, carnot_fn fn) {
+  return (node->op == CARNOT_OP_UNARY || node->op == CARNOT_OP_BINARY) &&
+         carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn") == (int64_t)fn;
+}
 // Inputs from |first| on decide sizes only: the row reads them on the host, when shapes are set.
 static inline void carnot_cuda_keep_on_host(carnot_problem* problem, uint32_t first) {
   for (uint32_t i = first; i < problem->input_count; i++) {

@@ -113,11 +113,6 @@ const carnot_tactic_row carnot_cuda_pool_row = {.name = "cuda_pool",
 
 // ---- convolution ----
 
-static bool is_fn(const carnot_plan_node* node, carnot_fn fn) {
-  return (node->op == CARNOT_OP_UNARY || node->op == CARNOT_OP_BINARY) &&
-         carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn") == (int64_t)fn;
-}
-
 const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_count,
                                   const bool* channel, const bool* whole, bool takes_residual,
                                   carnot_cuda_conv* out, char* reason, size_t size) {
@@ -129,7 +124,8 @@ const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_co
   if (node->input_count > 2) out->bias = node->inputs[2];
   if (out->bias != CARNOT_PLAN_NONE && out->bias >= input_count) return "no operands";
   uint32_t acc = node->outputs[0], next = 1;
-  for (; next < region->node_count && is_fn(&region->nodes[next], CARNOT_FN_ADD); next++) {
+  for (; next < region->node_count && carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_ADD);
+       next++) {
     const carnot_plan_node* add = &region->nodes[next];
     uint32_t other = add->inputs[0] == acc ? add->inputs[1] : add->inputs[0];
     if (add->inputs[0] == add->inputs[1] || other >= input_count) break;
@@ -141,7 +137,8 @@ const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_co
       break;
     acc = add->outputs[0];
   }
-  if (takes_residual && next < region->node_count && is_fn(&region->nodes[next], CARNOT_FN_RELU)) {
+  if (takes_residual && next < region->node_count &&
+      carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_RELU)) {
     out->relu = true;
     acc = region->nodes[next++].outputs[0];
   }

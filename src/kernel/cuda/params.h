@@ -5,11 +5,6 @@
 
 enum { CARNOT_CUDA_RANK = 8, CARNOT_CUDA_THREADS = 256 };
 
-typedef struct carnot_grid_dims {
-  int rank;
-  long long dims[CARNOT_CUDA_RANK];
-} carnot_grid_dims;
-
 // y[i·dst] = x[i·src] for every position i of |dims|; kernels copy_<bytes of an element>.
 typedef struct carnot_cuda_copy {
   const void* x;
