@@ -110,6 +110,9 @@ typedef struct carnot_context {
       own_executor;            // made for this context by the public interface, which destroys it
   bool (*cancel)(void* user);  // asked between steps; true ends the run
   void* cancel_user;
+  // Called when a step's values stand; NULL: nobody.
+  carnot_status* (*watch)(void* user, struct carnot_context* context, uint32_t step);
+  void* watch_user;
 } carnot_context;
 
 typedef struct carnot_context_options {

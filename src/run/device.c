@@ -203,6 +203,9 @@ static carnot_status* send_input(carnot_context* context, uint32_t index) {
 
 // A host step may read an input that lies in device memory only through a copy, which is a step.
 carnot_status* carnot_device_begin(carnot_context* context) {
+  CARNOT_CHECK(!context->watch, UNSUPPORTED,
+               "the values of an engine for %s cannot be watched: build it for the processor",
+               context->plan->device);
   context->direct =
       context->times || (context->defer && backend_of(context)->is_recording(context->queue));
   CARNOT_TRY(mark(context, kMarkStart));

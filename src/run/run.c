@@ -257,6 +257,7 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
              : carnot_run_ready(context, i, context->steps[i].state, context->workspace);
     if (status) return carnot_status_annotate(status, "step %u (%s)", i, step->name);
     if (context->times) carnot_count_time(context, i, now_ns() - start);
+    if (context->watch) CARNOT_TRY(context->watch(context->watch_user, context, i));
   }
   return NULL;
 }
