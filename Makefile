@@ -4,7 +4,7 @@ VENV   ?= $(BUILD)/venv
 PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 
-.PHONY: setup build install demo python wheel api-coverage test test-long conformance bench docs fuzz clean
+.PHONY: setup build install demo python wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz clean
 
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
@@ -53,6 +53,14 @@ test: build python $(BUILD)/conformance/onnx_version.txt
 # The full matrices: every ISA level this machine has, passes off, sanitizers, longer fuzzing.
 test-long: test
 	tools/dev/test_long $(BUILD)
+
+# On a machine with a GPU; elsewhere they say that there is none.
+test-cuda: build $(BUILD)/conformance/onnx_version.txt
+	tests/cuda/test_cuda.sh $(BUILD)
+
+# PEERS= the script that times PyTorch on the same models.
+bench-cuda: build
+	tests/cuda/bench_cuda.sh $(BUILD) $(PEERS)
 
 # SECONDS= of each target.
 FUZZ_SECONDS ?= 300
