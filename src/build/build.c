@@ -51,6 +51,9 @@ static carnot_status* build(carnot_builder* builder) {
                                 .disabled_count = config->disabled_pass_count,
                                 .dump = config->dump_pass,
                                 .device = config->device != NULL,
+                                .half = config->typing.f16    ? CARNOT_DTYPE_F16
+                                        : config->typing.bf16 ? CARNOT_DTYPE_BF16
+                                                              : CARNOT_DTYPE_INVALID,
                                 .none = config->no_passes};
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));

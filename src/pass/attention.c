@@ -9,6 +9,7 @@
 enum { kMaxNodes = 32 };
 
 typedef struct match {
+  carnot_dtype dtype;  // of all tensors but the mask
   carnot_node* nodes[kMaxNodes];  // in any order
   int count;
 } match;
@@ -28,9 +29,9 @@ static carnot_node* sole_producer(const carnot_value* value, const carnot_node* 
              : NULL;
 }
 
-static bool is_f32(const carnot_value* value, int least_rank) {
-  return value && value->type.kind == CARNOT_VALUE_TENSOR &&
-         value->type.dtype == CARNOT_DTYPE_F32 && value->type.rank >= least_rank;
+static bool is_typed(const match* m, const carnot_value* value, int least_rank) {
+  return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.dtype == m->dtype &&
+         value->type.rank >= least_rank;
 }
 
 // Multiplied by one constant; the other operand.
@@ -71,22 +72,38 @@ static bool keeps_batch(const carnot_node* node) {
   return true;
 }
 
+// A slice along one of the axes before the elements of a head, as the pass siblings makes them.
+static bool cuts_heads(const carnot_node* node) {
+  int64_t axis;
+  return node->op == CARNOT_OP_SLICE && node->input_count == 4 &&
+         carnot_value_ints(node->inputs[1], &axis, 1) == 1 &&
+         carnot_value_ints(node->inputs[2], &axis, 1) == 1 &&
+         carnot_value_ints(node->inputs[3], &axis, 1) == 1 && axis >= 0 &&
+         axis + 1 < node->inputs[0]->type.rank;
+}
+
 // Takes what stands before input |input| of a product, whose axis |axis| from the end (1 or 2)
 // holds the elements of a head. False when these cannot be read next to one another.
 static bool take_operand(match* m, const carnot_node* product, int input, int axis) {
   const carnot_node* reader = product;
   const carnot_value* value = product->inputs[input];
   int best = axis == 1 ? m->count : -1;
-  for (bool open = true; open && is_f32(value, 2);) {
+  bool open = true;  // no permutation of the batches yet
+  while (is_typed(m, value, 2)) {
     carnot_node* node = sole_producer(value, reader);
     if (!node) break;
+    if (cuts_heads(node)) {
+      if (axis == 1 && take(m, node)) best = m->count;
+      break;
+    }
+    if (!open) break;  // behind one, only a slice can be seen through
     carnot_value* from =
         node->op == CARNOT_OP_TRANSPOSE || regroups_batch(node) ? node->inputs[0] : scaled(node);
-    if (!is_f32(from, 2) || (from->type.rank != value->type.rank && !regroups_batch(node)) ||
+    if (!is_typed(m, from, 2) || (from->type.rank != value->type.rank && !regroups_batch(node)) ||
         !take(m, node))
       break;
     if (node->op == CARNOT_OP_TRANSPOSE) {
-      open = keeps_batch(node);  // behind any other permutation nothing more can be seen through
+      open = keeps_batch(node);
       axis = value->type.rank - source_axis(node, value->type.rank - axis);
     }
     reader = node;
@@ -114,15 +131,15 @@ static carnot_value* guarded(match* m, carnot_node* node) {
   return fits && take(m, node) && take(m, test) ? p : NULL;
 }
 
-static bool is_plain_product(const carnot_node* node) {
-  return node && node->op == CARNOT_OP_MATMUL && is_f32(node->outputs[0], 3) &&
+static bool is_plain_product(const match* m, const carnot_node* node) {
+  return node && node->op == CARNOT_OP_MATMUL && is_typed(m, node->outputs[0], 3) &&
          !carnot_attr_int(carnot_node_row(node), &node->attrs, "transA") &&
          carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
 }
 
 // A mask with one number for each key, broadcast over the rest.
-static bool is_mask(const carnot_value* value, const carnot_value* scores) {
-  if (!is_f32(value, 1) || value->type.rank > scores->type.rank) return false;
+static bool is_mask(const match* m, const carnot_value* value, const carnot_value* scores) {
+  if (!is_typed(m, value, 1) || value->type.rank > scores->type.rank) return false;
   for (int d = 1; d <= value->type.rank; d++) {
     carnot_sym dim = value->type.dims[value->type.rank - d],
                full = scores->type.dims[scores->type.rank - d];
@@ -135,15 +152,19 @@ static bool is_mask(const carnot_value* value, const carnot_value* scores) {
 static bool take_scores(match* m, carnot_node* softmax) {
   int rank = softmax->inputs[0]->type.rank;
   int64_t axis = carnot_attr_int(carnot_node_row(softmax), &softmax->attrs, "axis");
-  if (!is_f32(softmax->inputs[0], 3) || (axis != -1 && axis != rank - 1) || !take(m, softmax))
+  if (!is_typed(m, softmax->inputs[0], 3) || (axis != -1 && axis != rank - 1) || !take(m, softmax))
     return false;
   carnot_node* node = sole_producer(softmax->inputs[0], softmax);
   const carnot_node* reader = softmax;
   if (carnot_node_is_fn(node, CARNOT_FN_ADD)) {
     int at =
-        is_mask(node->inputs[1], node->outputs[0]) && sole_producer(node->inputs[0], node) ? 0 : 1;
-    if (!is_mask(node->inputs[1 - at], node->outputs[0]) || !is_f32(node->inputs[at], rank) ||
+        is_mask(m, node->inputs[1], node->outputs[0]) && sole_producer(node->inputs[0], node) ? 0 : 1;
+    if (!is_mask(m, node->inputs[1 - at], node->outputs[0]) || !is_typed(m, node->inputs[at], rank) ||
         !take(m, node))
+      return false;
+    carnot_node* cast = sole_producer(node->inputs[1 - at], node);
+    if (cast && cast->op == CARNOT_OP_CAST &&
+        cast->inputs[0]->type.dtype == CARNOT_DTYPE_F32 && !take(m, cast))
       return false;
     reader = node;
     node = sole_producer(node->inputs[at], node);
@@ -153,12 +174,12 @@ static bool take_scores(match* m, carnot_node* softmax) {
     reader = node;
     node = sole_producer(scaled(node), node);
   }
-  if (!is_plain_product(node) || node->outputs[0]->type.rank != rank || !take(m, node))
+  if (!is_plain_product(m, node) || node->outputs[0]->type.rank != rank || !take(m, node))
     return false;
   (void)reader;
   bool transposed = carnot_attr_int(carnot_node_row(node), &node->attrs, "transB") != 0;
   for (int i = 0; i < 2; i++) {  // batches one to one
-    if (!is_f32(node->inputs[i], rank) || node->inputs[i]->constant) return false;
+    if (!is_typed(m, node->inputs[i], rank) || node->inputs[i]->constant) return false;
     for (int d = 0; d + 2 < rank; d++)
       if (!carnot_sym_same(node->inputs[i]->type.dims[d], node->outputs[0]->type.dims[d]))
         return false;
@@ -168,7 +189,7 @@ static bool take_scores(match* m, carnot_node* softmax) {
 }
 
 static bool take_all(match* m, carnot_node* product) {
-  if (!is_plain_product(product) ||
+  if (!is_plain_product(m, product) ||
       carnot_attr_int(carnot_node_row(product), &product->attrs, "transB") || !take(m, product))
     return false;
   carnot_node* node = product->inputs[0]->producer;
@@ -177,7 +198,7 @@ static bool take_all(match* m, carnot_node* product) {
   if (!softmax || softmax->op != CARNOT_OP_SOFTMAX || softmax->block != product->block)
     return false;
   const carnot_value *v = product->inputs[1], *y = product->outputs[0];
-  if (!is_f32(v, y->type.rank) || v->constant || softmax->outputs[0]->type.rank != y->type.rank)
+  if (!is_typed(m, v, y->type.rank) || v->constant || softmax->outputs[0]->type.rank != y->type.rank)
     return false;
   for (int d = 0; d + 2 < y->type.rank; d++)
     if (!carnot_sym_same(v->type.dims[d], y->type.dims[d]) ||
@@ -199,8 +220,19 @@ static carnot_status* fuse(carnot_block* block, const match* m) {
   return carnot_fuse(nodes, count, NULL);
 }
 
+// The processor's kernel is one of float32, the accelerator's one of halves and of heads that
+// divide into eights.
+static bool is_served(const carnot_pass_options* options, const carnot_node* product) {
+  const carnot_type* v = &product->inputs[1]->type;
+  if (!options->device) return v->dtype == CARNOT_DTYPE_F32;
+  int64_t size = v->rank > 0 && carnot_sym_is_const(v->dims[v->rank - 1])
+                     ? v->dims[v->rank - 1].bits
+                     : 0;
+  return (v->dtype == CARNOT_DTYPE_F16 || v->dtype == CARNOT_DTYPE_BF16) && v->rank <= 4 &&
+         size > 0 && size <= 128 && size % 8 == 0;
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
-  (void)user;
   // Fusing moves nodes, so the products are listed first; a product that is gone has no block's
   // reader left.
   size_t count = 0;
@@ -219,13 +251,13 @@ static carnot_status* visit(carnot_block* block, void* user) {
         reader = carnot_only_user(reader->outputs[0]);
       if (reader && reader->op == CARNOT_OP_MATMUL) product = reader;
     }
-    match m = {.count = 0};
-    if (product && product->block == block && take_all(&m, product)) CARNOT_TRY(fuse(block, &m));
+    match m = {.dtype = p->type.dtype};
+    if (product && product->block == block && is_served(user, product) && take_all(&m, product))
+      CARNOT_TRY(fuse(block, &m));
   }
   return NULL;
 }
 
 carnot_status* carnot_pass_attention(carnot_graph* graph, const carnot_pass_options* options) {
-  (void)options;
-  return carnot_each_block(graph->main, visit, NULL);
+  return carnot_each_block(graph->main, visit, (void*)(uintptr_t)options);
 }

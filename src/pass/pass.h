@@ -11,9 +11,10 @@ typedef struct carnot_pass_options {
   bool refit;                 // weights may change later: their values must not decide anything
   const char* const* disabled;
   size_t disabled_count;
-  const char* dump;  // print the graph after this pass; "all"
-  bool none;         // leave everything out
-  bool device;       // for an accelerator: passes for the processor's rows are left out
+  const char* dump;   // print the graph after this pass; "all"
+  bool none;          // leave everything out
+  bool device;        // for an accelerator: passes for the processor's rows are left out
+  carnot_dtype half;  // that its float32 layers may be stored in; INVALID: none
 } carnot_pass_options;
 
 typedef struct carnot_pass_row {
@@ -39,6 +40,8 @@ carnot_status* carnot_pass_norms(carnot_graph* graph, const carnot_pass_options*
 carnot_status* carnot_pass_attention(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_conv_scale(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_narrow(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_siblings(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_precision(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options);
 

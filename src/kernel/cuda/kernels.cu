@@ -28,3 +28,4 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "rows.cuh"
 #include "window.cuh"
 #include "gemm.cuh"
+#include "attention.cuh"

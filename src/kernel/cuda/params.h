@@ -115,4 +115,16 @@ typedef struct carnot_cuda_gemm {
   int relu;
 } carnot_cuda_gemm;
 
+// y = softmax(scale q kT + mask) v for |batch| = outer * inner heads; strides in elements, [0] of the
+// outer, [1] of the inner batch, [2] of rows; the elements of a head stand next to one another.
+typedef struct carnot_cuda_attention {
+  const void *q, *k, *v, *mask;  // mask may be NULL
+  void* y;
+  int queries, keys, size, value_size;  // sizes of a head, multiples of 8
+  int inner;
+  long long q_s[3], k_s[3], v_s[3], y_s[3], mask_s[3];
+  float scale;
+  int mask_is_float, zero_empty;  // a query without any key gives zeros
+} carnot_cuda_attention;
+
 #endif  // CARNOT_KERNEL_CUDA_PARAMS_H_

@@ -1,0 +1,181 @@
+// Attention regions over halves by one own kernel; heads are read and written where they stand.
+#include "backend/attention.h"
+
+#include <stdio.h>
+
+#include "backend/cuda/rows.h"
+
+enum { kMaxSize = 128, kMaxWarps = 4 };
+
+typedef struct attention_state {
+  CUfunction function;
+  carnot_cuda_attention params;
+  int64_t q_offset, k_offset, v_offset, y_offset;  // in bytes
+  int64_t grid[3];
+  unsigned threads;
+} attention_state;
+
+static bool is_half(carnot_dtype t) { return t == CARNOT_DTYPE_F16 || t == CARNOT_DTYPE_BF16; }
+
+static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (problem->region->node_count < 3) return "";
+  carnot_attention_params p;
+  carnot_dtype dtype = problem->outputs[0].dtype;
+  if (!is_half(dtype))
+    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
+  const char* why = carnot_attention_read(problem, dtype, &p, reason, size);
+  if (why) return why;
+  const carnot_operand_type *q = &problem->inputs[p.q.input], *v = &problem->inputs[p.v.input];
+  int64_t elements = q->dims[q->rank - 1], values = v->dims[v->rank - 1];
+  if (p.q.rank > 4 || p.k.rank > 4 || p.v.rank > 4 || p.out.rank > 4)
+    return "heads in more than two batches";
+  if (elements % 8 || values % 8 || elements > kMaxSize || values > kMaxSize || !elements)
+    return carnot_cuda_because(reason, size, "heads of %lld and %lld, takes eights up to %d",
+                               (long long)elements, (long long)values, kMaxSize);
+  carnot_cuda_want_row_major(problem);
+  return NULL;
+}
+
+static carnot_status* attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  void* params;
+  char reason[256];
+  CARNOT_TRY(
+      carnot_arena_try(out->arena, 1, sizeof(carnot_attention_params), "parameters", &params));
+  const char* why = carnot_attention_read(problem, problem->outputs[0].dtype, params, reason,
+                                          sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  out->params = params;
+  out->param_bytes = sizeof(carnot_attention_params);
+  return NULL;
+}
+
+static bool attention_reads(const carnot_step_view* step, uint32_t input) {
+  const carnot_attention_params* p = step->params;
+  int32_t at = (int32_t)input;
+  return at == p->q.input || at == p->k.input || at == p->v.input || at == p->mask;
+}
+
+// Distances of outer and inner batch and of rows. The result's batches are counted in one order;
+// operands of one batch axis less see them joined.
+static carnot_status* set_strides(const carnot_heads* h, const carnot_heads* out,
+                                  long long strides[3]) {
+  int rank = h->batch_rank;
+  strides[0] = rank > 1 ? h->batch_strides[0] : 0;
+  strides[1] = rank > 0 ? h->batch_strides[rank - 1] : 0;
+  strides[2] = h->ld;
+  int64_t inner = out->batch_rank ? out->batch_dims[out->batch_rank - 1] : 1;
+  if (rank == 1 && out->batch_rank == 2) strides[0] = inner * h->batch_strides[0];
+  bool splits = rank == 2 && (out->batch_rank < 2 || h->batch_dims[1] != inner);
+  CARNOT_CHECK(!splits || h->batch_strides[0] == h->batch_dims[1] * h->batch_strides[1],
+               UNSUPPORTED, "heads in batches of %lld beside %lld", (long long)h->batch_dims[1],
+               (long long)inner);
+  if (splits) strides[0] = inner * strides[1];
+  return NULL;
+}
+
+static bool is_aligned(const carnot_operand* t, const carnot_heads* h, const long long strides[3]) {
+  uintptr_t bits = (uintptr_t)t->data | (uintptr_t)(h->offset * 2);
+  for (int i = 0; i < 3; i++) bits |= (uintptr_t)(strides[i] * 2);
+  return bits % 16 == 0;
+}
+
+static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype, bool aligned,
+                                    attention_state* s) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  const carnot_cuda_attention* p = &s->params;
+  int most = p->size > p->value_size ? p->size : p->value_size;
+  char name[32];
+  bool tiles = aligned && cuda->major >= 8;
+  int width = most <= 32 ? 32 : most <= 64 ? 64 : 128;
+  unsigned warps = kMaxWarps;
+  // Few heads are cut finer, so that more multiprocessors get some.
+  while (tiles && warps > 1 &&
+         s->grid[1] * carnot_ceildiv(p->queries, 16 * warps) < cuda->base.multiprocessor_count)
+    warps /= 2;
+  s->threads = 32 * warps;
+  s->grid[0] = carnot_ceildiv(p->queries, (tiles ? 16 : 1) * warps);
+  if (tiles)
+    snprintf(name, sizeof(name), "attention_%d_%s", width, carnot_cuda_type(dtype));
+  else
+    snprintf(name, sizeof(name), "attention_%s", carnot_cuda_type(dtype));
+  return carnot_cuda_kernel(cuda, name, &s->function);
+}
+
+static carnot_status* attention_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_attention_params* p = step->params;
+  const carnot_operand *q = &inputs[p->q.input], *k = &inputs[p->k.input], *v = &inputs[p->v.input],
+                       *y = &outputs[0];
+  const carnot_operand used[] = {*q, *k, *v, *y};
+  carnot_dtype dtype = y->dtype;
+  carnot_heads hq, hk, hv, hy;
+  CARNOT_TRY(carnot_cuda_on_device(used, 4));
+  CARNOT_TRY(carnot_heads_make(&p->q, q, dtype, &hq));
+  CARNOT_TRY(carnot_heads_make(&p->k, k, dtype, &hk));
+  CARNOT_TRY(carnot_heads_make(&p->v, v, dtype, &hv));
+  CARNOT_TRY(carnot_heads_make(&p->out, y, dtype, &hy));
+  CARNOT_TRY(carnot_heads_check(&hq, &hk, &hv, &hy));
+  CARNOT_CHECK(is_half(dtype) && hq.elements <= kMaxSize && hv.elements <= kMaxSize &&
+                   hq.elements % 8 == 0 && hv.elements % 8 == 0 && hy.batch <= 65535 &&
+                   hq.rows <= INT32_MAX && hk.rows <= INT32_MAX && hy.batch_rank <= 2 &&
+                   hq.batch_rank <= 2 && hk.batch_rank <= 2 && hv.batch_rank <= 2,
+               UNSUPPORTED, "%lld heads of %lld and %lld elements", (long long)hy.batch,
+               (long long)hq.elements, (long long)hv.elements);
+  attention_state* s = state;
+  *s = (attention_state){.q_offset = hq.offset * 2,
+                         .k_offset = hk.offset * 2,
+                         .v_offset = hv.offset * 2,
+                         .y_offset = hy.offset * 2,
+                         .grid = {1, hy.batch, 1}};
+  carnot_cuda_attention* to = &s->params;
+  to->queries = (int)hq.rows, to->keys = (int)hk.rows;
+  to->size = (int)hq.elements, to->value_size = (int)hv.elements;
+  to->inner = hy.batch_rank ? (int)hy.batch_dims[hy.batch_rank - 1] : 1;
+  to->scale = p->scale, to->zero_empty = p->zero_empty;
+  CARNOT_TRY(set_strides(&hq, &hy, to->q_s));
+  CARNOT_TRY(set_strides(&hk, &hy, to->k_s));
+  CARNOT_TRY(set_strides(&hv, &hy, to->v_s));
+  CARNOT_TRY(set_strides(&hy, &hy, to->y_s));
+  if (p->mask >= 0) {
+    const carnot_operand* mask = &inputs[p->mask];
+    int64_t strides[CARNOT_MAX_RANK] = {0}, ld;
+    CARNOT_TRY(carnot_cuda_on_device(mask, 1));
+    CARNOT_CHECK(mask->dtype == CARNOT_DTYPE_F32 || mask->dtype == dtype, INVALID_ARGUMENT,
+                 "the mask is %s", carnot_dtype_name(mask->dtype));
+    CARNOT_TRY(carnot_attention_mask(mask, &hy, hk.rows, strides, &ld));
+    to->mask_s[0] = hy.batch_rank > 1 ? strides[0] : 0;
+    to->mask_s[1] = hy.batch_rank > 0 ? strides[hy.batch_rank - 1] : 0;
+    to->mask_s[2] = ld;
+    to->mask_is_float = mask->dtype == CARNOT_DTYPE_F32;
+  }
+  bool aligned = is_aligned(q, &hq, to->q_s) && is_aligned(k, &hk, to->k_s) &&
+                 is_aligned(v, &hv, to->v_s) && is_aligned(y, &hy, to->y_s);
+  return choose_kernel(step, dtype, aligned, s);
+}
+
+static carnot_status* attention_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  const carnot_attention_params* p = step->params;
+  attention_state* s = state;
+  s->params.q = (const char*)inputs[p->q.input].data + s->q_offset;
+  s->params.k = (const char*)inputs[p->k.input].data + s->k_offset;
+  s->params.v = (const char*)inputs[p->v.input].data + s->v_offset;
+  s->params.y = (char*)outputs[0].data + s->y_offset;
+  s->params.mask = p->mask >= 0 ? inputs[p->mask].data : NULL;
+  return carnot_cuda_launch(step, s->function, s->grid, s->threads, &s->params);
+}
+
+const carnot_tactic_row carnot_cuda_attention_row = {.name = "cuda_attention",
+                                                     .anchor = CARNOT_OP_SOFTMAX,
+                                                     .numerics = "half",
+                                                     .device = true,
+                                                     .reject = attention_reject,
+                                                     .prepare = attention_prepare,
+                                                     .check = carnot_attention_check,
+                                                     .reads = attention_reads,
+                                                     .shape = attention_shape,
+                                                     .run = attention_run};

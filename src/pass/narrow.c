@@ -1,0 +1,180 @@
+// Half-precision storage on an accelerator: where FP16 or BF16 is allowed, the float32 layers that
+// kernels compute as well over halves (products, windows, norms, what moves elements) store halves;
+// their sums stay float32 in registers. Inputs and results of the network keep their types, layers
+// that were asked to be float32 stay so, and so does all arithmetic in which float16 could overflow
+// or vanish.
+#include "pass/twins.h"
+
+typedef struct narrower {
+  const carnot_pass_options* options;
+  carnot_twins twins;
+} narrower;
+
+static bool is_f32(const carnot_value* value) {
+  return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.dtype == CARNOT_DTYPE_F32;
+}
+
+// The numbers of a constant as float16: none becomes infinite, and no single one vanishes.
+static bool survives(const narrower* n, const carnot_value* value, carnot_dtype to) {
+  const carnot_tensor* t = value->constant ? &value->constant->tensor : NULL;
+  if (!t || !t->data || to != CARNOT_DTYPE_F16) return true;
+  size_t count = (size_t)carnot_tensor_count(t);
+  if (n->options->refit && count > 1) return true;  // these numbers may change
+  const float* x = t->data;
+  for (size_t i = 0; i < count; i++) {
+    float size = x[i] < 0 ? -x[i] : x[i];
+    if (size > 65504 && size <= 3.4028235e38f) return false;
+    if (count == 1 && size > 0 && size < 6.2e-5f) return false;
+  }
+  return true;
+}
+
+static bool is_constant_input(const carnot_node* node, int i) {
+  return node->inputs[i] && node->inputs[i]->constant != NULL;
+}
+
+// Pointwise functions whose results stay in the range of their operands, more or less.
+static bool is_tame(carnot_fn fn) {
+  switch (fn) {
+    case CARNOT_FN_ABS:
+    case CARNOT_FN_NEG:
+    case CARNOT_FN_TANH:
+    case CARNOT_FN_ERF:
+    case CARNOT_FN_SIGMOID:
+    case CARNOT_FN_RELU:
+    case CARNOT_FN_LEAKY_RELU:
+    case CARNOT_FN_ELU:
+    case CARNOT_FN_SELU:
+    case CARNOT_FN_CELU:
+    case CARNOT_FN_HARD_SIGMOID:
+    case CARNOT_FN_HARD_SWISH:
+    case CARNOT_FN_SWISH:
+    case CARNOT_FN_MISH:
+    case CARNOT_FN_GELU_ERF:
+    case CARNOT_FN_GELU_TANH:
+    case CARNOT_FN_CLAMP:
+    case CARNOT_FN_CLIP:
+    case CARNOT_FN_IS_NAN:
+    case CARNOT_FN_ADD:
+    case CARNOT_FN_SUB:
+    case CARNOT_FN_MUL:
+    case CARNOT_FN_DIV:
+    case CARNOT_FN_MAX:
+    case CARNOT_FN_MIN:
+    case CARNOT_FN_PRELU:
+    case CARNOT_FN_SELECT: return true;
+    default: return false;
+  }
+}
+
+static bool reduces_tamely(const carnot_node* node) {
+  const carnot_op_row* row = carnot_node_row(node);
+  return carnot_attr_is(row, &node->attrs, "fn", "mean") ||
+         carnot_attr_is(row, &node->attrs, "fn", "max") ||
+         carnot_attr_is(row, &node->attrs, "fn", "min");
+}
+
+// A half type stands among the operands already, or a table does.
+static bool has_half(const narrower* n, const carnot_node* node) {
+  for (int i = 0; i < node->input_count; i++)
+    if (is_f32(node->inputs[i]) && carnot_twin(&n->twins, node->inputs[i])) return true;
+  return node->op == CARNOT_OP_GATHER && is_constant_input(node, 0);
+}
+
+static bool gains(const narrower* n, const carnot_node* node) {
+  switch (node->op) {
+    case CARNOT_OP_CONV:
+    case CARNOT_OP_MATMUL:
+    case CARNOT_OP_GEMM: return !is_constant_input(node, 0) || !is_constant_input(node, 1);
+    case CARNOT_OP_UNARY:
+    case CARNOT_OP_BINARY:
+    case CARNOT_OP_TERNARY: return is_tame(carnot_node_fn(node)) && has_half(n, node);
+    case CARNOT_OP_REDUCE: return reduces_tamely(node) && has_half(n, node);
+    case CARNOT_OP_MAX_POOL:
+    case CARNOT_OP_AVERAGE_POOL:
+    case CARNOT_OP_SOFTMAX:
+    case CARNOT_OP_BATCH_NORM:
+    case CARNOT_OP_INSTANCE_NORM:
+    case CARNOT_OP_LAYER_NORM:
+    case CARNOT_OP_GROUP_NORM:
+    case CARNOT_OP_RMS_NORM:
+    case CARNOT_OP_RESHAPE:
+    case CARNOT_OP_SQUEEZE:
+    case CARNOT_OP_UNSQUEEZE:
+    case CARNOT_OP_EXPAND:
+    case CARNOT_OP_TRANSPOSE:
+    case CARNOT_OP_CONCAT:
+    case CARNOT_OP_SPLIT:
+    case CARNOT_OP_SLICE:
+    case CARNOT_OP_PAD:
+    case CARNOT_OP_TILE:
+    case CARNOT_OP_GATHER:
+    case CARNOT_OP_DEPTH_TO_SPACE:
+    case CARNOT_OP_SPACE_TO_DEPTH: return has_half(n, node);
+    default: return false;
+  }
+}
+
+// The type to store |node| in; INVALID: as it is.
+static carnot_dtype type_for(const narrower* n, const carnot_node* node) {
+  carnot_dtype to = node->precision ? node->precision : n->options->half;
+  bool half = to == CARNOT_DTYPE_F16 || to == CARNOT_DTYPE_BF16;
+  if (!half || node->output_count < 1 || !gains(n, node)) return CARNOT_DTYPE_INVALID;
+  for (int i = 0; i < node->input_count; i++)
+    if (is_f32(node->inputs[i]) && !survives(n, node->inputs[i], to)) return CARNOT_DTYPE_INVALID;
+  for (int i = 0; i < node->output_count; i++) {
+    const carnot_value* value = node->outputs[i];
+    if (i > 0 && is_f32(value) && node->op != CARNOT_OP_SPLIT) return CARNOT_DTYPE_INVALID;
+    if (value && value->forced_dtype && value->forced_dtype != to) return CARNOT_DTYPE_INVALID;
+  }
+  return is_f32(node->outputs[0]) || carnot_node_is_fn(node, CARNOT_FN_IS_NAN)
+             ? to
+             : CARNOT_DTYPE_INVALID;
+}
+
+// A mask is read by the scores of every layer: each gets its own cast, which joins the attention
+// then, so that numbers like -1e38 are added in float32.
+static bool is_mask(const carnot_node* node, const carnot_value* input) {
+  const carnot_node* next = carnot_only_user(node->outputs[0]);
+  return carnot_node_is_fn(node, CARNOT_FN_ADD) && next && next->op == CARNOT_OP_SOFTMAX &&
+         !input->constant;
+}
+
+static carnot_status* narrow_node(narrower* n, carnot_node* node, carnot_dtype to) {
+  carnot_value** inputs =
+      CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
+  for (int i = 0; i < node->input_count; i++) {
+    carnot_value* value = inputs[i] = node->inputs[i];
+    if (!is_f32(value)) continue;
+    if (is_mask(node, value) && !carnot_twin(&n->twins, value))
+      CARNOT_TRY(carnot_insert_cast(node, value, to, &inputs[i]));
+    else
+      CARNOT_TRY(carnot_twin_make(&n->twins, node, value, to, &inputs[i]));
+  }
+  carnot_dtype asked = node->precision;
+  carnot_node* made;
+  CARNOT_TRY(carnot_twins_replace(&n->twins, node, inputs, &made));
+  made->precision = asked;
+  return NULL;
+}
+
+static carnot_status* visit(carnot_block* block, void* user) {
+  narrower* n = user;
+  CARNOT_TRY(carnot_twins_init(block->graph, &n->twins));
+  carnot_status* status = NULL;
+  for (carnot_node *node = block->first, *next; node && !status; node = next) {
+    next = node->next;
+    carnot_dtype to = type_for(n, node);
+    if (to) status = narrow_node(n, node, to);
+  }
+  carnot_twins_deinit(&n->twins);
+  return status;
+}
+
+carnot_status* carnot_pass_narrow(carnot_graph* graph, const carnot_pass_options* options) {
+  if (!options->device) return NULL;
+  CARNOT_TRY(carnot_pass_fold(graph, options));  // arithmetic on weights stays float32
+  narrower n = {.options = options};
+  CARNOT_TRY(carnot_each_block(graph->main, visit, &n));
+  return carnot_pass_dead(graph, options);
+}
