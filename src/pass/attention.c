@@ -9,7 +9,7 @@
 enum { kMaxNodes = 32 };
 
 typedef struct match {
-  carnot_dtype dtype;  // of all tensors but the mask
+  carnot_dtype dtype;             // of all tensors but the mask
   carnot_node* nodes[kMaxNodes];  // in any order
   int count;
 } match;
@@ -157,14 +157,15 @@ static bool take_scores(match* m, carnot_node* softmax) {
   carnot_node* node = sole_producer(softmax->inputs[0], softmax);
   const carnot_node* reader = softmax;
   if (carnot_node_is_fn(node, CARNOT_FN_ADD)) {
-    int at =
-        is_mask(m, node->inputs[1], node->outputs[0]) && sole_producer(node->inputs[0], node) ? 0 : 1;
-    if (!is_mask(m, node->inputs[1 - at], node->outputs[0]) || !is_typed(m, node->inputs[at], rank) ||
-        !take(m, node))
+    int at = is_mask(m, node->inputs[1], node->outputs[0]) && sole_producer(node->inputs[0], node)
+                 ? 0
+                 : 1;
+    if (!is_mask(m, node->inputs[1 - at], node->outputs[0]) ||
+        !is_typed(m, node->inputs[at], rank) || !take(m, node))
       return false;
     carnot_node* cast = sole_producer(node->inputs[1 - at], node);
-    if (cast && cast->op == CARNOT_OP_CAST &&
-        cast->inputs[0]->type.dtype == CARNOT_DTYPE_F32 && !take(m, cast))
+    if (cast && cast->op == CARNOT_OP_CAST && cast->inputs[0]->type.dtype == CARNOT_DTYPE_F32 &&
+        !take(m, cast))
       return false;
     reader = node;
     node = sole_producer(node->inputs[at], node);
@@ -198,7 +199,8 @@ static bool take_all(match* m, carnot_node* product) {
   if (!softmax || softmax->op != CARNOT_OP_SOFTMAX || softmax->block != product->block)
     return false;
   const carnot_value *v = product->inputs[1], *y = product->outputs[0];
-  if (!is_typed(m, v, y->type.rank) || v->constant || softmax->outputs[0]->type.rank != y->type.rank)
+  if (!is_typed(m, v, y->type.rank) || v->constant ||
+      softmax->outputs[0]->type.rank != y->type.rank)
     return false;
   for (int d = 0; d + 2 < y->type.rank; d++)
     if (!carnot_sym_same(v->type.dims[d], y->type.dims[d]) ||
@@ -225,9 +227,8 @@ static carnot_status* fuse(carnot_block* block, const match* m) {
 static bool is_served(const carnot_pass_options* options, const carnot_node* product) {
   const carnot_type* v = &product->inputs[1]->type;
   if (!options->device) return v->dtype == CARNOT_DTYPE_F32;
-  int64_t size = v->rank > 0 && carnot_sym_is_const(v->dims[v->rank - 1])
-                     ? v->dims[v->rank - 1].bits
-                     : 0;
+  int64_t size =
+      v->rank > 0 && carnot_sym_is_const(v->dims[v->rank - 1]) ? v->dims[v->rank - 1].bits : 0;
   return (v->dtype == CARNOT_DTYPE_F16 || v->dtype == CARNOT_DTYPE_BF16) && v->rank <= 4 &&
          size > 0 && size <= 128 && size % 8 == 0;
 }

@@ -176,5 +176,6 @@ carnot_status* carnot_pass_narrow(carnot_graph* graph, const carnot_pass_options
   CARNOT_TRY(carnot_pass_fold(graph, options));  // arithmetic on weights stays float32
   narrower n = {.options = options};
   CARNOT_TRY(carnot_each_block(graph->main, visit, &n));
-  return carnot_pass_dead(graph, options);
+  CARNOT_TRY(carnot_pass_dead(graph, options));
+  return carnot_pass_fold(graph, options);
 }

@@ -83,12 +83,12 @@ static carnot_status* join(const projection* all, int count) {
   CARNOT_TRY(
       carnot_node_insert_before(at, CARNOT_OP_MATMUL, at->name, &at->attrs, inputs, 2, 1, &node));
   node->precision = at->precision;
-  for (int i = 0; i < count; i++) carnot_node_absorb(node, all[i].product);
+  for (int i = 1; i < count; i++) carnot_node_absorb(node, all[i].product);
   inputs[0] = node->outputs[0];
   CARNOT_TRY(concat(at, biases, count, 0, &inputs[1]));
   CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_BINARY, all[0].add->name, &all[0].add->attrs,
                                        inputs, 2, 1, &node));
-  for (int i = 0; i < count; i++) carnot_node_absorb(node, all[i].add);
+  for (int i = 1; i < count; i++) carnot_node_absorb(node, all[i].add);
   const int64_t dims[4] = {0, 0, heads, all[0].size};
   inputs[0] = node->outputs[0];
   inputs[1] = carnot_graph_ints(at->block, dims, 4);

@@ -141,11 +141,8 @@ EXPORT CUresult cuEventRecord(CUevent e, CUstream s) { return (void)e, (void)s, 
 EXPORT CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
   return (void)a, (void)b, *ms = 0, CUDA_SUCCESS;
 }
-EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                               unsigned by, unsigned bz, unsigned shared, CUstream s, void** p,
-                               void** x) {
-  (void)f, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)s;
-  return (void)p, (void)x, CUDA_SUCCESS;
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** p, void** x) {
+  return (void)c, (void)f, (void)p, (void)x, CUDA_SUCCESS;
 }
 EXPORT CUresult cuGetErrorString(CUresult r, const char** t) {
   return (void)r, *t = "stand-in", CUDA_SUCCESS;

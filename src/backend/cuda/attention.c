@@ -15,7 +15,7 @@ typedef struct attention_state {
   unsigned threads;
 } attention_state;
 
-static bool is_half(carnot_dtype t) { return t == CARNOT_DTYPE_F16 || t == CARNOT_DTYPE_BF16; }
+static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
 
 static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
   if (problem->region->node_count < 3) return "";
@@ -41,8 +41,8 @@ static carnot_status* attention_prepare(const carnot_problem* problem, carnot_pr
   char reason[256];
   CARNOT_TRY(
       carnot_arena_try(out->arena, 1, sizeof(carnot_attention_params), "parameters", &params));
-  const char* why = carnot_attention_read(problem, problem->outputs[0].dtype, params, reason,
-                                          sizeof(reason));
+  const char* why =
+      carnot_attention_read(problem, problem->outputs[0].dtype, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = params;
   out->param_bytes = sizeof(carnot_attention_params);

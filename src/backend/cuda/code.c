@@ -173,9 +173,19 @@ carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction funct
                "a grid of %lld x %lld x %lld blocks is too large", (long long)grid[0],
                (long long)grid[1], (long long)grid[2]);
   void* arguments[] = {params};
-  CARNOT_CUDA_TRY(cuda,
-                  cuLaunchKernel(function, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2],
-                                 threads, 1, 1, 0, queue->stream, arguments, NULL));
+  // Programmatic dependent launch: every own kernel begins with wait_for_previous (types.cuh).
+  CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                             .value.programmaticStreamSerializationAllowed = 1};
+  CUlaunchConfig config = {.gridDimX = (unsigned)grid[0],
+                           .gridDimY = (unsigned)grid[1],
+                           .gridDimZ = (unsigned)grid[2],
+                           .blockDimX = threads,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .hStream = queue->stream,
+                           .attrs = &early,
+                           .numAttrs = cuda->major >= 9};
+  CARNOT_CUDA_TRY(cuda, cuLaunchKernelEx(&config, function, arguments, NULL));
   return NULL;
 }
 

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,22 @@ const char* carnot_cuda_not_float(const carnot_operand_type* t, char* reason, si
   if (!carnot_cuda_is_float(t->dtype))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t->dtype));
   return NULL;
+}
+
+carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node) {
+  const carnot_op_row* row = carnot_op_get(node->op);
+  if (carnot_cuda_is_fn(node, CARNOT_FN_RELU))
+    return (carnot_cuda_epilogue){CARNOT_CUDA_CLAMP, 0, INFINITY};
+  if (carnot_cuda_is_fn(node, CARNOT_FN_CLAMP))
+    return (carnot_cuda_epilogue){CARNOT_CUDA_CLAMP,
+                                  (float)carnot_attr_float(row, &node->attrs, "alpha"),
+                                  (float)carnot_attr_float(row, &node->attrs, "beta")};
+  if (carnot_cuda_is_fn(node, CARNOT_FN_SWISH) &&
+      carnot_attr_float(row, &node->attrs, "alpha") == 1)
+    return (carnot_cuda_epilogue){CARNOT_CUDA_SILU, 0, 0};
+  if (carnot_cuda_is_fn(node, CARNOT_FN_HARD_SWISH))
+    return (carnot_cuda_epilogue){CARNOT_CUDA_HARD_SWISH, 0, 0};
+  return (carnot_cuda_epilogue){CARNOT_CUDA_NO_ACTIVATION, 0, 0};
 }
 
 carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int capacity,

@@ -1,6 +1,7 @@
-// Convolution by cuDNN's graph interface. Halves stand channels last, with bias, residual and relu
-// in the library's kernel; float32 stands row-major and is convolved alone without shortcuts, and
-// one generated program adds what follows.
+// Convolution by cuDNN's graph interface. Halves stand channels last, with bias, residual and
+// activation in the library's kernel; float32 stands row-major and is convolved alone without
+// shortcuts, and one generated program adds what follows.
+#include <math.h>
 #include <string.h>
 
 #include "backend/cuda/window.h"
@@ -14,7 +15,8 @@ enum { kX = 1, kW, kY, kBias, kResidual, kFirstVirtual };
 
 typedef struct dnn_key {
   carnot_cuda_window window;
-  int32_t dtype, spatial, bias, residual, relu, fast;
+  int32_t dtype, spatial, bias, residual, activation, fast;
+  float high;  // of a clamp
 } dnn_key;
 
 typedef struct dnn_plan {
@@ -35,7 +37,11 @@ typedef struct dnn_state {
 } dnn_state;
 _Static_assert(sizeof(dnn_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-static bool is_half(carnot_dtype t) { return t == CARNOT_DTYPE_F16 || t == CARNOT_DTYPE_BF16; }
+static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
+// Halves take residual and activation along.
+static carnot_cuda_takes takes(carnot_dtype t) {
+  return is_half(t) ? CARNOT_CUDA_TAKES_RESIDUAL : CARNOT_CUDA_TAKES_BIAS;
+}
 
 // ---- build ----
 
@@ -45,7 +51,7 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
   const carnot_operand_type* x = &problem->inputs[0];
   bool half = is_half(x->dtype);
   carnot_cuda_conv c;
-  const char* why = carnot_cuda_conv_describe(problem, half, &c, reason, size);
+  const char* why = carnot_cuda_conv_describe(problem, takes(x->dtype), &c, reason, size);
   if (!why) why = carnot_cuda_not_float(x, reason, size);
   if (why) return why;
   if (!half && c.bias != CARNOT_PLAN_NONE && !carnot_cuda_chain_add_bias(&c.chain, c.bias))
@@ -84,7 +90,7 @@ static carnot_status* dnn_prepare(const carnot_problem* problem, carnot_prepared
   carnot_cuda_conv c;
   char reason[256];
   carnot_dtype dtype = problem->inputs[0].dtype;
-  const char* why = carnot_cuda_conv_describe(problem, is_half(dtype), &c, reason, sizeof(reason));
+  const char* why = carnot_cuda_conv_describe(problem, takes(dtype), &c, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
   if (!is_half(dtype) && c.bias != CARNOT_PLAN_NONE)
     CARNOT_CHECK(carnot_cuda_chain_add_bias(&c.chain, c.bias), INTERNAL, "too many operands");
@@ -166,11 +172,16 @@ static cudnnBackendDescriptor_t tensor(graph* g, int64_t id, cudnnDataType_t typ
 
 static cudnnBackendDescriptor_t pointwise(graph* g, cudnnPointwiseMode_t mode,
                                           cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
-                                          cudnnBackendDescriptor_t y) {
+                                          double high, cudnnBackendDescriptor_t y) {
   cudnnBackendDescriptor_t p = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   cudnnDataType_t precision = CUDNN_DATA_FLOAT;
   set(g, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
   set(g, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
+  double low = 0;
+  if (mode == CUDNN_POINTWISE_RELU_FWD && high < INFINITY) {
+    set(g, p, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 1, &low);
+    set(g, p, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &high);
+  }
   finish(g, p);
   cudnnBackendDescriptor_t op = make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p);
@@ -218,7 +229,7 @@ static cudnnBackendDescriptor_t operations(graph* g, const dnn_key* key) {
   read_extents(key, &e);
   cudnnDataType_t type = data_type(key->dtype), compute = CUDNN_DATA_FLOAT;
   int64_t spatial = key->spatial;
-  int left = key->bias + key->residual + key->relu;
+  int left = key->bias + key->residual + (key->activation != CARNOT_CUDA_NO_ACTIVATION);
   cudnnBackendDescriptor_t ops[4], x = tensor(g, kX, type, e.rank, e.x, e.x_s, false);
   cudnnBackendDescriptor_t w = tensor(g, kW, type, e.rank, e.w, e.w_s, false);
   int64_t next = kFirstVirtual;
@@ -250,18 +261,20 @@ static cudnnBackendDescriptor_t operations(graph* g, const dnn_key* key) {
   if (key->bias) {
     cudnnBackendDescriptor_t b = tensor(g, kBias, type, e.rank, e.bias, e.bias_s, false),
                              y = RESULT();
-    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
+    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, 0, y);
     at = y;
   }
   if (key->residual) {
     cudnnBackendDescriptor_t b = tensor(g, kResidual, type, e.rank, e.y, e.y_s, false),
                              y = RESULT();
-    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
+    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, 0, y);
     at = y;
   }
-  if (key->relu) {
+  if (key->activation) {
     cudnnBackendDescriptor_t y = RESULT();
-    ops[count++] = pointwise(g, CUDNN_POINTWISE_RELU_FWD, at, NULL, y);
+    bool silu = key->activation == CARNOT_CUDA_SILU;
+    ops[count++] = pointwise(g, silu ? CUDNN_POINTWISE_SWISH_FWD : CUDNN_POINTWISE_RELU_FWD, at,
+                             NULL, silu ? 0 : (double)key->high, y);
   }
 #undef RESULT
   cudnnBackendDescriptor_t all = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -419,7 +432,8 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
   dnn_state* s = state;
   carnot_cuda_conv c;
   for (;; fused = false) {
-    CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, fused, &c));
+    CARNOT_TRY(carnot_cuda_conv_of_step(
+        step, inputs, outputs, fused ? CARNOT_CUDA_TAKES_RESIDUAL : CARNOT_CUDA_TAKES_BIAS, &c));
     dnn_key key;
     memset(&key, 0, sizeof(key));
     CARNOT_TRY(carnot_cuda_window_make(node, x, &inputs[c.weights], y, &key.window));
@@ -429,7 +443,8 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
     key.spatial = x->rank == 5 ? 3 : 2;
     key.bias = fused && c.bias != CARNOT_PLAN_NONE;
     key.residual = fused && c.residual != CARNOT_PLAN_NONE;
-    key.relu = fused && c.relu;
+    key.activation = fused ? (int32_t)c.activation.kind : 0;
+    key.high = fused ? c.activation.high : 0;
     key.fast = ((const dnn_params*)step->params)->fast_fp32;
     *s = (dnn_state){.weights = c.weights,
                      .bias = CARNOT_PLAN_NONE,

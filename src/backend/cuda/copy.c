@@ -94,25 +94,12 @@ carnot_status* carnot_cuda_move_make(const carnot_step_view* step, int rank, con
                             &out->function);
 }
 
-// The kernel for tiles has threads in two dimensions.
-static carnot_status* launch_tiles(const carnot_step_view* step, carnot_cuda_move* move) {
-  carnot_cuda* cuda = carnot_cuda_of_step(step);
-  void* arguments[] = {&move->params};
-  CARNOT_CUDA_TRY(cuda, cuLaunchKernel(move->function, (unsigned)move->grid[0],
-                                       (unsigned)move->grid[1], (unsigned)move->grid[2], 32, 8, 1,
-                                       0, carnot_cuda_queue_of(step)->stream, arguments, NULL));
-  return NULL;
-}
-
 carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_move* move,
                                     const void* x, void* y) {
   if (!move->function) return NULL;
   move->params.x = (const char*)x + move->src_offset;
   move->params.y = (char*)y + move->dst_offset;
-  bool tiles = move->params.rank == 3 && move->params.count == 0;
-  return tiles ? launch_tiles(step, move)
-               : carnot_cuda_launch(step, move->function, move->grid, CARNOT_CUDA_THREADS,
-                                    &move->params);
+  return carnot_cuda_launch(step, move->function, move->grid, CARNOT_CUDA_THREADS, &move->params);
 }
 
 static const char* whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {

@@ -50,8 +50,7 @@
   X(cuEventDestroy_v2, (CUevent))                                                                 \
   X(cuEventRecord, (CUevent, CUstream))                                                           \
   X(cuEventElapsedTime, (float*, CUevent, CUevent))                                               \
-  X(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
-                     unsigned, CUstream, void**, void**))                                         \
+  X(cuLaunchKernelEx, (const CUlaunchConfig*, CUfunction, void**, void**))                        \
   X(cuGetErrorString, (CUresult, const char**))
 
 #define CARNOT_NVRTC_FUNCTIONS(X)                                                                 \

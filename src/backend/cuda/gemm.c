@@ -1,7 +1,7 @@
 // Matrix products: MatMul with broadcast batches and Gemm, by cuBLASLt or the own kernel, and what
-// follows in the region: bias and relu in the library's epilogue, the rest as a generated program
-// over the result. Halves multiply with float32 sums; float32 is float32 unless shortcuts were
-// asked for.
+// follows in the region: bias, residual and relu in the library's epilogue, the rest as a generated
+// program over the result. Halves multiply with float32 sums; float32 is float32 unless shortcuts
+// were asked for.
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +10,7 @@
 
 typedef struct gemm_params {
   int32_t fast_fp32;
+  uint32_t residual;  // input as large as the result that is added behind the bias; NONE
 } gemm_params;
 
 // What the region says; the same at build and when shapes are set.
@@ -18,18 +19,22 @@ typedef struct product {
   float alpha, beta;
   uint32_t c;      // input that is added: Gemm's third, or a bias of the region; NONE
   bool c_is_bias;  // one number a column, known by the region's form
+  uint32_t residual;
   bool relu;
   uint32_t acc;  // the local that stands in the output before the chain
   carnot_cuda_chain chain;
 } product;
 
-// |is_column|: input i is one number a column of the result.
+// |is_column|: input i is one number a column of the result; |is_whole|: it has the result's
+// dimensions and may be added by the library.
 static const char* read_product(const carnot_region* region, uint32_t input_count,
-                                const bool* is_column, product* out, char* reason, size_t size) {
+                                const bool* is_column, const bool* is_whole, product* out,
+                                char* reason, size_t size) {
   const carnot_plan_node* node = &region->nodes[0];
   if (node->op != CARNOT_OP_MATMUL && node->op != CARNOT_OP_GEMM) return "";
   const carnot_op_row* row = carnot_op_get(node->op);
-  *out = (product){.c = CARNOT_PLAN_NONE, .acc = node->outputs[0], .beta = 1};
+  *out = (product){
+      .c = CARNOT_PLAN_NONE, .residual = CARNOT_PLAN_NONE, .acc = node->outputs[0], .beta = 1};
   out->trans_a = carnot_attr_int(row, &node->attrs, "transA") != 0;
   out->trans_b = carnot_attr_int(row, &node->attrs, "transB") != 0;
   out->alpha = (float)carnot_attr_float(row, &node->attrs, "alpha");
@@ -53,6 +58,15 @@ static const char* read_product(const carnot_region* region, uint32_t input_coun
   }
   bool plain = out->c == CARNOT_PLAN_NONE || out->c_is_bias;
   if (next < region->node_count && plain &&
+      carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_ADD)) {
+    const carnot_plan_node* add = &region->nodes[next];
+    uint32_t other = add->inputs[0] == out->acc ? add->inputs[1] : add->inputs[0];
+    if (other < input_count && is_whole[other]) {
+      out->residual = other;
+      out->acc = region->nodes[next++].outputs[0];
+    }
+  }
+  if (next < region->node_count && plain &&
       carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_RELU)) {
     out->relu = true;
     out->acc = region->nodes[next++].outputs[0];
@@ -67,22 +81,25 @@ static bool is_column(int rank, const int64_t* dims, int64_t columns) {
   return rank >= 1 && dims[rank - 1] == columns && columns > 1;
 }
 
-static const char* describe(const carnot_problem* problem, product* out, char* reason,
+static const char* describe(const carnot_problem* problem, bool library, product* out, char* reason,
                             size_t size) {
-  bool columns[64] = {false};
+  bool columns[64] = {false}, whole[64] = {false};
   const carnot_operand_type* y = &problem->outputs[0];
   for (uint32_t i = 0; i < problem->input_count && i < 64; i++) {
     const carnot_operand_type* t = &problem->inputs[i];
     if (t->is_constant && t->dtype == y->dtype && y->rank > 0)
       columns[i] = is_column(t->rank, t->dims, y->dims[y->rank - 1]);
+    whole[i] = library && !t->is_constant && t->dtype == y->dtype && t->rank == y->rank;
+    for (int d = 0; whole[i] && d < y->rank; d++)
+      whole[i] = t->dims[d] == y->dims[d] && t->min[d] == y->min[d] && t->max[d] == y->max[d];
   }
   if (problem->input_count > 64) return "too many operands";
-  return read_product(problem->region, problem->input_count, columns, out, reason, size);
+  return read_product(problem->region, problem->input_count, columns, whole, out, reason, size);
 }
 
-static const char* gemm_reject(carnot_problem* problem, char* reason, size_t size) {
+static const char* gemm_reject(carnot_problem* problem, bool library, char* reason, size_t size) {
   product p;
-  const char* why = describe(problem, &p, reason, size);
+  const char* why = describe(problem, library, &p, reason, size);
   if (why) return why;
   carnot_cuda_want_row_major(problem);
   const carnot_operand_type *a = &problem->inputs[problem->region->nodes[0].inputs[0]],
@@ -97,32 +114,43 @@ static const char* gemm_reject(carnot_problem* problem, char* reason, size_t siz
 
 static const char* gemm_own_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_op op = problem->region->nodes[0].op;
-  return op == CARNOT_OP_MATMUL || op == CARNOT_OP_GEMM ? gemm_reject(problem, reason, size) : "";
+  return op == CARNOT_OP_MATMUL || op == CARNOT_OP_GEMM ? gemm_reject(problem, false, reason, size)
+                                                        : "";
 }
 
 static const char* gemm_lt_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_op op = problem->region->nodes[0].op;
   if (op != CARNOT_OP_MATMUL && op != CARNOT_OP_GEMM) return "";
   if (!carnot_cuda_has_blas(carnot_cuda_of(problem->device))) return "cuBLASLt was not found";
-  return gemm_reject(problem, reason, size);
+  return gemm_reject(problem, true, reason, size);
 }
 
-static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+static carnot_status* prepare(const carnot_problem* problem, bool library, carnot_prepared* out) {
   product p;
   char reason[256];
-  const char* why = describe(problem, &p, reason, sizeof(reason));
+  const char* why = describe(problem, library, &p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(gemm_params), "parameters", &params));
-  ((gemm_params*)params)->fast_fp32 = problem->fast_fp32;
+  *(gemm_params*)params = (gemm_params){problem->fast_fp32, p.residual};
   out->params = params;
   out->param_bytes = sizeof(gemm_params);
   return carnot_cuda_chain_prepare(problem, &p.chain, problem->inputs[0].dtype, out);
 }
 
+static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare(problem, false, out);
+}
+static carnot_status* gemm_lt_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare(problem, true, out);
+}
+
 static carnot_status* gemm_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(gemm_params), INVALID_MODEL, "%u bytes of parameters",
                step->param_bytes);
+  uint32_t residual = ((const gemm_params*)step->params)->residual;
+  CARNOT_CHECK(residual == CARNOT_PLAN_NONE || residual < step->input_count, INVALID_MODEL,
+               "the residual is input %u of %u", residual, step->input_count);
   return NULL;
 }
 
@@ -145,7 +173,7 @@ typedef struct gemm_state {
   CUfunction function;
   carnot_cuda_gemm own;
   bool adds_c;  // the output is filled with C first
-  uint32_t c;
+  uint32_t c, residual;
   bool bias;
   float alpha, beta;
   int64_t outer_count, k;
@@ -378,7 +406,7 @@ static carnot_status* set_own(const carnot_step_view* step, const extents* e, co
 
 static carnot_status* set_lt(const carnot_step_view* step, const extents* e, const product* p,
                              batches* t, const carnot_operand* a, const carnot_operand* b,
-                             const carnot_operand* y, gemm_state* s) {
+                             const carnot_operand* y, const carnot_operand* added, gemm_state* s) {
   bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
   lt_key key = {.m = e->m, .n = e->n, .k = e->k, .batch = 1, .type = (int32_t)a->dtype};
   key.trans_a = ta, key.trans_b = tb;
@@ -395,35 +423,57 @@ static carnot_status* set_lt(const carnot_step_view* step, const extents* e, con
     t->rank--;
   }
   CARNOT_CHECK(t->rank <= 4, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
-  key.bias = s->bias, key.relu = p->relu, key.beta = s->adds_c;
+  key.bias = s->bias, key.relu = p->relu, key.beta = s->adds_c || s->residual != CARNOT_PLAN_NONE;
   key.fast = ((const gemm_params*)step->params)->fast_fp32;
   int bytes = carnot_cuda_bytes(a);
   set_outer(t, t->rank, bytes, s);
   int64_t steps[3] = {key.a_batch * bytes, key.b_batch * bytes, key.c_batch * bytes};
   int least = alignment_of(a, steps, 1);
-  int others[] = {alignment_of(b, steps + 1, 1), alignment_of(y, steps + 2, 1),
-                  alignment_of(a, s->outer_a, t->rank), alignment_of(b, s->outer_b, t->rank),
+  int others[] = {alignment_of(added ? added : y, steps + 2, 1),
+                  alignment_of(b, steps + 1, 1),
+                  alignment_of(y, steps + 2, 1),
+                  alignment_of(a, s->outer_a, t->rank),
+                  alignment_of(b, s->outer_b, t->rank),
                   alignment_of(y, s->outer_c, t->rank)};
-  for (int i = 0; i < 5; i++) least = others[i] < least ? others[i] : least;
+  for (int i = 0; i < 6; i++) least = others[i] < least ? others[i] : least;
   key.alignment = least;
   return find_plan(carnot_cuda_of_step(step), &key, &s->plan);
+}
+
+// The library reads it in the result's layout.
+static carnot_status* check_residual(const carnot_operand* t, const carnot_operand* y) {
+  CARNOT_TRY(carnot_cuda_on_device(t, 1));
+  CARNOT_CHECK(t->dtype == y->dtype && t->rank == y->rank, INVALID_ARGUMENT,
+               "the residual is %s of rank %d", carnot_dtype_name(t->dtype), t->rank);
+  for (int d = 0; d < y->rank; d++)
+    CARNOT_CHECK(t->dims[d] == y->dims[d] && (t->strides[d] == y->strides[d] || y->dims[d] == 1),
+                 INVALID_ARGUMENT, "dimension %d of the residual is %lld, the result's %lld", d,
+                 (long long)t->dims[d], (long long)y->dims[d]);
+  return NULL;
 }
 
 static carnot_status* shape_with(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, gemm_state* s, bool library,
                                  size_t* out_workspace_bytes) {
   const carnot_operand* y = &outputs[0];
-  bool columns[64] = {false};
+  bool columns[64] = {false}, whole[64] = {false};
   CARNOT_CHECK(step->input_count <= 64, INVALID_MODEL, "%u operands", step->input_count);
   for (uint32_t i = 0; i < step->input_count; i++)
     if (y->rank > 0 && inputs[i].dtype == y->dtype)
       columns[i] = is_column(inputs[i].rank, inputs[i].dims, y->dims[y->rank - 1]);
+  uint32_t residual = ((const gemm_params*)step->params)->residual;
+  if (library && residual != CARNOT_PLAN_NONE) whole[residual] = true;
   product p;
   char reason[256];
   const char* why =
-      read_product(step->region, step->input_count, columns, &p, reason, sizeof(reason));
+      read_product(step->region, step->input_count, columns, whole, &p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
-  *s = (gemm_state){.alpha = p.alpha, .beta = p.beta, .c = p.c, .outer_count = 1};
+  *s = (gemm_state){.alpha = p.alpha,
+                    .beta = p.residual == CARNOT_PLAN_NONE ? p.beta : 1,
+                    .c = p.c,
+                    .residual = p.residual,
+                    .outer_count = 1};
+  if (p.residual != CARNOT_PLAN_NONE) CARNOT_TRY(check_residual(&inputs[p.residual], y));
   s->a_input = step->region->nodes[0].inputs[0], s->b_input = step->region->nodes[0].inputs[1];
   const carnot_operand *a = &inputs[s->a_input], *b = &inputs[s->b_input];
   const carnot_operand used[] = {*a, *b, *y};
@@ -437,12 +487,15 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
   CARNOT_TRY(read_extents(&p, a, b, y, &e));
   s->k = e.k;
   s->y_bytes = (size_t)(carnot_dims_count(y->dims, y->rank) * carnot_cuda_bytes(y));
+  CARNOT_CHECK(p.residual == CARNOT_PLAN_NONE || e.k > 0, UNSUPPORTED,
+               "a product over no elements with a residual");
   s->bias = p.c_is_bias && library && e.k > 0;
   if (p.c != CARNOT_PLAN_NONE && !s->bias) CARNOT_TRY(fill_with_c(step, &inputs[p.c], y, s));
   batches t;
   CARNOT_TRY(read_batches(a, b, y, e.drop_a, e.drop_b, e.drop_y, &t));
   if (library && e.k > 0)
-    CARNOT_TRY(set_lt(step, &e, &p, &t, a, b, y, s));
+    CARNOT_TRY(set_lt(step, &e, &p, &t, a, b, y,
+                      p.residual == CARNOT_PLAN_NONE ? NULL : &inputs[p.residual], s));
   else
     CARNOT_TRY(set_own(step, &e, &p, &t, a, b, s));
   *out_workspace_bytes = s->plan ? s->plan->workspace_bytes : 0;
@@ -467,7 +520,8 @@ static carnot_status* gemm_lt_shape(const carnot_step_view* step, const carnot_o
 // ---- run ----
 
 static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, const char* a,
-                               const char* b, char* y, const void* bias, void* workspace) {
+                               const char* b, const char* c, char* y, const void* bias,
+                               void* workspace) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   if (!s->plan) {
     carnot_cuda_gemm own = s->own;
@@ -476,7 +530,7 @@ static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, cons
     return carnot_cuda_launch(step, s->function, grid, 256, &own);
   }
   lt_plan* plan = s->plan;
-  float beta = s->adds_c ? s->beta : 0;
+  float beta = c ? s->beta : 0;
   // The bias' address is part of the shared description.
   pthread_mutex_lock(&cuda->mutex);
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -484,10 +538,10 @@ static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, cons
     status = cuda->cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                   &bias, sizeof(bias));
   if (status == CUBLAS_STATUS_SUCCESS)
-    status =
-        cuda->cublasLtMatmul(cuda->lt, plan->desc, &s->alpha, b, plan->b, a, plan->a, &beta, y,
-                             plan->c, y, plan->c, &plan->algo, workspace, plan->workspace_bytes,
-                             (cudaStream_t)carnot_cuda_queue_of(step)->stream);
+    status = cuda->cublasLtMatmul(cuda->lt, plan->desc, &s->alpha, b, plan->b, a, plan->a, &beta,
+                                  c ? c : y, plan->c, y, plan->c, &plan->algo, workspace,
+                                  plan->workspace_bytes,
+                                  (cudaStream_t)carnot_cuda_queue_of(step)->stream);
   pthread_mutex_unlock(&cuda->mutex);
   CARNOT_CHECK(status == CUBLAS_STATUS_SUCCESS, INTERNAL, "cublasLtMatmul gave status %d",
                (int)status);
@@ -512,8 +566,12 @@ static carnot_status* gemm_run(const carnot_step_view* step, void* state,
       at /= s->outer_dims[d];
       a += here * s->outer_a[d], b += here * s->outer_b[d], c += here * s->outer_c[d];
     }
+    char* to = (char*)y->data + c;
+    const char* added = s->residual != CARNOT_PLAN_NONE ? (const char*)inputs[s->residual].data + c
+                        : s->adds_c                     ? to
+                                                        : NULL;
     CARNOT_TRY(multiply(step, s, (const char*)inputs[s->a_input].data + a,
-                        (const char*)inputs[s->b_input].data + b, (char*)y->data + c,
+                        (const char*)inputs[s->b_input].data + b, added, to,
                         s->bias ? inputs[s->c].data : NULL, workspace));
   }
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
@@ -534,16 +592,16 @@ static void gemm_work(const carnot_problem* problem, double* out_flops, double* 
   *out_bytes += (double)carnot_dims_count(y->dims, y->rank) * carnot_dtype_bits(y->dtype) / 8;
 }
 
-#define GEMM_ROW(variable, text, reject_fn, shape_fn)                          \
+#define GEMM_ROW(variable, text, reject_fn, prepare_fn, shape_fn)              \
   const carnot_tactic_row carnot_cuda_##variable = {.name = text,              \
                                                     .anchor = CARNOT_OP_COUNT, \
                                                     .numerics = "exact",       \
                                                     .device = true,            \
                                                     .reject = reject_fn,       \
-                                                    .prepare = gemm_prepare,   \
+                                                    .prepare = prepare_fn,     \
                                                     .check = gemm_check,       \
                                                     .shape = shape_fn,         \
                                                     .run = gemm_run,           \
                                                     .work = gemm_work};
-GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", gemm_lt_reject, gemm_lt_shape)
-GEMM_ROW(gemm_row, "cuda_gemm_32x32", gemm_own_reject, gemm_shape)
+GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", gemm_lt_reject, gemm_lt_prepare, gemm_lt_shape)
+GEMM_ROW(gemm_row, "cuda_gemm_32x32", gemm_own_reject, gemm_prepare, gemm_shape)

@@ -86,6 +86,7 @@ typedef struct norm_state {
   CUfunction function;
   carnot_cuda_norm params;
   int64_t groups;
+  bool by_warp;  // four rows a block
   carnot_cuda_chain_state chain;
 } norm_state;
 _Static_assert(sizeof(norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -141,6 +142,15 @@ static carnot_status* norm_prepare(const carnot_problem* problem, carnot_prepare
   return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].dtype, out);
 }
 
+// Rows of halves that a warp holds in registers, read by 16 bytes.
+static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs,
+                      const carnot_operand* outputs, const carnot_cuda_norm* p) {
+  uintptr_t bits = (uintptr_t)outputs[0].data;
+  for (uint32_t i = 0; i < step->input_count && i < 3; i++) bits |= (uintptr_t)inputs[i].data;
+  return carnot_cuda_is_half(inputs[0].dtype) && p->per_element && p->size % 8 == 0 &&
+         p->size <= 2048 && bits % 16 == 0 && step->output_count == 1;
+}
+
 static carnot_status* norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* state,
                                  size_t* out_workspace_bytes) {
@@ -179,7 +189,9 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
                       carnot_dims_count(inputs[i].dims, inputs[i].rank) == wanted),
                  INVALID_ARGUMENT, "operand %u has other than %lld elements", i, (long long)wanted);
   s->groups = count / carnot_max_i64(1, s->params.size);
-  CARNOT_TRY(kernel_for(step, "norm", x->dtype, &s->function));
+  s->by_warp = fits_warp(step, inputs, outputs, &s->params);
+  s->params.count = s->groups;
+  CARNOT_TRY(kernel_for(step, s->by_warp ? "norm_warp" : "norm", x->dtype, &s->function));
   if (step->region->node_count == 1) return NULL;
   carnot_cuda_chain chain;
   char reason[256];
@@ -204,8 +216,10 @@ static carnot_status* norm_run(const carnot_step_view* step, void* state,
     if (node->outputs[i] == CARNOT_PLAN_NONE || at >= step->output_count) continue;
     *(i == 1 ? &s->params.mean_out : &s->params.inv_out) = outputs[at++].data;
   }
-  const int64_t grid[3] = {s->groups, 1, 1};
-  unsigned threads = threads_for(s->params.size);
+  // A warp a block while there are few rows.
+  int64_t warps = s->groups > 4096 ? 4 : 1;
+  const int64_t grid[3] = {s->by_warp ? carnot_ceildiv(s->groups, warps) : s->groups, 1, 1};
+  unsigned threads = s->by_warp ? 32 * (unsigned)warps : threads_for(s->params.size);
   CARNOT_TRY(carnot_cuda_launch(step, s->function, grid, threads, &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }

@@ -96,7 +96,7 @@ static void put_number(writer* w, double value) {
   put(w, "__longlong_as_double(0x%llxll)", (unsigned long long)bits);
 }
 
-static bool is_half(carnot_dtype t) { return t == CARNOT_DTYPE_F16 || t == CARNOT_DTYPE_BF16; }
+static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
 
 static const char* put_node(writer* w, const carnot_plan_node* node, carnot_dtype* types) {
   const carnot_op_row* row = carnot_op_get(node->op);
@@ -144,7 +144,7 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
   put(w, "#define AT(k) (p.kind[k] == 0 ? i : p.kind[k] == 1 ? 0 : i / p.inner[k] %% p.size[k])\n");
   // Four elements a thread; operands that repeat do so in whole fours.
   put(w,
-      "extern \"C\" __global__ void program_four(params p) {\n"
+      "extern \"C\" __global__ void program_four(params p) {\n  wait_for_previous();\n"
       "  u32 i = (blockIdx.x * blockDim.x + threadIdx.x) * 4;\n  if (i >= p.count) return;\n");
   for (uint32_t k = 0; k < n; k++) {
     const char* t = carnot_cuda_type(types[chain->inputs[k]]);
@@ -166,9 +166,11 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
   }
   put(w, "}\n");
   static const char* const kHeads[] = {
-      "program_flat(params p) {\n  i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x, to = i;\n"
+      "program_flat(params p) {\n  wait_for_previous();\n  i64 i = blockIdx.x * (i64)blockDim.x + "
+      "threadIdx.x, to = i;\n"
       "  if (i >= p.count) return;\n",
-      "program_any(params p) {\n  i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x, to = 0, rest "
+      "program_any(params p) {\n  wait_for_previous();\n  i64 i = blockIdx.x * (i64)blockDim.x + "
+      "threadIdx.x, to = 0, rest "
       "= "
       "i;\n  if (i >= p.count) return;\n  i64 at[10] = {0};\n"
       "  for (int d = p.rank - 1; d >= 0; d--) {\n    i64 c = p.count < 0x7fffffff ? "

@@ -26,6 +26,15 @@ static inline bool carnot_cuda_is_fn(const carnot_plan_node* node, carnot_fn fn)
   return (node->op == CARNOT_OP_UNARY || node->op == CARNOT_OP_BINARY) &&
          carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn") == (int64_t)fn;
 }
+static inline bool carnot_cuda_is_half(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_F16 || dtype == CARNOT_DTYPE_BF16;
+}
+// An activation that kernels take in registers; NONE when |node| is no such function.
+typedef struct carnot_cuda_epilogue {
+  carnot_cuda_activation kind;
+  float low, high;
+} carnot_cuda_epilogue;
+carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node);
 // Inputs from |first| on decide sizes only: the row reads them on the host, when shapes are set.
 static inline void carnot_cuda_keep_on_host(carnot_problem* problem, uint32_t first) {
   for (uint32_t i = first; i < problem->input_count; i++) {

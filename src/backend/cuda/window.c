@@ -114,7 +114,7 @@ const carnot_tactic_row carnot_cuda_pool_row = {.name = "cuda_pool",
 // ---- convolution ----
 
 const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_count,
-                                  const bool* channel, const bool* whole, bool takes_residual,
+                                  const bool* channel, const bool* whole, carnot_cuda_takes takes,
                                   carnot_cuda_conv* out, char* reason, size_t size) {
   const carnot_plan_node* node = &region->nodes[0];
   if (node->op != CARNOT_OP_CONV) return "";
@@ -131,16 +131,20 @@ const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_co
     if (add->inputs[0] == add->inputs[1] || other >= input_count) break;
     if (channel[other] && out->bias == CARNOT_PLAN_NONE && out->residual == CARNOT_PLAN_NONE)
       out->bias = other;
-    else if (whole[other] && takes_residual && out->residual == CARNOT_PLAN_NONE)
+    else if (whole[other] && takes == CARNOT_CUDA_TAKES_RESIDUAL &&
+             out->residual == CARNOT_PLAN_NONE)
       out->residual = other;
     else
       break;
     acc = add->outputs[0];
   }
-  if (takes_residual && next < region->node_count &&
-      carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_RELU)) {
-    out->relu = true;
-    acc = region->nodes[next++].outputs[0];
+  if (takes != CARNOT_CUDA_TAKES_BIAS && next < region->node_count) {
+    carnot_cuda_epilogue e = carnot_cuda_epilogue_of(&region->nodes[next]);
+    bool in_library = e.kind != CARNOT_CUDA_HARD_SWISH && e.low == 0;
+    if (e.kind && (in_library || takes == CARNOT_CUDA_TAKES_ACTIVATION)) {
+      out->activation = e;
+      acc = region->nodes[next++].outputs[0];
+    }
   }
   return carnot_cuda_chain_make(region, input_count, next, acc, &out->chain, reason, size);
 }
@@ -153,7 +157,7 @@ static bool is_channel(int rank, const int64_t* dims, int y_rank, int64_t filter
   return at >= 0;
 }
 
-const char* carnot_cuda_conv_describe(const carnot_problem* problem, bool takes_residual,
+const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda_takes takes,
                                       carnot_cuda_conv* out, char* reason, size_t size) {
   bool channel[64] = {false}, whole[64] = {false};
   if (problem->input_count > 64) return "too many operands";
@@ -167,12 +171,12 @@ const char* carnot_cuda_conv_describe(const carnot_problem* problem, bool takes_
     for (int d = 0; whole[i] && d < y->rank; d++)
       whole[i] = t->dims[d] == y->dims[d] && t->min[d] == y->min[d] && t->max[d] == y->max[d];
   }
-  return carnot_cuda_conv_read(problem->region, problem->input_count, channel, whole,
-                               takes_residual, out, reason, size);
+  return carnot_cuda_conv_read(problem->region, problem->input_count, channel, whole, takes, out,
+                               reason, size);
 }
 
 carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carnot_operand* inputs,
-                                        const carnot_operand* outputs, bool takes_residual,
+                                        const carnot_operand* outputs, carnot_cuda_takes takes,
                                         carnot_cuda_conv* out) {
   bool channel[64] = {false}, whole[64] = {false};
   CARNOT_CHECK(step->input_count <= 64, INVALID_MODEL, "%u operands", step->input_count);
@@ -185,8 +189,8 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
     for (int d = 0; whole[i] && d < y->rank; d++) whole[i] = t->dims[d] == y->dims[d];
   }
   char reason[256];
-  const char* why = carnot_cuda_conv_read(step->region, step->input_count, channel, whole,
-                                          takes_residual, out, reason, sizeof(reason));
+  const char* why = carnot_cuda_conv_read(step->region, step->input_count, channel, whole, takes,
+                                          out, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
   CARNOT_TRY(carnot_cuda_on_device(inputs, step->input_count));
   return carnot_cuda_on_device(outputs, step->output_count);
@@ -194,7 +198,7 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
 
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_cuda_conv c;
-  const char* why = carnot_cuda_conv_describe(problem, false, &c, reason, size);
+  const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, size);
   if (why) return why;
   carnot_cuda_want_row_major(problem);
   const carnot_operand_type* x = &problem->inputs[0];
@@ -207,7 +211,8 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_conv c;
   char reason[256];
-  const char* why = carnot_cuda_conv_describe(problem, false, &c, reason, sizeof(reason));
+  const char* why =
+      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].dtype, out);
 }
@@ -218,7 +223,7 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   *out_workspace_bytes = 0;
   const carnot_plan_node* node = &step->region->nodes[0];
   carnot_cuda_conv c;
-  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, false, &c));
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_BIAS, &c));
   window_state* s = state;
   *s = (window_state){.count = carnot_dims_count(outputs[0].dims, outputs[0].rank),
                       .weights = c.weights,

@@ -17,18 +17,25 @@ typedef struct carnot_cuda_conv {
   uint32_t weights;
   uint32_t bias;      // input, or NONE: the operator's own or a channel vector added behind it
   uint32_t residual;  // input as large as the result, added behind the bias; NONE
-  bool relu;
+  carnot_cuda_epilogue activation;
   carnot_cuda_chain chain;  // the rest
 } carnot_cuda_conv;
 
+// What a kernel takes besides the bias.
+typedef enum carnot_cuda_takes {
+  CARNOT_CUDA_TAKES_BIAS,
+  CARNOT_CUDA_TAKES_ACTIVATION,
+  CARNOT_CUDA_TAKES_RESIDUAL  // and then ReLU, clamp at 0 and x, or SiLU
+} carnot_cuda_takes;
+
 // |channel[i]|: input i is one number a channel; |whole[i]|: it has the result's dimensions.
 const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_count,
-                                  const bool* channel, const bool* whole, bool takes_residual,
+                                  const bool* channel, const bool* whole, carnot_cuda_takes takes,
                                   carnot_cuda_conv* out, char* reason, size_t size);
-const char* carnot_cuda_conv_describe(const carnot_problem* problem, bool takes_residual,
+const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda_takes takes,
                                       carnot_cuda_conv* out, char* reason, size_t size);
 carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carnot_operand* inputs,
-                                        const carnot_operand* outputs, bool takes_residual,
+                                        const carnot_operand* outputs, carnot_cuda_takes takes,
                                         carnot_cuda_conv* out) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BACKEND_CUDA_WINDOW_H_

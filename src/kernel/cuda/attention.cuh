@@ -226,13 +226,13 @@ template <class T, int D> DEVICE void attention_tiles(const carnot_cuda_attentio
 }
 #define TILES(T, D) attention_tiles<T, D>(p)
 #else
-#define TILES(T, D)
+#define TILES(T, D) (void)p
 #endif
 
 #define ATTENTION(T)                                                                              \
-  extern "C" __global__ void attention_##T(carnot_cuda_attention p) { attention_simple<T>(p); }   \
-  extern "C" __global__ void attention_32_##T(carnot_cuda_attention p) { TILES(T, 32); }          \
-  extern "C" __global__ void attention_64_##T(carnot_cuda_attention p) { TILES(T, 64); }          \
-  extern "C" __global__ void attention_128_##T(carnot_cuda_attention p) { TILES(T, 128); }
+  extern "C" __global__ void attention_##T(carnot_cuda_attention p) { wait_for_previous(); attention_simple<T>(p); }   \
+  extern "C" __global__ void attention_32_##T(carnot_cuda_attention p) { wait_for_previous(); TILES(T, 32); }          \
+  extern "C" __global__ void attention_64_##T(carnot_cuda_attention p) { wait_for_previous(); TILES(T, 64); }          \
+  extern "C" __global__ void attention_128_##T(carnot_cuda_attention p) { wait_for_previous(); TILES(T, 128); }
 ATTENTION(f16)
 ATTENTION(bf16)

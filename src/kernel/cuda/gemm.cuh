@@ -28,5 +28,5 @@ template <class T> DEVICE void gemm(const carnot_cuda_gemm& p) {
     put<T>(p.c, at, p.relu ? hi(v, 0.f) : v);
   }
 }
-#define GEMMS(T, name) extern "C" __global__ void gemm_##name(carnot_cuda_gemm p) { gemm<T>(p); }
+#define GEMMS(T, name) extern "C" __global__ void gemm_##name(carnot_cuda_gemm p) { wait_for_previous(); gemm<T>(p); }
 EACH_FLOAT(GEMMS)

@@ -29,3 +29,4 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "window.cuh"
 #include "gemm.cuh"
 #include "attention.cuh"
+#include "channels.cuh"

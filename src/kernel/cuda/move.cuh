@@ -14,17 +14,18 @@ template <class T> DEVICE void copy(const carnot_cuda_copy& p) {
 // columns (its last two axes are swapped). src and dst hold the strides of all three.
 template <class T> DEVICE void transpose(const carnot_cuda_copy& p) {
   __shared__ T tile[32][33];
+  int tx = threadIdx.x & 31, ty = threadIdx.x >> 5;
   i64 row0 = blockIdx.y * 32ll, column0 = blockIdx.x * 32ll;
   const T* x = (const T*)p.x + blockIdx.z * p.src[0];
   T* y = (T*)p.y + blockIdx.z * p.dst[0];
-  for (int k = threadIdx.y; k < 32; k += 8) {
-    i64 row = row0 + threadIdx.x, column = column0 + k;
-    if (row < p.dims[1] && column < p.dims[2]) tile[k][threadIdx.x] = x[row + column * p.src[2]];
+  for (int k = ty; k < 32; k += 8) {
+    i64 row = row0 + tx, column = column0 + k;
+    if (row < p.dims[1] && column < p.dims[2]) tile[k][tx] = x[row + column * p.src[2]];
   }
   __syncthreads();
-  for (int k = threadIdx.y; k < 32; k += 8) {
-    i64 row = row0 + k, column = column0 + threadIdx.x;
-    if (row < p.dims[1] && column < p.dims[2]) y[row * p.dst[1] + column] = tile[threadIdx.x][k];
+  for (int k = ty; k < 32; k += 8) {
+    i64 row = row0 + k, column = column0 + tx;
+    if (row < p.dims[1] && column < p.dims[2]) y[row * p.dst[1] + column] = tile[tx][k];
   }
 }
 
@@ -68,9 +69,9 @@ template <class T> DEVICE void gather(const carnot_cuda_gather& p) {
 }
 
 #define MOVES(T, name)                                                                       \
-  extern "C" __global__ void copy_##name(carnot_cuda_copy p) { copy<T>(p); }                 \
-  extern "C" __global__ void transpose_##name(carnot_cuda_copy p) { transpose<T>(p); }       \
-  extern "C" __global__ void gather_##name(carnot_cuda_gather p) { gather<T>(p); }
+  extern "C" __global__ void copy_##name(carnot_cuda_copy p) { wait_for_previous(); copy<T>(p); }                 \
+  extern "C" __global__ void transpose_##name(carnot_cuda_copy p) { wait_for_previous(); transpose<T>(p); }       \
+  extern "C" __global__ void gather_##name(carnot_cuda_gather p) { wait_for_previous(); gather<T>(p); }
 MOVES(u8, 1) MOVES(u16, 2) MOVES(u32, 4) MOVES(u64, 8) MOVES(uint4, 16)
-#define PADS(T, name) extern "C" __global__ void pad_##name(carnot_cuda_pad p) { pad<T>(p); }
+#define PADS(T, name) extern "C" __global__ void pad_##name(carnot_cuda_pad p) { wait_for_previous(); pad<T>(p); }
 PADS(u8, 1) PADS(u16, 2) PADS(u32, 4) PADS(u64, 8)

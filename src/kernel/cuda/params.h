@@ -115,8 +115,38 @@ typedef struct carnot_cuda_gemm {
   int relu;
 } carnot_cuda_gemm;
 
-// y = softmax(scale q kT + mask) v for |batch| = outer * inner heads; strides in elements, [0] of the
-// outer, [1] of the inner batch, [2] of rows; the elements of a head stand next to one another.
+// Group normalization of halves channels last, x and y [n, pixels, channels] dense: first |parts|
+// blocks an image note count, mean and sum of squared distances of each group, then all apply them.
+typedef struct carnot_cuda_group_norm {
+  const void *x, *scale, *bias;  // scale and bias may be NULL
+  void* y;
+  float* partial;  // [n, groups, parts, 3]
+  long long pixels;
+  int channels, groups, parts, per_part, per_block;  // pixels of a part, of a block that applies
+  float eps;
+  int activation;  // carnot_cuda_activation
+} carnot_cuda_group_norm;
+
+typedef enum carnot_cuda_activation {
+  CARNOT_CUDA_NO_ACTIVATION,
+  CARNOT_CUDA_CLAMP,  // to [low, high]
+  CARNOT_CUDA_SILU,
+  CARNOT_CUDA_HARD_SWISH,
+} carnot_cuda_activation;
+
+// Depthwise convolution of halves channels last, weights [taps, channels]; eight channels a thread.
+typedef struct carnot_cuda_depthwise {
+  const void *x, *w, *bias;  // bias may be NULL
+  void* y;
+  long long count;  // n * rows * columns * channels / 8
+  int channels, rows, columns, in_rows, in_columns;
+  int kernel[2], step[2], dilation[2], begin[2];
+  int activation;
+  float low, high;
+} carnot_cuda_depthwise;
+
+// y = softmax(scale q kT + mask) v for |batch| = outer * inner heads; strides in elements, [0] of
+// the outer, [1] of the inner batch, [2] of rows; the elements of a head stand next to one another.
 typedef struct carnot_cuda_attention {
   const void *q, *k, *v, *mask;  // mask may be NULL
   void* y;

@@ -111,8 +111,8 @@ template <class T, class A, bool BLOCK> DEVICE void reduce(const carnot_cuda_red
 }
 
 #define REDUCES(T, A)                                                                           \
-  extern "C" __global__ void reduce_block_##T(carnot_cuda_reduce p) { reduce<T, A, true>(p); }  \
-  extern "C" __global__ void reduce_thread_##T(carnot_cuda_reduce p) { reduce<T, A, false>(p); }
+  extern "C" __global__ void reduce_block_##T(carnot_cuda_reduce p) { wait_for_previous(); reduce<T, A, true>(p); }  \
+  extern "C" __global__ void reduce_thread_##T(carnot_cuda_reduce p) { wait_for_previous(); reduce<T, A, false>(p); }
 REDUCES(f32, f32) REDUCES(f16, f32) REDUCES(bf16, f32) REDUCES(f64, f64) REDUCES(i32, i32)
 REDUCES(i64, i64)
 
@@ -219,7 +219,7 @@ template <class T> DEVICE void batch_norm(const carnot_cuda_batch_norm& p) {
 }
 
 #define ROWS(T, name)                                                                           \
-  extern "C" __global__ void softmax_##name(carnot_cuda_softmax p) { softmax<T>(p); }           \
-  extern "C" __global__ void norm_##name(carnot_cuda_norm p) { norm<T>(p); }                    \
-  extern "C" __global__ void batch_norm_##name(carnot_cuda_batch_norm p) { batch_norm<T>(p); }
+  extern "C" __global__ void softmax_##name(carnot_cuda_softmax p) { wait_for_previous(); softmax<T>(p); }           \
+  extern "C" __global__ void norm_##name(carnot_cuda_norm p) { wait_for_previous(); norm<T>(p); }                    \
+  extern "C" __global__ void batch_norm_##name(carnot_cuda_batch_norm p) { wait_for_previous(); batch_norm<T>(p); }
 EACH_FLOAT(ROWS)

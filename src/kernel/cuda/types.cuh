@@ -59,3 +59,12 @@ template <> struct store_as<b8> {
     return r;
   }
 };
+
+// Kernels are launched while the one before still runs: nothing of it may be read or overwritten before
+// this. The next one may come as soon as blocks of this one leave room.
+DEVICE void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}

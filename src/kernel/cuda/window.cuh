@@ -77,6 +77,6 @@ template <class T> DEVICE void conv(const carnot_cuda_window& p) {
 }
 
 #define WINDOWS(T, name)                                                             \
-  extern "C" __global__ void pool_##name(carnot_cuda_window p) { pool<T>(p); }       \
-  extern "C" __global__ void conv_##name(carnot_cuda_window p) { conv<T>(p); }
+  extern "C" __global__ void pool_##name(carnot_cuda_window p) { wait_for_previous(); pool<T>(p); }       \
+  extern "C" __global__ void conv_##name(carnot_cuda_window p) { wait_for_previous(); conv<T>(p); }
 EACH_FLOAT(WINDOWS)

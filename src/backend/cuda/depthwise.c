@@ -1,0 +1,146 @@
+// Depthwise convolution of halves channels last by an own kernel, with bias and activation.
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/window.h"
+
+typedef struct depthwise_state {
+  CUfunction function;
+  carnot_cuda_depthwise params;
+  uint32_t bias;  // input; NONE
+  carnot_cuda_chain_state chain;
+} depthwise_state;
+_Static_assert(sizeof(depthwise_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  if (node->op != CARNOT_OP_CONV) return "";
+  const carnot_operand_type* x = &problem->inputs[0];
+  if (!carnot_cuda_is_half(x->dtype))
+    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
+  carnot_cuda_conv c;
+  const char* why =
+      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ACTIVATION, &c, reason, size);
+  if (why) return why;
+  const carnot_operand_type* w = &problem->inputs[c.weights];
+  int64_t groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+  if (x->rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", x->rank);
+  if (groups != w->dims[0] || w->dims[1] != 1 || groups % 8 || x->dims[1] != groups)
+    return carnot_cuda_because(reason, size, "%lld groups for %lld filters of %lld, takes one each",
+                               (long long)groups, (long long)w->dims[0], (long long)w->dims[1]);
+  if (w->dtype != x->dtype || !w->is_constant || !w->tensor || !w->tensor->data)
+    return "the weights are not constant";
+  carnot_cuda_want_row_major(problem);
+  problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  for (uint32_t i = 1; i < problem->input_count; i++)
+    if (!problem->inputs[i].is_constant) problem->inputs[i].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  return NULL;
+}
+
+// [C,1,taps] as [taps,C].
+static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_cuda_conv c;
+  char reason[256];
+  const char* why =
+      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ACTIVATION, &c, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  const carnot_operand_type* w = &problem->inputs[c.weights];
+  int64_t channels = w->dims[0], taps = w->dims[2] * w->dims[3];
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(channels * taps), 2, "packed weights", &memory));
+  const uint16_t* from = w->tensor->data;
+  for (int64_t t = 0; t < taps; t++)
+    for (int64_t k = 0; k < channels; k++)
+      ((uint16_t*)memory)[t * channels + k] = from[k * taps + t];
+  out->constants[0].packing = "rsk f16";
+  out->constants[0].data = memory;
+  out->constants[0].bytes = (size_t)(channels * taps) * 2;
+  out->constant_count = 1;
+  out->packed_inputs = 1ull << c.weights;
+  return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].dtype, out);
+}
+
+static carnot_status* depthwise_check(const carnot_step_view* step) {
+  CARNOT_CHECK(step->constant_count > 0, INVALID_MODEL, "no packed weights");
+  return NULL;
+}
+
+static bool depthwise_reads(const carnot_step_view* step, uint32_t input) {
+  const carnot_plan_node* node = &step->region->nodes[0];
+  return node->input_count < 2 || node->inputs[1] != input;
+}
+
+// Dense, channels innermost.
+static bool is_channels_last(const carnot_operand* t) {
+  int64_t stride = t->dims[1];
+  bool dense = t->dims[1] == 1 || t->strides[1] == 1;
+  for (int d = 3; d >= 0; d--) {
+    if (d == 1) continue;
+    dense = dense && (t->dims[d] == 1 || t->strides[d] == stride);
+    stride *= t->dims[d];
+  }
+  return dense && (uintptr_t)t->data % 16 == 0;
+}
+
+static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda_conv c;
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ACTIVATION, &c));
+  const carnot_operand *x = &inputs[0], *w = &inputs[c.weights], *y = &outputs[0];
+  carnot_cuda_window t;
+  CARNOT_TRY(carnot_cuda_window_make(&step->region->nodes[0], x, w, y, &t));
+  int64_t count = carnot_dims_count(y->dims, y->rank);
+  CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->dtype) && t.channels == t.filters &&
+                   t.channels % 8 == 0 && w->dims[0] == t.filters && w->dims[1] == 1 &&
+                   step->constant_bytes[0] == (size_t)(t.filters * t.kernel[1] * t.kernel[2]) * 2 &&
+                   count < (int64_t)UINT32_MAX && is_channels_last(x) && is_channels_last(y),
+               INVALID_ARGUMENT, "a depthwise convolution of %lld channels to %lld, channels last",
+               (long long)t.channels, (long long)t.filters);
+  CARNOT_CHECK(c.bias == CARNOT_PLAN_NONE ||
+                   (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == t.filters &&
+                    inputs[c.bias].dtype == x->dtype && (uintptr_t)inputs[c.bias].data % 16 == 0),
+               INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t.filters);
+  depthwise_state* s = state;
+  *s = (depthwise_state){.bias = c.bias,
+                         .params = {.count = count / 8,
+                                    .channels = (int)t.channels,
+                                    .rows = (int)t.out[1],
+                                    .columns = (int)t.out[2],
+                                    .in_rows = (int)t.in[1],
+                                    .in_columns = (int)t.in[2],
+                                    .activation = (int)c.activation.kind,
+                                    .low = c.activation.low,
+                                    .high = c.activation.high}};
+  for (int d = 0; d < 2; d++) {
+    s->params.kernel[d] = (int)t.kernel[d + 1], s->params.step[d] = (int)t.step[d + 1];
+    s->params.dilation[d] = (int)t.dilation[d + 1], s->params.begin[d] = (int)t.begin[d + 1];
+  }
+  char name[32];
+  snprintf(name, sizeof(name), "depthwise_%s", carnot_cuda_type(x->dtype));
+  CARNOT_TRY(carnot_cuda_kernel(carnot_cuda_of_step(step), name, &s->function));
+  return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
+}
+
+static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  depthwise_state* s = state;
+  s->params.x = inputs[0].data, s->params.w = step->constants[0], s->params.y = outputs[0].data;
+  s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
+  CARNOT_TRY(carnot_cuda_launch_each(step, s->function, s->params.count, &s->params));
+  return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
+}
+
+const carnot_tactic_row carnot_cuda_depthwise_row = {.name = "cuda_depthwise",
+                                                     .anchor = CARNOT_OP_CONV,
+                                                     .numerics = "exact",
+                                                     .device = true,
+                                                     .reject = depthwise_reject,
+                                                     .prepare = depthwise_prepare,
+                                                     .check = depthwise_check,
+                                                     .reads = depthwise_reads,
+                                                     .shape = depthwise_shape,
+                                                     .run = depthwise_run};

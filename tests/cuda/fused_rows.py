@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Small networks at odd sizes whose layers the half-precision CUDA rows fuse, against ONNX Runtime in float32.
+
+Usage: fused_rows.py CARNOT     Each case names the tactic that must have run it.
+"""
+import concurrent.futures
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper, numpy_helper
+
+RNG = np.random.default_rng(7)
+LIMITS = {"--fp16": 2e-3, "--bf16": 1.6e-2}
+
+
+class Net:
+    """Nodes and float32 weights of one network."""
+
+    def __init__(self, **inputs: list[int]) -> None:
+        self.inputs, self.nodes, self.weights = inputs, [], []
+
+    def constant(self, array: np.ndarray) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(array, name))
+        return name
+
+    def weight(self, *dims: int, scale: float = 1.0) -> str:
+        return self.constant((RNG.standard_normal(dims) * scale).astype(np.float32))
+
+    def add(self, op: str, *inputs: str, **attributes: object) -> str:
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [name], **attributes))
+        return name
+
+    def model(self, result: str) -> onnx.ModelProto:
+        tensors = [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in self.inputs.items()]
+        out = helper.make_tensor_value_info(result, TensorProto.FLOAT, None)
+        graph = helper.make_graph(self.nodes, "net", tensors, [out], self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def attention(batch: int, length: int, heads: int, size: int, masked: bool, hidden: int = 48) -> onnx.ModelProto:
+    inputs = {"x": [batch, length, hidden]} | ({"mask": [batch, 1, 1, length]} if masked else {})
+    net = Net(**inputs)
+    parts = []
+    for _ in range(3):
+        y = net.add("Add", net.add("MatMul", "x", net.weight(hidden, heads * size, scale=hidden**-0.5)),
+                    net.weight(heads * size, scale=0.1))
+        y = net.add("Reshape", y, net.constant(np.array([0, 0, heads, size])))
+        parts.append(net.add("Transpose", y, perm=[0, 2, 1, 3]))
+    q, k, v = parts
+    scores = net.add("MatMul", q, net.add("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = net.add("Mul", scores, net.constant(np.float32(size**-0.5)))
+    if masked:
+        off = net.add("Sub", net.constant(np.float32(1)), "mask")
+        scores = net.add("Add", scores, net.add("Mul", off, net.constant(np.float32(-3.4e38))))
+    y = net.add("MatMul", net.add("Softmax", scores, axis=-1), v)
+    y = net.add("Reshape", net.add("Transpose", y, perm=[0, 2, 1, 3]), net.constant(np.array([0, 0, heads * size])))
+    y = net.add("Add", net.add("MatMul", y, net.weight(heads * size, hidden, scale=(heads * size) ** -0.5)),
+                net.weight(hidden))
+    y = net.add("Add", y, "x")
+    return net.model(net.add("LayerNormalization", y, net.weight(hidden), net.weight(hidden), axis=-1))
+
+
+def group_norm(batch: int, channels: int, groups: int, side: int, silu: bool) -> onnx.ModelProto:
+    net = Net(x=[batch, 5, side, side + 1])
+    y = net.add("Conv", "x", net.weight(channels, 5, 3, 3, scale=0.15), net.weight(channels), pads=[1, 1, 1, 1])
+    y = net.add("GroupNormalization", y, net.weight(channels), net.weight(channels), num_groups=groups)
+    if silu:
+        y = net.add("Mul", y, net.add("Sigmoid", y))
+    return net.model(net.add("Conv", y, net.weight(8, channels, 1, 1, scale=channels**-0.5), net.weight(8)))
+
+
+def depthwise(batch: int, channels: int, kernel: int, step: int, side: int, activation: str) -> onnx.ModelProto:
+    net = Net(x=[batch, 3, side, side + 3])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    y = net.add("Conv", y, net.weight(channels, 1, kernel, kernel, scale=1 / kernel), net.weight(channels),
+                group=channels, strides=[step, step], pads=[kernel // 2] * 4)
+    if activation == "silu":
+        y = net.add("Mul", y, net.add("Sigmoid", y))
+    elif activation == "relu6":
+        y = net.add("Clip", y, net.constant(np.float32(0)), net.constant(np.float32(6)))
+    elif activation:
+        y = net.add(activation, y)
+    z = net.add("Conv", y, net.weight(channels, channels, 1, 1, scale=channels**-0.5), net.weight(channels))
+    return net.model(net.add("Add", z, y))
+
+
+CASES = [(f"attention {c}", attention(*c), "cuda_attention") for c in [
+    (1, 37, 5, 40, True), (3, 128, 2, 64, True), (2, 197, 3, 64, False), (2, 65, 2, 128, True), (1, 1, 2, 32, False),
+    (5, 130, 4, 8, True), (2, 300, 2, 72, True)]]
+CASES += [(f"group norm {c}", group_norm(*c), "cuda_group_norm") for c in [
+    (1, 320, 32, 16, True), (3, 24, 3, 7, True), (2, 1280, 32, 5, False), (1, 40, 4, 33, True), (2, 36, 3, 1, False)]]
+CASES += [(f"depthwise {c}", depthwise(*c), "cuda_depthwise") for c in [
+    (1, 32, 3, 1, 17, "relu6"), (3, 24, 5, 2, 14, "silu"), (2, 8, 3, 2, 9, "HardSwish"), (1, 96, 7, 1, 7, "Relu"),
+    (2, 40, 3, 1, 5, "")]]
+
+
+def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path) -> tuple[float, str]:
+    path = str(folder / "net.onnx")
+    onnx.save(model, path)
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds = {}
+    rng = np.random.default_rng(11)
+    for value in session.get_inputs():
+        random = rng.standard_normal(value.shape).astype(np.float32)
+        feeds[value.name] = (random > -0.5).astype(np.float32) if value.name == "mask" else random
+        np.save(folder / f"{value.name}.npy", feeds[value.name])
+    wanted = session.run(None, feeds)[0].astype(np.float64)
+    flags = [f"--input={n}={folder}/{n}.npy" for n in feeds]
+    common = [path, "--backend=cuda", flag]
+    done = subprocess.run([carnot, "run", *common, *flags, f"--output-dir={folder}/out"], capture_output=True, text=True)
+    if done.returncode:
+        return np.inf, done.stderr[-400:]
+    got = np.load(next((folder / "out").glob("*.npy"))).astype(np.float64)
+    profile = subprocess.run([carnot, "bench", *common, "--duration=0.01", "--dumpProfile"], capture_output=True,
+                             text=True)
+    if got.shape != wanted.shape:
+        return np.inf, f"shape {got.shape}, must be {wanted.shape}"
+    return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted)), profile.stdout + profile.stderr
+
+
+def main() -> int:
+    def check(case: tuple[str, onnx.ModelProto, str], flag: str) -> bool:
+        name, model, tactic = case
+        with tempfile.TemporaryDirectory() as folder:
+            off, text = error(sys.argv[1], model, flag, pathlib.Path(folder))
+        good = off <= LIMITS[flag] and tactic in text
+        why = "" if good else f" (wanted {tactic}): {text[-600:]}"
+        print(f"{'passed' if good else 'FAILED'} {name} {flag}: relative L2 {off:.1e}, limit {LIMITS[flag]:.0e}{why}")
+        return good
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(check, [c for c in CASES for _ in LIMITS], [f for _ in CASES for f in LIMITS]))
+    return not all(done)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
