@@ -37,6 +37,7 @@ typedef struct carnot_problem {
   carnot_isa isa;
   carnot_device* device;  // NULL: the processor alone
   bool fast_fp32;         // shortcuts were asked for
+  bool times;             // candidates may be timed on the device
   // Half types that the products may be computed in; |wanted|: the one that the user asked for.
   bool may_f16, may_bf16;
   carnot_dtype wanted;

@@ -1,5 +1,6 @@
 // From a node of the graph (one operator, or a fused region) to the problem that tactics are asked
 // about.
+#include "backend/device.h"
 #include "build/builder.h"
 
 static carnot_status* eval_dim(carnot_builder* builder, carnot_sym dim, int64_t* out) {
@@ -154,6 +155,9 @@ carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, c
   out->problem.isa = builder->isa;
   out->problem.device = builder->config->device;
   out->problem.fast_fp32 = builder->config->fast_fp32;
+  const carnot_device* device = builder->config->device;
+  out->problem.times = device && device->ordinal >= 0 && builder->config->level >= 2 &&
+                       !carnot_builder_is_late(builder);
   set_precision(builder, node, &out->problem);
   return NULL;
 }

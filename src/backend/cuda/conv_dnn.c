@@ -1,7 +1,6 @@
 // Convolution by cuDNN's graph interface. Halves stand channels last, with bias, residual and
 // activation in the library's kernel; float32 stands row-major and is convolved alone without
 // shortcuts, and one generated program adds what follows.
-#include <math.h>
 #include <string.h>
 
 #include "backend/cuda/window.h"
@@ -16,16 +15,17 @@ enum { kX = 1, kW, kY, kBias, kResidual, kFirstVirtual };
 typedef struct dnn_key {
   carnot_cuda_window window;
   int32_t dtype, spatial, bias, residual, activation, fast;
-  float high;  // of a clamp
+  int32_t choice;  // of the library's engines, in its order
 } dnn_key;
 
 typedef struct dnn_plan {
   cudnnBackendDescriptor_t plan;
   int64_t workspace_bytes;
+  int32_t choice;  // what it became: the first from the wanted one on that works
 } dnn_plan;
 
 typedef struct dnn_params {
-  int32_t fast_fp32, packed;
+  int32_t fast_fp32, packed, choice;
 } dnn_params;
 
 typedef struct dnn_state {
@@ -86,29 +86,10 @@ static carnot_status* pack(const carnot_operand_type* w, carnot_prepared* out) {
   return NULL;
 }
 
-static carnot_status* dnn_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  carnot_cuda_conv c;
-  char reason[256];
-  carnot_dtype dtype = problem->inputs[0].dtype;
-  const char* why = carnot_cuda_conv_describe(problem, takes(dtype), &c, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "%s", why);
-  if (!is_half(dtype) && c.bias != CARNOT_PLAN_NONE)
-    CARNOT_CHECK(carnot_cuda_chain_add_bias(&c.chain, c.bias), INTERNAL, "too many operands");
-  void* params;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(dnn_params), "parameters", &params));
-  *(dnn_params*)params = (dnn_params){problem->fast_fp32, is_half(dtype)};
-  out->params = params;
-  out->param_bytes = sizeof(dnn_params);
-  if (is_half(dtype)) {
-    CARNOT_TRY(pack(&problem->inputs[c.weights], out));
-    out->packed_inputs = 1ull << c.weights;
-  }
-  return carnot_cuda_chain_prepare(problem, &c.chain, dtype, out);
-}
-
 static carnot_status* dnn_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(dnn_params) &&
-                   (!((const dnn_params*)step->params)->packed || step->constant_count),
+                   (!((const dnn_params*)step->params)->packed || step->constant_count) &&
+                   (unsigned)((const dnn_params*)step->params)->choice < kMaxConfigs,
                INVALID_MODEL, "%u bytes of parameters, %u constants", step->param_bytes,
                step->constant_count);
   return NULL;
@@ -172,16 +153,11 @@ static cudnnBackendDescriptor_t tensor(graph* g, int64_t id, cudnnDataType_t typ
 
 static cudnnBackendDescriptor_t pointwise(graph* g, cudnnPointwiseMode_t mode,
                                           cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
-                                          double high, cudnnBackendDescriptor_t y) {
+                                          cudnnBackendDescriptor_t y) {
   cudnnBackendDescriptor_t p = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   cudnnDataType_t precision = CUDNN_DATA_FLOAT;
   set(g, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
   set(g, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-  double low = 0;
-  if (mode == CUDNN_POINTWISE_RELU_FWD && high < INFINITY) {
-    set(g, p, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 1, &low);
-    set(g, p, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &high);
-  }
   finish(g, p);
   cudnnBackendDescriptor_t op = make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
   set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p);
@@ -261,20 +237,20 @@ static cudnnBackendDescriptor_t operations(graph* g, const dnn_key* key) {
   if (key->bias) {
     cudnnBackendDescriptor_t b = tensor(g, kBias, type, e.rank, e.bias, e.bias_s, false),
                              y = RESULT();
-    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, 0, y);
+    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
     at = y;
   }
   if (key->residual) {
     cudnnBackendDescriptor_t b = tensor(g, kResidual, type, e.rank, e.y, e.y_s, false),
                              y = RESULT();
-    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, 0, y);
+    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
     at = y;
   }
   if (key->activation) {
     cudnnBackendDescriptor_t y = RESULT();
     bool silu = key->activation == CARNOT_CUDA_SILU;
-    ops[count++] = pointwise(g, silu ? CUDNN_POINTWISE_SWISH_FWD : CUDNN_POINTWISE_RELU_FWD, at,
-                             NULL, silu ? 0 : (double)key->high, y);
+    ops[count++] =
+        pointwise(g, silu ? CUDNN_POINTWISE_SWISH_FWD : CUDNN_POINTWISE_RELU_FWD, at, NULL, y);
   }
 #undef RESULT
   cudnnBackendDescriptor_t all = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -314,7 +290,6 @@ static bool is_allowed(graph* g, cudnnBackendDescriptor_t config, const dnn_key*
   return true;
 }
 
-// An execution plan of the first engine, in the library's order, that is allowed and comes to be.
 static bool plan_of(graph* g, cudnnBackendDescriptor_t config, dnn_plan* out) {
   carnot_cuda* cuda = g->cuda;
   cudnnBackendDescriptor_t plan = NULL;
@@ -354,8 +329,10 @@ static bool search(graph* g, cudnnBackendDescriptor_t ops, cudnnBackendHeurMode_
       g->cuda->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, kMaxConfigs, &found,
                                         configs) == CUDNN_STATUS_SUCCESS)
-    for (int64_t i = 0; i < found && i < kMaxConfigs && !ok; i++)
-      ok = is_allowed(g, configs[i], key) && plan_of(g, configs[i], out);
+    for (int64_t i = 0; i < found && i < kMaxConfigs && !ok; i++) {
+      out->choice = (int32_t)((key->choice + i) % found);
+      ok = is_allowed(g, configs[out->choice], key) && plan_of(g, configs[out->choice], out);
+    }
   for (int i = 0; i < made; i++) g->cuda->cudnnBackendDestroyDescriptor(configs[i]);
   return ok;
 }
@@ -444,8 +421,8 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
     key.bias = fused && c.bias != CARNOT_PLAN_NONE;
     key.residual = fused && c.residual != CARNOT_PLAN_NONE;
     key.activation = fused ? (int32_t)c.activation.kind : 0;
-    key.high = fused ? c.activation.high : 0;
     key.fast = ((const dnn_params*)step->params)->fast_fp32;
+    key.choice = ((const dnn_params*)step->params)->choice;
     *s = (dnn_state){.weights = c.weights,
                      .bias = CARNOT_PLAN_NONE,
                      .residual = c.residual,
@@ -467,9 +444,8 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 
-static carnot_status* execute(carnot_cuda* cuda, const carnot_step_view* step, const dnn_state* s,
-                              int count, const int64_t* ids, void* const* addresses,
-                              void* workspace) {
+static carnot_status* execute(carnot_cuda* cuda, CUstream stream, const dnn_plan* plan, int count,
+                              const int64_t* ids, void* const* addresses, void* workspace) {
   graph g = {.cuda = cuda};
   cudnnBackendDescriptor_t pack = make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, addresses);
@@ -480,15 +456,139 @@ static carnot_status* execute(carnot_cuda* cuda, const carnot_step_view* step, c
   // One handle serves all queues of the device.
   pthread_mutex_lock(&cuda->mutex);
   if (status == CUDNN_STATUS_SUCCESS)
-    status =
-        cuda->cudnnSetStream(cuda->dnn_handle, (cudaStream_t)carnot_cuda_queue_of(step)->stream);
+    status = cuda->cudnnSetStream(cuda->dnn_handle, (cudaStream_t)stream);
   if (status == CUDNN_STATUS_SUCCESS)
-    status = cuda->cudnnBackendExecute(cuda->dnn_handle, s->plan->plan, pack);
+    status = cuda->cudnnBackendExecute(cuda->dnn_handle, plan->plan, pack);
   pthread_mutex_unlock(&cuda->mutex);
   drop(&g);
   CARNOT_CHECK(status == CUDNN_STATUS_SUCCESS, INTERNAL, "cudnnBackendExecute gave status %d",
                (int)status);
   return NULL;
+}
+
+// ---- timing of the library's engines ----
+
+enum { kEngines = 5 };
+
+typedef struct contest {
+  carnot_cuda* cuda;
+  void* memory;
+  int count;
+  int64_t ids[kMaxTensors];
+  void* addresses[kMaxTensors];
+  void* workspace;
+} contest;
+
+static carnot_status* run_engine(void* user, void* plan, CUstream stream) {
+  contest* c = user;
+  return execute(c->cuda, stream, plan, c->count, c->ids, c->addresses, c->workspace);
+}
+
+// Operands one behind the other, the workspace last.
+static carnot_status* make_operands(contest* c, const dnn_key* key, const int64_t* bytes) {
+  static const int64_t kIds[] = {kX, kW, kY, kBias, kResidual};
+  const bool used[] = {true, true, true, key->bias != 0, key->residual != 0};
+  size_t total = (size_t)kWorkspaceLimit;
+  for (int i = 0; i < 5; i++) total += carnot_align_up((size_t)bytes[i], 256);
+  CARNOT_TRY(c->cuda->base.backend->alloc(&c->cuda->base, total, &c->memory));
+  char* at = c->memory;
+  for (int i = 0; i < 5; i++) {
+    if (used[i]) c->ids[c->count] = kIds[i], c->addresses[c->count++] = at;
+    at += carnot_align_up((size_t)bytes[i], 256);
+  }
+  c->workspace = at;
+  carnot_cuda* cuda = c->cuda;
+  CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(c->memory), 0x3c,
+                                        total - (size_t)kWorkspaceLimit, NULL));
+  return carnot_cuda_check(cuda, cuda->cuStreamSynchronize(NULL), "cuStreamSynchronize");
+}
+
+static carnot_status* hold_contest(carnot_cuda* cuda, dnn_key key, const int64_t* bytes,
+                                   int32_t* out_choice) {
+  dnn_plan* plans[kEngines];
+  int count = 0;
+  for (int i = 0; i < kEngines; i++) {
+    dnn_plan* plan;
+    key.choice = i;
+    CARNOT_TRY(find_plan(cuda, &key, &plan));
+    if (plan->plan && plan->choice == i) plans[count++] = plan;
+  }
+  if (count < 2) return NULL;
+  contest c = {.cuda = cuda};
+  int best = 0;
+  carnot_status* status = make_operands(&c, &key, bytes);
+  if (!status) status = carnot_cuda_race(cuda, run_engine, &c, (void**)plans, count, &best);
+  cuda->base.backend->free(&cuda->base, c.memory);
+  if (!status) *out_choice = plans[best]->choice;
+  return status;
+}
+
+static carnot_operand operand_of(const carnot_operand_type* t) {
+  carnot_operand o = {.dtype = t->dtype, .rank = t->rank};
+  int64_t stride = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = i == t->rank - 1 ? 1 : i == 0 ? 0 : i + 1;  // channels last
+    o.dims[d] = t->dims[d];
+    o.strides[d] = stride;
+    stride *= t->dims[d];
+  }
+  return o;
+}
+
+// The fastest engine for the optimal sizes; equal problems are timed once.
+static carnot_status* choose_engine(const carnot_problem* problem, const carnot_cuda_conv* c,
+                                    int32_t* out_choice) {
+  carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  const carnot_operand x = operand_of(&problem->inputs[0]),
+                       w = operand_of(&problem->inputs[c->weights]),
+                       y = operand_of(&problem->outputs[0]);
+  dnn_key key;
+  memset(&key, 0, sizeof(key));
+  CARNOT_TRY(carnot_cuda_window_make(node, &x, &w, &y, &key.window));
+  key.window.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+  key.dtype = (int32_t)x.dtype;
+  key.spatial = x.rank == 5 ? 3 : 2;
+  key.bias = c->bias != CARNOT_PLAN_NONE, key.residual = c->residual != CARNOT_PLAN_NONE;
+  key.activation = (int32_t)c->activation.kind;
+  key.fast = problem->fast_fp32;
+  uint64_t hash = carnot_hash(&key, sizeof(key), 47);
+  pthread_mutex_lock(&cuda->mutex);
+  void** found = carnot_cuda_cached(cuda, hash);
+  if (found) *out_choice = (int32_t)(intptr_t)*found;
+  pthread_mutex_unlock(&cuda->mutex);
+  if (found) return NULL;
+  int64_t filters = key.window.filters;
+  const int64_t whole = carnot_dims_count(y.dims, y.rank) * 2;
+  const int64_t bytes[5] = {carnot_dims_count(x.dims, x.rank) * 2,
+                            carnot_dims_count(w.dims, w.rank) * 2, whole, filters * 2, whole};
+  CARNOT_TRY(hold_contest(cuda, key, bytes, out_choice));
+  pthread_mutex_lock(&cuda->mutex);
+  carnot_status* status = carnot_cuda_keep(cuda, hash, (void*)(intptr_t)*out_choice);
+  pthread_mutex_unlock(&cuda->mutex);
+  return status;
+}
+
+static carnot_status* dnn_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_cuda_conv c;
+  char reason[256];
+  carnot_dtype dtype = problem->inputs[0].dtype;
+  const char* why = carnot_cuda_conv_describe(problem, takes(dtype), &c, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  if (!is_half(dtype) && c.bias != CARNOT_PLAN_NONE)
+    CARNOT_CHECK(carnot_cuda_chain_add_bias(&c.chain, c.bias), INTERNAL, "too many operands");
+  void* params;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(dnn_params), "parameters", &params));
+  dnn_params* made = params;
+  *made = (dnn_params){problem->fast_fp32, is_half(dtype), 0};
+  if (is_half(dtype) && problem->times) CARNOT_TRY(choose_engine(problem, &c, &made->choice));
+  out->params = params;
+  out->param_bytes = sizeof(dnn_params);
+  if (is_half(dtype)) {
+    CARNOT_TRY(pack(&problem->inputs[c.weights], out));
+    out->packed_inputs = 1ull << c.weights;
+  }
+  return carnot_cuda_chain_prepare(problem, &c.chain, dtype, out);
 }
 
 static carnot_status* dnn_run(const carnot_step_view* step, void* state,
@@ -511,7 +611,8 @@ static carnot_status* dnn_run(const carnot_step_view* step, void* state,
   if (s->bias != CARNOT_PLAN_NONE) ids[count] = kBias, addresses[count++] = inputs[s->bias].data;
   if (s->residual != CARNOT_PLAN_NONE)
     ids[count] = kResidual, addresses[count++] = inputs[s->residual].data;
-  CARNOT_TRY(execute(carnot_cuda_of_step(step), step, s, count, ids, addresses, workspace));
+  CARNOT_TRY(execute(carnot_cuda_of_step(step), carnot_cuda_queue_of(step)->stream, s->plan, count,
+                     ids, addresses, workspace));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 

@@ -536,6 +536,70 @@ const carnot_tactic_row carnot_cuda_gather_row = {.name = "cuda_gather",
                                                   .shape = gather_shape,
                                                   .run = gather_run};
 
+// ---- gather by several indices ----
+
+typedef struct gather_nd_state {
+  CUfunction function;
+  carnot_cuda_gather_nd params;
+} gather_nd_state;
+
+static const char* gather_nd_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_GATHER_ND)) return "";
+  carnot_cuda_want_row_major(problem);
+  const carnot_operand_type* index = &problem->inputs[1];
+  if (index->dtype != CARNOT_DTYPE_I64 || index->rank < 1) return "the indices are no int64";
+  return whole_bytes(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* gather_nd_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *index = &inputs[1], *y = &outputs[0];
+  const carnot_plan_node* node = &step->region->nodes[0];
+  CARNOT_TRY(check_pair(x, y));
+  CARNOT_TRY(carnot_cuda_on_device(index, 1));
+  int64_t batches = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "batch_dims");
+  int64_t depth = index->rank > 0 ? index->dims[index->rank - 1] : 0;
+  CARNOT_CHECK(index->dtype == CARNOT_DTYPE_I64 && batches >= 0 && batches < index->rank &&
+                   depth >= 0 && depth <= CARNOT_CUDA_RANK && batches + depth <= x->rank,
+               INVALID_MODEL, "%lld indices of rank %d behind %lld batches", (long long)depth,
+               x->rank, (long long)batches);
+  int first = (int)batches, last = (int)(batches + depth);
+  gather_nd_state* s = state;
+  *s = (gather_nd_state){
+      .params = {.count = carnot_dims_count(y->dims, y->rank),
+                 .queries = carnot_dims_count(index->dims + first, index->rank - 1 - first),
+                 .inner = carnot_dims_count(x->dims + last, x->rank - last),
+                 .batch = carnot_dims_count(x->dims + first, x->rank - first),
+                 .depth = (int)depth}};
+  for (int k = 0; k < (int)depth; k++) s->params.dims[k] = x->dims[first + k];
+  int64_t all = carnot_dims_count(index->dims, index->rank - 1);
+  CARNOT_CHECK(all * s->params.inner == s->params.count &&
+                   carnot_dims_count(x->dims, first) * s->params.queries == all,
+               INVALID_ARGUMENT, "the result of a gather has another size");
+  char name[32];
+  return carnot_cuda_kernel(carnot_cuda_of_step(step),
+                            name_of("gather_nd", carnot_cuda_bytes(x), name, 32), &s->function);
+}
+
+static carnot_status* gather_nd_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  gather_nd_state* s = state;
+  s->params.x = inputs[0].data, s->params.index = inputs[1].data, s->params.y = outputs[0].data;
+  return carnot_cuda_launch_each(step, s->function, s->params.count, &s->params);
+}
+
+const carnot_tactic_row carnot_cuda_gather_nd_row = {.name = "cuda_gather_nd",
+                                                     .anchor = CARNOT_OP_GATHER_ND,
+                                                     .numerics = "exact",
+                                                     .device = true,
+                                                     .reject = gather_nd_reject,
+                                                     .shape = gather_nd_shape,
+                                                     .run = gather_nd_run};
+
 // ---- pad ----
 
 typedef struct pad_state {

@@ -193,6 +193,14 @@ carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction funct
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
                                        int64_t count, void* params) CARNOT_MUST_USE;
 
+// ---- timing (race.c) ----
+
+// Times |count| ways to compute one thing, each recorded into a graph, in alternating rounds; the
+// fastest, an earlier one where they differ by less than 2 %.
+typedef carnot_status* carnot_cuda_racer(void* user, void* way, CUstream stream);
+carnot_status* carnot_cuda_race(carnot_cuda* cuda, carnot_cuda_racer* run, void* user, void** ways,
+                                int count, int* out_best) CARNOT_MUST_USE;
+
 extern const carnot_backend carnot_cuda_backend;
 
 #endif  // CARNOT_BACKEND_CUDA_CUDA_H_

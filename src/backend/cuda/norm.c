@@ -304,6 +304,7 @@ typedef struct reduce_state {
   CUfunction function;
   carnot_cuda_reduce params;
   bool by_block;
+  bool by_columns;
 } reduce_state;
 
 static int reduction_of(const carnot_plan_node* node) {
@@ -387,7 +388,12 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
   // Few elements, or neighbours that read neighbours: a thread each.
   bool coalesced = p->kept_rank && p->kept[p->kept_rank - 1] == 1 && p->kept_count >= 1 << 14;
   s->by_block = p->reduced_count >= 64 && !coalesced;
-  return kernel_for(step, s->by_block ? "reduce_block" : "reduce_thread", x->dtype, &s->function);
+  bool neighbours = p->kept_rank && p->kept[p->kept_rank - 1] == 1 && p->kept_count >= 32;
+  s->by_columns = s->by_block && neighbours && p->fn != CARNOT_CUDA_LOG_SUM_EXP;
+  const char* kernel = s->by_columns ? "reduce_columns"
+                       : s->by_block ? "reduce_block"
+                                     : "reduce_thread";
+  return kernel_for(step, kernel, x->dtype, &s->function);
 }
 
 static carnot_status* reduce_run(const carnot_step_view* step, void* state,
@@ -396,7 +402,9 @@ static carnot_status* reduce_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   reduce_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
-  const int64_t grid[3] = {s->params.kept_count, 1, 1};
+  const int64_t grid[3] = {s->params.kept_count, 1, 1},
+                columns[3] = {carnot_ceildiv(s->params.kept_count, 32), 1, 1};
+  if (s->by_columns) return carnot_cuda_launch(step, s->function, columns, 512, &s->params);
   if (!s->by_block)
     return carnot_cuda_launch_each(step, s->function, s->params.kept_count, &s->params);
   return carnot_cuda_launch(step, s->function, grid, threads_for(s->params.reduced_count),

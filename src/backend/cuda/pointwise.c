@@ -141,7 +141,9 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
       CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_OUTPUTS, CARNOT_CUDA_CHAIN_RANK,
       CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_RANK, CARNOT_CUDA_CHAIN_RANK,
       CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_INPUTS);
-  put(w, "#define AT(k) (p.kind[k] == 0 ? i : p.kind[k] == 1 ? 0 : i / p.inner[k] %% p.size[k])\n");
+  put(w,
+      "#define AT(k) (p.kind[k] == 0 ? i : p.kind[k] == 1 ? 0 : p.kind[k] == 2 ? i / p.inner[k] %% "
+      "p.size[k] : i / p.inner[k] * p.size[k] + i %% p.size[k])\n");
   // Four elements a thread; operands that repeat do so in whole fours.
   put(w,
       "extern \"C\" __global__ void program_four(params p) {\n  wait_for_previous();\n"
@@ -149,10 +151,11 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
   for (uint32_t k = 0; k < n; k++) {
     const char* t = carnot_cuda_type(types[chain->inputs[k]]);
     put(w,
-        "  four<%s> a%u;\n  if (p.kind[%u] == 0 || (p.kind[%u] == 2 && p.inner[%u] == 1)) a%u = "
+        "  four<%s> a%u;\n  if (p.kind[%u] == 0 || (p.kind[%u] == 2 && p.inner[%u] == 1) || "
+        "p.kind[%u] == 3) a%u = "
         "*(const four<%s>*)((const %s*)p.x[%u] + AT(%u));\n"
         "  else a%u.v[0] = a%u.v[1] = a%u.v[2] = a%u.v[3] = ((const %s*)p.x[%u])[AT(%u)];\n",
-        t, k, k, k, k, k, t, t, k, k, k, k, k, k, t, k, k);
+        t, k, k, k, k, k, k, t, t, k, k, k, k, k, k, t, k, k);
   }
   for (uint32_t k = 0; k < m; k++)
     put(w, "  four<%s> b%u;\n", carnot_cuda_type(types[chain->outputs[k]]), k);
@@ -299,6 +302,12 @@ static bool flat_kind(const axes* a, int operand, struct carnot_cuda_chain_param
     if (s[d]) first = first < 0 ? d : first, last = d;
   p->kind[k] = 1, p->inner[k] = p->size[k] = 1;
   if (first < 0) return true;
+  // One row a batch, as channels last have one number a channel of each image.
+  if (a->rank == 3 && s[2] == 1 && s[1] == 0 && s[0] == a->dims[2] &&
+      a->dims[1] * a->dims[2] <= INT32_MAX) {
+    p->kind[k] = 3, p->inner[k] = (int)(a->dims[1] * a->dims[2]), p->size[k] = (int)a->dims[2];
+    return true;
+  }
   int64_t inner = 1, size = 1, stride = 1;
   for (int d = a->rank - 1; d > last; d--) inner *= a->dims[d];
   for (int d = last; d >= first; d--) {
@@ -356,8 +365,9 @@ static const char* choose_kernel(const axes* a, const carnot_operand* const* fro
   bool four = p->count % 4 == 0 && p->count < INT32_MAX;
   for (int k = 0; k < out->input_count; k++) {
     flat = flat && flat_kind(a, k + 1, p, k);
-    bool repeats = flat && p->kind[k] == 2;
-    bool fours = !repeats || (p->inner[k] == 1 ? p->size[k] % 4 == 0 : p->inner[k] % 4 == 0);
+    bool repeats = flat && p->kind[k] >= 2;
+    bool fours = !repeats ||
+                 (p->inner[k] == 1 || p->kind[k] == 3 ? p->size[k] % 4 == 0 : p->inner[k] % 4 == 0);
     four = four && fours && (p->kind[k] == 1 || is_aligned(from[k]));
   }
   for (int k = 0; k < out->output_count; k++) four = four && is_aligned(&outputs[k]);

@@ -117,8 +117,8 @@ typedef struct carnot_cuda_chain_state {
     long long src[CARNOT_CUDA_CHAIN_INPUTS][CARNOT_CUDA_CHAIN_RANK];
     long long dst[CARNOT_CUDA_CHAIN_RANK];
     int rank;
-    int kind[CARNOT_CUDA_CHAIN_INPUTS];  // flat programs: 0 dense, 1 one element, 2 i / inner %
-                                         // size
+    // Of flat programs: 0 dense, 1 one element, 2 i / inner % size, 3 i / inner * size + i % size.
+    int kind[CARNOT_CUDA_CHAIN_INPUTS];
     int inner[CARNOT_CUDA_CHAIN_INPUTS], size[CARNOT_CUDA_CHAIN_INPUTS];
   } params;
 } carnot_cuda_chain_state;

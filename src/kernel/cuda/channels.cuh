@@ -194,6 +194,46 @@ template <class T> DEVICE void depthwise(const carnot_cuda_depthwise& p) {
   pack<T>(p.y, i, sum);
 }
 
+// ---- pooling ----
+
+template <class T> DEVICE void pool_eight(const carnot_cuda_window& p) {
+  i64 i = THREAD, pieces = p.channels / 8;
+  if (i >= p.n * pieces * p.out[0] * p.out[1] * p.out[2]) return;
+  i64 at = i, c = at % pieces, spot[3];
+  at /= pieces;
+  for (int d = 2; d >= 0; d--) spot[d] = at % p.out[d], at /= p.out[d];
+  i64 from = at * p.x_n + c * 8, to = at * p.y_n + c * 8;
+  f32 best[8];
+  for (int e = 0; e < 8; e++) best[e] = p.average ? 0.f : lowest<f32>();
+  i64 inside = 0, padded = 1, first[3];
+  for (int d = 0; d < 3; d++) {
+    first[d] = spot[d] * p.step[d] - p.begin[d];
+    to += spot[d] * p.y_s[d];
+    i64 n = 0;
+    for (i64 k = 0; k < p.kernel[d]; k++) n += first[d] + k * p.dilation[d] < p.in[d] + p.end[d];
+    padded *= n;
+  }
+  for (i64 a = 0; a < p.kernel[0]; a++) {
+    i64 i0 = first[0] + a * p.dilation[0];
+    if (i0 < 0 || i0 >= p.in[0]) continue;
+    for (i64 b = 0; b < p.kernel[1]; b++) {
+      i64 i1 = first[1] + b * p.dilation[1];
+      if (i1 < 0 || i1 >= p.in[1]) continue;
+      for (i64 k = 0; k < p.kernel[2]; k++) {
+        i64 i2 = first[2] + k * p.dilation[2];
+        if (i2 < 0 || i2 >= p.in[2]) continue;
+        f32 x[8];
+        unpack<T>(p.x, (from + i0 * p.x_s[0] + i1 * p.x_s[1] + i2 * p.x_s[2]) / 8, x);
+        for (int e = 0; e < 8; e++) best[e] = p.average ? best[e] + x[e] : hi(best[e], x[e]);
+        inside++;
+      }
+    }
+  }
+  f32 count = (f32)(p.count_padding ? padded : inside);
+  for (int e = 0; e < 8 && p.average; e++) best[e] /= count;
+  pack<T>(p.y, to / 8, best);
+}
+
 #define CHANNELS(T)                                                                             \
   extern "C" __global__ void norm_warp_##T(carnot_cuda_norm p) {                                \
     wait_for_previous();                                                                        \
@@ -206,6 +246,10 @@ template <class T> DEVICE void depthwise(const carnot_cuda_depthwise& p) {
   extern "C" __global__ void group_apply_##T(carnot_cuda_group_norm p) {                        \
     wait_for_previous();                                                                        \
     group_apply<T>(p);                                                                          \
+  }                                                                                             \
+  extern "C" __global__ void pool_eight_##T(carnot_cuda_window p) {                             \
+    wait_for_previous();                                                                        \
+    pool_eight<T>(p);                                                                           \
   }                                                                                             \
   extern "C" __global__ void depthwise_##T(carnot_cuda_depthwise p) {                           \
     wait_for_previous();                                                                        \

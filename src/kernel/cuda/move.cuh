@@ -68,10 +68,26 @@ template <class T> DEVICE void gather(const carnot_cuda_gather& p) {
   ((T*)p.y)[i] = inside ? ((const T*)p.x)[(o * p.size + index) * p.inner + n] : zero_of<T>::value();
 }
 
+template <class T> DEVICE void gather_nd(const carnot_cuda_gather_nd& p) {
+  i64 i = THREAD;
+  if (i >= p.count) return;
+  i64 n = i % p.inner, q = i / p.inner, at = 0;
+  bool inside = true;
+  for (int k = 0; k < p.depth; k++) {
+    i64 index = p.index[q * p.depth + k];
+    if (index < 0) index += p.dims[k];
+    inside = inside && index >= 0 && index < p.dims[k];
+    at = at * p.dims[k] + index;
+  }
+  const T* x = (const T*)p.x + q / p.queries * p.batch;
+  ((T*)p.y)[i] = inside ? x[at * p.inner + n] : zero_of<T>::value();
+}
+
 #define MOVES(T, name)                                                                       \
   extern "C" __global__ void copy_##name(carnot_cuda_copy p) { wait_for_previous(); copy<T>(p); }                 \
   extern "C" __global__ void transpose_##name(carnot_cuda_copy p) { wait_for_previous(); transpose<T>(p); }       \
-  extern "C" __global__ void gather_##name(carnot_cuda_gather p) { wait_for_previous(); gather<T>(p); }
+  extern "C" __global__ void gather_##name(carnot_cuda_gather p) { wait_for_previous(); gather<T>(p); }         \
+  extern "C" __global__ void gather_nd_##name(carnot_cuda_gather_nd p) { wait_for_previous(); gather_nd<T>(p); }
 MOVES(u8, 1) MOVES(u16, 2) MOVES(u32, 4) MOVES(u64, 8) MOVES(uint4, 16)
 #define PADS(T, name) extern "C" __global__ void pad_##name(carnot_cuda_pad p) { wait_for_previous(); pad<T>(p); }
 PADS(u8, 1) PADS(u16, 2) PADS(u32, 4) PADS(u64, 8)

@@ -34,6 +34,18 @@ typedef struct carnot_cuda_gather {
   int index_bytes;  // 4 or 8
 } carnot_cuda_gather;
 
+// y[b, q, n] = x[b, index[b, q, ..], n], |depth| indices a query, negative ones from the end; those
+// outside give 0.
+typedef struct carnot_cuda_gather_nd {
+  const void* x;
+  const long long* index;
+  void* y;
+  long long count, queries, inner,
+      batch;  // of all results, a batch, a slice; elements of x a batch
+  int depth;
+  long long dims[CARNOT_CUDA_RANK];
+} carnot_cuda_gather_nd;
+
 // y[k] = fn over all r of x[k·kept + r·reduced].
 typedef struct carnot_cuda_reduce {
   const void* x;

@@ -110,8 +110,36 @@ template <class T, class A, bool BLOCK> DEVICE void reduce(const carnot_cuda_red
   }
 }
 
+// 32 neighbouring results a block, a warp reads 32 neighbours; fn without a second pass.
+template <class T, class A> DEVICE void reduce_columns(const carnot_cuda_reduce& p) {
+  __shared__ A parts[32][33];
+  int lane = threadIdx.x & 31, row = threadIdx.x >> 5, rows = blockDim.x >> 5;
+  i64 k = blockIdx.x * 32ll + lane, base, unused, at;
+  A sum = start<A>(p.fn);
+  if (k < p.kept_count) {
+    offsets<u64>((u64)k, p.kept_rank, p.kept_dims, p.kept, p.kept, &base, &unused);
+    const T* x = (const T*)p.x + base;
+    for (i64 r = row; r < p.reduced_count; r += rows) {
+      if (p.reduced_rank == 1)
+        at = r * p.reduced[0];
+      else
+        offsets<u64>((u64)r, p.reduced_rank, p.reduced_dims, p.reduced, p.reduced, &at, &unused);
+      sum = join(p.fn, sum, term(p.fn, (A)load(x[at]), (A)0));
+    }
+  }
+  parts[row][lane] = sum;
+  __syncthreads();
+  if (row || k >= p.kept_count) return;
+  for (int i = 1; i < rows; i++) sum = join(p.fn, sum, parts[i][lane]);
+  ((T*)p.y)[k] = store_as<T>::of(finish(p.fn, sum, p.reduced_count, (A)0));
+}
+
 #define REDUCES(T, A)                                                                           \
   extern "C" __global__ void reduce_block_##T(carnot_cuda_reduce p) { wait_for_previous(); reduce<T, A, true>(p); }  \
+  extern "C" __global__ void reduce_columns_##T(carnot_cuda_reduce p) {                         \
+    wait_for_previous();                                                                        \
+    reduce_columns<T, A>(p);                                                                    \
+  }                                                                                             \
   extern "C" __global__ void reduce_thread_##T(carnot_cuda_reduce p) { wait_for_previous(); reduce<T, A, false>(p); }
 REDUCES(f32, f32) REDUCES(f16, f32) REDUCES(bf16, f32) REDUCES(f64, f64) REDUCES(i32, i32)
 REDUCES(i64, i64)
