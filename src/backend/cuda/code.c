@@ -165,17 +165,17 @@ carnot_status* carnot_cuda_program(carnot_cuda_queue* queue, const char* source,
 
 // ---- launches ----
 
-carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction function,
-                                  const int64_t grid[3], unsigned threads, void* params) {
+static carnot_status* launch(const carnot_step_view* step, CUfunction function,
+                             const int64_t grid[3], unsigned threads, void* params, bool early) {
   carnot_cuda_queue* queue = carnot_cuda_queue_of(step);
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   CARNOT_CHECK(grid[0] <= INT32_MAX && grid[1] <= 65535 && grid[2] <= 65535, UNSUPPORTED,
                "a grid of %lld x %lld x %lld blocks is too large", (long long)grid[0],
                (long long)grid[1], (long long)grid[2]);
   void* arguments[] = {params};
-  // Programmatic dependent launch: every own kernel begins with wait_for_previous (types.cuh).
-  CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                             .value.programmaticStreamSerializationAllowed = 1};
+  // Programmatic dependent launch: the kernel begins with wait_for_previous (types.cuh).
+  CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                 .value.programmaticStreamSerializationAllowed = 1};
   CUlaunchConfig config = {.gridDimX = (unsigned)grid[0],
                            .gridDimY = (unsigned)grid[1],
                            .gridDimZ = (unsigned)grid[2],
@@ -183,10 +183,20 @@ carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction funct
                            .blockDimY = 1,
                            .blockDimZ = 1,
                            .hStream = queue->stream,
-                           .attrs = &early,
-                           .numAttrs = cuda->major >= 9};
+                           .attrs = &attribute,
+                           .numAttrs = early && cuda->major >= 9};
   CARNOT_CUDA_TRY(cuda, cuLaunchKernelEx(&config, function, arguments, NULL));
   return NULL;
+}
+
+carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction function,
+                                  const int64_t grid[3], unsigned threads, void* params) {
+  return launch(step, function, grid, threads, params, /*early=*/true);
+}
+
+carnot_status* carnot_cuda_launch_after(const carnot_step_view* step, CUfunction function,
+                                        const int64_t grid[3], unsigned threads, void* params) {
+  return launch(step, function, grid, threads, params, /*early=*/false);
 }
 
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,

@@ -185,10 +185,14 @@ carnot_status* carnot_cuda_program(carnot_cuda_queue* queue, const char* source,
 void** carnot_cuda_cached(carnot_cuda* cuda, uint64_t key);
 carnot_status* carnot_cuda_keep(carnot_cuda* cuda, uint64_t key, void* object) CARNOT_MUST_USE;
 
-// |grid| blocks of |threads|; the kernel takes one struct.
+// |grid| blocks of |threads|; the kernel takes one struct and begins with wait_for_previous.
 carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction function,
                                   const int64_t grid[3], unsigned threads,
                                   void* params) CARNOT_MUST_USE;
+// A kernel without that: it starts when all before it have ended.
+carnot_status* carnot_cuda_launch_after(const carnot_step_view* step, CUfunction function,
+                                        const int64_t grid[3], unsigned threads,
+                                        void* params) CARNOT_MUST_USE;
 // One thread an item.
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
                                        int64_t count, void* params) CARNOT_MUST_USE;

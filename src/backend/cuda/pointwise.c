@@ -168,11 +168,13 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
     put(w, "  *(four<%s>*)((%s*)p.y[%u] + i) = b%u;\n", t, t, k, k);
   }
   put(w, "}\n");
+  // The program for any strides is launched after all before it: with wait_for_previous in it,
+  // NVRTC 13 gave code that read at wild addresses (bool operands of four axes, sm_90).
   static const char* const kHeads[] = {
       "program_flat(params p) {\n  wait_for_previous();\n  i64 i = blockIdx.x * (i64)blockDim.x + "
       "threadIdx.x, to = i;\n"
       "  if (i >= p.count) return;\n",
-      "program_any(params p) {\n  wait_for_previous();\n  i64 i = blockIdx.x * (i64)blockDim.x + "
+      "program_any(params p) {\n  i64 i = blockIdx.x * (i64)blockDim.x + "
       "threadIdx.x, to = 0, rest "
       "= "
       "i;\n  if (i >= p.count) return;\n  i64 at[10] = {0};\n"
@@ -379,6 +381,7 @@ static const char* choose_kernel(const axes* a, const carnot_operand* const* fro
     for (int k = 0; k < out->input_count; k++) p->src[k][d] = a->strides[k + 1][d];
   }
   p->rank = a->rank;
+  out->any = !flat;
   return !flat ? "program_any" : four ? "program_four" : "program_flat";
 }
 
@@ -433,7 +436,8 @@ carnot_status* carnot_cuda_chain_run(const carnot_step_view* step, carnot_cuda_c
         state->operand[k] == kOutput ? outputs[0].data : inputs[state->operand[k]].data;
   for (int k = 0; k < state->output_count; k++) state->params.y[k] = outputs[k].data;
   const int64_t grid[3] = {state->blocks, 1, 1};
-  return carnot_cuda_launch(step, state->function, grid, CARNOT_CUDA_THREADS, &state->params);
+  return (state->any ? carnot_cuda_launch_after : carnot_cuda_launch)(
+      step, state->function, grid, CARNOT_CUDA_THREADS, &state->params);
 }
 
 // ---- the row ----

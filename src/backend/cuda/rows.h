@@ -107,6 +107,7 @@ carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
 typedef struct carnot_cuda_chain_state {
   CUfunction function;
   int64_t blocks;
+  bool any;                                   // the program for any strides
   uint8_t operand[CARNOT_CUDA_CHAIN_INPUTS];  // of the step; 255: the output, as it stands
   uint8_t input_count, output_count;
   struct carnot_cuda_chain_params {
