@@ -4,16 +4,21 @@
 #include "kernel/cpu/kernels_isa.h"
 
 static void rows_of_a(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
-                      const float** out_rows) {
+                      const void** out_rows) {
   const carnot_gemm_f32* p = problem;
   (void)t0, (void)t1;  // a matrix is one tap
   for (int i = 0; i < count; ++i) out_rows[i] = p->a + (m + i) * p->lda;
 }
 
+void CARNOT_KERNEL(gemm_tiled_f32)(const carnot_gemm_f32* p, const gemm_tiles_f32* tiles,
+                                   int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const gemm_loop_f32 loop = {rows_of_a, p, 1, p->k, tiles, p->b, p->c, p->ldc, &p->epilogue};
+  CARNOT_KERNEL(gemm_loop_f32)(&loop, m0, m1, n0, n1);
+}
+
 void CARNOT_KERNEL(gemm_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, int64_t n0,
                              int64_t n1) {
-  const gemm_loop_f32 loop = {rows_of_a, p, 1, p->k, p->n, p->b, p->c, p->ldc, &p->epilogue};
-  CARNOT_KERNEL(gemm_loop_f32)(&loop, m0, m1, n0, n1);
+  CARNOT_KERNEL(gemm_tiled_f32)(p, &CARNOT_KERNEL(gemm_tiles_f32), m0, m1, n0, n1);
 }
 
 void CARNOT_KERNEL(gemm_pack_f32)(int64_t k, int64_t n, const float* b, int64_t rs, int64_t cs,
@@ -49,7 +54,7 @@ void CARNOT_KERNEL(matmul_f32)(const carnot_matmul_f32* p, int64_t m0, int64_t m
   const carnot_gemm_f32* g = &p->gemm;
   for (int64_t n = n0; n < n1; n += 4 * TILE_PANEL) {
     const int64_t columns = min_i64(4 * TILE_PANEL, n1 - n);
-    CARNOT_KERNEL(gemm_pack_f32)(g->k, columns, g->b + n * p->cs, p->rs, p->cs, p->workspace);
+    CARNOT_KERNEL(gemm_pack_f32)(g->k, columns, (const float*)g->b + n * p->cs, p->rs, p->cs, p->workspace);
     carnot_gemm_f32 part = *g;
     part.n = columns;
     part.b = p->workspace;
