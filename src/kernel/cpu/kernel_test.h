@@ -14,59 +14,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 // cmocka wants the headers above first.
 #include <cmocka.h>
 
 #include "kernel/cpu/kernels.h"
+#include "kernel/cpu/machine.h"
 #include "kernel/cpu/pack_f32.h"
 #include "kernel/cpu/pack_half.h"
 
-// AMX wants the kernel's permission, once a process.
-static inline bool may_use_amx(void) {
-#if defined(__x86_64__) && defined(__linux__)
-  enum { kRequestPermission = 0x1023, kTileData = 18, kAmxBf16 = 1 << 22 };
-  unsigned a, b, c, d;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kAmxBf16) &&
-         syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-#else
-  return false;
-#endif
-}
-
-static inline bool machine_has(carnot_kernel_isa isa) {
-  if (isa == CARNOT_KERNEL_ISA_SCALAR) return true;
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (isa == CARNOT_KERNEL_ISA_AVX2) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  }
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         (isa < CARNOT_KERNEL_ISA_AVX512_VNNI || __builtin_cpu_supports("avx512vnni")) &&
-         (isa < CARNOT_KERNEL_ISA_AVX512_BF16 || __builtin_cpu_supports("avx512bf16")) &&
-         (isa < CARNOT_KERNEL_ISA_AMX_BF16 || may_use_amx());
-#else
-  return false;
-#endif
-}
-
 // Calls |check| with the table of every level that build and machine have; says which.
 static inline void for_each_isa(void (*check)(const carnot_cpu_kernels*)) {
-  static const char* names[] = {"scalar",     "avx2",       "avx512",
-                                "avx512vnni", "avx512bf16", "amxbf16"};
   for (int isa = 0; isa < CARNOT_KERNEL_ISA_COUNT; ++isa) {
     const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for((carnot_kernel_isa)isa);
-    if (kernels && machine_has((carnot_kernel_isa)isa)) {
-      printf("isa %s: run\n", kernels->isa);
-      check(kernels);
-    } else {
-      printf("isa %s: skipped, not on this machine\n", names[isa]);
+    const char* lacks = carnot_machine_lacks((carnot_kernel_isa)isa);
+    if (!kernels || lacks) {
+      printf("isa %s: skipped, %s\n", kernels ? kernels->isa : "", lacks ? lacks : "not built");
+      continue;
     }
+    printf("isa %s: run\n", kernels->isa);
+    check(kernels);
   }
 }
 
