@@ -70,7 +70,8 @@ __attribute__((target("avx2,fma"))) static void fma_avx2(void* unused) {
 static double peak_flop(const char* isa) {
 #if defined(__x86_64__)
   const double steps = 2.0 * kChains * kSteps;
-  if (!strncmp(isa, "avx512", 6) || !strncmp(isa, "amx", 3)) return 16 * steps / least_time(fma_avx512, NULL);
+  if (!strncmp(isa, "avx512", 6) || !strncmp(isa, "amx", 3))
+    return 16 * steps / least_time(fma_avx512, NULL);
   if (__builtin_cpu_supports("fma")) return 8 * steps / least_time(fma_avx2, NULL);
 #endif
   (void)isa;

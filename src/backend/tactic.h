@@ -13,9 +13,11 @@
 #include "engine/plan.h"
 
 // CPU levels, each holding those before it. X(NAME, "name").
-#define CARNOT_ISAS(X) \
-  X(SCALAR, "scalar")  \
-  X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16") X(AMX_BF16, "amxbf16")
+#define CARNOT_ISAS(X)                                                          \
+  X(SCALAR, "scalar")                                                           \
+  X(AVX2, "avx2")                                                               \
+  X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16") \
+      X(AMX_BF16, "amxbf16")
 typedef enum carnot_isa {
 #define CARNOT_ISA_ENUM(NAME, name) CARNOT_ISA_##NAME,
   CARNOT_ISAS(CARNOT_ISA_ENUM)

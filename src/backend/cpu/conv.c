@@ -223,8 +223,7 @@ static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dty
     char* to = (char*)packed + (size_t)g * bytes;
     bool half = dtype != CARNOT_DTYPE_F32;
     carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps,
-                               weights + g * shape.n * shape.depth * shape.taps,
-                               half ? wide : to);
+                               weights + g * shape.n * shape.depth * shape.taps, half ? wide : to);
     if (half) carnot_weights_pack(dtype, shape, wide, to);
   }
   free(wide);
@@ -299,8 +298,7 @@ static carnot_status* conv_check(const carnot_step_view* step) {
                (long long)p->channels);
   CARNOT_CHECK(carnot_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
                "packed weights of type %d", p->weights);
-  size_t bytes =
-      carnot_weights_bytes((carnot_dtype)p->weights, weights_shape(p, kernel_taps(p)));
+  size_t bytes = carnot_weights_bytes((carnot_dtype)p->weights, weights_shape(p, kernel_taps(p)));
   return check_packed(step, (size_t)p->group * bytes);
 }
 
@@ -357,7 +355,8 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   const carnot_conv_params* p = step->params;
   const carnot_plane* plane = &state->plane;
   int64_t k = p->channels / p->group * plane->r * plane->s;
-  state->grid = carnot_grid_cut(step->isa, plane->n * plane->p * plane->q, p->filters / p->group, k);
+  state->grid =
+      carnot_grid_cut(step->isa, plane->n * plane->p * plane->q, p->filters / p->group, k);
   state->is_product = is_product(plane);
   return NULL;
 }
@@ -510,7 +509,7 @@ static void conv_work(const carnot_problem* problem, double* out_flops, double* 
            pixels * (double)y->dims[1]);
 }
 
-#define CONV_ROW                                                                                \
+#define CONV_ROW                                                                               \
   .anchor = CARNOT_OP_CONV, .strided_outputs = true, .check = conv_check, .reads = conv_reads, \
   .shape = conv_shape, .run = conv_run_all, .work = conv_work
 CARNOT_CPU_ROWS(conv_f32, CONV_ROW, .reject = conv_reject, .prepare = conv_prepare);

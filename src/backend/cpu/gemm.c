@@ -437,7 +437,7 @@ static carnot_status* matmul_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define GEMM_ROW                                                                             \
+#define GEMM_ROW                                                                            \
   .anchor = CARNOT_OP_COUNT, .check = gemm_check, .reads = gemm_reads, .shape = gemm_shape, \
   .run = gemm_run_all, .work = product_work
 CARNOT_CPU_ROWS(gemm_f32, GEMM_ROW, .reject = gemm_reject, .prepare = gemm_prepare);

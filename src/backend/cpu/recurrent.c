@@ -130,8 +130,8 @@ static size_t first_r_bytes(const recurrent_params* p) {
   return carnot_weights_bytes((carnot_dtype)p->weights, shape_of_r(p, first_gates(p)));
 }
 static size_t packed_r_bytes(const recurrent_params* p) {
-  return first_r_bytes(p) + carnot_weights_bytes((carnot_dtype)p->weights,
-                                                 shape_of_r(p, p->gates - first_gates(p)));
+  return first_r_bytes(p) +
+         carnot_weights_bytes((carnot_dtype)p->weights, shape_of_r(p, p->gates - first_gates(p)));
 }
 
 static int64_t gate_columns(const recurrent_params* p) {
@@ -209,10 +209,8 @@ static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dty
   const char* packing = carnot_weights_packing(dtype);
   size_t bias_bytes = (size_t)gate_columns(p) * sizeof(float);
   out->constant_count = kConstants;
-  CARNOT_TRY(
-      add_constant(out, kPackedW, packing, carnot_weights_bytes(dtype, shape_of_w(p)), &w));
-  CARNOT_TRY(
-      add_constant(out, kPackedR, packing, (size_t)p->directions * packed_r_bytes(p), &r));
+  CARNOT_TRY(add_constant(out, kPackedW, packing, carnot_weights_bytes(dtype, shape_of_w(p)), &w));
+  CARNOT_TRY(add_constant(out, kPackedR, packing, (size_t)p->directions * packed_r_bytes(p), &r));
   CARNOT_TRY(add_constant(out, kInputBias, "dense f32", bias_bytes, &input_bias));
   CARNOT_TRY(add_constant(out, kStateBias, "dense f32", bias_bytes, &state_bias));
   CARNOT_TRY(pack(dtype, shape_of_w(p), constant_of(problem, kW)->data, w));
@@ -253,13 +251,12 @@ static carnot_status* recurrent_check(const carnot_step_view* step) {
   size_t columns = (size_t)gate_columns(p) * sizeof(float);
   CARNOT_CHECK(carnot_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
                "packed weights of type %d", p->weights);
-  CARNOT_CHECK(
-      step->constant_bytes[kPackedW] ==
-              carnot_weights_bytes((carnot_dtype)p->weights, shape_of_w(p)) &&
-          step->constant_bytes[kPackedR] == (size_t)p->directions * packed_r_bytes(p) &&
-          step->constant_bytes[kInputBias] == columns &&
-          step->constant_bytes[kStateBias] == columns,
-      INVALID_MODEL, "packed weights have other sizes than the parameters say");
+  CARNOT_CHECK(step->constant_bytes[kPackedW] ==
+                       carnot_weights_bytes((carnot_dtype)p->weights, shape_of_w(p)) &&
+                   step->constant_bytes[kPackedR] == (size_t)p->directions * packed_r_bytes(p) &&
+                   step->constant_bytes[kInputBias] == columns &&
+                   step->constant_bytes[kStateBias] == columns,
+               INVALID_MODEL, "packed weights have other sizes than the parameters say");
   CARNOT_CHECK(node->input_count >= 3 && node->inputs[kX] < step->input_count, INVALID_MODEL,
                "the step has no input");
   for (uint32_t i = kInitialH; i <= kInitialC; i++)
@@ -567,8 +564,8 @@ static void recurrent_work(const carnot_problem* problem, double* out_flops, dou
                     (double)(gate_columns(&p) * (p.input + p.hidden)));
 }
 
-#define RECURRENT_ROW                                                                      \
-  .check = recurrent_check, .reads = recurrent_reads, .shape = recurrent_shape,            \
+#define RECURRENT_ROW                                                           \
+  .check = recurrent_check, .reads = recurrent_reads, .shape = recurrent_shape, \
   .run = recurrent_run_all, .work = recurrent_work
 #define F32_ROW  RECURRENT_ROW, .reject = recurrent_reject, .prepare = recurrent_prepare
 #define F16_ROW  RECURRENT_ROW, .reject = recurrent_f16_reject, .prepare = recurrent_f16_prepare

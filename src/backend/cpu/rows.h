@@ -8,25 +8,24 @@
   const carnot_tactic_row carnot_tactic_##family##_##level = { \
       .name = "cpu_" #family "_" #level, .isa = CARNOT_ISA_##LEVEL, __VA_ARGS__}
 
-#define CARNOT_CPU_THREE_ROWS(family, ...)            \
+#define CARNOT_CPU_THREE_ROWS(family, ...)             \
   CARNOT_CPU_ROW(family, avx512, AVX512, __VA_ARGS__); \
   CARNOT_CPU_ROW(family, avx2, AVX2, __VA_ARGS__);     \
   CARNOT_CPU_ROW(family, scalar, SCALAR, __VA_ARGS__)
 
-#define CARNOT_CPU_ROWS(family, ...) \
-  CARNOT_CPU_THREE_ROWS(family, .numerics = "exact", __VA_ARGS__)
+#define CARNOT_CPU_ROWS(family, ...) CARNOT_CPU_THREE_ROWS(family, .numerics = "exact", __VA_ARGS__)
 
 // Weights in float16, which may go without leave where that changes no value.
-#define CARNOT_CPU_F16_ROWS(family, ...)                                                   \
-  CARNOT_CPU_THREE_ROWS(family, .numerics = "half", .precision = CARNOT_DTYPE_F16,         \
+#define CARNOT_CPU_F16_ROWS(family, ...)                                           \
+  CARNOT_CPU_THREE_ROWS(family, .numerics = "half", .precision = CARNOT_DTYPE_F16, \
                         .takes_exact_f16 = true, __VA_ARGS__)
 
 // Weights in bfloat16; the two uppermost levels round activations too.
-#define CARNOT_CPU_BF16_ROWS(family, ...)                                                     \
-  CARNOT_CPU_ROW(family, amxbf16, AMX_BF16, .numerics = "half",                               \
-                 .precision = CARNOT_DTYPE_BF16, __VA_ARGS__);                                \
-  CARNOT_CPU_ROW(family, avx512bf16, AVX512_BF16, .numerics = "half",                         \
-                 .precision = CARNOT_DTYPE_BF16, __VA_ARGS__);                                \
+#define CARNOT_CPU_BF16_ROWS(family, ...)                                                       \
+  CARNOT_CPU_ROW(family, amxbf16, AMX_BF16, .numerics = "half", .precision = CARNOT_DTYPE_BF16, \
+                 __VA_ARGS__);                                                                  \
+  CARNOT_CPU_ROW(family, avx512bf16, AVX512_BF16, .numerics = "half",                           \
+                 .precision = CARNOT_DTYPE_BF16, __VA_ARGS__);                                  \
   CARNOT_CPU_THREE_ROWS(family, .numerics = "half", .precision = CARNOT_DTYPE_BF16, __VA_ARGS__)
 
 #endif  // CARNOT_BACKEND_CPU_ROWS_H_

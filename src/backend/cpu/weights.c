@@ -56,7 +56,8 @@ const char* carnot_weights_reject(const carnot_problem* problem, const carnot_te
   const float* x = weights->data;
   int64_t count = carnot_tensor_count(weights);
   if (problem->exact_f16)
-    return exact_in_f16(x, count) ? NULL : "float16 is not allowed here and would round the weights";
+    return exact_in_f16(x, count) ? NULL
+                                  : "float16 is not allowed here and would round the weights";
   float greatest;
   if (beyond_f16(x, count, &greatest))
     return carnot_because(reason, size, "a weight of %g is beyond float16 (65504)", greatest);

@@ -107,8 +107,8 @@ static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r
 void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_tiles_f32* tiles,
                                      int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   run_problem runs;
-  gemm_loop_f32 loop = {
-      pixels_under_taps, p, p->r * p->s, p->c, tiles, p->weights, p->dst, p->ld, &p->epilogue};
+  gemm_loop_f32 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        tiles,
+                        p->weights,        p->dst, p->ld,       &p->epilogue};
   if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
     runs.conv = p;
     loop.rows = runs_under_taps;

@@ -54,7 +54,8 @@ void CARNOT_KERNEL(matmul_f32)(const carnot_matmul_f32* p, int64_t m0, int64_t m
   const carnot_gemm_f32* g = &p->gemm;
   for (int64_t n = n0; n < n1; n += 4 * TILE_PANEL) {
     const int64_t columns = min_i64(4 * TILE_PANEL, n1 - n);
-    CARNOT_KERNEL(gemm_pack_f32)(g->k, columns, (const float*)g->b + n * p->cs, p->rs, p->cs, p->workspace);
+    CARNOT_KERNEL(gemm_pack_f32)
+    (g->k, columns, (const float*)g->b + n * p->cs, p->rs, p->cs, p->workspace);
     carnot_gemm_f32 part = *g;
     part.n = columns;
     part.b = p->workspace;

@@ -3,9 +3,9 @@
 #include <math.h>
 
 enum {
-  kDepthUnit = 32,            // blocks are cut where no tile has a rest
-  kBlockDepth = 768,          // k of a block: 14 rows of A stay in L1
-  kBlockBytes = 512 * 1024,   // weights of a block: half of a 1 MB L2
+  kDepthUnit = 32,           // blocks are cut where no tile has a rest
+  kBlockDepth = 768,         // k of a block: 14 rows of A stay in L1
+  kBlockBytes = 512 * 1024,  // weights of a block: half of a 1 MB L2
   kBlockTaps = CARNOT_RESIDUAL_IN_PLACE_TAPS,
 };
 
@@ -126,7 +126,8 @@ void CARNOT_KERNEL(gemm_loop_f32)(const gemm_loop_f32* p, int64_t m0, int64_t m1
   do {
     k = k_block_next(p, k.t1 == 0 ? 0 : k.k1 < p->depth ? k.t0 : k.t1, k.k1 < p->depth ? k.k1 : 0);
     const int64_t depth = max_i64(1, (k.t1 - k.t0) * (k.k1 - k.k0));
-    const int64_t panels = max_i64(2, kBlockBytes / (depth * TILE_PANEL * p->tiles->weight_bytes)) & ~INT64_C(1);
+    const int64_t panels =
+        max_i64(2, kBlockBytes / (depth * TILE_PANEL * p->tiles->weight_bytes)) & ~INT64_C(1);
     for (int64_t n = n0; n < n1; n += panels * TILE_PANEL) {
       block(p, &k, m0, m1, n, min_i64(n + panels * TILE_PANEL, n1));
     }

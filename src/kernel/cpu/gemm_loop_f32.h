@@ -24,8 +24,8 @@ typedef void (*gemm_rows_fn)(const void* problem, int64_t m, int count, int64_t 
 
 typedef struct gemm_loop_f32 {
   gemm_rows_fn rows;
-  const void* problem;   // handed to |rows|
-  int64_t taps, depth;   // K = taps * depth
+  const void* problem;  // handed to |rows|
+  int64_t taps, depth;  // K = taps * depth
   const gemm_tiles_f32* tiles;
   const void* weights;  // packed as |tiles| say, over all columns
   float* dst;

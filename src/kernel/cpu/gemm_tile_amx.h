@@ -115,7 +115,6 @@ const gemm_tiles_f32 CARNOT_KERNEL(gemm_tiles_bf16) = {
     .begin = amx_begin,
     .end = amx_end,
     .max_rows = {32, 32},
-    .tiles = {{SIXTEEN(amx_16x16), SIXTEEN(amx_32x16)},
-              {SIXTEEN(amx_16x32), SIXTEEN(amx_32x32)}}};
+    .tiles = {{SIXTEEN(amx_16x16), SIXTEEN(amx_32x16)}, {SIXTEEN(amx_16x32), SIXTEEN(amx_32x32)}}};
 
 #endif
