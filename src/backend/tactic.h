@@ -13,17 +13,22 @@
 #include "engine/plan.h"
 
 // CPU levels, each holding those before it. X(NAME, "name").
-#define CARNOT_ISAS(X)                                                          \
-  X(SCALAR, "scalar")                                                           \
-  X(AVX2, "avx2")                                                               \
-  X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16") \
-      X(AMX_BF16, "amxbf16")
+// clang-format off
+#define CARNOT_ISAS(X) \
+  X(SCALAR, "scalar")  \
+  X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16") \
+  X(AMX_BF16, "amxbf16")
+// clang-format on
 typedef enum carnot_isa {
 #define CARNOT_ISA_ENUM(NAME, name) CARNOT_ISA_##NAME,
   CARNOT_ISAS(CARNOT_ISA_ENUM)
 #undef CARNOT_ISA_ENUM
       CARNOT_ISA_COUNT
 } carnot_isa;
+
+// An accelerator and a context's stream on it (backend/device.h).
+typedef struct carnot_device carnot_device;
+typedef struct carnot_queue carnot_queue;
 
 typedef struct carnot_problem {
   const carnot_region* region;
@@ -33,7 +38,8 @@ typedef struct carnot_problem {
   // Local values of the region that are neither input nor output, by local index - input_count.
   const carnot_operand_type* inner;
   carnot_isa isa;
-  bool fast_fp32;  // shortcuts were asked for
+  carnot_device* device;  // NULL: the processor alone
+  bool fast_fp32;         // shortcuts were asked for
   // Half types that the products may be computed in; |wanted|: the one that the user asked for.
   bool may_f16, may_bf16;
   bool exact_f16;  // float16 is not allowed but where it keeps every weight as it is
@@ -43,6 +49,7 @@ typedef struct carnot_problem {
 // An operand at run time. Strides in elements. data NULL: absent, or (in shape) not known yet.
 typedef struct carnot_operand {
   void* data;
+  carnot_place place;  // whose address |data| is
   carnot_dtype dtype;
   int rank;
   int64_t dims[CARNOT_MAX_RANK];
@@ -63,7 +70,7 @@ typedef struct carnot_prepared {
   uint64_t packed_inputs;  // bit i: input i is constant and needed in its packed form only
 } carnot_prepared;
 
-enum { CARNOT_STATE_BYTES = 1024 };
+enum { CARNOT_STATE_BYTES = 2560 };
 
 // A prepared step as the runtime holds it.
 typedef struct carnot_step_view {
@@ -76,6 +83,7 @@ typedef struct carnot_step_view {
   size_t constant_bytes[4];
   carnot_isa isa;          // of the row
   carnot_isa machine_isa;  // of this machine, or the level that is forced
+  carnot_queue* queue;     // of device rows: where shape finds the device and run records
   void* instance;          // what open gave
 } carnot_step_view;
 
@@ -86,10 +94,15 @@ typedef struct carnot_tactic_row {
   const char* numerics;    // "exact", "winograd", "split6", … (design.md section 5)
   carnot_dtype precision;  // of its products where that is a half type, which must be allowed
   bool takes_exact_f16;    // reject looks whether weights are exact where only that is allowed
-  bool strided_outputs;    // takes outputs with any strides whose innermost is 1
+  // Runs on the accelerator: operands, packed constants and workspace are device addresses, run
+  // records into step->queue. Operands of host values are lists that decide sizes.
+  bool device;
+  bool crosses;          // a copy between the two, or a view: takes operands of either memory
+  bool strided_outputs;  // takes outputs with any strides whose innermost is 1
   // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The
   // row may set the layouts it wants of non-constant inputs and of outputs
-  // (problem->inputs[i].layout …): the runtime reformats what stands otherwise.
+  // (problem->inputs[i].layout …): the runtime reformats what stands otherwise. A device row sets
+  // the place of inputs that only decide sizes to HOST; all others are brought to the device.
   const char* (*reject)(carnot_problem* problem, char* reason, size_t size);
   carnot_status* (*prepare)(const carnot_problem* problem, carnot_prepared* out);
   carnot_status* (*check)(const carnot_step_view* step);
@@ -127,5 +140,10 @@ const carnot_tactic_row* carnot_tactic_find(const char* name);
 
 // The row that joins parts: the builder may have some written in place, which it then leaves alone.
 #define CARNOT_CONCAT_TACTIC "cpu_concat"
+#define CARNOT_VIEW_TACTIC   "view"
+// Between the memory of processor and accelerator.
+#define CARNOT_UPLOAD_TACTIC          "cuda_upload"
+#define CARNOT_DOWNLOAD_TACTIC        "cuda_download"
+#define CARNOT_DEVICE_REFORMAT_TACTIC "cuda_reformat"
 
 #endif  // CARNOT_BACKEND_TACTIC_H_

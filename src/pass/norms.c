@@ -137,6 +137,7 @@ static carnot_status* recognise(carnot_node* quotient) {
   for (carnot_node* n = last; n && n != quotient; n = producer(n->inputs[0]))
     carnot_node_absorb(node, n);
   carnot_node_absorb(node, quotient);
+  node->outputs[0]->name = last->outputs[0]->name;
   carnot_value_replace(last->outputs[0], node->outputs[0]);
   return NULL;
 }

@@ -49,7 +49,14 @@ static carnot_status* host_run_block(const carnot_call_host* host, const carnot_
 
 // ---- creation ----
 
-static void bind_constants(carnot_context* context) {
+// The accelerator's copy of a blob, NULL where it has none.
+static void* uploaded(const carnot_context* context, uint32_t blob) {
+  for (const carnot_upload* u = context->weights->uploads; u; u = u->next)
+    if (context->queue && u->device == context->queue->device) return (void*)u->data[blob];
+  return NULL;
+}
+
+void carnot_bind_constants(carnot_context* context) {
   const carnot_plan* plan = context->plan;
   for (uint32_t i = 0; i < plan->value_count; i++) {
     const carnot_plan_value* v = &plan->values[i];
@@ -58,6 +65,7 @@ static void bind_constants(carnot_context* context) {
     value->cell =
         (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[v->index].tensor};
     value->cell.tensor.data = (void*)context->weights->data[v->index];
+    if (v->place == CARNOT_PLACE_DEVICE) value->device_data = uploaded(context, v->index);
     value->known = true;
     carnot_layout_strides(v->layout, value->cell.tensor.rank, value->cell.tensor.dims,
                           value->strides);
@@ -67,8 +75,12 @@ static void bind_constants(carnot_context* context) {
       const carnot_variant* variant = &plan->steps[s].variants[k];
       carnot_step_view* view = &context->steps[s].views[k];
       for (uint32_t c = 0; c < variant->constant_count; c++) {
-        view->constants[c] = context->weights->data[variant->constants[c]];
-        view->constant_bytes[c] = plan->blobs[variant->constants[c]].bytes;
+        const carnot_plan_blob* blob = &plan->blobs[variant->constants[c]];
+        view->constants[c] = carnot_blob_is_read_there(context->steps[s].rows[k], blob)
+                                 ? uploaded(context, variant->constants[c])
+                                 : context->weights->data[variant->constants[c]];
+        // Of the tensor: a stripped engine's blobs have no bytes in the file.
+        view->constant_bytes[c] = view->constants[c] ? carnot_tensor_bytes(&blob->tensor) : 0;
       }
     }
   }
@@ -108,7 +120,11 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
                                        .param_bytes = variant->param_bytes,
                                        .constant_count = variant->constant_count,
                                        .isa = row->isa,
-                                       .machine_isa = context->isa};
+                                       .machine_isa = context->isa,
+                                       .queue = context->queue};
+    CARNOT_CHECK(!row->device || context->queue, INVALID_MODEL,
+                 "step %u (%s) has tactic %s in an engine for %s", index, step->name, row->name,
+                 context->plan->device);
   }
   return NULL;
 }
@@ -125,8 +141,8 @@ static carnot_status* check_dropped(const carnot_context* context, uint32_t inde
       value = context->plan->values[value].index;
     const carnot_plan_value* v = &context->plan->values[value];
     if (v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped) continue;
-    CARNOT_CHECK(row->run && row->reads && !row->reads(&context->steps[index].views[variant], i),
-                 INVALID_MODEL,
+    bool reads = !row->reads || row->reads(&context->steps[index].views[variant], i);
+    CARNOT_CHECK(row->run && !reads, INVALID_MODEL,
                  "step %u (%s) reads weight %s, whose bytes the engine does not hold", index,
                  step->name, v->name);
   }
@@ -189,8 +205,13 @@ static carnot_status* build_context(carnot_context* context) {
                               "values", &locals));
   context->locals = locals;
   CARNOT_TRY(check_weights_present(context));
-  bind_constants(context);
+  if (context->queue) CARNOT_TRY(carnot_context_upload(context));
+  carnot_bind_constants(context);
   for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(check_step(context, i));
+  if (context->queue)
+    CARNOT_TRY(carnot_context_device_memory(context, plan->device_arena_bytes,
+                                            (void**)&context->device_arena,
+                                            &context->device_arena_bytes));
   return carnot_context_take_arena(context, context->plan->arena_bytes);
 }
 
@@ -213,7 +234,8 @@ carnot_status* carnot_context_create_on(carnot_engine* engine,
   context->memory_limit_bytes = limit;
   carnot_store_init(&context->store, limit);
   carnot_store_init(&context->fixed_store, limit);
-  carnot_status* status = build_context(context);
+  carnot_status* status = carnot_context_open_device(context, options);
+  if (!status) status = build_context(context);
   if (status) {
     carnot_context_free(context);
     return status;
@@ -234,6 +256,7 @@ void carnot_context_free(carnot_context* context) {
   close_steps(context);
   for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++)
     free(context->bindings[i].own);
+  carnot_context_close_device(context);
   carnot_infer_scratch_deinit(&context->scratch);
   carnot_store_deinit(&context->store);
   carnot_store_deinit(&context->fixed_store);

@@ -94,6 +94,25 @@ const char* carnot_refit_missing(const carnot_refit* refit) {
   return NULL;
 }
 
+carnot_status* carnot_refit_weight(const carnot_refit* refit, const char* name,
+                                   carnot_dtype* out_dtype, carnot_dims* out_dims,
+                                   const void** out_data) {
+  const carnot_plan* plan = refit->engine->plan;
+  for (uint32_t i = 0; name && name[0] && i < plan->blob_count; i++) {
+    if (strcmp(plan->blobs[i].name, name) != 0) continue;
+    const carnot_tensor* t = &plan->blobs[i].tensor;
+    if (out_dtype) *out_dtype = t->dtype;
+    if (out_dims) {
+      out_dims->rank = t->rank;
+      memcpy(out_dims->d, t->dims, sizeof(out_dims->d));
+    }
+    if (out_data) *out_data = data_of(refit, i);
+    return NULL;
+  }
+  return CARNOT_ERROR(NOT_FOUND, "the engine has no weight %s that can be refitted",
+                      name ? name : "NULL");
+}
+
 carnot_status* carnot_refit_set(carnot_refit* refit, const char* name,
                                 const carnot_tensor* tensor) {
   const carnot_plan* plan = refit->engine->plan;

@@ -123,7 +123,7 @@ def test_timing_cache(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(("flag", "said"), [
-    ("--onx=a", "the nearest is --onnx"), ("--int8", "int8 is not there yet"), ("--backend=cuda", "not there yet"),
+    ("--onx=a", "the nearest is --onnx"), ("--int8", "int8 is not there yet"), ("--backend=tpu", "must be cpu, cuda, cuda:N or cuda:sm_NN"),
     ("--shapes=x", "'x' is no shape"), ("--shapes=x:1xx8", "'1xx8' is no list of dimensions"), ("--shapes=z:1x8", "the model has no input z; it has x"),
     ("--shapes=x:1", "input x has 2 dimensions, the shape given has 1"), ("--shapes=x:1x9", "dimension 1 is 8 in the model, 9 was given"),
     ("--iterations=many", "--iterations is 'many', must be an integer"), ("--percentile=101", "must be numbers in [0, 100]"), ("--verbose=1", "takes no value"),

@@ -88,18 +88,19 @@ typedef struct cli_build_options {
   carnot_build_config config;
   int threads;  // of the executor that tactics are timed on; 0: one for each processor
   const char* timing_cache_path;  // read before, written after; NULL: none
+  const char* device;             // --backend: cpu, cuda, cuda:N, cuda:sm_NN; NULL: the device rule
   carnot_onnx_options import;
   const char* carried[CLI_MAX_LIBRARIES];  // plugin libraries that the engine carries
 } cli_build_options;
 
 void cli_build_options_init(cli_build_options* options);
 // The flags that every building subcommand takes: --builderOptimizationLevel --timeBudget
-// --timingCacheFile --noPasses --disablePasses --dumpGraph --fp32 --threads, and
+// --timingCacheFile --noPasses --disablePasses --dumpGraph --fp32 --threads --backend, and
 // those of typing and of plugins.
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 #define CLI_BUILD_FLAGS                                                                         \
   "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "disablePasses",     \
-      "dumpGraph", "fp32", "threads", "plugins", "staticPlugins", "dynamicPlugins",             \
+      "dumpGraph", "fp32", "threads", "backend", "plugins", "staticPlugins", "dynamicPlugins",  \
       "setPluginsToSerialize", "pluginInstanceNorm", "enablePluginOverride", "allowEngineCode", \
       CLI_TYPING_FLAGS
 // "fold,norms": names of passes; NOT_FOUND lists those that exist.
@@ -154,6 +155,14 @@ carnot_status* cli_image_flags(cli_flags* flags, cli_image_options* out) CARNOT_
 void cli_safe_name(const char* name, char* out, size_t size);
 // Makes |path| with the folders above it.
 carnot_status* cli_make_folder(const char* path) CARNOT_MUST_USE;
+// How far |a| is from |b|: |outside| elements by more than atol + rtol * |b|. Equal infinities and
+// NaN on both sides agree. INVALID_ARGUMENT where the dimensions differ.
+typedef struct cli_difference {
+  double max_abs, max_rel, cosine, worst_a, worst_b;
+  int64_t worst, outside, count, not_finite;  // |not_finite|: on either side
+} cli_difference;
+carnot_status* cli_difference_of(const char* name, const carnot_tensor* a, const carnot_tensor* b,
+                                 double rtol, double atol, cli_difference* out) CARNOT_MUST_USE;
 // Random values: floats in [-1, 1], integers in [0, 1000), ones for inputs named like masks.
 carnot_status* cli_random_tensor(const carnot_plan_binding* binding, const int64_t* dims,
                                  carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
@@ -218,6 +227,7 @@ carnot_status* cli_run(cli_flags* flags);
 carnot_status* cli_bench(cli_flags* flags);
 carnot_status* cli_build(cli_flags* flags);
 carnot_status* cli_inspect(cli_flags* flags);
+carnot_status* cli_debug(cli_flags* flags) CARNOT_MUST_USE;
 carnot_status* cli_compare(cli_flags* flags);
 carnot_status* cli_device(cli_flags* flags);
 carnot_status* cli_completion(cli_flags* flags);

@@ -6,43 +6,6 @@
 
 #include "cli.h"
 
-typedef struct difference {
-  double max_abs, max_rel, cosine, worst_a, worst_b;
-  int64_t worst, outside, count, not_finite;  // |not_finite|: on either side; equal ones agree
-} difference;
-
-static carnot_status* compare_tensors(const char* name, const carnot_tensor* a,
-                                      const carnot_tensor* b, double rtol, double atol,
-                                      difference* out) {
-  char dims_a[128], dims_b[128];
-  carnot_dims_print(a->dims, a->rank, dims_a, sizeof(dims_a));
-  carnot_dims_print(b->dims, b->rank, dims_b, sizeof(dims_b));
-  CARNOT_CHECK(strcmp(dims_a, dims_b) == 0, INVALID_ARGUMENT,
-               "output %s is %s in the first and %s in the second", name, dims_a, dims_b);
-  CARNOT_CHECK(a->dtype != CARNOT_DTYPE_STRING && b->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED,
-               "output %s is text, which is not compared", name);
-  *out = (difference){.count = carnot_tensor_count(a), .worst = -1};
-  double dot = 0, aa = 0, bb = 0, worst = -1;
-  for (int64_t i = 0; i < out->count; i++) {
-    double x = carnot_load_f64(a->dtype, a->data, (size_t)i),
-           y = carnot_load_f64(b->dtype, b->data, (size_t)i);
-    out->not_finite += !isfinite(x) || !isfinite(y);
-    if (x == y || (isnan(x) && isnan(y))) {
-      if (isfinite(x)) dot += x * y, aa += x * x, bb += y * y;
-      continue;
-    }
-    double gap = fabs(x - y), over = gap - (atol + rtol * fabs(y));
-    if (isnan(gap)) gap = INFINITY, over = INFINITY;
-    dot += x * y, aa += x * x, bb += y * y;
-    if (over > 0) out->outside++;
-    if (gap > out->max_abs) out->max_abs = gap;
-    if (y != 0 && gap / fabs(y) > out->max_rel) out->max_rel = gap / fabs(y);
-    if (gap > worst) worst = gap, out->worst = i, out->worst_a = x, out->worst_b = y;
-  }
-  out->cosine = aa > 0 && bb > 0 ? dot / (sqrt(aa) * sqrt(bb)) : aa == bb;
-  return NULL;
-}
-
 // The output |name| of the second side: of the engine, or from its file.
 static carnot_status* second_output(cli_session* second, const char* folder,
                                     const carnot_plan_binding* b, carnot_arena* arena,
@@ -74,10 +37,10 @@ static carnot_status* compare_outputs(cli_session* first, cli_session* second, c
     const carnot_plan_binding* b = &plan->bindings[i];
     const carnot_cell* x = b->is_input ? NULL : carnot_context_output(first->context, i);
     const carnot_cell* y;
-    difference d = {0};
+    cli_difference d = {0};
     if (!x || x->kind != CARNOT_VALUE_TENSOR) continue;
     status = second_output(second, folder, b, &first->arena, &y);
-    if (!status) status = compare_tensors(b->name, &x->tensor, &y->tensor, rtol, atol, &d);
+    if (!status) status = cli_difference_of(b->name, &x->tensor, &y->tensor, rtol, atol, &d);
     if (status) break;
     outside += d.outside;
     outputs++;

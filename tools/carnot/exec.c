@@ -37,6 +37,7 @@ static carnot_status* build_options(exec_options* o, cli_build_options* out) {
   out->more_count = (size_t)o->profile_count - 1;
   out->override_dynamic = true;
   out->threads = (int)o->threads;
+  out->device = o->backend;
   out->timing_cache_path = o->no_cache ? NULL : o->timing_cache;
   out->config.level = (int)o->level;
   out->config.time_budget_s = o->time_budget_s;
@@ -157,6 +158,10 @@ static carnot_status* measure(const exec_options* o, carnot_context* context,
     trace->start = cli_now_ms() - start;
     CARNOT_TRY(carnot_context_run_now(context));
     trace->end = cli_now_ms() - start;
+    trace->compute = context->queue ? (double)context->io_ns[1] * 1e-6 : trace->end - trace->start;
+    trace->total = trace->end - trace->start;
+    trace->h2d = (double)context->io_ns[0] * 1e-6;
+    trace->d2h = (double)context->io_ns[2] * 1e-6;
     if (o->idle_ms) usleep((useconds_t)o->idle_ms * 1000);
   }
   *out_wall_ms = cli_now_ms() - start;

@@ -27,8 +27,8 @@ enum { EXEC_MAX_PROFILES = 16, EXEC_MAX_PERCENTILES = 16 };
 typedef struct exec_options {
   carnot_arena arena;  // for what flags are parsed into
   cli_typing typing;
-  const char *onnx, *save, *load, *times, *output, *profile, *layers, *inputs, *timing_cache,
-      *dump_graph, *disable_passes;
+  const char *backend, *onnx, *save, *load, *times, *output, *profile, *layers, *inputs,
+      *timing_cache, *dump_graph, *disable_passes;
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];
   int profile_count, profile_at;  // |profile_at|: the one that --minShapes and the others fill
@@ -52,6 +52,7 @@ void exec_help(void);
 // One iteration, in milliseconds since the first began.
 typedef struct exec_trace {
   double start, end;
+  double total, h2d, compute, d2h;  // of the accelerator; on a CPU all is compute
 } exec_trace;
 
 void exec_report(const exec_options* options, const exec_trace* traces, size_t count,

@@ -42,6 +42,18 @@ const cli_command cli_commands[] = {
      "  --rtol=X --atol=X  pass when |a-b| <= atol + rtol*|b| everywhere (1e-5, 1e-5); else the "
      "exit code is 1\n"
      "  --shapes --mean --scale --layout --json\n" BUILD_HELP},
+    {"debug", cli_debug, "find where a wrong result comes from",
+     "carnot debug WHAT MODEL\n"
+     "  compare    every layer of the engine beside the reference kernels; the first that differs\n"
+     "  passes     which pass takes part in a fault\n"
+     "  precision  which layers must stay float32 (--fp16 or --bf16; --each tries them one by "
+     "one)\n"
+     "  backends   every instruction set, no passes, half types, side by side\n"
+     "  reduce     --output-dir=DIR: the smallest part of the model that fails, with its tensors\n"
+     "  split      --at=TENSOR,… --output-dir=DIR: the model in two\n"
+     "  --input NAME=FILE  made-up values where none is given\n"
+     "  --against=DIR      tensors saved as .npy by another program, in the reference's place\n"
+     "  --rtol=X --atol=X  |got - wanted| <= atol + rtol * |wanted| (1e-4, 1e-4)\n" BUILD_HELP},
     {"device", cli_device, "tell what this machine is and can do",
      "carnot device [--json] [--threads=N] [--no-measure]\n"},
     {"completion", cli_completion, "write a completion file for bash",

@@ -284,5 +284,3 @@ carnot_status* carnot_build_engine(const carnot_network* network, const carnot_c
   free(data);
   return status;
 }
-
-void carnot_memory_free(void* memory) { free(memory); }

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "carnot/edit.h"
+
 carnot_status* carnot_network_create(carnot_network** out_network) {
   *out_network = NULL;
   void* memory;
@@ -23,7 +25,9 @@ carnot_status* carnot_network_create(carnot_network** out_network) {
 void carnot_network_destroy(carnot_network* network) {
   if (!network) return;
   carnot_graph_destroy(network->graph);
-  carnot_onnx_source_destroy(network->source);
+  for (size_t i = 0; i < network->source_count; i++)
+    carnot_onnx_source_destroy(network->sources[i]);
+  free(network->sources);
   free(network);
 }
 
@@ -67,24 +71,45 @@ static carnot_sym dim_named(carnot_graph* graph, const carnot_type* type, int ra
   return carnot_sym_new(&graph->syms, name, 0, CARNOT_DIM_UNBOUNDED);
 }
 
+static carnot_status* input_type(carnot_graph* graph, const char* name, carnot_dtype dtype,
+                                 const carnot_dims* dims, const char* const* dim_names,
+                                 carnot_type* out_type) {
+  CARNOT_CHECK(dtype > CARNOT_DTYPE_INVALID && dtype < CARNOT_DTYPE_COUNT, INVALID_ARGUMENT,
+               "input %s has type %d", name, (int)dtype);
+  CARNOT_TRY(check_dims(dims, -1, name));
+  *out_type = (carnot_type){.kind = CARNOT_VALUE_TENSOR, .dtype = dtype, .rank = dims->rank};
+  for (int d = 0; d < dims->rank; d++)
+    out_type->dims[d] = dims->d[d] >= 0
+                            ? carnot_sym_of(dims->d[d])
+                            : dim_named(graph, out_type, d, dim_names ? dim_names[d] : NULL);
+  return NULL;
+}
+
+carnot_status* carnot_network_set_input_type(carnot_network* network, carnot_value* value,
+                                             carnot_dtype dtype, const carnot_dims* dims,
+                                             const char* const* dim_names) {
+  CARNOT_CHECK(
+      value && value->block == network->graph->main && !value->producer && !value->constant,
+      INVALID_ARGUMENT, "value %s is no input of the network", value ? value->name : "NULL");
+  carnot_type type;
+  CARNOT_TRY(input_type(network->graph, value->name, dtype, dims, dim_names, &type));
+  value->type = type;
+  return NULL;
+}
+
 carnot_status* carnot_network_add_input(carnot_network* network, const char* name,
                                         carnot_dtype dtype, const carnot_dims* dims,
                                         const char* const* dim_names, carnot_value** out_value) {
   *out_value = NULL;
   carnot_graph* graph = network->graph;
   CARNOT_CHECK(name && name[0], INVALID_ARGUMENT, "an input has no name");
-  CARNOT_CHECK(dtype > CARNOT_DTYPE_INVALID && dtype < CARNOT_DTYPE_COUNT, INVALID_ARGUMENT,
-               "input %s has type %d", name, (int)dtype);
   CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
                "input %s is added inside a body", name);
-  CARNOT_TRY(check_dims(dims, -1, name));
   for (size_t i = 0; i < graph->main->param_count; i++)
     CARNOT_CHECK(strcmp(graph->main->params[i]->name, name) != 0, INVALID_ARGUMENT,
                  "there is an input %s already", name);
-  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .dtype = dtype, .rank = dims->rank};
-  for (int d = 0; d < dims->rank; d++)
-    type.dims[d] = dims->d[d] >= 0 ? carnot_sym_of(dims->d[d])
-                                   : dim_named(graph, &type, d, dim_names ? dim_names[d] : NULL);
+  carnot_type type;
+  CARNOT_TRY(input_type(graph, name, dtype, dims, dim_names, &type));
   *out_value = carnot_block_add_param(graph->main, copy_text(graph, name), &type);
   return NULL;
 }
@@ -268,8 +293,11 @@ carnot_status* carnot_network_add(carnot_network* network, carnot_op op, const c
     CARNOT_TRY(carnot_network_reach(network, network->scope, inputs[i], &reached[i]));
   char name[64];
   snprintf(name, sizeof(name), "(%s %u)", row->layer_type, network->graph->node_count);
-  return carnot_block_add_node(network->scope->block, op, copy_text(network->graph, name), attrs,
-                               reached, count, NULL, output_count, out_node);
+  if (network->position && network->scope == &network->main)
+    return carnot_node_insert_before(network->position, op, name, attrs, reached, count,
+                                     output_count, out_node);
+  return carnot_block_add_node(network->scope->block, op, name, attrs, reached, count, NULL,
+                               output_count, out_node);
 }
 
 carnot_status* carnot_network_add_one(carnot_network* network, carnot_op op,

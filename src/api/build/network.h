@@ -18,9 +18,11 @@ typedef struct carnot_scope {
 
 struct carnot_network {
   carnot_graph* graph;
-  carnot_onnx_source* source;  // of an imported model
+  carnot_onnx_source** sources;  // of imported models
+  size_t source_count, source_capacity;
   carnot_scope main;
-  carnot_scope* scope;  // the innermost open one
+  carnot_scope* scope;     // the innermost open one
+  carnot_layer* position;  // layers of the main part are added before it; NULL: at the end
 };
 
 // |value| as the innermost open block reads it. INVALID_ARGUMENT when it belongs to a body that is

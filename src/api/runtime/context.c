@@ -97,7 +97,13 @@ carnot_status* carnot_context_set_output_allocator(
 // ---- running ----
 
 carnot_status* carnot_context_infer_shapes(carnot_context* context) {
-  return carnot_context_resolve(context);
+  CARNOT_TRY(carnot_context_resolve(context));
+  // What only a run tells is of the run before.
+  for (uint32_t i = 0; i < context->plan->binding_count; i++)
+    if (!context->plan->bindings[i].is_input &&
+        !context->values[context->plan->bindings[i].value].known)
+      context->bindings[i].cell = (carnot_cell){0};
+  return NULL;
 }
 
 carnot_status* carnot_context_tensor_dims(const carnot_context* context, const char* name,
@@ -120,6 +126,10 @@ carnot_status* carnot_context_tensor_dims(const carnot_context* context, const c
 
 carnot_status* carnot_context_run(carnot_context* context) {
   return carnot_context_run_now(context);
+}
+
+carnot_status* carnot_context_enqueue(carnot_context* context, void* stream) {
+  return carnot_context_enqueue_now(context, stream);
 }
 
 const void* carnot_context_output_data(const carnot_context* context, const char* name) {

@@ -1,6 +1,8 @@
 // Engines and refit as users see them.
 #include "carnot/runtime.h"
 
+#include <stdlib.h>
+
 #include "engine/engine.h"
 #include "run/context.h"
 #include "run/refit.h"
@@ -71,6 +73,38 @@ uint64_t carnot_engine_memory_bytes(const carnot_engine* engine) {
   return engine->plan->arena_bytes + engine->plan->workspace_bytes;
 }
 bool carnot_engine_is_refittable(const carnot_engine* engine) { return engine->plan->refittable; }
+
+// What strip leaves out: as in a build, all that refit makes from named weights.
+static bool is_strippable(const carnot_plan_blob* blob) {
+  return blob->name[0] || blob->packing[0] || blob->recipe != CARNOT_PLAN_NONE;
+}
+
+carnot_status* carnot_engine_serialize(carnot_engine* engine, bool strip, void** out_data,
+                                       size_t* out_size) {
+  *out_data = NULL;
+  *out_size = 0;
+  CARNOT_CHECK(!strip || engine->plan->refittable, FAILED_PRECONDITION,
+               "engine %s cannot be stripped: it was not built for refit",
+               carnot_engine_name(engine));
+  carnot_weights* weights = carnot_engine_take_weights(engine);
+  carnot_plan plan = *engine->plan;
+  carnot_arena_init(&plan.arena);
+  plan.blobs = CARNOT_NEW_ARRAY(&plan.arena, carnot_plan_blob, plan.blob_count + 1);
+  plan.stripped = strip;
+  for (uint32_t i = 0; i < plan.blob_count; i++) {
+    carnot_plan_blob* blob = &plan.blobs[i];
+    *blob = engine->plan->blobs[i];
+    bool leave_out = strip && is_strippable(blob);
+    blob->tensor.data = leave_out ? NULL : (void*)(uintptr_t)weights->data[i];
+    plan.stripped |= !blob->dropped && !blob->tensor.data && engine->plan->stripped;
+  }
+  carnot_status* status = carnot_plan_write_memory(&plan, out_data, out_size);
+  carnot_arena_deinit(&plan.arena);
+  carnot_engine_drop_weights(engine, weights);
+  return status;
+}
+
+void carnot_memory_free(void* memory) { free(memory); }
 
 carnot_status* carnot_refit_set_weights(carnot_refit* refit, const char* name, carnot_dtype dtype,
                                         const carnot_dims* dims, const void* data) {

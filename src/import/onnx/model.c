@@ -51,8 +51,9 @@ static carnot_status* import_model(onnx_importer* importer) {
   const onnx_model* model = importer->model;
   const onnx_graph* graph = model->graph;
   CARNOT_CHECK(graph, INVALID_MODEL, "the file holds no ONNX graph (is it an ONNX model?)");
-  importer->graph->name =
-      carnot_arena_text(&importer->graph->arena, graph->name.data, graph->name.size);
+  if (!importer->graph->name[0])
+    importer->graph->name =
+        carnot_arena_text(&importer->graph->arena, graph->name.data, graph->name.size);
   onnx_scope scope = {.block = importer->graph->main, .opsets = &model->opset_import, .prefix = ""};
   CARNOT_TRY(onnx_scope_init(importer, &scope, graph));
   CARNOT_TRY(import_inputs(importer, &scope, graph));
@@ -64,12 +65,23 @@ static carnot_status* import_model(onnx_importer* importer) {
                       importer->unsupported_count == 1 ? "is" : "are", importer->unsupported);
 }
 
+// Names that are taken before anything is read.
+static void note_names(onnx_importer* importer, const carnot_block* block) {
+  for (size_t i = 0; i < block->param_count; i++)
+    onnx_name_map_set(&importer->used_names, carnot_view(block->params[i]->name), NULL);
+  for (const carnot_node* node = block->first; node; node = node->next)
+    for (int i = 0; i < node->output_count; i++)
+      if (node->outputs[i])
+        onnx_name_map_set(&importer->used_names, carnot_view(node->outputs[i]->name), NULL);
+}
+
 // Fills |source| and |graph|, which the caller destroys on failure.
 static carnot_status* import_bytes(carnot_onnx_source* source, carnot_strview bytes,
                                    const carnot_onnx_options* options, carnot_graph* graph) {
   onnx_importer importer = {.graph = graph, .files = &source->files};
   if (options) importer.options = *options;
   importer.symbols.arena = importer.used_names.arena = &importer.arena;
+  note_names(&importer, graph->main);
   onnx_model* model = CARNOT_NEW(&source->arena, onnx_model);
   importer.model = model;
   carnot_status* status = importer.options.text
@@ -85,29 +97,30 @@ static carnot_status* import_bytes(carnot_onnx_source* source, carnot_strview by
 static carnot_status* import_any(const char* path, carnot_strview bytes,
                                  const carnot_onnx_options* options,
                                  carnot_onnx_source** out_source, carnot_graph** out_graph) {
+  carnot_graph* into = options ? options->into : NULL;
   *out_source = NULL;
-  *out_graph = NULL;
+  *out_graph = into;
   void* memory = NULL;
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_onnx_source), "a model's files", &memory));
   carnot_onnx_source* source = memory;
-  carnot_graph* graph = NULL;
+  carnot_graph* graph = into;
   carnot_status* status = NULL;
   if (path)
     status = carnot_onnx_files_open_model(&source->files, path, &bytes);
   else if (options && options->folder)
     status = carnot_onnx_files_set_folder(&source->files, options->folder);
-  if (!status) status = carnot_graph_create(&graph);
+  if (!status && !into) status = carnot_graph_create(&graph);
   if (!status)
     status = carnot_status_annotate(import_bytes(source, bytes, options, graph), "%s",
                                     path ? path : "model");
-  if (status) {
+  if (status && !into) {
     carnot_graph_destroy(graph);
     carnot_onnx_source_destroy(source);
     return status;
   }
   *out_source = source;
   *out_graph = graph;
-  return NULL;
+  return status;
 }
 
 carnot_status* carnot_onnx_import_file(const char* path, const carnot_onnx_options* options,
@@ -120,4 +133,41 @@ carnot_status* carnot_onnx_import_memory(const void* data, size_t size,
                                          carnot_onnx_source** out_source,
                                          carnot_graph** out_graph) {
   return import_any(NULL, (carnot_strview){data, size}, options, out_source, out_graph);
+}
+
+carnot_status* carnot_onnx_visit_nodes(const void* data, size_t size,
+                                       bool (*visit)(void* user, const carnot_onnx_node* node),
+                                       void* user) {
+  carnot_arena arena;
+  carnot_arena_init(&arena);
+  onnx_model* model = CARNOT_NEW(&arena, onnx_model);
+  carnot_status* status =
+      carnot_pb_read_wire(&carnot_onnx_model_message, data, size, &arena, model);
+  size_t count = status || !model->graph ? 0 : model->graph->node.count;
+  bool go_on = true;
+  for (size_t i = 0; i < count && go_on; i++) {
+    const onnx_node* from = &model->graph->node.items[i];
+    carnot_onnx_node node = {
+        .index = i,
+        .name = carnot_arena_text(&arena, from->name.data, from->name.size),
+        .domain = carnot_arena_text(&arena, from->domain.data, from->domain.size),
+        .op_type = carnot_arena_text(&arena, from->op_type.data, from->op_type.size)};
+    bool is_default = !node.domain[0] || strcmp(node.domain, "ai.onnx") == 0;
+    for (size_t k = 0; k < model->opset_import.count; k++) {
+      carnot_strview domain = model->opset_import.items[k].domain;
+      bool same =
+          carnot_view_equal(domain, carnot_view(node.domain)) ||
+          (is_default && (!domain.size || carnot_view_equal(domain, carnot_view("ai.onnx"))));
+      if (same) node.version = model->opset_import.items[k].version;
+    }
+    for (size_t k = 0; k < model->functions.count; k++)
+      node.is_function |= carnot_view_equal(model->functions.items[k].name, from->op_type) &&
+                          carnot_view_equal(model->functions.items[k].domain, from->domain);
+    if (from->output.count)
+      node.output =
+          carnot_arena_text(&arena, from->output.items[0].data, from->output.items[0].size);
+    go_on = visit(user, &node);
+  }
+  carnot_arena_deinit(&arena);
+  return status;
 }

@@ -17,6 +17,7 @@ typedef struct carnot_onnx_options {
   bool text;                  // the model is in the text form of protobuf
   bool plugin_override;       // a registered plugin takes the place of the operator of its name
   bool plugin_instance_norm;  // InstanceNormalization becomes plugin InstanceNormalization_TRT
+  carnot_graph* into;         // read into the main block of this graph; NULL: a new one
 } carnot_onnx_options;
 
 // What the imported graph borrows from: mapped files. Destroy it after the graph.
@@ -26,8 +27,9 @@ void carnot_onnx_source_destroy(carnot_onnx_source* source);
 
 // Reads the model at |path|; |options| may be NULL. The caller owns both results. INVALID_MODEL
 // where the file breaks its format, with the place; UNSUPPORTED with one line for every node that
-// Carnot has no operator for: its name, operator, version and the reason. One thread at a time a
-// model; different models in any thread.
+// Carnot has no operator for: its name, operator, version and the reason. After an error in reading
+// into a graph that was there, it holds what came before, and *out_source is set. One thread at a
+// time a model; different models in any thread.
 carnot_status* carnot_onnx_import_file(const char* path, const carnot_onnx_options* options,
                                        carnot_onnx_source** out_source,
                                        carnot_graph** out_graph) CARNOT_MUST_USE;

@@ -88,6 +88,11 @@ carnot_status* carnot_pb_read_wire(const carnot_pb_message* message, const void*
 carnot_status* carnot_pb_read_text(const carnot_pb_message* message, const char* text, size_t size,
                                    carnot_arena* arena, void* out_message) CARNOT_MUST_USE;
 
+// The wire form of |from|, to be freed: fields that are present, in the order of the table, lists
+// of numbers packed.
+carnot_status* carnot_pb_write_wire(const carnot_pb_message* message, const void* from,
+                                    void** out_data, size_t* out_size) CARNOT_MUST_USE;
+
 // ---- shared by the two readers ----
 
 typedef struct carnot_pb_store {

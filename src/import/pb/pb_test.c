@@ -7,6 +7,8 @@
 #include <cmocka.h>
 // clang-format on
 
+#include <stdlib.h>
+
 #include "import/pb/pb.h"
 
 typedef struct tree {
@@ -120,6 +122,33 @@ static void text_reads_every_kind(void** state) {
   carnot_arena_deinit(&arena);
 }
 
+static void wire_writes_what_it_reads(void** state) {
+  (void)state;
+  static const char kText[] =
+      "number: TWO ratio: -15 name: 'abc' ints: [1, -2, 300] doubles: [inf, 0.5] "
+      "children { number: 5 } children: < name: '' >, only { other: { a: [1, {}] } number: 6; }";
+  carnot_arena arena = {0};
+  tree t, again;
+  void *bytes, *same;
+  size_t size, same_size;
+  assert_null(carnot_pb_read_text(&kTree, kText, strlen(kText), &arena, &t));
+  assert_null(carnot_pb_write_wire(&kTree, &t, &bytes, &size));
+  assert_null(carnot_pb_read_wire(&kTree, bytes, size, &arena, &again));
+  assert_int_equal(again.present, t.present);
+  assert_int_equal(again.ints.items[1], -2);
+  assert_int_equal(again.ints.items[2], 300);
+  assert_true(again.doubles.items[1] == 0.5 && again.ratio == -15.0f);
+  assert_true(carnot_view_is(again.name, "abc"));
+  assert_int_equal(again.children.items[0].number, 5);
+  assert_int_equal(again.only->number, 6);
+  assert_null(carnot_pb_write_wire(&kTree, &again, &same, &same_size));
+  assert_int_equal(same_size, size);
+  assert_memory_equal(same, bytes, size);
+  free(bytes);
+  free(same);
+  carnot_arena_deinit(&arena);
+}
+
 static void text_tells_line_and_column(void** state) {
   (void)state;
   static const char* const kBad[] = {
@@ -137,9 +166,9 @@ static void text_tells_line_and_column(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wire_reads_every_kind),      cmocka_unit_test(wire_refuses_broken_bytes),
-      cmocka_unit_test(wire_bounds_depth),          cmocka_unit_test(text_reads_every_kind),
-      cmocka_unit_test(text_tells_line_and_column),
+      cmocka_unit_test(wire_reads_every_kind),     cmocka_unit_test(wire_refuses_broken_bytes),
+      cmocka_unit_test(wire_writes_what_it_reads), cmocka_unit_test(wire_bounds_depth),
+      cmocka_unit_test(text_reads_every_kind),     cmocka_unit_test(text_tells_line_and_column),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

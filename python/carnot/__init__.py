@@ -1,0 +1,86 @@
+"""Carnot: an inference optimizer and runtime with TensorRT's Python interface.
+
+import carnot as trt          # scripts written for TensorRT go on working
+carnot.load("model.onnx")(x=array)
+"""
+
+from __future__ import annotations
+
+import os as _os
+from typing import Any as _Any
+
+from .builder import Builder
+from .config import IBuilderConfig, IOptimizationProfile
+from .timing_cache import ITimingCache, TimingCacheKey, TimingCacheValue
+from .control import (
+    IConditionLayer,
+    IIfConditional,
+    IIfConditionalBoundaryLayer,
+    IIfConditionalInputLayer,
+    IIfConditionalOutputLayer,
+    IIteratorLayer,
+    ILoop,
+    ILoopBoundaryLayer,
+    ILoopOutputLayer,
+    IRecurrenceLayer,
+    ITripLimitLayer,
+)
+from .core import CarnotError, IErrorRecorder, ILogger, Logger
+from .easy import Model, Profile, build, load
+from .enums import *  # noqa: F403
+from .interfaces import *  # noqa: F403
+from .layers import *  # noqa: F403
+from .network import INetworkDefinition, ITensor
+from .parser import OnnxParser, OnnxParserRefitter, ParserError
+from .plugin import *  # noqa: F403
+from .refit import Refitter
+from .context import IExecutionContext
+from .engine import EngineInspector, ICudaEngine, IRuntimeConfig, ISerializationConfig
+from .layers.base import ILayer
+from .runtime import Runtime
+from .types import (
+    Dims,
+    Dims2,
+    Dims3,
+    Dims4,
+    DimsHW,
+    IHostMemory,
+    Permutation,
+    Weights,
+    bfloat16,
+    bool,
+    e8m0,
+    float16,
+    float32,
+    fp4,
+    fp8,
+    int4,
+    int8,
+    int32,
+    int64,
+    nptype,
+    uint8,
+    volume,
+)
+
+carnot_version = "0.1.0"
+# The level of TensorRT that scripts see; 10.x has weak typing.
+__version__ = _os.environ.get("CARNOT_TRT_VERSION", "10.3.0") + "+carnot" + carnot_version
+
+
+class FallbackString:
+    """A text that stands for a name that is not known."""
+
+
+def init_libnvinfer_plugins(logger: _Any, namespace: str) -> _Any:
+    """The built-in plugins need no loading."""
+    return True
+
+
+def get_nv_onnx_parser_version() -> int:
+    major, minor, patch = (int(part) for part in __version__.partition("+")[0].split(".")[:3])
+    return major * 10000 + minor * 100 + patch
+
+
+def shutdown_protobuf_library() -> None:
+    pass

@@ -1,0 +1,3 @@
+from carnot.alias import main
+
+main()

@@ -1,0 +1,212 @@
+"""What every part uses: the C library, errors, loggers, error recorders, conversion of lists."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import Any, Optional
+
+from ._carnot import ffi, lib
+from .enums import ErrorCodeTRT, Severity
+
+CODES = {
+    lib.CARNOT_INVALID_ARGUMENT: ErrorCodeTRT.INVALID_ARGUMENT,
+    lib.CARNOT_OUT_OF_RANGE: ErrorCodeTRT.INVALID_ARGUMENT,
+    lib.CARNOT_INVALID_MODEL: ErrorCodeTRT.INVALID_ARGUMENT,
+    lib.CARNOT_UNSUPPORTED: ErrorCodeTRT.UNSUPPORTED_STATE,
+    lib.CARNOT_FAILED_PRECONDITION: ErrorCodeTRT.INVALID_STATE,
+    lib.CARNOT_OUT_OF_MEMORY: ErrorCodeTRT.FAILED_ALLOCATION,
+    lib.CARNOT_VERSION_MISMATCH: ErrorCodeTRT.FAILED_INITIALIZATION,
+    lib.CARNOT_INTERNAL: ErrorCodeTRT.INTERNAL_ERROR,
+}
+
+
+class CarnotError(RuntimeError):
+    """An error of the library: its code and its message."""
+
+    def __init__(self, code: int, message: str):
+        super().__init__(message)
+        self.code = code
+
+
+def text(pointer: Any) -> str:
+    return ffi.string(pointer).decode("utf-8", "replace") if pointer else ""
+
+
+def utf8(name: str) -> bytes:
+    if not isinstance(name, str):
+        raise TypeError(f"a name must be str, not {type(name).__name__}")
+    return name.encode()
+
+
+def check(status: Any) -> None:
+    """Raises what a carnot_status says."""
+    if status:
+        code, message = lib.carnot_status_code(status), text(lib.carnot_status_message(status))
+        lib.carnot_status_free(status)
+        raise CarnotError(code, message)
+
+
+def address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+def to_c_dims(dims: Any) -> Any:
+    values = [int(d) for d in dims]
+    if len(values) > lib.CARNOT_MAX_RANK:
+        raise ValueError(f"{len(values)} dimensions, at most {lib.CARNOT_MAX_RANK}")
+    made = ffi.new("carnot_dims*")
+    made.rank = len(values)
+    for i, d in enumerate(values):
+        made.d[i] = d
+    return made
+
+
+class ILogger:
+    """Subclass it and override log to receive messages."""
+
+    Severity = Severity
+
+    def __init__(self) -> None:
+        pass
+
+    def log(self, severity: Severity, msg: str) -> None:
+        raise NotImplementedError("ILogger.log must be overridden")
+
+
+class Logger(ILogger):
+    """Prints messages up to a severity on the standard error."""
+
+    def __init__(self, min_severity: Severity = Severity.WARNING) -> None:
+        super().__init__()
+        if not isinstance(min_severity, Severity):
+            raise TypeError(f"min_severity must be a Logger.Severity, not {type(min_severity).__name__}")
+        self.min_severity = min_severity
+
+    def log(self, severity: Severity, msg: str) -> None:
+        if severity.value <= self.min_severity.value:
+            import datetime
+            import sys
+
+            stamp = datetime.datetime.now().strftime("%m/%d/%Y-%H:%M:%S")
+            print(f"[{stamp}] [TRT] [{'F' if not severity.value else severity.name[0]}] {msg}", file=sys.stderr)
+
+
+for _level in Severity:
+    setattr(ILogger, _level.name, _level)
+Severity.__qualname__ = "ILogger.Severity"
+
+
+class IErrorRecorder:
+    """Subclass it to collect errors as codes and texts."""
+
+    MAX_DESC_LENGTH = 127
+
+    def __init__(self) -> None:
+        pass
+
+    def num_errors(self) -> int:
+        raise NotImplementedError
+
+    def get_error_code(self, index: int) -> ErrorCodeTRT:
+        raise NotImplementedError
+
+    def get_error_desc(self, index: int) -> str:
+        raise NotImplementedError
+
+    def has_overflowed(self) -> bool:
+        raise NotImplementedError
+
+    def clear(self) -> None:
+        raise NotImplementedError
+
+    def report_error(self, code: ErrorCodeTRT, description: str) -> bool:
+        raise NotImplementedError
+
+
+class Reporter:
+    """An object that tells failures to its logger and error recorder instead of raising them."""
+
+    _logger: Optional[ILogger] = None
+    _recorder: Optional[IErrorRecorder] = None
+
+    @property
+    def error_recorder(self) -> Optional[IErrorRecorder]:
+        return self._recorder
+
+    @error_recorder.setter
+    def error_recorder(self, recorder: Optional[IErrorRecorder]) -> None:
+        if recorder is not None and not isinstance(recorder, IErrorRecorder):
+            raise TypeError(f"error_recorder must be an IErrorRecorder, not {type(recorder).__name__}")
+        self._recorder = recorder
+
+    def _log(self, severity: Severity, message: str) -> None:
+        if self._logger is not None:
+            self._logger.log(severity, message)
+
+    def _fail(self, error: Any, what: str = "") -> None:
+        code = CODES.get(getattr(error, "code", None), ErrorCodeTRT.UNSPECIFIED_ERROR)
+        message = f"{what}: {error}" if what else str(error)
+        if self._recorder is not None:
+            self._recorder.report_error(code, message)
+        self._log(Severity.ERROR, message)
+
+    def _warn(self, message: str) -> None:
+        self._log(Severity.WARNING, message)
+
+
+def reported(failed: Any) -> Any:
+    """A method whose CarnotError goes to logger and recorder, and that then returns |failed|."""
+
+    def wrap(method: Any) -> Any:
+        @functools.wraps(method)
+        def call(self: Any, *args: Any, **keywords: Any) -> Any:
+            try:
+                return method(self, *args, **keywords)
+            except CarnotError as error:
+                self._fail(error, f"{type(self).__name__}.{method.__name__}")
+                return list(failed) if isinstance(failed, list) else failed
+
+        return call
+
+    return wrap
+
+
+class Manual:
+    """Objects that scripts use in with-statements; there is nothing to release early."""
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *what: Any) -> None:
+        pass
+
+    def __del__(self) -> None:
+        pass
+
+
+class Calls:
+    """Exceptions of callbacks: C cannot carry them, so they are kept and raised after the call."""
+
+    def __init__(self) -> None:
+        self.error: Optional[BaseException] = None
+        self.handle = ffi.new_handle(self)
+
+    def guard(self, function: Any, *args: Any, failed: Any = None) -> Any:
+        if self.error is not None:
+            return failed
+        try:
+            return function(*args)
+        except BaseException as error:  # noqa: B902 - KeyboardInterrupt too must reach the caller
+            self.error = error
+            return failed
+
+    def raise_kept(self) -> None:
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+def thread_count() -> int:
+    """Threads of builds and runs: CARNOT_THREADS, else all processors."""
+    return int(os.environ.get("CARNOT_THREADS", "0"))

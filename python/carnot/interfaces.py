@@ -1,0 +1,241 @@
+"""Classes that users subclass, or that name things of GPUs."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+from .core import IErrorRecorder  # noqa: F401 - part of this list for users
+from .enums import APILanguage, CalibrationAlgoType
+
+
+class InterfaceInfo:
+    """Name and version of an interface."""
+
+    def __init__(self, kind: str = "", major: int = 1, minor: int = 0) -> None:
+        self.kind, self.major, self.minor = kind, major, minor
+
+
+class IVersionedInterface:
+    """An interface that a user implements."""
+
+    @property
+    def api_language(self) -> APILanguage:
+        return APILanguage.PYTHON
+
+    @property
+    def interface_info(self) -> InterfaceInfo:
+        return InterfaceInfo(type(self).__mro__[-3].__name__ if len(type(self).__mro__) > 3 else type(self).__name__)
+
+
+class IProfiler:
+    """Told each layer's time in milliseconds."""
+
+    def __init__(self) -> None:
+        pass
+
+    def report_layer_time(self, layer_name: str, ms: float) -> None:
+        raise NotImplementedError("IProfiler.report_layer_time must be overridden")
+
+
+class Profiler(IProfiler):
+    """Prints each layer's time."""
+
+    def report_layer_time(self, layer_name: str, ms: float) -> None:
+        print(f"{layer_name}: {ms}ms")
+
+
+class IOutputAllocator(IVersionedInterface):
+    """Gives memory of outputs whose size a run finds out."""
+
+    tensorrt_version = property(lambda self: 100300)
+
+    def __init__(self) -> None:
+        pass
+
+    def reallocate_output(self, tensor_name: str, memory: int, size: int, alignment: int) -> int:
+        raise NotImplementedError("IOutputAllocator.reallocate_output must be overridden")
+
+    def reallocate_output_async(self, tensor_name: str, memory: int, size: int, alignment: int, stream: int) -> int:
+        return self.reallocate_output(tensor_name, memory, size, alignment)
+
+    def notify_shape(self, tensor_name: str, shape: Any) -> None:
+        raise NotImplementedError("IOutputAllocator.notify_shape must be overridden")
+
+
+class IDebugListener(IVersionedInterface):
+    """Told the debug tensors of a run."""
+
+    def __init__(self) -> None:
+        pass
+
+    def process_debug_tensor(self, addr: int, location: Any, type: Any, shape: Any, name: str, stream: int) -> bool:
+        raise NotImplementedError("IDebugListener.process_debug_tensor must be overridden")
+
+
+class IProgressMonitor(IVersionedInterface):
+    """Told how far a build is; step_complete returning False ends it."""
+
+    def __init__(self) -> None:
+        pass
+
+    def phase_start(self, phase_name: str, parent_phase: Any, num_steps: int) -> None:
+        raise NotImplementedError("IProgressMonitor.phase_start must be overridden")
+
+    def step_complete(self, phase_name: str, step: int) -> bool:
+        raise NotImplementedError("IProgressMonitor.step_complete must be overridden")
+
+    def phase_finish(self, phase_name: str) -> None:
+        raise NotImplementedError("IProgressMonitor.phase_finish must be overridden")
+
+
+class IStreamReader(IVersionedInterface):
+    """Gives the bytes of an engine."""
+
+    def __init__(self) -> None:
+        pass
+
+    def read(self, size: int) -> bytes:
+        raise NotImplementedError("IStreamReader.read must be overridden")
+
+
+class IStreamReaderV2(IVersionedInterface):
+    """The same with a place to read from and a stream."""
+
+    def __init__(self) -> None:
+        pass
+
+    def read(self, num_bytes: int, stream: int) -> bytes:
+        raise NotImplementedError("IStreamReaderV2.read must be overridden")
+
+    def seek(self, offset: int, where: Any) -> bool:
+        raise NotImplementedError("IStreamReaderV2.seek must be overridden")
+
+
+class IStreamWriter(IVersionedInterface):
+    """Takes the bytes of an engine."""
+
+    def __init__(self) -> None:
+        pass
+
+    def write(self, data: bytes) -> int:
+        raise NotImplementedError("IStreamWriter.write must be overridden")
+
+
+class IGpuAllocator(IVersionedInterface):
+    """Memory of a GPU; a CPU engine does not ask for any."""
+
+    def __init__(self) -> None:
+        pass
+
+    def allocate(self, size: int, alignment: int, flags: int) -> int:
+        raise NotImplementedError
+
+    def deallocate(self, memory: int) -> bool:
+        raise NotImplementedError
+
+    def free(self, memory: int) -> None:
+        self.deallocate(memory)
+
+    def reallocate(self, address: int, alignment: int, new_size: int) -> int:
+        return 0
+
+    def allocate_async(self, size: int, alignment: int, flags: int, stream: int) -> int:
+        return self.allocate(size, alignment, flags)
+
+    def deallocate_async(self, memory: int, stream: int) -> bool:
+        return self.deallocate(memory)
+
+
+class IGpuAsyncAllocator(IGpuAllocator):
+    pass
+
+
+# ---- algorithm selection ----
+
+
+class IAlgorithmVariant:
+    implementation = property(lambda self: self._implementation)
+    tactic = property(lambda self: self._tactic)
+
+
+class IAlgorithmIOInfo:
+    dtype = property(lambda self: self._dtype)
+    strides = property(lambda self: self._strides)
+    components_per_element = property(lambda self: 1)
+    vectorized_dim = property(lambda self: -1)
+    tensor_format = property(lambda self: self._format)
+
+
+class IAlgorithm:
+    algorithm_variant = property(lambda self: self._variant)
+    timing_msec = property(lambda self: self._ms)
+    workspace_size = property(lambda self: 0)
+
+    def get_algorithm_io_info(self, index: int) -> IAlgorithmIOInfo:
+        return self._infos[index]
+
+
+class IAlgorithmContext:
+    name = property(lambda self: self._name)
+    num_inputs = property(lambda self: len(self._input_shapes))
+    num_outputs = property(lambda self: len(self._output_shapes))
+
+    def get_shape(self, index: int) -> List[Any]:
+        return (self._input_shapes + self._output_shapes)[index]
+
+
+class IAlgorithmSelector:
+    """Told the tactics that a build chose; the choice itself is the builder's."""
+
+    def __init__(self) -> None:
+        pass
+
+    def select_algorithms(self, context: IAlgorithmContext, choices: List[IAlgorithm]) -> List[int]:
+        return list(range(len(choices)))
+
+    def report_algorithms(self, contexts: List[IAlgorithmContext], choices: List[IAlgorithm]) -> None:
+        pass
+
+
+# ---- calibration: classes that scripts subclass; builds refuse INT8 until it exists ----
+
+
+class IInt8Calibrator:
+    _algorithm = CalibrationAlgoType.ENTROPY_CALIBRATION_2
+
+    def __init__(self) -> None:
+        pass
+
+    def get_algorithm(self) -> CalibrationAlgoType:
+        return self._algorithm
+
+    def get_batch_size(self) -> int:
+        raise NotImplementedError
+
+    def get_batch(self, names: List[str]) -> Any:
+        raise NotImplementedError
+
+    def read_calibration_cache(self) -> Any:
+        return None
+
+    def write_calibration_cache(self, cache: Any) -> None:
+        pass
+
+
+class IInt8EntropyCalibrator(IInt8Calibrator):
+    _algorithm = CalibrationAlgoType.ENTROPY_CALIBRATION
+
+
+class IInt8EntropyCalibrator2(IInt8Calibrator):
+    _algorithm = CalibrationAlgoType.ENTROPY_CALIBRATION_2
+
+
+class IInt8MinMaxCalibrator(IInt8Calibrator):
+    _algorithm = CalibrationAlgoType.MINMAX_CALIBRATION
+
+
+class IInt8LegacyCalibrator(IInt8Calibrator):
+    _algorithm = CalibrationAlgoType.LEGACY_CALIBRATION
+
+
+__all__ = [name for name, kind in list(globals().items()) if isinstance(kind, type) and kind.__module__ == __name__]

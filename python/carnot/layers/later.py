@@ -1,0 +1,43 @@
+"""Layers that cannot be added yet."""
+
+from __future__ import annotations
+
+
+from ..enums import DataType, LayerType
+from .base import ILayer, dims_prop, enum_prop, prop
+
+
+class IPluginV2Layer(ILayer):
+    _layer_type = LayerType.PLUGIN_V2
+    plugin = property(lambda self: self._p.get("plugin"))
+
+
+class IPluginV3Layer(ILayer):
+    _layer_type = LayerType.PLUGIN_V3
+    plugin = property(lambda self: self._p.get("plugin"))
+
+
+class IDynamicQuantizeLayer(ILayer):
+    _layer_type = LayerType.DYNAMIC_QUANTIZE
+    axis, block_size, block_shape = prop("axis", int), prop("block_size", int), dims_prop("block_shape")
+    to_type, scale_type = enum_prop("to_type", DataType), enum_prop("scale_type", DataType)
+
+
+class IMoELayer(ILayer):
+    _layer_type = LayerType.MOE
+
+
+class IDistCollectiveLayer(ILayer):
+    _layer_type = LayerType.DIST_COLLECTIVE
+
+
+class IAttentionBoundaryLayer(ILayer):
+    attention = property(lambda self: self._p.get("attention"))
+
+
+class IAttentionInputLayer(IAttentionBoundaryLayer):
+    _layer_type = LayerType.ATTENTION_INPUT
+
+
+class IAttentionOutputLayer(IAttentionBoundaryLayer):
+    _layer_type = LayerType.ATTENTION_OUTPUT

@@ -1,0 +1,35 @@
+// How far two tensors are apart.
+#include <math.h>
+
+#include "cli.h"
+
+carnot_status* cli_difference_of(const char* name, const carnot_tensor* a, const carnot_tensor* b,
+                                 double rtol, double atol, cli_difference* out) {
+  char dims_a[128], dims_b[128];
+  carnot_dims_print(a->dims, a->rank, dims_a, sizeof(dims_a));
+  carnot_dims_print(b->dims, b->rank, dims_b, sizeof(dims_b));
+  CARNOT_CHECK(strcmp(dims_a, dims_b) == 0, INVALID_ARGUMENT,
+               "output %s is %s in the first and %s in the second", name, dims_a, dims_b);
+  CARNOT_CHECK(a->dtype != CARNOT_DTYPE_STRING && b->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED,
+               "output %s is text, which is not compared", name);
+  *out = (cli_difference){.count = carnot_tensor_count(a), .worst = -1};
+  double dot = 0, aa = 0, bb = 0, worst = -1;
+  for (int64_t i = 0; i < out->count; i++) {
+    double x = carnot_load_f64(a->dtype, a->data, (size_t)i),
+           y = carnot_load_f64(b->dtype, b->data, (size_t)i);
+    out->not_finite += !isfinite(x) || !isfinite(y);
+    if (x == y || (isnan(x) && isnan(y))) {
+      if (isfinite(x)) dot += x * y, aa += x * x, bb += y * y;
+      continue;
+    }
+    double gap = fabs(x - y), over = gap - (atol + rtol * fabs(y));
+    if (isnan(gap)) gap = INFINITY, over = INFINITY;
+    dot += x * y, aa += x * x, bb += y * y;
+    if (over > 0) out->outside++;
+    if (gap > out->max_abs) out->max_abs = gap;
+    if (y != 0 && gap / fabs(y) > out->max_rel) out->max_rel = gap / fabs(y);
+    if (gap > worst) worst = gap, out->worst = i, out->worst_a = x, out->worst_b = y;
+  }
+  out->cosine = aa > 0 && bb > 0 ? dot / (sqrt(aa) * sqrt(bb)) : aa == bb;
+  return NULL;
+}
