@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Runs real models through Carnot's command line and compares every output with ONNX Runtime.
 
-Usage: check_models.py [--carnot CLI] [--models DIR] [--given DIR] [NAME ...]
+Usage: check_models.py [--carnot CLI] [--models DIR] [--given DIR] [--precision fp16|bf16|best] [NAME ...]
 
 --models: what export_models.py wrote ($CARNOT_MODELS or ~/.cache/carnot-models); --given: a folder of models with real
 weights. A model that is not there is skipped with the reason. FP32: the largest difference must be within 1e-4 of the
 largest value; a float16 model's error against float64 must be no larger than ONNX Runtime's or two float16 units of the
-largest output. Ends with "N passed, M failed, K skipped".
+largest output. With --precision: every output's cosine to float32 must be 0.999 or more. Ends with "N passed, M failed, K skipped".
 """
 import argparse
 import os
@@ -100,13 +100,21 @@ def difference(found, wanted):
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
 
 
-def check(cli, path, sizes, folder, fixed):
+HALF_NAMES = ["minilm", "bert_base", "resnet50", "mobilenet_v2", "lstm"]
+
+
+def cosine(found, wanted):
+    a, b = found.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
+    return float(a @ b / np.sqrt((a @ a) * (b @ b))) if np.isfinite(a).all() else -1.0
+
+
+def check(cli, path, sizes, folder, fixed, precision=None):
     """One engine at one set of sizes: its shapes fixed at build, or left open (no profile)."""
     model = onnx.load(str(path))
     feeds = make_inputs(model, sizes)
     shapes = ",".join(f"{k}:{'x'.join(map(str, v.shape))}" for k, v in feeds.items())
     engine = folder / "model.plan"
-    command = [cli, "build", str(path), f"--output={engine}"] + ([f"--shapes={shapes}"] if fixed else [])
+    command = [cli, "build", str(path), f"--output={engine}"] + ([f"--shapes={shapes}"] if fixed else []) + ([f"--{precision}"] if precision else [])
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-400:])
@@ -114,6 +122,9 @@ def check(cli, path, sizes, folder, fixed):
     found = run_carnot(cli, engine, feeds, outputs, folder)
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     wanted = session.run(None, feeds)
+    if precision:
+        worst = min(cosine(f, w) for f, w in zip(found, wanted))
+        return worst >= 0.999, f"least cosine in {precision} {worst:.6f}"
     if any(t.data_type == onnx.TensorProto.FLOAT16 for t in model.graph.initializer):
         exact = ReferenceEvaluator(in_float64(model))
         truth = exact.run(None, {k: v.astype(np.float64) if v.dtype == np.float16 else v for k, v in feeds.items()})
@@ -129,13 +140,14 @@ def check(cli, path, sizes, folder, fixed):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("names", nargs="*", default=list(SIZES))
+    ap.add_argument("names", nargs="*")
+    ap.add_argument("--precision", choices=["fp16", "bf16", "best"])
     ap.add_argument("--carnot", default="build/bin/carnot")
     ap.add_argument("--models", type=pathlib.Path, default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models")
     ap.add_argument("--given", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[3] / "shared" / "models")
     args = ap.parse_args()
     passed = failed = skipped = 0
-    for name in args.names:
+    for name in args.names or (HALF_NAMES if args.precision else SIZES):
         path = next((p for p in (args.models / f"{name}.onnx", args.given / f"{name}.onnx") if p.is_file()), None)
         if path is None:
             print(f"SKIPPED {name}: no file {name}.onnx in {args.models} or {args.given}")
@@ -148,7 +160,7 @@ def main():
             label = f"{name}:{','.join(f'{k}={v}' for k, v in sizes.items())}{'' if fixed else ' (open shapes)'}"
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    good, words = check(args.carnot, path, sizes, pathlib.Path(folder), fixed)
+                    good, words = check(args.carnot, path, sizes, pathlib.Path(folder), fixed, args.precision)
                 except Exception as e:
                     good, words = False, str(e)
             print(f"{'passed' if good else 'FAILED'} {label}: {words}", flush=True)
