@@ -226,6 +226,44 @@ static void check_cells(const carnot_build_config* config, const char* name, dou
 
 static void test_recurrent(void** state) { (void)state, each_row(check_cells); }
 
+// ---- tables ----
+
+static void check_gather(const carnot_build_config* config, const char* name, double cost) {
+  enum { ROWS = 9, COLUMNS = 21, PICKED = 4 };
+  static const int64_t at[PICKED] = {3, -1, 0, 3};
+  carnot_arena arena = {0};
+  float* table = gate_numbers(&arena, 31, ROWS * COLUMNS);
+  carnot_graph* g = NULL;
+  gate_ok(carnot_graph_create(&g));
+  carnot_value* index = gate_input(g, "at", CARNOT_DTYPE_I64, GATE_LIST(-1));
+  carnot_value* w = gate_weight(g, "w", 0, table, GATE_LIST(ROWS, COLUMNS));
+  gate_output(g, gate_node(g, CARNOT_OP_GATHER, NULL, GATE_VALUES(w, index)), "y");
+  char tactic[32];
+  snprintf(tactic, sizeof(tactic), "cpu_gather%.*s", (int)strlen(name) - 1, name);
+  carnot_engine* engine = gate_engine(g, config);
+  assert_int_equal(steps_with(engine, tactic), 1);
+  carnot_context* context = gate_context(engine, config->isa);
+  gate_set(context, "at", CARNOT_DTYPE_I64, at, GATE_LIST(PICKED));
+  gate_ok(carnot_context_run_now(context));
+  double wanted[PICKED * COLUMNS], bound[PICKED * COLUMNS];
+  for (int i = 0; i < PICKED * COLUMNS; i++) {
+    wanted[i] = table[(at[i / COLUMNS] + ROWS) % ROWS * COLUMNS + i % COLUMNS];
+    bound[i] = cost * fabs(wanted[i]);
+  }
+  within(gate_get(context, "y")->data, wanted, bound, PICKED * COLUMNS);
+  int64_t beyond = ROWS;
+  gate_set(context, "at", CARNOT_DTYPE_I64, &beyond, GATE_LIST(1));
+  carnot_status* status = carnot_context_run_now(context);
+  assert_int_equal(carnot_status_code(status), CARNOT_INVALID_ARGUMENT);
+  carnot_status_free(status);
+  carnot_context_free(context);
+  carnot_engine_release(engine);
+  carnot_graph_destroy(g);
+  carnot_arena_deinit(&arena);
+}
+
+static void test_gather(void** state) { (void)state, each_row(check_gather); }
+
 // ---- who may take them ----
 
 // Without --fp16 only weights that float16 holds exactly are kept so, and not where they may
@@ -345,7 +383,8 @@ static void test_threads(void** state) { (void)state, each_row(check_threads); }
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gemm),      cmocka_unit_test(test_conv),
-      cmocka_unit_test(test_recurrent), cmocka_unit_test(test_exact_weights),
+      cmocka_unit_test(test_recurrent), cmocka_unit_test(test_gather),
+      cmocka_unit_test(test_exact_weights),
       cmocka_unit_test(test_refit),     cmocka_unit_test(test_beyond_float16),
       cmocka_unit_test(test_threads),
   };
