@@ -80,7 +80,7 @@ static int64_t index_at(const carnot_operand* index, int64_t i) {
 typedef struct gather_run {
   const gather_state* state;
   const carnot_operand *x, *index, *y;
-  const uint16_t* table;       // in a half type, else NULL
+  const uint16_t* table;        // in a half type, else NULL
   carnot_f32_of_f16_fn* widen;  // its way to float32
 } gather_run;
 
