@@ -226,35 +226,6 @@ static void check_cells(const carnot_build_config* config, const char* name, dou
 
 static void test_recurrent(void** state) { (void)state, each_row(check_cells); }
 
-// ---- attention ----
-
-// Against float32's rows, which gate_transformer_test holds against double precision.
-static void test_attention(void** state) {
-  (void)state;
-  enum { TOKENS = 37, COUNT = TOKENS * 32 };
-  carnot_arena arena = {0};
-  float* x = gate_numbers(&arena, 41, COUNT);
-  carnot_graph* g = gate_attention_net(TOKENS);
-  for (int isa = 0; isa <= (int)carnot_isa_of_machine(); isa++) {
-    static float found[2][COUNT];
-    for (int half = 0; half < 2; half++) {
-      carnot_build_config config = half_config(isa, half ? CARNOT_DTYPE_BF16 : CARNOT_DTYPE_F32);
-      carnot_engine* engine = gate_engine(g, &config);
-      bool native = half && isa >= CARNOT_ISA_AVX512_BF16;
-      assert_int_equal(steps_with(engine, "attention_bf16"), native);
-      carnot_context* context = gate_context(engine, isa);
-      gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(TOKENS, 32));
-      gate_ok(carnot_context_run_now(context));
-      memcpy(found[half], gate_get(context, "y")->data, sizeof(found[half]));
-      carnot_context_free(context);
-      carnot_engine_release(engine);
-    }
-    for (int i = 0; i < COUNT; i++) assert_true(fabsf(found[1][i] - found[0][i]) <= 0x1p-5f);
-  }
-  carnot_graph_destroy(g);
-  carnot_arena_deinit(&arena);
-}
-
 // ---- tables ----
 
 static void check_gather(const carnot_build_config* config, const char* name, double cost) {
@@ -411,11 +382,10 @@ static void test_threads(void** state) { (void)state, each_row(check_threads); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gemm),      cmocka_unit_test(test_conv),
-      cmocka_unit_test(test_recurrent), cmocka_unit_test(test_gather),
-      cmocka_unit_test(test_attention), cmocka_unit_test(test_exact_weights),
-      cmocka_unit_test(test_refit),     cmocka_unit_test(test_beyond_float16),
-      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_gemm),           cmocka_unit_test(test_conv),
+      cmocka_unit_test(test_recurrent),      cmocka_unit_test(test_gather),
+      cmocka_unit_test(test_exact_weights),  cmocka_unit_test(test_refit),
+      cmocka_unit_test(test_beyond_float16), cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
