@@ -41,12 +41,14 @@ static int64_t piece(int64_t size, int64_t unit, int64_t parts) {
 }
 
 carnot_grid carnot_grid_cut(carnot_isa isa, int64_t m, int64_t n, int64_t k) {
-  int64_t row_unit = isa == CARNOT_ISA_AMX_BF16 ? kAmxRowUnit : kRowUnit;
+  bool amx = isa == CARNOT_ISA_AMX_BF16;
+  int64_t row_unit = amx ? kAmxRowUnit : kRowUnit;
   carnot_grid grid = {.m = m, .n = n, .m_part = m, .n_part = n};
   double work = (double)m * (double)n * (double)k;
   int64_t wanted = work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
-  // The larger operand is cut, so that it is read once; the other one once a part.
-  bool rows_first = m >= n;
+  // The larger operand is cut, so that it is read once; the other one once a part. AMX is so fast
+  // that every part which rounds the same rows again shows.
+  bool rows_first = m >= n || (amx && m >= 2 * kAmxRowUnit);
   if (rows_first)
     grid.m_part = piece(m, row_unit, wanted);
   else
@@ -54,7 +56,7 @@ carnot_grid carnot_grid_cut(carnot_isa isa, int64_t m, int64_t n, int64_t k) {
   int64_t have = rows_first ? carnot_ceildiv(m, carnot_max_i64(1, grid.m_part))
                             : carnot_ceildiv(n, carnot_max_i64(1, grid.n_part));
   int64_t more = carnot_ceildiv(wanted, carnot_max_i64(1, have));
-  if (more > 1 && have < kLeastParts) {
+  if (more > 1 && (amx || have < kLeastParts)) {
     if (rows_first)
       grid.n_part = piece(n, kColumnUnit, more);
     else
