@@ -497,24 +497,35 @@ static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+static void work_with(const carnot_problem* problem, double weight_bytes, double* out_flops,
+                      double* out_bytes) {
   const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
   const carnot_operand_type* y = &problem->outputs[0];
   double pixels =
       (double)carnot_dims_count(y->dims, y->rank) / (double)carnot_max_i64(1, y->dims[1]);
   double weights = (double)carnot_dims_count(w->dims, w->rank);
   *out_flops = 2 * pixels * weights;
-  *out_bytes =
-      4 * (weights + (double)carnot_dims_count(problem->inputs[0].dims, problem->inputs[0].rank) +
-           pixels * (double)y->dims[1]);
+  *out_bytes = weight_bytes * weights +
+               4 * ((double)carnot_dims_count(problem->inputs[0].dims, problem->inputs[0].rank) +
+                    pixels * (double)y->dims[1]);
+}
+
+static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  work_with(problem, 4, out_flops, out_bytes);
+}
+static void half_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  work_with(problem, 2, out_flops, out_bytes);
 }
 
 #define CONV_ROW                                                                               \
   .anchor = CARNOT_OP_CONV, .strided_outputs = true, .check = conv_check, .reads = conv_reads, \
-  .shape = conv_shape, .run = conv_run_all, .work = conv_work
-CARNOT_CPU_ROWS(conv_f32, CONV_ROW, .reject = conv_reject, .prepare = conv_prepare);
-CARNOT_CPU_F16_ROWS(conv_f16, CONV_ROW, .reject = conv_f16_reject, .prepare = conv_f16_prepare);
-CARNOT_CPU_BF16_ROWS(conv_bf16, CONV_ROW, .reject = conv_bf16_reject, .prepare = conv_bf16_prepare);
+  .shape = conv_shape, .run = conv_run_all
+CARNOT_CPU_ROWS(conv_f32, CONV_ROW, .reject = conv_reject, .prepare = conv_prepare,
+                .work = conv_work);
+CARNOT_CPU_F16_ROWS(conv_f16, CONV_ROW, .reject = conv_f16_reject, .prepare = conv_f16_prepare,
+                    .work = half_work);
+CARNOT_CPU_BF16_ROWS(conv_bf16, CONV_ROW, .reject = conv_bf16_reject, .prepare = conv_bf16_prepare,
+                     .work = half_work);
 CARNOT_CPU_ROWS(depthwise_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
                 .reject = depthwise_reject, .prepare = depthwise_prepare, .check = depthwise_check,
                 .reads = conv_reads, .shape = depthwise_shape, .run = depthwise_run,

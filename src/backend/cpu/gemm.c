@@ -285,7 +285,8 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-static void product_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+static void work_with(const carnot_problem* problem, double weight_bytes, double* out_flops,
+                      double* out_bytes) {
   const carnot_plan_node* node = anchor_of(problem);
   const carnot_operand_type *a = &problem->inputs[node->inputs[0]],
                             *b = &problem->inputs[node->inputs[1]];
@@ -293,8 +294,15 @@ static void product_work(const carnot_problem* problem, double* out_flops, doubl
   double out = (double)carnot_dims_count(c->dims, c->rank);
   double k = (double)a->dims[int_attr(node, "transA") && a->rank > 1 ? a->rank - 2 : a->rank - 1];
   *out_flops = 2 * out * k;
-  *out_bytes = 4 * (out + (double)carnot_dims_count(a->dims, a->rank) +
-                    (double)carnot_dims_count(b->dims, b->rank));
+  *out_bytes = 4 * (out + (double)carnot_dims_count(a->dims, a->rank)) +
+               weight_bytes * (double)carnot_dims_count(b->dims, b->rank);
+}
+
+static void product_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  work_with(problem, 4, out_flops, out_bytes);
+}
+static void half_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  work_with(problem, 2, out_flops, out_bytes);
 }
 
 // ---- two activations ----
@@ -439,10 +447,13 @@ static carnot_status* matmul_run(const carnot_step_view* step, void* state,
 
 #define GEMM_ROW                                                                            \
   .anchor = CARNOT_OP_COUNT, .check = gemm_check, .reads = gemm_reads, .shape = gemm_shape, \
-  .run = gemm_run_all, .work = product_work
-CARNOT_CPU_ROWS(gemm_f32, GEMM_ROW, .reject = gemm_reject, .prepare = gemm_prepare);
-CARNOT_CPU_F16_ROWS(gemm_f16, GEMM_ROW, .reject = gemm_f16_reject, .prepare = gemm_f16_prepare);
-CARNOT_CPU_BF16_ROWS(gemm_bf16, GEMM_ROW, .reject = gemm_bf16_reject, .prepare = gemm_bf16_prepare);
+  .run = gemm_run_all
+CARNOT_CPU_ROWS(gemm_f32, GEMM_ROW, .reject = gemm_reject, .prepare = gemm_prepare,
+                .work = product_work);
+CARNOT_CPU_F16_ROWS(gemm_f16, GEMM_ROW, .reject = gemm_f16_reject, .prepare = gemm_f16_prepare,
+                    .work = half_work);
+CARNOT_CPU_BF16_ROWS(gemm_bf16, GEMM_ROW, .reject = gemm_bf16_reject, .prepare = gemm_bf16_prepare,
+                     .work = half_work);
 CARNOT_CPU_ROWS(matmul_f32, .anchor = CARNOT_OP_MATMUL, .reject = matmul_reject,
                 .prepare = matmul_prepare, .check = matmul_check, .shape = matmul_shape,
                 .run = matmul_run, .work = product_work);
