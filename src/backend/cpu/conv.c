@@ -73,8 +73,9 @@ const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_para
   out->group = carnot_attr_int(row, &node->attrs, "group");
   out->filters = w->dims[0];
   out->channels = w->dims[1] * out->group;
-  if (x->dims[1] != out->channels)
-    return carnot_because(reason, size, "the number of channels is not fixed");
+  if (x->dims[1] >= 0 && x->dims[1] != out->channels)
+    return carnot_because(reason, size, "the input has %lld channels, the weights are for %lld",
+                          (long long)x->dims[1], (long long)out->channels);
   if (out->filters > kMaxFilters)
     return carnot_because(reason, size, "%lld filters, takes up to %d", (long long)out->filters,
                           kMaxFilters);
