@@ -95,6 +95,41 @@ static void check_gemm(const carnot_build_config* config, const char* name, doub
 
 static void test_gemm(void** state) { (void)state, each_row(check_gemm); }
 
+// Two activations: only levels with products of bf16 have rows for them.
+static void check_matmul(const carnot_build_config* config, const char* name, double cost) {
+  enum { M = 21, COUNT = M * N };
+  static double wanted[COUNT], bound[COUNT];
+  carnot_arena arena = {0};
+  float *x = gate_numbers(&arena, 51, M * K), *y = gate_numbers(&arena, 52, K * N);
+  for (int i = 0; i < COUNT; i++) {
+    double size = wanted[i] = 0;
+    for (int k = 0; k < K; k++) {
+      double term = (double)x[i / N * K + k] * y[k * N + i % N];
+      wanted[i] += term, size += fabs(term);
+    }
+    bound[i] = cost * size;
+  }
+  carnot_graph* g = NULL;
+  gate_ok(carnot_graph_create(&g));
+  carnot_value* a = gate_input(g, "a", CARNOT_DTYPE_F32, GATE_LIST(M, K));
+  carnot_value* b = gate_input(g, "b", CARNOT_DTYPE_F32, GATE_LIST(K, N));
+  gate_output(g, gate_node(g, CARNOT_OP_MATMUL, NULL, GATE_VALUES(a, b)), "y");
+  carnot_engine* engine = gate_engine(g, config);
+  bool native = config->isa >= CARNOT_ISA_AVX512_BF16 && config->typing.bf16;
+  assert_int_equal(steps_with(engine, name), native);
+  carnot_context* context = gate_context(engine, config->isa);
+  gate_set(context, "a", CARNOT_DTYPE_F32, x, GATE_LIST(M, K));
+  gate_set(context, "b", CARNOT_DTYPE_F32, y, GATE_LIST(K, N));
+  gate_ok(carnot_context_run_now(context));
+  within(gate_get(context, "y")->data, wanted, bound, COUNT);
+  carnot_context_free(context);
+  carnot_engine_release(engine);
+  carnot_graph_destroy(g);
+  carnot_arena_deinit(&arena);
+}
+
+static void test_matmul(void** state) { (void)state, each_row(check_matmul); }
+
 // ---- convolutions ----
 
 // The same network of absolute values gives the sum of sizes.
@@ -382,10 +417,11 @@ static void test_threads(void** state) { (void)state, each_row(check_threads); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gemm),           cmocka_unit_test(test_conv),
-      cmocka_unit_test(test_recurrent),      cmocka_unit_test(test_gather),
-      cmocka_unit_test(test_exact_weights),  cmocka_unit_test(test_refit),
-      cmocka_unit_test(test_beyond_float16), cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_gemm),    cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_conv),    cmocka_unit_test(test_recurrent),
+      cmocka_unit_test(test_gather),  cmocka_unit_test(test_exact_weights),
+      cmocka_unit_test(test_refit),   cmocka_unit_test(test_beyond_float16),
+      cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -397,7 +397,4 @@ static void attention_work(const carnot_problem* problem, double* out_flops, dou
   .check = attention_check, .shape = attention_shape, .run = attention_run_all,          \
   .work = attention_work
 CARNOT_CPU_ROWS(attention_f32, ATTENTION_ROW);
-CARNOT_CPU_ROW(attention_bf16, amxbf16, AMX_BF16, .numerics = "half",
-               .precision = CARNOT_DTYPE_BF16, ATTENTION_ROW);
-CARNOT_CPU_ROW(attention_bf16, avx512bf16, AVX512_BF16, .numerics = "half",
-               .precision = CARNOT_DTYPE_BF16, ATTENTION_ROW);
+CARNOT_CPU_NATIVE_BF16_ROWS(attention_bf16, ATTENTION_ROW);

@@ -430,7 +430,9 @@ static void matmul_part(void* argument, int64_t part) {
     product.gemm.epilogue.residual += batch * state->m * product.gemm.epilogue.residual_ld;
   int64_t m0, m1, n0, n1;
   carnot_grid_part(&state->grid, part % per_batch, &m0, &m1, &n0, &n1);
-  run->kernels->matmul_f32(&product, m0, m1, n0, n1);
+  // The rows of the levels with bf16 products are those in bf16.
+  bool half = run->step->isa >= CARNOT_ISA_AVX512_BF16;
+  (half ? run->kernels->matmul_bf16 : run->kernels->matmul_f32)(&product, m0, m1, n0, n1);
   carnot_tail_run(run->kernels, tail, run->inputs, c, state->n, batch * state->m + m0,
                   batch * state->m + m1, n0, n1);
 }
@@ -454,6 +456,8 @@ CARNOT_CPU_F16_ROWS(gemm_f16, GEMM_ROW, .reject = gemm_f16_reject, .prepare = ge
                     .work = half_work);
 CARNOT_CPU_BF16_ROWS(gemm_bf16, GEMM_ROW, .reject = gemm_bf16_reject, .prepare = gemm_bf16_prepare,
                      .work = half_work);
-CARNOT_CPU_ROWS(matmul_f32, .anchor = CARNOT_OP_MATMUL, .reject = matmul_reject,
-                .prepare = matmul_prepare, .check = matmul_check, .shape = matmul_shape,
-                .run = matmul_run, .work = product_work);
+#define MATMUL_ROW                                                                \
+  .anchor = CARNOT_OP_MATMUL, .reject = matmul_reject, .prepare = matmul_prepare, \
+  .check = matmul_check, .shape = matmul_shape, .run = matmul_run, .work = product_work
+CARNOT_CPU_ROWS(matmul_f32, MATMUL_ROW);
+CARNOT_CPU_NATIVE_BF16_ROWS(matmul_bf16, MATMUL_ROW);

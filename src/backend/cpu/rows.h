@@ -20,12 +20,16 @@
   CARNOT_CPU_THREE_ROWS(family, .numerics = "half", .precision = CARNOT_DTYPE_F16, \
                         .takes_exact_f16 = true, __VA_ARGS__)
 
-// Weights in bfloat16; the two uppermost levels round activations too.
-#define CARNOT_CPU_BF16_ROWS(family, ...)                                                       \
+// Products of bfloat16, on the levels that have them.
+#define CARNOT_CPU_NATIVE_BF16_ROWS(family, ...)                                                \
   CARNOT_CPU_ROW(family, amxbf16, AMX_BF16, .numerics = "half", .precision = CARNOT_DTYPE_BF16, \
                  __VA_ARGS__);                                                                  \
   CARNOT_CPU_ROW(family, avx512bf16, AVX512_BF16, .numerics = "half",                           \
-                 .precision = CARNOT_DTYPE_BF16, __VA_ARGS__);                                  \
+                 .precision = CARNOT_DTYPE_BF16, __VA_ARGS__)
+
+// Weights in bfloat16: native products round activations too, the other levels widen weights.
+#define CARNOT_CPU_BF16_ROWS(family, ...)           \
+  CARNOT_CPU_NATIVE_BF16_ROWS(family, __VA_ARGS__); \
   CARNOT_CPU_THREE_ROWS(family, .numerics = "half", .precision = CARNOT_DTYPE_BF16, __VA_ARGS__)
 
 #endif  // CARNOT_BACKEND_CPU_ROWS_H_

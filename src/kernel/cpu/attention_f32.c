@@ -1,6 +1,6 @@
 #include "kernel/cpu/attention_f32.h"
 
-#include "kernel/cpu/attention_products.h"
+#include "kernel/cpu/gemm_products.h"
 #include "kernel/cpu/kernels_isa.h"
 #include "kernel/cpu/simd_math.h"
 #include "kernel/cpu/simd_reduce.h"
@@ -12,7 +12,7 @@ enum { kRows = CARNOT_ATTENTION_ROWS, kKeys = CARNOT_ATTENTION_KEYS, kFewQueries
 // A block of keys [j0, j1) for the queries of one tile.
 typedef struct key_block {
   const carnot_attention_f32* p;
-  const attention_products* products;
+  const gemm_products* products;
   int64_t j0, j1;
   float* scores;     // [kRows, kKeys]
   float *max, *sum;  // running, by query of the tile
@@ -124,7 +124,7 @@ static void finish_row(const carnot_attention_f32* p, int64_t i, float sum) {
   }
 }
 
-static void by_blocks(const carnot_attention_f32* p, const attention_products* products, int64_t q0,
+static void by_blocks(const carnot_attention_f32* p, const gemm_products* products, int64_t q0,
                       int64_t q1) {
   float* keys = p->workspace;
   float* values = keys + p->d * kKeys;
@@ -209,7 +209,7 @@ static void by_rows(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
   }
 }
 
-void CARNOT_KERNEL(attention_by)(const carnot_attention_f32* p, const attention_products* products,
+void CARNOT_KERNEL(attention_by)(const carnot_attention_f32* p, const gemm_products* products,
                                  int64_t q0, int64_t q1) {
   if (p->q_len < kFewQueries) {
     by_rows(p, q0, q1);
@@ -219,6 +219,6 @@ void CARNOT_KERNEL(attention_by)(const carnot_attention_f32* p, const attention_
 }
 
 void CARNOT_KERNEL(attention_f32)(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
-  const attention_products products = {CARNOT_KERNEL(gemm_f32), CARNOT_KERNEL(gemm_pack_f32)};
+  const gemm_products products = {CARNOT_KERNEL(gemm_f32), CARNOT_KERNEL(gemm_pack_f32)};
   CARNOT_KERNEL(attention_by)(p, &products, q0, q1);
 }

@@ -167,12 +167,13 @@ static void check_types(const carnot_cpu_kernels* kernels) {
   }
 }
 
-static void check_matmul(const carnot_cpu_kernels* kernels) {
+static void check_matmul_type(const carnot_cpu_kernels* kernels, weights_type type) {
   for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
     for (int form = 0; form < 3; ++form) {  // rows contiguous, columns contiguous, neither
       const problem* p = &kProblems[i];
       operands o;
-      operands_init(p, kernels, WEIGHTS_F32, &o);
+      // Levels without bf16 products compute it in float32.
+      operands_init(p, kernels, rounds_rows(kernels, type) ? type : WEIGHTS_F32, &o);
       const int64_t rs = form == 0 ? p->n : form == 1 ? 1 : 2, cs = form == 0 ? 1 : form * p->k;
       float* b = buffer(p->k * p->n * 2, 0);
       for (int64_t k = 0; k < p->k; ++k) {
@@ -181,17 +182,24 @@ static void check_matmul(const carnot_cpu_kernels* kernels) {
       carnot_matmul_f32 matmul = {.gemm = gemm_of(p, &o), .rs = rs, .cs = cs};
       matmul.gemm.b = b;
       matmul.workspace = buffer(carnot_matmul_f32_workspace(p->k), 0);
-      kernels->matmul_f32(&matmul, 0, p->m, 0, p->n);
+      (type == WEIGHTS_BF16 ? kernels->matmul_bf16 : kernels->matmul_f32)(&matmul, 0, p->m, 0,
+                                                                          p->n);
       check_result(p, &o);
-      kernels->gemm_pack_f32(p->k, p->n, b, rs, cs, o.packed);
+      float* fast = buffer(carnot_packed_k1n16_count(p->k, p->n), 0);
       float* slow = buffer(carnot_packed_k1n16_count(p->k, p->n), 0);
+      kernels->gemm_pack_f32(p->k, p->n, b, rs, cs, fast);
       carnot_pack_k1n16_f32(p->k, p->n, b, rs, cs, slow);
       const size_t bytes = (size_t)carnot_packed_k1n16_count(p->k, p->n) * sizeof(float);
-      assert_memory_equal(o.packed, slow, bytes);
-      buffer_free(slow), buffer_free(b), buffer_free(matmul.workspace);
+      assert_memory_equal(fast, slow, bytes);
+      buffer_free(fast), buffer_free(slow), buffer_free(b), buffer_free(matmul.workspace);
       operands_deinit(&o);
     }
   }
+}
+
+static void check_matmul(const carnot_cpu_kernels* kernels) {
+  check_matmul_type(kernels, WEIGHTS_F32);
+  check_matmul_type(kernels, WEIGHTS_BF16);
 }
 
 static void test_gemm(void** state) { (void)state, for_each_isa(check_types); }
