@@ -314,6 +314,9 @@ static carnot_status* check_input(const carnot_context* context, const carnot_pl
     carnot_value_kind kind = context->plan->values[b->value].kind;
     CARNOT_CHECK(kind == CARNOT_VALUE_UNKNOWN || kind == cell->kind, INVALID_ARGUMENT,
                  "input %s has kind %d, must have kind %d", b->name, (int)cell->kind, (int)kind);
+    CARNOT_CHECK(cell->kind != CARNOT_VALUE_TENSOR || !b->dtype || cell->tensor.dtype == b->dtype,
+                 INVALID_ARGUMENT, "input %s has type %s, must be %s", b->name,
+                 carnot_dtype_name(cell->tensor.dtype), carnot_dtype_name(b->dtype));
     return NULL;
   }
   const carnot_tensor* t = &cell->tensor;
