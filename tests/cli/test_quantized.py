@@ -64,6 +64,19 @@ def test_convolution(tmp_path: pathlib.Path, isa: str, x_type: type, shape: tupl
 
 @pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize("x_type", [np.uint8, np.int8])
+@pytest.mark.parametrize("channels", [1, 7, 40])
+def test_depthwise_convolution(tmp_path: pathlib.Path, isa: str, x_type: type, channels: int) -> None:
+    constants = {"xs": np.float32(0.02), "xz": x_type(11), "w": numbers(np.int8, channels, 1, 3, 3), "wz": np.zeros(channels, np.int8),
+                 "ws": (RNG.random(channels) * 0.01 + 0.001).astype(np.float32), "ys": np.float32(0.1), "yz": x_type(3),
+                 "b": RNG.integers(-9999, 9999, channels).astype(np.int32)}
+    node = h.make_node("QLinearConv", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz", "b"], ["y"], group=channels, pads=[1, 1, 0, 1], strides=[2, 1])
+    for got, want in run(tmp_path, [node], constants, numbers(x_type, 2, channels, 13, 9), {"y": x_type},
+                         "qlinear_depthwise_u8s8" if channels > 1 else "qlinear_conv_u8s8", isa):
+        agree(got, want)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("x_type", [np.uint8, np.int8])
 @pytest.mark.parametrize("shape", [(1, 1, 5, 3), (2, 7, 64, 48), (1, 129, 37, 130)])
 def test_matrix_products(tmp_path: pathlib.Path, isa: str, x_type: type, shape: tuple) -> None:
     batch, m, k, n = shape

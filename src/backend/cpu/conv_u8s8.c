@@ -1,7 +1,11 @@
 // QLinearConv with constant weights of s8 around zero and constant scales and zero points: 1-D and
 // 2-D windows over channels-last activations, summed in int32.
+#include <stdlib.h>
+
 #include "backend/cpu/conv.h"
 #include "backend/cpu/rows.h"
+#include "kernel/cpu/convert.h"
+#include "kernel/cpu/depthwise_f32.h"
 #include "kernel/cpu/gemm_u8s8.h"
 
 enum { kX, kXScale, kXZero, kW, kWScale, kWZero, kYScale, kYZero, kBias, kInputs };
@@ -84,7 +88,6 @@ static const char* describe(const carnot_problem* problem, conv_params* out, cha
   if (x->dims[1] >= 0 && x->dims[1] != out->channels)
     return carnot_because(reason, size, "the input has %lld channels, the weights are for %lld",
                           (long long)x->dims[1], (long long)out->channels);
-  if (out->group > 1 && w->dims[1] < 4) return "its groups have fewer than 4 channels";
   if (taps_of(&out->window) > CARNOT_INT8_MAX_TAPS)
     return carnot_because(reason, size, "%lld taps, takes up to %d",
                           (long long)taps_of(&out->window), CARNOT_INT8_MAX_TAPS);
@@ -98,11 +101,17 @@ static const char* describe(const carnot_problem* problem, conv_params* out, cha
   return NULL;
 }
 
+static const char* want_channels_last(carnot_problem* problem, const char* why) {
+  if (!why) problem->inputs[kX].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  return why;
+}
+
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
   conv_params p;
   const char* why = describe(problem, &p, reason, size);
-  if (!why) problem->inputs[kX].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  return why;
+  if (!why && p.group > 1 && p.channels / p.group < 4)
+    why = "its groups have fewer than 4 channels";
+  return want_channels_last(problem, why);
 }
 
 static size_t group_bytes(const conv_params* p) {
@@ -171,10 +180,11 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   return fill_vectors(problem, p, out);
 }
 
-static carnot_status* conv_check(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(conv_params) && step->constant_count == 4, INVALID_MODEL,
-               "%u bytes of parameters and %u constants, must be %zu and 4", step->param_bytes,
-               step->constant_count, sizeof(conv_params));
+static carnot_status* check_params(const carnot_step_view* step, uint32_t constants,
+                                   const conv_params** out) {
+  CARNOT_CHECK(step->param_bytes == sizeof(conv_params) && step->constant_count == constants,
+               INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and %u",
+               step->param_bytes, step->constant_count, sizeof(conv_params), constants);
   const conv_params* p = step->params;
   const carnot_window* w = &p->window;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_QLINEAR_CONV && step->input_count >= kBias &&
@@ -191,13 +201,25 @@ static carnot_status* conv_check(const carnot_step_view* step) {
                    p->filters % p->group == 0 && taps_of(w) <= CARNOT_INT8_MAX_TAPS,
                INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
                (long long)p->filters, (long long)p->group);
-  size_t wanted[] = {group_bytes(p) * (size_t)p->group, (size_t)p->filters * sizeof(int32_t),
-                     (size_t)p->filters * sizeof(float), (size_t)p->channels + 64};
-  for (int i = 0; i < 4; i++)
+  *out = p;
+  return NULL;
+}
+
+static carnot_status* check_constant_bytes(const carnot_step_view* step, const size_t* wanted,
+                                           int count) {
+  for (int i = 0; i < count; i++)
     CARNOT_CHECK(step->constant_bytes[i] == wanted[i], INVALID_MODEL,
                  "packed constant %d has %zu bytes, must have %zu", i, step->constant_bytes[i],
                  wanted[i]);
   return NULL;
+}
+
+static carnot_status* conv_check(const carnot_step_view* step) {
+  const conv_params* p;
+  CARNOT_TRY(check_params(step, 4, &p));
+  size_t wanted[] = {group_bytes(p) * (size_t)p->group, (size_t)p->filters * sizeof(int32_t),
+                     (size_t)p->filters * sizeof(float), (size_t)p->channels + 64};
+  return check_constant_bytes(step, wanted, 4);
 }
 
 static bool conv_reads(const carnot_step_view* step, uint32_t input) {
@@ -210,21 +232,28 @@ typedef struct conv_state {
   carnot_grid grid;
 } conv_state;
 
+static carnot_status* shape_common(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, carnot_plane* plane) {
+  const conv_params* p = step->params;
+  CARNOT_CHECK(inputs[kX].dtype == (p->x_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8) &&
+                   outputs[0].dtype == (p->y_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8),
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[kX].dtype),
+               carnot_dtype_name(outputs[0].dtype));
+  CARNOT_TRY(carnot_plane_of(&p->window, &inputs[kX], &outputs[0], plane));
+  CARNOT_CHECK(plane->c == p->channels && plane->k == p->filters, INVALID_ARGUMENT,
+               "%lld channels give %lld, packed are %lld and %lld", (long long)plane->c,
+               (long long)plane->k, (long long)p->channels, (long long)p->filters);
+  return NULL;
+}
+
 static carnot_status* conv_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* memory,
                                  size_t* out_workspace_bytes) {
   conv_state* s = memory;
   const conv_params* p = step->params;
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(inputs[kX].dtype == (p->x_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8) &&
-                   outputs[0].dtype == (p->y_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8),
-               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[kX].dtype),
-               carnot_dtype_name(outputs[0].dtype));
-  CARNOT_TRY(carnot_plane_of(&p->window, &inputs[kX], &outputs[0], &s->plane));
+  CARNOT_TRY(shape_common(step, inputs, outputs, &s->plane));
   const carnot_plane* plane = &s->plane;
-  CARNOT_CHECK(plane->c == p->channels && plane->k == p->filters, INVALID_ARGUMENT,
-               "%lld channels give %lld, packed are %lld and %lld", (long long)plane->c,
-               (long long)plane->k, (long long)p->channels, (long long)p->filters);
   s->grid = carnot_grid_cut(plane->n * plane->p * plane->q, p->filters / p->group,
                             p->channels / p->group * plane->r * plane->s);
   return NULL;
@@ -296,6 +325,181 @@ static carnot_status* conv_run_row(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
+// ---- depthwise: in float32, whose sums of these integers are exact ----
+
+enum { kExact = 1 << 24 };
+
+static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
+  conv_params p;
+  const char* why = describe(problem, &p, reason, size);
+  if (why) return why;
+  if (p.group != p.channels || p.filters != p.channels)
+    return carnot_because(reason, size, "group is %lld of %lld channels", (long long)p.group,
+                          (long long)p.channels);
+  const carnot_tensor* bias = constant(problem, kBias);
+  int64_t most = taps_of(&p.window) * 255 * 128;
+  for (int64_t f = 0; bias && f < p.filters; f++)
+    if (llabs((long long)((const int32_t*)bias->data)[f]) + most >= kExact)
+      return "sums with the bias pass what float32 holds";
+  return want_channels_last(problem, most < kExact ? NULL : "sums pass what float32 holds");
+}
+
+static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  void *params, *packed, *bias, *divisors, *wide;
+  char reason[256];
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(conv_params), "parameters", &params));
+  const char* why = describe(problem, params, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  const conv_params* p = params;
+  const carnot_tensor *w = constant(problem, kW), *w_scale = constant(problem, kWScale),
+                      *bias_q = constant(problem, kBias);
+  int64_t taps = taps_of(&p->window), c = p->channels;
+  size_t bytes = (size_t)carnot_packed_k1n16_count(taps, c) * sizeof(float);
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(taps * c), sizeof(float), "weights", &wide));
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)c, sizeof(float), "bias", &bias));
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)c, sizeof(float), "scales", &divisors));
+  packed = (void*)carnot_align_up((uintptr_t)packed, 64);
+  for (int64_t i = 0; i < taps * c; i++) ((float*)wide)[i] = ((const int8_t*)w->data)[i];
+  carnot_pack_k1n16_f32(taps, c, wide, 1, taps, packed);
+  double outer = (double)*(const float*)constant(problem, kYScale)->data /
+                 (double)*(const float*)constant(problem, kXScale)->data;
+  for (int64_t f = 0; f < c; f++) {
+    ((float*)bias)[f] = bias_q ? (float)((const int32_t*)bias_q->data)[f] : 0;
+    double scale = (double)((const float*)w_scale->data)[carnot_tensor_count(w_scale) > 1 ? f : 0];
+    ((float*)divisors)[f] = (float)(outer / scale);
+  }
+  void* data[] = {packed, bias, divisors};
+  const char* packings[] = {"k1n16 f32", "f32 bias", "f32 scales"};
+  size_t sizes[] = {bytes, (size_t)c * sizeof(float), (size_t)c * sizeof(float)};
+  for (int i = 0; i < 3; i++) {
+    out->constants[i].packing = packings[i];
+    out->constants[i].data = data[i];
+    out->constants[i].bytes = sizes[i];
+  }
+  out->constant_count = 3;
+  out->params = params;
+  out->param_bytes = sizeof(conv_params);
+  out->packed_inputs = 1u << kW | 1u << kBias;
+  return NULL;
+}
+
+static carnot_status* depthwise_check(const carnot_step_view* step) {
+  const conv_params* p;
+  CARNOT_TRY(check_params(step, 3, &p));
+  CARNOT_CHECK(p->group == p->channels && p->filters == p->channels, INVALID_MODEL,
+               "%lld groups of %lld channels are not depthwise", (long long)p->group,
+               (long long)p->channels);
+  size_t wanted[] = {
+      (size_t)carnot_packed_k1n16_count(taps_of(&p->window), p->channels) * sizeof(float),
+      (size_t)p->channels * sizeof(float), (size_t)p->channels * sizeof(float)};
+  return check_constant_bytes(step, wanted, 3);
+}
+
+typedef struct depthwise_state {
+  carnot_plane plane;
+  int64_t row_count, rows_per_part, pixels_per_part;
+} depthwise_state;
+
+static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* memory,
+                                      size_t* out_workspace_bytes) {
+  depthwise_state* s = memory;
+  CARNOT_TRY(shape_common(step, inputs, outputs, &s->plane));
+  const carnot_plane* plane = &s->plane;
+  CARNOT_CHECK((plane->h == 1 || plane->src_h == plane->src_w * plane->w) &&
+                   (plane->n == 1 || plane->src_n == plane->src_w * plane->w * plane->h),
+               INVALID_MODEL, "the input's pixels are not evenly spaced");
+  s->row_count = plane->n * plane->p;
+  s->rows_per_part = carnot_rows_per_part(s->row_count, plane->q * plane->c * plane->r * plane->s);
+  s->pixels_per_part = carnot_rows_per_part(plane->n * plane->h * plane->w, plane->c);
+  *out_workspace_bytes = (size_t)(plane->n * plane->c) * sizeof(float) *
+                         (size_t)(plane->h * plane->w + plane->p * plane->q);
+  return NULL;
+}
+
+typedef struct depthwise_run {
+  const carnot_cpu_kernels* kernels;
+  const depthwise_state* s;
+  const carnot_step_view* step;
+  const char* x;
+  char* y;
+  float *wide_x, *wide_y;
+} depthwise_run;
+
+static void widen_part(void* argument, int64_t part) {
+  const depthwise_run* run = argument;
+  const conv_params* p = run->step->params;
+  const carnot_plane* plane = &run->s->plane;
+  static const float kOne = 1;
+  const uint8_t zero = (uint8_t)p->x_zero;
+  const carnot_quantize q = {
+      .n = plane->c, .is_signed = p->x_signed, .scale = &kOne, .zero_point = &zero};
+  int64_t first = part * run->s->pixels_per_part, pixels = plane->n * plane->h * plane->w;
+  int64_t end = carnot_min_i64(first + run->s->pixels_per_part, pixels);
+  run->kernels->dequantize_f32(&q, end - first, run->x + first * plane->src_w, plane->src_w,
+                               run->wide_x + first * plane->c, plane->c);
+}
+
+static void depthwise_part(void* argument, int64_t part) {
+  const depthwise_run* run = argument;
+  const conv_params* p = run->step->params;
+  const carnot_plane* plane = &run->s->plane;
+  const carnot_depthwise_f32 conv = {.n = plane->n,
+                                     .h = plane->h,
+                                     .w = plane->w,
+                                     .c = plane->c,
+                                     .p = plane->p,
+                                     .q = plane->q,
+                                     .r = plane->r,
+                                     .s = plane->s,
+                                     .stride_h = plane->stride_h,
+                                     .stride_w = plane->stride_w,
+                                     .dilation_h = plane->dilation_h,
+                                     .dilation_w = plane->dilation_w,
+                                     .pad_h = plane->pad_h,
+                                     .pad_w = plane->pad_w,
+                                     .src = run->wide_x,
+                                     .src_n = plane->h * plane->w * plane->c,
+                                     .src_h = plane->w * plane->c,
+                                     .src_w = plane->c,
+                                     .weights = run->step->constants[0],
+                                     .dst = run->wide_y,
+                                     .ld = plane->c,
+                                     .epilogue = {.bias = run->step->constants[1]}};
+  int64_t row0 = part * run->s->rows_per_part;
+  int64_t row1 = carnot_min_i64(row0 + run->s->rows_per_part, run->s->row_count);
+  run->kernels->depthwise_f32(&conv, row0, row1);
+  uint8_t zeros[kMaxChannels];
+  memset(zeros, p->y_zero & 255, (size_t)plane->c);
+  const carnot_quantize q = {.n = plane->c,
+                             .is_signed = p->y_signed,
+                             .per_column = true,
+                             .scale = run->step->constants[2],
+                             .zero_point = zeros};
+  int64_t first = row0 * plane->q;
+  run->kernels->quantize_f32(&q, (row1 - row0) * plane->q, run->wide_y + first * plane->c, plane->c,
+                             run->y + first * plane->ld, plane->ld);
+}
+
+static carnot_status* depthwise_run_row(const carnot_step_view* step, void* memory,
+                                        const carnot_operand* inputs, const carnot_operand* outputs,
+                                        void* workspace, carnot_executor* executor) {
+  const depthwise_state* s = memory;
+  int64_t pixels = s->plane.n * s->plane.h * s->plane.w;
+  depthwise_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+                       .s = s,
+                       .step = step,
+                       .x = inputs[kX].data,
+                       .y = outputs[0].data,
+                       .wide_x = workspace,
+                       .wide_y = (float*)workspace + pixels * s->plane.c};
+  carnot_executor_parallel(executor, carnot_ceildiv(pixels, s->pixels_per_part), widen_part, &run);
+  carnot_executor_parallel(executor, carnot_ceildiv(s->row_count, s->rows_per_part), depthwise_part,
+                           &run);
+  return NULL;
+}
+
 static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   const carnot_operand_type *x = &problem->inputs[kX], *y = &problem->outputs[0];
   double results = (double)carnot_dims_count(y->dims, y->rank),
@@ -307,3 +511,7 @@ static void conv_work(const carnot_problem* problem, double* out_flops, double* 
 CARNOT_CPU_ROWS(qlinear_conv_u8s8, .anchor = CARNOT_OP_QLINEAR_CONV, .strided_outputs = true,
                 .reject = conv_reject, .prepare = conv_prepare, .check = conv_check,
                 .reads = conv_reads, .shape = conv_shape, .run = conv_run_row, .work = conv_work);
+CARNOT_CPU_ROWS(qlinear_depthwise_u8s8, .anchor = CARNOT_OP_QLINEAR_CONV, .strided_outputs = true,
+                .reject = depthwise_reject, .prepare = depthwise_prepare, .check = depthwise_check,
+                .reads = conv_reads, .shape = depthwise_shape, .run = depthwise_run_row,
+                .work = conv_work);
