@@ -13,12 +13,17 @@ static const float kZeros[kMaxZeroChannels];
 
 carnot_status* carnot_plane_make(const carnot_window* window, const carnot_operand* src,
                                  const carnot_operand* dst, carnot_plane* out) {
+  CARNOT_CHECK(src->dtype == CARNOT_DTYPE_F32 && dst->dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
+               "operands are not float32");
+  return carnot_plane_of(window, src, dst, out);
+}
+
+carnot_status* carnot_plane_of(const carnot_window* window, const carnot_operand* src,
+                               const carnot_operand* dst, carnot_plane* out) {
   int rank = src->rank - 2;
   CARNOT_CHECK((rank == 1 || rank == 2) && dst->rank == src->rank && window->rank == rank,
                INVALID_MODEL, "a window of %d dimensions over an input of %d", window->rank,
                src->rank);
-  CARNOT_CHECK(src->dtype == CARNOT_DTYPE_F32 && dst->dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
-               "operands are not float32");
   CARNOT_CHECK(
       (src->strides[1] == 1 || src->dims[1] == 1) && (dst->strides[1] == 1 || dst->dims[1] == 1),
       INVALID_MODEL, "channels are not innermost");

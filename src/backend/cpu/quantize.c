@@ -33,7 +33,9 @@ static const char* reject(carnot_problem* problem, carnot_op op, char* reason, s
   const carnot_op_row* row = carnot_op_get(op);
   int64_t precision = carnot_attr_int(row, &node->attrs, "precision");
   if (precision && precision != CARNOT_DTYPE_F32) return "it asks for another precision";
-  problem->inputs[kX].layout = problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  // With one scale for all, elements stay where they are.
+  if (scale->rank == 1 && scale->dims[0] != 1) problem->inputs[kX].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].layout = problem->inputs[kX].layout;
   return NULL;
 }
 static const char* quantize_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -72,6 +74,16 @@ static carnot_status* quantize_shape(const carnot_step_view* step, const carnot_
                INVALID_MODEL, "operands are not float32 and 8 bits");
   int64_t count = carnot_dims_count(x->dims, x->rank),
           scales = carnot_dims_count(scale->dims, scale->rank);
+  int64_t row_major[CARNOT_MAX_RANK];
+  carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, x->rank, x->dims, row_major);
+  int64_t extent = 1;
+  for (int d = 0; d < x->rank; d++) {
+    bool same = x->dims[d] == y->dims[d] && (x->dims[d] == 1 || x->strides[d] == y->strides[d]);
+    CARNOT_CHECK(same && (scales == 1 || x->dims[d] == 1 || x->strides[d] == row_major[d]),
+                 INVALID_MODEL, "dimension %d lies differently on both sides", d);
+    if (x->dims[d] > 1) extent += (x->dims[d] - 1) * x->strides[d];
+  }
+  CARNOT_CHECK(count == 0 || extent == count, INVALID_MODEL, "the elements are not dense");
   bool has_zero = zero && zero->rank >= 0 && zero->dtype != CARNOT_DTYPE_INVALID;
   CARNOT_CHECK(
       !has_zero || (zero->dtype == narrow && carnot_dims_count(zero->dims, zero->rank) == scales),
