@@ -113,6 +113,8 @@ class Model:
                 )
             )
         outputs = [t for t in tensors.values() if not t.is_input]
+        for tensor in outputs:  # the last run's memory is the caller's
+            check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name, ffi.NULL, 0))
         check(lib.carnot_context_infer_shapes(context._c))
         made, late = {}, []
         for tensor in outputs:
@@ -121,7 +123,6 @@ class Model:
             shape = [dims.d[i] for i in range(dims.rank)]
             if dims.rank < 0 or -1 in shape:
                 late.append(tensor)
-                check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name, ffi.NULL, 0))
                 continue
             array = made[tensor.name] = np.empty(shape, nptype(tensor.dtype))
             check(

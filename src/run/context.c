@@ -23,8 +23,36 @@ carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* nam
 
 static carnot_status* host_alloc(const carnot_call_host* host, size_t bytes, void** out_memory) {
   carnot_context* context = (carnot_context*)host;
-  return carnot_store_alloc(context->in_resolve ? &context->fixed_store : &context->store, bytes,
+  return carnot_store_alloc(context->in_resolve ? &context->fixed_store : context->active, bytes,
                             out_memory);
+}
+
+// The memory of the loop around, or of the run.
+static carnot_store* memory_of(carnot_context* context, int depth) {
+  if (depth == 0) return &context->store;
+  carnot_loop_memory* loop = &context->loops[carnot_min_i64(depth, CARNOT_MAX_LOOPS) - 1];
+  return &loop->turns[loop->turn];
+}
+
+static void host_loop(const carnot_call_host* host, carnot_loop_phase phase) {
+  carnot_context* context = (carnot_context*)host;
+  if (phase == CARNOT_LOOP_BEGIN) context->loop_depth++;
+  if (phase == CARNOT_LOOP_END) context->loop_depth--;
+  bool turns = context->loop_depth <= CARNOT_MAX_LOOPS;
+  if (turns && (phase == CARNOT_LOOP_BEGIN || phase == CARNOT_LOOP_NEXT)) {
+    carnot_loop_memory* loop = &context->loops[context->loop_depth - 1];
+    loop->turn = !loop->turn;
+    carnot_store_reset(&loop->turns[loop->turn]);
+    if (phase == CARNOT_LOOP_BEGIN) carnot_store_reset(&loop->turns[!loop->turn]);
+  }
+  context->active = memory_of(context, context->loop_depth - (phase == CARNOT_LOOP_OUTER));
+}
+
+static bool host_is_passing(const carnot_call_host* host, const void* data) {
+  const carnot_context* context = (const carnot_context*)host;
+  if (context->loop_depth == 0 || context->loop_depth > CARNOT_MAX_LOOPS) return false;
+  const carnot_loop_memory* loop = &context->loops[context->loop_depth - 1];
+  return carnot_store_holds(&loop->turns[!loop->turn], data);
 }
 
 static carnot_status* host_run_block(const carnot_call_host* host, const carnot_attr* body,
@@ -228,11 +256,18 @@ carnot_status* carnot_context_create_on(carnot_engine* engine,
   context->weights = carnot_engine_take_weights(engine);
   context->executor = options ? options->executor : NULL;
   context->isa = options && options->isa >= 0 ? (carnot_isa)options->isa : carnot_isa_of_machine();
-  context->host = (carnot_call_host){host_alloc, host_run_block, NULL, 1};
+  context->host = (carnot_call_host){.alloc = host_alloc,
+                                     .run_block = host_run_block,
+                                     .seed = 1,
+                                     .loop = host_loop,
+                                     .is_passing = host_is_passing};
   carnot_infer_scratch_init(&context->scratch);
   size_t limit = options ? options->memory_limit_bytes : 0;
   context->memory_limit_bytes = limit;
   carnot_store_init(&context->store, limit);
+  for (int i = 0; i < CARNOT_MAX_LOOPS; i++)
+    for (int k = 0; k < 2; k++) carnot_store_init(&context->loops[i].turns[k], limit);
+  context->active = &context->store;
   carnot_store_init(&context->fixed_store, limit);
   carnot_status* status = carnot_context_open_device(context, options);
   if (!status) status = build_context(context);
@@ -259,6 +294,8 @@ void carnot_context_free(carnot_context* context) {
   carnot_context_close_device(context);
   carnot_infer_scratch_deinit(&context->scratch);
   carnot_store_deinit(&context->store);
+  for (int i = 0; i < CARNOT_MAX_LOOPS; i++)
+    for (int k = 0; k < 2; k++) carnot_store_deinit(&context->loops[i].turns[k]);
   carnot_store_deinit(&context->fixed_store);
   free(context->arena);
   free(context->workspace);
@@ -277,6 +314,9 @@ static carnot_status* check_input(const carnot_context* context, const carnot_pl
     carnot_value_kind kind = context->plan->values[b->value].kind;
     CARNOT_CHECK(kind == CARNOT_VALUE_UNKNOWN || kind == cell->kind, INVALID_ARGUMENT,
                  "input %s has kind %d, must have kind %d", b->name, (int)cell->kind, (int)kind);
+    CARNOT_CHECK(cell->kind != CARNOT_VALUE_TENSOR || !b->dtype || cell->tensor.dtype == b->dtype,
+                 INVALID_ARGUMENT, "input %s has type %s, must be %s", b->name,
+                 carnot_dtype_name(cell->tensor.dtype), carnot_dtype_name(b->dtype));
     return NULL;
   }
   const carnot_tensor* t = &cell->tensor;

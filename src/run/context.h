@@ -69,6 +69,13 @@ typedef struct carnot_recording {
   carnot_device_graph** graphs;  // by first step
 } carnot_recording;
 
+// Two iterations' memory, in turn.
+typedef struct carnot_loop_memory {
+  carnot_store turns[2];
+  int turn;
+} carnot_loop_memory;
+enum { CARNOT_MAX_LOOPS = 4 };
+
 typedef struct carnot_context {
   carnot_call_host host;  // first, so that its functions find the context
   carnot_engine* engine;
@@ -97,10 +104,13 @@ typedef struct carnot_context {
   size_t device_arena_bytes, device_workspace_bytes;
   carnot_recording recordings[CARNOT_MAX_RECORDINGS];
   uint64_t recording_key, recording_clock;
-  uint32_t recorded_count;   // graphs recorded so far
-  bool time_io;              // read the clocks of copies and computing
-  uint64_t io_ns[3];         // of the last run: to the device, computing, back
-  carnot_store store;        // of the run
+  uint32_t recorded_count;                     // graphs recorded so far
+  bool time_io;                                // read the clocks of copies and computing
+  uint64_t io_ns[3];                           // of the last run: to the device, computing, back
+  carnot_store store;                          // of the run
+  carnot_loop_memory loops[CARNOT_MAX_LOOPS];  // by nesting; deeper ones share the last's
+  int loop_depth;
+  carnot_store* active;      // what is allocated from: |store|, or that of the iteration under way
   carnot_store fixed_store;  // of the shapes that are set
   bool in_resolve;
   bool resolved, addresses_changed;

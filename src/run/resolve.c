@@ -32,7 +32,7 @@ carnot_status* carnot_infer_step(carnot_context* context, uint32_t index,
     if (node->input_count > 16 || node->output_count > 16) {
       // Variadic operators of many operands: tables from the scratch of the shapes being set.
       void* memory;
-      CARNOT_TRY(carnot_store_alloc(context->in_resolve ? &context->fixed_store : &context->store,
+      CARNOT_TRY(carnot_store_alloc(context->in_resolve ? &context->fixed_store : context->active,
                                     (node->input_count + node->output_count) * sizeof(void*),
                                     &memory));
       in = memory;

@@ -115,7 +115,7 @@ static carnot_status* gather_cells(carnot_context* context, const carnot_plan_st
                                    const carnot_cell*** out_inputs, carnot_cell*** out_outputs) {
   void* memory;
   CARNOT_TRY(carnot_store_alloc(
-      &context->store, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
+      context->active, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
   *out_inputs = memory;
   *out_outputs = (carnot_cell**)memory + step->input_count;
   for (uint32_t i = 0; i < step->input_count; i++) {
@@ -186,7 +186,7 @@ static carnot_status* place_late(carnot_context* context, const carnot_plan_step
                    carnot_tensor_bytes(other));
       t->data = other->data;
     } else {
-      CARNOT_TRY(carnot_store_alloc(&context->store, bytes, &t->data));
+      CARNOT_TRY(carnot_store_alloc(context->active, bytes, &t->data));
     }
   }
   return NULL;
@@ -213,7 +213,7 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
       size_t bytes;
       void* workspace = NULL;
       CARNOT_TRY(carnot_shape_step(context, index, run->state, &bytes));
-      if (bytes) CARNOT_TRY(carnot_store_alloc(&context->store, bytes, &workspace));
+      if (bytes) CARNOT_TRY(carnot_store_alloc(context->active, bytes, &workspace));
       return carnot_run_ready(context, index, run->state, workspace);
     }
   }
@@ -306,6 +306,8 @@ static carnot_status* refresh_weights(carnot_context* context);
 
 static carnot_status* run(carnot_context* context) {
   carnot_store_reset(&context->store);
+  context->active = &context->store;
+  context->loop_depth = 0;
   context->host.seed++;
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     if (!context->plan->bindings[i].is_input) continue;

@@ -58,6 +58,16 @@ def plan(model: pathlib.Path) -> pathlib.Path:
 
 # ---- exec ----
 
+
+def test_streams_share_the_threads(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    times = tmp_path / "times.json"
+    text = passes("exec", f"--onnx={model}", "--shapes=x:4x8", "--infStreams=3", "--threads=3", "--iterations=20", "--duration=0", f"--exportTimes={times}")
+    assert "1 threads for each stream" in text
+    starts = [row["startComputeMs"] for row in json.loads(times.read_text())]
+    assert len(starts) == 60 and starts == sorted(starts)
+    assert "must be an integer in [1, 256]" in fails("exec", f"--onnx={model}", "--infStreams=0")
+
+
 def test_report(model: pathlib.Path) -> None:
     out = passes("exec", f"--onnx={model}", "--shapes=x:3x8", "--duration=0.05", "--warmUp=5", "--percentile=90,99")
     number = r"[-+.e\d]+"

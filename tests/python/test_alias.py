@@ -196,7 +196,7 @@ def test_modules_and_commands(tmp_path):
     assert done.returncode == 1 and "no_such_module" in done.stderr
 
 
-@pytest.mark.parametrize("flags", [[], ["--fp16"], ["--trt-outputs", "mark", "all"]])
+@pytest.mark.parametrize("flags", [[], ["--fp16", "--atol", "1e-3"], ["--trt-outputs", "mark", "all"]])
 def test_polygraphy(model, tmp_path, flags):
     pytest.importorskip("polygraphy", reason="polygraphy is not installed")
     done = run("-m", "polygraphy", "run", model("ultraface_rfb_320.onnx"), "--trt", "--onnxrt", *flags)

@@ -32,7 +32,7 @@ typedef struct exec_options {
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];
   int profile_count, profile_at;  // |profile_at|: the one that --minShapes and the others fill
-  long long iterations, warm_up_ms, average_runs, threads, level, use_profile, idle_ms;
+  long long iterations, warm_up_ms, average_runs, threads, level, use_profile, idle_ms, streams;
   double duration_s, time_budget_s;
   double percentiles[EXEC_MAX_PERCENTILES];
   int percentile_count;
@@ -44,6 +44,9 @@ typedef struct exec_options {
 
 // Prints "[time] [I] …" as the log's line; severity one of V I W E.
 void exec_log(char severity, const char* format, ...) CARNOT_PRINTF(2, 3);
+
+// Runs the engine, which it takes, and reports.
+carnot_status* exec_infer(const exec_options* options, cli_loaded* loaded) CARNOT_MUST_USE;
 
 void exec_options_init(exec_options* options);
 carnot_status* exec_parse(int argc, char** argv, exec_options* options) CARNOT_MUST_USE;
