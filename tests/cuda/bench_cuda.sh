@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Times Carnot, and PyTorch by the script PEERS, on the same GPU. Usage: bench_cuda.sh BUILD [PEERS]
+# Times Carnot in float16, and PyTorch by the script PEERS, on the same GPU. Usage: bench_cuda.sh BUILD [PEERS]
 set -u
 build=$1
 models=${CARNOT_MODELS:-$HOME/.cache/carnot-models}
@@ -12,9 +12,10 @@ for model in "$models"/*.onnx; do
     case $(basename "$model") in
       bert_*|minilm*) shapes=input_ids:${batch}x128,attention_mask:${batch}x128 ;;
       lstm*|gpt2*) continue ;;
+      unet_gn*) shapes=input:${batch}x4x64x64 ;;
       *) shapes=input:${batch}x3x224x224 ;;
     esac
-    "$build/bin/carnot" bench "$model" --backend=cuda --shapes=$shapes --duration=1 || echo "FAILED $model"
+    "$build/bin/carnot" bench "$model" --backend=cuda --fp16 --shapes=$shapes --duration=1 || echo "FAILED $model"
   done
 done
 [ $# -lt 2 ] || "${PYTHON:-python3}" "$2"

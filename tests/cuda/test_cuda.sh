@@ -11,6 +11,7 @@ fi
 failed=0
 "$build/bin/conformance" --together --backend=cuda "$cases" || failed=1
 "$build/bin/conformance" --together --backend=cuda --noPasses "$cases" || failed=1
+"${PYTHON:-python3}" tests/cuda/fused_rows.py "$build/bin/carnot" || failed=1
 for model in "${CARNOT_MODELS:-$HOME/.cache/carnot-models}"/*.onnx; do
   [ -e "$model" ] || { echo "skipped: no models in ${CARNOT_MODELS:-$HOME/.cache/carnot-models}"; break; }
   "${PYTHON:-python3}" tests/cuda/compare_places.py "$build/bin/carnot" "$model" || failed=1
