@@ -173,7 +173,8 @@ static carnot_status* launch(const carnot_step_view* step, CUfunction function,
                "a grid of %lld x %lld x %lld blocks is too large", (long long)grid[0],
                (long long)grid[1], (long long)grid[2]);
   void* arguments[] = {params};
-  // Programmatic dependent launch: the kernel begins with wait_for_previous (types.cuh).
+  // Programmatic dependent launch: the kernel begins with wait_for_previous (types.cuh). Drivers
+  // record it into graphs from 12.3 on.
   CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
                                  .value.programmaticStreamSerializationAllowed = 1};
   CUlaunchConfig config = {.gridDimX = (unsigned)grid[0],
@@ -184,7 +185,7 @@ static carnot_status* launch(const carnot_step_view* step, CUfunction function,
                            .blockDimZ = 1,
                            .hStream = queue->stream,
                            .attrs = &attribute,
-                           .numAttrs = early && cuda->major >= 9};
+                           .numAttrs = early && cuda->major >= 9 && cuda->driver_version >= 12030};
   CARNOT_CUDA_TRY(cuda, cuLaunchKernelEx(&config, function, arguments, NULL));
   return NULL;
 }

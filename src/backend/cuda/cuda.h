@@ -120,7 +120,7 @@ typedef struct carnot_cuda {
   CARNOT_DNN_FUNCTIONS(POINTER)
 #undef POINTER
   size_t (*cudnnGetVersion)(void);
-  int nvrtc_version, dnn_version;
+  int driver_version, nvrtc_version, dnn_version;
   bool blas_tried, blas_works, dnn_tried, dnn_works;
   CUdevice device;
   CUcontext context;

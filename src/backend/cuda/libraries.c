@@ -65,6 +65,7 @@ carnot_status* carnot_cuda_open_driver(carnot_cuda* cuda, int ordinal) {
   CARNOT_CUDA_TRY(cuda, cuDriverGetVersion(&version));
   CARNOT_CHECK(version >= kLeastDriver, VERSION_MISMATCH,
                "the CUDA driver speaks version %d, %d or newer is needed", version, kLeastDriver);
+  cuda->driver_version = version;
   CARNOT_TRY(describe(cuda, ordinal));
   CARNOT_CUDA_TRY(cuda, cuDevicePrimaryCtxRetain(&cuda->context, cuda->device));
   CARNOT_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
