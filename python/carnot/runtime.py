@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from ._carnot import ffi, lib
-from .core import CarnotError, ILogger, Manual, Reporter, check, reported, thread_count, utf8
+from .core import CarnotError, ILogger, Manual, Reporter, check, note_logger, reported, thread_count, utf8
 from .enums import SeekPosition, TempfileControlFlag
 from .interfaces import IStreamReader, IStreamReaderV2
 from .engine import ICudaEngine
@@ -39,6 +39,7 @@ class Runtime(Reporter, Manual):
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
             raise TypeError(f"Runtime takes an ILogger, not {type(logger).__name__}")
+        note_logger(logger)
         self._logger = logger
         self.DLA_core = -1
         self.engine_host_code_allowed = False
