@@ -284,3 +284,6 @@ class IBuilderConfig(Reporter, Manual):
                 check(
                     lib.carnot_config_set_profile_shapes(config, index[0], utf8(name), *[to_c_dims(s) for s in shapes])
                 )
+            for name, values in profile._values.items():
+                ends = [ffi.new("int64_t[]", end or [0]) for end in values]
+                check(lib.carnot_config_set_profile_values(config, index[0], utf8(name), *ends, len(values[0])))

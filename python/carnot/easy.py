@@ -20,6 +20,9 @@ from .runtime import Runtime
 from .types import nptype, to_c_dtype, volume
 
 
+_SOMEWHERE, _ANY_SIZE = ffi.cast("void*", 64), (1 << 63) - 1  # never written to
+
+
 class _Quiet(Logger):
     """Keeps the errors for the exception that follows."""
 
@@ -113,6 +116,8 @@ class Model:
                 )
             )
         outputs = [t for t in tensors.values() if not t.is_input]
+        for tensor in outputs:  # no memory is taken for outputs before their arrays are made
+            check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name, _SOMEWHERE, _ANY_SIZE))
         check(lib.carnot_context_infer_shapes(context._c))
         made, late = {}, []
         for tensor in outputs:

@@ -203,8 +203,9 @@ class ICudaEngine(Reporter, Manual):
 
     @reported([])
     def get_tensor_profile_values(self, profile_index: int, name: str) -> List[List[int]]:
-        self._find(name)
-        return []
+        tensor, ends, count = self._find(name), [ffi.new("int64_t[64]") for _ in range(3)], ffi.new("size_t*")
+        check(lib.carnot_engine_profile_values(self._c, profile_index, tensor.c_name, *ends, count))
+        return [list(end[0 : count[0]]) for end in ends] if count[0] else []
 
     # ---- bindings by index, the way of 8.6: those of further profiles follow ----
 

@@ -14,7 +14,7 @@
 #include "carnot/runtime.h"
 #include "engine/plan.h"
 
-enum { CARNOT_ENGINE_VERSION = 2 };
+enum { CARNOT_ENGINE_VERSION = 3 };
 
 // One state of the weights; refit publishes a new one, contexts hold the one they run on.
 typedef struct carnot_weights {
