@@ -298,6 +298,11 @@ class Adders:
             op=op,
         )
 
+    def add_moe(self, hidden_states, selected_experts_for_tokens, scores_for_selected_experts):
+        return self._new(
+            L.IMoELayer, [hidden_states, selected_experts_for_tokens, scores_for_selected_experts], needed=3
+        )
+
     # ---- plugins ----
 
     def _add_plugin(self, kind, inputs, shape_inputs, plugin):
@@ -328,9 +333,6 @@ class Adders:
 
     def add_dynamic_quantize_v2(self, input, block_shape, output_type, scale_type):
         return self._later("add_dynamic_quantize_v2")
-
-    def add_moe(self, hidden_states, selected_experts_for_tokens, scores_for_selected_experts):
-        return self._later("add_moe")
 
     def add_dist_collective(self, input, dist_collective_op, reduce_op, root, groups):
         return self._later("add_dist_collective")

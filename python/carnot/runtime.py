@@ -42,13 +42,23 @@ class Runtime(Reporter, Manual):
         note_logger(logger)
         self._logger = logger
         self.DLA_core = -1
-        self.engine_host_code_allowed = False
+        self._host_code = False
         self.gpu_allocator = None
         self.max_threads = thread_count()
         self.temporary_directory = ""
         self.tempfile_control_flags = (
             1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES.value | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES.value
         )
+
+    @property
+    def engine_host_code_allowed(self) -> bool:
+        """Whether plugin libraries that engines carry may be opened; holds for the process."""
+        return self._host_code
+
+    @engine_host_code_allowed.setter
+    def engine_host_code_allowed(self, allowed: bool) -> None:
+        self._host_code = bool(allowed)
+        lib.carnot_plugin_allow_engine_code(self._host_code)
 
     logger = property(lambda self: self._logger)
     num_DLA_cores = property(lambda self: 0)

@@ -13,10 +13,6 @@ class IDynamicQuantizeLayer(ILayer):
     to_type, scale_type = enum_prop("to_type", DataType), enum_prop("scale_type", DataType)
 
 
-class IMoELayer(ILayer):
-    _layer_type = LayerType.MOE
-
-
 class IDistCollectiveLayer(ILayer):
     _layer_type = LayerType.DIST_COLLECTIVE
 
