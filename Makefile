@@ -39,7 +39,7 @@ $(BUILD)/conformance/onnx_version.txt: $(VENV)/python.stamp tests/conformance/ex
 
 SETS = $(addprefix $(BUILD)/conformance/,node light simple pytorch-converted pytorch-operator)
 
-demo: build $(VENV)/python.stamp
+demo: build python
 	@demo/demo.sh $(BUILD)
 
 conformance: build $(BUILD)/conformance/onnx_version.txt
