@@ -21,7 +21,7 @@ $(VENV)/python.stamp: tools/dev/requirements.txt
 # $(VENV)/bin/python then imports carnot from this tree.
 python: setup $(VENV)/python.stamp
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DCARNOT_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python
-	ninja -C $(BUILD) -j$(JOBS) python_module cudart_stand_in
+	ninja -C $(BUILD) -j$(JOBS) python_module python_stubs cudart_stand_in
 	echo $(abspath $(BUILD))/python >$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/carnot.pth
 
 # A wheel that brings the libraries it needs.
