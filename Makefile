@@ -4,7 +4,7 @@ VENV   ?= $(BUILD)/venv
 PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 
-.PHONY: setup build install demo python wheel api-coverage test test-long conformance bench docs fuzz clean
+.PHONY: setup build install demo python python-torch test-torch wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz clean
 
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
@@ -23,6 +23,13 @@ python: setup $(VENV)/python.stamp
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DCARNOT_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python
 	ninja -C $(BUILD) -j$(JOBS) python_module python_stubs cudart_stand_in
 	echo $(abspath $(BUILD))/python >$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/carnot.pth
+
+# With PyTorch and what exports from it: the extra carnot-engine[torch], and models for the tests.
+python-torch: python
+	$(VENV)/bin/pip install --quiet torch torchvision onnxscript transformers
+
+test-torch: python-torch
+	$(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/torch
 
 # A wheel that brings the libraries it needs.
 wheel: setup $(VENV)/python.stamp
@@ -51,8 +58,16 @@ test: build python $(BUILD)/conformance/onnx_version.txt
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
 
 # The full matrices: every ISA level this machine has, passes off, sanitizers, longer fuzzing.
-test-long: test
+test-long: test test-torch
 	tools/dev/test_long $(BUILD)
+
+# On a machine with a GPU; elsewhere they say that there is none.
+test-cuda: build $(BUILD)/conformance/onnx_version.txt
+	tests/cuda/test_cuda.sh $(BUILD)
+
+# PEERS= the script that times PyTorch on the same models.
+bench-cuda: build
+	tests/cuda/bench_cuda.sh $(BUILD) $(PEERS)
 
 # SECONDS= of each target.
 FUZZ_SECONDS ?= 300

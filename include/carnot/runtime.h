@@ -161,6 +161,11 @@ CARNOT_API carnot_status* carnot_context_tensor_dims(const carnot_context* conte
 // Runs; allocates nothing once shapes have been seen. OUT_OF_RANGE when an output's memory is too
 // small, CANCELLED when the callback said so. The context stays usable after an error.
 CARNOT_API carnot_status* carnot_context_run(carnot_context* context) CARNOT_MUST_USE;
+// Of an engine for an accelerator: puts the run into the caller's |stream| (a CUstream) and does
+// not wait; tensors must lie in the accelerator's memory. A stream that is being captured takes the
+// steps one by one. UNSUPPORTED when a step runs on the processor.
+CARNOT_API carnot_status* carnot_context_enqueue(carnot_context* context,
+                                                 void* stream) CARNOT_MUST_USE;
 // Data of output |name| after a run, until the next: the address set, or the context's own memory.
 // NULL before.
 CARNOT_API const void* carnot_context_output_data(const carnot_context* context, const char* name);

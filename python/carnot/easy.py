@@ -20,9 +20,6 @@ from .runtime import Runtime
 from .types import nptype, to_c_dtype, volume
 
 
-_SOMEWHERE, _ANY_SIZE = ffi.cast("void*", 64), (1 << 63) - 1  # never written to
-
-
 class _Quiet(Logger):
     """Keeps the errors for the exception that follows."""
 
@@ -116,8 +113,8 @@ class Model:
                 )
             )
         outputs = [t for t in tensors.values() if not t.is_input]
-        for tensor in outputs:  # no memory is taken for outputs before their arrays are made
-            check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name, _SOMEWHERE, _ANY_SIZE))
+        for tensor in outputs:  # the last run's memory is the caller's
+            check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name, ffi.NULL, 0))
         check(lib.carnot_context_infer_shapes(context._c))
         made, late = {}, []
         for tensor in outputs:
@@ -126,7 +123,6 @@ class Model:
             shape = [dims.d[i] for i in range(dims.rank)]
             if dims.rank < 0 or -1 in shape:
                 late.append(tensor)
-                check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name, ffi.NULL, 0))
                 continue
             array = made[tensor.name] = np.empty(shape, nptype(tensor.dtype))
             check(

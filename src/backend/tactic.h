@@ -23,6 +23,10 @@ typedef enum carnot_isa {
       CARNOT_ISA_COUNT
 } carnot_isa;
 
+// An accelerator and a context's stream on it (backend/device.h).
+typedef struct carnot_device carnot_device;
+typedef struct carnot_queue carnot_queue;
+
 typedef struct carnot_problem {
   const carnot_region* region;
   uint32_t input_count, output_count;
@@ -31,7 +35,8 @@ typedef struct carnot_problem {
   // Local values of the region that are neither input nor output, by local index - input_count.
   const carnot_operand_type* inner;
   carnot_isa isa;
-  bool fast_fp32;  // shortcuts were asked for
+  carnot_device* device;  // NULL: the processor alone
+  bool fast_fp32;         // shortcuts were asked for
   // Half types that the products may be computed in; |wanted|: the one that the user asked for.
   bool may_f16, may_bf16;
   carnot_dtype wanted;
@@ -40,6 +45,7 @@ typedef struct carnot_problem {
 // An operand at run time. Strides in elements. data NULL: absent, or (in shape) not known yet.
 typedef struct carnot_operand {
   void* data;
+  carnot_place place;  // whose address |data| is
   carnot_dtype dtype;
   int rank;
   int64_t dims[CARNOT_MAX_RANK];
@@ -60,7 +66,7 @@ typedef struct carnot_prepared {
   uint64_t packed_inputs;  // bit i: input i is constant and needed in its packed form only
 } carnot_prepared;
 
-enum { CARNOT_STATE_BYTES = 1024 };
+enum { CARNOT_STATE_BYTES = 2560 };
 
 // A prepared step as the runtime holds it.
 typedef struct carnot_step_view {
@@ -73,6 +79,7 @@ typedef struct carnot_step_view {
   size_t constant_bytes[4];
   carnot_isa isa;          // of the row
   carnot_isa machine_isa;  // of this machine, or the level that is forced
+  carnot_queue* queue;     // of device rows: where shape finds the device and run records
   void* instance;          // what open gave
 } carnot_step_view;
 
@@ -82,10 +89,15 @@ typedef struct carnot_tactic_row {
   carnot_isa isa;          // the least level it runs on
   const char* numerics;    // "exact", "winograd", "split6", … (design.md section 5)
   carnot_dtype precision;  // of its products where that is a half type, which must be allowed
-  bool strided_outputs;    // takes outputs with any strides whose innermost is 1
+  // Runs on the accelerator: operands, packed constants and workspace are device addresses, run
+  // records into step->queue. Operands of host values are lists that decide sizes.
+  bool device;
+  bool crosses;          // a copy between the two, or a view: takes operands of either memory
+  bool strided_outputs;  // takes outputs with any strides whose innermost is 1
   // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The
   // row may set the layouts it wants of non-constant inputs and of outputs
-  // (problem->inputs[i].layout …): the runtime reformats what stands otherwise.
+  // (problem->inputs[i].layout …): the runtime reformats what stands otherwise. A device row sets
+  // the place of inputs that only decide sizes to HOST; all others are brought to the device.
   const char* (*reject)(carnot_problem* problem, char* reason, size_t size);
   carnot_status* (*prepare)(const carnot_problem* problem, carnot_prepared* out);
   carnot_status* (*check)(const carnot_step_view* step);
@@ -121,5 +133,10 @@ const carnot_tactic_row* carnot_tactic_find(const char* name);
 
 // The row that joins parts: the builder may have some written in place, which it then leaves alone.
 #define CARNOT_CONCAT_TACTIC "cpu_concat"
+#define CARNOT_VIEW_TACTIC   "view"
+// Between the memory of processor and accelerator.
+#define CARNOT_UPLOAD_TACTIC          "cuda_upload"
+#define CARNOT_DOWNLOAD_TACTIC        "cuda_download"
+#define CARNOT_DEVICE_REFORMAT_TACTIC "cuda_reformat"
 
 #endif  // CARNOT_BACKEND_TACTIC_H_

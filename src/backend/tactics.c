@@ -1,7 +1,7 @@
 // The one place that knows all rows.
 #include <string.h>
 
-#include "backend/tactic.h"
+#include "backend/modules.h"
 
 #define TACTIC(name) extern const carnot_tactic_row carnot_tactic_##name;
 #include "backend/tactics.def"
@@ -21,5 +21,10 @@ const carnot_tactic_row* const* carnot_tactics(size_t* out_count) {
 const carnot_tactic_row* carnot_tactic_find(const char* name) {
   for (size_t i = 0; i < sizeof(kRows) / sizeof(kRows[0]); i++)
     if (strcmp(kRows[i]->name, name) == 0) return kRows[i];
+  const carnot_backend* backend = carnot_backend_loaded();
+  size_t count = 0;
+  const carnot_tactic_row* const* rows = backend ? backend->rows(&count) : NULL;
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(rows[i]->name, name) == 0) return rows[i];
   return NULL;
 }

@@ -51,6 +51,7 @@ static carnot_status* build(carnot_builder* builder) {
                                 .disabled = config->disabled_passes,
                                 .disabled_count = config->disabled_pass_count,
                                 .dump = config->dump_pass,
+                                .device = config->device != NULL,
                                 .none = config->no_passes};
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
@@ -59,6 +60,9 @@ static carnot_status* build(carnot_builder* builder) {
   CARNOT_TRY(carnot_note_symbols(builder));
   builder->layouts =
       CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_layout, builder->graph->value_count + 1);
+  size_t count = builder->graph->value_count + 1;
+  builder->places = CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_place, count);
+  builder->late = CARNOT_NEW_ARRAY(&builder->graph->arena, bool, count);
   return carnot_lower(builder);
 }
 

@@ -28,6 +28,7 @@ typedef struct carnot_build_config {
   size_t profile_count;
   carnot_executor* executor;  // for timing and folding; NULL: one thread
   int isa;                    // -1: this machine's
+  carnot_device* device;      // NULL: for the processor
   int level;                  // 0 (no timing) … 5 (every candidate, long)
   bool refit, strip;
   bool no_passes;  // only what is needed to run

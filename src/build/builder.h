@@ -20,6 +20,7 @@ typedef struct carnot_choice {
     carnot_prepared prepared;
     carnot_guard guard;
   } guarded[CARNOT_MAX_VARIANTS - 1];
+  bool on_device;        // sizes follow from the inputs' shapes: the accelerator may run it
   const char* rejected;  // "row: reason; row: reason", for the inspector
   double time_us;        // of the chosen tactic, 0 when not timed
 } carnot_choice;
@@ -34,6 +35,8 @@ typedef struct carnot_builder {
   double deadline_ms;                        // of timing, by carnot_builder_now_ms; 0: none
   const char* const* output_names;           // of the graph's outputs as the user knows them
   carnot_layout* layouts;                    // by value id: how its producer writes it
+  carnot_place* places;                      // by value id: where its producer writes it
+  bool* late;              // by value id: its size or existence is decided by values
   int64_t* symbol_values;  // by expression index: at the optimum of the first profile
   bool* symbol_known;
   size_t symbol_count;

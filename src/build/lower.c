@@ -7,7 +7,7 @@
 // ---- plan values ----
 
 uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
-                                   carnot_layout layout) {
+                                   carnot_layout layout, carnot_place place) {
   if (l->value_count == l->value_capacity) {
     size_t capacity = l->value_capacity;
     void* values = l->values;
@@ -29,6 +29,7 @@ uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from,
   v->plan.kind = from->type.kind;
   v->plan.dtype = from->type.kind == CARNOT_VALUE_TENSOR ? from->type.dtype : CARNOT_DTYPE_INVALID;
   v->plan.layout = layout;
+  v->plan.place = place;
   v->plan.storage = CARNOT_STORAGE_STORE;
   return l->value_count++;
 }
@@ -51,9 +52,19 @@ static uint32_t add_blob(carnot_lowering* l, const carnot_plan_blob* blob) {
   return l->blob_count++;
 }
 
+static carnot_status* add_constant(carnot_lowering* l, const carnot_value* value,
+                                   carnot_place place, uint32_t blob) {
+  uint32_t index = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);
+  CARNOT_TRY(l->status);
+  l->values[index].plan.storage = CARNOT_STORAGE_CONSTANT;
+  l->values[index].plan.index = blob;
+  *carnot_lowering_slot(l, value, place, CARNOT_LAYOUT_ROW_MAJOR) = index + 1;
+  return NULL;
+}
+
 carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value,
                                         uint32_t* out_blob) {
-  uint32_t* slot = &l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT];
+  uint32_t* slot = carnot_lowering_slot(l, value, CARNOT_PLACE_HOST, CARNOT_LAYOUT_ROW_MAJOR);
   if (*slot) {
     *out_blob = l->values[*slot - 1].plan.index;
     return NULL;
@@ -63,30 +74,36 @@ carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* 
                            .tensor = value->constant->tensor,
                            .recipe = CARNOT_PLAN_NONE};
   if (l->builder->config->refit) CARNOT_TRY(carnot_lowering_recipe(l, value, &blob.recipe));
-  uint32_t index = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR);
-  CARNOT_TRY(l->status);
   *out_blob = add_blob(l, &blob);
-  l->values[index].plan.storage = CARNOT_STORAGE_CONSTANT;
-  l->values[index].plan.index = *out_blob;
-  *slot = index + 1;
-  return l->status;
+  return add_constant(l, value, CARNOT_PLACE_HOST, *out_blob);
 }
 
-// The plan value of |value| in |layout|; a reformat step is added where it is not there yet.
-static carnot_status* value_in_layout(carnot_lowering* l, const carnot_value* value,
-                                      carnot_layout layout, uint32_t* out) {
+// The plan value of |value| in |layout| and |place|; a reformat or copy is added where it is not
+// there yet. A blob may stand in both memories.
+static carnot_status* value_in_form(carnot_lowering* l, const carnot_value* value,
+                                    carnot_layout layout, carnot_place place, uint32_t* out) {
   if (value->constant) layout = CARNOT_LAYOUT_ROW_MAJOR;
-  uint32_t* slot = &l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + layout];
-  uint32_t blob;
-  if (!*slot && value->constant) CARNOT_TRY(carnot_lowering_constant(l, value, &blob));
+  uint32_t* slot = carnot_lowering_slot(l, value, place, layout);
+  if (!*slot && value->constant) {
+    uint32_t blob;
+    CARNOT_TRY(carnot_lowering_constant(l, value, &blob));
+    if (!*slot) CARNOT_TRY(add_constant(l, value, place, blob));
+  }
   if (*slot) {
     *out = *slot - 1;
     return NULL;
   }
   carnot_layout standing = l->builder->layouts[value->id];
-  uint32_t source = l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + standing];
-  CARNOT_CHECK(source, INTERNAL, "value %s is read before a step makes it", value->name);
-  CARNOT_TRY(carnot_lowering_add_reformat(l, source - 1, value, layout, out));
+  carnot_place from = l->builder->places[value->id];
+  uint32_t source;
+  // Copied as it stands, then brought into the other layout.
+  if (from != place && standing != layout) {
+    CARNOT_TRY(value_in_form(l, value, standing, place, &source));
+  } else {
+    source = *carnot_lowering_slot(l, value, from, standing);
+    CARNOT_CHECK(source--, INTERNAL, "value %s is read before a step makes it", value->name);
+  }
+  CARNOT_TRY(carnot_lowering_add_reformat(l, source, value, layout, place, out));
   *slot = *out + 1;
   return NULL;
 }
@@ -112,10 +129,13 @@ carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_st
 
 carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
                                             const carnot_value* value, carnot_layout layout,
-                                            uint32_t* out) {
+                                            carnot_place place, uint32_t* out) {
   carnot_arena* arena = &l->builder->plan->arena;
-  const char* name = carnot_arena_print(arena, "%s as %s", value->name, carnot_layout_name(layout));
-  *out = carnot_lowering_add_value(l, value, name, layout);
+  bool moves = l->values[source].plan.place != place;
+  const char* form = moves ? place == CARNOT_PLACE_DEVICE ? "on the device" : "on the host"
+                           : carnot_layout_name(layout);
+  const char* name = carnot_arena_print(arena, moves ? "%s %s" : "%s as %s", value->name, form);
+  *out = carnot_lowering_add_value(l, value, name, layout, place);
   CARNOT_TRY(l->status);
   uint32_t* locals = CARNOT_NEW_ARRAY(arena, uint32_t, 2);
   locals[1] = 1;
@@ -129,12 +149,36 @@ carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
       .node_count = 1, .value_count = 2, .nodes = node, .output_count = 1, .outputs = locals + 1};
   step.inputs = carnot_arena_copy(arena, &source, sizeof(source));
   step.outputs = carnot_arena_copy(arena, out, sizeof(*out));
-  step.variants[0].tactic = "cpu_reformat";
+  step.variants[0].tactic =
+      moves ? place == CARNOT_PLACE_DEVICE ? CARNOT_UPLOAD_TACTIC : CARNOT_DOWNLOAD_TACTIC
+      : place == CARNOT_PLACE_DEVICE ? CARNOT_DEVICE_REFORMAT_TACTIC
+                                     : "cpu_reformat";
   carnot_step_note note = {.layer_type = "REFORMAT", .rejected = ""};
   return carnot_lowering_add_step(l, &step, &note);
 }
 
 static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint32_t* out_index);
+
+// Bodies run on the processor: what they read from outside is brought there before they begin.
+static carnot_status* bring_captured(carnot_lowering* l, const carnot_block* body) {
+  uint32_t plan_value;
+  for (const carnot_node* node = body->first; node; node = node->next) {
+    for (int i = 0; i < node->input_count; i++) {
+      const carnot_value* value = node->inputs[i];
+      if (!value || value->constant || l->builder->places[value->id] == CARNOT_PLACE_HOST) continue;
+      CARNOT_TRY(value_in_form(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
+    }
+    for (size_t a = 0; a < node->attrs.count; a++)
+      if (node->attrs.items[a].type == CARNOT_ATTR_BLOCK)
+        CARNOT_TRY(bring_captured(l, node->attrs.items[a].block));
+  }
+  for (size_t i = 0; i < body->output_count; i++) {
+    const carnot_value* value = body->outputs[i];
+    if (value->constant || l->builder->places[value->id] == CARNOT_PLACE_HOST) continue;
+    CARNOT_TRY(value_in_form(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
+  }
+  return NULL;
+}
 
 // Bodies become blocks; the attributes that hold them name the block.
 static carnot_status* lower_bodies(carnot_lowering* l, carnot_region* region) {
@@ -149,6 +193,7 @@ static carnot_status* lower_bodies(carnot_lowering* l, carnot_region* region) {
       copied = true;
       uint32_t index;
       uint32_t saved = l->block;
+      CARNOT_TRY(bring_captured(l, attrs->items[a].block));
       CARNOT_TRY(lower_block(l, attrs->items[a].block, &index));
       l->block = saved;
       attrs->items[a].block_index = index;
@@ -157,10 +202,6 @@ static carnot_status* lower_bodies(carnot_lowering* l, carnot_region* region) {
   return NULL;
 }
 
-// Elements of small integer tensors that follow from the inputs' shapes alone: computed when shapes
-// are set.
-//
-// Small tensors that follow from shape inputs count too, though no expressions say them.
 static bool is_small(const carnot_builder* builder, const carnot_type* type) {
   int64_t count = 1;
   if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 0 || type->dtype == CARNOT_DTYPE_STRING)
@@ -173,6 +214,8 @@ static bool is_small(const carnot_builder* builder, const carnot_type* type) {
   return count <= CARNOT_MAX_SHAPE_ELEMENTS && carnot_type_is_static(builder, type);
 }
 
+// Elements of small integer tensors that follow from the inputs' shapes alone: computed when shapes
+// are set. Small tensors that follow from shape inputs count too, though no expressions say them.
 static bool is_shape_step(carnot_lowering* l, const carnot_choice* choice) {
   if (l->block != 0 || choice->region.node_count != 1) return false;
   carnot_op op = choice->region.nodes[0].op;
@@ -274,6 +317,84 @@ static void keep_types(carnot_arena* arena, const carnot_choice* choice, carnot_
     memcpy(step->types + p->input_count + p->output_count, p->inner, inner * sizeof(*step->types));
 }
 
+// Operators whose sizes may follow from elements of inputs from this one on; -1: of none.
+static int first_sizing_input(carnot_op op) {
+  switch (op) {
+    case CARNOT_OP_REDUCE:
+    case CARNOT_OP_RESHAPE:
+    case CARNOT_OP_EXPAND:
+    case CARNOT_OP_SQUEEZE:
+    case CARNOT_OP_UNSQUEEZE:
+    case CARNOT_OP_SLICE:
+    case CARNOT_OP_SPLIT:
+    case CARNOT_OP_TILE:
+    case CARNOT_OP_PAD:
+    case CARNOT_OP_RESIZE:
+    case CARNOT_OP_TOP_K:
+    case CARNOT_OP_ONE_HOT:
+    case CARNOT_OP_CENTER_CROP_PAD:
+    case CARNOT_OP_AFFINE_GRID:
+    case CARNOT_OP_COL2IM:
+    case CARNOT_OP_MAX_UNPOOL:
+    case CARNOT_OP_DFT:
+    case CARNOT_OP_STFT:
+    case CARNOT_OP_SPLIT_TO_SEQUENCE: return 1;
+    case CARNOT_OP_RANGE:
+    case CARNOT_OP_CONSTANT_OF_SHAPE:
+    case CARNOT_OP_WINDOW:
+    case CARNOT_OP_MEL_WEIGHT_MATRIX: return 0;
+    default: return -1;
+  }
+}
+
+// The model may state the size of a result that only the run can tell.
+static bool is_sized_by_values(const carnot_choice* choice) {
+  for (uint32_t n = 0; n < choice->region.node_count; n++) {
+    const carnot_plan_node* node = &choice->region.nodes[n];
+    int first = first_sizing_input(node->op);
+    for (uint32_t i = first < 0 ? node->input_count : (uint32_t)first; i < node->input_count; i++) {
+      uint32_t local = node->inputs[i];
+      if (local == CARNOT_PLAN_NONE) continue;
+      if (local >= choice->problem.input_count) return true;
+      const carnot_value* value = choice->inputs[local];
+      bool integers = value && value->type.kind == CARNOT_VALUE_TENSOR &&
+                      carnot_dtype_is_integer(value->type.dtype);
+      if (integers && !value->constant && !value->syms) return true;
+    }
+  }
+  return false;
+}
+
+// True where a size, or whether the step runs at all, is decided by values: such steps stay on the
+// processor, and so does all behind them.
+static bool is_late(const carnot_lowering* l, const carnot_choice* choice) {
+  bool late = l->block != 0 || is_sized_by_values(choice);
+  for (uint32_t i = 0; i < choice->region.node_count; i++) {
+    unsigned flags = carnot_op_get(choice->region.nodes[i].op)->flags;
+    late |= (flags & (CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT)) != 0;
+  }
+  for (uint32_t i = 0; i < choice->problem.input_count; i++)
+    late |= choice->inputs[i] && l->builder->late[choice->inputs[i]->id];
+  for (uint32_t i = 0; i < choice->problem.output_count; i++)
+    late |= choice->outputs[i]->type.kind != CARNOT_VALUE_TENSOR ||
+            choice->outputs[i]->type.rank < 0 ||
+            !carnot_type_is_static(l->builder, &choice->outputs[i]->type);
+  return late;
+}
+
+// Shape steps run on the processor when shapes are set. Of what Shape and Size read only the
+// dimensions are wanted.
+static void choose_shape_step(carnot_choice* choice) {
+  carnot_op op = choice->region.nodes[0].op;
+  bool dims_only = op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE;
+  for (uint32_t i = 0; i < choice->problem.input_count && !dims_only; i++) {
+    choice->problem.inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    choice->problem.inputs[i].place = CARNOT_PLACE_HOST;
+  }
+  choice->row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC);
+  choice->rejected = "";
+}
+
 // What the layer computes in: the tactic's half type, the one whose rounding was asked for, or that
 // of its result.
 static carnot_dtype precision_of(const carnot_choice* choice) {
@@ -299,8 +420,14 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_arena* arena = &builder->plan->arena;
   carnot_choice choice;
   CARNOT_TRY(carnot_make_problem(builder, node, &choice));
+  bool is_shape = is_shape_step(l, &choice), late = is_late(l, &choice);
+  choice.on_device = !late;
+  if (late) choice.problem.device = NULL;
   CARNOT_TRY(carnot_configure_plugin(builder, &choice));
-  CARNOT_TRY(carnot_select_tactic(builder, &choice));
+  if (is_shape)
+    choose_shape_step(&choice);
+  else
+    CARNOT_TRY(carnot_select_tactic(builder, &choice));
   carnot_problem* problem = &choice.problem;
   CARNOT_TRY(lower_bodies(l, &choice.region));
   carnot_plan_step step = {.name = node->name, .region = choice.region};
@@ -311,23 +438,25 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   for (uint32_t i = 0; i < step.input_count; i++) {
     inputs[i] = CARNOT_PLAN_NONE;
     if (choice.inputs[i])
-      CARNOT_TRY(value_in_layout(l, choice.inputs[i], problem->inputs[i].layout, &inputs[i]));
+      CARNOT_TRY(value_in_form(l, choice.inputs[i], problem->inputs[i].layout,
+                               problem->inputs[i].place, &inputs[i]));
     if (choice.inputs[i] && is_packed_away(&choice, i)) l->values[inputs[i]].packed_uses++;
     if (choice.inputs[i]) l->values[inputs[i]].uses++;
   }
   for (uint32_t i = 0; i < step.output_count; i++) {
     carnot_value* value = choice.outputs[i];
-    builder->layouts[value->id] = problem->outputs[i].layout;
-    outputs[i] = carnot_lowering_add_value(l, value, value->name, problem->outputs[i].layout);
-    l->of_value[(size_t)value->id * CARNOT_LAYOUT_COUNT + problem->outputs[i].layout] =
-        outputs[i] + 1;
+    carnot_layout layout = problem->outputs[i].layout;
+    carnot_place place = problem->outputs[i].place;
+    builder->layouts[value->id] = layout;
+    builder->places[value->id] = place;
+    builder->late[value->id] = late;
+    outputs[i] = carnot_lowering_add_value(l, value, value->name, layout, place);
+    *carnot_lowering_slot(l, value, place, layout) = outputs[i] + 1;
   }
   step.inputs = inputs;
   step.outputs = outputs;
-  step.is_shape = is_shape_step(l, &choice);
+  step.is_shape = is_shape;
   if (builder->config->refit) keep_types(arena, &choice, &step);
-  if (step.is_shape)
-    choice.row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC), choice.prepared.constant_count = 0;
   take_variants(l, &choice, &step);
   CARNOT_TRY(l->status);
   carnot_step_note note = {.layer_type = carnot_op_get(choice.region.nodes[0].op)->layer_type,
@@ -341,6 +470,20 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
 
 // ---- blocks ----
 
+// Numbers enter and leave on the accelerator, where there is one; what only the processor can hold
+// what decides shapes and what bodies are given stays there.
+static carnot_place param_place(const carnot_lowering* l, const carnot_value* value) {
+  const carnot_type* type = &value->type;
+  bool on_device = l->builder->config->device && l->block == 0 &&
+                   type->kind == CARNOT_VALUE_TENSOR && type->dtype != CARNOT_DTYPE_STRING &&
+                   carnot_type_is_static(l->builder, type) && !l->is_shape_value[value->id];
+  return on_device ? CARNOT_PLACE_DEVICE : CARNOT_PLACE_HOST;
+}
+
+static carnot_place result_place(const carnot_lowering* l, const carnot_value* value) {
+  return value->constant || l->block ? CARNOT_PLACE_HOST : l->builder->places[value->id];
+}
+
 static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint32_t* out_index) {
   carnot_arena* arena = &l->builder->plan->arena;
   uint32_t index = l->block_count++;
@@ -352,10 +495,13 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
   uint32_t* params = CARNOT_NEW_ARRAY(arena, uint32_t, block->param_count + 1);
   for (size_t i = 0; i < block->param_count; i++) {
     if (index == 0) l->is_shape_value[block->params[i]->id] = l->builder->shape_inputs[i];
-    params[i] = carnot_lowering_add_value(l, block->params[i], block->params[i]->name,
-                                          CARNOT_LAYOUT_ROW_MAJOR);
+    carnot_value* value = block->params[i];
+    carnot_place place = param_place(l, value);
+    params[i] = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);
     CARNOT_TRY(l->status);
-    l->of_value[(size_t)block->params[i]->id * CARNOT_LAYOUT_COUNT] = params[i] + 1;
+    l->builder->places[value->id] = place;
+    l->builder->late[value->id] = !carnot_type_is_static(l->builder, &value->type);
+    *carnot_lowering_slot(l, value, place, CARNOT_LAYOUT_ROW_MAJOR) = params[i] + 1;
   }
   out->params = params;
   int total = 0, done = 0;
@@ -368,7 +514,8 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
   if (index == 0) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", total, total));
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, block->output_count + 1);
   for (size_t i = 0; i < block->output_count; i++)
-    CARNOT_TRY(value_in_layout(l, block->outputs[i], CARNOT_LAYOUT_ROW_MAJOR, &outputs[i]));
+    CARNOT_TRY(value_in_form(l, block->outputs[i], CARNOT_LAYOUT_ROW_MAJOR,
+                             result_place(l, block->outputs[i]), &outputs[i]));
   out->output_count = (uint32_t)block->output_count;
   out->outputs = outputs;
   return NULL;
@@ -426,8 +573,8 @@ static carnot_status* lower(carnot_lowering* l) {
   CARNOT_TRY(carnot_calloc(block_count, sizeof(*l->blocks), "blocks", &blocks));
   l->blocks = blocks;
   l->block_capacity = block_count;
-  CARNOT_TRY(carnot_calloc((size_t)value_count * CARNOT_LAYOUT_COUNT, sizeof(uint32_t), "values",
-                           &of_value));
+  CARNOT_TRY(carnot_calloc((size_t)value_count * CARNOT_PLACE_COUNT * CARNOT_LAYOUT_COUNT,
+                           sizeof(uint32_t), "values", &of_value));
   l->of_value = of_value;
   CARNOT_TRY(carnot_calloc(value_count, sizeof(bool), "values", &is_shape));
   l->is_shape_value = is_shape;

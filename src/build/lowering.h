@@ -39,11 +39,17 @@ typedef struct carnot_lowering {
   } * blocks;
   uint32_t block_count, block_capacity, block;
   carnot_step_note* notes;  // by step of the plan
-  uint32_t* of_value;       // [value id][layout]: plan value + 1
+  uint32_t* of_value;       // [value id][place][layout]: plan value + 1
   bool* is_shape_value;     // by value id
   carnot_status* status;    // of calls that cannot return one
 } carnot_lowering;
 
+// The slot of of_value.
+static inline uint32_t* carnot_lowering_slot(const carnot_lowering* l, const carnot_value* value,
+                                             carnot_place place, carnot_layout layout) {
+  return &l->of_value[((size_t)value->id * CARNOT_PLACE_COUNT + place) * CARNOT_LAYOUT_COUNT +
+                      layout];
+}
 // The blob of a constant, added where it is not there yet. Refit: with the recipe that makes it
 // from named weights.
 carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value,
@@ -53,12 +59,14 @@ carnot_status* carnot_lowering_recipe(carnot_lowering* l, const carnot_value* va
                                       uint32_t* out_recipe) CARNOT_MUST_USE;
 // A new plan value for |from|; 0 with l->status set when memory is out.
 uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
-                                   carnot_layout layout);
+                                   carnot_layout layout, carnot_place place);
 carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,
                                         const carnot_step_note* note) CARNOT_MUST_USE;
+// A step that brings |source|, a form of |value|, into another layout or the other memory (not both
+// at once).
 carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
                                             const carnot_value* value, carnot_layout layout,
-                                            uint32_t* out) CARNOT_MUST_USE;
+                                            carnot_place place, uint32_t* out) CARNOT_MUST_USE;
 // Constants that are read only in their packed form leave the plan; their operands become absent.
 carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) CARNOT_MUST_USE;
 // The user's tensors.

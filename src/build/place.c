@@ -1,14 +1,22 @@
 // Storage: bindings, aliases, the arena.
+#include "backend/device.h"
 #include "build/lowering.h"
 #include "engine/memory.h"
 
 carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) {
   // The shape of a packed constant is still needed by infer, so the value stays; its bytes go. A
   // blob without bytes keeps type and dimensions.
-  for (uint32_t i = 0; i < l->value_count && !l->builder->config->refit; i++) {
+  if (l->builder->config->refit) return NULL;
+  for (uint32_t i = 0; i < l->value_count; i++) {
     carnot_lowered* v = &l->values[i];
     if (v->plan.storage == CARNOT_STORAGE_CONSTANT && v->uses && v->uses == v->packed_uses)
       l->blobs[v->plan.index].dropped = true;
+  }
+  // A blob may stand in both memories: one of its values may be read as it is.
+  for (uint32_t i = 0; i < l->value_count; i++) {
+    carnot_lowered* v = &l->values[i];
+    if (v->plan.storage == CARNOT_STORAGE_CONSTANT && v->uses != v->packed_uses)
+      l->blobs[v->plan.index].dropped = false;
   }
   return NULL;
 }
@@ -103,7 +111,7 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) {
 // ---- storage ----
 
 static bool is_view(const carnot_plan_step* step) {
-  return strcmp(step->variants[0].tactic, "view") == 0;
+  return strcmp(step->variants[0].tactic, CARNOT_VIEW_TACTIC) == 0;
 }
 
 static void place_step_output(carnot_lowering* l, const carnot_plan_step* step, uint32_t value) {
@@ -143,7 +151,9 @@ static void write_outputs_in_place(carnot_lowering* l) {
     uint32_t root = root_of(l, plan->bindings[b].value);
     carnot_plan_value* v = &l->values[root].plan;
     bool planned = v->storage == CARNOT_STORAGE_ARENA || v->storage == CARNOT_STORAGE_FLEXIBLE;
-    if (root != plan->bindings[b].value || !planned || v->layout != CARNOT_LAYOUT_ROW_MAJOR)
+    carnot_place users = l->builder->config->device ? CARNOT_PLACE_DEVICE : CARNOT_PLACE_HOST;
+    if (root != plan->bindings[b].value || !planned || v->place != users ||
+        v->layout != CARNOT_LAYOUT_ROW_MAJOR)
       continue;
     v->storage = CARNOT_STORAGE_BINDING;
     v->index = b;
@@ -243,12 +253,14 @@ static void find_lives(carnot_lowering* l) {
   for (uint32_t i = 0; i < main->output_count; i++) live_at(l, main->outputs[i], main->step_count);
 }
 
-static carnot_status* plan_arena(carnot_lowering* l) {
+static carnot_status* plan_arena(carnot_lowering* l, carnot_place place, uint64_t* out_bytes,
+                                 uint64_t* out_bound) {
   carnot_plan* plan = l->builder->plan;
   carnot_interval* items = CARNOT_NEW_ARRAY(&plan->arena, carnot_interval, l->value_count + 1);
   uint32_t count = 0;
   for (uint32_t i = 0; i < l->value_count; i++) {
     carnot_lowered* v = &l->values[i];
+    if (v->plan.place != place) continue;
     v->plan.first_step = v->first == UINT32_MAX ? 0 : v->first;
     v->plan.last_step = v->last;
     plan->flexible_count += v->plan.storage == CARNOT_STORAGE_FLEXIBLE;
@@ -256,8 +268,8 @@ static carnot_status* plan_arena(carnot_lowering* l) {
     items[count++] = (carnot_interval){
         .id = i, .first = v->plan.first_step, .last = v->last, .bytes = v->plan.max_bytes};
   }
-  CARNOT_TRY(carnot_memory_plan(items, count, &plan->arena_bytes));
-  plan->arena_bound = carnot_memory_bound(items, count, plan->step_count);
+  CARNOT_TRY(carnot_memory_plan(items, count, out_bytes));
+  *out_bound += carnot_memory_bound(items, count, plan->step_count);
   for (uint32_t i = 0; i < count; i++) {
     uint64_t* offsets = CARNOT_NEW_ARRAY(&plan->arena, uint64_t, plan->profile_count);
     for (uint32_t p = 0; p < plan->profile_count; p++) offsets[p] = items[i].offset;
@@ -298,13 +310,17 @@ carnot_status* carnot_lowering_place(carnot_lowering* l) {
   write_outputs_in_place(l);
   join_all_in_place(l);
   find_lives(l);
-  CARNOT_TRY(plan_arena(l));
+  CARNOT_TRY(plan_arena(l, CARNOT_PLACE_HOST, &plan->arena_bytes, &plan->arena_bound));
+  CARNOT_TRY(plan_arena(l, CARNOT_PLACE_DEVICE, &plan->device_arena_bytes, &plan->arena_bound));
   plan->values = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_value, l->value_count + 1);
   plan->value_count = l->value_count;
   for (uint32_t i = 0; i < l->value_count; i++) plan->values[i] = l->values[i].plan;
   take_blobs(l);
   plan->name = l->builder->graph->name;
-  plan->device = "cpu";
+  const carnot_device* device = l->builder->config->device;
+  plan->device =
+      device ? carnot_arena_print(&plan->arena, "%s:%s", device->backend->name, device->arch)
+             : "cpu";
   plan->isa = l->builder->isa;
   return NULL;
 }

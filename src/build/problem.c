@@ -24,6 +24,7 @@ static carnot_status* describe(carnot_builder* builder, const carnot_value* valu
     carnot_sym_range(&builder->graph->syms, value->type.dims[d], &out->min[d], &out->max[d]);
   }
   out->layout = builder->layouts[value->id];
+  out->place = builder->places[value->id];
   out->is_constant = value->constant != NULL;
   if (value->constant) out->tensor = &value->constant->tensor;
   return NULL;
@@ -151,6 +152,7 @@ carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, c
   out->problem.output_count = output_count;
   out->problem.inner = l.types;
   out->problem.isa = builder->isa;
+  out->problem.device = builder->config->device;
   out->problem.fast_fp32 = builder->config->fast_fp32;
   set_precision(builder, node, &out->problem);
   return NULL;

@@ -1,6 +1,7 @@
 // Selection: which tactic runs a region.
 #include <stdio.h>
 
+#include "backend/device.h"
 #include "build/time.h"
 #include "build/timing_cache.h"
 
@@ -11,18 +12,33 @@ static bool holds(const carnot_region* region, carnot_op op) {
   return false;
 }
 
-// The wanted layouts before a row is asked: those that stand.
-typedef struct layouts {
+// The wanted formats before a row is asked: those that stand.
+typedef struct formats {
   carnot_layout inputs[64], outputs[16];
-} layouts;
+  carnot_place places[64];
+} formats;
 
-static void save_layouts(const carnot_problem* p, layouts* out) {
+static void save_formats(const carnot_problem* p, formats* out) {
   for (uint32_t i = 0; i < p->input_count && i < 64; i++) out->inputs[i] = p->inputs[i].layout;
+  for (uint32_t i = 0; i < p->input_count && i < 64; i++) out->places[i] = p->inputs[i].place;
   for (uint32_t i = 0; i < p->output_count && i < 16; i++) out->outputs[i] = p->outputs[i].layout;
 }
-static void restore_layouts(carnot_problem* p, const layouts* from) {
+static void restore_formats(carnot_problem* p, const formats* from) {
   for (uint32_t i = 0; i < p->input_count && i < 64; i++) p->inputs[i].layout = from->inputs[i];
+  for (uint32_t i = 0; i < p->input_count && i < 64; i++) p->inputs[i].place = from->places[i];
   for (uint32_t i = 0; i < p->output_count && i < 16; i++) p->outputs[i].layout = from->outputs[i];
+}
+
+static bool is_view(const carnot_tactic_row* row) {
+  return row->run && !row->shape && !row->device;
+}
+
+// Operands lie where the row runs; a view stays where its input is, which row says itself.
+static void set_places(const carnot_tactic_row* row, carnot_problem* problem) {
+  carnot_place place = row->device ? CARNOT_PLACE_DEVICE : CARNOT_PLACE_HOST;
+  bool anywhere = is_view(row) && problem->device;
+  for (uint32_t i = anywhere; i < problem->input_count; i++) problem->inputs[i].place = place;
+  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].place = place;
 }
 
 // Why |row| does not take the problem, NULL when it does; layouts are set to what it wants.
@@ -39,6 +55,7 @@ static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, ch
     snprintf(reason, size, "%s is not allowed here", carnot_dtype_name(row->precision));
     return reason;
   }
+  set_places(row, problem);
   return row->reject(problem, reason, size);
 }
 
@@ -46,6 +63,7 @@ static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, ch
 // the best two ISA levels of each family; 4 all but the reference; 5 everything.
 static bool worth_timing(const carnot_builder* builder, const carnot_tactic_row* row) {
   int level = builder->config->level;
+  if (row->device) return builder->config->device->ordinal >= 0;
   if (!row->run) return level >= 5;
   if (level >= 4) return true;
   carnot_isa best = builder->isa > CARNOT_ISA_AVX512 ? CARNOT_ISA_AVX512 : builder->isa;
@@ -82,17 +100,17 @@ static size_t keep_wanted(const carnot_problem* problem, carnot_candidate* candi
   return kept ? kept : count;
 }
 
-// The rows that take the problem, in the order of the table.
-static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, carnot_candidate* out,
-                              reasons* why_not) {
-  size_t row_count, count = 0;
-  const carnot_tactic_row* const* rows = carnot_tactics(&row_count);
-  layouts standing;
-  save_layouts(&choice->problem, &standing);
+// The rows of one table that take the problem, in its order.
+static size_t find_in(carnot_builder* builder, carnot_choice* choice,
+                      const carnot_tactic_row* const* rows, size_t row_count, carnot_candidate* out,
+                      reasons* why_not) {
+  size_t count = 0;
+  formats standing;
+  save_formats(&choice->problem, &standing);
   size_t limit = builder->config->level >= 2 ? CARNOT_MAX_CANDIDATES : 1;
   for (size_t i = 0; i < row_count && count < limit; i++) {
     char reason[256];
-    restore_layouts(&choice->problem, &standing);
+    restore_formats(&choice->problem, &standing);
     const char* why = ask(rows[i], &choice->problem, reason, sizeof(reason));
     if (why) {
       if (why[0]) note(why_not, rows[i]->name, why);
@@ -101,15 +119,30 @@ static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, ca
     // The reference stands by in case the others refuse when they are timed.
     bool stand_by = count && !rows[i]->run && builder->config->level >= 2;
     if (count && !stand_by && !worth_timing(builder, rows[i])) continue;
-    bool is_view = rows[i]->run && !rows[i]->shape;
     out[count++] =
         (carnot_candidate){.row = rows[i],
                            .problem = copy_problem(&builder->plan->arena, &choice->problem),
                            .ns = UINT64_MAX};
-    if (is_view) break;  // nothing is faster than nothing
+    if (is_view(rows[i])) break;  // nothing is faster than nothing
   }
-  restore_layouts(&choice->problem, &standing);
+  restore_formats(&choice->problem, &standing);
   return keep_wanted(&choice->problem, out, count);
+}
+
+// A view, else the accelerator's rows; the processor's where it has none for this region.
+static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, carnot_candidate* out,
+                              reasons* why_not) {
+  size_t row_count, count = 0;
+  const carnot_device* device = builder->config->device;
+  if (device && choice->on_device) {
+    const carnot_tactic_row* view = carnot_tactic_find(CARNOT_VIEW_TACTIC);
+    count = find_in(builder, choice, &view, 1, out, why_not);
+    const carnot_tactic_row* const* rows = device->backend->rows(&row_count);
+    if (!count) count = find_in(builder, choice, rows, row_count, out, why_not);
+  }
+  if (count) return count;
+  const carnot_tactic_row* const* rows = carnot_tactics(&row_count);
+  return find_in(builder, choice, rows, row_count, out, why_not);
 }
 
 static carnot_status* prepare(carnot_builder* builder, const carnot_choice* choice,
@@ -254,7 +287,9 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
     note(&why_not, candidates[i].row->name, words);
   }
   carnot_candidate* chosen = &candidates[best];
-  for (end_of_range end = LEAST; count > 1 && builder->config->level >= 3 && end <= GREATEST; end++)
+  // The accelerator's rows choose by the shapes that are set.
+  bool guard = count > 1 && builder->config->level >= 3 && !chosen->row->device;
+  for (end_of_range end = LEAST; guard && end <= GREATEST; end++)
     CARNOT_TRY(add_guarded(builder, choice, candidates, count, best, end));
   if (!chosen->prepared.arena) CARNOT_TRY(prepare(builder, choice, chosen));
   choice->row = chosen->row;

@@ -22,6 +22,13 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
         (int)v->dtype);
   CHECK((unsigned)v->layout < CARNOT_LAYOUT_COUNT, "value %u (%s) has layout %d", index, v->name,
         (int)v->layout);
+  CHECK((unsigned)v->place < CARNOT_PLACE_COUNT, "value %u (%s) lies in place %d", index, v->name,
+        (int)v->place);
+  CHECK(v->place == CARNOT_PLACE_HOST || (plan->device && strchr(plan->device, ':')),
+        "value %u (%s) lies on a device, the engine is for %s", index, v->name,
+        plan->device ? plan->device : "");
+  uint64_t arena_bytes =
+      v->place == CARNOT_PLACE_DEVICE ? plan->device_arena_bytes : plan->arena_bytes;
   switch (v->storage) {
     case CARNOT_STORAGE_CONSTANT:
       CHECK(v->index < plan->blob_count, "value %u (%s) names weight %u of %u", index, v->name,
@@ -35,11 +42,11 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
       break;
     case CARNOT_STORAGE_ARENA:
       for (uint32_t p = 0; p < plan->profile_count; p++)
-        CHECK(v->max_bytes <= plan->arena_bytes &&
-                  v->offsets[p] <= plan->arena_bytes - v->max_bytes && v->offsets[p] % 64 == 0,
+        CHECK(v->max_bytes <= arena_bytes && v->offsets[p] <= arena_bytes - v->max_bytes &&
+                  v->offsets[p] % 64 == 0,
               "value %u (%s) lies at %llu +%llu of an arena of %llu bytes", index, v->name,
               (unsigned long long)v->offsets[p], (unsigned long long)v->max_bytes,
-              (unsigned long long)plan->arena_bytes);
+              (unsigned long long)arena_bytes);
       break;
     case CARNOT_STORAGE_PART:
       CHECK(v->axis >= 0 && v->axis < CARNOT_MAX_RANK, "value %u (%s) is a part along axis %d",
@@ -49,6 +56,8 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
     case CARNOT_STORAGE_ALIAS:
       CHECK(v->index < plan->value_count, "value %u (%s) stands for value %u of %u", index, v->name,
             v->index, plan->value_count);
+      CHECK(plan->values[v->index].place == v->place, "value %u (%s) stands in another memory",
+            index, v->name);
       break;
     default:
       CHECK((unsigned)v->storage < CARNOT_STORAGE_COUNT, "value %u (%s) has storage %d", index,
@@ -216,7 +225,8 @@ static carnot_status* check_binding(const carnot_plan* plan, uint32_t index) {
 
 carnot_status* carnot_plan_check(const carnot_plan* plan) {
   CHECK(plan->block_count >= 1, "a plan without blocks");
-  CHECK(plan->arena_bytes < (1ull << 48) && plan->workspace_bytes < (1ull << 48),
+  CHECK(plan->arena_bytes < (1ull << 48) && plan->device_arena_bytes < (1ull << 48) &&
+            plan->workspace_bytes < (1ull << 48),
         "an arena of %llu bytes", (unsigned long long)plan->arena_bytes);
   uint32_t flexible = 0;
   for (uint32_t i = 0; i < plan->value_count; i++) {

@@ -104,7 +104,7 @@ static void put_shape(stream* s, carnot_tensor* t, const char* what) {
 
 static bool operand_enums_hold(const carnot_operand_type* t) {
   return (unsigned)t->kind <= CARNOT_VALUE_OPTIONAL && (unsigned)t->dtype < CARNOT_DTYPE_COUNT &&
-         (unsigned)t->layout < CARNOT_LAYOUT_COUNT;
+         (unsigned)t->layout < CARNOT_LAYOUT_COUNT && (unsigned)t->place < CARNOT_PLACE_COUNT;
 }
 
 // ---- attributes ----
@@ -236,6 +236,7 @@ static void put_operand_type(stream* s, carnot_operand_type* t) {
   PUT_ENUM(s, t->kind, "operand");
   PUT_ENUM(s, t->dtype, "operand");
   PUT_ENUM(s, t->layout, "operand");
+  PUT_ENUM(s, t->place, "operand");
   uint32_t constant = t->is_constant;
   put_u32(s, &constant, "operand");
   t->is_constant = constant != 0;
@@ -273,6 +274,7 @@ static void put_value(stream* s, carnot_plan_value* v, uint32_t profile_count) {
   PUT_ENUM(s, v->kind, "value");
   PUT_ENUM(s, v->dtype, "value");
   PUT_ENUM(s, v->layout, "value");
+  PUT_ENUM(s, v->place, "value");
   PUT_ENUM(s, v->storage, "value");
   put_u32(s, &v->index, "value");
   put_i32(s, &v->axis, "value");
@@ -364,6 +366,7 @@ static void put_plan(stream* s, carnot_plan* plan) {
   plan->stripped = flags >> 1 & 1;
   put_u32(s, &plan->flexible_count, "plan");
   put_u64(s, &plan->arena_bytes, "plan");
+  put_u64(s, &plan->device_arena_bytes, "plan");
   put_u64(s, &plan->arena_bound, "plan");
   put_u64(s, &plan->workspace_bytes, "plan");
   put_u32(s, &plan->profile_count, "plan");

@@ -23,6 +23,13 @@ typedef enum carnot_layout {
       CARNOT_LAYOUT_COUNT
 } carnot_layout;
 
+// Whose memory a value lies in: the processor's or the accelerator's.
+typedef enum carnot_place {
+  CARNOT_PLACE_HOST,
+  CARNOT_PLACE_DEVICE,
+  CARNOT_PLACE_COUNT
+} carnot_place;
+
 const char* carnot_layout_name(carnot_layout layout);
 // Strides in elements of a dense tensor of these dimensions.
 void carnot_layout_strides(carnot_layout layout, int rank, const int64_t* dims,
@@ -46,6 +53,7 @@ typedef struct carnot_plan_value {
   carnot_value_kind kind;  // UNKNOWN: told at run time
   carnot_dtype dtype;
   carnot_layout layout;
+  carnot_place place;
   carnot_storage storage;
   uint32_t index;
   int32_t axis;
@@ -116,6 +124,7 @@ typedef struct carnot_operand_type {
   int64_t dims[CARNOT_MAX_RANK];  // at the profile's optimum; -1 unknown
   int64_t min[CARNOT_MAX_RANK], max[CARNOT_MAX_RANK];
   carnot_layout layout;
+  carnot_place place;
   bool is_constant;
   const carnot_tensor* tensor;  // data of a constant
 } carnot_operand_type;
@@ -179,7 +188,7 @@ typedef struct carnot_plan_library {
 typedef struct carnot_plan {
   carnot_arena arena;  // all metadata
   const char* name;
-  const char* device;  // "cpu"
+  const char* device;  // "cpu", or an accelerator and its kind as in "cuda:sm_90"
   uint32_t isa;        // the level the tactics need
   uint32_t value_count, blob_count, step_count, block_count, binding_count, recipe_count,
       profile_count;
@@ -191,11 +200,12 @@ typedef struct carnot_plan {
   carnot_recipe* recipes;
   uint32_t library_count;
   carnot_plan_library* libraries;
-  uint32_t flexible_count;   // values with FLEXIBLE storage
-  uint64_t arena_bytes;      // of the planned arena, over all profiles
-  uint64_t arena_bound;      // the most bytes alive at once: no plan needs less
-  uint64_t workspace_bytes;  // behind the arena, shared by all steps
-  const char* inspector;     // JSON, "" when left out
+  uint32_t flexible_count;      // values with FLEXIBLE storage
+  uint64_t arena_bytes;         // of the planned arena, over all profiles
+  uint64_t device_arena_bytes;  // the same on the accelerator
+  uint64_t arena_bound;         // the most bytes alive at once: no plan needs less
+  uint64_t workspace_bytes;     // behind the arena, shared by all steps
+  const char* inspector;        // JSON, "" when left out
   bool refittable, stripped;
   void* keep;  // what the builder's blobs point into; dropped with the plan
   void (*drop)(void* keep);

@@ -188,6 +188,13 @@ static void free_weights(carnot_weights* weights) {
     carnot_weights* previous = weights->previous;
     for (uint32_t i = 0; i < weights->owned_count; i++) free(weights->owned[i]);
     free(weights->owned);
+    while (weights->uploads) {
+      carnot_upload* upload = weights->uploads;
+      weights->uploads = upload->next;
+      upload->free(upload->device, upload->memory);
+      free(upload->data);
+      free(upload);
+    }
     free(weights->data);
     free(weights);
     weights = previous;

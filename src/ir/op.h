@@ -77,6 +77,17 @@ typedef struct carnot_call {
   const struct carnot_call_host* host;
 } carnot_call;
 
+// Memory in a loop. BEGIN opens it; what is allocated from then on lasts until the second NEXT, so
+// an iteration may read what the one before it made. OUTER allocates for the surroundings again,
+// INNER goes back. END closes it, and nothing made inside may be read any more.
+typedef enum carnot_loop_phase {
+  CARNOT_LOOP_BEGIN,
+  CARNOT_LOOP_NEXT,
+  CARNOT_LOOP_OUTER,
+  CARNOT_LOOP_INNER,
+  CARNOT_LOOP_END
+} carnot_loop_phase;
+
 // What the surroundings offer a reference kernel.
 typedef struct carnot_call_host {
   // Memory until the end of the run, aligned to 64, zeroed not.
@@ -88,6 +99,10 @@ typedef struct carnot_call_host {
                               carnot_cell* outputs);
   struct carnot_executor* executor;  // may be NULL: one thread
   uint64_t seed;                     // for operators that draw; changes with every run
+  // NULL: all memory lasts until the end of the run.
+  void (*loop)(const struct carnot_call_host* host, carnot_loop_phase phase);
+  // Was |data| made by the iteration before this one (or is it gone already)?
+  bool (*is_passing)(const struct carnot_call_host* host, const void* data);
 } carnot_call_host;
 
 enum {

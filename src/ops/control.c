@@ -203,7 +203,17 @@ typedef struct iterations {
   carnot_cell* outputs;
   int input_count, output_count;
   carnot_cell_list* scanned;  // of each output that is stacked
+  bool turns;                 // the memory of past iterations is given up
 } iterations;
+
+static void loop(const carnot_call* call, carnot_loop_phase phase) {
+  if (call->host->loop) call->host->loop(call->host, phase);
+}
+
+// Text and items of sequences lie apart from the cells that point to them.
+static bool is_plain(const carnot_cell* cell) {
+  return cell->kind == CARNOT_VALUE_TENSOR && cell->tensor.dtype != CARNOT_DTYPE_STRING;
+}
 
 static carnot_status* iterations_init(iterations* it, carnot_call* call, int input_count,
                                       int output_count, int scanned_count) {
@@ -227,6 +237,48 @@ static carnot_status* iterations_step(iterations* it) {
   it->outputs = memset(memory, 0, bytes);
   return it->call->host->run_block(it->call->host, it->body, it->input_count, it->inputs,
                                    it->output_count, it->outputs);
+}
+
+// What the next iteration takes from this one: |carried| results from |first| on, to the inputs
+// from |to| on; the |scanned| results behind them are listed. The first iteration shows whether all
+// values are plain tensors; then the others' memory is taken in turns: what an iteration only
+// passes on from the one before is copied, since that one's memory goes, and what is listed is
+// copied to where it lasts.
+static carnot_status* iterations_turn(iterations* it, int first, int carried, int to, int scanned) {
+  const carnot_call* call = it->call;
+  const carnot_cell** next = it->inputs + to;
+  bool plain = call->host->loop != NULL;
+  for (int i = 0; i < it->output_count; i++) plain = plain && is_plain(&it->outputs[i]);
+  CARNOT_CHECK(plain || !it->turns, INVALID_MODEL,
+               "an iteration gives values of other kinds than the one before");
+  for (int i = 0; i < carried; i++) {
+    next[i] = &it->outputs[first + i];
+    if (it->turns && call->host->is_passing(call->host, next[i]->tensor.data))
+      CARNOT_TRY(carnot_call_keep(call, &it->outputs[first + i], &next[i]));
+  }
+  if (it->turns) loop(call, CARNOT_LOOP_OUTER);
+  for (int i = 0; i < scanned; i++) {
+    const carnot_cell* cell = &it->outputs[first + carried + i];
+    if (it->turns) CARNOT_TRY(carnot_call_keep(call, cell, &cell));
+    CARNOT_TRY(carnot_cell_list_add(call, &it->scanned[i], cell));
+  }
+  if (plain) loop(call, it->turns ? CARNOT_LOOP_NEXT : CARNOT_LOOP_BEGIN);
+  it->turns = plain;
+  return NULL;
+}
+
+// The last values of what was carried are the results, in memory that outlives the loop.
+static carnot_status* iterations_end(iterations* it, int first_input, int carried) {
+  if (it->turns) loop(it->call, CARNOT_LOOP_OUTER);
+  for (int i = 0; i < carried; i++) {
+    const carnot_cell* cell = it->inputs[first_input + i];
+    const carnot_cell* out = it->call->outputs[i];
+    bool placed = out && out->kind == CARNOT_VALUE_TENSOR && out->tensor.data;
+    if (it->turns && !placed) CARNOT_TRY(carnot_call_keep(it->call, cell, &cell));
+    CARNOT_TRY(carnot_call_give(it->call, i, cell));
+  }
+  if (it->turns) loop(it->call, CARNOT_LOOP_END);
+  return NULL;
 }
 
 // The type of stacked output |i| that no iteration gave, as the importer noted it.
@@ -261,7 +313,7 @@ static bool is_true(const carnot_cell* cell) {
 }
 
 static carnot_status* run_loop(carnot_call* call) {
-  int carried, most_carried = (int)carnot_min_i64(call->input_count - 2, call->output_count);
+  int carried = 0, most_carried = (int)carnot_min_i64(call->input_count - 2, call->output_count);
   CARNOT_TRY(count_attr(call, "carried", most_carried, &carried));
   int scanned = call->output_count - carried;
   const carnot_tensor* trips = carnot_call_in(call, 0);
@@ -278,12 +330,9 @@ static carnot_status* run_loop(carnot_call* call) {
     CARNOT_TRY(scalar_cell(call, CARNOT_DTYPE_I64, trip, &it.inputs[0]));
     CARNOT_TRY_AT(iterations_step(&it), "iteration %lld", (long long)trip);
     again = is_true(&it.outputs[0]);
-    for (int i = 0; i <= carried; i++) it.inputs[1 + i] = &it.outputs[i];
-    for (int i = 0; i < scanned; i++) {
-      CARNOT_TRY(carnot_cell_list_add(call, &it.scanned[i], &it.outputs[1 + carried + i]));
-    }
+    CARNOT_TRY(iterations_turn(&it, 0, 1 + carried, 1, scanned));
   }
-  for (int i = 0; i < carried; i++) CARNOT_TRY(carnot_call_give(call, i, it.inputs[2 + i]));
+  CARNOT_TRY(iterations_end(&it, 2, carried));
   for (int i = 0; i < scanned; i++) {
     carnot_dtype dtype;
     int rank;
@@ -376,7 +425,7 @@ static carnot_status* scan_length(const carnot_call* call, int carried, int scan
 }
 
 static carnot_status* run_scan(carnot_call* call) {
-  int carried, scanned, most = (int)carnot_min_i64(call->input_count, call->output_count);
+  int carried = 0, scanned = 0, most = (int)carnot_min_i64(call->input_count, call->output_count);
   CARNOT_TRY(count_attr(call, "carried", most, &carried));
   CARNOT_TRY(count_attr(call, "scanned", call->input_count - carried, &scanned));
   int stacked = call->output_count - carried;
@@ -395,11 +444,9 @@ static carnot_status* run_scan(carnot_call* call) {
       CARNOT_TRY(take_slice(call, x, axis, at, &it.inputs[carried + i]));
     }
     CARNOT_TRY_AT(iterations_step(&it), "step %lld", (long long)step);
-    for (int i = 0; i < carried; i++) it.inputs[i] = &it.outputs[i];
-    for (int i = 0; i < stacked; i++)
-      CARNOT_TRY(carnot_cell_list_add(call, &it.scanned[i], &it.outputs[carried + i]));
+    CARNOT_TRY(iterations_turn(&it, 0, carried, 0, stacked));
   }
-  for (int i = 0; i < carried; i++) CARNOT_TRY(carnot_call_give(call, i, it.inputs[i]));
+  CARNOT_TRY(iterations_end(&it, 0, carried));
   for (int i = 0; i < stacked; i++) {
     carnot_dtype dtype;
     int rank;

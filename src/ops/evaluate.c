@@ -21,7 +21,8 @@ static carnot_status* run_body(const carnot_call_host* host, const carnot_attr* 
 carnot_status* carnot_evaluator_init(carnot_evaluator* evaluator, const carnot_graph* graph,
                                      struct carnot_executor* executor, uint64_t seed) {
   memset(evaluator, 0, sizeof(*evaluator));
-  evaluator->host = (carnot_call_host){store_alloc, run_body, executor, seed};
+  evaluator->host = (carnot_call_host){
+      .alloc = store_alloc, .run_block = run_body, .executor = executor, .seed = seed};
   carnot_infer_scratch_init(&evaluator->scratch);
   evaluator->cell_count = graph->value_count;
   void* cells;

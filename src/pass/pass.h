@@ -13,6 +13,7 @@ typedef struct carnot_pass_options {
   size_t disabled_count;
   const char* dump;  // print the graph after this pass; "all"
   bool none;         // leave everything out
+  bool device;       // for an accelerator: passes for the processor's rows are left out
 } carnot_pass_options;
 
 typedef struct carnot_pass_row {
@@ -20,6 +21,7 @@ typedef struct carnot_pass_row {
   const char* does;  // for --help and docs
   carnot_status* (*run)(carnot_graph* graph, const carnot_pass_options* options);
   bool always;  // part of how this device stores numbers: runs with passes off too
+  bool cpu_only;
 } carnot_pass_row;
 
 // All passes in their order.

@@ -3,24 +3,24 @@
 #include "pass/pass.h"
 
 static const carnot_pass_row kPasses[] = {
-    {"fold", "computes what depends on constants alone", carnot_pass_fold, false},
-    {"shapes", "turns shape arithmetic into constants", carnot_pass_shapes, false},
+    {"fold", "computes what depends on constants alone", carnot_pass_fold, false, false},
+    {"shapes", "turns shape arithmetic into constants", carnot_pass_shapes, false, false},
     {"simplify", "removes what changes nothing, joins transposes and reshapes",
-     carnot_pass_simplify, false},
-    {"widen", "computes half-precision networks in float32", carnot_pass_widen, true},
-    {"common", "computes equal things once", carnot_pass_common, false},
+     carnot_pass_simplify, false, false},
+    {"widen", "computes half-precision networks in float32", carnot_pass_widen, true, true},
+    {"common", "computes equal things once", carnot_pass_common, false, false},
     {"activations", "recognises GELU, SiLU, hard-swish and the like", carnot_pass_activations,
-     false},
-    {"norms", "recognises layer and RMS normalization", carnot_pass_norms, false},
+     false, false},
+    {"norms", "recognises layer and RMS normalization", carnot_pass_norms, false, false},
     {"conv_scale", "folds batch normalization and channel scales into weights",
-     carnot_pass_conv_scale, false},
-    {"attention", "recognises scaled dot-product attention", carnot_pass_attention, false},
+     carnot_pass_conv_scale, false, false},
+    {"attention", "recognises scaled dot-product attention", carnot_pass_attention, false, true},
     {"precision", "rounds where layers were asked to compute in half types", carnot_pass_precision,
-     true},
-    {"fold", "computes what depends on constants alone, again", carnot_pass_fold, false},
-    {"dead", "removes what nobody reads", carnot_pass_dead, false},
+     true, false},
+    {"fold", "computes what depends on constants alone, again", carnot_pass_fold, false, false},
+    {"dead", "removes what nobody reads", carnot_pass_dead, false, false},
     {"regions", "fuses anchors with their epilogues, and pointwise chains", carnot_pass_regions,
-     false},
+     false, false},
 };
 
 const carnot_pass_row* carnot_passes(size_t* out_count) {
@@ -38,6 +38,7 @@ carnot_status* carnot_passes_run(carnot_graph* graph, const carnot_pass_options*
   for (size_t i = 0; i < sizeof(kPasses) / sizeof(kPasses[0]); i++) {
     const carnot_pass_row* pass = &kPasses[i];
     if ((options->none && !pass->always) || is_disabled(options, pass->name)) continue;
+    if (pass->cpu_only && options->device) continue;
     CARNOT_TRY_AT(pass->run(graph, options), "pass %s", pass->name);
 #ifndef NDEBUG
     CARNOT_TRY_AT(carnot_graph_verify(graph), "after pass %s", pass->name);

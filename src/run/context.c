@@ -23,8 +23,36 @@ carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* nam
 
 static carnot_status* host_alloc(const carnot_call_host* host, size_t bytes, void** out_memory) {
   carnot_context* context = (carnot_context*)host;
-  return carnot_store_alloc(context->in_resolve ? &context->fixed_store : &context->store, bytes,
+  return carnot_store_alloc(context->in_resolve ? &context->fixed_store : context->active, bytes,
                             out_memory);
+}
+
+// The memory of the loop around, or of the run.
+static carnot_store* memory_of(carnot_context* context, int depth) {
+  if (depth == 0) return &context->store;
+  carnot_loop_memory* loop = &context->loops[carnot_min_i64(depth, CARNOT_MAX_LOOPS) - 1];
+  return &loop->turns[loop->turn];
+}
+
+static void host_loop(const carnot_call_host* host, carnot_loop_phase phase) {
+  carnot_context* context = (carnot_context*)host;
+  if (phase == CARNOT_LOOP_BEGIN) context->loop_depth++;
+  if (phase == CARNOT_LOOP_END) context->loop_depth--;
+  bool turns = context->loop_depth <= CARNOT_MAX_LOOPS;
+  if (turns && (phase == CARNOT_LOOP_BEGIN || phase == CARNOT_LOOP_NEXT)) {
+    carnot_loop_memory* loop = &context->loops[context->loop_depth - 1];
+    loop->turn = !loop->turn;
+    carnot_store_reset(&loop->turns[loop->turn]);
+    if (phase == CARNOT_LOOP_BEGIN) carnot_store_reset(&loop->turns[!loop->turn]);
+  }
+  context->active = memory_of(context, context->loop_depth - (phase == CARNOT_LOOP_OUTER));
+}
+
+static bool host_is_passing(const carnot_call_host* host, const void* data) {
+  const carnot_context* context = (const carnot_context*)host;
+  if (context->loop_depth == 0 || context->loop_depth > CARNOT_MAX_LOOPS) return false;
+  const carnot_loop_memory* loop = &context->loops[context->loop_depth - 1];
+  return carnot_store_holds(&loop->turns[!loop->turn], data);
 }
 
 static carnot_status* host_run_block(const carnot_call_host* host, const carnot_attr* body,
@@ -49,7 +77,14 @@ static carnot_status* host_run_block(const carnot_call_host* host, const carnot_
 
 // ---- creation ----
 
-static void bind_constants(carnot_context* context) {
+// The accelerator's copy of a blob, NULL where it has none.
+static void* uploaded(const carnot_context* context, uint32_t blob) {
+  for (const carnot_upload* u = context->weights->uploads; u; u = u->next)
+    if (context->queue && u->device == context->queue->device) return (void*)u->data[blob];
+  return NULL;
+}
+
+void carnot_bind_constants(carnot_context* context) {
   const carnot_plan* plan = context->plan;
   for (uint32_t i = 0; i < plan->value_count; i++) {
     const carnot_plan_value* v = &plan->values[i];
@@ -58,6 +93,7 @@ static void bind_constants(carnot_context* context) {
     value->cell =
         (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[v->index].tensor};
     value->cell.tensor.data = (void*)context->weights->data[v->index];
+    if (v->place == CARNOT_PLACE_DEVICE) value->device_data = uploaded(context, v->index);
     value->known = true;
     carnot_layout_strides(v->layout, value->cell.tensor.rank, value->cell.tensor.dims,
                           value->strides);
@@ -67,11 +103,12 @@ static void bind_constants(carnot_context* context) {
       const carnot_variant* variant = &plan->steps[s].variants[k];
       carnot_step_view* view = &context->steps[s].views[k];
       for (uint32_t c = 0; c < variant->constant_count; c++) {
-        view->constants[c] = context->weights->data[variant->constants[c]];
+        const carnot_plan_blob* blob = &plan->blobs[variant->constants[c]];
+        view->constants[c] = carnot_blob_is_read_there(context->steps[s].rows[k], blob)
+                                 ? uploaded(context, variant->constants[c])
+                                 : context->weights->data[variant->constants[c]];
         // Of the tensor: a stripped engine's blobs have no bytes in the file.
-        view->constant_bytes[c] =
-            view->constants[c] ? carnot_tensor_bytes(&plan->blobs[variant->constants[c]].tensor)
-                               : 0;
+        view->constant_bytes[c] = view->constants[c] ? carnot_tensor_bytes(&blob->tensor) : 0;
       }
     }
   }
@@ -111,7 +148,11 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
                                        .param_bytes = variant->param_bytes,
                                        .constant_count = variant->constant_count,
                                        .isa = row->isa,
-                                       .machine_isa = context->isa};
+                                       .machine_isa = context->isa,
+                                       .queue = context->queue};
+    CARNOT_CHECK(!row->device || context->queue, INVALID_MODEL,
+                 "step %u (%s) has tactic %s in an engine for %s", index, step->name, row->name,
+                 context->plan->device);
   }
   return NULL;
 }
@@ -128,8 +169,8 @@ static carnot_status* check_dropped(const carnot_context* context, uint32_t inde
       value = context->plan->values[value].index;
     const carnot_plan_value* v = &context->plan->values[value];
     if (v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped) continue;
-    CARNOT_CHECK(row->run && row->reads && !row->reads(&context->steps[index].views[variant], i),
-                 INVALID_MODEL,
+    bool reads = !row->reads || row->reads(&context->steps[index].views[variant], i);
+    CARNOT_CHECK(row->run && !reads, INVALID_MODEL,
                  "step %u (%s) reads weight %s, whose bytes the engine does not hold", index,
                  step->name, v->name);
   }
@@ -192,8 +233,13 @@ static carnot_status* build_context(carnot_context* context) {
                               "values", &locals));
   context->locals = locals;
   CARNOT_TRY(check_weights_present(context));
-  bind_constants(context);
+  if (context->queue) CARNOT_TRY(carnot_context_upload(context));
+  carnot_bind_constants(context);
   for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(check_step(context, i));
+  if (context->queue)
+    CARNOT_TRY(carnot_context_device_memory(context, plan->device_arena_bytes,
+                                            (void**)&context->device_arena,
+                                            &context->device_arena_bytes));
   return carnot_context_take_arena(context, context->plan->arena_bytes);
 }
 
@@ -210,13 +256,21 @@ carnot_status* carnot_context_create_on(carnot_engine* engine,
   context->weights = carnot_engine_take_weights(engine);
   context->executor = options ? options->executor : NULL;
   context->isa = options && options->isa >= 0 ? (carnot_isa)options->isa : carnot_isa_of_machine();
-  context->host = (carnot_call_host){host_alloc, host_run_block, NULL, 1};
+  context->host = (carnot_call_host){.alloc = host_alloc,
+                                     .run_block = host_run_block,
+                                     .seed = 1,
+                                     .loop = host_loop,
+                                     .is_passing = host_is_passing};
   carnot_infer_scratch_init(&context->scratch);
   size_t limit = options ? options->memory_limit_bytes : 0;
   context->memory_limit_bytes = limit;
   carnot_store_init(&context->store, limit);
+  for (int i = 0; i < CARNOT_MAX_LOOPS; i++)
+    for (int k = 0; k < 2; k++) carnot_store_init(&context->loops[i].turns[k], limit);
+  context->active = &context->store;
   carnot_store_init(&context->fixed_store, limit);
-  carnot_status* status = build_context(context);
+  carnot_status* status = carnot_context_open_device(context, options);
+  if (!status) status = build_context(context);
   if (status) {
     carnot_context_free(context);
     return status;
@@ -237,8 +291,11 @@ void carnot_context_free(carnot_context* context) {
   close_steps(context);
   for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++)
     free(context->bindings[i].own);
+  carnot_context_close_device(context);
   carnot_infer_scratch_deinit(&context->scratch);
   carnot_store_deinit(&context->store);
+  for (int i = 0; i < CARNOT_MAX_LOOPS; i++)
+    for (int k = 0; k < 2; k++) carnot_store_deinit(&context->loops[i].turns[k]);
   carnot_store_deinit(&context->fixed_store);
   free(context->arena);
   free(context->workspace);
@@ -257,6 +314,9 @@ static carnot_status* check_input(const carnot_context* context, const carnot_pl
     carnot_value_kind kind = context->plan->values[b->value].kind;
     CARNOT_CHECK(kind == CARNOT_VALUE_UNKNOWN || kind == cell->kind, INVALID_ARGUMENT,
                  "input %s has kind %d, must have kind %d", b->name, (int)cell->kind, (int)kind);
+    CARNOT_CHECK(cell->kind != CARNOT_VALUE_TENSOR || !b->dtype || cell->tensor.dtype == b->dtype,
+                 INVALID_ARGUMENT, "input %s has type %s, must be %s", b->name,
+                 carnot_dtype_name(cell->tensor.dtype), carnot_dtype_name(b->dtype));
     return NULL;
   }
   const carnot_tensor* t = &cell->tensor;

@@ -8,7 +8,7 @@
 #ifndef CARNOT_RUN_CONTEXT_H_
 #define CARNOT_RUN_CONTEXT_H_
 
-#include "backend/tactic.h"
+#include "backend/device.h"
 #include "carnot/runtime.h"
 #include "engine/engine.h"
 #include "engine/memory.h"
@@ -21,6 +21,8 @@ typedef struct carnot_run_value {
   int64_t strides[CARNOT_MAX_RANK];
   bool known;                // its dimensions are decided by the inputs' shapes
   uint64_t flexible_offset;  // of FLEXIBLE storage, behind the planned arena
+  void* device_data;         // of a value on the accelerator; |cell| then has no data, but a
+                             // constant's
 } carnot_run_value;
 
 // The user's side of a binding.
@@ -31,6 +33,10 @@ typedef struct carnot_run_binding {
   carnot_cell cell;  // an input as set; an output after the run
   void* own;         // memory of the context for an output without address
   size_t own_bytes;
+  void* device_memory;  // the same on the accelerator
+  size_t device_bytes;
+  void* pinned;  // for copies between the user's memory and the accelerator's
+  size_t pinned_bytes;
   // Asked for memory of an output once its size is known, before the run where shapes decide it
   // (|asked|) and else after; NULL: the context's own.
   void* (*allocate)(void* user, const char* name, void* current, size_t bytes);
@@ -57,6 +63,21 @@ typedef struct carnot_step_time {
   uint64_t count;
 } carnot_step_time;
 
+// The device steps of a run recorded for one set of shapes and addresses: a graph for each stretch
+// between steps of the processor.
+enum { CARNOT_MAX_RECORDINGS = 8 };
+typedef struct carnot_recording {
+  uint64_t key, last_use;
+  carnot_device_graph** graphs;  // by first step
+} carnot_recording;
+
+// Two iterations' memory, in turn.
+typedef struct carnot_loop_memory {
+  carnot_store turns[2];
+  int turn;
+} carnot_loop_memory;
+enum { CARNOT_MAX_LOOPS = 4 };
+
 typedef struct carnot_context {
   carnot_call_host host;  // first, so that its functions find the context
   carnot_engine* engine;
@@ -77,7 +98,21 @@ typedef struct carnot_context {
   size_t arena_bytes, memory_limit_bytes;
   char* workspace;
   size_t workspace_bytes;
-  carnot_store store;        // of the run
+  carnot_queue* queue;  // NULL: the processor alone
+  bool host_io;         // users' tensors lie in host memory and are copied
+  bool defer;           // the run in flight is only put into the caller's stream
+  bool direct;          // steps run one by one, not as recorded graphs
+  char *device_arena, *device_workspace;
+  size_t device_arena_bytes, device_workspace_bytes;
+  carnot_recording recordings[CARNOT_MAX_RECORDINGS];
+  uint64_t recording_key, recording_clock;
+  uint32_t recorded_count;                     // graphs recorded so far
+  bool time_io;                                // read the clocks of copies and computing
+  uint64_t io_ns[3];                           // of the last run: to the device, computing, back
+  carnot_store store;                          // of the run
+  carnot_loop_memory loops[CARNOT_MAX_LOOPS];  // by nesting; deeper ones share the last's
+  int loop_depth;
+  carnot_store* active;      // what is allocated from: |store|, or that of the iteration under way
   carnot_store fixed_store;  // of the shapes that are set
   bool in_resolve;
   bool resolved, addresses_changed;
@@ -97,6 +132,9 @@ typedef struct carnot_context {
 typedef struct carnot_context_options {
   carnot_executor* executor;  // NULL: one thread
   int isa;                    // -1: this machine's; a lower level is forced for tests
+  const char* device;         // "cuda:1": where an engine for accelerators runs; NULL: the first
+  bool host_io;               // inputs and outputs of such an engine lie in host memory
+  bool allow_code;            // machine code in the engine may run
   size_t memory_limit_bytes;  // of arena and stores together; 0: none
 } carnot_context_options;
 
@@ -141,5 +179,45 @@ carnot_status* carnot_context_take_arena(carnot_context* context, size_t bytes) 
 // Memory of the context's own for an output.
 carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) CARNOT_MUST_USE;
 void carnot_fill_operands(carnot_context* context, uint32_t step);
+void carnot_bind_constants(carnot_context* context);
+// Packed constants of device rows are read on the device, all but machine code.
+static inline bool carnot_blob_is_read_there(const carnot_tactic_row* row,
+                                             const carnot_plan_blob* blob) {
+  return row->device && strncmp(blob->packing, "cubin", 5) != 0;
+}
+void carnot_count_time(carnot_context* context, uint32_t step, uint64_t ns);
+// A step whose dimensions, addresses and state are ready.
+carnot_status* carnot_run_ready(carnot_context* context, uint32_t step, void* state,
+                                void* workspace) CARNOT_MUST_USE;
+
+// ---- device.c: what a context has on an accelerator ----
+
+carnot_status* carnot_context_open_device(carnot_context* context,
+                                          const carnot_context_options* options) CARNOT_MUST_USE;
+void carnot_context_close_device(carnot_context* context);
+// The weights that device steps read, once an engine and device.
+carnot_status* carnot_context_upload(carnot_context* context) CARNOT_MUST_USE;
+static inline bool carnot_is_on_device(const carnot_context* context, uint32_t value) {
+  return context->plan->values[value].place == CARNOT_PLACE_DEVICE;
+}
+// Device memory that grows; what lay in it is lost.
+carnot_status* carnot_context_device_memory(carnot_context* context, size_t bytes, void** memory,
+                                            size_t* capacity) CARNOT_MUST_USE;
+// Where a user's tensor lies on the device for this run.
+carnot_status* carnot_place_on_device(carnot_context* context, uint32_t binding, size_t bytes,
+                                      void** out_data) CARNOT_MUST_USE;
+// After addresses changed: which recording serves.
+void carnot_note_recording(carnot_context* context);
+carnot_status* carnot_device_begin(carnot_context* context) CARNOT_MUST_USE;
+// Runs device steps from |step| on as far as they reach; *out_next is the first that was not run.
+carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint32_t end,
+                                   uint32_t* out_next) CARNOT_MUST_USE;
+// All device work so far is done, so that the processor may read and write.
+carnot_status* carnot_device_wait(carnot_context* context) CARNOT_MUST_USE;
+carnot_status* carnot_device_computed(carnot_context* context) CARNOT_MUST_USE;
+carnot_status* carnot_device_deliver(carnot_context* context, uint32_t binding) CARNOT_MUST_USE;
+carnot_status* carnot_device_end(carnot_context* context) CARNOT_MUST_USE;
+// As run_now, into a caller's stream without waiting, where no step needs the processor.
+carnot_status* carnot_context_enqueue_now(carnot_context* context, void* stream) CARNOT_MUST_USE;
 
 #endif  // CARNOT_RUN_CONTEXT_H_

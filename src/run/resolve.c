@@ -32,7 +32,7 @@ carnot_status* carnot_infer_step(carnot_context* context, uint32_t index,
     if (node->input_count > 16 || node->output_count > 16) {
       // Variadic operators of many operands: tables from the scratch of the shapes being set.
       void* memory;
-      CARNOT_TRY(carnot_store_alloc(context->in_resolve ? &context->fixed_store : &context->store,
+      CARNOT_TRY(carnot_store_alloc(context->in_resolve ? &context->fixed_store : context->active,
                                     (node->input_count + node->output_count) * sizeof(void*),
                                     &memory));
       in = memory;
@@ -226,6 +226,11 @@ static carnot_status* place_output(carnot_context* context, uint32_t index, size
   return NULL;
 }
 
+// Where the address of a value stands.
+static void** address_of(const carnot_plan_value* v, carnot_run_value* value) {
+  return v->place == CARNOT_PLACE_DEVICE ? &value->device_data : &value->cell.tensor.data;
+}
+
 static carnot_status* place_part(carnot_context* context, uint32_t index) {
   const carnot_plan_value* v = &context->plan->values[index];
   carnot_run_value* value = &context->values[index];
@@ -251,7 +256,8 @@ static carnot_status* place_part(carnot_context* context, uint32_t index) {
     value->strides[d] = whole->strides[d];
   }
   size_t element = (size_t)carnot_dtype_bits(t->dtype) / 8;
-  t->data = (char*)whole->cell.tensor.data + (size_t)(before * whole->strides[v->axis]) * element;
+  *address_of(v, value) = (char*)*address_of(&context->plan->values[v->index], whole) +
+                          (size_t)(before * whole->strides[v->axis]) * element;
   return NULL;
 }
 
@@ -265,8 +271,11 @@ static carnot_status* place_value(carnot_context* context, uint32_t index, int d
   size_t bytes;
   CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
   carnot_layout_strides(v->layout, t->rank, t->dims, value->strides);
+  void** address = address_of(v, value);
+  bool on_device = v->place == CARNOT_PLACE_DEVICE;
   switch (v->storage) {
     case CARNOT_STORAGE_BINDING:
+      if (on_device) return carnot_place_on_device(context, v->index, bytes, address);
       if (!context->plan->bindings[v->index].is_input)
         return place_output(context, v->index, bytes, &t->data);
       t->data = context->bindings[v->index].address;
@@ -275,12 +284,16 @@ static carnot_status* place_value(carnot_context* context, uint32_t index, int d
       CARNOT_CHECK(bytes <= v->max_bytes, INVALID_MODEL,
                    "value %s takes %zu bytes, the plan has room for %llu", v->name, bytes,
                    (unsigned long long)v->max_bytes);
-      t->data = context->arena + v->offsets[context->profile];
+      *address =
+          (on_device ? context->device_arena : context->arena) + v->offsets[context->profile];
       return NULL;
     case CARNOT_STORAGE_FLEXIBLE:
-      t->data = context->arena + context->plan->arena_bytes + value->flexible_offset;
+      *address = on_device ? context->device_arena + context->plan->device_arena_bytes
+                           : context->arena + context->plan->arena_bytes;
+      *address = (char*)*address + value->flexible_offset;
       return NULL;
     case CARNOT_STORAGE_STORE:
+      CARNOT_CHECK(!on_device, INVALID_MODEL, "value %s on the device has no fixed place", v->name);
       // A shape step has put its elements there already.
       return t->data ? NULL : carnot_store_alloc(&context->fixed_store, bytes, &t->data);
     case CARNOT_STORAGE_ALIAS: {
@@ -290,6 +303,7 @@ static carnot_status* place_value(carnot_context* context, uint32_t index, int d
                    INVALID_MODEL, "value %s takes %zu bytes, %s has %zu", v->name, bytes,
                    context->plan->values[v->index].name, carnot_tensor_bytes(other));
       t->data = other->data;
+      value->device_data = context->values[v->index].device_data;
       return NULL;
     }
     case CARNOT_STORAGE_PART:
@@ -312,7 +326,12 @@ void carnot_fill_operands(carnot_context* context, uint32_t index) {
     }
     const carnot_run_value* value = &context->values[id];
     const carnot_tensor* t = &value->cell.tensor;
-    operand->data = t->data;
+    const carnot_tactic_row* row = context->steps[index].rows[0];
+    bool there = carnot_is_on_device(context, id);
+    // Host values of a device row are lists that decide sizes; it looks at |place|.
+    bool reachable = row->device || row->crosses || !there;
+    operand->data = !reachable ? NULL : there ? value->device_data : t->data;
+    operand->place = context->plan->values[id].place;
     operand->dtype = t->dtype;
     operand->rank = t->rank;
     memcpy(operand->dims, t->dims, sizeof(operand->dims));
@@ -362,7 +381,7 @@ carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* 
     run->variant++;
   const carnot_tactic_row* row = run->rows[run->variant];
   if (!row->shape) return NULL;  // the reference, or nothing to do
-  run->fallback = has_empty(run->operands, step->input_count);
+  run->fallback = !row->device && has_empty(run->operands, step->input_count);
   if (run->fallback) return NULL;
   for (uint32_t i = 0; i < step->output_count && !row->strided_outputs; i++) {
     if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
@@ -386,7 +405,7 @@ static carnot_status* take_workspace(carnot_context* context, size_t bytes) {
 }
 
 // Offsets of the values whose size has no bound at build: planned for the shapes that are set.
-static carnot_status* place_flexible(carnot_context* context) {
+static carnot_status* place_flexible(carnot_context* context, carnot_place place) {
   const carnot_plan* plan = context->plan;
   if (!plan->flexible_count) return NULL;
   void* memory;
@@ -396,7 +415,8 @@ static carnot_status* place_flexible(carnot_context* context) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < plan->value_count && count < plan->flexible_count; i++) {
     const carnot_plan_value* v = &plan->values[i];
-    if (v->storage != CARNOT_STORAGE_FLEXIBLE || !context->values[i].known) continue;
+    if (v->storage != CARNOT_STORAGE_FLEXIBLE || v->place != place || !context->values[i].known)
+      continue;
     const carnot_tensor* t = &context->values[i].cell.tensor;
     size_t bytes;
     CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
@@ -407,7 +427,10 @@ static carnot_status* place_flexible(carnot_context* context) {
   CARNOT_TRY(carnot_memory_plan(intervals, count, &total));
   for (uint32_t i = 0; i < count; i++)
     context->values[intervals[i].id].flexible_offset = intervals[i].offset;
-  return carnot_context_take_arena(context, plan->arena_bytes + total);
+  if (place == CARNOT_PLACE_HOST)
+    return carnot_context_take_arena(context, plan->arena_bytes + total);
+  return carnot_context_device_memory(context, plan->device_arena_bytes + total,
+                                      (void**)&context->device_arena, &context->device_arena_bytes);
 }
 
 static carnot_status* place_all(carnot_context* context) {
@@ -416,6 +439,7 @@ static carnot_status* place_all(carnot_context* context) {
   for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++)
     if (!context->steps[i].late) carnot_fill_operands(context, i);
   context->addresses_changed = false;
+  if (context->queue) carnot_note_recording(context);
   return NULL;
 }
 
@@ -425,17 +449,25 @@ static carnot_status* resolve(carnot_context* context) {
   CARNOT_TRY(take_inputs(context));
   for (uint32_t i = 0; i < main->step_count; i++)
     CARNOT_TRY(resolve_step(context, main->first_step + i));
-  CARNOT_TRY(place_flexible(context));
+  CARNOT_TRY(place_flexible(context, CARNOT_PLACE_HOST));
+  if (context->queue) CARNOT_TRY(place_flexible(context, CARNOT_PLACE_DEVICE));
   CARNOT_TRY(place_all(context));
-  size_t most = 0;
+  size_t most = 0, most_on_device = 0;
   for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++) {
     carnot_run_step* run = &context->steps[i];
     if (run->late || context->plan->steps[i].is_shape) continue;
     size_t bytes;
     CARNOT_TRY(carnot_shape_step(context, i, run->state, &bytes));
-    if (bytes > most) most = bytes;
+    size_t* largest = run->rows[run->variant]->device ? &most_on_device : &most;
+    if (bytes > *largest) *largest = bytes;
   }
   CARNOT_TRY(take_workspace(context, most));
+  if (context->queue) {
+    CARNOT_TRY(carnot_context_device_memory(context, most_on_device,
+                                            (void**)&context->device_workspace,
+                                            &context->device_workspace_bytes));
+    carnot_note_recording(context);
+  }
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     const carnot_plan_binding* b = &context->plan->bindings[i];
     if (b->is_input) continue;

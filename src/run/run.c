@@ -115,7 +115,7 @@ static carnot_status* gather_cells(carnot_context* context, const carnot_plan_st
                                    const carnot_cell*** out_inputs, carnot_cell*** out_outputs) {
   void* memory;
   CARNOT_TRY(carnot_store_alloc(
-      &context->store, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
+      context->active, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
   *out_inputs = memory;
   *out_outputs = (carnot_cell**)memory + step->input_count;
   for (uint32_t i = 0; i < step->input_count; i++) {
@@ -133,29 +133,33 @@ static bool is_reference(const carnot_tactic_row* row) { return !row->run; }
 
 // What is read or written must lie somewhere: an engine may name values that nothing gives memory
 // to. |row| NULL: the reference row, which reads all inputs and places its outputs itself.
-static carnot_status* check_memory(const carnot_context* context, const carnot_plan_step* step,
+static carnot_status* check_memory(const carnot_context* context, uint32_t index,
                                    const carnot_tactic_row* row, const carnot_step_view* view) {
+  const carnot_plan_step* step = &context->plan->steps[index];
   uint32_t count = step->input_count + (row ? step->output_count : 0);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
     const carnot_run_value* value = id == CARNOT_PLAN_NONE ? NULL : &context->values[id];
-    if (!value || value->cell.tensor.data || value->cell.kind != CARNOT_VALUE_TENSOR) continue;
-    bool untouched = row && i < step->input_count && row->reads && !row->reads(view, i);
+    if (!value || value->cell.kind != CARNOT_VALUE_TENSOR) continue;
+    if (row ? context->steps[index].operands[i].data : value->cell.tensor.data) continue;
+    // Of a host value a device row wants the size alone.
+    bool sized = row && row->device && !row->crosses && !carnot_is_on_device(context, id);
+    bool unread = row && row->reads && !row->reads(view, i);
+    bool untouched = i < step->input_count && (sized || unread);
     CARNOT_CHECK(untouched || carnot_tensor_count(&value->cell.tensor) == 0, INVALID_MODEL,
                  "value %s has no memory", context->plan->values[id].name);
   }
   return NULL;
 }
 
-// A step whose dimensions, addresses and state are ready.
-static carnot_status* run_ready(carnot_context* context, uint32_t index, void* state,
+carnot_status* carnot_run_ready(carnot_context* context, uint32_t index, void* state,
                                 void* workspace) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
   if (run->skip) return NULL;
   bool reference = is_reference(run->rows[run->variant]) || run->fallback;
   const carnot_tactic_row* row = reference ? NULL : run->rows[run->variant];
-  CARNOT_TRY(check_memory(context, step, row, &run->views[run->variant]));
+  CARNOT_TRY(check_memory(context, index, row, &run->views[run->variant]));
   if (reference) {
     const carnot_cell** inputs;
     carnot_cell** outputs;
@@ -182,7 +186,7 @@ static carnot_status* place_late(carnot_context* context, const carnot_plan_step
                    carnot_tensor_bytes(other));
       t->data = other->data;
     } else {
-      CARNOT_TRY(carnot_store_alloc(&context->store, bytes, &t->data));
+      CARNOT_TRY(carnot_store_alloc(context->active, bytes, &t->data));
     }
   }
   return NULL;
@@ -196,6 +200,8 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   carnot_cell** outputs;
   CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
   bool reference = step->variant_count == 1 && is_reference(run->rows[0]);
+  CARNOT_CHECK(!run->rows[0]->device, INVALID_MODEL,
+               "sizes of a step on the device are decided by values");
   if (!reference) {
     CARNOT_TRY(carnot_infer_step(context, index, inputs, outputs));
     bool sized = true;
@@ -207,13 +213,13 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
       size_t bytes;
       void* workspace = NULL;
       CARNOT_TRY(carnot_shape_step(context, index, run->state, &bytes));
-      if (bytes) CARNOT_TRY(carnot_store_alloc(&context->store, bytes, &workspace));
-      return run_ready(context, index, run->state, workspace);
+      if (bytes) CARNOT_TRY(carnot_store_alloc(context->active, bytes, &workspace));
+      return carnot_run_ready(context, index, run->state, workspace);
     }
   }
   for (uint32_t i = 0; i < step->output_count; i++)
     if (outputs[i]) *outputs[i] = (carnot_cell){0};
-  CARNOT_TRY(check_memory(context, step, NULL, NULL));
+  CARNOT_TRY(check_memory(context, index, NULL, NULL));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i] || outputs[i]->kind != CARNOT_VALUE_TENSOR) continue;
@@ -223,7 +229,7 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   return NULL;
 }
 
-static void count_time(carnot_context* context, uint32_t index, uint64_t ns) {
+void carnot_count_time(carnot_context* context, uint32_t index, uint64_t ns) {
   carnot_step_time* time = &context->times[index];
   time->total_ns += ns;
   time->count++;
@@ -233,7 +239,13 @@ static void count_time(carnot_context* context, uint32_t index, uint64_t ns) {
 
 carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_index) {
   const carnot_plan_block* block = &context->plan->blocks[block_index];
-  for (uint32_t i = block->first_step; i < block->first_step + block->step_count; i++) {
+  uint32_t end = block->first_step + block->step_count;
+  for (uint32_t i = block->first_step; i < end; i++) {
+    if (context->queue && block_index == 0) {
+      CARNOT_TRY(carnot_device_steps(context, i, end, &i));
+      if (i == end) break;
+      CARNOT_TRY(carnot_device_wait(context));
+    }
     const carnot_plan_step* step = &context->plan->steps[i];
     if (context->cancel && context->cancel(context->cancel_user))
       return CARNOT_ERROR(CANCELLED, "the run was cancelled before step %u (%s)", i, step->name);
@@ -242,9 +254,9 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
     uint64_t start = context->times ? now_ns() : 0;
     carnot_status* status =
         late ? run_late(context, i)
-             : run_ready(context, i, context->steps[i].state, context->workspace);
+             : carnot_run_ready(context, i, context->steps[i].state, context->workspace);
     if (status) return carnot_status_annotate(status, "step %u (%s)", i, step->name);
-    if (context->times) count_time(context, i, now_ns() - start);
+    if (context->times) carnot_count_time(context, i, now_ns() - start);
     if (context->watch) CARNOT_TRY(context->watch(context->watch_user, context, i));
   }
   return NULL;
@@ -259,6 +271,8 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
   binding->cell = *cell;
   if (cell->kind != CARNOT_VALUE_TENSOR) return NULL;
   const carnot_plan_value* v = &context->plan->values[b->value];
+  if (context->queue && (v->place == CARNOT_PLACE_DEVICE || !context->host_io))
+    return carnot_device_deliver(context, index);
   bool in_place =
       v->storage == CARNOT_STORAGE_BINDING && v->index == index && context->values[b->value].known;
   carnot_dims dims = {.rank = cell->tensor.rank};
@@ -288,10 +302,12 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
   return NULL;
 }
 
-static void refresh_weights(carnot_context* context);
+static carnot_status* refresh_weights(carnot_context* context);
 
 static carnot_status* run(carnot_context* context) {
   carnot_store_reset(&context->store);
+  context->active = &context->store;
+  context->loop_depth = 0;
   context->host.seed++;
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     if (!context->plan->bindings[i].is_input) continue;
@@ -299,12 +315,16 @@ static carnot_status* run(carnot_context* context) {
                      context->bindings[i].address ||
                      carnot_tensor_count(&context->bindings[i].cell.tensor) == 0,
                  FAILED_PRECONDITION, "input %s has no data", context->plan->bindings[i].name);
-    context->values[context->plan->bindings[i].value].cell = context->bindings[i].cell;
+    uint32_t value = context->plan->bindings[i].value;
+    context->values[value].cell = context->bindings[i].cell;
+    if (carnot_is_on_device(context, value)) context->values[value].cell.tensor.data = NULL;
   }
+  if (context->queue) CARNOT_TRY(carnot_device_begin(context));
   CARNOT_TRY(carnot_run_block_steps(context, 0));
+  if (context->queue) CARNOT_TRY(carnot_device_computed(context));
   for (uint32_t i = 0; i < context->plan->binding_count; i++)
     if (!context->plan->bindings[i].is_input) CARNOT_TRY(deliver_output(context, i));
-  return NULL;
+  return context->queue ? carnot_device_end(context) : NULL;
 }
 
 // Memory of outputs whose size is known before the run, so that they are written in place.
@@ -326,7 +346,7 @@ static carnot_status* ask_allocators(carnot_context* context) {
 }
 
 carnot_status* carnot_context_run_now(carnot_context* context) {
-  refresh_weights(context);
+  CARNOT_TRY(refresh_weights(context));
   CARNOT_TRY(carnot_context_resolve(context));
   CARNOT_TRY(ask_allocators(context));
   bool has_executor = carnot_executor_begin(context->executor);
@@ -339,23 +359,16 @@ carnot_status* carnot_context_run_now(carnot_context* context) {
 }
 
 // A refit since the last run: take the new generation.
-static void refresh_weights(carnot_context* context) {
+static carnot_status* refresh_weights(carnot_context* context) {
   carnot_weights* newest = carnot_engine_take_weights(context->engine);
   if (newest == context->weights) {
     carnot_engine_drop_weights(context->engine, newest);
-    return;
+    return NULL;
   }
   carnot_engine_drop_weights(context->engine, context->weights);
   context->weights = newest;
-  for (uint32_t i = 0; i < context->plan->value_count; i++) {
-    const carnot_plan_value* v = &context->plan->values[i];
-    if (v->storage == CARNOT_STORAGE_CONSTANT)
-      context->values[i].cell.tensor.data = (void*)newest->data[v->index];
-  }
-  for (uint32_t s = 0; s < context->plan->step_count; s++)
-    for (uint32_t k = 0; k < context->plan->steps[s].variant_count; k++)
-      for (uint32_t c = 0; c < context->plan->steps[s].variants[k].constant_count; c++)
-        context->steps[s].views[k].constants[c] =
-            newest->data[context->plan->steps[s].variants[k].constants[c]];
+  if (context->queue) CARNOT_TRY(carnot_context_upload(context));
+  carnot_bind_constants(context);
   context->resolved = false;
+  return NULL;
 }

@@ -59,6 +59,12 @@ void carnot_store_reset(carnot_store* store) {
   store->used_bytes = 0;
 }
 
+bool carnot_store_holds(const carnot_store* store, const void* data) {
+  for (const carnot_store_chunk* chunk = store->first; chunk; chunk = chunk->next)
+    if ((uintptr_t)data - (uintptr_t)chunk->data < chunk->size) return true;
+  return false;
+}
+
 carnot_status* carnot_store_alloc(carnot_store* store, size_t bytes, void** out_memory) {
   *out_memory = NULL;
   CARNOT_CHECK(bytes <= (size_t)1 << 48, OUT_OF_RANGE, "a value of %zu bytes is too large", bytes);

@@ -3,6 +3,7 @@
 #ifndef CARNOT_RUN_STORE_H_
 #define CARNOT_RUN_STORE_H_
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,8 @@ typedef struct carnot_store {
 void carnot_store_init(carnot_store* store, size_t limit_bytes);
 void carnot_store_deinit(carnot_store* store);
 void carnot_store_reset(carnot_store* store);
+// Does |data| lie in the store's memory?
+bool carnot_store_holds(const carnot_store* store, const void* data);
 // Memory aligned to 64, valid until the next reset.
 carnot_status* carnot_store_alloc(carnot_store* store, size_t bytes,
                                   void** out_memory) CARNOT_MUST_USE;

@@ -58,6 +58,16 @@ def plan(model: pathlib.Path) -> pathlib.Path:
 
 # ---- exec ----
 
+
+def test_streams_share_the_threads(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    times = tmp_path / "times.json"
+    text = passes("exec", f"--onnx={model}", "--shapes=x:4x8", "--infStreams=3", "--threads=3", "--iterations=20", "--duration=0", f"--exportTimes={times}")
+    assert "1 threads for each stream" in text
+    starts = [row["startComputeMs"] for row in json.loads(times.read_text())]
+    assert len(starts) == 60 and starts == sorted(starts)
+    assert "must be an integer in [1, 256]" in fails("exec", f"--onnx={model}", "--infStreams=0")
+
+
 def test_report(model: pathlib.Path) -> None:
     out = passes("exec", f"--onnx={model}", "--shapes=x:3x8", "--duration=0.05", "--warmUp=5", "--percentile=90,99")
     number = r"[-+.e\d]+"
@@ -123,7 +133,7 @@ def test_timing_cache(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(("flag", "said"), [
-    ("--onx=a", "the nearest is --onnx"), ("--int8", "int8 is not there yet"), ("--backend=cuda", "not there yet"),
+    ("--onx=a", "the nearest is --onnx"), ("--int8", "int8 is not there yet"), ("--backend=tpu", "must be cpu, cuda, cuda:N or cuda:sm_NN"),
     ("--shapes=x", "'x' is no shape"), ("--shapes=x:1xx8", "'1xx8' is no list of dimensions"), ("--shapes=z:1x8", "the model has no input z; it has x"),
     ("--shapes=x:1", "input x has 2 dimensions, the shape given has 1"), ("--shapes=x:1x9", "dimension 1 is 8 in the model, 9 was given"),
     ("--iterations=many", "--iterations is 'many', must be an integer"), ("--percentile=101", "must be numbers in [0, 100]"), ("--verbose=1", "takes no value"),

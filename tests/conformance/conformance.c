@@ -1,7 +1,8 @@
 // Conformance: ONNX's test cases through the whole way: import, build, serialize, load, run.
 //
-//   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--filter=TEXT] [--verbose]
-//   FOLDER…
+//   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--backend=cpu|cuda]
+//   [--together]
+//   [--filter=TEXT] [--verbose] FOLDER…
 //
 // A folder holds cases as export_cases.py writes them. Each case runs in a process of its own, so
 // that a crash counts as one failure. Ends with "N passed, M failed, K skipped"; exit code 1 when a
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backend/device.h"
 #include "base/file.h"
 #include "build/build.h"
 #include "cell_proto.h"
@@ -23,6 +25,8 @@ typedef struct options {
   bool interpret, verbose, no_passes;
   int isa, level;
   const char* filter;
+  const char* backend;
+  bool together;  // in this process: opening a device takes half a second
 } options;
 
 enum { kCaseSeconds = 120 };
@@ -134,6 +138,7 @@ static carnot_status* make_engine(const carnot_graph* graph, const options* opts
   config.no_passes = opts->no_passes;
   config.isa = opts->isa;
   config.level = opts->level;
+  CARNOT_TRY(carnot_device_choose(opts->backend, &config.device));
   carnot_plan* plan;
   CARNOT_TRY_AT(carnot_build_plan(graph, &config, &plan), "build");
   void* bytes;
@@ -146,6 +151,16 @@ static carnot_status* make_engine(const carnot_graph* graph, const options* opts
   return carnot_status_annotate(status, "load");
 }
 
+// Which operators of a device engine run on the processor, for the tally of what is missing.
+static void list_host_steps(const carnot_plan* plan) {
+  for (uint32_t i = 0; i < plan->step_count && getenv("CARNOT_LIST_HOST_STEPS"); i++) {
+    const carnot_plan_step* step = &plan->steps[i];
+    const carnot_tactic_row* row = carnot_tactic_find(step->variants[0].tactic);
+    if (!step->is_shape && row && !row->device && !row->crosses)
+      printf("HOST %s\n", carnot_op_get(step->region.nodes[0].op)->name);
+  }
+}
+
 static carnot_status* run_engine(carnot_context* context, data_set* set, carnot_cell* found) {
   uint32_t input = 0, output = 0;
   const carnot_plan* plan = context->plan;
@@ -153,6 +168,7 @@ static carnot_status* run_engine(carnot_context* context, data_set* set, carnot_
     if (plan->bindings[i].is_input && input < set->input_count)
       CARNOT_TRY(carnot_context_set_input_cell(context, i, &set->inputs[input++]));
   CARNOT_TRY(carnot_context_run_now(context));
+  if (context->queue) list_host_steps(plan);
   for (uint32_t i = 0; i < plan->binding_count; i++)
     if (!plan->bindings[i].is_input && output < set->output_count)
       found[output++] = *carnot_context_output(context, i);
@@ -171,8 +187,10 @@ static carnot_status* run_case(const char* folder, const options* opts) {
   if (!opts->interpret) {
     carnot_engine* engine;
     CARNOT_TRY(make_engine(graph, opts, &engine));
-    carnot_context_options context_options = {.isa = opts->isa};
-    CARNOT_TRY_AT(carnot_context_create_on(engine, &context_options, &context), "context");
+    carnot_context_options context_options = {.isa = opts->isa, .host_io = true};
+    carnot_status* status = carnot_context_create_on(engine, &context_options, &context);
+    carnot_engine_release(engine);
+    CARNOT_TRY_AT(status, "context");
   }
   size_t sets = 0;
   for (;; sets++) {
@@ -191,6 +209,7 @@ static carnot_status* run_case(const char* folder, const options* opts) {
     }
     CARNOT_TRY(compare_outputs(set, found, relative, absolute));
   }
+  carnot_context_free(context);
   CARNOT_CHECK(sets > 0, NOT_FOUND, "%s has no test data", folder);
   return NULL;
 }
@@ -209,6 +228,14 @@ static void run_isolated(const char* name, const char* folder, const options* op
     return;
   }
   fflush(stdout);
+  if (opts->together) {
+    carnot_status* status = run_case(folder, opts);
+    if (status) printf("FAILED %s: %s\n", name, carnot_status_message(status));
+    if (!status && opts->verbose) printf("passed %s\n", name);
+    *(status ? &total->failed : &total->passed) += 1;
+    carnot_status_free(status);
+    return;
+  }
   pid_t child = fork();
   if (child == 0) {
     alarm(kCaseSeconds);
@@ -249,7 +276,7 @@ static void run_folder(const char* folder, const options* opts, counts* total) {
 }
 
 int main(int argc, char** argv) {
-  options opts = {.isa = -1, .level = 0};
+  options opts = {.isa = -1, .level = 0, .backend = "cpu"};
   counts total = {0};
   for (int i = 1; i < argc; i++) {
     const char* arg = argv[i];
@@ -268,6 +295,10 @@ int main(int argc, char** argv) {
       }
     } else if (strncmp(arg, "--level=", 8) == 0) {
       opts.level = atoi(arg + 8);
+    } else if (strcmp(arg, "--together") == 0) {
+      opts.together = true;
+    } else if (strncmp(arg, "--backend=", 10) == 0) {
+      opts.backend = arg + 10;
     } else if (strncmp(arg, "--filter=", 9) == 0) {
       opts.filter = arg + 9;
     } else if (arg[0] == '-') {

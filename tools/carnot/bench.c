@@ -14,6 +14,7 @@ typedef struct bench {
   double* times;
   size_t count, capacity;
   double first_ms;
+  double upload_ms, download_ms, wall_ms;  // sums over all runs
 } bench;
 
 typedef struct bench_options {
@@ -35,7 +36,12 @@ static carnot_status* measure(bench* b, double seconds, long long iterations) {
     void* times = b->times;
     CARNOT_TRY(carnot_grow(&times, &b->capacity, b->count + 1, sizeof(double), "times"));
     b->times = times;
-    b->times[b->count++] = cli_now_ms() - before;
+    // Of an accelerator the computing alone; copies from and to the host are told apart.
+    const carnot_context* c = b->context;
+    b->times[b->count++] = c->queue ? (double)c->io_ns[1] * 1e-6 : cli_now_ms() - before;
+    b->upload_ms += (double)c->io_ns[0] * 1e-6;
+    b->download_ms += (double)c->io_ns[2] * 1e-6;
+    b->wall_ms += cli_now_ms() - before;
   }
   return NULL;
 }
@@ -92,6 +98,10 @@ static void report(const bench* b, const char* model, int threads, const cli_loa
         (json_int_t)b->context->plan->arena_bytes, "engine_bytes",
         (json_int_t)b->context->engine->file_bytes, "tactics", counts, "times_ms", times);
     json_object_set_new(root, "peak_mb", json_real(cli_peak_rss_mb()));
+    json_object_set_new(root, "device", json_string(b->context->plan->device));
+    json_object_set_new(root, "h2d_ms", json_real(b->upload_ms / (double)n));
+    json_object_set_new(root, "d2h_ms", json_real(b->download_ms / (double)n));
+    json_object_set_new(root, "wall_ms", json_real(b->wall_ms / (double)n));
     json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(root);

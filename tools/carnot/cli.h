@@ -88,18 +88,19 @@ typedef struct cli_build_options {
   carnot_build_config config;
   int threads;  // of the executor that tactics are timed on; 0: one for each processor
   const char* timing_cache_path;  // read before, written after; NULL: none
+  const char* device;             // --backend: cpu, cuda, cuda:N, cuda:sm_NN; NULL: the device rule
   carnot_onnx_options import;
   const char* carried[CLI_MAX_LIBRARIES];  // plugin libraries that the engine carries
 } cli_build_options;
 
 void cli_build_options_init(cli_build_options* options);
 // The flags that every building subcommand takes: --builderOptimizationLevel --timeBudget
-// --timingCacheFile --noPasses --disablePasses --dumpGraph --fp32 --threads, and
+// --timingCacheFile --noPasses --disablePasses --dumpGraph --fp32 --threads --backend, and
 // those of typing and of plugins.
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 #define CLI_BUILD_FLAGS                                                                         \
   "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "disablePasses",     \
-      "dumpGraph", "fp32", "threads", "plugins", "staticPlugins", "dynamicPlugins",             \
+      "dumpGraph", "fp32", "threads", "backend", "plugins", "staticPlugins", "dynamicPlugins",  \
       "setPluginsToSerialize", "pluginInstanceNorm", "enablePluginOverride", "allowEngineCode", \
       CLI_TYPING_FLAGS
 // "fold,norms": names of passes; NOT_FOUND lists those that exist.

@@ -37,6 +37,7 @@ static carnot_status* build_options(exec_options* o, cli_build_options* out) {
   out->more_count = (size_t)o->profile_count - 1;
   out->override_dynamic = true;
   out->threads = (int)o->threads;
+  out->device = o->backend;
   out->timing_cache_path = o->no_cache ? NULL : o->timing_cache;
   out->config.level = (int)o->level;
   out->config.time_budget_s = o->time_budget_s;
@@ -108,80 +109,6 @@ static void dump_facts(const exec_options* o, const carnot_plan* plan) {
     if (plan->blobs[i].name[0]) exec_log('I', "Refittable: %s", plan->blobs[i].name);
 }
 
-// --loadInputs NAME:FILE,… as --input NAME=FILE, so that one reader serves both.
-static carnot_status* read_inputs(const exec_options* o, cli_session* session) {
-  char* words[128] = {NULL};
-  int count = 0;
-  carnot_status* status = NULL;
-  for (const char* at = o->inputs; at && *at && !status;) {
-    size_t length = 0;
-    bool quoted = false;
-    while (at[length] && (quoted || at[length] != ',')) quoted ^= at[length++] == '\'';
-    const char* colon = memrchr(at, ':', length);
-    if (!colon || colon == at || colon + 1 == at + length || count == 128) {
-      status =
-          CARNOT_ERROR(INVALID_ARGUMENT, "--loadInputs: '%.*s' must be NAME:FILE", (int)length, at);
-      break;
-    }
-    bool stripped = at[0] == '\'' && colon[-1] == '\'' && colon - at >= 2;
-    if (asprintf(&words[count], "--input=%.*s=%.*s", (int)(colon - at - 2 * stripped),
-                 at + stripped, (int)(at + length - colon - 1), colon + 1) < 0)
-      status = CARNOT_NO_MEMORY(length, "a name");
-    else
-      count++;
-    at += length + (at[length] == ',');
-  }
-  cli_flags flags = {0};
-  if (!status) status = cli_flags_init(&flags, count, words);
-  if (!status)
-    status =
-        cli_session_read(session, &flags, &o->shapes, &(cli_image_options){0}, /*random=*/true);
-  cli_flags_deinit(&flags);
-  for (int i = 0; i < count; i++) free(words[i]);
-  return status;
-}
-
-static carnot_status* measure(const exec_options* o, carnot_context* context,
-                              exec_trace** out_traces, size_t* out_count, double* out_wall_ms) {
-  size_t capacity = 0;
-  double warm = cli_now_ms() + (double)o->warm_up_ms;
-  do CARNOT_TRY(carnot_context_run_now(context));
-  while (cli_now_ms() < warm);
-  double start = cli_now_ms();
-  while (*out_count < (size_t)o->iterations || cli_now_ms() - start < o->duration_s * 1e3 ||
-         *out_count == 0) {
-    void* traces = *out_traces;
-    CARNOT_TRY(carnot_grow(&traces, &capacity, *out_count + 1, sizeof(exec_trace), "times"));
-    *out_traces = traces;
-    exec_trace* trace = &(*out_traces)[(*out_count)++];
-    trace->start = cli_now_ms() - start;
-    CARNOT_TRY(carnot_context_run_now(context));
-    trace->end = cli_now_ms() - start;
-    if (o->idle_ms) usleep((useconds_t)o->idle_ms * 1000);
-  }
-  *out_wall_ms = cli_now_ms() - start;
-  return NULL;
-}
-
-static carnot_status* infer(const exec_options* o, cli_session* session) {
-  carnot_context* context = session->context;
-  if (o->use_profile) CARNOT_TRY(carnot_context_set_profile(context, (uint32_t)o->use_profile));
-  CARNOT_TRY(read_inputs(o, session));
-  exec_trace* traces = NULL;
-  size_t count = 0;
-  double wall_ms = 0;
-  exec_log('I', "Starting inference on %d threads",
-           carnot_executor_thread_count(session->executor));
-  carnot_status* status = measure(o, context, &traces, &count, &wall_ms);
-  if (!status) exec_report(o, traces, count, wall_ms);
-  if (!status && o->times) status = exec_export_times(o->times, traces, count);
-  if (!status && o->dump_output) exec_dump_output(context);
-  if (!status && o->output) status = exec_export_output(o->output, context);
-  if (!status) status = exec_profile(o, session);
-  free(traces);
-  return status;
-}
-
 static carnot_status* print_version(const exec_options* o) {
   CARNOT_CHECK(o->load, INVALID_ARGUMENT, "--getPlanVersionOnly needs --loadEngine");
   cli_loaded loaded;
@@ -210,11 +137,7 @@ static carnot_status* execute(exec_options* o) {
     carnot_engine_release(loaded.engine);
     return status;
   }
-  cli_session session;
-  status = cli_session_start(&loaded, (int)o->threads, &session);
-  if (!status) status = infer(o, &session);
-  cli_session_close(&session);
-  return status;
+  return exec_infer(o, &loaded);
 }
 
 static void print_verdict(const char* verdict, int argc, char** argv) {

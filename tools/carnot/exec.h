@@ -27,12 +27,12 @@ enum { EXEC_MAX_PROFILES = 16, EXEC_MAX_PERCENTILES = 16 };
 typedef struct exec_options {
   carnot_arena arena;  // for what flags are parsed into
   cli_typing typing;
-  const char *onnx, *save, *load, *times, *output, *profile, *layers, *inputs, *timing_cache,
-      *dump_graph, *disable_passes;
+  const char *backend, *onnx, *save, *load, *times, *output, *profile, *layers, *inputs,
+      *timing_cache, *dump_graph, *disable_passes;
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];
   int profile_count, profile_at;  // |profile_at|: the one that --minShapes and the others fill
-  long long iterations, warm_up_ms, average_runs, threads, level, use_profile, idle_ms;
+  long long iterations, warm_up_ms, average_runs, threads, level, use_profile, idle_ms, streams;
   double duration_s, time_budget_s;
   double percentiles[EXEC_MAX_PERCENTILES];
   int percentile_count;
@@ -45,6 +45,9 @@ typedef struct exec_options {
 // Prints "[time] [I] …" as the log's line; severity one of V I W E.
 void exec_log(char severity, const char* format, ...) CARNOT_PRINTF(2, 3);
 
+// Runs the engine, which it takes, and reports.
+carnot_status* exec_infer(const exec_options* options, cli_loaded* loaded) CARNOT_MUST_USE;
+
 void exec_options_init(exec_options* options);
 carnot_status* exec_parse(int argc, char** argv, exec_options* options) CARNOT_MUST_USE;
 void exec_help(void);
@@ -52,6 +55,7 @@ void exec_help(void);
 // One iteration, in milliseconds since the first began.
 typedef struct exec_trace {
   double start, end;
+  double total, h2d, compute, d2h;  // of the accelerator; on a CPU all is compute
 } exec_trace;
 
 void exec_report(const exec_options* options, const exec_trace* traces, size_t count,

@@ -3,6 +3,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -65,28 +66,37 @@ static void print_trace(const exec_options* o, const exec_trace* traces, size_t 
   }
 }
 
+static void print_sorted(const exec_options* o, const char* label, const exec_trace* traces,
+                         size_t count, size_t field, double* sorted) {
+  for (size_t i = 0; i < count; i++)
+    memcpy(&sorted[i], (const char*)&traces[i] + field, sizeof(double));
+  qsort(sorted, count, sizeof(double), by_value);
+  print_metric(o, label, sorted, count);
+}
+
 void exec_report(const exec_options* o, const exec_trace* traces, size_t count, double wall_ms) {
-  double* sorted = calloc(count * 2 + 1, sizeof(double));
+  double* sorted = calloc(count + 1, sizeof(double));
   if (!sorted || !count) {
     free(sorted);
     return;
   }
-  double total = 0;
-  for (size_t i = 0; i < count; i++) total += sorted[i] = traces[i].end - traces[i].start;
-  qsort(sorted, count, sizeof(double), by_value);
+  double total = 0, copies = 0;
+  for (size_t i = 0; i < count; i++) total += traces[i].compute;
+  for (size_t i = 0; i < count; i++) copies += traces[i].h2d + traces[i].d2h;
   if (o->verbose) print_trace(o, traces, count);
   exec_log('I', "=== Performance summary ===");
   exec_log('I', "Throughput: %g qps", (double)count / wall_ms * 1e3);
-  print_metric(o, "Latency", sorted, count);
-  print_metric(o, "Enqueue Time", sorted, count);
-  print_metric(o, "H2D Latency", sorted + count, count);
-  print_metric(o, "GPU Compute Time", sorted, count);
-  print_metric(o, "D2H Latency", sorted + count, count);
+  print_sorted(o, "Latency", traces, count, offsetof(exec_trace, total), sorted);
+  print_sorted(o, "Enqueue Time", traces, count, offsetof(exec_trace, total), sorted);
+  print_sorted(o, "H2D Latency", traces, count, offsetof(exec_trace, h2d), sorted);
+  print_sorted(o, "GPU Compute Time", traces, count, offsetof(exec_trace, compute), sorted);
+  print_sorted(o, "D2H Latency", traces, count, offsetof(exec_trace, d2h), sorted);
   exec_log('I', "Total Host Walltime: %g s", wall_ms * 1e-3);
   exec_log('I', "Total GPU Compute Time: %g s", total * 1e-3);
-  exec_log('I',
-           "On a CPU a run is one call: Enqueue Time and GPU Compute Time are that call, H2D and "
-           "D2H are 0.");
+  if (!copies)
+    exec_log('I',
+             "On a CPU a run is one call: Enqueue Time and GPU Compute Time are that call, H2D and "
+             "D2H are 0.");
   free(sorted);
 }
 
@@ -106,11 +116,14 @@ carnot_status* exec_export_times(const char* path, const exec_trace* traces, siz
   json_t* root = json_array();
   for (size_t i = 0; i < count; i++) {
     double s = traces[i].start, e = traces[i].end;
+    double computing = s + traces[i].h2d, computed = computing + traces[i].compute;
     json_array_append_new(
-        root, json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "startEnqMs", s,
-                        "endEnqMs", e, "enqMs", e - s, "startH2dMs", s, "endH2dMs", s, "h2dMs", 0.0,
-                        "startComputeMs", s, "endComputeMs", e, "computeMs", e - s, "startD2hMs", e,
-                        "endD2hMs", e, "d2hMs", 0.0, "latencyMs", e - s));
+        root,
+        json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "startEnqMs", s,
+                  "endEnqMs", e, "enqMs", e - s, "startH2dMs", s, "endH2dMs", computing, "h2dMs",
+                  traces[i].h2d, "startComputeMs", computing, "endComputeMs", computed, "computeMs",
+                  traces[i].compute, "startD2hMs", computed, "endD2hMs", computed + traces[i].d2h,
+                  "d2hMs", traces[i].d2h, "latencyMs", e - s));
   }
   return write_json(path, root);
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backend/device.h"
 #include "build/timing_cache.h"
 #include "cli.h"
 #include "engine/format.h"
@@ -190,6 +191,7 @@ carnot_status* cli_build_file(const char* model, const cli_build_options* option
   carnot_status* status =
       carnot_calloc(options->more_count + 1, sizeof(carnot_profile), "profiles", &profiles);
   if (!status) status = make_profiles(graph, options, profiles, &config);
+  if (!status) status = carnot_device_choose(options->device, &config.device);
   if (!status) status = build_and_write(graph, options, &config, engine_path);
   for (size_t i = 0; profiles && i <= options->more_count; i++)
     free(((carnot_profile*)profiles)[i].inputs);
@@ -248,6 +250,7 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   options->config.level = (int)level;
   options->threads = (int)threads;
   options->timing_cache_path = cli_flag_text(flags, "timingCacheFile");
+  options->device = cli_flag_text(flags, "backend");
   options->config.no_passes = cli_flag_set(flags, "noPasses");
   options->config.dump_pass = cli_flag_text(flags, "dumpGraph");
   options->config.log = warn;

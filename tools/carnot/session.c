@@ -6,8 +6,9 @@
 carnot_status* cli_session_start(const cli_loaded* loaded, int threads, cli_session* out) {
   *out = (cli_session){.loaded = *loaded, .base_mb = cli_peak_rss_mb()};
   carnot_status* status = carnot_executor_create(threads, &out->executor);
-  carnot_context_options options = {.executor = out->executor, .isa = -1};
+  carnot_context_options options = {.executor = out->executor, .isa = -1, .host_io = true};
   if (!status) status = carnot_context_create_on(out->loaded.engine, &options, &out->context);
+  if (!status) out->context->time_io = out->context->queue != NULL;
   if (status) cli_session_close(out);
   return status;
 }

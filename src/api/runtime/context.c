@@ -128,6 +128,10 @@ carnot_status* carnot_context_run(carnot_context* context) {
   return carnot_context_run_now(context);
 }
 
+carnot_status* carnot_context_enqueue(carnot_context* context, void* stream) {
+  return carnot_context_enqueue_now(context, stream);
+}
+
 const void* carnot_context_output_data(const carnot_context* context, const char* name) {
   uint32_t index;
   carnot_status* status = carnot_plan_find_binding(context->plan, name, &index);

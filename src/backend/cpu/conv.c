@@ -12,12 +12,17 @@ static const float kZeros[kMaxZeroChannels];
 
 carnot_status* carnot_plane_make(const carnot_window* window, const carnot_operand* src,
                                  const carnot_operand* dst, carnot_plane* out) {
+  CARNOT_CHECK(src->dtype == CARNOT_DTYPE_F32 && dst->dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
+               "operands are not float32");
+  return carnot_plane_of(window, src, dst, out);
+}
+
+carnot_status* carnot_plane_of(const carnot_window* window, const carnot_operand* src,
+                               const carnot_operand* dst, carnot_plane* out) {
   int rank = src->rank - 2;
   CARNOT_CHECK((rank == 1 || rank == 2) && dst->rank == src->rank && window->rank == rank,
                INVALID_MODEL, "a window of %d dimensions over an input of %d", window->rank,
                src->rank);
-  CARNOT_CHECK(src->dtype == CARNOT_DTYPE_F32 && dst->dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
-               "operands are not float32");
   CARNOT_CHECK(
       (src->strides[1] == 1 || src->dims[1] == 1) && (dst->strides[1] == 1 || dst->dims[1] == 1),
       INVALID_MODEL, "channels are not innermost");
@@ -72,8 +77,9 @@ const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_para
   out->group = carnot_attr_int(row, &node->attrs, "group");
   out->filters = w->dims[0];
   out->channels = w->dims[1] * out->group;
-  if (x->dims[1] != out->channels)
-    return carnot_because(reason, size, "the number of channels is not fixed");
+  if (x->dims[1] >= 0 && x->dims[1] != out->channels)
+    return carnot_because(reason, size, "the input has %lld channels, the weights are for %lld",
+                          (long long)x->dims[1], (long long)out->channels);
   if (out->filters > kMaxFilters)
     return carnot_because(reason, size, "%lld filters, takes up to %d", (long long)out->filters,
                           kMaxFilters);

@@ -22,6 +22,9 @@ typedef struct carnot_plane {
 
 // Fills the plane from operands [N,C,(H,)W] with channels innermost; INVALID_MODEL where strides or
 // sizes do not fit.
+carnot_status* carnot_plane_of(const carnot_window* window, const carnot_operand* src,
+                               const carnot_operand* dst, carnot_plane* out) CARNOT_MUST_USE;
+// The same of float32 operands.
 carnot_status* carnot_plane_make(const carnot_window* window, const carnot_operand* src,
                                  const carnot_operand* dst, carnot_plane* out) CARNOT_MUST_USE;
 

@@ -15,6 +15,7 @@ static const char* view_reject(carnot_problem* problem, char* reason, size_t siz
   }
   if (problem->inputs[0].kind != CARNOT_VALUE_TENSOR) return "the input is no tensor";
   problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].place = problem->inputs[0].place;
   return NULL;
 }
 
@@ -26,7 +27,8 @@ static carnot_status* view_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_view = {.name = "view",
+const carnot_tactic_row carnot_tactic_view = {.name = CARNOT_VIEW_TACTIC,
+                                              .crosses = true,
                                               .anchor = CARNOT_OP_COUNT,
                                               .isa = CARNOT_ISA_SCALAR,
                                               .numerics = "exact",

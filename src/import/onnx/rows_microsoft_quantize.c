@@ -103,6 +103,25 @@ static void import_dynamic_matmul(onnx_import* n) {
                   onnx_in(n, 3), onnx_in(n, 4));
 }
 
+// A, scale, zero; B, scale, zero; C of int32; scale, zero: alpha * A' * B' + C in units of the
+// product of the scales, quantized where the last scale is given.
+static void import_gemm(onnx_import* n) {
+  const int64_t turn[2] = {1, 0};
+  carnot_value *a = onnx_need(n, 0), *b = onnx_need(n, 3), *a_scale = onnx_need(n, 1);
+  if (onnx_attr_int(n, "transA", 0)) a = onnx_transpose(n, a, turn, 2);
+  if (onnx_attr_int(n, "transB", 0)) b = onnx_transpose(n, b, turn, 2);
+  carnot_value* sum =
+      onnx_op(n, CARNOT_OP_MATMUL_INTEGER, NULL, 4, a, b, onnx_in(n, 2), onnx_in(n, 5));
+  if (onnx_in(n, 6)) sum = onnx_binary(n, CARNOT_FN_ADD, sum, onnx_in(n, 6));
+  carnot_value* scale = onnx_binary(n, CARNOT_FN_MUL, a_scale, onnx_need(n, 4));
+  if (n->status) return;
+  float alpha = (float)onnx_attr_float(n, "alpha", 1);
+  if (alpha != 1)
+    scale = onnx_binary(n, CARNOT_FN_MUL, scale, onnx_number(n, a_scale, (double)alpha));
+  carnot_value* y = onnx_binary(n, CARNOT_FN_MUL, onnx_cast(n, sum, a_scale->type.dtype), scale);
+  n->outputs[0] = onnx_in(n, 7) ? quantize(n, y, onnx_in(n, 7), onnx_in(n, 8), onnx_need(n, 0)) : y;
+}
+
 // ---- MatMulNBits ----
 
 static carnot_dtype unsigned_of(int64_t bits) {
@@ -196,6 +215,7 @@ static const onnx_row kRows[] = {
     MS("QLinearAveragePool", import_average, AVERAGE_POOL, IDENTITY),
     MS("QLinearSoftmax", import_softmax, SOFTMAX, IDENTITY),
     MS("QLinearConcat", import_concat, CONCAT, IDENTITY),
+    MS("QGemm", import_gemm, MATMUL_INTEGER, IDENTITY),
     MS("MatMulIntegerToFloat", import_integer_to_float, MATMUL_INTEGER, IDENTITY),
     MS("DynamicQuantizeMatMul", import_dynamic_matmul, MATMUL_INTEGER, IDENTITY),
     MS("MatMulNBits", import_matmul_nbits, MATMUL, IDENTITY),

@@ -1,0 +1,186 @@
+// Machine code: the own kernels, generated programs, and launches.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+#include "base/hash.h"
+#include "kernel/cuda/params.h"
+
+// kernels.cu for all architectures, made by nvcc when this module was built (images.S).
+extern const char carnot_cuda_image[];
+
+typedef struct carnot_cuda_entry {
+  uint64_t key;
+  void* object;
+} carnot_cuda_entry;
+
+void** carnot_cuda_cached(carnot_cuda* cuda, uint64_t key) {
+  for (size_t i = 0; i < cuda->entry_count; i++)
+    if (cuda->entries[i].key == key) return &cuda->entries[i].object;
+  return NULL;
+}
+
+carnot_status* carnot_cuda_keep(carnot_cuda* cuda, uint64_t key, void* object) {
+  void* entries = cuda->entries;
+  CARNOT_TRY(carnot_grow(&entries, &cuda->entry_capacity, cuda->entry_count + 1,
+                         sizeof(carnot_cuda_entry), "cached code"));
+  cuda->entries = entries;
+  cuda->entries[cuda->entry_count++] = (carnot_cuda_entry){key, object};
+  return NULL;
+}
+
+static carnot_status* load(carnot_cuda* cuda, const void* image, CUmodule* out_module) {
+  CARNOT_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
+  CARNOT_CUDA_TRY(cuda, cuModuleLoadData(out_module, image));
+  void* modules = cuda->modules;
+  CARNOT_TRY(carnot_grow(&modules, &cuda->module_capacity, cuda->module_count + 1, sizeof(CUmodule),
+                         "modules"));
+  cuda->modules = modules;
+  cuda->modules[cuda->module_count++] = *out_module;
+  return NULL;
+}
+
+static carnot_status* find_kernel(carnot_cuda* cuda, const char* name, CUfunction* out) {
+  uint64_t key = carnot_hash(name, strlen(name), 17);
+  void** found = carnot_cuda_cached(cuda, key);
+  if (found) {
+    *out = *found;
+    return NULL;
+  }
+  if (!cuda->kernels) CARNOT_TRY(load(cuda, carnot_cuda_image, &cuda->kernels));
+  CARNOT_TRY_AT(carnot_cuda_check(cuda, cuda->cuModuleGetFunction(out, cuda->kernels, name),
+                                  "cuModuleGetFunction"),
+                "kernel %s", name);
+  return carnot_cuda_keep(cuda, key, *out);
+}
+
+carnot_status* carnot_cuda_kernel(carnot_cuda* cuda, const char* name, CUfunction* out_function) {
+  pthread_mutex_lock(&cuda->mutex);
+  carnot_status* status = find_kernel(cuda, name, out_function);
+  pthread_mutex_unlock(&cuda->mutex);
+  return status;
+}
+
+// ---- generated programs ----
+
+static carnot_status* read_cubin(carnot_cuda* cuda, nvrtcProgram program, char** out_cubin,
+                                 size_t* out_bytes) {
+  bool ok = cuda->nvrtcGetCUBINSize(program, out_bytes) == NVRTC_SUCCESS && *out_bytes;
+  *out_cubin = ok ? malloc(*out_bytes) : NULL;
+  ok = *out_cubin && cuda->nvrtcGetCUBIN(program, *out_cubin) == NVRTC_SUCCESS;
+  CARNOT_CHECK(ok, INTERNAL, "NVRTC gives no machine code for %s", cuda->base.arch);
+  return NULL;
+}
+
+carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, char** out_cubin,
+                                   size_t* out_bytes) {
+  *out_cubin = NULL;
+  CARNOT_TRY(carnot_cuda_need_nvrtc(cuda));
+  nvrtcProgram program;
+  CARNOT_CHECK(
+      cuda->nvrtcCreateProgram(&program, source, "program.cu", 0, NULL, NULL) == NVRTC_SUCCESS,
+      INTERNAL, "NVRTC takes no program");
+  char option[64];
+  snprintf(option, sizeof(option), "--gpu-architecture=%s", cuda->base.arch);
+  const char* options[] = {option, "--std=c++17", "-default-device"};
+  carnot_status* status = NULL;
+  if (cuda->nvrtcCompileProgram(program, 3, options) != NVRTC_SUCCESS) {
+    size_t size = 0;
+    cuda->nvrtcGetProgramLogSize(program, &size);
+    char* log = calloc(1, size + 1);
+    if (log) cuda->nvrtcGetProgramLog(program, log);
+    status = CARNOT_ERROR(INTERNAL, "a generated program does not compile for %s: %.1500s",
+                          cuda->base.arch, log ? log : "");
+    free(log);
+  } else {
+    status = read_cubin(cuda, program, out_cubin, out_bytes);
+  }
+  cuda->nvrtcDestroyProgram(&program);
+  return status;
+}
+
+typedef struct compiled {
+  char* cubin;
+  size_t bytes;
+} compiled;
+
+carnot_status* carnot_cuda_compile_cached(carnot_cuda* cuda, const char* source,
+                                          const char** out_cubin, size_t* out_bytes) {
+  uint64_t key = carnot_hash(source, strlen(source), 31);
+  pthread_mutex_lock(&cuda->mutex);
+  void** found = carnot_cuda_cached(cuda, key);
+  compiled* made = found ? *found : NULL;
+  pthread_mutex_unlock(&cuda->mutex);
+  if (!made) {
+    void* memory;
+    CARNOT_TRY(carnot_calloc(1, sizeof(compiled), "machine code", &memory));
+    made = memory;
+    carnot_status* status = carnot_cuda_compile(cuda, source, &made->cubin, &made->bytes);
+    if (status) free(made);
+    if (status) return status;
+    pthread_mutex_lock(&cuda->mutex);
+    status = carnot_cuda_keep(cuda, key, made);
+    pthread_mutex_unlock(&cuda->mutex);
+    if (status) return status;
+  }
+  *out_cubin = made->cubin;
+  *out_bytes = made->bytes;
+  return NULL;
+}
+
+static carnot_status* make_program(carnot_cuda_queue* queue, const char* source, const void* cubin,
+                                   CUmodule* out_module) {
+  carnot_cuda* cuda = carnot_cuda_of(queue->base.device);
+  if (cubin && queue->base.allow_code) return load(cuda, cubin, out_module);
+  const char* made;
+  size_t bytes;
+  pthread_mutex_unlock(&cuda->mutex);
+  carnot_status* status = carnot_cuda_compile_cached(cuda, source, &made, &bytes);
+  pthread_mutex_lock(&cuda->mutex);
+  return status ? status : load(cuda, made, out_module);
+}
+
+static carnot_status* find_program(carnot_cuda_queue* queue, const char* source, const char* name,
+                                   const void* cubin, CUfunction* out_function) {
+  carnot_cuda* cuda = carnot_cuda_of(queue->base.device);
+  uint64_t key = carnot_hash(source, strlen(source), 29);
+  void** found = carnot_cuda_cached(cuda, key);
+  CUmodule module = found ? *found : NULL;
+  if (!module) {
+    CARNOT_TRY(make_program(queue, source, cubin, &module));
+    CARNOT_TRY(carnot_cuda_keep(cuda, key, module));
+  }
+  return carnot_cuda_check(cuda, cuda->cuModuleGetFunction(out_function, module, name), name);
+}
+
+carnot_status* carnot_cuda_program(carnot_cuda_queue* queue, const char* source, const char* name,
+                                   const void* cubin, CUfunction* out_function) {
+  carnot_cuda* cuda = carnot_cuda_of(queue->base.device);
+  pthread_mutex_lock(&cuda->mutex);
+  carnot_status* status = find_program(queue, source, name, cubin, out_function);
+  pthread_mutex_unlock(&cuda->mutex);
+  return status;
+}
+
+// ---- launches ----
+
+carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction function,
+                                  const int64_t grid[3], unsigned threads, void* params) {
+  carnot_cuda_queue* queue = carnot_cuda_queue_of(step);
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  CARNOT_CHECK(grid[0] <= INT32_MAX && grid[1] <= 65535 && grid[2] <= 65535, UNSUPPORTED,
+               "a grid of %lld x %lld x %lld blocks is too large", (long long)grid[0],
+               (long long)grid[1], (long long)grid[2]);
+  void* arguments[] = {params};
+  CARNOT_CUDA_TRY(cuda,
+                  cuLaunchKernel(function, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2],
+                                 threads, 1, 1, 0, queue->stream, arguments, NULL));
+  return NULL;
+}
+
+carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
+                                       int64_t count, void* params) {
+  const int64_t grid[3] = {carnot_ceildiv(count, CARNOT_CUDA_THREADS), 1, 1};
+  return count ? carnot_cuda_launch(step, function, grid, CARNOT_CUDA_THREADS, params) : NULL;
+}

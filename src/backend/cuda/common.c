@@ -1,0 +1,84 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/rows.h"
+
+const char* carnot_cuda_because(char* reason, size_t size, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(reason, size, format, args);
+  va_end(args);
+  return reason;
+}
+
+const char* carnot_cuda_type(carnot_dtype dtype) {
+  switch (dtype) {
+    case CARNOT_DTYPE_F32: return "f32";
+    case CARNOT_DTYPE_F64: return "f64";
+    case CARNOT_DTYPE_F16: return "f16";
+    case CARNOT_DTYPE_BF16: return "bf16";
+    case CARNOT_DTYPE_I64: return "i64";
+    case CARNOT_DTYPE_I32: return "i32";
+    case CARNOT_DTYPE_I16: return "i16";
+    case CARNOT_DTYPE_I8: return "i8";
+    case CARNOT_DTYPE_U64: return "u64";
+    case CARNOT_DTYPE_U32: return "u32";
+    case CARNOT_DTYPE_U16: return "u16";
+    case CARNOT_DTYPE_U8: return "u8";
+    case CARNOT_DTYPE_BOOL: return "b8";
+    default: return NULL;
+  }
+}
+
+const char* carnot_cuda_not_float(const carnot_operand_type* t, char* reason, size_t size) {
+  if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
+  if (!carnot_cuda_is_float(t->dtype))
+    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t->dtype));
+  return NULL;
+}
+
+carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int capacity,
+                                int* out_count) {
+  *out_count = -1;
+  if (operand->dtype == CARNOT_DTYPE_INVALID) return NULL;
+  int64_t count = carnot_dims_count(operand->dims, operand->rank);
+  CARNOT_CHECK(operand->place == CARNOT_PLACE_HOST && (operand->data || !count) &&
+                   count <= capacity && carnot_dtype_is_integer(operand->dtype),
+               INVALID_MODEL, "a list of %lld %s is not at hand when shapes are set",
+               (long long)count, carnot_dtype_name(operand->dtype));
+  for (int64_t i = 0; i < count; i++)
+    out[i] = carnot_load_i64(operand->dtype, operand->data, (size_t)i);
+  *out_count = (int)count;
+  return NULL;
+}
+
+carnot_status* carnot_cuda_on_device(const carnot_operand* operands, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    CARNOT_CHECK(
+        operands[i].dtype == CARNOT_DTYPE_INVALID || operands[i].place == CARNOT_PLACE_DEVICE,
+        INVALID_MODEL, "operand %u of a device step is no value on the device", i);
+  return NULL;
+}
+
+#define ROW(name) extern const carnot_tactic_row carnot_cuda_##name;
+#include "backend/cuda/rows.def"
+#undef ROW
+
+static const carnot_tactic_row* const kRows[] = {
+#define ROW(name) &carnot_cuda_##name,
+#include "backend/cuda/rows.def"
+#undef ROW
+};
+
+// CARNOT_CUDA_ROWS=copies leaves only what joins the two memories: everything else then runs on the
+// processor, for tests of placement and for bisecting a wrong result.
+const carnot_tactic_row* const* carnot_cuda_rows(size_t* out_count) {
+  static const carnot_tactic_row* const kCopies[] = {&carnot_cuda_upload, &carnot_cuda_download,
+                                                     &carnot_cuda_reformat};
+  const char* wanted = getenv("CARNOT_CUDA_ROWS");
+  bool copies = wanted && strcmp(wanted, "copies") == 0;
+  *out_count = copies ? 3 : sizeof(kRows) / sizeof(kRows[0]);
+  return copies ? kCopies : kRows;
+}

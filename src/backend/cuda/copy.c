@@ -1,0 +1,624 @@
+// Steps that move elements: copies between processor and accelerator, reformats, transposes, parts
+// of tensors, repetitions, borders.
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/rows.h"
+
+// ---- strided copies ----
+
+typedef struct walk {
+  int rank;
+  int64_t dims[CARNOT_MAX_RANK], src[CARNOT_MAX_RANK], dst[CARNOT_MAX_RANK];
+} walk;
+
+// Axes of one element dropped, neighbours joined that both sides let.
+static void collapse(walk* w) {
+  int rank = 0;
+  for (int d = 0; d < w->rank; d++) {
+    if (w->dims[d] == 1) continue;
+    bool joins = rank > 0 && w->src[rank - 1] == w->src[d] * w->dims[d] &&
+                 w->dst[rank - 1] == w->dst[d] * w->dims[d];
+    int to = joins ? rank - 1 : rank++;
+    w->dims[to] = joins ? w->dims[to] * w->dims[d] : w->dims[d];
+    w->src[to] = w->src[d], w->dst[to] = w->dst[d];
+  }
+  w->rank = rank;
+}
+
+// The widest element that both sides can be cut into: up to 16 bytes.
+static int widen(walk* w, int bytes, int64_t src_offset, int64_t dst_offset) {
+  int last = w->rank - 1;
+  while (w->rank && bytes < 16 && w->src[last] == 1 && w->dst[last] == 1 &&
+         w->dims[last] % 2 == 0) {
+    bool even = src_offset % (2 * bytes) == 0 && dst_offset % (2 * bytes) == 0;
+    for (int d = 0; d < last; d++) even = even && w->src[d] % 2 == 0 && w->dst[d] % 2 == 0;
+    if (!even) break;
+    for (int d = 0; d < last; d++) w->src[d] /= 2, w->dst[d] /= 2;
+    w->dims[last] /= 2;
+    bytes *= 2;
+  }
+  return bytes;
+}
+
+// Two axes swapped, with at most one of batches around them.
+static bool is_swap(const walk* w, carnot_cuda_move* out) {
+  if (w->rank != 2 && w->rank != 3) return false;
+  int r = w->rank - 2, c = w->rank - 1;
+  if (w->dst[c] != 1 || w->src[r] != 1 || w->dims[r] < 8 || w->dims[c] < 8) return false;
+  carnot_cuda_copy* p = &out->params;
+  p->rank = 3;
+  p->dims[0] = w->rank == 3 ? w->dims[0] : 1, p->dims[1] = w->dims[r], p->dims[2] = w->dims[c];
+  p->src[0] = w->rank == 3 ? w->src[0] : 0, p->src[1] = 1, p->src[2] = w->src[c];
+  p->dst[0] = w->rank == 3 ? w->dst[0] : 0, p->dst[1] = w->dst[r], p->dst[2] = 1;
+  out->grid[0] = carnot_ceildiv(w->dims[c], 32), out->grid[1] = carnot_ceildiv(w->dims[r], 32);
+  out->grid[2] = p->dims[0];
+  p->count = 0;  // the mark of tiles
+  return out->grid[1] <= 65535 && out->grid[2] <= 65535;
+}
+
+static const char* name_of(const char* family, int bytes, char* name, size_t size) {
+  snprintf(name, size, "%s_%d", family, bytes);
+  return name;
+}
+
+carnot_status* carnot_cuda_move_make(const carnot_step_view* step, int rank, const int64_t* dims,
+                                     const int64_t* src, int64_t src_offset, const int64_t* dst,
+                                     int64_t dst_offset, int bytes, carnot_cuda_move* out) {
+  *out = (carnot_cuda_move){.src_offset = src_offset * bytes, .dst_offset = dst_offset * bytes};
+  walk w = {.rank = rank};
+  memcpy(w.dims, dims, (size_t)rank * sizeof(*dims));
+  memcpy(w.src, src, (size_t)rank * sizeof(*src));
+  memcpy(w.dst, dst, (size_t)rank * sizeof(*dst));
+  out->params.count = carnot_dims_count(dims, rank);
+  if (!out->params.count) return NULL;
+  collapse(&w);
+  char name[32];
+  if (is_swap(&w, out))
+    return carnot_cuda_kernel(carnot_cuda_of_step(step), name_of("transpose", bytes, name, 32),
+                              &out->function);
+  *out = (carnot_cuda_move){.src_offset = src_offset * bytes, .dst_offset = dst_offset * bytes};
+  bytes = widen(&w, bytes, out->src_offset, out->dst_offset);
+  out->params.rank = w.rank;
+  out->params.count = carnot_dims_count(w.dims, w.rank);
+  CARNOT_CHECK(w.rank <= CARNOT_CUDA_RANK, UNSUPPORTED, "a copy over %d axes, %d are taken", w.rank,
+               CARNOT_CUDA_RANK);
+  for (int d = 0; d < w.rank; d++) {
+    out->params.dims[d] = w.dims[d];
+    out->params.src[d] = w.src[d];
+    out->params.dst[d] = w.dst[d];
+  }
+  out->grid[0] = carnot_ceildiv(out->params.count, CARNOT_CUDA_THREADS);
+  out->grid[1] = out->grid[2] = 1;
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), name_of("copy", bytes, name, 32),
+                            &out->function);
+}
+
+// The kernel for tiles has threads in two dimensions.
+static carnot_status* launch_tiles(const carnot_step_view* step, carnot_cuda_move* move) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  void* arguments[] = {&move->params};
+  CARNOT_CUDA_TRY(cuda, cuLaunchKernel(move->function, (unsigned)move->grid[0],
+                                       (unsigned)move->grid[1], (unsigned)move->grid[2], 32, 8, 1,
+                                       0, carnot_cuda_queue_of(step)->stream, arguments, NULL));
+  return NULL;
+}
+
+carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_move* move,
+                                    const void* x, void* y) {
+  if (!move->function) return NULL;
+  move->params.x = (const char*)x + move->src_offset;
+  move->params.y = (char*)y + move->dst_offset;
+  bool tiles = move->params.rank == 3 && move->params.count == 0;
+  return tiles ? launch_tiles(step, move)
+               : carnot_cuda_launch(step, move->function, move->grid, CARNOT_CUDA_THREADS,
+                                    &move->params);
+}
+
+static const char* whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {
+  int bits = carnot_dtype_bits(t->dtype);
+  if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
+  if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
+    return carnot_cuda_because(reason, size, "no copy for %s", carnot_dtype_name(t->dtype));
+  return NULL;
+}
+
+// One move of input 0 to output 0.
+static carnot_status* run_move(const carnot_step_view* step, void* state,
+                               const carnot_operand* inputs, const carnot_operand* outputs,
+                               void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  return carnot_cuda_move_run(step, state, inputs[0].data, outputs[0].data);
+}
+
+static carnot_status* check_pair(const carnot_operand* x, const carnot_operand* y) {
+  CARNOT_TRY(carnot_cuda_on_device(x, 1));
+  CARNOT_TRY(carnot_cuda_on_device(y, 1));
+  CARNOT_CHECK(x->dtype == y->dtype, INVALID_ARGUMENT, "a move from %s to %s",
+               carnot_dtype_name(x->dtype), carnot_dtype_name(y->dtype));
+  return NULL;
+}
+
+// ---- between the memories ----
+
+static const char* only_the_builder(carnot_problem* problem, char* reason, size_t size) {
+  (void)problem, (void)reason, (void)size;
+  return "";
+}
+
+static carnot_status* cross_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                  const carnot_operand* outputs, void* state,
+                                  size_t* out_workspace_bytes) {
+  (void)step;
+  *out_workspace_bytes = 0;
+  CARNOT_CHECK(inputs[0].place != outputs[0].place && inputs[0].dtype == outputs[0].dtype,
+               INVALID_MODEL, "a copy between processor and device stays where it is");
+  *(size_t*)state = carnot_dtype_bytes(inputs[0].dtype,
+                                       (size_t)carnot_dims_count(inputs[0].dims, inputs[0].rank));
+  return NULL;
+}
+
+static carnot_status* cross_run(const carnot_step_view* step, void* state,
+                                const carnot_operand* inputs, const carnot_operand* outputs,
+                                void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  carnot_copy kind =
+      outputs[0].place == CARNOT_PLACE_DEVICE ? CARNOT_COPY_UPLOAD : CARNOT_COPY_DOWNLOAD;
+  return carnot_cuda_backend.copy(step->queue, outputs[0].data, inputs[0].data, *(size_t*)state,
+                                  kind);
+}
+
+#define CROSS_ROW(variable, text)                                               \
+  const carnot_tactic_row carnot_cuda_##variable = {.name = text,               \
+                                                    .anchor = CARNOT_OP_COUNT,  \
+                                                    .numerics = "exact",        \
+                                                    .device = true,             \
+                                                    .crosses = true,            \
+                                                    .reject = only_the_builder, \
+                                                    .shape = cross_shape,       \
+                                                    .run = cross_run};
+CROSS_ROW(upload, CARNOT_UPLOAD_TACTIC)
+CROSS_ROW(download, CARNOT_DOWNLOAD_TACTIC)
+
+// ---- reformat ----
+
+static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* state,
+                                     size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(check_pair(&inputs[0], &outputs[0]));
+  return carnot_cuda_move_make(step, outputs[0].rank, outputs[0].dims, inputs[0].strides, 0,
+                               outputs[0].strides, 0, carnot_cuda_bytes(&inputs[0]), state);
+}
+
+const carnot_tactic_row carnot_cuda_reformat = {.name = CARNOT_DEVICE_REFORMAT_TACTIC,
+                                                .anchor = CARNOT_OP_COUNT,
+                                                .numerics = "exact",
+                                                .device = true,
+                                                .strided_outputs = true,
+                                                .reject = only_the_builder,
+                                                .shape = reformat_shape,
+                                                .run = run_move};
+
+// ---- transpose ----
+
+static const char* transpose_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_TRANSPOSE)) return "";
+  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
+  return whole_bytes(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* transpose_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  CARNOT_TRY(check_pair(x, y));
+  size_t count;
+  const int64_t* perm = carnot_attr_ints(&step->region->nodes[0].attrs, "perm", &count);
+  int64_t strides[CARNOT_MAX_RANK];
+  for (int d = 0; d < x->rank; d++) {
+    int64_t axis = perm && count == (size_t)x->rank ? perm[d] : x->rank - 1 - d;
+    if (axis < 0) axis += x->rank;
+    CARNOT_CHECK(axis >= 0 && axis < x->rank && y->rank == x->rank && y->dims[d] == x->dims[axis],
+                 INVALID_ARGUMENT, "axis %d of a transpose is axis %lld of its input", d,
+                 (long long)axis);
+    strides[d] = x->strides[axis];
+  }
+  return carnot_cuda_move_make(step, y->rank, y->dims, strides, 0, y->strides, 0,
+                               carnot_cuda_bytes(x), state);
+}
+
+const carnot_tactic_row carnot_cuda_transpose = {.name = "cuda_transpose",
+                                                 .anchor = CARNOT_OP_TRANSPOSE,
+                                                 .numerics = "exact",
+                                                 .device = true,
+                                                 .strided_outputs = true,
+                                                 .reject = transpose_reject,
+                                                 .shape = transpose_shape,
+                                                 .run = run_move};
+
+// ---- concat and split: one copy a part, planned when it is recorded ----
+
+static const char* parts_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, op)) return "";
+  bool joins = op == CARNOT_OP_CONCAT;
+  carnot_operand_type* whole = joins ? &problem->outputs[0] : &problem->inputs[0];
+  const char* why = whole_bytes(whole, reason, size);
+  if (why) return why;
+  carnot_layout layout = problem->inputs[0].layout;
+  if (joins)
+    for (uint32_t i = 0; i < problem->input_count; i++)
+      if (problem->inputs[i].is_constant) layout = CARNOT_LAYOUT_ROW_MAJOR;
+  for (uint32_t i = 0; joins && i < problem->input_count; i++) problem->inputs[i].layout = layout;
+  if (!joins) carnot_cuda_keep_on_host(problem, 1);
+  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].layout = layout;
+  return NULL;
+}
+static const char* concat_reject(carnot_problem* problem, char* reason, size_t size) {
+  return parts_reject(problem, CARNOT_OP_CONCAT, reason, size);
+}
+static const char* split_reject(carnot_problem* problem, char* reason, size_t size) {
+  return parts_reject(problem, CARNOT_OP_SPLIT, reason, size);
+}
+
+static carnot_status* parts_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                  const carnot_operand* outputs, void* state,
+                                  size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_plan_node* node = &step->region->nodes[0];
+  bool joins = node->op == CARNOT_OP_CONCAT;
+  const carnot_operand* whole = joins ? &outputs[0] : &inputs[0];
+  const carnot_operand* parts = joins ? inputs : outputs;
+  uint32_t count = joins ? step->input_count : step->output_count;
+  CARNOT_TRY(carnot_cuda_on_device(parts, count));
+  CARNOT_TRY(carnot_cuda_on_device(whole, 1));
+  int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"), total = 0;
+  if (axis < 0) axis += whole->rank;
+  CARNOT_CHECK(axis >= 0 && axis < whole->rank, INVALID_MODEL, "axis %lld", (long long)axis);
+  for (uint32_t i = 0; i < count; i++) {
+    if (parts[i].dtype == CARNOT_DTYPE_INVALID) continue;
+    CARNOT_CHECK(parts[i].rank == whole->rank && parts[i].dtype == whole->dtype, INVALID_ARGUMENT,
+                 "part %u has another rank or type", i);
+    total += parts[i].dims[axis];
+  }
+  CARNOT_CHECK(total <= whole->dims[axis], INVALID_ARGUMENT, "parts of %lld in %lld",
+               (long long)total, (long long)whole->dims[axis]);
+  *(int64_t*)state = axis;
+  return NULL;
+}
+
+static carnot_status* parts_run(const carnot_step_view* step, void* state,
+                                const carnot_operand* inputs, const carnot_operand* outputs,
+                                void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  bool joins = step->region->nodes[0].op == CARNOT_OP_CONCAT;
+  const carnot_operand* whole = joins ? &outputs[0] : &inputs[0];
+  const carnot_operand* parts = joins ? inputs : outputs;
+  uint32_t count = joins ? step->input_count : step->output_count;
+  int64_t axis = *(int64_t*)state, at = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const carnot_operand* part = &parts[i];
+    if (part->dtype == CARNOT_DTYPE_INVALID) continue;
+    int64_t offset = at * whole->strides[axis];
+    at += part->dims[axis];
+    const char* place = (const char*)whole->data + offset * carnot_cuda_bytes(whole);
+    if (place == part->data) continue;  // written in place
+    carnot_cuda_move move;
+    CARNOT_TRY(carnot_cuda_move_make(step, part->rank, part->dims,
+                                     joins ? part->strides : whole->strides, joins ? 0 : offset,
+                                     joins ? whole->strides : part->strides, joins ? offset : 0,
+                                     carnot_cuda_bytes(whole), &move));
+    CARNOT_TRY(carnot_cuda_move_run(step, &move, joins ? part->data : whole->data,
+                                    joins ? whole->data : part->data));
+  }
+  return NULL;
+}
+
+#define PARTS_ROW(family, OP)                                                \
+  const carnot_tactic_row carnot_cuda_##family = {.name = "cuda_" #family,   \
+                                                  .anchor = CARNOT_OP_##OP,  \
+                                                  .numerics = "exact",       \
+                                                  .device = true,            \
+                                                  .strided_outputs = true,   \
+                                                  .reject = family##_reject, \
+                                                  .shape = parts_shape,      \
+                                                  .run = parts_run};
+PARTS_ROW(concat, CONCAT)
+PARTS_ROW(split, SPLIT)
+
+// ---- slice ----
+
+static const char* list_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, op)) return "";
+  carnot_cuda_keep_on_host(problem, 1);
+  problem->outputs[0].layout = problem->inputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  return whole_bytes(&problem->inputs[0], reason, size);
+}
+static const char* slice_reject(carnot_problem* problem, char* reason, size_t size) {
+  return list_reject(problem, CARNOT_OP_SLICE, reason, size);
+}
+
+static const carnot_operand* optional_input(const carnot_step_view* step,
+                                            const carnot_operand* inputs, uint32_t index) {
+  static const carnot_operand kAbsent = {0};
+  return index < step->input_count ? &inputs[index] : &kAbsent;
+}
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high) {
+  return carnot_max_i64(low, carnot_min_i64(x, high));
+}
+
+static carnot_status* slice_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                  const carnot_operand* outputs, void* state,
+                                  size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  CARNOT_TRY(check_pair(x, y));
+  int64_t starts[CARNOT_MAX_RANK], axes[CARNOT_MAX_RANK], steps[CARNOT_MAX_RANK];
+  int count, axis_count, step_count;
+  CARNOT_TRY(carnot_cuda_ints(&inputs[1], starts, CARNOT_MAX_RANK, &count));
+  CARNOT_TRY(carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
+  CARNOT_TRY(
+      carnot_cuda_ints(optional_input(step, inputs, 4), steps, CARNOT_MAX_RANK, &step_count));
+  int64_t strides[CARNOT_MAX_RANK], offset = 0;
+  memcpy(strides, x->strides, sizeof(strides));
+  for (int i = 0; i < count; i++) {
+    int64_t axis = axis_count > i ? axes[i] : i, by = step_count > i ? steps[i] : 1;
+    if (axis < 0) axis += x->rank;
+    CARNOT_CHECK(axis >= 0 && axis < x->rank, INVALID_MODEL, "axis %lld", (long long)axis);
+    int64_t d = x->dims[axis], start = starts[i] < 0 ? starts[i] + d : starts[i];
+    offset += clamp(start, 0, by > 0 ? d : d - 1) * x->strides[axis];
+    strides[axis] = y->dims[axis] > 1 ? x->strides[axis] * by : 0;
+  }
+  return carnot_cuda_move_make(step, y->rank, y->dims, strides, offset, y->strides, 0,
+                               carnot_cuda_bytes(x), state);
+}
+
+const carnot_tactic_row carnot_cuda_slice = {.name = "cuda_slice",
+                                             .anchor = CARNOT_OP_SLICE,
+                                             .numerics = "exact",
+                                             .device = true,
+                                             .strided_outputs = true,
+                                             .reject = slice_reject,
+                                             .shape = slice_shape,
+                                             .run = run_move};
+
+// ---- expand and tile ----
+
+static const char* expand_reject(carnot_problem* problem, char* reason, size_t size) {
+  return list_reject(problem, CARNOT_OP_EXPAND, reason, size);
+}
+static const char* tile_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = list_reject(problem, CARNOT_OP_TILE, reason, size);
+  return why || problem->inputs[0].rank <= CARNOT_MAX_RANK / 2 ? why : "too many axes";
+}
+
+static carnot_status* expand_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, void* state,
+                                   size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  CARNOT_TRY(check_pair(x, y));
+  int64_t strides[CARNOT_MAX_RANK] = {0};
+  for (int d = 0; d < x->rank; d++)
+    if (x->dims[d] > 1) strides[d + y->rank - x->rank] = x->strides[d];
+  return carnot_cuda_move_make(step, y->rank, y->dims, strides, 0, y->strides, 0,
+                               carnot_cuda_bytes(x), state);
+}
+
+// Each axis as two: the repetition, which reads with stride 0, and the axis itself.
+static carnot_status* tile_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  CARNOT_TRY(check_pair(x, y));
+  CARNOT_CHECK(y->rank == x->rank && 2 * x->rank <= CARNOT_MAX_RANK, INVALID_MODEL, "rank %d",
+               x->rank);
+  int64_t dims[CARNOT_MAX_RANK], src[CARNOT_MAX_RANK], dst[CARNOT_MAX_RANK];
+  for (int d = 0; d < x->rank; d++) {
+    dims[2 * d] = y->dims[d] / carnot_max_i64(1, x->dims[d]), dims[2 * d + 1] = x->dims[d];
+    src[2 * d] = 0, src[2 * d + 1] = x->strides[d];
+    dst[2 * d] = y->strides[d] * x->dims[d], dst[2 * d + 1] = y->strides[d];
+  }
+  return carnot_cuda_move_make(step, 2 * x->rank, dims, src, 0, dst, 0, carnot_cuda_bytes(x),
+                               state);
+}
+
+#define LIST_ROW(family, OP)                                                 \
+  const carnot_tactic_row carnot_cuda_##family = {.name = "cuda_" #family,   \
+                                                  .anchor = CARNOT_OP_##OP,  \
+                                                  .numerics = "exact",       \
+                                                  .device = true,            \
+                                                  .strided_outputs = true,   \
+                                                  .reject = family##_reject, \
+                                                  .shape = family##_shape,   \
+                                                  .run = run_move};
+LIST_ROW(expand, EXPAND)
+LIST_ROW(tile, TILE)
+
+// ---- depth to space and back ----
+
+static const char* blocks_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_DEPTH_TO_SPACE) &&
+      !carnot_cuda_is_single(problem, CARNOT_OP_SPACE_TO_DEPTH))
+    return "";
+  problem->outputs[0].layout = problem->inputs[0].layout;
+  return whole_bytes(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* blocks_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, void* state,
+                                   size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(check_pair(&inputs[0], &outputs[0]));
+  const carnot_plan_node* node = &step->region->nodes[0];
+  const carnot_op_row* row = carnot_op_get(node->op);
+  bool to_space = node->op == CARNOT_OP_DEPTH_TO_SPACE;
+  const carnot_operand *deep = to_space ? &inputs[0] : &outputs[0],
+                       *wide = to_space ? &outputs[0] : &inputs[0];
+  CARNOT_CHECK(deep->rank == 4 && wide->rank == 4, INVALID_MODEL, "rank %d", deep->rank);
+  bool crd = carnot_attr_is(row, &node->attrs, "mode", "CRD");
+  int64_t size = carnot_attr_int(row, &node->attrs, "blocksize"), depth = wide->dims[1];
+  CARNOT_CHECK(size > 0 && deep->dims[1] == depth * size * size &&
+                   wide->dims[2] == deep->dims[2] * size && wide->dims[3] == deep->dims[3] * size,
+               INVALID_ARGUMENT, "blocks of %lld do not fit", (long long)size);
+  // [n, channel, row, row in block, column, column in block]
+  const int64_t dims[6] = {deep->dims[0], depth, deep->dims[2], size, deep->dims[3], size};
+  int64_t c = deep->strides[1], channel = crd ? size * size : 1,
+          row_step = crd ? size : size * depth, column_step = crd ? 1 : depth;
+  const int64_t in_deep[6] = {deep->strides[0], channel * c,      deep->strides[2],
+                              row_step * c,     deep->strides[3], column_step * c};
+  const int64_t in_wide[6] = {wide->strides[0], wide->strides[1],        size * wide->strides[2],
+                              wide->strides[2], size * wide->strides[3], wide->strides[3]};
+  return carnot_cuda_move_make(step, 6, dims, to_space ? in_deep : in_wide, 0,
+                               to_space ? in_wide : in_deep, 0, carnot_cuda_bytes(deep), state);
+}
+
+const carnot_tactic_row carnot_cuda_blocks = {.name = "cuda_blocks",
+                                              .anchor = CARNOT_OP_COUNT,
+                                              .numerics = "exact",
+                                              .device = true,
+                                              .reject = blocks_reject,
+                                              .shape = blocks_shape,
+                                              .run = run_move};
+
+// ---- gather ----
+
+typedef struct gather_state {
+  CUfunction function;
+  carnot_cuda_gather params;
+  int64_t count;
+} gather_state;
+
+static const char* gather_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_GATHER)) return "";
+  carnot_cuda_want_row_major(problem);
+  carnot_dtype index = problem->inputs[1].dtype;
+  if (index != CARNOT_DTYPE_I32 && index != CARNOT_DTYPE_I64)
+    return "the indices are no int32 or int64";
+  return whole_bytes(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* gather_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, void* state,
+                                   size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand* x = &inputs[0];
+  CARNOT_TRY(check_pair(x, &outputs[0]));
+  CARNOT_TRY(carnot_cuda_on_device(&inputs[1], 1));
+  const carnot_plan_node* node = &step->region->nodes[0];
+  int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis");
+  if (axis < 0) axis += x->rank;
+  CARNOT_CHECK(axis >= 0 && axis < x->rank && carnot_dtype_is_integer(inputs[1].dtype),
+               INVALID_MODEL, "axis %lld of rank %d", (long long)axis, x->rank);
+  gather_state* s = state;
+  *s = (gather_state){
+      .params = {.outer = carnot_dims_count(x->dims, (int)axis),
+                 .count = carnot_dims_count(inputs[1].dims, inputs[1].rank),
+                 .inner = carnot_dims_count(x->dims + axis + 1, x->rank - (int)axis - 1),
+                 .size = x->dims[axis],
+                 .index_bytes = carnot_cuda_bytes(&inputs[1])}};
+  int bytes = carnot_cuda_bytes(x);
+  CARNOT_CHECK(s->params.outer * s->params.count * s->params.inner ==
+                   carnot_dims_count(outputs[0].dims, outputs[0].rank),
+               INVALID_ARGUMENT, "the result of a gather has another size");
+  bool aligned = (uintptr_t)x->data % 16 == 0 && (uintptr_t)outputs[0].data % 16 == 0;
+  while (aligned && bytes < 16 && s->params.inner % 2 == 0) s->params.inner /= 2, bytes *= 2;
+  s->count = s->params.outer * s->params.count * s->params.inner;
+  char name[32];
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), name_of("gather", bytes, name, 32),
+                            &s->function);
+}
+
+static carnot_status* gather_run(const carnot_step_view* step, void* state,
+                                 const carnot_operand* inputs, const carnot_operand* outputs,
+                                 void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  gather_state* s = state;
+  s->params.x = inputs[0].data, s->params.index = inputs[1].data, s->params.y = outputs[0].data;
+  return carnot_cuda_launch_each(step, s->function, s->count, &s->params);
+}
+
+const carnot_tactic_row carnot_cuda_gather_row = {.name = "cuda_gather",
+                                                  .anchor = CARNOT_OP_GATHER,
+                                                  .numerics = "exact",
+                                                  .device = true,
+                                                  .reject = gather_reject,
+                                                  .shape = gather_shape,
+                                                  .run = gather_run};
+
+// ---- pad ----
+
+typedef struct pad_state {
+  CUfunction function;
+  carnot_cuda_pad params;
+} pad_state;
+
+static int pad_mode(const carnot_plan_node* node) {
+  static const char* const kModes[] = {"constant", "edge", "reflect", "wrap"};
+  for (int i = 0; i < 4; i++)
+    if (carnot_attr_is(carnot_op_get(node->op), &node->attrs, "mode", kModes[i])) return i;
+  return -1;
+}
+
+static const char* pad_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_PAD)) return "";
+  if (pad_mode(&problem->region->nodes[0]) < 0) return "this mode has no kernel";
+  carnot_cuda_want_row_major(problem);
+  carnot_cuda_keep_on_host(problem, 1);
+  if (problem->input_count > 2 && problem->inputs[2].kind == CARNOT_VALUE_TENSOR)
+    problem->inputs[2].place = CARNOT_PLACE_DEVICE;
+  return whole_bytes(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* pad_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                const carnot_operand* outputs, void* state,
+                                size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  CARNOT_TRY(check_pair(x, y));
+  CARNOT_TRY(carnot_cuda_on_device(optional_input(step, inputs, 2), 1));
+  int64_t pads[2 * CARNOT_MAX_RANK], axes[CARNOT_MAX_RANK];
+  int count, axis_count;
+  CARNOT_TRY(carnot_cuda_ints(&inputs[1], pads, 2 * CARNOT_MAX_RANK, &count));
+  CARNOT_TRY(carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
+  CARNOT_CHECK(x->rank <= CARNOT_CUDA_RANK && y->rank == x->rank, UNSUPPORTED, "rank %d", x->rank);
+  pad_state* s = state;
+  *s = (pad_state){.params = {.rank = x->rank, .mode = pad_mode(&step->region->nodes[0])}};
+  s->params.count = carnot_dims_count(y->dims, y->rank);
+  for (int d = 0; d < x->rank; d++) {
+    s->params.dims[d] = y->dims[d];
+    s->params.size[d] = x->dims[d];
+    s->params.src[d] = x->strides[d];
+    CARNOT_CHECK(s->params.mode == 0 || x->dims[d] > 0, INVALID_ARGUMENT, "axis %d is empty", d);
+  }
+  for (int i = 0; i < count / 2; i++) {
+    int64_t axis = axis_count > i ? axes[i] : i;
+    if (axis < 0) axis += x->rank;
+    CARNOT_CHECK(axis >= 0 && axis < x->rank, INVALID_MODEL, "axis %lld", (long long)axis);
+    s->params.begin[axis] = pads[i];
+  }
+  char name[32];
+  return carnot_cuda_kernel(carnot_cuda_of_step(step),
+                            name_of("pad", carnot_cuda_bytes(x), name, 32), &s->function);
+}
+
+static carnot_status* pad_run(const carnot_step_view* step, void* state,
+                              const carnot_operand* inputs, const carnot_operand* outputs,
+                              void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  pad_state* s = state;
+  s->params.x = inputs[0].data, s->params.y = outputs[0].data;
+  s->params.value = optional_input(step, inputs, 2)->data;
+  return carnot_cuda_launch_each(step, s->function, s->params.count, &s->params);
+}
+
+const carnot_tactic_row carnot_cuda_pad_row = {.name = "cuda_pad",
+                                               .anchor = CARNOT_OP_PAD,
+                                               .numerics = "exact",
+                                               .device = true,
+                                               .reject = pad_reject,
+                                               .shape = pad_shape,
+                                               .run = pad_run};

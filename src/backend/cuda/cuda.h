@@ -1,0 +1,199 @@
+// What the files of the CUDA module share: libraries opened on demand, the device, its queues,
+// kernels and generated programs.
+#ifndef CARNOT_BACKEND_CUDA_CUDA_H_
+#define CARNOT_BACKEND_CUDA_CUDA_H_
+
+#include <cublasLt.h>
+#include <cuda.h>
+#include <cudnn.h>
+#include <nvrtc.h>
+#include <pthread.h>
+
+#include "backend/device.h"
+
+// clang-format off
+// X(name, parameters): what is used of each library.
+#define CARNOT_CUDA_FUNCTIONS(X)                                                                  \
+  X(cuInit, (unsigned))                                                                           \
+  X(cuDriverGetVersion, (int*))                                                                   \
+  X(cuDeviceGetCount, (int*))                                                                     \
+  X(cuDeviceGet, (CUdevice*, int))                                                                \
+  X(cuDeviceGetName, (char*, int, CUdevice))                                                      \
+  X(cuDeviceGetAttribute, (int*, CUdevice_attribute, CUdevice))                                   \
+  X(cuDeviceTotalMem_v2, (size_t*, CUdevice))                                                     \
+  X(cuDevicePrimaryCtxRetain, (CUcontext*, CUdevice))                                             \
+  X(cuDevicePrimaryCtxRelease_v2, (CUdevice))                                                     \
+  X(cuCtxSetCurrent, (CUcontext))                                                                 \
+  X(cuMemAlloc_v2, (CUdeviceptr*, size_t))                                                        \
+  X(cuMemFree_v2, (CUdeviceptr))                                                                  \
+  X(cuMemHostAlloc, (void**, size_t, unsigned))                                                   \
+  X(cuMemFreeHost, (void*))                                                                       \
+  X(cuMemcpyHtoDAsync_v2, (CUdeviceptr, const void*, size_t, CUstream))                           \
+  X(cuMemcpyDtoHAsync_v2, (void*, CUdeviceptr, size_t, CUstream))                                 \
+  X(cuMemcpyDtoDAsync_v2, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                           \
+  X(cuMemsetD8Async, (CUdeviceptr, unsigned char, size_t, CUstream))                              \
+  X(cuPointerGetAttribute, (void*, CUpointer_attribute, CUdeviceptr))                             \
+  X(cuModuleLoadData, (CUmodule*, const void*))                                                   \
+  X(cuModuleUnload, (CUmodule))                                                                   \
+  X(cuModuleGetFunction, (CUfunction*, CUmodule, const char*))                                    \
+  X(cuStreamCreate, (CUstream*, unsigned))                                                        \
+  X(cuStreamDestroy_v2, (CUstream))                                                               \
+  X(cuStreamSynchronize, (CUstream))                                                              \
+  X(cuStreamIsCapturing, (CUstream, CUstreamCaptureStatus*))                                      \
+  X(cuStreamBeginCapture_v2, (CUstream, CUstreamCaptureMode))                                     \
+  X(cuStreamEndCapture, (CUstream, CUgraph*))                                                     \
+  X(cuGraphInstantiateWithFlags, (CUgraphExec*, CUgraph, unsigned long long))                     \
+  X(cuGraphLaunch, (CUgraphExec, CUstream))                                                       \
+  X(cuGraphExecDestroy, (CUgraphExec))                                                            \
+  X(cuGraphDestroy, (CUgraph))                                                                    \
+  X(cuEventCreate, (CUevent*, unsigned))                                                          \
+  X(cuEventDestroy_v2, (CUevent))                                                                 \
+  X(cuEventRecord, (CUevent, CUstream))                                                           \
+  X(cuEventElapsedTime, (float*, CUevent, CUevent))                                               \
+  X(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,      \
+                     unsigned, CUstream, void**, void**))                                         \
+  X(cuGetErrorString, (CUresult, const char**))
+
+#define CARNOT_NVRTC_FUNCTIONS(X)                                                                 \
+  X(nvrtcVersion, (int*, int*))                                                                   \
+  X(nvrtcCreateProgram,                                                                           \
+    (nvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*))       \
+  X(nvrtcCompileProgram, (nvrtcProgram, int, const char* const*))                                 \
+  X(nvrtcDestroyProgram, (nvrtcProgram*))                                                         \
+  X(nvrtcGetCUBINSize, (nvrtcProgram, size_t*))                                                   \
+  X(nvrtcGetCUBIN, (nvrtcProgram, char*))                                                         \
+  X(nvrtcGetProgramLogSize, (nvrtcProgram, size_t*))                                              \
+  X(nvrtcGetProgramLog, (nvrtcProgram, char*))
+
+#define CARNOT_BLAS_FUNCTIONS(X)                                                                  \
+  X(cublasLtCreate, (cublasLtHandle_t*))                                                          \
+  X(cublasLtDestroy, (cublasLtHandle_t))                                                          \
+  X(cublasLtMatmulDescCreate, (cublasLtMatmulDesc_t*, cublasComputeType_t, cudaDataType_t))       \
+  X(cublasLtMatmulDescDestroy, (cublasLtMatmulDesc_t))                                            \
+  X(cublasLtMatmulDescSetAttribute,                                                               \
+    (cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void*, size_t))                  \
+  X(cublasLtMatrixLayoutCreate, (cublasLtMatrixLayout_t*, cudaDataType, uint64_t, uint64_t,       \
+                                 int64_t))                                                        \
+  X(cublasLtMatrixLayoutDestroy, (cublasLtMatrixLayout_t))                                        \
+  X(cublasLtMatrixLayoutSetAttribute,                                                             \
+    (cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, const void*, size_t))               \
+  X(cublasLtMatmulPreferenceCreate, (cublasLtMatmulPreference_t*))                                \
+  X(cublasLtMatmulPreferenceDestroy, (cublasLtMatmulPreference_t))                                \
+  X(cublasLtMatmulPreferenceSetAttribute,                                                         \
+    (cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, const void*, size_t))      \
+  X(cublasLtMatmulAlgoGetHeuristic,                                                               \
+    (cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,      \
+     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,             \
+     cublasLtMatmulHeuristicResult_t*, int*))                                                     \
+  X(cublasLtMatmul,                                                                               \
+    (cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t,    \
+     const void*, cublasLtMatrixLayout_t, const void*, const void*, cublasLtMatrixLayout_t,       \
+     void*, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t))
+
+#define CARNOT_DNN_FUNCTIONS(X)                                                                   \
+  X(cudnnCreate, (cudnnHandle_t*))                                                                \
+  X(cudnnDestroy, (cudnnHandle_t))                                                                \
+  X(cudnnSetStream, (cudnnHandle_t, cudaStream_t))                                                \
+  X(cudnnBackendCreateDescriptor, (cudnnBackendDescriptorType_t, cudnnBackendDescriptor_t*))      \
+  X(cudnnBackendDestroyDescriptor, (cudnnBackendDescriptor_t))                                    \
+  X(cudnnBackendFinalize, (cudnnBackendDescriptor_t))                                             \
+  X(cudnnBackendSetAttribute, (cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,             \
+                               cudnnBackendAttributeType_t, int64_t, const void*))                \
+  X(cudnnBackendGetAttribute, (const cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,       \
+                               cudnnBackendAttributeType_t, int64_t, int64_t*, void*))            \
+  X(cudnnBackendExecute, (cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t))
+// clang-format on
+
+// A library's functions come with one pointer each; those of cuDNN's size_t version apart.
+typedef struct carnot_cuda {
+  carnot_device base;
+  void *driver, *nvrtc, *blas, *dnn;
+#define POINTER(name, parameters) CUresult(*name) parameters;
+  CARNOT_CUDA_FUNCTIONS(POINTER)
+#undef POINTER
+#define POINTER(name, parameters) nvrtcResult(*name) parameters;
+  CARNOT_NVRTC_FUNCTIONS(POINTER)
+#undef POINTER
+#define POINTER(name, parameters) cublasStatus_t(*name) parameters;
+  CARNOT_BLAS_FUNCTIONS(POINTER)
+#undef POINTER
+#define POINTER(name, parameters) cudnnStatus_t(*name) parameters;
+  CARNOT_DNN_FUNCTIONS(POINTER)
+#undef POINTER
+  size_t (*cudnnGetVersion)(void);
+  int nvrtc_version, dnn_version;
+  bool blas_tried, blas_works, dnn_tried, dnn_works;
+  CUdevice device;
+  CUcontext context;
+  CUmodule kernels;  // the own ones
+  int major, minor;
+  cublasLtHandle_t lt;
+  pthread_mutex_t mutex;  // guards what follows
+  cudnnHandle_t dnn_handle;
+  struct carnot_cuda_entry* entries;
+  size_t entry_count, entry_capacity;
+  CUmodule* modules;
+  size_t module_count, module_capacity;
+} carnot_cuda;
+
+typedef struct carnot_cuda_queue {
+  carnot_queue base;
+  CUstream own, stream;
+  CUevent* marks;
+  size_t mark_capacity;
+} carnot_cuda_queue;
+
+static inline carnot_cuda* carnot_cuda_of(carnot_device* device) { return (carnot_cuda*)device; }
+static inline carnot_cuda_queue* carnot_cuda_queue_of(const carnot_step_view* step) {
+  return (carnot_cuda_queue*)step->queue;
+}
+static inline carnot_cuda* carnot_cuda_of_step(const carnot_step_view* step) {
+  return (carnot_cuda*)step->queue->device;
+}
+static inline CUdeviceptr carnot_cuda_address(const void* p) { return (CUdeviceptr)(uintptr_t)p; }
+
+// An error that names the call and what the driver says of its result; NULL on success.
+carnot_status* carnot_cuda_check(const carnot_cuda* cuda, CUresult result,
+                                 const char* call) CARNOT_MUST_USE;
+#define CARNOT_CUDA_TRY(cuda, call) CARNOT_TRY(carnot_cuda_check((cuda), (cuda)->call, #call))
+
+// ---- libraries (libraries.c): NOT_FOUND and VERSION_MISMATCH say what is needed and what works
+// without it ----
+carnot_status* carnot_cuda_open_driver(carnot_cuda* cuda, int ordinal) CARNOT_MUST_USE;
+carnot_status* carnot_cuda_need_nvrtc(carnot_cuda* cuda) CARNOT_MUST_USE;
+// False where the library is absent: rows that need it say so.
+bool carnot_cuda_has_blas(carnot_cuda* cuda);
+bool carnot_cuda_has_dnn(carnot_cuda* cuda);
+
+// ---- code (code.c) ----
+
+// An own kernel by its name in kernels.cu.
+carnot_status* carnot_cuda_kernel(carnot_cuda* cuda, const char* name,
+                                  CUfunction* out_function) CARNOT_MUST_USE;
+// Source to machine code for the device's architecture, present or not; the caller frees it.
+carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, char** out_cubin,
+                                   size_t* out_bytes) CARNOT_MUST_USE;
+// The same, compiled once a process; the module keeps the bytes.
+carnot_status* carnot_cuda_compile_cached(carnot_cuda* cuda, const char* source,
+                                          const char** out_cubin,
+                                          size_t* out_bytes) CARNOT_MUST_USE;
+// Kernel |name| of generated |source|: compiled or found in the cache of this process. |cubin| is
+// the machine code that an engine brings along, used where the host allows it; may be NULL.
+carnot_status* carnot_cuda_program(carnot_cuda_queue* queue, const char* source, const char* name,
+                                   const void* cubin, CUfunction* out_function) CARNOT_MUST_USE;
+// Where a cached object of |key| stands; NULL when there is none yet. The mutex is held by the
+// caller.
+void** carnot_cuda_cached(carnot_cuda* cuda, uint64_t key);
+carnot_status* carnot_cuda_keep(carnot_cuda* cuda, uint64_t key, void* object) CARNOT_MUST_USE;
+
+// |grid| blocks of |threads|; the kernel takes one struct.
+carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction function,
+                                  const int64_t grid[3], unsigned threads,
+                                  void* params) CARNOT_MUST_USE;
+// One thread an item.
+carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
+                                       int64_t count, void* params) CARNOT_MUST_USE;
+
+extern const carnot_backend carnot_cuda_backend;
+
+#endif  // CARNOT_BACKEND_CUDA_CUDA_H_

@@ -1,0 +1,549 @@
+// Matrix products: MatMul with broadcast batches and Gemm, by cuBLASLt or the own kernel, and what
+// follows in the region: bias and relu in the library's epilogue, the rest as a generated program
+// over the result. Halves multiply with float32 sums; float32 is float32 unless shortcuts were
+// asked for.
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/rows.h"
+#include "base/hash.h"
+
+typedef struct gemm_params {
+  int32_t fast_fp32;
+} gemm_params;
+
+// What the region says; the same at build and when shapes are set.
+typedef struct product {
+  bool trans_a, trans_b;
+  float alpha, beta;
+  uint32_t c;      // input that is added: Gemm's third, or a bias of the region; NONE
+  bool c_is_bias;  // one number a column, known by the region's form
+  bool relu;
+  uint32_t acc;  // the local that stands in the output before the chain
+  carnot_cuda_chain chain;
+} product;
+
+// |is_column|: input i is one number a column of the result.
+static const char* read_product(const carnot_region* region, uint32_t input_count,
+                                const bool* is_column, product* out, char* reason, size_t size) {
+  const carnot_plan_node* node = &region->nodes[0];
+  if (node->op != CARNOT_OP_MATMUL && node->op != CARNOT_OP_GEMM) return "";
+  const carnot_op_row* row = carnot_op_get(node->op);
+  *out = (product){.c = CARNOT_PLAN_NONE, .acc = node->outputs[0], .beta = 1};
+  out->trans_a = carnot_attr_int(row, &node->attrs, "transA") != 0;
+  out->trans_b = carnot_attr_int(row, &node->attrs, "transB") != 0;
+  out->alpha = (float)carnot_attr_float(row, &node->attrs, "alpha");
+  if (node->inputs[0] >= input_count || node->inputs[1] >= input_count) return "no operands";
+  if (node->op == CARNOT_OP_GEMM) {
+    out->beta = (float)carnot_attr_float(row, &node->attrs, "beta");
+    if (node->input_count > 2) out->c = node->inputs[2];
+    if (out->c != CARNOT_PLAN_NONE && out->beta == 0) out->c = CARNOT_PLAN_NONE;
+    if (out->c != CARNOT_PLAN_NONE && out->c >= input_count) return "no operands";
+    out->c_is_bias = out->c != CARNOT_PLAN_NONE && out->beta == 1 && is_column[out->c];
+  }
+  uint32_t next = 1;
+  bool inner = region->node_count > 1;
+  if (inner && out->c == CARNOT_PLAN_NONE && carnot_cuda_is_fn(&region->nodes[1], CARNOT_FN_ADD)) {
+    const carnot_plan_node* add = &region->nodes[1];
+    uint32_t other = add->inputs[0] == out->acc ? add->inputs[1] : add->inputs[0];
+    if (other < input_count && is_column[other]) {
+      out->c = other, out->c_is_bias = true, next = 2;
+      out->acc = add->outputs[0];
+    }
+  }
+  bool plain = out->c == CARNOT_PLAN_NONE || out->c_is_bias;
+  if (next < region->node_count && plain &&
+      carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_RELU)) {
+    out->relu = true;
+    out->acc = region->nodes[next++].outputs[0];
+  }
+  return carnot_cuda_chain_make(region, input_count, next, out->acc, &out->chain, reason, size);
+}
+
+// One number a column: all dimensions are 1 but the last, which is the result's.
+static bool is_column(int rank, const int64_t* dims, int64_t columns) {
+  for (int d = 0; d + 1 < rank; d++)
+    if (dims[d] != 1) return false;
+  return rank >= 1 && dims[rank - 1] == columns && columns > 1;
+}
+
+static const char* describe(const carnot_problem* problem, product* out, char* reason,
+                            size_t size) {
+  bool columns[64] = {false};
+  const carnot_operand_type* y = &problem->outputs[0];
+  for (uint32_t i = 0; i < problem->input_count && i < 64; i++) {
+    const carnot_operand_type* t = &problem->inputs[i];
+    if (t->is_constant && t->dtype == y->dtype && y->rank > 0)
+      columns[i] = is_column(t->rank, t->dims, y->dims[y->rank - 1]);
+  }
+  if (problem->input_count > 64) return "too many operands";
+  return read_product(problem->region, problem->input_count, columns, out, reason, size);
+}
+
+static const char* gemm_reject(carnot_problem* problem, char* reason, size_t size) {
+  product p;
+  const char* why = describe(problem, &p, reason, size);
+  if (why) return why;
+  carnot_cuda_want_row_major(problem);
+  const carnot_operand_type *a = &problem->inputs[problem->region->nodes[0].inputs[0]],
+                            *b = &problem->inputs[problem->region->nodes[0].inputs[1]];
+  why = carnot_cuda_not_float(a, reason, size);
+  if (why) return why;
+  if (b->kind != CARNOT_VALUE_TENSOR || b->rank < 1 || a->rank < 1)
+    return "an operand has no known rank";
+  if (a->dtype != b->dtype) return "the operands have different types";
+  return NULL;
+}
+
+static const char* gemm_own_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_op op = problem->region->nodes[0].op;
+  return op == CARNOT_OP_MATMUL || op == CARNOT_OP_GEMM ? gemm_reject(problem, reason, size) : "";
+}
+
+static const char* gemm_lt_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_op op = problem->region->nodes[0].op;
+  if (op != CARNOT_OP_MATMUL && op != CARNOT_OP_GEMM) return "";
+  if (!carnot_cuda_has_blas(carnot_cuda_of(problem->device))) return "cuBLASLt was not found";
+  return gemm_reject(problem, reason, size);
+}
+
+static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  product p;
+  char reason[256];
+  const char* why = describe(problem, &p, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  void* params;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(gemm_params), "parameters", &params));
+  ((gemm_params*)params)->fast_fp32 = problem->fast_fp32;
+  out->params = params;
+  out->param_bytes = sizeof(gemm_params);
+  return carnot_cuda_chain_prepare(problem, &p.chain, problem->inputs[0].dtype, out);
+}
+
+static carnot_status* gemm_check(const carnot_step_view* step) {
+  CARNOT_CHECK(step->param_bytes == sizeof(gemm_params), INVALID_MODEL, "%u bytes of parameters",
+               step->param_bytes);
+  return NULL;
+}
+
+// ---- shape ----
+
+// cuBLASLt's descriptors for one problem; kept by the device and shared.
+typedef struct lt_key {
+  int64_t m, n, k, batch, a_batch, b_batch, c_batch, a_ld, b_ld;
+  int32_t type, trans_a, trans_b, bias, relu, beta, fast, alignment;
+} lt_key;
+typedef struct lt_plan {
+  cublasLtMatmulDesc_t desc;
+  cublasLtMatrixLayout_t a, b, c;
+  cublasLtMatmulAlgo_t algo;
+  size_t workspace_bytes;
+} lt_plan;
+
+typedef struct gemm_state {
+  lt_plan* plan;  // NULL: the own kernel
+  CUfunction function;
+  carnot_cuda_gemm own;
+  bool adds_c;  // the output is filled with C first
+  uint32_t c;
+  bool bias;
+  float alpha, beta;
+  int64_t outer_count, k;
+  int outer_rank;
+  int64_t outer_dims[5], outer_a[5], outer_b[5], outer_c[5];  // in bytes
+  size_t y_bytes;
+  carnot_cuda_move fill;
+  uint32_t a_input, b_input;
+  carnot_cuda_chain_state chain;
+} gemm_state;
+_Static_assert(sizeof(gemm_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static cudaDataType_t data_type(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_F32   ? CUDA_R_32F
+         : dtype == CARNOT_DTYPE_F16 ? CUDA_R_16F
+                                     : CUDA_R_16BF;
+}
+
+#define LT(call)                                                                  \
+  do {                                                                            \
+    cublasStatus_t status_ = cuda->call;                                          \
+    if (status_ != CUBLAS_STATUS_SUCCESS)                                         \
+      return CARNOT_ERROR(INTERNAL, "%.60s gave status %d", #call, (int)status_); \
+  } while (0)
+
+static carnot_status* make_layout(carnot_cuda* cuda, cublasLtMatrixLayout_t* out,
+                                  cudaDataType_t type, int64_t rows, int64_t columns, int64_t ld,
+                                  int64_t batch, int64_t stride) {
+  int32_t count = (int32_t)batch;
+  LT(cublasLtMatrixLayoutCreate(out, type, (uint64_t)rows, (uint64_t)columns, ld));
+  LT(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                      sizeof(count)));
+  LT(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                      sizeof(stride)));
+  return NULL;
+}
+
+enum { kWorkspaceBytes = 32 << 20, kCandidates = 8 };
+
+static carnot_status* choose_algo(carnot_cuda* cuda, const lt_key* key, lt_plan* plan) {
+  cublasLtMatmulPreference_t preference;
+  uint64_t workspace = kWorkspaceBytes;
+  uint32_t alignment = (uint32_t)key->alignment;
+  LT(cublasLtMatmulPreferenceCreate(&preference));
+  static const cublasLtMatmulPreferenceAttributes_t kAlignments[] = {
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+  LT(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                          &workspace, sizeof(workspace)));
+  for (int i = 0; i < 4; i++)
+    LT(cublasLtMatmulPreferenceSetAttribute(preference, kAlignments[i], &alignment,
+                                            sizeof(alignment)));
+  cublasLtMatmulHeuristicResult_t results[kCandidates];
+  int found = 0;
+  cublasStatus_t status =
+      cuda->cublasLtMatmulAlgoGetHeuristic(cuda->lt, plan->desc, plan->b, plan->a, plan->c, plan->c,
+                                           preference, kCandidates, results, &found);
+  cuda->cublasLtMatmulPreferenceDestroy(preference);
+  CARNOT_CHECK(status == CUBLAS_STATUS_SUCCESS && found > 0, UNSUPPORTED,
+               "cuBLASLt has no algorithm for [%lld,%lld] x [%lld,%lld], status %d",
+               (long long)key->m, (long long)key->k, (long long)key->k, (long long)key->n,
+               (int)status);
+  plan->algo = results[0].algo;
+  plan->workspace_bytes = results[0].workspaceSize;
+  return NULL;
+}
+
+// Row-major C = A B is column-major Cᵀ = Bᵀ Aᵀ: B is the library's first operand.
+static carnot_status* make_plan(carnot_cuda* cuda, const lt_key* key, lt_plan* plan) {
+  cudaDataType_t type = data_type((carnot_dtype)key->type);
+  cublasComputeType_t compute = key->type == CARNOT_DTYPE_F32 && key->fast
+                                    ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                    : CUBLAS_COMPUTE_32F;
+  LT(cublasLtMatmulDescCreate(&plan->desc, compute, CUDA_R_32F));
+  cublasOperation_t op_b = key->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cublasOperation_t op_a = key->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof(op_b)));
+  LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof(op_a)));
+  cublasLtEpilogue_t epilogue = key->bias && key->relu ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                : key->bias            ? CUBLASLT_EPILOGUE_BIAS
+                                : key->relu            ? CUBLASLT_EPILOGUE_RELU
+                                                       : CUBLASLT_EPILOGUE_DEFAULT;
+  LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                    sizeof(epilogue)));
+  if (key->bias)
+    LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
+                                      sizeof(type)));
+  int64_t b_rows = key->trans_b ? key->k : key->n, b_columns = key->trans_b ? key->n : key->k;
+  int64_t a_rows = key->trans_a ? key->m : key->k, a_columns = key->trans_a ? key->k : key->m;
+  CARNOT_TRY(
+      make_layout(cuda, &plan->b, type, b_rows, b_columns, key->b_ld, key->batch, key->b_batch));
+  CARNOT_TRY(
+      make_layout(cuda, &plan->a, type, a_rows, a_columns, key->a_ld, key->batch, key->a_batch));
+  CARNOT_TRY(make_layout(cuda, &plan->c, type, key->n, key->m, key->n, key->batch, key->c_batch));
+  return choose_algo(cuda, key, plan);
+}
+
+static carnot_status* find_plan(carnot_cuda* cuda, const lt_key* key, lt_plan** out_plan) {
+  uint64_t hash = carnot_hash(key, sizeof(*key), 41);
+  pthread_mutex_lock(&cuda->mutex);
+  void** found = carnot_cuda_cached(cuda, hash);
+  *out_plan = found ? *found : NULL;
+  carnot_status* status = NULL;
+  if (!found) {
+    void* memory = NULL;
+    status = carnot_calloc(1, sizeof(lt_plan), "a plan of cuBLASLt", &memory);
+    if (!status) status = make_plan(cuda, key, memory);
+    if (!status) status = carnot_cuda_keep(cuda, hash, memory);
+    *out_plan = memory;
+  }
+  pthread_mutex_unlock(&cuda->mutex);
+  return status;
+}
+
+typedef struct batches {
+  int rank;
+  int64_t dims[CARNOT_MAX_RANK], a[CARNOT_MAX_RANK], b[CARNOT_MAX_RANK], c[CARNOT_MAX_RANK];
+} batches;
+
+// The batch axes of the result with the distances of both operands, joined where they can be.
+static carnot_status* read_batches(const carnot_operand* a, const carnot_operand* b,
+                                   const carnot_operand* y, int drop_a, int drop_b, int drop_y,
+                                   batches* out) {
+  *out = (batches){.rank = 0};
+  int rank = y->rank - drop_y;
+  for (int d = 0; d < rank; d++) {
+    int at_a = d - rank + a->rank - drop_a, at_b = d - rank + b->rank - drop_b;
+    int64_t sa = at_a >= 0 && a->dims[at_a] > 1 ? a->strides[at_a] : 0;
+    int64_t sb = at_b >= 0 && b->dims[at_b] > 1 ? b->strides[at_b] : 0;
+    CARNOT_CHECK((at_a < 0 || a->dims[at_a] == 1 || a->dims[at_a] == y->dims[d]) &&
+                     (at_b < 0 || b->dims[at_b] == 1 || b->dims[at_b] == y->dims[d]),
+                 INVALID_ARGUMENT, "batches do not fit along axis %d", d);
+    if (y->dims[d] == 1) continue;
+    int r = out->rank;
+    bool joins = r && out->a[r - 1] == sa * y->dims[d] && out->b[r - 1] == sb * y->dims[d] &&
+                 out->c[r - 1] == y->strides[d] * y->dims[d];
+    if (!joins) out->dims[out->rank++] = y->dims[d];
+    if (joins) out->dims[r - 1] *= y->dims[d];
+    r = out->rank - 1;
+    out->a[r] = sa, out->b[r] = sb, out->c[r] = y->strides[d];
+  }
+  return NULL;
+}
+
+static int alignment_of(const carnot_operand* t, const int64_t* outer, int count) {
+  uintptr_t bits = (uintptr_t)t->data | 16;
+  for (int i = 0; i < count; i++) bits |= (uintptr_t)outer[i];
+  int alignment = 1;
+  while (!(bits & 1) && alignment < 16) bits >>= 1, alignment *= 2;
+  return alignment;
+}
+
+typedef struct extents {
+  int64_t m, n, k;
+  int drop_a, drop_b, drop_y;  // axes that are no batches
+} extents;
+
+static carnot_status* read_extents(const product* p, const carnot_operand* a,
+                                   const carnot_operand* b, const carnot_operand* y, extents* e) {
+  e->drop_a = a->rank > 1 ? 2 : 1, e->drop_b = b->rank > 1 ? 2 : 1;
+  e->drop_y = e->drop_a + e->drop_b - 2;
+  bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
+  e->m = a->rank > 1 ? a->dims[a->rank - (ta ? 1 : 2)] : 1;
+  e->k = a->rank > 1 ? a->dims[a->rank - (ta ? 2 : 1)] : a->dims[0];
+  e->n = b->rank > 1 ? b->dims[b->rank - (tb ? 2 : 1)] : 1;
+  int64_t k = b->rank > 1 ? b->dims[b->rank - (tb ? 1 : 2)] : b->dims[0];
+  CARNOT_CHECK(k == e->k && y->rank >= e->drop_y, INVALID_ARGUMENT,
+               "a product over %lld and %lld elements", (long long)e->k, (long long)k);
+  int64_t rows = 1;
+  for (int i = 0; i < e->drop_y; i++) rows *= y->dims[y->rank - 1 - i];
+  CARNOT_CHECK(rows == e->m * e->n, INVALID_ARGUMENT, "the result has another size");
+  return NULL;
+}
+
+static carnot_status* fill_with_c(const carnot_step_view* step, const carnot_operand* c,
+                                  const carnot_operand* y, gemm_state* s) {
+  int64_t strides[CARNOT_MAX_RANK] = {0};
+  CARNOT_CHECK(c->rank <= y->rank && c->dtype == y->dtype, INVALID_ARGUMENT, "C has rank %d",
+               c->rank);
+  for (int d = 0; d < c->rank; d++) {
+    int at = d + y->rank - c->rank;
+    CARNOT_CHECK(c->dims[d] == 1 || c->dims[d] == y->dims[at], INVALID_ARGUMENT,
+                 "C does not broadcast to the result");
+    if (c->dims[d] > 1) strides[at] = c->strides[d];
+  }
+  s->adds_c = true;
+  return carnot_cuda_move_make(step, y->rank, y->dims, strides, 0, y->strides, 0,
+                               carnot_cuda_bytes(y), &s->fill);
+}
+
+// The first |rank| batch axes are walked by one call each.
+static void set_outer(const batches* t, int rank, int bytes, gemm_state* s) {
+  for (int i = 0; i < rank; i++) {
+    s->outer_dims[i] = t->dims[i];
+    s->outer_a[i] = t->a[i] * bytes, s->outer_b[i] = t->b[i] * bytes;
+    s->outer_c[i] = t->c[i] * bytes;
+  }
+  s->outer_rank = rank > 0 ? rank : 0;
+  s->outer_count = carnot_dims_count(t->dims, s->outer_rank);
+}
+
+static carnot_status* set_own(const carnot_step_view* step, const extents* e, const product* p,
+                              const batches* t, const carnot_operand* a, const carnot_operand* b,
+                              gemm_state* s) {
+  bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
+  int last = t->rank - 1;
+  bool batched = t->rank > 0;
+  s->own = (carnot_cuda_gemm){.m = e->m,
+                              .n = e->n,
+                              .k = e->k,
+                              .batch = batched ? t->dims[last] : 1,
+                              .a_b = batched ? t->a[last] : 0,
+                              .b_b = batched ? t->b[last] : 0,
+                              .c_b = batched ? t->c[last] : 0,
+                              .a_m = ta ? 1 : e->k,
+                              .a_k = ta ? e->m : 1,
+                              .b_k = tb ? 1 : e->n,
+                              .b_n = tb ? e->k : 1,
+                              .c_m = e->n,
+                              .c_n = 1,
+                              .alpha = p->alpha,
+                              .beta = s->adds_c ? p->beta : 0,
+                              .relu = p->relu};
+  CARNOT_CHECK(t->rank <= 5, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
+  set_outer(t, last, carnot_cuda_bytes(a), s);
+  char name[32];
+  snprintf(name, sizeof(name), "gemm_%s", carnot_cuda_type(a->dtype));
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), name, &s->function);
+}
+
+static carnot_status* set_lt(const carnot_step_view* step, const extents* e, const product* p,
+                             batches* t, const carnot_operand* a, const carnot_operand* b,
+                             const carnot_operand* y, gemm_state* s) {
+  bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
+  lt_key key = {.m = e->m, .n = e->n, .k = e->k, .batch = 1, .type = (int32_t)a->dtype};
+  key.trans_a = ta, key.trans_b = tb;
+  key.a_ld = ta ? e->m : e->k, key.b_ld = tb ? e->k : e->n;
+  // Batches that share B are more rows of A.
+  int last = t->rank - 1;
+  if (t->rank && !ta && t->b[last] == 0 && t->a[last] == e->m * e->k && t->c[last] == e->m * e->n) {
+    key.m *= t->dims[last];
+    t->rank--, last--;
+  }
+  if (t->rank) {
+    key.batch = t->dims[last], key.a_batch = t->a[last], key.b_batch = t->b[last];
+    key.c_batch = t->c[last];
+    t->rank--;
+  }
+  CARNOT_CHECK(t->rank <= 4, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
+  key.bias = s->bias, key.relu = p->relu, key.beta = s->adds_c;
+  key.fast = ((const gemm_params*)step->params)->fast_fp32;
+  int bytes = carnot_cuda_bytes(a);
+  set_outer(t, t->rank, bytes, s);
+  int64_t steps[3] = {key.a_batch * bytes, key.b_batch * bytes, key.c_batch * bytes};
+  int least = alignment_of(a, steps, 1);
+  int others[] = {alignment_of(b, steps + 1, 1), alignment_of(y, steps + 2, 1),
+                  alignment_of(a, s->outer_a, t->rank), alignment_of(b, s->outer_b, t->rank),
+                  alignment_of(y, s->outer_c, t->rank)};
+  for (int i = 0; i < 5; i++) least = others[i] < least ? others[i] : least;
+  key.alignment = least;
+  return find_plan(carnot_cuda_of_step(step), &key, &s->plan);
+}
+
+static carnot_status* shape_with(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, gemm_state* s, bool library,
+                                 size_t* out_workspace_bytes) {
+  const carnot_operand* y = &outputs[0];
+  bool columns[64] = {false};
+  CARNOT_CHECK(step->input_count <= 64, INVALID_MODEL, "%u operands", step->input_count);
+  for (uint32_t i = 0; i < step->input_count; i++)
+    if (y->rank > 0 && inputs[i].dtype == y->dtype)
+      columns[i] = is_column(inputs[i].rank, inputs[i].dims, y->dims[y->rank - 1]);
+  product p;
+  char reason[256];
+  const char* why =
+      read_product(step->region, step->input_count, columns, &p, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+  *s = (gemm_state){.alpha = p.alpha, .beta = p.beta, .c = p.c, .outer_count = 1};
+  s->a_input = step->region->nodes[0].inputs[0], s->b_input = step->region->nodes[0].inputs[1];
+  const carnot_operand *a = &inputs[s->a_input], *b = &inputs[s->b_input];
+  const carnot_operand used[] = {*a, *b, *y};
+  CARNOT_TRY(carnot_cuda_on_device(used, 3));
+  CARNOT_CHECK(carnot_cuda_is_float(a->dtype) && a->dtype == b->dtype && a->dtype == y->dtype &&
+                   a->rank > 0 && b->rank > 0,
+               INVALID_ARGUMENT, "operands of %s and %s", carnot_dtype_name(a->dtype),
+               carnot_dtype_name(b->dtype));
+  if (p.c != CARNOT_PLAN_NONE) CARNOT_TRY(carnot_cuda_on_device(&inputs[p.c], 1));
+  extents e;
+  CARNOT_TRY(read_extents(&p, a, b, y, &e));
+  s->k = e.k;
+  s->y_bytes = (size_t)(carnot_dims_count(y->dims, y->rank) * carnot_cuda_bytes(y));
+  s->bias = p.c_is_bias && library && e.k > 0;
+  if (p.c != CARNOT_PLAN_NONE && !s->bias) CARNOT_TRY(fill_with_c(step, &inputs[p.c], y, s));
+  batches t;
+  CARNOT_TRY(read_batches(a, b, y, e.drop_a, e.drop_b, e.drop_y, &t));
+  if (library && e.k > 0)
+    CARNOT_TRY(set_lt(step, &e, &p, &t, a, b, y, s));
+  else
+    CARNOT_TRY(set_own(step, &e, &p, &t, a, b, s));
+  *out_workspace_bytes = s->plan ? s->plan->workspace_bytes : 0;
+  return carnot_cuda_chain_shape(step, &p.chain, inputs, outputs, &s->chain);
+}
+
+static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  return shape_with(step, inputs, outputs, state, false, out_workspace_bytes);
+}
+static carnot_status* gemm_lt_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                    const carnot_operand* outputs, void* state,
+                                    size_t* out_workspace_bytes) {
+  CARNOT_CHECK(
+      carnot_cuda_has_blas(carnot_cuda_of_step(step)), NOT_FOUND,
+      "this step needs cuBLASLt (libcublasLt.so.13 or .12), which was not found; without it "
+      "engines are built with own kernels");
+  return shape_with(step, inputs, outputs, state, true, out_workspace_bytes);
+}
+
+// ---- run ----
+
+static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, const char* a,
+                               const char* b, char* y, const void* bias, void* workspace) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  if (!s->plan) {
+    carnot_cuda_gemm own = s->own;
+    own.a = a, own.b = b, own.c = y;
+    const int64_t grid[3] = {carnot_ceildiv(own.n, 32), carnot_ceildiv(own.m, 32), own.batch};
+    return carnot_cuda_launch(step, s->function, grid, 256, &own);
+  }
+  lt_plan* plan = s->plan;
+  float beta = s->adds_c ? s->beta : 0;
+  // The bias' address is part of the shared description.
+  pthread_mutex_lock(&cuda->mutex);
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  if (bias)
+    status = cuda->cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                                  &bias, sizeof(bias));
+  if (status == CUBLAS_STATUS_SUCCESS)
+    status =
+        cuda->cublasLtMatmul(cuda->lt, plan->desc, &s->alpha, b, plan->b, a, plan->a, &beta, y,
+                             plan->c, y, plan->c, &plan->algo, workspace, plan->workspace_bytes,
+                             (cudaStream_t)carnot_cuda_queue_of(step)->stream);
+  pthread_mutex_unlock(&cuda->mutex);
+  CARNOT_CHECK(status == CUBLAS_STATUS_SUCCESS, INTERNAL, "cublasLtMatmul gave status %d",
+               (int)status);
+  return NULL;
+}
+
+static carnot_status* gemm_run(const carnot_step_view* step, void* state,
+                               const carnot_operand* inputs, const carnot_operand* outputs,
+                               void* workspace, carnot_executor* executor) {
+  (void)executor;
+  gemm_state* s = state;
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  const carnot_operand* y = &outputs[0];
+  if (s->adds_c) CARNOT_TRY(carnot_cuda_move_run(step, &s->fill, inputs[s->c].data, y->data));
+  if (!s->k && !s->adds_c)
+    CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(y->data), 0, s->y_bytes,
+                                          carnot_cuda_queue_of(step)->stream));
+  for (int64_t i = 0; s->k && i < s->outer_count; i++) {
+    int64_t at = i, a = 0, b = 0, c = 0;
+    for (int d = s->outer_rank - 1; d >= 0; d--) {
+      int64_t here = at % s->outer_dims[d];
+      at /= s->outer_dims[d];
+      a += here * s->outer_a[d], b += here * s->outer_b[d], c += here * s->outer_c[d];
+    }
+    CARNOT_TRY(multiply(step, s, (const char*)inputs[s->a_input].data + a,
+                        (const char*)inputs[s->b_input].data + b, (char*)y->data + c,
+                        s->bias ? inputs[s->c].data : NULL, workspace));
+  }
+  return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
+}
+
+static void gemm_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  const carnot_operand_type *a = &problem->inputs[problem->region->nodes[0].inputs[0]],
+                            *y = &problem->outputs[0];
+  bool trans = carnot_attr_int(carnot_op_get(problem->region->nodes[0].op),
+                               &problem->region->nodes[0].attrs, "transA") != 0;
+  double k = a->rank ? (double)a->dims[a->rank - (trans && a->rank > 1 ? 2 : 1)] : 1;
+  *out_flops = 2 * k * (double)carnot_dims_count(y->dims, y->rank);
+  *out_bytes = 0;
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    *out_bytes += (double)carnot_dims_count(problem->inputs[i].dims,
+                                            carnot_max_i64(0, problem->inputs[i].rank)) *
+                  carnot_dtype_bits(problem->inputs[i].dtype) / 8;
+  *out_bytes += (double)carnot_dims_count(y->dims, y->rank) * carnot_dtype_bits(y->dtype) / 8;
+}
+
+#define GEMM_ROW(variable, text, reject_fn, shape_fn)                          \
+  const carnot_tactic_row carnot_cuda_##variable = {.name = text,              \
+                                                    .anchor = CARNOT_OP_COUNT, \
+                                                    .numerics = "exact",       \
+                                                    .device = true,            \
+                                                    .reject = reject_fn,       \
+                                                    .prepare = gemm_prepare,   \
+                                                    .check = gemm_check,       \
+                                                    .shape = shape_fn,         \
+                                                    .run = gemm_run,           \
+                                                    .work = gemm_work};
+GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", gemm_lt_reject, gemm_lt_shape)
+GEMM_ROW(gemm_row, "cuda_gemm_32x32", gemm_own_reject, gemm_shape)

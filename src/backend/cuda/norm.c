@@ -1,0 +1,398 @@
+// Rows that reduce: softmax, normalizations, reductions over any axes.
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cuda/rows.h"
+
+static carnot_status* kernel_for(const carnot_step_view* step, const char* family,
+                                 carnot_dtype dtype, CUfunction* out) {
+  char name[48];
+  const char* type = carnot_cuda_type(dtype);
+  CARNOT_CHECK(type, INVALID_MODEL, "no kernel %s for %s", family, carnot_dtype_name(dtype));
+  snprintf(name, sizeof(name), "%s_%s", family, type);
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), name, out);
+}
+
+static unsigned threads_for(int64_t size) {
+  unsigned threads = 32;
+  while (threads < size / 4 && threads < 1024) threads *= 2;
+  return threads;
+}
+
+static int64_t axis_of(const carnot_plan_node* node, int rank) {
+  int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis");
+  return axis < 0 ? axis + rank : axis;
+}
+
+// ---- softmax ----
+
+typedef struct softmax_state {
+  CUfunction function;
+  carnot_cuda_softmax params;
+} softmax_state;
+
+static const char* softmax_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_SOFTMAX) &&
+      !carnot_cuda_is_single(problem, CARNOT_OP_LOG_SOFTMAX))
+    return "";
+  carnot_cuda_want_row_major(problem);
+  return carnot_cuda_not_float(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                    const carnot_operand* outputs, void* state,
+                                    size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand* x = &inputs[0];
+  const carnot_plan_node* node = &step->region->nodes[0];
+  CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
+  CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
+  int64_t axis = axis_of(node, x->rank);
+  CARNOT_CHECK(x->rank == 0 || (axis >= 0 && axis < x->rank), INVALID_MODEL, "axis %lld",
+               (long long)axis);
+  softmax_state* s = state;
+  int64_t length = x->rank ? x->dims[axis] : 1;
+  int64_t inner = x->rank ? carnot_dims_count(x->dims + axis + 1, x->rank - (int)axis - 1) : 1;
+  *s = (softmax_state){.params = {.rows = carnot_dims_count(x->dims, x->rank) / length,
+                                  .size = length,
+                                  .inner = inner,
+                                  .stride = inner,
+                                  .scale = 1,
+                                  .log = node->op == CARNOT_OP_LOG_SOFTMAX}};
+  return kernel_for(step, "softmax", x->dtype, &s->function);
+}
+
+static carnot_status* softmax_run(const carnot_step_view* step, void* state,
+                                  const carnot_operand* inputs, const carnot_operand* outputs,
+                                  void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  softmax_state* s = state;
+  s->params.x = inputs[0].data, s->params.y = outputs[0].data;
+  const int64_t grid[3] = {s->params.rows, 1, 1};
+  return carnot_cuda_launch(step, s->function, grid, threads_for(s->params.size), &s->params);
+}
+
+const carnot_tactic_row carnot_cuda_softmax_row = {.name = "cuda_softmax",
+                                                   .anchor = CARNOT_OP_COUNT,
+                                                   .numerics = "exact",
+                                                   .device = true,
+                                                   .reject = softmax_reject,
+                                                   .shape = softmax_shape,
+                                                   .run = softmax_run};
+
+// ---- normalization by the row's own statistics ----
+
+typedef struct norm_state {
+  CUfunction function;
+  carnot_cuda_norm params;
+  int64_t groups;
+  carnot_cuda_chain_state chain;
+} norm_state;
+_Static_assert(sizeof(norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static bool is_norm(carnot_op op) {
+  return op == CARNOT_OP_LAYER_NORM || op == CARNOT_OP_RMS_NORM || op == CARNOT_OP_GROUP_NORM ||
+         op == CARNOT_OP_INSTANCE_NORM;
+}
+
+static const char* norm_chain(const carnot_region* region, uint32_t inputs, carnot_cuda_chain* out,
+                              char* reason, size_t size) {
+  return carnot_cuda_chain_make(region, inputs, 1, region->nodes[0].outputs[0], out, reason, size);
+}
+
+static const char* norm_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  if (!is_norm(node->op)) return "";
+  carnot_cuda_want_row_major(problem);
+  const carnot_operand_type* x = &problem->inputs[0];
+  const char* why = carnot_cuda_not_float(x, reason, size);
+  if (why) return why;
+  bool by_row = node->op == CARNOT_OP_LAYER_NORM || node->op == CARNOT_OP_RMS_NORM;
+  int64_t axis = by_row ? axis_of(node, x->rank) : 0;
+  for (uint32_t i = 1; i < node->input_count; i++) {
+    if (node->inputs[i] == CARNOT_PLAN_NONE) continue;
+    if (node->inputs[i] != i) return "the operands stand in another order";
+    const carnot_operand_type* t = &problem->inputs[i];
+    if (t->dtype != x->dtype) return "scale or bias have another type than the input";
+    // One number an element of the row.
+    bool fits = !by_row || t->rank <= x->rank - axis;
+    for (int d = 0; by_row && fits && d < x->rank - axis; d++) {
+      int at = d - (int)(x->rank - axis) + t->rank;
+      fits = at >= 0 && t->dims[at] == x->dims[axis + d] && t->min[at] == t->max[at];
+    }
+    if (!fits) return "scale or bias do not run along the normalized axes";
+  }
+  for (uint32_t i = 1; i < problem->output_count; i++)
+    if (problem->outputs[i].dtype != CARNOT_DTYPE_F32)
+      return "statistics of another type than float32";
+  carnot_cuda_chain chain;
+  if (problem->output_count > 1 && problem->region->node_count > 1) return "too many results";
+  if (problem->output_count > 1) return NULL;
+  return norm_chain(problem->region, problem->input_count, &chain, reason, size);
+}
+
+static carnot_status* norm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_cuda_chain chain;
+  char reason[256];
+  if (problem->region->node_count == 1) return NULL;
+  const char* why =
+      norm_chain(problem->region, problem->input_count, &chain, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].dtype, out);
+}
+
+static carnot_status* norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand* x = &inputs[0];
+  const carnot_plan_node* node = &step->region->nodes[0];
+  const carnot_op_row* row = carnot_op_get(node->op);
+  CARNOT_TRY(carnot_cuda_on_device(inputs, step->input_count));
+  CARNOT_TRY(carnot_cuda_on_device(outputs, step->output_count));
+  norm_state* s = state;
+  *s = (norm_state){.params = {.eps = (float)carnot_attr_float(row, &node->attrs, "epsilon"),
+                               .rms = node->op == CARNOT_OP_RMS_NORM,
+                               .spatial = 1,
+                               .groups = 1}};
+  int64_t count = carnot_dims_count(x->dims, x->rank);
+  if (node->op == CARNOT_OP_LAYER_NORM || node->op == CARNOT_OP_RMS_NORM) {
+    int64_t axis = axis_of(node, x->rank);
+    CARNOT_CHECK(axis >= 0 && axis < x->rank, INVALID_MODEL, "axis %lld", (long long)axis);
+    s->params.size = carnot_dims_count(x->dims + axis, x->rank - (int)axis);
+    s->params.per_element = 1;
+  } else {
+    CARNOT_CHECK(x->rank >= 2, INVALID_MODEL, "rank %d", x->rank);
+    int64_t groups = node->op == CARNOT_OP_INSTANCE_NORM
+                         ? x->dims[1]
+                         : carnot_attr_int(row, &node->attrs, "num_groups");
+    CARNOT_CHECK(groups > 0 && x->dims[1] % groups == 0, INVALID_MODEL,
+                 "%lld groups of %lld channels", (long long)groups, (long long)x->dims[1]);
+    s->params.groups = groups;
+    s->params.spatial = carnot_dims_count(x->dims + 2, x->rank - 2);
+    s->params.size = x->dims[1] / groups * s->params.spatial;
+  }
+  int64_t wanted = s->params.per_element ? s->params.size : x->rank > 1 ? x->dims[1] : 1;
+  for (uint32_t i = 1; i < 3 && i < node->input_count; i++)
+    CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE ||
+                     (node->inputs[i] == i && inputs[i].dtype == x->dtype &&
+                      carnot_dims_count(inputs[i].dims, inputs[i].rank) == wanted),
+                 INVALID_ARGUMENT, "operand %u has other than %lld elements", i, (long long)wanted);
+  s->groups = count / carnot_max_i64(1, s->params.size);
+  CARNOT_TRY(kernel_for(step, "norm", x->dtype, &s->function));
+  if (step->region->node_count == 1) return NULL;
+  carnot_cuda_chain chain;
+  char reason[256];
+  const char* why = norm_chain(step->region, step->input_count, &chain, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+  return carnot_cuda_chain_shape(step, &chain, inputs, outputs, &s->chain);
+}
+
+static carnot_status* norm_run(const carnot_step_view* step, void* state,
+                               const carnot_operand* inputs, const carnot_operand* outputs,
+                               void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  norm_state* s = state;
+  const carnot_plan_node* node = &step->region->nodes[0];
+  bool scales = node->input_count > 1 && node->inputs[1] != CARNOT_PLAN_NONE;
+  bool shifts = node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE;
+  s->params.x = inputs[0].data;
+  s->params.scale = scales ? inputs[1].data : NULL;
+  s->params.bias = shifts ? inputs[2].data : NULL;
+  s->params.y = outputs[0].data;
+  for (uint32_t i = 1, at = 1; i < node->output_count; i++) {
+    if (node->outputs[i] == CARNOT_PLAN_NONE || at >= step->output_count) continue;
+    *(i == 1 ? &s->params.mean_out : &s->params.inv_out) = outputs[at++].data;
+  }
+  const int64_t grid[3] = {s->groups, 1, 1};
+  unsigned threads = threads_for(s->params.size);
+  CARNOT_TRY(carnot_cuda_launch(step, s->function, grid, threads, &s->params));
+  return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
+}
+
+const carnot_tactic_row carnot_cuda_norm_row = {.name = "cuda_norm",
+                                                .anchor = CARNOT_OP_COUNT,
+                                                .numerics = "exact",
+                                                .device = true,
+                                                .reject = norm_reject,
+                                                .prepare = norm_prepare,
+                                                .shape = norm_shape,
+                                                .run = norm_run};
+
+// ---- batch normalization by given statistics ----
+
+typedef struct batch_norm_state {
+  CUfunction function;
+  carnot_cuda_batch_norm params;
+} batch_norm_state;
+
+static const char* batch_norm_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_BATCH_NORM)) return "";
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  carnot_cuda_want_row_major(problem);
+  if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "training_mode") ||
+      problem->output_count > 1)
+    return "statistics of the batch";
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    if (problem->inputs[i].dtype != problem->inputs[0].dtype) return "operands of several types";
+  for (uint32_t i = 0; i < 5; i++)
+    if (i >= problem->input_count || problem->inputs[i].kind != CARNOT_VALUE_TENSOR)
+      return "an operand is absent";
+  return carnot_cuda_not_float(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* batch_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand* x = &inputs[0];
+  const carnot_plan_node* node = &step->region->nodes[0];
+  CARNOT_CHECK(step->input_count == 5, INVALID_MODEL, "%u operands", step->input_count);
+  CARNOT_TRY(carnot_cuda_on_device(inputs, 5));
+  CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
+  batch_norm_state* s = state;
+  int64_t channels = x->rank > 1 ? x->dims[1] : 1;
+  for (int i = 1; i < 5; i++)
+    CARNOT_CHECK(carnot_dims_count(inputs[i].dims, inputs[i].rank) == channels &&
+                     inputs[i].dtype == x->dtype,
+                 INVALID_ARGUMENT, "operand %d has other than %lld elements", i,
+                 (long long)channels);
+  *s = (batch_norm_state){
+      .params = {
+          .count = carnot_dims_count(x->dims, x->rank),
+          .channels = channels,
+          .spatial = x->rank > 1 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,
+          .eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon")}};
+  return kernel_for(step, "batch_norm", x->dtype, &s->function);
+}
+
+static carnot_status* batch_norm_run(const carnot_step_view* step, void* state,
+                                     const carnot_operand* inputs, const carnot_operand* outputs,
+                                     void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  batch_norm_state* s = state;
+  s->params.x = inputs[0].data, s->params.scale = inputs[1].data, s->params.bias = inputs[2].data;
+  s->params.mean = inputs[3].data, s->params.var = inputs[4].data, s->params.y = outputs[0].data;
+  return carnot_cuda_launch_each(step, s->function, s->params.count, &s->params);
+}
+
+const carnot_tactic_row carnot_cuda_batch_norm_row = {.name = "cuda_batch_norm",
+                                                      .anchor = CARNOT_OP_BATCH_NORM,
+                                                      .numerics = "exact",
+                                                      .device = true,
+                                                      .reject = batch_norm_reject,
+                                                      .shape = batch_norm_shape,
+                                                      .run = batch_norm_run};
+
+// ---- reduce ----
+
+typedef struct reduce_state {
+  CUfunction function;
+  carnot_cuda_reduce params;
+  bool by_block;
+} reduce_state;
+
+static int reduction_of(const carnot_plan_node* node) {
+  static const char* const kNames[] = {"sum", "mean", "max",     "min",         "prod",
+                                       "l1",  "l2",   "log_sum", "log_sum_exp", "sum_square"};
+  for (int i = 0; i < 10; i++)
+    if (carnot_attr_is(carnot_op_get(node->op), &node->attrs, "fn", kNames[i])) return i;
+  return -1;
+}
+
+static const char* reduce_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_REDUCE)) return "";
+  const carnot_operand_type* x = &problem->inputs[0];
+  if (reduction_of(&problem->region->nodes[0]) < 0) return "no kernel for this reduction";
+  if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 0) return "the input has no known rank";
+  carnot_dtype t = x->dtype;
+  if (!carnot_cuda_is_float(t) && t != CARNOT_DTYPE_F64 && t != CARNOT_DTYPE_I32 &&
+      t != CARNOT_DTYPE_I64)
+    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t));
+  carnot_cuda_keep_on_host(problem, 1);
+  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read as it stands
+  return NULL;
+}
+
+static carnot_status* reduced_axes(const carnot_step_view* step, const carnot_operand* inputs,
+                                   unsigned* out_mask) {
+  const carnot_operand* x = &inputs[0];
+  const carnot_plan_node* node = &step->region->nodes[0];
+  int64_t axes[CARNOT_MAX_RANK];
+  int count = -1;
+  if (step->input_count > 1)
+    CARNOT_TRY(carnot_cuda_ints(&inputs[1], axes, CARNOT_MAX_RANK, &count));
+  bool none = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "noop_with_empty_axes") != 0;
+  *out_mask = count > 0 || none ? 0 : (1u << x->rank) - 1;
+  for (int i = 0; i < count; i++) {
+    int64_t axis = axes[i] < 0 ? axes[i] + x->rank : axes[i];
+    CARNOT_CHECK(axis >= 0 && axis < x->rank, INVALID_MODEL, "axis %lld of rank %d",
+                 (long long)axes[i], x->rank);
+    *out_mask |= 1u << axis;
+  }
+  return NULL;
+}
+
+// Adds an axis, joined with the one before where the distances allow.
+static void add_axis(int64_t dim, int64_t stride, int* rank, long long* dims, long long* strides) {
+  if (dim == 1) return;
+  if (*rank && strides[*rank - 1] == stride * dim) {
+    dims[*rank - 1] *= dim;
+    strides[*rank - 1] = stride;
+    return;
+  }
+  dims[*rank] = dim;
+  strides[(*rank)++] = stride;
+}
+
+static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, void* state,
+                                   size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand* x = &inputs[0];
+  CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
+  CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
+  reduce_state* s = state;
+  *s = (reduce_state){.params = {.fn = reduction_of(&step->region->nodes[0])}};
+  unsigned mask;
+  CARNOT_TRY(reduced_axes(step, inputs, &mask));
+  carnot_cuda_reduce* p = &s->params;
+  p->kept_count = p->reduced_count = 1;
+  for (int d = 0; d < x->rank; d++) {
+    bool reduced = mask >> d & 1;
+    *(reduced ? &p->reduced_count : &p->kept_count) *= x->dims[d];
+    if (reduced)
+      add_axis(x->dims[d], x->strides[d], &p->reduced_rank, p->reduced_dims, p->reduced);
+    else
+      add_axis(x->dims[d], x->strides[d], &p->kept_rank, p->kept_dims, p->kept);
+  }
+  CARNOT_CHECK(p->kept_count == carnot_dims_count(outputs[0].dims, outputs[0].rank) &&
+                   x->dtype == outputs[0].dtype,
+               INVALID_ARGUMENT, "the result has another size or type");
+  if (!p->reduced_rank) p->reduced_rank = 1, p->reduced_dims[0] = p->reduced_count;
+  // Few elements, or neighbours that read neighbours: a thread each.
+  bool coalesced = p->kept_rank && p->kept[p->kept_rank - 1] == 1 && p->kept_count >= 1 << 14;
+  s->by_block = p->reduced_count >= 64 && !coalesced;
+  return kernel_for(step, s->by_block ? "reduce_block" : "reduce_thread", x->dtype, &s->function);
+}
+
+static carnot_status* reduce_run(const carnot_step_view* step, void* state,
+                                 const carnot_operand* inputs, const carnot_operand* outputs,
+                                 void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  reduce_state* s = state;
+  s->params.x = inputs[0].data, s->params.y = outputs[0].data;
+  const int64_t grid[3] = {s->params.kept_count, 1, 1};
+  if (!s->by_block)
+    return carnot_cuda_launch_each(step, s->function, s->params.kept_count, &s->params);
+  return carnot_cuda_launch(step, s->function, grid, threads_for(s->params.reduced_count),
+                            &s->params);
+}
+
+const carnot_tactic_row carnot_cuda_reduce_row = {.name = "cuda_reduce",
+                                                  .anchor = CARNOT_OP_REDUCE,
+                                                  .numerics = "exact",
+                                                  .device = true,
+                                                  .reject = reduce_reject,
+                                                  .shape = reduce_shape,
+                                                  .run = reduce_run};

@@ -1,0 +1,262 @@
+// Pooling and direct convolution by own kernels over any layout.
+#include "backend/cuda/window.h"
+
+#include <stdio.h>
+#include <string.h>
+
+carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carnot_operand* x,
+                                       const carnot_operand* weights, const carnot_operand* y,
+                                       carnot_cuda_window* out) {
+  int rank = x->rank - 2;
+  CARNOT_CHECK(rank >= 1 && rank <= 3 && y->rank == x->rank && x->dtype == y->dtype &&
+                   y->dims[0] == x->dims[0],
+               INVALID_ARGUMENT, "a window over ranks %d and %d", x->rank, y->rank);
+  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = weights ? weights->rank : 0};
+  for (int d = 0; weights && d < weights->rank; d++) type.dims[d] = carnot_sym_of(weights->dims[d]);
+  carnot_window w;
+  CARNOT_TRY(
+      carnot_window_read(carnot_op_get(node->op), &node->attrs, rank, weights ? &type : NULL, &w));
+  carnot_window_resolve(&w, x->dims + 2, y->dims + 2);
+  *out = (carnot_cuda_window){.n = x->dims[0],
+                              .channels = x->dims[1],
+                              .filters = y->dims[1],
+                              .groups = 1,
+                              .x_n = x->strides[0],
+                              .x_c = x->strides[1],
+                              .y_n = y->strides[0],
+                              .y_c = y->strides[1]};
+  for (int d = 0; d < 3; d++) {
+    int at = d - (3 - rank);
+    out->in[d] = at < 0 ? 1 : x->dims[at + 2];
+    out->out[d] = at < 0 ? 1 : y->dims[at + 2];
+    out->x_s[d] = at < 0 ? 0 : x->strides[at + 2];
+    out->y_s[d] = at < 0 ? 0 : y->strides[at + 2];
+    out->kernel[d] = at < 0 ? 1 : w.kernel[at];
+    out->step[d] = at < 0 ? 1 : w.strides[at];
+    out->dilation[d] = at < 0 ? 1 : w.dilations[at];
+    out->begin[d] = at < 0 ? 0 : w.begin[at];
+    out->end[d] = at < 0 ? 0 : w.end[at];
+    CARNOT_CHECK(out->kernel[d] > 0 && out->step[d] > 0 && out->dilation[d] > 0, INVALID_MODEL,
+                 "a window of size or step 0");
+  }
+  return NULL;
+}
+
+typedef struct window_state {
+  CUfunction function;
+  carnot_cuda_window params;
+  int64_t count;
+  uint32_t weights, bias;
+  carnot_cuda_chain_state chain;
+} window_state;
+_Static_assert(sizeof(window_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static carnot_status* find_kernel(const carnot_step_view* step, const char* family,
+                                  carnot_dtype dtype, CUfunction* out) {
+  char name[32];
+  CARNOT_CHECK(carnot_cuda_is_float(dtype), INVALID_MODEL, "no kernel %s for %s", family,
+               carnot_dtype_name(dtype));
+  snprintf(name, sizeof(name), "%s_%s", family, carnot_cuda_type(dtype));
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), name, out);
+}
+
+// ---- pooling ----
+
+static const char* pool_reject(carnot_problem* problem, char* reason, size_t size) {
+  bool average = carnot_cuda_is_single(problem, CARNOT_OP_AVERAGE_POOL);
+  if (!average && !carnot_cuda_is_single(problem, CARNOT_OP_MAX_POOL)) return "";
+  const carnot_operand_type* x = &problem->inputs[0];
+  const char* why = carnot_cuda_not_float(x, reason, size);
+  if (why) return why;
+  if (x->rank < 3 || x->rank > 5)
+    return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
+  if (problem->output_count > 1) return "the places of the maxima are wanted";
+  problem->outputs[0].layout = x->layout;
+  return NULL;
+}
+
+static carnot_status* pool_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_plan_node* node = &step->region->nodes[0];
+  CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
+  CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
+  window_state* s = state;
+  *s = (window_state){.count = carnot_dims_count(outputs[0].dims, outputs[0].rank)};
+  CARNOT_TRY(carnot_cuda_window_make(node, &inputs[0], NULL, &outputs[0], &s->params));
+  CARNOT_CHECK(s->params.filters == s->params.channels, INVALID_ARGUMENT, "channels differ");
+  s->params.average = node->op == CARNOT_OP_AVERAGE_POOL;
+  if (s->params.average)
+    s->params.count_padding =
+        carnot_attr_int(carnot_op_get(node->op), &node->attrs, "count_include_pad") != 0;
+  return find_kernel(step, "pool", inputs[0].dtype, &s->function);
+}
+
+static carnot_status* pool_run(const carnot_step_view* step, void* state,
+                               const carnot_operand* inputs, const carnot_operand* outputs,
+                               void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  window_state* s = state;
+  s->params.x = inputs[0].data, s->params.y = outputs[0].data;
+  return carnot_cuda_launch_each(step, s->function, s->count, &s->params);
+}
+
+const carnot_tactic_row carnot_cuda_pool_row = {.name = "cuda_pool",
+                                                .anchor = CARNOT_OP_COUNT,
+                                                .numerics = "exact",
+                                                .device = true,
+                                                .strided_outputs = true,
+                                                .reject = pool_reject,
+                                                .shape = pool_shape,
+                                                .run = pool_run};
+
+// ---- convolution ----
+
+const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_count,
+                                  const bool* channel, const bool* whole, bool takes_residual,
+                                  carnot_cuda_conv* out, char* reason, size_t size) {
+  const carnot_plan_node* node = &region->nodes[0];
+  if (node->op != CARNOT_OP_CONV) return "";
+  *out = (carnot_cuda_conv){.bias = CARNOT_PLAN_NONE, .residual = CARNOT_PLAN_NONE};
+  out->weights = node->inputs[1];
+  if (node->inputs[0] != 0 || out->weights >= input_count) return "no operands";
+  if (node->input_count > 2) out->bias = node->inputs[2];
+  if (out->bias != CARNOT_PLAN_NONE && out->bias >= input_count) return "no operands";
+  uint32_t acc = node->outputs[0], next = 1;
+  for (; next < region->node_count && carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_ADD);
+       next++) {
+    const carnot_plan_node* add = &region->nodes[next];
+    uint32_t other = add->inputs[0] == acc ? add->inputs[1] : add->inputs[0];
+    if (add->inputs[0] == add->inputs[1] || other >= input_count) break;
+    if (channel[other] && out->bias == CARNOT_PLAN_NONE && out->residual == CARNOT_PLAN_NONE)
+      out->bias = other;
+    else if (whole[other] && takes_residual && out->residual == CARNOT_PLAN_NONE)
+      out->residual = other;
+    else
+      break;
+    acc = add->outputs[0];
+  }
+  if (takes_residual && next < region->node_count &&
+      carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_RELU)) {
+    out->relu = true;
+    acc = region->nodes[next++].outputs[0];
+  }
+  return carnot_cuda_chain_make(region, input_count, next, acc, &out->chain, reason, size);
+}
+
+// [K,1,..] that meets [N,K,..] along its channels.
+static bool is_channel(int rank, const int64_t* dims, int y_rank, int64_t filters) {
+  int at = rank - (y_rank - 1);
+  for (int d = 0; d < rank; d++)
+    if (dims[d] != (d == at ? filters : 1)) return false;
+  return at >= 0;
+}
+
+const char* carnot_cuda_conv_describe(const carnot_problem* problem, bool takes_residual,
+                                      carnot_cuda_conv* out, char* reason, size_t size) {
+  bool channel[64] = {false}, whole[64] = {false};
+  if (problem->input_count > 64) return "too many operands";
+  if (problem->region->nodes[0].op != CARNOT_OP_CONV) return "";
+  const carnot_operand_type* y = &problem->outputs[0];
+  for (uint32_t i = 0; i < problem->input_count; i++) {
+    const carnot_operand_type* t = &problem->inputs[i];
+    if (t->dtype != y->dtype || t->rank < 0 || y->rank < 2) continue;
+    channel[i] = t->is_constant && is_channel(t->rank, t->dims, y->rank, y->dims[1]);
+    whole[i] = !t->is_constant && t->rank == y->rank;
+    for (int d = 0; whole[i] && d < y->rank; d++)
+      whole[i] = t->dims[d] == y->dims[d] && t->min[d] == y->min[d] && t->max[d] == y->max[d];
+  }
+  return carnot_cuda_conv_read(problem->region, problem->input_count, channel, whole,
+                               takes_residual, out, reason, size);
+}
+
+carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, bool takes_residual,
+                                        carnot_cuda_conv* out) {
+  bool channel[64] = {false}, whole[64] = {false};
+  CARNOT_CHECK(step->input_count <= 64, INVALID_MODEL, "%u operands", step->input_count);
+  const carnot_operand* y = &outputs[0];
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    const carnot_operand* t = &inputs[i];
+    if (t->dtype != y->dtype || y->rank < 2) continue;
+    channel[i] = is_channel(t->rank, t->dims, y->rank, y->dims[1]);
+    whole[i] = t->rank == y->rank && !channel[i];
+    for (int d = 0; whole[i] && d < y->rank; d++) whole[i] = t->dims[d] == y->dims[d];
+  }
+  char reason[256];
+  const char* why = carnot_cuda_conv_read(step->region, step->input_count, channel, whole,
+                                          takes_residual, out, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+  CARNOT_TRY(carnot_cuda_on_device(inputs, step->input_count));
+  return carnot_cuda_on_device(outputs, step->output_count);
+}
+
+static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_cuda_conv c;
+  const char* why = carnot_cuda_conv_describe(problem, false, &c, reason, size);
+  if (why) return why;
+  carnot_cuda_want_row_major(problem);
+  const carnot_operand_type* x = &problem->inputs[0];
+  if (x->rank < 3 || x->rank > 5)
+    return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
+  if (problem->inputs[c.weights].dtype != x->dtype) return "weights of another type";
+  return carnot_cuda_not_float(x, reason, size);
+}
+
+static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_cuda_conv c;
+  char reason[256];
+  const char* why = carnot_cuda_conv_describe(problem, false, &c, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].dtype, out);
+}
+
+static carnot_status* conv_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_plan_node* node = &step->region->nodes[0];
+  carnot_cuda_conv c;
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, false, &c));
+  window_state* s = state;
+  *s = (window_state){.count = carnot_dims_count(outputs[0].dims, outputs[0].rank),
+                      .weights = c.weights,
+                      .bias = c.bias};
+  const carnot_operand* w = &inputs[c.weights];
+  CARNOT_TRY(carnot_cuda_window_make(node, &inputs[0], w, &outputs[0], &s->params));
+  s->params.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+  CARNOT_CHECK(s->params.groups > 0 && w->dtype == inputs[0].dtype &&
+                   w->dims[0] == s->params.filters && s->params.filters % s->params.groups == 0 &&
+                   w->dims[1] * s->params.groups == s->params.channels,
+               INVALID_ARGUMENT, "weights do not fit %lld channels in %lld groups",
+               (long long)s->params.channels, (long long)s->params.groups);
+  CARNOT_CHECK(
+      c.bias == CARNOT_PLAN_NONE ||
+          (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == s->params.filters &&
+           inputs[c.bias].dtype == inputs[0].dtype),
+      INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)s->params.filters);
+  CARNOT_TRY(find_kernel(step, "conv", inputs[0].dtype, &s->function));
+  return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
+}
+
+static carnot_status* conv_run(const carnot_step_view* step, void* state,
+                               const carnot_operand* inputs, const carnot_operand* outputs,
+                               void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  window_state* s = state;
+  s->params.x = inputs[0].data, s->params.w = inputs[s->weights].data,
+  s->params.y = outputs[0].data;
+  s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
+  CARNOT_TRY(carnot_cuda_launch_each(step, s->function, s->count, &s->params));
+  return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
+}
+
+const carnot_tactic_row carnot_cuda_conv_row = {.name = "cuda_conv_direct",
+                                                .anchor = CARNOT_OP_CONV,
+                                                .numerics = "exact",
+                                                .device = true,
+                                                .reject = conv_reject,
+                                                .prepare = conv_prepare,
+                                                .shape = conv_shape,
+                                                .run = conv_run};

@@ -1,0 +1,108 @@
+#include "backend/device.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/modules.h"
+
+// Few, and never closed before the process ends: engines and contexts point to them.
+enum { kMaxDevices = 16 };
+static pthread_mutex_t g_mutex = PTHREAD_MUTEX_INITIALIZER;
+static const carnot_backend* g_cuda;
+static struct {
+  char spec[32];
+  carnot_device* device;
+} g_devices[kMaxDevices];
+static int g_device_count;
+
+const carnot_backend* carnot_backend_loaded(void) { return g_cuda; }
+
+// Beside the program or library that holds this code, in lib/ of its parent, or on the system's
+// path.
+static void* open_module(char* tried, size_t size) {
+  static const char kName[] = "libcarnot_cuda.so";
+  const char* forced = getenv("CARNOT_CUDA_MODULE");
+  char path[4096];
+  Dl_info self;
+  if (forced) {
+    snprintf(tried, size, "%s", forced);
+    return dlopen(forced, RTLD_NOW | RTLD_LOCAL);
+  }
+  void* module = NULL;
+  if (dladdr((void*)(uintptr_t)carnot_backend_loaded, &self) && self.dli_fname) {
+    const char* slash = strrchr(self.dli_fname, '/');
+    int length = slash ? (int)(slash - self.dli_fname) : 0;
+    snprintf(path, sizeof(path), "%.*s/%s", slash ? length : 1, slash ? self.dli_fname : ".",
+             kName);
+    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!module) {
+      snprintf(path, sizeof(path), "%.*s/../lib/%s", slash ? length : 1,
+               slash ? self.dli_fname : ".", kName);
+      module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+  }
+  snprintf(tried, size, "%s", kName);
+  return module ? module : dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+}
+
+static carnot_status* load_module(void) {
+  if (g_cuda) return NULL;
+  char tried[4096];
+  void* module = open_module(tried, sizeof(tried));
+  const char* why = module ? NULL : dlerror();
+  CARNOT_CHECK(module, NOT_FOUND, "the CUDA module %s does not open: %s", tried, why ? why : "");
+  void* symbol = dlsym(module, "carnot_backend_entry");
+  carnot_backend_entry_fn* entry = NULL;
+  memcpy(&entry, &symbol, sizeof(entry));
+  const carnot_backend* backend = entry ? entry() : NULL;
+  bool fits = backend && backend->abi == CARNOT_BACKEND_ABI &&
+              backend->problem_bytes == sizeof(carnot_problem) &&
+              backend->view_bytes == sizeof(carnot_step_view);
+  if (!fits) dlclose(module);
+  CARNOT_CHECK(fits, VERSION_MISMATCH, "the CUDA module %s is of another build than this program",
+               tried);
+  g_cuda = backend;
+  return NULL;
+}
+
+static carnot_status* open_device(const char* spec, carnot_device** out_device) {
+  const char* kind = strncmp(spec, "cuda", 4) == 0 ? spec + 4 : NULL;
+  CARNOT_CHECK(kind && (*kind == 0 || *kind == ':'), INVALID_ARGUMENT,
+               "device '%s' must be cpu, cuda, cuda:N or cuda:sm_NN", spec);
+  const char* which = *kind ? kind + 1 : "0";
+  bool absent = strncmp(which, "sm", 2) == 0;
+  char arch[16] = "";
+  if (absent) snprintf(arch, sizeof(arch), "sm_%s", which + 2 + (which[2] == '_'));
+  CARNOT_CHECK(absent ? arch[3] : which[strspn(which, "0123456789")] == 0 && *which,
+               INVALID_ARGUMENT, "device '%s' must be cpu, cuda, cuda:N or cuda:sm_NN", spec);
+  CARNOT_TRY(load_module());
+  CARNOT_CHECK(g_device_count < kMaxDevices, UNSUPPORTED, "more than %d devices", kMaxDevices);
+  CARNOT_TRY_AT(g_cuda->open(absent ? -1 : atoi(which), arch, out_device), "device %s", spec);
+  snprintf(g_devices[g_device_count].spec, sizeof(g_devices[0].spec), "%s", spec);
+  g_devices[g_device_count++].device = *out_device;
+  return NULL;
+}
+
+carnot_status* carnot_device_open(const char* spec, carnot_device** out_device) {
+  *out_device = NULL;
+  CARNOT_CHECK(strlen(spec) < sizeof(g_devices[0].spec), INVALID_ARGUMENT, "device '%s'", spec);
+  if (strcmp(spec, "cuda") == 0) spec = "cuda:0";
+  pthread_mutex_lock(&g_mutex);
+  for (int i = 0; i < g_device_count; i++)
+    if (strcmp(g_devices[i].spec, spec) == 0) *out_device = g_devices[i].device;
+  carnot_status* status = *out_device ? NULL : open_device(spec, out_device);
+  pthread_mutex_unlock(&g_mutex);
+  return status;
+}
+
+carnot_status* carnot_device_choose(const char* wanted, carnot_device** out_device) {
+  *out_device = NULL;
+  if (!wanted) wanted = getenv("CARNOT_DEVICE");
+  if (wanted && *wanted)
+    return strcmp(wanted, "cpu") == 0 ? NULL : carnot_device_open(wanted, out_device);
+  carnot_status_free(carnot_device_open("cuda", out_device));
+  return NULL;
+}

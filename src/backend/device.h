@@ -1,0 +1,85 @@
+// Accelerators: what the core asks of a backend module, and how modules are opened on demand.
+//
+// A backend is a shared object with one entry, carnot_backend_entry. The core links none: without a
+// module, a driver or a device everything else works. A device belongs to the process and is closed
+// at its end; a queue (a stream) belongs to one context. Devices are thread-safe, queues serve one
+// thread at a time.
+#ifndef CARNOT_BACKEND_DEVICE_H_
+#define CARNOT_BACKEND_DEVICE_H_
+
+#include "backend/tactic.h"
+
+enum { CARNOT_BACKEND_ABI = 1 };
+
+typedef struct carnot_backend carnot_backend;
+
+// The module's own facts follow behind.
+struct carnot_device {
+  const carnot_backend* backend;
+  int ordinal;     // -1: absent: kernels are compiled for it, nothing can run
+  char arch[16];   // "sm_90"
+  char name[128];  // "NVIDIA H100 80GB HBM3"
+  int multiprocessor_count;
+  size_t memory_bytes;
+};
+
+struct carnot_queue {
+  carnot_device* device;
+  bool allow_code;  // machine code that an engine carries may run
+};
+
+typedef struct carnot_device_graph carnot_device_graph;
+
+typedef enum carnot_copy {
+  CARNOT_COPY_UPLOAD,
+  CARNOT_COPY_DOWNLOAD,
+  CARNOT_COPY_INSIDE
+} carnot_copy;
+
+// What an address is, as far as the driver knows.
+typedef enum carnot_address { CARNOT_ADDRESS_HOST, CARNOT_ADDRESS_DEVICE } carnot_address;
+
+struct carnot_backend {
+  uint32_t abi, problem_bytes, view_bytes;  // of the core that the module was built with
+  const char* name;                         // "cuda"
+  const carnot_tactic_row* const* (*rows)(size_t* out_count);
+  // |ordinal| -1: an absent device of |arch|. NOT_FOUND says what is missing.
+  carnot_status* (*open)(int ordinal, const char* arch, carnot_device** out_device);
+  void (*close)(carnot_device* device);
+  carnot_status* (*alloc)(carnot_device* device, size_t bytes, void** out_address);
+  void (*free)(carnot_device* device, void* address);
+  // Host memory that copies reach without a detour.
+  carnot_status* (*alloc_host)(carnot_device* device, size_t bytes, void** out_memory);
+  void (*free_host)(carnot_device* device, void* memory);
+  carnot_address (*address_of)(carnot_device* device, const void* address);
+  carnot_status* (*queue_create)(carnot_device* device, carnot_queue** out_queue);
+  void (*queue_destroy)(carnot_queue* queue);
+  // Makes |queue| record into the caller's stream until it is set back with NULL.
+  void (*queue_borrow)(carnot_queue* queue, void* stream);
+  // The caller records this stream itself: graphs must not be launched into it.
+  bool (*is_recording)(carnot_queue* queue);
+  carnot_status* (*copy)(carnot_queue* queue, void* dst, const void* src, size_t bytes,
+                         carnot_copy kind);
+  carnot_status* (*synchronize)(carnot_queue* queue);
+  // What rows run between the two goes into the graph and is not executed.
+  carnot_status* (*record_begin)(carnot_queue* queue);
+  carnot_status* (*record_end)(carnot_queue* queue, carnot_device_graph** out_graph);
+  carnot_status* (*graph_launch)(carnot_queue* queue, carnot_device_graph* graph);
+  void (*graph_destroy)(carnot_queue* queue, carnot_device_graph* graph);
+  // Marks are points in the queue; nanoseconds between two that were passed (after synchronize).
+  carnot_status* (*mark)(carnot_queue* queue, uint32_t index);
+  carnot_status* (*between)(carnot_queue* queue, uint32_t first, uint32_t second, uint64_t* out_ns);
+};
+
+typedef const carnot_backend* carnot_backend_entry_fn(void);
+
+// "cuda", "cuda:1", or "cuda:sm_90" (absent: for building only). Opens module and device once a
+// process. NOT_FOUND when module, driver or device are missing, VERSION_MISMATCH when the module
+// is of another build.
+carnot_status* carnot_device_open(const char* spec, carnot_device** out_device) CARNOT_MUST_USE;
+// The device rule: |wanted| (may be NULL) else CARNOT_DEVICE, else "cuda" where it opens, else
+// "cpu". *out_device is NULL for the processor. An accelerator that was named and does not open is
+// an error.
+carnot_status* carnot_device_choose(const char* wanted, carnot_device** out_device) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BACKEND_DEVICE_H_

@@ -1,0 +1,118 @@
+// Arguments of the own kernels: one plain struct each, read by C and device code alike. Dimensions
+// and strides are in elements, pointers are device addresses.
+#ifndef CARNOT_KERNEL_CUDA_PARAMS_H_
+#define CARNOT_KERNEL_CUDA_PARAMS_H_
+
+enum { CARNOT_CUDA_RANK = 8, CARNOT_CUDA_THREADS = 256 };
+
+// y[i·dst] = x[i·src] for every position i of |dims|; kernels copy_<bytes of an element>.
+typedef struct carnot_cuda_copy {
+  const void* x;
+  void* y;
+  long long count;
+  int rank;
+  long long dims[CARNOT_CUDA_RANK], src[CARNOT_CUDA_RANK], dst[CARNOT_CUDA_RANK];
+} carnot_cuda_copy;
+
+// As a copy along |rank| dimensions of y, but positions outside x (shifted by |begin|) give |value|
+// (mode 0), the nearest (1), the mirrored (2) or the wrapped (3) element.
+typedef struct carnot_cuda_pad {
+  const void* x;
+  void* y;
+  const void* value;  // NULL: zero bits
+  long long count;
+  int rank, mode;
+  long long dims[CARNOT_CUDA_RANK], begin[CARNOT_CUDA_RANK], size[CARNOT_CUDA_RANK],
+      src[CARNOT_CUDA_RANK];
+} carnot_cuda_pad;
+
+// y[o,i,n] = x[o, index[i], n], negative indices from the end, those outside give 0.
+typedef struct carnot_cuda_gather {
+  const void *x, *index;
+  void* y;
+  long long outer, count, inner, size;
+  int index_bytes;  // 4 or 8
+} carnot_cuda_gather;
+
+// y[k] = fn over all r of x[k·kept + r·reduced].
+typedef struct carnot_cuda_reduce {
+  const void* x;
+  void* y;
+  int fn;  // carnot_cuda_reduction
+  int kept_rank, reduced_rank;
+  long long kept_count, reduced_count;
+  long long kept_dims[CARNOT_CUDA_RANK], kept[CARNOT_CUDA_RANK];
+  long long reduced_dims[CARNOT_CUDA_RANK], reduced[CARNOT_CUDA_RANK];
+} carnot_cuda_reduce;
+
+typedef enum carnot_cuda_reduction {
+  CARNOT_CUDA_SUM,
+  CARNOT_CUDA_MEAN,
+  CARNOT_CUDA_MAX,
+  CARNOT_CUDA_MIN,
+  CARNOT_CUDA_PROD,
+  CARNOT_CUDA_L1,
+  CARNOT_CUDA_L2,
+  CARNOT_CUDA_LOG_SUM,
+  CARNOT_CUDA_LOG_SUM_EXP,
+  CARNOT_CUDA_SUM_SQUARE,
+} carnot_cuda_reduction;
+
+// Rows of |size| elements |stride| apart; row r begins at (r / inner) * size * stride + r % inner.
+// y = exp(scale x + mask - max) / sum, or its logarithm.
+typedef struct carnot_cuda_softmax {
+  const void* x;
+  void* y;
+  const void* mask;  // of scores [.., size]: row r reads mask at mask_row(r); NULL: none
+  long long rows, size, inner, stride;
+  float scale;
+  int log;
+  // Of masks: row r = ((b * heads + h) * queries + q); strides may be 0.
+  long long heads, queries, mask_b, mask_h, mask_q, mask_k;
+  int mask_type;  // 0 the type of x, 1 bool
+  int causal;     // keys behind q + past are left out
+  long long past;
+} carnot_cuda_softmax;
+
+// Groups of |size| elements, dense; y = (x - mean) / sqrt(var + eps) * scale + bias.
+// Element i of group g has channel: per_element ? i : (g % groups) * (size / spatial) + i /
+// spatial.
+typedef struct carnot_cuda_norm {
+  const void *x, *scale, *bias;  // scale and bias may be NULL
+  void* y;
+  void *mean_out, *inv_out;  // NULL or results of type float
+  long long count, size, spatial, groups;
+  float eps;
+  int rms, per_element;
+} carnot_cuda_norm;
+
+// y = (x - mean[c]) / sqrt(var[c] + eps) * scale[c] + bias[c], x as [n, channels, spatial].
+typedef struct carnot_cuda_batch_norm {
+  const void *x, *scale, *bias, *mean, *var;
+  void* y;
+  long long count, channels, spatial;
+  float eps;
+} carnot_cuda_batch_norm;
+
+// Windows over up to three spatial dimensions, any strides.
+typedef struct carnot_cuda_window {
+  const void *x, *w, *bias;
+  void* y;
+  long long n, channels, filters, groups;  // pooling: filters = channels
+  long long in[3], out[3], kernel[3], step[3], dilation[3], begin[3], end[3];
+  long long x_n, x_c, x_s[3], y_n, y_c, y_s[3];
+  int average, count_padding;
+} carnot_cuda_window;
+
+// c[b,m,n] = alpha sum_k a[b,m,k] b[b,k,n] + beta c[b,m,n], then max(c, 0) with |relu|; any
+// strides.
+typedef struct carnot_cuda_gemm {
+  const void *a, *b;
+  void* c;
+  long long m, n, k, batch;
+  long long a_b, a_m, a_k, b_b, b_k, b_n, c_b, c_m, c_n;
+  float alpha, beta;
+  int relu;
+} carnot_cuda_gemm;
+
+#endif  // CARNOT_KERNEL_CUDA_PARAMS_H_

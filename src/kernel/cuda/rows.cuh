@@ -1,0 +1,225 @@
+// Kernels that reduce: sums, softmax, normalizations. Accumulators are float or wider; a block
+// combines in an order that depends on the size alone, so that equal runs give equal bits.
+
+template <class T> struct add_of { static DEVICE_ONLY T of(T a, T b) { return a + b; } };
+template <class T> struct max_of { static DEVICE_ONLY T of(T a, T b) { return hi(a, b); } };
+template <class T> struct min_of { static DEVICE_ONLY T of(T a, T b) { return lo(a, b); } };
+template <class T> struct mul_of { static DEVICE_ONLY T of(T a, T b) { return a * b; } };
+
+// The combination over a block of at most 1024 threads, known to all of them.
+template <class C, class T> DEVICE T over_block(T v, T identity) {
+  __shared__ T parts[32];
+  int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = (blockDim.x + 31) >> 5;
+  for (int step = 16; step; step >>= 1) v = C::of(v, __shfl_xor_sync(~0u, v, step));
+  __syncthreads();
+  if (lane == 0) parts[warp] = v;
+  __syncthreads();
+  v = lane < warps ? parts[lane] : identity;
+  for (int step = 16; step; step >>= 1) v = C::of(v, __shfl_xor_sync(~0u, v, step));
+  return v;
+}
+
+// ---- reduce ----
+
+template <class A> struct ends;
+template <> struct ends<f32> {
+  static DEVICE_ONLY f32 low() { return -__int_as_float(0x7f800000); }
+  static DEVICE_ONLY f32 high() { return __int_as_float(0x7f800000); }
+};
+template <> struct ends<f64> {
+  static DEVICE_ONLY f64 low() { return -__longlong_as_double(0x7ff0000000000000ll); }
+  static DEVICE_ONLY f64 high() { return __longlong_as_double(0x7ff0000000000000ll); }
+};
+template <> struct ends<i32> {
+  static DEVICE_ONLY i32 low() { return (i32)0x80000000; }
+  static DEVICE_ONLY i32 high() { return 0x7fffffff; }
+};
+template <> struct ends<i64> {
+  static DEVICE_ONLY i64 low() { return (i64)0x8000000000000000ull; }
+  static DEVICE_ONLY i64 high() { return 0x7fffffffffffffffll; }
+};
+template <class A> DEVICE A lowest() { return ends<A>::low(); }
+template <class A> DEVICE A highest() { return ends<A>::high(); }
+
+DEVICE f32 root(f32 x) { return sqrtf(x); }
+DEVICE f64 root(f64 x) { return sqrt(x); }
+DEVICE i32 root(i32 x) { return (i32)sqrt((f64)x); }
+DEVICE i64 root(i64 x) { return (i64)sqrt((f64)x); }
+DEVICE f32 logarithm(f32 x) { return logf(x); }
+DEVICE f64 logarithm(f64 x) { return log(x); }
+DEVICE i32 logarithm(i32 x) { return (i32)log((f64)x); }
+DEVICE i64 logarithm(i64 x) { return (i64)log((f64)x); }
+DEVICE f32 exponential(f32 x) { return expf(x); }
+DEVICE f64 exponential(f64 x) { return exp(x); }
+DEVICE i32 exponential(i32 x) { return (i32)exp((f64)x); }
+DEVICE i64 exponential(i64 x) { return (i64)exp((f64)x); }
+
+template <class A> DEVICE A start(int fn) {
+  return fn == CARNOT_CUDA_MAX ? lowest<A>() : fn == CARNOT_CUDA_MIN ? highest<A>()
+         : fn == CARNOT_CUDA_PROD ? (A)1 : (A)0;
+}
+template <class A> DEVICE A join(int fn, A a, A b) {
+  return fn == CARNOT_CUDA_MAX ? hi(a, b) : fn == CARNOT_CUDA_MIN ? lo(a, b)
+         : fn == CARNOT_CUDA_PROD ? a * b : a + b;
+}
+template <class A> DEVICE A term(int fn, A x, A most) {
+  switch (fn) {
+    case CARNOT_CUDA_L1: return x < 0 ? -x : x;
+    case CARNOT_CUDA_L2:
+    case CARNOT_CUDA_SUM_SQUARE: return x * x;
+    case CARNOT_CUDA_LOG_SUM_EXP: return exponential(x - most);
+    default: return x;
+  }
+}
+template <class A> DEVICE A finish(int fn, A x, i64 count, A most) {
+  switch (fn) {
+    case CARNOT_CUDA_MEAN: return x / (A)count;
+    case CARNOT_CUDA_L2: return root(x);
+    case CARNOT_CUDA_LOG_SUM: return logarithm(x);
+    case CARNOT_CUDA_LOG_SUM_EXP: return logarithm(x) + most;
+    default: return x;
+  }
+}
+
+// |step| threads share one result: a block (blockDim.x of them) or one.
+template <class T, class A, bool BLOCK> DEVICE void reduce(const carnot_cuda_reduce& p) {
+  i64 k = BLOCK ? blockIdx.x : THREAD, base, unused, at;
+  if (k >= p.kept_count) return;
+  offsets<u64>((u64)k, p.kept_rank, p.kept_dims, p.kept, p.kept, &base, &unused);
+  const T* x = (const T*)p.x + base;
+  int step = BLOCK ? blockDim.x : 1, first = BLOCK ? threadIdx.x : 0;
+  A most = 0;
+  for (int pass = p.fn == CARNOT_CUDA_LOG_SUM_EXP ? 0 : 1; pass < 2; pass++) {
+    int fn = pass ? p.fn : CARNOT_CUDA_MAX;
+    A sum = start<A>(fn);
+    for (i64 r = first; r < p.reduced_count; r += step) {
+      if (p.reduced_rank == 1)
+        at = r * p.reduced[0];
+      else
+        offsets<u64>((u64)r, p.reduced_rank, p.reduced_dims, p.reduced, p.reduced, &at, &unused);
+      sum = join(fn, sum, term(fn, (A)load(x[at]), most));
+    }
+    if (BLOCK) {
+      if (fn == CARNOT_CUDA_MAX) sum = over_block<max_of<A>, A>(sum, start<A>(fn));
+      else if (fn == CARNOT_CUDA_MIN) sum = over_block<min_of<A>, A>(sum, start<A>(fn));
+      else if (fn == CARNOT_CUDA_PROD) sum = over_block<mul_of<A>, A>(sum, start<A>(fn));
+      else sum = over_block<add_of<A>, A>(sum, start<A>(fn));
+    }
+    if (!pass) most = sum - sum == 0 ? sum : (A)0;  // an infinite one is no reference
+    else if (first == 0) ((T*)p.y)[k] = store_as<T>::of(finish(p.fn, sum, p.reduced_count, most));
+  }
+}
+
+#define REDUCES(T, A)                                                                           \
+  extern "C" __global__ void reduce_block_##T(carnot_cuda_reduce p) { reduce<T, A, true>(p); }  \
+  extern "C" __global__ void reduce_thread_##T(carnot_cuda_reduce p) { reduce<T, A, false>(p); }
+REDUCES(f32, f32) REDUCES(f16, f32) REDUCES(bf16, f32) REDUCES(f64, f64) REDUCES(i32, i32)
+REDUCES(i64, i64)
+
+// ---- softmax ----
+
+template <class T> DEVICE f32 score(const carnot_cuda_softmax& p, const T* x, i64 row, i64 i) {
+  f32 v = load(x[i * p.stride]) * p.scale;
+  if (!p.mask && !p.causal) return v;
+  i64 q = row % p.queries, h = row / p.queries % p.heads, b = row / p.queries / p.heads;
+  if (p.causal && i > q + p.past) return lowest<f32>();
+  if (!p.mask) return v;
+  i64 at = b * p.mask_b + h * p.mask_h + q * p.mask_q + i * p.mask_k;
+  if (p.mask_type == 1) return ((const u8*)p.mask)[at] ? v : lowest<f32>();
+  return v + get<T>(p.mask, at);
+}
+
+template <class T> DEVICE void softmax(const carnot_cuda_softmax& p) {
+  i64 row = blockIdx.x, base = row / p.inner * p.size * p.stride + row % p.inner;
+  const T* x = (const T*)p.x + base;
+  enum { KEEP = 4 };
+  f32 kept[KEEP], most = lowest<f32>(), sum = 0;
+  bool keeps = p.size <= KEEP * (i64)blockDim.x;
+  for (int k = 0; k < KEEP; k++) {
+    i64 i = threadIdx.x + k * (i64)blockDim.x;
+    kept[k] = keeps && i < p.size ? score<T>(p, x, row, i) : lowest<f32>();
+    most = hi(most, kept[k]);
+  }
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) most = hi(most, score<T>(p, x, row, i));
+  most = over_block<max_of<f32>, f32>(most, lowest<f32>());
+  if (most == lowest<f32>()) most = 0;  // all keys are left out
+  for (int k = 0; k < KEEP; k++) {
+    i64 i = threadIdx.x + k * (i64)blockDim.x;
+    if (keeps && i < p.size) {
+      kept[k] = kept[k] - most;
+      sum += expf(kept[k]);
+    }
+  }
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) sum += expf(score<T>(p, x, row, i) - most);
+  sum = over_block<add_of<f32>, f32>(sum, 0.f);
+  f32 inverse = 1 / sum, shift = p.log ? logf(sum) : 0;
+  for (int k = 0; k < KEEP; k++) {
+    i64 i = threadIdx.x + k * (i64)blockDim.x;
+    if (keeps && i < p.size)
+      put<T>(p.y, base + i * p.stride, p.log ? kept[k] - shift : expf(kept[k]) * inverse);
+  }
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) {
+    f32 v = score<T>(p, x, row, i) - most;
+    put<T>(p.y, base + i * p.stride, p.log ? v - shift : expf(v) * inverse);
+  }
+}
+
+// ---- normalization ----
+
+template <class T>
+DEVICE void write_normal(const carnot_cuda_norm& p, i64 base, i64 first, i64 i, f32 v) {
+  i64 c = p.per_element ? i : first + (p.spatial == 1 ? i : i / p.spatial);
+  if (p.scale) v *= get<T>(p.scale, c);
+  if (p.bias) v += get<T>(p.bias, c);
+  put<T>(p.y, base + i, v);
+}
+
+template <class T> DEVICE void norm(const carnot_cuda_norm& p) {
+  i64 g = blockIdx.x, base = g * p.size;
+  const T* x = (const T*)p.x + base;
+  enum { KEEP = 8 };
+  f32 kept[KEEP], sum = 0, square = 0;
+  bool keeps = p.size <= KEEP * (i64)blockDim.x;
+  for (int k = 0; k < KEEP; k++) {
+    i64 i = threadIdx.x + k * (i64)blockDim.x;
+    kept[k] = keeps && i < p.size ? load(x[i]) : 0.f;
+    sum += kept[k];
+  }
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) sum += load(x[i]);
+  f32 mean = p.rms ? 0.f : over_block<add_of<f32>, f32>(sum, 0.f) / (f32)p.size;
+  for (int k = 0; k < KEEP; k++) {
+    i64 i = threadIdx.x + k * (i64)blockDim.x;
+    f32 d = kept[k] - mean;
+    if (keeps && i < p.size) square += d * d;
+  }
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) {
+    f32 d = load(x[i]) - mean;
+    square += d * d;
+  }
+  square = over_block<add_of<f32>, f32>(square, 0.f);
+  f32 inverse = 1 / sqrtf(square / (f32)p.size + p.eps);
+  i64 channels = p.size / p.spatial, first = g % p.groups * channels;
+#pragma unroll
+  for (int k = 0; k < KEEP; k++) {
+    i64 i = threadIdx.x + k * (i64)blockDim.x;
+    if (keeps && i < p.size) write_normal<T>(p, base, first, i, (kept[k] - mean) * inverse);
+  }
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x)
+    write_normal<T>(p, base, first, i, (load(x[i]) - mean) * inverse);
+  if (threadIdx.x == 0 && p.mean_out) ((f32*)p.mean_out)[g] = mean;
+  if (threadIdx.x == 0 && p.inv_out) ((f32*)p.inv_out)[g] = inverse;
+}
+
+template <class T> DEVICE void batch_norm(const carnot_cuda_batch_norm& p) {
+  i64 i = THREAD;
+  if (i >= p.count) return;
+  i64 c = i / p.spatial % p.channels;
+  f32 v = (get<T>(p.x, i) - get<T>(p.mean, c)) / sqrtf(get<T>(p.var, c) + p.eps);
+  put<T>(p.y, i, v * get<T>(p.scale, c) + get<T>(p.bias, c));
+}
+
+#define ROWS(T, name)                                                                           \
+  extern "C" __global__ void softmax_##name(carnot_cuda_softmax p) { softmax<T>(p); }           \
+  extern "C" __global__ void norm_##name(carnot_cuda_norm p) { norm<T>(p); }                    \
+  extern "C" __global__ void batch_norm_##name(carnot_cuda_batch_norm p) { batch_norm<T>(p); }
+EACH_FLOAT(ROWS)

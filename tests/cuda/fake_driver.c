@@ -1,0 +1,152 @@
+// A stand-in for libcuda.so.1: memory, streams, graphs and events, for machines without a GPU.
+// Device addresses lie where the processor cannot read, so that a mix-up of the two memories ends
+// the test. Kernels do not run: it serves tests of placement, copies and recordings with rows
+// switched off.
+#include <cuda.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#undef cuEventElapsedTime  // the module asks for the old name, which every driver has
+#define EXPORT __attribute__((visibility("default")))
+// Device memory is host memory behind an offset that leaves no valid address.
+static const uint64_t kFar = 1ull << 62;
+static void* host_of(CUdeviceptr p) { return (void*)(uintptr_t)(p - kFar); }
+
+typedef struct node {
+  void *dst, *src;
+  size_t bytes;
+} node;
+struct CUgraph_st {
+  node nodes[4096];
+  size_t count;
+};
+static CUgraph g_recording;
+
+static CUresult move(void* dst, const void* src, size_t bytes) {
+  if (!g_recording) {
+    memmove(dst, src, bytes);
+    return CUDA_SUCCESS;
+  }
+  if (g_recording->count == 4096) return CUDA_ERROR_OUT_OF_MEMORY;
+  g_recording->nodes[g_recording->count++] = (node){dst, (void*)(uintptr_t)src, bytes};
+  return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuInit(unsigned f) { return (void)f, CUDA_SUCCESS; }
+EXPORT CUresult cuDriverGetVersion(int* v) { return *v = 13000, CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGetCount(int* n) { return *n = 1, CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGet(CUdevice* d, int i) { return *d = i, CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGetName(char* n, int size, CUdevice d) {
+  (void)d;
+  strncpy(n, "stand-in", (size_t)size);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetAttribute(int* v, CUdevice_attribute a, CUdevice d) {
+  (void)d;
+  *v = a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? 9
+       : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 0
+                                                           : 1;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceTotalMem_v2(size_t* b, CUdevice d) {
+  return (void)d, *b = 1u << 30, CUDA_SUCCESS;
+}
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* c, CUdevice d) {
+  return (void)d, *c = (CUcontext)(uintptr_t)1, CUDA_SUCCESS;
+}
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice d) { return (void)d, CUDA_SUCCESS; }
+EXPORT CUresult cuCtxSetCurrent(CUcontext c) { return (void)c, CUDA_SUCCESS; }
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* p, size_t bytes) {
+  void* memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+  if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  *p = (uint64_t)(uintptr_t)memory + kFar;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemFree_v2(CUdeviceptr p) { return free(host_of(p)), CUDA_SUCCESS; }
+EXPORT CUresult cuMemHostAlloc(void** p, size_t bytes, unsigned f) {
+  (void)f;
+  *p = malloc(bytes);
+  return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+EXPORT CUresult cuMemFreeHost(void* p) { return free(p), CUDA_SUCCESS; }
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr d, const void* s, size_t n, CUstream q) {
+  return (void)q, move(host_of(d), s, n);
+}
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void* d, CUdeviceptr s, size_t n, CUstream q) {
+  return (void)q, move(d, host_of(s), n);
+}
+EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr d, CUdeviceptr s, size_t n, CUstream q) {
+  return (void)q, move(host_of(d), host_of(s), n);
+}
+EXPORT CUresult cuMemsetD8Async(CUdeviceptr d, unsigned char v, size_t n, CUstream q) {
+  (void)q;
+  if (!g_recording) memset(host_of(d), v, n);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuPointerGetAttribute(void* v, CUpointer_attribute a, CUdeviceptr p) {
+  (void)a;
+  *(unsigned*)v = CU_MEMORYTYPE_DEVICE;
+  return p >= kFar ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+EXPORT CUresult cuModuleLoadData(CUmodule* m, const void* d) {
+  return (void)d, *m = (CUmodule)(uintptr_t)1, CUDA_SUCCESS;
+}
+EXPORT CUresult cuModuleUnload(CUmodule m) { return (void)m, CUDA_SUCCESS; }
+EXPORT CUresult cuModuleGetFunction(CUfunction* f, CUmodule m, const char* n) {
+  return (void)m, (void)n, *f = (CUfunction)(uintptr_t)1, CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamCreate(CUstream* s, unsigned f) {
+  return (void)f, *s = (CUstream)(uintptr_t)1, CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamDestroy_v2(CUstream s) { return (void)s, CUDA_SUCCESS; }
+EXPORT CUresult cuStreamSynchronize(CUstream s) { return (void)s, CUDA_SUCCESS; }
+EXPORT CUresult cuStreamIsCapturing(CUstream s, CUstreamCaptureStatus* c) {
+  (void)s;
+  *c = g_recording ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode m) {
+  (void)s, (void)m;
+  g_recording = calloc(1, sizeof(*g_recording));
+  return g_recording ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+EXPORT CUresult cuStreamEndCapture(CUstream s, CUgraph* g) {
+  (void)s;
+  *g = g_recording;
+  g_recording = NULL;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* e, CUgraph g, unsigned long long f) {
+  (void)f;
+  void* copy = malloc(sizeof(*g));
+  if (copy) memcpy(copy, g, sizeof(*g));
+  *e = copy;
+  return copy ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+EXPORT CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
+  (void)s;
+  const struct CUgraph_st* g = (const void*)e;
+  for (size_t i = 0; i < g->count; i++)
+    memmove(g->nodes[i].dst, g->nodes[i].src, g->nodes[i].bytes);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec e) { return free(e), CUDA_SUCCESS; }
+EXPORT CUresult cuGraphDestroy(CUgraph g) { return free(g), CUDA_SUCCESS; }
+EXPORT CUresult cuEventCreate(CUevent* e, unsigned f) {
+  return (void)f, *e = (CUevent)(uintptr_t)1, CUDA_SUCCESS;
+}
+EXPORT CUresult cuEventDestroy_v2(CUevent e) { return (void)e, CUDA_SUCCESS; }
+EXPORT CUresult cuEventRecord(CUevent e, CUstream s) { return (void)e, (void)s, CUDA_SUCCESS; }
+EXPORT CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
+  return (void)a, (void)b, *ms = 0, CUDA_SUCCESS;
+}
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                               unsigned by, unsigned bz, unsigned shared, CUstream s, void** p,
+                               void** x) {
+  (void)f, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)s;
+  return (void)p, (void)x, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGetErrorString(CUresult r, const char** t) {
+  return (void)r, *t = "stand-in", CUDA_SUCCESS;
+}

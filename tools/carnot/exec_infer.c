@@ -1,0 +1,201 @@
+// carnot exec: inputs, runs on one or more streams, reports.
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "exec.h"
+
+// --loadInputs NAME:FILE,… as --input NAME=FILE, so that one reader serves both.
+static carnot_status* read_inputs(const exec_options* o, cli_session* session) {
+  char* words[128] = {NULL};
+  int count = 0;
+  carnot_status* status = NULL;
+  for (const char* at = o->inputs; at && *at && !status;) {
+    size_t length = 0;
+    bool quoted = false;
+    while (at[length] && (quoted || at[length] != ',')) quoted ^= at[length++] == '\'';
+    const char* colon = memrchr(at, ':', length);
+    if (!colon || colon == at || colon + 1 == at + length || count == 128) {
+      status =
+          CARNOT_ERROR(INVALID_ARGUMENT, "--loadInputs: '%.*s' must be NAME:FILE", (int)length, at);
+      break;
+    }
+    bool stripped = at[0] == '\'' && colon[-1] == '\'' && colon - at >= 2;
+    if (asprintf(&words[count], "--input=%.*s=%.*s", (int)(colon - at - 2 * stripped),
+                 at + stripped, (int)(at + length - colon - 1), colon + 1) < 0)
+      status = CARNOT_NO_MEMORY(length, "a name");
+    else
+      count++;
+    at += length + (at[length] == ',');
+  }
+  cli_flags flags = {0};
+  if (!status) status = cli_flags_init(&flags, count, words);
+  if (!status)
+    status =
+        cli_session_read(session, &flags, &o->shapes, &(cli_image_options){0}, /*random=*/true);
+  cli_flags_deinit(&flags);
+  for (int i = 0; i < count; i++) free(words[i]);
+  return status;
+}
+
+// Where streams wait for each other when they are warm.
+typedef struct gate {
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  int waiting;
+  bool open, cancelled;
+  double start;  // when it opened
+} gate;
+
+// One context with threads of its own, run again and again.
+typedef struct stream {
+  const exec_options* options;
+  cli_session session;
+  gate* gate;
+  exec_trace* traces;
+  size_t count;
+  double wall_ms;
+  carnot_status* status;
+} stream;
+
+static carnot_status* warm_up(const stream* s) {
+  double until = cli_now_ms() + (double)s->options->warm_up_ms;
+  do CARNOT_TRY(carnot_context_run_now(s->session.context));
+  while (cli_now_ms() < until);
+  return NULL;
+}
+
+static carnot_status* measure(stream* s) {
+  const exec_options* o = s->options;
+  carnot_context* context = s->session.context;
+  size_t capacity = 0;
+  double start = s->gate->start;
+  while (s->count < (size_t)o->iterations || cli_now_ms() - start < o->duration_s * 1e3 ||
+         s->count == 0) {
+    void* traces = s->traces;
+    CARNOT_TRY(carnot_grow(&traces, &capacity, s->count + 1, sizeof(exec_trace), "times"));
+    s->traces = traces;
+    exec_trace* trace = &s->traces[s->count++];
+    trace->start = cli_now_ms() - start;
+    CARNOT_TRY(carnot_context_run_now(context));
+    trace->end = cli_now_ms() - start;
+    trace->compute = context->queue ? (double)context->io_ns[1] * 1e-6 : trace->end - trace->start;
+    trace->total = trace->end - trace->start;
+    trace->h2d = (double)context->io_ns[0] * 1e-6;
+    trace->d2h = (double)context->io_ns[2] * 1e-6;
+    if (o->idle_ms) usleep((useconds_t)o->idle_ms * 1000);
+  }
+  s->wall_ms = cli_now_ms() - start;
+  return NULL;
+}
+
+static void* run_stream(void* argument) {
+  stream* s = argument;
+  gate* g = s->gate;
+  s->status = warm_up(s);
+  pthread_mutex_lock(&g->lock);
+  g->waiting++;
+  pthread_cond_broadcast(&g->changed);
+  while (!g->open) pthread_cond_wait(&g->changed, &g->lock);
+  pthread_mutex_unlock(&g->lock);
+  if (!s->status && !g->cancelled) s->status = measure(s);
+  return NULL;
+}
+
+// Opens the gate when |count| streams wait there.
+static void open_gate(gate* g, int count, bool cancelled) {
+  pthread_mutex_lock(&g->lock);
+  while (g->waiting < count) pthread_cond_wait(&g->changed, &g->lock);
+  g->open = true;
+  g->cancelled = cancelled;
+  g->start = cli_now_ms();
+  pthread_cond_broadcast(&g->changed);
+  pthread_mutex_unlock(&g->lock);
+}
+
+static carnot_status* open_stream(const exec_options* o, const cli_loaded* loaded, int threads,
+                                  stream* s) {
+  carnot_engine_retain(loaded->engine);
+  CARNOT_TRY(cli_session_start(loaded, threads, &s->session));
+  if (o->use_profile)
+    CARNOT_TRY(carnot_context_set_profile(s->session.context, (uint32_t)o->use_profile));
+  return read_inputs(o, &s->session);
+}
+
+static carnot_status* run_streams(stream* streams, int count) {
+  gate g = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+  pthread_t* threads = calloc((size_t)count, sizeof(*threads));
+  if (!threads) return CARNOT_NO_MEMORY((size_t)count, "streams");
+  int started = 0;
+  carnot_status* status = NULL;
+  for (int i = 0; i < count; i++) streams[i].gate = &g;
+  while (started < count &&
+         pthread_create(&threads[started], NULL, run_stream, &streams[started]) == 0)
+    started++;
+  if (started < count)
+    status = CARNOT_ERROR(OUT_OF_MEMORY, "no thread for stream %d of %d", started + 1, count);
+  open_gate(&g, started, status != NULL);
+  for (int i = 0; i < started; i++) {
+    pthread_join(threads[i], NULL);
+    if (!status)
+      status = streams[i].status;
+    else
+      carnot_status_free(streams[i].status);
+  }
+  free(threads);
+  return status;
+}
+
+static int by_start(const void* a, const void* b) {
+  double x = ((const exec_trace*)a)->start, y = ((const exec_trace*)b)->start;
+  return x < y ? -1 : x > y;
+}
+
+static carnot_status* report(const exec_options* o, stream* streams, int count) {
+  size_t total = 0;
+  double wall_ms = 0;
+  for (int i = 0; i < count; i++) {
+    total += streams[i].count;
+    if (streams[i].wall_ms > wall_ms) wall_ms = streams[i].wall_ms;
+  }
+  exec_trace* all = calloc(total + 1, sizeof(*all));
+  if (!all) return CARNOT_NO_MEMORY(total * sizeof(*all), "times");
+  size_t at = 0;
+  for (int i = 0; i < count; i++) {
+    if (streams[i].count) memcpy(all + at, streams[i].traces, streams[i].count * sizeof(*all));
+    at += streams[i].count;
+  }
+  qsort(all, total, sizeof(*all), by_start);
+  exec_report(o, all, total, wall_ms);
+  carnot_status* status = o->times ? exec_export_times(o->times, all, total) : NULL;
+  free(all);
+  return status;
+}
+
+carnot_status* exec_infer(const exec_options* o, cli_loaded* loaded) {
+  int count = (int)o->streams;
+  int threads = count > 1 && !o->threads ? (int)sysconf(_SC_NPROCESSORS_ONLN) : (int)o->threads;
+  if (count > 1) threads = threads / count < 1 ? 1 : threads / count;
+  stream* streams = calloc((size_t)count, sizeof(*streams));
+  carnot_status* status = streams ? NULL : CARNOT_NO_MEMORY((size_t)count, "streams");
+  for (int i = 0; i < count && !status; i++) {
+    streams[i].options = o;
+    status = open_stream(o, loaded, threads, &streams[i]);
+  }
+  if (!status)
+    exec_log('I', "Starting inference on %d threads%s",
+             carnot_executor_thread_count(streams[0].session.executor),
+             count > 1 ? " for each stream" : "");
+  if (!status) status = run_streams(streams, count);
+  if (!status) status = report(o, streams, count);
+  if (!status && o->dump_output) exec_dump_output(streams[0].session.context);
+  if (!status && o->output) status = exec_export_output(o->output, streams[0].session.context);
+  if (!status) status = exec_profile(o, &streams[0].session);
+  for (int i = 0; streams && i < count; i++) {
+    free(streams[i].traces);
+    cli_session_close(&streams[i].session);
+  }
+  free(streams);
+  carnot_engine_release(loaded->engine);
+  return status;
+}
