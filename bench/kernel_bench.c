@@ -6,6 +6,8 @@
 
 #include <time.h>
 
+#include "kernel/cpu/machine.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -68,7 +70,8 @@ __attribute__((target("avx2,fma"))) static void fma_avx2(void* unused) {
 static double peak_flop(const char* isa) {
 #if defined(__x86_64__)
   const double steps = 2.0 * kChains * kSteps;
-  if (!strncmp(isa, "avx512", 6)) return 16 * steps / least_time(fma_avx512, NULL);
+  if (!strncmp(isa, "avx512", 6) || !strncmp(isa, "amx", 3))
+    return 16 * steps / least_time(fma_avx512, NULL);
   if (__builtin_cpu_supports("fma")) return 8 * steps / least_time(fma_avx2, NULL);
 #endif
   (void)isa;
@@ -136,7 +139,9 @@ int main(int argc, char** argv) {
   measure_streams(&b);
   for (int level = CARNOT_KERNEL_ISA_COUNT - 1; level >= 0; --level) {
     b.kernels = carnot_cpu_kernels_for((carnot_kernel_isa)level);
-    if (!b.kernels || (isa && strcmp(isa, b.kernels->isa))) continue;
+    if (!b.kernels || carnot_machine_lacks((carnot_kernel_isa)level) ||
+        (isa && strcmp(isa, b.kernels->isa)))
+      continue;
     b.peak_flop = peak_flop(b.kernels->isa);
     printf("peak %-6s %6.1f GFLOP/s\n", b.kernels->isa, b.peak_flop * 1e-9);
     for (size_t i = 0; i < sizeof kFamilies / sizeof *kFamilies; ++i) {

@@ -1,18 +1,29 @@
 // Matrix products and convolutions.
 #include "kernel/cpu/pack_f32.h"
+#include "kernel/cpu/pack_half.h"
 #include "kernel_bench.h"
 
 typedef struct gemm_call {
-  const carnot_cpu_kernels* kernels;
+  carnot_gemm_f32_fn* run;
   carnot_gemm_f32 gemm;
 } gemm_call;
 
 static void run_gemm(void* argument) {
   const gemm_call* c = argument;
-  c->kernels->gemm_f32(&c->gemm, 0, c->gemm.m, 0, c->gemm.n);
+  c->run(&c->gemm, 0, c->gemm.m, 0, c->gemm.n);
 }
 
-void bench_gemm(const bench* b) {
+// Packed weights of any type: bf16 has the most elements.
+static float* packed_weights(int64_t taps, int64_t depth, int64_t n, int bytes) {
+  const int64_t count = carnot_packed_k2n16_count(taps, depth, n);
+  float* x = floats(count * bytes / 4);
+  uint16_t* halves = (uint16_t*)x;
+  if (bytes == 2)
+    for (int64_t i = 0; i < count; ++i) halves[i] = (uint16_t)(0x3000 + i % 13 * 64);
+  return x;
+}
+
+static void bench_gemm_type(const bench* b, const char* name, carnot_gemm_f32_fn* run, int bytes) {
   static const struct {
     int64_t m, n, k;
   } shapes[] = {{3136, 256, 64},  {3136, 64, 256},  {784, 512, 128},  {784, 128, 512},
@@ -22,13 +33,13 @@ void bench_gemm(const bench* b) {
                 {1, 1000, 2048},  {1, 3072, 768},   {1, 50257, 768}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
     const int64_t m = shapes[i].m, n = shapes[i].n, k = shapes[i].k;
-    gemm_call c = {b->kernels,
+    gemm_call c = {run,
                    {.m = m,
                     .n = n,
                     .k = k,
                     .a = floats(m * k),
                     .lda = k,
-                    .b = floats(carnot_packed_k1n16_count(k, n)),
+                    .b = packed_weights(1, k, n, bytes),
                     .c = floats(m * n),
                     .ldc = n,
                     .epilogue = {.bias = floats(n), .activation = CARNOT_ACTIVATION_RELU}}};
@@ -36,26 +47,33 @@ void bench_gemm(const bench* b) {
     char shape[64];
     snprintf(shape, sizeof shape, "%lldx%lldx%lld", (long long)m, (long long)n, (long long)k);
     if (m > 1) {
-      report_flop(b, "gemm_f32", shape, 2.0 * (double)(m * n * k), time);
+      report_flop(b, name, shape, 2.0 * (double)(m * n * k), time);
     } else {
-      report_bytes(b, "gemm_f32", shape, 4.0 * (double)(n * k), time);
+      report_bytes(b, name, shape, bytes * (double)(n * k), time);
     }
     free((void*)c.gemm.a), free((void*)c.gemm.b), free(c.gemm.c);
     free((void*)c.gemm.epilogue.bias);
   }
 }
 
+void bench_gemm(const bench* b) {
+  bench_gemm_type(b, "gemm_f32", b->kernels->gemm_f32, 4);
+  bench_gemm_type(b, "gemm_f16", b->kernels->gemm_f16, 2);
+  bench_gemm_type(b, "gemm_bf16", b->kernels->gemm_bf16, 2);
+}
+
 typedef struct conv_call {
-  const carnot_cpu_kernels* kernels;
+  carnot_conv2d_f32_fn* run;
   carnot_conv2d_f32 conv;
 } conv_call;
 
 static void run_conv(void* argument) {
   const conv_call* c = argument;
-  c->kernels->conv2d_f32(&c->conv, 0, c->conv.n * c->conv.p * c->conv.q, 0, c->conv.k);
+  c->run(&c->conv, 0, c->conv.n * c->conv.p * c->conv.q, 0, c->conv.k);
 }
 
-void bench_conv(const bench* b) {
+static void bench_conv_type(const bench* b, const char* name, carnot_conv2d_f32_fn* run,
+                            int bytes) {
   static const struct {
     int64_t size, c, k, filter, stride;
   } shapes[] = {{56, 64, 64, 3, 1},   {28, 128, 128, 3, 1}, {14, 256, 256, 3, 1},
@@ -65,7 +83,7 @@ void bench_conv(const bench* b) {
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
     const int64_t h = shapes[i].size, c = shapes[i].c, k = shapes[i].k, r = shapes[i].filter;
     const int64_t stride = shapes[i].stride, pad = r / 2, p = (h + 2 * pad - r) / stride + 1;
-    conv_call call = {b->kernels,
+    conv_call call = {run,
                       {.n = 1,
                        .h = h,
                        .w = h,
@@ -85,7 +103,7 @@ void bench_conv(const bench* b) {
                        .src_n = h * h * c,
                        .src_h = h * c,
                        .src_w = c,
-                       .weights = floats(carnot_packed_k1n16_count(r * r * c, k)),
+                       .weights = packed_weights(r * r, c, k, bytes),
                        .zeros = calloc((size_t)c, sizeof(float)),
                        .dst = floats(p * p * k),
                        .ld = k,
@@ -94,10 +112,16 @@ void bench_conv(const bench* b) {
     char shape[64];
     snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld/%lld", (long long)h, (long long)h,
              (long long)c, (long long)k, (long long)r, (long long)r, (long long)stride);
-    report_flop(b, "conv2d_f32", shape, 2.0 * (double)(p * p * k * r * r * c), time);
+    report_flop(b, name, shape, 2.0 * (double)(p * p * k * r * r * c), time);
     free((void*)call.conv.src), free((void*)call.conv.weights), free(call.conv.dst);
     free((void*)call.conv.zeros), free((void*)call.conv.epilogue.bias);
   }
+}
+
+void bench_conv(const bench* b) {
+  bench_conv_type(b, "conv2d_f32", b->kernels->conv2d_f32, 4);
+  bench_conv_type(b, "conv2d_f16", b->kernels->conv2d_f16, 2);
+  bench_conv_type(b, "conv2d_bf16", b->kernels->conv2d_bf16, 2);
 }
 
 typedef struct int8_call {

@@ -118,22 +118,22 @@ void bench_rows(const bench* b) {
 }
 
 typedef struct attention_call {
-  const carnot_cpu_kernels* kernels;
+  carnot_attention_f32_fn* run;
   carnot_attention_f32 attention;
 } attention_call;
 
 static void run_attention(void* argument) {
   const attention_call* c = argument;
-  c->kernels->attention_f32(&c->attention, 0, c->attention.q_len);
+  c->run(&c->attention, 0, c->attention.q_len);
 }
 
-void bench_attention(const bench* b) {
+static void bench_attention_type(const bench* b, const char* name, carnot_attention_f32_fn* run) {
   static const struct {
     int64_t q, kv;
   } shapes[] = {{128, 128}, {384, 384}, {1024, 1024}, {1, 1024}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
     const int64_t q = shapes[i].q, kv = shapes[i].kv, d = 64;
-    attention_call c = {b->kernels,
+    attention_call c = {run,
                         {.q_len = q,
                          .kv_len = kv,
                          .d = d,
@@ -152,13 +152,18 @@ void bench_attention(const bench* b) {
     snprintf(shape, sizeof shape, "%lldx%lldx64", (long long)q, (long long)kv);
     const double time = least_time(run_attention, &c);
     if (q > 1) {
-      report_flop(b, "attention_f32", shape, 4.0 * (double)(q * kv * d), time);
+      report_flop(b, name, shape, 4.0 * (double)(q * kv * d), time);
     } else {
-      report_bytes(b, "attention_f32", shape, 8.0 * (double)(kv * d), time);
+      report_bytes(b, name, shape, 8.0 * (double)(kv * d), time);
     }
     free((void*)c.attention.q), free((void*)c.attention.k), free((void*)c.attention.v);
     free(c.attention.dst), free(c.attention.workspace);
   }
+}
+
+void bench_attention(const bench* b) {
+  bench_attention_type(b, "attention_f32", b->kernels->attention_f32);
+  bench_attention_type(b, "attention_bf16", b->kernels->attention_bf16);
 }
 
 typedef struct memory_call {

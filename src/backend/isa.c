@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "backend/tactic.h"
+#include "kernel/cpu/machine.h"
 
 static const char* const kNames[CARNOT_ISA_COUNT] = {
 #define ISA_NAME(NAME, name) name,
@@ -19,18 +20,18 @@ carnot_isa carnot_isa_find(const char* name) {
   return (carnot_isa)i;
 }
 
+_Static_assert((int)CARNOT_ISA_COUNT == (int)CARNOT_KERNEL_ISA_COUNT &&
+                   (int)CARNOT_ISA_AMX_BF16 == (int)CARNOT_KERNEL_ISA_AMX_BF16,
+               "the levels of tactics are those of the kernels");
+
+const char* carnot_isa_lacks(carnot_isa isa) {
+  return carnot_machine_lacks((carnot_kernel_isa)isa);
+}
+
 static carnot_isa detect(void) {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CARNOT_ISA_SCALAR;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-      !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
-    return CARNOT_ISA_AVX2;
-  if (!__builtin_cpu_supports("avx512vnni")) return CARNOT_ISA_AVX512;
-  return __builtin_cpu_supports("avx512bf16") ? CARNOT_ISA_AVX512_BF16 : CARNOT_ISA_AVX512_VNNI;
-#else
-  return CARNOT_ISA_SCALAR;
-#endif
+  int isa = CARNOT_ISA_COUNT - 1;
+  while (isa > 0 && carnot_isa_lacks((carnot_isa)isa)) isa--;
+  return (carnot_isa)isa;
 }
 
 carnot_isa carnot_isa_of_machine(void) {

@@ -13,9 +13,12 @@
 #include "engine/plan.h"
 
 // CPU levels, each holding those before it. X(NAME, "name").
+// clang-format off
 #define CARNOT_ISAS(X) \
   X(SCALAR, "scalar")  \
-  X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16")
+  X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16") \
+  X(AMX_BF16, "amxbf16")
+// clang-format on
 typedef enum carnot_isa {
 #define CARNOT_ISA_ENUM(NAME, name) CARNOT_ISA_##NAME,
   CARNOT_ISAS(CARNOT_ISA_ENUM)
@@ -39,6 +42,7 @@ typedef struct carnot_problem {
   bool fast_fp32;         // shortcuts were asked for
   // Half types that the products may be computed in; |wanted|: the one that the user asked for.
   bool may_f16, may_bf16;
+  bool exact_f16;  // float16 is not allowed but where it keeps every weight as it is
   carnot_dtype wanted;
 } carnot_problem;
 
@@ -89,6 +93,7 @@ typedef struct carnot_tactic_row {
   carnot_isa isa;          // the least level it runs on
   const char* numerics;    // "exact", "winograd", "split6", … (design.md section 5)
   carnot_dtype precision;  // of its products where that is a half type, which must be allowed
+  bool takes_exact_f16;    // reject looks whether weights are exact where only that is allowed
   // Runs on the accelerator: operands, packed constants and workspace are device addresses, run
   // records into step->queue. Operands of host values are lists that decide sizes.
   bool device;
@@ -121,6 +126,8 @@ typedef struct carnot_tactic_row {
 // The highest level of this machine; CARNOT_ISA=<name> in the environment lowers it.
 carnot_isa carnot_isa_of_machine(void);
 const char* carnot_isa_name(carnot_isa isa);
+// NULL when this machine has |isa|, else what it lacks. Any thread.
+const char* carnot_isa_lacks(carnot_isa isa);
 // CARNOT_ISA_COUNT when there is none of that name.
 carnot_isa carnot_isa_find(const char* name);
 

@@ -395,11 +395,12 @@ static void choose_shape_step(carnot_choice* choice) {
   choice->rejected = "";
 }
 
-// What the layer computes in: the tactic's half type, the one whose rounding was asked for, or that
-// of its result.
+// What the layer computes in: the tactic's half type, unless it holds the weights as they are, the
+// type whose rounding was asked for, or that of its result.
 static carnot_dtype precision_of(const carnot_choice* choice) {
-  if (choice->row->precision) return choice->row->precision;
   const carnot_problem* p = &choice->problem;
+  bool exact = p->exact_f16 && choice->row->precision == CARNOT_DTYPE_F16;
+  if (choice->row->precision && !exact) return choice->row->precision;
   carnot_dtype dtype = p->output_count ? p->outputs[0].dtype : CARNOT_DTYPE_INVALID;
   return carnot_dtype_is_half(p->wanted) && carnot_dtype_is_float(dtype) ? p->wanted : dtype;
 }

@@ -116,6 +116,8 @@ static void set_precision(const carnot_builder* builder, const carnot_node* node
   out->may_f16 = !keeps && (half ? out->wanted == CARNOT_DTYPE_F16 : builder->config->typing.f16);
   out->may_bf16 =
       !keeps && (half ? out->wanted == CARNOT_DTYPE_BF16 : builder->config->typing.bf16);
+  // New weights need not be exact in float16.
+  out->exact_f16 = !keeps && !out->may_f16 && !builder->config->refit && !builder->config->strip;
 }
 
 carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, carnot_choice* out) {

@@ -50,7 +50,8 @@ static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, ch
              carnot_isa_name(problem->isa));
     return reason;
   }
-  if ((row->precision == CARNOT_DTYPE_F16 && !problem->may_f16) ||
+  bool may_f16 = problem->may_f16 || (problem->exact_f16 && row->takes_exact_f16);
+  if ((row->precision == CARNOT_DTYPE_F16 && !may_f16) ||
       (row->precision == CARNOT_DTYPE_BF16 && !problem->may_bf16)) {
     snprintf(reason, size, "%s is not allowed here", carnot_dtype_name(row->precision));
     return reason;

@@ -15,8 +15,8 @@ RNG = np.random.default_rng(3)
 
 @pytest.fixture
 def net(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Five layers; the fourth multiplies by 1e6, so that float16 cannot hold what it gives."""
-    weights = {"w": RNG.standard_normal((16, 16)) / 4, "b": RNG.standard_normal(16), "large": np.array(1e6), "small": np.array(1e-6)}
+    """Five layers; the fourth multiplies by 1e6, so that float16 cannot hold what it gives; it can hold the product's weights."""
+    weights = {"w": (RNG.standard_normal((16, 16)) / 4).astype(np.float16), "b": RNG.standard_normal(16), "large": np.array(1e6), "small": np.array(1e-6)}
     nodes = [helper.make_node("MatMul", ["x", "w"], ["p"], "product"), helper.make_node("Add", ["p", "b"], ["s"], "shift"),
              helper.make_node("Relu", ["s"], ["r"], "relu"), helper.make_node("Mul", ["r", "large"], ["l"], "enlarge"),
              helper.make_node("Mul", ["l", "small"], ["y"], "shrink")]

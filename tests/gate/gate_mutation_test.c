@@ -30,11 +30,13 @@ static void mutate(uint8_t* data, size_t size, uint32_t* state) {
   }
 }
 
-static void check(carnot_graph* g, int rounds, uint32_t seed) {
+static void check_in(carnot_graph* g, int rounds, uint32_t seed, carnot_dtype half) {
   carnot_build_config config;
   carnot_build_config_init(&config);
   config.level = 1;
   config.refit = seed % 2;
+  config.typing.f16 = half == CARNOT_DTYPE_F16;
+  config.typing.bf16 = half == CARNOT_DTYPE_BF16;
   void* bytes;
   size_t size;
   gate_bytes(g, &config, &bytes, &size);
@@ -54,6 +56,10 @@ static void check(carnot_graph* g, int rounds, uint32_t seed) {
   carnot_graph_destroy(g);
 }
 
+static void check(carnot_graph* g, int rounds, uint32_t seed) {
+  check_in(g, rounds, seed, CARNOT_DTYPE_F32);
+}
+
 static void test_mutations(void** state) {
   (void)state;
   int rounds = round_text() ? atoi(round_text()) : 1500;
@@ -69,6 +75,9 @@ static void test_mutations(void** state) {
     check(gate_loop_net(), rounds, 60 + refit);
     check(gate_plugin_net(1), rounds, 70 + refit);
     check(gate_plugin_net(-1), rounds, 80 + refit);
+    check_in(gate_conv_net(&w, 1, 6, 6), rounds / 2, 90 + refit, CARNOT_DTYPE_F16);
+    check_in(gate_conv_net(&w, 1, 6, 6), rounds / 2, 100 + refit, CARNOT_DTYPE_BF16);
+    check_in(gate_attention_net(6), rounds / 2, 110 + refit, CARNOT_DTYPE_BF16);
   }
   carnot_arena_deinit(&arena);
 }

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Runs real models through Carnot's command line and compares every output with ONNX Runtime.
 
-Usage: check_models.py [--carnot CLI] [--models DIR] [--given DIR] [NAME ...]
+Usage: check_models.py [--carnot CLI] [--models DIR] [--given DIR] [--precision fp16|bf16|best] [NAME ...]
 
 --models: what export_models.py wrote ($CARNOT_MODELS or ~/.cache/carnot-models); --given: a folder of models with real
 weights. A model that is not there is skipped with the reason. FP32: the largest difference must be within 1e-4 of the
 largest value; a float16 model's error against float64 must be no larger than ONNX Runtime's or two float16 units of the
-largest output. Ends with "N passed, M failed, K skipped".
+largest output. With --precision: every output's cosine to float32 must be 0.999 or more, or for bf16, which
+loses more than that in deep networks of random weights, 1 - cosine at most a quarter more than ONNX Runtime's when it
+rounds the operands of the same products to bfloat16. Ends with "N passed, M failed, K skipped".
 """
 import argparse
 import os
@@ -100,13 +102,53 @@ def difference(found, wanted):
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
 
 
-def check(cli, path, sizes, folder, fixed):
+HALF_NAMES = ["minilm", "bert_base", "resnet50", "mobilenet_v2", "lstm"]
+
+
+def cosine(found, wanted):
+    a, b = found.astype(np.float64).ravel(), wanted.astype(np.float64).ravel()
+    return float(a @ b / np.sqrt((a @ a) * (b @ b))) if np.isfinite(a).all() else -1.0
+
+
+def rounded_to_bf16(x):
+    bits = x.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def with_bf16_operands(model):
+    """The model with weights of products rounded to bfloat16, and what they are multiplied by."""
+    half = onnx.ModelProto()
+    half.CopyFrom(model)
+    weights = {t.name: t for t in half.graph.initializer}
+    nodes = []
+    for node in half.graph.node:
+        t = weights.get(node.input[1]) if node.op_type in ("Conv", "Gemm", "MatMul") else None
+        if t is not None and not (node.op_type == "Conv" and t.dims[1] < 8):  # a first layer, or depthwise
+            t.CopyFrom(onnx.numpy_helper.from_array(rounded_to_bf16(onnx.numpy_helper.to_array(t)), t.name))
+            name = f"{node.name or len(nodes)}/bf16"
+            nodes += [onnx.helper.make_node("Cast", [node.input[0]], [name], to=onnx.TensorProto.BFLOAT16),
+                      onnx.helper.make_node("Cast", [name], [f"{name}/wide"], to=onnx.TensorProto.FLOAT)]
+            node.input[0] = f"{name}/wide"
+        nodes.append(node)
+    del half.graph.node[:]
+    half.graph.node.extend(nodes)
+    return half
+
+
+def least_cosine_of_bf16(model, feeds, wanted):
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    found = ort.InferenceSession(with_bf16_operands(model).SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feeds)
+    return min(cosine(f, w) for f, w in zip(found, wanted))
+
+
+def check(cli, path, sizes, folder, fixed, precision=None):
     """One engine at one set of sizes: its shapes fixed at build, or left open (no profile)."""
     model = onnx.load(str(path))
     feeds = make_inputs(model, sizes)
     shapes = ",".join(f"{k}:{'x'.join(map(str, v.shape))}" for k, v in feeds.items())
     engine = folder / "model.plan"
-    command = [cli, "build", str(path), f"--output={engine}"] + ([f"--shapes={shapes}"] if fixed else [])
+    command = [cli, "build", str(path), f"--output={engine}"] + ([f"--shapes={shapes}"] if fixed else []) + ([f"--{precision}"] if precision else [])
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-400:])
@@ -114,6 +156,13 @@ def check(cli, path, sizes, folder, fixed):
     found = run_carnot(cli, engine, feeds, outputs, folder)
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     wanted = session.run(None, feeds)
+    if precision:
+        worst = min(cosine(f, w) for f, w in zip(found, wanted))
+        words = f"least cosine in {precision} {worst:.6f}"
+        if worst >= 0.999 or precision == "fp16":
+            return worst >= 0.999, words
+        theirs = least_cosine_of_bf16(model, feeds, wanted)
+        return 1 - worst <= 1.25 * (1 - theirs), f"{words}, ONNX Runtime with such operands {theirs:.6f}"
     if any(t.data_type == onnx.TensorProto.FLOAT16 for t in model.graph.initializer):
         exact = ReferenceEvaluator(in_float64(model))
         truth = exact.run(None, {k: v.astype(np.float64) if v.dtype == np.float16 else v for k, v in feeds.items()})
@@ -129,13 +178,14 @@ def check(cli, path, sizes, folder, fixed):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("names", nargs="*", default=list(SIZES))
+    ap.add_argument("names", nargs="*")
+    ap.add_argument("--precision", choices=["fp16", "bf16", "best"])
     ap.add_argument("--carnot", default="build/bin/carnot")
     ap.add_argument("--models", type=pathlib.Path, default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models")
     ap.add_argument("--given", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[3] / "shared" / "models")
     args = ap.parse_args()
     passed = failed = skipped = 0
-    for name in args.names:
+    for name in args.names or (HALF_NAMES if args.precision else SIZES):
         path = next((p for p in (args.models / f"{name}.onnx", args.given / f"{name}.onnx") if p.is_file()), None)
         if path is None:
             print(f"SKIPPED {name}: no file {name}.onnx in {args.models} or {args.given}")
@@ -148,7 +198,7 @@ def main():
             label = f"{name}:{','.join(f'{k}={v}' for k, v in sizes.items())}{'' if fixed else ' (open shapes)'}"
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    good, words = check(args.carnot, path, sizes, pathlib.Path(folder), fixed)
+                    good, words = check(args.carnot, path, sizes, pathlib.Path(folder), fixed, args.precision)
                 except Exception as e:
                     good, words = False, str(e)
             print(f"{'passed' if good else 'FAILED'} {label}: {words}", flush=True)

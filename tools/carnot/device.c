@@ -29,9 +29,7 @@ static const char* why_not(carnot_isa isa, char* text, size_t size) {
     snprintf(text, size, "CARNOT_ISA=%s forbids it", forced);
     return text;
   }
-  static const char* const kNeeds[CARNOT_ISA_COUNT] = {
-      "", "avx2 and fma", "avx512f, avx512bw, avx512dq and avx512vl", "avx512vnni", "avx512bf16"};
-  snprintf(text, size, "the processor lacks %s", kNeeds[isa]);
+  snprintf(text, size, "%s", carnot_isa_lacks(isa));
   return text;
 }
 

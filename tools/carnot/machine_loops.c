@@ -53,6 +53,24 @@ LOOP(int8_vnni, "avx512f,avx512vnni", __m512i, "+v", _mm512_setzero_si512(), VNN
 #define BF16(s) \
   s = _mm512_dpbf16_ps(s, (__m512bh)_mm512_setzero_si512(), (__m512bh)_mm512_setzero_si512());
 LOOP(bf16_avx512, "avx512f,avx512bf16", __m512, "+v", _mm512_setzero_ps(), BF16)
+
+// Four accumulators of 16x16, K by 32.
+__attribute__((target("amx-tile,amx-bf16"))) static void bf16_amx(long rounds) {
+  static const struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+  } config = {
+      .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16}};
+  _tile_loadconfig(&config);  // and all tiles are zero
+  for (long i = 0; i < rounds * kInner; i++) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_release();
+}
 #endif
 
 #if defined(__x86_64__)
@@ -80,6 +98,7 @@ const cli_peak_loop cli_peak_loops[] = {
     {"f64", CARNOT_ISA_AVX512, OPERATIONS(8, 2), f64_avx512},
     {"int8", CARNOT_ISA_AVX512_VNNI, OPERATIONS(16, 8), int8_vnni},
     {"bf16", CARNOT_ISA_AVX512_BF16, OPERATIONS(16, 4), bf16_avx512},
+    {"bf16", CARNOT_ISA_AMX_BF16, 4.0 * kInner * 16 * 16 * 32 * 2, bf16_amx},
 #endif
     {NULL, 0, 0, NULL},
 };

@@ -313,7 +313,7 @@ static carnot_status* attention_shape(const carnot_step_view* step, const carnot
 }
 
 typedef struct attention_run {
-  const carnot_cpu_kernels* kernels;
+  carnot_attention_f32_fn* attention;
   const attention_params* params;
   const attention_state* state;
   const carnot_operand *inputs, *outputs;
@@ -358,15 +358,20 @@ static void attention_part(void* argument, int64_t part) {
         (const float*)run->inputs[p->mask].data + batch_offset(&s->out, s->mask_strides, head);
   attention.workspace = run->workspace + part * carnot_attention_f32_workspace(
                                                     s->q.elements, s->v.elements, s->rows_per_part);
-  run->kernels->attention_f32(&attention, first,
-                              carnot_min_i64(first + s->rows_per_part, s->q.rows));
+  run->attention(&attention, first, carnot_min_i64(first + s->rows_per_part, s->q.rows));
 }
 
 static carnot_status* attention_run_all(const carnot_step_view* step, void* state,
                                         const carnot_operand* inputs, const carnot_operand* outputs,
                                         void* workspace, carnot_executor* executor) {
-  attention_run run = {
-      carnot_cpu_kernels_of(step->isa), step->params, state, inputs, outputs, workspace};
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->isa);
+  bool half = step->isa >= CARNOT_ISA_AVX512_BF16;  // the rows of these levels are those in bf16
+  attention_run run = {half ? kernels->attention_bf16 : kernels->attention_f32,
+                       step->params,
+                       state,
+                       inputs,
+                       outputs,
+                       workspace};
   carnot_executor_parallel(executor, run.state->q.batch * run.state->parts_per_head, attention_part,
                            &run);
   return NULL;
@@ -387,6 +392,9 @@ static void attention_work(const carnot_problem* problem, double* out_flops, dou
                     (double)carnot_dims_count(v->dims, v->rank));
 }
 
-CARNOT_CPU_ROWS(attention_f32, .anchor = CARNOT_OP_SOFTMAX, .reject = attention_reject,
-                .prepare = attention_prepare, .check = attention_check, .shape = attention_shape,
-                .run = attention_run_all, .work = attention_work);
+#define ATTENTION_ROW                                                                    \
+  .anchor = CARNOT_OP_SOFTMAX, .reject = attention_reject, .prepare = attention_prepare, \
+  .check = attention_check, .shape = attention_shape, .run = attention_run_all,          \
+  .work = attention_work
+CARNOT_CPU_ROWS(attention_f32, ATTENTION_ROW);
+CARNOT_CPU_NATIVE_BF16_ROWS(attention_bf16, ATTENTION_ROW);

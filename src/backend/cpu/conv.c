@@ -4,8 +4,9 @@
 #include <stdlib.h>
 
 #include "backend/cpu/rows.h"
+#include "backend/cpu/weights.h"
 
-enum { kMaxZeroChannels = 8192, kMaxFilters = 1 << 16 };
+enum { kMaxZeroChannels = 8192, kMaxFilters = 1 << 16, kLeastPairChannels = 8 };
 
 // Read where a tap falls into the padding.
 static const float kZeros[kMaxZeroChannels];
@@ -139,6 +140,24 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   return NULL;
 }
 
+static const char* reject_as(carnot_problem* problem, carnot_dtype dtype, char* reason,
+                             size_t size) {
+  const char* why = conv_reject(problem, reason, size);
+  if (why) return why;
+  const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
+  if (dtype == CARNOT_DTYPE_BF16 && w->dims[1] < kLeastPairChannels)
+    return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
+                          (long long)w->dims[1], kLeastPairChannels);
+  return carnot_weights_reject(problem, w->tensor, dtype, reason, size);
+}
+
+static const char* conv_f16_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_as(problem, CARNOT_DTYPE_F16, reason, size);
+}
+static const char* conv_bf16_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_as(problem, CARNOT_DTYPE_BF16, reason, size);
+}
+
 static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_conv_params p;
   const char* why = describe(problem, &p, reason, size);
@@ -179,30 +198,52 @@ static int64_t taps_of(const carnot_operand_type* w) {
   return carnot_dims_count(w->dims + 2, w->rank - 2);
 }
 
-static carnot_status* take_packed(carnot_prepared* out, int64_t count, float** packed) {
-  void* memory;
-  CARNOT_TRY(
-      carnot_arena_try(out->arena, (size_t)count + 16, sizeof(float), "packed weights", &memory));
-  *packed = (float*)carnot_align_up((uintptr_t)memory, 64);
-  out->constants[0].packing = "k1n16 f32";
+static carnot_status* take_packed(carnot_prepared* out, carnot_dtype dtype, size_t bytes,
+                                  void** packed) {
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", packed));
+  *packed = (void*)carnot_align_up((uintptr_t)*packed, 64);
+  out->constants[0].packing = carnot_weights_packing(dtype);
   out->constants[0].data = *packed;
-  out->constants[0].bytes = (size_t)count * sizeof(float);
+  out->constants[0].bytes = bytes;
+  return NULL;
+}
+
+static carnot_weights_shape weights_shape(const carnot_conv_params* p, int64_t taps) {
+  return (carnot_weights_shape){taps, p->channels / p->group, p->filters / p->group};
+}
+
+static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dtype,
+                                 carnot_prepared* out) {
+  carnot_conv_params* p;
+  CARNOT_TRY(prepare_common(problem, out, &p));
+  p->weights = (int32_t)dtype;
+  const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
+  const carnot_weights_shape shape = weights_shape(p, taps_of(w));
+  size_t bytes = carnot_weights_bytes(dtype, shape);
+  void *packed, *wide;
+  CARNOT_TRY(take_packed(out, dtype, bytes * (size_t)p->group, &packed));
+  CARNOT_TRY(carnot_calloc(1, carnot_weights_bytes(CARNOT_DTYPE_F32, shape),
+                           "weights before packing", &wide));
+  const float* weights = w->tensor->data;
+  for (int64_t g = 0; g < p->group; g++) {
+    char* to = (char*)packed + (size_t)g * bytes;
+    bool half = dtype != CARNOT_DTYPE_F32;
+    carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps,
+                               weights + g * shape.n * shape.depth * shape.taps, half ? wide : to);
+    if (half) carnot_weights_pack(dtype, shape, wide, to);
+  }
+  free(wide);
   return NULL;
 }
 
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  carnot_conv_params* p;
-  CARNOT_TRY(prepare_common(problem, out, &p));
-  const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
-  int64_t filters = p->filters / p->group, channels = p->channels / p->group, taps = taps_of(w);
-  int64_t count = carnot_packed_k1n16_count(channels * taps, filters);
-  float* packed;
-  CARNOT_TRY(take_packed(out, count * p->group, &packed));
-  const float* weights = w->tensor->data;
-  for (int64_t g = 0; g < p->group; g++)
-    carnot_pack_conv_k1n16_f32(filters, channels, taps, weights + g * filters * channels * taps,
-                               packed + g * count);
-  return NULL;
+  return prepare_as(problem, CARNOT_DTYPE_F32, out);
+}
+static carnot_status* conv_f16_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare_as(problem, CARNOT_DTYPE_F16, out);
+}
+static carnot_status* conv_bf16_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare_as(problem, CARNOT_DTYPE_BF16, out);
 }
 
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -210,8 +251,10 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
   CARNOT_TRY(prepare_common(problem, out, &p));
   const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
   int64_t taps = taps_of(w);
-  float* packed;
-  CARNOT_TRY(take_packed(out, carnot_packed_k1n16_count(taps, p->channels), &packed));
+  void* packed;
+  p->weights = CARNOT_DTYPE_F32;
+  size_t bytes = (size_t)carnot_packed_k1n16_count(taps, p->channels) * sizeof(float);
+  CARNOT_TRY(take_packed(out, CARNOT_DTYPE_F32, bytes, &packed));
   carnot_pack_k1n16_f32(taps, p->channels, w->tensor->data, 1, taps, packed);
   return NULL;
 }
@@ -244,10 +287,9 @@ static carnot_status* check_params(const carnot_step_view* step, const carnot_co
   return carnot_tail_check(&p->tail, step->input_count);
 }
 
-static carnot_status* check_packed(const carnot_step_view* step, int64_t count) {
-  CARNOT_CHECK(step->constant_bytes[0] == (size_t)count * sizeof(float), INVALID_MODEL,
-               "the packed weights have %zu bytes, must have %zu", step->constant_bytes[0],
-               (size_t)count * sizeof(float));
+static carnot_status* check_packed(const carnot_step_view* step, size_t bytes) {
+  CARNOT_CHECK(step->constant_bytes[0] == bytes, INVALID_MODEL,
+               "the packed weights have %zu bytes, must have %zu", step->constant_bytes[0], bytes);
   return NULL;
 }
 
@@ -260,9 +302,10 @@ static carnot_status* conv_check(const carnot_step_view* step) {
   CARNOT_TRY(check_params(step, &p));
   CARNOT_CHECK(p->channels <= kMaxZeroChannels, INVALID_MODEL, "%lld channels",
                (long long)p->channels);
-  return check_packed(step,
-                      p->group * carnot_packed_k1n16_count(p->channels / p->group * kernel_taps(p),
-                                                           p->filters / p->group));
+  CARNOT_CHECK(carnot_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
+               "packed weights of type %d", p->weights);
+  size_t bytes = carnot_weights_bytes((carnot_dtype)p->weights, weights_shape(p, kernel_taps(p)));
+  return check_packed(step, (size_t)p->group * bytes);
 }
 
 static carnot_status* depthwise_check(const carnot_step_view* step) {
@@ -270,7 +313,8 @@ static carnot_status* depthwise_check(const carnot_step_view* step) {
   CARNOT_TRY(check_params(step, &p));
   CARNOT_CHECK(is_depthwise(p), INVALID_MODEL, "%lld groups of %lld channels are not depthwise",
                (long long)p->group, (long long)p->channels);
-  return check_packed(step, carnot_packed_k1n16_count(kernel_taps(p), p->channels));
+  return check_packed(
+      step, (size_t)carnot_packed_k1n16_count(kernel_taps(p), p->channels) * sizeof(float));
 }
 
 // Weights and bias come packed.
@@ -317,7 +361,8 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   const carnot_conv_params* p = step->params;
   const carnot_plane* plane = &state->plane;
   int64_t k = p->channels / p->group * plane->r * plane->s;
-  state->grid = carnot_grid_cut(plane->n * plane->p * plane->q, p->filters / p->group, k);
+  state->grid =
+      carnot_grid_cut(step->isa, plane->n * plane->p * plane->q, p->filters / p->group, k);
   state->is_product = is_product(plane);
   return NULL;
 }
@@ -340,7 +385,8 @@ typedef struct conv_run {
   const carnot_conv_params* params;
   const conv_state* state;
   const carnot_operand *inputs, *outputs;
-  const float *weights, *bias;
+  const void* weights;
+  const float* bias;
 } conv_run;
 
 static conv_run make_run(const carnot_step_view* step, const void* state,
@@ -379,8 +425,9 @@ static void conv_part(void* argument, int64_t part) {
                             .ld = plane->ld};
   conv.src = (const float*)run->inputs[0].data + group * channels;
   conv.dst = (float*)run->outputs[0].data + group * filters;
-  conv.weights =
-      run->weights + group * carnot_packed_k1n16_count(channels * plane->r * plane->s, filters);
+  const carnot_dtype dtype = (carnot_dtype)p->weights;
+  const carnot_weights_shape shape = weights_shape(p, plane->r * plane->s);
+  conv.weights = (const char*)run->weights + (size_t)group * carnot_weights_bytes(dtype, shape);
   carnot_tail_epilogue(&p->tail, run->inputs, run->bias ? run->bias + group * filters : NULL,
                        &conv.epilogue);
   if (conv.epilogue.residual) conv.epilogue.residual += group * filters;
@@ -396,9 +443,9 @@ static void conv_part(void* argument, int64_t part) {
                             .c = conv.dst,
                             .ldc = conv.ld,
                             .epilogue = conv.epilogue};
-    run->kernels->gemm_f32(&gemm, m0, m1, n0, n1);
+    carnot_weights_gemm(run->kernels, dtype)(&gemm, m0, m1, n0, n1);
   } else {
-    run->kernels->conv2d_f32(&conv, m0, m1, n0, n1);
+    carnot_weights_conv2d(run->kernels, dtype)(&conv, m0, m1, n0, n1);
   }
   carnot_tail_run(run->kernels, &p->tail, run->inputs, run->outputs[0].data, plane->ld, m0, m1,
                   group * filters + n0, group * filters + n1);
@@ -456,21 +503,35 @@ static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+static void work_with(const carnot_problem* problem, double weight_bytes, double* out_flops,
+                      double* out_bytes) {
   const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
   const carnot_operand_type* y = &problem->outputs[0];
   double pixels =
       (double)carnot_dims_count(y->dims, y->rank) / (double)carnot_max_i64(1, y->dims[1]);
   double weights = (double)carnot_dims_count(w->dims, w->rank);
   *out_flops = 2 * pixels * weights;
-  *out_bytes =
-      4 * (weights + (double)carnot_dims_count(problem->inputs[0].dims, problem->inputs[0].rank) +
-           pixels * (double)y->dims[1]);
+  *out_bytes = weight_bytes * weights +
+               4 * ((double)carnot_dims_count(problem->inputs[0].dims, problem->inputs[0].rank) +
+                    pixels * (double)y->dims[1]);
 }
 
-CARNOT_CPU_ROWS(conv_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true, .reject = conv_reject,
-                .prepare = conv_prepare, .check = conv_check, .reads = conv_reads,
-                .shape = conv_shape, .run = conv_run_all, .work = conv_work);
+static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  work_with(problem, 4, out_flops, out_bytes);
+}
+static void half_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  work_with(problem, 2, out_flops, out_bytes);
+}
+
+#define CONV_ROW                                                                               \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .check = conv_check, .reads = conv_reads, \
+  .shape = conv_shape, .run = conv_run_all
+CARNOT_CPU_ROWS(conv_f32, CONV_ROW, .reject = conv_reject, .prepare = conv_prepare,
+                .work = conv_work);
+CARNOT_CPU_F16_ROWS(conv_f16, CONV_ROW, .reject = conv_f16_reject, .prepare = conv_f16_prepare,
+                    .work = half_work);
+CARNOT_CPU_BF16_ROWS(conv_bf16, CONV_ROW, .reject = conv_bf16_reject, .prepare = conv_bf16_prepare,
+                     .work = half_work);
 CARNOT_CPU_ROWS(depthwise_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
                 .reject = depthwise_reject, .prepare = depthwise_prepare, .check = depthwise_check,
                 .reads = conv_reads, .shape = depthwise_shape, .run = depthwise_run,

@@ -10,6 +10,7 @@ typedef struct carnot_conv_params {
   carnot_window window;
   int64_t group, channels, filters;  // C of the input, K of the output
   int32_t has_bias;
+  int32_t weights;  // carnot_dtype of the packed ones
   carnot_tail tail;
 } carnot_conv_params;
 

@@ -254,7 +254,7 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   *out_workspace_bytes = 0;
   CARNOT_TRY(shape_common(step, inputs, outputs, &s->plane));
   const carnot_plane* plane = &s->plane;
-  s->grid = carnot_grid_cut(plane->n * plane->p * plane->q, p->filters / p->group,
+  s->grid = carnot_grid_cut(step->isa, plane->n * plane->p * plane->q, p->filters / p->group,
                             p->channels / p->group * plane->r * plane->s);
   return NULL;
 }

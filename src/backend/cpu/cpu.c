@@ -3,10 +3,7 @@
 #include <stdarg.h>
 
 const carnot_cpu_kernels* carnot_cpu_kernels_of(carnot_isa isa) {
-  carnot_kernel_isa level = isa >= CARNOT_ISA_AVX512 ? CARNOT_KERNEL_ISA_AVX512
-                            : isa >= CARNOT_ISA_AVX2 ? CARNOT_KERNEL_ISA_AVX2
-                                                     : CARNOT_KERNEL_ISA_SCALAR;
-  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for(level);
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for((carnot_kernel_isa)isa);
   return kernels ? kernels : carnot_cpu_kernels_for(CARNOT_KERNEL_ISA_SCALAR);
 }
 
@@ -35,7 +32,7 @@ bool carnot_is_f32_constant(const carnot_operand_type* type) {
   return type->is_constant && type->dtype == CARNOT_DTYPE_F32 && type->tensor && type->tensor->data;
 }
 
-enum { kRowUnit = 42, kColumnUnit = 64, kWantedParts = 8, kLeastParts = 4 };
+enum { kRowUnit = 42, kAmxRowUnit = 32, kColumnUnit = 64, kWantedParts = 8, kLeastParts = 4 };
 
 // Cuts |size| in about |parts| pieces of whole units.
 static int64_t piece(int64_t size, int64_t unit, int64_t parts) {
@@ -43,24 +40,27 @@ static int64_t piece(int64_t size, int64_t unit, int64_t parts) {
   return carnot_ceildiv(units, carnot_max_i64(1, carnot_min_i64(parts, units))) * unit;
 }
 
-carnot_grid carnot_grid_cut(int64_t m, int64_t n, int64_t k) {
+carnot_grid carnot_grid_cut(carnot_isa isa, int64_t m, int64_t n, int64_t k) {
+  bool amx = isa == CARNOT_ISA_AMX_BF16;
+  int64_t row_unit = amx ? kAmxRowUnit : kRowUnit;
   carnot_grid grid = {.m = m, .n = n, .m_part = m, .n_part = n};
   double work = (double)m * (double)n * (double)k;
   int64_t wanted = work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
-  // The larger operand is cut, so that it is read once; the other one once a part.
-  bool rows_first = m >= n;
+  // The larger operand is cut, so that it is read once; the other one once a part. AMX is so fast
+  // that every part which rounds the same rows again shows.
+  bool rows_first = m >= n || (amx && m >= 2 * kAmxRowUnit);
   if (rows_first)
-    grid.m_part = piece(m, kRowUnit, wanted);
+    grid.m_part = piece(m, row_unit, wanted);
   else
     grid.n_part = piece(n, kColumnUnit, wanted);
   int64_t have = rows_first ? carnot_ceildiv(m, carnot_max_i64(1, grid.m_part))
                             : carnot_ceildiv(n, carnot_max_i64(1, grid.n_part));
   int64_t more = carnot_ceildiv(wanted, carnot_max_i64(1, have));
-  if (more > 1 && have < kLeastParts) {
+  if (more > 1 && (amx || have < kLeastParts)) {
     if (rows_first)
       grid.n_part = piece(n, kColumnUnit, more);
     else
-      grid.m_part = piece(m, kRowUnit, more);
+      grid.m_part = piece(m, row_unit, more);
   }
   grid.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, grid.m_part)));
   grid.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, grid.n_part)));

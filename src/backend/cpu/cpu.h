@@ -23,11 +23,11 @@ bool carnot_is_f32_constant(const carnot_operand_type* type);
 
 // A grid of [m, n] cut into parts, by the problem alone: enough for eight threads and none too
 // small. Columns are cut at multiples of 64, rows at multiples of 42 (the row tiles of all levels
-// divide it).
+// divide it), for AMX of 32.
 typedef struct carnot_grid {
   int64_t m, n, m_part, n_part, m_count, n_count;
 } carnot_grid;
-carnot_grid carnot_grid_cut(int64_t m, int64_t n, int64_t k);
+carnot_grid carnot_grid_cut(carnot_isa isa, int64_t m, int64_t n, int64_t k);
 static inline int64_t carnot_grid_count(const carnot_grid* grid) {
   return grid->m_count * grid->n_count;
 }

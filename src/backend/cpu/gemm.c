@@ -4,6 +4,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/rows.h"
+#include "backend/cpu/weights.h"
 
 enum { kMaxColumns = 1 << 18, kMatmulColumns = 64 };
 
@@ -12,6 +13,7 @@ typedef struct gemm_params {
   float alpha;  // of a product of activations; weights have it inside
   int32_t has_bias;
   int32_t trans_a, trans_b;
+  int32_t weights;  // carnot_dtype of the packed ones
   carnot_tail tail;
 } gemm_params;
 
@@ -97,7 +99,49 @@ static const char* gemm_reject(carnot_problem* problem, char* reason, size_t siz
   return why;
 }
 
-static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+static const char* reject_as(carnot_problem* problem, carnot_dtype dtype, char* reason,
+                             size_t size) {
+  const char* why = gemm_reject(problem, reason, size);
+  if (why) return why;
+  if (dtype == CARNOT_DTYPE_F16 && float_attr(anchor_of(problem), "alpha") != 1)
+    return "alpha goes into the weights, which float16 may not hold";
+  const carnot_operand_type* b = &problem->inputs[anchor_of(problem)->inputs[1]];
+  return carnot_weights_reject(problem, b->tensor, dtype, reason, size);
+}
+
+static const char* gemm_f16_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_as(problem, CARNOT_DTYPE_F16, reason, size);
+}
+static const char* gemm_bf16_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_as(problem, CARNOT_DTYPE_BF16, reason, size);
+}
+
+static carnot_weights_shape weights_shape(const gemm_params* p) {
+  return (carnot_weights_shape){1, p->k, p->n};
+}
+
+static void pack_wide(const gemm_params* p, const float* b, float* packed) {
+  carnot_pack_k1n16_f32(p->k, p->n, b, p->trans_b ? 1 : p->n, p->trans_b ? p->k : 1, packed);
+  int64_t count = carnot_packed_k1n16_count(p->k, p->n);
+  for (int64_t i = 0; i < count && p->alpha != 1; i++) packed[i] *= p->alpha;
+}
+
+static carnot_status* pack_weights(const gemm_params* p, const float* b, void* packed) {
+  if (p->weights == CARNOT_DTYPE_F32) {
+    pack_wide(p, b, packed);
+    return NULL;
+  }
+  void* wide;
+  CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(p->k, p->n), sizeof(float),
+                           "weights before packing", &wide));
+  pack_wide(p, b, wide);
+  carnot_weights_pack((carnot_dtype)p->weights, weights_shape(p), wide, packed);
+  free(wide);
+  return NULL;
+}
+
+static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dtype,
+                                 carnot_prepared* out) {
   const carnot_plan_node* node = anchor_of(problem);
   const carnot_operand_type* b = &problem->inputs[node->inputs[1]];
   void *params, *bias, *packed;
@@ -108,20 +152,17 @@ static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepare
   char reason[256];
   const char* why = describe_gemm(problem, p, bias, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  int64_t count = carnot_packed_k1n16_count(p->k, p->n);
-  CARNOT_TRY(
-      carnot_arena_try(out->arena, (size_t)count + 16, sizeof(float), "packed weights", &packed));
-  float* aligned = (float*)carnot_align_up((uintptr_t)packed, 64);
-  carnot_pack_k1n16_f32(p->k, p->n, b->tensor->data, p->trans_b ? 1 : p->n, p->trans_b ? p->k : 1,
-                        aligned);
-  if (p->alpha != 1)
-    for (int64_t i = 0; i < count; i++) aligned[i] *= p->alpha;
+  p->weights = (int32_t)dtype;
+  size_t bytes = carnot_weights_bytes(dtype, weights_shape(p));
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
+  packed = (void*)carnot_align_up((uintptr_t)packed, 64);
+  CARNOT_TRY(pack_weights(p, b->tensor->data, packed));
   out->params = p;
   out->param_bytes = sizeof(*p);
   out->constant_count = 2;
-  out->constants[0].packing = "k1n16 f32";
-  out->constants[0].data = aligned;
-  out->constants[0].bytes = (size_t)count * sizeof(float);
+  out->constants[0].packing = carnot_weights_packing(dtype);
+  out->constants[0].data = packed;
+  out->constants[0].bytes = bytes;
   out->constants[1].packing = "dense f32";
   out->constants[1].data = bias;
   out->constants[1].bytes = carnot_align_up((size_t)p->n, 16) * sizeof(float);
@@ -129,6 +170,16 @@ static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepare
   if (node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE)
     out->packed_inputs |= (uint64_t)1 << node->inputs[2];
   return NULL;
+}
+
+static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare_as(problem, CARNOT_DTYPE_F32, out);
+}
+static carnot_status* gemm_f16_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare_as(problem, CARNOT_DTYPE_F16, out);
+}
+static carnot_status* gemm_bf16_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare_as(problem, CARNOT_DTYPE_BF16, out);
 }
 
 static carnot_status* check_common(const carnot_step_view* step, uint32_t constants) {
@@ -147,9 +198,11 @@ static carnot_status* gemm_check(const carnot_step_view* step) {
   const gemm_params* p = step->params;
   CARNOT_CHECK(p->k >= 1 && p->n >= 1 && p->k < (int64_t)1 << 31 && p->n <= kMaxColumns,
                INVALID_MODEL, "a matrix of [%lld,%lld]", (long long)p->k, (long long)p->n);
+  CARNOT_CHECK(carnot_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
+               "packed weights of type %d", p->weights);
+  size_t wanted = carnot_weights_bytes((carnot_dtype)p->weights, weights_shape(p));
   CARNOT_CHECK(
-      step->constant_bytes[0] == (size_t)carnot_packed_k1n16_count(p->k, p->n) * sizeof(float) &&
-          step->constant_bytes[1] >= (size_t)p->n * sizeof(float),
+      step->constant_bytes[0] == wanted && step->constant_bytes[1] >= (size_t)p->n * sizeof(float),
       INVALID_MODEL, "packed weights of %zu bytes, a bias of %zu", step->constant_bytes[0],
       step->constant_bytes[1]);
   return NULL;
@@ -195,7 +248,7 @@ static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_oper
   state->m = carnot_dims_count(a->dims, a->rank - 1);
   CARNOT_CHECK(state->m == carnot_dims_count(outputs[0].dims, outputs[0].rank - 1),
                INVALID_ARGUMENT, "%lld rows give others", (long long)state->m);
-  state->grid = carnot_grid_cut(state->m, p->n, p->k);
+  state->grid = carnot_grid_cut(step->isa, state->m, p->n, p->k);
   return carnot_tail_shapes(&p->tail, inputs, &outputs[0], p->n);
 }
 
@@ -219,7 +272,7 @@ static void gemm_part(void* argument, int64_t part) {
                        &gemm.epilogue);
   int64_t m0, m1, n0, n1;
   carnot_grid_part(&run->state->grid, part, &m0, &m1, &n0, &n1);
-  run->kernels->gemm_f32(&gemm, m0, m1, n0, n1);
+  carnot_weights_gemm(run->kernels, (carnot_dtype)p->weights)(&gemm, m0, m1, n0, n1);
   carnot_tail_run(run->kernels, &p->tail, run->inputs, gemm.c, p->n, m0, m1, n0, n1);
 }
 
@@ -232,7 +285,8 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-static void product_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+static void work_with(const carnot_problem* problem, double weight_bytes, double* out_flops,
+                      double* out_bytes) {
   const carnot_plan_node* node = anchor_of(problem);
   const carnot_operand_type *a = &problem->inputs[node->inputs[0]],
                             *b = &problem->inputs[node->inputs[1]];
@@ -240,8 +294,15 @@ static void product_work(const carnot_problem* problem, double* out_flops, doubl
   double out = (double)carnot_dims_count(c->dims, c->rank);
   double k = (double)a->dims[int_attr(node, "transA") && a->rank > 1 ? a->rank - 2 : a->rank - 1];
   *out_flops = 2 * out * k;
-  *out_bytes = 4 * (out + (double)carnot_dims_count(a->dims, a->rank) +
-                    (double)carnot_dims_count(b->dims, b->rank));
+  *out_bytes = 4 * (out + (double)carnot_dims_count(a->dims, a->rank)) +
+               weight_bytes * (double)carnot_dims_count(b->dims, b->rank);
+}
+
+static void product_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  work_with(problem, 4, out_flops, out_bytes);
+}
+static void half_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  work_with(problem, 2, out_flops, out_bytes);
 }
 
 // ---- two activations ----
@@ -335,7 +396,7 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
   CARNOT_TRY(batch_strides(a, c, state->a_batch));
   CARNOT_TRY(batch_strides(b, c, state->b_batch));
   state->batch = carnot_dims_count(c->dims, c->rank - 2);
-  state->grid = carnot_grid_cut(state->m, state->n, state->k);
+  state->grid = carnot_grid_cut(step->isa, state->m, state->n, state->k);
   if (state->batch >= 8) state->grid = (carnot_grid){state->m, state->n, state->m, state->n, 1, 1};
   *out_workspace_bytes = (size_t)(carnot_matmul_f32_workspace(state->k) * state->batch *
                                   carnot_grid_count(&state->grid)) *
@@ -369,7 +430,9 @@ static void matmul_part(void* argument, int64_t part) {
     product.gemm.epilogue.residual += batch * state->m * product.gemm.epilogue.residual_ld;
   int64_t m0, m1, n0, n1;
   carnot_grid_part(&state->grid, part % per_batch, &m0, &m1, &n0, &n1);
-  run->kernels->matmul_f32(&product, m0, m1, n0, n1);
+  // The rows of the levels with bf16 products are those in bf16.
+  bool half = run->step->isa >= CARNOT_ISA_AVX512_BF16;
+  (half ? run->kernels->matmul_bf16 : run->kernels->matmul_f32)(&product, m0, m1, n0, n1);
   carnot_tail_run(run->kernels, tail, run->inputs, c, state->n, batch * state->m + m0,
                   batch * state->m + m1, n0, n1);
 }
@@ -384,9 +447,17 @@ static carnot_status* matmul_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-CARNOT_CPU_ROWS(gemm_f32, .anchor = CARNOT_OP_COUNT, .reject = gemm_reject, .prepare = gemm_prepare,
-                .check = gemm_check, .reads = gemm_reads, .shape = gemm_shape, .run = gemm_run_all,
+#define GEMM_ROW                                                                            \
+  .anchor = CARNOT_OP_COUNT, .check = gemm_check, .reads = gemm_reads, .shape = gemm_shape, \
+  .run = gemm_run_all
+CARNOT_CPU_ROWS(gemm_f32, GEMM_ROW, .reject = gemm_reject, .prepare = gemm_prepare,
                 .work = product_work);
-CARNOT_CPU_ROWS(matmul_f32, .anchor = CARNOT_OP_MATMUL, .reject = matmul_reject,
-                .prepare = matmul_prepare, .check = matmul_check, .shape = matmul_shape,
-                .run = matmul_run, .work = product_work);
+CARNOT_CPU_F16_ROWS(gemm_f16, GEMM_ROW, .reject = gemm_f16_reject, .prepare = gemm_f16_prepare,
+                    .work = half_work);
+CARNOT_CPU_BF16_ROWS(gemm_bf16, GEMM_ROW, .reject = gemm_bf16_reject, .prepare = gemm_bf16_prepare,
+                     .work = half_work);
+#define MATMUL_ROW                                                                \
+  .anchor = CARNOT_OP_MATMUL, .reject = matmul_reject, .prepare = matmul_prepare, \
+  .check = matmul_check, .shape = matmul_shape, .run = matmul_run, .work = product_work
+CARNOT_CPU_ROWS(matmul_f32, MATMUL_ROW);
+CARNOT_CPU_NATIVE_BF16_ROWS(matmul_bf16, MATMUL_ROW);

@@ -178,7 +178,7 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
     CARNOT_CHECK(y->dtype == CARNOT_DTYPE_I32, INVALID_MODEL, "the result is %s",
                  carnot_dtype_name(y->dtype));
   }
-  *(carnot_grid*)memory = carnot_grid_cut(count_of(a) / p->k, p->n, p->k);
+  *(carnot_grid*)memory = carnot_grid_cut(step->isa, count_of(a) / p->k, p->n, p->k);
   *out_workspace_bytes = (size_t)p->n * (sizeof(int32_t) + sizeof(float));
   return NULL;
 }

@@ -2,8 +2,10 @@
 // step by step the state's product and one pointwise program. Directions, and blocks of sequences,
 // run at once.
 //   gates[t,b] = x[t,b] * W^T + bias;  then the formulas of ONNX LSTM-22 and GRU-22
-#include "backend/cpu/cpu.h"
+#include <stdlib.h>
+
 #include "backend/cpu/rows.h"
+#include "backend/cpu/weights.h"
 
 enum { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeepholes };
 
@@ -11,7 +13,8 @@ typedef struct recurrent_params {
   int64_t input, hidden;
   int32_t directions, gates;
   int32_t reverse, batch_first;
-  int32_t linear;  // GRU: linear_before_reset
+  int32_t linear;   // GRU: linear_before_reset
+  int32_t weights;  // carnot_dtype of the packed ones
 } recurrent_params;
 
 // Constants of the step.
@@ -97,46 +100,84 @@ static const char* recurrent_reject(carnot_problem* problem, char* reason, size_
   return NULL;
 }
 
+static const char* reject_as(carnot_problem* problem, carnot_dtype dtype, char* reason,
+                             size_t size) {
+  const char* why = recurrent_reject(problem, reason, size);
+  for (uint32_t i = kW; i <= kR && !why; i++)
+    why = carnot_weights_reject(problem, constant_of(problem, i), dtype, reason, size);
+  return why;
+}
+
+static const char* recurrent_f16_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_as(problem, CARNOT_DTYPE_F16, reason, size);
+}
+static const char* recurrent_bf16_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_as(problem, CARNOT_DTYPE_BF16, reason, size);
+}
+
 // Gates that the first product of a step gives; the rest of a GRU whose reset comes first waits for
 // the reset gate.
 static int64_t first_gates(const recurrent_params* p) {
   return p->gates == 3 && !p->linear ? 2 : p->gates;
 }
 
-// R^T of a direction: the first gates, then the others.
-static int64_t packed_r_count(const recurrent_params* p) {
-  int64_t first = first_gates(p);
-  return carnot_packed_k1n16_count(p->hidden, first * p->hidden) +
-         (first < p->gates ? carnot_packed_k1n16_count(p->hidden, (p->gates - first) * p->hidden)
-                           : 0);
+static carnot_weights_shape shape_of_r(const recurrent_params* p, int64_t gates) {
+  return (carnot_weights_shape){1, p->hidden, gates * p->hidden};
+}
+
+// Bytes of R^T of a direction: the first gates, then the others.
+static size_t first_r_bytes(const recurrent_params* p) {
+  return carnot_weights_bytes((carnot_dtype)p->weights, shape_of_r(p, first_gates(p)));
+}
+static size_t packed_r_bytes(const recurrent_params* p) {
+  return first_r_bytes(p) +
+         carnot_weights_bytes((carnot_dtype)p->weights, shape_of_r(p, p->gates - first_gates(p)));
 }
 
 static int64_t gate_columns(const recurrent_params* p) {
   return p->directions * p->gates * p->hidden;
 }
 
-static carnot_status* add_floats(carnot_prepared* out, int at, const char* packing, int64_t count,
-                                 float** out_data) {
-  void* memory;
-  CARNOT_TRY(
-      carnot_arena_try(out->arena, (size_t)count + 16, sizeof(float), "packed weights", &memory));
-  *out_data = (float*)carnot_align_up((uintptr_t)memory, 64);
+static carnot_weights_shape shape_of_w(const recurrent_params* p) {
+  return (carnot_weights_shape){1, p->input, gate_columns(p)};
+}
+
+static carnot_status* add_constant(carnot_prepared* out, int at, const char* packing, size_t bytes,
+                                   void** out_data) {
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", out_data));
+  *out_data = (void*)carnot_align_up((uintptr_t)*out_data, 64);
   out->constants[at].packing = packing;
   out->constants[at].data = *out_data;
-  out->constants[at].bytes = (size_t)count * sizeof(float);
+  out->constants[at].bytes = bytes;
   return NULL;
 }
 
-static void pack_r(const recurrent_params* p, const float* r, float* packed) {
-  int64_t rows = p->gates * p->hidden, first = first_gates(p) * p->hidden;
+// The transpose of |rows| [n, depth].
+static carnot_status* pack(carnot_dtype dtype, carnot_weights_shape shape, const float* rows,
+                           void* packed) {
+  if (dtype == CARNOT_DTYPE_F32) {
+    carnot_pack_k1n16_f32(shape.depth, shape.n, rows, 1, shape.depth, packed);
+    return NULL;
+  }
+  void* wide;
+  CARNOT_TRY(carnot_calloc(1, carnot_weights_bytes(CARNOT_DTYPE_F32, shape),
+                           "weights before packing", &wide));
+  carnot_pack_k1n16_f32(shape.depth, shape.n, rows, 1, shape.depth, wide);
+  carnot_weights_pack(dtype, shape, wide, packed);
+  free(wide);
+  return NULL;
+}
+
+static carnot_status* pack_r(const recurrent_params* p, const float* r, char* packed) {
+  int64_t rows = p->gates * p->hidden, first = first_gates(p);
   for (int64_t d = 0; d < p->directions; d++) {
     const float* from = r + d * rows * p->hidden;
-    float* to = packed + d * packed_r_count(p);
-    carnot_pack_k1n16_f32(p->hidden, first, from, 1, p->hidden, to);
-    to += carnot_packed_k1n16_count(p->hidden, first);
-    if (first < rows)
-      carnot_pack_k1n16_f32(p->hidden, rows - first, from + first * p->hidden, 1, p->hidden, to);
+    char* to = packed + (size_t)d * packed_r_bytes(p);
+    CARNOT_TRY(pack((carnot_dtype)p->weights, shape_of_r(p, first), from, to));
+    CARNOT_TRY(pack((carnot_dtype)p->weights, shape_of_r(p, p->gates - first),
+                    from + first * p->hidden * p->hidden, to + first_r_bytes(p)));
   }
+  return NULL;
 }
 
 // The state's bias goes with the input's, but for what linear_before_reset multiplies by the reset
@@ -153,7 +194,8 @@ static void split_bias(const recurrent_params* p, const float* bias, float* inpu
     }
 }
 
-static carnot_status* recurrent_prepare(const carnot_problem* problem, carnot_prepared* out) {
+static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dtype,
+                                 carnot_prepared* out) {
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(recurrent_params), "parameters", &params));
   recurrent_params* p = params;
@@ -162,24 +204,35 @@ static carnot_status* recurrent_prepare(const carnot_problem* problem, carnot_pr
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = p;
   out->param_bytes = sizeof(*p);
-  float *w, *r, *input_bias, *state_bias;
-  int64_t columns = gate_columns(p);
+  p->weights = (int32_t)dtype;
+  void *w, *r, *input_bias, *state_bias;
+  const char* packing = carnot_weights_packing(dtype);
+  size_t bias_bytes = (size_t)gate_columns(p) * sizeof(float);
   out->constant_count = kConstants;
-  CARNOT_TRY(
-      add_floats(out, kPackedW, "k1n16 f32", carnot_packed_k1n16_count(p->input, columns), &w));
-  CARNOT_TRY(add_floats(out, kPackedR, "gates k1n16 f32", p->directions * packed_r_count(p), &r));
-  CARNOT_TRY(add_floats(out, kInputBias, "dense f32", columns, &input_bias));
-  CARNOT_TRY(add_floats(out, kStateBias, "dense f32", columns, &state_bias));
-  carnot_pack_k1n16_f32(p->input, columns, constant_of(problem, kW)->data, 1, p->input, w);
-  pack_r(p, constant_of(problem, kR)->data, r);
+  CARNOT_TRY(add_constant(out, kPackedW, packing, carnot_weights_bytes(dtype, shape_of_w(p)), &w));
+  CARNOT_TRY(add_constant(out, kPackedR, packing, (size_t)p->directions * packed_r_bytes(p), &r));
+  CARNOT_TRY(add_constant(out, kInputBias, "dense f32", bias_bytes, &input_bias));
+  CARNOT_TRY(add_constant(out, kStateBias, "dense f32", bias_bytes, &state_bias));
+  CARNOT_TRY(pack(dtype, shape_of_w(p), constant_of(problem, kW)->data, w));
+  CARNOT_TRY(pack_r(p, constant_of(problem, kR)->data, r));
   const carnot_tensor* bias = constant_of(problem, kBias);
-  memset(input_bias, 0, (size_t)columns * sizeof(float));
-  memset(state_bias, 0, (size_t)columns * sizeof(float));
+  memset(input_bias, 0, bias_bytes);
+  memset(state_bias, 0, bias_bytes);
   if (bias) split_bias(p, bias->data, input_bias, state_bias);
   const carnot_plan_node* node = node_of(problem->region);
   for (uint32_t i = kW; i <= kBias; i++)
     if (has_input(node, i)) out->packed_inputs |= (uint64_t)1 << node->inputs[i];
   return NULL;
+}
+
+static carnot_status* recurrent_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare_as(problem, CARNOT_DTYPE_F32, out);
+}
+static carnot_status* recurrent_f16_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare_as(problem, CARNOT_DTYPE_F16, out);
+}
+static carnot_status* recurrent_bf16_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare_as(problem, CARNOT_DTYPE_BF16, out);
 }
 
 static carnot_status* recurrent_check(const carnot_step_view* step) {
@@ -196,14 +249,14 @@ static carnot_status* recurrent_check(const carnot_step_view* step) {
                INVALID_MODEL, "%d directions of [%lld,%lld]", p->directions, (long long)p->hidden,
                (long long)p->input);
   size_t columns = (size_t)gate_columns(p) * sizeof(float);
-  CARNOT_CHECK(
-      step->constant_bytes[kPackedW] ==
-              (size_t)carnot_packed_k1n16_count(p->input, gate_columns(p)) * sizeof(float) &&
-          step->constant_bytes[kPackedR] ==
-              (size_t)(p->directions * packed_r_count(p)) * sizeof(float) &&
-          step->constant_bytes[kInputBias] == columns &&
-          step->constant_bytes[kStateBias] == columns,
-      INVALID_MODEL, "packed weights have other sizes than the parameters say");
+  CARNOT_CHECK(carnot_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
+               "packed weights of type %d", p->weights);
+  CARNOT_CHECK(step->constant_bytes[kPackedW] ==
+                       carnot_weights_bytes((carnot_dtype)p->weights, shape_of_w(p)) &&
+                   step->constant_bytes[kPackedR] == (size_t)p->directions * packed_r_bytes(p) &&
+                   step->constant_bytes[kInputBias] == columns &&
+                   step->constant_bytes[kStateBias] == columns,
+               INVALID_MODEL, "packed weights have other sizes than the parameters say");
   CARNOT_CHECK(node->input_count >= 3 && node->inputs[kX] < step->input_count, INVALID_MODEL,
                "the step has no input");
   for (uint32_t i = kInitialH; i <= kInitialC; i++)
@@ -284,7 +337,7 @@ static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot
   for (uint32_t i = kInitialH; i <= kInitialC; i++)
     CARNOT_TRY(check_states(p, s, initial_of(step, inputs, i), "an initial state"));
   int64_t rows = s->time * s->batch;
-  s->grid = carnot_grid_cut(rows, gate_columns(p), p->input);
+  s->grid = carnot_grid_cut(step->isa, rows, gate_columns(p), p->input);
   s->block = carnot_ceildiv(s->batch, carnot_max_i64(1, carnot_min_i64(8, s->batch / 4)));
   s->blocks = carnot_ceildiv(s->batch, s->block);
   *out_workspace_bytes =
@@ -316,7 +369,7 @@ static void input_part(void* argument, int64_t part) {
                           .ldc = columns,
                           .epilogue = {.bias = run->step->constants[kInputBias]}};
   carnot_grid_part(&run->state->grid, part, &m0, &m1, &n0, &n1);
-  run->kernels->gemm_f32(&gemm, m0, m1, n0, n1);
+  carnot_weights_gemm(run->kernels, (carnot_dtype)p->weights)(&gemm, m0, m1, n0, n1);
 }
 
 #define FN1(f, d, x)                            \
@@ -381,10 +434,9 @@ static carnot_pw_operand rows_of(const float* data, int64_t ld) {
 static void project(const sequences* q, const float* a, int64_t from, int64_t gates, const float* x,
                     int64_t x_ld, float* dst) {
   const recurrent_params* p = q->run->params;
-  int64_t h = p->hidden, n = gates * h, first = first_gates(p);
-  const float* packed =
-      (const float*)q->run->step->constants[kPackedR] + q->direction * packed_r_count(p);
-  if (from) packed += carnot_packed_k1n16_count(h, first * h);
+  int64_t h = p->hidden, n = gates * h;
+  const char* packed = (const char*)q->run->step->constants[kPackedR] +
+                       (size_t)q->direction * packed_r_bytes(p) + (from ? first_r_bytes(p) : 0);
   carnot_gemm_f32 gemm = {
       .m = q->count, .n = n, .k = h, .a = a, .lda = h, .b = packed, .c = dst, .ldc = p->gates * h};
   if (x)
@@ -392,7 +444,7 @@ static void project(const sequences* q, const float* a, int64_t from, int64_t ga
   else
     gemm.epilogue.bias =
         (const float*)q->run->step->constants[kStateBias] + q->direction * p->gates * h + from * h;
-  q->run->kernels->gemm_f32(&gemm, 0, q->count, 0, n);
+  carnot_weights_gemm(q->run->kernels, (carnot_dtype)p->weights)(&gemm, 0, q->count, 0, n);
 }
 
 static void advance(const sequences* q, const float* x, int64_t x_ld) {
@@ -512,9 +564,15 @@ static void recurrent_work(const carnot_problem* problem, double* out_flops, dou
                     (double)(gate_columns(&p) * (p.input + p.hidden)));
 }
 
-CARNOT_CPU_ROWS(lstm_f32, .anchor = CARNOT_OP_LSTM, .reject = recurrent_reject,
-                .prepare = recurrent_prepare, .check = recurrent_check, .reads = recurrent_reads,
-                .shape = recurrent_shape, .run = recurrent_run_all, .work = recurrent_work);
-CARNOT_CPU_ROWS(gru_f32, .anchor = CARNOT_OP_GRU, .reject = recurrent_reject,
-                .prepare = recurrent_prepare, .check = recurrent_check, .reads = recurrent_reads,
-                .shape = recurrent_shape, .run = recurrent_run_all, .work = recurrent_work);
+#define RECURRENT_ROW                                                           \
+  .check = recurrent_check, .reads = recurrent_reads, .shape = recurrent_shape, \
+  .run = recurrent_run_all, .work = recurrent_work
+#define F32_ROW  RECURRENT_ROW, .reject = recurrent_reject, .prepare = recurrent_prepare
+#define F16_ROW  RECURRENT_ROW, .reject = recurrent_f16_reject, .prepare = recurrent_f16_prepare
+#define BF16_ROW RECURRENT_ROW, .reject = recurrent_bf16_reject, .prepare = recurrent_bf16_prepare
+CARNOT_CPU_ROWS(lstm_f32, F32_ROW, .anchor = CARNOT_OP_LSTM);
+CARNOT_CPU_F16_ROWS(lstm_f16, F16_ROW, .anchor = CARNOT_OP_LSTM);
+CARNOT_CPU_BF16_ROWS(lstm_bf16, BF16_ROW, .anchor = CARNOT_OP_LSTM);
+CARNOT_CPU_ROWS(gru_f32, F32_ROW, .anchor = CARNOT_OP_GRU);
+CARNOT_CPU_F16_ROWS(gru_f16, F16_ROW, .anchor = CARNOT_OP_GRU);
+CARNOT_CPU_BF16_ROWS(gru_bf16, BF16_ROW, .anchor = CARNOT_OP_GRU);

@@ -6,8 +6,9 @@
 // A call computes queries [q0,q1), q0 a multiple of CARNOT_ATTENTION_ROWS; disjoint calls may run
 // at once, each with carnot_attention_f32_workspace floats, with the same bits however they are
 // cut. A query that sees no key gives NaN (0 / 0), or zeros with |zero_empty|. dst overlaps
-// nothing. Any thread. Source: ONNX Attention-23; online softmax after Milakov and Gimelshein 2018,
-// Dao et al. 2022.
+// nothing. attention_bf16 rounds q, k, softmax's numerators and v to bf16 on levels with bf16
+// products, from four queries on; sums stay float32. Any thread. Source: ONNX Attention-23; online
+// softmax after Milakov and Gimelshein 2018, Dao et al. 2022.
 #ifndef CARNOT_KERNEL_CPU_ATTENTION_F32_H_
 #define CARNOT_KERNEL_CPU_ATTENTION_F32_H_
 
@@ -43,5 +44,6 @@ static inline int64_t carnot_attention_f32_workspace(int64_t d, int64_t dv, int6
 }
 
 typedef void carnot_attention_f32_fn(const carnot_attention_f32* attention, int64_t q0, int64_t q1);
+typedef carnot_attention_f32_fn carnot_attention_bf16_fn;
 
 #endif

@@ -33,7 +33,7 @@ static bool columns_inside(const carnot_conv2d_f32* c, const pixel* at) {
 
 // Pointers to the input pixels under taps t0 .. t1 - 1 of |count| output pixels from m on.
 static void pixels_under_taps(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
-                              const float** out_rows) {
+                              const void** out_rows) {
   const carnot_conv2d_f32* c = problem;
   const int64_t right = c->dilation_w * c->src_w, down = c->dilation_h * c->src_h;
   pixel at = pixel_at(c, m);
@@ -42,7 +42,7 @@ static void pixels_under_taps(const void* problem, int64_t m, int count, int64_t
     const bool whole = rows_inside(c, &at) && columns_inside(c, &at);
     const int64_t offset = at.h0 * c->src_h + at.w0 * c->src_w;
     int64_t r = t0 / c->s, s = t0 % c->s;
-    const float** out = out_rows + i;
+    const void** out = out_rows + i;
     for (int64_t t = t0; t < t1; ++t, out += count) {
       const int64_t h = at.h0 + r * c->dilation_h, w = at.w0 + s * c->dilation_w;
       const bool inside = whole || ((uint64_t)h < (uint64_t)c->h && (uint64_t)w < (uint64_t)c->w);
@@ -60,7 +60,7 @@ static const float kZeroRun[kRun];
 
 typedef struct run_problem {
   const carnot_conv2d_f32* conv;
-  float border[TILE_MAX_ROWS * kRunFloats];
+  float border[TILE_F32_ROWS * kRunFloats];
 } run_problem;
 
 static bool has_runs(const carnot_conv2d_f32* c) {
@@ -79,7 +79,7 @@ static const float* border_run(const carnot_conv2d_f32* c, const float* row, int
 }
 
 static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r0, int64_t r1,
-                            const float** out_rows) {
+                            const void** out_rows) {
   run_problem* runs = (run_problem*)problem;
   const carnot_conv2d_f32* c = runs->conv;
   const int64_t down = c->dilation_h * c->src_h;
@@ -89,7 +89,7 @@ static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r
     const float* image = c->src + at.n * c->src_n;
     const bool whole = columns_inside(c, &at), all = whole && rows_inside(c, &at);
     const int64_t offset = at.h0 * c->src_h + at.w0 * c->c;
-    const float** out = out_rows + i;
+    const void** out = out_rows + i;
     for (int64_t r = r0; r < r1; ++r, out += count) {
       const int64_t h = at.h0 + r * c->dilation_h;
       if (all || (whole && (uint64_t)h < (uint64_t)c->h)) {
@@ -104,17 +104,22 @@ static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r
   }
 }
 
+void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_tiles_f32* tiles,
+                                     int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  run_problem runs;
+  gemm_loop_f32 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        tiles,
+                        p->weights,        p->dst, p->ld,       &p->epilogue};
+  if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
+    runs.conv = p;
+    loop.rows = runs_under_taps;
+    loop.problem = &runs;
+    loop.taps = p->r;
+    loop.depth = p->s * p->c;
+  }
+  CARNOT_KERNEL(gemm_loop_f32)(&loop, m0, m1, n0, n1);
+}
+
 void CARNOT_KERNEL(conv2d_f32)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int64_t n0,
                                int64_t n1) {
-  if (has_runs(p)) {
-    run_problem runs;
-    runs.conv = p;
-    const gemm_loop_f32 loop = {runs_under_taps, &runs,  p->r,  p->s * p->c, p->k,
-                                p->weights,      p->dst, p->ld, &p->epilogue};
-    CARNOT_KERNEL(gemm_loop_f32)(&loop, m0, m1, n0, n1);
-    return;
-  }
-  const gemm_loop_f32 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        p->k,
-                              p->weights,        p->dst, p->ld,       &p->epilogue};
-  CARNOT_KERNEL(gemm_loop_f32)(&loop, m0, m1, n0, n1);
+  CARNOT_KERNEL(conv2d_tiled_f32)(p, &CARNOT_KERNEL(gemm_tiles_f32), m0, m1, n0, n1);
 }

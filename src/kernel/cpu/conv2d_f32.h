@@ -3,7 +3,7 @@
 //                                           q*stride_w + s*dilation_w - pad_w, c] *
 //                                           weights[r,s,c,k])
 // |src| [N,H,W,C]: element (n,h,w,c) at n*src_n + h*src_h + w*src_w + c
-// |weights| packed k1n16 f32 over K = (r,s,c)  |bias| [K]
+// |weights| packed over K = (r,s,c), as gemm_f32.h tells by type  |bias| [K]
 // |dst| [N*P*Q, K], pixels |ld| floats apart; the residual likewise
 // |zeros| at least C floats of zero, read where a tap falls into the padding
 // A call handles one group: channels of the group, pointers at its first channel.
@@ -25,7 +25,7 @@ typedef struct carnot_conv2d_f32 {
   int64_t pad_h, pad_w;  // above and to the left; those below and right follow from p and q
   const float* src;
   int64_t src_n, src_h, src_w;
-  const float* weights;
+  const void* weights;
   const float* zeros;
   float* dst;
   int64_t ld;
@@ -34,5 +34,6 @@ typedef struct carnot_conv2d_f32 {
 
 typedef void carnot_conv2d_f32_fn(const carnot_conv2d_f32* conv, int64_t m0, int64_t m1, int64_t n0,
                                   int64_t n1);
+typedef carnot_conv2d_f32_fn carnot_conv2d_f16_fn, carnot_conv2d_bf16_fn;
 
 #endif

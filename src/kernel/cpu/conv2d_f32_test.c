@@ -1,7 +1,6 @@
 #include "kernel/cpu/conv2d_f32.h"
 
 #include "kernel/cpu/kernel_test.h"
-#include "kernel/cpu/pack_f32.h"
 
 typedef struct problem {
   int64_t n, h, w, c, groups, k, r, s, stride, dilation, pad;
@@ -34,12 +33,17 @@ typedef struct operands {
   float *src, *weights, *packed, *bias, *residual, *zeros, *dst;
 } operands;
 
-static void operands_init(const problem* p, operands* o) {
+// Input and weights hold what the kernel computes with: the oracle sees the same numbers.
+static void operands_init(const problem* p, const carnot_cpu_kernels* kernels, weights_type type,
+                          operands* o) {
   const int64_t c = p->c * p->groups, k = p->k * p->groups;
   o->p = out_size(p->h, p->r, p), o->q = out_size(p->w, p->s, p);
   o->src_ld = p->dense ? c : c + 2, o->ld = k + 3;
   o->src = buffer(p->n * p->h * p->w * o->src_ld - (o->src_ld - c), 11);
   o->weights = buffer(k * p->c * p->r * p->s, 12);
+  round_all(type, o->weights, k * p->c * p->r * p->s);
+  if (rounds_rows(kernels, type))
+    round_all(type, o->src, p->n * p->h * p->w * o->src_ld - (o->src_ld - c));
   o->packed = buffer(carnot_packed_k1n16_count(p->r * p->s * p->c, p->k), 0);
   o->bias = buffer(k, 13);
   o->residual = buffer(p->n * o->p * o->q * o->ld, 14);
@@ -111,18 +115,27 @@ static double reference(const problem* p, const operands* o, int64_t group, int6
   return activation_in_double(p->activation, -0.2f, 1.5f, sum);
 }
 
-static void check_conv(const carnot_cpu_kernels* kernels) {
+static carnot_conv2d_f32_fn* conv_fn(const carnot_cpu_kernels* kernels, weights_type type) {
+  return type == WEIGHTS_F16    ? kernels->conv2d_f16
+         : type == WEIGHTS_BF16 ? kernels->conv2d_bf16
+                                : kernels->conv2d_f32;
+}
+
+static void check_type(const carnot_cpu_kernels* kernels, weights_type type) {
   for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
     const problem* p = &kProblems[i];
     operands o;
-    operands_init(p, &o);
+    operands_init(p, kernels, type, &o);
     const int64_t pixels = p->n * o.p * o.q;
     for (int64_t g = 0; g < p->groups; ++g) {
       const float* weights = o.weights + g * p->k * p->c * p->r * p->s;
       carnot_pack_conv_k1n16_f32(p->k, p->c, p->r * p->s, weights, o.packed);
-      const carnot_conv2d_f32 conv = conv_of(p, &o, g);
-      kernels->conv2d_f32(&conv, 0, pixels / 3, 0, p->k);
-      kernels->conv2d_f32(&conv, pixels / 3, pixels, 0, p->k);
+      carnot_conv2d_f32 conv = conv_of(p, &o, g);
+      float* packed = pack_as(type, p->r * p->s, p->c, p->k, o.packed);
+      conv.weights = packed;
+      conv_fn(kernels, type)(&conv, 0, pixels / 3, 0, p->k);
+      conv_fn(kernels, type)(&conv, pixels / 3, pixels, 0, p->k);
+      buffer_free(packed);
     }
     for (int64_t m = 0; m < pixels; ++m) {
       for (int64_t k = 0; k < p->k * p->groups; ++k) {
@@ -137,6 +150,10 @@ static void check_conv(const carnot_cpu_kernels* kernels) {
     }
     operands_deinit(&o);
   }
+}
+
+static void check_conv(const carnot_cpu_kernels* kernels) {
+  for (weights_type type = 0; type < WEIGHTS_TYPE_COUNT; ++type) check_type(kernels, type);
 }
 
 static void test_conv(void** state) { (void)state, for_each_isa(check_conv); }

@@ -18,33 +18,21 @@
 #include <cmocka.h>
 
 #include "kernel/cpu/kernels.h"
-
-static inline bool machine_has(carnot_kernel_isa isa) {
-  if (isa == CARNOT_KERNEL_ISA_SCALAR) return true;
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (isa == CARNOT_KERNEL_ISA_AVX2) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  }
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         (isa == CARNOT_KERNEL_ISA_AVX512 || __builtin_cpu_supports("avx512vnni"));
-#else
-  return false;
-#endif
-}
+#include "kernel/cpu/machine.h"
+#include "kernel/cpu/pack_f32.h"
+#include "kernel/cpu/pack_half.h"
 
 // Calls |check| with the table of every level that build and machine have; says which.
 static inline void for_each_isa(void (*check)(const carnot_cpu_kernels*)) {
-  static const char* names[] = {"scalar", "avx2", "avx512", "avx512vnni"};
   for (int isa = 0; isa < CARNOT_KERNEL_ISA_COUNT; ++isa) {
     const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for((carnot_kernel_isa)isa);
-    if (kernels && machine_has((carnot_kernel_isa)isa)) {
-      printf("isa %s: run\n", kernels->isa);
-      check(kernels);
-    } else {
-      printf("isa %s: skipped, not on this machine\n", names[isa]);
+    const char* lacks = carnot_machine_lacks((carnot_kernel_isa)isa);
+    if (!kernels || lacks) {
+      printf("isa %s: skipped, %s\n", kernels ? kernels->isa : "", lacks ? lacks : "not built");
+      continue;
     }
+    printf("isa %s: run\n", kernels->isa);
+    check(kernels);
   }
 }
 
@@ -83,6 +71,46 @@ static inline void buffer_free(float* data) {
   const size_t bytes = buffer_pages(count);
   for (int i = 1; i <= kGuard; ++i) assert_true(data[-i] == kCanary);
   munmap((char*)(data + count) - bytes, bytes + kPage);
+}
+
+// Types of packed weights, and what a kernel makes of them.
+typedef enum weights_type {
+  WEIGHTS_F32,
+  WEIGHTS_F16,
+  WEIGHTS_BF16,
+  WEIGHTS_TYPE_COUNT
+} weights_type;
+
+static inline float rounded(weights_type type, float x) {
+  const carnot_cpu_kernels* scalar = carnot_cpu_kernels_for(CARNOT_KERNEL_ISA_SCALAR);
+  uint16_t half;
+  if (type == WEIGHTS_F16) scalar->f16_of_f32(1, &x, &half), scalar->f32_of_f16(1, &half, &x);
+  if (type == WEIGHTS_BF16) scalar->bf16_of_f32(1, &x, &half), scalar->f32_of_bf16(1, &half, &x);
+  return x;
+}
+
+static inline void round_all(weights_type type, float* x, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) x[i] = rounded(type, x[i]);
+}
+
+// The level rounds the rows of A too.
+static inline bool rounds_rows(const carnot_cpu_kernels* kernels, weights_type type) {
+  return type == WEIGHTS_BF16 && strstr(kernels->isa, "bf16");
+}
+
+// A buffer with |k1n16| packed again as |type|.
+static inline float* pack_as(weights_type type, int64_t taps, int64_t depth, int64_t n,
+                             const float* k1n16) {
+  const int64_t count = carnot_packed_k1n16_count(taps * depth, n);
+  const int64_t pairs = carnot_packed_k2n16_count(taps, depth, n);
+  float* packed = buffer(type == WEIGHTS_F32   ? count
+                         : type == WEIGHTS_F16 ? count / 2
+                                               : pairs / 2,
+                         0);
+  if (type == WEIGHTS_F32) memcpy(packed, k1n16, (size_t)count * sizeof *packed);
+  if (type == WEIGHTS_F16) carnot_pack_k1n16_f16(count, k1n16, (uint16_t*)packed);
+  if (type == WEIGHTS_BF16) carnot_pack_k2n16_bf16(taps, depth, n, k1n16, (uint16_t*)packed);
+  return packed;
 }
 
 // Fails, naming the place, unless |got| is within |bound| of |want| or both are NaN or equal.

@@ -26,11 +26,13 @@ typedef enum carnot_kernel_isa {
   CARNOT_KERNEL_ISA_AVX2,         // AVX2, FMA, F16C
   CARNOT_KERNEL_ISA_AVX512,       // AVX-512 F, BW, DQ, VL
   CARNOT_KERNEL_ISA_AVX512_VNNI,  // and VNNI: the integer products
+  CARNOT_KERNEL_ISA_AVX512_BF16,  // and BF16: the products over bf16
+  CARNOT_KERNEL_ISA_AMX_BF16,     // and those by AMX, which the kernel must have permitted
   CARNOT_KERNEL_ISA_COUNT
 } carnot_kernel_isa;
 
 typedef struct carnot_cpu_kernels {
-  const char* isa;  // "scalar", "avx2", "avx512", "avx512vnni"
+  const char* isa;  // "scalar", "avx2", "avx512", "avx512vnni", "avx512bf16", "amxbf16"
 #define KERNEL(name) carnot_##name##_fn* name;
 #include "kernel/cpu/kernels.def"
 } carnot_cpu_kernels;
