@@ -37,7 +37,7 @@ ALL = ["--trt-outputs", "mark", "all"]
 CASES = [
     ([], None),
     (ALL, None),
-    (["--fp16"], "2e-2"),
+    (["--fp16"], "1e-3"),
     (["--bf16"], "1e-1"),
     ([*ALL, "--onnx-outputs", "mark", "all"], "1e-3"),
 ]
