@@ -21,7 +21,7 @@ $(VENV)/python.stamp: tools/dev/requirements.txt
 # $(VENV)/bin/python then imports carnot from this tree.
 python: setup $(VENV)/python.stamp
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DCARNOT_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python
-	ninja -C $(BUILD) -j$(JOBS) python_module cudart_stand_in
+	ninja -C $(BUILD) -j$(JOBS) python_module python_stubs cudart_stand_in
 	echo $(abspath $(BUILD))/python >$$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/carnot.pth
 
 # With PyTorch and what exports from it: the extra carnot-engine[torch], and models for the tests.
@@ -46,7 +46,7 @@ $(BUILD)/conformance/onnx_version.txt: $(VENV)/python.stamp tests/conformance/ex
 
 SETS = $(addprefix $(BUILD)/conformance/,node light simple pytorch-converted pytorch-operator)
 
-demo: build $(VENV)/python.stamp
+demo: build python
 	@demo/demo.sh $(BUILD)
 
 conformance: build $(BUILD)/conformance/onnx_version.txt

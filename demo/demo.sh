@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job in four acts. Usage: demo.sh BUILD
+# The main job in five acts. Usage: demo.sh BUILD
 set -eu
 build=$1
 carnot=$build/bin/carnot
@@ -21,7 +21,11 @@ say "2. ResNet-50 beside ONNX Runtime"
 say "3. The same with trtexec's command line"
 show "$carnot" exec --loadEngine="$work/resnet50.plan" --duration=0.5 --percentile=90
 
-say "4. What an error looks like: a model with nodes that nobody knows"
+say "4. Python for TensorRT: polygraphy as it comes from PyPI, without a GPU"
+show "$python" -m carnot.alias -m polygraphy run demo/digits.onnx --trt --onnxrt --input-shapes "x:[1,1,28,28]" --silent
+echo "(exit code $?: TensorRT's interface and ONNX Runtime agree)"
+
+say "5. What an error looks like: a model with nodes that nobody knows"
 "$python" demo/make_unsupported.py "$work/unsupported.onnx"
 if show "$carnot" build "$work/unsupported.onnx" --output "$work/unsupported.plan"; then echo "this should have failed"; exit 1; fi
 echo "(exit code 1, as it should be)"

@@ -8,7 +8,7 @@ import sys
 
 import cffi
 
-HEADERS = ["carnot/builder.h", "carnot/edit.h", "carnot/onnx.h", "carnot/runtime.h"]
+HEADERS = ["carnot/builder.h", "carnot/edit.h", "carnot/onnx.h", "carnot/plugin.h", "carnot/runtime.h"]
 
 # Functions of Python that C calls; the user pointer is a handle of the object concerned.
 CALLBACKS = """
@@ -21,6 +21,36 @@ extern "Python" bool carnot_py_cancel(void* user);
 extern "Python" void carnot_py_weight(void* user, const char* name, carnot_dtype dtype,
                                       const carnot_dims* dims, const void* data);
 extern "Python" bool carnot_py_onnx_node(void* user, const carnot_onnx_node* node);
+
+// The functions of carnot_plugin and carnot_plugin_creator.
+extern "Python" bool carnot_py_plugin_output_dtypes(void* self, const carnot_dtype* inputs, int32_t input_count,
+                                                    carnot_dtype* outputs, int32_t output_count,
+                                                    carnot_plugin_error* error);
+extern "Python" bool carnot_py_plugin_output_dims(void* self, const carnot_plugin_shape* inputs, int32_t input_count,
+                                                  carnot_plugin_shape* outputs, int32_t output_count,
+                                                  const carnot_exprs* exprs, carnot_plugin_error* error);
+extern "Python" bool carnot_py_plugin_shape_input(void* self, int32_t input);
+extern "Python" bool carnot_py_plugin_supports(void* self, int32_t position, const carnot_plugin_format* operands,
+                                               int32_t input_count, int32_t output_count);
+extern "Python" bool carnot_py_plugin_configure(void* self, const carnot_plugin_range* inputs, int32_t input_count,
+                                                const carnot_plugin_range* outputs, int32_t output_count,
+                                                carnot_plugin_error* error);
+extern "Python" bool carnot_py_plugin_on_shape_change(void* self, const carnot_plugin_tensor* inputs,
+                                                      int32_t input_count, const carnot_plugin_tensor* outputs,
+                                                      int32_t output_count, carnot_plugin_error* error);
+extern "Python" size_t carnot_py_plugin_workspace_bytes(void* self, const carnot_plugin_tensor* inputs,
+                                                        int32_t input_count, const carnot_plugin_tensor* outputs,
+                                                        int32_t output_count);
+extern "Python" bool carnot_py_plugin_enqueue(void* self, const carnot_plugin_run* run, carnot_plugin_error* error);
+extern "Python" bool carnot_py_plugin_serialize(void* self, const carnot_plugin_field** out_fields,
+                                                int32_t* out_count, carnot_plugin_error* error);
+extern "Python" carnot_plugin* carnot_py_plugin_clone(void* self, carnot_plugin_error* error);
+extern "Python" void carnot_py_plugin_destroy(void* self);
+extern "Python" int32_t carnot_py_plugin_aliased_input(void* self, int32_t output);
+extern "Python" const char* carnot_py_plugin_timing_key(void* self);
+extern "Python" carnot_plugin* carnot_py_plugin_create(void* user, const char* name,
+                                                       const carnot_plugin_field* fields, int32_t field_count,
+                                                       carnot_plugin_phase phase, carnot_plugin_error* error);
 """
 
 
@@ -52,6 +82,7 @@ def main() -> None:
     builder.cdef(declarations(str(pathlib.Path(include))))
     builder.cdef("#define CARNOT_API_VERSION ...")
     builder.cdef("#define CARNOT_MAX_RANK ...")
+    builder.cdef("#define CARNOT_PLUGIN_API_VERSION ...")
     builder.cdef(CALLBACKS)
     builder.set_source("carnot._carnot", "".join(f"#include <{header}>\n" for header in HEADERS))
     builder.emit_c_code(out)

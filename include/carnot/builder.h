@@ -49,6 +49,12 @@ CARNOT_API carnot_status* carnot_config_set_profile_shapes(carnot_config* config
                                                            const char* name, const carnot_dims* min,
                                                            const carnot_dims* opt,
                                                            const carnot_dims* max) CARNOT_MUST_USE;
+// The elements of shape input |name| (one whose elements decide shapes) in a profile: |count| each,
+// copied. They bound the build; the run refuses others. The build says where an input is none.
+CARNOT_API carnot_status* carnot_config_set_profile_values(carnot_config* config, uint32_t profile,
+                                                           const char* name, const int64_t* min,
+                                                           const int64_t* opt, const int64_t* max,
+                                                           size_t count) CARNOT_MUST_USE;
 // Requests of weak typing by name, next to those that layers carry (carnot/edit.h): the layers that
 // |pattern| names ('*' stands for any text) compute in |dtype|, or their outputs are of |dtypes| in
 // order, the last for all that follow. Later requests override earlier ones. The text is copied.

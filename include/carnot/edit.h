@@ -49,6 +49,10 @@ CARNOT_API carnot_status* carnot_network_set_input_type(
 CARNOT_API const char* carnot_value_dim_name(const carnot_network* network,
                                              const carnot_value* value, int d);
 CARNOT_API bool carnot_value_is_output(const carnot_value* value);
+// True for an input of the network whose elements decide shapes, as layers stand now.
+CARNOT_API carnot_status* carnot_network_is_shape_input(const carnot_network* network,
+                                                        const carnot_value* value,
+                                                        bool* out_is_shape) CARNOT_MUST_USE;
 // Does |value| hold elements that are known as expressions of dimensions?
 CARNOT_API bool carnot_value_is_shape(const carnot_value* value);
 // The data of a constant, and what refit calls it (NULL: nothing); NULL where |value| is none.

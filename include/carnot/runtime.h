@@ -90,6 +90,13 @@ CARNOT_API carnot_status* carnot_engine_profile_shapes(const carnot_engine* engi
                                                        uint32_t profile, const char* name,
                                                        carnot_dims* out_min, carnot_dims* out_opt,
                                                        carnot_dims* out_max) CARNOT_MUST_USE;
+// The elements that |profile| allows for shape input |name|, and those it was tuned for: at most 64
+// each, none where it bounds none; each pointer may be NULL.
+CARNOT_API carnot_status* carnot_engine_profile_values(const carnot_engine* engine,
+                                                       uint32_t profile, const char* name,
+                                                       int64_t* out_min, int64_t* out_opt,
+                                                       int64_t* out_max,
+                                                       size_t* out_count) CARNOT_MUST_USE;
 // Name of the network, device ("cpu"), and steps as JSON ("" when left out of the file).
 CARNOT_API const char* carnot_engine_name(const carnot_engine* engine);
 CARNOT_API const char* carnot_engine_device(const carnot_engine* engine);

@@ -32,7 +32,9 @@ from .interfaces import *  # noqa: F403
 from .layers import *  # noqa: F403
 from .network import INetworkDefinition, ITensor
 from .parser import OnnxParser, OnnxParserRefitter, ParserError
-from .plugin import *  # noqa: F403
+from .plugin_classes import *  # noqa: F403
+from .plugin_registry import *  # noqa: F403
+from .plugin_types import *  # noqa: F403
 from .refit import Refitter
 from .context import IExecutionContext
 from .engine import EngineInspector, ICudaEngine, IRuntimeConfig, ISerializationConfig

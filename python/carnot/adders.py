@@ -12,6 +12,7 @@ from .core import CarnotError, check
 from .enums import CausalMaskKind, DataType
 from .types import Dims, Weights, to_c_dtype
 from .nodes import mark_readers, name_nodes, set_precision
+from .plugin_bridge import output_count
 
 
 def _tensor(value: Any, name: str) -> Any:
@@ -297,28 +298,41 @@ class Adders:
             op=op,
         )
 
+    def add_moe(self, hidden_states, selected_experts_for_tokens, scores_for_selected_experts):
+        return self._new(
+            L.IMoELayer, [hidden_states, selected_experts_for_tokens, scores_for_selected_experts], needed=3
+        )
+
+    # ---- plugins ----
+
+    def _add_plugin(self, kind, inputs, shape_inputs, plugin):
+        tensors = [_tensor(t, f"input {i} of {kind.__name__}") for i, t in enumerate([*inputs, *shape_inputs])]
+        if plugin is None:
+            return self._fail(f"{kind.__name__}: the plugin is None")
+        layer = kind(self, tensors, plugin=plugin, input_count=len(list(inputs)))
+        layer._output_count = output_count(plugin)
+        return self._add_layer(layer)
+
+    def add_plugin_v2(self, inputs, plugin):
+        return self._add_plugin(L.IPluginV2Layer, inputs, (), plugin)
+
+    def add_plugin_v3(self, inputs, shape_inputs, plugin):
+        return self._add_plugin(L.IPluginV3Layer, inputs, shape_inputs or (), plugin)
+
+    def add_plugin(self, tuple, aot=None):  # noqa: A002
+        """What carnot.plugin.op.NAMESPACE.NAME(...) gave."""
+        return self.add_plugin_v3(*tuple.given(aot))
+
     # ---- layers that are not there yet ----
 
     def _later(self, what: str) -> None:
         return self._fail(f"{what} is not available in this version")
-
-    def add_plugin_v2(self, inputs, plugin):
-        return self._later("add_plugin_v2")
-
-    def add_plugin_v3(self, inputs, shape_inputs, plugin):
-        return self._later("add_plugin_v3")
-
-    def add_plugin(self, tuple):  # noqa: A002
-        return self._later("add_plugin")
 
     def add_dynamic_quantize(self, input, axis, block_size, output_type, scale_type):
         return self._later("add_dynamic_quantize")
 
     def add_dynamic_quantize_v2(self, input, block_shape, output_type, scale_type):
         return self._later("add_dynamic_quantize_v2")
-
-    def add_moe(self, hidden_states, selected_experts_for_tokens, scores_for_selected_experts):
-        return self._later("add_moe")
 
     def add_dist_collective(self, input, dist_collective_op, reduce_op, root, groups):
         return self._later("add_dist_collective")

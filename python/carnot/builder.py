@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from ._carnot import ffi, lib
-from .core import Calls, CarnotError, ILogger, Manual, Reporter, check, text, thread_count
+from .core import Calls, CarnotError, ILogger, Manual, Reporter, check, note_logger, text, thread_count
 from .enums import EngineCapability, Severity
 from .network import INetworkDefinition
 from .types import IHostMemory
@@ -57,6 +57,7 @@ class Builder(Reporter, Manual):
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
             raise TypeError(f"Builder takes an ILogger, not {type(logger).__name__}")
+        note_logger(logger)
         self._logger = logger
         self.gpu_allocator = None
         self.max_threads = thread_count()

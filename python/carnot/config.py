@@ -265,6 +265,8 @@ class IBuilderConfig(Reporter, Manual):
         if not self.get_flag(BuilderFlag.DISABLE_TIMING_CACHE):
             lib.carnot_config_set_timing_cache(config, self._cache._c)
         self._make_profiles(network, config)
+        for path in self.plugins_to_serialize:
+            check(lib.carnot_config_serialize_plugin_library(config, utf8(os.fspath(path))))
         lib.carnot_config_set_log(config, lib.carnot_py_log, build.calls.handle)
         if self.progress_monitor is not None:
             lib.carnot_config_set_progress(config, lib.carnot_py_progress, build.calls.handle)
@@ -284,3 +286,6 @@ class IBuilderConfig(Reporter, Manual):
                 check(
                     lib.carnot_config_set_profile_shapes(config, index[0], utf8(name), *[to_c_dims(s) for s in shapes])
                 )
+            for name, values in profile._values.items():
+                ends = [ffi.new("int64_t[]", end or [0]) for end in values]
+                check(lib.carnot_config_set_profile_values(config, index[0], utf8(name), *ends, len(values[0])))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import threading
+import weakref
 from typing import Any, Optional
 
 from ._carnot import ffi, lib
@@ -39,8 +41,25 @@ def utf8(name: str) -> bytes:
     return name.encode()
 
 
+class _Kept(threading.local):
+    error: Optional[BaseException] = None
+
+
+_kept = _Kept()
+
+
+def keep_error(error: BaseException) -> None:
+    """Keeps the exception of a plugin's function, which C cannot carry, until the next check of this thread."""
+    if _kept.error is None:
+        _kept.error = error
+
+
 def check(status: Any) -> None:
-    """Raises what a carnot_status says."""
+    """Raises the exception of a plugin, or what a carnot_status says."""
+    error, _kept.error = _kept.error, None
+    if error is not None:
+        lib.carnot_status_free(status)
+        raise error
     if status:
         code, message = lib.carnot_status_code(status), text(lib.carnot_status_message(status))
         lib.carnot_status_free(status)
@@ -90,6 +109,20 @@ class Logger(ILogger):
 
             stamp = datetime.datetime.now().strftime("%m/%d/%Y-%H:%M:%S")
             print(f"[{stamp}] [TRT] [{'F' if not severity.value else severity.name[0]}] {msg}", file=sys.stderr)
+
+
+_global_logger: Any = None
+
+
+def note_logger(logger: ILogger) -> None:
+    """The first logger that lives is that of what belongs to the process."""
+    global _global_logger
+    if _global_logger is None or _global_logger() is None:
+        _global_logger = weakref.ref(logger)
+
+
+def global_logger() -> Optional[ILogger]:
+    return None if _global_logger is None else _global_logger()
 
 
 for _level in Severity:

@@ -194,17 +194,31 @@ class ICudaEngine(Reporter, Manual):
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> List[Dims]:
         tensor = self._find(name)
         if not tensor.is_input:
-            raise CarnotError(lib.CARNOT_INVALID_ARGUMENT, f"{name} is an output; profiles speak of inputs")
+            return self._output_shapes(name, profile_index)
         if not lib.carnot_engine_profile_count(self._c):
             return [Dims([fixed if d < 0 else d for d in tensor.dims]) for fixed in (1, 1, _UNBOUNDED)]
         shapes = [ffi.new("carnot_dims*") for _ in range(3)]
         check(lib.carnot_engine_profile_shapes(self._c, profile_index, tensor.c_name, *shapes))
         return [Dims([min(d, _UNBOUNDED) for d in Dims._of_c(shape)]) for shape in shapes]
 
+    def _output_shapes(self, name: str, profile_index: int) -> List[Dims]:
+        """Shapes of an output at those that the profile gives the inputs; samples size their buffers by the last."""
+        context, found = self.create_execution_context(), []
+        context.set_optimization_profile_async(profile_index)
+        for end in range(3):
+            for tensor in context._inputs():
+                context.set_input_shape(tensor.name, self.get_tensor_profile_shape(tensor.name, profile_index)[end])
+                values = self.get_tensor_profile_values(profile_index, tensor.name)
+                if values:
+                    context.set_shape_input(tensor.name, values[end])
+            found.append(context.get_tensor_shape(name))
+        return found
+
     @reported([])
     def get_tensor_profile_values(self, profile_index: int, name: str) -> List[List[int]]:
-        self._find(name)
-        return []
+        tensor, ends, count = self._find(name), [ffi.new("int64_t[64]") for _ in range(3)], ffi.new("size_t*")
+        check(lib.carnot_engine_profile_values(self._c, profile_index, tensor.c_name, *ends, count))
+        return [list(end[0 : count[0]]) for end in ends] if count[0] else []
 
     # ---- bindings by index, the way of 8.6: those of further profiles follow ----
 

@@ -125,6 +125,10 @@ class ITensor:
             return False
         if lib.carnot_value_dims(value).rank not in (0, 1):
             return False
+        if self._is_input:
+            out = ffi.new("bool*")
+            check(lib.carnot_network_is_shape_input(self._network._c, value, out))
+            return bool(out[0])
         return lib.carnot_value_is_shape(value) or self in self._network._shape_outputs
 
     is_execution_tensor = property(lambda self: not self.is_shape_tensor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from ._carnot import ffi, lib
-from .core import CarnotError, ILogger, Manual, Reporter, check, reported, thread_count, utf8
+from .core import CarnotError, ILogger, Manual, Reporter, check, note_logger, reported, thread_count, utf8
 from .enums import SeekPosition, TempfileControlFlag
 from .interfaces import IStreamReader, IStreamReaderV2
 from .engine import ICudaEngine
@@ -39,15 +39,26 @@ class Runtime(Reporter, Manual):
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
             raise TypeError(f"Runtime takes an ILogger, not {type(logger).__name__}")
+        note_logger(logger)
         self._logger = logger
         self.DLA_core = -1
-        self.engine_host_code_allowed = False
+        self._host_code = False
         self.gpu_allocator = None
         self.max_threads = thread_count()
         self.temporary_directory = ""
         self.tempfile_control_flags = (
             1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES.value | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES.value
         )
+
+    @property
+    def engine_host_code_allowed(self) -> bool:
+        """Whether plugin libraries that engines carry may be opened; holds for the process."""
+        return self._host_code
+
+    @engine_host_code_allowed.setter
+    def engine_host_code_allowed(self, allowed: bool) -> None:
+        self._host_code = bool(allowed)
+        lib.carnot_plugin_allow_engine_code(self._host_code)
 
     logger = property(lambda self: self._logger)
     num_DLA_cores = property(lambda self: 0)

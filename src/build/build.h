@@ -10,12 +10,18 @@
 typedef struct carnot_profile_input {
   const char* name;
   carnot_dims min, opt, max;
+  bool no_shape;             // nothing is said of the dimensions
+  uint32_t value_count;      // of the elements of a shape input; 0: no bounds
+  const int64_t* values[3];  // min, opt, max
 } carnot_profile_input;
 
 typedef struct carnot_profile {
   carnot_profile_input* inputs;
   size_t input_count;
 } carnot_profile;
+
+// What the profile says of input |name|; NULL: nothing.
+const carnot_profile_input* carnot_profile_find(const carnot_profile* profile, const char* name);
 
 typedef struct carnot_build_config {
   const carnot_profile* profiles;  // none: every dynamic dimension is allowed
@@ -46,5 +52,9 @@ void carnot_build_config_init(carnot_build_config* config);
 // long as the plan.
 carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
                                  carnot_plan** out_plan) CARNOT_MUST_USE;
+
+// True where the elements of |input|, an input of |graph|, decide shapes.
+carnot_status* carnot_graph_shape_input(const carnot_graph* graph, const carnot_value* input,
+                                        bool* out_is_shape) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BUILD_BUILD_H_

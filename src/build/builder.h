@@ -41,8 +41,11 @@ typedef struct carnot_builder {
   bool* symbol_known;
   size_t symbol_count;
   bool* symbol_static;  // by expression index: a function of the inputs' dimensions alone
+  bool* shape_inputs;   // by input: its elements decide shapes
 } carnot_builder;
 
+// Which inputs decide shapes by their elements; where profiles bound these, they become symbols.
+carnot_status* carnot_find_shape_inputs(carnot_builder* builder) CARNOT_MUST_USE;
 // Ranges and optima of the inputs' dimensions from the profiles, in |builder|'s graph.
 carnot_status* carnot_apply_profiles(carnot_builder* builder) CARNOT_MUST_USE;
 // Brings the tables of symbols up to what passes have added.

@@ -202,25 +202,42 @@ static carnot_status* lower_bodies(carnot_lowering* l, carnot_region* region) {
   return NULL;
 }
 
+static bool is_small(const carnot_builder* builder, const carnot_type* type) {
+  int64_t count = 1;
+  if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 0 || type->dtype == CARNOT_DTYPE_STRING)
+    return false;
+  for (int d = 0; d < type->rank; d++) {
+    if (!carnot_sym_is_const(type->dims[d]) || type->dims[d].bits > CARNOT_MAX_SHAPE_ELEMENTS)
+      return false;
+    count *= type->dims[d].bits;
+  }
+  return count <= CARNOT_MAX_SHAPE_ELEMENTS && carnot_type_is_static(builder, type);
+}
+
 // Elements of small integer tensors that follow from the inputs' shapes alone: computed when shapes
-// are set.
+// are set. Small tensors that follow from shape inputs count too, though no expressions say them.
 static bool is_shape_step(carnot_lowering* l, const carnot_choice* choice) {
   if (l->block != 0 || choice->region.node_count != 1) return false;
   carnot_op op = choice->region.nodes[0].op;
   const carnot_op_row* row = carnot_op_get(op);
   if (row->flags) return false;
   for (uint32_t i = 0; i < choice->problem.output_count; i++)
-    if (!choice->outputs[i]->syms || !carnot_type_is_static(l->builder, &choice->outputs[i]->type))
+    if (!(choice->outputs[i]->syms ? carnot_type_is_static(l->builder, &choice->outputs[i]->type)
+                                   : is_small(l->builder, &choice->outputs[i]->type)))
       return false;
+  bool reads_shape = false;
   for (uint32_t i = 0; i < choice->problem.input_count; i++) {
     const carnot_value* value = choice->inputs[i];
     if (!value || value->constant) continue;
+    reads_shape = true;
     if (!carnot_type_is_static(l->builder, &value->type)) return false;
     if (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE) continue;
     if (!l->is_shape_value[value->id]) return false;
   }
-  for (uint32_t i = 0; i < choice->problem.output_count; i++)
+  for (uint32_t i = 0; i < choice->problem.output_count; i++) {
+    if (!reads_shape && !choice->outputs[i]->syms) return false;
     l->is_shape_value[choice->outputs[i]->id] = true;
+  }
   return true;
 }
 
@@ -455,12 +472,12 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
 // ---- blocks ----
 
 // Numbers enter and leave on the accelerator, where there is one; what only the processor can hold
-// and what bodies are given stays there.
+// what decides shapes and what bodies are given stays there.
 static carnot_place param_place(const carnot_lowering* l, const carnot_value* value) {
   const carnot_type* type = &value->type;
   bool on_device = l->builder->config->device && l->block == 0 &&
                    type->kind == CARNOT_VALUE_TENSOR && type->dtype != CARNOT_DTYPE_STRING &&
-                   carnot_type_is_static(l->builder, type);
+                   carnot_type_is_static(l->builder, type) && !l->is_shape_value[value->id];
   return on_device ? CARNOT_PLACE_DEVICE : CARNOT_PLACE_HOST;
 }
 
@@ -478,6 +495,7 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
   out->param_count = (uint32_t)block->param_count;
   uint32_t* params = CARNOT_NEW_ARRAY(arena, uint32_t, block->param_count + 1);
   for (size_t i = 0; i < block->param_count; i++) {
+    if (index == 0) l->is_shape_value[block->params[i]->id] = l->builder->shape_inputs[i];
     carnot_value* value = block->params[i];
     carnot_place place = param_place(l, value);
     params[i] = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);

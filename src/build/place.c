@@ -23,6 +23,34 @@ carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) {
 
 // ---- the user's tensors ----
 
+static const carnot_profile_input* profile_of(const carnot_builder* builder, uint32_t profile,
+                                              const carnot_value* value) {
+  const carnot_build_config* config = builder->config;
+  return profile < config->profile_count
+             ? carnot_profile_find(&config->profiles[profile], value->name)
+             : NULL;
+}
+
+// The bounds that each profile gives the elements of a shape input.
+static void bound_elements(const carnot_builder* builder, const carnot_value* value,
+                           carnot_plan_binding* out) {
+  uint32_t profile_count = builder->plan->profile_count;
+  const carnot_profile_input* first = profile_of(builder, 0, value);
+  out->is_shape = true;
+  out->value_count = first ? first->value_count : 0;
+  carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&builder->plan->arena, carnot_dim_range,
+                                              (size_t)profile_count * out->value_count + 1);
+  for (uint32_t p = 0; p < profile_count; p++) {
+    const carnot_profile_input* given = profile_of(builder, p, value);
+    for (uint32_t i = 0; i < out->value_count; i++)
+      ranges[p * out->value_count + i] =
+          given && given->value_count
+              ? (carnot_dim_range){given->values[0][i], given->values[1][i], given->values[2][i]}
+              : (carnot_dim_range){INT64_MIN, 1, INT64_MAX};
+  }
+  out->value_ranges = ranges;
+}
+
 static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
                                   uint32_t plan_value, bool is_input, carnot_plan_binding* out) {
   carnot_builder* builder = l->builder;
@@ -40,14 +68,10 @@ static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
       out->dim_names[d] = carnot_sym_get(&builder->graph->syms, dim)->name;
   }
   for (uint32_t p = 0; is_input && p < plan->profile_count; p++) {
-    const carnot_profile_input* profile = NULL;
-    for (size_t i = 0;
-         p < builder->config->profile_count && i < builder->config->profiles[p].input_count; i++)
-      if (strcmp(builder->config->profiles[p].inputs[i].name, value->name) == 0)
-        profile = &builder->config->profiles[p].inputs[i];
+    const carnot_profile_input* profile = profile_of(builder, p, value);
     for (int d = 0; d < out->rank; d++) {
       carnot_dim_range* range = &ranges[p * (uint32_t)out->rank + (uint32_t)d];
-      if (profile) {
+      if (profile && !profile->no_shape) {
         *range = (carnot_dim_range){profile->min.d[d], profile->opt.d[d], profile->max.d[d]};
       } else {
         carnot_sym_range(&builder->graph->syms, value->type.dims[d], &range->min, &range->max);
@@ -73,6 +97,8 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) {
     l->values[value].plan.index = plan->binding_count;
     CARNOT_TRY(
         add_binding(l, main->params[i], value, true, &plan->bindings[plan->binding_count++]));
+    if (builder->shape_inputs[i])
+      bound_elements(builder, main->params[i], &plan->bindings[plan->binding_count - 1]);
   }
   for (size_t i = 0; i < main->output_count; i++) {
     carnot_plan_binding* b = &plan->bindings[plan->binding_count++];

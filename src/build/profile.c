@@ -18,7 +18,7 @@ static carnot_status* grow_tables(carnot_builder* builder) {
   return NULL;
 }
 
-static const carnot_profile_input* find_input(const carnot_profile* profile, const char* name) {
+const carnot_profile_input* carnot_profile_find(const carnot_profile* profile, const char* name) {
   for (size_t i = 0; i < profile->input_count; i++)
     if (strcmp(profile->inputs[i].name, name) == 0) return &profile->inputs[i];
   return NULL;
@@ -75,8 +75,12 @@ static carnot_status* apply_profile(carnot_builder* builder, const carnot_profil
   }
   for (size_t k = 0; k < main->param_count; k++) {
     carnot_value* input = main->params[k];
-    const carnot_profile_input* p = find_input(profile, input->name);
+    const carnot_profile_input* p = carnot_profile_find(profile, input->name);
     if (!p) continue;
+    for (size_t i = 0; i < input->sym_count; i++)
+      CARNOT_TRY(note_range(builder, input->syms[i], p->values[0][i], p->values[1][i],
+                            p->values[2][i], first));
+    if (p->no_shape) continue;
     CARNOT_TRY(check_profile_input(input, p));
     for (int d = 0; d < input->type.rank; d++)
       CARNOT_TRY(
@@ -124,6 +128,9 @@ static void mark_static(carnot_builder* builder) {
       builder->symbol_known[index] = true;
     }
   }
+  for (size_t k = 0; k < main->param_count; k++)
+    for (size_t i = 0; i < main->params[k]->sym_count; i++)
+      builder->symbol_static[carnot_sym_index(main->params[k]->syms[i])] = true;
   for (size_t i = 0; i < syms->count; i++) {
     const carnot_sym_expr* e = &syms->items[i];
     if (e->op == CARNOT_SYM_SYMBOL) continue;

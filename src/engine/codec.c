@@ -300,6 +300,21 @@ static void put_blob(stream* s, carnot_plan_blob* blob) {
   blob->dropped = dropped != 0;
 }
 
+static void put_value_ranges(stream* s, carnot_plan_binding* b, uint32_t profile_count) {
+  put_u32(s, &b->value_count, "shape input");
+  if (!s->status && b->value_count > CARNOT_MAX_SHAPE_ELEMENTS)
+    s->status =
+        CARNOT_ERROR(INVALID_MODEL, "shape input %s has %u elements, at most %d are allowed",
+                     b->name, b->value_count, CARNOT_MAX_SHAPE_ELEMENTS);
+  if (s->status) return;
+  uint32_t count = profile_count * b->value_count;
+  if (!s->writing)
+    b->value_ranges =
+        room(s, count, sizeof(carnot_dim_range), sizeof(carnot_dim_range), "shape input");
+  if (!s->status)
+    move(s, (void*)b->value_ranges, (size_t)count * sizeof(carnot_dim_range), "shape input");
+}
+
 static void put_binding(stream* s, carnot_plan_binding* b, uint32_t profile_count) {
   put_text(s, &b->name, "binding");
   uint32_t flags = (uint32_t)b->is_input | (uint32_t)b->is_shape << 1;
@@ -321,6 +336,7 @@ static void put_binding(stream* s, carnot_plan_binding* b, uint32_t profile_coun
   if (!s->writing)
     b->ranges = room(s, count, sizeof(carnot_dim_range), sizeof(carnot_dim_range), "profile");
   if (!s->status) move(s, (void*)b->ranges, (size_t)count * sizeof(carnot_dim_range), "profile");
+  if (b->is_shape) put_value_ranges(s, b, profile_count);
 }
 
 static void put_block(stream* s, carnot_plan_block* block) {

@@ -14,7 +14,7 @@
 #include "carnot/runtime.h"
 #include "engine/plan.h"
 
-enum { CARNOT_ENGINE_VERSION = 2 };
+enum { CARNOT_ENGINE_VERSION = 3 };
 
 // The weights that an accelerator reads, in its memory.
 typedef struct carnot_upload {

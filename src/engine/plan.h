@@ -154,6 +154,8 @@ typedef struct carnot_dim_range {
   int64_t min, opt, max;
 } carnot_dim_range;
 
+enum { CARNOT_MAX_SHAPE_ELEMENTS = 64 };  // of an input that decides shapes
+
 typedef struct carnot_plan_binding {
   const char* name;
   bool is_input;
@@ -164,6 +166,8 @@ typedef struct carnot_plan_binding {
   int64_t dims[CARNOT_MAX_RANK];           // -1: dynamic
   const char* dim_names[CARNOT_MAX_RANK];  // "" where unnamed
   const carnot_dim_range* ranges;          // inputs: [profile][rank]
+  uint32_t value_count;                    // elements of a shape input that profiles bound
+  const carnot_dim_range* value_ranges;    // [profile][value_count]
 } carnot_plan_binding;
 
 // How to make a constant again from named weights: operators over blobs, the last result being the

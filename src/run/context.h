@@ -43,6 +43,8 @@ typedef struct carnot_run_binding {
   void (*notify)(void* user, const char* name, const carnot_dims* dims);
   void* allocate_user;
   bool asked;
+  uint32_t element_count;  // of a shape input, as they were when shapes were set
+  int64_t elements[CARNOT_MAX_SHAPE_ELEMENTS];
 } carnot_run_binding;
 
 typedef struct carnot_run_step {

@@ -50,6 +50,42 @@ carnot_status* carnot_infer_step(carnot_context* context, uint32_t index,
 
 // ---- dimensions ----
 
+// The elements of a shape input, within what the profile allows.
+static carnot_status* take_elements(const carnot_context* context, const carnot_plan_binding* b,
+                                    carnot_run_binding* run) {
+  const carnot_tensor* t = &run->cell.tensor;
+  int64_t count = carnot_tensor_count(t);
+  CARNOT_CHECK(count <= CARNOT_MAX_SHAPE_ELEMENTS && carnot_dtype_is_integer(t->dtype) &&
+                   (!b->value_count || b->value_count == count),
+               INVALID_MODEL, "shape input %s has %lld elements of type %s", b->name,
+               (long long)count, carnot_dtype_name(t->dtype));
+  run->element_count = (uint32_t)count;
+  for (uint32_t i = 0; i < run->element_count; i++) {
+    int64_t element = carnot_load_i64(t->dtype, t->data, i);
+    run->elements[i] = element;
+    if (!b->value_count) continue;
+    const carnot_dim_range* range = &b->value_ranges[context->profile * b->value_count + i];
+    CARNOT_CHECK(element >= range->min && element <= range->max, INVALID_ARGUMENT,
+                 "shape input %s: element %u is %lld, profile %u allows [%lld, %lld]", b->name, i,
+                 (long long)element, context->profile, (long long)range->min,
+                 (long long)range->max);
+  }
+  return NULL;
+}
+
+// The user may write other elements to the same memory.
+static bool elements_changed(const carnot_context* context) {
+  for (uint32_t b = 0; b < context->plan->binding_count; b++) {
+    const carnot_run_binding* run = &context->bindings[b];
+    const carnot_tensor* t = &run->cell.tensor;
+    if (!context->plan->bindings[b].is_input || !context->plan->bindings[b].is_shape || !t->data)
+      continue;
+    for (uint32_t i = 0; i < run->element_count; i++)
+      if (carnot_load_i64(t->dtype, t->data, i) != run->elements[i]) return true;
+  }
+  return false;
+}
+
 static carnot_status* take_inputs(carnot_context* context) {
   const carnot_plan* plan = context->plan;
   for (uint32_t i = 0; i < plan->binding_count; i++) {
@@ -61,7 +97,9 @@ static carnot_status* take_inputs(carnot_context* context) {
     value->cell = run->cell;
     // Only the elements of shape tensors may decide shapes; others may change from run to run.
     if (!b->is_shape) value->cell.tensor.data = NULL;
-    value->known = run->cell.kind == CARNOT_VALUE_TENSOR;
+    value->known = run->cell.kind == CARNOT_VALUE_TENSOR && (!b->is_shape || run->cell.tensor.data);
+    run->element_count = 0;
+    if (value->known && b->is_shape) CARNOT_TRY(take_elements(context, b, run));
     carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, value->cell.tensor.rank, value->cell.tensor.dims,
                           value->strides);
   }
@@ -440,7 +478,8 @@ static carnot_status* resolve(carnot_context* context) {
 }
 
 carnot_status* carnot_context_resolve(carnot_context* context) {
-  if (context->resolved) return context->addresses_changed ? place_all(context) : NULL;
+  if (context->resolved && !elements_changed(context))
+    return context->addresses_changed ? place_all(context) : NULL;
   context->in_resolve = true;
   carnot_status* status = resolve(context);
   context->in_resolve = false;

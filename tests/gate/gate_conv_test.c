@@ -71,14 +71,14 @@ static void test_profiles_and_refit(void** state) {
   gate_conv_weights_make(&arena, 1, &w);
   gate_conv_weights_make(&arena, 50, &other);
   carnot_graph* g = gate_conv_net(&w, -1, -2, -3);
-  carnot_profile_input small = {"x",
-                                {4, {1, GATE_CHANNELS, 4, 4}},
-                                {4, {1, GATE_CHANNELS, 8, 8}},
-                                {4, {2, GATE_CHANNELS, 9, 9}}};
-  carnot_profile_input large = {"x",
-                                {4, {1, GATE_CHANNELS, 16, 16}},
-                                {4, {4, GATE_CHANNELS, 20, 20}},
-                                {4, {4, GATE_CHANNELS, 32, 32}}};
+  carnot_profile_input small = {.name = "x",
+                                .min = {4, {1, GATE_CHANNELS, 4, 4}},
+                                .opt = {4, {1, GATE_CHANNELS, 8, 8}},
+                                .max = {4, {2, GATE_CHANNELS, 9, 9}}};
+  carnot_profile_input large = {.name = "x",
+                                .min = {4, {1, GATE_CHANNELS, 16, 16}},
+                                .opt = {4, {4, GATE_CHANNELS, 20, 20}},
+                                .max = {4, {4, GATE_CHANNELS, 32, 32}}};
   carnot_profile profiles[2] = {{&small, 1}, {&large, 1}};
   carnot_build_config config;
   carnot_build_config_init(&config);

@@ -127,7 +127,71 @@ static void test_order(void** state) {
   carnot_network_destroy(n);
 }
 
+// y = reshape(x, shape), the shape an input: marked, bounded by the profile, read again when its
+// memory changed.
+static void test_shape_input(void** state) {
+  (void)state;
+  static const int64_t least[2] = {1, 1}, usual[2] = {2, 3}, most[2] = {6, 6}, low[2] = {0, 1};
+  carnot_network* n;
+  carnot_value *x, *shape, *y;
+  gate_ok(carnot_network_create(&n));
+  gate_ok(carnot_network_add_input(n, "x", CARNOT_DTYPE_F32, SHAPE(6), NULL, &x));
+  gate_ok(carnot_network_add_input(n, "shape", CARNOT_DTYPE_I64, SHAPE(2), NULL, &shape));
+  bool is_shape = true;
+  gate_ok(carnot_network_is_shape_input(n, shape, &is_shape));
+  assert_false(is_shape);
+  gate_ok(carnot_network_add_shuffle(n, x, NULL, shape, NULL, &y));
+  gate_ok(carnot_value_set_name(y, "y"));
+  gate_ok(carnot_network_mark_output(n, y, NULL));
+  gate_ok(carnot_network_is_shape_input(n, shape, &is_shape));
+  assert_true(is_shape);
+  gate_ok(carnot_network_is_shape_input(n, x, &is_shape));
+  assert_false(is_shape);
+
+  carnot_config* config;
+  uint32_t profile;
+  gate_ok(carnot_config_create(&config));
+  gate_ok(carnot_config_add_profile(config, &profile));
+  expect_code(carnot_config_set_profile_values(config, profile, "shape", usual, least, most, 2),
+              CARNOT_INVALID_ARGUMENT, "not in order");
+  gate_ok(carnot_config_set_profile_values(config, profile, "shape", least, usual, most, 2));
+  carnot_engine* engine;
+  gate_ok(carnot_build_engine(n, config, &engine));
+  int64_t told[64];
+  size_t count;
+  gate_ok(carnot_engine_profile_values(engine, 0, "shape", NULL, NULL, told, &count));
+  assert_int_equal(count, 2);
+  assert_int_equal(told[1], 6);
+
+  carnot_context* context;
+  gate_ok(carnot_context_create(engine, NULL, &context));
+  float data[6] = {1, 2, 3, 4, 5, 6};
+  int64_t elements[2] = {2, 3};
+  carnot_dims dims;
+  gate_ok(carnot_context_set_input(context, "x", SHAPE(6), data));
+  gate_ok(carnot_context_set_input(context, "shape", SHAPE(2), elements));
+  gate_ok(carnot_context_infer_shapes(context));
+  gate_ok(carnot_context_tensor_dims(context, "y", &dims));
+  assert_int_equal(dims.d[1], 3);
+  gate_ok(carnot_context_run(context));
+  elements[0] = 6, elements[1] = 1;
+  gate_ok(carnot_context_run(context));
+  gate_ok(carnot_context_tensor_dims(context, "y", &dims));
+  assert_int_equal(dims.d[0], 6);
+  assert_memory_equal(carnot_context_output_data(context, "y"), data, sizeof(data));
+  memcpy(elements, low, sizeof(low));
+  expect_code(carnot_context_run(context), CARNOT_INVALID_ARGUMENT,
+              "shape input shape: element 0 is 0, profile 0 allows [1, 6]");
+  memcpy(elements, usual, sizeof(usual));
+  gate_ok(carnot_context_run(context));
+  carnot_context_destroy(context);
+  carnot_engine_release(engine);
+  carnot_config_destroy(config);
+  carnot_network_destroy(n);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_edit), cmocka_unit_test(test_order)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_edit), cmocka_unit_test(test_order),
+                                     cmocka_unit_test(test_shape_input)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

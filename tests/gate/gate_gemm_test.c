@@ -32,7 +32,8 @@ static void check(carnot_context* context, int m) {
 static void test_rows(void** state) {
   (void)state;
   carnot_graph* g = gemm_net();
-  carnot_profile_input range = {"x", {2, {1, K}}, {2, {32, K}}, {2, {128, K}}};
+  carnot_profile_input range = {
+      .name = "x", .min = {2, {1, K}}, .opt = {2, {32, K}}, .max = {2, {128, K}}};
   carnot_profile profile = {&range, 1};
   for (int isa = 0; isa <= (int)carnot_isa_of_machine(); isa++)
     for (int profiles = 0; profiles < 2; profiles++) {

@@ -169,7 +169,8 @@ static carnot_graph* cumsum_net(void) {
 }
 
 static void bytes_of(carnot_graph* g, void** data, size_t* size) {
-  carnot_profile_input range = {"x", {2, {2, 5}}, {2, {4, 5}}, {2, {8, 5}}};
+  carnot_profile_input range = {
+      .name = "x", .min = {2, {2, 5}}, .opt = {2, {4, 5}}, .max = {2, {8, 5}}};
   carnot_profile profile = {&range, 1};
   carnot_build_config config;
   carnot_build_config_init(&config);

@@ -196,19 +196,8 @@ def test_modules_and_commands(tmp_path):
     assert done.returncode == 1 and "no_such_module" in done.stderr
 
 
-@pytest.mark.parametrize("flags", [[], ["--fp16", "--atol", "1e-3"], ["--trt-outputs", "mark", "all"]])
-def test_polygraphy(model, tmp_path, flags):
+def test_polygraphy(model):
+    """One of tests/polygraphy, for every change."""
     pytest.importorskip("polygraphy", reason="polygraphy is not installed")
-    done = run("-m", "polygraphy", "run", model("ultraface_rfb_320.onnx"), "--trt", "--onnxrt", *flags)
+    done = run("-m", "polygraphy", "run", model("ultraface_rfb_320.onnx"), "--trt", "--onnxrt")
     assert done.returncode == 0 and "PASSED" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
-    if flags:
-        return
-    plan = tmp_path / "model.plan"
-    for arguments in (
-        ["inspect", "model", model("ultraface_rfb_320.onnx"), "--display-as", "trt", "--show", "layers", "attrs"],
-        ["convert", model("ultraface_rfb_320.onnx"), "--convert-to", "trt", "-o", plan],
-        ["inspect", "model", plan, "--model-type", "engine", "--show", "layers"],
-        ["inspect", "capability", model("ultraface_rfb_320.onnx"), "-o", tmp_path / "capability"],
-    ):
-        done = run("-m", "polygraphy", *arguments)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

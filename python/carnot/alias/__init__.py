@@ -17,6 +17,7 @@ import sys
 from typing import Any, List, Optional
 
 import carnot
+import carnot.plugin
 
 
 def has_driver() -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from . import later, movement, pointwise, products, recurrent, sample, windows
+from . import experts, later, movement, plugin, pointwise, products, recurrent, sample, windows
 from .base import Emitter, ILayer
 from .windows import window_defaults
 
 _CLASSES = {
     name: kind
-    for part in (later, movement, pointwise, products, recurrent, sample, windows)
+    for part in (experts, later, movement, plugin, pointwise, products, recurrent, sample, windows)
     for name, kind in vars(part).items()
     if isinstance(kind, type) and issubclass(kind, ILayer) and not name.startswith("_")
 }

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional
 import numpy as np
 
 from .._carnot import ffi, lib
-from ..core import CarnotError, text, utf8
+from ..core import CarnotError, check, text, utf8
 from ..enums import DataType, LayerType
 from ..types import Dims, DimsHW, Weights, from_c_dtype, to_c_dtype
 
@@ -169,11 +169,7 @@ class Emitter:
         return out[0]
 
     def call(self, name: str, *arguments: Any) -> None:
-        status = getattr(lib, "carnot_network_" + name)(self.c, *arguments)
-        if status:
-            code, message = lib.carnot_status_code(status), text(lib.carnot_status_message(status))
-            lib.carnot_status_free(status)
-            raise CarnotError(code, message)
+        check(getattr(lib, "carnot_network_" + name)(self.c, *arguments))
 
     def value(self, tensor: Any) -> Any:
         if tensor is None:

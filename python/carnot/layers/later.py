@@ -7,24 +7,10 @@ from ..enums import DataType, LayerType
 from .base import ILayer, dims_prop, enum_prop, prop
 
 
-class IPluginV2Layer(ILayer):
-    _layer_type = LayerType.PLUGIN_V2
-    plugin = property(lambda self: self._p.get("plugin"))
-
-
-class IPluginV3Layer(ILayer):
-    _layer_type = LayerType.PLUGIN_V3
-    plugin = property(lambda self: self._p.get("plugin"))
-
-
 class IDynamicQuantizeLayer(ILayer):
     _layer_type = LayerType.DYNAMIC_QUANTIZE
     axis, block_size, block_shape = prop("axis", int), prop("block_size", int), dims_prop("block_shape")
     to_type, scale_type = enum_prop("to_type", DataType), enum_prop("scale_type", DataType)
-
-
-class IMoELayer(ILayer):
-    _layer_type = LayerType.MOE
 
 
 class IDistCollectiveLayer(ILayer):

@@ -9,6 +9,7 @@ import numpy as np
 from .._carnot import ffi, lib
 from ..core import utf8
 from ..enums import (
+    AttentionIOForm,
     AttentionNormalizationOp,
     CausalMaskKind,
     CumulativeOperation,
@@ -166,8 +167,8 @@ class IAttention(ILayer):
         "mask": None,
         "normalization_quantize_scale": None,
         "normalization_quantize_to_type": DataType.FLOAT,
-        "query_form": None,
-        "key_value_form": None,
+        "query_form": AttentionIOForm.PADDED_BHND,
+        "key_value_form": AttentionIOForm.PADDED_BHND,
         "query_lengths": None,
         "key_value_lengths": None,
     }
@@ -176,7 +177,8 @@ class IAttention(ILayer):
     decomposable = prop("decomposable", bool)
     normalization_quantize_scale = prop("normalization_quantize_scale")
     normalization_quantize_to_type = prop("normalization_quantize_to_type")
-    query_form, key_value_form = prop("query_form"), prop("key_value_form")
+    query_form = enum_prop("query_form", AttentionIOForm)
+    key_value_form = enum_prop("key_value_form", AttentionIOForm)
     query_lengths, key_value_lengths = prop("query_lengths"), prop("key_value_lengths")
     causal = property(
         lambda self: self.causal_kind != CausalMaskKind.NONE,
@@ -193,6 +195,8 @@ class IAttention(ILayer):
         for name in ("normalization_quantize_scale", "query_lengths", "key_value_lengths"):
             if self._p[name] is not None:
                 raise model_error(f"attention {self._name}: {name} is not supported", lib.CARNOT_UNSUPPORTED)
+        if AttentionIOForm.PACKED_NHD in (self.query_form, self.key_value_form):
+            raise model_error(f"attention {self._name}: the form PACKED_NHD is not supported", lib.CARNOT_UNSUPPORTED)
         q, k, v = (e.value(t) for t in self._inputs[:3])
         mask = e.value(self._inputs[3]) if len(self._inputs) > 3 else ffi.NULL
         if self.norm_op == AttentionNormalizationOp.NONE:

@@ -2,6 +2,7 @@
 #include "carnot/edit.h"
 
 #include "api/build/network.h"
+#include "build/build.h"
 
 const char* carnot_network_name(const carnot_network* network) { return network->graph->name; }
 carnot_layer* carnot_network_last_layer(const carnot_network* network) {
@@ -151,6 +152,10 @@ const char* carnot_value_dim_name(const carnot_network* network, const carnot_va
 }
 
 bool carnot_value_is_output(const carnot_value* value) { return value->block_output_count > 0; }
+carnot_status* carnot_network_is_shape_input(const carnot_network* network,
+                                             const carnot_value* value, bool* out_is_shape) {
+  return carnot_graph_shape_input(network->graph, value, out_is_shape);
+}
 bool carnot_value_is_shape(const carnot_value* value) { return value->syms != NULL; }
 
 const void* carnot_value_constant(const carnot_value* value, const char** out_name) {

@@ -39,15 +39,39 @@ uint32_t carnot_engine_profile_count(const carnot_engine* engine) {
   return engine->plan->profile_count;
 }
 
+// The binding of input |name|, where |profile| is one.
+static carnot_status* profile_binding(const carnot_engine* engine, uint32_t profile,
+                                      const char* name, const carnot_plan_binding** out_binding) {
+  uint32_t index;
+  CARNOT_TRY(carnot_plan_find_binding(engine->plan, name, &index));
+  *out_binding = &engine->plan->bindings[index];
+  CARNOT_CHECK((*out_binding)->is_input, INVALID_ARGUMENT,
+               "%s is an output; profiles speak of inputs", name);
+  CARNOT_CHECK(profile < engine->plan->profile_count, INVALID_ARGUMENT, "profile %u of %u", profile,
+               engine->plan->profile_count);
+  return NULL;
+}
+
+carnot_status* carnot_engine_profile_values(const carnot_engine* engine, uint32_t profile,
+                                            const char* name, int64_t* out_min, int64_t* out_opt,
+                                            int64_t* out_max, size_t* out_count) {
+  const carnot_plan_binding* b;
+  CARNOT_TRY(profile_binding(engine, profile, name, &b));
+  if (out_count) *out_count = b->value_count;
+  for (uint32_t i = 0; i < b->value_count; i++) {
+    const carnot_dim_range* range = &b->value_ranges[profile * b->value_count + i];
+    if (out_min) out_min[i] = range->min;
+    if (out_opt) out_opt[i] = range->opt;
+    if (out_max) out_max[i] = range->max;
+  }
+  return NULL;
+}
+
 carnot_status* carnot_engine_profile_shapes(const carnot_engine* engine, uint32_t profile,
                                             const char* name, carnot_dims* out_min,
                                             carnot_dims* out_opt, carnot_dims* out_max) {
-  uint32_t index;
-  CARNOT_TRY(carnot_plan_find_binding(engine->plan, name, &index));
-  const carnot_plan_binding* b = &engine->plan->bindings[index];
-  CARNOT_CHECK(b->is_input, INVALID_ARGUMENT, "%s is an output; profiles speak of inputs", name);
-  CARNOT_CHECK(profile < engine->plan->profile_count, INVALID_ARGUMENT, "profile %u of %u", profile,
-               engine->plan->profile_count);
+  const carnot_plan_binding* b;
+  CARNOT_TRY(profile_binding(engine, profile, name, &b));
   for (int d = 0; d < b->rank; d++) {
     const carnot_dim_range* range = &b->ranges[profile * (uint32_t)b->rank + (uint32_t)d];
     if (out_min) out_min->d[d] = range->min;

@@ -163,8 +163,7 @@ static void make_field(onnx_import* n, const char* name, carnot_field_type type,
 
 // Attributes that say which plugin is meant, and how, are no fields.
 static bool is_about_plugin(const char* name) {
-  return strcmp(name, "plugin_version") == 0 || strcmp(name, "plugin_namespace") == 0 ||
-         strcmp(name, "tensorrt_plugin_shape_input_indices") == 0;
+  return strcmp(name, "plugin_version") == 0 || strcmp(name, "plugin_namespace") == 0;
 }
 
 // As TensorRT does, only attributes that the creator lists are taken; all where it lists none.
