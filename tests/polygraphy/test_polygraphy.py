@@ -84,3 +84,17 @@ def test_debug_precision(tmp_path):
         "debug", "precision", path, "--fp16", "--mode", "bisect", "--check", *check.split(), folder=tmp_path
     )
     assert "Finished" in said or "PASSED" in said
+
+
+@pytest.mark.parametrize("flags, tolerance", [([], "5e-2"), (["--fp16"], "1")], ids=["", "--fp16"])
+def test_candy_on_pictures(flags, tolerance):
+    """Its normalizations divide by the deviation of what lies in a picture's range; results are 0 to 255 as well.
+
+    On [0, 1] the two differ by 0.3 and ONNX Runtime from itself, with and without its optimizer, by 0.06: beside float64 Carnot
+    is off by 0.21 at most and 0.0051 in the mean, ONNX Runtime by 0.23 and 0.0078.
+    """
+    path = MODELS / "candy.onnx"
+    if not path.exists():
+        pytest.skip(f"{path} is absent")
+    said = polygraphy("run", path, "--trt", "--onnxrt", "--val-range", "inputImage:[0,255]", "--atol", tolerance, *flags)
+    assert "PASSED" in said
