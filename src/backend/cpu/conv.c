@@ -11,6 +11,17 @@ enum { kMaxZeroChannels = 8192, kMaxFilters = 1 << 16, kLeastPairChannels = 8 };
 // Read where a tap falls into the padding.
 static const float kZeros[kMaxZeroChannels];
 
+carnot_status* carnot_window_check(const carnot_window* w) {
+  CARNOT_CHECK(w->rank == 1 || w->rank == 2, INVALID_MODEL, "a window of %d dimensions", w->rank);
+  for (int i = 0; i < w->rank; i++)
+    CARNOT_CHECK(w->kernel[i] >= 1 && w->kernel[i] < 1 << 20 && w->strides[i] >= 1 &&
+                     w->strides[i] < 1 << 20 && w->dilations[i] >= 1 && w->dilations[i] < 1 << 20 &&
+                     w->begin[i] > -(1 << 20) && w->begin[i] < 1 << 20 && w->end[i] > -(1 << 20) &&
+                     w->end[i] < 1 << 20 && (unsigned)w->auto_pad <= CARNOT_PAD_VALID,
+                 INVALID_MODEL, "the window's dimension %d is out of range", i);
+  return NULL;
+}
+
 carnot_status* carnot_plane_make(const carnot_window* window, const carnot_operand* src,
                                  const carnot_operand* dst, carnot_plane* out) {
   CARNOT_CHECK(src->dtype == CARNOT_DTYPE_F32 && dst->dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
@@ -266,16 +277,9 @@ static carnot_status* check_params(const carnot_step_view* step, const carnot_co
                INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
                step->param_bytes, step->constant_count, sizeof(carnot_conv_params));
   const carnot_conv_params* p = step->params;
-  const carnot_window* w = &p->window;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_CONV && step->input_count >= 2, INVALID_MODEL,
                "the step holds no convolution");
-  CARNOT_CHECK(w->rank == 1 || w->rank == 2, INVALID_MODEL, "a window of %d dimensions", w->rank);
-  for (int i = 0; i < w->rank; i++)
-    CARNOT_CHECK(w->kernel[i] >= 1 && w->kernel[i] < 1 << 20 && w->strides[i] >= 1 &&
-                     w->strides[i] < 1 << 20 && w->dilations[i] >= 1 && w->dilations[i] < 1 << 20 &&
-                     w->begin[i] > -(1 << 20) && w->begin[i] < 1 << 20 && w->end[i] > -(1 << 20) &&
-                     w->end[i] < 1 << 20 && (unsigned)w->auto_pad <= CARNOT_PAD_VALID,
-                 INVALID_MODEL, "the window's dimension %d is out of range", i);
+  CARNOT_TRY(carnot_window_check(&p->window));
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->filters >= 1 && p->channels <= INT32_MAX &&
                    p->filters <= kMaxFilters && p->channels % p->group == 0 &&
                    p->filters % p->group == 0,
@@ -298,7 +302,7 @@ static int64_t kernel_taps(const carnot_conv_params* p) {
 }
 
 static carnot_status* conv_check(const carnot_step_view* step) {
-  const carnot_conv_params* p;
+  const carnot_conv_params* p = NULL;
   CARNOT_TRY(check_params(step, &p));
   CARNOT_CHECK(p->channels <= kMaxZeroChannels, INVALID_MODEL, "%lld channels",
                (long long)p->channels);
@@ -309,7 +313,7 @@ static carnot_status* conv_check(const carnot_step_view* step) {
 }
 
 static carnot_status* depthwise_check(const carnot_step_view* step) {
-  const carnot_conv_params* p;
+  const carnot_conv_params* p = NULL;
   CARNOT_TRY(check_params(step, &p));
   CARNOT_CHECK(is_depthwise(p), INVALID_MODEL, "%lld groups of %lld channels are not depthwise",
                (long long)p->group, (long long)p->channels);

@@ -18,9 +18,6 @@ typedef struct conv_params {
   int32_t x_signed, y_signed;
 } conv_params;
 
-static bool is_8bit(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
-}
 static const carnot_tensor* constant(const carnot_problem* p, uint32_t i) {
   return i < p->input_count && p->inputs[i].is_constant && p->inputs[i].tensor->data
              ? p->inputs[i].tensor
@@ -64,7 +61,7 @@ static const char* describe(const carnot_problem* problem, conv_params* out, cha
     if (node->inputs[i] != CARNOT_PLAN_NONE && node->inputs[i] != i) return "operands repeat";
   const carnot_operand_type *x = &problem->inputs[kX], *y = &problem->outputs[0];
   const carnot_tensor* w = constant(problem, kW);
-  if (!is_8bit(x->dtype) || !is_8bit(y->dtype) || x->rank < 3 || x->rank > 4)
+  if (!carnot_is_8bit(x->dtype) || !carnot_is_8bit(y->dtype) || x->rank < 3 || x->rank > 4)
     return "the activations are no images of 8 bits";
   if (!w || w->dtype != CARNOT_DTYPE_I8 || w->rank != x->rank)
     return "the weights are not constant int8";
@@ -187,15 +184,9 @@ static carnot_status* check_params(const carnot_step_view* step, uint32_t consta
                step->param_bytes, step->constant_count, sizeof(conv_params), constants);
   const conv_params* p = step->params;
   const carnot_window* w = &p->window;
-  CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_QLINEAR_CONV && step->input_count >= kBias &&
-                   (w->rank == 1 || w->rank == 2),
-               INVALID_MODEL, "the step holds no quantized convolution of 1 or 2 dimensions");
-  for (int i = 0; i < w->rank; i++)
-    CARNOT_CHECK(w->kernel[i] >= 1 && w->kernel[i] <= CARNOT_INT8_MAX_TAPS && w->strides[i] >= 1 &&
-                     w->strides[i] < 1 << 20 && w->dilations[i] >= 1 && w->dilations[i] < 1 << 20 &&
-                     w->begin[i] > -(1 << 20) && w->begin[i] < 1 << 20 && w->end[i] > -(1 << 20) &&
-                     w->end[i] < 1 << 20 && (unsigned)w->auto_pad <= CARNOT_PAD_VALID,
-                 INVALID_MODEL, "the window's dimension %d is out of range", i);
+  CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_QLINEAR_CONV && step->input_count >= kBias,
+               INVALID_MODEL, "the step holds no quantized convolution");
+  CARNOT_TRY(carnot_window_check(w));
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= kMaxChannels &&
                    p->filters >= 1 && p->filters <= kMaxFilters && p->channels % p->group == 0 &&
                    p->filters % p->group == 0 && taps_of(w) <= CARNOT_INT8_MAX_TAPS,
@@ -215,7 +206,7 @@ static carnot_status* check_constant_bytes(const carnot_step_view* step, const s
 }
 
 static carnot_status* conv_check(const carnot_step_view* step) {
-  const conv_params* p;
+  const conv_params* p = NULL;
   CARNOT_TRY(check_params(step, 4, &p));
   size_t wanted[] = {group_bytes(p) * (size_t)p->group, (size_t)p->filters * sizeof(int32_t),
                      (size_t)p->filters * sizeof(float), (size_t)p->channels + 64};
@@ -385,7 +376,7 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
 }
 
 static carnot_status* depthwise_check(const carnot_step_view* step) {
-  const conv_params* p;
+  const conv_params* p = NULL;
   CARNOT_TRY(check_params(step, 3, &p));
   CARNOT_CHECK(p->group == p->channels && p->filters == p->channels, INVALID_MODEL,
                "%lld groups of %lld channels are not depthwise", (long long)p->group,

@@ -18,6 +18,9 @@ const char* carnot_because(char* reason, size_t size, const char* format, ...) C
 // The operand is a float32 tensor of known rank in [low, high]; else the reason.
 const char* carnot_not_f32(const carnot_operand_type* type, const char* what, int low, int high,
                            char* reason, size_t size);
+static inline bool carnot_is_8bit(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
+}
 // A constant of float32 with its data at hand.
 bool carnot_is_f32_constant(const carnot_operand_type* type);
 

@@ -21,9 +21,6 @@ static const roles* roles_of(carnot_op op) {
   return op == CARNOT_OP_MATMUL_INTEGER ? &kInteger : &kLinear;
 }
 
-static bool is_8bit(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
-}
 static const carnot_operand_type* given(const carnot_problem* p, uint32_t i) {
   return i < p->input_count && p->inputs[i].kind == CARNOT_VALUE_TENSOR ? &p->inputs[i] : NULL;
 }
@@ -46,7 +43,7 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
   for (uint32_t i = 0; i < node->input_count; i++)
     if (node->inputs[i] != CARNOT_PLAN_NONE && node->inputs[i] != i) return "operands repeat";
   const carnot_operand_type *a = &problem->inputs[0], *b = given(problem, r->b);
-  if (a->rank < 2 || !is_8bit(a->dtype)) return "the activations are no matrices of 8 bits";
+  if (a->rank < 2 || !carnot_is_8bit(a->dtype)) return "the activations are no matrices of 8 bits";
   if (!b || !b->is_constant || b->dtype != CARNOT_DTYPE_I8 || b->rank != 2 || !b->tensor->data)
     return "the weights are no constant matrix of int8";
   const carnot_operand_type* b_zero = given(problem, r->b_zero);
@@ -73,7 +70,7 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
     return "the scales of activations and result are no float32 numbers";
   if (!is_one(b_scale) && !(b_scale->rank == 1 && b_scale->dims[0] == out->n))
     return "the weights' scales are not one a column";
-  return is_8bit(problem->outputs[0].dtype) && is_one(given(problem, r->y_zero))
+  return carnot_is_8bit(problem->outputs[0].dtype) && is_one(given(problem, r->y_zero))
              ? NULL
              : "the result is not of 8 bits with one zero";
 }
@@ -158,14 +155,14 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
                    y->dims[y->rank - 1] == p->n && count_of(a) / p->k == count_of(y) / p->n,
                INVALID_ARGUMENT, "operands do not fit weights of %lld by %lld", (long long)p->k,
                (long long)p->n);
-  CARNOT_CHECK(is_8bit(a->dtype), INVALID_MODEL, "the activations are %s",
+  CARNOT_CHECK(carnot_is_8bit(a->dtype), INVALID_MODEL, "the activations are %s",
                carnot_dtype_name(a->dtype));
   bool has_zero = step->input_count > r->a_zero && inputs[r->a_zero].dtype != CARNOT_DTYPE_INVALID;
   CARNOT_CHECK(
       !has_zero || (inputs[r->a_zero].dtype == a->dtype && count_of(&inputs[r->a_zero]) == 1),
       INVALID_MODEL, "the activations' zero is not one of their type");
   if (op == CARNOT_OP_QLINEAR_MATMUL) {
-    CARNOT_CHECK(step->input_count == r->count && is_8bit(y->dtype), INVALID_MODEL,
+    CARNOT_CHECK(step->input_count == r->count && carnot_is_8bit(y->dtype), INVALID_MODEL,
                  "%u operands for a result of %s", step->input_count, carnot_dtype_name(y->dtype));
     int64_t scales = count_of(&inputs[r->b_scale]);
     CARNOT_CHECK(

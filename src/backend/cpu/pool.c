@@ -56,15 +56,7 @@ static carnot_status* pool_prepare(const carnot_problem* problem, carnot_prepare
 static carnot_status* pool_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(pool_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(pool_params));
-  const carnot_window* w = &((const pool_params*)step->params)->window;
-  CARNOT_CHECK(w->rank == 1 || w->rank == 2, INVALID_MODEL, "a window of %d dimensions", w->rank);
-  for (int i = 0; i < w->rank; i++)
-    CARNOT_CHECK(w->kernel[i] >= 1 && w->kernel[i] < 1 << 20 && w->strides[i] >= 1 &&
-                     w->strides[i] < 1 << 20 && w->dilations[i] >= 1 && w->dilations[i] < 1 << 20 &&
-                     w->begin[i] > -(1 << 20) && w->begin[i] < 1 << 20 && w->end[i] > -(1 << 20) &&
-                     w->end[i] < 1 << 20 && (unsigned)w->auto_pad <= CARNOT_PAD_VALID,
-                 INVALID_MODEL, "the window's dimension %d is out of range", i);
-  return NULL;
+  return carnot_window_check(&((const pool_params*)step->params)->window);
 }
 
 typedef struct pool_state {

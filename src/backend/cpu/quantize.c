@@ -6,10 +6,6 @@
 
 enum { kX, kScale, kZero };
 
-static bool is_8bit(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
-}
-
 // The operand with float32 elements and the one with 8 bits, for either direction.
 static const char* reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
@@ -20,7 +16,7 @@ static const char* reject(carnot_problem* problem, carnot_op op, char* reason, s
   const carnot_operand_type *wide = down ? x : y, *narrow = down ? y : x;
   const char* why = carnot_not_f32(wide, "the wide side", 0, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
-  if (!is_8bit(narrow->dtype))
+  if (!carnot_is_8bit(narrow->dtype))
     return carnot_because(reason, size, "the narrow side is %s", carnot_dtype_name(narrow->dtype));
   if (scale->dtype != CARNOT_DTYPE_F32 || scale->rank < 0 || scale->rank > 1)
     return "the scale is no number or list of float32";
@@ -69,8 +65,8 @@ static carnot_status* quantize_shape(const carnot_step_view* step, const carnot_
   bool down = node->op == CARNOT_OP_QUANTIZE_LINEAR;
   carnot_dtype narrow = down ? y->dtype : x->dtype, wide = down ? x->dtype : y->dtype;
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(is_8bit(narrow) && wide == CARNOT_DTYPE_F32 && scale->dtype == CARNOT_DTYPE_F32 &&
-                   x->rank == y->rank,
+  CARNOT_CHECK(carnot_is_8bit(narrow) && wide == CARNOT_DTYPE_F32 &&
+                   scale->dtype == CARNOT_DTYPE_F32 && x->rank == y->rank,
                INVALID_MODEL, "operands are not float32 and 8 bits");
   int64_t count = carnot_dims_count(x->dims, x->rank),
           scales = carnot_dims_count(scale->dims, scale->rank);
