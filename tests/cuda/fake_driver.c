@@ -141,6 +141,9 @@ EXPORT CUresult cuEventRecord(CUevent e, CUstream s) { return (void)e, (void)s, 
 EXPORT CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
   return (void)a, (void)b, *ms = 0, CUDA_SUCCESS;
 }
+EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int v) {
+  return (void)f, (void)a, (void)v, CUDA_SUCCESS;
+}
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** p, void** x) {
   return (void)c, (void)f, (void)p, (void)x, CUDA_SUCCESS;
 }

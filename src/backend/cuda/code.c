@@ -166,7 +166,8 @@ carnot_status* carnot_cuda_program(carnot_cuda_queue* queue, const char* source,
 // ---- launches ----
 
 static carnot_status* launch(const carnot_step_view* step, CUfunction function,
-                             const int64_t grid[3], unsigned threads, void* params, bool early) {
+                             const int64_t grid[3], unsigned threads, unsigned cluster,
+                             unsigned shared_bytes, void* params, bool early) {
   carnot_cuda_queue* queue = carnot_cuda_queue_of(step);
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   CARNOT_CHECK(grid[0] <= INT32_MAX && grid[1] <= 65535 && grid[2] <= 65535, UNSUPPORTED,
@@ -175,33 +176,55 @@ static carnot_status* launch(const carnot_step_view* step, CUfunction function,
   void* arguments[] = {params};
   // Programmatic dependent launch: the kernel begins with wait_for_previous (types.cuh). Drivers
   // record it into graphs from 12.3 on.
-  CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                                 .value.programmaticStreamSerializationAllowed = 1};
+  CUlaunchAttribute attributes[2];
+  unsigned count = 0;
+  if (early && cuda->major >= 9 && cuda->driver_version >= 12030)
+    attributes[count++] =
+        (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                            .value.programmaticStreamSerializationAllowed = 1};
+  if (cluster > 1)
+    attributes[count++] = (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                              .value.clusterDim = {cluster, 1, 1}};
   CUlaunchConfig config = {.gridDimX = (unsigned)grid[0],
                            .gridDimY = (unsigned)grid[1],
                            .gridDimZ = (unsigned)grid[2],
                            .blockDimX = threads,
                            .blockDimY = 1,
                            .blockDimZ = 1,
+                           .sharedMemBytes = shared_bytes,
                            .hStream = queue->stream,
-                           .attrs = &attribute,
-                           .numAttrs = early && cuda->major >= 9 && cuda->driver_version >= 12030};
+                           .attrs = attributes,
+                           .numAttrs = count};
   CARNOT_CUDA_TRY(cuda, cuLaunchKernelEx(&config, function, arguments, NULL));
   return NULL;
 }
 
 carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction function,
                                   const int64_t grid[3], unsigned threads, void* params) {
-  return launch(step, function, grid, threads, params, /*early=*/true);
+  return launch(step, function, grid, threads, /*cluster=*/1, /*shared_bytes=*/0, params,
+                /*early=*/true);
 }
 
 carnot_status* carnot_cuda_launch_after(const carnot_step_view* step, CUfunction function,
                                         const int64_t grid[3], unsigned threads, void* params) {
-  return launch(step, function, grid, threads, params, /*early=*/false);
+  return launch(step, function, grid, threads, /*cluster=*/1, /*shared_bytes=*/0, params,
+                /*early=*/false);
 }
 
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
                                        int64_t count, void* params) {
   const int64_t grid[3] = {carnot_ceildiv(count, CARNOT_CUDA_THREADS), 1, 1};
   return count ? carnot_cuda_launch(step, function, grid, CARNOT_CUDA_THREADS, params) : NULL;
+}
+
+carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunction function,
+                                           const int64_t grid[3], unsigned threads,
+                                           unsigned cluster, unsigned shared_bytes, void* params) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  enum { kAlwaysThere = 48 << 10 };
+  if (shared_bytes > kAlwaysThere)
+    CARNOT_CUDA_TRY(cuda, cuFuncSetAttribute(function,
+                                             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                             (int)shared_bytes));
+  return launch(step, function, grid, threads, cluster, shared_bytes, params, /*early=*/true);
 }

@@ -50,6 +50,7 @@
   X(cuEventDestroy_v2, (CUevent))                                                                 \
   X(cuEventRecord, (CUevent, CUstream))                                                           \
   X(cuEventElapsedTime, (float*, CUevent, CUevent))                                               \
+  X(cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int))                                  \
   X(cuLaunchKernelEx, (const CUlaunchConfig*, CUfunction, void**, void**))                        \
   X(cuGetErrorString, (CUresult, const char**))
 
@@ -193,6 +194,16 @@ carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction funct
 carnot_status* carnot_cuda_launch_after(const carnot_step_view* step, CUfunction function,
                                         const int64_t grid[3], unsigned threads,
                                         void* params) CARNOT_MUST_USE;
+// As launch; |cluster| neighbouring blocks (1 before sm_90) see one another's shared memory, of which
+// |shared_bytes| are added to what the kernel declares.
+carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunction function,
+                                           const int64_t grid[3], unsigned threads,
+                                           unsigned cluster, unsigned shared_bytes,
+                                           void* params) CARNOT_MUST_USE;
+// Most blocks of a cluster that every device of this kind takes.
+static inline int carnot_cuda_cluster_limit(const carnot_cuda* cuda) {
+  return cuda->major >= 9 ? 8 : 1;
+}
 // One thread an item.
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
                                        int64_t count, void* params) CARNOT_MUST_USE;

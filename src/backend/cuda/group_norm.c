@@ -7,6 +7,7 @@
 enum { kMaxChannels = 2048, kMaxGroups = 256, kMaxParts = 32, kThreads = 512 };
 
 typedef struct group_norm_state {
+  CUfunction whole;  // one reading; NULL: the two
   CUfunction moments, apply;
   carnot_cuda_group_norm params;
   int64_t images, blocks;
@@ -105,6 +106,51 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   return NULL;
 }
 
+// Slices of whole groups in pieces of 16 bytes whose pixels a cluster keeps in registers.
+static bool fits_cluster(const carnot_cuda* cuda, const carnot_operand* x, const carnot_operand* y,
+                         group_norm_state* s) {
+  enum { kLeastSlice = 32 };
+  carnot_cuda_group_norm* p = &s->params;
+  int slice = p->channels / p->groups;
+  while (slice % 8 || (slice < kLeastSlice && p->channels % (2 * slice) == 0)) slice *= 2;
+  if (p->channels % slice || slice > CARNOT_CUDA_GROUP_THREADS || s->images > 65535 ||
+      ((uintptr_t)x->data | (uintptr_t)y->data) % 16)
+    return false;
+  int64_t slices = p->channels / slice, lanes = CARNOT_CUDA_GROUP_THREADS / (slice / 8),
+          room = lanes * CARNOT_CUDA_GROUP_KEEP, limit = carnot_cuda_cluster_limit(cuda), parts = 1;
+  while (parts < limit &&
+         (carnot_ceildiv(p->pixels, parts) > room ||
+          (parts * slices * s->images < cuda->base.multiprocessor_count &&
+           carnot_ceildiv(p->pixels, parts) > 2 * lanes)))
+    parts *= 2;
+  if (carnot_ceildiv(p->pixels, parts) > room) return false;
+  p->slice = slice, p->parts = (int)parts;
+  p->per_part = (int)carnot_ceildiv(p->pixels, parts);
+  return true;
+}
+
+// Two kernels: whole rows of channel pairs, in whole warps.
+static void share_pixels(const carnot_cuda* cuda, group_norm_state* s) {
+  carnot_cuda_group_norm* p = &s->params;
+  int64_t pairs = p->channels / 2, lanes = carnot_max_i64(1, kThreads / pairs);
+  s->threads = (unsigned)carnot_align_up((size_t)(pairs * lanes), 32);
+  // About two blocks a multiprocessor; a warp joins the parts of a group.
+  int64_t wanted = carnot_ceildiv(2 * cuda->base.multiprocessor_count, s->images);
+  int64_t parts = carnot_min_i64(carnot_ceildiv(p->pixels, lanes), wanted);
+  s->blocks = carnot_max_i64(1, parts);
+  parts = carnot_max_i64(1, carnot_min_i64(parts, kMaxParts));
+  p->per_part = (int)carnot_ceildiv(p->pixels, parts);
+  p->parts = (int)carnot_ceildiv(p->pixels, p->per_part);
+  p->per_block = (int)carnot_ceildiv(p->pixels, s->blocks);
+}
+
+static carnot_status* find_kernel(carnot_cuda* cuda, const char* family, carnot_dtype dtype,
+                                  CUfunction* out) {
+  char name[32];
+  snprintf(name, sizeof(name), "%s_%s", family, carnot_cuda_type(dtype));
+  return carnot_cuda_kernel(cuda, name, out);
+}
+
 static carnot_status* group_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                        const carnot_operand* outputs, void* state,
                                        size_t* out_workspace_bytes) {
@@ -127,23 +173,15 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   p->pixels = carnot_dims_count(x->dims + 2, x->rank - 2);
   p->channels = (int)x->dims[1], p->groups = (int)groups;
   p->eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon");
-  // Whole rows of channel pairs, in whole warps.
-  int64_t pairs = p->channels / 2, lanes = carnot_max_i64(1, kThreads / pairs);
-  s->threads = (unsigned)carnot_align_up((size_t)(pairs * lanes), 32);
-  // About two blocks a multiprocessor; a warp joins the parts of a group.
-  int64_t wanted = carnot_ceildiv(2 * cuda->base.multiprocessor_count, s->images);
-  int64_t parts = carnot_min_i64(carnot_ceildiv(p->pixels, lanes), wanted);
-  s->blocks = carnot_max_i64(1, parts);
-  parts = carnot_max_i64(1, carnot_min_i64(parts, kMaxParts));
-  p->per_part = (int)carnot_ceildiv(p->pixels, parts);
-  p->parts = (int)carnot_ceildiv(p->pixels, p->per_part);
-  p->per_block = (int)carnot_ceildiv(p->pixels, s->blocks);
-  *out_workspace_bytes = (size_t)(s->images * groups * p->parts) * 3 * sizeof(float);
-  char name[32];
-  snprintf(name, sizeof(name), "group_moments_%s", carnot_cuda_type(x->dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->moments));
-  snprintf(name, sizeof(name), "group_apply_%s", carnot_cuda_type(x->dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->apply));
+  if (fits_cluster(cuda, x, y, s)) {
+    *out_workspace_bytes = 0;
+    CARNOT_TRY(find_kernel(cuda, "group_norm", x->dtype, &s->whole));
+  } else {
+    share_pixels(cuda, s);
+    *out_workspace_bytes = (size_t)(s->images * groups * p->parts) * 3 * sizeof(float);
+    CARNOT_TRY(find_kernel(cuda, "group_moments", x->dtype, &s->moments));
+    CARNOT_TRY(find_kernel(cuda, "group_apply", x->dtype, &s->apply));
+  }
   return carnot_cuda_chain_shape(step, &chain, inputs, outputs, &s->chain);
 }
 
@@ -158,9 +196,16 @@ static carnot_status* group_norm_run(const carnot_step_view* step, void* state,
   s->params.x = inputs[0].data, s->params.y = outputs[0].data, s->params.partial = workspace;
   s->params.scale = scales ? inputs[1].data : NULL;
   s->params.bias = shifts ? inputs[2].data : NULL;
-  const int64_t parts[3] = {s->params.parts, s->images, 1}, blocks[3] = {s->blocks, s->images, 1};
-  CARNOT_TRY(carnot_cuda_launch(step, s->moments, parts, s->threads, &s->params));
-  CARNOT_TRY(carnot_cuda_launch(step, s->apply, blocks, s->threads, &s->params));
+  carnot_cuda_group_norm* p = &s->params;
+  if (s->whole) {
+    const int64_t grid[3] = {p->parts, p->channels / p->slice, s->images};
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->whole, grid, CARNOT_CUDA_GROUP_THREADS,
+                                           (unsigned)p->parts, /*shared_bytes=*/0, p));
+  } else {
+    const int64_t parts[3] = {p->parts, s->images, 1}, blocks[3] = {s->blocks, s->images, 1};
+    CARNOT_TRY(carnot_cuda_launch(step, s->moments, parts, s->threads, p));
+    CARNOT_TRY(carnot_cuda_launch(step, s->apply, blocks, s->threads, p));
+  }
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 

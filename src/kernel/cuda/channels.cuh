@@ -1,23 +1,26 @@
 // Halves channels last: rows of a norm by 16-byte pieces, group normalization, depthwise convolution.
 
-struct __align__(16) eight { u16 v[8]; };
-template <class T> DEVICE void unpack(const void* from, i64 at, f32* to) {
-  eight e = ((const eight*)from)[at];
+struct __align__(16) eight { u32 two[4]; };
+template <class T> DEVICE void unpack(const eight& e, f32* to) {
   for (int i = 0; i < 8; i++) {
     T t;
-    t.bits = e.v[i];
+    t.bits = (u16)(e.two[i / 2] >> i % 2 * 16);
     to[i] = load(t);
   }
 }
+template <class T> DEVICE void unpack(const void* from, i64 at, f32* to) {
+  unpack<T>(((const eight*)from)[at], to);
+}
 template <class T> DEVICE void pack(void* to, i64 at, const f32* from) {
   eight e;
-  for (int i = 0; i < 8; i++) e.v[i] = store_as<T>::of(from[i]).bits;
+  for (int i = 0; i < 4; i++)
+    e.two[i] = (u32)store_as<T>::of(from[2 * i]).bits | (u32)store_as<T>::of(from[2 * i + 1]).bits << 16;
   ((eight*)to)[at] = e;
 }
 DEVICE f32 activate(int activation, f32 low, f32 high, f32 x) {
   switch (activation) {
     case CARNOT_CUDA_CLAMP: return lo(hi(x, low), high);
-    case CARNOT_CUDA_SILU: return x / (1 + expf(-x));
+    case CARNOT_CUDA_SILU: return __fdividef(x, 1 + __expf(-x));  // to the last bits of a float
     case CARNOT_CUDA_HARD_SWISH: return x * lo(hi(x * (1 / 6.f) + .5f, 0.f), 1.f);
     default: return x;
   }
@@ -163,6 +166,112 @@ template <class T> DEVICE void group_apply(const carnot_cuda_group_norm& p) {
   }
 }
 
+// The sums over a block of every channel of a slice, eight of them a thread: columns[i * slice + c]
+// for i < the returned number of rows.
+DEVICE int over_lanes(const f32* mine, f32* sums, f32* columns, int slice, int lanes) {
+  int pieces = slice / 8, lane = threadIdx.x / pieces, at = threadIdx.x % pieces,
+      rows = lo((int)blockDim.x / slice, lanes);
+  __syncthreads();
+  if (lane < lanes)
+    for (int e = 0; e < 8; e++) sums[lane * slice + at * 8 + e] = mine[e];
+  __syncthreads();
+  for (int i = threadIdx.x; i < rows * slice; i += blockDim.x) {
+    f32 sum = 0;
+    for (int l = i / slice; l < lanes; l += rows) sum += sums[l * slice + i % slice];
+    columns[i] = sum;
+  }
+  __syncthreads();
+  return rows;
+}
+// Of one group, by a warp.
+DEVICE f32 over_group(const f32* columns, int rows, int slice, int first, int channels) {
+  f32 sum = 0;
+  for (int i = threadIdx.x & 31; i < rows * channels; i += 32)
+    sum += columns[i / channels * slice + first + i % channels];
+  return over_warp(sum);
+}
+
+// What is derived of |e| before is not kept in registers.
+DEVICE void forget(eight& e) {
+  asm volatile("" : "+r"(e.two[0]), "+r"(e.two[1]), "+r"(e.two[2]), "+r"(e.two[3]));
+}
+
+// One reading: a block keeps its pixels of the slice in registers; means and squared distances of
+// the blocks are joined through the cluster in the order of ranks.
+template <class T> DEVICE void group_norm(const carnot_cuda_group_norm& p) {
+  enum { KEEP = CARNOT_CUDA_GROUP_KEEP, THREADS = CARNOT_CUDA_GROUP_THREADS };
+  __shared__ f32 sums[THREADS * 8], columns[THREADS], means[THREADS], squares[THREADS],
+      scales[THREADS], shifts[THREADS];
+  int pieces = p.slice / 8, mine = threadIdx.x % pieces, lane = threadIdx.x / pieces,
+      lanes = THREADS / pieces, warp = threadIdx.x >> 5, per_group = p.channels / p.groups,
+      groups = p.slice / per_group, row = p.channels / 8;
+  i64 image = blockIdx.z, first = (i64)blockIdx.x * p.per_part,
+      last = lo(first + p.per_part, (i64)p.pixels);
+  i64 base = (image * p.pixels + first + lane) * row + blockIdx.y * pieces + mine;
+  int kept = lane < lanes && first + lane < last ? (int)((last - first - lane + lanes - 1) / lanes) : 0;
+  eight x[KEEP];
+  f32 v[8], total[8] = {};
+#pragma unroll
+  for (int k = 0; k < KEEP; k++)
+    if (k < kept) x[k] = ((const eight*)p.x)[base + (i64)k * lanes * row];
+#pragma unroll
+  for (int k = 0; k < KEEP; k++) {
+    if (k >= kept) continue;
+    unpack<T>(x[k], v);
+    for (int e = 0; e < 8; e++) total[e] += v[e];
+  }
+  int rows = over_lanes(total, sums, columns, p.slice, lanes);
+  f32 count = hi((f32)(last - first), 0.f) * per_group;
+  for (int g = warp; g < groups; g += THREADS / 32) {
+    f32 sum = over_group(columns, rows, p.slice, g * per_group, per_group);
+    if (threadIdx.x % 32 == 0) means[g] = sum / hi(count, 1.f);
+  }
+  __syncthreads();
+  f32 mean[8];
+  for (int e = 0; e < 8; e++) mean[e] = means[(mine * 8 + e) / per_group], total[e] = 0;
+#pragma unroll
+  for (int k = 0; k < KEEP; k++) {
+    if (k >= kept) continue;
+    forget(x[k]);
+    unpack<T>(x[k], v);
+    for (int e = 0; e < 8; e++) total[e] += (v[e] - mean[e]) * (v[e] - mean[e]);
+  }
+  rows = over_lanes(total, sums, columns, p.slice, lanes);
+  for (int g = warp; g < groups; g += THREADS / 32) {
+    f32 sum = over_group(columns, rows, p.slice, g * per_group, per_group);
+    if (threadIdx.x % 32 == 0) squares[g] = sum;
+  }
+  cluster_arrive();
+  __syncthreads();
+  cluster_wait();
+  for (int c = threadIdx.x; c < p.slice; c += THREADS) {
+    moments all = {0, 0, 0};
+    for (int r = 0; r < p.parts; r++) {
+      i64 pixels = lo((i64)p.per_part, p.pixels - (i64)r * p.per_part);
+      all = join_moments(all, {hi((f32)pixels, 0.f) * per_group, of_peer(&means[c / per_group], r),
+                               of_peer(&squares[c / per_group], r)});
+    }
+    i64 channel = (i64)blockIdx.y * p.slice + c;
+    f32 scale = (p.scale ? get<T>(p.scale, channel) : 1.f) / sqrtf(all.m2 / all.count + p.eps);
+    scales[c] = scale;
+    shifts[c] = (p.bias ? get<T>(p.bias, channel) : 0.f) - all.mean * scale;
+  }
+  cluster_arrive();  // a block stays while others read its sums
+  __syncthreads();
+  f32 infinite = __int_as_float(0x7f800000);
+#pragma unroll
+  for (int k = 0; k < KEEP; k++) {
+    if (k >= kept) continue;
+    forget(x[k]);
+    unpack<T>(x[k], v);
+    for (int e = 0; e < 8; e++)
+      v[e] = activate(p.activation, 0, infinite,
+                      fmaf(v[e], scales[mine * 8 + e], shifts[mine * 8 + e]));
+    pack<T>(p.y, base + (i64)k * lanes * row, v);
+  }
+  cluster_wait();
+}
+
 // ---- depthwise convolution ----
 
 template <class T> DEVICE void depthwise(const carnot_cuda_depthwise& p) {
@@ -196,48 +305,96 @@ template <class T> DEVICE void depthwise(const carnot_cuda_depthwise& p) {
 
 // ---- pooling ----
 
-template <class T> DEVICE void pool_eight(const carnot_cuda_window& p) {
-  i64 i = THREAD, pieces = p.channels / 8;
-  if (i >= p.n * pieces * p.out[0] * p.out[1] * p.out[2]) return;
-  i64 at = i, c = at % pieces, spot[3];
+// The higher of each, NaN where one of the two is NaN.
+DEVICE u32 higher_two(u32 a, u32 b, f16*) {
+  u32 r;
+#if __CUDA_ARCH__ >= 800
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+#else
+  r = 0;
+  for (int i = 0; i < 2; i++)
+    r |= (u32)store_as<f16>::of(hi(half_of(a, i, (f16*)0), half_of(b, i, (f16*)0))).bits << 16 * i;
+#endif
+  return r;
+}
+DEVICE u32 higher_two(u32 a, u32 b, bf16*) {
+  u32 r;
+#if __CUDA_ARCH__ >= 800
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+#else
+  r = 0;
+  for (int i = 0; i < 2; i++)
+    r |= (u32)store_as<bf16>::of(hi(half_of(a, i, (bf16*)0), half_of(b, i, (bf16*)0))).bits << 16 * i;
+#endif
+  return r;
+}
+
+// Eight channels a thread; three neighbours of a row are read at once.
+template <class T, bool AVERAGE> DEVICE void pool_eight(const carnot_cuda_window& p) {
+  u32 at = (u32)THREAD, pieces = (u32)p.channels / 8, c = at % pieces;
+  if (THREAD >= p.n * pieces * p.out[0] * p.out[1] * p.out[2]) return;
   at /= pieces;
-  for (int d = 2; d >= 0; d--) spot[d] = at % p.out[d], at /= p.out[d];
-  i64 from = at * p.x_n + c * 8, to = at * p.y_n + c * 8;
-  f32 best[8];
-  for (int e = 0; e < 8; e++) best[e] = p.average ? 0.f : lowest<f32>();
-  i64 inside = 0, padded = 1, first[3];
-  for (int d = 0; d < 3; d++) {
-    first[d] = spot[d] * p.step[d] - p.begin[d];
-    to += spot[d] * p.y_s[d];
-    i64 n = 0;
-    for (i64 k = 0; k < p.kernel[d]; k++) n += first[d] + k * p.dilation[d] < p.in[d] + p.end[d];
+  i64 to = c, from = c;
+  int first[3], in[3], padded = 1, inside = 0;
+  for (int d = 2; d >= 0; d--) {
+    int spot = at % (u32)p.out[d];
+    at /= (u32)p.out[d];
+    first[d] = spot * (int)p.step[d] - (int)p.begin[d];
+    in[d] = (int)p.in[d];
+    to += spot * (p.y_s[d] / 8);
+    int n = 0;
+    for (int k = 0; AVERAGE && k < p.kernel[d]; k++)
+      n += first[d] + k * (int)p.dilation[d] < in[d] + (int)p.end[d];
     padded *= n;
   }
-  for (i64 a = 0; a < p.kernel[0]; a++) {
-    i64 i0 = first[0] + a * p.dilation[0];
-    if (i0 < 0 || i0 >= p.in[0]) continue;
-    for (i64 b = 0; b < p.kernel[1]; b++) {
-      i64 i1 = first[1] + b * p.dilation[1];
-      if (i1 < 0 || i1 >= p.in[1]) continue;
-      for (i64 k = 0; k < p.kernel[2]; k++) {
-        i64 i2 = first[2] + k * p.dilation[2];
-        if (i2 < 0 || i2 >= p.in[2]) continue;
-        f32 x[8];
-        unpack<T>(p.x, (from + i0 * p.x_s[0] + i1 * p.x_s[1] + i2 * p.x_s[2]) / 8, x);
-        for (int e = 0; e < 8; e++) best[e] = p.average ? best[e] + x[e] : hi(best[e], x[e]);
-        inside++;
+  from += at * (p.x_n / 8), to += at * (p.y_n / 8);
+  f32 sum[8] = {}, v[8];
+  eight best;
+  u32 least = store_as<T>::of(lowest<f32>()).bits;
+  for (int e = 0; e < 4; e++) best.two[e] = least | least << 16;
+  const eight* x = (const eight*)p.x + from;
+  for (int a = 0; a < p.kernel[0]; a++) {
+    int i0 = first[0] + a * (int)p.dilation[0];
+    if (i0 < 0 || i0 >= in[0]) continue;
+    for (int b = 0; b < p.kernel[1]; b++) {
+      int i1 = first[1] + b * (int)p.dilation[1];
+      if (i1 < 0 || i1 >= in[1]) continue;
+      const eight* row = x + i0 * (p.x_s[0] / 8) + i1 * (p.x_s[1] / 8);
+      for (int k = 0; k < p.kernel[2]; k += 3) {
+        eight read[3];
+        bool valid[3];
+#pragma unroll
+        for (int j = 0; j < 3; j++) {
+          int i2 = first[2] + (k + j) * (int)p.dilation[2];
+          valid[j] = k + j < p.kernel[2] && i2 >= 0 && i2 < in[2];
+          if (valid[j]) read[j] = row[i2 * (p.x_s[2] / 8)];
+        }
+#pragma unroll
+        for (int j = 0; j < 3; j++) {
+          if (!valid[j]) continue;
+          inside++;
+          if (AVERAGE) unpack<T>(read[j], v);
+          for (int e = 0; AVERAGE && e < 8; e++) sum[e] += v[e];
+          for (int e = 0; !AVERAGE && e < 4; e++)
+            best.two[e] = higher_two(best.two[e], read[j].two[e], (T*)0);
+        }
       }
     }
   }
-  f32 count = (f32)(p.count_padding ? padded : inside);
-  for (int e = 0; e < 8 && p.average; e++) best[e] /= count;
-  pack<T>(p.y, to / 8, best);
+  for (int e = 0; AVERAGE && e < 8; e++) sum[e] /= (f32)(p.count_padding ? padded : inside);
+  if (AVERAGE) pack<T>(p.y, to, sum);
+  else ((eight*)p.y)[to] = best;
 }
 
 #define CHANNELS(T)                                                                             \
   extern "C" __global__ void norm_warp_##T(carnot_cuda_norm p) {                                \
     wait_for_previous();                                                                        \
     norm_warp<T>(p);                                                                            \
+  }                                                                                             \
+  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_GROUP_THREADS, 2)           \
+      group_norm_##T(carnot_cuda_group_norm p) {                                                \
+    wait_for_previous();                                                                        \
+    group_norm<T>(p);                                                                           \
   }                                                                                             \
   extern "C" __global__ void group_moments_##T(carnot_cuda_group_norm p) {                      \
     wait_for_previous();                                                                        \
@@ -249,7 +406,8 @@ template <class T> DEVICE void pool_eight(const carnot_cuda_window& p) {
   }                                                                                             \
   extern "C" __global__ void pool_eight_##T(carnot_cuda_window p) {                             \
     wait_for_previous();                                                                        \
-    pool_eight<T>(p);                                                                           \
+    if (p.average) pool_eight<T, true>(p);                                                      \
+    else pool_eight<T, false>(p);                                                               \
   }                                                                                             \
   extern "C" __global__ void depthwise_##T(carnot_cuda_depthwise p) {                           \
     wait_for_previous();                                                                        \

@@ -4,6 +4,9 @@
 #define CARNOT_KERNEL_CUDA_PARAMS_H_
 
 enum { CARNOT_CUDA_RANK = 8, CARNOT_CUDA_THREADS = 256 };
+// Most threads of a reduction by columns; threads of a group normalization and pieces of 16 bytes
+// that each keeps.
+enum { CARNOT_CUDA_COLUMN_THREADS = 512, CARNOT_CUDA_GROUP_THREADS = 512, CARNOT_CUDA_GROUP_KEEP = 8 };
 
 // y[i·dst] = x[i·src] for every position i of |dims|; kernels copy_<bytes of an element>.
 typedef struct carnot_cuda_copy {
@@ -55,6 +58,7 @@ typedef struct carnot_cuda_reduce {
   long long kept_count, reduced_count;
   long long kept_dims[CARNOT_CUDA_RANK], kept[CARNOT_CUDA_RANK];
   long long reduced_dims[CARNOT_CUDA_RANK], reduced[CARNOT_CUDA_RANK];
+  int slice, parts;  // by columns: pieces a block, blocks a cluster that share what is reduced
 } carnot_cuda_reduce;
 
 typedef enum carnot_cuda_reduction {
@@ -127,13 +131,15 @@ typedef struct carnot_cuda_gemm {
   int relu;
 } carnot_cuda_gemm;
 
-// Group normalization of halves channels last, x and y [n, pixels, channels] dense: first |parts|
-// blocks an image note count, mean and sum of squared distances of each group, then all apply them.
+// Group normalization of halves channels last, x and y [n, pixels, channels] dense: |parts| blocks
+// of a cluster share a slice of whole groups and read it once; or |parts| blocks an image note
+// count, mean and sum of squared distances of each group, and a second kernel applies them.
 typedef struct carnot_cuda_group_norm {
   const void *x, *scale, *bias;  // scale and bias may be NULL
   void* y;
   float* partial;  // [n, groups, parts, 3]
   long long pixels;
+  int slice;  // channels a cluster of |parts| blocks keeps in registers; 0: two kernels
   int channels, groups, parts, per_part, per_block;  // pixels of a part, of a block that applies
   float eps;
   int activation;  // carnot_cuda_activation
