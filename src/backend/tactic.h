@@ -30,6 +30,15 @@ typedef enum carnot_isa {
 typedef struct carnot_device carnot_device;
 typedef struct carnot_queue carnot_queue;
 
+// What was measured before (build/timing_cache.h), for rows that choose among their own ways.
+typedef struct carnot_timings {
+  struct carnot_timing_cache* cache;
+  bool (*find)(const struct carnot_timing_cache* cache, uint64_t key, const char* tactic,
+               uint64_t* out_ns);
+  carnot_status* (*add)(struct carnot_timing_cache* cache, uint64_t key, const char* tactic,
+                        uint64_t ns);
+} carnot_timings;
+
 typedef struct carnot_problem {
   const carnot_region* region;
   uint32_t input_count, output_count;
@@ -41,6 +50,7 @@ typedef struct carnot_problem {
   carnot_device* device;  // NULL: the processor alone
   bool fast_fp32;         // shortcuts were asked for
   bool times;             // candidates may be timed on the device
+  const carnot_timings* timings;
   // Half types that the products may be computed in; |wanted|: the one that the user asked for.
   bool may_f16, may_bf16;
   bool exact_f16;  // float16 is not allowed but where it keeps every weight as it is

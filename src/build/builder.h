@@ -32,6 +32,7 @@ typedef struct carnot_builder {
   carnot_isa isa;
   carnot_arena scratch;                      // for one call
   struct carnot_timing_cache* timing_cache;  // the caller's or the build's own
+  carnot_timings timings;                    // the same, as rows see it
   double deadline_ms;                        // of timing, by carnot_builder_now_ms; 0: none
   const char* const* output_names;           // of the graph's outputs as the user knows them
   carnot_layout* layouts;                    // by value id: how its producer writes it

@@ -156,6 +156,7 @@ carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, c
   out->problem.inner = l.types;
   out->problem.isa = builder->isa;
   out->problem.device = builder->config->device;
+  out->problem.timings = &builder->timings;
   out->problem.fast_fp32 = builder->config->fast_fp32;
   const carnot_device* device = builder->config->device;
   out->problem.times = device && device->ordinal >= 0 && builder->config->level >= 2 &&

@@ -109,6 +109,17 @@ static int decide_less(carnot_syms* syms, carnot_sym a, carnot_sym b) {
   return max < 0 ? 1 : min >= 0 ? 0 : -1;
 }
 
+// max(a, min(a, b)) is a, max(a, max(a, b)) is max(a, b): exporters nest them at every layer.
+static bool absorb(const carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
+                   carnot_sym* out) {
+  if (carnot_sym_is_const(b)) return false;
+  const carnot_sym_expr* e = carnot_sym_get(syms, b);
+  bool is_choice = e->op == CARNOT_SYM_MIN || e->op == CARNOT_SYM_MAX;
+  if (!is_choice || (!carnot_sym_same(e->a, a) && !carnot_sym_same(e->b, a))) return false;
+  *out = e->op == op ? b : a;
+  return true;
+}
+
 static bool make_choice(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
                         carnot_sym c, carnot_sym* out) {
   int less;
@@ -116,7 +127,8 @@ static bool make_choice(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carno
     case CARNOT_SYM_MIN:
     case CARNOT_SYM_MAX:
       *out = a;
-      if (carnot_sym_same(a, b)) return true;
+      if (carnot_sym_same(a, b) || absorb(syms, op, a, b, out) || absorb(syms, op, b, a, out))
+        return true;
       less = decide_less(syms, a, b);
       if (less < 0) return false;
       if ((op == CARNOT_SYM_MIN) != (less == 1)) *out = b;

@@ -299,8 +299,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (size_t i = 0; i < block->param_count; i++)
     if (is_half(block->params[i])) CARNOT_TRY(join_readers(block->params[i]));
-  for (carnot_node *node = block->first, *next; node; node = next) {
-    next = node->next;
+  // The node itself stays; those behind it may go.
+  for (carnot_node* node = block->first; node; node = node->next) {
     if (node->op == CARNOT_OP_SQUEEZE && is_half(node->outputs[0])) CARNOT_TRY(unpack(node));
     if (node->op == CARNOT_OP_TRANSPOSE && is_half(node->outputs[0]))
       CARNOT_TRY(keep_batch_first(node));

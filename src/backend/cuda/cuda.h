@@ -85,6 +85,10 @@
     (cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,      \
      cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,             \
      cublasLtMatmulHeuristicResult_t*, int*))                                                     \
+  X(cublasLtMatmulAlgoCheck,                                                                      \
+    (cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,      \
+     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*,                 \
+     cublasLtMatmulHeuristicResult_t*))                                                           \
   X(cublasLtMatmul,                                                                               \
     (cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t,    \
      const void*, cublasLtMatrixLayout_t, const void*, const void*, cublasLtMatrixLayout_t,       \
@@ -104,7 +108,7 @@
   X(cudnnBackendExecute, (cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t))
 // clang-format on
 
-// A library's functions come with one pointer each; those of cuDNN's size_t version apart.
+// A library's functions come with one pointer each; versions, which are size_t, apart.
 typedef struct carnot_cuda {
   carnot_device base;
   void *driver, *nvrtc, *blas, *dnn;
@@ -120,6 +124,7 @@ typedef struct carnot_cuda {
 #define POINTER(name, parameters) cudnnStatus_t(*name) parameters;
   CARNOT_DNN_FUNCTIONS(POINTER)
 #undef POINTER
+  size_t (*cublasLtGetVersion)(void);
   size_t (*cudnnGetVersion)(void);
   int driver_version, nvrtc_version, dnn_version;
   bool blas_tried, blas_works, dnn_tried, dnn_works;
@@ -215,6 +220,14 @@ carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction 
 typedef carnot_status* carnot_cuda_racer(void* user, void* way, CUstream stream);
 carnot_status* carnot_cuda_race(carnot_cuda* cuda, carnot_cuda_racer* run, void* user, void** ways,
                                 int count, int* out_best) CARNOT_MUST_USE;
+// The fastest of |count| ways that were timed before: the timing cache holds them as |name|_<i>
+// under |key| and the device's name. False when it lacks one.
+bool carnot_cuda_race_known(const carnot_problem* problem, uint64_t key, const char* name,
+                            int count, int* out_best);
+// A race whose times go to the timing cache.
+carnot_status* carnot_cuda_race_noted(const carnot_problem* problem, uint64_t key, const char* name,
+                                      carnot_cuda_racer* run, void* user, void** ways, int count,
+                                      int* out_best) CARNOT_MUST_USE;
 
 extern const carnot_backend carnot_cuda_backend;
 

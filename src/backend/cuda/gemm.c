@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cuda/blas.h"
 #include "backend/cuda/rows.h"
-#include "base/hash.h"
 
 typedef struct gemm_params {
   int32_t fast_fp32;
   uint32_t residual;  // input as large as the result that is added behind the bias; NONE
+  carnot_cuda_product_choice choice;
 } gemm_params;
 
 // What the region says; the same at build and when shapes are set.
@@ -20,16 +21,25 @@ typedef struct product {
   uint32_t c;      // input that is added: Gemm's third, or a bias of the region; NONE
   bool c_is_bias;  // one number a column, known by the region's form
   uint32_t residual;
-  bool relu;
+  carnot_cuda_product_activation activation;
   uint32_t acc;  // the local that stands in the output before the chain
   carnot_cuda_chain chain;
 } product;
 
+// The library's GELU is the form by tanh, at most 4.8e-4 from the exact one: less than what a half
+// of magnitude 1 rounds away. Halves may have it for both.
+static carnot_cuda_product_activation activation_of(const carnot_plan_node* node, bool gelu) {
+  if (carnot_cuda_is_fn(node, CARNOT_FN_RELU)) return CARNOT_CUDA_PRODUCT_RELU;
+  bool is_gelu =
+      carnot_cuda_is_fn(node, CARNOT_FN_GELU_ERF) || carnot_cuda_is_fn(node, CARNOT_FN_GELU_TANH);
+  return gelu && is_gelu ? CARNOT_CUDA_PRODUCT_GELU : CARNOT_CUDA_PRODUCT_NONE;
+}
+
 // |is_column|: input i is one number a column of the result; |is_whole|: it has the result's
-// dimensions and may be added by the library.
+// dimensions and may be added by the library; |gelu|: so may be the function.
 static const char* read_product(const carnot_region* region, uint32_t input_count,
-                                const bool* is_column, const bool* is_whole, product* out,
-                                char* reason, size_t size) {
+                                const bool* is_column, const bool* is_whole, bool gelu,
+                                product* out, char* reason, size_t size) {
   const carnot_plan_node* node = &region->nodes[0];
   if (node->op != CARNOT_OP_MATMUL && node->op != CARNOT_OP_GEMM) return "";
   const carnot_op_row* row = carnot_op_get(node->op);
@@ -66,11 +76,9 @@ static const char* read_product(const carnot_region* region, uint32_t input_coun
       out->acc = region->nodes[next++].outputs[0];
     }
   }
-  if (next < region->node_count && plain &&
-      carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_RELU)) {
-    out->relu = true;
-    out->acc = region->nodes[next++].outputs[0];
-  }
+  if (next < region->node_count && plain)
+    out->activation = activation_of(&region->nodes[next], gelu);
+  if (out->activation) out->acc = region->nodes[next++].outputs[0];
   return carnot_cuda_chain_make(region, input_count, next, out->acc, &out->chain, reason, size);
 }
 
@@ -94,7 +102,9 @@ static const char* describe(const carnot_problem* problem, bool library, product
       whole[i] = t->dims[d] == y->dims[d] && t->min[d] == y->min[d] && t->max[d] == y->max[d];
   }
   if (problem->input_count > 64) return "too many operands";
-  return read_product(problem->region, problem->input_count, columns, whole, out, reason, size);
+  bool gelu = library && carnot_cuda_is_half(y->dtype);
+  return read_product(problem->region, problem->input_count, columns, whole, gelu, out, reason,
+                      size);
 }
 
 static const char* gemm_reject(carnot_problem* problem, bool library, char* reason, size_t size) {
@@ -125,26 +135,6 @@ static const char* gemm_lt_reject(carnot_problem* problem, char* reason, size_t 
   return gemm_reject(problem, true, reason, size);
 }
 
-static carnot_status* prepare(const carnot_problem* problem, bool library, carnot_prepared* out) {
-  product p;
-  char reason[256];
-  const char* why = describe(problem, library, &p, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  void* params;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(gemm_params), "parameters", &params));
-  *(gemm_params*)params = (gemm_params){problem->fast_fp32, p.residual};
-  out->params = params;
-  out->param_bytes = sizeof(gemm_params);
-  return carnot_cuda_chain_prepare(problem, &p.chain, problem->inputs[0].dtype, out);
-}
-
-static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  return prepare(problem, false, out);
-}
-static carnot_status* gemm_lt_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  return prepare(problem, true, out);
-}
-
 static carnot_status* gemm_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(gemm_params), INVALID_MODEL, "%u bytes of parameters",
                step->param_bytes);
@@ -156,20 +146,8 @@ static carnot_status* gemm_check(const carnot_step_view* step) {
 
 // ---- shape ----
 
-// cuBLASLt's descriptors for one problem; kept by the device and shared.
-typedef struct lt_key {
-  int64_t m, n, k, batch, a_batch, b_batch, c_batch, a_ld, b_ld;
-  int32_t type, trans_a, trans_b, bias, relu, beta, fast, alignment;
-} lt_key;
-typedef struct lt_plan {
-  cublasLtMatmulDesc_t desc;
-  cublasLtMatrixLayout_t a, b, c;
-  cublasLtMatmulAlgo_t algo;
-  size_t workspace_bytes;
-} lt_plan;
-
 typedef struct gemm_state {
-  lt_plan* plan;  // NULL: the own kernel
+  carnot_cuda_product_plan* plan;  // NULL: the own kernel
   CUfunction function;
   carnot_cuda_gemm own;
   bool adds_c;  // the output is filled with C first
@@ -185,108 +163,6 @@ typedef struct gemm_state {
   carnot_cuda_chain_state chain;
 } gemm_state;
 _Static_assert(sizeof(gemm_state) <= CARNOT_STATE_BYTES, "the state has its size");
-
-static cudaDataType_t data_type(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_F32   ? CUDA_R_32F
-         : dtype == CARNOT_DTYPE_F16 ? CUDA_R_16F
-                                     : CUDA_R_16BF;
-}
-
-#define LT(call)                                                                  \
-  do {                                                                            \
-    cublasStatus_t status_ = cuda->call;                                          \
-    if (status_ != CUBLAS_STATUS_SUCCESS)                                         \
-      return CARNOT_ERROR(INTERNAL, "%.60s gave status %d", #call, (int)status_); \
-  } while (0)
-
-static carnot_status* make_layout(carnot_cuda* cuda, cublasLtMatrixLayout_t* out,
-                                  cudaDataType_t type, int64_t rows, int64_t columns, int64_t ld,
-                                  int64_t batch, int64_t stride) {
-  int32_t count = (int32_t)batch;
-  LT(cublasLtMatrixLayoutCreate(out, type, (uint64_t)rows, (uint64_t)columns, ld));
-  LT(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                      sizeof(count)));
-  LT(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
-                                      sizeof(stride)));
-  return NULL;
-}
-
-enum { kWorkspaceBytes = 32 << 20, kCandidates = 8 };
-
-static carnot_status* choose_algo(carnot_cuda* cuda, const lt_key* key, lt_plan* plan) {
-  cublasLtMatmulPreference_t preference;
-  uint64_t workspace = kWorkspaceBytes;
-  uint32_t alignment = (uint32_t)key->alignment;
-  LT(cublasLtMatmulPreferenceCreate(&preference));
-  static const cublasLtMatmulPreferenceAttributes_t kAlignments[] = {
-      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-  LT(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                          &workspace, sizeof(workspace)));
-  for (int i = 0; i < 4; i++)
-    LT(cublasLtMatmulPreferenceSetAttribute(preference, kAlignments[i], &alignment,
-                                            sizeof(alignment)));
-  cublasLtMatmulHeuristicResult_t results[kCandidates];
-  int found = 0;
-  cublasStatus_t status =
-      cuda->cublasLtMatmulAlgoGetHeuristic(cuda->lt, plan->desc, plan->b, plan->a, plan->c, plan->c,
-                                           preference, kCandidates, results, &found);
-  cuda->cublasLtMatmulPreferenceDestroy(preference);
-  CARNOT_CHECK(status == CUBLAS_STATUS_SUCCESS && found > 0, UNSUPPORTED,
-               "cuBLASLt has no algorithm for [%lld,%lld] x [%lld,%lld], status %d",
-               (long long)key->m, (long long)key->k, (long long)key->k, (long long)key->n,
-               (int)status);
-  plan->algo = results[0].algo;
-  plan->workspace_bytes = results[0].workspaceSize;
-  return NULL;
-}
-
-// Row-major C = A B is column-major Cᵀ = Bᵀ Aᵀ: B is the library's first operand.
-static carnot_status* make_plan(carnot_cuda* cuda, const lt_key* key, lt_plan* plan) {
-  cudaDataType_t type = data_type((carnot_dtype)key->type);
-  cublasComputeType_t compute = key->type == CARNOT_DTYPE_F32 && key->fast
-                                    ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                    : CUBLAS_COMPUTE_32F;
-  LT(cublasLtMatmulDescCreate(&plan->desc, compute, CUDA_R_32F));
-  cublasOperation_t op_b = key->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-  cublasOperation_t op_a = key->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-  LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_TRANSA, &op_b, sizeof(op_b)));
-  LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_TRANSB, &op_a, sizeof(op_a)));
-  cublasLtEpilogue_t epilogue = key->bias && key->relu ? CUBLASLT_EPILOGUE_RELU_BIAS
-                                : key->bias            ? CUBLASLT_EPILOGUE_BIAS
-                                : key->relu            ? CUBLASLT_EPILOGUE_RELU
-                                                       : CUBLASLT_EPILOGUE_DEFAULT;
-  LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                    sizeof(epilogue)));
-  if (key->bias)
-    LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
-                                      sizeof(type)));
-  int64_t b_rows = key->trans_b ? key->k : key->n, b_columns = key->trans_b ? key->n : key->k;
-  int64_t a_rows = key->trans_a ? key->m : key->k, a_columns = key->trans_a ? key->k : key->m;
-  CARNOT_TRY(
-      make_layout(cuda, &plan->b, type, b_rows, b_columns, key->b_ld, key->batch, key->b_batch));
-  CARNOT_TRY(
-      make_layout(cuda, &plan->a, type, a_rows, a_columns, key->a_ld, key->batch, key->a_batch));
-  CARNOT_TRY(make_layout(cuda, &plan->c, type, key->n, key->m, key->n, key->batch, key->c_batch));
-  return choose_algo(cuda, key, plan);
-}
-
-static carnot_status* find_plan(carnot_cuda* cuda, const lt_key* key, lt_plan** out_plan) {
-  uint64_t hash = carnot_hash(key, sizeof(*key), 41);
-  pthread_mutex_lock(&cuda->mutex);
-  void** found = carnot_cuda_cached(cuda, hash);
-  *out_plan = found ? *found : NULL;
-  carnot_status* status = NULL;
-  if (!found) {
-    void* memory = NULL;
-    status = carnot_calloc(1, sizeof(lt_plan), "a plan of cuBLASLt", &memory);
-    if (!status) status = make_plan(cuda, key, memory);
-    if (!status) status = carnot_cuda_keep(cuda, hash, memory);
-    *out_plan = memory;
-  }
-  pthread_mutex_unlock(&cuda->mutex);
-  return status;
-}
 
 typedef struct batches {
   int rank;
@@ -318,12 +194,11 @@ static carnot_status* read_batches(const carnot_operand* a, const carnot_operand
   return NULL;
 }
 
-static int alignment_of(const carnot_operand* t, const int64_t* outer, int count) {
+// Of the address and of distances in elements, up to 16 bytes.
+static int alignment_of(const carnot_operand* t, const int64_t* distances, int count) {
   uintptr_t bits = (uintptr_t)t->data | 16;
-  for (int i = 0; i < count; i++) bits |= (uintptr_t)outer[i];
-  int alignment = 1;
-  while (!(bits & 1) && alignment < 16) bits >>= 1, alignment *= 2;
-  return alignment;
+  for (int i = 0; i < count; i++) bits |= (uintptr_t)(distances[i] * carnot_cuda_bytes(t));
+  return (int)(bits & -bits);
 }
 
 typedef struct extents {
@@ -396,7 +271,7 @@ static carnot_status* set_own(const carnot_step_view* step, const extents* e, co
                               .c_n = 1,
                               .alpha = p->alpha,
                               .beta = s->adds_c ? p->beta : 0,
-                              .relu = p->relu};
+                              .relu = p->activation == CARNOT_CUDA_PRODUCT_RELU};
   CARNOT_CHECK(t->rank <= 5, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
   set_outer(t, last, carnot_cuda_bytes(a), s);
   char name[32];
@@ -404,40 +279,109 @@ static carnot_status* set_own(const carnot_step_view* step, const extents* e, co
   return carnot_cuda_kernel(carnot_cuda_of_step(step), name, &s->function);
 }
 
-static carnot_status* set_lt(const carnot_step_view* step, const extents* e, const product* p,
-                             batches* t, const carnot_operand* a, const carnot_operand* b,
-                             const carnot_operand* y, const carnot_operand* added, gemm_state* s) {
+// The library's description; |t| keeps the batches that are walked by one call each.
+static carnot_status* make_key(const extents* e, const product* p, bool fast, batches* t,
+                               const carnot_operand* a, const carnot_operand* b,
+                               const carnot_operand* y, const carnot_operand* added,
+                               carnot_cuda_product* key) {
   bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
-  lt_key key = {.m = e->m, .n = e->n, .k = e->k, .batch = 1, .type = (int32_t)a->dtype};
-  key.trans_a = ta, key.trans_b = tb;
-  key.a_ld = ta ? e->m : e->k, key.b_ld = tb ? e->k : e->n;
+  memset(key, 0, sizeof(*key));
+  key->m = e->m, key->n = e->n, key->k = e->k, key->batch = 1, key->type = (int32_t)a->dtype;
+  key->trans_a = ta, key->trans_b = tb;
+  key->a_ld = ta ? e->m : e->k, key->b_ld = tb ? e->k : e->n;
   // Batches that share B are more rows of A.
   int last = t->rank - 1;
   if (t->rank && !ta && t->b[last] == 0 && t->a[last] == e->m * e->k && t->c[last] == e->m * e->n) {
-    key.m *= t->dims[last];
+    key->m *= t->dims[last];
     t->rank--, last--;
   }
   if (t->rank) {
-    key.batch = t->dims[last], key.a_batch = t->a[last], key.b_batch = t->b[last];
-    key.c_batch = t->c[last];
+    key->batch = t->dims[last], key->a_batch = t->a[last], key->b_batch = t->b[last];
+    key->c_batch = t->c[last];
     t->rank--;
   }
   CARNOT_CHECK(t->rank <= 4, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
-  key.bias = s->bias, key.relu = p->relu, key.beta = s->adds_c || s->residual != CARNOT_PLAN_NONE;
-  key.fast = ((const gemm_params*)step->params)->fast_fp32;
-  int bytes = carnot_cuda_bytes(a);
-  set_outer(t, t->rank, bytes, s);
-  int64_t steps[3] = {key.a_batch * bytes, key.b_batch * bytes, key.c_batch * bytes};
-  int least = alignment_of(a, steps, 1);
-  int others[] = {alignment_of(added ? added : y, steps + 2, 1),
-                  alignment_of(b, steps + 1, 1),
-                  alignment_of(y, steps + 2, 1),
-                  alignment_of(a, s->outer_a, t->rank),
-                  alignment_of(b, s->outer_b, t->rank),
-                  alignment_of(y, s->outer_c, t->rank)};
-  for (int i = 0; i < 6; i++) least = others[i] < least ? others[i] : least;
-  key.alignment = least;
-  return find_plan(carnot_cuda_of_step(step), &key, &s->plan);
+  key->bias = p->c_is_bias, key->activation = (int32_t)p->activation, key->fast = fast;
+  key->beta = p->residual != CARNOT_PLAN_NONE || (p->c != CARNOT_PLAN_NONE && !p->c_is_bias);
+  int64_t of_a[5] = {key->a_batch}, of_b[5] = {key->b_batch}, of_c[5] = {key->c_batch};
+  for (int i = 0; i < t->rank; i++) of_a[i + 1] = t->a[i], of_b[i + 1] = t->b[i], of_c[i + 1] = t->c[i];
+  const int all[] = {alignment_of(a, of_a, t->rank + 1), alignment_of(b, of_b, t->rank + 1),
+                     alignment_of(y, of_c, t->rank + 1),
+                     alignment_of(added ? added : y, of_c, t->rank + 1)};
+  key->alignment = all[0];
+  for (int i = 1; i < 4; i++)
+    key->alignment = all[i] < key->alignment ? all[i] : key->alignment;
+  return NULL;
+}
+
+static carnot_status* set_lt(const carnot_step_view* step, const extents* e, product* p, batches* t,
+                             const carnot_operand* a, const carnot_operand* b,
+                             const carnot_operand* y, const carnot_operand* added, gemm_state* s) {
+  const gemm_params* params = step->params;
+  carnot_cuda_product key;
+  CARNOT_TRY(make_key(e, p, params->fast_fp32, t, a, b, y, added, &key));
+  set_outer(t, t->rank, carnot_cuda_bytes(a), s);
+  return carnot_cuda_product_find(carnot_cuda_of_step(step), &key, &params->choice, &s->plan);
+}
+
+static carnot_operand operand_of(const carnot_operand_type* t) {
+  carnot_operand o = {.dtype = t->dtype, .rank = t->rank};
+  memcpy(o.dims, t->dims, sizeof(o.dims));
+  carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, t->rank, t->dims, o.strides);
+  return o;
+}
+
+static bool is_known(const carnot_operand_type* t) {
+  for (int d = 0; d < t->rank; d++)
+    if (t->dims[d] < 1) return false;
+  return true;
+}
+
+// The fastest algorithm at the optimal sizes. What cannot be timed goes by the heuristic.
+static carnot_status* time_algos(const carnot_problem* problem, const product* p,
+                                  carnot_cuda_product_choice* out) {
+  const uint32_t* inputs = problem->region->nodes[0].inputs;
+  const carnot_operand_type* types[] = {&problem->inputs[inputs[0]], &problem->inputs[inputs[1]],
+                                        &problem->outputs[0]};
+  for (int i = 0; i < 3; i++)
+    if (!is_known(types[i])) return NULL;
+  const carnot_operand a = operand_of(types[0]), b = operand_of(types[1]), y = operand_of(types[2]);
+  extents e;
+  batches t;
+  carnot_cuda_product key;
+  CARNOT_TRY(read_extents(p, &a, &b, &y, &e));
+  CARNOT_TRY(read_batches(&a, &b, &y, e.drop_a, e.drop_b, e.drop_y, &t));
+  CARNOT_TRY(make_key(&e, p, problem->fast_fp32, &t, &a, &b, &y, NULL, &key));
+  return carnot_cuda_product_choose(problem, &key, out);
+}
+
+static void choose_algo(const carnot_problem* problem, const product* p,
+                        carnot_cuda_product_choice* out) {
+  carnot_status* status = time_algos(problem, p, out);
+  if (status) *out = (carnot_cuda_product_choice){0};
+  carnot_status_free(status);
+}
+
+static carnot_status* prepare(const carnot_problem* problem, bool library, carnot_prepared* out) {
+  product p;
+  char reason[256];
+  const char* why = describe(problem, library, &p, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  void* params;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(gemm_params), "parameters", &params));
+  gemm_params* made = params;
+  *made = (gemm_params){.fast_fp32 = problem->fast_fp32, .residual = p.residual};
+  if (library && problem->times) choose_algo(problem, &p, &made->choice);
+  out->params = params;
+  out->param_bytes = sizeof(gemm_params);
+  return carnot_cuda_chain_prepare(problem, &p.chain, problem->inputs[0].dtype, out);
+}
+
+static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare(problem, false, out);
+}
+static carnot_status* gemm_lt_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return prepare(problem, true, out);
 }
 
 // The library reads it in the result's layout.
@@ -454,7 +398,7 @@ static carnot_status* check_residual(const carnot_operand* t, const carnot_opera
 
 static carnot_status* shape_with(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, gemm_state* s, bool library,
-                                 size_t* out_workspace_bytes) {
+                                 bool gelu, size_t* out_workspace_bytes) {
   const carnot_operand* y = &outputs[0];
   bool columns[64] = {false}, whole[64] = {false};
   CARNOT_CHECK(step->input_count <= 64, INVALID_MODEL, "%u operands", step->input_count);
@@ -465,8 +409,9 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
   if (library && residual != CARNOT_PLAN_NONE) whole[residual] = true;
   product p;
   char reason[256];
-  const char* why =
-      read_product(step->region, step->input_count, columns, whole, &p, reason, sizeof(reason));
+  gelu = gelu && carnot_cuda_is_half(y->dtype);
+  const char* why = read_product(step->region, step->input_count, columns, whole, gelu, &p, reason,
+                                 sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
   *s = (gemm_state){.alpha = p.alpha,
                     .beta = p.residual == CARNOT_PLAN_NONE ? p.beta : 1,
@@ -487,8 +432,8 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
   CARNOT_TRY(read_extents(&p, a, b, y, &e));
   s->k = e.k;
   s->y_bytes = (size_t)(carnot_dims_count(y->dims, y->rank) * carnot_cuda_bytes(y));
-  CARNOT_CHECK(p.residual == CARNOT_PLAN_NONE || e.k > 0, UNSUPPORTED,
-               "a product over no elements with a residual");
+  bool own = p.residual == CARNOT_PLAN_NONE && p.activation != CARNOT_CUDA_PRODUCT_GELU;
+  CARNOT_CHECK(own || e.k > 0, UNSUPPORTED, "a product over no elements with an epilogue");
   s->bias = p.c_is_bias && library && e.k > 0;
   if (p.c != CARNOT_PLAN_NONE && !s->bias) CARNOT_TRY(fill_with_c(step, &inputs[p.c], y, s));
   batches t;
@@ -498,14 +443,14 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
                       p.residual == CARNOT_PLAN_NONE ? NULL : &inputs[p.residual], s));
   else
     CARNOT_TRY(set_own(step, &e, &p, &t, a, b, s));
-  *out_workspace_bytes = s->plan ? s->plan->workspace_bytes : 0;
+  *out_workspace_bytes = s->plan ? carnot_cuda_product_workspace(s->plan) : 0;
   return carnot_cuda_chain_shape(step, &p.chain, inputs, outputs, &s->chain);
 }
 
 static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* state,
                                  size_t* out_workspace_bytes) {
-  return shape_with(step, inputs, outputs, state, false, out_workspace_bytes);
+  return shape_with(step, inputs, outputs, state, false, false, out_workspace_bytes);
 }
 static carnot_status* gemm_lt_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                     const carnot_operand* outputs, void* state,
@@ -514,7 +459,13 @@ static carnot_status* gemm_lt_shape(const carnot_step_view* step, const carnot_o
       carnot_cuda_has_blas(carnot_cuda_of_step(step)), NOT_FOUND,
       "this step needs cuBLASLt (libcublasLt.so.13 or .12), which was not found; without it "
       "engines are built with own kernels");
-  return shape_with(step, inputs, outputs, state, true, out_workspace_bytes);
+  carnot_status* status = shape_with(step, inputs, outputs, state, true, true, out_workspace_bytes);
+  if (carnot_status_code(status) != CARNOT_UNSUPPORTED) return status;
+  // Without an algorithm that ends in GELU, a program follows: not the one that the step brings.
+  carnot_status_free(status);
+  carnot_step_view plain = *step;
+  plain.constant_count = 0;
+  return shape_with(&plain, inputs, outputs, state, true, false, out_workspace_bytes);
 }
 
 // ---- run ----
@@ -522,30 +473,22 @@ static carnot_status* gemm_lt_shape(const carnot_step_view* step, const carnot_o
 static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, const char* a,
                                const char* b, const char* c, char* y, const void* bias,
                                void* workspace) {
-  carnot_cuda* cuda = carnot_cuda_of_step(step);
   if (!s->plan) {
     carnot_cuda_gemm own = s->own;
     own.a = a, own.b = b, own.c = y;
     const int64_t grid[3] = {carnot_ceildiv(own.n, 32), carnot_ceildiv(own.m, 32), own.batch};
     return carnot_cuda_launch(step, s->function, grid, 256, &own);
   }
-  lt_plan* plan = s->plan;
-  float beta = c ? s->beta : 0;
-  // The bias' address is part of the shared description.
-  pthread_mutex_lock(&cuda->mutex);
-  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-  if (bias)
-    status = cuda->cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                  &bias, sizeof(bias));
-  if (status == CUBLAS_STATUS_SUCCESS)
-    status = cuda->cublasLtMatmul(cuda->lt, plan->desc, &s->alpha, b, plan->b, a, plan->a, &beta,
-                                  c ? c : y, plan->c, y, plan->c, &plan->algo, workspace,
-                                  plan->workspace_bytes,
-                                  (cudaStream_t)carnot_cuda_queue_of(step)->stream);
-  pthread_mutex_unlock(&cuda->mutex);
-  CARNOT_CHECK(status == CUBLAS_STATUS_SUCCESS, INTERNAL, "cublasLtMatmul gave status %d",
-               (int)status);
-  return NULL;
+  const carnot_cuda_product_operands operands = {.a = a,
+                                                 .b = b,
+                                                 .c = c,
+                                                 .bias = bias,
+                                                 .y = y,
+                                                 .workspace = workspace,
+                                                 .alpha = s->alpha,
+                                                 .beta = s->beta};
+  return carnot_cuda_product_run(carnot_cuda_of_step(step), s->plan, &operands,
+                                 carnot_cuda_queue_of(step)->stream);
 }
 
 static carnot_status* gemm_run(const carnot_step_view* step, void* state,

@@ -104,6 +104,7 @@ static carnot_status* open_blas(carnot_cuda* cuda) {
 #define RESOLVE(name, parameters) CARNOT_TRY(resolve(cuda->blas, #name, &cuda->name));
   CARNOT_BLAS_FUNCTIONS(RESOLVE)
 #undef RESOLVE
+  CARNOT_TRY(resolve(cuda->blas, "cublasLtGetVersion", &cuda->cublasLtGetVersion));
   if (cuda->base.ordinal < 0) return NULL;
   CARNOT_CHECK(cuda->cublasLtCreate(&cuda->lt) == CUBLAS_STATUS_SUCCESS, UNSUPPORTED,
                "cuBLASLt does not start on this device");
