@@ -223,8 +223,8 @@ carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunct
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   enum { kAlwaysThere = 48 << 10 };
   if (shared_bytes > kAlwaysThere)
-    CARNOT_CUDA_TRY(cuda, cuFuncSetAttribute(function,
-                                             CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                             (int)shared_bytes));
+    CARNOT_CUDA_TRY(cuda,
+                    cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                       (int)shared_bytes));
   return launch(step, function, grid, threads, cluster, shared_bytes, params, /*early=*/true);
 }

@@ -199,8 +199,8 @@ carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction funct
 carnot_status* carnot_cuda_launch_after(const carnot_step_view* step, CUfunction function,
                                         const int64_t grid[3], unsigned threads,
                                         void* params) CARNOT_MUST_USE;
-// As launch; |cluster| neighbouring blocks (1 before sm_90) see one another's shared memory, of which
-// |shared_bytes| are added to what the kernel declares.
+// As launch; |cluster| neighbouring blocks (1 before sm_90) see one another's shared memory, of
+// which |shared_bytes| are added to what the kernel declares.
 carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunction function,
                                            const int64_t grid[3], unsigned threads,
                                            unsigned cluster, unsigned shared_bytes,

@@ -118,10 +118,9 @@ static bool fits_cluster(const carnot_cuda* cuda, const carnot_operand* x, const
     return false;
   int64_t slices = p->channels / slice, lanes = CARNOT_CUDA_GROUP_THREADS / (slice / 8),
           room = lanes * CARNOT_CUDA_GROUP_KEEP, limit = carnot_cuda_cluster_limit(cuda), parts = 1;
-  while (parts < limit &&
-         (carnot_ceildiv(p->pixels, parts) > room ||
-          (parts * slices * s->images < cuda->base.multiprocessor_count &&
-           carnot_ceildiv(p->pixels, parts) > 2 * lanes)))
+  while (parts < limit && (carnot_ceildiv(p->pixels, parts) > room ||
+                           (parts * slices * s->images < cuda->base.multiprocessor_count &&
+                            carnot_ceildiv(p->pixels, parts) > 2 * lanes)))
     parts *= 2;
   if (carnot_ceildiv(p->pixels, parts) > room) return false;
   p->slice = slice, p->parts = (int)parts;

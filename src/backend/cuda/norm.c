@@ -362,8 +362,9 @@ static void add_axis(int64_t dim, int64_t stride, int* rank, long long* dims, lo
   strides[(*rank)++] = stride;
 }
 
-// Results that lie in pieces of 16 bytes, as do their operands.
+// Sums, means and ends of floats whose neighbours are read by 16 bytes.
 static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce* p) {
+  if (!carnot_cuda_is_float(x->dtype) || p->fn > CARNOT_CUDA_MIN) return false;
   int64_t bits = p->kept_dims[p->kept_rank - 1];
   for (int d = 0; d + 1 < p->kept_rank; d++) bits |= p->kept[d];
   for (int d = 0; d < p->reduced_rank; d++) bits |= p->reduced[d];
@@ -425,8 +426,8 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
   bool neighbours = p->kept_rank && p->kept[p->kept_rank - 1] == 1;
   s->by_columns = neighbours && p->kept_count >= 32 && p->reduced_count >= 8 &&
                   p->fn != CARNOT_CUDA_LOG_SUM_EXP;
-  s->by_block = !s->by_columns && p->reduced_count >= 64 &&
-                !(neighbours && p->kept_count >= 1 << 14);
+  s->by_block =
+      !s->by_columns && p->reduced_count >= 64 && !(neighbours && p->kept_count >= 1 << 14);
   if (s->by_columns) share_columns(carnot_cuda_of_step(step), x, s);
   const char* kernel = s->by_columns ? takes_pieces(x, p) ? "reduce_wide" : "reduce_columns"
                        : s->by_block ? "reduce_block"
@@ -440,8 +441,7 @@ static carnot_status* reduce_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   reduce_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
-  const int64_t grid[3] = {s->params.kept_count, 1, 1},
-                columns[3] = {s->blocks, 1, 1};
+  const int64_t grid[3] = {s->params.kept_count, 1, 1}, columns[3] = {s->blocks, 1, 1};
   if (s->by_columns)
     return carnot_cuda_launch_clusters(step, s->function, columns, s->threads, s->cluster,
                                        /*shared_bytes=*/0, &s->params);

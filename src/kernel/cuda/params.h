@@ -6,7 +6,11 @@
 enum { CARNOT_CUDA_RANK = 8, CARNOT_CUDA_THREADS = 256 };
 // Most threads of a reduction by columns; threads of a group normalization and pieces of 16 bytes
 // that each keeps.
-enum { CARNOT_CUDA_COLUMN_THREADS = 512, CARNOT_CUDA_GROUP_THREADS = 512, CARNOT_CUDA_GROUP_KEEP = 8 };
+enum {
+  CARNOT_CUDA_COLUMN_THREADS = 512,
+  CARNOT_CUDA_GROUP_THREADS = 512,
+  CARNOT_CUDA_GROUP_KEEP = 8
+};
 
 // y[i·dst] = x[i·src] for every position i of |dims|; kernels copy_<bytes of an element>.
 typedef struct carnot_cuda_copy {

@@ -207,30 +207,31 @@ DEVICE void reduce_columns(const carnot_cuda_reduce& p, A* sums) {
     ((T*)p.y)[k] = store_as<T>::of(finish(p.fn, all, p.reduced_count, (A)0));
 }
 
-template <class T, class A, int V> DEVICE void reduce_columns(const carnot_cuda_reduce& p) {
-  __shared__ A sums[CARNOT_CUDA_COLUMN_THREADS * V];
-  switch (p.fn) {
-    case CARNOT_CUDA_SUM:
-    case CARNOT_CUDA_MEAN: return reduce_columns<T, A, V, CARNOT_CUDA_SUM>(p, sums);
-    case CARNOT_CUDA_MAX: return reduce_columns<T, A, V, CARNOT_CUDA_MAX>(p, sums);
-    case CARNOT_CUDA_MIN: return reduce_columns<T, A, V, CARNOT_CUDA_MIN>(p, sums);
-    default: return reduce_columns<T, A, V, -1>(p, sums);
-  }
+template <class T> DEVICE void reduce_wide(const carnot_cuda_reduce& p) {
+  enum { V = 16 / sizeof(T) };
+  __shared__ f32 sums[CARNOT_CUDA_COLUMN_THREADS * V];
+  if (p.fn == CARNOT_CUDA_MAX) reduce_columns<T, f32, V, CARNOT_CUDA_MAX>(p, sums);
+  else if (p.fn == CARNOT_CUDA_MIN) reduce_columns<T, f32, V, CARNOT_CUDA_MIN>(p, sums);
+  else reduce_columns<T, f32, V, CARNOT_CUDA_SUM>(p, sums);
 }
 
 #define REDUCES(T, A)                                                                           \
   extern "C" __global__ void reduce_block_##T(carnot_cuda_reduce p) { wait_for_previous(); reduce<T, A, true>(p); }  \
   extern "C" __global__ void reduce_columns_##T(carnot_cuda_reduce p) {                         \
     wait_for_previous();                                                                        \
-    reduce_columns<T, A, 1>(p);                                                                 \
-  }                                                                                             \
-  extern "C" __global__ void reduce_wide_##T(carnot_cuda_reduce p) {                            \
-    wait_for_previous();                                                                        \
-    reduce_columns<T, A, 16 / sizeof(T)>(p);                                                    \
+    __shared__ A sums[CARNOT_CUDA_COLUMN_THREADS];                                              \
+    reduce_columns<T, A, 1, -1>(p, sums);                                                       \
   }                                                                                             \
   extern "C" __global__ void reduce_thread_##T(carnot_cuda_reduce p) { wait_for_previous(); reduce<T, A, false>(p); }
 REDUCES(f32, f32) REDUCES(f16, f32) REDUCES(bf16, f32) REDUCES(f64, f64) REDUCES(i32, i32)
 REDUCES(i64, i64)
+
+#define WIDE_REDUCES(T, name)                                                                   \
+  extern "C" __global__ void reduce_wide_##name(carnot_cuda_reduce p) {                         \
+    wait_for_previous();                                                                        \
+    reduce_wide<T>(p);                                                                          \
+  }
+EACH_FLOAT(WIDE_REDUCES)
 
 // ---- softmax ----
 
