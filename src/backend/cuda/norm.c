@@ -374,7 +374,7 @@ static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce* p) {
 // Blocks enough for the whole device: first several share what a long reduction reads, then slices
 // of fewer neighbours.
 static void share_columns(const carnot_cuda* cuda, const carnot_operand* x, reduce_state* s) {
-  enum { kSlice = 8, kLeastSlice = 2, kLeastSteps = 8 };
+  enum { kSlice = 8, kLeastSlice = 2, kAtOnce = 4, kLeastSteps = 8 };
   carnot_cuda_reduce* p = &s->params;
   bool wide = takes_pieces(x, p);
   int64_t piece = wide ? 16 / carnot_cuda_bytes(x) : 1, pieces = p->kept_count / piece;
@@ -382,9 +382,11 @@ static void share_columns(const carnot_cuda* cuda, const carnot_operand* x, redu
   int64_t least = wide ? kLeastSlice : 32, slice = wide ? kSlice : 32, parts = 1, lanes, blocks;
   for (;;) {
     lanes = piece;
-    while (lanes < p->reduced_count && 2 * lanes * slice <= CARNOT_CUDA_COLUMN_THREADS) lanes *= 2;
+    while (kAtOnce * lanes < p->reduced_count &&
+           2 * lanes * slice <= CARNOT_CUDA_COLUMN_THREADS)
+      lanes *= 2;
     blocks = carnot_ceildiv(pieces, slice) * parts;
-    if (blocks >= 2 * cuda->base.multiprocessor_count) break;
+    if (blocks >= cuda->base.multiprocessor_count) break;
     if (parts < carnot_cuda_cluster_limit(cuda) &&
         p->reduced_count >= kLeastSteps * 2 * parts * lanes)
       parts *= 2;

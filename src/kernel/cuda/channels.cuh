@@ -84,111 +84,62 @@ DEVICE moments join_moments(moments a, moments b) {
 DEVICE f32 half_of(u32 two, int i, f16*) { f16 t; t.bits = (u16)(two >> 16 * i); return load(t); }
 DEVICE f32 half_of(u32 two, int i, bf16*) { bf16 t; t.bits = (u16)(two >> 16 * i); return load(t); }
 
-// A thread keeps two neighbouring channels and walks over pixels; blockDim.x is a multiple of their
-// number.
-template <class T> DEVICE void group_moments(const carnot_cuda_group_norm& p) {
-  __shared__ f32 means[1024], squares[1024];
-  int pairs = p.channels / 2, mine = threadIdx.x % pairs, lane = threadIdx.x / pairs,
-      lanes = blockDim.x / pairs;
-  i64 image = blockIdx.y, first = (i64)blockIdx.x * p.per_part,
-      last = lo(first + p.per_part, (i64)p.pixels);
-  const u32* x = (const u32*)p.x + (image * p.pixels) * pairs + mine;
-  f32 base = 0, sum = 0, square = 0;
-  int count = 0;
-  for (i64 at = first + lane; at < last; at += lanes) {
-    u32 two = x[at * pairs];
-    f32 a = half_of(two, 0, (T*)0), b = half_of(two, 1, (T*)0);
-    if (!count) base = a;
-    a -= base, b -= base;
-    sum += a + b;
-    square += a * a + b * b;
-    count += 2;
-  }
-  f32 shift = count ? sum / count : 0.f;
-  means[threadIdx.x] = base + shift;
-  squares[threadIdx.x] = hi(square - sum * shift, 0.f);
-  __syncthreads();
-  int per_group = pairs / p.groups;
-  for (int g = threadIdx.x; g < p.groups; g += blockDim.x) {
-    moments all = {0, 0, 0};
-    for (int l = 0; l < lanes; l++) {
-      i64 left = last - first - l;
-      f32 n = left > 0 ? 2 * (f32)((left + lanes - 1) / lanes) : 0.f;
-      for (int c = 0; c < per_group; c++) {
-        int at = l * pairs + g * per_group + c;
-        all = join_moments(all, {n, means[at], squares[at]});
-      }
-    }
-    f32* out = p.partial + ((image * p.groups + g) * p.parts + blockIdx.x) * 3;
-    out[0] = all.count, out[1] = all.mean, out[2] = all.m2;
-  }
+// A block of |lanes| x |pieces| threads, eight channels a thread from |first| on: of the group
+// |group| up to channel |split|, of the next from there on. Groups of less than eight channels are
+// gathered by channel.
+struct group_place {
+  enum { THREADS = CARNOT_CUDA_GROUP_THREADS, MOST = 64 };
+  int pieces, mine, lane, lanes, per_group, groups, group, split, width;
+};
+DEVICE group_place place_of(const carnot_cuda_group_norm& p) {
+  group_place at;
+  at.pieces = p.slice / 8, at.lanes = group_place::THREADS / at.pieces;
+  at.lane = threadIdx.x / at.pieces, at.mine = threadIdx.x - at.lane * at.pieces;
+  at.per_group = p.channels / p.groups, at.groups = p.slice / at.per_group;
+  at.group = at.mine * 8 / at.per_group, at.split = (at.group + 1) * at.per_group - at.mine * 8;
+  at.width = at.per_group < 8 ? 8 : 2;
+  return at;
+}
+DEVICE int group_of(const group_place& at, int e) {
+  return at.width == 8 ? (at.mine * 8 + e) / at.per_group : at.group + (e >= at.split);
 }
 
-template <class T> DEVICE void group_apply(const carnot_cuda_group_norm& p) {
-  __shared__ f32 means[256], inverses[256];
-  int pairs = p.channels / 2, mine = threadIdx.x % pairs, lane = threadIdx.x / pairs,
-      lanes = blockDim.x / pairs, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
-  i64 image = blockIdx.y;
-  for (int g = warp; g < p.groups; g += warps) {
-    moments all = {0, 0, 0};
-    const f32* from = p.partial + (image * p.groups + g) * p.parts * 3;
-    for (int i = threadIdx.x & 31; i < p.parts; i += 32)
-      all = join_moments(all, {from[i * 3], from[i * 3 + 1], from[i * 3 + 2]});
-    for (int step = 1; step < 32; step <<= 1) {  // lower lane first, so that both come to one result
-      moments other = {__shfl_xor_sync(~0u, all.count, step), __shfl_xor_sync(~0u, all.mean, step),
-                       __shfl_xor_sync(~0u, all.m2, step)};
-      all = threadIdx.x & step ? join_moments(other, all) : join_moments(all, other);
-    }
-    if ((threadIdx.x & 31) == 0) {
-      means[g] = all.mean;
-      inverses[g] = 1 / sqrtf(all.m2 / all.count + p.eps);
-    }
-  }
-  __syncthreads();
-  if (lane >= lanes) return;
-  int g = mine / (pairs / p.groups);
-  f32 scale[2], bias[2];
-  for (int i = 0; i < 2; i++) {
-    f32 factor = p.scale ? get<T>(p.scale, 2 * mine + i) : 1.f;
-    scale[i] = inverses[g] * factor;
-    bias[i] = (p.bias ? get<T>(p.bias, 2 * mine + i) : 0.f) - means[g] * scale[i];
-  }
-  i64 first = (i64)blockIdx.x * p.per_block, last = lo(first + p.per_block, (i64)p.pixels);
-  i64 base = image * p.pixels * pairs + mine;
-  for (i64 at = first + lane; at < last; at += lanes) {
-    u32 two = ((const u32*)p.x)[base + at * pairs];
-    f32 a = fmaf(half_of(two, 0, (T*)0), scale[0], bias[0]);
-    f32 b = fmaf(half_of(two, 1, (T*)0), scale[1], bias[1]);
-    f32 infinite = __int_as_float(0x7f800000);
-    a = activate(p.activation, 0, infinite, a), b = activate(p.activation, 0, infinite, b);
-    ((u32*)p.y)[base + at * pairs] =
-        (u32)store_as<T>::of(a).bits | (u32)store_as<T>::of(b).bits << 16;
-  }
-}
+struct group_room {
+  f32 parts[group_place::THREADS * 8 + CARNOT_CUDA_GROUP_SLICE];  // columns of |lanes| sums
+  f32 columns[CARNOT_CUDA_GROUP_SLICE];
+  f32 means[group_place::MOST], squares[group_place::MOST];
+  eight scale[CARNOT_CUDA_GROUP_SLICE / 8], bias[CARNOT_CUDA_GROUP_SLICE / 8];
+};
 
-// The sums over a block of every channel of a slice, eight of them a thread: columns[i * slice + c]
-// for i < the returned number of rows.
-DEVICE int over_lanes(const f32* mine, f32* sums, f32* columns, int slice, int lanes) {
-  int pieces = slice / 8, lane = threadIdx.x / pieces, at = threadIdx.x % pieces,
-      rows = lo((int)blockDim.x / slice, lanes);
+// out[g] = the sum of group g over the block / count, from the sums of eight channels a thread.
+DEVICE void over_groups(const group_place& at, const f32* mine, group_room& room, f32* out, f32 count) {
+  int stride = at.lanes | 1, warp = threadIdx.x >> 5, of_warp = threadIdx.x & 31;
+  f32* part = room.parts + at.mine * at.width * stride + at.lane;
+  if (at.lane < at.lanes && at.width == 8)
+    for (int e = 0; e < 8; e++) part[e * stride] = mine[e];
+  if (at.lane < at.lanes && at.width == 2) {
+    f32 first = 0, next = 0;
+    for (int e = 0; e < 8; e++) (e < at.split ? first : next) += mine[e];
+    part[0] = first, part[stride] = next;
+  }
   __syncthreads();
-  if (lane < lanes)
-    for (int e = 0; e < 8; e++) sums[lane * slice + at * 8 + e] = mine[e];
-  __syncthreads();
-  for (int i = threadIdx.x; i < rows * slice; i += blockDim.x) {
+  for (int c = warp; c < at.pieces * at.width; c += group_place::THREADS / 32) {
     f32 sum = 0;
-    for (int l = i / slice; l < lanes; l += rows) sum += sums[l * slice + i % slice];
-    columns[i] = sum;
+    for (int l = of_warp; l < at.lanes; l += 32) sum += room.parts[c * stride + l];
+    sum = over_warp(sum);
+    if (of_warp == 0) room.columns[c] = sum;
   }
   __syncthreads();
-  return rows;
-}
-// Of one group, by a warp.
-DEVICE f32 over_group(const f32* columns, int rows, int slice, int first, int channels) {
-  f32 sum = 0;
-  for (int i = threadIdx.x & 31; i < rows * channels; i += 32)
-    sum += columns[i / channels * slice + first + i % channels];
-  return over_warp(sum);
+  int g = threadIdx.x, first = g * at.per_group, last = first + at.per_group;
+  if (g < at.groups) {
+    f32 sum = 0;
+    if (at.width == 8)
+      for (int c = first; c < last; c++) sum += room.columns[c];
+    else
+      for (int m = first / 8; m * 8 < last; m++) sum += room.columns[m * 2 + (m * 8 < first)];
+    out[g] = sum / count;
+  }
+  __syncthreads();
 }
 
 // What is derived of |e| before is not kept in registers.
@@ -196,39 +147,25 @@ DEVICE void forget(eight& e) {
   asm volatile("" : "+r"(e.two[0]), "+r"(e.two[1]), "+r"(e.two[2]), "+r"(e.two[3]));
 }
 
-// One reading: a block keeps its pixels of the slice in registers; means and squared distances of
-// the blocks are joined through the cluster in the order of ranks.
-template <class T> DEVICE void group_norm(const carnot_cuda_group_norm& p) {
-  enum { KEEP = CARNOT_CUDA_GROUP_KEEP, THREADS = CARNOT_CUDA_GROUP_THREADS };
-  __shared__ f32 sums[THREADS * 8], columns[THREADS], means[THREADS], squares[THREADS],
-      scales[THREADS], shifts[THREADS];
-  int pieces = p.slice / 8, mine = threadIdx.x % pieces, lane = threadIdx.x / pieces,
-      lanes = THREADS / pieces, warp = threadIdx.x >> 5, per_group = p.channels / p.groups,
-      groups = p.slice / per_group, row = p.channels / 8;
-  i64 image = blockIdx.z, first = (i64)blockIdx.x * p.per_part,
-      last = lo(first + p.per_part, (i64)p.pixels);
-  i64 base = (image * p.pixels + first + lane) * row + blockIdx.y * pieces + mine;
-  int kept = lane < lanes && first + lane < last ? (int)((last - first - lane + lanes - 1) / lanes) : 0;
-  eight x[KEEP];
-  f32 v[8], total[8] = {};
+// Up to lanes x KEEP pixels from x on, which stay in registers: means of the groups and squared
+// distances from them.
+enum { KEEP = CARNOT_CUDA_GROUP_KEEP };
+template <class T>
+DEVICE void read_moments(const carnot_cuda_group_norm& p, const group_place& at, i64 base, i64 pixels,
+                         eight* x, int kept, group_room& room) {
+  f32 v[8], total[8] = {}, mean[8];
+  i64 step = (i64)at.lanes * (p.channels / 8);
 #pragma unroll
   for (int k = 0; k < KEEP; k++)
-    if (k < kept) x[k] = ((const eight*)p.x)[base + (i64)k * lanes * row];
+    if (k < kept) x[k] = ((const eight*)p.x)[base + k * step];
 #pragma unroll
   for (int k = 0; k < KEEP; k++) {
     if (k >= kept) continue;
     unpack<T>(x[k], v);
     for (int e = 0; e < 8; e++) total[e] += v[e];
   }
-  int rows = over_lanes(total, sums, columns, p.slice, lanes);
-  f32 count = hi((f32)(last - first), 0.f) * per_group;
-  for (int g = warp; g < groups; g += THREADS / 32) {
-    f32 sum = over_group(columns, rows, p.slice, g * per_group, per_group);
-    if (threadIdx.x % 32 == 0) means[g] = sum / hi(count, 1.f);
-  }
-  __syncthreads();
-  f32 mean[8];
-  for (int e = 0; e < 8; e++) mean[e] = means[(mine * 8 + e) / per_group], total[e] = 0;
+  over_groups(at, total, room, room.means, hi((f32)pixels, 1.f) * at.per_group);
+  for (int e = 0; e < 8; e++) mean[e] = room.means[group_of(at, e)], total[e] = 0;
 #pragma unroll
   for (int k = 0; k < KEEP; k++) {
     if (k >= kept) continue;
@@ -236,40 +173,130 @@ template <class T> DEVICE void group_norm(const carnot_cuda_group_norm& p) {
     unpack<T>(x[k], v);
     for (int e = 0; e < 8; e++) total[e] += (v[e] - mean[e]) * (v[e] - mean[e]);
   }
-  rows = over_lanes(total, sums, columns, p.slice, lanes);
-  for (int g = warp; g < groups; g += THREADS / 32) {
-    f32 sum = over_group(columns, rows, p.slice, g * per_group, per_group);
-    if (threadIdx.x % 32 == 0) squares[g] = sum;
+  over_groups(at, total, room, room.squares, 1);
+}
+DEVICE int pixels_of_lane(const group_place& at, i64 pixels) {
+  return at.lane < at.lanes && at.lane < pixels ? (int)((pixels - at.lane + at.lanes - 1) / at.lanes) : 0;
+}
+// Joined over |threads| neighbouring threads; the lower one first, so that all come to one result.
+DEVICE moments over_neighbours(moments all, int threads) {
+  for (int step = 1; step < threads; step <<= 1) {
+    moments other = {__shfl_xor_sync(~0u, all.count, step), __shfl_xor_sync(~0u, all.mean, step),
+                     __shfl_xor_sync(~0u, all.m2, step)};
+    all = threadIdx.x & step ? join_moments(other, all) : join_moments(all, other);
   }
-  cluster_arrive();
-  __syncthreads();
-  cluster_wait();
-  for (int c = threadIdx.x; c < p.slice; c += THREADS) {
-    moments all = {0, 0, 0};
-    for (int r = 0; r < p.parts; r++) {
-      i64 pixels = lo((i64)p.per_part, p.pixels - (i64)r * p.per_part);
-      all = join_moments(all, {hi((f32)pixels, 0.f) * per_group, of_peer(&means[c / per_group], r),
-                               of_peer(&squares[c / per_group], r)});
-    }
-    i64 channel = (i64)blockIdx.y * p.slice + c;
-    f32 scale = (p.scale ? get<T>(p.scale, channel) : 1.f) / sqrtf(all.m2 / all.count + p.eps);
-    scales[c] = scale;
-    shifts[c] = (p.bias ? get<T>(p.bias, channel) : 0.f) - all.mean * scale;
+  return all;
+}
+
+// One reading: a block keeps its pixels of the slice; the blocks' moments are joined through the
+// cluster in the order of ranks.
+template <class T> DEVICE void group_norm(const carnot_cuda_group_norm& p) {
+  enum { RANKS = 8 };
+  __shared__ group_room room;
+  __shared__ f32 means[group_place::MOST], inverses[group_place::MOST];
+  group_place at = place_of(p);
+  i64 first = (i64)blockIdx.x * p.per_part, pixels = lo((i64)p.per_part, p.pixels - first);
+  i64 row = p.channels / 8,
+      base = ((i64)blockIdx.z * p.pixels + first + at.lane) * row + blockIdx.y * at.pieces + at.mine;
+  if (threadIdx.x < at.pieces) {
+    i64 piece = (i64)blockIdx.y * at.pieces + threadIdx.x;
+    if (p.scale) room.scale[threadIdx.x] = ((const eight*)p.scale)[piece];
+    if (p.bias) room.bias[threadIdx.x] = ((const eight*)p.bias)[piece];
   }
-  cluster_arrive();  // a block stays while others read its sums
+  eight x[KEEP];
+  int kept = pixels_of_lane(at, pixels);
+  read_moments<T>(p, at, base, pixels, x, kept, room);
+  if (p.parts > 1) cluster_arrive(), cluster_wait();
+  int g = threadIdx.x / RANKS, rank = threadIdx.x % RANKS;
+  moments all = {0, 0, 0};
+  if (g < at.groups && rank < p.parts) {
+    f32 count = hi((f32)lo((i64)p.per_part, p.pixels - (i64)rank * p.per_part), 0.f);
+    all = {count * at.per_group, of_peer(&room.means[g], rank), of_peer(&room.squares[g], rank)};
+  }
+  if (p.parts > 1) cluster_arrive();  // a block stays while others read its moments
+  all = over_neighbours(all, RANKS);
+  if (g < at.groups && rank == 0) {
+    means[g] = all.mean;
+    inverses[g] = 1 / sqrtf(all.m2 / all.count + p.eps);
+  }
   __syncthreads();
-  f32 infinite = __int_as_float(0x7f800000);
+  f32 scale[8], shift[8], v[8];
+  if (p.scale) unpack<T>(room.scale[at.mine], scale);
+  if (p.bias) unpack<T>(room.bias[at.mine], shift);
+  for (int e = 0; e < 8; e++) {
+    int of = group_of(at, e);
+    scale[e] = (p.scale ? scale[e] : 1.f) * inverses[of];
+    shift[e] = (p.bias ? shift[e] : 0.f) - means[of] * scale[e];
+  }
 #pragma unroll
   for (int k = 0; k < KEEP; k++) {
     if (k >= kept) continue;
     forget(x[k]);
     unpack<T>(x[k], v);
     for (int e = 0; e < 8; e++)
-      v[e] = activate(p.activation, 0, infinite,
-                      fmaf(v[e], scales[mine * 8 + e], shifts[mine * 8 + e]));
-    pack<T>(p.y, base + (i64)k * lanes * row, v);
+      v[e] = activate(p.activation, 0, highest<f32>(), fmaf(v[e], scale[e], shift[e]));
+    pack<T>(p.y, base + k * (i64)at.lanes * row, v);
   }
-  cluster_wait();
+  if (p.parts > 1) cluster_wait();
+}
+
+// Two readings, where an image's slice is too large: the moments of each part of an image ..
+template <class T> DEVICE void group_moments(const carnot_cuda_group_norm& p) {
+  __shared__ group_room room;
+  group_place at = place_of(p);
+  i64 first = (i64)blockIdx.x * p.per_part, last = lo(first + p.per_part, (i64)p.pixels);
+  i64 row = p.channels / 8, chunk = (i64)at.lanes * KEEP;
+  moments all = {0, 0, 0};
+  for (; first < last; first += chunk) {
+    i64 pixels = lo(chunk, last - first),
+        base = ((i64)blockIdx.z * p.pixels + first + at.lane) * row + blockIdx.y * at.pieces + at.mine;
+    eight x[KEEP];
+    read_moments<T>(p, at, base, pixels, x, pixels_of_lane(at, pixels), room);
+    if (threadIdx.x < at.groups)
+      all = join_moments(all, {(f32)pixels * at.per_group, room.means[threadIdx.x],
+                               room.squares[threadIdx.x]});
+  }
+  if (threadIdx.x >= at.groups) return;
+  i64 group = blockIdx.z * (i64)p.groups + blockIdx.y * at.groups + threadIdx.x;
+  f32* out = p.partial + (group * p.parts + blockIdx.x) * 3;
+  out[0] = all.count, out[1] = all.mean, out[2] = all.m2;
+}
+
+// .. and then all of them applied to a part of a slice.
+template <class T> DEVICE void group_apply(const carnot_cuda_group_norm& p) {
+  __shared__ f32 means[group_place::MOST], inverses[group_place::MOST];
+  group_place at = place_of(p);
+  for (int g = threadIdx.x >> 5; g < at.groups; g += group_place::THREADS / 32) {
+    i64 group = blockIdx.z * (i64)p.groups + blockIdx.y * at.groups + g;
+    moments all = {0, 0, 0};
+    const f32* from = p.partial + group * p.parts * 3;
+    for (int i = threadIdx.x & 31; i < p.parts; i += 32)
+      all = join_moments(all, {from[i * 3], from[i * 3 + 1], from[i * 3 + 2]});
+    all = over_neighbours(all, 32);
+    if ((threadIdx.x & 31) == 0) {
+      means[g] = all.mean;
+      inverses[g] = 1 / sqrtf(all.m2 / all.count + p.eps);
+    }
+  }
+  __syncthreads();
+  if (at.lane >= at.lanes) return;
+  f32 scale[8], shift[8], v[8];
+  i64 channel = (i64)blockIdx.y * p.slice + at.mine * 8;
+  for (int e = 0; e < 8; e++) {
+    int g = group_of(at, e);
+    scale[e] = inverses[g] * (p.scale ? get<T>(p.scale, channel + e) : 1.f);
+    shift[e] = (p.bias ? get<T>(p.bias, channel + e) : 0.f) - means[g] * scale[e];
+  }
+  i64 first = (i64)blockIdx.x * p.per_part, last = lo(first + p.per_part, (i64)p.pixels);
+  i64 row = p.channels / 8,
+      base = (i64)blockIdx.z * p.pixels * row + blockIdx.y * at.pieces + at.mine;
+#pragma unroll 4
+  for (i64 i = first + at.lane; i < last; i += at.lanes) {
+    unpack<T>(p.x, base + i * row, v);
+    for (int e = 0; e < 8; e++)
+      v[e] = activate(p.activation, 0, highest<f32>(), fmaf(v[e], scale[e], shift[e]));
+    pack<T>(p.y, base + i * row, v);
+  }
 }
 
 // ---- depthwise convolution ----
@@ -396,7 +423,8 @@ template <class T, bool AVERAGE> DEVICE void pool_eight(const carnot_cuda_window
     wait_for_previous();                                                                        \
     group_norm<T>(p);                                                                           \
   }                                                                                             \
-  extern "C" __global__ void group_moments_##T(carnot_cuda_group_norm p) {                      \
+  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_GROUP_THREADS, 2)                    \
+      group_moments_##T(carnot_cuda_group_norm p) {                                             \
     wait_for_previous();                                                                        \
     group_moments<T>(p);                                                                        \
   }                                                                                             \

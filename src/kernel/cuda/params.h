@@ -4,12 +4,13 @@
 #define CARNOT_KERNEL_CUDA_PARAMS_H_
 
 enum { CARNOT_CUDA_RANK = 8, CARNOT_CUDA_THREADS = 256 };
-// Most threads of a reduction by columns; threads of a group normalization and pieces of 16 bytes
-// that each keeps.
+// Most threads of a reduction by columns. Group normalization: threads, pieces of 16 bytes that each
+// keeps, most channels of a slice.
 enum {
   CARNOT_CUDA_COLUMN_THREADS = 512,
   CARNOT_CUDA_GROUP_THREADS = 512,
-  CARNOT_CUDA_GROUP_KEEP = 8
+  CARNOT_CUDA_GROUP_KEEP = 8,
+  CARNOT_CUDA_GROUP_SLICE = 1024
 };
 
 // y[i·dst] = x[i·src] for every position i of |dims|; kernels copy_<bytes of an element>.
@@ -135,16 +136,15 @@ typedef struct carnot_cuda_gemm {
   int relu;
 } carnot_cuda_gemm;
 
-// Group normalization of halves channels last, x and y [n, pixels, channels] dense: |parts| blocks
-// of a cluster share a slice of whole groups and read it once; or |parts| blocks an image note
-// count, mean and sum of squared distances of each group, and a second kernel applies them.
+// Group normalization of halves channels last, x and y [n, pixels, channels] dense, by slices of whole
+// groups: the |parts| blocks of a cluster read a slice of an image once; or |parts| blocks note count,
+// mean and sum of squared distances of each group, and as many of a second kernel apply them.
 typedef struct carnot_cuda_group_norm {
   const void *x, *scale, *bias;  // scale and bias may be NULL
   void* y;
-  float* partial;  // [n, groups, parts, 3]
+  float* partial;  // of the two: [n, groups, parts, 3]
   long long pixels;
-  int slice;  // channels a cluster of |parts| blocks keeps in registers; 0: two kernels
-  int channels, groups, parts, per_part, per_block;  // pixels of a part, of a block that applies
+  int channels, groups, slice, parts, per_part;  // channels of a slice, pixels of a part
   float eps;
   int activation;  // carnot_cuda_activation
 } carnot_cuda_group_norm;

@@ -227,7 +227,8 @@ REDUCES(f32, f32) REDUCES(f16, f32) REDUCES(bf16, f32) REDUCES(f64, f64) REDUCES
 REDUCES(i64, i64)
 
 #define WIDE_REDUCES(T, name)                                                                   \
-  extern "C" __global__ void reduce_wide_##name(carnot_cuda_reduce p) {                         \
+  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_COLUMN_THREADS, 2)                   \
+      reduce_wide_##name(carnot_cuda_reduce p) {                                                \
     wait_for_previous();                                                                        \
     reduce_wide<T>(p);                                                                          \
   }
