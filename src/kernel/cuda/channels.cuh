@@ -14,11 +14,14 @@ template <class T> DEVICE void pack(void* to, i64 at, const f32* from) {
   for (int i = 0; i < 8; i++) e.v[i] = store_as<T>::of(from[i]).bits;
   ((eight*)to)[at] = e;
 }
+// Results are rounded to halves: the fast forms of exponential and division are exact enough.
 DEVICE f32 activate(int activation, f32 low, f32 high, f32 x) {
   switch (activation) {
     case CARNOT_CUDA_CLAMP: return lo(hi(x, low), high);
-    case CARNOT_CUDA_SILU: return x / (1 + expf(-x));
+    case CARNOT_CUDA_SILU: return __fdividef(x, 1 + __expf(-x));
     case CARNOT_CUDA_HARD_SWISH: return x * lo(hi(x * (1 / 6.f) + .5f, 0.f), 1.f);
+    case CARNOT_CUDA_SIGMOID: return __fdividef(1, 1 + __expf(-x));
+    case CARNOT_CUDA_GELU: return .5f * x * (1 + erff(x * .70710678f));
     default: return x;
   }
 }
