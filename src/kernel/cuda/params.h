@@ -153,6 +153,7 @@ typedef struct carnot_cuda_depthwise {
   const void *x, *w, *bias;  // bias may be NULL
   void* y;
   long long count;  // n * rows * columns * channels / 8
+  unsigned images;
   int channels, rows, columns, in_rows, in_columns;
   int kernel[2], step[2], dilation[2], begin[2];
   int activation;

@@ -93,12 +93,6 @@ DEVICE void prefetch(const void* from, u32 bytes) {
 
 // ---- the kernel ----
 
-template <class T> DEVICE f32 half_at(const eight& x, int i) {
-  T t;
-  t.bits = x.v[i];
-  return load(t);
-}
-
 template <class T, int BM, int BN, int STAGES> struct tile {
   enum {
     GROUPED = HAS_WGMMA && BM >= 64,
@@ -233,18 +227,7 @@ template <class T, int BM, int BN, int STAGES> struct tile {
   // Eight results of row |r|: |v| are sums of all parts.
   DEVICE_ONLY void finish_eight(f32* v, const eight& residual, i64 m, int n) {
     for (int e = 0; e < 8; e++) v[e] += half_at<T>(bias, e) + half_at<T>(residual, e);
-#define CASE(kind) \
-  case kind:       \
-    for (int e = 0; e < 8; e++) v[e] = activate(kind, p.low, p.high, v[e]); \
-    break;
-    switch (p.activation) {
-      CASE(CARNOT_CUDA_CLAMP)
-      CASE(CARNOT_CUDA_SILU)
-      CASE(CARNOT_CUDA_HARD_SWISH)
-      CASE(CARNOT_CUDA_SIGMOID)
-      CASE(CARNOT_CUDA_GELU)
-    }
-#undef CASE
+    activate_eight(p.activation, p.low, p.high, v);
     pack<T>(p.y, (m * p.filters + n) / 8, v);
   }
   DEVICE_ONLY eight residual_at(i64 m, int n) {
