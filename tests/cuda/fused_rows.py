@@ -196,7 +196,8 @@ ALL_TYPES += [(f"patches {c}", patches(*c), "cuda_conv_patch", COPIES) for c in 
 ALL_TYPES += [(f"norm over channels {c}", channels_inside(*c), "cuda_norm", COPIES) for c in [(48, 13), (20, 9)]]
 
 
-def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path) -> tuple[float, str]:
+def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path, **more: str) -> tuple[float, str]:
+    environment = os.environ | more
     path = str(folder / "net.onnx")
     onnx.save(model, path)
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -209,7 +210,8 @@ def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path) 
     wanted = session.run(None, feeds)[0].astype(np.float64)
     flags = [f"--input={n}={folder}/{n}.npy" for n in feeds]
     common = [path, "--backend=cuda", *[flag] * bool(flag)]
-    done = subprocess.run([carnot, "run", *common, *flags, f"--output-dir={folder}/out"], capture_output=True, text=True)
+    done = subprocess.run([carnot, "run", *common, *flags, f"--output-dir={folder}/out"], capture_output=True, text=True,
+                          env=environment)
     if done.returncode:
         return np.inf, done.stderr[-400:]
     got = np.load(next((folder / "out").glob("*.npy"))).astype(np.float64)
@@ -219,7 +221,7 @@ def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path) 
     if os.environ.get("CARNOT_CUDA_ROWS") == "copies":
         return off, "any tactic"
     profile = subprocess.run([carnot, "bench", *common, "--duration=0.01", "--dumpProfile"], capture_output=True,
-                             text=True)
+                             text=True, env=environment)
     return off, profile.stdout + profile.stderr
 
 

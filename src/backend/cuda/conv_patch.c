@@ -12,11 +12,11 @@ enum { kMostChannels = 7, kLeastTaps = 16, kAlign = 256 };
 
 typedef struct patch_params {
   int32_t fast_fp32;
-  carnot_cuda_product_choice choice;
+  carnot_cuda_blas_choice choice;
 } patch_params;
 
 typedef struct patch_state {
-  carnot_cuda_product_plan* plan;
+  carnot_cuda_blas_plan* plan;
   carnot_cuda_move gather;
   size_t patch_bytes;
   uint32_t weights, bias;
@@ -63,7 +63,7 @@ static const char* patch_reject(carnot_problem* problem, char* reason, size_t si
 }
 
 static void describe(int32_t type, int64_t rows, int64_t filters, int64_t taps, bool bias,
-                     bool fast, int alignment, carnot_cuda_product* out) {
+                     bool fast, int alignment, carnot_cuda_blas* out) {
   memset(out, 0, sizeof(*out));
   out->m = rows, out->n = filters, out->k = taps, out->batch = 1;
   out->a_ld = out->b_ld = taps;
@@ -73,17 +73,17 @@ static void describe(int32_t type, int64_t rows, int64_t filters, int64_t taps, 
 
 // The fastest algorithm at the optimal sizes; what cannot be timed goes by the heuristic.
 static void choose_algo(const carnot_problem* problem, const carnot_cuda_conv* c,
-                        carnot_cuda_product_choice* out) {
+                        carnot_cuda_blas_choice* out) {
   const carnot_operand_type *w = &problem->inputs[c->weights], *y = &problem->outputs[0];
   for (int d = 0; d < y->rank; d++)
     if (y->dims[d] < 1) return;
   int64_t taps = carnot_dims_count(w->dims + 1, w->rank - 1);
   int64_t rows = carnot_dims_count(y->dims, y->rank) / y->dims[1];
-  carnot_cuda_product product;
+  carnot_cuda_blas product;
   describe((int32_t)y->dtype, rows, y->dims[1], taps, c->bias != CARNOT_PLAN_NONE,
            problem->fast_fp32, 16, &product);
-  carnot_status* status = carnot_cuda_product_choose(problem, &product, out);
-  if (status) *out = (carnot_cuda_product_choice){0};
+  carnot_status* status = carnot_cuda_blas_choose(problem, &product, out);
+  if (status) *out = (carnot_cuda_blas_choice){0};
   carnot_status_free(status);
 }
 
@@ -153,13 +153,13 @@ static carnot_status* patch_shape(const carnot_step_view* step, const carnot_ope
   uintptr_t bits = (uintptr_t)w->data | (uintptr_t)y->data | 16;
   int alignment = (int)(bits & -bits);
   const patch_params* params = step->params;
-  carnot_cuda_product product;
+  carnot_cuda_blas product;
   describe((int32_t)x->dtype, rows, t.filters, taps, c.bias != CARNOT_PLAN_NONE, params->fast_fp32,
            alignment, &product);
-  CARNOT_TRY(carnot_cuda_product_find(cuda, &product, &params->choice, &s->plan));
+  CARNOT_TRY(carnot_cuda_blas_find(cuda, &product, &params->choice, &s->plan));
   CARNOT_TRY(set_gather(step, x, w, y, s));
   s->patch_bytes = carnot_align_up((size_t)(rows * taps * carnot_cuda_bytes(x)), kAlign);
-  *out_workspace_bytes = s->patch_bytes + carnot_cuda_product_workspace(s->plan);
+  *out_workspace_bytes = s->patch_bytes + carnot_cuda_blas_workspace(s->plan);
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 
@@ -169,15 +169,16 @@ static carnot_status* patch_run(const carnot_step_view* step, void* state,
   (void)executor;
   patch_state* s = state;
   CARNOT_TRY(carnot_cuda_move_run(step, &s->gather, inputs[0].data, workspace));
-  const carnot_cuda_product_operands operands = {
+  const carnot_cuda_blas_operands operands = {
       .a = workspace,
       .b = inputs[s->weights].data,
       .bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data,
       .y = outputs[0].data,
       .workspace = (char*)workspace + s->patch_bytes,
       .alpha = 1};
-  CARNOT_TRY(carnot_cuda_product_run(carnot_cuda_of_step(step), s->plan, &operands,
-                                     carnot_cuda_queue_of(step)->stream));
+  CARNOT_TRY(carnot_cuda_before_library(step));
+  CARNOT_TRY(carnot_cuda_blas_run(carnot_cuda_of_step(step), s->plan, &operands,
+                                  carnot_cuda_queue_of(step)->stream));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 

@@ -120,9 +120,9 @@ static bool share_pixels(const carnot_cuda* cuda, group_norm_state* s) {
   bool fits = carnot_ceildiv(p->pixels, limit) <= room;
   if (!fits) limit = kMaxParts;
   int64_t wanted = (fits ? 1 : 4) * cuda->base.multiprocessor_count;
-  while (parts < limit && ((fits && carnot_ceildiv(p->pixels, parts) > room) ||
-                           (parts * slices * s->images < wanted &&
-                            carnot_ceildiv(p->pixels, parts) > 2 * lanes)))
+  while (parts < limit &&
+         ((fits && carnot_ceildiv(p->pixels, parts) > room) ||
+          (parts * slices * s->images < wanted && carnot_ceildiv(p->pixels, parts) > 2 * lanes)))
     parts *= 2;
   p->parts = (int)parts, p->per_part = (int)carnot_ceildiv(p->pixels, parts);
   return fits;
@@ -183,10 +183,11 @@ static carnot_status* group_norm_run(const carnot_step_view* step, void* state,
   s->params.scale = scales ? inputs[1].data : NULL;
   s->params.bias = shifts ? inputs[2].data : NULL;
   carnot_cuda_group_norm* p = &s->params;
-  const int64_t grid[3] = {p->parts, p->channels / p->slice, s->images};
+  const int64_t grid[3] = {p->parts, p->channels / p->slice, s->images},
+                cluster[3] = {p->parts, 1, 1};
   if (s->whole) {
-    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->whole, grid, CARNOT_CUDA_GROUP_THREADS,
-                                           (unsigned)p->parts, /*shared_bytes=*/0, p));
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->whole, grid, CARNOT_CUDA_GROUP_THREADS, cluster,
+                                           /*shared_bytes=*/0, p));
   } else {
     CARNOT_TRY(carnot_cuda_launch(step, s->moments, grid, CARNOT_CUDA_GROUP_THREADS, p));
     CARNOT_TRY(carnot_cuda_launch(step, s->apply, grid, CARNOT_CUDA_GROUP_THREADS, p));

@@ -305,7 +305,7 @@ typedef struct reduce_state {
   carnot_cuda_reduce params;
   bool by_block;
   bool by_columns;
-  unsigned threads, cluster;  // by columns
+  unsigned threads;  // by columns
   int64_t blocks;
 } reduce_state;
 
@@ -382,8 +382,7 @@ static void share_columns(const carnot_cuda* cuda, const carnot_operand* x, redu
   int64_t least = wide ? kLeastSlice : 32, slice = wide ? kSlice : 32, parts = 1, lanes, blocks;
   for (;;) {
     lanes = piece;
-    while (kAtOnce * lanes < p->reduced_count &&
-           2 * lanes * slice <= CARNOT_CUDA_COLUMN_THREADS)
+    while (kAtOnce * lanes < p->reduced_count && 2 * lanes * slice <= CARNOT_CUDA_COLUMN_THREADS)
       lanes *= 2;
     blocks = carnot_ceildiv(pieces, slice) * parts;
     if (blocks >= cuda->base.multiprocessor_count) break;
@@ -396,7 +395,7 @@ static void share_columns(const carnot_cuda* cuda, const carnot_operand* x, redu
       break;
   }
   p->slice = (int)slice, p->parts = (int)parts;
-  s->threads = (unsigned)(slice * lanes), s->cluster = (unsigned)parts, s->blocks = blocks;
+  s->threads = (unsigned)(slice * lanes), s->blocks = blocks;
 }
 
 static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_operand* inputs,
