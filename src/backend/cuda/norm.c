@@ -442,9 +442,10 @@ static carnot_status* reduce_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   reduce_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
-  const int64_t grid[3] = {s->params.kept_count, 1, 1}, columns[3] = {s->blocks, 1, 1};
+  const int64_t grid[3] = {s->params.kept_count, 1, 1}, columns[3] = {s->blocks, 1, 1},
+                cluster[3] = {s->params.parts, 1, 1};
   if (s->by_columns)
-    return carnot_cuda_launch_clusters(step, s->function, columns, s->threads, s->cluster,
+    return carnot_cuda_launch_clusters(step, s->function, columns, s->threads, cluster,
                                        /*shared_bytes=*/0, &s->params);
   if (!s->by_block)
     return carnot_cuda_launch_each(step, s->function, s->params.kept_count, &s->params);
