@@ -276,7 +276,8 @@ const carnot_backend carnot_cuda_backend = {.abi = CARNOT_BACKEND_ABI,
                                             .graph_launch = graph_launch,
                                             .graph_destroy = graph_destroy,
                                             .mark = mark,
-                                            .between = between};
+                                            .between = between,
+                                            .measure = carnot_cuda_measure};
 
 const carnot_backend* carnot_backend_entry(void);
 __attribute__((visibility("default"))) const carnot_backend* carnot_backend_entry(void) {

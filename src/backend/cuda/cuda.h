@@ -229,6 +229,8 @@ carnot_status* carnot_cuda_tie_libraries(carnot_cuda* cuda, CUgraph graph) CARNO
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
                                        int64_t count, void* params) CARNOT_MUST_USE;
 
+carnot_status* carnot_cuda_measure(carnot_device* device, carnot_device_peaks* out) CARNOT_MUST_USE;
+
 // ---- timing (race.c) ----
 
 // Times |count| ways to compute one thing, each recorded into a graph, in alternating rounds; the

@@ -210,4 +210,10 @@ typedef struct carnot_cuda_product {
 #define CARNOT_CUDA_TILE_SUMS(rows, columns) ((rows) * ((columns) + 4) * 4)
 // clang-format on
 
+// |rounds| of multiply-adds in registers; |out| is never written.
+typedef struct carnot_cuda_peak {
+  float* out;
+  int rounds;
+} carnot_cuda_peak;
+
 #endif  // CARNOT_KERNEL_CUDA_PARAMS_H_
