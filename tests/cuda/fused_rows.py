@@ -171,7 +171,9 @@ CASES = [(f"attention {c}", attention(*c), "cuda_attention") for c in [
     (5, 130, 4, 8, True), (2, 300, 2, 72, True)]]
 CASES += [(f"packed {c}", packed(*c), "cuda_attention") for c in [(3, 19, 4, 16), (1, 70, 3, 64), (2, 5, 2, 40)]]
 CASES += [(f"group norm {c}", group_norm(*c), "cuda_group_norm") for c in [
-    (1, 320, 32, 16, True), (3, 24, 3, 7, True), (2, 1280, 32, 5, False), (1, 40, 4, 33, True), (2, 36, 3, 1, False)]]
+    (1, 320, 32, 16, True), (3, 24, 3, 7, True), (2, 1280, 32, 5, False), (1, 40, 4, 33, True), (2, 72, 6, 1, False),
+    (2, 24, 24, 9, True), (1, 48, 24, 12, False)]]
+CASES += [("group norm of 36 channels", group_norm(2, 36, 3, 1, False), "cuda_norm")]
 CASES += [(f"depthwise {c}", depthwise(*c), "cuda_depthwise") for c in [
     (1, 32, 3, 1, 17, "relu6"), (3, 24, 5, 2, 14, "silu"), (2, 8, 3, 2, 9, "HardSwish"), (1, 96, 7, 1, 7, "Relu"),
     (2, 40, 3, 1, 5, "")]]

@@ -106,8 +106,9 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   for (uint32_t i = 1; i < 3 && i < node->input_count; i++)
     CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE ||
                      (node->inputs[i] == i && inputs[i].dtype == x->dtype &&
+                      (uintptr_t)inputs[i].data % 16 == 0 &&
                       carnot_dims_count(inputs[i].dims, inputs[i].rank) == x->dims[1]),
-                 INVALID_ARGUMENT, "operand %u has other than %lld elements", i,
+                 INVALID_ARGUMENT, "operand %u has other than %lld elements at 16 bytes", i,
                  (long long)x->dims[1]);
   return NULL;
 }
