@@ -53,6 +53,10 @@ carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node) {
     return (carnot_cuda_epilogue){CARNOT_CUDA_SILU, 0, 0};
   if (carnot_cuda_is_fn(node, CARNOT_FN_HARD_SWISH))
     return (carnot_cuda_epilogue){CARNOT_CUDA_HARD_SWISH, 0, 0};
+  if (carnot_cuda_is_fn(node, CARNOT_FN_SIGMOID))
+    return (carnot_cuda_epilogue){CARNOT_CUDA_SIGMOID, 0, 0};
+  if (carnot_cuda_is_fn(node, CARNOT_FN_GELU_ERF))
+    return (carnot_cuda_epilogue){CARNOT_CUDA_GELU, 0, 0};
   return (carnot_cuda_epilogue){CARNOT_CUDA_NO_ACTIVATION, 0, 0};
 }
 
@@ -89,13 +93,35 @@ static const carnot_tactic_row* const kRows[] = {
 #undef ROW
 };
 
-// CARNOT_CUDA_ROWS=copies leaves only what joins the two memories: everything else then runs on the
-// processor, for tests of placement and for bisecting a wrong result.
-const carnot_tactic_row* const* carnot_cuda_rows(size_t* out_count) {
-  static const carnot_tactic_row* const kCopies[] = {&carnot_cuda_upload, &carnot_cuda_download,
-                                                     &carnot_cuda_reformat};
+enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]) };
+static const carnot_tactic_row* g_rows[kRowCount];
+static size_t g_row_count;
+
+// |name| begins with one of the texts of |list|, which commas part.
+static bool is_in(const char* name, const char* list) {
+  for (const char* at = list; *at; at += strcspn(at, ","), at += *at == ',')
+    if (strncmp(name, at, strcspn(at, ",")) == 0) return true;
+  return false;
+}
+
+// For tests and for bisecting a wrong result. CARNOT_CUDA_ROWS=copies leaves only what joins the
+// two memories, and everything else runs on the processor; -NAME,NAME.. leaves out rows whose names
+// begin so.
+static void choose_rows(void) {
   const char* wanted = getenv("CARNOT_CUDA_ROWS");
   bool copies = wanted && strcmp(wanted, "copies") == 0;
-  *out_count = copies ? 3 : sizeof(kRows) / sizeof(kRows[0]);
-  return copies ? kCopies : kRows;
+  for (size_t i = 0; i < kRowCount; i++) {
+    const carnot_tactic_row* row = kRows[i];
+    bool is_copy =
+        row == &carnot_cuda_upload || row == &carnot_cuda_download || row == &carnot_cuda_reformat;
+    bool out = wanted && wanted[0] == '-' && is_in(row->name, wanted + 1);
+    if (copies ? is_copy : !out) g_rows[g_row_count++] = row;
+  }
+}
+
+const carnot_tactic_row* const* carnot_cuda_rows(size_t* out_count) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, choose_rows);
+  *out_count = g_row_count;
+  return g_rows;
 }

@@ -531,6 +531,7 @@ static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, cons
   }
   lt_plan* plan = s->plan;
   float beta = c ? s->beta : 0;
+  CARNOT_TRY(carnot_cuda_before_library(step));
   // The bias' address is part of the shared description.
   pthread_mutex_lock(&cuda->mutex);
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
@@ -592,16 +593,17 @@ static void gemm_work(const carnot_problem* problem, double* out_flops, double* 
   *out_bytes += (double)carnot_dims_count(y->dims, y->rank) * carnot_dtype_bits(y->dtype) / 8;
 }
 
-#define GEMM_ROW(variable, text, reject_fn, prepare_fn, shape_fn)              \
+#define GEMM_ROW(variable, text, stands_by, reject_fn, prepare_fn, shape_fn)   \
   const carnot_tactic_row carnot_cuda_##variable = {.name = text,              \
                                                     .anchor = CARNOT_OP_COUNT, \
                                                     .numerics = "exact",       \
                                                     .device = true,            \
+                                                    .last_resort = stands_by,  \
                                                     .reject = reject_fn,       \
                                                     .prepare = prepare_fn,     \
                                                     .check = gemm_check,       \
                                                     .shape = shape_fn,         \
                                                     .run = gemm_run,           \
                                                     .work = gemm_work};
-GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", gemm_lt_reject, gemm_lt_prepare, gemm_lt_shape)
-GEMM_ROW(gemm_row, "cuda_gemm_32x32", gemm_own_reject, gemm_prepare, gemm_shape)
+GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", false, gemm_lt_reject, gemm_lt_prepare, gemm_lt_shape)
+GEMM_ROW(gemm_row, "cuda_gemm_32x32", true, gemm_own_reject, gemm_prepare, gemm_shape)

@@ -64,9 +64,9 @@ template <class T> DEVICE void attention_simple(const carnot_cuda_attention& p) 
 #if __CUDA_ARCH__ >= 800
 
 DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-// 16 bytes, or zeros and nothing is read.
-DEVICE void fetch(u32 to, const void* from, bool inside) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0));
+// 16 bytes, of which |bytes| are read, the rest zero.
+DEVICE void fetch(u32 to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 DEVICE void fetch_commit() { asm volatile("cp.async.commit_group;"); }
 template <int N> DEVICE void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
@@ -248,33 +248,33 @@ DEVICE void group_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory
 DEVICE void group_end() {
   asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
-#define EIGHT(c, n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3]), "+f"(c[n + 1][0]), \
+#define ACC8(c, n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3]), "+f"(c[n + 1][0]), \
                     "+f"(c[n + 1][1]), "+f"(c[n + 1][2]), "+f"(c[n + 1][3])
-#define THIRTY_TWO "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24," \
+#define NAMES_OF_32 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24," \
                    "%25,%26,%27,%28,%29,%30,%31}"
-#define EACH_ACC EIGHT(c, 0), EIGHT(c, 2), EIGHT(c, 4), EIGHT(c, 6)
+#define ACC32 ACC8(c, 0), ACC8(c, 2), ACC8(c, 4), ACC8(c, 6)
 // c += a b: a in shared memory and the rows of b along k, or a in registers and the rows of b along n.
-template <class T> struct group;
-#define GROUP(T, name)                                                                                     \
-  template <> struct group<T> {                                                                            \
+template <class T> struct group_product;
+#define GROUP_PRODUCT(T, name)                                                                                     \
+  template <> struct group_product<T> {                                                                            \
     static DEVICE_ONLY void multiply(f32 (*c)[4], u64 a, u64 b) {                                          \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " THIRTY_TWO              \
-                   ", %32, %33, 1, 1, 1, 0, 0;" : EACH_ACC : "l"(a), "l"(b));                              \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " NAMES_OF_32              \
+                   ", %32, %33, 1, 1, 1, 0, 0;" : ACC32 : "l"(a), "l"(b));                              \
     }                                                                                                      \
     static DEVICE_ONLY void multiply(f32 (*c)[4], const u32* a, u64 b) {                                   \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " THIRTY_TWO              \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " NAMES_OF_32              \
                    ", {%32,%33,%34,%35}, %36, 1, 1, 1, 1;"                                                 \
-                   : EACH_ACC : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                       \
+                   : ACC32 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                       \
     }                                                                                                      \
   };
-GROUP(f16, "f16")
-GROUP(bf16, "bf16")
+GROUP_PRODUCT(f16, "f16")
+GROUP_PRODUCT(bf16, "bf16")
 #else
 DEVICE u64 shared_rows(u32) { return 0; }
 DEVICE void group_sees() {}
 DEVICE void group_begin() {}
 DEVICE void group_end() {}
-template <class T> struct group {
+template <class T> struct group_product {
   template <class A> static DEVICE_ONLY void multiply(f32 (*)[4], A, u64) {}
 };
 #endif
@@ -296,13 +296,15 @@ DEVICE void fetch_rows(u32 to, const u16* from, i64 stride, int rows, int size) 
   for (int i = 0; i < ROWS; i += STEP)
 #pragma unroll
     for (int j = 0; j < D / 8; j += LANES)
-      fetch(to + i * D * 2 + j * 16, from + i * stride + j * 8, r + i < rows && (c + j) * 8 < size);
+      fetch(to + i * D * 2 + j * 16, from + i * stride + j * 8,
+            r + i < rows && (c + j) * 8 < size ? 16 : 0);
 }
 
-// GROUPS: products by warpgroups, which read the queries from shared memory too (of registers read in every
+// BY_GROUPS: products by warpgroups, which read the queries from shared memory too (of registers read in every
 // round ptxas 13.0 was seen to reuse some); else these move to registers and leave their place to a third tile.
-template <class T, int D, int WARPS, bool GROUPS> DEVICE void attention_tiles(const carnot_cuda_attention& p) {
-  enum { KEYS = D <= 64 ? 64 : 32, N = KEYS / 8, STAGES = GROUPS ? 2 : 3, TILE = KEYS * D * 2, THREADS = 32 * WARPS };
+template <class T, int D, int WARPS, bool BY_GROUPS> DEVICE void attention_tiles(const carnot_cuda_attention& p) {
+  enum { KEYS = D <= 64 ? 64 : 32, N = KEYS / 8, STAGES = BY_GROUPS ? 2 : 3, TILE = KEYS * D * 2,
+         THREADS = 32 * WARPS };
   __shared__ __align__(1024) u8 shared[6 * TILE];
   int lane = threadIdx.x & 31, row = threadIdx.x / 32 * 16, first_row = blockIdx.x * 16 * WARPS;
   int tiles = (p.keys + KEYS - 1) / KEYS;
@@ -325,7 +327,7 @@ template <class T, int D, int WARPS, bool GROUPS> DEVICE void attention_tiles(co
   fetch_commit();
   for (int tile = 0; tile < STAGES - 1; tile++) fetch_tile(tile);
   u32 a[D / 16][4];
-  if (!GROUPS) {
+  if (!BY_GROUPS) {
     fetch_wait<STAGES - 1>();
     __syncthreads();
 #pragma unroll
@@ -344,17 +346,18 @@ template <class T, int D, int WARPS, bool GROUPS> DEVICE void attention_tiles(co
       masked = __any_sync(~0u, two.x != 0 || two.y != 0);
     }
     fetch_wait<STAGES - 2>();
-    if (GROUPS) group_sees();
+    if (BY_GROUPS) group_sees();
     __syncthreads();
     fetch_tile(tile + STAGES - 1);
     if (p.mask && kind == TILE_CLOSED) continue;
     f32 s[N][4] = {}, shrink[2];
     u32 w[N / 2][4];
-    if (GROUPS) {
+    if (BY_GROUPS) {
       u32 own = queries + (row & -64) * D * 2;
       group_begin();
 #pragma unroll
-      for (int d = 0; d < D / 16; d++) group<T>::multiply(s, shared_rows(own + d * 32), shared_rows(keys + d * 32));
+      for (int d = 0; d < D / 16; d++)
+        group_product<T>::multiply(s, shared_rows(own + d * 32), shared_rows(keys + d * 32));
       group_end();
     } else {
 #pragma unroll
@@ -373,10 +376,10 @@ template <class T, int D, int WARPS, bool GROUPS> DEVICE void attention_tiles(co
     if (soften<N>(s, masked ? LOG2_E : p.scale * LOG2_E, rows, shrink)) scale_rows<D / 8>(acc, shrink);
 #pragma unroll
     for (int c = 0; c < N / 2; c++) weights_of<T>(w[c], s + 2 * c);
-    if (GROUPS) {
+    if (BY_GROUPS) {
       group_begin();
 #pragma unroll
-      for (int c = 0; c < N / 2; c++) group<T>::multiply(acc, w[c], shared_rows(values + c * 16 * D * 2));
+      for (int c = 0; c < N / 2; c++) group_product<T>::multiply(acc, w[c], shared_rows(values + c * 16 * D * 2));
       group_end();
     } else {
 #pragma unroll
@@ -534,15 +537,15 @@ template <class T, int D> DEVICE void attention_split(const carnot_cuda_attentio
 }
 #define TILES(T, D) attention_tiles<T, D, 4, false>(p)
 #if __CUDA_ARCH_FEAT_SM90_ALL
-#define GROUPS(T, D) attention_tiles<T, D, 8, true>(p)
+#define WARPGROUPS(T, D) attention_tiles<T, D, 8, true>(p)
 #else
-#define GROUPS(T, D) (void)p
+#define WARPGROUPS(T, D) (void)p
 #endif
 #define SPLIT(T, D) attention_split<T, D>(p)
 #define KINDS(T) p.mask_is_float ? attention_kinds<f32>(p) : attention_kinds<T>(p)
 #else
 #define TILES(T, D) (void)p
-#define GROUPS(T, D) (void)p
+#define WARPGROUPS(T, D) (void)p
 #define SPLIT(T, D) (void)p
 #define KINDS(T) (void)p
 #endif
@@ -561,6 +564,6 @@ template <class T, int D> DEVICE void attention_split(const carnot_cuda_attentio
   ATTENTION(tiles_64_##T, 128, 3, TILES(T, 64))     \
   ATTENTION(tiles_96_##T, 128, 3, TILES(T, 96))     \
   ATTENTION(tiles_128_##T, 128, 2, TILES(T, 128))   \
-  ATTENTION(groups_64_##T, 256, 2, GROUPS(T, 64))
+  ATTENTION(groups_64_##T, 256, 2, WARPGROUPS(T, 64))
 ATTENTION_OF(f16)
 ATTENTION_OF(bf16)
