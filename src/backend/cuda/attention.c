@@ -84,6 +84,7 @@ static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtyp
                                  attention_state* s, size_t* out_workspace_bytes) {
   carnot_cuda_attention* p = &s->params;
   const long long matrix = (long long)p->queries * p->keys, *apart = p->mask_s;
+  if (!apart[2] || !s->grid[1]) return NULL;
   int64_t inner = apart[1] ? p->inner : 1, outer = apart[0] ? s->grid[1] / p->inner : 1;
   bool dense = apart[2] == p->keys && (!apart[1] || apart[1] == matrix) &&
                (!apart[0] || apart[0] == inner * matrix);
