@@ -237,7 +237,9 @@ static carnot_status* mark(carnot_queue* base, uint32_t index) {
   }
   if (!queue->marks[index])
     CARNOT_CUDA_TRY(cuda, cuEventCreate(&queue->marks[index], CU_EVENT_DEFAULT));
-  CARNOT_CUDA_TRY(cuda, cuEventRecord(queue->marks[index], queue->stream));
+  // In a recording, a mark is passed each time the graph runs.
+  unsigned flags = queue->records ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT;
+  CARNOT_CUDA_TRY(cuda, cuEventRecordWithFlags(queue->marks[index], queue->stream, flags));
   return NULL;
 }
 
@@ -274,7 +276,8 @@ const carnot_backend carnot_cuda_backend = {.abi = CARNOT_BACKEND_ABI,
                                             .graph_launch = graph_launch,
                                             .graph_destroy = graph_destroy,
                                             .mark = mark,
-                                            .between = between};
+                                            .between = between,
+                                            .measure = carnot_cuda_measure};
 
 const carnot_backend* carnot_backend_entry(void);
 __attribute__((visibility("default"))) const carnot_backend* carnot_backend_entry(void) {

@@ -58,6 +58,7 @@
   X(cuEventCreate, (CUevent*, unsigned))                                                          \
   X(cuEventDestroy_v2, (CUevent))                                                                 \
   X(cuEventRecord, (CUevent, CUstream))                                                           \
+  X(cuEventRecordWithFlags, (CUevent, CUstream, unsigned))                                        \
   X(cuEventElapsedTime, (float*, CUevent, CUevent))                                               \
   X(cuLaunchKernelEx, (const CUlaunchConfig*, CUfunction, void**, void**))                        \
   X(cuGetErrorString, (CUresult, const char**))
@@ -218,6 +219,8 @@ carnot_status* carnot_cuda_tie_libraries(carnot_cuda* cuda, CUgraph graph) CARNO
 // One thread an item.
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
                                        int64_t count, void* params) CARNOT_MUST_USE;
+
+carnot_status* carnot_cuda_measure(carnot_device* device, carnot_device_peaks* out) CARNOT_MUST_USE;
 
 // ---- timing (race.c) ----
 

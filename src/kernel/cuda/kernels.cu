@@ -31,3 +31,4 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "attention.cuh"
 #include "channels.cuh"
 #include "tile.cuh"
+#include "peaks.cuh"
