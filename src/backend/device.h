@@ -30,9 +30,9 @@ struct carnot_queue {
 
 typedef struct carnot_device_graph carnot_device_graph;
 
-// What a device was measured to do. Arithmetic in 1e9 operations a second, 0 where it has none of the
-// type; memory in GB/s, bytes read and written; microseconds from kernel to kernel in a recorded
-// graph, where the next waits for the end of the one before and where it may begin early.
+// What a device was measured to do. Arithmetic in 1e9 operations a second, 0 where it has none of
+// the type; memory in GB/s, bytes read and written; microseconds from kernel to kernel in a
+// recorded graph, where the next waits for the end of the one before and where it may begin early.
 typedef struct carnot_device_peaks {
   double f32_gflops, f16_gflops, bf16_gflops, copy_gbs, launch_us, early_launch_us;
 } carnot_device_peaks;
