@@ -76,6 +76,8 @@ struct carnot_backend {
   // Marks are points in the queue; nanoseconds between two that were passed (after synchronize).
   carnot_status* (*mark)(carnot_queue* queue, uint32_t index);
   carnot_status* (*between)(carnot_queue* queue, uint32_t first, uint32_t second, uint64_t* out_ns);
+  // A named span of this thread for profilers (NVTX); NULL ends the last one.
+  void (*span)(const char* name);
   carnot_status* (*measure)(carnot_device* device, carnot_device_peaks* out);
 };
 

@@ -69,6 +69,10 @@
     (nvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*))       \
   X(nvrtcCompileProgram, (nvrtcProgram, int, const char* const*))                                 \
   X(nvrtcDestroyProgram, (nvrtcProgram*))                                                         \
+  X(nvrtcGetNumSupportedArchs, (int*))                                                            \
+  X(nvrtcGetSupportedArchs, (int*))                                                               \
+  X(nvrtcGetPTXSize, (nvrtcProgram, size_t*))                                                     \
+  X(nvrtcGetPTX, (nvrtcProgram, char*))                                                           \
   X(nvrtcGetCUBINSize, (nvrtcProgram, size_t*))                                                   \
   X(nvrtcGetCUBIN, (nvrtcProgram, char*))                                                         \
   X(nvrtcGetProgramLogSize, (nvrtcProgram, size_t*))                                              \
