@@ -65,9 +65,10 @@ test-long: test test-torch
 test-cuda: build $(BUILD)/conformance/onnx_version.txt
 	tests/cuda/test_cuda.sh $(BUILD)
 
-# PEERS= the script that times PyTorch on the same models.
+# PEERS= the script that times PyTorch on the same models, for the ratios.
+PEERS ?= $(wildcard ../shared/bench/peers_gpu.py)
 bench-cuda: build
-	tests/cuda/bench_cuda.sh $(BUILD) $(PEERS)
+	python3 tests/cuda/bench_cuda.py $(BUILD)/bin/carnot $(if $(PEERS),--peers $(PEERS))
 
 # SECONDS= of each target.
 FUZZ_SECONDS ?= 300

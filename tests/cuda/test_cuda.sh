@@ -1,26 +1,74 @@
 #!/usr/bin/env bash
-# The suites on a GPU: conformance through the CUDA backend, models beside the CPU's rows, a short set under
-# compute-sanitizer. Usage: test_cuda.sh BUILD
+# The suites on a GPU: conformance through the CUDA backend, layers of halves at odd sizes, models beside the
+# processor's rows at two shapes, and short sets under compute-sanitizer. BUILD is a build tree or an unpacked
+# bundle (tools/dev/device_bundle). Usage: test_cuda.sh BUILD
 set -u
-build=$1
+build=$(realpath "$1")
 cases=$build/conformance/node
+here=$(dirname "$(realpath "$0")")
+python=${PYTHON:-python3}
 if ! nvidia-smi > /dev/null 2>&1; then
   echo "skipped: no device"
   exit 0
 fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 failed=0
-"$build/bin/conformance" --together --backend=cuda "$cases" || failed=1
-"$build/bin/conformance" --together --backend=cuda --noPasses "$cases" || failed=1
-"${PYTHON:-python3}" tests/cuda/fused_rows.py "$build/bin/carnot" || failed=1
-for model in "${CARNOT_MODELS:-$HOME/.cache/carnot-models}"/*.onnx; do
-  [ -e "$model" ] || { echo "skipped: no models in ${CARNOT_MODELS:-$HOME/.cache/carnot-models}"; break; }
-  "${PYTHON:-python3}" tests/cuda/compare_places.py "$build/bin/carnot" "$model" || failed=1
+
+# Cases in parts, a process each: a device has room for several.
+parts=$(($(nproc) > 14 ? 14 : $(nproc)))
+i=0
+for case in "$cases"/*; do
+  mkdir -p "$scratch/part$((i % parts))"
+  ln -s "$case" "$scratch/part$((i % parts))/"
+  i=$((i + 1))
 done
-for tool in memcheck racecheck; do
-  for set in softmax layer_normalization averagepool matmul conv_ reduce_mean concat; do
-    compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/bin/conformance" --together --backend=cuda \
-      --filter="test_$set" "$cases" > "$build/sanitizer.log" 2>&1 || { failed=1; tail -20 "$build/sanitizer.log"; }
-    echo "$tool $set: $(grep -a passed "$build/sanitizer.log")"
+conformance() {
+  local part
+  for part in "$scratch"/part*; do
+    "$build/bin/conformance" --together --backend=cuda "$@" "$part" > "$scratch/log.$(basename "$part")" 2>&1 &
   done
+  wait
+  grep -ahE "^FAILED" "$scratch"/log.* | cut -c1-300
+  grep -ahE "^[0-9]+ passed" "$scratch"/log.* |
+    awk -v flags="$*" '{p += $1; f += $3; s += $5; n++}
+                       END {print "conformance", flags ":", p + 0, "passed,", f + 0, "failed,", s + 0, "skipped"
+                            exit f != 0 || n != parts}' parts="$parts" || failed=1
+}
+conformance
+conformance --noPasses
+
+run() { # a script of checks that prints a line for each
+  "$python" "$here/$1" "${@:2}" > "$scratch/log" 2>&1 || failed=1
+  grep -a "^FAILED" "$scratch/log" | cut -c1-300
+  echo "$1: $(grep -ac ^passed "$scratch/log") passed, $(grep -ac ^FAILED "$scratch/log") failed"
+}
+run fused_rows.py "$build/bin/carnot"
+run tile_sizes.py "$build/bin/carnot"
+
+models=${CARNOT_MODELS:-$HOME/.cache/carnot-models}
+for model in "$models"/*.onnx; do
+  [ -e "$model" ] || { echo "skipped: no models in $models"; break; }
+  for dim in 1 5; do
+    "$python" "$here/compare_places.py" "$build/bin/carnot" "$model" "$dim" || failed=1
+  done
+done
+
+if ! command -v compute-sanitizer > /dev/null; then
+  echo "skipped: no compute-sanitizer"
+  exit $failed
+fi
+for tool in memcheck racecheck; do
+  sanitizer="compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 5"
+  for set in softmax layer_normalization averagepool matmul conv_ reduce_mean concat resize_up topk scatter; do
+    # shellcheck disable=SC2086
+    $sanitizer "$build/bin/conformance" --together --backend=cuda --filter="test_$set" "$cases" \
+      > "$scratch/log" 2>&1 || { failed=1; tail -20 "$scratch/log"; }
+    echo "$tool $set: $(grep -a "passed" "$scratch/log" | tail -1)"
+  done
+  # shellcheck disable=SC2086
+  run fused_rows.py '--only=(1,' $sanitizer "$build/bin/carnot"
+  # shellcheck disable=SC2086
+  run tile_sizes.py '--only=(1,' $sanitizer "$build/bin/carnot"
 done
 exit $failed

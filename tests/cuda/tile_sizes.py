@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Products and convolutions by each size of the tile kernels, at odd sizes, against ONNX Runtime in float32.
 
-Usage: tile_sizes.py CARNOT [--fp16] [--bf16]
+Usage: tile_sizes.py [--only=TEXT] CARNOT     (a command of several words, for compute-sanitizer)
 """
 import concurrent.futures
 import pathlib
@@ -62,17 +62,21 @@ def cases(rows: int, columns: int) -> list[tuple[str, onnx.ModelProto]]:
 
 
 def main() -> int:
+    only = [a.removeprefix("--only=") for a in sys.argv[1:2] if a.startswith("--only=")]
+    carnot = sys.argv[1 + len(only):]
+
     def check(size: tuple[int, int], name: str, model: onnx.ModelProto, flag: str) -> bool:
         others = OTHERS + [f"cuda_tile_{a}x{b}" for a, b in SIZES if (a, b) != size]
         with tempfile.TemporaryDirectory() as folder:
-            off, text = error(sys.argv[1], model, flag, pathlib.Path(folder), CARNOT_CUDA_ROWS="-" + ",".join(others))
+            off, text = error(carnot, model, flag, pathlib.Path(folder), CARNOT_CUDA_ROWS="-" + ",".join(others))
         tactic = f"cuda_tile_{size[0]}x{size[1]}"
         good = off <= LIMITS[flag] and tactic in text
         why = "" if good else f" (wanted {tactic}): {text[-600:]}"
         print(f"{'passed' if good else 'FAILED'} {tactic} {name} {flag}: relative L2 {off:.1e}{why}", flush=True)
         return good
 
-    todo = [(size, *case, flag) for flag in sys.argv[2:] or LIMITS for size in SIZES for case in cases(*size)]
+    todo = [(size, *case, flag) for flag in LIMITS for size in SIZES for case in cases(*size)]
+    todo = [t for t in todo if all(text in t[1] for text in only)]
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         done = list(pool.map(check, *zip(*todo)))
     return not all(done)

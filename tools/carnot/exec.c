@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "backend/device.h"
 #include "engine/format.h"
 
 static bool show_progress(void* user, const char* phase, int done, int total) {
@@ -22,6 +23,18 @@ static void show_log(void* user, int severity, const char* message) {
     exec_log("EWI"[severity], "%s", message);
   else if (((const exec_options*)user)->verbose)
     exec_log('V', "%s", message);
+}
+
+// --device=N names one of several; without a GPU it says so and does nothing.
+static void choose_device(exec_options* o) {
+  if (!o->device || (o->backend && strcmp(o->backend, "cuda") != 0)) return;
+  carnot_device* device;
+  carnot_status* status = carnot_device_open(o->device, &device);
+  if (status)
+    exec_log('W', "--device has no effect: %s", carnot_status_message(status));
+  else
+    o->backend = o->device;
+  carnot_status_free(status);
 }
 
 static carnot_status* build_options(exec_options* o, cli_build_options* out) {
@@ -64,6 +77,7 @@ static carnot_status* obtain(exec_options* o, cli_loaded* out) {
   CARNOT_CHECK(o->load || kind == CLI_FILE_ONNX, INVALID_MODEL,
                "--onnx: %s is an engine, load it with --loadEngine", path);
   cli_build_options build;
+  choose_device(o);
   CARNOT_TRY(build_options(o, &build));
   if (o->load || !o->save) {
     CARNOT_TRY(cli_load(path, &build, out));

@@ -27,7 +27,7 @@ enum { EXEC_MAX_PROFILES = 16, EXEC_MAX_PERCENTILES = 16 };
 typedef struct exec_options {
   carnot_arena arena;  // for what flags are parsed into
   cli_typing typing;
-  const char *backend, *onnx, *save, *load, *times, *output, *profile, *layers, *inputs,
+  const char *backend, *device, *onnx, *save, *load, *times, *output, *profile, *layers, *inputs,
       *timing_cache, *dump_graph, *disable_passes;
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];

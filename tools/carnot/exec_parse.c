@@ -197,6 +197,11 @@ static carnot_status* special(const char* name, const char* value, exec_options*
     o->verbosity = chosen == 4 ? EXEC_DETAILED : chosen == 3 ? EXEC_NAMES : (exec_verbosity)chosen;
   } else if (strcmp(name, "backend") == 0) {
     o->backend = value;
+  } else if (strcmp(name, "device") == 0) {
+    char spec[32];
+    CARNOT_TRY(integer(name, value, 0, 127, &number));
+    int length = snprintf(spec, sizeof(spec), "cuda:%lld", (long long)number);
+    o->device = carnot_arena_text(&o->arena, spec, (size_t)length);
   } else if (strcmp(name, "fp32") == 0) {
     CARNOT_TRY(word_of(name, value, (const char* const[]){"exact", "fast", NULL}, &chosen));
     o->fast_fp32 = chosen == 1;
