@@ -89,13 +89,25 @@ static const carnot_tactic_row* const kRows[] = {
 #undef ROW
 };
 
-// CARNOT_CUDA_ROWS=copies leaves only what joins the two memories: everything else then runs on the
-// processor, for tests of placement and for bisecting a wrong result.
+// CARNOT_CUDA_ROWS leaves what joins the two memories ("copies") and the rows that it names, comma
+// by comma; everything else then runs on the processor, for tests of placement and for bisecting a
+// wrong result.
 const carnot_tactic_row* const* carnot_cuda_rows(size_t* out_count) {
-  static const carnot_tactic_row* const kCopies[] = {&carnot_cuda_upload, &carnot_cuda_download,
-                                                     &carnot_cuda_reformat};
+  static const carnot_tactic_row* chosen[sizeof(kRows) / sizeof(kRows[0]) + 3];
   const char* wanted = getenv("CARNOT_CUDA_ROWS");
-  bool copies = wanted && strcmp(wanted, "copies") == 0;
-  *out_count = copies ? 3 : sizeof(kRows) / sizeof(kRows[0]);
-  return copies ? kCopies : kRows;
+  *out_count = sizeof(kRows) / sizeof(kRows[0]);
+  if (!wanted) return kRows;
+  size_t count = 0;
+  chosen[count++] = &carnot_cuda_upload;
+  chosen[count++] = &carnot_cuda_download;
+  chosen[count++] = &carnot_cuda_reformat;
+  for (size_t i = 0; i < *out_count; i++) {
+    const char* found = strstr(wanted, kRows[i]->name);
+    size_t length = strlen(kRows[i]->name);
+    if (found && (found == wanted || found[-1] == ',') &&
+        (found[length] == 0 || found[length] == ','))
+      chosen[count++] = kRows[i];
+  }
+  *out_count = count;
+  return chosen;
 }
