@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Copies ONNX cases with every input but the first made a constant of the model: make_constant.py CASES OUT.
+"""Copies ONNX cases with every input but the first made a constant of the model.
 
+make_constant.py CASES OUT PART..., with PART of a case's name.
 Most models hold axes, scales, counts and weights so, and rows of devices read them when shapes are set.
 """
 import argparse
@@ -26,8 +27,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("parts", nargs="+")
     arguments = parser.parse_args()
     for case in sorted(path for path in arguments.cases.iterdir() if path.is_dir()):
+        if not any(part in case.name for part in arguments.parts):
+            continue
         model = onnx.load(str(case / "model.onnx"))
         sets = sorted(case.glob("test_data_set_*"))
         plain = all(value.type.HasField("tensor_type") for value in model.graph.input)

@@ -54,9 +54,8 @@ static cublasLtEpilogue_t epilogue_of(const carnot_cuda_product* p) {
 static carnot_status* describe(carnot_cuda* cuda, const carnot_cuda_product* p,
                                carnot_cuda_product_plan* plan) {
   cudaDataType_t type = data_type(p->type);
-  cublasComputeType_t compute = p->type == CARNOT_DTYPE_F32 && p->fast
-                                    ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                    : CUBLAS_COMPUTE_32F;
+  cublasComputeType_t compute =
+      p->type == CARNOT_DTYPE_F32 && p->fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   LT(cublasLtMatmulDescCreate(&plan->desc, compute, CUDA_R_32F));
   cublasOperation_t op_b = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasOperation_t op_a = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -106,8 +105,8 @@ static carnot_status* propose(carnot_cuda* cuda, const carnot_cuda_product* p,
   LT(cublasLtMatmulPreferenceCreate(&preference));
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && !status; i++)
-    status = cuda->cublasLtMatmulPreferenceSetAttribute(preference, wanted[i].name,
-                                                        wanted[i].value, wanted[i].bytes);
+    status = cuda->cublasLtMatmulPreferenceSetAttribute(preference, wanted[i].name, wanted[i].value,
+                                                        wanted[i].bytes);
   *out_count = 0;
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cuda->cublasLtMatmulAlgoGetHeuristic(cuda->lt, plan->desc, plan->b, plan->a, plan->c,
@@ -228,8 +227,8 @@ static carnot_status* make_operands(contest* c, const carnot_cuda_product* p) {
   size_t y = (size_t)((p->batch - 1) * p->c_batch + p->m * p->n) * size;
   c->b_bytes = carnot_align_up((size_t)((p->batch - 1) * p->b_batch + p->n * p->k) * size, 256);
   c->copies = carnot_max_i64(1, kPoolBytes / (int64_t)c->b_bytes);
-  const size_t bytes[] = {a, y, y, (size_t)p->n * size, kWorkspaceBytes,
-                          (size_t)c->copies * c->b_bytes};
+  const size_t bytes[] = {
+      a, y, y, (size_t)p->n * size, kWorkspaceBytes, (size_t)c->copies * c->b_bytes};
   size_t total = 0, at[6];
   for (int i = 0; i < 6; i++) at[i] = total, total += carnot_align_up(bytes[i], 256);
   carnot_cuda* cuda = c->cuda;

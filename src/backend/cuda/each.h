@@ -13,8 +13,8 @@ const char* carnot_cuda_each_reject(carnot_problem* problem, carnot_op op, uint3
 typedef struct carnot_cuda_each {
   CUfunction function;
   int64_t count;
-  bool blocks;         // one block an item
-  size_t copied;       // bytes of input 0 that the output begins with
+  bool blocks;                    // one block an item
+  size_t copied;                  // bytes of input 0 that the output begins with
   _Alignas(8) char params[1024];  // begins with a carnot_cuda_io
 } carnot_cuda_each;
 _Static_assert(sizeof(carnot_cuda_each) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -38,13 +38,13 @@ carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, 
 carnot_status* carnot_cuda_number_of(const carnot_operand* operand, int64_t at,
                                      double* out) CARNOT_MUST_USE;
 
-#define CARNOT_CUDA_EACH_ROW(variable, text, op, reject_fn, shape_fn)         \
-  const carnot_tactic_row carnot_cuda_##variable = {.name = text,             \
-                                                    .anchor = op,             \
-                                                    .numerics = "exact",      \
-                                                    .device = true,           \
-                                                    .reject = reject_fn,      \
-                                                    .shape = shape_fn,        \
+#define CARNOT_CUDA_EACH_ROW(variable, text, op, reject_fn, shape_fn)    \
+  const carnot_tactic_row carnot_cuda_##variable = {.name = text,        \
+                                                    .anchor = op,        \
+                                                    .numerics = "exact", \
+                                                    .device = true,      \
+                                                    .reject = reject_fn, \
+                                                    .shape = shape_fn,   \
                                                     .run = carnot_cuda_each_run}
 
 #endif  // CARNOT_BACKEND_CUDA_EACH_H_

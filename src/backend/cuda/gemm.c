@@ -304,13 +304,13 @@ static carnot_status* make_key(const extents* e, const product* p, bool fast, ba
   key->bias = p->c_is_bias, key->activation = (int32_t)p->activation, key->fast = fast;
   key->beta = p->residual != CARNOT_PLAN_NONE || (p->c != CARNOT_PLAN_NONE && !p->c_is_bias);
   int64_t of_a[5] = {key->a_batch}, of_b[5] = {key->b_batch}, of_c[5] = {key->c_batch};
-  for (int i = 0; i < t->rank; i++) of_a[i + 1] = t->a[i], of_b[i + 1] = t->b[i], of_c[i + 1] = t->c[i];
+  for (int i = 0; i < t->rank; i++)
+    of_a[i + 1] = t->a[i], of_b[i + 1] = t->b[i], of_c[i + 1] = t->c[i];
   const int all[] = {alignment_of(a, of_a, t->rank + 1), alignment_of(b, of_b, t->rank + 1),
                      alignment_of(y, of_c, t->rank + 1),
                      alignment_of(added ? added : y, of_c, t->rank + 1)};
   key->alignment = all[0];
-  for (int i = 1; i < 4; i++)
-    key->alignment = all[i] < key->alignment ? all[i] : key->alignment;
+  for (int i = 1; i < 4; i++) key->alignment = all[i] < key->alignment ? all[i] : key->alignment;
   return NULL;
 }
 
@@ -339,7 +339,7 @@ static bool is_known(const carnot_operand_type* t) {
 
 // The fastest algorithm at the optimal sizes. What cannot be timed goes by the heuristic.
 static carnot_status* time_algos(const carnot_problem* problem, const product* p,
-                                  carnot_cuda_product_choice* out) {
+                                 carnot_cuda_product_choice* out) {
   const uint32_t* inputs = problem->region->nodes[0].inputs;
   const carnot_operand_type* types[] = {&problem->inputs[inputs[0]], &problem->inputs[inputs[1]],
                                         &problem->outputs[0]};

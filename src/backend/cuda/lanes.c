@@ -24,8 +24,8 @@ static carnot_status* shape_lanes(const carnot_step_view* step, const carnot_ope
                                   const carnot_operand* outputs, const char* kernel, int64_t count,
                                   const carnot_cuda_lanes* lanes, bool blocks, void* state) {
   CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
-  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, kernel, count, lanes, sizeof(*lanes),
-                                    state));
+  CARNOT_TRY(
+      carnot_cuda_each_shape(step, inputs, outputs, kernel, count, lanes, sizeof(*lanes), state));
   ((carnot_cuda_each*)state)->blocks = blocks;
   return NULL;
 }
@@ -74,11 +74,10 @@ static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_ope
   CARNOT_CHECK(k >= 0 && lanes.k <= lanes.length, INVALID_ARGUMENT,
                "k is %g; dimension %d has %lld elements", k, axis, (long long)lanes.length);
   for (uint32_t i = 0; i < step->output_count; i++)
-    CARNOT_CHECK(
-        outputs[i].dtype == CARNOT_DTYPE_INVALID ||
-            (carnot_dims_count(outputs[i].dims, outputs[i].rank) == count * lanes.k &&
-             outputs[i].dtype == (i ? CARNOT_DTYPE_I64 : inputs[0].dtype)),
-        INVALID_ARGUMENT, "result %u of the largest elements has another size or type", i);
+    CARNOT_CHECK(outputs[i].dtype == CARNOT_DTYPE_INVALID ||
+                     (carnot_dims_count(outputs[i].dims, outputs[i].rank) == count * lanes.k &&
+                      outputs[i].dtype == (i ? CARNOT_DTYPE_I64 : inputs[0].dtype)),
+                 INVALID_ARGUMENT, "result %u of the largest elements has another size or type", i);
   return shape_lanes(step, inputs, outputs, "top_k", lanes.k ? count : 0, &lanes, true, state);
 }
 CARNOT_CUDA_EACH_ROW(top_k_row, "cuda_top_k", CARNOT_OP_TOP_K, top_k_reject, top_k_shape);

@@ -60,9 +60,8 @@ static carnot_status* gather_elements_shape(const carnot_step_view* step,
   *out_workspace_bytes = 0;
   carnot_cuda_elements p = {0};
   CARNOT_TRY(set_elements(step, &inputs[0], &inputs[1], &p));
-  CARNOT_CHECK(
-      count_of(&outputs[0]) == count_of(&inputs[1]) && outputs[0].dtype == inputs[0].dtype,
-      INVALID_ARGUMENT, "the result of a gather has another size or type");
+  CARNOT_CHECK(count_of(&outputs[0]) == count_of(&inputs[1]) && outputs[0].dtype == inputs[0].dtype,
+               INVALID_ARGUMENT, "the result of a gather has another size or type");
   return carnot_cuda_each_shape(step, inputs, outputs, "gather_elements", count_of(&outputs[0]), &p,
                                 sizeof(p), state);
 }
@@ -88,8 +87,7 @@ static carnot_status* check_copied(const carnot_operand* x, const carnot_operand
 static carnot_status* shape_copied(const carnot_step_view* step, const carnot_operand* inputs,
                                    const carnot_operand* outputs, const char* kernel, int64_t count,
                                    const void* params, size_t bytes, carnot_cuda_each* state) {
-  CARNOT_TRY(
-      carnot_cuda_each_shape(step, inputs, outputs, kernel, count, params, bytes, state));
+  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, kernel, count, params, bytes, state));
   state->copied = (size_t)(count_of(&inputs[0]) * carnot_cuda_bytes(&inputs[0]));
   return NULL;
 }
@@ -122,10 +120,9 @@ static carnot_status* scatter_nd_shape(const carnot_step_view* step, const carno
   int64_t depth = index->rank > 0 ? index->dims[index->rank - 1] : -1;
   CARNOT_CHECK(depth >= 0 && depth <= x->rank && depth <= CARNOT_CUDA_RANK, INVALID_MODEL,
                "%lld indices for rank %d", (long long)depth, x->rank);
-  carnot_cuda_scatter_nd p = {
-      .depth = (int)depth,
-      .rows = carnot_dims_count(index->dims, index->rank - 1),
-      .inner = carnot_dims_count(x->dims + depth, x->rank - (int)depth)};
+  carnot_cuda_scatter_nd p = {.depth = (int)depth,
+                              .rows = carnot_dims_count(index->dims, index->rank - 1),
+                              .inner = carnot_dims_count(x->dims + depth, x->rank - (int)depth)};
   p.io.bytes = carnot_cuda_bytes(x);
   for (int k = 0; k < (int)depth; k++) p.dims[k] = x->dims[k];
   CARNOT_TRY(read_reduction(step, &p.reduction));
@@ -160,8 +157,8 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
       .steps = u->dims[axis],
       .inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1),
       .per_sample = carnot_dims_count(x->dims + 1, axis - 1),
-      .circular =
-          carnot_attr_is(carnot_op_get(node_of(step)->op), &node_of(step)->attrs, "mode", "circular")};
+      .circular = carnot_attr_is(carnot_op_get(node_of(step)->op), &node_of(step)->attrs, "mode",
+                                 "circular")};
   p.io.bytes = carnot_cuda_bytes(x);
   return shape_copied(step, inputs, outputs, "tensor_scatter", count_of(u), &p, sizeof(p), state);
 }
@@ -224,9 +221,8 @@ static carnot_status* one_hot_shape(const carnot_step_view* step, const carnot_o
   CARNOT_TRY(carnot_cuda_on_device(values, 1));
   CARNOT_TRY(carnot_cuda_axis(step, "axis", index->rank + 1, &axis));
   CARNOT_TRY(carnot_cuda_number_of(&inputs[1], 0, &depth));
-  carnot_cuda_place p = {
-      .k = (int64_t)depth,
-      .inner = carnot_dims_count(index->dims + axis, index->rank - axis)};
+  carnot_cuda_place p = {.k = (int64_t)depth,
+                         .inner = carnot_dims_count(index->dims + axis, index->rank - axis)};
   CARNOT_CHECK(count_of(values) == 2 && values->dtype == y->dtype && depth >= 0 &&
                    count_of(y) == count_of(index) * p.k,
                INVALID_ARGUMENT, "%lld values, %lld indices of depth %g, a result of %lld",

@@ -84,8 +84,8 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
                                    size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   // In the order of the kernel's names.
-  static const char* const kPlaces[] = {"half_pixel",    "pytorch_half_pixel",
-                                        "asymmetric",    "align_corners",
+  static const char* const kPlaces[] = {"half_pixel",           "pytorch_half_pixel",
+                                        "asymmetric",           "align_corners",
                                         "half_pixel_symmetric", "tf_crop_and_resize"};
   static const char* const kNearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
                                          "ceil"};
@@ -168,8 +168,7 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
   carnot_window window;
   CARNOT_TRY(carnot_window_read(a.row, a.attrs, rank, &type, &window));
   resolve_padding(&a, x, y, &window);
-  carnot_cuda_conv_transpose p = {
-      .channels = x->dims[1], .filters = y->dims[1], .groups = groups};
+  carnot_cuda_conv_transpose p = {.channels = x->dims[1], .filters = y->dims[1], .groups = groups};
   for (int d = 0; d < 3; d++) {
     int at = d - (3 - rank);
     bool used = at >= 0;
@@ -242,10 +241,10 @@ static carnot_status* shape_linear(const carnot_step_view* step, const carnot_op
   attributes a = attributes_of(step);
   CARNOT_TRY(carnot_cuda_on_device(inputs, 2));
   if (zero->dtype) CARNOT_TRY(carnot_cuda_on_device(zero, 1));
-  CARNOT_CHECK(count_of(x) == count_of(&outputs[0]) &&
-                   (!zero->dtype || count_of(zero) == count_of(scale)),
-               INVALID_ARGUMENT, "zero_point has %lld elements and scale %lld",
-               (long long)count_of(zero), (long long)count_of(scale));
+  CARNOT_CHECK(
+      count_of(x) == count_of(&outputs[0]) && (!zero->dtype || count_of(zero) == count_of(scale)),
+      INVALID_ARGUMENT, "zero_point has %lld elements and scale %lld", (long long)count_of(zero),
+      (long long)count_of(scale));
   carnot_cuda_quantize p = {.precision = precision_of(&a, scale->dtype)};
   CARNOT_TRY(granularity(step, &a, x, scale, &p));
   return carnot_cuda_each_shape(step, inputs, outputs, kernel, count_of(x), &p, sizeof(p), state);

@@ -201,11 +201,11 @@ typedef struct carnot_cuda_io {
 typedef struct carnot_cuda_lanes {
   carnot_cuda_io io;
   long long length, inner;
-  long long k;          // top_k: how many
-  int largest, last;    // arg_reduce, top_k: the largest; of equal ones the last
+  long long k;                      // top_k: how many
+  int largest, last;                // arg_reduce, top_k: the largest; of equal ones the last
   int product, exclusive, reverse;  // cumulative
-  int power;            // lp_norm: 1 or 2
-  long long size;       // lrn: neighbours
+  int power;                        // lp_norm: 1 or 2
+  long long size;                   // lrn: neighbours
   double alpha, beta, bias;
 } carnot_cuda_lanes;
 
