@@ -64,12 +64,14 @@ static void bring_near(T*& p, unsigned long long far) {
         memcpy(&p, given, sizeof(p));                                 \
         for (auto& in : p.io.in) bring_near(in, far);                 \
         for (auto& out : p.io.out) bring_near(out, far);              \
+        bring_near(p.io.scratch, far);                                \
         for (i64 i = 0; i < p.io.count; i++) name(p, i);              \
       }}).second;
 #define ANY_BLOCK ANY
 #include "kernel/cuda/lanes.cuh"
 #include "kernel/cuda/places.cuh"
 #include "kernel/cuda/resample.cuh"
+#include "kernel/cuda/recurrent.cuh"
 
 extern "C" kernel* carnot_host_kernel(const char* name) {
   auto found = kernels().find(name);

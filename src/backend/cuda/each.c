@@ -3,6 +3,23 @@
 #include <stdio.h>
 #include <string.h>
 
+static const carnot_operand kAbsent = {.dtype = CARNOT_DTYPE_INVALID};
+
+// Which output of the step is the node's output |i|; NONE where that is absent.
+static uint32_t output_of(const carnot_step_view* step, uint32_t i) {
+  const carnot_plan_node* node = &step->region->nodes[0];
+  for (uint32_t k = 0; k < step->output_count && i < node->output_count; k++)
+    if (node->outputs[i] != CARNOT_PLAN_NONE && step->region->outputs[k] == node->outputs[i])
+      return k;
+  return CARNOT_PLAN_NONE;
+}
+
+const carnot_operand* carnot_cuda_output(const carnot_step_view* step,
+                                         const carnot_operand* outputs, uint32_t i) {
+  uint32_t k = output_of(step, i);
+  return k == CARNOT_PLAN_NONE ? &kAbsent : &outputs[k];
+}
+
 static int number_of(carnot_dtype dtype) {
   switch (dtype) {
     case CARNOT_DTYPE_F32: return CARNOT_CUDA_F32;
@@ -53,7 +70,6 @@ const char* carnot_cuda_each_reject(carnot_problem* problem, carnot_op op, uint3
 
 const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
                                            const carnot_operand* inputs, uint32_t i) {
-  static const carnot_operand kAbsent = {.dtype = CARNOT_DTYPE_INVALID};
   return i < step->input_count ? &inputs[i] : &kAbsent;
 }
 
@@ -77,6 +93,14 @@ carnot_status* carnot_cuda_number_of(const carnot_operand* operand, int64_t at, 
   return NULL;
 }
 
+static carnot_status* set_type(const carnot_operand* t, int* out) {
+  int type = number_of(t->dtype);
+  CARNOT_CHECK(type >= 0 || t->dtype == CARNOT_DTYPE_INVALID, INVALID_MODEL, "no kernel for %s",
+               carnot_dtype_name(t->dtype));
+  *out = type < 0 ? 0 : type;
+  return NULL;
+}
+
 carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                       const carnot_operand* outputs, const char* name,
                                       int64_t count, const void* params, size_t bytes,
@@ -88,16 +112,14 @@ carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot
   memcpy(out->params, params, bytes);
   carnot_cuda_io* io = (carnot_cuda_io*)out->params;
   io->count = count;
-  for (uint32_t i = 0; i < step->input_count + step->output_count; i++) {
-    bool is_input = i < step->input_count;
-    uint32_t k = is_input ? i : i - step->input_count;
-    const carnot_operand* t = is_input ? &inputs[k] : &outputs[k];
-    int type = number_of(t->dtype);
-    CARNOT_CHECK(type >= 0 || t->dtype == CARNOT_DTYPE_INVALID, INVALID_MODEL, "no kernel for %s",
-                 carnot_dtype_name(t->dtype));
-    *(is_input ? &io->in_type[k] : &io->out_type[k]) = type < 0 ? 0 : type;
-    if (!is_input) CARNOT_TRY(carnot_cuda_on_device(t, 1));
+  for (uint32_t i = 0; i < step->input_count; i++)
+    CARNOT_TRY(set_type(&inputs[i], &io->in_type[i]));
+  for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++) {
+    const carnot_operand* t = carnot_cuda_output(step, outputs, i);
+    CARNOT_TRY(set_type(t, &io->out_type[i]));
+    CARNOT_TRY(carnot_cuda_on_device(t, 1));
   }
+  if (!name) return NULL;
   char kernel[48];
   snprintf(kernel, sizeof(kernel), "any_%s", name);
   return carnot_cuda_kernel(carnot_cuda_of_step(step), kernel, &out->function);
@@ -106,12 +128,14 @@ carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot
 carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) {
-  (void)workspace, (void)executor;
+  (void)executor;
   carnot_cuda_each* s = state;
   carnot_cuda_io* io = (carnot_cuda_io*)s->params;
+  io->scratch = workspace;
   for (uint32_t i = 0; i < step->input_count; i++)
     io->in[i] = inputs[i].place == CARNOT_PLACE_DEVICE ? inputs[i].data : NULL;
-  for (uint32_t i = 0; i < step->output_count; i++) io->out[i] = outputs[i].data;
+  for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++)
+    io->out[i] = carnot_cuda_output(step, outputs, i)->data;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   if (s->copied)
     CARNOT_CUDA_TRY(cuda, cuMemcpyDtoDAsync_v2(carnot_cuda_address(outputs[0].data),

@@ -19,7 +19,8 @@ typedef struct carnot_cuda_each {
 } carnot_cuda_each;
 _Static_assert(sizeof(carnot_cuda_each) <= CARNOT_STATE_BYTES, "the state has its size");
 
-// Fills |io| and the state for kernel any_<name> over |params|, which begins with |io|.
+// Fills the state for kernel any_<name> (NULL: none, the input is copied alone) over |params|,
+// which begins with |io|.
 carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                       const carnot_operand* outputs, const char* name,
                                       int64_t count, const void* params, size_t bytes,
@@ -31,6 +32,9 @@ carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
 // Input |i| where the step has it, else an absent one.
 const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
                                            const carnot_operand* inputs, uint32_t i);
+// Output |i| of the node where the step has it, else an absent one.
+const carnot_operand* carnot_cuda_output(const carnot_step_view* step,
+                                         const carnot_operand* outputs, uint32_t i);
 // The axis of attribute |name|, counted from 0.
 carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, int rank,
                                 int* out_axis) CARNOT_MUST_USE;

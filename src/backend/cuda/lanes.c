@@ -73,11 +73,12 @@ static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_ope
   lanes.k = (int64_t)k;
   CARNOT_CHECK(k >= 0 && lanes.k <= lanes.length, INVALID_ARGUMENT,
                "k is %g; dimension %d has %lld elements", k, axis, (long long)lanes.length);
-  for (uint32_t i = 0; i < step->output_count; i++)
-    CARNOT_CHECK(outputs[i].dtype == CARNOT_DTYPE_INVALID ||
-                     (carnot_dims_count(outputs[i].dims, outputs[i].rank) == count * lanes.k &&
-                      outputs[i].dtype == (i ? CARNOT_DTYPE_I64 : inputs[0].dtype)),
+  for (uint32_t i = 0; i < 2; i++) {
+    const carnot_operand* y = carnot_cuda_output(step, outputs, i);
+    CARNOT_CHECK(!y->dtype || (carnot_dims_count(y->dims, y->rank) == count * lanes.k &&
+                               y->dtype == (i ? CARNOT_DTYPE_I64 : inputs[0].dtype)),
                  INVALID_ARGUMENT, "result %u of the largest elements has another size or type", i);
+  }
   return shape_lanes(step, inputs, outputs, "top_k", lanes.k ? count : 0, &lanes, true, state);
 }
 CARNOT_CUDA_EACH_ROW(top_k_row, "cuda_top_k", CARNOT_OP_TOP_K, top_k_reject, top_k_shape);

@@ -171,6 +171,28 @@ CARNOT_CUDA_EACH_ROW(scatter_nd_row, "cuda_scatter_nd", CARNOT_OP_SCATTER_ND, sc
 CARNOT_CUDA_EACH_ROW(tensor_scatter_row, "cuda_tensor_scatter", CARNOT_OP_TENSOR_SCATTER,
                      tensor_scatter_reject, tensor_scatter_shape);
 
+// ---- the same bits as another type ----
+
+static const char* bit_cast_reject(carnot_problem* problem, char* reason, size_t size) {
+  return carnot_cuda_each_reject(problem, CARNOT_OP_BIT_CAST, 0, reason, size);
+}
+
+static carnot_status* bit_cast_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* state,
+                                     size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  int bytes = carnot_cuda_bytes(x);
+  CARNOT_TRY(carnot_cuda_on_device(x, 1));
+  CARNOT_CHECK(count_of(x) * bytes == count_of(y) * carnot_cuda_bytes(y), INVALID_ARGUMENT,
+               "%lld bytes as %lld", (long long)(count_of(x) * bytes),
+               (long long)(count_of(y) * carnot_cuda_bytes(y)));
+  const carnot_cuda_place p = {0};
+  return shape_copied(step, inputs, outputs, NULL, /*count=*/0, &p, sizeof(p), state);
+}
+CARNOT_CUDA_EACH_ROW(bit_cast_row, "cuda_bit_cast", CARNOT_OP_BIT_CAST, bit_cast_reject,
+                     bit_cast_shape);
+
 // ---- by the place alone ----
 
 static const char* trilu_reject(carnot_problem* problem, char* reason, size_t size) {

@@ -187,6 +187,45 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
 CARNOT_CUDA_EACH_ROW(conv_transpose_row, "cuda_conv_transpose", CARNOT_OP_CONV_TRANSPOSE,
                      conv_transpose_reject, conv_transpose_shape);
 
+// ---- samples at given places ----
+
+static const char* grid_sample_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (carnot_cuda_is_single(problem, CARNOT_OP_GRID_SAMPLE) && problem->inputs[0].rank > 5)
+    return carnot_cuda_because(reason, size, "rank %d, takes up to 5", problem->inputs[0].rank);
+  return carnot_cuda_each_reject(problem, CARNOT_OP_GRID_SAMPLE, 0, reason, size);
+}
+
+static carnot_status* grid_sample_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* state,
+                                        size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  static const char* const kModes[] = {"nearest", "linear", "cubic"};
+  static const char* const kPaddings[] = {"zeros", "border", "reflection"};
+  const carnot_operand *x = &inputs[0], *grid = &inputs[1], *y = &outputs[0];
+  attributes a = attributes_of(step);
+  CARNOT_TRY(carnot_cuda_on_device(inputs, 2));
+  int mode = word(&a, "mode", kModes, 3), rank = x->rank - 2;
+  carnot_cuda_grid_sample p = {.rank = rank,
+                               .taps = 1 << mode,
+                               .before = mode == 2,
+                               .padding = word(&a, "padding_mode", kPaddings, 3),
+                               .align_corners = attr(&a, "align_corners") != 0};
+  CARNOT_CHECK(rank >= 1 && rank <= 3 && y->rank == x->rank && mode < 3 && p.padding < 3,
+               INVALID_MODEL, "rank %d, or an unknown mode", x->rank);
+  p.channels = x->dims[1];
+  for (int d = 0; d < rank; d++) p.in[d] = x->dims[d + 2];
+  p.in_size = carnot_dims_count(x->dims + 2, rank);
+  p.out_size = carnot_dims_count(y->dims + 2, rank);
+  CARNOT_CHECK(count_of(grid) == x->dims[0] * p.out_size * rank && y->dims[0] == x->dims[0] &&
+                   y->dims[1] == x->dims[1],
+               INVALID_ARGUMENT, "the grid has %lld elements; %lld are required",
+               (long long)count_of(grid), (long long)(x->dims[0] * p.out_size * rank));
+  return carnot_cuda_each_shape(step, inputs, outputs, "grid_sample", count_of(y), &p, sizeof(p),
+                                state);
+}
+CARNOT_CUDA_EACH_ROW(grid_sample_row, "cuda_grid_sample", CARNOT_OP_GRID_SAMPLE, grid_sample_reject,
+                     grid_sample_shape);
+
 // ---- quantization ----
 
 static const char* quantize_reject(carnot_problem* problem, char* reason, size_t size) {

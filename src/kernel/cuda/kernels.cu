@@ -34,3 +34,4 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "lanes.cuh"
 #include "places.cuh"
 #include "resample.cuh"
+#include "recurrent.cuh"

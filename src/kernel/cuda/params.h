@@ -194,7 +194,8 @@ typedef struct carnot_cuda_io {
   void* out[CARNOT_CUDA_IO_OUTPUTS];
   int in_type[CARNOT_CUDA_IO_INPUTS], out_type[CARNOT_CUDA_IO_OUTPUTS];
   long long count;
-  int bytes;  // of an element of what is moved
+  int bytes;      // of an element of what is moved
+  void* scratch;  // the step's workspace
 } carnot_cuda_io;
 
 // Lanes of |length| elements |inner| apart.
@@ -268,5 +269,21 @@ typedef struct carnot_cuda_conv_transpose {
   carnot_cuda_io io;
   long long channels, filters, groups, in[3], out[3], kernel[3], step[3], dilation[3], begin[3];
 } carnot_cuda_conv_transpose;
+
+// in [x, grid]; |rank| spatial dimensions, |taps| along each, |before| of them before the place.
+typedef struct carnot_cuda_grid_sample {
+  carnot_cuda_io io;
+  int rank, taps, before, padding, align_corners;  // padding: 0 zeros, 1 border, 2 reflection
+  long long channels, in[3], in_size, out_size;
+} carnot_cuda_grid_sample;
+
+// in [x, w, r, bias, lengths, initial h, initial c, peepholes], one block a sequence of a
+// direction; scratch: (3 + 2 gates) * hidden float64 numbers for each.
+typedef struct carnot_cuda_recurrent {
+  carnot_cuda_io io;
+  long long time, batch, input, hidden;
+  int directions, gates, batch_first, reverse, flag;  // flag: input_forget, linear_before_reset
+  double clip;
+} carnot_cuda_recurrent;
 
 #endif  // CARNOT_KERNEL_CUDA_PARAMS_H_
