@@ -108,6 +108,7 @@ typedef struct carnot_tactic_row {
   // Runs on the accelerator: operands, packed constants and workspace are device addresses, run
   // records into step->queue. Operands of host values are lists that decide sizes.
   bool device;
+  bool last_resort;      // far from the best: taken where no other row serves, never timed
   bool crosses;          // a copy between the two, or a view: takes operands of either memory
   bool strided_outputs;  // takes outputs with any strides whose innermost is 1
   // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The

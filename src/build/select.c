@@ -119,6 +119,7 @@ static size_t find_in(carnot_builder* builder, carnot_choice* choice,
     }
     // The reference stands by in case the others refuse when they are timed.
     bool stand_by = count && !rows[i]->run && builder->config->level >= 2;
+    if (count && rows[i]->last_resort) continue;
     if (count && !stand_by && !worth_timing(builder, rows[i])) continue;
     out[count++] =
         (carnot_candidate){.row = rows[i],
@@ -167,7 +168,9 @@ static carnot_status* time_all(carnot_builder* builder, const carnot_choice* cho
   }
   if (all || carnot_builder_is_late(builder)) return NULL;
   for (size_t i = 0; i < count; i++) CARNOT_TRY(prepare(builder, choice, &candidates[i]));
-  CARNOT_TRY(carnot_time_candidates(builder, candidates, count));
+  // The candidates are all of one place.
+  CARNOT_TRY((candidates[0].row->device ? carnot_time_on_device : carnot_time_candidates)(
+      builder, candidates, count));
   for (size_t i = 0; i < count; i++) {
     if (candidates[i].ns == UINT64_MAX) continue;
     CARNOT_TRY(carnot_timing_cache_add(cache, key, candidates[i].row->name, candidates[i].ns));
@@ -266,6 +269,16 @@ static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice
   return NULL;
 }
 
+// Copies into another layout cost as much as a small kernel, and no timing sees them: candidates
+// stay with the layouts of the first.
+static size_t keep_layouts(carnot_candidate* candidates, size_t count) {
+  size_t kept = 1;
+  for (size_t i = 1; i < count; i++)
+    if (same_layouts(&candidates[i].problem, &candidates[0].problem))
+      candidates[kept++] = candidates[i];
+  return kept;
+}
+
 carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) {
   carnot_candidate candidates[CARNOT_MAX_CANDIDATES];
   reasons why_not = {.at = 0};
@@ -273,6 +286,7 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
   CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", choice->node->name,
                why_not.text);
   size_t best = 0;
+  if (candidates[0].row->device) count = keep_layouts(candidates, count);
   if (count > 1) CARNOT_TRY(time_all(builder, choice, candidates, count));
   for (size_t i = 0; i < count; i++) {
     if (candidates[i].failed) note(&why_not, candidates[i].row->name, candidates[i].failed);

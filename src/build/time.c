@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "backend/device.h"
 #include "base/hash.h"
 
 enum { kRounds = 4, kLeastNs = 20000, kMaxRepeats = 64 };
@@ -50,6 +51,7 @@ static uint64_t mix_operand(uint64_t h, const carnot_operand_type* t) {
 uint64_t carnot_problem_key(const carnot_problem* p, int threads) {
   uint64_t h = mix(mix(1, (uint64_t)p->isa), (uint64_t)threads);
   h = mix(h, (uint64_t)p->fast_fp32);
+  if (p->device) h = mix_text(h, p->device->name);
   for (uint32_t n = 0; n < p->region->node_count; n++) {
     const carnot_plan_node* node = &p->region->nodes[n];
     h = mix_text(h, carnot_op_get(node->op)->name);
@@ -169,7 +171,7 @@ static bool is_known(const carnot_operand_type* t) {
 }
 
 static bool can_time(const carnot_candidate* c) {
-  bool known = c->row->run != NULL && !c->row->device;  // those are taken in their order
+  bool known = c->row->run != NULL;
   for (uint32_t i = 0; known && i < c->problem.input_count; i++)
     known = is_known(&c->problem.inputs[i]);
   for (uint32_t i = 0; known && i < c->problem.output_count; i++)

@@ -18,10 +18,14 @@ typedef struct carnot_candidate {
 // The key of a problem in the timing cache.
 uint64_t carnot_problem_key(const carnot_problem* problem, int threads);
 
-// Runs the candidates in alternating rounds and sets their times. Those whose operands have
-// dimensions that are not known are left at UINT64_MAX; one that refuses the shapes is marked
+// Runs the processor's candidates in alternating rounds and sets their times. Those whose operands
+// have dimensions that are not known are left at UINT64_MAX; one that refuses the shapes is marked
 // failed.
 carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
                                       size_t count) CARNOT_MUST_USE;
+
+// The same for the rows of the configured accelerator, in recorded graphs.
+carnot_status* carnot_time_on_device(carnot_builder* builder, carnot_candidate* candidates,
+                                     size_t count) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BUILD_TIME_H_

@@ -146,6 +146,30 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec e) { return free(e), CUDA_SUCCESS; }
+EXPORT CUresult cuGraphGetEdges_v2(CUgraph g, CUgraphNode* a, CUgraphNode* b, CUgraphEdgeData* e,
+                                   size_t* n) {
+  return (void)g, (void)a, (void)b, (void)e, *n = 0, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphAddDependencies_v2(CUgraph g, const CUgraphNode* a, const CUgraphNode* b,
+                                          const CUgraphEdgeData* e, size_t n) {
+  return (void)g, (void)a, (void)b, (void)e, (void)n, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphRemoveDependencies_v2(CUgraph g, const CUgraphNode* a, const CUgraphNode* b,
+                                             const CUgraphEdgeData* e, size_t n) {
+  return (void)g, (void)a, (void)b, (void)e, (void)n, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphNodeGetType(CUgraphNode n, CUgraphNodeType* t) {
+  return (void)n, *t = CU_GRAPH_NODE_TYPE_EMPTY, CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode n, CUDA_KERNEL_NODE_PARAMS* p) {
+  return (void)n, (void)p, CUDA_ERROR_INVALID_VALUE;
+}
+EXPORT CUresult cuFuncGetModule(CUmodule* m, CUfunction f) {
+  return (void)f, *m = (CUmodule)(uintptr_t)1, CUDA_SUCCESS;
+}
+EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int v) {
+  return (void)f, (void)a, (void)v, CUDA_SUCCESS;
+}
 EXPORT CUresult cuGraphDestroy(CUgraph g) { return free(g), CUDA_SUCCESS; }
 EXPORT CUresult cuEventCreate(CUevent* e, unsigned f) {
   return (void)f, *e = (CUevent)(uintptr_t)1, CUDA_SUCCESS;

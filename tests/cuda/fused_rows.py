@@ -132,7 +132,8 @@ CASES += [(f"depthwise {c}", depthwise(*c), "cuda_depthwise") for c in [
     (2, 40, 3, 1, 5, "")]]
 
 
-def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path) -> tuple[float, str]:
+def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path, **more: str) -> tuple[float, str]:
+    environment = os.environ | more
     path = str(folder / "net.onnx")
     onnx.save(model, path)
     session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -145,7 +146,8 @@ def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path) 
     wanted = session.run(None, feeds)[0].astype(np.float64)
     flags = [f"--input={n}={folder}/{n}.npy" for n in feeds]
     common = [path, "--backend=cuda", flag]
-    done = subprocess.run([carnot, "run", *common, *flags, f"--output-dir={folder}/out"], capture_output=True, text=True)
+    done = subprocess.run([carnot, "run", *common, *flags, f"--output-dir={folder}/out"], capture_output=True, text=True,
+                          env=environment)
     if done.returncode:
         return np.inf, done.stderr[-400:]
     got = np.load(next((folder / "out").glob("*.npy"))).astype(np.float64)
@@ -155,7 +157,7 @@ def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path) 
     if os.environ.get("CARNOT_CUDA_ROWS") == "copies":
         return off, "any tactic"
     profile = subprocess.run([carnot, "bench", *common, "--duration=0.01", "--dumpProfile"], capture_output=True,
-                             text=True)
+                             text=True, env=environment)
     return off, profile.stdout + profile.stderr
 
 

@@ -174,6 +174,7 @@ static carnot_status* synchronize(carnot_queue* queue) {
 static carnot_status* record_begin(carnot_queue* queue) {
   carnot_cuda* cuda = of_queue(queue);
   CARNOT_TRY(enter(cuda));
+  cast(queue)->records = true;
   CARNOT_CUDA_TRY(
       cuda, cuStreamBeginCapture_v2(cast(queue)->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
   return NULL;
@@ -184,11 +185,14 @@ static carnot_status* record_end(carnot_queue* queue, carnot_device_graph** out_
   carnot_cuda* cuda = of_queue(queue);
   CUgraph graph = NULL;
   void* memory;
+  cast(queue)->records = false;
   CARNOT_CUDA_TRY(cuda, cuStreamEndCapture(cast(queue)->stream, &graph));
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_device_graph), "a recording", &memory));
   carnot_device_graph* made = memory;
-  carnot_status* status = carnot_cuda_check(
-      cuda, cuda->cuGraphInstantiateWithFlags(&made->exec, graph, 0), "cuGraphInstantiate");
+  carnot_status* status = carnot_cuda_tie_libraries(cuda, graph);
+  if (!status)
+    status = carnot_cuda_check(cuda, cuda->cuGraphInstantiateWithFlags(&made->exec, graph, 0),
+                               "cuGraphInstantiate");
   cuda->cuGraphDestroy(graph);
   if (status) {
     free(made);

@@ -6,7 +6,7 @@
 
 enum { kWorkspaceBytes = 32 << 20, kCandidates = 12, kPoolBytes = 128 << 20 };
 
-struct carnot_cuda_product_plan {
+struct carnot_cuda_blas_plan {
   cublasLtMatmulDesc_t desc;
   cublasLtMatrixLayout_t a, b, c;
   cublasLtMatmulAlgo_t algo;
@@ -40,19 +40,19 @@ static carnot_status* make_layout(carnot_cuda* cuda, cublasLtMatrixLayout_t* out
   return NULL;
 }
 
-static cublasLtEpilogue_t epilogue_of(const carnot_cuda_product* p) {
-  switch ((carnot_cuda_product_activation)p->activation) {
-    case CARNOT_CUDA_PRODUCT_RELU:
+static cublasLtEpilogue_t epilogue_of(const carnot_cuda_blas* p) {
+  switch ((carnot_cuda_blas_activation)p->activation) {
+    case CARNOT_CUDA_BLAS_RELU:
       return p->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
-    case CARNOT_CUDA_PRODUCT_GELU:
+    case CARNOT_CUDA_BLAS_GELU:
       return p->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
     default: return p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
   }
 }
 
 // Row-major C = A B is column-major Cᵀ = Bᵀ Aᵀ: B is the library's first operand.
-static carnot_status* describe(carnot_cuda* cuda, const carnot_cuda_product* p,
-                               carnot_cuda_product_plan* plan) {
+static carnot_status* describe(carnot_cuda* cuda, const carnot_cuda_blas* p,
+                               carnot_cuda_blas_plan* plan) {
   cudaDataType_t type = data_type(p->type);
   cublasComputeType_t compute =
       p->type == CARNOT_DTYPE_F32 && p->fast ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -74,7 +74,7 @@ static carnot_status* describe(carnot_cuda* cuda, const carnot_cuda_product* p,
   return make_layout(cuda, &plan->c, type, p->n, p->m, p->n, p->batch, p->c_batch);
 }
 
-static void drop(carnot_cuda* cuda, carnot_cuda_product_plan* plan) {
+static void drop(carnot_cuda* cuda, carnot_cuda_blas_plan* plan) {
   if (plan->a) cuda->cublasLtMatrixLayoutDestroy(plan->a);
   if (plan->b) cuda->cublasLtMatrixLayoutDestroy(plan->b);
   if (plan->c) cuda->cublasLtMatrixLayoutDestroy(plan->c);
@@ -84,8 +84,8 @@ static void drop(carnot_cuda* cuda, carnot_cuda_product_plan* plan) {
 // ---- algorithms ----
 
 // The best |capacity| by the library's heuristic. Partial sums are added in the type they have.
-static carnot_status* propose(carnot_cuda* cuda, const carnot_cuda_product* p,
-                              const carnot_cuda_product_plan* plan, int capacity,
+static carnot_status* propose(carnot_cuda* cuda, const carnot_cuda_blas* p,
+                              const carnot_cuda_blas_plan* plan, int capacity,
                               cublasLtMatmulHeuristicResult_t* out, int* out_count) {
   cublasLtMatmulPreference_t preference;
   const uint64_t workspace = kWorkspaceBytes;
@@ -119,20 +119,20 @@ static carnot_status* propose(carnot_cuda* cuda, const carnot_cuda_product* p,
 }
 
 // The library says whether it made these bytes for such a product.
-static bool accepts(carnot_cuda* cuda, const carnot_cuda_product_plan* plan,
+static bool accepts(carnot_cuda* cuda, const carnot_cuda_blas_plan* plan,
                     const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* out) {
   return cuda->cublasLtMatmulAlgoCheck(cuda->lt, plan->desc, plan->b, plan->a, plan->c, plan->c,
                                        algo, out) == CUBLAS_STATUS_SUCCESS &&
          out->workspaceSize <= kWorkspaceBytes;
 }
 
-static uint64_t hash_of(const carnot_cuda_product* product) {
+static uint64_t hash_of(const carnot_cuda_blas* product) {
   return carnot_hash(product, sizeof(*product), 41);
 }
 
-static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_product* product,
-                                const carnot_cuda_product_choice* choice,
-                                carnot_cuda_product_plan* plan) {
+static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_blas* product,
+                                const carnot_cuda_blas_choice* choice,
+                                carnot_cuda_blas_plan* plan) {
   CARNOT_TRY(describe(cuda, product, plan));
   cublasLtMatmulHeuristicResult_t result;
   int count;
@@ -146,9 +146,9 @@ static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_product* pr
   return NULL;
 }
 
-carnot_status* carnot_cuda_product_find(carnot_cuda* cuda, const carnot_cuda_product* product,
-                                        const carnot_cuda_product_choice* choice,
-                                        carnot_cuda_product_plan** out_plan) {
+carnot_status* carnot_cuda_blas_find(carnot_cuda* cuda, const carnot_cuda_blas* product,
+                                     const carnot_cuda_blas_choice* choice,
+                                     carnot_cuda_blas_plan** out_plan) {
   uint64_t key = hash_of(product);
   if (choice && (choice->product != key || choice->version != cuda->cublasLtGetVersion()))
     choice = NULL;
@@ -159,7 +159,7 @@ carnot_status* carnot_cuda_product_find(carnot_cuda* cuda, const carnot_cuda_pro
   carnot_status* status = NULL;
   if (!found) {
     void* memory = NULL;
-    status = carnot_calloc(1, sizeof(carnot_cuda_product_plan), "a plan of cuBLASLt", &memory);
+    status = carnot_calloc(1, sizeof(carnot_cuda_blas_plan), "a plan of cuBLASLt", &memory);
     if (!status) status = make_plan(cuda, product, choice, memory);
     if (!status) status = carnot_cuda_keep(cuda, key, memory);
     if (status && memory) drop(cuda, memory), free(memory), memory = NULL;
@@ -169,16 +169,15 @@ carnot_status* carnot_cuda_product_find(carnot_cuda* cuda, const carnot_cuda_pro
   return status;
 }
 
-size_t carnot_cuda_product_workspace(const carnot_cuda_product_plan* plan) {
+size_t carnot_cuda_blas_workspace(const carnot_cuda_blas_plan* plan) {
   return plan->workspace_bytes;
 }
 
 // ---- run ----
 
-static carnot_status* multiply(carnot_cuda* cuda, const carnot_cuda_product_plan* plan,
-                               const carnot_cuda_product_operands* o,
-                               const cublasLtMatmulAlgo_t* algo, size_t workspace_bytes,
-                               CUstream stream) {
+static carnot_status* multiply(carnot_cuda* cuda, const carnot_cuda_blas_plan* plan,
+                               const carnot_cuda_blas_operands* o, const cublasLtMatmulAlgo_t* algo,
+                               size_t workspace_bytes, CUstream stream) {
   if (o->bias)
     LT(cublasLtMatmulDescSetAttribute(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias,
                                       sizeof(o->bias)));
@@ -189,9 +188,8 @@ static carnot_status* multiply(carnot_cuda* cuda, const carnot_cuda_product_plan
   return NULL;
 }
 
-carnot_status* carnot_cuda_product_run(carnot_cuda* cuda, carnot_cuda_product_plan* plan,
-                                       const carnot_cuda_product_operands* operands,
-                                       CUstream stream) {
+carnot_status* carnot_cuda_blas_run(carnot_cuda* cuda, carnot_cuda_blas_plan* plan,
+                                    const carnot_cuda_blas_operands* operands, CUstream stream) {
   // The bias' address is part of the shared description.
   pthread_mutex_lock(&cuda->mutex);
   carnot_status* status =
@@ -206,8 +204,8 @@ carnot_status* carnot_cuda_product_run(carnot_cuda* cuda, carnot_cuda_product_pl
 // reads another copy of b, through more than the cache holds.
 typedef struct contest {
   carnot_cuda* cuda;
-  carnot_cuda_product_plan plan;
-  carnot_cuda_product_operands operands;
+  carnot_cuda_blas_plan plan;
+  carnot_cuda_blas_operands operands;
   void* memory;
   char* pool;
   size_t b_bytes;
@@ -221,7 +219,7 @@ static carnot_status* run_algo(void* user, void* way, CUstream stream) {
   return multiply(c->cuda, &c->plan, &c->operands, &result->algo, result->workspaceSize, stream);
 }
 
-static carnot_status* make_operands(contest* c, const carnot_cuda_product* p) {
+static carnot_status* make_operands(contest* c, const carnot_cuda_blas* p) {
   size_t size = p->type == CARNOT_DTYPE_F32 ? 4 : 2;
   size_t a = (size_t)((p->batch - 1) * p->a_batch + p->m * p->k) * size;
   size_t y = (size_t)((p->batch - 1) * p->c_batch + p->m * p->n) * size;
@@ -234,20 +232,20 @@ static carnot_status* make_operands(contest* c, const carnot_cuda_product* p) {
   carnot_cuda* cuda = c->cuda;
   CARNOT_TRY(cuda->base.backend->alloc(&cuda->base, total, &c->memory));
   char* memory = c->memory;
-  c->operands = (carnot_cuda_product_operands){.a = memory,
-                                               .c = p->beta ? memory + at[1] : NULL,
-                                               .y = memory + at[2],
-                                               .bias = p->bias ? memory + at[3] : NULL,
-                                               .workspace = memory + at[4],
-                                               .alpha = 1,
-                                               .beta = 1};
+  c->operands = (carnot_cuda_blas_operands){.a = memory,
+                                            .c = p->beta ? memory + at[1] : NULL,
+                                            .y = memory + at[2],
+                                            .bias = p->bias ? memory + at[3] : NULL,
+                                            .workspace = memory + at[4],
+                                            .alpha = 1,
+                                            .beta = 1};
   c->pool = memory + at[5];
   CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(memory), 0x2c, total, NULL));
   return carnot_cuda_check(cuda, cuda->cuStreamSynchronize(NULL), "cuStreamSynchronize");
 }
 
-static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_product* product,
-                           contest* c, carnot_cuda_product_choice* out) {
+static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_blas* product,
+                           contest* c, carnot_cuda_blas_choice* out) {
   carnot_cuda* cuda = c->cuda;
   CARNOT_TRY(describe(cuda, product, &c->plan));
   cublasLtMatmulHeuristicResult_t results[kCandidates];
@@ -262,16 +260,16 @@ static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_prod
     CARNOT_TRY(carnot_cuda_race_noted(problem, timed, "cuda_gemm_cublaslt", run_algo, c, ways,
                                       count, &best));
   }
-  *out = (carnot_cuda_product_choice){.product = key, .version = version};
+  *out = (carnot_cuda_blas_choice){.product = key, .version = version};
   out->algo = results[best].algo;
   return NULL;
 }
 
-carnot_status* carnot_cuda_product_choose(const carnot_problem* problem,
-                                          const carnot_cuda_product* product,
-                                          carnot_cuda_product_choice* out) {
+carnot_status* carnot_cuda_blas_choose(const carnot_problem* problem,
+                                       const carnot_cuda_blas* product,
+                                       carnot_cuda_blas_choice* out) {
   contest c = {.cuda = carnot_cuda_of(problem->device)};
-  *out = (carnot_cuda_product_choice){0};
+  *out = (carnot_cuda_blas_choice){0};
   carnot_status* status = hold(problem, product, &c, out);
   if (c.memory) c.cuda->base.backend->free(&c.cuda->base, c.memory);
   drop(c.cuda, &c.plan);

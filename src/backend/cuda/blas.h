@@ -6,45 +6,45 @@
 
 // d[b,m,n] = epilogue(alpha a[b,m,k] b[b,k,n] + beta c[b,m,n]), all row-major; distances of batches
 // and rows in elements. Zeroed before it is filled: its bytes are a key.
-typedef struct carnot_cuda_product {
+typedef struct carnot_cuda_blas {
   int64_t m, n, k, batch, a_batch, b_batch, c_batch, a_ld, b_ld;
   int32_t type, trans_a, trans_b, bias, activation, beta, fast, alignment;
-} carnot_cuda_product;
+} carnot_cuda_blas;
 
-typedef enum carnot_cuda_product_activation {
-  CARNOT_CUDA_PRODUCT_NONE,
-  CARNOT_CUDA_PRODUCT_RELU,
-  CARNOT_CUDA_PRODUCT_GELU,  // the form by tanh
-} carnot_cuda_product_activation;
+typedef enum carnot_cuda_blas_activation {
+  CARNOT_CUDA_BLAS_NONE,
+  CARNOT_CUDA_BLAS_RELU,
+  CARNOT_CUDA_BLAS_GELU,  // the form by tanh
+} carnot_cuda_blas_activation;
 
 // The fastest algorithm of one product, as an engine keeps it; zeroed: none was timed.
-typedef struct carnot_cuda_product_choice {
+typedef struct carnot_cuda_blas_choice {
   uint64_t product;  // hash of it
   uint64_t version;  // of the library, whose bytes these are
   cublasLtMatmulAlgo_t algo;
-} carnot_cuda_product_choice;
+} carnot_cuda_blas_choice;
 
-typedef struct carnot_cuda_product_plan carnot_cuda_product_plan;
+typedef struct carnot_cuda_blas_plan carnot_cuda_blas_plan;
 
 // By |choice| where it is for this product and library and the library accepts it, else by the
 // library's heuristic. *out_plan is shared; UNSUPPORTED where the library has no algorithm.
-carnot_status* carnot_cuda_product_find(carnot_cuda* cuda, const carnot_cuda_product* product,
-                                        const carnot_cuda_product_choice* choice,
-                                        carnot_cuda_product_plan** out_plan) CARNOT_MUST_USE;
-size_t carnot_cuda_product_workspace(const carnot_cuda_product_plan* plan);
+carnot_status* carnot_cuda_blas_find(carnot_cuda* cuda, const carnot_cuda_blas* product,
+                                     const carnot_cuda_blas_choice* choice,
+                                     carnot_cuda_blas_plan** out_plan) CARNOT_MUST_USE;
+size_t carnot_cuda_blas_workspace(const carnot_cuda_blas_plan* plan);
 // Times what the library proposes, weights out of the cache; times come from and go to the timing
 // cache.
-carnot_status* carnot_cuda_product_choose(const carnot_problem* problem,
-                                          const carnot_cuda_product* product,
-                                          carnot_cuda_product_choice* out) CARNOT_MUST_USE;
+carnot_status* carnot_cuda_blas_choose(const carnot_problem* problem,
+                                       const carnot_cuda_blas* product,
+                                       carnot_cuda_blas_choice* out) CARNOT_MUST_USE;
 
-typedef struct carnot_cuda_product_operands {
+typedef struct carnot_cuda_blas_operands {
   const void *a, *b, *c, *bias;  // c NULL: nothing is added
   void *y, *workspace;
   float alpha, beta;
-} carnot_cuda_product_operands;
-carnot_status* carnot_cuda_product_run(carnot_cuda* cuda, carnot_cuda_product_plan* plan,
-                                       const carnot_cuda_product_operands* operands,
-                                       CUstream stream) CARNOT_MUST_USE;
+} carnot_cuda_blas_operands;
+carnot_status* carnot_cuda_blas_run(carnot_cuda* cuda, carnot_cuda_blas_plan* plan,
+                                    const carnot_cuda_blas_operands* operands,
+                                    CUstream stream) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BACKEND_CUDA_BLAS_H_

@@ -165,39 +165,114 @@ carnot_status* carnot_cuda_program(carnot_cuda_queue* queue, const char* source,
 
 // ---- launches ----
 
+typedef struct launch_options {
+  bool early;  // may begin before the previous kernel has ended
+  size_t shared_bytes;
+  const int64_t* cluster;  // NULL: none
+} launch_options;
+
 static carnot_status* launch(const carnot_step_view* step, CUfunction function,
-                             const int64_t grid[3], unsigned threads, void* params, bool early) {
+                             const int64_t grid[3], unsigned threads, void* params,
+                             launch_options options) {
   carnot_cuda_queue* queue = carnot_cuda_queue_of(step);
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   CARNOT_CHECK(grid[0] <= INT32_MAX && grid[1] <= 65535 && grid[2] <= 65535, UNSUPPORTED,
                "a grid of %lld x %lld x %lld blocks is too large", (long long)grid[0],
                (long long)grid[1], (long long)grid[2]);
   void* arguments[] = {params};
-  // Programmatic dependent launch: the kernel begins with wait_for_previous (types.cuh). Drivers
-  // record it into graphs from 12.3 on.
-  CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                                 .value.programmaticStreamSerializationAllowed = 1};
+  // Programmatic dependent launch: the kernel begins with wait_for_previous (types.cuh).
+  CUlaunchAttribute attributes[2];
+  unsigned count = 0;
+  if (options.early && cuda->major >= 9)
+    attributes[count++] =
+        (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                            .value.programmaticStreamSerializationAllowed = 1};
+  const int64_t* c = options.cluster;
+  if (c && c[0] * c[1] * c[2] > 1)
+    attributes[count++] =
+        (CUlaunchAttribute){.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                            .value.clusterDim = {(unsigned)c[0], (unsigned)c[1], (unsigned)c[2]}};
   CUlaunchConfig config = {.gridDimX = (unsigned)grid[0],
                            .gridDimY = (unsigned)grid[1],
                            .gridDimZ = (unsigned)grid[2],
                            .blockDimX = threads,
                            .blockDimY = 1,
                            .blockDimZ = 1,
+                           .sharedMemBytes = (unsigned)options.shared_bytes,
                            .hStream = queue->stream,
-                           .attrs = &attribute,
-                           .numAttrs = early && cuda->major >= 9 && cuda->driver_version >= 12030};
+                           .attrs = attributes,
+                           .numAttrs = count};
   CARNOT_CUDA_TRY(cuda, cuLaunchKernelEx(&config, function, arguments, NULL));
   return NULL;
 }
 
 carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction function,
                                   const int64_t grid[3], unsigned threads, void* params) {
-  return launch(step, function, grid, threads, params, /*early=*/true);
+  return launch(step, function, grid, threads, params, (launch_options){.early = true});
 }
 
 carnot_status* carnot_cuda_launch_after(const carnot_step_view* step, CUfunction function,
                                         const int64_t grid[3], unsigned threads, void* params) {
-  return launch(step, function, grid, threads, params, /*early=*/false);
+  return launch(step, function, grid, threads, params, (launch_options){.early = false});
+}
+
+carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunction function,
+                                           const int64_t grid[3], unsigned threads,
+                                           const int64_t cluster[3], size_t shared_bytes,
+                                           void* params) {
+  return launch(step, function, grid, threads, params,
+                (launch_options){true, shared_bytes, cluster});
+}
+
+carnot_status* carnot_cuda_before_library(const carnot_step_view* step) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  if (carnot_cuda_queue_of(step)->records || cuda->major < 9) return NULL;
+  static const int64_t kOne[3] = {1, 1, 1};
+  CUfunction nothing;
+  int unused = 0;
+  CARNOT_TRY(carnot_cuda_kernel(cuda, "nothing", &nothing));
+  return carnot_cuda_launch_after(step, nothing, kOne, 32, &unused);
+}
+
+// ---- edges of recorded graphs ----
+
+static bool is_own(carnot_cuda* cuda, CUgraphNode node) {
+  CUgraphNodeType type;
+  CUDA_KERNEL_NODE_PARAMS params = {.func = NULL};
+  CUmodule module;
+  if (cuda->cuGraphNodeGetType(node, &type) || type != CU_GRAPH_NODE_TYPE_KERNEL ||
+      cuda->cuGraphKernelNodeGetParams_v2(node, &params) || !params.func ||
+      cuda->cuFuncGetModule(&module, params.func))
+    return false;
+  for (size_t i = 0; i < cuda->module_count; i++)
+    if (cuda->modules[i] == module) return true;
+  return false;
+}
+
+carnot_status* carnot_cuda_tie_libraries(carnot_cuda* cuda, CUgraph graph) {
+  size_t count = 0;
+  CARNOT_CUDA_TRY(cuda, cuGraphGetEdges_v2(graph, NULL, NULL, NULL, &count));
+  if (!count) return NULL;
+  void* memory;
+  CARNOT_TRY(carnot_calloc(count, 2 * sizeof(CUgraphNode) + sizeof(CUgraphEdgeData),
+                           "edges of a graph", &memory));
+  CUgraphNode *from = memory, *to = from + count;
+  CUgraphEdgeData* edges = (CUgraphEdgeData*)(to + count);
+  carnot_status* status = carnot_cuda_check(
+      cuda, cuda->cuGraphGetEdges_v2(graph, from, to, edges, &count), "cuGraphGetEdges");
+  static const CUgraphEdgeData kFull = {.type = CU_GRAPH_DEPENDENCY_TYPE_DEFAULT};
+  for (size_t i = 0; i < count && !status; i++) {
+    if (edges[i].type != CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC || is_own(cuda, to[i])) continue;
+    status = carnot_cuda_check(
+        cuda, cuda->cuGraphRemoveDependencies_v2(graph, &from[i], &to[i], &edges[i], 1),
+        "cuGraphRemoveDependencies");
+    if (!status)
+      status = carnot_cuda_check(
+          cuda, cuda->cuGraphAddDependencies_v2(graph, &from[i], &to[i], &kFull, 1),
+          "cuGraphAddDependencies");
+  }
+  free(memory);
+  return status;
 }
 
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,

@@ -53,6 +53,10 @@ carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node) {
     return (carnot_cuda_epilogue){CARNOT_CUDA_SILU, 0, 0};
   if (carnot_cuda_is_fn(node, CARNOT_FN_HARD_SWISH))
     return (carnot_cuda_epilogue){CARNOT_CUDA_HARD_SWISH, 0, 0};
+  if (carnot_cuda_is_fn(node, CARNOT_FN_SIGMOID))
+    return (carnot_cuda_epilogue){CARNOT_CUDA_SIGMOID, 0, 0};
+  if (carnot_cuda_is_fn(node, CARNOT_FN_GELU_ERF))
+    return (carnot_cuda_epilogue){CARNOT_CUDA_GELU, 0, 0};
   return (carnot_cuda_epilogue){CARNOT_CUDA_NO_ACTIVATION, 0, 0};
 }
 
@@ -89,25 +93,36 @@ static const carnot_tactic_row* const kRows[] = {
 #undef ROW
 };
 
-// CARNOT_CUDA_ROWS leaves what joins the two memories ("copies") and the rows that it names, comma
-// by comma; everything else then runs on the processor, for tests of placement and for bisecting a
-// wrong result.
-const carnot_tactic_row* const* carnot_cuda_rows(size_t* out_count) {
-  static const carnot_tactic_row* chosen[sizeof(kRows) / sizeof(kRows[0]) + 3];
+enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]) };
+static const carnot_tactic_row* g_rows[kRowCount];
+static size_t g_row_count;
+
+// |name| begins with one of the texts of |list|, which commas part.
+static bool is_in(const char* name, const char* list) {
+  for (const char* at = list; *at; at += strcspn(at, ","), at += *at == ',')
+    if (strncmp(name, at, strcspn(at, ",")) == 0) return true;
+  return false;
+}
+
+// For tests and for bisecting a wrong result. CARNOT_CUDA_ROWS=NAME,NAME.. leaves what joins the
+// two memories and rows whose names begin so ("copies": none), and everything else runs on the
+// processor; -NAME,NAME.. leaves out such rows.
+static void choose_rows(void) {
   const char* wanted = getenv("CARNOT_CUDA_ROWS");
-  *out_count = sizeof(kRows) / sizeof(kRows[0]);
-  if (!wanted) return kRows;
-  size_t count = 0;
-  chosen[count++] = &carnot_cuda_upload;
-  chosen[count++] = &carnot_cuda_download;
-  chosen[count++] = &carnot_cuda_reformat;
-  for (size_t i = 0; i < *out_count; i++) {
-    const char* found = strstr(wanted, kRows[i]->name);
-    size_t length = strlen(kRows[i]->name);
-    if (found && (found == wanted || found[-1] == ',') &&
-        (found[length] == 0 || found[length] == ','))
-      chosen[count++] = kRows[i];
+  for (size_t i = 0; i < kRowCount; i++) {
+    const carnot_tactic_row* row = kRows[i];
+    bool is_copy =
+        row == &carnot_cuda_upload || row == &carnot_cuda_download || row == &carnot_cuda_reformat;
+    bool in = !wanted            ? true
+              : wanted[0] == '-' ? !is_in(row->name, wanted + 1)
+                                 : is_copy || is_in(row->name, wanted);
+    if (in) g_rows[g_row_count++] = row;
   }
-  *out_count = count;
-  return chosen;
+}
+
+const carnot_tactic_row* const* carnot_cuda_rows(size_t* out_count) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, choose_rows);
+  *out_count = g_row_count;
+  return g_rows;
 }

@@ -468,7 +468,7 @@ static carnot_status* execute(carnot_cuda* cuda, CUstream stream, const dnn_plan
 
 // ---- timing of the library's engines ----
 
-enum { kEngines = 5 };
+enum { kEngines = 3 };
 
 typedef struct contest {
   carnot_cuda* cuda;
@@ -611,6 +611,7 @@ static carnot_status* dnn_run(const carnot_step_view* step, void* state,
   if (s->bias != CARNOT_PLAN_NONE) ids[count] = kBias, addresses[count++] = inputs[s->bias].data;
   if (s->residual != CARNOT_PLAN_NONE)
     ids[count] = kResidual, addresses[count++] = inputs[s->residual].data;
+  CARNOT_TRY(carnot_cuda_before_library(step));
   CARNOT_TRY(execute(carnot_cuda_of_step(step), carnot_cuda_queue_of(step)->stream, s->plan, count,
                      ids, addresses, workspace));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);

@@ -36,6 +36,8 @@
   X(cuModuleLoadData, (CUmodule*, const void*))                                                   \
   X(cuModuleUnload, (CUmodule))                                                                   \
   X(cuModuleGetFunction, (CUfunction*, CUmodule, const char*))                                    \
+  X(cuFuncGetModule, (CUmodule*, CUfunction))                                                     \
+  X(cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int))                                  \
   X(cuStreamCreate, (CUstream*, unsigned))                                                        \
   X(cuStreamDestroy_v2, (CUstream))                                                               \
   X(cuStreamSynchronize, (CUstream))                                                              \
@@ -46,6 +48,13 @@
   X(cuGraphLaunch, (CUgraphExec, CUstream))                                                       \
   X(cuGraphExecDestroy, (CUgraphExec))                                                            \
   X(cuGraphDestroy, (CUgraph))                                                                    \
+  X(cuGraphGetEdges_v2, (CUgraph, CUgraphNode*, CUgraphNode*, CUgraphEdgeData*, size_t*))         \
+  X(cuGraphAddDependencies_v2,                                                                    \
+    (CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, size_t))            \
+  X(cuGraphRemoveDependencies_v2,                                                                 \
+    (CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, size_t))            \
+  X(cuGraphNodeGetType, (CUgraphNode, CUgraphNodeType*))                                          \
+  X(cuGraphKernelNodeGetParams_v2, (CUgraphNode, CUDA_KERNEL_NODE_PARAMS*))                       \
   X(cuEventCreate, (CUevent*, unsigned))                                                          \
   X(cuEventDestroy_v2, (CUevent))                                                                 \
   X(cuEventRecord, (CUevent, CUstream))                                                           \
@@ -143,6 +152,7 @@ typedef struct carnot_cuda {
 typedef struct carnot_cuda_queue {
   carnot_queue base;
   CUstream own, stream;
+  bool records;  // into a graph of its own
   CUevent* marks;
   size_t mark_capacity;
 } carnot_cuda_queue;
@@ -198,6 +208,18 @@ carnot_status* carnot_cuda_launch(const carnot_step_view* step, CUfunction funct
 carnot_status* carnot_cuda_launch_after(const carnot_step_view* step, CUfunction function,
                                         const int64_t grid[3], unsigned threads,
                                         void* params) CARNOT_MUST_USE;
+// Clusters of |cluster| blocks with |shared_bytes| of dynamic shared memory each; the kernel begins
+// with wait_for_previous.
+carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunction function,
+                                           const int64_t grid[3], unsigned threads,
+                                           const int64_t cluster[3], size_t shared_bytes,
+                                           void* params) CARNOT_MUST_USE;
+// Before a library's kernel: it may begin early by itself and read before it waits. Own recordings
+// are put right at their end (carnot_cuda_tie_libraries); anywhere else an empty kernel stands
+// between.
+carnot_status* carnot_cuda_before_library(const carnot_step_view* step) CARNOT_MUST_USE;
+// Kernels of libraries in |graph| start when the kernel before them has ended.
+carnot_status* carnot_cuda_tie_libraries(carnot_cuda* cuda, CUgraph graph) CARNOT_MUST_USE;
 // One thread an item.
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
                                        int64_t count, void* params) CARNOT_MUST_USE;

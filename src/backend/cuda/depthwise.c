@@ -4,9 +4,12 @@
 
 #include "backend/cuda/window.h"
 
+enum { kThreads = 128 };
+
 typedef struct depthwise_state {
   CUfunction function;
   carnot_cuda_depthwise params;
+  int64_t threads;
   uint32_t bias;  // input; NONE
   carnot_cuda_chain_state chain;
 } depthwise_state;
@@ -82,6 +85,28 @@ static bool is_channels_last(const carnot_operand* t) {
   return dense && (uintptr_t)t->data % 16 == 0;
 }
 
+// Square kernels of usual sizes have their own code; it takes several results a thread where all
+// multiprocessors have enough to do.
+static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
+                                    depthwise_state* s) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  const carnot_cuda_depthwise* p = &s->params;
+  char name[48];
+  bool usual = p->kernel[0] == p->kernel[1] && (p->kernel[0] == 3 || p->kernel[0] == 5) &&
+               p->step[0] == p->step[1] && p->step[0] <= 2 && p->dilation[0] == 1 &&
+               p->dilation[1] == 1;
+  s->threads = p->count;
+  if (usual) {
+    int span = p->columns >= 4 && p->count > 4 * 1024ll * cuda->base.multiprocessor_count ? 4 : 1;
+    s->threads = p->count / p->columns * carnot_ceildiv(p->columns, span);
+    snprintf(name, sizeof(name), "depthwise_%d_%d_%d_%s", p->kernel[0], p->step[0], span,
+             carnot_cuda_type(dtype));
+  } else {
+    snprintf(name, sizeof(name), "depthwise_%s", carnot_cuda_type(dtype));
+  }
+  return carnot_cuda_kernel(cuda, name, &s->function);
+}
+
 static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                       const carnot_operand* outputs, void* state,
                                       size_t* out_workspace_bytes) {
@@ -105,6 +130,7 @@ static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot
   depthwise_state* s = state;
   *s = (depthwise_state){.bias = c.bias,
                          .params = {.count = count / 8,
+                                    .images = (unsigned)t.n,
                                     .channels = (int)t.channels,
                                     .rows = (int)t.out[1],
                                     .columns = (int)t.out[2],
@@ -117,9 +143,7 @@ static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot
     s->params.kernel[d] = (int)t.kernel[d + 1], s->params.step[d] = (int)t.step[d + 1];
     s->params.dilation[d] = (int)t.dilation[d + 1], s->params.begin[d] = (int)t.begin[d + 1];
   }
-  char name[32];
-  snprintf(name, sizeof(name), "depthwise_%s", carnot_cuda_type(x->dtype));
-  CARNOT_TRY(carnot_cuda_kernel(carnot_cuda_of_step(step), name, &s->function));
+  CARNOT_TRY(choose_kernel(step, x->dtype, s));
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 
@@ -130,7 +154,8 @@ static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
   depthwise_state* s = state;
   s->params.x = inputs[0].data, s->params.w = step->constants[0], s->params.y = outputs[0].data;
   s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
-  CARNOT_TRY(carnot_cuda_launch_each(step, s->function, s->params.count, &s->params));
+  const int64_t grid[3] = {carnot_ceildiv(s->threads, kThreads), 1, 1};
+  if (s->threads) CARNOT_TRY(carnot_cuda_launch(step, s->function, grid, kThreads, &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 

@@ -11,7 +11,7 @@
 typedef struct gemm_params {
   int32_t fast_fp32;
   uint32_t residual;  // input as large as the result that is added behind the bias; NONE
-  carnot_cuda_product_choice choice;
+  carnot_cuda_blas_choice choice;
 } gemm_params;
 
 // What the region says; the same at build and when shapes are set.
@@ -21,18 +21,18 @@ typedef struct product {
   uint32_t c;      // input that is added: Gemm's third, or a bias of the region; NONE
   bool c_is_bias;  // one number a column, known by the region's form
   uint32_t residual;
-  carnot_cuda_product_activation activation;
+  carnot_cuda_blas_activation activation;
   uint32_t acc;  // the local that stands in the output before the chain
   carnot_cuda_chain chain;
 } product;
 
 // The library's GELU is the form by tanh, at most 4.8e-4 from the exact one: less than what a half
 // of magnitude 1 rounds away. Halves may have it for both.
-static carnot_cuda_product_activation activation_of(const carnot_plan_node* node, bool gelu) {
-  if (carnot_cuda_is_fn(node, CARNOT_FN_RELU)) return CARNOT_CUDA_PRODUCT_RELU;
+static carnot_cuda_blas_activation activation_of(const carnot_plan_node* node, bool gelu) {
+  if (carnot_cuda_is_fn(node, CARNOT_FN_RELU)) return CARNOT_CUDA_BLAS_RELU;
   bool is_gelu =
       carnot_cuda_is_fn(node, CARNOT_FN_GELU_ERF) || carnot_cuda_is_fn(node, CARNOT_FN_GELU_TANH);
-  return gelu && is_gelu ? CARNOT_CUDA_PRODUCT_GELU : CARNOT_CUDA_PRODUCT_NONE;
+  return gelu && is_gelu ? CARNOT_CUDA_BLAS_GELU : CARNOT_CUDA_BLAS_NONE;
 }
 
 // |is_column|: input i is one number a column of the result; |is_whole|: it has the result's
@@ -147,7 +147,7 @@ static carnot_status* gemm_check(const carnot_step_view* step) {
 // ---- shape ----
 
 typedef struct gemm_state {
-  carnot_cuda_product_plan* plan;  // NULL: the own kernel
+  carnot_cuda_blas_plan* plan;  // NULL: the own kernel
   CUfunction function;
   carnot_cuda_gemm own;
   bool adds_c;  // the output is filled with C first
@@ -271,7 +271,7 @@ static carnot_status* set_own(const carnot_step_view* step, const extents* e, co
                               .c_n = 1,
                               .alpha = p->alpha,
                               .beta = s->adds_c ? p->beta : 0,
-                              .relu = p->activation == CARNOT_CUDA_PRODUCT_RELU};
+                              .relu = p->activation == CARNOT_CUDA_BLAS_RELU};
   CARNOT_CHECK(t->rank <= 5, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
   set_outer(t, last, carnot_cuda_bytes(a), s);
   char name[32];
@@ -283,7 +283,7 @@ static carnot_status* set_own(const carnot_step_view* step, const extents* e, co
 static carnot_status* make_key(const extents* e, const product* p, bool fast, batches* t,
                                const carnot_operand* a, const carnot_operand* b,
                                const carnot_operand* y, const carnot_operand* added,
-                               carnot_cuda_product* key) {
+                               carnot_cuda_blas* key) {
   bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
   memset(key, 0, sizeof(*key));
   key->m = e->m, key->n = e->n, key->k = e->k, key->batch = 1, key->type = (int32_t)a->dtype;
@@ -318,10 +318,10 @@ static carnot_status* set_lt(const carnot_step_view* step, const extents* e, pro
                              const carnot_operand* a, const carnot_operand* b,
                              const carnot_operand* y, const carnot_operand* added, gemm_state* s) {
   const gemm_params* params = step->params;
-  carnot_cuda_product key;
+  carnot_cuda_blas key;
   CARNOT_TRY(make_key(e, p, params->fast_fp32, t, a, b, y, added, &key));
   set_outer(t, t->rank, carnot_cuda_bytes(a), s);
-  return carnot_cuda_product_find(carnot_cuda_of_step(step), &key, &params->choice, &s->plan);
+  return carnot_cuda_blas_find(carnot_cuda_of_step(step), &key, &params->choice, &s->plan);
 }
 
 static carnot_operand operand_of(const carnot_operand_type* t) {
@@ -339,7 +339,7 @@ static bool is_known(const carnot_operand_type* t) {
 
 // The fastest algorithm at the optimal sizes. What cannot be timed goes by the heuristic.
 static carnot_status* time_algos(const carnot_problem* problem, const product* p,
-                                 carnot_cuda_product_choice* out) {
+                                 carnot_cuda_blas_choice* out) {
   const uint32_t* inputs = problem->region->nodes[0].inputs;
   const carnot_operand_type* types[] = {&problem->inputs[inputs[0]], &problem->inputs[inputs[1]],
                                         &problem->outputs[0]};
@@ -348,17 +348,17 @@ static carnot_status* time_algos(const carnot_problem* problem, const product* p
   const carnot_operand a = operand_of(types[0]), b = operand_of(types[1]), y = operand_of(types[2]);
   extents e;
   batches t;
-  carnot_cuda_product key;
+  carnot_cuda_blas key;
   CARNOT_TRY(read_extents(p, &a, &b, &y, &e));
   CARNOT_TRY(read_batches(&a, &b, &y, e.drop_a, e.drop_b, e.drop_y, &t));
   CARNOT_TRY(make_key(&e, p, problem->fast_fp32, &t, &a, &b, &y, NULL, &key));
-  return carnot_cuda_product_choose(problem, &key, out);
+  return carnot_cuda_blas_choose(problem, &key, out);
 }
 
 static void choose_algo(const carnot_problem* problem, const product* p,
-                        carnot_cuda_product_choice* out) {
+                        carnot_cuda_blas_choice* out) {
   carnot_status* status = time_algos(problem, p, out);
-  if (status) *out = (carnot_cuda_product_choice){0};
+  if (status) *out = (carnot_cuda_blas_choice){0};
   carnot_status_free(status);
 }
 
@@ -432,7 +432,7 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
   CARNOT_TRY(read_extents(&p, a, b, y, &e));
   s->k = e.k;
   s->y_bytes = (size_t)(carnot_dims_count(y->dims, y->rank) * carnot_cuda_bytes(y));
-  bool own = p.residual == CARNOT_PLAN_NONE && p.activation != CARNOT_CUDA_PRODUCT_GELU;
+  bool own = p.residual == CARNOT_PLAN_NONE && p.activation != CARNOT_CUDA_BLAS_GELU;
   CARNOT_CHECK(own || e.k > 0, UNSUPPORTED, "a product over no elements with an epilogue");
   s->bias = p.c_is_bias && library && e.k > 0;
   if (p.c != CARNOT_PLAN_NONE && !s->bias) CARNOT_TRY(fill_with_c(step, &inputs[p.c], y, s));
@@ -443,7 +443,7 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
                       p.residual == CARNOT_PLAN_NONE ? NULL : &inputs[p.residual], s));
   else
     CARNOT_TRY(set_own(step, &e, &p, &t, a, b, s));
-  *out_workspace_bytes = s->plan ? carnot_cuda_product_workspace(s->plan) : 0;
+  *out_workspace_bytes = s->plan ? carnot_cuda_blas_workspace(s->plan) : 0;
   return carnot_cuda_chain_shape(step, &p.chain, inputs, outputs, &s->chain);
 }
 
@@ -479,16 +479,17 @@ static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, cons
     const int64_t grid[3] = {carnot_ceildiv(own.n, 32), carnot_ceildiv(own.m, 32), own.batch};
     return carnot_cuda_launch(step, s->function, grid, 256, &own);
   }
-  const carnot_cuda_product_operands operands = {.a = a,
-                                                 .b = b,
-                                                 .c = c,
-                                                 .bias = bias,
-                                                 .y = y,
-                                                 .workspace = workspace,
-                                                 .alpha = s->alpha,
-                                                 .beta = s->beta};
-  return carnot_cuda_product_run(carnot_cuda_of_step(step), s->plan, &operands,
-                                 carnot_cuda_queue_of(step)->stream);
+  CARNOT_TRY(carnot_cuda_before_library(step));
+  const carnot_cuda_blas_operands operands = {.a = a,
+                                              .b = b,
+                                              .c = c,
+                                              .bias = bias,
+                                              .y = y,
+                                              .workspace = workspace,
+                                              .alpha = s->alpha,
+                                              .beta = s->beta};
+  return carnot_cuda_blas_run(carnot_cuda_of_step(step), s->plan, &operands,
+                              carnot_cuda_queue_of(step)->stream);
 }
 
 static carnot_status* gemm_run(const carnot_step_view* step, void* state,
@@ -535,16 +536,17 @@ static void gemm_work(const carnot_problem* problem, double* out_flops, double* 
   *out_bytes += (double)carnot_dims_count(y->dims, y->rank) * carnot_dtype_bits(y->dtype) / 8;
 }
 
-#define GEMM_ROW(variable, text, reject_fn, prepare_fn, shape_fn)              \
+#define GEMM_ROW(variable, text, stands_by, reject_fn, prepare_fn, shape_fn)   \
   const carnot_tactic_row carnot_cuda_##variable = {.name = text,              \
                                                     .anchor = CARNOT_OP_COUNT, \
                                                     .numerics = "exact",       \
                                                     .device = true,            \
+                                                    .last_resort = stands_by,  \
                                                     .reject = reject_fn,       \
                                                     .prepare = prepare_fn,     \
                                                     .check = gemm_check,       \
                                                     .shape = shape_fn,         \
                                                     .run = gemm_run,           \
                                                     .work = gemm_work};
-GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", gemm_lt_reject, gemm_lt_prepare, gemm_lt_shape)
-GEMM_ROW(gemm_row, "cuda_gemm_32x32", gemm_own_reject, gemm_prepare, gemm_shape)
+GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", false, gemm_lt_reject, gemm_lt_prepare, gemm_lt_shape)
+GEMM_ROW(gemm_row, "cuda_gemm_32x32", true, gemm_own_reject, gemm_prepare, gemm_shape)

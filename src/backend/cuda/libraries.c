@@ -6,7 +6,7 @@
 
 #include "backend/cuda/cuda.h"
 
-enum { kLeastDriver = 12000, kLeastDnn = 90000, kLeastNvrtc = 12 };
+enum { kLeastDriver = 12030, kLeastDnn = 90000, kLeastNvrtc = 12 };
 
 static carnot_status* resolve(void* library, const char* name, void* slot) {
   void* symbol = dlsym(library, name);

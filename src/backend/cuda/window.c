@@ -143,7 +143,7 @@ const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_co
     if (add->inputs[0] == add->inputs[1] || other >= input_count) break;
     if (channel[other] && out->bias == CARNOT_PLAN_NONE && out->residual == CARNOT_PLAN_NONE)
       out->bias = other;
-    else if (whole[other] && takes == CARNOT_CUDA_TAKES_RESIDUAL &&
+    else if (whole[other] && takes >= CARNOT_CUDA_TAKES_RESIDUAL &&
              out->residual == CARNOT_PLAN_NONE)
       out->residual = other;
     else
@@ -155,7 +155,7 @@ const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_co
     // cuDNN's engines with a clip at both ends took 20 to 100 times as long.
     bool relu = e.kind == CARNOT_CUDA_CLAMP && e.low == 0 && e.high == INFINITY;
     bool in_library = e.kind == CARNOT_CUDA_SILU || relu;
-    if (e.kind && (in_library || takes == CARNOT_CUDA_TAKES_ACTIVATION)) {
+    if (e.kind && (in_library || takes != CARNOT_CUDA_TAKES_RESIDUAL)) {
       out->activation = e;
       acc = region->nodes[next++].outputs[0];
     }
@@ -272,6 +272,7 @@ static carnot_status* conv_run(const carnot_step_view* step, void* state,
 }
 
 const carnot_tactic_row carnot_cuda_conv_row = {.name = "cuda_conv_direct",
+                                                .last_resort = true,
                                                 .anchor = CARNOT_OP_CONV,
                                                 .numerics = "exact",
                                                 .device = true,

@@ -25,7 +25,8 @@ typedef struct carnot_cuda_conv {
 typedef enum carnot_cuda_takes {
   CARNOT_CUDA_TAKES_BIAS,
   CARNOT_CUDA_TAKES_ACTIVATION,
-  CARNOT_CUDA_TAKES_RESIDUAL  // and then ReLU, clamp at 0 and x, or SiLU
+  CARNOT_CUDA_TAKES_RESIDUAL,  // and then ReLU or SiLU
+  CARNOT_CUDA_TAKES_ALL        // residual and any activation
 } carnot_cuda_takes;
 
 // |channel[i]|: input i is one number a channel; |whole[i]|: it has the result's dimensions.

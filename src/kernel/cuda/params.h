@@ -144,6 +144,8 @@ typedef enum carnot_cuda_activation {
   CARNOT_CUDA_CLAMP,  // to [low, high]
   CARNOT_CUDA_SILU,
   CARNOT_CUDA_HARD_SWISH,
+  CARNOT_CUDA_SIGMOID,
+  CARNOT_CUDA_GELU,  // x Phi(x)
 } carnot_cuda_activation;
 
 // Depthwise convolution of halves channels last, weights [taps, channels]; eight channels a thread.
@@ -151,6 +153,7 @@ typedef struct carnot_cuda_depthwise {
   const void *x, *w, *bias;  // bias may be NULL
   void* y;
   long long count;  // n * rows * columns * channels / 8
+  unsigned images;
   int channels, rows, columns, in_rows, in_columns;
   int kernel[2], step[2], dilation[2], begin[2];
   int activation;
@@ -168,6 +171,30 @@ typedef struct carnot_cuda_attention {
   float scale;
   int mask_is_float, zero_empty;  // a query without any key gives zeros
 } carnot_cuda_attention;
+
+// y[m,n] = activation(sum_k a[m,k] w[n,k] + bias[n] + residual[m,n]) of halves. Row m is a place of
+// the result (image, row, column), k a tap and a channel of x, channels last; a plain product has
+// one image, one row and one tap. |channels|, |pixel|, |filters| are multiples of 8.
+typedef struct carnot_cuda_product {
+  const void *x, *w, *bias, *residual;  // bias and residual may be NULL
+  void* y;
+  long long rows;       // m
+  int filters, depth;   // n; k = taps * channels
+  int channels, pixel;  // of a tap; elements from one pixel of x to the next
+  int in_rows, in_columns, out_rows, out_columns;
+  int kernel_columns;
+  int step[2], dilation[2], begin[2];
+  int prefetch;    // the block's weights into the L2 cache, ahead of the previous kernel's end
+  int activation;  // carnot_cuda_activation
+  float low, high;
+} carnot_cuda_product;
+
+// X(rows, columns, stages) of each tile; threads, and bytes of shared memory.
+#define CARNOT_CUDA_TILES(X) \
+  X(16, 64, 8)               \
+  X(32, 64, 6) X(64, 32, 6) X(64, 64, 6) X(64, 128, 5) X(128, 32, 6) X(128, 64, 5) X(128, 128, 5)
+#define CARNOT_CUDA_TILE_THREADS(rows)                ((rows) / 16 * ((rows) >= 64 ? 1 : 4) * 32)
+#define CARNOT_CUDA_TILE_BYTES(rows, columns, stages) (1024 + (stages) * ((rows) + (columns)) * 128)
 
 // Element types of kernels that find out while running; real ones first.
 typedef enum carnot_cuda_number {

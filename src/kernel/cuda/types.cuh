@@ -68,11 +68,10 @@ template <> struct store_as<b8> {
   }
 };
 
-// Kernels are launched while the one before drains: nothing of it may be read or overwritten before
-// this. None asks for its successor early (launch_dependents): that may be a library's kernel which reads
-// before it waits.
+// Kernels are launched while the one before runs: nothing of it may be read or overwritten before this.
+// The next one may begin as soon as all blocks are here.
 DEVICE void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
 #endif
 }

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Products and convolutions by each size of the tile kernels, at odd sizes, against ONNX Runtime in float32.
+
+Usage: tile_sizes.py CARNOT [--fp16] [--bf16]
+"""
+import concurrent.futures
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from fused_rows import LIMITS, Net, error
+
+SIZES = [(16, 64), (32, 64), (64, 32), (64, 64), (64, 128), (128, 32), (128, 64), (128, 128)]
+OTHERS = ["cuda_gemm_cublaslt", "cuda_conv_cudnn", "cuda_conv_patch"]
+
+
+def activate(net: Net, y: str, activation: str) -> str:
+    if activation == "silu":
+        return net.add("Mul", y, net.add("Sigmoid", y))
+    if activation == "relu6":
+        return net.add("Clip", y, net.constant(np.float32(0)), net.constant(np.float32(6)))
+    return net.add(activation, y) if activation else y
+
+
+def product(rows: int, depth: int, columns: int, activation: str, residual: bool, gemm: bool) -> onnx.ModelProto:
+    net = Net(x=[rows, depth] if gemm else [1, rows, depth], **({"r": [1, rows, columns]} if residual else {}))
+    if gemm:
+        y = net.add("Gemm", "x", net.weight(columns, depth, scale=depth**-0.5), net.weight(columns), transB=1)
+    else:
+        y = net.add("Add", net.add("MatMul", "x", net.weight(depth, columns, scale=depth**-0.5)), net.weight(columns))
+    if residual:
+        y = net.add("Add", y, "r")
+    return net.model(activate(net, y, activation))
+
+
+def convolution(batch: int, channels: int, filters: int, side: int, kernel: int, step: int, dilation: int,
+                activation: str, residual: bool) -> onnx.ModelProto:
+    net = Net(x=[batch, 3, side, side + 2])
+    x = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    scale = (channels * kernel * kernel) ** -0.5
+    same = dict(strides=[step, step], pads=[kernel // 2 * dilation] * 4, dilations=[dilation, dilation])
+    y = net.add("Conv", x, net.weight(filters, channels, kernel, kernel, scale=scale), net.weight(filters), **same)
+    if residual:
+        z = net.add("Conv", "x", net.weight(filters, 3, 1, 1), net.weight(filters), strides=[step, step])
+        y = net.add("Add", y, z)
+    return net.model(activate(net, y, activation))
+
+
+def cases(rows: int, columns: int) -> list[tuple[str, onnx.ModelProto]]:
+    least = 1 if rows == 16 else rows // 2 + 3
+    wide = columns + 8
+    side = {16: 5, 32: 6, 64: 9, 128: 14}[rows]
+    made = [("product", product, c) for c in [
+        (least, 136, columns, "Gelu", False, False), (rows + 5, 64 * 9 + 8, wide, "", True, False),
+        (2 * rows, 64, wide, "Sigmoid", False, True), (3 * rows + 1, 2048, columns, "Relu", True, False)]]
+    made += [("convolution", convolution, c) for c in [
+        (1, 24, wide, side, 3, 1, 1, "relu6", False), (1, 128, columns, side, 3, 1, 2, "silu", True),
+        (3, 40, wide, side, 3, 2, 1, "HardSwish", False), (1, 8, columns, side, 1, 1, 1, "Relu", True)]]
+    return [(f"{kind} {c}", make(*c)) for kind, make, c in made]
+
+
+def main() -> int:
+    def check(size: tuple[int, int], name: str, model: onnx.ModelProto, flag: str) -> bool:
+        others = OTHERS + [f"cuda_tile_{a}x{b}" for a, b in SIZES if (a, b) != size]
+        with tempfile.TemporaryDirectory() as folder:
+            off, text = error(sys.argv[1], model, flag, pathlib.Path(folder), CARNOT_CUDA_ROWS="-" + ",".join(others))
+        tactic = f"cuda_tile_{size[0]}x{size[1]}"
+        good = off <= LIMITS[flag] and tactic in text
+        why = "" if good else f" (wanted {tactic}): {text[-600:]}"
+        print(f"{'passed' if good else 'FAILED'} {tactic} {name} {flag}: relative L2 {off:.1e}{why}", flush=True)
+        return good
+
+    todo = [(size, *case, flag) for flag in sys.argv[2:] or LIMITS for size in SIZES for case in cases(*size)]
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        done = list(pool.map(check, *zip(*todo)))
+    return not all(done)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
