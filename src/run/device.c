@@ -206,8 +206,7 @@ carnot_status* carnot_device_begin(carnot_context* context) {
   CARNOT_CHECK(!context->watch, UNSUPPORTED,
                "the values of an engine for %s cannot be watched: build it for the processor",
                context->plan->device);
-  context->direct =
-      context->times || (context->defer && backend_of(context)->is_recording(context->queue));
+  context->direct = context->defer && backend_of(context)->is_recording(context->queue);
   CARNOT_TRY(mark(context, kMarkStart));
   for (uint32_t i = 0; context->host_io && i < context->plan->binding_count; i++)
     if (context->plan->bindings[i].is_input &&
@@ -273,23 +272,25 @@ void carnot_note_recording(carnot_context* context) {
   context->recording_key = h;
 }
 
-// The recording of what is set now; the longest unused makes room.
+// The recording of what is set now, with marks between steps when they are timed; the longest unused
+// makes room.
 static carnot_status* find_recording(carnot_context* context, carnot_recording** out) {
   carnot_recording* oldest = &context->recordings[0];
+  uint64_t key = context->recording_key + (context->times != NULL);
   for (int i = 0; i < CARNOT_MAX_RECORDINGS; i++) {
     carnot_recording* r = &context->recordings[i];
-    if (r->graphs && r->key == context->recording_key) oldest = r;
-    if (r->graphs && r->key == context->recording_key) break;
+    if (r->graphs && r->key == key) oldest = r;
+    if (r->graphs && r->key == key) break;
     if (r->last_use < oldest->last_use) oldest = r;
   }
   *out = oldest;
   oldest->last_use = ++context->recording_clock;
-  if (oldest->graphs && oldest->key == context->recording_key) return NULL;
+  if (oldest->graphs && oldest->key == key) return NULL;
   drop_recording(context, oldest);
   void* graphs;
   CARNOT_TRY(
       carnot_calloc((size_t)context->plan->step_count + 1, sizeof(void*), "recordings", &graphs));
-  *oldest = (carnot_recording){context->recording_key, context->recording_clock, graphs};
+  *oldest = (carnot_recording){key, context->recording_clock, graphs};
   return NULL;
 }
 
@@ -310,22 +311,27 @@ static bool runs_on_device(const carnot_context* context, uint32_t step) {
 
 static carnot_status* run_each(carnot_context* context, uint32_t first, uint32_t end) {
   const carnot_backend* backend = backend_of(context);
+  bool marks = context->times && !context->direct;
+  uint32_t at = kFirstStepMark;
   for (uint32_t i = first; i < end; i++) {
     if (is_nothing(context, i)) continue;
-    if (context->times) CARNOT_TRY(backend->mark(context->queue, kFirstStepMark + 2 * (i - first)));
+    if (marks) CARNOT_TRY(backend->mark(context->queue, at++));
     CARNOT_TRY_AT(carnot_run_ready(context, i, context->steps[i].state, context->device_workspace),
                   "step %u (%s)", i, context->plan->steps[i].name);
-    if (context->times)
-      CARNOT_TRY(backend->mark(context->queue, kFirstStepMark + 2 * (i - first) + 1));
   }
-  if (!context->times) return NULL;
+  return marks ? backend->mark(context->queue, at) : NULL;
+}
+
+static carnot_status* read_times(carnot_context* context, uint32_t first, uint32_t end) {
+  const carnot_backend* backend = backend_of(context);
+  uint32_t at = kFirstStepMark;
   CARNOT_TRY(backend->synchronize(context->queue));
   for (uint32_t i = first; i < end; i++) {
     if (is_nothing(context, i)) continue;
-    uint32_t at = kFirstStepMark + 2 * (i - first);
     uint64_t ns;
     CARNOT_TRY(backend->between(context->queue, at, at + 1, &ns));
     carnot_count_time(context, i, ns);
+    at++;
   }
   return NULL;
 }
@@ -362,7 +368,8 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
     if (status) drop_recording(context, recording);
     if (status) return status;
   }
-  return backend_of(context)->graph_launch(context->queue, recording->graphs[step]);
+  CARNOT_TRY(backend_of(context)->graph_launch(context->queue, recording->graphs[step]));
+  return context->times ? read_times(context, step, next) : NULL;
 }
 
 carnot_status* carnot_device_wait(carnot_context* context) {

@@ -176,6 +176,9 @@ EXPORT CUresult cuEventCreate(CUevent* e, unsigned f) {
 }
 EXPORT CUresult cuEventDestroy_v2(CUevent e) { return (void)e, CUDA_SUCCESS; }
 EXPORT CUresult cuEventRecord(CUevent e, CUstream s) { return (void)e, (void)s, CUDA_SUCCESS; }
+EXPORT CUresult cuEventRecordWithFlags(CUevent e, CUstream s, unsigned f) {
+  return (void)e, (void)s, (void)f, CUDA_SUCCESS;
+}
 EXPORT CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
   return (void)a, (void)b, *ms = 0, CUDA_SUCCESS;
 }

@@ -237,7 +237,9 @@ static carnot_status* mark(carnot_queue* base, uint32_t index) {
   }
   if (!queue->marks[index])
     CARNOT_CUDA_TRY(cuda, cuEventCreate(&queue->marks[index], CU_EVENT_DEFAULT));
-  CARNOT_CUDA_TRY(cuda, cuEventRecord(queue->marks[index], queue->stream));
+  // In a recording, a mark is passed each time the graph runs.
+  unsigned flags = queue->records ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT;
+  CARNOT_CUDA_TRY(cuda, cuEventRecordWithFlags(queue->marks[index], queue->stream, flags));
   return NULL;
 }
 

@@ -58,6 +58,7 @@
   X(cuEventCreate, (CUevent*, unsigned))                                                          \
   X(cuEventDestroy_v2, (CUevent))                                                                 \
   X(cuEventRecord, (CUevent, CUstream))                                                           \
+  X(cuEventRecordWithFlags, (CUevent, CUstream, unsigned))                                        \
   X(cuEventElapsedTime, (float*, CUevent, CUevent))                                               \
   X(cuLaunchKernelEx, (const CUlaunchConfig*, CUfunction, void**, void**))                        \
   X(cuGetErrorString, (CUresult, const char**))

@@ -8,8 +8,7 @@
 enum { kMaxSplits = 8, kLeastSteps = 2, kDepth = 64 };
 
 typedef struct tile_size {
-  int rows, columns, threads;
-  size_t bytes;
+  int rows, columns, stages, threads;
 } tile_size;
 
 // What the region says: the same at build and when shapes are set.
@@ -27,6 +26,7 @@ typedef struct tile_state {
   CUfunction function;
   carnot_cuda_product params;
   int64_t grid[3];
+  size_t shared_bytes;
   uint32_t x, bias, residual;
   carnot_cuda_chain_state chain;
 } tile_state;
@@ -351,11 +351,21 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
 // Depth is cut over the blocks of a cluster while multiprocessors would have nothing to do.
 static int splits_of(const carnot_cuda* cuda, const tile_size* tile, int64_t tiles, int depth) {
   if (cuda->major < 9) return 1;
-  int64_t slots = (int64_t)cuda->base.multiprocessor_count * (tile->bytes > 110 << 10 ? 1 : 2);
+  bool large = tile->stages * CARNOT_CUDA_TILE_STAGE(tile->rows, tile->columns) > 110 << 10;
+  int64_t slots = (int64_t)cuda->base.multiprocessor_count * (large ? 1 : 2);
   int steps = (int)carnot_ceildiv(depth, kDepth);
   int64_t splits = carnot_min_i64(carnot_min_i64(kMaxSplits, slots / tiles), steps / kLeastSteps);
   if (splits <= 1) return 1;
   return (int)carnot_ceildiv(steps, carnot_ceildiv(steps, splits));  // none is left without work
+}
+
+// No more stages than there are steps, so that more blocks find room.
+static size_t shared_bytes_of(const tile_size* tile, int depth, int64_t splits) {
+  int64_t steps = carnot_ceildiv(carnot_ceildiv(depth, kDepth), splits);
+  int64_t stages = steps < tile->stages ? steps : tile->stages,
+          bytes = stages * CARNOT_CUDA_TILE_STAGE(tile->rows, tile->columns),
+          sums = CARNOT_CUDA_TILE_SUMS(tile->rows, tile->columns);
+  return 1024 + (size_t)(bytes > sums ? bytes : sums);
 }
 
 static carnot_status* tile_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -378,13 +388,14 @@ static carnot_status* tile_shape(const carnot_step_view* step, const carnot_oper
   s->params.prefetch = down <= 8;
   s->grid[0] = down * across, s->grid[1] = 1;
   s->grid[2] = s->grid[0] ? splits_of(cuda, tile, s->grid[0], s->params.depth) : 1;
+  s->shared_bytes = shared_bytes_of(tile, s->params.depth, s->grid[2]);
   char name[32];
   snprintf(name, sizeof(name), "tile_%dx%d_%s", tile->rows, tile->columns,
            carnot_cuda_type(y->dtype));
   CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                     (int)tile->bytes));
+                                     (int)shared_bytes_of(tile, INT32_MAX, 1)));
   return carnot_cuda_chain_shape(step, &parts.chain, inputs, outputs, &s->chain);
 }
 
@@ -399,7 +410,7 @@ static carnot_status* tile_run(const carnot_step_view* step, tile_state* s,
   const int64_t cluster[3] = {1, 1, s->grid[2]};
   if (s->grid[0])
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid, (unsigned)tile->threads,
-                                           cluster, tile->bytes, &s->params));
+                                           cluster, s->shared_bytes, &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
@@ -416,9 +427,8 @@ static void tile_work(const carnot_problem* problem, double* out_flops, double* 
 }
 
 #define TILE_ROW(height, width, stages)                                                          \
-  static const tile_size kSize##height##x##width = {                                             \
-      height, width, CARNOT_CUDA_TILE_THREADS(height),                                           \
-      CARNOT_CUDA_TILE_BYTES(height, width, stages)};                                            \
+  static const tile_size kSize##height##x##width = {height, width, stages,                       \
+                                                    CARNOT_CUDA_TILE_THREADS(height)};           \
   static const char* reject_##height##x##width(carnot_problem* problem, char* reason,            \
                                                size_t size) {                                    \
     return tile_reject(problem, &kSize##height##x##width, reason, size);                         \

@@ -189,12 +189,15 @@ typedef struct carnot_cuda_product {
   float low, high;
 } carnot_cuda_product;
 
-// X(rows, columns, stages) of each tile; threads, and bytes of shared memory.
+// clang-format off
+// X(rows, columns, stages) of each tile.
 #define CARNOT_CUDA_TILES(X) \
-  X(16, 64, 8)               \
-  X(32, 64, 6) X(64, 32, 6) X(64, 64, 6) X(64, 128, 5) X(128, 32, 6) X(128, 64, 5) X(128, 128, 5)
-#define CARNOT_CUDA_TILE_THREADS(rows)                ((rows) / 16 * ((rows) >= 64 ? 1 : 4) * 32)
-#define CARNOT_CUDA_TILE_BYTES(rows, columns, stages) (1024 + (stages) * ((rows) + (columns)) * 128)
+  X(16, 64, 8) X(32, 64, 6) X(64, 32, 6) X(64, 64, 6) X(64, 128, 5) X(128, 32, 6) X(128, 64, 5) X(128, 128, 5)
+#define CARNOT_CUDA_TILE_THREADS(rows) ((rows) / 16 * ((rows) >= 64 ? 1 : 4) * 32)
+// Bytes of a stage of rows and weights; and of the sums, which take its place at the end.
+#define CARNOT_CUDA_TILE_STAGE(rows, columns) (((rows) + (columns)) * 128)
+#define CARNOT_CUDA_TILE_SUMS(rows, columns) ((rows) * ((columns) + 4) * 4)
+// clang-format on
 
 // Element types of kernels that find out while running; real ones first.
 typedef enum carnot_cuda_number {
