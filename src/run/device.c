@@ -272,8 +272,8 @@ void carnot_note_recording(carnot_context* context) {
   context->recording_key = h;
 }
 
-// The recording of what is set now, with marks between steps when they are timed; the longest unused
-// makes room.
+// The recording of what is set now, with marks between steps when they are timed; the longest
+// unused makes room.
 static carnot_status* find_recording(carnot_context* context, carnot_recording** out) {
   carnot_recording* oldest = &context->recordings[0];
   uint64_t key = context->recording_key + (context->times != NULL);
