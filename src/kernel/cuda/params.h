@@ -300,6 +300,14 @@ typedef struct carnot_cuda_conv_transpose {
   long long channels, filters, groups, in[3], out[3], kernel[3], step[3], dilation[3], begin[3];
 } carnot_cuda_conv_transpose;
 
+// y[kept] = sum over |summed| of the product of all operands; strides may be 0.
+typedef struct carnot_cuda_einsum {
+  carnot_cuda_io io;
+  int operands, kept_rank, summed_rank;
+  long long kept[CARNOT_CUDA_RANK], summed[CARNOT_CUDA_RANK], summed_count;
+  long long kept_s[3][CARNOT_CUDA_RANK], summed_s[3][CARNOT_CUDA_RANK];
+} carnot_cuda_einsum;
+
 // in [x, grid]; |rank| spatial dimensions, |taps| along each, |before| of them before the place.
 typedef struct carnot_cuda_grid_sample {
   carnot_cuda_io io;

@@ -1,5 +1,5 @@
 // Kernels that weigh elements of their surroundings: resize, transposed convolution,
-// quantization.
+// sums of products over named dimensions, samples at given places, quantization.
 
 enum { HALF_PIXEL, PYTORCH_HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS, HALF_PIXEL_SYMMETRIC, CROP };
 enum { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, FLOOR, CEIL };
@@ -125,6 +125,41 @@ DEVICE void conv_transpose(const carnot_cuda_conv_transpose& p, i64 i) {
   any_store(p.io.out_type[0], p.io.out[0], i, sum);
 }
 
+// Adds to each operand's place what item |i| of |rank| dimensions is away.
+DEVICE void step_operands(const carnot_cuda_einsum& p, i64 i, int rank, const i64* dims,
+                          const i64 (*strides)[CARNOT_CUDA_RANK], i64* at) {
+  for (int d = rank - 1; d >= 0; d--) {
+    i64 here = i % dims[d];
+    i /= dims[d];
+    for (int k = 0; k < p.operands; k++) at[k] += here * strides[k][d];
+  }
+}
+
+DEVICE void einsum(const carnot_cuda_einsum& p, i64 i) {
+  i64 base[3] = {0, 0, 0};
+  step_operands(p, i, p.kept_rank, p.kept, p.kept_s, base);
+  bool real = is_real(p.io.out_type[0]);
+  f64 sum = 0;
+  u64 whole = 0;
+  for (i64 n = 0; n < p.summed_count; n++) {
+    i64 at[3] = {base[0], base[1], base[2]};
+    step_operands(p, n, p.summed_rank, p.summed, p.summed_s, at);
+    f64 product = 1;
+    u64 whole_product = 1;
+    for (int k = 0; k < p.operands; k++)
+      if (real)
+        product *= real_of(p.io.in_type[k], p.io.in[k], at[k]);
+      else
+        whole_product *= (u64)whole_of(p.io.in_type[k], p.io.in[k], at[k]);
+    sum += product;
+    whole += whole_product;
+  }
+  if (real)
+    any_store(p.io.out_type[0], p.io.out[0], i, sum);
+  else
+    any_store(p.io.out_type[0], p.io.out[0], i, (i64)whole);
+}
+
 // |at| mirrored at the borders until it lies between them.
 DEVICE f64 reflect(f64 at, f64 low, f64 high) {
   f64 range = high - low;
@@ -220,6 +255,7 @@ DEVICE void dequantize_linear(const carnot_cuda_quantize& p, i64 i) {
 
 ANY(resize, carnot_cuda_resize)
 ANY(conv_transpose, carnot_cuda_conv_transpose)
+ANY(einsum, carnot_cuda_einsum)
 ANY(grid_sample, carnot_cuda_grid_sample)
 ANY(quantize_linear, carnot_cuda_quantize)
 ANY(dequantize_linear, carnot_cuda_quantize)
