@@ -30,6 +30,13 @@ struct carnot_queue {
 
 typedef struct carnot_device_graph carnot_device_graph;
 
+// What a device was measured to do. Arithmetic in 1e9 operations a second, 0 where it has none of
+// the type; memory in GB/s, bytes read and written; microseconds from kernel to kernel in a
+// recorded graph, where the next waits for the end of the one before and where it may begin early.
+typedef struct carnot_device_peaks {
+  double f32_gflops, f16_gflops, bf16_gflops, copy_gbs, launch_us, early_launch_us;
+} carnot_device_peaks;
+
 typedef enum carnot_copy {
   CARNOT_COPY_UPLOAD,
   CARNOT_COPY_DOWNLOAD,
@@ -69,6 +76,9 @@ struct carnot_backend {
   // Marks are points in the queue; nanoseconds between two that were passed (after synchronize).
   carnot_status* (*mark)(carnot_queue* queue, uint32_t index);
   carnot_status* (*between)(carnot_queue* queue, uint32_t first, uint32_t second, uint64_t* out_ns);
+  // A named span of this thread for profilers (NVTX); NULL ends the last one.
+  void (*span)(const char* name);
+  carnot_status* (*measure)(carnot_device* device, carnot_device_peaks* out);
 };
 
 typedef const carnot_backend* carnot_backend_entry_fn(void);

@@ -316,8 +316,11 @@ static carnot_status* run_each(carnot_context* context, uint32_t first, uint32_t
   for (uint32_t i = first; i < end; i++) {
     if (is_nothing(context, i)) continue;
     if (marks) CARNOT_TRY(backend->mark(context->queue, at++));
-    CARNOT_TRY_AT(carnot_run_ready(context, i, context->steps[i].state, context->device_workspace),
-                  "step %u (%s)", i, context->plan->steps[i].name);
+    backend->span(context->plan->steps[i].name);
+    carnot_status* status =
+        carnot_run_ready(context, i, context->steps[i].state, context->device_workspace);
+    backend->span(NULL);
+    CARNOT_TRY_AT(status, "step %u (%s)", i, context->plan->steps[i].name);
   }
   return marks ? backend->mark(context->queue, at) : NULL;
 }
@@ -368,7 +371,11 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
     if (status) drop_recording(context, recording);
     if (status) return status;
   }
-  CARNOT_TRY(backend_of(context)->graph_launch(context->queue, recording->graphs[step]));
+  backend_of(context)->span(context->plan->steps[step].name);
+  carnot_status* status =
+      backend_of(context)->graph_launch(context->queue, recording->graphs[step]);
+  backend_of(context)->span(NULL);
+  CARNOT_TRY(status);
   return context->times ? read_times(context, step, next) : NULL;
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Small networks at odd sizes whose layers the half-precision CUDA rows fuse, against ONNX Runtime in float32.
 
-Usage: fused_rows.py CARNOT     Each case names the tactic that must have run it. With the stand-in driver and
-CARNOT_CUDA_ROWS=copies the reference rows compute what the passes made; tactics are not looked at then.
+Usage: fused_rows.py [--only=WORD] CARNOT..     The command may be several words (compute-sanitizer before it).
+Each case names the tactic that must have run it. With the stand-in driver and CARNOT_CUDA_ROWS=copies the
+reference rows compute what the passes made; tactics are not looked at then.
 """
 import concurrent.futures
 import os
@@ -105,6 +106,33 @@ def packed(batch: int, length: int, heads: int, size: int) -> onnx.ModelProto:
     return net.model(net.add("Add", net.add("Transpose", y, perm=[1, 0, 2]), "x"))
 
 
+def heads(batch: int, count: int, queries: int, keys: int, size: int, kind: str = "", *mask: int) -> onnx.ModelProto:
+    """softmax(q k' + mask) v. Masked keys are far below ("off"), at -inf behind a guard ("log"), or shifted ("bias")."""
+    inputs = {"x": [batch, queries, 16], "z": [batch, keys, 16]}
+    net = Net(**inputs | ({"bias" if kind == "bias" else "mask": list(mask)} if kind else {}))
+    shape = net.constant(np.array([0, 0, count, size]))
+
+    def project(x: str, *perm: int) -> str:
+        y = net.add("MatMul", x, net.weight(16, count * size, scale=0.25))
+        return net.add("Transpose", net.add("Reshape", y, shape), perm=perm)
+
+    scores = net.add("MatMul", project("x", 0, 2, 1, 3), project("z", 0, 2, 3, 1))
+    scores = net.add("Mul", scores, net.constant(np.float32(size**-0.5)))
+    if kind == "bias":
+        scores = net.add("Add", scores, "bias")
+    elif kind == "log":
+        scores = net.add("Add", scores, net.add("Log", "mask"))
+    elif kind:
+        off = net.add("Sub", net.constant(np.float32(1)), "mask")
+        scores = net.add("Add", scores, net.add("Mul", off, net.constant(np.float32(-3.4e38))))
+    weights = net.add("Softmax", scores, axis=-1)
+    if kind == "log":
+        weights = net.add("Where", net.add("IsNaN", weights), net.constant(np.float32(0)), weights)
+    y = net.add("Transpose", net.add("MatMul", weights, project("z", 0, 2, 1, 3)), perm=[0, 2, 1, 3])
+    y = net.add("Reshape", y, net.constant(np.array([0, 0, count * size])))
+    return net.model(net.add("MatMul", y, net.weight(count * size, 16, scale=(count * size) ** -0.5)))
+
+
 def group_norm(batch: int, channels: int, groups: int, side: int, silu: bool) -> onnx.ModelProto:
     net = Net(x=[batch, 5, side, side + 1])
     y = net.add("Conv", "x", net.weight(channels, 5, 3, 3, scale=0.15), net.weight(channels), pads=[1, 1, 1, 1])
@@ -134,6 +162,12 @@ CASES = [(f"attention {c}", attention(*c), "cuda_attention") for c in [
     (5, 130, 4, 8, True), (2, 300, 2, 72, True)]]
 CASES += [(f"feed forward {c}", feed_forward(*c), "cuda_") for c in [
     (1, 37, 64, 256, "none"), (4, 128, 96, 384, "none"), (2, 65, 72, 200, "tanh"), (1, 5, 40, 36, "none")]]
+CASES += [(f"heads {c}", heads(*c), "cuda_attention") for c in [
+    (1, 12, 128, 128, 64, "off", 1, 1, 1, 128), (1, 12, 197, 197, 64), (1, 16, 384, 384, 64, "log", 1, 1, 384, 384),
+    (1, 12, 1, 1024, 64, "off", 1, 1, 1, 1024), (2, 3, 1, 1, 32), (3, 2, 65, 37, 40, "bias", 3, 1, 65, 37),
+    (1, 4, 17, 257, 80, "bias", 17, 257), (2, 2, 1, 77, 128, "bias", 77), (1, 140, 65, 65, 128, "log", 140, 65, 65),
+    (2, 80, 64, 77, 80, "off", 2, 80, 64, 77), (24, 12, 211, 210, 64, "off", 24, 1, 211, 210),
+    (24, 12, 100, 63, 32, "log", 24, 1, 1, 63), (24, 12, 128, 66, 64, "bias", 12, 1, 66), (24, 12, 5, 197, 24)]]
 CASES += [(f"packed {c}", packed(*c), "cuda_attention") for c in [(3, 19, 4, 16), (1, 70, 3, 64), (2, 5, 2, 40)]]
 CASES += [(f"group norm {c}", group_norm(*c), "cuda_group_norm") for c in [
     (1, 320, 32, 16, True), (3, 24, 3, 7, True), (2, 1280, 32, 5, False), (1, 40, 4, 33, True), (2, 36, 3, 1, False)]]
@@ -142,7 +176,9 @@ CASES += [(f"depthwise {c}", depthwise(*c), "cuda_depthwise") for c in [
     (2, 40, 3, 1, 5, "")]]
 
 
-def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path, **more: str) -> tuple[float, str]:
+def error(
+    carnot: list[str], model: onnx.ModelProto, flag: str, folder: pathlib.Path, **more: str
+) -> tuple[float, str]:
     environment = os.environ | more
     path = str(folder / "net.onnx")
     onnx.save(model, path)
@@ -151,12 +187,19 @@ def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path, 
     rng = np.random.default_rng(11)
     for value in session.get_inputs():
         random = rng.standard_normal(value.shape).astype(np.float32)
-        feeds[value.name] = (random > -0.5).astype(np.float32) if value.name == "mask" else random
+        if value.name == "mask":
+            random = (random > -0.5).astype(np.float32)
+            keys = value.shape[-1]
+            random[..., : keys // 2], random[..., keys - keys // 5 :] = 1, 0
+            if os.environ.get("CARNOT_CUDA_ROWS") != "copies":  # the reference rows keep masks as halves
+                rows = random.reshape(-1, keys)
+                rows[1 : len(rows) // 4 : 3] = 0
+        feeds[value.name] = random
         np.save(folder / f"{value.name}.npy", feeds[value.name])
     wanted = session.run(None, feeds)[0].astype(np.float64)
     flags = [f"--input={n}={folder}/{n}.npy" for n in feeds]
     common = [path, "--backend=cuda", flag]
-    done = subprocess.run([carnot, "run", *common, *flags, f"--output-dir={folder}/out"], capture_output=True, text=True,
+    done = subprocess.run([*carnot, "run", *common, *flags, f"--output-dir={folder}/out"], capture_output=True, text=True,
                           env=environment)
     if done.returncode:
         return np.inf, done.stderr[-400:]
@@ -166,17 +209,17 @@ def error(carnot: str, model: onnx.ModelProto, flag: str, folder: pathlib.Path, 
     off = float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
     if os.environ.get("CARNOT_CUDA_ROWS") == "copies":
         return off, "any tactic"
-    profile = subprocess.run([carnot, "bench", *common, "--duration=0.01", "--dumpProfile"], capture_output=True,
+    profile = subprocess.run([*carnot, "bench", *common, "--duration=0.01", "--dumpProfile"], capture_output=True,
                              text=True, env=environment)
     return off, profile.stdout + profile.stderr
 
 
-def check_merged(carnot: str, layers: int) -> bool:
+def check_merged(carnot: list[str], layers: int) -> bool:
     """Queries, keys and values of every layer are one product: two are left of its four, and the attention's two."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "net.onnx"
         onnx.save(attention(2, 24, 3, 16, masked=True, layers=layers), path)
-        done = subprocess.run([carnot, "build", str(path), "--output", f"{folder}/net.plan", "--backend=cuda:sm_90",
+        done = subprocess.run([*carnot, "build", str(path), "--output", f"{folder}/net.plan", "--backend=cuda:sm_90",
                                "--fp16", "--dumpGraph=siblings"], capture_output=True, text=True)
     count = sum(" = matmul(" in line for line in done.stderr.splitlines())
     good = done.returncode == 0 and count == 4 * layers
@@ -185,18 +228,22 @@ def check_merged(carnot: str, layers: int) -> bool:
 
 
 def main() -> int:
+    only = [a.removeprefix("--only=") for a in sys.argv[1:2] if a.startswith("--only=")]
+    carnot = sys.argv[1 + len(only):]
+    cases = [c for c in CASES if all(word in c[0] for word in only)]
+
     def check(case: tuple[str, onnx.ModelProto, str], flag: str) -> bool:
         name, model, tactic = case
         with tempfile.TemporaryDirectory() as folder:
-            off, text = error(sys.argv[1], model, flag, pathlib.Path(folder))
+            off, text = error(carnot, model, flag, pathlib.Path(folder))
         good = off <= LIMITS[flag] and (tactic in text or text == "any tactic")
         why = "" if good else f" (wanted {tactic}): {text[-600:]}"
         print(f"{'passed' if good else 'FAILED'} {name} {flag}: relative L2 {off:.1e}, limit {LIMITS[flag]:.0e}{why}")
         return good
 
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(check, [c for c in CASES for _ in LIMITS], [f for _ in CASES for f in LIMITS]))
-    return not all([*done, check_merged(sys.argv[1], 5)])
+    with concurrent.futures.ThreadPoolExecutor(max(8, os.cpu_count() or 1)) as pool:
+        done = list(pool.map(check, [c for c in cases for _ in LIMITS], [f for _ in cases for f in LIMITS]))
+    return not all([*done, check_merged(carnot, 5)])
 
 
 if __name__ == "__main__":

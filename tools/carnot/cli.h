@@ -211,13 +211,18 @@ typedef struct cli_machine {
   cli_peak peaks[16];
   cli_level levels[5];
   int peak_count, level_count, threads;
+  bool is_device;
+  double launch_us, early_launch_us;  // of a device: from kernel to kernel in a graph
 } cli_machine;
+// An accelerator in the same terms: one "thread", one level.
+carnot_status* cli_measure_device(carnot_device* device, cli_machine* out) CARNOT_MUST_USE;
 // Takes |seconds_each| for each figure.
 carnot_status* cli_measure_machine(int threads, double seconds_each,
                                    cli_machine* out) CARNOT_MUST_USE;
-// The least microseconds that a layer of these operations and bytes takes on all threads.
-double cli_machine_limit_us(const cli_machine* machine, const char* tactic, double flops,
-                            double bytes);
+// The least microseconds that a layer of these operations and bytes takes on all threads;
+// |precision| (a type's name) counts on accelerators.
+double cli_machine_limit_us(const cli_machine* machine, const char* tactic, const char* precision,
+                            double flops, double bytes);
 
 double cli_now_ms(void);
 double cli_peak_rss_mb(void);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backend/tactic.h"
+#include "backend/device.h"
 #include "cli.h"
 
 static void processor_name(char* out, size_t size) {
@@ -91,12 +91,55 @@ static void print_text(const char* name, const cli_machine* m) {
   }
 }
 
+// ---- accelerators ----
+
+static void print_device(const carnot_device* d, const cli_machine* m) {
+  printf("%s, %s:%s, %d multiprocessors, %.1f GB of memory\n", d->name, d->backend->name, d->arch,
+         d->multiprocessor_count, (double)d->memory_bytes * 1e-9);
+  if (!m->level_count) return;
+  for (int i = 0; i < m->peak_count; i++)
+    printf("  %-5s %10.1f  in 1e12 operations a second\n", m->peaks[i].type,
+           m->peaks[i].all * 1e-3);
+  printf("  copy  %10.1f  in GB/s, bytes read and written\n", m->levels[0].copy_all);
+  printf("  from kernel to kernel in a graph %.2f us, %.2f where the next begins early\n",
+         m->launch_us, m->early_launch_us);
+}
+
+static void print_device_json(const carnot_device* d, const cli_machine* m) {
+  json_t* root =
+      json_pack("{s:s,s:s,s:i,s:f}", "device", d->name, "arch", d->arch, "multiprocessors",
+                d->multiprocessor_count, "memory_bytes", (double)d->memory_bytes);
+  if (m->level_count) {
+    json_t* peaks = json_object();
+    for (int i = 0; i < m->peak_count; i++)
+      json_object_set_new(peaks, m->peaks[i].type, json_real(m->peaks[i].all));
+    json_t* measured =
+        json_pack("{s:o,s:f,s:f,s:f}", "gflops", peaks, "copy_gbs", m->levels[0].copy_all,
+                  "launch_us", m->launch_us, "early_launch_us", m->early_launch_us);
+    json_object_set_new(root, "measured", measured);
+  }
+  json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+  putchar('\n');
+  json_decref(root);
+}
+
+static carnot_status* show_device(const char* spec, bool json, bool measure) {
+  carnot_device* device;
+  cli_machine machine = {.level_count = 0};
+  CARNOT_TRY(carnot_device_open(spec, &device));
+  if (measure && device->ordinal >= 0) CARNOT_TRY(cli_measure_device(device, &machine));
+  (json ? print_device_json : print_device)(device, &machine);
+  return NULL;
+}
+
 carnot_status* cli_device(cli_flags* flags) {
-  static const char* const kKnown[] = {"json", "threads", "no-measure", NULL};
+  static const char* const kKnown[] = {"json", "threads", "no-measure", "backend", NULL};
   long long threads = 0;
   CARNOT_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
   bool json = cli_flag_set(flags, "json"), measure = !cli_flag_set(flags, "no-measure");
+  const char* backend = cli_flag_text(flags, "backend");
   CARNOT_TRY(cli_flags_finish(flags, kKnown));
+  if (backend && strcmp(backend, "cpu") != 0) return show_device(backend, json, measure);
   cli_machine machine = {0};
   if (measure) CARNOT_TRY(cli_measure_machine((int)threads, 0.1, &machine));
   char name[256];

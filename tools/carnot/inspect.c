@@ -49,7 +49,10 @@ static void print_layers(const json_t* root, bool why, bool peaks) {
 static carnot_status* add_peaks(json_t* root, cli_session* session) {
   cli_machine machine;
   carnot_step_time* times;
-  CARNOT_TRY(cli_measure_machine(carnot_executor_thread_count(session->executor), 0.05, &machine));
+  carnot_queue* queue = session->context->queue;
+  CARNOT_TRY(
+      queue ? cli_measure_device(queue->device, &machine)
+            : cli_measure_machine(carnot_executor_thread_count(session->executor), 0.05, &machine));
   CARNOT_TRY(cli_session_random(session, NULL));
   CARNOT_TRY(cli_session_profile(session, 20, &times));
   size_t index;
@@ -58,8 +61,9 @@ static carnot_status* add_peaks(json_t* root, cli_session* session) {
   json_array_foreach(json_object_get(root, "Layers"), index, layer) {
     if (index >= session->context->plan->step_count || !times[index].count) continue;
     double us = (double)times[index].min_ns * 1e-3;  // the peaks are the best of several tries too
-    double limit = cli_machine_limit_us(&machine, words(layer, "TacticName"),
-                                        number(layer, "Flops"), number(layer, "Bytes"));
+    double limit =
+        cli_machine_limit_us(&machine, words(layer, "TacticName"), words(layer, "Precision"),
+                             number(layer, "Flops"), number(layer, "Bytes"));
     json_object_set_new(layer, "MeasuredUs", json_real(us));
     json_object_set_new(layer, "LimitUs", json_real(limit));
     json_object_set_new(layer, "Efficiency", json_real(us > 0 ? limit / us : 0));

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "backend/tactic.h"
+#include "backend/device.h"
 #include "cli.h"
 #include "machine_loops.h"
 
@@ -162,9 +162,34 @@ carnot_status* cli_measure_machine(int threads, double seconds_each, cli_machine
   return status;
 }
 
-double cli_machine_limit_us(const cli_machine* machine, const char* tactic, double flops,
-                            double bytes) {
-  const char* type = strstr(tactic, "u8s8")   ? "int8"
+carnot_status* cli_measure_device(carnot_device* device, cli_machine* out) {
+  carnot_device_peaks p;
+  CARNOT_TRY(device->backend->measure(device, &p));
+  *out = (cli_machine){.is_device = true,
+                       .threads = 1,
+                       .peak_count = 3,
+                       .peaks = {{"f32", device->arch, p.f32_gflops, p.f32_gflops},
+                                 {"f16", device->arch, p.f16_gflops, p.f16_gflops},
+                                 {"bf16", device->arch, p.bf16_gflops, p.bf16_gflops}},
+                       .level_count = 1,
+                       .levels = {{"memory", (double)device->memory_bytes, p.copy_gbs, p.copy_gbs,
+                                   p.copy_gbs, p.copy_gbs}},
+                       .launch_us = p.launch_us,
+                       .early_launch_us = p.early_launch_us};
+  return NULL;
+}
+
+// As peaks are named.
+static const char* type_of(const char* precision) {
+  return strcmp(precision, "float16") == 0    ? "f16"
+         : strcmp(precision, "bfloat16") == 0 ? "bf16"
+                                              : "f32";
+}
+
+double cli_machine_limit_us(const cli_machine* machine, const char* tactic, const char* precision,
+                            double flops, double bytes) {
+  const char* type = machine->is_device       ? type_of(precision)
+                     : strstr(tactic, "u8s8") ? "int8"
                      : strstr(tactic, "bf16") ? "bf16"
                      : strstr(tactic, "f64")  ? "f64"
                                               : "f32";

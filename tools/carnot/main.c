@@ -55,7 +55,7 @@ const cli_command cli_commands[] = {
      "  --against=DIR      tensors saved as .npy by another program, in the reference's place\n"
      "  --rtol=X --atol=X  |got - wanted| <= atol + rtol * |wanted| (1e-4, 1e-4)\n" BUILD_HELP},
     {"device", cli_device, "tell what this machine is and can do",
-     "carnot device [--json] [--threads=N] [--no-measure]\n"},
+     "carnot device [--backend=cpu|cuda[:N]] [--json] [--threads=N] [--no-measure]\n"},
     {"completion", cli_completion, "write a completion file for bash",
      "carnot completion bash > /etc/bash_completion.d/carnot\n"},
     {NULL, NULL, NULL, NULL},

@@ -5,13 +5,13 @@
 
 #include "backend/cuda/rows.h"
 
-enum { kMaxSize = 128, kMaxWarps = 4 };
+enum { kMaxSize = 128, kMaskWorthKinds = 1 << 20 };
 
 typedef struct attention_state {
-  CUfunction function;
+  CUfunction function, kinds;  // kinds: NULL without
   carnot_cuda_attention params;
   int64_t q_offset, k_offset, v_offset, y_offset;  // in bytes
-  int64_t grid[3];
+  int64_t grid[3], kinds_grid[3];
   unsigned threads;
 } attention_state;
 
@@ -79,25 +79,60 @@ static bool is_aligned(const carnot_operand* t, const carnot_heads* h, const lon
   return bits % 16 == 0;
 }
 
-static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype, bool aligned,
-                                    attention_state* s) {
-  carnot_cuda* cuda = carnot_cuda_of_step(step);
-  const carnot_cuda_attention* p = &s->params;
-  int most = p->size > p->value_size ? p->size : p->value_size;
+// What a dense mask of many queries needs is found out once a tile rather than once a head.
+static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtype,
+                                 attention_state* s, size_t* out_workspace_bytes) {
+  carnot_cuda_attention* p = &s->params;
+  const long long matrix = (long long)p->queries * p->keys, *apart = p->mask_s;
+  if (!apart[2] || !s->grid[1]) return NULL;
+  int64_t inner = apart[1] ? p->inner : 1, outer = apart[0] ? s->grid[1] / p->inner : 1;
+  bool dense = apart[2] == p->keys && (!apart[1] || apart[1] == matrix) &&
+               (!apart[0] || apart[0] == inner * matrix);
+  if (!dense || s->grid[1] < 4 * outer * inner || matrix * outer * inner < kMaskWorthKinds)
+    return NULL;
   char name[32];
-  bool tiles = aligned && cuda->major >= 8;
-  int width = most <= 32 ? 32 : most <= 64 ? 64 : 128;
-  unsigned warps = kMaxWarps;
-  // Few heads are cut finer, so that more multiprocessors get some.
-  while (tiles && warps > 1 &&
-         s->grid[1] * carnot_ceildiv(p->queries, 16 * warps) < cuda->base.multiprocessor_count)
-    warps /= 2;
-  s->threads = 32 * warps;
-  s->grid[0] = carnot_ceildiv(p->queries, (tiles ? 16 : 1) * warps);
-  if (tiles)
-    snprintf(name, sizeof(name), "attention_%d_%s", width, carnot_cuda_type(dtype));
-  else
-    snprintf(name, sizeof(name), "attention_%s", carnot_cuda_type(dtype));
+  snprintf(name, sizeof(name), "attention_kinds_%s", carnot_cuda_type(dtype));
+  p->kinds_s[0] = apart[0] ? (int)inner : 0;
+  p->kinds_s[1] = apart[1] != 0;
+  s->kinds_grid[0] = s->grid[0], s->kinds_grid[1] = outer * inner, s->kinds_grid[2] = 1;
+  *out_workspace_bytes =
+      (size_t)(s->grid[0] * outer * inner * carnot_ceildiv(p->keys, p->tile_keys));
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), name, &s->kinds);
+}
+
+// Tiles of keys in shared memory, by warpgroups where 128 queries a block still keep the
+// multiprocessors busy; for few queries the warps of a block share the keys.
+static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype, bool aligned,
+                                    attention_state* s, size_t* out_workspace_bytes) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  carnot_cuda_attention* p = &s->params;
+  const int64_t heads = s->grid[1], busy = cuda->base.multiprocessor_count,
+                blocks = heads * carnot_ceildiv(p->queries, 64);
+  const char* type = carnot_cuda_type(dtype);
+  int size = p->size > p->value_size ? p->size : p->value_size;
+  int width = size <= 32 ? 32 : size <= 64 ? 64 : size <= 96 ? 96 : 128;
+  char name[40];
+  s->threads = 128;
+  p->tile_keys = width <= 64 ? 64 : 32;
+  if (!aligned || cuda->major < 8 || p->scale < 0) {
+    p->tile_rows = 4;
+    snprintf(name, sizeof(name), "attention_%s", type);
+  } else if (p->queries <= 16 || (p->keys > 128 && blocks < busy / 6)) {
+    int split = size <= 64 ? 64 : 128;
+    p->tile_rows = 16;
+    s->threads = 32 * (unsigned)carnot_min_i64(8, carnot_ceildiv(p->keys, 2048 / split));
+    snprintf(name, sizeof(name), "attention_split_%d_%s", split, type);
+  } else if (width == 64 && cuda->major == 9 &&
+             heads * carnot_ceildiv(p->queries, 128) >= 2 * busy) {
+    p->tile_rows = 128;
+    s->threads = 256;
+    snprintf(name, sizeof(name), "attention_groups_%d_%s", width, type);
+  } else {
+    p->tile_rows = 64;
+    snprintf(name, sizeof(name), "attention_tiles_%d_%s", width, type);
+  }
+  s->grid[0] = carnot_ceildiv(p->queries, p->tile_rows);
+  if (p->tile_rows >= 64) CARNOT_TRY(find_kinds(step, dtype, s, out_workspace_bytes));
   return carnot_cuda_kernel(cuda, name, &s->function);
 }
 
@@ -149,16 +184,18 @@ static carnot_status* attention_shape(const carnot_step_view* step, const carnot
     to->mask_s[1] = hy.batch_rank > 0 ? strides[hy.batch_rank - 1] : 0;
     to->mask_s[2] = ld;
     to->mask_is_float = mask->dtype == CARNOT_DTYPE_F32;
+    to->mask_in_pairs = (to->mask_s[0] | to->mask_s[1] | to->mask_s[2] | to->keys) % 2 == 0 &&
+                        (uintptr_t)mask->data % (2 * carnot_cuda_bytes(mask)) == 0;
   }
   bool aligned = is_aligned(q, &hq, to->q_s) && is_aligned(k, &hk, to->k_s) &&
                  is_aligned(v, &hv, to->v_s) && is_aligned(y, &hy, to->y_s);
-  return choose_kernel(step, dtype, aligned, s);
+  return choose_kernel(step, dtype, aligned, s, out_workspace_bytes);
 }
 
 static carnot_status* attention_run(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) {
-  (void)workspace, (void)executor;
+  (void)executor;
   const carnot_attention_params* p = step->params;
   attention_state* s = state;
   s->params.q = (const char*)inputs[p->q.input].data + s->q_offset;
@@ -166,6 +203,10 @@ static carnot_status* attention_run(const carnot_step_view* step, void* state,
   s->params.v = (const char*)inputs[p->v.input].data + s->v_offset;
   s->params.y = (char*)outputs[0].data + s->y_offset;
   s->params.mask = p->mask >= 0 ? inputs[p->mask].data : NULL;
+  if (s->kinds) {
+    s->params.kinds = workspace;
+    CARNOT_TRY(carnot_cuda_launch(step, s->kinds, s->kinds_grid, 1024, &s->params));
+  }
   return carnot_cuda_launch(step, s->function, s->grid, s->threads, &s->params);
 }
 

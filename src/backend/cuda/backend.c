@@ -1,5 +1,6 @@
 // The module's table: device, memory, queues and recordings by the driver.
 #include <dlfcn.h>
+#include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +254,15 @@ static carnot_status* between(carnot_queue* base, uint32_t first, uint32_t secon
   return NULL;
 }
 
+// ---- profilers ----
+
+static void span(const char* name) {
+  if (name)
+    nvtxRangePushA(name);
+  else
+    nvtxRangePop();
+}
+
 const carnot_backend carnot_cuda_backend = {.abi = CARNOT_BACKEND_ABI,
                                             .problem_bytes = sizeof(carnot_problem),
                                             .view_bytes = sizeof(carnot_step_view),
@@ -276,7 +286,9 @@ const carnot_backend carnot_cuda_backend = {.abi = CARNOT_BACKEND_ABI,
                                             .graph_launch = graph_launch,
                                             .graph_destroy = graph_destroy,
                                             .mark = mark,
-                                            .between = between};
+                                            .between = between,
+                                            .span = span,
+                                            .measure = carnot_cuda_measure};
 
 const carnot_backend* carnot_backend_entry(void);
 __attribute__((visibility("default"))) const carnot_backend* carnot_backend_entry(void) {

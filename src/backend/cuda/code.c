@@ -64,11 +64,31 @@ carnot_status* carnot_cuda_kernel(carnot_cuda* cuda, const char* name, CUfunctio
 
 // ---- generated programs ----
 
-static carnot_status* read_cubin(carnot_cuda* cuda, nvrtcProgram program, char** out_cubin,
-                                 size_t* out_bytes) {
-  bool ok = cuda->nvrtcGetCUBINSize(program, out_bytes) == NVRTC_SUCCESS && *out_bytes;
+// What to compile for: the device's own code, or, where this NVRTC is older than the device, the
+// newest intermediate code that it knows, which the driver translates.
+static bool choose_target(carnot_cuda* cuda, char* option, size_t size) {
+  int count = 0, best = 0, archs[64], wanted = cuda->major * 10 + cuda->minor;
+  bool known = cuda->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count > 64 ||
+               cuda->nvrtcGetSupportedArchs(archs) != NVRTC_SUCCESS;
+  for (int i = 0; !known && i < count; i++) {
+    if (archs[i] <= wanted && archs[i] > best) best = archs[i];
+    known = archs[i] == wanted;
+  }
+  if (known || !best)
+    snprintf(option, size, "--gpu-architecture=%s", cuda->base.arch);
+  else
+    snprintf(option, size, "--gpu-architecture=compute_%d", best);
+  return known || !best;
+}
+
+static carnot_status* read_code(carnot_cuda* cuda, nvrtcProgram program, bool machine_code,
+                                char** out_cubin, size_t* out_bytes) {
+  bool ok = (machine_code ? cuda->nvrtcGetCUBINSize : cuda->nvrtcGetPTXSize)(program, out_bytes) ==
+                NVRTC_SUCCESS &&
+            *out_bytes;
   *out_cubin = ok ? malloc(*out_bytes) : NULL;
-  ok = *out_cubin && cuda->nvrtcGetCUBIN(program, *out_cubin) == NVRTC_SUCCESS;
+  ok = *out_cubin && (machine_code ? cuda->nvrtcGetCUBIN : cuda->nvrtcGetPTX)(
+                         program, *out_cubin) == NVRTC_SUCCESS;
   CARNOT_CHECK(ok, INTERNAL, "NVRTC gives no machine code for %s", cuda->base.arch);
   return NULL;
 }
@@ -82,7 +102,7 @@ carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, char**
       cuda->nvrtcCreateProgram(&program, source, "program.cu", 0, NULL, NULL) == NVRTC_SUCCESS,
       INTERNAL, "NVRTC takes no program");
   char option[64];
-  snprintf(option, sizeof(option), "--gpu-architecture=%s", cuda->base.arch);
+  bool machine_code = choose_target(cuda, option, sizeof(option));
   const char* options[] = {option, "--std=c++17", "-default-device"};
   carnot_status* status = NULL;
   if (cuda->nvrtcCompileProgram(program, 3, options) != NVRTC_SUCCESS) {
@@ -94,7 +114,7 @@ carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, char**
                           cuda->base.arch, log ? log : "");
     free(log);
   } else {
-    status = read_cubin(cuda, program, out_cubin, out_bytes);
+    status = read_code(cuda, program, machine_code, out_cubin, out_bytes);
   }
   cuda->nvrtcDestroyProgram(&program);
   return status;

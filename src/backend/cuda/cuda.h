@@ -69,6 +69,10 @@
     (nvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*))       \
   X(nvrtcCompileProgram, (nvrtcProgram, int, const char* const*))                                 \
   X(nvrtcDestroyProgram, (nvrtcProgram*))                                                         \
+  X(nvrtcGetNumSupportedArchs, (int*))                                                            \
+  X(nvrtcGetSupportedArchs, (int*))                                                               \
+  X(nvrtcGetPTXSize, (nvrtcProgram, size_t*))                                                     \
+  X(nvrtcGetPTX, (nvrtcProgram, char*))                                                           \
   X(nvrtcGetCUBINSize, (nvrtcProgram, size_t*))                                                   \
   X(nvrtcGetCUBIN, (nvrtcProgram, char*))                                                         \
   X(nvrtcGetProgramLogSize, (nvrtcProgram, size_t*))                                              \
@@ -224,6 +228,8 @@ carnot_status* carnot_cuda_tie_libraries(carnot_cuda* cuda, CUgraph graph) CARNO
 // One thread an item.
 carnot_status* carnot_cuda_launch_each(const carnot_step_view* step, CUfunction function,
                                        int64_t count, void* params) CARNOT_MUST_USE;
+
+carnot_status* carnot_cuda_measure(carnot_device* device, carnot_device_peaks* out) CARNOT_MUST_USE;
 
 // ---- timing (race.c) ----
 

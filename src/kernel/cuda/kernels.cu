@@ -31,6 +31,7 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "attention.cuh"
 #include "channels.cuh"
 #include "tile.cuh"
+#include "peaks.cuh"
 #include "any.cuh"
 #include "lanes.cuh"
 #include "places.cuh"

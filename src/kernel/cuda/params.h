@@ -170,6 +170,12 @@ typedef struct carnot_cuda_attention {
   long long q_s[3], k_s[3], v_s[3], y_s[3], mask_s[3];
   float scale;
   int mask_is_float, zero_empty;  // a query without any key gives zeros
+  int mask_in_pairs;              // two numbers of the mask from an even key on are aligned
+  // What the tiles of the mask need (attention_kinds), bytes [masks, tiles of queries, of keys];
+  // NULL: unknown.
+  unsigned char* kinds;
+  int kinds_s[2];  // masks of the outer and of the inner batch apart
+  int tile_rows, tile_keys;
 } carnot_cuda_attention;
 
 // y[m,n] = activation(sum_k a[m,k] w[n,k] + bias[n] + residual[m,n]) of halves. Row m is a place of
@@ -198,6 +204,12 @@ typedef struct carnot_cuda_product {
 #define CARNOT_CUDA_TILE_STAGE(rows, columns) (((rows) + (columns)) * 128)
 #define CARNOT_CUDA_TILE_SUMS(rows, columns) ((rows) * ((columns) + 4) * 4)
 // clang-format on
+
+// |rounds| of multiply-adds in registers; |out| is never written.
+typedef struct carnot_cuda_peak {
+  float* out;
+  int rounds;
+} carnot_cuda_peak;
 
 // Element types of kernels that find out while running; real ones first.
 typedef enum carnot_cuda_number {
