@@ -111,6 +111,7 @@ typedef struct carnot_tactic_row {
   bool last_resort;      // far from the best: taken where no other row serves, never timed
   bool crosses;          // a copy between the two, or a view: takes operands of either memory
   bool strided_outputs;  // takes outputs with any strides whose innermost is 1
+  bool any_layout;       // writes its only result in another layout too, when asked after reject
   // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The
   // row may set the layouts it wants of non-constant inputs and of outputs
   // (problem->inputs[i].layout …): the runtime reformats what stands otherwise. A device row sets

@@ -78,6 +78,35 @@ carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* 
   return add_constant(l, value, CARNOT_PLACE_HOST, *out_blob);
 }
 
+// One channel, or one element a channel: the elements stand alike in both layouts.
+static bool stands_in_both(const carnot_type* type) {
+  bool one[CARNOT_MAX_RANK], spatial = true;
+  if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 3) return false;
+  for (int d = 0; d < type->rank; d++)
+    one[d] = carnot_sym_is_const(type->dims[d]) && type->dims[d].bits == 1;
+  for (int d = 2; d < type->rank; d++) spatial = spatial && one[d];
+  return spatial || one[1];
+}
+
+// The last step makes |source|, which nothing has read, and can write it in another layout: it
+// does where there are so few channels that gathering them costs little.
+static bool writes_it_so(carnot_lowering* l, uint32_t source, carnot_layout layout) {
+  enum { kFewChannels = 8 };
+  carnot_lowered* v = &l->values[source];
+  const carnot_type* type = &v->from->type;
+  const carnot_step_list* list = &l->blocks[l->block].steps;
+  if (v->uses || type->rank < 3 || !carnot_sym_is_const(type->dims[1]) ||
+      type->dims[1].bits > kFewChannels)
+    return false;
+  const carnot_plan_step* step = list->count ? &list->items[list->count - 1] : NULL;
+  if (!step || step->output_count != 1 || step->outputs[0] != source || step->variant_count != 1)
+    return false;
+  const carnot_tactic_row* row = carnot_tactic_find(step->variants[0].tactic);
+  if (!row || !row->any_layout) return false;
+  v->plan.layout = layout;
+  return true;
+}
+
 // The plan value of |value| in |layout| and |place|; a reformat or copy is added where it is not
 // there yet. A blob may stand in both memories.
 static carnot_status* value_in_form(carnot_lowering* l, const carnot_value* value,
@@ -103,7 +132,13 @@ static carnot_status* value_in_form(carnot_lowering* l, const carnot_value* valu
     source = *carnot_lowering_slot(l, value, from, standing);
     CARNOT_CHECK(source--, INTERNAL, "value %s is read before a step makes it", value->name);
   }
-  CARNOT_TRY(carnot_lowering_add_reformat(l, source, value, layout, place, out));
+  if (from == place && writes_it_so(l, source, layout)) {
+    *carnot_lowering_slot(l, value, place, standing) = 0;
+    l->builder->layouts[value->id] = layout;
+    *out = source;
+  } else {
+    CARNOT_TRY(carnot_lowering_add_reformat(l, source, value, layout, place, out));
+  }
   *slot = *out + 1;
   return NULL;
 }
@@ -151,6 +186,7 @@ carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
   step.outputs = carnot_arena_copy(arena, out, sizeof(*out));
   step.variants[0].tactic =
       moves ? place == CARNOT_PLACE_DEVICE ? CARNOT_UPLOAD_TACTIC : CARNOT_DOWNLOAD_TACTIC
+      : stands_in_both(&value->type) ? CARNOT_VIEW_TACTIC
       : place == CARNOT_PLACE_DEVICE ? CARNOT_DEVICE_REFORMAT_TACTIC
                                      : "cpu_reformat";
   carnot_step_note note = {.layer_type = "REFORMAT", .rejected = ""};

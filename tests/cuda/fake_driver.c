@@ -13,14 +13,17 @@
 static const uint64_t kFar = 1ull << 62;
 static void* host_of(CUdeviceptr p) { return (void*)(uintptr_t)(p - kFar); }
 
-typedef void kernel(const void* params, uint64_t far);
-kernel* carnot_host_kernel(const char* name);
+typedef struct host_kernel {
+  void (*run)(const void* params, uint64_t far);
+  size_t param_bytes;
+} host_kernel;
+const host_kernel* carnot_host_kernel(const char* name);
 
 enum { kNodes = 1024, kParamBytes = 1024 };
 typedef struct node {
   void *dst, *src;
   size_t bytes;
-  kernel* run;
+  const host_kernel* kernel;
   char params[kParamBytes];
 } node;
 struct CUgraph_st {
@@ -138,8 +141,8 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
   const struct CUgraph_st* g = (const void*)e;
   for (size_t i = 0; i < g->count; i++) {
     const node* n = &g->nodes[i];
-    if (n->run)
-      n->run(n->params, kFar);
+    if (n->kernel)
+      n->kernel->run(n->params, kFar);
     else
       memmove(n->dst, n->src, n->bytes);
   }
@@ -184,12 +187,12 @@ EXPORT CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
 }
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** p, void** x) {
   (void)c, (void)x;
-  kernel* run = (kernel*)(uintptr_t)f;
-  if (!g_recording) return run(p[0], kFar), CUDA_SUCCESS;
+  const host_kernel* kernel = (const host_kernel*)(const void*)f;
+  if (!g_recording) return kernel->run(p[0], kFar), CUDA_SUCCESS;
   if (g_recording->count == kNodes) return CUDA_ERROR_OUT_OF_MEMORY;
   node* n = &g_recording->nodes[g_recording->count++];
-  *n = (node){.run = run};
-  memcpy(n->params, p[0], kParamBytes);
+  *n = (node){.kernel = kernel};
+  memcpy(n->params, p[0], kernel->param_bytes);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGetErrorString(CUresult r, const char** t) {

@@ -44,9 +44,12 @@ static T over_block(T v, T) {
 }
 #include "kernel/cuda/any.cuh"
 
-typedef void kernel(const void* params, unsigned long long far);
-static std::map<std::string, kernel*>& kernels() {
-  static std::map<std::string, kernel*> all;
+struct host_kernel {
+  void (*run)(const void* params, unsigned long long far);
+  size_t param_bytes;
+};
+static std::map<std::string, host_kernel>& kernels() {
+  static std::map<std::string, host_kernel> all;
   return all;
 }
 template <class T>
@@ -59,21 +62,52 @@ static void bring_near(T*& p, unsigned long long far) {
 #undef ANY_BLOCK
 #define ANY(name, params)                                             \
   static const bool is_known_##name =                                 \
-      kernels().insert({"any_" #name, [](const void* given, unsigned long long far) { \
+      kernels().insert({"any_" #name, {[](const void* given, unsigned long long far) { \
         params p;                                                     \
         memcpy(&p, given, sizeof(p));                                 \
         for (auto& in : p.io.in) bring_near(in, far);                 \
         for (auto& out : p.io.out) bring_near(out, far);              \
         bring_near(p.io.scratch, far);                                \
         for (i64 i = 0; i < p.io.count; i++) name(p, i);              \
-      }}).second;
+      }, sizeof(params)}}).second;
 #define ANY_BLOCK ANY
 #include "kernel/cuda/lanes.cuh"
 #include "kernel/cuda/places.cuh"
 #include "kernel/cuda/resample.cuh"
 #include "kernel/cuda/recurrent.cuh"
 
-extern "C" kernel* carnot_host_kernel(const char* name) {
+// Strided copies, and transposes as such.
+template <class T>
+static void run_copy(const void* given, unsigned long long far) {
+  carnot_cuda_copy p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.y, far);
+  i64 count = 1;
+  for (int d = 0; d < p.rank; d++) count *= p.dims[d];
+  for (i64 i = 0; i < count; i++) {
+    i64 rest = i, from = 0, to = 0;
+    for (int d = p.rank - 1; d >= 0; d--) {
+      from += rest % p.dims[d] * p.src[d], to += rest % p.dims[d] * p.dst[d];
+      rest /= p.dims[d];
+    }
+    ((T*)p.y)[to] = ((const T*)p.x)[from];
+  }
+}
+struct wide {
+  u64 parts[2];
+};
+#define COPIES(T, name)                                                                      \
+  static const bool is_known_copy_##name =                                                   \
+      kernels().insert({"copy_" #name, {run_copy<T>, sizeof(carnot_cuda_copy)}}).second &&   \
+      kernels().insert({"transpose_" #name, {run_copy<T>, sizeof(carnot_cuda_copy)}}).second;
+COPIES(u8, 1)
+COPIES(u16, 2)
+COPIES(u32, 4)
+COPIES(u64, 8)
+COPIES(wide, 16)
+
+extern "C" const host_kernel* carnot_host_kernel(const char* name) {
   auto found = kernels().find(name);
-  return found == kernels().end() ? nullptr : found->second;
+  return found == kernels().end() ? nullptr : &found->second;
 }

@@ -219,6 +219,10 @@ carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunct
                                            const int64_t grid[3], unsigned threads,
                                            const int64_t cluster[3], size_t shared_bytes,
                                            void* params) CARNOT_MUST_USE;
+// Most blocks of a cluster that every device of this kind takes.
+static inline int carnot_cuda_cluster_limit(const carnot_cuda* cuda) {
+  return cuda->major >= 9 ? 8 : 1;
+}
 // Before a library's kernel: it may begin early by itself and read before it waits. Own recordings
 // are put right at their end (carnot_cuda_tie_libraries); anywhere else an empty kernel stands
 // between.

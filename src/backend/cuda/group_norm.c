@@ -4,13 +4,13 @@
 
 #include "backend/cuda/rows.h"
 
-enum { kMaxChannels = 2048, kMaxGroups = 256, kMaxParts = 32, kThreads = 512 };
+enum { kLeastSlice = 32, kMaxParts = 64 };
 
 typedef struct group_norm_state {
+  CUfunction whole;  // one reading; NULL: the two
   CUfunction moments, apply;
   carnot_cuda_group_norm params;
-  int64_t images, blocks;
-  unsigned threads;
+  int64_t images;
   carnot_cuda_chain_state chain;
 } group_norm_state;
 _Static_assert(sizeof(group_norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -37,6 +37,15 @@ static int64_t groups_of(const carnot_plan_node* node, int64_t channels) {
              : carnot_attr_int(carnot_op_get(node->op), &node->attrs, "num_groups");
 }
 
+// Whole groups in pieces of eight channels, and runs of memory that are not too short; 0 where none
+// fits.
+static int64_t slice_of(int64_t channels, int64_t groups) {
+  if (channels < 1 || groups < 1 || channels % 8 || channels % groups) return 0;
+  int64_t slice = channels / groups;
+  while (slice % 8 || (slice < kLeastSlice && channels % (2 * slice) == 0)) slice *= 2;
+  return slice <= CARNOT_CUDA_GROUP_SLICE ? slice : 0;
+}
+
 static const char* group_norm_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_GROUP_NORM && node->op != CARNOT_OP_INSTANCE_NORM) return "";
@@ -45,12 +54,11 @@ static const char* group_norm_reject(carnot_problem* problem, char* reason, size
     return carnot_cuda_because(reason, size, "no kernel for %s of rank %d",
                                carnot_dtype_name(x->dtype), x->rank);
   int64_t channels = x->dims[1], groups = groups_of(node, channels);
-  if (x->min[1] != x->max[1] || groups < 1 || channels % (2 * groups) || channels > kMaxChannels ||
-      groups > kMaxGroups)
+  if (x->min[1] != x->max[1] || !slice_of(channels, groups))
     return carnot_cuda_because(reason, size,
-                               "%lld groups of %lld channels, takes an even number "
-                               "in each",
-                               (long long)groups, (long long)channels);
+                               "%lld groups of %lld channels, takes multiples of 8 channels and "
+                               "up to %d in a group",
+                               (long long)groups, (long long)channels, CARNOT_CUDA_GROUP_SLICE);
   for (uint32_t i = 1; i < node->input_count; i++)
     if (node->inputs[i] != CARNOT_PLAN_NONE &&
         (node->inputs[i] != i || problem->inputs[i].dtype != x->dtype))
@@ -84,25 +92,48 @@ static bool is_channels_last(const carnot_operand* t) {
     dense = dense && (t->dims[d] == 1 || t->strides[d] == stride);
     stride *= t->dims[d];
   }
-  return dense && (uintptr_t)t->data % 4 == 0;
+  return dense && (uintptr_t)t->data % 16 == 0;
 }
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* y, int64_t groups) {
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_operand* x = &inputs[0];
-  CARNOT_CHECK(x->rank >= 3 && carnot_cuda_is_half(x->dtype) && groups > 0 &&
-                   groups <= kMaxGroups && x->dims[1] <= kMaxChannels &&
-                   x->dims[1] % (2 * groups) == 0 && is_channels_last(x) && is_channels_last(y),
+  CARNOT_CHECK(x->rank >= 3 && carnot_cuda_is_half(x->dtype) && slice_of(x->dims[1], groups) &&
+                   is_channels_last(x) && is_channels_last(y),
                INVALID_ARGUMENT, "%lld groups of %lld channels, channels last", (long long)groups,
                (long long)x->dims[1]);
   for (uint32_t i = 1; i < 3 && i < node->input_count; i++)
     CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE ||
                      (node->inputs[i] == i && inputs[i].dtype == x->dtype &&
+                      (uintptr_t)inputs[i].data % 16 == 0 &&
                       carnot_dims_count(inputs[i].dims, inputs[i].rank) == x->dims[1]),
-                 INVALID_ARGUMENT, "operand %u has other than %lld elements", i,
+                 INVALID_ARGUMENT, "operand %u has other than %lld elements at 16 bytes", i,
                  (long long)x->dims[1]);
   return NULL;
+}
+
+// True where the pixels of a slice fit a cluster's registers.
+static bool share_pixels(const carnot_cuda* cuda, group_norm_state* s) {
+  carnot_cuda_group_norm* p = &s->params;
+  int64_t lanes = CARNOT_CUDA_GROUP_THREADS / (p->slice / 8), room = lanes * CARNOT_CUDA_GROUP_KEEP,
+          slices = p->channels / p->slice, limit = carnot_cuda_cluster_limit(cuda), parts = 1;
+  bool fits = carnot_ceildiv(p->pixels, limit) <= room;
+  if (!fits) limit = kMaxParts;
+  int64_t wanted = (fits ? 1 : 4) * cuda->base.multiprocessor_count;
+  while (parts < limit &&
+         ((fits && carnot_ceildiv(p->pixels, parts) > room) ||
+          (parts * slices * s->images < wanted && carnot_ceildiv(p->pixels, parts) > 2 * lanes)))
+    parts *= 2;
+  p->parts = (int)parts, p->per_part = (int)carnot_ceildiv(p->pixels, parts);
+  return fits;
+}
+
+static carnot_status* find_kernel(carnot_cuda* cuda, const char* family, carnot_dtype dtype,
+                                  CUfunction* out) {
+  char name[32];
+  snprintf(name, sizeof(name), "%s_%s", family, carnot_cuda_type(dtype));
+  return carnot_cuda_kernel(cuda, name, out);
 }
 
 static carnot_status* group_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -126,24 +157,18 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
   p->pixels = carnot_dims_count(x->dims + 2, x->rank - 2);
   p->channels = (int)x->dims[1], p->groups = (int)groups;
+  p->slice = (int)slice_of(x->dims[1], groups);
   p->eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon");
-  // Whole rows of channel pairs, in whole warps.
-  int64_t pairs = p->channels / 2, lanes = carnot_max_i64(1, kThreads / pairs);
-  s->threads = (unsigned)carnot_align_up((size_t)(pairs * lanes), 32);
-  // About two blocks a multiprocessor; a warp joins the parts of a group.
-  int64_t wanted = carnot_ceildiv(2 * cuda->base.multiprocessor_count, s->images);
-  int64_t parts = carnot_min_i64(carnot_ceildiv(p->pixels, lanes), wanted);
-  s->blocks = carnot_max_i64(1, parts);
-  parts = carnot_max_i64(1, carnot_min_i64(parts, kMaxParts));
-  p->per_part = (int)carnot_ceildiv(p->pixels, parts);
-  p->parts = (int)carnot_ceildiv(p->pixels, p->per_part);
-  p->per_block = (int)carnot_ceildiv(p->pixels, s->blocks);
-  *out_workspace_bytes = (size_t)(s->images * groups * p->parts) * 3 * sizeof(float);
-  char name[32];
-  snprintf(name, sizeof(name), "group_moments_%s", carnot_cuda_type(x->dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->moments));
-  snprintf(name, sizeof(name), "group_apply_%s", carnot_cuda_type(x->dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->apply));
+  CARNOT_CHECK(p->pixels <= INT32_MAX && s->images <= UINT16_MAX, UNSUPPORTED,
+               "%lld images of %lld pixels", (long long)s->images, (long long)p->pixels);
+  *out_workspace_bytes = 0;
+  if (share_pixels(cuda, s)) {
+    CARNOT_TRY(find_kernel(cuda, "group_norm", x->dtype, &s->whole));
+  } else {
+    *out_workspace_bytes = (size_t)(s->images * groups * p->parts) * 3 * sizeof(float);
+    CARNOT_TRY(find_kernel(cuda, "group_moments", x->dtype, &s->moments));
+    CARNOT_TRY(find_kernel(cuda, "group_apply", x->dtype, &s->apply));
+  }
   return carnot_cuda_chain_shape(step, &chain, inputs, outputs, &s->chain);
 }
 
@@ -158,9 +183,16 @@ static carnot_status* group_norm_run(const carnot_step_view* step, void* state,
   s->params.x = inputs[0].data, s->params.y = outputs[0].data, s->params.partial = workspace;
   s->params.scale = scales ? inputs[1].data : NULL;
   s->params.bias = shifts ? inputs[2].data : NULL;
-  const int64_t parts[3] = {s->params.parts, s->images, 1}, blocks[3] = {s->blocks, s->images, 1};
-  CARNOT_TRY(carnot_cuda_launch(step, s->moments, parts, s->threads, &s->params));
-  CARNOT_TRY(carnot_cuda_launch(step, s->apply, blocks, s->threads, &s->params));
+  carnot_cuda_group_norm* p = &s->params;
+  const int64_t grid[3] = {p->parts, p->channels / p->slice, s->images},
+                cluster[3] = {p->parts, 1, 1};
+  if (s->whole) {
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->whole, grid, CARNOT_CUDA_GROUP_THREADS, cluster,
+                                           /*shared_bytes=*/0, p));
+  } else {
+    CARNOT_TRY(carnot_cuda_launch(step, s->moments, grid, CARNOT_CUDA_GROUP_THREADS, p));
+    CARNOT_TRY(carnot_cuda_launch(step, s->apply, grid, CARNOT_CUDA_GROUP_THREADS, p));
+  }
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 

@@ -305,6 +305,8 @@ typedef struct reduce_state {
   carnot_cuda_reduce params;
   bool by_block;
   bool by_columns;
+  unsigned threads;  // by columns
+  int64_t blocks;
 } reduce_state;
 
 static int reduction_of(const carnot_plan_node* node) {
@@ -360,6 +362,42 @@ static void add_axis(int64_t dim, int64_t stride, int* rank, long long* dims, lo
   strides[(*rank)++] = stride;
 }
 
+// Sums, means and ends of floats whose neighbours are read by 16 bytes.
+static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce* p) {
+  if (!carnot_cuda_is_float(x->dtype) || p->fn > CARNOT_CUDA_MIN) return false;
+  int64_t bits = p->kept_dims[p->kept_rank - 1];
+  for (int d = 0; d + 1 < p->kept_rank; d++) bits |= p->kept[d];
+  for (int d = 0; d < p->reduced_rank; d++) bits |= p->reduced[d];
+  return bits % (16 / carnot_cuda_bytes(x)) == 0 && (uintptr_t)x->data % 16 == 0;
+}
+
+// Blocks enough for the whole device: first several share what a long reduction reads, then slices
+// of fewer neighbours.
+static void share_columns(const carnot_cuda* cuda, const carnot_operand* x, reduce_state* s) {
+  enum { kSlice = 8, kLeastSlice = 2, kAtOnce = 4, kLeastSteps = 8 };
+  carnot_cuda_reduce* p = &s->params;
+  bool wide = takes_pieces(x, p);
+  int64_t piece = wide ? 16 / carnot_cuda_bytes(x) : 1, pieces = p->kept_count / piece;
+  // A line of 128 bytes.
+  int64_t least = wide ? kLeastSlice : 32, slice = wide ? kSlice : 32, parts = 1, lanes, blocks;
+  for (;;) {
+    lanes = piece;
+    while (kAtOnce * lanes < p->reduced_count && 2 * lanes * slice <= CARNOT_CUDA_COLUMN_THREADS)
+      lanes *= 2;
+    blocks = carnot_ceildiv(pieces, slice) * parts;
+    if (blocks >= cuda->base.multiprocessor_count) break;
+    if (parts < carnot_cuda_cluster_limit(cuda) &&
+        p->reduced_count >= kLeastSteps * 2 * parts * lanes)
+      parts *= 2;
+    else if (slice > least)
+      slice /= 2;
+    else
+      break;
+  }
+  p->slice = (int)slice, p->parts = (int)parts;
+  s->threads = (unsigned)(slice * lanes), s->blocks = blocks;
+}
+
 static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                    const carnot_operand* outputs, void* state,
                                    size_t* out_workspace_bytes) {
@@ -385,12 +423,14 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
                    x->dtype == outputs[0].dtype,
                INVALID_ARGUMENT, "the result has another size or type");
   if (!p->reduced_rank) p->reduced_rank = 1, p->reduced_dims[0] = p->reduced_count;
-  // Few elements, or neighbours that read neighbours: a thread each.
-  bool coalesced = p->kept_rank && p->kept[p->kept_rank - 1] == 1 && p->kept_count >= 1 << 14;
-  s->by_block = p->reduced_count >= 64 && !coalesced;
-  bool neighbours = p->kept_rank && p->kept[p->kept_rank - 1] == 1 && p->kept_count >= 32;
-  s->by_columns = s->by_block && neighbours && p->fn != CARNOT_CUDA_LOG_SUM_EXP;
-  const char* kernel = s->by_columns ? "reduce_columns"
+  // Neighbours that read neighbours, else a block each, or a thread where there is little to join.
+  bool neighbours = p->kept_rank && p->kept[p->kept_rank - 1] == 1;
+  s->by_columns = neighbours && p->kept_count >= 32 && p->reduced_count >= 8 &&
+                  p->fn != CARNOT_CUDA_LOG_SUM_EXP;
+  s->by_block =
+      !s->by_columns && p->reduced_count >= 64 && !(neighbours && p->kept_count >= 1 << 14);
+  if (s->by_columns) share_columns(carnot_cuda_of_step(step), x, s);
+  const char* kernel = s->by_columns ? takes_pieces(x, p) ? "reduce_wide" : "reduce_columns"
                        : s->by_block ? "reduce_block"
                                      : "reduce_thread";
   return kernel_for(step, kernel, x->dtype, &s->function);
@@ -402,9 +442,11 @@ static carnot_status* reduce_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   reduce_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
-  const int64_t grid[3] = {s->params.kept_count, 1, 1},
-                columns[3] = {carnot_ceildiv(s->params.kept_count, 32), 1, 1};
-  if (s->by_columns) return carnot_cuda_launch(step, s->function, columns, 512, &s->params);
+  const int64_t grid[3] = {s->params.kept_count, 1, 1}, columns[3] = {s->blocks, 1, 1},
+                cluster[3] = {s->params.parts, 1, 1};
+  if (s->by_columns)
+    return carnot_cuda_launch_clusters(step, s->function, columns, s->threads, cluster,
+                                       /*shared_bytes=*/0, &s->params);
   if (!s->by_block)
     return carnot_cuda_launch_each(step, s->function, s->params.kept_count, &s->params);
   return carnot_cuda_launch(step, s->function, grid, threads_for(s->params.reduced_count),

@@ -142,7 +142,7 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
   uint32_t n = chain->input_count, m = chain->output_count;
   put(w,
       "struct params { const void* x[%d]; void* y[%d]; i64 count; i64 dims[%d]; i64 src[%d][%d]; "
-      "i64 dst[%d]; int rank; int kind[%d]; int inner[%d]; int size[%d]; };\n"
+      "i64 dst[%d]; int rank; int kind[%d]; int inner[%d]; int size[%d]; int last; };\n"
       "template <class T> struct __align__(4 * sizeof(T)) four { T v[4]; };\n",
       CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_OUTPUTS, CARNOT_CUDA_CHAIN_RANK,
       CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_RANK, CARNOT_CUDA_CHAIN_RANK,
@@ -193,7 +193,11 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
     put(w, "extern \"C\" __global__ void ");
     put(w, kHeads[any], 0);
     for (uint32_t k = 0; any && k < n; k++) put(w, "    at[%u] += c * p.src[%u][d];\n", k, k);
-    if (any) put(w, "  }\n");
+    // A short innermost axis is walked by one thread: the index is computed once.
+    if (any) put(w, "  }\n  for (int e = 0; e < p.last; e++) {\n");
+    for (uint32_t k = 0; any && k < n; k++)
+      put(w, "    if (e) at[%u] += p.src[%u][p.rank];\n", k, k);
+    if (any) put(w, "    if (e) to += p.dst[p.rank];\n");
     put(w, "  compute(");
     for (uint32_t k = 0; k < n; k++)
       put(w, any ? "%sload(((const %s*)p.x[%u])[at[%u]])" : "%sload(((const %s*)p.x[%u])[AT(%u)])",
@@ -201,7 +205,7 @@ static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_
     for (uint32_t k = 0; k < m; k++)
       put(w, "%s((%s*)p.y[%u])[to]", n + k ? ", " : "", carnot_cuda_type(types[chain->outputs[k]]),
           k);
-    put(w, ");\n}\n");
+    put(w, any ? ");\n  }\n}\n" : ");\n}\n");
   }
 }
 
@@ -386,8 +390,14 @@ static const char* choose_kernel(const axes* a, const carnot_operand* const* fro
     p->dst[d] = a->strides[0][d];
     for (int k = 0; k < out->input_count; k++) p->src[k][d] = a->strides[k + 1][d];
   }
-  p->rank = a->rank;
+  p->rank = a->rank, p->last = 1;
   out->any = !flat;
+  enum { kShort = 8 };
+  if (!flat && a->rank > 1 && a->dims[a->rank - 1] <= kShort) {
+    p->last = (int)a->dims[--p->rank];
+    p->count /= p->last;
+    out->blocks = carnot_ceildiv(p->count, CARNOT_CUDA_THREADS);
+  }
   return !flat ? "program_any" : four ? "program_four" : "program_flat";
 }
 
@@ -510,6 +520,7 @@ const carnot_tactic_row carnot_cuda_pointwise = {.name = "cuda_pointwise",
                                                  .numerics = "exact",
                                                  .device = true,
                                                  .strided_outputs = true,
+                                                 .any_layout = true,
                                                  .reject = pointwise_reject,
                                                  .prepare = pointwise_prepare,
                                                  .shape = pointwise_shape,

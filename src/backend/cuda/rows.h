@@ -121,6 +121,8 @@ typedef struct carnot_cuda_chain_state {
     // Of flat programs: 0 dense, 1 one element, 2 i / inner % size, 3 i / inner * size + i % size.
     int kind[CARNOT_CUDA_CHAIN_INPUTS];
     int inner[CARNOT_CUDA_CHAIN_INPUTS], size[CARNOT_CUDA_CHAIN_INPUTS];
+    int last;  // of programs for any strides: elements of the axis behind |rank| that a thread
+               // walks
   } params;
 } carnot_cuda_chain_state;
 carnot_status* carnot_cuda_chain_shape(const carnot_step_view* step, const carnot_cuda_chain* chain,

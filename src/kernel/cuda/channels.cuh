@@ -1,17 +1,20 @@
 // Halves channels last: rows of a norm by 16-byte pieces, group normalization, depthwise convolution.
 
-struct __align__(16) eight { u16 v[8]; };
-template <class T> DEVICE void unpack(const void* from, i64 at, f32* to) {
-  eight e = ((const eight*)from)[at];
+struct __align__(16) eight { u32 two[4]; };
+template <class T> DEVICE void unpack(const eight& e, f32* to) {
   for (int i = 0; i < 8; i++) {
     T t;
-    t.bits = e.v[i];
+    t.bits = (u16)(e.two[i / 2] >> i % 2 * 16);
     to[i] = load(t);
   }
 }
+template <class T> DEVICE void unpack(const void* from, i64 at, f32* to) {
+  unpack<T>(((const eight*)from)[at], to);
+}
 template <class T> DEVICE void pack(void* to, i64 at, const f32* from) {
   eight e;
-  for (int i = 0; i < 8; i++) e.v[i] = store_as<T>::of(from[i]).bits;
+  for (int i = 0; i < 4; i++)
+    e.two[i] = (u32)store_as<T>::of(from[2 * i]).bits | (u32)store_as<T>::of(from[2 * i + 1]).bits << 16;
   ((eight*)to)[at] = e;
 }
 // Results are rounded to halves: the fast forms of exponential and division are exact enough.
@@ -42,7 +45,7 @@ DEVICE void activate_eight(int activation, f32 low, f32 high, f32* v) {
 }
 template <class T> DEVICE f32 half_at(const eight& x, int i) {
   T t;
-  t.bits = x.v[i];
+  t.bits = (u16)(x.two[i / 2] >> i % 2 * 16);
   return load(t);
 }
 DEVICE f32 over_warp(f32 v) {
@@ -104,85 +107,218 @@ DEVICE moments join_moments(moments a, moments b) {
 DEVICE f32 half_of(u32 two, int i, f16*) { f16 t; t.bits = (u16)(two >> 16 * i); return load(t); }
 DEVICE f32 half_of(u32 two, int i, bf16*) { bf16 t; t.bits = (u16)(two >> 16 * i); return load(t); }
 
-// A thread keeps two neighbouring channels and walks over pixels; blockDim.x is a multiple of their
-// number.
-template <class T> DEVICE void group_moments(const carnot_cuda_group_norm& p) {
-  __shared__ f32 means[1024], squares[1024];
-  int pairs = p.channels / 2, mine = threadIdx.x % pairs, lane = threadIdx.x / pairs,
-      lanes = blockDim.x / pairs;
-  i64 image = blockIdx.y, first = (i64)blockIdx.x * p.per_part,
-      last = lo(first + p.per_part, (i64)p.pixels);
-  const u32* x = (const u32*)p.x + (image * p.pixels) * pairs + mine;
-  f32 base = 0, sum = 0, square = 0;
-  int count = 0;
-  for (i64 at = first + lane; at < last; at += lanes) {
-    u32 two = x[at * pairs];
-    f32 a = half_of(two, 0, (T*)0), b = half_of(two, 1, (T*)0);
-    if (!count) base = a;
-    a -= base, b -= base;
-    sum += a + b;
-    square += a * a + b * b;
-    count += 2;
-  }
-  f32 shift = count ? sum / count : 0.f;
-  means[threadIdx.x] = base + shift;
-  squares[threadIdx.x] = hi(square - sum * shift, 0.f);
-  __syncthreads();
-  int per_group = pairs / p.groups;
-  for (int g = threadIdx.x; g < p.groups; g += blockDim.x) {
-    moments all = {0, 0, 0};
-    for (int l = 0; l < lanes; l++) {
-      i64 left = last - first - l;
-      f32 n = left > 0 ? 2 * (f32)((left + lanes - 1) / lanes) : 0.f;
-      for (int c = 0; c < per_group; c++) {
-        int at = l * pairs + g * per_group + c;
-        all = join_moments(all, {n, means[at], squares[at]});
-      }
-    }
-    f32* out = p.partial + ((image * p.groups + g) * p.parts + blockIdx.x) * 3;
-    out[0] = all.count, out[1] = all.mean, out[2] = all.m2;
-  }
+// A block of |lanes| x |pieces| threads, eight channels a thread from |first| on: of the group
+// |group| up to channel |split|, of the next from there on. Groups of less than eight channels are
+// gathered by channel.
+struct group_place {
+  enum { THREADS = CARNOT_CUDA_GROUP_THREADS, MOST = 64 };
+  int pieces, mine, lane, lanes, per_group, groups, group, split, width;
+};
+DEVICE group_place place_of(const carnot_cuda_group_norm& p) {
+  group_place at;
+  at.pieces = p.slice / 8, at.lanes = group_place::THREADS / at.pieces;
+  at.lane = threadIdx.x / at.pieces, at.mine = threadIdx.x - at.lane * at.pieces;
+  at.per_group = p.channels / p.groups, at.groups = p.slice / at.per_group;
+  at.group = at.mine * 8 / at.per_group, at.split = (at.group + 1) * at.per_group - at.mine * 8;
+  at.width = at.per_group < 8 ? 8 : 2;
+  return at;
+}
+DEVICE int group_of(const group_place& at, int e) {
+  return at.width == 8 ? (at.mine * 8 + e) / at.per_group : at.group + (e >= at.split);
 }
 
+struct group_room {
+  f32 parts[group_place::THREADS * 8 + CARNOT_CUDA_GROUP_SLICE];  // columns of |lanes| sums
+  f32 columns[CARNOT_CUDA_GROUP_SLICE];
+  f32 means[group_place::MOST], squares[group_place::MOST];
+  eight scale[CARNOT_CUDA_GROUP_SLICE / 8], bias[CARNOT_CUDA_GROUP_SLICE / 8];
+};
+
+// out[g] = the sum of group g over the block / count, from the sums of eight channels a thread.
+DEVICE void over_groups(const group_place& at, const f32* mine, group_room& room, f32* out, f32 count) {
+  int stride = at.lanes | 1, warp = threadIdx.x >> 5, of_warp = threadIdx.x & 31;
+  f32* part = room.parts + at.mine * at.width * stride + at.lane;
+  if (at.lane < at.lanes && at.width == 8)
+    for (int e = 0; e < 8; e++) part[e * stride] = mine[e];
+  if (at.lane < at.lanes && at.width == 2) {
+    f32 first = 0, next = 0;
+    for (int e = 0; e < 8; e++) (e < at.split ? first : next) += mine[e];
+    part[0] = first, part[stride] = next;
+  }
+  __syncthreads();
+  for (int c = warp; c < at.pieces * at.width; c += group_place::THREADS / 32) {
+    f32 sum = 0;
+    for (int l = of_warp; l < at.lanes; l += 32) sum += room.parts[c * stride + l];
+    sum = over_warp(sum);
+    if (of_warp == 0) room.columns[c] = sum;
+  }
+  __syncthreads();
+  int g = threadIdx.x, first = g * at.per_group, last = first + at.per_group;
+  if (g < at.groups) {
+    f32 sum = 0;
+    if (at.width == 8)
+      for (int c = first; c < last; c++) sum += room.columns[c];
+    else
+      for (int m = first / 8; m * 8 < last; m++) sum += room.columns[m * 2 + (m * 8 < first)];
+    out[g] = sum / count;
+  }
+  __syncthreads();
+}
+
+// What is derived of |e| before is not kept in registers.
+DEVICE void forget(eight& e) {
+  asm volatile("" : "+r"(e.two[0]), "+r"(e.two[1]), "+r"(e.two[2]), "+r"(e.two[3]));
+}
+
+// Up to lanes x KEEP pixels from x on, which stay in registers: means of the groups and squared
+// distances from them.
+enum { KEEP = CARNOT_CUDA_GROUP_KEEP };
+template <class T>
+DEVICE void read_moments(const carnot_cuda_group_norm& p, const group_place& at, i64 base, i64 pixels,
+                         eight* x, int kept, group_room& room) {
+  f32 v[8], total[8] = {}, mean[8];
+  i64 step = (i64)at.lanes * (p.channels / 8);
+#pragma unroll
+  for (int k = 0; k < KEEP; k++)
+    if (k < kept) x[k] = ((const eight*)p.x)[base + k * step];
+#pragma unroll
+  for (int k = 0; k < KEEP; k++) {
+    if (k >= kept) continue;
+    unpack<T>(x[k], v);
+    for (int e = 0; e < 8; e++) total[e] += v[e];
+  }
+  over_groups(at, total, room, room.means, hi((f32)pixels, 1.f) * at.per_group);
+  for (int e = 0; e < 8; e++) mean[e] = room.means[group_of(at, e)], total[e] = 0;
+#pragma unroll
+  for (int k = 0; k < KEEP; k++) {
+    if (k >= kept) continue;
+    forget(x[k]);
+    unpack<T>(x[k], v);
+    for (int e = 0; e < 8; e++) total[e] += (v[e] - mean[e]) * (v[e] - mean[e]);
+  }
+  over_groups(at, total, room, room.squares, 1);
+}
+DEVICE int pixels_of_lane(const group_place& at, i64 pixels) {
+  return at.lane < at.lanes && at.lane < pixels ? (int)((pixels - at.lane + at.lanes - 1) / at.lanes) : 0;
+}
+// Joined over |threads| neighbouring threads; the lower one first, so that all come to one result.
+DEVICE moments over_neighbours(moments all, int threads) {
+  for (int step = 1; step < threads; step <<= 1) {
+    moments other = {__shfl_xor_sync(~0u, all.count, step), __shfl_xor_sync(~0u, all.mean, step),
+                     __shfl_xor_sync(~0u, all.m2, step)};
+    all = threadIdx.x & step ? join_moments(other, all) : join_moments(all, other);
+  }
+  return all;
+}
+
+// One reading: a block keeps its pixels of the slice; the blocks' moments are joined through the
+// cluster in the order of ranks.
+template <class T> DEVICE void group_norm(const carnot_cuda_group_norm& p) {
+  enum { RANKS = 8 };
+  __shared__ group_room room;
+  __shared__ f32 means[group_place::MOST], inverses[group_place::MOST];
+  group_place at = place_of(p);
+  i64 first = (i64)blockIdx.x * p.per_part, pixels = lo((i64)p.per_part, p.pixels - first);
+  i64 row = p.channels / 8,
+      base = ((i64)blockIdx.z * p.pixels + first + at.lane) * row + blockIdx.y * at.pieces + at.mine;
+  if (threadIdx.x < at.pieces) {
+    i64 piece = (i64)blockIdx.y * at.pieces + threadIdx.x;
+    if (p.scale) room.scale[threadIdx.x] = ((const eight*)p.scale)[piece];
+    if (p.bias) room.bias[threadIdx.x] = ((const eight*)p.bias)[piece];
+  }
+  eight x[KEEP];
+  int kept = pixels_of_lane(at, pixels);
+  read_moments<T>(p, at, base, pixels, x, kept, room);
+  if (p.parts > 1) cluster_arrive(), cluster_wait();
+  int g = threadIdx.x / RANKS, rank = threadIdx.x % RANKS;
+  moments all = {0, 0, 0};
+  if (g < at.groups && rank < p.parts) {
+    f32 count = hi((f32)lo((i64)p.per_part, p.pixels - (i64)rank * p.per_part), 0.f);
+    all = {count * at.per_group, of_peer(&room.means[g], rank), of_peer(&room.squares[g], rank)};
+  }
+  if (p.parts > 1) cluster_arrive();  // a block stays while others read its moments
+  all = over_neighbours(all, RANKS);
+  if (g < at.groups && rank == 0) {
+    means[g] = all.mean;
+    inverses[g] = 1 / sqrtf(all.m2 / all.count + p.eps);
+  }
+  __syncthreads();
+  f32 scale[8], shift[8], v[8];
+  if (p.scale) unpack<T>(room.scale[at.mine], scale);
+  if (p.bias) unpack<T>(room.bias[at.mine], shift);
+  for (int e = 0; e < 8; e++) {
+    int of = group_of(at, e);
+    scale[e] = (p.scale ? scale[e] : 1.f) * inverses[of];
+    shift[e] = (p.bias ? shift[e] : 0.f) - means[of] * scale[e];
+  }
+#pragma unroll
+  for (int k = 0; k < KEEP; k++) {
+    if (k >= kept) continue;
+    forget(x[k]);
+    unpack<T>(x[k], v);
+    for (int e = 0; e < 8; e++) v[e] = fmaf(v[e], scale[e], shift[e]);
+    activate_eight(p.activation, 0, highest<f32>(), v);
+    pack<T>(p.y, base + k * (i64)at.lanes * row, v);
+  }
+  if (p.parts > 1) cluster_wait();
+}
+
+// Two readings, where an image's slice is too large: the moments of each part of an image ..
+template <class T> DEVICE void group_moments(const carnot_cuda_group_norm& p) {
+  __shared__ group_room room;
+  group_place at = place_of(p);
+  i64 first = (i64)blockIdx.x * p.per_part, last = lo(first + p.per_part, (i64)p.pixels);
+  i64 row = p.channels / 8, chunk = (i64)at.lanes * KEEP;
+  moments all = {0, 0, 0};
+  for (; first < last; first += chunk) {
+    i64 pixels = lo(chunk, last - first),
+        base = ((i64)blockIdx.z * p.pixels + first + at.lane) * row + blockIdx.y * at.pieces + at.mine;
+    eight x[KEEP];
+    read_moments<T>(p, at, base, pixels, x, pixels_of_lane(at, pixels), room);
+    if (threadIdx.x < at.groups)
+      all = join_moments(all, {(f32)pixels * at.per_group, room.means[threadIdx.x],
+                               room.squares[threadIdx.x]});
+  }
+  if (threadIdx.x >= at.groups) return;
+  i64 group = blockIdx.z * (i64)p.groups + blockIdx.y * at.groups + threadIdx.x;
+  f32* out = p.partial + (group * p.parts + blockIdx.x) * 3;
+  out[0] = all.count, out[1] = all.mean, out[2] = all.m2;
+}
+
+// .. and then all of them applied to a part of a slice.
 template <class T> DEVICE void group_apply(const carnot_cuda_group_norm& p) {
-  __shared__ f32 means[256], inverses[256];
-  int pairs = p.channels / 2, mine = threadIdx.x % pairs, lane = threadIdx.x / pairs,
-      lanes = blockDim.x / pairs, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
-  i64 image = blockIdx.y;
-  for (int g = warp; g < p.groups; g += warps) {
+  __shared__ f32 means[group_place::MOST], inverses[group_place::MOST];
+  group_place at = place_of(p);
+  for (int g = threadIdx.x >> 5; g < at.groups; g += group_place::THREADS / 32) {
+    i64 group = blockIdx.z * (i64)p.groups + blockIdx.y * at.groups + g;
     moments all = {0, 0, 0};
-    const f32* from = p.partial + (image * p.groups + g) * p.parts * 3;
+    const f32* from = p.partial + group * p.parts * 3;
     for (int i = threadIdx.x & 31; i < p.parts; i += 32)
       all = join_moments(all, {from[i * 3], from[i * 3 + 1], from[i * 3 + 2]});
-    for (int step = 1; step < 32; step <<= 1) {  // lower lane first, so that both come to one result
-      moments other = {__shfl_xor_sync(~0u, all.count, step), __shfl_xor_sync(~0u, all.mean, step),
-                       __shfl_xor_sync(~0u, all.m2, step)};
-      all = threadIdx.x & step ? join_moments(other, all) : join_moments(all, other);
-    }
+    all = over_neighbours(all, 32);
     if ((threadIdx.x & 31) == 0) {
       means[g] = all.mean;
       inverses[g] = 1 / sqrtf(all.m2 / all.count + p.eps);
     }
   }
   __syncthreads();
-  if (lane >= lanes) return;
-  int g = mine / (pairs / p.groups);
-  f32 scale[2], bias[2];
-  for (int i = 0; i < 2; i++) {
-    f32 factor = p.scale ? get<T>(p.scale, 2 * mine + i) : 1.f;
-    scale[i] = inverses[g] * factor;
-    bias[i] = (p.bias ? get<T>(p.bias, 2 * mine + i) : 0.f) - means[g] * scale[i];
+  if (at.lane >= at.lanes) return;
+  f32 scale[8], shift[8], v[8];
+  i64 channel = (i64)blockIdx.y * p.slice + at.mine * 8;
+  for (int e = 0; e < 8; e++) {
+    int g = group_of(at, e);
+    scale[e] = inverses[g] * (p.scale ? get<T>(p.scale, channel + e) : 1.f);
+    shift[e] = (p.bias ? get<T>(p.bias, channel + e) : 0.f) - means[g] * scale[e];
   }
-  i64 first = (i64)blockIdx.x * p.per_block, last = lo(first + p.per_block, (i64)p.pixels);
-  i64 base = image * p.pixels * pairs + mine;
-  for (i64 at = first + lane; at < last; at += lanes) {
-    u32 two = ((const u32*)p.x)[base + at * pairs];
-    f32 a = fmaf(half_of(two, 0, (T*)0), scale[0], bias[0]);
-    f32 b = fmaf(half_of(two, 1, (T*)0), scale[1], bias[1]);
-    f32 infinite = __int_as_float(0x7f800000);
-    a = activate(p.activation, 0, infinite, a), b = activate(p.activation, 0, infinite, b);
-    ((u32*)p.y)[base + at * pairs] =
-        (u32)store_as<T>::of(a).bits | (u32)store_as<T>::of(b).bits << 16;
+  i64 first = (i64)blockIdx.x * p.per_part, last = lo(first + p.per_part, (i64)p.pixels);
+  i64 row = p.channels / 8,
+      base = (i64)blockIdx.z * p.pixels * row + blockIdx.y * at.pieces + at.mine;
+#pragma unroll 4
+  for (i64 i = first + at.lane; i < last; i += at.lanes) {
+    unpack<T>(p.x, base + i * row, v);
+    for (int e = 0; e < 8; e++) v[e] = fmaf(v[e], scale[e], shift[e]);
+    activate_eight(p.activation, 0, highest<f32>(), v);
+    pack<T>(p.y, base + i * row, v);
   }
 }
 
@@ -219,42 +355,85 @@ template <class T> DEVICE void depthwise(const carnot_cuda_depthwise& p) {
 
 // ---- pooling ----
 
-template <class T> DEVICE void pool_eight(const carnot_cuda_window& p) {
-  i64 i = THREAD, pieces = p.channels / 8;
-  if (i >= p.n * pieces * p.out[0] * p.out[1] * p.out[2]) return;
-  i64 at = i, c = at % pieces, spot[3];
+// The higher of each, NaN where one of the two is NaN.
+DEVICE u32 higher_two(u32 a, u32 b, f16*) {
+  u32 r;
+#if __CUDA_ARCH__ >= 800
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+#else
+  r = 0;
+  for (int i = 0; i < 2; i++)
+    r |= (u32)store_as<f16>::of(hi(half_of(a, i, (f16*)0), half_of(b, i, (f16*)0))).bits << 16 * i;
+#endif
+  return r;
+}
+DEVICE u32 higher_two(u32 a, u32 b, bf16*) {
+  u32 r;
+#if __CUDA_ARCH__ >= 800
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+#else
+  r = 0;
+  for (int i = 0; i < 2; i++)
+    r |= (u32)store_as<bf16>::of(hi(half_of(a, i, (bf16*)0), half_of(b, i, (bf16*)0))).bits << 16 * i;
+#endif
+  return r;
+}
+
+// Eight channels a thread; three neighbours of a row are read at once.
+template <class T, bool AVERAGE> DEVICE void pool_eight(const carnot_cuda_window& p) {
+  u32 at = (u32)THREAD, pieces = (u32)p.channels / 8, c = at % pieces;
+  if (THREAD >= p.n * pieces * p.out[0] * p.out[1] * p.out[2]) return;
   at /= pieces;
-  for (int d = 2; d >= 0; d--) spot[d] = at % p.out[d], at /= p.out[d];
-  i64 from = at * p.x_n + c * 8, to = at * p.y_n + c * 8;
-  f32 best[8];
-  for (int e = 0; e < 8; e++) best[e] = p.average ? 0.f : lowest<f32>();
-  i64 inside = 0, padded = 1, first[3];
-  for (int d = 0; d < 3; d++) {
-    first[d] = spot[d] * p.step[d] - p.begin[d];
-    to += spot[d] * p.y_s[d];
-    i64 n = 0;
-    for (i64 k = 0; k < p.kernel[d]; k++) n += first[d] + k * p.dilation[d] < p.in[d] + p.end[d];
+  i64 to = c, from = c;
+  int first[3], in[3], padded = 1, inside = 0;
+  for (int d = 2; d >= 0; d--) {
+    int spot = at % (u32)p.out[d];
+    at /= (u32)p.out[d];
+    first[d] = spot * (int)p.step[d] - (int)p.begin[d];
+    in[d] = (int)p.in[d];
+    to += spot * (p.y_s[d] / 8);
+    int n = 0;
+    for (int k = 0; AVERAGE && k < p.kernel[d]; k++)
+      n += first[d] + k * (int)p.dilation[d] < in[d] + (int)p.end[d];
     padded *= n;
   }
-  for (i64 a = 0; a < p.kernel[0]; a++) {
-    i64 i0 = first[0] + a * p.dilation[0];
-    if (i0 < 0 || i0 >= p.in[0]) continue;
-    for (i64 b = 0; b < p.kernel[1]; b++) {
-      i64 i1 = first[1] + b * p.dilation[1];
-      if (i1 < 0 || i1 >= p.in[1]) continue;
-      for (i64 k = 0; k < p.kernel[2]; k++) {
-        i64 i2 = first[2] + k * p.dilation[2];
-        if (i2 < 0 || i2 >= p.in[2]) continue;
-        f32 x[8];
-        unpack<T>(p.x, (from + i0 * p.x_s[0] + i1 * p.x_s[1] + i2 * p.x_s[2]) / 8, x);
-        for (int e = 0; e < 8; e++) best[e] = p.average ? best[e] + x[e] : hi(best[e], x[e]);
-        inside++;
+  from += at * (p.x_n / 8), to += at * (p.y_n / 8);
+  f32 sum[8] = {}, v[8];
+  eight best;
+  u32 least = store_as<T>::of(lowest<f32>()).bits;
+  for (int e = 0; e < 4; e++) best.two[e] = least | least << 16;
+  const eight* x = (const eight*)p.x + from;
+  for (int a = 0; a < p.kernel[0]; a++) {
+    int i0 = first[0] + a * (int)p.dilation[0];
+    if (i0 < 0 || i0 >= in[0]) continue;
+    for (int b = 0; b < p.kernel[1]; b++) {
+      int i1 = first[1] + b * (int)p.dilation[1];
+      if (i1 < 0 || i1 >= in[1]) continue;
+      const eight* row = x + i0 * (p.x_s[0] / 8) + i1 * (p.x_s[1] / 8);
+      for (int k = 0; k < p.kernel[2]; k += 3) {
+        eight read[3];
+        bool valid[3];
+#pragma unroll
+        for (int j = 0; j < 3; j++) {
+          int i2 = first[2] + (k + j) * (int)p.dilation[2];
+          valid[j] = k + j < p.kernel[2] && i2 >= 0 && i2 < in[2];
+          if (valid[j]) read[j] = row[i2 * (p.x_s[2] / 8)];
+        }
+#pragma unroll
+        for (int j = 0; j < 3; j++) {
+          if (!valid[j]) continue;
+          inside++;
+          if (AVERAGE) unpack<T>(read[j], v);
+          for (int e = 0; AVERAGE && e < 8; e++) sum[e] += v[e];
+          for (int e = 0; !AVERAGE && e < 4; e++)
+            best.two[e] = higher_two(best.two[e], read[j].two[e], (T*)0);
+        }
       }
     }
   }
-  f32 count = (f32)(p.count_padding ? padded : inside);
-  for (int e = 0; e < 8 && p.average; e++) best[e] /= count;
-  pack<T>(p.y, to / 8, best);
+  for (int e = 0; AVERAGE && e < 8; e++) sum[e] /= (f32)(p.count_padding ? padded : inside);
+  if (AVERAGE) pack<T>(p.y, to, sum);
+  else ((eight*)p.y)[to] = best;
 }
 
 // The same for square kernels and steps known here, SPAN results in a row by one thread: what they share of x
@@ -315,7 +494,13 @@ template <class T, int KERNEL, int STEP, int SPAN> DEVICE void depthwise_span(co
     wait_for_previous();                                                                        \
     norm_warp<T>(p);                                                                            \
   }                                                                                             \
-  extern "C" __global__ void group_moments_##T(carnot_cuda_group_norm p) {                      \
+  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_GROUP_THREADS, 2)           \
+      group_norm_##T(carnot_cuda_group_norm p) {                                                \
+    wait_for_previous();                                                                        \
+    group_norm<T>(p);                                                                           \
+  }                                                                                             \
+  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_GROUP_THREADS, 2)                    \
+      group_moments_##T(carnot_cuda_group_norm p) {                                             \
     wait_for_previous();                                                                        \
     group_moments<T>(p);                                                                        \
   }                                                                                             \
@@ -325,7 +510,8 @@ template <class T, int KERNEL, int STEP, int SPAN> DEVICE void depthwise_span(co
   }                                                                                             \
   extern "C" __global__ void pool_eight_##T(carnot_cuda_window p) {                             \
     wait_for_previous();                                                                        \
-    pool_eight<T>(p);                                                                           \
+    if (p.average) pool_eight<T, true>(p);                                                      \
+    else pool_eight<T, false>(p);                                                               \
   }                                                                                             \
   extern "C" __global__ void depthwise_##T(carnot_cuda_depthwise p) {                           \
     wait_for_previous();                                                                        \

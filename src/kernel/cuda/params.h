@@ -4,6 +4,14 @@
 #define CARNOT_KERNEL_CUDA_PARAMS_H_
 
 enum { CARNOT_CUDA_RANK = 8, CARNOT_CUDA_THREADS = 256 };
+// Most threads of a reduction by columns. Group normalization: threads, pieces of 16 bytes that
+// each keeps, most channels of a slice.
+enum {
+  CARNOT_CUDA_COLUMN_THREADS = 512,
+  CARNOT_CUDA_GROUP_THREADS = 512,
+  CARNOT_CUDA_GROUP_KEEP = 8,
+  CARNOT_CUDA_GROUP_SLICE = 1024
+};
 
 // y[i·dst] = x[i·src] for every position i of |dims|; kernels copy_<bytes of an element>.
 typedef struct carnot_cuda_copy {
@@ -55,6 +63,7 @@ typedef struct carnot_cuda_reduce {
   long long kept_count, reduced_count;
   long long kept_dims[CARNOT_CUDA_RANK], kept[CARNOT_CUDA_RANK];
   long long reduced_dims[CARNOT_CUDA_RANK], reduced[CARNOT_CUDA_RANK];
+  int slice, parts;  // by columns: pieces a block, blocks a cluster that share what is reduced
 } carnot_cuda_reduce;
 
 typedef enum carnot_cuda_reduction {
@@ -127,14 +136,16 @@ typedef struct carnot_cuda_gemm {
   int relu;
 } carnot_cuda_gemm;
 
-// Group normalization of halves channels last, x and y [n, pixels, channels] dense: first |parts|
-// blocks an image note count, mean and sum of squared distances of each group, then all apply them.
+// Group normalization of halves channels last, x and y [n, pixels, channels] dense, by slices of
+// whole groups: the |parts| blocks of a cluster read a slice of an image once; or |parts| blocks
+// note count, mean and sum of squared distances of each group, and as many of a second kernel apply
+// them.
 typedef struct carnot_cuda_group_norm {
   const void *x, *scale, *bias;  // scale and bias may be NULL
   void* y;
-  float* partial;  // [n, groups, parts, 3]
+  float* partial;  // of the two: [n, groups, parts, 3]
   long long pixels;
-  int channels, groups, parts, per_part, per_block;  // pixels of a part, of a block that applies
+  int channels, groups, slice, parts, per_part;  // channels of a slice, pixels of a part
   float eps;
   int activation;  // carnot_cuda_activation
 } carnot_cuda_group_norm;

@@ -19,6 +19,42 @@ template <class C, class T> DEVICE T over_block(T v, T identity) {
   return v;
 }
 
+// ---- clusters: blocks of one launch that read one another's shared memory; a block alone before
+// sm_90 ----
+
+DEVICE u32 cluster_rank() {
+  u32 r = 0;
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+#endif
+  return r;
+}
+DEVICE void cluster_arrive() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+DEVICE void cluster_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+// What stands at |mine| in block |rank| of the cluster.
+template <class T> DEVICE T of_peer(const T* mine, u32 rank) {
+#if __CUDA_ARCH__ >= 900
+  u32 here = (u32)__cvta_generic_to_shared(mine), there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(rank));
+  T value;
+  if (sizeof(T) == 8)
+    asm volatile("ld.shared::cluster.b64 %0, [%1];" : "=l"(*(u64*)&value) : "r"(there) : "memory");
+  else
+    asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(*(u32*)&value) : "r"(there) : "memory");
+  return value;
+#else
+  return *mine;
+#endif
+}
+
 // ---- reduce ----
 
 template <class A> struct ends;
@@ -110,39 +146,93 @@ template <class T, class A, bool BLOCK> DEVICE void reduce(const carnot_cuda_red
   }
 }
 
-// 32 neighbouring results a block, a warp reads 32 neighbours; fn without a second pass.
-template <class T, class A> DEVICE void reduce_columns(const carnot_cuda_reduce& p) {
-  __shared__ A parts[32][33];
-  int lane = threadIdx.x & 31, row = threadIdx.x >> 5, rows = blockDim.x >> 5;
-  i64 k = blockIdx.x * 32ll + lane, base, unused, at;
-  A sum = start<A>(p.fn);
+template <class T, int V> struct __align__(sizeof(T) * V) piece { T v[V]; };
+
+// |slice| pieces of V neighbouring results a block: its threads share what is reduced, as do the
+// |parts| blocks of a cluster. fn without a second pass; FN: known when compiled, or -1.
+template <class T, class A, int V, int FN>
+DEVICE void reduce_columns(const carnot_cuda_reduce& p, A* sums) {
+  enum { AT_ONCE = 4 };
+  int fn = FN < 0 ? p.fn : FN, mine = threadIdx.x % p.slice, lane = threadIdx.x / p.slice,
+      lanes = blockDim.x / p.slice, part = blockIdx.x % p.parts;
+  i64 first = (i64)(blockIdx.x / p.parts) * p.slice, k = (first + mine) * V, base, unused;
+  A sum[V];
+  for (int e = 0; e < V; e++) sum[e] = start<A>(fn);
   if (k < p.kept_count) {
     offsets<u64>((u64)k, p.kept_rank, p.kept_dims, p.kept, p.kept, &base, &unused);
     const T* x = (const T*)p.x + base;
-    for (i64 r = row; r < p.reduced_count; r += rows) {
-      if (p.reduced_rank == 1)
-        at = r * p.reduced[0];
-      else
-        offsets<u64>((u64)r, p.reduced_rank, p.reduced_dims, p.reduced, p.reduced, &at, &unused);
-      sum = join(p.fn, sum, term(p.fn, (A)load(x[at]), (A)0));
+    i64 step = (i64)lanes * p.parts;
+    for (i64 r = (i64)part * lanes + lane; r < p.reduced_count; r += AT_ONCE * step) {
+      piece<T, V> read[AT_ONCE];
+#pragma unroll
+      for (int j = 0; j < AT_ONCE; j++) {
+        i64 at = (r + j * step) * p.reduced[0];
+        if (r + j * step >= p.reduced_count) break;
+        if (p.reduced_rank > 1)
+          offsets<u64>((u64)(r + j * step), p.reduced_rank, p.reduced_dims, p.reduced, p.reduced,
+                       &at, &unused);
+        read[j] = *(const piece<T, V>*)(x + at);
+      }
+#pragma unroll
+      for (int j = 0; j < AT_ONCE; j++)
+        for (int e = 0; e < V; e++)
+          if (r + j * step < p.reduced_count)
+            sum[e] = join(fn, sum[e], term(fn, (A)load(read[j].v[e]), (A)0));
     }
   }
-  parts[row][lane] = sum;
+  // Columns of |lanes| sums: V of them a thread, then one thread a column.
+  int width = p.slice * V, c = threadIdx.x % width, row = threadIdx.x / width,
+      rows = blockDim.x / width;
+  for (int e = 0; e < V; e++) sums[lane * width + mine * V + e] = sum[e];
   __syncthreads();
-  if (row || k >= p.kept_count) return;
-  for (int i = 1; i < rows; i++) sum = join(p.fn, sum, parts[i][lane]);
-  ((T*)p.y)[k] = store_as<T>::of(finish(p.fn, sum, p.reduced_count, (A)0));
+  A all = start<A>(fn);
+  for (int i = row; i < lanes; i += rows) all = join(fn, all, sums[i * width + c]);
+  __syncthreads();
+  sums[row * width + c] = all;
+  __syncthreads();
+  if (row == 0) {
+    for (int i = 1; i < rows; i++) all = join(fn, all, sums[i * width + c]);
+    sums[c] = all;
+  }
+  if (p.parts > 1) {
+    cluster_arrive();
+    cluster_wait();
+    for (int i = 1; i < p.parts && row == 0 && part == 0; i++)
+      all = join(fn, all, of_peer(&sums[c], i));
+    cluster_arrive();
+    cluster_wait();
+  }
+  k = first * V + c;
+  if (row == 0 && part == 0 && k < p.kept_count)
+    ((T*)p.y)[k] = store_as<T>::of(finish(p.fn, all, p.reduced_count, (A)0));
+}
+
+template <class T> DEVICE void reduce_wide(const carnot_cuda_reduce& p) {
+  enum { V = 16 / sizeof(T) };
+  __shared__ f32 sums[CARNOT_CUDA_COLUMN_THREADS * V];
+  if (p.fn == CARNOT_CUDA_MAX) reduce_columns<T, f32, V, CARNOT_CUDA_MAX>(p, sums);
+  else if (p.fn == CARNOT_CUDA_MIN) reduce_columns<T, f32, V, CARNOT_CUDA_MIN>(p, sums);
+  else reduce_columns<T, f32, V, CARNOT_CUDA_SUM>(p, sums);
 }
 
 #define REDUCES(T, A)                                                                           \
   extern "C" __global__ void reduce_block_##T(carnot_cuda_reduce p) { wait_for_previous(); reduce<T, A, true>(p); }  \
   extern "C" __global__ void reduce_columns_##T(carnot_cuda_reduce p) {                         \
     wait_for_previous();                                                                        \
-    reduce_columns<T, A>(p);                                                                    \
+    __shared__ A sums[CARNOT_CUDA_COLUMN_THREADS];                                              \
+    reduce_columns<T, A, 1, -1>(p, sums);                                                       \
   }                                                                                             \
   extern "C" __global__ void reduce_thread_##T(carnot_cuda_reduce p) { wait_for_previous(); reduce<T, A, false>(p); }
 REDUCES(f32, f32) REDUCES(f16, f32) REDUCES(bf16, f32) REDUCES(f64, f64) REDUCES(i32, i32)
 REDUCES(i64, i64)
+
+#define WIDE_REDUCES(T, name)                                                                   \
+  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_COLUMN_THREADS, 2)                   \
+      reduce_wide_##name(carnot_cuda_reduce p) {                                                \
+    wait_for_previous();                                                                        \
+    reduce_wide<T>(p);                                                                          \
+  }
+EACH_FLOAT(WIDE_REDUCES)
 
 // ---- softmax ----
 

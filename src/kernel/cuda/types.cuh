@@ -53,10 +53,14 @@ template <> struct store_as<f16> {
 };
 template <> struct store_as<bf16> {
   static DEVICE_ONLY bf16 of(f32 v) {
-    u32 x = __float_as_uint(v);
     bf16 r;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
+#else
+    u32 x = __float_as_uint(v);
     r.bits = (x & 0x7fffffff) > 0x7f800000 ? (u16)((x >> 16) | 64)
                                            : (u16)((x + 0x7fff + ((x >> 16) & 1)) >> 16);
+#endif
     return r;
   }
 };
