@@ -41,8 +41,10 @@ wheel: setup $(VENV)/python.stamp
 api-coverage: python
 	$(VENV)/bin/python tools/dev/api_coverage
 
-$(BUILD)/conformance/onnx_version.txt: $(VENV)/python.stamp tests/conformance/export_cases.py
+$(BUILD)/conformance/onnx_version.txt: $(VENV)/python.stamp tests/conformance/export_cases.py tests/conformance/make_constant.py
 	$(VENV)/bin/python tests/conformance/export_cases.py $(BUILD)/conformance
+	$(VENV)/bin/python tests/conformance/make_constant.py $(BUILD)/conformance/node $(BUILD)/conformance/constant \
+	  resize upsample top_k cumsum cumprod tril triu onehot
 
 SETS = $(addprefix $(BUILD)/conformance/,node light simple pytorch-converted pytorch-operator)
 

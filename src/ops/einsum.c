@@ -4,9 +4,9 @@
 // stands for dimensions that broadcast. Without "->" the result has the ellipsis and then, in
 // alphabetical order, the letters that occur once. Floats are summed in double, integers in 64 bits
 // and wrapped on store.
-#include "ops/util.h"
+#include "ops/einsum.h"
 
-enum { kOperands = 16, kEllipsis = 52, kLabels = kEllipsis + CARNOT_MAX_RANK };
+enum { kOperands = CARNOT_EINSUM_OPERANDS, kEllipsis = 52, kLabels = CARNOT_EINSUM_LABELS };
 
 // The equation with every dimension of every operand named by a label: letters 0 to 51, the
 // ellipsis' dimensions, counted from its right end, from kEllipsis on.
@@ -142,36 +142,34 @@ static carnot_status* infer_einsum(carnot_infer* infer) {
 // ---- reference ----
 
 typedef struct einsum_run {
-  int operands, sum_rank, out_rank;
-  int64_t sum_dims[kLabels], out_dims[CARNOT_MAX_RANK];
-  int64_t sum_strides[kOperands][kLabels], out_strides[kOperands][CARNOT_MAX_RANK];
+  carnot_einsum plan;
   const double* floats[kOperands];
   const int64_t* integers[kOperands];
   double* y;
   int64_t* y_integers;
-  int64_t sum_count, out_count;
 } einsum_run;
 
 enum { kResults = 64 };
 
 static void one_result(const einsum_run* r, int64_t out) {
+  const carnot_einsum* p = &r->plan;
   int64_t base[kOperands], at[kOperands];
-  for (int i = 0; i < r->operands; i++) {
-    base[i] = carnot_offset(out, r->out_dims, r->out_strides[i], r->out_rank);
+  for (int i = 0; i < p->operands; i++) {
+    base[i] = carnot_offset(out, p->out_dims, p->out_strides[i], p->out_rank);
   }
-  int last = r->sum_rank - 1;
-  int64_t width = last >= 0 ? r->sum_dims[last] : 1;
+  int last = p->sum_rank - 1;
+  int64_t width = last >= 0 ? p->sum_dims[last] : 1;
   double sum = 0;
   uint64_t whole = 0;
-  for (int64_t s = 0; s < r->sum_count; s += width) {
-    for (int i = 0; i < r->operands; i++) {
-      at[i] = base[i] + carnot_offset(s, r->sum_dims, r->sum_strides[i], r->sum_rank);
+  for (int64_t s = 0; s < p->sum_count; s += width) {
+    for (int i = 0; i < p->operands; i++) {
+      at[i] = base[i] + carnot_offset(s, p->sum_dims, p->sum_strides[i], p->sum_rank);
     }
     for (int64_t j = 0; j < width; j++) {
       double product = 1;
       uint64_t whole_product = 1;
-      for (int i = 0; i < r->operands; i++) {
-        int64_t from = at[i] + (last >= 0 ? j * r->sum_strides[i][last] : 0);
+      for (int i = 0; i < p->operands; i++) {
+        int64_t from = at[i] + (last >= 0 ? j * p->sum_strides[i][last] : 0);
         if (r->y)
           product *= r->floats[i][from];
         else
@@ -189,21 +187,24 @@ static void one_result(const einsum_run* r, int64_t out) {
 
 static void einsum_part(void* arg, int64_t part) {
   const einsum_run* r = arg;
-  int64_t end = carnot_min_i64((part + 1) * kResults, r->out_count);
+  int64_t end = carnot_min_i64((part + 1) * kResults, r->plan.out_count);
   for (int64_t i = part * kResults; i < end; i++) one_result(r, i);
 }
 
-// Strides of every operand over the dimensions of the result and over those summed.
-static carnot_status* plan(const carnot_call* call, const equation* e, einsum_run* r) {
+carnot_status* carnot_einsum_plan(carnot_strview text, int operands, const int* ranks,
+                                  const int64_t* const* dims, carnot_einsum* out) {
+  equation e;
+  CARNOT_CHECK(operands <= kOperands, UNSUPPORTED, "%d operands; at most %d are possible", operands,
+               kOperands);
+  CARNOT_TRY(read_equation(text, operands, ranks, &e));
   int64_t sizes[kLabels], strides[kOperands][kLabels] = {{0}};
   bool in_output[kLabels] = {false};
   for (int k = 0; k < kLabels; k++) sizes[k] = -1;
-  for (int i = 0; i < e->operands; i++) {
-    const carnot_tensor* x = carnot_call_in(call, i);
+  for (int i = 0; i < operands; i++) {
     int64_t stride = 1;
-    for (int k = x->rank - 1; k >= 0; k--) {
-      int label = e->labels[i][k];
-      int64_t dim = x->dims[k];
+    for (int k = ranks[i] - 1; k >= 0; k--) {
+      int label = e.labels[i][k];
+      int64_t dim = dims[i][k];
       CARNOT_CHECK(dim == 1 || sizes[label] <= 1 || sizes[label] == dim, INVALID_MODEL,
                    "dimensions of one name are %lld and %lld", (long long)sizes[label],
                    (long long)dim);
@@ -212,21 +213,20 @@ static carnot_status* plan(const carnot_call* call, const equation* e, einsum_ru
       stride *= dim;
     }
   }
-  r->operands = e->operands;
-  r->out_rank = e->out_rank;
-  for (int k = 0; k < e->out_rank; k++) {
-    in_output[e->out_labels[k]] = true;
-    r->out_dims[k] = sizes[e->out_labels[k]];
-    for (int i = 0; i < e->operands; i++) r->out_strides[i][k] = strides[i][e->out_labels[k]];
+  *out = (carnot_einsum){.operands = operands, .out_rank = e.out_rank};
+  for (int k = 0; k < e.out_rank; k++) {
+    in_output[e.out_labels[k]] = true;
+    out->out_dims[k] = sizes[e.out_labels[k]];
+    for (int i = 0; i < operands; i++) out->out_strides[i][k] = strides[i][e.out_labels[k]];
   }
   for (int label = 0; label < kLabels; label++) {
     if (sizes[label] < 0 || in_output[label]) continue;
-    r->sum_dims[r->sum_rank] = sizes[label];
-    for (int i = 0; i < e->operands; i++) r->sum_strides[i][r->sum_rank] = strides[i][label];
-    r->sum_rank++;
+    out->sum_dims[out->sum_rank] = sizes[label];
+    for (int i = 0; i < operands; i++) out->sum_strides[i][out->sum_rank] = strides[i][label];
+    out->sum_rank++;
   }
-  r->sum_count = carnot_dims_count(r->sum_dims, r->sum_rank);
-  r->out_count = carnot_dims_count(r->out_dims, r->out_rank);
+  out->sum_count = carnot_dims_count(out->sum_dims, out->sum_rank);
+  out->out_count = carnot_dims_count(out->out_dims, out->out_rank);
   return NULL;
 }
 
@@ -234,12 +234,14 @@ static carnot_status* run_einsum(carnot_call* call) {
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y || carnot_tensor_count(y) == 0) return NULL;
   int ranks[kOperands];
-  for (int i = 0; i < call->input_count; i++) ranks[i] = carnot_call_in(call, i)->rank;
-  equation e;
-  einsum_run r = {0};
-  CARNOT_TRY(read_equation(carnot_attr_text(call->row, call->attrs, "equation"), call->input_count,
-                           ranks, &e));
-  CARNOT_TRY(plan(call, &e, &r));
+  const int64_t* dims[kOperands];
+  for (int i = 0; i < call->input_count && i < kOperands; i++) {
+    ranks[i] = carnot_call_in(call, i)->rank;
+    dims[i] = carnot_call_in(call, i)->dims;
+  }
+  einsum_run r = {.y = NULL};
+  CARNOT_TRY(carnot_einsum_plan(carnot_attr_text(call->row, call->attrs, "equation"),
+                                call->input_count, ranks, dims, &r.plan));
   bool floats = carnot_dtype_is_float(y->dtype);
   for (int i = 0; i < call->input_count; i++) {
     const carnot_tensor* x = carnot_call_in(call, i);
@@ -254,7 +256,7 @@ static carnot_status* run_einsum(carnot_call* call) {
   } else {
     CARNOT_TRY(carnot_call_i64_out(call, y, &r.y_integers));
   }
-  carnot_call_parallel(call, carnot_ceildiv(r.out_count, kResults), einsum_part, &r);
+  carnot_call_parallel(call, carnot_ceildiv(r.plan.out_count, kResults), einsum_part, &r);
   if (floats) {
     carnot_write_f64(y, r.y);
   } else {

@@ -1,13 +1,11 @@
 // A stand-in for libcuda.so.1: memory, streams, graphs and events, for machines without a GPU.
 // Device addresses lie where the processor cannot read, so that a mix-up of the two memories ends
-// the test. Of kernels only strided copies run, element by element: it serves tests of placement,
-// copies and recordings with all other rows switched off.
+// the test. Of the kernels only those of host_kernels.cpp run: it serves tests of placement, copies
+// and recordings with all other rows switched off.
 #include <cuda.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "kernel/cuda/params.h"
 
 #undef cuEventElapsedTime  // the module asks for the old name, which every driver has
 #define EXPORT __attribute__((visibility("default")))
@@ -15,12 +13,21 @@
 static const uint64_t kFar = 1ull << 62;
 static void* host_of(CUdeviceptr p) { return (void*)(uintptr_t)(p - kFar); }
 
+typedef struct host_kernel {
+  void (*run)(const void* params, uint64_t far);
+  size_t param_bytes;
+} host_kernel;
+const host_kernel* carnot_host_kernel(const char* name);
+
+enum { kNodes = 1024, kParamBytes = 1024 };
 typedef struct node {
   void *dst, *src;
   size_t bytes;
+  const host_kernel* kernel;
+  char params[kParamBytes];
 } node;
 struct CUgraph_st {
-  node nodes[4096];
+  node nodes[kNodes];
   size_t count;
 };
 static CUgraph g_recording;
@@ -30,8 +37,9 @@ static CUresult move(void* dst, const void* src, size_t bytes) {
     memmove(dst, src, bytes);
     return CUDA_SUCCESS;
   }
-  if (g_recording->count == 4096) return CUDA_ERROR_OUT_OF_MEMORY;
-  g_recording->nodes[g_recording->count++] = (node){dst, (void*)(uintptr_t)src, bytes};
+  if (g_recording->count == kNodes) return CUDA_ERROR_OUT_OF_MEMORY;
+  g_recording->nodes[g_recording->count++] =
+      (node){.dst = dst, .src = (void*)(uintptr_t)src, .bytes = bytes};
   return CUDA_SUCCESS;
 }
 
@@ -96,10 +104,9 @@ EXPORT CUresult cuModuleLoadData(CUmodule* m, const void* d) {
 }
 EXPORT CUresult cuModuleUnload(CUmodule m) { return (void)m, CUDA_SUCCESS; }
 EXPORT CUresult cuModuleGetFunction(CUfunction* f, CUmodule m, const char* n) {
-  // Handle: bytes of an element, for copies.
-  const char* size =
-      strncmp(n, "copy_", 5) && strncmp(n, "transpose_", 10) ? "" : strchr(n, '_') + 1;
-  return (void)m, *f = (CUfunction)(uintptr_t)(1 + 2 * strtoul(size, NULL, 10)), CUDA_SUCCESS;
+  (void)m;
+  *f = (CUfunction)(uintptr_t)carnot_host_kernel(n);
+  return *f ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 EXPORT CUresult cuStreamCreate(CUstream* s, unsigned f) {
   return (void)f, *s = (CUstream)(uintptr_t)1, CUDA_SUCCESS;
@@ -132,8 +139,13 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* e, CUgraph g, unsigned 
 EXPORT CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
   (void)s;
   const struct CUgraph_st* g = (const void*)e;
-  for (size_t i = 0; i < g->count; i++)
-    memmove(g->nodes[i].dst, g->nodes[i].src, g->nodes[i].bytes);
+  for (size_t i = 0; i < g->count; i++) {
+    const node* n = &g->nodes[i];
+    if (n->kernel)
+      n->kernel->run(n->params, kFar);
+    else
+      memmove(n->dst, n->src, n->bytes);
+  }
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec e) { return free(e), CUDA_SUCCESS; }
@@ -175,21 +187,12 @@ EXPORT CUresult cuEventElapsedTime(float* ms, CUevent a, CUevent b) {
 }
 EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** p, void** x) {
   (void)c, (void)x;
-  size_t bytes = (uintptr_t)f / 2;
-  const carnot_cuda_copy* copy = p[0];
-  int64_t count = bytes != 0;
-  for (int d = 0; bytes && d < copy->rank; d++) count *= copy->dims[d];
-  for (int64_t i = 0; i < count; i++) {
-    int64_t rest = i, from = 0, to = 0;
-    for (int d = copy->rank - 1; d >= 0; d--) {
-      from += rest % copy->dims[d] * copy->src[d], to += rest % copy->dims[d] * copy->dst[d];
-      rest /= copy->dims[d];
-    }
-    CUresult result =
-        move((char*)host_of((CUdeviceptr)(uintptr_t)copy->y) + to * (int64_t)bytes,
-             (char*)host_of((CUdeviceptr)(uintptr_t)copy->x) + from * (int64_t)bytes, bytes);
-    if (result) return result;
-  }
+  const host_kernel* kernel = (const host_kernel*)(const void*)f;
+  if (!g_recording) return kernel->run(p[0], kFar), CUDA_SUCCESS;
+  if (g_recording->count == kNodes) return CUDA_ERROR_OUT_OF_MEMORY;
+  node* n = &g_recording->nodes[g_recording->count++];
+  *n = (node){.kernel = kernel};
+  memcpy(n->params, p[0], kernel->param_bytes);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuGetErrorString(CUresult r, const char** t) {

@@ -74,6 +74,14 @@ def attention(batch: int, length: int, heads: int, size: int, masked: bool, hidd
     return net.model(x)
 
 
+def feed_forward(batch: int, length: int, hidden: int, inner: int, approximate: str) -> onnx.ModelProto:
+    net = Net(x=[batch, length, hidden])
+    y = net.add("Add", net.add("MatMul", "x", net.weight(hidden, inner, scale=hidden**-0.5)), net.weight(inner, scale=0.5))
+    y = net.add("Gelu", y, approximate=approximate)
+    y = net.add("Add", net.add("MatMul", y, net.weight(inner, hidden, scale=inner**-0.5)), net.weight(hidden))
+    return net.model(net.add("Add", y, "x"))
+
+
 def packed(batch: int, length: int, heads: int, size: int) -> onnx.ModelProto:
     """PyTorch's MultiheadAttention as it is exported: [S,B,..] inside, one projection for all."""
     hidden = heads * size
@@ -196,6 +204,8 @@ def channels_inside(channels: int, side: int) -> onnx.ModelProto:
 CASES = [(f"attention {c}", attention(*c), "cuda_attention") for c in [
     (1, 37, 5, 40, True), (3, 128, 2, 64, True), (2, 197, 3, 64, False), (2, 65, 2, 128, True), (1, 1, 2, 32, False),
     (5, 130, 4, 8, True), (2, 300, 2, 72, True)]]
+CASES += [(f"feed forward {c}", feed_forward(*c), "cuda_") for c in [
+    (1, 37, 64, 256, "none"), (4, 128, 96, 384, "none"), (2, 65, 72, 200, "tanh"), (1, 5, 40, 36, "none")]]
 CASES += [(f"heads {c}", heads(*c), "cuda_attention") for c in [
     (1, 12, 128, 128, 64, "off", 1, 1, 1, 128), (1, 12, 197, 197, 64), (1, 16, 384, 384, 64, "log", 1, 1, 384, 384),
     (1, 12, 1, 1024, 64, "off", 1, 1, 1, 1024), (2, 3, 1, 1, 32), (3, 2, 65, 37, 40, "bias", 3, 1, 65, 37),

@@ -104,18 +104,19 @@ static bool is_in(const char* name, const char* list) {
   return false;
 }
 
-// For tests and for bisecting a wrong result. CARNOT_CUDA_ROWS=copies leaves only what joins the
-// two memories, and everything else runs on the processor; -NAME,NAME.. leaves out rows whose names
-// begin so.
+// For tests and for bisecting a wrong result. CARNOT_CUDA_ROWS=NAME,NAME.. leaves what joins the
+// two memories and rows whose names begin so ("copies": none), and everything else runs on the
+// processor; -NAME,NAME.. leaves out such rows.
 static void choose_rows(void) {
   const char* wanted = getenv("CARNOT_CUDA_ROWS");
-  bool copies = wanted && strcmp(wanted, "copies") == 0;
   for (size_t i = 0; i < kRowCount; i++) {
     const carnot_tactic_row* row = kRows[i];
     bool is_copy =
         row == &carnot_cuda_upload || row == &carnot_cuda_download || row == &carnot_cuda_reformat;
-    bool out = wanted && wanted[0] == '-' && is_in(row->name, wanted + 1);
-    if (copies ? is_copy : !out) g_rows[g_row_count++] = row;
+    bool in = !wanted            ? true
+              : wanted[0] == '-' ? !is_in(row->name, wanted + 1)
+                                 : is_copy || is_in(row->name, wanted);
+    if (in) g_rows[g_row_count++] = row;
   }
 }
 

@@ -98,6 +98,11 @@ static void put_number(writer* w, double value) {
 
 static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
 
+static bool has_fast_form(carnot_fn fn) {
+  return fn == CARNOT_FN_SIGMOID || fn == CARNOT_FN_SWISH || fn == CARNOT_FN_GELU_ERF ||
+         fn == CARNOT_FN_GELU_TANH;
+}
+
 static const char* put_node(writer* w, const carnot_plan_node* node, carnot_dtype* types) {
   const carnot_op_row* row = carnot_op_get(node->op);
   carnot_dtype first = types[node->inputs[0]];
@@ -120,7 +125,8 @@ static const char* put_node(writer* w, const carnot_plan_node* node, carnot_dtyp
   bool real = carnot_dtype_is_float(same);
   if (facts->types == 'F' && !real) return "a function of real numbers on integers";
   const char* operand_type = compute_type(same);
-  put(w, "  %s v%u = fn_%s(", compute_type(types[out]), out, kFnNames[fn]);
+  bool fast = is_half(types[out]) && has_fast_form(fn);
+  put(w, "  %s v%u = %s_%s(", compute_type(types[out]), out, fast ? "fast" : "fn", kFnNames[fn]);
   put_number(w, carnot_attr_float(row, &node->attrs, "alpha"));
   put(w, ", ");
   put_number(w, carnot_attr_float(row, &node->attrs, "beta"));

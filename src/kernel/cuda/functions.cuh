@@ -70,6 +70,18 @@ F T fn_GELU_ERF(FA, T x) { return x / 2 * (1 + m_erf(x * (T)0.707106781186547524
 F T fn_GELU_TANH(FA, T x) {
   return x / 2 * (1 + m_tanh((T)0.79788456080286535588 * (x + (T)0.044715 * x * x * x)));
 }
+// Where a half is the result: within 1.2e-3 of max(|y|, 2^-10), by the unit for exponentials.
+DEVICE f32 logistic(f32 z) { return __fdividef(1, 1 + __expf(-z)); }
+DEVICE f32 fast_SIGMOID(FA, f32 x) { return logistic(x); }
+DEVICE f32 fast_SWISH(FA, f32 x) { return x * logistic((f32)a * x); }
+// ln(p / (1 - p)) of the normal distribution's p(x) as an odd polynomial.
+DEVICE f32 fast_GELU_ERF(FA, f32 x) {
+  f32 t = fminf(x * x, 36);
+  return x * logistic(x * (1.59521442f + t * (0.0743252971f - 0.000767224851f * t)));
+}
+DEVICE f32 fast_GELU_TANH(FA, f32 x) {
+  return x * logistic(x * (1.59576912f + 0.0713548163f * x * x));
+}
 F T fn_SCALED_TANH(FA, T x) { return (T)a * m_tanh((T)b * x); }
 F T fn_THRESHOLDED_RELU(FA, T x) { return x > (T)a || NAN_T(x) ? x : (T)0; }
 F T fn_SHRINK(FA, T x) {

@@ -32,3 +32,8 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "channels.cuh"
 #include "tile.cuh"
 #include "peaks.cuh"
+#include "any.cuh"
+#include "lanes.cuh"
+#include "places.cuh"
+#include "resample.cuh"
+#include "recurrent.cuh"

@@ -222,4 +222,129 @@ typedef struct carnot_cuda_peak {
   int rounds;
 } carnot_cuda_peak;
 
+// Element types of kernels that find out while running; real ones first.
+typedef enum carnot_cuda_number {
+  CARNOT_CUDA_F32,
+  CARNOT_CUDA_F64,
+  CARNOT_CUDA_F16,
+  CARNOT_CUDA_BF16,
+  CARNOT_CUDA_I8,
+  CARNOT_CUDA_U8,
+  CARNOT_CUDA_I16,
+  CARNOT_CUDA_U16,
+  CARNOT_CUDA_I32,
+  CARNOT_CUDA_U32,
+  CARNOT_CUDA_I64,
+  CARNOT_CUDA_U64,
+  CARNOT_CUDA_B8,
+} carnot_cuda_number;
+
+enum { CARNOT_CUDA_IO_INPUTS = 8, CARNOT_CUDA_IO_OUTPUTS = 3 };
+
+// What the structs below begin with: dense operands, and how many items (threads or blocks).
+typedef struct carnot_cuda_io {
+  const void* in[CARNOT_CUDA_IO_INPUTS];  // NULL: absent
+  void* out[CARNOT_CUDA_IO_OUTPUTS];
+  int in_type[CARNOT_CUDA_IO_INPUTS], out_type[CARNOT_CUDA_IO_OUTPUTS];
+  long long count;
+  int bytes;      // of an element of what is moved
+  void* scratch;  // the step's workspace
+} carnot_cuda_io;
+
+// Lanes of |length| elements |inner| apart.
+typedef struct carnot_cuda_lanes {
+  carnot_cuda_io io;
+  long long length, inner;
+  long long k;                      // top_k: how many
+  int largest, last;                // arg_reduce, top_k: the largest; of equal ones the last
+  int product, exclusive, reverse;  // cumulative
+  int power;                        // lp_norm: 1 or 2
+  long long size;                   // lrn: neighbours
+  double alpha, beta, bias;
+} carnot_cuda_lanes;
+
+// in [x, index, updates] or [x, index]; |dims| of the index, |stride| of x.
+typedef struct carnot_cuda_elements {
+  carnot_cuda_io io;
+  int rank, axis, reduction;  // carnot_cuda_scatter
+  long long size, dims[CARNOT_CUDA_RANK], stride[CARNOT_CUDA_RANK];
+} carnot_cuda_elements;
+
+typedef enum carnot_cuda_scatter {
+  CARNOT_CUDA_KEEP,
+  CARNOT_CUDA_ADD,
+  CARNOT_CUDA_MUL,
+  CARNOT_CUDA_HIGH,
+  CARNOT_CUDA_LOW,
+} carnot_cuda_scatter;
+
+// Rows of |inner| updates go where |depth| indices each say.
+typedef struct carnot_cuda_scatter_nd {
+  carnot_cuda_io io;
+  int depth, reduction;
+  long long rows, inner, dims[CARNOT_CUDA_RANK];
+} carnot_cuda_scatter_nd;
+
+// A cache [.., size, inner] takes |steps| of updates at the place of each sample of |per_sample|.
+typedef struct carnot_cuda_tensor_scatter {
+  carnot_cuda_io io;
+  long long size, steps, inner, per_sample;
+  int circular;
+} carnot_cuda_tensor_scatter;
+
+// Elements by their place alone: triangles, one-hot rows, ranges, diagonals, reversed sequences.
+typedef struct carnot_cuda_place {
+  carnot_cuda_io io;
+  long long rows, columns, inner, k;
+  int flag;  // trilu: upper; reverse_sequence: time is the second axis
+  double start, delta;
+  long long start_int, delta_int;
+} carnot_cuda_place;
+
+// y = round(x / scale) + zero, or (x - zero) * scale; one scale, one along the axis, or by blocks.
+typedef struct carnot_cuda_quantize {
+  carnot_cuda_io io;
+  long long inner, length, blocks, block_size;
+  int per_tensor, precision;
+} carnot_cuda_quantize;
+
+typedef struct carnot_cuda_resize {
+  carnot_cuda_io io;
+  int rank, place, nearest, radius, cubic, exclude_outside, antialias;
+  double coefficient, extrapolation;
+  long long in[CARNOT_CUDA_RANK], out[CARNOT_CUDA_RANK];
+  double scale[CARNOT_CUDA_RANK], roi_start[CARNOT_CUDA_RANK], roi_end[CARNOT_CUDA_RANK];
+} carnot_cuda_resize;
+
+// y[.., o] = sum over taps and channels of the group; x [n, channels, in..], w [channels, filters /
+// groups, kernel..].
+typedef struct carnot_cuda_conv_transpose {
+  carnot_cuda_io io;
+  long long channels, filters, groups, in[3], out[3], kernel[3], step[3], dilation[3], begin[3];
+} carnot_cuda_conv_transpose;
+
+// y[kept] = sum over |summed| of the product of all operands; strides may be 0.
+typedef struct carnot_cuda_einsum {
+  carnot_cuda_io io;
+  int operands, kept_rank, summed_rank;
+  long long kept[CARNOT_CUDA_RANK], summed[CARNOT_CUDA_RANK], summed_count;
+  long long kept_s[3][CARNOT_CUDA_RANK], summed_s[3][CARNOT_CUDA_RANK];
+} carnot_cuda_einsum;
+
+// in [x, grid]; |rank| spatial dimensions, |taps| along each, |before| of them before the place.
+typedef struct carnot_cuda_grid_sample {
+  carnot_cuda_io io;
+  int rank, taps, before, padding, align_corners;  // padding: 0 zeros, 1 border, 2 reflection
+  long long channels, in[3], in_size, out_size;
+} carnot_cuda_grid_sample;
+
+// in [x, w, r, bias, lengths, initial h, initial c, peepholes], one block a sequence of a
+// direction; scratch: (3 + 2 gates) * hidden float64 numbers for each.
+typedef struct carnot_cuda_recurrent {
+  carnot_cuda_io io;
+  long long time, batch, input, hidden;
+  int directions, gates, batch_first, reverse, flag;  // flag: input_forget, linear_before_reset
+  double clip;
+} carnot_cuda_recurrent;
+
 #endif  // CARNOT_KERNEL_CUDA_PARAMS_H_

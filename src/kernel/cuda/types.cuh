@@ -1,5 +1,5 @@
 // Storage types of device code, without CUDA's headers, so that NVRTC needs no path. Halves are read to
-// float and written rounded to nearest even.
+// float and written rounded to nearest even. Tests compile some kernels for the processor too.
 typedef unsigned char u8;
 typedef signed char i8;
 typedef unsigned short u16;
@@ -20,9 +20,13 @@ struct b8 { u8 bits; };  // bool
 DEVICE f32 load(f32 x) { return x; }
 DEVICE f64 load(f64 x) { return x; }
 DEVICE f32 load(f16 x) {
+#ifdef __CUDACC__
   f32 y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
   return y;
+#else
+  return host_half(x.bits);
+#endif
 }
 DEVICE f32 load(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
 DEVICE bool load(b8 x) { return x.bits != 0; }
@@ -39,7 +43,11 @@ template <class T> struct store_as { template <class V> static DEVICE_ONLY T of(
 template <> struct store_as<f16> {
   static DEVICE_ONLY f16 of(f32 v) {
     f16 r;
+#ifdef __CUDACC__
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
+#else
+    r.bits = host_half_of(v);
+#endif
     return r;
   }
 };

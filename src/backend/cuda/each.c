@@ -1,0 +1,149 @@
+#include "backend/cuda/each.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const carnot_operand kAbsent = {.dtype = CARNOT_DTYPE_INVALID};
+
+// Which output of the step is the node's output |i|; NONE where that is absent.
+static uint32_t output_of(const carnot_step_view* step, uint32_t i) {
+  const carnot_plan_node* node = &step->region->nodes[0];
+  for (uint32_t k = 0; k < step->output_count && i < node->output_count; k++)
+    if (node->outputs[i] != CARNOT_PLAN_NONE && step->region->outputs[k] == node->outputs[i])
+      return k;
+  return CARNOT_PLAN_NONE;
+}
+
+const carnot_operand* carnot_cuda_output(const carnot_step_view* step,
+                                         const carnot_operand* outputs, uint32_t i) {
+  uint32_t k = output_of(step, i);
+  return k == CARNOT_PLAN_NONE ? &kAbsent : &outputs[k];
+}
+
+static int number_of(carnot_dtype dtype) {
+  switch (dtype) {
+    case CARNOT_DTYPE_F32: return CARNOT_CUDA_F32;
+    case CARNOT_DTYPE_F64: return CARNOT_CUDA_F64;
+    case CARNOT_DTYPE_F16: return CARNOT_CUDA_F16;
+    case CARNOT_DTYPE_BF16: return CARNOT_CUDA_BF16;
+    case CARNOT_DTYPE_I8: return CARNOT_CUDA_I8;
+    case CARNOT_DTYPE_U8: return CARNOT_CUDA_U8;
+    case CARNOT_DTYPE_I16: return CARNOT_CUDA_I16;
+    case CARNOT_DTYPE_U16: return CARNOT_CUDA_U16;
+    case CARNOT_DTYPE_I32: return CARNOT_CUDA_I32;
+    case CARNOT_DTYPE_U32: return CARNOT_CUDA_U32;
+    case CARNOT_DTYPE_I64: return CARNOT_CUDA_I64;
+    case CARNOT_DTYPE_U64: return CARNOT_CUDA_U64;
+    case CARNOT_DTYPE_BOOL: return CARNOT_CUDA_B8;
+    default: return -1;
+  }
+}
+
+static const char* check_type(const carnot_operand_type* t, char* reason, size_t size) {
+  if (t->kind == CARNOT_VALUE_UNKNOWN) return NULL;  // absent
+  if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
+  if (t->rank > CARNOT_CUDA_RANK)
+    return carnot_cuda_because(reason, size, "rank %d, takes up to %d", t->rank, CARNOT_CUDA_RANK);
+  if (number_of(t->dtype) < 0)
+    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t->dtype));
+  return NULL;
+}
+
+const char* carnot_cuda_each_reject(carnot_problem* problem, carnot_op op, uint32_t host,
+                                    char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, op)) return "";
+  if (problem->input_count > CARNOT_CUDA_IO_INPUTS ||
+      problem->output_count > CARNOT_CUDA_IO_OUTPUTS)
+    return carnot_cuda_because(reason, size, "%u operands", problem->input_count);
+  carnot_cuda_want_row_major(problem);
+  const char* why = NULL;
+  for (uint32_t i = 0; i < problem->input_count && !why; i++) {
+    uint32_t local = problem->region->nodes[0].inputs[i];
+    if (local != i && local != CARNOT_PLAN_NONE) return "the operands stand in another order";
+    why = check_type(&problem->inputs[i], reason, size);
+    if (host >> i & 1) problem->inputs[i].place = CARNOT_PLACE_HOST;
+  }
+  for (uint32_t i = 0; i < problem->output_count && !why; i++)
+    why = check_type(&problem->outputs[i], reason, size);
+  return why;
+}
+
+const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
+                                           const carnot_operand* inputs, uint32_t i) {
+  return i < step->input_count ? &inputs[i] : &kAbsent;
+}
+
+carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, int rank,
+                                int* out_axis) {
+  const carnot_plan_node* node = &step->region->nodes[0];
+  int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, name);
+  if (axis < 0) axis += rank;
+  CARNOT_CHECK((axis >= 0 && axis < rank) || (rank == 0 && axis >= -1), INVALID_MODEL,
+               "%s is %lld, the rank %d", name, (long long)axis, rank);
+  *out_axis = rank ? (int)axis : 0;
+  return NULL;
+}
+
+carnot_status* carnot_cuda_number_of(const carnot_operand* operand, int64_t at, double* out) {
+  CARNOT_CHECK(operand->place == CARNOT_PLACE_HOST && operand->data &&
+                   at < carnot_dims_count(operand->dims, operand->rank),
+               INVALID_MODEL, "element %lld of a list is not at hand when shapes are set",
+               (long long)at);
+  *out = carnot_load_f64(operand->dtype, operand->data, (size_t)at);
+  return NULL;
+}
+
+static carnot_status* set_type(const carnot_operand* t, int* out) {
+  int type = number_of(t->dtype);
+  CARNOT_CHECK(type >= 0 || t->dtype == CARNOT_DTYPE_INVALID, INVALID_MODEL, "no kernel for %s",
+               carnot_dtype_name(t->dtype));
+  *out = type < 0 ? 0 : type;
+  return NULL;
+}
+
+carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, const char* name,
+                                      int64_t count, const void* params, size_t bytes,
+                                      carnot_cuda_each* out) {
+  CARNOT_CHECK(step->input_count <= CARNOT_CUDA_IO_INPUTS &&
+                   step->output_count <= CARNOT_CUDA_IO_OUTPUTS && bytes <= sizeof(out->params),
+               INVALID_MODEL, "%u operands", step->input_count);
+  *out = (carnot_cuda_each){.count = count};
+  memcpy(out->params, params, bytes);
+  carnot_cuda_io* io = (carnot_cuda_io*)out->params;
+  io->count = count;
+  for (uint32_t i = 0; i < step->input_count; i++)
+    CARNOT_TRY(set_type(&inputs[i], &io->in_type[i]));
+  for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++) {
+    const carnot_operand* t = carnot_cuda_output(step, outputs, i);
+    CARNOT_TRY(set_type(t, &io->out_type[i]));
+    CARNOT_TRY(carnot_cuda_on_device(t, 1));
+  }
+  if (!name) return NULL;
+  char kernel[48];
+  snprintf(kernel, sizeof(kernel), "any_%s", name);
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), kernel, &out->function);
+}
+
+carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) {
+  (void)executor;
+  carnot_cuda_each* s = state;
+  carnot_cuda_io* io = (carnot_cuda_io*)s->params;
+  io->scratch = workspace;
+  for (uint32_t i = 0; i < step->input_count; i++)
+    io->in[i] = inputs[i].place == CARNOT_PLACE_DEVICE ? inputs[i].data : NULL;
+  for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++)
+    io->out[i] = carnot_cuda_output(step, outputs, i)->data;
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  if (s->copied)
+    CARNOT_CUDA_TRY(cuda, cuMemcpyDtoDAsync_v2(carnot_cuda_address(outputs[0].data),
+                                               carnot_cuda_address(inputs[0].data), s->copied,
+                                               carnot_cuda_queue_of(step)->stream));
+  if (!s->count) return NULL;
+  const int64_t blocks = s->blocks ? s->count : carnot_ceildiv(s->count, CARNOT_CUDA_THREADS);
+  const int64_t grid[3] = {blocks, 1, 1};
+  return (s->copied ? carnot_cuda_launch_after : carnot_cuda_launch)(
+      step, s->function, grid, CARNOT_CUDA_THREADS, s->params);
+}

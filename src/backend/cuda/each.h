@@ -1,0 +1,54 @@
+// Rows of rare layers: one thread or block an item, dense operands of any plain type
+// (kernel/cuda/any.cuh).
+#ifndef CARNOT_BACKEND_CUDA_EACH_H_
+#define CARNOT_BACKEND_CUDA_EACH_H_
+
+#include "backend/cuda/rows.h"
+
+// The region is |op| alone over row-major tensors of plain types; NULL, or why not. Inputs by the
+// bits of |host| decide sizes or are constants: the row reads them when shapes are set.
+const char* carnot_cuda_each_reject(carnot_problem* problem, carnot_op op, uint32_t host,
+                                    char* reason, size_t size);
+
+typedef struct carnot_cuda_each {
+  CUfunction function;
+  int64_t count;
+  bool blocks;                    // one block an item
+  size_t copied;                  // bytes of input 0 that the output begins with
+  _Alignas(8) char params[1024];  // begins with a carnot_cuda_io
+} carnot_cuda_each;
+_Static_assert(sizeof(carnot_cuda_each) <= CARNOT_STATE_BYTES, "the state has its size");
+
+// Fills the state for kernel any_<name> (NULL: none, the input is copied alone) over |params|,
+// which begins with |io|.
+carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, const char* name,
+                                      int64_t count, const void* params, size_t bytes,
+                                      carnot_cuda_each* out) CARNOT_MUST_USE;
+carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) CARNOT_MUST_USE;
+
+// Input |i| where the step has it, else an absent one.
+const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
+                                           const carnot_operand* inputs, uint32_t i);
+// Output |i| of the node where the step has it, else an absent one.
+const carnot_operand* carnot_cuda_output(const carnot_step_view* step,
+                                         const carnot_operand* outputs, uint32_t i);
+// The axis of attribute |name|, counted from 0.
+carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, int rank,
+                                int* out_axis) CARNOT_MUST_USE;
+// One number of a host operand.
+carnot_status* carnot_cuda_number_of(const carnot_operand* operand, int64_t at,
+                                     double* out) CARNOT_MUST_USE;
+
+#define CARNOT_CUDA_EACH_ROW(variable, text, op, reject_fn, shape_fn)    \
+  const carnot_tactic_row carnot_cuda_##variable = {.name = text,        \
+                                                    .anchor = op,        \
+                                                    .numerics = "exact", \
+                                                    .device = true,      \
+                                                    .reject = reject_fn, \
+                                                    .shape = shape_fn,   \
+                                                    .run = carnot_cuda_each_run}
+
+#endif  // CARNOT_BACKEND_CUDA_EACH_H_
