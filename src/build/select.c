@@ -117,6 +117,7 @@ static size_t find_in(carnot_builder* builder, carnot_choice* choice,
       if (why[0]) note(why_not, rows[i]->name, why);
       continue;
     }
+    if (is_view(rows[i])) count = 0;  // nothing is faster than nothing
     // The reference stands by in case the others refuse when they are timed.
     bool stand_by = count && !rows[i]->run && builder->config->level >= 2;
     if (count && rows[i]->last_resort) continue;
@@ -125,7 +126,7 @@ static size_t find_in(carnot_builder* builder, carnot_choice* choice,
         (carnot_candidate){.row = rows[i],
                            .problem = copy_problem(&builder->plan->arena, &choice->problem),
                            .ns = UINT64_MAX};
-    if (is_view(rows[i])) break;  // nothing is faster than nothing
+    if (is_view(rows[i])) break;
   }
   restore_formats(&choice->problem, &standing);
   return keep_wanted(&choice->problem, out, count);

@@ -50,6 +50,17 @@ static const carnot_operand_type* operand_type(const bench* b, uint32_t i) {
   return i < p->input_count ? &p->inputs[i] : &p->outputs[i - p->input_count];
 }
 
+// Weights that are read as they stand: like packed ones they come from memory in a run.
+static bool is_rotated(const bench* b, uint32_t i) {
+  const carnot_candidate* c = b->candidate;
+  return i < c->problem.input_count && c->problem.inputs[i].is_constant &&
+         !is_host(&c->problem.inputs[i]) && !(i < 64 && c->prepared.packed_inputs >> i & 1);
+}
+
+static size_t bytes_of(const carnot_operand* o) {
+  return (size_t)carnot_dims_count(o->dims, o->rank) * (size_t)carnot_dtype_bits(o->dtype) / 8;
+}
+
 // Sizes and places of all that lies on the device; addresses count from 0.
 static carnot_status* lay_out(bench* b, size_t* out_bytes) {
   const carnot_candidate* c = b->candidate;
@@ -71,7 +82,10 @@ static carnot_status* lay_out(bench* b, size_t* out_bytes) {
     size_t bytes;
     CARNOT_TRY(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes));
     o->data = is_host(t) ? t->tensor->data : (void*)at;
-    if (!is_host(t)) at += padded(bytes);
+    if (is_rotated(b, i))
+      b->constants_bytes += padded(bytes);
+    else if (!is_host(t))
+      at += padded(bytes);
   }
   for (uint32_t i = 0; i < c->prepared.constant_count; i++)
     b->constants_bytes += padded(c->prepared.constants[i].bytes);
@@ -84,7 +98,7 @@ static carnot_status* lay_out(bench* b, size_t* out_bytes) {
   return NULL;
 }
 
-static void set_view(bench* b, int copy) {
+static void set_constants(bench* b, int copy) {
   const carnot_candidate* c = b->candidate;
   b->view = (carnot_step_view){.region = c->problem.region,
                                .input_count = c->problem.input_count,
@@ -100,6 +114,11 @@ static void set_view(bench* b, int copy) {
     b->view.constants[i] = at;
     b->view.constant_bytes[i] = c->prepared.constants[i].bytes;
     at += padded(c->prepared.constants[i].bytes);
+  }
+  for (uint32_t i = 0; i < c->problem.input_count; i++) {
+    if (!is_rotated(b, i)) continue;
+    b->operands[i].data = at;
+    at += padded(bytes_of(&b->operands[i]));
   }
 }
 
@@ -131,7 +150,7 @@ static carnot_status* open_bench(bench* b) {
     if (operand_type(b, i)->kind == CARNOT_VALUE_TENSOR && !is_host(operand_type(b, i)))
       b->operands[i].data = b->memory + (size_t)b->operands[i].data;
   CARNOT_TRY(fill(b, bytes));
-  set_view(b, 0);
+  set_constants(b, 0);
   if (c->row->shape)
     CARNOT_TRY(c->row->shape(&b->view, b->operands, b->operands + c->problem.input_count, b->state,
                              &workspace));
@@ -144,7 +163,7 @@ static carnot_status* record(bench* b) {
   CARNOT_TRY(backend->record_begin(b->queue));
   carnot_status* status = NULL;
   for (int i = 0; i < b->repeats && !status; i++) {
-    set_view(b, i % b->copies);
+    set_constants(b, i % b->copies);
     status = c->row->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count,
                          b->workspace, NULL);
   }
