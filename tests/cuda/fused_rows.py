@@ -219,7 +219,8 @@ CASES += [(f"group norm {c}", group_norm(*c), "cuda_group_norm") for c in [
 CASES += [("group norm of 36 channels", group_norm(2, 36, 3, 1, False), "cuda_norm")]
 CASES += [(f"depthwise {c}", depthwise(*c), "cuda_depthwise") for c in [
     (1, 32, 3, 1, 17, "relu6"), (3, 24, 5, 2, 14, "silu"), (2, 8, 3, 2, 9, "HardSwish"), (1, 96, 7, 1, 7, "Relu"),
-    (2, 40, 3, 1, 5, "")]]
+    (2, 40, 3, 1, 5, ""), (2, 96, 3, 1, 30, "Relu"), (3, 72, 3, 2, 39, "silu"), (1, 64, 5, 1, 30, "HardSwish"),
+    (3, 64, 5, 2, 41, "relu6"), (8, 96, 3, 1, 80, "Sigmoid")]]  # several results a thread, the last on any device
 CASES += [(f"group norm {c}", group_norm(*c), "cuda_group_norm") for c in [
     (1, 320, 32, 64, True), (2, 640, 32, 31, False), (3, 64, 32, 40, True), (1, 16, 2, 130, False)]]
 COPIES = ("cuda_reformat", "cuda_transpose")  # no layer of these networks needs them in halves

@@ -10,6 +10,9 @@
 #define __device__
 #define __forceinline__ inline
 #define __shared__ static
+#define __global__
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
 #define __fdividef(x, y) ((x) / (y))
 #define __expf expf
 
@@ -75,6 +78,77 @@ static void bring_near(T*& p, unsigned long long far) {
 #include "kernel/cuda/places.cuh"
 #include "kernel/cuda/resample.cuh"
 #include "kernel/cuda/recurrent.cuh"
+
+// ---- halves channels last ----
+
+#undef THREAD
+#define THREAD ((i64)blockIdx.x)
+#include "kernel/cuda/eight.cuh"
+#include "kernel/cuda/depthwise.cuh"
+
+template <class P>
+static P near_params(const void* given, unsigned long long far) {
+  P p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.w, far);
+  bring_near(p.bias, far);
+  bring_near(p.y, far);
+  return p;
+}
+
+// |SPAN| results in a row by one thread; 0: the form for any size.
+template <class T, int KERNEL, int STEP, int SPAN>
+static void run_depthwise(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_depthwise>(given, far);
+  i64 threads = SPAN ? p.count / p.columns * ((p.columns + SPAN - 1) / (SPAN ? SPAN : 1)) : p.count;
+  for (i64 i = 0; i < threads + 100; i++) {  // the last block is not full
+    blockIdx.x = (unsigned)i;
+    if constexpr (SPAN) depthwise_span<T, KERNEL, STEP, SPAN>(p);
+    else depthwise<T>(p);
+  }
+}
+#define HOST_DEPTHWISE(T, KERNEL, STEP, SPAN)                                                         \
+  kernels().insert({"depthwise_" #KERNEL "_" #STEP "_" #SPAN "_" #T,                                  \
+                    {run_depthwise<T, KERNEL, STEP, SPAN>, sizeof(carnot_cuda_depthwise)}});
+#define HOST_DEPTHWISES(T)                                                                            \
+  HOST_DEPTHWISE(T, 3, 1, 1) HOST_DEPTHWISE(T, 3, 1, 4) HOST_DEPTHWISE(T, 3, 2, 1)                    \
+  HOST_DEPTHWISE(T, 3, 2, 4) HOST_DEPTHWISE(T, 5, 1, 1) HOST_DEPTHWISE(T, 5, 1, 4)                    \
+  HOST_DEPTHWISE(T, 5, 2, 1) HOST_DEPTHWISE(T, 5, 2, 4)                                               \
+  kernels().insert({"depthwise_" #T, {run_depthwise<T, 0, 0, 0>, sizeof(carnot_cuda_depthwise)}});
+
+// What the parameters of a tile kernel ask for, one result after the other: it holds the host's side of
+// these rows against the oracle, not the kernels.
+template <class T>
+static void run_product(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_product>(given, far);
+  bring_near(p.residual, far);
+  const T *x = (const T*)p.x, *w = (const T*)p.w, *bias = (const T*)p.bias, *residual = (const T*)p.residual;
+  for (i64 m = 0; m < p.rows; m++)
+    for (int n = 0; n < p.filters; n++) {
+      i64 column = m % p.out_columns, row = m / p.out_columns % p.out_rows, image = m / p.out_columns / p.out_rows;
+      f64 sum = bias ? load(bias[n]) : 0;
+      for (int k = 0; k < p.depth; k++) {
+        int tap = k / p.channels;
+        i64 y = row * p.step[0] - p.begin[0] + tap / p.kernel_columns * p.dilation[0],
+            c = column * p.step[1] - p.begin[1] + tap % p.kernel_columns * p.dilation[1];
+        if (y < 0 || y >= p.in_rows || c < 0 || c >= p.in_columns) continue;
+        i64 at = ((image * p.in_rows + y) * p.in_columns + c) * p.pixel + k % p.channels;
+        sum += (f64)load(x[at]) * load(w[(i64)n * p.depth + k]);
+      }
+      if (residual) sum += load(residual[m * p.filters + n]);
+      ((T*)p.y)[m * p.filters + n] = store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
+    }
+}
+#define HOST_TILE(height, width, stages)                                                              \
+  kernels().insert({"tile_" #height "x" #width "_f16", {run_product<f16>, sizeof(carnot_cuda_product)}}); \
+  kernels().insert({"tile_" #height "x" #width "_bf16", {run_product<bf16>, sizeof(carnot_cuda_product)}});
+static const bool are_known = [] {
+  HOST_DEPTHWISES(f16)
+  HOST_DEPTHWISES(bf16)
+  CARNOT_CUDA_TILES(HOST_TILE)
+  return true;
+}();
 
 // Strided copies, and transposes as such.
 template <class T>

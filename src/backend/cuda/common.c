@@ -57,6 +57,8 @@ carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node) {
     return (carnot_cuda_epilogue){CARNOT_CUDA_SIGMOID, 0, 0};
   if (carnot_cuda_is_fn(node, CARNOT_FN_GELU_ERF))
     return (carnot_cuda_epilogue){CARNOT_CUDA_GELU, 0, 0};
+  if (carnot_cuda_is_fn(node, CARNOT_FN_GELU_TANH))
+    return (carnot_cuda_epilogue){CARNOT_CUDA_GELU_TANH, 0, 0};
   return (carnot_cuda_epilogue){CARNOT_CUDA_NO_ACTIVATION, 0, 0};
 }
 

@@ -70,22 +70,6 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
   return NULL;
 }
 
-// [K,C,taps] as [K,taps,C].
-static carnot_status* pack(const carnot_operand_type* w, carnot_prepared* out) {
-  int64_t k = w->dims[0], c = w->dims[1], taps = carnot_dims_count(w->dims + 2, w->rank - 2);
-  void* memory;
-  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(k * c * taps), 2, "packed weights", &memory));
-  const uint16_t* from = w->tensor->data;
-  uint16_t* to = memory;
-  for (int64_t i = 0; i < k; i++)
-    for (int64_t t = 0; t < taps; t++)
-      for (int64_t j = 0; j < c; j++) *to++ = from[(i * c + j) * taps + t];
-  out->constants[out->constant_count].packing = "krsc f16";
-  out->constants[out->constant_count].data = memory;
-  out->constants[out->constant_count++].bytes = (size_t)(k * c * taps) * 2;
-  return NULL;
-}
-
 static carnot_status* dnn_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(dnn_params) &&
                    (!((const dnn_params*)step->params)->packed || step->constant_count) &&
@@ -585,7 +569,7 @@ static carnot_status* dnn_prepare(const carnot_problem* problem, carnot_prepared
   out->params = params;
   out->param_bytes = sizeof(dnn_params);
   if (is_half(dtype)) {
-    CARNOT_TRY(pack(&problem->inputs[c.weights], out));
+    CARNOT_TRY(carnot_cuda_conv_pack(&problem->inputs[c.weights], out));
     out->packed_inputs = 1ull << c.weights;
   }
   return carnot_cuda_chain_prepare(problem, &c.chain, dtype, out);
@@ -617,17 +601,6 @@ static carnot_status* dnn_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-static void dnn_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_operand_type *w = &problem->inputs[problem->region->nodes[0].inputs[1]],
-                            *y = &problem->outputs[0];
-  double outputs = (double)carnot_dims_count(y->dims, y->rank);
-  double weights = (double)carnot_dims_count(w->dims, w->rank);
-  *out_flops = 2 * outputs * weights / (double)carnot_max_i64(1, w->dims[0]);
-  *out_bytes = (outputs + weights +
-                (double)carnot_dims_count(problem->inputs[0].dims, problem->inputs[0].rank)) *
-               carnot_dtype_bits(y->dtype) / 8;
-}
-
 const carnot_tactic_row carnot_cuda_conv_dnn = {.name = "cuda_conv_cudnn",
                                                 .anchor = CARNOT_OP_CONV,
                                                 .numerics = "exact",
@@ -638,4 +611,4 @@ const carnot_tactic_row carnot_cuda_conv_dnn = {.name = "cuda_conv_cudnn",
                                                 .reads = dnn_reads,
                                                 .shape = dnn_shape,
                                                 .run = dnn_run,
-                                                .work = dnn_work};
+                                                .work = carnot_cuda_conv_work};

@@ -168,4 +168,5 @@ const carnot_tactic_row carnot_cuda_depthwise_row = {.name = "cuda_depthwise",
                                                      .check = depthwise_check,
                                                      .reads = depthwise_reads,
                                                      .shape = depthwise_shape,
-                                                     .run = depthwise_run};
+                                                     .run = depthwise_run,
+                                                     .work = carnot_cuda_conv_work};

@@ -2,11 +2,14 @@
 // follows in the region: bias, residual and relu in the library's epilogue, the rest as a generated
 // program over the result. Halves multiply with float32 sums; float32 is float32 unless shortcuts
 // were asked for.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/cuda/blas.h"
-#include "backend/cuda/rows.h"
+#include "backend/cuda/product.h"
+
+typedef carnot_cuda_product_region product;
 
 typedef struct gemm_params {
   int32_t fast_fp32;
@@ -14,97 +17,25 @@ typedef struct gemm_params {
   carnot_cuda_blas_choice choice;
 } gemm_params;
 
-// What the region says; the same at build and when shapes are set.
-typedef struct product {
-  bool trans_a, trans_b;
-  float alpha, beta;
-  uint32_t c;      // input that is added: Gemm's third, or a bias of the region; NONE
-  bool c_is_bias;  // one number a column, known by the region's form
-  uint32_t residual;
-  carnot_cuda_blas_activation activation;
-  uint32_t acc;  // the local that stands in the output before the chain
-  carnot_cuda_chain chain;
-} product;
-
 // The library's GELU is the form by tanh, at most 4.8e-4 from the exact one: less than what a half
 // of magnitude 1 rounds away. Halves may have it for both.
-static carnot_cuda_blas_activation activation_of(const carnot_plan_node* node, bool gelu) {
-  if (carnot_cuda_is_fn(node, CARNOT_FN_RELU)) return CARNOT_CUDA_BLAS_RELU;
-  bool is_gelu =
-      carnot_cuda_is_fn(node, CARNOT_FN_GELU_ERF) || carnot_cuda_is_fn(node, CARNOT_FN_GELU_TANH);
-  return gelu && is_gelu ? CARNOT_CUDA_BLAS_GELU : CARNOT_CUDA_BLAS_NONE;
+static carnot_cuda_blas_activation activation_of(const carnot_cuda_epilogue* e) {
+  bool relu = e->kind == CARNOT_CUDA_CLAMP && e->low == 0 && e->high == INFINITY;
+  bool gelu = e->kind == CARNOT_CUDA_GELU || e->kind == CARNOT_CUDA_GELU_TANH;
+  return relu ? CARNOT_CUDA_BLAS_RELU : gelu ? CARNOT_CUDA_BLAS_GELU : CARNOT_CUDA_BLAS_NONE;
 }
-
-// |is_column|: input i is one number a column of the result; |is_whole|: it has the result's
-// dimensions and may be added by the library; |gelu|: so may be the function.
-static const char* read_product(const carnot_region* region, uint32_t input_count,
-                                const bool* is_column, const bool* is_whole, bool gelu,
-                                product* out, char* reason, size_t size) {
-  const carnot_plan_node* node = &region->nodes[0];
-  if (node->op != CARNOT_OP_MATMUL && node->op != CARNOT_OP_GEMM) return "";
-  const carnot_op_row* row = carnot_op_get(node->op);
-  *out = (product){
-      .c = CARNOT_PLAN_NONE, .residual = CARNOT_PLAN_NONE, .acc = node->outputs[0], .beta = 1};
-  out->trans_a = carnot_attr_int(row, &node->attrs, "transA") != 0;
-  out->trans_b = carnot_attr_int(row, &node->attrs, "transB") != 0;
-  out->alpha = (float)carnot_attr_float(row, &node->attrs, "alpha");
-  if (node->inputs[0] >= input_count || node->inputs[1] >= input_count) return "no operands";
-  if (node->op == CARNOT_OP_GEMM) {
-    out->beta = (float)carnot_attr_float(row, &node->attrs, "beta");
-    if (node->input_count > 2) out->c = node->inputs[2];
-    if (out->c != CARNOT_PLAN_NONE && out->beta == 0) out->c = CARNOT_PLAN_NONE;
-    if (out->c != CARNOT_PLAN_NONE && out->c >= input_count) return "no operands";
-    out->c_is_bias = out->c != CARNOT_PLAN_NONE && out->beta == 1 && is_column[out->c];
-  }
-  uint32_t next = 1;
-  bool inner = region->node_count > 1;
-  if (inner && out->c == CARNOT_PLAN_NONE && carnot_cuda_is_fn(&region->nodes[1], CARNOT_FN_ADD)) {
-    const carnot_plan_node* add = &region->nodes[1];
-    uint32_t other = add->inputs[0] == out->acc ? add->inputs[1] : add->inputs[0];
-    if (other < input_count && is_column[other]) {
-      out->c = other, out->c_is_bias = true, next = 2;
-      out->acc = add->outputs[0];
-    }
-  }
-  bool plain = out->c == CARNOT_PLAN_NONE || out->c_is_bias;
-  if (next < region->node_count && plain &&
-      carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_ADD)) {
-    const carnot_plan_node* add = &region->nodes[next];
-    uint32_t other = add->inputs[0] == out->acc ? add->inputs[1] : add->inputs[0];
-    if (other < input_count && is_whole[other]) {
-      out->residual = other;
-      out->acc = region->nodes[next++].outputs[0];
-    }
-  }
-  if (next < region->node_count && plain)
-    out->activation = activation_of(&region->nodes[next], gelu);
-  if (out->activation) out->acc = region->nodes[next++].outputs[0];
-  return carnot_cuda_chain_make(region, input_count, next, out->acc, &out->chain, reason, size);
+static bool takes_relu(const carnot_cuda_epilogue* e) {
+  return activation_of(e) == CARNOT_CUDA_BLAS_RELU;
 }
-
-// One number a column: all dimensions are 1 but the last, which is the result's.
-static bool is_column(int rank, const int64_t* dims, int64_t columns) {
-  for (int d = 0; d + 1 < rank; d++)
-    if (dims[d] != 1) return false;
-  return rank >= 1 && dims[rank - 1] == columns && columns > 1;
+static bool takes_both(const carnot_cuda_epilogue* e) {
+  return activation_of(e) != CARNOT_CUDA_BLAS_NONE;
 }
 
 static const char* describe(const carnot_problem* problem, bool library, product* out, char* reason,
                             size_t size) {
-  bool columns[64] = {false}, whole[64] = {false};
-  const carnot_operand_type* y = &problem->outputs[0];
-  for (uint32_t i = 0; i < problem->input_count && i < 64; i++) {
-    const carnot_operand_type* t = &problem->inputs[i];
-    if (t->is_constant && t->dtype == y->dtype && y->rank > 0)
-      columns[i] = is_column(t->rank, t->dims, y->dims[y->rank - 1]);
-    whole[i] = library && !t->is_constant && t->dtype == y->dtype && t->rank == y->rank;
-    for (int d = 0; whole[i] && d < y->rank; d++)
-      whole[i] = t->dims[d] == y->dims[d] && t->min[d] == y->min[d] && t->max[d] == y->max[d];
-  }
-  if (problem->input_count > 64) return "too many operands";
-  bool gelu = library && carnot_cuda_is_half(y->dtype);
-  return read_product(problem->region, problem->input_count, columns, whole, gelu, out, reason,
-                      size);
+  bool gelu = library && carnot_cuda_is_half(problem->outputs[0].dtype);
+  const carnot_cuda_product_takes takes = {library, gelu ? takes_both : takes_relu};
+  return carnot_cuda_product_describe(problem, &takes, out, reason, size);
 }
 
 static const char* gemm_reject(carnot_problem* problem, bool library, char* reason, size_t size) {
@@ -123,14 +54,11 @@ static const char* gemm_reject(carnot_problem* problem, bool library, char* reas
 }
 
 static const char* gemm_own_reject(carnot_problem* problem, char* reason, size_t size) {
-  carnot_op op = problem->region->nodes[0].op;
-  return op == CARNOT_OP_MATMUL || op == CARNOT_OP_GEMM ? gemm_reject(problem, false, reason, size)
-                                                        : "";
+  return gemm_reject(problem, false, reason, size);
 }
 
 static const char* gemm_lt_reject(carnot_problem* problem, char* reason, size_t size) {
-  carnot_op op = problem->region->nodes[0].op;
-  if (op != CARNOT_OP_MATMUL && op != CARNOT_OP_GEMM) return "";
+  if (!carnot_cuda_is_product(problem->region->nodes[0].op)) return "";
   if (!carnot_cuda_has_blas(carnot_cuda_of(problem->device))) return "cuBLASLt was not found";
   return gemm_reject(problem, true, reason, size);
 }
@@ -271,7 +199,7 @@ static carnot_status* set_own(const carnot_step_view* step, const extents* e, co
                               .c_n = 1,
                               .alpha = p->alpha,
                               .beta = s->adds_c ? p->beta : 0,
-                              .relu = p->activation == CARNOT_CUDA_BLAS_RELU};
+                              .relu = takes_relu(&p->activation)};
   CARNOT_CHECK(t->rank <= 5, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
   set_outer(t, last, carnot_cuda_bytes(a), s);
   char name[32];
@@ -301,7 +229,8 @@ static carnot_status* make_key(const extents* e, const product* p, bool fast, ba
     t->rank--;
   }
   CARNOT_CHECK(t->rank <= 4, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
-  key->bias = p->c_is_bias, key->activation = (int32_t)p->activation, key->fast = fast;
+  key->bias = p->c_is_bias, key->activation = (int32_t)activation_of(&p->activation),
+  key->fast = fast;
   key->beta = p->residual != CARNOT_PLAN_NONE || (p->c != CARNOT_PLAN_NONE && !p->c_is_bias);
   int64_t of_a[5] = {key->a_batch}, of_b[5] = {key->b_batch}, of_c[5] = {key->c_batch};
   for (int i = 0; i < t->rank; i++)
@@ -384,55 +313,32 @@ static carnot_status* gemm_lt_prepare(const carnot_problem* problem, carnot_prep
   return prepare(problem, true, out);
 }
 
-// The library reads it in the result's layout.
-static carnot_status* check_residual(const carnot_operand* t, const carnot_operand* y) {
-  CARNOT_TRY(carnot_cuda_on_device(t, 1));
-  CARNOT_CHECK(t->dtype == y->dtype && t->rank == y->rank, INVALID_ARGUMENT,
-               "the residual is %s of rank %d", carnot_dtype_name(t->dtype), t->rank);
-  for (int d = 0; d < y->rank; d++)
-    CARNOT_CHECK(t->dims[d] == y->dims[d] && (t->strides[d] == y->strides[d] || y->dims[d] == 1),
-                 INVALID_ARGUMENT, "dimension %d of the residual is %lld, the result's %lld", d,
-                 (long long)t->dims[d], (long long)y->dims[d]);
-  return NULL;
-}
-
 static carnot_status* shape_with(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, gemm_state* s, bool library,
                                  bool gelu, size_t* out_workspace_bytes) {
   const carnot_operand* y = &outputs[0];
-  bool columns[64] = {false}, whole[64] = {false};
-  CARNOT_CHECK(step->input_count <= 64, INVALID_MODEL, "%u operands", step->input_count);
-  for (uint32_t i = 0; i < step->input_count; i++)
-    if (y->rank > 0 && inputs[i].dtype == y->dtype)
-      columns[i] = is_column(inputs[i].rank, inputs[i].dims, y->dims[y->rank - 1]);
-  uint32_t residual = ((const gemm_params*)step->params)->residual;
-  if (library && residual != CARNOT_PLAN_NONE) whole[residual] = true;
   product p;
-  char reason[256];
-  gelu = gelu && carnot_cuda_is_half(y->dtype);
-  const char* why = read_product(step->region, step->input_count, columns, whole, gelu, &p, reason,
-                                 sizeof(reason));
-  CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+  uint32_t residual = library ? ((const gemm_params*)step->params)->residual : CARNOT_PLAN_NONE;
+  CARNOT_TRY(carnot_cuda_product_of_step(
+      step, inputs, y, residual, gelu && carnot_cuda_is_half(y->dtype) ? takes_both : takes_relu,
+      &p));
   *s = (gemm_state){.alpha = p.alpha,
                     .beta = p.residual == CARNOT_PLAN_NONE ? p.beta : 1,
                     .c = p.c,
                     .residual = p.residual,
                     .outer_count = 1};
-  if (p.residual != CARNOT_PLAN_NONE) CARNOT_TRY(check_residual(&inputs[p.residual], y));
-  s->a_input = step->region->nodes[0].inputs[0], s->b_input = step->region->nodes[0].inputs[1];
-  const carnot_operand *a = &inputs[s->a_input], *b = &inputs[s->b_input];
-  const carnot_operand used[] = {*a, *b, *y};
-  CARNOT_TRY(carnot_cuda_on_device(used, 3));
+  s->a_input = p.a, s->b_input = p.b;
+  const carnot_operand *a = &inputs[p.a], *b = &inputs[p.b];
   CARNOT_CHECK(carnot_cuda_is_float(a->dtype) && a->dtype == b->dtype && a->dtype == y->dtype &&
                    a->rank > 0 && b->rank > 0,
                INVALID_ARGUMENT, "operands of %s and %s", carnot_dtype_name(a->dtype),
                carnot_dtype_name(b->dtype));
-  if (p.c != CARNOT_PLAN_NONE) CARNOT_TRY(carnot_cuda_on_device(&inputs[p.c], 1));
   extents e;
   CARNOT_TRY(read_extents(&p, a, b, y, &e));
   s->k = e.k;
   s->y_bytes = (size_t)(carnot_dims_count(y->dims, y->rank) * carnot_cuda_bytes(y));
-  bool own = p.residual == CARNOT_PLAN_NONE && p.activation != CARNOT_CUDA_BLAS_GELU;
+  bool own =
+      p.residual == CARNOT_PLAN_NONE && activation_of(&p.activation) != CARNOT_CUDA_BLAS_GELU;
   CARNOT_CHECK(own || e.k > 0, UNSUPPORTED, "a product over no elements with an epilogue");
   s->bias = p.c_is_bias && library && e.k > 0;
   if (p.c != CARNOT_PLAN_NONE && !s->bias) CARNOT_TRY(fill_with_c(step, &inputs[p.c], y, s));
@@ -521,21 +427,6 @@ static carnot_status* gemm_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-static void gemm_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_operand_type *a = &problem->inputs[problem->region->nodes[0].inputs[0]],
-                            *y = &problem->outputs[0];
-  bool trans = carnot_attr_int(carnot_op_get(problem->region->nodes[0].op),
-                               &problem->region->nodes[0].attrs, "transA") != 0;
-  double k = a->rank ? (double)a->dims[a->rank - (trans && a->rank > 1 ? 2 : 1)] : 1;
-  *out_flops = 2 * k * (double)carnot_dims_count(y->dims, y->rank);
-  *out_bytes = 0;
-  for (uint32_t i = 0; i < problem->input_count; i++)
-    *out_bytes += (double)carnot_dims_count(problem->inputs[i].dims,
-                                            carnot_max_i64(0, problem->inputs[i].rank)) *
-                  carnot_dtype_bits(problem->inputs[i].dtype) / 8;
-  *out_bytes += (double)carnot_dims_count(y->dims, y->rank) * carnot_dtype_bits(y->dtype) / 8;
-}
-
 #define GEMM_ROW(variable, text, stands_by, reject_fn, prepare_fn, shape_fn)   \
   const carnot_tactic_row carnot_cuda_##variable = {.name = text,              \
                                                     .anchor = CARNOT_OP_COUNT, \
@@ -547,6 +438,6 @@ static void gemm_work(const carnot_problem* problem, double* out_flops, double* 
                                                     .check = gemm_check,       \
                                                     .shape = shape_fn,         \
                                                     .run = gemm_run,           \
-                                                    .work = gemm_work};
+                                                    .work = carnot_cuda_product_work};
 GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", false, gemm_lt_reject, gemm_lt_prepare, gemm_lt_shape)
 GEMM_ROW(gemm_row, "cuda_gemm_32x32", true, gemm_own_reject, gemm_prepare, gemm_shape)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cuda/product.h"
 #include "backend/cuda/window.h"
 
 enum { kMaxSplits = 8, kLeastSteps = 2, kDepth = 64 };
@@ -34,52 +35,6 @@ _Static_assert(sizeof(tile_state) <= CARNOT_STATE_BYTES, "the state has its size
 
 // ---- the region ----
 
-static bool is_product(carnot_op op) { return op == CARNOT_OP_MATMUL || op == CARNOT_OP_GEMM; }
-
-static bool is_transposed(const carnot_plan_node* node, const char* name) {
-  return carnot_attr_int(carnot_op_get(node->op), &node->attrs, name) != 0;
-}
-
-// |column[i]|: input i is one number a column of the result; |whole[i]|: it has its dimensions.
-static const char* read_product(const carnot_region* region, uint32_t input_count,
-                                const bool* column, const bool* whole, tile_parts* out,
-                                char* reason, size_t size) {
-  const carnot_plan_node* node = &region->nodes[0];
-  const carnot_op_row* row = carnot_op_get(node->op);
-  *out = (tile_parts){.x = node->inputs[0],
-                      .weights = node->inputs[1],
-                      .bias = CARNOT_PLAN_NONE,
-                      .residual = CARNOT_PLAN_NONE};
-  if (out->x >= input_count || out->weights >= input_count) return "no operands";
-  if (is_transposed(node, "transA") || carnot_attr_float(row, &node->attrs, "alpha") != 1)
-    return "transposed rows or a factor";
-  if (node->op == CARNOT_OP_GEMM && node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE) {
-    out->bias = node->inputs[2];
-    if (out->bias >= input_count || !column[out->bias] ||
-        carnot_attr_float(row, &node->attrs, "beta") != 1)
-      return "C is no bias";
-  }
-  uint32_t acc = node->outputs[0], next = 1;
-  for (; next < region->node_count && carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_ADD);
-       next++) {
-    const carnot_plan_node* add = &region->nodes[next];
-    uint32_t other = add->inputs[0] == acc ? add->inputs[1] : add->inputs[0];
-    if (add->inputs[0] == add->inputs[1] || other >= input_count) break;
-    if (column[other] && out->bias == CARNOT_PLAN_NONE && out->residual == CARNOT_PLAN_NONE)
-      out->bias = other;
-    else if (whole[other] && out->residual == CARNOT_PLAN_NONE)
-      out->residual = other;
-    else
-      break;
-    acc = add->outputs[0];
-  }
-  if (next < region->node_count) {
-    out->activation = carnot_cuda_epilogue_of(&region->nodes[next]);
-    if (out->activation.kind) acc = region->nodes[next++].outputs[0];
-  }
-  return carnot_cuda_chain_make(region, input_count, next, acc, &out->chain, reason, size);
-}
-
 static tile_parts of_conv(const carnot_cuda_conv* c) {
   return (tile_parts){.x = 0,
                       .weights = c->weights,
@@ -89,34 +44,33 @@ static tile_parts of_conv(const carnot_cuda_conv* c) {
                       .chain = c->chain};
 }
 
-// One number a column: all dimensions are 1 but the last, which is the result's.
-static bool is_column(int rank, const int64_t* dims, int64_t columns) {
-  for (int d = 0; d + 1 < rank; d++)
-    if (dims[d] != 1) return false;
-  return rank >= 1 && dims[rank - 1] == columns;
+static bool takes_any(const carnot_cuda_epilogue* e) { return e->kind != 0; }
+
+static tile_parts of_product(const carnot_cuda_product_region* p) {
+  return (tile_parts){.x = p->a,
+                      .weights = p->b,
+                      .bias = p->c,
+                      .residual = p->residual,
+                      .activation = p->activation,
+                      .chain = p->chain};
 }
 
 static const char* describe(const carnot_problem* problem, tile_parts* out, char* reason,
                             size_t size) {
-  const carnot_operand_type* y = &problem->outputs[0];
+  static const carnot_cuda_product_takes kAll = {true, takes_any};
+  carnot_cuda_product_region p;
+  carnot_cuda_conv c;
   if (problem->region->nodes[0].op == CARNOT_OP_CONV) {
-    carnot_cuda_conv c;
     const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ALL, &c, reason, size);
     if (!why) *out = of_conv(&c);
     return why;
   }
-  bool column[64] = {false}, whole[64] = {false};
-  if (problem->input_count > 64) return "too many operands";
-  if (y->rank < 1) return "a result of rank 0";
-  for (uint32_t i = 0; i < problem->input_count; i++) {
-    const carnot_operand_type* t = &problem->inputs[i];
-    if (t->dtype != y->dtype || t->rank < 0) continue;
-    column[i] = t->is_constant && is_column(t->rank, t->dims, y->dims[y->rank - 1]);
-    whole[i] = !t->is_constant && t->rank == y->rank;
-    for (int d = 0; whole[i] && d < y->rank; d++)
-      whole[i] = t->dims[d] == y->dims[d] && t->min[d] == y->min[d] && t->max[d] == y->max[d];
-  }
-  return read_product(problem->region, problem->input_count, column, whole, out, reason, size);
+  const char* why = carnot_cuda_product_describe(problem, &kAll, &p, reason, size);
+  if (why) return why;
+  if (p.trans_a || p.alpha != 1 || (p.c != CARNOT_PLAN_NONE && !p.c_is_bias))
+    return "transposed rows, a factor, or a C that is no bias";
+  *out = of_product(&p);
+  return NULL;
 }
 
 // ---- build ----
@@ -168,7 +122,7 @@ static int64_t places_of(const carnot_operand_type* y, bool conv) {
 static const char* tile_reject(carnot_problem* problem, const tile_size* tile, char* reason,
                                size_t size) {
   carnot_op op = problem->region->nodes[0].op;
-  if (op != CARNOT_OP_CONV && !is_product(op)) return "";
+  if (op != CARNOT_OP_CONV && !carnot_cuda_is_product(op)) return "";
   tile_parts p;
   const carnot_operand_type* y = &problem->outputs[0];
   if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
@@ -187,26 +141,22 @@ static const char* tile_reject(carnot_problem* problem, const tile_size* tile, c
              : reject_size(tile, places_of(y, conv), y->dims[conv ? 1 : y->rank - 1], reason, size);
 }
 
-// Weights as [filters, taps, channels].
-static carnot_status* pack(const carnot_problem* problem, uint32_t weights, carnot_prepared* out) {
+// Weights of a product as [columns, depth].
+static carnot_status* pack_product(const carnot_problem* problem, uint32_t weights,
+                                   carnot_prepared* out) {
   const carnot_operand_type* w = &problem->inputs[weights];
   const carnot_plan_node* node = &problem->region->nodes[0];
-  bool conv = node->op == CARNOT_OP_CONV,
-       rows = !conv && !(node->op == CARNOT_OP_GEMM && is_transposed(node, "transB"));
-  int64_t filters = rows ? w->dims[1] : w->dims[0], channels = rows ? w->dims[0] : w->dims[1];
-  int64_t taps = conv ? w->dims[2] * w->dims[3] : 1;
-  int64_t step_f = rows ? 1 : channels * taps, step_c = rows ? filters : taps;
+  bool trans = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "transB") != 0;
+  int64_t columns = w->dims[!trans], depth = w->dims[trans];
   void* memory;
-  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(filters * taps * channels), 2, "packed weights",
-                              &memory));
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(columns * depth), 2, "packed weights", &memory));
   const uint16_t* from = w->tensor->data;
   uint16_t* to = memory;
-  for (int64_t f = 0; f < filters; f++)
-    for (int64_t t = 0; t < taps; t++)
-      for (int64_t c = 0; c < channels; c++) *to++ = from[f * step_f + c * step_c + t];
-  out->constants[out->constant_count].packing = "krsc f16";
+  for (int64_t n = 0; n < columns; n++)
+    for (int64_t k = 0; k < depth; k++) *to++ = from[trans ? n * depth + k : k * columns + n];
+  out->constants[out->constant_count].packing = "nk f16";
   out->constants[out->constant_count].data = memory;
-  out->constants[out->constant_count++].bytes = (size_t)(filters * taps * channels) * 2;
+  out->constants[out->constant_count++].bytes = (size_t)(columns * depth) * 2;
   return NULL;
 }
 
@@ -221,7 +171,9 @@ static carnot_status* tile_prepare(const carnot_problem* problem, carnot_prepare
   out->params = params;
   out->param_bytes = sizeof(tile_params);
   out->packed_inputs = 1ull << p.weights;
-  CARNOT_TRY(pack(problem, p.weights, out));
+  bool conv = problem->region->nodes[0].op == CARNOT_OP_CONV;
+  CARNOT_TRY(conv ? carnot_cuda_conv_pack(&problem->inputs[p.weights], out)
+                  : pack_product(problem, p.weights, out));
   return carnot_cuda_chain_prepare(problem, &p.chain, problem->outputs[0].dtype, out);
 }
 
@@ -286,24 +238,15 @@ static carnot_status* set_conv(const carnot_step_view* step, const carnot_operan
 static carnot_status* set_product(const carnot_step_view* step, const carnot_operand* inputs,
                                   const carnot_operand* y, tile_parts* parts,
                                   carnot_cuda_product* t) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  bool column[64] = {false}, whole[64] = {false};
-  char reason[256];
-  CARNOT_CHECK(y->rank > 0, INVALID_ARGUMENT, "a result of rank 0");
-  for (uint32_t i = 0; i < step->input_count; i++)
-    column[i] = inputs[i].dtype == y->dtype &&
-                is_column(inputs[i].rank, inputs[i].dims, y->dims[y->rank - 1]);
-  uint32_t residual = ((const tile_params*)step->params)->residual;
-  if (residual != CARNOT_PLAN_NONE) whole[residual] = true, column[residual] = false;
-  const char* why =
-      read_product(step->region, step->input_count, column, whole, parts, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+  carnot_cuda_product_region p;
+  CARNOT_TRY(carnot_cuda_product_of_step(
+      step, inputs, y, ((const tile_params*)step->params)->residual, takes_any, &p));
+  *parts = of_product(&p);
   const carnot_operand *x = &inputs[parts->x], *w = &inputs[parts->weights];
-  bool transposed = node->op == CARNOT_OP_GEMM && is_transposed(node, "transB");
-  CARNOT_CHECK(x->rank >= 2 && w->rank == 2 && w->dims[transposed] == x->dims[x->rank - 1] &&
-                   w->dims[!transposed] == y->dims[y->rank - 1] && y->rank == x->rank,
+  CARNOT_CHECK(!p.trans_a && p.alpha == 1 && (p.c == CARNOT_PLAN_NONE || p.c_is_bias) &&
+                   x->rank >= 2 && w->rank == 2 && w->dims[p.trans_b] == x->dims[x->rank - 1] &&
+                   w->dims[!p.trans_b] == y->dims[y->rank - 1] && y->rank == x->rank,
                INVALID_ARGUMENT, "a product of ranks %d and %d", x->rank, w->rank);
-  CARNOT_TRY(carnot_cuda_on_device(inputs, step->input_count));
   int64_t rows = carnot_dims_count(x->dims, x->rank - 1), depth = x->dims[x->rank - 1];
   CARNOT_CHECK(rows == carnot_dims_count(y->dims, y->rank - 1) && rows <= INT32_MAX,
                INVALID_ARGUMENT, "%lld rows", (long long)rows);
@@ -340,11 +283,8 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
                      (uintptr_t)b->data % 16 == 0,
                  INVALID_ARGUMENT, "a bias of other than %d numbers", t->filters);
   }
-  if (p->residual == CARNOT_PLAN_NONE) return NULL;
-  const carnot_operand* r = &inputs[p->residual];
-  bool same = r->dtype == y->dtype && r->rank == y->rank && is_dense(r, conv);
-  for (int d = 0; same && d < y->rank; d++) same = r->dims[d] == y->dims[d];
-  CARNOT_CHECK(same, INVALID_ARGUMENT, "the residual has another shape or layout");
+  CARNOT_CHECK(p->residual == CARNOT_PLAN_NONE || is_dense(&inputs[p->residual], conv),
+               INVALID_ARGUMENT, "the residual has another layout");
   return NULL;
 }
 
@@ -415,15 +355,8 @@ static carnot_status* tile_run(const carnot_step_view* step, tile_state* s,
 }
 
 static void tile_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  const carnot_operand_type *x = &problem->inputs[node->inputs[0]],
-                            *w = &problem->inputs[node->inputs[1]], *y = &problem->outputs[0];
-  double weights = (double)carnot_dims_count(w->dims, w->rank),
-         results = (double)carnot_dims_count(y->dims, y->rank);
-  int filters = node->op == CARNOT_OP_CONV ? 1 : y->rank - 1;
-  *out_flops = 2 * results * weights / (double)carnot_max_i64(1, y->dims[filters]);
-  *out_bytes = (weights + results + (double)carnot_dims_count(x->dims, x->rank)) *
-               carnot_dtype_bits(y->dtype) / 8;
+  bool conv = problem->region->nodes[0].op == CARNOT_OP_CONV;
+  (conv ? carnot_cuda_conv_work : carnot_cuda_product_work)(problem, out_flops, out_bytes);
 }
 
 #define TILE_ROW(height, width, stages)                                                          \

@@ -210,6 +210,32 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
   return carnot_cuda_on_device(outputs, step->output_count);
 }
 
+carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* w, carnot_prepared* out) {
+  int64_t k = w->dims[0], c = w->dims[1], taps = carnot_dims_count(w->dims + 2, w->rank - 2);
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(k * c * taps), 2, "packed weights", &memory));
+  const uint16_t* from = w->tensor->data;
+  uint16_t* to = memory;
+  for (int64_t i = 0; i < k; i++)
+    for (int64_t t = 0; t < taps; t++)
+      for (int64_t j = 0; j < c; j++) *to++ = from[(i * c + j) * taps + t];
+  out->constants[out->constant_count].packing = "krsc f16";
+  out->constants[out->constant_count].data = memory;
+  out->constants[out->constant_count++].bytes = (size_t)(k * c * taps) * 2;
+  return NULL;
+}
+
+void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  const carnot_operand_type *w = &problem->inputs[problem->region->nodes[0].inputs[1]],
+                            *y = &problem->outputs[0];
+  double outputs = (double)carnot_dims_count(y->dims, y->rank);
+  double weights = (double)carnot_dims_count(w->dims, w->rank);
+  *out_flops = 2 * outputs * weights / (double)carnot_max_i64(1, w->dims[0]);
+  *out_bytes = (outputs + weights +
+                (double)carnot_dims_count(problem->inputs[0].dims, problem->inputs[0].rank)) *
+               carnot_dtype_bits(y->dtype) / 8;
+}
+
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_cuda_conv c;
   const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, size);
@@ -279,4 +305,5 @@ const carnot_tactic_row carnot_cuda_conv_row = {.name = "cuda_conv_direct",
                                                 .reject = conv_reject,
                                                 .prepare = conv_prepare,
                                                 .shape = conv_shape,
-                                                .run = conv_run};
+                                                .run = conv_run,
+                                                .work = carnot_cuda_conv_work};

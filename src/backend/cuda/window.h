@@ -39,4 +39,10 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
                                         const carnot_operand* outputs, carnot_cuda_takes takes,
                                         carnot_cuda_conv* out) CARNOT_MUST_USE;
 
+// Weights [K,C,taps] of halves as [K,taps,C], the next constant of |out|.
+carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* weights,
+                                     carnot_prepared* out) CARNOT_MUST_USE;
+// Operations and bytes of the problem.
+void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes);
+
 #endif  // CARNOT_BACKEND_CUDA_WINDOW_H_

@@ -2,8 +2,6 @@
 // three forms: tiles of keys in shared memory, keys split over the warps of a block for few queries, and one
 // query a warp without tensor cores of sm_80 or 16-byte alignment.
 
-#define MINUS_INFINITY (-__int_as_float(0x7f800000))
-
 template <class T> DEVICE f32 mask_at(const carnot_cuda_attention& p, const void* mask, i64 row, int key) {
   if (!mask || key >= p.keys) return 0;
   return p.mask_is_float ? get<f32>(mask, row + key) : get<T>(mask, row + key);
@@ -63,45 +61,11 @@ template <class T> DEVICE void attention_simple(const carnot_cuda_attention& p) 
 
 #if __CUDA_ARCH__ >= 800
 
-DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-// 16 bytes, of which |bytes| are read, the rest zero.
-DEVICE void fetch(u32 to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
-}
-DEVICE void fetch_commit() { asm volatile("cp.async.commit_group;"); }
-template <int N> DEVICE void fetch_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
-DEVICE void read4(u32* r, u32 from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
-}
-DEVICE void read4_transposed(u32* r, u32 from) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
-}
 DEVICE f32 power_of_2(f32 x) {
   f32 y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// pair: two floats as halves, |a| in the low bits.
-template <class T> struct matrix;
-#define MATRIX(T, name)                                                                          \
-  template <> struct matrix<T> {                                                                 \
-    static DEVICE_ONLY void multiply(f32* c, const u32* a, u32 b0, u32 b1) {                     \
-      asm("mma.sync.aligned.m16n8k16.row.col.f32." name "." name ".f32 {%0,%1,%2,%3}, "          \
-          "{%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                               \
-          : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                       \
-          : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                       \
-    }                                                                                            \
-    static DEVICE_ONLY u32 pair(f32 a, f32 b) {                                                  \
-      u32 y;                                                                                     \
-      asm("cvt.rn." name "x2.f32 %0, %1, %2;" : "=r"(y) : "f"(b), "f"(a));                       \
-      return y;                                                                                  \
-    }                                                                                            \
-  };
-MATRIX(f16, "f16")
-MATRIX(bf16, "bf16")
-
 // Two queries of a lane, eight apart: what exponents are relative to, and the sum of the weights.
 struct soft_rows {
   f32 base[2], sum[2];
@@ -237,48 +201,6 @@ template <class V> DEVICE void attention_kinds(const carnot_cuda_attention& p) {
       if (kinds[tile] == TILE_CLOSED) kinds[tile] = TILE_MIXED;
 }
 
-// ---- products of a warpgroup, 64 x 64 x 16, the second factor in shared memory ----
-
-#if __CUDA_ARCH_FEAT_SM90_ALL
-// Rows of 128 bytes, chunks placed as by place<64>, eight rows 1,024 bytes apart.
-DEVICE u64 shared_rows(u32 at) { return (u64)1 << 62 | (u64)64 << 32 | (u64)64 << 16 | (at & 0x3ffff) >> 4; }
-// What cp.async brought is seen by the products behind the next barrier.
-DEVICE void group_sees() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-DEVICE void group_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-DEVICE void group_end() {
-  asm volatile("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;" ::: "memory");
-}
-#define ACC8(c, n) "+f"(c[n][0]), "+f"(c[n][1]), "+f"(c[n][2]), "+f"(c[n][3]), "+f"(c[n + 1][0]), \
-                    "+f"(c[n + 1][1]), "+f"(c[n + 1][2]), "+f"(c[n + 1][3])
-#define NAMES_OF_32 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24," \
-                   "%25,%26,%27,%28,%29,%30,%31}"
-#define ACC32 ACC8(c, 0), ACC8(c, 2), ACC8(c, 4), ACC8(c, 6)
-// c += a b: a in shared memory and the rows of b along k, or a in registers and the rows of b along n.
-template <class T> struct group_product;
-#define GROUP_PRODUCT(T, name)                                                                                     \
-  template <> struct group_product<T> {                                                                            \
-    static DEVICE_ONLY void multiply(f32 (*c)[4], u64 a, u64 b) {                                          \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " NAMES_OF_32              \
-                   ", %32, %33, 1, 1, 1, 0, 0;" : ACC32 : "l"(a), "l"(b));                              \
-    }                                                                                                      \
-    static DEVICE_ONLY void multiply(f32 (*c)[4], const u32* a, u64 b) {                                   \
-      asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." name "." name " " NAMES_OF_32              \
-                   ", {%32,%33,%34,%35}, %36, 1, 1, 1, 1;"                                                 \
-                   : ACC32 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                       \
-    }                                                                                                      \
-  };
-GROUP_PRODUCT(f16, "f16")
-GROUP_PRODUCT(bf16, "bf16")
-#else
-DEVICE u64 shared_rows(u32) { return 0; }
-DEVICE void group_sees() {}
-DEVICE void group_begin() {}
-DEVICE void group_end() {}
-template <class T> struct group_product {
-  template <class A> static DEVICE_ONLY void multiply(f32 (*)[4], A, u64) {}
-};
-#endif
-
 // ---- many queries: tiles of keys and values in shared memory, 16 queries a warp ----
 
 // Where a chunk of eight elements stands: eight rows of one chunk lie in different banks.
@@ -357,8 +279,9 @@ template <class T, int D, int WARPS, bool BY_GROUPS> DEVICE void attention_tiles
       group_begin();
 #pragma unroll
       for (int d = 0; d < D / 16; d++)
-        group_product<T>::multiply(s, shared_rows(own + d * 32), shared_rows(keys + d * 32));
-      group_end();
+        group<T, 64>::multiply(s[0], descriptor(own + d * 32), descriptor(keys + d * 32));
+      group_commit();
+      group_wait<0>();
     } else {
 #pragma unroll
       for (int d = 0; d < D / 16; d++)
@@ -379,8 +302,9 @@ template <class T, int D, int WARPS, bool BY_GROUPS> DEVICE void attention_tiles
     if (BY_GROUPS) {
       group_begin();
 #pragma unroll
-      for (int c = 0; c < N / 2; c++) group_product<T>::multiply(acc, w[c], shared_rows(values + c * 16 * D * 2));
-      group_end();
+      for (int c = 0; c < N / 2; c++) group<T, 64>::multiply(acc[0], w[c], descriptor(values + c * 16 * D * 2));
+      group_commit();
+      group_wait<0>();
     } else {
 #pragma unroll
       for (int c = 0; c < N / 2; c++)

@@ -157,6 +157,7 @@ typedef enum carnot_cuda_activation {
   CARNOT_CUDA_HARD_SWISH,
   CARNOT_CUDA_SIGMOID,
   CARNOT_CUDA_GELU,  // x Phi(x)
+  CARNOT_CUDA_GELU_TANH,
 } carnot_cuda_activation;
 
 // Depthwise convolution of halves channels last, weights [taps, channels]; eight channels a thread.

@@ -28,8 +28,8 @@ template <class T> DEVICE void peak_half(const carnot_cuda_peak& p) {
   f32 sums[64];
   for (int i = 0; i < 64; i++) sums[i] = threadIdx.x;
   u64 a = descriptor(shared_address(operands)), b = descriptor(shared_address(operands) + 64 * TILE_PITCH);
-  group_fence();
   for (int r = 0; r < p.rounds; r++) {
+    group_begin();
 #pragma unroll
     for (int s = 0; s < 4; s++) group<T, 128>::multiply(sums, a + 2 * s, b + 2 * s);
     group_commit();

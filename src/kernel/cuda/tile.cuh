@@ -8,56 +8,9 @@
 
 #if __CUDA_ARCH__ >= 800
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define HAS_WGMMA 1
-#else
-#define HAS_WGMMA 0
-#endif
 enum { TILE_DEPTH = 64, TILE_PITCH = 128 };  // halves and bytes of a row of a stage
 
 DEVICE u32 swizzled(u32 base, int row, int piece) { return base + row * TILE_PITCH + ((piece ^ (row & 7)) << 4); }
-
-// ---- wgmma ----
-
-#if HAS_WGMMA
-DEVICE void group_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-DEVICE void group_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N> DEVICE void group_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-// Rows of 128 bytes, swizzled, 8 of them an atom of 1024 bytes.
-DEVICE u64 descriptor(u32 at) { return (u64)((at & 0x3ffff) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
-
-#define SUMS8(c) "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
-#define NAMES16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-#define NAMES32 NAMES16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define NAMES64                                                                                    \
-  NAMES32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,"  \
-          "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
-#define GROUP(n, names, a, b, type)                                                                \
-  "{ .reg .pred p; setp.eq.u32 p, 0, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type \
-  " {" names "}, " a ", " b ", p, 1, 1, 0, 0; }"
-template <class T, int N> struct group;
-#define GROUPS(T, type)                                                                            \
-  template <> struct group<T, 32> {                                                                \
-    static DEVICE_ONLY void multiply(f32* c, u64 a, u64 b) {                                       \
-      asm volatile(GROUP("32", NAMES16, "%16", "%17", type) : SUMS8(c), SUMS8((c + 8)) : "l"(a), "l"(b)); \
-    }                                                                                              \
-  };                                                                                               \
-  template <> struct group<T, 64> {                                                                \
-    static DEVICE_ONLY void multiply(f32* c, u64 a, u64 b) {                                       \
-      asm volatile(GROUP("64", NAMES32, "%32", "%33", type)                                        \
-                   : SUMS8(c), SUMS8((c + 8)), SUMS8((c + 16)), SUMS8((c + 24)) : "l"(a), "l"(b)); \
-    }                                                                                              \
-  };                                                                                               \
-  template <> struct group<T, 128> {                                                               \
-    static DEVICE_ONLY void multiply(f32* c, u64 a, u64 b) {                                       \
-      asm volatile(GROUP("128", NAMES64, "%64", "%65", type)                                       \
-                   : SUMS8(c), SUMS8((c + 8)), SUMS8((c + 16)), SUMS8((c + 24)), SUMS8((c + 32)),  \
-                     SUMS8((c + 40)), SUMS8((c + 48)), SUMS8((c + 56)) : "l"(a), "l"(b));          \
-    }                                                                                              \
-  };
-GROUPS(f16, "f16")
-GROUPS(bf16, "bf16")
-#endif
 
 // ---- clusters ----
 
@@ -201,15 +154,13 @@ template <class T, int BM, int BN, int STAGES> struct tile {
     u32 a = base + stage * STAGE, b = a + BM * TILE_PITCH;
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, row = warp % ROW_WARPS * 16,
         column = warp / ROW_WARPS * COLUMNS;
-#if HAS_WGMMA
     if constexpr (GROUPED) {
-      group_fence();
+      group_begin();
       u64 da = descriptor(a + row / 64 * 64 * TILE_PITCH), db = descriptor(b);
 #pragma unroll
       for (int s = 0; s < TILE_DEPTH / 16; s++) group<T, BN>::multiply(&sums[0][0], da + 2 * s, db + 2 * s);
       group_commit();
     } else
-#endif
 #pragma unroll
     for (int s = 0; s < TILE_DEPTH / 16; s++) {
       u32 ra[4];
@@ -301,7 +252,7 @@ template <class T, int BM, int BN, int STAGES> struct tile {
     }
     for (int s = 0; s < steps; s++) {
       fetch_wait<AHEAD - 1>();
-      if (GROUPED) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+      if (GROUPED) group_sees();
       __syncthreads();
       multiply(s % STAGES);
       int next = s + AHEAD;
@@ -310,13 +261,9 @@ template <class T, int BM, int BN, int STAGES> struct tile {
         fetch_x(next % STAGES);
       }
       fetch_commit();
-#if HAS_WGMMA
       if (GROUPED) group_wait<1>();
-#endif
     }
-#if HAS_WGMMA
     if (GROUPED) group_wait<0>();
-#endif
     fetch_wait<0>();
     __syncthreads();
     keep_sums();
