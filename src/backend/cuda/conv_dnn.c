@@ -453,6 +453,7 @@ static carnot_status* execute(carnot_cuda* cuda, CUstream stream, const dnn_plan
 // ---- timing of the library's engines ----
 
 enum { kEngines = 5 };
+static const char kTimings[] = "cuda_conv_cudnn";
 
 typedef struct contest {
   carnot_cuda* cuda;
@@ -465,6 +466,7 @@ typedef struct contest {
 
 static carnot_status* run_engine(void* user, void* plan, CUstream stream) {
   contest* c = user;
+  CARNOT_CHECK(plan, UNSUPPORTED, "no plan by this engine");
   return execute(c->cuda, stream, plan, c->count, c->ids, c->addresses, c->workspace);
 }
 
@@ -487,23 +489,23 @@ static carnot_status* make_operands(contest* c, const dnn_key* key, const int64_
   return carnot_cuda_check(cuda, cuda->cuStreamSynchronize(NULL), "cuStreamSynchronize");
 }
 
-static carnot_status* hold_contest(carnot_cuda* cuda, dnn_key key, const int64_t* bytes,
-                                   int32_t* out_choice) {
-  dnn_plan* plans[kEngines];
-  int count = 0;
+// Engines that do not serve this problem have no plan and lose.
+static carnot_status* hold_contest(const carnot_problem* problem, dnn_key key, uint64_t hash,
+                                   const int64_t* bytes, int* out_best) {
+  carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  void* ways[kEngines] = {NULL};
   for (int i = 0; i < kEngines; i++) {
     dnn_plan* plan;
     key.choice = i;
     CARNOT_TRY(find_plan(cuda, &key, &plan));
-    if (plan->plan && plan->choice == i) plans[count++] = plan;
+    if (plan->plan && plan->choice == i) ways[i] = plan;
   }
-  if (count < 2) return NULL;
   contest c = {.cuda = cuda};
-  int best = 0;
   carnot_status* status = make_operands(&c, &key, bytes);
-  if (!status) status = carnot_cuda_race(cuda, run_engine, &c, (void**)plans, count, &best);
+  if (!status)
+    status =
+        carnot_cuda_race_noted(problem, hash, kTimings, run_engine, &c, ways, kEngines, out_best);
   cuda->base.backend->free(&cuda->base, c.memory);
-  if (!status) *out_choice = plans[best]->choice;
   return status;
 }
 
@@ -519,7 +521,7 @@ static carnot_operand operand_of(const carnot_operand_type* t) {
   return o;
 }
 
-// The fastest engine for the optimal sizes; equal problems are timed once.
+// The fastest engine for the optimal sizes; the timing cache keeps the times.
 static carnot_status* choose_engine(const carnot_problem* problem, const carnot_cuda_conv* c,
                                     int32_t* out_choice) {
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
@@ -536,21 +538,16 @@ static carnot_status* choose_engine(const carnot_problem* problem, const carnot_
   key.bias = c->bias != CARNOT_PLAN_NONE, key.residual = c->residual != CARNOT_PLAN_NONE;
   key.activation = (int32_t)c->activation.kind;
   key.fast = problem->fast_fp32;
-  uint64_t hash = carnot_hash(&key, sizeof(key), 47);
-  pthread_mutex_lock(&cuda->mutex);
-  void** found = carnot_cuda_cached(cuda, hash);
-  if (found) *out_choice = (int32_t)(intptr_t)*found;
-  pthread_mutex_unlock(&cuda->mutex);
-  if (found) return NULL;
+  uint64_t hash = carnot_hash(&key, sizeof(key), (uint64_t)cuda->dnn_version);
+  int best = 0;
   int64_t filters = key.window.filters;
   const int64_t whole = carnot_dims_count(y.dims, y.rank) * 2;
   const int64_t bytes[5] = {carnot_dims_count(x.dims, x.rank) * 2,
                             carnot_dims_count(w.dims, w.rank) * 2, whole, filters * 2, whole};
-  CARNOT_TRY(hold_contest(cuda, key, bytes, out_choice));
-  pthread_mutex_lock(&cuda->mutex);
-  carnot_status* status = carnot_cuda_keep(cuda, hash, (void*)(intptr_t)*out_choice);
-  pthread_mutex_unlock(&cuda->mutex);
-  return status;
+  if (!carnot_cuda_race_known(problem, hash, kTimings, kEngines, &best))
+    CARNOT_TRY(hold_contest(problem, key, hash, bytes, &best));
+  *out_choice = best;
+  return NULL;
 }
 
 static carnot_status* dnn_prepare(const carnot_problem* problem, carnot_prepared* out) {

@@ -237,16 +237,14 @@ carnot_status* carnot_cuda_measure(carnot_device* device, carnot_device_peaks* o
 
 // ---- timing (race.c) ----
 
-// Times |count| ways to compute one thing, each recorded into a graph, in alternating rounds; the
-// fastest, an earlier one where they differ by less than 2 %.
+// One way to compute what a race is about; an error leaves it out.
 typedef carnot_status* carnot_cuda_racer(void* user, void* way, CUstream stream);
-carnot_status* carnot_cuda_race(carnot_cuda* cuda, carnot_cuda_racer* run, void* user, void** ways,
-                                int count, int* out_best) CARNOT_MUST_USE;
 // The fastest of |count| ways that were timed before: the timing cache holds them as |name|_<i>
 // under |key| and the device's name. False when it lacks one.
 bool carnot_cuda_race_known(const carnot_problem* problem, uint64_t key, const char* name,
                             int count, int* out_best);
-// A race whose times go to the timing cache.
+// Times |count| ways to compute one thing, each recorded into a graph, in alternating rounds; the
+// fastest, an earlier one where they differ by less than 2 %. The times go to the timing cache.
 carnot_status* carnot_cuda_race_noted(const carnot_problem* problem, uint64_t key, const char* name,
                                       carnot_cuda_racer* run, void* user, void** ways, int count,
                                       int* out_best) CARNOT_MUST_USE;

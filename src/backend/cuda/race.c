@@ -95,16 +95,6 @@ static int fastest(const uint64_t* ns, int count) {
   return best;
 }
 
-carnot_status* carnot_cuda_race(carnot_cuda* cuda, carnot_cuda_racer* run, void* user, void** ways,
-                                int count, int* out_best) {
-  uint64_t ns[kMaxWays];
-  *out_best = 0;
-  if (count > kMaxWays) count = kMaxWays;
-  CARNOT_TRY(time_all(cuda, run, user, ways, count, ns));
-  *out_best = fastest(ns, count);
-  return NULL;
-}
-
 // ---- what the timing cache knows ----
 
 static uint64_t key_on(const carnot_problem* problem, uint64_t key) {
