@@ -103,9 +103,14 @@ EXPORT CUresult cuModuleLoadData(CUmodule* m, const void* d) {
   return (void)d, *m = (CUmodule)(uintptr_t)1, CUDA_SUCCESS;
 }
 EXPORT CUresult cuModuleUnload(CUmodule m) { return (void)m, CUDA_SUCCESS; }
+static void do_nothing(const void* params, uint64_t far) { (void)params, (void)far; }
 EXPORT CUresult cuModuleGetFunction(CUfunction* f, CUmodule m, const char* n) {
   (void)m;
-  *f = (CUfunction)(uintptr_t)carnot_host_kernel(n);
+  // CARNOT_FAKE_KERNELS: kernels that are not here do nothing.
+  static const host_kernel kNothing = {.run = do_nothing};
+  const host_kernel* found = carnot_host_kernel(n);
+  if (!found && getenv("CARNOT_FAKE_KERNELS")) found = &kNothing;
+  *f = (CUfunction)(uintptr_t)found;
   return *f ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 EXPORT CUresult cuStreamCreate(CUstream* s, unsigned f) {

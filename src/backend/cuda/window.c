@@ -5,6 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
+// Kernels count places of an axis in 32 bits.
+static carnot_status* check_reach(const carnot_cuda_window* w, int d) {
+  const int64_t most = 1 << 30, all[] = {w->in[d],    w->out[d],      w->kernel[d], w->step[d],
+                                         w->begin[d], w->dilation[d], w->end[d]};
+  bool fits = true;
+  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    fits = fits && all[i] <= most && all[i] >= -most;
+  // Products of two such numbers fit into 64 bits.
+  CARNOT_CHECK(fits && w->kernel[d] * w->dilation[d] <= most && w->out[d] * w->step[d] <= most,
+               UNSUPPORTED,
+               "a window of %lld places %lld apart, %lld steps of %lld: takes up to 2^30 places",
+               (long long)w->kernel[d], (long long)w->dilation[d], (long long)w->out[d],
+               (long long)w->step[d]);
+  return NULL;
+}
+
 carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carnot_operand* x,
                                        const carnot_operand* weights, const carnot_operand* y,
                                        carnot_cuda_window* out) {
@@ -39,6 +55,7 @@ carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carno
     out->end[d] = at < 0 ? 0 : w.end[at];
     CARNOT_CHECK(out->kernel[d] > 0 && out->step[d] > 0 && out->dilation[d] > 0, INVALID_MODEL,
                  "a window of size or step 0");
+    CARNOT_TRY(check_reach(out, d));
   }
   return NULL;
 }
