@@ -228,6 +228,8 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t index) {
   bool on_device = v->place == CARNOT_PLACE_DEVICE;
   size_t bytes = carnot_tensor_bytes(&binding->cell.tensor);
   const void* from = on_device ? value->device_data : value->cell.tensor.data;
+  CARNOT_CHECK(from || !bytes, INVALID_MODEL, "no step makes output %s of %zu bytes", b->name,
+               bytes);
   carnot_dims dims = {.rank = value->cell.tensor.rank};
   memcpy(dims.d, value->cell.tensor.dims, sizeof(dims.d));
   void* to = binding->address;
