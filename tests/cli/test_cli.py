@@ -241,6 +241,13 @@ def test_device() -> None:
     assert [i["usable"] for i in limited["isas"]][:2] == [True, False] and limited["isas"][1]["why_not"]
 
 
+@pytest.mark.skipif(not (pathlib.Path(CARNOT).parent.parent / "lib/libcarnot_cuda.so").exists(), reason="built without the CUDA module")
+def test_device_that_is_absent() -> None:
+    facts = json.loads(passes("device", "--json", "--backend=cuda:sm_90"))
+    assert facts["arch"] == "sm_90" and facts["multiprocessors"] == 0 and "measured" not in facts
+    assert "sm_60" in fails("device", "--backend=cuda:sm_60")
+
+
 def test_inspect(model: pathlib.Path, plan: pathlib.Path) -> None:
     assert json.loads(passes("inspect", plan, "--json"))["Bindings"] == ["x", "y/odd:0"]
     assert json.loads(passes("inspect", model, "--json"))["Layers"]

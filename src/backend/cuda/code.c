@@ -264,9 +264,11 @@ static bool is_own(carnot_cuda* cuda, CUgraphNode node) {
       cuda->cuGraphKernelNodeGetParams_v2(node, &params) || !params.func ||
       cuda->cuFuncGetModule(&module, params.func))
     return false;
-  for (size_t i = 0; i < cuda->module_count; i++)
-    if (cuda->modules[i] == module) return true;
-  return false;
+  bool found = false;
+  pthread_mutex_lock(&cuda->mutex);
+  for (size_t i = 0; i < cuda->module_count && !found; i++) found = cuda->modules[i] == module;
+  pthread_mutex_unlock(&cuda->mutex);
+  return found;
 }
 
 carnot_status* carnot_cuda_tie_libraries(carnot_cuda* cuda, CUgraph graph) {
