@@ -244,6 +244,25 @@ carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunct
                 (launch_options){true, shared_bytes, cluster});
 }
 
+carnot_status* carnot_cuda_cluster_count(carnot_cuda* cuda, CUfunction function, unsigned threads,
+                                         const int64_t cluster[3], size_t shared_bytes,
+                                         int* out_count) {
+  CUlaunchAttribute attribute = {
+      .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+      .value.clusterDim = {(unsigned)cluster[0], (unsigned)cluster[1], (unsigned)cluster[2]}};
+  CUlaunchConfig config = {.gridDimX = (unsigned)cluster[0],
+                           .gridDimY = (unsigned)cluster[1],
+                           .gridDimZ = (unsigned)cluster[2],
+                           .blockDimX = threads,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .sharedMemBytes = (unsigned)shared_bytes,
+                           .attrs = &attribute,
+                           .numAttrs = 1};
+  CARNOT_CUDA_TRY(cuda, cuOccupancyMaxActiveClusters(out_count, function, &config));
+  return NULL;
+}
+
 carnot_status* carnot_cuda_before_library(const carnot_step_view* step) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   if (carnot_cuda_queue_of(step)->records || cuda->major < 9) return NULL;

@@ -24,10 +24,8 @@ DEVICE f32 activate(int activation, f32 low, f32 high, f32 x) {
     case CARNOT_CUDA_SILU: return __fdividef(x, 1 + __expf(-x));
     case CARNOT_CUDA_HARD_SWISH: return x * lo(hi(x * (1 / 6.f) + .5f, 0.f), 1.f);
     case CARNOT_CUDA_SIGMOID: return __fdividef(1, 1 + __expf(-x));
-    // 0.5 (1 + tanh u) = 1 / (1 + exp(-2u))
-    case CARNOT_CUDA_GELU_TANH:
-      return __fdividef(x, 1 + __expf(-1.59576912f * (x + .044715f * x * x * x)));
-    case CARNOT_CUDA_GELU: return .5f * x * (1 + erff(x * .70710678f));
+    case CARNOT_CUDA_GELU_TANH: return fast_GELU_TANH(0, 0, x);
+    case CARNOT_CUDA_GELU: return fast_GELU_ERF(0, 0, x);
     default: return x;
   }
 }
