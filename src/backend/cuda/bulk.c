@@ -10,7 +10,7 @@ enum {
   kMostStep = 8,
   kMostTiles = 65535,  // one below the other
   kMaxSplits = 8,
-  kLeastSteps = 3,
+  kStepsEach = 8,
   kMostShared = 226 << 10,
   kHalfShared = 112 << 10,  // two blocks a multiprocessor
   kLeastStages = 4
@@ -75,8 +75,8 @@ static carnot_status* choose(carnot_cuda* cuda, const bulk_size* tile, bulk_stat
     if (s->stages < carnot_min_i64(kLeastStages, steps)) lay_out(tile, 1, kMostShared, s);
     return NULL;
   }
-  for (int64_t splits =
-           carnot_min_i64(carnot_min_i64(kMaxSplits, slots / tiles), steps / kLeastSteps);
+  for (int64_t splits = carnot_min_i64(carnot_min_i64(kMaxSplits, slots / tiles),
+                                       (steps + kStepsEach / 2) / kStepsEach);
        splits > 1; splits--) {
     int64_t cluster[3] = {1, 1, splits};
     int count;

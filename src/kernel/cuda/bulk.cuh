@@ -256,13 +256,10 @@ template <class T, int BM, int BN> struct bulk {
       produce();
   }
 };
-#define BULK(T, BM, BN) bulk<T, BM, BN>(p).run()
-#else
-#define BULK(T, BM, BN) (void)p
-#endif
-
 #define BULK_KERNEL(T, BM, BN)                                                                        \
   extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_BULK_THREADS(BM), 1)                       \
-      bulk_##BM##x##BN##_##T(const __grid_constant__ carnot_cuda_bulk p) { BULK(T, BM, BN); }
+      bulk_##BM##x##BN##_##T(const __grid_constant__ carnot_cuda_bulk p) { bulk<T, BM, BN>(p).run(); }
 #define BULK_KERNELS(BM, BN) BULK_KERNEL(f16, BM, BN) BULK_KERNEL(bf16, BM, BN)
 CARNOT_CUDA_BULKS(BULK_KERNELS)
+
+#endif
