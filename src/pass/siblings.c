@@ -288,8 +288,8 @@ static carnot_status* keep_batch_first(carnot_node* move) {
   carnot_attrs_set_int(&as_product, &move->block->graph->arena, "transB",
                        carnot_attr_int(carnot_node_row(gemm), &gemm->attrs, "transB"));
   inputs[0] = joined->outputs[0], inputs[1] = gemm->inputs[1];
-  CARNOT_TRY(carnot_node_insert_before(gemm, CARNOT_OP_MATMUL, gemm->name, &as_product, inputs, 2, 1,
-                                       &last));
+  CARNOT_TRY(carnot_node_insert_before(gemm, CARNOT_OP_MATMUL, gemm->name, &as_product, inputs, 2,
+                                       1, &last));
   last->precision = gemm->precision;
   if (gemm->input_count > 2 && gemm->inputs[2]) {
     carnot_attrs sum = {0};
