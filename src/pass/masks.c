@@ -5,10 +5,11 @@
 
 enum { kMaxDepth = 4 };
 
-// A constant that no refit changes.
-static const carnot_tensor* fixed(const carnot_value* value) {
+// A constant that no refit will change.
+static const carnot_tensor* fixed(const carnot_value* value, const carnot_pass_options* options) {
   const carnot_constant* c = value ? value->constant : NULL;
-  return c && !c->name && !c->made_by && c->tensor.data ? &c->tensor : NULL;
+  bool may_change = c && options->refit && (c->name || c->made_by);
+  return c && !may_change && c->tensor.data ? &c->tensor : NULL;
 }
 
 static bool dims_of(const carnot_value* value, int64_t* out) {
@@ -22,9 +23,9 @@ static bool dims_of(const carnot_value* value, int64_t* out) {
 }
 
 // Every element once, in order.
-static bool gathers_all(const carnot_node* node) {
+static bool gathers_all(const carnot_node* node, const carnot_pass_options* options) {
   const carnot_value* x = node->inputs[0];
-  const carnot_tensor* indices = fixed(node->inputs[1]);
+  const carnot_tensor* indices = fixed(node->inputs[1], options);
   int64_t dims[CARNOT_MAX_RANK];
   int rank = x->type.rank;
   if (!indices || carnot_attr_int(carnot_node_row(node), &node->attrs, "batch_dims") ||
@@ -103,10 +104,10 @@ static carnot_status* infer_readers(const carnot_value* value) {
 }
 
 // and(x, true ..) = x, spread.
-static carnot_value* joined_with_true(const carnot_node* node) {
+static carnot_value* joined_with_true(const carnot_node* node, const carnot_pass_options* options) {
   if (!carnot_node_is_fn(node, CARNOT_FN_AND)) return NULL;
   for (int i = 0; i < 2; i++) {
-    const carnot_tensor* t = fixed(node->inputs[i]);
+    const carnot_tensor* t = fixed(node->inputs[i], options);
     bool all = t && t->dtype == CARNOT_DTYPE_BOOL;
     for (int64_t k = 0; all && k < carnot_tensor_count(t); k++) all = ((const uint8_t*)t->data)[k];
     if (all) return node->inputs[1 - i];
@@ -115,11 +116,12 @@ static carnot_value* joined_with_true(const carnot_node* node) {
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
-  (void)user;
+  const carnot_pass_options* options = user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
-    if (node->op == CARNOT_OP_GATHER_ND && gathers_all(node)) CARNOT_TRY(reshape_instead(node));
-    carnot_value* x = joined_with_true(node);
+    if (node->op == CARNOT_OP_GATHER_ND && gathers_all(node, options))
+      CARNOT_TRY(reshape_instead(node));
+    carnot_value* x = joined_with_true(node, options);
     if (!x || x->block != block) continue;
     carnot_value* y = node->outputs[0];
     if (y->block_output_count || (!carnot_same_dims(x, y) && !may_shrink(y, kMaxDepth))) continue;
@@ -130,6 +132,6 @@ static carnot_status* visit(carnot_block* block, void* user) {
 }
 
 carnot_status* carnot_pass_masks(carnot_graph* graph, const carnot_pass_options* options) {
-  CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
+  CARNOT_TRY(carnot_each_block(graph->main, visit, (void*)options));
   return carnot_pass_dead(graph, options);
 }
