@@ -245,7 +245,20 @@ def test_device() -> None:
 def test_device_that_is_absent() -> None:
     facts = json.loads(passes("device", "--json", "--backend=cuda:sm_90"))
     assert facts["arch"] == "sm_90" and facts["multiprocessors"] == 0 and "measured" not in facts
+    assert [entry["name"] for entry in facts["libraries"]] == ["CUDA driver", "NVRTC", "cuBLASLt", "cuDNN"]
+    assert all(entry["version"] or entry["missing"] for entry in facts["libraries"])
     assert "sm_60" in fails("device", "--backend=cuda:sm_60")
+
+
+def test_library_of_another_version(tmp_path: pathlib.Path, model: pathlib.Path) -> None:
+    """A library that lacks what is called is named, and the build goes on without it."""
+    subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "libcudnn.so.9"], check=True)
+    old = {"LD_LIBRARY_PATH": str(tmp_path)}
+    facts = json.loads(carnot("device", "--json", "--backend=cuda:sm_90", env=old).stdout)
+    missing = next(entry["missing"] for entry in facts["libraries"] if entry["name"] == "cuDNN")
+    assert "convolutions run by own kernels" in missing and "lacks cudnnCreate" in missing
+    done = carnot("build", model, "--output", tmp_path / "m.plan", "--backend=cuda:sm_90", env=old)
+    assert done.returncode == 0 and (tmp_path / "m.plan").stat().st_size, done.stderr
 
 
 def test_inspect(model: pathlib.Path, plan: pathlib.Path) -> None:
