@@ -240,7 +240,8 @@ typedef struct carnot_cuda_bulk {
 enum { CARNOT_CUDA_BULK_STAGES = 16 };
 // clang-format on
 
-// |rounds| of multiply-adds in registers; |out| is never written.
+// |rounds| of multiply-adds in registers, which never write |out|, or of copies from its second
+// half to its first.
 typedef struct carnot_cuda_peak {
   float* out;
   int rounds;
