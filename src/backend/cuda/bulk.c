@@ -9,6 +9,7 @@ enum {
   kMostReach = 127,  // of windows, by the copy engine
   kMostStep = 8,
   kMostTiles = 65535,  // one below the other
+  kMostSmall = 400,
   kMaxSplits = 8,
   kStepsEach = 8,
   kMostShared = 226 << 10,
@@ -43,8 +44,11 @@ static const char* bulk_reject(carnot_problem* problem, const bulk_size* tile, c
     if (!carnot_cuda_window_within(&problem->region->nodes[0], w, kMostReach, kMostStep))
       return "the window is too large";
   }
+  int64_t down = carnot_ceildiv(region.rows, tile->rows),
+          across = carnot_ceildiv(region.columns, tile->columns);
   bool tall = region.rows <= tile->rows / 2, wide = region.columns <= tile->columns / 2;
-  if (tall || wide || region.rows / tile->rows >= kMostTiles)
+  bool many = tile->rows == 64 && down * across > kMostSmall;  // others beat it
+  if (tall || wide || many || down > kMostTiles)
     return carnot_cuda_because(reason, size, "no size for %lldx%lld results",
                                (long long)region.rows, (long long)region.columns);
   return NULL;
@@ -188,34 +192,5 @@ static carnot_status* bulk_run(const carnot_step_view* step, bulk_state* s,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define BULK_ROW(height, width)                                                                  \
-  static const bulk_size kSize##height##x##width = {height, width};                              \
-  static const char* reject_##height##x##width(carnot_problem* problem, char* reason,            \
-                                               size_t size) {                                    \
-    return bulk_reject(problem, &kSize##height##x##width, reason, size);                         \
-  }                                                                                              \
-  static carnot_status* shape_##height##x##width(                                                \
-      const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs, \
-      void* state, size_t* out_workspace_bytes) {                                                \
-    return bulk_shape(step, inputs, outputs, state, &kSize##height##x##width,                    \
-                      out_workspace_bytes);                                                      \
-  }                                                                                              \
-  static carnot_status* run_##height##x##width(                                                  \
-      const carnot_step_view* step, void* state, const carnot_operand* inputs,                   \
-      const carnot_operand* outputs, void* workspace, carnot_executor* executor) {               \
-    (void)workspace, (void)executor;                                                             \
-    return bulk_run(step, state, inputs, outputs, &kSize##height##x##width);                     \
-  }                                                                                              \
-  const carnot_tactic_row carnot_cuda_bulk_##height##x##width = {                                \
-      .name = "cuda_bulk_" #height "x" #width,                                                   \
-      .anchor = CARNOT_OP_COUNT,                                                                 \
-      .numerics = "exact",                                                                       \
-      .device = true,                                                                            \
-      .reject = reject_##height##x##width,                                                       \
-      .prepare = carnot_cuda_tile_prepare,                                                       \
-      .check = carnot_cuda_tile_check,                                                           \
-      .reads = carnot_cuda_tile_reads,                                                           \
-      .shape = shape_##height##x##width,                                                         \
-      .run = run_##height##x##width,                                                             \
-      .work = carnot_cuda_tile_work};
+#define BULK_ROW(height, width) CARNOT_CUDA_TILE_ROW(bulk, height, width, )
 CARNOT_CUDA_BULKS(BULK_ROW)

@@ -95,35 +95,6 @@ static carnot_status* tile_run(const carnot_step_view* step, tile_state* s,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define TILE_ROW(height, width, stages)                                                          \
-  static const tile_size kSize##height##x##width = {height, width, stages,                       \
-                                                    CARNOT_CUDA_TILE_THREADS(height)};           \
-  static const char* reject_##height##x##width(carnot_problem* problem, char* reason,            \
-                                               size_t size) {                                    \
-    return tile_reject(problem, &kSize##height##x##width, reason, size);                         \
-  }                                                                                              \
-  static carnot_status* shape_##height##x##width(                                                \
-      const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs, \
-      void* state, size_t* out_workspace_bytes) {                                                \
-    return tile_shape(step, inputs, outputs, state, &kSize##height##x##width,                    \
-                      out_workspace_bytes);                                                      \
-  }                                                                                              \
-  static carnot_status* run_##height##x##width(                                                  \
-      const carnot_step_view* step, void* state, const carnot_operand* inputs,                   \
-      const carnot_operand* outputs, void* workspace, carnot_executor* executor) {               \
-    (void)workspace, (void)executor;                                                             \
-    return tile_run(step, state, inputs, outputs, &kSize##height##x##width);                     \
-  }                                                                                              \
-  const carnot_tactic_row carnot_cuda_tile_##height##x##width = {                                \
-      .name = "cuda_tile_" #height "x" #width,                                                   \
-      .anchor = CARNOT_OP_COUNT,                                                                 \
-      .numerics = "exact",                                                                       \
-      .device = true,                                                                            \
-      .reject = reject_##height##x##width,                                                       \
-      .prepare = carnot_cuda_tile_prepare,                                                       \
-      .check = carnot_cuda_tile_check,                                                           \
-      .reads = carnot_cuda_tile_reads,                                                           \
-      .shape = shape_##height##x##width,                                                         \
-      .run = run_##height##x##width,                                                             \
-      .work = carnot_cuda_tile_work};
+#define TILE_ROW(height, width, stages) \
+  CARNOT_CUDA_TILE_ROW(tile, height, width, stages, CARNOT_CUDA_TILE_THREADS(height))
 CARNOT_CUDA_TILES(TILE_ROW)

@@ -38,4 +38,37 @@ void carnot_cuda_tile_bind(const carnot_step_view* step, const carnot_operand* i
                            const carnot_operand* outputs, carnot_cuda_tile_step* t);
 void carnot_cuda_tile_work(const carnot_problem* problem, double* out_flops, double* out_bytes);
 
+// A row by functions <kind>_reject, _shape and _run, which take a <kind>_size: that begins with the
+// tile's rows and columns, what follows are its further members.
+#define CARNOT_CUDA_TILE_ROW(kind, height, width, ...)                                           \
+  static const kind##_size kSize##height##x##width = {height, width, __VA_ARGS__};               \
+  static const char* reject_##height##x##width(carnot_problem* problem, char* reason,            \
+                                               size_t size) {                                    \
+    return kind##_reject(problem, &kSize##height##x##width, reason, size);                       \
+  }                                                                                              \
+  static carnot_status* shape_##height##x##width(                                                \
+      const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs, \
+      void* state, size_t* out_workspace_bytes) {                                                \
+    return kind##_shape(step, inputs, outputs, state, &kSize##height##x##width,                  \
+                        out_workspace_bytes);                                                    \
+  }                                                                                              \
+  static carnot_status* run_##height##x##width(                                                  \
+      const carnot_step_view* step, void* state, const carnot_operand* inputs,                   \
+      const carnot_operand* outputs, void* workspace, carnot_executor* executor) {               \
+    (void)workspace, (void)executor;                                                             \
+    return kind##_run(step, state, inputs, outputs, &kSize##height##x##width);                   \
+  }                                                                                              \
+  const carnot_tactic_row carnot_cuda_##kind##_##height##x##width = {                            \
+      .name = "cuda_" #kind "_" #height "x" #width,                                              \
+      .anchor = CARNOT_OP_COUNT,                                                                 \
+      .numerics = "exact",                                                                       \
+      .device = true,                                                                            \
+      .reject = reject_##height##x##width,                                                       \
+      .prepare = carnot_cuda_tile_prepare,                                                       \
+      .check = carnot_cuda_tile_check,                                                           \
+      .reads = carnot_cuda_tile_reads,                                                           \
+      .shape = shape_##height##x##width,                                                         \
+      .run = run_##height##x##width,                                                             \
+      .work = carnot_cuda_tile_work};
+
 #endif  // CARNOT_BACKEND_CUDA_TILE_H_
