@@ -56,8 +56,9 @@ static const char* bulk_reject(carnot_problem* problem, const bulk_size* tile, c
 
 // ---- shape ----
 
-// Shared memory for K cut into |splits|, the most stages that find room in |limit| bytes.
-static void lay_out(const bulk_size* tile, int64_t splits, int64_t limit, bulk_state* s) {
+// Shared memory for K cut into |splits|: as many stages as find room in |limit| bytes. False where
+// that are too few.
+static bool lay_out(const bulk_size* tile, int64_t splits, int64_t limit, bulk_state* s) {
   int64_t steps = carnot_ceildiv((int64_t)s->step.taps * s->chunks, splits);
   int64_t stage = CARNOT_CUDA_TILE_STAGE(tile->rows, tile->columns);
   int64_t own = CARNOT_CUDA_TILE_SUMS(tile->rows, tile->columns);
@@ -66,6 +67,7 @@ static void lay_out(const bulk_size* tile, int64_t splits, int64_t limit, bulk_s
   s->stages = (int)carnot_min_i64(stages, steps);
   s->parts = (int)carnot_max_i64(s->stages * stage, own);
   s->shared_bytes = (size_t)(1024 + s->parts + others);
+  return (int64_t)s->shared_bytes <= limit && s->stages >= carnot_min_i64(kLeastStages, steps);
 }
 
 // Depth is cut over the blocks of a cluster while multiprocessors would have nothing to do.
@@ -74,18 +76,14 @@ static carnot_status* choose(carnot_cuda* cuda, const bulk_size* tile, bulk_stat
   int64_t steps = (int64_t)s->step.taps * s->chunks;
   s->across = s->grid[0] == 2 && tiles > slots ? 2 : 1;
   s->grid[2] = 1;
-  if (tiles > slots) {
-    lay_out(tile, 1, kHalfShared, s);
-    if (s->stages < carnot_min_i64(kLeastStages, steps)) lay_out(tile, 1, kMostShared, s);
-    return NULL;
-  }
+  if (tiles > slots && lay_out(tile, 1, kHalfShared, s)) return NULL;
   for (int64_t splits = carnot_min_i64(carnot_min_i64(kMaxSplits, slots / tiles),
                                        (steps + kStepsEach / 2) / kStepsEach);
        splits > 1; splits--) {
     int64_t cluster[3] = {1, 1, splits};
     int count;
-    if ((splits - 1) * carnot_ceildiv(steps, splits) >= steps) continue;  // one has no work
-    lay_out(tile, splits, kMostShared, s);
+    bool idle = (splits - 1) * carnot_ceildiv(steps, splits) >= steps;
+    if (idle || !lay_out(tile, splits, kMostShared, s)) continue;
     CARNOT_TRY(carnot_cuda_cluster_count(cuda, s->function, CARNOT_CUDA_BULK_THREADS(tile->rows),
                                          cluster, s->shared_bytes, &count));
     s->grid[2] = splits;
