@@ -244,6 +244,35 @@ carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunct
                 (launch_options){true, shared_bytes, cluster});
 }
 
+carnot_status* carnot_cuda_allow_shared(carnot_cuda* cuda, CUfunction function) {
+  CARNOT_CUDA_TRY(cuda,
+                  cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     cuda->block_bytes - 1024));
+  return NULL;
+}
+
+int carnot_cuda_widest_cluster(carnot_cuda* cuda, CUfunction function, unsigned threads,
+                               size_t shared_bytes) {
+  enum { kWide = 16 };
+  CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                                 .value.clusterDim = {kWide, 1, 1}};
+  CUlaunchConfig config = {.gridDimX = kWide,
+                           .gridDimY = 1,
+                           .gridDimZ = 1,
+                           .blockDimX = threads,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .sharedMemBytes = (unsigned)shared_bytes,
+                           .attrs = &attribute,
+                           .numAttrs = 1};
+  int count = 0;
+  bool takes =
+      cuda->base.has_clusters &&
+      !cuda->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1) &&
+      !cuda->cuOccupancyMaxActiveClusters(&count, function, &config) && count > 0;
+  return takes ? kWide : carnot_cuda_cluster_limit(cuda);
+}
+
 carnot_status* carnot_cuda_before_library(const carnot_step_view* step) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   if (carnot_cuda_queue_of(step)->records || cuda->major < 9) return NULL;
