@@ -234,7 +234,8 @@ typedef struct carnot_cuda_product {
 #define CARNOT_CUDA_TILE_SUMS(rows, columns) ((rows) * ((columns) + 4) * 4)
 // clang-format on
 
-// |rounds| of multiply-adds in registers; |out| is never written.
+// |rounds| of multiply-adds in registers, which never write |out|, or of copies from its second
+// half to its first.
 typedef struct carnot_cuda_peak {
   float* out;
   int rounds;
