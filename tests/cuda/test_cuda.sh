@@ -46,6 +46,7 @@ run() { # a script of checks that prints a line for each
 }
 run fused_rows.py "$build/bin/carnot"
 run tile_sizes.py "$build/bin/carnot"
+run few_channels.py "$build/bin/carnot"
 
 models=${CARNOT_MODELS:-$HOME/.cache/carnot-models}
 for model in "$models"/*.onnx; do

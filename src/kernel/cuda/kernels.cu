@@ -34,6 +34,7 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "channels.cuh"
 #include "depthwise.cuh"
 #include "tile.cuh"
+#include "stream.cuh"
 #include "peaks.cuh"
 #include "any.cuh"
 #include "lanes.cuh"
