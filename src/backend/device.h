@@ -9,7 +9,7 @@
 
 #include "backend/tactic.h"
 
-enum { CARNOT_BACKEND_ABI = 1 };
+enum { CARNOT_BACKEND_ABI = 2 };
 
 typedef struct carnot_backend carnot_backend;
 
@@ -36,6 +36,13 @@ typedef struct carnot_device_graph carnot_device_graph;
 typedef struct carnot_device_peaks {
   double f32_gflops, f16_gflops, bf16_gflops, copy_gbs, launch_us, early_launch_us;
 } carnot_device_peaks;
+
+// A library that the backend opens on demand: its version, or why it cannot be used and what works
+// without it ("" where it can).
+typedef struct carnot_device_library {
+  const char* name;
+  char version[24], missing[256];
+} carnot_device_library;
 
 typedef enum carnot_copy {
   CARNOT_COPY_UPLOAD,
@@ -79,6 +86,8 @@ struct carnot_backend {
   // A named span of this thread for profilers (NVTX); NULL ends the last one.
   void (*span)(const char* name);
   carnot_status* (*measure)(carnot_device* device, carnot_device_peaks* out);
+  // The number of libraries written, |capacity| at most.
+  size_t (*libraries)(carnot_device* device, carnot_device_library* out, size_t capacity);
 };
 
 typedef const carnot_backend* carnot_backend_entry_fn(void);

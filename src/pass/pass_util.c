@@ -4,6 +4,15 @@ carnot_node* carnot_only_user(const carnot_value* value) {
   return value && value->use_count == 1 && !value->block_output_count ? value->uses[0].node : NULL;
 }
 
+bool carnot_same_dims(const carnot_value* a, const carnot_value* b) {
+  const carnot_type *x = &a->type, *y = &b->type;
+  if (x->kind != CARNOT_VALUE_TENSOR || y->kind != x->kind || x->rank != y->rank || x->rank < 0)
+    return false;
+  for (int d = 0; d < x->rank; d++)
+    if (!carnot_sym_same(x->dims[d], y->dims[d])) return false;
+  return true;
+}
+
 carnot_fn carnot_node_fn(const carnot_node* node) {
   if (!node || (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY &&
                 node->op != CARNOT_OP_TERNARY))

@@ -7,6 +7,7 @@ static const carnot_pass_row kPasses[] = {
     {"shapes", "turns shape arithmetic into constants", carnot_pass_shapes, false, false},
     {"simplify", "removes what changes nothing, joins transposes and reshapes",
      carnot_pass_simplify, false, false},
+    {"masks", "keeps masks as small as what they are made of", carnot_pass_masks, false, false},
     {"widen", "computes half-precision networks in float32", carnot_pass_widen, true, true},
     {"common", "computes equal things once", carnot_pass_common, false, false},
     {"activations", "recognises GELU, SiLU, hard-swish and the like", carnot_pass_activations,

@@ -246,7 +246,8 @@ static carnot_status* unpack(carnot_node* squeeze) {
 }
 
 // The heads' results [B,H,S,D] go [S,B,H,D], through one product over rows of both, and back to
-// [B,S,..]: the product does not mind which comes first.
+// [B,S,..]: the product does not mind which comes first. What is added to its result can then be
+// added in its epilogue.
 static carnot_status* keep_batch_first(carnot_node* move) {
   static const int64_t kOut[] = {2, 0, 1, 3}, kBack[] = {1, 0, 2}, kDirect[] = {0, 2, 1, 3};
   carnot_node* rows = is_perm(move, kOut, 4) ? carnot_only_user(move->outputs[0]) : NULL;
@@ -263,6 +264,10 @@ static carnot_status* keep_batch_first(carnot_node* move) {
                           ? carnot_only_user(split->outputs[0])
                           : NULL;
   if (!back || !is_perm(back, kBack, 3)) return NULL;
+  const carnot_op_row* row = carnot_node_row(gemm);
+  if (carnot_attr_float(row, &gemm->attrs, "alpha") != 1 ||
+      carnot_attr_float(row, &gemm->attrs, "beta") != 1)
+    return NULL;
   const carnot_type *heads = &move->outputs[0]->type, *y = &back->outputs[0]->type;
   int64_t elements, size, count;
   if (!carnot_sym_is_const(y->dims[1]) || !carnot_sym_same(heads->dims[0], y->dims[1]) ||
@@ -273,24 +278,25 @@ static carnot_status* keep_batch_first(carnot_node* move) {
     return NULL;
   carnot_attrs attrs = {0};
   carnot_attrs_set_ints(&attrs, &move->block->graph->arena, "perm", kDirect, 4);
-  carnot_node *first, *joined, *product, *last;
+  carnot_node *first, *joined, *last;
   CARNOT_TRY(carnot_node_insert_before(move, CARNOT_OP_TRANSPOSE, move->name, &attrs, move->inputs,
                                        1, 1, &first));
   const int64_t flat[3] = {0, 0, elements};
   carnot_value* inputs[3] = {first->outputs[0], carnot_graph_ints(move->block, flat, 3), NULL};
   CARNOT_TRY(carnot_node_insert_before(move, CARNOT_OP_RESHAPE, NULL, NULL, inputs, 2, 1, &joined));
-  // Rows of a product of three dimensions are matrices by batch: the weights are shared.
-  const int64_t both[2] = {-1, elements};
-  inputs[0] = joined->outputs[0], inputs[1] = carnot_graph_ints(move->block, both, 2);
-  CARNOT_TRY(carnot_node_insert_before(gemm, CARNOT_OP_RESHAPE, NULL, NULL, inputs, 2, 1, &last));
-  for (int i = 0; i < gemm->input_count; i++) inputs[i] = gemm->inputs[i];
-  inputs[0] = last->outputs[0];
-  CARNOT_TRY(carnot_node_insert_before(gemm, CARNOT_OP_GEMM, gemm->name, &gemm->attrs, inputs,
-                                       gemm->input_count, 1, &product));
-  product->precision = gemm->precision;
-  const int64_t dims[3] = {-1, y->dims[1].bits, size};
-  inputs[0] = product->outputs[0], inputs[1] = carnot_graph_ints(move->block, dims, 3);
-  CARNOT_TRY(carnot_node_insert_before(back, CARNOT_OP_RESHAPE, NULL, NULL, inputs, 2, 1, &last));
+  carnot_attrs as_product = {0};
+  carnot_attrs_set_int(&as_product, &move->block->graph->arena, "transB",
+                       carnot_attr_int(carnot_node_row(gemm), &gemm->attrs, "transB"));
+  inputs[0] = joined->outputs[0], inputs[1] = gemm->inputs[1];
+  CARNOT_TRY(carnot_node_insert_before(gemm, CARNOT_OP_MATMUL, gemm->name, &as_product, inputs, 2,
+                                       1, &last));
+  last->precision = gemm->precision;
+  if (gemm->input_count > 2 && gemm->inputs[2]) {
+    carnot_attrs sum = {0};
+    carnot_attrs_set_int(&sum, &move->block->graph->arena, "fn", CARNOT_FN_ADD);
+    inputs[0] = last->outputs[0], inputs[1] = gemm->inputs[2];
+    CARNOT_TRY(carnot_node_insert_before(gemm, CARNOT_OP_BINARY, NULL, &sum, inputs, 2, 1, &last));
+  }
   carnot_value_replace(back->outputs[0], last->outputs[0]);
   return NULL;
 }

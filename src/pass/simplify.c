@@ -3,13 +3,7 @@
 #include "pass/pass.h"
 
 static bool same_type(const carnot_value* a, const carnot_value* b) {
-  const carnot_type *x = &a->type, *y = &b->type;
-  if (x->kind != CARNOT_VALUE_TENSOR || y->kind != x->kind || x->dtype != y->dtype ||
-      x->rank != y->rank || x->rank < 0)
-    return false;
-  for (int d = 0; d < x->rank; d++)
-    if (!carnot_sym_same(x->dims[d], y->dims[d])) return false;
-  return true;
+  return a->type.dtype == b->type.dtype && carnot_same_dims(a, b);
 }
 
 static bool all_ints(const carnot_value* value, int64_t wanted) {

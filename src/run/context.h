@@ -101,7 +101,9 @@ typedef struct carnot_context {
   carnot_queue* queue;  // NULL: the processor alone
   bool host_io;         // users' tensors lie in host memory and are copied
   bool defer;           // the run in flight is only put into the caller's stream
-  bool direct;          // steps run one by one, not as recorded graphs
+  bool direct;          // the caller records the run in flight: steps go one by one
+  bool no_graphs;       // steps are launched one by one, not as recorded graphs
+  bool keep_tensors;    // what a run has sent and brought back is not copied again (for timing)
   char *device_arena, *device_workspace;
   size_t device_arena_bytes, device_workspace_bytes;
   carnot_recording recordings[CARNOT_MAX_RECORDINGS];

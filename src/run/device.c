@@ -208,7 +208,8 @@ carnot_status* carnot_device_begin(carnot_context* context) {
                context->plan->device);
   context->direct = context->defer && backend_of(context)->is_recording(context->queue);
   CARNOT_TRY(mark(context, kMarkStart));
-  for (uint32_t i = 0; context->host_io && i < context->plan->binding_count; i++)
+  for (uint32_t i = 0;
+       context->host_io && !context->keep_tensors && i < context->plan->binding_count; i++)
     if (context->plan->bindings[i].is_input &&
         carnot_is_on_device(context, context->plan->bindings[i].value))
       CARNOT_TRY(send_input(context, i));
@@ -252,7 +253,7 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t index) {
   carnot_copy kind = context->host_io ? CARNOT_COPY_DOWNLOAD
                      : on_device      ? CARNOT_COPY_INSIDE
                                       : CARNOT_COPY_UPLOAD;
-  if (bytes && from != to)
+  if (bytes && from != to && !context->keep_tensors)
     CARNOT_TRY(backend_of(context)->copy(context->queue, to, from, bytes, kind));
   binding->cell.tensor.data = to;
   if (binding->notify) binding->notify(binding->allocate_user, b->name, &dims);
@@ -365,7 +366,10 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
   if (context->cancel && context->cancel(context->cancel_user))
     return CARNOT_ERROR(CANCELLED, "the run was cancelled before step %u (%s)", step,
                         context->plan->steps[step].name);
-  if (context->direct) return run_each(context, step, next);
+  if (context->direct || context->no_graphs) {
+    CARNOT_TRY(run_each(context, step, next));
+    return context->times && !context->direct ? read_times(context, step, next) : NULL;
+  }
   carnot_recording* recording;
   CARNOT_TRY(find_recording(context, &recording));
   if (!recording->graphs[step]) {

@@ -145,16 +145,22 @@ def test_exec_errors(model: pathlib.Path, flag: str, said: str) -> None:
     assert done.stdout.splitlines()[-1].startswith("&&&& FAILED TensorRT.trtexec # exec")
 
 
-@pytest.mark.parametrize("flag", ["--useCudaGraph", "--useSpinWait", "--noDataTransfers", "--tacticSources=+CUBLAS", "--workspace=64", "--explicitBatch",
+@pytest.mark.parametrize("flag", ["--useSpinWait", "--tacticSources=+CUBLAS", "--workspace=64", "--explicitBatch",
                                   "--hardwareCompatibilityLevel=none", "--device=3", "--memPoolSize=workspace:1.5G,dlaSRAM:1M"])
 def test_without_effect(model: pathlib.Path, flag: str) -> None:
     done = carnot("exec", f"--onnx={model}", "--shapes=x:1x8", "--skipInference", flag)
     assert done.returncode == 0 and done.stderr.count("[W]") == 1, done.stderr
 
 
+@pytest.mark.parametrize("flag", ["--useCudaGraph", "--noCudaGraph", "--noDataTransfers"])
+def test_what_only_a_gpu_does(model: pathlib.Path, flag: str) -> None:
+    done = carnot("exec", f"--onnx={model}", "--shapes=x:1x8", "--iterations=1", "--duration=0", "--warmUp=0", flag)
+    assert done.returncode == 0 and f"{flag} has no effect" in done.stderr, done.stderr
+
+
 def test_every_flag_does_what_help_says() -> None:
     working, without, refused = (re.findall(r"^  --(\w+)(=…)?", part, re.M) for part in re.split(r"\n(?:Taken|Refused)", passes("exec", "--help")))
-    assert len(working) > 50 and len(without) > 50 and len(refused) > 40
+    assert len(working) > 50 and len(without) > 45 and len(refused) > 40
     for flags, said in ((without, "has no effect"), (refused, "is not there yet")):
         for name, value in flags:
             done = carnot("exec", "--onnx=/none", f"--{name}=1" if value else f"--{name}")
@@ -245,7 +251,20 @@ def test_device() -> None:
 def test_device_that_is_absent() -> None:
     facts = json.loads(passes("device", "--json", "--backend=cuda:sm_90"))
     assert facts["arch"] == "sm_90" and facts["multiprocessors"] == 0 and "measured" not in facts
+    assert [entry["name"] for entry in facts["libraries"]] == ["CUDA driver", "NVRTC", "cuBLASLt", "cuDNN"]
+    assert all(entry["version"] or entry["missing"] for entry in facts["libraries"])
     assert "sm_60" in fails("device", "--backend=cuda:sm_60")
+
+
+def test_library_of_another_version(tmp_path: pathlib.Path, model: pathlib.Path) -> None:
+    """A library that lacks what is called is named, and the build goes on without it."""
+    subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "libcudnn.so.9"], check=True)
+    old = {"LD_LIBRARY_PATH": str(tmp_path)}
+    facts = json.loads(carnot("device", "--json", "--backend=cuda:sm_90", env=old).stdout)
+    missing = next(entry["missing"] for entry in facts["libraries"] if entry["name"] == "cuDNN")
+    assert "convolutions run by own kernels" in missing and "lacks cudnnCreate" in missing
+    done = carnot("build", model, "--output", tmp_path / "m.plan", "--backend=cuda:sm_90", env=old)
+    assert done.returncode == 0 and (tmp_path / "m.plan").stat().st_size, done.stderr
 
 
 def test_inspect(model: pathlib.Path, plan: pathlib.Path) -> None:

@@ -48,9 +48,19 @@ class Net:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+def exported_mask(net: Net, batch: int, length: int) -> str:
+    """Flags of keys [batch, length] by index arithmetic, as transformers' export writes it."""
+    places = np.stack(np.meshgrid(np.arange(batch), np.arange(length), indexing="ij"), -1)
+    y = net.add("GatherND", net.add("Cast", "mask", to=TensorProto.BOOL), net.constant(places[:, None, None]))
+    y = net.add("And", net.constant(np.ones((1, 1, length, 1), bool)), y)
+    return net.add("Where", y, net.constant(np.float32(0)), net.constant(np.float32(-3.4e38)))
+
+
 def attention(batch: int, length: int, heads: int, size: int, masked: bool, hidden: int = 48,
-              layers: int = 1) -> onnx.ModelProto:
-    inputs = {"x": [batch, length, hidden]} | ({"mask": [batch, 1, 1, length]} if masked else {})
+              layers: int = 1, exported: bool = False) -> onnx.ModelProto:
+    inputs = {"x": [batch, length, hidden]}
+    if masked:
+        inputs["mask"] = [batch, length] if exported else [batch, 1, 1, length]
     net = Net(**inputs)
     x = "x"
     for _ in range(layers):
@@ -63,7 +73,9 @@ def attention(batch: int, length: int, heads: int, size: int, masked: bool, hidd
         q, k, v = parts
         scores = net.add("MatMul", q, net.add("Transpose", k, perm=[0, 1, 3, 2]))
         scores = net.add("Mul", scores, net.constant(np.float32(size**-0.5)))
-        if masked:
+        if exported:
+            scores = net.add("Add", scores, exported_mask(net, batch, length))
+        elif masked:
             off = net.add("Sub", net.constant(np.float32(1)), "mask")
             scores = net.add("Add", scores, net.add("Mul", off, net.constant(np.float32(-3.4e38))))
         y = net.add("MatMul", net.add("Softmax", scores, axis=-1), v)
@@ -223,6 +235,8 @@ CASES += [(f"depthwise {c}", depthwise(*c), "cuda_depthwise") for c in [
     (3, 64, 5, 2, 41, "relu6"), (8, 96, 3, 1, 80, "Sigmoid")]]  # several results a thread, the last on any device
 CASES += [(f"group norm {c}", group_norm(*c), "cuda_group_norm") for c in [
     (1, 320, 32, 64, True), (2, 640, 32, 31, False), (3, 64, 32, 40, True), (1, 16, 2, 130, False)]]
+MASKS = [(f"exported mask {c}", attention(*c, exported=True), "cuda_attention", ("cuda_gather_nd",)) for c in [
+    (1, 128, 2, 64, True), (3, 37, 2, 32, True)]]
 COPIES = ("cuda_reformat", "cuda_transpose")  # no layer of these networks needs them in halves
 ALL_TYPES = [(f"{c[0]} of pixels {c[1:]}", pooled(*c), "cuda_reduce", COPIES) for c in [
     ("GlobalAveragePool", 1, 32, 112), ("GlobalAveragePool", 3, 1152, 7), ("GlobalMaxPool", 2, 40, 33),
@@ -309,7 +323,7 @@ def main() -> int:
               f"limit {limit:.0e}{why}")
         return good
 
-    jobs = [((*c, ()), f) for c in CASES for f in LIMITS] + [(c, f) for c in ALL_TYPES for f in (*LIMITS, "")]
+    jobs = [(c, f) for c in [*[(*c, ()) for c in CASES], *MASKS] for f in LIMITS] + [(c, f) for c in ALL_TYPES for f in (*LIMITS, "")]
     jobs = [j for j in jobs if all(word in j[0][0] for word in only)]
     with concurrent.futures.ThreadPoolExecutor(max(8, os.cpu_count() or 1)) as pool:
         done = list(pool.map(check, *zip(*jobs)))

@@ -48,6 +48,11 @@ run fused_rows.py "$build/bin/carnot"
 run tile_sizes.py "$build/bin/carnot"
 run few_channels.py "$build/bin/carnot"
 
+for gate in "$build"/bin/gate_{conv,gemm,transformer,dynamic,repeat,threads,layers}_test; do
+  CARNOT_GATE_DEVICE=cuda "$gate" > "$scratch/log" 2>&1 || { failed=1; grep -aE "ERROR|FAILED" "$scratch/log"; }
+  echo "$(basename "$gate"): $(grep -a "PASSED" "$scratch/log")"
+done
+
 models=${CARNOT_MODELS:-$HOME/.cache/carnot-models}
 for model in "$models"/*.onnx; do
   [ -e "$model" ] || { echo "skipped: no models in $models"; break; }
@@ -55,6 +60,9 @@ for model in "$models"/*.onnx; do
     "$python" "$here/compare_places.py" "$build/bin/carnot" "$model" "$dim" || failed=1
   done
 done
+
+"$python" "$here/streams.py" "$build/bin/carnot" "$build/lib/libcarnot_runtime.so" \
+  $(ls "$models"/{resnet50,bert_base}.onnx 2> /dev/null) || failed=1
 
 if ! command -v compute-sanitizer > /dev/null; then
   echo "skipped: no compute-sanitizer"

@@ -2,7 +2,7 @@
 """Products and convolutions by each size of the tile kernels, at odd sizes, against ONNX Runtime in float32.
 
 With a stand-in driver (CARNOT_CUDA_DRIVER) only the row at hand runs on its device.
-Usage: tile_sizes.py [--only=TEXT] CARNOT     (a command of several words, for compute-sanitizer)
+Usage: tile_sizes.py [--only=TEXT] CARNOT: TEXT as in "(1," or "--fp16"     (a command of several words, for compute-sanitizer)
 """
 import concurrent.futures
 import os
@@ -79,7 +79,7 @@ def main() -> int:
         return good
 
     todo = [(size, *case, flag) for flag in LIMITS for size in SIZES for case in cases(*size)]
-    todo = [t for t in todo if all(text in t[1] for text in only)]
+    todo = [t for t in todo if all(text in f"{t[1]} {t[3]}" for text in only)]
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         done = list(pool.map(check, *zip(*todo)))
     return not all(done)

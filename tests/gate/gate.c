@@ -62,13 +62,17 @@ void gate_output(carnot_graph* graph, carnot_value* value, const char* name) {
   carnot_block_add_output(graph->main, value);
 }
 
+const char* gate_device(void) { return getenv("CARNOT_GATE_DEVICE"); }
+
 void gate_bytes(const carnot_graph* graph, const carnot_build_config* config, void** out_data,
                 size_t* out_size) {
-  carnot_build_config fallback;
-  carnot_build_config_init(&fallback);
-  fallback.level = 1;
+  carnot_build_config used;
+  carnot_build_config_init(&used);
+  used.level = 1;
+  if (config) used = *config;
+  if (gate_device()) gate_ok(carnot_device_open(gate_device(), &used.device));
   carnot_plan* plan = NULL;
-  gate_ok(carnot_build_plan(graph, config ? config : &fallback, &plan));
+  gate_ok(carnot_build_plan(graph, &used, &plan));
   gate_ok(carnot_plan_write_memory(plan, out_data, out_size));
   carnot_plan_destroy(plan);
 }
@@ -84,7 +88,7 @@ carnot_engine* gate_engine(const carnot_graph* graph, const carnot_build_config*
 }
 
 carnot_context* gate_context(carnot_engine* engine, int isa) {
-  carnot_context_options options = {.isa = isa};
+  carnot_context_options options = {.isa = isa, .host_io = gate_device() != NULL};
   carnot_context* context = NULL;
   gate_ok(carnot_context_create_on(engine, &options, &context));
   return context;

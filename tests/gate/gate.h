@@ -50,6 +50,9 @@ carnot_value* gate_fn(carnot_graph* graph, carnot_op op, const char* fn,
 // An output's name, before the graph is built.
 void gate_output(carnot_graph* graph, carnot_value* value, const char* name);
 
+// What CARNOT_GATE_DEVICE names ("cuda"): gate_bytes builds for it, contexts run there; NULL: the
+// processor.
+const char* gate_device(void);
 // Builds with |config| (NULL: level 1) through bytes; the graph stays the caller's.
 carnot_engine* gate_engine(const carnot_graph* graph, const carnot_build_config* config);
 // The same with the bytes, which the caller frees.

@@ -38,8 +38,6 @@ static void check_in(carnot_graph* g, int rounds, uint32_t seed, carnot_dtype ha
   config.refit = seed % 2;
   config.typing.f16 = half == CARNOT_DTYPE_F16;
   config.typing.bf16 = half == CARNOT_DTYPE_BF16;
-  const char* device = getenv("CARNOT_MUTATION_DEVICE");
-  if (device) assert_null(carnot_device_open(device, &config.device));
   void* bytes;
   size_t size;
   gate_bytes(g, &config, &bytes, &size);

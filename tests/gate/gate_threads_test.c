@@ -30,7 +30,8 @@ static bool is_near(const float* y, const double* wanted) {
 }
 
 static carnot_status* run_all(worker* w) {
-  carnot_context_options options = {.executor = w->executor, .isa = -1};
+  carnot_context_options options = {
+      .executor = w->executor, .isa = -1, .host_io = gate_device() != NULL};
   carnot_context* context = NULL;
   CARNOT_TRY(carnot_context_create_on(w->engine, &options, &context));
   carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR,

@@ -84,6 +84,10 @@ static void test_attention(void** state) {
 // What softmax's weights lose in bf16, and a rounding that falls the other way, is what may differ.
 static void test_attention_in_bf16(void** state) {
   (void)state;
+  if (gate_device()) {
+    print_message("skipped: what products round is that of the processor's rows\n");
+    skip();
+  }
   static float x[TOKENS * WIDTH];
   static double wanted[TOKENS * WIDTH];
   for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = gate_number(5, (size_t)i);

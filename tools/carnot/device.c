@@ -93,9 +93,16 @@ static void print_text(const char* name, const cli_machine* m) {
 
 // ---- accelerators ----
 
-static void print_device(const carnot_device* d, const cli_machine* m) {
+enum { kMostLibraries = 8 };
+
+static void print_device(carnot_device* d, const cli_machine* m) {
   printf("%s, %s:%s, %d multiprocessors, %.1f GB of memory\n", d->name, d->backend->name, d->arch,
          d->multiprocessor_count, (double)d->memory_bytes * 1e-9);
+  carnot_device_library libraries[kMostLibraries];
+  size_t count = d->backend->libraries(d, libraries, kMostLibraries);
+  for (size_t i = 0; i < count; i++)
+    printf("  %-12s %s\n", libraries[i].name,
+           libraries[i].missing[0] ? libraries[i].missing : libraries[i].version);
   if (!m->level_count) return;
   for (int i = 0; i < m->peak_count; i++)
     printf("  %-5s %10.1f  in 1e12 operations a second\n", m->peaks[i].type,
@@ -105,10 +112,16 @@ static void print_device(const carnot_device* d, const cli_machine* m) {
          m->launch_us, m->early_launch_us);
 }
 
-static void print_device_json(const carnot_device* d, const cli_machine* m) {
-  json_t* root =
-      json_pack("{s:s,s:s,s:i,s:f}", "device", d->name, "arch", d->arch, "multiprocessors",
-                d->multiprocessor_count, "memory_bytes", (double)d->memory_bytes);
+static void print_device_json(carnot_device* d, const cli_machine* m) {
+  carnot_device_library libraries[kMostLibraries];
+  size_t count = d->backend->libraries(d, libraries, kMostLibraries);
+  json_t* listed = json_array();
+  for (size_t i = 0; i < count; i++)
+    json_array_append_new(listed, json_pack("{s:s,s:s,s:s}", "name", libraries[i].name, "version",
+                                            libraries[i].version, "missing", libraries[i].missing));
+  json_t* root = json_pack("{s:s,s:s,s:i,s:f,s:o}", "device", d->name, "arch", d->arch,
+                           "multiprocessors", d->multiprocessor_count, "memory_bytes",
+                           (double)d->memory_bytes, "libraries", listed);
   if (m->level_count) {
     json_t* peaks = json_object();
     for (int i = 0; i < m->peak_count; i++)

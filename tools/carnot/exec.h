@@ -37,7 +37,8 @@ typedef struct exec_options {
   double percentiles[EXEC_MAX_PERCENTILES];
   int percentile_count;
   bool dump_output, dump_profile, dump_layers, dump_profiles, dump_refit, skip_inference, verbose,
-      refit, strip, no_cache, no_passes, fast_fp32, help, version_only, time_load;
+      refit, strip, no_cache, no_passes, fast_fp32, help, version_only, time_load, use_graph,
+      no_graph, no_transfers, transfers;
   exec_verbosity verbosity;
   cli_build_options plugins;  // what the flags of plugins set
 } exec_options;

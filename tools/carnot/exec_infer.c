@@ -68,6 +68,7 @@ static carnot_status* warm_up(const stream* s) {
 static carnot_status* measure(stream* s) {
   const exec_options* o = s->options;
   carnot_context* context = s->session.context;
+  context->keep_tensors = o->no_transfers && !o->transfers;
   size_t capacity = 0;
   double start = s->gate->start;
   while (s->count < (size_t)o->iterations || cli_now_ms() - start < o->duration_s * 1e3 ||
@@ -119,6 +120,7 @@ static carnot_status* open_stream(const exec_options* o, const cli_loaded* loade
   CARNOT_TRY(cli_session_start(loaded, threads, &s->session));
   if (o->use_profile)
     CARNOT_TRY(carnot_context_set_profile(s->session.context, (uint32_t)o->use_profile));
+  s->session.context->no_graphs = o->no_graph;
   return read_inputs(o, &s->session);
 }
 
@@ -182,12 +184,22 @@ carnot_status* exec_infer(const exec_options* o, cli_loaded* loaded) {
     streams[i].options = o;
     status = open_stream(o, loaded, threads, &streams[i]);
   }
+  bool on_gpu = !status && streams[0].session.context->queue;
+  if (!status && !on_gpu && (o->no_graph || o->use_graph))
+    exec_log('W', "--%s has no effect: CUDA graphs are for GPUs",
+             o->no_graph ? "noCudaGraph" : "useCudaGraph");
+  if (!status && !on_gpu && o->no_transfers)
+    exec_log('W', "--noDataTransfers has no effect: a CPU reads the host's memory");
   if (!status)
     exec_log('I', "Starting inference on %d threads%s",
              carnot_executor_thread_count(streams[0].session.executor),
              count > 1 ? " for each stream" : "");
   if (!status) status = run_streams(streams, count);
   if (!status) status = report(o, streams, count);
+  if (!status && !on_gpu)
+    exec_log('I',
+             "On a CPU a run is one call: Enqueue Time and GPU Compute Time are that call, H2D and "
+             "D2H are 0.");
   if (!status && o->dump_output) exec_dump_output(streams[0].session.context);
   if (!status && o->output) status = exec_export_output(o->output, streams[0].session.context);
   if (!status) status = exec_profile(o, &streams[0].session);

@@ -123,7 +123,11 @@ static bool* bool_field(exec_options* o, const char* name) {
                  {"help", &o->help},
                  {"h", &o->help},
                  {"getPlanVersionOnly", &o->version_only},
-                 {"timeDeserialize", &o->time_load}};
+                 {"timeDeserialize", &o->time_load},
+                 {"useCudaGraph", &o->use_graph},
+                 {"noCudaGraph", &o->no_graph},
+                 {"noDataTransfers", &o->no_transfers},
+                 {"includeDataTransfers", &o->transfers}};
   for (size_t i = 0; i < sizeof(kFields) / sizeof(kFields[0]); i++)
     if (strcmp(name, kFields[i].name) == 0) return kFields[i].field;
   return NULL;

@@ -80,9 +80,8 @@ void exec_report(const exec_options* o, const exec_trace* traces, size_t count, 
     free(sorted);
     return;
   }
-  double total = 0, copies = 0;
+  double total = 0;
   for (size_t i = 0; i < count; i++) total += traces[i].compute;
-  for (size_t i = 0; i < count; i++) copies += traces[i].h2d + traces[i].d2h;
   if (o->verbose) print_trace(o, traces, count);
   exec_log('I', "=== Performance summary ===");
   exec_log('I', "Throughput: %g qps", (double)count / wall_ms * 1e3);
@@ -93,10 +92,6 @@ void exec_report(const exec_options* o, const exec_trace* traces, size_t count, 
   print_sorted(o, "D2H Latency", traces, count, offsetof(exec_trace, d2h), sorted);
   exec_log('I', "Total Host Walltime: %g s", wall_ms * 1e-3);
   exec_log('I', "Total GPU Compute Time: %g s", total * 1e-3);
-  if (!copies)
-    exec_log('I',
-             "On a CPU a run is one call: Enqueue Time and GPU Compute Time are that call, H2D and "
-             "D2H are 0.");
   free(sorted);
 }
 

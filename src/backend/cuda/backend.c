@@ -288,7 +288,8 @@ const carnot_backend carnot_cuda_backend = {.abi = CARNOT_BACKEND_ABI,
                                             .mark = mark,
                                             .between = between,
                                             .span = span,
-                                            .measure = carnot_cuda_measure};
+                                            .measure = carnot_cuda_measure,
+                                            .libraries = carnot_cuda_libraries};
 
 const carnot_backend* carnot_backend_entry(void);
 __attribute__((visibility("default"))) const carnot_backend* carnot_backend_entry(void) {

@@ -48,7 +48,8 @@ static carnot_cuda_takes takes(carnot_dtype t) {
 
 static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size) {
   if (carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV) return "";
-  if (!carnot_cuda_has_dnn(carnot_cuda_of(problem->device))) return "cuDNN 9 was not found";
+  const char* missing = carnot_cuda_lacks_dnn(carnot_cuda_of(problem->device));
+  if (missing) return missing;
   const carnot_operand_type input = carnot_cuda_conv_input(problem), *x = &input;
   bool half = is_half(x->dtype);
   carnot_cuda_conv c;
@@ -387,9 +388,8 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
                                 size_t* out_workspace_bytes) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(carnot_cuda_has_dnn(cuda), NOT_FOUND,
-               "this step needs cuDNN 9 (libcudnn.so.9), which was not found; without it engines "
-               "are built with own kernels");
+  const char* missing = carnot_cuda_lacks_dnn(cuda);
+  CARNOT_CHECK(!missing, NOT_FOUND, "this step calls a library: %s", missing);
   const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
   const carnot_operand* y = &outputs[0];
   carnot_operand x;

@@ -113,6 +113,8 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   int64_t reach = 0;
   bool fits = t->channels <= kMostChannels && t->filters % 8 == 0 && t->filters <= INT32_MAX / 2 &&
               w->rank == 4 && w->dims[0] == t->filters && w->dims[1] == t->channels;
+  fits =
+      fits && (t->out[1] <= UINT16_MAX || t->out[2] <= UINT16_MAX);  // places are noted in 16 bits
   for (int d = 1; d < 3; d++)
     fits = fits && t->kernel[d] <= kMostKernel && t->step[d] <= kMostStep && t->dilation[d] == 1;
   for (int d = 1; d < 4; d++) {
@@ -205,10 +207,12 @@ static carnot_status* first_shape(const carnot_step_view* step, const carnot_ope
   *s = (first_state){.bias = c.bias};
   CARNOT_TRY(set_params(x, &t, &c.activation, &s->params));
   int chunks = chunks_of(t.filters), slices = slices_of(t.filters), quads = quads_of(t.kernel[2]);
-  int64_t blocks = (int64_t)cuda->base.multiprocessor_count * CARNOT_CUDA_FIRST_BLOCKS / slices;
+  int64_t blocks =
+      (int64_t)cuda->base.multiprocessor_count * CARNOT_CUDA_FIRST_BLOCKS(chunks) / slices;
   s->grid[0] = carnot_min_i64(s->params.tiles, carnot_max_i64(1, blocks));
   s->grid[1] = slices, s->grid[2] = 1;
   s->shared_bytes = (size_t)CARNOT_CUDA_STREAM_BYTES(chunks, (int)t.kernel[1] * quads) +
+                    (size_t)chunks * 128 +
                     (size_t)s->params.patch_rows * (size_t)s->params.patch_columns * 8;
   char name[32];
   snprintf(name, sizeof(name), "first_%d_%d_%s_%s", chunks, quads, carnot_cuda_type(x->dtype),

@@ -27,7 +27,8 @@ _Static_assert(sizeof(patch_state) <= CARNOT_STATE_BYTES, "the state has its siz
 static const char* patch_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_CONV) return "";
-  if (!carnot_cuda_has_blas(carnot_cuda_of(problem->device))) return "cuBLASLt was not found";
+  const char* missing = carnot_cuda_lacks_blas(carnot_cuda_of(problem->device));
+  if (missing) return missing;
   carnot_cuda_conv c;
   const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, size);
   const carnot_operand_type* x = &problem->inputs[0];
@@ -128,8 +129,8 @@ static carnot_status* patch_shape(const carnot_step_view* step, const carnot_ope
                                   const carnot_operand* outputs, void* state,
                                   size_t* out_workspace_bytes) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
-  CARNOT_CHECK(carnot_cuda_has_blas(cuda), NOT_FOUND,
-               "this step needs cuBLASLt (libcublasLt.so.13 or .12), which was not found");
+  const char* missing = carnot_cuda_lacks_blas(cuda);
+  CARNOT_CHECK(!missing, NOT_FOUND, "this step calls a library: %s", missing);
   carnot_cuda_conv c;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_BIAS, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights], *y = &outputs[0];

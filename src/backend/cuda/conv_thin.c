@@ -4,7 +4,13 @@
 
 #include "backend/cuda/window.h"
 
-enum { kMostChannels = 128, kMostWeights = 64 << 10, kLeastPlaces = 4096, kRowsOfWarp = 16 };
+enum {
+  kMostChannels = 128,
+  kMostWeights = 64 << 10,
+  kLeastPlaces = 4096,
+  kMostPlaces = 1 << 30,
+  kRowsOfWarp = 16
+};
 
 typedef struct thin_state {
   CUfunction function;
@@ -102,9 +108,10 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
                                      const carnot_operand* y, const carnot_cuda_conv* c,
                                      const carnot_cuda_window* t) {
   const carnot_operand *x = &inputs[0], *w = &inputs[c->weights];
-  bool fits = t->channels % 8 == 0 && t->channels <= kMostChannels && t->filters % 8 == 0 &&
-              w->rank == 4 && w->dims[0] == t->filters && w->dims[1] == t->channels &&
-              t->filters <= INT32_MAX;
+  bool fits = t->channels > 0 && t->channels % 8 == 0 && t->channels <= kMostChannels &&
+              t->filters % 8 == 0 && w->rank == 4 && w->dims[0] == t->filters &&
+              w->dims[1] == t->channels && t->filters <= INT32_MAX &&
+              carnot_dims_count(x->dims, 4) / t->channels < kMostPlaces;
   for (int d = 1; d < 3; d++)
     fits = fits && t->kernel[d] == 1 && t->step[d] == 1 && !t->begin[d] && t->out[d] == t->in[d];
   CARNOT_CHECK(fits && carnot_cuda_is_channels_last(x) && carnot_cuda_is_channels_last(y) &&
@@ -150,7 +157,7 @@ static carnot_status* thin_shape(const carnot_step_view* step, const carnot_oper
   thin_state* s = state;
   *s = (thin_state){.bias = c.bias,
                     .residual = c.residual,
-                    .params = {.rows = t.n * t.out[1] * t.out[2],
+                    .params = {.rows = (int)(t.n * t.out[1] * t.out[2]),
                                .channels = (int)t.channels,
                                .filters = (int)t.filters,
                                .activation = (int)c.activation.kind,
@@ -159,7 +166,7 @@ static carnot_status* thin_shape(const carnot_step_view* step, const carnot_oper
   int blocks = blocks_of(t.channels);
   s->grid[0] = count_blocks(cuda, blocks, s->params.rows), s->grid[1] = s->grid[2] = 1;
   s->shared_bytes =
-      (size_t)weights_bytes(t.filters, t.channels) + (size_t)chunks_of(t.filters) * 64;
+      (size_t)weights_bytes(t.filters, t.channels) + (size_t)chunks_of(t.filters) * 128;
   char name[32];
   snprintf(name, sizeof(name), "thin_%d_%s", blocks, carnot_cuda_type(x->dtype));
   CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));

@@ -121,6 +121,12 @@
   X(cudnnBackendExecute, (cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t))
 // clang-format on
 
+// A library that is opened when first asked for; |missing|: why it cannot be used, "" when it can.
+typedef struct carnot_cuda_library {
+  bool tried;
+  char missing[256];
+} carnot_cuda_library;
+
 // A library's functions come with one pointer each; versions, which are size_t, apart.
 typedef struct carnot_cuda {
   carnot_device base;
@@ -140,7 +146,7 @@ typedef struct carnot_cuda {
   size_t (*cublasLtGetVersion)(void);
   size_t (*cudnnGetVersion)(void);
   int driver_version, nvrtc_version, dnn_version;
-  bool blas_tried, blas_works, dnn_tried, dnn_works;
+  carnot_cuda_library blas_library, dnn_library;
   CUdevice device;
   CUcontext context;
   CUmodule kernels;  // the own ones
@@ -180,9 +186,10 @@ carnot_status* carnot_cuda_check(const carnot_cuda* cuda, CUresult result,
 // without it ----
 carnot_status* carnot_cuda_open_driver(carnot_cuda* cuda, int ordinal) CARNOT_MUST_USE;
 carnot_status* carnot_cuda_need_nvrtc(carnot_cuda* cuda) CARNOT_MUST_USE;
-// False where the library is absent: rows that need it say so.
-bool carnot_cuda_has_blas(carnot_cuda* cuda);
-bool carnot_cuda_has_dnn(carnot_cuda* cuda);
+// NULL where the library can be used, else what was found and what is needed.
+const char* carnot_cuda_lacks_blas(carnot_cuda* cuda);
+const char* carnot_cuda_lacks_dnn(carnot_cuda* cuda);
+size_t carnot_cuda_libraries(carnot_device* device, carnot_device_library* out, size_t capacity);
 
 // ---- code (code.c) ----
 

@@ -59,7 +59,8 @@ static const char* gemm_own_reject(carnot_problem* problem, char* reason, size_t
 
 static const char* gemm_lt_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_cuda_is_product(problem->region->nodes[0].op)) return "";
-  if (!carnot_cuda_has_blas(carnot_cuda_of(problem->device))) return "cuBLASLt was not found";
+  const char* missing = carnot_cuda_lacks_blas(carnot_cuda_of(problem->device));
+  if (missing) return missing;
   return gemm_reject(problem, true, reason, size);
 }
 
@@ -361,10 +362,8 @@ static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_oper
 static carnot_status* gemm_lt_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                     const carnot_operand* outputs, void* state,
                                     size_t* out_workspace_bytes) {
-  CARNOT_CHECK(
-      carnot_cuda_has_blas(carnot_cuda_of_step(step)), NOT_FOUND,
-      "this step needs cuBLASLt (libcublasLt.so.13 or .12), which was not found; without it "
-      "engines are built with own kernels");
+  const char* missing = carnot_cuda_lacks_blas(carnot_cuda_of_step(step));
+  CARNOT_CHECK(!missing, NOT_FOUND, "this step calls a library: %s", missing);
   carnot_status* status = shape_with(step, inputs, outputs, state, true, true, out_workspace_bytes);
   if (carnot_status_code(status) != CARNOT_UNSUPPORTED) return status;
   // Without an algorithm that ends in GELU, a program follows: not the one that the step brings.

@@ -75,11 +75,11 @@ carnot_status* carnot_cuda_open_driver(carnot_cuda* cuda, int ordinal) {
 static carnot_status* open_nvrtc(carnot_cuda* cuda) {
   static const char* const kNames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
   if (!cuda->nvrtc) cuda->nvrtc = open_first(kNames);
-  CARNOT_CHECK(
-      cuda->nvrtc, NOT_FOUND,
-      "NVRTC was not found (libnvrtc.so.13 or .12): pointwise programs cannot be compiled; "
-      "engines run without it where their machine code is allowed");
-#define RESOLVE(name, parameters) CARNOT_TRY(resolve(cuda->nvrtc, #name, &cuda->name));
+  CARNOT_CHECK(cuda->nvrtc, NOT_FOUND,
+               "NVRTC was not found (libnvrtc.so.13 or .12 is needed): pointwise programs cannot "
+               "be compiled; "
+               "engines run without it where their machine code is allowed");
+#define RESOLVE(name, parameters) CARNOT_TRY_AT(resolve(cuda->nvrtc, #name, &cuda->name), "NVRTC");
   CARNOT_NVRTC_FUNCTIONS(RESOLVE)
 #undef RESOLVE
   int major = 0, minor = 0;
@@ -100,48 +100,91 @@ carnot_status* carnot_cuda_need_nvrtc(carnot_cuda* cuda) {
 static carnot_status* open_blas(carnot_cuda* cuda) {
   static const char* const kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
   cuda->blas = open_first(kNames);
-  CARNOT_CHECK(cuda->blas, NOT_FOUND, "cuBLASLt was not found");
-#define RESOLVE(name, parameters) CARNOT_TRY(resolve(cuda->blas, #name, &cuda->name));
+  CARNOT_CHECK(cuda->blas, NOT_FOUND,
+               "cuBLASLt was not found (libcublasLt.so.13 or .12 is needed); engines built without "
+               "it run products by own kernels");
+#define RESOLVE(name, parameters) \
+  CARNOT_TRY_AT(resolve(cuda->blas, #name, &cuda->name), "cuBLASLt: products run by own kernels");
   CARNOT_BLAS_FUNCTIONS(RESOLVE)
 #undef RESOLVE
   CARNOT_TRY(resolve(cuda->blas, "cublasLtGetVersion", &cuda->cublasLtGetVersion));
   if (cuda->base.ordinal < 0) return NULL;
   CARNOT_CHECK(cuda->cublasLtCreate(&cuda->lt) == CUBLAS_STATUS_SUCCESS, UNSUPPORTED,
-               "cuBLASLt does not start on this device");
+               "cuBLASLt does not start on this device; engines built without it run products by "
+               "own kernels");
   return NULL;
 }
 
 static carnot_status* open_dnn(carnot_cuda* cuda) {
   static const char* const kNames[] = {"libcudnn.so.9", NULL};
   cuda->dnn = open_first(kNames);
-  CARNOT_CHECK(cuda->dnn, NOT_FOUND, "cuDNN 9 was not found");
-#define RESOLVE(name, parameters) CARNOT_TRY(resolve(cuda->dnn, #name, &cuda->name));
+  CARNOT_CHECK(cuda->dnn, NOT_FOUND,
+               "cuDNN was not found (libcudnn.so.9 is needed); engines built without it run "
+               "convolutions by own kernels");
+#define RESOLVE(name, parameters) \
+  CARNOT_TRY_AT(resolve(cuda->dnn, #name, &cuda->name), "cuDNN: convolutions run by own kernels");
   CARNOT_DNN_FUNCTIONS(RESOLVE)
 #undef RESOLVE
   CARNOT_TRY(resolve(cuda->dnn, "cudnnGetVersion", &cuda->cudnnGetVersion));
   cuda->dnn_version = (int)cuda->cudnnGetVersion();
-  CARNOT_CHECK(cuda->dnn_version >= kLeastDnn, VERSION_MISMATCH, "cuDNN is %d, %d is needed",
+  CARNOT_CHECK(cuda->dnn_version >= kLeastDnn, VERSION_MISMATCH,
+               "cuDNN is %d, %d or newer is needed; engines built without it run convolutions by "
+               "own kernels",
                cuda->dnn_version, kLeastDnn);
   return NULL;
 }
 
 // Tried once; what is missing then stays so.
-static bool have(carnot_cuda* cuda, carnot_status* (*open)(carnot_cuda*), bool* tried,
-                 bool* works) {
+static const char* lacks(carnot_cuda* cuda, carnot_status* (*open)(carnot_cuda*),
+                         carnot_cuda_library* library) {
   pthread_mutex_lock(&cuda->mutex);
-  if (!*tried) {
+  if (!library->tried) {
     carnot_status* status = open(cuda);
-    *works = status == NULL;
+    if (status)
+      snprintf(library->missing, sizeof(library->missing), "%s", carnot_status_message(status));
     carnot_status_free(status);
-    *tried = true;
+    library->tried = true;
   }
   pthread_mutex_unlock(&cuda->mutex);
-  return *works;
+  return library->missing[0] ? library->missing : NULL;
 }
 
-bool carnot_cuda_has_blas(carnot_cuda* cuda) {
-  return have(cuda, open_blas, &cuda->blas_tried, &cuda->blas_works);
+const char* carnot_cuda_lacks_blas(carnot_cuda* cuda) {
+  return lacks(cuda, open_blas, &cuda->blas_library);
 }
-bool carnot_cuda_has_dnn(carnot_cuda* cuda) {
-  return have(cuda, open_dnn, &cuda->dnn_tried, &cuda->dnn_works);
+const char* carnot_cuda_lacks_dnn(carnot_cuda* cuda) {
+  return lacks(cuda, open_dnn, &cuda->dnn_library);
+}
+
+// "13.0" of 13000, "9.19.0" of 91900.
+static void write_version(char* out, size_t size, int version, int unit, bool patch) {
+  if (patch)
+    snprintf(out, size, "%d.%d.%d", version / unit, version % unit / 100, version % 100);
+  else
+    snprintf(out, size, "%d.%d", version / unit, version % unit * 10 / unit % 10);
+}
+
+size_t carnot_cuda_libraries(carnot_device* device, carnot_device_library* out, size_t capacity) {
+  carnot_cuda* cuda = carnot_cuda_of(device);
+  carnot_device_library all[] = {
+      {.name = "CUDA driver"}, {.name = "NVRTC"}, {.name = "cuBLASLt"}, {.name = "cuDNN"}};
+  carnot_status* status = carnot_cuda_need_nvrtc(cuda);
+  const char *blas = carnot_cuda_lacks_blas(cuda), *dnn = carnot_cuda_lacks_dnn(cuda),
+             *missing[] = {
+                 device->ordinal < 0 ? "the device is absent: engines are built for it" : NULL,
+                 status ? carnot_status_message(status) : NULL, blas, dnn};
+  for (size_t i = 0; i < 4; i++)
+    if (missing[i]) snprintf(all[i].missing, sizeof(all[i].missing), "%s", missing[i]);
+  carnot_status_free(status);
+  if (!missing[0])
+    write_version(all[0].version, sizeof(all[0].version), cuda->driver_version, 1000, false);
+  if (!missing[1])
+    write_version(all[1].version, sizeof(all[1].version), cuda->nvrtc_version, 100, false);
+  if (!blas)
+    write_version(all[2].version, sizeof(all[2].version), (int)cuda->cublasLtGetVersion(), 10000,
+                  true);
+  if (!dnn) write_version(all[3].version, sizeof(all[3].version), cuda->dnn_version, 10000, true);
+  size_t count = capacity < 4 ? capacity : 4;
+  memcpy(out, all, count * sizeof(*out));
+  return count;
 }

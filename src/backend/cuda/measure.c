@@ -2,7 +2,7 @@
 #include "backend/cuda/cuda.h"
 #include "kernel/cuda/params.h"
 
-enum { kPasses = 6, kRounds = 4000, kLaunches = 64, kThreads = 256, kBlocksEach = 2 };
+enum { kPasses = 6, kRounds = 4000, kLaunches = 64, kThreads = 256, kBlocksEach = 2, kCopiers = 8 };
 static const size_t kCopyBytes = (size_t)512 << 20;
 
 typedef struct experiment {
@@ -20,10 +20,18 @@ static carnot_status* run_peak(experiment* e, CUfunction function) {
   return carnot_cuda_launch(&e->view, function, grid, kThreads, &p);
 }
 
+static int64_t copy_threads(const experiment* e) {
+  return (int64_t)kThreads * kCopiers * e->device->multiprocessor_count;
+}
+// Pieces of 16 bytes a thread, which takes four at a time.
+static int copy_rounds(const experiment* e) {
+  return (int)((int64_t)kCopyBytes / 16 / copy_threads(e)) & ~3;
+}
+
 static carnot_status* run_copy(experiment* e, CUfunction function) {
-  (void)function;
-  return e->device->backend->copy(e->queue, e->memory + kCopyBytes, e->memory, kCopyBytes,
-                                  CARNOT_COPY_INSIDE);
+  carnot_cuda_peak p = {.rounds = copy_rounds(e), .out = (float*)e->memory};
+  const int64_t grid[3] = {copy_threads(e) / kThreads, 1, 1};
+  return carnot_cuda_launch(&e->view, function, grid, kThreads, &p);
 }
 
 static carnot_status* run_launches(experiment* e, CUfunction function) {
@@ -42,13 +50,13 @@ static carnot_status* run_early(experiment* e, CUfunction function) {
   return NULL;
 }
 
-// The least microseconds of |run| as a recorded graph; 0 where the device lacks |kernel|.
+// The least microseconds of |run| as a recorded graph.
 static carnot_status* least_us(experiment* e, body* run, const char* kernel, double* out) {
   const carnot_backend* backend = e->device->backend;
   carnot_device_graph* graph;
-  CUfunction function = NULL;
+  CUfunction function;
   *out = 0;
-  if (kernel) CARNOT_TRY(carnot_cuda_kernel(carnot_cuda_of(e->device), kernel, &function));
+  CARNOT_TRY(carnot_cuda_kernel(carnot_cuda_of(e->device), kernel, &function));
   CARNOT_TRY(backend->record_begin(e->queue));
   carnot_status* status = run(e, function);
   carnot_status* ended = backend->record_end(e->queue, &graph);
@@ -79,8 +87,8 @@ static carnot_status* measure_all(experiment* e, carnot_device_peaks* out) {
     CARNOT_TRY(least_us(e, run_peak, "peak_bf16", &us));
     out->bf16_gflops = threads * kRounds * each / us * 1e-3;
   }
-  CARNOT_TRY(least_us(e, run_copy, NULL, &us));
-  out->copy_gbs = 2 * (double)kCopyBytes / us * 1e-3;
+  CARNOT_TRY(least_us(e, run_copy, "peak_copy", &us));
+  out->copy_gbs = 2 * 16.0 * (double)(copy_threads(e) * copy_rounds(e)) / us * 1e-3;
   CARNOT_TRY(least_us(e, run_launches, "nothing", &us));
   out->launch_us = us / kLaunches;
   CARNOT_TRY(least_us(e, run_early, "nothing_early", &us));

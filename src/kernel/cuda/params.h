@@ -222,10 +222,11 @@ typedef struct carnot_cuda_product {
 // tiles of results, each from a patch of x.
 enum {
   CARNOT_CUDA_FIRST_THREADS = 128,
-  CARNOT_CUDA_FIRST_TILE = 128,    // most results of a tile
-  CARNOT_CUDA_FIRST_PATCH = 1024,  // most pixels of a patch
-  CARNOT_CUDA_FIRST_BLOCKS = 3     // on a multiprocessor
+  CARNOT_CUDA_FIRST_TILE = 128,  // most results of a tile
+  CARNOT_CUDA_FIRST_PATCH = 896  // most pixels of a patch
 };
+// Blocks on a multiprocessor, by the chunks of 32 filters that each computes.
+#define CARNOT_CUDA_FIRST_BLOCKS(chunks) ((chunks) == 1 ? 4 : 3)
 typedef struct carnot_cuda_first {
   const void *x, *w, *bias;  // bias may be NULL
   void* y;
@@ -244,8 +245,7 @@ typedef struct carnot_cuda_first {
 typedef struct carnot_cuda_thin {
   const void *x, *w, *bias, *residual;  // bias and residual may be NULL
   void* y;
-  long long rows;
-  int channels, filters;
+  int rows, channels, filters;
   int activation;
   float low, high;
 } carnot_cuda_thin;
@@ -253,7 +253,7 @@ typedef struct carnot_cuda_thin {
 // clang-format off
 enum { CARNOT_CUDA_THIN_THREADS = 256 };
 // X(channels / 32, blocks on a multiprocessor) of each kernel.
-#define CARNOT_CUDA_THINS(X) X(1, 4) X(2, 3) X(3, 2) X(4, 2)
+#define CARNOT_CUDA_THINS(X) X(1, 3) X(2, 3) X(3, 2) X(4, 2)
 // Bytes of packed weights: chunks of 32 filters, steps of 16 along K.
 #define CARNOT_CUDA_STREAM_BYTES(chunks, steps) ((chunks) * (steps) * 1024)
 // clang-format on
@@ -267,7 +267,8 @@ typedef struct carnot_cuda_narrow {
   int rank;
 } carnot_cuda_narrow;
 
-// |rounds| of multiply-adds in registers; |out| is never written.
+// |rounds| of multiply-adds in registers, which never write |out|, or of copies from its second
+// half to its first.
 typedef struct carnot_cuda_peak {
   float* out;
   int rounds;

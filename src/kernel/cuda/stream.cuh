@@ -25,17 +25,35 @@ DEVICE void multiply_chunk(f32 (*sums)[4][4], const u32 (*a)[4], const char* wei
     }
   }
 }
-// The results of row |r| (0: g, 1: g + 8 of the tile) from its sums: eight filters.
-template <class T>
-DEVICE eight finish_chunk(const f32 (*sums)[4], int r, const eight& bias, int activation, f32 low, f32 high) {
+// Sums begin with |bias|, that of the lane's eight filters.
+template <int TILES> DEVICE void begin_chunk(f32 (*sums)[4][4], const f32* bias) {
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    float2 b = ((const float2*)bias)[j];
+#pragma unroll
+    for (int m = 0; m < TILES; m++) sums[m][j][0] = sums[m][j][2] = b.x, sums[m][j][1] = sums[m][j][3] = b.y;
+  }
+}
+// The results of row |r| (0: g, 1: g + 8 of the tile) from its sums: eight filters. Halves are cut to the rounded
+// ends, which is the same as to round what was cut.
+template <class T> DEVICE eight finish_chunk(const f32 (*sums)[4], int r, int activation, f32 low, f32 high) {
   f32 v[8];
   eight y;
 #pragma unroll
-  for (int e = 0; e < 8; e++) v[e] = sums[e >> 1][2 * r + (e & 1)] + half_at<T>(bias, e);
-  if (activation) activate_eight(activation, low, high, v);
+  for (int e = 0; e < 8; e++) v[e] = sums[e >> 1][2 * r + (e & 1)];
+  if (activation > CARNOT_CUDA_CLAMP) activate_eight(activation, low, high, v);
 #pragma unroll
   for (int i = 0; i < 4; i++) y.two[i] = matrix<T>::pair(v[2 * i], v[2 * i + 1]);
+  if (activation == CARNOT_CUDA_CLAMP) {
+    u32 least = matrix<T>::pair(low, low), most = matrix<T>::pair(high, high);
+#pragma unroll
+    for (int i = 0; i < 4; i++) y.two[i] = matrix<T>::clamp(y.two[i], least, most);
+  }
   return y;
+}
+// |count| halves as floats, zeros behind them up to |room|; all threads of the block.
+template <class T> DEVICE void keep_bias(f32* to, const void* bias, int count, int room) {
+  for (int i = threadIdx.x; i < room; i += blockDim.x) to[i] = bias && i < count ? get<T>(bias, i) : 0.f;
 }
 
 // The bits at |from|, 0 where nothing is; no branch, so that many are on the way at once.
@@ -68,12 +86,12 @@ template <class T, class X, int CHUNKS, int QUADS> struct first_layer {
   enum { TILES = 2, THREADS = CARNOT_CUDA_FIRST_THREADS, MOST = CARNOT_CUDA_FIRST_PATCH / THREADS };
   const carnot_cuda_first& p;
   char *weights, *patch;
+  f32* bias;
   int lane, warp;
   u32 place[MOST];     // of this thread's pixels in the patch: row, column
   u32 pixel[MOST][4];  // of the next tile: the bits of its channels
   int from[TILES][2];  // of the rows' windows in the patch, in bytes
   u32 to[TILES][2];    // of the rows in the tile: row, column
-  eight bias[CHUNKS];
 
   DEVICE_ONLY first_layer(const carnot_cuda_first& params) : p(params) {}
 
@@ -81,16 +99,10 @@ template <class T, class X, int CHUNKS, int QUADS> struct first_layer {
     extern __shared__ char memory[];
     int steps = p.kernel[0] * QUADS, bytes = CHUNKS * steps * CHUNK_STEP;
     lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-    weights = memory, patch = memory + bytes;
+    weights = memory, bias = (f32*)(memory + bytes), patch = (char*)(bias + CHUNKS * 32);
     const char* w = (const char*)p.w + (i64)blockIdx.y * bytes;
     for (int i = threadIdx.x * 16; i < bytes; i += THREADS * 16) fetch(shared_address(weights + i), w + i, 16);
     fetch_commit();
-#pragma unroll
-    for (int c = 0; c < CHUNKS; c++) {
-      int n = (blockIdx.y * CHUNKS + c) * 4 + (lane & 3);
-      bias[c] = {};
-      if (p.bias && n * 8 < p.filters) bias[c] = ((const eight*)p.bias)[n];
-    }
 #pragma unroll
     for (int i = 0; i < MOST; i++) {
       u32 at = threadIdx.x + i * THREADS;
@@ -171,15 +183,16 @@ template <class T, class X, int CHUNKS, int QUADS> struct first_layer {
 #pragma unroll
         for (int c = 0; c < CHUNKS; c++)
           if (first + c * 4 < pieces)
-            y[pixel * pieces + first + c * 4] = finish_chunk<T>(sums[c][m], r, bias[c], p.activation, p.low, p.high);
+            y[pixel * pieces + first + c * 4] = finish_chunk<T>(sums[c][m], r, p.activation, p.low, p.high);
       }
   }
 
   DEVICE_ONLY void run() {
     start();
     wait_for_previous();
-    int tile = blockIdx.x;
+    int tile = blockIdx.x, filter = blockIdx.y * CHUNKS * 32;
     read_patch(tile);
+    keep_bias<T>(bias, p.bias ? (const T*)p.bias + filter : nullptr, p.filters - filter, CHUNKS * 32);
     for (int next; tile < p.tiles; tile = next) {
       next = tile + gridDim.x;
       __syncthreads();
@@ -187,7 +200,9 @@ template <class T, class X, int CHUNKS, int QUADS> struct first_layer {
       fetch_wait<0>();
       __syncthreads();
       if (next < p.tiles) read_patch(next);
-      f32 sums[CHUNKS][TILES][4][4] = {};
+      f32 sums[CHUNKS][TILES][4][4];
+#pragma unroll
+      for (int c = 0; c < CHUNKS; c++) begin_chunk<TILES>(sums[c], bias + c * 32 + (lane & 3) * 8);
       multiply(sums);
       finish(tile, sums);
     }
@@ -205,36 +220,36 @@ template <class T, int BLOCKS> struct thin_layer {
   int lane;
   DEVICE_ONLY thin_layer(const carnot_cuda_thin& params) : p(params) {}
 
-  DEVICE_ONLY i64 row_of(i64 tile, int m, int r) { return tile * ROWS + m * 16 + r * 8 + (lane >> 2); }
+  DEVICE_ONLY int row_of(int tile, int m, int r) { return tile * ROWS + m * 16 + r * 8 + (lane >> 2); }
 
-  DEVICE_ONLY void read(i64 tile, eight (*x)[2][BLOCKS]) {
+  DEVICE_ONLY void read(int tile, eight (*x)[2][BLOCKS]) {
     int pieces = p.channels / 8;
 #pragma unroll
     for (int m = 0; m < TILES; m++)
 #pragma unroll
       for (int r = 0; r < 2; r++) {
-        i64 row = row_of(tile, m, r);
+        int row = row_of(tile, m, r);
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) {
           int piece = b * 4 + (lane & 3);
           x[m][r][b] = {};
-          if (row < p.rows && piece < pieces) x[m][r][b] = ((const eight*)p.x)[row * pieces + piece];
+          if (row < p.rows && piece < pieces) x[m][r][b] = ((const eight*)p.x)[(i64)row * pieces + piece];
         }
       }
   }
 
-  DEVICE_ONLY void chunk(i64 tile, int c, const eight (*x)[2][BLOCKS], const char* weights, const eight& bias) {
+  DEVICE_ONLY void chunk(int tile, int c, const eight (*x)[2][BLOCKS], const char* weights, const f32* bias) {
     int pieces = p.filters / 8, n = c * 4 + (lane & 3);
     eight residual[TILES][2];
+    if (p.residual)
 #pragma unroll
-    for (int m = 0; m < TILES; m++)
-#pragma unroll
-      for (int r = 0; r < 2; r++) {
-        i64 row = row_of(tile, m, r);
-        residual[m][r] = {};
-        if (p.residual && row < p.rows && n < pieces) residual[m][r] = ((const eight*)p.residual)[row * pieces + n];
+      for (int i = 0; i < 2 * TILES; i++) {
+        int row = row_of(tile, i >> 1, i & 1);
+        residual[i >> 1][i & 1] = {};
+        if (row < p.rows && n < pieces) residual[i >> 1][i & 1] = ((const eight*)p.residual)[(i64)row * pieces + n];
       }
-    f32 sums[TILES][4][4] = {};
+    f32 sums[TILES][4][4];
+    begin_chunk<TILES>(sums, bias);
 #pragma unroll
     for (int s = 0; s < 2 * BLOCKS; s++) {
       u32 a[TILES][4];
@@ -249,11 +264,12 @@ template <class T, int BLOCKS> struct thin_layer {
     for (int m = 0; m < TILES; m++)
 #pragma unroll
       for (int r = 0; r < 2; r++) {
-        i64 row = row_of(tile, m, r);
+        int row = row_of(tile, m, r);
         if (row >= p.rows) continue;
+        if (p.residual)
 #pragma unroll
-        for (int e = 0; e < 8; e++) sums[m][e >> 1][2 * r + (e & 1)] += half_at<T>(residual[m][r], e);
-        ((eight*)p.y)[row * pieces + n] = finish_chunk<T>(sums[m], r, bias, p.activation, p.low, p.high);
+          for (int e = 0; e < 8; e++) sums[m][e >> 1][2 * r + (e & 1)] += half_at<T>(residual[m][r], e);
+        ((eight*)p.y)[(i64)row * pieces + n] = finish_chunk<T>(sums[m], r, p.activation, p.low, p.high);
       }
   }
 
@@ -263,23 +279,20 @@ template <class T, int BLOCKS> struct thin_layer {
     lane = threadIdx.x & 31;
     for (int i = threadIdx.x * 16; i < bytes; i += THREADS * 16)
       fetch(shared_address(memory + i), (const char*)p.w + i, 16);
-    eight* biases = (eight*)(memory + bytes);
-    for (int i = threadIdx.x; i < chunks * 4; i += THREADS) {
-      eight none = {};
-      biases[i] = p.bias && i * 8 < p.filters ? ((const eight*)p.bias)[i] : none;
-    }
     fetch_commit();
     wait_for_previous();
-    i64 tiles = (p.rows + ROWS - 1) / ROWS, stride = (i64)gridDim.x * (THREADS / 32);
-    i64 tile = (i64)blockIdx.x * (THREADS / 32) + (threadIdx.x >> 5);
+    int tiles = (p.rows + ROWS - 1) / ROWS, stride = gridDim.x * (THREADS / 32);
+    int tile = blockIdx.x * (THREADS / 32) + (threadIdx.x >> 5);
     eight x[TILES][2][BLOCKS], next[TILES][2][BLOCKS];
     read(tile, x);
+    f32* bias = (f32*)(memory + bytes);
+    keep_bias<T>(bias, p.bias, p.filters, chunks * 32);
     fetch_wait<0>();
     __syncthreads();
     for (; tile < tiles; tile += stride) {
       read(tile + stride, next);
       for (int c = 0; c < chunks; c++)
-        chunk(tile, c, x, memory + c * 2 * BLOCKS * CHUNK_STEP, biases[c * 4 + (lane & 3)]);
+        chunk(tile, c, x, memory + c * 2 * BLOCKS * CHUNK_STEP, bias + c * 32 + (lane & 3) * 8);
 #pragma unroll
       for (int m = 0; m < TILES; m++)
         for (int r = 0; r < 2; r++)
@@ -294,7 +307,7 @@ template <class T, int BLOCKS> struct thin_layer {
 #endif
 
 #define FIRST_KERNEL(T, X, CHUNKS, QUADS)                                                                \
-  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_FIRST_THREADS, CARNOT_CUDA_FIRST_BLOCKS)      \
+  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_FIRST_THREADS, CARNOT_CUDA_FIRST_BLOCKS(CHUNKS)) \
       first_##CHUNKS##_##QUADS##_##X##_##T(const __grid_constant__ carnot_cuda_first p) {                \
     FIRST(T, X, CHUNKS, QUADS);                                                                          \
   }
