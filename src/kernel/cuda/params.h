@@ -258,12 +258,12 @@ enum { CARNOT_CUDA_THIN_THREADS = 256 };
 #define CARNOT_CUDA_STREAM_BYTES(chunks, steps) ((chunks) * (steps) * 1024)
 // clang-format on
 
-// y[n,p,q,c] = x[n,c,p,q] as a half; x of any strides.
+// y[n,p,q,c] = x[n,c,p,q] as a half; x of any strides. |count| pixels.
 typedef struct carnot_cuda_narrow {
   const void* x;
   void* y;
-  long long count;                                                         // of pixels
-  long long channels, x_c, dims[CARNOT_CUDA_RANK], src[CARNOT_CUDA_RANK];  // n and spatial axes
+  long long count, channels, x_c;
+  long long dims[CARNOT_CUDA_RANK], src[CARNOT_CUDA_RANK];  // n and spatial axes
   int rank;
 } carnot_cuda_narrow;
 
