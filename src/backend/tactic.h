@@ -39,6 +39,8 @@ typedef struct carnot_timings {
                         uint64_t ns);
 } carnot_timings;
 
+typedef struct carnot_prepared carnot_prepared;
+
 typedef struct carnot_problem {
   const carnot_region* region;
   uint32_t input_count, output_count;
@@ -51,6 +53,9 @@ typedef struct carnot_problem {
   bool fast_fp32;         // shortcuts were asked for
   bool times;             // candidates may be timed on the device
   const carnot_timings* timings;
+  // Refit: what the engine holds for this step. Choices stand, and code is not made again (no
+  // data).
+  const carnot_prepared* standing;
   // Half types that the products may be computed in; |wanted|: the one that the user asked for.
   bool may_f16, may_bf16;
   bool exact_f16;  // float16 is not allowed but where it keeps every weight as it is
@@ -68,7 +73,7 @@ typedef struct carnot_operand {
 } carnot_operand;
 
 // What prepare gives; memory lives in |arena|.
-typedef struct carnot_prepared {
+struct carnot_prepared {
   carnot_arena* arena;
   uint32_t constant_count;
   struct {
@@ -79,7 +84,7 @@ typedef struct carnot_prepared {
   const void* params;
   uint32_t param_bytes;
   uint64_t packed_inputs;  // bit i: input i is constant and needed in its packed form only
-} carnot_prepared;
+};
 
 enum { CARNOT_STATE_BYTES = 2560 };
 

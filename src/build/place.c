@@ -289,12 +289,9 @@ static void take_blobs(carnot_lowering* l) {
   plan->recipe_count = l->recipe_count;
   plan->refittable = l->builder->config->refit;
   plan->stripped = l->builder->config->strip;
-  // Stripped engines keep what is no weight of the user's: constants without a name and without a
-  // recipe.
   for (uint32_t i = 0; plan->stripped && i < plan->blob_count; i++) {
     carnot_plan_blob* blob = &plan->blobs[i];
-    if (blob->name[0] || blob->packing[0] || blob->recipe != CARNOT_PLAN_NONE)
-      blob->tensor.data = NULL;
+    if (carnot_blob_is_weight(blob)) blob->tensor.data = NULL;
   }
 }
 

@@ -77,6 +77,16 @@ typedef struct carnot_plan_blob {
   bool dropped;  // only type and dimensions are kept: the bytes live on in a packed form
 } carnot_plan_blob;
 
+// Machine code of a generated program, which no weight changes.
+static inline bool carnot_blob_is_code(const carnot_plan_blob* blob) {
+  return strncmp(blob->packing, "cubin", 5) == 0;
+}
+// The user's weight, or made from such: what a stripped engine leaves out and refit brings.
+static inline bool carnot_blob_is_weight(const carnot_plan_blob* blob) {
+  return (blob->name[0] || blob->packing[0] || blob->recipe != UINT32_MAX) &&
+         !carnot_blob_is_code(blob);
+}
+
 // The operators of a step. Local values: first the step's inputs, then what the nodes give, in
 // order.
 typedef struct carnot_plan_node {

@@ -185,7 +185,7 @@ void carnot_bind_constants(carnot_context* context);
 // Packed constants of device rows are read on the device, all but machine code.
 static inline bool carnot_blob_is_read_there(const carnot_tactic_row* row,
                                              const carnot_plan_blob* blob) {
-  return row->device && strncmp(blob->packing, "cubin", 5) != 0;
+  return row->device && !carnot_blob_is_code(blob);
 }
 void carnot_count_time(carnot_context* context, uint32_t step, uint64_t ns);
 // A step whose dimensions, addresses and state are ready.

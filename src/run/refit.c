@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "backend/tactic.h"
+#include "backend/device.h"
 #include "ops/execute.h"
 
 struct carnot_refit {
@@ -229,8 +229,13 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
     CARNOT_CHECK(row, VERSION_MISMATCH, "step %s needs tactic %s, which this runtime lacks",
                  step->name, variant->tactic);
     if (!row->prepare || !variant->constant_count) continue;
+    const carnot_prepared standing = {.params = variant->params,
+                                      .param_bytes = variant->param_bytes};
+    problem.device = NULL;
+    problem.standing = &standing;
+    if (row->device) CARNOT_TRY(carnot_device_open(plan->device, &problem.device));
     char reason[256];
-    const char* why = row->reject(&problem, reason, sizeof(reason));
+    const char* why = row->device ? NULL : row->reject(&problem, reason, sizeof(reason));
     CARNOT_CHECK(!why, INVALID_MODEL, "step %s: tactic %s does not take the new weights: %s",
                  step->name, row->name, why);
     carnot_prepared prepared = {.arena = &refit->arena};
@@ -246,6 +251,11 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
                  step->name);
     for (uint32_t c = 0; c < variant->constant_count; c++) {
       uint32_t blob = variant->constants[c];
+      CARNOT_CHECK(strcmp(prepared.constants[c].packing, plan->blobs[blob].packing) == 0,
+                   UNSUPPORTED,
+                   "step %s: the new weights change its program (%s, the engine's is %s)",
+                   step->name, prepared.constants[c].packing, plan->blobs[blob].packing);
+      if (!prepared.constants[c].data) continue;
       CARNOT_CHECK((int64_t)prepared.constants[c].bytes == plan->blobs[blob].tensor.dims[0],
                    INVALID_MODEL, "step %s packs %zu bytes, the engine has %lld", step->name,
                    prepared.constants[c].bytes, (long long)plan->blobs[blob].tensor.dims[0]);

@@ -63,6 +63,7 @@ void gate_output(carnot_graph* graph, carnot_value* value, const char* name) {
 }
 
 const char* gate_device(void) { return getenv("CARNOT_GATE_DEVICE"); }
+bool gate_computes(void) { return getenv("CARNOT_FAKE_KERNELS") == NULL; }
 
 void gate_bytes(const carnot_graph* graph, const carnot_build_config* config, void** out_data,
                 size_t* out_size) {
@@ -112,6 +113,7 @@ const carnot_tensor* gate_get(const carnot_context* context, const char* name) {
 
 void gate_near(const float* found, const double* wanted, size_t count, double relative,
                double absolute) {
+  if (!gate_computes()) return;
   for (size_t i = 0; i < count; i++) {
     if (fabs((double)found[i] - wanted[i]) <= absolute + relative * fabs(wanted[i])) continue;
     print_error("element %zu of %zu is %.9g, must be %.9g\n", i, count, (double)found[i],

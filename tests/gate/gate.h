@@ -53,6 +53,9 @@ void gate_output(carnot_graph* graph, carnot_value* value, const char* name);
 // What CARNOT_GATE_DEVICE names ("cuda"): gate_bytes builds for it, contexts run there; NULL: the
 // processor.
 const char* gate_device(void);
+// False where kernels of a stand-in driver compute nothing (CARNOT_FAKE_KERNELS): then the way
+// alone is tested.
+bool gate_computes(void);
 // Builds with |config| (NULL: level 1) through bytes; the graph stays the caller's.
 carnot_engine* gate_engine(const carnot_graph* graph, const carnot_build_config* config);
 // The same with the bytes, which the caller frees.

@@ -98,11 +98,6 @@ uint64_t carnot_engine_memory_bytes(const carnot_engine* engine) {
 }
 bool carnot_engine_is_refittable(const carnot_engine* engine) { return engine->plan->refittable; }
 
-// What strip leaves out: as in a build, all that refit makes from named weights.
-static bool is_strippable(const carnot_plan_blob* blob) {
-  return blob->name[0] || blob->packing[0] || blob->recipe != CARNOT_PLAN_NONE;
-}
-
 carnot_status* carnot_engine_serialize(carnot_engine* engine, bool strip, void** out_data,
                                        size_t* out_size) {
   *out_data = NULL;
@@ -118,7 +113,7 @@ carnot_status* carnot_engine_serialize(carnot_engine* engine, bool strip, void**
   for (uint32_t i = 0; i < plan.blob_count; i++) {
     carnot_plan_blob* blob = &plan.blobs[i];
     *blob = engine->plan->blobs[i];
-    bool leave_out = strip && is_strippable(blob);
+    bool leave_out = strip && carnot_blob_is_weight(blob);
     blob->tensor.data = leave_out ? NULL : (void*)(uintptr_t)weights->data[i];
     plan.stripped |= !blob->dropped && !blob->tensor.data && engine->plan->stripped;
   }

@@ -248,7 +248,8 @@ static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_blas
                            contest* c, carnot_cuda_blas_choice* out) {
   carnot_cuda* cuda = c->cuda;
   CARNOT_TRY(describe(cuda, product, &c->plan));
-  cublasLtMatmulHeuristicResult_t results[kCandidates];
+  // What the library leaves alone must be the same in each build: the choice stands in the engine.
+  cublasLtMatmulHeuristicResult_t results[kCandidates] = {0};
   void* ways[kCandidates];
   int count, best;
   CARNOT_TRY(propose(cuda, product, &c->plan, kCandidates, results, &count));

@@ -570,6 +570,8 @@ static carnot_status* dnn_prepare(const carnot_problem* problem, carnot_prepared
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(dnn_params), "parameters", &params));
   dnn_params* made = params;
   *made = (dnn_params){problem->fast_fp32, is_half(dtype), 0};
+  if (problem->standing && problem->standing->param_bytes == sizeof(*made))
+    *made = *(const dnn_params*)problem->standing->params;
   if (is_half(dtype) && problem->times) CARNOT_TRY(choose_engine(problem, &c, &made->choice));
   out->params = params;
   out->param_bytes = sizeof(dnn_params);

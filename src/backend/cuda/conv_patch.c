@@ -98,6 +98,8 @@ static carnot_status* patch_prepare(const carnot_problem* problem, carnot_prepar
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(patch_params), "parameters", &params));
   patch_params* made = params;
   *made = (patch_params){.fast_fp32 = problem->fast_fp32};
+  if (problem->standing && problem->standing->param_bytes == sizeof(*made))
+    *made = *(const patch_params*)problem->standing->params;
   if (problem->times) choose_algo(problem, &c, &made->choice);
   out->params = params;
   out->param_bytes = sizeof(patch_params);

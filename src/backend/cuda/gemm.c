@@ -301,6 +301,8 @@ static carnot_status* prepare(const carnot_problem* problem, bool library, carno
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(gemm_params), "parameters", &params));
   gemm_params* made = params;
   *made = (gemm_params){.fast_fp32 = problem->fast_fp32, .residual = p.residual};
+  if (problem->standing && problem->standing->param_bytes == sizeof(*made))
+    *made = *(const gemm_params*)problem->standing->params;
   if (library && problem->times) choose_algo(problem, &p, &made->choice);
   out->params = params;
   out->param_bytes = sizeof(gemm_params);

@@ -262,13 +262,16 @@ carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
   const char* why = describe(problem, chain, acc_dtype, text);
   const char* cubin = NULL;
   size_t bytes = 0;
-  carnot_status* status = why ? CARNOT_ERROR(INTERNAL, "%s", why)
-                              : carnot_cuda_compile_cached(cuda, text, &cubin, &bytes);
+  carnot_status* status = why ? CARNOT_ERROR(INTERNAL, "%s", why) : NULL;
+  uint64_t source = status ? 0 : carnot_hash(text, strlen(text), 0);
+  if (!status && !problem->standing)
+    status = carnot_cuda_compile_cached(cuda, text, &cubin, &bytes);
   free(text);
   if (status) return status;
-  out->constants[out->constant_count].packing =
-      carnot_arena_print(out->arena, "cubin %s", cuda->base.arch);
-  out->constants[out->constant_count].data = carnot_arena_copy(out->arena, cubin, bytes);
+  out->constants[out->constant_count].packing = carnot_arena_print(
+      out->arena, "cubin %s %016llx", cuda->base.arch, (unsigned long long)source);
+  out->constants[out->constant_count].data =
+      cubin ? carnot_arena_copy(out->arena, cubin, bytes) : NULL;
   out->constants[out->constant_count++].bytes = bytes;
   return NULL;
 }
