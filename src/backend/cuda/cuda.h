@@ -161,6 +161,7 @@ typedef struct carnot_cuda {
   CUcontext context;
   CUmodule kernels;  // the own ones
   int major, minor;
+  int block_bytes;  // most shared memory of a block
   cublasLtHandle_t lt;
   pthread_mutex_t mutex;  // guards what follows
   cudnnHandle_t dnn_handle;
@@ -244,6 +245,11 @@ carnot_status* carnot_cuda_cluster_count(carnot_cuda* cuda, CUfunction function,
 static inline int carnot_cuda_cluster_limit(const carnot_cuda* cuda) {
   return cuda->major >= 9 ? 8 : 1;
 }
+// |function| may have all of a block's shared memory as dynamic memory.
+carnot_status* carnot_cuda_allow_shared(carnot_cuda* cuda, CUfunction function) CARNOT_MUST_USE;
+// Most blocks of a cluster that this device takes of |function|, which may have all shared memory.
+int carnot_cuda_widest_cluster(carnot_cuda* cuda, CUfunction function, unsigned threads,
+                               size_t shared_bytes);
 // Before a library's kernel: it may begin early by itself and read before it waits. Own recordings
 // are put right at their end (carnot_cuda_tie_libraries); anywhere else an empty kernel stands
 // between.

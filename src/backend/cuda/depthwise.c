@@ -73,18 +73,6 @@ static bool depthwise_reads(const carnot_step_view* step, uint32_t input) {
   return node->input_count < 2 || node->inputs[1] != input;
 }
 
-// Dense, channels innermost.
-static bool is_channels_last(const carnot_operand* t) {
-  int64_t stride = t->dims[1];
-  bool dense = t->dims[1] == 1 || t->strides[1] == 1;
-  for (int d = 3; d >= 0; d--) {
-    if (d == 1) continue;
-    dense = dense && (t->dims[d] == 1 || t->strides[d] == stride);
-    stride *= t->dims[d];
-  }
-  return dense && (uintptr_t)t->data % 16 == 0;
-}
-
 // Square kernels of usual sizes have their own code; it takes several results a thread where all
 // multiprocessors have enough to do.
 static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
@@ -120,7 +108,8 @@ static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot
   CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->dtype) && t.channels == t.filters &&
                    t.channels % 8 == 0 && w->dims[0] == t.filters && w->dims[1] == 1 &&
                    step->constant_bytes[0] == (size_t)(t.filters * t.kernel[1] * t.kernel[2]) * 2 &&
-                   count < (int64_t)UINT32_MAX && is_channels_last(x) && is_channels_last(y),
+                   count < (int64_t)UINT32_MAX && carnot_cuda_is_channels_last(x) &&
+                   carnot_cuda_is_channels_last(y),
                INVALID_ARGUMENT, "a depthwise convolution of %lld channels to %lld, channels last",
                (long long)t.channels, (long long)t.filters);
   CARNOT_CHECK(c.bias == CARNOT_PLAN_NONE ||

@@ -32,6 +32,7 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "attention.cuh"
 #include "eight.cuh"
 #include "channels.cuh"
+#include "squeeze.cuh"
 #include "depthwise.cuh"
 #include "results.cuh"
 #include "tile.cuh"

@@ -5,12 +5,13 @@
 
 enum { CARNOT_CUDA_RANK = 8, CARNOT_CUDA_THREADS = 256 };
 // Most threads of a reduction by columns. Group normalization: threads, pieces of 16 bytes that
-// each keeps, most channels of a slice.
+// each keeps in the first of two readings, most channels of a slice.
 enum {
   CARNOT_CUDA_COLUMN_THREADS = 512,
   CARNOT_CUDA_GROUP_THREADS = 512,
   CARNOT_CUDA_GROUP_KEEP = 8,
-  CARNOT_CUDA_GROUP_SLICE = 1024
+  CARNOT_CUDA_GROUP_SLICE = 1024,
+  CARNOT_CUDA_SQUEEZE_THREADS = 512
 };
 
 // y[i·dst] = x[i·src] for every position i of |dims|; kernels copy_<bytes of an element>.
@@ -137,15 +138,16 @@ typedef struct carnot_cuda_gemm {
 } carnot_cuda_gemm;
 
 // Group normalization of halves channels last, x and y [n, pixels, channels] dense, by slices of
-// whole groups: the |parts| blocks of a cluster read a slice of an image once; or |parts| blocks
-// note count, mean and sum of squared distances of each group, and as many of a second kernel apply
-// them.
+// whole groups: the |parts| blocks of a cluster read a slice of an image once and keep it; or
+// |parts| blocks note count, mean and sum of squared distances of each group, and as many of a
+// second kernel apply them.
 typedef struct carnot_cuda_group_norm {
   const void *x, *scale, *bias;  // scale and bias may be NULL
   void* y;
   float* partial;  // of the two: [n, groups, parts, 3]
   long long pixels;
   int channels, groups, slice, parts, per_part;  // channels of a slice, pixels of a part
+  int images, kept;                              // kept: of the one: pieces that a thread keeps
   float eps;
   int activation;  // carnot_cuda_activation
 } carnot_cuda_group_norm;
@@ -158,7 +160,22 @@ typedef enum carnot_cuda_activation {
   CARNOT_CUDA_SIGMOID,
   CARNOT_CUDA_GELU,  // x Phi(x)
   CARNOT_CUDA_GELU_TANH,
+  CARNOT_CUDA_HARD_SIGMOID,  // low x + high to [0, 1]
 } carnot_cuda_activation;
+
+// y = x outer(w2 inner(w1 mean(x) + b1) + b2) of halves channels last, x and y [n, pixels,
+// channels] dense, mean over pixels. |weights|: w1 [hidden, channels], w2 [channels, hidden], b1,
+// b2; |hidden| is filled up to a multiple of eight. A cluster an image: block r has slice r %
+// slices of the channels and part r / slices of the pixels.
+typedef struct carnot_cuda_squeeze {
+  const void *x, *weights;
+  void* y;
+  int images, pixels, channels, hidden;
+  int slice, slices, parts, per_part;  // channels of a slice, pixels of a part
+  int kept, staged;  // pieces that a thread keeps; whether weights go to shared memory first
+  int inner, outer;  // carnot_cuda_activation
+  float inner_low, inner_high, outer_low, outer_high;
+} carnot_cuda_squeeze;
 
 // Depthwise convolution of halves channels last, weights [taps, channels]; eight channels a thread.
 typedef struct carnot_cuda_depthwise {
