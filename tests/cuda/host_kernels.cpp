@@ -122,8 +122,7 @@ static void run_depthwise(const void* given, unsigned long long far) {
 // What the parameters of a tile kernel ask for, one result after the other: it holds the host's side of
 // these rows against the oracle, not the kernels.
 template <class T>
-static void run_product(const void* given, unsigned long long far) {
-  auto p = near_params<carnot_cuda_product>(given, far);
+static void run_product(carnot_cuda_product p, unsigned long long far) {
   bring_near(p.residual, far);
   const T *x = (const T*)p.x, *w = (const T*)p.w, *bias = (const T*)p.bias, *residual = (const T*)p.residual;
   for (i64 m = 0; m < p.rows; m++)
@@ -142,6 +141,21 @@ static void run_product(const void* given, unsigned long long far) {
       ((T*)p.y)[m * p.filters + n] = store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
     }
 }
+template <class T>
+static void run_tile(const void* given, unsigned long long far) {
+  run_product<T>(near_params<carnot_cuda_product>(given, far), far);
+}
+// Operands come by their maps.
+template <class T>
+static void run_bulk(const void* given, unsigned long long far) {
+  carnot_cuda_bulk p;
+  memcpy(&p, given, sizeof(p));
+  p.product.x = (const void*)p.x.bits[0], p.product.w = (const void*)p.w.bits[0];
+  run_product<T>(near_params<carnot_cuda_product>(&p.product, far), far);
+}
+#define HOST_BULK(height, width)                                                                      \
+  kernels().insert({"bulk_" #height "x" #width "_f16", {run_bulk<f16>, sizeof(carnot_cuda_bulk)}});   \
+  kernels().insert({"bulk_" #height "x" #width "_bf16", {run_bulk<bf16>, sizeof(carnot_cuda_bulk)}});
 // What the parameters of squeeze and excitation and of group normalization ask for, likewise.
 template <class T>
 static void run_squeeze(const void* given, unsigned long long far) {
@@ -203,14 +217,15 @@ static void run_group_norm(const void* given, unsigned long long far) {
   kernels().insert({"group_norm_2_" #T, {run_group_norm<T>, sizeof(carnot_cuda_group_norm)}});        \
   kernels().insert({"group_norm_8_" #T, {run_group_norm<T>, sizeof(carnot_cuda_group_norm)}});
 #define HOST_TILE(height, width, stages)                                                              \
-  kernels().insert({"tile_" #height "x" #width "_f16", {run_product<f16>, sizeof(carnot_cuda_product)}}); \
-  kernels().insert({"tile_" #height "x" #width "_bf16", {run_product<bf16>, sizeof(carnot_cuda_product)}});
+  kernels().insert({"tile_" #height "x" #width "_f16", {run_tile<f16>, sizeof(carnot_cuda_product)}});    \
+  kernels().insert({"tile_" #height "x" #width "_bf16", {run_tile<bf16>, sizeof(carnot_cuda_product)}});
 static const bool are_known = [] {
   HOST_DEPTHWISES(f16)
   HOST_DEPTHWISES(bf16)
   HOST_CHANNELS(f16)
   HOST_CHANNELS(bf16)
   CARNOT_CUDA_TILES(HOST_TILE)
+  CARNOT_CUDA_BULKS(HOST_BULK)
   return true;
 }();
 

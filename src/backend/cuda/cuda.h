@@ -39,6 +39,15 @@
   X(cuFuncGetModule, (CUmodule*, CUfunction))                                                     \
   X(cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int))                                  \
   X(cuOccupancyMaxActiveClusters, (int*, CUfunction, const CUlaunchConfig*))                      \
+  X(cuTensorMapEncodeTiled,                                                                       \
+    (CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,                     \
+     const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,              \
+     CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill))                        \
+  X(cuTensorMapEncodeIm2col,                                                                      \
+    (CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,                     \
+     const cuuint64_t*, const int*, const int*, cuuint32_t, cuuint32_t, const cuuint32_t*,        \
+     CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,                           \
+     CUtensorMapFloatOOBfill))                                                                    \
   X(cuStreamCreate, (CUstream*, unsigned))                                                        \
   X(cuStreamDestroy_v2, (CUstream))                                                               \
   X(cuStreamSynchronize, (CUstream))                                                              \
@@ -228,6 +237,10 @@ carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunct
                                            const int64_t grid[3], unsigned threads,
                                            const int64_t cluster[3], size_t shared_bytes,
                                            void* params) CARNOT_MUST_USE;
+// How many such clusters the device holds at a time.
+carnot_status* carnot_cuda_cluster_count(carnot_cuda* cuda, CUfunction function, unsigned threads,
+                                         const int64_t cluster[3], size_t shared_bytes,
+                                         int* out_count) CARNOT_MUST_USE;
 // Most blocks of a cluster that every device of this kind takes.
 static inline int carnot_cuda_cluster_limit(const carnot_cuda* cuda) {
   return cuda->major >= 9 ? 8 : 1;

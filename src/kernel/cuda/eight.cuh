@@ -52,10 +52,8 @@ DEVICE f32 activate(int activation, f32 low, f32 high, f32 x) {
     case CARNOT_CUDA_SILU: return x * unit_sigmoid(x);
     case CARNOT_CUDA_HARD_SWISH: return x * lo(hi(x * (1 / 6.f) + .5f, 0.f), 1.f);
     case CARNOT_CUDA_SIGMOID: return unit_sigmoid(x);
-    // 0.5 (1 + tanh u) = 1 / (1 + exp(-2u))
-    case CARNOT_CUDA_GELU_TANH:
-      return x * unit_sigmoid(1.59576912f * (x + .044715f * x * x * x));
-    case CARNOT_CUDA_GELU: return .5f * x * (1 + erff(x * .70710678f));
+    case CARNOT_CUDA_GELU_TANH: return fast_GELU_TANH(0, 0, x);
+    case CARNOT_CUDA_GELU: return fast_GELU_ERF(0, 0, x);
     case CARNOT_CUDA_HARD_SIGMOID: return lo(hi(fmaf(low, x, high), 0.f), 1.f);
     default: return x;
   }

@@ -234,6 +234,29 @@ typedef struct carnot_cuda_product {
 #define CARNOT_CUDA_TILE_SUMS(rows, columns) ((rows) * ((columns) + 4) * 4)
 // clang-format on
 
+// A tensor map as the driver makes it.
+typedef struct carnot_cuda_map {
+  unsigned long long bits[16];
+} __attribute__((aligned(64))) carnot_cuda_map;
+
+// The same product by the copy engine: a cluster has |across| tiles side by side; K is cut over its third
+// dimension.
+typedef struct carnot_cuda_bulk {
+  carnot_cuda_map x, w;         // boxes of 64 by rows / across, and by columns
+  carnot_cuda_product product;  // x and w unused
+  int taps, chunks;             // steps of K: |chunks| of 64 channels for each tap
+  int is_window;                // the map of x is one of windows (im2col)
+  int across, stages;
+  int parts;  // where in shared memory the other blocks' sums stand
+} carnot_cuda_bulk;
+
+// clang-format off
+// X(rows, columns) of each tile.
+#define CARNOT_CUDA_BULKS(X) X(64, 32) X(64, 64) X(128, 64) X(128, 128) X(128, 160) X(128, 256)
+#define CARNOT_CUDA_BULK_THREADS(rows) ((rows) * 2 + 32)
+enum { CARNOT_CUDA_BULK_STAGES = 16 };
+// clang-format on
+
 // |rounds| of multiply-adds in registers, which never write |out|, or of copies from its second
 // half to its first.
 typedef struct carnot_cuda_peak {
