@@ -441,6 +441,12 @@ static carnot_dtype precision_of(const carnot_choice* choice) {
   return carnot_dtype_is_half(p->wanted) && carnot_dtype_is_float(dtype) ? p->wanted : dtype;
 }
 
+// The operator that a region is about.
+static carnot_op main_op(const carnot_choice* choice) {
+  const carnot_region* region = &choice->region;
+  return region->nodes[region->node_count > 1 && region->nodes[0].op == CARNOT_OP_CAST].op;
+}
+
 static void tell(const carnot_lowering* l, const carnot_plan_step* step,
                  const carnot_step_note* note) {
   const carnot_build_config* config = l->builder->config;
@@ -496,7 +502,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   if (builder->config->refit) keep_types(arena, &choice, &step);
   take_variants(l, &choice, &step);
   CARNOT_TRY(l->status);
-  carnot_step_note note = {.layer_type = carnot_op_get(choice.region.nodes[0].op)->layer_type,
+  carnot_step_note note = {.layer_type = carnot_op_get(main_op(&choice))->layer_type,
                            .rejected = choice.rejected,
                            .time_us = choice.time_us};
   note.precision = precision_of(&choice);

@@ -1,10 +1,12 @@
 // Regions: an anchor with the pointwise operators behind it, and chains of pointwise operators
-// alone.
+// alone. On an accelerator the cast before a network's first layer joins it: a kernel reads few
+// channels in their own type as well.
 //
 // A follower joins when it is the only reader of what the region gives, keeps its dimensions, and
 // its other operands are there before it: then the whole can be computed where the anchor's tile
 // still is in registers or L1.
 #include "pass/pass.h"
+#include "pass/typing.h"
 
 enum { kMaxRegionNodes = 24 };
 
@@ -91,9 +93,35 @@ static carnot_node* follower(const carnot_node* anchor, const carnot_value* valu
   return node;
 }
 
-static carnot_status* grow(carnot_node* first) {
-  carnot_node* nodes[kMaxRegionNodes] = {first};
-  int count = 1;
+static bool all_below(const carnot_attrs* attrs, const char* name, int64_t limit) {
+  size_t count;
+  const int64_t* values = carnot_attr_ints(attrs, name, &count);
+  for (size_t i = 0; i < count; i++)
+    if (values[i] >= limit) return false;
+  return true;
+}
+
+// The cast to halves that only |node| reads, a convolution of few channels and small windows.
+static carnot_node* cast_before(const carnot_node* node) {
+  enum { kMostChannels = 4, kMostKernel = 8, kMostStep = 2 };
+  if (node->op != CARNOT_OP_CONV) return NULL;
+  const carnot_value *x = node->inputs[0], *w = node->inputs[1];
+  carnot_node* cast = x->producer;
+  if (!cast || cast->op != CARNOT_OP_CAST || cast->block != node->block ||
+      carnot_only_user(x) != node || !carnot_dtype_is_half(x->type.dtype) ||
+      cast->inputs[0]->type.dtype != CARNOT_DTYPE_F32 || cast->inputs[0]->constant)
+    return NULL;
+  if (!w->constant || w->type.rank != 4 || !all_below(&node->attrs, "strides", kMostStep + 1))
+    return NULL;
+  const int64_t most[] = {INT64_MAX, kMostChannels, kMostKernel, kMostKernel};
+  for (int d = 0; d < 4; d++)
+    if (!carnot_sym_is_const(w->type.dims[d]) || w->type.dims[d].bits > most[d]) return NULL;
+  return carnot_attr_int(carnot_node_row(node), &node->attrs, "group") == 1 ? cast : NULL;
+}
+
+static carnot_status* grow(carnot_node* first, carnot_node* before) {
+  carnot_node* nodes[kMaxRegionNodes] = {before ? before : first, first};
+  int count = before ? 2 : 1;
   carnot_node* next;
   while (count < kMaxRegionNodes && (next = follower(first, nodes[count - 1]->outputs[0])) != NULL)
     nodes[count++] = next;
@@ -101,7 +129,7 @@ static carnot_status* grow(carnot_node* first) {
 }
 
 static carnot_status* visit_anchors(carnot_block* block, void* user) {
-  (void)user;
+  const carnot_pass_options* options = user;
   size_t count = 0;
   for (carnot_node* node = block->first; node; node = node->next) count += is_anchor(node);
   // Growing a region moves nodes, so the anchors are listed first; no anchor is ever taken up by
@@ -111,7 +139,8 @@ static carnot_status* visit_anchors(carnot_block* block, void* user) {
   for (carnot_node* node = block->first; node; node = node->next)
     if (is_anchor(node)) anchors[count++] = node;
   for (size_t i = 0; i < count; i++)
-    if (anchors[i]->output_count == 1) CARNOT_TRY(grow(anchors[i]));
+    if (anchors[i]->output_count == 1)
+      CARNOT_TRY(grow(anchors[i], options->device ? cast_before(anchors[i]) : NULL));
   return NULL;
 }
 
@@ -157,7 +186,7 @@ static carnot_status* visit_chains(carnot_block* block, void* user) {
 }
 
 carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options) {
-  (void)options;
-  CARNOT_TRY(carnot_each_block(graph->main, visit_anchors, NULL));
+  carnot_pass_options given = *options;
+  CARNOT_TRY(carnot_each_block(graph->main, visit_anchors, &given));
   return carnot_each_block(graph->main, visit_chains, NULL);
 }

@@ -46,6 +46,7 @@ run() { # a script of checks that prints a line for each
 }
 run fused_rows.py "$build/bin/carnot"
 run tile_sizes.py "$build/bin/carnot"
+run few_channels.py "$build/bin/carnot"
 
 for gate in "$build"/bin/gate_{conv,gemm,transformer,dynamic,repeat,threads,layers}_test; do
   CARNOT_GATE_DEVICE=cuda "$gate" > "$scratch/log" 2>&1 || { failed=1; grep -aE "ERROR|FAILED" "$scratch/log"; }

@@ -33,6 +33,7 @@ typedef struct dnn_state {
   CUfunction own;  // where the library has no engine
   carnot_cuda_window window;
   uint32_t weights, bias, residual;  // inputs; NONE
+  carnot_cuda_conv_cast cast;
   carnot_cuda_chain_state chain;
 } dnn_state;
 _Static_assert(sizeof(dnn_state) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -46,10 +47,10 @@ static carnot_cuda_takes takes(carnot_dtype t) {
 // ---- build ----
 
 static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (problem->region->nodes[0].op != CARNOT_OP_CONV) return "";
+  if (carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV) return "";
   const char* missing = carnot_cuda_lacks_dnn(carnot_cuda_of(problem->device));
   if (missing) return missing;
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_type input = carnot_cuda_conv_input(problem), *x = &input;
   bool half = is_half(x->dtype);
   carnot_cuda_conv c;
   const char* why = carnot_cuda_conv_describe(problem, takes(x->dtype), &c, reason, size);
@@ -65,7 +66,9 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
     return "the weights are not constant";
   carnot_cuda_want_row_major(problem);
   if (!half) return NULL;
-  problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  if (!carnot_cuda_conv_casts(problem->region))
+    problem->inputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
   if (c.residual != CARNOT_PLAN_NONE)
     problem->inputs[c.residual].layout = CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
@@ -81,7 +84,7 @@ static carnot_status* dnn_check(const carnot_step_view* step) {
 }
 
 static bool dnn_reads(const carnot_step_view* step, uint32_t input) {
-  const carnot_plan_node* node = &step->region->nodes[0];
+  const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
   return !(((const dnn_params*)step->params)->packed && node->input_count > 1 &&
            node->inputs[1] == input);
 }
@@ -357,9 +360,9 @@ static carnot_status* find_plan(carnot_cuda* cuda, const dnn_key* key, dnn_plan*
 // ---- shape and run ----
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* y, const carnot_cuda_conv* c,
-                                     const carnot_cuda_window* t) {
-  const carnot_operand *x = &inputs[0], *w = &inputs[c->weights];
+                                     const carnot_operand* x, const carnot_operand* y,
+                                     const carnot_cuda_conv* c, const carnot_cuda_window* t) {
+  const carnot_operand* w = &inputs[c->weights];
   bool packed = ((const dnn_params*)step->params)->packed;
   CARNOT_CHECK(carnot_cuda_is_float(x->dtype) && packed == is_half(x->dtype) && t->groups > 0 &&
                    w->dtype == x->dtype && w->dims[0] == t->filters &&
@@ -387,9 +390,12 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
   *out_workspace_bytes = 0;
   const char* missing = carnot_cuda_lacks_dnn(cuda);
   CARNOT_CHECK(!missing, NOT_FOUND, "this step calls a library: %s", missing);
-  const carnot_plan_node* node = &step->region->nodes[0];
-  const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  bool fused = is_half(x->dtype);
+  const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
+  const carnot_operand* y = &outputs[0];
+  carnot_operand x;
+  carnot_cuda_conv_cast cast;
+  CARNOT_TRY(carnot_cuda_conv_cast_shape(step, &inputs[0], y->dtype, &cast, &x));
+  bool fused = is_half(x.dtype);
   dnn_state* s = state;
   carnot_cuda_conv c;
   for (;; fused = false) {
@@ -397,11 +403,11 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
         step, inputs, outputs, fused ? CARNOT_CUDA_TAKES_RESIDUAL : CARNOT_CUDA_TAKES_BIAS, &c));
     dnn_key key;
     memset(&key, 0, sizeof(key));
-    CARNOT_TRY(carnot_cuda_window_make(node, x, &inputs[c.weights], y, &key.window));
+    CARNOT_TRY(carnot_cuda_window_make(node, &x, &inputs[c.weights], y, &key.window));
     key.window.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
-    CARNOT_TRY(check_operands(step, inputs, y, &c, &key.window));
-    key.dtype = (int32_t)x->dtype;
-    key.spatial = x->rank == 5 ? 3 : 2;
+    CARNOT_TRY(check_operands(step, inputs, &x, y, &c, &key.window));
+    key.dtype = (int32_t)x.dtype;
+    key.spatial = x.rank == 5 ? 3 : 2;
     key.bias = fused && c.bias != CARNOT_PLAN_NONE;
     key.residual = fused && c.residual != CARNOT_PLAN_NONE;
     key.activation = fused ? (int32_t)c.activation.kind : 0;
@@ -410,6 +416,7 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
     *s = (dnn_state){.weights = c.weights,
                      .bias = CARNOT_PLAN_NONE,
                      .residual = c.residual,
+                     .cast = cast,
                      .window = key.window};
     if (fused) s->bias = c.bias;
     if (!fused && c.bias != CARNOT_PLAN_NONE)
@@ -424,7 +431,8 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
       cuda->dnn_version, (long long)s->window.channels, (long long)s->window.filters,
       (long long)s->window.groups);
   if (!s->plan->plan) CARNOT_TRY(carnot_cuda_kernel(cuda, "conv_f32", &s->own));
-  if (s->plan->plan) *out_workspace_bytes = (size_t)s->plan->workspace_bytes;
+  *out_workspace_bytes = cast.bytes;
+  if (s->plan->plan) *out_workspace_bytes += (size_t)s->plan->workspace_bytes;
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 
@@ -525,9 +533,9 @@ static carnot_operand operand_of(const carnot_operand_type* t) {
 static carnot_status* choose_engine(const carnot_problem* problem, const carnot_cuda_conv* c,
                                     int32_t* out_choice) {
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  const carnot_operand x = operand_of(&problem->inputs[0]),
-                       w = operand_of(&problem->inputs[c->weights]),
+  const carnot_plan_node* node = carnot_cuda_conv_node(problem->region);
+  const carnot_operand_type input = carnot_cuda_conv_input(problem);
+  const carnot_operand x = operand_of(&input), w = operand_of(&problem->inputs[c->weights]),
                        y = operand_of(&problem->outputs[0]);
   dnn_key key;
   memset(&key, 0, sizeof(key));
@@ -553,7 +561,7 @@ static carnot_status* choose_engine(const carnot_problem* problem, const carnot_
 static carnot_status* dnn_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_conv c;
   char reason[256];
-  carnot_dtype dtype = problem->inputs[0].dtype;
+  carnot_dtype dtype = carnot_cuda_conv_input(problem).dtype;
   const char* why = carnot_cuda_conv_describe(problem, takes(dtype), &c, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
   if (!is_half(dtype) && c.bias != CARNOT_PLAN_NONE)
@@ -579,11 +587,12 @@ static carnot_status* dnn_run(const carnot_step_view* step, void* state,
   dnn_state* s = state;
   int64_t ids[kMaxTensors] = {kX, kW, kY};
   void* addresses[kMaxTensors] = {inputs[0].data, NULL, outputs[0].data};
+  CARNOT_TRY(carnot_cuda_conv_cast_run(step, &s->cast, workspace, &addresses[0]));
   bool packed = ((const dnn_params*)step->params)->packed;
   const void* weights = packed ? step->constants[0] : inputs[s->weights].data;
   memcpy(&addresses[1], &weights, sizeof(weights));
   if (s->own) {
-    s->window.x = inputs[0].data, s->window.w = weights, s->window.y = outputs[0].data;
+    s->window.x = addresses[0], s->window.w = weights, s->window.y = outputs[0].data;
     int64_t count = carnot_dims_count(outputs[0].dims, outputs[0].rank);
     CARNOT_TRY(carnot_cuda_launch_each(step, s->own, count, &s->window));
     return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
@@ -594,7 +603,7 @@ static carnot_status* dnn_run(const carnot_step_view* step, void* state,
     ids[count] = kResidual, addresses[count++] = inputs[s->residual].data;
   CARNOT_TRY(carnot_cuda_before_library(step));
   CARNOT_TRY(execute(carnot_cuda_of_step(step), carnot_cuda_queue_of(step)->stream, s->plan, count,
-                     ids, addresses, workspace));
+                     ids, addresses, (char*)workspace + s->cast.bytes));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 

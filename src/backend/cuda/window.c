@@ -81,6 +81,7 @@ typedef struct window_state {
   carnot_cuda_window params;
   int64_t count;
   uint32_t weights, bias;
+  carnot_cuda_conv_cast cast;
   carnot_cuda_chain_state chain;
 } window_state;
 _Static_assert(sizeof(window_state) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -161,14 +162,18 @@ const carnot_tactic_row carnot_cuda_pool_row = {.name = "cuda_pool",
 const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_count,
                                   const bool* channel, const bool* whole, carnot_cuda_takes takes,
                                   carnot_cuda_conv* out, char* reason, size_t size) {
-  const carnot_plan_node* node = &region->nodes[0];
+  const carnot_plan_node* node = carnot_cuda_conv_node(region);
+  bool casts = carnot_cuda_conv_casts(region);
   if (node->op != CARNOT_OP_CONV) return "";
   *out = (carnot_cuda_conv){.bias = CARNOT_PLAN_NONE, .residual = CARNOT_PLAN_NONE};
   out->weights = node->inputs[1];
-  if (node->inputs[0] != 0 || out->weights >= input_count) return "no operands";
+  uint32_t x = casts ? region->nodes[0].inputs[0] : node->inputs[0];
+  if (x != 0 || (casts && node->inputs[0] != region->nodes[0].outputs[0]) ||
+      out->weights >= input_count)
+    return "no operands";
   if (node->input_count > 2) out->bias = node->inputs[2];
   if (out->bias != CARNOT_PLAN_NONE && out->bias >= input_count) return "no operands";
-  uint32_t acc = node->outputs[0], next = 1;
+  uint32_t acc = node->outputs[0], next = casts + 1;
   for (; next < region->node_count && carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_ADD);
        next++) {
     const carnot_plan_node* add = &region->nodes[next];
@@ -208,7 +213,7 @@ const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda
                                       carnot_cuda_conv* out, char* reason, size_t size) {
   bool channel[64] = {false}, whole[64] = {false};
   if (problem->input_count > 64) return "too many operands";
-  if (problem->region->nodes[0].op != CARNOT_OP_CONV) return "";
+  if (carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV) return "";
   const carnot_operand_type* y = &problem->outputs[0];
   for (uint32_t i = 0; i < problem->input_count; i++) {
     const carnot_operand_type* t = &problem->inputs[i];
@@ -259,7 +264,8 @@ carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* w, carnot_prepar
 }
 
 void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_operand_type *w = &problem->inputs[problem->region->nodes[0].inputs[1]],
+  const carnot_operand_type *w =
+                                &problem->inputs[carnot_cuda_conv_node(problem->region)->inputs[1]],
                             *y = &problem->outputs[0];
   double outputs = (double)carnot_dims_count(y->dims, y->rank);
   double weights = (double)carnot_dims_count(w->dims, w->rank);
@@ -269,12 +275,73 @@ void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, dou
                carnot_dtype_bits(y->dtype) / 8;
 }
 
+// ---- a cast before ----
+
+carnot_operand_type carnot_cuda_conv_input(const carnot_problem* problem) {
+  carnot_operand_type x = problem->inputs[0];
+  if (carnot_cuda_conv_casts(problem->region)) x.dtype = problem->outputs[0].dtype;
+  return x;
+}
+
+carnot_status* carnot_cuda_conv_cast_shape(const carnot_step_view* step, const carnot_operand* x,
+                                           carnot_dtype to, carnot_cuda_conv_cast* out,
+                                           carnot_operand* out_x) {
+  *out = (carnot_cuda_conv_cast){.function = NULL};
+  *out_x = *x;
+  if (!carnot_cuda_conv_casts(step->region)) return NULL;
+  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32 && carnot_cuda_is_half(to) && x->rank >= 2,
+               INVALID_MODEL, "a cast from %s to %s before a convolution",
+               carnot_dtype_name(x->dtype), carnot_dtype_name(to));
+  out_x->dtype = to, out_x->data = NULL;
+  carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, x->rank, x->dims, out_x->strides);
+  carnot_cuda_narrow* p = &out->params;
+  p->rank = x->rank - 1, p->channels = x->dims[1], p->x_c = x->strides[1], p->count = 1;
+  for (int d = 0; d < p->rank; d++) {
+    p->dims[d] = x->dims[d ? d + 1 : 0], p->src[d] = x->strides[d ? d + 1 : 0];
+    p->count *= p->dims[d];
+  }
+  out->bytes = carnot_align_up((size_t)carnot_dims_count(x->dims, x->rank) * 2, 256);
+  return find_kernel(step, "narrow", to, &out->function);
+}
+
+carnot_status* carnot_cuda_conv_cast_run(const carnot_step_view* step, carnot_cuda_conv_cast* cast,
+                                         void* workspace, void** x) {
+  if (!cast->function) return NULL;
+  cast->params.x = *x, cast->params.y = *x = workspace;
+  return carnot_cuda_launch_each(step, cast->function, cast->params.count, &cast->params);
+}
+
+carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* w, int chunks, int steps,
+                                            const int32_t (*place)[4][4], carnot_prepared* out) {
+  int64_t count = carnot_dims_count(w->dims + 1, w->rank - 1);
+  size_t bytes = (size_t)CARNOT_CUDA_STREAM_BYTES(chunks, steps);
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes, 1, "packed weights", &memory));
+  const uint16_t* from = w->tensor->data;
+  uint16_t* to = memory;
+  for (int chunk = 0; chunk < chunks; chunk++)
+    for (int s = 0; s < steps; s++)
+      for (int i = 0; i < 128; i++) {  // two products of 32 lanes, twice
+        int j = i / 64 * 2 + i % 2, g = i / 2 % 32 / 4, t = i / 2 % 4;
+        int64_t filter = chunk * 32 + g / 2 * 8 + j * 2 + g % 2;
+        for (int k = 0; k < 4; k++)
+          *to++ = filter < w->dims[0] && place[s][t][k] >= 0 ? from[filter * count + place[s][t][k]]
+                                                             : 0;
+      }
+  out->constants[out->constant_count].packing = "chunks f16";
+  out->constants[out->constant_count].data = memory;
+  out->constants[out->constant_count++].bytes = bytes;
+  return NULL;
+}
+
+// ---- direct convolution ----
+
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_cuda_conv c;
   const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, size);
   if (why) return why;
   carnot_cuda_want_row_major(problem);
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_type input = carnot_cuda_conv_input(problem), *x = &input;
   if (x->rank < 3 || x->rank > 5)
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
   if (problem->inputs[c.weights].dtype != x->dtype) return "weights of another type";
@@ -287,44 +354,47 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   const char* why =
       carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
-  return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].dtype, out);
 }
 
 static carnot_status* conv_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* state,
                                  size_t* out_workspace_bytes) {
-  *out_workspace_bytes = 0;
-  const carnot_plan_node* node = &step->region->nodes[0];
+  const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
   carnot_cuda_conv c;
+  carnot_operand x;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_BIAS, &c));
   window_state* s = state;
   *s = (window_state){.count = carnot_dims_count(outputs[0].dims, outputs[0].rank),
                       .weights = c.weights,
                       .bias = c.bias};
   const carnot_operand* w = &inputs[c.weights];
-  CARNOT_TRY(carnot_cuda_window_make(node, &inputs[0], w, &outputs[0], &s->params));
+  CARNOT_TRY(carnot_cuda_conv_cast_shape(step, &inputs[0], outputs[0].dtype, &s->cast, &x));
+  *out_workspace_bytes = s->cast.bytes;
+  CARNOT_TRY(carnot_cuda_window_make(node, &x, w, &outputs[0], &s->params));
   s->params.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
-  CARNOT_CHECK(s->params.groups > 0 && w->dtype == inputs[0].dtype &&
-                   w->dims[0] == s->params.filters && s->params.filters % s->params.groups == 0 &&
+  CARNOT_CHECK(s->params.groups > 0 && w->dtype == x.dtype && w->dims[0] == s->params.filters &&
+                   s->params.filters % s->params.groups == 0 &&
                    w->dims[1] * s->params.groups == s->params.channels,
                INVALID_ARGUMENT, "weights do not fit %lld channels in %lld groups",
                (long long)s->params.channels, (long long)s->params.groups);
   CARNOT_CHECK(
       c.bias == CARNOT_PLAN_NONE ||
           (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == s->params.filters &&
-           inputs[c.bias].dtype == inputs[0].dtype),
+           inputs[c.bias].dtype == x.dtype),
       INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)s->params.filters);
-  CARNOT_TRY(find_kernel(step, "conv", inputs[0].dtype, &s->function));
+  CARNOT_TRY(find_kernel(step, "conv", x.dtype, &s->function));
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 
 static carnot_status* conv_run(const carnot_step_view* step, void* state,
                                const carnot_operand* inputs, const carnot_operand* outputs,
                                void* workspace, carnot_executor* executor) {
-  (void)workspace, (void)executor;
+  (void)executor;
   window_state* s = state;
-  s->params.x = inputs[0].data, s->params.w = inputs[s->weights].data,
-  s->params.y = outputs[0].data;
+  void* x = inputs[0].data;
+  CARNOT_TRY(carnot_cuda_conv_cast_run(step, &s->cast, workspace, &x));
+  s->params.x = x, s->params.w = inputs[s->weights].data, s->params.y = outputs[0].data;
   s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
   CARNOT_TRY(carnot_cuda_launch_each(step, s->function, s->count, &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);

@@ -17,6 +17,16 @@ bool carnot_cuda_window_within(const carnot_plan_node* node, const carnot_operan
 
 // ---- convolutions: what is in the region besides ----
 
+// The convolution itself, which a cast of what it reads may precede (pass regions).
+static inline const carnot_plan_node* carnot_cuda_conv_node(const carnot_region* region) {
+  return &region->nodes[region->node_count > 1 && region->nodes[0].op == CARNOT_OP_CAST];
+}
+static inline bool carnot_cuda_conv_casts(const carnot_region* region) {
+  return carnot_cuda_conv_node(region) != region->nodes;
+}
+// Input 0 as the convolution sees it.
+carnot_operand_type carnot_cuda_conv_input(const carnot_problem* problem);
+
 typedef struct carnot_cuda_conv {
   uint32_t weights;
   uint32_t bias;      // input, or NONE: the operator's own or a channel vector added behind it
@@ -43,9 +53,28 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
                                         const carnot_operand* outputs, carnot_cuda_takes takes,
                                         carnot_cuda_conv* out) CARNOT_MUST_USE;
 
+// The cast for rows that read halves only: channels last at the begin of the workspace.
+typedef struct carnot_cuda_conv_cast {
+  CUfunction function;  // NULL: none
+  carnot_cuda_narrow params;
+  size_t bytes;
+} carnot_cuda_conv_cast;
+// |out_x|: what the convolution reads; in the workspace (data NULL) where there is a cast.
+carnot_status* carnot_cuda_conv_cast_shape(const carnot_step_view* step, const carnot_operand* x,
+                                           carnot_dtype to, carnot_cuda_conv_cast* out,
+                                           carnot_operand* out_x) CARNOT_MUST_USE;
+// Records it; *x becomes the workspace then.
+carnot_status* carnot_cuda_conv_cast_run(const carnot_step_view* step, carnot_cuda_conv_cast* cast,
+                                         void* workspace, void** x) CARNOT_MUST_USE;
+
 // Weights [K,C,taps] of halves as [K,taps,C], the next constant of |out|.
 carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* weights,
                                      carnot_prepared* out) CARNOT_MUST_USE;
+// The same in the order of stream.cuh, for |chunks| chunks of 32 filters: |place[step][lane &
+// 3][4]| are offsets in the weights of a filter, -1 for a zero.
+carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* weights, int chunks,
+                                            int steps, const int32_t (*place)[4][4],
+                                            carnot_prepared* out) CARNOT_MUST_USE;
 // Operations and bytes of the problem.
 void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes);
 

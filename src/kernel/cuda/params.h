@@ -239,8 +239,8 @@ typedef struct carnot_cuda_map {
   unsigned long long bits[16];
 } __attribute__((aligned(64))) carnot_cuda_map;
 
-// The same product by the copy engine: a cluster has |across| tiles side by side; K is cut over its third
-// dimension.
+// The same product by the copy engine: a cluster has |across| tiles side by side; K is cut over its
+// third dimension.
 typedef struct carnot_cuda_bulk {
   carnot_cuda_map x, w;         // boxes of 64 by rows / across, and by columns
   carnot_cuda_product product;  // x and w unused
@@ -256,6 +256,56 @@ typedef struct carnot_cuda_bulk {
 #define CARNOT_CUDA_BULK_THREADS(rows) ((rows) * 2 + 32)
 enum { CARNOT_CUDA_BULK_STAGES = 16 };
 // clang-format on
+
+// y[n,p,q,f] = activation(sum over taps and channels of x w + bias[f]) with up to four channels, x
+// of any strides, y of halves channels last; weights packed as stream.cuh says. A block computes
+// tiles of results, each from a patch of x.
+enum {
+  CARNOT_CUDA_FIRST_THREADS = 128,
+  CARNOT_CUDA_FIRST_TILE = 128,  // most results of a tile
+  CARNOT_CUDA_FIRST_PATCH = 896  // most pixels of a patch
+};
+// Blocks on a multiprocessor, by the chunks of 32 filters that each computes.
+#define CARNOT_CUDA_FIRST_BLOCKS(chunks) ((chunks) == 1 ? 4 : 3)
+typedef struct carnot_cuda_first {
+  const void *x, *w, *bias;  // bias may be NULL
+  void* y;
+  long long x_n;
+  int x_c, x_row, x_column, channels, filters;
+  int in_rows, in_columns, out_rows, out_columns;
+  int kernel[2], step[2], begin[2];
+  int tile_rows, tile_columns, patch_rows, patch_columns;
+  int tiles_down, tiles_across, tiles;  // of an image; of all
+  int activation;                       // carnot_cuda_activation
+  float low, high;
+} carnot_cuda_first;
+
+// y[m,n] = activation(sum_k x[m,k] w[n,k] + bias[n] + residual[m,n]) of halves with few k, all
+// dense; weights packed as stream.cuh says.
+typedef struct carnot_cuda_thin {
+  const void *x, *w, *bias, *residual;  // bias and residual may be NULL
+  void* y;
+  int rows, channels, filters;
+  int activation;
+  float low, high;
+} carnot_cuda_thin;
+
+// clang-format off
+enum { CARNOT_CUDA_THIN_THREADS = 256 };
+// X(channels / 32, blocks on a multiprocessor) of each kernel.
+#define CARNOT_CUDA_THINS(X) X(1, 3) X(2, 3) X(3, 2) X(4, 2)
+// Bytes of packed weights: chunks of 32 filters, steps of 16 along K.
+#define CARNOT_CUDA_STREAM_BYTES(chunks, steps) ((chunks) * (steps) * 1024)
+// clang-format on
+
+// y[n,p,q,c] = x[n,c,p,q] as a half; x of any strides. |count| pixels.
+typedef struct carnot_cuda_narrow {
+  const void* x;
+  void* y;
+  long long count, channels, x_c;
+  long long dims[CARNOT_CUDA_RANK], src[CARNOT_CUDA_RANK];  // n and spatial axes
+  int rank;
+} carnot_cuda_narrow;
 
 // |rounds| of multiply-adds in registers, which never write |out|, or of copies from its second
 // half to its first.

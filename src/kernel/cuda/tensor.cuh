@@ -25,7 +25,7 @@ DEVICE void read4_transposed(u32* r, u32 from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
 }
-// pair: two floats as halves, |a| in the low bits.
+// pair: two floats as halves, |a| in the low bits; clamp: of two halves, NaN stays.
 template <class T> struct matrix;
 #define MATRIX(T, name)                                                                          \
   template <> struct matrix<T> {                                                                 \
@@ -39,6 +39,10 @@ template <class T> struct matrix;
       u32 y;                                                                                     \
       asm("cvt.rn." name "x2.f32 %0, %1, %2;" : "=r"(y) : "f"(b), "f"(a));                       \
       return y;                                                                                  \
+    }                                                                                            \
+    static DEVICE_ONLY u32 clamp(u32 x, u32 low, u32 high) {                                     \
+      asm("max.NaN." name "x2 %0, %0, %1;\nmin.NaN." name "x2 %0, %0, %2;" : "+r"(x) : "r"(low), "r"(high)); \
+      return x;                                                                                  \
     }                                                                                            \
   };
 MATRIX(f16, "f16")

@@ -76,6 +76,16 @@ template <class T> DEVICE void conv(const carnot_cuda_window& p) {
   put<T>(p.y, target(p, at), sum);
 }
 
+// float32 of any strides to halves channels last; one thread a pixel.
+template <class T> DEVICE void narrow(const carnot_cuda_narrow& p) {
+  i64 i = THREAD, from, none;
+  if (i >= p.count) return;
+  offsets<u64>((u64)i, p.rank, p.dims, p.src, p.src, &from, &none);
+  for (i64 c = 0; c < p.channels; c++) put<T>(p.y, i * p.channels + c, ((const f32*)p.x)[from + c * p.x_c]);
+}
+extern "C" __global__ void narrow_f16(carnot_cuda_narrow p) { wait_for_previous(); narrow<f16>(p); }
+extern "C" __global__ void narrow_bf16(carnot_cuda_narrow p) { wait_for_previous(); narrow<bf16>(p); }
+
 #define WINDOWS(T, name)                                                             \
   extern "C" __global__ void pool_##name(carnot_cuda_window p) { wait_for_previous(); pool<T>(p); }       \
   extern "C" __global__ void conv_##name(carnot_cuda_window p) { wait_for_previous(); conv<T>(p); }
