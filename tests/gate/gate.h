@@ -89,6 +89,8 @@ void gate_conv_wanted(const gate_conv_weights* w, const float* x, int64_t n, int
 // x [tokens,32] → self-attention with 4 heads written out in matmul, softmax, transposes → + x →
 // layer norm → y.
 carnot_graph* gate_attention_net(int64_t tokens);
+// x [n,8,side,side] → conv 1x1 → squeeze and excitation over 4 hidden channels → group norm → y.
+carnot_graph* gate_squeeze_net(int64_t n, int64_t side);
 // x [n] → NonZero → Gather of x at those → y: the elements that are not 0.
 carnot_graph* gate_nonzero_net(int64_t n);
 // x [n,2,6,6], boxes [n,3,4], scores [n,3,2] → plugins CropAndResize and EfficientNMS_TRT → crops,

@@ -99,6 +99,7 @@ static void test_mutations(void** state) {
     check_in(gate_conv_net(&w, 1, 6, 6), rounds / 2, 90 + refit, CARNOT_DTYPE_F16);
     check_in(gate_conv_net(&w, 1, 6, 6), rounds / 2, 100 + refit, CARNOT_DTYPE_BF16);
     check_in(gate_attention_net(6), rounds / 2, 110 + refit, CARNOT_DTYPE_BF16);
+    check_in(gate_squeeze_net(2, 5), rounds / 2, 130 + refit, CARNOT_DTYPE_F16);
     check_in(few_channels_net(&arena), rounds / 8, 120 + refit, CARNOT_DTYPE_F16);
   }
   carnot_arena_deinit(&arena);

@@ -113,6 +113,35 @@ carnot_graph* gate_attention_net(int64_t tokens) {
   return g;
 }
 
+carnot_graph* gate_squeeze_net(int64_t n, int64_t side) {
+  carnot_graph* g = NULL;
+  gate_ok(carnot_graph_create(&g));
+  carnot_value* x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(n, C, side, side));
+  carnot_value* y =
+      gate_node(g, CARNOT_OP_CONV, NULL,
+                GATE_VALUES(x, gate_weight(g, "conv.weight", 21, NULL, GATE_LIST(C, C, 1, 1))));
+  carnot_attrs mean = {0};
+  carnot_attrs_set_text(&mean, &g->arena, "fn", "mean");
+  carnot_value* z =
+      gate_node(g, CARNOT_OP_REDUCE, &mean,
+                GATE_VALUES(y, carnot_graph_ints(g->main, (const int64_t[]){2, 3}, 2)));
+  z = gate_node(g, CARNOT_OP_CONV, NULL,
+                GATE_VALUES(z, gate_weight(g, "inner.weight", 22, NULL, GATE_LIST(4, C, 1, 1)),
+                            gate_weight(g, "inner.bias", 23, NULL, GATE_LIST(4))));
+  z = gate_fn(g, CARNOT_OP_UNARY, "relu", GATE_VALUES(z));
+  z = gate_node(g, CARNOT_OP_CONV, NULL,
+                GATE_VALUES(z, gate_weight(g, "outer.weight", 24, NULL, GATE_LIST(C, 4, 1, 1))));
+  z = gate_fn(g, CARNOT_OP_UNARY, "sigmoid", GATE_VALUES(z));
+  y = gate_fn(g, CARNOT_OP_BINARY, "mul", GATE_VALUES(y, z));
+  carnot_attrs groups = {0};
+  carnot_attrs_set_int(&groups, &g->arena, "num_groups", 2);
+  y = gate_node(g, CARNOT_OP_GROUP_NORM, &groups,
+                GATE_VALUES(y, gate_weight(g, "norm.scale", 25, NULL, GATE_LIST(C)),
+                            gate_weight(g, "norm.bias", 26, NULL, GATE_LIST(C))));
+  gate_output(g, y, "y");
+  return g;
+}
+
 carnot_graph* gate_nonzero_net(int64_t n) {
   carnot_graph* g = NULL;
   gate_ok(carnot_graph_create(&g));
