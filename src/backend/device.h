@@ -20,6 +20,7 @@ struct carnot_device {
   char arch[16];   // "sm_90"
   char name[128];  // "NVIDIA H100 80GB HBM3"
   int multiprocessor_count;
+  bool has_clusters;  // blocks of one launch read one another's shared memory
   size_t memory_bytes;
 };
 

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "backend/device.h"
 #include "build/builder.h"
 #include "build/timing_cache.h"
 #include "pass/pass.h"
@@ -52,6 +53,7 @@ static carnot_status* build(carnot_builder* builder) {
                                 .disabled_count = config->disabled_pass_count,
                                 .dump = config->dump_pass,
                                 .device = config->device != NULL,
+                                .clusters = config->device && config->device->has_clusters,
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16
                                         : config->typing.bf16 ? CARNOT_DTYPE_BF16
                                                               : CARNOT_DTYPE_INVALID,

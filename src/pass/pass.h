@@ -14,6 +14,7 @@ typedef struct carnot_pass_options {
   const char* dump;   // print the graph after this pass; "all"
   bool none;          // leave everything out
   bool device;        // for an accelerator: passes for the processor's rows are left out
+  bool clusters;      // its blocks can exchange data
   carnot_dtype half;  // that its float32 layers may be stored in; INVALID: none
 } carnot_pass_options;
 
@@ -44,6 +45,7 @@ carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options*
 carnot_status* carnot_pass_narrow(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_siblings(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_precision(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_squeeze(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options);
 
 // ---- helpers that passes share (pass_util.c) ----

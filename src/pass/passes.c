@@ -23,6 +23,7 @@ static const carnot_pass_row kPasses[] = {
      true, false},
     {"fold", "computes what depends on constants alone, again", carnot_pass_fold, false, false},
     {"dead", "removes what nobody reads", carnot_pass_dead, false, false},
+    {"squeeze", "joins squeeze and excitation", carnot_pass_squeeze, false, false},
     {"regions", "fuses anchors with their epilogues, and pointwise chains", carnot_pass_regions,
      false, false},
 };

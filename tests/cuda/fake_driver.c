@@ -54,9 +54,10 @@ EXPORT CUresult cuDeviceGetName(char* n, int size, CUdevice d) {
 }
 EXPORT CUresult cuDeviceGetAttribute(int* v, CUdevice_attribute a, CUdevice d) {
   (void)d;
-  *v = a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? 9
-       : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 0
-                                                           : 1;
+  *v = a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR            ? 9
+       : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR          ? 0
+       : a == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN ? 232448
+                                                                    : 1;
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuDeviceTotalMem_v2(size_t* b, CUdevice d) {
@@ -199,6 +200,50 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction f, void** p
   *n = (node){.kernel = kernel};
   memcpy(n->params, p[0], kernel->param_bytes);
   return CUDA_SUCCESS;
+}
+EXPORT CUresult cuOccupancyMaxActiveClusters(int* n, CUfunction f, const CUlaunchConfig* c) {
+  (void)f;
+  const CUlaunchAttribute* a = c->attrs;
+  *n = 132 / (int)(a->value.clusterDim.x * a->value.clusterDim.y * a->value.clusterDim.z);
+  return CUDA_SUCCESS;
+}
+
+// A map holds its address, for the kernels of host_kernels.cpp; what a driver refuses is refused.
+static CUresult encode(CUtensorMap* m, cuuint32_t rank, void* address, const cuuint64_t* dims,
+                       const cuuint64_t* strides, const cuuint32_t* steps) {
+  if ((uintptr_t)m % 64 || (uintptr_t)address % 16) return CUDA_ERROR_INVALID_VALUE;
+  for (cuuint32_t d = 0; d < rank; d++)
+    if (!dims[d] || dims[d] > 1ull << 32 || !steps[d] || steps[d] > 8)
+      return CUDA_ERROR_INVALID_VALUE;
+  for (cuuint32_t d = 0; d + 1 < rank; d++)
+    if (strides[d] % 16 || strides[d] >= 1ull << 40) return CUDA_ERROR_INVALID_VALUE;
+  *m = (CUtensorMap){.opaque = {(cuuint64_t)(uintptr_t)address}};
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuTensorMapEncodeTiled(CUtensorMap* m, CUtensorMapDataType t, cuuint32_t rank,
+                                       void* address, const cuuint64_t* dims,
+                                       const cuuint64_t* strides, const cuuint32_t* box,
+                                       const cuuint32_t* steps, CUtensorMapInterleave i,
+                                       CUtensorMapSwizzle s, CUtensorMapL2promotion l,
+                                       CUtensorMapFloatOOBfill f) {
+  (void)t, (void)i, (void)s, (void)l, (void)f;
+  for (cuuint32_t d = 0; d < rank; d++)
+    if (!box[d] || box[d] > 256) return CUDA_ERROR_INVALID_VALUE;
+  return encode(m, rank, address, dims, strides, steps);
+}
+EXPORT CUresult cuTensorMapEncodeIm2col(CUtensorMap* m, CUtensorMapDataType t, cuuint32_t rank,
+                                        void* address, const cuuint64_t* dims,
+                                        const cuuint64_t* strides, const int* first,
+                                        const int* last, cuuint32_t channels, cuuint32_t pixels,
+                                        const cuuint32_t* steps, CUtensorMapInterleave i,
+                                        CUtensorMapSwizzle s, CUtensorMapL2promotion l,
+                                        CUtensorMapFloatOOBfill f) {
+  (void)t, (void)i, (void)s, (void)l, (void)f;
+  for (int d = 0; d < 2; d++)
+    if (first[d] < -128 || first[d] > 127 || last[d] < -128 || last[d] > 127)
+      return CUDA_ERROR_INVALID_VALUE;
+  if (channels > 256 || pixels > 1024) return CUDA_ERROR_INVALID_VALUE;
+  return encode(m, rank, address, dims, strides, steps);
 }
 EXPORT CUresult cuGetErrorString(CUresult r, const char** t) {
   return (void)r, *t = "stand-in", CUDA_SUCCESS;

@@ -15,7 +15,7 @@ import onnx
 from fused_rows import LIMITS, Net, error
 from tile_sizes import activate
 
-RIVALS = ["cuda_conv_cudnn", "cuda_conv_patch", "cuda_conv_first", "cuda_tile"]
+RIVALS = ["cuda_conv_cudnn", "cuda_conv_patch", "cuda_conv_first", "cuda_tile", "cuda_bulk"]
 OWN = ["cuda_conv_first", "cuda_conv_thin"]  # the stand-in driver runs these
 
 

@@ -181,6 +181,19 @@ def pooled(op: str, batch: int, channels: int, side: int) -> onnx.ModelProto:
     return net.model(net.add("Conv", y, net.weight(8, channels, 1, 1, scale=channels**-0.5), net.weight(8)))
 
 
+def squeezed(op: str, batch: int, channels: int, hidden: int, side: int, inner: str, outer: str) -> onnx.ModelProto:
+    """Squeeze and excitation behind a convolution, the hidden layer with a bias, the outer one without if it is odd."""
+    net = Net(x=[batch, 3, side, side + 1])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    z = net.add(op, y) if op.startswith("Global") else net.add(op, y, net.constant(np.array([-1, -2])), keepdims=1)
+    z = net.add("Conv", z, net.weight(hidden, channels, 1, 1, scale=4 * channels**-0.5), net.weight(hidden))
+    z = net.add("Mul", z, net.add("Sigmoid", z)) if inner == "silu" else net.add(inner, z)
+    z = net.add("Conv", z, net.weight(channels, hidden, 1, 1, scale=2 * hidden**-0.5),
+                *([] if hidden % 2 else [net.weight(channels)]))
+    y = net.add("Mul", net.add(outer, z), y)
+    return net.model(net.add("Conv", y, net.weight(8, channels, 1, 1, scale=channels**-0.5), net.weight(8)))
+
+
 def reduced(op: str, dims: list[int], axis: int) -> onnx.ModelProto:
     net = Net(x=dims)
     return net.model(net.add(op, "x", net.constant(np.array([axis])), keepdims=0))
@@ -235,6 +248,12 @@ CASES += [(f"depthwise {c}", depthwise(*c), "cuda_depthwise") for c in [
     (3, 64, 5, 2, 41, "relu6"), (8, 96, 3, 1, 80, "Sigmoid")]]  # several results a thread, the last on any device
 CASES += [(f"group norm {c}", group_norm(*c), "cuda_group_norm") for c in [
     (1, 320, 32, 64, True), (2, 640, 32, 31, False), (3, 64, 32, 40, True), (1, 16, 2, 130, False)]]
+CASES += [(f"squeeze {c}", squeezed(*c), "cuda_squeeze") for c in [
+    ("GlobalAveragePool", 1, 32, 8, 111, "silu", "Sigmoid"), ("ReduceMean", 1, 144, 6, 56, "silu", "Sigmoid"),
+    ("GlobalAveragePool", 3, 1152, 48, 7, "silu", "Sigmoid"), ("ReduceMean", 12, 672, 28, 14, "Relu", "HardSigmoid"),
+    ("GlobalAveragePool", 9, 72, 23, 29, "HardSwish", "Sigmoid"), ("GlobalAveragePool", 20, 8, 1, 3, "Relu", "HardSigmoid"),
+    ("GlobalAveragePool", 2, 2048, 128, 5, "Relu", "Sigmoid"), ("ReduceMean", 9, 2056, 130, 4, "Gelu", "Sigmoid"),
+    ("GlobalAveragePool", 33, 96, 4, 60, "silu", "Sigmoid"), ("GlobalAveragePool", 1, 40, 10, 1, "Relu", "HardSigmoid")]]
 MASKS = [(f"exported mask {c}", attention(*c, exported=True), "cuda_attention", ("cuda_gather_nd",)) for c in [
     (1, 128, 2, 64, True), (3, 37, 2, 32, True)]]
 COPIES = ("cuda_reformat", "cuda_transpose")  # no layer of these networks needs them in halves

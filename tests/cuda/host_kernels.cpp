@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #define __device__
 #define __forceinline__ inline
@@ -120,8 +122,7 @@ static void run_depthwise(const void* given, unsigned long long far) {
 // What the parameters of a tile kernel ask for, one result after the other: it holds the host's side of
 // these rows against the oracle, not the kernels.
 template <class T>
-static void run_product(const void* given, unsigned long long far) {
-  auto p = near_params<carnot_cuda_product>(given, far);
+static void run_product(carnot_cuda_product p, unsigned long long far) {
   bring_near(p.residual, far);
   const T *x = (const T*)p.x, *w = (const T*)p.w, *bias = (const T*)p.bias, *residual = (const T*)p.residual;
   for (i64 m = 0; m < p.rows; m++)
@@ -189,15 +190,93 @@ static void run_thin(const void* given, unsigned long long far) {
 #define HOST_THIN(BLOCKS, RESIDENT)                                                                   \
   kernels().insert({"thin_" #BLOCKS "_f16", {run_thin<f16, BLOCKS>, sizeof(carnot_cuda_thin)}});      \
   kernels().insert({"thin_" #BLOCKS "_bf16", {run_thin<bf16, BLOCKS>, sizeof(carnot_cuda_thin)}});
+template <class T>
+static void run_tile(const void* given, unsigned long long far) {
+  run_product<T>(near_params<carnot_cuda_product>(given, far), far);
+}
+// Operands come by their maps.
+template <class T>
+static void run_bulk(const void* given, unsigned long long far) {
+  carnot_cuda_bulk p;
+  memcpy(&p, given, sizeof(p));
+  p.product.x = (const void*)p.x.bits[0], p.product.w = (const void*)p.w.bits[0];
+  run_product<T>(near_params<carnot_cuda_product>(&p.product, far), far);
+}
+#define HOST_BULK(height, width)                                                                      \
+  kernels().insert({"bulk_" #height "x" #width "_f16", {run_bulk<f16>, sizeof(carnot_cuda_bulk)}});   \
+  kernels().insert({"bulk_" #height "x" #width "_bf16", {run_bulk<bf16>, sizeof(carnot_cuda_bulk)}});
+// What the parameters of squeeze and excitation and of group normalization ask for, likewise.
+template <class T>
+static void run_squeeze(const void* given, unsigned long long far) {
+  carnot_cuda_squeeze p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.weights, far);
+  bring_near(p.y, far);
+  i64 channels = p.channels, images = p.images;
+  const T *w1 = (const T*)p.weights, *w2 = w1 + p.hidden * channels, *b1 = w2 + p.hidden * channels, *b2 = b1 + p.hidden;
+  std::vector<f64> mean(channels), inside(p.hidden);
+  for (i64 n = 0; n < images; n++) {
+    const T* x = (const T*)p.x + n * p.pixels * channels;
+    T* y = (T*)p.y + n * p.pixels * channels;
+    std::fill(mean.begin(), mean.end(), 0);
+    for (i64 i = 0; i < p.pixels * channels; i++) mean[i % channels] += load(x[i]);
+    for (int s = 0; s < p.hidden; s++) {
+      f64 sum = load(b1[s]);
+      for (i64 c = 0; c < channels; c++) sum += mean[c] / p.pixels * load(w1[s * channels + c]);
+      inside[s] = activate(p.inner, p.inner_low, p.inner_high, (f32)sum);
+    }
+    for (i64 c = 0; c < channels; c++) {
+      f64 sum = load(b2[c]);
+      for (int s = 0; s < p.hidden; s++) sum += inside[s] * load(w2[c * p.hidden + s]);
+      f32 gate = activate(p.outer, p.outer_low, p.outer_high, (f32)sum);
+      for (i64 i = 0; i < p.pixels; i++) y[i * channels + c] = store_as<T>::of(load(x[i * channels + c]) * gate);
+    }
+  }
+}
+template <class T>
+static void run_group_norm(const void* given, unsigned long long far) {
+  carnot_cuda_group_norm p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.scale, far);
+  bring_near(p.bias, far);
+  bring_near(p.y, far);
+  i64 channels = p.channels, of_group = channels / p.groups;
+  for (i64 n = 0; n < p.images; n++)
+    for (int g = 0; g < p.groups; g++) {
+      const T* x = (const T*)p.x + n * p.pixels * channels + g * of_group;
+      T* y = (T*)p.y + (x - (const T*)p.x);
+      f64 sum = 0, square = 0, count = (f64)p.pixels * of_group;
+      for (i64 i = 0; i < p.pixels; i++)
+        for (i64 c = 0; c < of_group; c++) sum += load(x[i * channels + c]);
+      for (i64 i = 0; i < p.pixels; i++)
+        for (i64 c = 0; c < of_group; c++) square += pow(load(x[i * channels + c]) - sum / count, 2);
+      for (i64 i = 0; i < p.pixels; i++)
+        for (i64 c = 0; c < of_group; c++) {
+          f64 v = (load(x[i * channels + c]) - sum / count) / sqrt(square / count + p.eps);
+          if (p.scale) v *= load(((const T*)p.scale)[g * of_group + c]);
+          if (p.bias) v += load(((const T*)p.bias)[g * of_group + c]);
+          y[i * channels + c] = store_as<T>::of(activate(p.activation, 0, INFINITY, (f32)v));
+        }
+    }
+}
+#define HOST_CHANNELS(T)                                                                              \
+  kernels().insert({"squeeze_" #T, {run_squeeze<T>, sizeof(carnot_cuda_squeeze)}});                   \
+  kernels().insert({"group_norm_2_" #T, {run_group_norm<T>, sizeof(carnot_cuda_group_norm)}});        \
+  kernels().insert({"group_norm_8_" #T, {run_group_norm<T>, sizeof(carnot_cuda_group_norm)}});
 #define HOST_TILE(height, width, stages)                                                              \
-  kernels().insert({"tile_" #height "x" #width "_f16", {run_product<f16>, sizeof(carnot_cuda_product)}}); \
-  kernels().insert({"tile_" #height "x" #width "_bf16", {run_product<bf16>, sizeof(carnot_cuda_product)}});
+  kernels().insert({"tile_" #height "x" #width "_f16", {run_tile<f16>, sizeof(carnot_cuda_product)}});    \
+  kernels().insert({"tile_" #height "x" #width "_bf16", {run_tile<bf16>, sizeof(carnot_cuda_product)}});
 static const bool are_known = [] {
   HOST_DEPTHWISES(f16)
   HOST_DEPTHWISES(bf16)
+  HOST_CHANNELS(f16)
+  HOST_CHANNELS(bf16)
   CARNOT_CUDA_TILES(HOST_TILE)
   HOST_FIRSTS(f16, f32) HOST_FIRSTS(f16, f16) HOST_FIRSTS(bf16, f32) HOST_FIRSTS(bf16, bf16)
   CARNOT_CUDA_THINS(HOST_THIN)
+  CARNOT_CUDA_BULKS(HOST_BULK)
   return true;
 }();
 

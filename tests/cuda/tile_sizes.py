@@ -14,7 +14,11 @@ import numpy as np
 import onnx
 from fused_rows import LIMITS, Net, error
 
-SIZES = [(16, 64), (32, 64), (64, 32), (64, 64), (64, 128), (128, 32), (128, 64), (128, 128)]
+SIZES = [("tile", 16, 64), ("tile", 32, 64), ("tile", 64, 32), ("tile", 64, 64), ("tile", 64, 128), ("tile", 128, 32),
+         ("tile", 128, 64), ("tile", 128, 128), ("bulk", 64, 32), ("bulk", 64, 64), ("bulk", 128, 64), ("bulk", 128, 128),
+         ("bulk", 128, 160), ("bulk", 128, 256)]
+if "CARNOT_CUDA_DRIVER" in os.environ:  # one kernel stands for all sizes there
+    SIZES = [size for size in SIZES if size[0] == "tile" or size[1:] in ((64, 64), (128, 160))]
 OTHERS = ["cuda_gemm_cublaslt", "cuda_conv_cudnn", "cuda_conv_patch"]
 
 
@@ -50,13 +54,20 @@ def convolution(batch: int, channels: int, filters: int, side: int, kernel: int,
     return net.model(activate(net, y, activation))
 
 
-def cases(rows: int, columns: int) -> list[tuple[str, onnx.ModelProto]]:
+def cases(kind: str, rows: int, columns: int) -> list[tuple[str, onnx.ModelProto]]:
     least = 1 if rows == 16 else rows // 2 + 3
     wide = columns + 8
     side = {16: 5, 32: 6, 64: 9, 128: 14}[rows]
     made = [("product", product, c) for c in [
         (least, 136, columns, "Gelu", False, False), (rows + 5, 64 * 9 + 8, wide, "", True, False),
         (2 * rows, 64, wide, "Sigmoid", False, True), (3 * rows + 1, 2048, columns, "Relu", True, False)]]
+    if kind == "bulk":  # channels by 64
+        made += [("convolution", convolution, c) for c in [
+            (1, 64, wide, side, 3, 1, 1, "relu6", False), (1, 128, columns, side, 3, 1, 2, "silu", True),
+            (3, 64, wide, side, 3, 2, 1, "HardSwish", False), (2, 64, wide, side, 1, 2, 1, "", True)]]
+        if "CARNOT_CUDA_DRIVER" not in os.environ:  # more tiles than multiprocessors
+            made += [("convolution", convolution, (rows // 16, 128, 2 * columns, 50, 3, 1, 1, "", True))]
+        return [(f"{kind} {c}", make(*c)) for kind, make, c in made]
     made += [("convolution", convolution, c) for c in [
         (1, 24, wide, side, 3, 1, 1, "relu6", False), (1, 128, columns, side, 3, 1, 2, "silu", True),
         (3, 40, wide, side, 3, 2, 1, "HardSwish", False), (1, 8, columns, side, 1, 1, 1, "Relu", True)]]
@@ -67,9 +78,9 @@ def main() -> int:
     only = [a.removeprefix("--only=") for a in sys.argv[1:2] if a.startswith("--only=")]
     carnot = sys.argv[1 + len(only):]
 
-    def check(size: tuple[int, int], name: str, model: onnx.ModelProto, flag: str) -> bool:
-        tactic = f"cuda_tile_{size[0]}x{size[1]}"
-        others = OTHERS + [f"cuda_tile_{a}x{b}" for a, b in SIZES if (a, b) != size]
+    def check(size: tuple[str, int, int], name: str, model: onnx.ModelProto, flag: str) -> bool:
+        tactic, *others = [f"cuda_{kind}_{a}x{b}" for kind, a, b in [size, *SIZES]]
+        others = OTHERS + [other for other in others if other != tactic]
         rows = tactic if "CARNOT_CUDA_DRIVER" in os.environ else "-" + ",".join(others)
         with tempfile.TemporaryDirectory() as folder:
             off, text = error(carnot, model, flag, pathlib.Path(folder), CARNOT_CUDA_ROWS=rows)

@@ -54,6 +54,7 @@ static carnot_status* open_device(int ordinal, const char* arch, carnot_device**
     snprintf(cuda->base.arch, sizeof(cuda->base.arch), "%.15s", arch);
     snprintf(cuda->base.name, sizeof(cuda->base.name), "absent %s", arch);
     cuda->major = version / 10, cuda->minor = version % 10;
+    cuda->base.has_clusters = cuda->major >= 9;
     if (version < 75 || version > 130)
       status = CARNOT_ERROR(UNSUPPORTED, "architecture %s: sm_75 and newer are built for", arch);
   }

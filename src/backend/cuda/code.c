@@ -244,6 +244,46 @@ carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunct
                 (launch_options){true, shared_bytes, cluster});
 }
 
+carnot_status* carnot_cuda_cluster_count(carnot_cuda* cuda, CUfunction function, unsigned threads,
+                                         const int64_t cluster[3], size_t shared_bytes,
+                                         int* out_count) {
+  CUlaunchAttribute attribute = {
+      .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+      .value.clusterDim = {(unsigned)cluster[0], (unsigned)cluster[1], (unsigned)cluster[2]}};
+  CUlaunchConfig config = {.gridDimX = (unsigned)cluster[0],
+                           .gridDimY = (unsigned)cluster[1],
+                           .gridDimZ = (unsigned)cluster[2],
+                           .blockDimX = threads,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .sharedMemBytes = (unsigned)shared_bytes,
+                           .attrs = &attribute,
+                           .numAttrs = 1};
+  CARNOT_CUDA_TRY(cuda, cuOccupancyMaxActiveClusters(out_count, function, &config));
+  return NULL;
+}
+
+carnot_status* carnot_cuda_allow_shared(carnot_cuda* cuda, CUfunction function) {
+  CARNOT_CUDA_TRY(cuda,
+                  cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     cuda->block_bytes - 1024));
+  return NULL;
+}
+
+int carnot_cuda_widest_cluster(carnot_cuda* cuda, CUfunction function, unsigned threads,
+                               size_t shared_bytes) {
+  enum { kWide = 16 };
+  const int64_t wide[3] = {kWide, 1, 1};
+  int count = 0;
+  bool takes =
+      cuda->base.has_clusters &&
+      !cuda->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+  if (takes)
+    carnot_status_free(
+        carnot_cuda_cluster_count(cuda, function, threads, wide, shared_bytes, &count));
+  return count > 0 ? kWide : carnot_cuda_cluster_limit(cuda);
+}
+
 carnot_status* carnot_cuda_before_library(const carnot_step_view* step) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   if (carnot_cuda_queue_of(step)->records || cuda->major < 9) return NULL;

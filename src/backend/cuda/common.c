@@ -55,6 +55,10 @@ carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node) {
     return (carnot_cuda_epilogue){CARNOT_CUDA_HARD_SWISH, 0, 0};
   if (carnot_cuda_is_fn(node, CARNOT_FN_SIGMOID))
     return (carnot_cuda_epilogue){CARNOT_CUDA_SIGMOID, 0, 0};
+  if (carnot_cuda_is_fn(node, CARNOT_FN_HARD_SIGMOID))
+    return (carnot_cuda_epilogue){CARNOT_CUDA_HARD_SIGMOID,
+                                  (float)carnot_attr_float(row, &node->attrs, "alpha"),
+                                  (float)carnot_attr_float(row, &node->attrs, "beta")};
   if (carnot_cuda_is_fn(node, CARNOT_FN_GELU_ERF))
     return (carnot_cuda_epilogue){CARNOT_CUDA_GELU, 0, 0};
   if (carnot_cuda_is_fn(node, CARNOT_FN_GELU_TANH))
@@ -83,6 +87,17 @@ carnot_status* carnot_cuda_on_device(const carnot_operand* operands, uint32_t co
         operands[i].dtype == CARNOT_DTYPE_INVALID || operands[i].place == CARNOT_PLACE_DEVICE,
         INVALID_MODEL, "operand %u of a device step is no value on the device", i);
   return NULL;
+}
+
+bool carnot_cuda_is_channels_last(const carnot_operand* t) {
+  int64_t stride = t->dims[1];
+  bool dense = t->dims[1] == 1 || t->strides[1] == 1;
+  for (int d = t->rank - 1; d >= 0; d--) {
+    if (d == 1) continue;
+    dense = dense && (t->dims[d] == 1 || t->strides[d] == stride);
+    stride *= t->dims[d];
+  }
+  return dense && (uintptr_t)t->data % 16 == 0;
 }
 
 #define ROW(name) extern const carnot_tactic_row carnot_cuda_##name;

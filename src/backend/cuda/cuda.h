@@ -38,6 +38,16 @@
   X(cuModuleGetFunction, (CUfunction*, CUmodule, const char*))                                    \
   X(cuFuncGetModule, (CUmodule*, CUfunction))                                                     \
   X(cuFuncSetAttribute, (CUfunction, CUfunction_attribute, int))                                  \
+  X(cuOccupancyMaxActiveClusters, (int*, CUfunction, const CUlaunchConfig*))                      \
+  X(cuTensorMapEncodeTiled,                                                                       \
+    (CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,                     \
+     const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,              \
+     CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill))                        \
+  X(cuTensorMapEncodeIm2col,                                                                      \
+    (CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,                     \
+     const cuuint64_t*, const int*, const int*, cuuint32_t, cuuint32_t, const cuuint32_t*,        \
+     CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,                           \
+     CUtensorMapFloatOOBfill))                                                                    \
   X(cuStreamCreate, (CUstream*, unsigned))                                                        \
   X(cuStreamDestroy_v2, (CUstream))                                                               \
   X(cuStreamSynchronize, (CUstream))                                                              \
@@ -151,6 +161,7 @@ typedef struct carnot_cuda {
   CUcontext context;
   CUmodule kernels;  // the own ones
   int major, minor;
+  int block_bytes;  // most shared memory of a block
   cublasLtHandle_t lt;
   pthread_mutex_t mutex;  // guards what follows
   cudnnHandle_t dnn_handle;
@@ -226,10 +237,19 @@ carnot_status* carnot_cuda_launch_clusters(const carnot_step_view* step, CUfunct
                                            const int64_t grid[3], unsigned threads,
                                            const int64_t cluster[3], size_t shared_bytes,
                                            void* params) CARNOT_MUST_USE;
+// How many such clusters the device holds at a time.
+carnot_status* carnot_cuda_cluster_count(carnot_cuda* cuda, CUfunction function, unsigned threads,
+                                         const int64_t cluster[3], size_t shared_bytes,
+                                         int* out_count) CARNOT_MUST_USE;
 // Most blocks of a cluster that every device of this kind takes.
 static inline int carnot_cuda_cluster_limit(const carnot_cuda* cuda) {
   return cuda->major >= 9 ? 8 : 1;
 }
+// |function| may have all of a block's shared memory as dynamic memory.
+carnot_status* carnot_cuda_allow_shared(carnot_cuda* cuda, CUfunction function) CARNOT_MUST_USE;
+// Most blocks of a cluster that this device takes of |function|, which may have all shared memory.
+int carnot_cuda_widest_cluster(carnot_cuda* cuda, CUfunction function, unsigned threads,
+                               size_t shared_bytes);
 // Before a library's kernel: it may begin early by itself and read before it waits. Own recordings
 // are put right at their end (carnot_cuda_tie_libraries); anywhere else an empty kernel stands
 // between.

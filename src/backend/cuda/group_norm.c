@@ -4,13 +4,20 @@
 
 #include "backend/cuda/rows.h"
 
-enum { kLeastSlice = 32, kMaxParts = 64 };
+enum {
+  kLeastSlice = 32,
+  kWideSlice = 64,    // where there are many: a line of 128 bytes
+  kLeastPixels = 32,  // a block of less is not cut
+  kRoom = 100 << 10,  // bytes of one of two blocks on a multiprocessor
+  kMaxParts = 64
+};
 
 typedef struct group_norm_state {
   CUfunction whole;  // one reading; NULL: the two
   CUfunction moments, apply;
   carnot_cuda_group_norm params;
-  int64_t images;
+  unsigned threads;  // of the one
+  size_t shared_bytes;
   carnot_cuda_chain_state chain;
 } group_norm_state;
 _Static_assert(sizeof(group_norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -84,23 +91,12 @@ static carnot_status* group_norm_prepare(const carnot_problem* problem, carnot_p
   return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].dtype, out);
 }
 
-static bool is_channels_last(const carnot_operand* t) {
-  int64_t stride = t->dims[1];
-  bool dense = t->strides[1] == 1;
-  for (int d = t->rank - 1; d >= 0; d--) {
-    if (d == 1) continue;
-    dense = dense && (t->dims[d] == 1 || t->strides[d] == stride);
-    stride *= t->dims[d];
-  }
-  return dense && (uintptr_t)t->data % 16 == 0;
-}
-
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* y, int64_t groups) {
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_operand* x = &inputs[0];
   CARNOT_CHECK(x->rank >= 3 && carnot_cuda_is_half(x->dtype) && slice_of(x->dims[1], groups) &&
-                   is_channels_last(x) && is_channels_last(y),
+                   carnot_cuda_is_channels_last(x) && carnot_cuda_is_channels_last(y),
                INVALID_ARGUMENT, "%lld groups of %lld channels, channels last", (long long)groups,
                (long long)x->dims[1]);
   for (uint32_t i = 1; i < 3 && i < node->input_count; i++)
@@ -113,20 +109,50 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   return NULL;
 }
 
-// True where the pixels of a slice fit a cluster's registers.
-static bool share_pixels(const carnot_cuda* cuda, group_norm_state* s) {
+// Shared memory of the kernel with one reading; offsets as in channels.cuh.
+static size_t shared_bytes(const carnot_cuda_group_norm* p, unsigned threads) {
+  size_t pieces = (size_t)p->slice / 8, lanes = threads / pieces,
+         columns = pieces * (p->channels / p->groups < 8 ? 8 : 2);
+  return 16 * (size_t)p->kept * threads + 8 * (columns * (lanes | 1) + (size_t)p->parts * columns +
+                                               (size_t)(p->slice / (p->channels / p->groups)));
+}
+
+static void set_parts(group_norm_state* s, int64_t parts, unsigned threads) {
   carnot_cuda_group_norm* p = &s->params;
-  int64_t lanes = CARNOT_CUDA_GROUP_THREADS / (p->slice / 8), room = lanes * CARNOT_CUDA_GROUP_KEEP,
-          slices = p->channels / p->slice, limit = carnot_cuda_cluster_limit(cuda), parts = 1;
-  bool fits = carnot_ceildiv(p->pixels, limit) <= room;
-  if (!fits) limit = kMaxParts;
-  int64_t wanted = (fits ? 1 : 4) * cuda->base.multiprocessor_count;
-  while (parts < limit &&
-         ((fits && carnot_ceildiv(p->pixels, parts) > room) ||
-          (parts * slices * s->images < wanted && carnot_ceildiv(p->pixels, parts) > 2 * lanes)))
+  p->parts = (int)parts, p->per_part = (int)carnot_ceildiv(p->pixels, parts);
+  p->kept = (int)carnot_ceildiv(p->per_part, threads / (p->slice / 8));
+  s->threads = threads, s->shared_bytes = shared_bytes(p, threads);
+}
+
+// One reading, where a cluster's shared memory holds a slice of an image: wide slices and two
+// blocks a multiprocessor, or more small ones, where there are many; else a block for each
+// multiprocessor.
+static bool share_pixels(carnot_cuda* cuda, group_norm_state* s) {
+  carnot_cuda_group_norm* p = &s->params;
+  int64_t processors = cuda->base.multiprocessor_count, parts = 1;
+  bool many = p->images * (p->channels / p->slice) >= processors;
+  while (many && p->slice < kWideSlice && p->channels % (2 * p->slice) == 0) p->slice *= 2;
+  int64_t slices = p->channels / p->slice;
+  size_t most = (size_t)cuda->block_bytes - 1024, room = many && most > kRoom ? kRoom : most;
+  int limit = carnot_cuda_widest_cluster(cuda, s->whole, CARNOT_CUDA_GROUP_THREADS, most);
+  for (;; parts *= 2) {
+    set_parts(s, parts, CARNOT_CUDA_GROUP_THREADS);
+    bool idle = 2 * parts * slices * p->images <= processors && p->per_part >= kLeastPixels;
+    if (2 * parts > limit || (s->shared_bytes <= room && !idle)) break;
+  }
+  if (many && s->shared_bytes <= room / 2) set_parts(s, parts, CARNOT_CUDA_GROUP_THREADS / 2);
+  return s->shared_bytes <= most;
+}
+
+// Two readings: blocks enough for all multiprocessors.
+static void share_images(const carnot_cuda* cuda, group_norm_state* s) {
+  carnot_cuda_group_norm* p = &s->params;
+  int64_t lanes = CARNOT_CUDA_GROUP_THREADS / (p->slice / 8), parts = 1,
+          wanted = 4 * cuda->base.multiprocessor_count;
+  while (parts < kMaxParts && parts * (p->channels / p->slice) * p->images < wanted &&
+         carnot_ceildiv(p->pixels, parts) > 2 * lanes)
     parts *= 2;
   p->parts = (int)parts, p->per_part = (int)carnot_ceildiv(p->pixels, parts);
-  return fits;
 }
 
 static carnot_status* find_kernel(carnot_cuda* cuda, const char* family, carnot_dtype dtype,
@@ -150,7 +176,7 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   group_norm_state* s = state;
   carnot_cuda_chain chain;
   char reason[256];
-  *s = (group_norm_state){.images = x->dims[0]};
+  *s = (group_norm_state){.whole = NULL};
   carnot_cuda_group_norm* p = &s->params;
   const char* why =
       read_region(step->region, step->input_count, &p->activation, &chain, reason, sizeof(reason));
@@ -159,13 +185,17 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   p->channels = (int)x->dims[1], p->groups = (int)groups;
   p->slice = (int)slice_of(x->dims[1], groups);
   p->eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon");
-  CARNOT_CHECK(p->pixels <= INT32_MAX && s->images <= UINT16_MAX, UNSUPPORTED,
-               "%lld images of %lld pixels", (long long)s->images, (long long)p->pixels);
+  CARNOT_CHECK(p->pixels <= INT32_MAX && x->dims[0] <= UINT16_MAX, UNSUPPORTED,
+               "%lld images of %lld pixels", (long long)x->dims[0], (long long)p->pixels);
+  p->images = (int)x->dims[0];
   *out_workspace_bytes = 0;
-  if (share_pixels(cuda, s)) {
-    CARNOT_TRY(find_kernel(cuda, "group_norm", x->dtype, &s->whole));
-  } else {
-    *out_workspace_bytes = (size_t)(s->images * groups * p->parts) * 3 * sizeof(float);
+  const char* family = p->channels / p->groups < 8 ? "group_norm_8" : "group_norm_2";
+  CARNOT_TRY(find_kernel(cuda, family, x->dtype, &s->whole));
+  CARNOT_TRY(carnot_cuda_allow_shared(cuda, s->whole));
+  if (!share_pixels(cuda, s)) {
+    s->whole = NULL;
+    share_images(cuda, s);
+    *out_workspace_bytes = (size_t)(p->images * groups * p->parts) * 3 * sizeof(float);
     CARNOT_TRY(find_kernel(cuda, "group_moments", x->dtype, &s->moments));
     CARNOT_TRY(find_kernel(cuda, "group_apply", x->dtype, &s->apply));
   }
@@ -184,11 +214,11 @@ static carnot_status* group_norm_run(const carnot_step_view* step, void* state,
   s->params.scale = scales ? inputs[1].data : NULL;
   s->params.bias = shifts ? inputs[2].data : NULL;
   carnot_cuda_group_norm* p = &s->params;
-  const int64_t grid[3] = {p->parts, p->channels / p->slice, s->images},
+  const int64_t grid[3] = {p->parts, p->channels / p->slice, p->images},
                 cluster[3] = {p->parts, 1, 1};
   if (s->whole) {
-    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->whole, grid, CARNOT_CUDA_GROUP_THREADS, cluster,
-                                           /*shared_bytes=*/0, p));
+    CARNOT_TRY(
+        carnot_cuda_launch_clusters(step, s->whole, grid, s->threads, cluster, s->shared_bytes, p));
   } else {
     CARNOT_TRY(carnot_cuda_launch(step, s->moments, grid, CARNOT_CUDA_GROUP_THREADS, p));
     CARNOT_TRY(carnot_cuda_launch(step, s->apply, grid, CARNOT_CUDA_GROUP_THREADS, p));

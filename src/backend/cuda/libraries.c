@@ -43,11 +43,13 @@ static carnot_status* describe(carnot_cuda* cuda, int ordinal) {
     int* out;
   } facts[] = {{CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &cuda->major},
                {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &cuda->minor},
+               {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &cuda->block_bytes},
                {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &cuda->base.multiprocessor_count}};
   for (size_t i = 0; i < sizeof(facts) / sizeof(facts[0]); i++)
     CARNOT_CUDA_TRY(cuda, cuDeviceGetAttribute(facts[i].out, facts[i].attribute, cuda->device));
   CARNOT_CUDA_TRY(cuda, cuDeviceTotalMem_v2(&cuda->base.memory_bytes, cuda->device));
   snprintf(cuda->base.arch, sizeof(cuda->base.arch), "sm_%d%d", cuda->major, cuda->minor);
+  cuda->base.has_clusters = cuda->major >= 9;
   return NULL;
 }
 

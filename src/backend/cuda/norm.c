@@ -191,7 +191,10 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
   s->groups = count / carnot_max_i64(1, s->params.size);
   s->by_warp = fits_warp(step, inputs, outputs, &s->params);
   s->params.count = s->groups;
-  CARNOT_TRY(kernel_for(step, s->by_warp ? "norm_warp" : "norm", x->dtype, &s->function));
+  static const char* const kByWarp[] = {"norm_warp_1", "norm_warp_3", "norm_warp_4", "norm_warp_8"};
+  int64_t size = s->params.size;
+  int pieces = size <= 256 ? 0 : size <= 768 ? 1 : size <= 1024 ? 2 : 3;
+  CARNOT_TRY(kernel_for(step, s->by_warp ? kByWarp[pieces] : "norm", x->dtype, &s->function));
   if (step->region->node_count == 1) return NULL;
   carnot_cuda_chain chain;
   char reason[256];

@@ -54,6 +54,8 @@ carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int
 // Every operand that a kernel touches lies on the device.
 carnot_status* carnot_cuda_on_device(const carnot_operand* operands,
                                      uint32_t count) CARNOT_MUST_USE;
+// Dense, channels innermost, at 16 bytes; of three or more dimensions.
+bool carnot_cuda_is_channels_last(const carnot_operand* t);
 static inline int carnot_cuda_bytes(const carnot_operand* t) {
   return carnot_dtype_bits(t->dtype) / 8;
 }

@@ -60,6 +60,22 @@ carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carno
   return NULL;
 }
 
+bool carnot_cuda_window_within(const carnot_plan_node* node, const carnot_operand_type* weights,
+                               int64_t reach, int64_t step) {
+  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = weights->rank};
+  for (int d = 0; d < weights->rank; d++) type.dims[d] = carnot_sym_of(weights->dims[d]);
+  carnot_window w;
+  carnot_status* status =
+      carnot_window_read(carnot_op_get(node->op), &node->attrs, weights->rank - 2, &type, &w);
+  bool within = !status;
+  carnot_status_free(status);
+  for (int d = 0; within && d < w.rank; d++)
+    within = w.strides[d] <= step && w.dilations[d] <= reach &&
+             (w.kernel[d] - 1) * w.dilations[d] <= reach && w.begin[d] <= reach &&
+             w.end[d] <= reach && w.begin[d] >= 0 && w.end[d] >= 0;
+  return within;
+}
+
 typedef struct window_state {
   CUfunction function;
   carnot_cuda_window params;

@@ -11,6 +11,10 @@ carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carno
                                        const carnot_operand* weights, const carnot_operand* y,
                                        carnot_cuda_window* out) CARNOT_MUST_USE;
 
+// The window with its pads reaches over no more than |reach| elements, in steps up to |step|.
+bool carnot_cuda_window_within(const carnot_plan_node* node, const carnot_operand_type* weights,
+                               int64_t reach, int64_t step);
+
 // ---- convolutions: what is in the region besides ----
 
 // The convolution itself, which a cast of what it reads may precede (pass regions).

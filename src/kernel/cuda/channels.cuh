@@ -4,41 +4,77 @@ DEVICE f32 over_warp(f32 v) {
   for (int step = 16; step; step >>= 1) v += __shfl_xor_sync(~0u, v, step);
   return v;
 }
+// Over LANES neighbouring threads, known to all of them.
+template <int LANES> DEVICE f32 over_lanes(f32 v) {
+  for (int step = 1; step < LANES; step <<= 1) v += __shfl_xor_sync(~0u, v, step);
+  return v;
+}
+DEVICE void prefetch_line(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+
+// 16 bytes to shared memory, there behind copies_arrive of the same thread.
+DEVICE void copy_async(void* to_shared, const void* from) {
+#if __CUDA_ARCH__ >= 800
+  u32 to = (u32)__cvta_generic_to_shared(to_shared);
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+#else
+  *(eight*)to_shared = *(const eight*)from;
+#endif
+}
+DEVICE void copies_arrive() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
 
 // ---- layer and RMS normalization: a warp a row of up to 2048 elements ----
 
-template <class T> DEVICE void norm_warp(const carnot_cuda_norm& p) {
+// PIECES of 16 bytes a lane: all are asked for at once, scale and bias before the previous kernel ends.
+template <class T, int PIECES> DEVICE void norm_warp(const carnot_cuda_norm& p) {
   i64 row = blockIdx.x * (i64)(blockDim.x >> 5) + (threadIdx.x >> 5);
-  if (row >= p.count) return;
-  enum { PIECES = 8 };
   int lane = threadIdx.x & 31, pieces = (int)p.size / 8;
-  f32 x[PIECES][8], sum = 0, square = 0;
-#pragma unroll
-  for (int k = 0; k < PIECES; k++) {
-    if (lane + 32 * k >= pieces) continue;
-    unpack<T>(p.x, row * pieces + lane + 32 * k, x[k]);
-    for (int i = 0; i < 8; i++) sum += x[k][i];
-  }
-  f32 mean = p.rms ? 0.f : over_warp(sum) / (f32)p.size;
-#pragma unroll
-  for (int k = 0; k < PIECES; k++)
-    for (int i = 0; i < 8; i++)
-      if (lane + 32 * k < pieces) square += (x[k][i] - mean) * (x[k][i] - mean);
-  f32 inverse = 1 / sqrtf(over_warp(square) / (f32)p.size + p.eps);
+  const eight none = {}, *from = (const eight*)p.x + row * pieces;
+  eight x[PIECES], scales[PIECES], biases[PIECES];
 #pragma unroll
   for (int k = 0; k < PIECES; k++) {
     int at = lane + 32 * k;
-    if (at >= pieces) continue;
+    if (at < pieces && at % 8 == 0 && p.scale) prefetch_line((const eight*)p.scale + at);
+    if (at < pieces && at % 8 == 0 && p.bias) prefetch_line((const eight*)p.bias + at);
+  }
+  wait_for_previous();
+  if (row >= p.count) return;
+#pragma unroll
+  for (int k = 0; k < PIECES; k++) {
+    int at = lane + 32 * k;
+    x[k] = at < pieces ? from[at] : none;
+    if (at < pieces && p.scale) scales[k] = ((const eight*)p.scale)[at];
+    if (at < pieces && p.bias) biases[k] = ((const eight*)p.bias)[at];
+  }
+  f32 v[8], sum = 0, square = 0;
+#pragma unroll
+  for (int k = 0; k < PIECES; k++) {
+    unpack<T>(x[k], v);
+    for (int e = 0; e < 8; e++) sum += v[e];
+  }
+  f32 mean = p.rms ? 0.f : over_warp(sum) / (f32)p.size;
+#pragma unroll
+  for (int k = 0; k < PIECES; k++) {
+    unpack<T>(x[k], v);
+    for (int e = 0; e < 8 && lane + 32 * k < pieces; e++) square += (v[e] - mean) * (v[e] - mean);
+  }
+  f32 inverse = 1 / sqrtf(over_warp(square) / (f32)p.size + p.eps);
+#pragma unroll
+  for (int k = 0; k < PIECES; k++) {
+    if (lane + 32 * k >= pieces) continue;
     f32 scale[8], bias[8];
-    if (p.scale) unpack<T>(p.scale, at, scale);
-    if (p.bias) unpack<T>(p.bias, at, bias);
-    for (int i = 0; i < 8; i++) {
-      f32 v = (x[k][i] - mean) * inverse;
-      if (p.scale) v *= scale[i];
-      if (p.bias) v += bias[i];
-      x[k][i] = v;
+    unpack<T>(x[k], v);
+    if (p.scale) unpack<T>(scales[k], scale);
+    if (p.bias) unpack<T>(biases[k], bias);
+    for (int e = 0; e < 8; e++) {
+      v[e] = (v[e] - mean) * inverse;
+      if (p.scale) v[e] *= scale[e];
+      if (p.bias) v[e] += bias[e];
     }
-    pack<T>(p.y, row * pieces + at, x[k]);
+    pack<T>(p.y, row * pieces + lane + 32 * k, v);
   }
 }
 
@@ -83,7 +119,6 @@ struct group_room {
   f32 parts[group_place::THREADS * 8 + CARNOT_CUDA_GROUP_SLICE];  // columns of |lanes| sums
   f32 columns[CARNOT_CUDA_GROUP_SLICE];
   f32 means[group_place::MOST], squares[group_place::MOST];
-  eight scale[CARNOT_CUDA_GROUP_SLICE / 8], bias[CARNOT_CUDA_GROUP_SLICE / 8];
 };
 
 // out[g] = the sum of group g over the block / count, from the sums of eight channels a thread.
@@ -163,56 +198,111 @@ DEVICE moments over_neighbours(moments all, int threads) {
   return all;
 }
 
-// One reading: a block keeps its pixels of the slice; the blocks' moments are joined through the
-// cluster in the order of ranks.
-template <class T> DEVICE void group_norm(const carnot_cuda_group_norm& p) {
-  enum { RANKS = 8 };
-  __shared__ group_room room;
-  __shared__ f32 means[group_place::MOST], inverses[group_place::MOST];
-  group_place at = place_of(p);
-  i64 first = (i64)blockIdx.x * p.per_part, pixels = lo((i64)p.per_part, p.pixels - first);
-  i64 row = p.channels / 8,
-      base = ((i64)blockIdx.z * p.pixels + first + at.lane) * row + blockIdx.y * at.pieces + at.mine;
-  if (threadIdx.x < at.pieces) {
-    i64 piece = (i64)blockIdx.y * at.pieces + threadIdx.x;
-    if (p.scale) room.scale[threadIdx.x] = ((const eight*)p.scale)[piece];
-    if (p.bias) room.bias[threadIdx.x] = ((const eight*)p.bias)[piece];
+// One reading: a block keeps its pixels of the slice in shared memory, each thread what it reads itself.
+// Sums of distances from a number that all blocks of the cluster know, each group's first, are what they
+// exchange: squares lose nothing of a large mean. COLUMNS: groups that eight channels may meet, 2 or 8.
+template <class T, int COLUMNS> DEVICE void group_norm(const carnot_cuda_group_norm& p) {
+  extern __shared__ __align__(16) char shared[];
+  __shared__ u64 counter;
+  struct __align__(8) sums { f32 sum, square; };
+  int t = threadIdx.x, threads = blockDim.x, pieces = p.slice / 8, lanes = threads / pieces,
+      lane = t / pieces, mine = t - lane * pieces, per_group = p.channels / p.groups,
+      last = p.slice / per_group - 1, row = p.channels / 8, columns = pieces * COLUMNS,
+      stride = lanes | 1, rank = blockIdx.x;
+  eight* x = (eight*)shared + t;
+  sums* part = (sums*)((eight*)shared + p.kept * threads);  // [columns][stride]
+  sums* received = part + columns * stride;                 // [parts][columns]
+  f32* means = (f32*)(received + p.parts * columns);        // [groups of the slice]
+  f32* inverses = means + last + 1;
+  int of[8], first = rank * p.per_part, pixels = lo(p.per_part, (int)p.pixels - first), kept = 0;
+  for (int e = 0; e < 8; e++) of[e] = (mine * 8 + e) / per_group;
+  if (lane < lanes && lane < pixels) kept = (pixels - lane + lanes - 1) / lanes;
+  i64 piece = (i64)blockIdx.y * pieces + mine;
+  const eight* image = (const eight*)p.x + (i64)blockIdx.z * p.pixels * row;
+  const eight* from = image + (i64)(first + lane) * row + piece;
+  if (lane == 0 && p.scale) prefetch_line((const eight*)p.scale + piece);
+  if (lane == 0 && p.bias) prefetch_line((const eight*)p.bias + piece);
+  const inbox box = {&counter, p.parts};
+  box.open(p.parts * columns * (u32)sizeof(sums));
+  wait_for_previous();
+
+  for (int k = 0; k < kept; k++) copy_async(x + k * threads, from + (i64)k * lanes * row);
+  const T* firsts = (const T*)(image + (i64)blockIdx.y * pieces);
+  f32 v[8], centre[8];
+  sums own[8] = {};
+  for (int e = 0; e < 8; e++) centre[e] = kept ? load(firsts[of[e] * per_group]) : 0.f;
+  copies_arrive();
+#pragma unroll 1
+  for (int k = 0; k < kept; k++) {
+    unpack<T>(x[k * threads], v);
+    for (int e = 0; e < 8; e++) {
+      f32 d = v[e] - centre[e];
+      own[e].sum += d, own[e].square = fmaf(d, d, own[e].square);
+    }
   }
-  eight x[KEEP];
-  int kept = pixels_of_lane(at, pixels);
-  read_moments<T>(p, at, base, pixels, x, kept, room);
-  if (p.parts > 1) cluster_arrive(), cluster_wait();
-  int g = threadIdx.x / RANKS, rank = threadIdx.x % RANKS;
-  moments all = {0, 0, 0};
-  if (g < at.groups && rank < p.parts) {
-    f32 count = hi((f32)lo((i64)p.per_part, p.pixels - (i64)rank * p.per_part), 0.f);
-    all = {count * at.per_group, of_peer(&room.means[g], rank), of_peer(&room.squares[g], rank)};
+  if (COLUMNS == 2) {
+    sums two[2] = {};
+    for (int e = 0; e < 8; e++)
+      if (of[e] == of[0]) two[0].sum += own[e].sum, two[0].square += own[e].square;
+      else two[1].sum += own[e].sum, two[1].square += own[e].square;
+    own[0] = two[0], own[1] = two[1];
   }
-  if (p.parts > 1) cluster_arrive();  // a block stays while others read its moments
-  all = over_neighbours(all, RANKS);
-  if (g < at.groups && rank == 0) {
-    means[g] = all.mean;
-    inverses[g] = 1 / sqrtf(all.m2 / all.count + p.eps);
+  if (lane < lanes)
+    for (int i = 0; i < COLUMNS; i++) part[(mine * COLUMNS + i) * stride + lane] = own[i];
+  box.ready();
+  __syncthreads();
+#pragma unroll 1
+  for (int c = t / 32; c < columns; c += threads / 32) {
+    sums all = {0, 0};
+    for (int l = t % 32; l < lanes; l += 32)
+      all.sum += part[c * stride + l].sum, all.square += part[c * stride + l].square;
+    all.sum = over_warp(all.sum), all.square = over_warp(all.square);
+    if (t % 32 < p.parts) {
+      f32* to = &received[rank * columns + c].sum;
+      box.send(to, t % 32, all.sum);
+      box.send(to + 1, t % 32, all.square);
+    }
+  }
+  f32 scale[8], shift[8];
+  eight none = {}, scales = p.scale ? ((const eight*)p.scale)[piece] : none,
+        shifts = p.bias ? ((const eight*)p.bias)[piece] : none;
+  box.wait();
+  // Eight threads a group.
+#pragma unroll 1
+  for (int g = t / 8; (g & ~3) <= last; g += threads / 8) {
+    int begin = g * per_group, end = g <= last ? begin + per_group : 0;
+    f32 sum = 0, square = 0;
+#pragma unroll 1
+    for (int r = t % 8; r < p.parts; r += 8) {
+      const sums* all = received + r * columns;
+      if (COLUMNS == 8)
+        for (int c = begin; c < end; c++) sum += all[c].sum, square += all[c].square;
+      else
+        for (int m = begin / 8; m * 8 < end; m++) {
+          sum += all[m * 2 + (m * 8 < begin)].sum, square += all[m * 2 + (m * 8 < begin)].square;
+        }
+    }
+    sum = over_lanes<8>(sum), square = over_lanes<8>(square);
+    if (g <= last && t % 8 == 0) {
+      f32 count = (f32)p.pixels * per_group, mean = sum / count;
+      means[g] = load(firsts[begin]) + mean;
+      inverses[g] = 1 / sqrtf(hi(square / count - mean * mean, 0.f) + p.eps);
+    }
   }
   __syncthreads();
-  f32 scale[8], shift[8], v[8];
-  if (p.scale) unpack<T>(room.scale[at.mine], scale);
-  if (p.bias) unpack<T>(room.bias[at.mine], shift);
-  for (int e = 0; e < 8; e++) {
-    int of = group_of(at, e);
-    scale[e] = (p.scale ? scale[e] : 1.f) * inverses[of];
-    shift[e] = (p.bias ? shift[e] : 0.f) - means[of] * scale[e];
+  unpack<T>(scales, scale), unpack<T>(shifts, shift);
+  for (int e = 0; e < 8 && kept; e++) {
+    scale[e] = (p.scale ? scale[e] : 1.f) * inverses[of[e]];
+    shift[e] -= means[of[e]] * scale[e];
   }
-#pragma unroll
-  for (int k = 0; k < KEEP; k++) {
-    if (k >= kept) continue;
-    forget(x[k]);
-    unpack<T>(x[k], v);
+  eight* to = (eight*)p.y + (from - (const eight*)p.x);
+#pragma unroll 1
+  for (int k = 0; k < kept; k++) {
+    unpack<T>(x[k * threads], v);
     for (int e = 0; e < 8; e++) v[e] = fmaf(v[e], scale[e], shift[e]);
     activate_eight(p.activation, 0, highest<f32>(), v);
-    pack<T>(p.y, base + k * (i64)at.lanes * row, v);
+    pack<T>(to, (i64)k * lanes * row, v);
   }
-  if (p.parts > 1) cluster_wait();
 }
 
 // Two readings, where an image's slice is too large: the moments of each part of an image ..
@@ -357,16 +447,18 @@ template <class T, bool AVERAGE> DEVICE void pool_eight(const carnot_cuda_window
   else ((eight*)p.y)[to] = best;
 }
 
+#define GROUP_NORM(T, COLUMNS)                                                                  \
+  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_GROUP_THREADS, 2)                    \
+      group_norm_##COLUMNS##_##T(carnot_cuda_group_norm p) {                                    \
+    group_norm<T, COLUMNS>(p);                                                                  \
+  }
+#define NORM_WARP(T, PIECES)                                                                    \
+  extern "C" __global__ void __launch_bounds__(128) norm_warp_##PIECES##_##T(carnot_cuda_norm p) { \
+    norm_warp<T, PIECES>(p);                                                                    \
+  }
 #define CHANNELS(T)                                                                             \
-  extern "C" __global__ void norm_warp_##T(carnot_cuda_norm p) {                                \
-    wait_for_previous();                                                                        \
-    norm_warp<T>(p);                                                                            \
-  }                                                                                             \
-  extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_GROUP_THREADS, 2)           \
-      group_norm_##T(carnot_cuda_group_norm p) {                                                \
-    wait_for_previous();                                                                        \
-    group_norm<T>(p);                                                                           \
-  }                                                                                             \
+  NORM_WARP(T, 1) NORM_WARP(T, 3) NORM_WARP(T, 4) NORM_WARP(T, 8)                               \
+  GROUP_NORM(T, 2) GROUP_NORM(T, 8)                                                             \
   extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_GROUP_THREADS, 2)                    \
       group_moments_##T(carnot_cuda_group_norm p) {                                             \
     wait_for_previous();                                                                        \

@@ -5,12 +5,13 @@
 
 enum { CARNOT_CUDA_RANK = 8, CARNOT_CUDA_THREADS = 256 };
 // Most threads of a reduction by columns. Group normalization: threads, pieces of 16 bytes that
-// each keeps, most channels of a slice.
+// each keeps in the first of two readings, most channels of a slice.
 enum {
   CARNOT_CUDA_COLUMN_THREADS = 512,
   CARNOT_CUDA_GROUP_THREADS = 512,
   CARNOT_CUDA_GROUP_KEEP = 8,
-  CARNOT_CUDA_GROUP_SLICE = 1024
+  CARNOT_CUDA_GROUP_SLICE = 1024,
+  CARNOT_CUDA_SQUEEZE_THREADS = 512
 };
 
 // y[i·dst] = x[i·src] for every position i of |dims|; kernels copy_<bytes of an element>.
@@ -137,15 +138,16 @@ typedef struct carnot_cuda_gemm {
 } carnot_cuda_gemm;
 
 // Group normalization of halves channels last, x and y [n, pixels, channels] dense, by slices of
-// whole groups: the |parts| blocks of a cluster read a slice of an image once; or |parts| blocks
-// note count, mean and sum of squared distances of each group, and as many of a second kernel apply
-// them.
+// whole groups: the |parts| blocks of a cluster read a slice of an image once and keep it; or
+// |parts| blocks note count, mean and sum of squared distances of each group, and as many of a
+// second kernel apply them.
 typedef struct carnot_cuda_group_norm {
   const void *x, *scale, *bias;  // scale and bias may be NULL
   void* y;
   float* partial;  // of the two: [n, groups, parts, 3]
   long long pixels;
   int channels, groups, slice, parts, per_part;  // channels of a slice, pixels of a part
+  int images, kept;                              // kept: of the one: pieces that a thread keeps
   float eps;
   int activation;  // carnot_cuda_activation
 } carnot_cuda_group_norm;
@@ -158,7 +160,22 @@ typedef enum carnot_cuda_activation {
   CARNOT_CUDA_SIGMOID,
   CARNOT_CUDA_GELU,  // x Phi(x)
   CARNOT_CUDA_GELU_TANH,
+  CARNOT_CUDA_HARD_SIGMOID,  // low x + high to [0, 1]
 } carnot_cuda_activation;
+
+// y = x outer(w2 inner(w1 mean(x) + b1) + b2) of halves channels last, x and y [n, pixels,
+// channels] dense, mean over pixels. |weights|: w1 [hidden, channels], w2 [channels, hidden], b1,
+// b2; |hidden| is filled up to a multiple of eight. A cluster an image: block r has slice r %
+// slices of the channels and part r / slices of the pixels.
+typedef struct carnot_cuda_squeeze {
+  const void *x, *weights;
+  void* y;
+  int images, pixels, channels, hidden;
+  int slice, slices, parts, per_part;  // channels of a slice, pixels of a part
+  int kept, staged;  // pieces that a thread keeps; whether weights go to shared memory first
+  int inner, outer;  // carnot_cuda_activation
+  float inner_low, inner_high, outer_low, outer_high;
+} carnot_cuda_squeeze;
 
 // Depthwise convolution of halves channels last, weights [taps, channels]; eight channels a thread.
 typedef struct carnot_cuda_depthwise {
@@ -215,6 +232,29 @@ typedef struct carnot_cuda_product {
 // Bytes of a stage of rows and weights; and of the sums, which take its place at the end.
 #define CARNOT_CUDA_TILE_STAGE(rows, columns) (((rows) + (columns)) * 128)
 #define CARNOT_CUDA_TILE_SUMS(rows, columns) ((rows) * ((columns) + 4) * 4)
+// clang-format on
+
+// A tensor map as the driver makes it.
+typedef struct carnot_cuda_map {
+  unsigned long long bits[16];
+} __attribute__((aligned(64))) carnot_cuda_map;
+
+// The same product by the copy engine: a cluster has |across| tiles side by side; K is cut over its
+// third dimension.
+typedef struct carnot_cuda_bulk {
+  carnot_cuda_map x, w;         // boxes of 64 by rows / across, and by columns
+  carnot_cuda_product product;  // x and w unused
+  int taps, chunks;             // steps of K: |chunks| of 64 channels for each tap
+  int is_window;                // the map of x is one of windows (im2col)
+  int across, stages;
+  int parts;  // where in shared memory the other blocks' sums stand
+} carnot_cuda_bulk;
+
+// clang-format off
+// X(rows, columns) of each tile.
+#define CARNOT_CUDA_BULKS(X) X(64, 32) X(64, 64) X(128, 64) X(128, 128) X(128, 160) X(128, 256)
+#define CARNOT_CUDA_BULK_THREADS(rows) ((rows) * 2 + 32)
+enum { CARNOT_CUDA_BULK_STAGES = 16 };
 // clang-format on
 
 // y[n,p,q,f] = activation(sum over taps and channels of x w + bias[f]) with up to four channels, x

@@ -64,33 +64,39 @@ template <int N> DEVICE void group_wait() { asm volatile("wgmma.wait_group.sync.
 #define SUMS16(c) SUMS8(c), SUMS8((c) + 8)
 #define SUMS32(c) SUMS16(c), SUMS16((c) + 16)
 #define SUMS64(c) SUMS32(c), SUMS32((c) + 32)
+#define SUMS80(c) SUMS64(c), SUMS16((c) + 64)
+#define SUMS128(c) SUMS64(c), SUMS64((c) + 64)
 #define NAMES16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define NAMES32 NAMES16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define NAMES64                                                                                    \
-  NAMES32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,"  \
-          "%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+  NAMES32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define NAMES80 NAMES64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define NAMES128                                                                                   \
+  NAMES80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100," \
+          "%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,"  \
+          "%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define GROUP(n, type, names) "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " {" names "}, "
-// c += a b: a in shared memory and the rows of b along k; or, 64 wide, a in registers and the rows of b along n.
+#define MULTIPLY_SHARED(type, n, count, a, b, more)                                                \
+  static DEVICE_ONLY void multiply(f32* c, u64 x, u64 y, int add = 1) {                            \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " more ", 0;\n"                             \
+                 GROUP(#n, type, NAMES##count) a ", " b ", add, 1, 1, 0, 0;\n}"                     \
+                 : SUMS##count(c) : "l"(x), "l"(y), "r"(add));                                     \
+  }
+#define GROUP_SHARED(T, type, n, count, a, b, more)                                                \
+  template <> struct group<T, n> { MULTIPLY_SHARED(type, n, count, a, b, more) };
+// c += a b, or a b where |add| is 0: a in shared memory and the rows of b along k; or, 64 wide, a in registers and the rows of b along n.
 #define GROUPS(T, type)                                                                            \
-  template <> struct group<T, 32> {                                                                \
-    static DEVICE_ONLY void multiply(f32* c, u64 a, u64 b) {                                       \
-      asm volatile(GROUP("32", type, NAMES16) "%16, %17, 1, 1, 1, 0, 0;" : SUMS16(c) : "l"(a), "l"(b)); \
-    }                                                                                              \
-  };                                                                                               \
+  GROUP_SHARED(T, type, 32, 16, "%16", "%17", "%18")                                                        \
   template <> struct group<T, 64> {                                                                \
-    static DEVICE_ONLY void multiply(f32* c, u64 a, u64 b) {                                       \
-      asm volatile(GROUP("64", type, NAMES32) "%32, %33, 1, 1, 1, 0, 0;" : SUMS32(c) : "l"(a), "l"(b)); \
-    }                                                                                              \
+    MULTIPLY_SHARED(type, 64, 32, "%32", "%33", "%34")                                              \
     static DEVICE_ONLY void multiply(f32* c, const u32* a, u64 b) {                                \
       asm volatile(GROUP("64", type, NAMES32) "{%32,%33,%34,%35}, %36, 1, 1, 1, 1;"                \
                    : SUMS32(c) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));              \
     }                                                                                              \
   };                                                                                               \
-  template <> struct group<T, 128> {                                                               \
-    static DEVICE_ONLY void multiply(f32* c, u64 a, u64 b) {                                       \
-      asm volatile(GROUP("128", type, NAMES64) "%64, %65, 1, 1, 1, 0, 0;" : SUMS64(c) : "l"(a), "l"(b)); \
-    }                                                                                              \
-  };
+  GROUP_SHARED(T, type, 128, 64, "%64", "%65", "%66")                                                       \
+  GROUP_SHARED(T, type, 160, 80, "%80", "%81", "%82")                                                       \
+  GROUP_SHARED(T, type, 256, 128, "%128", "%129", "%130")
 GROUPS(f16, "f16")
 GROUPS(bf16, "bf16")
 #else
@@ -100,7 +106,7 @@ DEVICE void group_begin() {}
 DEVICE void group_commit() {}
 template <int N> DEVICE void group_wait() {}
 template <class T, int N> struct group {
-  template <class A> static DEVICE_ONLY void multiply(f32*, A, u64) {}
+  template <class A> static DEVICE_ONLY void multiply(f32*, A, u64, int = 1) {}
 };
 #endif
 

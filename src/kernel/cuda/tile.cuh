@@ -12,34 +12,6 @@ enum { TILE_DEPTH = 64, TILE_PITCH = 128 };  // halves and bytes of a row of a s
 
 DEVICE u32 swizzled(u32 base, int row, int piece) { return base + row * TILE_PITCH + ((piece ^ (row & 7)) << 4); }
 
-// ---- clusters ----
-
-DEVICE void cluster_sync() {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-#endif
-}
-// The place of shared address |at| in block |rank| of the cluster.
-DEVICE u32 shared_of(u32 at, u32 rank) {
-  u32 there = at;
-#if __CUDA_ARCH__ >= 900
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
-#endif
-  return there;
-}
-#define READ_SUMS(name, space)                                                                                 \
-  DEVICE void name(f32* v, u32 at) {                                                                           \
-    asm volatile("ld." space ".v4.f32 {%0,%1,%2,%3}, [%4];"                                                    \
-                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) : "r"(at));                                  \
-    asm volatile("ld." space ".v4.f32 {%0,%1,%2,%3}, [%4];"                                                    \
-                 : "=f"(v[4]), "=f"(v[5]), "=f"(v[6]), "=f"(v[7]) : "r"(at + 16));                             \
-  }
-READ_SUMS(read_own_sums, "shared")
-#if __CUDA_ARCH__ >= 900
-READ_SUMS(read_sums, "shared::cluster")
-#else
-READ_SUMS(read_sums, "shared")
-#endif
 // Asks for |bytes| (a multiple of 16) into the L2 cache.
 DEVICE void prefetch(const void* from, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
@@ -76,12 +48,7 @@ template <class T, int BM, int BN, int STAGES> struct tile {
   int k, last, tap_y, tap_x, channel;  // of the next fetch of x
   int kw;                              // and of weights
   f32 sums[COLUMNS / 8][4];
-  eight bias;
-  // Copies of parameters that the end needs: its constant memory is cold by then.
-  eight *results, *residuals;
-  int filters, activation;
-  i64 rows;
-  f32 low, high;
+  results<T> out;
 
   DEVICE_ONLY tile(const carnot_cuda_product& params) : p(params) {}
 
@@ -90,9 +57,7 @@ template <class T, int BM, int BN, int STAGES> struct tile {
     base = (shared_address(memory) + 1023) & ~1023u;
     piece = threadIdx.x % 8, row0 = threadIdx.x / 8;
     last = end;
-    results = (eight*)p.y, residuals = (eight*)p.residual;
-    filters = p.filters / 8, activation = p.activation, rows = p.rows, low = p.low, high = p.high;
-    asm volatile("" : "+l"(results), "+l"(residuals), "+r"(filters), "+r"(activation), "+l"(rows), "+f"(low), "+f"(high));
+    out.keep(p);
     k = kw = first + piece * 8;
 #pragma unroll
     for (int i = 0; i < B; i++) {
@@ -186,40 +151,25 @@ template <class T, int BM, int BN, int STAGES> struct tile {
                      "f"(sums[j][2 * h]), "f"(sums[j][2 * h + 1]) : "memory");
   }
 
-  // Eight results: |v| are sums of all parts.
-  DEVICE_ONLY void finish_eight(f32* v, const eight& residual, i64 at) {
-    for (int e = 0; e < 8; e++) v[e] += half_at<T>(bias, e) + half_at<T>(residual, e);
-    if (activation) activate_eight(activation, low, high, v);
-    pack<T>(results, at, v);
-  }
-  DEVICE_ONLY eight residual_at(bool inside, i64 at) {
-    eight none = {};
-    return inside && residuals ? residuals[at] : none;
-  }
-
   // A thread keeps its eight columns |n| and walks down the rows.
   DEVICE_ONLY void finish(i64 m, int n) {
     u32 from = base + (threadIdx.x / PIECES * PITCH + threadIdx.x % PIECES * 8) * 4;
     m += threadIdx.x / PIECES;
-    i64 at = m * filters + n;
     eight residual[TURNS];
 #pragma unroll
-    for (int i = 0; i < TURNS; i++)
-      residual[i] = residual_at(m + i * DOWN < rows && n < filters, at + (i64)i * DOWN * filters);
+    for (int i = 0; i < TURNS; i++) residual[i] = out.residual_at(m + i * DOWN, n);
 #pragma unroll
     for (int i = 0; i < TURNS; i++) {
       f32 v[8];
       read_own_sums(v, from + i * DOWN * PITCH * 4);
-      if (m + i * DOWN < rows && n < filters) finish_eight(v, residual[i], at + (i64)i * DOWN * filters);
+      out.put(v, residual[i], m + i * DOWN, n);
     }
   }
   // The same for rows [first, end) of the tile, over the parts of all ranks.
   DEVICE_ONLY void finish_cluster(i64 m0, int n, int first, int end, u32 ranks) {
     for (int r = first + threadIdx.x / PIECES; r < end; r += DOWN) {
       u32 from = base + (r * PITCH + threadIdx.x % PIECES * 8) * 4;
-      bool inside = m0 + r < rows && n < filters;
-      i64 at = (m0 + r) * filters + n;
-      eight residual = residual_at(inside, at);
+      eight residual = out.residual_at(m0 + r, n);
       f32 parts[8][8];
 #pragma unroll
       for (u32 k = 0; k < 8; k++)
@@ -228,7 +178,7 @@ template <class T, int BM, int BN, int STAGES> struct tile {
       for (u32 k = 1; k < 8; k++)
         if (k < ranks)
           for (int e = 0; e < 8; e++) parts[0][e] += parts[k][e];
-      if (inside) finish_eight(parts[0], residual, at);
+      out.put(parts[0], residual, m0 + r, n);
     }
   }
 
@@ -243,8 +193,7 @@ template <class T, int BM, int BN, int STAGES> struct tile {
     for (int s = 0; s < AHEAD; s++)
       if (s < steps) fetch_weights(s);
     int n = n0 / 8 + threadIdx.x % PIECES;
-    bias = {};
-    if (p.bias && n < filters) bias = ((const eight*)p.bias)[n];
+    out.read_bias(p, n);
     wait_for_previous();
     for (int s = 0; s < AHEAD; s++) {
       if (s < steps) fetch_x(s);

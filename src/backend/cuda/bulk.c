@@ -1,0 +1,194 @@
+// The tile kernels of bulk.cuh, for sm_90: one row a size of tile, the builder times them.
+#include <stdio.h>
+
+#include "backend/cuda/tile.h"
+#include "backend/cuda/window.h"
+
+enum {
+  kDepth = 64,
+  kMostReach = 127,  // of windows, by the copy engine
+  kMostStep = 8,
+  kMostTiles = 65535,  // one below the other
+  kMostSmall = 400,
+  kMaxSplits = 8,
+  kStepsEach = 8,
+  kMostShared = 226 << 10,
+  kHalfShared = 112 << 10,  // two blocks a multiprocessor
+  kLeastStages = 4
+};
+
+typedef struct bulk_size {
+  int rows, columns;
+} bulk_size;
+
+typedef struct bulk_state {
+  CUfunction function;
+  carnot_cuda_tile_step step;
+  int chunks, across, stages, parts;
+  int64_t grid[3];
+  size_t shared_bytes;
+} bulk_state;
+_Static_assert(sizeof(bulk_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static const char* bulk_reject(carnot_problem* problem, const bulk_size* tile, char* reason,
+                               size_t size) {
+  carnot_cuda_tile_region region;
+  const char* why = carnot_cuda_tile_reject(problem, &region, reason, size);
+  if (why) return why;
+  const carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  if (cuda->major != 9 || cuda->minor) return "needs sm_90";
+  const carnot_operand_type* w = &problem->inputs[region.weights];
+  if (problem->region->nodes[0].op == CARNOT_OP_CONV) {
+    if (w->dims[1] % kDepth)
+      return carnot_cuda_because(reason, size, "%lld channels, takes 64s", (long long)w->dims[1]);
+    if (!carnot_cuda_window_within(&problem->region->nodes[0], w, kMostReach, kMostStep))
+      return "the window is too large";
+  }
+  int64_t down = carnot_ceildiv(region.rows, tile->rows),
+          across = carnot_ceildiv(region.columns, tile->columns);
+  bool tall = region.rows <= tile->rows / 2, wide = region.columns <= tile->columns / 2;
+  bool many = tile->rows == 64 && down * across > kMostSmall;  // others beat it
+  if (tall || wide || many || down > kMostTiles)
+    return carnot_cuda_because(reason, size, "no size for %lldx%lld results",
+                               (long long)region.rows, (long long)region.columns);
+  return NULL;
+}
+
+// ---- shape ----
+
+// Shared memory for K cut into |splits|: as many stages as find room in |limit| bytes. False where
+// that are too few.
+static bool lay_out(const bulk_size* tile, int64_t splits, int64_t limit, bulk_state* s) {
+  int64_t steps = carnot_ceildiv((int64_t)s->step.taps * s->chunks, splits);
+  int64_t stage = CARNOT_CUDA_TILE_STAGE(tile->rows, tile->columns);
+  int64_t own = CARNOT_CUDA_TILE_SUMS(tile->rows, tile->columns);
+  int64_t others = (splits - 1) * carnot_ceildiv(tile->rows / 8, splits) * 8 * own / tile->rows;
+  int64_t stages = carnot_min_i64((limit - 1024 - others) / stage, CARNOT_CUDA_BULK_STAGES);
+  s->stages = (int)carnot_min_i64(stages, steps);
+  s->parts = (int)carnot_max_i64(s->stages * stage, own);
+  s->shared_bytes = (size_t)(1024 + s->parts + others);
+  return (int64_t)s->shared_bytes <= limit && s->stages >= carnot_min_i64(kLeastStages, steps);
+}
+
+// Depth is cut over the blocks of a cluster while multiprocessors would have nothing to do.
+static carnot_status* choose(carnot_cuda* cuda, const bulk_size* tile, bulk_state* s) {
+  int64_t slots = cuda->base.multiprocessor_count, tiles = s->grid[0] * s->grid[1];
+  int64_t steps = (int64_t)s->step.taps * s->chunks;
+  s->across = s->grid[0] == 2 && tiles > slots ? 2 : 1;
+  s->grid[2] = 1;
+  if (tiles > slots && lay_out(tile, 1, kHalfShared, s)) return NULL;
+  for (int64_t splits = carnot_min_i64(carnot_min_i64(kMaxSplits, slots / tiles),
+                                       (steps + kStepsEach / 2) / kStepsEach);
+       splits > 1; splits--) {
+    int64_t cluster[3] = {1, 1, splits};
+    int count;
+    bool idle = (splits - 1) * carnot_ceildiv(steps, splits) >= steps;
+    if (idle || !lay_out(tile, splits, kMostShared, s)) continue;
+    CARNOT_TRY(carnot_cuda_cluster_count(cuda, s->function, CARNOT_CUDA_BULK_THREADS(tile->rows),
+                                         cluster, s->shared_bytes, &count));
+    s->grid[2] = splits;
+    if (tiles <= count) return NULL;
+  }
+  s->grid[2] = 1;
+  lay_out(tile, 1, kMostShared, s);
+  return NULL;
+}
+
+static carnot_status* bulk_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state, const bulk_size* tile,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  bulk_state* s = state;
+  s->function = NULL;
+  CARNOT_TRY(carnot_cuda_tile_shape(step, inputs, outputs, &s->step));
+  const carnot_cuda_product* p = &s->step.params;
+  int64_t reach = carnot_max_i64((int64_t)(s->step.taps / p->kernel_columns) * p->dilation[0],
+                                 (int64_t)p->kernel_columns * p->dilation[1]);
+  CARNOT_CHECK(cuda->major == 9 && (s->step.taps == 1 || p->channels % kDepth == 0) &&
+                   (s->step.taps == 1 || reach <= 2 * kMostReach),
+               INVALID_ARGUMENT, "%d channels, windows over %lld elements on %s", p->channels,
+               (long long)reach, cuda->base.arch);
+  s->chunks = (int)carnot_ceildiv(p->channels, kDepth);
+  s->grid[0] = carnot_ceildiv(p->filters, tile->columns);
+  s->grid[1] = carnot_ceildiv(p->rows, tile->rows);
+  if (!s->grid[0] || !s->grid[1] || !s->chunks) return NULL;
+  char name[32];
+  snprintf(name, sizeof(name), "bulk_%dx%d_%s", tile->rows, tile->columns,
+           carnot_cuda_type(outputs[0].dtype));
+  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
+  CARNOT_CUDA_TRY(cuda,
+                  cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     kMostShared));
+  return choose(cuda, tile, s);
+}
+
+// ---- run ----
+
+// Boxes of |height| rows by 64 columns of [rows, columns].
+static carnot_status* map_rows(carnot_cuda* cuda, CUtensorMapDataType type, const void* address,
+                               int64_t rows, int columns, int height, carnot_cuda_map* out) {
+  const cuuint64_t dims[2] = {(cuuint64_t)columns, (cuuint64_t)rows},
+                   strides[1] = {(cuuint64_t)columns * 2};
+  const cuuint32_t box[2] = {kDepth, (cuuint32_t)height}, steps[2] = {1, 1};
+  CARNOT_CUDA_TRY(cuda, cuTensorMapEncodeTiled(
+                            (CUtensorMap*)out, type, 2, (void*)(uintptr_t)address, dims, strides,
+                            box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return NULL;
+}
+
+// Boxes of |height| windows, 64 channels at one tap; what lies outside of the image is zero.
+static carnot_status* map_windows(carnot_cuda* cuda, CUtensorMapDataType type,
+                                  const carnot_cuda_tile_step* s, int height,
+                                  carnot_cuda_map* out) {
+  const carnot_cuda_product* p = &s->params;
+  const cuuint64_t pixel = (cuuint64_t)p->pixel * 2;
+  const cuuint64_t dims[4] = {(cuuint64_t)p->channels, (cuuint64_t)p->in_columns,
+                              (cuuint64_t)p->in_rows, (cuuint64_t)s->images};
+  const cuuint64_t strides[3] = {pixel, pixel * dims[1], pixel * dims[1] * dims[2]};
+  // The first window's corner, and the last one's against the image's.
+  const int first[2] = {-p->begin[1], -p->begin[0]};
+  const int last[2] = {(p->out_columns - 1) * p->step[1] + first[0] + 1 - p->in_columns,
+                       (p->out_rows - 1) * p->step[0] + first[1] + 1 - p->in_rows};
+  const cuuint32_t steps[4] = {1, (cuuint32_t)p->step[1], (cuuint32_t)p->step[0], 1};
+  CARNOT_CUDA_TRY(cuda, cuTensorMapEncodeIm2col(
+                            (CUtensorMap*)out, type, 4, (void*)(uintptr_t)p->x, dims, strides,
+                            first, last, kDepth, (cuuint32_t)height, steps,
+                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return NULL;
+}
+
+static carnot_status* bulk_run(const carnot_step_view* step, bulk_state* s,
+                               const carnot_operand* inputs, const carnot_operand* outputs,
+                               const bulk_size* tile) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  carnot_cuda_tile_bind(step, inputs, outputs, &s->step);
+  const carnot_cuda_product* p = &s->step.params;
+  if (s->function) {
+    CUtensorMapDataType type = outputs[0].dtype == CARNOT_DTYPE_F16
+                                   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    carnot_cuda_bulk params = {.product = *p,
+                               .taps = s->step.taps,
+                               .chunks = s->chunks,
+                               .is_window = s->step.is_window,
+                               .across = s->across,
+                               .stages = s->stages,
+                               .parts = s->parts};
+    CARNOT_TRY(
+        s->step.is_window
+            ? map_windows(cuda, type, &s->step, tile->rows / s->across, &params.x)
+            : map_rows(cuda, type, p->x, p->rows, p->channels, tile->rows / s->across, &params.x));
+    CARNOT_TRY(map_rows(cuda, type, p->w, p->filters, p->depth, tile->columns, &params.w));
+    const int64_t cluster[3] = {s->across, 1, s->grid[2]};
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
+                                           CARNOT_CUDA_BULK_THREADS(tile->rows), cluster,
+                                           s->shared_bytes, &params));
+  }
+  return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
+}
+
+#define BULK_ROW(height, width) CARNOT_CUDA_TILE_ROW(bulk, height, width, )
+CARNOT_CUDA_BULKS(BULK_ROW)
