@@ -334,17 +334,6 @@ carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* w, int ch
   return NULL;
 }
 
-bool carnot_cuda_is_channels_last(const carnot_operand* t) {
-  int64_t stride = t->dims[1];
-  bool dense = t->dims[1] == 1 || t->strides[1] == 1;
-  for (int d = t->rank - 1; d >= 0; d--) {
-    if (d == 1) continue;
-    dense = dense && (t->dims[d] == 1 || t->strides[d] == stride);
-    stride *= t->dims[d];
-  }
-  return dense && (uintptr_t)t->data % 16 == 0;
-}
-
 // ---- direct convolution ----
 
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {

@@ -75,8 +75,6 @@ carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* weights,
 carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* weights, int chunks,
                                             int steps, const int32_t (*place)[4][4],
                                             carnot_prepared* out) CARNOT_MUST_USE;
-// Dense and aligned to 16 bytes, channels innermost.
-bool carnot_cuda_is_channels_last(const carnot_operand* t);
 // Operations and bytes of the problem.
 void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes);
 
