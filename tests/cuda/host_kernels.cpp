@@ -141,55 +141,6 @@ static void run_product(carnot_cuda_product p, unsigned long long far) {
       ((T*)p.y)[m * p.filters + n] = store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
     }
 }
-
-// The packed weight of filter |f| (stream.cuh).
-template <class T>
-static f64 chunk_weight(const void* w, int steps, int f, int step, int t, int k) {
-  int in = f % 32, g = in / 8 * 2 + in % 2, j = in % 8 / 2;
-  return load(((const T*)w)[((((f / 32 * steps + step) * 2 + j / 2) * 32 + g * 4 + t) * 2 + j % 2) * 4 + k]);
-}
-template <class T, class X, int QUADS>
-static void run_first(const void* given, unsigned long long far) {
-  auto p = near_params<carnot_cuda_first>(given, far);
-  i64 images = p.tiles / p.tiles_down / p.tiles_across, at = 0;
-  for (i64 i = 0; i < images * p.out_rows * p.out_columns; i++)
-    for (int f = 0; f < p.filters; f++) {
-      i64 column = i % p.out_columns, row = i / p.out_columns % p.out_rows, image = i / p.out_columns / p.out_rows;
-      f64 sum = p.bias ? load(((const T*)p.bias)[f]) : 0;
-      for (int r = 0; r < p.kernel[0]; r++)
-        for (int s = 0; s < p.kernel[1]; s++)
-          for (int c = 0; c < p.channels; c++) {
-            i64 y = row * p.step[0] - p.begin[0] + r, x = column * p.step[1] - p.begin[1] + s;
-            if (y < 0 || y >= p.in_rows || x < 0 || x >= p.in_columns) continue;
-            f32 v = load(((const X*)p.x)[image * p.x_n + c * p.x_c + y * p.x_row + x * p.x_column]);
-            sum += load(store_as<T>::of(v)) *
-                   chunk_weight<T>(p.w, p.kernel[0] * QUADS, f, r * QUADS + s / 4, s % 4, c);
-          }
-      ((T*)p.y)[at++] = store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
-    }
-}
-template <class T, int BLOCKS>
-static void run_thin(const void* given, unsigned long long far) {
-  auto p = near_params<carnot_cuda_thin>(given, far);
-  bring_near(p.residual, far);
-  for (i64 m = 0; m < p.rows; m++)
-    for (int n = 0; n < p.filters; n++) {
-      f64 sum = p.bias ? load(((const T*)p.bias)[n]) : 0;
-      for (int k = 0; k < p.channels; k++)
-        sum += load(((const T*)p.x)[m * p.channels + k]) *
-               chunk_weight<T>(p.w, 2 * BLOCKS, n, k / 32 * 2 + k % 8 / 4, k % 32 / 8, k % 4);
-      if (p.residual) sum += load(((const T*)p.residual)[m * p.filters + n]);
-      ((T*)p.y)[m * p.filters + n] = store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
-    }
-}
-#define HOST_FIRST(T, X, CHUNKS, QUADS)                                                               \
-  kernels().insert({"first_" #CHUNKS "_" #QUADS "_" #X "_" #T,                                        \
-                    {run_first<T, X, QUADS>, sizeof(carnot_cuda_first)}});
-#define HOST_FIRSTS(T, X) \
-  HOST_FIRST(T, X, 1, 1) HOST_FIRST(T, X, 1, 2) HOST_FIRST(T, X, 2, 1) HOST_FIRST(T, X, 2, 2)
-#define HOST_THIN(BLOCKS, RESIDENT)                                                                   \
-  kernels().insert({"thin_" #BLOCKS "_f16", {run_thin<f16, BLOCKS>, sizeof(carnot_cuda_thin)}});      \
-  kernels().insert({"thin_" #BLOCKS "_bf16", {run_thin<bf16, BLOCKS>, sizeof(carnot_cuda_thin)}});
 template <class T>
 static void run_tile(const void* given, unsigned long long far) {
   run_product<T>(near_params<carnot_cuda_product>(given, far), far);
@@ -265,6 +216,55 @@ static void run_group_norm(const void* given, unsigned long long far) {
   kernels().insert({"squeeze_" #T, {run_squeeze<T>, sizeof(carnot_cuda_squeeze)}});                   \
   kernels().insert({"group_norm_2_" #T, {run_group_norm<T>, sizeof(carnot_cuda_group_norm)}});        \
   kernels().insert({"group_norm_8_" #T, {run_group_norm<T>, sizeof(carnot_cuda_group_norm)}});
+
+// The packed weight of filter |f| (stream.cuh).
+template <class T>
+static f64 chunk_weight(const void* w, int steps, int f, int step, int t, int k) {
+  int in = f % 32, g = in / 8 * 2 + in % 2, j = in % 8 / 2;
+  return load(((const T*)w)[((((f / 32 * steps + step) * 2 + j / 2) * 32 + g * 4 + t) * 2 + j % 2) * 4 + k]);
+}
+template <class T, class X, int QUADS>
+static void run_first(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_first>(given, far);
+  i64 images = p.tiles / p.tiles_down / p.tiles_across, at = 0;
+  for (i64 i = 0; i < images * p.out_rows * p.out_columns; i++)
+    for (int f = 0; f < p.filters; f++) {
+      i64 column = i % p.out_columns, row = i / p.out_columns % p.out_rows, image = i / p.out_columns / p.out_rows;
+      f64 sum = p.bias ? load(((const T*)p.bias)[f]) : 0;
+      for (int r = 0; r < p.kernel[0]; r++)
+        for (int s = 0; s < p.kernel[1]; s++)
+          for (int c = 0; c < p.channels; c++) {
+            i64 y = row * p.step[0] - p.begin[0] + r, x = column * p.step[1] - p.begin[1] + s;
+            if (y < 0 || y >= p.in_rows || x < 0 || x >= p.in_columns) continue;
+            f32 v = load(((const X*)p.x)[image * p.x_n + c * p.x_c + y * p.x_row + x * p.x_column]);
+            sum += load(store_as<T>::of(v)) *
+                   chunk_weight<T>(p.w, p.kernel[0] * QUADS, f, r * QUADS + s / 4, s % 4, c);
+          }
+      ((T*)p.y)[at++] = store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
+    }
+}
+template <class T, int BLOCKS>
+static void run_thin(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_thin>(given, far);
+  bring_near(p.residual, far);
+  for (i64 m = 0; m < p.rows; m++)
+    for (int n = 0; n < p.filters; n++) {
+      f64 sum = p.bias ? load(((const T*)p.bias)[n]) : 0;
+      for (int k = 0; k < p.channels; k++)
+        sum += load(((const T*)p.x)[m * p.channels + k]) *
+               chunk_weight<T>(p.w, 2 * BLOCKS, n, k / 32 * 2 + k % 8 / 4, k % 32 / 8, k % 4);
+      if (p.residual) sum += load(((const T*)p.residual)[m * p.filters + n]);
+      ((T*)p.y)[m * p.filters + n] = store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
+    }
+}
+#define HOST_FIRST(T, X, CHUNKS, QUADS)                                                               \
+  kernels().insert({"first_" #CHUNKS "_" #QUADS "_" #X "_" #T,                                        \
+                    {run_first<T, X, QUADS>, sizeof(carnot_cuda_first)}});
+#define HOST_FIRSTS(T, X) \
+  HOST_FIRST(T, X, 1, 1) HOST_FIRST(T, X, 1, 2) HOST_FIRST(T, X, 2, 1) HOST_FIRST(T, X, 2, 2)
+#define HOST_THIN(BLOCKS, RESIDENT)                                                                   \
+  kernels().insert({"thin_" #BLOCKS "_f16", {run_thin<f16, BLOCKS>, sizeof(carnot_cuda_thin)}});      \
+  kernels().insert({"thin_" #BLOCKS "_bf16", {run_thin<bf16, BLOCKS>, sizeof(carnot_cuda_thin)}});
 #define HOST_TILE(height, width, stages)                                                              \
   kernels().insert({"tile_" #height "x" #width "_f16", {run_tile<f16>, sizeof(carnot_cuda_product)}});    \
   kernels().insert({"tile_" #height "x" #width "_bf16", {run_tile<bf16>, sizeof(carnot_cuda_product)}});
@@ -274,9 +274,9 @@ static const bool are_known = [] {
   HOST_CHANNELS(f16)
   HOST_CHANNELS(bf16)
   CARNOT_CUDA_TILES(HOST_TILE)
+  CARNOT_CUDA_BULKS(HOST_BULK)
   HOST_FIRSTS(f16, f32) HOST_FIRSTS(f16, f16) HOST_FIRSTS(bf16, f32) HOST_FIRSTS(bf16, bf16)
   CARNOT_CUDA_THINS(HOST_THIN)
-  CARNOT_CUDA_BULKS(HOST_BULK)
   return true;
 }();
 

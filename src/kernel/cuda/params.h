@@ -239,8 +239,8 @@ typedef struct carnot_cuda_map {
   unsigned long long bits[16];
 } __attribute__((aligned(64))) carnot_cuda_map;
 
-// The same product by the copy engine: a cluster has |across| tiles side by side; K is cut over its
-// third dimension.
+// The same product by the copy engine: a cluster has |across| tiles side by side; K is cut over its third
+// dimension.
 typedef struct carnot_cuda_bulk {
   carnot_cuda_map x, w;         // boxes of 64 by rows / across, and by columns
   carnot_cuda_product product;  // x and w unused
