@@ -142,7 +142,8 @@ template <class T, class X, int CHUNKS, int QUADS> struct first_layer {
 #pragma unroll
     for (int i = 0; i < MOST; i++)
       if (place[i] >> 16 < (u32)p.patch_rows)
-        ((four*)patch)[threadIdx.x + i * THREADS] = {{pair_of<T, X>::bits(pixel[i][0], pixel[i][1]), pair_of<T, X>::bits(pixel[i][2], pixel[i][3])}};
+        ((four*)patch)[threadIdx.x + i * THREADS] = {
+            {pair_of<T, X>::bits(pixel[i][0], pixel[i][1]), pair_of<T, X>::bits(pixel[i][2], pixel[i][3])}};
   }
 
   DEVICE_ONLY void multiply(f32 (*sums)[TILES][4][4]) {
@@ -212,65 +213,56 @@ template <class T, class X, int CHUNKS, int QUADS> struct first_layer {
 
 // ---- 1x1 convolutions of up to 32 BLOCKS channels ----
 
-// A lane reads eight channels of each block of 32, two steps; a warp walks over tiles of 32 rows and has the next
+// A lane reads eight channels of each block of 32, two steps; a warp walks over tiles of 16 rows and has the next
 // one's on the way.
 template <class T, int BLOCKS> struct thin_layer {
-  enum { TILES = 1, THREADS = CARNOT_CUDA_THIN_THREADS, ROWS = 16 * TILES };
+  enum { THREADS = CARNOT_CUDA_THIN_THREADS, WARPS = THREADS / 32 };
   const carnot_cuda_thin& p;
   int lane;
   DEVICE_ONLY thin_layer(const carnot_cuda_thin& params) : p(params) {}
 
-  DEVICE_ONLY int row_of(int tile, int m, int r) { return tile * ROWS + m * 16 + r * 8 + (lane >> 2); }
-
-  DEVICE_ONLY void read(int tile, eight (*x)[2][BLOCKS]) {
-    int pieces = p.channels / 8;
+  // Piece |n| of eight in a row |r| (0: g, 1: g + 8) of a tile that has |pieces|; -1 beside them.
+  DEVICE_ONLY i64 piece_of(int tile, int r, int n, int pieces) {
+    int row = tile * 16 + r * 8 + (lane >> 2);
+    return row < p.rows && n < pieces ? (i64)row * pieces + n : -1;
+  }
+  DEVICE_ONLY eight read_piece(const void* from, i64 at) {
+    eight none = {};
+    return at < 0 ? none : ((const eight*)from)[at];
+  }
+  DEVICE_ONLY void read(int tile, eight (*x)[BLOCKS]) {
 #pragma unroll
-    for (int m = 0; m < TILES; m++)
+    for (int r = 0; r < 2; r++)
 #pragma unroll
-      for (int r = 0; r < 2; r++) {
-        int row = row_of(tile, m, r);
-#pragma unroll
-        for (int b = 0; b < BLOCKS; b++) {
-          int piece = b * 4 + (lane & 3);
-          x[m][r][b] = {};
-          if (row < p.rows && piece < pieces) x[m][r][b] = ((const eight*)p.x)[(i64)row * pieces + piece];
-        }
-      }
+      for (int b = 0; b < BLOCKS; b++)
+        x[r][b] = read_piece(p.x, piece_of(tile, r, b * 4 + (lane & 3), p.channels / 8));
   }
 
-  DEVICE_ONLY void chunk(int tile, int c, const eight (*x)[2][BLOCKS], const char* weights, const f32* bias) {
-    int pieces = p.filters / 8, n = c * 4 + (lane & 3);
-    eight residual[TILES][2];
-    if (p.residual)
+  DEVICE_ONLY void chunk(int tile, int c, const eight (*x)[BLOCKS], const char* weights, const f32* bias) {
+    i64 at[2];
+    eight residual[2];
 #pragma unroll
-      for (int i = 0; i < 2 * TILES; i++) {
-        int row = row_of(tile, i >> 1, i & 1);
-        residual[i >> 1][i & 1] = {};
-        if (row < p.rows && n < pieces) residual[i >> 1][i & 1] = ((const eight*)p.residual)[(i64)row * pieces + n];
-      }
-    f32 sums[TILES][4][4];
-    begin_chunk<TILES>(sums, bias);
+    for (int r = 0; r < 2; r++) {
+      at[r] = piece_of(tile, r, c * 4 + (lane & 3), p.filters / 8);
+      if (p.residual) residual[r] = read_piece(p.residual, at[r]);
+    }
+    f32 sums[1][4][4];
+    begin_chunk<1>(sums, bias);
 #pragma unroll
     for (int s = 0; s < 2 * BLOCKS; s++) {
-      u32 a[TILES][4];
+      u32 a[1][4];
 #pragma unroll
-      for (int m = 0; m < TILES; m++)
-#pragma unroll
-        for (int i = 0; i < 4; i++) a[m][i] = x[m][i & 1][s >> 1].two[(s & 1) * 2 + (i >> 1)];
-      multiply_chunk<T, TILES>(sums, a, weights + s * CHUNK_STEP);
+      for (int i = 0; i < 4; i++) a[0][i] = x[i & 1][s >> 1].two[(s & 1) * 2 + (i >> 1)];
+      multiply_chunk<T, 1>(sums, a, weights + s * CHUNK_STEP);
     }
-    if (n >= pieces) return;
 #pragma unroll
-    for (int m = 0; m < TILES; m++)
+    for (int r = 0; r < 2; r++) {
+      if (p.residual)
 #pragma unroll
-      for (int r = 0; r < 2; r++) {
-        int row = row_of(tile, m, r);
-        if (row >= p.rows) continue;
-        if (p.residual)
-#pragma unroll
-          for (int e = 0; e < 8; e++) sums[m][e >> 1][2 * r + (e & 1)] += half_at<T>(residual[m][r], e);
-        ((eight*)p.y)[(i64)row * pieces + n] = finish_chunk<T>(sums[m], r, p.activation, p.low, p.high);
-      }
+        for (int e = 0; e < 8; e++) sums[0][e >> 1][2 * r + (e & 1)] += half_at<T>(residual[r], e);
+      eight y = finish_chunk<T>(sums[0], r, p.activation, p.low, p.high);
+      if (at[r] >= 0) ((eight*)p.y)[at[r]] = y;
+    }
   }
 
   DEVICE_ONLY void run() {
@@ -281,22 +273,19 @@ template <class T, int BLOCKS> struct thin_layer {
       fetch(shared_address(memory + i), (const char*)p.w + i, 16);
     fetch_commit();
     wait_for_previous();
-    int tiles = (p.rows + ROWS - 1) / ROWS, stride = gridDim.x * (THREADS / 32);
-    int tile = blockIdx.x * (THREADS / 32) + (threadIdx.x >> 5);
-    eight x[TILES][2][BLOCKS], next[TILES][2][BLOCKS];
+    int tiles = (p.rows + 15) / 16, tile = blockIdx.x * WARPS + (threadIdx.x >> 5);
+    eight x[2][BLOCKS], next[2][BLOCKS];
     read(tile, x);
     f32* bias = (f32*)(memory + bytes);
     keep_bias<T>(bias, p.bias, p.filters, chunks * 32);
     fetch_wait<0>();
     __syncthreads();
-    for (; tile < tiles; tile += stride) {
-      read(tile + stride, next);
+    for (; tile < tiles; tile += gridDim.x * WARPS) {
+      read(tile + gridDim.x * WARPS, next);
       for (int c = 0; c < chunks; c++)
         chunk(tile, c, x, memory + c * 2 * BLOCKS * CHUNK_STEP, bias + c * 32 + (lane & 3) * 8);
 #pragma unroll
-      for (int m = 0; m < TILES; m++)
-        for (int r = 0; r < 2; r++)
-          for (int b = 0; b < BLOCKS; b++) x[m][r][b] = next[m][r][b];
+      for (int i = 0; i < 2 * BLOCKS; i++) x[i & 1][i >> 1] = next[i & 1][i >> 1];
     }
   }
 };
