@@ -71,7 +71,13 @@ static carnot_status* host_run_block(const carnot_call_host* host, const carnot_
                           value->strides);
   }
   CARNOT_TRY(carnot_run_block_steps(context, (uint32_t)body->block_index));
-  for (int i = 0; i < output_count; i++) outputs[i] = context->values[block->outputs[i]].cell;
+  for (int i = 0; i < output_count; i++) {
+    outputs[i] = context->values[block->outputs[i]].cell;
+    const carnot_tensor* t = &outputs[i].tensor;
+    CARNOT_CHECK(outputs[i].kind != CARNOT_VALUE_TENSOR || t->data || carnot_tensor_count(t) == 0,
+                 INVALID_MODEL, "result %s of a body has no memory",
+                 context->plan->values[block->outputs[i]].name);
+  }
   return NULL;
 }
 

@@ -34,8 +34,9 @@ template <class T, int PIECES> DEVICE void norm_warp(const carnot_cuda_norm& p) 
   int lane = threadIdx.x & 31, pieces = (int)p.size / 8;
   const eight none = {}, *from = (const eight*)p.x + row * pieces;
   eight x[PIECES], scales[PIECES], biases[PIECES];
+  // One warp brings them into the L2 cache: thousands that ask for the same lines stand in line there.
 #pragma unroll
-  for (int k = 0; k < PIECES; k++) {
+  for (int k = 0; k < PIECES && blockIdx.x == 0 && threadIdx.x < 32; k++) {
     int at = lane + 32 * k;
     if (at < pieces && at % 8 == 0 && p.scale) prefetch_line((const eight*)p.scale + at);
     if (at < pieces && at % 8 == 0 && p.bias) prefetch_line((const eight*)p.bias + at);
