@@ -5,7 +5,8 @@ Usage: bench_cuda.py CARNOT [--models DIR] [--peers SCRIPT] [--budget SECONDS] [
 
 DIR holds the exported benchmark models (<name>.onnx); those that it lacks are skipped by name. SCRIPT times PyTorch
 and prints one JSON object a line: model, batch, and milliseconds of "graph" (CUDA graph) and "compile"
-(torch.compile); without it no ratios are printed. Ratio: PyTorch's best time / Carnot's.
+(torch.compile); without it no ratios are printed. Ratio: PyTorch's best time / Carnot's. Carnot's times come first: compiling
+in PyTorch takes minutes, and what is there when time runs out is printed.
 """
 import argparse
 import json
@@ -15,6 +16,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 
 # name: the peers' name, input shapes of one image or sequence
 MODELS = {
@@ -38,20 +40,18 @@ def time_carnot(carnot: str, path: pathlib.Path, shapes: dict[str, str], batch: 
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def time_peers(script: str, names: list[str], budget: float, folder: str) -> dict[tuple[str, int], tuple[float, str]]:
-    """Milliseconds of the best mode by model and batch."""
-    done = subprocess.run([sys.executable, script, *names, "--budget", str(budget), "--batches",
+def time_peers(script: str, names: list[str], budget: float, folder: str) -> Iterator[tuple[str, int, float, str]]:
+    """Model, batch, milliseconds of the best mode and its name, as the script tells them."""
+    with subprocess.Popen([sys.executable, script, *names, "--budget", str(budget), "--batches",
                            ",".join(map(str, BATCHES))], stdout=subprocess.PIPE, text=True,
-                          env=os.environ | {"OUT": folder})
-    best = {}
-    for line in done.stdout.splitlines():
-        record = json.loads(line)
-        modes = [(record[m], m) for m in ("graph", "compile") if isinstance(record.get(m), float)]
-        if modes:
-            best[record["model"], record["batch"]] = min(modes)
-    if done.returncode:
-        print(f"{script} ended with {done.returncode}: some peers are missing")
-    return best
+                          env=os.environ | {"OUT": folder}) as peers:
+        for line in peers.stdout:
+            record = json.loads(line)
+            modes = [(record[m], m) for m in ("graph", "compile") if isinstance(record.get(m), float)]
+            if modes:
+                yield record["model"], record["batch"], *min(modes)
+    if peers.returncode:
+        print(f"{script} ended with {peers.returncode}: some peers are missing")
 
 
 def main() -> int:
@@ -70,27 +70,29 @@ def main() -> int:
     names = [n for n in args.names or MODELS if (args.models / f"{n}.onnx").exists()]
     for name in set(args.names or MODELS) - set(names):
         print(f"skipped: no {args.models / name}.onnx")
+    rows = {}
+    print(f"{'model':16} {'batch':>5} {'Carnot ms':>10} {'build s':>8} {'PyTorch ms':>11} {'mode':8} {'ratio':>6}")
     with tempfile.TemporaryDirectory() as folder:
-        peers = time_peers(args.peers, [MODELS[n][0] for n in names], args.budget, folder) if args.peers else {}
-        rows = []
-        print(f"{'model':16} {'batch':>5} {'Carnot ms':>10} {'build s':>8} {'PyTorch ms':>11} {'mode':8} {'ratio':>6}")
         for name in names:
             for batch in BATCHES:
                 peer, shapes = MODELS[name]
                 ours = time_carnot(args.carnot, args.models / f"{name}.onnx", shapes, batch, f"{folder}/times")
-                ms, mode = peers.get((peer, batch), (math.nan, "-"))
-                row = dict(model=name, batch=batch, carnot_ms=ours["median_ms"], build_s=ours["build_ms"] * 1e-3,
-                           torch_ms=ms, mode=mode, ratio=ms / ours["median_ms"])
-                rows.append(row)
-                print(f"{name:16} {batch:5} {row['carnot_ms']:10.3f} {row['build_s']:8.1f} {ms:11.3f} {mode:8} "
-                      f"{row['ratio']:6.2f}", flush=True)
+                row = dict(model=name, batch=batch, carnot_ms=ours["median_ms"], build_s=ours["build_ms"] * 1e-3)
+                rows[peer, batch] = row
+                print(f"{name:16} {batch:5} {row['carnot_ms']:10.3f} {row['build_s']:8.1f}", flush=True)
+        peers = [MODELS[n][0] for n in names]
+        for peer, batch, ms, mode in time_peers(args.peers, peers, args.budget, folder) if args.peers else ():
+            row = rows[peer, batch]
+            row |= dict(torch_ms=ms, mode=mode, ratio=ms / row["carnot_ms"])
+            print(f"{row['model']:16} {batch:5} {row['carnot_ms']:10.3f} {row['build_s']:8.1f} {ms:11.3f} {mode:8} "
+                  f"{row['ratio']:6.2f}", flush=True)
     for batch in BATCHES:
-        ratios = [r["ratio"] for r in rows if r["batch"] == batch and r["ratio"] == r["ratio"]]
+        ratios = [r["ratio"] for r in rows.values() if r["batch"] == batch and "ratio" in r]
         if ratios:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             print(f"batch {batch}: geometric mean {mean:.2f}, least {min(ratios):.2f}, of {len(ratios)} models")
     if args.json:
-        pathlib.Path(args.json).write_text(json.dumps(rows, indent=1) + "\n")
+        pathlib.Path(args.json).write_text(json.dumps([*rows.values()], indent=1) + "\n")
     return 0
 
 

@@ -2,6 +2,18 @@
 #include "build/timing_cache.h"
 #include "gate.h"
 
+// Where engines differ behind the header, which holds their hashes.
+static void expect_same(const uint8_t* a, const uint8_t* b, size_t size) {
+  enum { kHeader = 128, kShown = 8 };
+  if (memcmp(a, b, size) == 0) return;
+  size_t count = 0;
+  for (size_t i = kHeader; i < size; i++) {
+    if (a[i] == b[i]) continue;
+    if (count++ < kShown) print_error("byte %zu of %zu: %02x and %02x\n", i, size, a[i], b[i]);
+  }
+  fail_msg("%zu bytes differ", count);
+}
+
 static void check(const carnot_graph* g) {
   carnot_timing_cache* cache = NULL;
   gate_ok(carnot_timing_cache_create(&cache));
@@ -14,7 +26,7 @@ static void check(const carnot_graph* g) {
   gate_bytes(g, &config, &first, &first_size);
   gate_bytes(g, &config, &second, &second_size);
   assert_int_equal(first_size, second_size);
-  assert_memory_equal(first, second, first_size);
+  expect_same(first, second, first_size);
   free(second);
   // The same through the cache's text.
   char* text;
@@ -26,7 +38,7 @@ static void check(const carnot_graph* g) {
   free(text);
   gate_bytes(g, &config, &second, &second_size);
   assert_int_equal(first_size, second_size);
-  assert_memory_equal(first, second, first_size);
+  expect_same(first, second, first_size);
   carnot_timing_cache_destroy(config.timing_cache);
   free(first);
   free(second);
