@@ -83,9 +83,10 @@ static void drop(carnot_cuda* cuda, carnot_cuda_blas_plan* plan) {
 
 // ---- algorithms ----
 
-// The best |capacity| by the library's heuristic. Partial sums are added in the type they have.
+// The best by the library's heuristic, kCandidates at most. Partial sums are added in the type they
+// have.
 static carnot_status* propose(carnot_cuda* cuda, const carnot_cuda_blas* p,
-                              const carnot_cuda_blas_plan* plan, int capacity,
+                              const carnot_cuda_blas_plan* plan,
                               cublasLtMatmulHeuristicResult_t* out, int* out_count) {
   cublasLtMatmulPreference_t preference;
   const uint64_t workspace = kWorkspaceBytes;
@@ -110,20 +111,12 @@ static carnot_status* propose(carnot_cuda* cuda, const carnot_cuda_blas* p,
   *out_count = 0;
   if (status == CUBLAS_STATUS_SUCCESS)
     status = cuda->cublasLtMatmulAlgoGetHeuristic(cuda->lt, plan->desc, plan->b, plan->a, plan->c,
-                                                  plan->c, preference, capacity, out, out_count);
+                                                  plan->c, preference, kCandidates, out, out_count);
   cuda->cublasLtMatmulPreferenceDestroy(preference);
   CARNOT_CHECK(status == CUBLAS_STATUS_SUCCESS && *out_count > 0, UNSUPPORTED,
                "cuBLASLt has no algorithm for [%lld,%lld] x [%lld,%lld], status %d",
                (long long)p->m, (long long)p->k, (long long)p->k, (long long)p->n, (int)status);
   return NULL;
-}
-
-// The library says whether it made these bytes for such a product.
-static bool accepts(carnot_cuda* cuda, const carnot_cuda_blas_plan* plan,
-                    const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* out) {
-  return cuda->cublasLtMatmulAlgoCheck(cuda->lt, plan->desc, plan->b, plan->a, plan->c, plan->c,
-                                       algo, out) == CUBLAS_STATUS_SUCCESS &&
-         out->workspaceSize <= kWorkspaceBytes;
 }
 
 static uint64_t hash_of(const carnot_cuda_blas* product) {
@@ -134,15 +127,12 @@ static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_blas* produ
                                 const carnot_cuda_blas_choice* choice,
                                 carnot_cuda_blas_plan* plan) {
   CARNOT_TRY(describe(cuda, product, plan));
-  cublasLtMatmulHeuristicResult_t result;
+  cublasLtMatmulHeuristicResult_t results[kCandidates];
   int count;
-  if (!choice || !accepts(cuda, plan, &choice->algo, &result)) {
-    CARNOT_TRY(propose(cuda, product, plan, 1, &result, &count));
-    plan->algo = result.algo;
-  } else {
-    plan->algo = choice->algo;
-  }
-  plan->workspace_bytes = result.workspaceSize;
+  CARNOT_TRY(propose(cuda, product, plan, results, &count));
+  uint64_t at = choice && choice->rank <= (uint64_t)count ? choice->rank - 1 : 0;
+  plan->algo = results[at].algo;
+  plan->workspace_bytes = results[at].workspaceSize;
   return NULL;
 }
 
@@ -150,7 +140,8 @@ carnot_status* carnot_cuda_blas_find(carnot_cuda* cuda, const carnot_cuda_blas* 
                                      const carnot_cuda_blas_choice* choice,
                                      carnot_cuda_blas_plan** out_plan) {
   uint64_t key = hash_of(product);
-  if (choice && (choice->product != key || choice->version != cuda->cublasLtGetVersion()))
+  if (choice && (choice->product != key || choice->version != cuda->cublasLtGetVersion() ||
+                 choice->rank < 1 || choice->rank > kCandidates))
     choice = NULL;
   if (choice) key = carnot_hash(choice, sizeof(*choice), 53);
   pthread_mutex_lock(&cuda->mutex);
@@ -248,11 +239,10 @@ static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_blas
                            contest* c, carnot_cuda_blas_choice* out) {
   carnot_cuda* cuda = c->cuda;
   CARNOT_TRY(describe(cuda, product, &c->plan));
-  // What the library leaves alone must be the same in each build: the choice stands in the engine.
-  cublasLtMatmulHeuristicResult_t results[kCandidates] = {0};
+  cublasLtMatmulHeuristicResult_t results[kCandidates];
   void* ways[kCandidates];
   int count, best;
-  CARNOT_TRY(propose(cuda, product, &c->plan, kCandidates, results, &count));
+  CARNOT_TRY(propose(cuda, product, &c->plan, results, &count));
   for (int i = 0; i < count; i++) ways[i] = &results[i];
   uint64_t version = cuda->cublasLtGetVersion(), key = hash_of(product);
   uint64_t timed = carnot_hash(&version, sizeof(version), key);
@@ -261,8 +251,7 @@ static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_blas
     CARNOT_TRY(carnot_cuda_race_noted(problem, timed, "cuda_gemm_cublaslt", run_algo, c, ways,
                                       count, &best));
   }
-  *out = (carnot_cuda_blas_choice){.product = key, .version = version};
-  out->algo = results[best].algo;
+  *out = (carnot_cuda_blas_choice){.product = key, .version = version, .rank = (uint64_t)best + 1};
   return NULL;
 }
 

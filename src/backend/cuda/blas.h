@@ -20,14 +20,14 @@ typedef enum carnot_cuda_blas_activation {
 // The fastest algorithm of one product, as an engine keeps it; zeroed: none was timed.
 typedef struct carnot_cuda_blas_choice {
   uint64_t product;  // hash of it
-  uint64_t version;  // of the library, whose bytes these are
-  cublasLtMatmulAlgo_t algo;
+  uint64_t version;  // of the library
+  uint64_t rank;     // in the order of that library's heuristic, from 1
 } carnot_cuda_blas_choice;
 
 typedef struct carnot_cuda_blas_plan carnot_cuda_blas_plan;
 
-// By |choice| where it is for this product and library and the library accepts it, else by the
-// library's heuristic. *out_plan is shared; UNSUPPORTED where the library has no algorithm.
+// By |choice| where it is for this product and library, else the first of the library's heuristic.
+// *out_plan is shared; UNSUPPORTED where the library has no algorithm.
 carnot_status* carnot_cuda_blas_find(carnot_cuda* cuda, const carnot_cuda_blas* product,
                                      const carnot_cuda_blas_choice* choice,
                                      carnot_cuda_blas_plan** out_plan) CARNOT_MUST_USE;

@@ -108,10 +108,6 @@
     (cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,      \
      cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,             \
      cublasLtMatmulHeuristicResult_t*, int*))                                                     \
-  X(cublasLtMatmulAlgoCheck,                                                                      \
-    (cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,      \
-     cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*,                 \
-     cublasLtMatmulHeuristicResult_t*))                                                           \
   X(cublasLtMatmul,                                                                               \
     (cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t,    \
      const void*, cublasLtMatrixLayout_t, const void*, const void*, cublasLtMatrixLayout_t,       \
