@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # The suites on a GPU: conformance through the CUDA backend, layers of halves at odd sizes, models beside the
 # processor's rows at two shapes, and short sets under compute-sanitizer. BUILD is a build tree or an unpacked
-# bundle (tools/dev/device_bundle). Usage: test_cuda.sh BUILD
+# bundle (tools/dev/device_bundle). Usage: test_cuda.sh BUILD [PART ..], all parts without one: conformance layers
+# gate models streams sanitizers
 set -u
 build=$(realpath "$1")
+shift
+wanted=${*:-conformance layers gate models streams sanitizers}
+is_wanted() { case " $wanted " in *" $1 "*) ;; *) false ;; esac; }
 cases=$build/conformance/node
 here=$(dirname "$(realpath "$0")")
 python=${PYTHON:-python3}
@@ -36,34 +40,46 @@ conformance() {
                        END {print "conformance", flags ":", p + 0, "passed,", f + 0, "failed,", s + 0, "skipped"
                             exit f != 0 || n != parts}' parts="$(ls -d "$scratch"/part.* | wc -l)" || failed=1
 }
-conformance
-conformance --noPasses
+if is_wanted conformance; then
+  conformance
+  conformance --noPasses
+fi
 
 run() { # a script of checks that prints a line for each
   "$python" "$here/$1" "${@:2}" > "$scratch/log" 2>&1 || failed=1
   grep -a "^FAILED" "$scratch/log" | cut -c1-300
   echo "$1: $(grep -ac ^passed "$scratch/log") passed, $(grep -ac ^FAILED "$scratch/log") failed"
 }
-run fused_rows.py "$build/bin/carnot"
-run tile_sizes.py "$build/bin/carnot"
-run few_channels.py "$build/bin/carnot"
+if is_wanted layers; then
+  run fused_rows.py "$build/bin/carnot"
+  run tile_sizes.py "$build/bin/carnot"
+  run few_channels.py "$build/bin/carnot"
+fi
 
 for gate in "$build"/bin/gate_{conv,gemm,transformer,dynamic,repeat,threads,layers}_test; do
+  is_wanted gate || break
   CARNOT_GATE_DEVICE=cuda "$gate" > "$scratch/log" 2>&1 || { failed=1; grep -aE "ERROR|FAILED" "$scratch/log"; }
   echo "$(basename "$gate"): $(grep -a "PASSED" "$scratch/log")"
 done
 
 models=${CARNOT_MODELS:-$HOME/.cache/carnot-models}
 for model in "$models"/*.onnx; do
+  is_wanted models || break
   [ -e "$model" ] || { echo "skipped: no models in $models"; break; }
   for dim in 1 5; do
     "$python" "$here/compare_places.py" "$build/bin/carnot" "$model" "$dim" || failed=1
   done
 done
 
-"$python" "$here/streams.py" "$build/bin/carnot" "$build/lib/libcarnot_runtime.so" \
-  $(ls "$models"/{resnet50,bert_base}.onnx 2> /dev/null) || failed=1
+if is_wanted streams; then
+  timed=()
+  for name in resnet50 bert_base; do
+    [ ! -e "$models/$name.onnx" ] || timed+=("$models/$name.onnx")
+  done
+  "$python" "$here/streams.py" "$build/bin/carnot" "$build/lib/libcarnot_runtime.so" "${timed[@]}" || failed=1
+fi
 
+is_wanted sanitizers || exit $failed
 if ! command -v compute-sanitizer > /dev/null; then
   echo "skipped: no compute-sanitizer"
   exit $failed
