@@ -119,8 +119,35 @@ static void test_profiles_and_refit(void** state) {
   carnot_arena_deinit(&arena);
 }
 
+// Weights come by refit alone; what is no weight (programs for an accelerator) is in the file.
+static void test_stripped(void** state) {
+  (void)state;
+  carnot_arena arena = {0};
+  gate_conv_weights w;
+  gate_conv_weights_make(&arena, 3, &w);
+  carnot_graph* g = gate_conv_net(&w, 1, 8, 8);
+  carnot_build_config config;
+  carnot_build_config_init(&config);
+  config.level = 1;
+  config.refit = config.strip = true;
+  carnot_engine* engine = gate_engine(g, &config);
+  carnot_context_options options = {.isa = -1, .host_io = gate_device() != NULL};
+  carnot_context* context = NULL;
+  carnot_status* status = carnot_context_create_on(engine, &options, &context);
+  assert_int_equal(carnot_status_code(status), CARNOT_FAILED_PRECONDITION);
+  carnot_status_free(status);
+  refit(engine, &w, /*second_too=*/true);
+  context = gate_context(engine, -1);
+  check(context, &w, 1, 8, 8);
+  carnot_context_free(context);
+  carnot_engine_release(engine);
+  carnot_graph_destroy(g);
+  carnot_arena_deinit(&arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_static),
-                                     cmocka_unit_test(test_profiles_and_refit)};
+                                     cmocka_unit_test(test_profiles_and_refit),
+                                     cmocka_unit_test(test_stripped)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
