@@ -30,7 +30,7 @@ struct CUgraph_st {
   node nodes[kNodes];
   size_t count;
 };
-static CUgraph g_recording;
+static _Thread_local CUgraph g_recording;  // a thread records one stream at a time
 
 static CUresult move(void* dst, const void* src, size_t bytes) {
   if (!g_recording) {
