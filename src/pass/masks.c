@@ -86,7 +86,8 @@ static bool may_shrink(const carnot_value* value, int depth) {
     const carnot_value* y = reader->outputs[0];
     bool spread = false;
     for (int k = 0; k < reader->input_count; k++)
-      spread = spread || (reader->inputs[k] != value && carnot_same_dims(reader->inputs[k], y));
+      spread = spread ||
+               (reader->inputs[k] != value && carnot_same_dims(&reader->inputs[k]->type, &y->type));
     if (!spread && !may_shrink(y, depth - 1)) return false;
   }
   return true;
@@ -96,9 +97,10 @@ static bool may_shrink(const carnot_value* value, int depth) {
 static carnot_status* infer_readers(const carnot_value* value) {
   for (size_t i = 0; i < value->use_count; i++) {
     carnot_node* reader = value->uses[i].node;
-    carnot_value was = {.type = reader->outputs[0]->type};
+    carnot_type was = reader->outputs[0]->type;
     CARNOT_TRY(carnot_node_infer(reader));
-    if (!carnot_same_dims(reader->outputs[0], &was)) CARNOT_TRY(infer_readers(reader->outputs[0]));
+    if (!carnot_same_dims(&reader->outputs[0]->type, &was))
+      CARNOT_TRY(infer_readers(reader->outputs[0]));
   }
   return NULL;
 }
@@ -124,7 +126,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
     carnot_value* x = joined_with_true(node, options);
     if (!x || x->block != block) continue;
     carnot_value* y = node->outputs[0];
-    if (y->block_output_count || (!carnot_same_dims(x, y) && !may_shrink(y, kMaxDepth))) continue;
+    if (y->block_output_count ||
+        (!carnot_same_dims(&x->type, &y->type) && !may_shrink(y, kMaxDepth)))
+      continue;
     carnot_value_replace(y, x);
     CARNOT_TRY(infer_readers(x));
   }

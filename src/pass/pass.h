@@ -53,7 +53,7 @@ carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_option
 // The only reader of |value|, or NULL when there are more, none, or it is a result.
 carnot_node* carnot_only_user(const carnot_value* value);
 // Tensors of the same known rank and dimensions.
-bool carnot_same_dims(const carnot_value* a, const carnot_value* b);
+bool carnot_same_dims(const carnot_type* a, const carnot_type* b);
 // The attribute fn of a pointwise node, CARNOT_FN_COUNT for others.
 carnot_fn carnot_node_fn(const carnot_node* node);
 static inline bool carnot_node_is_fn(const carnot_node* node, carnot_fn fn) {

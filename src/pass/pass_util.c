@@ -4,12 +4,11 @@ carnot_node* carnot_only_user(const carnot_value* value) {
   return value && value->use_count == 1 && !value->block_output_count ? value->uses[0].node : NULL;
 }
 
-bool carnot_same_dims(const carnot_value* a, const carnot_value* b) {
-  const carnot_type *x = &a->type, *y = &b->type;
-  if (x->kind != CARNOT_VALUE_TENSOR || y->kind != x->kind || x->rank != y->rank || x->rank < 0)
+bool carnot_same_dims(const carnot_type* a, const carnot_type* b) {
+  if (a->kind != CARNOT_VALUE_TENSOR || b->kind != a->kind || a->rank != b->rank || a->rank < 0)
     return false;
-  for (int d = 0; d < x->rank; d++)
-    if (!carnot_sym_same(x->dims[d], y->dims[d])) return false;
+  for (int d = 0; d < a->rank; d++)
+    if (!carnot_sym_same(a->dims[d], b->dims[d])) return false;
   return true;
 }
 

@@ -45,11 +45,8 @@ static bool is_pointwise(const carnot_node* node) {
          carnot_dtype_is_float(node->outputs[0]->type.dtype);
 }
 
-static bool same_dims(const carnot_type* a, const carnot_type* b) {
-  if (a->rank < 0 || a->rank != b->rank || a->dtype != b->dtype) return false;
-  for (int d = 0; d < a->rank; d++)
-    if (!carnot_sym_same(a->dims[d], b->dims[d])) return false;
-  return true;
+static bool same_type(const carnot_type* a, const carnot_type* b) {
+  return a->dtype == b->dtype && carnot_same_dims(a, b);
 }
 
 static bool comes_before(const carnot_node* a, const carnot_node* b) {
@@ -67,7 +64,7 @@ static int channel_axis(const carnot_node* anchor) {
 // channel.
 static bool operand_fits(const carnot_value* operand, const carnot_type* tile, int channels_at) {
   if (!operand || operand->type.kind != CARNOT_VALUE_TENSOR || operand->type.rank < 0) return false;
-  if (same_dims(&operand->type, tile)) return !operand->constant;
+  if (same_type(&operand->type, tile)) return !operand->constant;
   if (!operand->constant) return false;
   const carnot_type* t = &operand->type;
   for (int d = 0; d < t->rank; d++) {
@@ -83,7 +80,7 @@ static bool operand_fits(const carnot_value* operand, const carnot_type* tile, i
 static carnot_node* follower(const carnot_node* anchor, const carnot_value* value) {
   carnot_node* node = carnot_only_user(value);
   if (!node || node->block != value->block || !is_pointwise(node)) return NULL;
-  if (!same_dims(&value->type, &node->outputs[0]->type)) return NULL;
+  if (!same_type(&value->type, &node->outputs[0]->type)) return NULL;
   if (takes_activation(anchor))
     return value->producer == anchor && is_simple_activation(node) ? node : NULL;
   for (int i = 0; i < node->input_count; i++)
@@ -158,7 +155,7 @@ static void gather(tree* t, carnot_node* node) {
     carnot_value* value = node->inputs[i];
     carnot_node* from = value ? value->producer : NULL;
     if (!from || from->block != node->block || !is_pointwise(from)) continue;
-    if (carnot_only_user(value) == node && same_dims(&value->type, &node->outputs[0]->type))
+    if (carnot_only_user(value) == node && same_type(&value->type, &node->outputs[0]->type))
       gather(t, from);
   }
 }

@@ -3,7 +3,7 @@
 #include "pass/pass.h"
 
 static bool same_type(const carnot_value* a, const carnot_value* b) {
-  return a->type.dtype == b->type.dtype && carnot_same_dims(a, b);
+  return a->type.dtype == b->type.dtype && carnot_same_dims(&a->type, &b->type);
 }
 
 static bool all_ints(const carnot_value* value, int64_t wanted) {

@@ -93,16 +93,6 @@ static carnot_status* first_prepare(const carnot_problem* problem, carnot_prepar
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].dtype, out);
 }
 
-static carnot_status* first_check(const carnot_step_view* step) {
-  CARNOT_CHECK(step->constant_count > 0, INVALID_MODEL, "no packed weights");
-  return NULL;
-}
-
-static bool first_reads(const carnot_step_view* step, uint32_t input) {
-  const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
-  return node->input_count < 2 || node->inputs[1] != input;
-}
-
 // ---- shape ----
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
@@ -241,8 +231,8 @@ const carnot_tactic_row carnot_cuda_conv_first = {.name = "cuda_conv_first",
                                                   .device = true,
                                                   .reject = first_reject,
                                                   .prepare = first_prepare,
-                                                  .check = first_check,
-                                                  .reads = first_reads,
+                                                  .check = carnot_cuda_conv_packed_check,
+                                                  .reads = carnot_cuda_conv_packed_reads,
                                                   .shape = first_shape,
                                                   .run = first_run,
                                                   .work = carnot_cuda_conv_work};

@@ -92,16 +92,6 @@ static carnot_status* thin_prepare(const carnot_problem* problem, carnot_prepare
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].dtype, out);
 }
 
-static carnot_status* thin_check(const carnot_step_view* step) {
-  CARNOT_CHECK(step->constant_count > 0, INVALID_MODEL, "no packed weights");
-  return NULL;
-}
-
-static bool thin_reads(const carnot_step_view* step, uint32_t input) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  return node->input_count < 2 || node->inputs[1] != input;
-}
-
 // ---- shape ----
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
@@ -197,8 +187,8 @@ const carnot_tactic_row carnot_cuda_conv_thin = {.name = "cuda_conv_thin",
                                                  .device = true,
                                                  .reject = thin_reject,
                                                  .prepare = thin_prepare,
-                                                 .check = thin_check,
-                                                 .reads = thin_reads,
+                                                 .check = carnot_cuda_conv_packed_check,
+                                                 .reads = carnot_cuda_conv_packed_reads,
                                                  .shape = thin_shape,
                                                  .run = thin_run,
                                                  .work = carnot_cuda_conv_work};

@@ -63,16 +63,6 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].dtype, out);
 }
 
-static carnot_status* depthwise_check(const carnot_step_view* step) {
-  CARNOT_CHECK(step->constant_count > 0, INVALID_MODEL, "no packed weights");
-  return NULL;
-}
-
-static bool depthwise_reads(const carnot_step_view* step, uint32_t input) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  return node->input_count < 2 || node->inputs[1] != input;
-}
-
 // Square kernels of usual sizes have their own code; it takes several results a thread where all
 // multiprocessors have enough to do.
 static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
@@ -154,8 +144,8 @@ const carnot_tactic_row carnot_cuda_depthwise_row = {.name = "cuda_depthwise",
                                                      .device = true,
                                                      .reject = depthwise_reject,
                                                      .prepare = depthwise_prepare,
-                                                     .check = depthwise_check,
-                                                     .reads = depthwise_reads,
+                                                     .check = carnot_cuda_conv_packed_check,
+                                                     .reads = carnot_cuda_conv_packed_reads,
                                                      .shape = depthwise_shape,
                                                      .run = depthwise_run,
                                                      .work = carnot_cuda_conv_work};

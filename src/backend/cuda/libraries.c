@@ -158,12 +158,13 @@ const char* carnot_cuda_lacks_dnn(carnot_cuda* cuda) {
   return lacks(cuda, open_dnn, &cuda->dnn_library);
 }
 
-// "13.0" of 13000, "9.19.0" of 91900.
+// "12.4" of 12040 (unit 1000), "9.19.0" of 91900 (10000).
 static void write_version(char* out, size_t size, int version, int unit, bool patch) {
+  int minor = version % unit / (unit / 100);
   if (patch)
-    snprintf(out, size, "%d.%d.%d", version / unit, version % unit / 100, version % 100);
+    snprintf(out, size, "%d.%d.%d", version / unit, minor, version % 100);
   else
-    snprintf(out, size, "%d.%d", version / unit, version % unit * 10 / unit % 10);
+    snprintf(out, size, "%d.%d", version / unit, minor);
 }
 
 size_t carnot_cuda_libraries(carnot_device* device, carnot_device_library* out, size_t capacity) {

@@ -4,7 +4,7 @@
 #ifndef CARNOT_BACKEND_CUDA_TILE_H_
 #define CARNOT_BACKEND_CUDA_TILE_H_
 
-#include "backend/cuda/rows.h"
+#include "backend/cuda/window.h"
 
 // What the region says: the same at build and when shapes are set.
 typedef struct carnot_cuda_tile_region {
@@ -29,7 +29,6 @@ const char* carnot_cuda_tile_reject(carnot_problem* problem, carnot_cuda_tile_re
 carnot_status* carnot_cuda_tile_prepare(const carnot_problem* problem,
                                         carnot_prepared* out) CARNOT_MUST_USE;
 carnot_status* carnot_cuda_tile_check(const carnot_step_view* step) CARNOT_MUST_USE;
-bool carnot_cuda_tile_reads(const carnot_step_view* step, uint32_t input);
 carnot_status* carnot_cuda_tile_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                       const carnot_operand* outputs,
                                       carnot_cuda_tile_step* out) CARNOT_MUST_USE;
@@ -66,7 +65,7 @@ void carnot_cuda_tile_work(const carnot_problem* problem, double* out_flops, dou
       .reject = reject_##height##x##width,                                                       \
       .prepare = carnot_cuda_tile_prepare,                                                       \
       .check = carnot_cuda_tile_check,                                                           \
-      .reads = carnot_cuda_tile_reads,                                                           \
+      .reads = carnot_cuda_conv_packed_reads,                                                    \
       .shape = shape_##height##x##width,                                                         \
       .run = run_##height##x##width,                                                             \
       .work = carnot_cuda_tile_work};

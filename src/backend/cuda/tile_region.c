@@ -149,11 +149,6 @@ carnot_status* carnot_cuda_tile_check(const carnot_step_view* step) {
   return NULL;
 }
 
-bool carnot_cuda_tile_reads(const carnot_step_view* step, uint32_t input) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  return node->input_count < 2 || node->inputs[1] != input;
-}
-
 // ---- shape ----
 
 static bool is_dense(const carnot_operand* t, bool channels_last) {

@@ -334,6 +334,16 @@ carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* w, int ch
   return NULL;
 }
 
+carnot_status* carnot_cuda_conv_packed_check(const carnot_step_view* step) {
+  CARNOT_CHECK(step->constant_count > 0, INVALID_MODEL, "no packed weights");
+  return NULL;
+}
+
+bool carnot_cuda_conv_packed_reads(const carnot_step_view* step, uint32_t input) {
+  const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
+  return node->input_count < 2 || node->inputs[1] != input;
+}
+
 // ---- direct convolution ----
 
 static const char* conv_reject(carnot_problem* problem, char* reason, size_t size) {

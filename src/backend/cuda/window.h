@@ -75,6 +75,10 @@ carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* weights,
 carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* weights, int chunks,
                                             int steps, const int32_t (*place)[4][4],
                                             carnot_prepared* out) CARNOT_MUST_USE;
+// Of rows that read their weights packed alone: the engine holds them, and the plain ones are
+// unread.
+carnot_status* carnot_cuda_conv_packed_check(const carnot_step_view* step) CARNOT_MUST_USE;
+bool carnot_cuda_conv_packed_reads(const carnot_step_view* step, uint32_t input);
 // Operations and bytes of the problem.
 void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes);
 
