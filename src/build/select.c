@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "backend/device.h"
+#include "build/descend.h"
 #include "build/time.h"
 #include "build/timing_cache.h"
 
@@ -148,6 +149,13 @@ static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, ca
   return find_in(builder, choice, rows, row_count, out, why_not);
 }
 
+static size_t index_of(const carnot_candidate* candidates, size_t count,
+                       const carnot_tactic_row* row) {
+  size_t at = 0;
+  while (at < count && candidates[at].row != row) at++;
+  return at;
+}
+
 static carnot_status* prepare(carnot_builder* builder, const carnot_choice* choice,
                               carnot_candidate* c) {
   c->prepared.arena = &builder->plan->arena;
@@ -280,6 +288,24 @@ static size_t keep_layouts(carnot_candidate* candidates, size_t count) {
   return kept;
 }
 
+// A trial holds the other tactics of a contest too, behind guards that it opens.
+static carnot_status* add_contenders(carnot_builder* builder, carnot_choice* choice,
+                                     const carnot_contest* contest, carnot_candidate* candidates,
+                                     size_t count) {
+  static const carnot_guard kNever = {.min = 1, .max = 0, .multiple = 1};
+  for (uint32_t k = 1; k < contest->count; k++) {
+    size_t at = index_of(candidates, count, contest->rows[k]);
+    CARNOT_CHECK(at < count, INTERNAL, "node %s: tactic %s is no candidate any more",
+                 choice->node->name, contest->rows[k]->name);
+    if (!candidates[at].prepared.arena) CARNOT_TRY(prepare(builder, choice, &candidates[at]));
+    uint32_t slot = choice->guarded_count++;
+    choice->guarded[slot].row = candidates[at].row;
+    choice->guarded[slot].prepared = candidates[at].prepared;
+    choice->guarded[slot].guard = kNever;
+  }
+  return NULL;
+}
+
 carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) {
   carnot_candidate candidates[CARNOT_MAX_CANDIDATES];
   reasons why_not = {.at = 0};
@@ -297,11 +323,19 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
                                     candidates[i].ns + least < candidates[best].ns))
       best = i;
   }
+  if (builder->phase == CARNOT_LOWER_FIRST)
+    CARNOT_TRY(carnot_contest_note(builder, choice, candidates, count, best));
+  const carnot_contest* contest = carnot_contest_find(builder, choice->node);
+  size_t alone = best;
+  uint32_t taken = contest && builder->phase == CARNOT_LOWER_LAST ? contest->chosen : 0;
+  if (contest && index_of(candidates, count, contest->rows[taken]) < count)
+    best = index_of(candidates, count, contest->rows[taken]);
   for (size_t i = 0; i < count; i++) {
     char words[96];
     if (i == best || candidates[i].ns == UINT64_MAX) continue;
-    snprintf(words, sizeof(words), "took %.2f us, the chosen one %.2f",
-             (double)candidates[i].ns * 1e-3, (double)candidates[best].ns * 1e-3);
+    snprintf(words, sizeof(words), "took %.2f us, the chosen one %.2f%s",
+             (double)candidates[i].ns * 1e-3, (double)candidates[best].ns * 1e-3,
+             i == alone ? ", but the whole run is faster with that" : "");
     note(&why_not, candidates[i].row->name, words);
   }
   carnot_candidate* chosen = &candidates[best];
@@ -309,6 +343,8 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
   bool guard = count > 1 && builder->config->level >= 3 && !chosen->row->device;
   for (end_of_range end = LEAST; guard && end <= GREATEST; end++)
     CARNOT_TRY(add_guarded(builder, choice, candidates, count, best, end));
+  if (contest && builder->phase == CARNOT_LOWER_TRIAL)
+    CARNOT_TRY(add_contenders(builder, choice, contest, candidates, count));
   if (!chosen->prepared.arena) CARNOT_TRY(prepare(builder, choice, chosen));
   choice->row = chosen->row;
   choice->problem = chosen->problem;
