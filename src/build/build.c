@@ -10,7 +10,8 @@
 #include "pass/pass.h"
 
 void carnot_build_config_init(carnot_build_config* config) {
-  *config = (carnot_build_config){.isa = -1, .level = 3};
+  *config = (carnot_build_config){
+      .isa = -1, .level = 3, .tactic_sources = (1u << CARNOT_SOURCE_COUNT) - 1};
 }
 
 carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done,

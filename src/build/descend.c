@@ -9,9 +9,9 @@
 #include "build/timing_cache.h"
 #include "build/trial.h"
 
-// Within a quarter of the best: what a neighbour hides or waits for is of that order. A problem
-// whose layers take less than 1/200 of the run is not worth a trial.
-enum { kClose = 4, kLeastShare = 200, kRounds = 4, kRuns = 4 };
+// Within a quarter of the best and a microsecond: what a neighbour hides or waits for is of that
+// order. A problem whose layers take less than 1/200 of the run is not worth a trial.
+enum { kClose = 4, kCloseNs = 1000, kLeastShare = 200, kRounds = 4, kRuns = 4, kPasses = 3 };
 static const char kDone[] = "descent";
 
 static const double kSeconds[] = {0, 0, 0, 3, 10, 30};  // by optimization level
@@ -28,7 +28,7 @@ carnot_contest* carnot_contest_find(const carnot_builder* builder, const carnot_
 // none.
 static size_t next_close(const carnot_contest* contest, const carnot_candidate* candidates,
                          size_t count) {
-  uint64_t most = contest->ns[0] + contest->ns[0] / kClose;
+  uint64_t most = contest->ns[0] + contest->ns[0] / kClose + kCloseNs;
   size_t next = count;
   for (size_t i = 0; i < count; i++) {
     bool taken = candidates[i].failed || candidates[i].ns > most;
@@ -74,6 +74,7 @@ typedef struct descent {
   carnot_builder* builder;
   uint64_t key;  // of the engine and the choices so far, in the timing cache
   bool replays;  // the cache holds a descent that came to its end
+  bool goes_on;  // there is time, or what comes next stands in the cache
   bool is_open;
   carnot_trial trial;
   double end_ms;
@@ -171,12 +172,13 @@ static carnot_status* compare(descent* d, const carnot_contest* contest, uint32_
   return NULL;
 }
 
-static carnot_status* decide(descent* d, carnot_contest* contest, bool* out_goes_on) {
+static carnot_status* decide(descent* d, carnot_contest* contest) {
   carnot_builder* builder = d->builder;
-  for (uint32_t other = 1; other < contest->count && *out_goes_on; other++) {
+  for (uint32_t other = 0; other < contest->count; other++) {
     uint64_t ns[2];
-    CARNOT_TRY(compare(d, contest, other, ns, out_goes_on));
-    if (!*out_goes_on) break;
+    if (other == contest->chosen) continue;
+    CARNOT_TRY(compare(d, contest, other, ns, &d->goes_on));
+    if (!d->goes_on) return NULL;
     bool wins = ns[1] < ns[0];
     tell(d, "Descent: the run with %s for %s took %.2f us, with %s %.2f",
          contest->rows[other]->name, contest->node->name, (double)ns[1] * 1e-3,
@@ -197,17 +199,16 @@ static carnot_status* decide(descent* d, carnot_contest* contest, bool* out_goes
 static carnot_status* decide_all(descent* d) {
   carnot_builder* builder = d->builder;
   uint64_t least = builder->device_ns / kLeastShare, below = UINT64_MAX;
-  bool goes_on = true;
   for (;;) {
     uint64_t heaviest = 0;
     for (size_t i = 0; i < builder->contest_count; i++) {
       uint64_t weight = weight_of(builder, &builder->contests[i]);
       if (weight < below && weight > heaviest) heaviest = weight;
     }
-    if (heaviest < least || !heaviest || !goes_on) return NULL;
+    if (heaviest < least || !heaviest || !d->goes_on) return NULL;
     for (size_t i = 0; i < builder->contest_count; i++)
       if (weight_of(builder, &builder->contests[i]) == heaviest)
-        CARNOT_TRY(decide(d, &builder->contests[i], &goes_on));
+        CARNOT_TRY(decide(d, &builder->contests[i]));
     CARNOT_TRY(carnot_builder_progress(builder, "descent", d->trial_count, d->trial_count + 1));
     below = heaviest;
   }
@@ -237,7 +238,12 @@ carnot_status* carnot_descend(carnot_builder* builder) {
                .end_ms = carnot_builder_now_ms() + seconds * 1e3};
   uint64_t ns;
   d.replays = carnot_timing_cache_find(builder->timing_cache, d.key, kDone, &ns);
-  carnot_status* status = decide_all(&d);
+  d.goes_on = true;
+  carnot_status* status = NULL;
+  for (int pass = 0, before = -1; pass < kPasses && !status && d.change_count > before; pass++) {
+    before = d.change_count;
+    status = decide_all(&d);
+  }
   if (!status && !d.replays && d.last_ns)
     status = carnot_timing_cache_add(builder->timing_cache, builder->device_hash, kDone, d.last_ns);
   if (d.is_open) carnot_trial_close(&d.trial);

@@ -43,8 +43,8 @@ static void set_places(const carnot_tactic_row* row, carnot_problem* problem) {
 }
 
 // Why |row| does not take the problem, NULL when it does; layouts are set to what it wants.
-static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, char* reason,
-                       size_t size) {
+static const char* ask(const carnot_tactic_row* row, uint32_t tactic_sources,
+                       carnot_problem* problem, char* reason, size_t size) {
   if (!holds(problem->region, row->anchor)) return "";
   if (row->isa > problem->isa) {
     snprintf(reason, size, "needs %s, the target has %s", carnot_isa_name(row->isa),
@@ -57,6 +57,12 @@ static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, ch
     snprintf(reason, size, "%s is not allowed here", carnot_dtype_name(row->precision));
     return reason;
   }
+  for (int source = 0; source < CARNOT_SOURCE_COUNT; source++)
+    if (row->sources & ~tactic_sources & 1u << source) {
+      snprintf(reason, size, "needs %s, which the tactic sources leave out",
+               carnot_tactic_source_name((carnot_tactic_source)source));
+      return reason;
+    }
   set_places(row, problem);
   return row->reject(problem, reason, size);
 }
@@ -113,7 +119,8 @@ static size_t find_in(carnot_builder* builder, carnot_choice* choice,
   for (size_t i = 0; i < row_count && count < limit; i++) {
     char reason[256];
     restore_formats(&choice->problem, &standing);
-    const char* why = ask(rows[i], &choice->problem, reason, sizeof(reason));
+    const char* why =
+        ask(rows[i], builder->config->tactic_sources, &choice->problem, reason, sizeof(reason));
     if (why) {
       if (why[0]) note(why_not, rows[i]->name, why);
       continue;
@@ -280,11 +287,13 @@ static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice
 
 // Copies into another layout cost as much as a small kernel, and no timing sees them: candidates
 // stay with the layouts of the first.
-static size_t keep_layouts(carnot_candidate* candidates, size_t count) {
+static size_t keep_layouts(carnot_candidate* candidates, size_t count, reasons* why_not) {
   size_t kept = 1;
   for (size_t i = 1; i < count; i++)
     if (same_layouts(&candidates[i].problem, &candidates[0].problem))
       candidates[kept++] = candidates[i];
+    else
+      note(why_not, candidates[i].row->name, "wants other layouts than the first");
   return kept;
 }
 
@@ -313,7 +322,7 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
   CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", choice->node->name,
                why_not.text);
   size_t best = 0;
-  if (candidates[0].row->device) count = keep_layouts(candidates, count);
+  if (candidates[0].row->device) count = keep_layouts(candidates, count, &why_not);
   if (count > 1) CARNOT_TRY(time_all(builder, choice, candidates, count));
   for (size_t i = 0; i < count; i++) {
     if (candidates[i].failed) note(&why_not, candidates[i].row->name, candidates[i].failed);

@@ -82,6 +82,10 @@ carnot_status* carnot_config_set_level(carnot_config* config, int level) {
   return NULL;
 }
 
+void carnot_config_set_tactic_sources(carnot_config* config, uint32_t sources) {
+  config->build.tactic_sources = sources;
+}
+
 carnot_status* carnot_config_set_thread_count(carnot_config* config, int thread_count) {
   CARNOT_CHECK(thread_count >= 0 && thread_count <= 4096, OUT_OF_RANGE, "%d threads", thread_count);
   config->thread_count = thread_count;
