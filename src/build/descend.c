@@ -12,6 +12,7 @@
 // Within a quarter of the best and a microsecond: what a neighbour hides or waits for is of that
 // order. A problem whose layers take less than 1/200 of the run is not worth a trial.
 enum { kClose = 4, kCloseNs = 1000, kLeastShare = 200, kRounds = 4, kRuns = 4, kPasses = 3 };
+enum { kTrialRuns = 2 * kRounds * (kRuns + 1) };
 static const char kDone[] = "descent";
 
 static const double kSeconds[] = {0, 0, 0, 3, 10, 30};  // by optimization level
@@ -78,7 +79,7 @@ typedef struct descent {
   bool is_open;
   carnot_trial trial;
   double end_ms;
-  uint64_t first_ns, last_ns;  // of the run, before and after
+  uint64_t first_ns, saved_ns;  // of the run: before, and what the changes took off
   int trial_count, change_count;
 } descent;
 
@@ -96,15 +97,12 @@ static bool are_equal(const carnot_contest* a, const carnot_contest* b) {
   return a->key == b->key && a->count == b->count && memcmp(a->rows, b->rows, sizeof(a->rows)) == 0;
 }
 
-// Nanoseconds of all layers that are equal to |contest|; 0 for all but the first of them.
-static uint64_t weight_of(const carnot_builder* builder, const carnot_contest* contest) {
-  uint64_t sum = 0;
+static void weigh(carnot_builder* builder) {
   for (size_t i = 0; i < builder->contest_count; i++) {
-    if (!are_equal(&builder->contests[i], contest)) continue;
-    if (&builder->contests[i] < contest) return 0;
-    sum += contest->ns[0];
+    size_t first = 0;
+    while (!are_equal(&builder->contests[first], &builder->contests[i])) first++;
+    builder->contests[first].weight += builder->contests[i].ns[0];
   }
-  return sum;
 }
 
 // Tactic |k| of a contest stands behind the others as the step's last variant when it is the first.
@@ -168,7 +166,11 @@ static carnot_status* compare(descent* d, const carnot_contest* contest, uint32_
   *out_known = carnot_builder_now_ms() < d->end_ms && !carnot_builder_is_late(d->builder);
   if (!*out_known) return NULL;
   CARNOT_TRY(time_both(d, contest, other, ns));
-  for (int i = 0; i < 2; i++) CARNOT_TRY(carnot_timing_cache_add(cache, key, names[i], ns[i]));
+  for (int i = 0; i < 2; i++) {
+    CARNOT_TRY(carnot_timing_cache_add(cache, key, names[i], ns[i]));
+    // What the cache held before stays, and decides.
+    (void)carnot_timing_cache_find(cache, key, names[i], &ns[i]);
+  }
   return NULL;
 }
 
@@ -184,8 +186,8 @@ static carnot_status* decide(descent* d, carnot_contest* contest) {
          contest->rows[other]->name, contest->node->name, (double)ns[1] * 1e-3,
          contest->rows[contest->chosen]->name, (double)ns[0] * 1e-3);
     if (!d->first_ns) d->first_ns = ns[0];
-    d->last_ns = ns[wins];
     if (!wins) continue;
+    d->saved_ns += ns[0] - ns[1];
     d->key = carnot_hash(&contest->key, sizeof(contest->key), d->key + other);
     if (d->is_open) take(d, contest, other);
     for (size_t i = builder->contest_count; i-- > 0;)
@@ -202,14 +204,12 @@ static carnot_status* decide_all(descent* d) {
   for (;;) {
     uint64_t heaviest = 0;
     for (size_t i = 0; i < builder->contest_count; i++) {
-      uint64_t weight = weight_of(builder, &builder->contests[i]);
+      uint64_t weight = builder->contests[i].weight;
       if (weight < below && weight > heaviest) heaviest = weight;
     }
     if (heaviest < least || !heaviest || !d->goes_on) return NULL;
     for (size_t i = 0; i < builder->contest_count; i++)
-      if (weight_of(builder, &builder->contests[i]) == heaviest)
-        CARNOT_TRY(decide(d, &builder->contests[i]));
-    CARNOT_TRY(carnot_builder_progress(builder, "descent", d->trial_count, d->trial_count + 1));
+      if (builder->contests[i].weight == heaviest) CARNOT_TRY(decide(d, &builder->contests[i]));
     below = heaviest;
   }
 }
@@ -232,7 +232,9 @@ static carnot_status* lower_again(carnot_builder* builder) {
 
 carnot_status* carnot_descend(carnot_builder* builder) {
   double seconds = kSeconds[builder->config->level];
-  if (!builder->contest_count || seconds == 0) return NULL;
+  bool is_long = (double)builder->device_ns * kTrialRuns > seconds * 1e9;
+  if (!builder->contest_count || seconds == 0 || is_long) return NULL;
+  weigh(builder);
   descent d = {.builder = builder,
                .key = builder->device_hash,
                .end_ms = carnot_builder_now_ms() + seconds * 1e3};
@@ -242,13 +244,16 @@ carnot_status* carnot_descend(carnot_builder* builder) {
   carnot_status* status = NULL;
   for (int pass = 0, before = -1; pass < kPasses && !status && d.change_count > before; pass++) {
     before = d.change_count;
-    status = decide_all(&d);
+    status = carnot_builder_progress(builder, "descent", pass, kPasses);
+    if (!status) status = decide_all(&d);
   }
-  if (!status && !d.replays && d.last_ns)
-    status = carnot_timing_cache_add(builder->timing_cache, builder->device_hash, kDone, d.last_ns);
+  if (!status) status = carnot_builder_progress(builder, "descent", kPasses, kPasses);
+  if (!status && !d.replays && d.first_ns)
+    status =
+        carnot_timing_cache_add(builder->timing_cache, builder->device_hash, kDone, d.first_ns);
   if (d.is_open) carnot_trial_close(&d.trial);
   if (status) CARNOT_TRY(give_up(&d, status));
-  tell(&d, "Descent: %d trials, %d problems take another tactic, %.1f us to %.1f", d.trial_count,
-       d.change_count, (double)d.first_ns * 1e-3, (double)d.last_ns * 1e-3);
+  tell(&d, "Descent: %d trials, %d changes, which take %.1f us off %.1f", d.trial_count,
+       d.change_count, (double)d.saved_ns * 1e-3, (double)d.first_ns * 1e-3);
   return d.change_count ? lower_again(builder) : NULL;
 }

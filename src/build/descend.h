@@ -12,7 +12,8 @@ typedef struct carnot_contest {
   uint32_t count, chosen;
   const carnot_tactic_row* rows[CARNOT_MAX_VARIANTS];  // [0]: by the times alone; then by time
   uint64_t ns[CARNOT_MAX_VARIANTS];
-  uint32_t step;  // of the plan that was lowered last
+  uint64_t weight;  // nanoseconds of all equal layers; 0 of all but the first of them
+  uint32_t step;    // of the plan that was lowered last
 } carnot_contest;
 
 // Notes the layer where others of its timed |candidates| are close to the best.
