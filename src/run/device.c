@@ -81,16 +81,17 @@ static carnot_status* upload(carnot_context* context, carnot_upload* out) {
   size_t total = 0;
   for (uint32_t i = 0; i < plan->blob_count; i++)
     if (out->data[i] && plan->blobs[i].tensor.dtype != CARNOT_DTYPE_STRING)
-      total += carnot_align_up(plan->blobs[i].bytes, 256);
+      total += carnot_align_up(carnot_tensor_bytes(&plan->blobs[i].tensor), 256);
   CARNOT_TRY_AT(backend->alloc(context->queue->device, total + 1, &out->memory), "weights");
   char* at = out->memory;
   for (uint32_t i = 0; i < plan->blob_count; i++) {
     const void* host = out->data[i];
     out->data[i] = NULL;
     if (!host || plan->blobs[i].tensor.dtype == CARNOT_DTYPE_STRING) continue;
-    CARNOT_TRY(backend->copy(context->queue, at, host, plan->blobs[i].bytes, CARNOT_COPY_UPLOAD));
+    size_t bytes = carnot_tensor_bytes(&plan->blobs[i].tensor);  // a stripped blob's own are 0
+    CARNOT_TRY(backend->copy(context->queue, at, host, bytes, CARNOT_COPY_UPLOAD));
     out->data[i] = at;
-    at += carnot_align_up(plan->blobs[i].bytes, 256);
+    at += carnot_align_up(bytes, 256);
   }
   return backend->synchronize(context->queue);
 }
