@@ -38,6 +38,7 @@ static void drop_recording(carnot_context* context, carnot_recording* recording)
     if (recording->graphs[i])
       backend_of(context)->graph_destroy(context->queue, recording->graphs[i]);
   free(recording->graphs);
+  free(recording->is_stale);
   *recording = (carnot_recording){0};
 }
 
@@ -276,8 +277,8 @@ void carnot_note_recording(carnot_context* context) {
   context->recording_key = h;
 }
 
-// The recording of what is set now, with marks between steps when they are timed; the longest
-// unused makes room.
+// The recording of what is set now, with marks between steps when they are timed. The longest
+// unused makes room; its graphs are changed into the new ones.
 static carnot_status* find_recording(carnot_context* context, carnot_recording** out) {
   carnot_recording* oldest = &context->recordings[0];
   uint64_t key = context->recording_key + (context->times != NULL);
@@ -290,11 +291,16 @@ static carnot_status* find_recording(carnot_context* context, carnot_recording**
   *out = oldest;
   oldest->last_use = ++context->recording_clock;
   if (oldest->graphs && oldest->key == key) return NULL;
-  drop_recording(context, oldest);
-  void* graphs;
-  CARNOT_TRY(
-      carnot_calloc((size_t)context->plan->step_count + 1, sizeof(void*), "recordings", &graphs));
-  *oldest = (carnot_recording){key, context->recording_clock, graphs};
+  oldest->key = key;
+  size_t steps = (size_t)context->plan->step_count + 1;
+  if (!oldest->graphs) {
+    void *graphs, *is_stale;
+    CARNOT_TRY(carnot_calloc(steps, sizeof(void*), "recordings", &graphs));
+    oldest->graphs = graphs;
+    CARNOT_TRY(carnot_calloc(steps, sizeof(bool), "recordings", &is_stale));
+    oldest->is_stale = is_stale;
+  }
+  for (size_t i = 0; i < steps; i++) oldest->is_stale[i] = oldest->graphs[i] != NULL;
   return NULL;
 }
 
@@ -344,11 +350,11 @@ static carnot_status* read_times(carnot_context* context, uint32_t first, uint32
 }
 
 static carnot_status* record(carnot_context* context, uint32_t first, uint32_t end,
-                             carnot_device_graph** out_graph) {
+                             carnot_device_graph** graph) {
   const carnot_backend* backend = backend_of(context);
   CARNOT_TRY(backend->record_begin(context->queue));
   carnot_status* status = run_each(context, first, end);
-  carnot_status* ended = backend->record_end(context->queue, out_graph);
+  carnot_status* ended = backend->record_end(context->queue, graph);
   if (status) {
     carnot_status_free(ended);
     return status;
@@ -372,15 +378,17 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
     return context->times && !context->direct ? read_times(context, step, next) : NULL;
   }
   carnot_recording* recording;
-  CARNOT_TRY(find_recording(context, &recording));
-  if (!recording->graphs[step]) {
-    carnot_status* status = record(context, step, next, &recording->graphs[step]);
-    if (status) drop_recording(context, recording);
-    if (status) return status;
+  carnot_status* status = find_recording(context, &recording);
+  if (!status && (!recording->graphs[step] || recording->is_stale[step])) {
+    status = record(context, step, next, &recording->graphs[step]);
+    recording->is_stale[step] = false;
+  }
+  if (status) {
+    drop_recording(context, recording);
+    return status;
   }
   backend_of(context)->span(context->plan->steps[step].name);
-  carnot_status* status =
-      backend_of(context)->graph_launch(context->queue, recording->graphs[step]);
+  status = backend_of(context)->graph_launch(context->queue, recording->graphs[step]);
   backend_of(context)->span(NULL);
   CARNOT_TRY(status);
   return context->times ? read_times(context, step, next) : NULL;

@@ -90,6 +90,8 @@ static void test_profiles_and_refit(void** state) {
   carnot_context* live = gate_context(engine, -1);
   check(live, &w, 1, 8, 8);
   check(live, &w, 2, 9, 5);
+  for (int64_t h = 4; h <= 9; h++)  // more shapes than recordings are kept
+    for (int64_t width = 4; width <= 9; width += 2) check(live, &w, 1 + h % 2, h, width);
   carnot_status* status;
   carnot_cell too_large = {
       .kind = CARNOT_VALUE_TENSOR,

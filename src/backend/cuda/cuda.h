@@ -56,6 +56,7 @@
   X(cuStreamEndCapture, (CUstream, CUgraph*))                                                     \
   X(cuGraphInstantiateWithFlags, (CUgraphExec*, CUgraph, unsigned long long))                     \
   X(cuGraphLaunch, (CUgraphExec, CUstream))                                                       \
+  X(cuGraphExecUpdate_v2, (CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo*))                   \
   X(cuGraphExecDestroy, (CUgraphExec))                                                            \
   X(cuGraphDestroy, (CUgraph))                                                                    \
   X(cuGraphGetEdges_v2, (CUgraph, CUgraphNode*, CUgraphNode*, CUgraphEdgeData*, size_t*))         \
