@@ -26,6 +26,7 @@ static carnot_status* enter(carnot_cuda* cuda) {
 static void close_device(carnot_device* device) {
   carnot_cuda* cuda = of(device);
   if (cuda->lt) cuda->cublasLtDestroy(cuda->lt);
+  if (cuda->dnn_absent) cuda->cudnnBackendDestroyDescriptor(cuda->dnn_absent);
   if (cuda->dnn_handle) cuda->cudnnDestroy(cuda->dnn_handle);
   for (size_t i = 0; i < cuda->module_count; i++) cuda->cuModuleUnload(cuda->modules[i]);
   if (cuda->context) cuda->cuDevicePrimaryCtxRelease_v2(cuda->device);

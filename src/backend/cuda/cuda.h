@@ -162,6 +162,7 @@ typedef struct carnot_cuda {
   cublasLtHandle_t lt;
   pthread_mutex_t mutex;  // guards what follows
   cudnnHandle_t dnn_handle;
+  cudnnBackendDescriptor_t dnn_absent;  // what the library knows of a device that is not there
   struct carnot_cuda_entry* entries;
   size_t entry_count, entry_capacity;
   CUmodule* modules;
