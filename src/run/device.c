@@ -205,9 +205,8 @@ static carnot_status* send_input(carnot_context* context, uint32_t index) {
 
 // A host step may read an input that lies in device memory only through a copy, which is a step.
 carnot_status* carnot_device_begin(carnot_context* context) {
-  CARNOT_CHECK(!context->watch, UNSUPPORTED,
-               "the values of an engine for %s cannot be watched: build it for the processor",
-               context->plan->device);
+  CARNOT_CHECK(!context->watch || !context->defer, UNSUPPORTED,
+               "the values of a run that is only put into a stream cannot be watched");
   context->direct = context->defer && backend_of(context)->is_recording(context->queue);
   CARNOT_TRY(mark(context, kMarkStart));
   for (uint32_t i = 0;
@@ -363,6 +362,57 @@ static carnot_status* record(carnot_context* context, uint32_t first, uint32_t e
   return ended;
 }
 
+// ---- watching ----
+
+// The bytes that |value| lies in: from its lowest element to its highest.
+static void extent(const carnot_run_value* value, int64_t* out_first, int64_t* out_count) {
+  const carnot_tensor* t = &value->cell.tensor;
+  int64_t low = 0, high = 0;
+  for (int d = 0; d < t->rank; d++)
+    *(value->strides[d] < 0 ? &low : &high) += (t->dims[d] - 1) * value->strides[d];
+  *out_first = low, *out_count = carnot_tensor_count(t) ? high - low + 1 : 0;
+}
+
+// Lends the watcher the results of a step of the device as host memory.
+static carnot_status* show(carnot_context* context, uint32_t index) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  void** copies;
+  void* memory;
+  CARNOT_TRY(carnot_calloc((size_t)step->output_count + 1, sizeof(void*), "copies", &memory));
+  copies = memory;
+  carnot_status* status = NULL;
+  for (uint32_t i = 0; i < step->output_count && !status; i++) {
+    if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
+    carnot_run_value* value = &context->values[step->outputs[i]];
+    int64_t first, count, bytes = carnot_dtype_bits(value->cell.tensor.dtype) / 8;
+    if (!carnot_is_on_device(context, step->outputs[i]) || !value->device_data || !bytes) continue;
+    extent(value, &first, &count);
+    status = carnot_calloc((size_t)(count * bytes) + 1, 1, "a watched value", &copies[i]);
+    if (!status && count)
+      status = backend_of(context)->copy(context->queue, copies[i],
+                                         (const char*)value->device_data + first * bytes,
+                                         (size_t)(count * bytes), CARNOT_COPY_DOWNLOAD);
+    if (!status) value->cell.tensor.data = (char*)copies[i] - first * bytes;
+  }
+  if (!status) status = backend_of(context)->synchronize(context->queue);
+  if (!status) status = context->watch(context->watch_user, context, index);
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    if (copies[i]) context->values[step->outputs[i]].cell.tensor.data = NULL;
+    free(copies[i]);
+  }
+  free(copies);
+  return status;
+}
+
+static carnot_status* run_watched(carnot_context* context, uint32_t first, uint32_t end) {
+  for (uint32_t i = first; i < end; i++) {
+    if (context->plan->steps[i].is_shape) continue;
+    CARNOT_TRY(run_each(context, i, i + 1));
+    CARNOT_TRY(show(context, i));
+  }
+  return NULL;
+}
+
 carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint32_t end,
                                    uint32_t* out_next) {
   uint32_t next = step, count = 0;
@@ -373,6 +423,7 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
   if (context->cancel && context->cancel(context->cancel_user))
     return CARNOT_ERROR(CANCELLED, "the run was cancelled before step %u (%s)", step,
                         context->plan->steps[step].name);
+  if (context->watch) return run_watched(context, step, next);
   if (context->direct || context->no_graphs) {
     CARNOT_TRY(run_each(context, step, next));
     return context->times && !context->direct ? read_times(context, step, next) : NULL;
