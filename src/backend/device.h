@@ -76,9 +76,11 @@ struct carnot_backend {
   carnot_status* (*copy)(carnot_queue* queue, void* dst, const void* src, size_t bytes,
                          carnot_copy kind);
   carnot_status* (*synchronize)(carnot_queue* queue);
-  // What rows run between the two goes into the graph and is not executed.
+  // What rows run between the two goes into |graph| and is not executed. A graph that is there
+  // already becomes the new one, which is cheap when the same steps came with other addresses or
+  // sizes; NULL after an error.
   carnot_status* (*record_begin)(carnot_queue* queue);
-  carnot_status* (*record_end)(carnot_queue* queue, carnot_device_graph** out_graph);
+  carnot_status* (*record_end)(carnot_queue* queue, carnot_device_graph** graph);
   carnot_status* (*graph_launch)(carnot_queue* queue, carnot_device_graph* graph);
   void (*graph_destroy)(carnot_queue* queue, carnot_device_graph* graph);
   // Marks are points in the queue; nanoseconds between two that were passed (after synchronize).

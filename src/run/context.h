@@ -69,6 +69,7 @@ enum { CARNOT_MAX_RECORDINGS = 8 };
 typedef struct carnot_recording {
   uint64_t key, last_use;
   carnot_device_graph** graphs;  // by first step
+  bool* is_stale;                // by first step: of an earlier key, to be changed to this one
 } carnot_recording;
 
 // Two iterations' memory, in turn.
