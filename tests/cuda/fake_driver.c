@@ -1,8 +1,8 @@
 // A stand-in for libcuda.so.1: memory, streams, graphs and events, for machines without a GPU.
 // Device addresses lie where the processor cannot read, so that a mix-up of the two memories ends
 // the test. Of the kernels only those of host_kernels.cpp run: it serves tests of placement, copies
-// and recordings with all other rows switched off. A clock goes on by what CARNOT_FAKE_TIMES says of
-// the kernels of a graph: "NAME=US:US,.." for all whose names begin so, behind one of the same
+// and recordings with all other rows switched off. A clock goes on by what CARNOT_FAKE_TIMES says
+// of the kernels of a graph: "NAME=US:US,.." for all whose names begin so, behind one of the same
 // function and behind another.
 #include <cuda.h>
 #include <stdint.h>
