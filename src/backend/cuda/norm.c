@@ -36,7 +36,7 @@ static const char* softmax_reject(carnot_problem* problem, char* reason, size_t 
       !carnot_cuda_is_single(problem, CARNOT_OP_LOG_SOFTMAX))
     return "";
   carnot_cuda_want_row_major(problem);
-  return carnot_cuda_not_float(&problem->inputs[0], reason, size);
+  return carnot_cuda_not_real(&problem->inputs[0], reason, size);
 }
 
 static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -106,7 +106,7 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
   if (!is_norm(node->op)) return "";
   carnot_cuda_want_row_major(problem);
   const carnot_operand_type* x = &problem->inputs[0];
-  const char* why = carnot_cuda_not_float(x, reason, size);
+  const char* why = carnot_cuda_not_real(x, reason, size);
   if (why) return why;
   bool by_row = node->op == CARNOT_OP_LAYER_NORM || node->op == CARNOT_OP_RMS_NORM;
   int64_t axis = by_row ? axis_of(node, x->rank) : 0;
@@ -255,7 +255,7 @@ static const char* batch_norm_reject(carnot_problem* problem, char* reason, size
   for (uint32_t i = 0; i < 5; i++)
     if (i >= problem->input_count || problem->inputs[i].kind != CARNOT_VALUE_TENSOR)
       return "an operand is absent";
-  return carnot_cuda_not_float(&problem->inputs[0], reason, size);
+  return carnot_cuda_not_real(&problem->inputs[0], reason, size);
 }
 
 static carnot_status* batch_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -326,8 +326,7 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
   if (reduction_of(&problem->region->nodes[0]) < 0) return "no kernel for this reduction";
   if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 0) return "the input has no known rank";
   carnot_dtype t = x->dtype;
-  if (!carnot_cuda_is_float(t) && t != CARNOT_DTYPE_F64 && t != CARNOT_DTYPE_I32 &&
-      t != CARNOT_DTYPE_I64)
+  if (t == CARNOT_DTYPE_I16 || t == CARNOT_DTYPE_U16 || !carnot_cuda_type(t))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t));
   carnot_cuda_keep_on_host(problem, 1);
   problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read as it stands

@@ -331,7 +331,8 @@ static carnot_status* shape_linear(const carnot_step_view* step, const carnot_op
       count_of(x) == count_of(&outputs[0]) && (!zero->dtype || count_of(zero) == count_of(scale)),
       INVALID_ARGUMENT, "zero_point has %lld elements and scale %lld", (long long)count_of(zero),
       (long long)count_of(scale));
-  carnot_cuda_quantize p = {.precision = precision_of(&a, scale->dtype)};
+  carnot_cuda_quantize p = {.precision = precision_of(&a, scale->dtype),
+                            .saturate = attr(&a, "saturate") != 0};
   CARNOT_TRY(granularity(step, &a, x, scale, &p));
   return carnot_cuda_each_shape(step, inputs, outputs, kernel, count_of(x), &p, sizeof(p), state);
 }
@@ -352,3 +353,29 @@ CARNOT_CUDA_EACH_ROW(quantize_linear_row, "cuda_quantize_linear", CARNOT_OP_QUAN
                      quantize_reject, quantize_shape);
 CARNOT_CUDA_EACH_ROW(dequantize_linear_row, "cuda_dequantize_linear", CARNOT_OP_DEQUANTIZE_LINEAR,
                      dequantize_reject, dequantize_shape);
+
+// ---- casts that the generated programs leave ----
+
+static const char* cast_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (carnot_cuda_is_single(problem, CARNOT_OP_CAST) &&
+      carnot_cuda_type(problem->inputs[0].dtype) && carnot_cuda_type(problem->outputs[0].dtype))
+    return "a generated program computes it";
+  return carnot_cuda_each_reject(problem, CARNOT_OP_CAST, 0, reason, size);
+}
+
+static carnot_status* cast_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  static const char* const kModes[] = {"up", "down", "nearest"};
+  attributes a = attributes_of(step);
+  CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
+  CARNOT_CHECK(count_of(&inputs[0]) == count_of(&outputs[0]), INVALID_ARGUMENT,
+               "a cast of %lld elements to %lld", (long long)count_of(&inputs[0]),
+               (long long)count_of(&outputs[0]));
+  const carnot_cuda_cast p = {.saturate = attr(&a, "saturate") != 0,
+                              .round_mode = word(&a, "round_mode", kModes, 2)};
+  return carnot_cuda_each_shape(step, inputs, outputs, "cast", count_of(&outputs[0]), &p, sizeof(p),
+                                state);
+}
+CARNOT_CUDA_EACH_ROW(cast_row, "cuda_cast", CARNOT_OP_CAST, cast_reject, cast_shape);

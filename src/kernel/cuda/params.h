@@ -124,6 +124,9 @@ typedef struct carnot_cuda_window {
   long long in[3], out[3], kernel[3], step[3], dilation[3], begin[3], end[3];
   long long x_n, x_c, x_s[3], y_n, y_c, y_s[3];
   int average, count_padding;
+  int power;          // pooling: of the norm over a window; 0: none
+  long long* places;  // of the maxima, flat over [n, channels, in..]; NULL: not wanted
+  int column_major;   // the places count spatial dimensions column first
 } carnot_cuda_window;
 
 // c[b,m,n] = alpha sum_k a[b,m,k] b[b,k,n] + beta c[b,m,n], then max(c, 0) with |relu|; any
@@ -314,21 +317,17 @@ typedef struct carnot_cuda_peak {
   int rounds;
 } carnot_cuda_peak;
 
-// Element types of kernels that find out while running; real ones first.
+// clang-format off
+// Element types of kernels that find out while running: real ones first, those of a byte or less at
+// the ends of their kind.
+#define CARNOT_CUDA_NUMBERS(X) \
+  X(F32) X(F64) X(F16) X(BF16) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ) X(F8E8M0) X(F6E2M3) X(F6E3M2) X(F4E2M1) \
+  X(I8) X(U8) X(I16) X(U16) X(I32) X(U32) X(I64) X(U64) X(BOOL) X(I4) X(U4) X(I2) X(U2)
+// clang-format on
 typedef enum carnot_cuda_number {
-  CARNOT_CUDA_F32,
-  CARNOT_CUDA_F64,
-  CARNOT_CUDA_F16,
-  CARNOT_CUDA_BF16,
-  CARNOT_CUDA_I8,
-  CARNOT_CUDA_U8,
-  CARNOT_CUDA_I16,
-  CARNOT_CUDA_U16,
-  CARNOT_CUDA_I32,
-  CARNOT_CUDA_U32,
-  CARNOT_CUDA_I64,
-  CARNOT_CUDA_U64,
-  CARNOT_CUDA_B8,
+#define CARNOT_CUDA_NUMBER(NAME) CARNOT_CUDA_##NAME,
+  CARNOT_CUDA_NUMBERS(CARNOT_CUDA_NUMBER)
+#undef CARNOT_CUDA_NUMBER
 } carnot_cuda_number;
 
 enum { CARNOT_CUDA_IO_INPUTS = 8, CARNOT_CUDA_IO_OUTPUTS = 3 };
@@ -340,6 +339,7 @@ typedef struct carnot_cuda_io {
   int in_type[CARNOT_CUDA_IO_INPUTS], out_type[CARNOT_CUDA_IO_OUTPUTS];
   long long count;
   int bytes;      // of an element of what is moved
+  int together;   // elements of a thread: those of packed types that share bytes
   void* scratch;  // the step's workspace
 } carnot_cuda_io;
 
@@ -393,11 +393,17 @@ typedef struct carnot_cuda_place {
   long long start_int, delta_int;
 } carnot_cuda_place;
 
+typedef struct carnot_cuda_cast {
+  carnot_cuda_io io;
+  int saturate;    // of floating types of a byte
+  int round_mode;  // of F8E8M0: 0 up, 1 down, 2 nearest
+} carnot_cuda_cast;
+
 // y = round(x / scale) + zero, or (x - zero) * scale; one scale, one along the axis, or by blocks.
 typedef struct carnot_cuda_quantize {
   carnot_cuda_io io;
   long long inner, length, blocks, block_size;
-  int per_tensor, precision;
+  int per_tensor, precision, saturate;
 } carnot_cuda_quantize;
 
 typedef struct carnot_cuda_resize {
