@@ -43,6 +43,12 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 
 template <class T>
 struct add_of;
+template <class T>
+struct max_of;
+template <class T>
+struct ends {
+  static T low() { return -(T)INFINITY; }
+};
 template <class C, class T>
 static T over_block(T v, T) {
   return v;
@@ -80,6 +86,7 @@ static void bring_near(T*& p, unsigned long long far) {
 #include "kernel/cuda/places.cuh"
 #include "kernel/cuda/resample.cuh"
 #include "kernel/cuda/recurrent.cuh"
+#include "kernel/cuda/heads.cuh"
 
 // ---- halves channels last ----
 

@@ -57,3 +57,4 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "places.cuh"
 #include "resample.cuh"
 #include "recurrent.cuh"
+#include "heads.cuh"

@@ -330,7 +330,7 @@ typedef enum carnot_cuda_number {
 #undef CARNOT_CUDA_NUMBER
 } carnot_cuda_number;
 
-enum { CARNOT_CUDA_IO_INPUTS = 8, CARNOT_CUDA_IO_OUTPUTS = 3 };
+enum { CARNOT_CUDA_IO_INPUTS = 8, CARNOT_CUDA_IO_OUTPUTS = 4 };
 
 // What the structs below begin with: dense operands, and how many items (threads or blocks).
 typedef struct carnot_cuda_io {
@@ -444,5 +444,26 @@ typedef struct carnot_cuda_recurrent {
   int directions, gates, batch_first, reverse, flag;  // flag: input_forget, linear_before_reset
   double clip;
 } carnot_cuda_recurrent;
+
+// Heads [batch, heads, rows, size], or [batch, rows, heads * size] with heads_last. attention:
+// |rows| queries of all heads, keys of the past first; |mode|: what output 3 shows. rotary: |rows|
+// of the caches. linear_attention: |queries| steps.
+typedef struct carnot_cuda_heads {
+  carnot_cuda_io io;
+  long long rows, q_heads, kv_heads, queries, keys, past, size, value_size;
+  long long mask_s[3], mask_length;        // of batch, head and query; keys behind are not seen
+  long long left, right;                   // widths of the window; -1: none
+  long long turned;                        // rotary: elements of a head
+  long long decay_width, beta_width;       // linear_attention
+  int heads_last, causal, mode, interleaved;
+  double scale, softcap;
+} carnot_cuda_heads;
+
+// y[lane, t] = sum_j w[c, j] s[lane, t + j], s the |taps| - 1 elements of the state before x.
+typedef struct carnot_cuda_causal {
+  carnot_cuda_io io;
+  long long length, taps, channels;
+  int silu;
+} carnot_cuda_causal;
 
 #endif  // CARNOT_KERNEL_CUDA_PARAMS_H_

@@ -147,9 +147,12 @@ template <class A> DEVICE A join(int fn, A a, A b) {
   return fn == CARNOT_CUDA_MAX ? hi(a, b) : fn == CARNOT_CUDA_MIN ? lo(a, b)
          : fn == CARNOT_CUDA_PROD ? a * b : a + b;
 }
+template <class A> DEVICE A magnitude(A x) { return x < 0 ? -x : x; }
+DEVICE u32 magnitude(u32 x) { return x; }
+DEVICE u64 magnitude(u64 x) { return x; }
 template <class A> DEVICE A term(int fn, A x, A most) {
   switch (fn) {
-    case CARNOT_CUDA_L1: return x < 0 ? (A)(0 - x) : x;
+    case CARNOT_CUDA_L1: return magnitude(x);
     case CARNOT_CUDA_L2:
     case CARNOT_CUDA_SUM_SQUARE: return x * x;
     case CARNOT_CUDA_LOG_SUM_EXP: return exponential(x - most);
