@@ -69,6 +69,14 @@ const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
   return i < step->input_count ? &inputs[i] : &kAbsent;
 }
 
+carnot_status* carnot_cuda_expect(const carnot_operand* t, const char* what, int64_t wanted) {
+  CARNOT_TRY(carnot_cuda_on_device(t, 1));
+  CARNOT_CHECK(!t->dtype || carnot_cuda_count(t) == wanted, INVALID_ARGUMENT,
+               "%s has %lld elements; %lld are required", what, (long long)carnot_cuda_count(t),
+               (long long)wanted);
+  return NULL;
+}
+
 carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, int rank,
                                 int* out_axis) {
   const carnot_plan_node* node = &step->region->nodes[0];
@@ -141,10 +149,13 @@ carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
     CARNOT_CUDA_TRY(cuda, cuMemcpyDtoDAsync_v2(carnot_cuda_address(outputs[0].data),
                                                carnot_cuda_address(inputs[0].data), s->copied,
                                                carnot_cuda_queue_of(step)->stream));
+  if (s->cleared)
+    CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(outputs[0].data), 0, s->cleared,
+                                          carnot_cuda_queue_of(step)->stream));
   if (!s->count) return NULL;
   const int64_t threads = carnot_ceildiv(s->count, io->together);
   const int64_t blocks = s->blocks ? s->count : carnot_ceildiv(threads, CARNOT_CUDA_THREADS);
   const int64_t grid[3] = {blocks, 1, 1};
-  return (s->copied ? carnot_cuda_launch_after : carnot_cuda_launch)(
+  return (s->copied || s->cleared ? carnot_cuda_launch_after : carnot_cuda_launch)(
       step, s->function, grid, CARNOT_CUDA_THREADS, s->params);
 }

@@ -6,48 +6,18 @@
 
 enum { kBlocks = 1024 };  // most blocks of attention that hold scores at a time
 
-typedef struct attributes {
-  const carnot_op_row* row;
-  const carnot_attrs* attrs;
-} attributes;
-
-static attributes attributes_of(const carnot_step_view* step) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  return (attributes){carnot_op_get(node->op), &node->attrs};
-}
-static int64_t attr(const attributes* a, const char* name) {
-  return carnot_attr_int(a->row, a->attrs, name);
-}
-
-static int64_t count_of(const carnot_operand* t) {
-  return t->dtype ? carnot_dims_count(t->dims, t->rank) : 0;
-}
-
-// An absent operand passes.
-static carnot_status* check_count(const carnot_operand* t, const char* what, int64_t wanted) {
-  CARNOT_TRY(carnot_cuda_on_device(t, 1));
-  CARNOT_CHECK(!t->dtype || count_of(t) == wanted, INVALID_ARGUMENT,
-               "%s has %lld elements; %lld are required", what, (long long)count_of(t),
-               (long long)wanted);
-  return NULL;
-}
-
 // ---- attention ----
 
-static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_each_reject(problem, CARNOT_OP_ATTENTION, 0, reason, size);
-}
-
 static carnot_status* read_heads(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const attributes* a, carnot_cuda_heads* p) {
+                                 const carnot_cuda_attrs* a, carnot_cuda_heads* p) {
   const carnot_operand *q = &inputs[0], *k = &inputs[1], *v = &inputs[2],
                        *past = carnot_cuda_optional(step, inputs, 4);
   CARNOT_CHECK(step->input_count >= 3 && (q->rank == 3 || q->rank == 4) && k->rank == q->rank &&
                    v->rank == q->rank && (!past->dtype || past->rank == 4),
                INVALID_MODEL, "%u operands, queries of rank %d", step->input_count, q->rank);
   p->heads_last = q->rank == 3;
-  p->q_heads = p->heads_last ? attr(a, "q_num_heads") : q->dims[1];
-  p->kv_heads = p->heads_last ? attr(a, "kv_num_heads") : k->dims[1];
+  p->q_heads = p->heads_last ? carnot_cuda_attr(a, "q_num_heads") : q->dims[1];
+  p->kv_heads = p->heads_last ? carnot_cuda_attr(a, "kv_num_heads") : k->dims[1];
   CARNOT_CHECK(p->q_heads > 0 && p->kv_heads > 0 && p->q_heads % p->kv_heads == 0, INVALID_MODEL,
                "%lld query heads and %lld key heads; a multiple is required", (long long)p->q_heads,
                (long long)p->kv_heads);
@@ -81,33 +51,35 @@ static carnot_status* read_mask(const carnot_operand* mask, int64_t batch, carno
 static carnot_status* check_attention(const carnot_step_view* step, const carnot_operand* inputs,
                                       const carnot_operand* outputs, const carnot_cuda_heads* p) {
   int64_t batch = inputs[0].dims[0], kv = batch * p->kv_heads, fresh = p->keys - p->past;
-  CARNOT_TRY(check_count(&inputs[0], "Q", p->rows * p->size));
-  CARNOT_TRY(check_count(&inputs[1], "K", kv * fresh * p->size));
-  CARNOT_TRY(check_count(&inputs[2], "V", kv * fresh * p->value_size));
+  CARNOT_TRY(carnot_cuda_expect(&inputs[0], "Q", p->rows * p->size));
+  CARNOT_TRY(carnot_cuda_expect(&inputs[1], "K", kv * fresh * p->size));
+  CARNOT_TRY(carnot_cuda_expect(&inputs[2], "V", kv * fresh * p->value_size));
   const carnot_operand *past_k = carnot_cuda_optional(step, inputs, 4),
                        *past_v = carnot_cuda_optional(step, inputs, 5);
   CARNOT_CHECK(!past_k->dtype == !past_v->dtype, INVALID_MODEL, "past_key without past_value");
-  CARNOT_TRY(check_count(past_k, "past_key", kv * p->past * p->size));
-  CARNOT_TRY(check_count(past_v, "past_value", kv * p->past * p->value_size));
-  CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 6), "nonpad_kv_seqlen", batch));
+  CARNOT_TRY(carnot_cuda_expect(past_k, "past_key", kv * p->past * p->size));
+  CARNOT_TRY(carnot_cuda_expect(past_v, "past_value", kv * p->past * p->value_size));
+  CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 6), "nonpad_kv_seqlen", batch));
   const int64_t results[] = {p->rows * p->value_size, kv * p->keys * p->size,
                              kv * p->keys * p->value_size, p->rows * p->keys};
   for (uint32_t i = 0; i < 4; i++)
-    CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, i), "a result", results[i]));
+    CARNOT_TRY(carnot_cuda_expect(carnot_cuda_output(step, outputs, i), "a result", results[i]));
   CARNOT_CHECK(carnot_cuda_output(step, outputs, 0)->dtype, INVALID_MODEL, "no result");
   return NULL;
 }
 
-static carnot_status* attention_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* state,
-                                      size_t* out_workspace_bytes) {
-  attributes a = attributes_of(step);
-  carnot_cuda_heads p = {.causal = attr(&a, "is_causal") != 0,
-                         .left = carnot_min_i64(attr(&a, "left_window_size"), INT32_MAX),
-                         .right = carnot_min_i64(attr(&a, "right_window_size"), INT32_MAX),
-                         .mode = (int)attr(&a, "qk_matmul_output_mode"),
-                         .scale = carnot_attr_float(a.row, a.attrs, "scale"),
-                         .softcap = carnot_attr_float(a.row, a.attrs, "softcap")};
+static carnot_status* attention_plain_shape(const carnot_step_view* step,
+                                            const carnot_operand* inputs,
+                                            const carnot_operand* outputs, void* state,
+                                            size_t* out_workspace_bytes) {
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
+  carnot_cuda_heads p = {
+      .causal = carnot_cuda_attr(&a, "is_causal") != 0,
+      .left = carnot_min_i64(carnot_cuda_attr(&a, "left_window_size"), INT32_MAX),
+      .right = carnot_min_i64(carnot_cuda_attr(&a, "right_window_size"), INT32_MAX),
+      .mode = (int)carnot_cuda_attr(&a, "qk_matmul_output_mode"),
+      .scale = carnot_attr_float(a.row, a.attrs, "scale"),
+      .softcap = carnot_attr_float(a.row, a.attrs, "softcap")};
   CARNOT_TRY(read_heads(step, inputs, &a, &p));
   CARNOT_TRY(read_mask(carnot_cuda_optional(step, inputs, 3), inputs[0].dims[0], &p));
   CARNOT_TRY(check_attention(step, inputs, outputs, &p));
@@ -120,28 +92,23 @@ static carnot_status* attention_shape(const carnot_step_view* step, const carnot
   ((carnot_cuda_each*)state)->blocks = true;
   return NULL;
 }
-CARNOT_CUDA_EACH_ROW(attention_plain_row, "cuda_attention_plain", CARNOT_OP_ATTENTION,
-                     attention_reject, attention_shape);
+CARNOT_CUDA_PLAIN_ROW(attention_plain, "cuda_attention_plain", ATTENTION);
 
 // ---- rotary embedding ----
-
-static const char* rotary_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_each_reject(problem, CARNOT_OP_ROTARY_EMBEDDING, 0, reason, size);
-}
 
 static carnot_status* rotary_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                    const carnot_operand* outputs, void* state,
                                    size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  attributes a = attributes_of(step);
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand *x = &inputs[0], *cosines = &inputs[1],
                        *places = carnot_cuda_optional(step, inputs, 3);
   CARNOT_CHECK(step->input_count >= 3 && (x->rank == 3 || x->rank == 4), INVALID_MODEL,
                "%u operands, x of rank %d", step->input_count, x->rank);
   carnot_cuda_heads p = {.heads_last = x->rank == 3,
-                         .turned = attr(&a, "rotary_embedding_dim"),
-                         .interleaved = attr(&a, "interleaved") != 0};
-  p.q_heads = p.heads_last ? attr(&a, "num_heads") : x->dims[1];
+                         .turned = carnot_cuda_attr(&a, "rotary_embedding_dim"),
+                         .interleaved = carnot_cuda_attr(&a, "interleaved") != 0};
+  p.q_heads = p.heads_last ? carnot_cuda_attr(&a, "num_heads") : x->dims[1];
   CARNOT_CHECK(p.q_heads > 0, INVALID_MODEL, "%lld heads", (long long)p.q_heads);
   p.queries = x->dims[p.heads_last ? 1 : 2];
   p.size = p.heads_last ? x->dims[2] / p.q_heads : x->dims[3];
@@ -149,32 +116,29 @@ static carnot_status* rotary_shape(const carnot_step_view* step, const carnot_op
   int64_t half = p.turned / 2, steps = x->dims[0] * p.queries;
   CARNOT_CHECK(half > 0 && p.turned % 2 == 0 && p.turned <= p.size, INVALID_MODEL,
                "%lld elements turn of a head of %lld", (long long)p.turned, (long long)p.size);
-  p.rows = places->dtype ? count_of(cosines) / half : steps;
-  CARNOT_TRY(check_count(x, "x", steps * p.q_heads * p.size));
-  CARNOT_TRY(check_count(cosines, "cos_cache", p.rows * half));
-  CARNOT_TRY(check_count(&inputs[2], "sin_cache", p.rows * half));
-  CARNOT_TRY(check_count(places, "position_ids", steps));
-  CARNOT_TRY(check_count(&outputs[0], "the result", count_of(x)));
-  return carnot_cuda_each_shape(step, inputs, outputs, "rotary", count_of(x), &p, sizeof(p), state);
+  p.rows = places->dtype ? carnot_cuda_count(cosines) / half : steps;
+  CARNOT_TRY(carnot_cuda_expect(x, "x", steps * p.q_heads * p.size));
+  CARNOT_TRY(carnot_cuda_expect(cosines, "cos_cache", p.rows * half));
+  CARNOT_TRY(carnot_cuda_expect(&inputs[2], "sin_cache", p.rows * half));
+  CARNOT_TRY(carnot_cuda_expect(places, "position_ids", steps));
+  CARNOT_TRY(carnot_cuda_expect(&outputs[0], "the result", carnot_cuda_count(x)));
+  return carnot_cuda_each_shape(step, inputs, outputs, "rotary", carnot_cuda_count(x), &p,
+                                sizeof(p), state);
 }
-CARNOT_CUDA_EACH_ROW(rotary_row, "cuda_rotary", CARNOT_OP_ROTARY_EMBEDDING, rotary_reject,
-                     rotary_shape);
+CARNOT_CUDA_PLAIN_ROW(rotary, "cuda_rotary", ROTARY_EMBEDDING);
 
 // ---- linear attention ----
 
-static const char* linear_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_each_reject(problem, CARNOT_OP_LINEAR_ATTENTION, 0, reason, size);
-}
-
-static carnot_status* linear_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
-  attributes a = attributes_of(step);
+static carnot_status* linear_attention_shape(const carnot_step_view* step,
+                                             const carnot_operand* inputs,
+                                             const carnot_operand* outputs, void* state,
+                                             size_t* out_workspace_bytes) {
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand *q = &inputs[0], *v = &inputs[2],
                        *decay = carnot_cuda_optional(step, inputs, 4),
                        *beta = carnot_cuda_optional(step, inputs, 5);
-  carnot_cuda_heads p = {.q_heads = attr(&a, "q_num_heads"),
-                         .kv_heads = attr(&a, "kv_num_heads"),
+  carnot_cuda_heads p = {.q_heads = carnot_cuda_attr(&a, "q_num_heads"),
+                         .kv_heads = carnot_cuda_attr(&a, "kv_num_heads"),
                          .scale = carnot_attr_float(a.row, a.attrs, "scale")};
   CARNOT_CHECK(step->input_count >= 3 && q->rank == 3 && v->rank == 3 && p.q_heads > 0 &&
                    p.kv_heads > 0 && p.q_heads % p.kv_heads == 0,
@@ -190,33 +154,30 @@ static carnot_status* linear_shape(const carnot_step_view* step, const carnot_op
                INVALID_ARGUMENT, "decay is %lld wide, beta %lld", (long long)p.decay_width,
                (long long)p.beta_width);
   int64_t steps = q->dims[0] * p.queries, columns = q->dims[0] * p.kv_heads * p.value_size;
-  CARNOT_TRY(check_count(q, "Q", steps * p.q_heads * p.size));
-  CARNOT_TRY(check_count(&inputs[1], "K", steps * p.kv_heads * p.size));
-  CARNOT_TRY(check_count(v, "V", steps * p.kv_heads * p.value_size));
-  CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 3), "past_state", columns * p.size));
-  CARNOT_TRY(check_count(decay, "decay", steps * p.decay_width));
-  CARNOT_TRY(check_count(beta, "beta", steps * p.beta_width));
-  CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 0), "the result",
-                         steps * p.q_heads * p.value_size));
-  CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 1), "present_state", columns * p.size));
+  CARNOT_TRY(carnot_cuda_expect(q, "Q", steps * p.q_heads * p.size));
+  CARNOT_TRY(carnot_cuda_expect(&inputs[1], "K", steps * p.kv_heads * p.size));
+  CARNOT_TRY(carnot_cuda_expect(v, "V", steps * p.kv_heads * p.value_size));
+  CARNOT_TRY(
+      carnot_cuda_expect(carnot_cuda_optional(step, inputs, 3), "past_state", columns * p.size));
+  CARNOT_TRY(carnot_cuda_expect(decay, "decay", steps * p.decay_width));
+  CARNOT_TRY(carnot_cuda_expect(beta, "beta", steps * p.beta_width));
+  CARNOT_TRY(carnot_cuda_expect(carnot_cuda_output(step, outputs, 0), "the result",
+                                steps * p.q_heads * p.value_size));
+  CARNOT_TRY(
+      carnot_cuda_expect(carnot_cuda_output(step, outputs, 1), "present_state", columns * p.size));
   *out_workspace_bytes = (size_t)(columns * p.size) * sizeof(double);
   return carnot_cuda_each_shape(step, inputs, outputs, "linear_attention", columns, &p, sizeof(p),
                                 state);
 }
-CARNOT_CUDA_EACH_ROW(linear_attention_row, "cuda_linear_attention", CARNOT_OP_LINEAR_ATTENTION,
-                     linear_reject, linear_shape);
+CARNOT_CUDA_PLAIN_ROW(linear_attention, "cuda_linear_attention", LINEAR_ATTENTION);
 
 // ---- convolution along time with a state ----
 
-static const char* causal_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_each_reject(problem, CARNOT_OP_CAUSAL_CONV_WITH_STATE, 0, reason, size);
-}
-
-static carnot_status* causal_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* causal_conv_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* state,
+                                        size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  attributes a = attributes_of(step);
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand *x = &inputs[0], *w = &inputs[1];
   CARNOT_CHECK(step->input_count >= 2 && x->rank == 3 && w->rank == 3 && w->dims[2] > 0,
                INVALID_MODEL, "%u operands, x of rank %d", step->input_count, x->rank);
@@ -225,14 +186,16 @@ static carnot_status* causal_shape(const carnot_step_view* step, const carnot_op
                           .channels = x->dims[1],
                           .silu = !carnot_attr_is(a.row, a.attrs, "activation", "none")};
   int64_t lanes = x->dims[0] * x->dims[1], before = p.taps - 1;
-  CARNOT_TRY(check_count(x, "x", lanes * p.length));
-  CARNOT_TRY(check_count(w, "weights", p.channels * p.taps));
-  CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 2), "the bias", p.channels));
-  CARNOT_TRY(check_count(carnot_cuda_optional(step, inputs, 3), "past_state", lanes * before));
-  CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 0), "the result", lanes * p.length));
-  CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 1), "present_state", lanes * before));
+  CARNOT_TRY(carnot_cuda_expect(x, "x", lanes * p.length));
+  CARNOT_TRY(carnot_cuda_expect(w, "weights", p.channels * p.taps));
+  CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 2), "the bias", p.channels));
+  CARNOT_TRY(
+      carnot_cuda_expect(carnot_cuda_optional(step, inputs, 3), "past_state", lanes * before));
+  CARNOT_TRY(
+      carnot_cuda_expect(carnot_cuda_output(step, outputs, 0), "the result", lanes * p.length));
+  CARNOT_TRY(
+      carnot_cuda_expect(carnot_cuda_output(step, outputs, 1), "present_state", lanes * before));
   return carnot_cuda_each_shape(step, inputs, outputs, "causal_conv", lanes * (p.length + before),
                                 &p, sizeof(p), state);
 }
-CARNOT_CUDA_EACH_ROW(causal_conv_row, "cuda_causal_conv", CARNOT_OP_CAUSAL_CONV_WITH_STATE,
-                     causal_reject, causal_shape);
+CARNOT_CUDA_PLAIN_ROW(causal_conv, "cuda_causal_conv", CAUSAL_CONV_WITH_STATE);

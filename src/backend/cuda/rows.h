@@ -84,7 +84,7 @@ carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_mo
 
 // ---- generated programs (pointwise.c) ----
 
-enum { CARNOT_CUDA_CHAIN_INPUTS = 10, CARNOT_CUDA_CHAIN_OUTPUTS = 2, CARNOT_CUDA_CHAIN_RANK = 6 };
+enum { CARNOT_CUDA_CHAIN_INPUTS = 10, CARNOT_CUDA_CHAIN_OUTPUTS = 2, CARNOT_CUDA_CHAIN_RANK = 8 };
 
 // Pointwise nodes of a region from |first| on. |acc|: the local that an anchor before them gave and
 // which stands in the output already; NONE without an anchor.

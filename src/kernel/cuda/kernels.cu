@@ -56,5 +56,8 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "lanes.cuh"
 #include "places.cuh"
 #include "resample.cuh"
+#include "quantized.cuh"
 #include "recurrent.cuh"
 #include "heads.cuh"
+#include "regions.cuh"
+#include "signal.cuh"

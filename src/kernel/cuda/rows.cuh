@@ -169,6 +169,12 @@ template <class A> DEVICE A finish(int fn, A x, i64 count, A most) {
   }
 }
 
+// Of bytes: the ends of a wider accumulator, which nothing joined, become those of the type.
+template <class T> struct result_as : store_as<T> {};
+template <> struct result_as<i8> { static DEVICE_ONLY i8 of(i32 v) { return caster<i8>::of((f64)v); } };
+template <> struct result_as<u8> { static DEVICE_ONLY u8 of(i32 v) { return caster<u8>::of((f64)v); } };
+template <> struct result_as<b8> { static DEVICE_ONLY b8 of(i32 v) { return store_as<b8>::of(v > 0); } };
+
 // |step| threads share one result: a block (blockDim.x of them) or one.
 template <class T, class A, bool BLOCK> DEVICE void reduce(const carnot_cuda_reduce& p) {
   i64 k = BLOCK ? blockIdx.x : THREAD, base, unused, at;
@@ -194,7 +200,7 @@ template <class T, class A, bool BLOCK> DEVICE void reduce(const carnot_cuda_red
       else sum = over_block<add_of<A>, A>(sum, start<A>(fn));
     }
     if (!pass) most = sum - sum == 0 ? sum : (A)0;  // an infinite one is no reference
-    else if (first == 0) ((T*)p.y)[k] = store_as<T>::of(finish(p.fn, sum, p.reduced_count, most));
+    else if (first == 0) ((T*)p.y)[k] = result_as<T>::of(finish(p.fn, sum, p.reduced_count, most));
   }
 }
 
@@ -256,7 +262,7 @@ DEVICE void reduce_columns(const carnot_cuda_reduce& p, A* sums) {
   }
   k = first * V + c;
   if (row == 0 && part == 0 && k < p.kept_count)
-    ((T*)p.y)[k] = store_as<T>::of(finish(p.fn, all, p.reduced_count, (A)0));
+    ((T*)p.y)[k] = result_as<T>::of(finish(p.fn, all, p.reduced_count, (A)0));
 }
 
 template <class T> DEVICE void reduce_wide(const carnot_cuda_reduce& p) {
@@ -340,7 +346,7 @@ template <class T> DEVICE void softmax(const carnot_cuda_softmax& p) {
 
 template <class T>
 DEVICE void write_normal(const carnot_cuda_norm& p, i64 base, i64 first, i64 i, SUM v) {
-  i64 c = p.per_element ? i : first + (p.spatial == 1 ? i : i / p.spatial);
+  i64 c = p.per_element ? (p.period == p.size ? i : i % p.period) : first + (p.spatial == 1 ? i : i / p.spatial);
   if (p.scale) v *= get<T>(p.scale, c);
   if (p.bias) v += get<T>(p.bias, c);
   put<T>(p.y, base + i, v);
