@@ -54,6 +54,7 @@ if is_wanted layers; then
   run fused_rows.py "$build/bin/carnot"
   run tile_sizes.py "$build/bin/carnot"
   run few_channels.py "$build/bin/carnot"
+  run plain_rows.py "$build/bin/carnot"
 fi
 
 for gate in "$build"/bin/gate_{conv,gemm,transformer,dynamic,repeat,threads,layers}_test; do
