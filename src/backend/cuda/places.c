@@ -271,10 +271,13 @@ static carnot_status* dropout_shape(const carnot_step_view* step, const carnot_o
   const carnot_operand *x = &inputs[0], *y = carnot_cuda_output(step, outputs, 0);
   carnot_cuda_place p = {.k = 0};
   p.io.bytes = carnot_cuda_bytes(x);
-  CARNOT_CHECK(!y->dtype || y->dtype == x->dtype, INVALID_ARGUMENT, "the result has another type");
+  const carnot_operand* mask = carnot_cuda_output(step, outputs, 1);
+  CARNOT_CHECK(
+      (!y->dtype || y->dtype == x->dtype) && (!mask->dtype || mask->dtype == CARNOT_DTYPE_BOOL),
+      INVALID_ARGUMENT, "the result or the mask has another type");
   CARNOT_TRY(carnot_cuda_expect(x, "x", count_of(x)));
   CARNOT_TRY(carnot_cuda_expect(y, "the result", count_of(x)));
-  CARNOT_TRY(carnot_cuda_expect(carnot_cuda_output(step, outputs, 1), "the mask", count_of(x)));
+  CARNOT_TRY(carnot_cuda_expect(mask, "the mask", count_of(x)));
   return carnot_cuda_each_shape(step, inputs, outputs, "dropout", count_of(x), &p, sizeof(p),
                                 state);
 }
