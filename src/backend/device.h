@@ -9,7 +9,7 @@
 
 #include "backend/tactic.h"
 
-enum { CARNOT_BACKEND_ABI = 2 };
+enum { CARNOT_BACKEND_ABI = 3 };
 
 typedef struct carnot_backend carnot_backend;
 
@@ -69,16 +69,20 @@ struct carnot_backend {
   carnot_address (*address_of)(carnot_device* device, const void* address);
   carnot_status* (*queue_create)(carnot_device* device, carnot_queue** out_queue);
   void (*queue_destroy)(carnot_queue* queue);
-  // Makes |queue| record into the caller's stream until it is set back with NULL.
+  // Work goes into the caller's stream (NULL: its default one) until the queue is given back its
+  // own.
   void (*queue_borrow)(carnot_queue* queue, void* stream);
+  void (*queue_return)(carnot_queue* queue);
   // The caller records this stream itself: graphs must not be launched into it.
   bool (*is_recording)(carnot_queue* queue);
   carnot_status* (*copy)(carnot_queue* queue, void* dst, const void* src, size_t bytes,
                          carnot_copy kind);
   carnot_status* (*synchronize)(carnot_queue* queue);
-  // What rows run between the two goes into the graph and is not executed.
+  // What rows run between the two goes into |graph| and is not executed. A graph that is there
+  // already becomes the new one, which is cheap when the same steps came with other addresses or
+  // sizes; NULL after an error.
   carnot_status* (*record_begin)(carnot_queue* queue);
-  carnot_status* (*record_end)(carnot_queue* queue, carnot_device_graph** out_graph);
+  carnot_status* (*record_end)(carnot_queue* queue, carnot_device_graph** graph);
   carnot_status* (*graph_launch)(carnot_queue* queue, carnot_device_graph* graph);
   void (*graph_destroy)(carnot_queue* queue, carnot_device_graph* graph);
   // Marks are points in the queue; nanoseconds between two that were passed (after synchronize).

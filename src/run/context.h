@@ -69,6 +69,7 @@ enum { CARNOT_MAX_RECORDINGS = 8 };
 typedef struct carnot_recording {
   uint64_t key, last_use;
   carnot_device_graph** graphs;  // by first step
+  bool* is_stale;                // by first step: of an earlier key, to be changed to this one
 } carnot_recording;
 
 // Two iterations' memory, in turn.
@@ -221,5 +222,6 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t binding) 
 carnot_status* carnot_device_end(carnot_context* context) CARNOT_MUST_USE;
 // As run_now, into a caller's stream without waiting, where no step needs the processor.
 carnot_status* carnot_context_enqueue_now(carnot_context* context, void* stream) CARNOT_MUST_USE;
+carnot_status* carnot_context_wait_now(carnot_context* context, void* stream) CARNOT_MUST_USE;
 
 #endif  // CARNOT_RUN_CONTEXT_H_

@@ -38,6 +38,7 @@ static void drop_recording(carnot_context* context, carnot_recording* recording)
     if (recording->graphs[i])
       backend_of(context)->graph_destroy(context->queue, recording->graphs[i]);
   free(recording->graphs);
+  free(recording->is_stale);
   *recording = (carnot_recording){0};
 }
 
@@ -81,16 +82,17 @@ static carnot_status* upload(carnot_context* context, carnot_upload* out) {
   size_t total = 0;
   for (uint32_t i = 0; i < plan->blob_count; i++)
     if (out->data[i] && plan->blobs[i].tensor.dtype != CARNOT_DTYPE_STRING)
-      total += carnot_align_up(plan->blobs[i].bytes, 256);
+      total += carnot_align_up(carnot_tensor_bytes(&plan->blobs[i].tensor), 256);
   CARNOT_TRY_AT(backend->alloc(context->queue->device, total + 1, &out->memory), "weights");
   char* at = out->memory;
   for (uint32_t i = 0; i < plan->blob_count; i++) {
     const void* host = out->data[i];
     out->data[i] = NULL;
     if (!host || plan->blobs[i].tensor.dtype == CARNOT_DTYPE_STRING) continue;
-    CARNOT_TRY(backend->copy(context->queue, at, host, plan->blobs[i].bytes, CARNOT_COPY_UPLOAD));
+    size_t bytes = carnot_tensor_bytes(&plan->blobs[i].tensor);  // a stripped blob's own are 0
+    CARNOT_TRY(backend->copy(context->queue, at, host, bytes, CARNOT_COPY_UPLOAD));
     out->data[i] = at;
-    at += carnot_align_up(plan->blobs[i].bytes, 256);
+    at += carnot_align_up(bytes, 256);
   }
   return backend->synchronize(context->queue);
 }
@@ -203,9 +205,8 @@ static carnot_status* send_input(carnot_context* context, uint32_t index) {
 
 // A host step may read an input that lies in device memory only through a copy, which is a step.
 carnot_status* carnot_device_begin(carnot_context* context) {
-  CARNOT_CHECK(!context->watch, UNSUPPORTED,
-               "the values of an engine for %s cannot be watched: build it for the processor",
-               context->plan->device);
+  CARNOT_CHECK(!context->watch || !context->defer, UNSUPPORTED,
+               "the values of a run that is only put into a stream cannot be watched");
   context->direct = context->defer && backend_of(context)->is_recording(context->queue);
   CARNOT_TRY(mark(context, kMarkStart));
   for (uint32_t i = 0;
@@ -275,8 +276,8 @@ void carnot_note_recording(carnot_context* context) {
   context->recording_key = h;
 }
 
-// The recording of what is set now, with marks between steps when they are timed; the longest
-// unused makes room.
+// The recording of what is set now, with marks between steps when they are timed. The longest
+// unused makes room; its graphs are changed into the new ones.
 static carnot_status* find_recording(carnot_context* context, carnot_recording** out) {
   carnot_recording* oldest = &context->recordings[0];
   uint64_t key = context->recording_key + (context->times != NULL);
@@ -289,11 +290,16 @@ static carnot_status* find_recording(carnot_context* context, carnot_recording**
   *out = oldest;
   oldest->last_use = ++context->recording_clock;
   if (oldest->graphs && oldest->key == key) return NULL;
-  drop_recording(context, oldest);
-  void* graphs;
-  CARNOT_TRY(
-      carnot_calloc((size_t)context->plan->step_count + 1, sizeof(void*), "recordings", &graphs));
-  *oldest = (carnot_recording){key, context->recording_clock, graphs};
+  oldest->key = key;
+  size_t steps = (size_t)context->plan->step_count + 1;
+  if (!oldest->graphs) {
+    void *graphs, *is_stale;
+    CARNOT_TRY(carnot_calloc(steps, sizeof(void*), "recordings", &graphs));
+    oldest->graphs = graphs;
+    CARNOT_TRY(carnot_calloc(steps, sizeof(bool), "recordings", &is_stale));
+    oldest->is_stale = is_stale;
+  }
+  for (size_t i = 0; i < steps; i++) oldest->is_stale[i] = oldest->graphs[i] != NULL;
   return NULL;
 }
 
@@ -343,17 +349,68 @@ static carnot_status* read_times(carnot_context* context, uint32_t first, uint32
 }
 
 static carnot_status* record(carnot_context* context, uint32_t first, uint32_t end,
-                             carnot_device_graph** out_graph) {
+                             carnot_device_graph** graph) {
   const carnot_backend* backend = backend_of(context);
   CARNOT_TRY(backend->record_begin(context->queue));
   carnot_status* status = run_each(context, first, end);
-  carnot_status* ended = backend->record_end(context->queue, out_graph);
+  carnot_status* ended = backend->record_end(context->queue, graph);
   if (status) {
     carnot_status_free(ended);
     return status;
   }
   context->recorded_count++;
   return ended;
+}
+
+// ---- watching ----
+
+// The bytes that |value| lies in: from its lowest element to its highest.
+static void extent(const carnot_run_value* value, int64_t* out_first, int64_t* out_count) {
+  const carnot_tensor* t = &value->cell.tensor;
+  int64_t low = 0, high = 0;
+  for (int d = 0; d < t->rank; d++)
+    *(value->strides[d] < 0 ? &low : &high) += (t->dims[d] - 1) * value->strides[d];
+  *out_first = low, *out_count = carnot_tensor_count(t) ? high - low + 1 : 0;
+}
+
+// Lends the watcher the results of a step of the device as host memory.
+static carnot_status* show(carnot_context* context, uint32_t index) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  void** copies;
+  void* memory;
+  CARNOT_TRY(carnot_calloc((size_t)step->output_count + 1, sizeof(void*), "copies", &memory));
+  copies = memory;
+  carnot_status* status = NULL;
+  for (uint32_t i = 0; i < step->output_count && !status; i++) {
+    if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
+    carnot_run_value* value = &context->values[step->outputs[i]];
+    int64_t first, count, bytes = carnot_dtype_bits(value->cell.tensor.dtype) / 8;
+    if (!carnot_is_on_device(context, step->outputs[i]) || !value->device_data || !bytes) continue;
+    extent(value, &first, &count);
+    status = carnot_calloc((size_t)(count * bytes) + 1, 1, "a watched value", &copies[i]);
+    if (!status && count)
+      status = backend_of(context)->copy(context->queue, copies[i],
+                                         (const char*)value->device_data + first * bytes,
+                                         (size_t)(count * bytes), CARNOT_COPY_DOWNLOAD);
+    if (!status) value->cell.tensor.data = (char*)copies[i] - first * bytes;
+  }
+  if (!status) status = backend_of(context)->synchronize(context->queue);
+  if (!status) status = context->watch(context->watch_user, context, index);
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    if (copies[i]) context->values[step->outputs[i]].cell.tensor.data = NULL;
+    free(copies[i]);
+  }
+  free(copies);
+  return status;
+}
+
+static carnot_status* run_watched(carnot_context* context, uint32_t first, uint32_t end) {
+  for (uint32_t i = first; i < end; i++) {
+    if (context->plan->steps[i].is_shape) continue;
+    CARNOT_TRY(run_each(context, i, i + 1));
+    CARNOT_TRY(show(context, i));
+  }
+  return NULL;
 }
 
 carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint32_t end,
@@ -366,20 +423,23 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
   if (context->cancel && context->cancel(context->cancel_user))
     return CARNOT_ERROR(CANCELLED, "the run was cancelled before step %u (%s)", step,
                         context->plan->steps[step].name);
+  if (context->watch) return run_watched(context, step, next);
   if (context->direct || context->no_graphs) {
     CARNOT_TRY(run_each(context, step, next));
     return context->times && !context->direct ? read_times(context, step, next) : NULL;
   }
   carnot_recording* recording;
-  CARNOT_TRY(find_recording(context, &recording));
-  if (!recording->graphs[step]) {
-    carnot_status* status = record(context, step, next, &recording->graphs[step]);
-    if (status) drop_recording(context, recording);
-    if (status) return status;
+  carnot_status* status = find_recording(context, &recording);
+  if (!status && (!recording->graphs[step] || recording->is_stale[step])) {
+    status = record(context, step, next, &recording->graphs[step]);
+    recording->is_stale[step] = false;
+  }
+  if (status) {
+    drop_recording(context, recording);
+    return status;
   }
   backend_of(context)->span(context->plan->steps[step].name);
-  carnot_status* status =
-      backend_of(context)->graph_launch(context->queue, recording->graphs[step]);
+  status = backend_of(context)->graph_launch(context->queue, recording->graphs[step]);
   backend_of(context)->span(NULL);
   CARNOT_TRY(status);
   return context->times ? read_times(context, step, next) : NULL;
@@ -403,13 +463,33 @@ carnot_status* carnot_device_end(carnot_context* context) {
   return NULL;
 }
 
+static bool has_host_steps(const carnot_context* context) {
+  const carnot_plan_block* main = &context->plan->blocks[0];
+  for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++)
+    if (!is_nothing(context, i) && !runs_on_device(context, i)) return true;
+  return false;
+}
+
+static carnot_status* enqueue(carnot_context* context) {
+  CARNOT_TRY(carnot_context_resolve(context));
+  context->defer = !has_host_steps(context) || backend_of(context)->is_recording(context->queue);
+  return carnot_context_run_now(context);
+}
+
 carnot_status* carnot_context_enqueue_now(carnot_context* context, void* stream) {
   CARNOT_CHECK(context->queue && !context->host_io, FAILED_PRECONDITION,
                "only an engine for an accelerator with tensors in its memory goes into a stream");
   backend_of(context)->queue_borrow(context->queue, stream);
-  context->defer = true;
-  carnot_status* status = carnot_context_run_now(context);
+  carnot_status* status = enqueue(context);
   context->defer = false;
-  backend_of(context)->queue_borrow(context->queue, NULL);
+  backend_of(context)->queue_return(context->queue);
+  return status;
+}
+
+carnot_status* carnot_context_wait_now(carnot_context* context, void* stream) {
+  CARNOT_CHECK(context->queue, FAILED_PRECONDITION, "only accelerators have streams");
+  backend_of(context)->queue_borrow(context->queue, stream);
+  carnot_status* status = backend_of(context)->synchronize(context->queue);
+  backend_of(context)->queue_return(context->queue);
   return status;
 }

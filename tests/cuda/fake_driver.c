@@ -156,6 +156,14 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
   }
   return CUDA_SUCCESS;
 }
+// Like the driver, refuses another number of nodes.
+EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo* r) {
+  (void)r;
+  struct CUgraph_st* held = (void*)e;
+  if (held->count != g->count) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  memcpy(held, g, sizeof(*g));
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec e) { return free(e), CUDA_SUCCESS; }
 EXPORT CUresult cuGraphGetEdges_v2(CUgraph g, CUgraphNode* a, CUgraphNode* b, CUgraphEdgeData* e,
                                    size_t* n) {

@@ -2,11 +2,11 @@
 # The suites on a GPU: conformance through the CUDA backend, layers of halves at odd sizes, models beside the
 # processor's rows at two shapes, and short sets under compute-sanitizer. BUILD is a build tree or an unpacked
 # bundle (tools/dev/device_bundle). Usage: test_cuda.sh BUILD [PART ..], all parts without one: conformance layers
-# gate models streams sanitizers
+# gate python models sanitizers streams (the last measures: it runs alone)
 set -u
 build=$(realpath "$1")
 shift
-wanted=${*:-conformance layers gate models streams sanitizers}
+wanted=${*:-conformance layers gate python models sanitizers streams}
 is_wanted() { case " $wanted " in *" $1 "*) ;; *) false ;; esac; }
 cases=$build/conformance/node
 here=$(dirname "$(realpath "$0")")
@@ -19,26 +19,46 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
 
-# Cases in parts, a process each: a device has room for several.
-parts=$(($(nproc) > 14 ? 14 : $(nproc)))
-i=0
-for case in "$cases"/* "$build"/conformance/constant/*; do
-  part=$scratch/part.$(basename "$(dirname "$case")")$((i % parts))  # the two sets share names
-  mkdir -p "$part"
-  ln -s "$case" "$part/"
-  i=$((i + 1))
-done
-conformance() {
-  local part
-  for part in "$scratch"/part.*; do
-    "$build/bin/conformance" --together --backend=cuda "$@" "$part" > "$scratch/log.$(basename "$part")" 2>&1 &
+# Commands that run at once, each with a log; `joined` prints what `show` finds in each, in order.
+jobs=()
+at_once() { # NAME COMMAND ..
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
+  jobs+=("$1")
+  { "${@:2}" > "$scratch/$1.log" 2>&1 || touch "$scratch/$1.failed"; } &
+}
+joined() { # PATTERN of lines to print; all of a job that failed
+  wait
+  local name
+  for name in "${jobs[@]}"; do
+    if [ -e "$scratch/$name.failed" ]; then
+      failed=1
+      echo "FAILED $name:"
+      tail -30 "$scratch/$name.log" | cut -c1-300
+    else
+      echo "$name: $(grep -aE "$1" "$scratch/$name.log" | tail -1)"
+    fi
+  done
+  jobs=()
+}
+
+conformance() { # cases in parts, a process each: a device has room for several
+  local parts=$(($(nproc) > 14 ? 14 : $(nproc))) i=0 case part
+  if [ ! -d "$scratch/cases" ]; then
+    for case in "$cases"/* "$build"/conformance/constant/*; do
+      part=$scratch/cases/$(basename "$(dirname "$case")")$((i++ % parts)) # the two sets share names
+      mkdir -p "$part"
+      ln -s "$case" "$part/"
+    done
+  fi
+  for part in "$scratch"/cases/*[0-9]; do
+    "$build/bin/conformance" --together --backend=cuda "$@" "$part" > "$part.log" 2>&1 &
   done
   wait
-  grep -ahE "^FAILED" "$scratch"/log.* | cut -c1-300
-  grep -ahE "^[0-9]+ passed" "$scratch"/log.* |
+  grep -ahE "^FAILED" "$scratch"/cases/*.log | cut -c1-300
+  grep -ahE "^[0-9]+ passed" "$scratch"/cases/*.log |
     awk -v flags="$*" '{p += $1; f += $3; s += $5; n++}
                        END {print "conformance", flags ":", p + 0, "passed,", f + 0, "failed,", s + 0, "skipped"
-                            exit f != 0 || n != parts}' parts="$(ls -d "$scratch"/part.* | wc -l)" || failed=1
+                            exit f != 0 || n != parts}' parts="$(ls -d "$scratch"/cases/*[0-9] | wc -l)" || failed=1
 }
 if is_wanted conformance; then
   conformance
@@ -57,20 +77,48 @@ if is_wanted layers; then
   run plain_rows.py "$build/bin/carnot"
 fi
 
-for gate in "$build"/bin/gate_{conv,gemm,transformer,dynamic,repeat,threads,layers}_test; do
-  is_wanted gate || break
-  CARNOT_GATE_DEVICE=cuda "$gate" > "$scratch/log" 2>&1 || { failed=1; grep -aE "ERROR|FAILED" "$scratch/log"; }
-  echo "$(basename "$gate"): $(grep -a "PASSED" "$scratch/log")"
-done
+if is_wanted gate; then
+  export CARNOT_GATE_DEVICE=cuda
+  for gate in conv gemm transformer dynamic repeat threads layers; do
+    at_once "gate_$gate" "$build/bin/gate_${gate}_test"
+  done
+  joined PASSED
+  unset CARNOT_GATE_DEVICE
+fi
+
+if is_wanted python; then
+  PYTHONPATH=$build/python:${PYTHONPATH:-} "$python" -W ignore::FutureWarning "$here/python_api.py" || failed=1
+fi
 
 models=${CARNOT_MODELS:-$HOME/.cache/carnot-models}
-for model in "$models"/*.onnx; do
-  is_wanted models || break
-  [ -e "$model" ] || { echo "skipped: no models in $models"; break; }
-  for dim in 1 5; do
-    "$python" "$here/compare_places.py" "$build/bin/carnot" "$model" "$dim" || failed=1
+if is_wanted models; then
+  for model in "$models"/*.onnx; do
+    [ -e "$model" ] || { echo "skipped: no models in $models"; break; }
+    for dim in 1 5; do
+      at_once "$(basename "$model" .onnx)_$dim" "$python" "$here/compare_places.py" "$build/bin/carnot" "$model" "$dim"
+    done
   done
-done
+  joined .
+fi
+
+if is_wanted sanitizers && ! command -v compute-sanitizer > /dev/null; then
+  echo "skipped: no compute-sanitizer"
+elif is_wanted sanitizers; then
+  for tool in memcheck racecheck; do
+    for set in softmax layer_normalization averagepool matmul conv_ reduce_mean concat resize_up topk scatter; do
+      at_once "${tool}_$set" compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 \
+        "$build/bin/conformance" --together --backend=cuda --filter="test_$set" "$cases"
+    done
+  done
+  joined passed
+  for tool in memcheck racecheck; do
+    sanitizer="compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 5"
+    for script in fused_rows.py tile_sizes.py; do
+      # shellcheck disable=SC2086
+      run "$script" '--only=(1,' $sanitizer "$build/bin/carnot"
+    done
+  done
+fi
 
 if is_wanted streams; then
   timed=()
@@ -79,23 +127,4 @@ if is_wanted streams; then
   done
   "$python" "$here/streams.py" "$build/bin/carnot" "$build/lib/libcarnot_runtime.so" "${timed[@]}" || failed=1
 fi
-
-is_wanted sanitizers || exit $failed
-if ! command -v compute-sanitizer > /dev/null; then
-  echo "skipped: no compute-sanitizer"
-  exit $failed
-fi
-for tool in memcheck racecheck; do
-  sanitizer="compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 5"
-  for set in softmax layer_normalization averagepool matmul conv_ reduce_mean concat resize_up topk scatter; do
-    # shellcheck disable=SC2086
-    $sanitizer "$build/bin/conformance" --together --backend=cuda --filter="test_$set" "$cases" \
-      > "$scratch/log" 2>&1 || { failed=1; tail -20 "$scratch/log"; }
-    echo "$tool $set: $(grep -a "passed" "$scratch/log" | tail -1)"
-  done
-  # shellcheck disable=SC2086
-  run fused_rows.py '--only=(1,' $sanitizer "$build/bin/carnot"
-  # shellcheck disable=SC2086
-  run tile_sizes.py '--only=(1,' $sanitizer "$build/bin/carnot"
-done
 exit $failed

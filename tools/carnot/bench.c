@@ -63,20 +63,6 @@ static json_t* tactic_counts(const carnot_plan* plan, double* out_gflop) {
   return counts;
 }
 
-static void print_profile(const carnot_context* context) {
-  const carnot_plan* plan = context->plan;
-  double total = 0;
-  for (uint32_t i = 0; i < plan->step_count; i++) total += (double)context->times[i].total_ns;
-  fprintf(stderr, "%10s %6s %6s  %-28s %s\n", "us", "%", "calls", "tactic", "layer");
-  for (uint32_t i = 0; i < plan->step_count; i++) {
-    const carnot_step_time* t = &context->times[i];
-    if (!t->count) continue;
-    fprintf(stderr, "%10.2f %6.2f %6llu  %-28s %s\n", (double)t->total_ns / (double)t->count * 1e-3,
-            100 * (double)t->total_ns / total, (unsigned long long)t->count,
-            plan->steps[i].variants[context->steps[i].variant].tactic, plan->steps[i].name);
-  }
-}
-
 static void report(const bench* b, const char* model, int threads, const cli_loaded* loaded,
                    bool json, double base_mb) {
   size_t n = b->count;
@@ -120,20 +106,13 @@ static carnot_status* run_bench(cli_session* session, const cli_shapes* shapes,
                                 const bench_options* options, const char* path) {
   bench b = {.context = session->context};
   CARNOT_TRY(cli_session_random(session, shapes));
-  if (options->profile) {
-    void* times;
-    CARNOT_TRY(
-        carnot_calloc(b.context->plan->step_count, sizeof(carnot_step_time), "a profile", &times));
-    b.context->times = times;
-  }
+  if (options->profile) CARNOT_TRY(cli_profile_begin(session));
   carnot_status* status = measure(&b, options->duration, options->iterations);
-  if (!status && options->profile) print_profile(b.context);
+  if (!status && options->profile) cli_profile_print(session);
   if (!status)
     report(&b, path, carnot_executor_thread_count(session->executor), &session->loaded,
            options->json, session->base_mb);
   free(b.times);
-  free(b.context->times);
-  b.context->times = NULL;
   return status;
 }
 

@@ -195,6 +195,9 @@ carnot_status* cli_session_random(cli_session* session, const cli_shapes* shapes
 // Times of the steps from |runs| runs at least; the caller frees them. [step], nanoseconds.
 carnot_status* cli_session_profile(cli_session* session, int runs,
                                    carnot_step_time** out_times) CARNOT_MUST_USE;
+// Runs from here on are counted by layer; the table of means goes to the standard error.
+carnot_status* cli_profile_begin(cli_session* session) CARNOT_MUST_USE;
+void cli_profile_print(const cli_session* session);
 
 // ---- what the machine can do, measured ----
 

@@ -55,6 +55,7 @@ carnot_status* debug_open(cli_flags* flags, debug_case* out) {
   plain.override_dynamic = out->shapes.count > 0;
   plain.config.level = 0;
   plain.config.no_passes = true;
+  plain.device = "cpu";  // inputs are read here, and the reference kernels run on them
   CARNOT_TRY(cli_session_open(out->path, &plain, &out->inputs));
   CARNOT_TRY(cli_session_read(&out->inputs, flags, &out->shapes, &out->image, /*random=*/true));
   return out->against ? NULL : evaluate(out);

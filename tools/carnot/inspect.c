@@ -126,8 +126,10 @@ carnot_status* cli_inspect(cli_flags* flags) {
   CARNOT_CHECK(path, INVALID_ARGUMENT,
                "usage: carnot inspect MODEL_OR_ENGINE [--json] [--why] [--verify] [--peaks]");
   CARNOT_TRY(cli_flags_finish(flags, kKnown));
-  cli_session session;
-  carnot_status* status = cli_session_open(path, &build, &session);
+  // Only measuring needs the machine that the engine is for.
+  cli_session session = {.context = NULL};
+  carnot_status* status = options.peaks ? cli_session_open(path, &build, &session)
+                                        : cli_load(path, &build, &session.loaded);
   if (!status) status = inspect(&session, path, &options);
   cli_session_close(&session);
   cli_shapes_free(&shapes);

@@ -24,7 +24,8 @@ const cli_command cli_commands[] = {
      "  --shapes=NAME:1x3x…   for raw bytes and for pictures\n"
      "  --mean=A,B,C --scale=A,B,C --layout=nchw|nhwc   pictures: x = (pixel - mean) * scale\n"
      "  --top=N --labels=FILE the N largest elements of each output\n"
-     "  --output-dir=DIR      one .npy for each output; with --png a picture\n" BUILD_HELP},
+     "  --output-dir=DIR      one .npy for each output; with --png a picture\n"
+     "  --dumpProfile         the time of each layer\n" BUILD_HELP},
     {"bench", cli_bench, "time a model or engine",
      "carnot bench MODEL_OR_ENGINE\n  --shapes=NAME:1x3x…  --duration=SECONDS  --iterations=N  "
      "--dumpProfile  --json\n" BUILD_HELP},

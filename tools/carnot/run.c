@@ -26,7 +26,7 @@ typedef struct run_options {
   const char* output_dir;
   long long top;
   const char* labels;
-  bool png;
+  bool png, profile;
 } run_options;
 
 carnot_status* cli_image_flags(cli_flags* flags, cli_image_options* out) {
@@ -140,9 +140,9 @@ static carnot_status* deliver(const carnot_context* context, const run_options* 
 }
 
 carnot_status* cli_run(cli_flags* flags) {
-  static const char* const kKnown[] = {"input",  "output-dir",    "shapes", "top",
-                                       "labels", "mean",          "scale",  "layout",
-                                       "png",    CLI_BUILD_FLAGS, NULL};
+  static const char* const kKnown[] = {"input",  "output-dir",  "shapes",        "top",
+                                       "labels", "mean",        "scale",         "layout",
+                                       "png",    "dumpProfile", CLI_BUILD_FLAGS, NULL};
   run_options options = {0};
   CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), &options.shapes));
   CARNOT_TRY(cli_flag_int(flags, "top", 0, 1 << 20, &options.top));
@@ -152,6 +152,7 @@ carnot_status* cli_run(cli_flags* flags) {
   CARNOT_CHECK(!options.labels || access(options.labels, R_OK) == 0, IO, "--labels: cannot read %s",
                options.labels);
   options.png = cli_flag_set(flags, "png");
+  options.profile = cli_flag_set(flags, "dumpProfile");
   while (cli_flag_each(flags, "input", 1 << 20)) continue;
   cli_build_options build;
   cli_build_options_init(&build);
@@ -167,7 +168,9 @@ carnot_status* cli_run(cli_flags* flags) {
   carnot_status* status = cli_session_open(path, &build, &session);
   if (!status)
     status = cli_session_read(&session, flags, &options.shapes, &options.image, /*random=*/false);
+  if (!status && options.profile) status = cli_profile_begin(&session);
   if (!status) status = carnot_context_run_now(session.context);
+  if (!status && options.profile) cli_profile_print(&session);
   if (!status) status = deliver(session.context, &options);
   cli_session_close(&session);
   cli_shapes_free(&options.shapes);

@@ -100,13 +100,19 @@ carnot_status* cli_session_random(cli_session* session, const cli_shapes* shapes
   return NULL;
 }
 
-carnot_status* cli_session_profile(cli_session* session, int runs, carnot_step_time** out_times) {
-  *out_times = NULL;
+carnot_status* cli_profile_begin(cli_session* session) {
   void* times;
-  for (int i = 0; i < 3; i++) CARNOT_TRY(carnot_context_run_now(session->context));
   CARNOT_TRY(carnot_calloc((size_t)session->context->plan->step_count + 1, sizeof(carnot_step_time),
                            "a profile", &times));
   session->context->times = times;
+  return NULL;
+}
+
+carnot_status* cli_session_profile(cli_session* session, int runs, carnot_step_time** out_times) {
+  *out_times = NULL;
+  for (int i = 0; i < 3; i++) CARNOT_TRY(carnot_context_run_now(session->context));
+  CARNOT_TRY(cli_profile_begin(session));
+  carnot_step_time* times = session->context->times;
   carnot_status* status = NULL;
   for (int i = 0; !status && i < runs; i++) status = carnot_context_run_now(session->context);
   session->context->times = NULL;
@@ -115,4 +121,19 @@ carnot_status* cli_session_profile(cli_session* session, int runs, carnot_step_t
   else
     *out_times = times;
   return status;
+}
+
+void cli_profile_print(const cli_session* session) {
+  const carnot_context* context = session->context;
+  const carnot_plan* plan = context->plan;
+  double total = 0;
+  for (uint32_t i = 0; i < plan->step_count; i++) total += (double)context->times[i].total_ns;
+  fprintf(stderr, "%10s %6s %6s  %-28s %s\n", "us", "%", "calls", "tactic", "layer");
+  for (uint32_t i = 0; i < plan->step_count; i++) {
+    const carnot_step_time* t = &context->times[i];
+    if (!t->count) continue;
+    fprintf(stderr, "%10.2f %6.2f %6llu  %-28s %s\n", (double)t->total_ns / (double)t->count * 1e-3,
+            100 * (double)t->total_ns / total, (unsigned long long)t->count,
+            plan->steps[i].variants[context->steps[i].variant].tactic, plan->steps[i].name);
+  }
 }

@@ -26,6 +26,7 @@ static carnot_status* enter(carnot_cuda* cuda) {
 static void close_device(carnot_device* device) {
   carnot_cuda* cuda = of(device);
   if (cuda->lt) cuda->cublasLtDestroy(cuda->lt);
+  if (cuda->dnn_absent) cuda->cudnnBackendDestroyDescriptor(cuda->dnn_absent);
   if (cuda->dnn_handle) cuda->cudnnDestroy(cuda->dnn_handle);
   for (size_t i = 0; i < cuda->module_count; i++) cuda->cuModuleUnload(cuda->modules[i]);
   if (cuda->context) cuda->cuDevicePrimaryCtxRelease_v2(cuda->device);
@@ -142,8 +143,10 @@ static carnot_status* queue_create(carnot_device* device, carnot_queue** out_que
 }
 
 static void queue_borrow(carnot_queue* queue, void* stream) {
-  cast(queue)->stream = stream ? stream : cast(queue)->own;
+  cast(queue)->stream = stream ? stream : CU_STREAM_LEGACY;
 }
+
+static void queue_return(carnot_queue* queue) { cast(queue)->stream = cast(queue)->own; }
 
 static carnot_status* copy(carnot_queue* queue, void* dst, const void* src, size_t bytes,
                            carnot_copy kind) {
@@ -176,38 +179,24 @@ static carnot_status* synchronize(carnot_queue* queue) {
 static carnot_status* record_begin(carnot_queue* queue) {
   carnot_cuda* cuda = of_queue(queue);
   CARNOT_TRY(enter(cuda));
-  cast(queue)->records = true;
-  CARNOT_CUDA_TRY(
-      cuda, cuStreamBeginCapture_v2(cast(queue)->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  carnot_cuda_queue* q = cast(queue);
+  CARNOT_CUDA_TRY(cuda, cuStreamBeginCapture_v2(q->own, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  q->records = true;
+  q->lent = q->stream, q->stream = q->own;  // not every stream of a caller can be recorded
   return NULL;
 }
 
-static carnot_status* record_end(carnot_queue* queue, carnot_device_graph** out_graph) {
-  *out_graph = NULL;
-  carnot_cuda* cuda = of_queue(queue);
-  CUgraph graph = NULL;
+static carnot_status* instantiate(carnot_cuda* cuda, CUgraph graph, carnot_device_graph** out) {
   void* memory;
-  cast(queue)->records = false;
-  CARNOT_CUDA_TRY(cuda, cuStreamEndCapture(cast(queue)->stream, &graph));
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_device_graph), "a recording", &memory));
   carnot_device_graph* made = memory;
-  carnot_status* status = carnot_cuda_tie_libraries(cuda, graph);
-  if (!status)
-    status = carnot_cuda_check(cuda, cuda->cuGraphInstantiateWithFlags(&made->exec, graph, 0),
-                               "cuGraphInstantiate");
-  cuda->cuGraphDestroy(graph);
+  carnot_status* status = carnot_cuda_check(
+      cuda, cuda->cuGraphInstantiateWithFlags(&made->exec, graph, 0), "cuGraphInstantiate");
   if (status) {
     free(made);
     return status;
   }
-  *out_graph = made;
-  return NULL;
-}
-
-static carnot_status* graph_launch(carnot_queue* queue, carnot_device_graph* graph) {
-  carnot_cuda* cuda = of_queue(queue);
-  CARNOT_TRY(enter(cuda));
-  CARNOT_CUDA_TRY(cuda, cuGraphLaunch(graph->exec, cast(queue)->stream));
+  *out = made;
   return NULL;
 }
 
@@ -215,6 +204,34 @@ static void graph_destroy(carnot_queue* queue, carnot_device_graph* graph) {
   carnot_status_free(enter(of_queue(queue)));
   of_queue(queue)->cuGraphExecDestroy(graph->exec);
   free(graph);
+}
+
+static carnot_status* record_end(carnot_queue* queue, carnot_device_graph** graph) {
+  carnot_cuda* cuda = of_queue(queue);
+  carnot_device_graph* old = *graph;
+  CUgraph recorded = NULL;
+  carnot_cuda_queue* q = cast(queue);
+  *graph = NULL;
+  q->records = false;
+  q->stream = q->lent;
+  carnot_status* status =
+      carnot_cuda_check(cuda, cuda->cuStreamEndCapture(q->own, &recorded), "cuStreamEndCapture");
+  if (!status) status = carnot_cuda_tie_libraries(cuda, recorded);
+  CUgraphExecUpdateResultInfo why;
+  if (!status && old && cuda->cuGraphExecUpdate_v2(old->exec, recorded, &why) == CUDA_SUCCESS)
+    *graph = old;
+  else if (old)
+    graph_destroy(queue, old);
+  if (!status && !*graph) status = instantiate(cuda, recorded, graph);
+  if (recorded) cuda->cuGraphDestroy(recorded);
+  return status;
+}
+
+static carnot_status* graph_launch(carnot_queue* queue, carnot_device_graph* graph) {
+  carnot_cuda* cuda = of_queue(queue);
+  CARNOT_TRY(enter(cuda));
+  CARNOT_CUDA_TRY(cuda, cuGraphLaunch(graph->exec, cast(queue)->stream));
+  return NULL;
 }
 
 static bool is_recording(carnot_queue* queue) {
@@ -279,6 +296,7 @@ const carnot_backend carnot_cuda_backend = {.abi = CARNOT_BACKEND_ABI,
                                             .queue_create = queue_create,
                                             .queue_destroy = queue_destroy,
                                             .queue_borrow = queue_borrow,
+                                            .queue_return = queue_return,
                                             .is_recording = is_recording,
                                             .copy = copy,
                                             .synchronize = synchronize,

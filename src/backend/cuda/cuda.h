@@ -56,6 +56,7 @@
   X(cuStreamEndCapture, (CUstream, CUgraph*))                                                     \
   X(cuGraphInstantiateWithFlags, (CUgraphExec*, CUgraph, unsigned long long))                     \
   X(cuGraphLaunch, (CUgraphExec, CUstream))                                                       \
+  X(cuGraphExecUpdate_v2, (CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo*))                   \
   X(cuGraphExecDestroy, (CUgraphExec))                                                            \
   X(cuGraphDestroy, (CUgraph))                                                                    \
   X(cuGraphGetEdges_v2, (CUgraph, CUgraphNode*, CUgraphNode*, CUgraphEdgeData*, size_t*))         \
@@ -161,6 +162,7 @@ typedef struct carnot_cuda {
   cublasLtHandle_t lt;
   pthread_mutex_t mutex;  // guards what follows
   cudnnHandle_t dnn_handle;
+  cudnnBackendDescriptor_t dnn_absent;  // what the library knows of a device that is not there
   struct carnot_cuda_entry* entries;
   size_t entry_count, entry_capacity;
   CUmodule* modules;
@@ -169,8 +171,9 @@ typedef struct carnot_cuda {
 
 typedef struct carnot_cuda_queue {
   carnot_queue base;
-  CUstream own, stream;
-  bool records;  // into a graph of its own
+  CUstream own, stream;  // |stream|: where work goes, |own| or the caller's
+  CUstream lent;         // what |stream| becomes again when the recording ends
+  bool records;          // into a graph of its own
   CUevent* marks;
   size_t mark_capacity;
 } carnot_cuda_queue;

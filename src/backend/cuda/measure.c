@@ -53,7 +53,7 @@ static carnot_status* run_early(experiment* e, CUfunction function) {
 // The least microseconds of |run| as a recorded graph.
 static carnot_status* least_us(experiment* e, body* run, const char* kernel, double* out) {
   const carnot_backend* backend = e->device->backend;
-  carnot_device_graph* graph;
+  carnot_device_graph* graph = NULL;
   CUfunction function;
   *out = 0;
   CARNOT_TRY(carnot_cuda_kernel(carnot_cuda_of(e->device), kernel, &function));
