@@ -115,6 +115,10 @@ carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot
   CARNOT_CHECK(step->input_count <= CARNOT_CUDA_IO_INPUTS &&
                    step->output_count <= CARNOT_CUDA_IO_OUTPUTS && bytes <= sizeof(out->params),
                INVALID_MODEL, "%u operands", step->input_count);
+  int needed = carnot_op_get(step->region->nodes[0].op)->min_inputs;
+  for (int i = 0; i < needed; i++)
+    CARNOT_CHECK(i < (int)step->input_count && inputs[i].dtype, INVALID_MODEL,
+                 "operand %d is absent", i);
   *out = (carnot_cuda_each){.count = count};
   memcpy(out->params, params, bytes);
   carnot_cuda_io* io = (carnot_cuda_io*)out->params;
