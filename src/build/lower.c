@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/device.h"
 #include "build/descend.h"
 #include "build/lowering.h"
 
@@ -462,6 +463,29 @@ static void tell(const carnot_lowering* l, const carnot_plan_step* step,
   config->log(config->user, 3, text);
 }
 
+static bool holds_text(const carnot_choice* choice) {
+  const carnot_problem* p = &choice->problem;
+  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
+    const carnot_operand_type* t =
+        i < p->input_count ? &p->inputs[i] : &p->outputs[i - p->input_count];
+    if (t->dtype == CARNOT_DTYPE_STRING) return true;
+  }
+  return false;
+}
+
+// What an accelerator could compute, as nothing of it waits for values, and has no row for.
+static void tell_missing(const carnot_lowering* l, const carnot_choice* choice) {
+  const carnot_build_config* config = l->builder->config;
+  const carnot_tactic_row* row = choice->row;
+  bool has_row = row->device || row->crosses || strcmp(row->name, CARNOT_VIEW_TACTIC) == 0;
+  if (!config->log || !config->device || !choice->on_device || has_row || holds_text(choice))
+    return;
+  char text[512];
+  snprintf(text, sizeof(text), "%s runs on the processor: %s has no row for it (%s)",
+           carnot_op_get(main_op(choice))->name, config->device->name, choice->node->name);
+  config->log(config->user, 3, text);
+}
+
 static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_builder* builder = l->builder;
   carnot_arena* arena = &builder->plan->arena;
@@ -475,6 +499,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
     choose_shape_step(&choice);
   else
     CARNOT_TRY(carnot_select_tactic(builder, &choice));
+  if (!is_shape) tell_missing(l, &choice);
   carnot_problem* problem = &choice.problem;
   CARNOT_TRY(lower_bodies(l, &choice.region));
   carnot_plan_step step = {.name = node->name, .region = choice.region};

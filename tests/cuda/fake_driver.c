@@ -38,11 +38,15 @@ struct CUevent_st {
 };
 static _Thread_local CUgraph g_recording;  // a thread records one stream at a time
 
-static CUresult move(void* dst, const void* src, size_t bytes) {
-  if (!g_recording) {
+// |src| NULL: zeros.
+static void move_now(void* dst, const void* src, size_t bytes) {
+  if (src)
     memmove(dst, src, bytes);
-    return CUDA_SUCCESS;
-  }
+  else
+    memset(dst, 0, bytes);
+}
+static CUresult move(void* dst, const void* src, size_t bytes) {
+  if (!g_recording) return move_now(dst, src, bytes), CUDA_SUCCESS;
   if (g_recording->count == kNodes) return CUDA_ERROR_OUT_OF_MEMORY;
   g_recording->nodes[g_recording->count++] =
       (node){.dst = dst, .src = (void*)(uintptr_t)src, .bytes = bytes};
@@ -97,9 +101,7 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr d, CUdeviceptr s, size_t n, CUs
   return (void)q, move(host_of(d), host_of(s), n);
 }
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr d, unsigned char v, size_t n, CUstream q) {
-  (void)q;
-  if (!g_recording) memset(host_of(d), v, n);
-  return CUDA_SUCCESS;
+  return (void)q, v ? CUDA_ERROR_INVALID_VALUE : move(host_of(d), NULL, n);
 }
 EXPORT CUresult cuPointerGetAttribute(void* v, CUpointer_attribute a, CUdeviceptr p) {
   (void)a;
@@ -193,7 +195,7 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec e, CUstream s) {
     if (n->kernel)
       n->kernel->run(n->params, kFar);
     else
-      memmove(n->dst, n->src, n->bytes);
+      move_now(n->dst, n->src, n->bytes);
   }
   return CUDA_SUCCESS;
 }

@@ -74,6 +74,7 @@ if is_wanted layers; then
   run fused_rows.py "$build/bin/carnot"
   run tile_sizes.py "$build/bin/carnot"
   run few_channels.py "$build/bin/carnot"
+  run plain_rows.py "$build/bin/carnot"
 fi
 
 if is_wanted gate; then
