@@ -36,7 +36,8 @@ static const char* bulk_reject(carnot_problem* problem, const bulk_size* tile, c
   int64_t down = carnot_ceildiv(region.rows, tile->rows),
           across = carnot_ceildiv(region.columns, tile->columns);
   bool tall = region.rows <= tile->rows / 2, wide = region.columns <= tile->columns / 2;
-  bool many = tile->rows == 64 && down * across > kMostSmall;  // others beat it
+  // Others beat it.
+  bool many = down * across > kMostSmall && (tile->rows == 64 || region.columns % 32 == 0);
   if (tall || wide || many || down > kMostTiles)
     return carnot_cuda_because(reason, size, "no size for %lldx%lld results",
                                (long long)region.rows, (long long)region.columns);
