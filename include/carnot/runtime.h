@@ -112,6 +112,10 @@ typedef struct carnot_context_config {
       executor;      // borrowed; NULL: one of |thread_count| threads is made for this context
   int thread_count;  // 1: the caller alone; 0: all processors
   uint64_t memory_limit_bytes;  // of intermediate values; 0: none
+  // Of an engine for an accelerator:
+  bool host_tensors;  // inputs and outputs lie in host memory and are copied in each run
+  const char*
+      device;  // which runs it, "cuda:1"; NULL: CARNOT_DEVICE from the environment, the first
 } carnot_context_config;
 
 // |config| may be NULL: the caller alone, no limit. The context holds a reference of |engine|.
@@ -161,11 +165,15 @@ CARNOT_API carnot_status* carnot_context_tensor_dims(const carnot_context* conte
 // Runs; allocates nothing once shapes have been seen. OUT_OF_RANGE when an output's memory is too
 // small, CANCELLED when the callback said so. The context stays usable after an error.
 CARNOT_API carnot_status* carnot_context_run(carnot_context* context) CARNOT_MUST_USE;
-// Of an engine for an accelerator: puts the run into the caller's |stream| (a CUstream) and does
-// not wait; tensors must lie in the accelerator's memory. A stream that is being captured takes the
-// steps one by one. UNSUPPORTED when a step runs on the processor.
+// Of an engine for an accelerator: puts the run into the caller's |stream| (a CUstream; NULL: the
+// legacy default stream) and does not wait, but where a step runs on the processor; tensors must
+// lie in the accelerator's memory. A stream that is being captured takes the steps one by one, and
+// is UNSUPPORTED when a step runs on the processor.
 CARNOT_API carnot_status* carnot_context_enqueue(carnot_context* context,
                                                  void* stream) CARNOT_MUST_USE;
+// Waits for what lies in such a stream.
+CARNOT_API carnot_status* carnot_context_wait(carnot_context* context,
+                                              void* stream) CARNOT_MUST_USE;
 // Data of output |name| after a run, until the next: the address set, or the context's own memory.
 // NULL before.
 CARNOT_API const void* carnot_context_output_data(const carnot_context* context, const char* name);

@@ -26,10 +26,17 @@ def _shared_executor() -> Any:
 
 
 class IExecutionContext(Reporter, Manual):
-    """One execution of an engine at a time. On a CPU every call returns when its work is done."""
+    """One execution of an engine at a time. On a CPU every call returns when its work is done.
 
-    def __init__(self, engine: ICudaEngine) -> None:
-        config = ffi.new("carnot_context_config*", {"executor": _shared_executor()})
+    |host_tensors|: tensors of a GPU's engine lie in host memory and are copied in each run. |device|: which GPU, "cuda:1".
+    """
+
+    def __init__(self, engine: ICudaEngine, host_tensors: bool = False, device: Optional[str] = None) -> None:
+        config = ffi.new("carnot_context_config*", {"executor": _shared_executor(), "host_tensors": host_tensors})
+        name = ffi.NULL if device is None else ffi.new("char[]", device.encode())
+        config.device = name
+        self._in_streams = engine._on_device and not host_tensors
+        self._stream = 0
         made = ffi.new("carnot_context**")
         check(lib.carnot_context_create(engine._c, config, made))
         self._c = ffi.gc(made[0], lib.carnot_context_destroy)
@@ -292,23 +299,25 @@ class IExecutionContext(Reporter, Manual):
         for name in sorted(self._debug_on) if self._listener is not None else []:
             tensor, dims = self._engine._debug[name], ffi.new("carnot_dims*")
             check(lib.carnot_context_tensor_dims(self._c, tensor.c_name, dims))
-            data = lib.carnot_context_output_data(self._c, tensor.c_name)
-            if (
-                self._listener.process_debug_tensor(
-                    int(ffi.cast("uintptr_t", data)), TensorLocation.HOST, tensor.dtype, Dims._of_c(dims), name, stream
-                )
-                is False
-            ):
+            data = int(ffi.cast("uintptr_t", lib.carnot_context_output_data(self._c, tensor.c_name)))
+            place = TensorLocation.DEVICE if self._in_streams else TensorLocation.HOST
+            if self._listener.process_debug_tensor(data, place, tensor.dtype, Dims._of_c(dims), name, stream) is False:
                 return False
         return True
 
     # ---- running ----
 
-    def _run(self, emits: bool, stream: int = 0) -> bool:
+    def _run(self, emits: bool, stream: int = 0, wait: bool = False) -> bool:
+        self._stream = stream
         try:
             self._give_addresses()
             self._times = []
-            check(lib.carnot_context_run(self._c))
+            if self._in_streams:
+                check(lib.carnot_context_enqueue(self._c, ffi.cast("void*", stream)))
+                if wait:
+                    check(lib.carnot_context_wait(self._c, ffi.cast("void*", stream)))
+            else:
+                check(lib.carnot_context_run(self._c))
         except CarnotError as error:
             self._calls.raise_kept()
             self._fail(error, "execution failed")
@@ -328,7 +337,7 @@ class IExecutionContext(Reporter, Manual):
         return all(self.set_tensor_address(name, bindings[first + i]) for i, name in enumerate(names))
 
     def execute_v2(self, bindings: Any) -> bool:
-        return self._bind(bindings) and self._run(emits=True)
+        return self._bind(bindings) and self._run(emits=True, wait=True)
 
     def execute_async_v2(self, bindings: Any, stream_handle: int, input_consumed: Any = None) -> bool:
         return self._bind(bindings) and self._run(self.enqueue_emits_profile, int(stream_handle))
@@ -369,7 +378,7 @@ class IExecutionContext(Reporter, Manual):
 
 def _allocate(context: IExecutionContext, name: str, current: int, size: int) -> int:
     allocator = context._allocators[name]
-    return allocator.reallocate_output_async(name, current, size, 64, 0) or 0
+    return allocator.reallocate_output_async(name, current, size, 64, context._stream) or 0
 
 
 @ffi.def_extern()

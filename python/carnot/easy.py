@@ -40,10 +40,12 @@ def build(
     level: int = 3,
     timing_cache: Any = None,
     logger: Any = None,
+    backend: Optional[str] = None,
 ) -> Any:
     """Builds an engine from an ONNX file or its bytes; gives the bytes of the engine.
 
-    |shapes| maps inputs with dynamic dimensions to a shape or to (min, opt, max). Raises CarnotError.
+    |shapes| maps inputs with dynamic dimensions to a shape or to (min, opt, max). |backend|: "cpu", "cuda", "cuda:1";
+    None takes a GPU that is ready, else the processor (CARNOT_DEVICE overrides it). Raises CarnotError.
     """
     logger = logger or _Quiet()
     builder = Builder(logger)
@@ -56,6 +58,7 @@ def build(
         )
     config = builder.create_builder_config()
     config.builder_optimization_level = level
+    config.backend = backend
     for flag in flags:
         config.set_flag(BuilderFlag[flag] if isinstance(flag, str) else flag)
     if timing_cache is not None:
@@ -87,9 +90,7 @@ class Model:
 
     def __init__(self, engine: ICudaEngine) -> None:
         self.engine = engine
-        self._context: IExecutionContext = engine.create_execution_context()
-        if self._context is None:
-            raise CarnotError(lib.CARNOT_INTERNAL, "no context: " + "; ".join(getattr(engine._logger, "errors", [])))
+        self._context = IExecutionContext(engine, host_tensors=True)
 
     inputs = property(lambda self: {t.name: t.dims for t in self.engine._tensors.values() if t.is_input})
     outputs = property(lambda self: {t.name: t.dims for t in self.engine._tensors.values() if not t.is_input})

@@ -75,6 +75,7 @@ class ICudaEngine(Reporter, Manual):
 
     def __init__(self, engine: Any, runtime: Any) -> None:
         self._c = ffi.gc(engine, lib.carnot_engine_release)
+        self._on_device = text(lib.carnot_engine_device(engine)) not in ("", "cpu")
         self._runtime = runtime
         self._logger = runtime._logger
         self._recorder = runtime._recorder
@@ -107,6 +108,7 @@ class ICudaEngine(Reporter, Manual):
     # ---- what it is ----
 
     name = property(lambda self: text(lib.carnot_engine_name(self._c)))
+    device = property(lambda self: text(lib.carnot_engine_device(self._c)))  # "cpu", "cuda:sm_90"
     num_io_tensors = property(lambda self: len(self._names))
     num_layers = property(lambda self: len(self._info()["Layers"]) * self.num_optimization_profiles)
     num_optimization_profiles = property(lambda self: max(1, lib.carnot_engine_profile_count(self._c)))

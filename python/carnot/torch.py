@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from ._carnot import ffi, lib
+from .context import IExecutionContext
 from .core import CarnotError, check, to_c_dims, utf8
 from .easy import _Quiet, build
 from .enums import BuilderFlag
@@ -35,20 +36,33 @@ torch._dynamo.config.allow_rnn = True
 # ---- engines on tensors ----
 
 
+class _OnDevice:
+    """Memory of a GPU that torch can look at; it stays the engine's."""
+
+    _KINDS = {torch.float32: "<f4", torch.float16: "<f2", torch.float64: "<f8", torch.int64: "<i8", torch.int32: "<i4",
+              torch.int8: "|i1", torch.uint8: "|u1", torch.bool: "|b1"}  # fmt: skip
+
+    def __init__(self, address: int, shape: Sequence[int], dtype: torch.dtype) -> None:
+        kind = self._KINDS[torch.float16 if dtype == torch.bfloat16 else dtype]  # two bytes either way
+        self.__cuda_array_interface__ = {"shape": tuple(shape), "typestr": kind, "data": (address, False), "version": 3}
+
+
 class EngineModule(torch.nn.Module):
-    """An engine that takes and gives torch tensors in host memory, without copies.
+    """An engine that takes and gives torch tensors where they lie, without copies: in host memory or on one GPU, there in torch's
+    current stream.
 
     |weights| are the engine's refittable weights by name: when one was changed in place or replaced, the engine is refitted before
     the next run.
     """
 
-    def __init__(self, plan: Any, weights: Dict[str, torch.Tensor]) -> None:
+    def __init__(self, plan: Any, weights: Dict[str, torch.Tensor], device: torch.device) -> None:
         super().__init__()
+        self.device = device
         logger = _Quiet()
         self.engine = Runtime(logger).deserialize_cuda_engine(plan)
         if self.engine is None:
             raise CarnotError(lib.CARNOT_INVALID_MODEL, "\n".join(logger.errors))
-        self.context = self.engine.create_execution_context()
+        self.context = IExecutionContext(self.engine, device=str(device) if device.type == "cuda" else None)
         self._held = weights
         self._seen = self._versions()
         tensors = list(self.engine._tensors.values())
@@ -73,7 +87,7 @@ class EngineModule(torch.nn.Module):
                 continue
             dtype, dims, data = ffi.new("carnot_dtype*"), ffi.new("carnot_dims*"), ffi.new("const void**")
             check(lib.carnot_refit_weight(refit, utf8(name), dtype, dims, data))
-            kept.append(weight.detach().contiguous())
+            kept.append(weight.detach().cpu().contiguous())
             check(lib.carnot_refit_set_weights(refit, utf8(name), dtype[0], dims, ffi.cast("void*", kept[-1].data_ptr())))
         check(lib.carnot_refit_commit(refit))
         self._seen = now
@@ -82,9 +96,9 @@ class EngineModule(torch.nn.Module):
         self.refit()
         context, keep = self.context._c, []
         for tensor, value in zip(self._inputs, inputs):
-            if value.device.type != "cpu":
-                raise RuntimeError(f"input {tensor.name} is on {value.device}; this engine runs on the CPU")
-            value = value.detach().to(_DTYPES[tensor.dtype.name]).contiguous()
+            if value.device != self.device:
+                raise RuntimeError(f"input {tensor.name} is on {value.device}; this engine runs on {self.device}")
+            value = value.detach().to("cpu" if tensor.is_shape else self.device, _DTYPES[tensor.dtype.name]).contiguous()
             keep.append(value)
             check(lib.carnot_context_set_input(context, tensor.c_name, to_c_dims(value.shape), ffi.cast("void*", value.data_ptr())))
         for tensor in self._outputs:  # the last run's memory is the caller's
@@ -98,22 +112,29 @@ class EngineModule(torch.nn.Module):
             if dims.rank < 0 or -1 in shape:
                 made.append(None)
                 continue
-            out = torch.empty(shape, dtype=_DTYPES[tensor.dtype.name])
+            out = torch.empty(shape, dtype=_DTYPES[tensor.dtype.name], device=self.device)
             made.append(out)
             check(
                 lib.carnot_context_set_tensor_address(
                     context, tensor.c_name, ffi.cast("void*", out.data_ptr()), out.numel() * out.element_size()
                 )
             )
-        check(lib.carnot_context_run(context))
+        if self.device.type == "cuda":
+            stream = torch.cuda.current_stream(self.device).cuda_stream
+            check(lib.carnot_context_enqueue(context, ffi.cast("void*", stream)))
+        else:
+            check(lib.carnot_context_run(context))
         for i, tensor in enumerate(self._outputs):  # sizes that the run found out lie in the context's memory
             if made[i] is not None:
                 continue
             dims = ffi.new("carnot_dims*")
             check(lib.carnot_context_tensor_dims(context, tensor.c_name, dims))
-            out = torch.empty([dims.d[k] for k in range(dims.rank)], dtype=_DTYPES[tensor.dtype.name])
-            if out.numel():
-                source = lib.carnot_context_output_data(context, tensor.c_name)
+            out = torch.empty([dims.d[k] for k in range(dims.rank)], dtype=_DTYPES[tensor.dtype.name], device=self.device)
+            source = lib.carnot_context_output_data(context, tensor.c_name)
+            if out.numel() and self.device.type == "cuda":
+                there = _OnDevice(int(ffi.cast("uintptr_t", source)), out.shape, out.dtype)
+                out.copy_(torch.as_tensor(there, device=self.device).view(out.dtype))
+            elif out.numel():
                 ffi.memmove(ffi.cast("void*", out.data_ptr()), source, out.numel() * out.element_size())
             made[i] = out
         return tuple(made)
@@ -133,16 +154,26 @@ def _to_onnx(program: torch.export.ExportedProgram) -> bytes:
 def _build(program: torch.export.ExportedProgram, options: Dict[str, Any]) -> EngineModule:
     flags = [BuilderFlag.REFIT]
     flags += [flag for name, flag in (("fp16", BuilderFlag.FP16), ("bf16", BuilderFlag.BF16)) if options.get(name)]
-    plan = build(_to_onnx(program), flags=flags, level=options.get("optimization_level", 3))
+    device = _device_of(program)
+    plan = build(_to_onnx(program), flags=flags, level=options.get("optimization_level", 3), backend=str(device))
     signature = program.graph_signature
     state = {**program.state_dict, **program.constants}
     named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
     weights = {target: state[target] for target in named.values() if target in state and isinstance(state[target], torch.Tensor)}
-    module = EngineModule(plan, {})
+    module = EngineModule(plan, {}, device)
     known = _refittable(module)
     module._held = {name: weight for name, weight in weights.items() if name in known}
     module._seen = module._versions()
     return module
+
+
+def _device_of(program: torch.export.ExportedProgram) -> torch.device:
+    """Where a program's tensors lie: in host memory or on one GPU; single numbers may lie anywhere."""
+    values = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
+    devices = {v.device for v in values if isinstance(v, torch.Tensor) and v.dim()}
+    if len(devices) > 1 or any(d.type not in ("cpu", "cuda") for d in devices):
+        raise NotImplementedError(f"tensors on {', '.join(sorted(map(str, devices)))}: an engine runs on the CPU or on one GPU")
+    return devices.pop() if devices else torch.device("cpu")
 
 
 def _refittable(module: EngineModule) -> Set[str]:
@@ -226,7 +257,8 @@ def _real(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     shape = [int(s.node.hint) if _is_dynamic(s) else int(s) for s in value.shape]
-    return torch.zeros(shape, dtype=value.dtype) if value.dtype != torch.bool else torch.ones(shape, dtype=torch.bool)
+    fill = torch.ones if value.dtype == torch.bool else torch.zeros
+    return fill(shape, dtype=value.dtype, device=value.device)
 
 
 # ---- partitions ----
@@ -359,9 +391,6 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Optional
     if torch.is_grad_enabled() and any(v.requires_grad for v in live):
         report.refused.append("gradients are wanted: call it under torch.inference_mode()")
         log.warning("carnot runs inference; this graph wants gradients and stays in torch (use torch.inference_mode())")
-        return gm.forward
-    if any(v.device.type != "cpu" for v in live):
-        report.refused.append("tensors are not on the CPU")
         return gm.forward
     try:
         bound = _Bound(gm, example_inputs)

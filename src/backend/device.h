@@ -9,7 +9,7 @@
 
 #include "backend/tactic.h"
 
-enum { CARNOT_BACKEND_ABI = 2 };
+enum { CARNOT_BACKEND_ABI = 4 };
 
 typedef struct carnot_backend carnot_backend;
 
@@ -69,8 +69,10 @@ struct carnot_backend {
   carnot_address (*address_of)(carnot_device* device, const void* address);
   carnot_status* (*queue_create)(carnot_device* device, carnot_queue** out_queue);
   void (*queue_destroy)(carnot_queue* queue);
-  // Makes |queue| record into the caller's stream until it is set back with NULL.
+  // Work goes into the caller's stream (NULL: its default one) until the queue is given back its
+  // own.
   void (*queue_borrow)(carnot_queue* queue, void* stream);
+  void (*queue_return)(carnot_queue* queue);
   // The caller records this stream itself: graphs must not be launched into it.
   bool (*is_recording)(carnot_queue* queue);
   carnot_status* (*copy)(carnot_queue* queue, void* dst, const void* src, size_t bytes,

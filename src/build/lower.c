@@ -2,6 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/device.h"
+#include "build/descend.h"
 #include "build/lowering.h"
 
 // ---- plan values ----
@@ -317,9 +319,12 @@ static void take_variants(carnot_lowering* l, const carnot_choice* choice, carno
   add_variant(l, choice->row, &choice->prepared, NULL, step);
 }
 
-// An input whose packed form the tactic holds is not needed as a tensor at run time.
+// An input whose packed form the tactics hold is not needed as a tensor at run time.
 static bool is_packed_away(const carnot_choice* choice, uint32_t input) {
-  return choice->problem.inputs[input].is_constant && choice->prepared.packed_inputs >> input & 1;
+  uint64_t packed = choice->prepared.packed_inputs;
+  for (uint32_t i = 0; i < choice->guarded_count; i++)
+    packed &= choice->guarded[i].prepared.packed_inputs;
+  return choice->problem.inputs[input].is_constant && packed >> input & 1;
 }
 
 static double operand_bytes(const carnot_operand_type* t) {
@@ -450,11 +455,34 @@ static carnot_op main_op(const carnot_choice* choice) {
 static void tell(const carnot_lowering* l, const carnot_plan_step* step,
                  const carnot_step_note* note) {
   const carnot_build_config* config = l->builder->config;
-  if (!config->log) return;
+  if (!config->log || l->builder->phase == CARNOT_LOWER_TRIAL) return;
   char text[512];
   snprintf(text, sizeof(text), "Layer(%s): %s, Precision: %s, Tactic: %s, %.2f us",
            note->layer_type, step->name, carnot_dtype_name(note->precision),
            step->variants[0].tactic, note->time_us);
+  config->log(config->user, 3, text);
+}
+
+static bool holds_text(const carnot_choice* choice) {
+  const carnot_problem* p = &choice->problem;
+  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
+    const carnot_operand_type* t =
+        i < p->input_count ? &p->inputs[i] : &p->outputs[i - p->input_count];
+    if (t->dtype == CARNOT_DTYPE_STRING) return true;
+  }
+  return false;
+}
+
+// What an accelerator could compute, as nothing of it waits for values, and has no row for.
+static void tell_missing(const carnot_lowering* l, const carnot_choice* choice) {
+  const carnot_build_config* config = l->builder->config;
+  const carnot_tactic_row* row = choice->row;
+  bool has_row = row->device || row->crosses || strcmp(row->name, CARNOT_VIEW_TACTIC) == 0;
+  if (!config->log || !config->device || !choice->on_device || has_row || holds_text(choice))
+    return;
+  char text[512];
+  snprintf(text, sizeof(text), "%s runs on the processor: %s has no row for it (%s)",
+           carnot_op_get(main_op(choice))->name, config->device->name, choice->node->name);
   config->log(config->user, 3, text);
 }
 
@@ -471,6 +499,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
     choose_shape_step(&choice);
   else
     CARNOT_TRY(carnot_select_tactic(builder, &choice));
+  if (!is_shape) tell_missing(l, &choice);
   carnot_problem* problem = &choice.problem;
   CARNOT_TRY(lower_bodies(l, &choice.region));
   carnot_plan_step step = {.name = node->name, .region = choice.region};
@@ -508,7 +537,10 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   note.precision = precision_of(&choice);
   measure_work(&choice, &note);
   tell(l, &step, &note);
-  return carnot_lowering_add_step(l, &step, &note);
+  CARNOT_TRY(carnot_lowering_add_step(l, &step, &note));
+  carnot_contest* contest = carnot_contest_find(builder, node);
+  if (contest) contest->step = (uint32_t)l->blocks[l->block].steps.count - 1;
+  return NULL;
 }
 
 // ---- blocks ----
@@ -548,13 +580,14 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
   }
   out->params = params;
   int total = 0, done = 0;
+  bool tells = index == 0 && l->builder->phase == CARNOT_LOWER_FIRST;
   for (carnot_node* node = block->first; node; node = node->next) total++;
   for (carnot_node* node = block->first; node; node = node->next) {
-    if (index == 0) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", done++, total));
+    if (tells) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", done++, total));
     CARNOT_TRY_AT(lower_node(l, node), "node %s", node->name);
     l->block = index;
   }
-  if (index == 0) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", total, total));
+  if (tells) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", total, total));
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, block->output_count + 1);
   for (size_t i = 0; i < block->output_count; i++)
     CARNOT_TRY(value_in_form(l, block->outputs[i], CARNOT_LAYOUT_ROW_MAJOR,
@@ -632,7 +665,13 @@ static carnot_status* lower(carnot_lowering* l) {
 
 carnot_status* carnot_lower(carnot_builder* builder) {
   carnot_lowering l = {.builder = builder};
-  carnot_status* status = lower(&l);
+  carnot_arena* arena = &builder->plan->arena;
+  size_t count = builder->graph->value_count + 1;
+  builder->layouts = CARNOT_NEW_ARRAY(arena, carnot_layout, count);
+  builder->places = CARNOT_NEW_ARRAY(arena, carnot_place, count);
+  builder->late = CARNOT_NEW_ARRAY(arena, bool, count);
+  carnot_status* status = carnot_carry_libraries(builder);
+  if (!status) status = lower(&l);
   if (!status) {
     status = l.status;
   } else {

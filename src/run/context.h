@@ -222,5 +222,6 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t binding) 
 carnot_status* carnot_device_end(carnot_context* context) CARNOT_MUST_USE;
 // As run_now, into a caller's stream without waiting, where no step needs the processor.
 carnot_status* carnot_context_enqueue_now(carnot_context* context, void* stream) CARNOT_MUST_USE;
+carnot_status* carnot_context_wait_now(carnot_context* context, void* stream) CARNOT_MUST_USE;
 
 #endif  // CARNOT_RUN_CONTEXT_H_

@@ -266,6 +266,8 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t index) {
 void carnot_note_recording(carnot_context* context) {
   uint64_t h = carnot_hash(&context->device_workspace, sizeof(void*), 1);
   h = carnot_hash(&context->weights, sizeof(void*), h);
+  for (uint32_t i = 0; i < context->plan->step_count; i++)
+    h = carnot_hash(&context->steps[i].variant, sizeof(context->steps[i].variant), h);
   for (uint32_t i = 0; i < context->plan->value_count; i++) {
     const carnot_run_value* value = &context->values[i];
     if (!value->known) continue;
@@ -463,13 +465,33 @@ carnot_status* carnot_device_end(carnot_context* context) {
   return NULL;
 }
 
+static bool has_host_steps(const carnot_context* context) {
+  const carnot_plan_block* main = &context->plan->blocks[0];
+  for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++)
+    if (!is_nothing(context, i) && !runs_on_device(context, i)) return true;
+  return false;
+}
+
+static carnot_status* enqueue(carnot_context* context) {
+  CARNOT_TRY(carnot_context_resolve(context));
+  context->defer = !has_host_steps(context) || backend_of(context)->is_recording(context->queue);
+  return carnot_context_run_now(context);
+}
+
 carnot_status* carnot_context_enqueue_now(carnot_context* context, void* stream) {
   CARNOT_CHECK(context->queue && !context->host_io, FAILED_PRECONDITION,
                "only an engine for an accelerator with tensors in its memory goes into a stream");
   backend_of(context)->queue_borrow(context->queue, stream);
-  context->defer = true;
-  carnot_status* status = carnot_context_run_now(context);
+  carnot_status* status = enqueue(context);
   context->defer = false;
-  backend_of(context)->queue_borrow(context->queue, NULL);
+  backend_of(context)->queue_return(context->queue);
+  return status;
+}
+
+carnot_status* carnot_context_wait_now(carnot_context* context, void* stream) {
+  CARNOT_CHECK(context->queue, FAILED_PRECONDITION, "only accelerators have streams");
+  backend_of(context)->queue_borrow(context->queue, stream);
+  carnot_status* status = backend_of(context)->synchronize(context->queue);
+  backend_of(context)->queue_return(context->queue);
   return status;
 }

@@ -1,9 +1,11 @@
 // Conformance: ONNX's test cases through the whole way: import, build, serialize, load, run.
 //
 //   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--backend=cpu|cuda]
-//   [--together]
+//   [--together] [--hostOps=FILE]
 //   [--filter=TEXT] [--verbose] FOLDER…
 //
+// --hostOps builds only: a case fails when the accelerator has no row for an operator that FILE
+// does not name. A line of FILE is a name and why.
 // A folder holds cases as export_cases.py writes them. Each case runs in a process of its own, so
 // that a crash counts as one failure. Ends with "N passed, M failed, K skipped"; exit code 1 when a
 // case failed.
@@ -26,7 +28,8 @@ typedef struct options {
   int isa, level;
   const char* filter;
   const char* backend;
-  bool together;  // in this process: opening a device takes half a second
+  bool together;         // in this process: opening a device takes half a second
+  const char* host_ops;  // text of the list
 } options;
 
 enum { kCaseSeconds = 120 };
@@ -131,6 +134,43 @@ static carnot_status* interpret(const carnot_graph* graph, data_set* set, carnot
                                (int)set->output_count, found);
 }
 
+// ---- where steps are placed ----
+
+typedef struct placement {
+  const char* host_ops;
+  char missing[256];  // the first that is not listed
+} placement;
+
+// |list| has a line that begins with |name| and a space.
+static bool is_listed(const char* list, const char* name, size_t size) {
+  for (const char* at = list; *at; at += strcspn(at, "\n"), at += *at == '\n')
+    if (strncmp(at, name, size) == 0 && at[size] == ' ') return true;
+  return false;
+}
+
+static void note_missing(void* user, int severity, const char* text) {
+  placement* p = user;
+  (void)severity;
+  if (!strstr(text, " runs on the processor: ") || p->missing[0]) return;
+  if (!is_listed(p->host_ops, text, strcspn(text, " ")))
+    snprintf(p->missing, sizeof(p->missing), "%s", text);
+}
+
+static carnot_status* check_placement(const carnot_graph* graph, const options* opts) {
+  placement p = {.host_ops = opts->host_ops};
+  carnot_build_config config;
+  carnot_build_config_init(&config);
+  config.level = opts->level;
+  config.log = note_missing;
+  config.user = &p;
+  CARNOT_TRY(carnot_device_choose(opts->backend, &config.device));
+  carnot_plan* plan;
+  CARNOT_TRY_AT(carnot_build_plan(graph, &config, &plan), "build");
+  carnot_plan_destroy(plan);
+  CARNOT_CHECK(!p.missing[0], INTERNAL, "%s", p.missing);
+  return NULL;
+}
+
 static carnot_status* make_engine(const carnot_graph* graph, const options* opts,
                                   carnot_engine** out_engine) {
   carnot_build_config config;
@@ -151,8 +191,7 @@ static carnot_status* make_engine(const carnot_graph* graph, const options* opts
   return carnot_status_annotate(status, "load");
 }
 
-// Steps of the last case that a device engine leaves to the processor; their operators are listed
-// for the tally of what is missing.
+// Steps of the last case that a device engine leaves to the processor.
 static int g_host_steps;
 
 static void count_host_steps(const carnot_plan* plan) {
@@ -161,8 +200,6 @@ static void count_host_steps(const carnot_plan* plan) {
     const carnot_tactic_row* row = carnot_tactic_find(step->variants[0].tactic);
     if (step->is_shape || !row || row->device || row->crosses) continue;
     g_host_steps++;
-    if (getenv("CARNOT_LIST_HOST_STEPS"))
-      printf("HOST %s\n", carnot_op_get(step->region.nodes[0].op)->name);
   }
 }
 
@@ -186,6 +223,7 @@ static carnot_status* run_case(const char* folder, const options* opts) {
   carnot_onnx_source* source;
   carnot_graph* graph;
   CARNOT_TRY_AT(carnot_onnx_import_file(path, NULL, &source, &graph), "import");
+  if (opts->host_ops) return check_placement(graph, opts);
   double relative, absolute;
   CARNOT_TRY(read_tolerance(folder, &relative, &absolute));
   carnot_context* context = NULL;
@@ -285,6 +323,15 @@ static void run_folder(const char* folder, const options* opts, counts* total) {
   free(entries);
 }
 
+static const char* read_text(const char* path) {
+  static char text[1 << 14];
+  FILE* file = fopen(path, "r");
+  if (!file) return NULL;
+  text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+  fclose(file);
+  return text;
+}
+
 int main(int argc, char** argv) {
   options opts = {.isa = -1, .level = 0, .backend = "cpu"};
   counts total = {0};
@@ -309,6 +356,9 @@ int main(int argc, char** argv) {
       opts.together = true;
     } else if (strncmp(arg, "--backend=", 10) == 0) {
       opts.backend = arg + 10;
+    } else if (strncmp(arg, "--hostOps=", 10) == 0) {
+      opts.host_ops = read_text(arg + 10);
+      if (!opts.host_ops) return printf("%s cannot be read\n", arg + 10), 2;
     } else if (strncmp(arg, "--filter=", 9) == 0) {
       opts.filter = arg + 9;
     } else if (arg[0] == '-') {

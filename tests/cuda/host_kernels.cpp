@@ -43,6 +43,14 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 
 template <class T>
 struct add_of;
+template <class T>
+struct max_of;
+template <class T>
+struct min_of;
+template <class T>
+struct ends {
+  static T low() { return -(T)INFINITY; }
+};
 template <class C, class T>
 static T over_block(T v, T) {
   return v;
@@ -79,7 +87,11 @@ static void bring_near(T*& p, unsigned long long far) {
 #include "kernel/cuda/lanes.cuh"
 #include "kernel/cuda/places.cuh"
 #include "kernel/cuda/resample.cuh"
+#include "kernel/cuda/quantized.cuh"
 #include "kernel/cuda/recurrent.cuh"
+#include "kernel/cuda/heads.cuh"
+#include "kernel/cuda/regions.cuh"
+#include "kernel/cuda/signal.cuh"
 
 // ---- halves channels last ----
 

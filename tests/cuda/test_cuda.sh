@@ -2,11 +2,11 @@
 # The suites on a GPU: conformance through the CUDA backend, layers of halves at odd sizes, models beside the
 # processor's rows at two shapes, and short sets under compute-sanitizer. BUILD is a build tree or an unpacked
 # bundle (tools/dev/device_bundle). Usage: test_cuda.sh BUILD [PART ..], all parts without one: conformance layers
-# gate models sanitizers streams (the last measures: it runs alone)
+# gate python models sanitizers streams (the last measures: it runs alone)
 set -u
 build=$(realpath "$1")
 shift
-wanted=${*:-conformance layers gate models sanitizers streams}
+wanted=${*:-conformance layers gate python models sanitizers streams}
 is_wanted() { case " $wanted " in *" $1 "*) ;; *) false ;; esac; }
 cases=$build/conformance/node
 here=$(dirname "$(realpath "$0")")
@@ -74,6 +74,7 @@ if is_wanted layers; then
   run fused_rows.py "$build/bin/carnot"
   run tile_sizes.py "$build/bin/carnot"
   run few_channels.py "$build/bin/carnot"
+  run plain_rows.py "$build/bin/carnot"
 fi
 
 if is_wanted gate; then
@@ -83,6 +84,10 @@ if is_wanted gate; then
   done
   joined PASSED
   unset CARNOT_GATE_DEVICE
+fi
+
+if is_wanted python; then
+  PYTHONPATH=$build/python:${PYTHONPATH:-} "$python" -W ignore::FutureWarning "$here/python_api.py" || failed=1
 fi
 
 models=${CARNOT_MODELS:-$HOME/.cache/carnot-models}

@@ -98,9 +98,14 @@ static void test_conditional(void** state) {
   gate_ok(carnot_network_mark_output(n, y, "y"));
   carnot_engine* engine;
   carnot_context* context;
-  gate_ok(carnot_build_engine(n, NULL, &engine));
+  carnot_config* config;
+  gate_ok(carnot_config_create(&config));
+  gate_ok(carnot_config_set_device(config, gate_device() ? gate_device() : "cpu"));
+  gate_ok(carnot_build_engine(n, config, &engine));
+  carnot_config_destroy(config);
   carnot_network_destroy(n);
-  gate_ok(carnot_context_create(engine, NULL, &context));
+  carnot_context_config in_host = {.thread_count = 1, .host_tensors = true};
+  gate_ok(carnot_context_create(engine, &in_host, &context));
   float data[2] = {4, -6};
   for (int i = 0; i < 2; i++) {
     bool choice = i == 0;

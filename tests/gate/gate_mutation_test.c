@@ -81,6 +81,31 @@ static carnot_graph* few_channels_net(carnot_arena* arena) {
   return g;
 }
 
+// Layers that accelerators compute by their plain kernels.
+static carnot_graph* plain_layers_net(void) {
+  carnot_graph* g = NULL;
+  gate_ok(carnot_graph_create(&g));
+  carnot_value* x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(1, 4, 5, 8));
+  carnot_value* y =
+      gate_node(g, CARNOT_OP_ATTENTION, NULL,
+                GATE_VALUES(x, gate_weight(g, "keys", 31, NULL, GATE_LIST(1, 2, 7, 8)),
+                            gate_weight(g, "values", 32, NULL, GATE_LIST(1, 2, 7, 8)),
+                            gate_weight(g, "mask", 33, NULL, GATE_LIST(5, 6))));
+  const carnot_dtype types[] = {CARNOT_DTYPE_F8E4M3FN, CARNOT_DTYPE_I4, CARNOT_DTYPE_F32};
+  for (int i = 0; i < 3; i++) {
+    carnot_attrs to = {0};
+    carnot_attrs_set_int(&to, &g->arena, "to", types[i]);
+    y = gate_node(g, CARNOT_OP_CAST, &to, GATE_VALUES(y));
+  }
+  const int64_t shape[] = {2, 10, 4, 2};
+  y = gate_node(g, CARNOT_OP_RESHAPE, NULL, GATE_VALUES(y, carnot_graph_ints(g->main, shape, 4)));
+  y = gate_node(g, CARNOT_OP_DFT, NULL, GATE_VALUES(y));
+  carnot_attrs kernel = {0};
+  carnot_attrs_set_ints(&kernel, &g->arena, "kernel_shape", (const int64_t[]){3, 1}, 2);
+  gate_output(g, gate_node(g, CARNOT_OP_LP_POOL, &kernel, GATE_VALUES(y)), "y");
+  return g;
+}
+
 static void test_mutations(void** state) {
   (void)state;
   int rounds = round_text() ? atoi(round_text()) : 1500;
@@ -94,6 +119,7 @@ static void test_mutations(void** state) {
     check(gate_attention_net(-1), rounds, 40 + refit);
     check(gate_nonzero_net(-1), rounds, 50 + refit);
     check(gate_loop_net(), rounds, 60 + refit);
+    check(plain_layers_net(), rounds, 140 + refit);
     check(gate_plugin_net(1), rounds, 70 + refit);
     check(gate_plugin_net(-1), rounds, 80 + refit);
     check_in(gate_conv_net(&w, 1, 6, 6), rounds / 2, 90 + refit, CARNOT_DTYPE_F16);

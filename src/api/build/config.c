@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "api/build/network.h"
+#include "backend/device.h"
 #include "build/build.h"
 #include "carnot/builder.h"
 #include "carnot/plugin.h"
@@ -22,6 +23,7 @@ struct carnot_config {
   requests layers, outputs;
   const char** libraries;
   size_t library_count, library_capacity;
+  const char* device;  // NULL: the device rule
   int thread_count;
 };
 
@@ -79,6 +81,15 @@ carnot_status* carnot_config_set_flag(carnot_config* config, carnot_build_flag f
 carnot_status* carnot_config_set_level(carnot_config* config, int level) {
   CARNOT_CHECK(level >= 0 && level <= 5, OUT_OF_RANGE, "level %d, must be 0 to 5", level);
   config->build.level = level;
+  return NULL;
+}
+
+void carnot_config_set_tactic_sources(carnot_config* config, uint32_t sources) {
+  config->build.tactic_sources = sources;
+}
+
+carnot_status* carnot_config_set_device(carnot_config* config, const char* device) {
+  config->device = device ? carnot_arena_text(&config->arena, device, strlen(device)) : NULL;
   return NULL;
 }
 
@@ -277,6 +288,7 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
     build.plugin_libraries = config->libraries;
     build.plugin_library_count = config->library_count;
   }
+  CARNOT_TRY(carnot_device_choose(config ? config->device : NULL, &build.device));
   if (config && config->thread_count != 1)
     CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
   carnot_status* status = carnot_build_plan(network->graph, &build, out_plan);

@@ -13,6 +13,8 @@ carnot_status* carnot_context_create(carnot_engine* engine, const carnot_context
   if (config) {
     options.executor = config->executor;
     options.memory_limit_bytes = config->memory_limit_bytes;
+    options.host_io = config->host_tensors;
+    options.device = config->device;
     if (!config->executor && config->thread_count != 1)
       CARNOT_TRY(carnot_executor_create(config->thread_count, &own));
     if (own) options.executor = own;
@@ -130,6 +132,10 @@ carnot_status* carnot_context_run(carnot_context* context) {
 
 carnot_status* carnot_context_enqueue(carnot_context* context, void* stream) {
   return carnot_context_enqueue_now(context, stream);
+}
+
+carnot_status* carnot_context_wait(carnot_context* context, void* stream) {
+  return carnot_context_wait_now(context, stream);
 }
 
 const void* carnot_context_output_data(const carnot_context* context, const char* name) {

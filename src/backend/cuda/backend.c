@@ -143,8 +143,10 @@ static carnot_status* queue_create(carnot_device* device, carnot_queue** out_que
 }
 
 static void queue_borrow(carnot_queue* queue, void* stream) {
-  cast(queue)->stream = stream ? stream : cast(queue)->own;
+  cast(queue)->stream = stream ? stream : CU_STREAM_LEGACY;
 }
+
+static void queue_return(carnot_queue* queue) { cast(queue)->stream = cast(queue)->own; }
 
 static carnot_status* copy(carnot_queue* queue, void* dst, const void* src, size_t bytes,
                            carnot_copy kind) {
@@ -177,9 +179,10 @@ static carnot_status* synchronize(carnot_queue* queue) {
 static carnot_status* record_begin(carnot_queue* queue) {
   carnot_cuda* cuda = of_queue(queue);
   CARNOT_TRY(enter(cuda));
-  cast(queue)->records = true;
-  CARNOT_CUDA_TRY(
-      cuda, cuStreamBeginCapture_v2(cast(queue)->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  carnot_cuda_queue* q = cast(queue);
+  CARNOT_CUDA_TRY(cuda, cuStreamBeginCapture_v2(q->own, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  q->records = true;
+  q->lent = q->stream, q->stream = q->own;  // not every stream of a caller can be recorded
   return NULL;
 }
 
@@ -207,10 +210,12 @@ static carnot_status* record_end(carnot_queue* queue, carnot_device_graph** grap
   carnot_cuda* cuda = of_queue(queue);
   carnot_device_graph* old = *graph;
   CUgraph recorded = NULL;
-  cast(queue)->records = false;
+  carnot_cuda_queue* q = cast(queue);
   *graph = NULL;
-  carnot_status* status = carnot_cuda_check(
-      cuda, cuda->cuStreamEndCapture(cast(queue)->stream, &recorded), "cuStreamEndCapture");
+  q->records = false;
+  q->stream = q->lent;
+  carnot_status* status =
+      carnot_cuda_check(cuda, cuda->cuStreamEndCapture(q->own, &recorded), "cuStreamEndCapture");
   if (!status) status = carnot_cuda_tie_libraries(cuda, recorded);
   CUgraphExecUpdateResultInfo why;
   if (!status && old && cuda->cuGraphExecUpdate_v2(old->exec, recorded, &why) == CUDA_SUCCESS)
@@ -291,6 +296,7 @@ const carnot_backend carnot_cuda_backend = {.abi = CARNOT_BACKEND_ABI,
                                             .queue_create = queue_create,
                                             .queue_destroy = queue_destroy,
                                             .queue_borrow = queue_borrow,
+                                            .queue_return = queue_return,
                                             .is_recording = is_recording,
                                             .copy = copy,
                                             .synchronize = synchronize,

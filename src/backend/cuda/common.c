@@ -40,6 +40,12 @@ const char* carnot_cuda_not_float(const carnot_operand_type* t, char* reason, si
   return NULL;
 }
 
+const char* carnot_cuda_not_real(const carnot_operand_type* t, char* reason, size_t size) {
+  return t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && t->dtype == CARNOT_DTYPE_F64
+             ? NULL
+             : carnot_cuda_not_float(t, reason, size);
+}
+
 carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node) {
   const carnot_op_row* row = carnot_op_get(node->op);
   if (carnot_cuda_is_fn(node, CARNOT_FN_RELU))

@@ -378,7 +378,12 @@ static const char* expand_reject(carnot_problem* problem, char* reason, size_t s
 }
 static const char* tile_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = list_reject(problem, CARNOT_OP_TILE, reason, size);
-  return why || problem->inputs[0].rank <= CARNOT_MAX_RANK / 2 ? why : "too many axes";
+  if (why) return why;
+  const carnot_operand_type *x = &problem->inputs[0], *y = &problem->outputs[0];
+  int axes = x->rank;
+  for (int d = 0; d < x->rank; d++)
+    axes += x->dims[d] != y->dims[d] || x->min[d] != x->max[d] || y->min[d] != y->max[d];
+  return axes <= CARNOT_MAX_RANK ? NULL : "too many axes";
 }
 
 static carnot_status* expand_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -394,23 +399,23 @@ static carnot_status* expand_shape(const carnot_step_view* step, const carnot_op
                                carnot_cuda_bytes(x), state);
 }
 
-// Each axis as two: the repetition, which reads with stride 0, and the axis itself.
+// Each axis that repeats as two: the repetition, which reads with stride 0, and the axis itself.
 static carnot_status* tile_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* state,
                                  size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   CARNOT_TRY(check_pair(x, y));
-  CARNOT_CHECK(y->rank == x->rank && 2 * x->rank <= CARNOT_MAX_RANK, INVALID_MODEL, "rank %d",
-               x->rank);
-  int64_t dims[CARNOT_MAX_RANK], src[CARNOT_MAX_RANK], dst[CARNOT_MAX_RANK];
+  CARNOT_CHECK(y->rank == x->rank, INVALID_MODEL, "ranks %d and %d", x->rank, y->rank);
+  int64_t dims[2 * CARNOT_MAX_RANK], src[2 * CARNOT_MAX_RANK], dst[2 * CARNOT_MAX_RANK];
+  int axes = 0;
   for (int d = 0; d < x->rank; d++) {
-    dims[2 * d] = y->dims[d] / carnot_max_i64(1, x->dims[d]), dims[2 * d + 1] = x->dims[d];
-    src[2 * d] = 0, src[2 * d + 1] = x->strides[d];
-    dst[2 * d] = y->strides[d] * x->dims[d], dst[2 * d + 1] = y->strides[d];
+    int64_t times = y->dims[d] / carnot_max_i64(1, x->dims[d]);
+    if (times != 1) dims[axes] = times, src[axes] = 0, dst[axes++] = y->strides[d] * x->dims[d];
+    dims[axes] = x->dims[d], src[axes] = x->strides[d], dst[axes++] = y->strides[d];
   }
-  return carnot_cuda_move_make(step, 2 * x->rank, dims, src, 0, dst, 0, carnot_cuda_bytes(x),
-                               state);
+  CARNOT_CHECK(axes <= CARNOT_MAX_RANK, UNSUPPORTED, "a repetition over %d axes", axes);
+  return carnot_cuda_move_make(step, axes, dims, src, 0, dst, 0, carnot_cuda_bytes(x), state);
 }
 
 #define LIST_ROW(family, OP)                                                 \
@@ -615,11 +620,12 @@ static int pad_mode(const carnot_plan_node* node) {
 }
 
 static const char* pad_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (!carnot_cuda_is_single(problem, CARNOT_OP_PAD)) return "";
-  if (pad_mode(&problem->region->nodes[0]) < 0) return "this mode has no kernel";
+  bool crops = carnot_cuda_is_single(problem, CARNOT_OP_CENTER_CROP_PAD);
+  if (!crops && !carnot_cuda_is_single(problem, CARNOT_OP_PAD)) return "";
+  if (!crops && pad_mode(&problem->region->nodes[0]) < 0) return "this mode has no kernel";
   carnot_cuda_want_row_major(problem);
   carnot_cuda_keep_on_host(problem, 1);
-  if (problem->input_count > 2 && problem->inputs[2].kind == CARNOT_VALUE_TENSOR)
+  if (!crops && problem->input_count > 2 && problem->inputs[2].kind == CARNOT_VALUE_TENSOR)
     problem->inputs[2].place = CARNOT_PLACE_DEVICE;
   return whole_bytes(&problem->inputs[0], reason, size);
 }
@@ -632,17 +638,22 @@ static carnot_status* pad_shape(const carnot_step_view* step, const carnot_opera
   CARNOT_TRY(check_pair(x, y));
   CARNOT_TRY(carnot_cuda_on_device(optional_input(step, inputs, 2), 1));
   int64_t pads[2 * CARNOT_MAX_RANK], axes[CARNOT_MAX_RANK];
-  int count, axis_count;
-  CARNOT_TRY(carnot_cuda_ints(&inputs[1], pads, 2 * CARNOT_MAX_RANK, &count));
-  CARNOT_TRY(carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
+  int count = 0, axis_count = 0;
+  bool crops = step->region->nodes[0].op == CARNOT_OP_CENTER_CROP_PAD;
+  if (!crops) CARNOT_TRY(carnot_cuda_ints(&inputs[1], pads, 2 * CARNOT_MAX_RANK, &count));
+  if (!crops)
+    CARNOT_TRY(
+        carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
   CARNOT_CHECK(x->rank <= CARNOT_CUDA_RANK && y->rank == x->rank, UNSUPPORTED, "rank %d", x->rank);
   pad_state* s = state;
-  *s = (pad_state){.params = {.rank = x->rank, .mode = pad_mode(&step->region->nodes[0])}};
+  *s = (pad_state){
+      .params = {.rank = x->rank, .mode = crops ? 0 : pad_mode(&step->region->nodes[0])}};
   s->params.count = carnot_dims_count(y->dims, y->rank);
   for (int d = 0; d < x->rank; d++) {
     s->params.dims[d] = y->dims[d];
     s->params.size[d] = x->dims[d];
     s->params.src[d] = x->strides[d];
+    if (crops) s->params.begin[d] = (y->dims[d] - x->dims[d]) / 2;  // around the middle
     CARNOT_CHECK(s->params.mode == 0 || x->dims[d] > 0, INVALID_ARGUMENT, "axis %d is empty", d);
   }
   for (int i = 0; i < count / 2; i++) {
@@ -667,7 +678,7 @@ static carnot_status* pad_run(const carnot_step_view* step, void* state,
 }
 
 const carnot_tactic_row carnot_cuda_pad_row = {.name = "cuda_pad",
-                                               .anchor = CARNOT_OP_PAD,
+                                               .anchor = CARNOT_OP_COUNT,
                                                .numerics = "exact",
                                                .device = true,
                                                .reject = pad_reject,

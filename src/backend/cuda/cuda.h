@@ -171,8 +171,9 @@ typedef struct carnot_cuda {
 
 typedef struct carnot_cuda_queue {
   carnot_queue base;
-  CUstream own, stream;
-  bool records;  // into a graph of its own
+  CUstream own, stream;  // |stream|: where work goes, |own| or the caller's
+  CUstream lent;         // what |stream| becomes again when the recording ends
+  bool records;          // into a graph of its own
   CUevent* marks;
   size_t mark_capacity;
 } carnot_cuda_queue;

@@ -22,29 +22,25 @@ const carnot_operand* carnot_cuda_output(const carnot_step_view* step,
 
 static int number_of(carnot_dtype dtype) {
   switch (dtype) {
-    case CARNOT_DTYPE_F32: return CARNOT_CUDA_F32;
-    case CARNOT_DTYPE_F64: return CARNOT_CUDA_F64;
-    case CARNOT_DTYPE_F16: return CARNOT_CUDA_F16;
-    case CARNOT_DTYPE_BF16: return CARNOT_CUDA_BF16;
-    case CARNOT_DTYPE_I8: return CARNOT_CUDA_I8;
-    case CARNOT_DTYPE_U8: return CARNOT_CUDA_U8;
-    case CARNOT_DTYPE_I16: return CARNOT_CUDA_I16;
-    case CARNOT_DTYPE_U16: return CARNOT_CUDA_U16;
-    case CARNOT_DTYPE_I32: return CARNOT_CUDA_I32;
-    case CARNOT_DTYPE_U32: return CARNOT_CUDA_U32;
-    case CARNOT_DTYPE_I64: return CARNOT_CUDA_I64;
-    case CARNOT_DTYPE_U64: return CARNOT_CUDA_U64;
-    case CARNOT_DTYPE_BOOL: return CARNOT_CUDA_B8;
+#define NUMBER(NAME) \
+  case CARNOT_DTYPE_##NAME: return CARNOT_CUDA_##NAME;
+    CARNOT_CUDA_NUMBERS(NUMBER)
+#undef NUMBER
     default: return -1;
   }
 }
+static bool takes_packed(carnot_op op) {
+  return op == CARNOT_OP_CAST || op == CARNOT_OP_QUANTIZE_LINEAR ||
+         op == CARNOT_OP_DEQUANTIZE_LINEAR;
+}
 
-static const char* check_type(const carnot_operand_type* t, char* reason, size_t size) {
+static const char* check_type(const carnot_operand_type* t, bool packed, char* reason,
+                              size_t size) {
   if (t->kind == CARNOT_VALUE_UNKNOWN) return NULL;  // absent
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
   if (t->rank > CARNOT_CUDA_RANK)
     return carnot_cuda_because(reason, size, "rank %d, takes up to %d", t->rank, CARNOT_CUDA_RANK);
-  if (number_of(t->dtype) < 0)
+  if (number_of(t->dtype) < 0 || (!packed && carnot_dtype_bits(t->dtype) < 8))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t->dtype));
   return NULL;
 }
@@ -60,17 +56,25 @@ const char* carnot_cuda_each_reject(carnot_problem* problem, carnot_op op, uint3
   for (uint32_t i = 0; i < problem->input_count && !why; i++) {
     uint32_t local = problem->region->nodes[0].inputs[i];
     if (local != i && local != CARNOT_PLAN_NONE) return "the operands stand in another order";
-    why = check_type(&problem->inputs[i], reason, size);
+    why = check_type(&problem->inputs[i], takes_packed(op), reason, size);
     if (host >> i & 1) problem->inputs[i].place = CARNOT_PLACE_HOST;
   }
   for (uint32_t i = 0; i < problem->output_count && !why; i++)
-    why = check_type(&problem->outputs[i], reason, size);
+    why = check_type(&problem->outputs[i], takes_packed(op), reason, size);
   return why;
 }
 
 const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
                                            const carnot_operand* inputs, uint32_t i) {
   return i < step->input_count ? &inputs[i] : &kAbsent;
+}
+
+carnot_status* carnot_cuda_expect(const carnot_operand* t, const char* what, int64_t wanted) {
+  CARNOT_TRY(carnot_cuda_on_device(t, 1));
+  CARNOT_CHECK(!t->dtype || carnot_cuda_count(t) == wanted, INVALID_ARGUMENT,
+               "%s has %lld elements; %lld are required", what, (long long)carnot_cuda_count(t),
+               (long long)wanted);
+  return NULL;
 }
 
 carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, int rank,
@@ -101,6 +105,9 @@ static carnot_status* set_type(const carnot_operand* t, int* out) {
   return NULL;
 }
 
+// The greatest common divisor with 8.
+static int gcd8(int bits) { return bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 2; }
+
 carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                       const carnot_operand* outputs, const char* name,
                                       int64_t count, const void* params, size_t bytes,
@@ -108,10 +115,15 @@ carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot
   CARNOT_CHECK(step->input_count <= CARNOT_CUDA_IO_INPUTS &&
                    step->output_count <= CARNOT_CUDA_IO_OUTPUTS && bytes <= sizeof(out->params),
                INVALID_MODEL, "%u operands", step->input_count);
+  int needed = carnot_op_get(step->region->nodes[0].op)->min_inputs;
+  for (int i = 0; i < needed; i++)
+    CARNOT_CHECK(i < (int)step->input_count && inputs[i].dtype, INVALID_MODEL,
+                 "operand %d is absent", i);
   *out = (carnot_cuda_each){.count = count};
   memcpy(out->params, params, bytes);
   carnot_cuda_io* io = (carnot_cuda_io*)out->params;
   io->count = count;
+  io->together = outputs[0].dtype ? 8 / gcd8(carnot_dtype_bits(outputs[0].dtype)) : 1;
   for (uint32_t i = 0; i < step->input_count; i++)
     CARNOT_TRY(set_type(&inputs[i], &io->in_type[i]));
   for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++) {
@@ -141,9 +153,13 @@ carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
     CARNOT_CUDA_TRY(cuda, cuMemcpyDtoDAsync_v2(carnot_cuda_address(outputs[0].data),
                                                carnot_cuda_address(inputs[0].data), s->copied,
                                                carnot_cuda_queue_of(step)->stream));
+  if (s->cleared)
+    CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(outputs[0].data), 0, s->cleared,
+                                          carnot_cuda_queue_of(step)->stream));
   if (!s->count) return NULL;
-  const int64_t blocks = s->blocks ? s->count : carnot_ceildiv(s->count, CARNOT_CUDA_THREADS);
+  const int64_t threads = carnot_ceildiv(s->count, io->together);
+  const int64_t blocks = s->blocks ? s->count : carnot_ceildiv(threads, CARNOT_CUDA_THREADS);
   const int64_t grid[3] = {blocks, 1, 1};
-  return (s->copied ? carnot_cuda_launch_after : carnot_cuda_launch)(
+  return (s->copied || s->cleared ? carnot_cuda_launch_after : carnot_cuda_launch)(
       step, s->function, grid, CARNOT_CUDA_THREADS, s->params);
 }

@@ -15,6 +15,7 @@ typedef struct carnot_cuda_each {
   int64_t count;
   bool blocks;                    // one block an item
   size_t copied;                  // bytes of input 0 that the output begins with
+  size_t cleared;                 // bytes of the output that are zero before
   _Alignas(8) char params[1024];  // begins with a carnot_cuda_io
 } carnot_cuda_each;
 _Static_assert(sizeof(carnot_cuda_each) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -35,6 +36,24 @@ const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
 // Output |i| of the node where the step has it, else an absent one.
 const carnot_operand* carnot_cuda_output(const carnot_step_view* step,
                                          const carnot_operand* outputs, uint32_t i);
+static inline int64_t carnot_cuda_count(const carnot_operand* t) {
+  return t->dtype ? carnot_dims_count(t->dims, t->rank) : 0;
+}
+// An operand of a kernel: on the device, of |wanted| elements, or absent.
+carnot_status* carnot_cuda_expect(const carnot_operand* t, const char* what,
+                                  int64_t wanted) CARNOT_MUST_USE;
+// Attributes of the step's only node.
+typedef struct carnot_cuda_attrs {
+  const carnot_op_row* row;
+  const carnot_attrs* attrs;
+} carnot_cuda_attrs;
+static inline carnot_cuda_attrs carnot_cuda_attrs_of(const carnot_step_view* step) {
+  const carnot_plan_node* node = &step->region->nodes[0];
+  return (carnot_cuda_attrs){carnot_op_get(node->op), &node->attrs};
+}
+static inline int64_t carnot_cuda_attr(const carnot_cuda_attrs* a, const char* name) {
+  return carnot_attr_int(a->row, a->attrs, name);
+}
 // The axis of attribute |name|, counted from 0.
 carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, int rank,
                                 int* out_axis) CARNOT_MUST_USE;
@@ -50,5 +69,12 @@ carnot_status* carnot_cuda_number_of(const carnot_operand* operand, int64_t at,
                                                     .reject = reject_fn, \
                                                     .shape = shape_fn,   \
                                                     .run = carnot_cuda_each_run}
+
+// A row of one operator without host operands: its reject is the general one.
+#define CARNOT_CUDA_PLAIN_ROW(family, text, OP)                                            \
+  static const char* family##_reject(carnot_problem* problem, char* reason, size_t size) { \
+    return carnot_cuda_each_reject(problem, CARNOT_OP_##OP, 0, reason, size);              \
+  }                                                                                        \
+  CARNOT_CUDA_EACH_ROW(family##_row, text, CARNOT_OP_##OP, family##_reject, family##_shape)
 
 #endif  // CARNOT_BACKEND_CUDA_EACH_H_

@@ -38,6 +38,16 @@ static const char* describe(const carnot_problem* problem, bool library, product
   return carnot_cuda_product_describe(problem, &takes, out, reason, size);
 }
 
+static bool is_whole(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_I32 || dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_U32 ||
+         dtype == CARNOT_DTYPE_U64;
+}
+// The own kernel takes float64 and integers as well.
+static const char* not_number(const carnot_operand_type* t, char* reason, size_t size) {
+  bool whole = t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && is_whole(t->dtype);
+  return whole ? NULL : carnot_cuda_not_real(t, reason, size);
+}
+
 static const char* gemm_reject(carnot_problem* problem, bool library, char* reason, size_t size) {
   product p;
   const char* why = describe(problem, library, &p, reason, size);
@@ -45,11 +55,13 @@ static const char* gemm_reject(carnot_problem* problem, bool library, char* reas
   carnot_cuda_want_row_major(problem);
   const carnot_operand_type *a = &problem->inputs[problem->region->nodes[0].inputs[0]],
                             *b = &problem->inputs[problem->region->nodes[0].inputs[1]];
-  why = carnot_cuda_not_float(a, reason, size);
+  why = library ? carnot_cuda_not_float(a, reason, size) : not_number(a, reason, size);
   if (why) return why;
   if (b->kind != CARNOT_VALUE_TENSOR || b->rank < 1 || a->rank < 1)
     return "an operand has no known rank";
   if (a->dtype != b->dtype) return "the operands have different types";
+  if (is_whole(a->dtype) && (p.alpha != 1 || (p.c != CARNOT_PLAN_NONE && p.beta != 1)))
+    return "integers by a scale";
   return NULL;
 }
 
@@ -204,7 +216,11 @@ static carnot_status* set_own(const carnot_step_view* step, const extents* e, co
   CARNOT_CHECK(t->rank <= 5, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
   set_outer(t, last, carnot_cuda_bytes(a), s);
   char name[32];
-  snprintf(name, sizeof(name), "gemm_%s", carnot_cuda_type(a->dtype));
+  // Of unsigned numbers the low bits are the same.
+  carnot_dtype type = a->dtype == CARNOT_DTYPE_U32   ? CARNOT_DTYPE_I32
+                      : a->dtype == CARNOT_DTYPE_U64 ? CARNOT_DTYPE_I64
+                                                     : a->dtype;
+  snprintf(name, sizeof(name), "gemm_%s", carnot_cuda_type(type));
   return carnot_cuda_kernel(carnot_cuda_of_step(step), name, &s->function);
 }
 
@@ -332,8 +348,9 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
                     .outer_count = 1};
   s->a_input = p.a, s->b_input = p.b;
   const carnot_operand *a = &inputs[p.a], *b = &inputs[p.b];
-  CARNOT_CHECK(carnot_cuda_is_float(a->dtype) && a->dtype == b->dtype && a->dtype == y->dtype &&
-                   a->rank > 0 && b->rank > 0,
+  bool own_type = !library && (is_whole(a->dtype) || a->dtype == CARNOT_DTYPE_F64);
+  CARNOT_CHECK((carnot_cuda_is_float(a->dtype) || own_type) && a->dtype == b->dtype &&
+                   a->dtype == y->dtype && a->rank > 0 && b->rank > 0,
                INVALID_ARGUMENT, "operands of %s and %s", carnot_dtype_name(a->dtype),
                carnot_dtype_name(b->dtype));
   extents e;
@@ -428,17 +445,19 @@ static carnot_status* gemm_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-#define GEMM_ROW(variable, text, stands_by, reject_fn, prepare_fn, shape_fn)   \
+#define GEMM_ROW(variable, text, library, reject_fn, prepare_fn, shape_fn)     \
   const carnot_tactic_row carnot_cuda_##variable = {.name = text,              \
                                                     .anchor = CARNOT_OP_COUNT, \
                                                     .numerics = "exact",       \
                                                     .device = true,            \
-                                                    .last_resort = stands_by,  \
+                                                    .sources = library,        \
+                                                    .last_resort = !(library), \
                                                     .reject = reject_fn,       \
                                                     .prepare = prepare_fn,     \
                                                     .check = gemm_check,       \
                                                     .shape = shape_fn,         \
                                                     .run = gemm_run,           \
                                                     .work = carnot_cuda_product_work};
-GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", false, gemm_lt_reject, gemm_lt_prepare, gemm_lt_shape)
-GEMM_ROW(gemm_row, "cuda_gemm_32x32", true, gemm_own_reject, gemm_prepare, gemm_shape)
+GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", 1u << CARNOT_SOURCE_CUBLAS_LT, gemm_lt_reject,
+         gemm_lt_prepare, gemm_lt_shape)
+GEMM_ROW(gemm_row, "cuda_gemm_32x32", 0, gemm_own_reject, gemm_prepare, gemm_shape)

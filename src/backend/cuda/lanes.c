@@ -102,9 +102,9 @@ static const char* lrn_reject(carnot_problem* problem, char* reason, size_t size
   return carnot_cuda_each_reject(problem, CARNOT_OP_LRN, 0, reason, size);
 }
 static const char* cumulative_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (carnot_cuda_is_single(problem, CARNOT_OP_CUMULATIVE) && !problem->inputs[1].is_constant)
-    return "the axis is not constant";
-  return carnot_cuda_each_reject(problem, CARNOT_OP_CUMULATIVE, 1u << 1, reason, size);
+  bool known = carnot_cuda_is_single(problem, CARNOT_OP_CUMULATIVE) && problem->input_count > 1 &&
+               problem->inputs[1].is_constant;
+  return carnot_cuda_each_reject(problem, CARNOT_OP_CUMULATIVE, known ? 1u << 1 : 0, reason, size);
 }
 
 static carnot_status* hardmax_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -157,6 +157,15 @@ static carnot_status* cumulative_shape(const carnot_step_view* step, const carno
   double axis;
   int rank = inputs[0].rank;
   CARNOT_TRY(same_shape(&inputs[0], &outputs[0]));
+  CARNOT_CHECK(
+      step->input_count == 2 && rank <= CARNOT_CUDA_RANK && carnot_cuda_count(&inputs[1]) == 1,
+      INVALID_MODEL, "%u operands, x of rank %d", step->input_count, rank);
+  if (inputs[1].place == CARNOT_PLACE_DEVICE) {
+    lanes.rank = rank;
+    for (int d = 0; d < rank; d++) lanes.dims[d] = inputs[0].dims[d];
+    return shape_lanes(step, inputs, outputs, "cumulative", carnot_cuda_count(&inputs[0]), &lanes,
+                       false, state);
+  }
   CARNOT_TRY(carnot_cuda_number_of(&inputs[1], 0, &axis));
   if (axis < 0) axis += rank;
   CARNOT_CHECK((axis >= 0 && axis < rank) || rank == 0, INVALID_MODEL, "axis %g of rank %d", axis,

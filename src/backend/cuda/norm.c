@@ -36,7 +36,7 @@ static const char* softmax_reject(carnot_problem* problem, char* reason, size_t 
       !carnot_cuda_is_single(problem, CARNOT_OP_LOG_SOFTMAX))
     return "";
   carnot_cuda_want_row_major(problem);
-  return carnot_cuda_not_float(&problem->inputs[0], reason, size);
+  return carnot_cuda_not_real(&problem->inputs[0], reason, size);
 }
 
 static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -106,7 +106,7 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
   if (!is_norm(node->op)) return "";
   carnot_cuda_want_row_major(problem);
   const carnot_operand_type* x = &problem->inputs[0];
-  const char* why = carnot_cuda_not_float(x, reason, size);
+  const char* why = carnot_cuda_not_real(x, reason, size);
   if (why) return why;
   bool by_row = node->op == CARNOT_OP_LAYER_NORM || node->op == CARNOT_OP_RMS_NORM;
   int64_t axis = by_row ? axis_of(node, x->rank) : 0;
@@ -115,12 +115,16 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
     if (node->inputs[i] != i) return "the operands stand in another order";
     const carnot_operand_type* t = &problem->inputs[i];
     if (t->dtype != x->dtype) return "scale or bias have another type than the input";
-    // One number an element of the row.
-    bool fits = !by_row || t->rank <= x->rank - axis;
-    for (int d = 0; by_row && fits && d < x->rank - axis; d++) {
-      int at = d - (int)(x->rank - axis) + t->rank;
-      fits = at >= 0 && t->dims[at] == x->dims[axis + d] && t->min[at] == t->max[at];
+    // One number an element of the row, or of its last axes in turn; scale and bias alike.
+    bool fits = !by_row || t->rank <= x->rank - axis, ends = false;
+    for (int d = 1; by_row && fits && d <= t->rank; d++) {
+      int64_t dim = t->dims[t->rank - d];
+      ends = ends || dim != x->dims[x->rank - d];
+      fits = t->min[t->rank - d] == t->max[t->rank - d] && (!ends || dim == 1);
     }
+    if (fits && by_row && i == 2 && node->inputs[1] != CARNOT_PLAN_NONE)
+      fits = carnot_dims_count(t->dims, t->rank) ==
+             carnot_dims_count(problem->inputs[1].dims, problem->inputs[1].rank);
     if (!fits) return "scale or bias do not run along the normalized axes";
   }
   for (uint32_t i = 1; i < problem->output_count; i++)
@@ -147,8 +151,8 @@ static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs
                       const carnot_operand* outputs, const carnot_cuda_norm* p) {
   uintptr_t bits = (uintptr_t)outputs[0].data;
   for (uint32_t i = 0; i < step->input_count && i < 3; i++) bits |= (uintptr_t)inputs[i].data;
-  return carnot_cuda_is_half(inputs[0].dtype) && p->per_element && p->size % 8 == 0 &&
-         p->size <= 2048 && bits % 16 == 0 && step->output_count == 1;
+  return carnot_cuda_is_half(inputs[0].dtype) && p->per_element && p->period == p->size &&
+         p->size % 8 == 0 && p->size <= 2048 && bits % 16 == 0 && step->output_count == 1;
 }
 
 static carnot_status* norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -182,7 +186,12 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
     s->params.spatial = carnot_dims_count(x->dims + 2, x->rank - 2);
     s->params.size = x->dims[1] / groups * s->params.spatial;
   }
-  int64_t wanted = s->params.per_element ? s->params.size : x->rank > 1 ? x->dims[1] : 1;
+  s->params.period = s->params.size;
+  for (uint32_t i = 1; s->params.per_element && i < 3 && i < node->input_count; i++)
+    if (node->inputs[i] == i && i < step->input_count)
+      s->params.period = carnot_dims_count(inputs[i].dims, inputs[i].rank);
+  int64_t wanted = s->params.per_element ? s->params.period : x->rank > 1 ? x->dims[1] : 1;
+  CARNOT_CHECK(s->params.period > 0 || !s->params.size, INVALID_ARGUMENT, "an empty scale");
   for (uint32_t i = 1; i < 3 && i < node->input_count; i++)
     CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE ||
                      (node->inputs[i] == i && inputs[i].dtype == x->dtype &&
@@ -255,7 +264,7 @@ static const char* batch_norm_reject(carnot_problem* problem, char* reason, size
   for (uint32_t i = 0; i < 5; i++)
     if (i >= problem->input_count || problem->inputs[i].kind != CARNOT_VALUE_TENSOR)
       return "an operand is absent";
-  return carnot_cuda_not_float(&problem->inputs[0], reason, size);
+  return carnot_cuda_not_real(&problem->inputs[0], reason, size);
 }
 
 static carnot_status* batch_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -326,8 +335,7 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
   if (reduction_of(&problem->region->nodes[0]) < 0) return "no kernel for this reduction";
   if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 0) return "the input has no known rank";
   carnot_dtype t = x->dtype;
-  if (!carnot_cuda_is_float(t) && t != CARNOT_DTYPE_F64 && t != CARNOT_DTYPE_I32 &&
-      t != CARNOT_DTYPE_I64)
+  if (t == CARNOT_DTYPE_I16 || t == CARNOT_DTYPE_U16 || !carnot_cuda_type(t))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t));
   carnot_cuda_keep_on_host(problem, 1);
   problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read as it stands

@@ -1,4 +1,6 @@
 // Layers that read or write at places that are data, or that depend on the place alone.
+#include <string.h>
+
 #include "backend/cuda/each.h"
 
 static const carnot_plan_node* node_of(const carnot_step_view* step) {
@@ -196,10 +198,10 @@ CARNOT_CUDA_EACH_ROW(bit_cast_row, "cuda_bit_cast", CARNOT_OP_BIT_CAST, bit_cast
 // ---- by the place alone ----
 
 static const char* trilu_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (carnot_cuda_is_single(problem, CARNOT_OP_TRILU) && problem->input_count > 1 &&
-      problem->inputs[1].kind == CARNOT_VALUE_TENSOR && !problem->inputs[1].is_constant)
-    return "the diagonal is not constant";
-  return carnot_cuda_each_reject(problem, CARNOT_OP_TRILU, 1u << 1, reason, size);
+  return carnot_cuda_each_reject(problem, CARNOT_OP_TRILU, 0, reason, size);
+}
+static const char* fill_reject(carnot_problem* problem, char* reason, size_t size) {
+  return carnot_cuda_each_reject(problem, CARNOT_OP_CONSTANT_OF_SHAPE, 1u, reason, size);
 }
 static const char* one_hot_reject(carnot_problem* problem, char* reason, size_t size) {
   return carnot_cuda_each_reject(problem, CARNOT_OP_ONE_HOT, 1u << 1, reason, size);
@@ -221,15 +223,63 @@ static carnot_status* trilu_shape(const carnot_step_view* step, const carnot_ope
   const carnot_operand *x = &inputs[0], *diagonal = carnot_cuda_optional(step, inputs, 1);
   CARNOT_TRY(check_copied(x, x, &outputs[0]));
   CARNOT_CHECK(x->rank >= 2, INVALID_MODEL, "rank %d, must be 2 or more", x->rank);
-  double k = 0;
-  if (diagonal->dtype && count_of(diagonal)) CARNOT_TRY(carnot_cuda_number_of(diagonal, 0, &k));
+  CARNOT_TRY(carnot_cuda_on_device(diagonal, 1));
+  CARNOT_CHECK(!diagonal->dtype || count_of(diagonal) == 1, INVALID_MODEL, "%lld diagonals",
+               (long long)count_of(diagonal));
   carnot_cuda_place p = {.rows = x->dims[x->rank - 2],
                          .columns = x->dims[x->rank - 1],
                          .flag = attr(step, "upper") != 0};
-  k = k < -(double)p.rows - 1 ? -(double)p.rows - 1 : k;
-  p.k = k > (double)p.columns + 1 ? p.columns + 1 : (int64_t)k;
   p.io.bytes = carnot_cuda_bytes(x);
   return carnot_cuda_each_shape(step, inputs, outputs, "trilu", count_of(x), &p, sizeof(p), state);
+}
+
+static carnot_status* fill_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand* y = &outputs[0];
+  const carnot_attr* value = carnot_attrs_find(&node_of(step)->attrs, "value");
+  const carnot_tensor* given =
+      value && value->type == CARNOT_ATTR_TENSOR ? value->tensor : NULL;  // else zero, float32
+  carnot_cuda_place p = {.bits = 0};
+  p.io.bytes = carnot_cuda_bytes(y);
+  CARNOT_CHECK(p.io.bytes <= 8 && (!given || (given->dtype == y->dtype && given->data &&
+                                              carnot_tensor_count(given) == 1)),
+               INVALID_MODEL, "a fill of %s", carnot_dtype_name(y->dtype));
+  if (given) memcpy(&p.bits, given->data, (size_t)p.io.bytes);
+  return carnot_cuda_each_shape(step, inputs, outputs, "fill", count_of(y), &p, sizeof(p), state);
+}
+
+// Input |i| is absent or a constant 0.
+static bool is_zero(const carnot_problem* problem, uint32_t i) {
+  if (i >= problem->input_count || problem->inputs[i].kind != CARNOT_VALUE_TENSOR) return true;
+  const carnot_operand_type* t = &problem->inputs[i];
+  return t->is_constant && t->tensor && t->tensor->data && carnot_tensor_count(t->tensor) == 1 &&
+         carnot_load_f64(t->dtype, t->tensor->data, 0) == 0;
+}
+
+static const char* dropout_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (carnot_cuda_is_single(problem, CARNOT_OP_DROPOUT) && !is_zero(problem, 2))
+    return "it draws by the seed of the run";
+  return carnot_cuda_each_reject(problem, CARNOT_OP_DROPOUT, 6u, reason, size);
+}
+
+static carnot_status* dropout_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                    const carnot_operand* outputs, void* state,
+                                    size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *y = carnot_cuda_output(step, outputs, 0);
+  carnot_cuda_place p = {.k = 0};
+  p.io.bytes = carnot_cuda_bytes(x);
+  const carnot_operand* mask = carnot_cuda_output(step, outputs, 1);
+  CARNOT_CHECK(
+      (!y->dtype || y->dtype == x->dtype) && (!mask->dtype || mask->dtype == CARNOT_DTYPE_BOOL),
+      INVALID_ARGUMENT, "the result or the mask has another type");
+  CARNOT_TRY(carnot_cuda_expect(x, "x", count_of(x)));
+  CARNOT_TRY(carnot_cuda_expect(y, "the result", count_of(x)));
+  CARNOT_TRY(carnot_cuda_expect(mask, "the mask", count_of(x)));
+  return carnot_cuda_each_shape(step, inputs, outputs, "dropout", count_of(x), &p, sizeof(p),
+                                state);
 }
 
 static carnot_status* one_hot_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -304,6 +354,8 @@ static carnot_status* eye_like_shape(const carnot_step_view* step, const carnot_
                                 state);
 }
 CARNOT_CUDA_EACH_ROW(trilu_row, "cuda_trilu", CARNOT_OP_TRILU, trilu_reject, trilu_shape);
+CARNOT_CUDA_EACH_ROW(fill_row, "cuda_fill", CARNOT_OP_CONSTANT_OF_SHAPE, fill_reject, fill_shape);
+CARNOT_CUDA_EACH_ROW(dropout_row, "cuda_dropout", CARNOT_OP_DROPOUT, dropout_reject, dropout_shape);
 CARNOT_CUDA_EACH_ROW(one_hot_row, "cuda_one_hot", CARNOT_OP_ONE_HOT, one_hot_reject, one_hot_shape);
 CARNOT_CUDA_EACH_ROW(reverse_sequence_row, "cuda_reverse_sequence", CARNOT_OP_REVERSE_SEQUENCE,
                      reverse_sequence_reject, reverse_sequence_shape);

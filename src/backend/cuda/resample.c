@@ -1,4 +1,4 @@
-// Layers that weigh elements of their surroundings: resize, transposed convolution, quantization.
+// Layers that weigh elements of their surroundings: resize, transposed convolution, samples.
 #include <math.h>
 #include <string.h>
 
@@ -6,22 +6,8 @@
 #include "ops/einsum.h"
 #include "ops/window.h"
 
-static int64_t count_of(const carnot_operand* t) { return carnot_dims_count(t->dims, t->rank); }
-
-typedef struct attributes {
-  const carnot_op_row* row;
-  const carnot_attrs* attrs;
-} attributes;
-
-static attributes attributes_of(const carnot_step_view* step) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  return (attributes){carnot_op_get(node->op), &node->attrs};
-}
-static int64_t attr(const attributes* a, const char* name) {
-  return carnot_attr_int(a->row, a->attrs, name);
-}
 // Which of |words| the attribute is; |count| for none.
-static int word(const attributes* a, const char* name, const char* const* words, int count) {
+static int word(const carnot_cuda_attrs* a, const char* name, const char* const* words, int count) {
   int at = 0;
   while (at < count && !carnot_attr_is(a->row, a->attrs, name, words[at])) at++;
   return at;
@@ -38,7 +24,7 @@ static const char* resize_reject(carnot_problem* problem, char* reason, size_t s
 }
 
 // The axes that |count| sizes, scales and regions speak of.
-static carnot_status* resize_axes(const attributes* a, int rank, int64_t count, int* out) {
+static carnot_status* resize_axes(const carnot_cuda_attrs* a, int rank, int64_t count, int* out) {
   size_t given;
   const int64_t* axes = carnot_attr_ints(a->attrs, "axes", &given);
   CARNOT_CHECK(count == (axes && given ? (int64_t)given : rank) && count <= CARNOT_CUDA_RANK,
@@ -52,13 +38,13 @@ static carnot_status* resize_axes(const attributes* a, int rank, int64_t count, 
   return NULL;
 }
 
-static carnot_status* resize_scales(const carnot_step_view* step, const attributes* a,
+static carnot_status* resize_scales(const carnot_step_view* step, const carnot_cuda_attrs* a,
                                     const carnot_operand* inputs, carnot_cuda_resize* p) {
   const carnot_operand *roi = carnot_cuda_optional(step, inputs, 1),
                        *scales = carnot_cuda_optional(step, inputs, 2),
                        *sizes = carnot_cuda_optional(step, inputs, 3);
   const carnot_operand* given = scales->dtype ? scales : sizes;
-  int64_t count = given->dtype ? count_of(given) : 0;
+  int64_t count = given->dtype ? carnot_cuda_count(given) : 0;
   int axes[CARNOT_CUDA_RANK];
   static const char* const kPolicies[] = {"stretch", "not_larger", "not_smaller"};
   int policy = word(a, "keep_aspect_ratio_policy", kPolicies, 3);
@@ -73,7 +59,7 @@ static carnot_status* resize_scales(const carnot_step_view* step, const attribut
   }
   for (int i = 0; i < (int)count; i++) {
     if (!scales->dtype && policy) p->scale[axes[i]] = common;
-    if (!roi->dtype || count_of(roi) != 2 * count) continue;
+    if (!roi->dtype || carnot_cuda_count(roi) != 2 * count) continue;
     CARNOT_TRY(carnot_cuda_number_of(roi, i, &p->roi_start[axes[i]]));
     CARNOT_TRY(carnot_cuda_number_of(roi, count + i, &p->roi_end[axes[i]]));
   }
@@ -92,10 +78,10 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
                                          "ceil"};
   static const char* const kModes[] = {"nearest", "linear", "cubic"};
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  attributes a = attributes_of(step);
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
   CARNOT_CHECK(x->rank == y->rank && x->rank <= CARNOT_CUDA_RANK && x->dtype == y->dtype &&
-                   (count_of(x) > 0 || count_of(y) == 0),
+                   (carnot_cuda_count(x) > 0 || carnot_cuda_count(y) == 0),
                INVALID_ARGUMENT, "ranks %d and %d", x->rank, y->rank);
   int mode = word(&a, "mode", kModes, 3);
   carnot_cuda_resize p = {
@@ -104,8 +90,8 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
       .nearest = word(&a, "nearest_mode", kNearest, 4),
       .radius = mode,
       .cubic = mode == 2,
-      .exclude_outside = attr(&a, "exclude_outside") != 0,
-      .antialias = attr(&a, "antialias") != 0,
+      .exclude_outside = carnot_cuda_attr(&a, "exclude_outside") != 0,
+      .antialias = carnot_cuda_attr(&a, "antialias") != 0,
       .coefficient = carnot_attr_float(a.row, a.attrs, "cubic_coeff_a"),
       .extrapolation = carnot_attr_float(a.row, a.attrs, "extrapolation_value")};
   CARNOT_CHECK(mode < 3 && p.place < 6 && p.nearest < 4, INVALID_MODEL,
@@ -115,7 +101,8 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
     p.scale[d] = p.roi_end[d] = 1;
   }
   CARNOT_TRY(resize_scales(step, &a, inputs, &p));
-  return carnot_cuda_each_shape(step, inputs, outputs, "resize", count_of(y), &p, sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, "resize", carnot_cuda_count(y), &p,
+                                sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(resize_row, "cuda_resize", CARNOT_OP_RESIZE, resize_reject, resize_shape);
 
@@ -129,8 +116,8 @@ static const char* conv_transpose_reject(carnot_problem* problem, char* reason, 
 }
 
 // Padding that follows from the result's size.
-static void resolve_padding(const attributes* a, const carnot_operand* x, const carnot_operand* y,
-                            carnot_window* w) {
+static void resolve_padding(const carnot_cuda_attrs* a, const carnot_operand* x,
+                            const carnot_operand* y, carnot_window* w) {
   bool same = w->auto_pad == CARNOT_PAD_SAME_UPPER || w->auto_pad == CARNOT_PAD_SAME_LOWER;
   size_t count;
   const int64_t* extra = carnot_attr_ints(a->attrs, "output_padding", &count);
@@ -151,18 +138,18 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *w = &inputs[1], *y = &outputs[0],
                        *bias = carnot_cuda_optional(step, inputs, 2);
-  attributes a = attributes_of(step);
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   CARNOT_TRY(carnot_cuda_on_device(inputs, 2));
   if (bias->dtype) CARNOT_TRY(carnot_cuda_on_device(bias, 1));
   int rank = x->rank - 2;
-  int64_t groups = attr(&a, "group");
+  int64_t groups = carnot_cuda_attr(&a, "group");
   CARNOT_CHECK(rank >= 1 && rank <= 3 && w->rank == x->rank && y->rank == x->rank && groups > 0 &&
                    w->dims[0] == x->dims[1] && x->dims[1] % groups == 0 &&
                    y->dims[1] == w->dims[1] * groups && y->dims[0] == x->dims[0],
                INVALID_ARGUMENT, "weights do not fit %lld channels in %lld groups",
                (long long)x->dims[1], (long long)groups);
-  CARNOT_CHECK(!bias->dtype || count_of(bias) == y->dims[1], INVALID_ARGUMENT,
-               "bias has %lld elements; %lld are required", (long long)count_of(bias),
+  CARNOT_CHECK(!bias->dtype || carnot_cuda_count(bias) == y->dims[1], INVALID_ARGUMENT,
+               "bias has %lld elements; %lld are required", (long long)carnot_cuda_count(bias),
                (long long)y->dims[1]);
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
   for (int d = 0; d < w->rank; d++) type.dims[d] = carnot_sym_of(w->dims[d]);
@@ -182,8 +169,8 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
                  "kernel_shape[%d] is %lld, the weights' %lld", at, (long long)p.kernel[d],
                  (long long)w->dims[at + 2]);
   }
-  return carnot_cuda_each_shape(step, inputs, outputs, "conv_transpose", count_of(y), &p, sizeof(p),
-                                state);
+  return carnot_cuda_each_shape(step, inputs, outputs, "conv_transpose", carnot_cuda_count(y), &p,
+                                sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(conv_transpose_row, "cuda_conv_transpose", CARNOT_OP_CONV_TRANSPOSE,
                      conv_transpose_reject, conv_transpose_shape);
@@ -205,7 +192,7 @@ static carnot_status* einsum_shape(const carnot_step_view* step, const carnot_op
                                    const carnot_operand* outputs, void* state,
                                    size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  attributes a = attributes_of(step);
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   int ranks[3], count = (int)step->input_count;
   const int64_t* dims[3];
   carnot_einsum plan;
@@ -215,7 +202,7 @@ static carnot_status* einsum_shape(const carnot_step_view* step, const carnot_op
   CARNOT_TRY(
       carnot_einsum_plan(carnot_attr_text(a.row, a.attrs, "equation"), count, ranks, dims, &plan));
   CARNOT_CHECK(plan.out_rank <= CARNOT_CUDA_RANK && plan.sum_rank <= CARNOT_CUDA_RANK &&
-                   plan.out_count == count_of(&outputs[0]),
+                   plan.out_count == carnot_cuda_count(&outputs[0]),
                INVALID_MODEL, "%d axes are summed", plan.sum_rank);
   carnot_cuda_einsum p = {.operands = count,
                           .kept_rank = plan.out_rank,
@@ -249,106 +236,26 @@ static carnot_status* grid_sample_shape(const carnot_step_view* step, const carn
   static const char* const kModes[] = {"nearest", "linear", "cubic"};
   static const char* const kPaddings[] = {"zeros", "border", "reflection"};
   const carnot_operand *x = &inputs[0], *grid = &inputs[1], *y = &outputs[0];
-  attributes a = attributes_of(step);
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   CARNOT_TRY(carnot_cuda_on_device(inputs, 2));
   int mode = word(&a, "mode", kModes, 3), rank = x->rank - 2;
   carnot_cuda_grid_sample p = {.rank = rank,
                                .taps = 1 << mode,
                                .before = mode == 2,
                                .padding = word(&a, "padding_mode", kPaddings, 3),
-                               .align_corners = attr(&a, "align_corners") != 0};
+                               .align_corners = carnot_cuda_attr(&a, "align_corners") != 0};
   CARNOT_CHECK(rank >= 1 && rank <= 3 && y->rank == x->rank && mode < 3 && p.padding < 3,
                INVALID_MODEL, "rank %d, or an unknown mode", x->rank);
   p.channels = x->dims[1];
   for (int d = 0; d < rank; d++) p.in[d] = x->dims[d + 2];
   p.in_size = carnot_dims_count(x->dims + 2, rank);
   p.out_size = carnot_dims_count(y->dims + 2, rank);
-  CARNOT_CHECK(count_of(grid) == x->dims[0] * p.out_size * rank && y->dims[0] == x->dims[0] &&
-                   y->dims[1] == x->dims[1],
+  CARNOT_CHECK(carnot_cuda_count(grid) == x->dims[0] * p.out_size * rank &&
+                   y->dims[0] == x->dims[0] && y->dims[1] == x->dims[1],
                INVALID_ARGUMENT, "the grid has %lld elements; %lld are required",
-               (long long)count_of(grid), (long long)(x->dims[0] * p.out_size * rank));
-  return carnot_cuda_each_shape(step, inputs, outputs, "grid_sample", count_of(y), &p, sizeof(p),
-                                state);
+               (long long)carnot_cuda_count(grid), (long long)(x->dims[0] * p.out_size * rank));
+  return carnot_cuda_each_shape(step, inputs, outputs, "grid_sample", carnot_cuda_count(y), &p,
+                                sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(grid_sample_row, "cuda_grid_sample", CARNOT_OP_GRID_SAMPLE, grid_sample_reject,
                      grid_sample_shape);
-
-// ---- quantization ----
-
-static const char* quantize_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_each_reject(problem, CARNOT_OP_QUANTIZE_LINEAR, 0, reason, size);
-}
-static const char* dequantize_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_each_reject(problem, CARNOT_OP_DEQUANTIZE_LINEAR, 0, reason, size);
-}
-
-static int precision_of(const attributes* a, carnot_dtype scale) {
-  int64_t wanted = carnot_attr_has(a->attrs, "precision") ? attr(a, "precision") : 0;
-  switch (wanted ? (carnot_dtype)wanted : scale) {
-    case CARNOT_DTYPE_F64: return CARNOT_CUDA_F64;
-    case CARNOT_DTYPE_F16: return CARNOT_CUDA_F16;
-    case CARNOT_DTYPE_BF16: return CARNOT_CUDA_BF16;
-    default: return CARNOT_CUDA_F32;
-  }
-}
-
-// Where the scales lie: one, one along the axis, or one a block.
-static carnot_status* granularity(const carnot_step_view* step, const attributes* a,
-                                  const carnot_operand* x, const carnot_operand* scale,
-                                  carnot_cuda_quantize* p) {
-  int64_t scales = count_of(scale), block = attr(a, "block_size");
-  p->per_tensor = x->rank == 0 || (scales == 1 && (scale->rank < 2 || x->rank < 2));
-  p->inner = p->length = 1;
-  if (p->per_tensor) return NULL;
-  int axis = 0;
-  if (x->rank > 1) CARNOT_TRY(carnot_cuda_axis(step, "axis", x->rank, &axis));
-  p->length = x->dims[axis];
-  p->inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
-  bool blocked = scale->rank == x->rank && (block > 0 || scale->rank > 1);
-  p->blocks = blocked ? scale->dims[axis] : 0;
-  CARNOT_CHECK(blocked || scales == p->length, INVALID_ARGUMENT,
-               "scale has %lld elements; dimension %d of x is %lld", (long long)scales, axis,
-               (long long)p->length);
-  if (!blocked) return NULL;
-  CARNOT_CHECK(p->blocks > 0, INVALID_ARGUMENT, "scale has 0 blocks along dimension %d", axis);
-  int64_t least = carnot_ceildiv(p->length, p->blocks),
-          wanted = carnot_dims_count(x->dims, axis) * p->blocks * p->inner;
-  p->block_size = block > 0 ? block : least;
-  CARNOT_CHECK(scales == wanted && p->block_size >= least, INVALID_ARGUMENT,
-               "scale has %lld elements in blocks of %lld; %lld are required", (long long)scales,
-               (long long)p->block_size, (long long)wanted);
-  return NULL;
-}
-
-static carnot_status* shape_linear(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, const char* kernel, void* state) {
-  const carnot_operand *x = &inputs[0], *scale = &inputs[1],
-                       *zero = carnot_cuda_optional(step, inputs, 2);
-  attributes a = attributes_of(step);
-  CARNOT_TRY(carnot_cuda_on_device(inputs, 2));
-  if (zero->dtype) CARNOT_TRY(carnot_cuda_on_device(zero, 1));
-  CARNOT_CHECK(
-      count_of(x) == count_of(&outputs[0]) && (!zero->dtype || count_of(zero) == count_of(scale)),
-      INVALID_ARGUMENT, "zero_point has %lld elements and scale %lld", (long long)count_of(zero),
-      (long long)count_of(scale));
-  carnot_cuda_quantize p = {.precision = precision_of(&a, scale->dtype)};
-  CARNOT_TRY(granularity(step, &a, x, scale, &p));
-  return carnot_cuda_each_shape(step, inputs, outputs, kernel, count_of(x), &p, sizeof(p), state);
-}
-
-static carnot_status* quantize_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* outputs, void* state,
-                                     size_t* out_workspace_bytes) {
-  *out_workspace_bytes = 0;
-  return shape_linear(step, inputs, outputs, "quantize_linear", state);
-}
-static carnot_status* dequantize_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                       const carnot_operand* outputs, void* state,
-                                       size_t* out_workspace_bytes) {
-  *out_workspace_bytes = 0;
-  return shape_linear(step, inputs, outputs, "dequantize_linear", state);
-}
-CARNOT_CUDA_EACH_ROW(quantize_linear_row, "cuda_quantize_linear", CARNOT_OP_QUANTIZE_LINEAR,
-                     quantize_reject, quantize_shape);
-CARNOT_CUDA_EACH_ROW(dequantize_linear_row, "cuda_dequantize_linear", CARNOT_OP_DEQUANTIZE_LINEAR,
-                     dequantize_reject, dequantize_shape);

@@ -16,8 +16,13 @@ const char* carnot_cuda_type(carnot_dtype dtype);
 static inline bool carnot_cuda_is_float(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_F32 || dtype == CARNOT_DTYPE_F16 || dtype == CARNOT_DTYPE_BF16;
 }
-// NULL when |t| is a tensor of float32, float16 or bfloat16.
+// Plain kernels compute in float64 as well.
+static inline bool carnot_cuda_is_real(carnot_dtype dtype) {
+  return carnot_cuda_is_float(dtype) || dtype == CARNOT_DTYPE_F64;
+}
+// NULL when |t| is a tensor of float32, float16 or bfloat16; or of float64 besides.
 const char* carnot_cuda_not_float(const carnot_operand_type* t, char* reason, size_t size);
+const char* carnot_cuda_not_real(const carnot_operand_type* t, char* reason, size_t size);
 // The region is |op| alone.
 static inline bool carnot_cuda_is_single(const carnot_problem* problem, carnot_op op) {
   return problem->region->node_count == 1 && problem->region->nodes[0].op == op;
@@ -79,7 +84,7 @@ carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_mo
 
 // ---- generated programs (pointwise.c) ----
 
-enum { CARNOT_CUDA_CHAIN_INPUTS = 10, CARNOT_CUDA_CHAIN_OUTPUTS = 2, CARNOT_CUDA_CHAIN_RANK = 6 };
+enum { CARNOT_CUDA_CHAIN_INPUTS = 10, CARNOT_CUDA_CHAIN_OUTPUTS = 2, CARNOT_CUDA_CHAIN_RANK = 8 };
 
 // Pointwise nodes of a region from |first| on. |acc|: the local that an anchor before them gave and
 // which stands in the output already; NONE without an anchor.

@@ -89,7 +89,7 @@ _Static_assert(sizeof(window_state) <= CARNOT_STATE_BYTES, "the state has its si
 static carnot_status* find_kernel(const carnot_step_view* step, const char* family,
                                   carnot_dtype dtype, CUfunction* out) {
   char name[32];
-  CARNOT_CHECK(carnot_cuda_is_float(dtype), INVALID_MODEL, "no kernel %s for %s", family,
+  CARNOT_CHECK(carnot_cuda_type(dtype), INVALID_MODEL, "no kernel %s for %s", family,
                carnot_dtype_name(dtype));
   snprintf(name, sizeof(name), "%s_%s", family, carnot_cuda_type(dtype));
   return carnot_cuda_kernel(carnot_cuda_of_step(step), name, out);
@@ -98,15 +98,20 @@ static carnot_status* find_kernel(const carnot_step_view* step, const char* fami
 // ---- pooling ----
 
 static const char* pool_reject(carnot_problem* problem, char* reason, size_t size) {
-  bool average = carnot_cuda_is_single(problem, CARNOT_OP_AVERAGE_POOL);
-  if (!average && !carnot_cuda_is_single(problem, CARNOT_OP_MAX_POOL)) return "";
+  bool most = carnot_cuda_is_single(problem, CARNOT_OP_MAX_POOL);
+  if (!most && !carnot_cuda_is_single(problem, CARNOT_OP_AVERAGE_POOL) &&
+      !carnot_cuda_is_single(problem, CARNOT_OP_LP_POOL))
+    return "";
   const carnot_operand_type* x = &problem->inputs[0];
-  const char* why = carnot_cuda_not_float(x, reason, size);
+  bool bytes = most && (x->dtype == CARNOT_DTYPE_I8 || x->dtype == CARNOT_DTYPE_U8);
+  const char* why = bytes ? NULL : carnot_cuda_not_real(x, reason, size);
   if (why) return why;
   if (x->rank < 3 || x->rank > 5)
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
-  if (problem->output_count > 1) return "the places of the maxima are wanted";
+  if (problem->region->nodes[0].outputs[0] == CARNOT_PLAN_NONE)
+    return "only the places of the maxima are wanted";
   problem->outputs[0].layout = x->layout;
+  if (problem->output_count > 1) carnot_cuda_want_row_major(problem);
   return NULL;
 }
 
@@ -125,16 +130,27 @@ static carnot_status* pool_shape(const carnot_step_view* step, const carnot_oper
   *out_workspace_bytes = 0;
   const carnot_plan_node* node = &step->region->nodes[0];
   CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
-  CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
+  CARNOT_TRY(carnot_cuda_on_device(outputs, step->output_count));
   window_state* s = state;
   *s = (window_state){.count = carnot_dims_count(outputs[0].dims, outputs[0].rank)};
+  CARNOT_CHECK(
+      step->output_count < 2 || (outputs[1].dtype == CARNOT_DTYPE_I64 &&
+                                 carnot_dims_count(outputs[1].dims, outputs[1].rank) == s->count),
+      INVALID_ARGUMENT, "the places of %lld maxima have another size or type", (long long)s->count);
   CARNOT_TRY(carnot_cuda_window_make(node, &inputs[0], NULL, &outputs[0], &s->params));
   CARNOT_CHECK(s->params.filters == s->params.channels, INVALID_ARGUMENT, "channels differ");
+  const carnot_op_row* row = carnot_op_get(node->op);
   s->params.average = node->op == CARNOT_OP_AVERAGE_POOL;
   if (s->params.average)
-    s->params.count_padding =
-        carnot_attr_int(carnot_op_get(node->op), &node->attrs, "count_include_pad") != 0;
-  bool eights = takes_eights(&inputs[0], &outputs[0], &s->params);
+    s->params.count_padding = carnot_attr_int(row, &node->attrs, "count_include_pad") != 0;
+  if (node->op == CARNOT_OP_LP_POOL) {
+    s->params.power = (int)carnot_attr_int(row, &node->attrs, "p");
+    CARNOT_CHECK(s->params.power > 0, INVALID_MODEL, "p is %d", s->params.power);
+  }
+  if (step->output_count > 1)
+    s->params.column_major = carnot_attr_int(row, &node->attrs, "storage_order") != 0;
+  bool eights = !s->params.power && step->output_count < 2 &&
+                takes_eights(&inputs[0], &outputs[0], &s->params);
   if (eights) s->count /= 8;
   return find_kernel(step, eights ? "pool_eight" : "pool", inputs[0].dtype, &s->function);
 }
@@ -145,6 +161,7 @@ static carnot_status* pool_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   window_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
+  s->params.places = step->output_count > 1 ? outputs[1].data : NULL;
   return carnot_cuda_launch_each(step, s->function, s->count, &s->params);
 }
 
@@ -355,7 +372,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   if (x->rank < 3 || x->rank > 5)
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
   if (problem->inputs[c.weights].dtype != x->dtype) return "weights of another type";
-  return carnot_cuda_not_float(x, reason, size);
+  return carnot_cuda_not_real(x, reason, size);
 }
 
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {

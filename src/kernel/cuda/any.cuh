@@ -1,8 +1,94 @@
 // Elements whose type is found out while running: for kernels of rare layers, one image for all types.
 #define TYPES(X) X(F32, f32) X(F64, f64) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) \
-  X(U16, u16) X(I32, i32) X(U32, u32) X(I64, i64) X(U64, u64) X(B8, b8)
+  X(U16, u16) X(I32, i32) X(U32, u32) X(I64, i64) X(U64, u64) X(BOOL, b8)
 
-DEVICE bool is_real(int type) { return type <= CARNOT_CUDA_BF16; }
+DEVICE bool is_real(int type) { return type <= CARNOT_CUDA_F4E2M1; }
+DEVICE bool is_mini(int type) { return type >= CARNOT_CUDA_F8E4M3FN && is_real(type); }
+
+// ---- floating point of a byte or less (as base/float_formats.c), and packed elements: the first in the low bits ----
+
+DEVICE int bits_of(int type) {
+  if (type <= CARNOT_CUDA_F8E8M0) return 8;
+  if (type <= CARNOT_CUDA_F4E2M1) return type == CARNOT_CUDA_F4E2M1 ? 4 : 6;
+  return type == CARNOT_CUDA_I4 || type == CARNOT_CUDA_U4 ? 4 : 2;
+}
+DEVICE u32 bits_at(int bits, const void* x, i64 i) {
+  const u8* at = (const u8*)x + i * bits / 8;
+  int shift = (int)(i * bits % 8);
+  u32 word = at[0];
+  if (shift + bits > 8) word |= (u32)at[1] << 8;
+  return word >> shift & ((1u << bits) - 1);
+}
+DEVICE void put_bits(int bits, void* y, i64 i, u32 v) {
+  u8* at = (u8*)y + i * bits / 8;
+  u32 shift = (u32)(i * bits % 8), mask = ((1u << bits) - 1) << shift;
+  v <<= shift;
+  at[0] = (u8)((at[0] & ~mask) | (v & mask));
+  if (shift + bits > 8) at[1] = (u8)((at[1] & ~(mask >> 8)) | (v & mask) >> 8);
+}
+
+struct mini {
+  int exponent, mantissa, bias;
+  bool infinity, nan_at_top, one_nan;  // one_nan: at minus zero
+};
+DEVICE mini mini_of(int type) {
+  switch (type) {
+    case CARNOT_CUDA_F8E4M3FN: return {4, 3, 7, false, true, false};
+    case CARNOT_CUDA_F8E4M3FNUZ: return {4, 3, 8, false, false, true};
+    case CARNOT_CUDA_F8E5M2: return {5, 2, 15, true, false, false};
+    case CARNOT_CUDA_F8E5M2FNUZ: return {5, 2, 16, false, false, true};
+    case CARNOT_CUDA_F6E2M3: return {2, 3, 1, false, false, false};
+    case CARNOT_CUDA_F6E3M2: return {3, 2, 3, false, false, false};
+    default: return {2, 1, 1, false, false, false};
+  }
+}
+DEVICE f32 mini_load(int type, u32 bits) {
+  const f32 inf = __uint_as_float(0x7f800000), nan = __uint_as_float(0x7fc00000);
+  if (type == CARNOT_CUDA_F8E8M0) return bits == 255 ? nan : ldexpf(1, (int)bits - 127);
+  mini f = mini_of(type);
+  u32 sign = 1u << (f.exponent + f.mantissa), rest = bits & (sign - 1);
+  if ((f.one_nan && bits == sign) || (f.nan_at_top && rest == sign - 1)) return nan;
+  int exponent = (int)(rest >> f.mantissa), fraction = (int)(rest & ((1u << f.mantissa) - 1));
+  f32 v;
+  if (f.infinity && exponent == (1 << f.exponent) - 1) v = fraction ? nan : inf;
+  else if (exponent) v = ldexpf((f32)(fraction | 1 << f.mantissa), exponent - f.bias - f.mantissa);
+  else v = ldexpf((f32)fraction, 1 - f.bias - f.mantissa);
+  return bits & sign ? -v : v;
+}
+// Powers of two alone; |mode| as carnot_cuda_cast has it.
+DEVICE u32 e8m0_of(f32 v, bool saturate, int mode) {
+  f32 magnitude = fabsf(v);
+  if (v != v) return 255;
+  if (magnitude > 3.402823466e38f) return saturate ? 254 : 255;
+  if (magnitude < ldexpf(1, -127)) return saturate ? 0 : 255;
+  int exponent;
+  f32 fraction = frexpf(magnitude, &exponent);
+  int code = exponent + 126 + (mode == 0 ? fraction > 0.5f : mode == 2 && fraction >= 0.75f);
+  return code > 254 ? (saturate ? 254 : 255) : (u32)code;
+}
+DEVICE u32 mini_of_float(int type, f32 v, bool saturate, int mode = 2) {
+  if (type == CARNOT_CUDA_F8E8M0) return e8m0_of(v, saturate, mode);
+  mini f = mini_of(type);
+  u32 at = 1u << (f.exponent + f.mantissa), all = at - 1, sign = __float_as_uint(v) >> 31 ? at : 0;
+  u32 infinity = ((1u << f.exponent) - 1) << f.mantissa;
+  u32 top = f.infinity ? infinity - 1 : f.nan_at_top ? all - 1 : all;
+  // Formats without NaN give -0, as ONNX Cast has it.
+  if (v != v) return f.one_nan ? at : f.infinity || f.nan_at_top ? sign | all : at;
+  f64 magnitude = fabs((f64)v), code = top + 1.0;
+  if (magnitude < 1e30) {
+    int exponent;
+    frexp(magnitude, &exponent);
+    exponent = magnitude == 0 || exponent - 1 < 1 - f.bias ? 1 - f.bias : exponent - 1;
+    code = rint(ldexp(magnitude, f.mantissa - exponent)) + ldexp((f64)(exponent + f.bias - 1), f.mantissa);
+  }
+  if (code > top) {
+    if (saturate) return sign | top;
+    return f.infinity ? sign | infinity : f.nan_at_top ? sign | all : f.one_nan ? at : sign | top;
+  }
+  return f.one_nan && code == 0 ? 0 : sign | (u32)code;
+}
+
+// ---- elements of any type ----
 
 template <class A> DEVICE A any_load(int type, const void* x, i64 i) {
   switch (type) {
@@ -10,7 +96,11 @@ template <class A> DEVICE A any_load(int type, const void* x, i64 i) {
     TYPES(LOAD)
 #undef LOAD
   }
-  return 0;
+  int bits = bits_of(type);
+  u32 v = bits_at(bits, x, i);
+  if (is_real(type)) return (A)mini_load(type, v);
+  bool negative = (type == CARNOT_CUDA_I4 || type == CARNOT_CUDA_I2) && v >> (bits - 1);
+  return (A)((int)v - (negative ? 1 << bits : 0));
 }
 DEVICE f64 real_of(int type, const void* x, i64 i) { return any_load<f64>(type, x, i); }
 DEVICE i64 whole_of(int type, const void* x, i64 i) { return any_load<i64>(type, x, i); }
@@ -25,12 +115,19 @@ template <> struct any_caster<bf16> {
 template <> struct any_caster<b8> {
   template <class V> static DEVICE_ONLY b8 of(V v) { return store_as<b8>::of(v != 0); }
 };
+// Between |low| and |high| where |v| is real; integers keep their low bits.
+DEVICE i64 within(f64 v, f64 low, f64 high) { return v != v ? 0 : (i64)fmin(fmax(v, low), high); }
+DEVICE i64 within(i64 v, f64, f64) { return v; }
 template <class V> DEVICE void any_store(int type, void* y, i64 i, V v) {
   switch (type) {
-#define STORE(NAME, T) case CARNOT_CUDA_##NAME: ((T*)y)[i] = any_caster<T>::of(v); break;
+#define STORE(NAME, T) case CARNOT_CUDA_##NAME: ((T*)y)[i] = any_caster<T>::of(v); return;
     TYPES(STORE)
 #undef STORE
   }
+  int bits = bits_of(type);
+  bool negative = type == CARNOT_CUDA_I4 || type == CARNOT_CUDA_I2;
+  f64 count = 1 << bits, low = negative ? -count / 2 : 0;
+  put_bits(bits, y, i, is_real(type) ? mini_of_float(type, (f32)v, true) : (u32)within(v, low, low + count - 1));
 }
 
 DEVICE void move(int bytes, void* y, i64 to, const void* x, i64 from) {
@@ -44,12 +141,12 @@ DEVICE void clear(int bytes, void* y, i64 to) {
   move(bytes, y, to, &zero, 0);
 }
 
-// One thread an item of io.count.
+// One thread an item of io.count, or as many as share bytes.
 #define ANY(name, params)                                               \
   extern "C" __global__ void any_##name(params p) {                     \
     wait_for_previous();                                                \
-    i64 i = THREAD;                                                     \
-    if (i < p.io.count) name(p, i);                                     \
+    i64 first = THREAD * p.io.together, last = first + p.io.together;   \
+    for (i64 i = first; i < last && i < p.io.count; i++) name(p, i);    \
   }
 // One block an item.
 #define ANY_BLOCK(name, params)                                         \

@@ -2,31 +2,32 @@
 // absent or cannot take the strides.
 
 template <class T> DEVICE void gemm(const carnot_cuda_gemm& p) {
-  __shared__ f32 sa[32][33], sb[32][33];
+  typedef SUM A;
+  __shared__ A sa[32][33], sb[32][33];
   int tx = threadIdx.x & 31, ty = threadIdx.x >> 5;
   i64 m0 = blockIdx.y * 32ll, n0 = blockIdx.x * 32ll;
   const T* a = (const T*)p.a + blockIdx.z * p.a_b;
   const T* b = (const T*)p.b + blockIdx.z * p.b_b;
-  f32 sum[4] = {0, 0, 0, 0};
+  A sum[4] = {0, 0, 0, 0};
   for (i64 k0 = 0; k0 < p.k; k0 += 32) {
     for (int r = ty; r < 32; r += 8) {
       i64 m = m0 + r, k = k0 + tx, n = n0 + tx, kb = k0 + r;
-      sa[r][tx] = m < p.m && k < p.k ? load(a[m * p.a_m + k * p.a_k]) : 0.f;
-      sb[r][tx] = kb < p.k && n < p.n ? load(b[kb * p.b_k + n * p.b_n]) : 0.f;
+      sa[r][tx] = m < p.m && k < p.k ? load(a[m * p.a_m + k * p.a_k]) : (A)0;
+      sb[r][tx] = kb < p.k && n < p.n ? load(b[kb * p.b_k + n * p.b_n]) : (A)0;
     }
     __syncthreads();
     for (int k = 0; k < 32; k++)
-      for (int r = 0; r < 4; r++) sum[r] = fmaf(sa[ty + 8 * r][k], sb[k][tx], sum[r]);
+      for (int r = 0; r < 4; r++) sum[r] = multiply_add(sa[ty + 8 * r][k], sb[k][tx], sum[r]);
     __syncthreads();
   }
   for (int r = 0; r < 4; r++) {
     i64 m = m0 + ty + 8 * r, n = n0 + tx;
     if (m >= p.m || n >= p.n) continue;
     i64 at = blockIdx.z * p.c_b + m * p.c_m + n * p.c_n;
-    f32 v = sum[r] * p.alpha;
-    if (p.beta != 0) v += p.beta * get<T>(p.c, at);
-    put<T>(p.c, at, p.relu ? hi(v, 0.f) : v);
+    A v = sum[r] * (A)p.alpha;
+    if (p.beta != 0) v += (A)p.beta * get<T>(p.c, at);
+    put<T>(p.c, at, p.relu ? hi(v, (A)0) : v);
   }
 }
 #define GEMMS(T, name) extern "C" __global__ void gemm_##name(carnot_cuda_gemm p) { wait_for_previous(); gemm<T>(p); }
-EACH_FLOAT(GEMMS)
+EACH_REAL(GEMMS) GEMMS(i32, i32) GEMMS(i64, i64)

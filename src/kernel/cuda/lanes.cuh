@@ -76,7 +76,17 @@ DEVICE void hardmax(const carnot_cuda_lanes& p, i64 lane) {
     any_store(p.io.out_type[0], p.io.out[0], start + k * p.inner, (f64)(k == best.at));
 }
 
-DEVICE void cumulative(const carnot_cuda_lanes& p, i64 lane) {
+// The lanes along the axis that input 1 names, where it is not known before.
+DEVICE carnot_cuda_lanes lanes_of_input(carnot_cuda_lanes p) {
+  i64 axis = whole_of(p.io.in_type[1], p.io.in[1], 0);
+  if (axis < 0) axis += p.rank;
+  p.length = p.inner = 1;
+  for (int d = 0; d < p.rank; d++)
+    if (d >= axis) *(d == axis ? &p.length : &p.inner) *= p.dims[d];
+  return p;
+}
+
+DEVICE void cumulate(const carnot_cuda_lanes& p, i64 lane) {
   i64 start = lane_start(p, lane, p.length);
   bool real = is_real(p.io.in_type[0]);
   f64 sum = p.product;
@@ -95,6 +105,13 @@ DEVICE void cumulative(const carnot_cuda_lanes& p, i64 lane) {
       any_store(p.io.out_type[0], p.io.out[0], at, (i64)(p.exclusive ? whole_before : whole));
     }
   }
+}
+
+// As many threads as elements where the axis, and so the lanes, are not known before.
+DEVICE void cumulative(const carnot_cuda_lanes& p, i64 lane) {
+  if (!p.io.in[1]) return cumulate(p, lane);
+  carnot_cuda_lanes found = lanes_of_input(p);
+  if (lane < p.io.count / found.length) cumulate(found, lane);
 }
 
 DEVICE void lp_norm(const carnot_cuda_lanes& p, i64 lane) {

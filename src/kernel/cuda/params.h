@@ -104,6 +104,7 @@ typedef struct carnot_cuda_norm {
   void* y;
   void *mean_out, *inv_out;  // NULL or results of type float
   long long count, size, spatial, groups;
+  long long period;  // per_element: elements after which scale and bias begin again
   float eps;
   int rms, per_element;
 } carnot_cuda_norm;
@@ -124,6 +125,9 @@ typedef struct carnot_cuda_window {
   long long in[3], out[3], kernel[3], step[3], dilation[3], begin[3], end[3];
   long long x_n, x_c, x_s[3], y_n, y_c, y_s[3];
   int average, count_padding;
+  int power;          // pooling: of the norm over a window; 0: none
+  long long* places;  // of the maxima, flat over [n, channels, in..]; NULL: not wanted
+  int column_major;   // the places count spatial dimensions column first
 } carnot_cuda_window;
 
 // c[b,m,n] = alpha sum_k a[b,m,k] b[b,k,n] + beta c[b,m,n], then max(c, 0) with |relu|; any
@@ -334,24 +338,20 @@ typedef struct carnot_cuda_peak {
   int rounds;
 } carnot_cuda_peak;
 
-// Element types of kernels that find out while running; real ones first.
+// clang-format off
+// Element types of kernels that find out while running: real ones first, those of a byte or less at
+// the ends of their kind.
+#define CARNOT_CUDA_NUMBERS(X) \
+  X(F32) X(F64) X(F16) X(BF16) X(F8E4M3FN) X(F8E4M3FNUZ) X(F8E5M2) X(F8E5M2FNUZ) X(F8E8M0) X(F6E2M3) X(F6E3M2) X(F4E2M1) \
+  X(I8) X(U8) X(I16) X(U16) X(I32) X(U32) X(I64) X(U64) X(BOOL) X(I4) X(U4) X(I2) X(U2)
+// clang-format on
 typedef enum carnot_cuda_number {
-  CARNOT_CUDA_F32,
-  CARNOT_CUDA_F64,
-  CARNOT_CUDA_F16,
-  CARNOT_CUDA_BF16,
-  CARNOT_CUDA_I8,
-  CARNOT_CUDA_U8,
-  CARNOT_CUDA_I16,
-  CARNOT_CUDA_U16,
-  CARNOT_CUDA_I32,
-  CARNOT_CUDA_U32,
-  CARNOT_CUDA_I64,
-  CARNOT_CUDA_U64,
-  CARNOT_CUDA_B8,
+#define CARNOT_CUDA_NUMBER(NAME) CARNOT_CUDA_##NAME,
+  CARNOT_CUDA_NUMBERS(CARNOT_CUDA_NUMBER)
+#undef CARNOT_CUDA_NUMBER
 } carnot_cuda_number;
 
-enum { CARNOT_CUDA_IO_INPUTS = 8, CARNOT_CUDA_IO_OUTPUTS = 3 };
+enum { CARNOT_CUDA_IO_INPUTS = 9, CARNOT_CUDA_IO_OUTPUTS = 4 };
 
 // What the structs below begin with: dense operands, and how many items (threads or blocks).
 typedef struct carnot_cuda_io {
@@ -360,6 +360,7 @@ typedef struct carnot_cuda_io {
   int in_type[CARNOT_CUDA_IO_INPUTS], out_type[CARNOT_CUDA_IO_OUTPUTS];
   long long count;
   int bytes;      // of an element of what is moved
+  int together;   // elements of a thread: those of packed types that share bytes
   void* scratch;  // the step's workspace
 } carnot_cuda_io;
 
@@ -373,6 +374,8 @@ typedef struct carnot_cuda_lanes {
   int power;                        // lp_norm: 1 or 2
   long long size;                   // lrn: neighbours
   double alpha, beta, bias;
+  int rank;  // cumulative along the axis that input 1 names: of x
+  long long dims[CARNOT_CUDA_RANK];
 } carnot_cuda_lanes;
 
 // in [x, index, updates] or [x, index]; |dims| of the index, |stride| of x.
@@ -404,21 +407,51 @@ typedef struct carnot_cuda_tensor_scatter {
   int circular;
 } carnot_cuda_tensor_scatter;
 
-// Elements by their place alone: triangles, one-hot rows, ranges, diagonals, reversed sequences.
+// Elements by their place alone: one value, triangles, one-hot rows, ranges, diagonals, reversed
+// sequences.
 typedef struct carnot_cuda_place {
   carnot_cuda_io io;
   long long rows, columns, inner, k;
   int flag;  // trilu: upper; reverse_sequence: time is the second axis
   double start, delta;
   long long start_int, delta_int;
+  unsigned long long bits;  // fill: of the value
 } carnot_cuda_place;
+
+typedef struct carnot_cuda_cast {
+  carnot_cuda_io io;
+  int saturate;    // of floating types of a byte
+  int round_mode;  // of F8E8M0: 0 up, 1 down, 2 nearest
+} carnot_cuda_cast;
 
 // y = round(x / scale) + zero, or (x - zero) * scale; one scale, one along the axis, or by blocks.
 typedef struct carnot_cuda_quantize {
   carnot_cuda_io io;
   long long inner, length, blocks, block_size;
-  int per_tensor, precision;
+  int per_tensor, precision, saturate;
 } carnot_cuda_quantize;
+
+// Which inputs hold what, -1: none; and how many numbers the lists have.
+typedef struct carnot_cuda_scales {
+  int w, x_scale, x_zero, w_scale, w_zero, y_scale, y_zero, bias;
+  long long x_scales, x_zeros, w_scales, w_zeros;
+} carnot_cuda_scales;
+
+// y = sum over k of (x - x_zero) (w - w_zero), rescaled where y has a scale; input 0 is x. Batches
+// of |dims| with the distances of both operands in matrices.
+typedef struct carnot_cuda_quantized_matmul {
+  carnot_cuda_io io;
+  carnot_cuda_scales scales;
+  long long m, n, k, dims[CARNOT_CUDA_RANK], a_s[CARNOT_CUDA_RANK], b_s[CARNOT_CUDA_RANK];
+  int rank;
+} carnot_cuda_quantized_matmul;
+
+// The same over windows; w [filters, channels / groups, kernel..].
+typedef struct carnot_cuda_quantized_conv {
+  carnot_cuda_io io;
+  carnot_cuda_scales scales;
+  long long channels, filters, groups, in[3], out[3], kernel[3], step[3], dilation[3], begin[3];
+} carnot_cuda_quantized_conv;
 
 typedef struct carnot_cuda_resize {
   carnot_cuda_io io;
@@ -458,5 +491,73 @@ typedef struct carnot_cuda_recurrent {
   int directions, gates, batch_first, reverse, flag;  // flag: input_forget, linear_before_reset
   double clip;
 } carnot_cuda_recurrent;
+
+// Heads [batch, heads, rows, size], or [batch, rows, heads * size] with heads_last. attention:
+// |rows| queries of all heads, keys of the past first; |mode|: what output 3 shows. rotary: |rows|
+// of the caches. linear_attention: |queries| steps.
+typedef struct carnot_cuda_heads {
+  carnot_cuda_io io;
+  long long rows, q_heads, kv_heads, queries, keys, past, size, value_size;
+  long long mask_s[3], mask_length;   // of batch, head and query; keys behind are not seen
+  long long left, right;              // widths of the window; -1: none
+  long long turned;                   // rotary: elements of a head
+  long long decay_width, beta_width;  // linear_attention
+  int heads_last, causal, mode, interleaved;
+  double scale, softcap;
+} carnot_cuda_heads;
+
+// y[lane, t] = sum_j w[c, j] s[lane, t + j], s the |taps| - 1 elements of the state before x.
+typedef struct carnot_cuda_causal {
+  carnot_cuda_io io;
+  long long length, taps, channels;
+  int silu;
+} carnot_cuda_causal;
+
+// Regions [R, 4] with their images in input 2, or [R, 5]; results [R, channels, rows, columns] of
+// images [images, channels, height, width].
+typedef struct carnot_cuda_roi {
+  carnot_cuda_io io;
+  long long images, channels, height, width, rows, columns, sampling;
+  int mean;
+  double scale, shift;
+} carnot_cuda_roi;
+
+// Windows whose spatial axes fill the end of the arrays. deform_conv: in [x, w, offset, bias,
+// mask].
+typedef struct carnot_cuda_deform {
+  carnot_cuda_io io;
+  long long channels, filters, groups, offset_groups;
+  long long in[3], out[3], kernel[3], step[3], dilation[3], begin[3];
+  int rank, align_corners;
+} carnot_cuda_deform;
+
+// Planes of |size|; indices count over |inner|, the result has |dims|.
+typedef struct carnot_cuda_unpool {
+  carnot_cuda_io io;
+  int rank;
+  long long size, inner[CARNOT_CUDA_RANK], dims[CARNOT_CUDA_RANK];
+} carnot_cuda_unpool;
+
+// |bins| of a transform of |n| elements, |inner| apart, from lanes of |length| numbers of |parts|;
+// |frames| of a lane begin |frame_step| apart and are multiplied by input 2.
+typedef struct carnot_cuda_dft {
+  carnot_cuda_io io;
+  long long n, bins, inner, length, frames, frame_step;
+  int parts, inverse, to_real;
+} carnot_cuda_dft;
+
+// Scores [.., classes, size], a target for each of |places|.
+typedef struct carnot_cuda_loss {
+  carnot_cuda_io io;
+  long long places, classes, size, ignored;
+  int softmax, ignores, none, mean;
+} carnot_cuda_loss;
+
+// Batch normalization by the batch: x [images, channels, size].
+typedef struct carnot_cuda_statistics {
+  carnot_cuda_io io;
+  long long images, channels, size;
+  double epsilon, momentum;
+} carnot_cuda_statistics;
 
 #endif  // CARNOT_KERNEL_CUDA_PARAMS_H_

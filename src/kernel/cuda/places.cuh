@@ -93,7 +93,9 @@ DEVICE void tensor_scatter(const carnot_cuda_tensor_scatter& p, i64 i) {
 }
 
 DEVICE void trilu(const carnot_cuda_place& p, i64 i) {
-  i64 column = i % p.columns, edge = i / p.columns % p.rows + p.k;
+  i64 k = p.io.in[1] ? whole_of(p.io.in_type[1], p.io.in[1], 0) : p.k;
+  k = k < -p.rows ? -p.rows : k > p.columns ? p.columns : k;
+  i64 column = i % p.columns, edge = i / p.columns % p.rows + k;
   if (p.flag ? column >= edge : column <= edge)
     move(p.io.bytes, p.io.out[0], i, p.io.in[0], i);
   else
@@ -134,6 +136,16 @@ DEVICE void eye_like(const carnot_cuda_place& p, i64 i) {
   any_store(p.io.out_type[0], p.io.out[0], i, (f64)(i % p.columns == i / p.columns + p.k));
 }
 
+DEVICE void fill(const carnot_cuda_place& p, i64 i) { move(p.io.bytes, p.io.out[0], i, &p.bits, 0); }
+
+// Of a network that does not learn: everything is kept.
+DEVICE void dropout(const carnot_cuda_place& p, i64 i) {
+  if (p.io.out[0]) move(p.io.bytes, p.io.out[0], i, p.io.in[0], i);
+  if (p.io.out[1]) ((u8*)p.io.out[1])[i] = 1;
+}
+
+ANY(fill, carnot_cuda_place)
+ANY(dropout, carnot_cuda_place)
 ANY(gather_elements, carnot_cuda_elements)
 ANY(scatter_elements, carnot_cuda_elements)
 ANY(scatter_nd, carnot_cuda_scatter_nd)

@@ -1,5 +1,5 @@
 // Kernels that weigh elements of their surroundings: resize, transposed convolution,
-// sums of products over named dimensions, samples at given places, quantization.
+// sums of products over named dimensions, samples at given places.
 
 enum { HALF_PIXEL, PYTORCH_HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS, HALF_PIXEL_SYMMETRIC, CROP };
 enum { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, FLOOR, CEIL };
@@ -224,38 +224,7 @@ DEVICE void grid_sample(const carnot_cuda_grid_sample& p, i64 i) {
   any_store(p.io.out_type[0], p.io.out[0], i, sum);
 }
 
-DEVICE i64 scale_place(const carnot_cuda_quantize& p, i64 i) {
-  if (p.per_tensor) return 0;
-  i64 n = i % p.inner, at = i / p.inner % p.length, outer = i / p.inner / p.length;
-  return p.blocks ? (outer * p.blocks + at / p.block_size) * p.inner + n : at;
-}
-
-DEVICE f64 rounded_to(int type, f64 v) {
-  if (type == CARNOT_CUDA_F64) return v;
-  if (type == CARNOT_CUDA_F16) return load(store_as<f16>::of((f32)v));
-  if (type == CARNOT_CUDA_BF16) return load(store_as<bf16>::of((f32)v));
-  return (f32)v;
-}
-
-DEVICE void quantize_linear(const carnot_cuda_quantize& p, i64 i) {
-  i64 s = scale_place(p, i);
-  f64 scale = real_of(p.io.in_type[1], p.io.in[1], s);
-  f64 zero = p.io.in[2] ? real_of(p.io.in_type[2], p.io.in[2], s) : 0;
-  f64 value = rounded_to(p.precision, real_of(p.io.in_type[0], p.io.in[0], i) / scale);
-  any_store(p.io.out_type[0], p.io.out[0], i, rint(value) + zero);
-}
-
-DEVICE void dequantize_linear(const carnot_cuda_quantize& p, i64 i) {
-  i64 s = scale_place(p, i);
-  f64 scale = real_of(p.io.in_type[1], p.io.in[1], s);
-  f64 zero = p.io.in[2] ? real_of(p.io.in_type[2], p.io.in[2], s) : 0;
-  f32 value = (f32)(real_of(p.io.in_type[0], p.io.in[0], i) - zero) * (f32)scale;
-  any_store(p.io.out_type[0], p.io.out[0], i, value);
-}
-
 ANY(resize, carnot_cuda_resize)
 ANY(conv_transpose, carnot_cuda_conv_transpose)
 ANY(einsum, carnot_cuda_einsum)
 ANY(grid_sample, carnot_cuda_grid_sample)
-ANY(quantize_linear, carnot_cuda_quantize)
-ANY(dequantize_linear, carnot_cuda_quantize)

@@ -121,21 +121,23 @@ template <> struct ends<i64> {
   static DEVICE_ONLY i64 low() { return (i64)0x8000000000000000ull; }
   static DEVICE_ONLY i64 high() { return 0x7fffffffffffffffll; }
 };
+template <> struct ends<u32> {
+  static DEVICE_ONLY u32 low() { return 0; }
+  static DEVICE_ONLY u32 high() { return 0xffffffffu; }
+};
+template <> struct ends<u64> {
+  static DEVICE_ONLY u64 low() { return 0; }
+  static DEVICE_ONLY u64 high() { return ~0ull; }
+};
 template <class A> DEVICE A lowest() { return ends<A>::low(); }
 template <class A> DEVICE A highest() { return ends<A>::high(); }
 
+template <class A> DEVICE A root(A x) { return (A)sqrt((f64)x); }
 DEVICE f32 root(f32 x) { return sqrtf(x); }
-DEVICE f64 root(f64 x) { return sqrt(x); }
-DEVICE i32 root(i32 x) { return (i32)sqrt((f64)x); }
-DEVICE i64 root(i64 x) { return (i64)sqrt((f64)x); }
+template <class A> DEVICE A logarithm(A x) { return (A)log((f64)x); }
 DEVICE f32 logarithm(f32 x) { return logf(x); }
-DEVICE f64 logarithm(f64 x) { return log(x); }
-DEVICE i32 logarithm(i32 x) { return (i32)log((f64)x); }
-DEVICE i64 logarithm(i64 x) { return (i64)log((f64)x); }
+template <class A> DEVICE A exponential(A x) { return (A)exp((f64)x); }
 DEVICE f32 exponential(f32 x) { return expf(x); }
-DEVICE f64 exponential(f64 x) { return exp(x); }
-DEVICE i32 exponential(i32 x) { return (i32)exp((f64)x); }
-DEVICE i64 exponential(i64 x) { return (i64)exp((f64)x); }
 
 template <class A> DEVICE A start(int fn) {
   return fn == CARNOT_CUDA_MAX ? lowest<A>() : fn == CARNOT_CUDA_MIN ? highest<A>()
@@ -145,9 +147,12 @@ template <class A> DEVICE A join(int fn, A a, A b) {
   return fn == CARNOT_CUDA_MAX ? hi(a, b) : fn == CARNOT_CUDA_MIN ? lo(a, b)
          : fn == CARNOT_CUDA_PROD ? a * b : a + b;
 }
+template <class A> DEVICE A magnitude(A x) { return x < 0 ? -x : x; }
+DEVICE u32 magnitude(u32 x) { return x; }
+DEVICE u64 magnitude(u64 x) { return x; }
 template <class A> DEVICE A term(int fn, A x, A most) {
   switch (fn) {
-    case CARNOT_CUDA_L1: return x < 0 ? -x : x;
+    case CARNOT_CUDA_L1: return magnitude(x);
     case CARNOT_CUDA_L2:
     case CARNOT_CUDA_SUM_SQUARE: return x * x;
     case CARNOT_CUDA_LOG_SUM_EXP: return exponential(x - most);
@@ -163,6 +168,12 @@ template <class A> DEVICE A finish(int fn, A x, i64 count, A most) {
     default: return x;
   }
 }
+
+// Of bytes: the ends of a wider accumulator, which nothing joined, become those of the type.
+template <class T> struct result_as : store_as<T> {};
+template <> struct result_as<i8> { static DEVICE_ONLY i8 of(i32 v) { return caster<i8>::of((f64)v); } };
+template <> struct result_as<u8> { static DEVICE_ONLY u8 of(i32 v) { return caster<u8>::of((f64)v); } };
+template <> struct result_as<b8> { static DEVICE_ONLY b8 of(i32 v) { return store_as<b8>::of(v > 0); } };
 
 // |step| threads share one result: a block (blockDim.x of them) or one.
 template <class T, class A, bool BLOCK> DEVICE void reduce(const carnot_cuda_reduce& p) {
@@ -189,7 +200,7 @@ template <class T, class A, bool BLOCK> DEVICE void reduce(const carnot_cuda_red
       else sum = over_block<add_of<A>, A>(sum, start<A>(fn));
     }
     if (!pass) most = sum - sum == 0 ? sum : (A)0;  // an infinite one is no reference
-    else if (first == 0) ((T*)p.y)[k] = store_as<T>::of(finish(p.fn, sum, p.reduced_count, most));
+    else if (first == 0) ((T*)p.y)[k] = result_as<T>::of(finish(p.fn, sum, p.reduced_count, most));
   }
 }
 
@@ -251,7 +262,7 @@ DEVICE void reduce_columns(const carnot_cuda_reduce& p, A* sums) {
   }
   k = first * V + c;
   if (row == 0 && part == 0 && k < p.kept_count)
-    ((T*)p.y)[k] = store_as<T>::of(finish(p.fn, all, p.reduced_count, (A)0));
+    ((T*)p.y)[k] = result_as<T>::of(finish(p.fn, all, p.reduced_count, (A)0));
 }
 
 template <class T> DEVICE void reduce_wide(const carnot_cuda_reduce& p) {
@@ -271,7 +282,7 @@ template <class T> DEVICE void reduce_wide(const carnot_cuda_reduce& p) {
   }                                                                                             \
   extern "C" __global__ void reduce_thread_##T(carnot_cuda_reduce p) { wait_for_previous(); reduce<T, A, false>(p); }
 REDUCES(f32, f32) REDUCES(f16, f32) REDUCES(bf16, f32) REDUCES(f64, f64) REDUCES(i32, i32)
-REDUCES(i64, i64)
+REDUCES(i64, i64) REDUCES(i8, i32) REDUCES(u8, i32) REDUCES(b8, i32) REDUCES(u32, u32) REDUCES(u64, u64)
 
 #define WIDE_REDUCES(T, name)                                                                   \
   extern "C" __global__ void __launch_bounds__(CARNOT_CUDA_COLUMN_THREADS, 2)                   \
@@ -283,86 +294,89 @@ EACH_FLOAT(WIDE_REDUCES)
 
 // ---- softmax ----
 
-template <class T> DEVICE f32 score(const carnot_cuda_softmax& p, const T* x, i64 row, i64 i) {
-  f32 v = load(x[i * p.stride]) * p.scale;
+template <class T> DEVICE SUM score(const carnot_cuda_softmax& p, const T* x, i64 row, i64 i) {
+  typedef SUM A;
+  A v = load(x[i * p.stride]) * (A)p.scale;
   if (!p.mask && !p.causal) return v;
   i64 q = row % p.queries, h = row / p.queries % p.heads, b = row / p.queries / p.heads;
-  if (p.causal && i > q + p.past) return lowest<f32>();
+  if (p.causal && i > q + p.past) return lowest<A>();
   if (!p.mask) return v;
   i64 at = b * p.mask_b + h * p.mask_h + q * p.mask_q + i * p.mask_k;
-  if (p.mask_type == 1) return ((const u8*)p.mask)[at] ? v : lowest<f32>();
+  if (p.mask_type == 1) return ((const u8*)p.mask)[at] ? v : lowest<A>();
   return v + get<T>(p.mask, at);
 }
 
 template <class T> DEVICE void softmax(const carnot_cuda_softmax& p) {
+  typedef SUM A;
   i64 row = blockIdx.x, base = row / p.inner * p.size * p.stride + row % p.inner;
   const T* x = (const T*)p.x + base;
   enum { KEEP = 4 };
-  f32 kept[KEEP], most = lowest<f32>(), sum = 0;
+  A kept[KEEP], most = lowest<A>(), sum = 0;
   bool keeps = p.size <= KEEP * (i64)blockDim.x;
   for (int k = 0; k < KEEP; k++) {
     i64 i = threadIdx.x + k * (i64)blockDim.x;
-    kept[k] = keeps && i < p.size ? score<T>(p, x, row, i) : lowest<f32>();
+    kept[k] = keeps && i < p.size ? score<T>(p, x, row, i) : lowest<A>();
     most = hi(most, kept[k]);
   }
   for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) most = hi(most, score<T>(p, x, row, i));
-  most = over_block<max_of<f32>, f32>(most, lowest<f32>());
-  if (most == lowest<f32>()) most = 0;  // all keys are left out
+  most = over_block<max_of<A>, A>(most, lowest<A>());
+  if (most == lowest<A>()) most = 0;  // all keys are left out
   for (int k = 0; k < KEEP; k++) {
     i64 i = threadIdx.x + k * (i64)blockDim.x;
     if (keeps && i < p.size) {
       kept[k] = kept[k] - most;
-      sum += expf(kept[k]);
+      sum += exponential(kept[k]);
     }
   }
-  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) sum += expf(score<T>(p, x, row, i) - most);
-  sum = over_block<add_of<f32>, f32>(sum, 0.f);
-  f32 inverse = 1 / sum, shift = p.log ? logf(sum) : 0;
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) sum += exponential(score<T>(p, x, row, i) - most);
+  sum = over_block<add_of<A>, A>(sum, 0);
+  A inverse = 1 / sum, shift = p.log ? logarithm(sum) : 0;
   for (int k = 0; k < KEEP; k++) {
     i64 i = threadIdx.x + k * (i64)blockDim.x;
     if (keeps && i < p.size)
-      put<T>(p.y, base + i * p.stride, p.log ? kept[k] - shift : expf(kept[k]) * inverse);
+      put<T>(p.y, base + i * p.stride, p.log ? kept[k] - shift : exponential(kept[k]) * inverse);
   }
   for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) {
-    f32 v = score<T>(p, x, row, i) - most;
-    put<T>(p.y, base + i * p.stride, p.log ? v - shift : expf(v) * inverse);
+    A v = score<T>(p, x, row, i) - most;
+    put<T>(p.y, base + i * p.stride, p.log ? v - shift : exponential(v) * inverse);
   }
 }
 
 // ---- normalization ----
 
 template <class T>
-DEVICE void write_normal(const carnot_cuda_norm& p, i64 base, i64 first, i64 i, f32 v) {
-  i64 c = p.per_element ? i : first + (p.spatial == 1 ? i : i / p.spatial);
+DEVICE void write_normal(const carnot_cuda_norm& p, i64 base, i64 first, i64 i, SUM v) {
+  i64 c = p.per_element ? (p.period == p.size ? i : i % p.period) : first + (p.spatial == 1 ? i : i / p.spatial);
   if (p.scale) v *= get<T>(p.scale, c);
   if (p.bias) v += get<T>(p.bias, c);
   put<T>(p.y, base + i, v);
 }
 
 template <class T> DEVICE void norm(const carnot_cuda_norm& p) {
+  typedef SUM A;
   i64 g = blockIdx.x, base = g * p.size;
   const T* x = (const T*)p.x + base;
   enum { KEEP = 8 };
-  f32 kept[KEEP], sum = 0, square = 0;
+  A kept[KEEP], sum = 0, square = 0;
   bool keeps = p.size <= KEEP * (i64)blockDim.x;
   for (int k = 0; k < KEEP; k++) {
     i64 i = threadIdx.x + k * (i64)blockDim.x;
-    kept[k] = keeps && i < p.size ? load(x[i]) : 0.f;
+    kept[k] = keeps && i < p.size ? load(x[i]) : (A)0;
     sum += kept[k];
   }
   for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) sum += load(x[i]);
-  f32 mean = p.rms ? 0.f : over_block<add_of<f32>, f32>(sum, 0.f) / (f32)p.size;
+  A mean = p.rms ? (A)0 : over_block<add_of<A>, A>(sum, 0) / (A)p.size;
   for (int k = 0; k < KEEP; k++) {
     i64 i = threadIdx.x + k * (i64)blockDim.x;
-    f32 d = kept[k] - mean;
+    A d = kept[k] - mean;
     if (keeps && i < p.size) square += d * d;
   }
   for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) {
-    f32 d = load(x[i]) - mean;
+    A d = load(x[i]) - mean;
     square += d * d;
   }
-  square = over_block<add_of<f32>, f32>(square, 0.f);
-  f32 inverse = 1 / sqrtf(square / (f32)p.size + p.eps);
+  square = over_block<add_of<A>, A>(square, 0);
+  A inverse = 1 / root(square / (A)p.size + p.eps);
   i64 channels = p.size / p.spatial, first = g % p.groups * channels;
 #pragma unroll
   for (int k = 0; k < KEEP; k++) {
@@ -371,15 +385,15 @@ template <class T> DEVICE void norm(const carnot_cuda_norm& p) {
   }
   for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x)
     write_normal<T>(p, base, first, i, (load(x[i]) - mean) * inverse);
-  if (threadIdx.x == 0 && p.mean_out) ((f32*)p.mean_out)[g] = mean;
-  if (threadIdx.x == 0 && p.inv_out) ((f32*)p.inv_out)[g] = inverse;
+  if (threadIdx.x == 0 && p.mean_out) ((f32*)p.mean_out)[g] = (f32)mean;
+  if (threadIdx.x == 0 && p.inv_out) ((f32*)p.inv_out)[g] = (f32)inverse;
 }
 
 template <class T> DEVICE void batch_norm(const carnot_cuda_batch_norm& p) {
   i64 i = THREAD;
   if (i >= p.count) return;
   i64 c = i / p.spatial % p.channels;
-  f32 v = (get<T>(p.x, i) - get<T>(p.mean, c)) / sqrtf(get<T>(p.var, c) + p.eps);
+  SUM v = (get<T>(p.x, i) - get<T>(p.mean, c)) / root(get<T>(p.var, c) + p.eps);
   put<T>(p.y, i, v * get<T>(p.scale, c) + get<T>(p.bias, c));
 }
 
@@ -387,4 +401,4 @@ template <class T> DEVICE void batch_norm(const carnot_cuda_batch_norm& p) {
   extern "C" __global__ void softmax_##name(carnot_cuda_softmax p) { wait_for_previous(); softmax<T>(p); }           \
   extern "C" __global__ void norm_##name(carnot_cuda_norm p) { wait_for_previous(); norm<T>(p); }                    \
   extern "C" __global__ void batch_norm_##name(carnot_cuda_batch_norm p) { wait_for_previous(); batch_norm<T>(p); }
-EACH_FLOAT(ROWS)
+EACH_REAL(ROWS)

@@ -1,0 +1,172 @@
+// Fourier transforms, determinants, losses, and batch normalization by the batch's statistics.
+#include "backend/cuda/each.h"
+
+// ---- Fourier transforms ----
+
+static const char* dft_reject(carnot_problem* problem, char* reason, size_t size) {
+  return carnot_cuda_each_reject(problem, CARNOT_OP_DFT, 6u, reason, size);
+}
+
+// Host operand |i|, or |otherwise| where it is absent.
+static carnot_status* number_or(const carnot_step_view* step, const carnot_operand* inputs,
+                                uint32_t i, int64_t otherwise, int64_t* out) {
+  const carnot_operand* t = carnot_cuda_optional(step, inputs, i);
+  double number = (double)otherwise;
+  if (t->dtype) CARNOT_TRY(carnot_cuda_number_of(t, 0, &number));
+  *out = (int64_t)number;
+  return NULL;
+}
+
+static carnot_status* dft_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                const carnot_operand* outputs, void* state,
+                                size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  int64_t axis, n;
+  int last = x->rank - 1;
+  CARNOT_TRY(number_or(step, inputs, 2, -2, &axis));
+  if (axis < 0) axis += x->rank;
+  CARNOT_CHECK(axis >= 0 && axis < last && y->rank == x->rank, INVALID_MODEL,
+               "axis %lld of rank %d", (long long)axis, x->rank);
+  bool onesided = carnot_cuda_attr(&a, "onesided") != 0;
+  carnot_cuda_dft p = {.inverse = carnot_cuda_attr(&a, "inverse") != 0,
+                       .length = x->dims[axis],
+                       .parts = (int)x->dims[last],
+                       .inner = carnot_dims_count(x->dims + axis + 1, last - (int)axis - 1),
+                       .frames = 1};
+  p.to_real = onesided && p.inverse;
+  CARNOT_TRY(number_or(step, inputs, 1, p.to_real ? 2 * (p.length - 1) : p.length, &n));
+  p.n = n, p.bins = onesided && !p.inverse ? n / 2 + 1 : n;
+  int64_t lanes = carnot_dims_count(x->dims, (int)axis) * p.inner;
+  CARNOT_CHECK(n > 0 && n <= INT32_MAX && (p.parts == 1 || p.parts == 2), INVALID_ARGUMENT,
+               "a transform of length %lld over numbers of %d parts", (long long)n, p.parts);
+  CARNOT_TRY(carnot_cuda_expect(x, "x", lanes * p.length * p.parts));
+  CARNOT_TRY(carnot_cuda_expect(y, "the result", lanes * p.bins * (p.to_real ? 1 : 2)));
+  return carnot_cuda_each_shape(step, inputs, outputs, "dft", lanes * p.bins, &p, sizeof(p), state);
+}
+CARNOT_CUDA_EACH_ROW(dft_row, "cuda_dft", CARNOT_OP_DFT, dft_reject, dft_shape);
+
+static const char* stft_reject(carnot_problem* problem, char* reason, size_t size) {
+  return carnot_cuda_each_reject(problem, CARNOT_OP_STFT, 1u << 1 | 1u << 3, reason, size);
+}
+
+static carnot_status* stft_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
+  const carnot_operand *x = &inputs[0], *window = carnot_cuda_optional(step, inputs, 2);
+  int64_t n, apart;
+  CARNOT_CHECK(x->rank == 3, INVALID_MODEL, "a signal of rank %d", x->rank);
+  CARNOT_TRY(number_or(step, inputs, 1, 0, &apart));
+  CARNOT_TRY(
+      number_or(step, inputs, 3, window->dtype ? carnot_cuda_count(window) : x->dims[1], &n));
+  carnot_cuda_dft p = {.length = x->dims[1],
+                       .parts = (int)x->dims[2],
+                       .inner = 1,
+                       .frame_step = apart,
+                       .n = n,
+                       .bins = carnot_cuda_attr(&a, "onesided") ? n / 2 + 1 : n};
+  CARNOT_CHECK(
+      apart > 0 && n > 0 && n <= p.length && n <= INT32_MAX && (p.parts == 1 || p.parts == 2),
+      INVALID_ARGUMENT, "frames of %lld, %lld apart, do not fit a signal of %lld", (long long)n,
+      (long long)apart, (long long)p.length);
+  p.frames = (p.length - n) / apart + 1;
+  int64_t count = x->dims[0] * p.frames * p.bins;
+  CARNOT_TRY(carnot_cuda_expect(x, "the signal", x->dims[0] * p.length * p.parts));
+  CARNOT_TRY(carnot_cuda_expect(window, "the window", n));
+  CARNOT_TRY(carnot_cuda_expect(&outputs[0], "the result", count * 2));
+  return carnot_cuda_each_shape(step, inputs, outputs, "dft", count, &p, sizeof(p), state);
+}
+CARNOT_CUDA_EACH_ROW(stft_row, "cuda_stft", CARNOT_OP_STFT, stft_reject, stft_shape);
+
+// ---- determinants ----
+
+static carnot_status* det_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                const carnot_operand* outputs, void* state,
+                                size_t* out_workspace_bytes) {
+  const carnot_operand* x = &inputs[0];
+  int64_t n = x->rank >= 2 ? x->dims[x->rank - 1] : -1, count = carnot_cuda_count(&outputs[0]);
+  CARNOT_CHECK(n >= 0 && x->dims[x->rank - 2] == n, INVALID_MODEL, "x of rank %d is not square",
+               x->rank);
+  CARNOT_TRY(carnot_cuda_expect(x, "x", count * n * n));
+  const carnot_cuda_lanes p = {.length = n};
+  *out_workspace_bytes = (size_t)(count * n * n) * sizeof(double);
+  return carnot_cuda_each_shape(step, inputs, outputs, "determinant", count, &p, sizeof(p), state);
+}
+CARNOT_CUDA_PLAIN_ROW(det, "cuda_det", DET);
+
+// ---- losses ----
+
+static const char* loss_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_op op = problem->region->nodes[0].op;
+  if (op != CARNOT_OP_NLL_LOSS && op != CARNOT_OP_SOFTMAX_CROSS_ENTROPY) return "";
+  return carnot_cuda_each_reject(problem, op, 0, reason, size);
+}
+
+static carnot_status* loss_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
+  const carnot_operand* x = &inputs[0];
+  CARNOT_CHECK(step->input_count >= 2 && x->rank >= 2, INVALID_MODEL, "scores of rank %d", x->rank);
+  carnot_cuda_loss p = {.classes = x->dims[1],
+                        .size = carnot_dims_count(x->dims + 2, x->rank - 2),
+                        .softmax = step->region->nodes[0].op == CARNOT_OP_SOFTMAX_CROSS_ENTROPY,
+                        .ignores = carnot_attr_has(a.attrs, "ignore_index"),
+                        .ignored = carnot_cuda_attr(&a, "ignore_index"),
+                        .none = carnot_attr_is(a.row, a.attrs, "reduction", "none"),
+                        .mean = carnot_attr_is(a.row, a.attrs, "reduction", "mean")};
+  p.places = x->dims[0] * p.size;
+  CARNOT_TRY(carnot_cuda_expect(x, "x", p.places * p.classes));
+  CARNOT_TRY(carnot_cuda_expect(&inputs[1], "the targets", p.places));
+  CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 2), "weight", p.classes));
+  CARNOT_TRY(
+      carnot_cuda_expect(carnot_cuda_output(step, outputs, 0), "the loss", p.none ? p.places : 1));
+  CARNOT_TRY(
+      carnot_cuda_expect(carnot_cuda_output(step, outputs, 1), "log_prob", carnot_cuda_count(x)));
+  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, "loss", 1, &p, sizeof(p), state));
+  ((carnot_cuda_each*)state)->blocks = true;
+  return NULL;
+}
+CARNOT_CUDA_EACH_ROW(loss_row, "cuda_loss", CARNOT_OP_COUNT, loss_reject, loss_shape);
+
+// ---- batch normalization by the batch ----
+
+static carnot_status* batch_statistics_shape(const carnot_step_view* step,
+                                             const carnot_operand* inputs,
+                                             const carnot_operand* outputs, void* state,
+                                             size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
+  const carnot_operand *x = &inputs[0], *y = carnot_cuda_output(step, outputs, 0);
+  CARNOT_CHECK(step->input_count == 5 && x->rank >= 1 && y->dtype, INVALID_MODEL, "%u operands",
+               step->input_count);
+  carnot_cuda_statistics p = {.images = x->dims[0],
+                              .channels = x->rank > 1 ? x->dims[1] : 1,
+                              .size = x->rank > 2 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,
+                              .epsilon = carnot_attr_float(a.row, a.attrs, "epsilon"),
+                              .momentum = carnot_attr_float(a.row, a.attrs, "momentum")};
+  CARNOT_TRY(carnot_cuda_expect(x, "x", p.images * p.channels * p.size));
+  CARNOT_TRY(carnot_cuda_expect(y, "the result", carnot_cuda_count(x)));
+  for (uint32_t i = 1; i < 5; i++)
+    CARNOT_TRY(carnot_cuda_expect(&inputs[i], "a parameter", p.channels));
+  for (uint32_t i = 1; i < 3; i++)
+    CARNOT_TRY(carnot_cuda_expect(carnot_cuda_output(step, outputs, i), "a statistic", p.channels));
+  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, "batch_statistics", p.channels, &p,
+                                    sizeof(p), state));
+  ((carnot_cuda_each*)state)->blocks = true;
+  return NULL;
+}
+
+static const char* batch_statistics_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  if (carnot_cuda_is_single(problem, CARNOT_OP_BATCH_NORM) &&
+      !carnot_attr_int(carnot_op_get(node->op), &node->attrs, "training_mode"))
+    return "statistics are given";
+  return carnot_cuda_each_reject(problem, CARNOT_OP_BATCH_NORM, 0, reason, size);
+}
+CARNOT_CUDA_EACH_ROW(batch_statistics_row, "cuda_batch_statistics", CARNOT_OP_BATCH_NORM,
+                     batch_statistics_reject, batch_statistics_shape);

@@ -1,0 +1,43 @@
+"""Which device an engine is for: what the configuration says, and what must be refused."""
+import carnot
+import numpy as np
+import pytest
+
+
+def small_network(logger):
+    builder = carnot.Builder(logger)
+    network = builder.create_network(0)
+    x = network.add_input("x", carnot.float32, (2, 3))
+    y = network.add_activation(x, carnot.ActivationType.RELU).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    return builder, network, builder.create_builder_config()
+
+
+def test_processor(logger):
+    builder, network, config = small_network(logger)
+    config.backend = "cpu"
+    engine = carnot.Runtime(logger).deserialize_cuda_engine(builder.build_serialized_network(network, config))
+    assert engine.device == "cpu"
+    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    context, y = engine.create_execution_context(), np.empty_like(x)
+    assert context.execute_v2([x.ctypes.data, y.ctypes.data]) and np.array_equal(y, np.maximum(x, 0))
+
+
+def test_device_that_is_absent(logger):
+    builder, network, config = small_network(logger)
+    config.backend = "cuda:sm_90"
+    plan = builder.build_serialized_network(network, config)
+    if plan is None and "CUDA module" in logger.errors()[-1]:
+        pytest.skip(logger.errors()[-1])
+    engine = carnot.Runtime(logger).deserialize_cuda_engine(plan)
+    assert engine.device == "cuda:sm_90"
+    assert engine.create_execution_context() is None
+    assert "the engine is for cuda:sm_90" in logger.errors()[-1]
+
+
+def test_device_of_another_kind(logger):
+    builder, network, config = small_network(logger)
+    config.backend = "tpu"
+    assert builder.build_serialized_network(network, config) is None
+    assert "must be cpu, cuda, cuda:N or cuda:sm_NN" in logger.errors()[-1]
