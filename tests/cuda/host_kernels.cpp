@@ -133,8 +133,8 @@ static void run_depthwise(const void* given, unsigned long long far) {
 
 // What the parameters of a tile kernel ask for, one result after the other: it holds the host's side of
 // these rows against the oracle, not the kernels.
-template <class T>
-static void run_product(carnot_cuda_product p, unsigned long long far) {
+template <class T, class END>
+static void run_product(carnot_cuda_product p, unsigned long long far, END end) {
   bring_near(p.residual, far);
   const T *x = (const T*)p.x, *w = (const T*)p.w, *bias = (const T*)p.bias, *residual = (const T*)p.residual;
   for (i64 m = 0; m < p.rows; m++)
@@ -150,8 +150,12 @@ static void run_product(carnot_cuda_product p, unsigned long long far) {
         sum += (f64)load(x[at]) * load(w[(i64)n * p.depth + k]);
       }
       if (residual) sum += load(residual[m * p.filters + n]);
-      ((T*)p.y)[m * p.filters + n] = store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
+      ((T*)p.y)[m * p.filters + n] = store_as<T>::of(end((f32)sum));
     }
+}
+template <class T>
+static void run_product(const carnot_cuda_product& p, unsigned long long far) {
+  run_product<T>(p, far, [&](f32 v) { return activate(p.activation, p.low, p.high, v); });
 }
 template <class T>
 static void run_tile(const void* given, unsigned long long far) {
@@ -165,6 +169,20 @@ static void run_bulk(const void* given, unsigned long long far) {
   p.product.x = (const void*)p.x.bits[0], p.product.w = (const void*)p.w.bits[0];
   run_product<T>(near_params<carnot_cuda_product>(&p.product, far), far);
 }
+// With a form of activations of its own.
+template <class T>
+static void run_relay(const void* given, unsigned long long far) {
+  carnot_cuda_relay p;
+  memcpy(&p, given, sizeof(p));
+  p.product.x = (const void*)p.x.bits[0], p.product.w = (const void*)p.w.bits[0];
+  run_product<T>(near_params<carnot_cuda_product>(&p.product, far), far, [&](f32 v) {
+    f32 t = fminf(v * v, 36);
+    return p.gate ? v / (1 + exp2f(v * (p.c[0] + t * (p.c[1] + t * p.c[2])))) : lo(hi(v, p.product.low), p.product.high);
+  });
+}
+#define HOST_RELAY(width)                                                                             \
+  kernels().insert({"relay_" #width "_f16", {run_relay<f16>, sizeof(carnot_cuda_relay)}});            \
+  kernels().insert({"relay_" #width "_bf16", {run_relay<bf16>, sizeof(carnot_cuda_relay)}});
 #define HOST_BULK(height, width)                                                                      \
   kernels().insert({"bulk_" #height "x" #width "_f16", {run_bulk<f16>, sizeof(carnot_cuda_bulk)}});   \
   kernels().insert({"bulk_" #height "x" #width "_bf16", {run_bulk<bf16>, sizeof(carnot_cuda_bulk)}});
@@ -287,6 +305,7 @@ static const bool are_known = [] {
   HOST_CHANNELS(bf16)
   CARNOT_CUDA_TILES(HOST_TILE)
   CARNOT_CUDA_BULKS(HOST_BULK)
+  CARNOT_CUDA_RELAYS(HOST_RELAY)
   HOST_FIRSTS(f16, f32) HOST_FIRSTS(f16, f16) HOST_FIRSTS(bf16, f32) HOST_FIRSTS(bf16, bf16)
   CARNOT_CUDA_THINS(HOST_THIN)
   return true;

@@ -2,7 +2,7 @@
 """Products and convolutions by each size of the tile kernels, at odd sizes, against ONNX Runtime in float32.
 
 With a stand-in driver (CARNOT_CUDA_DRIVER) only the row at hand runs on its device.
-Usage: tile_sizes.py [--only=TEXT ..] CARNOT: TEXT as in "(1," or "--fp16"     (a command of several words, for compute-sanitizer)
+Usage: tile_sizes.py [--only=TEXT ..] CARNOT: TEXT as in "(1,", "relay" or "--fp16"     (a command of several words, for compute-sanitizer)
 """
 import concurrent.futures
 import os
@@ -16,9 +16,9 @@ from fused_rows import LIMITS, Net, arguments, error
 
 SIZES = [("tile", 16, 64), ("tile", 32, 64), ("tile", 64, 32), ("tile", 64, 64), ("tile", 64, 128), ("tile", 128, 32),
          ("tile", 128, 64), ("tile", 128, 128), ("bulk", 64, 32), ("bulk", 64, 64), ("bulk", 128, 64), ("bulk", 128, 128),
-         ("bulk", 128, 160), ("bulk", 128, 256)]
+         ("bulk", 128, 160), ("bulk", 128, 256), ("relay", 128, 128), ("relay", 128, 160), ("relay", 128, 192)]
 if "CARNOT_CUDA_DRIVER" in os.environ:  # one kernel stands for all sizes there
-    SIZES = [size for size in SIZES if size[0] == "tile" or size[1:] in ((64, 64), (128, 160))]
+    SIZES = [size for size in SIZES if size[0] == "tile" or size in (("bulk", 64, 64), ("bulk", 128, 160), ("relay", 128, 128))]
 OTHERS = ["cuda_gemm_cublaslt", "cuda_conv_cudnn", "cuda_conv_patch"]
 
 
@@ -58,6 +58,18 @@ def cases(kind: str, rows: int, columns: int) -> list[tuple[str, onnx.ModelProto
     least = 1 if rows == 16 else rows // 2 + 3
     wide = columns + 8
     side = {16: 5, 32: 6, 64: 9, 128: 14}[rows]
+    if kind == "relay":  # filters by 32, half as many tiles as multiprocessors and more
+        made = [("product", product, c) for c in [
+            (66 * rows + 5, 24, columns, "Gelu", False, False), (34 * rows - 9, 16, columns + 32, "", True, False),
+            (70 * rows, 8, columns - 32, "silu", False, True), (25 * rows + 1, 40, 3 * columns - 64, "Relu", True, False)]]
+        made += [("convolution", convolution, (2, 64, columns + 32, 133, 1, 2, 1, "", True))]
+        if "CARNOT_CUDA_DRIVER" not in os.environ:  # each block has several tiles
+            made += [("product", product, (200 * rows - 3, 200, 2 * columns, "Gelu", False, False)),
+                     ("product", product, (90 * rows - 3, 1032, 3 * columns - 32, "", True, False))]
+            made += [("convolution", convolution, c) for c in [
+                (3, 64, columns, 53, 3, 1, 1, "relu6", False), (5, 128, 2 * columns, 97, 3, 1, 2, "Relu", True),
+                (9, 64, columns + 64, 101, 3, 2, 1, "silu", False)]]
+        return [(f"{kind} {c}", make(*c)) for kind, make, c in made]
     made = [("product", product, c) for c in [
         (least, 136, columns, "Gelu", False, False), (rows + 5, 64 * 9 + 8, wide, "", True, False),
         (2 * rows, 64, wide, "Sigmoid", False, True), (3 * rows + 1, 2048, columns, "Relu", True, False)]]
@@ -89,7 +101,7 @@ def main() -> int:
         return good
 
     todo = [(size, *case, flag) for flag in LIMITS for size in SIZES for case in cases(*size)]
-    todo = [t for t in todo if all(text in f"{t[1]} {t[3]}" for text in only)]
+    todo = [t for t in todo if all(text in f"{t[0][0]} {t[1]} {t[3]}" for text in only)]
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         done = list(pool.map(check, *zip(*todo)))
     return not all(done)

@@ -1,13 +1,9 @@
 // The tile kernels of bulk.cuh, for sm_90: one row a size of tile, the builder times them.
 #include <stdio.h>
 
-#include "backend/cuda/tile.h"
-#include "backend/cuda/window.h"
+#include "backend/cuda/maps.h"
 
 enum {
-  kDepth = 64,
-  kMostReach = 127,  // of windows, by the copy engine
-  kMostStep = 8,
   kMostTiles = 65535,  // one below the other
   kMostSmall = 400,
   kMaxSplits = 8,
@@ -35,19 +31,13 @@ static const char* bulk_reject(carnot_problem* problem, const bulk_size* tile, c
   carnot_cuda_tile_region region;
   const char* why = carnot_cuda_tile_reject(problem, &region, reason, size);
   if (why) return why;
-  const carnot_cuda* cuda = carnot_cuda_of(problem->device);
-  if (cuda->major != 9 || cuda->minor) return "needs sm_90";
-  const carnot_operand_type* w = &problem->inputs[region.weights];
-  if (problem->region->nodes[0].op == CARNOT_OP_CONV) {
-    if (w->dims[1] % kDepth)
-      return carnot_cuda_because(reason, size, "%lld channels, takes 64s", (long long)w->dims[1]);
-    if (!carnot_cuda_window_within(&problem->region->nodes[0], w, kMostReach, kMostStep))
-      return "the window is too large";
-  }
+  why = carnot_cuda_maps_reject(problem, &region, reason, size);
+  if (why) return why;
   int64_t down = carnot_ceildiv(region.rows, tile->rows),
           across = carnot_ceildiv(region.columns, tile->columns);
   bool tall = region.rows <= tile->rows / 2, wide = region.columns <= tile->columns / 2;
-  bool many = tile->rows == 64 && down * across > kMostSmall;  // others beat it
+  // Others beat it.
+  bool many = down * across > kMostSmall && (tile->rows == 64 || region.columns % 32 == 0);
   if (tall || wide || many || down > kMostTiles)
     return carnot_cuda_because(reason, size, "no size for %lldx%lld results",
                                (long long)region.rows, (long long)region.columns);
@@ -103,13 +93,8 @@ static carnot_status* bulk_shape(const carnot_step_view* step, const carnot_oper
   s->function = NULL;
   CARNOT_TRY(carnot_cuda_tile_shape(step, inputs, outputs, &s->step));
   const carnot_cuda_product* p = &s->step.params;
-  int64_t reach = carnot_max_i64((int64_t)(s->step.taps / p->kernel_columns) * p->dilation[0],
-                                 (int64_t)p->kernel_columns * p->dilation[1]);
-  CARNOT_CHECK(cuda->major == 9 && (s->step.taps == 1 || p->channels % kDepth == 0) &&
-                   (s->step.taps == 1 || reach <= 2 * kMostReach),
-               INVALID_ARGUMENT, "%d channels, windows over %lld elements on %s", p->channels,
-               (long long)reach, cuda->base.arch);
-  s->chunks = (int)carnot_ceildiv(p->channels, kDepth);
+  CARNOT_TRY(carnot_cuda_maps_check(cuda, &s->step));
+  s->chunks = (int)carnot_ceildiv(p->channels, CARNOT_CUDA_MAP_DEPTH);
   s->grid[0] = carnot_ceildiv(p->filters, tile->columns);
   s->grid[1] = carnot_ceildiv(p->rows, tile->rows);
   if (!s->grid[0] || !s->grid[1] || !s->chunks) return NULL;
@@ -125,52 +110,13 @@ static carnot_status* bulk_shape(const carnot_step_view* step, const carnot_oper
 
 // ---- run ----
 
-// Boxes of |height| rows by 64 columns of [rows, columns].
-static carnot_status* map_rows(carnot_cuda* cuda, CUtensorMapDataType type, const void* address,
-                               int64_t rows, int columns, int height, carnot_cuda_map* out) {
-  const cuuint64_t dims[2] = {(cuuint64_t)columns, (cuuint64_t)rows},
-                   strides[1] = {(cuuint64_t)columns * 2};
-  const cuuint32_t box[2] = {kDepth, (cuuint32_t)height}, steps[2] = {1, 1};
-  CARNOT_CUDA_TRY(cuda, cuTensorMapEncodeTiled(
-                            (CUtensorMap*)out, type, 2, (void*)(uintptr_t)address, dims, strides,
-                            box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
-  return NULL;
-}
-
-// Boxes of |height| windows, 64 channels at one tap; what lies outside of the image is zero.
-static carnot_status* map_windows(carnot_cuda* cuda, CUtensorMapDataType type,
-                                  const carnot_cuda_tile_step* s, int height,
-                                  carnot_cuda_map* out) {
-  const carnot_cuda_product* p = &s->params;
-  const cuuint64_t pixel = (cuuint64_t)p->pixel * 2;
-  const cuuint64_t dims[4] = {(cuuint64_t)p->channels, (cuuint64_t)p->in_columns,
-                              (cuuint64_t)p->in_rows, (cuuint64_t)s->images};
-  const cuuint64_t strides[3] = {pixel, pixel * dims[1], pixel * dims[1] * dims[2]};
-  // The first window's corner, and the last one's against the image's.
-  const int first[2] = {-p->begin[1], -p->begin[0]};
-  const int last[2] = {(p->out_columns - 1) * p->step[1] + first[0] + 1 - p->in_columns,
-                       (p->out_rows - 1) * p->step[0] + first[1] + 1 - p->in_rows};
-  const cuuint32_t steps[4] = {1, (cuuint32_t)p->step[1], (cuuint32_t)p->step[0], 1};
-  CARNOT_CUDA_TRY(cuda, cuTensorMapEncodeIm2col(
-                            (CUtensorMap*)out, type, 4, (void*)(uintptr_t)p->x, dims, strides,
-                            first, last, kDepth, (cuuint32_t)height, steps,
-                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
-  return NULL;
-}
-
 static carnot_status* bulk_run(const carnot_step_view* step, bulk_state* s,
                                const carnot_operand* inputs, const carnot_operand* outputs,
                                const bulk_size* tile) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   carnot_cuda_tile_bind(step, inputs, outputs, &s->step);
-  const carnot_cuda_product* p = &s->step.params;
   if (s->function) {
-    CUtensorMapDataType type = outputs[0].dtype == CARNOT_DTYPE_F16
-                                   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    carnot_cuda_bulk params = {.product = *p,
+    carnot_cuda_bulk params = {.product = s->step.params,
                                .taps = s->step.taps,
                                .chunks = s->chunks,
                                .is_window = s->step.is_window,
@@ -178,10 +124,8 @@ static carnot_status* bulk_run(const carnot_step_view* step, bulk_state* s,
                                .stages = s->stages,
                                .parts = s->parts};
     CARNOT_TRY(
-        s->step.is_window
-            ? map_windows(cuda, type, &s->step, tile->rows / s->across, &params.x)
-            : map_rows(cuda, type, p->x, p->rows, p->channels, tile->rows / s->across, &params.x));
-    CARNOT_TRY(map_rows(cuda, type, p->w, p->filters, p->depth, tile->columns, &params.w));
+        carnot_cuda_map_x(cuda, outputs[0].dtype, &s->step, tile->rows / s->across, &params.x));
+    CARNOT_TRY(carnot_cuda_map_weights(cuda, outputs[0].dtype, &s->step, tile->columns, &params.w));
     const int64_t cluster[3] = {s->across, 1, s->grid[2]};
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
                                            CARNOT_CUDA_BULK_THREADS(tile->rows), cluster,

@@ -57,6 +57,41 @@ DEVICE void send(u32 to, u32 from, u32 bytes, u32 barrier) {
                "r"(from), "r"(bytes), "r"(barrier) : "memory");
 }
 
+// Where the next step along K stands: of weights, and of rows of x or of windows. P: carnot_cuda_bulk or _relay.
+template <class P> struct bulk_cursor {
+  const P& p;
+  int row, w_column, channel, at[3];  // at: column, row and image of the first window
+  u16 tap[2];
+
+  // Rows of x from |m| on, step |first|.
+  DEVICE_ONLY void aim(u32 m, int first) {
+    const carnot_cuda_product& t = p.product;
+    u32 line = m / t.out_columns, image = line / t.out_rows;
+    at[0] = (int)(m - line * t.out_columns) * t.step[1] - t.begin[1];
+    at[1] = (int)(line - image * t.out_rows) * t.step[0] - t.begin[0];
+    at[2] = (int)image;
+    int place = first / p.chunks, down = place / t.kernel_columns;
+    row = (int)m, channel = (first - place * p.chunks) * TILE_DEPTH, w_column = first * TILE_DEPTH;
+    tap[0] = (u16)((place - down * t.kernel_columns) * t.dilation[1]), tap[1] = (u16)(down * t.dilation[0]);
+  }
+  DEVICE_ONLY void fetch_weights(u32 to, int n, u32 barrier, u32 blocks, bool many) {
+    fetch_box(to, &p.w, w_column, n, barrier, blocks, many);
+    w_column += TILE_DEPTH;
+  }
+  DEVICE_ONLY void fetch_x(u32 to, u32 barrier, u32 blocks, bool many) {
+    if (p.is_window)
+      fetch_pixels(to, &p.x, channel, at, tap, barrier, blocks, many);
+    else
+      fetch_box(to, &p.x, channel, row, barrier, blocks, many);
+    channel += TILE_DEPTH;
+    if (channel < p.chunks * TILE_DEPTH) return;
+    channel = 0;
+    tap[0] += p.product.dilation[1];
+    if (tap[0] < p.product.kernel_columns * p.product.dilation[1]) return;
+    tap[0] = 0, tap[1] += p.product.dilation[0];
+  }
+};
+
 // ---- the kernel ----
 
 template <class T, int BM, int BN> struct bulk {
@@ -72,14 +107,12 @@ template <class T, int BM, int BN> struct bulk {
   u32 base, full, empty, joined;  // stages; and barriers: of each stage, and of the parts
   u32 x, z;                       // in the cluster
   int first, steps;               // of K, 64 each
-  // Of the next fetch: the first row of x that this block brings, and to whom; where it stands.
-  u32 x_row, x_blocks;
-  int w_column, channel, at[3];
-  u16 tap[2];
+  u32 x_row, x_blocks;            // the first row of x that this block brings, and to whom
+  bulk_cursor<carnot_cuda_bulk> next;
   f32 sums[BN / 8][4];
   results<T> out;
 
-  DEVICE_ONLY bulk(const carnot_cuda_bulk& params) : p(params) {}
+  DEVICE_ONLY bulk(const carnot_cuda_bulk& params) : p(params), next{params} {}
 
   // Rows of the tile that one block finishes: whole eights.
   DEVICE_ONLY int share() { return (BM / 8 + (int)gridDim.z - 1) / (int)gridDim.z * 8; }
@@ -117,36 +150,15 @@ template <class T, int BM, int BN> struct bulk {
 
   DEVICE_ONLY void fetch_weights(int stage) {
     barrier_expect(full + stage * 8, STAGE);
-    fetch_box(base + stage * STAGE + BM * TILE_PITCH, &p.w, w_column, blockIdx.x * BN, full + stage * 8, 0, false);
-    w_column += TILE_DEPTH;
+    next.fetch_weights(base + stage * STAGE + BM * TILE_PITCH, blockIdx.x * BN, full + stage * 8, 0, false);
   }
   DEVICE_ONLY void fetch_x(int stage) {
-    u32 to = base + stage * STAGE + x_row * TILE_PITCH;
-    if (p.is_window)
-      fetch_pixels(to, &p.x, channel, at, tap, full + stage * 8, x_blocks, p.across > 1);
-    else
-      fetch_box(to, &p.x, channel, blockIdx.y * BM + x_row, full + stage * 8, x_blocks, p.across > 1);
-    channel += TILE_DEPTH;
-    if (channel < p.chunks * TILE_DEPTH) return;
-    channel = 0;
-    tap[0] += p.product.dilation[1];
-    if (tap[0] < p.product.kernel_columns * p.product.dilation[1]) return;
-    tap[0] = 0, tap[1] += p.product.dilation[0];
-  }
-  DEVICE_ONLY void aim() {
-    const carnot_cuda_product& t = p.product;
-    x_row = x * (BM / p.across), x_blocks = ((1u << p.across) - 1) << z * p.across;
-    u32 m = blockIdx.y * BM + x_row, line = m / t.out_columns, image = line / t.out_rows;
-    at[0] = (int)(m - line * t.out_columns) * t.step[1] - t.begin[1];
-    at[1] = (int)(line - image * t.out_rows) * t.step[0] - t.begin[0];
-    at[2] = (int)image;
-    int place = first / p.chunks, row = place / t.kernel_columns;
-    channel = (first - place * p.chunks) * TILE_DEPTH, w_column = first * TILE_DEPTH;
-    tap[0] = (u16)((place - row * t.kernel_columns) * t.dilation[1]), tap[1] = (u16)(row * t.dilation[0]);
+    next.fetch_x(base + stage * STAGE + x_row * TILE_PITCH, full + stage * 8, x_blocks, p.across > 1);
   }
   DEVICE_ONLY void produce() {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&p.x) : "memory");
-    aim();
+    x_row = x * (BM / p.across), x_blocks = ((1u << p.across) - 1) << z * p.across;
+    next.aim(blockIdx.y * BM + x_row, first);
     int filled = lo(p.stages, steps);
 #pragma unroll 1
     for (int s = 0; s < filled; s++) fetch_weights(s);

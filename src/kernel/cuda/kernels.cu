@@ -50,6 +50,7 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "results.cuh"
 #include "tile.cuh"
 #include "bulk.cuh"
+#include "relay.cuh"
 #include "stream.cuh"
 #include "peaks.cuh"
 #include "any.cuh"

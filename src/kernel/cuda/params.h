@@ -261,6 +261,26 @@ typedef struct carnot_cuda_bulk {
 enum { CARNOT_CUDA_BULK_STAGES = 16 };
 // clang-format on
 
+// The same by blocks that stay: each walks over tiles of 128 rows by some columns, two groups of
+// threads take them in turns, so that one ends its tile while the other multiplies. With |gate| the
+// activation is v / (1 + 2^(v (c[0] + t (c[1] + t c[2])))), t = min(v v, 36); else it is to [low,
+// high]. |filters| is a multiple of 32.
+typedef struct carnot_cuda_relay {
+  carnot_cuda_map x, w;         // boxes of 64 by 128, and of filters in relay.cuh's order
+  carnot_cuda_product product;  // x and w unused
+  int taps, chunks, is_window;  // as above
+  int stages;
+  int down, across;  // tiles
+  int gate;
+  float c[3];
+} carnot_cuda_relay;
+
+// clang-format off
+// X(columns) of each tile.
+#define CARNOT_CUDA_RELAYS(X) X(128) X(160) X(192)
+enum { CARNOT_CUDA_RELAY_ROWS = 128, CARNOT_CUDA_RELAY_THREADS = 384 };
+// clang-format on
+
 // y[n,p,q,f] = activation(sum over taps and channels of x w + bias[f]) with up to four channels, x
 // of any strides, y of halves channels last; weights packed as stream.cuh says. A block computes
 // tiles of results, each from a patch of x.

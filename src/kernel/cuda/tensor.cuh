@@ -65,14 +65,16 @@ template <int N> DEVICE void group_wait() { asm volatile("wgmma.wait_group.sync.
 #define SUMS32(c) SUMS16(c), SUMS16((c) + 16)
 #define SUMS64(c) SUMS32(c), SUMS32((c) + 32)
 #define SUMS80(c) SUMS64(c), SUMS16((c) + 64)
+#define SUMS96(c) SUMS64(c), SUMS32((c) + 64)
 #define SUMS128(c) SUMS64(c), SUMS64((c) + 64)
 #define NAMES16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define NAMES32 NAMES16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define NAMES64                                                                                    \
   NAMES32 ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
 #define NAMES80 NAMES64 ",%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79"
+#define NAMES96 NAMES80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95"
 #define NAMES128                                                                                   \
-  NAMES80 ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100," \
+  NAMES96 ",%96,%97,%98,%99,%100,"                                                                 \
           "%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,"  \
           "%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define GROUP(n, type, names) "wgmma.mma_async.sync.aligned.m64n" n "k16.f32." type "." type " {" names "}, "
@@ -96,6 +98,7 @@ template <int N> DEVICE void group_wait() { asm volatile("wgmma.wait_group.sync.
   };                                                                                               \
   GROUP_SHARED(T, type, 128, 64, "%64", "%65", "%66")                                                       \
   GROUP_SHARED(T, type, 160, 80, "%80", "%81", "%82")                                                       \
+  GROUP_SHARED(T, type, 192, 96, "%96", "%97", "%98")                                                       \
   GROUP_SHARED(T, type, 256, 128, "%128", "%129", "%130")
 GROUPS(f16, "f16")
 GROUPS(bf16, "bf16")

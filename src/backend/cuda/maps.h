@@ -1,0 +1,31 @@
+// Tensor maps of the copy engine (sm_90) for what the tile rows multiply.
+#ifndef CARNOT_BACKEND_CUDA_MAPS_H_
+#define CARNOT_BACKEND_CUDA_MAPS_H_
+
+#include "backend/cuda/tile.h"
+
+enum { CARNOT_CUDA_MAP_DEPTH = 64 };  // channels of a box
+
+// NULL, or why the copy engine cannot bring the operands.
+const char* carnot_cuda_maps_reject(const carnot_problem* problem,
+                                    const carnot_cuda_tile_region* region, char* reason,
+                                    size_t size);
+// The same when shapes are set.
+carnot_status* carnot_cuda_maps_check(const carnot_cuda* cuda,
+                                      const carnot_cuda_tile_step* t) CARNOT_MUST_USE;
+
+// Of a bound step. |x|: boxes of |height| rows, or of as many windows at one tap, where what lies
+// outside of the image is zero.
+carnot_status* carnot_cuda_map_x(carnot_cuda* cuda, carnot_dtype dtype,
+                                 const carnot_cuda_tile_step* t, int height,
+                                 carnot_cuda_map* out) CARNOT_MUST_USE;
+// Boxes of |height| filters.
+carnot_status* carnot_cuda_map_weights(carnot_cuda* cuda, carnot_dtype dtype,
+                                       const carnot_cuda_tile_step* t, int height,
+                                       carnot_cuda_map* out) CARNOT_MUST_USE;
+// The same, each 32 in the order of relay.cuh; filters and |height| are multiples of 32.
+carnot_status* carnot_cuda_map_turned_weights(carnot_cuda* cuda, carnot_dtype dtype,
+                                              const carnot_cuda_tile_step* t, int height,
+                                              carnot_cuda_map* out) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BACKEND_CUDA_MAPS_H_
