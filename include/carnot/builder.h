@@ -34,6 +34,9 @@ CARNOT_API carnot_status* carnot_config_set_flag(carnot_config* config, carnot_b
                                                  bool on) CARNOT_MUST_USE;
 // 0: no timing; 3: the default; 5: every candidate. OUT_OF_RANGE elsewhere.
 CARNOT_API carnot_status* carnot_config_set_level(carnot_config* config, int level) CARNOT_MUST_USE;
+// A bit (1 << source) for each that an accelerator's tactics may use; by default all. Without
+// cuBLASLt and cuDNN an engine holds own kernels only.
+CARNOT_API void carnot_config_set_tactic_sources(carnot_config* config, uint32_t sources);
 // What the engine is for: "cpu", "cuda", "cuda:1" or "cuda:sm_90" (a device that is not there).
 // NULL, the default: CARNOT_DEVICE from the environment, else a GPU where driver, device and
 // Carnot's CUDA module are there, else the processor. The build tells what is missing for a device

@@ -71,6 +71,16 @@ typedef struct carnot_dims {
   int64_t d[CARNOT_MAX_RANK];
 } carnot_dims;
 
+// Libraries and kinds of kernels that tactics of an accelerator come from.
+typedef enum carnot_tactic_source {
+  CARNOT_SOURCE_CUBLAS,
+  CARNOT_SOURCE_CUBLAS_LT,
+  CARNOT_SOURCE_CUDNN,
+  CARNOT_SOURCE_EDGE_MASK_CONVOLUTIONS,
+  CARNOT_SOURCE_JIT_CONVOLUTIONS,
+  CARNOT_SOURCE_COUNT
+} carnot_tactic_source;
+
 #ifdef __cplusplus
 }
 #endif

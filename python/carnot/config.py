@@ -90,7 +90,7 @@ class IBuilderConfig(Reporter, Manual):
         self._previews = {feature: False for feature in PreviewFeature}
         self._quantization_flags = 0
         self._calibration_profile: Optional[IOptimizationProfile] = None
-        self._tactic_sources = 1 << TacticSource.EDGE_MASK_CONVOLUTIONS.value | 1 << TacticSource.JIT_CONVOLUTIONS.value
+        self._tactic_sources = sum(1 << source.value for source in TacticSource)
         self._level = 3
         self.DLA_core = -1
         self.backend: Optional[str] = None  # "cpu", "cuda", "cuda:1", "cuda:sm_90"; None: the device rule
@@ -261,6 +261,7 @@ class IBuilderConfig(Reporter, Manual):
             check(lib.carnot_config_set_flag(config, lib.CARNOT_BUILD_STRONGLY_TYPED, True))
         check(lib.carnot_config_set_device(config, ffi.NULL if self.backend is None else utf8(self.backend)))
         check(lib.carnot_config_set_level(config, self._level))
+        lib.carnot_config_set_tactic_sources(config, self._tactic_sources & 0xFFFFFFFF)
         check(lib.carnot_config_set_thread_count(config, thread_count()))
         if self._cache is None and not self.get_flag(BuilderFlag.DISABLE_TIMING_CACHE):
             self._cache = ITimingCache()

@@ -10,6 +10,7 @@
 #define CARNOT_BACKEND_TACTIC_H_
 
 #include "base/executor.h"
+#include "carnot/types.h"
 #include "engine/plan.h"
 
 // CPU levels, each holding those before it. X(NAME, "name").
@@ -113,6 +114,7 @@ typedef struct carnot_tactic_row {
   // Runs on the accelerator: operands, packed constants and workspace are device addresses, run
   // records into step->queue. Operands of host values are lists that decide sizes.
   bool device;
+  uint32_t sources;      // 1 << carnot_tactic_source of each library that it calls
   bool last_resort;      // far from the best: taken where no other row serves, never timed
   bool crosses;          // a copy between the two, or a view: takes operands of either memory
   bool strided_outputs;  // takes outputs with any strides whose innermost is 1
@@ -152,6 +154,8 @@ carnot_isa carnot_isa_find(const char* name);
 // All rows of this build, fastest first, the reference row last.
 const carnot_tactic_row* const* carnot_tactics(size_t* out_count);
 const carnot_tactic_row* carnot_tactic_find(const char* name);
+// "cuBLASLt": the library, or what else the source is.
+const char* carnot_tactic_source_name(carnot_tactic_source source);
 // The row that runs anything by the reference kernels. Its run is the runtime's own (it needs the
 // store).
 #define CARNOT_REFERENCE_TACTIC "reference"

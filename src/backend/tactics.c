@@ -18,6 +18,12 @@ const carnot_tactic_row* const* carnot_tactics(size_t* out_count) {
   return kRows;
 }
 
+const char* carnot_tactic_source_name(carnot_tactic_source source) {
+  static const char* const kNames[] = {"cuBLAS", "cuBLASLt", "cuDNN", "edge masks",
+                                       "compiled convolutions"};
+  return kNames[source];
+}
+
 const carnot_tactic_row* carnot_tactic_find(const char* name) {
   for (size_t i = 0; i < sizeof(kRows) / sizeof(kRows[0]); i++)
     if (strcmp(kRows[i]->name, name) == 0) return kRows[i];

@@ -1,14 +1,17 @@
 #include "build/build.h"
 
+#include <stdlib.h>
 #include <time.h>
 
 #include "backend/device.h"
 #include "build/builder.h"
+#include "build/descend.h"
 #include "build/timing_cache.h"
 #include "pass/pass.h"
 
 void carnot_build_config_init(carnot_build_config* config) {
-  *config = (carnot_build_config){.isa = -1, .level = 3};
+  *config = (carnot_build_config){
+      .isa = -1, .level = 3, .tactic_sources = (1u << CARNOT_SOURCE_COUNT) - 1};
 }
 
 carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done,
@@ -61,14 +64,9 @@ static carnot_status* build(carnot_builder* builder) {
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 1, 1));
-  CARNOT_TRY(carnot_carry_libraries(builder));
   CARNOT_TRY(carnot_note_symbols(builder));
-  builder->layouts =
-      CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_layout, builder->graph->value_count + 1);
-  size_t count = builder->graph->value_count + 1;
-  builder->places = CARNOT_NEW_ARRAY(&builder->graph->arena, carnot_place, count);
-  builder->late = CARNOT_NEW_ARRAY(&builder->graph->arena, bool, count);
-  return carnot_lower(builder);
+  CARNOT_TRY(carnot_lower(builder));
+  return carnot_descend(builder);
 }
 
 carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
@@ -78,14 +76,8 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   builder.isa = config->isa >= 0 ? (carnot_isa)config->isa : carnot_isa_of_machine();
   CARNOT_TRY(carnot_graph_clone(graph, &builder.graph));
   carnot_status* status = carnot_plan_create(&builder.plan);
-  if (status) {
-    carnot_graph_destroy(builder.graph);
-    return status;
-  }
-  builder.plan->keep = builder.graph;
-  builder.plan->drop = drop_graph;
   builder.timing_cache = config->timing_cache;
-  if (!builder.timing_cache) status = carnot_timing_cache_create(&builder.timing_cache);
+  if (!status && !builder.timing_cache) status = carnot_timing_cache_create(&builder.timing_cache);
   builder.timings =
       (carnot_timings){builder.timing_cache, carnot_timing_cache_find, carnot_timing_cache_add};
   if (config->time_budget_s > 0)
@@ -93,10 +85,14 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   if (!status) status = build(&builder);
   if (!config->timing_cache) carnot_timing_cache_destroy(builder.timing_cache);
   carnot_arena_deinit(&builder.scratch);
+  free(builder.contests);
   if (status) {
     carnot_plan_destroy(builder.plan);
+    carnot_graph_destroy(builder.graph);
     return status;
   }
+  builder.plan->keep = builder.graph;
+  builder.plan->drop = drop_graph;
   *out_plan = builder.plan;
   return NULL;
 }

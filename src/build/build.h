@@ -30,6 +30,7 @@ typedef struct carnot_build_config {
   int isa;                    // -1: this machine's
   carnot_device* device;      // NULL: for the processor
   int level;                  // 0 (no timing) … 5 (every candidate, long)
+  uint32_t tactic_sources;    // 1 << carnot_tactic_source of each that rows may use
   bool refit, strip;
   bool no_passes;  // only what is needed to run
   const char* const* disabled_passes;

@@ -25,10 +25,23 @@ typedef struct carnot_choice {
   double time_us;        // of the chosen tactic, 0 when not timed
 } carnot_choice;
 
+// Lowerings of one build: the first notes contests (descend.h), a trial holds all tactics of each,
+// the last takes the descent's choices.
+typedef enum carnot_lowering_phase {
+  CARNOT_LOWER_FIRST,
+  CARNOT_LOWER_TRIAL,
+  CARNOT_LOWER_LAST
+} carnot_lowering_phase;
+
 typedef struct carnot_builder {
   const carnot_build_config* config;
   carnot_graph* graph;  // the builder's own copy
   carnot_plan* plan;
+  carnot_lowering_phase phase;
+  struct carnot_contest* contests;  // layers whose fastest tactics are close, in order
+  size_t contest_count, contest_capacity;
+  uint64_t device_ns,
+      device_hash;  // of all device layers that were timed: their sum, their choices
   carnot_isa isa;
   carnot_arena scratch;                      // for one call
   struct carnot_timing_cache* timing_cache;  // the caller's or the build's own

@@ -84,6 +84,25 @@ static json_t* bindings_json(carnot_lowering* l) {
   return list;
 }
 
+// What the engine calls beside the driver. Generated programs need NVRTC where the host does not
+// allow the machine code that the engine carries.
+static json_t* libraries_json(const carnot_plan* plan) {
+  uint32_t sources = 0;
+  bool programs = false;
+  json_t* list = json_array();
+  for (uint32_t s = 0; s < plan->step_count; s++)
+    for (uint32_t k = 0; k < plan->steps[s].variant_count; k++) {
+      const carnot_tactic_row* row = carnot_tactic_find(plan->steps[s].variants[k].tactic);
+      sources |= row ? row->sources : 0;
+    }
+  for (uint32_t i = 0; i < plan->blob_count; i++) programs |= carnot_blob_is_code(&plan->blobs[i]);
+  for (int i = 0; i < CARNOT_SOURCE_COUNT; i++)
+    if (sources >> i & 1)
+      json_array_append_new(list, json_string(carnot_tactic_source_name((carnot_tactic_source)i)));
+  if (programs) json_array_append_new(list, json_string("NVRTC"));
+  return list;
+}
+
 carnot_status* carnot_lowering_inspect(carnot_lowering* l) {
   carnot_plan* plan = l->builder->plan;
   json_t* root = json_object();
@@ -92,6 +111,7 @@ carnot_status* carnot_lowering_inspect(carnot_lowering* l) {
   json_object_set_new(root, "Name", json_string(plan->name));
   json_object_set_new(root, "Layers", layers);
   json_object_set_new(root, "Bindings", bindings_json(l));
+  json_object_set_new(root, "Libraries", libraries_json(plan));
   json_object_set_new(root, "ActivationBytes", json_integer((json_int_t)plan->arena_bytes));
   json_object_set_new(root, "ActivationBoundBytes", json_integer((json_int_t)plan->arena_bound));
   char* text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "backend/device.h"
+#include "build/descend.h"
 #include "build/lowering.h"
 
 // ---- plan values ----
@@ -318,9 +319,12 @@ static void take_variants(carnot_lowering* l, const carnot_choice* choice, carno
   add_variant(l, choice->row, &choice->prepared, NULL, step);
 }
 
-// An input whose packed form the tactic holds is not needed as a tensor at run time.
+// An input whose packed form the tactics hold is not needed as a tensor at run time.
 static bool is_packed_away(const carnot_choice* choice, uint32_t input) {
-  return choice->problem.inputs[input].is_constant && choice->prepared.packed_inputs >> input & 1;
+  uint64_t packed = choice->prepared.packed_inputs;
+  for (uint32_t i = 0; i < choice->guarded_count; i++)
+    packed &= choice->guarded[i].prepared.packed_inputs;
+  return choice->problem.inputs[input].is_constant && packed >> input & 1;
 }
 
 static double operand_bytes(const carnot_operand_type* t) {
@@ -451,7 +455,7 @@ static carnot_op main_op(const carnot_choice* choice) {
 static void tell(const carnot_lowering* l, const carnot_plan_step* step,
                  const carnot_step_note* note) {
   const carnot_build_config* config = l->builder->config;
-  if (!config->log) return;
+  if (!config->log || l->builder->phase == CARNOT_LOWER_TRIAL) return;
   char text[512];
   snprintf(text, sizeof(text), "Layer(%s): %s, Precision: %s, Tactic: %s, %.2f us",
            note->layer_type, step->name, carnot_dtype_name(note->precision),
@@ -533,7 +537,10 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   note.precision = precision_of(&choice);
   measure_work(&choice, &note);
   tell(l, &step, &note);
-  return carnot_lowering_add_step(l, &step, &note);
+  CARNOT_TRY(carnot_lowering_add_step(l, &step, &note));
+  carnot_contest* contest = carnot_contest_find(builder, node);
+  if (contest) contest->step = (uint32_t)l->blocks[l->block].steps.count - 1;
+  return NULL;
 }
 
 // ---- blocks ----
@@ -573,13 +580,14 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
   }
   out->params = params;
   int total = 0, done = 0;
+  bool tells = index == 0 && l->builder->phase == CARNOT_LOWER_FIRST;
   for (carnot_node* node = block->first; node; node = node->next) total++;
   for (carnot_node* node = block->first; node; node = node->next) {
-    if (index == 0) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", done++, total));
+    if (tells) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", done++, total));
     CARNOT_TRY_AT(lower_node(l, node), "node %s", node->name);
     l->block = index;
   }
-  if (index == 0) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", total, total));
+  if (tells) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", total, total));
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, block->output_count + 1);
   for (size_t i = 0; i < block->output_count; i++)
     CARNOT_TRY(value_in_form(l, block->outputs[i], CARNOT_LAYOUT_ROW_MAJOR,
@@ -657,7 +665,13 @@ static carnot_status* lower(carnot_lowering* l) {
 
 carnot_status* carnot_lower(carnot_builder* builder) {
   carnot_lowering l = {.builder = builder};
-  carnot_status* status = lower(&l);
+  carnot_arena* arena = &builder->plan->arena;
+  size_t count = builder->graph->value_count + 1;
+  builder->layouts = CARNOT_NEW_ARRAY(arena, carnot_layout, count);
+  builder->places = CARNOT_NEW_ARRAY(arena, carnot_place, count);
+  builder->late = CARNOT_NEW_ARRAY(arena, bool, count);
+  carnot_status* status = carnot_carry_libraries(builder);
+  if (!status) status = lower(&l);
   if (!status) {
     status = l.status;
   } else {

@@ -288,7 +288,7 @@ static void take_blobs(carnot_lowering* l) {
       carnot_arena_copy(&plan->arena, l->recipes, l->recipe_count * sizeof(*l->recipes));
   plan->recipe_count = l->recipe_count;
   plan->refittable = l->builder->config->refit;
-  plan->stripped = l->builder->config->strip;
+  plan->stripped = l->builder->config->strip && l->builder->phase != CARNOT_LOWER_TRIAL;
   for (uint32_t i = 0; plan->stripped && i < plan->blob_count; i++) {
     carnot_plan_blob* blob = &plan->blobs[i];
     if (carnot_blob_is_weight(blob)) blob->tensor.data = NULL;

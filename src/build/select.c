@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "backend/device.h"
+#include "build/descend.h"
 #include "build/time.h"
 #include "build/timing_cache.h"
 
@@ -42,8 +43,8 @@ static void set_places(const carnot_tactic_row* row, carnot_problem* problem) {
 }
 
 // Why |row| does not take the problem, NULL when it does; layouts are set to what it wants.
-static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, char* reason,
-                       size_t size) {
+static const char* ask(const carnot_tactic_row* row, uint32_t tactic_sources,
+                       carnot_problem* problem, char* reason, size_t size) {
   if (!holds(problem->region, row->anchor)) return "";
   if (row->isa > problem->isa) {
     snprintf(reason, size, "needs %s, the target has %s", carnot_isa_name(row->isa),
@@ -56,6 +57,12 @@ static const char* ask(const carnot_tactic_row* row, carnot_problem* problem, ch
     snprintf(reason, size, "%s is not allowed here", carnot_dtype_name(row->precision));
     return reason;
   }
+  for (int source = 0; source < CARNOT_SOURCE_COUNT; source++)
+    if (row->sources & ~tactic_sources & 1u << source) {
+      snprintf(reason, size, "needs %s, which the tactic sources leave out",
+               carnot_tactic_source_name((carnot_tactic_source)source));
+      return reason;
+    }
   set_places(row, problem);
   return row->reject(problem, reason, size);
 }
@@ -112,7 +119,8 @@ static size_t find_in(carnot_builder* builder, carnot_choice* choice,
   for (size_t i = 0; i < row_count && count < limit; i++) {
     char reason[256];
     restore_formats(&choice->problem, &standing);
-    const char* why = ask(rows[i], &choice->problem, reason, sizeof(reason));
+    const char* why =
+        ask(rows[i], builder->config->tactic_sources, &choice->problem, reason, sizeof(reason));
     if (why) {
       if (why[0]) note(why_not, rows[i]->name, why);
       continue;
@@ -146,6 +154,13 @@ static size_t find_candidates(carnot_builder* builder, carnot_choice* choice, ca
   if (count) return count;
   const carnot_tactic_row* const* rows = carnot_tactics(&row_count);
   return find_in(builder, choice, rows, row_count, out, why_not);
+}
+
+static size_t index_of(const carnot_candidate* candidates, size_t count,
+                       const carnot_tactic_row* row) {
+  size_t at = 0;
+  while (at < count && candidates[at].row != row) at++;
+  return at;
 }
 
 static carnot_status* prepare(carnot_builder* builder, const carnot_choice* choice,
@@ -272,12 +287,32 @@ static carnot_status* add_guarded(carnot_builder* builder, carnot_choice* choice
 
 // Copies into another layout cost as much as a small kernel, and no timing sees them: candidates
 // stay with the layouts of the first.
-static size_t keep_layouts(carnot_candidate* candidates, size_t count) {
+static size_t keep_layouts(carnot_candidate* candidates, size_t count, reasons* why_not) {
   size_t kept = 1;
   for (size_t i = 1; i < count; i++)
     if (same_layouts(&candidates[i].problem, &candidates[0].problem))
       candidates[kept++] = candidates[i];
+    else
+      note(why_not, candidates[i].row->name, "wants other layouts than the first");
   return kept;
+}
+
+// A trial holds the other tactics of a contest too, behind guards that it opens.
+static carnot_status* add_contenders(carnot_builder* builder, carnot_choice* choice,
+                                     const carnot_contest* contest, carnot_candidate* candidates,
+                                     size_t count) {
+  static const carnot_guard kNever = {.min = 1, .max = 0, .multiple = 1};
+  for (uint32_t k = 1; k < contest->count; k++) {
+    size_t at = index_of(candidates, count, contest->rows[k]);
+    CARNOT_CHECK(at < count, INTERNAL, "node %s: tactic %s is no candidate any more",
+                 choice->node->name, contest->rows[k]->name);
+    if (!candidates[at].prepared.arena) CARNOT_TRY(prepare(builder, choice, &candidates[at]));
+    uint32_t slot = choice->guarded_count++;
+    choice->guarded[slot].row = candidates[at].row;
+    choice->guarded[slot].prepared = candidates[at].prepared;
+    choice->guarded[slot].guard = kNever;
+  }
+  return NULL;
 }
 
 carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) {
@@ -287,7 +322,7 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
   CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", choice->node->name,
                why_not.text);
   size_t best = 0;
-  if (candidates[0].row->device) count = keep_layouts(candidates, count);
+  if (candidates[0].row->device) count = keep_layouts(candidates, count, &why_not);
   if (count > 1) CARNOT_TRY(time_all(builder, choice, candidates, count));
   for (size_t i = 0; i < count; i++) {
     if (candidates[i].failed) note(&why_not, candidates[i].row->name, candidates[i].failed);
@@ -297,11 +332,19 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
                                     candidates[i].ns + least < candidates[best].ns))
       best = i;
   }
+  if (builder->phase == CARNOT_LOWER_FIRST)
+    CARNOT_TRY(carnot_contest_note(builder, choice, candidates, count, best));
+  const carnot_contest* contest = carnot_contest_find(builder, choice->node);
+  size_t alone = best;
+  uint32_t taken = contest && builder->phase == CARNOT_LOWER_LAST ? contest->chosen : 0;
+  if (contest && index_of(candidates, count, contest->rows[taken]) < count)
+    best = index_of(candidates, count, contest->rows[taken]);
   for (size_t i = 0; i < count; i++) {
     char words[96];
     if (i == best || candidates[i].ns == UINT64_MAX) continue;
-    snprintf(words, sizeof(words), "took %.2f us, the chosen one %.2f",
-             (double)candidates[i].ns * 1e-3, (double)candidates[best].ns * 1e-3);
+    snprintf(words, sizeof(words), "took %.2f us, the chosen one %.2f%s",
+             (double)candidates[i].ns * 1e-3, (double)candidates[best].ns * 1e-3,
+             i == alone ? ", but the whole run is faster with that" : "");
     note(&why_not, candidates[i].row->name, words);
   }
   carnot_candidate* chosen = &candidates[best];
@@ -309,6 +352,8 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
   bool guard = count > 1 && builder->config->level >= 3 && !chosen->row->device;
   for (end_of_range end = LEAST; guard && end <= GREATEST; end++)
     CARNOT_TRY(add_guarded(builder, choice, candidates, count, best, end));
+  if (contest && builder->phase == CARNOT_LOWER_TRIAL)
+    CARNOT_TRY(add_contenders(builder, choice, contest, candidates, count));
   if (!chosen->prepared.arena) CARNOT_TRY(prepare(builder, choice, chosen));
   choice->row = chosen->row;
   choice->problem = chosen->problem;

@@ -49,10 +49,8 @@ typedef struct carnot_engine {
   carnot_weights* weights;  // the newest generation
 } carnot_engine;
 
-// An engine that was just built; takes the plan. The blobs' data must live as long: |release| is
-// called at the end.
-carnot_status* carnot_engine_adopt(carnot_plan* plan, void (*release)(void* user, const void* data),
-                                   void* user, carnot_engine** out_engine) CARNOT_MUST_USE;
+// An engine that was just built; takes the plan. The blobs' data must live as long.
+carnot_status* carnot_engine_adopt(carnot_plan* plan, carnot_engine** out_engine) CARNOT_MUST_USE;
 
 // The newest weights, to be given back. Thread-safe.
 carnot_weights* carnot_engine_take_weights(carnot_engine* engine);

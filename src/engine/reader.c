@@ -171,13 +171,16 @@ carnot_status* carnot_engine_load_memory(const void* data, size_t size,
   return conclude(out_engine, status);
 }
 
-carnot_status* carnot_engine_adopt(carnot_plan* plan, void (*release)(void* user, const void* data),
-                                   void* user, carnot_engine** out_engine) {
-  CARNOT_TRY(create(out_engine));
+carnot_status* carnot_engine_adopt(carnot_plan* plan, carnot_engine** out_engine) {
+  carnot_status* status = create(out_engine);
+  if (status) {
+    carnot_plan_destroy(plan);
+    return status;
+  }
   carnot_engine* engine = *out_engine;
   engine->plan = plan;
-  engine->release = release;
-  engine->release_user = user;
+  for (uint32_t i = 0; i < plan->blob_count; i++)
+    plan->blobs[i].bytes = carnot_tensor_bytes(&plan->blobs[i].tensor);
   return conclude(out_engine, finish(engine));
 }
 

@@ -266,6 +266,8 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t index) {
 void carnot_note_recording(carnot_context* context) {
   uint64_t h = carnot_hash(&context->device_workspace, sizeof(void*), 1);
   h = carnot_hash(&context->weights, sizeof(void*), h);
+  for (uint32_t i = 0; i < context->plan->step_count; i++)
+    h = carnot_hash(&context->steps[i].variant, sizeof(context->steps[i].variant), h);
   for (uint32_t i = 0; i < context->plan->value_count; i++) {
     const carnot_run_value* value = &context->values[i];
     if (!value->known) continue;

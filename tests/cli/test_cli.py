@@ -145,7 +145,7 @@ def test_exec_errors(model: pathlib.Path, flag: str, said: str) -> None:
     assert done.stdout.splitlines()[-1].startswith("&&&& FAILED TensorRT.trtexec # exec")
 
 
-@pytest.mark.parametrize("flag", ["--useSpinWait", "--tacticSources=+CUBLAS", "--workspace=64", "--explicitBatch",
+@pytest.mark.parametrize("flag", ["--useSpinWait", "--workspace=64", "--explicitBatch",
                                   "--hardwareCompatibilityLevel=none", "--device=3", "--memPoolSize=workspace:1.5G,dlaSRAM:1M"])
 def test_without_effect(model: pathlib.Path, flag: str) -> None:
     done = carnot("exec", f"--onnx={model}", "--shapes=x:1x8", "--skipInference", flag)

@@ -3,7 +3,7 @@
 in float32.
 
 With a stand-in driver (CARNOT_CUDA_DRIVER) only the row at hand runs on its device.
-Usage: few_channels.py [--only=TEXT] CARNOT     (a command of several words, for compute-sanitizer)
+Usage: few_channels.py [--only=TEXT ..] CARNOT     (a command of several words, for compute-sanitizer)
 """
 import concurrent.futures
 import os
@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import onnx
-from fused_rows import LIMITS, Net, error
+from fused_rows import LIMITS, Net, arguments, error
 from tile_sizes import activate
 
 RIVALS = ["cuda_conv_cudnn", "cuda_conv_patch", "cuda_conv_first", "cuda_tile", "cuda_bulk"]
@@ -59,8 +59,7 @@ CASES += [(f"first {c}", first(*c), tactic) for tactic, c in OTHERS.items()]
 
 
 def main() -> int:
-    only = [a.removeprefix("--only=") for a in sys.argv[1:2] if a.startswith("--only=")]
-    carnot = sys.argv[1 + len(only):]
+    only, carnot = arguments()
     stand_in = "CARNOT_CUDA_DRIVER" in os.environ
 
     def check(case: tuple[str, onnx.ModelProto, str], flag: str) -> bool:

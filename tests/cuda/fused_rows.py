@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Small networks at odd sizes whose layers the half-precision CUDA rows fuse, against ONNX Runtime in float32.
 
-Usage: fused_rows.py [--only=WORD] CARNOT..     The command may be several words (compute-sanitizer before it).
+Usage: fused_rows.py [--only=TEXT ..] CARNOT..     The command may be several words (compute-sanitizer before it).
 Each case names the tactic that must have run it. With the stand-in driver and CARNOT_CUDA_ROWS=copies the
 reference rows compute what the passes made; tactics are not looked at then.
 """
@@ -309,6 +309,12 @@ def error(
     return off, "any tactic" if os.environ.get("CARNOT_CUDA_ROWS") == "copies" else done.stderr
 
 
+def arguments() -> tuple[list[str], list[str]]:
+    """The texts of --only=TEXT, which a case's name and flag must have all, and the command."""
+    only = [a.removeprefix("--only=") for a in sys.argv[1:] if a.startswith("--only=")]
+    return only, sys.argv[1 + len(only):]
+
+
 def check_merged(carnot: list[str], layers: int) -> bool:
     """Queries, keys and values of every layer are one product: two are left of its four, and the attention's two."""
     with tempfile.TemporaryDirectory() as folder:
@@ -323,8 +329,7 @@ def check_merged(carnot: list[str], layers: int) -> bool:
 
 
 def main() -> int:
-    only = [a.removeprefix("--only=") for a in sys.argv[1:2] if a.startswith("--only=")]
-    carnot = sys.argv[1 + len(only):]
+    only, carnot = arguments()
 
     def check(case: tuple[str, onnx.ModelProto, str, tuple[str, ...]], flag: str) -> bool:
         name, model, tactic, copies = case
@@ -339,7 +344,7 @@ def main() -> int:
         return good
 
     jobs = [(c, f) for c in [*[(*c, ()) for c in CASES], *MASKS] for f in LIMITS] + [(c, f) for c in ALL_TYPES for f in (*LIMITS, "")]
-    jobs = [j for j in jobs if all(word in j[0][0] for word in only)]
+    jobs = [j for j in jobs if all(word in f"{j[0][0]} {j[1]}" for word in only)]
     with concurrent.futures.ThreadPoolExecutor(max(8, os.cpu_count() or 1)) as pool:
         done = list(pool.map(check, *zip(*jobs)))
     return not all([*done, check_merged(carnot, 5)])

@@ -115,7 +115,7 @@ elif is_wanted sanitizers; then
     sanitizer="compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 5"
     for script in fused_rows.py tile_sizes.py; do
       # shellcheck disable=SC2086
-      run "$script" '--only=(1,' $sanitizer "$build/bin/carnot"
+      run "$script" '--only=(1,' --only=--fp16 $sanitizer "$build/bin/carnot"
     done
   done
 fi

@@ -2,7 +2,7 @@
 """Products and convolutions by each size of the tile kernels, at odd sizes, against ONNX Runtime in float32.
 
 With a stand-in driver (CARNOT_CUDA_DRIVER) only the row at hand runs on its device.
-Usage: tile_sizes.py [--only=TEXT] CARNOT: TEXT as in "(1," or "--fp16"     (a command of several words, for compute-sanitizer)
+Usage: tile_sizes.py [--only=TEXT ..] CARNOT: TEXT as in "(1," or "--fp16"     (a command of several words, for compute-sanitizer)
 """
 import concurrent.futures
 import os
@@ -12,7 +12,7 @@ import tempfile
 
 import numpy as np
 import onnx
-from fused_rows import LIMITS, Net, error
+from fused_rows import LIMITS, Net, arguments, error
 
 SIZES = [("tile", 16, 64), ("tile", 32, 64), ("tile", 64, 32), ("tile", 64, 64), ("tile", 64, 128), ("tile", 128, 32),
          ("tile", 128, 64), ("tile", 128, 128), ("bulk", 64, 32), ("bulk", 64, 64), ("bulk", 128, 64), ("bulk", 128, 128),
@@ -75,8 +75,7 @@ def cases(kind: str, rows: int, columns: int) -> list[tuple[str, onnx.ModelProto
 
 
 def main() -> int:
-    only = [a.removeprefix("--only=") for a in sys.argv[1:2] if a.startswith("--only=")]
-    carnot = sys.argv[1 + len(only):]
+    only, carnot = arguments()
 
     def check(size: tuple[str, int, int], name: str, model: onnx.ModelProto, flag: str) -> bool:
         tactic, *others = [f"cuda_{kind}_{a}x{b}" for kind, a, b in [size, *SIZES]]

@@ -98,11 +98,13 @@ void cli_build_options_init(cli_build_options* options);
 // --timingCacheFile --noPasses --disablePasses --dumpGraph --fp32 --threads --backend, and
 // those of typing and of plugins.
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
-#define CLI_BUILD_FLAGS                                                                         \
-  "builderOptimizationLevel", "timeBudget", "timingCacheFile", "noPasses", "disablePasses",     \
-      "dumpGraph", "fp32", "threads", "backend", "plugins", "staticPlugins", "dynamicPlugins",  \
-      "setPluginsToSerialize", "pluginInstanceNorm", "enablePluginOverride", "allowEngineCode", \
-      CLI_TYPING_FLAGS
+#define CLI_BUILD_FLAGS                                                                        \
+  "builderOptimizationLevel", "timeBudget", "timingCacheFile", "tacticSources", "noPasses",    \
+      "disablePasses", "dumpGraph", "fp32", "threads", "backend", "plugins", "staticPlugins",  \
+      "dynamicPlugins", "setPluginsToSerialize", "pluginInstanceNorm", "enablePluginOverride", \
+      "allowEngineCode", CLI_TYPING_FLAGS
+// "-CUDNN,+CUBLAS_LT": taken out of |out_sources| and put into it.
+carnot_status* cli_tactic_sources(const char* text, uint32_t* out_sources) CARNOT_MUST_USE;
 // "fold,norms": names of passes; NOT_FOUND lists those that exist.
 carnot_status* cli_disable_passes(const char* text, carnot_arena* arena,
                                   carnot_build_config* out) CARNOT_MUST_USE;

@@ -63,6 +63,8 @@ static carnot_status* build_options(exec_options* o, cli_build_options* out) {
   out->config.log = show_log;
   out->config.user = o;
   if (isatty(STDERR_FILENO)) out->config.progress = show_progress;
+  if (o->tactic_sources)
+    CARNOT_TRY(cli_tactic_sources(o->tactic_sources, &out->config.tactic_sources));
   return o->disable_passes ? cli_disable_passes(o->disable_passes, &o->arena, &out->config) : NULL;
 }
 

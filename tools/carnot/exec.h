@@ -28,7 +28,7 @@ typedef struct exec_options {
   carnot_arena arena;  // for what flags are parsed into
   cli_typing typing;
   const char *backend, *device, *onnx, *save, *load, *times, *output, *profile, *layers, *inputs,
-      *timing_cache, *dump_graph, *disable_passes;
+      *timing_cache, *dump_graph, *disable_passes, *tactic_sources;
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];
   int profile_count, profile_at;  // |profile_at|: the one that --minShapes and the others fill

@@ -97,7 +97,8 @@ static const char** text_field(exec_options* o, const char* name) {
                  {"loadInputs", &o->inputs},
                  {"timingCacheFile", &o->timing_cache},
                  {"dumpGraph", &o->dump_graph},
-                 {"disablePasses", &o->disable_passes}};
+                 {"disablePasses", &o->disable_passes},
+                 {"tacticSources", &o->tactic_sources}};
   for (size_t i = 0; i < sizeof(kFields) / sizeof(kFields[0]); i++)
     if (strcmp(name, kFields[i].name) == 0) return kFields[i].field;
   return NULL;

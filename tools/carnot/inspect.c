@@ -20,6 +20,16 @@ static void print_bindings(const carnot_plan* plan) {
   }
 }
 
+static void print_libraries(const json_t* root) {
+  size_t index;
+  json_t* name;
+  json_t* libraries = json_object_get(root, "Libraries");
+  printf("  libraries: %s", json_array_size(libraries) ? "" : "none but the driver");
+  json_array_foreach(libraries, index, name)
+      printf("%s%s", index ? ", " : "", json_string_value(name));
+  puts("");
+}
+
 static double number(const json_t* layer, const char* key) {
   return json_number_value(json_object_get(layer, key));
 }
@@ -96,6 +106,7 @@ static carnot_status* inspect(cli_session* session, const char* path,
            plan->device, plan->step_count, (double)engine->file_bytes * 1e-6,
            (double)plan->arena_bytes * 1e-6, (double)plan->arena_bound * 1e-6);
     print_bindings(plan);
+    if (strcmp(plan->device, "cpu") != 0) print_libraries(root);
     print_layers(root, options->why, options->peaks);
     if (options->peaks)
       printf(

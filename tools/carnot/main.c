@@ -5,13 +5,14 @@
 
 #define CARNOT_VERSION "0.1.0"
 
-#define BUILD_HELP                                                                \
-  "  --backend=cpu|cuda|cuda:N     cuda:sm_NN builds without the device\n"        \
-  "  --fp16  --bf16                types that layers may compute in\n"            \
-  "  --builderOptimizationLevel=N  0 times nothing … 5 times everything\n"      \
-  "  --timeBudget=SECONDS          for timing; what is left is chosen by order\n" \
-  "  --timingCacheFile=FILE        read before the build, written after\n"        \
-  "  --threads=N                   0: one for each processor\n"                   \
+#define BUILD_HELP                                                                 \
+  "  --backend=cpu|cuda|cuda:N     cuda:sm_NN builds without the device\n"         \
+  "  --fp16  --bf16                types that layers may compute in\n"             \
+  "  --builderOptimizationLevel=N  0 times nothing … 5 times everything\n"       \
+  "  --timeBudget=SECONDS          for timing; what is left is chosen by order\n"  \
+  "  --timingCacheFile=FILE        read before the build, written after\n"         \
+  "  --tacticSources=-CUDNN,…    libraries that an accelerator's tactics call\n" \
+  "  --threads=N                   0: one for each processor\n"                    \
   "  --fp32=exact|fast  --noPasses  --dumpGraph=PASS|all\n"
 
 const cli_command cli_commands[] = {

@@ -224,6 +224,25 @@ carnot_status* cli_disable_passes(const char* text, carnot_arena* arena, carnot_
   return NULL;
 }
 
+carnot_status* cli_tactic_sources(const char* text, uint32_t* out_sources) {
+  static const char* const kNames[] = {"CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS",
+                                       "JIT_CONVOLUTIONS"};
+  for (const char* at = text; *at;) {
+    size_t length = strcspn(at, ",");
+    int found = -1;
+    for (int i = 0; i < CARNOT_SOURCE_COUNT; i++)
+      if (strlen(kNames[i]) + 1 == length && memcmp(at + 1, kNames[i], length - 1) == 0) found = i;
+    CARNOT_CHECK(found >= 0 && (*at == '+' || *at == '-'), INVALID_ARGUMENT,
+                 "tactic source '%.*s' must be + or - and CUBLAS, CUBLAS_LT, CUDNN, "
+                 "EDGE_MASK_CONVOLUTIONS or JIT_CONVOLUTIONS",
+                 (int)length, at);
+    uint32_t bit = 1u << found;
+    *out_sources = *at == '+' ? *out_sources | bit : *out_sources & ~bit;
+    at += length + (at[length] == ',');
+  }
+  return NULL;
+}
+
 static carnot_status* typing_flags(cli_flags* flags, carnot_typing* out) {
   cli_typing typing = {0};
   for (const char* const* name = cli_typing_flags; *name; name++) {
@@ -256,6 +275,8 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   options->config.log = warn;
   const char* disabled = cli_flag_text(flags, "disablePasses");
   if (disabled) CARNOT_TRY(cli_disable_passes(disabled, &flags->arena, &options->config));
+  const char* sources = cli_flag_text(flags, "tacticSources");
+  if (sources) CARNOT_TRY(cli_tactic_sources(sources, &options->config.tactic_sources));
   CARNOT_TRY(typing_flags(flags, &options->config.typing));
   const char* fp32 = cli_flag_text(flags, "fp32");
   CARNOT_CHECK(!fp32 || strcmp(fp32, "fast") == 0 || strcmp(fp32, "exact") == 0, INVALID_ARGUMENT,

@@ -84,6 +84,10 @@ carnot_status* carnot_config_set_level(carnot_config* config, int level) {
   return NULL;
 }
 
+void carnot_config_set_tactic_sources(carnot_config* config, uint32_t sources) {
+  config->build.tactic_sources = sources;
+}
+
 carnot_status* carnot_config_set_device(carnot_config* config, const char* device) {
   config->device = device ? carnot_arena_text(&config->arena, device, strlen(device)) : NULL;
   return NULL;

@@ -445,17 +445,19 @@ static carnot_status* gemm_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-#define GEMM_ROW(variable, text, stands_by, reject_fn, prepare_fn, shape_fn)   \
+#define GEMM_ROW(variable, text, library, reject_fn, prepare_fn, shape_fn)     \
   const carnot_tactic_row carnot_cuda_##variable = {.name = text,              \
                                                     .anchor = CARNOT_OP_COUNT, \
                                                     .numerics = "exact",       \
                                                     .device = true,            \
-                                                    .last_resort = stands_by,  \
+                                                    .sources = library,        \
+                                                    .last_resort = !(library), \
                                                     .reject = reject_fn,       \
                                                     .prepare = prepare_fn,     \
                                                     .check = gemm_check,       \
                                                     .shape = shape_fn,         \
                                                     .run = gemm_run,           \
                                                     .work = carnot_cuda_product_work};
-GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", false, gemm_lt_reject, gemm_lt_prepare, gemm_lt_shape)
-GEMM_ROW(gemm_row, "cuda_gemm_32x32", true, gemm_own_reject, gemm_prepare, gemm_shape)
+GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", 1u << CARNOT_SOURCE_CUBLAS_LT, gemm_lt_reject,
+         gemm_lt_prepare, gemm_lt_shape)
+GEMM_ROW(gemm_row, "cuda_gemm_32x32", 0, gemm_own_reject, gemm_prepare, gemm_shape)
