@@ -71,6 +71,7 @@ CASES = [
     Case("softmax f64", "cuda_softmax", real(F64, 3, 1030, 5)).then("Softmax", axis=1),
     Case("layer norm f64", "cuda_norm", real(F64, 7, 333)).then("LayerNormalization", real(F64, 333), real(F64, 333)),
     Case("rms norm, scale in turn", "cuda_norm", real(np.float32, 7, 3, 11)).then("RMSNormalization", real(np.float32, 11), axis=1),
+    Case("rms norm, types differ", "cuda_norm_plain", real(np.float16, 7, 3, 11)).then("RMSNormalization", real(np.float32, 1, 3, 1), axis=1).then("Cast", to=T.FLOAT16),
     Case("max pool f64", "cuda_pool", real(F64, 2, 3, 19, 23)).then("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
     Case("max pool u8", "cuda_pool", whole(np.uint8, 0, 255, 2, 3, 19, 23)).then("MaxPool", kernel_shape=[3, 2]),
     *[Case(f"reduce {how} {np.dtype(t)}", "cuda_reduce", whole(t, 0, 100, 3, 70, 33)).then(how, np.array([1]), keepdims=0)

@@ -66,6 +66,7 @@ carnot_status* carnot_cuda_number_of(const carnot_operand* operand, int64_t at,
                                                     .anchor = op,        \
                                                     .numerics = "exact", \
                                                     .device = true,      \
+                                                    .last_resort = true, \
                                                     .reject = reject_fn, \
                                                     .shape = shape_fn,   \
                                                     .run = carnot_cuda_each_run}

@@ -553,10 +553,21 @@ typedef struct carnot_cuda_loss {
   int softmax, ignores, none, mean;
 } carnot_cuda_loss;
 
-// Batch normalization by the batch: x [images, channels, size].
+// Layer, RMS, group and instance normalization of any types: groups of |size| elements. Scale and
+// bias by the distances of a broadcast over |dims|, or by channel.
+typedef struct carnot_cuda_any_norm {
+  carnot_cuda_io io;
+  long long size, spatial, channels;
+  int rms, per_element, rank;
+  long long dims[CARNOT_CUDA_RANK], scale_s[CARNOT_CUDA_RANK], bias_s[CARNOT_CUDA_RANK];
+  double epsilon;
+} carnot_cuda_any_norm;
+
+// Batch normalization by the batch, or by given numbers: x [images, channels, size].
 typedef struct carnot_cuda_statistics {
   carnot_cuda_io io;
   long long images, channels, size;
+  int given;
   double epsilon, momentum;
 } carnot_cuda_statistics;
 

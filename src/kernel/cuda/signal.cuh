@@ -1,4 +1,4 @@
-// Fourier transforms by their definition, determinants, losses and statistics of batches, in float64.
+// Fourier transforms by their definition, determinants, losses and normalization of any types, in float64.
 
 // Real and imaginary part of element |n| of a lane; those behind its end are 0, those of a one-sided
 // spectrum the conjugates of their mirror images.
@@ -89,8 +89,8 @@ DEVICE void loss(const carnot_cuda_loss& p, i64) {
 DEVICE i64 of_channel(const carnot_cuda_statistics& p, i64 c, i64 n) {
   return (n / p.size * p.channels + c) * p.size + n % p.size;
 }
-// One block a channel; mean and variance are those of the batch.
-DEVICE void batch_statistics(const carnot_cuda_statistics& p, i64 c) {
+// One block a channel; mean and variance are those of the batch, or given.
+DEVICE void batch_norm_plain(const carnot_cuda_statistics& p, i64 c) {
   const carnot_cuda_io& io = p.io;
   f64 sum = 0, square = 0;
   i64 count = p.images * p.size;
@@ -101,18 +101,48 @@ DEVICE void batch_statistics(const carnot_cuda_statistics& p, i64 c) {
     square += d * d;
   }
   f64 var = over_block<add_of<f64>, f64>(square, 0) / (f64)count;
+  if (p.given) mean = real_of(io.in_type[3], io.in[3], c), var = real_of(io.in_type[4], io.in[4], c);
   f64 factor = real_of(io.in_type[1], io.in[1], c) / sqrt(var + p.epsilon), bias = real_of(io.in_type[2], io.in[2], c);
   for (i64 n = threadIdx.x; n < count; n += blockDim.x) {
     i64 i = of_channel(p, c, n);
     any_store(io.out_type[0], io.out[0], i, (real_of(io.in_type[0], io.in[0], i) - mean) * factor + bias);
   }
   for (int k = 1; k < 3; k++)
-    if (threadIdx.x == 0 && io.out[k])
+    if (threadIdx.x == 0 && io.out[k] && !p.given)
       any_store(io.out_type[k], io.out[k], c,
                 real_of(io.in_type[k + 2], io.in[k + 2], c) * p.momentum + (k == 1 ? mean : var) * (1 - p.momentum));
 }
 
+DEVICE void norm_plain(const carnot_cuda_any_norm& p, i64 group) {
+  const carnot_cuda_io& io = p.io;
+  i64 base = group * p.size;
+  f64 sum = 0, square = 0;
+  for (i64 i = threadIdx.x; i < p.size; i += blockDim.x) sum += real_of(io.in_type[0], io.in[0], base + i);
+  f64 mean = over_block<add_of<f64>, f64>(sum, 0) / (f64)p.size;
+  if (p.rms) mean = 0;
+  for (i64 i = threadIdx.x; i < p.size; i += blockDim.x) {
+    f64 d = real_of(io.in_type[0], io.in[0], base + i) - mean;
+    square += d * d;
+  }
+  f64 inverse = 1 / sqrt(over_block<add_of<f64>, f64>(square, 0) / (f64)p.size + p.epsilon);
+  for (i64 i = base + threadIdx.x; i < base + p.size; i += blockDim.x) {
+    i64 rest = i, channel = i / p.spatial % p.channels, scale = 0, bias = 0;
+    for (int d = p.rank - 1; d >= 0; d--) {
+      scale += rest % p.dims[d] * p.scale_s[d], bias += rest % p.dims[d] * p.bias_s[d];
+      rest /= p.dims[d];
+    }
+    if (!p.per_element) scale = bias = channel;
+    f64 v = (real_of(io.in_type[0], io.in[0], i) - mean) * inverse;
+    if (io.in[1]) v *= real_of(io.in_type[1], io.in[1], scale);
+    if (io.in[2]) v += real_of(io.in_type[2], io.in[2], bias);
+    any_store(io.out_type[0], io.out[0], i, v);
+  }
+  if (threadIdx.x == 0 && io.out[1]) any_store(io.out_type[1], io.out[1], group, mean);
+  if (threadIdx.x == 0 && io.out[2]) any_store(io.out_type[2], io.out[2], group, inverse);
+}
+
+ANY_BLOCK(norm_plain, carnot_cuda_any_norm)
 ANY(dft, carnot_cuda_dft)
 ANY(determinant, carnot_cuda_lanes)
 ANY_BLOCK(loss, carnot_cuda_loss)
-ANY_BLOCK(batch_statistics, carnot_cuda_statistics)
+ANY_BLOCK(batch_norm_plain, carnot_cuda_statistics)
