@@ -125,16 +125,8 @@ DEVICE void col2im(const carnot_cuda_deform& p, i64 item) {
   for (int d = 2; d >= 0; d--) o[d] = rest % p.in[d] + p.begin[d], rest /= p.in[d];
   f64 sum = 0;
   for (i64 tap = 0; tap < taps; tap++) {
-    i64 left = tap, at = 0, stride = 1;
-    bool inside = true;
-    for (int d = 2; d >= 0; d--) {
-      i64 from = o[d] - left % p.kernel[d] * p.dilation[d];
-      left /= p.kernel[d];
-      inside = inside && from >= 0 && from % p.step[d] == 0 && from / p.step[d] < p.out[d];
-      at += from / p.step[d] * stride;
-      stride *= p.out[d];
-    }
-    if (inside) sum += real_of(p.io.in_type[0], p.io.in[0], (rest * taps + tap) * places + at);
+    i64 at = place_under(p, p.out, o, tap);
+    if (at >= 0) sum += real_of(p.io.in_type[0], p.io.in[0], (rest * taps + tap) * places + at);
   }
   any_store(p.io.out_type[0], p.io.out[0], item, sum);
 }

@@ -97,6 +97,20 @@ DEVICE void resize(const carnot_cuda_resize& p, i64 i) {
   any_store(p.io.out_type[0], p.io.out[0], i, sum);
 }
 
+// The place among |dims| whose window has tap |tap| on |o| (padding counted in); -1: none has.
+template <typename P>
+DEVICE i64 place_under(const P& p, const i64 dims[3], const i64 o[3], i64 tap) {
+  i64 at = 0, stride = 1;
+  for (int d = 2; d >= 0; d--) {
+    i64 from = o[d] - tap % p.kernel[d] * p.dilation[d];
+    tap /= p.kernel[d];
+    if (from < 0 || from % p.step[d] || from / p.step[d] >= dims[d]) return -1;
+    at += from / p.step[d] * stride;
+    stride *= dims[d];
+  }
+  return at;
+}
+
 DEVICE void conv_transpose(const carnot_cuda_conv_transpose& p, i64 i) {
   i64 o[3], rest = i;
   for (int d = 2; d >= 0; d--) {
@@ -109,16 +123,8 @@ DEVICE void conv_transpose(const carnot_cuda_conv_transpose& p, i64 i) {
   i64 taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
   f64 sum = p.io.in[2] ? real_of(p.io.in_type[2], p.io.in[2], filter) : 0;
   for (i64 tap = 0; tap < taps; tap++) {
-    i64 left = tap, at = 0, stride = 1;
-    bool inside = true;
-    for (int d = 2; d >= 0; d--) {
-      i64 from = o[d] - left % p.kernel[d] * p.dilation[d];
-      left /= p.kernel[d];
-      inside = inside && from >= 0 && from % p.step[d] == 0 && from / p.step[d] < p.in[d];
-      at += from / p.step[d] * stride;
-      stride *= p.in[d];
-    }
-    for (i64 c = first; inside && c < first + channels; c++)
+    i64 at = place_under(p, p.in, o, tap);
+    for (i64 c = first; at >= 0 && c < first + channels; c++)
       sum += real_of(p.io.in_type[0], p.io.in[0], (image * p.channels + c) * size + at) *
              real_of(p.io.in_type[1], p.io.in[1], (c * filters + filter % filters) * taps + tap);
   }
