@@ -31,6 +31,7 @@ const carnot_pass_row* carnot_passes(size_t* out_count);
 carnot_status* carnot_passes_run(carnot_graph* graph,
                                  const carnot_pass_options* options) CARNOT_MUST_USE;
 
+carnot_status* carnot_pass_unfold(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_fold(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_simplify(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_shapes(carnot_graph* graph, const carnot_pass_options* options);

@@ -3,6 +3,8 @@
 #include "pass/pass.h"
 
 static const carnot_pass_row kPasses[] = {
+    {"unfold", "writes plain attention operators as products and a softmax", carnot_pass_unfold,
+     false, false},
     {"fold", "computes what depends on constants alone", carnot_pass_fold, false, false},
     {"shapes", "turns shape arithmetic into constants", carnot_pass_shapes, false, false},
     {"simplify", "removes what changes nothing, joins transposes and reshapes",
