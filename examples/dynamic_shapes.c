@@ -42,7 +42,8 @@ int main(void) {
   carnot_context* context;
   void* memory = NULL;
   int reports = 0;
-  OK(carnot_context_create(engine, &(carnot_context_config){.thread_count = 2}, &context));
+  OK(carnot_context_create(
+      engine, &(carnot_context_config){.thread_count = 2, .host_tensors = true}, &context));
   OK(carnot_context_set_output_allocator(context, "places", allocate, NULL, &memory));
   OK(carnot_context_set_profiler(context, print_time, &reports));
   int wrong = 0;

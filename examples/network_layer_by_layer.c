@@ -73,7 +73,9 @@ int main(void) {
   carnot_context* context;
   OK(carnot_build_engine(network, NULL, &engine));
   carnot_network_destroy(network);
-  OK(carnot_context_create(engine, NULL, &context));
+  // Tensors lie in host memory: of an engine for a GPU they are copied.
+  OK(carnot_context_create(
+      engine, &(carnot_context_config){.thread_count = 1, .host_tensors = true}, &context));
   OK(carnot_context_set_tensor_address(context, "image", image, sizeof(image)));
   OK(carnot_context_run(context));
   const float* probability = carnot_context_output_data(context, "probability");

@@ -81,7 +81,9 @@ int main(int argc, char** argv) {
   carnot_context* context;
   OK(carnot_build_engine(network, NULL, &engine));
   carnot_network_destroy(network);
-  OK(carnot_context_create(engine, NULL, &context));
+  // Tensors lie in host memory: of an engine for a GPU they are copied.
+  OK(carnot_context_create(
+      engine, &(carnot_context_config){.thread_count = 1, .host_tensors = true}, &context));
   OK(carnot_context_set_input(context, "x", SHAPE(BATCH, CHANNELS, PIXELS), x));
   OK(carnot_context_set_input(context, "gain", SHAPE(CHANNELS), gain));
   OK(carnot_context_run(context));
