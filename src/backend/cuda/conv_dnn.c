@@ -40,22 +40,31 @@ static carnot_operand operand_of(const carnot_operand_type* t) {
   return o;
 }
 
+// The convolution with all that |c| takes along, or alone.
+static carnot_status* make_key(const carnot_plan_node* node, const carnot_operand* x,
+                               const carnot_operand* w, const carnot_operand* y,
+                               const carnot_cuda_conv* c, bool fused, bool fast,
+                               carnot_cuda_dnn_key* out) {
+  memset(out, 0, sizeof(*out));
+  CARNOT_TRY(carnot_cuda_window_make(node, x, w, y, &out->window));
+  out->window.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+  out->dtype = (int32_t)x->dtype;
+  out->spatial = x->rank == 5 ? 3 : 2;
+  out->bias = fused && c->bias != CARNOT_PLAN_NONE;
+  out->residual = fused && c->residual != CARNOT_PLAN_NONE;
+  out->activation = fused ? (int32_t)c->activation.kind : 0;
+  out->fast = fast;
+  return NULL;
+}
+
 // Halves at the sizes that the build is for.
 static carnot_status* key_of(const carnot_problem* problem, const carnot_cuda_conv* c,
                              carnot_cuda_dnn_key* out) {
-  const carnot_plan_node* node = carnot_cuda_conv_node(problem->region);
   const carnot_operand_type input = carnot_cuda_conv_input(problem);
   const carnot_operand x = operand_of(&input), w = operand_of(&problem->inputs[c->weights]),
                        y = operand_of(&problem->outputs[0]);
-  memset(out, 0, sizeof(*out));
-  CARNOT_TRY(carnot_cuda_window_make(node, &x, &w, &y, &out->window));
-  out->window.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
-  out->dtype = (int32_t)x.dtype;
-  out->spatial = x.rank == 5 ? 3 : 2;
-  out->bias = c->bias != CARNOT_PLAN_NONE, out->residual = c->residual != CARNOT_PLAN_NONE;
-  out->activation = (int32_t)c->activation.kind;
-  out->fast = problem->fast_fp32;
-  return NULL;
+  return make_key(carnot_cuda_conv_node(problem->region), &x, &w, &y, c, /*fused=*/true,
+                  problem->fast_fp32, out);
 }
 
 // The library must have an engine, for all or for the convolution alone; a library that cannot be
@@ -166,16 +175,9 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
     CARNOT_TRY(carnot_cuda_conv_of_step(
         step, inputs, outputs, fused ? CARNOT_CUDA_TAKES_RESIDUAL : CARNOT_CUDA_TAKES_BIAS, &c));
     carnot_cuda_dnn_key key;
-    memset(&key, 0, sizeof(key));
-    CARNOT_TRY(carnot_cuda_window_make(node, &x, &inputs[c.weights], y, &key.window));
-    key.window.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+    CARNOT_TRY(make_key(node, &x, &inputs[c.weights], y, &c, fused,
+                        ((const dnn_params*)step->params)->fast_fp32, &key));
     CARNOT_TRY(check_operands(step, inputs, &x, y, &c, &key.window));
-    key.dtype = (int32_t)x.dtype;
-    key.spatial = x.rank == 5 ? 3 : 2;
-    key.bias = fused && c.bias != CARNOT_PLAN_NONE;
-    key.residual = fused && c.residual != CARNOT_PLAN_NONE;
-    key.activation = fused ? (int32_t)c.activation.kind : 0;
-    key.fast = ((const dnn_params*)step->params)->fast_fp32;
     key.choice = ((const dnn_params*)step->params)->choice;
     *s = (dnn_state){.weights = c.weights,
                      .bias = CARNOT_PLAN_NONE,

@@ -2,6 +2,7 @@
 #include "backend/cuda/dnn.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -330,7 +331,8 @@ carnot_status* carnot_cuda_dnn_find(carnot_cuda* cuda, const carnot_cuda_dnn_key
     status = carnot_calloc(1, sizeof(carnot_cuda_dnn_plan), "a plan of cuDNN", &memory);
     if (!status) status = make_plan(cuda, key, memory);
     if (!status) status = carnot_cuda_keep(cuda, hash, memory);
-    *out_plan = memory;
+    if (status) free(memory);
+    *out_plan = status ? NULL : memory;
   }
   pthread_mutex_unlock(&cuda->mutex);
   return status;
