@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times Carnot in float16 on a GPU, and PyTorch on the same models in the same run, and prints the ratios.
 
-Usage: bench_cuda.py CARNOT [--models DIR] [--peers SCRIPT] [--budget SECONDS] [--json FILE] [NAME ...]
+Usage: bench_cuda.py CARNOT [--models DIR] [--peers SCRIPT] [--budget SECONDS] [--mode MODE] [--json FILE] [NAME ...]
 
 DIR holds the exported benchmark models (<name>.onnx); those that it lacks are skipped by name. SCRIPT times PyTorch
 and prints one JSON object a line: model, batch, and milliseconds of "graph" (CUDA graph) and "compile"
@@ -40,10 +40,10 @@ def time_carnot(carnot: str, path: pathlib.Path, shapes: dict[str, str], batch: 
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def time_peers(script: str, names: list[str], budget: float, folder: str) -> Iterator[tuple[str, int, float, str]]:
+def time_peers(script: str, names: list[str], budget: float, mode: str, folder: str) -> Iterator[tuple[str, int, float, str]]:
     """Model, batch, milliseconds of the best mode and its name, as the script tells them."""
-    with subprocess.Popen([sys.executable, script, *names, "--budget", str(budget), "--batches",
-                           ",".join(map(str, BATCHES))], stdout=subprocess.PIPE, text=True,
+    with subprocess.Popen([sys.executable, script, *names, "--budget", str(budget), "--mode", mode,
+                           "--batches", ",".join(map(str, BATCHES))], stdout=subprocess.PIPE, text=True,
                           env=os.environ | {"OUT": folder}) as peers:
         for line in peers.stdout:
             record = json.loads(line)
@@ -62,6 +62,7 @@ def main() -> int:
                     default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models")
     ap.add_argument("--peers", help="the script that times PyTorch")
     ap.add_argument("--budget", type=float, default=540, help="seconds for the peers")
+    ap.add_argument("--mode", default="max-autotune", help="of torch.compile: the default takes minutes a model")
     ap.add_argument("--json", help="where to write all figures")
     args = ap.parse_args()
     if subprocess.run("nvidia-smi", capture_output=True, shell=True).returncode:
@@ -81,7 +82,7 @@ def main() -> int:
                 rows[peer, batch] = row
                 print(f"{name:16} {batch:5} {row['carnot_ms']:10.3f} {row['build_s']:8.1f}", flush=True)
         peers = [MODELS[n][0] for n in names]
-        for peer, batch, ms, mode in time_peers(args.peers, peers, args.budget, folder) if args.peers else ():
+        for peer, batch, ms, mode in time_peers(args.peers, peers, args.budget, args.mode, folder) if args.peers else ():
             row = rows[peer, batch]
             row |= dict(torch_ms=ms, mode=mode, ratio=ms / row["carnot_ms"])
             print(f"{row['model']:16} {batch:5} {row['carnot_ms']:10.3f} {row['build_s']:8.1f} {ms:11.3f} {mode:8} "

@@ -49,8 +49,9 @@ def main() -> int:
             same_shape = a.shape == b.shape
             norm = np.linalg.norm(a)
             worst = max(worst, np.linalg.norm(a - b) / (norm or 1.0) if same_shape else np.inf)
-    print(f"{'passed' if worst <= limit else 'FAILED'} {model} at {open_dim}: relative L2 {worst:.2e}, limit {limit:.0e}")
-    return worst > limit
+    good = bool(worst <= limit)
+    print(f"{'passed' if good else 'FAILED'} {model} at {open_dim}: relative L2 {worst:.2e}, limit {limit:.0e}")
+    return not good
 
 
 if __name__ == "__main__":

@@ -301,7 +301,7 @@ def error(
     done = subprocess.run([*carnot, "run", path, "--backend=cuda", *[flag] * bool(flag), *flags, "--dumpProfile", "--threads=1",
                            f"--output-dir={folder}/out"], capture_output=True, text=True, env=os.environ | more)
     if done.returncode:
-        return np.inf, done.stderr[-400:]
+        return np.inf, f"{done.stdout[-1200:]} {done.stderr[-400:]}"
     got = np.load(next((folder / "out").glob("*.npy"))).astype(np.float64)
     if got.shape != wanted.shape:
         return np.inf, f"shape {got.shape}, must be {wanted.shape}"

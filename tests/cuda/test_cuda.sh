@@ -26,14 +26,14 @@ at_once() { # NAME COMMAND ..
   jobs+=("$1")
   { "${@:2}" > "$scratch/$1.log" 2>&1 || touch "$scratch/$1.failed"; } &
 }
-joined() { # PATTERN of lines to print; all of a job that failed
+joined() { # PATTERN of the line to print; of a job that failed all but what passed
   wait
   local name
   for name in "${jobs[@]}"; do
     if [ -e "$scratch/$name.failed" ]; then
       failed=1
       echo "FAILED $name:"
-      tail -30 "$scratch/$name.log" | cut -c1-300
+      grep -av ^passed "$scratch/$name.log" | tail -30 | cut -c1-600
     else
       echo "$name: $(grep -aE "$1" "$scratch/$name.log" | tail -1)"
     fi
@@ -65,16 +65,18 @@ if is_wanted conformance; then
   conformance --noPasses
 fi
 
-run() { # a script of checks that prints a line for each
-  "$python" "$here/$1" "${@:2}" > "$scratch/log" 2>&1 || failed=1
-  grep -a "^FAILED" "$scratch/log" | cut -c1-300
-  echo "$1: $(grep -ac ^passed "$scratch/log") passed, $(grep -ac ^FAILED "$scratch/log") failed"
+checks() { # SCRIPT that prints a line for each of its checks
+  "$python" "$here/$1" "${@:2}" > "$scratch/$BASHPID.checks" 2>&1
+  local rc=$?
+  cat "$scratch/$BASHPID.checks"
+  echo "$(grep -ac ^passed "$scratch/$BASHPID.checks") of its checks passed"
+  return $rc
 }
 if is_wanted layers; then
-  run fused_rows.py "$build/bin/carnot"
-  run tile_sizes.py "$build/bin/carnot"
-  run few_channels.py "$build/bin/carnot"
-  run plain_rows.py "$build/bin/carnot"
+  for script in tile_sizes fused_rows few_channels plain_rows; do
+    at_once "$script" checks "$script.py" "$build/bin/carnot"
+  done
+  joined "checks passed$"
 fi
 
 if is_wanted gate; then
@@ -105,19 +107,18 @@ if is_wanted sanitizers && ! command -v compute-sanitizer > /dev/null; then
   echo "skipped: no compute-sanitizer"
 elif is_wanted sanitizers; then
   for tool in memcheck racecheck; do
-    for set in softmax layer_normalization averagepool matmul conv_ reduce_mean concat resize_up topk scatter; do
+    for set in softmax layer_normalization averagepool matmul conv_ reduce_mean concat resize_up top_k scatter; do
       at_once "${tool}_$set" compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 \
         "$build/bin/conformance" --together --backend=cuda --filter="test_$set" "$cases"
     done
   done
-  joined passed
   for tool in memcheck racecheck; do
-    sanitizer="compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 5"
-    for script in fused_rows.py tile_sizes.py; do
-      # shellcheck disable=SC2086
-      run "$script" '--only=(1,' --only=--fp16 $sanitizer "$build/bin/carnot"
+    for script in fused_rows tile_sizes; do
+      at_once "${tool}_$script" checks "$script.py" '--only=(1,' --only=--fp16 \
+        compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 "$build/bin/carnot"
     done
   done
+  joined passed
 fi
 
 if is_wanted streams; then

@@ -67,7 +67,7 @@ def cases(kind: str, rows: int, columns: int) -> list[tuple[str, onnx.ModelProto
             made += [("product", product, (200 * rows - 3, 200, 2 * columns, "Gelu", False, False)),
                      ("product", product, (90 * rows - 3, 1032, 3 * columns - 32, "", True, False))]
             made += [("convolution", convolution, c) for c in [
-                (3, 64, columns, 53, 3, 1, 1, "relu6", False), (5, 128, 2 * columns, 97, 3, 1, 2, "Relu", True),
+                (3, 64, columns, 53, 3, 1, 1, "relu6", False), (3, 128, 2 * columns, 97, 3, 1, 2, "Relu", True),
                 (9, 64, columns + 64, 101, 3, 2, 1, "silu", False)]]
         return [(f"{kind} {c}", make(*c)) for kind, make, c in made]
     made = [("product", product, c) for c in [
