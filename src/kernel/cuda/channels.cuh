@@ -224,7 +224,7 @@ template <class T, int COLUMNS> DEVICE void group_norm(const carnot_cuda_group_n
   if (lane == 0 && p.scale) prefetch_line((const eight*)p.scale + piece);
   if (lane == 0 && p.bias) prefetch_line((const eight*)p.bias + piece);
   const inbox box = {&counter, p.parts};
-  box.open(p.parts * columns * (u32)sizeof(sums));
+  box.open();
   wait_for_previous();
 
   for (int k = 0; k < kept; k++) copy_async(x + k * threads, from + (i64)k * lanes * row);
@@ -250,7 +250,7 @@ template <class T, int COLUMNS> DEVICE void group_norm(const carnot_cuda_group_n
   }
   if (lane < lanes)
     for (int i = 0; i < COLUMNS; i++) part[(mine * COLUMNS + i) * stride + lane] = own[i];
-  box.ready();
+  box.ready(p.parts * columns * (u32)sizeof(sums));
   __syncthreads();
 #pragma unroll 1
   for (int c = t / 32; c < columns; c += threads / 32) {

@@ -60,19 +60,24 @@ template <class T> DEVICE T of_peer(const T* mine, u32 rank) {
 struct inbox {
   u64* counter;
   int blocks;  // a block alone writes to itself
-  DEVICE_ONLY void open(u32 bytes) const {
+  DEVICE_ONLY void open() const {
 #if __CUDA_ARCH__ >= 900
     if (blocks == 1) return;
     if (threadIdx.x == 0)
-      asm volatile(
-          "mbarrier.init.shared.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;\n"
-          "mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(counter)),
-          "r"(bytes) : "memory");
+      asm volatile("mbarrier.init.shared.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(
+                       (u32)__cvta_generic_to_shared(counter)) : "memory");
     cluster_arrive();
 #endif
   }
-  DEVICE_ONLY void ready() const {
-    if (blocks > 1) cluster_wait();
+  // |bytes| are to come; some may have before this block says so.
+  DEVICE_ONLY void ready(u32 bytes) const {
+#if __CUDA_ARCH__ >= 900
+    if (blocks == 1) return;
+    cluster_wait();
+    if (threadIdx.x == 0)
+      asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"((u32)__cvta_generic_to_shared(counter)),
+                   "r"(bytes) : "memory");
+#endif
   }
   // To where |mine| stands in block |rank|.
   DEVICE_ONLY void send(f32* mine, u32 rank, f32 value) const {

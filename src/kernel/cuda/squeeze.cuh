@@ -30,7 +30,7 @@ template <class T> DEVICE void squeeze(const carnot_cuda_squeeze& p) {
   f32* inside = sums + p.slice;                                        // [hidden]
   f32* received = inside + hidden;                                     // [blocks][hidden]
   const inbox box = {&counter, blocks};
-  box.open(blocks * hidden * 4);
+  box.open();
   if (p.staged) {
     for (int s = t / 32; s < hidden; s += threads / 32)
       for (int k = t % 32; k < pieces; k += 32) copy_async(weights + s * pieces + k, w1 + s * row + k);
@@ -67,7 +67,7 @@ template <class T> DEVICE void squeeze(const carnot_cuda_squeeze& p) {
     all = over_lanes<8>(all);
     if (t % 8 == 0) sums[c] = all;
   }
-  box.ready();
+  box.ready(blocks * hidden * 4);
   __syncthreads();
   for (int s = t / 8; s < hidden; s += threads / 8) {
     f32 all = 0;
