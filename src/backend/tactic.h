@@ -104,6 +104,8 @@ typedef struct carnot_step_view {
   void* instance;          // what open gave
 } carnot_step_view;
 
+enum { CARNOT_FORESEEN = 5 };
+
 typedef struct carnot_tactic_row {
   const char* name;        // cpu_<family>_<types>_<tile>_<isa>: the key in caches and engines
   carnot_op anchor;        // the operator that a region must hold to be tried; CARNOT_OP_COUNT: any
@@ -119,6 +121,9 @@ typedef struct carnot_tactic_row {
   bool crosses;          // a copy between the two, or a view: takes operands of either memory
   bool strided_outputs;  // takes outputs with any strides whose innermost is 1
   bool any_layout;       // writes its only result in another layout too, when asked after reject
+  // What a library takes long to make of the problem, made ahead of its use: part |part| of
+  // CARNOT_FORESEEN, on any thread, parts of all nodes at once. NULL: nothing.
+  void (*foresee)(const carnot_problem* problem, int part);
   // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The
   // row may set the layouts it wants of non-constant inputs and of outputs
   // (problem->inputs[i].layout …): the runtime reformats what stands otherwise. A device row sets

@@ -75,7 +75,9 @@ carnot_status* carnot_builder_progress(const carnot_builder* builder, const char
 double carnot_builder_now_ms(void);
 // True when the time budget is used up: what is not in the cache is then chosen by order.
 bool carnot_builder_is_late(const carnot_builder* builder);
-// The region of |node| and its problem.
+// True when a node of the region is |op|; CARNOT_OP_COUNT is any.
+bool carnot_region_holds(const carnot_region* region, carnot_op op);
+// The region of |node| and its problem, which points into |out|.
 carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node,
                                    carnot_choice* out) CARNOT_MUST_USE;
 // Tells a plugin its shapes and formats, and takes the fields that the engine keeps. Other regions
@@ -84,6 +86,8 @@ carnot_status* carnot_configure_plugin(carnot_builder* builder,
                                        carnot_choice* choice) CARNOT_MUST_USE;
 // Puts the plugin libraries of the configuration into the plan.
 carnot_status* carnot_carry_libraries(carnot_builder* builder) CARNOT_MUST_USE;
+// Has slow libraries plan for all nodes ahead of the first lowering.
+carnot_status* carnot_foresee(carnot_builder* builder) CARNOT_MUST_USE;
 // Chooses a tactic and prepares its constants.
 carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) CARNOT_MUST_USE;
 // Graph → plan: steps, values, reformats, storage.

@@ -671,6 +671,7 @@ carnot_status* carnot_lower(carnot_builder* builder) {
   builder->places = CARNOT_NEW_ARRAY(arena, carnot_place, count);
   builder->late = CARNOT_NEW_ARRAY(arena, bool, count);
   carnot_status* status = carnot_carry_libraries(builder);
+  if (!status) status = carnot_foresee(builder);
   if (!status) status = lower(&l);
   if (!status) {
     status = l.status;

@@ -121,6 +121,13 @@ static void set_precision(const carnot_builder* builder, const carnot_node* node
   out->exact_f16 = !keeps && !out->may_f16 && !builder->config->refit && !builder->config->strip;
 }
 
+bool carnot_region_holds(const carnot_region* region, carnot_op op) {
+  if (op == CARNOT_OP_COUNT) return true;
+  for (uint32_t i = 0; i < region->node_count; i++)
+    if (region->nodes[i].op == op) return true;
+  return false;
+}
+
 carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, carnot_choice* out) {
   carnot_arena* arena = &builder->plan->arena;
   *out = (carnot_choice){.node = node};

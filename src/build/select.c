@@ -6,13 +6,6 @@
 #include "build/time.h"
 #include "build/timing_cache.h"
 
-static bool holds(const carnot_region* region, carnot_op op) {
-  if (op == CARNOT_OP_COUNT) return true;
-  for (uint32_t i = 0; i < region->node_count; i++)
-    if (region->nodes[i].op == op) return true;
-  return false;
-}
-
 // The wanted formats before a row is asked: those that stand.
 typedef struct formats {
   carnot_layout inputs[64], outputs[16];
@@ -45,7 +38,7 @@ static void set_places(const carnot_tactic_row* row, carnot_problem* problem) {
 // Why |row| does not take the problem, NULL when it does; layouts are set to what it wants.
 static const char* ask(const carnot_tactic_row* row, uint32_t tactic_sources,
                        carnot_problem* problem, char* reason, size_t size) {
-  if (!holds(problem->region, row->anchor)) return "";
+  if (!carnot_region_holds(problem->region, row->anchor)) return "";
   if (row->isa > problem->isa) {
     snprintf(reason, size, "needs %s, the target has %s", carnot_isa_name(row->isa),
              carnot_isa_name(problem->isa));

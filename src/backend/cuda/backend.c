@@ -27,13 +27,15 @@ static void close_device(carnot_device* device) {
   carnot_cuda* cuda = of(device);
   if (cuda->lt) cuda->cublasLtDestroy(cuda->lt);
   if (cuda->dnn_absent) cuda->cudnnBackendDestroyDescriptor(cuda->dnn_absent);
-  if (cuda->dnn_handle) cuda->cudnnDestroy(cuda->dnn_handle);
+  for (int i = 0; i < CARNOT_CUDA_DNN_HANDLES; i++)
+    if (cuda->dnn_handles[i].handle) cuda->cudnnDestroy(cuda->dnn_handles[i].handle);
   for (size_t i = 0; i < cuda->module_count; i++) cuda->cuModuleUnload(cuda->modules[i]);
   if (cuda->context) cuda->cuDevicePrimaryCtxRelease_v2(cuda->device);
   void* const libraries[] = {cuda->dnn, cuda->blas, cuda->nvrtc, cuda->driver};
   for (size_t i = 0; i < 4; i++)
     if (libraries[i]) dlclose(libraries[i]);
   pthread_mutex_destroy(&cuda->mutex);
+  pthread_cond_destroy(&cuda->dnn_changed);
   free(cuda->entries);
   free(cuda->modules);
   free(cuda);
@@ -47,6 +49,7 @@ static carnot_status* open_device(int ordinal, const char* arch, carnot_device**
   cuda->base.backend = &carnot_cuda_backend;
   cuda->base.ordinal = ordinal;
   pthread_mutex_init(&cuda->mutex, NULL);
+  pthread_cond_init(&cuda->dnn_changed, NULL);
   carnot_status* status = NULL;
   if (ordinal >= 0) {
     status = carnot_cuda_open_driver(cuda, ordinal);

@@ -6,6 +6,9 @@
 #include "backend/cuda/dnn.h"
 #include "base/hash.h"
 
+enum { kEngines = 5 };  // of the library's own order that are timed
+_Static_assert((int)kEngines <= (int)CARNOT_FORESEEN, "each is foreseen");
+
 typedef struct dnn_params {
   int32_t fast_fp32, packed, choice;
 } dnn_params;
@@ -115,6 +118,34 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
   return NULL;
 }
 
+static const char kTimings[] = "cuda_conv_cudnn";
+static uint64_t timings_key(const carnot_cuda* cuda, const carnot_cuda_dnn_key* key) {
+  return carnot_hash(key, sizeof(*key), (uint64_t)cuda->dnn_version);
+}
+
+// The engines that will be asked for: whether there is one, and those that are timed.
+static void dnn_foresee(const carnot_problem* problem, int part) {
+  char reason[256];
+  carnot_cuda_conv c;
+  carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  if (part >= (problem->times ? kEngines : 1) || carnot_cuda_lacks_dnn(cuda) ||
+      carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV)
+    return;
+  const carnot_operand_type x = carnot_cuda_conv_input(problem);
+  if (!is_half(x.dtype) || x.rank < 3 || x.rank > 5 ||
+      carnot_cuda_conv_describe(problem, takes(x.dtype), &c, reason, sizeof(reason)) ||
+      problem->inputs[c.weights].dtype != x.dtype || !problem->inputs[c.weights].is_constant)
+    return;
+  carnot_cuda_dnn_key key;
+  carnot_status* status = key_of(problem, &c, &key);
+  int best;
+  bool known = part && !status && carnot_cuda_race_known(problem, timings_key(cuda, &key), kTimings,
+                                                         kEngines, &best);
+  key.choice = part;
+  if (!status && !known) carnot_cuda_dnn_foresee(cuda, &key);
+  carnot_status_free(status);
+}
+
 static carnot_status* dnn_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(dnn_params) &&
                    (!((const dnn_params*)step->params)->packed || step->constant_count) &&
@@ -204,9 +235,6 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
 
 // ---- timing of the library's engines ----
 
-enum { kEngines = 5 };
-static const char kTimings[] = "cuda_conv_cudnn";
-
 typedef struct contest {
   carnot_cuda* cuda;
   void* memory;
@@ -270,7 +298,7 @@ static carnot_status* choose_engine(const carnot_problem* problem, const carnot_
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
   carnot_cuda_dnn_key key;
   CARNOT_TRY(key_of(problem, c, &key));
-  uint64_t hash = carnot_hash(&key, sizeof(key), (uint64_t)cuda->dnn_version);
+  uint64_t hash = timings_key(cuda, &key);
   int best = 0;
   const carnot_operand_type x = carnot_cuda_conv_input(problem), *w = &problem->inputs[c->weights],
                             *y = &problem->outputs[0];
@@ -342,6 +370,7 @@ const carnot_tactic_row carnot_cuda_conv_dnn = {.name = "cuda_conv_cudnn",
                                                 .numerics = "exact",
                                                 .device = true,
                                                 .sources = 1u << CARNOT_SOURCE_CUDNN,
+                                                .foresee = dnn_foresee,
                                                 .reject = dnn_reject,
                                                 .prepare = dnn_prepare,
                                                 .check = dnn_check,

@@ -134,6 +134,8 @@ typedef struct carnot_cuda_library {
   char missing[256];
 } carnot_cuda_library;
 
+enum { CARNOT_CUDA_DNN_HANDLES = 16 };  // threads that cuDNN plans for at once
+
 // A library's functions come with one pointer each; versions, which are size_t, apart.
 typedef struct carnot_cuda {
   carnot_device base;
@@ -161,7 +163,11 @@ typedef struct carnot_cuda {
   int block_bytes;  // most shared memory of a block
   cublasLtHandle_t lt;
   pthread_mutex_t mutex;  // guards what follows
-  cudnnHandle_t dnn_handle;
+  struct {
+    cudnnHandle_t handle;
+    bool is_busy;
+  } dnn_handles[CARNOT_CUDA_DNN_HANDLES];
+  pthread_cond_t dnn_changed;           // a handle is free, a plan is made
   cudnnBackendDescriptor_t dnn_absent;  // what the library knows of a device that is not there
   struct carnot_cuda_entry* entries;
   size_t entry_count, entry_capacity;

@@ -59,6 +59,7 @@ static carnot_status* describe_absent(carnot_cuda* cuda) {
 
 typedef struct graph {
   carnot_cuda* cuda;
+  cudnnHandle_t handle;  // NULL for a device that is absent
   cudnnBackendDescriptor_t made[48];
   int count;
   cudnnStatus_t status;  // the first failure
@@ -212,8 +213,7 @@ static cudnnBackendDescriptor_t operations(graph* g, const carnot_cuda_dnn_key* 
 #undef RESULT
   cudnnBackendDescriptor_t all = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   set(g, all, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, ops);
-  if (g->cuda->dnn_handle)
-    set(g, all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->cuda->dnn_handle);
+  if (g->handle) set(g, all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->handle);
   return finish(g, all);
 }
 
@@ -258,7 +258,7 @@ static bool plan_of(graph* g, cudnnBackendDescriptor_t config, carnot_cuda_dnn_p
            ? cuda->cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
                                             CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &cuda->dnn_absent)
            : cuda->cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
-                                            CUDNN_TYPE_HANDLE, 1, &cuda->dnn_handle)) == 0 &&
+                                            CUDNN_TYPE_HANDLE, 1, &g->handle)) == 0 &&
       cuda->cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config) == 0 &&
       cuda->cudnnBackendFinalize(plan) == 0 &&
@@ -301,15 +301,16 @@ static bool search(graph* g, cudnnBackendDescriptor_t ops, cudnnBackendHeurMode_
   return ok;
 }
 
-// NULL plan where the library has no engine for it.
+// A NULL plan where the library has no engine for it.
 static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_dnn_key* key,
-                                carnot_cuda_dnn_plan* out) {
-  bool absent = cuda->base.ordinal < 0;
-  if (absent && !cuda->dnn_absent) CARNOT_TRY(describe_absent(cuda));
-  if (!absent && !cuda->dnn_handle)
-    CARNOT_CHECK(cuda->cudnnCreate(&cuda->dnn_handle) == CUDNN_STATUS_SUCCESS, UNSUPPORTED,
-                 "cuDNN %d does not start on %s", cuda->dnn_version, cuda->base.name);
-  graph g = {.cuda = cuda};
+                                cudnnHandle_t* handle, carnot_cuda_dnn_plan* out) {
+  if (cuda->base.ordinal >= 0) {
+    CARNOT_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
+    if (!*handle)
+      CARNOT_CHECK(cuda->cudnnCreate(handle) == CUDNN_STATUS_SUCCESS, UNSUPPORTED,
+                   "cuDNN %d does not start on %s", cuda->dnn_version, cuda->base.name);
+  }
+  graph g = {.cuda = cuda, .handle = *handle};
   cudnnBackendDescriptor_t ops = operations(&g, key);
   if (g.status == CUDNN_STATUS_SUCCESS && !search(&g, ops, CUDNN_HEUR_MODE_A, key, out)) {
     g.status = CUDNN_STATUS_SUCCESS;
@@ -319,23 +320,67 @@ static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_dnn_key* ke
   return NULL;
 }
 
+// ---- plans that are kept: the mutex is held, and given up while the library works ----
+
+static int32_t take_handle(carnot_cuda* cuda) {
+  for (;;) {
+    for (int32_t i = 0; i < CARNOT_CUDA_DNN_HANDLES; i++)
+      if (!cuda->dnn_handles[i].is_busy) {
+        cuda->dnn_handles[i].is_busy = true;
+        return i;
+      }
+    pthread_cond_wait(&cuda->dnn_changed, &cuda->mutex);
+  }
+}
+
+static carnot_status* make_kept(carnot_cuda* cuda, const carnot_cuda_dnn_key* key,
+                                carnot_cuda_dnn_plan* plan) {
+  if (cuda->base.ordinal < 0 && !cuda->dnn_absent) CARNOT_TRY(describe_absent(cuda));
+  plan->state = CARNOT_CUDA_DNN_IN_WORK;
+  plan->handle = take_handle(cuda);
+  pthread_mutex_unlock(&cuda->mutex);
+  carnot_status* status = make_plan(cuda, key, &cuda->dnn_handles[plan->handle].handle, plan);
+  pthread_mutex_lock(&cuda->mutex);
+  cuda->dnn_handles[plan->handle].is_busy = false;
+  plan->state = status ? CARNOT_CUDA_DNN_UNMADE : CARNOT_CUDA_DNN_MADE;
+  pthread_cond_broadcast(&cuda->dnn_changed);
+  return status;
+}
+
+static carnot_status* place_of(carnot_cuda* cuda, const carnot_cuda_dnn_key* key,
+                               carnot_cuda_dnn_plan** out) {
+  uint64_t hash = carnot_hash(key, sizeof(*key), 43);
+  void** found = carnot_cuda_cached(cuda, hash);
+  *out = found ? *found : NULL;
+  if (found) return NULL;
+  void* memory = NULL;
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_cuda_dnn_plan), "a plan of cuDNN", &memory));
+  carnot_status* status = carnot_cuda_keep(cuda, hash, memory);
+  if (status) free(memory);
+  *out = status ? NULL : memory;
+  return status;
+}
+
 carnot_status* carnot_cuda_dnn_find(carnot_cuda* cuda, const carnot_cuda_dnn_key* key,
                                     carnot_cuda_dnn_plan** out_plan) {
-  uint64_t hash = carnot_hash(key, sizeof(*key), 43);
   pthread_mutex_lock(&cuda->mutex);
-  void** found = carnot_cuda_cached(cuda, hash);
-  *out_plan = found ? *found : NULL;
-  carnot_status* status = NULL;
-  if (!found) {
-    void* memory = NULL;
-    status = carnot_calloc(1, sizeof(carnot_cuda_dnn_plan), "a plan of cuDNN", &memory);
-    if (!status) status = make_plan(cuda, key, memory);
-    if (!status) status = carnot_cuda_keep(cuda, hash, memory);
-    if (status) free(memory);
-    *out_plan = status ? NULL : memory;
-  }
+  carnot_cuda_dnn_plan* plan;
+  carnot_status* status = place_of(cuda, key, &plan);
+  while (!status && plan->state == CARNOT_CUDA_DNN_IN_WORK)
+    pthread_cond_wait(&cuda->dnn_changed, &cuda->mutex);
+  if (!status && plan->state == CARNOT_CUDA_DNN_UNMADE) status = make_kept(cuda, key, plan);
   pthread_mutex_unlock(&cuda->mutex);
+  *out_plan = status ? NULL : plan;
   return status;
+}
+
+void carnot_cuda_dnn_foresee(carnot_cuda* cuda, const carnot_cuda_dnn_key* key) {
+  pthread_mutex_lock(&cuda->mutex);
+  carnot_cuda_dnn_plan* plan;
+  carnot_status* status = place_of(cuda, key, &plan);
+  if (!status && plan->state == CARNOT_CUDA_DNN_UNMADE) status = make_kept(cuda, key, plan);
+  pthread_mutex_unlock(&cuda->mutex);
+  carnot_status_free(status);  // whoever needs the plan is told
 }
 
 // ---- runs ----
@@ -351,12 +396,14 @@ carnot_status* carnot_cuda_dnn_execute(carnot_cuda* cuda, CUstream stream,
   set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
   finish(&g, pack);
   cudnnStatus_t status = g.status;
-  // One handle serves all queues of the device.
+  // A handle serves all queues of the device.
   pthread_mutex_lock(&cuda->mutex);
+  while (cuda->dnn_handles[plan->handle].is_busy)
+    pthread_cond_wait(&cuda->dnn_changed, &cuda->mutex);
+  cudnnHandle_t handle = cuda->dnn_handles[plan->handle].handle;
+  if (status == CUDNN_STATUS_SUCCESS) status = cuda->cudnnSetStream(handle, (cudaStream_t)stream);
   if (status == CUDNN_STATUS_SUCCESS)
-    status = cuda->cudnnSetStream(cuda->dnn_handle, (cudaStream_t)stream);
-  if (status == CUDNN_STATUS_SUCCESS)
-    status = cuda->cudnnBackendExecute(cuda->dnn_handle, plan->plan, pack);
+    status = cuda->cudnnBackendExecute(handle, plan->plan, pack);
   pthread_mutex_unlock(&cuda->mutex);
   drop(&g);
   CARNOT_CHECK(status == CUDNN_STATUS_SUCCESS, INTERNAL, "cudnnBackendExecute gave status %d",

@@ -29,12 +29,17 @@ typedef struct carnot_cuda_dnn_plan {
   cudnnBackendDescriptor_t plan;  // NULL where the library has no engine
   int64_t workspace_bytes;
   int32_t choice;  // what it became: the first from the wanted one on that works
+  int32_t handle;  // that it was made with
+  enum { CARNOT_CUDA_DNN_UNMADE, CARNOT_CUDA_DNN_IN_WORK, CARNOT_CUDA_DNN_MADE } state;
 } carnot_cuda_dnn_plan;
 
 // The plan of |key|, made once; the module keeps it. For an absent device the library is asked
-// without one (from cuDNN 9.8 on; an older one gives UNSUPPORTED).
+// without one (from cuDNN 9.8 on; an older one gives UNSUPPORTED). Any thread: what another one is
+// making is waited for.
 carnot_status* carnot_cuda_dnn_find(carnot_cuda* cuda, const carnot_cuda_dnn_key* key,
                                     carnot_cuda_dnn_plan** out_plan) CARNOT_MUST_USE;
+// Makes the plan of |key| unless somebody did or does: find will have it. Any thread.
+void carnot_cuda_dnn_foresee(carnot_cuda* cuda, const carnot_cuda_dnn_key* key);
 // Runs |plan| over |count| tensors.
 carnot_status* carnot_cuda_dnn_execute(carnot_cuda* cuda, CUstream stream,
                                        const carnot_cuda_dnn_plan* plan, int count,
