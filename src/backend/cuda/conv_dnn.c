@@ -139,8 +139,8 @@ static void dnn_foresee(const carnot_problem* problem, int part) {
   carnot_cuda_dnn_key key;
   carnot_status* status = key_of(problem, &c, &key);
   int best;
-  bool known = part && !status && carnot_cuda_race_known(problem, timings_key(cuda, &key), kTimings,
-                                                         kEngines, &best);
+  bool known = part && !status &&
+               carnot_cuda_race_known(problem, timings_key(cuda, &key), kTimings, kEngines, &best);
   key.choice = part;
   if (!status && !known) carnot_cuda_dnn_foresee(cuda, &key);
   carnot_status_free(status);

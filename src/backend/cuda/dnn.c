@@ -402,8 +402,7 @@ carnot_status* carnot_cuda_dnn_execute(carnot_cuda* cuda, CUstream stream,
     pthread_cond_wait(&cuda->dnn_changed, &cuda->mutex);
   cudnnHandle_t handle = cuda->dnn_handles[plan->handle].handle;
   if (status == CUDNN_STATUS_SUCCESS) status = cuda->cudnnSetStream(handle, (cudaStream_t)stream);
-  if (status == CUDNN_STATUS_SUCCESS)
-    status = cuda->cudnnBackendExecute(handle, plan->plan, pack);
+  if (status == CUDNN_STATUS_SUCCESS) status = cuda->cudnnBackendExecute(handle, plan->plan, pack);
   pthread_mutex_unlock(&cuda->mutex);
   drop(&g);
   CARNOT_CHECK(status == CUDNN_STATUS_SUCCESS, INTERNAL, "cudnnBackendExecute gave status %d",
