@@ -41,3 +41,26 @@ def test_device_of_another_kind(logger):
     config.backend = "tpu"
     assert builder.build_serialized_network(network, config) is None
     assert "must be cpu, cuda, cuda:N or cuda:sm_NN" in logger.errors()[-1]
+
+
+def test_tf32_is_for_a_gpu(logger):
+    """What is allowed reaches the kernels for products on a GPU; the processor computes float32."""
+    def build(backend, *flags):
+        builder = carnot.Builder(logger)
+        network = builder.create_network(0)
+        x = network.add_input("x", carnot.float32, (64, 64))
+        w = network.add_constant((64, 64), np.ones((64, 64), np.float32)).get_output(0)
+        y = network.add_matrix_multiply(x, carnot.MatrixOperation.NONE, w, carnot.MatrixOperation.NONE).get_output(0)
+        network.mark_output(y)
+        config = builder.create_builder_config()
+        config.backend, config.builder_optimization_level = backend, 0  # engines keep times
+        for flag in flags:
+            config.set_flag(flag)
+        plan = builder.build_serialized_network(network, config)
+        if plan is None and "CUDA module" in logger.errors()[-1]:
+            pytest.skip(logger.errors()[-1])
+        return bytes(plan)
+
+    tf32 = carnot.BuilderFlag.TF32
+    assert build("cpu") == build("cpu", tf32)
+    assert build("cuda:sm_90") == build("cuda:sm_90") != build("cuda:sm_90", tf32)
