@@ -8,7 +8,7 @@
 #include "pass/pass.h"
 #include "pass/typing.h"
 
-enum { kMostCausal = 1 << 22 };  // numbers of a causal mask
+enum { kMostCausal = 1 << 22, kMostHalf = 128 };  // numbers of a causal mask, elements of a head
 
 typedef struct attention {
   carnot_node* at;
@@ -77,9 +77,11 @@ static bool read(const carnot_node* node, const carnot_pass_options* options, at
   out->value_size = size_of(node, 2, out->kv_heads);
   if (out->size < 1 || out->value_size < 1 || size_of(node, 1, out->kv_heads) != out->size)
     return false;
-  // On an accelerator the parts of halves are halves, which the operator's sums are not; the
-  // processor computes halves as float32.
-  if (options->device && half) return false;
+  // On an accelerator the parts of halves are halves, which the operator's sums are not: only heads
+  // whose parts become one kernel again. The processor computes halves as float32.
+  bool one_kernel = out->size % 8 == 0 && out->size <= kMostHalf && out->value_size % 8 == 0 &&
+                    out->value_size <= kMostHalf;
+  if (options->device && half && !one_kernel) return false;
   int axis = q->type.rank - 2;
   int64_t queries = known(q->type.dims[axis]), keys = known(k->type.dims[axis]);
   if (carnot_attr_int(carnot_node_row(node), &node->attrs, "is_causal") &&

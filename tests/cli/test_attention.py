@@ -84,3 +84,17 @@ def test_on_a_gpu_that_is_absent(tmp_path: pathlib.Path) -> None:
     plain = tmp_path / "plain.plan"
     assert carnot("build", model, "--output", plain, "--backend=cuda:sm_90", "--fp16", "--disablePasses=unfold").returncode == 0
     assert "cuda_attention" not in tactics(plain)
+
+
+@pytest.mark.parametrize(("size", "tactic"), [(64, "cuda_attention"), (20, "cuda_attention_plain")])
+@pytest.mark.parametrize("mask", [False, True])
+def test_halves_on_a_gpu_that_is_absent(mask: bool, size: int, tactic: str, tmp_path: pathlib.Path) -> None:
+    """Halves become parts only where one kernel takes them all: the operator's sums are float32."""
+    if not (pathlib.Path(CARNOT).parent.parent / "lib/libcarnot_cuda.so").exists():
+        pytest.skip("built without the CUDA module")
+    arrays = {n: np.zeros((BATCH, HEADS, KEYS, size), np.float16) for n in "qkv"}
+    if mask:
+        arrays["mask"] = np.zeros((BATCH, 1, KEYS, KEYS), bool)
+    model, plan = save(tmp_path / "m.onnx", arrays, is_causal=1), tmp_path / "m.plan"
+    passes("build", model, "--output", plan, "--backend=cuda:sm_90")
+    assert tactic in tactics(plan) and "cuda_softmax" not in tactics(plan)
