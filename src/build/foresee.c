@@ -1,5 +1,6 @@
 // What rows ask of slow libraries is made ahead for all nodes at once: selection, one node after
 // the other, finds it.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/device.h"
@@ -38,6 +39,12 @@ static carnot_status* add_node(carnot_builder* builder, carnot_node* node,
   return NULL;
 }
 
+static void tell(const carnot_builder* builder, size_t count, double ms) {
+  char text[96];
+  snprintf(text, sizeof(text), "Libraries planned %zu layers ahead in %.0f ms", count, ms);
+  if (builder->config->log) builder->config->log(builder->config->user, 3, text);
+}
+
 carnot_status* carnot_foresee(carnot_builder* builder) {
   const carnot_device* device = builder->config->device;
   if (!device || builder->phase != CARNOT_LOWER_FIRST) return NULL;
@@ -49,10 +56,12 @@ carnot_status* carnot_foresee(carnot_builder* builder) {
     status = add_node(builder, n, rows, row_count, &list);
   carnot_executor* executor = builder->config->executor;
   if (!status && list.count) {
+    double begin_ms = carnot_builder_now_ms();
     bool mine = carnot_executor_begin(executor);
     carnot_executor_parallel(mine ? executor : NULL, (int64_t)list.count * CARNOT_FORESEEN,
                              foresee_part, &list);
     if (mine) carnot_executor_end(executor);
+    tell(builder, list.count, carnot_builder_now_ms() - begin_ms);
   }
   free(list.items);
   return status;
