@@ -50,7 +50,7 @@ carnot_status* carnot_foresee(carnot_builder* builder) {
   if (!device || builder->phase != CARNOT_LOWER_FIRST) return NULL;
   size_t row_count;
   const carnot_tactic_row* const* rows = device->backend->rows(&row_count);
-  foreseen_list list = {NULL};
+  foreseen_list list = {.count = 0};
   carnot_status* status = NULL;
   for (carnot_node* n = builder->graph->main->first; n && !status; n = n->next)
     status = add_node(builder, n, rows, row_count, &list);
