@@ -120,7 +120,6 @@ static void mark_static(carnot_builder* builder) {
     for (int d = 0; d < type->rank; d++) {
       if (carnot_sym_is_const(type->dims[d])) continue;
       size_t index = carnot_sym_index(type->dims[d]);
-      builder->symbol_static[index] = true;
       if (builder->symbol_known[index]) continue;
       int64_t min, max;
       carnot_sym_range(syms, type->dims[d], &min, &max);
@@ -128,19 +127,7 @@ static void mark_static(carnot_builder* builder) {
       builder->symbol_known[index] = true;
     }
   }
-  for (size_t k = 0; k < main->param_count; k++)
-    for (size_t i = 0; i < main->params[k]->sym_count; i++)
-      builder->symbol_static[carnot_sym_index(main->params[k]->syms[i])] = true;
-  for (size_t i = 0; i < syms->count; i++) {
-    const carnot_sym_expr* e = &syms->items[i];
-    if (e->op == CARNOT_SYM_SYMBOL) continue;
-    carnot_sym operands[3] = {e->a, e->b, e->c};
-    bool all = true;
-    for (int k = 0; k < carnot_sym_arity(e->op); k++)
-      all = all && (carnot_sym_is_const(operands[k]) ||
-                    builder->symbol_static[carnot_sym_index(operands[k])]);
-    builder->symbol_static[i] = all;
-  }
+  carnot_graph_planned_syms(builder->graph, builder->symbol_static);
 }
 
 carnot_status* carnot_apply_profiles(carnot_builder* builder) {

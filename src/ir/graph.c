@@ -371,3 +371,23 @@ void carnot_node_absorb(carnot_node* node, const carnot_node* gone) {
   node->absorbed = names;
   node->absorbed_count = count;
 }
+
+void carnot_graph_planned_syms(const carnot_graph* graph, bool* out) {
+  const carnot_syms* syms = &graph->syms;
+  for (size_t i = 0; i < syms->count; i++) out[i] = false;
+  for (size_t k = 0; k < graph->main->param_count; k++) {
+    const carnot_value* input = graph->main->params[k];
+    for (int d = 0; d < input->type.rank; d++)
+      if (!carnot_sym_is_const(input->type.dims[d]))
+        out[carnot_sym_index(input->type.dims[d])] = true;
+    for (size_t i = 0; i < input->sym_count; i++) out[carnot_sym_index(input->syms[i])] = true;
+  }
+  for (size_t i = 0; i < syms->count; i++) {
+    const carnot_sym_expr* e = &syms->items[i];
+    if (e->op == CARNOT_SYM_SYMBOL) continue;
+    carnot_sym operands[3] = {e->a, e->b, e->c};
+    out[i] = true;
+    for (int k = 0; k < carnot_sym_arity(e->op); k++)
+      out[i] &= carnot_sym_is_const(operands[k]) || out[carnot_sym_index(operands[k])];
+  }
+}

@@ -98,6 +98,9 @@ carnot_value* carnot_graph_constant(carnot_block* block, const char* name,
 // scalar.
 carnot_value* carnot_graph_ints(carnot_block* block, const int64_t* values, int count);
 carnot_value* carnot_graph_float(carnot_block* block, carnot_dtype dtype, double value);
+// out[i]: expression i of graph->syms is a function of the main inputs' dimensions and of those of
+// their elements that are named. |out| has graph->syms.count places.
+void carnot_graph_planned_syms(const carnot_graph* graph, bool* out);
 
 // Adds a node at the end of |block| and infers its outputs. Output names may be NULL (made up
 // then); a NULL array makes |output_count| unnamed outputs; an empty name "" makes an absent

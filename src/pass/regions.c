@@ -1,6 +1,6 @@
 // Regions: an anchor with the pointwise operators behind it, and chains of pointwise operators
-// alone. On an accelerator the cast before a network's first layer joins it: a kernel reads few
-// channels in their own type as well.
+// alone. On an accelerator the cast before a network's first layer joins it (a kernel reads few
+// channels in their own type as well), and chains take casts along and what is true or false.
 //
 // A follower joins when it is the only reader of what the region gives, keeps its dimensions, and
 // its other operands are there before it: then the whole can be computed where the anchor's tile
@@ -8,7 +8,7 @@
 #include "pass/pass.h"
 #include "pass/typing.h"
 
-enum { kMaxRegionNodes = 24 };
+enum { kMaxRegionNodes = 24, kMaxMixedOperands = 8 };
 
 // Anchors that take one activation along and no more.
 static bool takes_activation(const carnot_node* node) {
@@ -43,6 +43,26 @@ static bool is_simple_activation(const carnot_node* node) {
 static bool is_pointwise(const carnot_node* node) {
   return carnot_node_fn(node) != CARNOT_FN_COUNT &&
          carnot_dtype_is_float(node->outputs[0]->type.dtype);
+}
+
+static bool is_number(carnot_dtype t) {
+  return t == CARNOT_DTYPE_BOOL || t == CARNOT_DTYPE_F32 || carnot_dtype_is_half(t) ||
+         (carnot_dtype_is_integer(t) && carnot_dtype_bits(t) >= 8);
+}
+
+// Of a chain on an accelerator, whose programs hold each value in its type. What has its size by
+// values is computed by the processor.
+static bool is_mixed(const carnot_node* node, const bool* planned) {
+  bool cast = node->op == CARNOT_OP_CAST;
+  const carnot_type* type = &node->outputs[0]->type;
+  if (!planned || (!cast && carnot_node_fn(node) == CARNOT_FN_COUNT)) return false;
+  for (int d = 0; d < type->rank; d++)
+    if (!carnot_sym_is_const(type->dims[d]) && !planned[carnot_sym_index(type->dims[d])])
+      return false;
+  for (int i = 0; i < node->input_count; i++)
+    if (!node->inputs[i] || !is_number(node->inputs[i]->type.dtype)) return false;
+  carnot_dtype made = type->dtype;
+  return made == CARNOT_DTYPE_BOOL || made == CARNOT_DTYPE_F32 || carnot_dtype_is_half(made);
 }
 
 static bool same_type(const carnot_type* a, const carnot_type* b) {
@@ -145,27 +165,46 @@ static carnot_status* visit_anchors(carnot_block* block, void* user) {
 // its root.
 typedef struct tree {
   carnot_node* nodes[kMaxRegionNodes];
-  int count;
+  int count, operands;  // operands: those of all nodes that no node makes
+  const bool* planned;  // by symbol, where the tree may be mixed
 } tree;
 
-static void gather(tree* t, carnot_node* node) {
-  if (t->count == kMaxRegionNodes) return;
-  t->nodes[t->count++] = node;
-  for (int i = 0; i < node->input_count; i++) {
-    carnot_value* value = node->inputs[i];
-    carnot_node* from = value ? value->producer : NULL;
-    if (!from || from->block != node->block || !is_pointwise(from)) continue;
-    if (carnot_only_user(value) == node && same_type(&value->type, &node->outputs[0]->type))
-      gather(t, from);
-  }
+static bool belongs(const tree* t, const carnot_node* node) {
+  return t->planned ? is_mixed(node, t->planned) : is_pointwise(node);
 }
 
+static bool joins(const tree* t, const carnot_value* value, const carnot_node* reader) {
+  const carnot_node* from = value ? value->producer : NULL;
+  if (!from || from->block != reader->block || !belongs(t, from) ||
+      carnot_only_user(value) != reader)
+    return false;
+  if (t->planned)
+    return t->operands + from->input_count - 1 <= kMaxMixedOperands &&
+           carnot_same_dims(&value->type, &reader->outputs[0]->type);
+  return same_type(&value->type, &reader->outputs[0]->type);
+}
+
+static void gather(tree* t, carnot_node* node) {
+  t->nodes[t->count++] = node;
+  for (int i = 0; i < node->input_count && t->count < kMaxRegionNodes; i++)
+    if (joins(t, node->inputs[i], node)) {
+      t->operands += node->inputs[i]->producer->input_count - 1;
+      gather(t, node->inputs[i]->producer);
+    }
+}
+
+typedef struct chains {
+  const carnot_block* main;  // NULL: no tree is mixed
+  bool* planned;
+} chains;
+
 static carnot_status* visit_chains(carnot_block* block, void* user) {
-  (void)user;
+  const chains* c = user;
   for (carnot_node *node = block->last, *previous; node; node = previous) {
     previous = node->previous;
-    if (!is_pointwise(node)) continue;
-    tree t = {.count = 0};
+    tree t = {.operands = node->input_count};
+    if (block == c->main && is_mixed(node, c->planned)) t.planned = c->planned;
+    if (!belongs(&t, node)) continue;
     gather(&t, node);
     if (t.count < 2) continue;
     // In the order of the block.
@@ -184,6 +223,11 @@ static carnot_status* visit_chains(carnot_block* block, void* user) {
 
 carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options) {
   carnot_pass_options given = *options;
+  chains c = {.planned = CARNOT_NEW_ARRAY(&graph->arena, bool, graph->syms.count + 1)};
+  if (options->device) {
+    c.main = graph->main;
+    carnot_graph_planned_syms(graph, c.planned);
+  }
   CARNOT_TRY(carnot_each_block(graph->main, visit_anchors, &given));
-  return carnot_each_block(graph->main, visit_chains, NULL);
+  return carnot_each_block(graph->main, visit_chains, &c);
 }

@@ -1,8 +1,7 @@
 // Conformance: ONNX's test cases through the whole way: import, build, serialize, load, run.
 //
-//   conformance [--interpret] [--noPasses] [--isa=NAME] [--level=N] [--backend=cpu|cuda]
-//   [--together] [--hostOps=FILE]
-//   [--filter=TEXT] [--verbose] FOLDER…
+//   conformance [--interpret] [--noPasses] [--disablePass=NAME] [--isa=NAME] [--level=N]
+//   [--backend=cpu|cuda] [--together] [--hostOps=FILE] [--filter=TEXT] [--verbose] FOLDER…
 //
 // --hostOps builds only: a case fails when the accelerator has no row for an operator that FILE
 // does not name. A line of FILE is a name and why.
@@ -25,6 +24,7 @@
 
 typedef struct options {
   bool interpret, verbose, no_passes;
+  const char* disabled_pass;  // NULL: none
   int isa, level;
   const char* filter;
   const char* backend;
@@ -176,6 +176,8 @@ static carnot_status* make_engine(const carnot_graph* graph, const options* opts
   carnot_build_config config;
   carnot_build_config_init(&config);
   config.no_passes = opts->no_passes;
+  config.disabled_passes = &opts->disabled_pass;
+  config.disabled_pass_count = opts->disabled_pass != NULL;
   config.isa = opts->isa;
   config.level = opts->level;
   CARNOT_TRY(carnot_device_choose(opts->backend, &config.device));
@@ -341,6 +343,8 @@ int main(int argc, char** argv) {
       opts.interpret = true;
     } else if (strcmp(arg, "--noPasses") == 0) {
       opts.no_passes = true;
+    } else if (strncmp(arg, "--disablePass=", 14) == 0) {
+      opts.disabled_pass = arg + 14;
     } else if (strcmp(arg, "--verbose") == 0) {
       opts.verbose = true;
     } else if (strncmp(arg, "--isa=", 6) == 0) {

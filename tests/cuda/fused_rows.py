@@ -226,6 +226,17 @@ def channels_inside(channels: int, side: int) -> onnx.ModelProto:
     return net.model(net.add("Conv", y, net.weight(8, channels, 3, 3, scale=channels**-0.5), net.weight(8)))
 
 
+def mixed(*dims: int) -> onnx.ModelProto:
+    """A chain through comparisons, bool and integers; one side of each is far from where it turns."""
+    net = Net(x=[*dims], mask=[*dims])
+    wide = net.add("Cast", net.add("Mul", "x", net.constant(np.float32(100))), to=TensorProto.INT32)
+    high = net.add("Greater", net.add("Cast", net.add("Cast", "mask", to=TensorProto.INT64), to=TensorProto.FLOAT),
+                   net.constant(np.float32(0.5)))
+    both = net.add("And", high, net.add("Cast", "mask", to=TensorProto.BOOL))
+    y = net.add("Where", both, net.add("Mul", "x", net.constant(np.float32(0.5))), net.add("Neg", "x"))
+    return net.model(net.add("Add", y, net.add("Mul", net.add("Cast", net.add("Sign", wide), to=TensorProto.FLOAT), "mask")))
+
+
 CASES = [(f"attention {c}", attention(*c), "cuda_attention") for c in [
     (1, 37, 5, 40, True), (3, 128, 2, 64, True), (2, 197, 3, 64, False), (2, 65, 2, 128, True), (1, 1, 2, 32, False),
     (5, 130, 4, 8, True), (2, 300, 2, 72, True)]]
@@ -257,7 +268,9 @@ CASES += [(f"squeeze {c}", squeezed(*c), "cuda_squeeze") for c in [
 MASKS = [(f"exported mask {c}", attention(*c, exported=True), "cuda_attention", ("cuda_gather_nd",)) for c in [
     (1, 128, 2, 64, True), (3, 37, 2, 32, True)]]
 COPIES = ("cuda_reformat", "cuda_transpose")  # no layer of these networks needs them in halves
-ALL_TYPES = [(f"{c[0]} of pixels {c[1:]}", pooled(*c), "cuda_reduce", COPIES) for c in [
+MIXED = [(2, 3, 37), (4, 5, 6, 7), (129,), (8, 1, 260)]
+ALL_TYPES = [(f"mixed types {c}", mixed(*c), "cuda_pointwise", ("cuda_cast",)) for c in MIXED]
+ALL_TYPES += [(f"{c[0]} of pixels {c[1:]}", pooled(*c), "cuda_reduce", COPIES) for c in [
     ("GlobalAveragePool", 1, 32, 112), ("GlobalAveragePool", 3, 1152, 7), ("GlobalMaxPool", 2, 40, 33),
     ("ReduceSum", 1, 96, 56), ("ReduceMin", 5, 24, 9), ("ReduceMean", 2, 18, 21)]]
 ALL_TYPES += [(f"{c[0]} {c[1:]}", reduced(*c), "cuda_reduce", ()) for c in [
