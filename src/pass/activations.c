@@ -26,41 +26,88 @@ static carnot_status* put_unary(carnot_node* last, carnot_fn fn, double alpha, d
   return NULL;
 }
 
-// x * (1 + erf(x / sqrt 2)) up to a factor: the operand x and the factor.
-static carnot_value* gelu_core(const carnot_value* value, const carnot_value* x) {
-  double number;
-  carnot_node* add = producer(value);
-  carnot_value* erf_value = with_scalar(add, CARNOT_FN_ADD, &number);
-  if (!erf_value || number != 1 || !carnot_node_is_fn(producer(erf_value), CARNOT_FN_ERF))
-    return NULL;
-  carnot_node* scale = producer(producer(erf_value)->inputs[0]);
-  carnot_value* inner = with_scalar(scale, CARNOT_FN_DIV, &number);
-  if (inner) return near(number, 1.4142135623730951) && inner == x ? inner : NULL;
-  inner = with_scalar(scale, CARNOT_FN_MUL, &number);
-  return inner && near(number, 0.7071067811865476) && inner == x ? inner : NULL;
+enum { kMostDegree = 3, kMostDepth = 8 };
+
+// |value| as c[0] + c[1] x + c[2] x^2 + c[3] x^3, however it is written; false where it is none.
+static bool polynomial(const carnot_value* value, const carnot_value* x, int depth, double* c) {
+  double a[kMostDegree + 1] = {0}, b[kMostDegree + 1] = {0}, number;
+  for (int i = 0; i <= kMostDegree; i++) c[i] = 0;
+  if (value == x) return c[1] = 1, true;
+  if (carnot_value_scalar(value, &c[0])) return true;
+  const carnot_node* node = producer(value);
+  carnot_fn fn = node ? carnot_node_fn(node) : CARNOT_FN_COUNT;
+  if (depth == kMostDepth ||
+      (fn != CARNOT_FN_ADD && fn != CARNOT_FN_MUL && fn != CARNOT_FN_DIV && fn != CARNOT_FN_POW))
+    return false;
+  if (!polynomial(node->inputs[0], x, depth + 1, a)) return false;
+  int power = 1;
+  if (fn == CARNOT_FN_DIV || fn == CARNOT_FN_POW) {
+    if (!carnot_value_scalar(node->inputs[1], &number)) return false;
+    power = fn == CARNOT_FN_DIV ? 1 : (int)number;
+    if (number == 0 || (fn == CARNOT_FN_POW && (power != number || power < 1 || power > 3)))
+      return false;
+    b[0] = fn == CARNOT_FN_DIV ? 1 / number : 1;
+  } else if (!polynomial(node->inputs[1], x, depth + 1, b)) {
+    return false;
+  }
+  if (fn == CARNOT_FN_ADD) {
+    for (int i = 0; i <= kMostDegree; i++) c[i] = a[i] + b[i];
+    return true;
+  }
+  for (int n = 0; n < power; n++) {
+    for (int i = 0; i <= kMostDegree; i++) c[i] = 0;
+    for (int i = 0; i <= kMostDegree; i++)
+      for (int k = 0; k <= kMostDegree; k++) {
+        if (a[i] * b[k] != 0 && i + k > kMostDegree) return false;
+        if (i + k <= kMostDegree) c[i + k] += a[i] * b[k];
+      }
+    for (int i = 0; i <= kMostDegree; i++) b[i] = c[i];
+  }
+  return true;
 }
 
-// gelu = 0.5 * x * (1 + erf(x / sqrt 2)) in any order of its three factors.
+// 1 + erf(x / sqrt 2), or 1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)): the function that x times half
+// of it is; COUNT for others.
+static carnot_fn gelu_core(const carnot_value* value, const carnot_value* x) {
+  double number, c[kMostDegree + 1];
+  const carnot_value* inner = with_scalar(producer(value), CARNOT_FN_ADD, &number);
+  const carnot_node* node = producer(inner);
+  bool erf = carnot_node_is_fn(node, CARNOT_FN_ERF), tanh = carnot_node_is_fn(node, CARNOT_FN_TANH);
+  if (!inner || number != 1 || (!erf && !tanh) || !polynomial(node->inputs[0], x, 0, c) ||
+      c[0] != 0 || c[2] != 0)
+    return CARNOT_FN_COUNT;
+  if (erf && near(c[1], 0.7071067811865476) && c[3] == 0) return CARNOT_FN_GELU_ERF;
+  if (tanh && near(c[1], 0.7978845608028654) && near(c[3], 0.7978845608028654 * 0.044715))
+    return CARNOT_FN_GELU_TANH;
+  return CARNOT_FN_COUNT;
+}
+
+// gelu = 0.5 * x * core in any order of its three factors.
 static carnot_status* match_gelu(carnot_node* node, bool* out_done) {
   if (!carnot_node_is_fn(node, CARNOT_FN_MUL)) return NULL;
-  carnot_value* found = NULL;
+  carnot_value* x = NULL;
+  carnot_fn fn = CARNOT_FN_COUNT;
   double half;
   carnot_value* rest = with_scalar(node, CARNOT_FN_MUL, &half);
-  if (rest && half == 0.5 && carnot_node_is_fn(producer(rest), CARNOT_FN_MUL)) {
-    carnot_node* product = producer(rest);
-    for (int i = 0; i < 2 && !found; i++)
-      found = gelu_core(product->inputs[i], product->inputs[1 - i]);
-  }
-  for (int i = 0; i < 2 && !found; i++) {
+  carnot_node* product = producer(rest);
+  if (rest && half == 0.5 && carnot_node_is_fn(product, CARNOT_FN_MUL))
+    for (int i = 0; i < 2 && fn == CARNOT_FN_COUNT; i++) {
+      x = product->inputs[1 - i];
+      fn = gelu_core(product->inputs[i], x);
+    }
+  for (int i = 0; i < 2 && fn == CARNOT_FN_COUNT; i++) {
     // (0.5 x) * core, or x * (0.5 core)
     carnot_value* scaled = with_scalar(producer(node->inputs[i]), CARNOT_FN_MUL, &half);
     if (!scaled || half != 0.5) continue;
-    found = gelu_core(node->inputs[1 - i], scaled);
-    if (!found && gelu_core(scaled, node->inputs[1 - i])) found = node->inputs[1 - i];
+    x = scaled;
+    fn = gelu_core(node->inputs[1 - i], x);
+    if (fn != CARNOT_FN_COUNT) break;
+    x = node->inputs[1 - i];
+    fn = gelu_core(scaled, x);
   }
-  if (!found) return NULL;
+  if (fn == CARNOT_FN_COUNT) return NULL;
   *out_done = true;
-  return put_unary(node, CARNOT_FN_GELU_ERF, 0, 0, found);
+  return put_unary(node, fn, 0, 0, x);
 }
 
 // x * sigmoid(x), x * hard_sigmoid(x), x * tanh(softplus(x)).
