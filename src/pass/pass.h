@@ -45,6 +45,7 @@ carnot_status* carnot_pass_conv_scale(carnot_graph* graph, const carnot_pass_opt
 carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_narrow(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_siblings(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_sink(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_precision(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_squeeze(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options);

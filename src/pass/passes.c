@@ -21,6 +21,8 @@ static const carnot_pass_row kPasses[] = {
     {"siblings", "joins the projections of queries, keys and values", carnot_pass_siblings, false,
      false},
     {"attention", "recognises scaled dot-product attention", carnot_pass_attention, false, false},
+    {"sink", "shapes products' results after what is done to each number", carnot_pass_sink, false,
+     false},
     {"precision", "rounds where layers were asked to compute in half types", carnot_pass_precision,
      true, false},
     {"fold", "computes what depends on constants alone, again", carnot_pass_fold, false, false},

@@ -1,0 +1,116 @@
+"""What exporters write in parts is one layer again: GELU in its forms, and products with shapes in between."""
+import json
+import pathlib
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from test_cli import passes
+
+ROOT, CUBE = float(np.sqrt(2 / np.pi)), 0.044715
+
+
+class Net:
+    def __init__(self) -> None:
+        self.nodes, self.weights = [], []
+
+    def constant(self, array: object) -> str:
+        self.weights.append(numpy_helper.from_array(np.asarray(array), f"w{len(self.weights)}"))
+        return self.weights[-1].name
+
+    def number(self, value: float) -> str:
+        return self.constant(np.float32(value))
+
+    def add(self, op: str, *inputs: str, **attributes: object) -> str:
+        self.nodes.append(helper.make_node(op, list(inputs), [f"v{len(self.nodes)}"], f"n{len(self.nodes)}", **attributes))
+        return self.nodes[-1].output[0]
+
+    def save(self, path: pathlib.Path, result: str, **inputs: list) -> pathlib.Path:
+        self.nodes.append(helper.make_node("Identity", [result], ["y"]))
+        values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in inputs.items()]
+        graph = helper.make_graph(self.nodes, "net", values, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], self.weights)
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+        return path
+
+
+def layers(plan: pathlib.Path) -> list:
+    return [layer for layer in json.loads(passes("inspect", plan, "--json"))["Layers"] if layer["TacticName"] != "view"]
+
+
+def run(plan: pathlib.Path, folder: pathlib.Path, **arrays: np.ndarray) -> np.ndarray:
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    passes("run", plan, *[f"--input={n}={folder / n}.npy" for n in arrays], "--output-dir", folder / "out")
+    return np.load(folder / "out" / "y.npy")
+
+
+def inner_pow(net: Net) -> str:
+    cube = net.add("Mul", net.add("Pow", "x", net.number(3)), net.number(CUBE))
+    return net.add("Mul", net.add("Add", "x", cube), net.number(ROOT))
+
+
+def inner_products(net: Net) -> str:
+    cube = net.add("Mul", net.number(CUBE), net.add("Mul", "x", net.add("Mul", "x", "x")))
+    return net.add("Mul", net.number(ROOT), net.add("Add", cube, "x"))
+
+
+def inner_square(net: Net) -> str:
+    one = net.add("Add", net.add("Mul", net.add("Mul", net.number(CUBE), "x"), "x"), net.number(1))
+    return net.add("Mul", net.add("Mul", "x", net.number(ROOT)), one)
+
+
+def inner_wrong(net: Net) -> str:
+    cube = net.add("Mul", net.add("Pow", "x", net.number(2)), net.number(CUBE))
+    return net.add("Mul", net.add("Add", "x", cube), net.number(ROOT))
+
+
+@pytest.mark.parametrize("order", ["half x", "half last", "half core"])
+@pytest.mark.parametrize("inner", [inner_pow, inner_products, inner_square, inner_wrong])
+def test_gelu_by_tanh(inner: object, order: str, tmp_path: pathlib.Path) -> None:
+    net = Net()
+    core = net.add("Add", net.number(1), net.add("Tanh", inner(net)))
+    half = net.number(0.5)
+    if order == "half x":
+        y = net.add("Mul", net.add("Mul", "x", half), core)
+    elif order == "half last":
+        y = net.add("Mul", net.add("Mul", "x", core), half)
+    else:
+        y = net.add("Mul", "x", net.add("Mul", half, core))
+    model, plan = net.save(tmp_path / "m.onnx", y, x=[3, 50]), tmp_path / "m.plan"
+    passes("build", model, "--output", plan)
+    x = np.random.default_rng(4).standard_normal((3, 50)).astype(np.float32) * 3
+    x[0, :4] = [0, -0.0, 40, -40]
+    power = 2 if inner is inner_wrong else 3
+    wanted = 0.5 * x * (1 + np.tanh(ROOT * (x.astype(np.float64) + CUBE * x.astype(np.float64) ** power)))
+    assert np.abs(run(plan, tmp_path, x=x) - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    operators = [op["Operator"] for layer in layers(plan) for op in layer["Operators"]]
+    assert (operators == ["gelu_tanh"]) == (inner is not inner_wrong), operators
+
+
+@pytest.mark.parametrize("dims", [[3, 7, 24], ["batch", 7, 24], ["batch", "steps", 24]])
+def test_shapes_between_a_product_and_its_residual(dims: list, tmp_path: pathlib.Path) -> None:
+    """Two layers as GPT-2's exports write them: products of two axes, everything else of three."""
+    rng, net, y, float64 = np.random.default_rng(6), Net(), "x", []
+    shape = net.add("Shape", "x")
+    wide = net.add("Concat", net.add("Slice", shape, net.constant([0]), net.constant([2])), net.constant([40]), axis=0)
+    x = rng.standard_normal((3, 7, 24)).astype(np.float32)
+    wanted = x.astype(np.float64)
+    for _ in range(2):
+        a, b = (rng.standard_normal(s).astype(np.float32) * 0.2 for s in ((24, 40), (40, 24)))
+        bias, scale = rng.standard_normal(40).astype(np.float32), rng.standard_normal((1, 1, 24)).astype(np.float32)
+        flat = net.add("Reshape", y, net.constant(np.array([-1, 24])))
+        z = net.add("Reshape", net.add("Gemm", flat, net.constant(a)), wide)
+        z = net.add("Relu", net.add("Add", z, net.constant(bias)))
+        z = net.add("Gemm", net.add("Reshape", z, net.constant(np.array([-1, 40]))), net.constant(b))
+        z = net.add("Mul", net.add("Reshape", z, shape), net.constant(scale))
+        y = net.add("Add", y, z)
+        wanted = wanted + (np.maximum(wanted @ a + bias, 0) @ b) * scale
+    model, plan = net.save(tmp_path / "m.onnx", y, x=dims), tmp_path / "m.plan"
+    passes("build", model, "--output", plan, "--optShapes=x:3x7x24")
+    found = run(plan, tmp_path, x=x)
+    assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    assert len(layers(plan)) == 4, [layer["Name"] for layer in layers(plan)]
+    plain = tmp_path / "plain.plan"
+    passes("build", model, "--output", plain, "--optShapes=x:3x7x24", "--disablePasses=sink")
+    assert len(layers(plain)) > 4
