@@ -40,6 +40,7 @@ carnot_status* carnot_pass_dead(carnot_graph* graph, const carnot_pass_options* 
 carnot_status* carnot_pass_common(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_activations(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_norms(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_rows(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_attention(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_conv_scale(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options* options);

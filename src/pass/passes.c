@@ -15,6 +15,7 @@ static const carnot_pass_row kPasses[] = {
     {"activations", "recognises GELU, SiLU, hard-swish and the like", carnot_pass_activations,
      false, false},
     {"norms", "recognises layer and RMS normalization", carnot_pass_norms, false, false},
+    {"rows", "leaves out rows of products that nobody reads", carnot_pass_rows, false, false},
     {"conv_scale", "folds batch normalization and channel scales into weights",
      carnot_pass_conv_scale, false, false},
     {"narrow", "stores halves where an accelerator's layers may", carnot_pass_narrow, true, false},

@@ -91,6 +91,13 @@ static carnot_status* operands_as(carnot_node* node, const carnot_value* shaped,
   return NULL;
 }
 
+// What a reshape is of, reshapes above it left out.
+static carnot_value* origin(const carnot_node* reshape) {
+  carnot_value* x = reshape->inputs[0];
+  while (is_reshape(x->producer)) x = x->producer->inputs[0];
+  return x;
+}
+
 // The reshape that |node| alone reads, of a value whose last axis it keeps.
 static carnot_node* reshape_above(const carnot_node* node) {
   for (int i = 0; i < node->input_count; i++) {
@@ -99,7 +106,7 @@ static carnot_node* reshape_above(const carnot_node* node) {
     if (!is_reshape(reshape) || reshape->block != node->block || carnot_only_user(shaped) != node ||
         !carnot_same_dims(&shaped->type, &node->outputs[0]->type))
       continue;
-    const carnot_value* x = reshape->inputs[0];
+    const carnot_value* x = origin(reshape);
     if (!is_tensor(x) || x->type.rank < 1 || shaped->type.rank < 1 || !comes_from_anchor(x) ||
         !carnot_sym_same(x->type.dims[x->type.rank - 1], shaped->type.dims[shaped->type.rank - 1]))
       continue;
@@ -113,7 +120,7 @@ static carnot_status* sink(carnot_node* node, carnot_node* reshape) {
   bool fits;
   carnot_node *made, *behind;
   if (node->input_count > 4) return NULL;
-  CARNOT_TRY(operands_as(node, reshape->outputs[0], reshape->inputs[0], operands, &fits));
+  CARNOT_TRY(operands_as(node, reshape->outputs[0], origin(reshape), operands, &fits));
   if (!fits) return NULL;
   CARNOT_TRY(carnot_node_insert_before(node, node->op, node->name, &node->attrs, operands,
                                        node->input_count, 1, &made));

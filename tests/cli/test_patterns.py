@@ -114,3 +114,65 @@ def test_shapes_between_a_product_and_its_residual(dims: list, tmp_path: pathlib
     plain = tmp_path / "plain.plan"
     passes("build", model, "--output", plain, "--optShapes=x:3x7x24", "--disablePasses=sink")
     assert len(layers(plain)) > 4
+
+
+def block(net: Net, x: str, weights: dict, flat: bool) -> str:
+    """The second half of a transformer's layer; flat: its products see two axes, batch and steps swapped."""
+    y = net.add("LayerNormalization", x, net.constant(weights["g"]), net.constant(weights["h"]), axis=-1)
+    y = net.add("Relu", net.add("Add", net.add("MatMul", y, net.constant(weights["a"])), net.constant(weights["c"])))
+    if flat:
+        y = net.add("Reshape", net.add("Transpose", y, perm=[1, 0, 2]), net.constant(np.array([-1, 40])))
+        y = net.add("Gemm", y, net.constant(weights["b"].T.copy()), net.constant(weights["d"]), transB=1)
+        y = net.add("Transpose", net.add("Reshape", y, net.constant(np.array([7, -1, 24]))), perm=[1, 0, 2])
+    else:
+        y = net.add("Add", net.add("MatMul", y, net.constant(weights["b"])), net.constant(weights["d"]))
+    return net.add("Add", x, y)
+
+
+def block_of(x: np.ndarray, w: dict) -> np.ndarray:
+    mean = x.mean(-1, keepdims=True)
+    y = (x - mean) / np.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-5) * w["g"] + w["h"]
+    return x + np.maximum(y @ w["a"] + w["c"], 0) @ w["b"] + w["d"]
+
+
+TAKES = {"first": lambda y: y[:, 0], "last": lambda y: y[:, -1:], "some": lambda y: y[:, [5, 0, 5]], "columns": lambda y: y[:, :, 3]}
+
+
+@pytest.mark.parametrize("dims", [[3, 7, 24], ["batch", 7, 24]])
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("what", TAKES)
+def test_rows_that_nobody_reads(what: str, flat: bool, dims: list, tmp_path: pathlib.Path) -> None:
+    rng, net, y = np.random.default_rng(8), Net(), "x"
+    shapes = {"g": 24, "h": 24, "a": (24, 40), "c": 40, "b": (40, 24), "d": 24}
+    layers_of = [{n: (rng.standard_normal(s) * 0.3).astype(np.float32) for n, s in shapes.items()} for _ in range(2)]
+    x = rng.standard_normal((3, 7, 24)).astype(np.float32)
+    wanted = x.astype(np.float64)
+    for weights in layers_of:
+        y, wanted = block(net, y, weights, flat), block_of(wanted, weights)
+    if what == "last":
+        y = net.add("Slice", y, *[net.constant(np.array([n])) for n in (-1, 1 << 40, 1)])
+    else:
+        index = {"first": 0, "some": [5, 0, 5], "columns": 3}[what]
+        y = net.add("Gather", y, net.constant(np.array(index)), axis=2 if what == "columns" else 1)
+    wanted = TAKES[what](wanted)
+    model, plan, plain = net.save(tmp_path / "m.onnx", y, x=dims), tmp_path / "m.plan", tmp_path / "plain.plan"
+    passes("build", model, "--output", plan, "--optShapes=x:3x7x24")
+    passes("build", model, "--output", plain, "--optShapes=x:3x7x24", "--disablePasses=rows")
+    found = run(plan, tmp_path, x=x)
+    assert found.shape == wanted.shape and np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    work, all_work = (sum(layer["Flops"] for layer in layers(p)) for p in (plan, plain))
+    share = {"first": 1, "last": 1, "some": 3, "columns": 7}[what] / 7  # rows that are read
+    assert work <= all_work * (share + 0.05), (work, all_work)
+
+
+def test_rows_that_others_read_stay(tmp_path: pathlib.Path) -> None:
+    rng, net = np.random.default_rng(9), Net()
+    a = rng.standard_normal((24, 40)).astype(np.float32)
+    product = net.add("MatMul", "x", net.constant(a))
+    y = net.add("Concat", net.add("Gather", product, net.constant(np.array([2])), axis=1), product, axis=1)
+    model, plan = net.save(tmp_path / "m.onnx", y, x=[3, 7, 24]), tmp_path / "m.plan"
+    passes("build", model, "--output", plan)
+    x = rng.standard_normal((3, 7, 24)).astype(np.float32)
+    wanted = x.astype(np.float64) @ a
+    assert np.allclose(run(plan, tmp_path, x=x), np.concatenate([wanted[:, 2:3], wanted], 1), atol=1e-4)
+    assert [op["Operator"] for layer in layers(plan) for op in layer["Operators"]].count("matmul") == 1
