@@ -365,9 +365,10 @@ void carnot_node_absorb(carnot_node* node, const carnot_node* gone) {
   size_t count = node->absorbed_count + 1 + gone->absorbed_count;
   const char** names = CARNOT_NEW_ARRAY(arena, const char*, count);
   if (node->absorbed_count) memcpy(names, node->absorbed, node->absorbed_count * sizeof(*names));
-  names[node->absorbed_count] = gone->name;
-  for (size_t i = 0; i < gone->absorbed_count; i++)
-    names[node->absorbed_count + 1 + i] = gone->absorbed[i];
+  count = node->absorbed_count;
+  // A node in the place of another may have its name.
+  if (strcmp(gone->name, node->name) != 0) names[count++] = gone->name;
+  for (size_t i = 0; i < gone->absorbed_count; i++) names[count++] = gone->absorbed[i];
   node->absorbed = names;
   node->absorbed_count = count;
 }

@@ -49,7 +49,7 @@ static carnot_status* put_taking(const taking* like, carnot_node* at, carnot_val
     carnot_attrs_set_int(&attrs, arena, "axis", axis);
   else
     inputs[3] = carnot_graph_ints(at->block, &along, 1);
-  CARNOT_TRY(carnot_node_insert_before(at, like->node->op, like->node->name, &attrs, inputs,
+  CARNOT_TRY(carnot_node_insert_before(at, like->node->op, NULL, &attrs, inputs,
                                        like->node->input_count, 1, &made));
   *out = made->outputs[0];
   return NULL;
@@ -143,19 +143,22 @@ static carnot_value* take(rewrite* r, carnot_value* data, int axis) {
   return out;
 }
 
+// |gone|: the node in whose place it is, NULL where there was none.
 static carnot_value* put(rewrite* r, carnot_op op, const carnot_attrs* attrs, carnot_value** inputs,
-                         int count) {
+                         int count, const carnot_node* gone) {
   carnot_node* made;
+  const char* name = gone ? gone->name : NULL;
   if (r->status) return NULL;
-  r->status = carnot_node_insert_before(r->from, op, r->from->name, attrs, inputs, count, 1, &made);
+  r->status = carnot_node_insert_before(r->from, op, name, attrs, inputs, count, 1, &made);
   if (r->status) return NULL;
-  if (op == r->from->op) made->precision = r->from->precision;
+  if (gone) made->precision = gone->precision;
+  if (gone) carnot_node_absorb(made, gone);
   return made->outputs[0];
 }
 
 static carnot_value* shaped(rewrite* r, carnot_value* x, const int64_t* dims, int rank) {
   carnot_value* inputs[2] = {x, carnot_graph_ints(r->from->block, dims, rank)};
-  return put(r, CARNOT_OP_RESHAPE, NULL, inputs, 2);
+  return put(r, CARNOT_OP_RESHAPE, NULL, inputs, 2, NULL);
 }
 
 static carnot_value* through_pointwise(rewrite* r) {
@@ -172,7 +175,7 @@ static carnot_value* through_pointwise(rewrite* r) {
     bool whole = at < 0 || repeats_in(node->inputs[i], type, r->t->axis);
     inputs[i] = whole ? node->inputs[i] : take(r, node->inputs[i], at);
   }
-  return put(r, node->op, &node->attrs, inputs, node->input_count);
+  return put(r, node->op, &node->attrs, inputs, node->input_count, node);
 }
 
 // Of the first operand, the others as they are.
@@ -182,7 +185,7 @@ static carnot_value* through_first(rewrite* r, int axis) {
   if (node->input_count > kMostOperands) return NULL;
   for (int i = 1; i < node->input_count; i++) inputs[i] = node->inputs[i];
   inputs[0] = take(r, node->inputs[0], axis);
-  return put(r, node->op, &node->attrs, inputs, node->input_count);
+  return put(r, node->op, &node->attrs, inputs, node->input_count, node);
 }
 
 static carnot_value* through_norm(rewrite* r) {
@@ -253,8 +256,8 @@ static carnot_value* through_flat_product(rewrite* r, const carnot_node* product
   x = take(r, x, r->t->axis);
   for (int i = 1; i < product->input_count; i++) inputs[i] = product->inputs[i];
   inputs[0] = shaped(r, x, folded, 2);
-  return shaped(r, put(r, product->op, &product->attrs, inputs, product->input_count), part,
-                y->rank);
+  return shaped(r, put(r, product->op, &product->attrs, inputs, product->input_count, product),
+                part, y->rank);
 }
 
 // Axes up to the one that is taken of stay what they are.
@@ -331,7 +334,6 @@ static carnot_status* visit_one(carnot_block* block, bool* out_done) {
     if (!made) continue;
     *out_done = true;
     carnot_value_replace(node->outputs[0], made);
-    carnot_node_absorb(made->producer, r.from);
     drop(node);
     return NULL;
   }
