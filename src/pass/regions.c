@@ -8,7 +8,7 @@
 #include "pass/pass.h"
 #include "pass/typing.h"
 
-enum { kMaxRegionNodes = 24, kMaxMixedOperands = 8 };
+enum { kMaxRegionNodes = 24, kMaxMixedOperands = 8, kMostSizes = 64 };
 
 // Anchors that take one activation along and no more.
 static bool takes_activation(const carnot_node* node) {
@@ -50,12 +50,24 @@ static bool is_number(carnot_dtype t) {
          (carnot_dtype_is_integer(t) && carnot_dtype_bits(t) >= 8);
 }
 
+// So few numbers may be sizes, which the processor computes when shapes are set.
+static bool may_be_sizes(const carnot_value* value) {
+  int64_t count = 1;
+  for (int d = 0; d < value->type.rank; d++) {
+    if (!carnot_sym_is_const(value->type.dims[d])) return value->syms != NULL;
+    count = carnot_min_i64(count * carnot_min_i64(value->type.dims[d].bits, INT32_MAX), INT32_MAX);
+  }
+  return value->syms || count <= kMostSizes;
+}
+
 // Of a chain on an accelerator, whose programs hold each value in its type. What has its size by
 // values is computed by the processor.
 static bool is_mixed(const carnot_node* node, const bool* planned) {
   bool cast = node->op == CARNOT_OP_CAST;
   const carnot_type* type = &node->outputs[0]->type;
-  if (!planned || (!cast && carnot_node_fn(node) == CARNOT_FN_COUNT)) return false;
+  if (!planned || (!cast && carnot_node_fn(node) == CARNOT_FN_COUNT) ||
+      may_be_sizes(node->outputs[0]))
+    return false;
   for (int d = 0; d < type->rank; d++)
     if (!carnot_sym_is_const(type->dims[d]) && !planned[carnot_sym_index(type->dims[d])])
       return false;
