@@ -55,3 +55,25 @@ def test_what_the_library_can_do(model: pathlib.Path, architecture: str, flag: s
             assert layer["TacticName"] == "cuda_conv_direct" and "has no engine" in layer["Rejected"]
         else:
             assert layer["TacticName"] == "cuda_conv_cudnn", layer
+
+
+def test_sizes_by_floats_stay_sizes(tmp_path: pathlib.Path) -> None:
+    """Casts and products that compute a size are no chain for the device: what has that size runs there."""
+    if not (pathlib.Path(CARNOT).parent.parent / "lib/libcarnot_cuda.so").exists():
+        pytest.skip("built without the CUDA module")
+    values = {"half": np.array([1.5, 0.5], np.float32), "one": np.array([1.0], np.float32), "two": np.array([2]), "four": np.array([4])}
+    weights = [numpy_helper.from_array(a, n) for n, a in values.items()]
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Slice", ["s", "two", "four"], ["hw"]),
+             helper.make_node("Cast", ["hw"], ["f"], to=TensorProto.FLOAT), helper.make_node("Mul", ["f", "half"], ["m"]),
+             helper.make_node("Add", ["m", "one"], ["a"]), helper.make_node("Floor", ["a"], ["r"]),
+             helper.make_node("Cast", ["r"], ["i"], to=TensorProto.INT64), helper.make_node("Slice", ["s", "zero", "two"], ["nc"]),
+             helper.make_node("Concat", ["nc", "i"], ["sizes"], axis=0),
+             helper.make_node("Resize", ["x", "", "", "sizes"], ["z"], "resize", mode="linear"), helper.make_node("Relu", ["z"], ["y"], "relu")]
+    weights.append(numpy_helper.from_array(np.array([0]), "zero"))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, "h", "w"])
+    graph = helper.make_graph(nodes, "net", [x], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights)
+    model, plan = tmp_path / "m.onnx", tmp_path / "m.plan"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), model)
+    passes("build", model, "--output", plan, "--backend=cuda:sm_90", "--optShapes=x:1x3x32x32")
+    tactics = {layer["Name"]: layer["TacticName"] for layer in json.loads(passes("inspect", plan, "--json"))["Layers"]}
+    assert tactics["resize"].startswith("cuda_") and tactics["relu"].startswith("cuda_"), tactics
