@@ -1,149 +1,10 @@
-// Graph → plan: steps in order, reformats where layouts meet, storage of every value.
+// Graph → plan: steps in order, block after block.
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "backend/device.h"
 #include "build/descend.h"
 #include "build/lowering.h"
-
-// ---- plan values ----
-
-uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
-                                   carnot_layout layout, carnot_place place) {
-  if (l->value_count == l->value_capacity) {
-    size_t capacity = l->value_capacity;
-    void* values = l->values;
-    carnot_status* status =
-        carnot_grow(&values, &capacity, l->value_count + 1, sizeof(*l->values), "plan values");
-    l->values = values;
-    l->value_capacity = (uint32_t)capacity;
-    if (status) {
-      if (!l->status)
-        l->status = status;
-      else
-        carnot_status_free(status);
-      return 0;
-    }
-  }
-  carnot_lowered* v = &l->values[l->value_count];
-  *v = (carnot_lowered){.from = from, .first = UINT32_MAX, .last = 0};
-  v->plan.name = name;
-  v->plan.kind = from->type.kind;
-  v->plan.dtype = from->type.kind == CARNOT_VALUE_TENSOR ? from->type.dtype : CARNOT_DTYPE_INVALID;
-  v->plan.layout = layout;
-  v->plan.place = place;
-  v->plan.storage = CARNOT_STORAGE_STORE;
-  return l->value_count++;
-}
-
-static uint32_t add_blob(carnot_lowering* l, const carnot_plan_blob* blob) {
-  size_t capacity = l->blob_capacity;
-  void* blobs = l->blobs;
-  carnot_status* status =
-      carnot_grow(&blobs, &capacity, l->blob_count + 1, sizeof(*l->blobs), "weights");
-  l->blobs = blobs;
-  l->blob_capacity = (uint32_t)capacity;
-  if (status) {
-    if (!l->status)
-      l->status = status;
-    else
-      carnot_status_free(status);
-    return 0;
-  }
-  l->blobs[l->blob_count] = *blob;
-  return l->blob_count++;
-}
-
-static carnot_status* add_constant(carnot_lowering* l, const carnot_value* value,
-                                   carnot_place place, uint32_t blob) {
-  uint32_t index = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);
-  CARNOT_TRY(l->status);
-  l->values[index].plan.storage = CARNOT_STORAGE_CONSTANT;
-  l->values[index].plan.index = blob;
-  *carnot_lowering_slot(l, value, place, CARNOT_LAYOUT_ROW_MAJOR) = index + 1;
-  return NULL;
-}
-
-carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value,
-                                        uint32_t* out_blob) {
-  uint32_t* slot = carnot_lowering_slot(l, value, CARNOT_PLACE_HOST, CARNOT_LAYOUT_ROW_MAJOR);
-  if (*slot) {
-    *out_blob = l->values[*slot - 1].plan.index;
-    return NULL;
-  }
-  carnot_plan_blob blob = {.name = value->constant->name ? value->constant->name : "",
-                           .packing = "",
-                           .tensor = value->constant->tensor,
-                           .recipe = CARNOT_PLAN_NONE};
-  if (l->builder->config->refit) CARNOT_TRY(carnot_lowering_recipe(l, value, &blob.recipe));
-  *out_blob = add_blob(l, &blob);
-  return add_constant(l, value, CARNOT_PLACE_HOST, *out_blob);
-}
-
-// One channel, or one element a channel: the elements stand alike in both layouts.
-static bool stands_in_both(const carnot_type* type) {
-  bool one[CARNOT_MAX_RANK], spatial = true;
-  if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 3) return false;
-  for (int d = 0; d < type->rank; d++)
-    one[d] = carnot_sym_is_const(type->dims[d]) && type->dims[d].bits == 1;
-  for (int d = 2; d < type->rank; d++) spatial = spatial && one[d];
-  return spatial || one[1];
-}
-
-// The last step makes |source|, which nothing has read, and can write it in another layout: it
-// does where there are so few channels that gathering them costs little.
-static bool writes_it_so(carnot_lowering* l, uint32_t source, carnot_layout layout) {
-  enum { kFewChannels = 8 };
-  carnot_lowered* v = &l->values[source];
-  const carnot_type* type = &v->from->type;
-  const carnot_step_list* list = &l->blocks[l->block].steps;
-  if (v->uses || type->rank < 3 || !carnot_sym_is_const(type->dims[1]) ||
-      type->dims[1].bits > kFewChannels)
-    return false;
-  const carnot_plan_step* step = list->count ? &list->items[list->count - 1] : NULL;
-  if (!step || step->output_count != 1 || step->outputs[0] != source || step->variant_count != 1)
-    return false;
-  const carnot_tactic_row* row = carnot_tactic_find(step->variants[0].tactic);
-  if (!row || !row->any_layout) return false;
-  v->plan.layout = layout;
-  return true;
-}
-
-// The plan value of |value| in |layout| and |place|; a reformat or copy is added where it is not
-// there yet. A blob may stand in both memories.
-static carnot_status* value_in_form(carnot_lowering* l, const carnot_value* value,
-                                    carnot_layout layout, carnot_place place, uint32_t* out) {
-  if (value->constant) layout = CARNOT_LAYOUT_ROW_MAJOR;
-  uint32_t* slot = carnot_lowering_slot(l, value, place, layout);
-  if (!*slot && value->constant) {
-    uint32_t blob;
-    CARNOT_TRY(carnot_lowering_constant(l, value, &blob));
-    if (!*slot) CARNOT_TRY(add_constant(l, value, place, blob));
-  }
-  if (*slot) {
-    *out = *slot - 1;
-    return NULL;
-  }
-  carnot_layout standing = l->builder->layouts[value->id];
-  carnot_place from = l->builder->places[value->id];
-  uint32_t source;
-  // Copied as it stands, then brought into the other layout.
-  if (from != place && standing != layout) {
-    CARNOT_TRY(value_in_form(l, value, standing, place, &source));
-  } else {
-    source = *carnot_lowering_slot(l, value, from, standing);
-    CARNOT_CHECK(source--, INTERNAL, "value %s is read before a step makes it", value->name);
-  }
-  if (from == place && writes_it_so(l, source, layout)) {
-    *carnot_lowering_slot(l, value, place, standing) = 0;
-    l->builder->layouts[value->id] = layout;
-    *out = source;
-  } else {
-    CARNOT_TRY(carnot_lowering_add_reformat(l, source, value, layout, place, out));
-  }
-  *slot = *out + 1;
-  return NULL;
-}
 
 // ---- steps ----
 
@@ -164,37 +25,6 @@ carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_st
   return NULL;
 }
 
-carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
-                                            const carnot_value* value, carnot_layout layout,
-                                            carnot_place place, uint32_t* out) {
-  carnot_arena* arena = &l->builder->plan->arena;
-  bool moves = l->values[source].plan.place != place;
-  const char* form = moves ? place == CARNOT_PLACE_DEVICE ? "on the device" : "on the host"
-                           : carnot_layout_name(layout);
-  const char* name = carnot_arena_print(arena, moves ? "%s %s" : "%s as %s", value->name, form);
-  *out = carnot_lowering_add_value(l, value, name, layout, place);
-  CARNOT_TRY(l->status);
-  uint32_t* locals = CARNOT_NEW_ARRAY(arena, uint32_t, 2);
-  locals[1] = 1;
-  carnot_plan_node* node = CARNOT_NEW(arena, carnot_plan_node);
-  *node = (carnot_plan_node){
-      .op = CARNOT_OP_IDENTITY, .name = name, .input_count = 1, .output_count = 1};
-  node->inputs = locals;
-  node->outputs = locals + 1;
-  carnot_plan_step step = {.name = name, .input_count = 1, .output_count = 1, .variant_count = 1};
-  step.region = (carnot_region){
-      .node_count = 1, .value_count = 2, .nodes = node, .output_count = 1, .outputs = locals + 1};
-  step.inputs = carnot_arena_copy(arena, &source, sizeof(source));
-  step.outputs = carnot_arena_copy(arena, out, sizeof(*out));
-  step.variants[0].tactic =
-      moves ? place == CARNOT_PLACE_DEVICE ? CARNOT_UPLOAD_TACTIC : CARNOT_DOWNLOAD_TACTIC
-      : stands_in_both(&value->type) ? CARNOT_VIEW_TACTIC
-      : place == CARNOT_PLACE_DEVICE ? CARNOT_DEVICE_REFORMAT_TACTIC
-                                     : "cpu_reformat";
-  carnot_step_note note = {.layer_type = "REFORMAT", .rejected = ""};
-  return carnot_lowering_add_step(l, &step, &note);
-}
-
 static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint32_t* out_index);
 
 // Bodies run on the processor: what they read from outside is brought there before they begin.
@@ -204,7 +34,8 @@ static carnot_status* bring_captured(carnot_lowering* l, const carnot_block* bod
     for (int i = 0; i < node->input_count; i++) {
       const carnot_value* value = node->inputs[i];
       if (!value || value->constant || l->builder->places[value->id] == CARNOT_PLACE_HOST) continue;
-      CARNOT_TRY(value_in_form(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
+      CARNOT_TRY(
+          carnot_lowering_value(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
     }
     for (size_t a = 0; a < node->attrs.count; a++)
       if (node->attrs.items[a].type == CARNOT_ATTR_BLOCK)
@@ -213,7 +44,8 @@ static carnot_status* bring_captured(carnot_lowering* l, const carnot_block* bod
   for (size_t i = 0; i < body->output_count; i++) {
     const carnot_value* value = body->outputs[i];
     if (value->constant || l->builder->places[value->id] == CARNOT_PLACE_HOST) continue;
-    CARNOT_TRY(value_in_form(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
+    CARNOT_TRY(
+        carnot_lowering_value(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
   }
   return NULL;
 }
@@ -240,45 +72,6 @@ static carnot_status* lower_bodies(carnot_lowering* l, carnot_region* region) {
   return NULL;
 }
 
-static bool is_small(const carnot_builder* builder, const carnot_type* type) {
-  int64_t count = 1;
-  if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 0 || type->dtype == CARNOT_DTYPE_STRING)
-    return false;
-  for (int d = 0; d < type->rank; d++) {
-    if (!carnot_sym_is_const(type->dims[d]) || type->dims[d].bits > CARNOT_MAX_SHAPE_ELEMENTS)
-      return false;
-    count *= type->dims[d].bits;
-  }
-  return count <= CARNOT_MAX_SHAPE_ELEMENTS && carnot_type_is_static(builder, type);
-}
-
-// Elements of small integer tensors that follow from the inputs' shapes alone: computed when shapes
-// are set. Small tensors that follow from shape inputs count too, though no expressions say them.
-static bool is_shape_step(carnot_lowering* l, const carnot_choice* choice) {
-  if (l->block != 0 || choice->region.node_count != 1) return false;
-  carnot_op op = choice->region.nodes[0].op;
-  const carnot_op_row* row = carnot_op_get(op);
-  if (row->flags) return false;
-  for (uint32_t i = 0; i < choice->problem.output_count; i++)
-    if (!(choice->outputs[i]->syms ? carnot_type_is_static(l->builder, &choice->outputs[i]->type)
-                                   : is_small(l->builder, &choice->outputs[i]->type)))
-      return false;
-  bool reads_shape = false;
-  for (uint32_t i = 0; i < choice->problem.input_count; i++) {
-    const carnot_value* value = choice->inputs[i];
-    if (!value || value->constant) continue;
-    reads_shape = true;
-    if (!carnot_type_is_static(l->builder, &value->type)) return false;
-    if (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE) continue;
-    if (!l->is_shape_value[value->id]) return false;
-  }
-  for (uint32_t i = 0; i < choice->problem.output_count; i++) {
-    if (!reads_shape && !choice->outputs[i]->syms) return false;
-    l->is_shape_value[choice->outputs[i]->id] = true;
-  }
-  return true;
-}
-
 // The blob of a packed constant; one that an earlier variant of the step packed alike is shared.
 static uint32_t packed_blob(carnot_lowering* l, const carnot_plan_step* step, const char* packing,
                             void* data, size_t bytes) {
@@ -292,7 +85,7 @@ static uint32_t packed_blob(carnot_lowering* l, const carnot_plan_step* step, co
   carnot_plan_blob blob = {.name = "", .packing = packing, .recipe = CARNOT_PLAN_NONE};
   blob.tensor =
       (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)bytes}, .data = data};
-  return add_blob(l, &blob);
+  return carnot_lowering_add_blob(l, &blob);
 }
 
 static void add_variant(carnot_lowering* l, const carnot_tactic_row* row,
@@ -358,84 +151,6 @@ static void keep_types(carnot_arena* arena, const carnot_choice* choice, carnot_
     memcpy(step->types + p->input_count + p->output_count, p->inner, inner * sizeof(*step->types));
 }
 
-// Operators whose sizes may follow from elements of inputs from this one on; -1: of none.
-static int first_sizing_input(carnot_op op) {
-  switch (op) {
-    case CARNOT_OP_REDUCE:
-    case CARNOT_OP_RESHAPE:
-    case CARNOT_OP_EXPAND:
-    case CARNOT_OP_SQUEEZE:
-    case CARNOT_OP_UNSQUEEZE:
-    case CARNOT_OP_SLICE:
-    case CARNOT_OP_SPLIT:
-    case CARNOT_OP_TILE:
-    case CARNOT_OP_PAD:
-    case CARNOT_OP_RESIZE:
-    case CARNOT_OP_TOP_K:
-    case CARNOT_OP_ONE_HOT:
-    case CARNOT_OP_CENTER_CROP_PAD:
-    case CARNOT_OP_AFFINE_GRID:
-    case CARNOT_OP_COL2IM:
-    case CARNOT_OP_MAX_UNPOOL:
-    case CARNOT_OP_DFT:
-    case CARNOT_OP_STFT:
-    case CARNOT_OP_SPLIT_TO_SEQUENCE: return 1;
-    case CARNOT_OP_RANGE:
-    case CARNOT_OP_CONSTANT_OF_SHAPE:
-    case CARNOT_OP_WINDOW:
-    case CARNOT_OP_MEL_WEIGHT_MATRIX: return 0;
-    default: return -1;
-  }
-}
-
-// The model may state the size of a result that only the run can tell.
-static bool is_sized_by_values(const carnot_choice* choice) {
-  for (uint32_t n = 0; n < choice->region.node_count; n++) {
-    const carnot_plan_node* node = &choice->region.nodes[n];
-    int first = first_sizing_input(node->op);
-    for (uint32_t i = first < 0 ? node->input_count : (uint32_t)first; i < node->input_count; i++) {
-      uint32_t local = node->inputs[i];
-      if (local == CARNOT_PLAN_NONE) continue;
-      if (local >= choice->problem.input_count) return true;
-      const carnot_value* value = choice->inputs[local];
-      bool integers = value && value->type.kind == CARNOT_VALUE_TENSOR &&
-                      carnot_dtype_is_integer(value->type.dtype);
-      if (integers && !value->constant && !value->syms) return true;
-    }
-  }
-  return false;
-}
-
-// True where a size, or whether the step runs at all, is decided by values: such steps stay on the
-// processor, and so does all behind them.
-static bool is_late(const carnot_lowering* l, const carnot_choice* choice) {
-  bool late = l->block != 0 || is_sized_by_values(choice);
-  for (uint32_t i = 0; i < choice->region.node_count; i++) {
-    unsigned flags = carnot_op_get(choice->region.nodes[i].op)->flags;
-    late |= (flags & (CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT)) != 0;
-  }
-  for (uint32_t i = 0; i < choice->problem.input_count; i++)
-    late |= choice->inputs[i] && l->builder->late[choice->inputs[i]->id];
-  for (uint32_t i = 0; i < choice->problem.output_count; i++)
-    late |= choice->outputs[i]->type.kind != CARNOT_VALUE_TENSOR ||
-            choice->outputs[i]->type.rank < 0 ||
-            !carnot_type_is_static(l->builder, &choice->outputs[i]->type);
-  return late;
-}
-
-// Shape steps run on the processor when shapes are set. Of what Shape and Size read only the
-// dimensions are wanted.
-static void choose_shape_step(carnot_choice* choice) {
-  carnot_op op = choice->region.nodes[0].op;
-  bool dims_only = op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE;
-  for (uint32_t i = 0; i < choice->problem.input_count && !dims_only; i++) {
-    choice->problem.inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-    choice->problem.inputs[i].place = CARNOT_PLACE_HOST;
-  }
-  choice->row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC);
-  choice->rejected = "";
-}
-
 // What the layer computes in: the tactic's half type, unless it holds the weights as they are, the
 // type whose rounding was asked for, or that of its result.
 static carnot_dtype precision_of(const carnot_choice* choice) {
@@ -491,12 +206,13 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_arena* arena = &builder->plan->arena;
   carnot_choice choice;
   CARNOT_TRY(carnot_make_problem(builder, node, &choice));
-  bool is_shape = is_shape_step(l, &choice), late = is_late(l, &choice);
+  bool is_shape = carnot_lowering_is_shape_step(l, &choice),
+       late = carnot_lowering_is_late(l, &choice);
   choice.on_device = !late;
   if (late) choice.problem.device = NULL;
   CARNOT_TRY(carnot_configure_plugin(builder, &choice));
   if (is_shape)
-    choose_shape_step(&choice);
+    carnot_lowering_choose_shape_step(&choice);
   else
     CARNOT_TRY(carnot_select_tactic(builder, &choice));
   if (!is_shape) tell_missing(l, &choice);
@@ -510,8 +226,8 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   for (uint32_t i = 0; i < step.input_count; i++) {
     inputs[i] = CARNOT_PLAN_NONE;
     if (choice.inputs[i])
-      CARNOT_TRY(value_in_form(l, choice.inputs[i], problem->inputs[i].layout,
-                               problem->inputs[i].place, &inputs[i]));
+      CARNOT_TRY(carnot_lowering_value(l, choice.inputs[i], problem->inputs[i].layout,
+                                       problem->inputs[i].place, &inputs[i]));
     if (choice.inputs[i] && is_packed_away(&choice, i)) l->values[inputs[i]].packed_uses++;
     if (choice.inputs[i]) l->values[inputs[i]].uses++;
   }
@@ -590,8 +306,8 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
   if (tells) CARNOT_TRY(carnot_builder_progress(l->builder, "tactics", total, total));
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, block->output_count + 1);
   for (size_t i = 0; i < block->output_count; i++)
-    CARNOT_TRY(value_in_form(l, block->outputs[i], CARNOT_LAYOUT_ROW_MAJOR,
-                             result_place(l, block->outputs[i]), &outputs[i]));
+    CARNOT_TRY(carnot_lowering_value(l, block->outputs[i], CARNOT_LAYOUT_ROW_MAJOR,
+                                     result_place(l, block->outputs[i]), &outputs[i]));
   out->output_count = (uint32_t)block->output_count;
   out->outputs = outputs;
   return NULL;

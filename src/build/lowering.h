@@ -1,4 +1,5 @@
-// The state of one lowering, shared by lower.c (steps) and place.c (storage).
+// The state of one lowering, shared by lower.c (steps), values.c (their operands), sizes.c (what is
+// computed when) and place.c (storage).
 #ifndef CARNOT_BUILD_LOWERING_H_
 #define CARNOT_BUILD_LOWERING_H_
 
@@ -54,6 +55,23 @@ static inline uint32_t* carnot_lowering_slot(const carnot_lowering* l, const car
 // from named weights.
 carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value,
                                         uint32_t* out_blob) CARNOT_MUST_USE;
+// A new blob of weights; 0 with l->status set when memory is out.
+uint32_t carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob);
+// The plan value of |value| in |layout| and |place|; a reformat or copy is added where it is not
+// there yet. A blob may stand in both memories.
+carnot_status* carnot_lowering_value(carnot_lowering* l, const carnot_value* value,
+                                     carnot_layout layout, carnot_place place,
+                                     uint32_t* out) CARNOT_MUST_USE;
+// Elements of small integer tensors that follow from the inputs' shapes alone: computed when shapes
+// are set. Small tensors that follow from shape inputs count too, though no expressions say them.
+// Notes what is one.
+bool carnot_lowering_is_shape_step(carnot_lowering* l, const carnot_choice* choice);
+// Shape steps run on the processor when shapes are set. Of what Shape and Size read only the
+// dimensions are wanted.
+void carnot_lowering_choose_shape_step(carnot_choice* choice);
+// True where a size, or whether the step runs at all, is decided by values: such steps stay on the
+// processor, and so does all behind them.
+bool carnot_lowering_is_late(const carnot_lowering* l, const carnot_choice* choice);
 // The recipe of a constant that was folded from weights; NONE for others.
 carnot_status* carnot_lowering_recipe(carnot_lowering* l, const carnot_value* value,
                                       uint32_t* out_recipe) CARNOT_MUST_USE;
