@@ -1,9 +1,9 @@
 // Steps that move elements: copies between processor and accelerator, reformats, transposes, parts
-// of tensors, repetitions, borders.
+// of tensors, repetitions.
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cuda/rows.h"
+#include "backend/cuda/each.h"
 
 // ---- strided copies ----
 
@@ -57,7 +57,7 @@ static bool is_swap(const walk* w, carnot_cuda_move* out) {
   return out->grid[1] <= 65535 && out->grid[2] <= 65535;
 }
 
-static const char* name_of(const char* family, int bytes, char* name, size_t size) {
+const char* carnot_cuda_sized_name(const char* family, int bytes, char* name, size_t size) {
   snprintf(name, size, "%s_%d", family, bytes);
   return name;
 }
@@ -75,8 +75,8 @@ carnot_status* carnot_cuda_move_make(const carnot_step_view* step, int rank, con
   collapse(&w);
   char name[32];
   if (is_swap(&w, out))
-    return carnot_cuda_kernel(carnot_cuda_of_step(step), name_of("transpose", bytes, name, 32),
-                              &out->function);
+    return carnot_cuda_kernel(carnot_cuda_of_step(step),
+                              carnot_cuda_sized_name("transpose", bytes, name, 32), &out->function);
   *out = (carnot_cuda_move){.src_offset = src_offset * bytes, .dst_offset = dst_offset * bytes};
   bytes = widen(&w, bytes, out->src_offset, out->dst_offset);
   out->params.rank = w.rank;
@@ -90,8 +90,8 @@ carnot_status* carnot_cuda_move_make(const carnot_step_view* step, int rank, con
   }
   out->grid[0] = carnot_ceildiv(out->params.count, CARNOT_CUDA_THREADS);
   out->grid[1] = out->grid[2] = 1;
-  return carnot_cuda_kernel(carnot_cuda_of_step(step), name_of("copy", bytes, name, 32),
-                            &out->function);
+  return carnot_cuda_kernel(carnot_cuda_of_step(step),
+                            carnot_cuda_sized_name("copy", bytes, name, 32), &out->function);
 }
 
 carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_move* move,
@@ -102,7 +102,7 @@ carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_mo
   return carnot_cuda_launch(step, move->function, move->grid, CARNOT_CUDA_THREADS, &move->params);
 }
 
-static const char* whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {
+const char* carnot_cuda_whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {
   int bits = carnot_dtype_bits(t->dtype);
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
@@ -118,7 +118,7 @@ static carnot_status* run_move(const carnot_step_view* step, void* state,
   return carnot_cuda_move_run(step, state, inputs[0].data, outputs[0].data);
 }
 
-static carnot_status* check_pair(const carnot_operand* x, const carnot_operand* y) {
+carnot_status* carnot_cuda_check_move(const carnot_operand* x, const carnot_operand* y) {
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
   CARNOT_TRY(carnot_cuda_on_device(y, 1));
   CARNOT_CHECK(x->dtype == y->dtype, INVALID_ARGUMENT, "a move from %s to %s",
@@ -173,7 +173,7 @@ static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_
                                      const carnot_operand* outputs, void* state,
                                      size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  CARNOT_TRY(check_pair(&inputs[0], &outputs[0]));
+  CARNOT_TRY(carnot_cuda_check_move(&inputs[0], &outputs[0]));
   return carnot_cuda_move_make(step, outputs[0].rank, outputs[0].dims, inputs[0].strides, 0,
                                outputs[0].strides, 0, carnot_cuda_bytes(&inputs[0]), state);
 }
@@ -192,7 +192,7 @@ const carnot_tactic_row carnot_cuda_reformat = {.name = CARNOT_DEVICE_REFORMAT_T
 static const char* transpose_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, CARNOT_OP_TRANSPOSE)) return "";
   problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
-  return whole_bytes(&problem->inputs[0], reason, size);
+  return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 
 static carnot_status* transpose_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -200,7 +200,7 @@ static carnot_status* transpose_shape(const carnot_step_view* step, const carnot
                                       size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  CARNOT_TRY(check_pair(x, y));
+  CARNOT_TRY(carnot_cuda_check_move(x, y));
   size_t count;
   const int64_t* perm = carnot_attr_ints(&step->region->nodes[0].attrs, "perm", &count);
   int64_t strides[CARNOT_MAX_RANK];
@@ -231,7 +231,7 @@ static const char* parts_reject(carnot_problem* problem, carnot_op op, char* rea
   if (!carnot_cuda_is_single(problem, op)) return "";
   bool joins = op == CARNOT_OP_CONCAT;
   carnot_operand_type* whole = joins ? &problem->outputs[0] : &problem->inputs[0];
-  const char* why = whole_bytes(whole, reason, size);
+  const char* why = carnot_cuda_whole_bytes(whole, reason, size);
   if (why) return why;
   carnot_layout layout = problem->inputs[0].layout;
   if (joins)
@@ -320,16 +320,10 @@ static const char* list_reject(carnot_problem* problem, carnot_op op, char* reas
   if (!carnot_cuda_is_single(problem, op)) return "";
   carnot_cuda_keep_on_host(problem, 1);
   problem->outputs[0].layout = problem->inputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  return whole_bytes(&problem->inputs[0], reason, size);
+  return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 static const char* slice_reject(carnot_problem* problem, char* reason, size_t size) {
   return list_reject(problem, CARNOT_OP_SLICE, reason, size);
-}
-
-static const carnot_operand* optional_input(const carnot_step_view* step,
-                                            const carnot_operand* inputs, uint32_t index) {
-  static const carnot_operand kAbsent = {0};
-  return index < step->input_count ? &inputs[index] : &kAbsent;
 }
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
@@ -341,13 +335,14 @@ static carnot_status* slice_shape(const carnot_step_view* step, const carnot_ope
                                   size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  CARNOT_TRY(check_pair(x, y));
+  CARNOT_TRY(carnot_cuda_check_move(x, y));
   int64_t starts[CARNOT_MAX_RANK], axes[CARNOT_MAX_RANK], steps[CARNOT_MAX_RANK];
   int count, axis_count, step_count;
   CARNOT_TRY(carnot_cuda_ints(&inputs[1], starts, CARNOT_MAX_RANK, &count));
-  CARNOT_TRY(carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
   CARNOT_TRY(
-      carnot_cuda_ints(optional_input(step, inputs, 4), steps, CARNOT_MAX_RANK, &step_count));
+      carnot_cuda_ints(carnot_cuda_optional(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
+  CARNOT_TRY(
+      carnot_cuda_ints(carnot_cuda_optional(step, inputs, 4), steps, CARNOT_MAX_RANK, &step_count));
   int64_t strides[CARNOT_MAX_RANK], offset = 0;
   memcpy(strides, x->strides, sizeof(strides));
   for (int i = 0; i < count; i++) {
@@ -391,7 +386,7 @@ static carnot_status* expand_shape(const carnot_step_view* step, const carnot_op
                                    size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  CARNOT_TRY(check_pair(x, y));
+  CARNOT_TRY(carnot_cuda_check_move(x, y));
   int64_t strides[CARNOT_MAX_RANK] = {0};
   for (int d = 0; d < x->rank; d++)
     if (x->dims[d] > 1) strides[d + y->rank - x->rank] = x->strides[d];
@@ -405,7 +400,7 @@ static carnot_status* tile_shape(const carnot_step_view* step, const carnot_oper
                                  size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  CARNOT_TRY(check_pair(x, y));
+  CARNOT_TRY(carnot_cuda_check_move(x, y));
   CARNOT_CHECK(y->rank == x->rank, INVALID_MODEL, "ranks %d and %d", x->rank, y->rank);
   int64_t dims[2 * CARNOT_MAX_RANK], src[2 * CARNOT_MAX_RANK], dst[2 * CARNOT_MAX_RANK];
   int axes = 0;
@@ -437,14 +432,14 @@ static const char* blocks_reject(carnot_problem* problem, char* reason, size_t s
       !carnot_cuda_is_single(problem, CARNOT_OP_SPACE_TO_DEPTH))
     return "";
   problem->outputs[0].layout = problem->inputs[0].layout;
-  return whole_bytes(&problem->inputs[0], reason, size);
+  return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 
 static carnot_status* blocks_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                    const carnot_operand* outputs, void* state,
                                    size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  CARNOT_TRY(check_pair(&inputs[0], &outputs[0]));
+  CARNOT_TRY(carnot_cuda_check_move(&inputs[0], &outputs[0]));
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_op_row* row = carnot_op_get(node->op);
   bool to_space = node->op == CARNOT_OP_DEPTH_TO_SPACE;
@@ -475,212 +470,3 @@ const carnot_tactic_row carnot_cuda_blocks = {.name = "cuda_blocks",
                                               .reject = blocks_reject,
                                               .shape = blocks_shape,
                                               .run = run_move};
-
-// ---- gather ----
-
-typedef struct gather_state {
-  CUfunction function;
-  carnot_cuda_gather params;
-  int64_t count;
-} gather_state;
-
-static const char* gather_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (!carnot_cuda_is_single(problem, CARNOT_OP_GATHER)) return "";
-  carnot_cuda_want_row_major(problem);
-  carnot_dtype index = problem->inputs[1].dtype;
-  if (index != CARNOT_DTYPE_I32 && index != CARNOT_DTYPE_I64)
-    return "the indices are no int32 or int64";
-  return whole_bytes(&problem->inputs[0], reason, size);
-}
-
-static carnot_status* gather_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
-  *out_workspace_bytes = 0;
-  const carnot_operand* x = &inputs[0];
-  CARNOT_TRY(check_pair(x, &outputs[0]));
-  CARNOT_TRY(carnot_cuda_on_device(&inputs[1], 1));
-  const carnot_plan_node* node = &step->region->nodes[0];
-  int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis");
-  if (axis < 0) axis += x->rank;
-  CARNOT_CHECK(axis >= 0 && axis < x->rank && carnot_dtype_is_integer(inputs[1].dtype),
-               INVALID_MODEL, "axis %lld of rank %d", (long long)axis, x->rank);
-  gather_state* s = state;
-  *s = (gather_state){
-      .params = {.outer = carnot_dims_count(x->dims, (int)axis),
-                 .count = carnot_dims_count(inputs[1].dims, inputs[1].rank),
-                 .inner = carnot_dims_count(x->dims + axis + 1, x->rank - (int)axis - 1),
-                 .size = x->dims[axis],
-                 .index_bytes = carnot_cuda_bytes(&inputs[1])}};
-  int bytes = carnot_cuda_bytes(x);
-  CARNOT_CHECK(s->params.outer * s->params.count * s->params.inner ==
-                   carnot_dims_count(outputs[0].dims, outputs[0].rank),
-               INVALID_ARGUMENT, "the result of a gather has another size");
-  bool aligned = (uintptr_t)x->data % 16 == 0 && (uintptr_t)outputs[0].data % 16 == 0;
-  while (aligned && bytes < 16 && s->params.inner % 2 == 0) s->params.inner /= 2, bytes *= 2;
-  s->count = s->params.outer * s->params.count * s->params.inner;
-  char name[32];
-  return carnot_cuda_kernel(carnot_cuda_of_step(step), name_of("gather", bytes, name, 32),
-                            &s->function);
-}
-
-static carnot_status* gather_run(const carnot_step_view* step, void* state,
-                                 const carnot_operand* inputs, const carnot_operand* outputs,
-                                 void* workspace, carnot_executor* executor) {
-  (void)workspace, (void)executor;
-  gather_state* s = state;
-  s->params.x = inputs[0].data, s->params.index = inputs[1].data, s->params.y = outputs[0].data;
-  return carnot_cuda_launch_each(step, s->function, s->count, &s->params);
-}
-
-const carnot_tactic_row carnot_cuda_gather_row = {.name = "cuda_gather",
-                                                  .anchor = CARNOT_OP_GATHER,
-                                                  .numerics = "exact",
-                                                  .device = true,
-                                                  .reject = gather_reject,
-                                                  .shape = gather_shape,
-                                                  .run = gather_run};
-
-// ---- gather by several indices ----
-
-typedef struct gather_nd_state {
-  CUfunction function;
-  carnot_cuda_gather_nd params;
-} gather_nd_state;
-
-static const char* gather_nd_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (!carnot_cuda_is_single(problem, CARNOT_OP_GATHER_ND)) return "";
-  carnot_cuda_want_row_major(problem);
-  const carnot_operand_type* index = &problem->inputs[1];
-  if (index->dtype != CARNOT_DTYPE_I64 || index->rank < 1) return "the indices are no int64";
-  return whole_bytes(&problem->inputs[0], reason, size);
-}
-
-static carnot_status* gather_nd_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* state,
-                                      size_t* out_workspace_bytes) {
-  *out_workspace_bytes = 0;
-  const carnot_operand *x = &inputs[0], *index = &inputs[1], *y = &outputs[0];
-  const carnot_plan_node* node = &step->region->nodes[0];
-  CARNOT_TRY(check_pair(x, y));
-  CARNOT_TRY(carnot_cuda_on_device(index, 1));
-  int64_t batches = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "batch_dims");
-  int64_t depth = index->rank > 0 ? index->dims[index->rank - 1] : 0;
-  CARNOT_CHECK(index->dtype == CARNOT_DTYPE_I64 && batches >= 0 && batches < index->rank &&
-                   depth >= 0 && depth <= CARNOT_CUDA_RANK && batches + depth <= x->rank,
-               INVALID_MODEL, "%lld indices of rank %d behind %lld batches", (long long)depth,
-               x->rank, (long long)batches);
-  int first = (int)batches, last = (int)(batches + depth);
-  gather_nd_state* s = state;
-  *s = (gather_nd_state){
-      .params = {.count = carnot_dims_count(y->dims, y->rank),
-                 .queries = carnot_dims_count(index->dims + first, index->rank - 1 - first),
-                 .inner = carnot_dims_count(x->dims + last, x->rank - last),
-                 .batch = carnot_dims_count(x->dims + first, x->rank - first),
-                 .depth = (int)depth}};
-  for (int k = 0; k < (int)depth; k++) s->params.dims[k] = x->dims[first + k];
-  int64_t all = carnot_dims_count(index->dims, index->rank - 1);
-  CARNOT_CHECK(all * s->params.inner == s->params.count &&
-                   carnot_dims_count(x->dims, first) * s->params.queries == all,
-               INVALID_ARGUMENT, "the result of a gather has another size");
-  char name[32];
-  return carnot_cuda_kernel(carnot_cuda_of_step(step),
-                            name_of("gather_nd", carnot_cuda_bytes(x), name, 32), &s->function);
-}
-
-static carnot_status* gather_nd_run(const carnot_step_view* step, void* state,
-                                    const carnot_operand* inputs, const carnot_operand* outputs,
-                                    void* workspace, carnot_executor* executor) {
-  (void)workspace, (void)executor;
-  gather_nd_state* s = state;
-  s->params.x = inputs[0].data, s->params.index = inputs[1].data, s->params.y = outputs[0].data;
-  return carnot_cuda_launch_each(step, s->function, s->params.count, &s->params);
-}
-
-const carnot_tactic_row carnot_cuda_gather_nd_row = {.name = "cuda_gather_nd",
-                                                     .anchor = CARNOT_OP_GATHER_ND,
-                                                     .numerics = "exact",
-                                                     .device = true,
-                                                     .reject = gather_nd_reject,
-                                                     .shape = gather_nd_shape,
-                                                     .run = gather_nd_run};
-
-// ---- pad ----
-
-typedef struct pad_state {
-  CUfunction function;
-  carnot_cuda_pad params;
-} pad_state;
-
-static int pad_mode(const carnot_plan_node* node) {
-  static const char* const kModes[] = {"constant", "edge", "reflect", "wrap"};
-  for (int i = 0; i < 4; i++)
-    if (carnot_attr_is(carnot_op_get(node->op), &node->attrs, "mode", kModes[i])) return i;
-  return -1;
-}
-
-static const char* pad_reject(carnot_problem* problem, char* reason, size_t size) {
-  bool crops = carnot_cuda_is_single(problem, CARNOT_OP_CENTER_CROP_PAD);
-  if (!crops && !carnot_cuda_is_single(problem, CARNOT_OP_PAD)) return "";
-  if (!crops && pad_mode(&problem->region->nodes[0]) < 0) return "this mode has no kernel";
-  carnot_cuda_want_row_major(problem);
-  carnot_cuda_keep_on_host(problem, 1);
-  if (!crops && problem->input_count > 2 && problem->inputs[2].kind == CARNOT_VALUE_TENSOR)
-    problem->inputs[2].place = CARNOT_PLACE_DEVICE;
-  return whole_bytes(&problem->inputs[0], reason, size);
-}
-
-static carnot_status* pad_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                const carnot_operand* outputs, void* state,
-                                size_t* out_workspace_bytes) {
-  *out_workspace_bytes = 0;
-  const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  CARNOT_TRY(check_pair(x, y));
-  CARNOT_TRY(carnot_cuda_on_device(optional_input(step, inputs, 2), 1));
-  int64_t pads[2 * CARNOT_MAX_RANK], axes[CARNOT_MAX_RANK];
-  int count = 0, axis_count = 0;
-  bool crops = step->region->nodes[0].op == CARNOT_OP_CENTER_CROP_PAD;
-  if (!crops) CARNOT_TRY(carnot_cuda_ints(&inputs[1], pads, 2 * CARNOT_MAX_RANK, &count));
-  if (!crops)
-    CARNOT_TRY(
-        carnot_cuda_ints(optional_input(step, inputs, 3), axes, CARNOT_MAX_RANK, &axis_count));
-  CARNOT_CHECK(x->rank <= CARNOT_CUDA_RANK && y->rank == x->rank, UNSUPPORTED, "rank %d", x->rank);
-  pad_state* s = state;
-  *s = (pad_state){
-      .params = {.rank = x->rank, .mode = crops ? 0 : pad_mode(&step->region->nodes[0])}};
-  s->params.count = carnot_dims_count(y->dims, y->rank);
-  for (int d = 0; d < x->rank; d++) {
-    s->params.dims[d] = y->dims[d];
-    s->params.size[d] = x->dims[d];
-    s->params.src[d] = x->strides[d];
-    if (crops) s->params.begin[d] = (y->dims[d] - x->dims[d]) / 2;  // around the middle
-    CARNOT_CHECK(s->params.mode == 0 || x->dims[d] > 0, INVALID_ARGUMENT, "axis %d is empty", d);
-  }
-  for (int i = 0; i < count / 2; i++) {
-    int64_t axis = axis_count > i ? axes[i] : i;
-    if (axis < 0) axis += x->rank;
-    CARNOT_CHECK(axis >= 0 && axis < x->rank, INVALID_MODEL, "axis %lld", (long long)axis);
-    s->params.begin[axis] = pads[i];
-  }
-  char name[32];
-  return carnot_cuda_kernel(carnot_cuda_of_step(step),
-                            name_of("pad", carnot_cuda_bytes(x), name, 32), &s->function);
-}
-
-static carnot_status* pad_run(const carnot_step_view* step, void* state,
-                              const carnot_operand* inputs, const carnot_operand* outputs,
-                              void* workspace, carnot_executor* executor) {
-  (void)workspace, (void)executor;
-  pad_state* s = state;
-  s->params.x = inputs[0].data, s->params.y = outputs[0].data;
-  s->params.value = optional_input(step, inputs, 2)->data;
-  return carnot_cuda_launch_each(step, s->function, s->params.count, &s->params);
-}
-
-const carnot_tactic_row carnot_cuda_pad_row = {.name = "cuda_pad",
-                                               .anchor = CARNOT_OP_COUNT,
-                                               .numerics = "exact",
-                                               .device = true,
-                                               .reject = pad_reject,
-                                               .shape = pad_shape,
-                                               .run = pad_run};

@@ -81,6 +81,13 @@ carnot_status* carnot_cuda_move_make(const carnot_step_view* step, int rank, con
                                      carnot_cuda_move* out) CARNOT_MUST_USE;
 carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_move* move,
                                     const void* x, void* y) CARNOT_MUST_USE;
+// What rows that move elements ask and name alike: why an element of |t| is no whole byte or its
+// rank is not known; operands of one type on the device; "<family>_<bytes>"; an operand that may be
+// absent.
+const char* carnot_cuda_whole_bytes(const carnot_operand_type* t, char* reason, size_t size);
+carnot_status* carnot_cuda_check_move(const carnot_operand* x,
+                                      const carnot_operand* y) CARNOT_MUST_USE;
+const char* carnot_cuda_sized_name(const char* family, int bytes, char* name, size_t size);
 
 // ---- generated programs (pointwise.c) ----
 
