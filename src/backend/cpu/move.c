@@ -1,5 +1,5 @@
-// Moving elements: transposes, concatenation, slices and splits as strided copies, in any layout
-// and type of whole bytes.
+// Moving elements: transposes, concatenation, slices, splits and repetitions as strided copies, in
+// any layout and type of whole bytes.
 #include "backend/cpu/cpu.h"
 
 // ---- a copy, cut in parts along its longest outer axis ----
@@ -377,3 +377,98 @@ const carnot_tactic_row carnot_tactic_slice = {.name = "cpu_slice",
                                                .check = slice_check,
                                                .shape = slice_shape,
                                                .run = slice_run};
+
+// ---- expand and tile: axes that repeat are read with stride 0 ----
+
+typedef struct repetition {
+  int rank;
+  int64_t dims[CARNOT_COPY_MAX_RANK], src[CARNOT_COPY_MAX_RANK], dst[CARNOT_COPY_MAX_RANK];
+} repetition;
+_Static_assert(sizeof(repetition) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static const char* repeat_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
+  const char* why = single(problem, op);
+  if (!why) why = whole_bytes(&problem->inputs[0], reason, size);
+  if (!why) problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  return why;
+}
+
+static const char* expand_reject(carnot_problem* problem, char* reason, size_t size) {
+  return repeat_reject(problem, CARNOT_OP_EXPAND, reason, size);
+}
+
+static const char* tile_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = repeat_reject(problem, CARNOT_OP_TILE, reason, size);
+  if (!why && problem->inputs[0].rank * 2 > CARNOT_COPY_MAX_RANK)
+    why = carnot_because(reason, size, "rank %d, takes up to %d", problem->inputs[0].rank,
+                         CARNOT_COPY_MAX_RANK / 2);
+  return why;
+}
+
+static carnot_status* expand_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, void* state,
+                                   size_t* out_workspace_bytes) {
+  (void)step;
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  int new_axes = y->rank - x->rank;
+  CARNOT_CHECK(x->dtype == y->dtype && new_axes >= 0, INVALID_ARGUMENT,
+               "operands of %s and %s, ranks %d and %d", carnot_dtype_name(x->dtype),
+               carnot_dtype_name(y->dtype), x->rank, y->rank);
+  repetition* r = state;
+  *r = (repetition){.rank = y->rank};
+  for (int d = 0; d < y->rank; d++) {
+    int64_t size = d < new_axes ? 1 : x->dims[d - new_axes];
+    CARNOT_CHECK(size == 1 || size == y->dims[d], INVALID_ARGUMENT,
+                 "dimension %d has %lld, must have 1 or %lld", d, (long long)size,
+                 (long long)y->dims[d]);
+    r->dims[d] = y->dims[d], r->dst[d] = y->strides[d];
+    if (size > 1) r->src[d] = x->strides[d - new_axes];
+  }
+  return NULL;
+}
+
+// Each axis as two: how often it repeats, and itself.
+static carnot_status* tile_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  (void)step;
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  CARNOT_TRY(same_types(x, y));
+  CARNOT_CHECK(x->rank * 2 <= CARNOT_COPY_MAX_RANK, INVALID_ARGUMENT, "rank %d", x->rank);
+  repetition* r = state;
+  *r = (repetition){.rank = x->rank * 2};
+  for (int d = 0; d < x->rank; d++) {
+    int64_t size = carnot_max_i64(1, x->dims[d]);
+    CARNOT_CHECK(y->dims[d] % size == 0 && (x->dims[d] || !y->dims[d]), INVALID_ARGUMENT,
+                 "dimension %d has %lld, no multiple of %lld", d, (long long)y->dims[d],
+                 (long long)x->dims[d]);
+    r->dims[2 * d] = y->dims[d] / size, r->dst[2 * d] = y->strides[d] * size;
+    r->dims[2 * d + 1] = x->dims[d], r->dst[2 * d + 1] = y->strides[d];
+    r->src[2 * d + 1] = x->strides[d];
+  }
+  return NULL;
+}
+
+static carnot_status* repeat_run(const carnot_step_view* step, void* state,
+                                 const carnot_operand* inputs, const carnot_operand* outputs,
+                                 void* workspace, carnot_executor* executor) {
+  (void)workspace;
+  const repetition* r = state;
+  copy_all(step, executor, r->rank, r->dims, bytes_of(&inputs[0]), inputs[0].data, r->src,
+           outputs[0].data, r->dst);
+  return NULL;
+}
+
+#define REPEAT_ROW(family, OP)                                                 \
+  const carnot_tactic_row carnot_tactic_##family = {.name = "cpu_" #family,    \
+                                                    .anchor = OP,              \
+                                                    .isa = CARNOT_ISA_SCALAR,  \
+                                                    .numerics = "exact",       \
+                                                    .strided_outputs = true,   \
+                                                    .reject = family##_reject, \
+                                                    .shape = family##_shape,   \
+                                                    .run = repeat_run}
+REPEAT_ROW(expand, CARNOT_OP_EXPAND);
+REPEAT_ROW(tile, CARNOT_OP_TILE);

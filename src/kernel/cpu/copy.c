@@ -40,8 +40,30 @@ static int axis_with_unit(const axes* a, const int64_t* strides) {
   return -1;
 }
 
+// One element n times.
+#define FILL(type)                                                \
+  {                                                               \
+    type one;                                                     \
+    memcpy(&one, src, sizeof(one));                               \
+    for (int64_t i = 0; i < n; ++i) ((type*)(void*)dst)[i] = one; \
+    return;                                                       \
+  }
+static void fill_elements(int bytes, int64_t n, const char* src, char* dst) {
+  switch (bytes) {
+    case 1: FILL(uint8_t)
+    case 2: FILL(uint16_t)
+    case 4: FILL(uint32_t)
+    default: FILL(uint64_t)
+  }
+}
+#undef FILL
+
 static void copy_elements(int bytes, int64_t n, const char* src, int64_t src_step, char* dst,
                           int64_t dst_step) {
+  if (src_step == 0 && dst_step == 1) {
+    fill_elements(bytes, n, src, dst);
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) {
     switch (bytes) {  // constant sizes: each is one load and one store
       case 1: memcpy(dst, src, 1); break;
@@ -89,7 +111,7 @@ static inner_form plan(axes* a) {
     move_axis_to_end(a, dst);
     return INNER_RUN;
   }
-  if (src < 0 || dst < 0) {
+  if (src < 0 || dst < 0 || a->src[dst] == 0) {
     if (dst >= 0) move_axis_to_end(a, dst);
     return INNER_ELEMENTS;
   }
