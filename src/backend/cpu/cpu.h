@@ -91,4 +91,10 @@ void carnot_tail_run(const carnot_cpu_kernels* kernels, const carnot_tail* tail,
                      const carnot_operand* inputs, float* data, int64_t ld, int64_t m0, int64_t m1,
                      int64_t n0, int64_t n1);
 
+// Copies |dims| elements from |src| to |dst| with these strides, in elements (move.c); those of
+// |src| may be 0 or negative.
+void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, int rank,
+                     const int64_t* dims, int element_bytes, const void* src,
+                     const int64_t* src_strides, void* dst, const int64_t* dst_strides);
+
 #endif  // CARNOT_BACKEND_CPU_CPU_H_

@@ -23,8 +23,7 @@ static void copy_part(void* argument, int64_t part) {
                              run->dst + first * copy.dst_strides[run->axis] * copy.element_bytes);
 }
 
-// Copies |dims| elements from |src| to |dst| with these strides.
-static void copy_all(const carnot_step_view* step, carnot_executor* executor, int rank,
+void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, int rank,
                      const int64_t* dims, int element_bytes, const void* src,
                      const int64_t* src_strides, void* dst, const int64_t* dst_strides) {
   copy_run run = {.kernels = carnot_cpu_kernels_of(step->machine_isa), .src = src, .dst = dst};
@@ -112,8 +111,8 @@ static carnot_status* transpose_run(const carnot_step_view* step, void* state,
   int64_t strides[CARNOT_MAX_RANK];
   read_permutation(step, inputs[0].rank, perm);
   for (int d = 0; d < inputs[0].rank; d++) strides[d] = inputs[0].strides[perm[d]];
-  copy_all(step, executor, outputs[0].rank, outputs[0].dims, bytes_of(&inputs[0]), inputs[0].data,
-           strides, outputs[0].data, outputs[0].strides);
+  carnot_cpu_copy(step, executor, outputs[0].rank, outputs[0].dims, bytes_of(&inputs[0]),
+                  inputs[0].data, strides, outputs[0].data, outputs[0].strides);
   return NULL;
 }
 
@@ -186,8 +185,8 @@ static carnot_status* concat_run(const carnot_step_view* step, void* state,
   char* dst = outputs[0].data;
   for (uint32_t i = 0; i < step->input_count; i++) {
     if (inputs[i].data != dst)
-      copy_all(step, executor, inputs[i].rank, inputs[i].dims, bytes, inputs[i].data,
-               inputs[i].strides, dst, outputs[0].strides);
+      carnot_cpu_copy(step, executor, inputs[i].rank, inputs[i].dims, bytes, inputs[i].data,
+                      inputs[i].strides, dst, outputs[0].strides);
     dst += inputs[i].dims[axis] * outputs[0].strides[axis] * bytes;
   }
   return NULL;
@@ -244,8 +243,8 @@ static carnot_status* split_run(const carnot_step_view* step, void* state,
   CARNOT_TRY(axis_of(step, inputs[0].rank, &axis));
   const char* src = inputs[0].data;
   for (uint32_t i = 0; i < step->output_count; i++) {
-    copy_all(step, executor, outputs[i].rank, outputs[i].dims, bytes_of(&inputs[0]), src,
-             inputs[0].strides, outputs[i].data, outputs[i].strides);
+    carnot_cpu_copy(step, executor, outputs[i].rank, outputs[i].dims, bytes_of(&inputs[0]), src,
+                    inputs[0].strides, outputs[i].data, outputs[i].strides);
     src += outputs[i].dims[axis] * inputs[0].strides[axis] * bytes_of(&inputs[0]);
   }
   return NULL;
@@ -362,8 +361,8 @@ static carnot_status* slice_run(const carnot_step_view* step, void* state,
   int64_t strides[CARNOT_MAX_RANK];
   for (int d = 0; d < inputs[0].rank; d++) strides[d] = inputs[0].strides[d] * p->step[d];
   const char* src = (const char*)inputs[0].data + *(int64_t*)state * bytes_of(&inputs[0]);
-  copy_all(step, executor, outputs[0].rank, outputs[0].dims, bytes_of(&inputs[0]), src, strides,
-           outputs[0].data, outputs[0].strides);
+  carnot_cpu_copy(step, executor, outputs[0].rank, outputs[0].dims, bytes_of(&inputs[0]), src,
+                  strides, outputs[0].data, outputs[0].strides);
   return NULL;
 }
 
@@ -456,8 +455,8 @@ static carnot_status* repeat_run(const carnot_step_view* step, void* state,
                                  void* workspace, carnot_executor* executor) {
   (void)workspace;
   const repetition* r = state;
-  copy_all(step, executor, r->rank, r->dims, bytes_of(&inputs[0]), inputs[0].data, r->src,
-           outputs[0].data, r->dst);
+  carnot_cpu_copy(step, executor, r->rank, r->dims, bytes_of(&inputs[0]), inputs[0].data, r->src,
+                  outputs[0].data, r->dst);
   return NULL;
 }
 
