@@ -165,11 +165,15 @@ static carnot_value* through_pointwise(rewrite* r) {
   carnot_node* node = r->from;
   const carnot_type* type = &node->outputs[0]->type;
   carnot_value* inputs[kMostOperands];
+  bool any = false;  // else the axis has one place, which may be taken more than once
   if (node->input_count > kMostOperands) return NULL;
-  for (int i = 0; i < node->input_count; i++)
-    if (!is_tensor(node->inputs[i]) || (axis_in(node->inputs[i], type, r->t->axis) < 0 &&
-                                        !repeats_in(node->inputs[i], type, r->t->axis)))
-      return NULL;
+  for (int i = 0; i < node->input_count; i++) {
+    if (!is_tensor(node->inputs[i])) return NULL;
+    bool repeats = repeats_in(node->inputs[i], type, r->t->axis);
+    if (!repeats && axis_in(node->inputs[i], type, r->t->axis) < 0) return NULL;
+    any |= !repeats;
+  }
+  if (!any) return NULL;
   for (int i = 0; i < node->input_count; i++) {
     int at = axis_in(node->inputs[i], type, r->t->axis);
     bool whole = at < 0 || repeats_in(node->inputs[i], type, r->t->axis);

@@ -128,6 +128,12 @@ static carnot_status* sink(carnot_node* node, carnot_node* reshape) {
   pair[0] = made->outputs[0], pair[1] = reshape->inputs[1];
   CARNOT_TRY(carnot_node_insert_before(node, CARNOT_OP_RESHAPE, reshape->name, &reshape->attrs,
                                        pair, 2, 1, &behind));
+  // A list may copy dimensions of what the reshape was of.
+  if (!carnot_same_dims(&behind->outputs[0]->type, &node->outputs[0]->type)) {
+    carnot_node_remove(behind);
+    carnot_node_remove(made);
+    return NULL;
+  }
   carnot_value_replace(node->outputs[0], behind->outputs[0]);
   carnot_node_absorb(made, node);
   carnot_node_remove(node);

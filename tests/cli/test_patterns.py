@@ -176,3 +176,31 @@ def test_rows_that_others_read_stay(tmp_path: pathlib.Path) -> None:
     wanted = x.astype(np.float64) @ a
     assert np.allclose(run(plan, tmp_path, x=x), np.concatenate([wanted[:, 2:3], wanted], 1), atol=1e-4)
     assert [op["Operator"] for layer in layers(plan) for op in layer["Operators"]].count("matmul") == 1
+
+
+def test_one_row_taken_twice(tmp_path: pathlib.Path) -> None:
+    rng, net = np.random.default_rng(10), Net()
+    a = rng.standard_normal((24, 40)).astype(np.float32)
+    y = net.add("Relu", net.add("MatMul", "x", net.constant(a)))
+    y = net.add("Gather", y, net.constant(np.array([0, 0])), axis=1)
+    model, plan = net.save(tmp_path / "m.onnx", y, x=[3, 1, 24]), tmp_path / "m.plan"
+    passes("build", model, "--output", plan)
+    x = rng.standard_normal((3, 1, 24)).astype(np.float32)
+    wanted = np.repeat(np.maximum(x.astype(np.float64) @ a, 0), 2, 1)
+    found = run(plan, tmp_path, x=x)
+    assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("second", [[0, 0, -1], [3, 7, 24], [0, -1, 24]])
+def test_two_shapes_behind_a_product(second: list, tmp_path: pathlib.Path) -> None:
+    """Zeros in the second list copy what the first one made, not the product's dimensions."""
+    rng, net = np.random.default_rng(11), Net()
+    a = rng.standard_normal((40, 24)).astype(np.float32)
+    y = net.add("Reshape", net.add("Gemm", "x", net.constant(a)), net.constant(np.array([3, 7, 24])))
+    y = net.add("Add", net.add("Reshape", y, net.constant(np.array(second))), "r")
+    model, plan = net.save(tmp_path / "m.onnx", y, x=[21, 40], r=[3, 7, 24]), tmp_path / "m.plan"
+    passes("build", model, "--output", plan)
+    x, r = (rng.standard_normal(s).astype(np.float32) for s in ((21, 40), (3, 7, 24)))
+    wanted = (x.astype(np.float64) @ a).reshape(3, 7, 24) + r
+    found = run(plan, tmp_path, x=x, r=r)
+    assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-4)
