@@ -62,7 +62,8 @@ def main() -> int:
                     default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models")
     ap.add_argument("--peers", help="the script that times PyTorch")
     ap.add_argument("--budget", type=float, default=540, help="seconds for the peers")
-    ap.add_argument("--mode", default="max-autotune", help="of torch.compile: the default takes minutes a model")
+    ap.add_argument("--mode", default="reduce-overhead",
+                    help="of torch.compile; max-autotune takes 3 minutes and more for a model and batch")
     ap.add_argument("--json", help="where to write all figures")
     args = ap.parse_args()
     if subprocess.run("nvidia-smi", capture_output=True, shell=True).returncode:
