@@ -91,10 +91,14 @@ static carnot_status* operands_as(carnot_node* node, const carnot_value* shaped,
   return NULL;
 }
 
-// What a reshape is of, reshapes above it left out.
+// What a reshape is of; reshapes above it are left out where its list copies no dimensions of them.
 static carnot_value* origin(const carnot_node* reshape) {
+  int64_t list[CARNOT_MAX_RANK];
   carnot_value* x = reshape->inputs[0];
-  while (is_reshape(x->producer)) x = x->producer->inputs[0];
+  int count = carnot_value_ints(reshape->inputs[1], list, CARNOT_MAX_RANK);
+  for (int i = 0; i < count; i++)
+    if (!list[i]) return x;
+  while (count >= 0 && is_reshape(x->producer)) x = x->producer->inputs[0];
   return x;
 }
 
@@ -128,7 +132,6 @@ static carnot_status* sink(carnot_node* node, carnot_node* reshape) {
   pair[0] = made->outputs[0], pair[1] = reshape->inputs[1];
   CARNOT_TRY(carnot_node_insert_before(node, CARNOT_OP_RESHAPE, reshape->name, &reshape->attrs,
                                        pair, 2, 1, &behind));
-  // A list may copy dimensions of what the reshape was of.
   if (!carnot_same_dims(&behind->outputs[0]->type, &node->outputs[0]->type)) {
     carnot_node_remove(behind);
     carnot_node_remove(made);
