@@ -2,6 +2,15 @@
 #include "backend/device.h"
 #include "build/lowering.h"
 
+// Keeps the first failure.
+static uint32_t refused(carnot_lowering* l, carnot_status* status) {
+  if (!l->status)
+    l->status = status;
+  else
+    carnot_status_free(status);
+  return 0;
+}
+
 uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
                                    carnot_layout layout, carnot_place place) {
   if (l->value_count == l->value_capacity) {
@@ -12,11 +21,7 @@ uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from,
     l->values = values;
     l->value_capacity = (uint32_t)capacity;
     if (status) {
-      if (!l->status)
-        l->status = status;
-      else
-        carnot_status_free(status);
-      return 0;
+      return refused(l, status);
     }
   }
   carnot_lowered* v = &l->values[l->value_count];
@@ -38,11 +43,7 @@ uint32_t carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* bl
   l->blobs = blobs;
   l->blob_capacity = (uint32_t)capacity;
   if (status) {
-    if (!l->status)
-      l->status = status;
-    else
-      carnot_status_free(status);
-    return 0;
+    return refused(l, status);
   }
   l->blobs[l->blob_count] = *blob;
   return l->blob_count++;

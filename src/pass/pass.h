@@ -55,6 +55,10 @@ carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_option
 
 // The only reader of |value|, or NULL when there are more, none, or it is a result.
 carnot_node* carnot_only_user(const carnot_value* value);
+// A tensor whose rank is known.
+static inline bool carnot_is_ranked(const carnot_value* value) {
+  return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.rank >= 0;
+}
 // Tensors of the same known rank and dimensions.
 bool carnot_same_dims(const carnot_type* a, const carnot_type* b);
 // The attribute fn of a pointwise node, CARNOT_FN_COUNT for others.

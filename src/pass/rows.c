@@ -14,16 +14,13 @@ typedef struct taking {
 
 // ---- what takes ----
 
-static bool is_tensor(const carnot_value* value) {
-  return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.rank >= 0;
-}
-
 static bool read_taking(carnot_node* node, taking* out) {
   int64_t axis;
   *out = (taking){.node = node};
   for (int i = 1; i < node->input_count; i++)
     if (!node->inputs[i] || !node->inputs[i]->constant) return false;
-  if ((node->op != CARNOT_OP_GATHER && node->op != CARNOT_OP_SLICE) || !is_tensor(node->inputs[0]))
+  if ((node->op != CARNOT_OP_GATHER && node->op != CARNOT_OP_SLICE) ||
+      !carnot_is_ranked(node->inputs[0]))
     return false;
   int rank = node->inputs[0]->type.rank;
   if (node->op == CARNOT_OP_GATHER)
@@ -60,8 +57,9 @@ static carnot_status* give_axis(carnot_node* node) {
   double index;
   carnot_value *pair[2], *taken;
   carnot_node* squeezed;
-  if (node->op != CARNOT_OP_GATHER || !is_tensor(node->inputs[0]) || !is_tensor(node->inputs[1]) ||
-      node->inputs[1]->type.rank != 0 || !carnot_value_scalar(node->inputs[1], &index))
+  if (node->op != CARNOT_OP_GATHER || !carnot_is_ranked(node->inputs[0]) ||
+      !carnot_is_ranked(node->inputs[1]) || node->inputs[1]->type.rank != 0 ||
+      !carnot_value_scalar(node->inputs[1], &index))
     return NULL;
   int64_t at = (int64_t)index;
   int64_t axis = carnot_attr_int(carnot_node_row(node), &node->attrs, "axis");
@@ -168,7 +166,7 @@ static carnot_value* through_pointwise(rewrite* r) {
   bool any = false;  // else the axis has one place, which may be taken more than once
   if (node->input_count > kMostOperands) return NULL;
   for (int i = 0; i < node->input_count; i++) {
-    if (!is_tensor(node->inputs[i])) return NULL;
+    if (!carnot_is_ranked(node->inputs[i])) return NULL;
     bool repeats = repeats_in(node->inputs[i], type, r->t->axis);
     if (!repeats && axis_in(node->inputs[i], type, r->t->axis) < 0) return NULL;
     any |= !repeats;
@@ -269,9 +267,9 @@ static carnot_value* through_reshape(rewrite* r) {
   const carnot_value* x = r->from->inputs[0];
   const carnot_type *from = &x->type, *to = &r->from->outputs[0]->type;
   int64_t part[CARNOT_MAX_RANK];
-  bool same = is_tensor(x) && from->rank > r->t->axis;
+  bool same = carnot_is_ranked(x) && from->rank > r->t->axis;
   for (int d = 0; same && d <= r->t->axis; d++) same = carnot_sym_same(from->dims[d], to->dims[d]);
-  if (is_tensor(x) && x->producer && is_product(x->producer) && !same)
+  if (carnot_is_ranked(x) && x->producer && is_product(x->producer) && !same)
     return through_flat_product(r, x->producer);
   if (!same || !list_of(to->dims, to->rank, part)) return NULL;
   part[r->t->axis] = r->t->count;
@@ -280,7 +278,7 @@ static carnot_value* through_reshape(rewrite* r) {
 
 static carnot_value* through(rewrite* r) {
   const carnot_node* node = r->from;
-  if (!is_tensor(node->outputs[0])) return NULL;
+  if (!carnot_is_ranked(node->outputs[0])) return NULL;
   if (is_pointwise(node)) return through_pointwise(r);
   if (is_norm(node)) return through_norm(r);
   if (is_product(node)) return through_product(r);

@@ -24,10 +24,6 @@ static bool comes_from_anchor(const carnot_value* value) {
   return false;
 }
 
-static bool is_tensor(const carnot_value* value) {
-  return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.rank >= 0;
-}
-
 // One number, or one for each place of the last axis.
 static bool is_row(const carnot_value* value, carnot_sym last) {
   const carnot_type* t = &value->type;
@@ -73,7 +69,7 @@ static carnot_status* operands_as(carnot_node* node, const carnot_value* shaped,
   *out_fits = false;
   for (int i = 0; i < node->input_count; i++) {
     carnot_value* operand = node->inputs[i];
-    if (!is_tensor(operand)) return NULL;
+    if (!carnot_is_ranked(operand)) return NULL;
     out[i] = operand == shaped ? x : NULL;
     if (out[i]) continue;
     carnot_type row = *t;
@@ -111,7 +107,8 @@ static carnot_node* reshape_above(const carnot_node* node) {
         !carnot_same_dims(&shaped->type, &node->outputs[0]->type))
       continue;
     const carnot_value* x = origin(reshape);
-    if (!is_tensor(x) || x->type.rank < 1 || shaped->type.rank < 1 || !comes_from_anchor(x) ||
+    if (!carnot_is_ranked(x) || x->type.rank < 1 || shaped->type.rank < 1 ||
+        !comes_from_anchor(x) ||
         !carnot_sym_same(x->type.dims[x->type.rank - 1], shaped->type.dims[shaped->type.rank - 1]))
       continue;
     return reshape;
@@ -148,7 +145,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
-    if (carnot_node_fn(node) == CARNOT_FN_COUNT || !is_tensor(node->outputs[0])) continue;
+    if (carnot_node_fn(node) == CARNOT_FN_COUNT || !carnot_is_ranked(node->outputs[0])) continue;
     carnot_node* reshape = reshape_above(node);
     if (reshape) CARNOT_TRY(sink(node, reshape));
   }

@@ -97,4 +97,8 @@ void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, in
                      const int64_t* dims, int element_bytes, const void* src,
                      const int64_t* src_strides, void* dst, const int64_t* dst_strides);
 
+// Why elements of |type| are not copied as whole bytes, or that its rank is not known; NULL: they
+// are.
+const char* carnot_cpu_whole_bytes(const carnot_operand_type* type, char* reason, size_t size);
+
 #endif  // CARNOT_BACKEND_CPU_CPU_H_

@@ -51,7 +51,7 @@ void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, in
 
 static int bytes_of(const carnot_operand* t) { return carnot_dtype_bits(t->dtype) / 8; }
 
-static const char* whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {
+const char* carnot_cpu_whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {
   int bits = carnot_dtype_bits(t->dtype);
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
@@ -74,7 +74,7 @@ static carnot_status* same_types(const carnot_operand* a, const carnot_operand* 
 
 static const char* transpose_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = single(problem, CARNOT_OP_TRANSPOSE);
-  if (!why) why = whole_bytes(&problem->inputs[0], reason, size);
+  if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (!why)
     problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
   return why;
@@ -132,7 +132,7 @@ static const char* concat_reject(carnot_problem* problem, char* reason, size_t s
   if (why) return why;
   int last = 0;
   for (uint32_t i = 0; i < problem->input_count; i++) {
-    why = whole_bytes(&problem->inputs[i], reason, size);
+    why = carnot_cpu_whole_bytes(&problem->inputs[i], reason, size);
     if (why) return why;
     if (problem->inputs[i].rank < 1) return "an operand is a scalar";
     last +=
@@ -204,7 +204,7 @@ const carnot_tactic_row carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC,
 
 static const char* split_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = single(problem, CARNOT_OP_SPLIT);
-  if (!why) why = whole_bytes(&problem->inputs[0], reason, size);
+  if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->output_count; i++)
     problem->outputs[i].layout = problem->inputs[0].layout;
@@ -269,7 +269,7 @@ typedef struct slice_params {
 static const char* read_slice(const carnot_problem* problem, slice_params* out, char* reason,
                               size_t size) {
   const char* why = single(problem, CARNOT_OP_SLICE);
-  if (!why) why = whole_bytes(&problem->inputs[0], reason, size);
+  if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (why) return why;
   int rank = problem->inputs[0].rank;
   for (int d = 0; d < rank; d++) out->start[d] = 0, out->step[d] = 1;
@@ -387,7 +387,7 @@ _Static_assert(sizeof(repetition) <= CARNOT_STATE_BYTES, "the state has its size
 
 static const char* repeat_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
   const char* why = single(problem, op);
-  if (!why) why = whole_bytes(&problem->inputs[0], reason, size);
+  if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (!why) problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }

@@ -43,10 +43,8 @@ static const char* read_pads(const carnot_problem* problem, pad_params* out, cha
                              size_t size) {
   if (problem->region->node_count != 1 || problem->region->nodes[0].op != CARNOT_OP_PAD) return "";
   const carnot_operand_type* x = &problem->inputs[0];
-  int bits = carnot_dtype_bits(x->dtype);
-  if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 0) return "an operand has no known rank";
-  if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-    return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(x->dtype));
+  const char* why = carnot_cpu_whole_bytes(x, reason, size);
+  if (why) return why;
   int64_t pads[2 * CARNOT_MAX_RANK] = {0}, axes[CARNOT_MAX_RANK] = {0};
   pad_mode mode = mode_of(&problem->region->nodes[0]);
   int count = read_list(problem, 1, pads, 2 * CARNOT_MAX_RANK),
