@@ -59,20 +59,20 @@ CASES += [(f"first {c}", first(*c), tactic) for tactic, c in OTHERS.items()]
 
 
 def main() -> int:
-    only, carnot = arguments()
+    asked = arguments()
     stand_in = "CARNOT_CUDA_DRIVER" in os.environ
 
     def check(case: tuple[str, onnx.ModelProto, str], flag: str) -> bool:
         name, model, tactic = case
         rows = tactic if stand_in else "-" + ",".join(r for r in RIVALS if r != tactic)
         with tempfile.TemporaryDirectory() as folder:
-            off, text = error(carnot, model, flag, pathlib.Path(folder), level=1, CARNOT_CUDA_ROWS=rows)
+            off, text = error(asked.carnot, model, flag, pathlib.Path(folder), level=1, CARNOT_CUDA_ROWS=rows)
         good = off <= LIMITS[flag] and tactic in text
         why = "" if good else f" (wanted {tactic}): {text[-600:]}"
         print(f"{'passed' if good else 'FAILED'} {name} {flag}: relative L2 {off:.1e}{why}", flush=True)
         return good
 
-    todo = [(case, flag) for flag in LIMITS for case in CASES if all(text in case[0] for text in only)]
+    todo = [(case, flag) for flag in LIMITS for case in CASES if all(text in case[0] for text in asked.only)]
     todo = [t for t in todo if not stand_in or t[0][2] in OWN]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         done = list(pool.map(check, *zip(*todo)))

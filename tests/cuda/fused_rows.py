@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Small networks at odd sizes whose layers the half-precision CUDA rows fuse, against ONNX Runtime in float32.
 
-Usage: fused_rows.py [--only=TEXT ..] CARNOT..     The command may be several words (compute-sanitizer before it).
+Usage: fused_rows.py [--only=TEXT ..] [--untimed] CARNOT..     The command may be several words (compute-sanitizer
+before it, under which times say nothing: --untimed takes the first row that fits).
 Each case names the tactic that must have run it. With the stand-in driver and CARNOT_CUDA_ROWS=copies the
 reference rows compute what the passes made; tactics are not looked at then.
 """
+import argparse
 import concurrent.futures
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 RNG = np.random.default_rng(7)
 LIMITS = {"--fp16": 2e-3, "--bf16": 1.6e-2}
 LIMIT_FLOAT = 1e-5
+PATIENCE_S = 150  # for one build and run, under compute-sanitizer too
 
 
 class Net:
@@ -288,6 +292,18 @@ ALL_TYPES += [(f"patches {c}", patches(*c), "cuda_conv_patch", COPIES) for c in 
 ALL_TYPES += [(f"norm over channels {c}", channels_inside(*c), "cuda_norm", COPIES) for c in [(48, 13), (20, 9)]]
 
 
+def finished(command: list[str], env: dict[str, str]) -> tuple[int, str, str]:
+    """Exit status and both outputs. What takes too long is ended, with all that it started."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
+                          start_new_session=True) as process:
+        try:
+            told, warned = process.communicate(timeout=PATIENCE_S)
+            return process.returncode, told, warned
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return 124, f"no end in {PATIENCE_S} s", ""
+
+
 def error(
     carnot: list[str], model: onnx.ModelProto, flag: str, folder: pathlib.Path, level: int = 3, **more: str
 ) -> tuple[float, str]:
@@ -312,21 +328,25 @@ def error(
         np.save(folder / f"{value.name}.npy", feeds[value.name])
     wanted = session.run(None, feeds)[0].astype(np.float64)
     flags = [f"--input={n}={folder}/{n}.npy" for n in feeds]
-    done = subprocess.run([*carnot, "run", path, "--backend=cuda", *[flag] * bool(flag), *flags, "--dumpProfile", "--threads=1", f"--builderOptimizationLevel={level}",
-                           f"--output-dir={folder}/out"], capture_output=True, text=True, env=os.environ | more)
-    if done.returncode:
-        return np.inf, f"{done.stdout[-1200:]} {done.stderr[-400:]}"
+    command = [*carnot, "run", path, "--backend=cuda", *[flag] * bool(flag), *flags, "--dumpProfile", "--threads=1",
+               f"--builderOptimizationLevel={level}", f"--output-dir={folder}/out"]
+    code, told, warned = finished(command, os.environ | more)
+    if code:
+        return np.inf, f"{told[-1200:]} {warned[-400:]}"
     got = np.load(next((folder / "out").glob("*.npy"))).astype(np.float64)
     if got.shape != wanted.shape:
         return np.inf, f"shape {got.shape}, must be {wanted.shape}"
     off = float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
-    return off, "any tactic" if os.environ.get("CARNOT_CUDA_ROWS") == "copies" else done.stderr
+    return off, "any tactic" if os.environ.get("CARNOT_CUDA_ROWS") == "copies" else warned
 
 
-def arguments() -> tuple[list[str], list[str]]:
-    """The texts of --only=TEXT, which a case's name and flag must have all, and the command."""
-    only = [a.removeprefix("--only=") for a in sys.argv[1:] if a.startswith("--only=")]
-    return only, sys.argv[1 + len(only):]
+def arguments() -> argparse.Namespace:
+    """only: texts that a case's name and flag must have all. untimed. carnot: the command."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--untimed", action="store_true")
+    parser.add_argument("carnot", nargs=argparse.REMAINDER)
+    return parser.parse_args()
 
 
 def check_merged(carnot: list[str], layers: int) -> bool:
@@ -343,13 +363,13 @@ def check_merged(carnot: list[str], layers: int) -> bool:
 
 
 def main() -> int:
-    only, carnot = arguments()
+    asked = arguments()
 
     def check(case: tuple[str, onnx.ModelProto, str, tuple[str, ...]], flag: str) -> bool:
         name, model, tactic, copies = case
         limit = LIMITS.get(flag, LIMIT_FLOAT)
         with tempfile.TemporaryDirectory() as folder:
-            off, text = error(carnot, model, flag, pathlib.Path(folder))
+            off, text = error(asked.carnot, model, flag, pathlib.Path(folder), level=1 if asked.untimed else 3)
         needless = [c for c in copies if flag and c in text]
         good = off <= limit and (text == "any tactic" or (tactic in text and not needless))
         why = "" if good else f" (wanted {tactic}, no {needless}): {text[-1200:]}"
@@ -358,10 +378,10 @@ def main() -> int:
         return good
 
     jobs = [(c, f) for c in [*[(*c, ()) for c in CASES], *MASKS] for f in LIMITS] + [(c, f) for c in ALL_TYPES for f in (*LIMITS, "")]
-    jobs = [j for j in jobs if all(word in f"{j[0][0]} {j[1]}" for word in only)]
+    jobs = [j for j in jobs if all(word in f"{j[0][0]} {j[1]}" for word in asked.only)]
     with concurrent.futures.ThreadPoolExecutor(max(8, os.cpu_count() or 1)) as pool:
         done = list(pool.map(check, *zip(*jobs)))
-    return not all([*done, check_merged(carnot, 5)])
+    return not all([*done, check_merged(asked.carnot, 5)])
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ if is_wanted sanitizers && ! command -v compute-sanitizer > /dev/null; then
 elif is_wanted sanitizers; then
   for tool in memcheck racecheck; do
     for set in softmax layer_normalization averagepool matmul conv_ reduce_mean concat resize_up top_k scatter; do
-      at_once "${tool}_$set" compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 \
+      at_once "${tool}_$set" timeout 300 compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 \
         "$build/bin/conformance" --together --backend=cuda --filter="test_$set" "$cases"
     done
   done
@@ -122,7 +122,7 @@ elif is_wanted sanitizers; then
     # In a kernel of cuBLASLt racecheck finds hazards.
     [ "$tool" = memcheck ] || export CARNOT_CUDA_ROWS=-cuda_gemm_cublaslt,cuda_conv_cudnn
     for script in fused_rows tile_sizes; do
-      alone "${tool}_$script" checks "$script.py" '--only=(1,' --only=--fp16 \
+      alone "${tool}_$script" checks "$script.py" '--only=(1,' --only=--fp16 --untimed \
         compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 "$build/bin/carnot"
     done
   done

@@ -87,21 +87,21 @@ def cases(kind: str, rows: int, columns: int) -> list[tuple[str, onnx.ModelProto
 
 
 def main() -> int:
-    only, carnot = arguments()
+    asked = arguments()
 
     def check(size: tuple[str, int, int], name: str, model: onnx.ModelProto, flag: str) -> bool:
         tactic, *others = [f"cuda_{kind}_{a}x{b}" for kind, a, b in [size, *SIZES]]
         others = OTHERS + [other for other in others if other != tactic]
         rows = tactic if "CARNOT_CUDA_DRIVER" in os.environ else "-" + ",".join(others)
         with tempfile.TemporaryDirectory() as folder:
-            off, text = error(carnot, model, flag, pathlib.Path(folder), level=1, CARNOT_CUDA_ROWS=rows)
+            off, text = error(asked.carnot, model, flag, pathlib.Path(folder), level=1, CARNOT_CUDA_ROWS=rows)
         good = off <= LIMITS[flag] and tactic in text
         why = "" if good else f" (wanted {tactic}): {text[-600:]}"
         print(f"{'passed' if good else 'FAILED'} {tactic} {name} {flag}: relative L2 {off:.1e}{why}", flush=True)
         return good
 
     todo = [(size, *case, flag) for flag in LIMITS for size in SIZES for case in cases(*size)]
-    todo = [t for t in todo if all(text in f"{t[0][0]} {t[1]} {t[3]}" for text in only)]
+    todo = [t for t in todo if all(text in f"{t[0][0]} {t[1]} {t[3]}" for text in asked.only)]
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         done = list(pool.map(check, *zip(*todo)))
     return not all(done)
