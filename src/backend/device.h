@@ -9,7 +9,7 @@
 
 #include "backend/tactic.h"
 
-enum { CARNOT_BACKEND_ABI = 4 };
+enum { CARNOT_BACKEND_ABI = 5 };
 
 typedef struct carnot_backend carnot_backend;
 

@@ -20,7 +20,7 @@ typedef struct carnot_choice {
     carnot_prepared prepared;
     carnot_guard guard;
   } guarded[CARNOT_MAX_VARIANTS - 1];
-  bool on_device;        // sizes follow from the inputs' shapes: the accelerator may run it
+  bool on_device;        // the accelerator may run it
   const char* rejected;  // "row: reason; row: reason", for the inspector
   double time_us;        // of the chosen tactic, 0 when not timed
 } carnot_choice;
@@ -53,6 +53,8 @@ typedef struct carnot_builder {
   bool* late;              // by value id: its size or existence is decided by values
   int64_t* symbol_values;  // by expression index: at the optimum of the first profile
   bool* symbol_known;
+  int64_t* guess_values;  // the same, sizes that only the run knows taken as kGuess of profile.c
+  bool* guess_known;
   size_t symbol_count;
   bool* symbol_static;  // by expression index: a function of the inputs' dimensions alone
   bool* shape_inputs;   // by input: its elements decide shapes
@@ -77,8 +79,9 @@ double carnot_builder_now_ms(void);
 bool carnot_builder_is_late(const carnot_builder* builder);
 // True when a node of the region is |op|; CARNOT_OP_COUNT is any.
 bool carnot_region_holds(const carnot_region* region, carnot_op op);
-// The region of |node| and its problem, which points into |out|.
-carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node,
+// The region of |node| and its problem, which points into |out|. A dimension that only the run
+// knows is -1, or with |guess| some size.
+carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, bool guess,
                                    carnot_choice* out) CARNOT_MUST_USE;
 // Tells a plugin its shapes and formats, and takes the fields that the engine keeps. Other regions
 // stay as they are.

@@ -205,17 +205,20 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   carnot_builder* builder = l->builder;
   carnot_arena* arena = &builder->plan->arena;
   carnot_choice choice;
-  CARNOT_TRY(carnot_make_problem(builder, node, &choice));
+  CARNOT_TRY(carnot_make_problem(builder, node, false, &choice));
   bool is_shape = carnot_lowering_is_shape_step(l, &choice),
-       late = carnot_lowering_is_late(l, &choice);
-  choice.on_device = !late;
-  if (late) choice.problem.device = NULL;
+       late = carnot_lowering_is_late(l, &choice),
+       stays = late && carnot_lowering_stays_on_device(l, &choice);
+  if (stays) CARNOT_TRY(carnot_make_problem(builder, node, true, &choice));
+  choice.on_device = !late || stays;
+  if (late) choice.problem.times = false;
+  if (!choice.on_device) choice.problem.device = NULL;
   CARNOT_TRY(carnot_configure_plugin(builder, &choice));
-  if (is_shape)
+  if (is_shape || (stays && carnot_lowering_wants_dims(&choice)))
     carnot_lowering_choose_shape_step(&choice);
   else
     CARNOT_TRY(carnot_select_tactic(builder, &choice));
-  if (!is_shape) tell_missing(l, &choice);
+  if (!is_shape && !late) tell_missing(l, &choice);
   carnot_problem* problem = &choice.problem;
   CARNOT_TRY(lower_bodies(l, &choice.region));
   carnot_plan_step step = {.name = node->name, .region = choice.region};
@@ -223,6 +226,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   step.output_count = problem->output_count;
   uint32_t* inputs = CARNOT_NEW_ARRAY(arena, uint32_t, step.input_count + 1);
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, step.output_count + 1);
+  bool waits = late;
   for (uint32_t i = 0; i < step.input_count; i++) {
     inputs[i] = CARNOT_PLAN_NONE;
     if (choice.inputs[i])
@@ -230,6 +234,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
                                        problem->inputs[i].place, &inputs[i]));
     if (choice.inputs[i] && is_packed_away(&choice, i)) l->values[inputs[i]].packed_uses++;
     if (choice.inputs[i]) l->values[inputs[i]].uses++;
+    waits |= choice.inputs[i] && l->values[inputs[i]].waits;
   }
   for (uint32_t i = 0; i < step.output_count; i++) {
     carnot_value* value = choice.outputs[i];
@@ -237,8 +242,10 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
     carnot_place place = problem->outputs[i].place;
     builder->layouts[value->id] = layout;
     builder->places[value->id] = place;
-    builder->late[value->id] = late;
+    builder->late[value->id] = late && !carnot_lowering_is_sized(l, &choice, value);
     outputs[i] = carnot_lowering_add_value(l, value, value->name, layout, place);
+    CARNOT_TRY(l->status);
+    l->values[outputs[i]].waits = waits;
     *carnot_lowering_slot(l, value, place, layout) = outputs[i] + 1;
   }
   step.inputs = inputs;

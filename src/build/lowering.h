@@ -10,6 +10,7 @@ typedef struct carnot_lowered {
   const carnot_value* from;
   uint32_t first, last;  // steps of its life in the main block
   uint32_t uses, packed_uses;
+  bool waits;  // a late step made it, or what it was made from
 } carnot_lowered;
 
 // What the inspector tells of a step beyond the plan.
@@ -66,12 +67,18 @@ carnot_status* carnot_lowering_value(carnot_lowering* l, const carnot_value* val
 // are set. Small tensors that follow from shape inputs count too, though no expressions say them.
 // Notes what is one.
 bool carnot_lowering_is_shape_step(carnot_lowering* l, const carnot_choice* choice);
-// Shape steps run on the processor when shapes are set. Of what Shape and Size read only the
-// dimensions are wanted.
+// Shape and Size: of what they read only the dimensions are wanted.
+bool carnot_lowering_wants_dims(const carnot_choice* choice);
+// Shape steps run on the processor when shapes are set.
 void carnot_lowering_choose_shape_step(carnot_choice* choice);
-// True where a size, or whether the step runs at all, is decided by values: such steps stay on the
-// processor, and so does all behind them.
+// True where a size, or whether the step runs at all, is decided by values, and for all behind.
 bool carnot_lowering_is_late(const carnot_lowering* l, const carnot_choice* choice);
+// True of a result of a late step whose size does not wait for values: what reads it is not late.
+// Not of views, which stand where what they read stands.
+bool carnot_lowering_is_sized(const carnot_lowering* l, const carnot_choice* choice,
+                              const carnot_value* result);
+// True of a late step between tensors, one of which stands on the device: it may run there.
+bool carnot_lowering_stays_on_device(const carnot_lowering* l, const carnot_choice* choice);
 // The recipe of a constant that was folded from weights; NONE for others.
 carnot_status* carnot_lowering_recipe(carnot_lowering* l, const carnot_value* value,
                                       uint32_t* out_recipe) CARNOT_MUST_USE;

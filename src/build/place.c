@@ -212,7 +212,7 @@ static void join_in_place(carnot_lowering* l, const carnot_plan_step* step,
   for (uint32_t i = 0; i < step->input_count; i++) {
     uint32_t value = step->inputs[i];
     // What stands before a part must have its size when shapes are set.
-    if (value == CARNOT_PLAN_NONE ||
+    if (value == CARNOT_PLAN_NONE || l->values[value].waits ||
         !carnot_type_is_static(l->builder, &l->values[value].from->type))
       return;
     if (!can_be_part(l, value, whole, producers[value])) continue;

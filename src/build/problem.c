@@ -3,9 +3,10 @@
 #include "backend/device.h"
 #include "build/builder.h"
 
-static carnot_status* eval_dim(carnot_builder* builder, carnot_sym dim, int64_t* out) {
-  carnot_status* status = carnot_sym_eval(&builder->graph->syms, dim, builder->symbol_values,
-                                          builder->symbol_known, out);
+static carnot_status* eval_dim(carnot_builder* builder, carnot_sym dim, bool guess, int64_t* out) {
+  carnot_status* status = carnot_sym_eval(
+      &builder->graph->syms, dim, guess ? builder->guess_values : builder->symbol_values,
+      guess ? builder->guess_known : builder->symbol_known, out);
   if (!status) return NULL;
   // Decided while running: tactics must take any.
   carnot_status_free(status);
@@ -13,7 +14,7 @@ static carnot_status* eval_dim(carnot_builder* builder, carnot_sym dim, int64_t*
   return NULL;
 }
 
-static carnot_status* describe(carnot_builder* builder, const carnot_value* value,
+static carnot_status* describe(carnot_builder* builder, const carnot_value* value, bool guess,
                                carnot_operand_type* out) {
   *out = (carnot_operand_type){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
   if (!value) return NULL;
@@ -21,7 +22,7 @@ static carnot_status* describe(carnot_builder* builder, const carnot_value* valu
   out->dtype = value->type.dtype;
   out->rank = value->type.rank;
   for (int d = 0; d < out->rank; d++) {
-    CARNOT_TRY(eval_dim(builder, value->type.dims[d], &out->dims[d]));
+    CARNOT_TRY(eval_dim(builder, value->type.dims[d], guess, &out->dims[d]));
     carnot_sym_range(&builder->graph->syms, value->type.dims[d], &out->min[d], &out->max[d]);
   }
   out->layout = builder->layouts[value->id];
@@ -33,6 +34,7 @@ static carnot_status* describe(carnot_builder* builder, const carnot_value* valu
 
 typedef struct locals {
   carnot_builder* builder;
+  bool guess;
   uint32_t* of_value;  // by value id: local + 1
   uint32_t next;
   carnot_operand_type* types;  // of the locals beyond the inputs
@@ -59,7 +61,8 @@ static carnot_status* add_node(locals* l, const carnot_node* node, carnot_plan_n
       outputs[i] = CARNOT_PLAN_NONE;
       continue;
     }
-    CARNOT_TRY(describe(l->builder, node->outputs[i], &l->types[l->next - l->input_count]));
+    CARNOT_TRY(
+        describe(l->builder, node->outputs[i], l->guess, &l->types[l->next - l->input_count]));
     outputs[i] = l->next;
     l->of_value[node->outputs[i]->id] = ++l->next;
   }
@@ -128,15 +131,19 @@ bool carnot_region_holds(const carnot_region* region, carnot_op op) {
   return false;
 }
 
-carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, carnot_choice* out) {
+carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, bool guess,
+                                   carnot_choice* out) {
   carnot_arena* arena = &builder->plan->arena;
   *out = (carnot_choice){.node = node};
   uint32_t input_count = (uint32_t)node->input_count, output_count = count_outputs(node);
   void* table;
   CARNOT_TRY(carnot_arena_try(&builder->scratch, builder->graph->value_count + 1, sizeof(uint32_t),
                               "locals", &table));
-  locals l = {
-      .builder = builder, .of_value = table, .next = input_count, .input_count = input_count};
+  locals l = {.builder = builder,
+              .guess = guess,
+              .of_value = table,
+              .next = input_count,
+              .input_count = input_count};
   out->inputs = CARNOT_NEW_ARRAY(arena, carnot_value*, input_count + 1);
   out->outputs = CARNOT_NEW_ARRAY(arena, carnot_value*, output_count + 1);
   out->problem.inputs = CARNOT_NEW_ARRAY(arena, carnot_operand_type, input_count + 1);
@@ -145,7 +152,7 @@ carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, c
       node->op == CARNOT_OP_REGION ? carnot_attrs_find(&node->attrs, "body") : NULL;
   for (uint32_t i = 0; i < input_count; i++) {
     out->inputs[i] = node->inputs[i];
-    CARNOT_TRY(describe(builder, node->inputs[i], &out->problem.inputs[i]));
+    CARNOT_TRY(describe(builder, node->inputs[i], guess, &out->problem.inputs[i]));
     const carnot_value* inner = body ? body->block->params[i] : node->inputs[i];
     if (inner) l.of_value[inner->id] = i + 1;
   }
@@ -153,7 +160,7 @@ carnot_status* carnot_make_problem(carnot_builder* builder, carnot_node* node, c
   uint32_t at = 0;
   for (int i = 0; i < node->output_count; i++) {
     if (!node->outputs[i]) continue;
-    CARNOT_TRY(describe(builder, node->outputs[i], &out->problem.outputs[at]));
+    CARNOT_TRY(describe(builder, node->outputs[i], guess, &out->problem.outputs[at]));
     out->outputs[at++] = node->outputs[i];
   }
   carnot_arena_reset(&builder->scratch);

@@ -4,7 +4,7 @@
 
 #include "build/builder.h"
 
-enum { kDefaultOptimum = 1 };
+enum { kDefaultOptimum = 1, kGuess = 64 };
 
 static carnot_status* grow_tables(carnot_builder* builder) {
   size_t count = builder->graph->syms.count + 1;
@@ -141,6 +141,27 @@ carnot_status* carnot_apply_profiles(carnot_builder* builder) {
   return NULL;
 }
 
+// What rows are asked about where only the run knows.
+static carnot_status* guess_unknown(carnot_builder* builder) {
+  const carnot_syms* syms = &builder->graph->syms;
+  void *values, *known;
+  CARNOT_TRY(carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(int64_t), "symbols",
+                              &values));
+  CARNOT_TRY(
+      carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(bool), "symbols", &known));
+  builder->guess_values = values;
+  builder->guess_known = known;
+  for (size_t i = 0; i < syms->count; i++) {
+    builder->guess_values[i] = builder->symbol_values[i];
+    builder->guess_known[i] = builder->symbol_known[i];
+    if (builder->guess_known[i] || syms->items[i].op != CARNOT_SYM_SYMBOL) continue;
+    builder->guess_values[i] =
+        carnot_max_i64(syms->items[i].min, carnot_min_i64(syms->items[i].max, kGuess));
+    builder->guess_known[i] = true;
+  }
+  return NULL;
+}
+
 carnot_status* carnot_note_symbols(carnot_builder* builder) {
   int64_t* values = builder->symbol_values;
   bool* known = builder->symbol_known;
@@ -150,7 +171,7 @@ carnot_status* carnot_note_symbols(carnot_builder* builder) {
   memcpy(builder->symbol_known, known, old * sizeof(*known));
   builder->symbol_count = builder->graph->syms.count;
   mark_static(builder);
-  return NULL;
+  return guess_unknown(builder);
 }
 
 bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* type) {

@@ -101,9 +101,44 @@ bool carnot_lowering_is_late(const carnot_lowering* l, const carnot_choice* choi
   return late;
 }
 
-void carnot_lowering_choose_shape_step(carnot_choice* choice) {
+bool carnot_lowering_is_sized(const carnot_lowering* l, const carnot_choice* choice,
+                              const carnot_value* result) {
+  bool sized = l->block == 0 && strcmp(choice->row->name, CARNOT_VIEW_TACTIC) != 0 &&
+               carnot_type_is_static(l->builder, &result->type);
+  for (uint32_t i = 0; i < choice->region.node_count; i++)
+    sized = sized && !(carnot_op_get(choice->region.nodes[i].op)->flags & CARNOT_OP_CONTROL);
+  return sized;
+}
+
+static bool is_numbers(const carnot_operand_type* t) {
+  return t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && t->dtype != CARNOT_DTYPE_STRING;
+}
+
+bool carnot_lowering_stays_on_device(const carnot_lowering* l, const carnot_choice* choice) {
+  const carnot_problem* p = &choice->problem;
+  bool stands_there = false;
+  if (!l->builder->config->device || l->block != 0 || choice->node->op == CARNOT_OP_PLUGIN)
+    return false;
+  for (uint32_t i = 0; i < choice->region.node_count; i++)
+    if (carnot_op_get(choice->region.nodes[i].op)->flags & CARNOT_OP_CONTROL) return false;
+  for (uint32_t i = 0; i < p->input_count; i++) {
+    const carnot_value* value = choice->inputs[i];
+    if (value && !is_numbers(&p->inputs[i])) return false;
+    stands_there |=
+        value && !value->constant && l->builder->places[value->id] == CARNOT_PLACE_DEVICE;
+  }
+  for (uint32_t i = 0; i < p->output_count; i++)
+    if (!is_numbers(&p->outputs[i])) return false;
+  return stands_there;
+}
+
+bool carnot_lowering_wants_dims(const carnot_choice* choice) {
   carnot_op op = choice->region.nodes[0].op;
-  bool dims_only = op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE;
+  return choice->region.node_count == 1 && (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE);
+}
+
+void carnot_lowering_choose_shape_step(carnot_choice* choice) {
+  bool dims_only = carnot_lowering_wants_dims(choice);
   for (uint32_t i = 0; i < choice->problem.input_count && !dims_only; i++) {
     choice->problem.inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
     choice->problem.inputs[i].place = CARNOT_PLACE_HOST;

@@ -114,6 +114,7 @@ carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
   const char* name = carnot_arena_print(arena, moves ? "%s %s" : "%s as %s", value->name, form);
   *out = carnot_lowering_add_value(l, value, name, layout, place);
   CARNOT_TRY(l->status);
+  l->values[*out].waits = l->values[source].waits;
   uint32_t* locals = CARNOT_NEW_ARRAY(arena, uint32_t, 2);
   locals[1] = 1;
   carnot_plan_node* node = CARNOT_NEW(arena, carnot_plan_node);

@@ -9,13 +9,15 @@ void carnot_infer_scratch_deinit(carnot_infer_scratch* scratch) {
   carnot_syms_deinit(&scratch->syms);
 }
 
-static carnot_type type_of(carnot_arena* arena, const carnot_cell* cell) {
+static carnot_type type_of(carnot_infer_scratch* scratch, const carnot_cell* cell) {
   carnot_type type = {.kind = cell->kind, .dtype = cell->tensor.dtype, .rank = cell->tensor.rank};
   if (cell->kind == CARNOT_VALUE_TENSOR) {
-    for (int i = 0; i < cell->tensor.rank; i++) type.dims[i] = carnot_sym_of(cell->tensor.dims[i]);
+    for (int i = 0; i < cell->tensor.rank; i++)
+      type.dims[i] = cell->tensor.dims[i] >= 0 ? carnot_sym_of(cell->tensor.dims[i])
+                                               : carnot_sym_new(&scratch->syms, NULL, 0, INT64_MAX);
   } else if (cell->item_count) {
-    carnot_type* element = CARNOT_NEW(arena, carnot_type);
-    *element = type_of(arena, cell->items[0]);
+    carnot_type* element = CARNOT_NEW(&scratch->arena, carnot_type);
+    *element = type_of(scratch, cell->items[0]);
     type.element = element;
   }
   return type;
@@ -23,13 +25,8 @@ static carnot_type type_of(carnot_arena* arena, const carnot_cell* cell) {
 
 static void take_type(carnot_cell* cell, const carnot_type* type) {
   *cell = (carnot_cell){.kind = type->kind, .tensor = {.dtype = type->dtype, .rank = type->rank}};
-  for (int i = 0; i < type->rank; i++) {
-    if (!carnot_sym_is_const(type->dims[i])) {
-      cell->tensor.rank = -1;
-      return;
-    }
-    cell->tensor.dims[i] = type->dims[i].bits;
-  }
+  for (int i = 0; i < type->rank; i++)
+    cell->tensor.dims[i] = carnot_sym_is_const(type->dims[i]) ? type->dims[i].bits : -1;
 }
 
 carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op_row* row,
@@ -45,7 +42,7 @@ carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op
       CARNOT_NEW_ARRAY(&scratch->arena, carnot_infer_output, (size_t)output_count + 1);
   for (int i = 0; i < input_count; i++) {
     if (!inputs[i]) continue;
-    types[i] = type_of(&scratch->arena, inputs[i]);
+    types[i] = type_of(scratch, inputs[i]);
     in[i].type = &types[i];
     if (inputs[i]->kind == CARNOT_VALUE_TENSOR && inputs[i]->tensor.data)
       in[i].tensor = &inputs[i]->tensor;
@@ -71,8 +68,10 @@ carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op
 }
 
 bool carnot_cell_sized(const carnot_cell* cell) {
-  return cell->kind == CARNOT_VALUE_TENSOR && cell->tensor.rank >= 0 &&
-         carnot_dtype_valid(cell->tensor.dtype);
+  const carnot_tensor* t = &cell->tensor;
+  bool sized = cell->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && carnot_dtype_valid(t->dtype);
+  for (int i = 0; sized && i < t->rank; i++) sized = t->dims[i] >= 0;
+  return sized;
 }
 
 carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row* row,

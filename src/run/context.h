@@ -113,6 +113,7 @@ typedef struct carnot_context {
   bool time_io;                                // read the clocks of copies and computing
   uint64_t io_ns[3];                           // of the last run: to the device, computing, back
   carnot_store store;                          // of the run
+  carnot_store device_store;                   // the same on the accelerator
   carnot_loop_memory loops[CARNOT_MAX_LOOPS];  // by nesting; deeper ones share the last's
   int loop_depth;
   carnot_store* active;      // what is allocated from: |store|, or that of the iteration under way
@@ -203,6 +204,11 @@ carnot_status* carnot_context_upload(carnot_context* context) CARNOT_MUST_USE;
 static inline bool carnot_is_on_device(const carnot_context* context, uint32_t value) {
   return context->plan->values[value].place == CARNOT_PLACE_DEVICE;
 }
+// Lends the watcher the results of a step of the device as host memory.
+carnot_status* carnot_device_show(carnot_context* context, uint32_t step) CARNOT_MUST_USE;
+// Before a step that is resolved while running, or that the processor runs: what it reads in host
+// memory stands there.
+carnot_status* carnot_device_pause(carnot_context* context, uint32_t step) CARNOT_MUST_USE;
 // Device memory that grows; what lay in it is lost.
 carnot_status* carnot_context_device_memory(carnot_context* context, size_t bytes, void** memory,
                                             size_t* capacity) CARNOT_MUST_USE;

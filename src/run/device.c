@@ -11,6 +11,14 @@ static const carnot_backend* backend_of(const carnot_context* context) {
 
 // ---- opening ----
 
+static carnot_status* alloc_for_store(void* device, size_t bytes, void** out_memory) {
+  return ((carnot_device*)device)->backend->alloc(device, bytes, out_memory);
+}
+
+static void free_of_store(void* device, void* memory) {
+  ((carnot_device*)device)->backend->free(device, memory);
+}
+
 carnot_status* carnot_context_open_device(carnot_context* context,
                                           const carnot_context_options* options) {
   const char* built_for = context->plan->device;
@@ -30,6 +38,9 @@ carnot_status* carnot_context_open_device(carnot_context* context,
   context->host_io = options && options->host_io;
   CARNOT_TRY(device->backend->queue_create(device, &context->queue));
   context->queue->allow_code = options && options->allow_code;
+  const carnot_store_source source = {
+      .alloc = alloc_for_store, .free = free_of_store, .user = device, .alignment = 256};
+  carnot_store_init_on(&context->device_store, &source, options ? options->memory_limit_bytes : 0);
   return NULL;
 }
 
@@ -44,6 +55,7 @@ static void drop_recording(carnot_context* context, carnot_recording* recording)
 
 void carnot_context_close_device(carnot_context* context) {
   if (!context->queue) return;
+  carnot_store_deinit(&context->device_store);
   const carnot_backend* backend = backend_of(context);
   carnot_device* device = context->queue->device;
   carnot_status_free(backend->synchronize(context->queue));
@@ -375,8 +387,7 @@ static void extent(const carnot_run_value* value, int64_t* out_first, int64_t* o
   *out_first = low, *out_count = carnot_tensor_count(t) ? high - low + 1 : 0;
 }
 
-// Lends the watcher the results of a step of the device as host memory.
-static carnot_status* show(carnot_context* context, uint32_t index) {
+carnot_status* carnot_device_show(carnot_context* context, uint32_t index) {
   const carnot_plan_step* step = &context->plan->steps[index];
   void** copies;
   void* memory;
@@ -410,7 +421,7 @@ static carnot_status* run_watched(carnot_context* context, uint32_t first, uint3
   for (uint32_t i = first; i < end; i++) {
     if (context->plan->steps[i].is_shape) continue;
     CARNOT_TRY(run_each(context, i, i + 1));
-    CARNOT_TRY(show(context, i));
+    CARNOT_TRY(carnot_device_show(context, i));
   }
   return NULL;
 }
@@ -452,6 +463,18 @@ carnot_status* carnot_device_wait(carnot_context* context) {
       !context->defer, UNSUPPORTED,
       "the engine has steps on the processor: it cannot be put into a stream without waiting");
   return backend_of(context)->synchronize(context->queue);
+}
+
+carnot_status* carnot_device_pause(carnot_context* context, uint32_t index) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  const carnot_tactic_row* row = context->steps[index].rows[0];
+  bool waits = context->defer || !(row->device || row->crosses);
+  for (uint32_t i = 0; i < step->input_count && !waits; i++) {
+    uint32_t id = step->inputs[i];
+    waits = id != CARNOT_PLAN_NONE && !carnot_is_on_device(context, id) &&
+            context->plan->values[id].storage != CARNOT_STORAGE_CONSTANT;
+  }
+  return waits ? carnot_device_wait(context) : NULL;
 }
 
 carnot_status* carnot_device_end(carnot_context* context) {

@@ -122,9 +122,17 @@ static bool known_inputs(carnot_context* context, const carnot_plan_step* step,
   return known;
 }
 
-static bool all_sized(const carnot_plan_step* step, carnot_cell* const* outputs) {
-  for (uint32_t i = 0; i < step->output_count; i++)
-    if (outputs[i] && !carnot_cell_sized(outputs[i])) return false;
+// A result without a planned place on the device, or that stands in what has none yet, is placed
+// while running, whatever decides its size.
+static bool all_sized(const carnot_context* context, const carnot_plan_step* step,
+                      carnot_cell* const* outputs) {
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    if (!outputs[i]) continue;
+    const carnot_plan_value* v = &context->plan->values[step->outputs[i]];
+    bool unplanned = (v->place == CARNOT_PLACE_DEVICE && v->storage == CARNOT_STORAGE_STORE) ||
+                     (v->storage == CARNOT_STORAGE_ALIAS && !context->values[v->index].known);
+    if (unplanned || !carnot_cell_sized(outputs[i])) return false;
+  }
   return true;
 }
 
@@ -160,6 +168,18 @@ static carnot_status* run_shape_step(carnot_context* context, uint32_t index,
   return NULL;
 }
 
+// A late step may have results whose sizes do not wait: what reads them alone is not late.
+static carnot_status* infer_what_can_be(carnot_context* context, uint32_t index,
+                                        const carnot_cell* const* inputs,
+                                        carnot_cell* const* outputs) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_status* status = carnot_infer_step(context, index, inputs, outputs);
+  for (uint32_t i = 0; status && i < step->output_count; i++)
+    if (outputs[i]) *outputs[i] = (carnot_cell){0};
+  carnot_status_free(status);  // the run tells
+  return NULL;
+}
+
 static carnot_status* resolve_step(carnot_context* context, uint32_t index) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
@@ -176,17 +196,19 @@ static carnot_status* resolve_step(carnot_context* context, uint32_t index) {
     context->values[step->outputs[i]].known = false;
     *outputs[i] = (carnot_cell){0};
   }
-  run->late = !known_inputs(context, step, inputs);
-  if (run->late) return NULL;
+  bool known = known_inputs(context, step, inputs);
+  run->late = !known;
   for (uint32_t i = 0; i < step->region.node_count; i++)
     if (carnot_op_get(step->region.nodes[i].op)->flags & CARNOT_OP_CONTROL) {
       run->late = true;
       return NULL;
     }
-  if (step->is_shape) return run_shape_step(context, index, inputs, outputs);
-  CARNOT_TRY(carnot_infer_step(context, index, inputs, outputs));
-  run->late = !all_sized(step, outputs);
-  for (uint32_t i = 0; !run->late && i < step->output_count; i++) {
+  if (step->is_shape) return known ? run_shape_step(context, index, inputs, outputs) : NULL;
+  CARNOT_TRY(known ? carnot_infer_step(context, index, inputs, outputs)
+                   : infer_what_can_be(context, index, inputs, outputs));
+  bool sized = all_sized(context, step, outputs);
+  if (!sized) run->late = true;
+  for (uint32_t i = 0; sized && i < step->output_count; i++) {
     if (!outputs[i]) continue;
     // What is known is a size that can be: those who read it multiply without looking.
     const carnot_tensor* t = &outputs[i]->tensor;
@@ -473,6 +495,7 @@ static carnot_status* resolve(carnot_context* context) {
     if (b->is_input) continue;
     context->bindings[i].cell = context->values[b->value].cell;
     context->bindings[i].cell.tensor.data = NULL;
+    if (!context->values[b->value].known) context->bindings[i].cell.tensor.rank = -1;
   }
   return NULL;
 }

@@ -132,11 +132,14 @@ static carnot_status* gather_cells(carnot_context* context, const carnot_plan_st
 static bool is_reference(const carnot_tactic_row* row) { return !row->run; }
 
 // What is read or written must lie somewhere: an engine may name values that nothing gives memory
-// to. |row| NULL: the reference row, which reads all inputs and places its outputs itself.
+// to. |row| NULL: the reference row, which reads all inputs and places its outputs itself; of Shape
+// and Size it reads dimensions alone.
 static carnot_status* check_memory(const carnot_context* context, uint32_t index,
                                    const carnot_tactic_row* row, const carnot_step_view* view) {
   const carnot_plan_step* step = &context->plan->steps[index];
-  uint32_t count = step->input_count + (row ? step->output_count : 0);
+  carnot_op op = step->region.nodes[0].op;
+  bool dims_only = step->region.node_count == 1 && (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE);
+  uint32_t count = (!row && dims_only ? 0 : step->input_count) + (row ? step->output_count : 0);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
     const carnot_run_value* value = id == CARNOT_PLAN_NONE ? NULL : &context->values[id];
@@ -170,26 +173,114 @@ carnot_status* carnot_run_ready(carnot_context* context, uint32_t index, void* s
                   run->operands + step->input_count, workspace, context->run_executor);
 }
 
+// Memory that lasts as long as the run, where the rows of the step work.
+static carnot_status* late_memory(carnot_context* context, bool on_device, size_t bytes,
+                                  void** out_memory) {
+  return carnot_store_alloc(on_device ? &context->device_store : context->active, bytes,
+                            out_memory);
+}
+
 static carnot_status* place_late(carnot_context* context, const carnot_plan_step* step) {
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
     const carnot_plan_value* v = &context->plan->values[step->outputs[i]];
     carnot_run_value* value = &context->values[step->outputs[i]];
+    if (value->known) continue;
     carnot_tensor* t = &value->cell.tensor;
     carnot_layout_strides(v->layout, t->rank, t->dims, value->strides);
     size_t bytes;
     CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
+    bool on_device = carnot_is_on_device(context, step->outputs[i]);
+    t->data = value->device_data = NULL;
     if (v->storage == CARNOT_STORAGE_ALIAS) {
       const carnot_tensor* other = &context->values[v->index].cell.tensor;
       CARNOT_CHECK(carnot_tensor_bytes(other) == bytes, INVALID_MODEL,
                    "value %s takes %zu bytes, its storage has %zu", v->name, bytes,
                    carnot_tensor_bytes(other));
       t->data = other->data;
+      value->device_data = context->values[v->index].device_data;
     } else {
-      CARNOT_TRY(carnot_store_alloc(context->active, bytes, &t->data));
+      CARNOT_TRY(
+          late_memory(context, on_device, bytes, on_device ? &value->device_data : &t->data));
     }
   }
   return NULL;
+}
+
+// Types of the results of a late step. Those that were known before keep their places.
+static carnot_status* infer_late(carnot_context* context, uint32_t index,
+                                 const carnot_cell* const* inputs, carnot_cell* const* outputs,
+                                 bool* out_sized) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  void* memory;
+  CARNOT_TRY(
+      carnot_store_alloc(context->active, step->output_count * sizeof(carnot_cell), &memory));
+  carnot_cell* before = memory;
+  for (uint32_t i = 0; i < step->output_count; i++)
+    if (outputs[i]) before[i] = *outputs[i];
+  CARNOT_TRY(carnot_infer_step(context, index, inputs, outputs));
+  *out_sized = true;
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    if (!outputs[i]) continue;
+    *out_sized = *out_sized && carnot_cell_sized(outputs[i]);
+    if (!context->values[step->outputs[i]].known) continue;
+    const carnot_tensor *t = &before[i].tensor, *found = &outputs[i]->tensor;
+    bool same = outputs[i]->kind == CARNOT_VALUE_TENSOR && t->dtype == found->dtype &&
+                t->rank == found->rank &&
+                memcmp(t->dims, found->dims, (size_t)t->rank * sizeof(*t->dims)) == 0;
+    CARNOT_CHECK(same, INVALID_MODEL, "value %s has another size than its place",
+                 context->plan->values[step->outputs[i]].name);
+    *outputs[i] = before[i];
+  }
+  return NULL;
+}
+
+// A step whose sizes are known only now, by its row.
+static carnot_status* run_sized(carnot_context* context, uint32_t index) {
+  carnot_run_step* run = &context->steps[index];
+  CARNOT_TRY(place_late(context, &context->plan->steps[index]));
+  carnot_fill_operands(context, index);
+  size_t bytes;
+  void* workspace = NULL;
+  CARNOT_TRY(carnot_shape_step(context, index, run->state, &bytes));
+  if (bytes) CARNOT_TRY(late_memory(context, run->rows[0]->device, bytes, &workspace));
+  return carnot_run_ready(context, index, run->state, workspace);
+}
+
+// A step whose row counts its results.
+static carnot_status* run_counted(carnot_context* context, uint32_t index,
+                                  carnot_cell* const* outputs) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_run_step* run = &context->steps[index];
+  const carnot_tactic_row* row = run->rows[0];
+  const carnot_step_view* view = &run->views[0];
+  carnot_operand* results = run->operands + step->input_count;
+  carnot_fill_operands(context, index);
+  size_t bytes;
+  void* workspace = NULL;
+  CARNOT_TRY_AT(row->shape(view, run->operands, results, run->state, &bytes), "tactic %s",
+                row->name);
+  if (bytes) CARNOT_TRY(late_memory(context, row->device, bytes, &workspace));
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    const carnot_operand* x = &run->operands[i];
+    CARNOT_CHECK(
+        step->inputs[i] == CARNOT_PLAN_NONE || x->data || !carnot_dims_count(x->dims, x->rank),
+        INVALID_MODEL, "value %s has no memory", context->plan->values[step->inputs[i]].name);
+  }
+  CARNOT_TRY_AT(row->count(view, run->state, run->operands, results, workspace), "tactic %s",
+                row->name);
+  bool empty = true;
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    if (!outputs[i]) continue;
+    carnot_tensor* t = &outputs[i]->tensor;
+    t->rank = results[i].rank;
+    memcpy(t->dims, results[i].dims, sizeof(t->dims));
+    empty = empty && carnot_tensor_count(t) == 0;
+  }
+  CARNOT_TRY(place_late(context, step));
+  if (empty) return NULL;
+  carnot_fill_operands(context, index);
+  return row->run(view, run->state, run->operands, results, workspace, context->run_executor);
 }
 
 // A step that is resolved only now, because its sizes depend on values.
@@ -199,30 +290,23 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   const carnot_cell** inputs;
   carnot_cell** outputs;
   CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
-  bool reference = step->variant_count == 1 && is_reference(run->rows[0]);
-  CARNOT_CHECK(!run->rows[0]->device, INVALID_MODEL,
-               "sizes of a step on the device are decided by values");
+  const carnot_tactic_row* row = run->rows[0];
+  bool reference = step->variant_count == 1 && is_reference(row);
   if (!reference) {
-    CARNOT_TRY(carnot_infer_step(context, index, inputs, outputs));
-    bool sized = true;
-    for (uint32_t i = 0; i < step->output_count; i++)
-      sized = sized && (!outputs[i] || carnot_cell_sized(outputs[i]));
-    if (sized) {
-      CARNOT_TRY(place_late(context, step));
-      carnot_fill_operands(context, index);
-      size_t bytes;
-      void* workspace = NULL;
-      CARNOT_TRY(carnot_shape_step(context, index, run->state, &bytes));
-      if (bytes) CARNOT_TRY(carnot_store_alloc(context->active, bytes, &workspace));
-      return carnot_run_ready(context, index, run->state, workspace);
-    }
+    bool sized;
+    CARNOT_TRY(infer_late(context, index, inputs, outputs, &sized));
+    if (sized) return run_sized(context, index);
+    if (row->count && step->variant_count == 1) return run_counted(context, index, outputs);
+    CARNOT_CHECK(!row->device, INVALID_MODEL, "no sizes for the results of a step on the device");
   }
   for (uint32_t i = 0; i < step->output_count; i++)
-    if (outputs[i]) *outputs[i] = (carnot_cell){0};
+    if (outputs[i] && !context->values[step->outputs[i]].known) *outputs[i] = (carnot_cell){0};
   CARNOT_TRY(check_memory(context, index, NULL, NULL));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
   for (uint32_t i = 0; i < step->output_count; i++) {
-    if (!outputs[i] || outputs[i]->kind != CARNOT_VALUE_TENSOR) continue;
+    if (!outputs[i] || outputs[i]->kind != CARNOT_VALUE_TENSOR ||
+        context->values[step->outputs[i]].known)
+      continue;
     carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, outputs[i]->tensor.rank, outputs[i]->tensor.dims,
                           context->values[step->outputs[i]].strides);
   }
@@ -244,7 +328,7 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
     if (context->queue && block_index == 0) {
       CARNOT_TRY(carnot_device_steps(context, i, end, &i));
       if (i == end) break;
-      CARNOT_TRY(carnot_device_wait(context));
+      CARNOT_TRY(carnot_device_pause(context, i));
     }
     const carnot_plan_step* step = &context->plan->steps[i];
     if (context->cancel && context->cancel(context->cancel_user))
@@ -256,8 +340,12 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
         late ? run_late(context, i)
              : carnot_run_ready(context, i, context->steps[i].state, context->workspace);
     if (status) return carnot_status_annotate(status, "step %u (%s)", i, step->name);
+    bool on_device = late && context->steps[i].rows[0]->device;
+    if (context->times && on_device) CARNOT_TRY(carnot_device_wait(context));
     if (context->times) carnot_count_time(context, i, now_ns() - start);
-    if (context->watch) CARNOT_TRY(context->watch(context->watch_user, context, i));
+    if (context->watch)
+      CARNOT_TRY(on_device ? carnot_device_show(context, i)
+                           : context->watch(context->watch_user, context, i));
   }
   return NULL;
 }
@@ -306,6 +394,7 @@ static carnot_status* refresh_weights(carnot_context* context);
 
 static carnot_status* run(carnot_context* context) {
   carnot_store_reset(&context->store);
+  if (context->queue) carnot_store_reset(&context->device_store);
   context->active = &context->store;
   context->loop_depth = 0;
   context->host.seed++;

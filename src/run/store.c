@@ -3,9 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/checked.h"
 
 enum { kAlignment = 64, kLeastChunk = 1 << 20 };
+
+static carnot_status* alloc_host(void* user, size_t bytes, void** out_memory) {
+  (void)user;
+  *out_memory = aligned_alloc(kAlignment, bytes);
+  return *out_memory ? NULL : CARNOT_NO_MEMORY(bytes, "values of unplanned size");
+}
+
+static void free_host(void* user, void* memory) {
+  (void)user;
+  free(memory);
+}
 
 struct carnot_store_chunk {
   carnot_store_chunk* next;
@@ -13,15 +25,21 @@ struct carnot_store_chunk {
   size_t used, size;
 };
 
+void carnot_store_init_on(carnot_store* store, const carnot_store_source* source,
+                          size_t limit_bytes) {
+  *store = (carnot_store){.source = *source, .limit_bytes = limit_bytes};
+}
+
 void carnot_store_init(carnot_store* store, size_t limit_bytes) {
-  memset(store, 0, sizeof(*store));
-  store->limit_bytes = limit_bytes;
+  const carnot_store_source host = {
+      .alloc = alloc_host, .free = free_host, .alignment = kAlignment};
+  carnot_store_init_on(store, &host, limit_bytes);
 }
 
 static void free_chunks(carnot_store* store) {
   for (carnot_store_chunk* chunk = store->first; chunk;) {
     carnot_store_chunk* next = chunk->next;
-    free(chunk->data);
+    store->source.free(store->source.user, chunk->data);
     free(chunk);
     chunk = next;
   }
@@ -32,13 +50,16 @@ static void free_chunks(carnot_store* store) {
 void carnot_store_deinit(carnot_store* store) { free_chunks(store); }
 
 static carnot_status* add_chunk(carnot_store* store, size_t bytes) {
-  size_t size = bytes > kLeastChunk ? carnot_align_up(bytes, kAlignment) : kLeastChunk;
-  carnot_store_chunk* chunk = calloc(1, sizeof(*chunk));
-  if (chunk) chunk->data = aligned_alloc(kAlignment, size);
-  if (!chunk || !chunk->data) {
+  size_t size = bytes > kLeastChunk ? carnot_align_up(bytes, store->source.alignment) : kLeastChunk;
+  void *made, *data = NULL;
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_store_chunk), "a chunk", &made));
+  carnot_store_chunk* chunk = made;
+  carnot_status* status = store->source.alloc(store->source.user, size, &data);
+  if (status) {
     free(chunk);
-    return CARNOT_NO_MEMORY(size, "values of unplanned size");
+    return status;
   }
+  chunk->data = data;
   chunk->size = size;
   chunk->next = NULL;
   *(store->current ? &store->current->next : &store->first) = chunk;
@@ -68,7 +89,7 @@ bool carnot_store_holds(const carnot_store* store, const void* data) {
 carnot_status* carnot_store_alloc(carnot_store* store, size_t bytes, void** out_memory) {
   *out_memory = NULL;
   CARNOT_CHECK(bytes <= (size_t)1 << 48, OUT_OF_RANGE, "a value of %zu bytes is too large", bytes);
-  bytes = carnot_align_up(bytes ? bytes : 1, kAlignment);
+  bytes = carnot_align_up(bytes ? bytes : 1, store->source.alignment);
   CARNOT_CHECK(!store->limit_bytes || store->used_bytes + bytes <= store->limit_bytes,
                OUT_OF_MEMORY,
                "%zu more bytes for values of unplanned size pass the memory budget of %zu bytes",
