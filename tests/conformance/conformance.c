@@ -96,7 +96,8 @@ static const struct {
   const char* reason;
 } kTolerances[] = {
     {"test_dft_inverse", 1e-3, 1e-6, "zeros come with the rounding of a float32 transform"},
-    // Up to .94 of the tolerance off the values in float64, and a result in float16 is off by its last place.
+    // Up to .94 of the tolerance off the values in float64, and a result in float16 is off by its
+    // last place.
     {"test_attention_4d_fp16", 2e-3, 1e-7, "each step of softmax was rounded to float16"},
     {"test_attention_4d_causal_fp16", 2e-3, 1e-7, "each step of softmax was rounded to float16"},
 };
