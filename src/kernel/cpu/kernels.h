@@ -19,6 +19,7 @@
 #include "kernel/cpu/resize_f32.h"
 #include "kernel/cpu/row_norm_f32.h"
 #include "kernel/cpu/softmax_f32.h"
+#include "kernel/cpu/top_k_f32.h"
 #include "kernel/cpu/transpose.h"
 
 typedef enum carnot_kernel_isa {
