@@ -140,6 +140,11 @@ typedef struct carnot_tactic_row {
   bool (*reads)(const carnot_step_view* step, uint32_t input);
   carnot_status* (*shape)(const carnot_step_view* step, const carnot_operand* inputs,
                           const carnot_operand* outputs, void* state, size_t* out_workspace_bytes);
+  // Of an operator whose results' sizes follow from values: finds them, waits, and sets the
+  // dimensions of |outputs|, of which shape knows type and rank alone. run follows with the same
+  // state and workspace.
+  carnot_status* (*count)(const carnot_step_view* step, void* state, const carnot_operand* inputs,
+                          carnot_operand* outputs, void* workspace);
   // Constants that were packed come through the step; their operands have data NULL.
   carnot_status* (*run)(const carnot_step_view* step, void* state, const carnot_operand* inputs,
                         const carnot_operand* outputs, void* workspace, carnot_executor* executor);
