@@ -34,6 +34,9 @@ static double __longlong_as_double(long long v) { return bits_as<double>(v); }
 static long long __double_as_longlong(double v) { return bits_as<long long>(v); }
 static float __uint_as_float(unsigned v) { return bits_as<float>(v); }
 static unsigned __float_as_uint(float v) { return bits_as<unsigned>(v); }
+static double __dmul_rn(double a, double b) { return a * b; }
+static double __dadd_rn(double a, double b) { return a + b; }
+static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
@@ -92,6 +95,7 @@ static void bring_near(T*& p, unsigned long long far) {
 #include "kernel/cuda/heads.cuh"
 #include "kernel/cuda/regions.cuh"
 #include "kernel/cuda/signal.cuh"
+#include "kernel/cuda/chosen.cuh"
 
 // ---- halves channels last ----
 

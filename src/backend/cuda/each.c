@@ -137,17 +137,22 @@ carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot
   return carnot_cuda_kernel(carnot_cuda_of_step(step), kernel, &out->function);
 }
 
+void carnot_cuda_each_point(const carnot_step_view* step, const carnot_operand* inputs,
+                            const carnot_operand* outputs, void* workspace, carnot_cuda_io* io) {
+  io->scratch = workspace;
+  for (uint32_t i = 0; i < step->input_count; i++)
+    io->in[i] = inputs[i].place == CARNOT_PLACE_DEVICE ? inputs[i].data : NULL;
+  for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++)
+    io->out[i] = carnot_cuda_output(step, outputs, i)->data;
+}
+
 carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) {
   (void)executor;
   carnot_cuda_each* s = state;
   carnot_cuda_io* io = (carnot_cuda_io*)s->params;
-  io->scratch = workspace;
-  for (uint32_t i = 0; i < step->input_count; i++)
-    io->in[i] = inputs[i].place == CARNOT_PLACE_DEVICE ? inputs[i].data : NULL;
-  for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++)
-    io->out[i] = carnot_cuda_output(step, outputs, i)->data;
+  carnot_cuda_each_point(step, inputs, outputs, workspace, io);
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   if (s->copied)
     CARNOT_CUDA_TRY(cuda, cuMemcpyDtoDAsync_v2(carnot_cuda_address(outputs[0].data),

@@ -26,6 +26,9 @@ carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot
                                       const carnot_operand* outputs, const char* name,
                                       int64_t count, const void* params, size_t bytes,
                                       carnot_cuda_each* out) CARNOT_MUST_USE;
+// The addresses of a run.
+void carnot_cuda_each_point(const carnot_step_view* step, const carnot_operand* inputs,
+                            const carnot_operand* outputs, void* workspace, carnot_cuda_io* io);
 carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) CARNOT_MUST_USE;

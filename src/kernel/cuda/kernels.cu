@@ -62,3 +62,4 @@ template <class I> DEVICE void offsets(I at, int rank, const i64* dims, const i6
 #include "heads.cuh"
 #include "regions.cuh"
 #include "signal.cuh"
+#include "chosen.cuh"

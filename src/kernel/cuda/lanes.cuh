@@ -4,16 +4,18 @@ DEVICE i64 lane_start(const carnot_cuda_lanes& p, i64 lane, i64 length) {
   return lane / p.inner * length * p.inner + lane % p.inner;
 }
 
-// An integer that orders as the element does; NaN is the greatest.
+// An integer that orders as |v| does; NaN is the greatest.
+DEVICE i64 order_of_real(f64 v) {
+  if (v != v) return 0x7fffffffffffffffll;
+  i64 bits = __double_as_longlong(v + 0.0);
+  return bits < 0 ? (i64)((u64)bits ^ 0x7fffffffffffffffull) : bits;
+}
 DEVICE i64 order_of(int type, const void* x, i64 i) {
   if (!is_real(type)) {
     i64 v = whole_of(type, x, i);
     return type == CARNOT_CUDA_U64 ? (i64)((u64)v ^ 1ull << 63) : v;
   }
-  f64 v = real_of(type, x, i);
-  if (v != v) return 0x7fffffffffffffffll;
-  i64 bits = __double_as_longlong(v + 0.0);
-  return bits < 0 ? (i64)((u64)bits ^ 0x7fffffffffffffffull) : bits;
+  return order_of_real(real_of(type, x, i));
 }
 
 // The best of a lane for a block: the greatest order, or the least; of equal ones the first or last.
