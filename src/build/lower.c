@@ -210,7 +210,7 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
        late = carnot_lowering_is_late(l, &choice),
        stays = late && carnot_lowering_stays_on_device(l, &choice);
   if (stays) CARNOT_TRY(carnot_make_problem(builder, node, true, &choice));
-  choice.on_device = !late || stays;
+  choice.on_device = late ? stays : !carnot_lowering_is_list(l, &choice);
   if (late) choice.problem.times = false;
   if (!choice.on_device) choice.problem.device = NULL;
   CARNOT_TRY(carnot_configure_plugin(builder, &choice));

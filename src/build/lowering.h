@@ -67,6 +67,9 @@ carnot_status* carnot_lowering_value(carnot_lowering* l, const carnot_value* val
 // are set. Small tensors that follow from shape inputs count too, though no expressions say them.
 // Notes what is one.
 bool carnot_lowering_is_shape_step(carnot_lowering* l, const carnot_choice* choice);
+// True of a few integers that are computed from such in the processor's memory: they decide sizes
+// there, and the way to the device and back is longer than computing them.
+bool carnot_lowering_is_list(const carnot_lowering* l, const carnot_choice* choice);
 // Shape and Size: of what they read only the dimensions are wanted.
 bool carnot_lowering_wants_dims(const carnot_choice* choice);
 // Shape steps run on the processor when shapes are set.

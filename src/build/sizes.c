@@ -132,6 +132,21 @@ bool carnot_lowering_stays_on_device(const carnot_lowering* l, const carnot_choi
   return stands_there;
 }
 
+bool carnot_lowering_is_list(const carnot_lowering* l, const carnot_choice* choice) {
+  bool reads = false;
+  for (uint32_t i = 0; i < choice->problem.input_count; i++) {
+    const carnot_value* value = choice->inputs[i];
+    if (!value || value->constant) continue;
+    reads = true;
+    if (l->builder->places[value->id] != CARNOT_PLACE_HOST) return false;
+  }
+  for (uint32_t i = 0; i < choice->problem.output_count; i++)
+    if (!is_small(l->builder, &choice->outputs[i]->type) ||
+        carnot_dtype_is_float(choice->outputs[i]->type.dtype))
+      return false;
+  return reads;
+}
+
 bool carnot_lowering_wants_dims(const carnot_choice* choice) {
   carnot_op op = choice->region.nodes[0].op;
   return choice->region.node_count == 1 && (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE);

@@ -79,7 +79,7 @@ alone() { # NAME COMMAND ..: it keeps all processors busy itself
   joined "checks passed$"
 }
 if is_wanted layers; then
-  for script in tile_sizes fused_rows few_channels plain_rows; do
+  for script in tile_sizes fused_rows few_channels plain_rows late_steps; do
     alone "$script" checks "$script.py" "$build/bin/carnot"
   done
 fi
