@@ -1,44 +1,107 @@
-// Casts that lose nothing worth asking about: integers and truth values to wider ones and to
-// floating point, in plain loops that the compiler vectorises.
+// Casts between integers, truth values, float32 and float64, in plain loops that the compiler
+// vectorises. As the reference kernel has it: floats are truncated, kept within the integer's
+// range, and 0 where they are no number; integers keep their low bits; anything to bool is x != 0.
 #include "backend/cpu/cpu.h"
 
 typedef void cast_fn(const void* from, void* to, int64_t count);
 
-#define CAST(from_type, to_type)                                                           \
-  static void cast_##from_type##_to_##to_type(const void* from, void* to, int64_t count) { \
-    const from_type* restrict x = from;                                                    \
-    to_type* restrict y = to;                                                              \
-    for (int64_t i = 0; i < count; i++) y[i] = (to_type)x[i];                              \
+#define CAST(name, from_type, to_type, expression)                    \
+  static void name(const void* from, void* to, int64_t count) {       \
+    const from_type* restrict x = from;                               \
+    to_type* restrict y = to;                                         \
+    for (int64_t i = 0; i < count; i++) y[i] = (to_type)(expression); \
   }
-CAST(int32_t, float)
-CAST(int64_t, float)
-CAST(uint8_t, float)
-CAST(int8_t, float)
-CAST(int32_t, int64_t)
-CAST(uint8_t, int64_t)
-CAST(uint8_t, int32_t)
-CAST(int8_t, int32_t)
 
-// Truth values are bytes of 0 or 1.
-static const struct {
-  carnot_dtype from, to;
-  cast_fn* run;
-} kCasts[] = {{CARNOT_DTYPE_I32, CARNOT_DTYPE_F32, cast_int32_t_to_float},
-              {CARNOT_DTYPE_I64, CARNOT_DTYPE_F32, cast_int64_t_to_float},
-              {CARNOT_DTYPE_U8, CARNOT_DTYPE_F32, cast_uint8_t_to_float},
-              {CARNOT_DTYPE_BOOL, CARNOT_DTYPE_F32, cast_uint8_t_to_float},
-              {CARNOT_DTYPE_I8, CARNOT_DTYPE_F32, cast_int8_t_to_float},
-              {CARNOT_DTYPE_I32, CARNOT_DTYPE_I64, cast_int32_t_to_int64_t},
-              {CARNOT_DTYPE_BOOL, CARNOT_DTYPE_I64, cast_uint8_t_to_int64_t},
-              {CARNOT_DTYPE_U8, CARNOT_DTYPE_I64, cast_uint8_t_to_int64_t},
-              {CARNOT_DTYPE_BOOL, CARNOT_DTYPE_I32, cast_uint8_t_to_int32_t},
-              {CARNOT_DTYPE_U8, CARNOT_DTYPE_I32, cast_uint8_t_to_int32_t},
-              {CARNOT_DTYPE_I8, CARNOT_DTYPE_I32, cast_int8_t_to_int32_t}};
+// |high|: the least float that is too large, a power of two.
+#define TRUNCATE(bits, real, high)                \
+  CAST(i##bits##_of_##real, real, int##bits##_t,  \
+       x[i] != x[i]    ? 0                        \
+       : x[i] <= -high ? INT##bits##_MIN          \
+       : x[i] >= high  ? INT##bits##_MAX          \
+                       : (int##bits##_t)x[i])      \
+  CAST(u##bits##_of_##real, real, uint##bits##_t, \
+       !(x[i] > 0)        ? 0                     \
+       : x[i] >= 2 * high ? UINT##bits##_MAX      \
+                          : (uint##bits##_t)x[i])
+#define OF_REAL(real)              \
+  TRUNCATE(8, real, (real)0x1p7)   \
+  TRUNCATE(16, real, (real)0x1p15) \
+  TRUNCATE(32, real, (real)0x1p31) \
+  TRUNCATE(64, real, (real)0x1p63) \
+  CAST(bool_of_##real, real, uint8_t, x[i] != 0)
+OF_REAL(float)
+OF_REAL(double)
+CAST(double_of_float, float, double, x[i])
+CAST(float_of_double, double, float, x[i])
+
+#define OF_INTEGER(bits)                                \
+  CAST(float_of_i##bits, int##bits##_t, float, x[i])    \
+  CAST(float_of_u##bits, uint##bits##_t, float, x[i])   \
+  CAST(double_of_i##bits, int##bits##_t, double, x[i])  \
+  CAST(double_of_u##bits, uint##bits##_t, double, x[i]) \
+  CAST(bool_of_##bits, uint##bits##_t, uint8_t, x[i] != 0)
+OF_INTEGER(8)
+OF_INTEGER(16)
+OF_INTEGER(32)
+OF_INTEGER(64)
+
+#define NARROW(to, from) CAST(n##to##_of_##from, uint##from##_t, uint##to##_t, x[i])
+#define WIDEN(to, from)                                      \
+  CAST(i##to##_of_i##from, int##from##_t, int##to##_t, x[i]) \
+  CAST(i##to##_of_u##from, uint##from##_t, int##to##_t, x[i])
+NARROW(8, 8)
+NARROW(8, 16) NARROW(8, 32) NARROW(8, 64) NARROW(16, 16) NARROW(16, 32) NARROW(16, 64)
+    NARROW(32, 32) NARROW(32, 64) NARROW(64, 64) WIDEN(16, 8) WIDEN(32, 8) WIDEN(64, 8)
+        WIDEN(32, 16) WIDEN(64, 16) WIDEN(64, 32)
+
+    // By log2 of bytes.
+    static cast_fn* const kOfFloat[2][4] = {
+        {u8_of_float, u16_of_float, u32_of_float, u64_of_float},
+        {i8_of_float, i16_of_float, i32_of_float, i64_of_float}};
+static cast_fn* const kOfDouble[2][4] = {
+    {u8_of_double, u16_of_double, u32_of_double, u64_of_double},
+    {i8_of_double, i16_of_double, i32_of_double, i64_of_double}};
+static cast_fn* const kToFloat[2][4] = {{float_of_u8, float_of_u16, float_of_u32, float_of_u64},
+                                        {float_of_i8, float_of_i16, float_of_i32, float_of_i64}};
+static cast_fn* const kToDouble[2][4] = {
+    {double_of_u8, double_of_u16, double_of_u32, double_of_u64},
+    {double_of_i8, double_of_i16, double_of_i32, double_of_i64}};
+static cast_fn* const kToBool[4] = {bool_of_8, bool_of_16, bool_of_32, bool_of_64};
+static cast_fn* const kOfUnsigned[4][4] = {{n8_of_8, i16_of_u8, i32_of_u8, i64_of_u8},
+                                           {n8_of_16, n16_of_16, i32_of_u16, i64_of_u16},
+                                           {n8_of_32, n16_of_32, n32_of_32, i64_of_u32},
+                                           {n8_of_64, n16_of_64, n32_of_64, n64_of_64}};
+static cast_fn* const kOfSigned[4][4] = {{n8_of_8, i16_of_i8, i32_of_i8, i64_of_i8},
+                                         {n8_of_16, n16_of_16, i32_of_i16, i64_of_i16},
+                                         {n8_of_32, n16_of_32, n32_of_32, i64_of_i32},
+                                         {n8_of_64, n16_of_64, n32_of_64, n64_of_64}};
+
+// log2 of the bytes of an integer or truth value; -1 of other types.
+static int width_of(carnot_dtype dtype) {
+  if (!carnot_dtype_is_integer(dtype) && dtype != CARNOT_DTYPE_BOOL) return -1;
+  switch (carnot_dtype_bits(dtype)) {
+    case 8: return 0;
+    case 16: return 1;
+    case 32: return 2;
+    case 64: return 3;
+    default: return -1;
+  }
+}
 
 static cast_fn* find(carnot_dtype from, carnot_dtype to) {
-  for (size_t i = 0; i < sizeof(kCasts) / sizeof(kCasts[0]); i++)
-    if (kCasts[i].from == from && kCasts[i].to == to) return kCasts[i].run;
-  return NULL;
+  int x = width_of(from), y = width_of(to);
+  bool from_signed = carnot_dtype_kind_of(from) == CARNOT_KIND_INT,
+       to_signed = carnot_dtype_kind_of(to) == CARNOT_KIND_INT, to_bool = to == CARNOT_DTYPE_BOOL;
+  if (from == to) return NULL;
+  if (from == CARNOT_DTYPE_F32 && to == CARNOT_DTYPE_F64) return double_of_float;
+  if (from == CARNOT_DTYPE_F64 && to == CARNOT_DTYPE_F32) return float_of_double;
+  if (from == CARNOT_DTYPE_F32 && y >= 0) return to_bool ? bool_of_float : kOfFloat[to_signed][y];
+  if (from == CARNOT_DTYPE_F64 && y >= 0) return to_bool ? bool_of_double : kOfDouble[to_signed][y];
+  if (x < 0) return NULL;
+  if (to == CARNOT_DTYPE_F32) return kToFloat[from_signed][x];
+  if (to == CARNOT_DTYPE_F64) return kToDouble[from_signed][x];
+  if (y < 0) return NULL;
+  return to_bool ? kToBool[x] : (from_signed ? kOfSigned : kOfUnsigned)[x][y];
 }
 
 static const char* cast_reject(carnot_problem* problem, char* reason, size_t size) {
