@@ -69,3 +69,21 @@ def test_a_border_wider_than_what_it_mirrors(tmp_path: pathlib.Path) -> None:
     assert np.array_equal(found, np.pad(x, [(0, 0), (4, 5)], mode="edge")) and tactic == "cpu_pad"
     found, tactic = run(tmp_path, "Pad", x, [3, 3], [np.array([-1, 0, 0, 2])])
     assert np.array_equal(found, np.pad(x[1:], [(0, 0), (0, 2)])) and tactic == "reference"
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("mode", ["DCR", "CRD", "back"])
+@pytest.mark.parametrize(("n", "depth", "rows", "columns", "size"), [(1, 3, 4, 5, 2), (2, 8, 37, 33, 3), (1, 1, 1, 1, 4), (3, 2, 5, 64, 1)])
+def test_blocks(n: int, depth: int, rows: int, columns: int, size: int, mode: str, dtype: type, tmp_path: pathlib.Path) -> None:
+    deep = [n, size * size * depth, rows, columns]
+    if mode == "back":
+        x = numbers(dtype, n, depth, rows * size, columns * size)
+        wanted = x.reshape(n, depth, rows, size, columns, size).transpose(0, 3, 5, 1, 2, 4).reshape(deep)
+        found, tactic = run(tmp_path, "SpaceToDepth", x, list(x.shape), [], blocksize=size)
+    else:
+        x = numbers(dtype, *deep)
+        parts = x.reshape(n, depth, size, size, rows, columns).transpose(0, 1, 4, 2, 5, 3) if mode == "CRD" else x.reshape(
+            n, size, size, depth, rows, columns).transpose(0, 3, 4, 1, 5, 2)
+        wanted = parts.reshape(n, depth, rows * size, columns * size)
+        found, tactic = run(tmp_path, "DepthToSpace", x, deep, [], blocksize=size, mode=mode)
+    assert np.array_equal(found, wanted) and tactic == "cpu_blocks"

@@ -1,5 +1,6 @@
 // Moving elements: transposes, concatenation, slices, splits and repetitions as strided copies, in
 // any layout and type of whole bytes.
+#include "backend/blocks.h"
 #include "backend/cpu/cpu.h"
 
 // ---- a copy, cut in parts along its longest outer axis ----
@@ -124,6 +125,39 @@ const carnot_tactic_row carnot_tactic_transpose = {.name = "cpu_transpose",
                                                    .reject = transpose_reject,
                                                    .shape = transpose_shape,
                                                    .run = transpose_run};
+
+// ---- depth to space and back ----
+
+static const char* blocks_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_is_blocks(problem->region)) return "";
+  problem->outputs[0].layout = problem->inputs[0].layout;
+  return carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* blocks_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, void* state,
+                                   size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  return carnot_blocks_of(&step->region->nodes[0], &inputs[0], &outputs[0], state);
+}
+
+static carnot_status* blocks_run(const carnot_step_view* step, void* state,
+                                 const carnot_operand* inputs, const carnot_operand* outputs,
+                                 void* workspace, carnot_executor* executor) {
+  (void)workspace;
+  const carnot_blocks* b = state;
+  carnot_cpu_copy(step, executor, 6, b->dims, bytes_of(&inputs[0]), inputs[0].data, b->src,
+                  outputs[0].data, b->dst);
+  return NULL;
+}
+
+const carnot_tactic_row carnot_tactic_blocks = {.name = "cpu_blocks",
+                                                .anchor = CARNOT_OP_COUNT,
+                                                .isa = CARNOT_ISA_SCALAR,
+                                                .numerics = "exact",
+                                                .reject = blocks_reject,
+                                                .shape = blocks_shape,
+                                                .run = blocks_run};
 
 // ---- concat: parts that were written in place already are left alone ----
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/blocks.h"
 #include "backend/cuda/each.h"
 
 // ---- strided copies ----
@@ -428,9 +429,7 @@ LIST_ROW(tile, TILE)
 // ---- depth to space and back ----
 
 static const char* blocks_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (!carnot_cuda_is_single(problem, CARNOT_OP_DEPTH_TO_SPACE) &&
-      !carnot_cuda_is_single(problem, CARNOT_OP_SPACE_TO_DEPTH))
-    return "";
+  if (!carnot_is_blocks(problem->region)) return "";
   problem->outputs[0].layout = problem->inputs[0].layout;
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
@@ -438,29 +437,12 @@ static const char* blocks_reject(carnot_problem* problem, char* reason, size_t s
 static carnot_status* blocks_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                    const carnot_operand* outputs, void* state,
                                    size_t* out_workspace_bytes) {
+  carnot_blocks b;
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_cuda_check_move(&inputs[0], &outputs[0]));
-  const carnot_plan_node* node = &step->region->nodes[0];
-  const carnot_op_row* row = carnot_op_get(node->op);
-  bool to_space = node->op == CARNOT_OP_DEPTH_TO_SPACE;
-  const carnot_operand *deep = to_space ? &inputs[0] : &outputs[0],
-                       *wide = to_space ? &outputs[0] : &inputs[0];
-  CARNOT_CHECK(deep->rank == 4 && wide->rank == 4, INVALID_MODEL, "rank %d", deep->rank);
-  bool crd = carnot_attr_is(row, &node->attrs, "mode", "CRD");
-  int64_t size = carnot_attr_int(row, &node->attrs, "blocksize"), depth = wide->dims[1];
-  CARNOT_CHECK(size > 0 && deep->dims[1] == depth * size * size &&
-                   wide->dims[2] == deep->dims[2] * size && wide->dims[3] == deep->dims[3] * size,
-               INVALID_ARGUMENT, "blocks of %lld do not fit", (long long)size);
-  // [n, channel, row, row in block, column, column in block]
-  const int64_t dims[6] = {deep->dims[0], depth, deep->dims[2], size, deep->dims[3], size};
-  int64_t c = deep->strides[1], channel = crd ? size * size : 1,
-          row_step = crd ? size : size * depth, column_step = crd ? 1 : depth;
-  const int64_t in_deep[6] = {deep->strides[0], channel * c,      deep->strides[2],
-                              row_step * c,     deep->strides[3], column_step * c};
-  const int64_t in_wide[6] = {wide->strides[0], wide->strides[1],        size * wide->strides[2],
-                              wide->strides[2], size * wide->strides[3], wide->strides[3]};
-  return carnot_cuda_move_make(step, 6, dims, to_space ? in_deep : in_wide, 0,
-                               to_space ? in_wide : in_deep, 0, carnot_cuda_bytes(deep), state);
+  CARNOT_TRY(carnot_blocks_of(&step->region->nodes[0], &inputs[0], &outputs[0], &b));
+  return carnot_cuda_move_make(step, 6, b.dims, b.src, 0, b.dst, 0, carnot_cuda_bytes(&inputs[0]),
+                               state);
 }
 
 const carnot_tactic_row carnot_cuda_blocks = {.name = "cuda_blocks",
