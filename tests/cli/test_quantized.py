@@ -12,6 +12,7 @@ from onnx import helper as h
 from onnx import numpy_helper as nh
 
 from test_cli import passes
+from test_move import run as run_node
 
 RNG = np.random.default_rng(11)
 TYPES = {np.uint8: T.UINT8, np.int8: T.INT8, np.int32: T.INT32, np.float32: T.FLOAT, np.int64: T.INT64}
@@ -123,3 +124,15 @@ def test_conversions_and_places(tmp_path: pathlib.Path, isa: str, dtype: type, s
     x = np.round(RNG.standard_normal(shape) * 4, 1).astype(np.float32)
     for got, want in run(tmp_path, nodes, constants, x, {"q": dtype, "y": np.float32, "a": np.int64}, "quantize_f32", isa):
         assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize(("dims", "attributes"), [
+    ([2, 5, 9, 11], {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    ([1, 64, 20, 7], {"kernel_shape": [2, 5], "dilations": [2, 1], "ceil_mode": 1, "strides": [3, 2]}),
+    ([3, 33, 40], {"kernel_shape": [4], "auto_pad": "SAME_UPPER"}), ([1, 1, 3, 3], {"kernel_shape": [3, 3]})])
+def test_the_largest_byte(dims: list, attributes: dict, dtype: type, tmp_path: pathlib.Path) -> None:
+    x = np.random.default_rng(9).integers(np.iinfo(dtype).min, np.iinfo(dtype).max, dims, endpoint=True).astype(dtype)
+    found, tactic = run_node(tmp_path, "MaxPool", x, dims, [], **attributes)
+    wanted = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    assert np.array_equal(found, wanted) and tactic == "cpu_max_pool_bytes"

@@ -1,4 +1,4 @@
-// Max and average pooling over channels-last float32 operands.
+// Max and average pooling over channels-last operands: float32, and the maximum of bytes.
 #include "backend/cpu/conv.h"
 #include "backend/cpu/rows.h"
 
@@ -9,15 +9,17 @@ typedef struct pool_params {
 
 static const char* describe(const carnot_problem* problem, carnot_op op, pool_params* out,
                             char* reason, size_t size) {
+  const carnot_operand_type* x = &problem->inputs[0];
   const carnot_plan_node* node = &problem->region->nodes[0];
   *out = (pool_params){0};
   if (node->op != op || problem->region->node_count != 1) return "";
   if (problem->output_count != 1) return "indices are wanted too";
-  const char* why = carnot_not_f32(&problem->inputs[0], "the input", 3, 4, reason, size);
+  bool bytes = x->kind == CARNOT_VALUE_TENSOR && carnot_is_8bit(x->dtype) && x->rank >= 3 &&
+               x->rank <= 4 && op == CARNOT_OP_MAX_POOL;
+  const char* why = bytes ? NULL : carnot_not_f32(x, "the input", 3, 4, reason, size);
   if (why) return why;
   const carnot_op_row* row = carnot_op_get(op);
-  carnot_status* status =
-      carnot_window_read(row, &node->attrs, problem->inputs[0].rank - 2, NULL, &out->window);
+  carnot_status* status = carnot_window_read(row, &node->attrs, x->rank - 2, NULL, &out->window);
   if (status) {
     carnot_because(reason, size, "%s", carnot_status_message(status));
     carnot_status_free(status);
@@ -33,9 +35,19 @@ static const char* take_layout(carnot_problem* problem, const char* why) {
   if (!why) problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
   return why;
 }
-static const char* max_reject(carnot_problem* problem, char* reason, size_t size) {
+static const char* reject_max(carnot_problem* problem, bool bytes, char* reason, size_t size) {
   pool_params p;
-  return take_layout(problem, describe(problem, CARNOT_OP_MAX_POOL, &p, reason, size));
+  const char* why = describe(problem, CARNOT_OP_MAX_POOL, &p, reason, size);
+  if (!why && carnot_is_8bit(problem->inputs[0].dtype) != bytes)
+    why = carnot_because(reason, size, "the input is %s",
+                         carnot_dtype_name(problem->inputs[0].dtype));
+  return take_layout(problem, why);
+}
+static const char* max_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_max(problem, false, reason, size);
+}
+static const char* max_bytes_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_max(problem, true, reason, size);
 }
 static const char* average_reject(carnot_problem* problem, char* reason, size_t size) {
   pool_params p;
@@ -64,13 +76,17 @@ typedef struct pool_state {
   int64_t rows_per_part, row_count;
 } pool_state;
 
-static carnot_status* pool_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* memory,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* shape(const carnot_step_view* step, const carnot_operand* inputs,
+                            const carnot_operand* outputs, bool bytes, void* memory,
+                            size_t* out_workspace_bytes) {
   pool_state* state = memory;
+  CARNOT_CHECK((bytes ? carnot_is_8bit(inputs[0].dtype) : inputs[0].dtype == CARNOT_DTYPE_F32) &&
+                   outputs[0].dtype == inputs[0].dtype,
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[0].dtype),
+               carnot_dtype_name(outputs[0].dtype));
   const pool_params* p = step->params;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_plane_make(&p->window, &inputs[0], &outputs[0], &state->plane));
+  CARNOT_TRY(carnot_plane_of(&p->window, &inputs[0], &outputs[0], &state->plane));
   const carnot_plane* plane = &state->plane;
   CARNOT_CHECK(plane->c == plane->k, INVALID_ARGUMENT, "%lld channels give %lld",
                (long long)plane->c, (long long)plane->k);
@@ -78,6 +94,16 @@ static carnot_status* pool_shape(const carnot_step_view* step, const carnot_oper
   state->rows_per_part =
       carnot_rows_per_part(state->row_count, plane->q * plane->c * plane->r * plane->s);
   return NULL;
+}
+static carnot_status* pool_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* memory,
+                                 size_t* out_workspace_bytes) {
+  return shape(step, inputs, outputs, /*bytes=*/false, memory, out_workspace_bytes);
+}
+static carnot_status* max_bytes_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* memory,
+                                      size_t* out_workspace_bytes) {
+  return shape(step, inputs, outputs, /*bytes=*/true, memory, out_workspace_bytes);
 }
 
 typedef struct pool_run {
@@ -155,3 +181,69 @@ CARNOT_CPU_ROWS(max_pool_f32, .anchor = CARNOT_OP_MAX_POOL, .strided_outputs = t
 CARNOT_CPU_ROWS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_outputs = true,
                 .reject = average_reject, .prepare = pool_prepare, .check = pool_check,
                 .shape = pool_shape, .run = average_run);
+
+// ---- bytes: plain loops over the channels, which the compiler vectorises ----
+
+typedef struct bytes_run {
+  const pool_state* state;
+  const uint8_t* x;
+  uint8_t* y;
+  bool is_signed;
+} bytes_run;
+
+static void max_of_signed(int64_t n, const int8_t* x, int8_t* restrict y) {
+  for (int64_t c = 0; c < n; c++) y[c] = x[c] > y[c] ? x[c] : y[c];
+}
+static void max_of_unsigned(int64_t n, const uint8_t* x, uint8_t* restrict y) {
+  for (int64_t c = 0; c < n; c++) y[c] = x[c] > y[c] ? x[c] : y[c];
+}
+
+// One output pixel: (image, p, q).
+static void max_bytes_pixel(const bytes_run* run, int64_t image, int64_t p, int64_t q) {
+  const carnot_plane* t = &run->state->plane;
+  uint8_t* y = run->y + ((image * t->p + p) * t->q + q) * t->ld;
+  memset(y, run->is_signed ? 0x80 : 0, (size_t)t->c);
+  for (int64_t r = 0; r < t->r; r++) {
+    int64_t h = p * t->stride_h - t->pad_h + r * t->dilation_h;
+    for (int64_t s = 0; s < t->s && h >= 0 && h < t->h; s++) {
+      int64_t w = q * t->stride_w - t->pad_w + s * t->dilation_w;
+      if (w < 0 || w >= t->w) continue;
+      const uint8_t* x = run->x + image * t->src_n + h * t->src_h + w * t->src_w;
+      if (run->is_signed) {
+        max_of_signed(t->c, (const int8_t*)x, (int8_t*)y);
+      } else {
+        max_of_unsigned(t->c, x, y);
+      }
+    }
+  }
+}
+
+static void max_bytes_part(void* argument, int64_t part) {
+  const bytes_run* run = argument;
+  const pool_state* s = run->state;
+  int64_t last = carnot_min_i64((part + 1) * s->rows_per_part, s->row_count);
+  for (int64_t row = part * s->rows_per_part; row < last; row++)
+    for (int64_t q = 0; q < s->plane.q; q++)
+      max_bytes_pixel(run, row / s->plane.p, row % s->plane.p, q);
+}
+
+static carnot_status* max_bytes_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) {
+  (void)step, (void)workspace;
+  bytes_run run = {state, inputs[0].data, outputs[0].data, inputs[0].dtype == CARNOT_DTYPE_I8};
+  carnot_executor_parallel(executor, carnot_ceildiv(run.state->row_count, run.state->rows_per_part),
+                           max_bytes_part, &run);
+  return NULL;
+}
+
+const carnot_tactic_row carnot_tactic_max_pool_bytes = {.name = "cpu_max_pool_bytes",
+                                                        .anchor = CARNOT_OP_MAX_POOL,
+                                                        .isa = CARNOT_ISA_SCALAR,
+                                                        .numerics = "exact",
+                                                        .strided_outputs = true,
+                                                        .reject = max_bytes_reject,
+                                                        .prepare = pool_prepare,
+                                                        .check = pool_check,
+                                                        .shape = max_bytes_shape,
+                                                        .run = max_bytes_run};

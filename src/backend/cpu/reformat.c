@@ -48,11 +48,7 @@ static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_
   CARNOT_CHECK(same, INVALID_MODEL, "a reformat between different shapes or types");
   *state = (reformat_state){0};
   state->is_transpose = as_transpose(&inputs[0], &outputs[0], state);
-  if (!state->is_transpose) {
-    state->batch = inputs[0].rank ? inputs[0].dims[0] : 1;
-    state->m_parts = 1;
-    return NULL;
-  }
+  if (!state->is_transpose) return NULL;
   // Cut along the longer side.
   int64_t* cut = state->m >= state->n ? &state->m : &state->n;
   int64_t other = state->m >= state->n ? state->n : state->m;
@@ -67,26 +63,6 @@ typedef struct reformat_run {
   const reformat_state* state;
   const carnot_operand *src, *dst;
 } reformat_run;
-
-static void copy_strided(const carnot_operand* src, const carnot_operand* dst, int64_t image) {
-  int rank = src->rank;
-  size_t bytes = (size_t)carnot_dtype_bits(src->dtype) / 8;
-  int64_t count = rank ? carnot_dims_count(src->dims + 1, rank - 1) : 1,
-          index[CARNOT_MAX_RANK] = {0};
-  int64_t from = rank ? image * src->strides[0] : 0, to = rank ? image * dst->strides[0] : 0;
-  for (int64_t i = 0; i < count; i++) {
-    memcpy((char*)dst->data + (size_t)to * bytes, (const char*)src->data + (size_t)from * bytes,
-           bytes);
-    for (int d = rank - 1; d >= 1; d--) {
-      from += src->strides[d];
-      to += dst->strides[d];
-      if (++index[d] < src->dims[d]) break;
-      from -= index[d] * src->strides[d];
-      to -= index[d] * dst->strides[d];
-      index[d] = 0;
-    }
-  }
-}
 
 // A few channels, as images have: the loop over pixels with all channels at once keeps every load
 // and store in order.
@@ -108,10 +84,6 @@ static bool interleave_few(int64_t m, int64_t n, const float* src, int64_t src_l
 static void reformat_part(void* argument, int64_t part) {
   const reformat_run* run = argument;
   const reformat_state* s = run->state;
-  if (!s->is_transpose) {
-    copy_strided(run->src, run->dst, part);
-    return;
-  }
   int64_t image = part / s->m_parts, first = part % s->m_parts * s->m_per_part;
   const float* src = (const float*)run->src->data + image * s->src_batch;
   float* dst = (float*)run->dst->data + image * s->dst_batch;
@@ -132,6 +104,12 @@ static carnot_status* reformat_run_all(const carnot_step_view* step, void* state
                                        void* workspace, carnot_executor* executor) {
   (void)workspace;
   reformat_run run = {carnot_cpu_kernels_of(step->machine_isa), state, &inputs[0], &outputs[0]};
+  if (!run.state->is_transpose) {
+    carnot_cpu_copy(step, executor, inputs[0].rank, inputs[0].dims,
+                    carnot_dtype_bits(inputs[0].dtype) / 8, inputs[0].data, inputs[0].strides,
+                    outputs[0].data, outputs[0].strides);
+    return NULL;
+  }
   carnot_executor_parallel(executor, run.state->batch * run.state->m_parts, reformat_part, &run);
   return NULL;
 }

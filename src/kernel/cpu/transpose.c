@@ -81,30 +81,49 @@ void CARNOT_KERNEL(transpose_f32)(int64_t m, int64_t n, const float* src, int64_
   }
 }
 
-// ---- two bytes and one: blocks in L1, an element at a time ----
+// ---- two bytes and one: squares of eight bytes a row, in integers ----
 
-enum { kSmallBlock = 32 };
-
-void CARNOT_KERNEL(transpose_u16)(int64_t m, int64_t n, const uint16_t* src, int64_t src_ld,
-                                  uint16_t* dst, int64_t dst_ld) {
-  for (int64_t i0 = 0; i0 < m; i0 += kSmallBlock) {
-    for (int64_t j0 = 0; j0 < n; j0 += kSmallBlock) {
-      const int64_t i1 = min_i64(m, i0 + kSmallBlock), j1 = min_i64(n, j0 + kSmallBlock);
-      for (int64_t j = j0; j < j1; ++j) {
-        for (int64_t i = i0; i < i1; ++i) dst[j * dst_ld + i] = src[i * src_ld + j];
-      }
-    }
+// Changes the upper |bits| of each 2 |bits| in x[i] for the lower of x[j].
+#define EXCHANGE(i, j, bits, low)                         \
+  {                                                       \
+    const uint64_t t = ((x[i] >> (bits)) ^ x[j]) & (low); \
+    x[i] ^= t << (bits);                                  \
+    x[j] ^= t;                                            \
   }
+
+CARNOT_INLINE void square_u8(uint64_t* x) {
+  for (int i = 0; i < 4; ++i) EXCHANGE(i, i + 4, 32, 0xffffffffu)
+  for (int i = 0; i < 8; i += i % 4 ? 3 : 1) EXCHANGE(i, i + 2, 16, 0x0000ffff0000ffffu)
+  for (int i = 0; i < 8; i += 2) EXCHANGE(i, i + 1, 8, 0x00ff00ff00ff00ffu)
 }
 
-void CARNOT_KERNEL(transpose_u8)(int64_t m, int64_t n, const uint8_t* src, int64_t src_ld,
-                                 uint8_t* dst, int64_t dst_ld) {
-  for (int64_t i0 = 0; i0 < m; i0 += kSmallBlock) {
-    for (int64_t j0 = 0; j0 < n; j0 += kSmallBlock) {
-      const int64_t i1 = min_i64(m, i0 + kSmallBlock), j1 = min_i64(n, j0 + kSmallBlock);
-      for (int64_t j = j0; j < j1; ++j) {
-        for (int64_t i = i0; i < i1; ++i) dst[j * dst_ld + i] = src[i * src_ld + j];
-      }
-    }
-  }
+CARNOT_INLINE void square_u16(uint64_t* x) {
+  for (int i = 0; i < 2; ++i) EXCHANGE(i, i + 2, 32, 0xffffffffu)
+  for (int i = 0; i < 4; i += 2) EXCHANGE(i, i + 1, 16, 0x0000ffff0000ffffu)
 }
+
+// Bands of rows, so that what is written of a line stays in the cache until it is whole.
+#define TRANSPOSE(type, SIDE)                                                                     \
+  void CARNOT_KERNEL(transpose_##type)(int64_t m, int64_t n, const type##_t* src, int64_t src_ld, \
+                                       type##_t* dst, int64_t dst_ld) {                           \
+    enum { kBand = 64 };                                                                          \
+    const int64_t whole = n - n % SIDE;                                                           \
+    for (int64_t band = 0; band < m; band += kBand) {                                             \
+      const int64_t end = min_i64(m, band + kBand), last = band + (end - band) / SIDE * SIDE;     \
+      for (int64_t j = 0; j < whole; j += SIDE) {                                                 \
+        for (int64_t i = band; i < last; i += SIDE) {                                             \
+          uint64_t x[SIDE];                                                                       \
+          for (int k = 0; k < SIDE; ++k) memcpy(&x[k], src + (i + k) * src_ld + j, sizeof(*x));   \
+          square_##type(x);                                                                       \
+          for (int k = 0; k < SIDE; ++k) memcpy(dst + (j + k) * dst_ld + i, &x[k], sizeof(*x));   \
+        }                                                                                         \
+      }                                                                                           \
+      for (int64_t j = 0; j < n; ++j)                                                             \
+        for (int64_t i = j < whole ? last : band; i < end; ++i)                                   \
+          dst[j * dst_ld + i] = src[i * src_ld + j];                                              \
+    }                                                                                             \
+  }
+typedef uint8_t u8_t;
+typedef uint16_t u16_t;
+TRANSPOSE(u16, 4)
+TRANSPOSE(u8, 8)
