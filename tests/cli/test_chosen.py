@@ -49,3 +49,15 @@ def test_top_k(dims: list, axis: int, k: int, largest: int, tmp_path: pathlib.Pa
     order = np.argsort(key, axis=axis, kind="stable")  # NaN and what is infinite: only one of them is last or first
     wanted = np.take_along_axis(x, np.take(order, np.arange(k), axis=axis), axis=axis)
     assert np.array_equal(found, wanted, equal_nan=True) and tactic.startswith("cpu_top_k_f32")
+
+
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceMax", "ReduceSumSquare"])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize(("dims", "axes"), [
+    ([1, 6, 5, 7], [0, 2, 3]), ([3, 1, 5, 1], [0, 2]), ([1, 1, 9], [0, 1]), ([4, 1, 3, 1, 5], [1, 3]), ([1, 8, 1, 130], [0, 1, 2])])
+def test_reduce_around_ones(dims: list, axes: list, keepdims: int, op: str, tmp_path: pathlib.Path) -> None:
+    x = numbers(np.float32, *dims)
+    found, tactic = run(tmp_path, op, x, dims, [np.array(axes)], keepdims=keepdims)
+    f = {"ReduceMean": np.mean, "ReduceMax": np.max, "ReduceSumSquare": lambda v, **k: np.sum(v * v, **k)}[op]
+    wanted = f(x.astype(np.float64), axis=tuple(axes), keepdims=bool(keepdims))
+    assert np.allclose(found, wanted, rtol=1e-6, atol=1e-5) and found.shape == wanted.shape and tactic.startswith("cpu_reduce_f32")

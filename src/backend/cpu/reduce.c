@@ -24,17 +24,18 @@ typedef struct reduce_params {
   uint32_t axes;  // bit d: dimension d is reduced
 } reduce_params;
 
-// Dimensions in memory order; true when the reduced ones stand together.
-static bool adjacent(uint32_t axes, int rank, bool channels_last) {
+// Dimensions in memory order, those of |ones| left out; true when the reduced ones stand together.
+static bool adjacent(uint32_t axes, uint32_t ones, int rank, bool channels_last) {
   int changes = 0;
   bool before = false;
   for (int k = 0; k < rank; k++) {
     int d = !channels_last || k == 0 ? k : k == rank - 1 ? 1 : k + 1;
+    if (ones >> d & 1) continue;
     bool reduced = axes >> d & 1;
     changes += reduced && !before;
     before = reduced;
   }
-  return changes == 1;
+  return changes <= 1;
 }
 
 static const char* describe(const carnot_problem* problem, reduce_params* out, char* reason,
@@ -70,14 +71,16 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
   carnot_operand_type* x = &problem->inputs[0];
   carnot_operand_type* y = &problem->outputs[0];
   bool last = x->layout == CARNOT_LAYOUT_CHANNELS_LAST && x->rank > 2;
-  if (!adjacent(p.axes, x->rank, last)) {
-    if (!adjacent(p.axes, x->rank, false)) return "the reduced axes do not stand together";
+  uint32_t ones = 0;  // whatever the shapes are
+  for (int d = 0; d < x->rank; d++) ones |= (uint32_t)(x->min[d] == 1 && x->max[d] == 1) << d;
+  if (!adjacent(p.axes, ones, x->rank, last)) {
+    if (!adjacent(p.axes, ones, x->rank, false)) return "the reduced axes do not stand together";
     last = false;
   }
   // What is left must come out in the order it is stored in.
   bool keeps = y->rank == x->rank;
   if (last && !keeps && (p.axes & 3) == 0 && p.axes != ((1u << x->rank) - 1) - 3) {
-    if (!adjacent(p.axes, x->rank, false)) return "the result would have another order";
+    if (!adjacent(p.axes, ones, x->rank, false)) return "the result would have another order";
     last = false;
   }
   x->layout = last ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
@@ -127,12 +130,15 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
     for (int d = 0; d < x->rank; d++)
       fits[l] = fits[l] && (x->dims[d] == 1 || x->strides[d] == strides[l][d]);
   bool last = !fits[0] && x->rank > 2;
-  CARNOT_CHECK(fits[last] && adjacent(p->axes, x->rank, last), INVALID_ARGUMENT,
+  uint32_t ones = 0;
+  for (int d = 0; d < x->rank; d++) ones |= (uint32_t)(x->dims[d] == 1) << d;
+  CARNOT_CHECK(fits[last] && adjacent(p->axes, ones, x->rank, last), INVALID_ARGUMENT,
                "the input is not dense, or the reduced axes do not stand together");
   *s = (reduce_state){.outer = 1, .n = 1, .inner = 1};
   bool seen = false;
   for (int k = 0; k < x->rank; k++) {
     int d = !last || k == 0 ? k : k == x->rank - 1 ? 1 : k + 1;
+    if (x->dims[d] == 1) continue;
     bool reduced = p->axes >> d & 1;
     seen |= reduced;
     *(reduced ? &s->n : seen ? &s->inner : &s->outer) *= x->dims[d];
