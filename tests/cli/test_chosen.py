@@ -1,4 +1,4 @@
-"""What is chosen by value, against NumPy: places that are not zero, rows by a condition, the first k in order."""
+"""What is chosen by value, against NumPy: places that are not zero, rows by a condition, the first k in order, one of an axis."""
 import pathlib
 
 import numpy as np
