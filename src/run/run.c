@@ -180,6 +180,25 @@ static carnot_status* late_memory(carnot_context* context, bool on_device, size_
                             out_memory);
 }
 
+// Where a result of the processor goes that is an output of the network; NULL for others.
+static carnot_status* output_memory(carnot_context* context, uint32_t id, size_t bytes,
+                                    void** out_memory) {
+  *out_memory = NULL;
+  for (uint32_t i = 0; i < context->plan->binding_count && !context->queue; i++) {
+    const carnot_plan_binding* b = &context->plan->bindings[i];
+    carnot_run_binding* binding = &context->bindings[i];
+    if (b->is_input || b->value != id || binding->allocate ||
+        context->plan->values[id].layout != CARNOT_LAYOUT_ROW_MAJOR)
+      continue;
+    // An address with too little room is told of when the result is delivered.
+    if (binding->address && bytes > binding->capacity_bytes) return NULL;
+    if (!binding->address) CARNOT_TRY(carnot_own_output(binding, bytes));
+    *out_memory = binding->address ? binding->address : binding->own;
+    return NULL;
+  }
+  return NULL;
+}
+
 static carnot_status* place_late(carnot_context* context, const carnot_plan_step* step) {
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
@@ -200,8 +219,10 @@ static carnot_status* place_late(carnot_context* context, const carnot_plan_step
       t->data = other->data;
       value->device_data = context->values[v->index].device_data;
     } else {
-      CARNOT_TRY(
-          late_memory(context, on_device, bytes, on_device ? &value->device_data : &t->data));
+      CARNOT_TRY(output_memory(context, step->outputs[i], bytes, &t->data));
+      if (!t->data)
+        CARNOT_TRY(
+            late_memory(context, on_device, bytes, on_device ? &value->device_data : &t->data));
     }
   }
   return NULL;
