@@ -122,3 +122,37 @@ def test_grid_sample(mode: str, padding: str, align_corners: int, channels: int,
 def test_a_volume_is_sampled_by_the_reference(tmp_path: pathlib.Path) -> None:
     inputs = {"x": numbers(2, 3, 5, 6, 7), "grid": RNG.uniform(-1.2, 1.2, (2, 4, 5, 6, 3)).astype(np.float32)}
     same(tmp_path, "reference", "GridSample", inputs, limit=1e-5)
+
+
+@pytest.mark.parametrize(("dims", "axis"), [([300, 333], 1), ([300, 333], 0), ([7, 40, 5, 11], -3), ([90000], 0), ([4, 0], 1), ([4, 0], 0)])
+def test_hardmax(dims: list, axis: int, tmp_path: pathlib.Path) -> None:
+    x = np.rint(numbers(*dims))
+    if x.size > 100:
+        x.flat[50] = np.nan
+    found = same(tmp_path, "cpu_hardmax_f32", "Hardmax", {"x": np.nan_to_num(x, nan=1e9)}, axis=axis, symbolic=len(dims) == 4)
+    # Of several largest elements the first one; NaN is the largest.
+    assert carnot(*write(tmp_path, "Hardmax", {"x": x}, {}, False, axis=axis)).returncode == 0
+    assert np.array_equal(np.load(tmp_path / "y.npy"), found)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int32])
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize(("dims", "axis"), [([300, 333], 1), ([300, 333], 0), ([7, 40, 5, 21], -3), ([3, 200], -1), ([90000], 0), ([4, 0], 1)])
+def test_cumsum(dims: list, axis: int, exclusive: int, reverse: int, dtype: type, tmp_path: pathlib.Path) -> None:
+    x = numbers(*dims, dtype=dtype)
+    found = same(tmp_path, "cpu_cumulative", "CumSum", {"x": x}, {"axis": np.array(axis)}, limit=1e-4 if dtype == np.float32 else 0,
+                 exclusive=exclusive, reverse=reverse, symbolic=len(dims) == 4)
+    if not reverse and not exclusive:  # float32 is added in double
+        assert np.array_equal(found, np.cumsum(x, axis, np.float64 if dtype == np.float32 else dtype).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.int8, np.bool_])
+@pytest.mark.parametrize(("dims", "depth", "axis"), [([1000], 500, -1), ([1000], 50, 0), ([30, 40], 60, 1), ([30, 1, 7], 9, -2), ([], 9, 0), ([0, 3], 5, 1)])
+def test_one_hot(dims: list, depth: int, axis: int, dtype: type, tmp_path: pathlib.Path) -> None:
+    index = picks(depth + 5, *dims, dtype=np.int32 if dtype == np.int8 else np.int64)  # those outside set nothing
+    inputs, values = {"indices": index}, np.array([2, 1] if dtype != np.bool_ else [0, 1]).astype(dtype)
+    done = carnot(*write(tmp_path, "OneHot", inputs, {"depth": np.array(depth), "values": values}, len(dims) == 2, axis=axis))
+    assert done.returncode == 0 and ("cpu_one_hot" in done.stderr or not index.size), done.stderr
+    hot = np.expand_dims(np.where(index < 0, index + depth, index), axis) == np.arange(depth).reshape([-1] + [1] * (np.ndim(index) - axis % (np.ndim(index) + 1)))
+    assert np.array_equal(np.load(tmp_path / "y.npy"), np.where(hot, values[1], values[0]))
