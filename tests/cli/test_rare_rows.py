@@ -16,7 +16,7 @@ def write(folder: pathlib.Path, op: str, inputs: dict, constants: dict, symbolic
     def value(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim if symbolic else array.shape)
 
-    kind = helper.np_dtype_to_tensor_dtype({**inputs, **constants}["values" if op == "OneHot" else "x"].dtype)
+    kind = attributes.get("to") or helper.np_dtype_to_tensor_dtype({**inputs, **constants}["values" if op == "OneHot" else "x"].dtype)
     graph = helper.make_graph([helper.make_node(op, [*inputs, *constants], ["y"], op, **attributes)], "net",
                               [value(k, v) for k, v in inputs.items()], [helper.make_tensor_value_info("y", kind, None)],
                               [numpy_helper.from_array(v, k) for k, v in constants.items()])
@@ -156,3 +156,21 @@ def test_one_hot(dims: list, depth: int, axis: int, dtype: type, tmp_path: pathl
     assert done.returncode == 0 and ("cpu_one_hot" in done.stderr or not index.size), done.stderr
     hot = np.expand_dims(np.where(index < 0, index + depth, index), axis) == np.arange(depth).reshape([-1] + [1] * (np.ndim(index) - axis % (np.ndim(index) + 1)))
     assert np.array_equal(np.load(tmp_path / "y.npy"), np.where(hot, values[1], values[0]))
+
+
+def cast(x: np.ndarray, to: type) -> np.ndarray:
+    if to == np.bool_ or x.dtype == np.int64:
+        return x.astype(to)
+    limits = np.iinfo(to)
+    whole = [0 if np.isnan(v) else int(np.clip(np.trunc(np.float64(v)), -1e19, 1e19)) for v in x]
+    return np.array([min(max(v, limits.min), limits.max) for v in whole], to)
+
+
+@pytest.mark.parametrize("to", [np.int64, np.int32, np.bool_])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_casts_that_lose(dtype: type, to: type, tmp_path: pathlib.Path) -> None:
+    odd = [np.nan, np.inf, -np.inf, 3e38, -3e38, 2.0**31, -2.0**31, 2.0**31 - 128, 2.0**63, -2.0**63, 1.9, -1.9, 0.0, -0.0, 1e-40]
+    x = np.concatenate([np.array(odd if dtype == np.float32 else [2**40 + 5, -2**31 - 1, 0], dtype), numbers(70000, dtype=dtype)])
+    done = carnot(*write(tmp_path, "Cast", {"x": x}, {}, False, to=helper.np_dtype_to_tensor_dtype(np.dtype(to))))
+    assert done.returncode == 0 and (dtype == to or "cpu_cast" in done.stderr), done.stderr
+    assert np.array_equal(np.load(tmp_path / "y.npy"), cast(x, to))

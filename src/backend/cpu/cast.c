@@ -1,5 +1,5 @@
-// Casts that lose nothing worth asking about: integers and truth values to wider ones and to
-// floating point, in plain loops that the compiler vectorises.
+// Casts among float32, the integers of 8, 32 and 64 bits and truth values that networks hold, in
+// plain loops that the compiler vectorises.
 #include "backend/cpu/cpu.h"
 
 typedef void cast_fn(const void* from, void* to, int64_t count);
@@ -10,6 +10,13 @@ typedef void cast_fn(const void* from, void* to, int64_t count);
     to_type* restrict y = to;                                                              \
     for (int64_t i = 0; i < count; i++) y[i] = (to_type)x[i];                              \
   }
+// The same with |convert| for what C leaves open or has otherwise.
+#define CAST_BY(from_type, name, to_type, convert)                                      \
+  static void cast_##from_type##_to_##name(const void* from, void* to, int64_t count) { \
+    const from_type* restrict x = from;                                                 \
+    to_type* restrict y = to;                                                           \
+    for (int64_t i = 0; i < count; i++) y[i] = (to_type)convert(x[i]);                  \
+  }
 CAST(int32_t, float)
 CAST(int64_t, float)
 CAST(uint8_t, float)
@@ -18,6 +25,23 @@ CAST(int32_t, int64_t)
 CAST(uint8_t, int64_t)
 CAST(uint8_t, int32_t)
 CAST(int8_t, int32_t)
+CAST(int64_t, int32_t)
+
+// Saturated; NaN gives 0.
+static inline int64_t to_int64(float x) {
+  if (x >= 0x1p63f) return INT64_MAX;
+  return x >= -0x1p63f ? (int64_t)x : x != x ? 0 : INT64_MIN;
+}
+static inline int32_t to_int32(float x) {
+  if (x >= 0x1p31f) return INT32_MAX;
+  return x >= -0x1p31f ? (int32_t)x : x != x ? 0 : INT32_MIN;
+}
+#define IS_TRUE(x) ((x) != 0)
+CAST_BY(float, int64_t, int64_t, to_int64)
+CAST_BY(float, int32_t, int32_t, to_int32)
+CAST_BY(float, bool, uint8_t, IS_TRUE)
+CAST_BY(int64_t, bool, uint8_t, IS_TRUE)
+CAST_BY(int32_t, bool, uint8_t, IS_TRUE)
 
 // Truth values are bytes of 0 or 1.
 static const struct {
@@ -33,7 +57,13 @@ static const struct {
               {CARNOT_DTYPE_U8, CARNOT_DTYPE_I64, cast_uint8_t_to_int64_t},
               {CARNOT_DTYPE_BOOL, CARNOT_DTYPE_I32, cast_uint8_t_to_int32_t},
               {CARNOT_DTYPE_U8, CARNOT_DTYPE_I32, cast_uint8_t_to_int32_t},
-              {CARNOT_DTYPE_I8, CARNOT_DTYPE_I32, cast_int8_t_to_int32_t}};
+              {CARNOT_DTYPE_I8, CARNOT_DTYPE_I32, cast_int8_t_to_int32_t},
+              {CARNOT_DTYPE_I64, CARNOT_DTYPE_I32, cast_int64_t_to_int32_t},
+              {CARNOT_DTYPE_F32, CARNOT_DTYPE_I64, cast_float_to_int64_t},
+              {CARNOT_DTYPE_F32, CARNOT_DTYPE_I32, cast_float_to_int32_t},
+              {CARNOT_DTYPE_F32, CARNOT_DTYPE_BOOL, cast_float_to_bool},
+              {CARNOT_DTYPE_I64, CARNOT_DTYPE_BOOL, cast_int64_t_to_bool},
+              {CARNOT_DTYPE_I32, CARNOT_DTYPE_BOOL, cast_int32_t_to_bool}};
 
 static cast_fn* find(carnot_dtype from, carnot_dtype to) {
   for (size_t i = 0; i < sizeof(kCasts) / sizeof(kCasts[0]); i++)
