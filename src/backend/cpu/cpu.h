@@ -9,6 +9,9 @@
 #include "kernel/cpu/pack_f32.h"
 #include "kernel/cpu/pointwise.h"
 
+// Bodies whose arguments are constant in each of few calls.
+#define CARNOT_CPU_INLINE static inline __attribute__((always_inline))
+
 // The kernels for |isa|, never NULL: every level holds those below.
 const carnot_cpu_kernels* carnot_cpu_kernels_of(carnot_isa isa);
 

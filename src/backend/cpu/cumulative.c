@@ -88,10 +88,8 @@ typedef struct cumulative_run {
   char* y;
 } cumulative_run;
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-ALWAYS_INLINE void scan_floats(const cumulative_state* s, const float* x, float* y, int64_t lanes,
-                               int64_t lane_stride, bool prod) {
+CARNOT_CPU_INLINE void scan_floats(const cumulative_state* s, const float* x, float* y,
+                                   int64_t lanes, int64_t lane_stride, bool prod) {
   double total[kInnerLanes];
   for (int64_t j = 0; j < lanes; j++) total[j] = prod;
   for (int64_t k = 0; k < s->n; k++) {
@@ -104,8 +102,8 @@ ALWAYS_INLINE void scan_floats(const cumulative_state* s, const float* x, float*
   }
 }
 
-ALWAYS_INLINE void scan_integers(const cumulative_state* s, const void* x, void* y, int64_t lanes,
-                                 int64_t lane_stride, bool wide) {
+CARNOT_CPU_INLINE void scan_integers(const cumulative_state* s, const void* x, void* y,
+                                     int64_t lanes, int64_t lane_stride, bool wide) {
   uint64_t total[kInnerLanes];
   for (int64_t j = 0; j < lanes; j++) total[j] = s->prod;
   for (int64_t k = 0; k < s->n; k++) {
@@ -124,8 +122,8 @@ ALWAYS_INLINE void scan_integers(const cumulative_state* s, const void* x, void*
 }
 
 // |lanes| and |lane_stride| are constant where that is worth a loop of its own.
-ALWAYS_INLINE void scan(const cumulative_run* run, int64_t start, int64_t lanes,
-                        int64_t lane_stride) {
+CARNOT_CPU_INLINE void scan(const cumulative_run* run, int64_t start, int64_t lanes,
+                            int64_t lane_stride) {
   const cumulative_state* s = run->s;
   size_t at = (size_t)start * (run->dtype == CARNOT_DTYPE_I64 ? 8 : 4);
   const void* x = run->x + at;
