@@ -6,7 +6,7 @@
 //   affine_grid: grid[n,p..,:] = theta[n] * (coordinates of p, 1)
 //     |theta| [N,r,r+1], |size| (N,C,D1..Dr) → [N,D1..Dr,r], r = 2 or 3
 // Coordinates are f32 as the grid is (f64 where it is), the rest double.
-#include "ops/util.h"
+#include "ops/grid_sample.h"
 
 enum { kSpatial = CARNOT_MAX_RANK - 2 };
 
@@ -30,16 +30,12 @@ static carnot_status* infer_grid_sample(carnot_infer* infer) {
   return NULL;
 }
 
-typedef enum padding { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION } padding;
-
 typedef struct sample_run {
   int rank;  // spatial
   const double *x, *grid;
   double* y;
   int64_t in_dims[kSpatial], in_size, out_size, channels;
-  int64_t taps, before;  // taps along a dimension; of those before the place
-  bool align_corners, wide;
-  padding pad;
+  carnot_sample_rule rule;
 } sample_run;
 
 // |at| mirrored at the borders until it lies between them.
@@ -54,13 +50,13 @@ static double reflect(double at, double low, double high) {
   return from_near ? high - rest : low + rest;
 }
 
-static void borders(const sample_run* r, int64_t size, double* low, double* high) {
+static void borders(const carnot_sample_rule* r, int64_t size, double* low, double* high) {
   *low = r->align_corners ? 0 : -0.5;
   *high = (double)size - (r->align_corners ? 1 : 0.5);
 }
 
 // A grid coordinate as a place in a dimension of |size|.
-static double place_of(const sample_run* r, double n, int64_t size) {
+static double place_of(const carnot_sample_rule* r, double n, int64_t size) {
   double low, high, at;
   if (r->wide) {
     at = r->align_corners ? (n + 1) / 2 * (double)(size - 1) : ((n + 1) * (double)size - 1) / 2;
@@ -71,15 +67,15 @@ static double place_of(const sample_run* r, double n, int64_t size) {
   if (r->taps == 1) at = rint(at);
   borders(r, size, &low, &high);
   if (!(at < low || at > high)) return at;
-  if (r->pad == PAD_BORDER) return at < 0 ? 0 : (double)size - 1;
-  return r->pad == PAD_REFLECTION ? reflect(at, low, high) : at;
+  if (r->pad == CARNOT_SAMPLE_BORDER) return at < 0 ? 0 : (double)size - 1;
+  return r->pad == CARNOT_SAMPLE_REFLECTION ? reflect(at, low, high) : at;
 }
 
 // The element that tap |i| reads; -1: none.
-static int64_t element_of(const sample_run* r, double i, int64_t size) {
+static int64_t element_of(const carnot_sample_rule* r, double i, int64_t size) {
   double low, high;
-  if (r->pad == PAD_BORDER) i = fmin(fmax(i, 0), (double)size - 1);
-  if (r->pad == PAD_REFLECTION) {
+  if (r->pad == CARNOT_SAMPLE_BORDER) i = fmin(fmax(i, 0), (double)size - 1);
+  if (r->pad == CARNOT_SAMPLE_REFLECTION) {
     borders(r, size, &low, &high);
     i = trunc(reflect(i, low, high));
   }
@@ -93,22 +89,36 @@ static double cubic(double d) {
   return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
 }
 
+carnot_sample_rule carnot_sample_rule_of(const carnot_attrs* attrs) {
+  const carnot_op_row* row = &carnot_op_grid_sample;
+  carnot_sample_rule r = {.taps = carnot_attr_is(row, attrs, "mode", "nearest") ? 1 : 2};
+  if (carnot_attr_is(row, attrs, "mode", "cubic")) r.taps = 4, r.before = 1;
+  r.align_corners = carnot_attr_int(row, attrs, "align_corners") != 0;
+  r.pad = carnot_attr_is(row, attrs, "padding_mode", "border")       ? CARNOT_SAMPLE_BORDER
+          : carnot_attr_is(row, attrs, "padding_mode", "reflection") ? CARNOT_SAMPLE_REFLECTION
+                                                                     : CARNOT_SAMPLE_ZEROS;
+  return r;
+}
+
+void carnot_sample_taps(const carnot_sample_rule* r, double n, int64_t size,
+                        int64_t elements[CARNOT_SAMPLE_TAPS], double weights[CARNOT_SAMPLE_TAPS]) {
+  double at = place_of(r, n, size), low = floor(at);
+  for (int64_t k = 0; k < r->taps; k++) {
+    double i = r->taps == 1 ? at : low + (double)(k - r->before), distance = fabs(at - i);
+    elements[k] = element_of(r, i, size);
+    weights[k] = r->taps == 1 ? 1 : r->taps == 2 ? 1 - distance : cubic(distance);
+  }
+}
+
 typedef struct spread {
-  int64_t element[kSpatial][4];
-  double weight[kSpatial][4];
+  int64_t element[kSpatial][CARNOT_SAMPLE_TAPS];
+  double weight[kSpatial][CARNOT_SAMPLE_TAPS];
 } spread;
 
 static void spread_of(const sample_run* r, const double* point, spread* s) {
-  for (int d = 0; d < r->rank; d++) {
-    int64_t size = r->in_dims[d];
-    double at = place_of(r, point[r->rank - 1 - d], size), low = floor(at);
-    for (int64_t k = 0; k < r->taps; k++) {
-      double i = r->taps == 1 ? at : low + (double)(k - r->before);
-      s->element[d][k] = element_of(r, i, size);
-      double distance = fabs(at - i);
-      s->weight[d][k] = r->taps == 1 ? 1 : r->taps == 2 ? 1 - distance : cubic(distance);
-    }
-  }
+  for (int d = 0; d < r->rank; d++)
+    carnot_sample_taps(&r->rule, point[r->rank - 1 - d], r->in_dims[d], s->element[d],
+                       s->weight[d]);
 }
 
 static void sample_image(void* arg, int64_t part) {
@@ -116,7 +126,7 @@ static void sample_image(void* arg, int64_t part) {
   int64_t n = part / r->out_size, p = part % r->out_size, total = 1;
   spread s;
   spread_of(r, r->grid + part * r->rank, &s);
-  for (int d = 0; d < r->rank; d++) total *= r->taps;
+  for (int d = 0; d < r->rank; d++) total *= r->rule.taps;
   for (int64_t c = 0; c < r->channels; c++) {
     const double* plane = r->x + (n * r->channels + c) * r->in_size;
     double sum = 0;
@@ -125,8 +135,8 @@ static void sample_image(void* arg, int64_t part) {
       int64_t offset = 0, rest = t;
       bool inside = true;
       for (int d = 0; d < r->rank; d++) {
-        int64_t k = rest % r->taps, i = s.element[d][k];
-        rest /= r->taps;
+        int64_t k = rest % r->rule.taps, i = s.element[d][k];
+        rest /= r->rule.taps;
         weight *= s.weight[d][k];
         inside &= i >= 0;
         offset = offset * r->in_dims[d] + i;
@@ -148,13 +158,8 @@ static carnot_status* run_grid_sample(carnot_call* call) {
   CARNOT_CHECK(carnot_tensor_count(grid) == x->dims[0] * r.out_size * r.rank, INVALID_MODEL,
                "the grid has %lld elements; %lld are required",
                (long long)carnot_tensor_count(grid), (long long)(x->dims[0] * r.out_size * r.rank));
-  r.align_corners = carnot_call_int(call, "align_corners") != 0;
-  r.wide = grid->dtype == CARNOT_DTYPE_F64;
-  r.taps = carnot_call_is(call, "mode", "nearest") ? 1 : 2;
-  if (carnot_call_is(call, "mode", "cubic")) r.taps = 4, r.before = 1;
-  r.pad = carnot_call_is(call, "padding_mode", "border")       ? PAD_BORDER
-          : carnot_call_is(call, "padding_mode", "reflection") ? PAD_REFLECTION
-                                                               : PAD_ZEROS;
+  r.rule = carnot_sample_rule_of(call->attrs);
+  r.rule.wide = grid->dtype == CARNOT_DTYPE_F64;
   CARNOT_TRY(carnot_call_f64(call, x, &r.x));
   CARNOT_TRY(carnot_call_f64(call, grid, &r.grid));
   CARNOT_TRY(carnot_call_f64_out(call, y, &r.y));

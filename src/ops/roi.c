@@ -4,7 +4,7 @@
 //   by bilinear interpolation
 // |x| [N,C,H,W]  |rois| [R,5] (image, x1, y1, x2, y2) or [R,4] with the images in |batch_indices|
 // [R]. In mode max roi_align takes the largest weighted neighbour of any point. Computed in double.
-#include "ops/util.h"
+#include "ops/roi.h"
 
 typedef struct roi_run {
   const carnot_tensor *x, *rois;
@@ -12,9 +12,8 @@ typedef struct roi_run {
   const int64_t* images;  // of roi_align
   double* y;
   int64_t height, width;  // of the output
-  double scale, shift;
-  int64_t sampling;
-  bool mean;
+  double scale;           // of max_roi_pool
+  carnot_roi_rule rule;   // of roi_align
 } roi_run;
 
 static carnot_status* set_output(carnot_infer* infer, int64_t height, int64_t width) {
@@ -57,13 +56,6 @@ static carnot_status* begin(carnot_call* call, int64_t columns, roi_run* r) {
   CARNOT_TRY(carnot_call_f64_out(call, y, &r->y));
   r->height = y->dims[2];
   r->width = y->dims[3];
-  r->scale = carnot_call_float(call, "spatial_scale");
-  return NULL;
-}
-
-static carnot_status* check_image(const roi_run* r, int64_t image) {
-  CARNOT_CHECK(image >= 0 && image < r->x->dims[0], INVALID_ARGUMENT,
-               "a region names image %lld of %lld", (long long)image, (long long)r->x->dims[0]);
   return NULL;
 }
 
@@ -117,8 +109,9 @@ static carnot_status* run_max_roi(carnot_call* call) {
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y || carnot_tensor_count(y) == 0) return NULL;
   CARNOT_TRY(begin(call, 5, &r));
+  r.scale = carnot_call_float(call, "spatial_scale");
   for (int64_t i = 0; i < r.rois->dims[0]; i++) {
-    CARNOT_TRY(check_image(&r, position(r.regions[i * 5])));
+    CARNOT_TRY(carnot_roi_check_image(position(r.regions[i * 5]), r.x->dims[0]));
   }
   carnot_call_parallel(call, r.rois->dims[0] * r.x->dims[1], max_roi_part, &r);
   carnot_write_f64(y, r.y);
@@ -127,10 +120,8 @@ static carnot_status* run_max_roi(carnot_call* call) {
 
 // ---- roi_align ----
 
-// The two neighbours of a coordinate and how far it lies toward the second; false outside of the
-// map.
-static bool neighbours(double at, int64_t size, int64_t* low, int64_t* high, double* out_part) {
-  if (!(at >= -1 && at <= (double)size)) return false;
+bool carnot_roi_neighbours(double at, int64_t size, int64_t* low, int64_t* high, double* out_part) {
+  if (!(size > 0 && at >= -1 && at <= (double)size)) return false;
   at = fmax(at, 0);
   *low = (int64_t)at;
   *high = *low + 1;
@@ -146,10 +137,11 @@ static bool neighbours(double at, int64_t size, int64_t* low, int64_t* high, dou
 static double point(const roi_run* r, const double* plane, double y, double x) {
   int64_t h = r->x->dims[2], w = r->x->dims[3], y0, y1, x0, x1;
   double fy, fx;
-  if (!neighbours(y, h, &y0, &y1, &fy) || !neighbours(x, w, &x0, &x1, &fx)) return 0;
+  if (!carnot_roi_neighbours(y, h, &y0, &y1, &fy) || !carnot_roi_neighbours(x, w, &x0, &x1, &fx))
+    return 0;
   double a = (1 - fy) * (1 - fx) * plane[y0 * w + x0], b = (1 - fy) * fx * plane[y0 * w + x1];
   double c = fy * (1 - fx) * plane[y1 * w + x0], d = fy * fx * plane[y1 * w + x1];
-  if (r->mean) return a + b + c + d;
+  if (r->rule.mean) return a + b + c + d;
   double best = a;
   if (b > best || b != b) best = b;
   if (c > best || c != c) best = c;
@@ -158,10 +150,29 @@ static double point(const roi_run* r, const double* plane, double y, double x) {
 }
 
 // Points along one side of a cell; a cell of more elements than the limit is sampled that often.
-static int64_t points_across(const roi_run* r, double cell) {
+static int64_t points_across(const carnot_roi_rule* rule, double cell) {
   const int64_t limit = 1 << 15;
-  int64_t wanted = r->sampling > 0 ? r->sampling : position(ceil(cell));
+  int64_t wanted = rule->sampling > 0 ? rule->sampling : position(ceil(cell));
   return carnot_max_i64(carnot_min_i64(wanted, limit), 0);
+}
+
+carnot_roi_rule carnot_roi_rule_of(const carnot_attrs* attrs) {
+  const carnot_op_row* row = &carnot_op_roi_align;
+  bool half = carnot_attr_is(row, attrs, "coordinate_transformation_mode", "half_pixel");
+  return (carnot_roi_rule){.scale = carnot_attr_float(row, attrs, "spatial_scale"),
+                           .shift = half ? 0.5 : 0,
+                           .sampling = carnot_attr_int(row, attrs, "sampling_ratio"),
+                           .mean = !carnot_attr_is(row, attrs, "mode", "max")};
+}
+
+carnot_roi_side carnot_roi_side_of(const carnot_roi_rule* rule, double from, double to,
+                                   int64_t cells) {
+  carnot_roi_side side = {.start = from * rule->scale - rule->shift};
+  double length = to * rule->scale - rule->shift - side.start;
+  if (rule->shift == 0) length = fmax(length, 1);
+  side.cell = length / (double)cells;
+  side.points = points_across(rule, side.cell);
+  return side;
 }
 
 static void align_part(void* arg, int64_t part) {
@@ -170,28 +181,20 @@ static void align_part(void* arg, int64_t part) {
   int64_t region = part / channels;
   const double* roi = r->regions + region * 4;
   const double* plane = r->values + (r->images[region] * channels + part % channels) * h * w;
-  double left = roi[0] * r->scale - r->shift, top = roi[1] * r->scale - r->shift;
-  double width = roi[2] * r->scale - r->shift - left, height = roi[3] * r->scale - r->shift - top;
-  if (r->shift == 0) {
-    width = fmax(width, 1);
-    height = fmax(height, 1);
-  }
-  double cell_h = height / (double)r->height, cell_w = width / (double)r->width;
-  int64_t grid_h = points_across(r, cell_h), grid_w = points_across(r, cell_w);
+  carnot_roi_side across = carnot_roi_side_of(&r->rule, roi[0], roi[2], r->width),
+                  down = carnot_roi_side_of(&r->rule, roi[1], roi[3], r->height);
+  int64_t count = down.points * across.points;
   for (int64_t i = 0; i < r->height; i++) {
     for (int64_t j = 0; j < r->width; j++) {
       double sum = 0, best = 0;
-      for (int64_t k = 0; k < grid_h * grid_w; k++) {
-        double y =
-            top + (double)i * cell_h + ((double)(k / grid_w) + 0.5) * cell_h / (double)grid_h;
-        double x =
-            left + (double)j * cell_w + ((double)(k % grid_w) + 0.5) * cell_w / (double)grid_w;
-        double v = point(r, plane, y, x);
+      for (int64_t k = 0; k < count; k++) {
+        double v = point(r, plane, carnot_roi_point(&down, i, k / across.points),
+                         carnot_roi_point(&across, j, k % across.points));
         sum += v;
         if (k == 0 || v > best || v != v) best = v;
       }
-      int64_t count = carnot_max_i64(grid_h * grid_w, 1);
-      r->y[(part * r->height + i) * r->width + j] = r->mean ? sum / (double)count : best;
+      r->y[(part * r->height + i) * r->width + j] =
+          r->rule.mean ? sum / (double)carnot_max_i64(count, 1) : best;
     }
   }
 }
@@ -206,10 +209,9 @@ static carnot_status* run_align(carnot_call* call) {
                "batch_indices has %lld elements; %lld are required",
                (long long)carnot_tensor_count(images), (long long)r.rois->dims[0]);
   CARNOT_TRY(carnot_call_i64(call, images, &r.images));
-  for (int64_t i = 0; i < r.rois->dims[0]; i++) CARNOT_TRY(check_image(&r, r.images[i]));
-  r.mean = !carnot_call_is(call, "mode", "max");
-  r.shift = carnot_call_is(call, "coordinate_transformation_mode", "half_pixel") ? 0.5 : 0;
-  r.sampling = carnot_call_int(call, "sampling_ratio");
+  for (int64_t i = 0; i < r.rois->dims[0]; i++)
+    CARNOT_TRY(carnot_roi_check_image(r.images[i], r.x->dims[0]));
+  r.rule = carnot_roi_rule_of(call->attrs);
   carnot_call_parallel(call, r.rois->dims[0] * r.x->dims[1], align_part, &r);
   carnot_write_f64(y, r.y);
   return NULL;

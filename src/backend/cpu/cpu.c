@@ -32,6 +32,35 @@ bool carnot_is_f32_constant(const carnot_operand_type* type) {
   return type->is_constant && type->dtype == CARNOT_DTYPE_F32 && type->tensor && type->tensor->data;
 }
 
+const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op) {
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  if (problem->region->node_count != 1 || node->op != op) return "";
+  for (uint32_t i = 0; i < node->input_count; i++)
+    if (node->inputs[i] != i) return "an operand is absent, or two are one value";
+  return NULL;
+}
+
+carnot_status* carnot_cpu_check_single(const carnot_step_view* step, carnot_op op,
+                                       uint32_t input_count) {
+  const carnot_plan_node* node = &step->region->nodes[0];
+  CARNOT_CHECK(step->region->node_count == 1 && node->op == op && step->output_count == 1 &&
+                   step->input_count == input_count && node->input_count == input_count,
+               INVALID_MODEL, "the step is not one %s of %u operands", carnot_op_get(op)->name,
+               input_count);
+  for (uint32_t i = 0; i < input_count; i++)
+    CARNOT_CHECK(node->inputs[i] == i, INVALID_MODEL, "operand %u is input %u of the step", i,
+                 node->inputs[i]);
+  return NULL;
+}
+
+bool carnot_cpu_is_dense(const carnot_operand* t) {
+  int64_t strides[CARNOT_MAX_RANK];
+  carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, t->rank, t->dims, strides);
+  for (int i = 0; i < t->rank; i++)
+    if (t->dims[i] > 1 && t->strides[i] != strides[i]) return false;
+  return true;
+}
+
 enum { kRowUnit = 42, kAmxRowUnit = 32, kColumnUnit = 64, kWantedParts = 8, kLeastParts = 4 };
 
 // Cuts |size| in about |parts| pieces of whole units.

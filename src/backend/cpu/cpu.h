@@ -9,6 +9,9 @@
 #include "kernel/cpu/pack_f32.h"
 #include "kernel/cpu/pointwise.h"
 
+// Bodies whose arguments are constant in each of few calls.
+#define CARNOT_CPU_INLINE static inline __attribute__((always_inline))
+
 // The kernels for |isa|, never NULL: every level holds those below.
 const carnot_cpu_kernels* carnot_cpu_kernels_of(carnot_isa isa);
 
@@ -23,6 +26,24 @@ static inline bool carnot_is_8bit(carnot_dtype dtype) {
 }
 // A constant of float32 with its data at hand.
 bool carnot_is_f32_constant(const carnot_operand_type* type);
+
+// reject: the region is one node of |op| whose operands are the step's inputs in order. NULL, or
+// why not.
+const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op);
+// check: the same, with |input_count| operands and one result.
+carnot_status* carnot_cpu_check_single(const carnot_step_view* step, carnot_op op,
+                                       uint32_t input_count) CARNOT_MUST_USE;
+// Row-major, with nothing between its elements.
+bool carnot_cpu_is_dense(const carnot_operand* t);
+
+// Indices that are data, of 32 or 64 bits.
+static inline bool carnot_cpu_is_index(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_I32;
+}
+static inline int64_t carnot_cpu_index_at(const carnot_operand* index, int64_t i) {
+  return index->dtype == CARNOT_DTYPE_I64 ? ((const int64_t*)index->data)[i]
+                                          : ((const int32_t*)index->data)[i];
+}
 
 // A grid of [m, n] cut into parts, by the problem alone: enough for eight threads and none too
 // small. Columns are cut at multiples of 64, rows at multiples of 42 (the row tiles of all levels

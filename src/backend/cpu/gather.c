@@ -4,9 +4,8 @@
 #include "backend/cpu/weights.h"
 
 static const char* gather_reject(carnot_problem* problem, char* reason, size_t size) {
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  if (problem->region->node_count != 1 || node->op != CARNOT_OP_GATHER) return "";
-  if (node->inputs[0] != 0 || node->inputs[1] != 1) return "data and indices are one value";
+  const char* why = carnot_cpu_single(problem, CARNOT_OP_GATHER);
+  if (why) return why;
   const carnot_operand_type *x = &problem->inputs[0], *index = &problem->inputs[1];
   int bits = carnot_dtype_bits(x->dtype);
   if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 1 || index->kind != CARNOT_VALUE_TENSOR ||
@@ -14,7 +13,7 @@ static const char* gather_reject(carnot_problem* problem, char* reason, size_t s
     return "an operand has no known rank";
   if (x->dtype == CARNOT_DTYPE_STRING || (bits != 8 && bits != 16 && bits != 32 && bits != 64))
     return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(x->dtype));
-  if (index->dtype != CARNOT_DTYPE_I64 && index->dtype != CARNOT_DTYPE_I32)
+  if (!carnot_cpu_is_index(index->dtype))
     return carnot_because(reason, size, "indices of %s", carnot_dtype_name(index->dtype));
   problem->inputs[0].layout = problem->inputs[1].layout = problem->outputs[0].layout =
       CARNOT_LAYOUT_ROW_MAJOR;
@@ -22,11 +21,7 @@ static const char* gather_reject(carnot_problem* problem, char* reason, size_t s
 }
 
 static carnot_status* gather_check(const carnot_step_view* step) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  CARNOT_CHECK(node->op == CARNOT_OP_GATHER && step->input_count == 2 && step->output_count == 1 &&
-                   node->inputs[0] == 0 && node->inputs[1] == 1,
-               INVALID_MODEL, "the step holds no gather");
-  return NULL;
+  return carnot_cpu_check_single(step, CARNOT_OP_GATHER, 2);
 }
 
 typedef struct gather_state {
@@ -34,14 +29,6 @@ typedef struct gather_state {
   int64_t inner;     // elements behind the axis
   size_t run_bytes;  // of them
 } gather_state;
-
-static bool is_dense(const carnot_operand* t) {
-  int64_t strides[CARNOT_MAX_RANK];
-  carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, t->rank, t->dims, strides);
-  for (int i = 0; i < t->rank; i++)
-    if (t->dims[i] > 1 && t->strides[i] != strides[i]) return false;
-  return true;
-}
 
 static carnot_status* gather_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                    const carnot_operand* outputs, void* memory,
@@ -54,9 +41,8 @@ static carnot_status* gather_shape(const carnot_step_view* step, const carnot_op
   CARNOT_TRY(carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"), x->rank,
                          "axis", &axis));
   CARNOT_CHECK(x->dtype == y->dtype && x->dtype != CARNOT_DTYPE_STRING &&
-                   carnot_dtype_bits(x->dtype) >= 8 &&
-                   (index->dtype == CARNOT_DTYPE_I64 || index->dtype == CARNOT_DTYPE_I32) &&
-                   is_dense(x) && is_dense(index) && is_dense(y),
+                   carnot_dtype_bits(x->dtype) >= 8 && carnot_cpu_is_index(index->dtype) &&
+                   carnot_cpu_is_dense(x) && carnot_cpu_is_dense(index) && carnot_cpu_is_dense(y),
                INVALID_ARGUMENT, "a gather of %s by %s into %s", carnot_dtype_name(x->dtype),
                carnot_dtype_name(index->dtype), carnot_dtype_name(y->dtype));
   s->outer = carnot_dims_count(x->dims, axis);
@@ -72,11 +58,6 @@ static carnot_status* gather_shape(const carnot_step_view* step, const carnot_op
   return NULL;
 }
 
-static int64_t index_at(const carnot_operand* index, int64_t i) {
-  return index->dtype == CARNOT_DTYPE_I64 ? ((const int64_t*)index->data)[i]
-                                          : ((const int32_t*)index->data)[i];
-}
-
 typedef struct gather_run {
   const gather_state* state;
   const carnot_operand *x, *index, *y;
@@ -90,7 +71,7 @@ static void gather_part(void* argument, int64_t part) {
   int64_t first = part * s->per_part,
           last = carnot_min_i64(first + s->per_part, s->outer * s->count);
   for (int64_t i = first; i < last; i++) {
-    int64_t at = index_at(run->index, i % s->count);
+    int64_t at = carnot_cpu_index_at(run->index, i % s->count);
     if (at < 0) at += s->n;
     if (run->table) {
       run->widen(s->inner, run->table + (i / s->count * s->n + at) * s->inner,
@@ -190,7 +171,7 @@ static carnot_status* gather_run_all(const carnot_step_view* step, void* state,
   if (step->param_bytes) set_table(step, &run);
   const gather_state* s = run.state;
   for (int64_t i = 0; i < s->count; i++) {
-    int64_t at = index_at(run.index, i);
+    int64_t at = carnot_cpu_index_at(run.index, i);
     CARNOT_CHECK(at >= -s->n && at < s->n, INVALID_ARGUMENT,
                  "index %lld is %lld, must be in [%lld, %lld)", (long long)i, (long long)at,
                  (long long)-s->n, (long long)s->n);

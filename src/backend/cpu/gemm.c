@@ -224,14 +224,6 @@ typedef struct gemm_state {
   bool swap_a;  // the left operand is stored transposed
 } gemm_state;
 
-static bool is_dense(const carnot_operand* t) {
-  int64_t strides[CARNOT_MAX_RANK];
-  carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, t->rank, t->dims, strides);
-  for (int i = 0; i < t->rank; i++)
-    if (t->dims[i] > 1 && t->strides[i] != strides[i]) return false;
-  return true;
-}
-
 static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* memory,
                                  size_t* out_workspace_bytes) {
@@ -241,8 +233,8 @@ static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_oper
   const carnot_operand* a = &inputs[step->region->nodes[0].inputs[0]];
   CARNOT_CHECK(a->dtype == CARNOT_DTYPE_F32 && outputs[0].dtype == CARNOT_DTYPE_F32 &&
                    a->rank >= 1 && outputs[0].rank >= 1 && a->dims[a->rank - 1] == p->k &&
-                   outputs[0].dims[outputs[0].rank - 1] == p->n && is_dense(a) &&
-                   is_dense(&outputs[0]),
+                   outputs[0].dims[outputs[0].rank - 1] == p->n && carnot_cpu_is_dense(a) &&
+                   carnot_cpu_is_dense(&outputs[0]),
                INVALID_ARGUMENT, "operands do not fit packed weights of [%lld,%lld]",
                (long long)p->k, (long long)p->n);
   state->m = carnot_dims_count(a->dims, a->rank - 1);
@@ -378,7 +370,7 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
                        *c = &outputs[0];
   CARNOT_CHECK(a->dtype == CARNOT_DTYPE_F32 && b->dtype == CARNOT_DTYPE_F32 &&
                    c->dtype == CARNOT_DTYPE_F32 && a->rank >= 2 && b->rank >= 2 && c->rank >= 2 &&
-                   is_dense(c),
+                   carnot_cpu_is_dense(c),
                INVALID_ARGUMENT, "operands of a product are no float32 matrices");
   state->m = a->dims[a->rank - 2];
   state->k = a->dims[a->rank - 1];

@@ -20,19 +20,11 @@ typedef struct rows_state {
   int64_t outer, n, inner, per_part;
 } rows_state;
 
-static bool is_dense(const carnot_operand* t) {
-  int64_t strides[CARNOT_MAX_RANK];
-  carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, t->rank, t->dims, strides);
-  for (int i = 0; i < t->rank; i++)
-    if (t->dims[i] > 1 && t->strides[i] != strides[i]) return false;
-  return true;
-}
-
 // [outer, n, inner] around axes [from, to) of a dense operand and a result of the same dimensions.
 static carnot_status* make_rows(const carnot_operand* in, const carnot_operand* out, int from,
                                 int to, rows_state* s) {
   bool same = in->dtype == CARNOT_DTYPE_F32 && out->dtype == CARNOT_DTYPE_F32 &&
-              in->rank == out->rank && is_dense(in) && is_dense(out);
+              in->rank == out->rank && carnot_cpu_is_dense(in) && carnot_cpu_is_dense(out);
   for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
   CARNOT_CHECK(same, INVALID_ARGUMENT, "operands are no dense float32 tensors of one shape");
   s->outer = carnot_dims_count(in->dims, from);
@@ -270,7 +262,7 @@ static carnot_status* channel_norm_shape(const carnot_step_view* step, const car
                  (long long)x->dims[1]);
   int64_t last[CARNOT_MAX_RANK];
   carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, x->rank, x->dims, last);
-  s->channels_last = !is_dense(x);
+  s->channels_last = !carnot_cpu_is_dense(x);
   for (int d = 0; s->channels_last && d < x->rank; d++)
     CARNOT_CHECK(x->dims[d] == 1 || x->strides[d] == last[d], INVALID_ARGUMENT,
                  "the input is dense in no layout");

@@ -6,6 +6,7 @@
 #define CARNOT_KERNEL_CPU_KERNELS_H_
 
 #include "kernel/cpu/attention_f32.h"
+#include "kernel/cpu/blend_f32.h"
 #include "kernel/cpu/conv2d_f32.h"
 #include "kernel/cpu/convert.h"
 #include "kernel/cpu/depthwise_f32.h"
