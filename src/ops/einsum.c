@@ -8,14 +8,6 @@
 
 enum { kOperands = CARNOT_EINSUM_OPERANDS, kEllipsis = 52, kLabels = CARNOT_EINSUM_LABELS };
 
-// The equation with every dimension of every operand named by a label: letters 0 to 51, the
-// ellipsis' dimensions, counted from its right end, from kEllipsis on.
-typedef struct equation {
-  int operands, ranks[kOperands];
-  int labels[kOperands][CARNOT_MAX_RANK];
-  int out_rank, out_labels[CARNOT_MAX_RANK];
-} equation;
-
 static int letter_label(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
   return c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
@@ -51,7 +43,7 @@ static int letters_in(carnot_strview term) {
   return count;
 }
 
-static carnot_status* implicit_output(equation* e, int ellipsis) {
+static carnot_status* implicit_output(carnot_equation* e, int ellipsis) {
   int seen[kLabels] = {0};
   e->out_rank = 0;
   for (int i = 0; i < e->operands; i++) {
@@ -67,9 +59,8 @@ static carnot_status* implicit_output(equation* e, int ellipsis) {
   return NULL;
 }
 
-// Reads |text| for operands of these ranks.
-static carnot_status* read_equation(carnot_strview text, int operands, const int* ranks,
-                                    equation* e) {
+carnot_status* carnot_equation_read(carnot_strview text, int operands, const int* ranks,
+                                    carnot_equation* e) {
   memset(e, 0, sizeof(*e));
   size_t end = 0, start = 0;
   while (end < text.size && text.data[end] != '-') end++;
@@ -115,9 +106,9 @@ static carnot_status* infer_einsum(carnot_infer* infer) {
       return NULL;
     }
   }
-  equation e;
-  CARNOT_TRY(read_equation(carnot_attr_text(infer->row, infer->attrs, "equation"),
-                           infer->input_count, ranks, &e));
+  carnot_equation e;
+  CARNOT_TRY(carnot_equation_read(carnot_attr_text(infer->row, infer->attrs, "equation"),
+                                  infer->input_count, ranks, &e));
   carnot_sym sizes[kLabels], dims[CARNOT_MAX_RANK];
   for (int k = 0; k < kLabels; k++) sizes[k] = carnot_sym_of(-1);
   for (int i = 0; i < e.operands; i++) {
@@ -193,10 +184,10 @@ static void einsum_part(void* arg, int64_t part) {
 
 carnot_status* carnot_einsum_plan(carnot_strview text, int operands, const int* ranks,
                                   const int64_t* const* dims, carnot_einsum* out) {
-  equation e;
+  carnot_equation e;
   CARNOT_CHECK(operands <= kOperands, UNSUPPORTED, "%d operands; at most %d are possible", operands,
                kOperands);
-  CARNOT_TRY(read_equation(text, operands, ranks, &e));
+  CARNOT_TRY(carnot_equation_read(text, operands, ranks, &e));
   int64_t sizes[kLabels], strides[kOperands][kLabels] = {{0}};
   bool in_output[kLabels] = {false};
   for (int k = 0; k < kLabels; k++) sizes[k] = -1;

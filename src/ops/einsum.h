@@ -1,4 +1,5 @@
-// An equation over named dimensions as loops: one over the result, one over what is summed.
+// An equation over named dimensions, read, and as loops: one over the result, one over what is
+// summed.
 #ifndef CARNOT_OPS_EINSUM_H_
 #define CARNOT_OPS_EINSUM_H_
 
@@ -8,6 +9,19 @@ enum {
   CARNOT_EINSUM_OPERANDS = 16,
   CARNOT_EINSUM_LABELS = 52 + CARNOT_MAX_RANK  // letters, and dimensions of the ellipsis
 };
+
+// The equation with every dimension of every operand named by a label: letters 0 to 51, then the
+// ellipsis' dimensions, counted from its right end.
+typedef struct carnot_equation {
+  int operands, ranks[CARNOT_EINSUM_OPERANDS];
+  int labels[CARNOT_EINSUM_OPERANDS][CARNOT_MAX_RANK];
+  int out_rank, out_labels[CARNOT_MAX_RANK];
+} carnot_equation;
+
+// Reads |text| for at most CARNOT_EINSUM_OPERANDS operands of these ranks; INVALID_MODEL where it
+// does not fit them.
+carnot_status* carnot_equation_read(carnot_strview text, int operands, const int* ranks,
+                                    carnot_equation* out) CARNOT_MUST_USE;
 
 // Strides in elements of dense operands; 0 where an operand broadcasts.
 typedef struct carnot_einsum {

@@ -32,6 +32,7 @@ carnot_status* carnot_passes_run(carnot_graph* graph,
                                  const carnot_pass_options* options) CARNOT_MUST_USE;
 
 carnot_status* carnot_pass_unfold(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_einsum(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_fold(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_simplify(carnot_graph* graph, const carnot_pass_options* options);
 carnot_status* carnot_pass_shapes(carnot_graph* graph, const carnot_pass_options* options);

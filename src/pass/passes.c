@@ -5,6 +5,8 @@
 static const carnot_pass_row kPasses[] = {
     {"unfold", "writes plain attention operators as products and a softmax", carnot_pass_unfold,
      false, false},
+    {"einsum", "writes sums of products as transposes and products", carnot_pass_einsum, false,
+     false},
     {"fold", "computes what depends on constants alone", carnot_pass_fold, false, false},
     {"shapes", "turns shape arithmetic into constants", carnot_pass_shapes, false, false},
     {"simplify", "removes what changes nothing, joins transposes and reshapes",

@@ -204,3 +204,16 @@ def test_two_shapes_behind_a_product(second: list, tmp_path: pathlib.Path) -> No
     wanted = (x.astype(np.float64) @ a).reshape(3, 7, 24) + r
     found = run(plan, tmp_path, x=x, r=r)
     assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("axes", [axes for mask in range(1, 16) for axes in [[d for d in range(4) if mask >> d & 1]]], ids=str)
+def test_sums_of_what_stands_channels_last(axes: list, keepdims: int, tmp_path: pathlib.Path) -> None:
+    """What is left has the order of its dimensions, whichever were summed."""
+    net = Net()
+    y = net.add("ReduceSum", net.add("Relu", net.add("Transpose", "x", perm=[0, 3, 1, 2])), net.constant(np.array(axes)), keepdims=keepdims)
+    model, plan = net.save(tmp_path / "m.onnx", y, x=[8, 5, 3, 4]), tmp_path / "m.plan"
+    passes("build", model, "--output", plan)
+    x = np.random.default_rng(2).standard_normal((8, 5, 3, 4)).astype(np.float32)
+    wanted = np.maximum(x, 0).transpose(0, 3, 1, 2).sum(tuple(axes), keepdims=bool(keepdims), dtype=np.float64)
+    assert np.abs(run(plan, tmp_path, x=x) - wanted).max() <= 1e-5 * np.abs(wanted).max()

@@ -11,8 +11,9 @@ enum { kMaxZeroChannels = 8192, kMaxFilters = 1 << 16, kLeastPairChannels = 8 };
 // Read where a tap falls into the padding.
 static const float kZeros[kMaxZeroChannels];
 
-carnot_status* carnot_window_check(const carnot_window* w) {
-  CARNOT_CHECK(w->rank == 1 || w->rank == 2, INVALID_MODEL, "a window of %d dimensions", w->rank);
+carnot_status* carnot_window_check(const carnot_window* w, int low, int high) {
+  CARNOT_CHECK(w->rank >= low && w->rank <= high, INVALID_MODEL, "a window of %d dimensions",
+               w->rank);
   for (int i = 0; i < w->rank; i++)
     CARNOT_CHECK(w->kernel[i] >= 1 && w->kernel[i] < 1 << 20 && w->strides[i] >= 1 &&
                      w->strides[i] < 1 << 20 && w->dilations[i] >= 1 && w->dilations[i] < 1 << 20 &&
@@ -279,7 +280,7 @@ static carnot_status* check_params(const carnot_step_view* step, const carnot_co
   const carnot_conv_params* p = step->params;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_CONV && step->input_count >= 2, INVALID_MODEL,
                "the step holds no convolution");
-  CARNOT_TRY(carnot_window_check(&p->window));
+  CARNOT_TRY(carnot_window_check(&p->window, 1, 2));
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->filters >= 1 && p->channels <= INT32_MAX &&
                    p->filters <= kMaxFilters && p->channels % p->group == 0 &&
                    p->filters % p->group == 0,

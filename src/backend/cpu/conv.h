@@ -21,8 +21,8 @@ typedef struct carnot_plane {
   int64_t src_n, src_h, src_w, ld;
 } carnot_plane;
 
-// A window of 1 or 2 dimensions whose numbers are in range, also from a hostile file.
-carnot_status* carnot_window_check(const carnot_window* window) CARNOT_MUST_USE;
+// A window of |low| to |high| dimensions whose numbers are in range, also from a hostile file.
+carnot_status* carnot_window_check(const carnot_window* window, int low, int high) CARNOT_MUST_USE;
 
 // Fills the plane from operands [N,C,(H,)W] with channels innermost; INVALID_MODEL where strides or
 // sizes do not fit.

@@ -186,7 +186,7 @@ static carnot_status* check_params(const carnot_step_view* step, uint32_t consta
   const carnot_window* w = &p->window;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_QLINEAR_CONV && step->input_count >= kBias,
                INVALID_MODEL, "the step holds no quantized convolution");
-  CARNOT_TRY(carnot_window_check(w));
+  CARNOT_TRY(carnot_window_check(w, 1, 2));
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= kMaxChannels &&
                    p->filters >= 1 && p->filters <= kMaxFilters && p->channels % p->group == 0 &&
                    p->filters % p->group == 0 && taps_of(w) <= CARNOT_INT8_MAX_TAPS,

@@ -1,22 +1,18 @@
 // Max and average pooling over channels-last operands: float32, and the maximum of bytes.
-#include "backend/cpu/conv.h"
+#include "backend/cpu/pool.h"
+
 #include "backend/cpu/rows.h"
 
-typedef struct pool_params {
-  carnot_window window;
-  int32_t include_padding;
-} pool_params;
-
-static const char* describe(const carnot_problem* problem, carnot_op op, pool_params* out,
-                            char* reason, size_t size) {
+const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, int low, int high,
+                                 carnot_pool_params* out, char* reason, size_t size) {
   const carnot_operand_type* x = &problem->inputs[0];
   const carnot_plan_node* node = &problem->region->nodes[0];
-  *out = (pool_params){0};
+  *out = (carnot_pool_params){.include_padding = 0};
   if (node->op != op || problem->region->node_count != 1) return "";
   if (problem->output_count != 1) return "indices are wanted too";
   bool bytes = x->kind == CARNOT_VALUE_TENSOR && carnot_is_8bit(x->dtype) && x->rank >= 3 &&
                x->rank <= 4 && op == CARNOT_OP_MAX_POOL;
-  const char* why = bytes ? NULL : carnot_not_f32(x, "the input", 3, 4, reason, size);
+  const char* why = bytes ? NULL : carnot_not_f32(x, "the input", low, high, reason, size);
   if (why) return why;
   const carnot_op_row* row = carnot_op_get(op);
   carnot_status* status = carnot_window_read(row, &node->attrs, x->rank - 2, NULL, &out->window);
@@ -36,8 +32,8 @@ static const char* take_layout(carnot_problem* problem, const char* why) {
   return why;
 }
 static const char* reject_max(carnot_problem* problem, bool bytes, char* reason, size_t size) {
-  pool_params p;
-  const char* why = describe(problem, CARNOT_OP_MAX_POOL, &p, reason, size);
+  carnot_pool_params p;
+  const char* why = carnot_pool_describe(problem, CARNOT_OP_MAX_POOL, 3, 4, &p, reason, size);
   if (!why && carnot_is_8bit(problem->inputs[0].dtype) != bytes)
     why = carnot_because(reason, size, "the input is %s",
                          carnot_dtype_name(problem->inputs[0].dtype));
@@ -50,25 +46,28 @@ static const char* max_bytes_reject(carnot_problem* problem, char* reason, size_
   return reject_max(problem, true, reason, size);
 }
 static const char* average_reject(carnot_problem* problem, char* reason, size_t size) {
-  pool_params p;
-  return take_layout(problem, describe(problem, CARNOT_OP_AVERAGE_POOL, &p, reason, size));
+  carnot_pool_params p;
+  return take_layout(problem,
+                     carnot_pool_describe(problem, CARNOT_OP_AVERAGE_POOL, 3, 4, &p, reason, size));
 }
 
-static carnot_status* pool_prepare(const carnot_problem* problem, carnot_prepared* out) {
+carnot_status* carnot_pool_prepare(const carnot_problem* problem, carnot_prepared* out) {
   void* params;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(pool_params), "parameters", &params));
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(carnot_pool_params), "parameters", &params));
   char reason[256];
-  const char* why = describe(problem, problem->region->nodes[0].op, params, reason, sizeof(reason));
+  const char* why = carnot_pool_describe(problem, problem->region->nodes[0].op, 3, CARNOT_MAX_RANK,
+                                         params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = params;
-  out->param_bytes = sizeof(pool_params);
+  out->param_bytes = sizeof(carnot_pool_params);
   return NULL;
 }
 
 static carnot_status* pool_check(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(pool_params), INVALID_MODEL,
-               "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(pool_params));
-  return carnot_window_check(&((const pool_params*)step->params)->window);
+  CARNOT_CHECK(step->param_bytes == sizeof(carnot_pool_params), INVALID_MODEL,
+               "%u bytes of parameters, must be %zu", step->param_bytes,
+               sizeof(carnot_pool_params));
+  return carnot_window_check(&((const carnot_pool_params*)step->params)->window, 1, 2);
 }
 
 typedef struct pool_state {
@@ -84,7 +83,7 @@ static carnot_status* shape(const carnot_step_view* step, const carnot_operand* 
                    outputs[0].dtype == inputs[0].dtype,
                INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[0].dtype),
                carnot_dtype_name(outputs[0].dtype));
-  const pool_params* p = step->params;
+  const carnot_pool_params* p = step->params;
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_plane_of(&p->window, &inputs[0], &outputs[0], &state->plane));
   const carnot_plane* plane = &state->plane;
@@ -133,30 +132,30 @@ static carnot_status* run_pool(const carnot_step_view* step, void* memory,
                   .rows_per_part = state->rows_per_part,
                   .row_count = state->row_count,
                   .max = max};
-  run.pool =
-      (carnot_pool_f32){.n = plane->n,
-                        .h = plane->h,
-                        .w = plane->w,
-                        .c = plane->c,
-                        .p = plane->p,
-                        .q = plane->q,
-                        .r = plane->r,
-                        .s = plane->s,
-                        .stride_h = plane->stride_h,
-                        .stride_w = plane->stride_w,
-                        .dilation_h = plane->dilation_h,
-                        .dilation_w = plane->dilation_w,
-                        .pad_h = plane->pad_h,
-                        .pad_w = plane->pad_w,
-                        .pad_h_end = plane->pad_h_end,
-                        .pad_w_end = plane->pad_w_end,
-                        .include_padding = ((const pool_params*)step->params)->include_padding != 0,
-                        .src = inputs[0].data,
-                        .src_n = plane->src_n,
-                        .src_h = plane->src_h,
-                        .src_w = plane->src_w,
-                        .dst = outputs[0].data,
-                        .ld = plane->ld};
+  run.pool = (carnot_pool_f32){
+      .n = plane->n,
+      .h = plane->h,
+      .w = plane->w,
+      .c = plane->c,
+      .p = plane->p,
+      .q = plane->q,
+      .r = plane->r,
+      .s = plane->s,
+      .stride_h = plane->stride_h,
+      .stride_w = plane->stride_w,
+      .dilation_h = plane->dilation_h,
+      .dilation_w = plane->dilation_w,
+      .pad_h = plane->pad_h,
+      .pad_w = plane->pad_w,
+      .pad_h_end = plane->pad_h_end,
+      .pad_w_end = plane->pad_w_end,
+      .include_padding = ((const carnot_pool_params*)step->params)->include_padding != 0,
+      .src = inputs[0].data,
+      .src_n = plane->src_n,
+      .src_h = plane->src_h,
+      .src_w = plane->src_w,
+      .dst = outputs[0].data,
+      .ld = plane->ld};
   carnot_executor_parallel(executor, carnot_ceildiv(run.row_count, run.rows_per_part), pool_part,
                            &run);
   return NULL;
@@ -176,10 +175,10 @@ static carnot_status* average_run(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_ROWS(max_pool_f32, .anchor = CARNOT_OP_MAX_POOL, .strided_outputs = true,
-                .reject = max_reject, .prepare = pool_prepare, .check = pool_check,
+                .reject = max_reject, .prepare = carnot_pool_prepare, .check = pool_check,
                 .shape = pool_shape, .run = max_run);
 CARNOT_CPU_ROWS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_outputs = true,
-                .reject = average_reject, .prepare = pool_prepare, .check = pool_check,
+                .reject = average_reject, .prepare = carnot_pool_prepare, .check = pool_check,
                 .shape = pool_shape, .run = average_run);
 
 // ---- bytes: plain loops over the channels, which the compiler vectorises ----
@@ -243,7 +242,7 @@ const carnot_tactic_row carnot_tactic_max_pool_bytes = {.name = "cpu_max_pool_by
                                                         .numerics = "exact",
                                                         .strided_outputs = true,
                                                         .reject = max_bytes_reject,
-                                                        .prepare = pool_prepare,
+                                                        .prepare = carnot_pool_prepare,
                                                         .check = pool_check,
                                                         .shape = max_bytes_shape,
                                                         .run = max_bytes_run};

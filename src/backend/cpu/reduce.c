@@ -77,9 +77,10 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
     if (!adjacent(p.axes, ones, x->rank, false)) return "the reduced axes do not stand together";
     last = false;
   }
-  // What is left must come out in the order it is stored in.
+  // What is left must come out in the order it is stored in: channels alone, or none.
   bool keeps = y->rank == x->rank;
-  if (last && !keeps && (p.axes & 3) == 0 && p.axes != ((1u << x->rank) - 1) - 3) {
+  bool swapped = !(p.axes & 2) && (p.axes | 3) != (1u << x->rank) - 1;
+  if (last && !keeps && swapped) {
     if (!adjacent(p.axes, ones, x->rank, false)) return "the result would have another order";
     last = false;
   }

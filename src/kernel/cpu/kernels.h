@@ -16,6 +16,7 @@
 #include "kernel/cpu/group_norm_f32.h"
 #include "kernel/cpu/pointwise.h"
 #include "kernel/cpu/pool_f32.h"
+#include "kernel/cpu/pool_rows_f32.h"
 #include "kernel/cpu/reduce_f32.h"
 #include "kernel/cpu/resize_f32.h"
 #include "kernel/cpu/row_norm_f32.h"
