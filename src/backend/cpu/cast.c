@@ -50,9 +50,10 @@ OF_INTEGER(64)
   CAST(i##to##_of_i##from, int##from##_t, int##to##_t, x[i]) \
   CAST(i##to##_of_u##from, uint##from##_t, int##to##_t, x[i])
 NARROW(8, 8)
-NARROW(8, 16) NARROW(8, 32) NARROW(8, 64) NARROW(16, 16) NARROW(16, 32) NARROW(16, 64)
-    NARROW(32, 32) NARROW(32, 64) NARROW(64, 64) WIDEN(16, 8) WIDEN(32, 8) WIDEN(64, 8)
-        WIDEN(32, 16) WIDEN(64, 16) WIDEN(64, 32)
+NARROW(8, 16)
+NARROW(8, 32) NARROW(8, 64) NARROW(16, 16) NARROW(16, 32) NARROW(16, 64) NARROW(32, 32)
+    NARROW(32, 64) NARROW(64, 64) WIDEN(16, 8) WIDEN(32, 8) WIDEN(64, 8) WIDEN(32, 16) WIDEN(64, 16)
+        WIDEN(64, 32)
 
     // By log2 of bytes.
     static cast_fn* const kOfFloat[2][4] = {

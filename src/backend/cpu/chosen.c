@@ -2,30 +2,13 @@
 // finds how much is chosen, run writes it.
 #include "backend/cpu/cpu.h"
 
-static bool has_whole_bytes(const carnot_operand_type* t) {
-  int bits = carnot_dtype_bits(t->dtype);
-  return t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && t->dtype != CARNOT_DTYPE_STRING &&
-         (bits == 8 || bits == 16 || bits == 32 || bits == 64);
-}
-
 static const char* chosen_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
-  if (problem->region->node_count != 1 || problem->region->nodes[0].op != op) return "";
-  const carnot_operand_type* x = &problem->inputs[0];
-  if (!has_whole_bytes(x))
-    return carnot_because(reason, size, "not for %s", carnot_dtype_name(x->dtype));
+  const char* why = carnot_cpu_single(problem, op);
+  if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
+  if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
     problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
   problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  return NULL;
-}
-
-static carnot_status* chosen_check(const carnot_step_view* step, carnot_op op,
-                                   uint32_t input_count) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  bool fits = step->region->node_count == 1 && node->op == op && step->output_count == 1 &&
-              step->input_count == input_count && node->input_count == input_count;
-  for (uint32_t i = 0; fits && i < input_count; i++) fits = node->inputs[i] == i;
-  CARNOT_CHECK(fits, INVALID_MODEL, "the step holds no %s", carnot_op_get(op)->name);
   return NULL;
 }
 
@@ -43,7 +26,7 @@ static const char* non_zero_reject(carnot_problem* problem, char* reason, size_t
 }
 
 static carnot_status* non_zero_check(const carnot_step_view* step) {
-  return chosen_check(step, CARNOT_OP_NON_ZERO, 1);
+  return carnot_cpu_check_single(step, CARNOT_OP_NON_ZERO, 1);
 }
 
 enum { kUnit = 4096, kParts = 16 };  // a unit: neighbours in the last axis
@@ -191,7 +174,7 @@ static const char* compress_reject(carnot_problem* problem, char* reason, size_t
 }
 
 static carnot_status* compress_check(const carnot_step_view* step) {
-  return chosen_check(step, CARNOT_OP_COMPRESS, 2);
+  return carnot_cpu_check_single(step, CARNOT_OP_COMPRESS, 2);
 }
 
 typedef struct compress_state {

@@ -9,7 +9,8 @@ typedef struct carnot_pool_params {
   int32_t include_padding;
 } carnot_pool_params;
 
-// Whether the problem is |op| over float32 of rank [low, high], or the maximum of bytes: NULL, or why not.
+// Whether the problem is |op| over float32 of rank [low, high], or the maximum of bytes: NULL, or
+// why not.
 const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, int low, int high,
                                  carnot_pool_params* out, char* reason, size_t size);
 // A row's prepare.
