@@ -45,20 +45,23 @@ OF_INTEGER(16)
 OF_INTEGER(32)
 OF_INTEGER(64)
 
-#define NARROW(to, from) CAST(n##to##_of_##from, uint##from##_t, uint##to##_t, x[i])
-#define WIDEN(to, from)                                      \
+#define LOW_BITS(to, from) CAST(n##to##_of_##from, uint##from##_t, uint##to##_t, x[i])
+#define WIDER(to, from)                                      \
   CAST(i##to##_of_i##from, int##from##_t, int##to##_t, x[i]) \
   CAST(i##to##_of_u##from, uint##from##_t, int##to##_t, x[i])
-NARROW(8, 8)
-NARROW(8, 16)
-NARROW(8, 32) NARROW(8, 64) NARROW(16, 16) NARROW(16, 32) NARROW(16, 64) NARROW(32, 32)
-    NARROW(32, 64) NARROW(64, 64) WIDEN(16, 8) WIDEN(32, 8) WIDEN(64, 8) WIDEN(32, 16) WIDEN(64, 16)
-        WIDEN(64, 32)
+#define OF_8              LOW_BITS(8, 8) WIDER(16, 8) WIDER(32, 8) WIDER(64, 8)
+#define OF_16             LOW_BITS(8, 16) LOW_BITS(16, 16) WIDER(32, 16) WIDER(64, 16)
+#define OF_32             LOW_BITS(8, 32) LOW_BITS(16, 32) LOW_BITS(32, 32) WIDER(64, 32)
+#define OF_64             LOW_BITS(8, 64) LOW_BITS(16, 64) LOW_BITS(32, 64) LOW_BITS(64, 64)
+#define INTEGERS_OF(bits) OF_##bits
+INTEGERS_OF(8)
+INTEGERS_OF(16)
+INTEGERS_OF(32)
+INTEGERS_OF(64)
 
-    // By log2 of bytes.
-    static cast_fn* const kOfFloat[2][4] = {
-        {u8_of_float, u16_of_float, u32_of_float, u64_of_float},
-        {i8_of_float, i16_of_float, i32_of_float, i64_of_float}};
+// By log2 of bytes.
+static cast_fn* const kOfFloat[2][4] = {{u8_of_float, u16_of_float, u32_of_float, u64_of_float},
+                                        {i8_of_float, i16_of_float, i32_of_float, i64_of_float}};
 static cast_fn* const kOfDouble[2][4] = {
     {u8_of_double, u16_of_double, u32_of_double, u64_of_double},
     {i8_of_double, i16_of_double, i32_of_double, i64_of_double}};
