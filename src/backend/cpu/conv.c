@@ -33,7 +33,7 @@ carnot_status* carnot_plane_make(const carnot_window* window, const carnot_opera
 carnot_status* carnot_plane_of(const carnot_window* window, const carnot_operand* src,
                                const carnot_operand* dst, carnot_plane* out) {
   int rank = src->rank - 2;
-  CARNOT_CHECK((rank == 1 || rank == 2) && dst->rank == src->rank && window->rank == rank,
+  CARNOT_CHECK(rank >= 1 && rank <= 3 && dst->rank == src->rank && window->rank == rank,
                INVALID_MODEL, "a window of %d dimensions over an input of %d", window->rank,
                src->rank);
   CARNOT_CHECK(
@@ -41,23 +41,33 @@ carnot_status* carnot_plane_of(const carnot_window* window, const carnot_operand
       INVALID_MODEL, "channels are not innermost");
   carnot_window w = *window;
   carnot_window_resolve(&w, src->dims + 2, dst->dims + 2);
-  int x = rank + 1, y = rank == 2 ? 2 : -1, wx = rank - 1;
+  int x = rank + 1, y = rank > 1 ? rank : -1, wx = rank - 1, wy = rank - 2;
   *out = (carnot_plane){
       .n = src->dims[0], .h = y > 0 ? src->dims[y] : 1, .w = src->dims[x], .c = src->dims[1]};
   out->p = y > 0 ? dst->dims[y] : 1, out->q = dst->dims[x], out->k = dst->dims[1];
-  out->r = y > 0 ? w.kernel[0] : 1, out->s = w.kernel[wx];
-  out->stride_h = y > 0 ? w.strides[0] : 1, out->stride_w = w.strides[wx];
-  out->dilation_h = y > 0 ? w.dilations[0] : 1, out->dilation_w = w.dilations[wx];
-  out->pad_h = y > 0 ? w.begin[0] : 0, out->pad_w = w.begin[wx];
-  out->pad_h_end = y > 0 ? w.end[0] : 0, out->pad_w_end = w.end[wx];
+  out->r = y > 0 ? w.kernel[wy] : 1, out->s = w.kernel[wx];
+  out->stride_h = y > 0 ? w.strides[wy] : 1, out->stride_w = w.strides[wx];
+  out->dilation_h = y > 0 ? w.dilations[wy] : 1, out->dilation_w = w.dilations[wx];
+  out->pad_h = y > 0 ? w.begin[wy] : 0, out->pad_w = w.begin[wx];
+  out->pad_h_end = y > 0 ? w.end[wy] : 0, out->pad_w_end = w.end[wx];
+  if (rank == 3)
+    out->depth = (carnot_conv_depth){.taps = w.kernel[0],
+                                     .in = src->dims[2],
+                                     .out = dst->dims[2],
+                                     .stride = w.strides[0],
+                                     .dilation = w.dilations[0],
+                                     .pad = w.begin[0],
+                                     .src = src->strides[2]};
+  int64_t planes = rank == 3 ? dst->dims[2] : 1;
   out->src_n = src->strides[0], out->src_w = src->strides[x];
   out->src_h = y > 0 ? src->strides[y] : src->strides[x] * src->dims[x];
   out->ld = dst->strides[x];
   CARNOT_CHECK(dst->dims[0] == out->n, INVALID_MODEL, "batches of %lld and %lld", (long long)out->n,
                (long long)dst->dims[0]);
   bool rows_join = y < 0 || dst->dims[y] == 1 || dst->strides[y] == out->ld * out->q;
-  bool images_join = out->n == 1 || dst->strides[0] == out->ld * out->q * out->p;
-  CARNOT_CHECK(rows_join && images_join, INVALID_MODEL,
+  bool planes_join = planes == 1 || dst->strides[2] == out->ld * out->q * out->p;
+  bool images_join = out->n == 1 || dst->strides[0] == out->ld * out->q * out->p * planes;
+  CARNOT_CHECK(rows_join && planes_join && images_join, INVALID_MODEL,
                "the result's pixels are not evenly spaced");
   return NULL;
 }
@@ -73,7 +83,7 @@ const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_para
   if (node->op != CARNOT_OP_CONV || node->inputs[0] != 0 || node->inputs[1] >= problem->input_count)
     return "the region does not begin with its convolution";
   const carnot_operand_type *x = &problem->inputs[0], *w = &problem->inputs[node->inputs[1]];
-  const char* why = carnot_not_f32(x, "the input", 3, 4, reason, size);
+  const char* why = carnot_not_f32(x, "the input", 3, 5, reason, size);
   if (why) return why;
   if (!carnot_is_f32_constant(w) || w->rank != x->rank)
     return "the weights are not constant float32";
@@ -145,7 +155,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   carnot_conv_params p;
   const char* why = describe(problem, &p, reason, size);
   if (why) return why;
-  if (is_depthwise(&p)) return "a depthwise convolution has a row of its own";
+  if (is_depthwise(&p) && p.window.rank < 3) return "a depthwise convolution has a row of its own";
   if (p.channels > kMaxZeroChannels)
     return carnot_because(reason, size, "%lld channels, takes up to %d", (long long)p.channels,
                           kMaxZeroChannels);
@@ -174,6 +184,7 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   carnot_conv_params p;
   const char* why = describe(problem, &p, reason, size);
   if (why) return why;
+  if (p.window.rank > 2) return "a window of three dimensions";
   if (!is_depthwise(&p))
     return carnot_because(reason, size, "group is %lld of %lld channels", (long long)p.group,
                           (long long)p.channels);
@@ -273,14 +284,15 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
 
 // ---- load and run ----
 
-static carnot_status* check_params(const carnot_step_view* step, const carnot_conv_params** out) {
+static carnot_status* check_params(const carnot_step_view* step, int most_dims,
+                                   const carnot_conv_params** out) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_conv_params) && step->constant_count == 2,
                INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
                step->param_bytes, step->constant_count, sizeof(carnot_conv_params));
   const carnot_conv_params* p = step->params;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_CONV && step->input_count >= 2, INVALID_MODEL,
                "the step holds no convolution");
-  CARNOT_TRY(carnot_window_check(&p->window, 1, 2));
+  CARNOT_TRY(carnot_window_check(&p->window, 1, most_dims));
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->filters >= 1 && p->channels <= INT32_MAX &&
                    p->filters <= kMaxFilters && p->channels % p->group == 0 &&
                    p->filters % p->group == 0,
@@ -299,23 +311,25 @@ static carnot_status* check_packed(const carnot_step_view* step, size_t bytes) {
 }
 
 static int64_t kernel_taps(const carnot_conv_params* p) {
-  return p->window.kernel[0] * (p->window.rank == 2 ? p->window.kernel[1] : 1);
+  return carnot_dims_count(p->window.kernel, p->window.rank);
 }
 
 static carnot_status* conv_check(const carnot_step_view* step) {
   const carnot_conv_params* p = NULL;
-  CARNOT_TRY(check_params(step, &p));
+  CARNOT_TRY(check_params(step, 3, &p));
   CARNOT_CHECK(p->channels <= kMaxZeroChannels, INVALID_MODEL, "%lld channels",
                (long long)p->channels);
   CARNOT_CHECK(carnot_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
                "packed weights of type %d", p->weights);
+  CARNOT_CHECK(kernel_taps(p) <= INT32_MAX, INVALID_MODEL, "a window of %lld elements",
+               (long long)kernel_taps(p));
   size_t bytes = carnot_weights_bytes((carnot_dtype)p->weights, weights_shape(p, kernel_taps(p)));
   return check_packed(step, (size_t)p->group * bytes);
 }
 
 static carnot_status* depthwise_check(const carnot_step_view* step) {
   const carnot_conv_params* p = NULL;
-  CARNOT_TRY(check_params(step, &p));
+  CARNOT_TRY(check_params(step, 2, &p));
   CARNOT_CHECK(is_depthwise(p), INVALID_MODEL, "%lld groups of %lld channels are not depthwise",
                (long long)p->group, (long long)p->channels);
   return check_packed(
@@ -353,7 +367,7 @@ static carnot_status* shape_common(const carnot_step_view* step, const carnot_op
 static bool is_product(const carnot_plane* p) {
   bool one = p->r == 1 && p->s == 1 && p->stride_h == 1 && p->stride_w == 1 && !p->pad_h &&
              !p->pad_w && p->p == p->h && p->q == p->w;
-  return one && (p->h == 1 || p->src_h == p->src_w * p->w) &&
+  return one && !p->depth.taps && (p->h == 1 || p->src_h == p->src_w * p->w) &&
          (p->n == 1 || p->src_n == p->src_w * p->w * p->h);
 }
 
@@ -365,9 +379,10 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   CARNOT_TRY(shape_common(step, inputs, outputs, state));
   const carnot_conv_params* p = step->params;
   const carnot_plane* plane = &state->plane;
-  int64_t k = p->channels / p->group * plane->r * plane->s;
+  int64_t planes = plane->depth.taps ? plane->depth.out : 1;
+  int64_t k = p->channels / p->group * kernel_taps(p);
   state->grid =
-      carnot_grid_cut(step->isa, plane->n * plane->p * plane->q, p->filters / p->group, k);
+      carnot_grid_cut(step->isa, plane->n * planes * plane->p * plane->q, p->filters / p->group, k);
   state->is_product = is_product(plane);
   return NULL;
 }
@@ -423,6 +438,7 @@ static void conv_part(void* argument, int64_t part) {
                             .dilation_w = plane->dilation_w,
                             .pad_h = plane->pad_h,
                             .pad_w = plane->pad_w,
+                            .depth = plane->depth,
                             .src_n = plane->src_n,
                             .src_h = plane->src_h,
                             .src_w = plane->src_w,
@@ -431,7 +447,7 @@ static void conv_part(void* argument, int64_t part) {
   conv.src = (const float*)run->inputs[0].data + group * channels;
   conv.dst = (float*)run->outputs[0].data + group * filters;
   const carnot_dtype dtype = (carnot_dtype)p->weights;
-  const carnot_weights_shape shape = weights_shape(p, plane->r * plane->s);
+  const carnot_weights_shape shape = weights_shape(p, kernel_taps(p));
   conv.weights = (const char*)run->weights + (size_t)group * carnot_weights_bytes(dtype, shape);
   carnot_tail_epilogue(&p->tail, run->inputs, run->bias ? run->bias + group * filters : NULL,
                        &conv.epilogue);

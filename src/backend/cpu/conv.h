@@ -1,5 +1,5 @@
-// What convolution and depthwise convolution share: the geometry of a 1-D or 2-D window over
-// channels-last operands.
+// What convolution and depthwise convolution share: the geometry of a window of one to three
+// dimensions over channels-last operands.
 #ifndef CARNOT_BACKEND_CPU_CONV_H_
 #define CARNOT_BACKEND_CPU_CONV_H_
 
@@ -19,13 +19,14 @@ typedef struct carnot_plane {
   int64_t n, h, w, c, p, q, k;
   int64_t r, s, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, pad_h_end, pad_w_end;
   int64_t src_n, src_h, src_w, ld;
+  carnot_conv_depth depth;  // of a 3-D window
 } carnot_plane;
 
 // A window of |low| to |high| dimensions whose numbers are in range, also from a hostile file.
 carnot_status* carnot_window_check(const carnot_window* window, int low, int high) CARNOT_MUST_USE;
 
-// Fills the plane from operands [N,C,(H,)W] with channels innermost; INVALID_MODEL where strides or
-// sizes do not fit.
+// Fills the plane from operands [N,C,((D,)H,)W] with channels innermost; INVALID_MODEL where
+// strides or sizes do not fit.
 carnot_status* carnot_plane_of(const carnot_window* window, const carnot_operand* src,
                                const carnot_operand* dst, carnot_plane* out) CARNOT_MUST_USE;
 // The same of float32 operands.

@@ -52,6 +52,28 @@ static void pixels_under_taps(const void* problem, int64_t m, int count, int64_t
   }
 }
 
+// The same with a dimension of depth.
+static void pixels_under_cubes(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
+                               const void** out_rows) {
+  const carnot_conv2d_f32* c = problem;
+  const carnot_conv_depth* d = &c->depth;
+  const int64_t plane = c->p * c->q, taps = c->r * c->s;
+  for (int i = 0; i < count; ++i) {
+    const int64_t at = m + i, n = at / (plane * d->out),
+                  z0 = at / plane % d->out * d->stride - d->pad;
+    const int64_t h0 = at / c->q % c->p * c->stride_h - c->pad_h,
+                  w0 = at % c->q * c->stride_w - c->pad_w;
+    const void** out = out_rows + i;
+    for (int64_t t = t0; t < t1; ++t, out += count) {
+      const int64_t z = z0 + t / taps * d->dilation, h = h0 + t % taps / c->s * c->dilation_h,
+                    w = w0 + t % c->s * c->dilation_w;
+      const bool inside = (uint64_t)z < (uint64_t)d->in && (uint64_t)h < (uint64_t)c->h &&
+                          (uint64_t)w < (uint64_t)c->w;
+      *out = inside ? c->src + n * c->src_n + z * d->src + h * c->src_h + w * c->src_w : c->zeros;
+    }
+  }
+}
+
 // With few channels (a first layer) the inner loop over one tap would be too short. Where the
 // pixels of an input row touch, the S taps of a filter row are one run of S * C floats: it is one
 // tap then. Runs that reach over the border are copied with zeros in the place of the padding.
@@ -109,7 +131,10 @@ void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_tile
   run_problem runs;
   gemm_loop_f32 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        tiles,
                         p->weights,        p->dst, p->ld,       &p->epilogue};
-  if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
+  if (p->depth.taps) {
+    loop.rows = pixels_under_cubes;
+    loop.taps *= p->depth.taps;
+  } else if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
     runs.conv = p;
     loop.rows = runs_under_taps;
     loop.problem = &runs;

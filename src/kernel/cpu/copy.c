@@ -90,12 +90,38 @@ static void copy_transposed(int bytes, int64_t m, int64_t n, const void* src, in
   }
 }
 
+// |rows| runs of |bytes|; constant sizes are a few loads and stores.
+static void copy_runs(int64_t rows, size_t bytes, const char* src, int64_t src_step, char* dst,
+                      int64_t dst_step) {
+#define RUNS(size)                                          \
+  case size:                                                \
+    for (int64_t i = 0; i < rows; ++i) {                    \
+      memcpy(dst + i * dst_step, src + i * src_step, size); \
+    }                                                       \
+    return;
+  switch (bytes) {
+    RUNS(8)
+    RUNS(16)
+    RUNS(32)
+    RUNS(64)
+    default:
+      for (int64_t i = 0; i < rows; ++i) memcpy(dst + i * dst_step, src + i * src_step, bytes);
+  }
+#undef RUNS
+}
+
 typedef enum inner_form { INNER_RUN, INNER_TRANSPOSED, INNER_ELEMENTS } inner_form;
 
 static void copy_inner(inner_form form, int bytes, const axes* a, const char* src, char* dst) {
   const int last = a->rank - 1;
   switch (form) {
-    case INNER_RUN: memcpy(dst, src, (size_t)(a->sizes[last] * bytes)); break;
+    case INNER_RUN: {
+      const int64_t rows = last ? a->sizes[last - 1] : 1, src_step = last ? a->src[last - 1] : 0,
+                    dst_step = last ? a->dst[last - 1] : 0;
+      copy_runs(rows, (size_t)(a->sizes[last] * bytes), src, src_step * bytes, dst,
+                dst_step * bytes);
+      break;
+    }
     case INNER_TRANSPOSED:
       copy_transposed(bytes, a->sizes[last - 1], a->sizes[last], src, a->src[last - 1], dst,
                       a->dst[last]);
@@ -131,7 +157,7 @@ void CARNOT_KERNEL(copy_strided)(const carnot_copy* p, const void* src, void* ds
     return;
   }
   const inner_form form = plan(&a);
-  const int outer = a.rank - (form == INNER_TRANSPOSED ? 2 : 1);
+  const int outer = a.rank - (form != INNER_ELEMENTS && a.rank > 1 ? 2 : 1);
   int64_t at[CARNOT_COPY_MAX_RANK] = {0}, src_at = 0, dst_at = 0;
   for (;;) {
     copy_inner(form, bytes, &a, (const char*)src + src_at * bytes, (char*)dst + dst_at * bytes);

@@ -65,8 +65,72 @@ void CARNOT_KERNEL(matmul_by)(const carnot_matmul_f32* p, const gemm_products* p
   }
 }
 
+// ---- a row or two: packing the other factor would cost more than the products ----
+
+enum { kFewRows = 2, kAtOnce = 8 };
+
+// c[n] += sum_k a[k] * b[k * rs + n] for |n| columns, some rows of b at once.
+static void add_rows(int64_t k, int64_t n, const float* a, const float* b, int64_t rs, float* c) {
+  for (int64_t i = 0; i < k; i += kAtOnce) {
+    const int64_t count = min_i64(kAtOnce, k - i);
+    for (int64_t j = 0; j < n; j += V_LANES) {
+      vf32 sum = v_load_upto(c + j, n - j);
+      for (int64_t u = i; u < i + count; ++u) {
+        sum = v_fma(v_set(a[u]), v_load_upto(b + u * rs + j, n - j), sum);
+      }
+      v_store_upto(c + j, sum, n - j);
+    }
+  }
+}
+
+static float dot(int64_t k, const float* a, const float* b) {
+  vf32 sum = v_zero();
+  for (int64_t i = 0; i < k; i += V_LANES) {
+    sum = v_fma(v_load_upto(a + i, k - i), v_load_upto(b + i, k - i), sum);
+  }
+  return v_sum(sum);
+}
+
+// The sums alone; rows of b or its columns are contiguous.
+static void few_rows(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  enum { kColumns = 512 };
+  const carnot_gemm_f32* g = &p->gemm;
+  const float* b = g->b;
+  for (int64_t m = m0; m < m1; ++m) {
+    const float* a = g->a + m * g->lda;
+    float* c = g->c + m * g->ldc;
+    for (int64_t n = n0; p->cs != 1 && n < n1; ++n) c[n] = dot(g->k, a, b + n * p->cs);
+    for (int64_t n = n0; p->cs == 1 && n < n1; n += kColumns) {
+      const int64_t columns = min_i64(kColumns, n1 - n);
+      memset(c + n, 0, (size_t)columns * sizeof *c);
+      add_rows(g->k, columns, a, b + n, p->rs, c + n);
+    }
+  }
+}
+
+// The epilogue over sums that stand in c: a product without depth whose residual they are.
+static void end_rows(const carnot_gemm_f32* g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const carnot_epilogue_f32* e = &g->epilogue;
+  if (!e->bias && !e->residual && e->activation == CARNOT_ACTIVATION_NONE) return;
+  for (int64_t m = m0; m < m1 && e->residual; ++m) {
+    for (int64_t n = n0; n < n1; ++n) g->c[m * g->ldc + n] += e->residual[m * e->residual_ld + n];
+  }
+  carnot_gemm_f32 end = *g;
+  end.k = 0;
+  end.epilogue.residual = g->c;
+  end.epilogue.residual_ld = g->ldc;
+  CARNOT_KERNEL(gemm_f32)(&end, m0, m1, n0, n1);
+}
+
 void CARNOT_KERNEL(matmul_f32)(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t n0,
                                int64_t n1) {
+  // A residual that stands in c is still needed when the sums are there.
+  const bool in_place = p->gemm.epilogue.residual == p->gemm.c;
+  if (p->gemm.m <= kFewRows && (p->cs == 1 || p->rs == 1) && !in_place) {
+    few_rows(p, m0, m1, n0, n1);
+    end_rows(&p->gemm, m0, m1, n0, n1);
+    return;
+  }
   const gemm_products products = {CARNOT_KERNEL(gemm_f32), CARNOT_KERNEL(gemm_pack_f32)};
   CARNOT_KERNEL(matmul_by)(p, &products, m0, m1, n0, n1);
 }

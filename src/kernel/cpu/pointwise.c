@@ -5,18 +5,19 @@
 
 enum { kTile = 256 };  // elements of a register: a few registers fit L1; 128 and 512 were no faster
 
+// Registers of their own memory, and where each stands now: there, or in an operand's memory.
 typedef struct tile {
-  float registers[CARNOT_PW_MAX_REGISTERS][kTile];
+  float own[CARNOT_PW_MAX_REGISTERS][kTile];
+  const float* at[CARNOT_PW_MAX_REGISTERS];
 } tile;
 
 // ---- functions: one loop for each, taken from a table by code ----
 
-typedef void (*pw_loop)(const carnot_pw_instruction* in, tile* t, int64_t n);
+typedef void (*pw_loop)(const carnot_pw_instruction* in, const tile* t, float* dst, int64_t n);
 
-CARNOT_INLINE void loop_of(int fn, int arity, const carnot_pw_instruction* in, tile* t, int64_t n) {
-  float* dst = t->registers[in->dst];
-  const float *x = t->registers[in->src[0]], *y = t->registers[in->src[1]];
-  const float* z = t->registers[in->src[2]];
+CARNOT_INLINE void loop_of(int fn, int arity, const carnot_pw_instruction* in, const tile* t,
+                           float* dst, int64_t n) {
+  const float *x = t->at[in->src[0]], *y = t->at[in->src[1]], *z = t->at[in->src[2]];
   for (int64_t i = 0; i < n; i += V_LANES) {
     if (arity < 2) {
       v_store(dst + i, pw_unary(fn, arity ? v_load(x + i) : v_zero(), in->a, in->b));
@@ -27,15 +28,15 @@ CARNOT_INLINE void loop_of(int fn, int arity, const carnot_pw_instruction* in, t
   }
 }
 
-#define FN(NAME, name, arity, ...)                                               \
-  static void loop_##NAME(const carnot_pw_instruction* in, tile* t, int64_t n) { \
-    loop_of(CARNOT_PW_##NAME, arity, in, t, n);                                  \
+#define FN(NAME, name, arity, ...)                                                                 \
+  static void loop_##NAME(const carnot_pw_instruction* in, const tile* t, float* dst, int64_t n) { \
+    loop_of(CARNOT_PW_##NAME, arity, in, t, dst, n);                                               \
   }
 #include "base/fn.def"
 #undef FN
 
-static void loop_constant(const carnot_pw_instruction* in, tile* t, int64_t n) {
-  loop_of(CARNOT_PW_CONSTANT, 0, in, t, n);
+static void loop_constant(const carnot_pw_instruction* in, const tile* t, float* dst, int64_t n) {
+  loop_of(CARNOT_PW_CONSTANT, 0, in, t, dst, n);
 }
 
 static const pw_loop kLoops[CARNOT_PW_FN_COUNT] = {
@@ -144,19 +145,56 @@ static void store_part(const carnot_pw_operand* out, int type, const part* p, co
   }
 }
 
-static void run_part(const carnot_pw_program* p, const carnot_pw_operand* inputs,
+// Where the part of a float32 operand stands, if that is one run of whole vectors; else NULL.
+static float* run_of(const carnot_pw_operand* operand, int type, const part* p) {
+  const bool is_run = operand->stride == 1 && (p->rows == 1 || operand->row_stride == p->n);
+  if (type != CARNOT_PW_F32 || !is_run || p->rows * p->n % V_LANES) return NULL;
+  return (float*)operand->data + p->row * operand->row_stride + p->column;
+}
+
+// What holds for all parts of a call.
+typedef struct plan {
+  bool is_scalar[CARNOT_PW_MAX_INPUTS];  // one number, whose register nothing else takes
+  bool ends_in_output;                   // the last instruction makes the only output
+} plan;
+
+static plan plan_of(const carnot_pw_program* p, const carnot_pw_operand* inputs) {
+  plan plan = {.ends_in_output =
+                   p->output_count == 1 && p->instruction_count > 0 &&
+                   p->instructions[p->instruction_count - 1].dst == p->output_register[0]};
+  for (int i = 0; i < p->input_count; ++i) {
+    plan.is_scalar[i] = inputs[i].stride == 0 && inputs[i].row_stride == 0;
+    for (int k = 0; k < p->instruction_count; ++k) {
+      plan.is_scalar[i] = plan.is_scalar[i] && p->instructions[k].dst != i;
+    }
+  }
+  return plan;
+}
+
+static void load_input(const carnot_pw_program* p, const carnot_pw_operand* inputs, int i,
+                       const part* part, int64_t padded, tile* t) {
+  t->at[i] = run_of(&inputs[i], p->input_type[i], part);
+  if (t->at[i]) return;
+  t->at[i] = t->own[i];
+  load_part(&inputs[i], p->input_type[i], part, t->own[i]);
+  for (int64_t j = part->rows * part->n; j < padded; ++j) t->own[i][j] = 0;
+}
+
+static void run_part(const carnot_pw_program* p, const plan* plan, const carnot_pw_operand* inputs,
                      const carnot_pw_operand* outputs, const part* part, tile* t) {
   const int64_t n = part->rows * part->n, padded = (n + V_LANES - 1) / V_LANES * V_LANES;
   for (int i = 0; i < p->input_count; ++i) {
-    load_part(&inputs[i], p->input_type[i], part, t->registers[i]);
-    for (int64_t j = n; j < padded; ++j) t->registers[i][j] = 0;
+    if (!plan->is_scalar[i]) load_input(p, inputs, i, part, padded, t);
   }
+  float* out = plan->ends_in_output ? run_of(&outputs[0], p->output_type[0], part) : NULL;
   for (int i = 0; i < p->instruction_count; ++i) {
     const carnot_pw_instruction* in = &p->instructions[i];
-    kLoops[in->fn](in, t, padded);
+    float* dst = out && i + 1 == p->instruction_count ? out : t->own[in->dst];
+    kLoops[in->fn](in, t, dst, padded);
+    t->at[in->dst] = dst;
   }
-  for (int i = 0; i < p->output_count; ++i) {
-    store_part(&outputs[i], p->output_type[i], part, t->registers[p->output_register[i]]);
+  for (int i = 0; i < p->output_count && !out; ++i) {
+    store_part(&outputs[i], p->output_type[i], part, t->at[p->output_register[i]]);
   }
 }
 
@@ -164,11 +202,17 @@ void CARNOT_KERNEL(pointwise)(const carnot_pw_program* p, const carnot_pw_operan
                               const carnot_pw_operand* outputs, int64_t row0, int64_t row1,
                               int64_t n) {
   tile t;
+  const plan plan = plan_of(p, inputs);
+  for (int i = 0; i < CARNOT_PW_MAX_REGISTERS; ++i) t.at[i] = t.own[i];
+  for (int i = 0; i < p->input_count; ++i) {
+    const part whole = {row0, 1, 0, kTile};
+    if (plan.is_scalar[i]) load_input(p, inputs, i, &whole, kTile, &t);
+  }
   const int64_t rows = n < kTile ? kTile / n : 1;  // short rows share a tile
   for (int64_t row = row0; row < row1; row += rows) {
     for (int64_t column = 0; column < n; column += kTile) {
       const part part = {row, min_i64(rows, row1 - row), column, min_i64(kTile, n - column)};
-      run_part(p, inputs, outputs, &part, &t);
+      run_part(p, &plan, inputs, outputs, &part, &t);
     }
   }
 }
