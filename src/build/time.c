@@ -171,7 +171,7 @@ static bool is_known(const carnot_operand_type* t) {
 }
 
 static bool can_time(const carnot_candidate* c) {
-  bool known = c->row->run != NULL;
+  bool known = c->row->run && !c->row->count;
   for (uint32_t i = 0; known && i < c->problem.input_count; i++)
     known = is_known(&c->problem.inputs[i]);
   for (uint32_t i = 0; known && i < c->problem.output_count; i++)
