@@ -10,7 +10,7 @@ const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, in
   *out = (carnot_pool_params){.include_padding = 0};
   if (node->op != op || problem->region->node_count != 1) return "";
   if (problem->output_count != 1) return "indices are wanted too";
-  bool bytes = x->kind == CARNOT_VALUE_TENSOR && carnot_is_8bit(x->dtype) && x->rank >= 3 &&
+  bool bytes = x->kind == CARNOT_VALUE_TENSOR && carnot_is_8bit(x->dtype) && x->rank >= low &&
                x->rank <= 4 && op == CARNOT_OP_MAX_POOL;
   const char* why = bytes ? NULL : carnot_not_f32(x, "the input", low, high, reason, size);
   if (why) return why;
