@@ -5,6 +5,8 @@
 #include "build/builder.h"
 
 enum { kDefaultOptimum = 1, kGuess = 64 };
+static const uint64_t kMostPlanned = (uint64_t)1
+                                     << 38;  // bytes of a value that the plan has room for
 
 static carnot_status* grow_tables(carnot_builder* builder) {
   size_t count = builder->graph->syms.count + 1;
@@ -194,5 +196,6 @@ uint64_t carnot_type_max_bytes(const carnot_builder* builder, const carnot_type*
   size_t bytes;
   carnot_status* status = carnot_dims_bytes(type->dtype, dims, type->rank, &bytes);
   carnot_status_free(status);
-  return status ? UINT64_MAX : bytes;
+  // A half of what has no bound has none.
+  return status || bytes > kMostPlanned ? UINT64_MAX : bytes;
 }

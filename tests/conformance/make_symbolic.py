@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Copies ONNX cases with every dimension of every input made symbolic: make_symbolic.py CASES OUT."""
+"""Copies ONNX cases with every dimension of every input made symbolic: make_symbolic.py CASES OUT.
+
+Left out: test_flexattention, whose bodies need sizes when they are imported (the error says so)."""
 import argparse
 import pathlib
 import shutil
@@ -33,7 +35,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for case in sorted(path for path in arguments.cases.iterdir() if path.is_dir()):
         model = onnx.load(str(case / "model.onnx"))
-        if not make_symbolic(model):
+        if case.name.startswith("test_flexattention") or not make_symbolic(model):
             continue
         target = arguments.out / case.name
         shutil.rmtree(target, ignore_errors=True)

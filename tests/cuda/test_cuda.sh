@@ -41,15 +41,17 @@ joined() { # PATTERN of the line to print; of a job that failed all but what pas
   jobs=()
 }
 
-conformance() { # cases in parts, a process each: a device has room for several
-  local parts=$(($(nproc) > 14 ? 14 : $(nproc))) i=0 case part
-  if [ ! -d "$scratch/cases" ]; then
-    for case in "$cases"/* "$build"/conformance/constant/*; do
-      part=$scratch/cases/$(basename "$(dirname "$case")")$((i++ % parts)) # the two sets share names
+conformance() { # "SET .." OPTION ..: cases in parts, a process each: a device has room for several
+  local parts=$(($(nproc) > 14 ? 14 : $(nproc))) i=0 set case part
+  rm -rf "$scratch/cases"
+  for set in $1; do
+    for case in "$build/conformance/$set"/*; do
+      part=$scratch/cases/$set$((i++ % parts)) # the sets share names
       mkdir -p "$part"
       ln -s "$case" "$part/"
     done
-  fi
+  done
+  shift
   for part in "$scratch"/cases/*[0-9]; do
     "$build/bin/conformance" --together --backend=cuda "$@" "$part" > "$part.log" 2>&1 &
   done
@@ -61,8 +63,8 @@ conformance() { # cases in parts, a process each: a device has room for several
                             exit f != 0 || n != parts}' parts="$(ls -d "$scratch"/cases/*[0-9] | wc -l)" || failed=1
 }
 if is_wanted conformance; then
-  conformance
-  conformance --noPasses
+  conformance "node constant symbolic"
+  conformance "node constant" --noPasses
 fi
 
 checks() { # SCRIPT that prints a line for each of its checks
