@@ -5,8 +5,8 @@
 #include "build/builder.h"
 
 enum { kDefaultOptimum = 1, kGuess = 64 };
-static const uint64_t kMostPlanned = (uint64_t)1
-                                     << 38;  // bytes of a value that the plan has room for
+// Bytes of a value that the plan has room for.
+static const uint64_t kMostPlanned = (uint64_t)1 << 38;
 
 static carnot_status* grow_tables(carnot_builder* builder) {
   size_t count = builder->graph->syms.count + 1;
