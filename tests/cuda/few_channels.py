@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 import onnx
-from fused_rows import LIMITS, Net, arguments, error
+from fused_rows import LIMITS, Net, arguments, error, told
 from tile_sizes import activate
 
 RIVALS = ["cuda_conv_cudnn", "cuda_conv_patch", "cuda_conv_first", "cuda_tile", "cuda_bulk"]
@@ -69,7 +69,7 @@ def main() -> int:
             off, text = error(asked.carnot, model, flag, pathlib.Path(folder), level=1, CARNOT_CUDA_ROWS=rows)
         good = off <= LIMITS[flag] and tactic in text
         why = "" if good else f" (wanted {tactic}): {text[-600:]}"
-        print(f"{'passed' if good else 'FAILED'} {name} {flag}: relative L2 {off:.1e}{why}", flush=True)
+        told(f"{'passed' if good else 'FAILED'} {name} {flag}: relative L2 {off:.1e}{why}")
         return good
 
     todo = [(case, flag) for flag in LIMITS for case in CASES if all(text in case[0] for text in asked.only)]

@@ -304,6 +304,12 @@ def finished(command: list[str], env: dict[str, str]) -> tuple[int, str, str]:
             return 124, f"no end in {PATIENCE_S} s", ""
 
 
+def told(line: str) -> None:
+    """Prints |line| in one piece: checks run on many threads, and their lines are counted."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def error(
     carnot: list[str], model: onnx.ModelProto, flag: str, folder: pathlib.Path, level: int = 3, **more: str
 ) -> tuple[float, str]:
@@ -330,9 +336,9 @@ def error(
     flags = [f"--input={n}={folder}/{n}.npy" for n in feeds]
     command = [*carnot, "run", path, "--backend=cuda", *[flag] * bool(flag), *flags, "--dumpProfile", "--threads=1",
                f"--builderOptimizationLevel={level}", f"--output-dir={folder}/out"]
-    code, told, warned = finished(command, os.environ | more)
+    code, text, warned = finished(command, os.environ | more)
     if code:
-        return np.inf, f"{told[-1200:]} {warned[-400:]}"
+        return np.inf, f"{text[-1200:]} {warned[-400:]}"
     got = np.load(next((folder / "out").glob("*.npy"))).astype(np.float64)
     if got.shape != wanted.shape:
         return np.inf, f"shape {got.shape}, must be {wanted.shape}"
@@ -373,8 +379,8 @@ def main() -> int:
         needless = [c for c in copies if flag and c in text]
         good = off <= limit and (text == "any tactic" or (tactic in text and not needless))
         why = "" if good else f" (wanted {tactic}, no {needless}): {text[-1200:]}"
-        print(f"{'passed' if good else 'FAILED'} {name} {flag or 'float32'}: relative L2 {off:.1e}, "
-              f"limit {limit:.0e}{why}")
+        told(f"{'passed' if good else 'FAILED'} {name} {flag or 'float32'}: relative L2 {off:.1e}, "
+             f"limit {limit:.0e}{why}")
         return good
 
     jobs = [(c, f) for c in [*[(*c, ()) for c in CASES], *MASKS] for f in LIMITS] + [(c, f) for c in ALL_TYPES for f in (*LIMITS, "")]

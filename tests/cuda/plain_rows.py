@@ -13,6 +13,7 @@ import tempfile
 
 import numpy as np
 import onnx
+from fused_rows import told
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -117,8 +118,8 @@ def check(carnot: list[str], case: Case) -> bool:
     kinds = [case.x.dtype, *[numpy_helper.to_array(w).dtype for w in case.weights]]
     limit = max((LIMITS[k] for k in kinds if k in LIMITS), default=0.0)
     good = off <= limit and ran
-    print(f"{'passed' if good else 'FAILED'} {case.name}: relative L2 {off:.1e}, limit {limit:.0e}"
-          + ("" if good else f" (wanted {case.tactic}): {text[-600:]}"))
+    why = "" if good else f" (wanted {case.tactic}): {text[-600:]}"
+    told(f"{'passed' if good else 'FAILED'} {case.name}: relative L2 {off:.1e}, limit {limit:.0e}{why}")
     return good
 
 

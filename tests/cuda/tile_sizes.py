@@ -12,7 +12,7 @@ import tempfile
 
 import numpy as np
 import onnx
-from fused_rows import LIMITS, Net, arguments, error
+from fused_rows import LIMITS, Net, arguments, error, told
 
 SIZES = [("tile", 16, 64), ("tile", 32, 64), ("tile", 64, 32), ("tile", 64, 64), ("tile", 64, 128), ("tile", 128, 32),
          ("tile", 128, 64), ("tile", 128, 128), ("bulk", 64, 32), ("bulk", 64, 64), ("bulk", 128, 64), ("bulk", 128, 128),
@@ -97,7 +97,7 @@ def main() -> int:
             off, text = error(asked.carnot, model, flag, pathlib.Path(folder), level=1, CARNOT_CUDA_ROWS=rows)
         good = off <= LIMITS[flag] and tactic in text
         why = "" if good else f" (wanted {tactic}): {text[-600:]}"
-        print(f"{'passed' if good else 'FAILED'} {tactic} {name} {flag}: relative L2 {off:.1e}{why}", flush=True)
+        told(f"{'passed' if good else 'FAILED'} {tactic} {name} {flag}: relative L2 {off:.1e}{why}")
         return good
 
     todo = [(size, *case, flag) for flag in LIMITS for size in SIZES for case in cases(*size)]
