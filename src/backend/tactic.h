@@ -104,6 +104,16 @@ typedef struct carnot_step_view {
   void* instance;          // what open gave
 } carnot_step_view;
 
+// Which output of the step is output |i| of |node|, one of its region's; NONE where nobody wants
+// it.
+static inline uint32_t carnot_step_output(const carnot_step_view* step,
+                                          const carnot_plan_node* node, uint32_t i) {
+  for (uint32_t k = 0; k < step->output_count && i < node->output_count; k++)
+    if (node->outputs[i] != CARNOT_PLAN_NONE && step->region->outputs[k] == node->outputs[i])
+      return k;
+  return CARNOT_PLAN_NONE;
+}
+
 enum { CARNOT_FORESEEN = 5 };
 
 typedef struct carnot_tactic_row {

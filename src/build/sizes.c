@@ -28,7 +28,7 @@ bool carnot_lowering_is_shape_step(carnot_lowering* l, const carnot_choice* choi
     if (!value || value->constant) continue;
     reads_shape = true;
     if (!carnot_type_is_static(l->builder, &value->type)) return false;
-    if (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE) continue;
+    if (carnot_op_wants_dims(op)) continue;
     if (!l->is_shape_value[value->id]) return false;
   }
   for (uint32_t i = 0; i < choice->problem.output_count; i++) {
@@ -148,8 +148,7 @@ bool carnot_lowering_is_list(const carnot_lowering* l, const carnot_choice* choi
 }
 
 bool carnot_lowering_wants_dims(const carnot_choice* choice) {
-  carnot_op op = choice->region.nodes[0].op;
-  return choice->region.node_count == 1 && (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE);
+  return choice->region.node_count == 1 && carnot_op_wants_dims(choice->region.nodes[0].op);
 }
 
 void carnot_lowering_choose_shape_step(carnot_choice* choice) {

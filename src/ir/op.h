@@ -130,6 +130,10 @@ typedef struct carnot_op_row {
 #undef OP
 
 const carnot_op_row* carnot_op_get(carnot_op op);
+// Of its input only the dimensions are wanted.
+static inline bool carnot_op_wants_dims(carnot_op op) {
+  return op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE;
+}
 // CARNOT_OP_COUNT when there is none of that name.
 carnot_op carnot_op_find(carnot_strview name);
 

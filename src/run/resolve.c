@@ -142,7 +142,7 @@ static carnot_status* check_elements(const carnot_plan_step* step,
                                      const carnot_cell* const* inputs) {
   for (uint32_t n = 0; n < step->region.node_count; n++) {
     const carnot_plan_node* node = &step->region.nodes[n];
-    if (node->op == CARNOT_OP_SHAPE || node->op == CARNOT_OP_SIZE) continue;
+    if (carnot_op_wants_dims(node->op)) continue;
     for (uint32_t i = 0; i < node->input_count; i++) {
       uint32_t local = node->inputs[i];
       if (local >= step->input_count || !inputs[local] ||

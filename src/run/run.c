@@ -137,8 +137,7 @@ static bool is_reference(const carnot_tactic_row* row) { return !row->run; }
 static carnot_status* check_memory(const carnot_context* context, uint32_t index,
                                    const carnot_tactic_row* row, const carnot_step_view* view) {
   const carnot_plan_step* step = &context->plan->steps[index];
-  carnot_op op = step->region.nodes[0].op;
-  bool dims_only = step->region.node_count == 1 && (op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE);
+  bool dims_only = step->region.node_count == 1 && carnot_op_wants_dims(step->region.nodes[0].op);
   uint32_t count = (!row && dims_only ? 0 : step->input_count) + (row ? step->output_count : 0);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];

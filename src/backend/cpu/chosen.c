@@ -45,10 +45,8 @@ static carnot_status* non_zero_shape(const carnot_step_view* step, const carnot_
   const carnot_operand* x = &inputs[0];
   (void)step;
   *out_workspace_bytes = 0;
-  int bits = carnot_dtype_bits(x->dtype);
-  CARNOT_CHECK((bits == 8 || bits == 16 || bits == 32 || bits == 64) &&
-                   x->dtype != CARNOT_DTYPE_STRING && outputs[0].dtype == CARNOT_DTYPE_I64,
-               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->dtype),
+  CARNOT_CHECK(carnot_cpu_is_whole(x->dtype) && outputs[0].dtype == CARNOT_DTYPE_I64, INVALID_MODEL,
+               "operands are %s and %s", carnot_dtype_name(x->dtype),
                carnot_dtype_name(outputs[0].dtype));
   s->columns = x->rank ? x->dims[x->rank - 1] : 1;
   s->rows = x->rank ? carnot_dims_count(x->dims, x->rank - 1) : 1;
@@ -189,8 +187,8 @@ static carnot_status* compress_shape(const carnot_step_view* step, const carnot_
   compress_state* s = memory;
   const carnot_operand *x = &inputs[0], *condition = &inputs[1];
   const carnot_attrs* attrs = &step->region->nodes[0].attrs;
-  CARNOT_CHECK(carnot_dtype_bits(x->dtype) >= 8 && x->dtype != CARNOT_DTYPE_STRING &&
-                   outputs[0].dtype == x->dtype && condition->dtype == CARNOT_DTYPE_BOOL,
+  CARNOT_CHECK(carnot_cpu_is_whole(x->dtype) && outputs[0].dtype == x->dtype &&
+                   condition->dtype == CARNOT_DTYPE_BOOL,
                INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->dtype),
                carnot_dtype_name(condition->dtype));
   *s = (compress_state){.axis = -1, .outer = 1, .size = carnot_dims_count(x->dims, x->rank)};

@@ -61,6 +61,18 @@ bool carnot_cpu_is_dense(const carnot_operand* t) {
   return true;
 }
 
+carnot_status* carnot_cpu_check_alike(const carnot_operand* x, const carnot_operand* y) {
+  CARNOT_CHECK(x->dtype == y->dtype && x->rank == y->rank && carnot_cpu_is_dense(x) &&
+                   carnot_cpu_is_dense(y),
+               INVALID_ARGUMENT, "operands of %s and %s, ranks %d and %d",
+               carnot_dtype_name(x->dtype), carnot_dtype_name(y->dtype), x->rank, y->rank);
+  for (int d = 0; d < x->rank; d++)
+    CARNOT_CHECK(x->dims[d] == y->dims[d], INVALID_ARGUMENT,
+                 "dimension %d of the result is %lld, must be %lld", d, (long long)y->dims[d],
+                 (long long)x->dims[d]);
+  return NULL;
+}
+
 enum { kRowUnit = 42, kAmxRowUnit = 32, kColumnUnit = 64, kWantedParts = 8, kLeastParts = 4 };
 
 // Cuts |size| in about |parts| pieces of whole units.

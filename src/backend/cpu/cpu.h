@@ -36,6 +36,10 @@ carnot_status* carnot_cpu_check_single(const carnot_step_view* step, carnot_op o
 // Row-major, with nothing between its elements.
 bool carnot_cpu_is_dense(const carnot_operand* t);
 
+// Operands of one type, one shape and no gaps.
+carnot_status* carnot_cpu_check_alike(const carnot_operand* x,
+                                      const carnot_operand* y) CARNOT_MUST_USE;
+
 // Indices that are data, of 32 or 64 bits.
 static inline bool carnot_cpu_is_index(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_I32;
@@ -120,6 +124,10 @@ void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, in
 
 // Why elements of |type| are not copied as whole bytes, or that its rank is not known; NULL: they
 // are.
+static inline bool carnot_cpu_is_whole(carnot_dtype dtype) {
+  int bits = dtype == CARNOT_DTYPE_STRING ? 0 : carnot_dtype_bits(dtype);
+  return bits == 8 || bits == 16 || bits == 32 || bits == 64;
+}
 const char* carnot_cpu_whole_bytes(const carnot_operand_type* type, char* reason, size_t size);
 
 #endif  // CARNOT_BACKEND_CPU_CPU_H_

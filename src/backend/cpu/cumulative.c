@@ -45,14 +45,9 @@ static carnot_status* cumulative_shape(const carnot_step_view* step, const carno
   const carnot_attrs* attrs = &step->region->nodes[0].attrs;
   int axis;
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(has_kernel(x->dtype) && x->dtype == y->dtype && x->rank == y->rank &&
-                   carnot_cpu_is_dense(x) && carnot_cpu_is_dense(y),
-               INVALID_ARGUMENT, "operands of %s and %s, ranks %d and %d",
-               carnot_dtype_name(x->dtype), carnot_dtype_name(y->dtype), x->rank, y->rank);
-  for (int d = 0; d < x->rank; d++)
-    CARNOT_CHECK(x->dims[d] == y->dims[d], INVALID_ARGUMENT,
-                 "dimension %d of the result is %lld, must be %lld", d, (long long)y->dims[d],
-                 (long long)x->dims[d]);
+  CARNOT_CHECK(has_kernel(x->dtype), INVALID_ARGUMENT, "operands of %s",
+               carnot_dtype_name(x->dtype));
+  CARNOT_TRY(carnot_cpu_check_alike(x, y));
   CARNOT_CHECK(
       at->data && carnot_cpu_is_index(at->dtype) && carnot_dims_count(at->dims, at->rank) == 1,
       INVALID_MODEL, "the axis is no constant integer");

@@ -102,9 +102,7 @@ static carnot_status* elements_shape(const carnot_step_view* step, move how,
   int axis;
   CARNOT_TRY(carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"),
                          table->rank, "axis", &axis));
-  int bits = carnot_dtype_bits(table->dtype);
-  CARNOT_CHECK(table->dtype == list->dtype &&
-                   (bits == 8 || bits == 16 || bits == 32 || bits == 64) &&
+  CARNOT_CHECK(table->dtype == list->dtype && carnot_cpu_is_whole(table->dtype) &&
                    (how <= KEEP || table->dtype == CARNOT_DTYPE_F32) && how < MOVES &&
                    carnot_cpu_is_index(index->dtype) && index->rank == table->rank &&
                    list->rank == table->rank && carnot_cpu_is_dense(table) &&
@@ -136,13 +134,7 @@ static carnot_status* scatter_shape(const carnot_step_view* step, const carnot_o
                                     size_t* out_workspace_bytes) {
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(x->dtype == y->dtype && x->rank == y->rank && carnot_cpu_is_dense(x),
-               INVALID_ARGUMENT, "operands of %s and %s, ranks %d and %d",
-               carnot_dtype_name(x->dtype), carnot_dtype_name(y->dtype), x->rank, y->rank);
-  for (int d = 0; d < x->rank; d++)
-    CARNOT_CHECK(x->dims[d] == y->dims[d], INVALID_ARGUMENT,
-                 "dimension %d of the result is %lld, must be %lld", d, (long long)y->dims[d],
-                 (long long)x->dims[d]);
+  CARNOT_TRY(carnot_cpu_check_alike(x, y));
   return elements_shape(step, reduction_of(&step->region->nodes[0]), y, &inputs[1], &inputs[2],
                         state);
 }

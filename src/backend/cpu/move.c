@@ -53,9 +53,8 @@ void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, in
 static int bytes_of(const carnot_operand* t) { return carnot_dtype_bits(t->dtype) / 8; }
 
 const char* carnot_cpu_whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {
-  int bits = carnot_dtype_bits(t->dtype);
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
-  if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
+  if (!carnot_cpu_is_whole(t->dtype))
     return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(t->dtype));
   return NULL;
 }

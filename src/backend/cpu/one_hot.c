@@ -31,10 +31,10 @@ static carnot_status* one_hot_shape(const carnot_step_view* step, const carnot_o
   one_hot_state* s = state;
   const carnot_operand *index = &inputs[kIndices], *values = &inputs[kValues], *y = &outputs[0];
   const carnot_op_row* row = carnot_op_get(CARNOT_OP_ONE_HOT);
-  int axis, bits = carnot_dtype_bits(y->dtype);
+  int axis;
   *out_workspace_bytes = 0;
   CARNOT_CHECK(
-      values->dtype == y->dtype && (bits == 8 || bits == 16 || bits == 32 || bits == 64) &&
+      values->dtype == y->dtype && carnot_cpu_is_whole(y->dtype) &&
           carnot_dims_count(values->dims, values->rank) == 2 && carnot_cpu_is_dense(values) &&
           carnot_cpu_is_dense(y) && carnot_cpu_is_index(index->dtype) &&
           carnot_cpu_is_dense(index) && y->rank == index->rank + 1,

@@ -280,12 +280,8 @@ typedef struct recurrent_state {
 // The step's output that is output |i| of the operator; NULL when nobody wants it.
 static const carnot_operand* output_of(const carnot_step_view* step, const carnot_operand* outputs,
                                        uint32_t i) {
-  const carnot_plan_node* node = node_of(step->region);
-  for (uint32_t k = 0;
-       i < node->output_count && node->outputs[i] != CARNOT_PLAN_NONE && k < step->output_count;
-       k++)
-    if (step->region->outputs[k] == node->outputs[i]) return &outputs[k];
-  return NULL;
+  uint32_t k = carnot_step_output(step, node_of(step->region), i);
+  return k == CARNOT_PLAN_NONE ? NULL : &outputs[k];
 }
 
 static const carnot_operand* initial_of(const carnot_step_view* step, const carnot_operand* inputs,

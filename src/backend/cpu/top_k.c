@@ -37,12 +37,8 @@ typedef struct top_k_state {
 // The step's output that is the node's |which|-th; NULL where nobody wants it.
 static const carnot_operand* output_of(const carnot_step_view* step, const carnot_operand* outputs,
                                        uint32_t which) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  for (uint32_t i = 0; i < step->output_count && which < node->output_count; i++)
-    if (node->outputs[which] != CARNOT_PLAN_NONE &&
-        step->region->outputs[i] == node->outputs[which])
-      return &outputs[i];
-  return NULL;
+  uint32_t k = carnot_step_output(step, &step->region->nodes[0], which);
+  return k == CARNOT_PLAN_NONE ? NULL : &outputs[k];
 }
 
 static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_operand* inputs,

@@ -62,6 +62,16 @@ static carnot_status* check_result(const carnot_operand* y, int64_t wanted) {
   return NULL;
 }
 
+// Writes the lists that count found, |each| numbers for what is chosen.
+static carnot_status* write_lists(const carnot_step_view* step, chosen* s,
+                                  const carnot_operand* inputs, const carnot_operand* outputs,
+                                  void* workspace, int64_t each) {
+  carnot_cuda_chosen* p = params_of(s);
+  carnot_cuda_each_point(step, inputs, outputs, workspace, &p->io);
+  CARNOT_TRY(check_result(&outputs[0], each * p->found));
+  return carnot_cuda_count(&outputs[0]) ? launch(step, s->write, p->lists, *p) : NULL;
+}
+
 // ---- elements in chunks ----
 
 static bool has_whole_bytes(const carnot_operand* t) {
@@ -124,11 +134,7 @@ static carnot_status* non_zero_run(const carnot_step_view* step, void* state,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
   (void)executor;
-  chosen* s = state;
-  carnot_cuda_chosen* p = params_of(s);
-  carnot_cuda_each_point(step, inputs, outputs, workspace, &p->io);
-  CARNOT_TRY(check_result(&outputs[0], p->rank * p->found));
-  return carnot_cuda_count(&outputs[0]) ? launch(step, s->write, p->lists, *p) : NULL;
+  return write_lists(step, state, inputs, outputs, workspace, params_of(state)->rank);
 }
 
 // ---- Compress: x, condition → elements of x, or slices along an axis, where it holds ----
@@ -281,11 +287,7 @@ static carnot_status* nms_run(const carnot_step_view* step, void* state,
                               const carnot_operand* inputs, const carnot_operand* outputs,
                               void* workspace, carnot_executor* executor) {
   (void)executor;
-  chosen* s = state;
-  carnot_cuda_chosen* p = params_of(s);
-  carnot_cuda_each_point(step, inputs, outputs, workspace, &p->io);
-  CARNOT_TRY(check_result(&outputs[0], p->found * 3));
-  return carnot_cuda_count(&outputs[0]) ? launch(step, s->write, p->lists, *p) : NULL;
+  return write_lists(step, state, inputs, outputs, workspace, 3);
 }
 
 #define CHOSEN_ROW(family, text, OP)                                             \

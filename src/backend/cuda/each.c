@@ -5,18 +5,9 @@
 
 static const carnot_operand kAbsent = {.dtype = CARNOT_DTYPE_INVALID};
 
-// Which output of the step is the node's output |i|; NONE where that is absent.
-static uint32_t output_of(const carnot_step_view* step, uint32_t i) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  for (uint32_t k = 0; k < step->output_count && i < node->output_count; k++)
-    if (node->outputs[i] != CARNOT_PLAN_NONE && step->region->outputs[k] == node->outputs[i])
-      return k;
-  return CARNOT_PLAN_NONE;
-}
-
 const carnot_operand* carnot_cuda_output(const carnot_step_view* step,
                                          const carnot_operand* outputs, uint32_t i) {
-  uint32_t k = output_of(step, i);
+  uint32_t k = carnot_step_output(step, &step->region->nodes[0], i);
   return k == CARNOT_PLAN_NONE ? &kAbsent : &outputs[k];
 }
 
