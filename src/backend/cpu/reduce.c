@@ -132,7 +132,7 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
       fits[l] = fits[l] && (x->dims[d] == 1 || x->strides[d] == strides[l][d]);
   bool last = !fits[0] && x->rank > 2;
   uint32_t ones = 0;
-  for (int d = 0; d < x->rank; d++) ones |= (uint32_t)(x->dims[d] == 1) << d;
+  for (int d = 0; d < x->rank && d < CARNOT_MAX_RANK; d++) ones |= (uint32_t)(x->dims[d] == 1) << d;
   CARNOT_CHECK(fits[last] && adjacent(p->axes, ones, x->rank, last), INVALID_ARGUMENT,
                "the input is not dense, or the reduced axes do not stand together");
   *s = (reduce_state){.outer = 1, .n = 1, .inner = 1};
