@@ -9,7 +9,7 @@
 
 #include "backend/tactic.h"
 
-enum { CARNOT_BACKEND_ABI = 5 };
+enum { CARNOT_BACKEND_ABI = 6 };
 
 typedef struct carnot_backend carnot_backend;
 
@@ -22,6 +22,8 @@ struct carnot_device {
   int multiprocessor_count;
   bool has_clusters;  // blocks of one launch read one another's shared memory
   size_t memory_bytes;
+  // What opening and starting each library took, known once that is done.
+  uint64_t start_ns[CARNOT_SOURCE_COUNT];
 };
 
 struct carnot_queue {

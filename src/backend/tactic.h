@@ -134,6 +134,9 @@ typedef struct carnot_tactic_row {
   // What a library takes long to make of the problem, made ahead of its use: part |part| of
   // CARNOT_FORESEEN, on any thread, parts of all nodes at once. NULL: nothing.
   void (*foresee)(const carnot_problem* problem, int part);
+  // Nanoseconds that a library takes to make of the step what it needs, whenever an engine is
+  // loaded; asked after prepare and timing. NULL: nothing to speak of.
+  uint64_t (*load_ns)(const carnot_problem* problem, const carnot_prepared* prepared);
   // |reason| has room for |size| bytes; "" when the row is about other operators altogether. The
   // row may set the layouts it wants of non-constant inputs and of outputs
   // (problem->inputs[i].layout …): the runtime reformats what stands otherwise. A device row sets

@@ -6,6 +6,7 @@
 #include "backend/device.h"
 #include "build/builder.h"
 #include "build/descend.h"
+#include "build/libraries.h"
 #include "build/timing_cache.h"
 #include "pass/pass.h"
 
@@ -66,13 +67,14 @@ static carnot_status* build(carnot_builder* builder) {
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 1, 1));
   CARNOT_TRY(carnot_note_symbols(builder));
   CARNOT_TRY(carnot_lower(builder));
-  return carnot_descend(builder);
+  CARNOT_TRY(carnot_descend(builder));
+  return carnot_libraries_weigh(builder);
 }
 
 carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
                                  carnot_plan** out_plan) {
   *out_plan = NULL;
-  carnot_builder builder = {.config = config};
+  carnot_builder builder = {.config = config, .tactic_sources = config->tactic_sources};
   builder.isa = config->isa >= 0 ? (carnot_isa)config->isa : carnot_isa_of_machine();
   CARNOT_TRY(carnot_graph_clone(graph, &builder.graph));
   carnot_status* status = carnot_plan_create(&builder.plan);
@@ -86,6 +88,7 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   if (!config->timing_cache) carnot_timing_cache_destroy(builder.timing_cache);
   carnot_arena_deinit(&builder.scratch);
   free(builder.contests);
+  free(builder.loaded);
   if (status) {
     carnot_plan_destroy(builder.plan);
     carnot_graph_destroy(builder.graph);

@@ -33,11 +33,21 @@ typedef enum carnot_lowering_phase {
   CARNOT_LOWER_LAST
 } carnot_lowering_phase;
 
+// What a library is to the layers whose tactics call it.
+typedef struct carnot_library_use {
+  bool is_called, is_needed;  // needed: a layer has no other tactic, or it was not timed
+  uint64_t load_ns;           // that what the steps ask it for takes when an engine is loaded
+} carnot_library_use;
+
 typedef struct carnot_builder {
   const carnot_build_config* config;
   carnot_graph* graph;  // the builder's own copy
   carnot_plan* plan;
   carnot_lowering_phase phase;
+  uint32_t tactic_sources;  // 1 << each that rows may use: the configuration's or fewer
+  carnot_library_use libraries[CARNOT_SOURCE_COUNT];  // of the last lowering
+  uint64_t* loaded;                                   // problems that load_ns holds already
+  size_t loaded_count, loaded_capacity;
   struct carnot_contest* contests;  // layers whose fastest tactics are close, in order
   size_t contest_count, contest_capacity;
   uint64_t device_ns,
@@ -93,6 +103,8 @@ carnot_status* carnot_carry_libraries(carnot_builder* builder) CARNOT_MUST_USE;
 carnot_status* carnot_foresee(carnot_builder* builder) CARNOT_MUST_USE;
 // Chooses a tactic and prepares its constants.
 carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) CARNOT_MUST_USE;
+// The plan anew, after choices have changed.
+carnot_status* carnot_lower_again(carnot_builder* builder) CARNOT_MUST_USE;
 // Graph → plan: steps, values, reformats, storage.
 carnot_status* carnot_lower(carnot_builder* builder) CARNOT_MUST_USE;
 

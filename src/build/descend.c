@@ -222,14 +222,6 @@ static carnot_status* give_up(const descent* d, carnot_status* status) {
   return NULL;
 }
 
-static carnot_status* lower_again(carnot_builder* builder) {
-  carnot_plan_destroy(builder->plan);
-  builder->plan = NULL;
-  CARNOT_TRY(carnot_plan_create(&builder->plan));
-  builder->phase = CARNOT_LOWER_LAST;
-  return carnot_lower(builder);
-}
-
 carnot_status* carnot_descend(carnot_builder* builder) {
   double seconds = kSeconds[builder->config->level];
   bool is_long = (double)builder->device_ns * kTrialRuns > seconds * 1e9;
@@ -255,5 +247,5 @@ carnot_status* carnot_descend(carnot_builder* builder) {
   if (status) CARNOT_TRY(give_up(&d, status));
   tell(&d, "Descent: %d trials, %d changes, which take %.1f us off %.1f", d.trial_count,
        d.change_count, (double)d.saved_ns * 1e-3, (double)d.first_ns * 1e-3);
-  return d.change_count ? lower_again(builder) : NULL;
+  return d.change_count ? carnot_lower_again(builder) : NULL;
 }

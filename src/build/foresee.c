@@ -28,7 +28,7 @@ static carnot_status* add_node(carnot_builder* builder, carnot_node* node,
   carnot_choice* choice = CARNOT_NEW_ARRAY(&builder->plan->arena, carnot_choice, 1);
   CARNOT_TRY(carnot_make_problem(builder, node, false, choice));
   for (size_t i = 0; i < row_count; i++) {
-    if (!rows[i]->foresee || rows[i]->sources & ~builder->config->tactic_sources ||
+    if (!rows[i]->foresee || rows[i]->sources & ~builder->tactic_sources ||
         !carnot_region_holds(&choice->region, rows[i]->anchor))
       continue;
     void* items = list->items;

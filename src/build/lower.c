@@ -1,6 +1,7 @@
 // Graph → plan: steps in order, block after block.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "backend/device.h"
 #include "build/descend.h"
@@ -393,6 +394,8 @@ carnot_status* carnot_lower(carnot_builder* builder) {
   builder->layouts = CARNOT_NEW_ARRAY(arena, carnot_layout, count);
   builder->places = CARNOT_NEW_ARRAY(arena, carnot_place, count);
   builder->late = CARNOT_NEW_ARRAY(arena, bool, count);
+  memset(builder->libraries, 0, sizeof(builder->libraries));
+  builder->loaded_count = 0;
   carnot_status* status = carnot_carry_libraries(builder);
   if (!status) status = carnot_foresee(builder);
   if (!status) status = lower(&l);
@@ -403,4 +406,12 @@ carnot_status* carnot_lower(carnot_builder* builder) {
   }
   free_lowering(&l);
   return status;
+}
+
+carnot_status* carnot_lower_again(carnot_builder* builder) {
+  carnot_plan_destroy(builder->plan);
+  builder->plan = NULL;
+  CARNOT_TRY(carnot_plan_create(&builder->plan));
+  builder->phase = CARNOT_LOWER_LAST;
+  return carnot_lower(builder);
 }

@@ -3,6 +3,7 @@
 
 #include "backend/device.h"
 #include "build/descend.h"
+#include "build/libraries.h"
 #include "build/time.h"
 #include "build/timing_cache.h"
 
@@ -113,7 +114,7 @@ static size_t find_in(carnot_builder* builder, carnot_choice* choice,
     char reason[256];
     restore_formats(&choice->problem, &standing);
     const char* why =
-        ask(rows[i], builder->config->tactic_sources, &choice->problem, reason, sizeof(reason));
+        ask(rows[i], builder->tactic_sources, &choice->problem, reason, sizeof(reason));
     if (why) {
       if (why[0]) note(why_not, rows[i]->name, why);
       continue;
@@ -348,6 +349,8 @@ carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choi
   if (contest && builder->phase == CARNOT_LOWER_TRIAL)
     CARNOT_TRY(add_contenders(builder, choice, contest, candidates, count));
   if (!chosen->prepared.arena) CARNOT_TRY(prepare(builder, choice, chosen));
+  if (chosen->row->sources)
+    CARNOT_TRY(carnot_libraries_note(builder, choice, candidates, count, best));
   choice->row = chosen->row;
   choice->problem = chosen->problem;
   choice->prepared = chosen->prepared;

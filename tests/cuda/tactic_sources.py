@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""--tacticSources: what an engine calls, with a stand-in of cuBLASLt on the library path and the stand-in driver.
+"""What libraries an engine calls, by --tacticSources and by what loading them costs, with a stand-in of cuBLASLt on the library path and the stand-in driver.
 
 Usage: tactic_sources.py CARNOT
 """
@@ -16,9 +16,9 @@ from fused_rows import Net
 LIBRARY, OWN = "cuda_gemm_cublaslt", "cuda_gemm_32x32"
 
 
-def network() -> onnx.ModelProto:
-    net = Net(x=[8, 16])
-    return net.model(net.add("Gemm", "x", net.weight(16, 24), net.weight(24)))
+def network(rows: int, depth: int, columns: int) -> onnx.ModelProto:
+    net = Net(x=[rows, depth])
+    return net.model(net.add("Gemm", "x", net.weight(depth, columns), net.weight(columns)))
 
 
 def main() -> int:
@@ -35,7 +35,7 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory() as folder:
         model, plan = pathlib.Path(folder) / "net.onnx", pathlib.Path(folder) / "net.plan"
-        onnx.save(network(), model)
+        onnx.save(network(8, 16, 24), model)
 
         def layers_of(*flags: str) -> tuple[list[str], list[str], str]:
             """Tactics and libraries of the engine, and why others were not taken."""
@@ -64,6 +64,27 @@ def main() -> int:
                       "--tacticSources=-CUBLAS_LT")
         tactics = json.loads(carnot("inspect", plan, "--json").stdout)["Layers"]
         check("exec takes it too", OWN in [layer["TacticName"] for layer in tactics], done.stderr)
+        # A millisecond of loading is worth a nanosecond of a run; what the timing cache holds decides.
+        onnx.save(network(64, 64, 64), model)
+        cache, rows = pathlib.Path(folder) / "times", f"{LIBRARY},cuda_tile_64x64"
+        times = {LIBRARY: 1000, "cuda_tile_64x64": 4000, "start": 300000000}
+
+        def libraries_with(times: dict[str, int]) -> tuple[list[str], str]:
+            """Of an engine built where these times stood in the cache, with keys of the build before; its timing cache."""
+            lines = [line.split() for line in cache.read_text().splitlines()[1:]] if cache.exists() else []
+            cache.write_text("\n".join(["carnot-timing-cache 1",
+                                        *(f"{key} {what} {times.get(what, ns)}" for key, what, ns in lines), ""]))
+            done = carnot("build", model, "--output", plan, "--backend=cuda", "--fp16", f"--timingCacheFile={cache}",
+                          CARNOT_CUDA_ROWS=rows)
+            told = json.loads(carnot("inspect", plan, "--json").stdout)["Libraries"] if done.returncode == 0 else []
+            return told, f"{done.stderr} {cache.read_text()}"
+
+        libraries_with({})
+        libraries_with(times)
+        for without, stays in ((1300, True), (1299, False), (900, False), (2000, True)):
+            libraries, said = libraries_with({**times, "with": 1000, "without": without})
+            check(f"300 ms of loading for {without - 1000} ns of a run: {'used' if stays else 'left out'}",
+                  ("cuBLASLt" in libraries) == stays and " without " in said, f"{libraries} {said}")
     return not good
 
 

@@ -1,33 +1,33 @@
 // Attention regions over halves by one own kernel; heads are read and written where they stand.
-#include "backend/attention.h"
+#include "backend/cuda/attention.h"
 
 #include <stdio.h>
-
-#include "backend/cuda/rows.h"
+#include <string.h>
 
 enum { kMaxSize = 128, kMaskWorthKinds = 1 << 20 };
 
 typedef struct attention_state {
   CUfunction function, kinds;  // kinds: NULL without
   carnot_cuda_attention params;
-  int64_t q_offset, k_offset, v_offset, y_offset;  // in bytes
+  carnot_cuda_heads_at at;
   int64_t grid[3], kinds_grid[3];
   unsigned threads;
 } attention_state;
 
 static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
 
-static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
+const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attention_params* out,
+                                         char* reason, size_t size) {
   if (problem->region->node_count < 3) return "";
-  carnot_attention_params p;
   carnot_dtype dtype = problem->outputs[0].dtype;
   if (!is_half(dtype))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
-  const char* why = carnot_attention_read(problem, dtype, &p, reason, size);
+  const char* why = carnot_attention_read(problem, dtype, out, reason, size);
   if (why) return why;
-  const carnot_operand_type *q = &problem->inputs[p.q.input], *v = &problem->inputs[p.v.input];
+  const carnot_operand_type *q = &problem->inputs[out->q.input],
+                            *v = &problem->inputs[out->v.input];
   int64_t elements = q->dims[q->rank - 1], values = v->dims[v->rank - 1];
-  if (p.q.rank > 4 || p.k.rank > 4 || p.v.rank > 4 || p.out.rank > 4)
+  if (out->q.rank > 4 || out->k.rank > 4 || out->v.rank > 4 || out->out.rank > 4)
     return "heads in more than two batches";
   if (elements % 8 || values % 8 || elements > kMaxSize || values > kMaxSize || !elements)
     return carnot_cuda_because(reason, size, "heads of %lld and %lld, takes eights up to %d",
@@ -36,7 +36,12 @@ static const char* attention_reject(carnot_problem* problem, char* reason, size_
   return NULL;
 }
 
-static carnot_status* attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
+static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_attention_params p;
+  return carnot_cuda_attention_reject(problem, &p, reason, size);
+}
+
+carnot_status* carnot_cuda_attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
   void* params;
   char reason[256];
   CARNOT_TRY(
@@ -49,7 +54,7 @@ static carnot_status* attention_prepare(const carnot_problem* problem, carnot_pr
   return NULL;
 }
 
-static bool attention_reads(const carnot_step_view* step, uint32_t input) {
+bool carnot_cuda_attention_reads(const carnot_step_view* step, uint32_t input) {
   const carnot_attention_params* p = step->params;
   int32_t at = (int32_t)input;
   return at == p->q.input || at == p->k.input || at == p->v.input || at == p->mask;
@@ -73,10 +78,65 @@ static carnot_status* set_strides(const carnot_heads* h, const carnot_heads* out
   return NULL;
 }
 
-static bool is_aligned(const carnot_operand* t, const carnot_heads* h, const long long strides[3]) {
-  uintptr_t bits = (uintptr_t)t->data | (uintptr_t)(h->offset * 2);
+static bool is_aligned(const carnot_operand* t, int64_t offset, const long long strides[3]) {
+  uintptr_t bits = (uintptr_t)t->data | (uintptr_t)offset;
   for (int i = 0; i < 3; i++) bits |= (uintptr_t)(strides[i] * 2);
   return bits % 16 == 0;
+}
+
+static carnot_status* describe_mask(const carnot_operand* mask, carnot_dtype dtype,
+                                    const carnot_heads* y, carnot_cuda_attention* to) {
+  int64_t strides[CARNOT_MAX_RANK] = {0}, ld;
+  CARNOT_TRY(carnot_cuda_on_device(mask, 1));
+  CARNOT_CHECK(mask->dtype == CARNOT_DTYPE_F32 || mask->dtype == dtype, INVALID_ARGUMENT,
+               "the mask is %s", carnot_dtype_name(mask->dtype));
+  CARNOT_TRY(carnot_attention_mask(mask, y, to->keys, strides, &ld));
+  to->mask_s[0] = y->batch_rank > 1 ? strides[0] : 0;
+  to->mask_s[1] = y->batch_rank > 0 ? strides[y->batch_rank - 1] : 0;
+  to->mask_s[2] = ld;
+  to->mask_is_float = mask->dtype == CARNOT_DTYPE_F32;
+  to->mask_in_pairs = (to->mask_s[0] | to->mask_s[1] | to->mask_s[2] | to->keys) % 2 == 0 &&
+                      (uintptr_t)mask->data % (2 * carnot_cuda_bytes(mask)) == 0;
+  return NULL;
+}
+
+carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
+                                              const carnot_operand* inputs,
+                                              const carnot_operand* outputs,
+                                              carnot_cuda_attention* to,
+                                              carnot_cuda_heads_at* out_at) {
+  const carnot_operand *q = &inputs[p->q.input], *k = &inputs[p->k.input], *v = &inputs[p->v.input],
+                       *y = &outputs[0];
+  const carnot_operand used[] = {*q, *k, *v, *y};
+  CARNOT_TRY(carnot_cuda_on_device(used, 4));
+  const carnot_dtype dtype = y->dtype;
+  carnot_heads hq, hk, hv, hy;
+  CARNOT_TRY(carnot_heads_make(&p->q, q, dtype, &hq));
+  CARNOT_TRY(carnot_heads_make(&p->k, k, dtype, &hk));
+  CARNOT_TRY(carnot_heads_make(&p->v, v, dtype, &hv));
+  CARNOT_TRY(carnot_heads_make(&p->out, y, dtype, &hy));
+  CARNOT_TRY(carnot_heads_check(&hq, &hk, &hv, &hy));
+  CARNOT_CHECK(is_half(dtype) && hq.elements <= kMaxSize && hv.elements <= kMaxSize &&
+                   hq.elements % 8 == 0 && hv.elements % 8 == 0 && hq.rows <= INT32_MAX &&
+                   hk.rows <= INT32_MAX && hy.batch_rank <= 2 && hq.batch_rank <= 2 &&
+                   hk.batch_rank <= 2 && hv.batch_rank <= 2,
+               UNSUPPORTED, "%lld heads of %lld and %lld elements", (long long)hy.batch,
+               (long long)hq.elements, (long long)hv.elements);
+  memset(to, 0, sizeof(*to));
+  to->queries = (int)hq.rows, to->keys = (int)hk.rows;
+  to->size = (int)hq.elements, to->value_size = (int)hv.elements;
+  to->inner = hy.batch_rank ? (int)hy.batch_dims[hy.batch_rank - 1] : 1;
+  to->scale = p->scale, to->zero_empty = p->zero_empty;
+  CARNOT_TRY(set_strides(&hq, &hy, to->q_s));
+  CARNOT_TRY(set_strides(&hk, &hy, to->k_s));
+  CARNOT_TRY(set_strides(&hv, &hy, to->v_s));
+  CARNOT_TRY(set_strides(&hy, &hy, to->y_s));
+  if (p->mask >= 0) CARNOT_TRY(describe_mask(&inputs[p->mask], dtype, &hy, to));
+  *out_at = (carnot_cuda_heads_at){hq.offset * 2, hk.offset * 2, hv.offset * 2,
+                                   hy.offset * 2, hy.batch,      false};
+  out_at->aligned = is_aligned(q, out_at->q, to->q_s) && is_aligned(k, out_at->k, to->k_s) &&
+                    is_aligned(v, out_at->v, to->v_s) && is_aligned(y, out_at->y, to->y_s);
+  return NULL;
 }
 
 // What a dense mask of many queries needs is found out once a tile rather than once a head.
@@ -102,7 +162,7 @@ static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtyp
 
 // Tiles of keys in shared memory, by warpgroups where 128 queries a block still keep the
 // multiprocessors busy; for few queries the warps of a block share the keys.
-static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype, bool aligned,
+static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
                                     attention_state* s, size_t* out_workspace_bytes) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   carnot_cuda_attention* p = &s->params;
@@ -114,7 +174,7 @@ static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype d
   char name[40];
   s->threads = 128;
   p->tile_keys = width <= 64 ? 64 : 32;
-  if (!aligned || cuda->major < 8 || p->scale < 0) {
+  if (!s->at.aligned || cuda->major < 8 || p->scale < 0) {
     p->tile_rows = 4;
     snprintf(name, sizeof(name), "attention_%s", type);
   } else if (p->queries <= 16 || (p->keys > 128 && blocks < busy / 6)) {
@@ -140,56 +200,12 @@ static carnot_status* attention_shape(const carnot_step_view* step, const carnot
                                       const carnot_operand* outputs, void* state,
                                       size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  const carnot_attention_params* p = step->params;
-  const carnot_operand *q = &inputs[p->q.input], *k = &inputs[p->k.input], *v = &inputs[p->v.input],
-                       *y = &outputs[0];
-  const carnot_operand used[] = {*q, *k, *v, *y};
-  carnot_dtype dtype = y->dtype;
-  carnot_heads hq, hk, hv, hy;
-  CARNOT_TRY(carnot_cuda_on_device(used, 4));
-  CARNOT_TRY(carnot_heads_make(&p->q, q, dtype, &hq));
-  CARNOT_TRY(carnot_heads_make(&p->k, k, dtype, &hk));
-  CARNOT_TRY(carnot_heads_make(&p->v, v, dtype, &hv));
-  CARNOT_TRY(carnot_heads_make(&p->out, y, dtype, &hy));
-  CARNOT_TRY(carnot_heads_check(&hq, &hk, &hv, &hy));
-  CARNOT_CHECK(is_half(dtype) && hq.elements <= kMaxSize && hv.elements <= kMaxSize &&
-                   hq.elements % 8 == 0 && hv.elements % 8 == 0 && hy.batch <= 65535 &&
-                   hq.rows <= INT32_MAX && hk.rows <= INT32_MAX && hy.batch_rank <= 2 &&
-                   hq.batch_rank <= 2 && hk.batch_rank <= 2 && hv.batch_rank <= 2,
-               UNSUPPORTED, "%lld heads of %lld and %lld elements", (long long)hy.batch,
-               (long long)hq.elements, (long long)hv.elements);
   attention_state* s = state;
-  *s = (attention_state){.q_offset = hq.offset * 2,
-                         .k_offset = hk.offset * 2,
-                         .v_offset = hv.offset * 2,
-                         .y_offset = hy.offset * 2,
-                         .grid = {1, hy.batch, 1}};
-  carnot_cuda_attention* to = &s->params;
-  to->queries = (int)hq.rows, to->keys = (int)hk.rows;
-  to->size = (int)hq.elements, to->value_size = (int)hv.elements;
-  to->inner = hy.batch_rank ? (int)hy.batch_dims[hy.batch_rank - 1] : 1;
-  to->scale = p->scale, to->zero_empty = p->zero_empty;
-  CARNOT_TRY(set_strides(&hq, &hy, to->q_s));
-  CARNOT_TRY(set_strides(&hk, &hy, to->k_s));
-  CARNOT_TRY(set_strides(&hv, &hy, to->v_s));
-  CARNOT_TRY(set_strides(&hy, &hy, to->y_s));
-  if (p->mask >= 0) {
-    const carnot_operand* mask = &inputs[p->mask];
-    int64_t strides[CARNOT_MAX_RANK] = {0}, ld;
-    CARNOT_TRY(carnot_cuda_on_device(mask, 1));
-    CARNOT_CHECK(mask->dtype == CARNOT_DTYPE_F32 || mask->dtype == dtype, INVALID_ARGUMENT,
-                 "the mask is %s", carnot_dtype_name(mask->dtype));
-    CARNOT_TRY(carnot_attention_mask(mask, &hy, hk.rows, strides, &ld));
-    to->mask_s[0] = hy.batch_rank > 1 ? strides[0] : 0;
-    to->mask_s[1] = hy.batch_rank > 0 ? strides[hy.batch_rank - 1] : 0;
-    to->mask_s[2] = ld;
-    to->mask_is_float = mask->dtype == CARNOT_DTYPE_F32;
-    to->mask_in_pairs = (to->mask_s[0] | to->mask_s[1] | to->mask_s[2] | to->keys) % 2 == 0 &&
-                        (uintptr_t)mask->data % (2 * carnot_cuda_bytes(mask)) == 0;
-  }
-  bool aligned = is_aligned(q, &hq, to->q_s) && is_aligned(k, &hk, to->k_s) &&
-                 is_aligned(v, &hv, to->v_s) && is_aligned(y, &hy, to->y_s);
-  return choose_kernel(step, dtype, aligned, s, out_workspace_bytes);
+  *s = (attention_state){.grid = {1, 1, 1}};
+  CARNOT_TRY(carnot_cuda_attention_describe(step->params, inputs, outputs, &s->params, &s->at));
+  s->grid[1] = s->at.heads;
+  CARNOT_CHECK(s->at.heads <= 65535, UNSUPPORTED, "%lld heads", (long long)s->at.heads);
+  return choose_kernel(step, outputs[0].dtype, s, out_workspace_bytes);
 }
 
 static carnot_status* attention_run(const carnot_step_view* step, void* state,
@@ -198,10 +214,10 @@ static carnot_status* attention_run(const carnot_step_view* step, void* state,
   (void)executor;
   const carnot_attention_params* p = step->params;
   attention_state* s = state;
-  s->params.q = (const char*)inputs[p->q.input].data + s->q_offset;
-  s->params.k = (const char*)inputs[p->k.input].data + s->k_offset;
-  s->params.v = (const char*)inputs[p->v.input].data + s->v_offset;
-  s->params.y = (char*)outputs[0].data + s->y_offset;
+  s->params.q = (const char*)inputs[p->q.input].data + s->at.q;
+  s->params.k = (const char*)inputs[p->k.input].data + s->at.k;
+  s->params.v = (const char*)inputs[p->v.input].data + s->at.v;
+  s->params.y = (char*)outputs[0].data + s->at.y;
   s->params.mask = p->mask >= 0 ? inputs[p->mask].data : NULL;
   if (s->kinds) {
     s->params.kinds = workspace;
@@ -215,8 +231,8 @@ const carnot_tactic_row carnot_cuda_attention_row = {.name = "cuda_attention",
                                                      .numerics = "half",
                                                      .device = true,
                                                      .reject = attention_reject,
-                                                     .prepare = attention_prepare,
+                                                     .prepare = carnot_cuda_attention_prepare,
                                                      .check = carnot_attention_check,
-                                                     .reads = attention_reads,
+                                                     .reads = carnot_cuda_attention_reads,
                                                      .shape = attention_shape,
                                                      .run = attention_run};

@@ -49,13 +49,13 @@ static carnot_status* make_key(const carnot_plan_node* node, const carnot_operan
                                const carnot_cuda_conv* c, bool fused, bool fast,
                                carnot_cuda_dnn_key* out) {
   memset(out, 0, sizeof(*out));
-  CARNOT_TRY(carnot_cuda_window_make(node, x, w, y, &out->window));
-  out->window.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+  CARNOT_TRY(carnot_cuda_window_make(node, x, w, y, &out->conv.window));
+  out->conv.window.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
   out->dtype = (int32_t)x->dtype;
-  out->spatial = x->rank == 5 ? 3 : 2;
-  out->bias = fused && c->bias != CARNOT_PLAN_NONE;
-  out->residual = fused && c->residual != CARNOT_PLAN_NONE;
-  out->activation = fused ? (int32_t)c->activation.kind : 0;
+  out->conv.spatial = x->rank == 5 ? 3 : 2;
+  out->conv.bias = fused && c->bias != CARNOT_PLAN_NONE;
+  out->conv.residual = fused && c->residual != CARNOT_PLAN_NONE;
+  out->conv.activation = fused ? (int32_t)c->activation.kind : 0;
   out->fast = fast;
   return NULL;
 }
@@ -79,7 +79,7 @@ static bool has_engine(const carnot_problem* problem, const carnot_cuda_conv* c)
   carnot_status* status = key_of(problem, c, &key);
   if (!status) status = carnot_cuda_dnn_find(cuda, &key, &plan);
   if (!status && !plan->plan) {
-    key.bias = key.residual = key.activation = 0;
+    key.conv.bias = key.conv.residual = key.conv.activation = 0;
     status = carnot_cuda_dnn_find(cuda, &key, &plan);
   }
   bool found = status || plan->plan;
@@ -146,6 +146,21 @@ static void dnn_foresee(const carnot_problem* problem, int part) {
   carnot_status_free(status);
 }
 
+static uint64_t dnn_load_ns(const carnot_problem* problem, const carnot_prepared* prepared) {
+  char reason[256];
+  carnot_cuda_conv c;
+  carnot_cuda_dnn_key key;
+  const carnot_dtype dtype = carnot_cuda_conv_input(problem).dtype;
+  if (!is_half(dtype) ||
+      carnot_cuda_conv_describe(problem, takes(dtype), &c, reason, sizeof(reason)))
+    return 0;
+  carnot_status* status = key_of(problem, &c, &key);
+  key.choice = ((const dnn_params*)prepared->params)->choice;
+  uint64_t ns = status ? 0 : carnot_cuda_dnn_made_ns(carnot_cuda_of(problem->device), &key);
+  carnot_status_free(status);
+  return ns;
+}
+
 static carnot_status* dnn_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(dnn_params) &&
                    (!((const dnn_params*)step->params)->packed || step->constant_count) &&
@@ -208,13 +223,13 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
     carnot_cuda_dnn_key key;
     CARNOT_TRY(make_key(node, &x, &inputs[c.weights], y, &c, fused,
                         ((const dnn_params*)step->params)->fast_fp32, &key));
-    CARNOT_TRY(check_operands(step, inputs, &x, y, &c, &key.window));
+    CARNOT_TRY(check_operands(step, inputs, &x, y, &c, &key.conv.window));
     key.choice = ((const dnn_params*)step->params)->choice;
     *s = (dnn_state){.weights = c.weights,
                      .bias = CARNOT_PLAN_NONE,
                      .residual = c.residual,
                      .cast = cast,
-                     .window = key.window};
+                     .window = key.conv.window};
     if (fused) s->bias = c.bias;
     if (!fused && c.bias != CARNOT_PLAN_NONE)
       CARNOT_CHECK(carnot_cuda_chain_add_bias(&c.chain, c.bias), UNSUPPORTED, "too many operands");
@@ -256,7 +271,7 @@ static carnot_status* make_operands(contest* c, const carnot_cuda_dnn_key* key,
                                     const int64_t* bytes) {
   static const int64_t kIds[] = {CARNOT_CUDA_DNN_X, CARNOT_CUDA_DNN_W, CARNOT_CUDA_DNN_Y,
                                  CARNOT_CUDA_DNN_BIAS, CARNOT_CUDA_DNN_RESIDUAL};
-  const bool used[] = {true, true, true, key->bias != 0, key->residual != 0};
+  const bool used[] = {true, true, true, key->conv.bias != 0, key->conv.residual != 0};
   size_t total = (size_t)kCarnotCudaDnnWorkspace;
   for (int i = 0; i < 5; i++) total += carnot_align_up((size_t)bytes[i], 256);
   CARNOT_TRY(c->cuda->base.backend->alloc(&c->cuda->base, total, &c->memory));
@@ -304,8 +319,8 @@ static carnot_status* choose_engine(const carnot_problem* problem, const carnot_
                             *y = &problem->outputs[0];
   const int64_t whole = carnot_dims_count(y->dims, y->rank) * 2;
   const int64_t bytes[5] = {carnot_dims_count(x.dims, x.rank) * 2,
-                            carnot_dims_count(w->dims, w->rank) * 2, whole, key.window.filters * 2,
-                            whole};
+                            carnot_dims_count(w->dims, w->rank) * 2, whole,
+                            key.conv.window.filters * 2, whole};
   if (!carnot_cuda_race_known(problem, hash, kTimings, kEngines, &best))
     CARNOT_TRY(hold_contest(problem, key, hash, bytes, &best));
   *out_choice = best;
@@ -371,6 +386,7 @@ const carnot_tactic_row carnot_cuda_conv_dnn = {.name = "cuda_conv_cudnn",
                                                 .device = true,
                                                 .sources = 1u << CARNOT_SOURCE_CUDNN,
                                                 .foresee = dnn_foresee,
+                                                .load_ns = dnn_load_ns,
                                                 .reject = dnn_reject,
                                                 .prepare = dnn_prepare,
                                                 .check = dnn_check,

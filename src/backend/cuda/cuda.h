@@ -205,6 +205,9 @@ carnot_status* carnot_cuda_need_nvrtc(carnot_cuda* cuda) CARNOT_MUST_USE;
 // NULL where the library can be used, else what was found and what is needed.
 const char* carnot_cuda_lacks_blas(carnot_cuda* cuda);
 const char* carnot_cuda_lacks_dnn(carnot_cuda* cuda);
+// The processor's time that this thread has used.
+uint64_t carnot_cuda_thread_ns(void);
+uint64_t carnot_cuda_clock_ns(void);
 size_t carnot_cuda_libraries(carnot_device* device, carnot_device_library* out, size_t capacity);
 
 // ---- code (code.c) ----

@@ -1,5 +1,5 @@
-// Plans of cuDNN's graph interface: the graph of a convolution, the library's engines for it, runs.
-#include "backend/cuda/dnn.h"
+// Plans of cuDNN's graph interface: the library's engines for a graph, runs.
+#include "backend/cuda/dnn_graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,170 +55,11 @@ static carnot_status* describe_absent(carnot_cuda* cuda) {
   return NULL;
 }
 
-// ---- descriptors ----
-
-typedef struct graph {
-  carnot_cuda* cuda;
-  cudnnHandle_t handle;  // NULL for a device that is absent
-  cudnnBackendDescriptor_t made[48];
-  int count;
-  cudnnStatus_t status;  // the first failure
-} graph;
-
-static cudnnBackendDescriptor_t make(graph* g, cudnnBackendDescriptorType_t type) {
-  cudnnBackendDescriptor_t d = NULL;
-  if (g->status == CUDNN_STATUS_SUCCESS && g->count < 48)
-    g->status = g->cuda->cudnnBackendCreateDescriptor(type, &d);
-  if (d) g->made[g->count++] = d;
-  return d;
-}
-static void set(graph* g, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t count, const void* value) {
-  if (g->status == CUDNN_STATUS_SUCCESS)
-    g->status = g->cuda->cudnnBackendSetAttribute(d, name, type, count, value);
-}
-static cudnnBackendDescriptor_t finish(graph* g, cudnnBackendDescriptor_t d) {
-  if (g->status == CUDNN_STATUS_SUCCESS) g->status = g->cuda->cudnnBackendFinalize(d);
-  return d;
-}
-static void drop(graph* g) {
-  for (int i = g->count - 1; i >= 0; i--) g->cuda->cudnnBackendDestroyDescriptor(g->made[i]);
-  g->count = 0;
-}
-
-static cudnnDataType_t data_type(int32_t dtype) {
-  return dtype == CARNOT_DTYPE_F32   ? CUDNN_DATA_FLOAT
-         : dtype == CARNOT_DTYPE_F16 ? CUDNN_DATA_HALF
-                                     : CUDNN_DATA_BFLOAT16;
-}
-
-static cudnnBackendDescriptor_t tensor(graph* g, int64_t id, cudnnDataType_t type, int rank,
-                                       const int64_t* dims, const int64_t* strides,
-                                       bool is_virtual) {
-  cudnnBackendDescriptor_t d = make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  int64_t alignment = 16;
-  set(g, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id);
-  set(g, d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-  set(g, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
-  set(g, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, rank, dims);
-  set(g, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, rank, strides);
-  set(g, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
-  return finish(g, d);
-}
-
-static cudnnBackendDescriptor_t pointwise(graph* g, cudnnPointwiseMode_t mode,
-                                          cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
-                                          cudnnBackendDescriptor_t y) {
-  cudnnBackendDescriptor_t p = make(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
-  set(g, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-  set(g, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
-  finish(g, p);
-  cudnnBackendDescriptor_t op = make(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p);
-  set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
-  if (b) set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &b);
-  set(g, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &y);
-  return finish(g, op);
-}
-
-typedef struct extents {
-  int rank;
-  int64_t x[5], w[5], y[5], x_s[5], w_s[5], y_s[5], bias[5], bias_s[5];
-  int64_t pre[3], post[3], dilation[3], step[3];
-} extents;
-
-static void read_extents(const carnot_cuda_dnn_key* key, extents* e) {
-  const carnot_cuda_window* t = &key->window;
-  int first = 3 - key->spatial;
-  *e = (extents){.rank = 2 + key->spatial};
-  e->x[0] = e->y[0] = t->n, e->x[1] = t->channels, e->y[1] = t->filters;
-  e->w[0] = t->filters, e->w[1] = t->channels / t->groups;
-  e->x_s[0] = t->x_n, e->x_s[1] = t->x_c, e->y_s[0] = t->y_n, e->y_s[1] = t->y_c;
-  for (int d = 0; d < key->spatial; d++) {
-    int s = first + d;
-    e->x[2 + d] = t->in[s], e->y[2 + d] = t->out[s], e->w[2 + d] = t->kernel[s];
-    e->x_s[2 + d] = t->x_s[s] ? t->x_s[s] : t->in[2] * t->x_s[2];
-    e->y_s[2 + d] = t->y_s[s] ? t->y_s[s] : t->out[2] * t->y_s[2];
-    e->pre[d] = t->begin[s], e->post[d] = t->end[s];
-    e->dilation[d] = t->dilation[s], e->step[d] = t->step[s];
-  }
-  int64_t stride = 1, order[5] = {0};
-  bool half = carnot_cuda_is_half((carnot_dtype)key->dtype);
-  for (int i = 0; i < e->rank; i++)
-    order[i] = !half ? e->rank - 1 - i : i == 0 ? 1 : i == e->rank - 1 ? 0 : e->rank - i;
-  for (int i = 0; i < e->rank; i++) {
-    e->w_s[order[i]] = stride;
-    stride *= e->w[order[i]];
-    e->bias[i] = i == 1 ? t->filters : 1;
-    e->bias_s[i] = i == 0 ? t->filters : i == 1 ? 1 : half ? t->filters : 1;
-  }
-}
-
-static cudnnBackendDescriptor_t operations(graph* g, const carnot_cuda_dnn_key* key) {
-  extents e;
-  read_extents(key, &e);
-  cudnnDataType_t type = data_type(key->dtype), compute = CUDNN_DATA_FLOAT;
-  int64_t spatial = key->spatial;
-  int left = key->bias + key->residual + (key->activation != CARNOT_CUDA_NO_ACTIVATION);
-  cudnnBackendDescriptor_t ops[4],
-      x = tensor(g, CARNOT_CUDA_DNN_X, type, e.rank, e.x, e.x_s, false);
-  cudnnBackendDescriptor_t w = tensor(g, CARNOT_CUDA_DNN_W, type, e.rank, e.w, e.w_s, false);
-  int64_t next = CARNOT_CUDA_DNN_VIRTUAL;
-#define RESULT()                                                 \
-  (left-- ? tensor(g, next++, compute, e.rank, e.y, e.y_s, true) \
-          : tensor(g, CARNOT_CUDA_DNN_Y, type, e.rank, e.y, e.y_s, false))
-  cudnnBackendDescriptor_t at = RESULT();
-  cudnnBackendDescriptor_t conv = make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-  cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-  set(g, conv, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &spatial);
-  set(g, conv, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
-  set(g, conv, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
-  set(g, conv, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, spatial, e.pre);
-  set(g, conv, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, spatial, e.post);
-  set(g, conv, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, spatial, e.dilation);
-  set(g, conv, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, spatial, e.step);
-  finish(g, conv);
-  cudnnBackendDescriptor_t op = make(g, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-  float one = 1, zero = 0;
-  set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &one);
-  set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &zero);
-  set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-      &conv);
-  set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &x);
-  set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &w);
-  set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &at);
-  ops[0] = finish(g, op);
-  int64_t count = 1;
-  if (key->bias) {
-    cudnnBackendDescriptor_t b = tensor(g, CARNOT_CUDA_DNN_BIAS, type, e.rank, e.bias, e.bias_s,
-                                        false),
-                             y = RESULT();
-    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
-    at = y;
-  }
-  if (key->residual) {
-    cudnnBackendDescriptor_t b = tensor(g, CARNOT_CUDA_DNN_RESIDUAL, type, e.rank, e.y, e.y_s,
-                                        false),
-                             y = RESULT();
-    ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
-    at = y;
-  }
-  if (key->activation) {
-    cudnnBackendDescriptor_t y = RESULT();
-    bool silu = key->activation == CARNOT_CUDA_SILU;
-    ops[count++] =
-        pointwise(g, silu ? CUDNN_POINTWISE_SWISH_FWD : CUDNN_POINTWISE_RELU_FWD, at, NULL, y);
-  }
-#undef RESULT
-  cudnnBackendDescriptor_t all = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  set(g, all, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, ops);
-  if (g->handle) set(g, all, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->handle);
-  return finish(g, all);
-}
+// ---- plans ----
 
 // Engines that cut float32 short or give other bits each time are left out.
-static bool is_allowed(graph* g, cudnnBackendDescriptor_t config, const carnot_cuda_dnn_key* key) {
+static bool is_allowed(carnot_cuda_dnn_graph* g, cudnnBackendDescriptor_t config,
+                       const carnot_cuda_dnn_key* key) {
   cudnnBackendDescriptor_t engine = NULL;
   cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
   int64_t found = 0;
@@ -248,7 +89,8 @@ static bool is_allowed(graph* g, cudnnBackendDescriptor_t config, const carnot_c
   return true;
 }
 
-static bool plan_of(graph* g, cudnnBackendDescriptor_t config, carnot_cuda_dnn_plan* out) {
+static bool plan_of(carnot_cuda_dnn_graph* g, cudnnBackendDescriptor_t config,
+                    carnot_cuda_dnn_plan* out) {
   carnot_cuda* cuda = g->cuda;
   cudnnBackendDescriptor_t plan = NULL;
   int64_t found = 0;
@@ -272,15 +114,18 @@ static bool plan_of(graph* g, cudnnBackendDescriptor_t config, carnot_cuda_dnn_p
   return ok;
 }
 
-static bool search(graph* g, cudnnBackendDescriptor_t ops, cudnnBackendHeurMode_t mode,
-                   const carnot_cuda_dnn_key* key, carnot_cuda_dnn_plan* out) {
-  cudnnBackendDescriptor_t heuristics = make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &ops);
-  set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+static bool search(carnot_cuda_dnn_graph* g, cudnnBackendDescriptor_t ops,
+                   cudnnBackendHeurMode_t mode, const carnot_cuda_dnn_key* key,
+                   carnot_cuda_dnn_plan* out) {
+  cudnnBackendDescriptor_t heuristics =
+      carnot_cuda_dnn_make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  carnot_cuda_dnn_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &ops);
+  carnot_cuda_dnn_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   if (g->cuda->dnn_absent)
-    set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
-        &g->cuda->dnn_absent);
-  finish(g, heuristics);
+    carnot_cuda_dnn_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+                        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->cuda->dnn_absent);
+  carnot_cuda_dnn_finish(g, heuristics);
   cudnnBackendDescriptor_t configs[CARNOT_CUDA_DNN_CONFIGS];
   int64_t found = 0;
   int made = 0;
@@ -306,17 +151,22 @@ static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_dnn_key* ke
                                 cudnnHandle_t* handle, carnot_cuda_dnn_plan* out) {
   if (cuda->base.ordinal >= 0) {
     CARNOT_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
+    uint64_t begin_ns = carnot_cuda_clock_ns();
+    bool first = handle == &cuda->dnn_handles[0].handle && !*handle;
     if (!*handle)
       CARNOT_CHECK(cuda->cudnnCreate(handle) == CUDNN_STATUS_SUCCESS, UNSUPPORTED,
                    "cuDNN %d does not start on %s", cuda->dnn_version, cuda->base.name);
+    if (first) cuda->base.start_ns[CARNOT_SOURCE_CUDNN] += carnot_cuda_clock_ns() - begin_ns;
   }
-  graph g = {.cuda = cuda, .handle = *handle};
-  cudnnBackendDescriptor_t ops = operations(&g, key);
+  uint64_t begin_ns = carnot_cuda_thread_ns();
+  carnot_cuda_dnn_graph g = {.cuda = cuda, .handle = *handle};
+  cudnnBackendDescriptor_t ops = carnot_cuda_dnn_operations(&g, key);
   if (g.status == CUDNN_STATUS_SUCCESS && !search(&g, ops, CUDNN_HEUR_MODE_A, key, out)) {
     g.status = CUDNN_STATUS_SUCCESS;
     search(&g, ops, CUDNN_HEUR_MODE_FALLBACK, key, out);
   }
-  drop(&g);
+  carnot_cuda_dnn_drop(&g);
+  out->made_ns = carnot_cuda_thread_ns() - begin_ns;
   return NULL;
 }
 
@@ -347,9 +197,11 @@ static carnot_status* make_kept(carnot_cuda* cuda, const carnot_cuda_dnn_key* ke
   return status;
 }
 
+enum { kKeySeed = 43 };
+
 static carnot_status* place_of(carnot_cuda* cuda, const carnot_cuda_dnn_key* key,
                                carnot_cuda_dnn_plan** out) {
-  uint64_t hash = carnot_hash(key, sizeof(*key), 43);
+  uint64_t hash = carnot_hash(key, sizeof(*key), kKeySeed);
   void** found = carnot_cuda_cached(cuda, hash);
   *out = found ? *found : NULL;
   if (found) return NULL;
@@ -374,6 +226,15 @@ carnot_status* carnot_cuda_dnn_find(carnot_cuda* cuda, const carnot_cuda_dnn_key
   return status;
 }
 
+uint64_t carnot_cuda_dnn_made_ns(carnot_cuda* cuda, const carnot_cuda_dnn_key* key) {
+  pthread_mutex_lock(&cuda->mutex);
+  void** found = carnot_cuda_cached(cuda, carnot_hash(key, sizeof(*key), kKeySeed));
+  const carnot_cuda_dnn_plan* plan = found ? *found : NULL;
+  uint64_t ns = plan && plan->state == CARNOT_CUDA_DNN_MADE ? plan->made_ns : 0;
+  pthread_mutex_unlock(&cuda->mutex);
+  return ns;
+}
+
 void carnot_cuda_dnn_foresee(carnot_cuda* cuda, const carnot_cuda_dnn_key* key) {
   pthread_mutex_lock(&cuda->mutex);
   carnot_cuda_dnn_plan* plan;
@@ -386,15 +247,16 @@ void carnot_cuda_dnn_foresee(carnot_cuda* cuda, const carnot_cuda_dnn_key* key) 
 // ---- runs ----
 
 carnot_status* carnot_cuda_dnn_execute(carnot_cuda* cuda, CUstream stream,
-                                       const carnot_cuda_dnn_plan* plan, int count,
-                                       const int64_t* ids, void* const* addresses,
-                                       void* workspace) {
-  graph g = {.cuda = cuda};
-  cudnnBackendDescriptor_t pack = make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, addresses);
-  set(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
-  set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
-  finish(&g, pack);
+                                       carnot_cuda_dnn_plan* plan, int count, const int64_t* ids,
+                                       void* const* addresses, void* workspace) {
+  carnot_cuda_dnn_graph g = {.cuda = cuda};
+  cudnnBackendDescriptor_t pack = carnot_cuda_dnn_make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  carnot_cuda_dnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
+                      addresses);
+  carnot_cuda_dnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
+  carnot_cuda_dnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+                      &workspace);
+  carnot_cuda_dnn_finish(&g, pack);
   cudnnStatus_t status = g.status;
   // A handle serves all queues of the device.
   pthread_mutex_lock(&cuda->mutex);
@@ -402,9 +264,12 @@ carnot_status* carnot_cuda_dnn_execute(carnot_cuda* cuda, CUstream stream,
     pthread_cond_wait(&cuda->dnn_changed, &cuda->mutex);
   cudnnHandle_t handle = cuda->dnn_handles[plan->handle].handle;
   if (status == CUDNN_STATUS_SUCCESS) status = cuda->cudnnSetStream(handle, (cudaStream_t)stream);
+  uint64_t begin_ns = plan->has_run ? 0 : carnot_cuda_clock_ns();
   if (status == CUDNN_STATUS_SUCCESS) status = cuda->cudnnBackendExecute(handle, plan->plan, pack);
+  if (!plan->has_run) plan->made_ns += carnot_cuda_clock_ns() - begin_ns;
+  plan->has_run = true;
   pthread_mutex_unlock(&cuda->mutex);
-  drop(&g);
+  carnot_cuda_dnn_drop(&g);
   CARNOT_CHECK(status == CUDNN_STATUS_SUCCESS, INTERNAL, "cudnnBackendExecute gave status %d",
                (int)status);
   return NULL;

@@ -1,4 +1,4 @@
-// Convolutions as plans of cuDNN's graph interface.
+// Convolutions and attention as plans of cuDNN's graph interface.
 #ifndef CARNOT_BACKEND_CUDA_DNN_H_
 #define CARNOT_BACKEND_CUDA_DNN_H_
 
@@ -14,20 +14,36 @@ enum {
   CARNOT_CUDA_DNN_Y,
   CARNOT_CUDA_DNN_BIAS,
   CARNOT_CUDA_DNN_RESIDUAL,
-  CARNOT_CUDA_DNN_VIRTUAL,
-  CARNOT_CUDA_DNN_TENSORS = 8
+  CARNOT_CUDA_DNN_Q,
+  CARNOT_CUDA_DNN_K,
+  CARNOT_CUDA_DNN_V,
+  CARNOT_CUDA_DNN_SCALE,       // float32, in host memory
+  CARNOT_CUDA_DNN_VIRTUAL,     // from here on
+  CARNOT_CUDA_DNN_TENSORS = 5  // most that a graph reads and writes
 };
 
-// A convolution with what follows it. All bytes count: zeroed before it is filled.
+// What a plan is for. All bytes count: zeroed before it is filled.
 typedef struct carnot_cuda_dnn_key {
-  carnot_cuda_window window;
-  int32_t dtype, spatial, bias, residual, activation, fast;
+  enum { CARNOT_CUDA_DNN_CONV, CARNOT_CUDA_DNN_ATTENTION } kind;
+  int32_t dtype, fast;
   int32_t choice;  // of the library's engines, in its order
+  union {
+    struct {
+      carnot_cuda_window window;  // no addresses
+      int32_t spatial, bias, residual, activation;
+    } conv;  // with what follows it
+    struct {
+      carnot_cuda_attention call;  // no addresses, no mask
+      int64_t heads;               // of all batches
+    } attention;
+  };
 } carnot_cuda_dnn_key;
 
 typedef struct carnot_cuda_dnn_plan {
   cudnnBackendDescriptor_t plan;  // NULL where the library has no engine
   int64_t workspace_bytes;
+  uint64_t made_ns;  // processor's time of making it, and the time of the first run's call
+  bool has_run;
   int32_t choice;  // what it became: the first from the wanted one on that works
   int32_t handle;  // that it was made with
   enum { CARNOT_CUDA_DNN_UNMADE, CARNOT_CUDA_DNN_IN_WORK, CARNOT_CUDA_DNN_MADE } state;
@@ -38,12 +54,13 @@ typedef struct carnot_cuda_dnn_plan {
 // making is waited for.
 carnot_status* carnot_cuda_dnn_find(carnot_cuda* cuda, const carnot_cuda_dnn_key* key,
                                     carnot_cuda_dnn_plan** out_plan) CARNOT_MUST_USE;
+// What the plan of |key| costs when an engine is loaded; 0 where nobody has made it.
+uint64_t carnot_cuda_dnn_made_ns(carnot_cuda* cuda, const carnot_cuda_dnn_key* key);
 // Makes the plan of |key| unless somebody did or does: find will have it. Any thread.
 void carnot_cuda_dnn_foresee(carnot_cuda* cuda, const carnot_cuda_dnn_key* key);
-// Runs |plan| over |count| tensors.
+// Runs |plan| over |count| tensors; the first time its kernels are loaded.
 carnot_status* carnot_cuda_dnn_execute(carnot_cuda* cuda, CUstream stream,
-                                       const carnot_cuda_dnn_plan* plan, int count,
-                                       const int64_t* ids, void* const* addresses,
-                                       void* workspace) CARNOT_MUST_USE;
+                                       carnot_cuda_dnn_plan* plan, int count, const int64_t* ids,
+                                       void* const* addresses, void* workspace) CARNOT_MUST_USE;
 
 #endif

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/cuda/cuda.h"
 
@@ -136,12 +137,22 @@ static carnot_status* open_dnn(carnot_cuda* cuda) {
   return NULL;
 }
 
+static uint64_t read_ns(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+uint64_t carnot_cuda_thread_ns(void) { return read_ns(CLOCK_THREAD_CPUTIME_ID); }
+uint64_t carnot_cuda_clock_ns(void) { return read_ns(CLOCK_MONOTONIC); }
+
 // Tried once; what is missing then stays so.
 static const char* lacks(carnot_cuda* cuda, carnot_status* (*open)(carnot_cuda*),
-                         carnot_cuda_library* library) {
+                         carnot_tactic_source source, carnot_cuda_library* library) {
   pthread_mutex_lock(&cuda->mutex);
   if (!library->tried) {
+    uint64_t begin_ns = carnot_cuda_thread_ns();
     carnot_status* status = open(cuda);
+    cuda->base.start_ns[source] = carnot_cuda_thread_ns() - begin_ns;
     if (status)
       snprintf(library->missing, sizeof(library->missing), "%s", carnot_status_message(status));
     carnot_status_free(status);
@@ -152,10 +163,10 @@ static const char* lacks(carnot_cuda* cuda, carnot_status* (*open)(carnot_cuda*)
 }
 
 const char* carnot_cuda_lacks_blas(carnot_cuda* cuda) {
-  return lacks(cuda, open_blas, &cuda->blas_library);
+  return lacks(cuda, open_blas, CARNOT_SOURCE_CUBLAS_LT, &cuda->blas_library);
 }
 const char* carnot_cuda_lacks_dnn(carnot_cuda* cuda) {
-  return lacks(cuda, open_dnn, &cuda->dnn_library);
+  return lacks(cuda, open_dnn, CARNOT_SOURCE_CUDNN, &cuda->dnn_library);
 }
 
 // "12.4" of 12040 (unit 1000), "9.19.0" of 91900 (10000).
