@@ -58,8 +58,9 @@ conformance() { # "SET .." OPTION ..: cases in parts, a process each: a device h
   wait
   grep -ahE "^FAILED" "$scratch"/cases/*.log | cut -c1-300
   grep -ahE "^[0-9]+ passed" "$scratch"/cases/*.log |
-    awk -v flags="$*" '{p += $1; f += $3; s += $5; n++}
-                       END {print "conformance", flags ":", p + 0, "passed,", f + 0, "failed,", s + 0, "skipped"
+    awk -v flags="$*" '{p += $1; f += $3; s += $5; d += $7; n++}
+                       END {print "conformance", flags ":", p + 0, "passed,", f + 0, "failed,", s + 0, "skipped,",
+                              d + 0, "without a step on the processor"
                             exit f != 0 || n != parts}' parts="$(ls -d "$scratch"/cases/*[0-9] | wc -l)" || failed=1
 }
 if is_wanted conformance; then
