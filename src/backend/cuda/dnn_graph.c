@@ -47,10 +47,11 @@ static cudnnDataType_t data_type(int32_t dtype) {
                                      : CUDNN_DATA_BFLOAT16;
 }
 
-// A tensor that is not there: of the numbers between operations.
-static const int kVirtual = 1, kByValue = 2;
+// Virtual: of the numbers between operations, never in memory. By value: one number, in host
+// memory.
+typedef enum tensor_kind { kInMemory, kVirtual, kByValue } tensor_kind;
 static descriptor tensor(graph* g, int64_t id, cudnnDataType_t type, int rank, const int64_t* dims,
-                         const int64_t* strides, int kind) {
+                         const int64_t* strides, tensor_kind kind) {
   descriptor d = carnot_cuda_dnn_make(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   const int64_t alignment = kind == kByValue ? 4 : 16;
   const bool is_virtual = kind == kVirtual, by_value = kind == kByValue;
@@ -175,18 +176,20 @@ static int add_convolution(graph* g, const carnot_cuda_dnn_key* key, descriptor*
   int64_t next = CARNOT_CUDA_DNN_VIRTUAL;
 #define RESULT()                                                              \
   (left-- ? tensor(g, next++, CUDNN_DATA_FLOAT, e.rank, e.y, e.y_s, kVirtual) \
-          : tensor(g, CARNOT_CUDA_DNN_Y, type, e.rank, e.y, e.y_s, 0))
-  descriptor x = tensor(g, CARNOT_CUDA_DNN_X, type, e.rank, e.x, e.x_s, 0),
-             w = tensor(g, CARNOT_CUDA_DNN_W, type, e.rank, e.w, e.w_s, 0), at = RESULT();
+          : tensor(g, CARNOT_CUDA_DNN_Y, type, e.rank, e.y, e.y_s, kInMemory))
+  descriptor x = tensor(g, CARNOT_CUDA_DNN_X, type, e.rank, e.x, e.x_s, kInMemory),
+             w = tensor(g, CARNOT_CUDA_DNN_W, type, e.rank, e.w, e.w_s, kInMemory), at = RESULT();
   int count = 0;
   ops[count++] = convolution(g, key->conv.spatial, &e, x, w, at);
   if (key->conv.bias) {
-    descriptor b = tensor(g, CARNOT_CUDA_DNN_BIAS, type, e.rank, e.bias, e.bias_s, 0), y = RESULT();
+    descriptor b = tensor(g, CARNOT_CUDA_DNN_BIAS, type, e.rank, e.bias, e.bias_s, kInMemory),
+               y = RESULT();
     ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
     at = y;
   }
   if (key->conv.residual) {
-    descriptor b = tensor(g, CARNOT_CUDA_DNN_RESIDUAL, type, e.rank, e.y, e.y_s, 0), y = RESULT();
+    descriptor b = tensor(g, CARNOT_CUDA_DNN_RESIDUAL, type, e.rank, e.y, e.y_s, kInMemory),
+               y = RESULT();
     ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, at, b, y);
     at = y;
   }
@@ -220,10 +223,10 @@ static int add_attention(graph* g, const carnot_cuda_dnn_key* key, descriptor* o
   int64_t next = CARNOT_CUDA_DNN_VIRTUAL;
 #define MATRIX(type) tensor(g, next++, type, 4, matrix, matrix_s, kVirtual)
 #define ROW()        tensor(g, next++, sums, 4, row, row_s, kVirtual)
-  descriptor q = tensor(g, CARNOT_CUDA_DNN_Q, type, 4, q_dims, q_s, 0),
-             k = tensor(g, CARNOT_CUDA_DNN_K, type, 4, k_dims, k_s, 0),
-             v = tensor(g, CARNOT_CUDA_DNN_V, type, 4, v_dims, v_s, 0),
-             y = tensor(g, CARNOT_CUDA_DNN_Y, type, 4, y_dims, y_s, 0),
+  descriptor q = tensor(g, CARNOT_CUDA_DNN_Q, type, 4, q_dims, q_s, kInMemory),
+             k = tensor(g, CARNOT_CUDA_DNN_K, type, 4, k_dims, k_s, kInMemory),
+             v = tensor(g, CARNOT_CUDA_DNN_V, type, 4, v_dims, v_s, kInMemory),
+             y = tensor(g, CARNOT_CUDA_DNN_Y, type, 4, y_dims, y_s, kInMemory),
              scale = tensor(g, CARNOT_CUDA_DNN_SCALE, sums, 4, one, one, kByValue);
   descriptor products = MATRIX(sums), scores = MATRIX(sums), most = ROW(), below = MATRIX(sums),
              powers = MATRIX(sums), sum = ROW(), weights = MATRIX(type), log = ROW(),
