@@ -35,7 +35,7 @@ static carnot_fn fn_of(const carnot_plan_node* node) {
 
 static bool scalar_of(const carnot_problem* p, uint32_t local, float* out) {
   const carnot_operand_type* t = local < p->input_count ? &p->inputs[local] : NULL;
-  if (!t || !t->is_constant || !t->tensor || !t->tensor->data || !carnot_dtype_is_float(t->dtype) ||
+  if (!t || !carnot_is_known(t) || !carnot_dtype_is_float(t->dtype) ||
       carnot_tensor_count(t->tensor) != 1)
     return false;
   *out = (float)carnot_load_f64(t->dtype, t->tensor->data, 0);
@@ -64,8 +64,8 @@ static int source_axis(const carnot_plan_node* node, int rank, int axis) {
 
 static bool int_of(const carnot_problem* p, uint32_t local, int64_t* out) {
   const carnot_operand_type* t = local < p->input_count ? &p->inputs[local] : NULL;
-  if (!t || !t->is_constant || !t->tensor || !t->tensor->data ||
-      !carnot_dtype_is_integer(t->dtype) || carnot_tensor_count(t->tensor) != 1)
+  if (!t || !carnot_is_known(t) || !carnot_dtype_is_integer(t->dtype) ||
+      carnot_tensor_count(t->tensor) != 1)
     return false;
   *out = carnot_load_i64(t->dtype, t->tensor->data, 0);
   return true;

@@ -101,7 +101,7 @@ static carnot_status* make_operand(bench* b, const carnot_operand_type* t, bool 
   memcpy(out->dims, t->dims, sizeof(out->dims));
   carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->layout, t->rank, t->dims,
                         out->strides);
-  if (t->is_constant && t->tensor->data) {
+  if (carnot_is_known(t)) {
     out->data = t->tensor->data;
     return NULL;
   }

@@ -30,7 +30,7 @@ static bool is_host(const carnot_operand_type* t) { return t->place == CARNOT_PL
 
 static bool is_known(const carnot_operand_type* t) {
   if (t->kind != CARNOT_VALUE_TENSOR) return t->kind == CARNOT_VALUE_UNKNOWN;
-  if (is_host(t) && !(t->is_constant && t->tensor && t->tensor->data)) return false;
+  if (is_host(t) && !carnot_is_known(t)) return false;
   for (int d = 0; d < t->rank; d++)
     if (t->dims[d] < 1) return false;
   return t->rank >= 0 && (is_host(t) || carnot_dtype_is_float(t->dtype));

@@ -139,6 +139,11 @@ typedef struct carnot_operand_type {
   const carnot_tensor* tensor;  // data of a constant
 } carnot_operand_type;
 
+// A constant whose elements are at hand when the engine is built.
+static inline bool carnot_is_known(const carnot_operand_type* t) {
+  return t->is_constant && t->tensor && t->tensor->data;
+}
+
 typedef struct carnot_plan_step {
   const char* name;
   carnot_region region;

@@ -19,9 +19,7 @@ typedef struct conv_params {
 } conv_params;
 
 static const carnot_tensor* constant(const carnot_problem* p, uint32_t i) {
-  return i < p->input_count && p->inputs[i].is_constant && p->inputs[i].tensor->data
-             ? p->inputs[i].tensor
-             : NULL;
+  return i < p->input_count && carnot_is_known(&p->inputs[i]) ? p->inputs[i].tensor : NULL;
 }
 static int64_t taps_of(const carnot_window* w) {
   return w->kernel[0] * (w->rank == 2 ? w->kernel[1] : 1);

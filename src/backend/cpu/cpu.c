@@ -29,7 +29,7 @@ const char* carnot_not_f32(const carnot_operand_type* type, const char* what, in
 }
 
 bool carnot_is_f32_constant(const carnot_operand_type* type) {
-  return type->is_constant && type->dtype == CARNOT_DTYPE_F32 && type->tensor && type->tensor->data;
+  return type->dtype == CARNOT_DTYPE_F32 && carnot_is_known(type);
 }
 
 const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op) {

@@ -44,11 +44,11 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
     if (node->inputs[i] != CARNOT_PLAN_NONE && node->inputs[i] != i) return "operands repeat";
   const carnot_operand_type *a = &problem->inputs[0], *b = given(problem, r->b);
   if (a->rank < 2 || !carnot_is_8bit(a->dtype)) return "the activations are no matrices of 8 bits";
-  if (!b || !b->is_constant || b->dtype != CARNOT_DTYPE_I8 || b->rank != 2 || !b->tensor->data)
+  if (!b || !carnot_is_known(b) || b->dtype != CARNOT_DTYPE_I8 || b->rank != 2)
     return "the weights are no constant matrix of int8";
   const carnot_operand_type* b_zero = given(problem, r->b_zero);
   if (b_zero) {
-    if (!b_zero->is_constant || !b_zero->tensor->data) return "the weights' zero is not constant";
+    if (!carnot_is_known(b_zero)) return "the weights' zero is not constant";
     for (int64_t i = 0; i < carnot_tensor_count(b_zero->tensor); i++)
       if (carnot_load_i64(b_zero->dtype, b_zero->tensor->data, (size_t)i) != 0)
         return "the weights' zero is not 0";

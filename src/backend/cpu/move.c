@@ -311,7 +311,7 @@ static const char* read_slice(const carnot_problem* problem, slice_params* out, 
   for (uint32_t i = 1; i < problem->input_count && i < 5; i++) {
     const carnot_operand_type* t = &problem->inputs[i];
     if (t->kind != CARNOT_VALUE_TENSOR) continue;
-    if (!t->is_constant || !t->tensor->data) return "starts, ends, axes or steps are not constant";
+    if (!carnot_is_known(t)) return "starts, ends, axes or steps are not constant";
     counts[i] = carnot_tensor_count(t->tensor);
     if (counts[i] > CARNOT_MAX_RANK) return "too many axes";
     for (int64_t k = 0; k < counts[i]; k++)

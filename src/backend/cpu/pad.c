@@ -24,7 +24,7 @@ static pad_mode mode_of(const carnot_plan_node* node) {
 static int read_list(const carnot_problem* problem, uint32_t input, int64_t* out, int capacity) {
   if (input >= problem->input_count || problem->inputs[input].kind != CARNOT_VALUE_TENSOR) return 0;
   const carnot_operand_type* t = &problem->inputs[input];
-  if (!t->is_constant || !t->tensor || !t->tensor->data) return -1;
+  if (!carnot_is_known(t)) return -1;
   int64_t count = carnot_tensor_count(t->tensor);
   if (count > capacity) return -1;
   for (int64_t i = 0; i < count; i++)

@@ -54,7 +54,7 @@ static const char* describe(const carnot_problem* problem, reduce_params* out, c
     return NULL;
   }
   const carnot_operand_type* axes = &problem->inputs[1];
-  if (!axes->is_constant || !axes->tensor->data) return "the axes are not constant";
+  if (!carnot_is_known(axes)) return "the axes are not constant";
   for (int64_t i = 0; i < carnot_tensor_count(axes->tensor); i++) {
     int64_t axis = carnot_load_i64(axes->tensor->dtype, axes->tensor->data, (size_t)i);
     axis += axis < 0 ? x->rank : 0;

@@ -103,8 +103,7 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
   const carnot_operand_type* w = &problem->inputs[c.weights];
   if (w->dtype != x->dtype || w->rank != x->rank) return "weights of another type";
-  if (half && (!w->is_constant || !w->tensor || !w->tensor->data))
-    return "the weights are not constant";
+  if (half && !carnot_is_known(w)) return "the weights are not constant";
   carnot_cuda_want_row_major(problem);
   if (!half) return NULL;
   problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;

@@ -52,22 +52,15 @@ static const char* first_reject(carnot_problem* problem, char* reason, size_t si
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
   carnot_cuda_conv c;
   const char* why =
-      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ACTIVATION, &c, reason, size);
+      carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ACTIVATION, false, &c, reason, size);
   if (why) return why;
   const carnot_operand_type* w = &problem->inputs[c.weights];
-  if (x->rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", x->rank);
-  if (w->dtype != y->dtype || !w->is_constant || !w->tensor || !w->tensor->data)
-    return "the weights are not constant";
-  if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1) return "groups";
   if (w->dims[1] > kMostChannels || w->dims[0] % 8)
     return carnot_cuda_because(reason, size, "%lld channels to %lld, takes up to %d to eights",
                                (long long)w->dims[1], (long long)w->dims[0], kMostChannels);
   why = reject_window(node, w, reason, size);
   if (why) return why;
-  carnot_cuda_want_row_major(problem);
-  problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  for (uint32_t i = casts; i < problem->input_count; i++)
-    if (!problem->inputs[i].is_constant) problem->inputs[i].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  carnot_cuda_conv_want_channels_last(problem, casts);
   return NULL;
 }
 

@@ -51,13 +51,9 @@ static const char* thin_reject(carnot_problem* problem, char* reason, size_t siz
   if (!carnot_cuda_is_half(x->dtype))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
   carnot_cuda_conv c;
-  const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ALL, &c, reason, size);
+  const char* why = carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ALL, false, &c, reason, size);
   if (why) return why;
   const carnot_operand_type* w = &problem->inputs[c.weights];
-  if (x->rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", x->rank);
-  if (w->dtype != x->dtype || !w->is_constant || !w->tensor || !w->tensor->data)
-    return "the weights are not constant";
-  if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1) return "groups";
   int64_t places = y->dims[0] * y->dims[2] * y->dims[3];
   if (w->dims[1] % 8 || w->dims[1] > kMostChannels || w->dims[0] % 8 || places < kLeastPlaces ||
       weights_bytes(w->dims[0], w->dims[1]) > kMostWeights)
@@ -65,10 +61,7 @@ static const char* thin_reject(carnot_problem* problem, char* reason, size_t siz
                                (long long)w->dims[1], (long long)w->dims[0], (long long)places);
   why = reject_window(node, w);
   if (why) return why;
-  problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout =
-        problem->inputs[i].is_constant ? CARNOT_LAYOUT_ROW_MAJOR : CARNOT_LAYOUT_CHANNELS_LAST;
+  carnot_cuda_conv_want_channels_last(problem, 0);
   return NULL;
 }
 

@@ -23,20 +23,14 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
   carnot_cuda_conv c;
   const char* why =
-      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ACTIVATION, &c, reason, size);
+      carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ACTIVATION, true, &c, reason, size);
   if (why) return why;
   const carnot_operand_type* w = &problem->inputs[c.weights];
   int64_t groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
-  if (x->rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", x->rank);
   if (groups != w->dims[0] || w->dims[1] != 1 || groups % 8 || x->dims[1] != groups)
     return carnot_cuda_because(reason, size, "%lld groups for %lld filters of %lld, takes one each",
                                (long long)groups, (long long)w->dims[0], (long long)w->dims[1]);
-  if (w->dtype != x->dtype || !w->is_constant || !w->tensor || !w->tensor->data)
-    return "the weights are not constant";
-  carnot_cuda_want_row_major(problem);
-  problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  for (uint32_t i = 1; i < problem->input_count; i++)
-    if (!problem->inputs[i].is_constant) problem->inputs[i].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  carnot_cuda_conv_want_channels_last(problem, 0);
   return NULL;
 }
 

@@ -71,11 +71,11 @@ static const char* squeeze_reject(carnot_problem* problem, char* reason, size_t 
                               *b = parts.bias[i] == CARNOT_PLAN_NONE
                                        ? NULL
                                        : &problem->inputs[parts.bias[i]];
-    if (!w->is_constant || !w->tensor || !w->tensor->data || w->dtype != x->dtype || w->rank != 4 ||
-        w->dims[i] > kMostHidden || w->dims[!i] != x->dims[1] || w->dims[2] != 1 || w->dims[3] != 1)
+    if (!carnot_is_known(w) || w->dtype != x->dtype || w->rank != 4 || w->dims[i] > kMostHidden ||
+        w->dims[!i] != x->dims[1] || w->dims[2] != 1 || w->dims[3] != 1)
       return "weights that are not constant, or no 1x1 convolutions";
-    if (b && (!b->is_constant || !b->tensor || !b->tensor->data || b->dtype != x->dtype ||
-              b->rank != 1 || b->dims[0] != w->dims[0]))
+    if (b &&
+        (!carnot_is_known(b) || b->dtype != x->dtype || b->rank != 1 || b->dims[0] != w->dims[0]))
       return "a bias of another size or type";
   }
   if (problem->inputs[parts.weights[0]].dims[0] != problem->inputs[parts.weights[1]].dims[1])

@@ -91,8 +91,7 @@ const char* carnot_cuda_tile_reject(carnot_problem* problem, carnot_cuda_tile_re
   const char* why = describe(problem, out, reason, size);
   if (why) return why;
   const carnot_operand_type *x = &problem->inputs[out->x], *w = &problem->inputs[out->weights];
-  if (x->dtype != y->dtype || w->dtype != y->dtype || !w->is_constant || !w->tensor ||
-      !w->tensor->data)
+  if (x->dtype != y->dtype || w->dtype != y->dtype || !carnot_is_known(w))
     return "the weights are not constant";
   carnot_cuda_want_row_major(problem);
   bool conv = op == CARNOT_OP_CONV;

@@ -244,6 +244,26 @@ const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda
                                reason, size);
 }
 
+const char* carnot_cuda_conv_packs(const carnot_problem* problem, carnot_cuda_takes takes,
+                                   bool groups, carnot_cuda_conv* out, char* reason, size_t size) {
+  const char* why = carnot_cuda_conv_describe(problem, takes, out, reason, size);
+  if (why) return why;
+  const carnot_plan_node* node = carnot_cuda_conv_node(problem->region);
+  const carnot_operand_type *w = &problem->inputs[out->weights], *y = &problem->outputs[0];
+  if (y->rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", y->rank);
+  if (w->dtype != y->dtype || !carnot_is_known(w)) return "the weights are not constant";
+  if (!groups && carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1)
+    return "groups";
+  return NULL;
+}
+
+void carnot_cuda_conv_want_channels_last(carnot_problem* problem, uint32_t first) {
+  carnot_cuda_want_row_major(problem);
+  problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  for (uint32_t i = first; i < problem->input_count; i++)
+    if (!problem->inputs[i].is_constant) problem->inputs[i].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+}
+
 carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carnot_operand* inputs,
                                         const carnot_operand* outputs, carnot_cuda_takes takes,
                                         carnot_cuda_conv* out) {

@@ -49,6 +49,11 @@ const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_co
                                   carnot_cuda_conv* out, char* reason, size_t size);
 const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda_takes takes,
                                       carnot_cuda_conv* out, char* reason, size_t size);
+// The same of images by constant weights of the result's type, of one group or of any number.
+const char* carnot_cuda_conv_packs(const carnot_problem* problem, carnot_cuda_takes takes,
+                                   bool groups, carnot_cuda_conv* out, char* reason, size_t size);
+// Layouts of its result and of the inputs from |first| on that are no constants.
+void carnot_cuda_conv_want_channels_last(carnot_problem* problem, uint32_t first);
 carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carnot_operand* inputs,
                                         const carnot_operand* outputs, carnot_cuda_takes takes,
                                         carnot_cuda_conv* out) CARNOT_MUST_USE;
