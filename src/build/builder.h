@@ -45,7 +45,7 @@ typedef struct carnot_builder {
   carnot_plan* plan;
   carnot_lowering_phase phase;
   uint32_t tactic_sources;  // 1 << each that rows may use: the configuration's or fewer
-  carnot_library_use libraries[CARNOT_SOURCE_COUNT];  // of the last lowering
+  carnot_library_use libraries[CARNOT_SOURCE_COUNT];  // of the last lowering but trials
   uint64_t* loaded;                                   // problems that load_ns holds already
   size_t loaded_count, loaded_capacity;
   struct carnot_contest* contests;  // layers whose fastest tactics are close, in order

@@ -394,8 +394,10 @@ carnot_status* carnot_lower(carnot_builder* builder) {
   builder->layouts = CARNOT_NEW_ARRAY(arena, carnot_layout, count);
   builder->places = CARNOT_NEW_ARRAY(arena, carnot_place, count);
   builder->late = CARNOT_NEW_ARRAY(arena, bool, count);
-  memset(builder->libraries, 0, sizeof(builder->libraries));
-  builder->loaded_count = 0;
+  if (builder->phase != CARNOT_LOWER_TRIAL) {
+    memset(builder->libraries, 0, sizeof(builder->libraries));
+    builder->loaded_count = 0;
+  }
   carnot_status* status = carnot_carry_libraries(builder);
   if (!status) status = carnot_foresee(builder);
   if (!status) status = lower(&l);
