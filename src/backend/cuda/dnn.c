@@ -1,5 +1,5 @@
 // Plans of cuDNN's graph interface: the library's engines for a graph, runs.
-#include "backend/cuda/dnn_graph.h"
+#include "backend/cuda/dnn.h"
 
 #include <stdio.h>
 #include <stdlib.h>

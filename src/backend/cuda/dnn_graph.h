@@ -1,8 +1,41 @@
-// Graphs of operations as cuDNN's descriptors.
+// What cuDNN is asked for: a convolution with what follows it, attention; and its graph of
+// operations as the library's descriptors.
 #ifndef CARNOT_BACKEND_CUDA_DNN_GRAPH_H_
 #define CARNOT_BACKEND_CUDA_DNN_GRAPH_H_
 
-#include "backend/cuda/dnn.h"
+#include "backend/cuda/window.h"
+
+// Identifiers of the tensors in the graph.
+enum {
+  CARNOT_CUDA_DNN_X = 1,
+  CARNOT_CUDA_DNN_W,
+  CARNOT_CUDA_DNN_Y,
+  CARNOT_CUDA_DNN_BIAS,
+  CARNOT_CUDA_DNN_RESIDUAL,
+  CARNOT_CUDA_DNN_Q,
+  CARNOT_CUDA_DNN_K,
+  CARNOT_CUDA_DNN_V,
+  CARNOT_CUDA_DNN_SCALE,       // float32, in host memory
+  CARNOT_CUDA_DNN_VIRTUAL,     // from here on
+  CARNOT_CUDA_DNN_TENSORS = 5  // most that a graph reads and writes
+};
+
+// What a plan is for. All bytes count: zeroed before it is filled.
+typedef struct carnot_cuda_dnn_key {
+  enum { CARNOT_CUDA_DNN_CONV, CARNOT_CUDA_DNN_ATTENTION } kind;
+  int32_t dtype, fast;
+  int32_t choice;  // of the library's engines, in its order
+  union {
+    struct {
+      carnot_cuda_window window;  // no addresses
+      int32_t spatial, bias, residual, activation;
+    } conv;  // with what follows it
+    struct {
+      carnot_cuda_attention call;  // no addresses, no mask
+      int64_t heads;               // of all batches
+    } attention;
+  };
+} carnot_cuda_dnn_key;
 
 // Descriptors that live together. After a failure the calls below do nothing.
 typedef struct carnot_cuda_dnn_graph {
