@@ -249,9 +249,10 @@ const char* carnot_cuda_conv_packs(const carnot_problem* problem, carnot_cuda_ta
   const char* why = carnot_cuda_conv_describe(problem, takes, out, reason, size);
   if (why) return why;
   const carnot_plan_node* node = carnot_cuda_conv_node(problem->region);
-  const carnot_operand_type *w = &problem->inputs[out->weights], *y = &problem->outputs[0];
-  if (y->rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", y->rank);
-  if (w->dtype != y->dtype || !carnot_is_known(w)) return "the weights are not constant";
+  const carnot_operand_type x = carnot_cuda_conv_input(problem),
+                            *w = &problem->inputs[out->weights];
+  if (x.rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", x.rank);
+  if (w->dtype != x.dtype || !carnot_is_known(w)) return "the weights are not constant";
   if (!groups && carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1)
     return "groups";
   return NULL;

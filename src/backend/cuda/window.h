@@ -49,7 +49,7 @@ const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_co
                                   carnot_cuda_conv* out, char* reason, size_t size);
 const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda_takes takes,
                                       carnot_cuda_conv* out, char* reason, size_t size);
-// The same of images by constant weights of the result's type, of one group or of any number.
+// The same of images by constant weights of their type, of one group or of any number.
 const char* carnot_cuda_conv_packs(const carnot_problem* problem, carnot_cuda_takes takes,
                                    bool groups, carnot_cuda_conv* out, char* reason, size_t size);
 // Layouts of its result and of the inputs from |first| on that are no constants.
