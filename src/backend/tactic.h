@@ -36,8 +36,9 @@ typedef struct carnot_timings {
   struct carnot_timing_cache* cache;
   bool (*find)(const struct carnot_timing_cache* cache, uint64_t key, const char* tactic,
                uint64_t* out_ns);
-  carnot_status* (*add)(struct carnot_timing_cache* cache, uint64_t key, const char* tactic,
-                        uint64_t ns);
+  // Adds |*ns| unless there is a time already, which |*ns| then becomes.
+  carnot_status* (*settle)(struct carnot_timing_cache* cache, uint64_t key, const char* tactic,
+                           uint64_t* ns);
 } carnot_timings;
 
 typedef struct carnot_prepared carnot_prepared;

@@ -81,7 +81,7 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   builder.timing_cache = config->timing_cache;
   if (!status && !builder.timing_cache) status = carnot_timing_cache_create(&builder.timing_cache);
   builder.timings =
-      (carnot_timings){builder.timing_cache, carnot_timing_cache_find, carnot_timing_cache_add};
+      (carnot_timings){builder.timing_cache, carnot_timing_cache_find, carnot_timing_cache_settle};
   if (config->time_budget_s > 0)
     builder.deadline_ms = carnot_builder_now_ms() + config->time_budget_s * 1e3;
   if (!status) status = build(&builder);

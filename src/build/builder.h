@@ -103,6 +103,9 @@ carnot_status* carnot_carry_libraries(carnot_builder* builder) CARNOT_MUST_USE;
 carnot_status* carnot_foresee(carnot_builder* builder) CARNOT_MUST_USE;
 // Chooses a tactic and prepares its constants.
 carnot_status* carnot_select_tactic(carnot_builder* builder, carnot_choice* choice) CARNOT_MUST_USE;
+// A plan beside the standing one, which stays.
+carnot_status* carnot_lower_apart(carnot_builder* builder, carnot_lowering_phase phase,
+                                  carnot_plan** out_plan) CARNOT_MUST_USE;
 // The plan anew, after choices have changed.
 carnot_status* carnot_lower_again(carnot_builder* builder) CARNOT_MUST_USE;
 // Graph → plan: steps, values, reformats, storage.

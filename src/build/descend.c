@@ -116,17 +116,7 @@ static void take(descent* d, const carnot_contest* contest, uint32_t k) {
 // The trial's plan holds all tactics of every contest.
 static carnot_status* open_trial(descent* d) {
   carnot_builder* builder = d->builder;
-  carnot_plan *standing = builder->plan, *plan;
-  CARNOT_TRY(carnot_plan_create(&plan));
-  builder->plan = plan;
-  builder->phase = CARNOT_LOWER_TRIAL;
-  carnot_status* status = carnot_lower(builder);
-  builder->plan = standing;
-  if (status) {
-    carnot_plan_destroy(plan);
-    return status;
-  }
-  CARNOT_TRY(carnot_trial_open(builder, plan, &d->trial));
+  CARNOT_TRY(carnot_trial_open(builder, CARNOT_LOWER_TRIAL, &d->trial));
   d->is_open = true;
   for (size_t i = 0; i < builder->contest_count; i++)
     take(d, &builder->contests[i], builder->contests[i].chosen);
@@ -166,11 +156,7 @@ static carnot_status* compare(descent* d, const carnot_contest* contest, uint32_
   *out_known = carnot_builder_now_ms() < d->end_ms && !carnot_builder_is_late(d->builder);
   if (!*out_known) return NULL;
   CARNOT_TRY(time_both(d, contest, other, ns));
-  for (int i = 0; i < 2; i++) {
-    CARNOT_TRY(carnot_timing_cache_add(cache, key, names[i], ns[i]));
-    // What the cache held before stays, and decides.
-    (void)carnot_timing_cache_find(cache, key, names[i], &ns[i]);
-  }
+  for (int i = 0; i < 2; i++) CARNOT_TRY(carnot_timing_cache_settle(cache, key, names[i], &ns[i]));
   return NULL;
 }
 

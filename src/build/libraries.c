@@ -30,12 +30,9 @@ static carnot_status* add_load(carnot_builder* builder, const carnot_choice* cho
   builder->loaded = loaded;
   builder->loaded[builder->loaded_count++] = key;
   char what[96];
-  uint64_t ns = 0;
+  uint64_t ns = chosen->row->load_ns(&chosen->problem, &chosen->prepared);
   snprintf(what, sizeof(what), "%s_load", chosen->row->name);
-  if (!carnot_timing_cache_find(builder->timing_cache, key, what, &ns)) {
-    ns = chosen->row->load_ns(&chosen->problem, &chosen->prepared);
-    CARNOT_TRY(carnot_timing_cache_add(builder->timing_cache, key, what, ns));
-  }
+  CARNOT_TRY(carnot_timing_cache_settle(builder->timing_cache, key, what, &ns));
   use->load_ns += ns;
   return NULL;
 }
@@ -62,20 +59,11 @@ carnot_status* carnot_libraries_note(carnot_builder* builder, const carnot_choic
 // ---- runs with a library and without ----
 
 static carnot_status* open_trial(carnot_builder* builder, uint32_t sources, carnot_trial* out) {
-  carnot_plan *standing = builder->plan, *plan;
   const uint32_t allowed = builder->tactic_sources;
-  CARNOT_TRY(carnot_plan_create(&plan));
-  builder->plan = plan;
   builder->tactic_sources = sources;
-  builder->phase = CARNOT_LOWER_LAST;
-  carnot_status* status = carnot_lower(builder);
-  builder->plan = standing;
+  carnot_status* status = carnot_trial_open(builder, CARNOT_LOWER_LAST, out);
   builder->tactic_sources = allowed;
-  if (status) {
-    carnot_plan_destroy(plan);
-    return status;
-  }
-  return carnot_trial_open(builder, plan, out);
+  return status;
 }
 
 // Bursts of both in turn; the least of each.
@@ -96,13 +84,6 @@ static carnot_status* time_both(carnot_builder* builder, uint32_t without, uint6
   return status;
 }
 
-// What the cache held before stays, and decides, so that a second build comes to the same engine.
-static carnot_status* recall(carnot_builder* builder, uint64_t key, const char* what,
-                             uint64_t* ns) {
-  if (carnot_timing_cache_find(builder->timing_cache, key, what, ns)) return NULL;
-  return carnot_timing_cache_add(builder->timing_cache, key, what, *ns);
-}
-
 // The nanoseconds of a run with and without the source, from the cache or by trials; *out_known is
 // false where there is time for neither.
 static carnot_status* compare(carnot_builder* builder, int source, uint64_t ns[2],
@@ -120,7 +101,7 @@ static carnot_status* compare(carnot_builder* builder, int source, uint64_t ns[2
       builder->config->level >= 3 && seconds < kLongestSeconds && !carnot_builder_is_late(builder);
   if (!*out_known) return NULL;
   CARNOT_TRY(time_both(builder, builder->tactic_sources & ~(1u << source), ns));
-  for (int i = 0; i < 2; i++) CARNOT_TRY(recall(builder, key, kWhat[i], &ns[i]));
+  for (int i = 0; i < 2; i++) CARNOT_TRY(carnot_timing_cache_settle(cache, key, kWhat[i], &ns[i]));
   return NULL;
 }
 
@@ -130,9 +111,9 @@ static carnot_status* weigh(carnot_builder* builder, int source, const carnot_li
   uint64_t ns[2], load_ns = config->device->start_ns[source];
   bool known;
   char text[256];
-  CARNOT_TRY(recall(
-      builder, carnot_hash(config->device->name, strlen(config->device->name), (uint64_t)source),
-      "start", &load_ns));
+  const uint64_t key =
+      carnot_hash(config->device->name, strlen(config->device->name), (uint64_t)source);
+  CARNOT_TRY(carnot_timing_cache_settle(builder->timing_cache, key, "start", &load_ns));
   load_ns += use->load_ns;
   carnot_status* status = compare(builder, source, ns, &known);
   if (carnot_status_code(status) == CARNOT_CANCELLED) return status;

@@ -410,10 +410,27 @@ carnot_status* carnot_lower(carnot_builder* builder) {
   return status;
 }
 
+carnot_status* carnot_lower_apart(carnot_builder* builder, carnot_lowering_phase phase,
+                                  carnot_plan** out_plan) {
+  carnot_plan *standing = builder->plan, *plan;
+  *out_plan = NULL;
+  CARNOT_TRY(carnot_plan_create(&plan));
+  builder->plan = plan;
+  builder->phase = phase;
+  carnot_status* status = carnot_lower(builder);
+  builder->plan = standing;
+  if (status)
+    carnot_plan_destroy(plan);
+  else
+    *out_plan = plan;
+  return status;
+}
+
 carnot_status* carnot_lower_again(carnot_builder* builder) {
+  carnot_plan* plan;
   carnot_plan_destroy(builder->plan);
   builder->plan = NULL;
-  CARNOT_TRY(carnot_plan_create(&builder->plan));
-  builder->phase = CARNOT_LOWER_LAST;
-  return carnot_lower(builder);
+  carnot_status* status = carnot_lower_apart(builder, CARNOT_LOWER_LAST, &plan);
+  builder->plan = plan;
+  return status;
 }

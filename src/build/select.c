@@ -183,9 +183,7 @@ static carnot_status* time_all(carnot_builder* builder, const carnot_choice* cho
       builder, candidates, count));
   for (size_t i = 0; i < count; i++) {
     if (candidates[i].ns == UINT64_MAX) continue;
-    CARNOT_TRY(carnot_timing_cache_add(cache, key, candidates[i].row->name, candidates[i].ns));
-    // What the cache held before stays, and decides: so a second build comes to the same choice.
-    (void)carnot_timing_cache_find(cache, key, candidates[i].row->name, &candidates[i].ns);
+    CARNOT_TRY(carnot_timing_cache_settle(cache, key, candidates[i].row->name, &candidates[i].ns));
   }
   return NULL;
 }

@@ -86,6 +86,12 @@ carnot_status* carnot_timing_cache_add(carnot_timing_cache* cache, uint64_t key,
   return NULL;
 }
 
+carnot_status* carnot_timing_cache_settle(carnot_timing_cache* cache, uint64_t key,
+                                          const char* tactic, uint64_t* ns) {
+  if (carnot_timing_cache_find(cache, key, tactic, ns)) return NULL;
+  return carnot_timing_cache_add(cache, key, tactic, *ns);
+}
+
 // One line "key tactic ns"; numbers are read by hand, independent of the locale.
 static bool parse_line(const char* line, size_t length, entry* out) {
   size_t at = 0;

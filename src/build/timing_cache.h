@@ -21,5 +21,9 @@ bool carnot_timing_cache_find(const carnot_timing_cache* cache, uint64_t key, co
                               uint64_t* out_ns);
 carnot_status* carnot_timing_cache_add(carnot_timing_cache* cache, uint64_t key, const char* tactic,
                                        uint64_t ns) CARNOT_MUST_USE;
+// Adds |*ns| unless there is a time already, which |*ns| then becomes: what the cache held before
+// decides, so that a second build comes to the same engine.
+carnot_status* carnot_timing_cache_settle(carnot_timing_cache* cache, uint64_t key,
+                                          const char* tactic, uint64_t* ns) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BUILD_TIMING_CACHE_H_

@@ -42,8 +42,11 @@ static carnot_status* set_input(carnot_trial* trial, uint32_t index) {
   return carnot_context_set_input_cell(trial->context, index, &cell);
 }
 
-carnot_status* carnot_trial_open(carnot_builder* builder, carnot_plan* plan, carnot_trial* out) {
+carnot_status* carnot_trial_open(carnot_builder* builder, carnot_lowering_phase phase,
+                                 carnot_trial* out) {
+  carnot_plan* plan;
   *out = (carnot_trial){.engine = NULL};
+  CARNOT_TRY(carnot_lower_apart(builder, phase, &plan));
   CARNOT_TRY(carnot_engine_adopt(plan, &out->engine));
   carnot_status* status = open_context(builder, out);
   for (uint32_t i = 0; i < plan->binding_count && !status; i++)

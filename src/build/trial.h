@@ -11,8 +11,9 @@ typedef struct carnot_trial {
   carnot_arena inputs;  // made-up values
 } carnot_trial;
 
-// Takes |plan|, whose weights the builder keeps, and sets inputs of the first profile's optimum.
-carnot_status* carnot_trial_open(carnot_builder* builder, carnot_plan* plan,
+// Lowers to a plan of its own, whose weights the builder keeps, and sets inputs of the first
+// profile's optimum.
+carnot_status* carnot_trial_open(carnot_builder* builder, carnot_lowering_phase phase,
                                  carnot_trial* out) CARNOT_MUST_USE;
 void carnot_trial_close(carnot_trial* trial);
 // The step runs variant |variant| from now on. All but the last have a guard, which is put out of

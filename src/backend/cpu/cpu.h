@@ -122,12 +122,13 @@ void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, in
                      const int64_t* dims, int element_bytes, const void* src,
                      const int64_t* src_strides, void* dst, const int64_t* dst_strides);
 
-// Why elements of |type| are not copied as whole bytes, or that its rank is not known; NULL: they
-// are.
+// Elements of one, two, four or eight bytes that are copied as they are.
 static inline bool carnot_cpu_is_whole(carnot_dtype dtype) {
   int bits = dtype == CARNOT_DTYPE_STRING ? 0 : carnot_dtype_bits(dtype);
   return bits == 8 || bits == 16 || bits == 32 || bits == 64;
 }
+// Why elements of |type| are not copied as whole bytes, or that its rank is not known; NULL: they
+// are.
 const char* carnot_cpu_whole_bytes(const carnot_operand_type* type, char* reason, size_t size);
 
 #endif  // CARNOT_BACKEND_CPU_CPU_H_

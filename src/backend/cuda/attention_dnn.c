@@ -38,13 +38,8 @@ static carnot_status* key_of(const carnot_problem* problem, const carnot_attenti
   const carnot_operand_type* types[] = {&problem->inputs[p->q.input], &problem->inputs[p->k.input],
                                         &problem->inputs[p->v.input], &problem->outputs[0]};
   carnot_operand operands[4];
-  for (int i = 0; i < 4; i++) {
-    operands[i] = (carnot_operand){
-        .place = CARNOT_PLACE_DEVICE, .dtype = types[i]->dtype, .rank = types[i]->rank};
-    int64_t stride = 1;
-    for (int d = types[i]->rank - 1; d >= 0; stride *= types[i]->dims[d--])
-      operands[i].dims[d] = types[i]->dims[d], operands[i].strides[d] = stride;
-  }
+  for (int i = 0; i < 4; i++)
+    operands[i] = carnot_cuda_operand_of(types[i], CARNOT_LAYOUT_ROW_MAJOR);
   carnot_attention_params renumbered = *p;
   renumbered.q.input = 0, renumbered.k.input = 1, renumbered.v.input = 2;
   carnot_cuda_heads_at at;

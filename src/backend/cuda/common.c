@@ -87,6 +87,13 @@ carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int
   return NULL;
 }
 
+carnot_operand carnot_cuda_operand_of(const carnot_operand_type* t, carnot_layout layout) {
+  carnot_operand o = {.place = CARNOT_PLACE_DEVICE, .dtype = t->dtype, .rank = t->rank};
+  memcpy(o.dims, t->dims, sizeof(o.dims));
+  carnot_layout_strides(layout, t->rank, t->dims, o.strides);
+  return o;
+}
+
 carnot_status* carnot_cuda_on_device(const carnot_operand* operands, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
     CARNOT_CHECK(

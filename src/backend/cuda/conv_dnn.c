@@ -31,18 +31,6 @@ static carnot_cuda_takes takes(carnot_dtype t) {
 
 // ---- build ----
 
-static carnot_operand operand_of(const carnot_operand_type* t) {
-  carnot_operand o = {.dtype = t->dtype, .rank = t->rank};
-  int64_t stride = 1;
-  for (int i = t->rank - 1; i >= 0; i--) {
-    int d = i == t->rank - 1 ? 1 : i == 0 ? 0 : i + 1;  // channels last
-    o.dims[d] = t->dims[d];
-    o.strides[d] = stride;
-    stride *= t->dims[d];
-  }
-  return o;
-}
-
 // The convolution with all that |c| takes along, or alone.
 static carnot_status* make_key(const carnot_plan_node* node, const carnot_operand* x,
                                const carnot_operand* w, const carnot_operand* y,
@@ -64,8 +52,10 @@ static carnot_status* make_key(const carnot_plan_node* node, const carnot_operan
 static carnot_status* key_of(const carnot_problem* problem, const carnot_cuda_conv* c,
                              carnot_cuda_dnn_key* out) {
   const carnot_operand_type input = carnot_cuda_conv_input(problem);
-  const carnot_operand x = operand_of(&input), w = operand_of(&problem->inputs[c->weights]),
-                       y = operand_of(&problem->outputs[0]);
+  const carnot_layout last = CARNOT_LAYOUT_CHANNELS_LAST;
+  const carnot_operand x = carnot_cuda_operand_of(&input, last),
+                       w = carnot_cuda_operand_of(&problem->inputs[c->weights], last),
+                       y = carnot_cuda_operand_of(&problem->outputs[0], last);
   return make_key(carnot_cuda_conv_node(problem->region), &x, &w, &y, c, /*fused=*/true,
                   problem->fast_fp32, out);
 }

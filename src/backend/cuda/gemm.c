@@ -270,13 +270,6 @@ static carnot_status* set_lt(const carnot_step_view* step, const extents* e, pro
   return carnot_cuda_blas_find(carnot_cuda_of_step(step), &key, &params->choice, &s->plan);
 }
 
-static carnot_operand operand_of(const carnot_operand_type* t) {
-  carnot_operand o = {.dtype = t->dtype, .rank = t->rank};
-  memcpy(o.dims, t->dims, sizeof(o.dims));
-  carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, t->rank, t->dims, o.strides);
-  return o;
-}
-
 static bool is_known(const carnot_operand_type* t) {
   for (int d = 0; d < t->rank; d++)
     if (t->dims[d] < 1) return false;
@@ -291,13 +284,16 @@ static carnot_status* time_algos(const carnot_problem* problem, const product* p
                                         &problem->outputs[0]};
   for (int i = 0; i < 3; i++)
     if (!is_known(types[i])) return NULL;
-  const carnot_operand a = operand_of(types[0]), b = operand_of(types[1]), y = operand_of(types[2]);
+  carnot_operand operands[3];
+  for (int i = 0; i < 3; i++)
+    operands[i] = carnot_cuda_operand_of(types[i], CARNOT_LAYOUT_ROW_MAJOR);
+  const carnot_operand *a = &operands[0], *b = &operands[1], *y = &operands[2];
   extents e;
   batches t;
   carnot_cuda_blas key;
-  CARNOT_TRY(read_extents(p, &a, &b, &y, &e));
-  CARNOT_TRY(read_batches(&a, &b, &y, e.drop_a, e.drop_b, e.drop_y, &t));
-  CARNOT_TRY(make_key(&e, p, problem->fast_fp32, &t, &a, &b, &y, NULL, &key));
+  CARNOT_TRY(read_extents(p, a, b, y, &e));
+  CARNOT_TRY(read_batches(a, b, y, e.drop_a, e.drop_b, e.drop_y, &t));
+  CARNOT_TRY(make_key(&e, p, problem->fast_fp32, &t, a, b, y, NULL, &key));
   return carnot_cuda_blas_choose(problem, &key, out);
 }
 

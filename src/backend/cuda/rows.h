@@ -53,6 +53,8 @@ static inline void carnot_cuda_want_row_major(carnot_problem* problem) {
   for (uint32_t i = 0; i < problem->output_count; i++)
     problem->outputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
 }
+// An operand of the device at the sizes that the build is for, nowhere yet.
+carnot_operand carnot_cuda_operand_of(const carnot_operand_type* t, carnot_layout layout);
 // The integers of a small host operand; *out_count -1 when it is absent.
 carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int capacity,
                                 int* out_count) CARNOT_MUST_USE;
