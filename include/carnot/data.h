@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-typedef struct carnot_cell carnot_data;
+typedef struct carnot_rt_value carnot_data;
 
 typedef enum carnot_data_kind {
   CARNOT_DATA_UNKNOWN,  // an output before the first run

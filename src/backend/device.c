@@ -1,3 +1,4 @@
+// Opens backend modules and devices on demand.
 #include "backend/device.h"
 
 #include <dlfcn.h>
@@ -5,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "backend/modules.h"
 
 // Few, and never closed before the process ends: engines and contexts point to them.
 enum { kMaxDevices = 16 };
@@ -17,8 +16,6 @@ static struct {
   carnot_device* device;
 } g_devices[kMaxDevices];
 static int g_device_count;
-
-const carnot_backend* carnot_backend_loaded(void) { return g_cuda; }
 
 // Beside the program or library that holds this code, in lib/ of its parent, or on the system's
 // path.
@@ -32,7 +29,7 @@ static void* open_module(char* tried, size_t size) {
     return dlopen(forced, RTLD_NOW | RTLD_LOCAL);
   }
   void* module = NULL;
-  if (dladdr((void*)(uintptr_t)carnot_backend_loaded, &self) && self.dli_fname) {
+  if (dladdr((void*)(uintptr_t)carnot_device_open, &self) && self.dli_fname) {
     const char* slash = strrchr(self.dli_fname, '/');
     int length = slash ? (int)(slash - self.dli_fname) : 0;
     snprintf(path, sizeof(path), "%.*s/%s", slash ? length : 1, slash ? self.dli_fname : ".",
@@ -64,6 +61,9 @@ static carnot_status* load_module(void) {
   if (!fits) dlclose(module);
   CARNOT_CHECK(fits, VERSION_MISMATCH, "the CUDA module %s is of another build than this program",
                tried);
+  size_t count;
+  const carnot_tactic* const* table = backend->rows(&count);
+  CARNOT_TRY(carnot_tactics_add_backend(table, count));
   g_cuda = backend;
   return NULL;
 }

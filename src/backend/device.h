@@ -7,7 +7,7 @@
 #ifndef CARNOT_BACKEND_DEVICE_H_
 #define CARNOT_BACKEND_DEVICE_H_
 
-#include "backend/tactic.h"
+#include "tactic/tactic.h"
 
 enum { CARNOT_BACKEND_ABI = 6 };
 
@@ -26,7 +26,7 @@ struct carnot_device {
   uint64_t start_ns[CARNOT_SOURCE_COUNT];
 };
 
-struct carnot_queue {
+struct carnot_stream {
   carnot_device* device;
   bool allow_code;  // machine code that an engine carries may run
 };
@@ -47,11 +47,11 @@ typedef struct carnot_device_library {
   char version[24], missing[256];
 } carnot_device_library;
 
-typedef enum carnot_copy {
+typedef enum carnot_copy_kind {
   CARNOT_COPY_UPLOAD,
   CARNOT_COPY_DOWNLOAD,
   CARNOT_COPY_INSIDE
-} carnot_copy;
+} carnot_copy_kind;
 
 // What an address is, as far as the driver knows.
 typedef enum carnot_address { CARNOT_ADDRESS_HOST, CARNOT_ADDRESS_DEVICE } carnot_address;
@@ -59,7 +59,7 @@ typedef enum carnot_address { CARNOT_ADDRESS_HOST, CARNOT_ADDRESS_DEVICE } carno
 struct carnot_backend {
   uint32_t abi, problem_bytes, view_bytes;  // of the core that the module was built with
   const char* name;                         // "cuda"
-  const carnot_tactic_row* const* (*rows)(size_t* out_count);
+  const carnot_tactic* const* (*rows)(size_t* out_count);
   // |ordinal| -1: an absent device of |arch|. NOT_FOUND says what is missing.
   carnot_status* (*open)(int ordinal, const char* arch, carnot_device** out_device);
   void (*close)(carnot_device* device);
@@ -69,27 +69,28 @@ struct carnot_backend {
   carnot_status* (*alloc_host)(carnot_device* device, size_t bytes, void** out_memory);
   void (*free_host)(carnot_device* device, void* memory);
   carnot_address (*address_of)(carnot_device* device, const void* address);
-  carnot_status* (*queue_create)(carnot_device* device, carnot_queue** out_queue);
-  void (*queue_destroy)(carnot_queue* queue);
+  carnot_status* (*stream_create)(carnot_device* device, carnot_stream** out_queue);
+  void (*stream_destroy)(carnot_stream* queue);
   // Work goes into the caller's stream (NULL: its default one) until the queue is given back its
   // own.
-  void (*queue_borrow)(carnot_queue* queue, void* stream);
-  void (*queue_return)(carnot_queue* queue);
+  void (*stream_borrow)(carnot_stream* queue, void* stream);
+  void (*stream_return)(carnot_stream* queue);
   // The caller records this stream itself: graphs must not be launched into it.
-  bool (*is_recording)(carnot_queue* queue);
-  carnot_status* (*copy)(carnot_queue* queue, void* dst, const void* src, size_t bytes,
-                         carnot_copy kind);
-  carnot_status* (*synchronize)(carnot_queue* queue);
+  bool (*is_recording)(carnot_stream* queue);
+  carnot_status* (*copy)(carnot_stream* queue, void* dst, const void* src, size_t bytes,
+                         carnot_copy_kind kind);
+  carnot_status* (*synchronize)(carnot_stream* queue);
   // What rows run between the two goes into |graph| and is not executed. A graph that is there
   // already becomes the new one, which is cheap when the same steps came with other addresses or
   // sizes; NULL after an error.
-  carnot_status* (*record_begin)(carnot_queue* queue);
-  carnot_status* (*record_end)(carnot_queue* queue, carnot_device_graph** graph);
-  carnot_status* (*graph_launch)(carnot_queue* queue, carnot_device_graph* graph);
-  void (*graph_destroy)(carnot_queue* queue, carnot_device_graph* graph);
+  carnot_status* (*record_begin)(carnot_stream* queue);
+  carnot_status* (*record_end)(carnot_stream* queue, carnot_device_graph** graph);
+  carnot_status* (*graph_launch)(carnot_stream* queue, carnot_device_graph* graph);
+  void (*graph_destroy)(carnot_stream* queue, carnot_device_graph* graph);
   // Marks are points in the queue; nanoseconds between two that were passed (after synchronize).
-  carnot_status* (*mark)(carnot_queue* queue, uint32_t index);
-  carnot_status* (*between)(carnot_queue* queue, uint32_t first, uint32_t second, uint64_t* out_ns);
+  carnot_status* (*mark)(carnot_stream* queue, uint32_t index);
+  carnot_status* (*between)(carnot_stream* queue, uint32_t first, uint32_t second,
+                            uint64_t* out_ns);
   // A named span of this thread for profilers (NVTX); NULL ends the last one.
   void (*span)(const char* name);
   carnot_status* (*measure)(carnot_device* device, carnot_device_peaks* out);

@@ -102,7 +102,7 @@ static void put_shape(stream* s, carnot_tensor* t, const char* what) {
   for (int i = 0; !s->status && i < t->rank; i++) put_i64(s, &t->dims[i], what);
 }
 
-static bool operand_enums_hold(const carnot_operand_type* t) {
+static bool operand_enums_hold(const carnot_operand_desc* t) {
   return (unsigned)t->kind <= CARNOT_VALUE_OPTIONAL && (unsigned)t->dtype < CARNOT_DTYPE_COUNT &&
          (unsigned)t->layout < CARNOT_LAYOUT_COUNT && (unsigned)t->place < CARNOT_PLACE_COUNT;
 }
@@ -232,7 +232,7 @@ static void put_variant(stream* s, carnot_variant* v) {
   put_bytes(s, &v->params, &v->param_bytes, "tactic parameters");
 }
 
-static void put_operand_type(stream* s, carnot_operand_type* t) {
+static void put_operand_type(stream* s, carnot_operand_desc* t) {
   PUT_ENUM(s, t->kind, "operand");
   PUT_ENUM(s, t->dtype, "operand");
   PUT_ENUM(s, t->layout, "operand");
@@ -265,7 +265,7 @@ static void put_step(stream* s, carnot_plan_step* step) {
                              step->name, step->variant_count, CARNOT_MAX_VARIANTS);
   for (uint32_t i = 0; !s->status && i < step->variant_count; i++)
     put_variant(s, &step->variants[i]);
-  PUT_ARRAY(s, step->types, step->type_count, carnot_operand_type, 20, "operand types")
+  PUT_ARRAY(s, step->types, step->type_count, carnot_operand_desc, 20, "operand types")
   put_operand_type(s, &step->types[i_]);
 }
 
@@ -346,7 +346,7 @@ static void put_block(stream* s, carnot_plan_block* block) {
   put_u32(s, &block->step_count, "block");
 }
 
-static void put_recipe(stream* s, carnot_recipe* recipe) {
+static void put_recipe(stream* s, carnot_refit_expr* recipe) {
   put_region(s, &recipe->region);
   put_indices(s, &recipe->inputs, &recipe->input_count, "recipe");
 }
@@ -364,7 +364,7 @@ static void put_plan(stream* s, carnot_plan* plan) {
   put_u32(s, &flags, "plan");
   plan->refittable = flags & 1;
   plan->stripped = flags >> 1 & 1;
-  put_u32(s, &plan->flexible_count, "plan");
+  put_u32(s, &plan->dynamic_count, "plan");
   put_u64(s, &plan->arena_bytes, "plan");
   put_u64(s, &plan->device_arena_bytes, "plan");
   put_u64(s, &plan->arena_bound, "plan");
@@ -382,7 +382,7 @@ static void put_plan(stream* s, carnot_plan* plan) {
   put_block(s, &plan->blocks[i_]);
   PUT_ARRAY(s, plan->bindings, plan->binding_count, carnot_plan_binding, 20, "bindings")
   put_binding(s, &plan->bindings[i_], plan->profile_count);
-  PUT_ARRAY(s, plan->recipes, plan->recipe_count, carnot_recipe, 16, "recipes")
+  PUT_ARRAY(s, plan->recipes, plan->recipe_count, carnot_refit_expr, 16, "recipes")
   put_recipe(s, &plan->recipes[i_]);
   PUT_ARRAY(s, plan->libraries, plan->library_count, carnot_plan_library, 8, "plugin libraries")
   put_library(s, &plan->libraries[i_]);

@@ -2,14 +2,14 @@
 #ifndef CARNOT_ENGINE_CODEC_H_
 #define CARNOT_ENGINE_CODEC_H_
 
-#include "engine/plan.h"
+#include "plan/plan.h"
 
 // The metadata of |plan| as bytes; the caller frees *out_bytes.
 carnot_status* carnot_plan_encode(carnot_plan* plan, void** out_bytes,
                                   size_t* out_size) CARNOT_MUST_USE;
 
 // Reads metadata into a new plan, all of it copied. Every count is held against the bytes left;
-// indices and enums are not checked here but by carnot_plan_check.
+// indices and enums are not checked here but by carnot_plan_verify.
 carnot_status* carnot_plan_decode(const void* bytes, size_t size,
                                   carnot_plan** out_plan) CARNOT_MUST_USE;
 

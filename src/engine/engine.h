@@ -12,18 +12,18 @@
 
 #include "base/file.h"
 #include "carnot/runtime.h"
-#include "engine/plan.h"
+#include "plan/plan.h"
 
 enum { CARNOT_ENGINE_VERSION = 3 };
 
 // The weights that an accelerator reads, in its memory.
-typedef struct carnot_upload {
+typedef struct carnot_device_weights {
   void* device;
   void* memory;
   const void** data;  // by blob; NULL: not needed there
   void (*free)(void* device, void* memory);
-  struct carnot_upload* next;
-} carnot_upload;
+  struct carnot_device_weights* next;
+} carnot_device_weights;
 
 // One state of the weights; refit publishes a new one, contexts hold the one they run on.
 typedef struct carnot_weights {
@@ -31,7 +31,8 @@ typedef struct carnot_weights {
   const void** data;  // by blob
   void** owned;       // memory of the blobs that refit made, by blob; NULL in the first generation
   uint32_t owned_count;
-  carnot_upload* uploads;  // one a device, made by the first context there; the mutex guards them
+  carnot_device_weights*
+      uploads;  // one a device, made by the first context there; the mutex guards them
   struct carnot_weights*
       previous;  // the generation whose unchanged blobs this one uses; a counted reference
 } carnot_weights;

@@ -2,7 +2,7 @@
 #ifndef CARNOT_ENGINE_PLUGINS_H_
 #define CARNOT_ENGINE_PLUGINS_H_
 
-#include "engine/plan.h"
+#include "plan/plan.h"
 
 // Every plugin of the plan is registered, after opening the libraries that the plan carries where
 // one is missing and the host allows it. VERSION_MISMATCH, NOT_FOUND and FAILED_PRECONDITION name

@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "engine/codec.h"
 #include "engine/engine.h"
-#include "engine/format.h"
+#include "engine/header.h"
 #include "engine/plugins.h"
 
 static carnot_status* check_section(const carnot_section* section, uint64_t size,
@@ -104,7 +104,7 @@ static carnot_status* first_weights(const carnot_plan* plan, carnot_weights** ou
 }
 
 static carnot_status* finish(carnot_engine* engine) {
-  CARNOT_TRY(carnot_plan_check(engine->plan));
+  CARNOT_TRY(carnot_plan_verify(engine->plan));
   CARNOT_TRY(carnot_plan_check_plugins(engine->plan));
   return first_weights(engine->plan, &engine->weights);
 }
@@ -192,7 +192,7 @@ static void free_weights(carnot_weights* weights) {
     for (uint32_t i = 0; i < weights->owned_count; i++) free(weights->owned[i]);
     free(weights->owned);
     while (weights->uploads) {
-      carnot_upload* upload = weights->uploads;
+      carnot_device_weights* upload = weights->uploads;
       weights->uploads = upload->next;
       upload->free(upload->device, upload->memory);
       free(upload->data);

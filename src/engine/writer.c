@@ -4,7 +4,7 @@
 #include "base/hash.h"
 #include "engine/codec.h"
 #include "engine/engine.h"
-#include "engine/format.h"
+#include "engine/header.h"
 
 typedef struct image {
   void* head;  // header and metadata

@@ -262,7 +262,7 @@ carnot_status* carnot_call_alloc(const carnot_call* call, size_t bytes, void** o
 carnot_status* carnot_call_size_output(const carnot_call* call, int i, carnot_dtype dtype, int rank,
                                        const int64_t* dims) {
   if (i >= call->output_count || !call->outputs[i]) return NULL;
-  carnot_cell* cell = call->outputs[i];
+  carnot_rt_value* cell = call->outputs[i];
   carnot_tensor* t = &cell->tensor;
   size_t bytes;
   CARNOT_TRY_AT(carnot_dims_bytes(dtype, dims, rank, &bytes), "output %d of %s", i,
@@ -286,12 +286,12 @@ carnot_status* carnot_call_size_output(const carnot_call* call, int i, carnot_dt
 }
 
 carnot_status* carnot_call_set_items(const carnot_call* call, int i, carnot_value_kind kind,
-                                     const carnot_cell* const* items, size_t count) {
+                                     const carnot_rt_value* const* items, size_t count) {
   if (i >= call->output_count || !call->outputs[i]) return NULL;
   void* copy;
   CARNOT_TRY(carnot_call_alloc(call, (count + 1) * sizeof(*items), &copy));
   if (count) memcpy(copy, items, count * sizeof(*items));
-  carnot_cell* cell = call->outputs[i];
+  carnot_rt_value* cell = call->outputs[i];
   cell->kind = kind;
   cell->items = copy;
   cell->item_count = count;
@@ -299,14 +299,14 @@ carnot_status* carnot_call_set_items(const carnot_call* call, int i, carnot_valu
 }
 
 carnot_status* carnot_call_new_tensor(const carnot_call* call, carnot_dtype dtype, int rank,
-                                      const int64_t* dims, carnot_cell** out_cell) {
+                                      const int64_t* dims, carnot_rt_value** out_cell) {
   *out_cell = NULL;
   size_t bytes;
   CARNOT_TRY_AT(carnot_dims_bytes(dtype, dims, rank, &bytes), "a tensor of %s", call->row->name);
   void* memory;
-  CARNOT_TRY(carnot_call_alloc(call, sizeof(carnot_cell), &memory));
-  carnot_cell* cell = memory;
-  *cell = (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = {.dtype = dtype, .rank = rank}};
+  CARNOT_TRY(carnot_call_alloc(call, sizeof(carnot_rt_value), &memory));
+  carnot_rt_value* cell = memory;
+  *cell = (carnot_rt_value){.kind = CARNOT_VALUE_TENSOR, .tensor = {.dtype = dtype, .rank = rank}};
   if (rank) memcpy(cell->tensor.dims, dims, (size_t)rank * sizeof(*dims));
   CARNOT_TRY(carnot_call_alloc(call, bytes, &cell->tensor.data));
   *out_cell = cell;

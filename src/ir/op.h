@@ -58,12 +58,12 @@ typedef struct carnot_infer {
 
 // A value at run time: a tensor, or a list of values in the store of the run. An optional is a list
 // of 0 or 1 items.
-typedef struct carnot_cell {
+typedef struct carnot_rt_value {
   carnot_value_kind kind;
   carnot_tensor tensor;  // kind TENSOR; data NULL on an output whose size the kernel must say
-  const struct carnot_cell** items;  // kinds SEQUENCE and OPTIONAL
+  const struct carnot_rt_value** items;  // kinds SEQUENCE and OPTIONAL
   size_t item_count;
-} carnot_cell;
+} carnot_rt_value;
 
 // One call of a reference kernel. Inputs that are absent are NULL. Outputs that infer could size
 // stand allocated with their dimensions set; the others the kernel sizes by
@@ -72,8 +72,8 @@ typedef struct carnot_call {
   const struct carnot_op_row* row;
   const carnot_attrs* attrs;
   int input_count, output_count;
-  const carnot_cell* const* inputs;
-  carnot_cell* const* outputs;
+  const carnot_rt_value* const* inputs;
+  carnot_rt_value* const* outputs;
   const struct carnot_call_host* host;
 } carnot_call;
 
@@ -95,8 +95,8 @@ typedef struct carnot_call_host {
   // Runs a body: |inputs| in the order of its parameters, |outputs| are filled with cells of the
   // run's store.
   carnot_status* (*run_block)(const struct carnot_call_host* host, const carnot_attr* body,
-                              int input_count, const carnot_cell* const* inputs, int output_count,
-                              carnot_cell* outputs);
+                              int input_count, const carnot_rt_value* const* inputs,
+                              int output_count, carnot_rt_value* outputs);
   struct carnot_executor* executor;  // may be NULL: one thread
   uint64_t seed;                     // for operators that draw; changes with every run
   // NULL: all memory lasts until the end of the run.
@@ -211,10 +211,12 @@ carnot_status* carnot_call_size_output(const carnot_call* call, int i, carnot_dt
 // Makes output |i| a sequence or optional of |count| items; the array is copied, the cells are
 // borrowed.
 carnot_status* carnot_call_set_items(const carnot_call* call, int i, carnot_value_kind kind,
-                                     const carnot_cell* const* items, size_t count) CARNOT_MUST_USE;
+                                     const carnot_rt_value* const* items,
+                                     size_t count) CARNOT_MUST_USE;
 // A new cell in the run's store holding a tensor with room for these dimensions.
 carnot_status* carnot_call_new_tensor(const carnot_call* call, carnot_dtype dtype, int rank,
-                                      const int64_t* dims, carnot_cell** out_cell) CARNOT_MUST_USE;
+                                      const int64_t* dims,
+                                      carnot_rt_value** out_cell) CARNOT_MUST_USE;
 // A copy of |text| that lives as long as the run.
 carnot_status* carnot_call_text(const carnot_call* call, carnot_strview text,
                                 carnot_strview* out_text) CARNOT_MUST_USE;

@@ -12,9 +12,9 @@ static bool stands_in_input(const carnot_call* call, const carnot_tensor* t) {
   return false;
 }
 
-carnot_status* carnot_call_give(const carnot_call* call, int i, const carnot_cell* cell) {
+carnot_status* carnot_call_give(const carnot_call* call, int i, const carnot_rt_value* cell) {
   if (i >= call->output_count || !call->outputs[i]) return NULL;
-  carnot_cell* out = call->outputs[i];
+  carnot_rt_value* out = call->outputs[i];
   if (cell->kind != CARNOT_VALUE_TENSOR)
     return carnot_call_set_items(call, i, cell->kind, cell->items, cell->item_count);
   const carnot_tensor* t = &cell->tensor;
@@ -28,32 +28,32 @@ carnot_status* carnot_call_give(const carnot_call* call, int i, const carnot_cel
   return NULL;
 }
 
-carnot_status* carnot_call_keep(const carnot_call* call, const carnot_cell* cell,
-                                const carnot_cell** out_cell) {
+carnot_status* carnot_call_keep(const carnot_call* call, const carnot_rt_value* cell,
+                                const carnot_rt_value** out_cell) {
   *out_cell = NULL;
   if (cell->kind != CARNOT_VALUE_TENSOR) {
     // The items are in the store already; only the list itself may go.
     void* memory;
     CARNOT_TRY(carnot_call_alloc(
-        call, sizeof(carnot_cell) + (cell->item_count + 1) * sizeof(*cell->items), &memory));
-    carnot_cell* copy = memory;
+        call, sizeof(carnot_rt_value) + (cell->item_count + 1) * sizeof(*cell->items), &memory));
+    carnot_rt_value* copy = memory;
     *copy = *cell;
-    copy->items = (const carnot_cell**)(copy + 1);
+    copy->items = (const carnot_rt_value**)(copy + 1);
     for (size_t i = 0; i < cell->item_count; i++) copy->items[i] = cell->items[i];
     *out_cell = copy;
     return NULL;
   }
   const carnot_tensor* t = &cell->tensor;
-  carnot_cell* copy;
+  carnot_rt_value* copy;
   CARNOT_TRY(carnot_call_new_tensor(call, t->dtype, t->rank, t->dims, &copy));
   carnot_copy_elements(t->dtype, copy->tensor.data, 0, t->data, 0, carnot_tensor_count(t));
   *out_cell = copy;
   return NULL;
 }
 
-carnot_status* carnot_call_stack(const carnot_call* call, int i, const carnot_cell* const* cells,
-                                 size_t count, int64_t axis, bool backwards, carnot_dtype dtype,
-                                 int rank) {
+carnot_status* carnot_call_stack(const carnot_call* call, int i,
+                                 const carnot_rt_value* const* cells, size_t count, int64_t axis,
+                                 bool backwards, carnot_dtype dtype, int rank) {
   if (i >= call->output_count || !call->outputs[i]) return NULL;
   int64_t dims[CARNOT_MAX_RANK] = {0};
   const carnot_tensor* first = count ? &cells[0]->tensor : NULL;
@@ -91,7 +91,7 @@ carnot_status* carnot_call_stack(const carnot_call* call, int i, const carnot_ce
 }
 
 carnot_status* carnot_cell_list_add(const carnot_call* call, carnot_cell_list* list,
-                                    const carnot_cell* cell) {
+                                    const carnot_rt_value* cell) {
   if (list->count == list->capacity) {
     size_t capacity = list->capacity ? list->capacity * 2 : 16;
     void* memory;

@@ -7,24 +7,24 @@
 // Output |i| becomes the value of |cell|, whose data live in the run's store (or are copied where
 // the output has its place already).
 carnot_status* carnot_call_give(const carnot_call* call, int i,
-                                const carnot_cell* cell) CARNOT_MUST_USE;
+                                const carnot_rt_value* cell) CARNOT_MUST_USE;
 // A cell of the run's store with the value of |cell|. A tensor's data are copied: the place they
 // stand in may be used again before a sequence that holds them is read.
-carnot_status* carnot_call_keep(const carnot_call* call, const carnot_cell* cell,
-                                const carnot_cell** out_cell) CARNOT_MUST_USE;
+carnot_status* carnot_call_keep(const carnot_call* call, const carnot_rt_value* cell,
+                                const carnot_rt_value** out_cell) CARNOT_MUST_USE;
 // Joins |count| tensors of equal shape on a new axis, the last one first when |backwards|. Without
 // tensors the result has type |dtype| and |rank| dimensions, 0 on the axis.
-carnot_status* carnot_call_stack(const carnot_call* call, int i, const carnot_cell* const* cells,
-                                 size_t count, int64_t axis, bool backwards, carnot_dtype dtype,
-                                 int rank) CARNOT_MUST_USE;
+carnot_status* carnot_call_stack(const carnot_call* call, int i,
+                                 const carnot_rt_value* const* cells, size_t count, int64_t axis,
+                                 bool backwards, carnot_dtype dtype, int rank) CARNOT_MUST_USE;
 
 // A list of cells that grows in memory of the call.
 typedef struct carnot_cell_list {
-  const carnot_cell** items;
+  const carnot_rt_value** items;
   size_t count, capacity;
 } carnot_cell_list;
 carnot_status* carnot_cell_list_add(const carnot_call* call, carnot_cell_list* list,
-                                    const carnot_cell* cell) CARNOT_MUST_USE;
+                                    const carnot_rt_value* cell) CARNOT_MUST_USE;
 
 // The type that holds values of both types: dimensions that differ become unknown.
 carnot_type carnot_infer_join(carnot_infer* infer, const carnot_type* a, const carnot_type* b);

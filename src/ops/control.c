@@ -65,8 +65,9 @@ static carnot_status* run_if(carnot_call* call) {
   int first = yes ? 1 : 1 + then_count,
       count = yes ? then_count : call->input_count - 1 - then_count;
   void* memory;
-  CARNOT_TRY(carnot_call_alloc(call, sizeof(carnot_cell) * (size_t)call->output_count, &memory));
-  carnot_cell* outputs = memory;
+  CARNOT_TRY(
+      carnot_call_alloc(call, sizeof(carnot_rt_value) * (size_t)call->output_count, &memory));
+  carnot_rt_value* outputs = memory;
   memset(outputs, 0, sizeof(*outputs) * (size_t)call->output_count);
   const carnot_attr* body = body_attr(call->attrs, yes ? "then_branch" : "else_branch");
   CARNOT_TRY(call->host->run_block(call->host, body, count, call->inputs + first,
@@ -199,8 +200,8 @@ static carnot_status* infer_loop(carnot_infer* infer) {
 typedef struct iterations {
   carnot_call* call;
   const carnot_attr* body;
-  const carnot_cell** inputs;
-  carnot_cell* outputs;
+  const carnot_rt_value** inputs;
+  carnot_rt_value* outputs;
   int input_count, output_count;
   carnot_cell_list* scanned;  // of each output that is stacked
   bool turns;                 // the memory of past iterations is given up
@@ -211,7 +212,7 @@ static void loop(const carnot_call* call, carnot_loop_phase phase) {
 }
 
 // Text and items of sequences lie apart from the cells that point to them.
-static bool is_plain(const carnot_cell* cell) {
+static bool is_plain(const carnot_rt_value* cell) {
   return cell->kind == CARNOT_VALUE_TENSOR && cell->tensor.dtype != CARNOT_DTYPE_STRING;
 }
 
@@ -246,7 +247,7 @@ static carnot_status* iterations_step(iterations* it) {
 // copied to where it lasts.
 static carnot_status* iterations_turn(iterations* it, int first, int carried, int to, int scanned) {
   const carnot_call* call = it->call;
-  const carnot_cell** next = it->inputs + to;
+  const carnot_rt_value** next = it->inputs + to;
   bool plain = call->host->loop != NULL;
   for (int i = 0; i < it->output_count; i++) plain = plain && is_plain(&it->outputs[i]);
   CARNOT_CHECK(plain || !it->turns, INVALID_MODEL,
@@ -258,7 +259,7 @@ static carnot_status* iterations_turn(iterations* it, int first, int carried, in
   }
   if (it->turns) loop(call, CARNOT_LOOP_OUTER);
   for (int i = 0; i < scanned; i++) {
-    const carnot_cell* cell = &it->outputs[first + carried + i];
+    const carnot_rt_value* cell = &it->outputs[first + carried + i];
     if (it->turns) CARNOT_TRY(carnot_call_keep(call, cell, &cell));
     CARNOT_TRY(carnot_cell_list_add(call, &it->scanned[i], cell));
   }
@@ -271,8 +272,8 @@ static carnot_status* iterations_turn(iterations* it, int first, int carried, in
 static carnot_status* iterations_end(iterations* it, int first_input, int carried) {
   if (it->turns) loop(it->call, CARNOT_LOOP_OUTER);
   for (int i = 0; i < carried; i++) {
-    const carnot_cell* cell = it->inputs[first_input + i];
-    const carnot_cell* out = it->call->outputs[i];
+    const carnot_rt_value* cell = it->inputs[first_input + i];
+    const carnot_rt_value* out = it->call->outputs[i];
     bool placed = out && out->kind == CARNOT_VALUE_TENSOR && out->tensor.data;
     if (it->turns && !placed) CARNOT_TRY(carnot_call_keep(it->call, cell, &cell));
     CARNOT_TRY(carnot_call_give(it->call, i, cell));
@@ -298,8 +299,8 @@ static carnot_status* empty_type(const carnot_call* call, size_t i, carnot_dtype
 }
 
 static carnot_status* scalar_cell(const carnot_call* call, carnot_dtype dtype, int64_t value,
-                                  const carnot_cell** out) {
-  carnot_cell* cell;
+                                  const carnot_rt_value** out) {
+  carnot_rt_value* cell;
   const int64_t no_dims[1] = {0};
   CARNOT_TRY(carnot_call_new_tensor(call, dtype, 0, no_dims, &cell));
   carnot_store_i64(dtype, cell->tensor.data, 0, value);
@@ -307,7 +308,7 @@ static carnot_status* scalar_cell(const carnot_call* call, carnot_dtype dtype, i
   return NULL;
 }
 
-static bool is_true(const carnot_cell* cell) {
+static bool is_true(const carnot_rt_value* cell) {
   return cell->kind == CARNOT_VALUE_TENSOR && carnot_tensor_count(&cell->tensor) > 0 &&
          *(const uint8_t*)cell->tensor.data != 0;
 }
@@ -390,10 +391,10 @@ static carnot_status* infer_scan(carnot_infer* infer) {
 
 // Slice |at| of |x| on |axis| in a cell of its own.
 static carnot_status* take_slice(const carnot_call* call, const carnot_tensor* x, int axis,
-                                 int64_t at, const carnot_cell** out_cell) {
+                                 int64_t at, const carnot_rt_value** out_cell) {
   int64_t dims[CARNOT_MAX_RANK];
   for (int d = 0; d < x->rank - 1; d++) dims[d] = x->dims[d < axis ? d : d + 1];
-  carnot_cell* cell;
+  carnot_rt_value* cell;
   CARNOT_TRY(carnot_call_new_tensor(call, x->dtype, x->rank - 1, dims, &cell));
   int64_t outer = carnot_dims_count(x->dims, axis),
           inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
@@ -488,7 +489,7 @@ static carnot_status* infer_map(carnot_infer* infer) {
 }
 
 static carnot_status* run_map(carnot_call* call) {
-  const carnot_cell* first = call->inputs[0];
+  const carnot_rt_value* first = call->inputs[0];
   CARNOT_CHECK(first && first->kind == CARNOT_VALUE_SEQUENCE, INVALID_ARGUMENT,
                "input 0 is no sequence");
   int captured = 0;
@@ -498,7 +499,7 @@ static carnot_status* run_map(carnot_call* call) {
   CARNOT_TRY(iterations_init(&it, call, call->input_count, call->output_count, call->output_count));
   for (size_t step = 0; step < first->item_count; step++) {
     for (int i = 0; i < call->input_count; i++) {
-      const carnot_cell* x = call->inputs[i];
+      const carnot_rt_value* x = call->inputs[i];
       it.inputs[i] = x;
       if (i >= whole || !x || x->kind != CARNOT_VALUE_SEQUENCE) continue;
       CARNOT_CHECK(x->item_count == first->item_count, INVALID_ARGUMENT,
@@ -508,7 +509,7 @@ static carnot_status* run_map(carnot_call* call) {
     }
     CARNOT_TRY_AT(iterations_step(&it), "item %zu", step);
     for (int i = 0; i < call->output_count; i++) {
-      const carnot_cell* kept;
+      const carnot_rt_value* kept;
       CARNOT_TRY(carnot_call_keep(call, &it.outputs[i], &kept));
       CARNOT_TRY(carnot_cell_list_add(call, &it.scanned[i], kept));
     }

@@ -33,7 +33,7 @@ static void check(const problem* p) {
   op_test t;
   op_test_init(&t);
   set_window(&t, p);
-  const carnot_cell* in[2] = {
+  const carnot_rt_value* in[2] = {
       op_test_floats(&t, DIMS(p->n, p->c, p->h, p->w), NULL),
       op_test_tensor(&t, CARNOT_DTYPE_F32, DIMS(p->m, p->c / p->group, p->r, p->s), NULL, 9)};
   const carnot_tensor* y = op_test_run1(&t, &carnot_op_conv, 2, in);
@@ -70,13 +70,14 @@ static void transposed_is_the_adjoint(void** state) {
   op_test t;
   op_test_init(&t);
   set_window(&t, &p);
-  const carnot_cell* x = op_test_floats(&t, DIMS(p.n, p.c, p.h, p.w), NULL);
-  const carnot_cell* w =
+  const carnot_rt_value* x = op_test_floats(&t, DIMS(p.n, p.c, p.h, p.w), NULL);
+  const carnot_rt_value* w =
       op_test_tensor(&t, CARNOT_DTYPE_F32, DIMS(p.m, p.c / p.group, p.r, p.s), NULL, 9);
-  const carnot_tensor* forward = op_test_run1(&t, &carnot_op_conv, 2, (const carnot_cell*[]){x, w});
-  const carnot_cell* y = op_test_tensor(&t, CARNOT_DTYPE_F32, forward->dims, 4, NULL, 21);
+  const carnot_tensor* forward =
+      op_test_run1(&t, &carnot_op_conv, 2, (const carnot_rt_value*[]){x, w});
+  const carnot_rt_value* y = op_test_tensor(&t, CARNOT_DTYPE_F32, forward->dims, 4, NULL, 21);
   const carnot_tensor* back =
-      op_test_run1(&t, &carnot_op_conv_transpose, 2, (const carnot_cell*[]){y, w});
+      op_test_run1(&t, &carnot_op_conv_transpose, 2, (const carnot_rt_value*[]){y, w});
   double left = 0, right = 0;
   for (int64_t i = 0; i < carnot_tensor_count(forward); i++) {
     left += op_test_at(forward, i) * op_test_at(&y->tensor, i);
@@ -107,7 +108,7 @@ static void sizes(void** state) {
     op_test_ints(&t, "kernel_shape", DIMS(kCases[i].kernel));
     op_test_ints(&t, "strides", DIMS(kCases[i].stride));
     op_test_ints(&t, "pads", DIMS(kCases[i].begin, kCases[i].end));
-    const carnot_cell* in[1] = {op_test_floats(&t, DIMS(1, 1, kCases[i].in), NULL)};
+    const carnot_rt_value* in[1] = {op_test_floats(&t, DIMS(1, 1, kCases[i].in), NULL)};
     assert_int_equal(op_test_run1(&t, &carnot_op_max_pool, 1, in)->dims[2], kCases[i].out);
     op_test_deinit(&t);
   }
@@ -120,8 +121,8 @@ static void pools(void** state) {
   op_test_ints(&t, "kernel_shape", DIMS(2));
   op_test_ints(&t, "strides", DIMS(2));
   op_test_ints(&t, "pads", DIMS(1, 1));
-  const carnot_cell* in[1] = {op_test_floats(&t, DIMS(1, 1, 4), LIST(-3, -4, NAN, -1))};
-  carnot_cell* out[2];
+  const carnot_rt_value* in[1] = {op_test_floats(&t, DIMS(1, 1, 4), LIST(-3, -4, NAN, -1))};
+  carnot_rt_value* out[2];
   op_test_run(&t, &carnot_op_max_pool, 1, in, 2, out);
   op_test_expect(&out[0]->tensor, DIMS(1, 1, 3), LIST(-3, NAN, -1), 0);
   op_test_expect(&out[1]->tensor, DIMS(1, 1, 3), LIST(0, 2, 3), 0);
@@ -137,10 +138,10 @@ static void refuses_wrong_channels(void** state) {
   (void)state;
   op_test t;
   op_test_init(&t);
-  const carnot_cell* in[2] = {op_test_floats(&t, DIMS(1, 3, 4, 4), NULL),
-                              op_test_floats(&t, DIMS(2, 4, 1, 1), NULL)};
+  const carnot_rt_value* in[2] = {op_test_floats(&t, DIMS(1, 3, 4, 4), NULL),
+                                  op_test_floats(&t, DIMS(2, 4, 1, 1), NULL)};
   op_test_refuses(&t, &carnot_op_conv, 2, in, CARNOT_INVALID_MODEL);
-  const carnot_cell* large[2] = {in[0], op_test_floats(&t, DIMS(2, 3, 7, 7), NULL)};
+  const carnot_rt_value* large[2] = {in[0], op_test_floats(&t, DIMS(2, 3, 7, 7), NULL)};
   op_test_refuses(&t, &carnot_op_conv, 2, large, CARNOT_INVALID_MODEL);
   op_test_deinit(&t);
 }

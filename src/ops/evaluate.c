@@ -12,8 +12,8 @@ static carnot_status* store_alloc(const carnot_call_host* host, size_t bytes, vo
 }
 
 static carnot_status* run_body(const carnot_call_host* host, const carnot_attr* body,
-                               int input_count, const carnot_cell* const* inputs, int output_count,
-                               carnot_cell* outputs) {
+                               int input_count, const carnot_rt_value* const* inputs,
+                               int output_count, carnot_rt_value* outputs) {
   return carnot_evaluate_block((carnot_evaluator*)host, body->block, input_count, inputs,
                                output_count, outputs);
 }
@@ -26,8 +26,8 @@ carnot_status* carnot_evaluator_init(carnot_evaluator* evaluator, const carnot_g
   carnot_infer_scratch_init(&evaluator->scratch);
   evaluator->cell_count = graph->value_count;
   void* cells;
-  CARNOT_TRY(carnot_calloc(evaluator->cell_count, sizeof(carnot_cell*), "the interpreter's values",
-                           &cells));
+  CARNOT_TRY(carnot_calloc(evaluator->cell_count, sizeof(carnot_rt_value*),
+                           "the interpreter's values", &cells));
   evaluator->cells = cells;
   return NULL;
 }
@@ -39,10 +39,10 @@ void carnot_evaluator_deinit(carnot_evaluator* evaluator) {
   evaluator->cells = NULL;
 }
 
-static const carnot_cell* cell_of(carnot_evaluator* evaluator, const carnot_value* value) {
+static const carnot_rt_value* cell_of(carnot_evaluator* evaluator, const carnot_value* value) {
   if (!value) return NULL;
   if (value->constant && !evaluator->cells[value->id]) {
-    carnot_cell* cell = CARNOT_NEW(&evaluator->store, carnot_cell);
+    carnot_rt_value* cell = CARNOT_NEW(&evaluator->store, carnot_rt_value);
     cell->kind = CARNOT_VALUE_TENSOR;
     cell->tensor = value->constant->tensor;
     evaluator->cells[value->id] = cell;
@@ -51,9 +51,9 @@ static const carnot_cell* cell_of(carnot_evaluator* evaluator, const carnot_valu
 }
 
 carnot_status* carnot_evaluate_node(carnot_evaluator* evaluator, const carnot_node* node,
-                                    carnot_cell* const* outputs) {
-  const carnot_cell** inputs =
-      CARNOT_NEW_ARRAY(&evaluator->store, const carnot_cell*, (size_t)node->input_count + 1);
+                                    carnot_rt_value* const* outputs) {
+  const carnot_rt_value** inputs =
+      CARNOT_NEW_ARRAY(&evaluator->store, const carnot_rt_value*, (size_t)node->input_count + 1);
   for (int i = 0; i < node->input_count; i++) {
     inputs[i] = cell_of(evaluator, node->inputs[i]);
     CARNOT_CHECK(inputs[i] || !node->inputs[i], INTERNAL, "node %s: input %s has no value",
@@ -68,28 +68,29 @@ carnot_status* carnot_evaluate_node(carnot_evaluator* evaluator, const carnot_no
 }
 
 carnot_status* carnot_evaluate_block(carnot_evaluator* evaluator, const carnot_block* block,
-                                     int input_count, const carnot_cell* const* inputs,
-                                     int output_count, carnot_cell* outputs) {
+                                     int input_count, const carnot_rt_value* const* inputs,
+                                     int output_count, carnot_rt_value* outputs) {
   CARNOT_CHECK(
       (size_t)input_count == block->param_count && (size_t)output_count <= block->output_count,
       INVALID_MODEL, "a body takes %zu inputs and gives %zu outputs, called with %d and %d",
       block->param_count, block->output_count, input_count, output_count);
   carnot_arena* store = &evaluator->store;
   for (int i = 0; i < input_count; i++) {
-    carnot_cell* copy = NULL;
+    carnot_rt_value* copy = NULL;
     if (inputs[i]) copy = carnot_arena_copy(store, inputs[i], sizeof(*copy));
     evaluator->cells[block->params[i]->id] = copy;
   }
   for (const carnot_node* node = block->first; node; node = node->next) {
-    carnot_cell** results = CARNOT_NEW_ARRAY(store, carnot_cell*, (size_t)node->output_count + 1);
+    carnot_rt_value** results =
+        CARNOT_NEW_ARRAY(store, carnot_rt_value*, (size_t)node->output_count + 1);
     for (int i = 0; i < node->output_count; i++)
-      if (node->outputs[i]) results[i] = CARNOT_NEW(store, carnot_cell);
+      if (node->outputs[i]) results[i] = CARNOT_NEW(store, carnot_rt_value);
     CARNOT_TRY(carnot_evaluate_node(evaluator, node, results));
     for (int i = 0; i < node->output_count; i++)
       if (node->outputs[i]) evaluator->cells[node->outputs[i]->id] = results[i];
   }
   for (int i = 0; i < output_count; i++) {
-    const carnot_cell* cell = cell_of(evaluator, block->outputs[i]);
+    const carnot_rt_value* cell = cell_of(evaluator, block->outputs[i]);
     CARNOT_CHECK(cell, INTERNAL, "result %s has no value", block->outputs[i]->name);
     outputs[i] = *cell;
   }

@@ -11,7 +11,7 @@ typedef struct carnot_evaluator {
   carnot_call_host host;  // first, so that the host's functions find the evaluator
   carnot_infer_scratch scratch;
   carnot_arena store;
-  carnot_cell** cells;  // by value id, of the blocks being run
+  carnot_rt_value** cells;  // by value id, of the blocks being run
   size_t cell_count;
 } carnot_evaluator;
 
@@ -23,10 +23,10 @@ void carnot_evaluator_deinit(carnot_evaluator* evaluator);
 // Runs |block| on |inputs| in the order of its parameters (borrowed). |outputs| are filled with the
 // block's results, whose data live in the evaluator or are the inputs'.
 carnot_status* carnot_evaluate_block(carnot_evaluator* evaluator, const carnot_block* block,
-                                     int input_count, const carnot_cell* const* inputs,
-                                     int output_count, carnot_cell* outputs) CARNOT_MUST_USE;
+                                     int input_count, const carnot_rt_value* const* inputs,
+                                     int output_count, carnot_rt_value* outputs) CARNOT_MUST_USE;
 // Runs one node whose inputs are all constants; |outputs| as above, NULL for absent ones.
 carnot_status* carnot_evaluate_node(carnot_evaluator* evaluator, const carnot_node* node,
-                                    carnot_cell* const* outputs) CARNOT_MUST_USE;
+                                    carnot_rt_value* const* outputs) CARNOT_MUST_USE;
 
 #endif  // CARNOT_OPS_EVALUATE_H_

@@ -9,7 +9,7 @@ void carnot_infer_scratch_deinit(carnot_infer_scratch* scratch) {
   carnot_syms_deinit(&scratch->syms);
 }
 
-static carnot_type type_of(carnot_infer_scratch* scratch, const carnot_cell* cell) {
+static carnot_type type_of(carnot_infer_scratch* scratch, const carnot_rt_value* cell) {
   carnot_type type = {.kind = cell->kind, .dtype = cell->tensor.dtype, .rank = cell->tensor.rank};
   if (cell->kind == CARNOT_VALUE_TENSOR) {
     for (int i = 0; i < cell->tensor.rank; i++)
@@ -23,16 +23,17 @@ static carnot_type type_of(carnot_infer_scratch* scratch, const carnot_cell* cel
   return type;
 }
 
-static void take_type(carnot_cell* cell, const carnot_type* type) {
-  *cell = (carnot_cell){.kind = type->kind, .tensor = {.dtype = type->dtype, .rank = type->rank}};
+static void take_type(carnot_rt_value* cell, const carnot_type* type) {
+  *cell =
+      (carnot_rt_value){.kind = type->kind, .tensor = {.dtype = type->dtype, .rank = type->rank}};
   for (int i = 0; i < type->rank; i++)
     cell->tensor.dims[i] = carnot_sym_is_const(type->dims[i]) ? type->dims[i].bits : -1;
 }
 
 carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op_row* row,
                                   const carnot_attrs* attrs, const carnot_cells_infer_host* around,
-                                  int input_count, const carnot_cell* const* inputs,
-                                  int output_count, carnot_cell* const* outputs) {
+                                  int input_count, const carnot_rt_value* const* inputs,
+                                  int output_count, carnot_rt_value* const* outputs) {
   carnot_arena_reset(&scratch->arena);
   carnot_syms_reset(&scratch->syms);
   carnot_infer_input* in =
@@ -67,7 +68,7 @@ carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op
   return NULL;
 }
 
-bool carnot_cell_sized(const carnot_cell* cell) {
+bool carnot_cell_sized(const carnot_rt_value* cell) {
   const carnot_tensor* t = &cell->tensor;
   bool sized = cell->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && carnot_dtype_valid(t->dtype);
   for (int i = 0; sized && i < t->rank; i++) sized = t->dims[i] >= 0;
@@ -76,8 +77,8 @@ bool carnot_cell_sized(const carnot_cell* cell) {
 
 carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row* row,
                               const carnot_attrs* attrs, const carnot_call_host* host,
-                              int input_count, const carnot_cell* const* inputs, int output_count,
-                              carnot_cell* const* outputs) {
+                              int input_count, const carnot_rt_value* const* inputs,
+                              int output_count, carnot_rt_value* const* outputs) {
   CARNOT_TRY(
       carnot_infer_cells(scratch, row, attrs, NULL, input_count, inputs, output_count, outputs));
   carnot_call call = {.row = row,

@@ -28,17 +28,18 @@ typedef struct carnot_cells_infer_host {
 // data NULL for the kernel to size. Data pointers of outputs are set to NULL.
 carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op_row* row,
                                   const carnot_attrs* attrs, const carnot_cells_infer_host* around,
-                                  int input_count, const carnot_cell* const* inputs,
-                                  int output_count, carnot_cell* const* outputs) CARNOT_MUST_USE;
+                                  int input_count, const carnot_rt_value* const* inputs,
+                                  int output_count,
+                                  carnot_rt_value* const* outputs) CARNOT_MUST_USE;
 
 // True when the cell is a tensor of known dimensions.
-bool carnot_cell_sized(const carnot_cell* cell);
+bool carnot_cell_sized(const carnot_rt_value* cell);
 
 // infer, room for the outputs it could size (from the host's store), and the reference kernel.
 carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row* row,
                               const carnot_attrs* attrs, const carnot_call_host* host,
-                              int input_count, const carnot_cell* const* inputs, int output_count,
-                              carnot_cell* const* outputs) CARNOT_MUST_USE;
+                              int input_count, const carnot_rt_value* const* inputs,
+                              int output_count, carnot_rt_value* const* outputs) CARNOT_MUST_USE;
 
 // Before each operator of a run: operators that draw must not draw the same numbers, nor iterations
 // of a loop.

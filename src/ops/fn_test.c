@@ -7,8 +7,8 @@ static void test_binary(carnot_dtype dtype, carnot_fn fn, const double* x, const
   op_test t;
   op_test_init(&t);
   set_fn(&t, fn);
-  const carnot_cell* in[2] = {op_test_tensor(&t, dtype, DIMS(count), x, 0),
-                              op_test_tensor(&t, dtype, DIMS(count), y, 0)};
+  const carnot_rt_value* in[2] = {op_test_tensor(&t, dtype, DIMS(count), x, 0),
+                                  op_test_tensor(&t, dtype, DIMS(count), y, 0)};
   op_test_expect(op_test_run1(&t, &carnot_op_binary, 2, in), DIMS(count), wanted, 0);
   op_test_deinit(&t);
 }
@@ -47,11 +47,11 @@ static void broadcasts_both_ways(void** state) {
   op_test t;
   op_test_init(&t);
   set_fn(&t, CARNOT_FN_SUB);
-  const carnot_cell* in[2] = {op_test_floats(&t, DIMS(2, 1, 3), LIST(1, 2, 3, 4, 5, 6)),
-                              op_test_floats(&t, DIMS(2, 1), LIST(10, 20))};
+  const carnot_rt_value* in[2] = {op_test_floats(&t, DIMS(2, 1, 3), LIST(1, 2, 3, 4, 5, 6)),
+                                  op_test_floats(&t, DIMS(2, 1), LIST(10, 20))};
   op_test_expect(op_test_run1(&t, &carnot_op_binary, 2, in), DIMS(2, 2, 3),
                  LIST(-9, -8, -7, -19, -18, -17, -6, -5, -4, -16, -15, -14), 0);
-  const carnot_cell* unequal[2] = {in[0], op_test_floats(&t, DIMS(2), LIST(1, 2))};
+  const carnot_rt_value* unequal[2] = {in[0], op_test_floats(&t, DIMS(2), LIST(1, 2))};
   op_test_refuses(&t, &carnot_op_binary, 2, unequal, CARNOT_INVALID_MODEL);
   op_test_deinit(&t);
 }
@@ -63,8 +63,8 @@ static void walks_large_tensors(void** state) {
   op_test_init(&t);
   set_fn(&t, CARNOT_FN_ADD);
   enum { kRows = 93, kColumns = 1031 };
-  const carnot_cell* in[2] = {op_test_floats(&t, DIMS(kRows, kColumns), NULL),
-                              op_test_tensor(&t, CARNOT_DTYPE_F32, DIMS(kRows, 1), NULL, 7)};
+  const carnot_rt_value* in[2] = {op_test_floats(&t, DIMS(kRows, kColumns), NULL),
+                                  op_test_tensor(&t, CARNOT_DTYPE_F32, DIMS(kRows, 1), NULL, 7)};
   const carnot_tensor* y = op_test_run1(&t, &carnot_op_binary, 2, in);
   for (int64_t i = 0; i < (int64_t)kRows * kColumns; i++) {
     float wanted =
@@ -79,8 +79,8 @@ static void clip_with_absent_bounds(void** state) {
   op_test t;
   op_test_init(&t);
   set_fn(&t, CARNOT_FN_CLIP);
-  const carnot_cell* in[3] = {op_test_floats(&t, DIMS(4), LIST(-5, 0.5, 9, NAN)), NULL,
-                              op_test_floats(&t, NULL, 0, LIST(2))};
+  const carnot_rt_value* in[3] = {op_test_floats(&t, DIMS(4), LIST(-5, 0.5, 9, NAN)), NULL,
+                                  op_test_floats(&t, NULL, 0, LIST(2))};
   op_test_expect(op_test_run1(&t, &carnot_op_ternary, 3, in), DIMS(4), LIST(-5, 0.5, 2, NAN), 0);
   op_test_deinit(&t);
 }
@@ -90,11 +90,12 @@ static void casts(void** state) {
   op_test t;
   op_test_init(&t);
   op_test_int(&t, "to", CARNOT_DTYPE_I8);
-  const carnot_cell* in[1] = {
+  const carnot_rt_value* in[1] = {
       op_test_floats(&t, DIMS(6), LIST(1.9, -1.9, 300, -300, NAN, INFINITY))};
   op_test_expect(op_test_run1(&t, &carnot_op_cast, 1, in), DIMS(6), LIST(1, -1, 127, -128, 0, 127),
                  0);
-  const carnot_cell* whole[1] = {op_test_tensor(&t, CARNOT_DTYPE_I32, DIMS(2), LIST(200, -129), 0)};
+  const carnot_rt_value* whole[1] = {
+      op_test_tensor(&t, CARNOT_DTYPE_I32, DIMS(2), LIST(200, -129), 0)};
   op_test_expect(op_test_run1(&t, &carnot_op_cast, 1, whole), DIMS(2), LIST(-56, 127), 0);
   op_test_deinit(&t);
 }

@@ -10,8 +10,8 @@ static void check(carnot_dtype dtype, int64_t batch, int64_t m, int64_t k, int64
   op_test_int(&t, "transB", swap_b);
   int64_t a_dims[3] = {batch, swap_a ? k : m, swap_a ? m : k};
   int64_t b_dims[3] = {1, swap_b ? n : k, swap_b ? k : n};
-  const carnot_cell* in[2] = {op_test_tensor(&t, dtype, a_dims, 3, NULL, 3),
-                              op_test_tensor(&t, dtype, b_dims, 3, NULL, 4)};
+  const carnot_rt_value* in[2] = {op_test_tensor(&t, dtype, a_dims, 3, NULL, 3),
+                                  op_test_tensor(&t, dtype, b_dims, 3, NULL, 4)};
   const carnot_tensor* y = op_test_run1(&t, &carnot_op_matmul, 2, in);
   assert_int_equal(carnot_tensor_count(y), batch * m * n);
   for (int64_t i = 0; i < batch * m * n; i++) {
@@ -42,7 +42,7 @@ static void integers_wrap(void** state) {
   (void)state;
   op_test t;
   op_test_init(&t);
-  const carnot_cell* in[2] = {
+  const carnot_rt_value* in[2] = {
       op_test_tensor(&t, CARNOT_DTYPE_I32, DIMS(1, 2), LIST(INT32_MAX, 2), 0),
       op_test_tensor(&t, CARNOT_DTYPE_I32, DIMS(2, 1), LIST(2, 3), 0)};
   op_test_expect(op_test_run1(&t, &carnot_op_matmul, 2, in), DIMS(1, 1), LIST(4), 0);
@@ -53,12 +53,12 @@ static void vectors_lose_their_dimension(void** state) {
   (void)state;
   op_test t;
   op_test_init(&t);
-  const carnot_cell* row[2] = {op_test_floats(&t, DIMS(2), LIST(1, 2)),
-                               op_test_floats(&t, DIMS(2, 3), LIST(1, 2, 3, 4, 5, 6))};
+  const carnot_rt_value* row[2] = {op_test_floats(&t, DIMS(2), LIST(1, 2)),
+                                   op_test_floats(&t, DIMS(2, 3), LIST(1, 2, 3, 4, 5, 6))};
   op_test_expect(op_test_run1(&t, &carnot_op_matmul, 2, row), DIMS(3), LIST(9, 12, 15), 0);
-  const carnot_cell* dot[2] = {row[0], row[0]};
+  const carnot_rt_value* dot[2] = {row[0], row[0]};
   op_test_expect(op_test_run1(&t, &carnot_op_matmul, 2, dot), NULL, 0, LIST(5), 0);
-  const carnot_cell* unequal[2] = {row[1], row[1]};
+  const carnot_rt_value* unequal[2] = {row[1], row[1]};
   op_test_refuses(&t, &carnot_op_matmul, 2, unequal, CARNOT_INVALID_MODEL);
   op_test_deinit(&t);
 }
@@ -69,9 +69,9 @@ static void gemm_adds_c(void** state) {
   op_test_init(&t);
   carnot_attrs_set_float(&t.attrs, &t.arena, "alpha", 2);
   carnot_attrs_set_float(&t.attrs, &t.arena, "beta", 0.5);
-  const carnot_cell* in[3] = {op_test_floats(&t, DIMS(1, 2), LIST(1, 2)),
-                              op_test_floats(&t, DIMS(2, 2), LIST(1, 2, 3, 4)),
-                              op_test_floats(&t, DIMS(2), LIST(10, 20))};
+  const carnot_rt_value* in[3] = {op_test_floats(&t, DIMS(1, 2), LIST(1, 2)),
+                                  op_test_floats(&t, DIMS(2, 2), LIST(1, 2, 3, 4)),
+                                  op_test_floats(&t, DIMS(2), LIST(10, 20))};
   op_test_expect(op_test_run1(&t, &carnot_op_gemm, 3, in), DIMS(1, 2), LIST(19, 30), 0);
   op_test_deinit(&t);
 }

@@ -54,9 +54,9 @@ static inline void op_test_ints(op_test* t, const char* name, const int64_t* val
 }
 
 // A tensor of |values|, or of numbers in [-1, 1) that depend on |seed| when values is NULL.
-static inline carnot_cell* op_test_tensor(op_test* t, carnot_dtype dtype, const int64_t* dims,
-                                          int rank, const double* values, uint32_t seed) {
-  carnot_cell* cell = CARNOT_NEW(&t->arena, carnot_cell);
+static inline carnot_rt_value* op_test_tensor(op_test* t, carnot_dtype dtype, const int64_t* dims,
+                                              int rank, const double* values, uint32_t seed) {
+  carnot_rt_value* cell = CARNOT_NEW(&t->arena, carnot_rt_value);
   cell->kind = CARNOT_VALUE_TENSOR;
   cell->tensor.dtype = dtype;
   cell->tensor.rank = rank;
@@ -70,31 +70,32 @@ static inline carnot_cell* op_test_tensor(op_test* t, carnot_dtype dtype, const 
   }
   return cell;
 }
-static inline carnot_cell* op_test_floats(op_test* t, const int64_t* dims, int rank,
-                                          const double* values) {
+static inline carnot_rt_value* op_test_floats(op_test* t, const int64_t* dims, int rank,
+                                              const double* values) {
   return op_test_tensor(t, CARNOT_DTYPE_F32, dims, rank, values, 1);
 }
 
 // Runs the operator; fails the test where it fails. The outputs are new cells.
 static inline void op_test_run(op_test* t, const carnot_op_row* row, int input_count,
-                               const carnot_cell* const* inputs, int output_count,
-                               carnot_cell** outputs) {
-  for (int i = 0; i < output_count; i++) outputs[i] = CARNOT_NEW(&t->arena, carnot_cell);
+                               const carnot_rt_value* const* inputs, int output_count,
+                               carnot_rt_value** outputs) {
+  for (int i = 0; i < output_count; i++) outputs[i] = CARNOT_NEW(&t->arena, carnot_rt_value);
   carnot_status* status = carnot_execute(&t->scratch, row, &t->attrs, &t->host, input_count, inputs,
                                          output_count, outputs);
   if (status) fail_msg("%s: %s", row->name, carnot_status_message(status));
 }
 // The same for one output.
 static inline const carnot_tensor* op_test_run1(op_test* t, const carnot_op_row* row,
-                                                int input_count, const carnot_cell* const* inputs) {
-  carnot_cell* output;
+                                                int input_count,
+                                                const carnot_rt_value* const* inputs) {
+  carnot_rt_value* output;
   op_test_run(t, row, input_count, inputs, 1, &output);
   return &output->tensor;
 }
 // The operator refuses with |code|.
 static inline void op_test_refuses(op_test* t, const carnot_op_row* row, int input_count,
-                                   const carnot_cell* const* inputs, carnot_code code) {
-  carnot_cell* output = CARNOT_NEW(&t->arena, carnot_cell);
+                                   const carnot_rt_value* const* inputs, carnot_code code) {
+  carnot_rt_value* output = CARNOT_NEW(&t->arena, carnot_rt_value);
   carnot_status* status =
       carnot_execute(&t->scratch, row, &t->attrs, &t->host, input_count, inputs, 1, &output);
   assert_int_equal(carnot_status_code(status), code);

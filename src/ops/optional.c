@@ -22,7 +22,7 @@ static carnot_status* infer_optional(carnot_infer* infer) {
 static carnot_status* run_optional(carnot_call* call) {
   if (call->input_count < 1 || !call->inputs[0])
     return carnot_call_set_items(call, 0, CARNOT_VALUE_OPTIONAL, NULL, 0);
-  const carnot_cell* item;
+  const carnot_rt_value* item;
   CARNOT_TRY(carnot_call_keep(call, call->inputs[0], &item));
   return carnot_call_set_items(call, 0, CARNOT_VALUE_OPTIONAL, &item, 1);
 }
@@ -39,7 +39,7 @@ static carnot_status* infer_get_element(carnot_infer* infer) {
 }
 
 static carnot_status* run_get_element(carnot_call* call) {
-  const carnot_cell* x = call->inputs[0];
+  const carnot_rt_value* x = call->inputs[0];
   if (x->kind != CARNOT_VALUE_OPTIONAL) return carnot_call_give(call, 0, x);
   CARNOT_CHECK(x->item_count == 1, INVALID_ARGUMENT, "the optional is empty");
   return carnot_call_give(call, 0, x->items[0]);
@@ -51,7 +51,7 @@ static carnot_status* infer_has_element(carnot_infer* infer) {
 }
 
 static carnot_status* run_has_element(carnot_call* call) {
-  const carnot_cell* x = call->input_count ? call->inputs[0] : NULL;
+  const carnot_rt_value* x = call->input_count ? call->inputs[0] : NULL;
   carnot_tensor* y = carnot_call_out(call, 0);
   if (y) *(uint8_t*)y->data = x && (x->kind != CARNOT_VALUE_OPTIONAL || x->item_count == 1);
   return NULL;

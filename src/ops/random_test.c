@@ -48,7 +48,8 @@ static void multinomial_follows_the_weights(void** state) {
   op_test t;
   op_test_init(&t);
   op_test_int(&t, "sample_size", 20000);
-  const carnot_cell* in[1] = {op_test_floats(&t, DIMS(1, 3), LIST(log(0.2), -INFINITY, log(0.8)))};
+  const carnot_rt_value* in[1] = {
+      op_test_floats(&t, DIMS(1, 3), LIST(log(0.2), -INFINITY, log(0.8)))};
   const carnot_tensor* y = op_test_run1(&t, &carnot_op_multinomial, 1, in);
   int64_t counts[3] = {0, 0, 0};
   for (int64_t i = 0; i < 20000; i++) counts[(int)op_test_at(y, i)]++;
@@ -61,11 +62,11 @@ static void dropout_keeps_the_mean(void** state) {
   (void)state;
   op_test t;
   op_test_init(&t);
-  const carnot_cell* x = op_test_floats(&t, DIMS(10000), NULL);
+  const carnot_rt_value* x = op_test_floats(&t, DIMS(10000), NULL);
   for (int i = 0; i < 10000; i++) ((float*)x->tensor.data)[i] = 1;
-  const carnot_cell* in[3] = {x, op_test_floats(&t, NULL, 0, LIST(0.25)),
-                              op_test_tensor(&t, CARNOT_DTYPE_BOOL, NULL, 0, LIST(1), 0)};
-  carnot_cell* out[2];
+  const carnot_rt_value* in[3] = {x, op_test_floats(&t, NULL, 0, LIST(0.25)),
+                                  op_test_tensor(&t, CARNOT_DTYPE_BOOL, NULL, 0, LIST(1), 0)};
+  carnot_rt_value* out[2];
   double mean, var;
   op_test_run(&t, &carnot_op_dropout, 3, in, 2, out);
   moments(&out[0]->tensor, &mean, &var);
@@ -79,9 +80,9 @@ static void bernoulli_follows_its_probabilities(void** state) {
   (void)state;
   op_test t;
   op_test_init(&t);
-  const carnot_cell* p = op_test_floats(&t, DIMS(20000), NULL);
+  const carnot_rt_value* p = op_test_floats(&t, DIMS(20000), NULL);
   for (int i = 0; i < 20000; i++) ((float*)p->tensor.data)[i] = i < 10000 ? 0.3f : 1.0f;
-  const carnot_cell* in[1] = {p};
+  const carnot_rt_value* in[1] = {p};
   const carnot_tensor* y = op_test_run1(&t, &carnot_op_bernoulli, 1, in);
   double low = 0, high = 0;
   for (size_t i = 0; i < 10000; i++) low += op_test_at(y, i), high += op_test_at(y, 10000 + i);
@@ -105,7 +106,7 @@ static void nodes_draw_apart(void** state) {
     carnot_block_add_output(graph->main, node->outputs[0]);
   }
   assert_null(carnot_evaluator_init(&evaluator, graph, NULL, /*seed=*/7));
-  carnot_cell outputs[2];
+  carnot_rt_value outputs[2];
   assert_null(carnot_evaluate_block(&evaluator, graph->main, 0, NULL, 2, outputs));
   assert_true(op_test_at(&outputs[0].tensor, 0) != op_test_at(&outputs[1].tensor, 0));
   carnot_evaluator_deinit(&evaluator);

@@ -2,7 +2,7 @@
 
 enum { kTime = 4, kBatch = 2, kInput = 3, kHidden = 2 };
 
-static const carnot_cell* weights(op_test* t, int64_t a, int64_t b, uint32_t seed) {
+static const carnot_rt_value* weights(op_test* t, int64_t a, int64_t b, uint32_t seed) {
   return op_test_tensor(t, CARNOT_DTYPE_F32, DIMS(1, a, b), NULL, seed);
 }
 
@@ -13,15 +13,16 @@ static void lstm_by_the_equations(void** state) {
   (void)state;
   op_test t;
   op_test_init(&t);
-  const carnot_cell* in[8] = {op_test_floats(&t, DIMS(2, 1, 1), LIST(0.5, -1)),
-                              op_test_floats(&t, DIMS(1, 4, 1), LIST(0.1, 0.2, 0.3, 0.4)),
-                              op_test_floats(&t, DIMS(1, 4, 1), LIST(0.5, 0.6, 0.7, 0.8)),
-                              op_test_floats(&t, DIMS(1, 8), LIST(1, 2, 3, 4, -1, -2, -3, -3.5)),
-                              NULL,
-                              NULL,
-                              NULL,
-                              op_test_floats(&t, DIMS(1, 3), LIST(0.3, 0.2, 0.1))};
-  carnot_cell* out[3];
+  const carnot_rt_value* in[8] = {
+      op_test_floats(&t, DIMS(2, 1, 1), LIST(0.5, -1)),
+      op_test_floats(&t, DIMS(1, 4, 1), LIST(0.1, 0.2, 0.3, 0.4)),
+      op_test_floats(&t, DIMS(1, 4, 1), LIST(0.5, 0.6, 0.7, 0.8)),
+      op_test_floats(&t, DIMS(1, 8), LIST(1, 2, 3, 4, -1, -2, -3, -3.5)),
+      NULL,
+      NULL,
+      NULL,
+      op_test_floats(&t, DIMS(1, 3), LIST(0.3, 0.2, 0.1))};
+  carnot_rt_value* out[3];
   op_test_run(&t, &carnot_op_lstm, 8, in, 3, out);
   double h = 0, c = 0, x[2] = {0.5, -1}, y[2];
   for (int s = 0; s < 2; s++) {
@@ -44,8 +45,8 @@ static void reverse_begins_at_the_end(void** state) {
   const int64_t lengths[kBatch] = {4, 2};
   op_test t;
   op_test_init(&t);
-  const carnot_cell* x = op_test_floats(&t, DIMS(kTime, kBatch, kInput), NULL);
-  carnot_cell* turned = op_test_floats(&t, DIMS(kTime, kBatch, kInput), NULL);
+  const carnot_rt_value* x = op_test_floats(&t, DIMS(kTime, kBatch, kInput), NULL);
+  carnot_rt_value* turned = op_test_floats(&t, DIMS(kTime, kBatch, kInput), NULL);
   for (int s = 0; s < kTime; s++) {
     for (int b = 0; b < kBatch; b++) {
       int from = s < lengths[b] ? (int)lengths[b] - 1 - s : s;
@@ -53,10 +54,10 @@ static void reverse_begins_at_the_end(void** state) {
              (float*)x->tensor.data + (from * kBatch + b) * kInput, kInput * sizeof(float));
     }
   }
-  const carnot_cell* in[5] = {x, weights(&t, 3 * kHidden, kInput, 5),
-                              weights(&t, 3 * kHidden, kHidden, 6), NULL,
-                              op_test_tensor(&t, CARNOT_DTYPE_I32, DIMS(kBatch), LIST(4, 2), 0)};
-  carnot_cell *forward[2], *reverse[2];
+  const carnot_rt_value* in[5] = {
+      x, weights(&t, 3 * kHidden, kInput, 5), weights(&t, 3 * kHidden, kHidden, 6), NULL,
+      op_test_tensor(&t, CARNOT_DTYPE_I32, DIMS(kBatch), LIST(4, 2), 0)};
+  carnot_rt_value *forward[2], *reverse[2];
   op_test_text(&t, "direction", "reverse");
   op_test_run(&t, &carnot_op_gru, 5, in, 2, reverse);
   op_test_text(&t, "direction", "forward");
@@ -90,9 +91,9 @@ static void activations_take_their_parameters(void** state) {
           .name = "activations", .type = CARNOT_ATTR_STRINGS, .count = 1, .strings = &name});
   carnot_attrs_set_floats(&t.attrs, &t.arena, "activation_alpha", &alpha, 1);
   carnot_attrs_set_float(&t.attrs, &t.arena, "clip", 3);
-  const carnot_cell* in[3] = {op_test_floats(&t, DIMS(2, 1, 1), LIST(-2, 9)),
-                              op_test_floats(&t, DIMS(1, 1, 1), LIST(1)),
-                              op_test_floats(&t, DIMS(1, 1, 1), LIST(1))};
+  const carnot_rt_value* in[3] = {op_test_floats(&t, DIMS(2, 1, 1), LIST(-2, 9)),
+                                  op_test_floats(&t, DIMS(1, 1, 1), LIST(1)),
+                                  op_test_floats(&t, DIMS(1, 1, 1), LIST(1))};
   op_test_expect(op_test_run1(&t, &carnot_op_rnn, 3, in), DIMS(2, 1, 1, 1), LIST(-1, 3), 0);
   op_test_deinit(&t);
 }

@@ -6,7 +6,7 @@ static void reduces(const char* fn, carnot_dtype dtype, const double* values, in
   op_test_init(&t);
   op_test_text(&t, "fn", fn);
   op_test_int(&t, "keepdims", 0);
-  const carnot_cell* in[1] = {op_test_tensor(&t, dtype, DIMS(count), values, 0)};
+  const carnot_rt_value* in[1] = {op_test_tensor(&t, dtype, DIMS(count), values, 0)};
   op_test_expect(op_test_run1(&t, &carnot_op_reduce, 1, in), NULL, 0, &wanted, 1e-6);
   op_test_deinit(&t);
 }
@@ -47,15 +47,16 @@ static void axes_of_the_middle(void** state) {
   op_test_text(&t, "fn", "sum");
   double x[24];
   for (int i = 0; i < 24; i++) x[i] = i;
-  const carnot_cell* in[2] = {op_test_floats(&t, DIMS(2, 3, 4), x),
-                              op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(1), LIST(-2), 0)};
+  const carnot_rt_value* in[2] = {op_test_floats(&t, DIMS(2, 3, 4), x),
+                                  op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(1), LIST(-2), 0)};
   op_test_expect(op_test_run1(&t, &carnot_op_reduce, 2, in), DIMS(2, 1, 4),
                  LIST(12, 15, 18, 21, 48, 51, 54, 57), 0);
-  const carnot_cell* outer[2] = {in[0],
-                                 op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(2), LIST(2, 0), 0)};
+  const carnot_rt_value* outer[2] = {in[0],
+                                     op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(2), LIST(2, 0), 0)};
   op_test_expect(op_test_run1(&t, &carnot_op_reduce, 2, outer), DIMS(1, 3, 1), LIST(60, 92, 124),
                  0);
-  const carnot_cell* wrong[2] = {in[0], op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(1), LIST(3), 0)};
+  const carnot_rt_value* wrong[2] = {in[0],
+                                     op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(1), LIST(3), 0)};
   op_test_refuses(&t, &carnot_op_reduce, 2, wrong, CARNOT_INVALID_MODEL);
   op_test_deinit(&t);
 }
@@ -64,16 +65,17 @@ static void top_k_orders_nan_and_ties(void** state) {
   (void)state;
   op_test t;
   op_test_init(&t);
-  const carnot_cell* in[2] = {op_test_floats(&t, DIMS(6), LIST(3, NAN, 5, 5, -0.0, 0.0)),
-                              op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(1), LIST(4), 0)};
-  carnot_cell* out[2];
+  const carnot_rt_value* in[2] = {op_test_floats(&t, DIMS(6), LIST(3, NAN, 5, 5, -0.0, 0.0)),
+                                  op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(1), LIST(4), 0)};
+  carnot_rt_value* out[2];
   op_test_run(&t, &carnot_op_top_k, 2, in, 2, out);
   op_test_expect(&out[0]->tensor, DIMS(4), LIST(NAN, 5, 5, 3), 0);
   op_test_expect(&out[1]->tensor, DIMS(4), LIST(1, 2, 3, 0), 0);
   op_test_int(&t, "largest", 0);
   op_test_run(&t, &carnot_op_top_k, 2, in, 2, out);
   op_test_expect(&out[1]->tensor, DIMS(4), LIST(4, 5, 0, 2), 0);
-  const carnot_cell* many[2] = {in[0], op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(1), LIST(7), 0)};
+  const carnot_rt_value* many[2] = {in[0],
+                                    op_test_tensor(&t, CARNOT_DTYPE_I64, DIMS(1), LIST(7), 0)};
   op_test_refuses(&t, &carnot_op_top_k, 2, many, CARNOT_INVALID_MODEL);
   op_test_deinit(&t);
 }
@@ -83,7 +85,7 @@ static void arg_reduce_takes_nan(void** state) {
   op_test t;
   op_test_init(&t);
   op_test_text(&t, "fn", "min");
-  const carnot_cell* in[1] = {op_test_floats(&t, DIMS(2, 3), LIST(2, 1, 1, 4, NAN, 3))};
+  const carnot_rt_value* in[1] = {op_test_floats(&t, DIMS(2, 3), LIST(2, 1, 1, 4, NAN, 3))};
   op_test_int(&t, "axis", 1);
   op_test_expect(op_test_run1(&t, &carnot_op_arg_reduce, 1, in), DIMS(2, 1), LIST(1, 1), 0);
   op_test_int(&t, "select_last_index", 1);
@@ -96,7 +98,7 @@ static void softmax_of_large_numbers(void** state) {
   op_test t;
   op_test_init(&t);
   op_test_int(&t, "axis", 0);
-  const carnot_cell* in[1] = {op_test_floats(&t, DIMS(2, 2), LIST(1000, -1, 1000, -INFINITY))};
+  const carnot_rt_value* in[1] = {op_test_floats(&t, DIMS(2, 2), LIST(1000, -1, 1000, -INFINITY))};
   op_test_expect(op_test_run1(&t, &carnot_op_softmax, 1, in), DIMS(2, 2), LIST(0.5, 1, 0.5, 0),
                  1e-7);
   op_test_deinit(&t);
@@ -107,8 +109,8 @@ static void unique_counts(void** state) {
   op_test t;
   op_test_init(&t);
   op_test_int(&t, "sorted", 0);
-  const carnot_cell* in[1] = {op_test_floats(&t, DIMS(6), LIST(2, NAN, 1, 2, NAN, 3))};
-  carnot_cell* out[4];
+  const carnot_rt_value* in[1] = {op_test_floats(&t, DIMS(6), LIST(2, NAN, 1, 2, NAN, 3))};
+  carnot_rt_value* out[4];
   op_test_run(&t, &carnot_op_unique, 1, in, 4, out);
   op_test_expect(&out[0]->tensor, DIMS(4), LIST(2, NAN, 1, 3), 0);
   op_test_expect(&out[1]->tensor, DIMS(4), LIST(0, 1, 2, 5), 0);

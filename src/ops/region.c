@@ -18,8 +18,8 @@ static carnot_status* run_region(carnot_call* call) {
   const carnot_attr* body = carnot_attrs_find(call->attrs, "body");
   void* memory;
   CARNOT_TRY(
-      carnot_call_alloc(call, (size_t)(call->output_count + 1) * sizeof(carnot_cell), &memory));
-  carnot_cell* results = memory;
+      carnot_call_alloc(call, (size_t)(call->output_count + 1) * sizeof(carnot_rt_value), &memory));
+  carnot_rt_value* results = memory;
   CARNOT_TRY(call->host->run_block(call->host, body, call->input_count, call->inputs,
                                    call->output_count, results));
   for (int i = 0; i < call->output_count; i++)

@@ -18,7 +18,8 @@ static carnot_status* sequence_input(const carnot_infer* infer, int i,
   return NULL;
 }
 
-static carnot_status* sequence_cell(const carnot_call* call, int i, const carnot_cell** out_cell) {
+static carnot_status* sequence_cell(const carnot_call* call, int i,
+                                    const carnot_rt_value** out_cell) {
   *out_cell = call->inputs[i];
   CARNOT_CHECK((*out_cell)->kind == CARNOT_VALUE_SEQUENCE, INVALID_ARGUMENT,
                "input %d is no sequence", i);
@@ -69,7 +70,7 @@ static carnot_status* infer_construct(carnot_infer* infer) {
 static carnot_status* run_construct(carnot_call* call) {
   carnot_cell_list list = {0};
   for (int i = 0; i < call->input_count; i++) {
-    const carnot_cell* kept;
+    const carnot_rt_value* kept;
     CARNOT_TRY(carnot_call_keep(call, call->inputs[i], &kept));
     CARNOT_TRY(carnot_cell_list_add(call, &list, kept));
   }
@@ -86,14 +87,14 @@ static carnot_status* infer_insert(carnot_infer* infer) {
 }
 
 static carnot_status* run_insert(carnot_call* call) {
-  const carnot_cell *list, *item;
+  const carnot_rt_value *list, *item;
   CARNOT_TRY(sequence_cell(call, 0, &list));
   int64_t at = (int64_t)list->item_count;
   if (carnot_call_in(call, 2)) CARNOT_TRY(read_position(call, 2, at, /*end_too=*/true, &at));
   CARNOT_TRY(carnot_call_keep(call, call->inputs[1], &item));
   void* memory;
   CARNOT_TRY(carnot_call_alloc(call, (list->item_count + 1) * sizeof(item), &memory));
-  const carnot_cell** items = memory;
+  const carnot_rt_value** items = memory;
   for (size_t i = 0; i <= list->item_count; i++) {
     items[i] = (int64_t)i < at ? list->items[i] : (int64_t)i == at ? item : list->items[i - 1];
   }
@@ -108,7 +109,7 @@ static carnot_status* infer_erase(carnot_infer* infer) {
 }
 
 static carnot_status* run_erase(carnot_call* call) {
-  const carnot_cell* list;
+  const carnot_rt_value* list;
   CARNOT_TRY(sequence_cell(call, 0, &list));
   int64_t at = (int64_t)list->item_count - 1;
   CARNOT_CHECK(at >= 0, INVALID_ARGUMENT, "an empty sequence has nothing to erase");
@@ -135,7 +136,7 @@ static carnot_status* infer_at(carnot_infer* infer) {
 }
 
 static carnot_status* run_at(carnot_call* call) {
-  const carnot_cell* list;
+  const carnot_rt_value* list;
   int64_t at;
   CARNOT_TRY(sequence_cell(call, 0, &list));
   CARNOT_TRY(read_position(call, 1, (int64_t)list->item_count, /*end_too=*/false, &at));
@@ -150,7 +151,7 @@ static carnot_status* infer_length(carnot_infer* infer) {
 }
 
 static carnot_status* run_length(carnot_call* call) {
-  const carnot_cell* list;
+  const carnot_rt_value* list;
   CARNOT_TRY(sequence_cell(call, 0, &list));
   carnot_tensor* y = carnot_call_out(call, 0);
   if (y) *(int64_t*)y->data = (int64_t)list->item_count;
@@ -209,7 +210,7 @@ static carnot_status* run_split_to(carnot_call* call) {
     for (int d = 0; d < x->rank; d++) {
       if (d != axis || !drop) dims[rank++] = d == axis ? size : x->dims[d];
     }
-    carnot_cell* part;
+    carnot_rt_value* part;
     CARNOT_TRY(carnot_call_new_tensor(call, x->dtype, rank, dims, &part));
     carnot_move move = {.dtype = x->dtype,
                         .rank = 2,
@@ -239,7 +240,7 @@ static carnot_status* infer_concat_from(carnot_infer* infer) {
 }
 
 static carnot_status* run_concat_from(carnot_call* call) {
-  const carnot_cell* list;
+  const carnot_rt_value* list;
   CARNOT_TRY(sequence_cell(call, 0, &list));
   CARNOT_CHECK(list->item_count > 0, INVALID_ARGUMENT, "an empty sequence cannot be joined");
   int64_t axis_attr = carnot_call_int(call, "axis");

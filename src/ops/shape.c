@@ -34,7 +34,7 @@ static carnot_status* infer_identity(carnot_infer* infer) {
 }
 
 static carnot_status* run_identity(carnot_call* call) {
-  const carnot_cell* x = call->inputs[0];
+  const carnot_rt_value* x = call->inputs[0];
   if (!call->outputs[0]) return NULL;
   if (x->kind != CARNOT_VALUE_TENSOR)
     return carnot_call_set_items(call, 0, x->kind, x->items, x->item_count);

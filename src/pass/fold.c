@@ -27,7 +27,7 @@ static bool foldable(const carnot_node* node) {
   return true;
 }
 
-static bool worth_it(const carnot_node* node, const carnot_cell* const* results) {
+static bool worth_it(const carnot_node* node, const carnot_rt_value* const* results) {
   size_t in = 0, out = 0;
   for (int i = 0; i < node->input_count; i++)
     if (node->inputs[i]) in += carnot_tensor_bytes(&node->inputs[i]->constant->tensor);
@@ -61,12 +61,12 @@ static carnot_status* fold_node(carnot_node* node, const carnot_pass_options* op
                                 bool* out_folded) {
   carnot_evaluator evaluator;
   CARNOT_TRY(carnot_evaluator_init(&evaluator, node->block->graph, options->executor, 1));
-  carnot_cell** results =
-      CARNOT_NEW_ARRAY(&evaluator.store, carnot_cell*, (size_t)node->output_count + 1);
+  carnot_rt_value** results =
+      CARNOT_NEW_ARRAY(&evaluator.store, carnot_rt_value*, (size_t)node->output_count + 1);
   for (int i = 0; i < node->output_count; i++)
-    if (node->outputs[i]) results[i] = CARNOT_NEW(&evaluator.store, carnot_cell);
+    if (node->outputs[i]) results[i] = CARNOT_NEW(&evaluator.store, carnot_rt_value);
   carnot_status* status = carnot_evaluate_node(&evaluator, node, results);
-  *out_folded = !status && worth_it(node, (const carnot_cell* const*)results);
+  *out_folded = !status && worth_it(node, (const carnot_rt_value* const*)results);
   for (int i = 0; *out_folded && !status && i < node->output_count; i++) {
     if (!node->outputs[i]) continue;
     carnot_value* constant;

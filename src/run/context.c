@@ -23,15 +23,15 @@ carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* nam
 
 static carnot_status* host_alloc(const carnot_call_host* host, size_t bytes, void** out_memory) {
   carnot_context* context = (carnot_context*)host;
-  return carnot_store_alloc(context->in_resolve ? &context->fixed_store : context->active, bytes,
-                            out_memory);
+  return carnot_run_arena_alloc(
+      context->in_resolve ? &context->shape_arena : context->current_arena, bytes, out_memory);
 }
 
 // The memory of the loop around, or of the run.
-static carnot_store* memory_of(carnot_context* context, int depth) {
+static carnot_run_arena* memory_of(carnot_context* context, int depth) {
   if (depth == 0) return &context->store;
   carnot_loop_memory* loop = &context->loops[carnot_min_i64(depth, CARNOT_MAX_LOOPS) - 1];
-  return &loop->turns[loop->turn];
+  return &loop->double_buffer[loop->turn];
 }
 
 static void host_loop(const carnot_call_host* host, carnot_loop_phase phase) {
@@ -42,22 +42,22 @@ static void host_loop(const carnot_call_host* host, carnot_loop_phase phase) {
   if (turns && (phase == CARNOT_LOOP_BEGIN || phase == CARNOT_LOOP_NEXT)) {
     carnot_loop_memory* loop = &context->loops[context->loop_depth - 1];
     loop->turn = !loop->turn;
-    carnot_store_reset(&loop->turns[loop->turn]);
-    if (phase == CARNOT_LOOP_BEGIN) carnot_store_reset(&loop->turns[!loop->turn]);
+    carnot_run_arena_reset(&loop->double_buffer[loop->turn]);
+    if (phase == CARNOT_LOOP_BEGIN) carnot_run_arena_reset(&loop->double_buffer[!loop->turn]);
   }
-  context->active = memory_of(context, context->loop_depth - (phase == CARNOT_LOOP_OUTER));
+  context->current_arena = memory_of(context, context->loop_depth - (phase == CARNOT_LOOP_OUTER));
 }
 
 static bool host_is_passing(const carnot_call_host* host, const void* data) {
   const carnot_context* context = (const carnot_context*)host;
   if (context->loop_depth == 0 || context->loop_depth > CARNOT_MAX_LOOPS) return false;
   const carnot_loop_memory* loop = &context->loops[context->loop_depth - 1];
-  return carnot_store_holds(&loop->turns[!loop->turn], data);
+  return carnot_run_arena_holds(&loop->double_buffer[!loop->turn], data);
 }
 
 static carnot_status* host_run_block(const carnot_call_host* host, const carnot_attr* body,
-                                     int input_count, const carnot_cell* const* inputs,
-                                     int output_count, carnot_cell* outputs) {
+                                     int input_count, const carnot_rt_value* const* inputs,
+                                     int output_count, carnot_rt_value* outputs) {
   carnot_context* context = (carnot_context*)host;
   const carnot_plan_block* block = &context->plan->blocks[body->block_index];
   CARNOT_CHECK(
@@ -66,7 +66,7 @@ static carnot_status* host_run_block(const carnot_call_host* host, const carnot_
       block->param_count, block->output_count, input_count, output_count);
   for (int i = 0; i < input_count; i++) {
     carnot_run_value* value = &context->values[block->params[i]];
-    value->cell = inputs[i] ? *inputs[i] : (carnot_cell){0};
+    value->cell = inputs[i] ? *inputs[i] : (carnot_rt_value){0};
     carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, value->cell.tensor.rank, value->cell.tensor.dims,
                           value->strides);
   }
@@ -85,8 +85,8 @@ static carnot_status* host_run_block(const carnot_call_host* host, const carnot_
 
 // The accelerator's copy of a blob, NULL where it has none.
 static void* uploaded(const carnot_context* context, uint32_t blob) {
-  for (const carnot_upload* u = context->weights->uploads; u; u = u->next)
-    if (context->queue && u->device == context->queue->device) return (void*)u->data[blob];
+  for (const carnot_device_weights* u = context->weights->uploads; u; u = u->next)
+    if (context->stream && u->device == context->stream->device) return (void*)u->data[blob];
   return NULL;
 }
 
@@ -97,7 +97,7 @@ void carnot_bind_constants(carnot_context* context) {
     if (v->storage != CARNOT_STORAGE_CONSTANT) continue;
     carnot_run_value* value = &context->values[i];
     value->cell =
-        (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[v->index].tensor};
+        (carnot_rt_value){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[v->index].tensor};
     value->cell.tensor.data = (void*)context->weights->data[v->index];
     if (v->place == CARNOT_PLACE_DEVICE) value->device_data = uploaded(context, v->index);
     value->known = true;
@@ -139,7 +139,7 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
     context->max_locals = step->region.value_count + 1;
   for (uint32_t i = 0; i < step->variant_count; i++) {
     const carnot_variant* variant = &step->variants[i];
-    const carnot_tactic_row* row = carnot_tactic_find(variant->tactic);
+    const carnot_tactic* row = carnot_tactic_find(variant->tactic);
     CARNOT_CHECK(row, VERSION_MISMATCH,
                  "step %u (%s) needs tactic %s, which this runtime lacks: build the engine again",
                  index, step->name, variant->tactic);
@@ -155,8 +155,8 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
                                        .constant_count = variant->constant_count,
                                        .isa = row->isa,
                                        .machine_isa = context->isa,
-                                       .queue = context->queue};
-    CARNOT_CHECK(!row->device || context->queue, INVALID_MODEL,
+                                       .stream = context->stream};
+    CARNOT_CHECK(!row->device || context->stream, INVALID_MODEL,
                  "step %u (%s) has tactic %s in an engine for %s", index, step->name, row->name,
                  context->plan->device);
   }
@@ -167,7 +167,7 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
 static carnot_status* check_dropped(const carnot_context* context, uint32_t index,
                                     uint32_t variant) {
   const carnot_plan_step* step = &context->plan->steps[index];
-  const carnot_tactic_row* row = context->steps[index].rows[variant];
+  const carnot_tactic* row = context->steps[index].rows[variant];
   for (uint32_t i = 0; i < step->input_count; i++) {
     if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
     uint32_t value = step->inputs[i];
@@ -175,7 +175,7 @@ static carnot_status* check_dropped(const carnot_context* context, uint32_t inde
       value = context->plan->values[value].index;
     const carnot_plan_value* v = &context->plan->values[value];
     if (v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped) continue;
-    bool reads = !row->reads || row->reads(&context->steps[index].views[variant], i);
+    bool reads = !row->uses_input || row->uses_input(&context->steps[index].views[variant], i);
     CARNOT_CHECK(row->run && !reads, INVALID_MODEL,
                  "step %u (%s) reads weight %s, whose bytes the engine does not hold", index,
                  step->name, v->name);
@@ -192,8 +192,8 @@ static carnot_status* check_step(carnot_context* context, uint32_t index) {
                    "step %u (%s): the engine does not hold the bytes of packed constant %u", index,
                    context->plan->steps[index].name, c);
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
-    if (run->rows[i]->check)
-      CARNOT_TRY_AT(run->rows[i]->check(&run->views[i]), "step %u (%s), tactic %s", index,
+    if (run->rows[i]->validate)
+      CARNOT_TRY_AT(run->rows[i]->validate(&run->views[i]), "step %u (%s), tactic %s", index,
                     context->plan->steps[index].name, run->rows[i]->name);
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
     CARNOT_TRY(check_dropped(context, index, i));
@@ -235,14 +235,14 @@ static carnot_status* build_context(carnot_context* context) {
   context->bindings = bindings;
   context->steps = steps;
   for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(bind_step(context, i, states));
-  CARNOT_TRY(carnot_arena_try(&context->memory, context->max_locals + 1, sizeof(carnot_cell),
+  CARNOT_TRY(carnot_arena_try(&context->memory, context->max_locals + 1, sizeof(carnot_rt_value),
                               "values", &locals));
   context->locals = locals;
   CARNOT_TRY(check_weights_present(context));
-  if (context->queue) CARNOT_TRY(carnot_context_upload(context));
+  if (context->stream) CARNOT_TRY(carnot_context_upload(context));
   carnot_bind_constants(context);
   for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(check_step(context, i));
-  if (context->queue)
+  if (context->stream)
     CARNOT_TRY(carnot_context_device_memory(context, plan->device_arena_bytes,
                                             (void**)&context->device_arena,
                                             &context->device_arena_bytes));
@@ -270,11 +270,11 @@ carnot_status* carnot_context_create_on(carnot_engine* engine,
   carnot_infer_scratch_init(&context->scratch);
   size_t limit = options ? options->memory_limit_bytes : 0;
   context->memory_limit_bytes = limit;
-  carnot_store_init(&context->store, limit);
+  carnot_run_arena_init(&context->store, limit);
   for (int i = 0; i < CARNOT_MAX_LOOPS; i++)
-    for (int k = 0; k < 2; k++) carnot_store_init(&context->loops[i].turns[k], limit);
-  context->active = &context->store;
-  carnot_store_init(&context->fixed_store, limit);
+    for (int k = 0; k < 2; k++) carnot_run_arena_init(&context->loops[i].double_buffer[k], limit);
+  context->current_arena = &context->store;
+  carnot_run_arena_init(&context->shape_arena, limit);
   carnot_status* status = carnot_context_open_device(context, options);
   if (!status) status = build_context(context);
   if (status) {
@@ -299,10 +299,10 @@ void carnot_context_free(carnot_context* context) {
     free(context->bindings[i].own);
   carnot_context_close_device(context);
   carnot_infer_scratch_deinit(&context->scratch);
-  carnot_store_deinit(&context->store);
+  carnot_run_arena_deinit(&context->store);
   for (int i = 0; i < CARNOT_MAX_LOOPS; i++)
-    for (int k = 0; k < 2; k++) carnot_store_deinit(&context->loops[i].turns[k]);
-  carnot_store_deinit(&context->fixed_store);
+    for (int k = 0; k < 2; k++) carnot_run_arena_deinit(&context->loops[i].double_buffer[k]);
+  carnot_run_arena_deinit(&context->shape_arena);
   free(context->arena);
   free(context->workspace);
   free(context->times);
@@ -315,7 +315,7 @@ void carnot_context_free(carnot_context* context) {
 // ---- inputs and outputs ----
 
 static carnot_status* check_input(const carnot_context* context, const carnot_plan_binding* b,
-                                  const carnot_cell* cell, uint32_t profile) {
+                                  const carnot_rt_value* cell, uint32_t profile) {
   if (b->rank < 0 || cell->kind != CARNOT_VALUE_TENSOR) {
     carnot_value_kind kind = context->plan->values[b->value].kind;
     CARNOT_CHECK(kind == CARNOT_VALUE_UNKNOWN || kind == cell->kind, INVALID_ARGUMENT,
@@ -344,7 +344,7 @@ static carnot_status* check_input(const carnot_context* context, const carnot_pl
   return NULL;
 }
 
-static bool same_shape(const carnot_cell* a, const carnot_cell* b) {
+static bool same_shape(const carnot_rt_value* a, const carnot_rt_value* b) {
   return a->kind == b->kind && a->kind == CARNOT_VALUE_TENSOR &&
          a->tensor.dtype == b->tensor.dtype && a->tensor.rank == b->tensor.rank &&
          memcmp(a->tensor.dims, b->tensor.dims, (size_t)a->tensor.rank * sizeof(*a->tensor.dims)) ==
@@ -352,7 +352,7 @@ static bool same_shape(const carnot_cell* a, const carnot_cell* b) {
 }
 
 carnot_status* carnot_context_set_input_cell(carnot_context* context, uint32_t binding,
-                                             const carnot_cell* cell) {
+                                             const carnot_rt_value* cell) {
   const carnot_plan_binding* b = &context->plan->bindings[binding];
   CARNOT_CHECK(b->is_input, INVALID_ARGUMENT, "%s is an output", b->name);
   CARNOT_TRY(check_input(context, b, cell, context->profile));
@@ -385,6 +385,6 @@ carnot_status* carnot_context_set_profile(carnot_context* context, uint32_t prof
   return NULL;
 }
 
-const carnot_cell* carnot_context_output(const carnot_context* context, uint32_t binding) {
+const carnot_rt_value* carnot_context_output(const carnot_context* context, uint32_t binding) {
   return &context->bindings[binding].cell;
 }

@@ -11,18 +11,18 @@
 #include "backend/device.h"
 #include "carnot/runtime.h"
 #include "engine/engine.h"
-#include "engine/memory.h"
 #include "ops/execute.h"
-#include "run/store.h"
+#include "plan/memory_planner.h"
+#include "run/run_arena.h"
 
 // A value in this context.
 typedef struct carnot_run_value {
-  carnot_cell cell;
+  carnot_rt_value cell;
   int64_t strides[CARNOT_MAX_RANK];
-  bool known;                // its dimensions are decided by the inputs' shapes
-  uint64_t flexible_offset;  // of FLEXIBLE storage, behind the planned arena
-  void* device_data;         // of a value on the accelerator; |cell| then has no data, but a
-                             // constant's
+  bool known;               // its dimensions are decided by the inputs' shapes
+  uint64_t dynamic_offset;  // of FLEXIBLE storage, behind the planned arena
+  void* device_data;        // of a value on the accelerator; |cell| then has no data, but a
+                            // constant's
 } carnot_run_value;
 
 // The user's side of a binding.
@@ -30,8 +30,8 @@ typedef struct carnot_run_binding {
   void* address;  // NULL: the context's own memory
   size_t capacity_bytes;
   bool is_set;
-  carnot_cell cell;  // an input as set; an output after the run
-  void* own;         // memory of the context for an output without address
+  carnot_rt_value cell;  // an input as set; an output after the run
+  void* own;             // memory of the context for an output without address
   size_t own_bytes;
   void* device_memory;  // the same on the accelerator
   size_t device_bytes;
@@ -48,7 +48,7 @@ typedef struct carnot_run_binding {
 } carnot_run_binding;
 
 typedef struct carnot_run_step {
-  const carnot_tactic_row* rows[CARNOT_MAX_VARIANTS];
+  const carnot_tactic* rows[CARNOT_MAX_VARIANTS];
   carnot_step_view views[CARNOT_MAX_VARIANTS];
   uint32_t variant;          // chosen for the shapes that are set
   bool late;                 // resolved while running
@@ -65,16 +65,16 @@ typedef struct carnot_step_time {
 
 // The device steps of a run recorded for one set of shapes and addresses: a graph for each stretch
 // between steps of the processor.
-enum { CARNOT_MAX_RECORDINGS = 8 };
-typedef struct carnot_recording {
+enum { CARNOT_GRAPH_CACHE_ENTRIES = 8 };
+typedef struct carnot_graph_cache_entry {
   uint64_t key, last_use;
   carnot_device_graph** graphs;  // by first step
   bool* is_stale;                // by first step: of an earlier key, to be changed to this one
-} carnot_recording;
+} carnot_graph_cache_entry;
 
 // Two iterations' memory, in turn.
 typedef struct carnot_loop_memory {
-  carnot_store turns[2];
+  carnot_run_arena double_buffer[2];
   int turn;
 } carnot_loop_memory;
 enum { CARNOT_MAX_LOOPS = 4 };
@@ -93,31 +93,32 @@ typedef struct carnot_context {
   carnot_run_binding* bindings;
   carnot_run_step* steps;
   uint32_t max_locals;
-  carnot_cell* locals;  // of a region being inferred or interpreted
+  carnot_rt_value* locals;  // of a region being inferred or interpreted
   carnot_infer_scratch scratch;
   char* arena;
   size_t arena_bytes, memory_limit_bytes;
   char* workspace;
   size_t workspace_bytes;
-  carnot_queue* queue;  // NULL: the processor alone
-  bool host_io;         // users' tensors lie in host memory and are copied
-  bool defer;           // the run in flight is only put into the caller's stream
-  bool direct;          // the caller records the run in flight: steps go one by one
-  bool no_graphs;       // steps are launched one by one, not as recorded graphs
-  bool keep_tensors;    // what a run has sent and brought back is not copied again (for timing)
+  carnot_stream* stream;  // NULL: the processor alone
+  bool host_io;           // users' tensors lie in host memory and are copied
+  bool defer;             // the run in flight is only put into the caller's stream
+  bool direct;            // the caller records the run in flight: steps go one by one
+  bool no_graphs;         // steps are launched one by one, not as recorded graphs
+  bool keep_tensors;      // what a run has sent and brought back is not copied again (for timing)
   char *device_arena, *device_workspace;
   size_t device_arena_bytes, device_workspace_bytes;
-  carnot_recording recordings[CARNOT_MAX_RECORDINGS];
+  carnot_graph_cache_entry recordings[CARNOT_GRAPH_CACHE_ENTRIES];
   uint64_t recording_key, recording_clock;
   uint32_t recorded_count;                     // graphs recorded so far
   bool time_io;                                // read the clocks of copies and computing
   uint64_t io_ns[3];                           // of the last run: to the device, computing, back
-  carnot_store store;                          // of the run
-  carnot_store device_store;                   // the same on the accelerator
+  carnot_run_arena store;                      // of the run
+  carnot_run_arena device_run_arena;           // the same on the accelerator
   carnot_loop_memory loops[CARNOT_MAX_LOOPS];  // by nesting; deeper ones share the last's
   int loop_depth;
-  carnot_store* active;      // what is allocated from: |store|, or that of the iteration under way
-  carnot_store fixed_store;  // of the shapes that are set
+  carnot_run_arena*
+      current_arena;  // what is allocated from: |store|, or that of the iteration under way
+  carnot_run_arena shape_arena;  // of the shapes that are set
   bool in_resolve;
   bool resolved, addresses_changed;
   carnot_step_time* times;  // NULL: not profiled
@@ -154,7 +155,7 @@ carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* nam
 // Sets an input: a cell whose data are borrowed until the run is over (dense, row-major). Its type
 // must be the binding's, its dimensions within the profile.
 carnot_status* carnot_context_set_input_cell(carnot_context* context, uint32_t binding,
-                                             const carnot_cell* cell) CARNOT_MUST_USE;
+                                             const carnot_rt_value* cell) CARNOT_MUST_USE;
 // Where an output goes; address NULL: the context's own memory. OUT_OF_RANGE in run when capacity
 // is too small.
 carnot_status* carnot_context_set_output_address(carnot_context* context, uint32_t binding,
@@ -166,16 +167,16 @@ carnot_status* carnot_context_set_output_address(carnot_context* context, uint32
 carnot_status* carnot_context_resolve(carnot_context* context) CARNOT_MUST_USE;
 carnot_status* carnot_context_run_now(carnot_context* context) CARNOT_MUST_USE;
 // An output after the run (or, where shapes decide its dimensions, after resolve: data NULL).
-const carnot_cell* carnot_context_output(const carnot_context* context, uint32_t binding);
+const carnot_rt_value* carnot_context_output(const carnot_context* context, uint32_t binding);
 
 // ---- between the files of this folder ----
 carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block) CARNOT_MUST_USE;
 carnot_status* carnot_infer_step(carnot_context* context, uint32_t step,
-                                 const carnot_cell* const* inputs,
-                                 carnot_cell* const* outputs) CARNOT_MUST_USE;
+                                 const carnot_rt_value* const* inputs,
+                                 carnot_rt_value* const* outputs) CARNOT_MUST_USE;
 carnot_status* carnot_run_reference(carnot_context* context, uint32_t step,
-                                    const carnot_cell* const* inputs,
-                                    carnot_cell* const* outputs) CARNOT_MUST_USE;
+                                    const carnot_rt_value* const* inputs,
+                                    carnot_rt_value* const* outputs) CARNOT_MUST_USE;
 carnot_status* carnot_shape_step(carnot_context* context, uint32_t step, void* state,
                                  size_t* out_workspace_bytes) CARNOT_MUST_USE;
 // Grows the arena to |bytes|; what lay in it is lost.
@@ -185,7 +186,7 @@ carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) CARN
 void carnot_fill_operands(carnot_context* context, uint32_t step);
 void carnot_bind_constants(carnot_context* context);
 // Packed constants of device rows are read on the device, all but machine code.
-static inline bool carnot_blob_is_read_there(const carnot_tactic_row* row,
+static inline bool carnot_blob_is_read_there(const carnot_tactic* row,
                                              const carnot_plan_blob* blob) {
   return row->device && !carnot_blob_is_code(blob);
 }

@@ -6,7 +6,7 @@
 #include "run/context.h"
 
 static const carnot_backend* backend_of(const carnot_context* context) {
-  return context->queue->device->backend;
+  return context->stream->device->backend;
 }
 
 // ---- opening ----
@@ -36,37 +36,39 @@ carnot_status* carnot_context_open_device(carnot_context* context,
                UNSUPPORTED, "the engine is for %s, this device (%s) is %s:%s: build it again",
                built_for, device->name, device->backend->name, device->arch);
   context->host_io = options && options->host_io;
-  CARNOT_TRY(device->backend->queue_create(device, &context->queue));
-  context->queue->allow_code = options && options->allow_code;
-  const carnot_store_source source = {
+  CARNOT_TRY(device->backend->stream_create(device, &context->stream));
+  context->stream->allow_code = options && options->allow_code;
+  const carnot_run_arena_source source = {
       .alloc = alloc_for_store, .free = free_of_store, .user = device, .alignment = 256};
-  carnot_store_init_on(&context->device_store, &source, options ? options->memory_limit_bytes : 0);
+  carnot_run_arena_init_on(&context->device_run_arena, &source,
+                           options ? options->memory_limit_bytes : 0);
   return NULL;
 }
 
-static void drop_recording(carnot_context* context, carnot_recording* recording) {
+static void drop_recording(carnot_context* context, carnot_graph_cache_entry* recording) {
   for (uint32_t i = 0; recording->graphs && i < context->plan->step_count; i++)
     if (recording->graphs[i])
-      backend_of(context)->graph_destroy(context->queue, recording->graphs[i]);
+      backend_of(context)->graph_destroy(context->stream, recording->graphs[i]);
   free(recording->graphs);
   free(recording->is_stale);
-  *recording = (carnot_recording){0};
+  *recording = (carnot_graph_cache_entry){0};
 }
 
 void carnot_context_close_device(carnot_context* context) {
-  if (!context->queue) return;
-  carnot_store_deinit(&context->device_store);
+  if (!context->stream) return;
+  carnot_run_arena_deinit(&context->device_run_arena);
   const carnot_backend* backend = backend_of(context);
-  carnot_device* device = context->queue->device;
-  carnot_status_free(backend->synchronize(context->queue));
-  for (int i = 0; i < CARNOT_MAX_RECORDINGS; i++) drop_recording(context, &context->recordings[i]);
+  carnot_device* device = context->stream->device;
+  carnot_status_free(backend->synchronize(context->stream));
+  for (int i = 0; i < CARNOT_GRAPH_CACHE_ENTRIES; i++)
+    drop_recording(context, &context->recordings[i]);
   for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++) {
     backend->free(device, context->bindings[i].device_memory);
     backend->free_host(device, context->bindings[i].pinned);
   }
   backend->free(device, context->device_arena);
   backend->free(device, context->device_workspace);
-  backend->queue_destroy(context->queue);
+  backend->stream_destroy(context->stream);
 }
 
 // ---- weights ----
@@ -87,7 +89,7 @@ static void mark_needed(const carnot_context* context, const void** needed) {
       }
 }
 
-static carnot_status* upload(carnot_context* context, carnot_upload* out) {
+static carnot_status* upload(carnot_context* context, carnot_device_weights* out) {
   const carnot_plan* plan = context->plan;
   const carnot_backend* backend = backend_of(context);
   mark_needed(context, out->data);
@@ -95,18 +97,18 @@ static carnot_status* upload(carnot_context* context, carnot_upload* out) {
   for (uint32_t i = 0; i < plan->blob_count; i++)
     if (out->data[i] && plan->blobs[i].tensor.dtype != CARNOT_DTYPE_STRING)
       total += carnot_align_up(carnot_tensor_bytes(&plan->blobs[i].tensor), 256);
-  CARNOT_TRY_AT(backend->alloc(context->queue->device, total + 1, &out->memory), "weights");
+  CARNOT_TRY_AT(backend->alloc(context->stream->device, total + 1, &out->memory), "weights");
   char* at = out->memory;
   for (uint32_t i = 0; i < plan->blob_count; i++) {
     const void* host = out->data[i];
     out->data[i] = NULL;
     if (!host || plan->blobs[i].tensor.dtype == CARNOT_DTYPE_STRING) continue;
     size_t bytes = carnot_tensor_bytes(&plan->blobs[i].tensor);  // a stripped blob's own are 0
-    CARNOT_TRY(backend->copy(context->queue, at, host, bytes, CARNOT_COPY_UPLOAD));
+    CARNOT_TRY(backend->copy(context->stream, at, host, bytes, CARNOT_COPY_UPLOAD));
     out->data[i] = at;
     at += carnot_align_up(bytes, 256);
   }
-  return backend->synchronize(context->queue);
+  return backend->synchronize(context->stream);
 }
 
 static void free_upload(void* device, void* memory) {
@@ -114,12 +116,12 @@ static void free_upload(void* device, void* memory) {
 }
 
 static carnot_status* upload_once(carnot_context* context) {
-  carnot_device* device = context->queue->device;
-  for (const carnot_upload* u = context->weights->uploads; u; u = u->next)
+  carnot_device* device = context->stream->device;
+  for (const carnot_device_weights* u = context->weights->uploads; u; u = u->next)
     if (u->device == device) return NULL;
   void *memory, *data = NULL;
-  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_upload), "weights", &memory));
-  carnot_upload* made = memory;
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_device_weights), "weights", &memory));
+  carnot_device_weights* made = memory;
   made->device = device;
   made->free = free_upload;
   carnot_status* status =
@@ -153,12 +155,12 @@ carnot_status* carnot_context_device_memory(carnot_context* context, size_t byte
   CARNOT_CHECK(!limit || bytes <= limit, OUT_OF_MEMORY,
                "the activations take %zu bytes, the memory budget is %zu", bytes, limit);
   const carnot_backend* backend = backend_of(context);
-  CARNOT_TRY(backend->synchronize(context->queue));
-  backend->free(context->queue->device, *memory);
+  CARNOT_TRY(backend->synchronize(context->stream));
+  backend->free(context->stream->device, *memory);
   *memory = NULL;
   *capacity = 0;
   bytes = carnot_align_up(bytes + 1, 4096);
-  CARNOT_TRY(backend->alloc(context->queue->device, bytes, memory));
+  CARNOT_TRY(backend->alloc(context->stream->device, bytes, memory));
   *capacity = bytes;
   return NULL;
 }
@@ -167,10 +169,10 @@ static carnot_status* take_pinned(carnot_context* context, carnot_run_binding* b
                                   size_t bytes) {
   if (binding->pinned && bytes <= binding->pinned_bytes) return NULL;
   const carnot_backend* backend = backend_of(context);
-  backend->free_host(context->queue->device, binding->pinned);
+  backend->free_host(context->stream->device, binding->pinned);
   binding->pinned = NULL;
   binding->pinned_bytes = 0;
-  CARNOT_TRY(backend->alloc_host(context->queue->device, bytes + 1, &binding->pinned));
+  CARNOT_TRY(backend->alloc_host(context->stream->device, bytes + 1, &binding->pinned));
   binding->pinned_bytes = bytes;
   return NULL;
 }
@@ -185,7 +187,7 @@ carnot_status* carnot_place_on_device(carnot_context* context, uint32_t index, s
     *out_data = binding->device_memory;
     return NULL;
   }
-  CARNOT_CHECK(backend_of(context)->address_of(context->queue->device, binding->address) ==
+  CARNOT_CHECK(backend_of(context)->address_of(context->stream->device, binding->address) ==
                    CARNOT_ADDRESS_DEVICE,
                INVALID_ARGUMENT,
                "tensor %s of this engine for %s wants device memory, %p is host memory", b->name,
@@ -202,7 +204,7 @@ carnot_status* carnot_place_on_device(carnot_context* context, uint32_t index, s
 enum { kMarkStart, kMarkUploaded, kMarkComputed, kMarkDone, kFirstStepMark };
 
 static carnot_status* mark(carnot_context* context, uint32_t index) {
-  return context->time_io ? backend_of(context)->mark(context->queue, index) : NULL;
+  return context->time_io ? backend_of(context)->mark(context->stream, index) : NULL;
 }
 
 static carnot_status* send_input(carnot_context* context, uint32_t index) {
@@ -211,7 +213,7 @@ static carnot_status* send_input(carnot_context* context, uint32_t index) {
   if (!bytes) return NULL;
   CARNOT_TRY(take_pinned(context, binding, bytes));
   memcpy(binding->pinned, binding->address, bytes);
-  return backend_of(context)->copy(context->queue, binding->device_memory, binding->pinned, bytes,
+  return backend_of(context)->copy(context->stream, binding->device_memory, binding->pinned, bytes,
                                    CARNOT_COPY_UPLOAD);
 }
 
@@ -219,7 +221,7 @@ static carnot_status* send_input(carnot_context* context, uint32_t index) {
 carnot_status* carnot_device_begin(carnot_context* context) {
   CARNOT_CHECK(!context->watch || !context->defer, UNSUPPORTED,
                "the values of a run that is only put into a stream cannot be watched");
-  context->direct = context->defer && backend_of(context)->is_recording(context->queue);
+  context->direct = context->defer && backend_of(context)->is_recording(context->stream);
   CARNOT_TRY(mark(context, kMarkStart));
   for (uint32_t i = 0;
        context->host_io && !context->keep_tensors && i < context->plan->binding_count; i++)
@@ -263,11 +265,11 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t index) {
                                             &binding->device_bytes));
     to = binding->device_memory;
   }
-  carnot_copy kind = context->host_io ? CARNOT_COPY_DOWNLOAD
-                     : on_device      ? CARNOT_COPY_INSIDE
-                                      : CARNOT_COPY_UPLOAD;
+  carnot_copy_kind kind = context->host_io ? CARNOT_COPY_DOWNLOAD
+                          : on_device      ? CARNOT_COPY_INSIDE
+                                           : CARNOT_COPY_UPLOAD;
   if (bytes && from != to && !context->keep_tensors)
-    CARNOT_TRY(backend_of(context)->copy(context->queue, to, from, bytes, kind));
+    CARNOT_TRY(backend_of(context)->copy(context->stream, to, from, bytes, kind));
   binding->cell.tensor.data = to;
   if (binding->notify) binding->notify(binding->allocate_user, b->name, &dims);
   return NULL;
@@ -292,11 +294,11 @@ void carnot_note_recording(carnot_context* context) {
 
 // The recording of what is set now, with marks between steps when they are timed. The longest
 // unused makes room; its graphs are changed into the new ones.
-static carnot_status* find_recording(carnot_context* context, carnot_recording** out) {
-  carnot_recording* oldest = &context->recordings[0];
+static carnot_status* find_recording(carnot_context* context, carnot_graph_cache_entry** out) {
+  carnot_graph_cache_entry* oldest = &context->recordings[0];
   uint64_t key = context->recording_key + (context->times != NULL);
-  for (int i = 0; i < CARNOT_MAX_RECORDINGS; i++) {
-    carnot_recording* r = &context->recordings[i];
+  for (int i = 0; i < CARNOT_GRAPH_CACHE_ENTRIES; i++) {
+    carnot_graph_cache_entry* r = &context->recordings[i];
     if (r->graphs && r->key == key) oldest = r;
     if (r->graphs && r->key == key) break;
     if (r->last_use < oldest->last_use) oldest = r;
@@ -323,8 +325,8 @@ static carnot_status* find_recording(carnot_context* context, carnot_recording**
 static bool is_nothing(const carnot_context* context, uint32_t step) {
   const carnot_run_step* run = &context->steps[step];
   if (run->late) return false;
-  const carnot_tactic_row* row = run->rows[run->variant];
-  return context->plan->steps[step].is_shape || run->skip || (row->crosses && !row->device);
+  const carnot_tactic* row = run->rows[run->variant];
+  return context->plan->steps[step].is_shape || run->skip || (row->cross_memory && !row->device);
 }
 
 static bool runs_on_device(const carnot_context* context, uint32_t step) {
@@ -338,24 +340,24 @@ static carnot_status* run_each(carnot_context* context, uint32_t first, uint32_t
   uint32_t at = kFirstStepMark;
   for (uint32_t i = first; i < end; i++) {
     if (is_nothing(context, i)) continue;
-    if (marks) CARNOT_TRY(backend->mark(context->queue, at++));
+    if (marks) CARNOT_TRY(backend->mark(context->stream, at++));
     backend->span(context->plan->steps[i].name);
     carnot_status* status =
         carnot_run_ready(context, i, context->steps[i].state, context->device_workspace);
     backend->span(NULL);
     CARNOT_TRY_AT(status, "step %u (%s)", i, context->plan->steps[i].name);
   }
-  return marks ? backend->mark(context->queue, at) : NULL;
+  return marks ? backend->mark(context->stream, at) : NULL;
 }
 
 static carnot_status* read_times(carnot_context* context, uint32_t first, uint32_t end) {
   const carnot_backend* backend = backend_of(context);
   uint32_t at = kFirstStepMark;
-  CARNOT_TRY(backend->synchronize(context->queue));
+  CARNOT_TRY(backend->synchronize(context->stream));
   for (uint32_t i = first; i < end; i++) {
     if (is_nothing(context, i)) continue;
     uint64_t ns;
-    CARNOT_TRY(backend->between(context->queue, at, at + 1, &ns));
+    CARNOT_TRY(backend->between(context->stream, at, at + 1, &ns));
     carnot_count_time(context, i, ns);
     at++;
   }
@@ -365,9 +367,9 @@ static carnot_status* read_times(carnot_context* context, uint32_t first, uint32
 static carnot_status* record(carnot_context* context, uint32_t first, uint32_t end,
                              carnot_device_graph** graph) {
   const carnot_backend* backend = backend_of(context);
-  CARNOT_TRY(backend->record_begin(context->queue));
+  CARNOT_TRY(backend->record_begin(context->stream));
   carnot_status* status = run_each(context, first, end);
-  carnot_status* ended = backend->record_end(context->queue, graph);
+  carnot_status* ended = backend->record_end(context->stream, graph);
   if (status) {
     carnot_status_free(ended);
     return status;
@@ -402,12 +404,12 @@ carnot_status* carnot_device_show(carnot_context* context, uint32_t index) {
     extent(value, &first, &count);
     status = carnot_calloc((size_t)(count * bytes) + 1, 1, "a watched value", &copies[i]);
     if (!status && count)
-      status = backend_of(context)->copy(context->queue, copies[i],
+      status = backend_of(context)->copy(context->stream, copies[i],
                                          (const char*)value->device_data + first * bytes,
                                          (size_t)(count * bytes), CARNOT_COPY_DOWNLOAD);
     if (!status) value->cell.tensor.data = (char*)copies[i] - first * bytes;
   }
-  if (!status) status = backend_of(context)->synchronize(context->queue);
+  if (!status) status = backend_of(context)->synchronize(context->stream);
   if (!status) status = context->watch(context->watch_user, context, index);
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (copies[i]) context->values[step->outputs[i]].cell.tensor.data = NULL;
@@ -441,7 +443,7 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
     CARNOT_TRY(run_each(context, step, next));
     return context->times && !context->direct ? read_times(context, step, next) : NULL;
   }
-  carnot_recording* recording;
+  carnot_graph_cache_entry* recording;
   carnot_status* status = find_recording(context, &recording);
   if (!status && (!recording->graphs[step] || recording->is_stale[step])) {
     status = record(context, step, next, &recording->graphs[step]);
@@ -452,7 +454,7 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
     return status;
   }
   backend_of(context)->span(context->plan->steps[step].name);
-  status = backend_of(context)->graph_launch(context->queue, recording->graphs[step]);
+  status = backend_of(context)->graph_launch(context->stream, recording->graphs[step]);
   backend_of(context)->span(NULL);
   CARNOT_TRY(status);
   return context->times ? read_times(context, step, next) : NULL;
@@ -462,13 +464,13 @@ carnot_status* carnot_device_wait(carnot_context* context) {
   CARNOT_CHECK(
       !context->defer, UNSUPPORTED,
       "the engine has steps on the processor: it cannot be put into a stream without waiting");
-  return backend_of(context)->synchronize(context->queue);
+  return backend_of(context)->synchronize(context->stream);
 }
 
 carnot_status* carnot_device_pause(carnot_context* context, uint32_t index) {
   const carnot_plan_step* step = &context->plan->steps[index];
-  const carnot_tactic_row* row = context->steps[index].rows[0];
-  bool waits = context->defer || !(row->device || row->crosses);
+  const carnot_tactic* row = context->steps[index].rows[0];
+  bool waits = context->defer || !(row->device || row->cross_memory);
   for (uint32_t i = 0; i < step->input_count && !waits; i++) {
     uint32_t id = step->inputs[i];
     waits = id != CARNOT_PLAN_NONE && !carnot_is_on_device(context, id) &&
@@ -481,10 +483,10 @@ carnot_status* carnot_device_end(carnot_context* context) {
   if (context->defer) return NULL;
   const carnot_backend* backend = backend_of(context);
   CARNOT_TRY(mark(context, kMarkDone));
-  CARNOT_TRY(backend->synchronize(context->queue));
+  CARNOT_TRY(backend->synchronize(context->stream));
   for (uint32_t i = 0; context->time_io && i < 3; i++)
     CARNOT_TRY(
-        backend->between(context->queue, kMarkStart + i, kMarkStart + i + 1, &context->io_ns[i]));
+        backend->between(context->stream, kMarkStart + i, kMarkStart + i + 1, &context->io_ns[i]));
   return NULL;
 }
 
@@ -497,24 +499,24 @@ static bool has_host_steps(const carnot_context* context) {
 
 static carnot_status* enqueue(carnot_context* context) {
   CARNOT_TRY(carnot_context_resolve(context));
-  context->defer = !has_host_steps(context) || backend_of(context)->is_recording(context->queue);
+  context->defer = !has_host_steps(context) || backend_of(context)->is_recording(context->stream);
   return carnot_context_run_now(context);
 }
 
 carnot_status* carnot_context_enqueue_now(carnot_context* context, void* stream) {
-  CARNOT_CHECK(context->queue && !context->host_io, FAILED_PRECONDITION,
+  CARNOT_CHECK(context->stream && !context->host_io, FAILED_PRECONDITION,
                "only an engine for an accelerator with tensors in its memory goes into a stream");
-  backend_of(context)->queue_borrow(context->queue, stream);
+  backend_of(context)->stream_borrow(context->stream, stream);
   carnot_status* status = enqueue(context);
   context->defer = false;
-  backend_of(context)->queue_return(context->queue);
+  backend_of(context)->stream_return(context->stream);
   return status;
 }
 
 carnot_status* carnot_context_wait_now(carnot_context* context, void* stream) {
-  CARNOT_CHECK(context->queue, FAILED_PRECONDITION, "only accelerators have streams");
-  backend_of(context)->queue_borrow(context->queue, stream);
-  carnot_status* status = backend_of(context)->synchronize(context->queue);
-  backend_of(context)->queue_return(context->queue);
+  CARNOT_CHECK(context->stream, FAILED_PRECONDITION, "only accelerators have streams");
+  backend_of(context)->stream_borrow(context->stream, stream);
+  carnot_status* status = backend_of(context)->synchronize(context->stream);
+  backend_of(context)->stream_return(context->stream);
   return status;
 }

@@ -135,21 +135,22 @@ carnot_status* carnot_refit_set(carnot_refit* refit, const char* name,
 
 // ---- derived constants ----
 
-static carnot_status* run_recipe(carnot_refit* refit, const carnot_recipe* recipe,
-                                 carnot_cell* locals) {
+static carnot_status* run_recipe(carnot_refit* refit, const carnot_refit_expr* recipe,
+                                 carnot_rt_value* locals) {
   const carnot_plan* plan = refit->engine->plan;
   for (uint32_t i = 0; i < recipe->input_count; i++) {
-    locals[i] =
-        (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[recipe->inputs[i]].tensor};
+    locals[i] = (carnot_rt_value){.kind = CARNOT_VALUE_TENSOR,
+                                  .tensor = plan->blobs[recipe->inputs[i]].tensor};
     locals[i].tensor.data = (void*)data_of(refit, recipe->inputs[i]);
     CARNOT_CHECK(locals[i].tensor.data, FAILED_PRECONDITION, "weight %s has no data",
                  plan->blobs[recipe->inputs[i]].name);
   }
   for (uint32_t n = 0; n < recipe->region.node_count; n++) {
     const carnot_plan_node* node = &recipe->region.nodes[n];
-    const carnot_cell** inputs =
-        CARNOT_NEW_ARRAY(&refit->arena, const carnot_cell*, node->input_count + 1);
-    carnot_cell** outputs = CARNOT_NEW_ARRAY(&refit->arena, carnot_cell*, node->output_count + 1);
+    const carnot_rt_value** inputs =
+        CARNOT_NEW_ARRAY(&refit->arena, const carnot_rt_value*, node->input_count + 1);
+    carnot_rt_value** outputs =
+        CARNOT_NEW_ARRAY(&refit->arena, carnot_rt_value*, node->output_count + 1);
     for (uint32_t i = 0; i < node->input_count; i++)
       inputs[i] = node->inputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->inputs[i]];
     for (uint32_t i = 0; i < node->output_count; i++)
@@ -168,12 +169,12 @@ static carnot_status* derive(carnot_refit* refit, uint32_t index) {
   const carnot_plan* plan = refit->engine->plan;
   const carnot_plan_blob* blob = &plan->blobs[index];
   if (blob->recipe == CARNOT_PLAN_NONE) return NULL;
-  const carnot_recipe* recipe = &plan->recipes[blob->recipe];
+  const carnot_refit_expr* recipe = &plan->recipes[blob->recipe];
   bool needed = !data_of(refit, index);
   for (uint32_t i = 0; i < recipe->input_count; i++) needed |= refit->changed[recipe->inputs[i]];
   if (!needed) return NULL;
-  carnot_cell* locals =
-      CARNOT_NEW_ARRAY(&refit->arena, carnot_cell, recipe->region.value_count + 1);
+  carnot_rt_value* locals =
+      CARNOT_NEW_ARRAY(&refit->arena, carnot_rt_value, recipe->region.value_count + 1);
   CARNOT_TRY(run_recipe(refit, recipe, locals));
   const carnot_tensor* made = &locals[recipe->region.outputs[0]].tensor;
   bool same = made->dtype == blob->tensor.dtype && made->rank == blob->tensor.rank;
@@ -198,7 +199,7 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
     for (uint32_t c = 0; c < step->variants[k].constant_count; c++)
       lacking |= !data_of(refit, step->variants[k].constants[c]);
   if (!needed && !lacking) return NULL;
-  carnot_operand_type* types =
+  carnot_operand_desc* types =
       carnot_arena_copy(&refit->arena, step->types, step->type_count * sizeof(*types));
   for (uint32_t i = 0; i < step->input_count; i++) {
     const carnot_plan_value* v =
@@ -225,14 +226,14 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
                             .isa = (carnot_isa)plan->isa};
   for (uint32_t k = 0; k < step->variant_count; k++) {
     const carnot_variant* variant = &step->variants[k];
-    const carnot_tactic_row* row = carnot_tactic_find(variant->tactic);
+    const carnot_tactic* row = carnot_tactic_find(variant->tactic);
     CARNOT_CHECK(row, VERSION_MISMATCH, "step %s needs tactic %s, which this runtime lacks",
                  step->name, variant->tactic);
     if (!row->prepare || !variant->constant_count) continue;
     const carnot_prepared standing = {.params = variant->params,
                                       .param_bytes = variant->param_bytes};
     problem.device = NULL;
-    problem.standing = &standing;
+    problem.previous = &standing;
     if (row->device) CARNOT_TRY(carnot_device_open(plan->device, &problem.device));
     char reason[256];
     const char* why = row->device ? NULL : row->reject(&problem, reason, sizeof(reason));

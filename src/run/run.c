@@ -22,8 +22,8 @@ static carnot_status* size_outputs(const carnot_call* call) {
 }
 
 static carnot_status* run_node(carnot_context* context, const carnot_plan_node* node,
-                               const carnot_cell* const* inputs, carnot_cell* const* outputs,
-                               bool infer) {
+                               const carnot_rt_value* const* inputs,
+                               carnot_rt_value* const* outputs, bool infer) {
   const carnot_op_row* row = carnot_op_get(node->op);
   if (infer)
     CARNOT_TRY(carnot_infer_cells(&context->scratch, row, &node->attrs, NULL,
@@ -41,7 +41,7 @@ static carnot_status* run_node(carnot_context* context, const carnot_plan_node* 
   CARNOT_TRY(size_outputs(&call));
   CARNOT_TRY(row->reference(&call));
   for (int i = 0; i < call.output_count; i++) {
-    const carnot_cell* cell = outputs[i];
+    const carnot_rt_value* cell = outputs[i];
     if (!cell || cell->kind != CARNOT_VALUE_TENSOR) continue;
     CARNOT_CHECK(
         carnot_cell_sized(cell) && (cell->tensor.data || carnot_tensor_count(&cell->tensor) == 0),
@@ -53,20 +53,21 @@ static carnot_status* run_node(carnot_context* context, const carnot_plan_node* 
 // Interprets a region of several operators. |outputs| may hold planned storage, into which results
 // are copied.
 static carnot_status* run_region(carnot_context* context, const carnot_plan_step* step,
-                                 const carnot_cell* const* inputs, carnot_cell* const* outputs) {
+                                 const carnot_rt_value* const* inputs,
+                                 carnot_rt_value* const* outputs) {
   const carnot_region* region = &step->region;
   void* memory;
-  CARNOT_TRY(context->host.alloc(&context->host, (region->value_count + 1) * sizeof(carnot_cell),
-                                 &memory));
-  carnot_cell* locals = memory;
-  memset(locals, 0, (region->value_count + 1) * sizeof(carnot_cell));
+  CARNOT_TRY(context->host.alloc(&context->host,
+                                 (region->value_count + 1) * sizeof(carnot_rt_value), &memory));
+  carnot_rt_value* locals = memory;
+  memset(locals, 0, (region->value_count + 1) * sizeof(carnot_rt_value));
   for (uint32_t n = 0; n < region->node_count; n++) {
     const carnot_plan_node* node = &region->nodes[n];
     void* table;
     CARNOT_TRY(context->host.alloc(
         &context->host, (node->input_count + node->output_count + 1) * sizeof(void*), &table));
-    const carnot_cell** in = table;
-    carnot_cell** out = (carnot_cell**)table + node->input_count;
+    const carnot_rt_value** in = table;
+    carnot_rt_value** out = (carnot_rt_value**)table + node->input_count;
     for (uint32_t i = 0; i < node->input_count; i++) {
       uint32_t local = node->inputs[i];
       in[i] = local == CARNOT_PLAN_NONE   ? NULL
@@ -79,7 +80,7 @@ static carnot_status* run_region(carnot_context* context, const carnot_plan_step
   }
   for (uint32_t i = 0; i < region->output_count; i++) {
     if (!outputs[i]) continue;
-    const carnot_cell* from = &locals[region->outputs[i]];
+    const carnot_rt_value* from = &locals[region->outputs[i]];
     void* data = outputs[i]->tensor.data;
     bool planned = outputs[i]->kind == CARNOT_VALUE_TENSOR && data;
     *outputs[i] = *from;
@@ -91,7 +92,8 @@ static carnot_status* run_region(carnot_context* context, const carnot_plan_step
 }
 
 carnot_status* carnot_run_reference(carnot_context* context, uint32_t index,
-                                    const carnot_cell* const* inputs, carnot_cell* const* outputs) {
+                                    const carnot_rt_value* const* inputs,
+                                    carnot_rt_value* const* outputs) {
   const carnot_plan_step* step = &context->plan->steps[index];
   if (step->region.node_count > 1) return run_region(context, step, inputs, outputs);
   const carnot_plan_node* node = &step->region.nodes[0];
@@ -112,12 +114,14 @@ carnot_status* carnot_run_reference(carnot_context* context, uint32_t index,
 // ---- steps ----
 
 static carnot_status* gather_cells(carnot_context* context, const carnot_plan_step* step,
-                                   const carnot_cell*** out_inputs, carnot_cell*** out_outputs) {
+                                   const carnot_rt_value*** out_inputs,
+                                   carnot_rt_value*** out_outputs) {
   void* memory;
-  CARNOT_TRY(carnot_store_alloc(
-      context->active, (step->input_count + step->output_count + 1) * sizeof(void*), &memory));
+  CARNOT_TRY(carnot_run_arena_alloc(context->current_arena,
+                                    (step->input_count + step->output_count + 1) * sizeof(void*),
+                                    &memory));
   *out_inputs = memory;
-  *out_outputs = (carnot_cell**)memory + step->input_count;
+  *out_outputs = (carnot_rt_value**)memory + step->input_count;
   for (uint32_t i = 0; i < step->input_count; i++) {
     bool present = step->inputs[i] != CARNOT_PLAN_NONE &&
                    context->values[step->inputs[i]].cell.kind != CARNOT_VALUE_UNKNOWN;
@@ -129,13 +133,13 @@ static carnot_status* gather_cells(carnot_context* context, const carnot_plan_st
   return NULL;
 }
 
-static bool is_reference(const carnot_tactic_row* row) { return !row->run; }
+static bool is_reference(const carnot_tactic* row) { return !row->run; }
 
 // What is read or written must lie somewhere: an engine may name values that nothing gives memory
 // to. |row| NULL: the reference row, which reads all inputs and places its outputs itself; of Shape
 // and Size it reads dimensions alone.
 static carnot_status* check_memory(const carnot_context* context, uint32_t index,
-                                   const carnot_tactic_row* row, const carnot_step_view* view) {
+                                   const carnot_tactic* row, const carnot_step_view* view) {
   const carnot_plan_step* step = &context->plan->steps[index];
   bool dims_only = step->region.node_count == 1 && carnot_op_wants_dims(step->region.nodes[0].op);
   uint32_t count = (!row && dims_only ? 0 : step->input_count) + (row ? step->output_count : 0);
@@ -145,8 +149,8 @@ static carnot_status* check_memory(const carnot_context* context, uint32_t index
     if (!value || value->cell.kind != CARNOT_VALUE_TENSOR) continue;
     if (row ? context->steps[index].operands[i].data : value->cell.tensor.data) continue;
     // Of a host value a device row wants the size alone.
-    bool sized = row && row->device && !row->crosses && !carnot_is_on_device(context, id);
-    bool unread = row && row->reads && !row->reads(view, i);
+    bool sized = row && row->device && !row->cross_memory && !carnot_is_on_device(context, id);
+    bool unread = row && row->uses_input && !row->uses_input(view, i);
     bool untouched = i < step->input_count && (sized || unread);
     CARNOT_CHECK(untouched || carnot_tensor_count(&value->cell.tensor) == 0, INVALID_MODEL,
                  "value %s has no memory", context->plan->values[id].name);
@@ -160,11 +164,11 @@ carnot_status* carnot_run_ready(carnot_context* context, uint32_t index, void* s
   carnot_run_step* run = &context->steps[index];
   if (run->skip) return NULL;
   bool reference = is_reference(run->rows[run->variant]) || run->fallback;
-  const carnot_tactic_row* row = reference ? NULL : run->rows[run->variant];
+  const carnot_tactic* row = reference ? NULL : run->rows[run->variant];
   CARNOT_TRY(check_memory(context, index, row, &run->views[run->variant]));
   if (reference) {
-    const carnot_cell** inputs;
-    carnot_cell** outputs;
+    const carnot_rt_value** inputs;
+    carnot_rt_value** outputs;
     CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
     return carnot_run_reference(context, index, inputs, outputs);
   }
@@ -175,15 +179,15 @@ carnot_status* carnot_run_ready(carnot_context* context, uint32_t index, void* s
 // Memory that lasts as long as the run, where the rows of the step work.
 static carnot_status* late_memory(carnot_context* context, bool on_device, size_t bytes,
                                   void** out_memory) {
-  return carnot_store_alloc(on_device ? &context->device_store : context->active, bytes,
-                            out_memory);
+  return carnot_run_arena_alloc(on_device ? &context->device_run_arena : context->current_arena,
+                                bytes, out_memory);
 }
 
 // Where a result of the processor goes that is an output of the network; NULL for others.
 static carnot_status* output_memory(carnot_context* context, uint32_t id, size_t bytes,
                                     void** out_memory) {
   *out_memory = NULL;
-  for (uint32_t i = 0; i < context->plan->binding_count && !context->queue; i++) {
+  for (uint32_t i = 0; i < context->plan->binding_count && !context->stream; i++) {
     const carnot_plan_binding* b = &context->plan->bindings[i];
     carnot_run_binding* binding = &context->bindings[i];
     if (b->is_input || b->value != id || binding->allocate ||
@@ -229,13 +233,13 @@ static carnot_status* place_late(carnot_context* context, const carnot_plan_step
 
 // Types of the results of a late step. Those that were known before keep their places.
 static carnot_status* infer_late(carnot_context* context, uint32_t index,
-                                 const carnot_cell* const* inputs, carnot_cell* const* outputs,
-                                 bool* out_sized) {
+                                 const carnot_rt_value* const* inputs,
+                                 carnot_rt_value* const* outputs, bool* out_sized) {
   const carnot_plan_step* step = &context->plan->steps[index];
   void* memory;
-  CARNOT_TRY(
-      carnot_store_alloc(context->active, step->output_count * sizeof(carnot_cell), &memory));
-  carnot_cell* before = memory;
+  CARNOT_TRY(carnot_run_arena_alloc(context->current_arena,
+                                    step->output_count * sizeof(carnot_rt_value), &memory));
+  carnot_rt_value* before = memory;
   for (uint32_t i = 0; i < step->output_count; i++)
     if (outputs[i]) before[i] = *outputs[i];
   CARNOT_TRY(carnot_infer_step(context, index, inputs, outputs));
@@ -269,16 +273,16 @@ static carnot_status* run_sized(carnot_context* context, uint32_t index) {
 
 // A step whose row counts its results.
 static carnot_status* run_counted(carnot_context* context, uint32_t index,
-                                  carnot_cell* const* outputs) {
+                                  carnot_rt_value* const* outputs) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
-  const carnot_tactic_row* row = run->rows[0];
+  const carnot_tactic* row = run->rows[0];
   const carnot_step_view* view = &run->views[0];
   carnot_operand* results = run->operands + step->input_count;
   carnot_fill_operands(context, index);
   size_t bytes;
   void* workspace = NULL;
-  CARNOT_TRY_AT(row->shape(view, run->operands, results, run->state, &bytes), "tactic %s",
+  CARNOT_TRY_AT(row->configure(view, run->operands, results, run->state, &bytes), "tactic %s",
                 row->name);
   if (bytes) CARNOT_TRY(late_memory(context, row->device, bytes, &workspace));
   for (uint32_t i = 0; i < step->input_count; i++) {
@@ -287,8 +291,8 @@ static carnot_status* run_counted(carnot_context* context, uint32_t index,
         step->inputs[i] == CARNOT_PLAN_NONE || x->data || !carnot_dims_count(x->dims, x->rank),
         INVALID_MODEL, "value %s has no memory", context->plan->values[step->inputs[i]].name);
   }
-  CARNOT_TRY_AT(row->count(view, run->state, run->operands, results, workspace), "tactic %s",
-                row->name);
+  CARNOT_TRY_AT(row->infer_output_sizes(view, run->state, run->operands, results, workspace),
+                "tactic %s", row->name);
   bool empty = true;
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i]) continue;
@@ -307,20 +311,21 @@ static carnot_status* run_counted(carnot_context* context, uint32_t index,
 static carnot_status* run_late(carnot_context* context, uint32_t index) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
-  const carnot_cell** inputs;
-  carnot_cell** outputs;
+  const carnot_rt_value** inputs;
+  carnot_rt_value** outputs;
   CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
-  const carnot_tactic_row* row = run->rows[0];
+  const carnot_tactic* row = run->rows[0];
   bool reference = step->variant_count == 1 && is_reference(row);
   if (!reference) {
     bool sized;
     CARNOT_TRY(infer_late(context, index, inputs, outputs, &sized));
     if (sized) return run_sized(context, index);
-    if (row->count && step->variant_count == 1) return run_counted(context, index, outputs);
+    if (row->infer_output_sizes && step->variant_count == 1)
+      return run_counted(context, index, outputs);
     CARNOT_CHECK(!row->device, INVALID_MODEL, "no sizes for the results of a step on the device");
   }
   for (uint32_t i = 0; i < step->output_count; i++)
-    if (outputs[i] && !context->values[step->outputs[i]].known) *outputs[i] = (carnot_cell){0};
+    if (outputs[i] && !context->values[step->outputs[i]].known) *outputs[i] = (carnot_rt_value){0};
   CARNOT_TRY(check_memory(context, index, NULL, NULL));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
   for (uint32_t i = 0; i < step->output_count; i++) {
@@ -345,7 +350,7 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
   const carnot_plan_block* block = &context->plan->blocks[block_index];
   uint32_t end = block->first_step + block->step_count;
   for (uint32_t i = block->first_step; i < end; i++) {
-    if (context->queue && block_index == 0) {
+    if (context->stream && block_index == 0) {
       CARNOT_TRY(carnot_device_steps(context, i, end, &i));
       if (i == end) break;
       CARNOT_TRY(carnot_device_pause(context, i));
@@ -375,11 +380,11 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
 static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
   const carnot_plan_binding* b = &context->plan->bindings[index];
   carnot_run_binding* binding = &context->bindings[index];
-  const carnot_cell* cell = &context->values[b->value].cell;
+  const carnot_rt_value* cell = &context->values[b->value].cell;
   binding->cell = *cell;
   if (cell->kind != CARNOT_VALUE_TENSOR) return NULL;
   const carnot_plan_value* v = &context->plan->values[b->value];
-  if (context->queue && (v->place == CARNOT_PLACE_DEVICE || !context->host_io))
+  if (context->stream && (v->place == CARNOT_PLACE_DEVICE || !context->host_io))
     return carnot_device_deliver(context, index);
   bool in_place =
       v->storage == CARNOT_STORAGE_BINDING && v->index == index && context->values[b->value].known;
@@ -413,9 +418,9 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
 static carnot_status* refresh_weights(carnot_context* context);
 
 static carnot_status* run(carnot_context* context) {
-  carnot_store_reset(&context->store);
-  if (context->queue) carnot_store_reset(&context->device_store);
-  context->active = &context->store;
+  carnot_run_arena_reset(&context->store);
+  if (context->stream) carnot_run_arena_reset(&context->device_run_arena);
+  context->current_arena = &context->store;
   context->loop_depth = 0;
   context->host.seed++;
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
@@ -428,12 +433,12 @@ static carnot_status* run(carnot_context* context) {
     context->values[value].cell = context->bindings[i].cell;
     if (carnot_is_on_device(context, value)) context->values[value].cell.tensor.data = NULL;
   }
-  if (context->queue) CARNOT_TRY(carnot_device_begin(context));
+  if (context->stream) CARNOT_TRY(carnot_device_begin(context));
   CARNOT_TRY(carnot_run_block_steps(context, 0));
-  if (context->queue) CARNOT_TRY(carnot_device_computed(context));
+  if (context->stream) CARNOT_TRY(carnot_device_computed(context));
   for (uint32_t i = 0; i < context->plan->binding_count; i++)
     if (!context->plan->bindings[i].is_input) CARNOT_TRY(deliver_output(context, i));
-  return context->queue ? carnot_device_end(context) : NULL;
+  return context->stream ? carnot_device_end(context) : NULL;
 }
 
 // Memory of outputs whose size is known before the run, so that they are written in place.
@@ -476,7 +481,7 @@ static carnot_status* refresh_weights(carnot_context* context) {
   }
   carnot_engine_drop_weights(context->engine, context->weights);
   context->weights = newest;
-  if (context->queue) CARNOT_TRY(carnot_context_upload(context));
+  if (context->stream) CARNOT_TRY(carnot_context_upload(context));
   carnot_bind_constants(context);
   context->resolved = false;
   return NULL;

@@ -5,18 +5,19 @@
 #include "import/onnx/onnx_proto.h"
 #include "import/onnx/tensor_proto.h"
 
-static carnot_status* read_tensor(const onnx_tensor* proto, carnot_arena* arena, carnot_cell* out) {
-  *out = (carnot_cell){.kind = CARNOT_VALUE_TENSOR};
+static carnot_status* read_tensor(const onnx_tensor* proto, carnot_arena* arena,
+                                  carnot_rt_value* out) {
+  *out = (carnot_rt_value){.kind = CARNOT_VALUE_TENSOR};
   return carnot_onnx_tensor_read(proto, NULL, arena, &out->tensor);
 }
 
 static carnot_status* read_sequence(const onnx_sequence* proto, carnot_arena* arena,
-                                    carnot_cell* out);
+                                    carnot_rt_value* out);
 
 static carnot_status* read_optional(const onnx_optional* proto, carnot_arena* arena,
-                                    carnot_cell* out) {
-  *out = (carnot_cell){.kind = CARNOT_VALUE_OPTIONAL};
-  carnot_cell* item = CARNOT_NEW(arena, carnot_cell);
+                                    carnot_rt_value* out) {
+  *out = (carnot_rt_value){.kind = CARNOT_VALUE_OPTIONAL};
+  carnot_rt_value* item = CARNOT_NEW(arena, carnot_rt_value);
   if (proto->tensor_value) {
     CARNOT_TRY(read_tensor(proto->tensor_value, arena, item));
   } else if (proto->sequence_value) {
@@ -26,7 +27,7 @@ static carnot_status* read_optional(const onnx_optional* proto, carnot_arena* ar
   } else {
     return NULL;
   }
-  const carnot_cell** items = CARNOT_NEW_ARRAY(arena, const carnot_cell*, 1);
+  const carnot_rt_value** items = CARNOT_NEW_ARRAY(arena, const carnot_rt_value*, 1);
   items[0] = item;
   out->items = items;
   out->item_count = 1;
@@ -34,12 +35,12 @@ static carnot_status* read_optional(const onnx_optional* proto, carnot_arena* ar
 }
 
 static carnot_status* read_sequence(const onnx_sequence* proto, carnot_arena* arena,
-                                    carnot_cell* out) {
-  *out = (carnot_cell){.kind = CARNOT_VALUE_SEQUENCE};
+                                    carnot_rt_value* out) {
+  *out = (carnot_rt_value){.kind = CARNOT_VALUE_SEQUENCE};
   size_t count =
       proto->tensor_values.count + proto->sequence_values.count + proto->optional_values.count;
-  const carnot_cell** items = CARNOT_NEW_ARRAY(arena, const carnot_cell*, count + 1);
-  carnot_cell* cells = CARNOT_NEW_ARRAY(arena, carnot_cell, count + 1);
+  const carnot_rt_value** items = CARNOT_NEW_ARRAY(arena, const carnot_rt_value*, count + 1);
+  carnot_rt_value* cells = CARNOT_NEW_ARRAY(arena, carnot_rt_value, count + 1);
   for (size_t i = 0; i < count; i++) items[i] = &cells[i];
   size_t at = 0;
   for (size_t i = 0; i < proto->tensor_values.count; i++)
@@ -54,7 +55,7 @@ static carnot_status* read_sequence(const onnx_sequence* proto, carnot_arena* ar
 }
 
 carnot_status* carnot_cell_read(carnot_value_kind kind, const void* data, size_t size,
-                                carnot_arena* arena, carnot_cell* out_cell) {
+                                carnot_arena* arena, carnot_rt_value* out_cell) {
   if (kind == CARNOT_VALUE_SEQUENCE) {
     onnx_sequence* proto = CARNOT_NEW(arena, onnx_sequence);
     CARNOT_TRY(carnot_pb_read_wire(&carnot_onnx_sequence_message, data, size, arena, proto));
@@ -116,7 +117,7 @@ static carnot_status* compare_tensors(const carnot_tensor* found, const carnot_t
   return NULL;
 }
 
-carnot_status* carnot_cell_compare(const carnot_cell* found, const carnot_cell* wanted,
+carnot_status* carnot_cell_compare(const carnot_rt_value* found, const carnot_rt_value* wanted,
                                    double relative, double absolute) {
   CARNOT_CHECK(found->kind == wanted->kind, INTERNAL, "a value of kind %d came out, wanted kind %d",
                (int)found->kind, (int)wanted->kind);

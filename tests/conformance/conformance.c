@@ -16,7 +16,7 @@
 
 #include "backend/device.h"
 #include "base/file.h"
-#include "build/build.h"
+#include "builder/builder.h"
 #include "cell_proto.h"
 #include "import/onnx/onnx.h"
 #include "ops/evaluate.h"
@@ -69,11 +69,11 @@ typedef struct data_set {
   carnot_mapping maps[256];
   size_t map_count;
   size_t input_count, output_count;
-  carnot_cell inputs[64], outputs[64];
+  carnot_rt_value inputs[64], outputs[64];
 } data_set;
 
 static carnot_status* read_values(data_set* set, const char* folder, const char* kind, size_t limit,
-                                  carnot_value* const* values, carnot_cell* cells,
+                                  carnot_value* const* values, carnot_rt_value* cells,
                                   size_t* out_count) {
   char path[4096];
   for (size_t i = 0; i < limit; i++) {
@@ -119,7 +119,7 @@ static carnot_status* read_tolerance(const char* folder, double* relative, doubl
   return NULL;
 }
 
-static carnot_status* compare_outputs(const data_set* set, const carnot_cell* found,
+static carnot_status* compare_outputs(const data_set* set, const carnot_rt_value* found,
                                       double relative, double absolute) {
   for (size_t i = 0; i < set->output_count; i++)
     CARNOT_TRY_AT(carnot_cell_compare(&found[i], &set->outputs[i], relative, absolute),
@@ -127,10 +127,10 @@ static carnot_status* compare_outputs(const data_set* set, const carnot_cell* fo
   return NULL;
 }
 
-static carnot_status* interpret(const carnot_graph* graph, data_set* set, carnot_cell* found) {
+static carnot_status* interpret(const carnot_graph* graph, data_set* set, carnot_rt_value* found) {
   carnot_evaluator evaluator;
   CARNOT_TRY(carnot_evaluator_init(&evaluator, graph, NULL, 1));
-  const carnot_cell* inputs[64];
+  const carnot_rt_value* inputs[64];
   for (size_t i = 0; i < set->input_count; i++) inputs[i] = &set->inputs[i];
   return carnot_evaluate_block(&evaluator, graph->main, (int)set->input_count, inputs,
                                (int)set->output_count, found);
@@ -201,20 +201,20 @@ static int g_host_steps;
 static void count_host_steps(const carnot_plan* plan) {
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const carnot_plan_step* step = &plan->steps[i];
-    const carnot_tactic_row* row = carnot_tactic_find(step->variants[0].tactic);
-    if (step->is_shape || !row || row->device || row->crosses) continue;
+    const carnot_tactic* row = carnot_tactic_find(step->variants[0].tactic);
+    if (step->is_shape || !row || row->device || row->cross_memory) continue;
     g_host_steps++;
   }
 }
 
-static carnot_status* run_engine(carnot_context* context, data_set* set, carnot_cell* found) {
+static carnot_status* run_engine(carnot_context* context, data_set* set, carnot_rt_value* found) {
   uint32_t input = 0, output = 0;
   const carnot_plan* plan = context->plan;
   for (uint32_t i = 0; i < plan->binding_count; i++)
     if (plan->bindings[i].is_input && input < set->input_count)
       CARNOT_TRY(carnot_context_set_input_cell(context, i, &set->inputs[input++]));
   CARNOT_TRY(carnot_context_run_now(context));
-  if (context->queue) count_host_steps(plan);
+  if (context->stream) count_host_steps(plan);
   for (uint32_t i = 0; i < plan->binding_count; i++)
     if (!plan->bindings[i].is_input && output < set->output_count)
       found[output++] = *carnot_context_output(context, i);
@@ -248,7 +248,7 @@ static carnot_status* run_case(const char* folder, const options* opts) {
                            set->inputs, &set->input_count));
     CARNOT_TRY(read_values(set, path, "output", graph->main->output_count, graph->main->outputs,
                            set->outputs, &set->output_count));
-    carnot_cell found[64] = {0};
+    carnot_rt_value found[64] = {0};
     if (opts->interpret) {
       CARNOT_TRY(interpret(graph, set, found));
     } else {

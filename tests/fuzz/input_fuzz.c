@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   cli_image_options image = {0};
   carnot_arena arena;
   carnot_arena_init(&arena);
-  carnot_cell cell;
+  carnot_rt_value cell;
   carnot_status* status = cli_read_tensor(path, &binding, &dims, &image, &arena, &cell);
   // What was read is all there, which the address sanitizer sees.
   double sum = 0;

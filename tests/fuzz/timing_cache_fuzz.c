@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "build/timing_cache.h"
+#include "builder/measure/timing_cache.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

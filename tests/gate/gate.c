@@ -97,8 +97,8 @@ carnot_context* gate_context(carnot_engine* engine, int isa) {
 
 void gate_set(carnot_context* context, const char* name, carnot_dtype dtype, const void* data,
               const int64_t* dims, int rank) {
-  carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR,
-                      .tensor = {.dtype = dtype, .rank = rank, .data = (void*)(uintptr_t)data}};
+  carnot_rt_value cell = {.kind = CARNOT_VALUE_TENSOR,
+                          .tensor = {.dtype = dtype, .rank = rank, .data = (void*)(uintptr_t)data}};
   for (int d = 0; d < rank; d++) cell.tensor.dims[d] = dims[d];
   uint32_t index = 0;
   gate_ok(carnot_plan_find_binding(context->plan, name, &index));

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "build/build.h"
+#include "builder/builder.h"
 #include "ir/graph.h"
 #include "run/context.h"
 #include "run/refit.h"

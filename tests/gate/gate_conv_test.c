@@ -93,7 +93,7 @@ static void test_profiles_and_refit(void** state) {
   for (int64_t h = 4; h <= 9; h++)  // more shapes than recordings are kept
     for (int64_t width = 4; width <= 9; width += 2) check(live, &w, 1 + h % 2, h, width);
   carnot_status* status;
-  carnot_cell too_large = {
+  carnot_rt_value too_large = {
       .kind = CARNOT_VALUE_TENSOR,
       .tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 4, .dims = {1, GATE_CHANNELS, 20, 20}}};
   status = carnot_context_set_input_cell(live, 0, &too_large);
@@ -124,7 +124,7 @@ static void test_profiles_and_refit(void** state) {
 // Every weight has bytes of its own on the device, whatever it had in the file.
 static void check_apart(const carnot_context* context) {
   const carnot_plan* plan = context->plan;
-  for (const carnot_upload* u = context->weights->uploads; u; u = u->next)
+  for (const carnot_device_weights* u = context->weights->uploads; u; u = u->next)
     for (uint32_t i = 0; i < plan->blob_count; i++)
       for (uint32_t j = 0; u->data[i] && j < plan->blob_count; j++) {
         if (i == j || !u->data[j] || u->data[j] < u->data[i]) continue;

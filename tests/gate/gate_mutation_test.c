@@ -2,7 +2,7 @@
 // give an error or results, and never more. Run it under sanitizers too.
 #include "backend/device.h"
 #include "base/hash.h"
-#include "engine/format.h"
+#include "engine/header.h"
 #include "gate.h"
 #include "mutation.h"
 

@@ -1,5 +1,5 @@
 // With one timing cache two builds give the same bytes, at the level that times.
-#include "build/timing_cache.h"
+#include "builder/measure/timing_cache.h"
 #include "gate.h"
 
 // Where engines differ behind the header, which holds their hashes.

@@ -34,11 +34,11 @@ static carnot_status* run_all(worker* w) {
       .executor = w->executor, .isa = -1, .host_io = gate_device() != NULL};
   carnot_context* context = NULL;
   CARNOT_TRY(carnot_context_create_on(w->engine, &options, &context));
-  carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR,
-                      .tensor = {.dtype = CARNOT_DTYPE_F32,
-                                 .rank = 4,
-                                 .dims = {1, GATE_CHANNELS, SIZE, SIZE},
-                                 .data = (void*)(uintptr_t)w->x}};
+  carnot_rt_value cell = {.kind = CARNOT_VALUE_TENSOR,
+                          .tensor = {.dtype = CARNOT_DTYPE_F32,
+                                     .rank = 4,
+                                     .dims = {1, GATE_CHANNELS, SIZE, SIZE},
+                                     .data = (void*)(uintptr_t)w->x}};
   carnot_status* status = carnot_context_set_input_cell(context, 0, &cell);
   for (int i = 0; i < RUNS && !status; i++) {
     status = carnot_context_run_now(context);

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/hash.h"
-#include "engine/format.h"
+#include "engine/header.h"
 #include "run/context.h"
 
 enum { MEMORY_LIMIT = 64 << 20, INPUT_LIMIT = 1 << 20 };
@@ -45,8 +45,8 @@ static carnot_status* set_inputs(carnot_context* context, void* data) {
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     const carnot_plan_binding* b = &context->plan->bindings[i];
     if (!b->is_input) continue;
-    carnot_cell cell = {.kind = CARNOT_VALUE_TENSOR,
-                        .tensor = {.dtype = b->dtype, .rank = b->rank, .data = data}};
+    carnot_rt_value cell = {.kind = CARNOT_VALUE_TENSOR,
+                            .tensor = {.dtype = b->dtype, .rank = b->rank, .data = data}};
     CARNOT_CHECK(b->rank >= 0 && b->dtype != CARNOT_DTYPE_STRING &&
                      choose_dims(b, context->profile, &cell.tensor),
                  UNSUPPORTED, "input %u is not tried", i);

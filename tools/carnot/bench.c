@@ -38,7 +38,7 @@ static carnot_status* measure(bench* b, double seconds, long long iterations) {
     b->times = times;
     // Of an accelerator the computing alone; copies from and to the host are told apart.
     const carnot_context* c = b->context;
-    b->times[b->count++] = c->queue ? (double)c->io_ns[1] * 1e-6 : cli_now_ms() - before;
+    b->times[b->count++] = c->stream ? (double)c->io_ns[1] * 1e-6 : cli_now_ms() - before;
     b->upload_ms += (double)c->io_ns[0] * 1e-6;
     b->download_ms += (double)c->io_ns[2] * 1e-6;
     b->wall_ms += cli_now_ms() - before;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "build/build.h"
+#include "builder/builder.h"
 #include "engine/engine.h"
 #include "import/onnx/onnx.h"
 #include "run/context.h"
@@ -139,15 +139,15 @@ typedef struct cli_image_options {
 } cli_image_options;
 carnot_status* cli_read_tensor(const char* path, const carnot_plan_binding* binding,
                                const carnot_dims* dims, const cli_image_options* image,
-                               carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
+                               carnot_arena* arena, carnot_rt_value* out) CARNOT_MUST_USE;
 // A tensor with memory of its own, aligned to 64 bytes.
 carnot_status* cli_new_tensor(carnot_dtype dtype, int rank, const int64_t* dims,
-                              carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
+                              carnot_arena* arena, carnot_rt_value* out) CARNOT_MUST_USE;
 // The PNG or JPEG in |map|, scaled to the input's size.
 carnot_status* cli_read_picture(const char* path, const carnot_mapping* map, bool is_png,
                                 const carnot_plan_binding* binding, const carnot_dims* dims,
                                 const cli_image_options* options, carnot_arena* arena,
-                                carnot_cell* out) CARNOT_MUST_USE;
+                                carnot_rt_value* out) CARNOT_MUST_USE;
 carnot_status* cli_write_npy(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;
 // [1,3,H,W], [H,W,3], [1,1,H,W] … with values 0…255 as a picture.
 carnot_status* cli_write_png(const char* path, const carnot_tensor* tensor) CARNOT_MUST_USE;
@@ -167,7 +167,7 @@ carnot_status* cli_difference_of(const char* name, const carnot_tensor* a, const
                                  double rtol, double atol, cli_difference* out) CARNOT_MUST_USE;
 // Random values: floats in [-1, 1], integers in [0, 1000), ones for inputs named like masks.
 carnot_status* cli_random_tensor(const carnot_plan_binding* binding, const int64_t* dims,
-                                 carnot_arena* arena, carnot_cell* out) CARNOT_MUST_USE;
+                                 carnot_arena* arena, carnot_rt_value* out) CARNOT_MUST_USE;
 
 // The dimensions of an input for a run: from |shapes|, else the engine's optimum.
 carnot_status* cli_input_dims(const carnot_plan_binding* binding, const cli_shapes* shapes,

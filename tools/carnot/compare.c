@@ -9,7 +9,7 @@
 // The output |name| of the second side: of the engine, or from its file.
 static carnot_status* second_output(cli_session* second, const char* folder,
                                     const carnot_plan_binding* b, carnot_arena* arena,
-                                    const carnot_cell** out) {
+                                    const carnot_rt_value** out) {
   if (!folder) {
     uint32_t index;
     CARNOT_TRY(carnot_plan_find_binding(second->context->plan, b->name, &index));
@@ -19,7 +19,7 @@ static carnot_status* second_output(cli_session* second, const char* folder,
   char path[4096], safe[1024];
   cli_safe_name(b->name, safe, sizeof(safe));
   snprintf(path, sizeof(path), "%s/%s.npy", folder, safe);
-  carnot_cell* cell = CARNOT_NEW(arena, carnot_cell);
+  carnot_rt_value* cell = CARNOT_NEW(arena, carnot_rt_value);
   carnot_dims dims = {0};
   CARNOT_TRY(cli_read_tensor(path, b, &dims, &(cli_image_options){0}, arena, cell));
   *out = cell;
@@ -35,8 +35,8 @@ static carnot_status* compare_outputs(cli_session* first, cli_session* second, c
   const carnot_plan* plan = first->context->plan;
   for (uint32_t i = 0; !status && i < plan->binding_count; i++) {
     const carnot_plan_binding* b = &plan->bindings[i];
-    const carnot_cell* x = b->is_input ? NULL : carnot_context_output(first->context, i);
-    const carnot_cell* y;
+    const carnot_rt_value* x = b->is_input ? NULL : carnot_context_output(first->context, i);
+    const carnot_rt_value* y;
     cli_difference d = {0};
     if (!x || x->kind != CARNOT_VALUE_TENSOR) continue;
     status = second_output(second, folder, b, &first->arena, &y);

@@ -11,18 +11,19 @@
 static carnot_status* evaluate(debug_case* c) {
   const carnot_block* main = c->graph->main;
   const carnot_context* context = c->inputs.context;
-  const carnot_cell** inputs =
-      CARNOT_NEW_ARRAY(&c->arena, const carnot_cell*, main->param_count + 1);
+  const carnot_rt_value** inputs =
+      CARNOT_NEW_ARRAY(&c->arena, const carnot_rt_value*, main->param_count + 1);
   for (size_t i = 0; i < main->param_count; i++) {
     uint32_t index;
     CARNOT_TRY(carnot_plan_find_binding(context->plan, main->params[i]->name, &index));
-    carnot_cell* cell = carnot_arena_copy(&c->arena, &context->bindings[index].cell, sizeof(*cell));
+    carnot_rt_value* cell =
+        carnot_arena_copy(&c->arena, &context->bindings[index].cell, sizeof(*cell));
     if (cell->kind == CARNOT_VALUE_TENSOR) cell->tensor.data = context->bindings[index].address;
     inputs[i] = cell;
   }
   CARNOT_TRY(carnot_evaluator_init(&c->evaluator, c->graph, c->inputs.executor, 0));
   c->evaluated = true;
-  carnot_cell* outputs = CARNOT_NEW_ARRAY(&c->arena, carnot_cell, main->output_count + 1);
+  carnot_rt_value* outputs = CARNOT_NEW_ARRAY(&c->arena, carnot_rt_value, main->output_count + 1);
   return carnot_status_annotate(carnot_evaluate_block(&c->evaluator, main, (int)main->param_count,
                                                       inputs, (int)main->output_count, outputs),
                                 "the reference kernels");
@@ -88,13 +89,13 @@ carnot_status* debug_wanted(debug_case* c, const char* name, const carnot_tensor
     FILE* there = fopen(path, "rb");
     if (!there) return NULL;
     fclose(there);
-    carnot_cell* cell = CARNOT_NEW(&c->arena, carnot_cell);
+    carnot_rt_value* cell = CARNOT_NEW(&c->arena, carnot_rt_value);
     CARNOT_TRY(cli_read_tensor(path, NULL, NULL, &c->image, &c->arena, cell));
     *out = &cell->tensor;
     return NULL;
   }
   const carnot_value* value = value_named(c->graph, name);
-  const carnot_cell* cell =
+  const carnot_rt_value* cell =
       value && value->id < c->evaluator.cell_count ? c->evaluator.cells[value->id] : NULL;
   if (cell && cell->kind == CARNOT_VALUE_TENSOR && cell->tensor.dtype != CARNOT_DTYPE_STRING)
     *out = &cell->tensor;
@@ -157,7 +158,7 @@ static carnot_status* give_inputs(debug_case* c, carnot_context* context) {
     const carnot_plan_binding* b = &context->plan->bindings[i];
     if (!b->is_input) continue;
     uint32_t index;
-    carnot_cell cell;
+    carnot_rt_value cell;
     carnot_status* status = carnot_plan_find_binding(c->inputs.context->plan, b->name, &index);
     if (!status) {
       cell = c->inputs.context->bindings[index].cell;
@@ -168,7 +169,7 @@ static carnot_status* give_inputs(debug_case* c, carnot_context* context) {
       const carnot_tensor* inner;
       CARNOT_TRY(debug_wanted(c, b->name, &inner));
       CARNOT_CHECK(inner, NOT_FOUND, "nothing is known of tensor %s", b->name);
-      cell = (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = *inner};
+      cell = (carnot_rt_value){.kind = CARNOT_VALUE_TENSOR, .tensor = *inner};
     }
     CARNOT_TRY_AT(carnot_context_set_input_cell(context, i, &cell), "input %s", b->name);
   }
@@ -181,7 +182,7 @@ static carnot_status* judge(debug_case* c, carnot_context* context, cli_differen
   *out_fails = false;
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     const carnot_plan_binding* b = &context->plan->bindings[i];
-    const carnot_cell* cell = b->is_input ? NULL : carnot_context_output(context, i);
+    const carnot_rt_value* cell = b->is_input ? NULL : carnot_context_output(context, i);
     const carnot_tensor* wanted;
     cli_difference d;
     if (!cell || cell->kind != CARNOT_VALUE_TENSOR) continue;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "backend/device.h"
-#include "engine/format.h"
+#include "engine/header.h"
 
 static bool show_progress(void* user, const char* phase, int done, int total) {
   (void)user;

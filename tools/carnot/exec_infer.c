@@ -80,7 +80,7 @@ static carnot_status* measure(stream* s) {
     trace->start = cli_now_ms() - start;
     CARNOT_TRY(carnot_context_run_now(context));
     trace->end = cli_now_ms() - start;
-    trace->compute = context->queue ? (double)context->io_ns[1] * 1e-6 : trace->end - trace->start;
+    trace->compute = context->stream ? (double)context->io_ns[1] * 1e-6 : trace->end - trace->start;
     trace->total = trace->end - trace->start;
     trace->h2d = (double)context->io_ns[0] * 1e-6;
     trace->d2h = (double)context->io_ns[2] * 1e-6;
@@ -184,7 +184,7 @@ carnot_status* exec_infer(const exec_options* o, cli_loaded* loaded) {
     streams[i].options = o;
     status = open_stream(o, loaded, threads, &streams[i]);
   }
-  bool on_gpu = !status && streams[0].session.context->queue;
+  bool on_gpu = !status && streams[0].session.context->stream;
   if (!status && !on_gpu && (o->no_graph || o->use_graph))
     exec_log('W', "--%s has no effect: CUDA graphs are for GPUs",
              o->no_graph ? "noCudaGraph" : "useCudaGraph");

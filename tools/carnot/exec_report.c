@@ -141,7 +141,7 @@ static json_t* element(const carnot_tensor* t, int64_t i) {
 carnot_status* exec_export_output(const char* path, const carnot_context* context) {
   json_t* root = json_array();
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
-    const carnot_cell* cell =
+    const carnot_rt_value* cell =
         context->plan->bindings[i].is_input ? NULL : carnot_context_output(context, i);
     if (!cell || cell->kind != CARNOT_VALUE_TENSOR) continue;
     char dims[256];
@@ -158,7 +158,7 @@ carnot_status* exec_export_output(const char* path, const carnot_context* contex
 void exec_dump_output(const carnot_context* context) {
   exec_log('I', "Output Tensors:");
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
-    const carnot_cell* cell =
+    const carnot_rt_value* cell =
         context->plan->bindings[i].is_input ? NULL : carnot_context_output(context, i);
     if (!cell || cell->kind != CARNOT_VALUE_TENSOR || cell->tensor.dtype == CARNOT_DTYPE_STRING)
       continue;

@@ -59,7 +59,7 @@ static void print_layers(const json_t* root, bool why, bool peaks) {
 static carnot_status* add_peaks(json_t* root, cli_session* session) {
   cli_machine machine;
   carnot_step_time* times;
-  carnot_queue* queue = session->context->queue;
+  carnot_stream* queue = session->context->stream;
   CARNOT_TRY(
       queue ? cli_measure_device(queue->device, &machine)
             : cli_measure_machine(carnot_executor_thread_count(session->executor), 0.05, &machine));

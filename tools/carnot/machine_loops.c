@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backend/tactic.h"
+#include "tactic/tactic.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

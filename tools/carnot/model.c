@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "backend/device.h"
-#include "build/timing_cache.h"
+#include "builder/measure/timing_cache.h"
 #include "cli.h"
-#include "engine/format.h"
+#include "engine/header.h"
 #include "import/onnx/onnx.h"
 #include "pass/pass.h"
 

@@ -125,7 +125,7 @@ static carnot_status* find_axes(const carnot_plan_binding* b, const int64_t* dim
 
 static carnot_status* fill_picture(const picture* p, const carnot_plan_binding* b,
                                    const carnot_dims* dims, const cli_image_options* options,
-                                   carnot_arena* arena, carnot_cell* out) {
+                                   carnot_arena* arena, carnot_rt_value* out) {
   picture_axes axes = {0};
   int64_t size[CARNOT_MAX_RANK];
   memcpy(size, dims->d, sizeof(size));
@@ -159,7 +159,7 @@ static carnot_status* fill_picture(const picture* p, const carnot_plan_binding* 
 carnot_status* cli_read_picture(const char* path, const carnot_mapping* map, bool is_png,
                                 const carnot_plan_binding* b, const carnot_dims* dims,
                                 const cli_image_options* options, carnot_arena* arena,
-                                carnot_cell* out) {
+                                carnot_rt_value* out) {
   picture p = {0};
   carnot_status* status = is_png ? read_png(path, map, &p) : read_jpeg(path, map, &p);
   if (!status) status = fill_picture(&p, b, dims, options, arena, out);

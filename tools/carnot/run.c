@@ -95,7 +95,7 @@ static carnot_status* write_output(const char* folder, const char* name, const c
   return NULL;
 }
 
-static carnot_status* write_cell(const char* folder, const char* name, const carnot_cell* cell,
+static carnot_status* write_cell(const char* folder, const char* name, const carnot_rt_value* cell,
                                  bool png) {
   if (cell->kind == CARNOT_VALUE_TENSOR) return write_output(folder, name, &cell->tensor, png);
   for (size_t i = 0; i < cell->item_count; i++) {
@@ -125,7 +125,7 @@ static carnot_status* deliver(const carnot_context* context, const run_options* 
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     const carnot_plan_binding* b = &context->plan->bindings[i];
     if (b->is_input) continue;
-    const carnot_cell* cell = carnot_context_output(context, i);
+    const carnot_rt_value* cell = carnot_context_output(context, i);
     if (options->top && cell->kind == CARNOT_VALUE_TENSOR)
       print_top(b->name, &cell->tensor, options->top, options->labels);
     if (options->output_dir)

@@ -8,7 +8,7 @@ carnot_status* cli_session_start(const cli_loaded* loaded, int threads, cli_sess
   carnot_status* status = carnot_executor_create(threads, &out->executor);
   carnot_context_options options = {.executor = out->executor, .isa = -1, .host_io = true};
   if (!status) status = carnot_context_create_on(out->loaded.engine, &options, &out->context);
-  if (!status) out->context->time_io = out->context->queue != NULL;
+  if (!status) out->context->time_io = out->context->stream != NULL;
   if (status) cli_session_close(out);
   return status;
 }
@@ -65,7 +65,7 @@ static carnot_status* set_input(cli_session* session, uint32_t index, const char
                                 const cli_shapes* shapes, const cli_image_options* image) {
   const carnot_plan_binding* b = &session->context->plan->bindings[index];
   carnot_dims dims = {.rank = b->rank};
-  carnot_cell cell;
+  carnot_rt_value cell;
   if (!file || b->rank >= 0) CARNOT_TRY(cli_input_dims(b, shapes, dims.d));
   if (file)
     CARNOT_TRY(cli_read_tensor(file, b, &dims, image, &session->arena, &cell));

@@ -13,8 +13,8 @@ static bool has_ending(const char* path, const char* ending) {
 }
 
 carnot_status* cli_new_tensor(carnot_dtype dtype, int rank, const int64_t* dims,
-                              carnot_arena* arena, carnot_cell* out) {
-  *out = (carnot_cell){.kind = CARNOT_VALUE_TENSOR, .tensor = {.dtype = dtype, .rank = rank}};
+                              carnot_arena* arena, carnot_rt_value* out) {
+  *out = (carnot_rt_value){.kind = CARNOT_VALUE_TENSOR, .tensor = {.dtype = dtype, .rank = rank}};
   memcpy(out->tensor.dims, dims, (size_t)rank * sizeof(*dims));
   size_t bytes;
   CARNOT_TRY(carnot_dims_bytes(dtype, dims, rank, &bytes));
@@ -88,7 +88,7 @@ static carnot_status* read_npy_header(const char* path, const unsigned char* dat
 }
 
 static carnot_status* read_npy(const char* path, const carnot_mapping* map, carnot_arena* arena,
-                               carnot_cell* out) {
+                               carnot_rt_value* out) {
   size_t start;
   carnot_tensor t = {0};
   CARNOT_TRY(read_npy_header(path, map->data, map->size, &start, &t));
@@ -110,7 +110,7 @@ carnot_status* cli_write_npy(const char* path, const carnot_tensor* tensor) {
   if (type == kNpyTypeCount) {
     // NumPy has no such type: floats go out as float32, integers as int64.
     CARNOT_CHECK(t.dtype != CARNOT_DTYPE_STRING, UNSUPPORTED, "text cannot be written to %s", path);
-    carnot_cell wide;
+    carnot_rt_value wide;
     bool is_float = carnot_dtype_is_float(t.dtype);
     status = cli_new_tensor(is_float ? CARNOT_DTYPE_F32 : CARNOT_DTYPE_I64, t.rank, t.dims, &arena,
                             &wide);
@@ -146,7 +146,7 @@ carnot_status* cli_write_npy(const char* path, const carnot_tensor* tensor) {
 
 static carnot_status* read_raw(const char* path, const carnot_mapping* map,
                                const carnot_plan_binding* b, const carnot_dims* dims,
-                               carnot_arena* arena, carnot_cell* out) {
+                               carnot_arena* arena, carnot_rt_value* out) {
   CARNOT_TRY(cli_new_tensor(b->dtype, dims->rank, dims->d, arena, out));
   size_t bytes = carnot_tensor_bytes(&out->tensor);
   char text[128];
@@ -160,7 +160,7 @@ static carnot_status* read_raw(const char* path, const carnot_mapping* map,
 
 carnot_status* cli_read_tensor(const char* path, const carnot_plan_binding* b,
                                const carnot_dims* dims, const cli_image_options* image,
-                               carnot_arena* arena, carnot_cell* out) {
+                               carnot_arena* arena, carnot_rt_value* out) {
   carnot_mapping map;
   CARNOT_TRY(carnot_map_file(path, &map));
   carnot_status* status;
@@ -169,7 +169,7 @@ carnot_status* cli_read_tensor(const char* path, const carnot_plan_binding* b,
   } else if (has_ending(path, ".pb")) {
     void* copy = carnot_arena_copy(arena, map.data, map.size);
     onnx_tensor* proto = CARNOT_NEW(arena, onnx_tensor);
-    *out = (carnot_cell){.kind = CARNOT_VALUE_TENSOR};
+    *out = (carnot_rt_value){.kind = CARNOT_VALUE_TENSOR};
     status = carnot_pb_read_wire(&carnot_onnx_tensor_message, copy, map.size, arena, proto);
     if (!status) status = carnot_onnx_tensor_read(proto, NULL, arena, &out->tensor);
     status = carnot_status_annotate(status, "%s", path);
@@ -183,7 +183,7 @@ carnot_status* cli_read_tensor(const char* path, const carnot_plan_binding* b,
 }
 
 carnot_status* cli_random_tensor(const carnot_plan_binding* b, const int64_t* dims,
-                                 carnot_arena* arena, carnot_cell* out) {
+                                 carnot_arena* arena, carnot_rt_value* out) {
   CARNOT_CHECK(b->dtype != CARNOT_DTYPE_STRING && carnot_dtype_valid(b->dtype), UNSUPPORTED,
                "input %s cannot be made up: it is no tensor of numbers", b->name);
   CARNOT_TRY(cli_new_tensor(b->dtype, b->rank, dims, arena, out));

@@ -41,7 +41,7 @@ static carnot_status* set_input(carnot_context* context, uint32_t index, const c
   const carnot_plan_binding* b = &context->plan->bindings[index];
   CARNOT_CHECK(dims->rank >= 0 && dims->rank <= CARNOT_MAX_RANK, INVALID_ARGUMENT,
                "input %s: %d dimensions", b->name, dims->rank);
-  carnot_cell cell = {
+  carnot_rt_value cell = {
       .kind = CARNOT_VALUE_TENSOR,
       .tensor = {.dtype = b->dtype, .rank = dims->rank, .data = (void*)(uintptr_t)data}};
   memcpy(cell.tensor.dims, dims->d, (size_t)dims->rank * sizeof(*dims->d));
@@ -72,7 +72,7 @@ carnot_status* carnot_context_set_tensor_address(carnot_context* context, const 
   const carnot_plan_binding* b = &context->plan->bindings[index];
   if (!b->is_input) return carnot_context_set_output_address(context, index, data, capacity_bytes);
   carnot_dims dims = {.rank = b->rank};
-  const carnot_cell* cell = &context->bindings[index].cell;
+  const carnot_rt_value* cell = &context->bindings[index].cell;
   bool is_set = context->bindings[index].is_set && cell->kind == CARNOT_VALUE_TENSOR;
   for (int d = 0; d < b->rank; d++) {
     dims.d[d] = is_set ? cell->tensor.dims[d] : b->dims[d];
@@ -104,7 +104,7 @@ carnot_status* carnot_context_infer_shapes(carnot_context* context) {
   for (uint32_t i = 0; i < context->plan->binding_count; i++)
     if (!context->plan->bindings[i].is_input &&
         !context->values[context->plan->bindings[i].value].known)
-      context->bindings[i].cell = (carnot_cell){0};
+      context->bindings[i].cell = (carnot_rt_value){0};
   return NULL;
 }
 
@@ -114,7 +114,7 @@ carnot_status* carnot_context_tensor_dims(const carnot_context* context, const c
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   const carnot_plan_binding* b = &context->plan->bindings[index];
-  const carnot_cell* cell = &context->bindings[index].cell;
+  const carnot_rt_value* cell = &context->bindings[index].cell;
   const carnot_run_value* value = &context->values[b->value];
   out_dims->rank = b->rank;
   memcpy(out_dims->d, b->dims, sizeof(out_dims->d));
@@ -142,7 +142,7 @@ const void* carnot_context_output_data(const carnot_context* context, const char
   uint32_t index;
   carnot_status* status = carnot_plan_find_binding(context->plan, name, &index);
   carnot_status_free(status);
-  const carnot_cell* cell = status ? NULL : &context->bindings[index].cell;
+  const carnot_rt_value* cell = status ? NULL : &context->bindings[index].cell;
   bool is_tensor =
       cell && cell->kind == CARNOT_VALUE_TENSOR && !context->plan->bindings[index].is_input;
   return is_tensor ? cell->tensor.data : NULL;

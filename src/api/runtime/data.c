@@ -9,7 +9,7 @@
 static carnot_status* new_cell(size_t extra_bytes, carnot_value_kind kind, carnot_data** out) {
   *out = NULL;
   void* memory;
-  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_cell) + extra_bytes, "data", &memory));
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_rt_value) + extra_bytes, "data", &memory));
   *out = memory;
   (*out)->kind = kind;
   return NULL;
@@ -75,7 +75,7 @@ carnot_status* carnot_data_create_sequence(const carnot_data* const* items, size
   CARNOT_CHECK(count < SIZE_MAX / sizeof(void*) / 2 && (items || !count), INVALID_ARGUMENT,
                "a sequence of %zu items", count);
   CARNOT_TRY(new_cell(count * sizeof(void*), CARNOT_VALUE_SEQUENCE, out_data));
-  (*out_data)->items = (const carnot_cell**)(*out_data + 1);
+  (*out_data)->items = (const carnot_rt_value**)(*out_data + 1);
   (*out_data)->item_count = count;
   for (size_t i = 0; i < count; i++) {
     if (!items[i]) return finish(CARNOT_ERROR(INVALID_ARGUMENT, "item %zu is NULL", i), out_data);

@@ -127,6 +127,6 @@ static carnot_status* hardmax_run_row(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_ROWS(arg_extreme_f32, .anchor = CARNOT_OP_ARG_REDUCE, .reject = arg_reject,
-                .check = arg_check, .shape = arg_shape, .run = arg_run_row);
+                .validate = arg_check, .configure = arg_shape, .run = arg_run_row);
 CARNOT_CPU_ROWS(hardmax_f32, .anchor = CARNOT_OP_HARDMAX, .reject = hardmax_reject,
-                .check = hardmax_check, .shape = hardmax_shape, .run = hardmax_run_row);
+                .validate = hardmax_check, .configure = hardmax_shape, .run = hardmax_run_row);

@@ -1,5 +1,5 @@
 // Attention regions: heads read and written where they stand, by strides.
-#include "backend/attention.h"
+#include "tactic/problem/attention.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/rows.h"
 
@@ -132,7 +132,7 @@ static void attention_work(const carnot_problem* problem, double* out_flops, dou
   carnot_attention_params p;
   *out_flops = *out_bytes = 0;
   if (carnot_attention_read(problem, CARNOT_DTYPE_F32, &p, reason, sizeof(reason))) return;
-  const carnot_operand_type *q = &problem->inputs[p.q.input], *k = &problem->inputs[p.k.input],
+  const carnot_operand_desc *q = &problem->inputs[p.q.input], *k = &problem->inputs[p.k.input],
                             *v = &problem->inputs[p.v.input];
   double keys = (double)k->dims[p.k.perm[p.k.rank - 2]];
   double in = (double)carnot_dims_count(q->dims, q->rank),
@@ -142,9 +142,9 @@ static void attention_work(const carnot_problem* problem, double* out_flops, dou
                     (double)carnot_dims_count(v->dims, v->rank));
 }
 
-#define ATTENTION_ROW                                                                    \
-  .anchor = CARNOT_OP_SOFTMAX, .reject = attention_reject, .prepare = attention_prepare, \
-  .check = carnot_attention_check, .shape = attention_shape, .run = attention_run_all,   \
+#define ATTENTION_ROW                                                                         \
+  .anchor = CARNOT_OP_SOFTMAX, .reject = attention_reject, .prepare = attention_prepare,      \
+  .validate = carnot_attention_check, .configure = attention_shape, .run = attention_run_all, \
   .work = attention_work
 CARNOT_CPU_ROWS(attention_f32, ATTENTION_ROW);
 CARNOT_CPU_NATIVE_BF16_ROWS(attention_bf16, ATTENTION_ROW);

@@ -111,7 +111,7 @@ static cast_fn* find(carnot_dtype from, carnot_dtype to) {
 static const char* cast_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_CAST || problem->region->node_count != 1) return "";
-  const carnot_operand_type *x = &problem->inputs[0], *y = &problem->outputs[0];
+  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   if (x->kind != CARNOT_VALUE_TENSOR || !find(x->dtype, y->dtype))
     return carnot_because(reason, size, "no loop from %s to %s", carnot_dtype_name(x->dtype),
                           carnot_dtype_name(y->dtype));
@@ -175,11 +175,11 @@ static carnot_status* cast_run_row(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_cast = {.name = "cpu_cast",
-                                              .anchor = CARNOT_OP_CAST,
-                                              .isa = CARNOT_ISA_SCALAR,
-                                              .numerics = "exact",
-                                              .reject = cast_reject,
-                                              .check = cast_check,
-                                              .shape = cast_shape,
-                                              .run = cast_run_row};
+const carnot_tactic carnot_tactic_cast = {.name = "cpu_cast",
+                                          .anchor = CARNOT_OP_CAST,
+                                          .isa = CARNOT_ISA_SCALAR,
+                                          .numerics = "exact",
+                                          .reject = cast_reject,
+                                          .validate = cast_check,
+                                          .configure = cast_shape,
+                                          .run = cast_run_row};

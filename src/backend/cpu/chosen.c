@@ -153,15 +153,15 @@ static carnot_status* non_zero_write(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_non_zero = {.name = "cpu_non_zero",
-                                                  .anchor = CARNOT_OP_NON_ZERO,
-                                                  .isa = CARNOT_ISA_SCALAR,
-                                                  .numerics = "exact",
-                                                  .reject = non_zero_reject,
-                                                  .check = non_zero_check,
-                                                  .shape = non_zero_shape,
-                                                  .count = non_zero_count,
-                                                  .run = non_zero_write};
+const carnot_tactic carnot_tactic_non_zero = {.name = "cpu_non_zero",
+                                              .anchor = CARNOT_OP_NON_ZERO,
+                                              .isa = CARNOT_ISA_SCALAR,
+                                              .numerics = "exact",
+                                              .reject = non_zero_reject,
+                                              .validate = non_zero_check,
+                                              .configure = non_zero_shape,
+                                              .infer_output_sizes = non_zero_count,
+                                              .run = non_zero_write};
 
 // ---- Compress: x, condition → elements of x, or slices along an axis, where it holds ----
 
@@ -252,12 +252,12 @@ static carnot_status* compress_write(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_compress = {.name = "cpu_compress",
-                                                  .anchor = CARNOT_OP_COMPRESS,
-                                                  .isa = CARNOT_ISA_SCALAR,
-                                                  .numerics = "exact",
-                                                  .reject = compress_reject,
-                                                  .check = compress_check,
-                                                  .shape = compress_shape,
-                                                  .count = compress_count,
-                                                  .run = compress_write};
+const carnot_tactic carnot_tactic_compress = {.name = "cpu_compress",
+                                              .anchor = CARNOT_OP_COMPRESS,
+                                              .isa = CARNOT_ISA_SCALAR,
+                                              .numerics = "exact",
+                                              .reject = compress_reject,
+                                              .validate = compress_check,
+                                              .configure = compress_shape,
+                                              .infer_output_sizes = compress_count,
+                                              .run = compress_write};

@@ -82,7 +82,7 @@ const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_para
   const carnot_plan_node* node = anchor_of(problem);
   if (node->op != CARNOT_OP_CONV || node->inputs[0] != 0 || node->inputs[1] >= problem->input_count)
     return "the region does not begin with its convolution";
-  const carnot_operand_type *x = &problem->inputs[0], *w = &problem->inputs[node->inputs[1]];
+  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[node->inputs[1]];
   const char* why = carnot_not_f32(x, "the input", 3, 5, reason, size);
   if (why) return why;
   if (!carnot_is_f32_constant(w) || w->rank != x->rank)
@@ -109,7 +109,7 @@ const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_para
   memset(bias, 0, (size_t)out->filters * sizeof(*bias));
   bool has_bias = node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE;
   if (has_bias) {
-    const carnot_operand_type* b = &problem->inputs[node->inputs[2]];
+    const carnot_operand_desc* b = &problem->inputs[node->inputs[2]];
     if (node->inputs[2] >= problem->input_count || !carnot_is_f32_constant(b))
       return "the bias is not constant float32";
     memcpy(bias, b->tensor->data, (size_t)out->filters * sizeof(*bias));
@@ -140,7 +140,7 @@ static const char* describe(carnot_problem* problem, carnot_conv_params* p, char
                             size_t size) {
   const carnot_plan_node* node = anchor_of(problem);
   if (node->input_count < 2 || node->inputs[1] >= problem->input_count) return "no weights";
-  const carnot_operand_type* w = &problem->inputs[node->inputs[1]];
+  const carnot_operand_desc* w = &problem->inputs[node->inputs[1]];
   if (w->rank < 1 || w->dims[0] < 1 || w->dims[0] > kMaxFilters)
     return "the number of filters is not fixed";
   float* bias = malloc((size_t)w->dims[0] * sizeof(float));
@@ -166,7 +166,7 @@ static const char* reject_as(carnot_problem* problem, carnot_dtype dtype, char* 
                              size_t size) {
   const char* why = conv_reject(problem, reason, size);
   if (why) return why;
-  const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
+  const carnot_operand_desc* w = &problem->inputs[anchor_of(problem)->inputs[1]];
   if (dtype == CARNOT_DTYPE_BF16 && w->dims[1] < kLeastPairChannels)
     return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
                           (long long)w->dims[1], kLeastPairChannels);
@@ -195,7 +195,7 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
 
 static carnot_status* prepare_common(const carnot_problem* problem, carnot_prepared* out,
                                      carnot_conv_params** out_params) {
-  const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
+  const carnot_operand_desc* w = &problem->inputs[anchor_of(problem)->inputs[1]];
   void *bias, *params;
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)carnot_align_up((size_t)w->dims[0], 16),
                               sizeof(float), "a bias", &bias));
@@ -217,7 +217,7 @@ static carnot_status* prepare_common(const carnot_problem* problem, carnot_prepa
   return NULL;
 }
 
-static int64_t taps_of(const carnot_operand_type* w) {
+static int64_t taps_of(const carnot_operand_desc* w) {
   return carnot_dims_count(w->dims + 2, w->rank - 2);
 }
 
@@ -240,7 +240,7 @@ static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dty
   carnot_conv_params* p;
   CARNOT_TRY(prepare_common(problem, out, &p));
   p->weights = (int32_t)dtype;
-  const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
+  const carnot_operand_desc* w = &problem->inputs[anchor_of(problem)->inputs[1]];
   const carnot_weights_shape shape = weights_shape(p, taps_of(w));
   size_t bytes = carnot_weights_bytes(dtype, shape);
   void *packed, *wide;
@@ -272,7 +272,7 @@ static carnot_status* conv_bf16_prepare(const carnot_problem* problem, carnot_pr
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_conv_params* p;
   CARNOT_TRY(prepare_common(problem, out, &p));
-  const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
+  const carnot_operand_desc* w = &problem->inputs[anchor_of(problem)->inputs[1]];
   int64_t taps = taps_of(w);
   void* packed;
   p->weights = CARNOT_DTYPE_F32;
@@ -526,8 +526,8 @@ static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
 
 static void work_with(const carnot_problem* problem, double weight_bytes, double* out_flops,
                       double* out_bytes) {
-  const carnot_operand_type* w = &problem->inputs[anchor_of(problem)->inputs[1]];
-  const carnot_operand_type* y = &problem->outputs[0];
+  const carnot_operand_desc* w = &problem->inputs[anchor_of(problem)->inputs[1]];
+  const carnot_operand_desc* y = &problem->outputs[0];
   double pixels =
       (double)carnot_dims_count(y->dims, y->rank) / (double)carnot_max_i64(1, y->dims[1]);
   double weights = (double)carnot_dims_count(w->dims, w->rank);
@@ -544,9 +544,9 @@ static void half_work(const carnot_problem* problem, double* out_flops, double* 
   work_with(problem, 2, out_flops, out_bytes);
 }
 
-#define CONV_ROW                                                                               \
-  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .check = conv_check, .reads = conv_reads, \
-  .shape = conv_shape, .run = conv_run_all
+#define CONV_ROW                                                             \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .validate = conv_check, \
+  .uses_input = conv_reads, .configure = conv_shape, .run = conv_run_all
 CARNOT_CPU_ROWS(conv_f32, CONV_ROW, .reject = conv_reject, .prepare = conv_prepare,
                 .work = conv_work);
 CARNOT_CPU_F16_ROWS(conv_f16, CONV_ROW, .reject = conv_f16_reject, .prepare = conv_f16_prepare,
@@ -554,6 +554,6 @@ CARNOT_CPU_F16_ROWS(conv_f16, CONV_ROW, .reject = conv_f16_reject, .prepare = co
 CARNOT_CPU_BF16_ROWS(conv_bf16, CONV_ROW, .reject = conv_bf16_reject, .prepare = conv_bf16_prepare,
                      .work = half_work);
 CARNOT_CPU_ROWS(depthwise_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                .reject = depthwise_reject, .prepare = depthwise_prepare, .check = depthwise_check,
-                .reads = conv_reads, .shape = depthwise_shape, .run = depthwise_run,
-                .work = conv_work);
+                .reject = depthwise_reject, .prepare = depthwise_prepare,
+                .validate = depthwise_check, .uses_input = conv_reads, .configure = depthwise_shape,
+                .run = depthwise_run, .work = conv_work);

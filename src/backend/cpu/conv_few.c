@@ -64,7 +64,7 @@ static const char* few_reject(carnot_problem* problem, char* reason, size_t size
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_CONV || node->inputs[0] != 0 || node->inputs[1] >= problem->input_count)
     return "";
-  const carnot_operand_type* w = &problem->inputs[node->inputs[1]];
+  const carnot_operand_desc* w = &problem->inputs[node->inputs[1]];
   if (w->rank != 4 || w->dims[0] < 1 || w->dims[0] > kMaxFewFilters)
     return "the filters are not few";
   float bias[kMaxFewFilters];
@@ -259,7 +259,7 @@ static carnot_status* few_run_all(const carnot_step_view* step, void* state,
 }
 
 static void few_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_operand_type *x = &problem->inputs[0],
+  const carnot_operand_desc *x = &problem->inputs[0],
                             *w = &problem->inputs[problem->region->nodes[0].inputs[1]],
                             *y = &problem->outputs[0];
   double out = (double)carnot_dims_count(y->dims, y->rank),
@@ -269,5 +269,6 @@ static void few_work(const carnot_problem* problem, double* out_flops, double* o
 }
 
 CARNOT_CPU_ROWS(conv_few_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                .reject = few_reject, .prepare = few_prepare, .check = few_check,
-                .reads = few_reads, .shape = few_shape, .run = few_run_all, .work = few_work);
+                .reject = few_reject, .prepare = few_prepare, .validate = few_check,
+                .uses_input = few_reads, .configure = few_shape, .run = few_run_all,
+                .work = few_work);

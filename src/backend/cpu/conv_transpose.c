@@ -47,7 +47,7 @@ static const char* check_window(const carnot_window* w, char* reason, size_t siz
 // Padding that follows from the output's size, where that is fixed.
 static const char* resolve_padding(const carnot_problem* problem, carnot_window* w) {
   const carnot_plan_node* node = &problem->region->nodes[0];
-  const carnot_operand_type *x = &problem->inputs[0], *y = &problem->outputs[0];
+  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   bool same = w->auto_pad == CARNOT_PAD_SAME_UPPER || w->auto_pad == CARNOT_PAD_SAME_LOWER;
   size_t count, extra_count;
   carnot_attr_ints(&node->attrs, "output_shape", &count);
@@ -72,7 +72,7 @@ static const char* describe(const carnot_problem* problem, transposed_params* p,
   if (node->op != CARNOT_OP_CONV_TRANSPOSE || node->inputs[0] != 0 ||
       node->inputs[1] >= problem->input_count)
     return "";
-  const carnot_operand_type *x = &problem->inputs[0], *w = &problem->inputs[node->inputs[1]];
+  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[node->inputs[1]];
   const char* why = carnot_not_f32(x, "the input", 4, 4, reason, size);
   if (why) return why;
   if (!carnot_is_f32_constant(w) || w->rank != 4) return "the weights are not constant float32";
@@ -97,7 +97,7 @@ static const char* describe(const carnot_problem* problem, transposed_params* p,
                           (long long)p->channels, (long long)p->filters, (long long)p->group);
   p->has_bias = node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE;
   if (p->has_bias) {
-    const carnot_operand_type* b = &problem->inputs[node->inputs[2]];
+    const carnot_operand_desc* b = &problem->inputs[node->inputs[2]];
     if (node->inputs[2] >= problem->input_count || !carnot_is_f32_constant(b) ||
         carnot_tensor_count(b->tensor) != p->filters)
       return "the bias is not constant float32";
@@ -316,7 +316,7 @@ static carnot_status* transposed_run_all(const carnot_step_view* step, void* sta
 }
 
 static void transposed_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_operand_type *x = &problem->inputs[0],
+  const carnot_operand_desc *x = &problem->inputs[0],
                             *w = &problem->inputs[problem->region->nodes[0].inputs[1]],
                             *y = &problem->outputs[0];
   double in = (double)carnot_dims_count(x->dims, x->rank),
@@ -327,5 +327,5 @@ static void transposed_work(const carnot_problem* problem, double* out_flops, do
 
 CARNOT_CPU_ROWS(conv_transpose_f32, .anchor = CARNOT_OP_CONV_TRANSPOSE, .strided_outputs = true,
                 .reject = transposed_reject, .prepare = transposed_prepare,
-                .check = transposed_check, .reads = transposed_reads, .shape = transposed_shape,
-                .run = transposed_run_all, .work = transposed_work);
+                .validate = transposed_check, .uses_input = transposed_reads,
+                .configure = transposed_shape, .run = transposed_run_all, .work = transposed_work);

@@ -57,7 +57,7 @@ static const char* describe(const carnot_problem* problem, conv_params* out, cha
   if (node->op != CARNOT_OP_QLINEAR_CONV || problem->region->node_count != 1) return "";
   for (uint32_t i = 0; i < node->input_count; i++)
     if (node->inputs[i] != CARNOT_PLAN_NONE && node->inputs[i] != i) return "operands repeat";
-  const carnot_operand_type *x = &problem->inputs[kX], *y = &problem->outputs[0];
+  const carnot_operand_desc *x = &problem->inputs[kX], *y = &problem->outputs[0];
   const carnot_tensor* w = constant(problem, kW);
   if (!carnot_is_8bit(x->dtype) || !carnot_is_8bit(y->dtype) || x->rank < 3 || x->rank > 4)
     return "the activations are no images of 8 bits";
@@ -490,7 +490,7 @@ static carnot_status* depthwise_run_row(const carnot_step_view* step, void* memo
 }
 
 static void conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_operand_type *x = &problem->inputs[kX], *y = &problem->outputs[0];
+  const carnot_operand_desc *x = &problem->inputs[kX], *y = &problem->outputs[0];
   double results = (double)carnot_dims_count(y->dims, y->rank),
          weights = (double)carnot_tensor_count(problem->inputs[kW].tensor);
   *out_flops = 2 * results * weights / (double)carnot_max_i64(1, problem->inputs[kW].dims[0]);
@@ -498,9 +498,10 @@ static void conv_work(const carnot_problem* problem, double* out_flops, double* 
 }
 
 CARNOT_CPU_ROWS(qlinear_conv_u8s8, .anchor = CARNOT_OP_QLINEAR_CONV, .strided_outputs = true,
-                .reject = conv_reject, .prepare = conv_prepare, .check = conv_check,
-                .reads = conv_reads, .shape = conv_shape, .run = conv_run_row, .work = conv_work);
-CARNOT_CPU_ROWS(qlinear_depthwise_u8s8, .anchor = CARNOT_OP_QLINEAR_CONV, .strided_outputs = true,
-                .reject = depthwise_reject, .prepare = depthwise_prepare, .check = depthwise_check,
-                .reads = conv_reads, .shape = depthwise_shape, .run = depthwise_run_row,
+                .reject = conv_reject, .prepare = conv_prepare, .validate = conv_check,
+                .uses_input = conv_reads, .configure = conv_shape, .run = conv_run_row,
                 .work = conv_work);
+CARNOT_CPU_ROWS(qlinear_depthwise_u8s8, .anchor = CARNOT_OP_QLINEAR_CONV, .strided_outputs = true,
+                .reject = depthwise_reject, .prepare = depthwise_prepare,
+                .validate = depthwise_check, .uses_input = conv_reads, .configure = depthwise_shape,
+                .run = depthwise_run_row, .work = conv_work);

@@ -15,7 +15,7 @@ const char* carnot_because(char* reason, size_t size, const char* format, ...) {
   return reason;
 }
 
-const char* carnot_not_f32(const carnot_operand_type* type, const char* what, int low, int high,
+const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, int low, int high,
                            char* reason, size_t size) {
   if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 0)
     return carnot_because(reason, size, "%s has no known rank", what);
@@ -28,7 +28,7 @@ const char* carnot_not_f32(const carnot_operand_type* type, const char* what, in
   return NULL;
 }
 
-bool carnot_is_f32_constant(const carnot_operand_type* type) {
+bool carnot_is_f32_constant(const carnot_operand_desc* type) {
   return type->dtype == CARNOT_DTYPE_F32 && carnot_is_known(type);
 }
 

@@ -4,10 +4,10 @@
 
 #include <stdio.h>
 
-#include "backend/tactic.h"
 #include "kernel/cpu/kernels.h"
 #include "kernel/cpu/pack_f32.h"
 #include "kernel/cpu/pointwise.h"
+#include "tactic/tactic.h"
 
 // Bodies whose arguments are constant in each of few calls.
 #define CARNOT_CPU_INLINE static inline __attribute__((always_inline))
@@ -19,13 +19,13 @@ const carnot_cpu_kernels* carnot_cpu_kernels_of(carnot_isa isa);
 const char* carnot_because(char* reason, size_t size, const char* format, ...) CARNOT_PRINTF(3, 4);
 
 // The operand is a float32 tensor of known rank in [low, high]; else the reason.
-const char* carnot_not_f32(const carnot_operand_type* type, const char* what, int low, int high,
+const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, int low, int high,
                            char* reason, size_t size);
 static inline bool carnot_is_8bit(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
 }
 // A constant of float32 with its data at hand.
-bool carnot_is_f32_constant(const carnot_operand_type* type);
+bool carnot_is_f32_constant(const carnot_operand_desc* type);
 
 // reject: the region is one node of |op| whose operands are the step's inputs in order. NULL, or
 // why not.
@@ -129,6 +129,6 @@ static inline bool carnot_cpu_is_whole(carnot_dtype dtype) {
 }
 // Why elements of |type| are not copied as whole bytes, or that its rank is not known; NULL: they
 // are.
-const char* carnot_cpu_whole_bytes(const carnot_operand_type* type, char* reason, size_t size);
+const char* carnot_cpu_whole_bytes(const carnot_operand_desc* type, char* reason, size_t size);
 
 #endif  // CARNOT_BACKEND_CPU_CPU_H_

@@ -161,11 +161,11 @@ static carnot_status* cumulative_run_row(const carnot_step_view* step, void* sta
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_cumulative = {.name = "cpu_cumulative",
-                                                    .anchor = CARNOT_OP_CUMULATIVE,
-                                                    .isa = CARNOT_ISA_SCALAR,
-                                                    .numerics = "exact",
-                                                    .reject = cumulative_reject,
-                                                    .check = cumulative_check,
-                                                    .shape = cumulative_shape,
-                                                    .run = cumulative_run_row};
+const carnot_tactic carnot_tactic_cumulative = {.name = "cpu_cumulative",
+                                                .anchor = CARNOT_OP_CUMULATIVE,
+                                                .isa = CARNOT_ISA_SCALAR,
+                                                .numerics = "exact",
+                                                .reject = cumulative_reject,
+                                                .validate = cumulative_check,
+                                                .configure = cumulative_shape,
+                                                .run = cumulative_run_row};

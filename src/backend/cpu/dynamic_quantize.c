@@ -107,5 +107,5 @@ static carnot_status* dynamic_run_row(const carnot_step_view* step, void* memory
 }
 
 CARNOT_CPU_ROWS(dynamic_quantize_f32, .anchor = CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR,
-                .reject = dynamic_reject, .check = dynamic_check, .shape = dynamic_shape,
+                .reject = dynamic_reject, .validate = dynamic_check, .configure = dynamic_shape,
                 .run = dynamic_run_row);

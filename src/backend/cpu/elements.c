@@ -276,19 +276,19 @@ static carnot_status* scatter_run(const carnot_step_view* step, void* state,
   return move_all(&run, executor);
 }
 
-const carnot_tactic_row carnot_tactic_gather_elements = {.name = "cpu_gather_elements",
-                                                         .anchor = CARNOT_OP_GATHER_ELEMENTS,
-                                                         .isa = CARNOT_ISA_SCALAR,
-                                                         .numerics = "exact",
-                                                         .reject = gather_reject,
-                                                         .check = gather_check,
-                                                         .shape = gather_shape,
-                                                         .run = gather_run};
-const carnot_tactic_row carnot_tactic_scatter_elements = {.name = "cpu_scatter_elements",
-                                                          .anchor = CARNOT_OP_SCATTER_ELEMENTS,
-                                                          .isa = CARNOT_ISA_SCALAR,
-                                                          .numerics = "exact",
-                                                          .reject = scatter_reject,
-                                                          .check = scatter_check,
-                                                          .shape = scatter_shape,
-                                                          .run = scatter_run};
+const carnot_tactic carnot_tactic_gather_elements = {.name = "cpu_gather_elements",
+                                                     .anchor = CARNOT_OP_GATHER_ELEMENTS,
+                                                     .isa = CARNOT_ISA_SCALAR,
+                                                     .numerics = "exact",
+                                                     .reject = gather_reject,
+                                                     .validate = gather_check,
+                                                     .configure = gather_shape,
+                                                     .run = gather_run};
+const carnot_tactic carnot_tactic_scatter_elements = {.name = "cpu_scatter_elements",
+                                                      .anchor = CARNOT_OP_SCATTER_ELEMENTS,
+                                                      .isa = CARNOT_ISA_SCALAR,
+                                                      .numerics = "exact",
+                                                      .reject = scatter_reject,
+                                                      .validate = scatter_check,
+                                                      .configure = scatter_shape,
+                                                      .run = scatter_run};

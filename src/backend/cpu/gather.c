@@ -6,7 +6,7 @@
 static const char* gather_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = carnot_cpu_single(problem, CARNOT_OP_GATHER);
   if (why) return why;
-  const carnot_operand_type *x = &problem->inputs[0], *index = &problem->inputs[1];
+  const carnot_operand_desc *x = &problem->inputs[0], *index = &problem->inputs[1];
   int bits = carnot_dtype_bits(x->dtype);
   if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 1 || index->kind != CARNOT_VALUE_TENSOR ||
       index->rank < 0)
@@ -181,35 +181,35 @@ static carnot_status* gather_run_all(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_gather = {.name = "cpu_gather",
+const carnot_tactic carnot_tactic_gather = {.name = "cpu_gather",
+                                            .anchor = CARNOT_OP_GATHER,
+                                            .isa = CARNOT_ISA_SCALAR,
+                                            .numerics = "exact",
+                                            .reject = gather_reject,
+                                            .validate = gather_check,
+                                            .configure = gather_shape,
+                                            .run = gather_run_all};
+// Widening is exact on every level: one row, which takes the machine's.
+const carnot_tactic carnot_tactic_gather_f16 = {.name = "cpu_gather_f16",
                                                 .anchor = CARNOT_OP_GATHER,
                                                 .isa = CARNOT_ISA_SCALAR,
-                                                .numerics = "exact",
-                                                .reject = gather_reject,
-                                                .check = gather_check,
-                                                .shape = gather_shape,
+                                                .numerics = "half",
+                                                .precision = CARNOT_DTYPE_F16,
+                                                .lossless_f16_weights = true,
+                                                .reject = f16_reject,
+                                                .prepare = f16_prepare,
+                                                .validate = table_check,
+                                                .uses_input = table_reads,
+                                                .configure = table_shape,
                                                 .run = gather_run_all};
-// Widening is exact on every level: one row, which takes the machine's.
-const carnot_tactic_row carnot_tactic_gather_f16 = {.name = "cpu_gather_f16",
-                                                    .anchor = CARNOT_OP_GATHER,
-                                                    .isa = CARNOT_ISA_SCALAR,
-                                                    .numerics = "half",
-                                                    .precision = CARNOT_DTYPE_F16,
-                                                    .takes_exact_f16 = true,
-                                                    .reject = f16_reject,
-                                                    .prepare = f16_prepare,
-                                                    .check = table_check,
-                                                    .reads = table_reads,
-                                                    .shape = table_shape,
-                                                    .run = gather_run_all};
-const carnot_tactic_row carnot_tactic_gather_bf16 = {.name = "cpu_gather_bf16",
-                                                     .anchor = CARNOT_OP_GATHER,
-                                                     .isa = CARNOT_ISA_SCALAR,
-                                                     .numerics = "half",
-                                                     .precision = CARNOT_DTYPE_BF16,
-                                                     .reject = bf16_reject,
-                                                     .prepare = bf16_prepare,
-                                                     .check = table_check,
-                                                     .reads = table_reads,
-                                                     .shape = table_shape,
-                                                     .run = gather_run_all};
+const carnot_tactic carnot_tactic_gather_bf16 = {.name = "cpu_gather_bf16",
+                                                 .anchor = CARNOT_OP_GATHER,
+                                                 .isa = CARNOT_ISA_SCALAR,
+                                                 .numerics = "half",
+                                                 .precision = CARNOT_DTYPE_BF16,
+                                                 .reject = bf16_reject,
+                                                 .prepare = bf16_prepare,
+                                                 .validate = table_check,
+                                                 .uses_input = table_reads,
+                                                 .configure = table_shape,
+                                                 .run = gather_run_all};

@@ -39,7 +39,7 @@ static void want_row_major(carnot_problem* problem) {
 // The addend of Gemm as a vector over columns, times beta; NULL when it is taken.
 static const char* take_addend(const carnot_problem* problem, const carnot_plan_node* node,
                                int64_t n, float* bias) {
-  const carnot_operand_type* c = &problem->inputs[node->inputs[2]];
+  const carnot_operand_desc* c = &problem->inputs[node->inputs[2]];
   if (node->inputs[2] >= problem->input_count || !carnot_is_f32_constant(c))
     return "the addend is not constant float32";
   int64_t count = carnot_tensor_count(c->tensor);
@@ -57,7 +57,7 @@ static const char* describe_gemm(const carnot_problem* problem, gemm_params* p, 
   if ((node->op != CARNOT_OP_MATMUL && node->op != CARNOT_OP_GEMM) ||
       node->inputs[0] >= problem->input_count)
     return "";
-  const carnot_operand_type *a = &problem->inputs[node->inputs[0]],
+  const carnot_operand_desc *a = &problem->inputs[node->inputs[0]],
                             *b = &problem->inputs[node->inputs[1]];
   const char* why = carnot_not_f32(a, "the left operand", 1, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
@@ -88,7 +88,7 @@ static const char* gemm_reject(carnot_problem* problem, char* reason, size_t siz
   if ((node->op != CARNOT_OP_MATMUL && node->op != CARNOT_OP_GEMM) ||
       node->inputs[1] >= problem->input_count)
     return "";
-  const carnot_operand_type* b = &problem->inputs[node->inputs[1]];
+  const carnot_operand_desc* b = &problem->inputs[node->inputs[1]];
   int64_t columns = b->rank == 2 ? carnot_max_i64(b->dims[0], b->dims[1]) : 1;
   float* bias = malloc((size_t)carnot_max_i64(1, columns) * sizeof(float));
   if (!bias) return "no memory";
@@ -105,7 +105,7 @@ static const char* reject_as(carnot_problem* problem, carnot_dtype dtype, char* 
   if (why) return why;
   if (dtype == CARNOT_DTYPE_F16 && float_attr(anchor_of(problem), "alpha") != 1)
     return "alpha goes into the weights, which float16 may not hold";
-  const carnot_operand_type* b = &problem->inputs[anchor_of(problem)->inputs[1]];
+  const carnot_operand_desc* b = &problem->inputs[anchor_of(problem)->inputs[1]];
   return carnot_weights_reject(problem, b->tensor, dtype, reason, size);
 }
 
@@ -143,7 +143,7 @@ static carnot_status* pack_weights(const gemm_params* p, const float* b, void* p
 static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dtype,
                                  carnot_prepared* out) {
   const carnot_plan_node* node = anchor_of(problem);
-  const carnot_operand_type* b = &problem->inputs[node->inputs[1]];
+  const carnot_operand_desc* b = &problem->inputs[node->inputs[1]];
   void *params, *bias, *packed;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(gemm_params), "parameters", &params));
   size_t columns = carnot_align_up((size_t)carnot_max_i64(b->dims[0], b->dims[1]), 16);
@@ -280,9 +280,9 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
 static void work_with(const carnot_problem* problem, double weight_bytes, double* out_flops,
                       double* out_bytes) {
   const carnot_plan_node* node = anchor_of(problem);
-  const carnot_operand_type *a = &problem->inputs[node->inputs[0]],
+  const carnot_operand_desc *a = &problem->inputs[node->inputs[0]],
                             *b = &problem->inputs[node->inputs[1]];
-  const carnot_operand_type* c = &problem->outputs[0];
+  const carnot_operand_desc* c = &problem->outputs[0];
   double out = (double)carnot_dims_count(c->dims, c->rank);
   double k = (double)a->dims[int_attr(node, "transA") && a->rank > 1 ? a->rank - 2 : a->rank - 1];
   *out_flops = 2 * out * k;
@@ -314,7 +314,7 @@ static const char* matmul_reject(carnot_problem* problem, char* reason, size_t s
   if (float_attr(node, "alpha") != 1) return "the product of activations is scaled";
   carnot_tail tail;
   bool has_bias = false;
-  const carnot_operand_type* y = &problem->outputs[0];
+  const carnot_operand_desc* y = &problem->outputs[0];
   why = carnot_tail_make(problem, 1, NULL, y->dims[y->rank - 1], &has_bias, &tail, reason, size);
   if (!why) want_row_major(problem);
   return why;
@@ -329,7 +329,7 @@ static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepa
   p->trans_b = int_attr(node, "transB");
   bool has_bias = false;
   char reason[256];
-  const carnot_operand_type* y = &problem->outputs[0];
+  const carnot_operand_desc* y = &problem->outputs[0];
   const char* why = carnot_tail_make(problem, 1, NULL, y->dims[y->rank - 1], &has_bias, &p->tail,
                                      reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
@@ -439,9 +439,9 @@ static carnot_status* matmul_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define GEMM_ROW                                                                            \
-  .anchor = CARNOT_OP_COUNT, .check = gemm_check, .reads = gemm_reads, .shape = gemm_shape, \
-  .run = gemm_run_all
+#define GEMM_ROW                                                               \
+  .anchor = CARNOT_OP_COUNT, .validate = gemm_check, .uses_input = gemm_reads, \
+  .configure = gemm_shape, .run = gemm_run_all
 CARNOT_CPU_ROWS(gemm_f32, GEMM_ROW, .reject = gemm_reject, .prepare = gemm_prepare,
                 .work = product_work);
 CARNOT_CPU_F16_ROWS(gemm_f16, GEMM_ROW, .reject = gemm_f16_reject, .prepare = gemm_f16_prepare,
@@ -450,6 +450,6 @@ CARNOT_CPU_BF16_ROWS(gemm_bf16, GEMM_ROW, .reject = gemm_bf16_reject, .prepare =
                      .work = half_work);
 #define MATMUL_ROW                                                                \
   .anchor = CARNOT_OP_MATMUL, .reject = matmul_reject, .prepare = matmul_prepare, \
-  .check = matmul_check, .shape = matmul_shape, .run = matmul_run, .work = product_work
+  .validate = matmul_check, .configure = matmul_shape, .run = matmul_run, .work = product_work
 CARNOT_CPU_ROWS(matmul_f32, MATMUL_ROW);
 CARNOT_CPU_NATIVE_BF16_ROWS(matmul_bf16, MATMUL_ROW);

@@ -1,16 +1,16 @@
 // The two rows that every region may fall back on: nothing to do, and the reference kernels.
 #include <stdio.h>
 
-#include "backend/tactic.h"
+#include "tactic/tactic.h"
 
 // ---- view: the output is the input's elements under other dimensions ----
 
-static int64_t fixed_dim(const carnot_operand_type* t, int d) {
+static int64_t fixed_dim(const carnot_operand_desc* t, int d) {
   return t->min[d] == t->max[d] ? t->dims[d] : -1;
 }
 
 // [n, c, ..] to [n, c, ..]: pixels are counted otherwise, channels and images stay.
-static bool keeps_channels(const carnot_operand_type* x, const carnot_operand_type* y) {
+static bool keeps_channels(const carnot_operand_desc* x, const carnot_operand_desc* y) {
   if (x->rank < 3 || y->rank < 3 || fixed_dim(x, 1) < 0 || fixed_dim(x, 1) != fixed_dim(y, 1))
     return false;
   if (fixed_dim(x, 0) >= 0) return fixed_dim(x, 0) == fixed_dim(y, 0);
@@ -24,7 +24,7 @@ static bool keeps_channels(const carnot_operand_type* x, const carnot_operand_ty
 }
 
 static const char* reshape_layout(carnot_problem* problem) {
-  carnot_operand_type *x = &problem->inputs[0], *y = &problem->outputs[0];
+  carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   if (x->layout == CARNOT_LAYOUT_CHANNELS_LAST && !keeps_channels(x, y))
     x->layout = CARNOT_LAYOUT_ROW_MAJOR;
   y->layout = x->layout;
@@ -34,7 +34,7 @@ static const char* reshape_layout(carnot_problem* problem) {
 // Axes that change their order among those longer than 1 move elements, unless the order is that of
 // the other layout.
 static const char* transpose_layout(carnot_problem* problem) {
-  carnot_operand_type *x = &problem->inputs[0], *y = &problem->outputs[0];
+  carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   size_t count;
   const int64_t* perm = carnot_attr_ints(&problem->region->nodes[0].attrs, "perm", &count);
   int rank = x->rank;
@@ -77,13 +77,13 @@ static carnot_status* view_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_view = {.name = CARNOT_VIEW_TACTIC,
-                                              .crosses = true,
-                                              .anchor = CARNOT_OP_COUNT,
-                                              .isa = CARNOT_ISA_SCALAR,
-                                              .numerics = "exact",
-                                              .reject = view_reject,
-                                              .run = view_run};
+const carnot_tactic carnot_tactic_view = {.name = CARNOT_VIEW_TACTIC,
+                                          .cross_memory = true,
+                                          .anchor = CARNOT_OP_COUNT,
+                                          .isa = CARNOT_ISA_SCALAR,
+                                          .numerics = "exact",
+                                          .reject = view_reject,
+                                          .run = view_run};
 
 // ---- reference: run by the runtime itself, which has the store ----
 
@@ -96,8 +96,8 @@ static const char* reference_reject(carnot_problem* problem, char* reason, size_
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_reference = {.name = CARNOT_REFERENCE_TACTIC,
-                                                   .anchor = CARNOT_OP_COUNT,
-                                                   .isa = CARNOT_ISA_SCALAR,
-                                                   .numerics = "exact",
-                                                   .reject = reference_reject};
+const carnot_tactic carnot_tactic_reference = {.name = CARNOT_REFERENCE_TACTIC,
+                                               .anchor = CARNOT_OP_COUNT,
+                                               .isa = CARNOT_ISA_SCALAR,
+                                               .numerics = "exact",
+                                               .reject = reference_reject};

@@ -21,10 +21,10 @@ static const roles* roles_of(carnot_op op) {
   return op == CARNOT_OP_MATMUL_INTEGER ? &kInteger : &kLinear;
 }
 
-static const carnot_operand_type* given(const carnot_problem* p, uint32_t i) {
+static const carnot_operand_desc* given(const carnot_problem* p, uint32_t i) {
   return i < p->input_count && p->inputs[i].kind == CARNOT_VALUE_TENSOR ? &p->inputs[i] : NULL;
 }
-static bool is_one(const carnot_operand_type* t) {
+static bool is_one(const carnot_operand_desc* t) {
   if (t->rank < 0) return false;
   for (int d = 0; d < t->rank; d++)
     if (t->dims[d] != 1) return false;
@@ -42,18 +42,18 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
   const roles* r = roles_of(op);
   for (uint32_t i = 0; i < node->input_count; i++)
     if (node->inputs[i] != CARNOT_PLAN_NONE && node->inputs[i] != i) return "operands repeat";
-  const carnot_operand_type *a = &problem->inputs[0], *b = given(problem, r->b);
+  const carnot_operand_desc *a = &problem->inputs[0], *b = given(problem, r->b);
   if (a->rank < 2 || !carnot_is_8bit(a->dtype)) return "the activations are no matrices of 8 bits";
   if (!b || !carnot_is_known(b) || b->dtype != CARNOT_DTYPE_I8 || b->rank != 2)
     return "the weights are no constant matrix of int8";
-  const carnot_operand_type* b_zero = given(problem, r->b_zero);
+  const carnot_operand_desc* b_zero = given(problem, r->b_zero);
   if (b_zero) {
     if (!carnot_is_known(b_zero)) return "the weights' zero is not constant";
     for (int64_t i = 0; i < carnot_tensor_count(b_zero->tensor); i++)
       if (carnot_load_i64(b_zero->dtype, b_zero->tensor->data, (size_t)i) != 0)
         return "the weights' zero is not 0";
   }
-  const carnot_operand_type* a_zero = given(problem, r->a_zero);
+  const carnot_operand_desc* a_zero = given(problem, r->a_zero);
   if (a_zero && (!is_one(a_zero) || a_zero->dtype != a->dtype))
     return "the activations' zero is not one";
   *out = (matmul_params){.k = b->dims[0], .n = b->dims[1]};
@@ -61,7 +61,7 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
     return carnot_because(reason, size, "rows of %lld meet %lld weights",
                           (long long)a->dims[a->rank - 1], (long long)out->k);
   if (op == CARNOT_OP_MATMUL_INTEGER) return NULL;
-  const carnot_operand_type *a_scale = given(problem, r->a_scale),
+  const carnot_operand_desc *a_scale = given(problem, r->a_scale),
                             *b_scale = given(problem, r->b_scale),
                             *y_scale = given(problem, r->y_scale);
   if (!a_scale || !b_scale || !y_scale || !is_one(a_scale) || !is_one(y_scale) ||
@@ -242,15 +242,15 @@ static void matmul_work(const carnot_problem* problem, double* out_flops, double
   char reason[256];
   *out_flops = *out_bytes = 0;
   if (describe(problem, problem->region->nodes[0].op, &p, reason, sizeof(reason))) return;
-  const carnot_operand_type* a = &problem->inputs[0];
+  const carnot_operand_desc* a = &problem->inputs[0];
   double rows = (double)carnot_dims_count(a->dims, a->rank - 1);
   *out_flops = 2 * rows * (double)p.k * (double)p.n;
   *out_bytes = rows * (double)(p.k + p.n) + (double)p.k * (double)p.n;
 }
 
 CARNOT_CPU_ROWS(matmul_integer_u8s8, .anchor = CARNOT_OP_MATMUL_INTEGER, .reject = integer_reject,
-                .prepare = matmul_prepare, .check = matmul_check, .reads = matmul_reads,
-                .shape = matmul_shape, .run = matmul_run_row, .work = matmul_work);
+                .prepare = matmul_prepare, .validate = matmul_check, .uses_input = matmul_reads,
+                .configure = matmul_shape, .run = matmul_run_row, .work = matmul_work);
 CARNOT_CPU_ROWS(qlinear_matmul_u8s8, .anchor = CARNOT_OP_QLINEAR_MATMUL, .reject = linear_reject,
-                .prepare = matmul_prepare, .check = matmul_check, .reads = matmul_reads,
-                .shape = matmul_shape, .run = matmul_run_row, .work = matmul_work);
+                .prepare = matmul_prepare, .validate = matmul_check, .uses_input = matmul_reads,
+                .configure = matmul_shape, .run = matmul_run_row, .work = matmul_work);

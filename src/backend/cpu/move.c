@@ -1,7 +1,7 @@
 // Moving elements: transposes, concatenation, slices, splits and repetitions as strided copies, in
 // any layout and type of whole bytes.
-#include "backend/blocks.h"
 #include "backend/cpu/cpu.h"
+#include "tactic/problem/depth_space.h"
 
 // ---- a copy, cut in parts along its longest outer axis ----
 
@@ -52,7 +52,7 @@ void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, in
 
 static int bytes_of(const carnot_operand* t) { return carnot_dtype_bits(t->dtype) / 8; }
 
-const char* carnot_cpu_whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {
+const char* carnot_cpu_whole_bytes(const carnot_operand_desc* t, char* reason, size_t size) {
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
   if (!carnot_cpu_is_whole(t->dtype))
     return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(t->dtype));
@@ -116,14 +116,14 @@ static carnot_status* transpose_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_transpose = {.name = "cpu_transpose",
-                                                   .anchor = CARNOT_OP_TRANSPOSE,
-                                                   .isa = CARNOT_ISA_SCALAR,
-                                                   .numerics = "exact",
-                                                   .strided_outputs = true,
-                                                   .reject = transpose_reject,
-                                                   .shape = transpose_shape,
-                                                   .run = transpose_run};
+const carnot_tactic carnot_tactic_transpose = {.name = "cpu_transpose",
+                                               .anchor = CARNOT_OP_TRANSPOSE,
+                                               .isa = CARNOT_ISA_SCALAR,
+                                               .numerics = "exact",
+                                               .strided_outputs = true,
+                                               .reject = transpose_reject,
+                                               .configure = transpose_shape,
+                                               .run = transpose_run};
 
 // ---- depth to space and back ----
 
@@ -150,13 +150,13 @@ static carnot_status* blocks_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_blocks = {.name = "cpu_blocks",
-                                                .anchor = CARNOT_OP_COUNT,
-                                                .isa = CARNOT_ISA_SCALAR,
-                                                .numerics = "exact",
-                                                .reject = blocks_reject,
-                                                .shape = blocks_shape,
-                                                .run = blocks_run};
+const carnot_tactic carnot_tactic_blocks = {.name = "cpu_blocks",
+                                            .anchor = CARNOT_OP_COUNT,
+                                            .isa = CARNOT_ISA_SCALAR,
+                                            .numerics = "exact",
+                                            .reject = blocks_reject,
+                                            .configure = blocks_shape,
+                                            .run = blocks_run};
 
 // ---- concat: parts that were written in place already are left alone ----
 
@@ -225,13 +225,13 @@ static carnot_status* concat_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC,
-                                                .anchor = CARNOT_OP_CONCAT,
-                                                .isa = CARNOT_ISA_SCALAR,
-                                                .numerics = "exact",
-                                                .reject = concat_reject,
-                                                .shape = concat_shape,
-                                                .run = concat_run};
+const carnot_tactic carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC,
+                                            .anchor = CARNOT_OP_CONCAT,
+                                            .isa = CARNOT_ISA_SCALAR,
+                                            .numerics = "exact",
+                                            .reject = concat_reject,
+                                            .configure = concat_shape,
+                                            .run = concat_run};
 
 // ---- split ----
 
@@ -283,14 +283,14 @@ static carnot_status* split_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_split = {.name = "cpu_split",
-                                               .anchor = CARNOT_OP_SPLIT,
-                                               .isa = CARNOT_ISA_SCALAR,
-                                               .numerics = "exact",
-                                               .strided_outputs = true,
-                                               .reject = split_reject,
-                                               .shape = split_shape,
-                                               .run = split_run};
+const carnot_tactic carnot_tactic_split = {.name = "cpu_split",
+                                           .anchor = CARNOT_OP_SPLIT,
+                                           .isa = CARNOT_ISA_SCALAR,
+                                           .numerics = "exact",
+                                           .strided_outputs = true,
+                                           .reject = split_reject,
+                                           .configure = split_shape,
+                                           .run = split_run};
 
 // ---- slice with constant starts, axes and steps ----
 
@@ -309,7 +309,7 @@ static const char* read_slice(const carnot_problem* problem, slice_params* out, 
   int64_t lists[5][CARNOT_MAX_RANK] = {{0}};
   int64_t counts[5] = {0};
   for (uint32_t i = 1; i < problem->input_count && i < 5; i++) {
-    const carnot_operand_type* t = &problem->inputs[i];
+    const carnot_operand_desc* t = &problem->inputs[i];
     if (t->kind != CARNOT_VALUE_TENSOR) continue;
     if (!carnot_is_known(t)) return "starts, ends, axes or steps are not constant";
     counts[i] = carnot_tensor_count(t->tensor);
@@ -399,16 +399,16 @@ static carnot_status* slice_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_slice = {.name = "cpu_slice",
-                                               .anchor = CARNOT_OP_SLICE,
-                                               .isa = CARNOT_ISA_SCALAR,
-                                               .numerics = "exact",
-                                               .strided_outputs = true,
-                                               .reject = slice_reject,
-                                               .prepare = slice_prepare,
-                                               .check = slice_check,
-                                               .shape = slice_shape,
-                                               .run = slice_run};
+const carnot_tactic carnot_tactic_slice = {.name = "cpu_slice",
+                                           .anchor = CARNOT_OP_SLICE,
+                                           .isa = CARNOT_ISA_SCALAR,
+                                           .numerics = "exact",
+                                           .strided_outputs = true,
+                                           .reject = slice_reject,
+                                           .prepare = slice_prepare,
+                                           .validate = slice_check,
+                                           .configure = slice_shape,
+                                           .run = slice_run};
 
 // ---- expand and tile: axes that repeat are read with stride 0 ----
 
@@ -493,14 +493,14 @@ static carnot_status* repeat_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define REPEAT_ROW(family, OP)                                                 \
-  const carnot_tactic_row carnot_tactic_##family = {.name = "cpu_" #family,    \
-                                                    .anchor = OP,              \
-                                                    .isa = CARNOT_ISA_SCALAR,  \
-                                                    .numerics = "exact",       \
-                                                    .strided_outputs = true,   \
-                                                    .reject = family##_reject, \
-                                                    .shape = family##_shape,   \
-                                                    .run = repeat_run}
+#define REPEAT_ROW(family, OP)                                               \
+  const carnot_tactic carnot_tactic_##family = {.name = "cpu_" #family,      \
+                                                .anchor = OP,                \
+                                                .isa = CARNOT_ISA_SCALAR,    \
+                                                .numerics = "exact",         \
+                                                .strided_outputs = true,     \
+                                                .reject = family##_reject,   \
+                                                .configure = family##_shape, \
+                                                .run = repeat_run}
 REPEAT_ROW(expand, CARNOT_OP_EXPAND);
 REPEAT_ROW(tile, CARNOT_OP_TILE);

@@ -88,7 +88,7 @@ static carnot_status* softmax_run(const carnot_step_view* step, void* state,
 }
 
 // A parameter with one number for each element of the normalized axes.
-static bool is_row_parameter(const carnot_operand_type* t, const carnot_operand_type* x, int axis) {
+static bool is_row_parameter(const carnot_operand_desc* t, const carnot_operand_desc* x, int axis) {
   if (t->kind != CARNOT_VALUE_TENSOR || t->dtype != CARNOT_DTYPE_F32 || t->rank < 0) return false;
   int64_t count = 1, wanted = 1;
   for (int d = 0; d < t->rank; d++) count *= t->dims[d];
@@ -102,7 +102,7 @@ static const char* row_norm_reject(carnot_problem* problem, char* reason, size_t
     return "";
   if (problem->output_count != 1 || problem->region->nodes[0].output_count != 1)
     return "the statistics are wanted too";
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   const char* why = carnot_not_f32(x, "the input", 1, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
   int64_t axis = carnot_attr_int(carnot_op_get(op), &problem->region->nodes[0].attrs, "axis");
@@ -168,9 +168,9 @@ static carnot_status* row_norm_run(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_ROWS(softmax_f32, .anchor = CARNOT_OP_COUNT, .reject = softmax_reject,
-                .shape = softmax_shape, .run = softmax_run);
+                .configure = softmax_shape, .run = softmax_run);
 CARNOT_CPU_ROWS(row_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = row_norm_reject,
-                .shape = row_norm_shape, .run = row_norm_run);
+                .configure = row_norm_shape, .run = row_norm_run);
 
 // ---- channels: group and instance normalization, an activation behind them taken along ----
 
@@ -185,11 +185,11 @@ static const char* describe_channels(const carnot_problem* problem, channel_norm
   const carnot_plan_node* node = &problem->region->nodes[0];
   *out = (channel_norm_params){0};
   if (node->op != CARNOT_OP_GROUP_NORM && node->op != CARNOT_OP_INSTANCE_NORM) return "";
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   const char* why = carnot_not_f32(x, "the input", 3, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
   for (uint32_t i = 1; i < 3; i++) {
-    const carnot_operand_type* t = &problem->inputs[i];
+    const carnot_operand_desc* t = &problem->inputs[i];
     if (node->inputs[i] != i || t->kind != CARNOT_VALUE_TENSOR || t->dtype != CARNOT_DTYPE_F32 ||
         t->rank != 1 || t->dims[0] != x->dims[1] || x->dims[1] < 1)
       return "scale or bias does not run along the channels";
@@ -330,5 +330,5 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
 }
 
 CARNOT_CPU_ROWS(channel_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = channel_norm_reject,
-                .prepare = channel_norm_prepare, .check = channel_norm_check,
-                .shape = channel_norm_shape, .run = channel_norm_run_all);
+                .prepare = channel_norm_prepare, .validate = channel_norm_check,
+                .configure = channel_norm_shape, .run = channel_norm_run_all);

@@ -93,11 +93,11 @@ static carnot_status* one_hot_run_row(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_one_hot = {.name = "cpu_one_hot",
-                                                 .anchor = CARNOT_OP_ONE_HOT,
-                                                 .isa = CARNOT_ISA_SCALAR,
-                                                 .numerics = "exact",
-                                                 .reject = one_hot_reject,
-                                                 .check = one_hot_check,
-                                                 .shape = one_hot_shape,
-                                                 .run = one_hot_run_row};
+const carnot_tactic carnot_tactic_one_hot = {.name = "cpu_one_hot",
+                                             .anchor = CARNOT_OP_ONE_HOT,
+                                             .isa = CARNOT_ISA_SCALAR,
+                                             .numerics = "exact",
+                                             .reject = one_hot_reject,
+                                             .validate = one_hot_check,
+                                             .configure = one_hot_shape,
+                                             .run = one_hot_run_row};

@@ -23,7 +23,7 @@ static pad_mode mode_of(const carnot_plan_node* node) {
 // The integers of a constant operand; -1 where it is none. An absent one has none.
 static int read_list(const carnot_problem* problem, uint32_t input, int64_t* out, int capacity) {
   if (input >= problem->input_count || problem->inputs[input].kind != CARNOT_VALUE_TENSOR) return 0;
-  const carnot_operand_type* t = &problem->inputs[input];
+  const carnot_operand_desc* t = &problem->inputs[input];
   if (!carnot_is_known(t)) return -1;
   int64_t count = carnot_tensor_count(t->tensor);
   if (count > capacity) return -1;
@@ -42,7 +42,7 @@ static int64_t least_size(pad_mode mode, int64_t begin, int64_t end) {
 static const char* read_pads(const carnot_problem* problem, pad_params* out, char* reason,
                              size_t size) {
   if (problem->region->node_count != 1 || problem->region->nodes[0].op != CARNOT_OP_PAD) return "";
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   const char* why = carnot_cpu_whole_bytes(x, reason, size);
   if (why) return why;
   int64_t pads[2 * CARNOT_MAX_RANK] = {0}, axes[CARNOT_MAX_RANK] = {0};
@@ -175,12 +175,12 @@ static carnot_status* pad_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_pad = {.name = "cpu_pad",
-                                             .anchor = CARNOT_OP_PAD,
-                                             .isa = CARNOT_ISA_SCALAR,
-                                             .numerics = "exact",
-                                             .reject = pad_reject,
-                                             .prepare = pad_prepare,
-                                             .check = pad_check,
-                                             .shape = pad_shape,
-                                             .run = pad_run};
+const carnot_tactic carnot_tactic_pad = {.name = "cpu_pad",
+                                         .anchor = CARNOT_OP_PAD,
+                                         .isa = CARNOT_ISA_SCALAR,
+                                         .numerics = "exact",
+                                         .reject = pad_reject,
+                                         .prepare = pad_prepare,
+                                         .validate = pad_check,
+                                         .configure = pad_shape,
+                                         .run = pad_run};

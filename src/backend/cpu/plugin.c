@@ -12,7 +12,7 @@ static carnot_plugin_layout layout_of(carnot_layout layout) {
 static void formats_of(const carnot_problem* problem, carnot_layout layout,
                        carnot_plugin_format* out) {
   for (uint32_t i = 0; i < problem->input_count + problem->output_count; i++) {
-    const carnot_operand_type* t = i < problem->input_count
+    const carnot_operand_desc* t = i < problem->input_count
                                        ? &problem->inputs[i]
                                        : &problem->outputs[i - problem->input_count];
     bool blocked = t->rank > 2 && !t->is_constant;
@@ -173,13 +173,13 @@ static carnot_status* plugin_run(const carnot_step_view* step, void* state,
   return carnot_plugin_enqueue(step->instance, &run);
 }
 
-const carnot_tactic_row carnot_tactic_plugin = {.name = "cpu_plugin",
-                                                .anchor = CARNOT_OP_PLUGIN,
-                                                .isa = CARNOT_ISA_SCALAR,
-                                                .numerics = "exact",
-                                                .reject = plugin_reject,
-                                                .check = plugin_check,
-                                                .open = plugin_open,
-                                                .close = plugin_close,
-                                                .shape = plugin_shape,
-                                                .run = plugin_run};
+const carnot_tactic carnot_tactic_plugin = {.name = "cpu_plugin",
+                                            .anchor = CARNOT_OP_PLUGIN,
+                                            .isa = CARNOT_ISA_SCALAR,
+                                            .numerics = "exact",
+                                            .reject = plugin_reject,
+                                            .validate = plugin_check,
+                                            .open = plugin_open,
+                                            .close = plugin_close,
+                                            .configure = plugin_shape,
+                                            .run = plugin_run};

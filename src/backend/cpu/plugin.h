@@ -2,8 +2,8 @@
 #ifndef CARNOT_BACKEND_CPU_PLUGIN_H_
 #define CARNOT_BACKEND_CPU_PLUGIN_H_
 
-#include "backend/tactic.h"
 #include "plugin/registry.h"
+#include "tactic/tactic.h"
 
 // Sets the layouts of |problem| to the first that the plugin takes: all row-major, else channels
 // last. NULL, or the reason with the operand that it refuses.

@@ -20,14 +20,14 @@ static int type_of(carnot_dtype dtype) {
   }
 }
 
-static const carnot_operand_type* local_type(const carnot_problem* p, uint32_t local) {
+static const carnot_operand_desc* local_type(const carnot_problem* p, uint32_t local) {
   return local < p->input_count ? &p->inputs[local] : &p->inner[local - p->input_count];
 }
 
 static const char* check_types(const carnot_problem* problem, char* reason, size_t size) {
   const carnot_region* region = problem->region;
   for (uint32_t i = 0; i < region->value_count; i++) {
-    const carnot_operand_type* t = local_type(problem, i);
+    const carnot_operand_desc* t = local_type(problem, i);
     if (t->kind == CARNOT_VALUE_UNKNOWN && i < problem->input_count) continue;
     if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
     if (type_of(t->dtype) < 0)
@@ -100,10 +100,10 @@ static const char* make_program(const carnot_problem* problem, pointwise_params*
 
 // Channels last is taken when some whole operand stands so and every other can be read that way.
 static carnot_layout choose_layout(const carnot_problem* problem) {
-  const carnot_operand_type* out = &problem->outputs[0];
+  const carnot_operand_desc* out = &problem->outputs[0];
   bool wanted = false;
   for (uint32_t i = 0; i < problem->input_count; i++) {
-    const carnot_operand_type* t = &problem->inputs[i];
+    const carnot_operand_desc* t = &problem->inputs[i];
     if (t->kind != CARNOT_VALUE_TENSOR) continue;
     if (t->rank == out->rank && !t->is_constant) {
       wanted |= t->layout == CARNOT_LAYOUT_CHANNELS_LAST;
@@ -337,5 +337,6 @@ static carnot_status* pointwise_run_all(const carnot_step_view* step, void* stat
 }
 
 CARNOT_CPU_ROWS(pointwise_f32, .anchor = CARNOT_OP_COUNT, .strided_outputs = true,
-                .reject = pointwise_reject, .prepare = pointwise_prepare, .check = pointwise_check,
-                .shape = pointwise_shape, .run = pointwise_run_all);
+                .reject = pointwise_reject, .prepare = pointwise_prepare,
+                .validate = pointwise_check, .configure = pointwise_shape,
+                .run = pointwise_run_all);

@@ -5,7 +5,7 @@
 
 const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, int low, int high,
                                  carnot_pool_params* out, char* reason, size_t size) {
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   const carnot_plan_node* node = &problem->region->nodes[0];
   *out = (carnot_pool_params){.include_padding = 0};
   if (node->op != op || problem->region->node_count != 1) return "";
@@ -175,11 +175,11 @@ static carnot_status* average_run(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_ROWS(max_pool_f32, .anchor = CARNOT_OP_MAX_POOL, .strided_outputs = true,
-                .reject = max_reject, .prepare = carnot_pool_prepare, .check = pool_check,
-                .shape = pool_shape, .run = max_run);
+                .reject = max_reject, .prepare = carnot_pool_prepare, .validate = pool_check,
+                .configure = pool_shape, .run = max_run);
 CARNOT_CPU_ROWS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_outputs = true,
-                .reject = average_reject, .prepare = carnot_pool_prepare, .check = pool_check,
-                .shape = pool_shape, .run = average_run);
+                .reject = average_reject, .prepare = carnot_pool_prepare, .validate = pool_check,
+                .configure = pool_shape, .run = average_run);
 
 // ---- bytes: plain loops over the channels, which the compiler vectorises ----
 
@@ -236,13 +236,13 @@ static carnot_status* max_bytes_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_max_pool_bytes = {.name = "cpu_max_pool_bytes",
-                                                        .anchor = CARNOT_OP_MAX_POOL,
-                                                        .isa = CARNOT_ISA_SCALAR,
-                                                        .numerics = "exact",
-                                                        .strided_outputs = true,
-                                                        .reject = max_bytes_reject,
-                                                        .prepare = carnot_pool_prepare,
-                                                        .check = pool_check,
-                                                        .shape = max_bytes_shape,
-                                                        .run = max_bytes_run};
+const carnot_tactic carnot_tactic_max_pool_bytes = {.name = "cpu_max_pool_bytes",
+                                                    .anchor = CARNOT_OP_MAX_POOL,
+                                                    .isa = CARNOT_ISA_SCALAR,
+                                                    .numerics = "exact",
+                                                    .strided_outputs = true,
+                                                    .reject = max_bytes_reject,
+                                                    .prepare = carnot_pool_prepare,
+                                                    .validate = pool_check,
+                                                    .configure = max_bytes_shape,
+                                                    .run = max_bytes_run};

@@ -100,8 +100,8 @@ static carnot_status* pool_rows_run_all(const carnot_step_view* step, void* memo
   return NULL;
 }
 
-#define POOL_ROWS                                                                     \
-  .prepare = carnot_pool_prepare, .check = pool_rows_check, .shape = pool_rows_shape, \
+#define POOL_ROWS                                                                            \
+  .prepare = carnot_pool_prepare, .validate = pool_rows_check, .configure = pool_rows_shape, \
   .run = pool_rows_run_all
 CARNOT_CPU_ROWS(max_pool_rows_f32, .anchor = CARNOT_OP_MAX_POOL, .reject = max_reject, POOL_ROWS);
 CARNOT_CPU_ROWS(average_pool_rows_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .reject = average_reject,

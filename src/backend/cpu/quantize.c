@@ -11,16 +11,16 @@ static const char* reject(carnot_problem* problem, carnot_op op, char* reason, s
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != op || problem->region->node_count != 1) return "";
   bool down = op == CARNOT_OP_QUANTIZE_LINEAR;
-  const carnot_operand_type *x = &problem->inputs[kX], *y = &problem->outputs[0],
+  const carnot_operand_desc *x = &problem->inputs[kX], *y = &problem->outputs[0],
                             *scale = &problem->inputs[kScale];
-  const carnot_operand_type *wide = down ? x : y, *narrow = down ? y : x;
+  const carnot_operand_desc *wide = down ? x : y, *narrow = down ? y : x;
   const char* why = carnot_not_f32(wide, "the wide side", 0, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
   if (!carnot_is_8bit(narrow->dtype))
     return carnot_because(reason, size, "the narrow side is %s", carnot_dtype_name(narrow->dtype));
   if (scale->dtype != CARNOT_DTYPE_F32 || scale->rank < 0 || scale->rank > 1)
     return "the scale is no number or list of float32";
-  const carnot_operand_type* zero =
+  const carnot_operand_desc* zero =
       problem->input_count > kZero && problem->inputs[kZero].kind == CARNOT_VALUE_TENSOR
           ? &problem->inputs[kZero]
           : NULL;
@@ -175,6 +175,6 @@ static carnot_status* quantize_run_row(const carnot_step_view* step, void* memor
 }
 
 CARNOT_CPU_ROWS(quantize_f32, .anchor = CARNOT_OP_QUANTIZE_LINEAR, .reject = quantize_reject,
-                .check = quantize_check, .shape = quantize_shape, .run = quantize_run_row);
+                .validate = quantize_check, .configure = quantize_shape, .run = quantize_run_row);
 CARNOT_CPU_ROWS(dequantize_f32, .anchor = CARNOT_OP_DEQUANTIZE_LINEAR, .reject = dequantize_reject,
-                .check = quantize_check, .shape = quantize_shape, .run = quantize_run_row);
+                .validate = quantize_check, .configure = quantize_shape, .run = quantize_run_row);

@@ -43,7 +43,7 @@ static bool default_activations(const carnot_plan_node* node) {
 static const carnot_tensor* constant_of(const carnot_problem* problem, uint32_t i) {
   const carnot_plan_node* node = node_of(problem->region);
   if (!has_input(node, i) || node->inputs[i] >= problem->input_count) return NULL;
-  const carnot_operand_type* t = &problem->inputs[node->inputs[i]];
+  const carnot_operand_desc* t = &problem->inputs[node->inputs[i]];
   return carnot_is_f32_constant(t) ? t->tensor : NULL;
 }
 
@@ -553,15 +553,15 @@ static void recurrent_work(const carnot_problem* problem, double* out_flops, dou
   char reason[256];
   *out_flops = *out_bytes = 0;
   if (describe(problem, &p, reason, sizeof(reason))) return;
-  const carnot_operand_type* x = &problem->inputs[node_of(problem->region)->inputs[kX]];
+  const carnot_operand_desc* x = &problem->inputs[node_of(problem->region)->inputs[kX]];
   double rows = (double)carnot_dims_count(x->dims, 2);
   *out_flops = 2 * rows * (double)(gate_columns(&p) * (p.input + p.hidden));
   *out_bytes = 4 * (rows * (double)(p.input + p.directions * p.hidden) +
                     (double)(gate_columns(&p) * (p.input + p.hidden)));
 }
 
-#define RECURRENT_ROW                                                           \
-  .check = recurrent_check, .reads = recurrent_reads, .shape = recurrent_shape, \
+#define RECURRENT_ROW                                                                       \
+  .validate = recurrent_check, .uses_input = recurrent_reads, .configure = recurrent_shape, \
   .run = recurrent_run_all, .work = recurrent_work
 #define F32_ROW  RECURRENT_ROW, .reject = recurrent_reject, .prepare = recurrent_prepare
 #define F16_ROW  RECURRENT_ROW, .reject = recurrent_f16_reject, .prepare = recurrent_f16_prepare

@@ -42,7 +42,7 @@ static const char* describe(const carnot_problem* problem, reduce_params* out, c
                             size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (problem->region->node_count != 1 || node->op != CARNOT_OP_REDUCE) return "";
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   const char* why = carnot_not_f32(x, "the input", 1, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
   *out = (reduce_params){.kind = kind_of(node)};
@@ -53,7 +53,7 @@ static const char* describe(const carnot_problem* problem, reduce_params* out, c
     out->axes = (1u << x->rank) - 1;
     return NULL;
   }
-  const carnot_operand_type* axes = &problem->inputs[1];
+  const carnot_operand_desc* axes = &problem->inputs[1];
   if (!carnot_is_known(axes)) return "the axes are not constant";
   for (int64_t i = 0; i < carnot_tensor_count(axes->tensor); i++) {
     int64_t axis = carnot_load_i64(axes->tensor->dtype, axes->tensor->data, (size_t)i);
@@ -68,8 +68,8 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
   reduce_params p;
   const char* why = describe(problem, &p, reason, size);
   if (why) return why;
-  carnot_operand_type* x = &problem->inputs[0];
-  carnot_operand_type* y = &problem->outputs[0];
+  carnot_operand_desc* x = &problem->inputs[0];
+  carnot_operand_desc* y = &problem->outputs[0];
   bool last = x->layout == CARNOT_LAYOUT_CHANNELS_LAST && x->rank > 2;
   uint32_t ones = 0;  // whatever the shapes are
   for (int d = 0; d < x->rank; d++) ones |= (uint32_t)(x->min[d] == 1 && x->max[d] == 1) << d;
@@ -190,5 +190,5 @@ static carnot_status* reduce_run_all(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_ROWS(reduce_f32, .anchor = CARNOT_OP_REDUCE, .reject = reduce_reject,
-                .prepare = reduce_prepare, .check = reduce_check, .shape = reduce_shape,
+                .prepare = reduce_prepare, .validate = reduce_check, .configure = reduce_shape,
                 .run = reduce_run_all);

@@ -114,11 +114,11 @@ static carnot_status* reformat_run_all(const carnot_step_view* step, void* state
   return NULL;
 }
 
-const carnot_tactic_row carnot_tactic_reformat = {.name = "cpu_reformat",
-                                                  .anchor = CARNOT_OP_IDENTITY,
-                                                  .isa = CARNOT_ISA_SCALAR,
-                                                  .numerics = "exact",
-                                                  .strided_outputs = true,
-                                                  .reject = reformat_reject,
-                                                  .shape = reformat_shape,
-                                                  .run = reformat_run_all};
+const carnot_tactic carnot_tactic_reformat = {.name = "cpu_reformat",
+                                              .anchor = CARNOT_OP_IDENTITY,
+                                              .isa = CARNOT_ISA_SCALAR,
+                                              .numerics = "exact",
+                                              .strided_outputs = true,
+                                              .reject = reformat_reject,
+                                              .configure = reformat_shape,
+                                              .run = reformat_run_all};

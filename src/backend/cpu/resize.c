@@ -28,7 +28,7 @@ static const char* resize_reject(carnot_problem* problem, char* reason, size_t s
   if (by_scales && (!problem->inputs[node->inputs[kScales]].is_constant ||
                     problem->inputs[node->inputs[kScales]].dtype != CARNOT_DTYPE_F32))
     return "its scales are not constant";
-  const carnot_operand_type *x = &problem->inputs[kX], *y = &problem->outputs[0];
+  const carnot_operand_desc *x = &problem->inputs[kX], *y = &problem->outputs[0];
   for (int d = 0; d < 2; d++)
     if (x->dims[d] < 0 || x->dims[d] != y->dims[d] || x->min[d] != y->min[d] ||
         x->max[d] != y->max[d])
@@ -174,5 +174,5 @@ static carnot_status* resize_run_row(const carnot_step_view* step, void* memory,
 }
 
 CARNOT_CPU_ROWS(resize_f32, .anchor = CARNOT_OP_RESIZE, .strided_outputs = true,
-                .reject = resize_reject, .check = resize_check, .shape = resize_shape,
+                .reject = resize_reject, .validate = resize_check, .configure = resize_shape,
                 .run = resize_run_row);

@@ -4,8 +4,8 @@
 
 // CARNOT_CPU_ROW(conv_f32, avx2, AVX2, .anchor = …, …) defines carnot_tactic_conv_f32_avx2, named
 // cpu_conv_f32_avx2.
-#define CARNOT_CPU_ROW(family, level, LEVEL, ...)              \
-  const carnot_tactic_row carnot_tactic_##family##_##level = { \
+#define CARNOT_CPU_ROW(family, level, LEVEL, ...)          \
+  const carnot_tactic carnot_tactic_##family##_##level = { \
       .name = "cpu_" #family "_" #level, .isa = CARNOT_ISA_##LEVEL, __VA_ARGS__}
 
 #define CARNOT_CPU_THREE_ROWS(family, ...)             \
@@ -18,7 +18,7 @@
 // Weights in float16, which may go without leave where that changes no value.
 #define CARNOT_CPU_F16_ROWS(family, ...)                                           \
   CARNOT_CPU_THREE_ROWS(family, .numerics = "half", .precision = CARNOT_DTYPE_F16, \
-                        .takes_exact_f16 = true, __VA_ARGS__)
+                        .lossless_f16_weights = true, __VA_ARGS__)
 
 // Products of bfloat16, on the levels that have them.
 #define CARNOT_CPU_NATIVE_BF16_ROWS(family, ...)                                                \

@@ -283,7 +283,8 @@ static carnot_status* grid_run_row(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_ROWS(roi_align_f32, .anchor = CARNOT_OP_ROI_ALIGN, .strided_outputs = true,
-                .reject = roi_reject, .check = roi_check, .shape = roi_shape, .run = roi_run_row);
+                .reject = roi_reject, .validate = roi_check, .configure = roi_shape,
+                .run = roi_run_row);
 CARNOT_CPU_ROWS(grid_sample_f32, .anchor = CARNOT_OP_GRID_SAMPLE, .strided_outputs = true,
-                .reject = grid_reject, .check = grid_check, .shape = grid_shape,
+                .reject = grid_reject, .validate = grid_check, .configure = grid_shape,
                 .run = grid_run_row);

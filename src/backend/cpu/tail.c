@@ -14,16 +14,16 @@ typedef struct maker {
   size_t size;
 } maker;
 
-static const carnot_operand_type* type_of(const carnot_problem* p, uint32_t local) {
+static const carnot_operand_desc* type_of(const carnot_problem* p, uint32_t local) {
   return local < p->input_count ? &p->inputs[local] : &p->inner[local - p->input_count];
 }
 
-static const carnot_operand_type* result_type(const carnot_problem* p) { return &p->outputs[0]; }
+static const carnot_operand_desc* result_type(const carnot_problem* p) { return &p->outputs[0]; }
 
 // How an operand meets the tile at every shape that is allowed, not only at the optimum; -1 where
 // it does not.
-static int shape_of(const maker* m, const carnot_operand_type* t) {
-  const carnot_operand_type* out = result_type(m->problem);
+static int shape_of(const maker* m, const carnot_operand_desc* t) {
+  const carnot_operand_desc* out = result_type(m->problem);
   if (t->kind != CARNOT_VALUE_TENSOR || t->dtype != CARNOT_DTYPE_F32 || t->rank < 0) return -1;
   if (!t->is_constant) {
     bool full = t->rank == out->rank;
@@ -58,7 +58,7 @@ static int activation_of(carnot_fn fn, double alpha, double beta, carnot_tail* t
   }
 }
 
-static void add_to_bias(maker* m, const carnot_operand_type* t) {
+static void add_to_bias(maker* m, const carnot_operand_desc* t) {
   bool scalar = carnot_tensor_count(t->tensor) == 1;
   const float* values = t->tensor->data;
   for (int64_t i = 0; i < m->channels; i++) m->bias[i] += values[scalar ? 0 : i];
@@ -80,7 +80,7 @@ static bool take_in_registers(maker* m, const carnot_plan_node* node, uint32_t a
   if (fn != CARNOT_FN_ADD || node->inputs[0] == node->inputs[1]) return false;
   uint32_t other = node->inputs[0] == acc ? node->inputs[1] : node->inputs[0];
   if (other >= m->problem->input_count) return false;
-  const carnot_operand_type* t = type_of(m->problem, other);
+  const carnot_operand_desc* t = type_of(m->problem, other);
   int shape = shape_of(m, t);
   if (shape == CARNOT_TAIL_FULL && tail->residual < 0) {
     tail->residual = (int32_t)other;

@@ -101,5 +101,6 @@ static carnot_status* top_k_run_row(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
-CARNOT_CPU_ROWS(top_k_f32, .anchor = CARNOT_OP_TOP_K, .reject = top_k_reject, .check = top_k_check,
-                .reads = top_k_reads, .shape = top_k_shape, .run = top_k_run_row);
+CARNOT_CPU_ROWS(top_k_f32, .anchor = CARNOT_OP_TOP_K, .reject = top_k_reject,
+                .validate = top_k_check, .uses_input = top_k_reads, .configure = top_k_shape,
+                .run = top_k_run_row);

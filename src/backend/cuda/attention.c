@@ -24,7 +24,7 @@ const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attenti
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
   const char* why = carnot_attention_read(problem, dtype, out, reason, size);
   if (why) return why;
-  const carnot_operand_type *q = &problem->inputs[out->q.input],
+  const carnot_operand_desc *q = &problem->inputs[out->q.input],
                             *v = &problem->inputs[out->v.input];
   int64_t elements = q->dims[q->rank - 1], values = v->dims[v->rank - 1];
   if (out->q.rank > 4 || out->k.rank > 4 || out->v.rank > 4 || out->out.rank > 4)
@@ -226,13 +226,13 @@ static carnot_status* attention_run(const carnot_step_view* step, void* state,
   return carnot_cuda_launch(step, s->function, s->grid, s->threads, &s->params);
 }
 
-const carnot_tactic_row carnot_cuda_attention_row = {.name = "cuda_attention",
-                                                     .anchor = CARNOT_OP_SOFTMAX,
-                                                     .numerics = "half",
-                                                     .device = true,
-                                                     .reject = attention_reject,
-                                                     .prepare = carnot_cuda_attention_prepare,
-                                                     .check = carnot_attention_check,
-                                                     .reads = carnot_cuda_attention_reads,
-                                                     .shape = attention_shape,
-                                                     .run = attention_run};
+const carnot_tactic carnot_cuda_attention_row = {.name = "cuda_attention",
+                                                 .anchor = CARNOT_OP_SOFTMAX,
+                                                 .numerics = "half",
+                                                 .device = true,
+                                                 .reject = attention_reject,
+                                                 .prepare = carnot_cuda_attention_prepare,
+                                                 .validate = carnot_attention_check,
+                                                 .uses_input = carnot_cuda_attention_reads,
+                                                 .configure = attention_shape,
+                                                 .run = attention_run};

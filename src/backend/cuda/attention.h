@@ -2,8 +2,8 @@
 #ifndef CARNOT_BACKEND_CUDA_ATTENTION_H_
 #define CARNOT_BACKEND_CUDA_ATTENTION_H_
 
-#include "backend/attention.h"
 #include "backend/cuda/rows.h"
+#include "tactic/problem/attention.h"
 
 // Where the heads begin behind their operands' addresses, in bytes; heads of all batches; whether
 // each begins at a multiple of 16 bytes.

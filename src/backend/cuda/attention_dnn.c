@@ -35,7 +35,7 @@ static carnot_status* make_key(const carnot_attention_params* p, const carnot_op
 // At the sizes that the build is for.
 static carnot_status* key_of(const carnot_problem* problem, const carnot_attention_params* p,
                              carnot_cuda_dnn_key* out) {
-  const carnot_operand_type* types[] = {&problem->inputs[p->q.input], &problem->inputs[p->k.input],
+  const carnot_operand_desc* types[] = {&problem->inputs[p->q.input], &problem->inputs[p->k.input],
                                         &problem->inputs[p->v.input], &problem->outputs[0]};
   carnot_operand operands[4];
   for (int i = 0; i < 4; i++)
@@ -114,15 +114,15 @@ static carnot_status* attention_dnn_run(const carnot_step_view* step, void* stat
                                  s->plan, CARNOT_CUDA_DNN_TENSORS, kIds, addresses, workspace);
 }
 
-const carnot_tactic_row carnot_cuda_attention_dnn = {.name = "cuda_attention_cudnn",
-                                                     .anchor = CARNOT_OP_SOFTMAX,
-                                                     .numerics = "half",
-                                                     .device = true,
-                                                     .sources = 1u << CARNOT_SOURCE_CUDNN,
-                                                     .load_ns = attention_dnn_load_ns,
-                                                     .reject = attention_dnn_reject,
-                                                     .prepare = carnot_cuda_attention_prepare,
-                                                     .check = carnot_attention_check,
-                                                     .reads = carnot_cuda_attention_reads,
-                                                     .shape = attention_dnn_shape,
-                                                     .run = attention_dnn_run};
+const carnot_tactic carnot_cuda_attention_dnn = {.name = "cuda_attention_cudnn",
+                                                 .anchor = CARNOT_OP_SOFTMAX,
+                                                 .numerics = "half",
+                                                 .device = true,
+                                                 .sources = 1u << CARNOT_SOURCE_CUDNN,
+                                                 .load_ns = attention_dnn_load_ns,
+                                                 .reject = attention_dnn_reject,
+                                                 .prepare = carnot_cuda_attention_prepare,
+                                                 .validate = carnot_attention_check,
+                                                 .uses_input = carnot_cuda_attention_reads,
+                                                 .configure = attention_dnn_shape,
+                                                 .run = attention_dnn_run};

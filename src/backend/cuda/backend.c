@@ -13,8 +13,8 @@ struct carnot_device_graph {
 };
 
 static carnot_cuda* of(carnot_device* device) { return carnot_cuda_of(device); }
-static carnot_cuda* of_queue(carnot_queue* queue) { return carnot_cuda_of(queue->device); }
-static carnot_cuda_queue* cast(carnot_queue* queue) { return (carnot_cuda_queue*)queue; }
+static carnot_cuda* of_queue(carnot_stream* queue) { return carnot_cuda_of(queue->device); }
+static carnot_cuda_queue* cast(carnot_stream* queue) { return (carnot_cuda_queue*)queue; }
 
 static carnot_status* enter(carnot_cuda* cuda) {
   CARNOT_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
@@ -114,7 +114,7 @@ static carnot_address address_of(carnot_device* device, const void* address) {
 
 // ---- queue ----
 
-static void queue_destroy(carnot_queue* base) {
+static void stream_destroy(carnot_stream* base) {
   if (!base) return;
   carnot_cuda* cuda = of_queue(base);
   carnot_cuda_queue* queue = cast(base);
@@ -126,7 +126,7 @@ static void queue_destroy(carnot_queue* base) {
   free(queue);
 }
 
-static carnot_status* queue_create(carnot_device* device, carnot_queue** out_queue) {
+static carnot_status* stream_create(carnot_device* device, carnot_stream** out_queue) {
   *out_queue = NULL;
   void* memory;
   CARNOT_TRY(enter(of(device)));
@@ -138,21 +138,21 @@ static carnot_status* queue_create(carnot_device* device, carnot_queue** out_que
                         "cuStreamCreate");
   queue->stream = queue->own;
   if (status) {
-    queue_destroy(&queue->base);
+    stream_destroy(&queue->base);
     return status;
   }
   *out_queue = &queue->base;
   return NULL;
 }
 
-static void queue_borrow(carnot_queue* queue, void* stream) {
+static void stream_borrow(carnot_stream* queue, void* stream) {
   cast(queue)->stream = stream ? stream : CU_STREAM_LEGACY;
 }
 
-static void queue_return(carnot_queue* queue) { cast(queue)->stream = cast(queue)->own; }
+static void stream_return(carnot_stream* queue) { cast(queue)->stream = cast(queue)->own; }
 
-static carnot_status* copy(carnot_queue* queue, void* dst, const void* src, size_t bytes,
-                           carnot_copy kind) {
+static carnot_status* copy(carnot_stream* queue, void* dst, const void* src, size_t bytes,
+                           carnot_copy_kind kind) {
   carnot_cuda* cuda = of_queue(queue);
   CUstream stream = cast(queue)->stream;
   CARNOT_TRY(enter(cuda));
@@ -170,7 +170,7 @@ static carnot_status* copy(carnot_queue* queue, void* dst, const void* src, size
   return NULL;
 }
 
-static carnot_status* synchronize(carnot_queue* queue) {
+static carnot_status* synchronize(carnot_stream* queue) {
   carnot_cuda* cuda = of_queue(queue);
   CARNOT_TRY(enter(cuda));
   CARNOT_CUDA_TRY(cuda, cuStreamSynchronize(cast(queue)->stream));
@@ -179,7 +179,7 @@ static carnot_status* synchronize(carnot_queue* queue) {
 
 // ---- recordings ----
 
-static carnot_status* record_begin(carnot_queue* queue) {
+static carnot_status* record_begin(carnot_stream* queue) {
   carnot_cuda* cuda = of_queue(queue);
   CARNOT_TRY(enter(cuda));
   carnot_cuda_queue* q = cast(queue);
@@ -203,13 +203,13 @@ static carnot_status* instantiate(carnot_cuda* cuda, CUgraph graph, carnot_devic
   return NULL;
 }
 
-static void graph_destroy(carnot_queue* queue, carnot_device_graph* graph) {
+static void graph_destroy(carnot_stream* queue, carnot_device_graph* graph) {
   carnot_status_free(enter(of_queue(queue)));
   of_queue(queue)->cuGraphExecDestroy(graph->exec);
   free(graph);
 }
 
-static carnot_status* record_end(carnot_queue* queue, carnot_device_graph** graph) {
+static carnot_status* record_end(carnot_stream* queue, carnot_device_graph** graph) {
   carnot_cuda* cuda = of_queue(queue);
   carnot_device_graph* old = *graph;
   CUgraph recorded = NULL;
@@ -230,14 +230,14 @@ static carnot_status* record_end(carnot_queue* queue, carnot_device_graph** grap
   return status;
 }
 
-static carnot_status* graph_launch(carnot_queue* queue, carnot_device_graph* graph) {
+static carnot_status* graph_launch(carnot_stream* queue, carnot_device_graph* graph) {
   carnot_cuda* cuda = of_queue(queue);
   CARNOT_TRY(enter(cuda));
   CARNOT_CUDA_TRY(cuda, cuGraphLaunch(graph->exec, cast(queue)->stream));
   return NULL;
 }
 
-static bool is_recording(carnot_queue* queue) {
+static bool is_recording(carnot_stream* queue) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   of_queue(queue)->cuStreamIsCapturing(cast(queue)->stream, &status);
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -245,7 +245,7 @@ static bool is_recording(carnot_queue* queue) {
 
 // ---- marks ----
 
-static carnot_status* mark(carnot_queue* base, uint32_t index) {
+static carnot_status* mark(carnot_stream* base, uint32_t index) {
   carnot_cuda* cuda = of_queue(base);
   carnot_cuda_queue* queue = cast(base);
   CARNOT_TRY(enter(cuda));
@@ -265,7 +265,7 @@ static carnot_status* mark(carnot_queue* base, uint32_t index) {
   return NULL;
 }
 
-static carnot_status* between(carnot_queue* base, uint32_t first, uint32_t second,
+static carnot_status* between(carnot_stream* base, uint32_t first, uint32_t second,
                               uint64_t* out_ns) {
   carnot_cuda* cuda = of_queue(base);
   float ms = 0;
@@ -296,10 +296,10 @@ const carnot_backend carnot_cuda_backend = {.abi = CARNOT_BACKEND_ABI,
                                             .alloc_host = alloc_host,
                                             .free_host = free_host,
                                             .address_of = address_of,
-                                            .queue_create = queue_create,
-                                            .queue_destroy = queue_destroy,
-                                            .queue_borrow = queue_borrow,
-                                            .queue_return = queue_return,
+                                            .stream_create = stream_create,
+                                            .stream_destroy = stream_destroy,
+                                            .stream_borrow = stream_borrow,
+                                            .stream_return = stream_return,
                                             .is_recording = is_recording,
                                             .copy = copy,
                                             .synchronize = synchronize,

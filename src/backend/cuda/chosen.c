@@ -40,15 +40,15 @@ static carnot_status* launch(const carnot_step_view* step, CUfunction function, 
 // Has lists found and waits for the number of all that they hold, |most| at most.
 static carnot_status* find_lists(const carnot_step_view* step, chosen* s, int64_t most) {
   carnot_cuda_chosen* p = params_of(s);
-  const carnot_backend* backend = step->queue->device->backend;
+  const carnot_backend* backend = step->stream->device->backend;
   int64_t found = 0;
   p->found = 0;
   if (!p->lists) return NULL;
   CARNOT_TRY(launch(step, s->each.function, p->lists, *p));
   CARNOT_TRY(launch(step, s->starts, /*blocks=*/1, *p));
-  CARNOT_TRY(backend->copy(step->queue, &found, (int64_t*)p->io.scratch + p->lists, sizeof(found),
+  CARNOT_TRY(backend->copy(step->stream, &found, (int64_t*)p->io.scratch + p->lists, sizeof(found),
                            CARNOT_COPY_DOWNLOAD));
-  CARNOT_TRY(backend->synchronize(step->queue));
+  CARNOT_TRY(backend->synchronize(step->stream));
   CARNOT_CHECK(found >= 0 && found <= most, INTERNAL, "%lld of %lld elements are chosen",
                (long long)found, (long long)most);
   p->found = found;
@@ -290,16 +290,16 @@ static carnot_status* nms_run(const carnot_step_view* step, void* state,
   return write_lists(step, state, inputs, outputs, workspace, 3);
 }
 
-#define CHOSEN_ROW(family, text, OP)                                             \
-  const carnot_tactic_row carnot_cuda_##text##_row = {.name = "cuda_" #text,     \
-                                                      .anchor = CARNOT_OP_##OP,  \
-                                                      .numerics = "exact",       \
-                                                      .device = true,            \
-                                                      .last_resort = true,       \
-                                                      .reject = family##_reject, \
-                                                      .shape = family##_shape,   \
-                                                      .count = family##_count,   \
-                                                      .run = family##_run}
+#define CHOSEN_ROW(family, text, OP)                                                    \
+  const carnot_tactic carnot_cuda_##text##_row = {.name = "cuda_" #text,                \
+                                                  .anchor = CARNOT_OP_##OP,             \
+                                                  .numerics = "exact",                  \
+                                                  .device = true,                       \
+                                                  .fallback = true,                     \
+                                                  .reject = family##_reject,            \
+                                                  .configure = family##_shape,          \
+                                                  .infer_output_sizes = family##_count, \
+                                                  .run = family##_run}
 CHOSEN_ROW(non_zero, non_zero, NON_ZERO);
 CHOSEN_ROW(compress, compress, COMPRESS);
 CHOSEN_ROW(nms, non_max_suppression, NON_MAX_SUPPRESSION);

@@ -33,14 +33,14 @@ const char* carnot_cuda_type(carnot_dtype dtype) {
   }
 }
 
-const char* carnot_cuda_not_float(const carnot_operand_type* t, char* reason, size_t size) {
+const char* carnot_cuda_not_float(const carnot_operand_desc* t, char* reason, size_t size) {
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
   if (!carnot_cuda_is_float(t->dtype))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t->dtype));
   return NULL;
 }
 
-const char* carnot_cuda_not_real(const carnot_operand_type* t, char* reason, size_t size) {
+const char* carnot_cuda_not_real(const carnot_operand_desc* t, char* reason, size_t size) {
   return t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && t->dtype == CARNOT_DTYPE_F64
              ? NULL
              : carnot_cuda_not_float(t, reason, size);
@@ -87,7 +87,7 @@ carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int
   return NULL;
 }
 
-carnot_operand carnot_cuda_operand_of(const carnot_operand_type* t, carnot_layout layout) {
+carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layout layout) {
   carnot_operand o = {.place = CARNOT_PLACE_DEVICE, .dtype = t->dtype, .rank = t->rank};
   memcpy(o.dims, t->dims, sizeof(o.dims));
   carnot_layout_strides(layout, t->rank, t->dims, o.strides);
@@ -113,18 +113,18 @@ bool carnot_cuda_is_channels_last(const carnot_operand* t) {
   return dense && (uintptr_t)t->data % 16 == 0;
 }
 
-#define ROW(name) extern const carnot_tactic_row carnot_cuda_##name;
+#define ROW(name) extern const carnot_tactic carnot_cuda_##name;
 #include "backend/cuda/rows.def"
 #undef ROW
 
-static const carnot_tactic_row* const kRows[] = {
+static const carnot_tactic* const kRows[] = {
 #define ROW(name) &carnot_cuda_##name,
 #include "backend/cuda/rows.def"
 #undef ROW
 };
 
 enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]) };
-static const carnot_tactic_row* g_rows[kRowCount];
+static const carnot_tactic* g_rows[kRowCount];
 static size_t g_row_count;
 
 // |name| begins with one of the texts of |list|, which commas part.
@@ -140,7 +140,7 @@ static bool is_in(const char* name, const char* list) {
 static void choose_rows(void) {
   const char* wanted = getenv("CARNOT_CUDA_ROWS");
   for (size_t i = 0; i < kRowCount; i++) {
-    const carnot_tactic_row* row = kRows[i];
+    const carnot_tactic* row = kRows[i];
     bool is_copy =
         row == &carnot_cuda_upload || row == &carnot_cuda_download || row == &carnot_cuda_reformat;
     bool in = !wanted            ? true
@@ -150,7 +150,7 @@ static void choose_rows(void) {
   }
 }
 
-const carnot_tactic_row* const* carnot_cuda_rows(size_t* out_count) {
+const carnot_tactic* const* carnot_cuda_rows(size_t* out_count) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, choose_rows);
   *out_count = g_row_count;

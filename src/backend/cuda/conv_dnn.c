@@ -7,7 +7,7 @@
 #include "base/hash.h"
 
 enum { kEngines = 5 };  // of the library's own order that are timed
-_Static_assert((int)kEngines <= (int)CARNOT_FORESEEN, "each is foreseen");
+_Static_assert((int)kEngines <= (int)CARNOT_PREPLAN_PARTS, "each is foreseen");
 
 typedef struct dnn_params {
   int32_t fast_fp32, packed, choice;
@@ -51,7 +51,7 @@ static carnot_status* make_key(const carnot_plan_node* node, const carnot_operan
 // Halves at the sizes that the build is for.
 static carnot_status* key_of(const carnot_problem* problem, const carnot_cuda_conv* c,
                              carnot_cuda_dnn_key* out) {
-  const carnot_operand_type input = carnot_cuda_conv_input(problem);
+  const carnot_operand_desc input = carnot_cuda_conv_input(problem);
   const carnot_layout last = CARNOT_LAYOUT_CHANNELS_LAST;
   const carnot_operand x = carnot_cuda_operand_of(&input, last),
                        w = carnot_cuda_operand_of(&problem->inputs[c->weights], last),
@@ -81,7 +81,7 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
   if (carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV) return "";
   const char* missing = carnot_cuda_lacks_dnn(carnot_cuda_of(problem->device));
   if (missing) return missing;
-  const carnot_operand_type input = carnot_cuda_conv_input(problem), *x = &input;
+  const carnot_operand_desc input = carnot_cuda_conv_input(problem), *x = &input;
   bool half = is_half(x->dtype);
   carnot_cuda_conv c;
   const char* why = carnot_cuda_conv_describe(problem, takes(x->dtype), &c, reason, size);
@@ -91,7 +91,7 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
     return "too many operands";
   if (x->rank < 3 || x->rank > 5)
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
-  const carnot_operand_type* w = &problem->inputs[c.weights];
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
   if (w->dtype != x->dtype || w->rank != x->rank) return "weights of another type";
   if (half && !carnot_is_known(w)) return "the weights are not constant";
   carnot_cuda_want_row_major(problem);
@@ -117,10 +117,10 @@ static void dnn_foresee(const carnot_problem* problem, int part) {
   char reason[256];
   carnot_cuda_conv c;
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
-  if (part >= (problem->times ? kEngines : 1) || carnot_cuda_lacks_dnn(cuda) ||
+  if (part >= (problem->allow_timing ? kEngines : 1) || carnot_cuda_lacks_dnn(cuda) ||
       carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV)
     return;
-  const carnot_operand_type x = carnot_cuda_conv_input(problem);
+  const carnot_operand_desc x = carnot_cuda_conv_input(problem);
   if (!is_half(x.dtype) || x.rank < 3 || x.rank > 5 ||
       carnot_cuda_conv_describe(problem, takes(x.dtype), &c, reason, sizeof(reason)) ||
       problem->inputs[c.weights].dtype != x.dtype || !problem->inputs[c.weights].is_constant)
@@ -304,7 +304,7 @@ static carnot_status* choose_engine(const carnot_problem* problem, const carnot_
   CARNOT_TRY(key_of(problem, c, &key));
   uint64_t hash = timings_key(cuda, &key);
   int best = 0;
-  const carnot_operand_type x = carnot_cuda_conv_input(problem), *w = &problem->inputs[c->weights],
+  const carnot_operand_desc x = carnot_cuda_conv_input(problem), *w = &problem->inputs[c->weights],
                             *y = &problem->outputs[0];
   const int64_t whole = carnot_dims_count(y->dims, y->rank) * 2;
   const int64_t bytes[5] = {carnot_dims_count(x.dims, x.rank) * 2,
@@ -328,9 +328,10 @@ static carnot_status* dnn_prepare(const carnot_problem* problem, carnot_prepared
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(dnn_params), "parameters", &params));
   dnn_params* made = params;
   *made = (dnn_params){problem->fast_fp32, is_half(dtype), 0};
-  if (problem->standing && problem->standing->param_bytes == sizeof(*made))
-    *made = *(const dnn_params*)problem->standing->params;
-  if (is_half(dtype) && problem->times) CARNOT_TRY(choose_engine(problem, &c, &made->choice));
+  if (problem->previous && problem->previous->param_bytes == sizeof(*made))
+    *made = *(const dnn_params*)problem->previous->params;
+  if (is_half(dtype) && problem->allow_timing)
+    CARNOT_TRY(choose_engine(problem, &c, &made->choice));
   out->params = params;
   out->param_bytes = sizeof(dnn_params);
   if (is_half(dtype)) {
@@ -369,17 +370,17 @@ static carnot_status* dnn_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic_row carnot_cuda_conv_dnn = {.name = "cuda_conv_cudnn",
-                                                .anchor = CARNOT_OP_CONV,
-                                                .numerics = "exact",
-                                                .device = true,
-                                                .sources = 1u << CARNOT_SOURCE_CUDNN,
-                                                .foresee = dnn_foresee,
-                                                .load_ns = dnn_load_ns,
-                                                .reject = dnn_reject,
-                                                .prepare = dnn_prepare,
-                                                .check = dnn_check,
-                                                .reads = dnn_reads,
-                                                .shape = dnn_shape,
-                                                .run = dnn_run,
-                                                .work = carnot_cuda_conv_work};
+const carnot_tactic carnot_cuda_conv_dnn = {.name = "cuda_conv_cudnn",
+                                            .anchor = CARNOT_OP_CONV,
+                                            .numerics = "exact",
+                                            .device = true,
+                                            .sources = 1u << CARNOT_SOURCE_CUDNN,
+                                            .preplan = dnn_foresee,
+                                            .load_ns = dnn_load_ns,
+                                            .reject = dnn_reject,
+                                            .prepare = dnn_prepare,
+                                            .validate = dnn_check,
+                                            .uses_input = dnn_reads,
+                                            .configure = dnn_shape,
+                                            .run = dnn_run,
+                                            .work = carnot_cuda_conv_work};

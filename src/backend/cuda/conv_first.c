@@ -26,7 +26,7 @@ static int quads_of(int64_t columns) { return columns <= 4 ? 1 : 2; }
 
 // ---- build ----
 
-static const char* reject_window(const carnot_plan_node* node, const carnot_operand_type* w,
+static const char* reject_window(const carnot_plan_node* node, const carnot_operand_desc* w,
                                  char* reason, size_t size) {
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
   for (int d = 0; d < w->rank; d++) type.dims[d] = carnot_sym_of(w->dims[d]);
@@ -46,7 +46,7 @@ static const char* first_reject(carnot_problem* problem, char* reason, size_t si
   const carnot_plan_node* node = carnot_cuda_conv_node(problem->region);
   if (node->op != CARNOT_OP_CONV) return "";
   bool casts = carnot_cuda_conv_casts(problem->region);
-  const carnot_operand_type *x = &problem->inputs[0], *y = &problem->outputs[0];
+  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
   if (!carnot_cuda_is_half(y->dtype) || x->dtype != (casts ? CARNOT_DTYPE_F32 : y->dtype))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
@@ -54,7 +54,7 @@ static const char* first_reject(carnot_problem* problem, char* reason, size_t si
   const char* why =
       carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ACTIVATION, false, &c, reason, size);
   if (why) return why;
-  const carnot_operand_type* w = &problem->inputs[c.weights];
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
   if (w->dims[1] > kMostChannels || w->dims[0] % 8)
     return carnot_cuda_because(reason, size, "%lld channels to %lld, takes up to %d to eights",
                                (long long)w->dims[1], (long long)w->dims[0], kMostChannels);
@@ -70,7 +70,7 @@ static carnot_status* first_prepare(const carnot_problem* problem, carnot_prepar
   const char* why =
       carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ACTIVATION, &c, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
-  const carnot_operand_type* w = &problem->inputs[c.weights];
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
   int rows = (int)w->dims[2], columns = (int)w->dims[3], quads = quads_of(columns);
   int32_t place[2 * kMostKernel][4][4];
   for (int s = 0; s < rows * quads; s++)
@@ -218,14 +218,14 @@ static carnot_status* first_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic_row carnot_cuda_conv_first = {.name = "cuda_conv_first",
-                                                  .anchor = CARNOT_OP_CONV,
-                                                  .numerics = "exact",
-                                                  .device = true,
-                                                  .reject = first_reject,
-                                                  .prepare = first_prepare,
-                                                  .check = carnot_cuda_conv_packed_check,
-                                                  .reads = carnot_cuda_conv_packed_reads,
-                                                  .shape = first_shape,
-                                                  .run = first_run,
-                                                  .work = carnot_cuda_conv_work};
+const carnot_tactic carnot_cuda_conv_first = {.name = "cuda_conv_first",
+                                              .anchor = CARNOT_OP_CONV,
+                                              .numerics = "exact",
+                                              .device = true,
+                                              .reject = first_reject,
+                                              .prepare = first_prepare,
+                                              .validate = carnot_cuda_conv_packed_check,
+                                              .uses_input = carnot_cuda_conv_packed_reads,
+                                              .configure = first_shape,
+                                              .run = first_run,
+                                              .work = carnot_cuda_conv_work};

@@ -31,10 +31,10 @@ static const char* patch_reject(carnot_problem* problem, char* reason, size_t si
   if (missing) return missing;
   carnot_cuda_conv c;
   const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, size);
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   if (!why) why = carnot_cuda_not_float(x, reason, size);
   if (why) return why;
-  const carnot_operand_type* w = &problem->inputs[c.weights];
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
   if (x->rank < 3 || x->rank > 5 || w->rank != x->rank || w->dtype != x->dtype)
     return carnot_cuda_because(reason, size, "an input of rank %d, weights of rank %d", x->rank,
                                w->rank);
@@ -75,7 +75,7 @@ static void describe(int32_t type, int64_t rows, int64_t filters, int64_t taps, 
 // The fastest algorithm at the optimal sizes; what cannot be timed goes by the heuristic.
 static void choose_algo(const carnot_problem* problem, const carnot_cuda_conv* c,
                         carnot_cuda_blas_choice* out) {
-  const carnot_operand_type *w = &problem->inputs[c->weights], *y = &problem->outputs[0];
+  const carnot_operand_desc *w = &problem->inputs[c->weights], *y = &problem->outputs[0];
   for (int d = 0; d < y->rank; d++)
     if (y->dims[d] < 1) return;
   int64_t taps = carnot_dims_count(w->dims + 1, w->rank - 1);
@@ -98,9 +98,9 @@ static carnot_status* patch_prepare(const carnot_problem* problem, carnot_prepar
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(patch_params), "parameters", &params));
   patch_params* made = params;
   *made = (patch_params){.fast_fp32 = problem->fast_fp32};
-  if (problem->standing && problem->standing->param_bytes == sizeof(*made))
-    *made = *(const patch_params*)problem->standing->params;
-  if (problem->times) choose_algo(problem, &c, &made->choice);
+  if (problem->previous && problem->previous->param_bytes == sizeof(*made))
+    *made = *(const patch_params*)problem->previous->params;
+  if (problem->allow_timing) choose_algo(problem, &c, &made->choice);
   out->params = params;
   out->param_bytes = sizeof(patch_params);
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].dtype, out);
@@ -185,13 +185,13 @@ static carnot_status* patch_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic_row carnot_cuda_conv_patch = {.name = "cuda_conv_patch",
-                                                  .anchor = CARNOT_OP_CONV,
-                                                  .numerics = "exact",
-                                                  .device = true,
-                                                  .sources = 1u << CARNOT_SOURCE_CUBLAS_LT,
-                                                  .reject = patch_reject,
-                                                  .prepare = patch_prepare,
-                                                  .check = patch_check,
-                                                  .shape = patch_shape,
-                                                  .run = patch_run};
+const carnot_tactic carnot_cuda_conv_patch = {.name = "cuda_conv_patch",
+                                              .anchor = CARNOT_OP_CONV,
+                                              .numerics = "exact",
+                                              .device = true,
+                                              .sources = 1u << CARNOT_SOURCE_CUBLAS_LT,
+                                              .reject = patch_reject,
+                                              .prepare = patch_prepare,
+                                              .validate = patch_check,
+                                              .configure = patch_shape,
+                                              .run = patch_run};

@@ -30,7 +30,7 @@ static int64_t weights_bytes(int64_t filters, int64_t channels) {
 
 // ---- build ----
 
-static const char* reject_window(const carnot_plan_node* node, const carnot_operand_type* w) {
+static const char* reject_window(const carnot_plan_node* node, const carnot_operand_desc* w) {
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
   for (int d = 0; d < w->rank; d++) type.dims[d] = carnot_sym_of(w->dims[d]);
   carnot_window t;
@@ -46,14 +46,14 @@ static const char* reject_window(const carnot_plan_node* node, const carnot_oper
 static const char* thin_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_CONV) return "";
-  const carnot_operand_type *x = &problem->inputs[0], *y = &problem->outputs[0];
+  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
   if (!carnot_cuda_is_half(x->dtype))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
   carnot_cuda_conv c;
   const char* why = carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ALL, false, &c, reason, size);
   if (why) return why;
-  const carnot_operand_type* w = &problem->inputs[c.weights];
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
   int64_t places = y->dims[0] * y->dims[2] * y->dims[3];
   if (w->dims[1] % 8 || w->dims[1] > kMostChannels || w->dims[0] % 8 || places < kLeastPlaces ||
       weights_bytes(w->dims[0], w->dims[1]) > kMostWeights)
@@ -71,7 +71,7 @@ static carnot_status* thin_prepare(const carnot_problem* problem, carnot_prepare
   const char* why =
       carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ALL, &c, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
-  const carnot_operand_type* w = &problem->inputs[c.weights];
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
   int32_t place[kMostChannels / 16][4][4];
   int steps = 2 * blocks_of(w->dims[1]);
   for (int s = 0; s < steps; s++)
@@ -174,14 +174,14 @@ static carnot_status* thin_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic_row carnot_cuda_conv_thin = {.name = "cuda_conv_thin",
-                                                 .anchor = CARNOT_OP_CONV,
-                                                 .numerics = "exact",
-                                                 .device = true,
-                                                 .reject = thin_reject,
-                                                 .prepare = thin_prepare,
-                                                 .check = carnot_cuda_conv_packed_check,
-                                                 .reads = carnot_cuda_conv_packed_reads,
-                                                 .shape = thin_shape,
-                                                 .run = thin_run,
-                                                 .work = carnot_cuda_conv_work};
+const carnot_tactic carnot_cuda_conv_thin = {.name = "cuda_conv_thin",
+                                             .anchor = CARNOT_OP_CONV,
+                                             .numerics = "exact",
+                                             .device = true,
+                                             .reject = thin_reject,
+                                             .prepare = thin_prepare,
+                                             .validate = carnot_cuda_conv_packed_check,
+                                             .uses_input = carnot_cuda_conv_packed_reads,
+                                             .configure = thin_shape,
+                                             .run = thin_run,
+                                             .work = carnot_cuda_conv_work};

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/blocks.h"
 #include "backend/cuda/each.h"
+#include "tactic/problem/depth_space.h"
 
 // ---- strided copies ----
 
@@ -103,7 +103,7 @@ carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_mo
   return carnot_cuda_launch(step, move->function, move->grid, CARNOT_CUDA_THREADS, &move->params);
 }
 
-const char* carnot_cuda_whole_bytes(const carnot_operand_type* t, char* reason, size_t size) {
+const char* carnot_cuda_whole_bytes(const carnot_operand_desc* t, char* reason, size_t size) {
   int bits = carnot_dtype_bits(t->dtype);
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
@@ -150,21 +150,21 @@ static carnot_status* cross_run(const carnot_step_view* step, void* state,
                                 const carnot_operand* inputs, const carnot_operand* outputs,
                                 void* workspace, carnot_executor* executor) {
   (void)workspace, (void)executor;
-  carnot_copy kind =
+  carnot_copy_kind kind =
       outputs[0].place == CARNOT_PLACE_DEVICE ? CARNOT_COPY_UPLOAD : CARNOT_COPY_DOWNLOAD;
-  return carnot_cuda_backend.copy(step->queue, outputs[0].data, inputs[0].data, *(size_t*)state,
+  return carnot_cuda_backend.copy(step->stream, outputs[0].data, inputs[0].data, *(size_t*)state,
                                   kind);
 }
 
-#define CROSS_ROW(variable, text)                                               \
-  const carnot_tactic_row carnot_cuda_##variable = {.name = text,               \
-                                                    .anchor = CARNOT_OP_COUNT,  \
-                                                    .numerics = "exact",        \
-                                                    .device = true,             \
-                                                    .crosses = true,            \
-                                                    .reject = only_the_builder, \
-                                                    .shape = cross_shape,       \
-                                                    .run = cross_run};
+#define CROSS_ROW(variable, text)                                           \
+  const carnot_tactic carnot_cuda_##variable = {.name = text,               \
+                                                .anchor = CARNOT_OP_COUNT,  \
+                                                .numerics = "exact",        \
+                                                .device = true,             \
+                                                .cross_memory = true,       \
+                                                .reject = only_the_builder, \
+                                                .configure = cross_shape,   \
+                                                .run = cross_run};
 CROSS_ROW(upload, CARNOT_UPLOAD_TACTIC)
 CROSS_ROW(download, CARNOT_DOWNLOAD_TACTIC)
 
@@ -179,14 +179,14 @@ static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_
                                outputs[0].strides, 0, carnot_cuda_bytes(&inputs[0]), state);
 }
 
-const carnot_tactic_row carnot_cuda_reformat = {.name = CARNOT_DEVICE_REFORMAT_TACTIC,
-                                                .anchor = CARNOT_OP_COUNT,
-                                                .numerics = "exact",
-                                                .device = true,
-                                                .strided_outputs = true,
-                                                .reject = only_the_builder,
-                                                .shape = reformat_shape,
-                                                .run = run_move};
+const carnot_tactic carnot_cuda_reformat = {.name = CARNOT_DEVICE_REFORMAT_TACTIC,
+                                            .anchor = CARNOT_OP_COUNT,
+                                            .numerics = "exact",
+                                            .device = true,
+                                            .strided_outputs = true,
+                                            .reject = only_the_builder,
+                                            .configure = reformat_shape,
+                                            .run = run_move};
 
 // ---- transpose ----
 
@@ -217,21 +217,21 @@ static carnot_status* transpose_shape(const carnot_step_view* step, const carnot
                                carnot_cuda_bytes(x), state);
 }
 
-const carnot_tactic_row carnot_cuda_transpose = {.name = "cuda_transpose",
-                                                 .anchor = CARNOT_OP_TRANSPOSE,
-                                                 .numerics = "exact",
-                                                 .device = true,
-                                                 .strided_outputs = true,
-                                                 .reject = transpose_reject,
-                                                 .shape = transpose_shape,
-                                                 .run = run_move};
+const carnot_tactic carnot_cuda_transpose = {.name = "cuda_transpose",
+                                             .anchor = CARNOT_OP_TRANSPOSE,
+                                             .numerics = "exact",
+                                             .device = true,
+                                             .strided_outputs = true,
+                                             .reject = transpose_reject,
+                                             .configure = transpose_shape,
+                                             .run = run_move};
 
 // ---- concat and split: one copy a part, planned when it is recorded ----
 
 static const char* parts_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, op)) return "";
   bool joins = op == CARNOT_OP_CONCAT;
-  carnot_operand_type* whole = joins ? &problem->outputs[0] : &problem->inputs[0];
+  carnot_operand_desc* whole = joins ? &problem->outputs[0] : &problem->inputs[0];
   const char* why = carnot_cuda_whole_bytes(whole, reason, size);
   if (why) return why;
   carnot_layout layout = problem->inputs[0].layout;
@@ -303,15 +303,15 @@ static carnot_status* parts_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define PARTS_ROW(family, OP)                                                \
-  const carnot_tactic_row carnot_cuda_##family = {.name = "cuda_" #family,   \
-                                                  .anchor = CARNOT_OP_##OP,  \
-                                                  .numerics = "exact",       \
-                                                  .device = true,            \
-                                                  .strided_outputs = true,   \
-                                                  .reject = family##_reject, \
-                                                  .shape = parts_shape,      \
-                                                  .run = parts_run};
+#define PARTS_ROW(family, OP)                                            \
+  const carnot_tactic carnot_cuda_##family = {.name = "cuda_" #family,   \
+                                              .anchor = CARNOT_OP_##OP,  \
+                                              .numerics = "exact",       \
+                                              .device = true,            \
+                                              .strided_outputs = true,   \
+                                              .reject = family##_reject, \
+                                              .configure = parts_shape,  \
+                                              .run = parts_run};
 PARTS_ROW(concat, CONCAT)
 PARTS_ROW(split, SPLIT)
 
@@ -358,14 +358,14 @@ static carnot_status* slice_shape(const carnot_step_view* step, const carnot_ope
                                carnot_cuda_bytes(x), state);
 }
 
-const carnot_tactic_row carnot_cuda_slice = {.name = "cuda_slice",
-                                             .anchor = CARNOT_OP_SLICE,
-                                             .numerics = "exact",
-                                             .device = true,
-                                             .strided_outputs = true,
-                                             .reject = slice_reject,
-                                             .shape = slice_shape,
-                                             .run = run_move};
+const carnot_tactic carnot_cuda_slice = {.name = "cuda_slice",
+                                         .anchor = CARNOT_OP_SLICE,
+                                         .numerics = "exact",
+                                         .device = true,
+                                         .strided_outputs = true,
+                                         .reject = slice_reject,
+                                         .configure = slice_shape,
+                                         .run = run_move};
 
 // ---- expand and tile ----
 
@@ -375,7 +375,7 @@ static const char* expand_reject(carnot_problem* problem, char* reason, size_t s
 static const char* tile_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = list_reject(problem, CARNOT_OP_TILE, reason, size);
   if (why) return why;
-  const carnot_operand_type *x = &problem->inputs[0], *y = &problem->outputs[0];
+  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   int axes = x->rank;
   for (int d = 0; d < x->rank; d++)
     axes += x->dims[d] != y->dims[d] || x->min[d] != x->max[d] || y->min[d] != y->max[d];
@@ -414,15 +414,15 @@ static carnot_status* tile_shape(const carnot_step_view* step, const carnot_oper
   return carnot_cuda_move_make(step, axes, dims, src, 0, dst, 0, carnot_cuda_bytes(x), state);
 }
 
-#define LIST_ROW(family, OP)                                                 \
-  const carnot_tactic_row carnot_cuda_##family = {.name = "cuda_" #family,   \
-                                                  .anchor = CARNOT_OP_##OP,  \
-                                                  .numerics = "exact",       \
-                                                  .device = true,            \
-                                                  .strided_outputs = true,   \
-                                                  .reject = family##_reject, \
-                                                  .shape = family##_shape,   \
-                                                  .run = run_move};
+#define LIST_ROW(family, OP)                                               \
+  const carnot_tactic carnot_cuda_##family = {.name = "cuda_" #family,     \
+                                              .anchor = CARNOT_OP_##OP,    \
+                                              .numerics = "exact",         \
+                                              .device = true,              \
+                                              .strided_outputs = true,     \
+                                              .reject = family##_reject,   \
+                                              .configure = family##_shape, \
+                                              .run = run_move};
 LIST_ROW(expand, EXPAND)
 LIST_ROW(tile, TILE)
 
@@ -445,10 +445,10 @@ static carnot_status* blocks_shape(const carnot_step_view* step, const carnot_op
                                state);
 }
 
-const carnot_tactic_row carnot_cuda_blocks = {.name = "cuda_blocks",
-                                              .anchor = CARNOT_OP_COUNT,
-                                              .numerics = "exact",
-                                              .device = true,
-                                              .reject = blocks_reject,
-                                              .shape = blocks_shape,
-                                              .run = run_move};
+const carnot_tactic carnot_cuda_blocks = {.name = "cuda_blocks",
+                                          .anchor = CARNOT_OP_COUNT,
+                                          .numerics = "exact",
+                                          .device = true,
+                                          .reject = blocks_reject,
+                                          .configure = blocks_shape,
+                                          .run = run_move};

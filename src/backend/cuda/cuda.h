@@ -176,7 +176,7 @@ typedef struct carnot_cuda {
 } carnot_cuda;
 
 typedef struct carnot_cuda_queue {
-  carnot_queue base;
+  carnot_stream base;
   CUstream own, stream;  // |stream|: where work goes, |own| or the caller's
   CUstream lent;         // what |stream| becomes again when the recording ends
   bool records;          // into a graph of its own
@@ -186,10 +186,10 @@ typedef struct carnot_cuda_queue {
 
 static inline carnot_cuda* carnot_cuda_of(carnot_device* device) { return (carnot_cuda*)device; }
 static inline carnot_cuda_queue* carnot_cuda_queue_of(const carnot_step_view* step) {
-  return (carnot_cuda_queue*)step->queue;
+  return (carnot_cuda_queue*)step->stream;
 }
 static inline carnot_cuda* carnot_cuda_of_step(const carnot_step_view* step) {
-  return (carnot_cuda*)step->queue->device;
+  return (carnot_cuda*)step->stream->device;
 }
 static inline CUdeviceptr carnot_cuda_address(const void* p) { return (CUdeviceptr)(uintptr_t)p; }
 

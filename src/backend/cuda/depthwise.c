@@ -18,14 +18,14 @@ _Static_assert(sizeof(depthwise_state) <= CARNOT_STATE_BYTES, "the state has its
 static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_CONV) return "";
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   if (!carnot_cuda_is_half(x->dtype))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
   carnot_cuda_conv c;
   const char* why =
       carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ACTIVATION, true, &c, reason, size);
   if (why) return why;
-  const carnot_operand_type* w = &problem->inputs[c.weights];
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
   int64_t groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
   if (groups != w->dims[0] || w->dims[1] != 1 || groups % 8 || x->dims[1] != groups)
     return carnot_cuda_because(reason, size, "%lld groups for %lld filters of %lld, takes one each",
@@ -41,7 +41,7 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
   const char* why =
       carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ACTIVATION, &c, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
-  const carnot_operand_type* w = &problem->inputs[c.weights];
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
   int64_t channels = w->dims[0], taps = w->dims[2] * w->dims[3];
   void* memory;
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(channels * taps), 2, "packed weights", &memory));
@@ -132,14 +132,14 @@ static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic_row carnot_cuda_depthwise_row = {.name = "cuda_depthwise",
-                                                     .anchor = CARNOT_OP_CONV,
-                                                     .numerics = "exact",
-                                                     .device = true,
-                                                     .reject = depthwise_reject,
-                                                     .prepare = depthwise_prepare,
-                                                     .check = carnot_cuda_conv_packed_check,
-                                                     .reads = carnot_cuda_conv_packed_reads,
-                                                     .shape = depthwise_shape,
-                                                     .run = depthwise_run,
-                                                     .work = carnot_cuda_conv_work};
+const carnot_tactic carnot_cuda_depthwise_row = {.name = "cuda_depthwise",
+                                                 .anchor = CARNOT_OP_CONV,
+                                                 .numerics = "exact",
+                                                 .device = true,
+                                                 .reject = depthwise_reject,
+                                                 .prepare = depthwise_prepare,
+                                                 .validate = carnot_cuda_conv_packed_check,
+                                                 .uses_input = carnot_cuda_conv_packed_reads,
+                                                 .configure = depthwise_shape,
+                                                 .run = depthwise_run,
+                                                 .work = carnot_cuda_conv_work};

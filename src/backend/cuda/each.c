@@ -25,7 +25,7 @@ static bool takes_packed(carnot_op op) {
          op == CARNOT_OP_DEQUANTIZE_LINEAR;
 }
 
-static const char* check_type(const carnot_operand_type* t, bool packed, char* reason,
+static const char* check_type(const carnot_operand_desc* t, bool packed, char* reason,
                               size_t size) {
   if (t->kind == CARNOT_VALUE_UNKNOWN) return NULL;  // absent
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";

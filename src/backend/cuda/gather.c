@@ -58,13 +58,13 @@ static carnot_status* gather_run(const carnot_step_view* step, void* state,
   return carnot_cuda_launch_each(step, s->function, s->count, &s->params);
 }
 
-const carnot_tactic_row carnot_cuda_gather_row = {.name = "cuda_gather",
-                                                  .anchor = CARNOT_OP_GATHER,
-                                                  .numerics = "exact",
-                                                  .device = true,
-                                                  .reject = gather_reject,
-                                                  .shape = gather_shape,
-                                                  .run = gather_run};
+const carnot_tactic carnot_cuda_gather_row = {.name = "cuda_gather",
+                                              .anchor = CARNOT_OP_GATHER,
+                                              .numerics = "exact",
+                                              .device = true,
+                                              .reject = gather_reject,
+                                              .configure = gather_shape,
+                                              .run = gather_run};
 
 // ---- gather by several indices ----
 
@@ -76,7 +76,7 @@ typedef struct gather_nd_state {
 static const char* gather_nd_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, CARNOT_OP_GATHER_ND)) return "";
   carnot_cuda_want_row_major(problem);
-  const carnot_operand_type* index = &problem->inputs[1];
+  const carnot_operand_desc* index = &problem->inputs[1];
   if (index->dtype != CARNOT_DTYPE_I64 || index->rank < 1) return "the indices are no int64";
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
@@ -123,10 +123,10 @@ static carnot_status* gather_nd_run(const carnot_step_view* step, void* state,
   return carnot_cuda_launch_each(step, s->function, s->params.count, &s->params);
 }
 
-const carnot_tactic_row carnot_cuda_gather_nd_row = {.name = "cuda_gather_nd",
-                                                     .anchor = CARNOT_OP_GATHER_ND,
-                                                     .numerics = "exact",
-                                                     .device = true,
-                                                     .reject = gather_nd_reject,
-                                                     .shape = gather_nd_shape,
-                                                     .run = gather_nd_run};
+const carnot_tactic carnot_cuda_gather_nd_row = {.name = "cuda_gather_nd",
+                                                 .anchor = CARNOT_OP_GATHER_ND,
+                                                 .numerics = "exact",
+                                                 .device = true,
+                                                 .reject = gather_nd_reject,
+                                                 .configure = gather_nd_shape,
+                                                 .run = gather_nd_run};

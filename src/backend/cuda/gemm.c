@@ -43,7 +43,7 @@ static bool is_whole(carnot_dtype dtype) {
          dtype == CARNOT_DTYPE_U64;
 }
 // The own kernel takes float64 and integers as well.
-static const char* not_number(const carnot_operand_type* t, char* reason, size_t size) {
+static const char* not_number(const carnot_operand_desc* t, char* reason, size_t size) {
   bool whole = t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && is_whole(t->dtype);
   return whole ? NULL : carnot_cuda_not_real(t, reason, size);
 }
@@ -53,7 +53,7 @@ static const char* gemm_reject(carnot_problem* problem, bool library, char* reas
   const char* why = describe(problem, library, &p, reason, size);
   if (why) return why;
   carnot_cuda_want_row_major(problem);
-  const carnot_operand_type *a = &problem->inputs[problem->region->nodes[0].inputs[0]],
+  const carnot_operand_desc *a = &problem->inputs[problem->region->nodes[0].inputs[0]],
                             *b = &problem->inputs[problem->region->nodes[0].inputs[1]];
   why = library ? carnot_cuda_not_float(a, reason, size) : not_number(a, reason, size);
   if (why) return why;
@@ -270,7 +270,7 @@ static carnot_status* set_lt(const carnot_step_view* step, const extents* e, pro
   return carnot_cuda_blas_find(carnot_cuda_of_step(step), &key, &params->choice, &s->plan);
 }
 
-static bool is_known(const carnot_operand_type* t) {
+static bool is_known(const carnot_operand_desc* t) {
   for (int d = 0; d < t->rank; d++)
     if (t->dims[d] < 1) return false;
   return true;
@@ -280,7 +280,7 @@ static bool is_known(const carnot_operand_type* t) {
 static carnot_status* time_algos(const carnot_problem* problem, const product* p,
                                  carnot_cuda_blas_choice* out) {
   const uint32_t* inputs = problem->region->nodes[0].inputs;
-  const carnot_operand_type* types[] = {&problem->inputs[inputs[0]], &problem->inputs[inputs[1]],
+  const carnot_operand_desc* types[] = {&problem->inputs[inputs[0]], &problem->inputs[inputs[1]],
                                         &problem->outputs[0]};
   for (int i = 0; i < 3; i++)
     if (!is_known(types[i])) return NULL;
@@ -313,9 +313,9 @@ static carnot_status* prepare(const carnot_problem* problem, bool library, carno
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(gemm_params), "parameters", &params));
   gemm_params* made = params;
   *made = (gemm_params){.fast_fp32 = problem->fast_fp32, .residual = p.residual};
-  if (problem->standing && problem->standing->param_bytes == sizeof(*made))
-    *made = *(const gemm_params*)problem->standing->params;
-  if (library && problem->times) choose_algo(problem, &p, &made->choice);
+  if (problem->previous && problem->previous->param_bytes == sizeof(*made))
+    *made = *(const gemm_params*)problem->previous->params;
+  if (library && problem->allow_timing) choose_algo(problem, &p, &made->choice);
   out->params = params;
   out->param_bytes = sizeof(gemm_params);
   return carnot_cuda_chain_prepare(problem, &p.chain, problem->inputs[0].dtype, out);
@@ -441,19 +441,19 @@ static carnot_status* gemm_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-#define GEMM_ROW(variable, text, library, reject_fn, prepare_fn, shape_fn)     \
-  const carnot_tactic_row carnot_cuda_##variable = {.name = text,              \
-                                                    .anchor = CARNOT_OP_COUNT, \
-                                                    .numerics = "exact",       \
-                                                    .device = true,            \
-                                                    .sources = library,        \
-                                                    .last_resort = !(library), \
-                                                    .reject = reject_fn,       \
-                                                    .prepare = prepare_fn,     \
-                                                    .check = gemm_check,       \
-                                                    .shape = shape_fn,         \
-                                                    .run = gemm_run,           \
-                                                    .work = carnot_cuda_product_work};
+#define GEMM_ROW(variable, text, library, reject_fn, prepare_fn, shape_fn) \
+  const carnot_tactic carnot_cuda_##variable = {.name = text,              \
+                                                .anchor = CARNOT_OP_COUNT, \
+                                                .numerics = "exact",       \
+                                                .device = true,            \
+                                                .sources = library,        \
+                                                .fallback = !(library),    \
+                                                .reject = reject_fn,       \
+                                                .prepare = prepare_fn,     \
+                                                .validate = gemm_check,    \
+                                                .configure = shape_fn,     \
+                                                .run = gemm_run,           \
+                                                .work = carnot_cuda_product_work};
 GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", 1u << CARNOT_SOURCE_CUBLAS_LT, gemm_lt_reject,
          gemm_lt_prepare, gemm_lt_shape)
 GEMM_ROW(gemm_row, "cuda_gemm_32x32", 0, gemm_own_reject, gemm_prepare, gemm_shape)

@@ -56,7 +56,7 @@ static int64_t slice_of(int64_t channels, int64_t groups) {
 static const char* group_norm_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_GROUP_NORM && node->op != CARNOT_OP_INSTANCE_NORM) return "";
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   if (!carnot_cuda_is_half(x->dtype) || x->rank < 3)
     return carnot_cuda_because(reason, size, "no kernel for %s of rank %d",
                                carnot_dtype_name(x->dtype), x->rank);
@@ -226,11 +226,11 @@ static carnot_status* group_norm_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic_row carnot_cuda_group_norm_row = {.name = "cuda_group_norm_channels_last",
-                                                      .anchor = CARNOT_OP_COUNT,
-                                                      .numerics = "exact",
-                                                      .device = true,
-                                                      .reject = group_norm_reject,
-                                                      .prepare = group_norm_prepare,
-                                                      .shape = group_norm_shape,
-                                                      .run = group_norm_run};
+const carnot_tactic carnot_cuda_group_norm_row = {.name = "cuda_group_norm_channels_last",
+                                                  .anchor = CARNOT_OP_COUNT,
+                                                  .numerics = "exact",
+                                                  .device = true,
+                                                  .reject = group_norm_reject,
+                                                  .prepare = group_norm_prepare,
+                                                  .configure = group_norm_shape,
+                                                  .run = group_norm_run};

@@ -9,7 +9,7 @@ const char* carnot_cuda_maps_reject(const carnot_problem* problem,
                                     size_t size) {
   const carnot_cuda* cuda = carnot_cuda_of(problem->device);
   if (cuda->major != 9 || cuda->minor) return "needs sm_90";
-  const carnot_operand_type* w = &problem->inputs[region->weights];
+  const carnot_operand_desc* w = &problem->inputs[region->weights];
   if (problem->region->nodes[0].op != CARNOT_OP_CONV) return NULL;
   if (w->dims[1] % kDepth)
     return carnot_cuda_because(reason, size, "%lld channels, takes 64s", (long long)w->dims[1]);

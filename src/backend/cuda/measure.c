@@ -7,7 +7,7 @@ static const size_t kCopyBytes = (size_t)512 << 20;
 
 typedef struct experiment {
   carnot_device* device;
-  carnot_queue* queue;
+  carnot_stream* queue;
   carnot_step_view view;
   char* memory;  // kCopyBytes twice
 } experiment;
@@ -102,10 +102,10 @@ carnot_status* carnot_cuda_measure(carnot_device* device, carnot_device_peaks* o
   void* memory;
   CARNOT_TRY(device->backend->alloc(device, 2 * kCopyBytes, &memory));
   e.memory = memory;
-  carnot_status* status = device->backend->queue_create(device, &e.queue);
-  e.view.queue = e.queue;
+  carnot_status* status = device->backend->stream_create(device, &e.queue);
+  e.view.stream = e.queue;
   if (!status) status = measure_all(&e, out);
-  device->backend->queue_destroy(e.queue);
+  device->backend->stream_destroy(e.queue);
   device->backend->free(device, memory);
   return status;
 }

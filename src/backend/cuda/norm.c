@@ -72,13 +72,13 @@ static carnot_status* softmax_run(const carnot_step_view* step, void* state,
   return carnot_cuda_launch(step, s->function, grid, threads_for(s->params.size), &s->params);
 }
 
-const carnot_tactic_row carnot_cuda_softmax_row = {.name = "cuda_softmax",
-                                                   .anchor = CARNOT_OP_COUNT,
-                                                   .numerics = "exact",
-                                                   .device = true,
-                                                   .reject = softmax_reject,
-                                                   .shape = softmax_shape,
-                                                   .run = softmax_run};
+const carnot_tactic carnot_cuda_softmax_row = {.name = "cuda_softmax",
+                                               .anchor = CARNOT_OP_COUNT,
+                                               .numerics = "exact",
+                                               .device = true,
+                                               .reject = softmax_reject,
+                                               .configure = softmax_shape,
+                                               .run = softmax_run};
 
 // ---- normalization by the row's own statistics ----
 
@@ -105,7 +105,7 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (!is_norm(node->op)) return "";
   carnot_cuda_want_row_major(problem);
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   const char* why = carnot_cuda_not_real(x, reason, size);
   if (why) return why;
   bool by_row = node->op == CARNOT_OP_LAYER_NORM || node->op == CARNOT_OP_RMS_NORM;
@@ -113,7 +113,7 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
   for (uint32_t i = 1; i < node->input_count; i++) {
     if (node->inputs[i] == CARNOT_PLAN_NONE) continue;
     if (node->inputs[i] != i) return "the operands stand in another order";
-    const carnot_operand_type* t = &problem->inputs[i];
+    const carnot_operand_desc* t = &problem->inputs[i];
     if (t->dtype != x->dtype) return "scale or bias have another type than the input";
     // One number an element of the row, or of its last axes in turn; scale and bias alike.
     bool fits = !by_row || t->rank <= x->rank - axis, ends = false;
@@ -236,14 +236,14 @@ static carnot_status* norm_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic_row carnot_cuda_norm_row = {.name = "cuda_norm",
-                                                .anchor = CARNOT_OP_COUNT,
-                                                .numerics = "exact",
-                                                .device = true,
-                                                .reject = norm_reject,
-                                                .prepare = norm_prepare,
-                                                .shape = norm_shape,
-                                                .run = norm_run};
+const carnot_tactic carnot_cuda_norm_row = {.name = "cuda_norm",
+                                            .anchor = CARNOT_OP_COUNT,
+                                            .numerics = "exact",
+                                            .device = true,
+                                            .reject = norm_reject,
+                                            .prepare = norm_prepare,
+                                            .configure = norm_shape,
+                                            .run = norm_run};
 
 // ---- batch normalization by given statistics ----
 
@@ -302,13 +302,13 @@ static carnot_status* batch_norm_run(const carnot_step_view* step, void* state,
   return carnot_cuda_launch_each(step, s->function, s->params.count, &s->params);
 }
 
-const carnot_tactic_row carnot_cuda_batch_norm_row = {.name = "cuda_batch_norm",
-                                                      .anchor = CARNOT_OP_BATCH_NORM,
-                                                      .numerics = "exact",
-                                                      .device = true,
-                                                      .reject = batch_norm_reject,
-                                                      .shape = batch_norm_shape,
-                                                      .run = batch_norm_run};
+const carnot_tactic carnot_cuda_batch_norm_row = {.name = "cuda_batch_norm",
+                                                  .anchor = CARNOT_OP_BATCH_NORM,
+                                                  .numerics = "exact",
+                                                  .device = true,
+                                                  .reject = batch_norm_reject,
+                                                  .configure = batch_norm_shape,
+                                                  .run = batch_norm_run};
 
 // ---- reduce ----
 
@@ -331,7 +331,7 @@ static int reduction_of(const carnot_plan_node* node) {
 
 static const char* reduce_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, CARNOT_OP_REDUCE)) return "";
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   if (reduction_of(&problem->region->nodes[0]) < 0) return "no kernel for this reduction";
   if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 0) return "the input has no known rank";
   carnot_dtype t = x->dtype;
@@ -464,10 +464,10 @@ static carnot_status* reduce_run(const carnot_step_view* step, void* state,
                             &s->params);
 }
 
-const carnot_tactic_row carnot_cuda_reduce_row = {.name = "cuda_reduce",
-                                                  .anchor = CARNOT_OP_REDUCE,
-                                                  .numerics = "exact",
-                                                  .device = true,
-                                                  .reject = reduce_reject,
-                                                  .shape = reduce_shape,
-                                                  .run = reduce_run};
+const carnot_tactic carnot_cuda_reduce_row = {.name = "cuda_reduce",
+                                              .anchor = CARNOT_OP_REDUCE,
+                                              .numerics = "exact",
+                                              .device = true,
+                                              .reject = reduce_reject,
+                                              .configure = reduce_shape,
+                                              .run = reduce_run};

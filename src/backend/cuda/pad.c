@@ -72,10 +72,10 @@ static carnot_status* pad_run(const carnot_step_view* step, void* state,
   return carnot_cuda_launch_each(step, s->function, s->params.count, &s->params);
 }
 
-const carnot_tactic_row carnot_cuda_pad_row = {.name = "cuda_pad",
-                                               .anchor = CARNOT_OP_COUNT,
-                                               .numerics = "exact",
-                                               .device = true,
-                                               .reject = pad_reject,
-                                               .shape = pad_shape,
-                                               .run = pad_run};
+const carnot_tactic carnot_cuda_pad_row = {.name = "cuda_pad",
+                                           .anchor = CARNOT_OP_COUNT,
+                                           .numerics = "exact",
+                                           .device = true,
+                                           .reject = pad_reject,
+                                           .configure = pad_shape,
+                                           .run = pad_run};

@@ -253,7 +253,7 @@ static carnot_status* fill_shape(const carnot_step_view* step, const carnot_oper
 // Input |i| is absent or a constant 0.
 static bool is_zero(const carnot_problem* problem, uint32_t i) {
   if (i >= problem->input_count || problem->inputs[i].kind != CARNOT_VALUE_TENSOR) return true;
-  const carnot_operand_type* t = &problem->inputs[i];
+  const carnot_operand_desc* t = &problem->inputs[i];
   return carnot_is_known(t) && carnot_tensor_count(t->tensor) == 1 &&
          carnot_load_f64(t->dtype, t->tensor->data, 0) == 0;
 }

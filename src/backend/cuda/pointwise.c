@@ -264,7 +264,7 @@ carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
   size_t bytes = 0;
   carnot_status* status = why ? CARNOT_ERROR(INTERNAL, "%s", why) : NULL;
   uint64_t source = status ? 0 : carnot_hash(text, strlen(text), 0);
-  if (!status && !problem->standing)
+  if (!status && !problem->previous)
     status = carnot_cuda_compile_cached(cuda, text, &cubin, &bytes);
   free(text);
   if (status) return status;
@@ -468,7 +468,7 @@ static const char* pointwise_reject(carnot_problem* problem, char* reason, size_
   const char* why = carnot_cuda_chain_make(region, problem->input_count, 0, CARNOT_PLAN_NONE,
                                            &chain, reason, size);
   if (why) return why;
-  const carnot_operand_type* out = &problem->outputs[0];
+  const carnot_operand_desc* out = &problem->outputs[0];
   if (out->rank < 0 || out->rank > CARNOT_CUDA_CHAIN_RANK)
     return carnot_cuda_because(reason, size, "rank %d, takes up to %d", out->rank,
                                CARNOT_CUDA_CHAIN_RANK);
@@ -479,7 +479,7 @@ static const char* pointwise_reject(carnot_problem* problem, char* reason, size_
   // The result stands as the first operand of its shape does; all others are read as they stand.
   carnot_layout layout = CARNOT_LAYOUT_ROW_MAJOR;
   for (uint32_t i = 0; i < problem->input_count; i++) {
-    const carnot_operand_type* t = &problem->inputs[i];
+    const carnot_operand_desc* t = &problem->inputs[i];
     bool whole = !t->is_constant && t->rank == out->rank;
     for (int d = 0; whole && d < t->rank; d++) whole = t->dims[d] == out->dims[d];
     if (whole) layout = t->layout;
@@ -518,13 +518,13 @@ static carnot_status* pointwise_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, state, inputs, outputs);
 }
 
-const carnot_tactic_row carnot_cuda_pointwise = {.name = "cuda_pointwise",
-                                                 .anchor = CARNOT_OP_COUNT,
-                                                 .numerics = "exact",
-                                                 .device = true,
-                                                 .strided_outputs = true,
-                                                 .any_layout = true,
-                                                 .reject = pointwise_reject,
-                                                 .prepare = pointwise_prepare,
-                                                 .shape = pointwise_shape,
-                                                 .run = pointwise_run};
+const carnot_tactic carnot_cuda_pointwise = {.name = "cuda_pointwise",
+                                             .anchor = CARNOT_OP_COUNT,
+                                             .numerics = "exact",
+                                             .device = true,
+                                             .strided_outputs = true,
+                                             .output_layout_agnostic = true,
+                                             .reject = pointwise_reject,
+                                             .prepare = pointwise_prepare,
+                                             .configure = pointwise_shape,
+                                             .run = pointwise_run};

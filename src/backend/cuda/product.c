@@ -72,10 +72,10 @@ const char* carnot_cuda_product_describe(const carnot_problem* problem,
                                          size_t size) {
   if (!carnot_cuda_is_product(problem->region->nodes[0].op)) return "";
   bool column[kMostInputs] = {false}, whole[kMostInputs] = {false};
-  const carnot_operand_type* y = &problem->outputs[0];
+  const carnot_operand_desc* y = &problem->outputs[0];
   if (problem->input_count > kMostInputs) return "too many operands";
   for (uint32_t i = 0; i < problem->input_count; i++) {
-    const carnot_operand_type* t = &problem->inputs[i];
+    const carnot_operand_desc* t = &problem->inputs[i];
     if (t->dtype != y->dtype || t->rank < 0) continue;
     column[i] = t->is_constant && y->rank > 0 && is_column(t->rank, t->dims, y->dims[y->rank - 1]);
     whole[i] = takes->residual && !t->is_constant && t->rank == y->rank;
@@ -125,7 +125,7 @@ carnot_status* carnot_cuda_product_of_step(const carnot_step_view* step,
 
 void carnot_cuda_product_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   const carnot_plan_node* node = &problem->region->nodes[0];
-  const carnot_operand_type *a = &problem->inputs[node->inputs[0]], *y = &problem->outputs[0];
+  const carnot_operand_desc *a = &problem->inputs[node->inputs[0]], *y = &problem->outputs[0];
   bool trans = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "transA") != 0;
   double k = a->rank ? (double)a->dims[a->rank - (trans && a->rank > 1 ? 2 : 1)] : 1;
   *out_flops = 2 * k * (double)carnot_dims_count(y->dims, y->rank);

@@ -127,7 +127,7 @@ carnot_status* carnot_cuda_race_noted(const carnot_problem* problem, uint64_t ke
   for (int i = 0; i < count && timings; i++) {
     char text[64];
     snprintf(text, sizeof(text), "%s_%d", name, i);
-    CARNOT_TRY(timings->settle(timings->cache, key_on(problem, key), text, &ns[i]));
+    CARNOT_TRY(timings->get_or_insert(timings->cache, key_on(problem, key), text, &ns[i]));
   }
   *out_best = fastest(ns, count);
   return NULL;

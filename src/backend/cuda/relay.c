@@ -61,7 +61,7 @@ static const char* relay_reject(carnot_problem* problem, const relay_size* tile,
           across = carnot_ceildiv(region.columns, tile->columns),
           processors = carnot_cuda_of(problem->device)->base.multiprocessor_count;
   // Where much is multiplied power is the bound: what wins by 5 % alone loses 2 % of a network.
-  const carnot_operand_type* w = &problem->inputs[region.weights];
+  const carnot_operand_desc* w = &problem->inputs[region.weights];
   bool hungry = tile->columns == kNarrow &&
                 (double)region.rows * (double)carnot_dims_count(w->dims, w->rank) > kMostProducts;
   bool wide = region.columns <= tile->columns / 2, few = down * across < processors / 2;

@@ -17,7 +17,7 @@ static int word(const carnot_cuda_attrs* a, const char* name, const char* const*
 
 static const char* resize_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, CARNOT_OP_RESIZE)) return "";
-  const carnot_operand_type* roi = problem->input_count > 1 ? &problem->inputs[1] : NULL;
+  const carnot_operand_desc* roi = problem->input_count > 1 ? &problem->inputs[1] : NULL;
   if (roi && roi->kind == CARNOT_VALUE_TENSOR && !roi->is_constant)
     return "the region is not constant";
   return carnot_cuda_each_reject(problem, CARNOT_OP_RESIZE, 0xeu, reason, size);

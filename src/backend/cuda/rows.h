@@ -6,7 +6,7 @@
 #include "kernel/cuda/params.h"
 
 // All rows, fastest first within an operator.
-const carnot_tactic_row* const* carnot_cuda_rows(size_t* out_count);
+const carnot_tactic* const* carnot_cuda_rows(size_t* out_count);
 
 // reject: writes the reason and returns it.
 const char* carnot_cuda_because(char* reason, size_t size, const char* format, ...)
@@ -21,8 +21,8 @@ static inline bool carnot_cuda_is_real(carnot_dtype dtype) {
   return carnot_cuda_is_float(dtype) || dtype == CARNOT_DTYPE_F64;
 }
 // NULL when |t| is a tensor of float32, float16 or bfloat16; or of float64 besides.
-const char* carnot_cuda_not_float(const carnot_operand_type* t, char* reason, size_t size);
-const char* carnot_cuda_not_real(const carnot_operand_type* t, char* reason, size_t size);
+const char* carnot_cuda_not_float(const carnot_operand_desc* t, char* reason, size_t size);
+const char* carnot_cuda_not_real(const carnot_operand_desc* t, char* reason, size_t size);
 // The region is |op| alone.
 static inline bool carnot_cuda_is_single(const carnot_problem* problem, carnot_op op) {
   return problem->region->node_count == 1 && problem->region->nodes[0].op == op;
@@ -54,7 +54,7 @@ static inline void carnot_cuda_want_row_major(carnot_problem* problem) {
     problem->outputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
 }
 // An operand of the device at the sizes that the build is for, nowhere yet.
-carnot_operand carnot_cuda_operand_of(const carnot_operand_type* t, carnot_layout layout);
+carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layout layout);
 // The integers of a small host operand; *out_count -1 when it is absent.
 carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int capacity,
                                 int* out_count) CARNOT_MUST_USE;
@@ -86,7 +86,7 @@ carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_mo
 // What rows that move elements ask and name alike: why an element of |t| is no whole byte or its
 // rank is not known; operands of one type on the device; "<family>_<bytes>"; an operand that may be
 // absent.
-const char* carnot_cuda_whole_bytes(const carnot_operand_type* t, char* reason, size_t size);
+const char* carnot_cuda_whole_bytes(const carnot_operand_desc* t, char* reason, size_t size);
 carnot_status* carnot_cuda_check_move(const carnot_operand* x,
                                       const carnot_operand* y) CARNOT_MUST_USE;
 const char* carnot_cuda_sized_name(const char* family, int bytes, char* name, size_t size);

@@ -59,7 +59,7 @@ static const char* squeeze_reject(carnot_problem* problem, char* reason, size_t 
   squeeze_parts parts;
   const char* why = read_region(problem->region, problem->input_count, &parts);
   if (why) return why;
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   if (!carnot_cuda_of(problem->device)->base.has_clusters) return "needs sm_90";
   if (!carnot_cuda_is_half(x->dtype) || x->rank != 4 || x->min[1] != x->max[1] || x->dims[1] % 8 ||
       x->dims[1] > kMostChannels)
@@ -67,7 +67,7 @@ static const char* squeeze_reject(carnot_problem* problem, char* reason, size_t 
                                (long long)(x->rank > 1 ? x->dims[1] : 0),
                                carnot_dtype_name(x->dtype));
   for (int i = 0; i < 2; i++) {
-    const carnot_operand_type *w = &problem->inputs[parts.weights[i]],
+    const carnot_operand_desc *w = &problem->inputs[parts.weights[i]],
                               *b = parts.bias[i] == CARNOT_PLAN_NONE
                                        ? NULL
                                        : &problem->inputs[parts.bias[i]];
@@ -94,7 +94,7 @@ static size_t weight_bytes(int64_t channels, int64_t hidden) {
 }
 
 // |rows| of |from| elements, each filled with zeros up to |to|; *at moves behind them.
-static void pack_rows(const carnot_operand_type* t, int64_t rows, int64_t from, int64_t to,
+static void pack_rows(const carnot_operand_desc* t, int64_t rows, int64_t from, int64_t to,
                       uint16_t** at) {
   const uint16_t* data = t->tensor->data;
   for (int64_t r = 0; r < rows; r++) memcpy(*at + r * to, data + r * from, (size_t)from * 2);
@@ -105,7 +105,7 @@ static carnot_status* squeeze_prepare(const carnot_problem* problem, carnot_prep
   squeeze_parts parts;
   const char* why = read_region(problem->region, problem->input_count, &parts);
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
-  const carnot_operand_type* w = &problem->inputs[parts.weights[0]];
+  const carnot_operand_desc* w = &problem->inputs[parts.weights[0]];
   int64_t inner = w->dims[0], channels = w->dims[1], hidden = (inner + 7) / 8 * 8;
   size_t bytes = weight_bytes(channels, hidden);
   void* memory;
@@ -242,13 +242,13 @@ static carnot_status* squeeze_run(const carnot_step_view* step, void* state,
                                      &s->params);
 }
 
-const carnot_tactic_row carnot_cuda_squeeze_row = {.name = "cuda_squeeze",
-                                                   .anchor = CARNOT_OP_REDUCE,
-                                                   .numerics = "exact",
-                                                   .device = true,
-                                                   .reject = squeeze_reject,
-                                                   .prepare = squeeze_prepare,
-                                                   .check = squeeze_check,
-                                                   .reads = squeeze_reads,
-                                                   .shape = squeeze_shape,
-                                                   .run = squeeze_run};
+const carnot_tactic carnot_cuda_squeeze_row = {.name = "cuda_squeeze",
+                                               .anchor = CARNOT_OP_REDUCE,
+                                               .numerics = "exact",
+                                               .device = true,
+                                               .reject = squeeze_reject,
+                                               .prepare = squeeze_prepare,
+                                               .validate = squeeze_check,
+                                               .uses_input = squeeze_reads,
+                                               .configure = squeeze_shape,
+                                               .run = squeeze_run};

@@ -57,16 +57,16 @@ void carnot_cuda_tile_work(const carnot_problem* problem, double* out_flops, dou
     (void)workspace, (void)executor;                                                             \
     return kind##_run(step, state, inputs, outputs, &kSize##height##x##width);                   \
   }                                                                                              \
-  const carnot_tactic_row carnot_cuda_##kind##_##height##x##width = {                            \
+  const carnot_tactic carnot_cuda_##kind##_##height##x##width = {                                \
       .name = "cuda_" #kind "_" #height "x" #width,                                              \
       .anchor = CARNOT_OP_COUNT,                                                                 \
       .numerics = "exact",                                                                       \
       .device = true,                                                                            \
       .reject = reject_##height##x##width,                                                       \
       .prepare = carnot_cuda_tile_prepare,                                                       \
-      .check = carnot_cuda_tile_check,                                                           \
-      .reads = carnot_cuda_conv_packed_reads,                                                    \
-      .shape = shape_##height##x##width,                                                         \
+      .validate = carnot_cuda_tile_check,                                                        \
+      .uses_input = carnot_cuda_conv_packed_reads,                                               \
+      .configure = shape_##height##x##width,                                                     \
       .run = run_##height##x##width,                                                             \
       .work = carnot_cuda_tile_work};
 

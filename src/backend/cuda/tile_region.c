@@ -51,7 +51,7 @@ static const char* describe(const carnot_problem* problem, carnot_cuda_tile_regi
 
 static const char* reject_conv(carnot_problem* problem, const carnot_cuda_tile_region* p,
                                char* reason, size_t size) {
-  const carnot_operand_type *x = &problem->inputs[0], *w = &problem->inputs[p->weights];
+  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[p->weights];
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (x->rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", x->rank);
   if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1) return "groups";
@@ -66,7 +66,7 @@ static const char* reject_conv(carnot_problem* problem, const carnot_cuda_tile_r
 
 static const char* reject_product(const carnot_problem* problem, const carnot_cuda_tile_region* p,
                                   char* reason, size_t size) {
-  const carnot_operand_type *x = &problem->inputs[p->x], *w = &problem->inputs[p->weights];
+  const carnot_operand_desc *x = &problem->inputs[p->x], *w = &problem->inputs[p->weights];
   if (w->rank != 2 || x->rank < 2) return "weights of other than two dimensions, or a vector";
   if (w->dims[0] % 8 || w->dims[1] % 8)
     return carnot_cuda_because(reason, size, "weights of %lldx%lld, takes eights",
@@ -74,7 +74,7 @@ static const char* reject_product(const carnot_problem* problem, const carnot_cu
   return NULL;
 }
 
-static int64_t places_of(const carnot_operand_type* y, bool conv) {
+static int64_t places_of(const carnot_operand_desc* y, bool conv) {
   int64_t rows = 1;
   for (int d = 0; d < y->rank; d++)
     if (d != (conv ? 1 : y->rank - 1)) rows *= y->dims[d];
@@ -85,12 +85,12 @@ const char* carnot_cuda_tile_reject(carnot_problem* problem, carnot_cuda_tile_re
                                     char* reason, size_t size) {
   carnot_op op = problem->region->nodes[0].op;
   if (op != CARNOT_OP_CONV && !carnot_cuda_is_product(op)) return "";
-  const carnot_operand_type* y = &problem->outputs[0];
+  const carnot_operand_desc* y = &problem->outputs[0];
   if (!carnot_cuda_is_half(y->dtype))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(y->dtype));
   const char* why = describe(problem, out, reason, size);
   if (why) return why;
-  const carnot_operand_type *x = &problem->inputs[out->x], *w = &problem->inputs[out->weights];
+  const carnot_operand_desc *x = &problem->inputs[out->x], *w = &problem->inputs[out->weights];
   if (x->dtype != y->dtype || w->dtype != y->dtype || !carnot_is_known(w))
     return "the weights are not constant";
   carnot_cuda_want_row_major(problem);
@@ -104,7 +104,7 @@ const char* carnot_cuda_tile_reject(carnot_problem* problem, carnot_cuda_tile_re
 // Weights of a product as [columns, depth].
 static carnot_status* pack_product(const carnot_problem* problem, uint32_t weights,
                                    carnot_prepared* out) {
-  const carnot_operand_type* w = &problem->inputs[weights];
+  const carnot_operand_desc* w = &problem->inputs[weights];
   const carnot_plan_node* node = &problem->region->nodes[0];
   bool trans = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "transB") != 0;
   int64_t columns = w->dims[!trans], depth = w->dims[trans];

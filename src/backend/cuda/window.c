@@ -60,7 +60,7 @@ carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carno
   return NULL;
 }
 
-bool carnot_cuda_window_within(const carnot_plan_node* node, const carnot_operand_type* weights,
+bool carnot_cuda_window_within(const carnot_plan_node* node, const carnot_operand_desc* weights,
                                int64_t reach, int64_t step) {
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = weights->rank};
   for (int d = 0; d < weights->rank; d++) type.dims[d] = carnot_sym_of(weights->dims[d]);
@@ -102,7 +102,7 @@ static const char* pool_reject(carnot_problem* problem, char* reason, size_t siz
   if (!most && !carnot_cuda_is_single(problem, CARNOT_OP_AVERAGE_POOL) &&
       !carnot_cuda_is_single(problem, CARNOT_OP_LP_POOL))
     return "";
-  const carnot_operand_type* x = &problem->inputs[0];
+  const carnot_operand_desc* x = &problem->inputs[0];
   bool bytes = most && (x->dtype == CARNOT_DTYPE_I8 || x->dtype == CARNOT_DTYPE_U8);
   const char* why = bytes ? NULL : carnot_cuda_not_real(x, reason, size);
   if (why) return why;
@@ -165,14 +165,14 @@ static carnot_status* pool_run(const carnot_step_view* step, void* state,
   return carnot_cuda_launch_each(step, s->function, s->count, &s->params);
 }
 
-const carnot_tactic_row carnot_cuda_pool_row = {.name = "cuda_pool",
-                                                .anchor = CARNOT_OP_COUNT,
-                                                .numerics = "exact",
-                                                .device = true,
-                                                .strided_outputs = true,
-                                                .reject = pool_reject,
-                                                .shape = pool_shape,
-                                                .run = pool_run};
+const carnot_tactic carnot_cuda_pool_row = {.name = "cuda_pool",
+                                            .anchor = CARNOT_OP_COUNT,
+                                            .numerics = "exact",
+                                            .device = true,
+                                            .strided_outputs = true,
+                                            .reject = pool_reject,
+                                            .configure = pool_shape,
+                                            .run = pool_run};
 
 // ---- convolution ----
 
@@ -231,9 +231,9 @@ const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda
   bool channel[64] = {false}, whole[64] = {false};
   if (problem->input_count > 64) return "too many operands";
   if (carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV) return "";
-  const carnot_operand_type* y = &problem->outputs[0];
+  const carnot_operand_desc* y = &problem->outputs[0];
   for (uint32_t i = 0; i < problem->input_count; i++) {
-    const carnot_operand_type* t = &problem->inputs[i];
+    const carnot_operand_desc* t = &problem->inputs[i];
     if (t->dtype != y->dtype || t->rank < 0 || y->rank < 2) continue;
     channel[i] = t->is_constant && is_channel(t->rank, t->dims, y->rank, y->dims[1]);
     whole[i] = !t->is_constant && t->rank == y->rank;
@@ -249,7 +249,7 @@ const char* carnot_cuda_conv_packs(const carnot_problem* problem, carnot_cuda_ta
   const char* why = carnot_cuda_conv_describe(problem, takes, out, reason, size);
   if (why) return why;
   const carnot_plan_node* node = carnot_cuda_conv_node(problem->region);
-  const carnot_operand_type x = carnot_cuda_conv_input(problem),
+  const carnot_operand_desc x = carnot_cuda_conv_input(problem),
                             *w = &problem->inputs[out->weights];
   if (x.rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", x.rank);
   if (w->dtype != x.dtype || !carnot_is_known(w)) return "the weights are not constant";
@@ -286,7 +286,7 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
   return carnot_cuda_on_device(outputs, step->output_count);
 }
 
-carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* w, carnot_prepared* out) {
+carnot_status* carnot_cuda_conv_pack(const carnot_operand_desc* w, carnot_prepared* out) {
   int64_t k = w->dims[0], c = w->dims[1], taps = carnot_dims_count(w->dims + 2, w->rank - 2);
   void* memory;
   CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(k * c * taps), 2, "packed weights", &memory));
@@ -302,7 +302,7 @@ carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* w, carnot_prepar
 }
 
 void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_operand_type *w =
+  const carnot_operand_desc *w =
                                 &problem->inputs[carnot_cuda_conv_node(problem->region)->inputs[1]],
                             *y = &problem->outputs[0];
   double outputs = (double)carnot_dims_count(y->dims, y->rank);
@@ -315,8 +315,8 @@ void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, dou
 
 // ---- a cast before ----
 
-carnot_operand_type carnot_cuda_conv_input(const carnot_problem* problem) {
-  carnot_operand_type x = problem->inputs[0];
+carnot_operand_desc carnot_cuda_conv_input(const carnot_problem* problem) {
+  carnot_operand_desc x = problem->inputs[0];
   if (carnot_cuda_conv_casts(problem->region)) x.dtype = problem->outputs[0].dtype;
   return x;
 }
@@ -349,7 +349,7 @@ carnot_status* carnot_cuda_conv_cast_run(const carnot_step_view* step, carnot_cu
   return carnot_cuda_launch_each(step, cast->function, cast->params.count, &cast->params);
 }
 
-carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* w, int chunks, int steps,
+carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_desc* w, int chunks, int steps,
                                             const int32_t (*place)[4][4], carnot_prepared* out) {
   int64_t count = carnot_dims_count(w->dims + 1, w->rank - 1);
   size_t bytes = (size_t)CARNOT_CUDA_STREAM_BYTES(chunks, steps);
@@ -389,7 +389,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, size);
   if (why) return why;
   carnot_cuda_want_row_major(problem);
-  const carnot_operand_type input = carnot_cuda_conv_input(problem), *x = &input;
+  const carnot_operand_desc input = carnot_cuda_conv_input(problem), *x = &input;
   if (x->rank < 3 || x->rank > 5)
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
   if (problem->inputs[c.weights].dtype != x->dtype) return "weights of another type";
@@ -448,13 +448,13 @@ static carnot_status* conv_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic_row carnot_cuda_conv_row = {.name = "cuda_conv_direct",
-                                                .last_resort = true,
-                                                .anchor = CARNOT_OP_CONV,
-                                                .numerics = "exact",
-                                                .device = true,
-                                                .reject = conv_reject,
-                                                .prepare = conv_prepare,
-                                                .shape = conv_shape,
-                                                .run = conv_run,
-                                                .work = carnot_cuda_conv_work};
+const carnot_tactic carnot_cuda_conv_row = {.name = "cuda_conv_direct",
+                                            .fallback = true,
+                                            .anchor = CARNOT_OP_CONV,
+                                            .numerics = "exact",
+                                            .device = true,
+                                            .reject = conv_reject,
+                                            .prepare = conv_prepare,
+                                            .configure = conv_shape,
+                                            .run = conv_run,
+                                            .work = carnot_cuda_conv_work};

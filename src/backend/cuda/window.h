@@ -12,7 +12,7 @@ carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carno
                                        carnot_cuda_window* out) CARNOT_MUST_USE;
 
 // The window with its pads reaches over no more than |reach| elements, in steps up to |step|.
-bool carnot_cuda_window_within(const carnot_plan_node* node, const carnot_operand_type* weights,
+bool carnot_cuda_window_within(const carnot_plan_node* node, const carnot_operand_desc* weights,
                                int64_t reach, int64_t step);
 
 // ---- convolutions: what is in the region besides ----
@@ -25,7 +25,7 @@ static inline bool carnot_cuda_conv_casts(const carnot_region* region) {
   return carnot_cuda_conv_node(region) != region->nodes;
 }
 // Input 0 as the convolution sees it.
-carnot_operand_type carnot_cuda_conv_input(const carnot_problem* problem);
+carnot_operand_desc carnot_cuda_conv_input(const carnot_problem* problem);
 
 typedef struct carnot_cuda_conv {
   uint32_t weights;
@@ -73,11 +73,11 @@ carnot_status* carnot_cuda_conv_cast_run(const carnot_step_view* step, carnot_cu
                                          void* workspace, void** x) CARNOT_MUST_USE;
 
 // Weights [K,C,taps] of halves as [K,taps,C], the next constant of |out|.
-carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* weights,
+carnot_status* carnot_cuda_conv_pack(const carnot_operand_desc* weights,
                                      carnot_prepared* out) CARNOT_MUST_USE;
 // The same in the order of stream.cuh, for |chunks| chunks of 32 filters: |place[step][lane &
 // 3][4]| are offsets in the weights of a filter, -1 for a zero.
-carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* weights, int chunks,
+carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_desc* weights, int chunks,
                                             int steps, const int32_t (*place)[4][4],
                                             carnot_prepared* out) CARNOT_MUST_USE;
 // Of rows that read their weights packed alone: the engine holds them, and the plain ones are

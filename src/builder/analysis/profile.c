@@ -1,0 +1,201 @@
+// Profiles: what they say of the inputs' dimensions, brought to the symbols of the graph.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "builder/internal.h"
+
+enum { kDefaultOptimum = 1, kGuess = 64 };
+// Bytes of a value that the plan has room for.
+static const uint64_t kMostPlanned = (uint64_t)1 << 38;
+
+static carnot_status* grow_tables(carnot_builder* builder) {
+  size_t count = builder->graph->syms.count + 1;
+  void *values, *known, *is_static;
+  CARNOT_TRY(carnot_arena_try(&builder->graph->arena, count, sizeof(int64_t), "symbols", &values));
+  CARNOT_TRY(carnot_arena_try(&builder->graph->arena, count, sizeof(bool), "symbols", &known));
+  CARNOT_TRY(carnot_arena_try(&builder->graph->arena, count, sizeof(bool), "symbols", &is_static));
+  builder->symbol_values = values;
+  builder->symbol_known = known;
+  builder->symbol_static = is_static;
+  return NULL;
+}
+
+const carnot_profile_input* carnot_profile_find(const carnot_profile* profile, const char* name) {
+  for (size_t i = 0; i < profile->input_count; i++)
+    if (strcmp(profile->inputs[i].name, name) == 0) return &profile->inputs[i];
+  return NULL;
+}
+
+static carnot_status* check_profile_input(const carnot_value* input,
+                                          const carnot_profile_input* p) {
+  CARNOT_CHECK(p->min.rank == input->type.rank && p->opt.rank == input->type.rank &&
+                   p->max.rank == input->type.rank,
+               INVALID_ARGUMENT, "the profile gives %d dimensions for input %s, which has %d",
+               p->opt.rank, p->name, input->type.rank);
+  for (int d = 0; d < input->type.rank; d++) {
+    long long min = p->min.d[d], opt = p->opt.d[d], max = p->max.d[d];
+    CARNOT_CHECK(min >= 0 && min <= opt && opt <= max, INVALID_ARGUMENT,
+                 "input %s, dimension %d: min %lld, opt %lld, max %lld are not in order", p->name,
+                 d, min, opt, max);
+    carnot_sym dim = input->type.dims[d];
+    CARNOT_CHECK(!carnot_sym_is_const(dim) || (dim.bits == min && dim.bits == max),
+                 INVALID_ARGUMENT,
+                 "input %s, dimension %d is %lld in the model, the profile says %lld to %lld",
+                 p->name, d, (long long)dim.bits, min, max);
+  }
+  return NULL;
+}
+
+// Widens the interval noted for a symbol by one profile's range.
+static carnot_status* note_range(carnot_builder* builder, carnot_sym dim, int64_t min, int64_t opt,
+                                 int64_t max, bool first) {
+  if (carnot_sym_is_const(dim)) return NULL;
+  size_t index = carnot_sym_index(dim);
+  if (builder->graph->syms.items[index].op != CARNOT_SYM_SYMBOL) return NULL;
+  int64_t old_min, old_max;
+  carnot_sym_range(&builder->graph->syms, dim, &old_min, &old_max);
+  if (first && !builder->symbol_known[index]) {
+    builder->symbol_values[index] = opt;
+    builder->symbol_known[index] = true;
+  } else {
+    min = carnot_min_i64(min, old_min);
+    max = carnot_max_i64(max, old_max);
+  }
+  carnot_sym_set_range(&builder->graph->syms, dim, min, max);
+  return NULL;
+}
+
+static carnot_status* apply_profile(carnot_builder* builder, const carnot_profile* profile,
+                                    bool first) {
+  carnot_block* main = builder->graph->main;
+  for (size_t i = 0; i < profile->input_count; i++) {
+    bool found = false;
+    for (size_t k = 0; k < main->param_count; k++)
+      found |= strcmp(main->params[k]->name, profile->inputs[i].name) == 0;
+    CARNOT_CHECK(found, INVALID_ARGUMENT, "the profile names input %s, which the model lacks",
+                 profile->inputs[i].name);
+  }
+  for (size_t k = 0; k < main->param_count; k++) {
+    carnot_value* input = main->params[k];
+    const carnot_profile_input* p = carnot_profile_find(profile, input->name);
+    if (!p) continue;
+    for (size_t i = 0; i < input->sym_count; i++)
+      CARNOT_TRY(note_range(builder, input->syms[i], p->values[0][i], p->values[1][i],
+                            p->values[2][i], first));
+    if (p->no_shape) continue;
+    CARNOT_TRY(check_profile_input(input, p));
+    for (int d = 0; d < input->type.rank; d++)
+      CARNOT_TRY(
+          note_range(builder, input->type.dims[d], p->min.d[d], p->opt.d[d], p->max.d[d], first));
+  }
+  return NULL;
+}
+
+// A dimension that the profile fixes becomes a plain integer.
+static carnot_status* fix_dimensions(carnot_builder* builder) {
+  carnot_block* main = builder->graph->main;
+  bool any = false;
+  for (size_t k = 0; k < main->param_count; k++) {
+    carnot_type* type = &main->params[k]->type;
+    for (int d = 0; d < type->rank; d++) {
+      if (carnot_sym_is_const(type->dims[d])) continue;
+      int64_t min, max;
+      carnot_sym_range(&builder->graph->syms, type->dims[d], &min, &max);
+      if (min != max ||
+          builder->graph->syms.items[carnot_sym_index(type->dims[d])].op != CARNOT_SYM_SYMBOL)
+        continue;
+      type->dims[d] = carnot_sym_of(min);
+      any = true;
+    }
+  }
+  if (!any) return NULL;
+  for (carnot_node* node = main->first; node; node = node->next)
+    CARNOT_TRY(carnot_node_infer(node));
+  return NULL;
+}
+
+static void mark_static(carnot_builder* builder) {
+  carnot_block* main = builder->graph->main;
+  carnot_syms* syms = &builder->graph->syms;
+  for (size_t k = 0; k < main->param_count; k++) {
+    const carnot_type* type = &main->params[k]->type;
+    for (int d = 0; d < type->rank; d++) {
+      if (carnot_sym_is_const(type->dims[d])) continue;
+      size_t index = carnot_sym_index(type->dims[d]);
+      if (builder->symbol_known[index]) continue;
+      int64_t min, max;
+      carnot_sym_range(syms, type->dims[d], &min, &max);
+      builder->symbol_values[index] = carnot_max_i64(min, carnot_min_i64(max, kDefaultOptimum));
+      builder->symbol_known[index] = true;
+    }
+  }
+  carnot_graph_planned_syms(builder->graph, builder->symbol_static);
+}
+
+carnot_status* carnot_apply_profiles(carnot_builder* builder) {
+  const carnot_build_config* config = builder->config;
+  CARNOT_TRY(grow_tables(builder));
+  builder->symbol_count = builder->graph->syms.count;
+  for (size_t i = 0; i < config->profile_count; i++)
+    CARNOT_TRY_AT(apply_profile(builder, &config->profiles[i], i == 0), "profile %zu", i);
+  carnot_syms_rebound(&builder->graph->syms);
+  CARNOT_TRY(fix_dimensions(builder));
+  return NULL;
+}
+
+// What rows are asked about where only the run knows.
+static carnot_status* guess_unknown(carnot_builder* builder) {
+  const carnot_syms* syms = &builder->graph->syms;
+  void *values, *known;
+  CARNOT_TRY(carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(int64_t), "symbols",
+                              &values));
+  CARNOT_TRY(
+      carnot_arena_try(&builder->graph->arena, syms->count + 1, sizeof(bool), "symbols", &known));
+  builder->guess_values = values;
+  builder->guess_known = known;
+  for (size_t i = 0; i < syms->count; i++) {
+    builder->guess_values[i] = builder->symbol_values[i];
+    builder->guess_known[i] = builder->symbol_known[i];
+    if (builder->guess_known[i] || syms->items[i].op != CARNOT_SYM_SYMBOL) continue;
+    builder->guess_values[i] =
+        carnot_max_i64(syms->items[i].min, carnot_min_i64(syms->items[i].max, kGuess));
+    builder->guess_known[i] = true;
+  }
+  return NULL;
+}
+
+carnot_status* carnot_note_symbols(carnot_builder* builder) {
+  int64_t* values = builder->symbol_values;
+  bool* known = builder->symbol_known;
+  size_t old = builder->symbol_count;
+  CARNOT_TRY(grow_tables(builder));
+  memcpy(builder->symbol_values, values, old * sizeof(*values));
+  memcpy(builder->symbol_known, known, old * sizeof(*known));
+  builder->symbol_count = builder->graph->syms.count;
+  mark_static(builder);
+  return guess_unknown(builder);
+}
+
+bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* type) {
+  if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 0) return false;
+  for (int d = 0; d < type->rank; d++)
+    if (!carnot_sym_is_const(type->dims[d]) &&
+        !builder->symbol_static[carnot_sym_index(type->dims[d])])
+      return false;
+  return true;
+}
+
+uint64_t carnot_type_max_bytes(const carnot_builder* builder, const carnot_type* type) {
+  int64_t dims[CARNOT_MAX_RANK];
+  for (int d = 0; d < type->rank; d++) {
+    int64_t min, max;
+    carnot_sym_range(&builder->graph->syms, type->dims[d], &min, &max);
+    if (max >= (int64_t)1 << 40) return UINT64_MAX;
+    dims[d] = max < 0 ? 0 : max;
+  }
+  size_t bytes;
+  carnot_status* status = carnot_dims_bytes(type->dtype, dims, type->rank, &bytes);
+  carnot_status_free(status);
+  // A half of what has no bound has none.
+  return status || bytes > kMostPlanned ? UINT64_MAX : bytes;
+}

@@ -1,0 +1,123 @@
+// The inspector's data: what each layer of the engine is, in JSON with TensorRT's field names and
+// Carnot's own beside.
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "builder/lower/lower.h"
+
+static json_t* dims_json(carnot_lowering* l, const carnot_type* type) {
+  json_t* dims = json_array();
+  for (int d = 0; d < type->rank; d++) {
+    carnot_sym dim = type->dims[d];
+    json_array_append_new(dims, json_integer(carnot_sym_is_const(dim) ? dim.bits : -1));
+  }
+  (void)l;
+  return dims;
+}
+
+static json_t* value_json(carnot_lowering* l, uint32_t index) {
+  const carnot_value_builder* v = &l->values[index];
+  char format[128];
+  snprintf(format, sizeof(format), "%s %s", carnot_layout_name(v->plan.layout),
+           carnot_dtype_name(v->plan.dtype));
+  return json_pack("{s:s?, s:o, s:s}", "Name", v->plan.name, "Dimensions",
+                   dims_json(l, &v->from->type), "Format/Datatype", format);
+}
+
+static json_t* values_json(carnot_lowering* l, const uint32_t* values, uint32_t count,
+                           bool constants) {
+  json_t* list = json_array();
+  for (uint32_t i = 0; i < count; i++) {
+    if (values[i] == CARNOT_PLAN_NONE) continue;
+    bool constant = l->values[values[i]].plan.storage == CARNOT_STORAGE_CONSTANT;
+    if (constant == constants) json_array_append_new(list, value_json(l, values[i]));
+  }
+  return list;
+}
+
+// What an operator is called: a function, a plugin or itself.
+static const char* operator_name(carnot_arena* arena, const carnot_plan_node* node) {
+  const carnot_attr* attr = carnot_attrs_find(&node->attrs, "fn");
+  if (attr && attr->type == CARNOT_ATTR_INT) return carnot_fn_get((carnot_fn)attr->i)->name;
+  attr = node->op == CARNOT_OP_PLUGIN ? carnot_attrs_find(&node->attrs, "name") : NULL;
+  return attr ? carnot_arena_text(arena, attr->s.data, attr->s.size)
+              : carnot_op_get(node->op)->name;
+}
+
+static json_t* operators_json(carnot_lowering* l, const carnot_region* region) {
+  json_t* list = json_array();
+  for (uint32_t i = 0; i < region->node_count; i++) {
+    const carnot_plan_node* node = &region->nodes[i];
+    const char* name = operator_name(&l->builder->plan->arena, node);
+    json_array_append_new(list, json_pack("{s:s, s:s}", "Name", node->name, "Operator", name));
+  }
+  return list;
+}
+
+static json_t* step_json(carnot_lowering* l, uint32_t index) {
+  const carnot_plan_step* step = &l->builder->plan->steps[index];
+  const carnot_step_note* note = &l->notes[index];
+  json_t* layer = json_object();
+  json_object_set_new(layer, "Name", json_string(step->name));
+  json_object_set_new(layer, "LayerType", json_string(note->layer_type));
+  json_object_set_new(layer, "Inputs", values_json(l, step->inputs, step->input_count, false));
+  json_object_set_new(layer, "Outputs", values_json(l, step->outputs, step->output_count, false));
+  json_object_set_new(layer, "Constants", values_json(l, step->inputs, step->input_count, true));
+  json_object_set_new(layer, "Operators", operators_json(l, &step->region));
+  json_object_set_new(layer, "TacticName", json_string(step->variants[0].tactic));
+  json_object_set_new(layer, "TacticValue", json_string(step->variants[0].tactic));
+  const carnot_tactic* row = carnot_tactic_find(step->variants[0].tactic);
+  json_object_set_new(layer, "Numerics", json_string(row ? row->numerics : ""));
+  json_object_set_new(layer, "Precision", json_string(carnot_dtype_name(note->precision)));
+  json_object_set_new(layer, "Flops", json_real(note->flops));
+  json_object_set_new(layer, "Bytes", json_real(note->bytes));
+  json_object_set_new(layer, "TimeUs", json_real(note->time_us));
+  json_object_set_new(layer, "Rejected", json_string(note->rejected));
+  return layer;
+}
+
+static json_t* bindings_json(carnot_lowering* l) {
+  json_t* list = json_array();
+  const carnot_plan* plan = l->builder->plan;
+  for (uint32_t i = 0; i < plan->binding_count; i++)
+    json_array_append_new(list, json_string(plan->bindings[i].name));
+  return list;
+}
+
+// What the engine calls beside the driver. Generated programs need NVRTC where the host does not
+// allow the machine code that the engine carries.
+static json_t* libraries_json(const carnot_plan* plan) {
+  uint32_t sources = 0;
+  bool programs = false;
+  json_t* list = json_array();
+  for (uint32_t s = 0; s < plan->step_count; s++)
+    for (uint32_t k = 0; k < plan->steps[s].variant_count; k++) {
+      const carnot_tactic* row = carnot_tactic_find(plan->steps[s].variants[k].tactic);
+      sources |= row ? row->sources : 0;
+    }
+  for (uint32_t i = 0; i < plan->blob_count; i++) programs |= carnot_blob_is_code(&plan->blobs[i]);
+  for (int i = 0; i < CARNOT_SOURCE_COUNT; i++)
+    if (sources >> i & 1)
+      json_array_append_new(list, json_string(carnot_tactic_source_name((carnot_tactic_source)i)));
+  if (programs) json_array_append_new(list, json_string("NVRTC"));
+  return list;
+}
+
+carnot_status* carnot_lowering_inspect(carnot_lowering* l) {
+  carnot_plan* plan = l->builder->plan;
+  json_t* root = json_object();
+  json_t* layers = json_array();
+  for (uint32_t i = 0; i < plan->step_count; i++) json_array_append_new(layers, step_json(l, i));
+  json_object_set_new(root, "Name", json_string(plan->name));
+  json_object_set_new(root, "Layers", layers);
+  json_object_set_new(root, "Bindings", bindings_json(l));
+  json_object_set_new(root, "Libraries", libraries_json(plan));
+  json_object_set_new(root, "ActivationBytes", json_integer((json_int_t)plan->arena_bytes));
+  json_object_set_new(root, "ActivationBoundBytes", json_integer((json_int_t)plan->arena_bound));
+  char* text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
+  json_decref(root);
+  CARNOT_CHECK(text, OUT_OF_MEMORY, "no memory for the inspector's data");
+  plan->inspector = carnot_arena_text(&plan->arena, text, strlen(text));
+  free(text);
+  return NULL;
+}

@@ -1,0 +1,323 @@
+// Storage: bindings, aliases, the arena.
+#include "backend/device.h"
+#include "builder/lower/lower.h"
+#include "plan/memory_planner.h"
+
+carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) {
+  // The shape of a packed constant is still needed by infer, so the value stays; its bytes go. A
+  // blob without bytes keeps type and dimensions.
+  if (l->builder->config->refit) return NULL;
+  for (uint32_t i = 0; i < l->value_count; i++) {
+    carnot_value_builder* v = &l->values[i];
+    if (v->plan.storage == CARNOT_STORAGE_CONSTANT && v->uses && v->uses == v->packed_uses)
+      l->blobs[v->plan.index].dropped = true;
+  }
+  // A blob may stand in both memories: one of its values may be read as it is.
+  for (uint32_t i = 0; i < l->value_count; i++) {
+    carnot_value_builder* v = &l->values[i];
+    if (v->plan.storage == CARNOT_STORAGE_CONSTANT && v->uses != v->packed_uses)
+      l->blobs[v->plan.index].dropped = false;
+  }
+  return NULL;
+}
+
+// ---- the user's tensors ----
+
+static const carnot_profile_input* profile_of(const carnot_builder* builder, uint32_t profile,
+                                              const carnot_value* value) {
+  const carnot_build_config* config = builder->config;
+  return profile < config->profile_count
+             ? carnot_profile_find(&config->profiles[profile], value->name)
+             : NULL;
+}
+
+// The bounds that each profile gives the elements of a shape input.
+static void bound_elements(const carnot_builder* builder, const carnot_value* value,
+                           carnot_plan_binding* out) {
+  uint32_t profile_count = builder->plan->profile_count;
+  const carnot_profile_input* first = profile_of(builder, 0, value);
+  out->is_shape = true;
+  out->value_count = first ? first->value_count : 0;
+  carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&builder->plan->arena, carnot_dim_range,
+                                              (size_t)profile_count * out->value_count + 1);
+  for (uint32_t p = 0; p < profile_count; p++) {
+    const carnot_profile_input* given = profile_of(builder, p, value);
+    for (uint32_t i = 0; i < out->value_count; i++)
+      ranges[p * out->value_count + i] =
+          given && given->value_count
+              ? (carnot_dim_range){given->values[0][i], given->values[1][i], given->values[2][i]}
+              : (carnot_dim_range){INT64_MIN, 1, INT64_MAX};
+  }
+  out->value_ranges = ranges;
+}
+
+static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
+                                  uint32_t plan_value, bool is_input, carnot_plan_binding* out) {
+  carnot_builder* builder = l->builder;
+  carnot_plan* plan = builder->plan;
+  *out = (carnot_plan_binding){.name = value->name, .is_input = is_input, .value = plan_value};
+  out->rank = value->type.kind == CARNOT_VALUE_TENSOR ? value->type.rank : -1;
+  out->dtype = value->type.kind == CARNOT_VALUE_TENSOR ? value->type.dtype : CARNOT_DTYPE_INVALID;
+  carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&plan->arena, carnot_dim_range,
+                                              (size_t)plan->profile_count * CARNOT_MAX_RANK);
+  for (int d = 0; d < out->rank; d++) {
+    carnot_sym dim = value->type.dims[d];
+    out->dims[d] = carnot_sym_is_const(dim) ? dim.bits : -1;
+    out->dim_names[d] = "";
+    if (!carnot_sym_is_const(dim) && carnot_sym_get(&builder->graph->syms, dim)->name)
+      out->dim_names[d] = carnot_sym_get(&builder->graph->syms, dim)->name;
+  }
+  for (uint32_t p = 0; is_input && p < plan->profile_count; p++) {
+    const carnot_profile_input* profile = profile_of(builder, p, value);
+    for (int d = 0; d < out->rank; d++) {
+      carnot_dim_range* range = &ranges[p * (uint32_t)out->rank + (uint32_t)d];
+      if (profile && !profile->no_shape) {
+        *range = (carnot_dim_range){profile->min.d[d], profile->opt.d[d], profile->max.d[d]};
+      } else {
+        carnot_sym_range(&builder->graph->syms, value->type.dims[d], &range->min, &range->max);
+        range->opt = carnot_max_i64(range->min, carnot_min_i64(range->max, 1));
+      }
+    }
+  }
+  out->ranges = ranges;
+  return NULL;
+}
+
+carnot_status* carnot_lowering_bind(carnot_lowering* l) {
+  carnot_builder* builder = l->builder;
+  carnot_plan* plan = builder->plan;
+  carnot_block* main = builder->graph->main;
+  plan->profile_count =
+      builder->config->profile_count ? (uint32_t)builder->config->profile_count : 1;
+  plan->bindings = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_binding,
+                                    main->param_count + main->output_count + 1);
+  for (size_t i = 0; i < main->param_count; i++) {
+    uint32_t value = plan->blocks[0].params[i];
+    l->values[value].plan.storage = CARNOT_STORAGE_BINDING;
+    l->values[value].plan.index = plan->binding_count;
+    CARNOT_TRY(
+        add_binding(l, main->params[i], value, true, &plan->bindings[plan->binding_count++]));
+    if (builder->shape_inputs[i])
+      bound_elements(builder, main->params[i], &plan->bindings[plan->binding_count - 1]);
+  }
+  for (size_t i = 0; i < main->output_count; i++) {
+    carnot_plan_binding* b = &plan->bindings[plan->binding_count++];
+    CARNOT_TRY(add_binding(l, main->outputs[i], plan->blocks[0].outputs[i], false, b));
+    if (builder->output_names) b->name = builder->output_names[i];
+  }
+  return NULL;
+}
+
+// ---- storage ----
+
+static bool is_view(const carnot_plan_step* step) {
+  return strcmp(step->variants[0].tactic, CARNOT_VIEW_TACTIC) == 0;
+}
+
+static void place_step_output(carnot_lowering* l, const carnot_plan_step* step, uint32_t value) {
+  carnot_plan_value* v = &l->values[value].plan;
+  if (is_view(step)) {
+    v->storage = CARNOT_STORAGE_ALIAS;
+    v->index = step->inputs[0];
+    return;
+  }
+  const carnot_type* type = &l->values[value].from->type;
+  if (step->is_shape || !carnot_type_is_static(l->builder, type) ||
+      type->dtype == CARNOT_DTYPE_STRING)
+    return;
+  v->max_bytes = carnot_type_max_bytes(l->builder, type);
+  v->storage = v->max_bytes == UINT64_MAX ? CARNOT_STORAGE_DYNAMIC_ARENA : CARNOT_STORAGE_ARENA;
+  if (v->storage == CARNOT_STORAGE_DYNAMIC_ARENA) v->max_bytes = 0;
+}
+
+static uint32_t root_of(const carnot_lowering* l, uint32_t value) {
+  while (l->values[value].plan.storage == CARNOT_STORAGE_ALIAS ||
+         l->values[value].plan.storage == CARNOT_STORAGE_SUBVIEW)
+    value = l->values[value].plan.index;
+  return value;
+}
+
+static void live_at(carnot_lowering* l, uint32_t value, uint32_t step) {
+  carnot_value_builder* v = &l->values[root_of(l, value)];
+  if (step < v->first) v->first = step;
+  if (step > v->last) v->last = step;
+}
+
+// Results that a step writes whole go to the user's memory directly.
+static void write_outputs_in_place(carnot_lowering* l) {
+  carnot_plan* plan = l->builder->plan;
+  for (uint32_t b = 0; b < plan->binding_count; b++) {
+    if (plan->bindings[b].is_input) continue;
+    uint32_t root = root_of(l, plan->bindings[b].value);
+    carnot_plan_value* v = &l->values[root].plan;
+    bool planned = v->storage == CARNOT_STORAGE_ARENA || v->storage == CARNOT_STORAGE_DYNAMIC_ARENA;
+    carnot_place users = l->builder->config->device ? CARNOT_PLACE_DEVICE : CARNOT_PLACE_HOST;
+    if (root != plan->bindings[b].value || !planned || v->place != users ||
+        v->layout != CARNOT_LAYOUT_ROW_MAJOR)
+      continue;
+    v->storage = CARNOT_STORAGE_BINDING;
+    v->index = b;
+  }
+}
+
+// ---- parts of a concat that their producers write in place ----
+
+static bool is_result(const carnot_plan* plan, uint32_t value) {
+  for (uint32_t i = 0; i < plan->blocks[0].output_count; i++)
+    if (plan->blocks[0].outputs[i] == value) return true;
+  return false;
+}
+
+// No dimension is ever 0: then the step surely runs by its tactic, which writes with strides.
+static bool never_empty(const carnot_lowering* l, const carnot_plan_step* step) {
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
+    const carnot_type* type = &l->values[step->inputs[i]].from->type;
+    for (int d = 0; d < type->rank; d++) {
+      int64_t min, max;
+      carnot_sym_range(&l->builder->graph->syms, type->dims[d], &min, &max);
+      if (min < 1) return false;
+    }
+  }
+  return true;
+}
+
+static bool can_be_part(const carnot_lowering* l, uint32_t value, uint32_t whole,
+                        const carnot_plan_step* producer) {
+  const carnot_value_builder *v = &l->values[value], *w = &l->values[whole];
+  if (v->plan.storage != CARNOT_STORAGE_ARENA || v->uses != 1 || is_result(l->builder->plan, value))
+    return false;
+  if (v->plan.layout != w->plan.layout || v->plan.dtype != w->plan.dtype) return false;
+  if (!producer || producer->variant_count != 1 || producer->is_shape) return false;
+  const carnot_tactic* row = carnot_tactic_find(producer->variants[0].tactic);
+  return row && row->strided_outputs && never_empty(l, producer);
+}
+
+// Channels-last tactics take any distance of pixels, but these must be evenly apart: they join
+// along channels only.
+static bool joins_innermost(const carnot_lowering* l, uint32_t whole, int axis) {
+  return l->values[whole].plan.layout == CARNOT_LAYOUT_ROW_MAJOR || axis == 1;
+}
+
+static void join_in_place(carnot_lowering* l, const carnot_plan_step* step,
+                          const carnot_plan_step* const* producers) {
+  uint32_t whole = step->outputs[0];
+  const carnot_plan_node* node = &step->region.nodes[0];
+  int rank = l->values[whole].from->type.rank;
+  int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis");
+  if (axis < 0) axis += rank;
+  if (l->values[whole].plan.storage != CARNOT_STORAGE_ARENA || axis < 0 || axis >= rank ||
+      !joins_innermost(l, whole, (int)axis))
+    return;
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    uint32_t value = step->inputs[i];
+    // What stands before a part must have its size when shapes are set.
+    if (value == CARNOT_PLAN_NONE || l->values[value].waits ||
+        !carnot_type_is_static(l->builder, &l->values[value].from->type))
+      return;
+    if (!can_be_part(l, value, whole, producers[value])) continue;
+    carnot_plan_value* v = &l->values[value].plan;
+    v->storage = CARNOT_STORAGE_SUBVIEW;
+    v->index = whole;
+    v->axis = (int32_t)axis;
+    v->before = step->inputs;
+    v->before_count = i;
+    v->max_bytes = 0;
+  }
+}
+
+static void join_all_in_place(carnot_lowering* l) {
+  carnot_plan* plan = l->builder->plan;
+  const carnot_plan_step** producers =
+      CARNOT_NEW_ARRAY(&plan->arena, const carnot_plan_step*, l->value_count + 1);
+  const carnot_plan_block* main = &plan->blocks[0];
+  for (uint32_t s = main->first_step; s < main->first_step + main->step_count; s++) {
+    const carnot_plan_step* step = &plan->steps[s];
+    if (strcmp(step->variants[0].tactic, CARNOT_CONCAT_TACTIC) == 0 && !step->is_shape)
+      join_in_place(l, step, producers);
+    for (uint32_t i = 0; i < step->output_count; i++)
+      if (step->outputs[i] != CARNOT_PLAN_NONE) producers[step->outputs[i]] = step;
+  }
+}
+
+static void find_lives(carnot_lowering* l) {
+  carnot_plan* plan = l->builder->plan;
+  const carnot_plan_block* main = &plan->blocks[0];
+  for (uint32_t s = main->first_step; s < main->first_step + main->step_count; s++) {
+    const carnot_plan_step* step = &plan->steps[s];
+    for (uint32_t i = 0; i < step->input_count; i++)
+      if (step->inputs[i] != CARNOT_PLAN_NONE) live_at(l, step->inputs[i], s);
+    for (uint32_t i = 0; i < step->output_count; i++)
+      if (step->outputs[i] != CARNOT_PLAN_NONE) live_at(l, step->outputs[i], s);
+  }
+  for (uint32_t i = 0; i < main->output_count; i++) live_at(l, main->outputs[i], main->step_count);
+}
+
+static carnot_status* plan_arena(carnot_lowering* l, carnot_place place, uint64_t* out_bytes,
+                                 uint64_t* out_bound) {
+  carnot_plan* plan = l->builder->plan;
+  carnot_interval* items = CARNOT_NEW_ARRAY(&plan->arena, carnot_interval, l->value_count + 1);
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < l->value_count; i++) {
+    carnot_value_builder* v = &l->values[i];
+    if (v->plan.place != place) continue;
+    v->plan.first_step = v->first == UINT32_MAX ? 0 : v->first;
+    v->plan.last_step = v->last;
+    plan->dynamic_count += v->plan.storage == CARNOT_STORAGE_DYNAMIC_ARENA;
+    if (v->plan.storage != CARNOT_STORAGE_ARENA) continue;
+    items[count++] = (carnot_interval){
+        .id = i, .first = v->plan.first_step, .last = v->last, .bytes = v->plan.max_bytes};
+  }
+  CARNOT_TRY(carnot_memory_plan(items, count, out_bytes));
+  *out_bound += carnot_memory_bound(items, count, plan->step_count);
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t* offsets = CARNOT_NEW_ARRAY(&plan->arena, uint64_t, plan->profile_count);
+    for (uint32_t p = 0; p < plan->profile_count; p++) offsets[p] = items[i].offset;
+    l->values[items[i].id].plan.offsets = offsets;
+  }
+  return NULL;
+}
+
+// Blobs without bytes leave holes: only the shape is kept.
+static void take_blobs(carnot_lowering* l) {
+  carnot_plan* plan = l->builder->plan;
+  plan->blobs = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_blob, l->blob_count + 1);
+  plan->blob_count = l->blob_count;
+  if (l->blob_count) memcpy(plan->blobs, l->blobs, l->blob_count * sizeof(*l->blobs));
+  plan->recipes =
+      carnot_arena_copy(&plan->arena, l->recipes, l->recipe_count * sizeof(*l->recipes));
+  plan->recipe_count = l->recipe_count;
+  plan->refittable = l->builder->config->refit;
+  plan->stripped = l->builder->config->strip && l->builder->phase != CARNOT_LOWER_TRIAL;
+  for (uint32_t i = 0; plan->stripped && i < plan->blob_count; i++) {
+    carnot_plan_blob* blob = &plan->blobs[i];
+    if (carnot_blob_is_weight(blob)) blob->tensor.data = NULL;
+  }
+}
+
+carnot_status* carnot_lowering_place(carnot_lowering* l) {
+  carnot_plan* plan = l->builder->plan;
+  for (uint32_t s = 0; s < plan->step_count; s++) {
+    const carnot_plan_step* step = &plan->steps[s];
+    bool in_main = s < plan->blocks[0].step_count;
+    for (uint32_t i = 0; i < step->output_count; i++)
+      if (step->outputs[i] != CARNOT_PLAN_NONE && (in_main || is_view(step)))
+        place_step_output(l, step, step->outputs[i]);
+  }
+  write_outputs_in_place(l);
+  join_all_in_place(l);
+  find_lives(l);
+  CARNOT_TRY(plan_arena(l, CARNOT_PLACE_HOST, &plan->arena_bytes, &plan->arena_bound));
+  CARNOT_TRY(plan_arena(l, CARNOT_PLACE_DEVICE, &plan->device_arena_bytes, &plan->arena_bound));
+  plan->values = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_value, l->value_count + 1);
+  plan->value_count = l->value_count;
+  for (uint32_t i = 0; i < l->value_count; i++) plan->values[i] = l->values[i].plan;
+  take_blobs(l);
+  plan->name = l->builder->graph->name;
+  const carnot_device* device = l->builder->config->device;
+  plan->device =
+      device ? carnot_arena_print(&plan->arena, "%s:%s", device->backend->name, device->arch)
+             : "cpu";
+  plan->isa = l->builder->isa;
+  return NULL;
+}

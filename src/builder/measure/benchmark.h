@@ -1,0 +1,31 @@
+// Timing a tactic on made-up data, as it would run.
+#ifndef CARNOT_BUILDER_MEASURE_BENCHMARK_H_
+#define CARNOT_BUILDER_MEASURE_BENCHMARK_H_
+
+#include "builder/internal.h"
+
+enum { CARNOT_MAX_CANDIDATES = 16 };
+
+// One tactic for a problem, prepared.
+typedef struct carnot_candidate {
+  const carnot_tactic* row;
+  carnot_problem problem;  // with the layouts that this row wants
+  carnot_prepared prepared;
+  uint64_t ns;         // least time of a run; UINT64_MAX until known
+  const char* failed;  // why it cannot run these shapes after all; NULL when it can
+} carnot_candidate;
+
+// The key of a problem in the timing cache.
+uint64_t carnot_problem_key(const carnot_problem* problem, int threads);
+
+// Runs the processor's candidates in alternating rounds and sets their times. Those whose operands
+// have dimensions that are not known are left at UINT64_MAX; one that refuses the shapes is marked
+// failed.
+carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
+                                      size_t count) CARNOT_MUST_USE;
+
+// The same for the rows of the configured accelerator, in recorded graphs.
+carnot_status* carnot_time_on_device(carnot_builder* builder, carnot_candidate* candidates,
+                                     size_t count) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BUILDER_MEASURE_BENCHMARK_H_

@@ -1,0 +1,232 @@
+#include "builder/measure/benchmark.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "backend/device.h"
+#include "base/hash.h"
+
+enum { kRounds = 4, kLeastNs = 20000, kMaxRepeats = 64 };
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// ---- key ----
+
+static uint64_t mix(uint64_t h, uint64_t value) { return carnot_hash(&value, sizeof(value), h); }
+static uint64_t mix_text(uint64_t h, const char* text) {
+  return carnot_hash(text, strlen(text) + 1, h);
+}
+
+static uint64_t mix_attr(uint64_t h, const carnot_attr* attr) {
+  h = mix_text(mix(h, (uint64_t)attr->type), attr->name);
+  switch (attr->type) {
+    case CARNOT_ATTR_INT: return mix(h, (uint64_t)attr->i);
+    case CARNOT_ATTR_FLOAT: return carnot_hash(&attr->f, sizeof(attr->f), h);
+    case CARNOT_ATTR_STRING: return carnot_hash(attr->s.data, attr->s.size, mix(h, attr->s.size));
+    case CARNOT_ATTR_INTS:
+      return carnot_hash(attr->ints, attr->count * sizeof(*attr->ints), mix(h, attr->count));
+    case CARNOT_ATTR_FLOATS:
+      return carnot_hash(attr->floats, attr->count * sizeof(*attr->floats), mix(h, attr->count));
+    case CARNOT_ATTR_STRINGS:
+      h = mix(h, attr->count);
+      for (size_t i = 0; i < attr->count; i++)
+        h = carnot_hash(attr->strings[i].data, attr->strings[i].size,
+                        mix(h, attr->strings[i].size));
+      return h;
+    default: return mix(h, attr->count);
+  }
+}
+
+static uint64_t mix_operand(uint64_t h, const carnot_operand_desc* t) {
+  h = mix(mix(h, (uint64_t)t->kind), (uint64_t)t->dtype);
+  h = mix(mix(h, (uint64_t)(int64_t)t->rank), (uint64_t)t->is_constant);
+  for (int d = 0; d < t->rank; d++) h = mix(h, (uint64_t)t->dims[d]);
+  return h;
+}
+
+uint64_t carnot_problem_key(const carnot_problem* p, int threads) {
+  uint64_t h = mix(mix(1, (uint64_t)p->isa), (uint64_t)threads);
+  h = mix(h, (uint64_t)p->fast_fp32);
+  if (p->device) h = mix_text(h, p->device->name);
+  for (uint32_t n = 0; n < p->region->node_count; n++) {
+    const carnot_plan_node* node = &p->region->nodes[n];
+    h = mix_text(h, carnot_op_get(node->op)->name);
+    for (uint32_t i = 0; i < node->input_count; i++) h = mix(h, node->inputs[i]);
+    for (size_t a = 0; a < node->attrs.count; a++) h = mix_attr(h, &node->attrs.items[a]);
+  }
+  for (uint32_t i = 0; i < p->input_count; i++) h = mix_operand(h, &p->inputs[i]);
+  for (uint32_t i = 0; i < p->output_count; i++) h = mix_operand(h, &p->outputs[i]);
+  return h;
+}
+
+// ---- a run on made-up data ----
+
+typedef struct bench {
+  const carnot_tactic* row;
+  carnot_step_view view;
+  carnot_operand* operands;  // inputs, then outputs
+  void* state;
+  void* workspace;
+  void** owned;
+  size_t owned_count;
+} bench;
+
+static carnot_status* own(bench* b, size_t bytes, void** out) {
+  *out = aligned_alloc(64, carnot_align_up(bytes + 64, 64));
+  if (!*out) return CARNOT_NO_MEMORY(bytes, "timing a tactic");
+  b->owned[b->owned_count++] = *out;
+  return NULL;
+}
+
+// Small numbers in every type: neither subnormal nor growing.
+static void fill(void* data, carnot_dtype dtype, size_t bytes) {
+  if (dtype == CARNOT_DTYPE_F32) {
+    float* x = data;
+    for (size_t i = 0; i < bytes / 4; i++)
+      x[i] = (float)((int)(i * 2654435761u >> 20 & 1023) - 512) * 0x1p-9f;
+  } else {
+    memset(data, dtype == CARNOT_DTYPE_F16 || dtype == CARNOT_DTYPE_BF16 ? 0x30 : 0, bytes);
+  }
+}
+
+static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool read,
+                                   carnot_operand* out) {
+  *out = (carnot_operand){0};
+  if (t->kind != CARNOT_VALUE_TENSOR) return NULL;
+  *out = (carnot_operand){.dtype = t->dtype, .rank = t->rank};
+  memcpy(out->dims, t->dims, sizeof(out->dims));
+  carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->layout, t->rank, t->dims,
+                        out->strides);
+  if (carnot_is_known(t)) {
+    out->data = t->tensor->data;
+    return NULL;
+  }
+  size_t bytes;
+  CARNOT_TRY(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes));
+  CARNOT_TRY(own(b, bytes, &out->data));
+  if (read) fill(out->data, t->dtype, bytes);
+  return NULL;
+}
+
+static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
+  const carnot_problem* p = &c->problem;
+  *b = (bench){0};
+  void* memory;
+  CARNOT_TRY(carnot_calloc((size_t)p->input_count + p->output_count + 4, sizeof(void*), "timing",
+                           &memory));
+  b->owned = memory;
+  CARNOT_TRY(own(b, (p->input_count + p->output_count + 1) * sizeof(carnot_operand), &memory));
+  b->operands = memory;
+  CARNOT_TRY(own(b, CARNOT_STATE_BYTES, &b->state));
+  for (uint32_t i = 0; i < p->input_count; i++)
+    CARNOT_TRY(make_operand(b, &p->inputs[i], true, &b->operands[i]));
+  for (uint32_t i = 0; i < p->output_count; i++)
+    CARNOT_TRY(make_operand(b, &p->outputs[i], false, &b->operands[p->input_count + i]));
+  b->view = (carnot_step_view){.region = p->region,
+                               .input_count = p->input_count,
+                               .output_count = p->output_count,
+                               .params = c->prepared.params,
+                               .param_bytes = c->prepared.param_bytes,
+                               .constant_count = c->prepared.constant_count,
+                               .isa = c->row->isa,
+                               .machine_isa = p->isa};
+  for (uint32_t i = 0; i < c->prepared.constant_count; i++) {
+    b->view.constants[i] = c->prepared.constants[i].data;
+    b->view.constant_bytes[i] = c->prepared.constants[i].bytes;
+  }
+  size_t workspace = 0;
+  b->row = c->row;
+  if (c->row->open) CARNOT_TRY(c->row->open(&b->view, &b->view.instance));
+  if (c->row->configure)
+    CARNOT_TRY(c->row->configure(&b->view, b->operands, b->operands + p->input_count, b->state,
+                                 &workspace));
+  return own(b, workspace, &b->workspace);
+}
+
+static void close_bench(bench* b) {
+  if (b->view.instance) b->row->close(b->view.instance);
+  for (size_t i = 0; i < b->owned_count; i++) free(b->owned[i]);
+  free(b->owned);
+}
+
+static carnot_status* time_once(const carnot_candidate* c, bench* b, carnot_executor* executor,
+                                int repeats, uint64_t* out_ns) {
+  uint64_t start = now_ns();
+  for (int i = 0; i < repeats; i++)
+    CARNOT_TRY(c->row->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count,
+                           b->workspace, executor));
+  *out_ns = (now_ns() - start) / (uint64_t)repeats;
+  return NULL;
+}
+
+static bool is_known(const carnot_operand_desc* t) {
+  if (t->kind != CARNOT_VALUE_TENSOR) return t->kind == CARNOT_VALUE_UNKNOWN;
+  for (int d = 0; d < t->rank; d++)
+    if (t->dims[d] < 1) return false;
+  return t->rank >= 0 && t->dtype != CARNOT_DTYPE_STRING;
+}
+
+static bool can_time(const carnot_candidate* c) {
+  bool known = c->row->run && !c->row->infer_output_sizes;
+  for (uint32_t i = 0; known && i < c->problem.input_count; i++)
+    known = is_known(&c->problem.inputs[i]);
+  for (uint32_t i = 0; known && i < c->problem.output_count; i++)
+    known = is_known(&c->problem.outputs[i]);
+  return known;
+}
+
+static carnot_status* run_rounds(carnot_builder* builder, carnot_candidate* candidates,
+                                 bench* benches, size_t count) {
+  carnot_executor* executor = builder->config->executor;
+  bool begun = carnot_executor_begin(executor);
+  if (!begun) executor = NULL;
+  carnot_status* status = NULL;
+  int repeats[CARNOT_MAX_CANDIDATES];
+  for (int round = -1; round < kRounds && !status; round++) {
+    for (size_t i = 0; i < count && !status; i++) {
+      if (!benches[i].owned) continue;
+      uint64_t ns;
+      status = time_once(&candidates[i], &benches[i], executor, round < 0 ? 1 : repeats[i], &ns);
+      if (status) break;
+      // The first run warms up and says how often to repeat, so that a reading is well above the
+      // clock's resolution.
+      if (round < 0)
+        repeats[i] = ns >= kLeastNs
+                         ? 1
+                         : (int)carnot_min_i64(kMaxRepeats, (int64_t)(kLeastNs / (ns + 1)) + 1);
+      else if (ns < candidates[i].ns)
+        candidates[i].ns = ns;
+    }
+  }
+  if (begun) carnot_executor_end(executor);
+  return status;
+}
+
+carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
+                                      size_t count) {
+  bench benches[CARNOT_MAX_CANDIDATES] = {{.row = NULL}};
+  carnot_status* status = NULL;
+  for (size_t i = 0; i < count && !status; i++) {
+    candidates[i].ns = UINT64_MAX;
+    if (!can_time(&candidates[i])) continue;
+    carnot_status* refusal = open_bench(&candidates[i], &benches[i]);
+    if (!refusal) continue;
+    close_bench(&benches[i]);
+    benches[i].owned = NULL;
+    if (carnot_status_code(refusal) == CARNOT_OUT_OF_MEMORY) {
+      status = refusal;
+      continue;
+    }
+    candidates[i].failed = carnot_arena_text(&builder->plan->arena, carnot_status_message(refusal),
+                                             strlen(carnot_status_message(refusal)));
+    carnot_status_free(refusal);
+  }
+  if (!status) status = run_rounds(builder, candidates, benches, count);
+  for (size_t i = 0; i < count; i++)
+    if (benches[i].owned) close_bench(&benches[i]);
+  return status;
+}

@@ -1,0 +1,80 @@
+#include "builder/measure/engine_benchmark.h"
+
+#include <stdio.h>
+
+static carnot_status* open_context(carnot_builder* builder, carnot_trial* trial) {
+  const carnot_device* device = builder->config->device;
+  char spec[32];
+  snprintf(spec, sizeof(spec), "%s:%d", device->backend->name, device->ordinal);
+  carnot_context_options options = {.executor = builder->config->executor,
+                                    .isa = (int)builder->isa,
+                                    .device = spec,
+                                    .host_io = true,
+                                    .allow_code = true};
+  CARNOT_TRY(carnot_context_create_on(trial->engine, &options, &trial->context));
+  trial->context->time_io = true;
+  return NULL;
+}
+
+// Small numbers of both signs; integers are 1, which is an index, a length and an open mask alike.
+static void fill(const carnot_plan_binding* b, const carnot_tensor* t) {
+  int64_t count = carnot_tensor_count(t);
+  for (int64_t i = 0; i < count; i++) {
+    double number = b->value_count                    ? (double)b->value_ranges[i].opt
+                    : carnot_dtype_is_float(b->dtype) ? (double)(i * 40503 % 1021 - 510) * 0x1p-8
+                                                      : 1;
+    carnot_store_f64(b->dtype, t->data, (size_t)i, number);
+  }
+}
+
+static carnot_status* set_input(carnot_trial* trial, uint32_t index) {
+  const carnot_plan_binding* b = &trial->engine->plan->bindings[index];
+  CARNOT_CHECK(b->rank >= 0 && carnot_dtype_valid(b->dtype) && b->dtype != CARNOT_DTYPE_STRING,
+               UNSUPPORTED, "input %s cannot be made up", b->name);
+  carnot_rt_value cell = {.kind = CARNOT_VALUE_TENSOR,
+                          .tensor = {.dtype = b->dtype, .rank = b->rank}};
+  for (int d = 0; d < b->rank; d++) cell.tensor.dims[d] = b->ranges[d].opt;
+  size_t bytes;
+  void* memory;
+  CARNOT_TRY(carnot_dims_bytes(b->dtype, cell.tensor.dims, b->rank, &bytes));
+  CARNOT_TRY(carnot_arena_try(&trial->inputs, bytes + 1, 1, "an input", &memory));
+  cell.tensor.data = memory;
+  fill(b, &cell.tensor);
+  return carnot_context_set_input_cell(trial->context, index, &cell);
+}
+
+carnot_status* carnot_trial_open(carnot_builder* builder, carnot_lowering_phase phase,
+                                 carnot_trial* out) {
+  carnot_plan* plan;
+  *out = (carnot_trial){.engine = NULL};
+  CARNOT_TRY(carnot_lower_apart(builder, phase, &plan));
+  CARNOT_TRY(carnot_engine_adopt(plan, &out->engine));
+  carnot_status* status = open_context(builder, out);
+  for (uint32_t i = 0; i < plan->binding_count && !status; i++)
+    if (plan->bindings[i].is_input) status = set_input(out, i);
+  if (status) carnot_trial_close(out);
+  return status;
+}
+
+void carnot_trial_close(carnot_trial* trial) {
+  carnot_context_free(trial->context);
+  carnot_engine_release(trial->engine);
+  carnot_arena_deinit(&trial->inputs);
+}
+
+void carnot_trial_take(carnot_trial* trial, uint32_t step, uint32_t variant) {
+  carnot_plan_step* s = &trial->engine->plan->steps[step];
+  for (uint32_t i = 0; i + 1 < s->variant_count; i++) s->variants[i].guard_count = i != variant;
+  trial->context->resolved = false;
+}
+
+carnot_status* carnot_trial_time(carnot_trial* trial, int runs, uint64_t* out_ns) {
+  *out_ns = UINT64_MAX;
+  for (int i = -1; i < runs; i++) {  // the first records and warms up
+    CARNOT_TRY(carnot_context_run_now(trial->context));
+    trial->context->keep_tensors = true;
+    uint64_t ns = trial->context->io_ns[1];
+    if (i >= 0 && ns < *out_ns) *out_ns = ns;
+  }
+  return NULL;
+}

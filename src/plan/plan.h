@@ -1,0 +1,239 @@
+// The plan: what the builder decided and the runtime executes. The engine file is its serialised
+// form; the reader gives back the same structs, copied off the file and checked.
+//
+// Dimensions at run time come from the operators' own infer on plain integers, so a plan that lies
+// about a size is found out when shapes are set; what the plan fixes is storage: where each value
+// lives and how large it may become.
+#ifndef CARNOT_PLAN_PLAN_H_
+#define CARNOT_PLAN_PLAN_H_
+
+#include "ir/op.h"
+
+#define CARNOT_PLAN_NONE UINT32_MAX  // an absent optional operand
+
+// How the elements of a tensor lie in memory. X(NAME, "name").
+#define CARNOT_LAYOUTS(X)                                        \
+  X(ROW_MAJOR, "row_major")         /* the last axis is dense */ \
+  X(CHANNELS_LAST, "channels_last") /* axis 1 is dense: NHWC of an NCHW tensor */
+
+typedef enum carnot_layout {
+#define CARNOT_LAYOUT_ENUM(NAME, name) CARNOT_LAYOUT_##NAME,
+  CARNOT_LAYOUTS(CARNOT_LAYOUT_ENUM)
+#undef CARNOT_LAYOUT_ENUM
+      CARNOT_LAYOUT_COUNT
+} carnot_layout;
+
+// Whose memory a value lies in: the processor's or the accelerator's.
+typedef enum carnot_place {
+  CARNOT_PLACE_HOST,
+  CARNOT_PLACE_DEVICE,
+  CARNOT_PLACE_COUNT
+} carnot_place;
+
+const char* carnot_layout_name(carnot_layout layout);
+// Strides in elements of a dense tensor of these dimensions.
+void carnot_layout_strides(carnot_layout layout, int rank, const int64_t* dims,
+                           int64_t* out_strides);
+
+typedef enum carnot_storage {
+  CARNOT_STORAGE_NONE,           // nobody reads it
+  CARNOT_STORAGE_CONSTANT,       // blob |index|
+  CARNOT_STORAGE_BINDING,        // the user's tensor |index|
+  CARNOT_STORAGE_ARENA,          // at offset[profile] of the context's arena
+  CARNOT_STORAGE_DYNAMIC_ARENA,  // the arena too, but sized without a bound: placed when shapes are
+                                 // set
+  CARNOT_STORAGE_HEAP,     // the context's growable store: size or time of death unknown before the
+                           // run
+  CARNOT_STORAGE_ALIAS,    // the elements of value |index| under other dimensions
+  CARNOT_STORAGE_SUBVIEW,  // part |part| of value |index| along |axis|, written in place of a
+                           // concat
+  CARNOT_STORAGE_COUNT
+} carnot_storage;
+
+typedef struct carnot_plan_value {
+  const char* name;
+  carnot_value_kind kind;  // UNKNOWN: told at run time
+  carnot_dtype dtype;
+  carnot_layout layout;
+  carnot_place place;
+  carnot_storage storage;
+  uint32_t index;
+  int32_t axis;
+  const uint32_t* before;  // PART: the values that stand before it along |axis|
+  uint32_t before_count;
+  uint64_t max_bytes;              // of an ARENA value, over all profiles
+  const uint64_t* offsets;         // ARENA, by profile
+  uint32_t first_step, last_step;  // of its life, both included
+} carnot_plan_value;
+
+// A constant. |recipe| says how it is made from the user's weights, for refit; NONE: it is the
+// weight itself or fixed.
+typedef struct carnot_plan_blob {
+  const char* name;      // of the user's weight; "" for derived ones
+  const char* packing;   // "" for a plain tensor, else the named format of the bytes
+  carnot_tensor tensor;  // type and dimensions; data once loaded. Packed: u8 [bytes]
+  uint64_t offset;       // in the weight section
+  uint64_t bytes;
+  uint64_t hash;
+  uint32_t recipe;
+  bool dropped;  // only type and dimensions are kept: the bytes live on in a packed form
+} carnot_plan_blob;
+
+// Machine code of a generated program, which no weight changes.
+static inline bool carnot_blob_is_code(const carnot_plan_blob* blob) {
+  return strncmp(blob->packing, "cubin", 5) == 0;
+}
+// The user's weight, or made from such: what a stripped engine leaves out and refit brings.
+static inline bool carnot_blob_is_weight(const carnot_plan_blob* blob) {
+  return (blob->name[0] || blob->packing[0] || blob->recipe != UINT32_MAX) &&
+         !carnot_blob_is_code(blob);
+}
+
+// The operators of a step. Local values: first the step's inputs, then what the nodes give, in
+// order.
+typedef struct carnot_plan_node {
+  carnot_op op;
+  const char* name;
+  carnot_attrs attrs;  // BLOCK attributes hold block_index
+  uint32_t input_count, output_count;
+  const uint32_t* inputs;   // local values; NONE: absent
+  const uint32_t* outputs;  // local values; NONE: nobody reads it
+} carnot_plan_node;
+
+typedef struct carnot_region {
+  uint32_t node_count, value_count;
+  carnot_plan_node* nodes;
+  uint32_t output_count;
+  const uint32_t* outputs;  // local values that are the step's outputs
+} carnot_region;
+
+// A dimension of an operand must lie in [min, max] and be a multiple of |multiple|.
+typedef struct carnot_guard {
+  uint32_t operand, dim;
+  int64_t min, max, multiple;
+} carnot_guard;
+
+enum { CARNOT_MAX_VARIANTS = 4, CARNOT_MAX_GUARDS = 4 };
+
+// One way to compute a step. Variants are tried in order; the last has no guards.
+typedef struct carnot_variant {
+  const char* tactic;
+  uint32_t guard_count;
+  carnot_guard guards[CARNOT_MAX_GUARDS];
+  uint32_t constant_count;
+  const uint32_t* constants;  // blobs that prepare made
+  uint32_t param_bytes;
+  const void* params;  // what prepare noted, read by check and shape
+} carnot_variant;
+
+// One operand of a problem, as far as it is known when tactics are chosen (backend/tactic.h asks
+// them with it). Refittable engines keep these, because packing weights again means asking prepare
+// again.
+typedef struct carnot_operand_desc {
+  carnot_value_kind kind;
+  carnot_dtype dtype;
+  int rank;                       // -1 unknown
+  int64_t dims[CARNOT_MAX_RANK];  // at the profile's optimum; -1 unknown
+  int64_t min[CARNOT_MAX_RANK], max[CARNOT_MAX_RANK];
+  carnot_layout layout;
+  carnot_place place;
+  bool is_constant;
+  const carnot_tensor* tensor;  // data of a constant
+} carnot_operand_desc;
+
+// A constant whose elements are at hand when the engine is built.
+static inline bool carnot_is_known(const carnot_operand_desc* t) {
+  return t->is_constant && t->tensor && t->tensor->data;
+}
+
+typedef struct carnot_plan_step {
+  const char* name;
+  carnot_region region;
+  uint32_t input_count, output_count;
+  const uint32_t* inputs;  // values
+  const uint32_t* outputs;
+  uint32_t variant_count;
+  carnot_variant variants[CARNOT_MAX_VARIANTS];
+  bool is_shape;  // computes elements of small shape tensors: runs when shapes are set, not in the
+                  // run
+  uint32_t type_count;  // refittable engines: inputs, outputs, then inner values; else 0
+  carnot_operand_desc* types;
+} carnot_plan_step;
+
+typedef struct carnot_plan_block {
+  uint32_t param_count, output_count;
+  const uint32_t* params;
+  const uint32_t* outputs;
+  uint32_t first_step, step_count;
+} carnot_plan_block;
+
+typedef struct carnot_dim_range {
+  int64_t min, opt, max;
+} carnot_dim_range;
+
+enum { CARNOT_MAX_SHAPE_ELEMENTS = 64 };  // of an input that decides shapes
+
+typedef struct carnot_plan_binding {
+  const char* name;
+  bool is_input;
+  bool is_shape;  // its elements decide shapes: must be known when shapes are set
+  uint32_t value;
+  carnot_dtype dtype;
+  int32_t rank;                            // -1 unknown, or no tensor
+  int64_t dims[CARNOT_MAX_RANK];           // -1: dynamic
+  const char* dim_names[CARNOT_MAX_RANK];  // "" where unnamed
+  const carnot_dim_range* ranges;          // inputs: [profile][rank]
+  uint32_t value_count;                    // elements of a shape input that profiles bound
+  const carnot_dim_range* value_ranges;    // [profile][value_count]
+} carnot_plan_binding;
+
+// How to make a constant again from named weights: operators over blobs, the last result being the
+// constant.
+typedef struct carnot_refit_expr {
+  carnot_region region;  // inputs are blobs
+  uint32_t input_count;
+  const uint32_t* inputs;  // blobs
+} carnot_refit_expr;
+
+// A plugin library that travels with the engine.
+typedef struct carnot_plan_library {
+  const char* name;  // of the file, without folders
+  const void* data;
+  uint32_t bytes;
+} carnot_plan_library;
+
+typedef struct carnot_plan {
+  carnot_arena arena;  // all metadata
+  const char* name;
+  const char* device;  // "cpu", or an accelerator and its kind as in "cuda:sm_90"
+  uint32_t isa;        // the level the tactics need
+  uint32_t value_count, blob_count, step_count, block_count, binding_count, recipe_count,
+      profile_count;
+  carnot_plan_value* values;
+  carnot_plan_blob* blobs;
+  carnot_plan_step* steps;
+  carnot_plan_block* blocks;  // block 0 is the main one
+  carnot_plan_binding* bindings;
+  carnot_refit_expr* recipes;
+  uint32_t library_count;
+  carnot_plan_library* libraries;
+  uint32_t dynamic_count;       // values with FLEXIBLE storage
+  uint64_t arena_bytes;         // of the planned arena, over all profiles
+  uint64_t device_arena_bytes;  // the same on the accelerator
+  uint64_t arena_bound;         // the most bytes alive at once: no plan needs less
+  uint64_t workspace_bytes;     // behind the arena, shared by all steps
+  const char* inspector;        // JSON, "" when left out
+  bool refittable, stripped;
+  void* keep;  // what the builder's blobs point into; dropped with the plan
+  void (*drop)(void* keep);
+} carnot_plan;
+
+carnot_status* carnot_plan_create(carnot_plan** out_plan) CARNOT_MUST_USE;
+void carnot_plan_destroy(carnot_plan* plan);
+
+// Indices, counts, enums, types and attribute lists hold together, blocks nest without cycles,
+// aliases end in storage. INVALID_MODEL names the object, what was found and what is required.
+// Sizes are checked when shapes are set.
+carnot_status* carnot_plan_verify(const carnot_plan* plan) CARNOT_MUST_USE;
+
+#endif  // CARNOT_PLAN_PLAN_H_

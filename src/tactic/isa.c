@@ -1,0 +1,42 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel/cpu/machine.h"
+#include "tactic/tactic.h"
+
+static const char* const kNames[CARNOT_ISA_COUNT] = {
+#define ISA_NAME(NAME, name) name,
+    CARNOT_ISAS(ISA_NAME)
+#undef ISA_NAME
+};
+
+const char* carnot_isa_name(carnot_isa isa) {
+  return (unsigned)isa < CARNOT_ISA_COUNT ? kNames[isa] : "unknown";
+}
+
+carnot_isa carnot_isa_find(const char* name) {
+  int i = 0;
+  while (i < CARNOT_ISA_COUNT && strcmp(kNames[i], name) != 0) i++;
+  return (carnot_isa)i;
+}
+
+_Static_assert((int)CARNOT_ISA_COUNT == (int)CARNOT_KERNEL_ISA_COUNT &&
+                   (int)CARNOT_ISA_AMX_BF16 == (int)CARNOT_KERNEL_ISA_AMX_BF16,
+               "the levels of tactics are those of the kernels");
+
+const char* carnot_isa_lacks(carnot_isa isa) {
+  return carnot_machine_lacks((carnot_kernel_isa)isa);
+}
+
+static carnot_isa detect(void) {
+  int isa = CARNOT_ISA_COUNT - 1;
+  while (isa > 0 && carnot_isa_lacks((carnot_isa)isa)) isa--;
+  return (carnot_isa)isa;
+}
+
+carnot_isa carnot_isa_of_machine(void) {
+  carnot_isa found = detect();
+  const char* forced = getenv("CARNOT_ISA");
+  carnot_isa wanted = forced ? carnot_isa_find(forced) : CARNOT_ISA_COUNT;
+  return wanted < found ? wanted : found;
+}

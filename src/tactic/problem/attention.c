@@ -1,0 +1,306 @@
+#include "tactic/problem/attention.h"
+
+#include <stdio.h>
+
+typedef struct reader {
+  const carnot_problem* problem;
+  char* reason;
+  size_t size;
+  float scale;
+  carnot_dtype dtype;
+} reader;
+
+static const char* because(reader* r, const char* format, const char* word) {
+  snprintf(r->reason, r->size, format, word);
+  return r->reason;
+}
+
+static const carnot_plan_node* producer_of(const carnot_problem* p, uint32_t local) {
+  for (uint32_t n = 0; n < p->region->node_count; n++)
+    for (uint32_t i = 0; i < p->region->nodes[n].output_count; i++)
+      if (p->region->nodes[n].outputs[i] == local) return &p->region->nodes[n];
+  return NULL;
+}
+
+static const carnot_operand_desc* type_of(const carnot_problem* p, uint32_t local) {
+  return local < p->input_count ? &p->inputs[local] : &p->inner[local - p->input_count];
+}
+
+static carnot_fn fn_of(const carnot_plan_node* node) {
+  if (!node || (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY &&
+                node->op != CARNOT_OP_TERNARY))
+    return CARNOT_FN_COUNT;
+  return (carnot_fn)carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn");
+}
+
+static bool scalar_of(const carnot_problem* p, uint32_t local, float* out) {
+  const carnot_operand_desc* t = local < p->input_count ? &p->inputs[local] : NULL;
+  if (!t || !carnot_is_known(t) || !carnot_dtype_is_float(t->dtype) ||
+      carnot_tensor_count(t->tensor) != 1)
+    return false;
+  *out = (float)carnot_load_f64(t->dtype, t->tensor->data, 0);
+  return true;
+}
+
+// Behind a scale by a constant: the other operand, and the factor taken into |scale|.
+static bool take_scale(reader* r, const carnot_plan_node* node, uint32_t* local) {
+  carnot_fn fn = fn_of(node);
+  float factor;
+  if (fn != CARNOT_FN_MUL && fn != CARNOT_FN_DIV) return false;
+  int at = scalar_of(r->problem, node->inputs[1], &factor)                          ? 0
+           : fn == CARNOT_FN_MUL && scalar_of(r->problem, node->inputs[0], &factor) ? 1
+                                                                                    : -1;
+  if (at < 0) return false;
+  r->scale = fn == CARNOT_FN_MUL ? r->scale * factor : r->scale / factor;
+  *local = node->inputs[at];
+  return true;
+}
+
+static int source_axis(const carnot_plan_node* node, int rank, int axis) {
+  size_t count;
+  const int64_t* perm = carnot_attr_ints(&node->attrs, "perm", &count);
+  return perm && count == (size_t)rank ? (int)perm[axis] : rank - 1 - axis;
+}
+
+static bool int_of(const carnot_problem* p, uint32_t local, int64_t* out) {
+  const carnot_operand_desc* t = local < p->input_count ? &p->inputs[local] : NULL;
+  if (!t || !carnot_is_known(t) || !carnot_dtype_is_integer(t->dtype) ||
+      carnot_tensor_count(t->tensor) != 1)
+    return false;
+  *out = carnot_load_i64(t->dtype, t->tensor->data, 0);
+  return true;
+}
+
+// Neighbours along one axis of an input.
+static bool read_cut(const carnot_problem* p, const carnot_plan_node* node,
+                     carnot_attention_view* out) {
+  int64_t axis, first, last;
+  if (node->op != CARNOT_OP_SLICE || node->input_count != 4 || node->inputs[0] >= p->input_count ||
+      !int_of(p, node->inputs[1], &first) || !int_of(p, node->inputs[2], &last) ||
+      !int_of(p, node->inputs[3], &axis))
+    return false;
+  const carnot_operand_desc* t = &p->inputs[node->inputs[0]];
+  if (axis < 0 || axis >= t->rank || first < 0 || last <= first || last > t->dims[axis])
+    return false;
+  out->cut = (int32_t)axis, out->first = first, out->count = last - first;
+  return true;
+}
+
+static const char* not_taken(reader* r, const carnot_operand_desc* t, carnot_dtype dtype, int low,
+                             int high) {
+  if (t->kind != CARNOT_VALUE_TENSOR || t->rank < low || t->rank > high)
+    return "an operand has another rank";
+  return t->dtype == dtype ? NULL : because(r, "an operand is %s", carnot_dtype_name(t->dtype));
+}
+
+// From an operand of a product back to an input of the step. |swapped|: the head's elements run
+// along its last axis but one.
+static const char* read_view(reader* r, uint32_t local, bool swapped, carnot_attention_view* out) {
+  const carnot_plan_node* node;
+  const carnot_plan_node* permuted = NULL;
+  *out = (carnot_attention_view){.cut = -1};
+  while ((node = producer_of(r->problem, local)) != NULL) {
+    if (read_cut(r->problem, node, out)) {
+      local = node->inputs[0];
+      break;
+    }
+    if (permuted) return "an operand is permuted twice";
+    if (take_scale(r, node, &local)) continue;
+    if (node->op == CARNOT_OP_TRANSPOSE) {
+      int rank = type_of(r->problem, node->inputs[0])->rank;
+      bool swaps = rank >= 2;
+      for (int d = 0; d + 2 < rank; d++) swaps = swaps && source_axis(node, rank, d) == d;
+      if (!swaps)
+        permuted = node;
+      else
+        swapped ^= source_axis(node, rank, rank - 1) != rank - 1;
+    } else if (node->op != CARNOT_OP_RESHAPE && node->op != CARNOT_OP_SQUEEZE &&
+               node->op != CARNOT_OP_UNSQUEEZE) {
+      return because(r, "%s before a product", carnot_op_get(node->op)->name);
+    }
+    local = node->inputs[0];
+  }
+  if (local >= r->problem->input_count) return "an operand is no input";
+  const carnot_operand_desc* t = &r->problem->inputs[local];
+  const char* why = not_taken(r, t, r->dtype, 2, CARNOT_MAX_RANK);
+  if (why) return why;
+  out->input = (int32_t)local;
+  out->rank = t->rank;
+  for (int d = 0; d < t->rank; d++) {
+    int axis = swapped && d >= t->rank - 2 ? 2 * t->rank - 3 - d : d;
+    out->perm[d] = permuted ? source_axis(permuted, t->rank, axis) : axis;
+  }
+  if (out->cut == out->perm[t->rank - 1]) return "a head is cut";
+  return out->perm[t->rank - 1] == t->rank - 1 ? NULL : "the elements of a head are apart";
+}
+
+static bool is_product(const carnot_plan_node* node) {
+  return node && node->op == CARNOT_OP_MATMUL;
+}
+
+static bool is_transposed(const carnot_plan_node* product) {
+  return carnot_attr_int(carnot_op_get(product->op), &product->attrs, "transB") != 0;
+}
+
+// The weights' producer, behind a guard against rows without a key.
+static const carnot_plan_node* read_guard(const carnot_problem* p, const carnot_plan_node* node,
+                                          int32_t* zero_empty) {
+  float zero;
+  if (fn_of(node) != CARNOT_FN_SELECT) return node;
+  const carnot_plan_node* test = producer_of(p, node->inputs[0]);
+  if (fn_of(test) != CARNOT_FN_IS_NAN || test->inputs[0] != node->inputs[2] ||
+      !scalar_of(p, node->inputs[1], &zero) || zero != 0)
+    return NULL;
+  *zero_empty = 1;
+  return producer_of(p, node->inputs[2]);
+}
+
+// A mask may be cast to the type of the scores inside.
+static uint32_t mask_of(const carnot_problem* p, uint32_t local) {
+  const carnot_plan_node* node = producer_of(p, local);
+  return node && node->op == CARNOT_OP_CAST ? node->inputs[0] : local;
+}
+
+static const char* read_scores(reader* r, const carnot_plan_node* softmax,
+                               carnot_attention_params* out) {
+  const carnot_problem* p = r->problem;
+  uint32_t local = softmax->inputs[0];
+  int rank = type_of(p, local)->rank;
+  int64_t axis = carnot_attr_int(carnot_op_get(softmax->op), &softmax->attrs, "axis");
+  if (rank < 3 || (axis != -1 && axis != rank - 1)) return "the softmax is not along the last axis";
+  const carnot_plan_node* node = producer_of(p, local);
+  out->mask = -1;
+  if (fn_of(node) == CARNOT_FN_ADD) {
+    bool second = mask_of(p, node->inputs[1]) < p->input_count;
+    uint32_t mask = mask_of(p, node->inputs[second]);
+    if (mask >= p->input_count) return "the mask is no input";
+    carnot_dtype dtype = p->inputs[mask].dtype == CARNOT_DTYPE_F32 ? CARNOT_DTYPE_F32 : r->dtype;
+    const char* why = not_taken(r, &p->inputs[mask], dtype, 1, rank);
+    if (why) return why;
+    out->mask = (int32_t)mask;
+    node = producer_of(p, node->inputs[!second]);
+  }
+  if (node && take_scale(r, node, &local)) node = producer_of(p, local);
+  if (!is_product(node)) return "no product of queries and keys";
+  const char* why = read_view(r, node->inputs[0], false, &out->q);
+  return why ? why : read_view(r, node->inputs[1], !is_transposed(node), &out->k);
+}
+
+const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
+                                  carnot_attention_params* out, char* reason, size_t size) {
+  const carnot_region* region = problem->region;
+  *out = (carnot_attention_params){.scale = 1, .out.cut = -1};
+  reader r = {problem, reason, size, 1, dtype};
+  if (region->output_count != 1) return "an inner value is read outside the region";
+  const carnot_plan_node* node = producer_of(problem, region->outputs[0]);
+  out->out.rank = problem->outputs[0].rank;
+  for (int d = 0; d < out->out.rank; d++) out->out.perm[d] = d;
+  if (node && node->op == CARNOT_OP_TRANSPOSE) {
+    for (int d = 0; d < out->out.rank; d++) out->out.perm[source_axis(node, out->out.rank, d)] = d;
+    node = producer_of(problem, node->inputs[0]);
+  }
+  if (!is_product(node) || is_transposed(node) || out->out.rank < 3 ||
+      out->out.perm[out->out.rank - 1] != out->out.rank - 1)
+    return "no product of weights and values";
+  const char* why = read_view(&r, node->inputs[1], false, &out->v);
+  if (why) return why;
+  if (r.scale != 1) return "the values are scaled";
+  const carnot_plan_node* softmax =
+      read_guard(problem, producer_of(problem, node->inputs[0]), &out->zero_empty);
+  if (!softmax || softmax->op != CARNOT_OP_SOFTMAX) return "no softmax";
+  why = read_scores(&r, softmax, out);
+  out->scale = r.scale;
+  return why;
+}
+
+static carnot_status* check_view(const carnot_attention_view* view, uint32_t input_count,
+                                 int least_rank) {
+  CARNOT_CHECK(view->input >= 0 && (uint32_t)view->input < input_count &&
+                   view->rank >= least_rank && view->rank <= CARNOT_MAX_RANK,
+               INVALID_MODEL, "input %d of %u, rank %d", view->input, input_count, view->rank);
+  uint32_t seen = 0;
+  for (int d = 0; d < view->rank; d++) {
+    CARNOT_CHECK(view->perm[d] >= 0 && view->perm[d] < view->rank && !(seen >> view->perm[d] & 1),
+                 INVALID_MODEL, "axis %d is axis %d of %d", d, view->perm[d], view->rank);
+    seen |= 1u << view->perm[d];
+  }
+  CARNOT_CHECK(view->cut == -1 || (view->cut >= 0 && view->cut < view->rank && view->first >= 0 &&
+                                   view->count > 0 && view->cut != view->perm[view->rank - 1]),
+               INVALID_MODEL, "%lld from %lld on of axis %d", (long long)view->count,
+               (long long)view->first, view->cut);
+  return NULL;
+}
+
+carnot_status* carnot_attention_check(const carnot_step_view* step) {
+  CARNOT_CHECK(step->param_bytes == sizeof(carnot_attention_params) && step->output_count == 1,
+               INVALID_MODEL, "%u bytes of parameters, must be %zu", step->param_bytes,
+               sizeof(carnot_attention_params));
+  const carnot_attention_params* p = step->params;
+  CARNOT_TRY(check_view(&p->q, step->input_count, 2));
+  CARNOT_TRY(check_view(&p->k, step->input_count, 2));
+  CARNOT_TRY(check_view(&p->v, step->input_count, 2));
+  CARNOT_TRY(check_view(&p->out, 1, 3));
+  CARNOT_CHECK(p->mask >= -1 && p->mask < (int64_t)step->input_count, INVALID_MODEL,
+               "mask %d of %u inputs", p->mask, step->input_count);
+  return NULL;
+}
+
+carnot_status* carnot_heads_make(const carnot_attention_view* view, const carnot_operand* t,
+                                 carnot_dtype dtype, carnot_heads* out) {
+  CARNOT_CHECK(t->dtype == dtype && t->rank == view->rank, INVALID_ARGUMENT,
+               "an operand of attention is %s of rank %d, must be %s of rank %d",
+               carnot_dtype_name(t->dtype), t->rank, carnot_dtype_name(dtype), view->rank);
+  int64_t dims[CARNOT_MAX_RANK];
+  for (int d = 0; d < t->rank; d++) dims[d] = d == view->cut ? view->count : t->dims[d];
+  int last = view->perm[view->rank - 1], row = view->perm[view->rank - 2];
+  CARNOT_CHECK(dims[last] <= 1 || t->strides[last] == 1, INVALID_ARGUMENT,
+               "the elements of a head are apart");
+  CARNOT_CHECK(view->cut < 0 || view->first + view->count <= t->dims[view->cut], INVALID_ARGUMENT,
+               "%lld from %lld on of %lld", (long long)view->count, (long long)view->first,
+               (long long)t->dims[view->cut]);
+  *out = (carnot_heads){.batch_rank = view->rank - 2,
+                        .batch = 1,
+                        .rows = dims[row],
+                        .elements = dims[last],
+                        .ld = t->strides[row],
+                        .offset = view->cut < 0 ? 0 : view->first * t->strides[view->cut]};
+  for (int d = 0; d < out->batch_rank; d++) {
+    out->batch_dims[d] = dims[view->perm[d]];
+    out->batch_strides[d] = t->strides[view->perm[d]];
+    out->batch *= out->batch_dims[d];
+  }
+  return NULL;
+}
+
+carnot_status* carnot_heads_check(const carnot_heads* q, const carnot_heads* k,
+                                  const carnot_heads* v, const carnot_heads* out) {
+  CARNOT_CHECK(
+      q->batch == out->batch && k->batch == out->batch && v->batch == out->batch &&
+          q->rows == out->rows && k->rows == v->rows && q->elements == k->elements &&
+          v->elements == out->elements,
+      INVALID_ARGUMENT,
+      "attention of %lld heads of [%lld,%lld] over %lld of [%lld,%lld] and %lld of [%lld,%lld]",
+      (long long)q->batch, (long long)q->rows, (long long)q->elements, (long long)k->batch,
+      (long long)k->rows, (long long)k->elements, (long long)v->batch, (long long)v->rows,
+      (long long)v->elements);
+  return NULL;
+}
+
+carnot_status* carnot_attention_mask(const carnot_operand* mask, const carnot_heads* out,
+                                     int64_t keys, int64_t* strides, int64_t* out_ld) {
+  int rank = out->batch_rank + 2;
+  CARNOT_CHECK(mask->rank >= 1 && mask->rank <= rank && mask->dims[mask->rank - 1] == keys &&
+                   (keys <= 1 || mask->strides[mask->rank - 1] == 1),
+               INVALID_ARGUMENT, "the mask is not one number for each of %lld keys",
+               (long long)keys);
+  for (int d = 0; d < rank - 1; d++) {
+    int at = d - (rank - mask->rank);
+    int64_t dim = at < 0 ? 1 : mask->dims[at],
+            full = d == rank - 2 ? out->rows : out->batch_dims[d];
+    CARNOT_CHECK(dim == 1 || dim == full, INVALID_ARGUMENT,
+                 "dimension %d of the mask is %lld, must be 1 or %lld", at, (long long)dim,
+                 (long long)full);
+    *(d == rank - 2 ? out_ld : &strides[d]) = dim == 1 ? 0 : mask->strides[at];
+  }
+  return NULL;
+}

@@ -1,0 +1,48 @@
+// Attention regions as rows of any device see them: which inputs q, k and v are, and where the
+// heads stand in them.
+#ifndef CARNOT_TACTIC_PROBLEM_ATTENTION_H_
+#define CARNOT_TACTIC_PROBLEM_ATTENTION_H_
+
+#include "tactic/tactic.h"
+
+// One of q, k, v: axis d of the view is axis perm[d] of the input. The last two are the row and the
+// element of a head, those before it are batches, counted in their order.
+typedef struct carnot_attention_view {
+  int32_t input, rank;
+  int32_t perm[CARNOT_MAX_RANK];
+  int32_t cut;  // axis of the input of which |count| from |first| on are taken; -1: all of all
+  int64_t first, count;
+} carnot_attention_view;
+
+typedef struct carnot_attention_params {
+  carnot_attention_view q, k, v;
+  carnot_attention_view out;  // axis d of the result is axis perm[d] of the output
+  int32_t mask;               // input, -1: none
+  float scale;
+  int32_t zero_empty;
+} carnot_attention_params;
+
+// NULL, or why the region is none over tensors of |dtype|; a mask may be float32 besides.
+const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
+                                  carnot_attention_params* out, char* reason, size_t size);
+// What every row relies on.
+carnot_status* carnot_attention_check(const carnot_step_view* step) CARNOT_MUST_USE;
+
+// A view with its sizes: matrices of [rows, elements], |ld| apart, at every batch; |offset|: of the
+// first, in elements.
+typedef struct carnot_heads {
+  int32_t batch_rank;
+  int64_t batch_dims[CARNOT_MAX_RANK - 2], batch_strides[CARNOT_MAX_RANK - 2];
+  int64_t batch, rows, elements, ld, offset;
+} carnot_heads;
+carnot_status* carnot_heads_make(const carnot_attention_view* view, const carnot_operand* t,
+                                 carnot_dtype dtype, carnot_heads* out) CARNOT_MUST_USE;
+// That the four fit to one another.
+carnot_status* carnot_heads_check(const carnot_heads* q, const carnot_heads* k,
+                                  const carnot_heads* v, const carnot_heads* out) CARNOT_MUST_USE;
+// Distances of the mask along the batches of |out| and, last, along its rows.
+carnot_status* carnot_attention_mask(const carnot_operand* mask, const carnot_heads* out,
+                                     int64_t keys, int64_t* strides,
+                                     int64_t* out_ld) CARNOT_MUST_USE;
+
+#endif  // CARNOT_TACTIC_PROBLEM_ATTENTION_H_
