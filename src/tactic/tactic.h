@@ -218,5 +218,7 @@ const char* carnot_tactic_source_name(carnot_tactic_source source);
 #define CARNOT_UPLOAD_TACTIC          "cuda_upload"
 #define CARNOT_DOWNLOAD_TACTIC        "cuda_download"
 #define CARNOT_DEVICE_REFORMAT_TACTIC "cuda_reformat"
+// The same on the CPU.
+#define CARNOT_HOST_REFORMAT_TACTIC "cpu_reformat"
 
 #endif  // CARNOT_TACTIC_TACTIC_H_
