@@ -233,6 +233,7 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
     if (!row->prepare || !variant->constant_count) continue;
     const carnot_prepared standing = {.params = variant->params,
                                       .param_bytes = variant->param_bytes};
+    problem.tactic = row;
     problem.device = NULL;
     problem.previous = &standing;
     if (row->device) CARNOT_TRY(carnot_device_open(plan->device, &problem.device));

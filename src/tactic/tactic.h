@@ -49,8 +49,10 @@ typedef struct carnot_timings {
 } carnot_timings;
 
 typedef struct carnot_prepared carnot_prepared;
+typedef struct carnot_tactic carnot_tactic;
 
 typedef struct carnot_problem {
+  const carnot_tactic* tactic;  // that is asked or prepares: its table entry with its config
   const carnot_region* region;
   uint32_t input_count, output_count;
   carnot_operand_desc* inputs;
@@ -98,6 +100,7 @@ enum { CARNOT_STATE_BYTES = 2560 };
 
 // A prepared step as the runtime holds it.
 typedef struct carnot_step_view {
+  const carnot_tactic* tactic;
   const carnot_region* region;
   uint32_t input_count, output_count;
   const void* params;
@@ -105,7 +108,6 @@ typedef struct carnot_step_view {
   uint32_t constant_count;
   const void* constants[4];
   size_t constant_bytes[4];
-  carnot_isa isa;          // of the tactic
   carnot_isa machine_isa;  // of this machine, or the level forced by the user
   carnot_stream* stream;  // of device tactics: configure finds the device here, run records into it
   void* instance;         // the result of open
@@ -123,10 +125,13 @@ static inline uint32_t carnot_step_output(const carnot_step_view* step,
 
 enum { CARNOT_PREPLAN_PARTS = 5 };
 
-typedef struct carnot_tactic {
+struct carnot_tactic {
   const char* name;  // cpu_<family>_<types>_<tile>_<isa>: the key in timing caches and engines
   carnot_op anchor;  // asked only for regions that contain this operator; CARNOT_OP_COUNT: for all
   carnot_isa isa;    // the lowest level it runs on
+  // Tile sizes, kernels and the like, for functions that serve several tactics of one family, which
+  // reach it as problem->tactic->config or step->tactic->config. Its type is the family's.
+  const void* config;
   const char* numerics;       // "exact", "winograd", "split6", … (design.md section 5)
   carnot_dtype precision;     // FP16 or BF16 when it computes in that type, which must be allowed
   bool lossless_f16_weights;  // reject checks that FP16 weights are exact when only that is allowed
@@ -173,7 +178,7 @@ typedef struct carnot_tactic {
   // Optional. Floating-point operations and bytes moved at the problem's dimensions, for the
   // roofline. Without it the bytes of all operands are counted.
   void (*work)(const carnot_problem* problem, double* out_flops, double* out_bytes);
-} carnot_tactic;
+};
 
 // The highest level of this machine; CARNOT_ISA=<name> in the environment lowers it.
 carnot_isa carnot_isa_of_machine(void);

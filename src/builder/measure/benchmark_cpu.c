@@ -126,13 +126,13 @@ static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
     CARNOT_TRY(make_operand(b, &p->inputs[i], true, &b->operands[i]));
   for (uint32_t i = 0; i < p->output_count; i++)
     CARNOT_TRY(make_operand(b, &p->outputs[i], false, &b->operands[p->input_count + i]));
-  b->view = (carnot_step_view){.region = p->region,
+  b->view = (carnot_step_view){.tactic = c->tactic,
+                               .region = p->region,
                                .input_count = p->input_count,
                                .output_count = p->output_count,
                                .params = c->prepared.params,
                                .param_bytes = c->prepared.param_bytes,
                                .constant_count = c->prepared.constant_count,
-                               .isa = c->tactic->isa,
                                .machine_isa = p->isa};
   for (uint32_t i = 0; i < c->prepared.constant_count; i++) {
     b->view.constants[i] = c->prepared.constants[i].data;

@@ -103,13 +103,13 @@ static carnot_status* lay_out(bench* b, size_t* out_bytes) {
 
 static void set_constants(bench* b, int copy) {
   const carnot_candidate* c = b->candidate;
-  b->view = (carnot_step_view){.region = c->problem.region,
+  b->view = (carnot_step_view){.tactic = c->tactic,
+                               .region = c->problem.region,
                                .input_count = c->problem.input_count,
                                .output_count = c->problem.output_count,
                                .params = c->prepared.params,
                                .param_bytes = c->prepared.param_bytes,
                                .constant_count = c->prepared.constant_count,
-                               .isa = c->tactic->isa,
                                .machine_isa = c->problem.isa,
                                .stream = b->stream};
   char* at = b->memory + b->constants_at + (size_t)copy * b->constants_bytes;

@@ -64,6 +64,7 @@ static const char* ask(const carnot_tactic* tactic, uint32_t sources, carnot_pro
     snprintf(reason, size, "needs %s, which the tactic sources leave out", missing);
     return reason;
   }
+  problem->tactic = tactic;
   set_memory(tactic, problem);
   return tactic->reject(problem, reason, size);
 }
@@ -187,9 +188,9 @@ static void fill_shape_step(carnot_builder* builder, const carnot_region_facts* 
     p->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
     p->inputs[i].format.memory = CARNOT_MEMORY_HOST;
   }
+  p->tactic = carnot_tactic_find(CARNOT_REFERENCE_TACTIC);
   set->items = CARNOT_NEW(builder->memory, carnot_candidate);
-  *set->items = (carnot_candidate){
-      .tactic = carnot_tactic_find(CARNOT_REFERENCE_TACTIC), .problem = *p, .ns = UINT64_MAX};
+  *set->items = (carnot_candidate){.tactic = p->tactic, .problem = *p, .ns = UINT64_MAX};
   set->count = 1;
   set->rejections = "";
 }

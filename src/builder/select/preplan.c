@@ -5,19 +5,15 @@
 #include "backend/device.h"
 #include "builder/select/candidates.h"
 
-typedef struct preplan_item {
-  const carnot_tactic* tactic;
-  const carnot_problem* problem;
-} preplan_item;
-
+// Problems with the tactic that plans for each.
 typedef struct preplan_list {
-  preplan_item* items;
+  carnot_problem* items;
   size_t count, capacity;
 } preplan_list;
 
 static void preplan_part(void* arg, int64_t part) {
-  const preplan_item* item = &((preplan_list*)arg)->items[part / CARNOT_PREPLAN_PARTS];
-  item->tactic->preplan(item->problem, (int)(part % CARNOT_PREPLAN_PARTS));
+  const carnot_problem* problem = &((preplan_list*)arg)->items[part / CARNOT_PREPLAN_PARTS];
+  problem->tactic->preplan(problem, (int)(part % CARNOT_PREPLAN_PARTS));
 }
 
 static carnot_status* add_region(carnot_builder* builder, const carnot_region_facts* f,
@@ -33,9 +29,10 @@ static carnot_status* add_region(carnot_builder* builder, const carnot_region_fa
     }
     void* items = list->items;
     CARNOT_TRY(
-        carnot_grow(&items, &list->capacity, list->count + 1, sizeof(preplan_item), "problems"));
+        carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "problems"));
     list->items = items;
-    list->items[list->count++] = (preplan_item){t, problem};
+    list->items[list->count] = *problem;
+    list->items[list->count++].tactic = t;
   }
   return NULL;
 }
