@@ -1,10 +1,7 @@
 // The sequence of a build: graph and configuration → plan.
 #include "builder/builder.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "backend/device.h"
 #include "builder/lower/lower.h"
@@ -15,36 +12,6 @@
 void carnot_build_config_init(carnot_build_config* config) {
   *config = (carnot_build_config){
       .isa = -1, .level = 3, .tactic_sources = (1u << CARNOT_SOURCE_COUNT) - 1};
-}
-
-carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done,
-                                       int total) {
-  const carnot_build_config* config = builder->config;
-  if (config->progress && !config->progress(config->user, phase, done, total))
-    return CARNOT_ERROR(CANCELLED, "the build was cancelled in phase '%s', step %d of %d", phase,
-                        done, total);
-  return NULL;
-}
-
-void carnot_builder_log(const carnot_builder* builder, const char* format, ...) {
-  const carnot_build_config* config = builder->config;
-  if (!config->log) return;
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  config->log(config->user, 3, text);
-}
-
-double carnot_builder_now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-bool carnot_builder_is_over_budget(const carnot_builder* builder) {
-  return builder->deadline_ms > 0 && carnot_builder_now_ms() > builder->deadline_ms;
 }
 
 // What a plan borrows from its builder.

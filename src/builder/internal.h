@@ -41,7 +41,7 @@ bool carnot_type_is_static(const carnot_builder* builder, const carnot_type* typ
 // Bytes at the largest dimensions; UINT64_MAX when a dimension has no bound.
 uint64_t carnot_type_max_bytes(const carnot_builder* builder, const carnot_type* type);
 
-// ---- builder.c ----
+// ---- progress.c ----
 
 // Reports progress to the caller. CANCELLED when the caller asks to stop.
 carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done,

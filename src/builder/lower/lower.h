@@ -75,27 +75,31 @@ typedef struct carnot_lowering {
   carnot_status* status;    // of functions that cannot return one
 } carnot_lowering;
 
-// ---- reformat.c: plan values ----
+// ---- emit.c ----
+
+// A new plan value for |from|; 0 with l->status set when memory is out.
+uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
+                                   carnot_layout layout, carnot_memory_space memory);
+// A new blob; 0 with l->status set when memory is out.
+uint32_t carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob);
+// Adds a step to the current block.
+carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,
+                                        const carnot_step_note* note) CARNOT_MUST_USE;
+
+// ---- reformat.c ----
 
 // The plan value of |value| in a layout and memory space; a copy or reformat step is added when it
 // does not exist yet. A constant is stored once and may be read from both memories.
 carnot_status* carnot_lowering_value(carnot_lowering* l, const carnot_value* value,
                                      carnot_layout layout, carnot_memory_space memory,
                                      uint32_t* out) CARNOT_MUST_USE;
-// A new plan value for |from|; 0 with l->status set when memory is out.
-uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
-                                   carnot_layout layout, carnot_memory_space memory);
 // The blob of a constant, added when it does not exist yet; for a refittable engine with the
 // expression that makes it from named weights.
 carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value,
                                         uint32_t* out_blob) CARNOT_MUST_USE;
-// A new blob; 0 with l->status set when memory is out.
-uint32_t carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob);
 
 // ---- steps.c ----
 
-carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,
-                                        const carnot_step_note* note) CARNOT_MUST_USE;
 // The step of a region, whose operands have their plan values.
 carnot_status* carnot_lowering_add_region_step(carnot_lowering* l, uint32_t region,
                                                const uint32_t* inputs,

@@ -6,23 +6,6 @@
 #include "backend/device.h"
 #include "builder/lower/lower.h"
 
-carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,
-                                        const carnot_step_note* note) {
-  carnot_step_list* list = &l->blocks[l->block].steps;
-  void *items = list->items, *notes = list->notes;
-  carnot_status* status =
-      carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "steps");
-  list->items = items;
-  if (!status)
-    status =
-        carnot_grow(&notes, &list->note_capacity, list->count + 1, sizeof(*list->notes), "steps");
-  list->notes = notes;
-  if (status) return status;
-  list->items[list->count] = *step;
-  list->notes[list->count++] = *note;
-  return NULL;
-}
-
 // ---- variants ----
 
 // The blob of a packed constant. Variants of a step that pack alike share it.
