@@ -33,6 +33,27 @@ typedef enum carnot_isa {
       CARNOT_ISA_COUNT
 } carnot_isa;
 
+// Numerics classes: how far a tactic's result may be from the exact one. X(NAME, "name"). The
+// bounds are carnot_numerics_bound's.
+//   EXACT  operands as stored, accumulation in FP32 (FP64 for FP64 operands) in any order; integers
+//          are exact
+//   HALF   operands rounded to FP16 or BF16 (the tactic's precision), accumulation in FP32
+#define CARNOT_NUMERICS_CLASSES(X) X(EXACT, "exact") X(HALF, "half")
+typedef enum carnot_numerics {
+#define CARNOT_NUMERICS_ENUM(NAME, name) CARNOT_NUMERICS_##NAME,
+  CARNOT_NUMERICS_CLASSES(CARNOT_NUMERICS_ENUM)
+#undef CARNOT_NUMERICS_ENUM
+      CARNOT_NUMERICS_COUNT
+} carnot_numerics;
+const char* carnot_numerics_name(carnot_numerics numerics);
+// The bound on |result - exact result| divided by sum|a*b|, for a sum of |k| products whose
+// operands are stored as |dtype| and computed in |precision| (INVALID: as stored). A bound of the
+// rounding of operands plus that of k sequential additions (Higham, Accuracy and Stability of
+// Numerical Algorithms, section 3.1); rounding the result to |dtype| is not included. 0 for
+// integers.
+double carnot_numerics_bound(carnot_numerics numerics, carnot_dtype dtype, carnot_dtype precision,
+                             int64_t k);
+
 // An accelerator, and a context's stream on it (backend/device.h).
 typedef struct carnot_device carnot_device;
 typedef struct carnot_stream carnot_stream;
@@ -60,9 +81,10 @@ typedef struct carnot_problem {
   // Local values of the region that are neither input nor output, by local index - input_count.
   const carnot_operand_desc* inner;
   carnot_isa isa;
-  carnot_device* device;  // NULL: the CPU alone
-  bool fast_fp32;         // the user allows FP32 shortcuts (--fp32=fast)
-  bool allow_timing;      // candidates may be timed on the device
+  carnot_device* device;      // NULL: the CPU alone
+  bool fast_fp32;             // the user allows FP32 shortcuts (--fp32=fast)
+  uint32_t allowed_numerics;  // bit set of carnot_numerics: the classes that tactics may have
+  bool allow_timing;          // candidates may be timed on the device
   const carnot_timings* timings;
   // Refit only: what the engine holds for this step. Earlier choices are kept, and device code is
   // not generated again (its constant has no data).
@@ -132,7 +154,7 @@ struct carnot_tactic {
   // Tile sizes, kernels and the like, for functions that serve several tactics of one family, which
   // reach it as problem->tactic->config or step->tactic->config. Its type is the family's.
   const void* config;
-  const char* numerics;       // "exact", "winograd", "split6", … (design.md section 5)
+  carnot_numerics numerics;
   carnot_dtype precision;     // FP16 or BF16 when it computes in that type, which must be allowed
   bool lossless_f16_weights;  // reject checks that FP16 weights are exact when only that is allowed
   // Runs on the accelerator: operands, packed constants and workspace are device addresses, and run

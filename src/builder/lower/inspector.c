@@ -67,7 +67,8 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
   json_object_set_new(layer, "TacticName", json_string(step->variants[0].tactic));
   json_object_set_new(layer, "TacticValue", json_string(step->variants[0].tactic));
   const carnot_tactic* row = carnot_tactic_find(step->variants[0].tactic);
-  json_object_set_new(layer, "Numerics", json_string(row ? row->numerics : ""));
+  json_object_set_new(layer, "Numerics",
+                      json_string(row ? carnot_numerics_name(row->numerics) : ""));
   json_object_set_new(layer, "Precision", json_string(carnot_dtype_name(note->precision)));
   json_object_set_new(layer, "Flops", json_real(note->flops));
   json_object_set_new(layer, "Bytes", json_real(note->bytes));

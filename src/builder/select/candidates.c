@@ -59,6 +59,11 @@ static const char* ask(const carnot_tactic* tactic, uint32_t sources, carnot_pro
     snprintf(reason, size, "%s is not allowed here", carnot_dtype_name(tactic->precision));
     return reason;
   }
+  if (!(problem->allowed_numerics >> tactic->numerics & 1)) {
+    snprintf(reason, size, "numerics class %s is not allowed here",
+             carnot_numerics_name(tactic->numerics));
+    return reason;
+  }
   const char* missing = missing_source(tactic, sources);
   if (missing) {
     snprintf(reason, size, "needs %s, which the tactic sources leave out", missing);
