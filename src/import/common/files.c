@@ -1,4 +1,4 @@
-#include "import/onnx/files.h"
+#include "import/common/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void carnot_onnx_files_deinit(carnot_onnx_files* files) {
+void import_files_deinit(import_files* files) {
   for (size_t i = 0; i < files->count; i++) {
     if (files->maps[i].size) munmap(files->maps[i].data, files->maps[i].size);
     free(files->maps[i].location);
@@ -19,7 +19,7 @@ void carnot_onnx_files_deinit(carnot_onnx_files* files) {
 }
 
 // Maps and closes |file|.
-static carnot_status* map_file(carnot_onnx_files* files, int file, const char* location,
+static carnot_status* map_file(import_files* files, int file, const char* location,
                                carnot_strview* out_bytes) {
   struct stat facts;
   carnot_status* status = NULL;
@@ -43,12 +43,12 @@ static carnot_status* map_file(carnot_onnx_files* files, int file, const char* l
     free(name);
     return status ? status : CARNOT_NO_MEMORY(strlen(location), "a file's name");
   }
-  files->maps[files->count++] = (carnot_onnx_map){name, data, size};
+  files->maps[files->count++] = (import_map){name, data, size};
   *out_bytes = (carnot_strview){data, size};
   return NULL;
 }
 
-carnot_status* carnot_onnx_files_set_folder(carnot_onnx_files* files, const char* path) {
+carnot_status* import_files_set_folder(import_files* files, const char* path) {
   int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   CARNOT_CHECK(folder >= 0, IO, "folder %s: %s", path, strerror(errno));
   if (files->folder) close(files->folder - 1);
@@ -56,16 +56,16 @@ carnot_status* carnot_onnx_files_set_folder(carnot_onnx_files* files, const char
   return NULL;
 }
 
-carnot_status* carnot_onnx_files_open_model(carnot_onnx_files* files, const char* path,
-                                            carnot_strview* out_bytes) {
+carnot_status* import_files_open_model(import_files* files, const char* path,
+                                       carnot_strview* out_bytes) {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   CARNOT_CHECK(file >= 0, IO, "%s: %s", path, strerror(errno));
   CARNOT_TRY_AT(map_file(files, file, NULL, out_bytes), "%s", path);
   const char* slash = strrchr(path, '/');
-  if (!slash) return carnot_onnx_files_set_folder(files, ".");
+  if (!slash) return import_files_set_folder(files, ".");
   char* folder = strndup(path, slash == path ? 1 : (size_t)(slash - path));
   if (!folder) return CARNOT_NO_MEMORY(slash - path, "a folder's name");
-  carnot_status* status = carnot_onnx_files_set_folder(files, folder);
+  carnot_status* status = import_files_set_folder(files, folder);
   free(folder);
   return status;
 }
@@ -101,10 +101,10 @@ static carnot_status* open_below(int folder, char* path, int* out_file) {
   return CARNOT_ERROR(IO, "no file");
 }
 
-carnot_status* carnot_onnx_files_external(carnot_onnx_files* files, carnot_strview location,
-                                          carnot_strview* out_bytes) {
+carnot_status* import_files_external(import_files* files, carnot_strview location,
+                                     carnot_strview* out_bytes) {
   for (size_t i = 0; i < files->count; i++) {
-    const carnot_onnx_map* map = &files->maps[i];
+    const import_map* map = &files->maps[i];
     if (map->location && carnot_view_is(location, map->location)) {
       *out_bytes = (carnot_strview){map->data, map->size};
       return NULL;

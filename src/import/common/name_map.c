@@ -1,4 +1,4 @@
-#include "import/onnx/name_map.h"
+#include "import/common/name_map.h"
 
 #include <stdint.h>
 
@@ -9,21 +9,21 @@ static uint64_t hash_of(carnot_strview name) {
 }
 
 // The slot that holds |name|, or the free one where it belongs.
-static onnx_name_slot* probe(onnx_name_slot* slots, size_t capacity, carnot_strview name) {
+static import_name_slot* probe(import_name_slot* slots, size_t capacity, carnot_strview name) {
   size_t i = (size_t)hash_of(name) & (capacity - 1);
   while (slots[i].used && !carnot_view_equal(slots[i].name, name)) i = (i + 1) & (capacity - 1);
   return &slots[i];
 }
 
-onnx_name_slot* onnx_name_map_find(const onnx_name_map* map, carnot_strview name) {
+import_name_slot* import_name_map_find(const import_name_map* map, carnot_strview name) {
   if (!map->capacity) return NULL;
-  onnx_name_slot* slot = probe(map->slots, map->capacity, name);
+  import_name_slot* slot = probe(map->slots, map->capacity, name);
   return slot->used ? slot : NULL;
 }
 
-static void grow(onnx_name_map* map) {
+static void grow(import_name_map* map) {
   size_t capacity = map->capacity ? map->capacity * 2 : 32;
-  onnx_name_slot* slots = CARNOT_NEW_ARRAY(map->arena, onnx_name_slot, capacity);
+  import_name_slot* slots = CARNOT_NEW_ARRAY(map->arena, import_name_slot, capacity);
   for (size_t i = 0; i < map->capacity; i++) {
     if (map->slots[i].used) *probe(slots, capacity, map->slots[i].name) = map->slots[i];
   }
@@ -31,9 +31,9 @@ static void grow(onnx_name_map* map) {
   map->capacity = capacity;
 }
 
-void onnx_name_map_set(onnx_name_map* map, carnot_strview name, void* item) {
+void import_name_map_set(import_name_map* map, carnot_strview name, void* item) {
   if (map->count * 2 >= map->capacity) grow(map);
-  onnx_name_slot* slot = probe(map->slots, map->capacity, name);
+  import_name_slot* slot = probe(map->slots, map->capacity, name);
   if (!slot->used) map->count++;
-  *slot = (onnx_name_slot){name, item, true};
+  *slot = (import_name_slot){name, item, true};
 }
