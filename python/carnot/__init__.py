@@ -9,10 +9,27 @@ from __future__ import annotations
 import os as _os
 from typing import Any as _Any
 
-from .builder import Builder
-from .config import IBuilderConfig, IOptimizationProfile
-from .timing_cache import ITimingCache, TimingCacheKey, TimingCacheValue
-from .control import (
+from .convenience import Model, Profile, build, load
+from .core import CarnotError, IErrorRecorder, ILogger, Logger
+from .engine import (
+    Builder,
+    EngineInspector,
+    IBuilderConfig,
+    ICudaEngine,
+    IExecutionContext,
+    IOptimizationProfile,
+    IRuntimeConfig,
+    ISerializationConfig,
+    ITimingCache,
+    Refitter,
+    Runtime,
+    TimingCacheKey,
+    TimingCacheValue,
+)
+from .enums import *  # noqa: F403
+from .interfaces import *  # noqa: F403
+from .network import INetworkDefinition, ITensor
+from .network.control import (
     IConditionLayer,
     IIfConditional,
     IIfConditionalBoundaryLayer,
@@ -25,21 +42,12 @@ from .control import (
     IRecurrenceLayer,
     ITripLimitLayer,
 )
-from .core import CarnotError, IErrorRecorder, ILogger, Logger
-from .easy import Model, Profile, build, load
-from .enums import *  # noqa: F403
-from .interfaces import *  # noqa: F403
-from .layers import *  # noqa: F403
-from .network import INetworkDefinition, ITensor
+from .network.layer import ILayer
+from .network.layers import *  # noqa: F403
 from .parser import OnnxParser, OnnxParserRefitter, ParserError
-from .plugin_classes import *  # noqa: F403
-from .plugin_registry import *  # noqa: F403
-from .plugin_types import *  # noqa: F403
-from .refit import Refitter
-from .context import IExecutionContext
-from .engine import EngineInspector, ICudaEngine, IRuntimeConfig, ISerializationConfig
-from .layers.base import ILayer
-from .runtime import Runtime
+from .plugin.classes import *  # noqa: F403
+from .plugin.registry import *  # noqa: F403
+from .plugin.types import *  # noqa: F403
 from .types import (
     Dims,
     Dims2,

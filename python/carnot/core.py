@@ -26,7 +26,7 @@ CODES = {
 class CarnotError(RuntimeError):
     """An error of the library: its code and its message."""
 
-    def __init__(self, code: int, message: str):
+    def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
 

@@ -10,7 +10,9 @@ from typing import Any, Dict, List, Optional, Tuple
 from ._carnot import ffi, lib
 from .core import CarnotError, ILogger, Manual, Reporter, check, text, utf8
 from .enums import ErrorCode, OnnxParserFlag
-from .network import INetworkDefinition, ITensor, visit_weights
+from .network.network import INetworkDefinition
+from .network.tensor import ITensor
+from .network.weights import visit_weights
 
 _CODES = {
     lib.CARNOT_UNSUPPORTED: ErrorCode.UNSUPPORTED_NODE,

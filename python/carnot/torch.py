@@ -15,12 +15,12 @@ import torch
 from torch import fx
 
 from ._carnot import ffi, lib
-from .context import IExecutionContext
+from .convenience import QuietLogger, build
 from .core import CarnotError, check, to_c_dims, utf8
-from .easy import _Quiet, build
+from .engine.context import IExecutionContext
+from .engine.refit import Refitter
+from .engine.runtime import Runtime
 from .enums import BuilderFlag
-from .runtime import Runtime
-from .types import from_c_dtype, to_c_dtype
 
 log = logging.getLogger("carnot.torch")
 
@@ -58,7 +58,7 @@ class EngineModule(torch.nn.Module):
     def __init__(self, plan: Any, weights: Dict[str, torch.Tensor], device: torch.device) -> None:
         super().__init__()
         self.device = device
-        logger = _Quiet()
+        logger = QuietLogger()
         self.engine = Runtime(logger).deserialize_cuda_engine(plan)
         if self.engine is None:
             raise CarnotError(lib.CARNOT_INVALID_MODEL, "\n".join(logger.errors))
@@ -177,9 +177,7 @@ def _device_of(program: torch.export.ExportedProgram) -> torch.device:
 
 
 def _refittable(module: EngineModule) -> Set[str]:
-    from .refit import Refitter
-
-    return set(Refitter(module.engine, _Quiet()).get_all_weights())
+    return set(Refitter(module.engine, QuietLogger()).get_all_weights())
 
 
 def _is_dynamic(value: Any) -> bool:

@@ -191,7 +191,7 @@ def test_modules_and_commands(tmp_path):
             env=environment,
             check=False,
         )
-        assert done.returncode == 0 and done.stdout == "carnot.builder ['a']\n", done.stderr
+        assert done.returncode == 0 and done.stdout == "carnot.engine.builder ['a']\n", done.stderr
     done = run("-m", "no_such_module")
     assert done.returncode == 1 and "no_such_module" in done.stderr
 

@@ -550,8 +550,9 @@ def test_fields():
     collection = trt.PluginFieldCollection([field])
     collection.append(trt.PluginField("b", b"\0\1", kinds.UNKNOWN))
     assert collection[1].size == len(collection) == 2 and trt.PluginFieldCollection_ is trt.PluginFieldCollection
-    from carnot.plugin_bridge import NativeCreator, c_fields
-    from carnot.plugin_types import PluginField
+    from carnot.plugin.native import NativeCreator
+    from carnot.plugin.types import c_fields
+    from carnot.plugin.types import PluginField
 
     values = {
         kinds.FLOAT16: np.array([0.5, 2], np.float16),

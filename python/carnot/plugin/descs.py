@@ -8,8 +8,8 @@ from typing import Any, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ..enums import DataType, DimensionOperation, PluginArgDataType, PluginArgType, TensorFormat
-from ..plugin_types import IDimensionExpr, ISymExpr, ISymExprs, PluginTensorDesc, view
 from ..types import nptype
+from .types import IDimensionExpr, ISymExpr, ISymExprs, PluginTensorDesc, view
 
 
 class ShapeExpr:

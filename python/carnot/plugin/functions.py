@@ -10,18 +10,24 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 import numpy as np
 
-from ..enums import DataType, PluginCapabilityType, PluginFieldType, QuickPluginCreationRequest, TensorFormat
-from ..enums import TensorRTPhase
-from ..plugin_classes import (
+from ..enums import (
+    DataType,
+    PluginCapabilityType,
+    PluginFieldType,
+    QuickPluginCreationRequest,
+    TensorFormat,
+    TensorRTPhase,
+)
+from .classes import (
     IPluginCreatorV3Quick,
     IPluginV3,
     IPluginV3QuickBuild,
     IPluginV3QuickCore,
     IPluginV3QuickRuntime,
 )
-from ..plugin_registry import get_plugin_registry
-from ..plugin_types import PluginField, PluginFieldCollection
 from .descs import Shape, ShapeExpr, ShapeExprs, SizeTensorShapeExpr, Tensor, TensorDesc
+from .registry import get_plugin_registry
+from .types import PluginField, PluginFieldCollection
 
 _FIELDS = {
     int: PluginFieldType.INT64,
