@@ -1,14 +1,13 @@
-"""Inputs whose elements decide shapes: on the network, in profiles, while running."""
+"""Shape inputs: shapes that a caller gives as values."""
 
+import carnot as trt
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
-
-import carnot as trt
-
 from conftest import Net
+from models import TRT_LOGGER, build_plan, onnx_bytes
+from onnx import TensorProto, helper
 
 rng = np.random.default_rng(11)
 
@@ -217,3 +216,18 @@ def test_onnx(logger, name, bounded):
 
 
 ATTRIBUTES = {"Concat": {"axis": 0}, "ReduceSum": {"keepdims": 0}, "Cast": {"to": 1}, "Resize": {"mode": "nearest"}}
+
+
+def test_shape_as_values():
+    """A shape that the user gives as values."""
+
+    model = onnx_bytes(
+        [helper.make_node("Reshape", ["x", "s"], ["y"])],
+        [("x", 1, [6]), ("s", TensorProto.INT64, [2])],
+        [("y", 1, ["a", "b"])],
+    )
+    net = trt.Model(trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(build_plan(model)))
+    x = np.arange(6, dtype=np.float32)
+    for shape in ((2, 3), (3, 2), (1, 6)):
+        got = net(s=np.array(shape, np.int64), x=x)["y"]
+        assert got.shape == shape and (got.ravel() == x).all()

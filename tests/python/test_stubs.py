@@ -6,9 +6,8 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 import carnot as trt
+import pytest
 
 STUB = pathlib.Path(trt.__file__).parent / "__init__.pyi"
 
