@@ -10,6 +10,7 @@ largest output. With --precision: every output's cosine to float32 must be 0.999
 loses more than that in deep networks of random weights, 1 - cosine at most a quarter more than ONNX Runtime's when it
 rounds the operands of the same products to bfloat16. Ends with "N passed, M failed, K skipped".
 """
+
 import argparse
 import os
 import pathlib
@@ -126,8 +127,10 @@ def with_bf16_operands(model):
         if t is not None and not (node.op_type == "Conv" and t.dims[1] < 8):  # a first layer, or depthwise
             t.CopyFrom(onnx.numpy_helper.from_array(rounded_to_bf16(onnx.numpy_helper.to_array(t)), t.name))
             name = f"{node.name or len(nodes)}/bf16"
-            nodes += [onnx.helper.make_node("Cast", [node.input[0]], [name], to=onnx.TensorProto.BFLOAT16),
-                      onnx.helper.make_node("Cast", [name], [f"{name}/wide"], to=onnx.TensorProto.FLOAT)]
+            nodes += [
+                onnx.helper.make_node("Cast", [node.input[0]], [name], to=onnx.TensorProto.BFLOAT16),
+                onnx.helper.make_node("Cast", [name], [f"{name}/wide"], to=onnx.TensorProto.FLOAT),
+            ]
             node.input[0] = f"{name}/wide"
         nodes.append(node)
     del half.graph.node[:]
@@ -138,7 +141,9 @@ def with_bf16_operands(model):
 def least_cosine_of_bf16(model, feeds, wanted):
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    found = ort.InferenceSession(with_bf16_operands(model).SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feeds)
+    found = ort.InferenceSession(
+        with_bf16_operands(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    ).run(None, feeds)
     return min(cosine(f, w) for f, w in zip(found, wanted))
 
 
@@ -148,7 +153,11 @@ def check(cli, path, sizes, folder, fixed, precision=None):
     feeds = make_inputs(model, sizes)
     shapes = ",".join(f"{k}:{'x'.join(map(str, v.shape))}" for k, v in feeds.items())
     engine = folder / "model.plan"
-    command = [cli, "build", str(path), f"--output={engine}"] + ([f"--shapes={shapes}"] if fixed else []) + ([f"--{precision}"] if precision else [])
+    command = (
+        [cli, "build", str(path), f"--output={engine}"]
+        + ([f"--shapes={shapes}"] if fixed else [])
+        + ([f"--{precision}"] if precision else [])
+    )
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-400:])
@@ -181,8 +190,14 @@ def main():
     ap.add_argument("names", nargs="*")
     ap.add_argument("--precision", choices=["fp16", "bf16", "best"])
     ap.add_argument("--carnot", default="build/bin/carnot")
-    ap.add_argument("--models", type=pathlib.Path, default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models")
-    ap.add_argument("--given", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[3] / "shared" / "models")
+    ap.add_argument(
+        "--models",
+        type=pathlib.Path,
+        default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models",
+    )
+    ap.add_argument(
+        "--given", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[3] / "shared" / "models"
+    )
     args = ap.parse_args()
     passed = failed = skipped = 0
     for name in args.names or (HALF_NAMES if args.precision else SIZES):

@@ -1,4 +1,5 @@
 """Runs one plugin node through the command line. CARNOT names the binary."""
+
 import os
 import pathlib
 import subprocess
@@ -46,7 +47,13 @@ def run_model(folder: pathlib.Path, path: pathlib.Path, inputs: dict, outputs: l
 
 
 def plugin(
-    folder: pathlib.Path, name: str, inputs: dict, count: int = 1, version: str = "1", dynamic: bool = True, **fields: object
+    folder: pathlib.Path,
+    name: str,
+    inputs: dict,
+    count: int = 1,
+    version: str = "1",
+    dynamic: bool = True,
+    **fields: object,
 ) -> list:
     """What plugin |name| gives for |inputs|."""
     outputs = [f"y{i}" for i in range(count)]

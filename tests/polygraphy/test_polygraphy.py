@@ -1,4 +1,4 @@
-"""PyPI's polygraphy, unmodified, by the alias, on a machine without a GPU. Part of make test-long."""
+"""The unmodified polygraphy package on the alias, on a machine without a GPU. Part of make test-long."""
 
 import os
 import pathlib
@@ -60,9 +60,7 @@ def test_inspect_and_convert(model, tmp_path):
 
 
 def test_saved_inputs_and_outputs(model, tmp_path):
-    polygraphy(
-        "run", model, "--onnxrt", "--save-inputs", "in.json", "--save-outputs", "out.json", folder=tmp_path
-    )
+    polygraphy("run", model, "--onnxrt", "--save-inputs", "in.json", "--save-outputs", "out.json", folder=tmp_path)
     tolerances = ["--rtol", "2e-2", "--atol", "2e-2"] if "fp16" in model.name else []
     said = polygraphy(
         "run", model, "--trt", "--load-inputs", "in.json", "--load-outputs", "out.json", *tolerances, folder=tmp_path
@@ -96,5 +94,7 @@ def test_candy_on_pictures(flags, tolerance):
     path = MODELS / "candy.onnx"
     if not path.exists():
         pytest.skip(f"{path} is absent")
-    said = polygraphy("run", path, "--trt", "--onnxrt", "--val-range", "inputImage:[0,255]", "--atol", tolerance, *flags)
+    said = polygraphy(
+        "run", path, "--trt", "--onnxrt", "--val-range", "inputImage:[0,255]", "--atol", tolerance, *flags
+    )
     assert "PASSED" in said

@@ -1,4 +1,4 @@
-"""Scripts that say `import tensorrt` and import CUDA's modules run as they are, by python -m carnot.alias."""
+"""python -m carnot.alias runs scripts that import tensorrt and CUDA's modules, unchanged."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Which device an engine is for: what the configuration says, and what must be refused."""
+"""The device of an engine: the configuration chooses it, absent and unsuitable devices are refused."""
 import carnot
 import numpy as np
 import pytest

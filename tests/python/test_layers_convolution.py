@@ -1,4 +1,4 @@
-"""Layers with sliding windows, and padding: convolution, deconvolution, pooling, LRN."""
+"""Layers with sliding windows: convolution, deconvolution, pooling, LRN; fully connected; padding."""
 
 import carnot as trt
 import pytest

@@ -1,4 +1,4 @@
-"""Layers that move data: shuffle, slice, gather, scatter, concatenation; resize, NMS, fill, quantization."""
+"""Layers that move data: shuffle, squeeze, concatenation, slice, gather, scatter, one-hot, non-zero."""
 
 import carnot as trt
 import numpy as np

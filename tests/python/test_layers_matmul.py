@@ -1,4 +1,4 @@
-"""Matrix multiplication, softmax, normalization, reduction, top-k, attention, mixture of experts, recurrent layers."""
+"""Matrix multiplication, softmax, normalization, reduction, top-k, attention, mixture of experts, RNN."""
 
 import carnot as trt
 import numpy as np

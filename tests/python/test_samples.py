@@ -1,4 +1,4 @@
-"""Scripts in the style of TensorRT's introductory samples run on the alias unchanged; results against ONNX Runtime."""
+"""Scripts in the style of TensorRT's introductory samples run unchanged on the alias; checked with ONNX Runtime."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Shape inputs: shapes that a caller gives as values."""
+"""Shape inputs: tensors whose values determine shapes."""
 
 import carnot as trt
 import numpy as np

@@ -1,4 +1,4 @@
-"""The stubs that the build writes hold every public name, method and property of the package."""
+"""The generated type stubs hold every public name, method and property of the package."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""What the stories share: models, oracles in float64, the command line, scripts by the alias."""
+"""Helpers of the stories: models, references in float64, the command line, scripts run by the alias."""
 
 import os
 import pathlib

@@ -1,48 +1,13 @@
-"""What exporters write in parts is one layer again: GELU in its forms, and products with shapes in between."""
-import json
+"""Fusion of patterns that exporters write in parts: tanh GELU, reshapes between GEMM and residual, unread rows."""
+
 import pathlib
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
-from test_cli import passes
+from harness import passes
+from small_net import Net, layers, run_plan
 
 ROOT, CUBE = float(np.sqrt(2 / np.pi)), 0.044715
-
-
-class Net:
-    def __init__(self) -> None:
-        self.nodes, self.weights = [], []
-
-    def constant(self, array: object) -> str:
-        self.weights.append(numpy_helper.from_array(np.asarray(array), f"w{len(self.weights)}"))
-        return self.weights[-1].name
-
-    def number(self, value: float) -> str:
-        return self.constant(np.float32(value))
-
-    def add(self, op: str, *inputs: str, **attributes: object) -> str:
-        self.nodes.append(helper.make_node(op, list(inputs), [f"v{len(self.nodes)}"], f"n{len(self.nodes)}", **attributes))
-        return self.nodes[-1].output[0]
-
-    def save(self, path: pathlib.Path, result: str, **inputs: list) -> pathlib.Path:
-        self.nodes.append(helper.make_node("Identity", [result], ["y"]))
-        values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in inputs.items()]
-        graph = helper.make_graph(self.nodes, "net", values, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], self.weights)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
-        return path
-
-
-def layers(plan: pathlib.Path) -> list:
-    return [layer for layer in json.loads(passes("inspect", plan, "--json"))["Layers"] if layer["TacticName"] != "view"]
-
-
-def run(plan: pathlib.Path, folder: pathlib.Path, **arrays: np.ndarray) -> np.ndarray:
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
-    passes("run", plan, *[f"--input={n}={folder / n}.npy" for n in arrays], "--output-dir", folder / "out")
-    return np.load(folder / "out" / "y.npy")
 
 
 def inner_pow(net: Net) -> str:
@@ -83,7 +48,7 @@ def test_gelu_by_tanh(inner: object, order: str, tmp_path: pathlib.Path) -> None
     x[0, :4] = [0, -0.0, 40, -40]
     power = 2 if inner is inner_wrong else 3
     wanted = 0.5 * x * (1 + np.tanh(ROOT * (x.astype(np.float64) + CUBE * x.astype(np.float64) ** power)))
-    assert np.abs(run(plan, tmp_path, x=x) - wanted).max() <= 1e-5 * np.abs(wanted).max()
+    assert np.abs(run_plan(plan, tmp_path, x=x) - wanted).max() <= 1e-5 * np.abs(wanted).max()
     operators = [op["Operator"] for layer in layers(plan) for op in layer["Operators"]]
     assert (operators == ["gelu_tanh"]) == (inner is not inner_wrong), operators
 
@@ -91,7 +56,7 @@ def test_gelu_by_tanh(inner: object, order: str, tmp_path: pathlib.Path) -> None
 @pytest.mark.parametrize("dims", [[3, 7, 24], ["batch", 7, 24], ["batch", "steps", 24]])
 def test_shapes_between_a_product_and_its_residual(dims: list, tmp_path: pathlib.Path) -> None:
     """Two layers as GPT-2's exports write them: products of two axes, everything else of three."""
-    rng, net, y, float64 = np.random.default_rng(6), Net(), "x", []
+    rng, net, y = np.random.default_rng(6), Net(), "x"
     shape = net.add("Shape", "x")
     wide = net.add("Concat", net.add("Slice", shape, net.constant([0]), net.constant([2])), net.constant([40]), axis=0)
     x = rng.standard_normal((3, 7, 24)).astype(np.float32)
@@ -108,7 +73,7 @@ def test_shapes_between_a_product_and_its_residual(dims: list, tmp_path: pathlib
         wanted = wanted + (np.maximum(wanted @ a + bias, 0) @ b) * scale
     model, plan = net.save(tmp_path / "m.onnx", y, x=dims), tmp_path / "m.plan"
     passes("build", model, "--output", plan, "--optShapes=x:3x7x24")
-    found = run(plan, tmp_path, x=x)
+    found = run_plan(plan, tmp_path, x=x)
     assert np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
     assert len(layers(plan)) == 4, [layer["Name"] for layer in layers(plan)]
     plain = tmp_path / "plain.plan"
@@ -135,7 +100,12 @@ def block_of(x: np.ndarray, w: dict) -> np.ndarray:
     return x + np.maximum(y @ w["a"] + w["c"], 0) @ w["b"] + w["d"]
 
 
-TAKES = {"first": lambda y: y[:, 0], "last": lambda y: y[:, -1:], "some": lambda y: y[:, [5, 0, 5]], "columns": lambda y: y[:, :, 3]}
+TAKES = {
+    "first": lambda y: y[:, 0],
+    "last": lambda y: y[:, -1:],
+    "some": lambda y: y[:, [5, 0, 5]],
+    "columns": lambda y: y[:, :, 3],
+}
 
 
 @pytest.mark.parametrize("dims", [[3, 7, 24], ["batch", 7, 24]])
@@ -158,7 +128,7 @@ def test_rows_that_nobody_reads(what: str, flat: bool, dims: list, tmp_path: pat
     model, plan, plain = net.save(tmp_path / "m.onnx", y, x=dims), tmp_path / "m.plan", tmp_path / "plain.plan"
     passes("build", model, "--output", plan, "--optShapes=x:3x7x24")
     passes("build", model, "--output", plain, "--optShapes=x:3x7x24", "--disablePasses=rows")
-    found = run(plan, tmp_path, x=x)
+    found = run_plan(plan, tmp_path, x=x)
     assert found.shape == wanted.shape and np.abs(found - wanted).max() <= 1e-5 * np.abs(wanted).max()
     work, all_work = (sum(layer["Flops"] for layer in layers(p)) for p in (plan, plain))
     share = {"first": 1, "last": 1, "some": 3, "columns": 7}[what] / 7  # rows that are read
@@ -174,7 +144,7 @@ def test_rows_that_others_read_stay(tmp_path: pathlib.Path) -> None:
     passes("build", model, "--output", plan)
     x = rng.standard_normal((3, 7, 24)).astype(np.float32)
     wanted = x.astype(np.float64) @ a
-    assert np.allclose(run(plan, tmp_path, x=x), np.concatenate([wanted[:, 2:3], wanted], 1), atol=1e-4)
+    assert np.allclose(run_plan(plan, tmp_path, x=x), np.concatenate([wanted[:, 2:3], wanted], 1), atol=1e-4)
     assert [op["Operator"] for layer in layers(plan) for op in layer["Operators"]].count("matmul") == 1
 
 
@@ -187,7 +157,7 @@ def test_one_row_taken_twice(tmp_path: pathlib.Path) -> None:
     passes("build", model, "--output", plan)
     x = rng.standard_normal((3, 1, 24)).astype(np.float32)
     wanted = np.repeat(np.maximum(x.astype(np.float64) @ a, 0), 2, 1)
-    found = run(plan, tmp_path, x=x)
+    found = run_plan(plan, tmp_path, x=x)
     assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-4)
 
 
@@ -202,18 +172,5 @@ def test_two_shapes_behind_a_product(second: list, tmp_path: pathlib.Path) -> No
     passes("build", model, "--output", plan)
     x, r = (rng.standard_normal(s).astype(np.float32) for s in ((21, 40), (3, 7, 24)))
     wanted = (x.astype(np.float64) @ a).reshape(3, 7, 24) + r
-    found = run(plan, tmp_path, x=x, r=r)
+    found = run_plan(plan, tmp_path, x=x, r=r)
     assert found.shape == wanted.shape and np.allclose(found, wanted, atol=1e-4)
-
-
-@pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize("axes", [axes for mask in range(1, 16) for axes in [[d for d in range(4) if mask >> d & 1]]], ids=str)
-def test_sums_of_what_stands_channels_last(axes: list, keepdims: int, tmp_path: pathlib.Path) -> None:
-    """What is left has the order of its dimensions, whichever were summed."""
-    net = Net()
-    y = net.add("ReduceSum", net.add("Relu", net.add("Transpose", "x", perm=[0, 3, 1, 2])), net.constant(np.array(axes)), keepdims=keepdims)
-    model, plan = net.save(tmp_path / "m.onnx", y, x=[8, 5, 3, 4]), tmp_path / "m.plan"
-    passes("build", model, "--output", plan)
-    x = np.random.default_rng(2).standard_normal((8, 5, 3, 4)).astype(np.float32)
-    wanted = np.maximum(x, 0).transpose(0, 3, 1, 2).sum(tuple(axes), keepdims=bool(keepdims), dtype=np.float64)
-    assert np.abs(run(plan, tmp_path, x=x) - wanted).max() <= 1e-5 * np.abs(wanted).max()

@@ -1,12 +1,13 @@
-"""Half precision on the CPU by command line: what runs in it, and that sums stay in float32."""
+"""Half precision on the CPU: which layers run in it, and that sums accumulate in float32."""
+
 import json
 import pathlib
 
 import numpy as np
 import onnx
 import pytest
+from harness import passes
 from onnx import TensorProto, helper, numpy_helper
-from test_cli import passes
 
 TOKENS, WIDTH, HEADS = 24, 64, 4
 PRECISIONS = ["fp16", "bf16"]
@@ -32,8 +33,13 @@ def layers(plan: pathlib.Path) -> list:
     return json.loads(passes("inspect", plan, "--json"))["Layers"]
 
 
-def save(path: pathlib.Path, nodes: list, weights: dict, width: int, out_width: int, dtype: int = TensorProto.FLOAT) -> pathlib.Path:
-    values = [helper.make_tensor_value_info("x", dtype, ["n", width]), helper.make_tensor_value_info("y", dtype, ["n", out_width])]
+def save(
+    path: pathlib.Path, nodes: list, weights: dict, width: int, out_width: int, dtype: int = TensorProto.FLOAT
+) -> pathlib.Path:
+    values = [
+        helper.make_tensor_value_info("x", dtype, ["n", width]),
+        helper.make_tensor_value_info("y", dtype, ["n", out_width]),
+    ]
     tensors = [numpy_helper.from_array(np.asarray(w), name) for name, w in weights.items()]
     graph = helper.make_graph(nodes, "test", values[:1], values[1:], tensors)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
@@ -59,7 +65,7 @@ def test_product_runs_in_it(precision: str, tmp_path: pathlib.Path) -> None:
     assert (np.abs(y - exact_weights) <= bound).all()
     full = infer(model, x)
     assert (np.abs(full - x.astype(np.float64) @ w) <= 2.0**-20 * size).all()
-    assert not [l for l in layers(tmp_path / "m.plan") if l["Numerics"] == "half"]
+    assert not [layer for layer in layers(tmp_path / "m.plan") if layer["Numerics"] == "half"]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -83,29 +89,63 @@ def test_weight_beyond_float16(tmp_path: pathlib.Path) -> None:
 
 # ---- a transformer whose squared sums pass 65504 ----
 
+
 def norm_nodes(x: str, y: str, p: str) -> list:
     """LayerNorm written out, as exporters do."""
     n = helper.make_node
-    return [n("ReduceMean", [x, "last"], [p + "m"], p + "mean", keepdims=1), n("Sub", [x, p + "m"], [p + "d"], p + "sub"),
-            n("Pow", [p + "d", "two"], [p + "s"], p + "pow"), n("ReduceMean", [p + "s", "last"], [p + "v"], p + "variance", keepdims=1),
-            n("Add", [p + "v", "epsilon"], [p + "e"], p + "add"), n("Sqrt", [p + "e"], [p + "r"], p + "sqrt"), n("Div", [p + "d", p + "r"], [y], p + "div")]
+    return [
+        n("ReduceMean", [x, "last"], [p + "m"], p + "mean", keepdims=1),
+        n("Sub", [x, p + "m"], [p + "d"], p + "sub"),
+        n("Pow", [p + "d", "two"], [p + "s"], p + "pow"),
+        n("ReduceMean", [p + "s", "last"], [p + "v"], p + "variance", keepdims=1),
+        n("Add", [p + "v", "epsilon"], [p + "e"], p + "add"),
+        n("Sqrt", [p + "e"], [p + "r"], p + "sqrt"),
+        n("Div", [p + "d", p + "r"], [y], p + "div"),
+    ]
 
 
 def transformer(path: pathlib.Path, dtype: type) -> tuple[pathlib.Path, dict]:
     rng = np.random.default_rng(11)
-    weights = {k: (rng.standard_normal((WIDTH, c)) * WIDTH**-0.5).astype(dtype) for k, c in [("wq", WIDTH), ("wk", WIDTH), ("wv", WIDTH), ("wo", WIDTH), ("w1", 4 * WIDTH)]}
+    weights = {
+        k: (rng.standard_normal((WIDTH, c)) * WIDTH**-0.5).astype(dtype)
+        for k, c in [("wq", WIDTH), ("wk", WIDTH), ("wv", WIDTH), ("wo", WIDTH), ("w1", 4 * WIDTH)]
+    }
     weights["w2"] = (rng.standard_normal((4 * WIDTH, WIDTH)) * 0.05).astype(dtype)
-    scalars = {"two": np.array(2, dtype), "epsilon": np.array(1e-3, dtype), "scale": np.array((WIDTH // HEADS) ** -0.5, dtype)}
-    shapes = {"last": np.array([-1]), "split": np.array([TOKENS, HEADS, WIDTH // HEADS]), "join": np.array([TOKENS, WIDTH])}
+    scalars = {
+        "two": np.array(2, dtype),
+        "epsilon": np.array(1e-3, dtype),
+        "scale": np.array((WIDTH // HEADS) ** -0.5, dtype),
+    }
+    shapes = {
+        "last": np.array([-1]),
+        "split": np.array([TOKENS, HEADS, WIDTH // HEADS]),
+        "join": np.array([TOKENS, WIDTH]),
+    }
     n = helper.make_node
     nodes = norm_nodes("x", "a", "norm1/")
     for k, perm in [("q", [1, 0, 2]), ("k", [1, 2, 0]), ("v", [1, 0, 2])]:
-        nodes += [n("MatMul", ["a", "w" + k], [k], k + "/product"), n("Reshape", [k, "split"], [k + "s"]), n("Transpose", [k + "s"], [k + "t"], perm=perm)]
-    nodes += [n("MatMul", ["qt", "kt"], ["scores"], "scores"), n("Mul", ["scores", "scale"], ["scaled"]), n("Softmax", ["scaled"], ["p"], "softmax", axis=-1),
-              n("MatMul", ["p", "vt"], ["mixed"], "mix"), n("Transpose", ["mixed"], ["back"], perm=[1, 0, 2]), n("Reshape", ["back", "join"], ["flat"]),
-              n("MatMul", ["flat", "wo"], ["o"], "o/product"), n("Add", ["x", "o"], ["h"], "residual1")]
+        nodes += [
+            n("MatMul", ["a", "w" + k], [k], k + "/product"),
+            n("Reshape", [k, "split"], [k + "s"]),
+            n("Transpose", [k + "s"], [k + "t"], perm=perm),
+        ]
+    nodes += [
+        n("MatMul", ["qt", "kt"], ["scores"], "scores"),
+        n("Mul", ["scores", "scale"], ["scaled"]),
+        n("Softmax", ["scaled"], ["p"], "softmax", axis=-1),
+        n("MatMul", ["p", "vt"], ["mixed"], "mix"),
+        n("Transpose", ["mixed"], ["back"], perm=[1, 0, 2]),
+        n("Reshape", ["back", "join"], ["flat"]),
+        n("MatMul", ["flat", "wo"], ["o"], "o/product"),
+        n("Add", ["x", "o"], ["h"], "residual1"),
+    ]
     nodes += norm_nodes("h", "b", "norm2/")
-    nodes += [n("MatMul", ["b", "w1"], ["f"], "up"), n("Relu", ["f"], ["g"], "relu"), n("MatMul", ["g", "w2"], ["down"], "down"), n("Add", ["h", "down"], ["y"], "residual2")]
+    nodes += [
+        n("MatMul", ["b", "w1"], ["f"], "up"),
+        n("Relu", ["f"], ["g"], "relu"),
+        n("MatMul", ["g", "w2"], ["down"], "down"),
+        n("Add", ["h", "down"], ["y"], "residual2"),
+    ]
     kind = TensorProto.FLOAT16 if dtype == np.float16 else TensorProto.FLOAT
     return save(path, nodes, {**weights, **scalars, **shapes}, WIDTH, WIDTH, kind), weights
 
@@ -127,8 +167,21 @@ def transformer_in_float64(x: np.ndarray, weights: dict) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-@pytest.mark.parametrize("flags", [[], ["--fp16"], ["--fp16", "--precisionConstraints=obey", "--layerPrecisions=norm1/pow:fp32,norm1/variance:fp32,norm2/pow:fp32,norm2/variance:fp32"],
-                                   ["--fp16", "--precisionConstraints=prefer", "--layerPrecisions=*:fp16"], ["--bf16"]], ids=lambda f: " ".join(f) or "none")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--fp16"],
+        [
+            "--fp16",
+            "--precisionConstraints=obey",
+            "--layerPrecisions=norm1/pow:fp32,norm1/variance:fp32,norm2/pow:fp32,norm2/variance:fp32",
+        ],
+        ["--fp16", "--precisionConstraints=prefer", "--layerPrecisions=*:fp16"],
+        ["--bf16"],
+    ],
+    ids=lambda f: " ".join(f) or "none",
+)
 def test_squared_sums_pass_float16(dtype: type, flags: list, tmp_path: pathlib.Path) -> None:
     model, weights = transformer(tmp_path / "m.onnx", dtype)
     x = np.random.default_rng(5).standard_normal((TOKENS, WIDTH)) * 400
@@ -138,7 +191,10 @@ def test_squared_sums_pass_float16(dtype: type, flags: list, tmp_path: pathlib.P
     wanted = transformer_in_float64(x.astype(np.float64), weights)
     y = infer(model, x, *flags)
     assert np.isfinite(y).all()
-    change, found = wanted - x, y - x.astype(np.float64)  # what the block adds; the input is the larger part of the result
+    change, found = (
+        wanted - x,
+        y - x.astype(np.float64),
+    )  # what the block adds; the input is the larger part of the result
     unit = 2.0**-8 if "--bf16" in flags else 2.0**-11
     stored = np.abs(wanted) * 2.0**-11 if dtype == np.float16 or "*:fp16" in " ".join(flags) else 0
     assert (np.abs(found - change) <= 16 * unit * np.abs(change).max() + 3 * stored).all()

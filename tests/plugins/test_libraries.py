@@ -1,4 +1,5 @@
-"""Plugins through the command line: libraries, engines that need or carry them, replaced operators, what is said when one is missing."""
+"""Plugins and engines: libraries of plugins, engines that carry them, overrides, missing plugins, threads."""
+
 import pathlib
 import subprocess
 
@@ -32,7 +33,13 @@ def test_library(tmp_path: pathlib.Path, flag: str) -> None:
 
 def test_engine_needs_the_library(tmp_path: pathlib.Path) -> None:
     engine = tmp_path / "m.plan"
-    done = carnot("exec", f"--onnx={swish_model(tmp_path, dynamic=False)}", f"--plugins={LIBRARY}", f"--saveEngine={engine}", "--skipInference")
+    done = carnot(
+        "exec",
+        f"--onnx={swish_model(tmp_path, dynamic=False)}",
+        f"--plugins={LIBRARY}",
+        f"--saveEngine={engine}",
+        "--skipInference",
+    )
     assert done.returncode == 0, done.stderr
     (y,) = run_model(tmp_path, engine, {"x": X}, ["y"], f"--plugins={LIBRARY}")
     np.testing.assert_allclose(y, -swish(-X), rtol=1e-6, atol=1e-6)
@@ -56,7 +63,14 @@ def test_engine_carries_the_library(tmp_path: pathlib.Path) -> None:
 
 def test_refit_strip_and_inspect(tmp_path: pathlib.Path) -> None:
     engine = tmp_path / "m.plan"
-    flags = [f"--plugins={LIBRARY}", "--refit", f"--saveEngine={engine}", "--skipInference", "--dumpLayerInfo", "--profilingVerbosity=detailed"]
+    flags = [
+        f"--plugins={LIBRARY}",
+        "--refit",
+        f"--saveEngine={engine}",
+        "--skipInference",
+        "--dumpLayerInfo",
+        "--profilingVerbosity=detailed",
+    ]
     done = carnot("exec", f"--onnx={swish_model(tmp_path, dynamic=False)}", *flags)
     assert done.returncode == 0, done.stderr
     for part in ("PLUGIN_V3", "ExampleHardSwish", "cpu_plugin"):
