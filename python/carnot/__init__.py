@@ -1,6 +1,6 @@
 """Carnot: an inference optimizer and runtime with TensorRT's Python interface.
 
-import carnot as trt          # scripts written for TensorRT go on working
+import carnot as trt          # scripts written for TensorRT work unchanged
 carnot.load("model.onnx")(x=array)
 """
 
@@ -74,16 +74,16 @@ from .types import (
 )
 
 carnot_version = "0.1.0"
-# The level of TensorRT that scripts see; 10.x has weak typing.
+# The TensorRT version that scripts see; 10.x has weak typing.
 __version__ = _os.environ.get("CARNOT_TRT_VERSION", "10.3.0") + "+carnot" + carnot_version
 
 
 class FallbackString:
-    """A text that stands for a name that is not known."""
+    """A placeholder text for an unknown name."""
 
 
 def init_libnvinfer_plugins(logger: _Any, namespace: str) -> _Any:
-    """The built-in plugins need no loading."""
+    """Built-in plugins are always loaded."""
     return True
 
 

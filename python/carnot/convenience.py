@@ -41,10 +41,10 @@ def build(
     logger: Any = None,
     backend: Optional[str] = None,
 ) -> Any:
-    """Builds an engine from an ONNX file or its bytes; gives the bytes of the engine.
+    """Builds an engine from an ONNX file or its bytes and returns the serialized engine.
 
     |shapes| maps inputs with dynamic dimensions to a shape or to (min, opt, max). |backend|: "cpu", "cuda", "cuda:1";
-    None takes a GPU that is ready, else the processor (CARNOT_DEVICE overrides it). Raises CarnotError.
+    None selects a GPU if one is usable, else the CPU (CARNOT_DEVICE overrides it). Raises CarnotError.
     """
     logger = logger or QuietLogger()
     builder = Builder(logger)
@@ -74,7 +74,7 @@ def build(
 
 
 class Model:
-    """An engine with a context: call it with arrays by name, get arrays by name."""
+    """An engine with a context. A call takes arrays by name and returns arrays by name."""
 
     def __init__(self, engine: ICudaEngine) -> None:
         self.engine = engine
@@ -101,7 +101,7 @@ class Model:
 
 
 def load(path: Any, **options: Any) -> Model:
-    """A model ready to be called: from an ONNX file (built now, with the options of build) or an engine file."""
+    """Loads a callable model from an engine file, or from an ONNX file (built now, with the options of build)."""
     logger = QuietLogger()
     runtime = Runtime(logger)
     name = os.fspath(path)

@@ -1,7 +1,7 @@
 """PyTorch: torch.compile(model, backend="carnot") and carnot.torch.compile(exported_program, inputs).
 
-A graph goes to the engine as ONNX, through torch.onnx's exporter; what it or Carnot does not take stays in torch, partition by
-partition. Inference only: a graph that needs gradients runs in torch.
+torch.onnx exports a graph to ONNX for the engine. Partitions that the exporter or Carnot does not support stay in
+torch. Inference only: a graph that needs gradients runs in torch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ torch._dynamo.config.allow_rnn = True
 
 
 class _OnDevice:
-    """Memory of a GPU that torch can look at; it stays the engine's."""
+    """Device memory that torch can view; the engine keeps ownership."""
 
     _KINDS = {torch.float32: "<f4", torch.float16: "<f2", torch.float64: "<f8", torch.int64: "<i8", torch.int32: "<i4",
               torch.int8: "|i1", torch.uint8: "|u1", torch.bool: "|b1"}  # fmt: skip
@@ -48,11 +48,10 @@ class _OnDevice:
 
 
 class EngineModule(torch.nn.Module):
-    """An engine that takes and gives torch tensors where they lie, without copies: in host memory or on one GPU, there in torch's
-    current stream.
+    """An engine on torch tensors without copies, in host memory or on one GPU, there in torch's current stream.
 
-    |weights| are the engine's refittable weights by name: when one was changed in place or replaced, the engine is refitted before
-    the next run.
+    |weights| are the engine's refittable weights by name. After one is changed in place or replaced, the next run refits
+    the engine first.
     """
 
     def __init__(self, plan: Any, weights: Dict[str, torch.Tensor], device: torch.device) -> None:
@@ -74,7 +73,7 @@ class EngineModule(torch.nn.Module):
         return [(w.data_ptr(), w._version) for w in self._held.values()]
 
     def refit(self) -> None:
-        """Brings the engine up to the weights as they are now."""
+        """Refits the engine with the current weights."""
         now = self._versions()
         if now == self._seen:
             return
@@ -88,7 +87,9 @@ class EngineModule(torch.nn.Module):
             dtype, dims, data = ffi.new("carnot_dtype*"), ffi.new("carnot_dims*"), ffi.new("const void**")
             check(lib.carnot_refit_weight(refit, utf8(name), dtype, dims, data))
             kept.append(weight.detach().cpu().contiguous())
-            check(lib.carnot_refit_set_weights(refit, utf8(name), dtype[0], dims, ffi.cast("void*", kept[-1].data_ptr())))
+            check(
+                lib.carnot_refit_set_weights(refit, utf8(name), dtype[0], dims, ffi.cast("void*", kept[-1].data_ptr()))
+            )
         check(lib.carnot_refit_commit(refit))
         self._seen = now
 
@@ -98,10 +99,16 @@ class EngineModule(torch.nn.Module):
         for tensor, value in zip(self._inputs, inputs):
             if value.device != self.device:
                 raise RuntimeError(f"input {tensor.name} is on {value.device}; this engine runs on {self.device}")
-            value = value.detach().to("cpu" if tensor.is_shape else self.device, _DTYPES[tensor.dtype.name]).contiguous()
+            value = (
+                value.detach().to("cpu" if tensor.is_shape else self.device, _DTYPES[tensor.dtype.name]).contiguous()
+            )
             keep.append(value)
-            check(lib.carnot_context_set_input(context, tensor.c_name, to_c_dims(value.shape), ffi.cast("void*", value.data_ptr())))
-        for tensor in self._outputs:  # the last run's memory is the caller's
+            check(
+                lib.carnot_context_set_input(
+                    context, tensor.c_name, to_c_dims(value.shape), ffi.cast("void*", value.data_ptr())
+                )
+            )
+        for tensor in self._outputs:  # outputs of the last run belong to the caller
             check(lib.carnot_context_set_tensor_address(context, tensor.c_name, ffi.NULL, 0))
         check(lib.carnot_context_infer_shapes(context))
         made: List[Optional[torch.Tensor]] = []
@@ -124,12 +131,14 @@ class EngineModule(torch.nn.Module):
             check(lib.carnot_context_enqueue(context, ffi.cast("void*", stream)))
         else:
             check(lib.carnot_context_run(context))
-        for i, tensor in enumerate(self._outputs):  # sizes that the run found out lie in the context's memory
+        for i, tensor in enumerate(self._outputs):  # data-dependent outputs are in the context's memory
             if made[i] is not None:
                 continue
             dims = ffi.new("carnot_dims*")
             check(lib.carnot_context_tensor_dims(context, tensor.c_name, dims))
-            out = torch.empty([dims.d[k] for k in range(dims.rank)], dtype=_DTYPES[tensor.dtype.name], device=self.device)
+            out = torch.empty(
+                [dims.d[k] for k in range(dims.rank)], dtype=_DTYPES[tensor.dtype.name], device=self.device
+            )
             source = lib.carnot_context_output_data(context, tensor.c_name)
             if out.numel() and self.device.type == "cuda":
                 there = _OnDevice(int(ffi.cast("uintptr_t", source)), out.shape, out.dtype)
@@ -158,8 +167,16 @@ def _build(program: torch.export.ExportedProgram, options: Dict[str, Any]) -> En
     plan = build(_to_onnx(program), flags=flags, level=options.get("optimization_level", 3), backend=str(device))
     signature = program.graph_signature
     state = {**program.state_dict, **program.constants}
-    named = {**signature.inputs_to_parameters, **signature.inputs_to_buffers, **signature.inputs_to_lifted_tensor_constants}
-    weights = {target: state[target] for target in named.values() if target in state and isinstance(state[target], torch.Tensor)}
+    named = {
+        **signature.inputs_to_parameters,
+        **signature.inputs_to_buffers,
+        **signature.inputs_to_lifted_tensor_constants,
+    }
+    weights = {
+        target: state[target]
+        for target in named.values()
+        if target in state and isinstance(state[target], torch.Tensor)
+    }
     module = EngineModule(plan, {}, device)
     known = _refittable(module)
     module._held = {name: weight for name, weight in weights.items() if name in known}
@@ -168,11 +185,13 @@ def _build(program: torch.export.ExportedProgram, options: Dict[str, Any]) -> En
 
 
 def _device_of(program: torch.export.ExportedProgram) -> torch.device:
-    """Where a program's tensors lie: in host memory or on one GPU; single numbers may lie anywhere."""
+    """The device of a program's tensors: the CPU or one GPU; scalars may be on any device."""
     values = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
     devices = {v.device for v in values if isinstance(v, torch.Tensor) and v.dim()}
     if len(devices) > 1 or any(d.type not in ("cpu", "cuda") for d in devices):
-        raise NotImplementedError(f"tensors on {', '.join(sorted(map(str, devices)))}: an engine runs on the CPU or on one GPU")
+        raise NotImplementedError(
+            f"tensors on {', '.join(sorted(map(str, devices)))}: an engine runs on the CPU or on one GPU"
+        )
     return devices.pop() if devices else torch.device("cpu")
 
 
@@ -185,7 +204,7 @@ def _is_dynamic(value: Any) -> bool:
 
 
 class _Bound(torch.nn.Module):
-    """A graph whose static tensors are attributes and whose sizes come from its tensors."""
+    """A graph with static tensors as attributes and sizes taken from its tensors."""
 
     def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> None:
         super().__init__()
@@ -228,7 +247,8 @@ class _Bound(torch.nn.Module):
         graph.lint()
         self.inner = fx.GraphModule(self, graph)
         self.dynamic = [
-            {d: torch.export.Dim.AUTO for d, size in enumerate(value.shape) if _is_dynamic(size)} for _, value in tensors
+            {d: torch.export.Dim.AUTO for d, size in enumerate(value.shape) if _is_dynamic(size)}
+            for _, value in tensors
         ]
 
     def _adopt(self, gm: fx.GraphModule, target: str) -> None:
@@ -251,7 +271,7 @@ def _find_size(graph: fx.Graph, tensors: Any, size: torch.SymInt) -> fx.Node:
 
 
 def _real(value: Any) -> Any:
-    """A tensor of the same type and (hinted) shape with memory of its own."""
+    """A new tensor of the same type and (hinted) shape."""
     if not isinstance(value, torch.Tensor):
         return value
     shape = [int(s.node.hint) if _is_dynamic(s) else int(s) for s in value.shape]
@@ -263,7 +283,7 @@ def _real(value: Any) -> Any:
 
 
 def _registered() -> Callable[[Any], bool]:
-    """Does the exporter know an operator? Its table is private: where it is gone, everything counts as known."""
+    """Whether the exporter supports an operator. Its table is private; without it all operators count as supported."""
     try:
         from torch.onnx._internal.exporter import _registration
 
@@ -273,7 +293,7 @@ def _registered() -> Callable[[Any], bool]:
         return lambda target: True
 
 
-# The exporter writes their inference form: batch statistics stay in torch.
+# The exporter writes their inference form, so layers that use batch statistics stay in torch.
 def _uses_batch_statistics(node: fx.Node) -> bool:
     name = str(node.target)
     if "_native_batch_norm_legit_no_training" in name:
@@ -288,7 +308,7 @@ def _uses_batch_statistics(node: fx.Node) -> bool:
 
 
 def _partitioned(program: torch.export.ExportedProgram, options: Dict[str, Any], report: "Report") -> torch.nn.Module:
-    """The program's graph with the parts that Carnot takes as engines, the rest in torch."""
+    """The program's graph with supported partitions as engines and the rest in torch."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -344,7 +364,7 @@ def _first_line(error: BaseException) -> str:
 
 
 class Report:
-    """What became of a graph: engines, operators that stayed in torch, parts that were refused and why."""
+    """The result for a graph: engines, operators that stayed in torch, refused partitions with reasons."""
 
     def __init__(self) -> None:
         self.engines: List[EngineModule] = []
@@ -352,14 +372,15 @@ class Report:
         self.refused: List[str] = []
 
     def __repr__(self) -> str:
-        return f"<{len(self.engines)} engines, in torch: {sorted(set(self.fallback)) or 'nothing'}, refused: {self.refused or 'nothing'}>"
+        fallback = sorted(set(self.fallback)) or "nothing"
+        return f"<{len(self.engines)} engines, in torch: {fallback}, refused: {self.refused or 'nothing'}>"
 
 
 reports: List[Report] = []  # of the graphs compiled so far, the newest last
 
 
 def reset() -> None:
-    """Forgets the reports."""
+    """Clears the reports."""
     reports.clear()
 
 
@@ -380,7 +401,9 @@ def _compile(program: torch.export.ExportedProgram, options: Dict[str, Any], rep
     return _partitioned(program, options, report)
 
 
-def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Optional[Dict[str, Any]] = None, **others: Any) -> Callable[..., Any]:
+def backend(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], options: Optional[Dict[str, Any]] = None, **others: Any
+) -> Callable[..., Any]:
     """The backend of torch.compile. |options|: fp16, bf16, optimization_level (0 … 5)."""
     options = {**(options or {}), **others}
     report = Report()
@@ -394,7 +417,7 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Optional
         bound = _Bound(gm, example_inputs)
         values = [_real(v) for v in (example_inputs[i] for i in bound.live)]
         dynamic = tuple(bound.dynamic) if any(bound.dynamic) else None
-        # What the export finds out about sizes is none of the caller's guards.
+        # Size constraints found during export must not become guards of the caller.
         with torch.no_grad(), torch._guards.tracing(None):
             program = torch.export.export(bound.inner, tuple(values), dynamic_shapes=dynamic, strict=False)
             program = program.run_decompositions({})
@@ -415,7 +438,7 @@ def backend(gm: fx.GraphModule, example_inputs: Sequence[Any], options: Optional
 
 
 class CompiledProgram(torch.nn.Module):
-    """An exported program on engines; takes and gives what the program does."""
+    """An exported program on engines, with the program's inputs and outputs."""
 
     def __init__(self, program: torch.export.ExportedProgram, run: Callable[..., Any], report: Report) -> None:
         super().__init__()

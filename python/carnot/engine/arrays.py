@@ -1,4 +1,4 @@
-"""Runs of an engine on host arrays, and what shows an engine to a user: layer times, an HTML summary."""
+"""Runs of an engine on host arrays, layer profiles and HTML summaries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def as_array(value: Any) -> Any:
-    """A NumPy view of arrays, torch tensors and what speaks DLPack, without a copy where memory allows it."""
+    """A NumPy view of an array, torch tensor or DLPack object, without a copy where possible."""
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__cuda_array_interface__") and getattr(value, "is_cuda", True):

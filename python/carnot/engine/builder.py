@@ -1,4 +1,4 @@
-"""The builder."""
+"""The builder: builds serialized engines from networks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEVELS = {0: Severity.ERROR, 1: Severity.WARNING, 2: Severity.INFO, 3: Severity
 
 
 class _Build:
-    """One build: its callbacks."""
+    """The callbacks of one build."""
 
     def __init__(self, logger: Optional[ILogger], monitor: Any) -> None:
         self.logger, self.monitor, self.phase = logger, monitor, ""
@@ -97,7 +97,7 @@ class Builder(Reporter, Manual):
         return get_builder_plugin_registry(EngineCapability.STANDARD)
 
     def _run(self, network: INetworkDefinition, config: IBuilderConfig, call: Any) -> bool:
-        """Runs a build; failures go to the logger, exceptions of callbacks to the caller."""
+        """Runs a build. Failures are logged; exceptions of callbacks reach the caller."""
         if not isinstance(network, INetworkDefinition):
             raise TypeError(f"a build takes an INetworkDefinition, not {type(network).__name__}")
         if not isinstance(config, IBuilderConfig):

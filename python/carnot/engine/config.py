@@ -1,4 +1,4 @@
-"""How to build: configuration and optimization profiles."""
+"""Builder configuration and optimization profiles."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _PRECISIONS = {
     "STRICT_TYPES": lib.CARNOT_BUILD_OBEY_TYPES,
     "PREFER_PRECISION_CONSTRAINTS": lib.CARNOT_BUILD_PREFER_TYPES,
 }
-# What TensorRT says before a limit is set; here the machine is the limit.
+# The limits before any is set, as TensorRT reports them; the machine's memory bounds the workspace.
 _POOLS = {"WORKSPACE": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "DLA_MANAGED_SRAM": 0}
 _LATER = ("INT8", "FP8", "INT4", "FP4")
 
 
 class IOptimizationProfile:
-    """Shapes that inputs may have: least, most usual, greatest."""
+    """The minimum, optimum and maximum shapes of inputs."""
 
     def __init__(self) -> None:
         self._shapes: Dict[str, List[Dims]] = {}
@@ -76,7 +76,7 @@ class IOptimizationProfile:
 
 
 class IBuilderConfig(Reporter, Manual):
-    """How to build. What has no effect here is kept and read back."""
+    """Builder configuration. Settings without effect here are stored and can be read back."""
 
     def __init__(self, logger: Optional[ILogger] = None) -> None:
         self._logger = logger

@@ -1,4 +1,4 @@
-"""Contexts: one execution of an engine at a time."""
+"""Execution contexts: each runs an engine, one run at a time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _executor: Any = None
 
 
 def _shared_executor() -> Any:
-    """The threads of all contexts of this process."""
+    """The executor (thread pool) of all contexts of this process."""
     global _executor
     if _executor is None:
         made = ffi.new("carnot_executor**")
@@ -43,9 +43,9 @@ class IRuntimeConfig:
 
 
 class IExecutionContext(Reporter, Manual):
-    """One execution of an engine at a time. On a CPU every call returns when its work is done.
+    """Runs an engine, one run at a time. CPU engines run synchronously.
 
-    |host_tensors|: tensors of a GPU's engine lie in host memory and are copied in each run. |device|: which GPU, "cuda:1".
+    |host_tensors|: tensors of a CUDA engine are in host memory; each run copies them. |device|: the GPU, as "cuda:1".
     """
 
     def __init__(self, engine: ICudaEngine, host_tensors: bool = False, device: Optional[str] = None) -> None:
@@ -66,8 +66,8 @@ class IExecutionContext(Reporter, Manual):
             t.name: t.dims for t in self._inputs() if t.dims._d is not None and -1 not in t.dims
         }
         self._addresses: Dict[str, int] = {}
-        self._waiting: set = set()  # inputs whose address C does not have yet
-        self._values: Dict[str, Any] = {}  # of shape inputs, the way of 8.6
+        self._waiting: set = set()  # inputs whose address is not passed to C yet
+        self._values: Dict[str, Any] = {}  # of shape inputs set by TensorRT 8.6's functions
         self._allocators: Dict[str, IOutputAllocator] = {}
         self._profiler: Optional[IProfiler] = None
         self._times: List[tuple] = []
@@ -132,7 +132,7 @@ class IExecutionContext(Reporter, Manual):
             try:
                 self._give_addresses(outputs=False)
                 check(lib.carnot_context_infer_shapes(self._c))
-            except CarnotError:  # shapes that the run finds out, or shape values not given yet
+            except CarnotError:  # data-dependent shapes, or shape values that are not set yet
                 pass
         dims = ffi.new("carnot_dims*")
         check(lib.carnot_context_tensor_dims(self._c, tensor.c_name, dims))
@@ -165,7 +165,7 @@ class IExecutionContext(Reporter, Manual):
         return self._addresses.get(name, 0)
 
     def _give_addresses(self, outputs: bool = True) -> None:
-        """Tells C the addresses of inputs, for which it wants the shapes first."""
+        """Passes the addresses of inputs to C, which needs the shapes first."""
         for name in list(self._waiting):
             tensor = self._engine._tensors[name]
             if name not in self._shapes:
@@ -208,7 +208,7 @@ class IExecutionContext(Reporter, Manual):
 
     @reported(-1)
     def get_max_output_size(self, name: str) -> int:
-        """Bytes that output |name| takes at the shapes set; -1 where only a run can tell."""
+        """Bytes of output |name| at the current shapes; -1 if the size is data-dependent."""
         shape = self.get_tensor_shape(name)
         if shape is None or shape._d is None or -1 in shape:
             return -1
@@ -222,7 +222,7 @@ class IExecutionContext(Reporter, Manual):
     def set_device_memory(self, memory: int, size: int) -> None:
         self.device_memory = memory
 
-    # ---- 8.6: bindings by index ----
+    # ---- bindings by index (TensorRT 8.6) ----
 
     def _name(self, binding: Any) -> str:
         return self._engine._binding(binding)
@@ -248,7 +248,7 @@ class IExecutionContext(Reporter, Manual):
     def get_shape(self, binding: Any) -> List[int]:
         return [int(v) for v in self._values.get(self._name(binding), [])]
 
-    # ---- outputs whose size a run finds out ----
+    # ---- data-dependent outputs ----
 
     @reported(False)
     def set_output_allocator(self, name: str, output_allocator: Optional[IOutputAllocator]) -> bool:
@@ -370,7 +370,7 @@ class IExecutionContext(Reporter, Manual):
     def execute_async_v3(self, stream_handle: int = 0) -> bool:
         return self._run(self.enqueue_emits_profile, int(stream_handle))
 
-    # ---- what belongs to streams ----
+    # ---- streams ----
 
     def set_input_consumed_event(self, event: int) -> bool:
         self._consumed = event

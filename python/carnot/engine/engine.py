@@ -25,11 +25,11 @@ from ..types import Dims, IHostMemory, _itemsize, from_c_dtype
 from .arrays import engine_html, profile_layers
 from .context import IExecutionContext, IRuntimeConfig
 
-_UNBOUNDED = 1 << 31  # dimensions without a bound are shown as this
+_UNBOUNDED = 1 << 31  # reported for dimensions without a bound
 
 
 class ISerializationConfig:
-    """What serialize_with_config leaves out."""
+    """What serialize_with_config omits."""
 
     def __init__(self) -> None:
         self.flags = 0
@@ -47,7 +47,7 @@ class ISerializationConfig:
 
 
 class _Tensor:
-    """What an engine says of an input or output."""
+    """An input or output of an engine."""
 
     def __init__(self, info: Any) -> None:
         self.name = text(info.name)
@@ -58,7 +58,7 @@ class _Tensor:
 
 
 class ICudaEngine(Reporter, Manual):
-    """An engine: immutable but for refit, shared by contexts in any threads."""
+    """An engine. Immutable except for refit; contexts in any threads share it."""
 
     def __init__(self, engine: Any, runtime: Any) -> None:
         self._c = ffi.gc(engine, lib.carnot_engine_release)
@@ -191,7 +191,7 @@ class ICudaEngine(Reporter, Manual):
         return [Dims([min(d, _UNBOUNDED) for d in Dims._of_c(shape)]) for shape in shapes]
 
     def _output_shapes(self, name: str, profile_index: int) -> List[Dims]:
-        """Shapes of an output at those that the profile gives the inputs; samples size their buffers by the last."""
+        """Shapes of an output at the profile's input shapes; samples size their buffers by the last."""
         context, found = self.create_execution_context(), []
         context.set_optimization_profile_async(profile_index)
         for end in range(3):
@@ -324,7 +324,7 @@ class ICudaEngine(Reporter, Manual):
 
 
 class EngineInspector(Reporter):
-    """Says what the layers of an engine are."""
+    """Reports the layers of an engine."""
 
     def __init__(self, engine: ICudaEngine) -> None:
         self._engine = engine

@@ -1,4 +1,4 @@
-"""Refitter: new weights for an engine that was built for it."""
+"""Refitter: new weights for a refittable engine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .engine import ICudaEngine
 
 
 class Refitter(Reporter, Manual):
-    """Collects new weights and publishes them together."""
+    """Collects new weights and commits them together."""
 
     def __init__(self, engine: ICudaEngine, logger: ILogger) -> None:
         if not isinstance(engine, ICudaEngine):
@@ -49,7 +49,7 @@ class Refitter(Reporter, Manual):
 
     @staticmethod
     def _split(names: List[str]) -> Tuple[List[str], List[WeightsRole]]:
-        """Names that layers gave their weights, as layer and role."""
+        """Splits weight names of the form "layer ROLE" into layers and roles."""
         found = [name.rpartition(" ") for name in names]
         found = [(layer, role) for layer, _, role in found if role in WeightsRole.__members__]
         return [layer for layer, _ in found], [WeightsRole[role] for _, role in found]
@@ -86,7 +86,7 @@ class Refitter(Reporter, Manual):
 
     @reported(None)
     def get_named_weights(self, weights_name: str) -> Optional[Weights]:
-        """Weights that were set and not yet published; empty ones where there are none."""
+        """Weights that are set but not committed; empty if there are none."""
         dtype, dims, data = self._weight(weights_name)
         if weights_name not in self._given:
             return Weights(dtype)

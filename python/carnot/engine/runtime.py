@@ -1,4 +1,4 @@
-"""The runtime: engines of their files."""
+"""The runtime: loads engines from memory, streams and files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .engine import ICudaEngine
 
 
 def _read_all(reader: Any) -> bytes:
-    """All bytes of a stream reader."""
+    """Reads a stream reader to its end."""
     parts = []
     if isinstance(reader, IStreamReaderV2):
         reader.seek(0, SeekPosition.SET)
@@ -25,7 +25,7 @@ def _read_all(reader: Any) -> bytes:
 
 
 def _is_foreign(data: Any) -> bool:
-    """A plan of TensorRT, also behind the JSON that some exporters put before it."""
+    """Whether |data| is a TensorRT plan, possibly behind the JSON header that some exporters add."""
     head = bytes(memoryview(data).cast("B")[:4])
     if head in (b"ftrt", b"ptrt"):
         return True
@@ -35,7 +35,7 @@ def _is_foreign(data: Any) -> bool:
 
 
 class Runtime(Reporter, Manual):
-    """Makes engines of their files."""
+    """Deserializes engines."""
 
     def __init__(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
@@ -53,7 +53,7 @@ class Runtime(Reporter, Manual):
 
     @property
     def engine_host_code_allowed(self) -> bool:
-        """Whether plugin libraries that engines carry may be opened; holds for the process."""
+        """Whether plugin libraries inside engines may be loaded; a setting of the process."""
         return self._host_code
 
     @engine_host_code_allowed.setter

@@ -1,4 +1,4 @@
-"""The timing cache."""
+"""The timing cache: tactic times by problem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..types import IHostMemory
 
 
 class TimingCacheKey:
-    """The problem that an entry of the timing cache is about, as text."""
+    """The problem of a timing-cache entry, as text."""
 
     def __init__(self, problem: str) -> None:
         self._text = problem
@@ -31,14 +31,14 @@ class TimingCacheKey:
 
 
 class TimingCacheValue:
-    """A tactic by its hash, and its time."""
+    """A tactic's hash and time."""
 
     def __init__(self, tacticHash: int = 0, timingMSec: float = 0.0) -> None:  # noqa: N803
         self.tacticHash, self.timingMSec = tacticHash, timingMSec
 
 
 class ITimingCache(Reporter):
-    """What tactics took; builds that share one are repeatable and fast."""
+    """Times of tactics. Builds that share a cache are repeatable and fast."""
 
     def __init__(self, data: bytes = b"") -> None:
         self._clear()
@@ -83,7 +83,7 @@ class ITimingCache(Reporter):
         return TimingCacheValue(zlib.crc32(tactic.encode()), time / 1e6)
 
     def update(self, key: TimingCacheKey, value: TimingCacheValue) -> bool:
-        """Keeps of the entries of |key| the one with this hash, so that builds take it."""
+        """Removes all entries of |key| but the tactic with this hash, so that builds select it."""
         lines = self._lines()
         chosen = [line for line in lines if line[0] == str(key) and zlib.crc32(line[1].encode()) == value.tacticHash]
         if not chosen:

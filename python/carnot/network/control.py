@@ -1,7 +1,7 @@
-"""Loops and conditionals: flat layers, as users write them, lifted into nodes with bodies.
+"""Loops and conditionals: converts TensorRT's flat boundary layers into nodes with bodies.
 
-The body of a loop is what depends on its recurrences and iterators; a branch of a conditional is what lies between
-its inputs and its outputs. A unit (loop or conditional) is made as one node.
+The body of a loop is all that depends on its recurrences and iterators. A branch of a conditional is all between its
+inputs and outputs. A unit (loop or conditional) becomes one node.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class ILoop(_Unit):
         return inner.scalar(inner.value(tensor))
 
     def _emit(self, e: Emitter) -> Dict[int, Any]:
-        """Makes the loop in the open block; the values of its outputs by id of the tensor."""
+        """Emits the loop in the open block; returns the values of its outputs by id of the tensor."""
         self._check()
         limits = {layer.kind: layer._inputs[0] for layer in self._of(ITripLimitLayer)}
         recurrences, iterators = self._of(IRecurrenceLayer), self._of(IIteratorLayer)
@@ -210,7 +210,7 @@ class ILoop(_Unit):
 
     @staticmethod
     def _placed(e: Emitter, output: Any, value: Any) -> Any:
-        """Values of the iterations, stacked along axis 0, reversed or along another axis as asked."""
+        """The stacked values of all iterations, reversed or along another axis as requested."""
         if output.kind == LoopOutput.REVERSE:
             value = e.add("slice_dynamic", value, e.ints([-1]), e.ints([-(1 << 62)]), e.ints([0]), e.ints([-1]))
         if output.kind != LoopOutput.LAST_VALUE and output.axis:

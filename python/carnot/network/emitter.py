@@ -17,7 +17,7 @@ def model_error(message: str, code: Any = lib.CARNOT_INVALID_ARGUMENT) -> Carnot
 
 
 class Emitter:
-    """Adds nodes for one layer. |env| says what some tensors are for now, in place of their own values."""
+    """Adds nodes for one layer. |env| overrides the values of tensors inside loop bodies and branches."""
 
     def __init__(self, network: Any, env: Optional[Dict[int, Any]] = None) -> None:
         self.network, self.c, self.env = network, network._c, env or {}

@@ -1,4 +1,4 @@
-"""Layers of imported nodes: the class and the properties of each."""
+"""Layers from imported nodes: the layer class and its properties by operator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _get_ints(node: Any, name: str) -> List[int]:
 
 
 def _weights_of(network: Any, value: Any) -> Any:
-    """The data of a constant as Weights; None where |value| is none."""
+    """The data of a constant as Weights; None if |value| is not constant."""
     data = lib.carnot_value_constant(value, ffi.NULL) if value else ffi.NULL
     dtype = from_c_dtype(lib.carnot_value_dtype(value)) if data else None
     if dtype is None:
@@ -307,7 +307,7 @@ _CLASSES["ATTENTION"] = L.IAttention
 
 
 def layer_from_node(network: Any, node: Any) -> Any:
-    """The layer that shows an imported node, with its properties where they can be told."""
+    """The layer of an imported node, with its properties where the operator maps to a layer class."""
     kind = text(lib.carnot_layer_type(node)).replace("KVCACHE", "KV_CACHE")
     layer_type = LayerType.__members__.get(kind, LayerType.REFERENCE)
     layer = _CLASSES.get(kind, L.ILayer)(

@@ -16,12 +16,12 @@ def axes_of(mask: int) -> List[int]:
 
 
 class ILayer:
-    """A layer of a network. Properties may be changed until the network is built, and after."""
+    """A layer of a network. Properties may change at any time, also after a build."""
 
     _layer_type: Optional[LayerType] = None
     _defaults: Dict[str, Any] = {}
     _output_count = 1
-    _min_inputs = 1  # that set_input cannot take away
+    _min_inputs = 1  # that set_input cannot remove
 
     def __init__(self, network: Any, inputs: Any = (), **properties: Any) -> None:
         self._network = network
@@ -31,7 +31,7 @@ class ILayer:
         self._p: Dict[str, Any] = {**self._defaults, **properties}
         self._nodes: List[Any] = []  # of the C graph, in order
         self._dirty = True
-        self._imported = False  # its properties are those of its node, unless they were lifted
+        self._imported = False  # made from a node whose operator maps to no layer class
         self._name = ""
         self._precision: Optional[DataType] = None
         self._output_types: Dict[int, DataType] = {}
@@ -57,7 +57,7 @@ class ILayer:
         self._p[name] = value
         self._changed()
 
-    # ---- what all layers have ----
+    # ---- properties of all layers ----
 
     type = property(lambda self: self._type)
 
@@ -148,7 +148,7 @@ class ILayer:
         self._network._precision_changed(self)
 
     def _emit(self, e: "Emitter") -> List[Any]:
-        """The C values of the outputs."""
+        """Emits the nodes; returns the C values of the outputs."""
         raise model_error(f"layer {self._name} of type {self._type} has no nodes")
 
 
@@ -176,7 +176,7 @@ def dims_prop(name: str, made: Any = Dims) -> Any:
 
 
 def hw_prop(name: str) -> Any:
-    """The two-dimensional name of 8.6 for |name|."""
+    """The two-dimensional property of TensorRT 8.6 for |name|."""
 
     def get(self: Any) -> Any:
         return DimsHW(tuple(self._p[name])[:2])

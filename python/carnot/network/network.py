@@ -25,7 +25,7 @@ from .weights import visit_weights
 
 
 class INetworkDefinition(NetworkLayers, Reporter, Manual):
-    """A network being defined; made by Builder.create_network."""
+    """A network definition, created by Builder.create_network."""
 
     def __init__(self, builder: Any, flags: int = 0) -> None:
         self._builder = builder
@@ -43,12 +43,12 @@ class INetworkDefinition(NetworkLayers, Reporter, Manual):
         self._loops: List[Any] = []  # and conditionals
         self._inner_values: Dict[int, Any] = {}  # by id of a tensor inside the loop or conditional being made
         self._by_value: Dict[int, ITensor] = {}
-        self._keep: List[Any] = []  # what the C network borrows
+        self._keep: List[Any] = []  # borrowed by the C network
         self._weight_names: Dict[int, str] = {}
         self._refittable: set = set()
         self._debug: List[ITensor] = []
-        self._boundary: List[Any] = []  # nodes between a tensor and the output that shows it
-        self._shown: Dict[int, Any] = {}  # tensors behind such nodes
+        self._boundary: List[Any] = []  # nodes between tensors and network outputs
+        self._shown: Dict[int, Any] = {}  # the inner values of tensors behind such nodes
         self._outputs_changed = False
         self._stale = False  # shapes must be inferred again
         self._errors: List[str] = []
@@ -56,7 +56,7 @@ class INetworkDefinition(NetworkLayers, Reporter, Manual):
     # ---- from Python to C ----
 
     def _sync(self, strict: bool) -> None:
-        """Makes the nodes of all layers that are new or changed. Strict: raises where one cannot be made."""
+        """Emits the nodes of dirty layers and infers shapes. Strict: raises errors, and updates the outputs."""
         make_dirty(self, strict)
         if self._stale:
             try:
@@ -73,7 +73,7 @@ class INetworkDefinition(NetworkLayers, Reporter, Manual):
             self._sync_outputs()
 
     def _changed_below(self, tensor: ITensor) -> None:
-        """After a change of |tensor|: layers that read it are made again, imported ones are inferred again."""
+        """After a change of |tensor|: its readers are emitted again, imported ones inferred again."""
         self._stale = True
         mark_readers(self, tensor)
 
@@ -83,7 +83,7 @@ class INetworkDefinition(NetworkLayers, Reporter, Manual):
         tensor._set_type(dtype, shape)
         if not is_read or self.get_flag(NetworkDefinitionCreationFlag.STRONGLY_TYPED):
             return
-        # Weak typing: the type of an input is that of its memory; what reads it computes as before.
+        # Weak typing: only the type in memory changes; readers compute in the old type.
         first, out = lib.carnot_network_first_layer(self._c), ffi.new("carnot_value**")
         declared = tensor._read and lib.carnot_value_dtype(tensor._read) or to_c_dtype(was)
         if tensor._read is None:

@@ -297,7 +297,7 @@ class NetworkLayers:
         return self._add_plugin(L.IPluginV3Layer, inputs, shape_inputs or (), plugin)
 
     def add_plugin(self, tuple: Any, aot: Any = None) -> Any:  # noqa: A002
-        """What carnot.plugin.op.NAMESPACE.NAME(...) gave."""
+        """Adds the plugin returned by carnot.plugin.op.NAMESPACE.NAME(...)."""
         return self.add_plugin_v3(*tuple.given(aot))
 
     # ---- layers that are not available yet ----

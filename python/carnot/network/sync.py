@@ -1,4 +1,4 @@
-"""Making the nodes of layers that are new or changed."""
+"""Synchronization of layers with the C graph: emits the nodes of new and changed layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .emitter import Emitter
 
 
 def mark_readers(network: Any, tensor: Any) -> None:
-    """Layers below |tensor| that were not imported are made again."""
+    """Marks the layers below |tensor| as dirty, except imported ones."""
     seen, waiting = set(), [tensor]
     while waiting:
         one = waiting.pop()
@@ -38,7 +38,7 @@ def mark_weights(network: Any, weights: Weights) -> None:
 
 
 def make_dirty(network: Any, strict: bool) -> None:
-    """Makes the nodes of layers that are new or changed, each after those it reads."""
+    """Emits the nodes of dirty layers in dependency order. Strict: raises where a layer cannot be emitted."""
     units = (
         {layer: unit for unit in reversed(network._loops) for layer in (*unit._own, *unit._members())}
         if network._loops
@@ -134,7 +134,7 @@ _UNIT_OUTPUTS = (LayerType.LOOP_OUTPUT, LayerType.CONDITIONAL_OUTPUT)
 
 
 def name_nodes(layer: Any, nodes: List[Any]) -> None:
-    """The last node bears the layer's name, those before it a number too."""
+    """Names the nodes of a layer: the last one as the layer, the others with a number."""
     for i, node in enumerate(nodes):
         name = layer._name if i == len(nodes) - 1 else f"{layer._name} [{i}]"
         check(lib.carnot_layer_set_name(node, utf8(name or "layer")))

@@ -13,7 +13,7 @@ from .layer import ILayer
 if TYPE_CHECKING:
     from .network import INetworkDefinition
 
-DEBUG_PREFIX = "carnot.debug/"  # of the names of engine outputs that hold debug tensors
+DEBUG_PREFIX = "carnot.debug/"  # prefix of the engine outputs that hold debug tensors
 
 
 class ITensor:
@@ -26,7 +26,7 @@ class ITensor:
         self._name = name
         self._producer = producer
         self._value = value  # of the C network; None until its layer is made
-        self._read = None  # what readers see in place of an input whose type was changed
+        self._read = None  # the value that readers use instead, if the type of an input was changed
         self._is_input = False
         self._io_dtype: Optional[DataType] = None
         self._formats = 1 << TensorFormat.LINEAR.value
@@ -39,7 +39,7 @@ class ITensor:
         return [name for name in object.__dir__(self) if not name.startswith("_") or name.startswith("__")]
 
     def _known(self) -> Any:
-        """The value in C, made if need be; None where the network does not fit together."""
+        """The C value, after emitting dirty layers; None where the network is invalid."""
         self._network._sync(strict=False)
         return self._value
 

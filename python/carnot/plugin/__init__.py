@@ -1,4 +1,4 @@
-"""Plugins as functions: register says what a plugin's outputs are, impl computes them, autotune says what it takes.
+"""Plugins as functions: register describes the outputs, impl computes them, autotune lists supported types and formats.
 
 import carnot.plugin as trtp
 

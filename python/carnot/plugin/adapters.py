@@ -1,4 +1,4 @@
-"""Adapters: one interface over the versions of Python plugins, as the C callbacks of bridge.py need it."""
+"""Adapters: one interface over all versions of Python plugins, for the C callbacks of bridge.py."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .types import (
     PluginTensorDesc,
 )
 
-# Fields of the bridge's own, next to the author's.
-_SERIALIZED = "carnot.serialized"  # the others come from get_fields_to_serialize
-_BYTES = "carnot.bytes"  # what serialize gave
+# Fields of the bridge beside the fields of the plugin.
+_SERIALIZED = "carnot.serialized"  # marks fields of get_fields_to_serialize
+_BYTES = "carnot.bytes"  # the result of serialize
 _PROTOTYPE = "carnot.prototype"
 _TACTIC = "carnot.tactic"
 SHAPE_INPUTS = "tensorrt_plugin_shape_input_indices"
@@ -37,7 +37,7 @@ def _int_field(name: str, values: Sequence[int]) -> PluginField:
 
 
 class Adapter:
-    """What C asks of a Python plugin, whatever its version. |shape_inputs|: those read for their elements."""
+    """A Python plugin of any version. |shape_inputs|: the indices of inputs whose values are used, not their data."""
 
     name = version = name_space = ""
     output_count = 0
@@ -51,11 +51,11 @@ class Adapter:
         self._descs: Any = None
 
     def own(self, items: Sequence[Any]) -> List[Any]:
-        """Without the shape inputs, which the author's functions do not get."""
+        """Removes the shape inputs, which are not passed to the plugin's functions."""
         return [item for i, item in enumerate(items) if i not in self.shape_inputs]
 
     def again(self, plugin: Any) -> "Adapter":
-        """The same for a copy of the plugin."""
+        """An adapter of a copy of the plugin with the same settings."""
         made = type(self)(plugin, self.shape_inputs)
         made.set_tactic(self.tactic)
         return made
@@ -81,7 +81,7 @@ class Adapter:
 
 
 class AdapterV2(Adapter):
-    """An IPluginV2DynamicExt."""
+    """The adapter of an IPluginV2DynamicExt."""
 
     def __init__(self, plugin: Any, shape_inputs: Sequence[int] = ()) -> None:
         super().__init__(plugin, shape_inputs)
@@ -138,7 +138,7 @@ class AdapterV2(Adapter):
 
 
 class AdapterV3(Adapter):
-    """An IPluginV3 with its capabilities."""
+    """The adapter of an IPluginV3."""
 
     def __init__(self, plugin: Any, shape_inputs: Sequence[int] = ()) -> None:
         super().__init__(plugin, shape_inputs)
@@ -206,7 +206,7 @@ class AdapterV3(Adapter):
 
 
 def _refuse_code(code: Any, function: str) -> None:
-    """Functions of C++ give a status; Python's may too."""
+    """Raises if a plugin function returned a nonzero status, as in C++."""
     if isinstance(code, int) and code:
         raise RuntimeError(f"{function} gave status {int(code)}")
 
@@ -220,7 +220,7 @@ def adapt(plugin: Any, shape_inputs: Sequence[int] = ()) -> Adapter:
 
 
 def _fastest(adapter: AdapterV3, tactics: List[int], inputs: List[Any], outputs: List[Any]) -> int:
-    """The tactic that takes the least time at the usual shapes; the first where those are not known."""
+    """The fastest tactic at the optimum shapes; the first one if they are unknown."""
     operands = [[_at_optimum(one) for one in part] for part in (inputs, outputs)]
     if len(tactics) == 1 or any(-1 in desc.dims for part in operands for desc in part):
         return tactics[0]

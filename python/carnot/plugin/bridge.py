@@ -43,7 +43,7 @@ from .types import (
     c_fields,
 )
 
-_live: Dict[int, Adapter] = {}  # what C holds, by handle
+_live: Dict[int, Adapter] = {}  # adapters that C holds, by handle
 _prototypes: "weakref.WeakValueDictionary[int, Adapter]" = weakref.WeakValueDictionary()
 _tokens = itertools.count(1)
 
@@ -67,7 +67,7 @@ def expose(adapter: Adapter) -> Any:
 
 
 def _guard(error: Any, failed: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls the author's code. Its exception is kept for the caller of C; C gets the text."""
+    """Calls the plugin's code. An exception is stored for the caller of C; C gets its text."""
     try:
         return function(*arguments)
     except BaseException as raised:  # noqa: B902 - KeyboardInterrupt too must reach the caller
@@ -166,7 +166,7 @@ def carnot_py_plugin_on_shape_change(self: Any, *arguments: Any) -> bool:
 
 @ffi.def_extern()
 def carnot_py_plugin_workspace_bytes(self: Any, *arguments: Any) -> int:
-    # Asked right after on_shape_change, at its shapes. What it cannot say is more than there is.
+    # Called right after on_shape_change, for its shapes. On failure the size exceeds all memory.
     adapter = ffi.from_handle(self)
     return int(_guard(None, 1 << 62, adapter.workspace_bytes, *adapter._descs) or 0)
 
@@ -265,7 +265,7 @@ def carnot_py_plugin_create(user: Any, name: Any, fields: Any, count: int, phase
 
 
 def c_creator(creator: Any, name_space: str) -> Any:
-    """A carnot_plugin_creator and what it borrows."""
+    """A carnot_plugin_creator and the objects that it borrows."""
     keep: List[Any] = [ffi.new_handle(creator)]
     fields = list(creator.field_names or ())
     if fields:
@@ -288,7 +288,7 @@ def output_count(plugin: Any) -> int:
 def add_to_network(
     emitter: Any, layer: Any, plugin: Any, inputs: Sequence[Any], shape_inputs: Sequence[Any]
 ) -> List[Any]:
-    """Adds the nodes of |plugin|; gives the values of its outputs."""
+    """Adds the node of |plugin|; returns the values of its outputs."""
     values = [emitter.value(tensor) for tensor in (*inputs, *shape_inputs)]
     out = ffi.new("carnot_value*[]", max(1, output_count(plugin)))
     c_inputs = ffi.new("carnot_value*[]", values or [ffi.NULL])

@@ -1,4 +1,4 @@
-"""Plugins and their creators as classes to subclass, in the generations that TensorRT has had."""
+"""Base classes of plugins and creators, in all versions of TensorRT's interface."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _absent(self: Any, name: str) -> Any:
 
 
 class IPluginResource(IVersionedInterface):
-    """State that plugins share by key; see IPluginRegistry.acquire_plugin_resource."""
+    """A resource that plugins share by key; see IPluginRegistry.acquire_plugin_resource."""
 
     def __init__(self) -> None:
         pass
@@ -51,7 +51,7 @@ class IPluginResource(IVersionedInterface):
 
 
 class IPluginResourceContext:
-    """What a context offers to its plugins."""
+    """The resources of a context for its plugins."""
 
     error_recorder: Any = None
     gpu_allocator: Any = None
@@ -61,7 +61,7 @@ class IPluginResourceContext:
 
 
 class IPluginV2:
-    """A plugin of TensorRT 8; those that run here are subclasses of IPluginV2DynamicExt."""
+    """A plugin of TensorRT 8; only subclasses of IPluginV2DynamicExt run here."""
 
     num_outputs = 1
     plugin_type = ""
@@ -112,7 +112,7 @@ class IPluginV2:
 
 
 class IPluginV2Ext(IPluginV2):
-    """A plugin that says the types of its outputs."""
+    """A plugin with output types."""
 
     def get_output_data_type(self, index: int, input_types: Any) -> DataType:
         return input_types[0]
@@ -138,7 +138,7 @@ class IPluginV2Ext(IPluginV2):
 
 
 class IPluginV2DynamicExtBase(IPluginV2):
-    """What IPluginV2DynamicExt has beyond IPluginV2."""
+    """Base of IPluginV2DynamicExt."""
 
 
 class IPluginV2DynamicExt(IPluginV2DynamicExtBase):
@@ -186,7 +186,7 @@ class IPluginCapability(IVersionedInterface):
 
 
 class IPluginV3OneCore(IPluginCapability):
-    """Who a plugin is."""
+    """The core capability: name, version and namespace of a plugin."""
 
     plugin_name = ""
     plugin_version = "1"
@@ -194,7 +194,7 @@ class IPluginV3OneCore(IPluginCapability):
 
 
 class IPluginV3OneBuild(IPluginCapability):
-    """What the builder asks of a plugin."""
+    """The build capability."""
 
     DEFAULT_FORMAT_COMBINATION_LIMIT = 100
     format_combination_limit = DEFAULT_FORMAT_COMBINATION_LIMIT
@@ -220,20 +220,20 @@ class IPluginV3OneBuild(IPluginCapability):
         return 0
 
     def get_valid_tactics(self) -> List[int]:
-        """Numbers above 0 of the ways to compute, which the builder times."""
+        """Positive ids of the tactics, which the builder times."""
         return []
 
 
 class IPluginV3OneBuildV2(IPluginV3OneBuild):
-    """A plugin whose outputs may take the place of inputs."""
+    """The build capability with outputs that alias inputs."""
 
     def get_aliased_input(self, output_index: int) -> int:
-        """The input in whose place the output is written, or -1."""
+        """The input that the output aliases, or -1."""
         return -1
 
 
 class IPluginV3OneRuntime(IPluginCapability):
-    """How a plugin runs."""
+    """The runtime capability."""
 
     def on_shape_change(self, inputs: List[PluginTensorDesc], outputs: List[PluginTensorDesc]) -> None:
         pass
@@ -253,14 +253,14 @@ class IPluginV3OneRuntime(IPluginCapability):
         return _absent(self, "enqueue")
 
     def attach_to_context(self, resource_context: IPluginResourceContext) -> Any:
-        """A copy for one context; None: a clone."""
+        """A copy for one context; None selects a clone."""
 
     def get_fields_to_serialize(self) -> PluginFieldCollection:
         return PluginFieldCollection()
 
 
 class IPluginV3(IVersionedInterface):
-    """A plugin of version 3: gives its capabilities, often itself for each."""
+    """A plugin of version 3. It returns its capabilities, often itself."""
 
     def __init__(self) -> None:
         pass
@@ -276,26 +276,26 @@ class IPluginV3(IVersionedInterface):
 
 
 class IPluginV3QuickCore(IPluginV3OneCore):
-    """Who a plugin of functions is; see carnot.plugin."""
+    """The core capability of a plugin defined by functions; see carnot.plugin."""
 
 
 class IPluginV3QuickBuild(IPluginV3OneBuildV2):
-    """What the builder asks of a plugin of functions."""
+    """The build capability of a plugin defined by functions."""
 
 
 class IPluginV3QuickAOTBuild(IPluginV3QuickBuild):
-    """A plugin that hands a compiled kernel over, for GPUs."""
+    """The build capability of a plugin with an ahead-of-time compiled kernel."""
 
 
 class IPluginV3QuickRuntime(IPluginV3OneRuntime):
-    """How a plugin of functions runs."""
+    """The runtime capability of a plugin defined by functions."""
 
 
 # ---- creators ----
 
 
 class IPluginCreatorInterface(IVersionedInterface):
-    """Makes plugins of one name, version and namespace; register it at the plugin registry."""
+    """Creates plugins of one name, version and namespace; registered at the plugin registry."""
 
     name = ""
     plugin_version = "1"
@@ -307,7 +307,7 @@ class IPluginCreatorInterface(IVersionedInterface):
 
 
 class IPluginCreator(IPluginCreatorInterface):
-    """Makes plugins of version 2."""
+    """Creates plugins of version 2."""
 
     tensorrt_version = property(lambda self: 100300)
     creator_version = PluginCreatorVersion.V1_PYTHON
@@ -320,14 +320,14 @@ class IPluginCreator(IPluginCreatorInterface):
 
 
 class IPluginCreatorV3One(IPluginCreatorInterface):
-    """Makes plugins of version 3."""
+    """Creates plugins of version 3."""
 
     def create_plugin(self, name: str, field_collection: PluginFieldCollection, phase: TensorRTPhase) -> Any:
         return _absent(self, "create_plugin")
 
 
 class IPluginCreatorV3Quick(IPluginCreatorInterface):
-    """Makes plugins of functions."""
+    """Creates plugins defined by functions."""
 
     def create_plugin(
         self,

@@ -22,7 +22,7 @@ from .types import (
 
 
 class NativePlugin(IPluginV2DynamicExt, IPluginV3):
-    """A plugin of the library or of a shared object: it can be added to networks."""
+    """A built-in plugin or one of a shared object; it can be added to networks."""
 
     def __init__(self, made: Any) -> None:
         self._c = ffi.gc(made, lib.carnot_plugin_destroy)
@@ -52,7 +52,7 @@ class NativePlugin(IPluginV2DynamicExt, IPluginV3):
 
 
 class NativeCreator(IPluginCreator, IPluginCreatorV3One):
-    """A creator of the library or of a shared object."""
+    """A built-in creator or one of a shared object."""
 
     def __init__(self, name: str, version: str, name_space: str) -> None:
         self.name, self.plugin_version, self.plugin_namespace = name, version, name_space

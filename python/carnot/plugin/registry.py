@@ -1,4 +1,4 @@
-"""The registry of plugin creators: one a process, those of Python, of shared objects and the built-in ones."""
+"""The process-wide registry of plugin creators: Python, shared objects, built-in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class IPluginRegistry(Reporter):
 
     def __init__(self) -> None:
         self.parent_search_enabled = True
-        self._held: Dict[int, Tuple[Any, Any, List[Any]]] = {}  # by id: the creator, its C struct, what that borrows
+        # By id: the creator, its C struct, and what the struct borrows.
+        self._held: Dict[int, Tuple[Any, Any, List[Any]]] = {}
         self._resources: Dict[str, List[Any]] = {}
 
     _logger = property(lambda self: global_logger())
@@ -76,7 +77,7 @@ class IPluginRegistry(Reporter):
 
     @reported(None)
     def load_library(self, plugin_path: str) -> Optional[Any]:
-        """Registers the creators of a shared object; gives a handle for deregister_library."""
+        """Registers the creators of a shared object; returns a handle for deregister_library."""
         made = ffi.new("carnot_plugin_library**")
         check(lib.carnot_plugin_library_load(utf8(os.fspath(plugin_path)), ffi.NULL, made))
         return made[0]
@@ -90,7 +91,7 @@ class IPluginRegistry(Reporter):
 
     @reported(None)
     def acquire_plugin_resource(self, key: str, resource: IPluginResource) -> Optional[IPluginResource]:
-        """The resource of |key|, a clone of |resource| where there is none; counted."""
+        """The resource of |key|; a clone of |resource| becomes it if there is none. Reference-counted."""
         utf8(key)
         if not isinstance(resource, IPluginResource):
             raise TypeError(f"acquire_plugin_resource takes an IPluginResource, not {type(resource).__name__}")

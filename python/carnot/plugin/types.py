@@ -1,4 +1,4 @@
-"""What plugins are made of and told: fields, descriptions of tensors, dimensions as expressions."""
+"""Data types of the plugin interface: fields, tensor descriptions, dimension expressions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
     "FieldCollection",
 ]
 
-# NumPy's types of the fields' elements; BF16, FP8 and packed types come as their bits.
+# NumPy types of field elements; BF16, FP8 and packed types are stored as bits.
 _NUMPY = {
     PluginFieldType.FLOAT16: np.float16,
     PluginFieldType.FLOAT32: np.float32,
@@ -59,7 +59,7 @@ _PACKED = (PluginFieldType.INT4, PluginFieldType.FP4)
 
 
 class PluginField:
-    """A named value that a plugin is made with: an array, or text as bytes."""
+    """A named parameter of a plugin: an array, or text as bytes."""
 
     def __init__(self, name: str = "", data: Any = None, type: PluginFieldType = PluginFieldType.UNKNOWN) -> None:  # noqa: A002
         utf8(name)
@@ -72,7 +72,7 @@ class PluginField:
         return len(self._array())
 
     def _array(self) -> Any:
-        """The elements in the type of the field."""
+        """The elements as an array of the field's type."""
         data = self.data
         if self.type == PluginFieldType.DIMS:
             return [] if data is None else [data] if isinstance(data, Dims) else list(data)
@@ -94,7 +94,7 @@ class PluginField:
         return [tuple(d) for d in array] if self.type == PluginFieldType.DIMS else array.tobytes()
 
     def _fill(self, c_field: Any, keep: List[Any]) -> None:
-        """Writes this field into a carnot_plugin_field; |keep| holds what that borrows."""
+        """Writes this field into a carnot_plugin_field; |keep| owns what the struct borrows."""
         array = self._array()
         name = ffi.new("char[]", utf8(self.name))
         if self.type == PluginFieldType.DIMS:
@@ -136,7 +136,7 @@ PluginFieldCollection_ = PluginFieldCollection
 
 
 def c_fields(fields: Iterable[PluginField], keep: List[Any]) -> Any:
-    """An array of carnot_plugin_field; |keep| holds what it borrows."""
+    """An array of carnot_plugin_field; |keep| owns what it borrows."""
     fields = list(fields)
     made = ffi.new("carnot_plugin_field[]", max(1, len(fields)))
     keep.append(made)
@@ -208,7 +208,7 @@ def _dims_of(c_dims: Any) -> Dims:
 
 
 class DynamicPluginTensorDesc:
-    """An operand at build: the description with the ranges of its dimensions."""
+    """An operand during a build: the description and the ranges of its dimensions."""
 
     def __init__(self) -> None:
         self.desc = PluginTensorDesc()
@@ -237,7 +237,7 @@ class DynamicPluginTensorDesc:
 
 
 class IDimensionExpr:
-    """A dimension as an expression of the inputs' dimensions; lives as long as the call that gave it."""
+    """A dimension as an expression of input dimensions; valid during the call that passed it."""
 
     def __init__(self, builder: "IExprBuilder", expr: int, is_size: bool = False) -> None:
         self._builder, self._expr, self._is_size = builder, expr, is_size
@@ -250,7 +250,7 @@ class IDimensionExpr:
         return self._known() is not None
 
     def get_constant_value(self) -> int:
-        """The value; -1 where it is not known yet."""
+        """The value; -1 if it is not known."""
         value = self._known()
         return -1 if value is None else value
 
@@ -259,7 +259,7 @@ class IDimensionExpr:
 
 
 class IExprBuilder:
-    """Makes expressions; given to a plugin that is asked for its shapes."""
+    """Builds expressions; passed to a plugin for shape inference."""
 
     def __init__(self, exprs: Any = None) -> None:
         self._c = exprs
@@ -285,7 +285,7 @@ class IExprBuilder:
         return IDimensionExpr(self, exprs.operation(exprs.host, op.value, self._int(first), self._int(second)))
 
     def declare_size_tensor(self, output_index: int, opt: Any, upper: Any) -> IDimensionExpr:
-        """A dimension that the run finds out: output |output_index|, a scalar, will hold it."""
+        """A data-dependent dimension: the scalar output |output_index| holds it after the run."""
         exprs = self._live()
         made = exprs.size_of_output(exprs.host, int(output_index), self._int(opt), self._int(upper))
         return IDimensionExpr(self, made, is_size=True)
@@ -348,7 +348,7 @@ class ISymExprs:
 
 
 class KernelLaunchParams:
-    """How a kernel is launched."""
+    """The launch parameters of a kernel."""
 
     def __init__(self) -> None:
         self.grid_x: Any = 1

@@ -1,4 +1,4 @@
-"""Layers with sliding windows, and padding."""
+"""Convolution, deconvolution, pooling, LRN, padding and fully connected layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..layer import ILayer, dims_prop, enum_prop, hw_prop, prop, weights_prop
 
 
 class _Window(ILayer):
-    """Strides, paddings and dilations; those of 8.6 in two dimensions beside them."""
+    """Strides, paddings and dilations, also by TensorRT 8.6's two-dimensional names."""
 
     stride_nd, stride = dims_prop("stride_nd"), hw_prop("stride_nd")
     padding_mode = enum_prop("padding_mode", PaddingMode)
@@ -89,7 +89,7 @@ class IConvolutionLayer(_Window):
             raise model_error(f"layer {self._name} has no kernel: neither weights nor input 1")
         else:
             channels = shape[1] if len(shape) > 1 else 0
-            if channels < 0:  # a dynamic channel count: the weights tell it
+            if channels < 0:  # dynamic; derived from the weights
                 channels = kernel.size // max(1, self.num_output_maps * int(np.prod(list(self.kernel_size_nd))))
                 channels *= self.num_groups
             k = e.like(e.constant(kernel, self._kernel_dims(channels), self._name + " KERNEL"), x)

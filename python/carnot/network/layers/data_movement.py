@@ -1,4 +1,4 @@
-"""Layers that change shapes and places."""
+"""Layers that move data or change shapes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class ISliceLayer(ILayer):
     def _padded(
         self, e: Emitter, x: Any, shape: List[int], start: List[int], size: List[int], stride: List[int]
     ) -> Any:
-        """|x| with so much around it that the slice lies inside; moves |start|."""
+        """Pads |x| so that the slice is in bounds, and adjusts |start|."""
         pre, post = [0] * len(shape), [0] * len(shape)
         for d, dim in enumerate(shape):
             last = start[d] + (size[d] - 1) * stride[d]
@@ -172,7 +172,7 @@ class ISliceLayer(ILayer):
             for i, name in ((1, "start"), (2, "shape"), (3, "stride"))
         )
         end = e.elementwise(start, e.elementwise(size, stride, "PROD"), "SUM")
-        # An end below 0 means: up to the first element, backwards.
+        # A negative end extends the slice through the first element, backwards.
         below = e.elementwise(end, e.ints([0]), "LESS")
         end = e.add("select", below, e.ints([-(1 << 62)]), end)
         axes = ffi.NULL if self._p["axes"] is None else e.ints(self._p["axes"])

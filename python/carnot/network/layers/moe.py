@@ -1,4 +1,4 @@
-"""Mixture of experts: each token is computed by the experts that were selected for it."""
+"""Mixture of experts: each token is computed by its selected experts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...types import Dims
 from ..emitter import Emitter, model_error
 from ..layer import ILayer, enum_prop, prop
 
-_WEIGHTS, _BIASES = 3, 6  # of gate, up and down among the inputs
+_WEIGHTS, _BIASES = 3, 6  # index of the first one among the inputs: gate, up, down
 
 
 class IMoELayer(ILayer):
@@ -20,7 +20,7 @@ class IMoELayer(ILayer):
 
     Inputs: x [batch, sequence, hidden], selected experts and their scores [batch, sequence, k]. Weights of gate and up
     [experts, hidden, inner], of down [experts, inner, hidden]; biases [experts, inner] and [experts, hidden]. With
-    SILU gate and up are held below the limit, act(g) = g · sigmoid(alpha·g), and beta is added to up.
+    SILU gate and up are clamped to the limit, act(g) = g · sigmoid(alpha·g), and beta is added to up.
     """
 
     _layer_type = LayerType.MOE

@@ -51,7 +51,7 @@ class INormalizationLayer(ILayer):
     is_v2 = property(lambda self: self._p["is_v2"])
 
     def _per_channel(self, e: Emitter, value: Any, channels: int) -> Any:
-        """Group scales [1,G,1..] of the first version, one for each channel."""
+        """Expands per-group scales [1,G,1..] of the first version to one per channel."""
         count = int(np.prod(e.shape(value)))
         if count == channels or count != self.num_groups:
             return value

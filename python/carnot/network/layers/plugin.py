@@ -1,4 +1,4 @@
-"""Layers that compute a plugin."""
+"""Plugin layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..layer import ILayer
 
 class IPluginV2Layer(ILayer):
     _layer_type = LayerType.PLUGIN_V2
-    _prototype: Any = None  # keeps what the nodes name
+    _prototype: Any = None  # keeps the plugin alive that the nodes refer to
     plugin = property(lambda self: self._p.get("plugin"))
 
     def _emit(self, e: Emitter) -> List[Any]:

@@ -1,4 +1,4 @@
-"""Element-wise layers."""
+"""Pointwise layers: activation, unary, element-wise, scale, select, cast, constant."""
 
 from __future__ import annotations
 

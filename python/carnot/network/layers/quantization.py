@@ -21,7 +21,7 @@ class IQuantizeLayer(ILayer):
     axis, to_type, block_shape = prop("axis", int), enum_prop("to_type", DataType), dims_prop("block_shape")
 
     def _block(self, e: Emitter, x: Any, scale: Any) -> tuple:
-        """Axis and block length: scales of the input's rank are blocks along the axis where they are fewer."""
+        """Axis and block length. Scales of the input's rank are blocked along the axis with fewer scales."""
         whole, parts = e.shape(x), e.shape(scale)
         if len(parts) != len(whole) or len(parts) < 2:
             return self.axis, 0

@@ -1,4 +1,4 @@
-"""The recurrent layer of 8.6."""
+"""The recurrent layer of TensorRT 8.6."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..layer import ILayer, enum_prop
 
 
 class IRNNv2Layer(ILayer):
-    """The recurrent layer of 8.6: gates set one by one. Data are [batch, time, features]."""
+    """RNNv2 of TensorRT 8.6, with weights set per gate. Data is [batch, time, features]."""
 
     _layer_type = LayerType.RNN_V2
     _defaults = {
@@ -24,7 +24,7 @@ class IRNNv2Layer(ILayer):
         "cell_state": None,
         "seq_lengths": None,
     }
-    # Gates in the order that ONNX packs them.
+    # Gates in ONNX's packing order.
     _GATES = {
         RNNOperation.RELU: ["INPUT"],
         RNNOperation.TANH: ["INPUT"],
@@ -111,7 +111,7 @@ class IRNNv2Layer(ILayer):
             b = np.concatenate([self._packed(e, level, True, True, 0), self._packed(e, level, False, True, 0)], 1)
             out = [ffi.new("carnot_value**") for _ in range(3)]
             e.call("add_rnn", steps, e.array(w), e.array(r), e.array(b), config, *out)
-            if self.op == RNNOperation.GRU:  # the reset gate works on the product, bias included
+            if self.op == RNNOperation.GRU:  # the reset gate applies after the GEMM, bias included
                 lib.carnot_status_free(
                     lib.carnot_layer_set_int(lib.carnot_value_layer(out[0][0]), b"linear_before_reset", 1)
                 )

@@ -1,4 +1,4 @@
-"""Layers that cannot be added yet."""
+"""Layer classes without an implementation."""
 
 from __future__ import annotations
 
