@@ -12,7 +12,7 @@ RNG = np.random.default_rng(11)
 
 
 def write(folder: pathlib.Path, op: str, inputs: dict, constants: dict, symbolic: bool, **attributes: object) -> list:
-    """One node over |inputs| and |constants|, in this order; the arguments that run it."""
+    """Writes a model of one node over |inputs| and |constants|, in this order; returns the arguments that run it."""
 
     def value(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
         return helper.make_tensor_value_info(
@@ -48,7 +48,7 @@ def same(
     limit: float = 0,
     **attributes: object,
 ) -> np.ndarray:
-    """ONNX Runtime's result, and that |tactic| gave it: to the bit where |limit| is 0."""
+    """Checks the result against ONNX Runtime, bit-exact where |limit| is 0, and that |tactic| ran."""
     done = carnot(*write(folder, op, inputs, constants or {}, symbolic, **attributes))
     assert done.returncode == 0, done.stderr
     found = np.load(folder / "y.npy")

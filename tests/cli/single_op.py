@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 def run_op(
     folder: pathlib.Path, op: str, x: np.ndarray, dims: list, lists: list, **attributes: object
 ) -> tuple[np.ndarray, str]:
-    """The result and the tactic of one node whose further inputs are constant."""
+    """The result and the tactic of one node; all inputs but x are constants."""
     weights = [numpy_helper.from_array(a, f"c{i}") for i, a in enumerate(lists)]
     dtype = helper.np_dtype_to_tensor_dtype(x.dtype)
     graph = helper.make_graph(

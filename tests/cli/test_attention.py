@@ -13,7 +13,7 @@ HEADS, SIZE, BATCH, QUERIES, KEYS = 4, 16, 2, 21, 37
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """[B,H,S,D] in float64; a query that sees no key gives zeros."""
+    """[B,H,S,D] in float64; a query with all keys masked gives zeros."""
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
     scores = q @ k.transpose(0, 1, 3, 2) * q.shape[-1] ** -0.5 + bias
     top = scores.max(-1, keepdims=True)
@@ -99,7 +99,7 @@ def test_on_a_gpu_that_is_absent(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(("size", "tactic"), [(64, "cuda_attention"), (20, "cuda_attention_plain")])
 @pytest.mark.parametrize("mask", [False, True])
 def test_halves_on_a_gpu_that_is_absent(mask: bool, size: int, tactic: str, tmp_path: pathlib.Path) -> None:
-    """Halves become parts only where one kernel takes them all: the operator's sums are float32."""
+    """A half-precision Attention is decomposed only for a fused kernel, because its sums are float32."""
     if not (pathlib.Path(CARNOT).parent.parent / "lib/libcarnot_cuda.so").exists():
         pytest.skip("built without the CUDA module")
     arrays = {n: np.zeros((BATCH, HEADS, KEYS, size), np.float16) for n in "qkv"}

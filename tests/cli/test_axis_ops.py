@@ -23,11 +23,11 @@ from small_net import Net, run_plan
     ],
 )
 def test_top_k(dims: list, axis: int, k: int, largest: int, tmp_path: pathlib.Path) -> None:
-    x = np.round(numbers(np.float32, *dims), 0 if dims[-1] < 100 else 3)  # many are equal
+    x = np.round(numbers(np.float32, *dims), 0 if dims[-1] < 100 else 3)  # with ties
     x.flat[3], x.flat[5] = np.nan, -np.inf
     found, tactic = run_op(tmp_path, "TopK", x, dims, [np.array([k])], axis=axis, largest=largest)
     key = np.where(np.isnan(x), np.inf, x) if not largest else np.where(np.isnan(x), -np.inf, -x)
-    order = np.argsort(key, axis=axis, kind="stable")  # NaN and what is infinite: only one of them is last or first
+    order = np.argsort(key, axis=axis, kind="stable")  # NaN and infinities
     wanted = np.take_along_axis(x, np.take(order, np.arange(k), axis=axis), axis=axis)
     assert np.array_equal(found, wanted, equal_nan=True) and tactic.startswith("cpu_top_k_f32")
 
@@ -91,7 +91,7 @@ def test_cumsum(dims: list, axis: int, exclusive: int, reverse: int, dtype: type
         reverse=reverse,
         symbolic=len(dims) == 4,
     )
-    if not reverse and not exclusive:  # float32 is added in double
+    if not reverse and not exclusive:  # float32 accumulates in double
         assert np.array_equal(found, np.cumsum(x, axis, np.float64 if dtype == np.float32 else dtype).astype(dtype))
 
 
@@ -100,7 +100,7 @@ def test_cumsum(dims: list, axis: int, exclusive: int, reverse: int, dtype: type
     "axes", [axes for mask in range(1, 16) for axes in [[d for d in range(4) if mask >> d & 1]]], ids=str
 )
 def test_sums_of_what_stands_channels_last(axes: list, keepdims: int, tmp_path: pathlib.Path) -> None:
-    """What is left has the order of its dimensions, whichever were summed."""
+    """The remaining dimensions keep their order for all sets of reduced axes."""
     net = Net()
     y = net.add(
         "ReduceSum",

@@ -64,7 +64,7 @@ def test_device_that_is_absent() -> None:
 
 @needs_cuda_module
 def test_library_of_another_version(tmp_path: pathlib.Path, model: pathlib.Path) -> None:
-    """A library that lacks what is called is named, and the build goes on without it."""
+    """A library without the required symbols is reported, and the build continues without it."""
     subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "libcudnn.so.9"], check=True)
     old = {"LD_LIBRARY_PATH": str(tmp_path)}
     facts = json.loads(carnot("device", "--json", "--backend=cuda:sm_90", env=old).stdout)

@@ -26,7 +26,7 @@ def needs_dnn() -> None:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """A block with residual, a depthwise, a grouped and a convolution with an odd number of filters."""
+    """A residual block, and depthwise, grouped and odd-filter-count convolutions."""
     rng = np.random.default_rng(2)
     shapes = {"a": (64, 64, 3, 3), "b": (64, 64, 3, 3), "c": (64, 1, 3, 3), "d": (48, 16, 3, 3), "e": (7, 48, 3, 3)}
     weights = [numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()]
@@ -69,7 +69,7 @@ def test_what_the_library_can_do(model: pathlib.Path, architecture: str, flag: s
 
 
 def test_sizes_by_floats_stay_sizes(tmp_path: pathlib.Path) -> None:
-    """Casts and products that compute a size are no chain for the device: what has that size runs there."""
+    """Casts and multiplications that compute a size stay on the host; the layer with that size runs on the device."""
     if not (pathlib.Path(CARNOT).parent.parent / "lib/libcarnot_cuda.so").exists():
         pytest.skip("built without the CUDA module")
     values = {

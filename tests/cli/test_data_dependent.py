@@ -8,7 +8,7 @@ from single_op import numbers, run_op
 
 
 def sparse(dtype: type, *dims: int) -> np.ndarray:
-    """A third is zero, of floats some with a sign."""
+    """Random values, a third of them zero, among floats also -0."""
     x = numbers(dtype, *dims)
     x = np.where(np.random.default_rng(6).random(dims) < 0.3, np.zeros((), dtype), x).astype(dtype)
     return np.where(np.random.default_rng(7).random(dims) < 0.5, -x, x) if x.dtype.kind == "f" else x

@@ -20,7 +20,7 @@ def dims_of(term: str) -> list:
 def save(
     path: pathlib.Path, equation: str, dims: list, dtype: int = TensorProto.FLOAT, constant: np.ndarray | None = None
 ) -> pathlib.Path:
-    """Operands x0, x1, ... of these dimensions; the last one is |constant| where it is given."""
+    """Writes a model with operands x0, x1, ... of |dims|; |constant| replaces the last one if given."""
     names = [f"x{i}" for i in range(len(dims))]
     inputs = [helper.make_tensor_value_info(n, dtype, d) for n, d in zip(names, dims)]
     weights = [] if constant is None else [numpy_helper.from_array(constant, inputs.pop().name)]
@@ -31,7 +31,7 @@ def save(
 
 
 def check(folder: pathlib.Path, equation: str, arrays: list, dims: list | None = None, constant: bool = False) -> list:
-    """Builds and runs; the operators of the graph after the pass."""
+    """Builds and runs; returns the operators of the graph after the pass."""
     dtype = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
     dims = dims or [list(a.shape) for a in arrays]
     model = save(folder / "m.onnx", equation, dims, dtype, arrays[-1] if constant else None)
@@ -153,7 +153,7 @@ def test_symbolic_dimensions(equation: str, constant: bool, tmp_path: pathlib.Pa
 
 
 def test_what_no_list_of_integers_says(tmp_path: pathlib.Path) -> None:
-    """Two open dimensions on either side of a batch: the operator stays."""
+    """Two dynamic dimensions on both sides of a batch: the operator is not decomposed."""
     equation = "bmnij,bkj->bmnik"
     dims = [["b", "m", "n", 4, "j"], ["b", "k", "j"]]
     assert check(tmp_path, equation, arrays_of(equation), dims) == ["einsum"]
@@ -193,7 +193,7 @@ def test_types(equation: str, dtype: type, tmp_path: pathlib.Path) -> None:
 
 
 def test_attention_is_recognised(tmp_path: pathlib.Path) -> None:
-    """As Flax and Keras write it: both products are einsums over [batch, steps, heads, elements]."""
+    """As Flax and Keras write it: both matmuls are einsums over [batch, steps, heads, elements]."""
     names = ["q", "k", "v"]
     nodes = [
         helper.make_node("Einsum", ["q", "k"], ["s"], "scores", equation="bqhd,bkhd->bhqk"),

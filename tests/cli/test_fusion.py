@@ -55,7 +55,7 @@ def test_gelu_by_tanh(inner: object, order: str, tmp_path: pathlib.Path) -> None
 
 @pytest.mark.parametrize("dims", [[3, 7, 24], ["batch", 7, 24], ["batch", "steps", 24]])
 def test_shapes_between_a_product_and_its_residual(dims: list, tmp_path: pathlib.Path) -> None:
-    """Two layers as GPT-2's exports write them: products of two axes, everything else of three."""
+    """Two layers as GPT-2 exports them: rank-2 GEMMs, all other operators at rank 3."""
     rng, net, y = np.random.default_rng(6), Net(), "x"
     shape = net.add("Shape", "x")
     wide = net.add("Concat", net.add("Slice", shape, net.constant([0]), net.constant([2])), net.constant([40]), axis=0)
@@ -82,7 +82,7 @@ def test_shapes_between_a_product_and_its_residual(dims: list, tmp_path: pathlib
 
 
 def block(net: Net, x: str, weights: dict, flat: bool) -> str:
-    """The second half of a transformer's layer; flat: its products see two axes, batch and steps swapped."""
+    """The feed-forward half of a transformer layer. |flat|: rank-2 GEMMs, with batch and steps swapped."""
     y = net.add("LayerNormalization", x, net.constant(weights["g"]), net.constant(weights["h"]), axis=-1)
     y = net.add("Relu", net.add("Add", net.add("MatMul", y, net.constant(weights["a"])), net.constant(weights["c"])))
     if flat:
@@ -163,7 +163,7 @@ def test_one_row_taken_twice(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("second", [[0, 0, -1], [3, 7, 24], [0, -1, 24], [0, 0, 0]])
 def test_two_shapes_behind_a_product(second: list, tmp_path: pathlib.Path) -> None:
-    """Zeros in the second list copy what the first one made, not the product's dimensions."""
+    """Zeros in the second shape copy dimensions of the first reshape, not of the GEMM."""
     rng, net = np.random.default_rng(11), Net()
     a = rng.standard_normal((40, 24)).astype(np.float32)
     y = net.add("Reshape", net.add("Gemm", "x", net.constant(a)), net.constant(np.array([3, 7, 24])))

@@ -34,7 +34,7 @@ def test_gather_elements(dims: list, of: list, axis: int, dtype: type, tmp_path:
 @pytest.mark.parametrize(("dims", "of", "axis"), ELEMENTS)
 def test_scatter_elements(dims: list, of: list, axis: int, reduction: str, tmp_path: pathlib.Path) -> None:
     inputs = {"x": normal(*dims), "i": picks(dims[axis], *of), "u": normal(*of) / 16}
-    # Places that are met again give products of any size.
+    # Repeated indices give products of any magnitude.
     same(
         tmp_path,
         "cpu_scatter_elements",
@@ -70,7 +70,9 @@ def test_an_index_out_of_range(op: str, tmp_path: pathlib.Path) -> None:
     [([1000], 500, -1), ([1000], 50, 0), ([30, 40], 60, 1), ([30, 1, 7], 9, -2), ([], 9, 0), ([0, 3], 5, 1)],
 )
 def test_one_hot(dims: list, depth: int, axis: int, dtype: type, tmp_path: pathlib.Path) -> None:
-    index = picks(depth + 5, *dims, dtype=np.int32 if dtype == np.int8 else np.int64)  # those outside set nothing
+    index = picks(
+        depth + 5, *dims, dtype=np.int32 if dtype == np.int8 else np.int64
+    )  # indices out of range set nothing
     inputs, values = {"indices": index}, np.array([2, 1] if dtype != np.bool_ else [0, 1]).astype(dtype)
     done = carnot(
         *write(tmp_path, "OneHot", inputs, {"depth": np.array(depth), "values": values}, len(dims) == 2, axis=axis)

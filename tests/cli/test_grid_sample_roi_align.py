@@ -11,7 +11,7 @@ RNG = np.random.default_rng(11)
 
 
 def boxes(count: int, height: int, width: int) -> np.ndarray:
-    """Some beyond the map, some of less than an element, one the wrong way round."""
+    """Boxes: some out of bounds, some smaller than an element, one inverted."""
     corners = RNG.uniform(-3, [width + 3, height + 3], (count, 2, 2))
     boxes = np.concatenate([corners.min(1), corners.max(1)], 1)
     boxes[0], boxes[1], boxes[2] = [5, 5, 5.2, 5.1], [9, 8, 2, 3], [-9, -9, width + 9, height + 9]
@@ -51,7 +51,7 @@ def test_a_region_of_no_image(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 def test_grid_sample(mode: str, padding: str, align_corners: int, channels: int, tmp_path: pathlib.Path) -> None:
-    # ONNX Runtime does not move places to the border before it lays four elements around them.
+    # ONNX Runtime does not clamp coordinates to the border before it picks the four neighbours.
     far = 1 if (mode, padding) == ("cubic", "border") else 1.7
     inputs = {"x": normal(2, channels, 23, 31), "grid": RNG.uniform(-far, far, (2, 40, 30, 2)).astype(np.float32)}
     same(

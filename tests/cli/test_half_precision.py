@@ -14,7 +14,7 @@ PRECISIONS = ["fp16", "bf16"]
 
 
 def rounded(x: np.ndarray, precision: str) -> np.ndarray:
-    """To nearest in the type, as float64."""
+    """Rounds to nearest in |precision|, as float64."""
     if precision == "fp16":
         return x.astype(np.float16).astype(np.float64)
     bits = x.astype(np.float32).view(np.uint32)
@@ -60,7 +60,7 @@ def test_product_runs_in_it(precision: str, tmp_path: pathlib.Path) -> None:
     assert layer["Numerics"] == "half" and layer["Precision"] == {"fp16": "float16", "bf16": "bfloat16"}[precision]
     exact_weights = x.astype(np.float64) @ rounded(w, precision)
     size = np.abs(x.astype(np.float64)) @ np.abs(w.astype(np.float64))
-    # Activations may be rounded too where products of bf16 are native.
+    # Activations may be rounded too where the CPU has native BF16 GEMM.
     bound = (2.0**-20 if precision == "fp16" else 2.0**-9 + 2.0**-20) * size
     assert (np.abs(y - exact_weights) <= bound).all()
     full = infer(model, x)
@@ -91,7 +91,7 @@ def test_weight_beyond_float16(tmp_path: pathlib.Path) -> None:
 
 
 def norm_nodes(x: str, y: str, p: str) -> list:
-    """LayerNorm written out, as exporters do."""
+    """LayerNorm decomposed, as exporters write it."""
     n = helper.make_node
     return [
         n("ReduceMean", [x, "last"], [p + "m"], p + "mean", keepdims=1),
@@ -185,7 +185,7 @@ def transformer_in_float64(x: np.ndarray, weights: dict) -> np.ndarray:
 def test_squared_sums_pass_float16(dtype: type, flags: list, tmp_path: pathlib.Path) -> None:
     model, weights = transformer(tmp_path / "m.onnx", dtype)
     x = np.random.default_rng(5).standard_normal((TOKENS, WIDTH)) * 400
-    x[:, 7] *= 8  # an outlier channel, as trained models have: its square alone is beyond 65504
+    x[:, 7] *= 8  # an outlier channel, as trained models have: its square alone overflows float16
     x = x.astype(dtype)
     assert (np.float64(x) ** 2).max() > 65504 and np.abs(x).max() < 65504 / 4
     wanted = transformer_in_float64(x.astype(np.float64), weights)

@@ -33,7 +33,7 @@ def norm_nodes(decomposed: bool) -> list:
 
 @pytest.fixture(params=[False, True], ids=["layer_norm", "decomposed"])
 def block(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> pathlib.Path:
-    """x · W, normalised, then gelu's tanh: a piece of a transformer."""
+    """The reference: GEMM, layer norm, tanh GELU."""
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["p"], "product"),
         *norm_nodes(request.param),
@@ -90,7 +90,7 @@ def test_a_layer_kept_in_float32(block: pathlib.Path, tmp_path: pathlib.Path) ->
     assert shown["product"] == "float16" and shown["norm"] == "float32", shown
     shown = precisions(block, "--fp16", "--layerPrecisions=norm:fp32,*:fp16")
     assert shown["norm"] == "float16", "later entries override"
-    # Requests that are ignored change nothing: by the same times the product's type is what it is without them.
+    # Ignored requests change nothing: with the same timing cache the GEMM's type is the one without them.
     times = f"--timingCacheFile={tmp_path / 'times'}"
     shown = precisions(block, "--fp16", times, "--layerPrecisions=*:fp16", "--precisionConstraints=none")
     assert shown == precisions(block, "--fp16", times)

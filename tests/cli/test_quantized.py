@@ -21,7 +21,7 @@ TYPES = {np.uint8: T.UINT8, np.int8: T.INT8, np.int32: T.INT32, np.float32: T.FL
 def run(
     folder: pathlib.Path, nodes: list, constants: dict, x: np.ndarray, outputs: dict, tactic: str, isa: str
 ) -> list:
-    """The results of Carnot and of ONNX Runtime; the tactic must take part."""
+    """The results of Carnot and of ONNX Runtime; |tactic| must be in the engine."""
     graph = h.make_graph(
         nodes,
         "g",
@@ -43,7 +43,7 @@ def run(
 
 
 def agree(got: np.ndarray, want: np.ndarray) -> None:
-    """Equal but for a result in a thousand that lay between two steps."""
+    """Equal, but for one result in a thousand that rounds to the neighbouring step."""
     assert got.shape == want.shape
     off = np.abs(got.astype(np.int64) - want.astype(np.int64))
     assert off.max() <= 1 and (off > 0).mean() < 1e-3, (off.max(), (off > 0).mean())
@@ -140,7 +140,7 @@ def test_matrix_products(tmp_path: pathlib.Path, isa: str, x_type: type, shape: 
     }
     node = h.make_node("QLinearMatMul", ["x", "as", "az", "b", "bs", "bz", "ys", "yz"], ["y"])
     x = numbers(x_type, batch, m, k)
-    if x_type is np.uint8:  # ONNX Runtime has no signed form with scales a column
+    if x_type is np.uint8:  # ONNX Runtime has no signed form with per-column scales
         for got, want in run(tmp_path, [node], constants, x, {"y": x_type}, "qlinear_matmul_u8s8", isa):
             agree(got, want)
     node = h.make_node("MatMulInteger", ["x", "b", "az"], ["y"])

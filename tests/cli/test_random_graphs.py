@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 class Stack:
-    """One network by a seed; |values|: names and dimensions of all that was made."""
+    """A random network by seed. |values|: names and dimensions of all tensors."""
 
     def __init__(self, seed: int) -> None:
         self.choose, self.rng = random.Random(seed), np.random.default_rng(seed)

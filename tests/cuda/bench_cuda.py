@@ -57,7 +57,7 @@ def time_carnot(carnot: str, path: pathlib.Path, shapes: dict[str, str], batch: 
 def time_peers(
     script: str, names: list[str], budget: float, mode: str, folder: str
 ) -> Iterator[tuple[str, int, float, str]]:
-    """Model, batch, milliseconds of the best mode and its name, as the script tells them."""
+    """Model, batch, milliseconds of the best mode and its name, as the script prints them."""
     with subprocess.Popen(
         [
             sys.executable,

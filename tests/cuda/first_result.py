@@ -15,7 +15,6 @@ from runtime import Context, Dims, Info, Runtime
 
 
 def main(library: str, plan: str, inputs: list[str]) -> None:
-
     tensors, free = [], torch.cuda.mem_get_info
     for text in inputs:
         name, kind, dims = text.split(":")

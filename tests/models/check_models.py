@@ -70,12 +70,15 @@ def run_carnot(cli, engine, feeds, outputs, folder):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-400:])
-    safe = lambda name: "".join(c if c.isalnum() and c.isascii() or c in ".-" else "_" for c in name)
+
+    def safe(name):
+        return "".join(c if c.isalnum() and c.isascii() or c in ".-" else "_" for c in name)
+
     return [np.load(folder / "out" / f"{safe(name)}.npy") for name in outputs]
 
 
 def in_float64(model):
-    """The model with all float16 made float64: weights, casts and types."""
+    """The model with float16 replaced by float64: weights, casts and types."""
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     half, double = onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE
@@ -117,7 +120,7 @@ def rounded_to_bf16(x):
 
 
 def with_bf16_operands(model):
-    """The model with weights of products rounded to bfloat16, and what they are multiplied by."""
+    """The model with weights and inputs of GEMMs and convolutions rounded to bfloat16."""
     half = onnx.ModelProto()
     half.CopyFrom(model)
     weights = {t.name: t for t in half.graph.initializer}
@@ -148,7 +151,7 @@ def least_cosine_of_bf16(model, feeds, wanted):
 
 
 def check(cli, path, sizes, folder, fixed, precision=None):
-    """One engine at one set of sizes: its shapes fixed at build, or left open (no profile)."""
+    """Checks one engine at one set of sizes: shapes fixed at build, or dynamic without a profile."""
     model = onnx.load(str(path))
     feeds = make_inputs(model, sizes)
     shapes = ",".join(f"{k}:{'x'.join(map(str, v.shape))}" for k, v in feeds.items())

@@ -17,7 +17,7 @@ def some_boxes(*shape: int) -> np.ndarray:
 
 
 def scores_of(*shape: int) -> np.ndarray:
-    """Numbers in (0,1), no two alike."""
+    """Distinct numbers in (0,1)."""
     count = math.prod(shape)
     return ((RNG.permutation(count) + 0.5) / count).reshape(shape).astype(np.float32)
 

@@ -139,22 +139,29 @@ OVERRIDE = r"""
 #include <stdlib.h>
 #include "carnot/plugin.h"
 static carnot_plugin self;
-static bool dims(void* s, const carnot_plugin_shape* in, int32_t n, carnot_plugin_shape* out, int32_t m, const carnot_exprs* e,
-                 carnot_plugin_error* error) { out[0] = in[0]; return true; }
+static bool dims(void* s, const carnot_plugin_shape* in, int32_t n, carnot_plugin_shape* out, int32_t m,
+                 const carnot_exprs* e, carnot_plugin_error* error) {
+  out[0] = in[0];
+  return true;
+}
 static bool enqueue(void* s, const carnot_plugin_run* run, carnot_plugin_error* error) {
   int64_t count = 1;
   for (int i = 0; i < run->inputs[0].dims.rank; i++) count *= run->inputs[0].dims.d[i];
   for (int64_t i = 0; i < count; i++) ((float*)run->outputs[0].data)[i] = 42;
   return true;
 }
-static bool fields(void* s, const carnot_plugin_field** out, int32_t* n, carnot_plugin_error* e) { *out = NULL; *n = 0; return true; }
+static bool fields(void* s, const carnot_plugin_field** out, int32_t* n, carnot_plugin_error* e) {
+  *out = NULL;
+  *n = 0;
+  return true;
+}
 static void destroy(void* s) {}
-static carnot_plugin self = {.size = sizeof(self), .api_version = API, .name = "Relu", .version = "1", .output_count = 1,
-                             .output_dims = dims, .enqueue = enqueue, .serialize = fields, .destroy = destroy};
+static carnot_plugin self = {.size = sizeof(self), .api_version = API, .name = "Relu", .version = "1",
+                             .output_count = 1, .output_dims = dims, .enqueue = enqueue, .serialize = fields, .destroy = destroy};
 static carnot_plugin* create(void* u, const char* n, const carnot_plugin_field* f, int32_t c, carnot_plugin_phase p,
                              carnot_plugin_error* e) { return &self; }
-static const carnot_plugin_creator creator = {.size = sizeof(creator), .api_version = API, .name = "Relu", .version = "1",
-                                              .create = create};
+static const carnot_plugin_creator creator = {.size = sizeof(creator), .api_version = API, .name = "Relu",
+                                              .version = "1", .create = create};
 CARNOT_API int32_t carnot_plugin_creators(const carnot_plugin_creator* const** out);
 int32_t carnot_plugin_creators(const carnot_plugin_creator* const** out) {
   static const carnot_plugin_creator* const all[] = {&creator};

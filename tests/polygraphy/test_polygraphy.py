@@ -69,7 +69,7 @@ def test_saved_inputs_and_outputs(model, tmp_path):
 
 
 def test_debug_precision(tmp_path):
-    """Which layers must stay float32: bisected by builds that its own check judges."""
+    """Bisects the layers that must stay in float32, by builds and polygraphy's own check."""
     path = MODELS / "ultraface_rfb_320.onnx"
     if not path.exists():
         pytest.skip(f"{path} is absent")
@@ -86,10 +86,10 @@ def test_debug_precision(tmp_path):
 
 @pytest.mark.parametrize("flags, tolerance", [([], "5e-2"), (["--fp16"], "1")], ids=["", "--fp16"])
 def test_candy_on_pictures(flags, tolerance):
-    """Its normalizations divide by the deviation of what lies in a picture's range; results are 0 to 255 as well.
+    """Inputs and outputs are in [0, 255], the range for which the normalizations of the model are conditioned.
 
-    On [0, 1] the two differ by 0.3 and ONNX Runtime from itself, with and without its optimizer, by 0.06: beside float64 Carnot
-    is off by 0.21 at most and 0.0051 in the mean, ONNX Runtime by 0.23 and 0.0078.
+    On [0, 1] the two differ by 0.3, and ONNX Runtime from itself, with and without its optimizer, by 0.06. Against
+    float64 the error of Carnot is 0.21 at most and 0.0051 in the mean, that of ONNX Runtime 0.23 and 0.0078.
     """
     path = MODELS / "candy.onnx"
     if not path.exists():

@@ -69,7 +69,7 @@ class Net:
         return trt.Runtime(self.logger).deserialize_cuda_engine(plan)
 
     def run(self, *tensors):
-        """The values of |tensors|, marked as outputs."""
+        """Marks |tensors| as outputs, builds and runs; returns their values."""
         for i, tensor in enumerate(tensors):
             tensor.name = f"out{i}"
             self.network.mark_output(tensor)

@@ -60,7 +60,7 @@ def build_plan(model, flags=(), profiles=(), cache=None, monitor=None):
 
 
 def infer(context, feeds):
-    """The loop over tensors that every sample has."""
+    """Binds and runs all tensors, as every sample does."""
     engine = context.engine
     outputs, keep = {}, []
     for name, array in feeds.items():

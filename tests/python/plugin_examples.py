@@ -94,7 +94,7 @@ def pads_field(*pads):
 
 
 class Scale(trt.IPluginV3, trt.IPluginV3OneCore, trt.IPluginV3OneBuildV2, trt.IPluginV3OneRuntime):
-    """y = factor · x; the second tactic computes it another way."""
+    """y = factor · x, with two tactics."""
 
     calls = []
 

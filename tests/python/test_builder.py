@@ -22,7 +22,7 @@ def test_builder(logger):
 
 @pytest.mark.parametrize("name", ["ultraface_rfb_320.onnx", "squeezenet_fp16.onnx"])
 def test_build_from_onnx_file(model, name, tmp_path):
-    """Build from ONNX and run the whole of a real model."""
+    """Builds a real model from ONNX and runs it."""
 
     with (
         trt.Builder(TRT_LOGGER) as builder,
@@ -47,7 +47,7 @@ def test_build_from_onnx_file(model, name, tmp_path):
 
 
 def test_progress_and_cancel():
-    """Progress, and a build that the user cancels."""
+    """Progress and cancellation of a build."""
 
     class Monitor(trt.IProgressMonitor):
         def __init__(self, stop_after=None):

@@ -99,7 +99,7 @@ def test_config_keeps_what_has_no_effect_here(logger):
 
 
 def test_plugins_to_serialize(logger, tmp_path):
-    """A library that the engine shall carry is put into it."""
+    """Plugin libraries to serialize are stored in the engine."""
     library = os.environ.get("CARNOT_PLUGIN_LIBRARY")
     if not library:
         pytest.skip("CARNOT_PLUGIN_LIBRARY does not name the example plugin")

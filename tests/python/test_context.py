@@ -114,7 +114,7 @@ def test_contexts_in_threads():
 
 
 def test_data_dependent_output():
-    """An output whose size only the run knows, through an output allocator."""
+    """A data-dependent output, through an output allocator."""
 
     class Allocator(trt.IOutputAllocator):
         def __init__(self):

@@ -112,7 +112,7 @@ def cycle():
 
 def resident():
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what is free and kept is no growth
+    ctypes.CDLL(None).malloc_trim(0)  # returns free memory to the system
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
@@ -127,7 +127,7 @@ print(resident() - before)
 
 
 def test_no_growth():
-    """A thousand builds, runs and destroys do not grow the process."""
+    """A thousand builds, runs and destructions do not grow the process."""
     package = pathlib.Path(trt.__file__).parents[1]
     done = subprocess.run(
         [sys.executable, "-c", GROWTH],

@@ -153,7 +153,7 @@ def test_layer_properties(logger):
 
 
 def test_classes_of_layers(logger):
-    """What each add_* method gives, and that two questions give the same object."""
+    """The class of each add_* method's layer; repeated queries return the same object."""
     net = Net(logger)
     n = net.network
     x = net.input(rng.standard_normal((1, 4, 6, 6)).astype(np.float32))

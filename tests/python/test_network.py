@@ -161,7 +161,7 @@ def test_mnist_by_layers():
 
 
 def test_edit_a_parsed_network():
-    """A parsed network is edited before it is built."""
+    """Edits of a parsed network before the build."""
 
     model = conv_model(batch=1)
     builder = trt.Builder(TRT_LOGGER)
@@ -210,7 +210,7 @@ def test_io_types():
 
 
 def test_decomposed_layer_normalization():
-    """Layer normalization written as its parts is one layer, named as the last of them."""
+    """A decomposed layer normalization becomes one layer, named after its last node."""
 
     w, b = (rng.standard_normal(8).astype(np.float32) for _ in range(2))
     ops = [

@@ -31,7 +31,7 @@ def test_parser(logger):
 
 
 def test_parser_errors():
-    """What a parser says of a model that it cannot read."""
+    """Errors of the parser for an unsupported model."""
 
     nodes = [
         helper.make_node("Relu", ["x"], ["a"], name="fine"),

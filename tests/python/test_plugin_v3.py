@@ -16,7 +16,7 @@ def test_version_3(registry, logger):
     assert registry.get_creator("Scale", "2", "mine") is creator
     fc = trt.PluginFieldCollection([trt.PluginField("factor", np.array([3.0]), trt.PluginFieldType.FLOAT64)])
     plugin = creator.create_plugin("s", fc, trt.TensorRTPhase.BUILD)
-    plugin.offset = 0.5  # state that the creator does not know: the object itself is what the network holds
+    plugin.offset = 0.5  # not a field: the network holds the object itself
     net = Net(logger)
     x = net.input(rng.standard_normal((2, 5)).astype(np.float32), shape=(-1, 5))
     layer = net.network.add_plugin_v3([x], [], plugin)
@@ -25,7 +25,7 @@ def test_version_3(registry, logger):
     (got,) = net.run(layer.get_output(0))
     np.testing.assert_allclose(got, net.arrays["in0"] * 3.0 + 0.5, rtol=1e-6)
     assert "configure" in Scale.calls and "attach" in Scale.calls and "shape (2, 5)" in Scale.calls
-    # The tactic that took less time was stored, and the engine's plugins come from its fields.
+    # The faster tactic was stored, and the engine creates its plugins from fields.
     assert creator.phases[-1] == trt.TensorRTPhase.RUNTIME
 
 
@@ -52,7 +52,7 @@ def test_without_creator(logger):
 
 
 class Fill(Scale):
-    """Ones, of the shape that an input tells."""
+    """Ones, in the shape of a shape input."""
 
     def __init__(self):
         Scale.__init__(self, 1)
@@ -100,7 +100,7 @@ def test_shape_input(registry, logger):
 
 
 class Positive(Scale):
-    """The positive elements, and how many there are."""
+    """The positive elements and their count."""
 
     def __init__(self):
         Scale.__init__(self, 1)
@@ -180,7 +180,7 @@ def test_exceptions_surface(registry, logger, where):
     layer = net.network.add_plugin_v3([net.input(np.ones(4, np.float32))], [], Broken(2))
     with pytest.raises(Mine, match=where):
         net.run(layer.get_output(0))
-    # What follows is not harmed.
+    # Later builds work.
     other = Net(logger)
     (got,) = other.run(other.network.add_identity(other.input(np.ones(3, np.float32))).get_output(0))
     assert got.sum() == 3

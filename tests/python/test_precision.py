@@ -60,7 +60,7 @@ def test_requests_are_obeyed(logger, flag, dtype, told):
     assert {"first": told, "second": "float32"}.items() <= layers(engine).items()
     error = np.abs(run(net, engine) - wanted(net)).max()
     assert 1e-5 < error < (0.02 if flag == "FP16" else 0.2), "half rounding shows, and no more than that"
-    # Withdrawn, and with all in float32.
+    # Requests withdrawn: all in float32.
     named(net, "first").precision = trt.float32
     assert layers(net.engine()) == {"first": "float32", "second": "float32"}
     assert np.abs(run(net, net.engine()) - wanted(net)).max() < 1e-5
@@ -170,7 +170,7 @@ def test_precision_requests(net):
 
 
 def test_strong_typing_and_flags():
-    """Strong typing, and flags that are not there yet."""
+    """Strong typing, and unsupported flags."""
 
     builder = trt.Builder(TRT_LOGGER)
     network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
@@ -219,7 +219,7 @@ def test_precision_constraints(flag, bound):
             layer.set_output_type(0, trt.DataType.FLOAT)
     engine = builder.build_engine(network, config)
     assert engine is not None, TRT_LOGGER.errors()
-    x = (rng.standard_normal((32, 64)) * 3000).astype(np.float32)  # squared sums pass 65504
+    x = (rng.standard_normal((32, 64)) * 3000).astype(np.float32)  # sums of squares overflow float16
     wide = x.astype(np.float64) @ w1
     wanted = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) @ w2
     got = infer(engine.create_execution_context(), {"x": x})["y"].astype(np.float64)

@@ -85,7 +85,7 @@ def test_refit_by_layer_and_role():
 
 
 def test_strip_weights():
-    """Strip the weights, give them back."""
+    """Strips the weights and refits them."""
 
     model = conv_model(batch=1)
     x = rng.standard_normal((1, 3, 8, 8)).astype(np.float32)

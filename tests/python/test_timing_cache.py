@@ -11,7 +11,7 @@ rng = np.random.default_rng(21)
 
 
 def test_timing_cache(tmp_path):
-    """Timing cache: two builds with one cache give the same bytes."""
+    """Two builds with one timing cache give the same bytes."""
 
     model = conv_model(batch=1)
     config = trt.Builder(TRT_LOGGER).create_builder_config()

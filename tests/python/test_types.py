@@ -54,7 +54,7 @@ def test_host_memory(net):
     gc.collect()
     assert bytes(held) == copy
     engine = trt.Runtime(net.logger).deserialize_cuda_engine(copy)
-    # Without a profile every size is allowed, and what is asked is finite.
+    # Without a profile all sizes are allowed; the reported shapes are finite.
     low, opt, high = engine.get_tensor_profile_shape("x", 0)
     assert low[1] == opt[1] == high[1] == 3 and 1 <= opt[0] <= high[0]
     assert engine.get_tensor_mode("nobody") == trt.TensorIOMode.NONE and "nobody" in net.logger.errors()[-1]

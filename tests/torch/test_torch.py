@@ -124,7 +124,7 @@ def test_batch_norm_with_given_statistics(rank: int, absent: tuple, as_inputs: b
 
 
 def test_statistics_made_inside_the_network() -> None:
-    """running_var is a tensor of the network: what failed with a type error on TensorRT's way."""
+    """running_var is a tensor of the network; this failed with a type error in TensorRT's converter."""
 
     def call(x, scale):
         mean, var = (scale * 0.5).tanh(), scale.abs() + 0.3
@@ -141,7 +141,7 @@ def test_statistics_made_inside_the_network() -> None:
 @pytest.mark.parametrize("rank", SHAPES)
 @pytest.mark.parametrize("running", [True, False])
 def test_batch_statistics_are_computed(rank: int, running: bool) -> None:
-    """training=True, or no statistics at all: never silently mean 0 and variance 1."""
+    """training=True, or no statistics: mean 0 and variance 1 are never used silently."""
     x = torch.randn(SHAPES[rank]) * 2 + 5
     mean, var = (torch.zeros(C), torch.ones(C)) if running else (None, None)
 
@@ -152,7 +152,7 @@ def test_batch_statistics_are_computed(rank: int, running: bool) -> None:
         got = torch.compile(call, backend=carnot.torch.backend)(x, mean, var)
     want = oracle(x * 1.5, None, None, None, None).relu()
     assert float((got.double() - want).abs().max()) < 1e-4
-    if running:  # the running statistics are the caller's, and they move
+    if running:  # the caller's running statistics change
         assert float((mean - 0.1 * (x * 1.5).transpose(0, 1).reshape(C, -1).mean(1)).abs().max()) < 1e-5
 
 
