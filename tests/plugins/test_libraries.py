@@ -157,7 +157,8 @@ static bool fields(void* s, const carnot_plugin_field** out, int32_t* n, carnot_
 }
 static void destroy(void* s) {}
 static carnot_plugin self = {.size = sizeof(self), .api_version = API, .name = "Relu", .version = "1",
-                             .output_count = 1, .output_dims = dims, .enqueue = enqueue, .serialize = fields, .destroy = destroy};
+                             .output_count = 1, .output_dims = dims, .enqueue = enqueue,
+                             .serialize = fields, .destroy = destroy};
 static carnot_plugin* create(void* u, const char* n, const carnot_plugin_field* f, int32_t c, carnot_plugin_phase p,
                              carnot_plugin_error* e) { return &self; }
 static const carnot_plugin_creator creator = {.size = sizeof(creator), .api_version = API, .name = "Relu",
