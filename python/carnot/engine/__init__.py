@@ -1,8 +1,8 @@
 """Building and running engines: builder, configuration, engines, contexts, runtime, refit, timing cache."""
 
 from .builder import Builder
-from .config import IBuilderConfig, IOptimizationProfile
-from .context import IExecutionContext, IRuntimeConfig
+from .config import IBuilderConfig, IOptimizationProfile, IRuntimeConfig
+from .context import IExecutionContext
 from .engine import EngineInspector, ICudaEngine, ISerializationConfig
 from .refit import Refitter
 from .runtime import Runtime

@@ -1,4 +1,4 @@
-"""Builder configuration and optimization profiles."""
+"""Builder configuration, optimization profiles, and the options of execution contexts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..enums import (
     BuilderFlag,
     DeviceType,
     EngineCapability,
+    ExecutionContextAllocationStrategy,
     HardwareCompatibilityLevel,
     MemoryPoolType,
     NetworkDefinitionCreationFlag,
@@ -293,3 +294,18 @@ class IBuilderConfig(Reporter, Manual):
             for name, values in profile._values.items():
                 ends = [ffi.new("int64_t[]", end or [0]) for end in values]
                 check(lib.carnot_config_set_profile_values(config, index[0], utf8(name), *ends, len(values[0])))
+
+
+class IRuntimeConfig:
+    """Options of a new execution context."""
+
+    def __init__(self) -> None:
+        self._strategy = ExecutionContextAllocationStrategy.STATIC
+
+    def set_execution_context_allocation_strategy(
+        self, strategy: ExecutionContextAllocationStrategy = ExecutionContextAllocationStrategy.STATIC
+    ) -> None:
+        self._strategy = strategy
+
+    def get_execution_context_allocation_strategy(self) -> ExecutionContextAllocationStrategy:
+        return self._strategy

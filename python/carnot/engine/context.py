@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from .._carnot import ffi, lib
 from ..core import Calls, CarnotError, Manual, Reporter, check, reported, text, thread_count, to_c_dims
-from ..enums import ExecutionContextAllocationStrategy, ProfilingVerbosity, TensorLocation
+from ..enums import ProfilingVerbosity, TensorLocation
 from ..interfaces import IDebugListener, IOutputAllocator, IProfiler
 from ..types import Dims
+from .config import IRuntimeConfig
 
 if TYPE_CHECKING:
     from .engine import ICudaEngine, _Tensor
@@ -25,21 +26,6 @@ def _shared_executor() -> Any:
         check(lib.carnot_executor_create(thread_count(), made))
         _executor = made[0]
     return _executor
-
-
-class IRuntimeConfig:
-    """Options of a new execution context."""
-
-    def __init__(self) -> None:
-        self._strategy = ExecutionContextAllocationStrategy.STATIC
-
-    def set_execution_context_allocation_strategy(
-        self, strategy: ExecutionContextAllocationStrategy = ExecutionContextAllocationStrategy.STATIC
-    ) -> None:
-        self._strategy = strategy
-
-    def get_execution_context_allocation_strategy(self) -> ExecutionContextAllocationStrategy:
-        return self._strategy
 
 
 class IExecutionContext(Reporter, Manual):

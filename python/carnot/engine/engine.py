@@ -23,7 +23,8 @@ from ..enums import (
 from ..network.tensor import DEBUG_PREFIX
 from ..types import Dims, IHostMemory, _itemsize, from_c_dtype
 from .arrays import engine_html, profile_layers
-from .context import IExecutionContext, IRuntimeConfig
+from .config import IRuntimeConfig
+from .context import IExecutionContext
 
 _UNBOUNDED = 1 << 31  # reported for dimensions without a bound
 
