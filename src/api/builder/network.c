@@ -323,3 +323,8 @@ carnot_status* carnot_network_add_fn(carnot_network* network, carnot_op op, carn
   if (beta != 0) CARNOT_SET_FLOAT(attrs, network, "beta", beta);
   return carnot_network_add_one(network, op, &attrs, inputs, count, out_value);
 }
+
+carnot_status* carnot_network_add_identity(carnot_network* network, carnot_value* input,
+                                           carnot_value** out_value) {
+  return carnot_network_add_one(network, CARNOT_OP_IDENTITY, NULL, CARNOT_VALUES(input), out_value);
+}

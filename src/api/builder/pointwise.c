@@ -86,11 +86,6 @@ carnot_status* carnot_network_add_scale(carnot_network* network, carnot_value* i
   return NULL;
 }
 
-carnot_status* carnot_network_add_identity(carnot_network* network, carnot_value* input,
-                                           carnot_value** out_value) {
-  return carnot_network_add_one(network, CARNOT_OP_IDENTITY, NULL, CARNOT_VALUES(input), out_value);
-}
-
 carnot_status* carnot_network_add_cast(carnot_network* network, carnot_value* input,
                                        carnot_dtype to, carnot_value** out_value) {
   carnot_attrs attrs = {0};
