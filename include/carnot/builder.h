@@ -83,6 +83,17 @@ CARNOT_API carnot_status* carnot_config_set_input_types(carnot_config* config,
 CARNOT_API carnot_status* carnot_config_set_output_types(carnot_config* config,
                                                          const carnot_dtype* dtypes,
                                                          size_t count) CARNOT_MUST_USE;
+// The highest CPU ISA level that tactics may use, by name (carnot/machine.h), for engines that run
+// on other machines or for tests. NULL: this machine's. INVALID_ARGUMENT for other names.
+CARNOT_API carnot_status* carnot_config_set_isa(carnot_config* config,
+                                                const char* isa) CARNOT_MUST_USE;
+// Prints the network to the standard error after the pass of this name, "all": after every pass.
+// NULL: never. The name is copied.
+CARNOT_API void carnot_config_set_graph_dump(carnot_config* config, const char* pass);
+// The name of optimization pass |index| in the order of execution, some more than once; NULL past
+// the last. *out_is_required (may be NULL): the pass runs under NO_PASSES too and cannot be
+// disabled. Any thread.
+CARNOT_API const char* carnot_pass_name(size_t index, bool* out_is_required);
 // Leaves the pass |name| out. The name is copied.
 CARNOT_API carnot_status* carnot_config_disable_pass(carnot_config* config,
                                                      const char* name) CARNOT_MUST_USE;

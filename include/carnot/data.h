@@ -56,6 +56,17 @@ CARNOT_API const char* carnot_data_text(const carnot_data* data, size_t index, s
 CARNOT_API size_t carnot_data_item_count(const carnot_data* data);
 CARNOT_API const carnot_data* carnot_data_item(const carnot_data* data, size_t index);
 
+// ---- elements of any type ----
+
+// Element |index| of packed, row-major storage at |data| as a number; types under 8 bits and the
+// small floating types are converted. 0 for text. Any thread.
+CARNOT_API double carnot_element_f64(carnot_dtype dtype, const void* data, size_t index);
+CARNOT_API int64_t carnot_element_i64(carnot_dtype dtype, const void* data, size_t index);
+// Floating types round to nearest even and overflow as their format does; integers saturate from
+// f64 (NaN gives 0) and keep the low bits of i64; bool is value != 0. Nothing for text.
+CARNOT_API void carnot_element_set_f64(carnot_dtype dtype, void* data, size_t index, double value);
+CARNOT_API void carnot_element_set_i64(carnot_dtype dtype, void* data, size_t index, int64_t value);
+
 // ---- with contexts ----
 
 // Borrows |data| until the run is over. INVALID_ARGUMENT names the kind, type or dimension that

@@ -2,6 +2,7 @@
 #ifndef CARNOT_ONNX_H_
 #define CARNOT_ONNX_H_
 
+#include "carnot/data.h"
 #include "carnot/network.h"
 
 #ifdef __cplusplus
@@ -26,6 +27,9 @@ typedef enum carnot_onnx_flag {
   CARNOT_ONNX_NATIVE_INSTANCENORM = 1,
   // A registered plugin takes the place of the built-in operator of its name.
   CARNOT_ONNX_ENABLE_PLUGIN_OVERRIDE = 2,
+  // Normalizations that the model writes as several nodes stay as they are; without it each becomes
+  // one layer on import. For debugging tensor by tensor.
+  CARNOT_ONNX_KEEP_NODES = 4,
 } carnot_onnx_flag;
 CARNOT_API carnot_status* carnot_onnx_parse_file_with(const char* path, uint32_t flags,
                                                       carnot_network** out_network) CARNOT_MUST_USE;
@@ -56,6 +60,23 @@ CARNOT_API carnot_status* carnot_onnx_visit_nodes(const void* data, size_t size,
 // True when there is an operator, or a plugin of version 1, for |op_type| of |domain| ("" is ONNX's
 // own) at opset |version|. Any thread.
 CARNOT_API bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version);
+
+// The tensor in a serialized TensorProto (a .pb file of the ONNX test data), numbers or text;
+// |size| in bytes. The caller destroys the data, which holds a copy. INVALID_MODEL where the
+// message breaks its format or refers to external data. Any thread. Source: onnx.proto,
+// TensorProto.
+CARNOT_API carnot_status* carnot_onnx_read_tensor(const void* message, size_t size,
+                                                  carnot_data** out_data) CARNOT_MUST_USE;
+// Writes to |path| a model with the nodes of the model at |model_path| that |outputs| need when
+// |inputs| are given; other inputs of the model that they need stay inputs. Names are of tensors of
+// the main graph; types come from |network|, the same model parsed with CARNOT_ONNX_KEEP_NODES.
+// NOT_FOUND names a tensor that is not there. External data are not copied: |path| must then lie in
+// the folder of the model. One thread at a time a network.
+CARNOT_API carnot_status* carnot_onnx_extract_file(const char* model_path,
+                                                   const carnot_network* network,
+                                                   const char* const* inputs, size_t input_count,
+                                                   const char* const* outputs, size_t output_count,
+                                                   const char* path) CARNOT_MUST_USE;
 
 #ifdef __cplusplus
 }

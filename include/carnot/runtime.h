@@ -35,6 +35,8 @@ CARNOT_API int carnot_runtime_version(void);
 CARNOT_API carnot_status* carnot_executor_create(int thread_count,
                                                  carnot_executor** out_executor) CARNOT_MUST_USE;
 CARNOT_API void carnot_executor_destroy(carnot_executor* executor);
+// The number of threads, the caller included; 1 for NULL. Any thread.
+CARNOT_API int carnot_executor_thread_count(const carnot_executor* executor);
 
 // ---- engines ----
 
@@ -64,6 +66,25 @@ CARNOT_API carnot_status* carnot_engine_serialize(carnot_engine* engine, bool st
                                                   size_t* out_size) CARNOT_MUST_USE;
 // Frees what a call gave out to be freed; NULL is allowed.
 CARNOT_API void carnot_memory_free(void* memory);
+
+// True when a file that begins with |data| is an engine of Carnot, of any version; |size| in bytes,
+// 8 are enough. Any thread.
+CARNOT_API bool carnot_engine_is_file(const void* data, size_t size);
+// The version of the engine format that this library writes and loads. Any thread.
+CARNOT_API int carnot_engine_format_version(void);
+
+// Facts about an engine as a whole; sizes in bytes.
+typedef struct carnot_engine_stats {
+  uint64_t file_bytes;        // of the engine file or the memory it was loaded from
+  uint64_t activation_bytes;  // planned memory of intermediate tensors, for the largest profile
+  uint64_t activation_bound_bytes;  // the most bytes alive at one time: no plan needs less
+  uint64_t workspace_bytes;         // scratch memory that all layers share
+  uint32_t layer_count;
+  bool is_stripped;  // weights are missing until refit sets them
+} carnot_engine_stats;
+// Any thread.
+CARNOT_API void carnot_engine_get_stats(const carnot_engine* engine,
+                                        carnot_engine_stats* out_stats);
 
 // What an engine says of one of its inputs or outputs.
 typedef struct carnot_tensor_info {
@@ -183,6 +204,62 @@ CARNOT_API carnot_status* carnot_context_set_profiler(carnot_context* context,
                                                       void (*report)(void* user, const char* step,
                                                                      uint64_t time_ns),
                                                       void* user) CARNOT_MUST_USE;
+
+// ---- measurement ----
+
+// Total times of one layer since timing was turned on. Text belongs to the engine.
+typedef struct carnot_layer_time {
+  const char* layer;
+  const char* tactic;  // the one that runs at the shapes of the last run
+  uint64_t total_ns, min_ns;
+  uint64_t count;  // executions; more than one a run inside loops, 0 for layers that did not run
+} carnot_layer_time;
+// Measures each layer in the following runs, from zero; false stops and forgets. Layers of an
+// accelerator are then launched one by one.
+CARNOT_API carnot_status* carnot_context_set_layer_timing(carnot_context* context,
+                                                          bool on) CARNOT_MUST_USE;
+// Times of layer |index| in [0, layer_count). OUT_OF_RANGE past the last; FAILED_PRECONDITION while
+// timing is off.
+CARNOT_API carnot_status* carnot_context_get_layer_time(
+    const carnot_context* context, uint32_t index, carnot_layer_time* out_time) CARNOT_MUST_USE;
+
+// True when layers of this context run on an accelerator.
+CARNOT_API bool carnot_context_has_accelerator(const carnot_context* context);
+// Times of the last run on an accelerator by its own clock, in nanoseconds: copying inputs to it,
+// computing, copying outputs back.
+typedef struct carnot_run_times {
+  uint64_t upload_ns, compute_ns, download_ns;
+} carnot_run_times;
+// Reads the accelerator's clock in the following runs. No effect on the processor.
+CARNOT_API void carnot_context_set_run_timing(carnot_context* context, bool on);
+// All 0 on the processor or while timing is off.
+CARNOT_API void carnot_context_get_run_times(const carnot_context* context,
+                                             carnot_run_times* out_times);
+// Whether an accelerator's layers run as recorded graphs (the default) or are launched one by one.
+CARNOT_API void carnot_context_set_graphs(carnot_context* context, bool on);
+// With |host_tensors|: false leaves inputs on the accelerator and outputs where they are, so that
+// runs can be timed without copies. The results in host memory are then of an earlier run. Default
+// true.
+CARNOT_API void carnot_context_set_transfers(carnot_context* context, bool on);
+
+// A tensor that a layer has just computed. Everything is valid during the call only.
+typedef struct carnot_watched_value {
+  const char *layer, *tactic;
+  const char* name;  // of the tensor
+  carnot_dtype dtype;
+  carnot_dims dims;
+  int64_t strides[CARNOT_MAX_RANK];  // in elements
+  const void* data;                  // host memory
+} carnot_watched_value;
+// Calls |watch| after each layer for each tensor of numbers that it computed, on the thread that
+// runs; NULL stops. An error ends the run and is returned by it. Tensors inside a fused layer are
+// not seen. Runs are slower: results of an accelerator are copied to the host.
+CARNOT_API carnot_status* carnot_context_set_watch(
+    carnot_context* context, carnot_status* (*watch)(void* user, const carnot_watched_value* value),
+    void* user) CARNOT_MUST_USE;
+// Copies the elements of |value| to |dst| in row-major order, carnot_dtype_bytes of them.
+CARNOT_API void carnot_watched_value_copy(const carnot_watched_value* value, void* dst);
+
 // Asked between steps; true ends the run with CANCELLED. NULL: never.
 CARNOT_API void carnot_context_set_cancel(carnot_context* context, bool (*cancel)(void* user),
                                           void* user);

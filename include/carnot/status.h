@@ -51,6 +51,18 @@ CARNOT_API const char* carnot_code_name(carnot_code code);
 // Frees |status|; NULL is allowed.
 CARNOT_API void carnot_status_free(carnot_status* status);
 
+// For programs and callbacks that report their own errors in the same way. A new status with a
+// message as printf formats it; |format| is required, |file| and |line| appear in the message of
+// INTERNAL errors only. Never fails: without memory it returns a static OUT_OF_MEMORY status. Any
+// thread.
+CARNOT_API carnot_status* carnot_status_make(carnot_code code, const char* file, int line,
+                                             const char* format, ...)
+    CARNOT_PRINTF(4, 5) CARNOT_MUST_USE;
+// Puts "text: " before the message of |status|, takes it and returns it. NULL stays NULL. Any
+// thread.
+CARNOT_API carnot_status* carnot_status_annotate(carnot_status* status, const char* format, ...)
+    CARNOT_PRINTF(2, 3) CARNOT_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

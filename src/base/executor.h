@@ -13,8 +13,6 @@
 #include "base/status.h"
 #include "carnot/runtime.h"
 
-int carnot_executor_thread_count(const carnot_executor* executor);
-
 // Wakes the workers for a run; false when another run has them (then the caller works alone: pass
 // NULL on).
 bool carnot_executor_begin(carnot_executor* executor);

@@ -6,14 +6,6 @@
 
 #include "carnot/status.h"
 
-// A new status; |format| is required. Never fails: without memory it returns a static OUT_OF_MEMORY
-// status.
-carnot_status* carnot_status_make(carnot_code code, const char* file, int line, const char* format,
-                                  ...) CARNOT_PRINTF(4, 5) CARNOT_MUST_USE;
-// Puts "text: " before the message of |status| (takes and returns it). NULL stays NULL.
-carnot_status* carnot_status_annotate(carnot_status* status, const char* format, ...)
-    CARNOT_PRINTF(2, 3) CARNOT_MUST_USE;
-
 // CARNOT_ERROR(INVALID_ARGUMENT, "axis %d is outside [-%d, %d)", ...)
 #define CARNOT_ERROR(code, ...) carnot_status_make(CARNOT_##code, __FILE__, __LINE__, __VA_ARGS__)
 

@@ -1,31 +1,10 @@
-// Build configurations and the build itself.
+// Build configurations: flags, limits, requests for types, passes.
+#include "api/builder/config.h"
+
 #include <stdlib.h>
 
-#include "api/builder/network.h"
-#include "backend/device.h"
-#include "builder/builder.h"
-#include "carnot/builder.h"
 #include "carnot/plugin.h"
-#include "engine/engine.h"
-
-typedef struct requests {
-  carnot_type_request* items;
-  size_t count, capacity;
-} requests;
-
-struct carnot_config {
-  carnot_arena arena;
-  carnot_build_config build;
-  carnot_profile* profiles;
-  size_t profile_count, profile_capacity;
-  const char** disabled;
-  size_t disabled_count, disabled_capacity;
-  requests layers, outputs;
-  const char** libraries;
-  size_t library_count, library_capacity;
-  const char* device;  // NULL: the device rule
-  int thread_count;
-};
+#include "pass/pass.h"
 
 carnot_status* carnot_config_create(carnot_config** out_config) {
   *out_config = NULL;
@@ -105,73 +84,8 @@ carnot_status* carnot_config_set_time_budget(carnot_config* config, double secon
   return NULL;
 }
 
-carnot_status* carnot_config_add_profile(carnot_config* config, uint32_t* out_profile) {
-  void* items = config->profiles;
-  CARNOT_TRY(carnot_grow(&items, &config->profile_capacity, config->profile_count + 1,
-                         sizeof(carnot_profile), "profiles"));
-  config->profiles = items;
-  config->profiles[config->profile_count] = (carnot_profile){0};
-  *out_profile = (uint32_t)config->profile_count++;
-  return NULL;
-}
-
-// What profile |index| says of input |name|, added where it says nothing yet.
-static carnot_status* profile_input(carnot_config* config, uint32_t index, const char* name,
-                                    carnot_profile_input** out_input) {
-  CARNOT_CHECK(index < config->profile_count, INVALID_ARGUMENT, "profile %u of %zu", index,
-               config->profile_count);
-  CARNOT_CHECK(name, INVALID_ARGUMENT, "a profile needs the name of an input");
-  carnot_profile* profile = &config->profiles[index];
-  size_t at = 0;
-  while (at < profile->input_count && strcmp(profile->inputs[at].name, name) != 0) at++;
-  if (at == profile->input_count) {
-    size_t capacity = at;
-    void* items = profile->inputs;
-    CARNOT_TRY(carnot_grow(&items, &capacity, at + 1, sizeof(carnot_profile_input), "profile"));
-    profile->inputs = items;
-    profile->input_count++;
-    profile->inputs[at] = (carnot_profile_input){
-        .name = carnot_arena_text(&config->arena, name, strlen(name)), .no_shape = true};
-  }
-  *out_input = &profile->inputs[at];
-  return NULL;
-}
-
-carnot_status* carnot_config_set_profile_shapes(carnot_config* config, uint32_t index,
-                                                const char* name, const carnot_dims* min,
-                                                const carnot_dims* opt, const carnot_dims* max) {
-  CARNOT_CHECK(min && opt && max, INVALID_ARGUMENT, "a profile needs three shapes");
-  carnot_profile_input* input;
-  CARNOT_TRY(profile_input(config, index, name, &input));
-  input->no_shape = false;
-  input->min = *min;
-  input->opt = *opt;
-  input->max = *max;
-  return NULL;
-}
-
-carnot_status* carnot_config_set_profile_values(carnot_config* config, uint32_t index,
-                                                const char* name, const int64_t* min,
-                                                const int64_t* opt, const int64_t* max,
-                                                size_t count) {
-  const int64_t* values[] = {min, opt, max};
-  CARNOT_CHECK(min && opt && max && count >= 1 && count <= CARNOT_MAX_SHAPE_ELEMENTS,
-               INVALID_ARGUMENT, "a profile bounds %zu elements, at most %d are allowed", count,
-               CARNOT_MAX_SHAPE_ELEMENTS);
-  for (size_t i = 0; i < count; i++)
-    CARNOT_CHECK(min[i] <= opt[i] && opt[i] <= max[i], INVALID_ARGUMENT,
-                 "element %zu: min %lld, opt %lld, max %lld are not in order", i, (long long)min[i],
-                 (long long)opt[i], (long long)max[i]);
-  carnot_profile_input* input;
-  CARNOT_TRY(profile_input(config, index, name, &input));
-  input->value_count = (uint32_t)count;
-  for (int k = 0; k < 3; k++)
-    input->values[k] = carnot_arena_copy(&config->arena, values[k], count * sizeof(int64_t));
-  return NULL;
-}
-
-static carnot_status* add_request(carnot_config* config, requests* list, const char* pattern,
-                                  const carnot_dtype* dtypes, int count) {
+static carnot_status* add_request(carnot_config* config, carnot_request_list* list,
+                                  const char* pattern, const carnot_dtype* dtypes, int count) {
   carnot_type_request request = {.type_count = count};
   CARNOT_CHECK(pattern && dtypes && count >= 1 &&
                    count <= (int)(sizeof(request.types) / sizeof(request.types[0])),
@@ -228,6 +142,24 @@ carnot_status* carnot_config_set_output_types(carnot_config* config, const carno
   return copy_types(config, dtypes, count, &typing->result_types, &typing->result_type_count);
 }
 
+carnot_status* carnot_config_set_isa(carnot_config* config, const char* isa) {
+  int level = isa ? (int)carnot_isa_find(isa) : -1;
+  CARNOT_CHECK(level < CARNOT_ISA_COUNT, INVALID_ARGUMENT, "there is no CPU ISA level %s", isa);
+  config->build.isa = level;
+  return NULL;
+}
+
+void carnot_config_set_graph_dump(carnot_config* config, const char* pass) {
+  config->build.dump_pass = pass ? carnot_arena_text(&config->arena, pass, strlen(pass)) : NULL;
+}
+
+const char* carnot_pass_name(size_t index, bool* out_is_required) {
+  size_t count;
+  const carnot_pass_row* rows = carnot_passes(&count);
+  if (out_is_required) *out_is_required = index < count && rows[index].always;
+  return index < count ? rows[index].name : NULL;
+}
+
 carnot_status* carnot_config_disable_pass(carnot_config* config, const char* name) {
   CARNOT_CHECK(name, INVALID_ARGUMENT, "a pass' name is NULL");
   void* items = config->disabled;
@@ -256,73 +188,14 @@ void carnot_config_set_timing_cache(carnot_config* config, carnot_timing_cache* 
 
 void carnot_config_set_log(carnot_config* config,
                            void (*log)(void* user, int severity, const char* message), void* user) {
-  config->build.log = log;
-  config->build.user = user;
+  config->log = log;
+  config->log_user = user;
 }
 
 void carnot_config_set_progress(carnot_config* config,
                                 bool (*progress)(void* user, const char* phase, int done,
                                                  int total),
                                 void* user) {
-  config->build.progress = progress;
-  config->build.user = user;
-}
-
-// ---- build ----
-
-static carnot_status* build_plan(const carnot_network* network, const carnot_config* config,
-                                 carnot_plan** out_plan) {
-  *out_plan = NULL;
-  CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
-               "a loop or conditional of the network is still open");
-  CARNOT_CHECK(network->graph->main->output_count > 0, FAILED_PRECONDITION,
-               "the network has no output: mark one");
-  carnot_build_config build;
-  carnot_build_config_init(&build);
-  if (config) {
-    build = config->build;
-    build.profiles = config->profiles;
-    build.profile_count = config->profile_count;
-    build.disabled_passes = config->disabled;
-    build.disabled_pass_count = config->disabled_count;
-    build.plugin_libraries = config->libraries;
-    build.plugin_library_count = config->library_count;
-  }
-  CARNOT_TRY(carnot_device_choose(config ? config->device : NULL, &build.device));
-  if (config && config->thread_count != 1)
-    CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
-  carnot_status* status = carnot_build_plan(network->graph, &build, out_plan);
-  if (build.executor) carnot_executor_destroy(build.executor);
-  return status;
-}
-
-carnot_status* carnot_build_file(const carnot_network* network, const carnot_config* config,
-                                 const char* path) {
-  carnot_plan* plan;
-  CARNOT_TRY(build_plan(network, config, &plan));
-  carnot_status* status = carnot_plan_write_file(plan, path);
-  carnot_plan_destroy(plan);
-  return status;
-}
-
-carnot_status* carnot_build_memory(const carnot_network* network, const carnot_config* config,
-                                   void** out_data, size_t* out_size) {
-  *out_data = NULL;
-  *out_size = 0;
-  carnot_plan* plan;
-  CARNOT_TRY(build_plan(network, config, &plan));
-  carnot_status* status = carnot_plan_write_memory(plan, out_data, out_size);
-  carnot_plan_destroy(plan);
-  return status;
-}
-
-carnot_status* carnot_build_engine(const carnot_network* network, const carnot_config* config,
-                                   carnot_engine** out_engine) {
-  *out_engine = NULL;
-  void* data;
-  size_t size;
-  CARNOT_TRY(carnot_build_memory(network, config, &data, &size));
-  carnot_status* status = carnot_engine_load_memory(data, size, NULL, NULL, out_engine);
-  free(data);
-  return status;
+  config->progress = progress;
+  config->progress_user = user;
 }

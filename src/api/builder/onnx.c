@@ -1,7 +1,10 @@
-// The public face of the ONNX reader.
+// Reading ONNX models and tensors through the public interface.
 #include "carnot/onnx.h"
 
 #include "api/builder/network.h"
+#include "import/onnx/extract.h"
+#include "import/onnx/tensor_proto.h"
+#include "ops/execute.h"
 #include "pass/pass.h"
 
 static carnot_onnx_options options_of(const char* folder, uint32_t flags) {
@@ -28,7 +31,7 @@ static carnot_status* add_model(carnot_network* network, const char* path, const
            : carnot_onnx_import_memory(data, size, &options, source, &network->graph);
   // What was read before an error borrows from the file too.
   network->source_count += *source != NULL;
-  if (status || !is_first) return status;
+  if (status || !is_first || (flags & CARNOT_ONNX_KEEP_NODES)) return status;
   // Normalizations written as their parts show themselves as one layer. Nodes that were there
   // before may be known to the user, and stay.
   return carnot_pass_norms(network->graph, &(carnot_pass_options){0});
@@ -76,4 +79,60 @@ carnot_status* carnot_onnx_parse_memory(const void* data, size_t size, const cha
                                         carnot_network** out_network) {
   return carnot_onnx_parse_memory_with(data, size, folder, CARNOT_ONNX_NATIVE_INSTANCENORM,
                                        out_network);
+}
+
+// ---- parts of models ----
+
+// |tensor| as data that own a copy of its elements. Text is copied into one buffer.
+static carnot_status* copy_tensor(const carnot_tensor* tensor, carnot_data** out_data) {
+  size_t bytes = carnot_tensor_bytes(tensor), text_bytes = 0;
+  bool is_text = tensor->dtype == CARNOT_DTYPE_STRING;
+  const carnot_strview* texts = is_text ? tensor->data : NULL;
+  for (int64_t i = 0; is_text && i < carnot_tensor_count(tensor); i++) text_bytes += texts[i].size;
+  // Kernels read numbers at any alignment up to a cache line.
+  enum { kAlignment = 64 };
+  void* memory;
+  CARNOT_CHECK(bytes < SIZE_MAX / 2 && text_bytes < SIZE_MAX / 4, OUT_OF_RANGE,
+               "a tensor of %zu bytes", bytes);
+  CARNOT_TRY(
+      carnot_calloc(1, sizeof(carnot_data) + bytes + text_bytes + kAlignment, "a tensor", &memory));
+  carnot_data* data = memory;
+  data->kind = CARNOT_VALUE_TENSOR;
+  data->tensor = *tensor;
+  char* elements = (char*)(((uintptr_t)(data + 1) + kAlignment - 1) & ~(uintptr_t)(kAlignment - 1));
+  data->tensor.data = elements;
+  if (bytes) memcpy(elements, tensor->data, bytes);
+  char* text = elements + bytes;
+  for (int64_t i = 0; is_text && i < carnot_tensor_count(tensor); i++) {
+    if (texts[i].size) memcpy(text, texts[i].data, texts[i].size);
+    ((carnot_strview*)data->tensor.data)[i].data = text;
+    text += texts[i].size;
+  }
+  *out_data = data;
+  return NULL;
+}
+
+carnot_status* carnot_onnx_read_tensor(const void* message, size_t size, carnot_data** out_data) {
+  *out_data = NULL;
+  CARNOT_CHECK(message || !size, INVALID_ARGUMENT, "the tensor's message is NULL");
+  carnot_arena arena;
+  carnot_arena_init(&arena);
+  carnot_tensor tensor = {0};
+  onnx_tensor* proto = CARNOT_NEW(&arena, onnx_tensor);
+  carnot_status* status =
+      carnot_pb_read_wire(&carnot_onnx_tensor_message, message, size, &arena, proto);
+  if (!status) status = carnot_onnx_tensor_read(proto, /*files=*/NULL, &arena, &tensor);
+  if (!status) status = copy_tensor(&tensor, out_data);
+  carnot_arena_deinit(&arena);
+  return status;
+}
+
+carnot_status* carnot_onnx_extract_file(const char* model_path, const carnot_network* network,
+                                        const char* const* inputs, size_t input_count,
+                                        const char* const* outputs, size_t output_count,
+                                        const char* path) {
+  CARNOT_CHECK(model_path && path && outputs && output_count, INVALID_ARGUMENT,
+               "a part of a model needs two paths and an output");
+  return carnot_onnx_extract(model_path, network->graph, inputs, input_count, outputs, output_count,
+                             path);
 }

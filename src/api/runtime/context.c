@@ -1,8 +1,9 @@
-// Contexts as users see them.
+// Contexts as users see them: creation, tensors, runs.
 #include "run/context.h"
 
 #include <stdlib.h>
 
+#include "api/runtime/measure.h"
 #include "carnot/runtime.h"
 
 carnot_status* carnot_context_create(carnot_engine* engine, const carnot_context_config* config,
@@ -27,6 +28,7 @@ carnot_status* carnot_context_create(carnot_engine* engine, const carnot_context
 
 void carnot_context_destroy(carnot_context* context) {
   if (!context) return;
+  carnot_context_drop_watch(context);
   carnot_executor* own = context->own_executor;
   carnot_context_free(context);
   if (own) carnot_executor_destroy(own);
@@ -146,21 +148,6 @@ const void* carnot_context_output_data(const carnot_context* context, const char
   bool is_tensor =
       cell && cell->kind == CARNOT_VALUE_TENSOR && !context->plan->bindings[index].is_input;
   return is_tensor ? cell->tensor.data : NULL;
-}
-
-carnot_status* carnot_context_set_profiler(carnot_context* context,
-                                           void (*report)(void* user, const char* step,
-                                                          uint64_t time_ns),
-                                           void* user) {
-  if (report && !context->times) {
-    void* memory;
-    CARNOT_TRY(carnot_calloc((size_t)context->plan->step_count + 1, sizeof(carnot_step_time),
-                             "step times", &memory));
-    context->times = memory;
-  }
-  context->report = report;
-  context->report_user = user;
-  return NULL;
 }
 
 void carnot_context_set_cancel(carnot_context* context, bool (*cancel)(void* user), void* user) {

@@ -153,3 +153,21 @@ carnot_status* carnot_context_output_value(const carnot_context* context, const 
   *out_data = carnot_context_output(context, index);
   return NULL;
 }
+
+// ---- elements ----
+
+double carnot_element_f64(carnot_dtype dtype, const void* data, size_t index) {
+  return dtype == CARNOT_DTYPE_STRING ? 0 : carnot_load_f64(dtype, data, index);
+}
+
+int64_t carnot_element_i64(carnot_dtype dtype, const void* data, size_t index) {
+  return dtype == CARNOT_DTYPE_STRING ? 0 : carnot_load_i64(dtype, data, index);
+}
+
+void carnot_element_set_f64(carnot_dtype dtype, void* data, size_t index, double value) {
+  if (dtype != CARNOT_DTYPE_STRING) carnot_store_f64(dtype, data, index, value);
+}
+
+void carnot_element_set_i64(carnot_dtype dtype, void* data, size_t index, int64_t value) {
+  if (dtype != CARNOT_DTYPE_STRING) carnot_store_i64(dtype, data, index, value);
+}

@@ -4,10 +4,28 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
+#include "engine/header.h"
 #include "run/context.h"
 #include "run/refit.h"
 
 int carnot_runtime_version(void) { return CARNOT_API_VERSION; }
+
+bool carnot_engine_is_file(const void* data, size_t size) {
+  size_t length = sizeof(((carnot_header*)NULL)->magic);
+  return size >= length && memcmp(data, CARNOT_ENGINE_MAGIC, length) == 0;
+}
+
+int carnot_engine_format_version(void) { return CARNOT_ENGINE_VERSION; }
+
+void carnot_engine_get_stats(const carnot_engine* engine, carnot_engine_stats* out_stats) {
+  const carnot_plan* plan = engine->plan;
+  *out_stats = (carnot_engine_stats){.file_bytes = engine->file_bytes,
+                                     .activation_bytes = plan->arena_bytes,
+                                     .activation_bound_bytes = plan->arena_bound,
+                                     .workspace_bytes = plan->workspace_bytes,
+                                     .layer_count = plan->step_count,
+                                     .is_stripped = plan->stripped};
+}
 
 uint32_t carnot_engine_tensor_count(const carnot_engine* engine) {
   return engine->plan->binding_count;
@@ -73,7 +91,9 @@ carnot_status* carnot_engine_profile_shapes(const carnot_engine* engine, uint32_
   const carnot_plan_binding* b;
   CARNOT_TRY(profile_binding(engine, profile, name, &b));
   for (int d = 0; d < b->rank; d++) {
-    const carnot_dim_range* range = &b->ranges[profile * (uint32_t)b->rank + (uint32_t)d];
+    const carnot_dim_range fixed = {b->dims[d], b->dims[d], b->dims[d]};
+    const carnot_dim_range* range =
+        b->ranges ? &b->ranges[profile * (uint32_t)b->rank + (uint32_t)d] : &fixed;
     if (out_min) out_min->d[d] = range->min;
     if (out_opt) out_opt->d[d] = range->opt;
     if (out_max) out_max->d[d] = range->max;

@@ -1,0 +1,77 @@
+// Builds of a network by a configuration: as a file, in memory, as an engine.
+#include <stdlib.h>
+
+#include "api/builder/config.h"
+#include "api/builder/network.h"
+#include "backend/device.h"
+#include "engine/engine.h"
+
+// The builder has one |user| for both callbacks; users of the API have one for each.
+static void forward_log(void* user, int severity, const char* message) {
+  const carnot_config* config = user;
+  config->log(config->log_user, severity, message);
+}
+static bool forward_progress(void* user, const char* phase, int done, int total) {
+  const carnot_config* config = user;
+  return config->progress(config->progress_user, phase, done, total);
+}
+
+static carnot_status* build_plan(const carnot_network* network, const carnot_config* config,
+                                 carnot_plan** out_plan) {
+  *out_plan = NULL;
+  CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
+               "a loop or conditional of the network is still open");
+  CARNOT_CHECK(network->graph->main->output_count > 0, FAILED_PRECONDITION,
+               "the network has no output: mark one");
+  carnot_build_config build;
+  carnot_build_config_init(&build);
+  if (config) {
+    build = config->build;
+    build.profiles = config->profiles;
+    build.profile_count = config->profile_count;
+    build.disabled_passes = config->disabled;
+    build.disabled_pass_count = config->disabled_count;
+    build.plugin_libraries = config->libraries;
+    build.plugin_library_count = config->library_count;
+    build.user = (void*)(uintptr_t)config;
+    build.log = config->log ? forward_log : NULL;
+    build.progress = config->progress ? forward_progress : NULL;
+  }
+  CARNOT_TRY(carnot_device_choose(config ? config->device : NULL, &build.device));
+  if (config && config->thread_count != 1)
+    CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
+  carnot_status* status = carnot_build_plan(network->graph, &build, out_plan);
+  if (build.executor) carnot_executor_destroy(build.executor);
+  return status;
+}
+
+carnot_status* carnot_build_file(const carnot_network* network, const carnot_config* config,
+                                 const char* path) {
+  carnot_plan* plan;
+  CARNOT_TRY(build_plan(network, config, &plan));
+  carnot_status* status = carnot_plan_write_file(plan, path);
+  carnot_plan_destroy(plan);
+  return status;
+}
+
+carnot_status* carnot_build_memory(const carnot_network* network, const carnot_config* config,
+                                   void** out_data, size_t* out_size) {
+  *out_data = NULL;
+  *out_size = 0;
+  carnot_plan* plan;
+  CARNOT_TRY(build_plan(network, config, &plan));
+  carnot_status* status = carnot_plan_write_memory(plan, out_data, out_size);
+  carnot_plan_destroy(plan);
+  return status;
+}
+
+carnot_status* carnot_build_engine(const carnot_network* network, const carnot_config* config,
+                                   carnot_engine** out_engine) {
+  *out_engine = NULL;
+  void* data;
+  size_t size;
+  CARNOT_TRY(carnot_build_memory(network, config, &data, &size));
+  carnot_status* status = carnot_engine_load_memory(data, size, NULL, NULL, out_engine);
+  free(data);
+  return status;
+}

@@ -1,0 +1,33 @@
+// What the files that make up build configurations share.
+#ifndef CARNOT_API_BUILDER_CONFIG_H_
+#define CARNOT_API_BUILDER_CONFIG_H_
+
+#include "builder/builder.h"
+#include "carnot/builder.h"
+
+// Requests for the types of layers, as the user adds them.
+typedef struct carnot_request_list {
+  carnot_type_request* items;
+  size_t count, capacity;
+} carnot_request_list;
+
+struct carnot_config {
+  carnot_arena arena;
+  carnot_build_config build;
+  carnot_profile* profiles;
+  size_t profile_count, profile_capacity;
+  const char** disabled;
+  size_t disabled_count, disabled_capacity;
+  carnot_request_list layers, outputs;
+  const char** libraries;
+  size_t library_count, library_capacity;
+  const char* device;  // NULL: the device rule
+  int thread_count;
+  // Callbacks with their own |user| each; the builder calls them through functions of build.c.
+  void (*log)(void* user, int severity, const char* message);
+  void* log_user;
+  bool (*progress)(void* user, const char* phase, int done, int total);
+  void* progress_user;
+};
+
+#endif  // CARNOT_API_BUILDER_CONFIG_H_

@@ -1,0 +1,135 @@
+// Measuring and watching contexts: layer times, run times, the values of each layer.
+#include "api/runtime/measure.h"
+
+#include <stdlib.h>
+
+#include "carnot/runtime.h"
+#include "ops/util.h"
+
+// ---- times ----
+
+static carnot_status* take_times(carnot_context* context) {
+  if (context->times) return NULL;
+  void* memory;
+  CARNOT_TRY(carnot_calloc((size_t)context->plan->step_count + 1, sizeof(carnot_step_time),
+                           "step times", &memory));
+  context->times = memory;
+  return NULL;
+}
+
+carnot_status* carnot_context_set_profiler(carnot_context* context,
+                                           void (*report)(void* user, const char* step,
+                                                          uint64_t time_ns),
+                                           void* user) {
+  if (report) CARNOT_TRY(take_times(context));
+  context->report = report;
+  context->report_user = user;
+  return NULL;
+}
+
+carnot_status* carnot_context_set_layer_timing(carnot_context* context, bool on) {
+  if (on) {
+    CARNOT_TRY(take_times(context));
+    memset(context->times, 0, context->plan->step_count * sizeof(carnot_step_time));
+  } else if (!context->report) {
+    free(context->times);
+    context->times = NULL;
+  }
+  return NULL;
+}
+
+carnot_status* carnot_context_get_layer_time(const carnot_context* context, uint32_t index,
+                                             carnot_layer_time* out_time) {
+  *out_time = (carnot_layer_time){0};
+  const carnot_plan* plan = context->plan;
+  CARNOT_CHECK(index < plan->step_count, OUT_OF_RANGE, "layer %u of %u", index, plan->step_count);
+  CARNOT_CHECK(context->times, FAILED_PRECONDITION, "layers are not timed");
+  const carnot_plan_step* step = &plan->steps[index];
+  const carnot_step_time* time = &context->times[index];
+  *out_time = (carnot_layer_time){.layer = step->name,
+                                  .tactic = step->variants[context->steps[index].variant].tactic,
+                                  .total_ns = time->total_ns,
+                                  .min_ns = time->min_ns,
+                                  .count = time->count};
+  return NULL;
+}
+
+bool carnot_context_has_accelerator(const carnot_context* context) {
+  return context->stream != NULL;
+}
+
+void carnot_context_set_run_timing(carnot_context* context, bool on) {
+  context->time_io = on && context->stream;
+}
+
+void carnot_context_get_run_times(const carnot_context* context, carnot_run_times* out_times) {
+  *out_times = (carnot_run_times){0};
+  if (context->time_io)
+    *out_times = (carnot_run_times){.upload_ns = context->io_ns[0],
+                                    .compute_ns = context->io_ns[1],
+                                    .download_ns = context->io_ns[2]};
+}
+
+void carnot_context_set_graphs(carnot_context* context, bool on) { context->no_graphs = !on; }
+
+void carnot_context_set_transfers(carnot_context* context, bool on) { context->keep_tensors = !on; }
+
+// ---- watching ----
+
+typedef struct watcher {
+  carnot_status* (*watch)(void* user, const carnot_watched_value* value);
+  void* user;
+} watcher;
+
+static carnot_status* watch_step(void* user, carnot_context* context, uint32_t index) {
+  const watcher* w = user;
+  const carnot_plan_step* step = &context->plan->steps[index];
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
+    const carnot_run_value* value = &context->values[step->outputs[i]];
+    const carnot_tensor* tensor = &value->cell.tensor;
+    if (value->cell.kind != CARNOT_VALUE_TENSOR || !tensor->data ||
+        tensor->dtype == CARNOT_DTYPE_STRING)
+      continue;
+    carnot_watched_value seen = {.layer = step->name,
+                                 .tactic = step->variants[context->steps[index].variant].tactic,
+                                 .name = context->plan->values[step->outputs[i]].name,
+                                 .dtype = tensor->dtype,
+                                 .dims = {.rank = tensor->rank},
+                                 .data = tensor->data};
+    for (int d = 0; d < tensor->rank; d++) {
+      seen.dims.d[d] = tensor->dims[d];
+      seen.strides[d] = value->strides[d];
+    }
+    CARNOT_TRY(w->watch(w->user, &seen));
+  }
+  return NULL;
+}
+
+void carnot_context_drop_watch(carnot_context* context) {
+  if (context->watch == watch_step) free(context->watch_user);
+  context->watch = NULL;
+  context->watch_user = NULL;
+}
+
+carnot_status* carnot_context_set_watch(carnot_context* context,
+                                        carnot_status* (*watch)(void* user,
+                                                                const carnot_watched_value* value),
+                                        void* user) {
+  carnot_context_drop_watch(context);
+  if (!watch) return NULL;
+  void* memory;
+  CARNOT_TRY(carnot_calloc(1, sizeof(watcher), "a watch function", &memory));
+  *(watcher*)memory = (watcher){watch, user};
+  context->watch = watch_step;
+  context->watch_user = memory;
+  return NULL;
+}
+
+void carnot_watched_value_copy(const carnot_watched_value* value, void* dst) {
+  int64_t count = carnot_dims_count(value->dims.d, value->dims.rank);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = carnot_offset(i, value->dims.d, value->strides, value->dims.rank);
+    carnot_copy_element(value->dtype, dst, (size_t)i, value->data, (size_t)at);
+  }
+}
