@@ -1,8 +1,20 @@
 // carnot bench MODEL_OR_ENGINE: the time of a run, as one JSON object or a line.
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli.h"
+#include "session.h"
+
+const cli_flag cli_bench_flags[] = {
+    {"shapes", CLI_VALUE, CLI_WORKS, "NAME:1x3x…: shapes of the inputs"},
+    {"duration", CLI_VALUE, CLI_WORKS, "measure for so many seconds at least (3)"},
+    {"iterations", CLI_VALUE, CLI_WORKS, "at least so many runs"},
+    {"json", CLI_NO_VALUE, CLI_WORKS, "print one JSON object"},
+    {"dumpProfile", CLI_NO_VALUE, CLI_WORKS, "print the time of each layer"},
+    {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
+};
 
 static int by_value(const void* a, const void* b) {
   double x = *(const double*)a, y = *(const double*)b;
@@ -25,120 +37,141 @@ typedef struct bench_options {
 
 static carnot_status* measure(bench* b, double seconds, long long iterations) {
   double start = cli_now_ms();
-  CARNOT_TRY(carnot_context_run_now(b->context));
+  CLI_TRY(carnot_context_run(b->context));
   b->first_ms = cli_now_ms() - start;
   double warm = cli_now_ms() + 200;
-  while (cli_now_ms() < warm) CARNOT_TRY(carnot_context_run_now(b->context));
+  while (cli_now_ms() < warm) CLI_TRY(carnot_context_run(b->context));
   double end = cli_now_ms() + seconds * 1e3;
   while (cli_now_ms() < end || b->count < (size_t)iterations || b->count < 3) {
     double before = cli_now_ms();
-    CARNOT_TRY(carnot_context_run_now(b->context));
+    CLI_TRY(carnot_context_run(b->context));
     void* times = b->times;
-    CARNOT_TRY(carnot_grow(&times, &b->capacity, b->count + 1, sizeof(double), "times"));
+    CLI_TRY(cli_grow(&times, &b->capacity, b->count + 1, sizeof(double), "times"));
     b->times = times;
-    // Of an accelerator the computing alone; copies from and to the host are told apart.
-    const carnot_context* c = b->context;
-    b->times[b->count++] = c->stream ? (double)c->io_ns[1] * 1e-6 : cli_now_ms() - before;
-    b->upload_ms += (double)c->io_ns[0] * 1e-6;
-    b->download_ms += (double)c->io_ns[2] * 1e-6;
-    b->wall_ms += cli_now_ms() - before;
+    // Of an accelerator the computing alone; copies from and to the host are counted apart.
+    double took = cli_now_ms() - before;
+    carnot_run_times run;
+    carnot_context_get_run_times(b->context, &run);
+    b->times[b->count++] =
+        carnot_context_has_accelerator(b->context) ? (double)run.compute_ns * 1e-6 : took;
+    b->upload_ms += (double)run.upload_ns * 1e-6;
+    b->download_ms += (double)run.download_ns * 1e-6;
+    b->wall_ms += took;
   }
   return NULL;
 }
 
-static json_t* tactic_counts(const carnot_plan* plan, double* out_gflop) {
+// How many layers each tactic computes, and the arithmetic of all of them.
+static json_t* tactic_counts(const carnot_engine* engine, double* out_gflop) {
   json_t* counts = json_object();
-  for (uint32_t i = 0; i < plan->step_count; i++) {
-    const char* name = plan->steps[i].variants[0].tactic;
-    json_t* old = json_object_get(counts, name);
-    json_object_set_new(counts, name, json_integer(old ? json_integer_value(old) + 1 : 1));
-  }
-  *out_gflop = 0;
-  json_t* inspector = json_loads(plan->inspector, 0, NULL);
+  json_t* inspector = json_loads(carnot_engine_inspect(engine), 0, NULL);
   size_t index;
   json_t* layer;
-  json_array_foreach(json_object_get(inspector, "Layers"), index, layer)* out_gflop +=
-      json_real_value(json_object_get(layer, "Flops")) * 1e-9;
+  *out_gflop = 0;
+  json_array_foreach(json_object_get(inspector, "Layers"), index, layer) {
+    const char* name = json_string_value(json_object_get(layer, "TacticName"));
+    json_t* old = json_object_get(counts, name);
+    json_object_set_new(counts, name, json_integer(old ? json_integer_value(old) + 1 : 1));
+    *out_gflop += json_real_value(json_object_get(layer, "Flops")) * 1e-9;
+  }
   json_decref(inspector);
   return counts;
 }
 
-static void report(const bench* b, const char* model, int threads, const cli_loaded* loaded,
-                   bool json, double base_mb) {
+// Order statistics of the measured runs.
+typedef struct summary {
+  double median, min, p90;
+} summary;
+
+static carnot_status* summarise(const bench* b, summary* out) {
   size_t n = b->count;
   double* sorted = malloc(n * sizeof(double));
-  if (!sorted) return;
+  if (!sorted) return CLI_NO_MEMORY(n * sizeof(double), "times");
   memcpy(sorted, b->times, n * sizeof(double));
   qsort(sorted, n, sizeof(double), by_value);
-  double median = n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2, gflop;
-  json_t* counts = tactic_counts(b->context->plan, &gflop);
-  if (json) {
-    json_t* times = json_array();
-    for (size_t i = 0; i < n; i++) json_array_append_new(times, json_real(b->times[i]));
-    json_t* root = json_pack(
-        "{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:o,s:o}", "model", model,
-        "threads", threads, "median_ms", median, "min_ms", sorted[0], "p90_ms",
-        sorted[(size_t)(0.9 * (double)(n - 1))], "first_ms", b->first_ms, "build_ms",
-        loaded->build_ms, "build_peak_mb", loaded->build_peak_mb, "load_ms", loaded->load_ms,
-        "peak_rss_mb", cli_peak_rss_mb(), "base_mb", base_mb, "gflop", gflop, "activation_bytes",
-        (json_int_t)b->context->plan->arena_bytes, "engine_bytes",
-        (json_int_t)b->context->engine->file_bytes, "tactics", counts, "times_ms", times);
-    json_object_set_new(root, "peak_mb", json_real(cli_peak_rss_mb()));
-    json_object_set_new(root, "device", json_string(b->context->plan->device));
-    json_object_set_new(root, "h2d_ms", json_real(b->upload_ms / (double)n));
-    json_object_set_new(root, "d2h_ms", json_real(b->download_ms / (double)n));
-    json_object_set_new(root, "wall_ms", json_real(b->wall_ms / (double)n));
-    json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(root);
-  } else {
-    printf(
-        "%s: median %.3f ms, min %.3f, p90 %.3f over %zu runs on %d threads; %.3f GFLOP, %.1f "
-        "GFLOP/s; built in %.0f ms, loaded in %.2f ms\n",
-        model, median, sorted[0], sorted[(size_t)(0.9 * (double)(n - 1))], n, threads, gflop,
-        gflop / median * 1e3, loaded->build_ms, loaded->load_ms);
-    json_decref(counts);
-  }
+  *out = (summary){.median = n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2,
+                   .min = sorted[0],
+                   .p90 = sorted[(size_t)(0.9 * (double)(n - 1))]};
   free(sorted);
+  return NULL;
+}
+
+static void print_json(const bench* b, const summary* sum, const cli_session* session,
+                       const char* model) {
+  const cli_loaded* loaded = &session->loaded;
+  carnot_engine_stats stats;
+  carnot_engine_get_stats(loaded->engine, &stats);
+  double gflop, n = (double)b->count;
+  json_t *counts = tactic_counts(loaded->engine, &gflop), *times = json_array();
+  for (size_t i = 0; i < b->count; i++) json_array_append_new(times, json_real(b->times[i]));
+  json_t* root =
+      json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:o,s:o}", "model", model,
+                "threads", carnot_executor_thread_count(session->executor), "median_ms",
+                sum->median, "min_ms", sum->min, "p90_ms", sum->p90, "first_ms", b->first_ms,
+                "build_ms", loaded->build_ms, "build_peak_mb", loaded->build_peak_mb, "load_ms",
+                loaded->load_ms, "peak_rss_mb", cli_peak_rss_mb(), "base_mb", session->base_mb,
+                "gflop", gflop, "activation_bytes", (json_int_t)stats.activation_bytes,
+                "engine_bytes", (json_int_t)stats.file_bytes, "tactics", counts, "times_ms", times);
+  json_object_set_new(root, "peak_mb", json_real(cli_peak_rss_mb()));
+  json_object_set_new(root, "device", json_string(carnot_engine_device(loaded->engine)));
+  json_object_set_new(root, "h2d_ms", json_real(b->upload_ms / n));
+  json_object_set_new(root, "d2h_ms", json_real(b->download_ms / n));
+  json_object_set_new(root, "wall_ms", json_real(b->wall_ms / n));
+  json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
+  putchar('\n');
+  json_decref(root);
+}
+
+static void print_line(const bench* b, const summary* sum, const cli_session* session,
+                       const char* model) {
+  double gflop;
+  json_decref(tactic_counts(session->loaded.engine, &gflop));
+  printf(
+      "%s: median %.3f ms, min %.3f, p90 %.3f over %zu runs on %d threads; %.3f GFLOP, %.1f "
+      "GFLOP/s; built in %.0f ms, loaded in %.2f ms\n",
+      model, sum->median, sum->min, sum->p90, b->count,
+      carnot_executor_thread_count(session->executor), gflop, gflop / sum->median * 1e3,
+      session->loaded.build_ms, session->loaded.load_ms);
 }
 
 static carnot_status* run_bench(cli_session* session, const cli_shapes* shapes,
                                 const bench_options* options, const char* path) {
   bench b = {.context = session->context};
-  CARNOT_TRY(cli_session_random(session, shapes));
-  if (options->profile) CARNOT_TRY(cli_profile_begin(session));
+  summary sum;
+  CLI_TRY(cli_session_random(session, shapes));
+  if (options->profile) CLI_TRY(carnot_context_set_layer_timing(session->context, true));
   carnot_status* status = measure(&b, options->duration, options->iterations);
   if (!status && options->profile) cli_profile_print(session);
-  if (!status)
-    report(&b, path, carnot_executor_thread_count(session->executor), &session->loaded,
-           options->json, session->base_mb);
+  if (!status) status = summarise(&b, &sum);
+  if (!status) (options->json ? print_json : print_line)(&b, &sum, session, path);
   free(b.times);
   return status;
 }
 
-carnot_status* cli_bench(cli_flags* flags) {
-  static const char* const kKnown[] = {"shapes",      "duration",      "iterations", "json",
-                                       "dumpProfile", CLI_BUILD_FLAGS, NULL};
-  cli_shapes shapes;
-  CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), &shapes));
+static carnot_status* bench_model(cli_flags* flags, cli_shapes* shapes, cli_session* session) {
+  CLI_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), shapes));
   cli_build_options build;
   cli_build_options_init(&build);
-  build.opt = &shapes;
+  build.opt = shapes;
   build.override_dynamic = true;
-  CARNOT_TRY(cli_build_flags(flags, &build));
+  CLI_TRY(cli_build_flags(flags, &build));
   bench_options options = {.duration = 3};
-  CARNOT_TRY(cli_flag_int(flags, "iterations", 0, 1 << 30, &options.iterations));
-  CARNOT_TRY(cli_flag_number(flags, "duration", 0, 1e6, &options.duration));
+  CLI_TRY(cli_flag_int(flags, "iterations", 0, 1 << 30, &options.iterations));
+  CLI_TRY(cli_flag_number(flags, "duration", 0, 1e6, &options.duration));
   options.json = cli_flag_set(flags, "json");
   options.profile = cli_flag_set(flags, "dumpProfile");
   const char* path = cli_word(flags, 0);
-  CARNOT_CHECK(
+  CLI_CHECK(
       path, INVALID_ARGUMENT,
       "usage: carnot bench MODEL_OR_ENGINE [--shapes=…] [--threads=N] [--duration=S] [--json]");
-  CARNOT_TRY(cli_flags_finish(flags, kKnown));
-  cli_session session;
-  carnot_status* status = cli_session_open(path, &build, &session);
-  if (!status) status = run_bench(&session, &shapes, &options, path);
+  CLI_TRY(cli_session_open(path, &build, session));
+  return run_bench(session, shapes, &options, path);
+}
+
+carnot_status* cli_bench(cli_flags* flags) {
+  cli_shapes shapes = {.count = 0};
+  cli_session session = {.context = NULL};
+  carnot_status* status = bench_model(flags, &shapes, &session);
   cli_session_close(&session);
   cli_shapes_free(&shapes);
   return status;

@@ -1,27 +1,18 @@
-// carnot completion bash: the subcommands and the flags that their help names.
-#include <ctype.h>
+// carnot completion bash: the subcommands and the flags of their tables.
+#include <stdio.h>
+#include <string.h>
 
 #include "cli.h"
 
 static void print_flags(const cli_command* command) {
-  if (!command->run) {
-    const char* name;
-    for (int i = 0; (name = cli_exec_flag_name(i)) != NULL; i++) printf("--%s ", name);
-    return;
-  }
-  for (const char* at = strstr(command->help, "--"); at; at = strstr(at, "--")) {
-    size_t length = 2;
-    while (isalnum((unsigned char)at[length]) || at[length] == '-') length++;
-    if (length > 2) printf("%.*s ", (int)length, at);
-    at += length;
-  }
+  for (const cli_flag* const* table = command->tables; *table; table++)
+    for (const cli_flag* f = *table; f->name; f++) printf("--%s ", f->name);
 }
 
 carnot_status* cli_completion(cli_flags* flags) {
   const char* shell = cli_word(flags, 0);
-  CARNOT_CHECK(shell && strcmp(shell, "bash") == 0, INVALID_ARGUMENT,
-               "completion for '%s' is not known, must be bash", shell ? shell : "");
-  CARNOT_TRY(cli_flags_finish(flags, (const char* const[]){NULL}));
+  CLI_CHECK(shell && strcmp(shell, "bash") == 0, INVALID_ARGUMENT,
+            "completion for '%s' is not known, must be bash", shell ? shell : "");
   puts(
       "# Completion of carnot for bash.\n_carnot() {\n  local word=\"${COMP_WORDS[COMP_CWORD]}\" "
       "flags=\"\"\n  if [ \"$COMP_CWORD\" = 1 ]; then");

@@ -1,13 +1,15 @@
 // carnot debug passes, precision, backends: builds that differ in one thing, side by side.
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "carnot/machine.h"
 #include "debug.h"
-#include "pass/pass.h"
 
-static carnot_status* try_config(debug_case* c, const char* label,
-                                 const carnot_build_config* config, bool* out_fails) {
-  cli_difference worst;
-  CARNOT_TRY_AT(debug_run(c, c->path, config, NULL, &worst, out_fails), "%s", label);
+static carnot_status* try_config(debug_case* c, const char* label, const cli_build_options* config,
+                                 bool* out_fails) {
+  cli_tensor_diff worst;
+  CLI_TRY_AT(debug_run(c, c->path, config, NULL, &worst, out_fails), "%s", label);
   printf("%-4s %10.3g %10.3g %12.9f  %s\n", *out_fails ? "FAIL" : "ok", worst.max_abs,
          worst.max_rel, worst.cosine, label);
   return NULL;
@@ -19,29 +21,33 @@ static void print_head(void) {
 // ---- passes ----
 
 carnot_status* debug_passes(debug_case* c) {
-  size_t count, culprits = 0;
-  const carnot_pass_row* rows = carnot_passes(&count);
+  size_t culprits = 0;
+  const char *name, *earlier;
   bool fails, none_fails;
   print_head();
-  CARNOT_TRY(try_config(c, "all passes", &c->build.config, &fails));
-  carnot_build_config none = c->build.config;
+  CLI_TRY(try_config(c, "all passes", &c->build, &fails));
+  cli_build_options none = c->build;
   none.no_passes = true;
-  CARNOT_TRY(try_config(c, "no passes", &none, &none_fails));
+  CLI_TRY(try_config(c, "no passes", &none, &none_fails));
   if (!fails) {
     printf("all passes together give the right result\n");
     return NULL;
   }
-  for (size_t i = 0; i < count && !none_fails; i++) {
+  bool required;
+  for (size_t i = 0; !none_fails && (name = carnot_pass_name(i, &required)) != NULL; i++) {
     bool again = false;
-    for (size_t k = 0; k < i; k++) again |= strcmp(rows[k].name, rows[i].name) == 0;
-    if (again || rows[i].always) continue;
-    carnot_build_config config = c->build.config;
-    config.disabled_passes = &rows[i].name;
+    for (size_t k = 0; k < i; k++) {
+      earlier = carnot_pass_name(k, NULL);
+      again |= strcmp(earlier, name) == 0;
+    }
+    if (again || required) continue;
+    cli_build_options config = c->build;
+    config.disabled_passes = &name;
     config.disabled_pass_count = 1;
     char label[64];
     bool still;
-    snprintf(label, sizeof(label), "without %s", rows[i].name);
-    CARNOT_TRY(try_config(c, label, &config, &still));
+    snprintf(label, sizeof(label), "without %s", name);
+    CLI_TRY(try_config(c, label, &config, &still));
     culprits += !still;
   }
   if (none_fails)
@@ -55,30 +61,31 @@ carnot_status* debug_passes(debug_case* c) {
 
 // ---- precision ----
 
-static bool may_be_half(const carnot_node* node) {
-  for (int i = 0; i < node->output_count; i++)
-    if (node->outputs[i] && node->outputs[i]->type.kind == CARNOT_VALUE_TENSOR &&
-        node->outputs[i]->type.dtype == CARNOT_DTYPE_F32)
+static bool may_be_half(const carnot_layer* layer) {
+  for (int i = 0; i < carnot_layer_output_count(layer); i++) {
+    const carnot_value* output = carnot_layer_output(layer, i);
+    if (output && carnot_value_dims(output).rank >= 0 &&
+        carnot_value_dtype(output) == CARNOT_DTYPE_F32)
       return true;
+  }
   return false;
 }
 
 typedef struct layers {
-  const carnot_node** nodes;
+  const char** names;
   size_t count;
-  carnot_type_request* requests;
+  cli_type_request* requests;
 } layers;
 
 // Layers [first, end) in float32, the others in |half|.
 static carnot_status* try_range(debug_case* c, layers* l, carnot_dtype half, size_t first,
                                 size_t end, const char* label, bool* out_fails) {
-  carnot_build_config config = c->build.config;
+  cli_build_options config = c->build;
   for (size_t i = 0; i < l->count; i++)
-    l->requests[i] =
-        (carnot_type_request){.pattern = l->nodes[i]->name,
-                              .types = {i >= first && i < end ? CARNOT_DTYPE_F32 : half},
-                              .type_count = 1};
-  config.typing.constraints = CARNOT_CONSTRAINTS_OBEY;
+    l->requests[i] = (cli_type_request){.pattern = l->names[i],
+                                        .types = {i >= first && i < end ? CARNOT_DTYPE_F32 : half},
+                                        .type_count = 1};
+  config.typing.constraints = CLI_OBEY_TYPES;
   config.typing.layers = l->requests;
   config.typing.layer_count = l->count;
   return try_config(c, label, &config, out_fails);
@@ -94,8 +101,8 @@ static carnot_status* bisect(debug_case* c, layers* l, carnot_dtype half, bool f
     bool fails;
     snprintf(label, sizeof(label), "the %s %zu of %zu layers in float32",
              from_start ? "first" : "last", middle, l->count);
-    CARNOT_TRY(try_range(c, l, half, from_start ? 0 : l->count - middle,
-                         from_start ? middle : l->count, label, &fails));
+    CLI_TRY(try_range(c, l, half, from_start ? 0 : l->count - middle,
+                      from_start ? middle : l->count, label, &fails));
     *(fails ? &low : &high) = middle;
   }
   *out_count = high;
@@ -105,13 +112,13 @@ static carnot_status* bisect(debug_case* c, layers* l, carnot_dtype half, bool f
 static carnot_status* try_each(debug_case* c, layers* l, carnot_dtype half) {
   printf("only one layer in %s:\n", carnot_dtype_name(half));
   for (size_t i = 0; i < l->count; i++) {
-    carnot_build_config config = c->build.config;
-    carnot_type_request request = {.pattern = l->nodes[i]->name, .types = {half}, .type_count = 1};
+    cli_build_options config = c->build;
+    cli_type_request request = {.pattern = l->names[i], .types = {half}, .type_count = 1};
     bool fails;
-    config.typing.constraints = CARNOT_CONSTRAINTS_OBEY;
+    config.typing.constraints = CLI_OBEY_TYPES;
     config.typing.layers = &request;
     config.typing.layer_count = 1;
-    CARNOT_TRY(try_config(c, l->nodes[i]->name, &config, &fails));
+    CLI_TRY(try_config(c, l->names[i], &config, &fails));
   }
   return NULL;
 }
@@ -119,41 +126,41 @@ static carnot_status* try_each(debug_case* c, layers* l, carnot_dtype half) {
 static carnot_status* bisect_both_ways(debug_case* c, layers* l, carnot_dtype half) {
   bool half_fails, full_fails;
   print_head();
-  CARNOT_TRY(try_range(c, l, half, 0, 0, "all layers in the half type", &half_fails));
-  CARNOT_TRY(try_range(c, l, half, 0, l->count, "all layers in float32", &full_fails));
+  CLI_TRY(try_range(c, l, half, 0, 0, "all layers in the half type", &half_fails));
+  CLI_TRY(try_range(c, l, half, 0, l->count, "all layers in float32", &full_fails));
   if (full_fails) {
     printf("float32 is outside the tolerance too: precision is not the cause\n");
     return NULL;
   }
-  if (cli_flag_set(c->flags, "each")) CARNOT_TRY(try_each(c, l, half));
+  if (cli_flag_set(c->flags, "each")) CLI_TRY(try_each(c, l, half));
   if (!half_fails) {
     printf("every layer may be %s\n", carnot_dtype_name(half));
     return NULL;
   }
   size_t first, last;
-  CARNOT_TRY(bisect(c, l, half, true, &first));
-  CARNOT_TRY(bisect(c, l, half, false, &last));
+  CLI_TRY(bisect(c, l, half, true, &first));
+  CLI_TRY(bisect(c, l, half, false, &last));
   printf("enough in float32: the first %zu layers (up to %s), or the last %zu (from %s)\n", first,
-         l->nodes[first - 1]->name, last, l->nodes[l->count - last]->name);
+         l->names[first - 1], last, l->names[l->count - last]);
   if (first + last > l->count)
     printf("the layers that both hold, from %s to %s, are the ones to look at\n",
-           l->nodes[l->count - last]->name, l->nodes[first - 1]->name);
+           l->names[l->count - last], l->names[first - 1]);
   return NULL;
 }
 
 carnot_status* debug_precision(debug_case* c) {
-  CARNOT_CHECK(c->build.config.typing.f16 || c->build.config.typing.bf16, INVALID_ARGUMENT,
-               "which half type? give --fp16 or --bf16");
-  carnot_dtype half = c->build.config.typing.f16 ? CARNOT_DTYPE_F16 : CARNOT_DTYPE_BF16;
+  CLI_CHECK(c->build.typing.f16 || c->build.typing.bf16, INVALID_ARGUMENT,
+            "which half type? give --fp16 or --bf16");
+  carnot_dtype half = c->build.typing.f16 ? CARNOT_DTYPE_F16 : CARNOT_DTYPE_BF16;
   layers l = {0};
-  for (const carnot_node* node = c->graph->main->first; node; node = node->next)
-    l.count += may_be_half(node);
-  CARNOT_CHECK(l.count, INVALID_ARGUMENT, "the model has no layer that computes in float32");
-  l.nodes = CARNOT_NEW_ARRAY(&c->arena, const carnot_node*, l.count);
-  l.requests = CARNOT_NEW_ARRAY(&c->arena, carnot_type_request, l.count);
-  size_t at = 0;
-  for (const carnot_node* node = c->graph->main->first; node; node = node->next)
-    if (may_be_half(node)) l.nodes[at++] = node;
+  const carnot_layer* first = carnot_network_first_layer(c->network);
+  for (const carnot_layer* at = first; at; at = carnot_layer_next(at)) l.count += may_be_half(at);
+  CLI_CHECK(l.count, INVALID_ARGUMENT, "the model has no layer that computes in float32");
+  l.names = CLI_NEW_ARRAY(&c->arena, const char*, l.count);
+  l.requests = CLI_NEW_ARRAY(&c->arena, cli_type_request, l.count);
+  size_t count = 0;
+  for (const carnot_layer* at = first; at; at = carnot_layer_next(at))
+    if (may_be_half(at)) l.names[count++] = carnot_layer_name(at);
   return bisect_both_ways(c, &l, half);
 }
 
@@ -162,25 +169,26 @@ carnot_status* debug_precision(debug_case* c) {
 carnot_status* debug_backends(debug_case* c) {
   bool fails, any = false;
   print_head();
-  carnot_isa best = carnot_isa_of_machine();
-  for (int isa = 0; isa <= (int)best; isa++) {
-    carnot_build_config config = c->build.config;
+  const char* isa;
+  for (int i = 0; (isa = carnot_isa_level_name(i)) != NULL; i++) {
+    if (!carnot_isa_level_is_usable(i, NULL, 0)) break;
+    cli_build_options config = c->build;
     char label[64];
     config.isa = isa;
-    snprintf(label, sizeof(label), "cpu, %s", carnot_isa_name((carnot_isa)isa));
-    CARNOT_TRY(try_config(c, label, &config, &fails));
+    snprintf(label, sizeof(label), "cpu, %s", isa);
+    CLI_TRY(try_config(c, label, &config, &fails));
     any |= fails;
   }
-  carnot_build_config reference = c->build.config;
+  cli_build_options reference = c->build;
   reference.no_passes = true;
   reference.level = 0;
-  CARNOT_TRY(try_config(c, "cpu, no passes", &reference, &fails));
+  CLI_TRY(try_config(c, "cpu, no passes", &reference, &fails));
   any |= fails;
   for (int half = 0; half < 2; half++) {
-    carnot_build_config config = c->build.config;
+    cli_build_options config = c->build;
     *(half ? &config.typing.bf16 : &config.typing.f16) = true;
-    CARNOT_TRY(try_config(c, half ? "cpu, --bf16" : "cpu, --fp16", &config, &fails));
+    CLI_TRY(try_config(c, half ? "cpu, --bf16" : "cpu, --fp16", &config, &fails));
   }
-  CARNOT_CHECK(!any, FAILED_PRECONDITION, "float32 results are outside the tolerance");
+  CLI_CHECK(!any, FAILED_PRECONDITION, "float32 results are outside the tolerance");
   return NULL;
 }

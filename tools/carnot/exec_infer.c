@@ -1,42 +1,10 @@
 // carnot exec: inputs, runs on one or more streams, reports.
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "exec.h"
-
-// --loadInputs NAME:FILE,… as --input NAME=FILE, so that one reader serves both.
-static carnot_status* read_inputs(const exec_options* o, cli_session* session) {
-  char* words[128] = {NULL};
-  int count = 0;
-  carnot_status* status = NULL;
-  for (const char* at = o->inputs; at && *at && !status;) {
-    size_t length = 0;
-    bool quoted = false;
-    while (at[length] && (quoted || at[length] != ',')) quoted ^= at[length++] == '\'';
-    const char* colon = memrchr(at, ':', length);
-    if (!colon || colon == at || colon + 1 == at + length || count == 128) {
-      status =
-          CARNOT_ERROR(INVALID_ARGUMENT, "--loadInputs: '%.*s' must be NAME:FILE", (int)length, at);
-      break;
-    }
-    bool stripped = at[0] == '\'' && colon[-1] == '\'' && colon - at >= 2;
-    if (asprintf(&words[count], "--input=%.*s=%.*s", (int)(colon - at - 2 * stripped),
-                 at + stripped, (int)(at + length - colon - 1), colon + 1) < 0)
-      status = CARNOT_NO_MEMORY(length, "a name");
-    else
-      count++;
-    at += length + (at[length] == ',');
-  }
-  cli_flags flags = {0};
-  if (!status) status = cli_flags_init(&flags, count, words);
-  if (!status)
-    status =
-        cli_session_read(session, &flags, &o->shapes, &(cli_image_options){0}, /*random=*/true);
-  cli_flags_deinit(&flags);
-  for (int i = 0; i < count; i++) free(words[i]);
-  return status;
-}
 
 // Where streams wait for each other when they are warm.
 typedef struct gate {
@@ -60,7 +28,7 @@ typedef struct stream {
 
 static carnot_status* warm_up(const stream* s) {
   double until = cli_now_ms() + (double)s->options->warm_up_ms;
-  do CARNOT_TRY(carnot_context_run_now(s->session.context));
+  do CLI_TRY(carnot_context_run(s->session.context));
   while (cli_now_ms() < until);
   return NULL;
 }
@@ -68,22 +36,25 @@ static carnot_status* warm_up(const stream* s) {
 static carnot_status* measure(stream* s) {
   const exec_options* o = s->options;
   carnot_context* context = s->session.context;
-  context->keep_tensors = o->no_transfers && !o->transfers;
+  bool on_accelerator = carnot_context_has_accelerator(context);
+  carnot_context_set_transfers(context, !o->no_transfers || o->transfers);
   size_t capacity = 0;
   double start = s->gate->start;
   while (s->count < (size_t)o->iterations || cli_now_ms() - start < o->duration_s * 1e3 ||
          s->count == 0) {
     void* traces = s->traces;
-    CARNOT_TRY(carnot_grow(&traces, &capacity, s->count + 1, sizeof(exec_trace), "times"));
+    CLI_TRY(cli_grow(&traces, &capacity, s->count + 1, sizeof(exec_trace), "times"));
     s->traces = traces;
     exec_trace* trace = &s->traces[s->count++];
     trace->start = cli_now_ms() - start;
-    CARNOT_TRY(carnot_context_run_now(context));
+    CLI_TRY(carnot_context_run(context));
     trace->end = cli_now_ms() - start;
-    trace->compute = context->stream ? (double)context->io_ns[1] * 1e-6 : trace->end - trace->start;
+    carnot_run_times times;
+    carnot_context_get_run_times(context, &times);
     trace->total = trace->end - trace->start;
-    trace->h2d = (double)context->io_ns[0] * 1e-6;
-    trace->d2h = (double)context->io_ns[2] * 1e-6;
+    trace->compute = on_accelerator ? (double)times.compute_ns * 1e-6 : trace->total;
+    trace->h2d = (double)times.upload_ns * 1e-6;
+    trace->d2h = (double)times.download_ns * 1e-6;
     if (o->idle_ms) usleep((useconds_t)o->idle_ms * 1000);
   }
   s->wall_ms = cli_now_ms() - start;
@@ -117,17 +88,18 @@ static void open_gate(gate* g, int count, bool cancelled) {
 static carnot_status* open_stream(const exec_options* o, const cli_loaded* loaded, int threads,
                                   stream* s) {
   carnot_engine_retain(loaded->engine);
-  CARNOT_TRY(cli_session_start(loaded, threads, &s->session));
+  CLI_TRY(cli_session_start(loaded, threads, &s->session));
   if (o->use_profile)
-    CARNOT_TRY(carnot_context_set_profile(s->session.context, (uint32_t)o->use_profile));
-  s->session.context->no_graphs = o->no_graph;
-  return read_inputs(o, &s->session);
+    CLI_TRY(carnot_context_set_profile(s->session.context, (uint32_t)o->use_profile));
+  carnot_context_set_graphs(s->session.context, !o->no_graph);
+  return cli_session_read(&s->session, &o->inputs, &o->shapes, &(cli_image_options){0},
+                          /*random=*/true);
 }
 
 static carnot_status* run_streams(stream* streams, int count) {
   gate g = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
   pthread_t* threads = calloc((size_t)count, sizeof(*threads));
-  if (!threads) return CARNOT_NO_MEMORY((size_t)count, "streams");
+  if (!threads) return CLI_NO_MEMORY((size_t)count, "streams");
   int started = 0;
   carnot_status* status = NULL;
   for (int i = 0; i < count; i++) streams[i].gate = &g;
@@ -135,7 +107,7 @@ static carnot_status* run_streams(stream* streams, int count) {
          pthread_create(&threads[started], NULL, run_stream, &streams[started]) == 0)
     started++;
   if (started < count)
-    status = CARNOT_ERROR(OUT_OF_MEMORY, "no thread for stream %d of %d", started + 1, count);
+    status = CLI_ERROR(OUT_OF_MEMORY, "no thread for stream %d of %d", started + 1, count);
   open_gate(&g, started, status != NULL);
   for (int i = 0; i < started; i++) {
     pthread_join(threads[i], NULL);
@@ -161,7 +133,7 @@ static carnot_status* report(const exec_options* o, stream* streams, int count) 
     if (streams[i].wall_ms > wall_ms) wall_ms = streams[i].wall_ms;
   }
   exec_trace* all = calloc(total + 1, sizeof(*all));
-  if (!all) return CARNOT_NO_MEMORY(total * sizeof(*all), "times");
+  if (!all) return CLI_NO_MEMORY(total * sizeof(*all), "times");
   size_t at = 0;
   for (int i = 0; i < count; i++) {
     if (streams[i].count) memcpy(all + at, streams[i].traces, streams[i].count * sizeof(*all));
@@ -176,15 +148,16 @@ static carnot_status* report(const exec_options* o, stream* streams, int count) 
 
 carnot_status* exec_infer(const exec_options* o, cli_loaded* loaded) {
   int count = (int)o->streams;
-  int threads = count > 1 && !o->threads ? (int)sysconf(_SC_NPROCESSORS_ONLN) : (int)o->threads;
+  int threads =
+      count > 1 && !o->build.threads ? (int)sysconf(_SC_NPROCESSORS_ONLN) : o->build.threads;
   if (count > 1) threads = threads / count < 1 ? 1 : threads / count;
   stream* streams = calloc((size_t)count, sizeof(*streams));
-  carnot_status* status = streams ? NULL : CARNOT_NO_MEMORY((size_t)count, "streams");
+  carnot_status* status = streams ? NULL : CLI_NO_MEMORY((size_t)count, "streams");
   for (int i = 0; i < count && !status; i++) {
     streams[i].options = o;
     status = open_stream(o, loaded, threads, &streams[i]);
   }
-  bool on_gpu = !status && streams[0].session.context->stream;
+  bool on_gpu = !status && carnot_context_has_accelerator(streams[0].session.context);
   if (!status && !on_gpu && (o->no_graph || o->use_graph))
     exec_log('W', "--%s has no effect: CUDA graphs are for GPUs",
              o->no_graph ? "noCudaGraph" : "useCudaGraph");
@@ -200,7 +173,7 @@ carnot_status* exec_infer(const exec_options* o, cli_loaded* loaded) {
     exec_log('I',
              "On a CPU a run is one call: Enqueue Time and GPU Compute Time are that call, H2D and "
              "D2H are 0.");
-  if (!status && o->dump_output) exec_dump_output(streams[0].session.context);
+  if (!status && o->dump_output) status = exec_dump_output(streams[0].session.context);
   if (!status && o->output) status = exec_export_output(o->output, streams[0].session.context);
   if (!status) status = exec_profile(o, &streams[0].session);
   for (int i = 0; streams && i < count; i++) {

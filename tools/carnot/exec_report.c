@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "exec.h"
@@ -100,9 +102,8 @@ void exec_report(const exec_options* o, const exec_trace* traces, size_t count, 
 static carnot_status* write_json(const char* path, json_t* root) {
   char* text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
   json_decref(root);
-  if (!text) return CARNOT_NO_MEMORY(0, "a JSON file");
-  carnot_status* status =
-      carnot_write_file(path, (carnot_piece[]){{text, strlen(text)}, {"\n", 1}}, 2);
+  if (!text) return CLI_NO_MEMORY(0, "a JSON file");
+  carnot_status* status = cli_write_file(path, (cli_piece[]){{text, strlen(text)}, {"\n", 1}}, 2);
   free(text);
   return status;
 }
@@ -123,59 +124,82 @@ carnot_status* exec_export_times(const char* path, const exec_trace* traces, siz
   return write_json(path, root);
 }
 
-static void dims_text(const carnot_tensor* t, char* out, size_t size) {
+// "1x3x224".
+static void shape_text(const carnot_dims* dims, char* out, size_t size) {
   out[0] = 0;
-  for (int d = 0; d < t->rank; d++)
-    snprintf(out + strlen(out), size - strlen(out), d ? "x%lld" : "%lld", (long long)t->dims[d]);
+  for (int d = 0; d < dims->rank; d++)
+    snprintf(out + strlen(out), size - strlen(out), d ? "x%lld" : "%lld", (long long)dims->d[d]);
 }
 
 // JSON has no infinities: they become null.
-static json_t* element(const carnot_tensor* t, int64_t i) {
+static json_t* element(const cli_tensor* t, int64_t i) {
   if (t->dtype == CARNOT_DTYPE_STRING) return json_null();
-  if (!carnot_dtype_is_float(t->dtype))
-    return json_integer(carnot_load_i64(t->dtype, t->data, (size_t)i));
-  double v = carnot_load_f64(t->dtype, t->data, (size_t)i);
+  if (!cli_dtype_is_float(t->dtype))
+    return json_integer(carnot_element_i64(t->dtype, t->data, (size_t)i));
+  double v = carnot_element_f64(t->dtype, t->data, (size_t)i);
   return isfinite(v) ? json_real(v) : json_null();
+}
+
+// Output |index| where tensor |index| is one; *out_name is NULL elsewhere.
+static carnot_status* output_of(const carnot_context* context, uint32_t index,
+                                const char** out_name, cli_tensor* out) {
+  carnot_tensor_info info;
+  const carnot_data* data;
+  *out_name = NULL;
+  CLI_TRY(carnot_engine_tensor_info(carnot_context_engine(context), index, &info));
+  if (info.is_input) return NULL;
+  CLI_TRY(carnot_context_output_value(context, info.name, &data));
+  if (!data || carnot_data_kind_of(data) != CARNOT_DATA_TENSOR) return NULL;
+  *out_name = info.name;
+  *out = cli_tensor_of(data);
+  return NULL;
 }
 
 carnot_status* exec_export_output(const char* path, const carnot_context* context) {
   json_t* root = json_array();
-  for (uint32_t i = 0; i < context->plan->binding_count; i++) {
-    const carnot_rt_value* cell =
-        context->plan->bindings[i].is_input ? NULL : carnot_context_output(context, i);
-    if (!cell || cell->kind != CARNOT_VALUE_TENSOR) continue;
+  uint32_t count = carnot_engine_tensor_count(carnot_context_engine(context));
+  for (uint32_t i = 0; i < count; i++) {
+    const char* name;
+    cli_tensor t;
+    carnot_status* status = output_of(context, i, &name, &t);
+    if (status) {
+      json_decref(root);
+      return status;
+    }
+    if (!name) continue;
     char dims[256];
-    dims_text(&cell->tensor, dims, sizeof(dims));
+    shape_text(&t.dims, dims, sizeof(dims));
     json_t* values = json_array();
-    for (int64_t k = 0; k < carnot_tensor_count(&cell->tensor); k++)
-      json_array_append_new(values, element(&cell->tensor, k));
-    json_array_append_new(root, json_pack("{s:s,s:s,s:o}", "name", context->plan->bindings[i].name,
-                                          "dimensions", dims, "values", values));
+    for (int64_t k = 0; k < cli_tensor_count(&t); k++)
+      json_array_append_new(values, element(&t, k));
+    json_array_append_new(
+        root, json_pack("{s:s,s:s,s:o}", "name", name, "dimensions", dims, "values", values));
   }
   return write_json(path, root);
 }
 
-void exec_dump_output(const carnot_context* context) {
+carnot_status* exec_dump_output(const carnot_context* context) {
   exec_log('I', "Output Tensors:");
-  for (uint32_t i = 0; i < context->plan->binding_count; i++) {
-    const carnot_rt_value* cell =
-        context->plan->bindings[i].is_input ? NULL : carnot_context_output(context, i);
-    if (!cell || cell->kind != CARNOT_VALUE_TENSOR || cell->tensor.dtype == CARNOT_DTYPE_STRING)
-      continue;
+  uint32_t count = carnot_engine_tensor_count(carnot_context_engine(context));
+  for (uint32_t i = 0; i < count; i++) {
+    const char* name;
+    cli_tensor t;
+    CLI_TRY(output_of(context, i, &name, &t));
+    if (!name || t.dtype == CARNOT_DTYPE_STRING) continue;
     char dims[256];
-    dims_text(&cell->tensor, dims, sizeof(dims));
-    exec_log('I', "%s: (%s)", context->plan->bindings[i].name, dims);
-    int64_t columns = cell->tensor.rank ? cell->tensor.dims[cell->tensor.rank - 1] : 1;
-    for (int64_t k = 0; k < carnot_tensor_count(&cell->tensor); k++)
-      printf((k + 1) % columns ? "%g " : "%g\n",
-             carnot_load_f64(cell->tensor.dtype, cell->tensor.data, (size_t)k));
+    shape_text(&t.dims, dims, sizeof(dims));
+    exec_log('I', "%s: (%s)", name, dims);
+    int64_t columns = t.dims.rank ? t.dims.d[t.dims.rank - 1] : 1;
+    for (int64_t k = 0; k < cli_tensor_count(&t); k++)
+      printf((k + 1) % columns ? "%g " : "%g\n", carnot_element_f64(t.dtype, t.data, (size_t)k));
   }
+  return NULL;
 }
 
-carnot_status* exec_layers(const exec_options* o, const carnot_plan* plan) {
+carnot_status* exec_layers(const exec_options* o, const carnot_engine* engine) {
   if (!o->dump_layers && !o->layers) return NULL;
-  json_t* root = json_loads(plan->inspector, 0, NULL);
-  CARNOT_CHECK(root, INVALID_MODEL, "the engine holds no readable inspector data");
+  json_t* root = json_loads(carnot_engine_inspect(engine), 0, NULL);
+  CLI_CHECK(root, INVALID_MODEL, "the engine holds no readable inspector data");
   json_t *shown = json_object(), *layers = json_array(), *layer;
   size_t index;
   json_array_foreach(json_object_get(root, "Layers"), index, layer) {
@@ -229,50 +253,55 @@ static carnot_status* export_profile(const char* path, const layer_times* layers
   return write_json(path, root);
 }
 
-// |times| [step][run] in milliseconds.
-static carnot_status* summarise(const exec_options* o, const carnot_plan* plan, double* times,
-                                int runs) {
-  layer_times* layers = calloc((size_t)plan->step_count + 1, sizeof(*layers));
-  if (!layers) return CARNOT_NO_MEMORY(plan->step_count * sizeof(*layers), "a profile");
+// |times| [layer][run] in milliseconds.
+static carnot_status* summarise(const exec_options* o, const carnot_context* context, double* times,
+                                uint32_t layer_count, int runs) {
+  layer_times* layers = calloc((size_t)layer_count + 1, sizeof(*layers));
+  if (!layers) return CLI_NO_MEMORY(layer_count * sizeof(*layers), "a profile");
   size_t count = 0;
   double total = 0;
-  for (uint32_t i = 0; i < plan->step_count; i++) {
+  carnot_status* status = NULL;
+  for (uint32_t i = 0; !status && i < layer_count; i++) {
     double* of = times + (size_t)i * (size_t)runs;
     double sum = 0;
+    carnot_layer_time time;
+    status = carnot_context_get_layer_time(context, i, &time);
     for (int k = 0; k < runs; k++) sum += of[k];
     if (sum <= 0) continue;
     qsort(of, (size_t)runs, sizeof(double), by_value);
-    layers[count++] =
-        (layer_times){plan->steps[i].name, sum, sum / runs, median_of(of, (size_t)runs)};
+    layers[count++] = (layer_times){time.layer, sum, sum / runs, median_of(of, (size_t)runs)};
     total += sum;
   }
-  if (o->dump_profile) print_profile(layers, count, total, runs);
-  carnot_status* status =
-      o->profile ? export_profile(o->profile, layers, count, total, runs) : NULL;
+  if (!status && o->dump_profile) print_profile(layers, count, total, runs);
+  if (!status && o->profile) status = export_profile(o->profile, layers, count, total, runs);
   free(layers);
   return status;
 }
 
+static carnot_status* time_layers(carnot_context* context, double* times, uint32_t layer_count,
+                                  int runs) {
+  for (int k = 0; k < runs; k++) {
+    CLI_TRY(carnot_context_set_layer_timing(context, true));  // from zero
+    CLI_TRY(carnot_context_run(context));
+    for (uint32_t i = 0; i < layer_count; i++) {
+      carnot_layer_time time;
+      CLI_TRY(carnot_context_get_layer_time(context, i, &time));
+      times[(size_t)i * (size_t)runs + (size_t)k] = (double)time.total_ns * 1e-6;
+    }
+  }
+  return NULL;
+}
+
 carnot_status* exec_profile(const exec_options* o, cli_session* session) {
   if (!o->dump_profile && !o->profile) return NULL;
-  carnot_context* context = session->context;
-  uint32_t steps = context->plan->step_count;
+  carnot_engine_stats stats;
+  carnot_engine_get_stats(session->loaded.engine, &stats);
+  uint32_t layers = stats.layer_count;
   int runs = o->iterations < 10 ? 10 : o->iterations > 1000 ? 1000 : (int)o->iterations;
-  double* times = calloc((size_t)steps * (size_t)runs + 1, sizeof(double));
-  void* clock = NULL;
-  carnot_status* status =
-      times ? carnot_calloc(steps + 1, sizeof(carnot_step_time), "a profile", &clock)
-            : CARNOT_NO_MEMORY((size_t)steps * (size_t)runs * sizeof(double), "a profile");
-  context->times = clock;
-  for (int k = 0; !status && k < runs; k++) {
-    memset(clock, 0, steps * sizeof(carnot_step_time));
-    status = carnot_context_run_now(context);
-    for (uint32_t i = 0; i < steps; i++)
-      times[(size_t)i * (size_t)runs + (size_t)k] = (double)context->times[i].total_ns * 1e-6;
-  }
-  context->times = NULL;
-  free(clock);
-  if (!status) status = summarise(o, context->plan, times, runs);
+  double* times = calloc((size_t)layers * (size_t)runs + 1, sizeof(double));
+  if (!times) return CLI_NO_MEMORY((size_t)layers * (size_t)runs * sizeof(double), "a profile");
+  carnot_status* status = time_layers(session->context, times, layers, runs);
+  if (!status) status = summarise(o, session->context, times, layers, runs);
   free(times);
-  return status;
+  return status ? status : carnot_context_set_layer_timing(session->context, false);
 }

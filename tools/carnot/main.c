@@ -1,51 +1,32 @@
 // carnot: the command line. One file a subcommand.
-#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "build_options.h"
 #include "cli.h"
 
 #define CARNOT_VERSION "0.1.0"
 
-#define BUILD_HELP                                                                 \
-  "  --backend=cpu|cuda|cuda:N     cuda:sm_NN builds without the device\n"         \
-  "  --fp16  --bf16                types that layers may compute in\n"             \
-  "  --builderOptimizationLevel=N  0 times nothing … 5 times everything\n"       \
-  "  --timeBudget=SECONDS          for timing; what is left is chosen by order\n"  \
-  "  --timingCacheFile=FILE        read before the build, written after\n"         \
-  "  --tacticSources=-CUDNN,…    libraries that an accelerator's tactics call\n" \
-  "  --threads=N                   0: one for each processor\n"                    \
-  "  --fp32=exact|fast  --noPasses  --dumpGraph=PASS|all\n"
+#define TABLES(...) ((const cli_flag* const[]){__VA_ARGS__, NULL})
+#define BUILD_TABLE cli_build_flag_table
+
+static const cli_flag kNoFlags[] = {{NULL, CLI_NO_VALUE, CLI_WORKS, NULL}};
 
 const cli_command cli_commands[] = {
     {"exec", NULL, "build and time with trtexec's flags",
-     "carnot exec --onnx=MODEL [--saveEngine=ENGINE] [FLAGS]; all flags: carnot exec --help\n"},
+     "carnot exec --onnx=MODEL [--saveEngine=ENGINE] [FLAGS]", TABLES(cli_exec_flags, BUILD_TABLE)},
     {"run", cli_run, "run a model or engine on files",
-     "carnot run MODEL_OR_ENGINE --input NAME=FILE …\n"
-     "  --input NAME=FILE     .npy, .png, .jpg, .pb (TensorProto) or raw bytes; repeat for each "
-     "input\n"
-     "  --shapes=NAME:1x3x…   for raw bytes and for pictures\n"
-     "  --mean=A,B,C --scale=A,B,C --layout=nchw|nhwc   pictures: x = (pixel - mean) * scale\n"
-     "  --top=N --labels=FILE the N largest elements of each output\n"
-     "  --output-dir=DIR      one .npy for each output; with --png a picture\n"
-     "  --dumpProfile         the time of each layer\n" BUILD_HELP},
-    {"bench", cli_bench, "time a model or engine",
-     "carnot bench MODEL_OR_ENGINE\n  --shapes=NAME:1x3x…  --duration=SECONDS  --iterations=N  "
-     "--dumpProfile  --json\n" BUILD_HELP},
-    {"build", cli_build, "build an engine from a model",
-     "carnot build MODEL --output ENGINE\n  --shapes --minShapes --optShapes "
-     "--maxShapes=NAME:1x3x…\n  --refit  --stripWeights  --isa=LEVEL\n" BUILD_HELP},
-    {"inspect", cli_inspect, "tell what a model or an engine holds",
-     "carnot inspect MODEL_OR_ENGINE\n"
-     "  --json    as JSON   --why    why the other tactics were not taken   --verify   the "
-     "checksums of the weights\n"
-     "  --peaks   measure machine and layers; tell how near each layer is to what the machine "
-     "allows\n" BUILD_HELP},
+     "carnot run MODEL_OR_ENGINE --input NAME=FILE …", TABLES(cli_run_flags, BUILD_TABLE)},
+    {"bench", cli_bench, "time a model or engine", "carnot bench MODEL_OR_ENGINE [FLAGS]",
+     TABLES(cli_bench_flags, BUILD_TABLE)},
+    {"build", cli_build, "build an engine from a model", "carnot build MODEL --output ENGINE",
+     TABLES(cli_build_flags_own, BUILD_TABLE)},
+    {"inspect", cli_inspect, "print what a model or an engine holds",
+     "carnot inspect MODEL_OR_ENGINE [FLAGS]", TABLES(cli_inspect_flags, BUILD_TABLE)},
     {"compare", cli_compare, "compare two models on the same inputs",
-     "carnot compare A B_OR_FOLDER\n"
-     "  --input NAME=FILE  made-up values where none is given; B may be a folder of .npy files as "
-     "`run --output-dir` writes\n"
-     "  --rtol=X --atol=X  pass when |a-b| <= atol + rtol*|b| everywhere (1e-5, 1e-5); else the "
-     "exit code is 1\n"
-     "  --shapes --mean --scale --layout --json\n" BUILD_HELP},
+     "carnot compare A B_OR_FOLDER: B may be a folder of .npy files as `run --output-dir` writes; "
+     "the exit code is 1 when they differ",
+     TABLES(cli_compare_flags, BUILD_TABLE)},
     {"debug", cli_debug, "find where a wrong result comes from",
      "carnot debug WHAT MODEL\n"
      "  compare    every layer of the engine beside the reference kernels; the first that differs\n"
@@ -54,15 +35,13 @@ const cli_command cli_commands[] = {
      "one)\n"
      "  backends   every instruction set, no passes, half types, side by side\n"
      "  reduce     --output-dir=DIR: the smallest part of the model that fails, with its tensors\n"
-     "  split      --at=TENSOR,… --output-dir=DIR: the model in two\n"
-     "  --input NAME=FILE  made-up values where none is given\n"
-     "  --against=DIR      tensors saved as .npy by another program, in the reference's place\n"
-     "  --rtol=X --atol=X  |got - wanted| <= atol + rtol * |wanted| (1e-4, 1e-4)\n" BUILD_HELP},
-    {"device", cli_device, "tell what this machine is and can do",
-     "carnot device [--backend=cpu|cuda[:N]] [--json] [--threads=N] [--no-measure]\n"},
+     "  split      --at=TENSOR,… --output-dir=DIR: the model in two",
+     TABLES(cli_debug_flags, BUILD_TABLE)},
+    {"device", cli_device, "print what this machine is and can do", "carnot device [FLAGS]",
+     TABLES(cli_device_flags)},
     {"completion", cli_completion, "write a completion file for bash",
-     "carnot completion bash > /etc/bash_completion.d/carnot\n"},
-    {NULL, NULL, NULL, NULL},
+     "carnot completion bash > /etc/bash_completion.d/carnot", TABLES(kNoFlags)},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 static const cli_command* find_command(const char* name) {
@@ -98,7 +77,8 @@ static int help(const char* name) {
   if (strcmp(name, "exec") == 0) return cli_exec(2, (char*[]){"carnot exec", "--help", NULL});
   const cli_command* command = find_command(name);
   if (!command) return unknown(name);
-  printf("%s: %s\n\n%s", command->name, command->does, command->help);
+  printf("%s: %s\n\n%s\n", command->name, command->does, command->usage);
+  cli_flags_help(command->tables, CLI_WORKS);
   return 0;
 }
 
@@ -106,7 +86,7 @@ static int run_command(const cli_command* command, int argc, char** argv) {
   for (int i = 0; i < argc; i++)
     if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return help(command->name);
   cli_flags flags;
-  carnot_status* status = cli_flags_init(&flags, argc, argv);
+  carnot_status* status = cli_flags_parse(command->tables, argc, argv, &flags);
   if (!status) status = command->run(&flags);
   if (status)
     fprintf(stderr, "carnot %s: %s: %s\n", command->name,

@@ -1,54 +1,38 @@
 // carnot run MODEL_OR_ENGINE --input NAME=FILE …: one run on files.
+#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "session.h"
 
-static carnot_status* parse_numbers(const char* text, float* out, int* out_count,
-                                    const char* flag) {
-  *out_count = 0;
-  while (text && *text) {
-    char* end;
-    CARNOT_CHECK(*out_count < 4, INVALID_ARGUMENT, "--%s has more than 4 numbers", flag);
-    out[*out_count] = strtof(text, &end);
-    CARNOT_CHECK(end != text && (*end == 0 || *end == ','), INVALID_ARGUMENT,
-                 "--%s: '%s' is no list of numbers", flag, text);
-    ++*out_count;
-    text = end + (*end == ',');
-  }
-  return NULL;
-}
+const cli_flag cli_run_flags[] = {
+    {"input", CLI_VALUE, CLI_WORKS,
+     "NAME=FILE: .npy, .png, .jpg, .pb (TensorProto) or raw bytes; repeat for each input"},
+    {"shapes", CLI_VALUE, CLI_WORKS, "NAME:1x3x…: for raw bytes and for pictures"},
+    {"mean", CLI_VALUE, CLI_WORKS, "A,B,C: pictures become x = (pixel - mean) * scale"},
+    {"scale", CLI_VALUE, CLI_WORKS, "A,B,C: see --mean"},
+    {"layout", CLI_VALUE, CLI_WORKS, "nchw or nhwc, of pictures; guessed from the shape"},
+    {"top", CLI_VALUE, CLI_WORKS, "print the N largest elements of each output"},
+    {"labels", CLI_VALUE, CLI_WORKS, "a file with a line of text for each element"},
+    {"output-dir", CLI_VALUE, CLI_WORKS, "write one .npy for each output into this folder"},
+    {"png", CLI_NO_VALUE, CLI_WORKS, "write pictures instead of .npy"},
+    {"dumpProfile", CLI_NO_VALUE, CLI_WORKS, "print the time of each layer"},
+    {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
+};
 
 typedef struct run_options {
   cli_shapes shapes;
   cli_image_options image;
+  cli_input_files inputs;
   const char* output_dir;
   long long top;
   const char* labels;
   bool png, profile;
 } run_options;
 
-carnot_status* cli_image_flags(cli_flags* flags, cli_image_options* out) {
-  CARNOT_TRY(parse_numbers(cli_flag_text(flags, "mean"), out->mean, &out->mean_count, "mean"));
-  CARNOT_TRY(parse_numbers(cli_flag_text(flags, "scale"), out->scale, &out->scale_count, "scale"));
-  out->layout = cli_flag_text(flags, "layout");
-  CARNOT_CHECK(!out->layout || strcmp(out->layout, "nchw") == 0 || strcmp(out->layout, "nhwc") == 0,
-               INVALID_ARGUMENT, "--layout is '%s', must be nchw or nhwc", out->layout);
-  return NULL;
-}
-
 // ---- outputs ----
-
-void cli_safe_name(const char* name, char* out, size_t size) {
-  size_t at = 0;
-  for (; *name && at + 1 < size; name++) {
-    bool plain = (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') ||
-                 (*name >= '0' && *name <= '9') || *name == '.' || *name == '-';
-    out[at++] = plain ? *name : '_';
-  }
-  out[at] = 0;
-}
 
 // Line |index| of the file, to be freed; NULL when it has fewer.
 static char* label_of(const char* path, int64_t index) {
@@ -66,112 +50,117 @@ static char* label_of(const char* path, int64_t index) {
   return NULL;
 }
 
-static void print_top(const char* name, const carnot_tensor* t, long long top, const char* labels) {
-  int64_t count = carnot_tensor_count(t);
+static void print_top(const char* name, const cli_tensor* t, long long top, const char* labels) {
+  int64_t count = cli_tensor_count(t);
   bool* taken = calloc((size_t)count + 1, 1);
   printf("%s:\n", name);
   for (long long k = 0; taken && k < top && k < count; k++) {
     int64_t best = -1;
     for (int64_t i = 0; i < count; i++)
-      if (!taken[i] && (best < 0 || carnot_load_f64(t->dtype, t->data, (size_t)i) >
-                                        carnot_load_f64(t->dtype, t->data, (size_t)best)))
+      if (!taken[i] && (best < 0 || carnot_element_f64(t->dtype, t->data, (size_t)i) >
+                                        carnot_element_f64(t->dtype, t->data, (size_t)best)))
         best = i;
     taken[best] = true;
     char* label = labels ? label_of(labels, best) : NULL;
     printf("  %2lld. %-6lld %.6g%s%s\n", k + 1, (long long)best,
-           carnot_load_f64(t->dtype, t->data, (size_t)best), label ? "  " : "", label ? label : "");
+           carnot_element_f64(t->dtype, t->data, (size_t)best), label ? "  " : "",
+           label ? label : "");
     free(label);
   }
   free(taken);
 }
 
-static carnot_status* write_output(const char* folder, const char* name, const carnot_tensor* t,
+static carnot_status* write_output(const char* folder, const char* name, const cli_tensor* t,
                                    bool png) {
   char path[4096], safe[1024];
   cli_safe_name(name, safe, sizeof(safe));
   snprintf(path, sizeof(path), "%s/%s.%s", folder, safe, png ? "png" : "npy");
-  CARNOT_TRY(png ? cli_write_png(path, t) : cli_write_npy(path, t));
+  CLI_TRY(png ? cli_image_write(path, t) : cli_tensor_write_npy(path, t));
   printf("%s: %s\n", name, path);
   return NULL;
 }
 
-static carnot_status* write_cell(const char* folder, const char* name, const carnot_rt_value* cell,
+// A sequence or optional becomes one file for each item.
+static carnot_status* write_data(const char* folder, const char* name, const carnot_data* data,
                                  bool png) {
-  if (cell->kind == CARNOT_VALUE_TENSOR) return write_output(folder, name, &cell->tensor, png);
-  for (size_t i = 0; i < cell->item_count; i++) {
+  if (carnot_data_kind_of(data) == CARNOT_DATA_TENSOR) {
+    cli_tensor tensor = cli_tensor_of(data);
+    return write_output(folder, name, &tensor, png);
+  }
+  for (size_t i = 0; i < carnot_data_item_count(data); i++) {
     char item[1024];
     snprintf(item, sizeof(item), "%s_%zu", name, i);
-    CARNOT_TRY(write_cell(folder, item, cell->items[i], png));
+    CLI_TRY(write_data(folder, item, carnot_data_item(data, i), png));
   }
   return NULL;
 }
 
-carnot_status* cli_make_folder(const char* path) {
-  char part[4096];
-  for (size_t i = 1; path[i - 1] && i < sizeof(part); i++) {
-    if (path[i] != '/' && path[i] != 0) continue;
-    snprintf(part, sizeof(part), "%.*s", (int)i, path);
-    if (mkdir(part, 0777) != 0) {
-      struct stat facts;
-      CARNOT_CHECK(stat(part, &facts) == 0 && S_ISDIR(facts.st_mode), IO,
-                   "cannot make the folder %s", part);
-    }
+static carnot_status* deliver_output(const char* name, const carnot_data* data,
+                                     const run_options* options) {
+  bool is_tensor = carnot_data_kind_of(data) == CARNOT_DATA_TENSOR;
+  cli_tensor tensor = cli_tensor_of(data);
+  if (options->top && is_tensor) print_top(name, &tensor, options->top, options->labels);
+  if (options->output_dir)
+    CLI_TRY_AT(write_data(options->output_dir, name, data, options->png), "output %s", name);
+  if (options->top || options->output_dir || !is_tensor) return NULL;
+  char dims[128];
+  cli_dims_text(&tensor.dims, dims, sizeof(dims));
+  printf("%s: %s %s\n", name, carnot_dtype_name(tensor.dtype), dims);
+  return NULL;
+}
+
+static carnot_status* deliver(const cli_session* session, const run_options* options) {
+  if (options->output_dir) CLI_TRY(cli_make_folder(options->output_dir));
+  const carnot_engine* engine = session->loaded.engine;
+  for (uint32_t i = 0; i < carnot_engine_tensor_count(engine); i++) {
+    carnot_tensor_info info;
+    const carnot_data* data;
+    CLI_TRY(carnot_engine_tensor_info(engine, i, &info));
+    if (info.is_input) continue;
+    CLI_TRY(carnot_context_output_value(session->context, info.name, &data));
+    CLI_TRY(deliver_output(info.name, data, options));
   }
   return NULL;
 }
 
-static carnot_status* deliver(const carnot_context* context, const run_options* options) {
-  if (options->output_dir) CARNOT_TRY(cli_make_folder(options->output_dir));
-  for (uint32_t i = 0; i < context->plan->binding_count; i++) {
-    const carnot_plan_binding* b = &context->plan->bindings[i];
-    if (b->is_input) continue;
-    const carnot_rt_value* cell = carnot_context_output(context, i);
-    if (options->top && cell->kind == CARNOT_VALUE_TENSOR)
-      print_top(b->name, &cell->tensor, options->top, options->labels);
-    if (options->output_dir)
-      CARNOT_TRY_AT(write_cell(options->output_dir, b->name, cell, options->png), "output %s",
-                    b->name);
-    if (options->top || options->output_dir || cell->kind != CARNOT_VALUE_TENSOR) continue;
-    char dims[128];
-    carnot_dims_print(cell->tensor.dims, cell->tensor.rank, dims, sizeof(dims));
-    printf("%s: %s %s\n", b->name, carnot_dtype_name(cell->tensor.dtype), dims);
-  }
+static carnot_status* read_flags(cli_flags* flags, run_options* out) {
+  CLI_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), &out->shapes));
+  CLI_TRY(cli_flag_int(flags, "top", 0, 1 << 20, &out->top));
+  CLI_TRY(cli_image_flags(flags, &out->image));
+  CLI_TRY(cli_input_flags(flags, &out->inputs));
+  out->output_dir = cli_flag_text(flags, "output-dir");
+  out->labels = cli_flag_text(flags, "labels");
+  CLI_CHECK(!out->labels || access(out->labels, R_OK) == 0, IO, "--labels: cannot read %s",
+            out->labels);
+  out->png = cli_flag_set(flags, "png");
+  out->profile = cli_flag_set(flags, "dumpProfile");
   return NULL;
+}
+
+static carnot_status* run(cli_flags* flags, run_options* options, cli_session* session) {
+  CLI_TRY(read_flags(flags, options));
+  cli_build_options build;
+  cli_build_options_init(&build);
+  build.opt = &options->shapes;
+  build.level = 1;
+  CLI_TRY(cli_build_flags(flags, &build));
+  const char* path = cli_word(flags, 0);
+  CLI_CHECK(path, INVALID_ARGUMENT,
+            "usage: carnot run MODEL_OR_ENGINE --input NAME=FILE [--output-dir DIR] [--top N "
+            "--labels FILE]");
+  CLI_TRY(cli_session_open(path, &build, session));
+  CLI_TRY(cli_session_read(session, &options->inputs, &options->shapes, &options->image,
+                           /*random=*/false));
+  if (options->profile) CLI_TRY(carnot_context_set_layer_timing(session->context, true));
+  CLI_TRY(carnot_context_run(session->context));
+  if (options->profile) cli_profile_print(session);
+  return deliver(session, options);
 }
 
 carnot_status* cli_run(cli_flags* flags) {
-  static const char* const kKnown[] = {"input",  "output-dir",  "shapes",        "top",
-                                       "labels", "mean",        "scale",         "layout",
-                                       "png",    "dumpProfile", CLI_BUILD_FLAGS, NULL};
-  run_options options = {0};
-  CARNOT_TRY(cli_shapes_parse(cli_flag_text(flags, "shapes"), &options.shapes));
-  CARNOT_TRY(cli_flag_int(flags, "top", 0, 1 << 20, &options.top));
-  CARNOT_TRY(cli_image_flags(flags, &options.image));
-  options.output_dir = cli_flag_text(flags, "output-dir");
-  options.labels = cli_flag_text(flags, "labels");
-  CARNOT_CHECK(!options.labels || access(options.labels, R_OK) == 0, IO, "--labels: cannot read %s",
-               options.labels);
-  options.png = cli_flag_set(flags, "png");
-  options.profile = cli_flag_set(flags, "dumpProfile");
-  while (cli_flag_each(flags, "input", 1 << 20)) continue;
-  cli_build_options build;
-  cli_build_options_init(&build);
-  build.opt = &options.shapes;
-  build.config.level = 1;
-  CARNOT_TRY(cli_build_flags(flags, &build));
-  const char* path = cli_word(flags, 0);
-  CARNOT_CHECK(path, INVALID_ARGUMENT,
-               "usage: carnot run MODEL_OR_ENGINE --input NAME=FILE [--output-dir DIR] [--top N "
-               "--labels FILE]");
-  CARNOT_TRY(cli_flags_finish(flags, kKnown));
-  cli_session session;
-  carnot_status* status = cli_session_open(path, &build, &session);
-  if (!status)
-    status = cli_session_read(&session, flags, &options.shapes, &options.image, /*random=*/false);
-  if (!status && options.profile) status = cli_profile_begin(&session);
-  if (!status) status = carnot_context_run_now(session.context);
-  if (!status && options.profile) cli_profile_print(&session);
-  if (!status) status = deliver(session.context, &options);
+  run_options options = {.top = 0};
+  cli_session session = {.context = NULL};
+  carnot_status* status = run(flags, &options, &session);
   cli_session_close(&session);
   cli_shapes_free(&options.shapes);
   return status;

@@ -1,139 +1,229 @@
-// One engine with its threads, context and inputs.
-#include <stdlib.h>
+// One engine with threads, a context and inputs.
+#include "session.h"
 
-#include "cli.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 carnot_status* cli_session_start(const cli_loaded* loaded, int threads, cli_session* out) {
   *out = (cli_session){.loaded = *loaded, .base_mb = cli_peak_rss_mb()};
   carnot_status* status = carnot_executor_create(threads, &out->executor);
-  carnot_context_options options = {.executor = out->executor, .isa = -1, .host_io = true};
-  if (!status) status = carnot_context_create_on(out->loaded.engine, &options, &out->context);
-  if (!status) out->context->time_io = out->context->stream != NULL;
-  if (status) cli_session_close(out);
-  return status;
+  carnot_context_config config = {.executor = out->executor, .host_tensors = true};
+  if (!status) status = carnot_context_create(out->loaded.engine, &config, &out->context);
+  if (status) {
+    cli_session_close(out);
+    return status;
+  }
+  carnot_context_set_run_timing(out->context, true);
+  out->inputs = CLI_NEW_ARRAY(&out->arena, const carnot_data*,
+                              carnot_engine_tensor_count(out->loaded.engine) + 1);
+  return NULL;
 }
 
 carnot_status* cli_session_open(const char* path, const cli_build_options* options,
                                 cli_session* out) {
   *out = (cli_session){0};
   cli_loaded loaded;
-  CARNOT_TRY(cli_load(path, options, &loaded));
+  CLI_TRY(cli_load(path, options, &loaded));
   return cli_session_start(&loaded, options->threads, out);
 }
 
 void cli_session_close(cli_session* session) {
-  if (session->context) carnot_context_free(session->context);
-  if (session->executor) carnot_executor_destroy(session->executor);
-  if (session->loaded.engine) carnot_engine_release(session->loaded.engine);
-  carnot_arena_deinit(&session->arena);
+  carnot_context_destroy(session->context);
+  carnot_executor_destroy(session->executor);
+  carnot_engine_release(session->loaded.engine);
+  cli_arena_deinit(&session->arena);
   *session = (cli_session){0};
 }
 
-static bool names_input(const char* value, const char* equals, const char* name) {
-  return (size_t)(equals - value) == strlen(name) && strncmp(value, name, strlen(name)) == 0;
+// ---- inputs ----
+
+carnot_status* cli_input_files_add(const char* text, size_t length, char separator,
+                                   cli_arena* arena, cli_input_files* files) {
+  CLI_CHECK(files->count < (int)CLI_COUNT(files->items), OUT_OF_RANGE, "more than %zu input files",
+            CLI_COUNT(files->items));
+  cli_input_file* out = &files->items[files->count++];
+  const char* split = memrchr(text, separator, length);
+  const char* file = split ? split + 1 : text;
+  *out = (cli_input_file){.file = cli_arena_text(arena, file, (size_t)(text + length - file))};
+  if (split) out->name = cli_arena_text(arena, text, (size_t)(split - text));
+  return NULL;
 }
 
-// The FILE that --input gives for |name|; "FILE" alone serves the only input.
-static const char* file_for(cli_flags* flags, const char* name, uint32_t input_count) {
+carnot_status* cli_input_flags(cli_flags* flags, cli_input_files* out) {
   const char* value;
-  for (int i = 0; (value = cli_flag_each(flags, "input", i)) != NULL; i++) {
-    const char* equals = strrchr(value, '=');
-    if (!equals && input_count == 1) return value;
-    if (equals && names_input(value, equals, name)) return equals + 1;
+  *out = (cli_input_files){.count = 0};
+  for (int i = 0; (value = cli_flag_each(flags, "input", i)) != NULL; i++)
+    CLI_TRY(cli_input_files_add(value, strlen(value), '=', &flags->arena, out));
+  return NULL;
+}
+
+static carnot_status* parse_numbers(const cli_flags* flags, const char* name, float* out,
+                                    int* out_count) {
+  const char* text = cli_flag_text(flags, name);
+  *out_count = 0;
+  while (text && *text) {
+    char* end;
+    CLI_CHECK(*out_count < 4, INVALID_ARGUMENT, "--%s has more than 4 numbers", name);
+    out[*out_count] = strtof(text, &end);
+    CLI_CHECK(end != text && (*end == 0 || *end == ','), INVALID_ARGUMENT,
+              "--%s: '%s' is no list of numbers", name, text);
+    ++*out_count;
+    text = end + (*end == ',');
   }
   return NULL;
 }
 
-static carnot_status* check_names(cli_flags* flags, const carnot_plan* plan, uint32_t input_count) {
-  const char* value;
-  for (int i = 0; (value = cli_flag_each(flags, "input", i)) != NULL; i++) {
-    const char* equals = strrchr(value, '=');
-    CARNOT_CHECK(equals || input_count == 1, INVALID_ARGUMENT,
-                 "--input %s: NAME=FILE is wanted, the model has %u inputs", value, input_count);
-    if (!equals) continue;
-    char name[512];
-    snprintf(name, sizeof(name), "%.*s", (int)(equals - value), value);
+carnot_status* cli_image_flags(const cli_flags* flags, cli_image_options* out) {
+  CLI_TRY(parse_numbers(flags, "mean", out->mean, &out->mean_count));
+  CLI_TRY(parse_numbers(flags, "scale", out->scale, &out->scale_count));
+  out->layout = cli_flag_text(flags, "layout");
+  CLI_CHECK(!out->layout || strcmp(out->layout, "nchw") == 0 || strcmp(out->layout, "nhwc") == 0,
+            INVALID_ARGUMENT, "--layout is '%s', must be nchw or nhwc", out->layout);
+  return NULL;
+}
+
+carnot_status* cli_input_dims(const carnot_engine* engine, const carnot_tensor_info* input,
+                              const cli_shapes* shapes, carnot_dims* out) {
+  *out = input->dims;
+  CLI_CHECK(out->rank >= 0, UNSUPPORTED, "input %s has no fixed rank", input->name);
+  const carnot_dims* given = cli_shapes_find(shapes, input->name);
+  CLI_CHECK(!given || given->rank == out->rank, INVALID_ARGUMENT,
+            "input %s has %d dimensions, the shape given has %d", input->name, out->rank,
+            given ? given->rank : 0);
+  carnot_dims best;
+  CLI_TRY(carnot_engine_profile_shapes(engine, /*profile=*/0, input->name, NULL, &best, NULL));
+  for (int d = 0; d < out->rank; d++)
+    if (out->d[d] < 0) out->d[d] = given && given->d[d] >= 0 ? given->d[d] : best.d[d];
+  return NULL;
+}
+
+carnot_status* cli_session_set_input(cli_session* session, uint32_t index,
+                                     const carnot_data* data) {
+  carnot_tensor_info input;
+  CLI_TRY(carnot_engine_tensor_info(session->loaded.engine, index, &input));
+  CLI_TRY(carnot_context_set_input_value(session->context, input.name, data));
+  session->inputs[index] = data;
+  return NULL;
+}
+
+const carnot_data* cli_session_input(const cli_session* session, const char* name) {
+  uint32_t index;
+  carnot_status* status = carnot_engine_find_tensor(session->loaded.engine, name, &index);
+  carnot_status_free(status);
+  return status ? NULL : session->inputs[index];
+}
+
+// The file for input |name|; one without a name serves the only input.
+static const char* file_for(const cli_input_files* files, const char* name, uint32_t input_count) {
+  for (int i = 0; i < files->count; i++) {
+    const cli_input_file* f = &files->items[i];
+    if (f->name ? strcmp(f->name, name) == 0 : input_count == 1) return f->file;
+  }
+  return NULL;
+}
+
+static carnot_status* check_names(const cli_session* session, const cli_input_files* files,
+                                  uint32_t input_count) {
+  for (int i = 0; i < files->count; i++) {
+    const cli_input_file* f = &files->items[i];
+    CLI_CHECK(f->name || input_count == 1, INVALID_ARGUMENT,
+              "--input %s: NAME=FILE is wanted, the model has %u inputs", f->file, input_count);
+    if (!f->name) continue;
     uint32_t index;
-    CARNOT_TRY(carnot_plan_find_binding(plan, name, &index));
-    CARNOT_CHECK(plan->bindings[index].is_input, INVALID_ARGUMENT, "--input %s: %s is an output",
-                 value, name);
+    carnot_tensor_info tensor;
+    CLI_TRY(carnot_engine_find_tensor(session->loaded.engine, f->name, &index));
+    CLI_TRY(carnot_engine_tensor_info(session->loaded.engine, index, &tensor));
+    CLI_CHECK(tensor.is_input, INVALID_ARGUMENT, "--input %s=%s: %s is an output", f->name, f->file,
+              f->name);
   }
   return NULL;
 }
 
-static carnot_status* set_input(cli_session* session, uint32_t index, const char* file,
-                                const cli_shapes* shapes, const cli_image_options* image) {
-  const carnot_plan_binding* b = &session->context->plan->bindings[index];
-  carnot_dims dims = {.rank = b->rank};
-  carnot_rt_value cell;
-  if (!file || b->rank >= 0) CARNOT_TRY(cli_input_dims(b, shapes, dims.d));
-  if (file)
-    CARNOT_TRY(cli_read_tensor(file, b, &dims, image, &session->arena, &cell));
-  else
-    CARNOT_TRY(cli_random_tensor(b, dims.d, &session->arena, &cell));
-  CARNOT_TRY_AT(carnot_context_set_input_cell(session->context, index, &cell), "%s",
-                file ? file : b->name);
-  return NULL;
+static carnot_status* read_input(cli_session* session, uint32_t index,
+                                 const carnot_tensor_info* input, const char* file,
+                                 const cli_shapes* shapes, const cli_image_options* image) {
+  carnot_dims dims = {.rank = input->dims.rank};
+  const carnot_data* data;
+  if (!file || dims.rank >= 0)
+    CLI_TRY(cli_input_dims(session->loaded.engine, input, shapes, &dims));
+  if (file) {
+    CLI_TRY(cli_tensor_read(file, input, &dims, image, &session->arena, &data));
+  } else {
+    cli_tensor tensor;
+    CLI_TRY(cli_tensor_random(input, &dims, &session->arena, &tensor));
+    CLI_TRY(cli_tensor_as_data(&tensor, &session->arena, &data));
+  }
+  return carnot_status_annotate(cli_session_set_input(session, index, data), "%s",
+                                file ? file : input->name);
 }
 
-carnot_status* cli_session_read(cli_session* session, cli_flags* flags, const cli_shapes* shapes,
-                                const cli_image_options* image, bool random) {
-  const carnot_plan* plan = session->context->plan;
-  uint32_t input_count = 0;
-  for (uint32_t i = 0; i < plan->binding_count; i++) input_count += plan->bindings[i].is_input;
-  CARNOT_TRY(check_names(flags, plan, input_count));
-  for (uint32_t i = 0; i < plan->binding_count; i++) {
-    if (!plan->bindings[i].is_input) continue;
-    const char* name = plan->bindings[i].name;
-    const char* file = file_for(flags, name, input_count);
-    CARNOT_CHECK(file || random, INVALID_ARGUMENT, "input %s has no file: give --input %s=FILE",
-                 name, name);
-    CARNOT_TRY(set_input(session, i, file, shapes, image));
+carnot_status* cli_session_read(cli_session* session, const cli_input_files* files,
+                                const cli_shapes* shapes, const cli_image_options* image,
+                                bool random) {
+  const carnot_engine* engine = session->loaded.engine;
+  carnot_tensor_info tensor;
+  uint32_t input_count = 0, tensor_count = carnot_engine_tensor_count(engine);
+  for (uint32_t i = 0; i < tensor_count; i++) {
+    CLI_TRY(carnot_engine_tensor_info(engine, i, &tensor));
+    input_count += tensor.is_input;
+  }
+  CLI_TRY(check_names(session, files, input_count));
+  for (uint32_t i = 0; i < tensor_count; i++) {
+    CLI_TRY(carnot_engine_tensor_info(engine, i, &tensor));
+    if (!tensor.is_input) continue;
+    const char* file = file_for(files, tensor.name, input_count);
+    CLI_CHECK(file || random, INVALID_ARGUMENT, "input %s has no file: give --input %s=FILE",
+              tensor.name, tensor.name);
+    CLI_TRY(read_input(session, i, &tensor, file, shapes, image));
   }
   return NULL;
 }
 
 carnot_status* cli_session_random(cli_session* session, const cli_shapes* shapes) {
-  const carnot_plan* plan = session->context->plan;
-  for (uint32_t i = 0; i < plan->binding_count; i++)
-    if (plan->bindings[i].is_input) CARNOT_TRY(set_input(session, i, NULL, shapes, NULL));
-  return NULL;
+  return cli_session_read(session, &(cli_input_files){.count = 0}, shapes, NULL, /*random=*/true);
 }
 
-carnot_status* cli_profile_begin(cli_session* session) {
-  void* times;
-  CARNOT_TRY(carnot_calloc((size_t)session->context->plan->step_count + 1, sizeof(carnot_step_time),
-                           "a profile", &times));
-  session->context->times = times;
-  return NULL;
+// ---- layer times ----
+
+static uint32_t layer_count(const cli_session* session) {
+  carnot_engine_stats stats;
+  carnot_engine_get_stats(session->loaded.engine, &stats);
+  return stats.layer_count;
 }
 
-carnot_status* cli_session_profile(cli_session* session, int runs, carnot_step_time** out_times) {
-  *out_times = NULL;
-  for (int i = 0; i < 3; i++) CARNOT_TRY(carnot_context_run_now(session->context));
-  CARNOT_TRY(cli_profile_begin(session));
-  carnot_step_time* times = session->context->times;
+carnot_status* cli_session_profile(cli_session* session, int runs, carnot_layer_time** out_times) {
+  uint32_t count = layer_count(session);
+  carnot_layer_time* times = calloc((size_t)count + 1, sizeof(*times));
+  *out_times = times;
+  if (!times) return CLI_NO_MEMORY(count * sizeof(*times), "a profile");
   carnot_status* status = NULL;
-  for (int i = 0; !status && i < runs; i++) status = carnot_context_run_now(session->context);
-  session->context->times = NULL;
-  if (status)
-    free(times);
-  else
-    *out_times = times;
+  for (int i = 0; !status && i < 3; i++) status = carnot_context_run(session->context);
+  if (!status) status = carnot_context_set_layer_timing(session->context, true);
+  for (int i = 0; !status && i < runs; i++) status = carnot_context_run(session->context);
+  for (uint32_t i = 0; !status && i < count; i++)
+    status = carnot_context_get_layer_time(session->context, i, &times[i]);
+  if (!status) return carnot_context_set_layer_timing(session->context, false);
+  free(times);
+  *out_times = NULL;
   return status;
 }
 
 void cli_profile_print(const cli_session* session) {
-  const carnot_context* context = session->context;
-  const carnot_plan* plan = context->plan;
+  uint32_t count = layer_count(session);
+  carnot_layer_time t;
   double total = 0;
-  for (uint32_t i = 0; i < plan->step_count; i++) total += (double)context->times[i].total_ns;
-  fprintf(stderr, "%10s %6s %6s  %-28s %s\n", "us", "%", "calls", "tactic", "layer");
-  for (uint32_t i = 0; i < plan->step_count; i++) {
-    const carnot_step_time* t = &context->times[i];
-    if (!t->count) continue;
-    fprintf(stderr, "%10.2f %6.2f %6llu  %-28s %s\n", (double)t->total_ns / (double)t->count * 1e-3,
-            100 * (double)t->total_ns / total, (unsigned long long)t->count,
-            plan->steps[i].variants[context->steps[i].variant].tactic, plan->steps[i].name);
+  carnot_status* status = NULL;
+  for (uint32_t i = 0; !status && i < count; i++) {
+    status = carnot_context_get_layer_time(session->context, i, &t);
+    total += (double)t.total_ns;
   }
+  fprintf(stderr, "%10s %6s %6s  %-28s %s\n", "us", "%", "calls", "tactic", "layer");
+  for (uint32_t i = 0; !status && i < count; i++) {
+    status = carnot_context_get_layer_time(session->context, i, &t);
+    if (status || !t.count) continue;
+    fprintf(stderr, "%10.2f %6.2f %6llu  %-28s %s\n", (double)t.total_ns / (double)t.count * 1e-3,
+            100 * (double)t.total_ns / total, (unsigned long long)t.count, t.tactic, t.layer);
+  }
+  carnot_status_free(status);
 }

@@ -1,7 +1,8 @@
 // Flags of weak typing: trtexec's names and grammar.
-#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
 
-#include "cli.h"
+#include "build_options.h"
 
 static const struct {
   const char* name;
@@ -20,42 +21,41 @@ static carnot_status* parse_type(const char* flag, const char* text, size_t leng
       *out = kTypes[i].dtype;
       return NULL;
     }
-  return CARNOT_ERROR(INVALID_ARGUMENT,
-                      "--%s: '%.*s' is no type; fp32, fp16, bf16, int32, int64, int8, uint8, bool "
-                      "are",
-                      flag, (int)length, text);
+  return CLI_ERROR(INVALID_ARGUMENT,
+                   "--%s: '%.*s' is no type; fp32, fp16, bf16, int32, int64, int8, uint8, bool "
+                   "are",
+                   flag, (int)length, text);
 }
 
 // "name:type+type" up to |length|; the name may stand in single quotes.
 static carnot_status* parse_request(const char* flag, const char* text, size_t length,
-                                    carnot_arena* arena, carnot_type_request* out) {
+                                    cli_arena* arena, cli_type_request* out) {
   const char *colon = NULL, *end = text + length;
   for (const char* at = text; at < end; at++)
     if (*at == ':') colon = at;
-  CARNOT_CHECK(colon && colon > text && colon + 1 < end, INVALID_ARGUMENT,
-               "--%s: '%.*s' is no request: LAYER:TYPE is wanted", flag, (int)length, text);
+  CLI_CHECK(colon && colon > text && colon + 1 < end, INVALID_ARGUMENT,
+            "--%s: '%.*s' is no request: LAYER:TYPE is wanted", flag, (int)length, text);
   const char *name = text, *name_end = colon;
   if (name_end - name >= 2 &&
       ((name[0] == '\'' && name_end[-1] == '\'') || (name[0] == '"' && name_end[-1] == '"')))
     name++, name_end--;
-  *out =
-      (carnot_type_request){.pattern = carnot_arena_text(arena, name, (size_t)(name_end - name))};
+  *out = (cli_type_request){.pattern = cli_arena_text(arena, name, (size_t)(name_end - name))};
   for (const char* at = colon + 1; at < end;) {
     size_t size = strcspn(at, "+,");
     if (at + size > end) size = (size_t)(end - at);
-    CARNOT_CHECK(out->type_count < 8, INVALID_ARGUMENT, "--%s: more than 8 types for layer %s",
-                 flag, out->pattern);
-    CARNOT_TRY(parse_type(flag, at, size, &out->types[out->type_count++]));
+    CLI_CHECK(out->type_count < 8, INVALID_ARGUMENT, "--%s: more than 8 types for layer %s", flag,
+              out->pattern);
+    CLI_TRY(parse_type(flag, at, size, &out->types[out->type_count++]));
     at += size + 1;
   }
   return NULL;
 }
 
-static carnot_status* parse_requests(const char* flag, const char* text, carnot_arena* arena,
-                                     const carnot_type_request** out, size_t* out_count) {
+static carnot_status* parse_requests(const char* flag, const char* text, cli_arena* arena,
+                                     const cli_type_request** out, size_t* out_count) {
   size_t most = 1;
   for (const char* at = text; *at; at++) most += *at == ',';
-  carnot_type_request* requests = CARNOT_NEW_ARRAY(arena, carnot_type_request, most);
+  cli_type_request* requests = CLI_NEW_ARRAY(arena, cli_type_request, most);
   size_t count = 0;
   while (*text) {
     size_t length = 0;
@@ -67,7 +67,7 @@ static carnot_status* parse_requests(const char* flag, const char* text, carnot_
       else if (!quote && (c == '\'' || c == '"'))
         quote = c;
     }
-    CARNOT_TRY(parse_request(flag, text, length, arena, &requests[count++]));
+    CLI_TRY(parse_request(flag, text, length, arena, &requests[count++]));
     text += length + (text[length] == ',');
   }
   *out = requests;
@@ -76,20 +76,20 @@ static carnot_status* parse_requests(const char* flag, const char* text, carnot_
 }
 
 // "fp16:chw,fp32:chw"; the layout of the network's own tensors is theirs.
-static carnot_status* parse_formats(const char* flag, const char* text, carnot_arena* arena,
+static carnot_status* parse_formats(const char* flag, const char* text, cli_arena* arena,
                                     const carnot_dtype** out, size_t* out_count) {
   size_t most = 1;
   for (const char* at = text; *at; at++) most += *at == ',';
-  carnot_dtype* types = CARNOT_NEW_ARRAY(arena, carnot_dtype, most);
+  carnot_dtype* types = CLI_NEW_ARRAY(arena, carnot_dtype, most);
   size_t count = 0;
   while (*text) {
     size_t length = strcspn(text, ","), word = strcspn(text, ":,");
     const char* layout = word < length ? text + word + 1 : text;
     size_t layout_length = (size_t)(text + length - layout);
-    CARNOT_CHECK(layout_length == 3 && strncmp(layout, "chw", 3) == 0, UNSUPPORTED,
-                 "--%s: layout '%.*s' is not there yet, only chw is", flag, (int)layout_length,
-                 layout);
-    if (word < length) CARNOT_TRY(parse_type(flag, text, word, &types[count]));
+    CLI_CHECK(layout_length == 3 && strncmp(layout, "chw", 3) == 0, UNSUPPORTED,
+              "--%s: layout '%.*s' is not there yet, only chw is", flag, (int)layout_length,
+              layout);
+    if (word < length) CLI_TRY(parse_type(flag, text, word, &types[count]));
     count++;
     text += length + (text[length] == ',');
   }
@@ -98,44 +98,42 @@ static carnot_status* parse_formats(const char* flag, const char* text, carnot_a
   return NULL;
 }
 
-const char* const cli_typing_flags[] = {CLI_TYPING_FLAGS, NULL};
-
-carnot_status* cli_typing_flag(const char* name, const char* value, carnot_arena* arena,
-                               cli_typing* t) {
-  carnot_typing* typing = &t->typing;
-  if (strcmp(name, "fp16") == 0) {
-    typing->f16 = true;
-  } else if (strcmp(name, "bf16") == 0) {
-    typing->bf16 = true;
-  } else if (strcmp(name, "best") == 0) {
-    typing->f16 = typing->bf16 = true;
-    fprintf(stderr, "--best takes fp32, fp16 and bf16; int8, fp8 and int4 are not there yet\n");
-  } else if (strcmp(name, "stronglyTyped") == 0) {
-    typing->strong = true;
-  } else if (strcmp(name, "precisionConstraints") == 0) {
-    static const char* const kWords[] = {"none", "prefer", "obey"};
-    int chosen = 0;
-    while (chosen < 3 && strcmp(value, kWords[chosen]) != 0) chosen++;
-    CARNOT_CHECK(chosen < 3, INVALID_ARGUMENT,
-                 "--precisionConstraints is '%s', must be one of none, prefer, obey", value);
-    typing->constraints = (carnot_constraints)chosen;
-    t->constraints_given = true;
-  } else if (strcmp(name, "layerPrecisions") == 0) {
-    CARNOT_TRY(parse_requests(name, value, arena, &typing->layers, &typing->layer_count));
-  } else if (strcmp(name, "layerOutputTypes") == 0) {
-    CARNOT_TRY(parse_requests(name, value, arena, &typing->outputs, &typing->output_count));
-  } else if (strcmp(name, "inputIOFormats") == 0) {
-    CARNOT_TRY(parse_formats(name, value, arena, &typing->input_types, &typing->input_type_count));
-  } else if (strcmp(name, "outputIOFormats") == 0) {
-    CARNOT_TRY(
-        parse_formats(name, value, arena, &typing->result_types, &typing->result_type_count));
-  }
+static carnot_status* read_lists(cli_flags* flags, cli_typing* out) {
+  cli_arena* arena = &flags->arena;
+  const char* layers = cli_flag_text(flags, "layerPrecisions");
+  const char* outputs = cli_flag_text(flags, "layerOutputTypes");
+  const char* inputs = cli_flag_text(flags, "inputIOFormats");
+  const char* results = cli_flag_text(flags, "outputIOFormats");
+  if (layers)
+    CLI_TRY(parse_requests("layerPrecisions", layers, arena, &out->layers, &out->layer_count));
+  if (outputs)
+    CLI_TRY(parse_requests("layerOutputTypes", outputs, arena, &out->outputs, &out->output_count));
+  if (inputs)
+    CLI_TRY(
+        parse_formats("inputIOFormats", inputs, arena, &out->input_types, &out->input_type_count));
+  if (results)
+    CLI_TRY(parse_formats("outputIOFormats", results, arena, &out->result_types,
+                          &out->result_type_count));
   return NULL;
 }
 
-void cli_typing_finish(cli_typing* t) {
-  carnot_typing* typing = &t->typing;
-  if (!(typing->layer_count || typing->output_count) || t->constraints_given) return;
-  fprintf(stderr, "--layerPrecisions and --layerOutputTypes imply --precisionConstraints=prefer\n");
-  typing->constraints = CARNOT_CONSTRAINTS_PREFER;
+carnot_status* cli_typing_flags(cli_flags* flags, cli_typing* out) {
+  bool best = cli_flag_set(flags, "best");
+  int constraints = -1;
+  *out = (cli_typing){.f16 = best || cli_flag_set(flags, "fp16"),
+                      .bf16 = best || cli_flag_set(flags, "bf16"),
+                      .strong = cli_flag_set(flags, "stronglyTyped")};
+  if (best)
+    fprintf(stderr, "--best takes fp32, fp16 and bf16; int8, fp8 and int4 are not there yet\n");
+  CLI_TRY(cli_flag_choice(flags, "precisionConstraints",
+                          (const char* const[]){"none", "prefer", "obey", NULL}, &constraints));
+  CLI_TRY(read_lists(flags, out));
+  if (constraints >= 0) {
+    out->constraints = (cli_constraints)constraints;
+  } else if (out->layer_count || out->output_count) {
+    fprintf(stderr,
+            "--layerPrecisions and --layerOutputTypes imply --precisionConstraints=prefer\n");
+    out->constraints = CLI_PREFER_TYPES;
+  }
+  return NULL;
 }

@@ -1,22 +1,23 @@
 // How far two tensors are apart.
 #include <math.h>
+#include <string.h>
 
-#include "cli.h"
+#include "tensor.h"
 
-carnot_status* cli_difference_of(const char* name, const carnot_tensor* a, const carnot_tensor* b,
-                                 double rtol, double atol, cli_difference* out) {
+carnot_status* cli_tensor_compare(const char* name, const cli_tensor* a, const cli_tensor* b,
+                                  double rtol, double atol, cli_tensor_diff* out) {
   char dims_a[128], dims_b[128];
-  carnot_dims_print(a->dims, a->rank, dims_a, sizeof(dims_a));
-  carnot_dims_print(b->dims, b->rank, dims_b, sizeof(dims_b));
-  CARNOT_CHECK(strcmp(dims_a, dims_b) == 0, INVALID_ARGUMENT,
-               "output %s is %s in the first and %s in the second", name, dims_a, dims_b);
-  CARNOT_CHECK(a->dtype != CARNOT_DTYPE_STRING && b->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED,
-               "output %s is text, which is not compared", name);
-  *out = (cli_difference){.count = carnot_tensor_count(a), .worst = -1};
+  cli_dims_text(&a->dims, dims_a, sizeof(dims_a));
+  cli_dims_text(&b->dims, dims_b, sizeof(dims_b));
+  CLI_CHECK(strcmp(dims_a, dims_b) == 0, INVALID_ARGUMENT,
+            "output %s is %s in the first and %s in the second", name, dims_a, dims_b);
+  CLI_CHECK(a->dtype != CARNOT_DTYPE_STRING && b->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED,
+            "output %s is text, which is not compared", name);
+  *out = (cli_tensor_diff){.count = cli_tensor_count(a), .worst = -1};
   double dot = 0, aa = 0, bb = 0, worst = -1;
   for (int64_t i = 0; i < out->count; i++) {
-    double x = carnot_load_f64(a->dtype, a->data, (size_t)i),
-           y = carnot_load_f64(b->dtype, b->data, (size_t)i);
+    double x = carnot_element_f64(a->dtype, a->data, (size_t)i),
+           y = carnot_element_f64(b->dtype, b->data, (size_t)i);
     out->not_finite += !isfinite(x) || !isfinite(y);
     if (x == y || (isnan(x) && isnan(y))) {
       if (isfinite(x)) dot += x * y, aa += x * x, bb += y * y;

@@ -3,10 +3,11 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <jpeglib.h>
 
-#include "cli.h"
+#include "tensor.h"
 
 // Decoded to RGB bytes.
 typedef struct picture {
@@ -18,25 +19,25 @@ typedef struct picture {
 enum { kMaxPixels = 1 << 28 };
 
 static carnot_status* new_pixels(const char* path, int64_t width, int64_t height, picture* out) {
-  CARNOT_CHECK(width > 0 && height > 0 && width <= kMaxPixels / height, OUT_OF_RANGE,
-               "%s has %lldx%lld pixels, 1 to %d are read", path, (long long)width,
-               (long long)height, kMaxPixels);
+  CLI_CHECK(width > 0 && height > 0 && width <= kMaxPixels / height, OUT_OF_RANGE,
+            "%s has %lldx%lld pixels, 1 to %d are read", path, (long long)width, (long long)height,
+            kMaxPixels);
   out->width = width;
   out->height = height;
   size_t bytes = (size_t)(width * height * 3);
   out->rgb = malloc(bytes);
-  return out->rgb ? NULL : CARNOT_NO_MEMORY(bytes, "a picture");
+  return out->rgb ? NULL : CLI_NO_MEMORY(bytes, "a picture");
 }
 
-static carnot_status* read_png(const char* path, const carnot_mapping* map, picture* out) {
+static carnot_status* read_png(const char* path, const cli_mapping* map, picture* out) {
   png_image image = {.version = PNG_IMAGE_VERSION};
-  CARNOT_CHECK(png_image_begin_read_from_memory(&image, map->data, map->size), INVALID_MODEL,
-               "%s: %s", path, image.message);
+  CLI_CHECK(png_image_begin_read_from_memory(&image, map->data, map->size), INVALID_MODEL, "%s: %s",
+            path, image.message);
   image.format = PNG_FORMAT_RGB;
   carnot_status* status = new_pixels(path, image.width, image.height, out);
   png_color white = {255, 255, 255};
   if (!status && !png_image_finish_read(&image, &white, out->rgb, 0, NULL))
-    status = CARNOT_ERROR(INVALID_MODEL, "%s: %s", path, image.message);
+    status = CLI_ERROR(INVALID_MODEL, "%s: %s", path, image.message);
   png_image_free(&image);
   return status;
 }
@@ -54,7 +55,7 @@ static void jpeg_failed(j_common_ptr info) {
 }
 static void jpeg_silent(j_common_ptr info) { (void)info; }
 
-static carnot_status* read_jpeg(const char* path, const carnot_mapping* map, picture* out) {
+static carnot_status* read_jpeg(const char* path, const cli_mapping* map, picture* out) {
   struct jpeg_decompress_struct info;
   jpeg_failure failure;
   info.err = jpeg_std_error(&failure.base);
@@ -62,7 +63,7 @@ static carnot_status* read_jpeg(const char* path, const carnot_mapping* map, pic
   failure.base.output_message = jpeg_silent;
   if (setjmp(failure.jump)) {
     jpeg_destroy_decompress(&info);
-    return CARNOT_ERROR(INVALID_MODEL, "%s: %s", path, failure.message);
+    return CLI_ERROR(INVALID_MODEL, "%s: %s", path, failure.message);
   }
   jpeg_create_decompress(&info);
   jpeg_mem_src(&info, map->data, map->size);
@@ -78,6 +79,8 @@ static carnot_status* read_jpeg(const char* path, const carnot_mapping* map, pic
   return status;
 }
 
+static int64_t clamp(int64_t at, int64_t last) { return at < 0 ? 0 : at > last ? last : at; }
+
 // The mean over the part of the picture that a target pixel covers (area), or between the nearest
 // four where it grows.
 static double sample(const picture* p, int channel, double y0, double y1, double x0, double x1) {
@@ -88,8 +91,7 @@ static double sample(const picture* p, int channel, double y0, double y1, double
     double wy = (y + 1 < y1 ? y + 1 : y1) - (y > y0 ? (double)y : y0);
     for (int64_t x = (int64_t)(x0 < 0 ? x0 - 1 : x0); x < x1; x++) {
       double wx = (x + 1 < x1 ? x + 1 : x1) - (x > x0 ? (double)x : x0);
-      int64_t cy = carnot_max_i64(0, carnot_min_i64(y, p->height - 1)),
-              cx = carnot_max_i64(0, carnot_min_i64(x, p->width - 1));
+      int64_t cy = clamp(y, p->height - 1), cx = clamp(x, p->width - 1);
       sum += wy * wx * p->rgb[(cy * p->width + cx) * 3 + channel];
       weight += wy * wx;
     }
@@ -101,11 +103,11 @@ typedef struct picture_axes {
   int channel, row, column;
 } picture_axes;
 
-static carnot_status* find_axes(const carnot_plan_binding* b, const int64_t* dims,
+static carnot_status* find_axes(const carnot_tensor_info* b, const int64_t* dims,
                                 const cli_image_options* options, picture_axes* out) {
-  int rank = b->rank;
-  CARNOT_CHECK(rank >= 2 && rank <= 4, INVALID_ARGUMENT,
-               "input %s has %d dimensions, a picture fills 2 to 4", b->name, rank);
+  int rank = b->dims.rank;
+  CLI_CHECK(rank >= 2 && rank <= 4, INVALID_ARGUMENT,
+            "input %s has %d dimensions, a picture fills 2 to 4", b->name, rank);
   if (rank == 2) {
     *out = (picture_axes){-1, 0, 1};
     return NULL;
@@ -117,25 +119,26 @@ static carnot_status* find_axes(const carnot_plan_binding* b, const int64_t* dim
   *out = last ? (picture_axes){rank - 1, rank - 3, rank - 2}
               : (picture_axes){rank - 3, rank - 2, rank - 1};
   int64_t channels = dims[out->channel];
-  CARNOT_CHECK(channels == 1 || channels == 3, INVALID_ARGUMENT,
-               "input %s has %lld channels, a picture has 1 or 3 (is --layout right?)", b->name,
-               (long long)channels);
+  CLI_CHECK(channels == 1 || channels == 3, INVALID_ARGUMENT,
+            "input %s has %lld channels, a picture has 1 or 3 (is --layout right?)", b->name,
+            (long long)channels);
   return NULL;
 }
 
-static carnot_status* fill_picture(const picture* p, const carnot_plan_binding* b,
+static carnot_status* fill_picture(const picture* p, const carnot_tensor_info* b,
                                    const carnot_dims* dims, const cli_image_options* options,
-                                   carnot_arena* arena, carnot_rt_value* out) {
+                                   cli_arena* arena, cli_tensor* out) {
   picture_axes axes = {0};
-  int64_t size[CARNOT_MAX_RANK];
-  memcpy(size, dims->d, sizeof(size));
-  CARNOT_TRY(find_axes(b, size, options, &axes));
+  carnot_dims resolved = {.rank = b->dims.rank};
+  int64_t* size = resolved.d;
+  memcpy(size, dims->d, sizeof(resolved.d));
+  CLI_TRY(find_axes(b, size, options, &axes));
   // Dimensions that the model leaves open take the picture's size.
-  if (b->dims[axes.row] < 0 && dims->d[axes.row] <= 1) size[axes.row] = p->height;
-  if (b->dims[axes.column] < 0 && dims->d[axes.column] <= 1) size[axes.column] = p->width;
-  CARNOT_TRY(cli_new_tensor(b->dtype, b->rank, size, arena, out));
+  if (b->dims.d[axes.row] < 0 && dims->d[axes.row] <= 1) size[axes.row] = p->height;
+  if (b->dims.d[axes.column] < 0 && dims->d[axes.column] <= 1) size[axes.column] = p->width;
+  CLI_TRY(cli_tensor_create(b->dtype, &resolved, arena, out));
   int64_t strides[CARNOT_MAX_RANK], channels = axes.channel < 0 ? 1 : size[axes.channel];
-  carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, b->rank, size, strides);
+  for (int64_t d = resolved.rank - 1, stride = 1; d >= 0; stride *= size[d--]) strides[d] = stride;
   double sy = (double)p->height / (double)size[axes.row],
          sx = (double)p->width / (double)size[axes.column];
   for (int64_t c = 0; c < channels; c++)
@@ -151,15 +154,14 @@ static carnot_status* fill_picture(const picture* p, const carnot_plan_binding* 
         if (options->scale_count) v *= (double)options->scale[c % options->scale_count];
         int64_t at = y * strides[axes.row] + x * strides[axes.column] +
                      (axes.channel < 0 ? 0 : c * strides[axes.channel]);
-        carnot_store_f64(b->dtype, out->tensor.data, (size_t)at, v);
+        carnot_element_set_f64(b->dtype, out->data, (size_t)at, v);
       }
   return NULL;
 }
 
-carnot_status* cli_read_picture(const char* path, const carnot_mapping* map, bool is_png,
-                                const carnot_plan_binding* b, const carnot_dims* dims,
-                                const cli_image_options* options, carnot_arena* arena,
-                                carnot_rt_value* out) {
+carnot_status* cli_image_read(const char* path, const cli_mapping* map, bool is_png,
+                              const carnot_tensor_info* b, const carnot_dims* dims,
+                              const cli_image_options* options, cli_arena* arena, cli_tensor* out) {
   picture p = {0};
   carnot_status* status = is_png ? read_png(path, map, &p) : read_jpeg(path, map, &p);
   if (!status) status = fill_picture(&p, b, dims, options, arena, out);
@@ -167,22 +169,23 @@ carnot_status* cli_read_picture(const char* path, const carnot_mapping* map, boo
   return status;
 }
 
-carnot_status* cli_write_png(const char* path, const carnot_tensor* t) {
-  int rank = t->rank;
-  CARNOT_CHECK(rank >= 2 && rank <= 4 && (rank < 4 || t->dims[0] == 1), UNSUPPORTED,
-               "only one picture of 2 to 4 dimensions can be written to %s", path);
+carnot_status* cli_image_write(const char* path, const cli_tensor* t) {
+  int rank = t->dims.rank;
+  CLI_CHECK(rank >= 2 && rank <= 4 && (rank < 4 || t->dims.d[0] == 1), UNSUPPORTED,
+            "only one picture of 2 to 4 dimensions can be written to %s", path);
   bool last =
-      rank > 2 && (t->dims[rank - 1] == 1 || t->dims[rank - 1] == 3) && t->dims[rank - 3] > 3;
-  int64_t channels = rank == 2 ? 1 : last ? t->dims[rank - 1] : t->dims[rank - 3];
-  int64_t height = t->dims[last ? rank - 3 : rank - 2], width = t->dims[last ? rank - 2 : rank - 1];
-  CARNOT_CHECK(channels == 1 || channels == 3, UNSUPPORTED,
-               "a picture has 1 or 3 channels, %s would have %lld", path, (long long)channels);
+      rank > 2 && (t->dims.d[rank - 1] == 1 || t->dims.d[rank - 1] == 3) && t->dims.d[rank - 3] > 3;
+  int64_t channels = rank == 2 ? 1 : last ? t->dims.d[rank - 1] : t->dims.d[rank - 3];
+  int64_t height = t->dims.d[last ? rank - 3 : rank - 2],
+          width = t->dims.d[last ? rank - 2 : rank - 1];
+  CLI_CHECK(channels == 1 || channels == 3, UNSUPPORTED,
+            "a picture has 1 or 3 channels, %s would have %lld", path, (long long)channels);
   unsigned char* pixels = malloc((size_t)(channels * height * width) + 1);
-  if (!pixels) return CARNOT_NO_MEMORY(channels * height * width, "a picture");
+  if (!pixels) return CLI_NO_MEMORY(channels * height * width, "a picture");
   for (int64_t i = 0; i < height * width; i++)
     for (int64_t c = 0; c < channels; c++) {
-      double v = carnot_load_f64(t->dtype, t->data,
-                                 (size_t)(last ? i * channels + c : c * height * width + i));
+      double v = carnot_element_f64(t->dtype, t->data,
+                                    (size_t)(last ? i * channels + c : c * height * width + i));
       pixels[i * channels + c] = (unsigned char)(v < 0 || v != v ? 0 : v > 255 ? 255 : v + 0.5);
     }
   png_image image = {
@@ -193,8 +196,8 @@ carnot_status* cli_write_png(const char* path, const carnot_tensor* t) {
   void* encoded = NULL;
   if (png_image_write_get_memory_size(image, size, 0, pixels, 0, NULL)) encoded = malloc(size);
   if (!encoded || !png_image_write_to_memory(&image, encoded, &size, 0, pixels, 0, NULL))
-    status = CARNOT_ERROR(IO, "%s: %s", path, image.message);
-  if (!status) status = carnot_write_file(path, &(carnot_piece){encoded, size}, 1);
+    status = CLI_ERROR(IO, "%s: %s", path, image.message);
+  if (!status) status = cli_write_file(path, &(cli_piece){encoded, size}, 1);
   free(encoded);
   free(pixels);
   return status;

@@ -1,0 +1,182 @@
+// Building an engine file from a model through the public interface.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "build_options.h"
+#include "carnot/network.h"
+#include "carnot/plugin.h"
+
+// ---- profiles from shapes ----
+
+static bool has_shapes(const cli_shapes* shapes) { return shapes && shapes->count; }
+
+// The shape of input |name| in a profile: fixed dimensions are the model's; dynamic ones come from
+// |shapes|, else from |otherwise|, else they are 1 and *out_missing is set.
+static carnot_dims fill_dims(const char* name, const carnot_dims* dims, const cli_shapes* shapes,
+                             const carnot_dims* otherwise, bool* out_missing) {
+  const carnot_dims* given = cli_shapes_find(shapes, name);
+  carnot_dims out = *dims;
+  for (int d = 0; d < dims->rank; d++) {
+    if (dims->d[d] >= 0) continue;
+    if (given && given->rank == dims->rank && given->d[d] >= 0) {
+      out.d[d] = given->d[d];
+    } else if (otherwise) {
+      out.d[d] = otherwise->d[d];
+    } else {
+      out.d[d] = 1;
+      *out_missing = true;
+    }
+  }
+  return out;
+}
+
+static carnot_status* check_shape(const char* name, const carnot_dims* dims,
+                                  const carnot_dims* given) {
+  CLI_CHECK(dims->rank == given->rank, INVALID_ARGUMENT,
+            "input %s has %d dimensions, the shape given has %d", name, dims->rank, given->rank);
+  for (int d = 0; d < dims->rank; d++)
+    CLI_CHECK(dims->d[d] < 0 || dims->d[d] == given->d[d], INVALID_ARGUMENT,
+              "input %s: dimension %d is %lld in the model, %lld was given", name, d,
+              (long long)dims->d[d], (long long)given->d[d]);
+  return NULL;
+}
+
+static carnot_status* check_shapes(const carnot_network* network, const cli_shapes* shapes) {
+  for (size_t i = 0; shapes && i < shapes->count; i++) {
+    char names[512] = "";
+    size_t at = 0;
+    bool found = false;
+    for (size_t k = 0; k < carnot_network_input_count(network); k++) {
+      const carnot_value* input = carnot_network_input(network, k);
+      const char* name = carnot_value_name(input);
+      carnot_dims dims = carnot_value_dims(input);
+      if (cli_shape_matches(&shapes->items[i], name)) {
+        found = true;
+        CLI_TRY(check_shape(name, &dims, &shapes->items[i].dims));
+      }
+      if (at < sizeof(names))
+        at += (size_t)snprintf(names + at, sizeof(names) - at, at ? ", %s" : "%s", name);
+    }
+    CLI_CHECK(found, INVALID_ARGUMENT, "the model has no input %s; it has %s",
+              shapes->items[i].name, names);
+  }
+  return NULL;
+}
+
+static carnot_status* add_profile(const carnot_network* network, const cli_shapes* min,
+                                  const cli_shapes* given_opt, const cli_shapes* max,
+                                  carnot_config* config) {
+  uint32_t profile;
+  CLI_TRY(check_shapes(network, min));
+  CLI_TRY(check_shapes(network, given_opt));
+  CLI_TRY(check_shapes(network, max));
+  CLI_TRY(carnot_config_add_profile(config, &profile));
+  const cli_shapes* opt = has_shapes(given_opt) ? given_opt : has_shapes(max) ? max : min;
+  for (size_t i = 0; i < carnot_network_input_count(network); i++) {
+    const carnot_value* input = carnot_network_input(network, i);
+    const char* name = carnot_value_name(input);
+    carnot_dims dims = carnot_value_dims(input);
+    if (dims.rank < 0) continue;  // no tensor, or one of unknown rank
+    bool missing = false;
+    carnot_dims best = fill_dims(name, &dims, opt, NULL, &missing);
+    carnot_dims least = fill_dims(name, &dims, has_shapes(min) ? min : opt, &best, &missing);
+    carnot_dims most = fill_dims(name, &dims, has_shapes(max) ? max : opt, &best, &missing);
+    CLI_TRY(carnot_config_set_profile_shapes(config, profile, name, &least, &best, &most));
+    if (missing)
+      fprintf(
+          stderr,
+          "warning: input %s has dynamic dimensions and no shape was given: 1 is taken for each\n",
+          name);
+  }
+  return NULL;
+}
+
+static carnot_status* add_profiles(const carnot_network* network, const cli_build_options* o,
+                                   carnot_config* config) {
+  bool given = has_shapes(o->min) || has_shapes(o->opt) || has_shapes(o->max);
+  if (given || o->override_dynamic || o->more_count)
+    CLI_TRY(add_profile(network, o->min, o->opt, o->max, config));
+  for (size_t i = 0; i < o->more_count; i++)
+    CLI_TRY_AT(add_profile(network, &o->more[i].min, &o->more[i].opt, &o->more[i].max, config),
+               "profile %zu", i + 1);
+  return NULL;
+}
+
+// ---- configuration ----
+
+static carnot_status* set_typing(const cli_typing* typing, carnot_config* config) {
+  const struct {
+    carnot_build_flag flag;
+    bool on;
+  } kFlags[] = {{CARNOT_BUILD_F16, typing->f16},
+                {CARNOT_BUILD_BF16, typing->bf16},
+                {CARNOT_BUILD_STRONGLY_TYPED, typing->strong},
+                {CARNOT_BUILD_PREFER_TYPES, typing->constraints == CLI_PREFER_TYPES},
+                {CARNOT_BUILD_OBEY_TYPES, typing->constraints == CLI_OBEY_TYPES}};
+  for (size_t i = 0; i < CLI_COUNT(kFlags); i++)
+    CLI_TRY(carnot_config_set_flag(config, kFlags[i].flag, kFlags[i].on));
+  for (size_t i = 0; i < typing->layer_count; i++)
+    CLI_TRY(carnot_config_add_layer_precision(config, typing->layers[i].pattern,
+                                              typing->layers[i].types[0]));
+  for (size_t i = 0; i < typing->output_count; i++)
+    CLI_TRY(carnot_config_add_layer_output_types(config, typing->outputs[i].pattern,
+                                                 typing->outputs[i].types,
+                                                 typing->outputs[i].type_count));
+  CLI_TRY(carnot_config_set_input_types(config, typing->input_types, typing->input_type_count));
+  return carnot_config_set_output_types(config, typing->result_types, typing->result_type_count);
+}
+
+static carnot_status* configure(const cli_build_options* o, carnot_config* config) {
+  CLI_TRY(carnot_config_set_level(config, o->level));
+  CLI_TRY(carnot_config_set_thread_count(config, o->threads));
+  CLI_TRY(carnot_config_set_time_budget(config, o->time_budget_s));
+  CLI_TRY(carnot_config_set_device(config, o->device));
+  CLI_TRY_AT(carnot_config_set_isa(config, o->isa), "--isa");
+  CLI_TRY(carnot_config_set_flag(config, CARNOT_BUILD_REFIT, o->refit));
+  if (o->strip) CLI_TRY(carnot_config_set_flag(config, CARNOT_BUILD_STRIP, true));
+  CLI_TRY(carnot_config_set_flag(config, CARNOT_BUILD_FAST_F32, o->fast_fp32));
+  CLI_TRY(carnot_config_set_flag(config, CARNOT_BUILD_NO_PASSES, o->no_passes));
+  for (size_t i = 0; i < o->disabled_pass_count; i++)
+    CLI_TRY(carnot_config_disable_pass(config, o->disabled_passes[i]));
+  for (size_t i = 0; i < o->carried_count; i++)
+    CLI_TRY(carnot_config_serialize_plugin_library(config, o->carried[i]));
+  carnot_config_set_tactic_sources(config, o->tactic_sources);
+  carnot_config_set_graph_dump(config, o->dump_pass);
+  carnot_config_set_log(config, o->log, o->log_user);
+  carnot_config_set_progress(config, o->progress, NULL);
+  return set_typing(&o->typing, config);
+}
+
+// ---- the build ----
+
+static carnot_status* build(const carnot_network* network, const cli_build_options* o,
+                            carnot_config* config, carnot_timing_cache* cache,
+                            const char* engine_path) {
+  CLI_TRY(configure(o, config));
+  CLI_TRY(add_profiles(network, o, config));
+  if (o->timing_cache_path)
+    CLI_TRY_AT(carnot_timing_cache_load(cache, o->timing_cache_path), "timing cache %s",
+               o->timing_cache_path);
+  carnot_config_set_timing_cache(config, o->timing_cache_path ? cache : NULL);
+  CLI_TRY(carnot_build_file(network, config, engine_path));
+  return o->timing_cache_path ? carnot_timing_cache_save(cache, o->timing_cache_path) : NULL;
+}
+
+carnot_status* cli_build_file(const char* model, const cli_build_options* options,
+                              const char* engine_path) {
+  carnot_network* network = NULL;
+  carnot_config* config = NULL;
+  carnot_timing_cache* cache = NULL;
+  // Rewriting is left to the builder, so that --noPasses, --disablePasses and --dumpGraph apply to
+  // all of it.
+  carnot_status* status =
+      carnot_onnx_parse_file_with(model, options->onnx_flags | CARNOT_ONNX_KEEP_NODES, &network);
+  if (!status) status = carnot_config_create(&config);
+  if (!status) status = carnot_timing_cache_create(&cache);
+  if (!status) status = build(network, options, config, cache, engine_path);
+  carnot_config_destroy(config);
+  carnot_timing_cache_destroy(cache);
+  carnot_network_destroy(network);
+  return status;
+}

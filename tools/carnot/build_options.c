@@ -1,0 +1,122 @@
+// The flags of every subcommand that builds.
+#include "build_options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const cli_flag cli_build_flag_table[] = {
+    {"backend", CLI_VALUE, CLI_WORKS,
+     "cpu, cuda, cuda:N, or cuda:sm_NN to build without the device"},
+    {"builderOptimizationLevel", CLI_VALUE, CLI_WORKS, "0 times nothing … 5 times everything"},
+    {"timeBudget", CLI_VALUE, CLI_WORKS, "seconds for timing; what is left is chosen by order"},
+    {"timingCacheFile", CLI_VALUE, CLI_WORKS, "read before the build, written after"},
+    {"tacticSources", CLI_VALUE, CLI_WORKS,
+     "libraries that an accelerator's tactics may call: -CUDNN,+CUBLAS_LT; all"},
+    {"threads", CLI_MAY_VALUE, CLI_WORKS, "threads of a run; 0: one for each processor"},
+    {"noPasses", CLI_NO_VALUE, CLI_WORKS, "only the rewriting that running needs"},
+    {"disablePasses", CLI_VALUE, CLI_WORKS, "leave these passes out: fold,norms,…"},
+    {"dumpGraph", CLI_MAY_VALUE, CLI_WORKS, "print the graph after this pass; all"},
+    {"fp32", CLI_VALUE, CLI_WORKS, "exact or fast"},
+    {"fp16", CLI_NO_VALUE, CLI_WORKS, "float16 may be chosen where it is faster"},
+    {"bf16", CLI_NO_VALUE, CLI_WORKS, "bfloat16 may be chosen where it is faster"},
+    {"best", CLI_NO_VALUE, CLI_WORKS, "every precision there is: --fp16 --bf16"},
+    {"noTF32", CLI_NO_VALUE, CLI_WORKS, "always so: float32 is computed as float32"},
+    {"stronglyTyped", CLI_NO_VALUE, CLI_WORKS, "types are the model's, none is chosen"},
+    {"precisionConstraints", CLI_VALUE, CLI_WORKS,
+     "what the next two flags are: none, prefer or obey"},
+    {"layerPrecisions", CLI_VALUE, CLI_WORKS,
+     "LAYER:TYPE,…: what layers compute in; * in a name stands for any text, later ones override"},
+    {"layerOutputTypes", CLI_VALUE, CLI_WORKS, "LAYER:TYPE+TYPE,…: types of layers' outputs"},
+    {"inputIOFormats", CLI_VALUE, CLI_WORKS, "TYPE:chw,… of the network's inputs"},
+    {"outputIOFormats", CLI_VALUE, CLI_WORKS, "TYPE:chw,… of the network's outputs"},
+    {"plugins", CLI_VALUE, CLI_WORKS, "load this plugin library; may be given several times"},
+    {"staticPlugins", CLI_VALUE, CLI_WORKS, "load this plugin library"},
+    {"dynamicPlugins", CLI_VALUE, CLI_WORKS, "load this plugin library"},
+    {"setPluginsToSerialize", CLI_VALUE, CLI_WORKS,
+     "load this plugin library and put it into the engine"},
+    {"allowEngineCode", CLI_NO_VALUE, CLI_WORKS,
+     "use plugin libraries that the engine carries, if it is trusted"},
+    {"pluginInstanceNorm", CLI_NO_VALUE, CLI_WORKS,
+     "InstanceNormalization as plugin InstanceNormalization_TRT"},
+    {"pi", CLI_NO_VALUE, CLI_WORKS, "--pluginInstanceNorm"},
+    {"enablePluginOverride", CLI_NO_VALUE, CLI_WORKS, "a plugin replaces the operator of its name"},
+    {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
+};
+
+static void warn(void* user, int severity, const char* message) {
+  (void)user;
+  if (severity <= 1) fprintf(stderr, "warning: %s\n", message);
+}
+
+void cli_build_options_init(cli_build_options* options) {
+  *options = (cli_build_options){.level = 3,
+                                 .tactic_sources = (1u << CARNOT_SOURCE_COUNT) - 1,
+                                 .onnx_flags = CARNOT_ONNX_NATIVE_INSTANCENORM,
+                                 .log = warn};
+}
+
+// "fold,norms": names of passes; NOT_FOUND lists those that exist.
+static carnot_status* disable_passes(const char* text, cli_arena* arena, cli_build_options* out) {
+  size_t most = 1;
+  for (const char* at = text; *at; at++) most += *at == ',';
+  const char** names = CLI_NEW_ARRAY(arena, const char*, most);
+  out->disabled_passes = names;
+  out->disabled_pass_count = 0;
+  for (const char* at = text; *at;) {
+    size_t length = strcspn(at, ",");
+    const char *name = cli_arena_text(arena, at, length), *pass;
+    char list[512] = "";
+    bool found = false;
+    for (size_t i = 0; (pass = carnot_pass_name(i, NULL)) != NULL; i++) {
+      found |= strcmp(pass, name) == 0;
+      snprintf(list + strlen(list), sizeof(list) - strlen(list), i ? ", %s" : "%s", pass);
+    }
+    CLI_CHECK(found, NOT_FOUND, "there is no pass %s; the passes are %s", name, list);
+    names[out->disabled_pass_count++] = name;
+    at += length + (at[length] == ',');
+  }
+  return NULL;
+}
+
+// "-CUDNN,+CUBLAS_LT": removed from |out_sources| and added to it.
+static carnot_status* tactic_sources(const char* text, uint32_t* out_sources) {
+  static const char* const kNames[] = {"CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS",
+                                       "JIT_CONVOLUTIONS"};
+  for (const char* at = text; *at;) {
+    size_t length = strcspn(at, ",");
+    int found = -1;
+    for (int i = 0; i < CARNOT_SOURCE_COUNT; i++)
+      if (strlen(kNames[i]) + 1 == length && memcmp(at + 1, kNames[i], length - 1) == 0) found = i;
+    CLI_CHECK(found >= 0 && (*at == '+' || *at == '-'), INVALID_ARGUMENT,
+              "tactic source '%.*s' must be + or - and CUBLAS, CUBLAS_LT, CUDNN, "
+              "EDGE_MASK_CONVOLUTIONS or JIT_CONVOLUTIONS",
+              (int)length, at);
+    uint32_t bit = 1u << found;
+    *out_sources = *at == '+' ? *out_sources | bit : *out_sources & ~bit;
+    at += length + (at[length] == ',');
+  }
+  return NULL;
+}
+
+carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
+  long long level = options->level, threads = 0;
+  int fp32 = 0;
+  CLI_TRY(cli_flag_int(flags, "builderOptimizationLevel", 0, 5, &level));
+  CLI_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
+  CLI_TRY(cli_flag_number(flags, "timeBudget", 0, 1e6, &options->time_budget_s));
+  CLI_TRY(cli_flag_choice(flags, "fp32", (const char* const[]){"exact", "fast", NULL}, &fp32));
+  options->level = (int)level;
+  options->threads = (int)threads;
+  options->fast_fp32 = fp32 == 1;
+  options->timing_cache_path = cli_flag_text(flags, "timingCacheFile");
+  options->device = cli_flag_text(flags, "backend");
+  options->no_passes = cli_flag_set(flags, "noPasses");
+  const char* dump = cli_flag_text(flags, "dumpGraph");
+  options->dump_pass = dump && !dump[0] ? "all" : dump;
+  const char* disabled = cli_flag_text(flags, "disablePasses");
+  if (disabled) CLI_TRY(disable_passes(disabled, &flags->arena, options));
+  const char* sources = cli_flag_text(flags, "tacticSources");
+  if (sources) CLI_TRY(tactic_sources(sources, &options->tactic_sources));
+  CLI_TRY(cli_typing_flags(flags, &options->typing));
+  return cli_plugin_flags(flags, options);
+}

@@ -1,0 +1,247 @@
+// The flags of carnot exec, read into options.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "exec.h"
+
+// Reports the flags that are refused or have no effect, in the order given.
+static carnot_status* check_classes(const cli_flags* flags) {
+  for (int i = 0; i < flags->given_count; i++) {
+    const cli_given* given = &flags->given[i];
+    const cli_flag* flag = given->flag;
+    CLI_CHECK(flag->class != CLI_REFUSED, UNSUPPORTED, "--%s: %s is not there yet", flag->name,
+              flag->note);
+    if (flag->class == CLI_NO_EFFECT)
+      exec_log('W', "--%s has no effect: %s", flag->name, flag->note);
+    else if (strcmp(flag->name, "threads") == 0 && !given->value)
+      exec_log('W', "--threads has no effect without a number: one thread drives the engine");
+  }
+  return NULL;
+}
+
+static carnot_status* percentiles(const char* text, exec_options* o) {
+  o->percentile_count = 0;
+  for (const char* at = text; *at;) {
+    char* end;
+    double p = strtod(at, &end);
+    CLI_CHECK(end != at && (*end == 0 || *end == ',') && p >= 0 && p <= 100, INVALID_ARGUMENT,
+              "--percentile is '%s', must be numbers in [0, 100] with commas between them", text);
+    CLI_CHECK(o->percentile_count < EXEC_MAX_PERCENTILES, INVALID_ARGUMENT,
+              "--percentile has more than %d numbers", EXEC_MAX_PERCENTILES);
+    o->percentiles[o->percentile_count++] = p;
+    at = end + (*end == ',');
+  }
+  return NULL;
+}
+
+// workspace:512M,dlaSRAM:1.5G: a decimal number and B, K, M, G; MiB without one.
+static carnot_status* check_pools(const char* text) {
+  static const char* const kPools[] = {"workspace", "dlaSRAM", "dlaLocalDRAM", "dlaGlobalDRAM",
+                                       "tacticSharedMem"};
+  const char* at = text;
+  while (*at) {
+    size_t length = strcspn(at, ":,");
+    bool known = false;
+    for (size_t i = 0; i < sizeof(kPools) / sizeof(kPools[0]); i++)
+      known |= strlen(kPools[i]) == length && strncmp(at, kPools[i], length) == 0;
+    CLI_CHECK(known, INVALID_ARGUMENT,
+              "--memPoolSize: there is no pool '%.*s', it must be workspace, dlaSRAM, "
+              "dlaLocalDRAM, dlaGlobalDRAM or tacticSharedMem",
+              (int)length, at);
+    char* end = NULL;
+    double size = at[length] == ':' ? strtod(at + length + 1, &end) : -1;
+    if (end && *end && strchr("BKMGbkmg", *end)) end++;
+    CLI_CHECK(end && end != at + length + 1 && size >= 0 && (*end == 0 || *end == ','),
+              INVALID_ARGUMENT,
+              "--memPoolSize is '%s', must be POOL:NUMBER with B, K, M or G behind it, as in "
+              "workspace:512M",
+              text);
+    at = end + (*end == ',');
+  }
+  exec_log('W', "--memPoolSize has no effect: the memory plan has no pools to limit");
+  return NULL;
+}
+
+// --minShapes, --optShapes and --maxShapes belong to the --profile before them.
+static carnot_status* read_shapes(const cli_flags* flags, exec_options* o) {
+  int at = 0;
+  o->profile_count = 1;
+  for (int i = 0; i < flags->given_count; i++) {
+    const char *name = flags->given[i].flag->name, *value = flags->given[i].value;
+    cli_profile_shapes* p = &o->profiles[at];
+    cli_shapes* to = strcmp(name, "shapes") == 0      ? &o->shapes
+                     : strcmp(name, "minShapes") == 0 ? &p->min
+                     : strcmp(name, "optShapes") == 0 ? &p->opt
+                     : strcmp(name, "maxShapes") == 0 ? &p->max
+                                                      : NULL;
+    if (to) {
+      cli_shapes_free(to);
+      CLI_TRY_AT(cli_shapes_parse(value, to), "--%s", name);
+    }
+    if (strcmp(name, "profile") != 0) continue;
+    cli_given one = {flags->given[i].flag, value};
+    long long number = 0;
+    CLI_TRY(cli_flag_int(&(cli_flags){.given = &one, .given_count = 1}, name, 0,
+                         EXEC_MAX_PROFILES - 1, &number));
+    at = (int)number;
+    if (o->profile_count <= at) o->profile_count = at + 1;
+  }
+  return NULL;
+}
+
+// --loadInputs NAME:FILE,...; a quoted name may hold commas.
+static carnot_status* read_inputs(cli_flags* flags, exec_options* o) {
+  const char* at = cli_flag_text(flags, "loadInputs");
+  while (at && *at) {
+    size_t length = 0;
+    bool quoted = false;
+    while (at[length] && (quoted || at[length] != ',')) quoted ^= at[length++] == '\'';
+    const char* colon = memrchr(at, ':', length);
+    CLI_CHECK(colon && colon > at && colon + 1 < at + length, INVALID_ARGUMENT,
+              "--loadInputs: '%.*s' must be NAME:FILE", (int)length, at);
+    CLI_TRY(cli_input_files_add(at, length, ':', &flags->arena, &o->inputs));
+    cli_input_file* input = &o->inputs.items[o->inputs.count - 1];
+    size_t name_length = strlen(input->name);
+    if (name_length >= 2 && input->name[0] == '\'' && input->name[name_length - 1] == '\'')
+      input->name = cli_arena_text(&flags->arena, input->name + 1, name_length - 2);
+    at += length + (at[length] == ',');
+  }
+  return NULL;
+}
+
+static void read_switches(const cli_flags* flags, exec_options* o) {
+  const struct {
+    const char* name;
+    bool* field;
+  } kFields[] = {{"dumpOutput", &o->dump_output},
+                 {"dumpProfile", &o->dump_profile},
+                 {"dumpLayerInfo", &o->dump_layers},
+                 {"dumpOptimizationProfile", &o->dump_profiles},
+                 {"dumpRefit", &o->dump_refit},
+                 {"skipInference", &o->skip_inference},
+                 {"buildOnly", &o->skip_inference},
+                 {"verbose", &o->verbose},
+                 {"refit", &o->build.refit},
+                 {"stripWeights", &o->build.strip},
+                 {"weightless", &o->build.strip},
+                 {"stripAllWeights", &o->build.strip},
+                 {"help", &o->help},
+                 {"h", &o->help},
+                 {"getPlanVersionOnly", &o->version_only},
+                 {"timeDeserialize", &o->time_load},
+                 {"useCudaGraph", &o->use_graph},
+                 {"noCudaGraph", &o->no_graph},
+                 {"noDataTransfers", &o->no_transfers},
+                 {"includeDataTransfers", &o->transfers}};
+  for (size_t i = 0; i < CLI_COUNT(kFields); i++)
+    *kFields[i].field |= cli_flag_set(flags, kFields[i].name);
+  if (cli_flag_set(flags, "noBuilderCache")) o->build.timing_cache_path = NULL;
+}
+
+static carnot_status* read_numbers(const cli_flags* flags, exec_options* o) {
+  const struct {
+    const char* name;
+    long long* field;
+    long long min, max;
+  } kFields[] = {{"iterations", &o->iterations, 0, 1 << 30},
+                 {"warmUp", &o->warm_up_ms, 0, 1 << 30},
+                 {"avgRuns", &o->average_runs, 1, 1 << 30},
+                 {"useProfile", &o->use_profile, 0, EXEC_MAX_PROFILES - 1},
+                 {"idleTime", &o->idle_ms, 0, 1 << 30},
+                 {"streams", &o->streams, 1, 256},
+                 {"infStreams", &o->streams, 1, 256}};
+  for (size_t i = 0; i < CLI_COUNT(kFields); i++)
+    CLI_TRY(cli_flag_int(flags, kFields[i].name, kFields[i].min, kFields[i].max, kFields[i].field));
+  return cli_flag_number(flags, "duration", 0, 1e6, &o->duration_s);
+}
+
+static carnot_status* read_choices(cli_flags* flags, exec_options* o) {
+  int verbosity = EXEC_NAMES, sparsity = 0;
+  CLI_TRY(cli_flag_choice(
+      flags, "profilingVerbosity",
+      (const char* const[]){"layer_names_only", "detailed", "none", "default", "verbose", NULL},
+      &verbosity));
+  o->verbosity = verbosity == 4   ? EXEC_DETAILED
+                 : verbosity == 3 ? EXEC_NAMES
+                                  : (exec_verbosity)verbosity;
+  CLI_TRY(cli_flag_choice(flags, "sparsity",
+                          (const char* const[]){"disable", "enable", "force", NULL}, &sparsity));
+  CLI_CHECK(sparsity < 2, UNSUPPORTED, "--sparsity=force: making weights sparse is not there yet");
+  long long device = -1;
+  CLI_TRY(cli_flag_int(flags, "device", 0, 127, &device));
+  if (device < 0) return NULL;
+  char spec[32];
+  int length = snprintf(spec, sizeof(spec), "cuda:%lld", device);
+  o->device = cli_arena_text(&flags->arena, spec, (size_t)length);
+  return NULL;
+}
+
+static void read_paths(const cli_flags* flags, exec_options* o) {
+  o->onnx = cli_flag_text(flags, "onnx");
+  o->save = cli_flag_text(flags, "saveEngine");
+  o->load = cli_flag_text(flags, "loadEngine");
+  o->times = cli_flag_text(flags, "exportTimes");
+  o->output = cli_flag_text(flags, "exportOutput");
+  o->profile = cli_flag_text(flags, "exportProfile");
+  o->layers = cli_flag_text(flags, "exportLayerInfo");
+}
+
+static carnot_status* read_all(cli_flags* flags, exec_options* o) {
+  CLI_TRY(check_classes(flags));
+  const char *pools = cli_flag_text(flags, "memPoolSize"),
+             *percents = cli_flag_text(flags, "percentile");
+  if (pools) CLI_TRY(check_pools(pools));
+  if (percents) CLI_TRY(percentiles(percents, o));
+  read_paths(flags, o);
+  CLI_TRY(read_numbers(flags, o));
+  CLI_TRY(read_choices(flags, o));
+  CLI_TRY(read_shapes(flags, o));
+  CLI_TRY(read_inputs(flags, o));
+  CLI_TRY(cli_build_flags(flags, &o->build));
+  read_switches(flags, o);
+  return NULL;
+}
+
+// The part of the options about building that flags give in their own way.
+static void complete_build(exec_options* o) {
+  const cli_profile_shapes* first = &o->profiles[0];
+  bool own = first->min.count || first->opt.count || first->max.count;
+  o->build.min = &first->min;
+  o->build.opt = own ? &first->opt : &o->shapes;
+  o->build.max = &first->max;
+  o->build.more = o->profiles + 1;
+  o->build.more_count = (size_t)o->profile_count - 1;
+  o->build.override_dynamic = true;
+  o->build.refit |= o->build.strip;
+}
+
+carnot_status* exec_read_flags(cli_flags* flags, exec_options* o) {
+  *o = (exec_options){.streams = 1,
+                      .iterations = 10,
+                      .warm_up_ms = 200,
+                      .average_runs = 10,
+                      .duration_s = 3,
+                      .percentiles = {90, 95, 99},
+                      .percentile_count = 3};
+  cli_build_options_init(&o->build);
+  CLI_CHECK(!flags->word_count, INVALID_ARGUMENT, "'%s' is no flag: every argument begins with --",
+            flags->words[0]);
+  CLI_TRY(read_all(flags, o));
+  complete_build(o);
+  if (o->help) return NULL;
+  CLI_CHECK(o->onnx || o->load, INVALID_ARGUMENT,
+            "there is nothing to build or run: give --onnx=MODEL or --loadEngine=ENGINE");
+  CLI_CHECK(!(o->save && o->load), INVALID_ARGUMENT,
+            "--saveEngine and --loadEngine were both given: an engine that is loaded is not built");
+  return NULL;
+}
+
+void exec_options_free(exec_options* o) {
+  cli_shapes_free(&o->shapes);
+  for (int i = 0; i < EXEC_MAX_PROFILES; i++) {
+    cli_shapes_free(&o->profiles[i].min);
+    cli_shapes_free(&o->profiles[i].opt);
+    cli_shapes_free(&o->profiles[i].max);
+  }
+}

@@ -1,0 +1,90 @@
+// Loading engines, and building them from models on the way.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "build_options.h"
+
+// TensorRT's plans begin with "ftrt", some behind a JSON prefix with its length before it.
+static bool is_tensorrt(const unsigned char* data, size_t size) {
+  if (size >= 4 && memcmp(data, "ftrt", 4) == 0) return true;
+  uint32_t prefix;
+  if (size < 8) return false;
+  memcpy(&prefix, data, 4);
+  return data[4] == '{' && prefix < size - 8 && memcmp(data + 4 + prefix, "ftrt", 4) == 0;
+}
+
+carnot_status* cli_file_recognise(const char* path, cli_file_kind* out) {
+  cli_mapping map;
+  CLI_TRY(cli_map_file(path, &map));
+  carnot_status* status = NULL;
+  *out = carnot_engine_is_file(map.data, map.size) ? CLI_FILE_ENGINE : CLI_FILE_ONNX;
+  if (*out == CLI_FILE_ONNX && is_tensorrt(map.data, map.size))
+    status = CLI_ERROR(UNSUPPORTED, "%s is a TensorRT engine; rebuild from ONNX", path);
+  cli_unmap(&map);
+  return status;
+}
+
+carnot_status* cli_build_apart(const char* path, const cli_build_options* options,
+                               const char* engine_path, cli_loaded* out) {
+  int channel[2];
+  CLI_CHECK(pipe(channel) == 0, IO, "cannot make a pipe");
+  fflush(NULL);
+  double start = cli_now_ms();
+  pid_t child = fork();
+  CLI_CHECK(child >= 0, OUT_OF_MEMORY, "cannot start the process that builds");
+  if (child == 0) {
+    close(channel[0]);
+    carnot_status* status = cli_build_file(path, options, engine_path);
+    const char* message = status ? carnot_status_message(status) : "";
+    ssize_t written = write(channel[1], message, strlen(message));
+    fflush(NULL);
+    _exit(status ? (int)carnot_status_code(status) : written < 0 ? CARNOT_IO : 0);
+  }
+  close(channel[1]);
+  char message[8192];
+  size_t length = 0;
+  ssize_t got;
+  while (length + 1 < sizeof(message) &&
+         (got = read(channel[0], message + length, sizeof(message) - 1 - length)) > 0)
+    length += (size_t)got;
+  message[length] = 0;
+  close(channel[0]);
+  int state;
+  struct rusage usage;
+  wait4(child, &state, 0, &usage);
+  out->build_ms = cli_now_ms() - start;
+  out->build_peak_mb = (double)usage.ru_maxrss / 1024;
+  CLI_CHECK(WIFEXITED(state), INTERNAL, "the process that builds %s ended by signal %d", path,
+            WTERMSIG(state));
+  int code = WEXITSTATUS(state);
+  if (code) return carnot_status_make((carnot_code)code, __FILE__, __LINE__, "%s", message);
+  return NULL;
+}
+
+carnot_status* cli_load(const char* path, const cli_build_options* options, cli_loaded* out) {
+  *out = (cli_loaded){0};
+  cli_file_kind kind;
+  CLI_TRY(cli_file_recognise(path, &kind));
+  char temporary[] = "/tmp/carnot-engine-XXXXXX";
+  const char* engine_path = path;
+  if (kind == CLI_FILE_ONNX) {
+    int file = mkstemp(temporary);
+    CLI_CHECK(file >= 0, IO, "cannot make %s", temporary);
+    close(file);
+    engine_path = temporary;
+    carnot_status* status = cli_build_apart(path, options, temporary, out);
+    if (status) {
+      unlink(temporary);
+      return status;
+    }
+  }
+  double start = cli_now_ms();
+  carnot_status* status = carnot_engine_load_file(engine_path, &out->engine);
+  out->load_ms = cli_now_ms() - start;
+  if (kind == CLI_FILE_ONNX) unlink(temporary);
+  return status;
+}

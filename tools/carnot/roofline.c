@@ -1,0 +1,33 @@
+// The roofline model of a layer.
+#include "roofline.h"
+
+#include <string.h>
+
+// As peaks are named.
+static const char* type_of(const char* precision) {
+  return strcmp(precision, "float16") == 0    ? "f16"
+         : strcmp(precision, "bfloat16") == 0 ? "bf16"
+                                              : "f32";
+}
+
+double cli_roofline_limit_us(const carnot_machine_peaks* machine, const char* tactic,
+                             const char* precision, double flops, double bytes) {
+  const char* type = machine->is_accelerator  ? type_of(precision)
+                     : strstr(tactic, "u8s8") ? "int8"
+                     : strstr(tactic, "bf16") ? "bf16"
+                     : strstr(tactic, "f64")  ? "f64"
+                                              : "f32";
+  double peak = 0, bandwidth = 0;
+  for (int i = 0; i < machine->compute_count; i++)
+    if (strcmp(machine->compute[i].type, type) == 0 && machine->compute[i].all_threads_gops > peak)
+      peak = machine->compute[i].all_threads_gops;
+  // A layer's operands may be in any cache that holds them; L1 and L2 belong to a thread each.
+  for (int i = 0; i < machine->memory_count && bandwidth == 0; i++) {
+    double room = machine->memory[i].bytes * (i < 2 ? machine->thread_count : 1);
+    if (bytes <= room || i + 1 == machine->memory_count)
+      bandwidth = machine->memory[i].read_all_threads_gbs;
+  }
+  double compute = peak > 0 ? flops / peak * 1e-3 : 0,
+         moving = bandwidth > 0 ? bytes / bandwidth * 1e-3 : 0;
+  return compute > moving ? compute : moving;
+}

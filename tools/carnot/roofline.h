@@ -1,0 +1,14 @@
+// The roofline model of a layer.
+#ifndef CARNOT_TOOLS_ROOFLINE_H_
+#define CARNOT_TOOLS_ROOFLINE_H_
+
+#include "carnot/machine.h"
+
+// The least microseconds that a layer of |flops| operations and |bytes| read and written takes on
+// all threads: the larger of the time for arithmetic and the time for memory. The type of the
+// arithmetic is the |tactic|'s on a processor and |precision| ("float16") on an accelerator.
+// Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009.
+double cli_roofline_limit_us(const carnot_machine_peaks* machine, const char* tactic,
+                             const char* precision, double flops, double bytes);
+
+#endif  // CARNOT_TOOLS_ROOFLINE_H_
