@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "tensor.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
@@ -15,26 +15,26 @@ int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   snprintf(path, sizeof(path), "/tmp/input_fuzz.%d.%s", (int)getpid(), kEndings[data[0] % 5]);
   FILE* file = fopen(path, "wb");
   if (!file || fwrite(data + 1, 1, size - 1, file) != size - 1 || fclose(file)) abort();
-  carnot_plan_binding binding = {
-      .name = "x", .dtype = CARNOT_DTYPE_F32, .rank = 4, .dims = {1, 3, -1, 8}};
+  carnot_tensor_info input = {
+      .name = "x", .dtype = CARNOT_DTYPE_F32, .dims = {.rank = 4, .d = {1, 3, -1, 8}}};
   carnot_dims dims = {.rank = 4, .d = {1, 3, 1, 8}};
   cli_image_options image = {0};
-  carnot_arena arena;
-  carnot_arena_init(&arena);
-  carnot_rt_value cell;
-  carnot_status* status = cli_read_tensor(path, &binding, &dims, &image, &arena, &cell);
-  // What was read is all there, which the address sanitizer sees.
+  cli_arena arena = {0};
+  const carnot_data* read;
+  carnot_status* status = cli_tensor_read(path, &input, &dims, &image, &arena, &read);
+  // All elements that were read exist, which the address sanitizer checks.
   double sum = 0;
-  if (!status && cell.tensor.dtype != CARNOT_DTYPE_STRING)
-    for (int64_t i = 0; i < carnot_tensor_count(&cell.tensor); i++)
-      sum += carnot_dtype_kind_of(cell.tensor.dtype) == CARNOT_KIND_COMPLEX
-                 ? 0
-                 : carnot_load_f64(cell.tensor.dtype, cell.tensor.data, (size_t)i);
+  if (!status) {
+    cli_tensor t = cli_tensor_of(read);
+    bool is_complex = t.dtype == CARNOT_DTYPE_C64 || t.dtype == CARNOT_DTYPE_C128;
+    for (int64_t i = 0; t.data && !is_complex && i < cli_tensor_count(&t); i++)
+      sum += carnot_element_f64(t.dtype, t.data, (size_t)i);
+  }
   static volatile double sink;
   sink = sum;
   (void)sink;
   carnot_status_free(status);
-  carnot_arena_deinit(&arena);
+  cli_arena_deinit(&arena);
   unlink(path);
   return 0;
 }
