@@ -13,23 +13,27 @@ extern "C" {
 #endif
 
 typedef struct carnot_config carnot_config;
-// What tactics took, by problem: builds that share one are repeatable and fast.
+// Measured times of tactics, by problem: builds that share one are repeatable and fast.
 typedef struct carnot_timing_cache carnot_timing_cache;
 
 typedef enum carnot_build_flag {
-  CARNOT_BUILD_REFIT,      // weights can be set anew in the engine
-  CARNOT_BUILD_STRIP,      // the engine comes without weights, refit brings them; implies REFIT
-  CARNOT_BUILD_FAST_F32,   // shortcuts that lose bits of float32
-  CARNOT_BUILD_NO_PASSES,  // only what is needed to run, for finding faults
-  CARNOT_BUILD_F16,        // weak typing: float16 may be chosen where it is faster
-  CARNOT_BUILD_BF16,       // the same of bfloat16
+  CARNOT_BUILD_REFIT,           // the weights of the engine can be replaced
+  CARNOT_BUILD_STRIP,           // the engine has no weights until refit sets them; implies REFIT
+  CARNOT_BUILD_FAST_F32,        // shortcuts that lose bits of float32
+  CARNOT_BUILD_NO_PASSES,       // only the rewriting that running needs, for debugging
+  CARNOT_BUILD_F16,             // weak typing: float16 may be chosen where it is faster
+  CARNOT_BUILD_BF16,            // the same of bfloat16
   CARNOT_BUILD_STRONGLY_TYPED,  // types are the network's: contradicts F16, BF16 and requests
-  CARNOT_BUILD_PREFER_TYPES,    // requests for layers are read; those that cannot hold are left out
-  CARNOT_BUILD_OBEY_TYPES,      // those that cannot hold end the build, naming the layer
+  CARNOT_BUILD_PREFER_TYPES,    // requests for layers are followed where that is possible
+  CARNOT_BUILD_OBEY_TYPES,      // requests that cannot be followed fail the build, which names the
+                                // layer
 } carnot_build_flag;
 
+// A configuration with the defaults; the caller destroys it. Text given to it is copied.
 CARNOT_API carnot_status* carnot_config_create(carnot_config** out_config) CARNOT_MUST_USE;
+// NULL is allowed.
 CARNOT_API void carnot_config_destroy(carnot_config* config);
+// Sets or clears a flag; all are off at first. INVALID_ARGUMENT for flags out of range.
 CARNOT_API carnot_status* carnot_config_set_flag(carnot_config* config, carnot_build_flag flag,
                                                  bool on) CARNOT_MUST_USE;
 // 0: no timing; 3: the default; 5: every candidate. OUT_OF_RANGE elsewhere.
@@ -39,17 +43,18 @@ CARNOT_API carnot_status* carnot_config_set_level(carnot_config* config, int lev
 CARNOT_API void carnot_config_set_tactic_sources(carnot_config* config, uint32_t sources);
 // What the engine is for: "cpu", "cuda", "cuda:1" or "cuda:sm_90" (a device that is not there).
 // NULL, the default: CARNOT_DEVICE from the environment, else a GPU where driver, device and
-// Carnot's CUDA module are there, else the processor. The build tells what is missing for a device
-// that was named.
+// Carnot's CUDA module are there, else the processor. The build reports what is missing for a
+// device that was named.
 CARNOT_API carnot_status* carnot_config_set_device(carnot_config* config,
                                                    const char* device) CARNOT_MUST_USE;
 // Threads for timing and folding; tactics are tuned for as many. 0: all processors.
 CARNOT_API carnot_status* carnot_config_set_thread_count(carnot_config* config,
                                                          int thread_count) CARNOT_MUST_USE;
-// Time for timing tactics, in seconds; 0: no limit. What is late is chosen by order.
+// Time for timing tactics, in seconds; 0: no limit. Tactics that are not timed in
+// time are chosen by their order.
 CARNOT_API carnot_status* carnot_config_set_time_budget(carnot_config* config,
                                                         double seconds) CARNOT_MUST_USE;
-// A new profile: *out_profile is its index. Without one every dynamic dimension is allowed.
+// A new profile: *out_profile is its index. Without a profile every dynamic dimension is allowed.
 CARNOT_API carnot_status* carnot_config_add_profile(carnot_config* config,
                                                     uint32_t* out_profile) CARNOT_MUST_USE;
 // The shapes of input |name| in a profile, all of them copied; set again it is replaced. The build
@@ -59,27 +64,30 @@ CARNOT_API carnot_status* carnot_config_set_profile_shapes(carnot_config* config
                                                            const carnot_dims* opt,
                                                            const carnot_dims* max) CARNOT_MUST_USE;
 // The elements of shape input |name| (one whose elements decide shapes) in a profile: |count| each,
-// copied. They bound the build; the run refuses others. The build says where an input is none.
+// copied. Runs refuse other elements. The build fails where
+// |name| is no shape input.
 CARNOT_API carnot_status* carnot_config_set_profile_values(carnot_config* config, uint32_t profile,
                                                            const char* name, const int64_t* min,
                                                            const int64_t* opt, const int64_t* max,
                                                            size_t count) CARNOT_MUST_USE;
-// Requests of weak typing by name, next to those that layers carry (carnot/edit.h): the layers that
+// Requests of weak typing by name, in addition to those of layers (carnot/edit.h): the layers that
 // |pattern| names ('*' stands for any text) compute in |dtype|, or their outputs are of |dtypes| in
 // order, the last for all that follow. Later requests override earlier ones. The text is copied.
 // They are read under PREFER_TYPES or OBEY_TYPES.
 CARNOT_API carnot_status* carnot_config_add_layer_precision(carnot_config* config,
                                                             const char* pattern,
                                                             carnot_dtype dtype) CARNOT_MUST_USE;
+// Output types: |dtypes| [count], at most 8.
 CARNOT_API carnot_status* carnot_config_add_layer_output_types(carnot_config* config,
                                                                const char* pattern,
                                                                const carnot_dtype* dtypes,
                                                                int count) CARNOT_MUST_USE;
 // Types of the network's inputs (outputs) as the user's tensors have them, in order, INVALID: the
-// network's own; one stands for all. Between floating types only: the build says which cannot be.
+// network's own; one stands for all. Between floating types only; the build names others.
 CARNOT_API carnot_status* carnot_config_set_input_types(carnot_config* config,
                                                         const carnot_dtype* dtypes,
                                                         size_t count) CARNOT_MUST_USE;
+// The same for the outputs of the network.
 CARNOT_API carnot_status* carnot_config_set_output_types(carnot_config* config,
                                                          const carnot_dtype* dtypes,
                                                          size_t count) CARNOT_MUST_USE;
@@ -123,20 +131,24 @@ CARNOT_API carnot_status* carnot_build_engine(const carnot_network* network,
                                               const carnot_config* config,
                                               carnot_engine** out_engine) CARNOT_MUST_USE;
 
+// An empty cache; the caller destroys it after the configurations that borrow it.
 CARNOT_API carnot_status* carnot_timing_cache_create(carnot_timing_cache** out_cache)
     CARNOT_MUST_USE;
+// NULL is allowed.
 CARNOT_API void carnot_timing_cache_destroy(carnot_timing_cache* cache);
-// Adds the text form's entries; those that are there stay. INVALID_MODEL names the line.
+// Adds the text form's entries; existing entries stay. INVALID_MODEL names the line.
 CARNOT_API carnot_status* carnot_timing_cache_read(carnot_timing_cache* cache, const char* text,
                                                    size_t size) CARNOT_MUST_USE;
 // A missing file is an empty cache.
 CARNOT_API carnot_status* carnot_timing_cache_load(carnot_timing_cache* cache,
                                                    const char* path) CARNOT_MUST_USE;
+// Writes the text form; the file appears complete or not at all.
 CARNOT_API carnot_status* carnot_timing_cache_save(carnot_timing_cache* cache,
                                                    const char* path) CARNOT_MUST_USE;
 // The text form, to be freed by carnot_memory_free.
 CARNOT_API carnot_status* carnot_timing_cache_print(carnot_timing_cache* cache, char** out_text,
                                                     size_t* out_size) CARNOT_MUST_USE;
+// The number of entries.
 CARNOT_API size_t carnot_timing_cache_count(const carnot_timing_cache* cache);
 
 #ifdef __cplusplus

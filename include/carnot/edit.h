@@ -1,4 +1,4 @@
-// Reading and changing networks that are there: attributes, wiring, order, requests of precision.
+// Reading and changing existing networks: attributes, wiring, order, requests of precision.
 //
 // Changes do not infer shapes by themselves: call carnot_network_infer when they are done. Values
 // and layers of the network's main part only; bodies of loops and conditionals are closed. One
@@ -15,10 +15,13 @@ extern "C" {
 
 // ---- order and wiring ----
 
+// The name of the network; "" where it has none.
 CARNOT_API const char* carnot_network_name(const carnot_network* network);
+// The last layer of the main part; NULL in an empty network.
 CARNOT_API carnot_layer* carnot_network_last_layer(const carnot_network* network);
+// The layer before |layer|; NULL before the first.
 CARNOT_API carnot_layer* carnot_layer_previous(const carnot_layer* layer);
-// Layers added from now on stand before |layer|; NULL: at the end again.
+// Layers added from now on are inserted before |layer|; NULL: at the end again.
 CARNOT_API carnot_status* carnot_network_insert_before(carnot_network* network,
                                                        carnot_layer* layer) CARNOT_MUST_USE;
 // Input |index| of |layer| becomes |value|, which may be NULL where the input is optional.
@@ -27,15 +30,16 @@ CARNOT_API carnot_status* carnot_layer_set_input(carnot_network* network, carnot
 // Every reader of |from|, outputs of the network too, reads |to|.
 CARNOT_API carnot_status* carnot_network_replace_value(carnot_network* network, carnot_value* from,
                                                        carnot_value* to) CARNOT_MUST_USE;
-// Takes |layer| out for good. FAILED_PRECONDITION names an output that is still read.
+// Removes and frees |layer|. FAILED_PRECONDITION names an output that is still read.
 CARNOT_API carnot_status* carnot_layer_remove(carnot_network* network,
                                               carnot_layer* layer) CARNOT_MUST_USE;
+// |value| is no output any more. INVALID_ARGUMENT where it was none.
 CARNOT_API carnot_status* carnot_network_unmark_output(carnot_network* network,
                                                        carnot_value* value) CARNOT_MUST_USE;
-// Takes out an input that nobody reads.
+// Removes an input that no layer reads.
 CARNOT_API carnot_status* carnot_network_remove_input(carnot_network* network,
                                                       carnot_value* value) CARNOT_MUST_USE;
-// Puts the layers in an order where each follows those it reads, and infers all types and shapes
+// Sorts the layers topologically and infers all types and shapes
 // again. INVALID_MODEL names the layer that does not fit, or one of a cycle.
 CARNOT_API carnot_status* carnot_network_infer(carnot_network* network) CARNOT_MUST_USE;
 
@@ -48,16 +52,17 @@ CARNOT_API carnot_status* carnot_network_set_input_type(
 // The name of dimension |d|; "" where it has none.
 CARNOT_API const char* carnot_value_dim_name(const carnot_network* network,
                                              const carnot_value* value, int d);
+// True for an output of the network.
 CARNOT_API bool carnot_value_is_output(const carnot_value* value);
-// True for an input of the network whose elements decide shapes, as layers stand now.
+// True for an input of the network whose elements decide shapes in the network as it is now.
 CARNOT_API carnot_status* carnot_network_is_shape_input(const carnot_network* network,
                                                         const carnot_value* value,
                                                         bool* out_is_shape) CARNOT_MUST_USE;
-// Does |value| hold elements that are known as expressions of dimensions?
+// True where the elements of |value| are known as expressions of dimensions.
 CARNOT_API bool carnot_value_is_shape(const carnot_value* value);
-// The data of a constant, and what refit calls it (NULL: nothing); NULL where |value| is none.
+// The data of a constant, and its name for refit (NULL: none); NULL where |value| is none.
 CARNOT_API const void* carnot_value_constant(const carnot_value* value, const char** out_name);
-// Tells every named weight once, those of bodies too, in the order of their readers.
+// Calls |visit| once for every named weight, those of bodies too, in the order of their readers.
 CARNOT_API void carnot_network_visit_weights(const carnot_network* network,
                                              void (*visit)(void* user, const char* name,
                                                            carnot_dtype dtype,
@@ -69,6 +74,7 @@ CARNOT_API void carnot_network_visit_weights(const carnot_network* network,
 
 // The operator, as in src/ir/ops.def: "conv"; and what the model called it ("Conv"), or "".
 CARNOT_API const char* carnot_layer_operator(const carnot_layer* layer);
+// The name of the operator in the imported model ("Conv"); "" for layers that were added.
 CARNOT_API const char* carnot_layer_source_type(const carnot_layer* layer);
 // The function of an element-wise layer: "add"; "" elsewhere.
 CARNOT_API const char* carnot_layer_function(const carnot_layer* layer);
@@ -76,20 +82,26 @@ CARNOT_API const char* carnot_layer_function(const carnot_layer* layer);
 // lists and texts belong to the layer.
 CARNOT_API carnot_status* carnot_layer_get_int(const carnot_layer* layer, const char* name,
                                                int64_t* out_value) CARNOT_MUST_USE;
+// The same of a floating-point attribute.
 CARNOT_API carnot_status* carnot_layer_get_float(const carnot_layer* layer, const char* name,
                                                  double* out_value) CARNOT_MUST_USE;
+// The same of a text attribute.
 CARNOT_API carnot_status* carnot_layer_get_text(const carnot_layer* layer, const char* name,
                                                 const char** out_value) CARNOT_MUST_USE;
+// The same of a list of integers.
 CARNOT_API carnot_status* carnot_layer_get_ints(const carnot_layer* layer, const char* name,
                                                 const int64_t** out_values,
                                                 size_t* out_count) CARNOT_MUST_USE;
 // Each copies what it is given.
 CARNOT_API carnot_status* carnot_layer_set_int(carnot_layer* layer, const char* name,
                                                int64_t value) CARNOT_MUST_USE;
+// The same of a floating-point attribute.
 CARNOT_API carnot_status* carnot_layer_set_float(carnot_layer* layer, const char* name,
                                                  double value) CARNOT_MUST_USE;
+// The same of a text attribute.
 CARNOT_API carnot_status* carnot_layer_set_text(carnot_layer* layer, const char* name,
                                                 const char* value) CARNOT_MUST_USE;
+// The same of a list of |count| integers.
 CARNOT_API carnot_status* carnot_layer_set_ints(carnot_layer* layer, const char* name,
                                                 const int64_t* values,
                                                 size_t count) CARNOT_MUST_USE;
@@ -98,9 +110,13 @@ CARNOT_API carnot_status* carnot_layer_set_ints(carnot_layer* layer, const char*
 // withdraws the request and is what get gives where there is none.
 CARNOT_API carnot_status* carnot_layer_set_precision(carnot_layer* layer,
                                                      carnot_dtype dtype) CARNOT_MUST_USE;
+// The type requested for |layer|; INVALID: none.
 CARNOT_API carnot_dtype carnot_layer_precision(const carnot_layer* layer);
+// Requests a type for output |index|; INVALID withdraws the request. INVALID_ARGUMENT past the last
+// output.
 CARNOT_API carnot_status* carnot_layer_set_output_type(carnot_layer* layer, int index,
                                                        carnot_dtype dtype) CARNOT_MUST_USE;
+// The type requested for output |index|; INVALID: none.
 CARNOT_API carnot_dtype carnot_layer_output_type(const carnot_layer* layer, int index);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
 // Building networks layer by layer.
 //
-// A carnot_value is a tensor of the network: an input, a constant or what a layer gives. Layers
-// infer shapes as they are added, so errors come at once and name the layer. Values and layers
-// belong to the network. Binary layers broadcast as NumPy does. Optional values may be NULL. Names
-// and lists are copied; data of constants is borrowed until the last build. One thread at a time a
-// network. Errors: INVALID_ARGUMENT for enums out of range, INVALID_MODEL where types or shapes do
-// not fit, with the layer and what was found.
+// A carnot_value is a tensor of the network: an input, a constant or an output of a layer. Layers
+// infer shapes as they are added, so that errors are returned at once and name the layer. Values
+// and layers belong to the network. Binary layers broadcast as NumPy does. Optional values may be
+// NULL. Names and lists are copied; data of constants is borrowed until the last build. One thread
+// at a time a network. Errors: INVALID_ARGUMENT for enums out of range, INVALID_MODEL where types
+// or shapes do not fit, with the layer and what was found.
 #ifndef CARNOT_NETWORK_H_
 #define CARNOT_NETWORK_H_
 
@@ -21,11 +21,14 @@ typedef struct carnot_node carnot_layer;
 
 // ---- the network ----
 
+// An empty network; the caller destroys it.
 CARNOT_API carnot_status* carnot_network_create(carnot_network** out_network) CARNOT_MUST_USE;
+// Frees the network with its values and layers. NULL is allowed.
 CARNOT_API void carnot_network_destroy(carnot_network* network);
+// The name that engines carry.
 CARNOT_API carnot_status* carnot_network_set_name(carnot_network* network,
                                                   const char* name) CARNOT_MUST_USE;
-// An input. -1 in |dims|: a dimension of its own that each run may set; |dim_names| (NULL, or an
+// An input. -1 in |dims|: a dynamic dimension, which each run may set; |dim_names| (NULL, or an
 // array with NULL entries) names dynamic dimensions, and equal names are equal dimensions.
 CARNOT_API carnot_status* carnot_network_add_input(carnot_network* network, const char* name,
                                                    carnot_dtype dtype, const carnot_dims* dims,
@@ -34,37 +37,49 @@ CARNOT_API carnot_status* carnot_network_add_input(carnot_network* network, cons
 // Makes |value| an output under |name| (NULL: its own).
 CARNOT_API carnot_status* carnot_network_mark_output(carnot_network* network, carnot_value* value,
                                                      const char* name) CARNOT_MUST_USE;
+// The number of inputs.
 CARNOT_API size_t carnot_network_input_count(const carnot_network* network);
+// The number of outputs.
 CARNOT_API size_t carnot_network_output_count(const carnot_network* network);
 // NULL past the last.
 CARNOT_API carnot_value* carnot_network_input(const carnot_network* network, size_t index);
+// Output |index| in the order of marking; NULL past the last.
 CARNOT_API carnot_value* carnot_network_output(const carnot_network* network, size_t index);
 // Layers of the main part, in order: first, then next until NULL.
 CARNOT_API carnot_layer* carnot_network_first_layer(const carnot_network* network);
+// The layer after |layer|; NULL after the last.
 CARNOT_API carnot_layer* carnot_layer_next(const carnot_layer* layer);
 
+// The name of |value|; never NULL.
 CARNOT_API const char* carnot_value_name(const carnot_value* value);
+// Renames |value|. INVALID_ARGUMENT for an empty name.
 CARNOT_API carnot_status* carnot_value_set_name(carnot_value* value,
                                                 const char* name) CARNOT_MUST_USE;
+// The data type of the elements.
 CARNOT_API carnot_dtype carnot_value_dtype(const carnot_value* value);
 // -1 for dimensions not known; rank -1 where that is not known.
 CARNOT_API carnot_dims carnot_value_dims(const carnot_value* value);
-// The layer that gives |value|; NULL for inputs and constants.
+// The layer that computes |value|; NULL for inputs and constants.
 CARNOT_API carnot_layer* carnot_value_layer(const carnot_value* value);
+// The name of |layer|; "" where it has none.
 CARNOT_API const char* carnot_layer_name(const carnot_layer* layer);
+// Renames |layer|. INVALID_ARGUMENT for an empty name.
 CARNOT_API carnot_status* carnot_layer_set_name(carnot_layer* layer,
                                                 const char* name) CARNOT_MUST_USE;
 // "CONVOLUTION", …: TensorRT's name of the layer type.
 CARNOT_API const char* carnot_layer_type(const carnot_layer* layer);
+// The number of inputs, absent optional ones before the last included.
 CARNOT_API int carnot_layer_input_count(const carnot_layer* layer);
+// The number of outputs, absent optional ones included.
 CARNOT_API int carnot_layer_output_count(const carnot_layer* layer);
 // NULL for absent ones and past the last.
 CARNOT_API carnot_value* carnot_layer_input(const carnot_layer* layer, int index);
+// Output |index|; NULL for absent ones and past the last.
 CARNOT_API carnot_value* carnot_layer_output(const carnot_layer* layer, int index);
 
 // ---- constants ----
 
-// |name| (may be NULL) is what refit calls it. |data| is borrowed, dense and row-major.
+// |name| (may be NULL) is its name for refit. |data| is borrowed, dense and row-major.
 CARNOT_API carnot_status* carnot_network_add_constant(carnot_network* network, const char* name,
                                                       carnot_dtype dtype, const carnot_dims* dims,
                                                       const void* data,
@@ -97,6 +112,8 @@ typedef enum carnot_activation {
   CARNOT_ACTIVATIONS(CARNOT_ACTIVATION_ENUM)
 #undef CARNOT_ACTIVATION_ENUM
 } carnot_activation;
+// y = f(input), element by element. |alpha| and |beta| are the parameters of the functions that
+// have them, without defaults. Source: ONNX operators of the same names.
 CARNOT_API carnot_status* carnot_network_add_activation(carnot_network* network,
                                                         carnot_value* input, carnot_activation type,
                                                         double alpha, double beta,
@@ -117,6 +134,7 @@ typedef enum carnot_elementwise {
   CARNOT_ELEMENTWISES(CARNOT_ELEMENTWISE_ENUM)
 #undef CARNOT_ELEMENTWISE_ENUM
 } carnot_elementwise;
+// y = f(a, b), element by element with broadcasting. Comparisons give bool.
 CARNOT_API carnot_status* carnot_network_add_elementwise(carnot_network* network, carnot_value* a,
                                                          carnot_value* b, carnot_elementwise type,
                                                          carnot_value** out_value) CARNOT_MUST_USE;
@@ -137,6 +155,7 @@ typedef enum carnot_unary {
   CARNOT_UNARIES(CARNOT_UNARY_ENUM)
 #undef CARNOT_UNARY_ENUM
 } carnot_unary;
+// y = f(input), element by element. IS_INF, IS_NAN and NOT give bool.
 CARNOT_API carnot_status* carnot_network_add_unary(carnot_network* network, carnot_value* input,
                                                    carnot_unary type,
                                                    carnot_value** out_value) CARNOT_MUST_USE;
@@ -149,14 +168,16 @@ CARNOT_API carnot_status* carnot_network_add_select(carnot_network* network,
                                                     carnot_value* condition, carnot_value* a,
                                                     carnot_value* b,
                                                     carnot_value** out_value) CARNOT_MUST_USE;
-// (x * scale + shift) ^ power. Each may be NULL; [C] lists stand along |channel_axis|, others
-// broadcast as they are.
+// (x * scale + shift) ^ power. Each may be NULL; [C] lists are
+// aligned with |channel_axis|, others broadcast as they are.
 CARNOT_API carnot_status* carnot_network_add_scale(carnot_network* network, carnot_value* input,
                                                    int channel_axis, carnot_value* shift,
                                                    carnot_value* scale, carnot_value* power,
                                                    carnot_value** out_value) CARNOT_MUST_USE;
+// y = input; a copy under another name.
 CARNOT_API carnot_status* carnot_network_add_identity(carnot_network* network, carnot_value* input,
                                                       carnot_value** out_value) CARNOT_MUST_USE;
+// |input| converted to type |to|. Source: ONNX Cast.
 CARNOT_API carnot_status* carnot_network_add_cast(carnot_network* network, carnot_value* input,
                                                   carnot_dtype to,
                                                   carnot_value** out_value) CARNOT_MUST_USE;
@@ -218,7 +239,7 @@ CARNOT_API carnot_status* carnot_network_add_padding(carnot_network* network, ca
                                                      carnot_pad_mode mode, double fill,
                                                      carnot_value** out_value) CARNOT_MUST_USE;
 
-// ---- products and normalisation ----
+// ---- matrix products and normalization ----
 
 typedef enum carnot_matrix_op {
   CARNOT_MATRIX_NONE,
@@ -233,9 +254,12 @@ CARNOT_API carnot_status* carnot_network_add_matrix_multiply(
 CARNOT_API carnot_status* carnot_network_add_fully_connected(
     carnot_network* network, carnot_value* input, carnot_value* weights, carnot_value* bias,
     carnot_value** out_value) CARNOT_MUST_USE;
+// The sum of products that |equation| describes ("bij,bjk->bik") over |inputs| [count]. Source:
+// ONNX Einsum-12.
 CARNOT_API carnot_status* carnot_network_add_einsum(carnot_network* network, const char* equation,
                                                     carnot_value* const* inputs, int count,
                                                     carnot_value** out_value) CARNOT_MUST_USE;
+// exp(x - max) / sum(exp(x - max)) along |axis|. Source: ONNX Softmax-13.
 CARNOT_API carnot_status* carnot_network_add_softmax(carnot_network* network, carnot_value* input,
                                                      int axis,
                                                      carnot_value** out_value) CARNOT_MUST_USE;
@@ -263,7 +287,7 @@ CARNOT_API carnot_status* carnot_network_add_attention(carnot_network* network, 
                                                        carnot_value* mask,
                                                        const carnot_attention_config* config,
                                                        carnot_value** out_value) CARNOT_MUST_USE;
-// Turns pairs of |input| [B,H,T,D] by |cosine|, |sine| [P,R/2] at |positions| [B,T] (NULL: caches
+// Rotates pairs of |input| [B,H,T,D] by |cosine|, |sine| [P,R/2] at |positions| [B,T] (NULL: caches
 // [B,T,R/2]); the first |rotated| elements (0: all) of a head.
 CARNOT_API carnot_status* carnot_network_add_rotary_embedding(
     carnot_network* network, carnot_value* input, carnot_value* cosine, carnot_value* sine,
@@ -302,11 +326,12 @@ typedef enum carnot_reduction {
   CARNOT_REDUCE_MIN,
   CARNOT_REDUCE_AVG,
 } carnot_reduction;
+// Reduces |axes| [axis_count] to one element each, which |keep_dims| keeps as dimensions of size 1.
 CARNOT_API carnot_status* carnot_network_add_reduce(carnot_network* network, carnot_value* input,
                                                     carnot_reduction type, const int64_t* axes,
                                                     int axis_count, bool keep_dims,
                                                     carnot_value** out_value) CARNOT_MUST_USE;
-// The |k| (int64 [1]) largest or smallest along |axis|, sorted, and where they were (int64).
+// The |k| (int64 [1]) largest or smallest elements along |axis|, sorted, and their indices (int64).
 CARNOT_API carnot_status* carnot_network_add_topk(carnot_network* network, carnot_value* input,
                                                   carnot_value* k, int axis, bool largest,
                                                   carnot_value** out_values,
@@ -317,8 +342,9 @@ CARNOT_API carnot_status* carnot_network_add_cumulative(carnot_network* network,
                                                         bool exclusive, bool reverse,
                                                         carnot_value** out_value) CARNOT_MUST_USE;
 
-// ---- shape and movement ----
+// ---- shape and data movement ----
 
+// The dimensions of |input|: int64 [rank]. Source: ONNX Shape.
 CARNOT_API carnot_status* carnot_network_add_shape(carnot_network* network, carnot_value* input,
                                                    carnot_value** out_value) CARNOT_MUST_USE;
 // Transpose by |first|, reshape to |dims| (int64; 0 copies, -1 is inferred), transpose by |second|;
@@ -327,12 +353,15 @@ CARNOT_API carnot_status* carnot_network_add_shuffle(carnot_network* network, ca
                                                      const int64_t* first, carnot_value* dims,
                                                      const int64_t* second,
                                                      carnot_value** out_value) CARNOT_MUST_USE;
+// Removes the dimensions |axes| [axis_count], which must be 1; none listed: all of size 1.
 CARNOT_API carnot_status* carnot_network_add_squeeze(carnot_network* network, carnot_value* input,
                                                      const int64_t* axes, int axis_count,
                                                      carnot_value** out_value) CARNOT_MUST_USE;
+// Inserts dimensions of size 1, so that they are |axes| [axis_count] of the result.
 CARNOT_API carnot_status* carnot_network_add_unsqueeze(carnot_network* network, carnot_value* input,
                                                        const int64_t* axes, int axis_count,
                                                        carnot_value** out_value) CARNOT_MUST_USE;
+// |inputs| [count] joined along |axis|; the other dimensions must be equal.
 CARNOT_API carnot_status* carnot_network_add_concatenation(
     carnot_network* network, carnot_value* const* inputs, int count, int axis,
     carnot_value** out_value) CARNOT_MUST_USE;
@@ -341,8 +370,8 @@ CARNOT_API carnot_status* carnot_network_add_slice(carnot_network* network, carn
                                                    const int64_t* start, const int64_t* size,
                                                    const int64_t* stride,
                                                    carnot_value** out_value) CARNOT_MUST_USE;
-// The same from values, with ends in place of sizes: |ends|, |axes| and |steps| as ONNX Slice; the
-// last two may be NULL.
+// The same with arguments from values, and ends instead of sizes: |ends|, |axes| and |steps| as
+// ONNX Slice; the last two may be NULL.
 CARNOT_API carnot_status* carnot_network_add_slice_dynamic(
     carnot_network* network, carnot_value* input, carnot_value* starts, carnot_value* ends,
     carnot_value* axes, carnot_value* steps, carnot_value** out_value) CARNOT_MUST_USE;
@@ -351,13 +380,13 @@ typedef enum carnot_gather_mode {
   CARNOT_GATHER_ELEMENT,
   CARNOT_GATHER_ND
 } carnot_gather_mode;
-// |batch_dims| leading dimensions are walked together (ND only; 0 elsewhere).
+// |batch_dims| leading dimensions of both operands are paired (ND only; 0 elsewhere).
 CARNOT_API carnot_status* carnot_network_add_gather(carnot_network* network, carnot_value* input,
                                                     carnot_value* indices, carnot_gather_mode mode,
                                                     int axis, int batch_dims,
                                                     carnot_value** out_value) CARNOT_MUST_USE;
 typedef enum carnot_scatter_mode { CARNOT_SCATTER_ELEMENT, CARNOT_SCATTER_ND } carnot_scatter_mode;
-// |input| with |updates| at |indices|; of equal indices the last stays.
+// |input| with |updates| at |indices|; of equal indices the last one wins.
 CARNOT_API carnot_status* carnot_network_add_scatter(carnot_network* network, carnot_value* input,
                                                      carnot_value* indices, carnot_value* updates,
                                                      carnot_scatter_mode mode, int axis,
@@ -449,60 +478,65 @@ CARNOT_API carnot_status* carnot_network_add_quantize(carnot_network* network, c
                                                       carnot_value* scale, carnot_value* zero_point,
                                                       int axis, int64_t block, carnot_dtype to,
                                                       carnot_value** out_value) CARNOT_MUST_USE;
+// (x - zero_point) * scale in the type of |scale|; arguments as above.
 CARNOT_API carnot_status* carnot_network_add_dequantize(carnot_network* network,
                                                         carnot_value* input, carnot_value* scale,
                                                         carnot_value* zero_point, int axis,
                                                         int64_t block,
                                                         carnot_value** out_value) CARNOT_MUST_USE;
-// FAILED_PRECONDITION with |message| when |condition| is known to be false. UNSUPPORTED where only
-// a run could tell.
+// FAILED_PRECONDITION with |message| when |condition| is known to be false. UNSUPPORTED where it is
+// known only at run time.
 CARNOT_API carnot_status* carnot_network_add_assertion(carnot_network* network,
                                                        carnot_value* condition,
                                                        const char* message) CARNOT_MUST_USE;
 
-// ---- control flow: what is added between begin and end is the body; values from outside may be
-// used in it ----
+// ---- control flow: layers added between begin and end are the body, which may use values from
+// outside ----
 
 typedef struct carnot_loop carnot_loop;
-// |trip_count| int64 scalar or NULL; |condition| bool scalar (does a first iteration run) or NULL;
-// not both NULL.
+// |trip_count| int64 scalar or NULL; |condition| bool scalar (whether a first iteration runs) or
+// NULL; not both NULL.
 CARNOT_API carnot_status* carnot_network_begin_loop(carnot_network* network,
                                                     carnot_value* trip_count,
                                                     carnot_value* condition,
                                                     carnot_loop** out_loop) CARNOT_MUST_USE;
-// In the body: the iteration's number from 0 (int64 scalar).
+// In the body: the index of the iteration from 0 (int64 scalar).
 CARNOT_API carnot_value* carnot_loop_iteration(carnot_loop* loop);
-// In the body: a value carried along; |initial| from outside is that of the first iteration.
+// In the body: a loop-carried value; |initial| from outside is its value in the first iteration.
 CARNOT_API carnot_status* carnot_loop_add_recurrence(carnot_loop* loop, carnot_value* initial,
                                                      carnot_value** out_value) CARNOT_MUST_USE;
-// What |recurrence| becomes in the next iteration.
+// The value of |recurrence| in the next iteration.
 CARNOT_API carnot_status* carnot_loop_set_next(carnot_loop* loop, carnot_value* recurrence,
                                                carnot_value* next) CARNOT_MUST_USE;
 // In the body: the iteration's slice of |tensor| along |axis|, from the end when |reverse|.
 CARNOT_API carnot_status* carnot_loop_add_iterator(carnot_loop* loop, carnot_value* tensor,
                                                    int axis, bool reverse,
                                                    carnot_value** out_value) CARNOT_MUST_USE;
-// Does another iteration follow this one: a bool scalar of the body.
+// Whether another iteration follows: a bool scalar of the body.
 CARNOT_API carnot_status* carnot_loop_set_condition(carnot_loop* loop,
                                                     carnot_value* condition) CARNOT_MUST_USE;
 // *out_value is valid after end: the last value of |recurrence|, or all values of a body's |value|
 // along a new axis 0.
 CARNOT_API carnot_status* carnot_loop_add_last_output(carnot_loop* loop, carnot_value* recurrence,
                                                       carnot_value** out_value) CARNOT_MUST_USE;
+// All values of the body's |value| along a new axis 0; *out_value is valid after end.
 CARNOT_API carnot_status* carnot_loop_add_stacked_output(carnot_loop* loop, carnot_value* value,
                                                          carnot_value** out_value) CARNOT_MUST_USE;
-// Closes the body and sets the outputs; |loop| ends to exist.
+// Closes the body and sets the outputs; |loop| is freed.
 CARNOT_API carnot_status* carnot_loop_end(carnot_loop* loop) CARNOT_MUST_USE;
 
 typedef struct carnot_conditional carnot_conditional;
-// Begins the branch for true; else begins that for false; both give |count| values of the same
+// Begins the branch for true; else begins that for false; both have |count| results of the same
 // types.
 CARNOT_API carnot_status* carnot_network_begin_if(carnot_network* network, carnot_value* condition,
                                                   carnot_conditional** out_conditional)
     CARNOT_MUST_USE;
+// Ends the branch for true with its results |values| [count] and begins the branch for false.
 CARNOT_API carnot_status* carnot_conditional_else(carnot_conditional* conditional,
                                                   carnot_value* const* values,
                                                   int count) CARNOT_MUST_USE;
+// Ends the branch for false with its |values| [count]; |out_values| [count] are the results of the
+// branch that runs. |conditional| is freed.
 CARNOT_API carnot_status* carnot_conditional_end(carnot_conditional* conditional,
                                                  carnot_value* const* values, int count,
                                                  carnot_value** out_values) CARNOT_MUST_USE;

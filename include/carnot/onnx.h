@@ -25,21 +25,24 @@ typedef enum carnot_onnx_flag {
   // InstanceNormalization is the built-in operator; without it the plugin InstanceNormalization_TRT
   // (built in too, or the one that is registered).
   CARNOT_ONNX_NATIVE_INSTANCENORM = 1,
-  // A registered plugin takes the place of the built-in operator of its name.
+  // A registered plugin replaces the built-in operator of its name.
   CARNOT_ONNX_ENABLE_PLUGIN_OVERRIDE = 2,
   // Normalizations that the model writes as several nodes stay as they are; without it each becomes
   // one layer on import. For debugging tensor by tensor.
   CARNOT_ONNX_KEEP_NODES = 4,
 } carnot_onnx_flag;
+// As carnot_onnx_parse_file, with |flags|.
 CARNOT_API carnot_status* carnot_onnx_parse_file_with(const char* path, uint32_t flags,
                                                       carnot_network** out_network) CARNOT_MUST_USE;
+// As carnot_onnx_parse_memory, with |flags|.
 CARNOT_API carnot_status* carnot_onnx_parse_memory_with(
     const void* data, size_t size, const char* folder, uint32_t flags,
     carnot_network** out_network) CARNOT_MUST_USE;
-// The same into the main part of |network|, behind what is there. After an error the network holds
-// what came before it and may only be destroyed.
+// The same into the main part of |network|, after the layers that it has. After an error the
+// network is incomplete and may only be destroyed.
 CARNOT_API carnot_status* carnot_network_add_onnx_file(carnot_network* network, const char* path,
                                                        uint32_t flags) CARNOT_MUST_USE;
+// The same from memory, which must outlive the network; |folder| as in carnot_onnx_parse_memory.
 CARNOT_API carnot_status* carnot_network_add_onnx_memory(carnot_network* network, const void* data,
                                                          size_t size, const char* folder,
                                                          uint32_t flags) CARNOT_MUST_USE;
@@ -51,8 +54,8 @@ typedef struct carnot_onnx_node {
   int64_t version;     // of the opset of its domain; 0: the file names none
   bool is_function;    // a function of the model itself
 } carnot_onnx_node;
-// Tells the nodes of the model in memory in their order until |visit| says false. INVALID_MODEL
-// where the file breaks its format. Any thread.
+// Calls |visit| for the nodes of the model in memory in their order until it returns false.
+// INVALID_MODEL where the file breaks its format. Any thread.
 CARNOT_API carnot_status* carnot_onnx_visit_nodes(const void* data, size_t size,
                                                   bool (*visit)(void* user,
                                                                 const carnot_onnx_node* node),

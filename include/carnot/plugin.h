@@ -1,16 +1,17 @@
-// Plugins: operators that somebody else brings, in C or C++, from a shared object or the program
+// Plugins: operators from outside, written in C or C++, in a shared object or the program
 // itself.
 //
-// A creator makes a plugin from fields; the plugin says its outputs' types and dimensions, computes
-// them, and gives the fields that an engine stores to make it again. A plugin library needs none of
-// Carnot's symbols: what it may call comes to it as functions. It exports
+// A creator makes a plugin from fields; the plugin declares the types and dimensions of its
+// outputs, computes them, and returns the fields that an engine stores to recreate it. A plugin
+// library needs none of Carnot's symbols: the functions that it may call are passed to it. It
+// exports
 //
 //   int32_t carnot_plugin_creators(const carnot_plugin_creator* const** out_creators);
 //
 // Every struct begins with its size and the version of the interface it was written for, and grows
 // at its end only; functions that are absent (NULL) mean what their comment says. A function that
-// returns bool gives false on failure with a message in |error|. |self| and |user| are the author's
-// own. Text is UTF-8, shapes are in elements, sizes in bytes.
+// returns bool returns false on failure with a message in |error|. |self| and |user| are the
+// author's own. Text is UTF-8, shapes are in elements, sizes in bytes.
 #ifndef CARNOT_PLUGIN_H_
 #define CARNOT_PLUGIN_H_
 
@@ -68,7 +69,7 @@ typedef enum carnot_plugin_layout {
   CARNOT_PLUGIN_CHANNELS_LAST,  // axis 1 is dense
 } carnot_plugin_layout;
 
-// What a plugin is asked to accept of an operand.
+// A type and layout of an operand that a plugin is asked to accept.
 typedef struct carnot_plugin_format {
   carnot_dtype dtype;
   carnot_plugin_layout layout;
@@ -115,8 +116,8 @@ typedef struct carnot_exprs {
   carnot_expr (*operation)(void* host, carnot_expr_op op, carnot_expr a, carnot_expr b);
   // True with *out_value when |e| is known now.
   bool (*value)(void* host, carnot_expr e, int64_t* out_value);
-  // A size that only the run finds out: enqueue writes it to output |output|, a scalar of int32 or
-  // int64. Memory is taken for |max|.
+  // A size known at run time only: enqueue writes it to output |output|, a scalar of int32 or
+  // int64. Memory is reserved for |max|.
   carnot_expr (*size_of_output)(void* host, int32_t output, carnot_expr opt, carnot_expr max);
 } carnot_exprs;
 
@@ -198,7 +199,7 @@ struct carnot_plugin {
   // serialize.
   carnot_plugin* (*clone)(void* self, carnot_plugin_error* error);
   void (*destroy)(void* self);
-  // The input in whose place output |output| is written, or -1: at enqueue both have one address,
+  // The input whose memory output |output| shares, or -1: at enqueue both have one address,
   // and it holds the input's elements. NULL: none.
   int32_t (*aliased_input)(void* self, int32_t output);
   // What distinguishes the time this plugin takes, beyond fields and shapes; NULL: nothing.
@@ -251,6 +252,7 @@ CARNOT_API carnot_status* carnot_plugin_library_unload(carnot_plugin_library* li
 
 // Registered creators, built-in ones included; NULL past the last.
 CARNOT_API size_t carnot_plugin_creator_count(void);
+// Creator |index| in the order of registration; NULL past the last.
 CARNOT_API const carnot_plugin_creator* carnot_plugin_creator_at(size_t index);
 // NOT_FOUND lists the nearest names and the versions there are. |name_space| NULL: "".
 CARNOT_API carnot_status* carnot_plugin_find(
@@ -263,11 +265,12 @@ CARNOT_API carnot_status* carnot_plugin_create(const carnot_plugin_creator* crea
                                                const carnot_plugin_field* fields,
                                                int32_t field_count,
                                                carnot_plugin** out_plugin) CARNOT_MUST_USE;
+// Calls destroy of |plugin|; NULL is allowed.
 CARNOT_API void carnot_plugin_destroy(carnot_plugin* plugin);
 
 // Engines may carry plugin libraries (carnot_config_serialize_plugin_library). Their code is used
 // only where the host allows it (off at first), when a plugin is missing; a library opened so stays
-// until the process ends.
+// loaded until the process ends.
 CARNOT_API void carnot_plugin_allow_engine_code(bool allow);
 
 // Puts the library at |path| into engines built with |config|; read at build.

@@ -1,11 +1,11 @@
-// Running engines: load a file, make a context, set inputs, run.
+// Running engines: load a file, create a context, set inputs, run.
 //
 //   carnot_engine_load_file → carnot_context_create → carnot_context_set_input → carnot_context_run
 //   → results
 //
-// An engine is immutable but for refit and may be shared by any threads; a context serves one
-// thread at a time. Shapes are in elements, sizes in bytes, times in nanoseconds. Text given out
-// belongs to the object asked and lives as long.
+// An engine is immutable except for refit and may be shared by any threads; a context serves one
+// thread at a time. Shapes are in elements, sizes in bytes, times in nanoseconds. Text that is
+// returned belongs to the object it came from and lives as long.
 #ifndef CARNOT_RUNTIME_H_
 #define CARNOT_RUNTIME_H_
 
@@ -21,7 +21,7 @@ typedef struct carnot_engine carnot_engine;
 typedef struct carnot_context carnot_context;
 // Threads that runs are spread over. Any number of threads gives the same bits.
 typedef struct carnot_executor carnot_executor;
-// New weights on their way into an engine.
+// New weights for an engine, collected before they take effect.
 typedef struct carnot_refit carnot_refit;
 
 // CARNOT_API_VERSION of the library in use. Any thread.
@@ -34,6 +34,7 @@ CARNOT_API int carnot_runtime_version(void);
 // runs on its caller alone. Thread-safe.
 CARNOT_API carnot_status* carnot_executor_create(int thread_count,
                                                  carnot_executor** out_executor) CARNOT_MUST_USE;
+// Ends its threads. NULL is allowed.
 CARNOT_API void carnot_executor_destroy(carnot_executor* executor);
 // The number of threads, the caller included; 1 for NULL. Any thread.
 CARNOT_API int carnot_executor_thread_count(const carnot_executor* executor);
@@ -53,18 +54,19 @@ CARNOT_API carnot_status* carnot_engine_load_memory(const void* data, size_t siz
                                                     carnot_engine** out_engine) CARNOT_MUST_USE;
 // One reference more or less; the last one frees. NULL is allowed. Any thread.
 CARNOT_API void carnot_engine_retain(carnot_engine* engine);
+// Gives a reference back; the last frees the engine. NULL is allowed. Any thread.
 CARNOT_API void carnot_engine_release(carnot_engine* engine);
-// Hashes the weights, which load does not; INVALID_MODEL names the first that is not as written.
-// Any thread.
+// Hashes the weights, which load does not; INVALID_MODEL names the first that differs from what was
+// written. Any thread.
 CARNOT_API carnot_status* carnot_engine_verify(carnot_engine* engine) CARNOT_MUST_USE;
 
 // The engine as a file in memory, with the weights as last refitted, or without those that refit
-// can bring when |strip| (FAILED_PRECONDITION where the engine is not refittable); to be freed by
+// can set when |strip| (FAILED_PRECONDITION where the engine is not refittable); to be freed by
 // carnot_memory_free. Any thread.
 CARNOT_API carnot_status* carnot_engine_serialize(carnot_engine* engine, bool strip,
                                                   void** out_data,
                                                   size_t* out_size) CARNOT_MUST_USE;
-// Frees what a call gave out to be freed; NULL is allowed.
+// Frees memory that a call returned for the caller to free; NULL is allowed.
 CARNOT_API void carnot_memory_free(void* memory);
 
 // True when a file that begins with |data| is an engine of Carnot, of any version; |size| in bytes,
@@ -86,24 +88,26 @@ typedef struct carnot_engine_stats {
 CARNOT_API void carnot_engine_get_stats(const carnot_engine* engine,
                                         carnot_engine_stats* out_stats);
 
-// What an engine says of one of its inputs or outputs.
+// Facts about an input or output of an engine.
 typedef struct carnot_tensor_info {
   const char* name;
   bool is_input;
   bool is_shape;  // its elements decide shapes: its data must be there when shapes are inferred
   carnot_dtype dtype;
-  carnot_dims dims;                        // -1: dynamic. rank -1: told by the run
+  carnot_dims dims;                        // -1: dynamic. rank -1: known after a run
   const char* dim_names[CARNOT_MAX_RANK];  // "" where unnamed
 } carnot_tensor_info;
 
+// The number of inputs and outputs.
 CARNOT_API uint32_t carnot_engine_tensor_count(const carnot_engine* engine);
 // Tensor |index| in [0, count): inputs first, each kind in the model's order. OUT_OF_RANGE past the
 // end.
 CARNOT_API carnot_status* carnot_engine_tensor_info(const carnot_engine* engine, uint32_t index,
                                                     carnot_tensor_info* out_info) CARNOT_MUST_USE;
-// NOT_FOUND lists the names there are.
+// NOT_FOUND lists the names that exist.
 CARNOT_API carnot_status* carnot_engine_find_tensor(const carnot_engine* engine, const char* name,
                                                     uint32_t* out_index) CARNOT_MUST_USE;
+// The number of profiles; at least one.
 CARNOT_API uint32_t carnot_engine_profile_count(const carnot_engine* engine);
 // The shapes that |profile| allows for input |name|, and the one it was tuned for; each pointer may
 // be NULL.
@@ -120,10 +124,13 @@ CARNOT_API carnot_status* carnot_engine_profile_values(const carnot_engine* engi
                                                        size_t* out_count) CARNOT_MUST_USE;
 // Name of the network, device ("cpu"), and steps as JSON ("" when left out of the file).
 CARNOT_API const char* carnot_engine_name(const carnot_engine* engine);
+// What the engine was built for: "cpu", "cuda:sm_90".
 CARNOT_API const char* carnot_engine_device(const carnot_engine* engine);
+// The layers with tactics, shapes and formats as JSON; "" when it was left out of the file.
 CARNOT_API const char* carnot_engine_inspect(const carnot_engine* engine);
 // Bytes a context takes for intermediate values whose sizes have a bound.
 CARNOT_API uint64_t carnot_engine_memory_bytes(const carnot_engine* engine);
+// True when refit can replace the weights.
 CARNOT_API bool carnot_engine_is_refittable(const carnot_engine* engine);
 
 // ---- contexts ----
@@ -134,7 +141,7 @@ typedef struct carnot_context_config {
   int thread_count;  // 1: the caller alone; 0: all processors
   uint64_t memory_limit_bytes;  // of intermediate values; 0: none
   // Of an engine for an accelerator:
-  bool host_tensors;  // inputs and outputs lie in host memory and are copied in each run
+  bool host_tensors;  // inputs and outputs are in host memory and are copied in each run
   const char*
       device;  // which runs it, "cuda:1"; NULL: CARNOT_DEVICE from the environment, the first
 } carnot_context_config;
@@ -145,7 +152,9 @@ typedef struct carnot_context_config {
 CARNOT_API carnot_status* carnot_context_create(carnot_engine* engine,
                                                 const carnot_context_config* config,
                                                 carnot_context** out_context) CARNOT_MUST_USE;
+// NULL is allowed; no run may be in progress.
 CARNOT_API void carnot_context_destroy(carnot_context* context);
+// The engine, which the context holds a reference of.
 CARNOT_API carnot_engine* carnot_context_engine(const carnot_context* context);
 
 // Chooses a profile; inputs must be set again. INVALID_ARGUMENT past the last.
@@ -166,16 +175,16 @@ CARNOT_API carnot_status* carnot_context_set_input(carnot_context* context, cons
                                                    const carnot_dims* dims,
                                                    const void* data) CARNOT_MUST_USE;
 // Asked for the memory of output |name| once its size is known; NULL fails the run. |current| is
-// the address set, or NULL. |notify| (may be NULL) is told the final shape. Serves outputs that
-// cannot be written in place as well.
+// the address set, or NULL. |notify| (may be NULL) receives the final shape. Also works for
+// outputs that cannot be written in place.
 CARNOT_API carnot_status* carnot_context_set_output_allocator(
     carnot_context* context, const char* name,
     void* (*allocate)(void* user, const char* name, void* current, size_t bytes),
     void (*notify)(void* user, const char* name, const carnot_dims* dims),
     void* user) CARNOT_MUST_USE;
 
-// Brings all dimensions up to the inputs' shapes and reserves memory; run does it by itself. Sizes
-// that only a run tells are unknown again, and data of such outputs are given up.
+// Infers all dimensions from the shapes of the inputs and reserves memory; run does it by itself.
+// Data-dependent sizes become unknown again, and the data of such outputs are dropped.
 // FAILED_PRECONDITION names an input without shape.
 CARNOT_API carnot_status* carnot_context_infer_shapes(carnot_context* context) CARNOT_MUST_USE;
 // Dimensions of |name|: of an input as set, of an output after infer_shapes or run, -1 where still
@@ -183,23 +192,23 @@ CARNOT_API carnot_status* carnot_context_infer_shapes(carnot_context* context) C
 CARNOT_API carnot_status* carnot_context_tensor_dims(const carnot_context* context,
                                                      const char* name,
                                                      carnot_dims* out_dims) CARNOT_MUST_USE;
-// Runs; allocates nothing once shapes have been seen. OUT_OF_RANGE when an output's memory is too
-// small, CANCELLED when the callback said so. The context stays usable after an error.
+// Runs; allocates nothing for shapes that were run before. OUT_OF_RANGE when an output's memory is
+// too small, CANCELLED when the callback asked for it. The context stays usable after an error.
 CARNOT_API carnot_status* carnot_context_run(carnot_context* context) CARNOT_MUST_USE;
-// Of an engine for an accelerator: puts the run into the caller's |stream| (a CUstream; NULL: the
-// legacy default stream) and does not wait, but where a step runs on the processor; tensors must
-// lie in the accelerator's memory. A stream that is being captured takes the steps one by one, and
-// is UNSUPPORTED when a step runs on the processor.
+// Of an engine for an accelerator: enqueues the run into the caller's |stream| (a CUstream; NULL:
+// the legacy default stream) and does not wait, except where a step runs on the processor; tensors
+// must be in the memory of the accelerator. Under stream capture the steps are launched one by one;
+// UNSUPPORTED then when a step runs on the processor.
 CARNOT_API carnot_status* carnot_context_enqueue(carnot_context* context,
                                                  void* stream) CARNOT_MUST_USE;
-// Waits for what lies in such a stream.
+// Waits for the work in such a stream.
 CARNOT_API carnot_status* carnot_context_wait(carnot_context* context,
                                               void* stream) CARNOT_MUST_USE;
 // Data of output |name| after a run, until the next: the address set, or the context's own memory.
 // NULL before.
 CARNOT_API const void* carnot_context_output_data(const carnot_context* context, const char* name);
 
-// Told each step's time in a run; NULL ends it. Called on the thread that runs.
+// Receives the time of each step in a run; NULL stops it. Called on the thread that runs.
 CARNOT_API carnot_status* carnot_context_set_profiler(carnot_context* context,
                                                       void (*report)(void* user, const char* step,
                                                                      uint64_t time_ns),
@@ -260,7 +269,7 @@ CARNOT_API carnot_status* carnot_context_set_watch(
 // Copies the elements of |value| to |dst| in row-major order, carnot_dtype_bytes of them.
 CARNOT_API void carnot_watched_value_copy(const carnot_watched_value* value, void* dst);
 
-// Asked between steps; true ends the run with CANCELLED. NULL: never.
+// Called between steps; true ends the run with CANCELLED. NULL: never.
 CARNOT_API void carnot_context_set_cancel(carnot_context* context, bool (*cancel)(void* user),
                                           void* user);
 
@@ -287,6 +296,7 @@ CARNOT_API const char* carnot_refit_missing(const carnot_refit* refit);
 // Publishes the new weights: a context takes them at its next run. Derived weights are computed
 // again.
 CARNOT_API carnot_status* carnot_refit_commit(carnot_refit* refit) CARNOT_MUST_USE;
+// Ends a refit, committed or not. NULL is allowed.
 CARNOT_API void carnot_refit_free(carnot_refit* refit);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // Errors: every call that can fail returns a carnot_status*.
 //
-// NULL means success. A status carries a code, a message and the place it was raised; whoever takes
-// it must free it with carnot_status_free (or hand it on). Messages name the object, the value
+// NULL means success. A status has a code and a message; its receiver must free it with
+// carnot_status_free or pass it on. Messages name the object, the value
 // found and the value required.
 #ifndef CARNOT_STATUS_H_
 #define CARNOT_STATUS_H_
@@ -24,10 +24,10 @@ extern "C" {
   X(OK, "ok")                                                                   \
   X(INVALID_ARGUMENT, "invalid argument") /* the caller's mistake */            \
   X(INVALID_MODEL, "invalid model")       /* a file that breaks its format */   \
-  X(UNSUPPORTED, "unsupported")           /* valid, but not there */            \
+  X(UNSUPPORTED, "unsupported")           /* valid, but not implemented */      \
   X(NOT_FOUND, "not found")                                                     \
   X(OUT_OF_MEMORY, "out of memory")                                             \
-  X(OUT_OF_RANGE, "out of range") /* a limit was passed */                      \
+  X(OUT_OF_RANGE, "out of range") /* a limit was exceeded */                    \
   X(IO, "input/output error")                                                   \
   X(VERSION_MISMATCH, "version mismatch")                                       \
   X(FAILED_PRECONDITION, "failed precondition") /* called in the wrong state */ \
@@ -44,7 +44,7 @@ typedef struct carnot_status carnot_status;
 
 // The code of |status|; CARNOT_OK for NULL.
 CARNOT_API carnot_code carnot_status_code(const carnot_status* status);
-// The message, annotations included, outermost first; "ok" for NULL. Lives as long as |status|.
+// The message, with its annotations, outermost first; "ok" for NULL. Lives as long as |status|.
 CARNOT_API const char* carnot_status_message(const carnot_status* status);
 // The code in words.
 CARNOT_API const char* carnot_code_name(carnot_code code);

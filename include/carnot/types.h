@@ -1,4 +1,4 @@
-// Data types, shapes and limits that the whole interface shares.
+// Data types, shapes and limits of the whole interface.
 #ifndef CARNOT_TYPES_H_
 #define CARNOT_TYPES_H_
 
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-// The version of this interface; a change that breaks callers raises it.
+// The version of this interface, raised by changes that break callers.
 #define CARNOT_API_VERSION 1
 
 // More dimensions than this are refused, as in TensorRT.
@@ -65,7 +65,7 @@ CARNOT_API int carnot_dtype_bits(carnot_dtype dtype);
 // Bytes that |count| packed elements take (rounded up); 0 for text.
 CARNOT_API size_t carnot_dtype_bytes(carnot_dtype dtype, size_t count);
 
-// Dimensions; -1 stands for one that is not known yet.
+// Dimensions; -1 is one that is not known yet.
 typedef struct carnot_dims {
   int32_t rank;
   int64_t d[CARNOT_MAX_RANK];
