@@ -30,7 +30,7 @@ carnot_status* debug_split(debug_case* c) {
   CLI_TRY(carnot_onnx_extract_file(c->path, c->network, NULL, 0, names, count, first));
   CLI_TRY(
       carnot_onnx_extract_file(c->path, c->network, names, count, outputs, output_count, second));
-  printf("%s gives the tensors, %s takes them\n", first, second);
+  printf("%s computes the tensors, %s reads them\n", first, second);
   return NULL;
 }
 
@@ -164,7 +164,7 @@ static carnot_status* shrink(debug_case* c, const char* output, const char* fold
   CLI_TRY(try_part(c, output, high, path, &p, &fails));
   CLI_TRY(save_tensors(c, &p, output, folder));
   printf(
-      "%s: the smallest part that fails, %zu nodes; its inputs and the right output stand beside "
+      "%s: the smallest part that fails, %zu nodes; its inputs and the right output are beside "
       "it as .npy\n",
       path, p.node_count);
   return NULL;

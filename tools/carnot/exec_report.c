@@ -213,7 +213,7 @@ carnot_status* exec_layers(const exec_options* o, const carnot_engine* engine) {
   json_decref(root);
   if (o->verbosity != EXEC_DETAILED)
     exec_log('I',
-             "layer information is short: --profilingVerbosity=detailed tells tactics, shapes and "
+             "layer information is short: --profilingVerbosity=detailed adds tactics, shapes and "
              "formats");
   if (o->dump_layers) {
     exec_log('I', "Layer Information:");

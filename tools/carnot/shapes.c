@@ -48,7 +48,7 @@ carnot_status* cli_shapes_parse(const char* text, cli_shapes* out) {
   return NULL;
 }
 
-// A name may hold one '*', which stands for anything.
+// A name may hold one '*', which matches any text.
 static bool name_matches(const char* pattern, const char* name) {
   const char* star = strchr(pattern, '*');
   if (!star) return strcmp(pattern, name) == 0;

@@ -1,5 +1,5 @@
 // Shapes on the command line: NAME:1x3x224x224,NAME2:... A value is split at its last ':'; names
-// may stand in single quotes and hold one '*', which matches any text.
+// may be in single quotes and contain one '*', which matches any text.
 #ifndef CARNOT_TOOLS_SHAPES_H_
 #define CARNOT_TOOLS_SHAPES_H_
 

@@ -24,7 +24,7 @@ static const struct {
                  {"<c8", CARNOT_DTYPE_C64}, {"<c16", CARNOT_DTYPE_C128}};
 enum { kNpyTypeCount = sizeof(kNpyTypes) / sizeof(kNpyTypes[0]) };
 
-// The text of |key| in the header's dictionary: a quoted word, or what stands up to the next ',' or
+// The text of |key| in the header's dictionary: a quoted word, or the text up to the next ',' or
 // ')'.
 static bool header_field(const char* header, const char* key, char* out, size_t size) {
   const char* at = strstr(header, key);

@@ -27,7 +27,7 @@ static carnot_status* parse_type(const char* flag, const char* text, size_t leng
                    flag, (int)length, text);
 }
 
-// "name:type+type" up to |length|; the name may stand in single quotes.
+// "name:type+type" up to |length|; the name may be in single quotes.
 static carnot_status* parse_request(const char* flag, const char* text, size_t length,
                                     cli_arena* arena, cli_type_request* out) {
   const char *colon = NULL, *end = text + length;

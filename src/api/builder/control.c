@@ -205,7 +205,7 @@ carnot_status* carnot_network_begin_if(carnot_network* network, carnot_value* co
 static carnot_status* close_branch(carnot_conditional* c, carnot_scope* scope,
                                    carnot_value* const* values, int count) {
   CARNOT_TRY(check_open(c->network, scope, "conditional"));
-  CARNOT_CHECK(count >= 1, INVALID_ARGUMENT, "a branch that gives nothing");
+  CARNOT_CHECK(count >= 1, INVALID_ARGUMENT, "a branch without results");
   for (int i = 0; i < count; i++) {
     carnot_value* value;
     CARNOT_TRY(carnot_network_reach(c->network, scope, values[i], &value));

@@ -53,7 +53,7 @@ carnot_status* carnot_network_add_select(carnot_network* network, carnot_value* 
                                CARNOT_VALUES(condition, a, b), out_value);
 }
 
-// A list [C] brought to [C,1..] so that it stands along |axis| of |rank| dimensions.
+// A list [C] reshaped to [C,1..], so that it broadcasts along |axis| of |rank| dimensions.
 static carnot_status* along_axis(carnot_network* network, carnot_value* list, int rank, int axis,
                                  carnot_value** out_value) {
   *out_value = list;

@@ -102,7 +102,7 @@ carnot_status* carnot_context_set_output_allocator(
 
 carnot_status* carnot_context_infer_shapes(carnot_context* context) {
   CARNOT_TRY(carnot_context_resolve(context));
-  // What only a run tells is of the run before.
+  // Data-dependent dimensions are those of the previous run: drop them.
   for (uint32_t i = 0; i < context->plan->binding_count; i++)
     if (!context->plan->bindings[i].is_input &&
         !context->values[context->plan->bindings[i].value].known)

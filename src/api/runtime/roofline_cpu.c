@@ -76,7 +76,7 @@ static void measure_peaks(carnot_executor* executor, double seconds, carnot_mach
   }
 }
 
-// The size of data cache |level| in bytes; 0 when the system does not tell.
+// The size of data cache |level| in bytes; 0 when the system does not report it.
 static double cache_bytes(int level) {
   for (int i = 0; i < 8; i++) {
     char path[128], text[64] = "";
