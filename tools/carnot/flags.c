@@ -70,7 +70,9 @@ void cli_flags_help(const cli_flag* const* tables, cli_flag_class class) {
                f->value == CLI_VALUE       ? "=…"
                : f->value == CLI_MAY_VALUE ? "[=…]"
                                            : "");
-      printf("  %-36s %s\n", name, f->note);
+      // The ellipsis takes three bytes and one column.
+      int width = f->value == CLI_NO_VALUE ? 36 : 38;
+      printf("  %-*s %s\n", width, name, f->note);
     }
 }
 
