@@ -16,8 +16,8 @@ import onnx
 from fused_rows import Net
 
 ROWS = ["cuda_tile_64x64", "cuda_tile_64x32"]  # the first is the faster alone
-ALONE = "tile_64x64=2:2,tile_64x32=2.2:2.2"
-BEHIND = "tile_64x64=2:5,tile_64x32=2.2:2.2"
+ALONE = "gemm_multistage_64x64=2:2,gemm_multistage_64x32=2.2:2.2"
+BEHIND = "gemm_multistage_64x64=2:5,gemm_multistage_64x32=2.2:2.2"
 
 
 def network() -> onnx.ModelProto:

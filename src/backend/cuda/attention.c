@@ -8,7 +8,7 @@ enum { kMaxSize = 128, kMaskWorthKinds = 1 << 20 };
 
 typedef struct attention_state {
   CUfunction function, kinds;  // kinds: NULL without
-  carnot_cuda_attention params;
+  carnot_cuda_attention_params params;
   carnot_cuda_heads_at at;
   int64_t grid[3], kinds_grid[3];
   unsigned threads;
@@ -85,7 +85,7 @@ static bool is_aligned(const carnot_operand* t, int64_t offset, const long long 
 }
 
 static carnot_status* describe_mask(const carnot_operand* mask, carnot_dtype dtype,
-                                    const carnot_heads* y, carnot_cuda_attention* to) {
+                                    const carnot_heads* y, carnot_cuda_attention_params* to) {
   int64_t strides[CARNOT_MAX_RANK] = {0}, ld;
   CARNOT_TRY(carnot_cuda_on_device(mask, 1));
   CARNOT_CHECK(mask->dtype == CARNOT_DTYPE_F32 || mask->dtype == dtype, INVALID_ARGUMENT,
@@ -103,7 +103,7 @@ static carnot_status* describe_mask(const carnot_operand* mask, carnot_dtype dty
 carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
                                               const carnot_operand* inputs,
                                               const carnot_operand* outputs,
-                                              carnot_cuda_attention* to,
+                                              carnot_cuda_attention_params* to,
                                               carnot_cuda_heads_at* out_at) {
   const carnot_operand *q = &inputs[p->q.input], *k = &inputs[p->k.input], *v = &inputs[p->v.input],
                        *y = &outputs[0];
@@ -139,10 +139,26 @@ carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
   return NULL;
 }
 
+static const carnot_cuda_kernel_id kSimt[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_simt)};
+static const carnot_cuda_kernel_id kMaskKinds[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_mask_kinds)};
+static const carnot_cuda_kernel_id kWgmma[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_wgmma_64)};
+// By the elements of a head, at most: 64 and 128; 32, 64, 96 and 128.
+static const carnot_cuda_kernel_id kSplit[2][CARNOT_DTYPE_COUNT] = {
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_split_64)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_split_128)}};
+static const carnot_cuda_kernel_id kTiled[4][CARNOT_DTYPE_COUNT] = {
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_32)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_64)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_96)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_128)}};
+
 // What a dense mask of many queries needs is found out once a tile rather than once a head.
 static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtype,
                                  attention_state* s, size_t* out_workspace_bytes) {
-  carnot_cuda_attention* p = &s->params;
+  carnot_cuda_attention_params* p = &s->params;
   const long long matrix = (long long)p->queries * p->keys, *apart = p->mask_s;
   if (!apart[2] || !s->grid[1]) return NULL;
   int64_t inner = apart[1] ? p->inner : 1, outer = apart[0] ? s->grid[1] / p->inner : 1;
@@ -150,14 +166,12 @@ static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtyp
                (!apart[0] || apart[0] == inner * matrix);
   if (!dense || s->grid[1] < 4 * outer * inner || matrix * outer * inner < kMaskWorthKinds)
     return NULL;
-  char name[32];
-  snprintf(name, sizeof(name), "attention_kinds_%s", carnot_cuda_type(dtype));
   p->kinds_s[0] = apart[0] ? (int)inner : 0;
   p->kinds_s[1] = apart[1] != 0;
   s->kinds_grid[0] = s->grid[0], s->kinds_grid[1] = outer * inner, s->kinds_grid[2] = 1;
   *out_workspace_bytes =
       (size_t)(s->grid[0] * outer * inner * carnot_ceildiv(p->keys, p->tile_keys));
-  return carnot_cuda_kernel(carnot_cuda_of_step(step), name, &s->kinds);
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kMaskKinds, dtype, &s->kinds);
 }
 
 // Tiles of keys in shared memory, by warpgroups where 128 queries a block still keep the
@@ -165,35 +179,34 @@ static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtyp
 static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
                                     attention_state* s, size_t* out_workspace_bytes) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
-  carnot_cuda_attention* p = &s->params;
+  carnot_cuda_attention_params* p = &s->params;
   const int64_t heads = s->grid[1], busy = cuda->base.multiprocessor_count,
                 blocks = heads * carnot_ceildiv(p->queries, 64);
-  const char* type = carnot_cuda_type(dtype);
   int size = p->size > p->value_size ? p->size : p->value_size;
   int width = size <= 32 ? 32 : size <= 64 ? 64 : size <= 96 ? 96 : 128;
-  char name[40];
+  const carnot_cuda_kernel_id* kernels;
   s->threads = 128;
   p->tile_keys = width <= 64 ? 64 : 32;
   if (!s->at.aligned || cuda->major < 8 || p->scale < 0) {
     p->tile_rows = 4;
-    snprintf(name, sizeof(name), "attention_%s", type);
+    kernels = kSimt;
   } else if (p->queries <= 16 || (p->keys > 128 && blocks < busy / 6)) {
     int split = size <= 64 ? 64 : 128;
     p->tile_rows = 16;
     s->threads = 32 * (unsigned)carnot_min_i64(8, carnot_ceildiv(p->keys, 2048 / split));
-    snprintf(name, sizeof(name), "attention_split_%d_%s", split, type);
+    kernels = kSplit[split / 64 - 1];
   } else if (width == 64 && cuda->major == 9 &&
              heads * carnot_ceildiv(p->queries, 128) >= 2 * busy) {
     p->tile_rows = 128;
     s->threads = 256;
-    snprintf(name, sizeof(name), "attention_groups_%d_%s", width, type);
+    kernels = kWgmma;
   } else {
     p->tile_rows = 64;
-    snprintf(name, sizeof(name), "attention_tiles_%d_%s", width, type);
+    kernels = kTiled[width / 32 - 1];
   }
   s->grid[0] = carnot_ceildiv(p->queries, p->tile_rows);
   if (p->tile_rows >= 64) CARNOT_TRY(find_kinds(step, dtype, s, out_workspace_bytes));
-  return carnot_cuda_kernel(cuda, name, &s->function);
+  return carnot_cuda_kernel_for(cuda, kernels, dtype, &s->function);
 }
 
 static carnot_status* attention_shape(const carnot_step_view* step, const carnot_operand* inputs,

@@ -4,6 +4,7 @@
 
 #include "backend/attention.h"
 #include "backend/cuda/rows.h"
+#include "kernel/cuda/attention/attention_params.h"
 
 // Where the heads begin behind their operands' addresses, in bytes; heads of all batches; whether
 // each begins at a multiple of 16 bytes.
@@ -22,7 +23,7 @@ bool carnot_cuda_attention_reads(const carnot_step_view* step, uint32_t input);
 carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
                                               const carnot_operand* inputs,
                                               const carnot_operand* outputs,
-                                              carnot_cuda_attention* out,
+                                              carnot_cuda_attention_params* out,
                                               carnot_cuda_heads_at* out_at) CARNOT_MUST_USE;
 
 #endif

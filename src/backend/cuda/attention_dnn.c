@@ -21,7 +21,7 @@ static carnot_status* make_key(const carnot_attention_params* p, const carnot_op
   out->kind = CARNOT_CUDA_DNN_ATTENTION;
   out->dtype = (int32_t)outputs[0].dtype;
   CARNOT_TRY(carnot_cuda_attention_describe(p, inputs, outputs, &out->attention.call, out_at));
-  const carnot_cuda_attention* call = &out->attention.call;
+  const carnot_cuda_attention_params* call = &out->attention.call;
   CARNOT_CHECK(out_at->aligned, UNSUPPORTED, "heads do not begin at multiples of 16 bytes");
   CARNOT_CHECK(out_at->heads > 0 && call->queries > 0 && call->keys > 0 &&
                    (double)out_at->heads * call->queries * call->keys < 0x1p62,

@@ -137,6 +137,9 @@ static carnot_status* queue_create(carnot_device* device, carnot_queue** out_que
       carnot_cuda_check(of(device), of(device)->cuStreamCreate(&queue->own, CU_STREAM_NON_BLOCKING),
                         "cuStreamCreate");
   queue->stream = queue->own;
+  // Copies and empty kernels are looked up while graphs are captured, where no module can be
+  // loaded.
+  if (!status) status = carnot_cuda_load_family(of(device), CARNOT_CUDA_FAMILY_copy);
   if (status) {
     queue_destroy(&queue->base);
     return status;

@@ -1,5 +1,4 @@
 // The tile kernels of bulk.cuh, for sm_90: one row a size of tile, the builder times them.
-#include <stdio.h>
 
 #include "backend/cuda/maps.h"
 
@@ -15,6 +14,7 @@ enum {
 
 typedef struct bulk_size {
   int rows, columns;
+  carnot_cuda_kernel_id f16, bf16;
 } bulk_size;
 
 typedef struct bulk_state {
@@ -50,10 +50,10 @@ static const char* bulk_reject(carnot_problem* problem, const bulk_size* tile, c
 // that are too few.
 static bool lay_out(const bulk_size* tile, int64_t splits, int64_t limit, bulk_state* s) {
   int64_t steps = carnot_ceildiv((int64_t)s->step.taps * s->chunks, splits);
-  int64_t stage = CARNOT_CUDA_TILE_STAGE(tile->rows, tile->columns);
-  int64_t own = CARNOT_CUDA_TILE_SUMS(tile->rows, tile->columns);
+  int64_t stage = CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns);
+  int64_t own = CARNOT_CUDA_GEMM_ACCUMULATOR_BYTES(tile->rows, tile->columns);
   int64_t others = (splits - 1) * carnot_ceildiv(tile->rows / 8, splits) * 8 * own / tile->rows;
-  int64_t stages = carnot_min_i64((limit - 1024 - others) / stage, CARNOT_CUDA_BULK_STAGES);
+  int64_t stages = carnot_min_i64((limit - 1024 - others) / stage, CARNOT_CUDA_GEMM_TMA_STAGES);
   s->stages = (int)carnot_min_i64(stages, steps);
   s->parts = (int)carnot_max_i64(s->stages * stage, own);
   s->shared_bytes = (size_t)(1024 + s->parts + others);
@@ -74,8 +74,9 @@ static carnot_status* choose(carnot_cuda* cuda, const bulk_size* tile, bulk_stat
     int count;
     bool idle = (splits - 1) * carnot_ceildiv(steps, splits) >= steps;
     if (idle || !lay_out(tile, splits, kMostShared, s)) continue;
-    CARNOT_TRY(carnot_cuda_cluster_count(cuda, s->function, CARNOT_CUDA_BULK_THREADS(tile->rows),
-                                         cluster, s->shared_bytes, &count));
+    CARNOT_TRY(carnot_cuda_cluster_count(cuda, s->function,
+                                         CARNOT_CUDA_GEMM_TMA_THREADS(tile->rows), cluster,
+                                         s->shared_bytes, &count));
     s->grid[2] = splits;
     if (tiles <= count) return NULL;
   }
@@ -92,16 +93,14 @@ static carnot_status* bulk_shape(const carnot_step_view* step, const carnot_oper
   bulk_state* s = state;
   s->function = NULL;
   CARNOT_TRY(carnot_cuda_tile_shape(step, inputs, outputs, &s->step));
-  const carnot_cuda_product* p = &s->step.params;
+  const carnot_cuda_gemm_tile_params* p = &s->step.params;
   CARNOT_TRY(carnot_cuda_maps_check(cuda, &s->step));
   s->chunks = (int)carnot_ceildiv(p->channels, CARNOT_CUDA_MAP_DEPTH);
   s->grid[0] = carnot_ceildiv(p->filters, tile->columns);
   s->grid[1] = carnot_ceildiv(p->rows, tile->rows);
   if (!s->grid[0] || !s->grid[1] || !s->chunks) return NULL;
-  char name[32];
-  snprintf(name, sizeof(name), "bulk_%dx%d_%s", tile->rows, tile->columns,
-           carnot_cuda_type(outputs[0].dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel(cuda, outputs[0].dtype == CARNOT_DTYPE_F16 ? tile->f16 : tile->bf16,
+                                &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                      kMostShared));
@@ -116,23 +115,25 @@ static carnot_status* bulk_run(const carnot_step_view* step, bulk_state* s,
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   carnot_cuda_tile_bind(step, inputs, outputs, &s->step);
   if (s->function) {
-    carnot_cuda_bulk params = {.product = s->step.params,
-                               .taps = s->step.taps,
-                               .chunks = s->chunks,
-                               .is_window = s->step.is_window,
-                               .across = s->across,
-                               .stages = s->stages,
-                               .parts = s->parts};
+    carnot_cuda_gemm_tma_params params = {.product = s->step.params,
+                                          .taps = s->step.taps,
+                                          .chunks = s->chunks,
+                                          .is_window = s->step.is_window,
+                                          .across = s->across,
+                                          .stages = s->stages,
+                                          .parts = s->parts};
     CARNOT_TRY(
         carnot_cuda_map_x(cuda, outputs[0].dtype, &s->step, tile->rows / s->across, &params.x));
     CARNOT_TRY(carnot_cuda_map_weights(cuda, outputs[0].dtype, &s->step, tile->columns, &params.w));
     const int64_t cluster[3] = {s->across, 1, s->grid[2]};
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
-                                           CARNOT_CUDA_BULK_THREADS(tile->rows), cluster,
+                                           CARNOT_CUDA_GEMM_TMA_THREADS(tile->rows), cluster,
                                            s->shared_bytes, &params));
   }
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define BULK_ROW(height, width) CARNOT_CUDA_TILE_ROW(bulk, height, width, )
-CARNOT_CUDA_BULKS(BULK_ROW)
+#define BULK_ROW(height, width)                                                                   \
+  CARNOT_CUDA_TILE_ROW(bulk, height, width, CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_f16, \
+                       CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_bf16)
+CARNOT_CUDA_GEMM_TMA_SIZES(BULK_ROW)

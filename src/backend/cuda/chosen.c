@@ -3,27 +3,31 @@
 #include <string.h>
 
 #include "backend/cuda/each.h"
+#include "kernel/cuda/data_dependent/data_dependent_params.h"
 
 typedef struct chosen {
-  carnot_cuda_each each;  // the kernel that finds lists, over a carnot_cuda_chosen
+  carnot_cuda_each each;  // the kernel that finds lists, over a carnot_cuda_data_dependent_params
   CUfunction starts;      // adds their counts up
   CUfunction write;       // writes them
   CUfunction corners;     // of boxes
 } chosen;
 _Static_assert(sizeof(chosen) <= CARNOT_STATE_BYTES, "the state has its size");
 
-static carnot_cuda_chosen* params_of(chosen* s) { return (carnot_cuda_chosen*)s->each.params; }
+static carnot_cuda_data_dependent_params* params_of(chosen* s) {
+  return (carnot_cuda_data_dependent_params*)s->each.params;
+}
 
 // The kernels that find and write lists, and what the workspace holds besides their |starts|.
 static carnot_status* shape_chosen(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, const char* find,
-                                   const char* write, const carnot_cuda_chosen* p, int64_t bytes,
+                                   const carnot_operand* outputs, carnot_cuda_kernel_id find,
+                                   carnot_cuda_kernel_id write,
+                                   const carnot_cuda_data_dependent_params* p, int64_t bytes,
                                    chosen* s, size_t* out_workspace_bytes) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   CARNOT_TRY(carnot_cuda_on_device(inputs, 2 < step->input_count ? 2 : step->input_count));
   CARNOT_TRY(
       carnot_cuda_each_shape(step, inputs, outputs, find, /*count=*/0, p, sizeof(*p), &s->each));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, "any_starts", &s->starts));
+  CARNOT_TRY(carnot_cuda_kernel(cuda, CARNOT_CUDA_KERNEL_generic_scan_counts, &s->starts));
   CARNOT_TRY(carnot_cuda_kernel(cuda, write, &s->write));
   *out_workspace_bytes = p->lists ? (size_t)(p->lists + 1) * sizeof(int64_t) + (size_t)bytes : 0;
   return NULL;
@@ -31,7 +35,7 @@ static carnot_status* shape_chosen(const carnot_step_view* step, const carnot_op
 
 // |params| go by value: |blocks| is the number of items that the kernel sees.
 static carnot_status* launch(const carnot_step_view* step, CUfunction function, int64_t blocks,
-                             carnot_cuda_chosen params) {
+                             carnot_cuda_data_dependent_params params) {
   const int64_t grid[3] = {blocks, 1, 1};
   params.io.count = blocks;
   return carnot_cuda_launch(step, function, grid, CARNOT_CUDA_THREADS, &params);
@@ -39,7 +43,7 @@ static carnot_status* launch(const carnot_step_view* step, CUfunction function, 
 
 // Has lists found and waits for the number of all that they hold, |most| at most.
 static carnot_status* find_lists(const carnot_step_view* step, chosen* s, int64_t most) {
-  carnot_cuda_chosen* p = params_of(s);
+  carnot_cuda_data_dependent_params* p = params_of(s);
   const carnot_backend* backend = step->queue->device->backend;
   int64_t found = 0;
   p->found = 0;
@@ -66,7 +70,7 @@ static carnot_status* check_result(const carnot_operand* y, int64_t wanted) {
 static carnot_status* write_lists(const carnot_step_view* step, chosen* s,
                                   const carnot_operand* inputs, const carnot_operand* outputs,
                                   void* workspace, int64_t each) {
-  carnot_cuda_chosen* p = params_of(s);
+  carnot_cuda_data_dependent_params* p = params_of(s);
   carnot_cuda_each_point(step, inputs, outputs, workspace, &p->io);
   CARNOT_TRY(check_result(&outputs[0], each * p->found));
   return carnot_cuda_count(&outputs[0]) ? launch(step, s->write, p->lists, *p) : NULL;
@@ -81,7 +85,7 @@ static bool has_whole_bytes(const carnot_operand* t) {
 
 // Elements of input |input| are chosen where they are not zero.
 static void test_elements(const carnot_operand* inputs, int input, int64_t size,
-                          carnot_cuda_chosen* p) {
+                          carnot_cuda_data_dependent_params* p) {
   const carnot_operand* t = &inputs[input];
   p->tested = input;
   p->tested_bytes = carnot_cuda_bytes(t);
@@ -109,15 +113,16 @@ static carnot_status* non_zero_shape(const carnot_step_view* step, const carnot_
                                      const carnot_operand* outputs, void* state,
                                      size_t* out_workspace_bytes) {
   const carnot_operand* x = &inputs[0];
-  carnot_cuda_chosen p = {.rank = x->rank};
+  carnot_cuda_data_dependent_params p = {.rank = x->rank};
   CARNOT_CHECK(step->input_count == 1 && has_whole_bytes(x) && x->rank <= CARNOT_CUDA_RANK &&
                    outputs[0].dtype == CARNOT_DTYPE_I64,
                INVALID_MODEL, "%u operands, x of %s and rank %d", step->input_count,
                carnot_dtype_name(x->dtype), x->rank);
   for (int d = 0; d < x->rank; d++) p.dims[d] = x->dims[d];
   test_elements(inputs, 0, carnot_cuda_count(x), &p);
-  return shape_chosen(step, inputs, outputs, "mark", "any_non_zero", &p,
-                      p.lists * CARNOT_CUDA_CHUNK_BYTES, state, out_workspace_bytes);
+  return shape_chosen(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_mark_selected,
+                      CARNOT_CUDA_KERNEL_generic_non_zero, &p, p.lists * CARNOT_CUDA_CHUNK_BYTES,
+                      state, out_workspace_bytes);
 }
 
 static carnot_status* non_zero_count(const carnot_step_view* step, void* state,
@@ -157,7 +162,7 @@ static carnot_status* compress_shape(const carnot_step_view* step, const carnot_
                    condition->dtype == CARNOT_DTYPE_BOOL && outputs[0].dtype == x->dtype,
                INVALID_MODEL, "%u operands, a condition of %s", step->input_count,
                carnot_dtype_name(condition->dtype));
-  carnot_cuda_chosen p = {.outer = 1, .axis = carnot_cuda_count(x), .inner = 1};
+  carnot_cuda_data_dependent_params p = {.outer = 1, .axis = carnot_cuda_count(x), .inner = 1};
   p.io.bytes = carnot_cuda_bytes(x);
   if (!is_flat(step)) {
     int axis;
@@ -168,8 +173,9 @@ static carnot_status* compress_shape(const carnot_step_view* step, const carnot_
     p.inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
   }
   test_elements(inputs, 1, carnot_min_i64(carnot_cuda_count(condition), p.axis), &p);
-  return shape_chosen(step, inputs, outputs, "mark", "any_compress", &p,
-                      p.lists * CARNOT_CUDA_CHUNK_BYTES, state, out_workspace_bytes);
+  return shape_chosen(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_mark_selected,
+                      CARNOT_CUDA_KERNEL_generic_compress, &p, p.lists * CARNOT_CUDA_CHUNK_BYTES,
+                      state, out_workspace_bytes);
 }
 
 static carnot_status* compress_count(const carnot_step_view* step, void* state,
@@ -188,7 +194,7 @@ static carnot_status* compress_count(const carnot_step_view* step, void* state,
 }
 
 // Elements as wide as addresses and rows allow.
-static void widen(carnot_cuda_chosen* p) {
+static void widen(carnot_cuda_data_dependent_params* p) {
   uintptr_t both = (uintptr_t)p->io.in[0] | (uintptr_t)p->io.out[0];
   while (p->io.bytes < 8 && p->inner % 2 == 0 && both % (2 * (uintptr_t)p->io.bytes) == 0)
     p->io.bytes *= 2, p->inner /= 2;
@@ -200,7 +206,7 @@ static carnot_status* compress_run(const carnot_step_view* step, void* state,
   (void)executor;
   enum { kCopies = 1 << 14 };  // of a block
   chosen* s = state;
-  carnot_cuda_chosen p = *params_of(s);
+  carnot_cuda_data_dependent_params p = *params_of(s);
   carnot_cuda_each_point(step, inputs, outputs, workspace, &p.io);
   CARNOT_TRY(check_result(&outputs[0], p.outer * p.found * p.inner));
   if (!carnot_cuda_count(&outputs[0])) return NULL;
@@ -243,7 +249,7 @@ static carnot_status* nms_shape(const carnot_step_view* step, const carnot_opera
   CARNOT_CHECK(carnot_cuda_is_real(scores->dtype) && outputs[0].dtype == CARNOT_DTYPE_I64,
                INVALID_MODEL, "scores of %s", carnot_dtype_name(scores->dtype));
   CARNOT_CHECK(boxes->dims[1] <= UINT32_MAX, UNSUPPORTED, "%lld boxes", (long long)boxes->dims[1]);
-  carnot_cuda_chosen p = {
+  carnot_cuda_data_dependent_params p = {
       .boxes = boxes->dims[1],
       .classes = scores->dims[1],
       .room = carnot_ceildiv(boxes->dims[1], CARNOT_CUDA_THREADS) * CARNOT_CUDA_THREADS,
@@ -258,17 +264,17 @@ static carnot_status* nms_shape(const carnot_step_view* step, const carnot_opera
   if (p.most && carnot_cuda_count(scores)) p.lists = scores->dims[0] * p.classes;
   int64_t bytes = carnot_cuda_count(boxes) * (int64_t)sizeof(double) +
                   p.lists * (p.room + p.most) * (int64_t)sizeof(uint32_t);
-  CARNOT_TRY(
-      carnot_cuda_kernel(carnot_cuda_of_step(step), "any_nms_corners", &((chosen*)state)->corners));
-  return shape_chosen(step, inputs, outputs, "nms", "any_nms_rows", &p, bytes, state,
-                      out_workspace_bytes);
+  CARNOT_TRY(carnot_cuda_kernel(carnot_cuda_of_step(step), CARNOT_CUDA_KERNEL_generic_nms_corners,
+                                &((chosen*)state)->corners));
+  return shape_chosen(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_nms,
+                      CARNOT_CUDA_KERNEL_generic_nms_write, &p, bytes, state, out_workspace_bytes);
 }
 
 static carnot_status* nms_count(const carnot_step_view* step, void* state,
                                 const carnot_operand* inputs, carnot_operand* outputs,
                                 void* workspace) {
   chosen* s = state;
-  carnot_cuda_chosen* p = params_of(s);
+  carnot_cuda_data_dependent_params* p = params_of(s);
   carnot_cuda_each_point(step, inputs, outputs, workspace, &p->io);
   for (uint32_t i = 2; i < 5; i++)
     if (!carnot_cuda_count(carnot_cuda_optional(step, inputs, i))) p->io.in[i] = NULL;

@@ -5,10 +5,10 @@
 
 #include "backend/cuda/cuda.h"
 #include "base/hash.h"
-#include "kernel/cuda/params.h"
 
-// kernels.cu for all architectures, made by nvcc when this module was built (images.S).
-extern const char carnot_cuda_image[];
+// Each family of kernels for all architectures, made by nvcc when this module was built (images.S).
+#define FAMILY(name) extern const char carnot_cuda_image_##name[];
+#include "kernel/cuda/families.def"
 
 typedef struct carnot_cuda_entry {
   uint64_t key;
@@ -41,23 +41,62 @@ static carnot_status* load(carnot_cuda* cuda, const void* image, CUmodule* out_m
   return NULL;
 }
 
-static carnot_status* find_kernel(carnot_cuda* cuda, const char* name, CUfunction* out) {
-  uint64_t key = carnot_hash(name, strlen(name), 17);
-  void** found = carnot_cuda_cached(cuda, key);
-  if (found) {
-    *out = *found;
-    return NULL;
-  }
-  if (!cuda->kernels) CARNOT_TRY(load(cuda, carnot_cuda_image, &cuda->kernels));
-  CARNOT_TRY_AT(carnot_cuda_check(cuda, cuda->cuModuleGetFunction(out, cuda->kernels, name),
-                                  "cuModuleGetFunction"),
-                "kernel %s", name);
-  return carnot_cuda_keep(cuda, key, *out);
+// Name and family of each kernel, and the image of each family.
+typedef struct kernel_info {
+  const char* name;
+  carnot_cuda_family family;
+} kernel_info;
+#define CONCAT_(a, b) a##b
+#define CONCAT(a, b)  CONCAT_(a, b)
+static const kernel_info kKernels[CARNOT_CUDA_KERNEL_COUNT] = {
+    {NULL, CARNOT_CUDA_FAMILY_COUNT},
+#define KERNEL(name, ...) {#name, CONCAT(CARNOT_CUDA_FAMILY_, CARNOT_CUDA_FAMILY)},
+#include "kernel/cuda/kernels.def"
+};
+static const char* const kImages[CARNOT_CUDA_FAMILY_COUNT] = {
+#define FAMILY(name) carnot_cuda_image_##name,
+#include "kernel/cuda/families.def"
+};
+
+// The mutex is held by the caller.
+static carnot_status* load_family(carnot_cuda* cuda, carnot_cuda_family family) {
+  return cuda->families[family] ? NULL : load(cuda, kImages[family], &cuda->families[family]);
 }
 
-carnot_status* carnot_cuda_kernel(carnot_cuda* cuda, const char* name, CUfunction* out_function) {
+static carnot_status* find_kernel(carnot_cuda* cuda, carnot_cuda_kernel_id kernel) {
+  if (cuda->kernels[kernel]) return NULL;
+  const kernel_info* info = &kKernels[kernel];
+  CARNOT_TRY(load_family(cuda, info->family));
+  CARNOT_TRY_AT(
+      carnot_cuda_check(cuda,
+                        cuda->cuModuleGetFunction(&cuda->kernels[kernel],
+                                                  cuda->families[info->family], info->name),
+                        "cuModuleGetFunction"),
+      "kernel %s", info->name);
+  return NULL;
+}
+
+carnot_status* carnot_cuda_kernel(carnot_cuda* cuda, carnot_cuda_kernel_id kernel,
+                                  CUfunction* out_function) {
+  CARNOT_CHECK(kernel != CARNOT_CUDA_KERNEL_NONE, INVALID_MODEL,
+               "no kernel for these types and sizes");
   pthread_mutex_lock(&cuda->mutex);
-  carnot_status* status = find_kernel(cuda, name, out_function);
+  carnot_status* status = find_kernel(cuda, kernel);
+  *out_function = cuda->kernels[kernel];
+  pthread_mutex_unlock(&cuda->mutex);
+  return status;
+}
+
+carnot_status* carnot_cuda_kernel_for(carnot_cuda* cuda, const carnot_cuda_kernel_id* kernels,
+                                      carnot_dtype dtype, CUfunction* out_function) {
+  CARNOT_CHECK(carnot_dtype_valid(dtype) && kernels[dtype] != CARNOT_CUDA_KERNEL_NONE,
+               INVALID_MODEL, "no kernel for %s", carnot_dtype_name(dtype));
+  return carnot_cuda_kernel(cuda, kernels[dtype], out_function);
+}
+
+carnot_status* carnot_cuda_load_family(carnot_cuda* cuda, carnot_cuda_family family) {
+  pthread_mutex_lock(&cuda->mutex);
+  carnot_status* status = load_family(cuda, family);
   pthread_mutex_unlock(&cuda->mutex);
   return status;
 }
@@ -290,7 +329,7 @@ carnot_status* carnot_cuda_before_library(const carnot_step_view* step) {
   static const int64_t kOne[3] = {1, 1, 1};
   CUfunction nothing;
   int unused = 0;
-  CARNOT_TRY(carnot_cuda_kernel(cuda, "nothing", &nothing));
+  CARNOT_TRY(carnot_cuda_kernel(cuda, CARNOT_CUDA_KERNEL_empty, &nothing));
   return carnot_cuda_launch_after(step, nothing, kOne, 32, &unused);
 }
 

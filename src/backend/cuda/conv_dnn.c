@@ -16,7 +16,7 @@ typedef struct dnn_params {
 typedef struct dnn_state {
   carnot_cuda_dnn_plan* plan;
   CUfunction own;  // where the library has no engine
-  carnot_cuda_window window;
+  carnot_cuda_sliding_window window;
   uint32_t weights, bias, residual;  // inputs; NONE
   carnot_cuda_conv_cast cast;
   carnot_cuda_chain_state chain;
@@ -169,7 +169,8 @@ static bool dnn_reads(const carnot_step_view* step, uint32_t input) {
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* x, const carnot_operand* y,
-                                     const carnot_cuda_conv* c, const carnot_cuda_window* t) {
+                                     const carnot_cuda_conv* c,
+                                     const carnot_cuda_sliding_window* t) {
   const carnot_operand* w = &inputs[c->weights];
   bool packed = ((const dnn_params*)step->params)->packed;
   CARNOT_CHECK(carnot_cuda_is_float(x->dtype) && packed == is_half(x->dtype) && t->groups > 0 &&
@@ -231,7 +232,8 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
       "cuDNN %d has no engine for a convolution of %lld channels, %lld filters, %lld groups",
       cuda->dnn_version, (long long)s->window.channels, (long long)s->window.filters,
       (long long)s->window.groups);
-  if (!s->plan->plan) CARNOT_TRY(carnot_cuda_kernel(cuda, "conv_f32", &s->own));
+  if (!s->plan->plan)
+    CARNOT_TRY(carnot_cuda_kernel(cuda, CARNOT_CUDA_KERNEL_conv_direct_f32, &s->own));
   *out_workspace_bytes = cast.bytes;
   if (s->plan->plan) *out_workspace_bytes += (size_t)s->plan->workspace_bytes;
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);

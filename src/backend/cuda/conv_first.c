@@ -1,6 +1,5 @@
 // First layers: convolutions of up to four channels to halves channels last, with bias and
 // activation, by an own kernel (stream.cuh) that reads float32 where a cast stands before.
-#include <stdio.h>
 
 #include "backend/cuda/window.h"
 
@@ -8,7 +7,7 @@ enum { kMostChannels = 4, kMostKernel = 8, kMostStep = 2 };
 
 typedef struct first_state {
   CUfunction function;
-  carnot_cuda_first params;
+  carnot_cuda_conv_stem_params params;
   int64_t grid[3];
   size_t shared_bytes;
   uint32_t bias;  // input; NONE
@@ -90,7 +89,7 @@ static carnot_status* first_prepare(const carnot_problem* problem, carnot_prepar
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* y, const carnot_cuda_conv* c,
-                                     const carnot_cuda_window* t) {
+                                     const carnot_cuda_sliding_window* t) {
   const carnot_operand *x = &inputs[0], *w = &inputs[c->weights];
   int steps = (int)t->kernel[1] * quads_of(t->kernel[2]);
   int64_t reach = 0;
@@ -106,7 +105,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   }
   CARNOT_CHECK(
       fits && reach <= INT32_MAX && carnot_cuda_is_channels_last(y) &&
-          step->constant_bytes[0] == (size_t)CARNOT_CUDA_STREAM_BYTES(
+          step->constant_bytes[0] == (size_t)CARNOT_CUDA_PACKED_CHUNK_BYTES(
                                          slices_of(t->filters) * chunks_of(t->filters), steps),
       INVALID_ARGUMENT, "a first layer of %lld channels to %lld, channels last",
       (long long)t->channels, (long long)t->filters);
@@ -118,20 +117,21 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
 }
 
 // The fewest tiles; of as many, those with the smallest patches.
-static void choose_tile(carnot_cuda_first* p) {
+static void choose_tile(carnot_cuda_conv_stem_params* p) {
   int64_t best = INT64_MAX;
-  for (int columns = 1; columns <= CARNOT_CUDA_FIRST_TILE && columns <= p->out_columns; columns++) {
-    int rows = CARNOT_CUDA_FIRST_TILE / columns;
+  for (int columns = 1; columns <= CARNOT_CUDA_CONV_STEM_TILE && columns <= p->out_columns;
+       columns++) {
+    int rows = CARNOT_CUDA_CONV_STEM_TILE / columns;
     if (rows > p->out_rows) rows = p->out_rows > 0 ? p->out_rows : 1;
     int across = (columns - 1) * p->step[1] + 4 * quads_of(p->kernel[1]);
-    int most = CARNOT_CUDA_FIRST_PATCH / across;
+    int most = CARNOT_CUDA_CONV_STEM_PATCH / across;
     if (most < p->kernel[0]) break;
     if ((most - p->kernel[0]) / p->step[0] + 1 < rows)
       rows = (most - p->kernel[0]) / p->step[0] + 1;
     int down = (rows - 1) * p->step[0] + p->kernel[0];
     int64_t tiles_down = carnot_ceildiv(p->out_rows, rows),
             tiles_across = carnot_ceildiv(p->out_columns, columns);
-    int64_t cost = tiles_down * tiles_across * 2 * CARNOT_CUDA_FIRST_PATCH + down * across;
+    int64_t cost = tiles_down * tiles_across * 2 * CARNOT_CUDA_CONV_STEM_PATCH + down * across;
     if (cost >= best) continue;
     best = cost;
     p->tile_rows = rows, p->tile_columns = columns;
@@ -140,21 +140,22 @@ static void choose_tile(carnot_cuda_first* p) {
   }
 }
 
-static carnot_status* set_params(const carnot_operand* x, const carnot_cuda_window* t,
-                                 const carnot_cuda_epilogue* activation, carnot_cuda_first* out) {
-  *out = (carnot_cuda_first){.x_n = x->strides[0],
-                             .x_c = (int)x->strides[1],
-                             .x_row = (int)x->strides[2],
-                             .x_column = (int)x->strides[3],
-                             .channels = (int)t->channels,
-                             .filters = (int)t->filters,
-                             .in_rows = (int)t->in[1],
-                             .in_columns = (int)t->in[2],
-                             .out_rows = (int)t->out[1],
-                             .out_columns = (int)t->out[2],
-                             .activation = (int)activation->kind,
-                             .low = activation->low,
-                             .high = activation->high};
+static carnot_status* set_params(const carnot_operand* x, const carnot_cuda_sliding_window* t,
+                                 const carnot_cuda_epilogue* activation,
+                                 carnot_cuda_conv_stem_params* out) {
+  *out = (carnot_cuda_conv_stem_params){.x_n = x->strides[0],
+                                        .x_c = (int)x->strides[1],
+                                        .x_row = (int)x->strides[2],
+                                        .x_column = (int)x->strides[3],
+                                        .channels = (int)t->channels,
+                                        .filters = (int)t->filters,
+                                        .in_rows = (int)t->in[1],
+                                        .in_columns = (int)t->in[2],
+                                        .out_rows = (int)t->out[1],
+                                        .out_columns = (int)t->out[2],
+                                        .activation = (int)activation->kind,
+                                        .low = activation->low,
+                                        .high = activation->high};
   for (int d = 0; d < 2; d++) {
     out->kernel[d] = (int)t->kernel[d + 1], out->step[d] = (int)t->step[d + 1];
     out->begin[d] = (int)t->begin[d + 1];
@@ -167,6 +168,28 @@ static carnot_status* set_params(const carnot_operand* x, const carnot_cuda_wind
   return NULL;
 }
 
+static carnot_cuda_kernel_id kernel_of(carnot_dtype x, carnot_dtype y, int chunks, int quads) {
+  static const struct {
+    carnot_dtype y, x;
+    int chunks, quads;
+    carnot_cuda_kernel_id kernel;
+  } kKernels[] = {
+#define DTYPE_f32  CARNOT_DTYPE_F32
+#define DTYPE_f16  CARNOT_DTYPE_F16
+#define DTYPE_bf16 CARNOT_DTYPE_BF16
+#define STEM(T, X, chunks, quads)       \
+  {DTYPE_##T, DTYPE_##X, chunks, quads, \
+   CARNOT_CUDA_KERNEL_conv_stem_##chunks##_##quads##_##X##_##T},
+      CARNOT_CUDA_CONV_STEMS(STEM)
+#undef STEM
+  };
+  for (size_t i = 0; i < sizeof(kKernels) / sizeof(kKernels[0]); i++)
+    if (kKernels[i].x == x && kKernels[i].y == y && kKernels[i].chunks == chunks &&
+        kKernels[i].quads == quads)
+      return kKernels[i].kernel;
+  return CARNOT_CUDA_KERNEL_NONE;
+}
+
 static carnot_status* first_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                   const carnot_operand* outputs, void* state,
                                   size_t* out_workspace_bytes) {
@@ -175,7 +198,7 @@ static carnot_status* first_shape(const carnot_step_view* step, const carnot_ope
   const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   carnot_cuda_conv c;
-  carnot_cuda_window t;
+  carnot_cuda_sliding_window t;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ACTIVATION, &c));
   bool casts = carnot_cuda_conv_casts(step->region);
   CARNOT_CHECK(carnot_cuda_is_half(y->dtype) && x->rank == 4 &&
@@ -191,16 +214,13 @@ static carnot_status* first_shape(const carnot_step_view* step, const carnot_ope
   CARNOT_TRY(set_params(x, &t, &c.activation, &s->params));
   int chunks = chunks_of(t.filters), slices = slices_of(t.filters), quads = quads_of(t.kernel[2]);
   int64_t blocks =
-      (int64_t)cuda->base.multiprocessor_count * CARNOT_CUDA_FIRST_BLOCKS(chunks) / slices;
+      (int64_t)cuda->base.multiprocessor_count * CARNOT_CUDA_CONV_STEM_BLOCKS(chunks) / slices;
   s->grid[0] = carnot_min_i64(s->params.tiles, carnot_max_i64(1, blocks));
   s->grid[1] = slices, s->grid[2] = 1;
-  s->shared_bytes = (size_t)CARNOT_CUDA_STREAM_BYTES(chunks, (int)t.kernel[1] * quads) +
+  s->shared_bytes = (size_t)CARNOT_CUDA_PACKED_CHUNK_BYTES(chunks, (int)t.kernel[1] * quads) +
                     (size_t)chunks * 128 +
                     (size_t)s->params.patch_rows * (size_t)s->params.patch_columns * 8;
-  char name[32];
-  snprintf(name, sizeof(name), "first_%d_%d_%s_%s", chunks, quads, carnot_cuda_type(x->dtype),
-           carnot_cuda_type(y->dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel(cuda, kernel_of(x->dtype, y->dtype, chunks, quads), &s->function));
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 
@@ -213,8 +233,9 @@ static carnot_status* first_run(const carnot_step_view* step, void* state,
   s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
   const int64_t alone[3] = {1, 1, 1};
   if (s->grid[0])
-    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid, CARNOT_CUDA_FIRST_THREADS,
-                                           alone, s->shared_bytes, &s->params));
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
+                                           CARNOT_CUDA_CONV_STEM_THREADS, alone, s->shared_bytes,
+                                           &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 

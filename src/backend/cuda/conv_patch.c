@@ -136,7 +136,7 @@ static carnot_status* patch_shape(const carnot_step_view* step, const carnot_ope
   carnot_cuda_conv c;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_BIAS, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights], *y = &outputs[0];
-  carnot_cuda_window t;
+  carnot_cuda_sliding_window t;
   CARNOT_TRY(carnot_cuda_window_make(&step->region->nodes[0], x, w, y, &t));
   int64_t taps = carnot_dims_count(w->dims + 1, w->rank - 1);
   bool fits = carnot_cuda_is_float(x->dtype) && w->dtype == x->dtype && w->rank == x->rank &&

@@ -1,6 +1,5 @@
 // 1x1 convolutions of few channels over halves channels last, with bias, residual and activation:
 // their results take all the time, and the own kernel (stream.cuh) writes each once.
-#include <stdio.h>
 
 #include "backend/cuda/window.h"
 
@@ -14,7 +13,7 @@ enum {
 
 typedef struct thin_state {
   CUfunction function;
-  carnot_cuda_thin params;
+  carnot_cuda_conv1x1_small_params params;
   int64_t grid[3];
   size_t shared_bytes;
   uint32_t bias, residual;  // inputs; NONE
@@ -25,7 +24,7 @@ _Static_assert(sizeof(thin_state) <= CARNOT_STATE_BYTES, "the state has its size
 static int blocks_of(int64_t channels) { return (int)carnot_ceildiv(channels, 32); }
 static int chunks_of(int64_t filters) { return (int)carnot_ceildiv(filters, 32); }
 static int64_t weights_bytes(int64_t filters, int64_t channels) {
-  return carnot_ceildiv(filters, 32) * CARNOT_CUDA_STREAM_BYTES(1, 2 * blocks_of(channels));
+  return carnot_ceildiv(filters, 32) * CARNOT_CUDA_PACKED_CHUNK_BYTES(1, 2 * blocks_of(channels));
 }
 
 // ---- build ----
@@ -89,7 +88,7 @@ static carnot_status* thin_prepare(const carnot_problem* problem, carnot_prepare
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* y, const carnot_cuda_conv* c,
-                                     const carnot_cuda_window* t) {
+                                     const carnot_cuda_sliding_window* t) {
   const carnot_operand *x = &inputs[0], *w = &inputs[c->weights];
   bool fits = t->channels > 0 && t->channels % 8 == 0 && t->channels <= kMostChannels &&
               t->filters % 8 == 0 && w->rank == 4 && w->dims[0] == t->filters &&
@@ -116,12 +115,21 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
 static int64_t count_blocks(const carnot_cuda* cuda, int blocks, int64_t rows) {
   static const int kResident[] = {
 #define RESIDENT(blocks, resident) [blocks] = resident,
-      CARNOT_CUDA_THINS(RESIDENT)
+      CARNOT_CUDA_CONV1X1_SMALL_SIZES(RESIDENT)
 #undef RESIDENT
   };
   int64_t room = (int64_t)cuda->base.multiprocessor_count * kResident[blocks];
-  return carnot_min_i64(carnot_ceildiv(rows, kRowsOfWarp * CARNOT_CUDA_THIN_THREADS / 32), room);
+  return carnot_min_i64(carnot_ceildiv(rows, kRowsOfWarp * CARNOT_CUDA_CONV1X1_SMALL_THREADS / 32),
+                        room);
 }
+
+// By blocks of 32 channels.
+static const carnot_cuda_kernel_id kKernels[][CARNOT_DTYPE_COUNT] = {
+#define BY_BLOCKS(blocks, resident) \
+  [blocks] = {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, conv1x1_small_##blocks)},
+    CARNOT_CUDA_CONV1X1_SMALL_SIZES(BY_BLOCKS)
+#undef BY_BLOCKS
+};
 
 static carnot_status* thin_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* state,
@@ -131,7 +139,7 @@ static carnot_status* thin_shape(const carnot_step_view* step, const carnot_oper
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   carnot_cuda_conv c;
-  carnot_cuda_window t;
+  carnot_cuda_sliding_window t;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ALL, &c));
   CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->dtype), INVALID_ARGUMENT,
                "a convolution of %s of rank %d", carnot_dtype_name(x->dtype), x->rank);
@@ -150,9 +158,7 @@ static carnot_status* thin_shape(const carnot_step_view* step, const carnot_oper
   s->grid[0] = count_blocks(cuda, blocks, s->params.rows), s->grid[1] = s->grid[2] = 1;
   s->shared_bytes =
       (size_t)weights_bytes(t.filters, t.channels) + (size_t)chunks_of(t.filters) * 128;
-  char name[32];
-  snprintf(name, sizeof(name), "thin_%d_%s", blocks, carnot_cuda_type(x->dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel_for(cuda, kKernels[blocks], x->dtype, &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                      kMostWeights + kMostWeights / 16));
@@ -169,8 +175,9 @@ static carnot_status* thin_run(const carnot_step_view* step, void* state,
   s->params.residual = s->residual == CARNOT_PLAN_NONE ? NULL : inputs[s->residual].data;
   const int64_t alone[3] = {1, 1, 1};
   if (s->grid[0])
-    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid, CARNOT_CUDA_THIN_THREADS,
-                                           alone, s->shared_bytes, &s->params));
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
+                                           CARNOT_CUDA_CONV1X1_SMALL_THREADS, alone,
+                                           s->shared_bytes, &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 

@@ -1,6 +1,5 @@
 // Steps that move elements: copies between processor and accelerator, reformats, transposes, parts
 // of tensors, repetitions.
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/blocks.h"
@@ -47,7 +46,7 @@ static bool is_swap(const walk* w, carnot_cuda_move* out) {
   if (w->rank != 2 && w->rank != 3) return false;
   int r = w->rank - 2, c = w->rank - 1;
   if (w->dst[c] != 1 || w->src[r] != 1 || w->dims[r] < 8 || w->dims[c] < 8) return false;
-  carnot_cuda_copy* p = &out->params;
+  carnot_cuda_copy_params* p = &out->params;
   p->rank = 3;
   p->dims[0] = w->rank == 3 ? w->dims[0] : 1, p->dims[1] = w->dims[r], p->dims[2] = w->dims[c];
   p->src[0] = w->rank == 3 ? w->src[0] : 0, p->src[1] = 1, p->src[2] = w->src[c];
@@ -58,10 +57,8 @@ static bool is_swap(const walk* w, carnot_cuda_move* out) {
   return out->grid[1] <= 65535 && out->grid[2] <= 65535;
 }
 
-const char* carnot_cuda_sized_name(const char* family, int bytes, char* name, size_t size) {
-  snprintf(name, size, "%s_%d", family, bytes);
-  return name;
-}
+static const carnot_cuda_kernel_id kTranspose[] = CARNOT_CUDA_BY_BYTES(transpose);
+static const carnot_cuda_kernel_id kCopy[] = CARNOT_CUDA_BY_BYTES(copy);
 
 carnot_status* carnot_cuda_move_make(const carnot_step_view* step, int rank, const int64_t* dims,
                                      const int64_t* src, int64_t src_offset, const int64_t* dst,
@@ -74,10 +71,8 @@ carnot_status* carnot_cuda_move_make(const carnot_step_view* step, int rank, con
   out->params.count = carnot_dims_count(dims, rank);
   if (!out->params.count) return NULL;
   collapse(&w);
-  char name[32];
   if (is_swap(&w, out))
-    return carnot_cuda_kernel(carnot_cuda_of_step(step),
-                              carnot_cuda_sized_name("transpose", bytes, name, 32), &out->function);
+    return carnot_cuda_kernel(carnot_cuda_of_step(step), kTranspose[bytes], &out->function);
   *out = (carnot_cuda_move){.src_offset = src_offset * bytes, .dst_offset = dst_offset * bytes};
   bytes = widen(&w, bytes, out->src_offset, out->dst_offset);
   out->params.rank = w.rank;
@@ -91,8 +86,7 @@ carnot_status* carnot_cuda_move_make(const carnot_step_view* step, int rank, con
   }
   out->grid[0] = carnot_ceildiv(out->params.count, CARNOT_CUDA_THREADS);
   out->grid[1] = out->grid[2] = 1;
-  return carnot_cuda_kernel(carnot_cuda_of_step(step),
-                            carnot_cuda_sized_name("copy", bytes, name, 32), &out->function);
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), kCopy[bytes], &out->function);
 }
 
 carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_move* move,

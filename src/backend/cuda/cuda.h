@@ -9,6 +9,7 @@
 #include <nvrtc.h>
 #include <pthread.h>
 
+#include "backend/cuda/kernels.h"
 #include "backend/device.h"
 
 // clang-format off
@@ -158,7 +159,6 @@ typedef struct carnot_cuda {
   carnot_cuda_library blas_library, dnn_library;
   CUdevice device;
   CUcontext context;
-  CUmodule kernels;  // the own ones
   int major, minor;
   int block_bytes;  // most shared memory of a block
   cublasLtHandle_t lt;
@@ -169,6 +169,8 @@ typedef struct carnot_cuda {
   } dnn_handles[CARNOT_CUDA_DNN_HANDLES];
   pthread_cond_t dnn_changed;           // a handle is free, a plan is made
   cudnnBackendDescriptor_t dnn_absent;  // what the library knows of a device that is not there
+  CUmodule families[CARNOT_CUDA_FAMILY_COUNT];  // NULL: not loaded yet
+  CUfunction kernels[CARNOT_CUDA_KERNEL_COUNT];
   struct carnot_cuda_entry* entries;
   size_t entry_count, entry_capacity;
   CUmodule* modules;
@@ -212,9 +214,16 @@ size_t carnot_cuda_libraries(carnot_device* device, carnot_device_library* out, 
 
 // ---- code (code.c) ----
 
-// An own kernel by its name in kernels.cu.
-carnot_status* carnot_cuda_kernel(carnot_cuda* cuda, const char* name,
+// A kernel of kernels.def; its family's module is loaded when the first of its kernels is asked
+// for. INVALID_MODEL for CARNOT_CUDA_KERNEL_NONE.
+carnot_status* carnot_cuda_kernel(carnot_cuda* cuda, carnot_cuda_kernel_id kernel,
                                   CUfunction* out_function) CARNOT_MUST_USE;
+// The kernel of |kernels|, a table by dtype, for |dtype|; INVALID_MODEL where it has none.
+carnot_status* carnot_cuda_kernel_for(carnot_cuda* cuda, const carnot_cuda_kernel_id* kernels,
+                                      carnot_dtype dtype, CUfunction* out_function) CARNOT_MUST_USE;
+// Loads a family ahead of its first use: for kernels that are looked up while a graph is captured.
+carnot_status* carnot_cuda_load_family(carnot_cuda* cuda,
+                                       carnot_cuda_family family) CARNOT_MUST_USE;
 // Source to machine code for the device's architecture, present or not; the caller frees it.
 carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, char** out_cubin,
                                    size_t* out_bytes) CARNOT_MUST_USE;

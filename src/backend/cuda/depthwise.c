@@ -1,5 +1,4 @@
 // Depthwise convolution of halves channels last by an own kernel, with bias and activation.
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/cuda/window.h"
@@ -8,7 +7,7 @@ enum { kThreads = 128 };
 
 typedef struct depthwise_state {
   CUfunction function;
-  carnot_cuda_depthwise params;
+  carnot_cuda_depthwise_params params;
   int64_t threads;
   uint32_t bias;  // input; NONE
   carnot_cuda_chain_state chain;
@@ -57,13 +56,30 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].dtype, out);
 }
 
+static carnot_cuda_kernel_id span_kernel(int kernel, int step, int span, carnot_dtype dtype) {
+  static const struct {
+    int kernel, step, span;
+    carnot_cuda_kernel_id f16, bf16;
+  } kKernels[] = {
+#define SPAN(kernel, step, span)                                                      \
+  {kernel, step, span, CARNOT_CUDA_KERNEL_depthwise_##kernel##_##step##_##span##_f16, \
+   CARNOT_CUDA_KERNEL_depthwise_##kernel##_##step##_##span##_bf16},
+      CARNOT_CUDA_DEPTHWISE_SPANS(SPAN)
+#undef SPAN
+  };
+  for (size_t i = 0; i < sizeof(kKernels) / sizeof(kKernels[0]); i++)
+    if (kKernels[i].kernel == kernel && kKernels[i].step == step && kKernels[i].span == span)
+      return dtype == CARNOT_DTYPE_F16 ? kKernels[i].f16 : kKernels[i].bf16;
+  return CARNOT_CUDA_KERNEL_NONE;
+}
+
 // Square kernels of usual sizes have their own code; it takes several results a thread where all
 // multiprocessors have enough to do.
 static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
                                     depthwise_state* s) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
-  const carnot_cuda_depthwise* p = &s->params;
-  char name[48];
+  const carnot_cuda_depthwise_params* p = &s->params;
+  carnot_cuda_kernel_id kernel;
   bool usual = p->kernel[0] == p->kernel[1] && (p->kernel[0] == 3 || p->kernel[0] == 5) &&
                p->step[0] == p->step[1] && p->step[0] <= 2 && p->dilation[0] == 1 &&
                p->dilation[1] == 1;
@@ -71,12 +87,12 @@ static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype d
   if (usual) {
     int span = p->columns >= 4 && p->count > 4 * 1024ll * cuda->base.multiprocessor_count ? 4 : 1;
     s->threads = p->count / p->columns * carnot_ceildiv(p->columns, span);
-    snprintf(name, sizeof(name), "depthwise_%d_%d_%d_%s", p->kernel[0], p->step[0], span,
-             carnot_cuda_type(dtype));
+    kernel = span_kernel(p->kernel[0], p->step[0], span, dtype);
   } else {
-    snprintf(name, sizeof(name), "depthwise_%s", carnot_cuda_type(dtype));
+    kernel = dtype == CARNOT_DTYPE_F16 ? CARNOT_CUDA_KERNEL_depthwise_f16
+                                       : CARNOT_CUDA_KERNEL_depthwise_bf16;
   }
-  return carnot_cuda_kernel(cuda, name, &s->function);
+  return carnot_cuda_kernel(cuda, kernel, &s->function);
 }
 
 static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -86,7 +102,7 @@ static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot
   carnot_cuda_conv c;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ACTIVATION, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights], *y = &outputs[0];
-  carnot_cuda_window t;
+  carnot_cuda_sliding_window t;
   CARNOT_TRY(carnot_cuda_window_make(&step->region->nodes[0], x, w, y, &t));
   int64_t count = carnot_dims_count(y->dims, y->rank);
   CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->dtype) && t.channels == t.filters &&

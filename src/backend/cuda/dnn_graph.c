@@ -115,7 +115,7 @@ typedef struct extents {
 } extents;
 
 static void read_extents(const carnot_cuda_dnn_key* key, extents* e) {
-  const carnot_cuda_window* t = &key->conv.window;
+  const carnot_cuda_sliding_window* t = &key->conv.window;
   const int spatial = key->conv.spatial, first = 3 - spatial;
   *e = (extents){.rank = 2 + spatial};
   e->x[0] = e->y[0] = t->n, e->x[1] = t->channels, e->y[1] = t->filters;
@@ -206,7 +206,7 @@ static int add_convolution(graph* g, const carnot_cuda_dnn_key* key, descriptor*
 
 // softmax(q k' scale) v, written out: the library recognises it.
 static int add_attention(graph* g, const carnot_cuda_dnn_key* key, descriptor* ops) {
-  const carnot_cuda_attention* a = &key->attention.call;
+  const carnot_cuda_attention_params* a = &key->attention.call;
   const int64_t outer = key->attention.heads / a->inner, inner = a->inner, m = a->queries,
                 n = a->keys;
   const int64_t one[4] = {1, 1, 1, 1}, matrix[4] = {outer, inner, m, n},

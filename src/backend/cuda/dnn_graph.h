@@ -27,12 +27,12 @@ typedef struct carnot_cuda_dnn_key {
   int32_t choice;  // of the library's engines, in its order
   union {
     struct {
-      carnot_cuda_window window;  // no addresses
+      carnot_cuda_sliding_window window;  // no addresses
       int32_t spatial, bias, residual, activation;
     } conv;  // with what follows it
     struct {
-      carnot_cuda_attention call;  // no addresses, no mask
-      int64_t heads;               // of all batches
+      carnot_cuda_attention_params call;  // no addresses, no mask
+      int64_t heads;                      // of all batches
     } attention;
   };
 } carnot_cuda_dnn_key;

@@ -1,6 +1,5 @@
 #include "backend/cuda/each.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const carnot_operand kAbsent = {.dtype = CARNOT_DTYPE_INVALID};
@@ -15,7 +14,7 @@ static int number_of(carnot_dtype dtype) {
   switch (dtype) {
 #define NUMBER(NAME) \
   case CARNOT_DTYPE_##NAME: return CARNOT_CUDA_##NAME;
-    CARNOT_CUDA_NUMBERS(NUMBER)
+    CARNOT_CUDA_ELEMENT_TYPES(NUMBER)
 #undef NUMBER
     default: return -1;
   }
@@ -39,8 +38,8 @@ static const char* check_type(const carnot_operand_type* t, bool packed, char* r
 const char* carnot_cuda_each_reject(carnot_problem* problem, carnot_op op, uint32_t host,
                                     char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, op)) return "";
-  if (problem->input_count > CARNOT_CUDA_IO_INPUTS ||
-      problem->output_count > CARNOT_CUDA_IO_OUTPUTS)
+  if (problem->input_count > CARNOT_CUDA_GENERIC_INPUTS ||
+      problem->output_count > CARNOT_CUDA_GENERIC_OUTPUTS)
     return carnot_cuda_because(reason, size, "%u operands", problem->input_count);
   carnot_cuda_want_row_major(problem);
   const char* why = NULL;
@@ -100,11 +99,12 @@ static carnot_status* set_type(const carnot_operand* t, int* out) {
 static int gcd8(int bits) { return bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 2; }
 
 carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, const char* name,
+                                      const carnot_operand* outputs, carnot_cuda_kernel_id kernel,
                                       int64_t count, const void* params, size_t bytes,
                                       carnot_cuda_each* out) {
-  CARNOT_CHECK(step->input_count <= CARNOT_CUDA_IO_INPUTS &&
-                   step->output_count <= CARNOT_CUDA_IO_OUTPUTS && bytes <= sizeof(out->params),
+  CARNOT_CHECK(step->input_count <= CARNOT_CUDA_GENERIC_INPUTS &&
+                   step->output_count <= CARNOT_CUDA_GENERIC_OUTPUTS &&
+                   bytes <= sizeof(out->params),
                INVALID_MODEL, "%u operands", step->input_count);
   int needed = carnot_op_get(step->region->nodes[0].op)->min_inputs;
   for (int i = 0; i < needed; i++)
@@ -112,28 +112,27 @@ carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot
                  "operand %d is absent", i);
   *out = (carnot_cuda_each){.count = count};
   memcpy(out->params, params, bytes);
-  carnot_cuda_io* io = (carnot_cuda_io*)out->params;
+  carnot_cuda_generic_io* io = (carnot_cuda_generic_io*)out->params;
   io->count = count;
   io->together = outputs[0].dtype ? 8 / gcd8(carnot_dtype_bits(outputs[0].dtype)) : 1;
   for (uint32_t i = 0; i < step->input_count; i++)
     CARNOT_TRY(set_type(&inputs[i], &io->in_type[i]));
-  for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++) {
+  for (uint32_t i = 0; i < CARNOT_CUDA_GENERIC_OUTPUTS; i++) {
     const carnot_operand* t = carnot_cuda_output(step, outputs, i);
     CARNOT_TRY(set_type(t, &io->out_type[i]));
     CARNOT_TRY(carnot_cuda_on_device(t, 1));
   }
-  if (!name) return NULL;
-  char kernel[48];
-  snprintf(kernel, sizeof(kernel), "any_%s", name);
+  if (kernel == CARNOT_CUDA_KERNEL_NONE) return NULL;
   return carnot_cuda_kernel(carnot_cuda_of_step(step), kernel, &out->function);
 }
 
 void carnot_cuda_each_point(const carnot_step_view* step, const carnot_operand* inputs,
-                            const carnot_operand* outputs, void* workspace, carnot_cuda_io* io) {
+                            const carnot_operand* outputs, void* workspace,
+                            carnot_cuda_generic_io* io) {
   io->scratch = workspace;
   for (uint32_t i = 0; i < step->input_count; i++)
     io->in[i] = inputs[i].place == CARNOT_PLACE_DEVICE ? inputs[i].data : NULL;
-  for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++)
+  for (uint32_t i = 0; i < CARNOT_CUDA_GENERIC_OUTPUTS; i++)
     io->out[i] = carnot_cuda_output(step, outputs, i)->data;
 }
 
@@ -142,7 +141,7 @@ carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
                                     void* workspace, carnot_executor* executor) {
   (void)executor;
   carnot_cuda_each* s = state;
-  carnot_cuda_io* io = (carnot_cuda_io*)s->params;
+  carnot_cuda_generic_io* io = (carnot_cuda_generic_io*)s->params;
   carnot_cuda_each_point(step, inputs, outputs, workspace, io);
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   if (s->copied)

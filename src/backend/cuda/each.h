@@ -4,6 +4,7 @@
 #define CARNOT_BACKEND_CUDA_EACH_H_
 
 #include "backend/cuda/rows.h"
+#include "kernel/cuda/common/generic.h"
 
 // The region is |op| alone over row-major tensors of plain types; NULL, or why not. Inputs by the
 // bits of |host| decide sizes or are constants: the row reads them when shapes are set.
@@ -16,19 +17,20 @@ typedef struct carnot_cuda_each {
   bool blocks;                    // one block an item
   size_t copied;                  // bytes of input 0 that the output begins with
   size_t cleared;                 // bytes of the output that are zero before
-  _Alignas(8) char params[1024];  // begins with a carnot_cuda_io
+  _Alignas(8) char params[1024];  // begins with a carnot_cuda_generic_io
 } carnot_cuda_each;
 _Static_assert(sizeof(carnot_cuda_each) <= CARNOT_STATE_BYTES, "the state has its size");
 
-// Fills the state for kernel any_<name> (NULL: none, the input is copied alone) over |params|,
-// which begins with |io|.
+// Fills the state for a generic kernel (NONE: the input is copied, no kernel runs) over |params|,
+// which begins with a carnot_cuda_generic_io.
 carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, const char* name,
+                                      const carnot_operand* outputs, carnot_cuda_kernel_id kernel,
                                       int64_t count, const void* params, size_t bytes,
                                       carnot_cuda_each* out) CARNOT_MUST_USE;
 // The addresses of a run.
 void carnot_cuda_each_point(const carnot_step_view* step, const carnot_operand* inputs,
-                            const carnot_operand* outputs, void* workspace, carnot_cuda_io* io);
+                            const carnot_operand* outputs, void* workspace,
+                            carnot_cuda_generic_io* io);
 carnot_status* carnot_cuda_each_run(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) CARNOT_MUST_USE;

@@ -1,11 +1,15 @@
 // What stands at given indices: along one axis, or by several at once.
 #include "backend/cuda/rows.h"
+#include "kernel/cuda/gather/gather_params.h"
+
+static const carnot_cuda_kernel_id kGather[] = CARNOT_CUDA_BY_BYTES(gather);
+static const carnot_cuda_kernel_id kGatherNd[] = CARNOT_CUDA_BY_BYTES(gather_nd);
 
 // ---- gather ----
 
 typedef struct gather_state {
   CUfunction function;
-  carnot_cuda_gather params;
+  carnot_cuda_gather_params params;
   int64_t count;
 } gather_state;
 
@@ -44,9 +48,7 @@ static carnot_status* gather_shape(const carnot_step_view* step, const carnot_op
   bool aligned = (uintptr_t)x->data % 16 == 0 && (uintptr_t)outputs[0].data % 16 == 0;
   while (aligned && bytes < 16 && s->params.inner % 2 == 0) s->params.inner /= 2, bytes *= 2;
   s->count = s->params.outer * s->params.count * s->params.inner;
-  char name[32];
-  return carnot_cuda_kernel(carnot_cuda_of_step(step),
-                            carnot_cuda_sized_name("gather", bytes, name, 32), &s->function);
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), kGather[bytes], &s->function);
 }
 
 static carnot_status* gather_run(const carnot_step_view* step, void* state,
@@ -70,7 +72,7 @@ const carnot_tactic_row carnot_cuda_gather_row = {.name = "cuda_gather",
 
 typedef struct gather_nd_state {
   CUfunction function;
-  carnot_cuda_gather_nd params;
+  carnot_cuda_gather_nd_params params;
 } gather_nd_state;
 
 static const char* gather_nd_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -108,9 +110,7 @@ static carnot_status* gather_nd_shape(const carnot_step_view* step, const carnot
   CARNOT_CHECK(all * s->params.inner == s->params.count &&
                    carnot_dims_count(x->dims, first) * s->params.queries == all,
                INVALID_ARGUMENT, "the result of a gather has another size");
-  char name[32];
-  return carnot_cuda_kernel(carnot_cuda_of_step(step),
-                            carnot_cuda_sized_name("gather_nd", carnot_cuda_bytes(x), name, 32),
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), kGatherNd[carnot_cuda_bytes(x)],
                             &s->function);
 }
 

@@ -3,11 +3,11 @@
 // program over the result. Halves multiply with float32 sums; float32 is float32 unless shortcuts
 // were asked for.
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/cuda/blas.h"
 #include "backend/cuda/product.h"
+#include "kernel/cuda/gemm/gemm_simt_params.h"
 
 typedef carnot_cuda_product_region product;
 
@@ -90,7 +90,7 @@ static carnot_status* gemm_check(const carnot_step_view* step) {
 typedef struct gemm_state {
   carnot_cuda_blas_plan* plan;  // NULL: the own kernel
   CUfunction function;
-  carnot_cuda_gemm own;
+  carnot_cuda_gemm_simt_params own;
   bool adds_c;  // the output is filled with C first
   uint32_t c, residual;
   bool bias;
@@ -191,37 +191,39 @@ static void set_outer(const batches* t, int rank, int bytes, gemm_state* s) {
   s->outer_count = carnot_dims_count(t->dims, s->outer_rank);
 }
 
+static const carnot_cuda_kernel_id kGemmSimt[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, gemm_simt) CARNOT_CUDA_BY_TYPE(i32, I32, gemm_simt)
+        CARNOT_CUDA_BY_TYPE(i64, I64, gemm_simt)};
+
 static carnot_status* set_own(const carnot_step_view* step, const extents* e, const product* p,
                               const batches* t, const carnot_operand* a, const carnot_operand* b,
                               gemm_state* s) {
   bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
   int last = t->rank - 1;
   bool batched = t->rank > 0;
-  s->own = (carnot_cuda_gemm){.m = e->m,
-                              .n = e->n,
-                              .k = e->k,
-                              .batch = batched ? t->dims[last] : 1,
-                              .a_b = batched ? t->a[last] : 0,
-                              .b_b = batched ? t->b[last] : 0,
-                              .c_b = batched ? t->c[last] : 0,
-                              .a_m = ta ? 1 : e->k,
-                              .a_k = ta ? e->m : 1,
-                              .b_k = tb ? 1 : e->n,
-                              .b_n = tb ? e->k : 1,
-                              .c_m = e->n,
-                              .c_n = 1,
-                              .alpha = p->alpha,
-                              .beta = s->adds_c ? p->beta : 0,
-                              .relu = takes_relu(&p->activation)};
+  s->own = (carnot_cuda_gemm_simt_params){.m = e->m,
+                                          .n = e->n,
+                                          .k = e->k,
+                                          .batch = batched ? t->dims[last] : 1,
+                                          .a_b = batched ? t->a[last] : 0,
+                                          .b_b = batched ? t->b[last] : 0,
+                                          .c_b = batched ? t->c[last] : 0,
+                                          .a_m = ta ? 1 : e->k,
+                                          .a_k = ta ? e->m : 1,
+                                          .b_k = tb ? 1 : e->n,
+                                          .b_n = tb ? e->k : 1,
+                                          .c_m = e->n,
+                                          .c_n = 1,
+                                          .alpha = p->alpha,
+                                          .beta = s->adds_c ? p->beta : 0,
+                                          .relu = takes_relu(&p->activation)};
   CARNOT_CHECK(t->rank <= 5, UNSUPPORTED, "batches over %d axes that do not join", t->rank);
   set_outer(t, last, carnot_cuda_bytes(a), s);
-  char name[32];
   // Of unsigned numbers the low bits are the same.
   carnot_dtype type = a->dtype == CARNOT_DTYPE_U32   ? CARNOT_DTYPE_I32
                       : a->dtype == CARNOT_DTYPE_U64 ? CARNOT_DTYPE_I64
                                                      : a->dtype;
-  snprintf(name, sizeof(name), "gemm_%s", carnot_cuda_type(type));
-  return carnot_cuda_kernel(carnot_cuda_of_step(step), name, &s->function);
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kGemmSimt, type, &s->function);
 }
 
 // The library's description; |t| keeps the batches that are walked by one call each.
@@ -394,7 +396,7 @@ static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, cons
                                const char* b, const char* c, char* y, const void* bias,
                                void* workspace) {
   if (!s->plan) {
-    carnot_cuda_gemm own = s->own;
+    carnot_cuda_gemm_simt_params own = s->own;
     own.a = a, own.b = b, own.c = y;
     const int64_t grid[3] = {carnot_ceildiv(own.n, 32), carnot_ceildiv(own.m, 32), own.batch};
     return carnot_cuda_launch(step, s->function, grid, 256, &own);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "backend/cuda/rows.h"
+#include "kernel/cuda/norm/group_norm_params.h"
 
 enum {
   kLeastSlice = 32,
@@ -15,7 +16,7 @@ enum {
 typedef struct group_norm_state {
   CUfunction whole;  // one reading; NULL: the two
   CUfunction moments, apply;
-  carnot_cuda_group_norm params;
+  carnot_cuda_group_norm_params params;
   unsigned threads;  // of the one
   size_t shared_bytes;
   carnot_cuda_chain_state chain;
@@ -110,7 +111,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
 }
 
 // Shared memory of the kernel with one reading; offsets as in channels.cuh.
-static size_t shared_bytes(const carnot_cuda_group_norm* p, unsigned threads) {
+static size_t shared_bytes(const carnot_cuda_group_norm_params* p, unsigned threads) {
   size_t pieces = (size_t)p->slice / 8, lanes = threads / pieces,
          columns = pieces * (p->channels / p->groups < 8 ? 8 : 2);
   return 16 * (size_t)p->kept * threads + 8 * (columns * (lanes | 1) + (size_t)p->parts * columns +
@@ -118,7 +119,7 @@ static size_t shared_bytes(const carnot_cuda_group_norm* p, unsigned threads) {
 }
 
 static void set_parts(group_norm_state* s, int64_t parts, unsigned threads) {
-  carnot_cuda_group_norm* p = &s->params;
+  carnot_cuda_group_norm_params* p = &s->params;
   p->parts = (int)parts, p->per_part = (int)carnot_ceildiv(p->pixels, parts);
   p->kept = (int)carnot_ceildiv(p->per_part, threads / (p->slice / 8));
   s->threads = threads, s->shared_bytes = shared_bytes(p, threads);
@@ -128,7 +129,7 @@ static void set_parts(group_norm_state* s, int64_t parts, unsigned threads) {
 // blocks a multiprocessor, or more small ones, where there are many; else a block for each
 // multiprocessor.
 static bool share_pixels(carnot_cuda* cuda, group_norm_state* s) {
-  carnot_cuda_group_norm* p = &s->params;
+  carnot_cuda_group_norm_params* p = &s->params;
   int64_t processors = cuda->base.multiprocessor_count, parts = 1;
   bool many = p->images * (p->channels / p->slice) >= processors;
   while (many && p->slice < kWideSlice && p->channels % (2 * p->slice) == 0) p->slice *= 2;
@@ -146,7 +147,7 @@ static bool share_pixels(carnot_cuda* cuda, group_norm_state* s) {
 
 // Two readings: blocks enough for all multiprocessors.
 static void share_images(const carnot_cuda* cuda, group_norm_state* s) {
-  carnot_cuda_group_norm* p = &s->params;
+  carnot_cuda_group_norm_params* p = &s->params;
   int64_t lanes = CARNOT_CUDA_GROUP_THREADS / (p->slice / 8), parts = 1,
           wanted = 4 * cuda->base.multiprocessor_count;
   while (parts < kMaxParts && parts * (p->channels / p->slice) * p->images < wanted &&
@@ -155,12 +156,14 @@ static void share_images(const carnot_cuda* cuda, group_norm_state* s) {
   p->parts = (int)parts, p->per_part = (int)carnot_ceildiv(p->pixels, parts);
 }
 
-static carnot_status* find_kernel(carnot_cuda* cuda, const char* family, carnot_dtype dtype,
-                                  CUfunction* out) {
-  char name[32];
-  snprintf(name, sizeof(name), "%s_%s", family, carnot_cuda_type(dtype));
-  return carnot_cuda_kernel(cuda, name, out);
-}
+static const carnot_cuda_kernel_id kColumns2[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, group_norm_2)};
+static const carnot_cuda_kernel_id kColumns8[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, group_norm_8)};
+static const carnot_cuda_kernel_id kMoments[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, group_norm_moments)};
+static const carnot_cuda_kernel_id kApply[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, group_norm_apply)};
 
 static carnot_status* group_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                        const carnot_operand* outputs, void* state,
@@ -177,7 +180,7 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   carnot_cuda_chain chain;
   char reason[256];
   *s = (group_norm_state){.whole = NULL};
-  carnot_cuda_group_norm* p = &s->params;
+  carnot_cuda_group_norm_params* p = &s->params;
   const char* why =
       read_region(step->region, step->input_count, &p->activation, &chain, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
@@ -189,15 +192,15 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
                "%lld images of %lld pixels", (long long)x->dims[0], (long long)p->pixels);
   p->images = (int)x->dims[0];
   *out_workspace_bytes = 0;
-  const char* family = p->channels / p->groups < 8 ? "group_norm_8" : "group_norm_2";
-  CARNOT_TRY(find_kernel(cuda, family, x->dtype, &s->whole));
+  const carnot_cuda_kernel_id* kernels = p->channels / p->groups < 8 ? kColumns8 : kColumns2;
+  CARNOT_TRY(carnot_cuda_kernel_for(cuda, kernels, x->dtype, &s->whole));
   CARNOT_TRY(carnot_cuda_allow_shared(cuda, s->whole));
   if (!share_pixels(cuda, s)) {
     s->whole = NULL;
     share_images(cuda, s);
     *out_workspace_bytes = (size_t)(p->images * groups * p->parts) * 3 * sizeof(float);
-    CARNOT_TRY(find_kernel(cuda, "group_moments", x->dtype, &s->moments));
-    CARNOT_TRY(find_kernel(cuda, "group_apply", x->dtype, &s->apply));
+    CARNOT_TRY(carnot_cuda_kernel_for(cuda, kMoments, x->dtype, &s->moments));
+    CARNOT_TRY(carnot_cuda_kernel_for(cuda, kApply, x->dtype, &s->apply));
   }
   return carnot_cuda_chain_shape(step, &chain, inputs, outputs, &s->chain);
 }
@@ -213,7 +216,7 @@ static carnot_status* group_norm_run(const carnot_step_view* step, void* state,
   s->params.x = inputs[0].data, s->params.y = outputs[0].data, s->params.partial = workspace;
   s->params.scale = scales ? inputs[1].data : NULL;
   s->params.bias = shifts ? inputs[2].data : NULL;
-  carnot_cuda_group_norm* p = &s->params;
+  carnot_cuda_group_norm_params* p = &s->params;
   const int64_t grid[3] = {p->parts, p->channels / p->slice, p->images},
                 cluster[3] = {p->parts, 1, 1};
   if (s->whole) {

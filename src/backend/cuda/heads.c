@@ -3,13 +3,16 @@
 #include <math.h>
 
 #include "backend/cuda/each.h"
+#include "kernel/cuda/attention/attention_generic_params.h"
+#include "kernel/cuda/conv/causal_conv_params.h"
 
 enum { kBlocks = 1024 };  // most blocks of attention that hold scores at a time
 
 // ---- attention ----
 
 static carnot_status* read_heads(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_cuda_attrs* a, carnot_cuda_heads* p) {
+                                 const carnot_cuda_attrs* a,
+                                 carnot_cuda_attention_generic_params* p) {
   const carnot_operand *q = &inputs[0], *k = &inputs[1], *v = &inputs[2],
                        *past = carnot_cuda_optional(step, inputs, 4);
   CARNOT_CHECK(step->input_count >= 3 && (q->rank == 3 || q->rank == 4) && k->rank == q->rank &&
@@ -30,7 +33,8 @@ static carnot_status* read_heads(const carnot_step_view* step, const carnot_oper
   return NULL;
 }
 
-static carnot_status* read_mask(const carnot_operand* mask, int64_t batch, carnot_cuda_heads* p) {
+static carnot_status* read_mask(const carnot_operand* mask, int64_t batch,
+                                carnot_cuda_attention_generic_params* p) {
   CARNOT_TRY(carnot_cuda_on_device(mask, 1));
   if (!mask->dtype) return NULL;
   const int64_t want[3] = {batch, p->q_heads, p->queries};
@@ -49,7 +53,8 @@ static carnot_status* read_mask(const carnot_operand* mask, int64_t batch, carno
 }
 
 static carnot_status* check_attention(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, const carnot_cuda_heads* p) {
+                                      const carnot_operand* outputs,
+                                      const carnot_cuda_attention_generic_params* p) {
   int64_t batch = inputs[0].dims[0], kv = batch * p->kv_heads, fresh = p->keys - p->past;
   CARNOT_TRY(carnot_cuda_expect(&inputs[0], "Q", p->rows * p->size));
   CARNOT_TRY(carnot_cuda_expect(&inputs[1], "K", kv * fresh * p->size));
@@ -73,7 +78,7 @@ static carnot_status* attention_plain_shape(const carnot_step_view* step,
                                             const carnot_operand* outputs, void* state,
                                             size_t* out_workspace_bytes) {
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
-  carnot_cuda_heads p = {
+  carnot_cuda_attention_generic_params p = {
       .causal = carnot_cuda_attr(&a, "is_causal") != 0,
       .left = carnot_min_i64(carnot_cuda_attr(&a, "left_window_size"), INT32_MAX),
       .right = carnot_min_i64(carnot_cuda_attr(&a, "right_window_size"), INT32_MAX),
@@ -87,8 +92,8 @@ static carnot_status* attention_plain_shape(const carnot_step_view* step,
   if (!carnot_attr_has(a.attrs, "scale")) p.scale = 1 / sqrt((double)p.size);
   int64_t blocks = carnot_min_i64(p.rows, kBlocks);
   *out_workspace_bytes = (size_t)(blocks * p.keys) * sizeof(double);
-  CARNOT_TRY(
-      carnot_cuda_each_shape(step, inputs, outputs, "attention", blocks, &p, sizeof(p), state));
+  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_attention,
+                                    blocks, &p, sizeof(p), state));
   ((carnot_cuda_each*)state)->blocks = true;
   return NULL;
 }
@@ -105,9 +110,10 @@ static carnot_status* rotary_shape(const carnot_step_view* step, const carnot_op
                        *places = carnot_cuda_optional(step, inputs, 3);
   CARNOT_CHECK(step->input_count >= 3 && (x->rank == 3 || x->rank == 4), INVALID_MODEL,
                "%u operands, x of rank %d", step->input_count, x->rank);
-  carnot_cuda_heads p = {.heads_last = x->rank == 3,
-                         .turned = carnot_cuda_attr(&a, "rotary_embedding_dim"),
-                         .interleaved = carnot_cuda_attr(&a, "interleaved") != 0};
+  carnot_cuda_attention_generic_params p = {
+      .heads_last = x->rank == 3,
+      .turned = carnot_cuda_attr(&a, "rotary_embedding_dim"),
+      .interleaved = carnot_cuda_attr(&a, "interleaved") != 0};
   p.q_heads = p.heads_last ? carnot_cuda_attr(&a, "num_heads") : x->dims[1];
   CARNOT_CHECK(p.q_heads > 0, INVALID_MODEL, "%lld heads", (long long)p.q_heads);
   p.queries = x->dims[p.heads_last ? 1 : 2];
@@ -122,8 +128,8 @@ static carnot_status* rotary_shape(const carnot_step_view* step, const carnot_op
   CARNOT_TRY(carnot_cuda_expect(&inputs[2], "sin_cache", p.rows * half));
   CARNOT_TRY(carnot_cuda_expect(places, "position_ids", steps));
   CARNOT_TRY(carnot_cuda_expect(&outputs[0], "the result", carnot_cuda_count(x)));
-  return carnot_cuda_each_shape(step, inputs, outputs, "rotary", carnot_cuda_count(x), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_rotary,
+                                carnot_cuda_count(x), &p, sizeof(p), state);
 }
 CARNOT_CUDA_PLAIN_ROW(rotary, "cuda_rotary", ROTARY_EMBEDDING);
 
@@ -137,9 +143,9 @@ static carnot_status* linear_attention_shape(const carnot_step_view* step,
   const carnot_operand *q = &inputs[0], *v = &inputs[2],
                        *decay = carnot_cuda_optional(step, inputs, 4),
                        *beta = carnot_cuda_optional(step, inputs, 5);
-  carnot_cuda_heads p = {.q_heads = carnot_cuda_attr(&a, "q_num_heads"),
-                         .kv_heads = carnot_cuda_attr(&a, "kv_num_heads"),
-                         .scale = carnot_attr_float(a.row, a.attrs, "scale")};
+  carnot_cuda_attention_generic_params p = {.q_heads = carnot_cuda_attr(&a, "q_num_heads"),
+                                            .kv_heads = carnot_cuda_attr(&a, "kv_num_heads"),
+                                            .scale = carnot_attr_float(a.row, a.attrs, "scale")};
   CARNOT_CHECK(step->input_count >= 3 && q->rank == 3 && v->rank == 3 && p.q_heads > 0 &&
                    p.kv_heads > 0 && p.q_heads % p.kv_heads == 0,
                INVALID_MODEL, "%lld query heads and %lld key heads", (long long)p.q_heads,
@@ -166,8 +172,8 @@ static carnot_status* linear_attention_shape(const carnot_step_view* step,
   CARNOT_TRY(
       carnot_cuda_expect(carnot_cuda_output(step, outputs, 1), "present_state", columns * p.size));
   *out_workspace_bytes = (size_t)(columns * p.size) * sizeof(double);
-  return carnot_cuda_each_shape(step, inputs, outputs, "linear_attention", columns, &p, sizeof(p),
-                                state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_linear_attention,
+                                columns, &p, sizeof(p), state);
 }
 CARNOT_CUDA_PLAIN_ROW(linear_attention, "cuda_linear_attention", LINEAR_ATTENTION);
 
@@ -181,10 +187,11 @@ static carnot_status* causal_conv_shape(const carnot_step_view* step, const carn
   const carnot_operand *x = &inputs[0], *w = &inputs[1];
   CARNOT_CHECK(step->input_count >= 2 && x->rank == 3 && w->rank == 3 && w->dims[2] > 0,
                INVALID_MODEL, "%u operands, x of rank %d", step->input_count, x->rank);
-  carnot_cuda_causal p = {.length = x->dims[2],
-                          .taps = w->dims[2],
-                          .channels = x->dims[1],
-                          .silu = !carnot_attr_is(a.row, a.attrs, "activation", "none")};
+  carnot_cuda_causal_conv_params p = {
+      .length = x->dims[2],
+      .taps = w->dims[2],
+      .channels = x->dims[1],
+      .silu = !carnot_attr_is(a.row, a.attrs, "activation", "none")};
   int64_t lanes = x->dims[0] * x->dims[1], before = p.taps - 1;
   CARNOT_TRY(carnot_cuda_expect(x, "x", lanes * p.length));
   CARNOT_TRY(carnot_cuda_expect(w, "weights", p.channels * p.taps));
@@ -195,7 +202,7 @@ static carnot_status* causal_conv_shape(const carnot_step_view* step, const carn
       carnot_cuda_expect(carnot_cuda_output(step, outputs, 0), "the result", lanes * p.length));
   CARNOT_TRY(
       carnot_cuda_expect(carnot_cuda_output(step, outputs, 1), "present_state", lanes * before));
-  return carnot_cuda_each_shape(step, inputs, outputs, "causal_conv", lanes * (p.length + before),
-                                &p, sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_causal_conv,
+                                lanes * (p.length + before), &p, sizeof(p), state);
 }
 CARNOT_CUDA_PLAIN_ROW(causal_conv, "cuda_causal_conv", CAUSAL_CONV_WITH_STATE);

@@ -1,5 +1,6 @@
 // Layers along one axis: places of extremes, running sums, norms over lanes.
 #include "backend/cuda/each.h"
+#include "kernel/cuda/reduce/axis_ops_params.h"
 
 static const carnot_plan_node* node_of(const carnot_step_view* step) {
   return &step->region->nodes[0];
@@ -14,15 +15,16 @@ static bool fn_is(const carnot_step_view* step, const char* name) {
   return carnot_attr_is(carnot_op_get(node_of(step)->op), &node_of(step)->attrs, "fn", name);
 }
 
-static int64_t set_lanes(const carnot_operand* x, int axis, carnot_cuda_lanes* out) {
+static int64_t set_lanes(const carnot_operand* x, int axis, carnot_cuda_axis_params* out) {
   out->length = x->rank ? x->dims[axis] : 1;
   out->inner = x->rank ? carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1) : 1;
   return carnot_dims_count(x->dims, x->rank) / carnot_max_i64(1, out->length);
 }
 
 static carnot_status* shape_lanes(const carnot_step_view* step, const carnot_operand* inputs,
-                                  const carnot_operand* outputs, const char* kernel, int64_t count,
-                                  const carnot_cuda_lanes* lanes, bool blocks, void* state) {
+                                  const carnot_operand* outputs, carnot_cuda_kernel_id kernel,
+                                  int64_t count, const carnot_cuda_axis_params* lanes, bool blocks,
+                                  void* state) {
   CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
   CARNOT_TRY(
       carnot_cuda_each_shape(step, inputs, outputs, kernel, count, lanes, sizeof(*lanes), state));
@@ -40,15 +42,16 @@ static carnot_status* arg_reduce_shape(const carnot_step_view* step, const carno
                                        const carnot_operand* outputs, void* state,
                                        size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_lanes lanes = {.largest = fn_is(step, "max"),
-                             .last = attr(step, "select_last_index") != 0};
+  carnot_cuda_axis_params lanes = {.largest = fn_is(step, "max"),
+                                   .last = attr(step, "select_last_index") != 0};
   int axis;
   CARNOT_TRY(carnot_cuda_axis(step, "axis", inputs[0].rank, &axis));
   int64_t count = set_lanes(&inputs[0], axis, &lanes);
   CARNOT_CHECK(count == carnot_dims_count(outputs[0].dims, outputs[0].rank) &&
                    outputs[0].dtype == CARNOT_DTYPE_I64,
                INVALID_ARGUMENT, "%lld places of extremes have another size", (long long)count);
-  return shape_lanes(step, inputs, outputs, "arg_reduce", count, &lanes, true, state);
+  return shape_lanes(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_arg_reduce, count, &lanes,
+                     true, state);
 }
 CARNOT_CUDA_EACH_ROW(arg_reduce_row, "cuda_arg_reduce", CARNOT_OP_ARG_REDUCE, arg_reduce_reject,
                      arg_reduce_shape);
@@ -63,7 +66,7 @@ static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_ope
                                   const carnot_operand* outputs, void* state,
                                   size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_lanes lanes = {.largest = attr(step, "largest") != 0};
+  carnot_cuda_axis_params lanes = {.largest = attr(step, "largest") != 0};
   lanes.io.bytes = carnot_cuda_bytes(&inputs[0]);
   int axis;
   double k;
@@ -79,7 +82,8 @@ static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_ope
                                y->dtype == (i ? CARNOT_DTYPE_I64 : inputs[0].dtype)),
                  INVALID_ARGUMENT, "result %u of the largest elements has another size or type", i);
   }
-  return shape_lanes(step, inputs, outputs, "top_k", lanes.k ? count : 0, &lanes, true, state);
+  return shape_lanes(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_top_k, lanes.k ? count : 0,
+                     &lanes, true, state);
 }
 CARNOT_CUDA_EACH_ROW(top_k_row, "cuda_top_k", CARNOT_OP_TOP_K, top_k_reject, top_k_shape);
 
@@ -111,49 +115,52 @@ static carnot_status* hardmax_shape(const carnot_step_view* step, const carnot_o
                                     const carnot_operand* outputs, void* state,
                                     size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_lanes lanes = {.largest = true};
+  carnot_cuda_axis_params lanes = {.largest = true};
   int axis;
   CARNOT_TRY(same_shape(&inputs[0], &outputs[0]));
   CARNOT_TRY(carnot_cuda_axis(step, "axis", inputs[0].rank, &axis));
   int64_t count = set_lanes(&inputs[0], axis, &lanes);
-  return shape_lanes(step, inputs, outputs, "hardmax", count, &lanes, true, state);
+  return shape_lanes(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_hardmax, count, &lanes, true,
+                     state);
 }
 
 static carnot_status* lp_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                     const carnot_operand* outputs, void* state,
                                     size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_lanes lanes = {.power = (int)attr(step, "p")};
+  carnot_cuda_axis_params lanes = {.power = (int)attr(step, "p")};
   int axis;
   CARNOT_TRY(same_shape(&inputs[0], &outputs[0]));
   CARNOT_TRY(carnot_cuda_axis(step, "axis", inputs[0].rank, &axis));
   int64_t count = set_lanes(&inputs[0], axis, &lanes);
-  return shape_lanes(step, inputs, outputs, "lp_norm", count, &lanes, true, state);
+  return shape_lanes(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_lp_norm, count, &lanes, true,
+                     state);
 }
 
 static carnot_status* lrn_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                 const carnot_operand* outputs, void* state,
                                 size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_lanes lanes = {.size = attr(step, "size"),
-                             .alpha = real_attr(step, "alpha"),
-                             .beta = real_attr(step, "beta"),
-                             .bias = real_attr(step, "bias")};
+  carnot_cuda_axis_params lanes = {.size = attr(step, "size"),
+                                   .alpha = real_attr(step, "alpha"),
+                                   .beta = real_attr(step, "beta"),
+                                   .bias = real_attr(step, "bias")};
   CARNOT_TRY(same_shape(&inputs[0], &outputs[0]));
   CARNOT_CHECK(inputs[0].rank >= 2 && lanes.size > 0, INVALID_MODEL, "rank %d, %lld neighbours",
                inputs[0].rank, (long long)lanes.size);
   set_lanes(&inputs[0], 1, &lanes);
   int64_t count = carnot_dims_count(inputs[0].dims, inputs[0].rank);
-  return shape_lanes(step, inputs, outputs, "lrn", count, &lanes, false, state);
+  return shape_lanes(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_lrn, count, &lanes, false,
+                     state);
 }
 
 static carnot_status* cumulative_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                        const carnot_operand* outputs, void* state,
                                        size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_lanes lanes = {.product = fn_is(step, "prod"),
-                             .exclusive = attr(step, "exclusive") != 0,
-                             .reverse = attr(step, "reverse") != 0};
+  carnot_cuda_axis_params lanes = {.product = fn_is(step, "prod"),
+                                   .exclusive = attr(step, "exclusive") != 0,
+                                   .reverse = attr(step, "reverse") != 0};
   double axis;
   int rank = inputs[0].rank;
   CARNOT_TRY(same_shape(&inputs[0], &outputs[0]));
@@ -163,15 +170,16 @@ static carnot_status* cumulative_shape(const carnot_step_view* step, const carno
   if (inputs[1].place == CARNOT_PLACE_DEVICE) {
     lanes.rank = rank;
     for (int d = 0; d < rank; d++) lanes.dims[d] = inputs[0].dims[d];
-    return shape_lanes(step, inputs, outputs, "cumulative", carnot_cuda_count(&inputs[0]), &lanes,
-                       false, state);
+    return shape_lanes(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_cumulative,
+                       carnot_cuda_count(&inputs[0]), &lanes, false, state);
   }
   CARNOT_TRY(carnot_cuda_number_of(&inputs[1], 0, &axis));
   if (axis < 0) axis += rank;
   CARNOT_CHECK((axis >= 0 && axis < rank) || rank == 0, INVALID_MODEL, "axis %g of rank %d", axis,
                rank);
   int64_t count = set_lanes(&inputs[0], (int)axis, &lanes);
-  return shape_lanes(step, inputs, outputs, "cumulative", count, &lanes, false, state);
+  return shape_lanes(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_cumulative, count, &lanes,
+                     false, state);
 }
 CARNOT_CUDA_EACH_ROW(hardmax_row, "cuda_hardmax", CARNOT_OP_HARDMAX, hardmax_reject, hardmax_shape);
 CARNOT_CUDA_EACH_ROW(lp_norm_row, "cuda_lp_norm", CARNOT_OP_LP_NORM, lp_norm_reject, lp_norm_shape);

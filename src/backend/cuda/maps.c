@@ -19,7 +19,7 @@ const char* carnot_cuda_maps_reject(const carnot_problem* problem,
 }
 
 carnot_status* carnot_cuda_maps_check(const carnot_cuda* cuda, const carnot_cuda_tile_step* t) {
-  const carnot_cuda_product* p = &t->params;
+  const carnot_cuda_gemm_tile_params* p = &t->params;
   int64_t reach = carnot_max_i64((int64_t)(t->taps / p->kernel_columns) * p->dilation[0],
                                  (int64_t)p->kernel_columns * p->dilation[1]);
   CARNOT_CHECK(cuda->major == 9 && (t->taps == 1 || p->channels % kDepth == 0) &&
@@ -36,7 +36,7 @@ static CUtensorMapDataType type_of(carnot_dtype dtype) {
 
 static carnot_status* map_tiled(carnot_cuda* cuda, carnot_dtype dtype, const void* address,
                                 cuuint32_t rank, const cuuint64_t* dims, const cuuint64_t* strides,
-                                const cuuint32_t* box, carnot_cuda_map* out) {
+                                const cuuint32_t* box, carnot_cuda_tma_descriptor* out) {
   static const cuuint32_t kSteps[5] = {1, 1, 1, 1, 1};
   CARNOT_CUDA_TRY(
       cuda, cuTensorMapEncodeTiled(
@@ -48,7 +48,8 @@ static carnot_status* map_tiled(carnot_cuda* cuda, carnot_dtype dtype, const voi
 
 // Boxes of |height| rows by 64 columns of [rows, columns].
 static carnot_status* map_rows(carnot_cuda* cuda, carnot_dtype dtype, const void* address,
-                               int64_t rows, int columns, int height, carnot_cuda_map* out) {
+                               int64_t rows, int columns, int height,
+                               carnot_cuda_tma_descriptor* out) {
   const cuuint64_t dims[2] = {(cuuint64_t)columns, (cuuint64_t)rows},
                    strides[1] = {(cuuint64_t)columns * 2};
   const cuuint32_t box[2] = {kDepth, (cuuint32_t)height};
@@ -57,8 +58,8 @@ static carnot_status* map_rows(carnot_cuda* cuda, carnot_dtype dtype, const void
 
 static carnot_status* map_windows(carnot_cuda* cuda, carnot_dtype dtype,
                                   const carnot_cuda_tile_step* t, int height,
-                                  carnot_cuda_map* out) {
-  const carnot_cuda_product* p = &t->params;
+                                  carnot_cuda_tma_descriptor* out) {
+  const carnot_cuda_gemm_tile_params* p = &t->params;
   const cuuint64_t pixel = (cuuint64_t)p->pixel * 2;
   const cuuint64_t dims[4] = {(cuuint64_t)p->channels, (cuuint64_t)p->in_columns,
                               (cuuint64_t)p->in_rows, (cuuint64_t)t->images};
@@ -77,24 +78,25 @@ static carnot_status* map_windows(carnot_cuda* cuda, carnot_dtype dtype,
 }
 
 carnot_status* carnot_cuda_map_x(carnot_cuda* cuda, carnot_dtype dtype,
-                                 const carnot_cuda_tile_step* t, int height, carnot_cuda_map* out) {
-  const carnot_cuda_product* p = &t->params;
+                                 const carnot_cuda_tile_step* t, int height,
+                                 carnot_cuda_tma_descriptor* out) {
+  const carnot_cuda_gemm_tile_params* p = &t->params;
   return t->is_window ? map_windows(cuda, dtype, t, height, out)
                       : map_rows(cuda, dtype, p->x, p->rows, p->channels, height, out);
 }
 
 carnot_status* carnot_cuda_map_weights(carnot_cuda* cuda, carnot_dtype dtype,
                                        const carnot_cuda_tile_step* t, int height,
-                                       carnot_cuda_map* out) {
-  const carnot_cuda_product* p = &t->params;
+                                       carnot_cuda_tma_descriptor* out) {
+  const carnot_cuda_gemm_tile_params* p = &t->params;
   return map_rows(cuda, dtype, p->w, p->filters, p->depth, height, out);
 }
 
 // Filter 32 q + 8 t + 2 b + e at [q, b, t, e], and the box is walked in that order.
 carnot_status* carnot_cuda_map_turned_weights(carnot_cuda* cuda, carnot_dtype dtype,
                                               const carnot_cuda_tile_step* t, int height,
-                                              carnot_cuda_map* out) {
-  const carnot_cuda_product* p = &t->params;
+                                              carnot_cuda_tma_descriptor* out) {
+  const carnot_cuda_gemm_tile_params* p = &t->params;
   const cuuint64_t row = (cuuint64_t)p->depth * 2, strides[4] = {row, 8 * row, 2 * row, 32 * row},
                    dims[5] = {(cuuint64_t)p->depth, 2, 4, 4, (cuuint64_t)p->filters / 32};
   const cuuint32_t box[5] = {kDepth, 2, 4, 4, (cuuint32_t)height / 32};

@@ -18,14 +18,14 @@ carnot_status* carnot_cuda_maps_check(const carnot_cuda* cuda,
 // outside of the image is zero.
 carnot_status* carnot_cuda_map_x(carnot_cuda* cuda, carnot_dtype dtype,
                                  const carnot_cuda_tile_step* t, int height,
-                                 carnot_cuda_map* out) CARNOT_MUST_USE;
+                                 carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
 // Boxes of |height| filters.
 carnot_status* carnot_cuda_map_weights(carnot_cuda* cuda, carnot_dtype dtype,
                                        const carnot_cuda_tile_step* t, int height,
-                                       carnot_cuda_map* out) CARNOT_MUST_USE;
+                                       carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
 // The same, each 32 in the order of relay.cuh; filters and |height| are multiples of 32.
 carnot_status* carnot_cuda_map_turned_weights(carnot_cuda* cuda, carnot_dtype dtype,
                                               const carnot_cuda_tile_step* t, int height,
-                                              carnot_cuda_map* out) CARNOT_MUST_USE;
+                                              carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BACKEND_CUDA_MAPS_H_

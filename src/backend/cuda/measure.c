@@ -1,6 +1,6 @@
 // What the device can do, measured: arithmetic, copies of its memory, launches.
 #include "backend/cuda/cuda.h"
-#include "kernel/cuda/params.h"
+#include "kernel/cuda/roofline/roofline_params.h"
 
 enum { kPasses = 6, kRounds = 4000, kLaunches = 64, kThreads = 256, kBlocksEach = 2, kCopiers = 8 };
 static const size_t kCopyBytes = (size_t)512 << 20;
@@ -15,7 +15,7 @@ typedef struct experiment {
 typedef carnot_status* body(experiment* e, CUfunction function);
 
 static carnot_status* run_peak(experiment* e, CUfunction function) {
-  carnot_cuda_peak p = {.rounds = kRounds, .out = (float*)e->memory};
+  carnot_cuda_roofline_params p = {.rounds = kRounds, .out = (float*)e->memory};
   const int64_t grid[3] = {kBlocksEach * (int64_t)e->device->multiprocessor_count, 1, 1};
   return carnot_cuda_launch(&e->view, function, grid, kThreads, &p);
 }
@@ -29,7 +29,7 @@ static int copy_rounds(const experiment* e) {
 }
 
 static carnot_status* run_copy(experiment* e, CUfunction function) {
-  carnot_cuda_peak p = {.rounds = copy_rounds(e), .out = (float*)e->memory};
+  carnot_cuda_roofline_params p = {.rounds = copy_rounds(e), .out = (float*)e->memory};
   const int64_t grid[3] = {copy_threads(e) / kThreads, 1, 1};
   return carnot_cuda_launch(&e->view, function, grid, kThreads, &p);
 }
@@ -51,7 +51,8 @@ static carnot_status* run_early(experiment* e, CUfunction function) {
 }
 
 // The least microseconds of |run| as a recorded graph.
-static carnot_status* least_us(experiment* e, body* run, const char* kernel, double* out) {
+static carnot_status* least_us(experiment* e, body* run, carnot_cuda_kernel_id kernel,
+                               double* out) {
   const carnot_backend* backend = e->device->backend;
   carnot_device_graph* graph = NULL;
   CUfunction function;
@@ -78,20 +79,20 @@ static carnot_status* least_us(experiment* e, body* run, const char* kernel, dou
 static carnot_status* measure_all(experiment* e, carnot_device_peaks* out) {
   carnot_cuda* cuda = carnot_cuda_of(e->device);
   double us, threads = (double)kThreads * kBlocksEach * e->device->multiprocessor_count;
-  CARNOT_TRY(least_us(e, run_peak, "peak_f32", &us));
+  CARNOT_TRY(least_us(e, run_peak, CARNOT_CUDA_KERNEL_roofline_f32, &us));
   out->f32_gflops = threads * kRounds * 16 * 2 / us * 1e-3;
   double each = cuda->major == 9 ? 4 * 64.0 * 128 * 16 * 2 / 128 : 16 * 16.0 * 8 * 16 * 2 / 32;
   if (cuda->major >= 8) {
-    CARNOT_TRY(least_us(e, run_peak, "peak_f16", &us));
+    CARNOT_TRY(least_us(e, run_peak, CARNOT_CUDA_KERNEL_roofline_f16, &us));
     out->f16_gflops = threads * kRounds * each / us * 1e-3;
-    CARNOT_TRY(least_us(e, run_peak, "peak_bf16", &us));
+    CARNOT_TRY(least_us(e, run_peak, CARNOT_CUDA_KERNEL_roofline_bf16, &us));
     out->bf16_gflops = threads * kRounds * each / us * 1e-3;
   }
-  CARNOT_TRY(least_us(e, run_copy, "peak_copy", &us));
+  CARNOT_TRY(least_us(e, run_copy, CARNOT_CUDA_KERNEL_roofline_copy, &us));
   out->copy_gbs = 2 * 16.0 * (double)(copy_threads(e) * copy_rounds(e)) / us * 1e-3;
-  CARNOT_TRY(least_us(e, run_launches, "nothing", &us));
+  CARNOT_TRY(least_us(e, run_launches, CARNOT_CUDA_KERNEL_empty, &us));
   out->launch_us = us / kLaunches;
-  CARNOT_TRY(least_us(e, run_early, "nothing_early", &us));
+  CARNOT_TRY(least_us(e, run_early, CARNOT_CUDA_KERNEL_empty_pdl, &us));
   out->early_launch_us = us / kLaunches;
   return NULL;
 }

@@ -1,17 +1,34 @@
 // Rows that reduce: softmax, normalizations, reductions over any axes.
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/cuda/rows.h"
+#include "kernel/cuda/norm/norm_params.h"
+#include "kernel/cuda/norm/softmax_params.h"
+#include "kernel/cuda/reduce/reduce_params.h"
 
-static carnot_status* kernel_for(const carnot_step_view* step, const char* family,
-                                 carnot_dtype dtype, CUfunction* out) {
-  char name[48];
-  const char* type = carnot_cuda_type(dtype);
-  CARNOT_CHECK(type, INVALID_MODEL, "no kernel %s for %s", family, carnot_dtype_name(dtype));
-  snprintf(name, sizeof(name), "%s_%s", family, type);
-  return carnot_cuda_kernel(carnot_cuda_of_step(step), name, out);
-}
+static const carnot_cuda_kernel_id kSoftmax[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, softmax)};
+static const carnot_cuda_kernel_id kNorm[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, norm)};
+static const carnot_cuda_kernel_id kBatchNorm[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, batch_norm)};
+// By the 16-byte vectors that a lane holds.
+static const carnot_cuda_kernel_id kNormWarp[4][CARNOT_DTYPE_COUNT] = {
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_1)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_3)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_4)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_8)}};
+#define REDUCE_BLOCK(T, DTYPE, A)   CARNOT_CUDA_BY_TYPE(T, DTYPE, reduce_block)
+#define REDUCE_THREAD(T, DTYPE, A)  CARNOT_CUDA_BY_TYPE(T, DTYPE, reduce_thread)
+#define REDUCE_COLUMNS(T, DTYPE, A) CARNOT_CUDA_BY_TYPE(T, DTYPE, reduce_columns)
+static const carnot_cuda_kernel_id kReduceBlock[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REDUCE_TYPES(REDUCE_BLOCK)};
+static const carnot_cuda_kernel_id kReduceThread[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REDUCE_TYPES(REDUCE_THREAD)};
+static const carnot_cuda_kernel_id kReduceColumns[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REDUCE_TYPES(REDUCE_COLUMNS)};
+static const carnot_cuda_kernel_id kReduceVectorColumns[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_FLOAT_TYPES(CARNOT_CUDA_BY_TYPE, reduce_vector_columns)};
 
 static unsigned threads_for(int64_t size) {
   unsigned threads = 32;
@@ -28,7 +45,7 @@ static int64_t axis_of(const carnot_plan_node* node, int rank) {
 
 typedef struct softmax_state {
   CUfunction function;
-  carnot_cuda_softmax params;
+  carnot_cuda_softmax_params params;
 } softmax_state;
 
 static const char* softmax_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -59,7 +76,7 @@ static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_o
                                   .stride = inner,
                                   .scale = 1,
                                   .log = node->op == CARNOT_OP_LOG_SOFTMAX}};
-  return kernel_for(step, "softmax", x->dtype, &s->function);
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kSoftmax, x->dtype, &s->function);
 }
 
 static carnot_status* softmax_run(const carnot_step_view* step, void* state,
@@ -84,7 +101,7 @@ const carnot_tactic_row carnot_cuda_softmax_row = {.name = "cuda_softmax",
 
 typedef struct norm_state {
   CUfunction function;
-  carnot_cuda_norm params;
+  carnot_cuda_norm_params params;
   int64_t groups;
   bool by_warp;  // four rows a block
   carnot_cuda_chain_state chain;
@@ -148,7 +165,7 @@ static carnot_status* norm_prepare(const carnot_problem* problem, carnot_prepare
 
 // Rows of halves that a warp holds in registers, read by 16 bytes.
 static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs,
-                      const carnot_operand* outputs, const carnot_cuda_norm* p) {
+                      const carnot_operand* outputs, const carnot_cuda_norm_params* p) {
   uintptr_t bits = (uintptr_t)outputs[0].data;
   for (uint32_t i = 0; i < step->input_count && i < 3; i++) bits |= (uintptr_t)inputs[i].data;
   return carnot_cuda_is_half(inputs[0].dtype) && p->per_element && p->period == p->size &&
@@ -200,10 +217,10 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
   s->groups = count / carnot_max_i64(1, s->params.size);
   s->by_warp = fits_warp(step, inputs, outputs, &s->params);
   s->params.count = s->groups;
-  static const char* const kByWarp[] = {"norm_warp_1", "norm_warp_3", "norm_warp_4", "norm_warp_8"};
   int64_t size = s->params.size;
   int pieces = size <= 256 ? 0 : size <= 768 ? 1 : size <= 1024 ? 2 : 3;
-  CARNOT_TRY(kernel_for(step, s->by_warp ? kByWarp[pieces] : "norm", x->dtype, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel_for(
+      carnot_cuda_of_step(step), s->by_warp ? kNormWarp[pieces] : kNorm, x->dtype, &s->function));
   if (step->region->node_count == 1) return NULL;
   carnot_cuda_chain chain;
   char reason[256];
@@ -249,7 +266,7 @@ const carnot_tactic_row carnot_cuda_norm_row = {.name = "cuda_norm",
 
 typedef struct batch_norm_state {
   CUfunction function;
-  carnot_cuda_batch_norm params;
+  carnot_cuda_batch_norm_params params;
 } batch_norm_state;
 
 static const char* batch_norm_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -289,7 +306,7 @@ static carnot_status* batch_norm_shape(const carnot_step_view* step, const carno
           .channels = channels,
           .spatial = x->rank > 1 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,
           .eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon")}};
-  return kernel_for(step, "batch_norm", x->dtype, &s->function);
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kBatchNorm, x->dtype, &s->function);
 }
 
 static carnot_status* batch_norm_run(const carnot_step_view* step, void* state,
@@ -314,7 +331,7 @@ const carnot_tactic_row carnot_cuda_batch_norm_row = {.name = "cuda_batch_norm",
 
 typedef struct reduce_state {
   CUfunction function;
-  carnot_cuda_reduce params;
+  carnot_cuda_reduce_params params;
   bool by_block;
   bool by_columns;
   unsigned threads;  // by columns
@@ -374,7 +391,7 @@ static void add_axis(int64_t dim, int64_t stride, int* rank, long long* dims, lo
 }
 
 // Sums, means and ends of floats whose neighbours are read by 16 bytes.
-static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce* p) {
+static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce_params* p) {
   if (!carnot_cuda_is_float(x->dtype) || p->fn > CARNOT_CUDA_MIN) return false;
   int64_t bits = p->kept_dims[p->kept_rank - 1];
   for (int d = 0; d + 1 < p->kept_rank; d++) bits |= p->kept[d];
@@ -386,7 +403,7 @@ static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce* p) {
 // of fewer neighbours.
 static void share_columns(const carnot_cuda* cuda, const carnot_operand* x, reduce_state* s) {
   enum { kSlice = 8, kLeastSlice = 2, kAtOnce = 4, kLeastSteps = 8 };
-  carnot_cuda_reduce* p = &s->params;
+  carnot_cuda_reduce_params* p = &s->params;
   bool wide = takes_pieces(x, p);
   int64_t piece = wide ? 16 / carnot_cuda_bytes(x) : 1, pieces = p->kept_count / piece;
   // A line of 128 bytes.
@@ -420,7 +437,7 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
   *s = (reduce_state){.params = {.fn = reduction_of(&step->region->nodes[0])}};
   unsigned mask;
   CARNOT_TRY(reduced_axes(step, inputs, &mask));
-  carnot_cuda_reduce* p = &s->params;
+  carnot_cuda_reduce_params* p = &s->params;
   p->kept_count = p->reduced_count = 1;
   for (int d = 0; d < x->rank; d++) {
     bool reduced = mask >> d & 1;
@@ -441,10 +458,11 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
   s->by_block =
       !s->by_columns && p->reduced_count >= 64 && !(neighbours && p->kept_count >= 1 << 14);
   if (s->by_columns) share_columns(carnot_cuda_of_step(step), x, s);
-  const char* kernel = s->by_columns ? takes_pieces(x, p) ? "reduce_wide" : "reduce_columns"
-                       : s->by_block ? "reduce_block"
-                                     : "reduce_thread";
-  return kernel_for(step, kernel, x->dtype, &s->function);
+  const carnot_cuda_kernel_id* kernels =
+      s->by_columns ? takes_pieces(x, p) ? kReduceVectorColumns : kReduceColumns
+      : s->by_block ? kReduceBlock
+                    : kReduceThread;
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kernels, x->dtype, &s->function);
 }
 
 static carnot_status* reduce_run(const carnot_step_view* step, void* state,

@@ -3,7 +3,7 @@
 
 typedef struct pad_state {
   CUfunction function;
-  carnot_cuda_pad params;
+  carnot_cuda_pad_params params;
 } pad_state;
 
 static int pad_mode(const carnot_plan_node* node) {
@@ -56,10 +56,11 @@ static carnot_status* pad_shape(const carnot_step_view* step, const carnot_opera
     CARNOT_CHECK(axis >= 0 && axis < x->rank, INVALID_MODEL, "axis %lld", (long long)axis);
     s->params.begin[axis] = pads[i];
   }
-  char name[32];
-  return carnot_cuda_kernel(carnot_cuda_of_step(step),
-                            carnot_cuda_sized_name("pad", carnot_cuda_bytes(x), name, 32),
-                            &s->function);
+  static const carnot_cuda_kernel_id kPad[] = {[1] = CARNOT_CUDA_KERNEL_pad_1,
+                                               [2] = CARNOT_CUDA_KERNEL_pad_2,
+                                               [4] = CARNOT_CUDA_KERNEL_pad_4,
+                                               [8] = CARNOT_CUDA_KERNEL_pad_8};
+  return carnot_cuda_kernel(carnot_cuda_of_step(step), kPad[carnot_cuda_bytes(x)], &s->function);
 }
 
 static carnot_status* pad_run(const carnot_step_view* step, void* state,

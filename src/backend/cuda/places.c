@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "backend/cuda/each.h"
+#include "kernel/cuda/gather/scatter_gather_params.h"
+#include "kernel/cuda/generators/generators_params.h"
 
 static const carnot_plan_node* node_of(const carnot_step_view* step) {
   return &step->region->nodes[0];
@@ -34,7 +36,8 @@ static const char* tensor_scatter_reject(carnot_problem* problem, char* reason, 
 }
 
 static carnot_status* set_elements(const carnot_step_view* step, const carnot_operand* x,
-                                   const carnot_operand* index, carnot_cuda_elements* out) {
+                                   const carnot_operand* index,
+                                   carnot_cuda_gather_elements_params* out) {
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
   CARNOT_TRY(check_index(index));
   CARNOT_CHECK(x->rank == index->rank && x->rank > 0 && x->rank <= CARNOT_CUDA_RANK, INVALID_MODEL,
@@ -60,12 +63,12 @@ static carnot_status* gather_elements_shape(const carnot_step_view* step,
                                             const carnot_operand* outputs, void* state,
                                             size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_elements p = {0};
+  carnot_cuda_gather_elements_params p = {0};
   CARNOT_TRY(set_elements(step, &inputs[0], &inputs[1], &p));
   CARNOT_CHECK(count_of(&outputs[0]) == count_of(&inputs[1]) && outputs[0].dtype == inputs[0].dtype,
                INVALID_ARGUMENT, "the result of a gather has another size or type");
-  return carnot_cuda_each_shape(step, inputs, outputs, "gather_elements", count_of(&outputs[0]), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_gather_elements,
+                                count_of(&outputs[0]), &p, sizeof(p), state);
 }
 
 static carnot_status* read_reduction(const carnot_step_view* step, int* out) {
@@ -87,8 +90,9 @@ static carnot_status* check_copied(const carnot_operand* x, const carnot_operand
 }
 
 static carnot_status* shape_copied(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, const char* kernel, int64_t count,
-                                   const void* params, size_t bytes, carnot_cuda_each* state) {
+                                   const carnot_operand* outputs, carnot_cuda_kernel_id kernel,
+                                   int64_t count, const void* params, size_t bytes,
+                                   carnot_cuda_each* state) {
   CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, kernel, count, params, bytes, state));
   state->copied = (size_t)(count_of(&inputs[0]) * carnot_cuda_bytes(&inputs[0]));
   return NULL;
@@ -99,7 +103,7 @@ static carnot_status* scatter_elements_shape(const carnot_step_view* step,
                                              const carnot_operand* outputs, void* state,
                                              size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_elements p = {0};
+  carnot_cuda_gather_elements_params p = {0};
   CARNOT_TRY(check_copied(&inputs[0], &inputs[2], &outputs[0]));
   CARNOT_TRY(set_elements(step, &inputs[0], &inputs[1], &p));
   CARNOT_TRY(read_reduction(step, &p.reduction));
@@ -107,7 +111,8 @@ static carnot_status* scatter_elements_shape(const carnot_step_view* step,
                "%lld updates for %lld indices", (long long)count_of(&inputs[2]),
                (long long)count_of(&inputs[1]));
   int64_t lanes = count_of(&inputs[1]) / carnot_max_i64(1, p.dims[p.axis]);
-  return shape_copied(step, inputs, outputs, "scatter_elements", lanes, &p, sizeof(p), state);
+  return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_scatter_elements, lanes, &p,
+                      sizeof(p), state);
 }
 
 // ---- scatter by several indices ----
@@ -122,9 +127,10 @@ static carnot_status* scatter_nd_shape(const carnot_step_view* step, const carno
   int64_t depth = index->rank > 0 ? index->dims[index->rank - 1] : -1;
   CARNOT_CHECK(depth >= 0 && depth <= x->rank && depth <= CARNOT_CUDA_RANK, INVALID_MODEL,
                "%lld indices for rank %d", (long long)depth, x->rank);
-  carnot_cuda_scatter_nd p = {.depth = (int)depth,
-                              .rows = carnot_dims_count(index->dims, index->rank - 1),
-                              .inner = carnot_dims_count(x->dims + depth, x->rank - (int)depth)};
+  carnot_cuda_scatter_nd_params p = {
+      .depth = (int)depth,
+      .rows = carnot_dims_count(index->dims, index->rank - 1),
+      .inner = carnot_dims_count(x->dims + depth, x->rank - (int)depth)};
   p.io.bytes = carnot_cuda_bytes(x);
   for (int k = 0; k < (int)depth; k++) p.dims[k] = x->dims[k];
   CARNOT_TRY(read_reduction(step, &p.reduction));
@@ -132,7 +138,8 @@ static carnot_status* scatter_nd_shape(const carnot_step_view* step, const carno
                "%lld updates where %lld belong", (long long)count_of(&inputs[2]),
                (long long)(p.rows * p.inner));
   int64_t count = p.reduction == CARNOT_CUDA_KEEP ? p.rows * p.inner : p.rows ? p.inner : 0;
-  return shape_copied(step, inputs, outputs, "scatter_nd", count, &p, sizeof(p), state);
+  return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_scatter_nd, count, &p,
+                      sizeof(p), state);
 }
 
 static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
@@ -154,7 +161,7 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
                  (long long)x->dims[d], (long long)u->dims[d]);
   CARNOT_CHECK(!places->dtype || count_of(places) == x->dims[0], INVALID_ARGUMENT,
                "%lld places for %lld samples", (long long)count_of(places), (long long)x->dims[0]);
-  carnot_cuda_tensor_scatter p = {
+  carnot_cuda_tensor_scatter_params p = {
       .size = x->dims[axis],
       .steps = u->dims[axis],
       .inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1),
@@ -162,7 +169,8 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
       .circular = carnot_attr_is(carnot_op_get(node_of(step)->op), &node_of(step)->attrs, "mode",
                                  "circular")};
   p.io.bytes = carnot_cuda_bytes(x);
-  return shape_copied(step, inputs, outputs, "tensor_scatter", count_of(u), &p, sizeof(p), state);
+  return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_tensor_scatter, count_of(u),
+                      &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(gather_elements_row, "cuda_gather_elements", CARNOT_OP_GATHER_ELEMENTS,
                      gather_elements_reject, gather_elements_shape);
@@ -189,8 +197,9 @@ static carnot_status* bit_cast_shape(const carnot_step_view* step, const carnot_
   CARNOT_CHECK(count_of(x) * bytes == count_of(y) * carnot_cuda_bytes(y), INVALID_ARGUMENT,
                "%lld bytes as %lld", (long long)(count_of(x) * bytes),
                (long long)(count_of(y) * carnot_cuda_bytes(y)));
-  const carnot_cuda_place p = {0};
-  return shape_copied(step, inputs, outputs, NULL, /*count=*/0, &p, sizeof(p), state);
+  const carnot_cuda_generator_params p = {0};
+  return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_NONE, /*count=*/0, &p, sizeof(p),
+                      state);
 }
 CARNOT_CUDA_EACH_ROW(bit_cast_row, "cuda_bit_cast", CARNOT_OP_BIT_CAST, bit_cast_reject,
                      bit_cast_shape);
@@ -226,11 +235,12 @@ static carnot_status* trilu_shape(const carnot_step_view* step, const carnot_ope
   CARNOT_TRY(carnot_cuda_on_device(diagonal, 1));
   CARNOT_CHECK(!diagonal->dtype || count_of(diagonal) == 1, INVALID_MODEL, "%lld diagonals",
                (long long)count_of(diagonal));
-  carnot_cuda_place p = {.rows = x->dims[x->rank - 2],
-                         .columns = x->dims[x->rank - 1],
-                         .flag = attr(step, "upper") != 0};
+  carnot_cuda_generator_params p = {.rows = x->dims[x->rank - 2],
+                                    .columns = x->dims[x->rank - 1],
+                                    .flag = attr(step, "upper") != 0};
   p.io.bytes = carnot_cuda_bytes(x);
-  return carnot_cuda_each_shape(step, inputs, outputs, "trilu", count_of(x), &p, sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_trilu,
+                                count_of(x), &p, sizeof(p), state);
 }
 
 static carnot_status* fill_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -241,13 +251,14 @@ static carnot_status* fill_shape(const carnot_step_view* step, const carnot_oper
   const carnot_attr* value = carnot_attrs_find(&node_of(step)->attrs, "value");
   const carnot_tensor* given =
       value && value->type == CARNOT_ATTR_TENSOR ? value->tensor : NULL;  // else zero, float32
-  carnot_cuda_place p = {.bits = 0};
+  carnot_cuda_generator_params p = {.bits = 0};
   p.io.bytes = carnot_cuda_bytes(y);
   CARNOT_CHECK(p.io.bytes <= 8 && (!given || (given->dtype == y->dtype && given->data &&
                                               carnot_tensor_count(given) == 1)),
                INVALID_MODEL, "a fill of %s", carnot_dtype_name(y->dtype));
   if (given) memcpy(&p.bits, given->data, (size_t)p.io.bytes);
-  return carnot_cuda_each_shape(step, inputs, outputs, "fill", count_of(y), &p, sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_fill, count_of(y),
+                                &p, sizeof(p), state);
 }
 
 // Input |i| is absent or a constant 0.
@@ -269,7 +280,7 @@ static carnot_status* dropout_shape(const carnot_step_view* step, const carnot_o
                                     size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *y = carnot_cuda_output(step, outputs, 0);
-  carnot_cuda_place p = {.k = 0};
+  carnot_cuda_generator_params p = {.k = 0};
   p.io.bytes = carnot_cuda_bytes(x);
   const carnot_operand* mask = carnot_cuda_output(step, outputs, 1);
   CARNOT_CHECK(
@@ -278,8 +289,8 @@ static carnot_status* dropout_shape(const carnot_step_view* step, const carnot_o
   CARNOT_TRY(carnot_cuda_expect(x, "x", count_of(x)));
   CARNOT_TRY(carnot_cuda_expect(y, "the result", count_of(x)));
   CARNOT_TRY(carnot_cuda_expect(mask, "the mask", count_of(x)));
-  return carnot_cuda_each_shape(step, inputs, outputs, "dropout", count_of(x), &p, sizeof(p),
-                                state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_dropout,
+                                count_of(x), &p, sizeof(p), state);
 }
 
 static carnot_status* one_hot_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -293,16 +304,16 @@ static carnot_status* one_hot_shape(const carnot_step_view* step, const carnot_o
   CARNOT_TRY(carnot_cuda_on_device(values, 1));
   CARNOT_TRY(carnot_cuda_axis(step, "axis", index->rank + 1, &axis));
   CARNOT_TRY(carnot_cuda_number_of(&inputs[1], 0, &depth));
-  carnot_cuda_place p = {.k = (int64_t)depth,
-                         .inner = carnot_dims_count(index->dims + axis, index->rank - axis)};
+  carnot_cuda_generator_params p = {
+      .k = (int64_t)depth, .inner = carnot_dims_count(index->dims + axis, index->rank - axis)};
   CARNOT_CHECK(count_of(values) == 2 && values->dtype == y->dtype && depth >= 0 &&
                    count_of(y) == count_of(index) * p.k,
                INVALID_ARGUMENT, "%lld values, %lld indices of depth %g, a result of %lld",
                (long long)count_of(values), (long long)count_of(index), depth,
                (long long)count_of(y));
   p.io.bytes = carnot_cuda_bytes(values);
-  return carnot_cuda_each_shape(step, inputs, outputs, "one_hot", count_of(y), &p, sizeof(p),
-                                state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_one_hot,
+                                count_of(y), &p, sizeof(p), state);
 }
 
 static carnot_status* reverse_sequence_shape(const carnot_step_view* step,
@@ -314,16 +325,16 @@ static carnot_status* reverse_sequence_shape(const carnot_step_view* step,
   CARNOT_TRY(check_copied(x, x, &outputs[0]));
   CARNOT_TRY(check_index(&inputs[1]));
   CARNOT_CHECK(x->rank >= 2, INVALID_MODEL, "rank %d, must be 2 or more", x->rank);
-  carnot_cuda_place p = {.rows = x->dims[0],
-                         .columns = x->dims[1],
-                         .inner = carnot_dims_count(x->dims + 2, x->rank - 2),
-                         .flag = attr(step, "time_axis") != 0};
+  carnot_cuda_generator_params p = {.rows = x->dims[0],
+                                    .columns = x->dims[1],
+                                    .inner = carnot_dims_count(x->dims + 2, x->rank - 2),
+                                    .flag = attr(step, "time_axis") != 0};
   CARNOT_CHECK(count_of(&inputs[1]) == (p.flag ? p.rows : p.columns), INVALID_ARGUMENT,
                "%lld lengths for %lld sequences", (long long)count_of(&inputs[1]),
                (long long)(p.flag ? p.rows : p.columns));
   p.io.bytes = carnot_cuda_bytes(x);
-  return carnot_cuda_each_shape(step, inputs, outputs, "reverse_sequence", count_of(x), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_reverse_sequence,
+                                count_of(x), &p, sizeof(p), state);
 }
 
 static carnot_status* range_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -331,15 +342,15 @@ static carnot_status* range_shape(const carnot_step_view* step, const carnot_ope
                                   size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *start = &inputs[0], *delta = &inputs[2];
-  carnot_cuda_place p = {0};
+  carnot_cuda_generator_params p = {0};
   CARNOT_TRY(carnot_cuda_number_of(start, 0, &p.start));
   CARNOT_TRY(carnot_cuda_number_of(delta, 0, &p.delta));
   if (carnot_dtype_is_integer(start->dtype)) {
     p.start_int = carnot_load_i64(start->dtype, start->data, 0);
     p.delta_int = carnot_load_i64(delta->dtype, delta->data, 0);
   }
-  return carnot_cuda_each_shape(step, inputs, outputs, "range", count_of(&outputs[0]), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_range,
+                                count_of(&outputs[0]), &p, sizeof(p), state);
 }
 
 static carnot_status* eye_like_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -348,10 +359,10 @@ static carnot_status* eye_like_shape(const carnot_step_view* step, const carnot_
   *out_workspace_bytes = 0;
   const carnot_operand* y = &outputs[0];
   CARNOT_CHECK(y->rank == 2, INVALID_MODEL, "rank %d, must be 2", y->rank);
-  carnot_cuda_place p = {.columns = y->dims[1]};
+  carnot_cuda_generator_params p = {.columns = y->dims[1]};
   p.k = carnot_max_i64(-y->dims[0], carnot_min_i64(y->dims[1], attr(step, "k")));
-  return carnot_cuda_each_shape(step, inputs, outputs, "eye_like", count_of(y), &p, sizeof(p),
-                                state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_eye_like,
+                                count_of(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(trilu_row, "cuda_trilu", CARNOT_OP_TRILU, trilu_reject, trilu_shape);
 CARNOT_CUDA_EACH_ROW(fill_row, "cuda_fill", CARNOT_OP_CONSTANT_OF_SHAPE, fill_reject, fill_shape);

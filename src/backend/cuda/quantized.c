@@ -1,6 +1,8 @@
 // Quantization, casts that generated programs leave, and layers over quantized numbers.
 #include "backend/cuda/each.h"
 #include "backend/cuda/window.h"
+#include "kernel/cuda/quantize/quantize_params.h"
+#include "kernel/cuda/reduce/axis_ops_params.h"
 
 // Which of |words| the attribute is; |count| for none.
 static int word(const carnot_cuda_attrs* a, const char* name, const char* const* words, int count) {
@@ -31,7 +33,7 @@ static int precision_of(const carnot_cuda_attrs* a, carnot_dtype scale) {
 // Where the scales lie: one, one along the axis, or one a block.
 static carnot_status* granularity(const carnot_step_view* step, const carnot_cuda_attrs* a,
                                   const carnot_operand* x, const carnot_operand* scale,
-                                  carnot_cuda_quantize* p) {
+                                  carnot_cuda_quantize_params* p) {
   int64_t scales = carnot_cuda_count(scale), block = carnot_cuda_attr(a, "block_size");
   p->per_tensor = x->rank == 0 || (scales == 1 && (scale->rank < 2 || x->rank < 2));
   p->inner = p->length = 1;
@@ -57,7 +59,8 @@ static carnot_status* granularity(const carnot_step_view* step, const carnot_cud
 }
 
 static carnot_status* shape_linear(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, const char* kernel, void* state) {
+                                   const carnot_operand* outputs, carnot_cuda_kernel_id kernel,
+                                   void* state) {
   const carnot_operand *x = &inputs[0], *scale = &inputs[1],
                        *zero = carnot_cuda_optional(step, inputs, 2);
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
@@ -67,8 +70,8 @@ static carnot_status* shape_linear(const carnot_step_view* step, const carnot_op
                    (!zero->dtype || carnot_cuda_count(zero) == carnot_cuda_count(scale)),
                INVALID_ARGUMENT, "zero_point has %lld elements and scale %lld",
                (long long)carnot_cuda_count(zero), (long long)carnot_cuda_count(scale));
-  carnot_cuda_quantize p = {.precision = precision_of(&a, scale->dtype),
-                            .saturate = carnot_cuda_attr(&a, "saturate") != 0};
+  carnot_cuda_quantize_params p = {.precision = precision_of(&a, scale->dtype),
+                                   .saturate = carnot_cuda_attr(&a, "saturate") != 0};
   CARNOT_TRY(granularity(step, &a, x, scale, &p));
   return carnot_cuda_each_shape(step, inputs, outputs, kernel, carnot_cuda_count(x), &p, sizeof(p),
                                 state);
@@ -78,13 +81,13 @@ static carnot_status* quantize_shape(const carnot_step_view* step, const carnot_
                                      const carnot_operand* outputs, void* state,
                                      size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  return shape_linear(step, inputs, outputs, "quantize_linear", state);
+  return shape_linear(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_quantize_linear, state);
 }
 static carnot_status* dequantize_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                        const carnot_operand* outputs, void* state,
                                        size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  return shape_linear(step, inputs, outputs, "dequantize_linear", state);
+  return shape_linear(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_dequantize_linear, state);
 }
 CARNOT_CUDA_EACH_ROW(quantize_linear_row, "cuda_quantize_linear", CARNOT_OP_QUANTIZE_LINEAR,
                      quantize_reject, quantize_shape);
@@ -110,17 +113,17 @@ static carnot_status* cast_shape(const carnot_step_view* step, const carnot_oper
   CARNOT_CHECK(carnot_cuda_count(&inputs[0]) == carnot_cuda_count(&outputs[0]), INVALID_ARGUMENT,
                "a cast of %lld elements to %lld", (long long)carnot_cuda_count(&inputs[0]),
                (long long)carnot_cuda_count(&outputs[0]));
-  const carnot_cuda_cast p = {.saturate = carnot_cuda_attr(&a, "saturate") != 0,
-                              .round_mode = word(&a, "round_mode", kModes, 2)};
-  return carnot_cuda_each_shape(step, inputs, outputs, "cast", carnot_cuda_count(&outputs[0]), &p,
-                                sizeof(p), state);
+  const carnot_cuda_cast_params p = {.saturate = carnot_cuda_attr(&a, "saturate") != 0,
+                                     .round_mode = word(&a, "round_mode", kModes, 2)};
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_cast,
+                                carnot_cuda_count(&outputs[0]), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(cast_row, "cuda_cast", CARNOT_OP_CAST, cast_reject, cast_shape);
 
 // ---- products and convolutions of quantized numbers ----
 
-static const carnot_cuda_scales kPlain = {1, -1, 2, -1, 3, -1, -1, -1, 0, 0, 0, 0},
-                                kScaled = {3, 1, 2, 4, 5, 6, 7, 8, 0, 0, 0, 0};
+static const carnot_cuda_quantized_operands kPlain = {1, -1, 2, -1, 3, -1, -1, -1, 0, 0, 0, 0},
+                                            kScaled = {3, 1, 2, 4, 5, 6, 7, 8, 0, 0, 0, 0};
 
 static const char* matmul_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_op op = problem->region->nodes[0].op;
@@ -147,7 +150,7 @@ static carnot_status* list_of(const carnot_step_view* step, const carnot_operand
 }
 
 static carnot_status* read_scales(const carnot_step_view* step, const carnot_operand* inputs,
-                                  carnot_cuda_scales* s) {
+                                  carnot_cuda_quantized_operands* s) {
   long long one;
   CARNOT_TRY(list_of(step, inputs, s->x_scale, &s->x_scales));
   CARNOT_TRY(list_of(step, inputs, s->x_zero, &s->x_zeros));
@@ -176,7 +179,7 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
                                    size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   bool scaled = step->region->nodes[0].op == CARNOT_OP_QLINEAR_MATMUL;
-  carnot_cuda_quantized_matmul p = {.scales = scaled ? kScaled : kPlain};
+  carnot_cuda_quantized_matmul_params p = {.scales = scaled ? kScaled : kPlain};
   CARNOT_TRY(read_scales(step, inputs, &p.scales));
   const carnot_operand *a = &inputs[0], *b = &inputs[p.scales.w], *y = &outputs[0];
   CARNOT_CHECK(a->rank > 0 && b->rank > 0, INVALID_MODEL, "ranks %d and %d", a->rank, b->rank);
@@ -205,8 +208,8 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
   CARNOT_TRY(check_list(p.scales.x_zeros, p.m, "a_zero_point"));
   CARNOT_TRY(check_list(p.scales.w_scales, p.n, "b_scale"));
   CARNOT_TRY(check_list(p.scales.w_zeros, p.n, "b_zero_point"));
-  return carnot_cuda_each_shape(step, inputs, outputs, "quantized_matmul", carnot_cuda_count(y), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_quantized_matmul,
+                                carnot_cuda_count(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(quantized_matmul_row, "cuda_quantized_matmul", CARNOT_OP_COUNT, matmul_reject,
                      matmul_shape);
@@ -216,11 +219,11 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
                                  size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   bool scaled = step->region->nodes[0].op == CARNOT_OP_QLINEAR_CONV;
-  carnot_cuda_quantized_conv p = {.scales = scaled ? kScaled : kPlain};
+  carnot_cuda_quantized_conv_params p = {.scales = scaled ? kScaled : kPlain};
   CARNOT_TRY(read_scales(step, inputs, &p.scales));
   const carnot_operand *x = &inputs[0], *w = &inputs[p.scales.w], *y = &outputs[0];
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
-  carnot_cuda_window window;
+  carnot_cuda_sliding_window window;
   carnot_operand sized = *x;  // the window does not ask what is in it
   sized.dtype = y->dtype;
   CARNOT_TRY(carnot_cuda_window_make(&step->region->nodes[0], &sized, w, y, &window));
@@ -243,8 +246,8 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
                    (p.scales.w_zeros <= 1 || p.scales.w_zeros == p.filters) &&
                    (!biases || biases == p.filters),
                INVALID_ARGUMENT, "scales, zero points or bias are not one a filter");
-  return carnot_cuda_each_shape(step, inputs, outputs, "quantized_conv", carnot_cuda_count(y), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_quantized_conv,
+                                carnot_cuda_count(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(quantized_conv_row, "cuda_quantized_conv", CARNOT_OP_COUNT, conv_reject,
                      conv_shape);
@@ -264,7 +267,7 @@ static carnot_status* dynamic_shape(const carnot_step_view* step, const carnot_o
                                     size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand* x = &inputs[0];
-  const carnot_cuda_lanes p = {.length = carnot_cuda_count(x)};
+  const carnot_cuda_axis_params p = {.length = carnot_cuda_count(x)};
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
   for (uint32_t i = 0; i < 3; i++) {
     const carnot_operand* t = carnot_cuda_output(step, outputs, i);
@@ -274,8 +277,8 @@ static carnot_status* dynamic_shape(const carnot_step_view* step, const carnot_o
                  carnot_dtype_name(t->dtype), (long long)carnot_cuda_count(t));
   }
   CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "x is %s", carnot_dtype_name(x->dtype));
-  CARNOT_TRY(
-      carnot_cuda_each_shape(step, inputs, outputs, "dynamic_quantize", 1, &p, sizeof(p), state));
+  CARNOT_TRY(carnot_cuda_each_shape(
+      step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_dynamic_quantize, 1, &p, sizeof(p), state));
   ((carnot_cuda_each*)state)->blocks = true;
   return NULL;
 }

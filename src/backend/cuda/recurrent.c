@@ -1,5 +1,6 @@
 // LSTM, GRU and the simple RNN: a plain form for their usual activations.
 #include "backend/cuda/each.h"
+#include "kernel/cuda/recurrent/recurrent_params.h"
 
 static int gates_of(carnot_op op) { return op == CARNOT_OP_LSTM ? 4 : op == CARNOT_OP_GRU ? 3 : 1; }
 
@@ -38,7 +39,7 @@ static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot
   const carnot_operand *x = &inputs[0], *w = &inputs[1], *r = &inputs[2];
   CARNOT_CHECK(step->input_count >= 3 && x->rank == 3 && w->rank == 3 && r->rank == 3,
                INVALID_MODEL, "%u operands, x of rank %d", step->input_count, x->rank);
-  carnot_cuda_recurrent p = {
+  carnot_cuda_recurrent_params p = {
       .batch_first = carnot_attr_int(row, &node->attrs, "layout") != 0,
       .reverse = carnot_attr_is(row, &node->attrs, "direction", "reverse"),
       .gates = gates_of(node->op),
@@ -63,8 +64,8 @@ static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot
   CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 1), "Y_h", last));
   CARNOT_TRY(check_count(carnot_cuda_output(step, outputs, 2), "Y_c", last));
   *out_workspace_bytes = (size_t)(d * p.batch * (3 * p.hidden + 2 * rows)) * sizeof(double);
-  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, "recurrent", d * p.batch, &p, sizeof(p),
-                                    state));
+  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_recurrent,
+                                    d * p.batch, &p, sizeof(p), state));
   ((carnot_cuda_each*)state)->blocks = true;
   return NULL;
 }

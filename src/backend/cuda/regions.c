@@ -2,13 +2,15 @@
 // convolution, columns back to images, unpooling, affine grids.
 #include "backend/cuda/each.h"
 #include "backend/cuda/window.h"
+#include "kernel/cuda/conv/deform_conv_params.h"
+#include "kernel/cuda/pool/roi_params.h"
 
 // ---- regions of interest ----
 
 // |regions| with |numbers| each.
 static carnot_status* shape_roi(const carnot_step_view* step, const carnot_operand* inputs,
-                                const carnot_operand* outputs, const char* kernel, int64_t numbers,
-                                carnot_cuda_roi* p, void* state) {
+                                const carnot_operand* outputs, carnot_cuda_kernel_id kernel,
+                                int64_t numbers, carnot_cuda_roi_params* p, void* state) {
   const carnot_operand *x = &inputs[0], *regions = &inputs[1], *y = &outputs[0];
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   CARNOT_CHECK(step->input_count >= 2 && x->rank == 4 && regions->rank == 2 && y->rank == 4,
@@ -32,10 +34,11 @@ static carnot_status* roi_align_shape(const carnot_step_view* step, const carnot
   CARNOT_CHECK(step->input_count == 3, INVALID_MODEL, "%u operands", step->input_count);
   CARNOT_TRY(carnot_cuda_expect(&inputs[2], "batch_indices", outputs[0].dims[0]));
   bool half = carnot_attr_is(a.row, a.attrs, "coordinate_transformation_mode", "half_pixel");
-  carnot_cuda_roi p = {.sampling = carnot_cuda_attr(&a, "sampling_ratio"),
-                       .mean = !carnot_attr_is(a.row, a.attrs, "mode", "max"),
-                       .shift = half ? 0.5 : 0};
-  return shape_roi(step, inputs, outputs, "roi_align", /*numbers=*/4, &p, state);
+  carnot_cuda_roi_params p = {.sampling = carnot_cuda_attr(&a, "sampling_ratio"),
+                              .mean = !carnot_attr_is(a.row, a.attrs, "mode", "max"),
+                              .shift = half ? 0.5 : 0};
+  return shape_roi(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_roi_align, /*numbers=*/4, &p,
+                   state);
 }
 CARNOT_CUDA_PLAIN_ROW(roi_align, "cuda_roi_align", ROI_ALIGN);
 
@@ -43,14 +46,16 @@ static carnot_status* max_roi_pool_shape(const carnot_step_view* step, const car
                                          const carnot_operand* outputs, void* state,
                                          size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_roi p = {.mean = 0};
-  return shape_roi(step, inputs, outputs, "max_roi_pool", /*numbers=*/5, &p, state);
+  carnot_cuda_roi_params p = {.mean = 0};
+  return shape_roi(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_max_roi_pool, /*numbers=*/5,
+                   &p, state);
 }
 CARNOT_CUDA_PLAIN_ROW(max_roi_pool, "cuda_max_roi_pool", MAX_ROI_POOL);
 
 // ---- deformable convolution ----
 
-static void take_window(const carnot_cuda_window* window, carnot_cuda_deform* p) {
+static void take_window(const carnot_cuda_sliding_window* window,
+                        carnot_cuda_deform_conv_params* p) {
   for (int d = 0; d < 3; d++) {
     p->in[d] = window->in[d], p->out[d] = window->out[d], p->kernel[d] = window->kernel[d];
     p->step[d] = window->step[d], p->dilation[d] = window->dilation[d];
@@ -70,14 +75,14 @@ static carnot_status* deform_conv_shape(const carnot_step_view* step, const carn
   *out_workspace_bytes = 0;
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand *x = &inputs[0], *w = &inputs[1], *y = &outputs[0];
-  carnot_cuda_window window;
+  carnot_cuda_sliding_window window;
   CARNOT_CHECK(step->input_count >= 3, INVALID_MODEL, "%u operands", step->input_count);
   CARNOT_TRY(carnot_cuda_window_make(&step->region->nodes[0], x, w, y, &window));
-  carnot_cuda_deform p = {.rank = x->rank - 2,
-                          .channels = x->dims[1],
-                          .filters = y->dims[1],
-                          .groups = carnot_cuda_attr(&a, "group"),
-                          .offset_groups = carnot_cuda_attr(&a, "offset_group")};
+  carnot_cuda_deform_conv_params p = {.rank = x->rank - 2,
+                                      .channels = x->dims[1],
+                                      .filters = y->dims[1],
+                                      .groups = carnot_cuda_attr(&a, "group"),
+                                      .offset_groups = carnot_cuda_attr(&a, "offset_group")};
   take_window(&window, &p);
   CARNOT_CHECK(p.groups > 0 && p.offset_groups > 0 && p.channels % p.groups == 0 &&
                    p.filters % p.groups == 0 && p.channels % p.offset_groups == 0,
@@ -90,8 +95,8 @@ static carnot_status* deform_conv_shape(const carnot_step_view* step, const carn
   CARNOT_TRY(carnot_cuda_expect(&inputs[2], "offset", places * p.rank));
   CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 3), "the bias", p.filters));
   CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 4), "the mask", places));
-  return carnot_cuda_each_shape(step, inputs, outputs, "deform_conv", carnot_cuda_count(y), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_deform_conv,
+                                carnot_cuda_count(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(deform_conv_row, "cuda_deform_conv", CARNOT_OP_DEFORM_CONV, deform_conv_reject,
                      deform_conv_shape);
@@ -120,7 +125,7 @@ static carnot_status* col2im_shape(const carnot_step_view* step, const carnot_op
   for (int d = 0; d < rank; d++) block.dims[d + 2] = carnot_sym_of(sizes[d]);
   carnot_window w;
   CARNOT_TRY(carnot_window_read(a.row, a.attrs, rank, &block, &w));
-  carnot_cuda_deform p = {.rank = rank};
+  carnot_cuda_deform_conv_params p = {.rank = rank};
   int64_t places = 1, taps = 1;
   for (int d = 0; d < 3; d++) {
     int at = d - (3 - rank);
@@ -138,8 +143,8 @@ static carnot_status* col2im_shape(const carnot_step_view* step, const carnot_op
     places *= p.out[d], taps *= p.kernel[d];
   }
   CARNOT_TRY(carnot_cuda_expect(x, "x", y->dims[0] * y->dims[1] * taps * places));
-  return carnot_cuda_each_shape(step, inputs, outputs, "col2im", carnot_cuda_count(y), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_col2im,
+                                carnot_cuda_count(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(col2im_row, "cuda_col2im", CARNOT_OP_COL2IM, col2im_reject, col2im_shape);
 
@@ -160,9 +165,9 @@ static carnot_status* max_unpool_shape(const carnot_step_view* step, const carno
                    y->rank == x->rank && y->dtype == x->dtype,
                INVALID_MODEL, "ranks %d and %d", x->rank, y->rank);
   CARNOT_TRY(carnot_window_read(a.row, a.attrs, x->rank - 2, NULL, &w));
-  carnot_cuda_unpool p = {.rank = x->rank,
-                          .size = carnot_dims_count(x->dims + 2, x->rank - 2),
-                          .inner = {x->dims[0], x->dims[1]}};
+  carnot_cuda_max_unpool_params p = {.rank = x->rank,
+                                     .size = carnot_dims_count(x->dims + 2, x->rank - 2),
+                                     .inner = {x->dims[0], x->dims[1]}};
   p.io.bytes = carnot_cuda_bytes(x);
   for (int d = 0; d < x->rank; d++) {
     if (d > 1)
@@ -174,8 +179,8 @@ static carnot_status* max_unpool_shape(const carnot_step_view* step, const carno
   }
   CARNOT_TRY(carnot_cuda_expect(x, "x", carnot_cuda_count(x)));
   CARNOT_TRY(carnot_cuda_expect(&inputs[1], "the indices", carnot_cuda_count(x)));
-  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, "max_unpool", x->dims[0] * x->dims[1],
-                                    &p, sizeof(p), state));
+  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_max_unpool,
+                                    x->dims[0] * x->dims[1], &p, sizeof(p), state));
   ((carnot_cuda_each*)state)->cleared = (size_t)(carnot_cuda_count(y) * p.io.bytes);
   return NULL;
 }
@@ -197,12 +202,12 @@ static carnot_status* affine_grid_shape(const carnot_step_view* step, const carn
   int rank = y->rank - 2;
   CARNOT_CHECK((rank == 2 || rank == 3) && y->dims[rank + 1] == rank, INVALID_MODEL,
                "a grid of rank %d", y->rank);
-  carnot_cuda_deform p = {
+  carnot_cuda_deform_conv_params p = {
       .rank = rank, .align_corners = carnot_cuda_attr(&a, "align_corners") != 0, .out = {1, 1, 1}};
   for (int d = 0; d < rank; d++) p.out[3 - rank + d] = y->dims[d + 1];
   CARNOT_TRY(carnot_cuda_expect(&inputs[0], "theta", y->dims[0] * rank * (rank + 1)));
-  return carnot_cuda_each_shape(step, inputs, outputs, "affine_grid", carnot_cuda_count(y), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_affine_grid,
+                                carnot_cuda_count(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(affine_grid_row, "cuda_affine_grid", CARNOT_OP_AFFINE_GRID, affine_grid_reject,
                      affine_grid_shape);

@@ -1,6 +1,5 @@
 // The tile kernels of relay.cuh, for sm_90: one row a size of tile, the builder times them.
 #include <math.h>
-#include <stdio.h>
 
 #include "backend/cuda/maps.h"
 
@@ -15,6 +14,7 @@ static const double kMostProducts = 1e10;
 
 typedef struct relay_size {
   int rows, columns;
+  carnot_cuda_kernel_id f16, bf16;
 } relay_size;
 
 typedef struct relay_state {
@@ -80,7 +80,7 @@ static carnot_status* relay_shape(const carnot_step_view* step, const carnot_ope
   s->function = NULL;
   CARNOT_TRY(carnot_cuda_tile_shape(step, inputs, outputs, &s->step));
   CARNOT_TRY(carnot_cuda_maps_check(cuda, &s->step));
-  carnot_cuda_product* p = &s->step.params;
+  carnot_cuda_gemm_tile_params* p = &s->step.params;
   const char* why = unfit(p->activation, s->step.residual != CARNOT_PLAN_NONE);
   CARNOT_CHECK(!why, INVALID_ARGUMENT, "%s", why);
   int64_t down = carnot_ceildiv(p->rows, tile->rows),
@@ -92,14 +92,13 @@ static carnot_status* relay_shape(const carnot_step_view* step, const carnot_ope
   s->chunks = (int)carnot_ceildiv(p->channels, CARNOT_CUDA_MAP_DEPTH);
   s->down = (int)down, s->across = (int)across;
   if (!down || !across || !s->chunks) return NULL;
-  int64_t stage = CARNOT_CUDA_TILE_STAGE(tile->rows, tile->columns);
-  s->stages = (int)carnot_min_i64((kMostShared - 1024) / stage, CARNOT_CUDA_BULK_STAGES);
+  int64_t stage = CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns);
+  s->stages = (int)carnot_min_i64((kMostShared - 1024) / stage, CARNOT_CUDA_GEMM_TMA_STAGES);
   s->shared_bytes = (size_t)(1024 + s->stages * stage);
   s->grid[0] = carnot_min_i64(down * across, cuda->base.multiprocessor_count);
   s->grid[1] = s->grid[2] = 1;
-  char name[32];
-  snprintf(name, sizeof(name), "relay_%d_%s", tile->columns, carnot_cuda_type(outputs[0].dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel(cuda, outputs[0].dtype == CARNOT_DTYPE_F16 ? tile->f16 : tile->bf16,
+                                &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                      kMostShared));
@@ -113,23 +112,26 @@ static carnot_status* relay_run(const carnot_step_view* step, relay_state* s,
   carnot_cuda_tile_bind(step, inputs, outputs, &s->step);
   if (s->function) {
     static const int64_t kOne[3] = {1, 1, 1};
-    carnot_cuda_relay params = {.product = s->step.params,
-                                .taps = s->step.taps,
-                                .chunks = s->chunks,
-                                .is_window = s->step.is_window,
-                                .stages = s->stages,
-                                .down = s->down,
-                                .across = s->across,
-                                .gate = s->gate,
-                                .c = {s->c[0], s->c[1], s->c[2]}};
+    carnot_cuda_gemm_pingpong_params params = {.product = s->step.params,
+                                               .taps = s->step.taps,
+                                               .chunks = s->chunks,
+                                               .is_window = s->step.is_window,
+                                               .stages = s->stages,
+                                               .down = s->down,
+                                               .across = s->across,
+                                               .gate = s->gate,
+                                               .c = {s->c[0], s->c[1], s->c[2]}};
     CARNOT_TRY(carnot_cuda_map_x(cuda, outputs[0].dtype, &s->step, tile->rows, &params.x));
     CARNOT_TRY(
         carnot_cuda_map_turned_weights(cuda, outputs[0].dtype, &s->step, tile->columns, &params.w));
-    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid, CARNOT_CUDA_RELAY_THREADS,
-                                           kOne, s->shared_bytes, &params));
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
+                                           CARNOT_CUDA_GEMM_PINGPONG_THREADS, kOne, s->shared_bytes,
+                                           &params));
   }
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define RELAY_ROW(width) CARNOT_CUDA_TILE_ROW(relay, 128, width, )
-CARNOT_CUDA_RELAYS(RELAY_ROW)
+#define RELAY_ROW(width)                                                                          \
+  CARNOT_CUDA_TILE_ROW(relay, 128, width, CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_f16, \
+                       CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_bf16)
+CARNOT_CUDA_GEMM_PINGPONG_SIZES(RELAY_ROW)

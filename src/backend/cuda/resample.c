@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "backend/cuda/each.h"
+#include "kernel/cuda/conv/conv_transpose_params.h"
+#include "kernel/cuda/gemm/einsum_params.h"
+#include "kernel/cuda/resample/resample_params.h"
 #include "ops/einsum.h"
 #include "ops/window.h"
 
@@ -39,7 +42,7 @@ static carnot_status* resize_axes(const carnot_cuda_attrs* a, int rank, int64_t 
 }
 
 static carnot_status* resize_scales(const carnot_step_view* step, const carnot_cuda_attrs* a,
-                                    const carnot_operand* inputs, carnot_cuda_resize* p) {
+                                    const carnot_operand* inputs, carnot_cuda_resize_params* p) {
   const carnot_operand *roi = carnot_cuda_optional(step, inputs, 1),
                        *scales = carnot_cuda_optional(step, inputs, 2),
                        *sizes = carnot_cuda_optional(step, inputs, 3);
@@ -84,7 +87,7 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
                    (carnot_cuda_count(x) > 0 || carnot_cuda_count(y) == 0),
                INVALID_ARGUMENT, "ranks %d and %d", x->rank, y->rank);
   int mode = word(&a, "mode", kModes, 3);
-  carnot_cuda_resize p = {
+  carnot_cuda_resize_params p = {
       .rank = x->rank,
       .place = word(&a, "coordinate_transformation_mode", kPlaces, 6),
       .nearest = word(&a, "nearest_mode", kNearest, 4),
@@ -101,8 +104,8 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
     p.scale[d] = p.roi_end[d] = 1;
   }
   CARNOT_TRY(resize_scales(step, &a, inputs, &p));
-  return carnot_cuda_each_shape(step, inputs, outputs, "resize", carnot_cuda_count(y), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_resize,
+                                carnot_cuda_count(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(resize_row, "cuda_resize", CARNOT_OP_RESIZE, resize_reject, resize_shape);
 
@@ -156,7 +159,8 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
   carnot_window window;
   CARNOT_TRY(carnot_window_read(a.row, a.attrs, rank, &type, &window));
   resolve_padding(&a, x, y, &window);
-  carnot_cuda_conv_transpose p = {.channels = x->dims[1], .filters = y->dims[1], .groups = groups};
+  carnot_cuda_conv_transpose_params p = {
+      .channels = x->dims[1], .filters = y->dims[1], .groups = groups};
   for (int d = 0; d < 3; d++) {
     int at = d - (3 - rank);
     bool used = at >= 0;
@@ -169,8 +173,8 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
                  "kernel_shape[%d] is %lld, the weights' %lld", at, (long long)p.kernel[d],
                  (long long)w->dims[at + 2]);
   }
-  return carnot_cuda_each_shape(step, inputs, outputs, "conv_transpose", carnot_cuda_count(y), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_conv_transpose,
+                                carnot_cuda_count(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(conv_transpose_row, "cuda_conv_transpose", CARNOT_OP_CONV_TRANSPOSE,
                      conv_transpose_reject, conv_transpose_shape);
@@ -204,10 +208,10 @@ static carnot_status* einsum_shape(const carnot_step_view* step, const carnot_op
   CARNOT_CHECK(plan.out_rank <= CARNOT_CUDA_RANK && plan.sum_rank <= CARNOT_CUDA_RANK &&
                    plan.out_count == carnot_cuda_count(&outputs[0]),
                INVALID_MODEL, "%d axes are summed", plan.sum_rank);
-  carnot_cuda_einsum p = {.operands = count,
-                          .kept_rank = plan.out_rank,
-                          .summed_rank = plan.sum_rank,
-                          .summed_count = plan.sum_count};
+  carnot_cuda_einsum_params p = {.operands = count,
+                                 .kept_rank = plan.out_rank,
+                                 .summed_rank = plan.sum_rank,
+                                 .summed_count = plan.sum_count};
   for (int d = 0; d < plan.out_rank; d++) {
     p.kept[d] = plan.out_dims[d];
     for (int k = 0; k < count; k++) p.kept_s[k][d] = plan.out_strides[k][d];
@@ -216,8 +220,8 @@ static carnot_status* einsum_shape(const carnot_step_view* step, const carnot_op
     p.summed[d] = plan.sum_dims[d];
     for (int k = 0; k < count; k++) p.summed_s[k][d] = plan.sum_strides[k][d];
   }
-  return carnot_cuda_each_shape(step, inputs, outputs, "einsum", plan.out_count, &p, sizeof(p),
-                                state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_einsum,
+                                plan.out_count, &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(einsum_row, "cuda_einsum", CARNOT_OP_EINSUM, einsum_reject, einsum_shape);
 
@@ -239,11 +243,11 @@ static carnot_status* grid_sample_shape(const carnot_step_view* step, const carn
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   CARNOT_TRY(carnot_cuda_on_device(inputs, 2));
   int mode = word(&a, "mode", kModes, 3), rank = x->rank - 2;
-  carnot_cuda_grid_sample p = {.rank = rank,
-                               .taps = 1 << mode,
-                               .before = mode == 2,
-                               .padding = word(&a, "padding_mode", kPaddings, 3),
-                               .align_corners = carnot_cuda_attr(&a, "align_corners") != 0};
+  carnot_cuda_grid_sample_params p = {.rank = rank,
+                                      .taps = 1 << mode,
+                                      .before = mode == 2,
+                                      .padding = word(&a, "padding_mode", kPaddings, 3),
+                                      .align_corners = carnot_cuda_attr(&a, "align_corners") != 0};
   CARNOT_CHECK(rank >= 1 && rank <= 3 && y->rank == x->rank && mode < 3 && p.padding < 3,
                INVALID_MODEL, "rank %d, or an unknown mode", x->rank);
   p.channels = x->dims[1];
@@ -254,8 +258,8 @@ static carnot_status* grid_sample_shape(const carnot_step_view* step, const carn
                    y->dims[0] == x->dims[0] && y->dims[1] == x->dims[1],
                INVALID_ARGUMENT, "the grid has %lld elements; %lld are required",
                (long long)carnot_cuda_count(grid), (long long)(x->dims[0] * p.out_size * rank));
-  return carnot_cuda_each_shape(step, inputs, outputs, "grid_sample", carnot_cuda_count(y), &p,
-                                sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_grid_sample,
+                                carnot_cuda_count(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(grid_sample_row, "cuda_grid_sample", CARNOT_OP_GRID_SAMPLE, grid_sample_reject,
                      grid_sample_shape);

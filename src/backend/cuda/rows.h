@@ -3,7 +3,9 @@
 #define CARNOT_BACKEND_CUDA_ROWS_H_
 
 #include "backend/cuda/cuda.h"
-#include "kernel/cuda/params.h"
+#include "kernel/cuda/common/activation.h"
+#include "kernel/cuda/common/params.h"
+#include "kernel/cuda/copy/copy_params.h"
 
 // All rows, fastest first within an operator.
 const carnot_tactic_row* const* carnot_cuda_rows(size_t* out_count);
@@ -71,7 +73,7 @@ static inline int carnot_cuda_bytes(const carnot_operand* t) {
 
 typedef struct carnot_cuda_move {
   CUfunction function;
-  carnot_cuda_copy params;  // without pointers
+  carnot_cuda_copy_params params;  // without pointers
   int64_t grid[3];
   int64_t src_offset, dst_offset;  // in bytes
 } carnot_cuda_move;
@@ -83,13 +85,11 @@ carnot_status* carnot_cuda_move_make(const carnot_step_view* step, int rank, con
                                      carnot_cuda_move* out) CARNOT_MUST_USE;
 carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_move* move,
                                     const void* x, void* y) CARNOT_MUST_USE;
-// What rows that move elements ask and name alike: why an element of |t| is no whole byte or its
-// rank is not known; operands of one type on the device; "<family>_<bytes>"; an operand that may be
-// absent.
+// Of rows that move elements: why an element of |t| is no whole byte or its rank is not known;
+// operands of one type on the device.
 const char* carnot_cuda_whole_bytes(const carnot_operand_type* t, char* reason, size_t size);
 carnot_status* carnot_cuda_check_move(const carnot_operand* x,
                                       const carnot_operand* y) CARNOT_MUST_USE;
-const char* carnot_cuda_sized_name(const char* family, int bytes, char* name, size_t size);
 
 // ---- generated programs (pointwise.c) ----
 

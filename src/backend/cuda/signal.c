@@ -1,5 +1,9 @@
 // Fourier transforms, determinants, losses, and normalization of any types.
 #include "backend/cuda/each.h"
+#include "kernel/cuda/dft/dft_params.h"
+#include "kernel/cuda/loss/loss_params.h"
+#include "kernel/cuda/norm/norm_generic_params.h"
+#include "kernel/cuda/reduce/axis_ops_params.h"
 
 // ---- Fourier transforms ----
 
@@ -30,11 +34,11 @@ static carnot_status* dft_shape(const carnot_step_view* step, const carnot_opera
   CARNOT_CHECK(axis >= 0 && axis < last && y->rank == x->rank, INVALID_MODEL,
                "axis %lld of rank %d", (long long)axis, x->rank);
   bool onesided = carnot_cuda_attr(&a, "onesided") != 0;
-  carnot_cuda_dft p = {.inverse = carnot_cuda_attr(&a, "inverse") != 0,
-                       .length = x->dims[axis],
-                       .parts = (int)x->dims[last],
-                       .inner = carnot_dims_count(x->dims + axis + 1, last - (int)axis - 1),
-                       .frames = 1};
+  carnot_cuda_dft_params p = {.inverse = carnot_cuda_attr(&a, "inverse") != 0,
+                              .length = x->dims[axis],
+                              .parts = (int)x->dims[last],
+                              .inner = carnot_dims_count(x->dims + axis + 1, last - (int)axis - 1),
+                              .frames = 1};
   p.to_real = onesided && p.inverse;
   CARNOT_TRY(number_or(step, inputs, 1, p.to_real ? 2 * (p.length - 1) : p.length, &n));
   p.n = n, p.bins = onesided && !p.inverse ? n / 2 + 1 : n;
@@ -43,7 +47,8 @@ static carnot_status* dft_shape(const carnot_step_view* step, const carnot_opera
                "a transform of length %lld over numbers of %d parts", (long long)n, p.parts);
   CARNOT_TRY(carnot_cuda_expect(x, "x", lanes * p.length * p.parts));
   CARNOT_TRY(carnot_cuda_expect(y, "the result", lanes * p.bins * (p.to_real ? 1 : 2)));
-  return carnot_cuda_each_shape(step, inputs, outputs, "dft", lanes * p.bins, &p, sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_dft,
+                                lanes * p.bins, &p, sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(dft_row, "cuda_dft", CARNOT_OP_DFT, dft_reject, dft_shape);
 
@@ -62,12 +67,12 @@ static carnot_status* stft_shape(const carnot_step_view* step, const carnot_oper
   CARNOT_TRY(number_or(step, inputs, 1, 0, &apart));
   CARNOT_TRY(
       number_or(step, inputs, 3, window->dtype ? carnot_cuda_count(window) : x->dims[1], &n));
-  carnot_cuda_dft p = {.length = x->dims[1],
-                       .parts = (int)x->dims[2],
-                       .inner = 1,
-                       .frame_step = apart,
-                       .n = n,
-                       .bins = carnot_cuda_attr(&a, "onesided") ? n / 2 + 1 : n};
+  carnot_cuda_dft_params p = {.length = x->dims[1],
+                              .parts = (int)x->dims[2],
+                              .inner = 1,
+                              .frame_step = apart,
+                              .n = n,
+                              .bins = carnot_cuda_attr(&a, "onesided") ? n / 2 + 1 : n};
   CARNOT_CHECK(
       apart > 0 && n > 0 && n <= p.length && n <= INT32_MAX && (p.parts == 1 || p.parts == 2),
       INVALID_ARGUMENT, "frames of %lld, %lld apart, do not fit a signal of %lld", (long long)n,
@@ -77,7 +82,8 @@ static carnot_status* stft_shape(const carnot_step_view* step, const carnot_oper
   CARNOT_TRY(carnot_cuda_expect(x, "the signal", x->dims[0] * p.length * p.parts));
   CARNOT_TRY(carnot_cuda_expect(window, "the window", n));
   CARNOT_TRY(carnot_cuda_expect(&outputs[0], "the result", count * 2));
-  return carnot_cuda_each_shape(step, inputs, outputs, "dft", count, &p, sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_dft, count, &p,
+                                sizeof(p), state);
 }
 CARNOT_CUDA_EACH_ROW(stft_row, "cuda_stft", CARNOT_OP_STFT, stft_reject, stft_shape);
 
@@ -91,9 +97,10 @@ static carnot_status* det_shape(const carnot_step_view* step, const carnot_opera
   CARNOT_CHECK(n >= 0 && x->dims[x->rank - 2] == n, INVALID_MODEL, "x of rank %d is not square",
                x->rank);
   CARNOT_TRY(carnot_cuda_expect(x, "x", count * n * n));
-  const carnot_cuda_lanes p = {.length = n};
+  const carnot_cuda_axis_params p = {.length = n};
   *out_workspace_bytes = (size_t)(count * n * n) * sizeof(double);
-  return carnot_cuda_each_shape(step, inputs, outputs, "determinant", count, &p, sizeof(p), state);
+  return carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_determinant,
+                                count, &p, sizeof(p), state);
 }
 CARNOT_CUDA_PLAIN_ROW(det, "cuda_det", DET);
 
@@ -112,13 +119,14 @@ static carnot_status* loss_shape(const carnot_step_view* step, const carnot_oper
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand* x = &inputs[0];
   CARNOT_CHECK(step->input_count >= 2 && x->rank >= 2, INVALID_MODEL, "scores of rank %d", x->rank);
-  carnot_cuda_loss p = {.classes = x->dims[1],
-                        .size = carnot_dims_count(x->dims + 2, x->rank - 2),
-                        .softmax = step->region->nodes[0].op == CARNOT_OP_SOFTMAX_CROSS_ENTROPY,
-                        .ignores = carnot_attr_has(a.attrs, "ignore_index"),
-                        .ignored = carnot_cuda_attr(&a, "ignore_index"),
-                        .none = carnot_attr_is(a.row, a.attrs, "reduction", "none"),
-                        .mean = carnot_attr_is(a.row, a.attrs, "reduction", "mean")};
+  carnot_cuda_loss_params p = {
+      .classes = x->dims[1],
+      .size = carnot_dims_count(x->dims + 2, x->rank - 2),
+      .softmax = step->region->nodes[0].op == CARNOT_OP_SOFTMAX_CROSS_ENTROPY,
+      .ignores = carnot_attr_has(a.attrs, "ignore_index"),
+      .ignored = carnot_cuda_attr(&a, "ignore_index"),
+      .none = carnot_attr_is(a.row, a.attrs, "reduction", "none"),
+      .mean = carnot_attr_is(a.row, a.attrs, "reduction", "mean")};
   p.places = x->dims[0] * p.size;
   CARNOT_TRY(carnot_cuda_expect(x, "x", p.places * p.classes));
   CARNOT_TRY(carnot_cuda_expect(&inputs[1], "the targets", p.places));
@@ -127,7 +135,8 @@ static carnot_status* loss_shape(const carnot_step_view* step, const carnot_oper
       carnot_cuda_expect(carnot_cuda_output(step, outputs, 0), "the loss", p.none ? p.places : 1));
   CARNOT_TRY(
       carnot_cuda_expect(carnot_cuda_output(step, outputs, 1), "log_prob", carnot_cuda_count(x)));
-  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, "loss", 1, &p, sizeof(p), state));
+  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_loss, 1, &p,
+                                    sizeof(p), state));
   ((carnot_cuda_each*)state)->blocks = true;
   return NULL;
 }
@@ -169,12 +178,13 @@ static carnot_status* norm_plain_shape(const carnot_step_view* step, const carno
   carnot_op op = step->region->nodes[0].op;
   const carnot_operand *x = &inputs[0], *scale = carnot_cuda_optional(step, inputs, 1),
                        *bias = carnot_cuda_optional(step, inputs, 2);
-  carnot_cuda_any_norm p = {.rms = op == CARNOT_OP_RMS_NORM,
-                            .per_element = op == CARNOT_OP_LAYER_NORM || op == CARNOT_OP_RMS_NORM,
-                            .spatial = 1,
-                            .channels = 1,
-                            .rank = x->rank,
-                            .epsilon = carnot_attr_float(a.row, a.attrs, "epsilon")};
+  carnot_cuda_norm_generic_params p = {
+      .rms = op == CARNOT_OP_RMS_NORM,
+      .per_element = op == CARNOT_OP_LAYER_NORM || op == CARNOT_OP_RMS_NORM,
+      .spatial = 1,
+      .channels = 1,
+      .rank = x->rank,
+      .epsilon = carnot_attr_float(a.row, a.attrs, "epsilon")};
   CARNOT_CHECK(x->rank >= (p.per_element ? 1 : 2) && x->rank <= CARNOT_CUDA_RANK, INVALID_MODEL,
                "x of rank %d", x->rank);
   for (int d = 0; d < x->rank; d++) p.dims[d] = x->dims[d];
@@ -200,8 +210,8 @@ static carnot_status* norm_plain_shape(const carnot_step_view* step, const carno
   for (uint32_t i = 0; i < 3; i++)
     CARNOT_TRY(
         carnot_cuda_expect(carnot_cuda_output(step, outputs, i), "a result", i ? groups : count));
-  CARNOT_TRY(
-      carnot_cuda_each_shape(step, inputs, outputs, "norm_plain", groups, &p, sizeof(p), state));
+  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_norm_any_type,
+                                    groups, &p, sizeof(p), state));
   ((carnot_cuda_each*)state)->blocks = true;
   return NULL;
 }
@@ -219,19 +229,21 @@ static carnot_status* batch_norm_plain_shape(const carnot_step_view* step,
   const carnot_operand *x = &inputs[0], *y = carnot_cuda_output(step, outputs, 0);
   CARNOT_CHECK(step->input_count == 5 && x->rank >= 1 && y->dtype, INVALID_MODEL, "%u operands",
                step->input_count);
-  carnot_cuda_statistics p = {.images = x->dims[0],
-                              .channels = x->rank > 1 ? x->dims[1] : 1,
-                              .size = x->rank > 2 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,
-                              .given = !carnot_cuda_attr(&a, "training_mode"),
-                              .epsilon = carnot_attr_float(a.row, a.attrs, "epsilon"),
-                              .momentum = carnot_attr_float(a.row, a.attrs, "momentum")};
+  carnot_cuda_batch_norm_generic_params p = {
+      .images = x->dims[0],
+      .channels = x->rank > 1 ? x->dims[1] : 1,
+      .size = x->rank > 2 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,
+      .given = !carnot_cuda_attr(&a, "training_mode"),
+      .epsilon = carnot_attr_float(a.row, a.attrs, "epsilon"),
+      .momentum = carnot_attr_float(a.row, a.attrs, "momentum")};
   CARNOT_TRY(carnot_cuda_expect(x, "x", p.images * p.channels * p.size));
   CARNOT_TRY(carnot_cuda_expect(y, "the result", carnot_cuda_count(x)));
   for (uint32_t i = 1; i < 5; i++)
     CARNOT_TRY(carnot_cuda_expect(&inputs[i], "a parameter", p.channels));
   for (uint32_t i = 1; i < 3; i++)
     CARNOT_TRY(carnot_cuda_expect(carnot_cuda_output(step, outputs, i), "a statistic", p.channels));
-  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs, "batch_norm_plain", p.channels, &p,
+  CARNOT_TRY(carnot_cuda_each_shape(step, inputs, outputs,
+                                    CARNOT_CUDA_KERNEL_generic_batch_norm_any_type, p.channels, &p,
                                     sizeof(p), state));
   ((carnot_cuda_each*)state)->blocks = true;
   return NULL;

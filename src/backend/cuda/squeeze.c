@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/cuda/rows.h"
+#include "kernel/cuda/squeeze_excite/squeeze_excite_params.h"
 
 enum {
   kMostChannels = 4096,
@@ -13,7 +14,7 @@ enum {
 
 typedef struct squeeze_state {
   CUfunction function;
-  carnot_cuda_squeeze params;
+  carnot_cuda_squeeze_excite_params params;
   unsigned threads;
   size_t shared_bytes;
 } squeeze_state;
@@ -149,7 +150,8 @@ static bool squeeze_reads(const carnot_step_view* step, uint32_t input) {
 }
 
 // Shared memory besides what threads keep; offsets as in squeeze.cuh.
-static size_t fixed_bytes(const carnot_cuda_squeeze* p, unsigned threads, bool staged) {
+static size_t fixed_bytes(const carnot_cuda_squeeze_excite_params* p, unsigned threads,
+                          bool staged) {
   size_t lanes = threads / ((unsigned)p->slice / 8), slice = (size_t)p->slice,
          hidden = (size_t)p->hidden, blocks = (size_t)(p->slices * p->parts);
   return 4 * (lanes * (slice + 4) + slice + hidden + blocks * hidden) +
@@ -161,10 +163,11 @@ static size_t fixed_bytes(const carnot_cuda_squeeze* p, unsigned threads, bool s
 // most blocks of the cluster are used: sums and weights of a block are fewer then.
 static void share(const carnot_step_view* step, squeeze_state* s) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
-  carnot_cuda_squeeze* p = &s->params;
+  carnot_cuda_squeeze_excite_params* p = &s->params;
   bool few = p->images * 16 <= cuda->base.multiprocessor_count;
   size_t most = (size_t)cuda->block_bytes - 1024, room = few || most < kRoom ? most : kRoom;
-  int limit = few ? carnot_cuda_widest_cluster(cuda, s->function, CARNOT_CUDA_SQUEEZE_THREADS, most)
+  int limit = few ? carnot_cuda_widest_cluster(cuda, s->function,
+                                               CARNOT_CUDA_SQUEEZE_EXCITE_THREADS, most)
                   : carnot_cuda_cluster_limit(cuda),
       slices = limit;
   while (slices > 1 && (p->channels % (8 * slices) || p->channels / slices < kLeastSlice ||
@@ -173,7 +176,7 @@ static void share(const carnot_step_view* step, squeeze_state* s) {
   p->slices = slices, p->slice = p->channels / slices;
   p->parts = (int)carnot_min_i64(limit / slices, p->pixels);
   p->per_part = (int)carnot_ceildiv(p->pixels, p->parts);
-  s->threads = few || p->slice > 1024 ? CARNOT_CUDA_SQUEEZE_THREADS : 256;
+  s->threads = few || p->slice > 1024 ? CARNOT_CUDA_SQUEEZE_EXCITE_THREADS : 256;
   size_t slot = 16 * s->threads;
   int64_t all = carnot_ceildiv(p->per_part, s->threads / (p->slice / 8));
   p->staged = fixed_bytes(p, s->threads, true) + slot <= room;
@@ -181,6 +184,9 @@ static void share(const carnot_step_view* step, squeeze_state* s) {
   p->kept = fixed < room ? (int)carnot_min_i64(all, (int64_t)((room - fixed) / slot)) : 0;
   s->shared_bytes = fixed + (size_t)p->kept * slot;
 }
+
+static const carnot_cuda_kernel_id kSqueezeExcite[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, squeeze_excite)};
 
 static carnot_status* squeeze_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                     const carnot_operand* outputs, void* state,
@@ -220,9 +226,7 @@ static carnot_status* squeeze_shape(const carnot_step_view* step, const carnot_o
                                   .outer_low = parts.activation[1].low,
                                   .outer_high = parts.activation[1].high}};
   if (!s->params.images || !s->params.pixels) return NULL;
-  char name[24];
-  snprintf(name, sizeof(name), "squeeze_%s", carnot_cuda_type(x->dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel_for(cuda, kSqueezeExcite, x->dtype, &s->function));
   CARNOT_TRY(carnot_cuda_allow_shared(cuda, s->function));
   share(step, s);
   return NULL;

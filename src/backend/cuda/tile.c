@@ -1,12 +1,11 @@
 // The tile kernels of tile.cuh: one row a size of tile, the builder times them.
 #include "backend/cuda/tile.h"
 
-#include <stdio.h>
-
 enum { kMaxSplits = 8, kLeastSteps = 2, kDepth = 64 };
 
 typedef struct tile_size {
   int rows, columns, stages, threads;
+  carnot_cuda_kernel_id f16, bf16;
 } tile_size;
 
 typedef struct tile_state {
@@ -32,7 +31,7 @@ static const char* reject_size(const tile_size* tile, int64_t rows, int64_t colu
 // Depth is cut over the blocks of a cluster while multiprocessors would have nothing to do.
 static int splits_of(const carnot_cuda* cuda, const tile_size* tile, int64_t tiles, int depth) {
   if (cuda->major < 9) return 1;
-  bool large = tile->stages * CARNOT_CUDA_TILE_STAGE(tile->rows, tile->columns) > 110 << 10;
+  bool large = tile->stages * CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns) > 110 << 10;
   int64_t slots = (int64_t)cuda->base.multiprocessor_count * (large ? 1 : 2);
   int steps = (int)carnot_ceildiv(depth, kDepth);
   int64_t splits = carnot_min_i64(carnot_min_i64(kMaxSplits, slots / tiles), steps / kLeastSteps);
@@ -44,8 +43,8 @@ static int splits_of(const carnot_cuda* cuda, const tile_size* tile, int64_t til
 static size_t shared_bytes_of(const tile_size* tile, int depth, int64_t splits) {
   int64_t steps = carnot_ceildiv(carnot_ceildiv(depth, kDepth), splits);
   int64_t stages = steps < tile->stages ? steps : tile->stages,
-          bytes = stages * CARNOT_CUDA_TILE_STAGE(tile->rows, tile->columns),
-          sums = CARNOT_CUDA_TILE_SUMS(tile->rows, tile->columns);
+          bytes = stages * CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns),
+          sums = CARNOT_CUDA_GEMM_ACCUMULATOR_BYTES(tile->rows, tile->columns);
   return 1024 + (size_t)(bytes > sums ? bytes : sums);
 }
 
@@ -66,17 +65,15 @@ static carnot_status* tile_shape(const carnot_step_view* step, const carnot_oper
   tile_state* s = state;
   s->function = NULL;
   CARNOT_TRY(carnot_cuda_tile_shape(step, inputs, outputs, &s->step));
-  carnot_cuda_product* p = &s->step.params;
+  carnot_cuda_gemm_tile_params* p = &s->step.params;
   int64_t down = carnot_ceildiv(p->rows, tile->rows),
           across = carnot_ceildiv(p->filters, tile->columns);
   p->prefetch = down <= 8;
   s->grid[0] = down * across, s->grid[1] = 1;
   s->grid[2] = s->grid[0] ? splits_of(cuda, tile, s->grid[0], p->depth) : 1;
   s->shared_bytes = shared_bytes_of(tile, p->depth, s->grid[2]);
-  char name[32];
-  snprintf(name, sizeof(name), "tile_%dx%d_%s", tile->rows, tile->columns,
-           carnot_cuda_type(outputs[0].dtype));
-  CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel(cuda, outputs[0].dtype == CARNOT_DTYPE_F16 ? tile->f16 : tile->bf16,
+                                &s->function));
   return carnot_cuda_check(
       cuda,
       cuda->cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -95,6 +92,8 @@ static carnot_status* tile_run(const carnot_step_view* step, tile_state* s,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define TILE_ROW(height, width, stages) \
-  CARNOT_CUDA_TILE_ROW(tile, height, width, stages, CARNOT_CUDA_TILE_THREADS(height))
-CARNOT_CUDA_TILES(TILE_ROW)
+#define TILE_ROW(height, width, stages)                                                          \
+  CARNOT_CUDA_TILE_ROW(tile, height, width, stages, CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height), \
+                       CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16,              \
+                       CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_bf16)
+CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(TILE_ROW)

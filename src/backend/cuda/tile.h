@@ -5,6 +5,7 @@
 #define CARNOT_BACKEND_CUDA_TILE_H_
 
 #include "backend/cuda/window.h"
+#include "kernel/cuda/gemm/gemm_tile_params.h"
 
 // What the region says: the same at build and when shapes are set.
 typedef struct carnot_cuda_tile_region {
@@ -16,7 +17,7 @@ typedef struct carnot_cuda_tile_region {
 
 // A step whose shapes are set.
 typedef struct carnot_cuda_tile_step {
-  carnot_cuda_product params;
+  carnot_cuda_gemm_tile_params params;
   uint32_t x, bias, residual;  // inputs of the step; NONE
   int images, taps;            // of a convolution; 1 and 1
   bool is_window;              // more than a product of rows

@@ -163,9 +163,9 @@ static bool is_dense(const carnot_operand* t, bool channels_last) {
 static carnot_status* set_conv(const carnot_step_view* step, const carnot_operand* inputs,
                                const carnot_operand* y, carnot_cuda_tile_region* parts,
                                carnot_cuda_tile_step* out) {
-  carnot_cuda_product* t = &out->params;
+  carnot_cuda_gemm_tile_params* t = &out->params;
   carnot_cuda_conv c;
-  carnot_cuda_window v;
+  carnot_cuda_sliding_window v;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, y, CARNOT_CUDA_TAKES_ALL, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights];
   CARNOT_CHECK(x->rank == 4 && w->rank == 4, INVALID_ARGUMENT, "a convolution of rank %d", x->rank);
@@ -175,16 +175,16 @@ static carnot_status* set_conv(const carnot_step_view* step, const carnot_operan
                "weights of %lld filters and %lld channels, not %lld and %lld",
                (long long)w->dims[0], (long long)w->dims[1], (long long)v.filters,
                (long long)v.channels);
-  *t = (carnot_cuda_product){.rows = v.n * v.out[1] * v.out[2],
-                             .filters = (int)v.filters,
-                             .depth = (int)(v.channels * v.kernel[1] * v.kernel[2]),
-                             .channels = (int)v.channels,
-                             .pixel = (int)v.channels,
-                             .in_rows = (int)v.in[1],
-                             .in_columns = (int)v.in[2],
-                             .out_rows = (int)v.out[1],
-                             .out_columns = (int)v.out[2],
-                             .kernel_columns = (int)v.kernel[2]};
+  *t = (carnot_cuda_gemm_tile_params){.rows = v.n * v.out[1] * v.out[2],
+                                      .filters = (int)v.filters,
+                                      .depth = (int)(v.channels * v.kernel[1] * v.kernel[2]),
+                                      .channels = (int)v.channels,
+                                      .pixel = (int)v.channels,
+                                      .in_rows = (int)v.in[1],
+                                      .in_columns = (int)v.in[2],
+                                      .out_rows = (int)v.out[1],
+                                      .out_columns = (int)v.out[2],
+                                      .kernel_columns = (int)v.kernel[2]};
   for (int d = 0; d < 2; d++) {
     t->step[d] = (int)v.step[d + 1], t->dilation[d] = (int)v.dilation[d + 1];
     t->begin[d] = (int)v.begin[d + 1];
@@ -211,24 +211,24 @@ static carnot_status* set_product(const carnot_step_view* step, const carnot_ope
   CARNOT_CHECK(rows == carnot_dims_count(y->dims, y->rank - 1) && rows <= INT32_MAX,
                INVALID_ARGUMENT, "%lld rows", (long long)rows);
   out->images = out->taps = 1;
-  out->params = (carnot_cuda_product){.rows = rows,
-                                      .filters = (int)y->dims[y->rank - 1],
-                                      .depth = (int)depth,
-                                      .channels = (int)depth,
-                                      .pixel = (int)depth,
-                                      .in_rows = 1,
-                                      .in_columns = (int)rows,
-                                      .out_rows = 1,
-                                      .out_columns = (int)rows,
-                                      .kernel_columns = 1,
-                                      .step = {1, 1},
-                                      .dilation = {1, 1}};
+  out->params = (carnot_cuda_gemm_tile_params){.rows = rows,
+                                               .filters = (int)y->dims[y->rank - 1],
+                                               .depth = (int)depth,
+                                               .channels = (int)depth,
+                                               .pixel = (int)depth,
+                                               .in_rows = 1,
+                                               .in_columns = (int)rows,
+                                               .out_rows = 1,
+                                               .out_columns = (int)rows,
+                                               .kernel_columns = 1,
+                                               .step = {1, 1},
+                                               .dilation = {1, 1}};
   return NULL;
 }
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* y, const carnot_cuda_tile_region* p,
-                                     const carnot_cuda_product* t) {
+                                     const carnot_cuda_gemm_tile_params* t) {
   bool conv = step->region->nodes[0].op == CARNOT_OP_CONV;
   const carnot_operand* x = &inputs[p->x];
   CARNOT_TRY(carnot_cuda_on_device(y, 1));
@@ -265,7 +265,7 @@ carnot_status* carnot_cuda_tile_shape(const carnot_step_view* step, const carnot
 
 void carnot_cuda_tile_bind(const carnot_step_view* step, const carnot_operand* inputs,
                            const carnot_operand* outputs, carnot_cuda_tile_step* t) {
-  carnot_cuda_product* p = &t->params;
+  carnot_cuda_gemm_tile_params* p = &t->params;
   p->x = inputs[t->x].data, p->w = step->constants[0], p->y = outputs[0].data;
   p->bias = t->bias == CARNOT_PLAN_NONE ? NULL : inputs[t->bias].data;
   p->residual = t->residual == CARNOT_PLAN_NONE ? NULL : inputs[t->residual].data;

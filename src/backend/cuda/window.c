@@ -2,11 +2,10 @@
 #include "backend/cuda/window.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 // Kernels count places of an axis in 32 bits.
-static carnot_status* check_reach(const carnot_cuda_window* w, int d) {
+static carnot_status* check_reach(const carnot_cuda_sliding_window* w, int d) {
   const int64_t most = 1 << 30, all[] = {w->in[d],    w->out[d],      w->kernel[d], w->step[d],
                                          w->begin[d], w->dilation[d], w->end[d]};
   bool fits = true;
@@ -23,7 +22,7 @@ static carnot_status* check_reach(const carnot_cuda_window* w, int d) {
 
 carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carnot_operand* x,
                                        const carnot_operand* weights, const carnot_operand* y,
-                                       carnot_cuda_window* out) {
+                                       carnot_cuda_sliding_window* out) {
   int rank = x->rank - 2;
   CARNOT_CHECK(rank >= 1 && rank <= 3 && y->rank == x->rank && x->dtype == y->dtype &&
                    y->dims[0] == x->dims[0],
@@ -34,14 +33,14 @@ carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carno
   CARNOT_TRY(
       carnot_window_read(carnot_op_get(node->op), &node->attrs, rank, weights ? &type : NULL, &w));
   carnot_window_resolve(&w, x->dims + 2, y->dims + 2);
-  *out = (carnot_cuda_window){.n = x->dims[0],
-                              .channels = x->dims[1],
-                              .filters = y->dims[1],
-                              .groups = 1,
-                              .x_n = x->strides[0],
-                              .x_c = x->strides[1],
-                              .y_n = y->strides[0],
-                              .y_c = y->strides[1]};
+  *out = (carnot_cuda_sliding_window){.n = x->dims[0],
+                                      .channels = x->dims[1],
+                                      .filters = y->dims[1],
+                                      .groups = 1,
+                                      .x_n = x->strides[0],
+                                      .x_c = x->strides[1],
+                                      .y_n = y->strides[0],
+                                      .y_c = y->strides[1]};
   for (int d = 0; d < 3; d++) {
     int at = d - (3 - rank);
     out->in[d] = at < 0 ? 1 : x->dims[at + 2];
@@ -78,7 +77,7 @@ bool carnot_cuda_window_within(const carnot_plan_node* node, const carnot_operan
 
 typedef struct window_state {
   CUfunction function;
-  carnot_cuda_window params;
+  carnot_cuda_sliding_window params;
   int64_t count;
   uint32_t weights, bias;
   carnot_cuda_conv_cast cast;
@@ -86,14 +85,14 @@ typedef struct window_state {
 } window_state;
 _Static_assert(sizeof(window_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-static carnot_status* find_kernel(const carnot_step_view* step, const char* family,
-                                  carnot_dtype dtype, CUfunction* out) {
-  char name[32];
-  CARNOT_CHECK(carnot_cuda_type(dtype), INVALID_MODEL, "no kernel %s for %s", family,
-               carnot_dtype_name(dtype));
-  snprintf(name, sizeof(name), "%s_%s", family, carnot_cuda_type(dtype));
-  return carnot_cuda_kernel(carnot_cuda_of_step(step), name, out);
-}
+static const carnot_cuda_kernel_id kPool[CARNOT_DTYPE_COUNT] = {CARNOT_CUDA_REAL_TYPES(
+    CARNOT_CUDA_BY_TYPE, pool) CARNOT_CUDA_BY_TYPE(i8, I8, pool) CARNOT_CUDA_BY_TYPE(u8, U8, pool)};
+static const carnot_cuda_kernel_id kPoolNhwc[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, pool_nhwc)};
+static const carnot_cuda_kernel_id kConvDirect[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, conv_direct)};
+static const carnot_cuda_kernel_id kCastToNhwc[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, cast_to_nhwc)};
 
 // ---- pooling ----
 
@@ -117,7 +116,7 @@ static const char* pool_reject(carnot_problem* problem, char* reason, size_t siz
 
 // Halves of channels that lie next to one another, read by 16 bytes.
 static bool takes_eights(const carnot_operand* x, const carnot_operand* y,
-                         const carnot_cuda_window* p) {
+                         const carnot_cuda_sliding_window* p) {
   int64_t bits = p->channels | p->x_n | p->y_n;
   for (int d = 0; d < 3; d++) bits |= p->x_s[d] | p->y_s[d];
   return carnot_cuda_is_half(x->dtype) && p->x_c == 1 && p->y_c == 1 && bits % 8 == 0 &&
@@ -152,7 +151,8 @@ static carnot_status* pool_shape(const carnot_step_view* step, const carnot_oper
   bool eights = !s->params.power && step->output_count < 2 &&
                 takes_eights(&inputs[0], &outputs[0], &s->params);
   if (eights) s->count /= 8;
-  return find_kernel(step, eights ? "pool_eight" : "pool", inputs[0].dtype, &s->function);
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), eights ? kPoolNhwc : kPool,
+                                inputs[0].dtype, &s->function);
 }
 
 static carnot_status* pool_run(const carnot_step_view* step, void* state,
@@ -332,14 +332,14 @@ carnot_status* carnot_cuda_conv_cast_shape(const carnot_step_view* step, const c
                carnot_dtype_name(x->dtype), carnot_dtype_name(to));
   out_x->dtype = to, out_x->data = NULL;
   carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, x->rank, x->dims, out_x->strides);
-  carnot_cuda_narrow* p = &out->params;
+  carnot_cuda_cast_to_nhwc_params* p = &out->params;
   p->rank = x->rank - 1, p->channels = x->dims[1], p->x_c = x->strides[1], p->count = 1;
   for (int d = 0; d < p->rank; d++) {
     p->dims[d] = x->dims[d ? d + 1 : 0], p->src[d] = x->strides[d ? d + 1 : 0];
     p->count *= p->dims[d];
   }
   out->bytes = carnot_align_up((size_t)carnot_dims_count(x->dims, x->rank) * 2, 256);
-  return find_kernel(step, "narrow", to, &out->function);
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kCastToNhwc, to, &out->function);
 }
 
 carnot_status* carnot_cuda_conv_cast_run(const carnot_step_view* step, carnot_cuda_conv_cast* cast,
@@ -352,7 +352,7 @@ carnot_status* carnot_cuda_conv_cast_run(const carnot_step_view* step, carnot_cu
 carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* w, int chunks, int steps,
                                             const int32_t (*place)[4][4], carnot_prepared* out) {
   int64_t count = carnot_dims_count(w->dims + 1, w->rank - 1);
-  size_t bytes = (size_t)CARNOT_CUDA_STREAM_BYTES(chunks, steps);
+  size_t bytes = (size_t)CARNOT_CUDA_PACKED_CHUNK_BYTES(chunks, steps);
   void* memory;
   CARNOT_TRY(carnot_arena_try(out->arena, bytes, 1, "packed weights", &memory));
   const uint16_t* from = w->tensor->data;
@@ -431,7 +431,7 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
           (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == s->params.filters &&
            inputs[c.bias].dtype == x.dtype),
       INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)s->params.filters);
-  CARNOT_TRY(find_kernel(step, "conv", x.dtype, &s->function));
+  CARNOT_TRY(carnot_cuda_kernel_for(carnot_cuda_of_step(step), kConvDirect, x.dtype, &s->function));
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 

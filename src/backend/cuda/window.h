@@ -3,13 +3,17 @@
 #define CARNOT_BACKEND_CUDA_WINDOW_H_
 
 #include "backend/cuda/rows.h"
+#include "kernel/cuda/common/sliding_window.h"
+#include "kernel/cuda/conv/cast_to_nhwc_params.h"
+#include "kernel/cuda/conv/conv_small_channels_params.h"
+#include "kernel/cuda/conv/depthwise_params.h"
 #include "ops/window.h"
 
 // The window of node |node| over |x| (and |weights|, NULL for pooling) as it is for these sizes.
 // Spatial axes fill the end of the arrays of three; missing ones are 1.
 carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carnot_operand* x,
                                        const carnot_operand* weights, const carnot_operand* y,
-                                       carnot_cuda_window* out) CARNOT_MUST_USE;
+                                       carnot_cuda_sliding_window* out) CARNOT_MUST_USE;
 
 // The window with its pads reaches over no more than |reach| elements, in steps up to |step|.
 bool carnot_cuda_window_within(const carnot_plan_node* node, const carnot_operand_type* weights,
@@ -61,7 +65,7 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
 // The cast for rows that read halves only: channels last at the begin of the workspace.
 typedef struct carnot_cuda_conv_cast {
   CUfunction function;  // NULL: none
-  carnot_cuda_narrow params;
+  carnot_cuda_cast_to_nhwc_params params;
   size_t bytes;
 } carnot_cuda_conv_cast;
 // |out_x|: what the convolution reads; in the workspace (data NULL) where there is a cast.
