@@ -74,7 +74,7 @@ static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_F
 #include "kernel/cuda/resample/resize.cuh"
 #include "kernel/cuda/squeeze_excite/squeeze_excite_params.h"
 
-#include "backend/cuda/kernels.h"
+#include "backend/cuda/driver/kernels.h"
 
 struct host_kernel {
   void (*run)(const void* params, unsigned long long far);
