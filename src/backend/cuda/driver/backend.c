@@ -2,6 +2,7 @@
 #include "backend/cuda/driver/backend.h"
 
 #include <nvtx3/nvToolsExt.h>
+#include <string.h>
 
 #include "backend/cuda/common/tactic.h"
 #include "backend/cuda/driver/cuda.h"
@@ -42,7 +43,13 @@ const carnot_backend carnot_cuda_backend = {.abi = CARNOT_BACKEND_ABI,
                                             .measure = carnot_cuda_measure_roofline,
                                             .libraries = carnot_cuda_libraries};
 
-const carnot_backend* carnot_backend_entry(void);
-__attribute__((visibility("default"))) const carnot_backend* carnot_backend_entry(void) {
+// core_functions.S.
+extern carnot_core_function* carnot_core_slots[CARNOT_CORE_FUNCTION_COUNT];
+
+const carnot_backend* carnot_backend_entry(const carnot_core_functions* core);
+__attribute__((visibility("default"))) const carnot_backend* carnot_backend_entry(
+    const carnot_core_functions* core) {
+  if (core->count != CARNOT_CORE_FUNCTION_COUNT) return NULL;
+  memcpy(carnot_core_slots, core->functions, sizeof(core->functions));
   return &carnot_cuda_backend;
 }
