@@ -98,8 +98,8 @@ struct carnot_backend {
   size_t (*libraries)(carnot_device* device, carnot_device_library* out, size_t capacity);
 };
 
-// The module's entry point: keeps the addresses of |core|, which it calls from then on, and returns its
-// table. NULL where |core| is of another build.
+// The module's entry point: keeps the addresses of |core|, which it calls from then on, and returns
+// its table. NULL where |core| is of another build.
 typedef const carnot_backend* carnot_backend_entry_fn(const carnot_core_functions* core);
 
 // "cuda", "cuda:1", or "cuda:sm_90" (absent: for building only). Opens module and device once a

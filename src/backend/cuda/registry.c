@@ -25,9 +25,9 @@ static bool is_in(const char* name, const char* list) {
   return false;
 }
 
-// For tests and for bisecting a wrong result. CARNOT_CUDA_ROWS=NAME,NAME.. leaves what joins the
-// two memories and rows whose names begin so ("copies": none), and everything else runs on the
-// processor; -NAME,NAME.. leaves out such rows.
+// For tests and for bisecting a wrong result. CARNOT_CUDA_ROWS=NAME,NAME.. keeps the copies
+// between host and device and the tactics whose names begin so ("copies": none); all else runs
+// on the host. -NAME,NAME.. excludes such tactics.
 static void choose_rows(void) {
   const char* wanted = getenv("CARNOT_CUDA_ROWS");
   for (size_t i = 0; i < kRowCount; i++) {

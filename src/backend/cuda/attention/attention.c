@@ -1,4 +1,5 @@
-// Attention regions over halves by one own kernel; heads are read and written where they stand.
+// Attention regions of 16-bit floats by the built-in kernels (FlashAttention-2). Heads are read
+// and written in place, by strides.
 #include "backend/cuda/attention/attention.h"
 
 #include <string.h>
@@ -59,8 +60,8 @@ bool carnot_cuda_attention_reads(const carnot_step_view* step, uint32_t input) {
   return at == p->q.input || at == p->k.input || at == p->v.input || at == p->mask;
 }
 
-// Distances of outer and inner batch and of rows. The result's batches are counted in one order;
-// operands of one batch axis less see them joined.
+// Strides of outer batch, inner batch and rows. The result's batch axes are the reference; an
+// operand that has fewer sees them joined.
 static carnot_status* set_strides(const carnot_heads* h, const carnot_heads* out,
                                   long long strides[3]) {
   int rank = h->batch_rank;
@@ -154,7 +155,7 @@ static const carnot_cuda_kernel_id kTiled[4][CARNOT_DTYPE_COUNT] = {
     {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_96)},
     {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_128)}};
 
-// What a dense mask of many queries needs is found out once a tile rather than once a head.
+// A dense mask of many queries is classified by tile once per mask instead of once per head.
 static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtype,
                                  attention_state* s, size_t* out_workspace_bytes) {
   carnot_cuda_attention_params* p = &s->params;

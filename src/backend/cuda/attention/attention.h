@@ -6,14 +6,14 @@
 #include "backend/cuda/common/tactic.h"
 #include "kernel/cuda/attention/attention_params.h"
 
-// Where the heads begin behind their operands' addresses, in bytes; heads of all batches; whether
-// each begins at a multiple of 16 bytes.
+// Byte offsets of the heads from their operands' addresses; the number of heads of all batches;
+// whether each begins at a multiple of 16 bytes.
 typedef struct carnot_cuda_attention_offsets {
   int64_t q, k, v, y, heads;
   bool aligned;
 } carnot_cuda_attention_offsets;
 
-// Heads of halves, multiples of eight up to 128 elements, in at most two batches.
+// Heads of 16-bit floats, multiples of eight up to 128 elements, in at most two batch axes.
 const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attention_params* out,
                                          char* reason, size_t size);
 carnot_status* carnot_cuda_attention_prepare(const carnot_problem* problem,

@@ -4,7 +4,7 @@
 #include "backend/cuda/attention/attention.h"
 #include "backend/cuda/library/cudnn_plan.h"
 
-// Wrong results by its own makers' word: 9.10.0 and 9.10.1.
+// cuDNN 9.10.0 and 9.10.1 give wrong results, by their release notes.
 enum { kWrongFrom = 91000, kWrongUpTo = 91001 };
 
 typedef struct cudnn_attention_state {
@@ -27,7 +27,7 @@ static carnot_status* make_key(const carnot_attention_params* p, const carnot_op
                    (double)out_at->heads * call->queries * call->keys < 0x1p62,
                UNSUPPORTED, "%lld heads of %d queries and %d keys", (long long)out_at->heads,
                call->queries, call->keys);
-  out->attention.call.scale = 0;  // told by each run
+  out->attention.call.scale = 0;  // set by each run
   out->attention.heads = out_at->heads;
   return NULL;
 }

@@ -6,8 +6,9 @@
 #include "backend/cuda/common/tactic.h"
 #include "kernel/cuda/common/generic.h"
 
-// The region is |op| alone over row-major tensors of plain types; NULL, or why not. Inputs by the
-// bits of |host| decide sizes or are constants: the row reads them when shapes are set.
+// NULL where the region is |op| alone over row-major tensors of plain types, else the reason.
+// Inputs in the bit set |host| decide sizes or are constants: the tactic reads them on the host
+// when shapes are set.
 const char* carnot_cuda_generic_reject(carnot_problem* problem, carnot_op op, uint32_t host,
                                        char* reason, size_t size);
 
@@ -97,7 +98,7 @@ static inline int carnot_cuda_attr_word(const carnot_cuda_attrs* a, const char* 
                                                     .shape = shape_fn,      \
                                                     .run = carnot_cuda_generic_run}
 
-// A row of one operator without host operands: its reject is the general one.
+// A tactic of one operator without host operands: its reject is the common one.
 #define CARNOT_CUDA_GENERIC_OP_TACTIC(family, text, OP)                                    \
   static const char* family##_reject(carnot_problem* problem, char* reason, size_t size) { \
     return carnot_cuda_generic_reject(problem, CARNOT_OP_##OP, 0, reason, size);           \

@@ -1,14 +1,14 @@
 // Sliding windows as the kernels see them: up to three spatial dimensions, any strides.
 #include "backend/cuda/common/sliding_window.h"
 
-// Kernels count places of an axis in 32 bits.
+// Kernels index the positions of an axis in 32 bits.
 static carnot_status* check_reach(const carnot_cuda_sliding_window* w, int d) {
   const int64_t most = 1 << 30, all[] = {w->in[d],    w->out[d],      w->kernel[d], w->step[d],
                                          w->begin[d], w->dilation[d], w->end[d]};
   bool fits = true;
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
     fits = fits && all[i] <= most && all[i] >= -most;
-  // Products of two such numbers fit into 64 bits.
+  // Such values multiply within 64 bits.
   CARNOT_CHECK(fits && w->kernel[d] * w->dilation[d] <= most && w->out[d] * w->step[d] <= most,
                UNSUPPORTED,
                "a window of %lld places %lld apart, %lld steps of %lld: takes up to 2^30 places",

@@ -6,8 +6,8 @@
 #include "kernel/cuda/common/sliding_window.h"
 #include "ops/window.h"
 
-// The window of node |node| over |x| (and |weights|, NULL for pooling) as it is for these sizes.
-// Spatial axes fill the end of the arrays of three; missing ones are 1.
+// The window of |node| over |x| (and |weights|, NULL for pooling) for these sizes. Spatial axes
+// fill the end of the arrays of three; missing ones are 1.
 carnot_status* carnot_cuda_sliding_window_make(const carnot_plan_node* node,
                                                const carnot_operand* x,
                                                const carnot_operand* weights,

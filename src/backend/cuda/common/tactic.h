@@ -6,7 +6,7 @@
 #include "kernel/cuda/common/activation.h"
 #include "kernel/cuda/common/params.h"
 
-// All rows, fastest first within an operator.
+// All tactics, fastest first within an operator.
 const carnot_tactic_row* const* carnot_cuda_tactics(size_t* out_count);
 
 // reject: writes the reason and returns it.
@@ -41,7 +41,8 @@ typedef struct carnot_cuda_epilogue {
   float low, high;
 } carnot_cuda_epilogue;
 carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node);
-// Inputs from |first| on decide sizes only: the row reads them on the host, when shapes are set.
+// Inputs from |first| on decide sizes only: the tactic reads them on the host when shapes are
+// set.
 static inline void carnot_cuda_keep_on_host(carnot_problem* problem, uint32_t first) {
   for (uint32_t i = first; i < problem->input_count; i++) {
     problem->inputs[i].place = CARNOT_PLACE_HOST;

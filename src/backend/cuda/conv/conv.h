@@ -7,7 +7,7 @@
 #include "backend/cuda/pointwise/chain.h"
 #include "kernel/cuda/conv/cast_to_nhwc_params.h"
 
-// The convolution itself, which a cast of what it reads may precede (pass regions).
+// The convolution node; a cast of its input may precede it in the region (pass regions).
 static inline const carnot_plan_node* carnot_cuda_conv_node(const carnot_region* region) {
   return &region->nodes[region->node_count > 1 && region->nodes[0].op == CARNOT_OP_CAST];
 }
@@ -19,13 +19,13 @@ carnot_operand_type carnot_cuda_conv_input(const carnot_problem* problem);
 
 typedef struct carnot_cuda_conv {
   uint32_t weights;
-  uint32_t bias;      // input, or NONE: the operator's own or a channel vector added behind it
-  uint32_t residual;  // input as large as the result, added behind the bias; NONE
+  uint32_t bias;      // input, or NONE: the operator's own or a per-channel vector added behind it
+  uint32_t residual;  // input of the size of the result, added after the bias; NONE
   carnot_cuda_epilogue activation;
   carnot_cuda_chain chain;  // the rest
 } carnot_cuda_conv;
 
-// What a kernel takes besides the bias.
+// What a kernel fuses besides the bias.
 typedef enum carnot_cuda_conv_takes {
   CARNOT_CUDA_TAKES_BIAS,
   CARNOT_CUDA_TAKES_ACTIVATION,
@@ -40,7 +40,8 @@ const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_co
                                   size_t size);
 const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda_conv_takes takes,
                                       carnot_cuda_conv* out, char* reason, size_t size);
-// The same of images by constant weights of their type, of one group or of any number.
+// The same for images with constant weights of their type; with |groups|, for any number of
+// groups.
 const char* carnot_cuda_conv_packs(const carnot_problem* problem, carnot_cuda_conv_takes takes,
                                    bool groups, carnot_cuda_conv* out, char* reason, size_t size);
 // Layouts of its result and of the inputs from |first| on that are no constants.
@@ -49,13 +50,15 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
                                         const carnot_operand* outputs, carnot_cuda_conv_takes takes,
                                         carnot_cuda_conv* out) CARNOT_MUST_USE;
 
-// The cast for rows that read halves only: channels last at the begin of the workspace.
+// The cast in front of tactics that read 16-bit floats only: to NHWC, at the begin of the
+// workspace.
 typedef struct carnot_cuda_conv_cast {
   CUfunction function;  // NULL: none
   carnot_cuda_cast_to_nhwc_params params;
   size_t bytes;
 } carnot_cuda_conv_cast;
-// |out_x|: what the convolution reads; in the workspace (data NULL) where there is a cast.
+// |out_x|: the operand that the convolution reads; in the workspace (data NULL) where there is a
+// cast.
 carnot_status* carnot_cuda_conv_cast_shape(const carnot_step_view* step, const carnot_operand* x,
                                            carnot_dtype to, carnot_cuda_conv_cast* out,
                                            carnot_operand* out_x) CARNOT_MUST_USE;
@@ -63,16 +66,16 @@ carnot_status* carnot_cuda_conv_cast_shape(const carnot_step_view* step, const c
 carnot_status* carnot_cuda_conv_cast_run(const carnot_step_view* step, carnot_cuda_conv_cast* cast,
                                          void* workspace, void** x) CARNOT_MUST_USE;
 
-// Weights [K,C,taps] of halves as [K,taps,C], the next constant of |out|.
+// Packs weights [K,C,taps] of 16-bit floats as [K,taps,C], the next constant of |out|.
 carnot_status* carnot_cuda_conv_pack(const carnot_operand_type* weights,
                                      carnot_prepared* out) CARNOT_MUST_USE;
-// The same in the order of stream.cuh, for |chunks| chunks of 32 filters: |place[step][lane &
-// 3][4]| are offsets in the weights of a filter, -1 for a zero.
+// Packs them in the order of conv_small_channels.cuh, for |chunks| chunks of 32 filters:
+// |place[step][lane & 3][4]| are offsets in the weights of a filter, -1 for a zero.
 carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* weights, int chunks,
                                             int steps, const int32_t (*place)[4][4],
                                             carnot_prepared* out) CARNOT_MUST_USE;
-// Of rows that read their weights packed alone: the engine holds them, and the plain ones are
-// unread.
+// For tactics that read their weights packed only: the engine holds them, and the plain weights
+// are unused.
 carnot_status* carnot_cuda_conv_packed_check(const carnot_step_view* step) CARNOT_MUST_USE;
 bool carnot_cuda_conv_packed_reads(const carnot_step_view* step, uint32_t input);
 // Operations and bytes of the problem.

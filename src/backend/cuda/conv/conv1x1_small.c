@@ -112,7 +112,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   return NULL;
 }
 
-// As many blocks as find room: a warp walks over what is left.
+// As many blocks as are resident at a time; warps walk over the remaining tiles.
 static int64_t count_blocks(const carnot_cuda* cuda, int blocks, int64_t rows) {
   static const int kResident[] = {
 #define RESIDENT(blocks, resident) [blocks] = resident,

@@ -6,7 +6,7 @@
 #include "backend/cuda/library/cudnn_plan.h"
 #include "base/hash.h"
 
-enum { kEngines = 5 };  // of the library's own order that are timed
+enum { kEngines = 5 };  // engines that are timed, in the order of the heuristic
 _Static_assert((int)kEngines <= (int)CARNOT_FORESEEN, "each is foreseen");
 
 typedef struct cudnn_params {
@@ -24,7 +24,7 @@ typedef struct cudnn_state {
 _Static_assert(sizeof(cudnn_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
 static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
-// Halves take residual and activation along.
+// Graphs of 16-bit floats fuse residual and activation.
 static carnot_cuda_conv_takes takes(carnot_dtype t) {
   return is_half(t) ? CARNOT_CUDA_TAKES_RESIDUAL : CARNOT_CUDA_TAKES_BIAS;
 }
@@ -48,7 +48,7 @@ static carnot_status* make_key(const carnot_plan_node* node, const carnot_operan
   return NULL;
 }
 
-// Halves at the sizes that the build is for.
+// The problem at the optimal sizes of the profile, as 16-bit floats.
 static carnot_status* key_of(const carnot_problem* problem, const carnot_cuda_conv* c,
                              carnot_cuda_cudnn_key* out) {
   const carnot_operand_type input = carnot_cuda_conv_input(problem);
@@ -60,8 +60,8 @@ static carnot_status* key_of(const carnot_problem* problem, const carnot_cuda_co
                   problem->fast_fp32, out);
 }
 
-// The library must have an engine, for all or for the convolution alone; a library that cannot be
-// asked is trusted.
+// Whether cuDNN has an engine, for the fused graph or for the convolution alone. True where
+// cuDNN cannot be asked.
 static bool has_engine(const carnot_problem* problem, const carnot_cuda_conv* c) {
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
   carnot_cuda_cudnn_key key;
@@ -112,7 +112,8 @@ static uint64_t timings_key(const carnot_cuda* cuda, const carnot_cuda_cudnn_key
   return carnot_hash(key, sizeof(*key), (uint64_t)cuda->cudnn_version);
 }
 
-// The engines that will be asked for: whether there is one, and those that are timed.
+// Builds the plans that selection will ask for: whether an engine exists, and those that are
+// timed.
 static void cudnn_foresee(const carnot_problem* problem, int part) {
   char reason[256];
   carnot_cuda_conv c;
@@ -259,7 +260,7 @@ static carnot_status* run_engine(void* user, void* plan, CUstream stream) {
                                    c->workspace);
 }
 
-// Operands one behind the other, the workspace last.
+// Operands one after the other, the workspace last.
 static carnot_status* make_operands(contest* c, const carnot_cuda_cudnn_key* key,
                                     const int64_t* bytes) {
   static const int64_t kIds[] = {CARNOT_CUDA_CUDNN_X, CARNOT_CUDA_CUDNN_W, CARNOT_CUDA_CUDNN_Y,

@@ -28,7 +28,7 @@ carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_type* w, int ch
   uint16_t* to = memory;
   for (int chunk = 0; chunk < chunks; chunk++)
     for (int s = 0; s < steps; s++)
-      for (int i = 0; i < 128; i++) {  // two products of 32 lanes, twice
+      for (int i = 0; i < 128; i++) {  // two B fragments of 32 lanes, twice
         int j = i / 64 * 2 + i % 2, g = i / 2 % 32 / 4, t = i / 2 % 4;
         int64_t filter = chunk * 32 + g / 2 * 8 + j * 2 + g % 2;
         for (int k = 0; k < 4; k++)

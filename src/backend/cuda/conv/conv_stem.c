@@ -15,8 +15,8 @@ typedef struct stem_state {
 } stem_state;
 _Static_assert(sizeof(stem_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-// How weights are cut for a block: chunks of 32 filters that it keeps, steps of four columns of a
-// kernel's line.
+// Chunks of 32 filters that a block keeps; slices of the filters; groups of four columns of a
+// filter row.
 static int chunks_of(int64_t filters) { return filters <= 32 ? 1 : 2; }
 static int slices_of(int64_t filters) {
   return (int)carnot_ceildiv(filters, 32 * chunks_of(filters));
@@ -96,8 +96,8 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   int64_t reach = 0;
   bool fits = t->channels <= kMostChannels && t->filters % 8 == 0 && t->filters <= INT32_MAX / 2 &&
               w->rank == 4 && w->dims[0] == t->filters && w->dims[1] == t->channels;
-  fits =
-      fits && (t->out[1] <= UINT16_MAX || t->out[2] <= UINT16_MAX);  // places are noted in 16 bits
+  fits = fits &&
+         (t->out[1] <= UINT16_MAX || t->out[2] <= UINT16_MAX);  // positions are stored in 16 bits
   for (int d = 1; d < 3; d++)
     fits = fits && t->kernel[d] <= kMostKernel && t->step[d] <= kMostStep && t->dilation[d] == 1;
   for (int d = 1; d < 4; d++) {

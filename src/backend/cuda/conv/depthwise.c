@@ -73,8 +73,8 @@ static carnot_cuda_kernel_id span_kernel(int kernel, int step, int span, carnot_
   return CARNOT_CUDA_KERNEL_NONE;
 }
 
-// Square kernels of usual sizes have their own code; it takes several results a thread where all
-// multiprocessors have enough to do.
+// Square kernels of 3 and 5 have specialized kernels, with several results per thread where all
+// multiprocessors still have enough threads.
 static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
                                     depthwise_state* s) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);

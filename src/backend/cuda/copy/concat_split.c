@@ -64,7 +64,7 @@ static carnot_status* parts_run(const carnot_step_view* step, void* state,
     int64_t offset = at * whole->strides[axis];
     at += part->dims[axis];
     const char* place = (const char*)whole->data + offset * carnot_cuda_bytes(whole);
-    if (place == part->data) continue;  // written in place
+    if (place == part->data) continue;  // the operand is a view of the whole: nothing to copy
     carnot_cuda_strided_copy move;
     CARNOT_TRY(carnot_cuda_strided_copy_make(
         step, part->rank, part->dims, joins ? part->strides : whole->strides, joins ? 0 : offset,

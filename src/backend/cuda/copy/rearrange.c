@@ -9,7 +9,7 @@
 
 static const char* transpose_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, CARNOT_OP_TRANSPOSE)) return "";
-  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
+  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read with its strides
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 

@@ -21,8 +21,8 @@ carnot_status* carnot_cuda_strided_copy_make(const carnot_step_view* step, int r
 carnot_status* carnot_cuda_strided_copy_run(const carnot_step_view* step,
                                             carnot_cuda_strided_copy* move, const void* x,
                                             void* y) CARNOT_MUST_USE;
-// Of rows that move elements: why an element of |t| is no whole byte or its rank is not known;
-// operands of one type on the device.
+// For tactics that move elements: the reason why elements of |t| are no whole bytes or its rank
+// is unknown; operands of one type on the device.
 const char* carnot_cuda_whole_bytes(const carnot_operand_type* t, char* reason, size_t size);
 carnot_status* carnot_cuda_check_copy(const carnot_operand* x,
                                       const carnot_operand* y) CARNOT_MUST_USE;

@@ -18,7 +18,7 @@ static carnot_cuda_data_dependent_params* params_of(chosen* s) {
   return (carnot_cuda_data_dependent_params*)s->each.params;
 }
 
-// The kernels that find and write lists, and what the workspace holds besides their |starts|.
+// The kernels that find and write lists, and the workspace besides their counts.
 static carnot_status* shape_lists(const carnot_step_view* step, const carnot_operand* inputs,
                                   const carnot_operand* outputs, carnot_cuda_kernel_id find,
                                   carnot_cuda_kernel_id write,
@@ -67,7 +67,7 @@ static carnot_status* check_result(const carnot_operand* y, int64_t wanted) {
   return NULL;
 }
 
-// Writes the lists that count found, |each| numbers for what is chosen.
+// Writes the lists that count found, |each| values per selected item.
 static carnot_status* write_lists(const carnot_step_view* step, chosen* s,
                                   const carnot_operand* inputs, const carnot_operand* outputs,
                                   void* workspace, int64_t each) {
@@ -84,14 +84,14 @@ static bool has_whole_bytes(const carnot_operand* t) {
   return bits >= 8 && bits <= 64;
 }
 
-// Elements of input |input| are chosen where they are not zero.
+// Elements of input |input| are selected where they are not zero.
 static void test_elements(const carnot_operand* inputs, int input, int64_t size,
                           carnot_cuda_data_dependent_params* p) {
   const carnot_operand* t = &inputs[input];
   p->tested = input;
   p->tested_bytes = carnot_cuda_bytes(t);
   p->mask = UINT64_MAX >> (64 - carnot_dtype_bits(t->dtype));
-  if (carnot_dtype_is_float(t->dtype)) p->mask >>= 1;  // the sign of a zero
+  if (carnot_dtype_is_float(t->dtype)) p->mask >>= 1;  // without the sign bit: -0 is zero
   p->size = size;
   p->lists = carnot_ceildiv(size, CARNOT_CUDA_CHUNK);
 }
@@ -194,7 +194,7 @@ static carnot_status* compress_count(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-// Elements as wide as addresses and rows allow.
+// The widest element that addresses and row sizes allow.
 static void widen(carnot_cuda_data_dependent_params* p) {
   uintptr_t both = (uintptr_t)p->io.in[0] | (uintptr_t)p->io.out[0];
   while (p->io.bytes < 8 && p->inner % 2 == 0 && both % (2 * (uintptr_t)p->io.bytes) == 0)

@@ -1,5 +1,5 @@
-// What the files of the CUDA module share: libraries opened on demand, the device, its queues,
-// kernels and generated programs.
+// What the files of the CUDA module share: libraries opened on demand, the device, its streams,
+// kernels and generated programs, launches.
 #ifndef CARNOT_BACKEND_CUDA_DRIVER_CUDA_H_
 #define CARNOT_BACKEND_CUDA_DRIVER_CUDA_H_
 
@@ -13,7 +13,7 @@
 #include "backend/device.h"
 
 // clang-format off
-// X(name, parameters): what is used of each library.
+// X(name, parameters): the functions used of each library.
 #define CARNOT_CUDA_FUNCTIONS(X)                                                                  \
   X(cuInit, (unsigned))                                                                           \
   X(cuDriverGetVersion, (int*))                                                                   \
@@ -129,7 +129,7 @@
   X(cudnnBackendExecute, (cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t))
 // clang-format on
 
-// A library that is opened when first asked for; |missing|: why it cannot be used, "" when it can.
+// A library that is opened when first needed; |missing|: why it cannot be used, "" when it can.
 typedef struct carnot_cuda_library {
   bool tried;
   char missing[256];
@@ -137,7 +137,7 @@ typedef struct carnot_cuda_library {
 
 enum { CARNOT_CUDA_CUDNN_HANDLES = 16 };  // threads that cuDNN plans for at once
 
-// A library's functions come with one pointer each; versions, which are size_t, apart.
+// One pointer per library function; the version functions, which return size_t, apart.
 typedef struct carnot_cuda {
   carnot_device base;
   void *driver, *nvrtc, *blas, *dnn;
@@ -167,8 +167,8 @@ typedef struct carnot_cuda {
     cudnnHandle_t handle;
     bool is_busy;
   } cudnn_handles[CARNOT_CUDA_CUDNN_HANDLES];
-  pthread_cond_t cudnn_changed;           // a handle is free, a plan is made
-  cudnnBackendDescriptor_t cudnn_absent;  // what the library knows of a device that is not there
+  pthread_cond_t cudnn_changed;                 // a handle is free, a plan is made
+  cudnnBackendDescriptor_t cudnn_absent;        // the device properties of an absent device
   CUmodule families[CARNOT_CUDA_FAMILY_COUNT];  // NULL: not loaded yet
   CUfunction kernels[CARNOT_CUDA_KERNEL_COUNT];
   struct carnot_cuda_entry* entries;
@@ -195,7 +195,7 @@ static inline carnot_cuda* carnot_cuda_of_step(const carnot_step_view* step) {
 }
 static inline CUdeviceptr carnot_cuda_address(const void* p) { return (CUdeviceptr)(uintptr_t)p; }
 
-// An error that names the call and what the driver says of its result; NULL on success.
+// The error of a driver call with the call's name and the driver's text; NULL on success.
 carnot_status* carnot_cuda_check(const carnot_cuda* cuda, CUresult result,
                                  const char* call) CARNOT_MUST_USE;
 #define CARNOT_CUDA_TRY(cuda, call) CARNOT_TRY(carnot_cuda_check((cuda), (cuda)->call, #call))
@@ -204,7 +204,7 @@ carnot_status* carnot_cuda_check(const carnot_cuda* cuda, CUresult result,
 // works without it ----
 carnot_status* carnot_cuda_open_driver(carnot_cuda* cuda, int ordinal) CARNOT_MUST_USE;
 carnot_status* carnot_cuda_need_nvrtc(carnot_cuda* cuda) CARNOT_MUST_USE;
-// NULL where the library can be used, else what was found and what is needed.
+// NULL where the library can be used, else what was found and what is required.
 const char* carnot_cuda_lacks_cublaslt(carnot_cuda* cuda);
 const char* carnot_cuda_lacks_cudnn(carnot_cuda* cuda);
 // The processor's time that this thread has used.
@@ -214,8 +214,8 @@ size_t carnot_cuda_libraries(carnot_device* device, carnot_device_library* out, 
 
 // ---- kernels and programs (module.c, nvrtc.c, launch.c) ----
 
-// A kernel of kernels.def; its family's module is loaded when the first of its kernels is asked
-// for. INVALID_MODEL for CARNOT_CUDA_KERNEL_NONE.
+// A kernel of kernels.def; its family's module is loaded on first use. INVALID_MODEL for
+// CARNOT_CUDA_KERNEL_NONE.
 carnot_status* carnot_cuda_kernel(carnot_cuda* cuda, carnot_cuda_kernel_id kernel,
                                   CUfunction* out_function) CARNOT_MUST_USE;
 // The kernel of |kernels|, a table by dtype, for |dtype|; INVALID_MODEL where it has none.
@@ -231,15 +231,15 @@ carnot_status* carnot_cuda_compile(carnot_cuda* cuda, const char* source, char**
 carnot_status* carnot_cuda_compile_cached(carnot_cuda* cuda, const char* source,
                                           const char** out_cubin,
                                           size_t* out_bytes) CARNOT_MUST_USE;
-// Kernel |name| of generated |source|: compiled or found in the cache of this process. |cubin| is
-// the machine code that an engine brings along, used where the host allows it; may be NULL.
+// Kernel |name| of generated |source|: compiled, or found in the cache of this process. |cubin|:
+// machine code from the engine, used where the host allows it; may be NULL.
 carnot_status* carnot_cuda_program(carnot_cuda_queue* queue, const char* source, const char* name,
                                    const void* cubin, CUfunction* out_function) CARNOT_MUST_USE;
 // Loads a fatbin or cubin as a module that lives as long as the device. The mutex is held by the
 // caller.
 carnot_status* carnot_cuda_load_image(carnot_cuda* cuda, const void* image,
                                       CUmodule* out_module) CARNOT_MUST_USE;
-// Where a cached object of |key| stands; NULL when there is none yet. The mutex is held by the
+// The slot of the cached object of |key|; NULL when there is none yet. The mutex is held by the
 // caller.
 void** carnot_cuda_cached(carnot_cuda* cuda, uint64_t key);
 carnot_status* carnot_cuda_keep(carnot_cuda* cuda, uint64_t key, void* object) CARNOT_MUST_USE;
@@ -271,9 +271,9 @@ carnot_status* carnot_cuda_allow_shared(carnot_cuda* cuda, CUfunction function) 
 // Most blocks of a cluster that this device takes of |function|, which may have all shared memory.
 int carnot_cuda_widest_cluster(carnot_cuda* cuda, CUfunction function, unsigned threads,
                                size_t shared_bytes);
-// Before a library's kernel: it may begin early by itself and read before it waits. Own recordings
-// are put right at their end (carnot_cuda_graph_fence_libraries); anywhere else an empty kernel
-// stands between.
+// Call before launching a library kernel: such kernels may start by programmatic dependent
+// launch and read before they wait. Graphs that this module captures are repaired when the
+// capture ends (carnot_cuda_graph_fence_libraries); elsewhere an empty kernel separates them.
 carnot_status* carnot_cuda_fence_before_library(const carnot_step_view* step) CARNOT_MUST_USE;
 // Kernels of libraries in |graph| start when the kernel before them has ended.
 carnot_status* carnot_cuda_graph_fence_libraries(carnot_cuda* cuda, CUgraph graph) CARNOT_MUST_USE;
@@ -286,7 +286,7 @@ carnot_status* carnot_cuda_measure_roofline(carnot_device* device,
 
 // ---- autotuning (library/autotune.c) ----
 
-// One way to compute what a race is about; an error leaves it out.
+// Runs one candidate; an error excludes it.
 typedef carnot_status* carnot_cuda_autotune_fn(void* user, void* way, CUstream stream);
 // The fastest of |count| ways that were timed before: the timing cache holds them as |name|_<i>
 // under |key| and the device's name. False when it lacks one.

@@ -55,7 +55,7 @@ static carnot_status* describe(carnot_cuda* cuda, int ordinal) {
 }
 
 carnot_status* carnot_cuda_open_driver(carnot_cuda* cuda, int ordinal) {
-  const char* other = getenv("CARNOT_CUDA_DRIVER");  // tests have a stand-in
+  const char* other = getenv("CARNOT_CUDA_DRIVER");  // the stand-in driver of the tests
   cuda->driver = dlopen(other ? other : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   CARNOT_CHECK(cuda->driver, NOT_FOUND,
                "no CUDA driver: libcuda.so.1 was not found (engines can still be built with "
@@ -145,7 +145,7 @@ static uint64_t read_ns(clockid_t clock) {
 uint64_t carnot_cuda_thread_ns(void) { return read_ns(CLOCK_THREAD_CPUTIME_ID); }
 uint64_t carnot_cuda_clock_ns(void) { return read_ns(CLOCK_MONOTONIC); }
 
-// Tried once; what is missing then stays so.
+// Tried once; a missing library stays missing.
 static const char* lacks(carnot_cuda* cuda, carnot_status* (*open)(carnot_cuda*),
                          carnot_tactic_source source, carnot_cuda_library* library) {
   pthread_mutex_lock(&cuda->mutex);

@@ -6,8 +6,8 @@
 #include "backend/cuda/driver/cuda.h"
 #include "base/hash.h"
 
-// What to compile for: the device's own code, or, where this NVRTC is older than the device, the
-// newest intermediate code that it knows, which the driver translates.
+// The target: machine code for the device, or, where this NVRTC does not know the device, PTX of
+// the newest architecture that it knows, which the driver compiles.
 static bool choose_target(carnot_cuda* cuda, char* option, size_t size) {
   int count = 0, best = 0, archs[64], wanted = cuda->major * 10 + cuda->minor;
   bool known = cuda->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count > 64 ||

@@ -1,7 +1,7 @@
-// Matrix products: MatMul with broadcast batches and Gemm, by cuBLASLt or the own kernel, and what
-// follows in the region: bias, residual and relu in the library's epilogue, the rest as a generated
-// program over the result. Halves multiply with float32 sums; float32 is float32 unless shortcuts
-// were asked for.
+// GEMM: MatMul with broadcast batches and Gemm, by cuBLASLt or the built-in SIMT kernel, with
+// bias, residual and ReLU or GELU in the epilogue of the library and the rest of the region as a
+// pointwise chain over the result. 16-bit floats accumulate in float32; float32 is computed as
+// such unless TF32 is allowed.
 #include <math.h>
 #include <string.h>
 
@@ -14,12 +14,12 @@ typedef carnot_cuda_gemm_region product;
 
 typedef struct gemm_params {
   int32_t fast_fp32;
-  uint32_t residual;  // input as large as the result that is added behind the bias; NONE
+  uint32_t residual;  // input of the size of the result that is added after the bias; NONE
   carnot_cuda_cublaslt_choice choice;
 } gemm_params;
 
-// The library's GELU is the form by tanh, at most 4.8e-4 from the exact one: less than what a half
-// of magnitude 1 rounds away. Halves may have it for both.
+// cuBLASLt's GELU is the tanh form, at most 4.8e-4 from the exact one: less than 16-bit rounding
+// at magnitude 1. So 16-bit results use it for both forms.
 static carnot_cuda_cublaslt_activation activation_of(const carnot_cuda_epilogue* e) {
   bool relu = e->kind == CARNOT_CUDA_CLAMP && e->low == 0 && e->high == INFINITY;
   bool gelu = e->kind == CARNOT_CUDA_GELU || e->kind == CARNOT_CUDA_GELU_TANH;
@@ -45,7 +45,7 @@ static bool is_whole(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_I32 || dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_U32 ||
          dtype == CARNOT_DTYPE_U64;
 }
-// The own kernel takes float64 and integers as well.
+// The SIMT kernel takes float64 and integers as well.
 static const char* not_number(const carnot_operand_type* t, char* reason, size_t size) {
   bool whole = t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && is_whole(t->dtype);
   return whole ? NULL : carnot_cuda_not_real(t, reason, size);
@@ -91,7 +91,7 @@ static carnot_status* gemm_check(const carnot_step_view* step) {
 // ---- shape ----
 
 typedef struct gemm_state {
-  carnot_cuda_cublaslt_plan* plan;  // NULL: the own kernel
+  carnot_cuda_cublaslt_plan* plan;  // NULL: the SIMT kernel
   CUfunction function;
   carnot_cuda_gemm_simt_params own;
   bool adds_c;  // the output is filled with C first
@@ -239,7 +239,7 @@ static carnot_status* make_key(const extents* e, const product* p, bool fast, ba
   key->m = e->m, key->n = e->n, key->k = e->k, key->batch = 1, key->type = (int32_t)a->dtype;
   key->trans_a = ta, key->trans_b = tb;
   key->a_ld = ta ? e->m : e->k, key->b_ld = tb ? e->k : e->n;
-  // Batches that share B are more rows of A.
+  // Batches that share B are folded into the rows of A.
   int last = t->rank - 1;
   if (t->rank && !ta && t->b[last] == 0 && t->a[last] == e->m * e->k && t->c[last] == e->m * e->n) {
     key->m *= t->dims[last];
@@ -387,7 +387,8 @@ static carnot_status* gemm_cublaslt_shape(const carnot_step_view* step,
   CARNOT_CHECK(!missing, NOT_FOUND, "this step calls a library: %s", missing);
   carnot_status* status = shape_with(step, inputs, outputs, state, true, true, out_workspace_bytes);
   if (carnot_status_code(status) != CARNOT_UNSUPPORTED) return status;
-  // Without an algorithm that ends in GELU, a program follows: not the one that the step brings.
+  // Without an algorithm with a GELU epilogue, GELU is a generated program; the one in the step
+  // does not contain it.
   carnot_status_free(status);
   carnot_step_view plain = *step;
   plain.constant_count = 0;

@@ -42,7 +42,8 @@ static const char* read_region(const carnot_region* region, uint32_t input_count
   const char* why = read_node(region, input_count, column, out);
   if (why) return why;
   uint32_t acc = region->nodes[0].outputs[0], next = 1;
-  // What is added otherwise than as a bias stands in the output before: nothing else joins it.
+  // A C operand that is not a per-column bias is preloaded into the output and accumulated with
+  // beta, so neither residual nor activation can be fused.
   bool plain = out->c == CARNOT_PLAN_NONE || out->c_is_bias;
   for (;
        plain && next < region->node_count && carnot_cuda_is_fn(&region->nodes[next], CARNOT_FN_ADD);

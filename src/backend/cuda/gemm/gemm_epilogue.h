@@ -11,12 +11,12 @@ typedef struct carnot_cuda_gemm_region {
   float alpha, beta;
   uint32_t c;         // input that is added: Gemm's third, or a bias of the region; NONE
   bool c_is_bias;     // one number a column, added as it is
-  uint32_t residual;  // input of the result's dimensions, added behind the bias; NONE
+  uint32_t residual;  // input of the result's dimensions, added after the bias; NONE
   carnot_cuda_epilogue activation;
-  carnot_cuda_chain chain;  // over what stands in the output then
+  carnot_cuda_chain chain;  // over the output of the GEMM
 } carnot_cuda_gemm_region;
 
-// What a kernel takes of the region besides the product and a bias; activation NULL: none.
+// What a kernel fuses besides a bias; activation NULL: none.
 typedef struct carnot_cuda_gemm_takes {
   bool residual;
   bool (*activation)(const carnot_cuda_epilogue* activation);
@@ -25,7 +25,7 @@ typedef struct carnot_cuda_gemm_takes {
 static inline bool carnot_cuda_is_gemm(carnot_op op) {
   return op == CARNOT_OP_MATMUL || op == CARNOT_OP_GEMM;
 }
-// NULL, or why not; "" where the region is no product.
+// NULL, or the reason; "" where the region is no GEMM.
 const char* carnot_cuda_gemm_describe(const carnot_problem* problem,
                                       const carnot_cuda_gemm_takes* takes,
                                       carnot_cuda_gemm_region* out, char* reason, size_t size);

@@ -40,7 +40,7 @@ static int splits_of(const carnot_cuda* cuda, const multistage_size* tile, int64
   return (int)carnot_ceildiv(steps, carnot_ceildiv(steps, splits));  // none is left without work
 }
 
-// No more stages than there are steps, so that more blocks find room.
+// No more stages than there are steps, for a higher occupancy.
 static size_t shared_bytes_of(const multistage_size* tile, int depth, int64_t splits) {
   int64_t steps = carnot_ceildiv(carnot_ceildiv(depth, kDepth), splits);
   int64_t stages = steps < tile->stages ? steps : tile->stages,

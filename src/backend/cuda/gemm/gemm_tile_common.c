@@ -103,7 +103,7 @@ const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_ge
   return NULL;
 }
 
-// Weights of a product as [columns, depth].
+// GEMM weights as [columns, depth].
 static carnot_status* pack_gemm(const carnot_problem* problem, uint32_t weights,
                                 carnot_prepared* out) {
   const carnot_operand_type* w = &problem->inputs[weights];

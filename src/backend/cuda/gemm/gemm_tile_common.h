@@ -8,7 +8,7 @@
 #include "backend/cuda/pointwise/chain.h"
 #include "kernel/cuda/gemm/gemm_tile_params.h"
 
-// What the region says: the same at build and when shapes are set.
+// The matched region, the same at build and when shapes are set.
 typedef struct carnot_cuda_gemm_tile_region {
   uint32_t x, weights, bias, residual;  // inputs of the step; NONE
   carnot_cuda_epilogue activation;
@@ -21,11 +21,11 @@ typedef struct carnot_cuda_gemm_tile_step {
   carnot_cuda_gemm_tile_params params;
   uint32_t x, bias, residual;  // inputs of the step; NONE
   int images, taps;            // of a convolution; 1 and 1
-  bool is_window;              // more than a product of rows
+  bool is_window;              // a convolution that is more than a GEMM of rows
   carnot_cuda_chain_state chain;
 } carnot_cuda_gemm_tile_step;
 
-// NULL, or why not; asks for the layouts that the kernels read.
+// NULL, or the reason; sets the layouts that the kernels read.
 const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
                                          char* reason, size_t size);
 carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem,
@@ -41,8 +41,9 @@ void carnot_cuda_gemm_tile_bind(const carnot_step_view* step, const carnot_opera
 void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops,
                                 double* out_bytes);
 
-// A row by functions <kind>_reject, _shape and _run, which take a <kind>_size: that begins with the
-// tile's rows and columns, what follows are its further members.
+// A tactic by functions <kind>_reject, _shape and _run, which take a <kind>_size: a struct that
+// begins with the rows and columns of the tile; the further arguments are its further members.
+// |symbol| and |text| name the tactic.
 #define CARNOT_CUDA_GEMM_TILE_TACTIC(kind, symbol, text, height, width, ...)                     \
   static const kind##_size kSize##height##x##width = {height, width, __VA_ARGS__};               \
   static const char* reject_##height##x##width(carnot_problem* problem, char* reason,            \

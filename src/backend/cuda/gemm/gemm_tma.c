@@ -46,8 +46,8 @@ static const char* tma_reject(carnot_problem* problem, const tma_size* tile, cha
 
 // ---- shape ----
 
-// Shared memory for K cut into |splits|: as many stages as find room in |limit| bytes. False where
-// that are too few.
+// Shared memory for |splits| split-K parts: as many stages as fit in |limit| bytes. False where
+// these are too few.
 static bool lay_out(const tma_size* tile, int64_t splits, int64_t limit, tma_state* s) {
   int64_t steps = carnot_ceildiv((int64_t)s->step.taps * s->chunks, splits);
   int64_t stage = CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns);

@@ -6,7 +6,7 @@
 enum {
   kChunk = 32,  // filters
   kMostTiles = 1 << 22,
-  kNarrow = 128,  // columns of the tile that reads most for its work
+  kNarrow = 128,  // columns of the tile with the lowest arithmetic intensity
   kMostShared = 226 << 10
 };
 
@@ -27,8 +27,8 @@ typedef struct pingpong_state {
 } pingpong_state;
 _Static_assert(sizeof(pingpong_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-// x / (1 + 2^(x (c[0] + t (c[1] + t c[2])))), t = min(x x, 36): the kernel's form of an activation
-// as functions.cuh has it. False: it has none.
+// The kernel's form of an activation of functions.cuh: x / (1 + 2^(x (c[0] + t (c[1] + t
+// c[2])))), t = min(x x, 36). False: the activation has no such form.
 static bool gate_of(int activation, float c[3]) {
   static const float kLog2 = 1.44269504f;
   const float *of, silu[3] = {1}, gelu[3] = {1.59521442f, 0.0743252971f, -0.000767224851f},
@@ -60,7 +60,7 @@ static const char* pingpong_reject(carnot_problem* problem, const pingpong_size*
   int64_t down = carnot_ceildiv(region.rows, tile->rows),
           across = carnot_ceildiv(region.columns, tile->columns),
           processors = carnot_cuda_of(problem->device)->base.multiprocessor_count;
-  // Where much is multiplied power is the bound: what wins by 5 % alone loses 2 % of a network.
+  // Large GEMMs are bound by power: a tile that wins by 5 % alone loses 2 % within a network.
   const carnot_operand_type* w = &problem->inputs[region.weights];
   bool hungry = tile->columns == kNarrow &&
                 (double)region.rows * (double)carnot_dims_count(w->dims, w->rank) > kMostProducts;

@@ -6,7 +6,7 @@
 
 enum { CARNOT_CUDA_TMA_DEPTH = 64 };  // channels of a box
 
-// NULL, or why the copy engine cannot bring the operands.
+// NULL, or the reason why TMA cannot load the operands.
 const char* carnot_cuda_tma_reject(const carnot_problem* problem,
                                    const carnot_cuda_gemm_tile_region* region, char* reason,
                                    size_t size);
@@ -14,8 +14,8 @@ const char* carnot_cuda_tma_reject(const carnot_problem* problem,
 carnot_status* carnot_cuda_tma_check(const carnot_cuda* cuda,
                                      const carnot_cuda_gemm_tile_step* t) CARNOT_MUST_USE;
 
-// Of a bound step. |x|: boxes of |height| rows, or of as many windows at one tap, where what lies
-// outside of the image is zero.
+// The tensor map of x of a bound step: boxes of |height| rows, or im2col boxes of as many
+// windows at one tap, zero outside of the image.
 carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, carnot_dtype dtype,
                                           const carnot_cuda_gemm_tile_step* t, int height,
                                           carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
@@ -23,7 +23,8 @@ carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, carnot_dtype dtype,
 carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda, carnot_dtype dtype,
                                                 const carnot_cuda_gemm_tile_step* t, int height,
                                                 carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
-// The same, each 32 in the order of relay.cuh; filters and |height| are multiples of 32.
+// The same, each 32 filters in the order of gemm_tma_pingpong.cuh; filters and |height| are
+// multiples of 32.
 carnot_status* carnot_cuda_tma_describe_permuted_weights(
     carnot_cuda* cuda, carnot_dtype dtype, const carnot_cuda_gemm_tile_step* t, int height,
     carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;

@@ -96,7 +96,7 @@ static int fastest(const uint64_t* ns, int count) {
   return best;
 }
 
-// ---- what the timing cache knows ----
+// ---- the timing cache ----
 
 static uint64_t key_on(const carnot_problem* problem, uint64_t key) {
   return carnot_hash(problem->device->name, strlen(problem->device->name), key);

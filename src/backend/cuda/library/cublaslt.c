@@ -51,7 +51,7 @@ static cublasLtEpilogue_t epilogue_of(const carnot_cuda_cublaslt_gemm* p) {
   }
 }
 
-// Row-major C = A B is column-major Cᵀ = Bᵀ Aᵀ: B is the library's first operand.
+// Row-major C = A B is column-major C' = B' A': B is the first operand of the library.
 static carnot_status* describe(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm* p,
                                carnot_cuda_cublaslt_plan* plan) {
   cudaDataType_t type = data_type(p->type);
@@ -84,8 +84,8 @@ static void drop(carnot_cuda* cuda, carnot_cuda_cublaslt_plan* plan) {
 
 // ---- algorithms ----
 
-// The best by the library's heuristic, kCandidates at most. Partial sums are added in the type they
-// have.
+// The best algorithms by the heuristic of the library, at most kCandidates. Split-K parts are
+// reduced in the compute type.
 static carnot_status* propose(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm* p,
                               const carnot_cuda_cublaslt_plan* plan,
                               cublasLtMatmulHeuristicResult_t* out, int* out_count) {
@@ -193,10 +193,10 @@ carnot_status* carnot_cuda_cublaslt_run(carnot_cuda* cuda, carnot_cuda_cublaslt_
   return status;
 }
 
-// ---- the choice by time ----
+// ---- autotuning ----
 
-// In a run, weights come from memory and activations from the cache: every product of the contest
-// reads another copy of b, through more than the cache holds.
+// In a run, weights are read from memory and activations from the cache: each timed GEMM reads
+// another copy of b, in a pool larger than the L2 cache.
 typedef struct contest {
   carnot_cuda* cuda;
   carnot_cuda_cublaslt_plan plan;

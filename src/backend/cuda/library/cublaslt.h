@@ -4,8 +4,8 @@
 
 #include "backend/cuda/driver/cuda.h"
 
-// d[b,m,n] = epilogue(alpha a[b,m,k] b[b,k,n] + beta c[b,m,n]), all row-major; distances of batches
-// and rows in elements. Zeroed before it is filled: its bytes are a key.
+// d[b,m,n] = epilogue(alpha a[b,m,k] b[b,k,n] + beta c[b,m,n]), all row-major; strides of
+// batches and rows in elements. Zeroed before it is filled: its bytes are a key.
 typedef struct carnot_cuda_cublaslt_gemm {
   int64_t m, n, k, batch, a_batch, b_batch, c_batch, a_ld, b_ld;
   int32_t type, trans_a, trans_b, bias, activation, beta, fast, alignment;
@@ -17,7 +17,7 @@ typedef enum carnot_cuda_cublaslt_activation {
   CARNOT_CUDA_CUBLASLT_GELU,  // the form by tanh
 } carnot_cuda_cublaslt_activation;
 
-// The fastest algorithm of one product, as an engine keeps it; zeroed: none was timed.
+// The fastest algorithm of one GEMM, as an engine stores it; zeroed: none was timed.
 typedef struct carnot_cuda_cublaslt_choice {
   uint64_t product;  // hash of it
   uint64_t version;  // of the library
@@ -26,15 +26,15 @@ typedef struct carnot_cuda_cublaslt_choice {
 
 typedef struct carnot_cuda_cublaslt_plan carnot_cuda_cublaslt_plan;
 
-// By |choice| where it is for this product and library, else the first of the library's heuristic.
-// *out_plan is shared; UNSUPPORTED where the library has no algorithm.
+// By |choice| where it is for this GEMM and library version, else the first of the library's
+// heuristic. *out_plan is shared; UNSUPPORTED where the library has no algorithm.
 carnot_status* carnot_cuda_cublaslt_find(carnot_cuda* cuda,
                                          const carnot_cuda_cublaslt_gemm* product,
                                          const carnot_cuda_cublaslt_choice* choice,
                                          carnot_cuda_cublaslt_plan** out_plan) CARNOT_MUST_USE;
 size_t carnot_cuda_cublaslt_workspace(const carnot_cuda_cublaslt_plan* plan);
-// Times what the library proposes, weights out of the cache; times come from and go to the timing
-// cache.
+// Times the algorithms that the library proposes, with cold weights; times are read from and
+// written to the timing cache.
 carnot_status* carnot_cuda_cublaslt_choose(const carnot_problem* problem,
                                            const carnot_cuda_cublaslt_gemm* product,
                                            carnot_cuda_cublaslt_choice* out) CARNOT_MUST_USE;

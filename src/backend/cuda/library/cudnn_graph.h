@@ -19,7 +19,7 @@ enum {
   CARNOT_CUDA_CUDNN_TENSORS = 5  // most that a graph reads and writes
 };
 
-// What a plan is for. All bytes count: zeroed before it is filled.
+// The problem of a plan. Its bytes are the key: zeroed before it is filled.
 typedef struct carnot_cuda_cudnn_key {
   enum { CARNOT_CUDA_CUDNN_CONV, CARNOT_CUDA_CUDNN_ATTENTION } kind;
   int32_t dtype, fast;

@@ -9,7 +9,7 @@
 
 // ---- devices that are not there ----
 
-// What the library asks of a device, of the usual board of each architecture.
+// Device properties that cuDNN requires, of a common board of each architecture.
 static const struct board {
   int arch, multiprocessors, shared_bytes, blocks, threads, l2_mib, memory_gib, mhz, memory_mhz;
 } kBoards[] = {
@@ -241,7 +241,7 @@ void carnot_cuda_cudnn_foresee(carnot_cuda* cuda, const carnot_cuda_cudnn_key* k
   carnot_status* status = place_of(cuda, key, &plan);
   if (!status && plan->state == CARNOT_CUDA_CUDNN_UNMADE) status = make_kept(cuda, key, plan);
   pthread_mutex_unlock(&cuda->mutex);
-  carnot_status_free(status);  // whoever needs the plan is told
+  carnot_status_free(status);  // whoever needs the plan gets the error
 }
 
 // ---- runs ----

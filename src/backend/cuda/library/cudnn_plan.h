@@ -5,24 +5,24 @@
 #include "backend/cuda/library/cudnn_graph.h"
 
 enum { CARNOT_CUDA_CUDNN_CONFIGS = 32 };
-static const int64_t kCarnotCudaDnnWorkspace = 256 << 20;  // most bytes that a plan may ask for
+static const int64_t kCarnotCudaDnnWorkspace = 256 << 20;  // most workspace bytes of a plan
 
 typedef struct carnot_cuda_cudnn_plan {
   cudnnBackendDescriptor_t plan;  // NULL where the library has no engine
   int64_t workspace_bytes;
   uint64_t made_ns;  // processor's time of making it, and the time of the first run's call
   bool has_run;
-  int32_t choice;  // what it became: the first from the wanted one on that works
+  int32_t choice;  // the engine in use: the first from the requested one on that works
   int32_t handle;  // that it was made with
   enum { CARNOT_CUDA_CUDNN_UNMADE, CARNOT_CUDA_CUDNN_IN_WORK, CARNOT_CUDA_CUDNN_MADE } state;
 } carnot_cuda_cudnn_plan;
 
-// The plan of |key|, made once; the module keeps it. For an absent device the library is asked
-// without one (from cuDNN 9.8 on; an older one gives UNSUPPORTED). Any thread: what another one is
-// making is waited for.
+// The plan of |key|, built once and owned by the module. For an absent device it is built
+// without a handle (from cuDNN 9.8 on; older versions: UNSUPPORTED). Any thread; waits for a
+// plan that another thread is building.
 carnot_status* carnot_cuda_cudnn_find(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
                                       carnot_cuda_cudnn_plan** out_plan) CARNOT_MUST_USE;
-// What the plan of |key| costs when an engine is loaded; 0 where nobody has made it.
+// Time to build the plan of |key| when an engine is loaded; 0 where it was not built.
 uint64_t carnot_cuda_cudnn_made_ns(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key);
 // Makes the plan of |key| unless somebody did or does: find will have it. Any thread.
 void carnot_cuda_cudnn_foresee(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key);

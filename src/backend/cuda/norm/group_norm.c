@@ -8,7 +8,7 @@ enum {
   kLeastSlice = 32,
   kWideSlice = 64,    // where there are many: a line of 128 bytes
   kLeastPixels = 32,  // a block of less is not cut
-  kRoom = 100 << 10,  // bytes of one of two blocks on a multiprocessor
+  kRoom = 100 << 10,  // bytes of a block when two are resident on a multiprocessor
   kMaxParts = 64
 };
 
@@ -22,7 +22,7 @@ typedef struct group_norm_state {
 } group_norm_state;
 _Static_assert(sizeof(group_norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-// ReLU or SiLU behind the norm is the kernel's; what follows is a program over the result.
+// The kernel fuses ReLU, SiLU or HardSwish; what follows is a pointwise chain.
 static const char* read_region(const carnot_region* region, uint32_t inputs, int* activation,
                                carnot_cuda_chain* chain, char* reason, size_t size) {
   uint32_t next = 1, acc = region->nodes[0].outputs[0];
@@ -44,8 +44,8 @@ static int64_t groups_of(const carnot_plan_node* node, int64_t channels) {
              : carnot_attr_int(carnot_op_get(node->op), &node->attrs, "num_groups");
 }
 
-// Whole groups in pieces of eight channels, and runs of memory that are not too short; 0 where none
-// fits.
+// Channels of a slice: whole groups, a multiple of eight, and contiguous runs that are long
+// enough; 0 where none fits.
 static int64_t slice_of(int64_t channels, int64_t groups) {
   if (channels < 1 || groups < 1 || channels % 8 || channels % groups) return 0;
   int64_t slice = channels / groups;
@@ -110,7 +110,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   return NULL;
 }
 
-// Shared memory of the kernel with one reading; offsets as in channels.cuh.
+// Shared memory of the one-pass kernel, laid out as in group_norm.cuh.
 static size_t shared_bytes(const carnot_cuda_group_norm_params* p, unsigned threads) {
   size_t pieces = (size_t)p->slice / 8, lanes = threads / pieces,
          columns = pieces * (p->channels / p->groups < 8 ? 8 : 2);

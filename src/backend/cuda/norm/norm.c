@@ -16,7 +16,7 @@ typedef struct norm_state {
   CUfunction function;
   carnot_cuda_norm_params params;
   int64_t groups;
-  bool by_warp;  // four rows a block
+  bool by_warp;  // four rows per block
   carnot_cuda_chain_state chain;
 } norm_state;
 _Static_assert(sizeof(norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
@@ -45,7 +45,7 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
     if (node->inputs[i] != i) return "the operands stand in another order";
     const carnot_operand_type* t = &problem->inputs[i];
     if (t->dtype != x->dtype) return "scale or bias have another type than the input";
-    // One number an element of the row, or of its last axes in turn; scale and bias alike.
+    // One value per element of the row, or of its last axes repeated; scale and bias alike.
     bool fits = !by_row || t->rank <= x->rank - axis, ends = false;
     for (int d = 1; by_row && fits && d <= t->rank; d++) {
       int64_t dim = t->dims[t->rank - d];
@@ -76,7 +76,7 @@ static carnot_status* norm_prepare(const carnot_problem* problem, carnot_prepare
   return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].dtype, out);
 }
 
-// Rows of halves that a warp holds in registers, read by 16 bytes.
+// Rows of 16-bit floats that a warp holds in registers, read by 16-byte vectors.
 static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs,
                       const carnot_operand* outputs, const carnot_cuda_norm_params* p) {
   uintptr_t bits = (uintptr_t)outputs[0].data;
@@ -158,7 +158,7 @@ static carnot_status* norm_run(const carnot_step_view* step, void* state,
     if (node->outputs[i] == CARNOT_PLAN_NONE || at >= step->output_count) continue;
     *(i == 1 ? &s->params.mean_out : &s->params.inv_out) = outputs[at++].data;
   }
-  // A warp a block while there are few rows.
+  // One warp per block while there are few rows.
   int64_t warps = s->groups > 4096 ? 4 : 1;
   const int64_t grid[3] = {s->by_warp ? carnot_ceildiv(s->groups, warps) : s->groups, 1, 1};
   unsigned threads = s->by_warp ? 32 * (unsigned)warps : carnot_cuda_row_threads(s->params.size);

@@ -6,8 +6,8 @@
 
 enum { CARNOT_CUDA_CHAIN_INPUTS = 10, CARNOT_CUDA_CHAIN_OUTPUTS = 2, CARNOT_CUDA_CHAIN_RANK = 8 };
 
-// Pointwise nodes of a region from |first| on. |acc|: the local that an anchor before them gave and
-// which stands in the output already; NONE without an anchor.
+// The pointwise nodes of a region from |first| on. |acc|: the local value that the anchor before
+// them computed and which is in the output already; NONE without an anchor.
 typedef struct carnot_cuda_chain {
   uint32_t first, acc;
   uint32_t bias;  // an input of one number a channel (axis 1) that is added to acc first; NONE
@@ -24,7 +24,7 @@ static inline bool carnot_cuda_chain_is_empty(const carnot_region* region,
                                               const carnot_cuda_chain* chain) {
   return chain->first >= region->node_count && chain->bias == CARNOT_PLAN_NONE;
 }
-// Adds |bias| (and acc) to what the program reads; false when there is no room.
+// Adds |bias| (and acc) to the inputs of the program; false when there is no room.
 bool carnot_cuda_chain_add_bias(carnot_cuda_chain* chain, uint32_t bias);
 // The machine code as a constant of the step. |acc_dtype|: of acc.
 carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
@@ -34,8 +34,9 @@ carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
 typedef struct carnot_cuda_chain_state {
   CUfunction function;
   int64_t blocks;
-  bool any;                                   // the program for any strides
-  uint8_t operand[CARNOT_CUDA_CHAIN_INPUTS];  // of the step; 255: the output, as it stands
+  bool any;  // the program for any strides
+  uint8_t
+      operand[CARNOT_CUDA_CHAIN_INPUTS];  // of the step; 255: the current contents of the output
   uint8_t input_count, output_count;
   struct carnot_cuda_chain_params {
     const void* x[CARNOT_CUDA_CHAIN_INPUTS];

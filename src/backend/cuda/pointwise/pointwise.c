@@ -9,7 +9,7 @@
 #include "backend/cuda/pointwise/chain.h"
 #include "base/hash.h"
 
-// types.cuh and functions.cuh (images.S).
+// The text of types.cuh and functions.cuh (driver/images.S).
 extern const char carnot_cuda_prelude[];
 
 enum { kMaxNodes = 64, kMaxLocals = 256, kSourceBytes = 1 << 16, kOutput = 255 };
@@ -78,7 +78,7 @@ static void put(writer* w, const char* format, ...) {
   va_end(args);
 }
 
-// What arithmetic runs in.
+// The type of the arithmetic.
 static const char* compute_type(carnot_dtype dtype) {
   if (carnot_cuda_is_float(dtype)) return "f32";
   return dtype == CARNOT_DTYPE_BOOL ? "bool" : carnot_cuda_type(dtype);
@@ -317,7 +317,7 @@ static bool flat_kind(const axes* a, int operand, struct carnot_cuda_chain_param
     if (s[d]) first = first < 0 ? d : first, last = d;
   p->kind[k] = 1, p->inner[k] = p->size[k] = 1;
   if (first < 0) return true;
-  // One row a batch, as channels last have one number a channel of each image.
+  // One row per batch: NHWC operands with one value per channel of each image.
   if (a->rank == 3 && s[2] == 1 && s[1] == 0 && s[0] == a->dims[2] &&
       a->dims[1] * a->dims[2] <= INT32_MAX) {
     p->kind[k] = 3, p->inner[k] = (int)(a->dims[1] * a->dims[2]), p->size[k] = (int)a->dims[2];
@@ -459,7 +459,7 @@ carnot_status* carnot_cuda_chain_run(const carnot_step_view* step, carnot_cuda_c
       step, state->function, grid, CARNOT_CUDA_THREADS, &state->params);
 }
 
-// ---- the row ----
+// ---- the tactic ----
 
 static const char* pointwise_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_region* region = problem->region;
@@ -476,7 +476,8 @@ static const char* pointwise_reject(carnot_problem* problem, char* reason, size_
   if (!text) return "no memory";
   why = describe(problem, &chain, CARNOT_DTYPE_INVALID, text);
   free(text);
-  // The result stands as the first operand of its shape does; all others are read as they stand.
+  // The result has the layout of the first operand of its shape; all operands are read with
+  // their strides.
   carnot_layout layout = CARNOT_LAYOUT_ROW_MAJOR;
   for (uint32_t i = 0; i < problem->input_count; i++) {
     const carnot_operand_type* t = &problem->inputs[i];

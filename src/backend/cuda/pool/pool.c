@@ -32,7 +32,7 @@ static const char* pool_reject(carnot_problem* problem, char* reason, size_t siz
   return NULL;
 }
 
-// Halves of channels that lie next to one another, read by 16 bytes.
+// 16-bit floats with contiguous channels, read by 16-byte vectors.
 static bool takes_eights(const carnot_operand* x, const carnot_operand* y,
                          const carnot_cuda_sliding_window* p) {
   int64_t bits = p->channels | p->x_n | p->y_n;

@@ -87,7 +87,7 @@ CARNOT_CUDA_GENERIC_TACTIC(quantize_linear, "cuda_quantize_linear", CARNOT_OP_QU
 CARNOT_CUDA_GENERIC_TACTIC(dequantize_linear, "cuda_dequantize_linear", CARNOT_OP_DEQUANTIZE_LINEAR,
                            dequantize_reject, dequantize_shape);
 
-// ---- casts that the generated programs leave ----
+// ---- casts that generated programs do not cover ----
 
 static const char* cast_reject(carnot_problem* problem, char* reason, size_t size) {
   if (carnot_cuda_is_single(problem, CARNOT_OP_CAST) &&

@@ -48,7 +48,7 @@ static carnot_status* read_scales(const carnot_step_view* step, const carnot_ope
   return carnot_cuda_on_device(inputs, (uint32_t)s->w + 1);
 }
 
-// Lists of one number, one of each of |rows|, or one of each row of every matrix.
+// Lists of one value, one per row, or one per row of every matrix.
 static carnot_status* check_list(long long count, int64_t rows, const char* what) {
   CARNOT_CHECK(count <= 1 || (rows > 0 && count % rows == 0), INVALID_ARGUMENT,
                "%s has %lld elements; 1 or a multiple of %lld are required", what, count,
@@ -107,7 +107,7 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   const carnot_operand *x = &inputs[0], *w = &inputs[p.scales.w], *y = &outputs[0];
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   carnot_cuda_sliding_window window;
-  carnot_operand sized = *x;  // the window does not ask what is in it
+  carnot_operand sized = *x;  // the window does not depend on the type
   sized.dtype = y->dtype;
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], &sized, w, y, &window));
   p.channels = x->dims[1], p.filters = y->dims[1], p.groups = carnot_cuda_attr(&a, "group");

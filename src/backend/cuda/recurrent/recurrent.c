@@ -4,7 +4,7 @@
 
 static int gates_of(carnot_op op) { return op == CARNOT_OP_LSTM ? 4 : op == CARNOT_OP_GRU ? 3 : 1; }
 
-// The names are those that the operator has where the model says none.
+// Whether the activations are the operator's defaults.
 static bool default_activations(const carnot_plan_node* node) {
   static const char* const kNames[] = {"Sigmoid", "Tanh", "Tanh"};
   const carnot_attr* names = carnot_attrs_find(&node->attrs, "activations");

@@ -29,7 +29,7 @@ static carnot_status* shape_axis(const carnot_step_view* step, const carnot_oper
   return NULL;
 }
 
-// ---- the place of the largest or smallest ----
+// ---- ArgMax and ArgMin ----
 
 static const char* arg_reduce_reject(carnot_problem* problem, char* reason, size_t size) {
   return carnot_cuda_generic_reject(problem, CARNOT_OP_ARG_REDUCE, 0, reason, size);
@@ -53,7 +53,7 @@ static carnot_status* arg_reduce_shape(const carnot_step_view* step, const carno
 CARNOT_CUDA_GENERIC_TACTIC(arg_reduce, "cuda_arg_reduce", CARNOT_OP_ARG_REDUCE, arg_reduce_reject,
                            arg_reduce_shape);
 
-// ---- the k largest or smallest ----
+// ---- TopK ----
 
 static const char* top_k_reject(carnot_problem* problem, char* reason, size_t size) {
   return carnot_cuda_generic_reject(problem, CARNOT_OP_TOP_K, 1u << 1, reason, size);
@@ -84,7 +84,7 @@ static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_ope
 }
 CARNOT_CUDA_GENERIC_TACTIC(top_k, "cuda_top_k", CARNOT_OP_TOP_K, top_k_reject, top_k_shape);
 
-// ---- what keeps the shape ----
+// ---- Hardmax, LpNormalization, LRN, CumSum ----
 
 static carnot_status* same_shape(const carnot_operand* x, const carnot_operand* y) {
   CARNOT_CHECK(x->dtype == y->dtype &&

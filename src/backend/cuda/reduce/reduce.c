@@ -40,7 +40,7 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
   if (t == CARNOT_DTYPE_I16 || t == CARNOT_DTYPE_U16 || !carnot_cuda_type(t))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s", carnot_dtype_name(t));
   carnot_cuda_keep_on_host(problem, 1);
-  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read as it stands
+  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read with its strides
   return NULL;
 }
 
@@ -75,7 +75,7 @@ static void add_axis(int64_t dim, int64_t stride, int* rank, long long* dims, lo
   strides[(*rank)++] = stride;
 }
 
-// Sums, means and ends of floats whose neighbours are read by 16 bytes.
+// Sums, means, maxima and minima of floats whose adjacent results are read by 16-byte vectors.
 static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce_params* p) {
   if (!carnot_cuda_is_float(x->dtype) || p->fn > CARNOT_CUDA_MIN) return false;
   int64_t bits = p->kept_dims[p->kept_rank - 1];
@@ -84,8 +84,8 @@ static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce_param
   return bits % (16 / carnot_cuda_bytes(x)) == 0 && (uintptr_t)x->data % 16 == 0;
 }
 
-// Blocks enough for the whole device: first several share what a long reduction reads, then slices
-// of fewer neighbours.
+// Enough blocks for the whole device: first several blocks of a cluster share a long reduction,
+// then slices get narrower.
 static void share_columns(const carnot_cuda* cuda, const carnot_operand* x, reduce_state* s) {
   enum { kSlice = 8, kLeastSlice = 2, kAtOnce = 4, kLeastSteps = 8 };
   carnot_cuda_reduce_params* p = &s->params;

@@ -8,7 +8,7 @@ enum {
   kMostChannels = 4096,
   kMostHidden = 1024,
   kLeastSlice = 32,
-  kRoom = 72 << 10  // bytes of one of three blocks on a multiprocessor
+  kRoom = 72 << 10  // bytes of a block when three are resident on a multiprocessor
 };
 
 typedef struct squeeze_excite_state {
@@ -28,7 +28,8 @@ static bool follows(const carnot_plan_node* node, carnot_op op, uint32_t value) 
   return node->op == op && node->input_count > 0 && node->inputs[0] == value;
 }
 
-// mean, twice a 1x1 convolution and an activation, product with the first input.
+// Matches mean, twice a 1x1 convolution and an activation, and the multiplication with the first
+// input.
 static const char* read_region(const carnot_region* region, uint32_t input_count,
                                squeeze_excite_parts* out) {
   const carnot_plan_node* n = region->nodes;
@@ -93,7 +94,7 @@ static size_t weight_bytes(int64_t channels, int64_t hidden) {
   return (size_t)(2 * hidden * channels + hidden + channels) * 2;
 }
 
-// |rows| of |from| elements, each filled with zeros up to |to|; *at moves behind them.
+// Copies |rows| of |from| elements, each padded with zeros up to |to|; *at advances.
 static void pack_rows(const carnot_operand_type* t, int64_t rows, int64_t from, int64_t to,
                       uint16_t** at) {
   const uint16_t* data = t->tensor->data;
@@ -148,7 +149,7 @@ static bool squeeze_excite_reads(const carnot_step_view* step, uint32_t input) {
   return true;
 }
 
-// Shared memory besides what threads keep; offsets as in squeeze.cuh.
+// Shared memory besides the kept vectors, laid out as in squeeze_excite.cuh.
 static size_t fixed_bytes(const carnot_cuda_squeeze_excite_params* p, unsigned threads,
                           bool staged) {
   size_t lanes = threads / ((unsigned)p->slice / 8), slice = (size_t)p->slice,
@@ -157,9 +158,9 @@ static size_t fixed_bytes(const carnot_cuda_squeeze_excite_params* p, unsigned t
          (staged ? 4 * hidden * slice : 0);
 }
 
-// Few images: a large cluster each, which keeps all it reads; else several small blocks a
-// multiprocessor, which hide one another's waiting. Many slices rather than many parts, as long as
-// most blocks of the cluster are used: sums and weights of a block are fewer then.
+// Few images: a large cluster each, which keeps all it loads; otherwise several small blocks per
+// multiprocessor, which hide latency. More slices rather than more parts while most blocks of
+// the cluster are in use: each block then has fewer sums and weights.
 static void share(const carnot_step_view* step, squeeze_excite_state* s) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   carnot_cuda_squeeze_excite_params* p = &s->params;

@@ -16,7 +16,8 @@ DEVICE f64 cached(const carnot_cuda_attention_generic_params& p, int input, int 
   return real_of(io.in_type[input], io.in[input], row * size + e);
 }
 
-// What is added to the score of query |i| and key |j|; -inf: not seen.
+// The additive bias of query |i| and key |j|: mask, causality, window, sequence length; -inf:
+// masked out.
 DEVICE f64 attention_bias(const carnot_cuda_attention_generic_params& p, i64 b, i64 h, i64 i,
                           i64 j) {
   const carnot_cuda_generic_io& io = p.io;
@@ -76,7 +77,7 @@ DEVICE void keep_present(const carnot_cuda_attention_generic_params& p, int outp
               cached(p, output, output + 3, kv, n / size, n % size, size));
 }
 
-// Each block takes every io.count-th row; its scores stand in its part of the scratch.
+// Each block computes every io.count-th row; its scores use its part of the workspace.
 DEVICE void attention(const carnot_cuda_attention_generic_params& p, i64 item) {
   for (i64 row = item; row < p.rows; row += p.io.count) {
     attention_row(p, row, (f64*)p.io.scratch + item * p.keys);

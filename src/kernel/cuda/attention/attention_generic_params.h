@@ -10,7 +10,7 @@
 typedef struct carnot_cuda_attention_generic_params {
   carnot_cuda_generic_io io;
   long long rows, q_heads, kv_heads, queries, keys, past, size, value_size;
-  long long mask_s[3], mask_length;   // of batch, head and query; keys behind are not seen
+  long long mask_s[3], mask_length;   // of batch, head and query; later keys are masked out
   long long left, right;              // widths of the window; -1: none
   long long turned;                   // rotary: elements of a head
   long long decay_width, beta_width;  // linear_attention

@@ -8,8 +8,8 @@
 #if __CUDA_ARCH__ >= 800
 
 #define LOG2_E 1.44269504f
-// Scores times the scale plus the mask, of which read(r, n) gives two numbers. Reads stand before
-// uses.
+// Scores times the scale plus the mask, of which read(r, n) returns two elements. All loads
+// precede their uses.
 template <int N, class R>
 DEVICE void add_pairs(f32 (*s)[4], f32 scale, R read) {
   float2 m[2][N];
@@ -21,7 +21,7 @@ DEVICE void add_pairs(f32 (*s)[4], f32 scale, R read) {
     for (int e = 0; e < 4; e++)
       s[n][e] = fmaf(s[n][e], scale, e & 1 ? m[e >> 1][n].y : m[e >> 1][n].x);
 }
-// |row|: of the lane's first query. A mask in pairs has an even number of keys.
+// |row|: the first query of the lane. A mask read in pairs has an even number of keys.
 template <class T, int N>
 DEVICE void add_mask(const carnot_cuda_attention_params& p, i64 mask, f32 (*s)[4], int row,
                      int first) {
@@ -44,7 +44,7 @@ DEVICE void add_mask(const carnot_cuda_attention_params& p, i64 mask, f32 (*s)[4
       return float2{load(T{(u16)bits}), load(T{(u16)(bits >> 16)})};
     });
 }
-// The mask of two keys a lane, for all queries alike.
+// A mask that all queries share: two keys per lane, distributed by shuffles.
 template <int N>
 DEVICE void add_lanes(f32 (*s)[4], f32 scale, float2 mask) {
   add_pairs<N>(s, scale, [&](int r, int n) {
@@ -52,7 +52,7 @@ DEVICE void add_lanes(f32 (*s)[4], f32 scale, float2 mask) {
     return float2{__shfl_sync(~0u, mask.x, from), __shfl_sync(~0u, mask.y, from)};
   });
 }
-// Keys past the last get no weight.
+// Keys beyond the last get the score -inf.
 template <int N>
 DEVICE void cut_keys(f32 (*s)[4], int left) {
 #pragma unroll
@@ -62,8 +62,9 @@ DEVICE void cut_keys(f32 (*s)[4], int left) {
       if (8 * n + (threadIdx.x & 3) * 2 + (e & 1) >= left) s[n][e] = MINUS_INFINITY;
 }
 
-// What a tile of the mask needs: nothing (all zeros), no look at its keys at all, or to be read.
-// Keys below -1e30 weigh nothing where the query has another.
+// What a tile of the mask requires: OPEN: all zeros, nothing to add; CLOSED: all keys masked
+// out, skip the tile; MIXED: read the mask. Mask values below -1e30 count as masked out where
+// the query has another key.
 enum { TILE_OPEN, TILE_CLOSED, TILE_MIXED };
 template <class V>
 DEVICE void attention_mask_kinds(const carnot_cuda_attention_params& p) {

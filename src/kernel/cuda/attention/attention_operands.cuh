@@ -1,4 +1,4 @@
-// Where the operands of an attention block begin, and single elements of its mask.
+// Offsets of the operands of an attention block, and single elements of its mask.
 #pragma once
 
 #include "kernel/cuda/attention/attention_params.h"
@@ -11,7 +11,7 @@ DEVICE f32 mask_at(const carnot_cuda_attention_params& p, const void* mask, i64 
 }
 
 struct head_offsets {
-  i64 q, k, v, y, mask, kinds;  // kinds: of rows of tiles
+  i64 q, k, v, y, mask, kinds;  // kinds: the row of tiles in the mask classification
 };
 DEVICE head_offsets head_offsets_of(const carnot_cuda_attention_params& p) {
   i64 outer = blockIdx.y / p.inner, inner = blockIdx.y % p.inner;

@@ -23,9 +23,9 @@ DEVICE void attention_split(const carnot_cuda_attention_params& p) {
   const u16* q = (const u16*)p.q + at.q;
   const u16* k = (const u16*)p.k + at.k;
   const u16* v = (const u16*)p.v + at.v;
-  // The elements of queries and keys are multiplied in an order in which a lane's lie side by side:
-  // of every 32, lane t holds 8 t to 8 t + 7 for two products. So do the values' in their order:
-  // product n makes the elements n, n + 8, .. of every 64.
+  // Queries and keys are multiplied in a permuted order in which the elements of a lane are
+  // contiguous: of every 32, lane t holds 8 t to 8 t + 7 for two mma instructions. The values
+  // are permuted likewise: mma n computes elements n, n + 8, .. of every 64.
   u32 a[D / 16][4], b[N][D / 8][2];
   uint4 x[KEYS / 16][D / 64][4];
   auto read_keys = [&](int first) {

@@ -8,7 +8,8 @@
 
 #if __CUDA_ARCH__ >= 800
 
-// Where a chunk of eight elements stands: eight rows of one chunk lie in different banks.
+// Shared memory offset of chunk |c| (eight elements) of row |r|, swizzled: eight rows of one
+// chunk use different banks.
 template <int D>
 DEVICE u32 place(int r, int c) {
   return (r * (D / 8) + (c ^ (D % 64 ? r >> 1 & 3 : r & 7))) * 16;
@@ -28,9 +29,9 @@ DEVICE void fetch_rows(u32 to, const u16* from, i64 stride, int rows, int size) 
                  r + i < rows && (c + j) * 8 < size ? 16 : 0);
 }
 
-// BY_GROUPS: products by warpgroups, which read the queries from shared memory too (of registers
-// read in every round ptxas 13.0 was seen to reuse some); else these move to registers and leave
-// their place to a third tile.
+// BY_GROUPS: wgmma, with the queries in shared memory too (ptxas 13.0 was seen to reuse
+// registers of an A operand that is read in every iteration). Otherwise mma.sync, with the
+// queries in registers; their shared memory becomes a third stage.
 template <class T, int D, int WARPS, bool BY_GROUPS>
 DEVICE void attention_tiled(const carnot_cuda_attention_params& p) {
   enum {

@@ -12,14 +12,16 @@ DEVICE f32 power_of_2(f32 x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// Two queries of a lane, eight apart: what exponents are relative to, and the sum of the weights.
+// State of two queries of a lane, eight rows apart: the maximum that exponents are relative to,
+// and the sum of the weights.
 struct softmax_rows {
   f32 base[2], sum[2];
 };
 DEVICE softmax_rows softmax_begin() { return {{MINUS_INFINITY, MINUS_INFINITY}, {0, 0}}; }
-// Scores of 16 queries and 8 N keys become weights; true if earlier sums shrink, by |shrink|. The
-// base follows the maximum only when weights would pass 2^8. A query whose keys are all masked by a
-// huge finite number has the unit 1, whose product is exact.
+// Turns the scores of 16 queries and 8 N keys into weights. Returns whether earlier accumulators
+// must be rescaled, by |shrink|. The base follows the maximum only when weights would exceed
+// 2^8. A query whose keys are all masked by a huge finite value uses the unit 1, whose product
+// is exact.
 template <int N>
 DEVICE bool softmax_update(f32 (*s)[4], f32 unit, softmax_rows& rows, f32* shrink) {
 #pragma unroll
@@ -50,7 +52,7 @@ DEVICE void scale_rows(f32 (*acc)[4], const f32* shrink) {
 #pragma unroll
     for (int e = 0; e < 4; e++) acc[n][e] *= shrink[e >> 1];
 }
-// The sum over all lanes of a query.
+// The sum over the four lanes of a query.
 DEVICE f32 whole_sum(f32 sum) {
   sum += __shfl_xor_sync(~0u, sum, 1);
   return sum + __shfl_xor_sync(~0u, sum, 2);
@@ -58,7 +60,7 @@ DEVICE f32 whole_sum(f32 sum) {
 DEVICE f32 inverse_of(const carnot_cuda_attention_params& p, f32 sum) {
   return sum == 0 && p.zero_empty ? 0.f : __fdividef(1.f, sum);
 }
-// Weights of 16 keys as the first factor of a product.
+// Weights of 16 keys as the A fragment of an mma.
 template <class T>
 DEVICE void weights_of(u32* a, const f32 (*s)[4]) {
   a[0] = mma<T>::pair(s[0][0], s[0][1]), a[1] = mma<T>::pair(s[0][2], s[0][3]);

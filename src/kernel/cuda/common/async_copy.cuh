@@ -5,7 +5,8 @@
 
 DEVICE void prefetch_line(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
-// 16 bytes to shared memory, there behind copies_arrive of the same thread.
+// Asynchronous copy of 16 bytes to shared memory, complete after copy_async_wait of the same
+// thread.
 DEVICE void copy_async(void* to_shared, const void* from) {
 #if __CUDA_ARCH__ >= 800
   u32 to = (u32)__cvta_generic_to_shared(to_shared);

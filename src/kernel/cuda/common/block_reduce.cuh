@@ -23,7 +23,7 @@ struct mul_of {
 
 #ifdef __CUDACC__
 
-// The combination over a block of at most 1024 threads, known to all of them.
+// Reduction over a block of at most 1024 threads; all threads get the result.
 template <class C, class T>
 DEVICE T block_reduce(T v, T identity) {
   __shared__ T parts[32];

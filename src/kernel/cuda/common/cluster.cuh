@@ -21,7 +21,7 @@ DEVICE void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
-// What stands at |mine| in block |rank| of the cluster.
+// The value at address |mine| in block |rank| of the cluster.
 template <class T>
 DEVICE T read_peer(const T* mine, u32 rank) {
 #if __CUDA_ARCH__ >= 900
@@ -44,7 +44,7 @@ DEVICE void cluster_sync() {
                    : "memory");
 #endif
 }
-// The place of shared address |at| in block |rank| of the cluster.
+// Shared address |at| mapped to block |rank| of the cluster.
 DEVICE u32 shared_of(u32 at, u32 rank) {
   u32 there = at;
 #if __CUDA_ARCH__ >= 900

@@ -4,9 +4,9 @@
 
 #include "kernel/cuda/common/cluster.cuh"
 
-// What the blocks of a cluster send to one another, counted by a barrier in each block's shared
-// memory. All threads open it, are ready before the first one sends, and wait for the bytes of all
-// blocks.
+// Messages between the blocks of a cluster, counted in bytes by an mbarrier in each block's
+// shared memory. All threads call open, then ready before the first send, then wait for the
+// bytes of all blocks.
 struct cluster_mailbox {
   u64* counter;
   int blocks;  // a block alone writes to itself
@@ -20,7 +20,7 @@ struct cluster_mailbox {
     cluster_arrive();
 #endif
   }
-  // |bytes| are to come; some may have before this block says so.
+  // Expects |bytes|; some of them may have arrived already.
   DEVICE_ONLY void ready(u32 bytes) const {
 #if __CUDA_ARCH__ >= 900
     if (blocks == 1) return;
@@ -32,7 +32,7 @@ struct cluster_mailbox {
                    : "memory");
 #endif
   }
-  // To where |mine| stands in block |rank|.
+  // Stores |value| to address |mine| of block |rank|.
   DEVICE_ONLY void send(f32* mine, u32 rank, f32 value) const {
 #if __CUDA_ARCH__ >= 900
     u32 to, there;

@@ -7,7 +7,7 @@
 
 #define THREAD (blockIdx.x * (i64)blockDim.x + threadIdx.x)
 
-// What sums of a storage type are kept in.
+// The accumulator type of a storage type.
 template <class T>
 struct accumulator_of {
   typedef f32 type;

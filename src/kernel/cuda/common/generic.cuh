@@ -5,11 +5,11 @@
 #include "kernel/cuda/common/functions.cuh"
 #include "kernel/cuda/common/generic.h"
 
-#define TYPES(X)                                                                                \
-  X(F32, f32)                                                                                   \
-  X(F64, f64)                                                                                   \
-  X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32) \
-      X(I64, i64) X(U64, u64) X(BOOL, b8)
+// clang-format off
+#define TYPES(X) \
+  X(F32, f32) X(F64, f64) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) \
+  X(I32, i32) X(U32, u32) X(I64, i64) X(U64, u64) X(BOOL, b8)
+// clang-format on
 
 DEVICE bool is_real(int type) { return type <= CARNOT_CUDA_F4E2M1; }
 DEVICE bool is_small_float(int type) { return type >= CARNOT_CUDA_F8E4M3FN && is_real(type); }

@@ -20,13 +20,14 @@ typedef enum carnot_cuda_element_type {
 
 enum { CARNOT_CUDA_GENERIC_INPUTS = 9, CARNOT_CUDA_GENERIC_OUTPUTS = 4 };
 
-// What the structs below begin with: dense operands, and how many items (threads or blocks).
+// Common head of the parameters of generic kernels: dense operands, and the number of items
+// (threads or blocks).
 typedef struct carnot_cuda_generic_io {
   const void* in[CARNOT_CUDA_GENERIC_INPUTS];  // NULL: absent
   void* out[CARNOT_CUDA_GENERIC_OUTPUTS];
   int in_type[CARNOT_CUDA_GENERIC_INPUTS], out_type[CARNOT_CUDA_GENERIC_OUTPUTS];
   long long count;
-  int bytes;      // of an element of what is moved
+  int bytes;      // of an element that is copied without conversion
   int together;   // elements of a thread: those of packed types that share bytes
   void* scratch;  // the step's workspace
 } carnot_cuda_generic_io;

@@ -5,10 +5,11 @@
 #include "kernel/cuda/common/element.cuh"
 
 // clang-format off
-// Waits for the previous kernel of the stream before anything else.
+// Waits for the previous kernel of the stream first (programmatic dependent launch).
 #define KERNEL(name, params, bounds, ...) \
   extern "C" __global__ void bounds name(params p) { wait_for_previous(); __VA_ARGS__; }
-// Waits by itself, behind work that does not depend on the previous kernel, or not at all.
+// The kernel waits by itself, after work that does not depend on the previous kernel, or not at
+// all.
 #define KERNEL_SELF_WAITING(name, params, bounds, ...) \
   extern "C" __global__ void bounds name(params p) { __VA_ARGS__; }
 // The same with parameters whose address is taken: they stay in constant memory.

@@ -37,7 +37,8 @@ DEVICE void ldmatrix4_transposed(u32* r, u32 from) {
                : "r"(from)
                : "memory");
 }
-// pair: two floats as halves, |a| in the low bits; clamp: of two halves, NaN stays.
+// Operations on pairs of 16-bit floats. multiply: mma.sync m16n8k16, c += a b. pair: two floats
+// rounded, |a| in the low bits. clamp: of both elements, NaN stays NaN.
 template <class T>
 struct mma;
 #define MATRIX(T, name)                                                      \

@@ -19,11 +19,12 @@
 template <class T, int N>
 struct wgmma_of;
 #if HAS_WGMMA
-// Rows of 128 bytes, pieces of 16 swizzled, eight rows 1,024 bytes apart.
+// Shared memory descriptor: rows of 128 bytes, 128-byte swizzle, groups of eight rows 1,024
+// bytes apart.
 DEVICE u64 wgmma_descriptor(u32 at) {
   return (u64)1 << 62 | (u64)64 << 32 | (u64)1 << 16 | (at & 0x3ffff) >> 4;
 }
-// What cp.async brought is seen by the products behind the next barrier.
+// Makes data written by cp.async or st.shared visible to wgmma after the next barrier.
 DEVICE void wgmma_fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 DEVICE void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

@@ -4,7 +4,7 @@
 #include "kernel/cuda/common/element.cuh"
 #include "kernel/cuda/conv/cast_to_nhwc_params.h"
 
-// float32 of any strides to halves channels last; one thread a pixel.
+// One thread per pixel.
 template <class T>
 DEVICE void cast_to_nhwc(const carnot_cuda_cast_to_nhwc_params& p) {
   i64 i = THREAD, from, none;

@@ -4,8 +4,8 @@
 #include "kernel/cuda/common/generic.cuh"
 #include "kernel/cuda/conv/causal_conv_params.h"
 
-// Of a lane of state and input: results where the window begins before |length|, the new state
-// behind.
+// Element |at| of state and input in sequence: outputs where the window begins before |length|,
+// then the new state.
 DEVICE f64 in_lane(const carnot_cuda_causal_conv_params& p, i64 lane, i64 at) {
   i64 before = p.taps - 1;
   if (at >= before) return real_of(p.io.in_type[0], p.io.in[0], lane * p.length + at - before);

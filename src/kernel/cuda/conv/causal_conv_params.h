@@ -4,7 +4,8 @@
 
 #include "kernel/cuda/common/generic.h"
 
-// y[lane, t] = sum_j w[c, j] s[lane, t + j], s the |taps| - 1 elements of the state before x.
+// y[row, t] = sum_j w[c, j] s[row, t + j], s: the |taps| - 1 elements of the state followed by
+// x.
 typedef struct carnot_cuda_causal_conv_params {
   carnot_cuda_generic_io io;
   long long length, taps, channels;

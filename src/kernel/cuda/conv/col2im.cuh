@@ -5,7 +5,7 @@
 #include "kernel/cuda/conv/deform_conv_params.h"
 #include "kernel/cuda/conv/window_index.cuh"
 
-// |out|: places of blocks, |in|: the image, over which items run.
+// |out|: the positions of blocks; |in|: the image, whose elements are the items.
 DEVICE void col2im(const carnot_cuda_deform_conv_params& p, i64 item) {
   i64 taps = p.kernel[0] * p.kernel[1] * p.kernel[2], places = p.out[0] * p.out[1] * p.out[2], o[3],
       rest = item;

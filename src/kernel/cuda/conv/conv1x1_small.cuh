@@ -5,8 +5,8 @@
 
 #if __CUDA_ARCH__ >= 800
 
-// A lane reads eight channels of each block of 32, two steps; a warp walks over tiles of 16 rows
-// and has the next one's on the way.
+// A lane reads eight channels of each block of 32, two mma steps; a warp walks over tiles of 16
+// rows and prefetches the next one into registers.
 template <class T, int BLOCKS>
 struct conv1x1_small {
   enum { THREADS = CARNOT_CUDA_CONV1X1_SMALL_THREADS, WARPS = THREADS / 32 };
@@ -14,7 +14,8 @@ struct conv1x1_small {
   int lane;
   DEVICE_ONLY conv1x1_small(const carnot_cuda_conv1x1_small_params& params) : p(params) {}
 
-  // Piece |n| of eight in a row |r| (0: g, 1: g + 8) of a tile that has |pieces|; -1 beside them.
+  // The index of vector |n| (eight elements) in row |r| (0: g, 1: g + 8) of a tile whose rows
+  // have |pieces| vectors; -1 out of range.
   DEVICE_ONLY i64 piece_of(int tile, int r, int n, int pieces) {
     int row = tile * 16 + r * 8 + (lane >> 2);
     return row < p.rows && n < pieces ? (i64)row * pieces + n : -1;

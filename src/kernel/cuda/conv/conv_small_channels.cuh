@@ -1,10 +1,10 @@
 // Convolutions that read few channels, by mma.sync with all weights of a block in shared memory:
-// what they read and write goes past in registers, each number once.
-//
-// Weights are packed by chunks of 32 filters, steps of 16 along K, and lanes, as the products read
-// them: lane 4g + t holds at K places 4t .. 4t+3 of a step (they serve as places 2t, 2t+1, 2t+8,
-// 2t+9 of both factors) the filters (g >> 1) * 8 + 2j + (g & 1) of the products j = 0 .. 3. So a
-// lane's sums are eight filters that stand next to one another: t * 8 of the chunk on.
+// inputs and outputs pass through registers once.
+// Weights are packed by chunks of 32 filters, steps of 16 along K, and lanes, in the order of
+// the B fragments: lane 4g + t holds, at K positions 4t .. 4t+3 of a step (they serve as
+// positions 2t, 2t+1, 2t+8, 2t+9 of both A and B), the filters (g >> 1) * 8 + 2j + (g & 1) of
+// the fragments j = 0 .. 3. So the accumulators of a lane are eight adjacent filters, from t * 8
+// of the chunk on.
 #pragma once
 
 #include "kernel/cuda/common/activation.cuh"
@@ -21,7 +21,7 @@ struct __align__(8) half4 {
   u32 two[2];
 };
 
-// TILES tiles of 16 rows times 32 filters at |weights|, one step.
+// One K step of TILES tiles of 16 rows by 32 filters with the weights at |weights|.
 template <class T, int TILES>
 DEVICE void multiply_chunk(f32 (*sums)[4][4], const u32 (*a)[4], const char* weights) {
 #pragma unroll
@@ -34,7 +34,7 @@ DEVICE void multiply_chunk(f32 (*sums)[4][4], const u32 (*a)[4], const char* wei
     }
   }
 }
-// Sums begin with |bias|, that of the lane's eight filters.
+// Accumulators start with |bias|, that of the lane's eight filters.
 template <int TILES>
 DEVICE void begin_chunk(f32 (*sums)[4][4], const f32* bias) {
 #pragma unroll
@@ -45,8 +45,8 @@ DEVICE void begin_chunk(f32 (*sums)[4][4], const f32* bias) {
       sums[m][j][0] = sums[m][j][2] = b.x, sums[m][j][1] = sums[m][j][3] = b.y;
   }
 }
-// The results of row |r| (0: g, 1: g + 8 of the tile) from its sums: eight filters. Halves are cut
-// to the rounded ends, which is the same as to round what was cut.
+// The results of row |r| (0: g, 1: g + 8 of the tile): eight filters. A clamp is applied to the
+// rounded values with rounded limits, which is the same as rounding the clamped value.
 template <class T>
 DEVICE half8 finish_chunk(const f32 (*sums)[4], int r, int activation, f32 low, f32 high) {
   f32 v[8];
@@ -63,7 +63,8 @@ DEVICE half8 finish_chunk(const f32 (*sums)[4], int r, int activation, f32 low, 
   }
   return y;
 }
-// |count| halves as floats, zeros behind them up to |room|; all threads of the block.
+// Converts |count| bias values to float in shared memory, zeros after them up to |room|; all
+// threads of the block.
 template <class T>
 DEVICE void keep_bias(f32* to, const void* bias, int count, int room) {
   for (int i = threadIdx.x; i < room; i += blockDim.x)
@@ -86,7 +87,7 @@ DEVICE u32 bits_if(const T* from, bool there) {
                : "l"(from), "r"((int)there));
   return v;
 }
-// Two numbers of type X by their bits, as a pair of halves.
+// Two values of type X, given by their bits, as a pair of 16-bit floats.
 template <class T, class X>
 struct pair_of {
   static DEVICE_ONLY u32 bits(u32 a, u32 b) { return a | b << 16; }

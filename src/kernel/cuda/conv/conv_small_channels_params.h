@@ -19,9 +19,9 @@ enum {
   CARNOT_CUDA_CONV_STEM_SIZES(X, bf16, f32) CARNOT_CUDA_CONV_STEM_SIZES(X, bf16, bf16)
 // clang-format on
 
-// y[n,p,q,f] = activation(sum over taps and channels of x w + bias[f]) with up to four channels, x
-// of any strides, y of halves channels last; weights packed as stream.cuh says. A block computes
-// tiles of results, each from a patch of x.
+// y[n,p,q,f] = activation(sum over taps and channels of x w + bias[f]) with up to four channels.
+// x: any strides; y: NHWC, 16-bit floats; weights packed as in conv_small_channels.cuh. A block
+// computes tiles of the output, each from a patch of x.
 typedef struct carnot_cuda_conv_stem_params {
   const void *x, *w, *bias;  // bias may be NULL
   void* y;
@@ -35,8 +35,8 @@ typedef struct carnot_cuda_conv_stem_params {
   float low, high;
 } carnot_cuda_conv_stem_params;
 
-// y[m,n] = activation(sum_k x[m,k] w[n,k] + bias[n] + residual[m,n]) of halves with few k, all
-// dense; weights packed as stream.cuh says.
+// y[m,n] = activation(sum_k x[m,k] w[n,k] + bias[n] + residual[m,n]) of dense 16-bit floats with
+// small K; weights packed as in conv_small_channels.cuh.
 typedef struct carnot_cuda_conv1x1_small_params {
   const void *x, *w, *bias, *residual;  // bias and residual may be NULL
   void* y;

@@ -6,9 +6,9 @@
 
 #if __CUDA_ARCH__ >= 800
 
-// A step is four columns of a kernel's line, four channels each. A block keeps the weights of
-// CHUNKS chunks and walks over tiles of up to 128 results; the patch of x that a tile needs is
-// brought into registers during the tile before, then into shared memory as halves.
+// A step is four columns of a filter row, four channels each. A block keeps the weights of
+// CHUNKS chunks and walks over tiles of up to 128 results. The patch of x that a tile reads is
+// loaded into registers during the tile before, then stored to shared memory as 16-bit floats.
 template <class T, class X, int CHUNKS, int QUADS>
 struct conv_stem {
   enum {
@@ -90,8 +90,9 @@ struct conv_stem {
   }
 
   DEVICE_ONLY void multiply(f32 (*sums)[TILES][4][4]) {
-    // What stands beside the window belongs to others: it may be infinite, and is left out. The
-    // compiler shall see no condition, else it parts the warp in front of the products.
+    // Columns beyond the window belong to other outputs and may be infinite, so they are masked
+    // to zero. The mask is opaque to the compiler: with a visible condition it would diverge the
+    // warp in front of the mma instructions.
     u32 within = (QUADS - 1) * 4 + (lane & 3) < p.kernel[1] ? ~0u : 0;
     asm volatile("" : "+r"(within));
     int steps = p.kernel[0] * QUADS;

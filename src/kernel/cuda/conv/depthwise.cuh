@@ -38,8 +38,8 @@ DEVICE void depthwise(const carnot_cuda_depthwise_params& p) {
   pack<T>(p.y, i, sum);
 }
 
-// The same for square kernels and steps known here, SPAN results in a row by one thread: what they
-// share of x and all weights of a line are read once.
+// Square kernels and strides known at compile time, SPAN adjacent results per thread: shared
+// inputs and the weights of a row are loaded once.
 template <class T, int KERNEL, int STEP, int SPAN>
 DEVICE void depthwise_span(const carnot_cuda_depthwise_params& p) {
   enum { WIDE = (SPAN - 1) * STEP + KERNEL };
@@ -62,7 +62,7 @@ DEVICE void depthwise_span(const carnot_cuda_depthwise_params& p) {
 #pragma unroll
   for (int r = 0; r < KERNEL; r++) {
     int y = y0 + r;
-    bool inside = (u32)y < (u32)p.in_rows;  // no branch: all lines are asked for at once
+    bool inside = (u32)y < (u32)p.in_rows;  // no branch: the loads of all rows are issued at once
     half8 line[WIDE], taps[KERNEL];
 #pragma unroll
     for (int i = 0; i < WIDE; i++) {

@@ -4,7 +4,8 @@
 
 #include "kernel/cuda/common/activation.h"
 
-// Depthwise convolution of halves channels last, weights [taps, channels]; eight channels a thread.
+// NHWC depthwise convolution of 16-bit floats, weights [taps, channels]; eight channels per
+// thread.
 typedef struct carnot_cuda_depthwise_params {
   const void *x, *w, *bias;  // bias may be NULL
   void* y;

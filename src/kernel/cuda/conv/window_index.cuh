@@ -4,7 +4,8 @@
 
 #include "kernel/cuda/common/types.cuh"
 
-// The place among |dims| whose window has tap |tap| on |o| (padding counted in); -1: none has.
+// The output position (flat in |dims|) whose window has tap |tap| at input position |o| (padding
+// included); -1: none.
 template <typename P>
 DEVICE i64 window_index(const P& p, const i64 dims[3], const i64 o[3], i64 tap) {
   i64 at = 0, stride = 1;

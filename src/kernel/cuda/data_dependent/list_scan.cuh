@@ -11,7 +11,7 @@ DEVICE u16* marks_of(const carnot_cuda_data_dependent_params& p, i64 list) {
   return (u16*)(counts_of(p) + p.lists + 1) + list * MARK_WORDS;
 }
 
-// The sum of |v| over the threads before this one, and over all.
+// Exclusive prefix sum of |v| over the threads of the block, and the total.
 DEVICE i64 sum_before(i64 v, i64* total) {
   __shared__ i64 sums[CARNOT_CUDA_THREADS];
   __syncthreads();
@@ -27,7 +27,7 @@ DEVICE i64 sum_before(i64 v, i64* total) {
   return sums[threadIdx.x] - v;
 }
 
-// Counts become the number of all that stand in lists before; one block.
+// Exclusive prefix sums of the counts of all lists; one block.
 DEVICE void scan_counts(const carnot_cuda_data_dependent_params& p, i64) {
   i64 *counts = counts_of(p), each = (p.lists + blockDim.x - 1) / blockDim.x, sum = 0, total;
   i64 first = lo(threadIdx.x * each, p.lists), last = lo(first + each, p.lists);

@@ -78,7 +78,7 @@ DEVICE void nms_of(const carnot_cuda_data_dependent_params& p, i64 list) {
       i64 at[AT_A_TIME];
       corners box[AT_A_TIME];
       f64 score[AT_A_TIME];
-      // Behind the end: the one that is taken, which is dropped.
+      // Beyond the end: the box just kept, which is dropped.
       for (int j = 0; j < AT_A_TIME; j++)
         at[j] = first + j < all ? (i64)candidates[(first + j) * blockDim.x] : top.at;
       for (int j = 0; j < AT_A_TIME; j++) box[j] = boxes[at[j]], score[j] = load(scores[at[j]]);

@@ -5,7 +5,7 @@
 
 #include "kernel/cuda/data_dependent/list_scan.cuh"
 
-// flags[k]: element |start| + k is chosen. Zeros of both signs have no bit of the mask.
+// flags[k]: element |start| + k is selected. The mask leaves out the sign, so -0 is zero.
 template <class W>
 DEVICE void flag(const carnot_cuda_data_dependent_params& p, i64 start, i64 count, u8* flags) {
   const W *x = (const W*)p.io.in[p.tested] + start, mask = (W)p.mask;
@@ -44,7 +44,7 @@ DEVICE void mark_selected(const carnot_cuda_data_dependent_params& p, i64 list) 
   if (threadIdx.x == 0) counts_of(p)[list] = total;
 }
 
-// places[k]: where in the chunk the k-th chosen element stands; gives how many there are.
+// places[k]: index in the chunk of the k-th selected element; returns their number.
 DEVICE i64 places_of(const carnot_cuda_data_dependent_params& p, i64 list, u16* places) {
   const u16* words = marks_of(p, list);
   int each = MARK_WORDS / blockDim.x, first = threadIdx.x * each;
@@ -58,7 +58,7 @@ DEVICE i64 places_of(const carnot_cuda_data_dependent_params& p, i64 list, u16* 
   return total;
 }
 
-// 32-bit arithmetic where places fit.
+// 32-bit arithmetic where indices fit.
 template <class I>
 DEVICE void write_place(const carnot_cuda_data_dependent_params& p, I place, i64 to) {
   for (int d = p.rank - 1; d >= 0; d--) {
@@ -80,7 +80,7 @@ DEVICE void non_zero(const carnot_cuda_data_dependent_params& p, i64 list) {
   }
 }
 
-// y[o, before + k, n] = x[o, start + places[k], n] for a part of all (o, k, n).
+// y[o, before + k, n] = x[o, start + places[k], n] for one part of all (o, k, n).
 template <class W, class I>
 DEVICE void copy_chosen(const carnot_cuda_data_dependent_params& p, i64 list, i64 part, i64 total,
                         const u16* places) {

@@ -4,8 +4,8 @@
 #include "kernel/cuda/common/generic.cuh"
 #include "kernel/cuda/dft/dft_params.h"
 
-// Real and imaginary part of element |n| of a lane; those behind its end are 0, those of a
-// one-sided spectrum the conjugates of their mirror images.
+// Real and imaginary part of element |n| of a sequence: 0 beyond its end; in a one-sided
+// spectrum the conjugate of the mirrored element.
 DEVICE void spectrum_at(const carnot_cuda_dft_params& p, i64 start, i64 n, f64* re, f64* im) {
   bool mirrored = p.to_real && n > p.n / 2;
   i64 k = mirrored ? p.n - n : n, at = (start + k * p.inner) * p.parts;

@@ -4,8 +4,9 @@
 
 #include "kernel/cuda/common/generic.h"
 
-// |bins| of a transform of |n| elements, |inner| apart, from lanes of |length| numbers of |parts|;
-// |frames| of a lane begin |frame_step| apart and are multiplied by input 2.
+// |bins| of a transform of |n| elements, |inner| apart, of sequences of |length| elements of
+// |parts| (1: real, 2: complex); |frames| of a sequence begin |frame_step| apart and are
+// multiplied by input 2.
 typedef struct carnot_cuda_dft_params {
   carnot_cuda_generic_io io;
   long long n, bins, inner, length, frames, frame_step;

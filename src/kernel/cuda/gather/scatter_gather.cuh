@@ -49,7 +49,8 @@ DEVICE void update(const carnot_cuda_generic_io& io, int how, i64 to, i64 from) 
                       type == CARNOT_CUDA_U64));
 }
 
-// One thread a lane of the index along the axis: lanes never meet, and a lane keeps its order.
+// One thread per slice of the index along the axis: slices are disjoint, and each is applied in
+// order.
 DEVICE void scatter_elements(const carnot_cuda_gather_elements_params& p, i64 i) {
   i64 at = i, to = 0, from = 0, step = 1;
   i64 here[CARNOT_CUDA_RANK];

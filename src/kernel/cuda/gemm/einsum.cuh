@@ -4,7 +4,7 @@
 #include "kernel/cuda/common/generic.cuh"
 #include "kernel/cuda/gemm/einsum_params.h"
 
-// Adds to each operand's place what item |i| of |rank| dimensions is away.
+// Adds to the offset of each operand that of item |i| of |rank| dimensions.
 DEVICE void step_operands(const carnot_cuda_einsum_params& p, i64 i, int rank, const i64* dims,
                           const i64 (*strides)[CARNOT_CUDA_RANK], i64* at) {
   for (int d = rank - 1; d >= 0; d--) {

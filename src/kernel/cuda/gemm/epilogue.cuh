@@ -25,8 +25,8 @@ READ_SUMS(read_sums, "shared::cluster")
 READ_SUMS(read_sums, "shared")
 #endif
 
-// Results, eight at a time. Copies of parameters: their constant memory is cold by the time of the
-// end.
+// Bias, residual, activation and store of eight results at a time. Parameters are copied to
+// registers: their constant memory is no longer cached at the end of a kernel.
 template <class T>
 struct gemm_epilogue {
   half8 bias;  // of the thread's columns
@@ -51,7 +51,7 @@ struct gemm_epilogue {
     half8 none = {};
     return residuals && has(row, n) ? residuals[row * filters + n] : none;
   }
-  // |v|: sums of all parts.
+  // |v|: accumulators, summed over all split-K parts.
   DEVICE_ONLY void put(f32* v, const half8& residual, i64 row, int n) {
     if (!has(row, n)) return;
     for (int e = 0; e < 8; e++) v[e] += half8_at<T>(bias, e) + half8_at<T>(residual, e);

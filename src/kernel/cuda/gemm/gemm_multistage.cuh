@@ -14,7 +14,7 @@
 
 #if __CUDA_ARCH__ >= 800
 
-// Asks for |bytes| (a multiple of 16) into the L2 cache.
+// Prefetches |bytes| (a multiple of 16) into L2.
 DEVICE void prefetch(const void* from, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
@@ -31,12 +31,12 @@ struct gemm_multistage {
     COLUMNS = BN / COLUMN_WARPS,  // of a warp
     STAGE = (BM + BN) * STAGE_PITCH,
     AHEAD = GROUPED ? STAGES - 2 : STAGES - 1,
-    STEP = THREADS / 8,  // rows between two of a thread's pieces
+    STEP = THREADS / 8,  // rows between two vectors of a thread
     A = BM / STEP,
     B = (BN + STEP - 1) / STEP,
-    PITCH = BN + 4,           // floats of a row of the sums
-    PIECES = BN / 8,          // of a row of results
-    DOWN = THREADS / PIECES,  // rows between two of a thread's pieces
+    PITCH = BN + 4,           // floats of a row of the accumulators in shared memory
+    PIECES = BN / 8,          // vectors of a row of results
+    DOWN = THREADS / PIECES,  // rows between two vectors of a thread
     TURNS = BM / DOWN
   };
   const carnot_cuda_gemm_tile_params& p;
@@ -172,7 +172,7 @@ struct gemm_multistage {
       out.put(v, residual[i], m + i * DOWN, n);
     }
   }
-  // The same for rows [first, end) of the tile, over the parts of all ranks.
+  // Rows [first, end) of the tile, summed over the split-K parts of all ranks.
   DEVICE_ONLY void finish_cluster(i64 m0, int n, int first, int end, u32 ranks) {
     for (int r = first + threadIdx.x / PIECES; r < end; r += DOWN) {
       u32 from = base + (r * PITCH + threadIdx.x % PIECES * 8) * 4;

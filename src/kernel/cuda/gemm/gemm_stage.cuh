@@ -4,7 +4,7 @@
 
 #include "kernel/cuda/common/types.cuh"
 
-enum { STAGE_DEPTH = 64, STAGE_PITCH = 128 };  // halves and bytes of a row of a stage
+enum { STAGE_DEPTH = 64, STAGE_PITCH = 128 };  // elements and bytes of a row of a stage
 
 DEVICE u32 swizzled(u32 base, int row, int piece) {
   return base + row * STAGE_PITCH + ((piece ^ (row & 7)) << 4);

@@ -5,9 +5,10 @@
 
 #include "kernel/cuda/common/activation.h"
 
-// y[m,n] = activation(sum_k a[m,k] w[n,k] + bias[n] + residual[m,n]) of halves. Row m is a place of
-// the result (image, row, column), k a tap and a channel of x, channels last; a plain product has
-// one image, one row and one tap. |channels|, |pixel|, |filters| are multiples of 8.
+// y[m,n] = activation(sum_k a[m,k] w[n,k] + bias[n] + residual[m,n]) of 16-bit floats. As
+// implicit GEMM, row m is an output pixel (image, row, column) and k a tap and a channel of NHWC
+// x; a plain GEMM has one image, one row and one tap. |channels|, |pixel|, |filters| are
+// multiples of 8.
 typedef struct carnot_cuda_gemm_tile_params {
   const void *x, *w, *bias, *residual;  // bias and residual may be NULL
   void* y;
@@ -17,7 +18,7 @@ typedef struct carnot_cuda_gemm_tile_params {
   int in_rows, in_columns, out_rows, out_columns;
   int kernel_columns;
   int step[2], dilation[2], begin[2];
-  int prefetch;    // the block's weights into the L2 cache, ahead of the previous kernel's end
+  int prefetch;    // prefetch the block's weights into L2 before the previous kernel ends
   int activation;  // carnot_cuda_activation
   float low, high;
 } carnot_cuda_gemm_tile_params;
@@ -27,7 +28,8 @@ typedef struct carnot_cuda_gemm_tile_params {
 #define CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(X) \
   X(16, 64, 8) X(32, 64, 6) X(64, 32, 6) X(64, 64, 6) X(64, 128, 5) X(128, 32, 6) X(128, 64, 5) X(128, 128, 5)
 #define CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(rows) ((rows) / 16 * ((rows) >= 64 ? 1 : 4) * 32)
-// Bytes of a stage of rows and weights; and of the sums, which take its place at the end.
+// Bytes of a pipeline stage (A and B), and of the accumulators, which overwrite the stages in
+// the epilogue.
 #define CARNOT_CUDA_GEMM_STAGE_BYTES(rows, columns) (((rows) + (columns)) * 128)
 #define CARNOT_CUDA_GEMM_ACCUMULATOR_BYTES(rows, columns) ((rows) * ((columns) + 4) * 4)
 // clang-format on
@@ -37,15 +39,14 @@ typedef struct carnot_cuda_tma_descriptor {
   unsigned long long bits[16];
 } __attribute__((aligned(64))) carnot_cuda_tma_descriptor;
 
-// The same product by the copy engine: a cluster has |across| tiles side by side; K is cut over its
-// third dimension.
+// The same GEMM by TMA: a cluster has |across| adjacent tiles; split-K over its third dimension.
 typedef struct carnot_cuda_gemm_tma_params {
   carnot_cuda_tma_descriptor x, w;       // boxes of 64 by rows / across, and by columns
   carnot_cuda_gemm_tile_params product;  // x and w unused
   int taps, chunks;                      // steps of K: |chunks| of 64 channels for each tap
   int is_window;                         // the map of x is one of windows (im2col)
   int across, stages;
-  int parts;  // where in shared memory the other blocks' sums stand
+  int parts;  // offset in shared memory of the accumulators of other blocks
 } carnot_cuda_gemm_tma_params;
 
 // clang-format off

@@ -17,26 +17,27 @@ struct gemm_tma {
   enum {
     THREADS = BM * 2,  // that multiply; one warp more fetches
     STAGE = (BM + BN) * STAGE_PITCH,
-    ROW = (BN + 4) * 4,  // bytes of a row of the sums
+    ROW = (BN + 4) * 4,  // bytes of a row of the accumulators
     PIECES = BN / 8,
-    DOWN = THREADS / PIECES,  // rows between two of a thread's pieces
+    DOWN = THREADS / PIECES,  // rows between two vectors of a thread
     AHEAD = 4                 // residuals of a thread that are under way
   };
   const carnot_cuda_gemm_tma_params& p;
-  u32 base, full, empty, joined;  // stages; and barriers: of each stage, and of the parts
-  u32 x, z;                       // in the cluster
-  int first, steps;               // of K, 64 each
-  u32 x_row, x_blocks;            // the first row of x that this block brings, and to whom
+  u32 base, full, empty,
+      joined;           // stages; mbarriers: of each stage (full, empty), and of the split-K parts
+  u32 x, z;             // in the cluster
+  int first, steps;     // of K, 64 each
+  u32 x_row, x_blocks;  // the first row of x that this block loads, and the blocks that receive it
   tma_cursor<carnot_cuda_gemm_tma_params> next;
   f32 sums[BN / 8][4];
   gemm_epilogue<T> out;
 
   DEVICE_ONLY gemm_tma(const carnot_cuda_gemm_tma_params& params) : p(params), next{params} {}
 
-  // Rows of the tile that one block finishes: whole eights.
+  // Rows of the tile that one block finishes: a multiple of eight.
   DEVICE_ONLY int share() { return (BM / 8 + (int)gridDim.z - 1) / (int)gridDim.z * 8; }
   DEVICE_ONLY int rows_of(u32 rank) { return hi(0, lo(share(), BM - (int)rank * share())); }
-  // Where block |owner| has the sums of rank |k|: its own take the place of the stages.
+  // Where block |owner| has the accumulators of rank |k|: its own overwrite the stages.
   DEVICE_ONLY u32 part(u32 k, u32 owner) {
     return base +
            (k == owner ? owner * share() * ROW : p.parts + (k < owner ? k : k - 1) * share() * ROW);

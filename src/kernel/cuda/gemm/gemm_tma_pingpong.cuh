@@ -30,8 +30,8 @@ DEVICE void fetch_filters(u32 to, const void* map, int column, int filter, u32 b
       "l"(map), "r"(column), "r"(0), "r"(filter / 32), "r"(barrier)
       : "memory");
 }
-// v / (1 + 2^(v (c[0] + t (c[1] + t c[2])))), t = min(v v, 36), of eight: each step of all of them,
-// so that none waits for the one before.
+// v / (1 + 2^(v (c[0] + t (c[1] + t c[2])))), t = min(v v, 36), of eight values, step by step:
+// independent instructions hide the latency.
 DEVICE void gate8(f32* v, const f32* c) {
   f32 z[8];
 #pragma unroll
@@ -153,9 +153,9 @@ struct gemm_tma_pingpong {
     return before;
   }
 
-  // A lane has pieces of eight columns in four rows of each 32 columns.
+  // Of each 32 columns a lane has vectors of eight columns in four rows.
   i64 first;            // its first piece in the results
-  int rows, n, pieces;  // rows and pieces from there to the ends; pieces of a row
+  int rows, n, pieces;  // rows and vectors from there to the ends; vectors of a row
   DEVICE_ONLY int below(int i) { return i % 2 * 8 + i / 2 * 64; }
   DEVICE_ONLY bool has(int i, int g) { return below(i) < rows && g * 4 < n; }
   DEVICE_ONLY i64 piece(int i, int g) { return first + (below(i) * pieces + g * 4); }
@@ -168,7 +168,7 @@ struct gemm_tma_pingpong {
   DEVICE_ONLY f32& sum(int i, int g, int k) {
     return sums[i / 2][g * 4 + k / 2][i % 2 * 2 + k % 2];
   }
-  // Added to the sums of 32 columns; a gate has no residual before it.
+  // Bias and residual of 32 columns; a gated activation has no residual before it.
   struct added {
     half8 bias, residual[4];
   };
@@ -182,7 +182,7 @@ struct gemm_tma_pingpong {
         if (has(i, g)) r.residual[i] = ((const half8*)p.product.residual)[piece(i, g)];
     return r;
   }
-  // |last|: the stage that the tile's last products read; -1: none.
+  // |last|: the stage that the last wgmma of the tile reads; -1: none.
   template <bool GATE>
   DEVICE_ONLY void finish(int last) {
     u32 low = mma<T>::pair(p.product.low, p.product.low),

@@ -55,8 +55,8 @@ DEVICE void dsmem_copy(u32 to, u32 from, u32 bytes, u32 barrier) {
       : "memory");
 }
 
-// Where the next step along K stands: of weights, and of rows of x or of windows. P:
-// carnot_cuda_gemm_tma_params or _relay.
+// Coordinates of the next step along K: of the weights, and of rows of x or of im2col windows.
+// P: carnot_cuda_gemm_tma_params or carnot_cuda_gemm_pingpong_params.
 template <class P>
 struct tma_cursor {
   const P& p;

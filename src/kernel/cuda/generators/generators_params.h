@@ -4,8 +4,8 @@
 
 #include "kernel/cuda/common/generic.h"
 
-// Elements by their place alone: one value, triangles, one-hot rows, ranges, diagonals, reversed
-// sequences.
+// Elements that follow from their position: one value, triangles, one-hot rows, ranges,
+// diagonals, reversed sequences.
 typedef struct carnot_cuda_generator_params {
   carnot_cuda_generic_io io;
   long long rows, columns, inner, k;

@@ -6,8 +6,8 @@
 #include "kernel/cuda/common/numeric.cuh"
 #include "kernel/cuda/loss/loss_params.h"
 
-// What is taken from the scores of place |i| to have their logarithmic softmax; |lane|: where they
-// begin.
+// The log-sum-exp of the scores of position |i|, subtracted to get their log-softmax; |lane|:
+// the offset of the first score.
 DEVICE f64 log_total(const carnot_cuda_loss_params& p, i64 lane) {
   f64 top = limits_of<f64>::low(), sum = 0;
   for (i64 c = 0; c < p.classes; c++)

@@ -4,7 +4,7 @@
 
 #include "kernel/cuda/common/generic.h"
 
-// Scores [.., classes, size], a target for each of |places|.
+// Scores [.., classes, size], a target for each of |places| positions.
 typedef struct carnot_cuda_loss_params {
   carnot_cuda_generic_io io;
   long long places, classes, size, ignored;

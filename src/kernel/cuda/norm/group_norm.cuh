@@ -11,10 +11,10 @@
 #include "kernel/cuda/common/warp_reduce.cuh"
 #include "kernel/cuda/norm/group_norm_params.h"
 
-// One reading: a block keeps its pixels of the slice in shared memory, each thread what it reads
-// itself. Sums of distances from a number that all blocks of the cluster know, each group's first,
-// are what they exchange: squares lose nothing of a large mean. COLUMNS: groups that eight channels
-// may meet, 2 or 8.
+// One pass: a block keeps its pixels of the slice in shared memory, each thread what it loads
+// itself. The blocks of a cluster exchange sums and sums of squares of differences from a value
+// that all of them know, the first of each group: squares lose no precision to a large mean.
+// COLUMNS: groups that eight channels may belong to, 2 or 8.
 template <class T, int COLUMNS>
 DEVICE void group_norm(const carnot_cuda_group_norm_params& p) {
   extern __shared__ __align__(16) char shared[];

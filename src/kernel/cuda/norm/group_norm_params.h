@@ -12,17 +12,17 @@ enum {
   CARNOT_CUDA_GROUP_SLICE = 1024
 };
 
-// Group normalization of halves channels last, x and y [n, pixels, channels] dense, by slices of
-// whole groups: the |parts| blocks of a cluster read a slice of an image once and keep it; or
-// |parts| blocks note count, mean and sum of squared distances of each group, and as many of a
-// second kernel apply them.
+// NHWC group normalization of 16-bit floats, x and y [n, pixels, channels] dense, by slices of
+// whole groups. One pass: the |parts| blocks of a cluster load a slice of an image once and keep
+// it. Two passes: |parts| blocks write count, mean and sum of squared differences of each group,
+// and as many of a second kernel apply them.
 typedef struct carnot_cuda_group_norm_params {
   const void *x, *scale, *bias;  // scale and bias may be NULL
   void* y;
-  float* partial;  // of the two: [n, groups, parts, 3]
+  float* partial;  // two passes: [n, groups, parts, 3]
   long long pixels;
   int channels, groups, slice, parts, per_part;  // channels of a slice, pixels of a part
-  int images, kept;                              // kept: of the one: pieces that a thread keeps
+  int images, kept;  // kept: one pass: 16-byte vectors that a thread keeps
   float eps;
   int activation;  // carnot_cuda_activation
 } carnot_cuda_group_norm_params;

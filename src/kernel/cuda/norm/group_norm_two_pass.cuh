@@ -22,9 +22,9 @@ DEVICE moments join_moments(moments a, moments b) {
   return r;
 }
 
-// A block of |lanes| x |pieces| threads, eight channels a thread from |first| on: of the group
-// |group| up to channel |split|, of the next from there on. Groups of less than eight channels are
-// gathered by channel.
+// A block of |lanes| x |pieces| threads, eight channels per thread from |first| on: of group
+// |group| up to channel |split|, of the next group from there on. Groups of fewer than eight
+// channels are reduced by channel.
 struct group_place {
   enum { THREADS = CARNOT_CUDA_GROUP_THREADS, MOST = 64 };
   int pieces, mine, lane, lanes, per_group, groups, wgmma_of, split, width;
@@ -49,7 +49,8 @@ struct group_room {
   f32 means[group_place::MOST], squares[group_place::MOST];
 };
 
-// out[g] = the sum of group g over the block / count, from the sums of eight channels a thread.
+// out[g] = the sum of group g over the block / count, from the partial sums of eight channels
+// per thread.
 DEVICE void reduce_groups(const group_place& at, const f32* mine, group_room& room, f32* out,
                           f32 count) {
   int stride = at.lanes | 1, warp = threadIdx.x >> 5, of_warp = threadIdx.x & 31;
@@ -81,13 +82,13 @@ DEVICE void reduce_groups(const group_place& at, const f32* mine, group_room& ro
   __syncthreads();
 }
 
-// What is derived of |e| before is not kept in registers.
+// Keeps the compiler from holding values derived from |e| in registers.
 DEVICE void forget(half8& e) {
   asm volatile("" : "+r"(e.two[0]), "+r"(e.two[1]), "+r"(e.two[2]), "+r"(e.two[3]));
 }
 
-// Up to lanes x KEEP pixels from x on, which stay in registers: means of the groups and squared
-// distances from them.
+// Moments of up to lanes x KEEP pixels from x on, which stay in registers: means of the groups
+// and squared differences from them.
 enum { KEEP = CARNOT_CUDA_GROUP_KEEP };
 template <class T>
 DEVICE void read_moments(const carnot_cuda_group_norm_params& p, const group_place& at, i64 base,

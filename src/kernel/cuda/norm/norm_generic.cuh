@@ -5,7 +5,7 @@
 #include "kernel/cuda/common/generic.cuh"
 #include "kernel/cuda/norm/norm_generic_params.h"
 
-// Where element |n| of channel |c| stands, counted over all images.
+// The offset of element |n| of channel |c|, counted over all images.
 DEVICE i64 of_channel(const carnot_cuda_batch_norm_generic_params& p, i64 c, i64 n) {
   return (n / p.size * p.channels + c) * p.size + n % p.size;
 }

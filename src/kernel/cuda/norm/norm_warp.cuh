@@ -7,16 +7,16 @@
 #include "kernel/cuda/common/warp_reduce.cuh"
 #include "kernel/cuda/norm/norm_params.h"
 
-// PIECES of 16 bytes a lane: all are asked for at once, scale and bias before the previous kernel
-// ends.
+// PIECES 16-byte vectors per lane: all loads are issued at once; scale and bias are prefetched
+// before the previous kernel ends.
 template <class T, int PIECES>
 DEVICE void norm_warp(const carnot_cuda_norm_params& p) {
   i64 row = blockIdx.x * (i64)(blockDim.x >> 5) + (threadIdx.x >> 5);
   int lane = threadIdx.x & 31, pieces = (int)p.size / 8;
   const half8 none = {}, *from = (const half8*)p.x + row * pieces;
   half8 x[PIECES], scales[PIECES], biases[PIECES];
-  // One warp brings them into the L2 cache: thousands that ask for the same lines stand in line
-  // there.
+  // Only one warp prefetches scale and bias to L2; if all warps did, the requests would
+  // serialize on the same cache lines.
 #pragma unroll
   for (int k = 0; k < PIECES && blockIdx.x == 0 && threadIdx.x < 32; k++) {
     int at = lane + 32 * k;

@@ -4,7 +4,7 @@
 #include "kernel/cuda/common/generic.cuh"
 #include "kernel/cuda/pool/roi_params.h"
 
-// One thread a plane, so that equal places keep their order; what no index names is zero before.
+// One thread per plane, so that equal indices are applied in order. The output is zeroed before.
 DEVICE void max_unpool(const carnot_cuda_max_unpool_params& p, i64 item) {
   for (i64 i = item * p.size; i < (item + 1) * p.size; i++) {
     i64 index = whole_of(p.io.in_type[1], p.io.in[1], i), rest = index, to = 0, stride = 1;

@@ -32,7 +32,7 @@ DEVICE u32 higher_two(u32 a, u32 b, bf16*) {
   return r;
 }
 
-// Eight channels a thread; three neighbours of a row are read at once.
+// Eight channels per thread; three adjacent inputs of a row are loaded at once.
 template <class T, bool AVERAGE>
 DEVICE void pool_nhwc(const carnot_cuda_sliding_window& p) {
   u32 at = (u32)THREAD, pieces = (u32)p.channels / 8, c = at % pieces;

@@ -20,7 +20,7 @@ DEVICE bool neighbours(f64 at, i64 size, i64* low, i64* high, f64* part) {
   return true;
 }
 
-// The four weighted neighbours of a point, summed or the largest.
+// The four weighted neighbours of a point: their sum or their maximum.
 DEVICE f64 roi_point(const carnot_cuda_roi_params& p, i64 plane, f64 y, f64 x) {
   i64 y0, y1, x0, x1;
   f64 fy, fx;

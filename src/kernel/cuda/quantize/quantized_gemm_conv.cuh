@@ -12,7 +12,7 @@ DEVICE f64 listed(const carnot_cuda_generic_io& io, int input, i64 count, i64 mm
   return real_of(io.in_type[input], io.in[input], at);
 }
 
-// What stands for |sum|, |scale| being that of the sum.
+// Stores the requantized |sum|, whose scale is |scale|.
 DEVICE void put_quantized(const carnot_cuda_generic_io& io, const carnot_cuda_quantized_operands& s,
                           i64 i, f64 sum, f64 scale, bool rounds) {
   scale /= real_of(io.in_type[s.y_scale], io.in[s.y_scale], 0);

@@ -9,7 +9,7 @@ DEVICE i64 lane_start(const carnot_cuda_axis_params& p, i64 lane, i64 length) {
   return lane / p.inner * length * p.inner + lane % p.inner;
 }
 
-// |after|: only what comes behind it in the order.
+// |after|: only elements that follow it in the order.
 DEVICE found best_of_lane(const carnot_cuda_axis_params& p, i64 start, const found& after,
                           bool nan_wins) {
   found best = {0, -1};
@@ -49,7 +49,7 @@ DEVICE void hardmax(const carnot_cuda_axis_params& p, i64 lane) {
     store_any(p.io.out_type[0], p.io.out[0], start + k * p.inner, (f64)(k == best.at));
 }
 
-// The lanes along the axis that input 1 names, where it is not known before.
+// The slices along the axis that input 1 names, where it is known at run time only.
 DEVICE carnot_cuda_axis_params lanes_of_input(carnot_cuda_axis_params p) {
   i64 axis = whole_of(p.io.in_type[1], p.io.in[1], 0);
   if (axis < 0) axis += p.rank;
@@ -80,7 +80,7 @@ DEVICE void cumulate(const carnot_cuda_axis_params& p, i64 lane) {
   }
 }
 
-// As many threads as elements where the axis, and so the lanes, are not known before.
+// One thread per element where the axis, and so the number of slices, is known at run time only.
 DEVICE void cumulative(const carnot_cuda_axis_params& p, i64 lane) {
   if (!p.io.in[1]) return cumulate(p, lane);
   carnot_cuda_axis_params found = lanes_of_input(p);

@@ -4,7 +4,7 @@
 
 #include "kernel/cuda/common/generic.h"
 
-// Lanes of |length| elements |inner| apart.
+// Slices of |length| elements |inner| apart.
 typedef struct carnot_cuda_axis_params {
   carnot_cuda_generic_io io;
   long long length, inner;

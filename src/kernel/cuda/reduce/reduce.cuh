@@ -96,7 +96,7 @@ DEVICE void reduce(const carnot_cuda_reduce_params& p) {
         sum = block_reduce<add_of<A>, A>(sum, start<A>(fn));
     }
     if (!pass)
-      most = sum - sum == 0 ? sum : (A)0;  // an infinite one is no reference
+      most = sum - sum == 0 ? sum : (A)0;  // an infinite maximum is no reference
     else if (first == 0)
       ((T*)p.y)[k] = result_as<T>::of(finish(p.fn, sum, p.reduced_count, most));
   }
@@ -107,8 +107,9 @@ struct __align__(sizeof(T) * V) piece {
   T v[V];
 };
 
-// |slice| pieces of V neighbouring results a block: its threads share what is reduced, as do the
-// |parts| blocks of a cluster. fn without a second pass; FN: known when compiled, or -1.
+// |slice| vectors of V adjacent results per block: the threads of the block and the |parts|
+// blocks of a cluster share the reduced elements. For reductions of one pass. FN: the function
+// where it is known at compile time, or -1.
 template <class T, class A, int V, int FN>
 DEVICE void reduce_columns(const carnot_cuda_reduce_params& p, A* sums) {
   enum { AT_ONCE = 4 };
@@ -139,7 +140,7 @@ DEVICE void reduce_columns(const carnot_cuda_reduce_params& p, A* sums) {
             sum[e] = join(fn, sum[e], term(fn, (A)load(read[j].v[e]), (A)0));
     }
   }
-  // Columns of |lanes| sums: V of them a thread, then one thread a column.
+  // Columns of |lanes| partial sums: V of them per thread, then one thread per column.
   int width = p.slice * V, c = threadIdx.x % width, row = threadIdx.x / width,
       rows = blockDim.x / width;
   for (int e = 0; e < V; e++) sums[lane * width + mine * V + e] = sum[e];

@@ -15,7 +15,8 @@ typedef struct carnot_cuda_reduce_params {
   long long kept_count, reduced_count;
   long long kept_dims[CARNOT_CUDA_RANK], kept[CARNOT_CUDA_RANK];
   long long reduced_dims[CARNOT_CUDA_RANK], reduced[CARNOT_CUDA_RANK];
-  int slice, parts;  // by columns: pieces a block, blocks a cluster that share what is reduced
+  int slice,
+      parts;  // by columns: vectors of a block, blocks of a cluster that share the reduced elements
 } carnot_cuda_reduce_params;
 
 typedef enum carnot_cuda_reduction {

@@ -15,7 +15,7 @@ DEVICE f64 reflect(f64 at, f64 low, f64 high) {
   return (at < low) == from_near ? low + rest : high - rest;
 }
 
-// A grid coordinate as a place in a dimension of |size|.
+// A grid coordinate as a position in a dimension of |size|.
 DEVICE f64 sample_place(const carnot_cuda_grid_sample_params& p, f64 n, i64 size, f64 low,
                         f64 high) {
   f64 at;

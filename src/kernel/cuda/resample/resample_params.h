@@ -12,7 +12,8 @@ typedef struct carnot_cuda_resize_params {
   double scale[CARNOT_CUDA_RANK], roi_start[CARNOT_CUDA_RANK], roi_end[CARNOT_CUDA_RANK];
 } carnot_cuda_resize_params;
 
-// in [x, grid]; |rank| spatial dimensions, |taps| along each, |before| of them before the place.
+// in [x, grid]; |rank| spatial dimensions, |taps| along each, |before| of them before the
+// sampled position.
 typedef struct carnot_cuda_grid_sample_params {
   carnot_cuda_generic_io io;
   int rank, taps, before, padding, align_corners;  // padding: 0 zeros, 1 border, 2 reflection

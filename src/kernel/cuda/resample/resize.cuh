@@ -7,7 +7,7 @@
 enum { HALF_PIXEL, PYTORCH_HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS, HALF_PIXEL_SYMMETRIC, CROP };
 enum { ROUND_PREFER_FLOOR, ROUND_PREFER_CEIL, FLOOR, CEIL };
 
-// As carnot_resize_place.
+// As carnot_resize_place (ops).
 DEVICE f64 resize_place(const carnot_cuda_resize_params& p, int d, i64 o, bool* outside) {
   f64 at = (f64)o, in = (f64)p.in[d], scale = p.scale[d], width = scale * in;
   *outside = false;

@@ -33,7 +33,7 @@ DEVICE u16 roofline_operand(u32 i) {
   return store_as<T>::of((f32)(i & 1023) * (1 / 512.f) - 1).bits;
 }
 
-// 4 products of 64x128x16 a warpgroup and round; without warpgroup products 16 of 16x8x16 a warp.
+// Per iteration 4 wgmma of 64x128x16 a warpgroup; without wgmma 16 mma of 16x8x16 a warp.
 template <class T>
 DEVICE void mma_loop(const carnot_cuda_roofline_params& p) {
 #if __CUDA_ARCH__ >= 800
@@ -75,7 +75,7 @@ DEVICE void mma_loop(const carnot_cuda_roofline_params& p) {
 #endif
 }
 
-// |rounds| pieces of 16 bytes a thread, four at a time.
+// |rounds| vectors of 16 bytes per thread, four at a time.
 DEVICE void copy_loop(const carnot_cuda_roofline_params& p) {
   uint4* to = (uint4*)p.out;
   i64 threads = (i64)gridDim.x * blockDim.x, all = threads * p.rounds;

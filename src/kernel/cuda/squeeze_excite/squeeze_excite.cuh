@@ -12,7 +12,7 @@
 struct __align__(16) f32x4 {
   f32 at[4];
 };
-// sum of w[i] v[i] over eight; v in shared memory.
+// Dot product of eight 16-bit weights and eight floats in shared memory.
 template <class T>
 DEVICE f32 dot8(const half8& w, const f32* v) {
   f32 a[8], sum = 0;
@@ -23,9 +23,9 @@ DEVICE f32 dot8(const half8& w, const f32* v) {
   return sum;
 }
 
-// A cluster an image. Each block sums its pixels of its channels and brings those sums through its
-// columns of the first layer; these parts of the hidden sums are all that the blocks exchange. Each
-// thread keeps what it reads in shared memory, as far as there is room.
+// One cluster per image. Each block sums the pixels of its channels and multiplies the sums by
+// its columns of the first layer; these partial hidden sums are all that the blocks exchange.
+// Each thread keeps the vectors it loads in shared memory, as far as there is room.
 template <class T>
 DEVICE void squeeze_excite(const carnot_cuda_squeeze_excite_params& p) {
   extern __shared__ __align__(16) char shared[];
