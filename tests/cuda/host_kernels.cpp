@@ -147,8 +147,7 @@ static void run_depthwise(const void* given, unsigned long long far) {
 #define HOST_DEPTHWISE_TYPES(KERNEL, STEP, SPAN) \
   HOST_DEPTHWISE(f16, KERNEL, STEP, SPAN) HOST_DEPTHWISE(bf16, KERNEL, STEP, SPAN)
 
-// What the parameters of a tile kernel ask for, one result after the other: it holds the host's
-// side of these rows against the oracle, not the kernels.
+// The GEMM that the parameters of a tensor core kernel describe.
 template <class T, class END>
 static void run_implicit_gemm(carnot_cuda_gemm_tile_params p, unsigned long long far, END end) {
   bring_near(p.residual, far);
@@ -179,7 +178,7 @@ template <class T>
 static void run_gemm_multistage(const void* given, unsigned long long far) {
   run_implicit_gemm<T>(near_params<carnot_cuda_gemm_tile_params>(given, far), far);
 }
-// Operands come by their maps.
+// Operands are addressed by tensor maps.
 template <class T>
 static void run_gemm_tma(const void* given, unsigned long long far) {
   carnot_cuda_gemm_tma_params p;
@@ -187,7 +186,7 @@ static void run_gemm_tma(const void* given, unsigned long long far) {
   p.product.x = (const void*)p.x.bits[0], p.product.w = (const void*)p.w.bits[0];
   run_implicit_gemm<T>(near_params<carnot_cuda_gemm_tile_params>(&p.product, far), far);
 }
-// With a form of activations of its own.
+// With the kernel's form of gated activations.
 template <class T>
 static void run_gemm_tma_pingpong(const void* given, unsigned long long far) {
   carnot_cuda_gemm_pingpong_params p;
@@ -207,7 +206,7 @@ static void run_gemm_tma_pingpong(const void* given, unsigned long long far) {
 #define HOST_TMA(height, width)                                                                  \
   HOST_KERNEL(gemm_tma_##height##x##width##_f16, run_gemm_tma<f16>, carnot_cuda_gemm_tma_params) \
   HOST_KERNEL(gemm_tma_##height##x##width##_bf16, run_gemm_tma<bf16>, carnot_cuda_gemm_tma_params)
-// What the parameters of squeeze and excitation and of group normalization ask for, likewise.
+// Squeeze-and-excitation and group normalization as their parameters describe them.
 template <class T>
 static void run_squeeze_excite(const void* given, unsigned long long far) {
   carnot_cuda_squeeze_excite_params p;
@@ -272,7 +271,7 @@ static void run_group_norm(const void* given, unsigned long long far) {
   HOST_KERNEL(group_norm_8_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
   HOST_KERNEL(depthwise_##T, (run_depthwise<T, 0, 0, 0>), carnot_cuda_depthwise_params)
 
-// The packed weight of filter |f| (stream.cuh).
+// The packed weight of filter |f| (conv_small_channels.cuh).
 template <class T>
 static f64 chunk_weight(const void* w, int steps, int f, int step, int t, int k) {
   int in = f % 32, g = in / 8 * 2 + in % 2, j = in % 8 / 2;
