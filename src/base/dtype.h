@@ -20,6 +20,10 @@ carnot_dtype_kind carnot_dtype_kind_of(carnot_dtype dtype);
 static inline bool carnot_dtype_is_float(carnot_dtype dtype) {
   return carnot_dtype_kind_of(dtype) == CARNOT_KIND_FLOAT;
 }
+// FP16 or BF16.
+static inline bool carnot_dtype_is_half(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_F16 || dtype == CARNOT_DTYPE_BF16;
+}
 // Signed or unsigned integers, not bool.
 static inline bool carnot_dtype_is_integer(carnot_dtype dtype) {
   carnot_dtype_kind kind = carnot_dtype_kind_of(dtype);

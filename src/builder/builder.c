@@ -48,7 +48,8 @@ static void note_output_names(carnot_builder* builder) {
 static carnot_status* build(carnot_builder* builder) {
   note_output_names(builder);
   const carnot_build_config* config = builder->config;
-  CARNOT_TRY(carnot_typing_apply(builder->graph, &config->typing, config->log, config->user));
+  CARNOT_TRY(carnot_precision_constraints_apply(builder->graph, &config->typing, config->log,
+                                                config->user));
   CARNOT_TRY(carnot_find_shape_inputs(builder));
   CARNOT_TRY(carnot_apply_profiles(builder));
   carnot_pass_options passes = {.executor = config->executor,

@@ -31,26 +31,39 @@ const carnot_pass_row* carnot_passes(size_t* out_count);
 carnot_status* carnot_passes_run(carnot_graph* graph,
                                  const carnot_pass_options* options) CARNOT_MUST_USE;
 
-carnot_status* carnot_pass_unfold(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_einsum(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_fold(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_simplify(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_shapes(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_masks(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_dead(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_common(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_activations(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_norms(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_rows(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_attention(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_conv_scale(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_narrow(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_siblings(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_sink(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_precision(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_squeeze(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_decompose_attention(carnot_graph* graph,
+                                               const carnot_pass_options* options);
+carnot_status* carnot_pass_decompose_einsum(carnot_graph* graph,
+                                            const carnot_pass_options* options);
+carnot_status* carnot_pass_constant_folding(carnot_graph* graph,
+                                            const carnot_pass_options* options);
+carnot_status* carnot_pass_algebraic_simplify(carnot_graph* graph,
+                                              const carnot_pass_options* options);
+carnot_status* carnot_pass_fold_shape_computations(carnot_graph* graph,
+                                                   const carnot_pass_options* options);
+carnot_status* carnot_pass_simplify_attention_mask(carnot_graph* graph,
+                                                   const carnot_pass_options* options);
+carnot_status* carnot_pass_dce(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_cse(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_fuse_activations(carnot_graph* graph,
+                                            const carnot_pass_options* options);
+carnot_status* carnot_pass_fuse_norms(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_hoist_slices(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_fuse_attention(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_fold_batch_norm(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_promote_half_to_f32(carnot_graph* graph,
+                                               const carnot_pass_options* options);
+carnot_status* carnot_pass_convert_to_mixed_precision(carnot_graph* graph,
+                                                      const carnot_pass_options* options);
+carnot_status* carnot_pass_fuse_qkv_projections(carnot_graph* graph,
+                                                const carnot_pass_options* options);
+carnot_status* carnot_pass_sink_reshapes(carnot_graph* graph, const carnot_pass_options* options);
+carnot_status* carnot_pass_apply_layer_precision(carnot_graph* graph,
+                                                 const carnot_pass_options* options);
+carnot_status* carnot_pass_fuse_squeeze_excite(carnot_graph* graph,
+                                               const carnot_pass_options* options);
+carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
+                                               const carnot_pass_options* options);
 
 // ---- helpers that passes share (pass_util.c) ----
 

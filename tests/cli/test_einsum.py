@@ -38,7 +38,7 @@ def check(folder: pathlib.Path, equation: str, arrays: list, dims: list | None =
         for flag, change in ("min", lambda d: 1), ("opt", lambda d: d), ("max", lambda d: 2 * d):
             flags.append(f"--{flag}Shapes=" + ",".join(
                 f"x{i}:" + "x".join(str(change(n) if isinstance(d, str) else n) for d, n in zip(dims[i], a.shape)) for i, a in enumerate(fed)))
-    built = carnot("build", model, "--output", folder / "m.plan", "--backend=cpu", "--dumpGraph=einsum", *flags)
+    built = carnot("build", model, "--output", folder / "m.plan", "--backend=cpu", "--dumpGraph=decompose_einsum", *flags)
     assert built.returncode == 0, built.stderr
     for i, a in enumerate(fed):
         np.save(folder / f"x{i}.npy", a)

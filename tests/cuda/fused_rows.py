@@ -366,7 +366,7 @@ def check_merged(carnot: list[str], layers: int) -> bool:
         path = pathlib.Path(folder) / "net.onnx"
         onnx.save(attention(2, 24, 3, 16, masked=True, layers=layers), path)
         done = subprocess.run([*carnot, "build", str(path), "--output", f"{folder}/net.plan", "--backend=cuda:sm_90",
-                               "--fp16", "--dumpGraph=siblings"], capture_output=True, text=True)
+                               "--fp16", "--dumpGraph=fuse_qkv_projections"], capture_output=True, text=True)
     count = sum(" = matmul(" in line for line in done.stderr.splitlines())
     good = done.returncode == 0 and count == 4 * layers
     print(f"{'passed' if good else 'FAILED'} {layers} layers with {count} products, must be {4 * layers}")

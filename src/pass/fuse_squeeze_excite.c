@@ -3,7 +3,6 @@
 // with the mean over rows and columns, 1x1 convolutions of constant weights and any activations.
 // Accelerators have one row for it, which takes all that is joined here.
 #include "pass/pass.h"
-#include "pass/typing.h"
 
 // Above, one image is more than few multiprocessors should read. Channels: what a row of threads
 // can hold.
@@ -100,6 +99,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_squeeze(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_fuse_squeeze_excite(carnot_graph* graph,
+                                               const carnot_pass_options* options) {
   return options->clusters ? carnot_each_block(graph->main, visit, NULL) : NULL;
 }

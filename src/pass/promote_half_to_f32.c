@@ -1,10 +1,10 @@
 // Half-precision storage on the CPU: a network in float16 or bfloat16 computes in float32.
 //
-// Every node that computes on halves works on float32 twins of its operands; a value is rounded to
+// Every node that computes on halves works on float32 cache of its operands; a value is rounded to
 // its half type where something that must see it reads it: results, casts, quantization, control
 // flow. The declared types of inputs and results stay. The result differs from rounding after each
 // operator only in being nearer to the exact one.
-#include "pass/twins.h"
+#include "pass/cast_cache.h"
 
 static bool is_half(const carnot_value* value) {
   return value && value->type.kind == CARNOT_VALUE_TENSOR &&
@@ -56,32 +56,34 @@ static bool may_widen(const carnot_node* node) {
   return any;
 }
 
-static carnot_status* widen_node(carnot_twins* twins, carnot_node* node) {
+static carnot_status* widen_node(carnot_cast_cache* cache, carnot_node* node) {
   carnot_value** inputs =
       CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
   for (int i = 0; i < node->input_count; i++) {
     inputs[i] = node->inputs[i];
     if (is_half(inputs[i]))
-      CARNOT_TRY(carnot_twin_make(twins, node, inputs[i], CARNOT_DTYPE_F32, &inputs[i]));
+      CARNOT_TRY(
+          carnot_cast_cache_get_or_insert(cache, node, inputs[i], CARNOT_DTYPE_F32, &inputs[i]));
   }
-  return carnot_twins_replace(twins, node, inputs, NULL);
+  return carnot_cast_cache_replace_node(cache, node, inputs, NULL);
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
-  carnot_twins twins;
-  CARNOT_TRY(carnot_twins_init(block->graph, &twins));
+  carnot_cast_cache cache;
+  CARNOT_TRY(carnot_cast_cache_init(block->graph, &cache));
   carnot_status* status = NULL;
   for (carnot_node *node = block->first, *next; node && !status; node = next) {
     next = node->next;
-    if (may_widen(node)) status = widen_node(&twins, node);
+    if (may_widen(node)) status = widen_node(&cache, node);
   }
-  carnot_twins_deinit(&twins);
+  carnot_cast_cache_deinit(&cache);
   return status;
 }
 
-carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_promote_half_to_f32(carnot_graph* graph,
+                                               const carnot_pass_options* options) {
   CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
-  CARNOT_TRY(carnot_pass_dead(graph, options));
-  return carnot_pass_fold(graph, options);
+  CARNOT_TRY(carnot_pass_dce(graph, options));
+  return carnot_pass_constant_folding(graph, options);
 }

@@ -52,7 +52,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_shapes(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_fold_shape_computations(carnot_graph* graph,
+                                                   const carnot_pass_options* options) {
   (void)options;
   return carnot_each_block(graph->main, visit, NULL);
 }

@@ -5,7 +5,6 @@
 // Runs when patterns are recognised, so that norms and attention stay whole (their sums are float32
 // whatever they store), and before regions, into which the rounding is fused.
 #include "pass/pass.h"
-#include "pass/typing.h"
 
 static bool is_rounded(const carnot_value* value, carnot_fn round, carnot_dtype to) {
   const carnot_node* node = value->producer;
@@ -104,7 +103,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_precision(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_apply_layer_precision(carnot_graph* graph,
+                                                 const carnot_pass_options* options) {
   (void)options;
   return carnot_each_block(graph->main, visit, NULL);
 }

@@ -6,7 +6,6 @@
 // its other operands are there before it: then the whole can be computed where the anchor's tile
 // still is in registers or L1.
 #include "pass/pass.h"
-#include "pass/typing.h"
 
 enum { kMaxRegionNodes = 24, kMaxMixedOperands = 8, kMostSizes = 64 };
 
@@ -233,7 +232,8 @@ static carnot_status* visit_chains(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
+                                               const carnot_pass_options* options) {
   carnot_pass_options given = *options;
   chains c = {.planned = CARNOT_NEW_ARRAY(&graph->arena, bool, graph->syms.count + 1)};
   if (options->device) {

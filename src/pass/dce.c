@@ -27,7 +27,7 @@ static carnot_status* sweep(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_dead(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_dce(carnot_graph* graph, const carnot_pass_options* options) {
   (void)options;
   return carnot_each_block(graph->main, sweep, NULL);
 }

@@ -1,4 +1,4 @@
-#include "pass/typing.h"
+#include "pass/precision_constraints.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -6,8 +6,8 @@
 #include "pass/pass.h"
 
 typedef struct typer {
-  const carnot_typing* typing;
-  carnot_typing_log* log;
+  const carnot_precision_constraints* typing;
+  carnot_precision_log* log;
   void* user;
   bool* layer_found;  // by request
   bool* output_found;
@@ -20,9 +20,10 @@ static void warn(const typer* t, const char* format, const char* a, const char* 
 }
 
 // The last request that names |node|.
-static const carnot_type_request* request_for(const carnot_type_request* requests, size_t count,
-                                              const carnot_node* node, bool* found) {
-  const carnot_type_request* last = NULL;
+static const carnot_precision_request* request_for(const carnot_precision_request* requests,
+                                                   size_t count, const carnot_node* node,
+                                                   bool* found) {
+  const carnot_precision_request* last = NULL;
   for (size_t i = 0; i < count; i++) {
     if (!node->name || fnmatch(requests[i].pattern, node->name, FNM_NOESCAPE) != 0) continue;
     found[i] = true;
@@ -65,8 +66,8 @@ static carnot_status* check_request(const typer* t, const carnot_node* node, car
 }
 
 static carnot_status* take_layer(typer* t, carnot_node* node) {
-  const carnot_typing* typing = t->typing;
-  const carnot_type_request* request =
+  const carnot_precision_constraints* typing = t->typing;
+  const carnot_precision_request* request =
       request_for(typing->layers, typing->layer_count, node, t->layer_found);
   // Layers on integers (shapes, indices) go on as they are: '*' does not mean them.
   if (request && gives_floats(node)) node->precision = request->types[0];
@@ -148,7 +149,7 @@ static carnot_status* set_result_type(carnot_block* main, size_t index, carnot_d
 }
 
 static carnot_status* apply(typer* t, carnot_graph* graph) {
-  const carnot_typing* typing = t->typing;
+  const carnot_precision_constraints* typing = t->typing;
   carnot_block* main = graph->main;
   bool reads = typing->constraints != CARNOT_CONSTRAINTS_NONE && !typing->strong;
   CARNOT_TRY(carnot_each_block(main, reads ? visit : drop_requests, t));
@@ -175,8 +176,9 @@ static carnot_status* apply(typer* t, carnot_graph* graph) {
   return NULL;
 }
 
-carnot_status* carnot_typing_apply(carnot_graph* graph, const carnot_typing* typing,
-                                   carnot_typing_log* log, void* user) {
+carnot_status* carnot_precision_constraints_apply(carnot_graph* graph,
+                                                  const carnot_precision_constraints* typing,
+                                                  carnot_precision_log* log, void* user) {
   CARNOT_CHECK(
       !typing->strong ||
           !(typing->f16 || typing->bf16 || typing->layer_count || typing->output_count),

@@ -125,6 +125,7 @@ static carnot_status* fold_block(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_fold(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_constant_folding(carnot_graph* graph,
+                                            const carnot_pass_options* options) {
   return carnot_each_block(graph->main, fold_block, (void*)options);
 }

@@ -6,7 +6,6 @@
 // one operand (diagonals) stay an einsum, and what no list of integers can reshape.
 #include "ops/einsum.h"
 #include "pass/pass.h"
-#include "pass/typing.h"
 
 enum { kMostLabels = 2 * CARNOT_MAX_RANK, kUnsaid = 100 };
 
@@ -379,7 +378,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
 }
 
 // What was begun and could not be ended is dead.
-carnot_status* carnot_pass_einsum(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_decompose_einsum(carnot_graph* graph,
+                                            const carnot_pass_options* options) {
   CARNOT_TRY(carnot_each_block(graph->main, visit, (void*)(uintptr_t)options));
-  return carnot_pass_dead(graph, options);
+  return carnot_pass_dce(graph, options);
 }

@@ -81,7 +81,7 @@ static carnot_status* merge_block(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_common(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_cse(carnot_graph* graph, const carnot_pass_options* options) {
   (void)options;
   return carnot_each_block(graph->main, merge_block, NULL);
 }

@@ -259,6 +259,6 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_attention(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_fuse_attention(carnot_graph* graph, const carnot_pass_options* options) {
   return carnot_each_block(graph->main, visit, (void*)(uintptr_t)options);
 }

@@ -356,7 +356,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_rows(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_hoist_slices(carnot_graph* graph, const carnot_pass_options* options) {
   CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
-  return carnot_pass_dead(graph, options);
+  return carnot_pass_dce(graph, options);
 }

@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "pass/pass.h"
-#include "pass/typing.h"
 
 enum { kMostCausal = 1 << 22, kMostHalf = 128 };  // numbers of a causal mask, elements of a head
 
@@ -211,6 +210,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_unfold(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_decompose_attention(carnot_graph* graph,
+                                               const carnot_pass_options* options) {
   return carnot_each_block(graph->main, visit, (void*)(uintptr_t)options);
 }

@@ -316,8 +316,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_siblings(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_fuse_qkv_projections(carnot_graph* graph,
+                                                const carnot_pass_options* options) {
   if (!options->device) return NULL;
   CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
-  return carnot_pass_dead(graph, options);
+  return carnot_pass_dce(graph, options);
 }

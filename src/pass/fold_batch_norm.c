@@ -106,7 +106,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_conv_scale(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_fold_batch_norm(carnot_graph* graph,
+                                           const carnot_pass_options* options) {
   CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
-  return carnot_pass_fold(graph, options);
+  return carnot_pass_constant_folding(graph, options);
 }

@@ -176,7 +176,8 @@ static carnot_status* visit(carnot_block* block, void* user) {
   return NULL;
 }
 
-carnot_status* carnot_pass_activations(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_fuse_activations(carnot_graph* graph,
+                                            const carnot_pass_options* options) {
   CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
-  return carnot_pass_dead(graph, options);
+  return carnot_pass_dce(graph, options);
 }

@@ -3,11 +3,11 @@
 // their sums stay float32 in registers. Inputs and results of the network keep their types, layers
 // that were asked to be float32 stay so, and so does all arithmetic in which float16 could overflow
 // or vanish.
-#include "pass/twins.h"
+#include "pass/cast_cache.h"
 
 typedef struct narrower {
   const carnot_pass_options* options;
-  carnot_twins twins;
+  carnot_cast_cache cache;
 } narrower;
 
 static bool is_f32(const carnot_value* value) {
@@ -77,7 +77,7 @@ static bool reduces_tamely(const carnot_node* node) {
 // A half type stands among the operands already, or a table does.
 static bool has_half(const narrower* n, const carnot_node* node) {
   for (int i = 0; i < node->input_count; i++)
-    if (is_f32(node->inputs[i]) && carnot_twin(&n->twins, node->inputs[i])) return true;
+    if (is_f32(node->inputs[i]) && carnot_cast_cache_find(&n->cache, node->inputs[i])) return true;
   return node->op == CARNOT_OP_GATHER && is_constant_input(node, 0);
 }
 
@@ -146,36 +146,37 @@ static carnot_status* narrow_node(narrower* n, carnot_node* node, carnot_dtype t
   for (int i = 0; i < node->input_count; i++) {
     carnot_value* value = inputs[i] = node->inputs[i];
     if (!is_f32(value)) continue;
-    if (is_mask(node, value) && !carnot_twin(&n->twins, value))
+    if (is_mask(node, value) && !carnot_cast_cache_find(&n->cache, value))
       CARNOT_TRY(carnot_insert_cast(node, value, to, &inputs[i]));
     else
-      CARNOT_TRY(carnot_twin_make(&n->twins, node, value, to, &inputs[i]));
+      CARNOT_TRY(carnot_cast_cache_get_or_insert(&n->cache, node, value, to, &inputs[i]));
   }
   carnot_dtype asked = node->precision;
   carnot_node* made;
-  CARNOT_TRY(carnot_twins_replace(&n->twins, node, inputs, &made));
+  CARNOT_TRY(carnot_cast_cache_replace_node(&n->cache, node, inputs, &made));
   made->precision = asked;
   return NULL;
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
   narrower* n = user;
-  CARNOT_TRY(carnot_twins_init(block->graph, &n->twins));
+  CARNOT_TRY(carnot_cast_cache_init(block->graph, &n->cache));
   carnot_status* status = NULL;
   for (carnot_node *node = block->first, *next; node && !status; node = next) {
     next = node->next;
     carnot_dtype to = type_for(n, node);
     if (to) status = narrow_node(n, node, to);
   }
-  carnot_twins_deinit(&n->twins);
+  carnot_cast_cache_deinit(&n->cache);
   return status;
 }
 
-carnot_status* carnot_pass_narrow(carnot_graph* graph, const carnot_pass_options* options) {
+carnot_status* carnot_pass_convert_to_mixed_precision(carnot_graph* graph,
+                                                      const carnot_pass_options* options) {
   if (!options->device) return NULL;
-  CARNOT_TRY(carnot_pass_fold(graph, options));  // arithmetic on weights stays float32
+  CARNOT_TRY(carnot_pass_constant_folding(graph, options));  // arithmetic on weights stays float32
   narrower n = {.options = options};
   CARNOT_TRY(carnot_each_block(graph->main, visit, &n));
-  CARNOT_TRY(carnot_pass_dead(graph, options));
-  return carnot_pass_fold(graph, options);
+  CARNOT_TRY(carnot_pass_dce(graph, options));
+  return carnot_pass_constant_folding(graph, options);
 }
