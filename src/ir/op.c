@@ -23,8 +23,11 @@ carnot_op carnot_op_find(carnot_strview name) {
 #define TYPES_A  'A'
 #define RESULT_S false
 #define RESULT_B true
+#define RANGE_K  true
+#define RANGE_U  false
 static const carnot_fn_fact kFns[CARNOT_FN_COUNT] = {
-#define FN(NAME, name, arity, types, result, formula) {name, arity, TYPES_##types, RESULT_##result},
+#define FN(NAME, name, arity, types, result, range, formula) \
+  {name, arity, TYPES_##types, RESULT_##result, RANGE_##range},
 #include "base/fn.def"
 #undef FN
 };

@@ -101,6 +101,7 @@ const carnot_op_row carnot_op_col2im = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .infer = infer_col2im,
     .reference = run_col2im,
     .source = "ONNX Col2Im-18",

@@ -178,7 +178,29 @@ static const carnot_attr_spec kSplitAttrs[] = {{"axis", CARNOT_ATTR_INT, false, 
                                                {0}};
 
 const carnot_op_row carnot_op_concat = {
-    "concat",       1, -1, 1, 1, 0, kConcatAttrs, infer_concat, run_concat, "ONNX Concat-13",
-    "CONCATENATION"};
+    .name = "concat",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kConcatAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .infer = infer_concat,
+    .reference = run_concat,
+    .source = "ONNX Concat-13",
+    .layer_type = "CONCATENATION",
+};
 const carnot_op_row carnot_op_split = {
-    "split", 1, 2, 1, -1, 0, kSplitAttrs, infer_split, run_split, "ONNX Split-18", "SLICE"};
+    .name = "split",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .attrs = kSplitAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_split,
+    .reference = run_split,
+    .source = "ONNX Split-18",
+    .layer_type = "SLICE",
+};

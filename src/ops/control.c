@@ -547,24 +547,55 @@ static const carnot_attr_spec kScan[] = {
 static const carnot_attr_spec kMap[] = {
     {"body", CARNOT_ATTR_BLOCK, true, 0, NULL}, {"captured", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 
-const carnot_op_row carnot_op_if = {"if",       1,
-                                    -1,         1,
-                                    -1,         CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
-                                    kIf,        infer_if,
-                                    run_if,     "ONNX If-25",
-                                    "CONDITION"};
-const carnot_op_row carnot_op_loop = {"loop",      2,
-                                      -1,          1,
-                                      -1,          CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
-                                      kLoop,       infer_loop,
-                                      run_loop,    "ONNX Loop-25",
-                                      "RECURRENCE"};
-const carnot_op_row carnot_op_scan = {"scan",      1,
-                                      -1,          1,
-                                      -1,          CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
-                                      kScan,       infer_scan,
-                                      run_scan,    "ONNX Scan-25",
-                                      "RECURRENCE"};
+const carnot_op_row carnot_op_if = {
+    .name = "if",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .flags = CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kIf,
+    .infer = infer_if,
+    .reference = run_if,
+    .source = "ONNX If-25",
+    .layer_type = "CONDITION",
+};
+const carnot_op_row carnot_op_loop = {
+    .name = "loop",
+    .min_inputs = 2,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .flags = CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kLoop,
+    .infer = infer_loop,
+    .reference = run_loop,
+    .source = "ONNX Loop-25",
+    .layer_type = "RECURRENCE",
+};
+const carnot_op_row carnot_op_scan = {
+    .name = "scan",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .flags = CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kScan,
+    .infer = infer_scan,
+    .reference = run_scan,
+    .source = "ONNX Scan-25",
+    .layer_type = "RECURRENCE",
+};
 const carnot_op_row carnot_op_sequence_map = {
-    "sequence_map",        1,          -1, 1, -1, CARNOT_OP_CONTROL, kMap, infer_map, run_map,
-    "ONNX SequenceMap-17", "REFERENCE"};
+    .name = "sequence_map",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .flags = CARNOT_OP_CONTROL,
+    .attrs = kMap,
+    .infer = infer_map,
+    .reference = run_map,
+    .source = "ONNX SequenceMap-17",
+    .layer_type = "REFERENCE",
+};

@@ -176,6 +176,7 @@ const carnot_op_row carnot_op_conv = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_CONTRACTION | CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_conv,
     .reference = run_conv,
     .source = "ONNX Conv-22",

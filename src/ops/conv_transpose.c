@@ -205,6 +205,7 @@ const carnot_op_row carnot_op_conv_transpose = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_transpose,
     .reference = run_transpose,
     .source = "ONNX ConvTranspose-22",

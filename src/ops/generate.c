@@ -176,9 +176,40 @@ static const carnot_attr_spec kRange[] = {
     {"stash_type", CARNOT_ATTR_INT, false, CARNOT_DTYPE_F32, NULL}, {0}};
 
 const carnot_op_row carnot_op_constant_of_shape = {
-    "constant_of_shape",       1,     1, 1, 1, 0, kConstant, infer_constant, run_constant,
-    "ONNX ConstantOfShape-25", "FILL"};
+    .name = "constant_of_shape",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kConstant,
+    .sized_by = CARNOT_SIZED_BY_INPUT(0),
+    .infer = infer_constant,
+    .reference = run_constant,
+    .source = "ONNX ConstantOfShape-25",
+    .layer_type = "FILL",
+};
 const carnot_op_row carnot_op_eye_like = {
-    "eye_like", 1, 1, 1, 1, 0, kEye, infer_eye, run_eye, "ONNX EyeLike-22", "FILL"};
+    .name = "eye_like",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kEye,
+    .infer = infer_eye,
+    .reference = run_eye,
+    .source = "ONNX EyeLike-22",
+    .layer_type = "FILL",
+};
 const carnot_op_row carnot_op_range = {
-    "range", 3, 3, 1, 1, 0, kRange, infer_range, run_range, "ONNX Range-27", "FILL"};
+    .name = "range",
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kRange,
+    .sized_by = CARNOT_SIZED_BY_INPUT(0),
+    .infer = infer_range,
+    .reference = run_range,
+    .source = "ONNX Range-27",
+    .layer_type = "FILL",
+};

@@ -92,6 +92,7 @@ const carnot_op_row carnot_op_lrn = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kLrnAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_lrn,
     .reference = run_lrn,
     .source = "ONNX LRN-13",

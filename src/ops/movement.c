@@ -256,26 +256,78 @@ static const carnot_attr_spec kBlockAttrs[] = {{"blocksize", CARNOT_ATTR_INT, tr
 static const carnot_attr_spec kTriluAttrs[] = {{"upper", CARNOT_ATTR_INT, false, 1, NULL}, {0}};
 
 const carnot_op_row carnot_op_transpose = {
-    "transpose",         1,        1, 1, 1, 0, kTransposeAttrs, infer_transpose, run_transpose,
-    "ONNX Transpose-25", "SHUFFLE"};
+    .name = "transpose",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kTransposeAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .infer = infer_transpose,
+    .reference = run_transpose,
+    .source = "ONNX Transpose-25",
+    .layer_type = "SHUFFLE",
+};
 const carnot_op_row carnot_op_tile = {
-    "tile", 2, 2, 1, 1, 0, NULL, infer_tile, run_tile, "ONNX Tile-13", "SLICE"};
-const carnot_op_row carnot_op_reverse_sequence = {"reverse_sequence",
-                                                  2,
-                                                  2,
-                                                  1,
-                                                  1,
-                                                  0,
-                                                  kReverseAttrs,
-                                                  infer_reverse_sequence,
-                                                  run_reverse_sequence,
-                                                  "ONNX ReverseSequence-28",
-                                                  "REVERSE_SEQUENCE"};
+    .name = "tile",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_tile,
+    .reference = run_tile,
+    .source = "ONNX Tile-13",
+    .layer_type = "SLICE",
+};
+const carnot_op_row carnot_op_reverse_sequence = {
+    .name = "reverse_sequence",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kReverseAttrs,
+    .infer = infer_reverse_sequence,
+    .reference = run_reverse_sequence,
+    .source = "ONNX ReverseSequence-28",
+    .layer_type = "REVERSE_SEQUENCE",
+};
 const carnot_op_row carnot_op_depth_to_space = {
-    "depth_to_space",       1,        1, 1, 1, 0, kBlockAttrs, infer_blocks, run_blocks,
-    "ONNX DepthToSpace-28", "SHUFFLE"};
+    .name = "depth_to_space",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kBlockAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA,
+    .infer = infer_blocks,
+    .reference = run_blocks,
+    .source = "ONNX DepthToSpace-28",
+    .layer_type = "SHUFFLE",
+};
 const carnot_op_row carnot_op_space_to_depth = {
-    "space_to_depth",       1,        1, 1, 1, 0, kBlockAttrs, infer_blocks, run_blocks,
-    "ONNX SpaceToDepth-28", "SHUFFLE"};
+    .name = "space_to_depth",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kBlockAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA,
+    .infer = infer_blocks,
+    .reference = run_blocks,
+    .source = "ONNX SpaceToDepth-28",
+    .layer_type = "SHUFFLE",
+};
 const carnot_op_row carnot_op_trilu = {
-    "trilu", 1, 2, 1, 1, 0, kTriluAttrs, infer_trilu, run_trilu, "ONNX Trilu-14", "SELECT"};
+    .name = "trilu",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kTriluAttrs,
+    .infer = infer_trilu,
+    .reference = run_trilu,
+    .source = "ONNX Trilu-14",
+    .layer_type = "SELECT",
+};

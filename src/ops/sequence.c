@@ -293,34 +293,96 @@ static const carnot_attr_spec kSplitAttrs[] = {
 static const carnot_attr_spec kConcatAttrs[] = {
     {"axis", CARNOT_ATTR_INT, true, 0, NULL}, {"new_axis", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 const carnot_op_row carnot_op_sequence_empty = {
-    "sequence_empty",        0,          0, 1, 1, 0, kEmptyAttrs, infer_empty, run_empty,
-    "ONNX SequenceEmpty-11", "REFERENCE"};
+    .name = "sequence_empty",
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kEmptyAttrs,
+    .infer = infer_empty,
+    .reference = run_empty,
+    .source = "ONNX SequenceEmpty-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_construct = {
-    "sequence_construct",        1,          -1, 1, 1, 0, NULL, infer_construct, run_construct,
-    "ONNX SequenceConstruct-11", "REFERENCE"};
+    .name = "sequence_construct",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_construct,
+    .reference = run_construct,
+    .source = "ONNX SequenceConstruct-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_at = {
-    "sequence_at",        2,          2, 1, 1, CARNOT_OP_DATA_DEPENDENT, NULL, infer_at, run_at,
-    "ONNX SequenceAt-11", "REFERENCE"};
+    .name = "sequence_at",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .flags = CARNOT_OP_DATA_DEPENDENT,
+    .infer = infer_at,
+    .reference = run_at,
+    .source = "ONNX SequenceAt-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_erase = {
-    "sequence_erase",        1,          2, 1, 1, 0, NULL, infer_erase, run_erase,
-    "ONNX SequenceErase-11", "REFERENCE"};
+    .name = "sequence_erase",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_erase,
+    .reference = run_erase,
+    .source = "ONNX SequenceErase-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_insert = {
-    "sequence_insert",        2,          3, 1, 1, 0, NULL, infer_insert, run_insert,
-    "ONNX SequenceInsert-11", "REFERENCE"};
+    .name = "sequence_insert",
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_insert,
+    .reference = run_insert,
+    .source = "ONNX SequenceInsert-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_length = {
-    "sequence_length",        1,          1, 1, 1, 0, NULL, infer_length, run_length,
-    "ONNX SequenceLength-11", "REFERENCE"};
+    .name = "sequence_length",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_length,
+    .reference = run_length,
+    .source = "ONNX SequenceLength-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_split_to_sequence = {
-    "split_to_sequence",       1,          2, 1, 1, 0, kSplitAttrs, infer_split_to, run_split_to,
-    "ONNX SplitToSequence-24", "REFERENCE"};
-const carnot_op_row carnot_op_concat_from_sequence = {"concat_from_sequence",
-                                                      1,
-                                                      1,
-                                                      1,
-                                                      1,
-                                                      CARNOT_OP_DATA_DEPENDENT,
-                                                      kConcatAttrs,
-                                                      infer_concat_from,
-                                                      run_concat_from,
-                                                      "ONNX ConcatFromSequence-11",
-                                                      "REFERENCE"};
+    .name = "split_to_sequence",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kSplitAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_split_to,
+    .reference = run_split_to,
+    .source = "ONNX SplitToSequence-24",
+    .layer_type = "REFERENCE",
+};
+const carnot_op_row carnot_op_concat_from_sequence = {
+    .name = "concat_from_sequence",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .flags = CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kConcatAttrs,
+    .infer = infer_concat_from,
+    .reference = run_concat_from,
+    .source = "ONNX ConcatFromSequence-11",
+    .layer_type = "REFERENCE",
+};

@@ -336,17 +336,92 @@ static const carnot_attr_spec kReshapeAttrs[] = {{"allowzero", CARNOT_ATTR_INT, 
                                                  {0}};
 
 const carnot_op_row carnot_op_identity = {
-    "identity", 1, 1, 1, 1, 0, NULL, infer_identity, run_identity, "ONNX Identity-25", "IDENTITY"};
+    .name = "identity",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_IGNORES_PRECISION,
+    .infer = infer_identity,
+    .reference = run_identity,
+    .source = "ONNX Identity-25",
+    .layer_type = "IDENTITY",
+};
 const carnot_op_row carnot_op_shape = {
-    "shape", 1, 1, 1, 1, 0, kShapeAttrs, infer_shape, run_shape, "ONNX Shape-25", "SHAPE"};
+    .name = "shape",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kShapeAttrs,
+    .traits = CARNOT_TRAIT_READS_DIMS_ONLY,
+    .infer = infer_shape,
+    .reference = run_shape,
+    .source = "ONNX Shape-25",
+    .layer_type = "SHAPE",
+};
 const carnot_op_row carnot_op_size = {
-    "size", 1, 1, 1, 1, 0, NULL, infer_size, run_size, "ONNX Size-25", "SHAPE"};
+    .name = "size",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_READS_DIMS_ONLY,
+    .infer = infer_size,
+    .reference = run_size,
+    .source = "ONNX Size-25",
+    .layer_type = "SHAPE",
+};
 const carnot_op_row carnot_op_reshape = {
-    "reshape",         2,        2, 1, 1, 0, kReshapeAttrs, infer_reshape, copy_data,
-    "ONNX Reshape-25", "SHUFFLE"};
+    .name = "reshape",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kReshapeAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_VIEW | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_reshape,
+    .reference = copy_data,
+    .source = "ONNX Reshape-25",
+    .layer_type = "SHUFFLE",
+};
 const carnot_op_row carnot_op_squeeze = {
-    "squeeze", 1, 2, 1, 1, 0, NULL, infer_squeeze, copy_data, "ONNX Squeeze-25", "SQUEEZE"};
+    .name = "squeeze",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_VIEW | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_squeeze,
+    .reference = copy_data,
+    .source = "ONNX Squeeze-25",
+    .layer_type = "SQUEEZE",
+};
 const carnot_op_row carnot_op_unsqueeze = {
-    "unsqueeze", 2, 2, 1, 1, 0, NULL, infer_unsqueeze, copy_data, "ONNX Unsqueeze-25", "UNSQUEEZE"};
+    .name = "unsqueeze",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_VIEW | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_unsqueeze,
+    .reference = copy_data,
+    .source = "ONNX Unsqueeze-25",
+    .layer_type = "UNSQUEEZE",
+};
 const carnot_op_row carnot_op_expand = {
-    "expand", 2, 2, 1, 1, 0, NULL, infer_expand, run_expand, "ONNX Expand-13", "SLICE"};
+    .name = "expand",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_expand,
+    .reference = run_expand,
+    .source = "ONNX Expand-13",
+    .layer_type = "SLICE",
+};

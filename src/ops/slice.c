@@ -157,4 +157,15 @@ static carnot_status* run_slice(carnot_call* call) {
 }
 
 const carnot_op_row carnot_op_slice = {
-    "slice", 3, 5, 1, 1, 0, NULL, infer_slice, run_slice, "ONNX Slice-13", "SLICE"};
+    .name = "slice",
+    .min_inputs = 3,
+    .max_inputs = 5,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_slice,
+    .reference = run_slice,
+    .source = "ONNX Slice-13",
+    .layer_type = "SLICE",
+};

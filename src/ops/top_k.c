@@ -101,6 +101,7 @@ const carnot_op_row carnot_op_top_k = {
     .min_outputs = 1,
     .max_outputs = 2,
     .attrs = kAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .infer = infer_top_k,
     .reference = run_top_k,
     .source = "ONNX TopK-24",

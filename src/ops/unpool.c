@@ -82,6 +82,7 @@ const carnot_op_row carnot_op_max_unpool = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .infer = infer_unpool,
     .reference = run_unpool,
     .source = "ONNX MaxUnpool-22",

@@ -1,5 +1,5 @@
-// Algebra that needs no numbers: operators that change nothing go, pairs of transposes and of
-// reshapes become one.
+// Algebraic simplification: removes operators whose result equals their first input, merges a
+// transpose of a transpose and a reshape of a view.
 #include "pass/pass.h"
 
 static bool same_type(const carnot_value* a, const carnot_value* b) {
@@ -37,34 +37,57 @@ static bool is_neutral(const carnot_node* node) {
   return fn == CARNOT_FN_SUB && number == 0 && carnot_dtype_is_float(node->outputs[0]->type.dtype);
 }
 
+static bool is_fn_identity(const carnot_node* node) {
+  return carnot_node_is_fn(node, CARNOT_FN_IDENTITY);
+}
+
+static bool is_inference_dropout(const carnot_node* node) {
+  double training;
+  if (node->input_count < 3 || !node->inputs[2]) return true;
+  return carnot_value_scalar(node->inputs[2], &training) && training == 0;
+}
+
+static bool has_one_input(const carnot_node* node) { return node->input_count == 1; }
+
+static bool pads_nothing(const carnot_node* node) { return all_ints(node->inputs[1], 0); }
+
+static bool slices_everything(const carnot_node* node) {
+  return all_ints(node->inputs[1], 0) &&
+         (node->input_count < 5 || !node->inputs[4] || all_ints(node->inputs[4], 1));
+}
+
+// Operators whose first output may equal their first input: where both have the same type
+// (|same_type|), and where |holds| does.
+static const struct {
+  carnot_op op;
+  bool same_type;
+  bool (*holds)(const carnot_node* node);  // NULL: always
+} kIdentities[] = {
+    {CARNOT_OP_IDENTITY, false, NULL},
+    {CARNOT_OP_UNARY, false, is_fn_identity},
+    {CARNOT_OP_CAST, true, NULL},
+    {CARNOT_OP_RESHAPE, true, NULL},
+    {CARNOT_OP_EXPAND, true, NULL},
+    {CARNOT_OP_SQUEEZE, true, NULL},
+    {CARNOT_OP_UNSQUEEZE, true, NULL},
+    {CARNOT_OP_DROPOUT, false, is_inference_dropout},
+    {CARNOT_OP_TRANSPOSE, false, is_identity_transpose},
+    {CARNOT_OP_CONCAT, false, has_one_input},
+    {CARNOT_OP_PAD, true, pads_nothing},
+    {CARNOT_OP_SLICE, true, slices_everything},
+    {CARNOT_OP_BINARY, true, is_neutral},
+};
+
 static bool changes_nothing(const carnot_node* node) {
   if (node->output_count < 1 || !node->outputs[0] || node->input_count < 1 || !node->inputs[0])
     return false;
   for (int i = 1; i < node->output_count; i++)
     if (node->outputs[i] && carnot_value_used(node->outputs[i])) return false;
-  bool same = same_type(node->inputs[0], node->outputs[0]);
-  switch (node->op) {
-    case CARNOT_OP_IDENTITY: return true;
-    case CARNOT_OP_UNARY: return carnot_node_fn(node) == CARNOT_FN_IDENTITY;
-    case CARNOT_OP_CAST:
-    case CARNOT_OP_RESHAPE:
-    case CARNOT_OP_EXPAND:
-    case CARNOT_OP_SQUEEZE:
-    case CARNOT_OP_UNSQUEEZE: return same;
-    case CARNOT_OP_DROPOUT: {
-      if (node->input_count < 3 || !node->inputs[2]) return true;
-      double training;
-      return carnot_value_scalar(node->inputs[2], &training) && training == 0;
-    }
-    case CARNOT_OP_TRANSPOSE: return is_identity_transpose(node);
-    case CARNOT_OP_CONCAT: return node->input_count == 1;
-    case CARNOT_OP_PAD: return same && all_ints(node->inputs[1], 0);
-    case CARNOT_OP_SLICE:
-      return same && all_ints(node->inputs[1], 0) &&
-             (node->input_count < 5 || !node->inputs[4] || all_ints(node->inputs[4], 1));
-    case CARNOT_OP_BINARY: return same && is_neutral(node);
-    default: return false;
-  }
+  for (size_t i = 0; i < sizeof(kIdentities) / sizeof(kIdentities[0]); i++)
+    if (kIdentities[i].op == node->op)
+      return (!kIdentities[i].same_type || same_type(node->inputs[0], node->outputs[0])) &&
+             (!kIdentities[i].holds || kIdentities[i].holds(node));
+  return false;
 }
 
 static carnot_status* join_transposes(carnot_node* node) {
@@ -84,8 +107,7 @@ static carnot_status* join_transposes(carnot_node* node) {
 }
 
 static bool is_view(const carnot_node* node) {
-  return node && (node->op == CARNOT_OP_RESHAPE || node->op == CARNOT_OP_SQUEEZE ||
-                  node->op == CARNOT_OP_UNSQUEEZE);
+  return node && carnot_op_has_trait(node->op, CARNOT_TRAIT_VIEW);
 }
 
 // reshape(view(x)) = reshape(x), when the target copies no dimension of what is between.

@@ -30,26 +30,10 @@ static carnot_status* add_rounding(carnot_block* block, carnot_node* at, carnot_
   return carnot_block_add_node(block, CARNOT_OP_UNARY, NULL, &attrs, &value, 1, NULL, 1, out);
 }
 
-// Nodes that only pass elements on have nothing to round; control flow holds nodes of its own.
+// Control flow holds nodes that have precisions of their own.
 static bool computes(const carnot_node* node) {
-  switch (node->op) {
-    case CARNOT_OP_CAST:
-    case CARNOT_OP_IDENTITY:
-    case CARNOT_OP_RESHAPE:
-    case CARNOT_OP_SQUEEZE:
-    case CARNOT_OP_UNSQUEEZE:
-    case CARNOT_OP_TRANSPOSE:
-    case CARNOT_OP_CONCAT:
-    case CARNOT_OP_SPLIT:
-    case CARNOT_OP_SLICE:
-    case CARNOT_OP_EXPAND:
-    case CARNOT_OP_TILE:
-    case CARNOT_OP_IF:
-    case CARNOT_OP_LOOP:
-    case CARNOT_OP_SCAN:
-    case CARNOT_OP_SEQUENCE_MAP: return false;
-    default: return true;
-  }
+  const carnot_op_row* row = carnot_node_row(node);
+  return !(row->traits & CARNOT_TRAIT_IGNORES_PRECISION) && !(row->flags & CARNOT_OP_CONTROL);
 }
 
 // A rounding of |value| that an earlier reader asked for; nodes are visited in order.

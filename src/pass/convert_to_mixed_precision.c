@@ -33,41 +33,7 @@ static bool is_constant_input(const carnot_node* node, int i) {
   return node->inputs[i] && node->inputs[i]->constant != NULL;
 }
 
-// Pointwise functions whose results stay in the range of their operands, more or less.
-static bool is_tame(carnot_fn fn) {
-  switch (fn) {
-    case CARNOT_FN_ABS:
-    case CARNOT_FN_NEG:
-    case CARNOT_FN_TANH:
-    case CARNOT_FN_ERF:
-    case CARNOT_FN_SIGMOID:
-    case CARNOT_FN_RELU:
-    case CARNOT_FN_LEAKY_RELU:
-    case CARNOT_FN_ELU:
-    case CARNOT_FN_SELU:
-    case CARNOT_FN_CELU:
-    case CARNOT_FN_HARD_SIGMOID:
-    case CARNOT_FN_HARD_SWISH:
-    case CARNOT_FN_SWISH:
-    case CARNOT_FN_MISH:
-    case CARNOT_FN_GELU_ERF:
-    case CARNOT_FN_GELU_TANH:
-    case CARNOT_FN_CLAMP:
-    case CARNOT_FN_CLIP:
-    case CARNOT_FN_IS_NAN:
-    case CARNOT_FN_ADD:
-    case CARNOT_FN_SUB:
-    case CARNOT_FN_MUL:
-    case CARNOT_FN_DIV:
-    case CARNOT_FN_MAX:
-    case CARNOT_FN_MIN:
-    case CARNOT_FN_PRELU:
-    case CARNOT_FN_SELECT: return true;
-    default: return false;
-  }
-}
-
-static bool reduces_tamely(const carnot_node* node) {
+static bool reduction_keeps_range(const carnot_node* node) {
   const carnot_op_row* row = carnot_node_row(node);
   return carnot_attr_is(row, &node->attrs, "fn", "mean") ||
          carnot_attr_is(row, &node->attrs, "fn", "max") ||
@@ -82,37 +48,14 @@ static bool has_half(const narrower* n, const carnot_node* node) {
 }
 
 static bool gains(const narrower* n, const carnot_node* node) {
-  switch (node->op) {
-    case CARNOT_OP_CONV:
-    case CARNOT_OP_MATMUL:
-    case CARNOT_OP_GEMM: return !is_constant_input(node, 0) || !is_constant_input(node, 1);
-    case CARNOT_OP_UNARY:
-    case CARNOT_OP_BINARY:
-    case CARNOT_OP_TERNARY: return is_tame(carnot_node_fn(node)) && has_half(n, node);
-    case CARNOT_OP_REDUCE: return reduces_tamely(node) && has_half(n, node);
-    case CARNOT_OP_MAX_POOL:
-    case CARNOT_OP_AVERAGE_POOL:
-    case CARNOT_OP_SOFTMAX:
-    case CARNOT_OP_BATCH_NORM:
-    case CARNOT_OP_INSTANCE_NORM:
-    case CARNOT_OP_LAYER_NORM:
-    case CARNOT_OP_GROUP_NORM:
-    case CARNOT_OP_RMS_NORM:
-    case CARNOT_OP_RESHAPE:
-    case CARNOT_OP_SQUEEZE:
-    case CARNOT_OP_UNSQUEEZE:
-    case CARNOT_OP_EXPAND:
-    case CARNOT_OP_TRANSPOSE:
-    case CARNOT_OP_CONCAT:
-    case CARNOT_OP_SPLIT:
-    case CARNOT_OP_SLICE:
-    case CARNOT_OP_PAD:
-    case CARNOT_OP_TILE:
-    case CARNOT_OP_GATHER:
-    case CARNOT_OP_DEPTH_TO_SPACE:
-    case CARNOT_OP_SPACE_TO_DEPTH: return has_half(n, node);
-    default: return false;
-  }
+  unsigned traits = carnot_node_row(node)->traits;
+  if (traits & CARNOT_TRAIT_CONTRACTION)
+    return !is_constant_input(node, 0) || !is_constant_input(node, 1);
+  bool keeps_range =
+      (traits & (CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_F32_AS_HALF)) != 0 ||
+      ((traits & CARNOT_TRAIT_ELEMENTWISE) && carnot_fn_get(carnot_node_fn(node))->keeps_range) ||
+      (node->op == CARNOT_OP_REDUCE && reduction_keeps_range(node));
+  return keeps_range && has_half(n, node);
 }
 
 // The type to store |node| in; INVALID: as it is.

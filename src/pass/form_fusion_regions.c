@@ -16,12 +16,7 @@ static bool takes_activation(const carnot_node* node) {
 }
 
 static bool is_anchor(const carnot_node* node) {
-  switch (node->op) {
-    case CARNOT_OP_CONV:
-    case CARNOT_OP_MATMUL:
-    case CARNOT_OP_GEMM: return true;
-    default: return takes_activation(node);
-  }
+  return carnot_op_has_trait(node->op, CARNOT_TRAIT_CONTRACTION) || takes_activation(node);
 }
 
 static bool is_simple_activation(const carnot_node* node) {

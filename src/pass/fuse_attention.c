@@ -48,9 +48,7 @@ static carnot_value* scaled(const carnot_node* node) {
 
 // A reshape that keeps the last two dimensions.
 static bool regroups_batch(const carnot_node* node) {
-  if (node->op != CARNOT_OP_RESHAPE && node->op != CARNOT_OP_SQUEEZE &&
-      node->op != CARNOT_OP_UNSQUEEZE)
-    return false;
+  if (!carnot_op_has_trait(node->op, CARNOT_TRAIT_VIEW)) return false;
   const carnot_type *a = &node->inputs[0]->type, *b = &node->outputs[0]->type;
   return a->rank >= 2 && b->rank >= 2 &&
          carnot_sym_same(a->dims[a->rank - 1], b->dims[b->rank - 1]) &&

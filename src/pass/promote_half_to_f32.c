@@ -11,52 +11,16 @@ static bool is_half(const carnot_value* value) {
          (value->type.dtype == CARNOT_DTYPE_F16 || value->type.dtype == CARNOT_DTYPE_BF16);
 }
 
-// Operators whose float32 form means the same, all of whose half operands share one type.
-static bool may_widen(const carnot_node* node) {
-  switch (node->op) {
-    case CARNOT_OP_UNARY:
-    case CARNOT_OP_BINARY:
-    case CARNOT_OP_TERNARY:
-    case CARNOT_OP_MATMUL:
-    case CARNOT_OP_GEMM:
-    case CARNOT_OP_CONV:
-    case CARNOT_OP_CONV_TRANSPOSE:
-    case CARNOT_OP_MAX_POOL:
-    case CARNOT_OP_AVERAGE_POOL:
-    case CARNOT_OP_REDUCE:
-    case CARNOT_OP_SOFTMAX:
-    case CARNOT_OP_LOG_SOFTMAX:
-    case CARNOT_OP_BATCH_NORM:
-    case CARNOT_OP_INSTANCE_NORM:
-    case CARNOT_OP_LAYER_NORM:
-    case CARNOT_OP_GROUP_NORM:
-    case CARNOT_OP_RMS_NORM:
-    case CARNOT_OP_LRN:
-    case CARNOT_OP_RESIZE:
-    case CARNOT_OP_RESHAPE:
-    case CARNOT_OP_SQUEEZE:
-    case CARNOT_OP_UNSQUEEZE:
-    case CARNOT_OP_EXPAND:
-    case CARNOT_OP_TRANSPOSE:
-    case CARNOT_OP_CONCAT:
-    case CARNOT_OP_SPLIT:
-    case CARNOT_OP_SLICE:
-    case CARNOT_OP_PAD:
-    case CARNOT_OP_TILE:
-    case CARNOT_OP_GATHER:
-    case CARNOT_OP_DEPTH_TO_SPACE:
-    case CARNOT_OP_SPACE_TO_DEPTH:
-    case CARNOT_OP_DROPOUT:
-    case CARNOT_OP_IDENTITY: break;
-    default: return false;
-  }
+static bool may_promote(const carnot_node* node) {
+  if (!carnot_op_has_trait(node->op, CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_MOVES_DATA))
+    return false;
   bool any = false;
   for (int i = 0; i < node->output_count; i++) any |= is_half(node->outputs[i]);
   for (int i = 0; i < node->input_count; i++) any |= is_half(node->inputs[i]);
   return any;
 }
 
-static carnot_status* widen_node(carnot_cast_cache* cache, carnot_node* node) {
+static carnot_status* promote_node(carnot_cast_cache* cache, carnot_node* node) {
   carnot_value** inputs =
       CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
   for (int i = 0; i < node->input_count; i++) {
@@ -75,7 +39,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
   carnot_status* status = NULL;
   for (carnot_node *node = block->first, *next; node && !status; node = next) {
     next = node->next;
-    if (may_widen(node)) status = widen_node(&cache, node);
+    if (may_promote(node)) status = promote_node(&cache, node);
   }
   carnot_cast_cache_deinit(&cache);
   return status;
