@@ -59,7 +59,7 @@ typedef struct carnot_builder {
   double deadline_ms;                        // of timing, by carnot_builder_now_ms; 0: none
   const char* const* output_names;           // of the graph's outputs as the user knows them
   carnot_layout* layouts;                    // by value id: how its producer writes it
-  carnot_place* places;                      // by value id: where its producer writes it
+  carnot_memory_space* places;               // by value id: where its producer writes it
   bool* late;              // by value id: its size or existence is decided by values
   int64_t* symbol_values;  // by expression index: at the optimum of the first profile
   bool* symbol_known;

@@ -103,8 +103,10 @@ static void put_shape(stream* s, carnot_tensor* t, const char* what) {
 }
 
 static bool operand_enums_hold(const carnot_operand_desc* t) {
-  return (unsigned)t->kind <= CARNOT_VALUE_OPTIONAL && (unsigned)t->dtype < CARNOT_DTYPE_COUNT &&
-         (unsigned)t->layout < CARNOT_LAYOUT_COUNT && (unsigned)t->place < CARNOT_PLACE_COUNT;
+  return (unsigned)t->kind <= CARNOT_VALUE_OPTIONAL &&
+         (unsigned)t->format.dtype < CARNOT_DTYPE_COUNT &&
+         (unsigned)t->format.layout < CARNOT_LAYOUT_COUNT &&
+         (unsigned)t->format.memory < CARNOT_MEMORY_SPACE_COUNT;
 }
 
 // ---- attributes ----
@@ -234,16 +236,16 @@ static void put_variant(stream* s, carnot_variant* v) {
 
 static void put_operand_type(stream* s, carnot_operand_desc* t) {
   PUT_ENUM(s, t->kind, "operand");
-  PUT_ENUM(s, t->dtype, "operand");
-  PUT_ENUM(s, t->layout, "operand");
-  PUT_ENUM(s, t->place, "operand");
+  PUT_ENUM(s, t->format.dtype, "operand");
+  PUT_ENUM(s, t->format.layout, "operand");
+  PUT_ENUM(s, t->format.memory, "operand");
   uint32_t constant = t->is_constant;
   put_u32(s, &constant, "operand");
   t->is_constant = constant != 0;
   put_i32(s, &t->rank, "operand");
   if (!s->status && (t->rank < -1 || t->rank > CARNOT_MAX_RANK || !operand_enums_hold(t)))
     s->status = CARNOT_ERROR(INVALID_MODEL, "an operand of kind %d, type %d, rank %d", (int)t->kind,
-                             (int)t->dtype, t->rank);
+                             (int)t->format.dtype, t->rank);
   for (int d = 0; !s->status && d < t->rank; d++) {
     put_i64(s, &t->dims[d], "operand");
     put_i64(s, &t->min[d], "operand");
@@ -272,9 +274,9 @@ static void put_step(stream* s, carnot_plan_step* step) {
 static void put_value(stream* s, carnot_plan_value* v, uint32_t profile_count) {
   put_text(s, &v->name, "value name");
   PUT_ENUM(s, v->kind, "value");
-  PUT_ENUM(s, v->dtype, "value");
-  PUT_ENUM(s, v->layout, "value");
-  PUT_ENUM(s, v->place, "value");
+  PUT_ENUM(s, v->format.dtype, "value");
+  PUT_ENUM(s, v->format.layout, "value");
+  PUT_ENUM(s, v->format.memory, "value");
   PUT_ENUM(s, v->storage, "value");
   put_u32(s, &v->index, "value");
   put_i32(s, &v->axis, "value");

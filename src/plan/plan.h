@@ -7,33 +7,8 @@
 #ifndef CARNOT_PLAN_PLAN_H_
 #define CARNOT_PLAN_PLAN_H_
 
-#include "ir/op.h"
-
-#define CARNOT_PLAN_NONE UINT32_MAX  // an absent optional operand
-
-// How the elements of a tensor lie in memory. X(NAME, "name").
-#define CARNOT_LAYOUTS(X)                                        \
-  X(ROW_MAJOR, "row_major")         /* the last axis is dense */ \
-  X(CHANNELS_LAST, "channels_last") /* axis 1 is dense: NHWC of an NCHW tensor */
-
-typedef enum carnot_layout {
-#define CARNOT_LAYOUT_ENUM(NAME, name) CARNOT_LAYOUT_##NAME,
-  CARNOT_LAYOUTS(CARNOT_LAYOUT_ENUM)
-#undef CARNOT_LAYOUT_ENUM
-      CARNOT_LAYOUT_COUNT
-} carnot_layout;
-
-// Whose memory a value lies in: the processor's or the accelerator's.
-typedef enum carnot_place {
-  CARNOT_PLACE_HOST,
-  CARNOT_PLACE_DEVICE,
-  CARNOT_PLACE_COUNT
-} carnot_place;
-
-const char* carnot_layout_name(carnot_layout layout);
-// Strides in elements of a dense tensor of these dimensions.
-void carnot_layout_strides(carnot_layout layout, int rank, const int64_t* dims,
-                           int64_t* out_strides);
+#include "plan/operand.h"
+#include "plan/region.h"
 
 typedef enum carnot_storage {
   CARNOT_STORAGE_NONE,           // nobody reads it
@@ -53,9 +28,7 @@ typedef enum carnot_storage {
 typedef struct carnot_plan_value {
   const char* name;
   carnot_value_kind kind;  // UNKNOWN: told at run time
-  carnot_dtype dtype;
-  carnot_layout layout;
-  carnot_place place;
+  carnot_format format;
   carnot_storage storage;
   uint32_t index;
   int32_t axis;
@@ -89,24 +62,6 @@ static inline bool carnot_blob_is_weight(const carnot_plan_blob* blob) {
          !carnot_blob_is_code(blob);
 }
 
-// The operators of a step. Local values: first the step's inputs, then what the nodes give, in
-// order.
-typedef struct carnot_plan_node {
-  carnot_op op;
-  const char* name;
-  carnot_attrs attrs;  // BLOCK attributes hold block_index
-  uint32_t input_count, output_count;
-  const uint32_t* inputs;   // local values; NONE: absent
-  const uint32_t* outputs;  // local values; NONE: nobody reads it
-} carnot_plan_node;
-
-typedef struct carnot_region {
-  uint32_t node_count, value_count;
-  carnot_plan_node* nodes;
-  uint32_t output_count;
-  const uint32_t* outputs;  // local values that are the step's outputs
-} carnot_region;
-
 // A dimension of an operand must lie in [min, max] and be a multiple of |multiple|.
 typedef struct carnot_guard {
   uint32_t operand, dim;
@@ -125,26 +80,6 @@ typedef struct carnot_variant {
   uint32_t param_bytes;
   const void* params;  // what prepare noted, read by check and shape
 } carnot_variant;
-
-// One operand of a problem, as far as it is known when tactics are chosen (backend/tactic.h asks
-// them with it). Refittable engines keep these, because packing weights again means asking prepare
-// again.
-typedef struct carnot_operand_desc {
-  carnot_value_kind kind;
-  carnot_dtype dtype;
-  int rank;                       // -1 unknown
-  int64_t dims[CARNOT_MAX_RANK];  // at the profile's optimum; -1 unknown
-  int64_t min[CARNOT_MAX_RANK], max[CARNOT_MAX_RANK];
-  carnot_layout layout;
-  carnot_place place;
-  bool is_constant;
-  const carnot_tensor* tensor;  // data of a constant
-} carnot_operand_desc;
-
-// A constant whose elements are at hand when the engine is built.
-static inline bool carnot_is_known(const carnot_operand_desc* t) {
-  return t->is_constant && t->tensor && t->tensor->data;
-}
 
 typedef struct carnot_plan_step {
   const char* name;

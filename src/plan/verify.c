@@ -18,17 +18,17 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
   const carnot_plan_value* v = &plan->values[index];
   CHECK((unsigned)v->kind <= CARNOT_VALUE_OPTIONAL, "value %u (%s) has kind %d", index, v->name,
         (int)v->kind);
-  CHECK((unsigned)v->dtype < CARNOT_DTYPE_COUNT, "value %u (%s) has type %d", index, v->name,
-        (int)v->dtype);
-  CHECK((unsigned)v->layout < CARNOT_LAYOUT_COUNT, "value %u (%s) has layout %d", index, v->name,
-        (int)v->layout);
-  CHECK((unsigned)v->place < CARNOT_PLACE_COUNT, "value %u (%s) lies in place %d", index, v->name,
-        (int)v->place);
-  CHECK(v->place == CARNOT_PLACE_HOST || (plan->device && strchr(plan->device, ':')),
+  CHECK((unsigned)v->format.dtype < CARNOT_DTYPE_COUNT, "value %u (%s) has type %d", index, v->name,
+        (int)v->format.dtype);
+  CHECK((unsigned)v->format.layout < CARNOT_LAYOUT_COUNT, "value %u (%s) has layout %d", index,
+        v->name, (int)v->format.layout);
+  CHECK((unsigned)v->format.memory < CARNOT_MEMORY_SPACE_COUNT, "value %u (%s) lies in place %d",
+        index, v->name, (int)v->format.memory);
+  CHECK(v->format.memory == CARNOT_MEMORY_HOST || (plan->device && strchr(plan->device, ':')),
         "value %u (%s) lies on a device, the engine is for %s", index, v->name,
         plan->device ? plan->device : "");
   uint64_t arena_bytes =
-      v->place == CARNOT_PLACE_DEVICE ? plan->device_arena_bytes : plan->arena_bytes;
+      v->format.memory == CARNOT_MEMORY_DEVICE ? plan->device_arena_bytes : plan->arena_bytes;
   switch (v->storage) {
     case CARNOT_STORAGE_CONSTANT:
       CHECK(v->index < plan->blob_count, "value %u (%s) names weight %u of %u", index, v->name,
@@ -56,8 +56,8 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
     case CARNOT_STORAGE_ALIAS:
       CHECK(v->index < plan->value_count, "value %u (%s) stands for value %u of %u", index, v->name,
             v->index, plan->value_count);
-      CHECK(plan->values[v->index].place == v->place, "value %u (%s) stands in another memory",
-            index, v->name);
+      CHECK(plan->values[v->index].format.memory == v->format.memory,
+            "value %u (%s) stands in another memory", index, v->name);
       break;
     default:
       CHECK((unsigned)v->storage < CARNOT_STORAGE_COUNT, "value %u (%s) has storage %d", index,

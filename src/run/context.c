@@ -99,9 +99,9 @@ void carnot_bind_constants(carnot_context* context) {
     value->cell =
         (carnot_rt_value){.kind = CARNOT_VALUE_TENSOR, .tensor = plan->blobs[v->index].tensor};
     value->cell.tensor.data = (void*)context->weights->data[v->index];
-    if (v->place == CARNOT_PLACE_DEVICE) value->device_data = uploaded(context, v->index);
+    if (v->format.memory == CARNOT_MEMORY_DEVICE) value->device_data = uploaded(context, v->index);
     value->known = true;
-    carnot_layout_strides(v->layout, value->cell.tensor.rank, value->cell.tensor.dims,
+    carnot_layout_strides(v->format.layout, value->cell.tensor.rank, value->cell.tensor.dims,
                           value->strides);
   }
   for (uint32_t s = 0; s < plan->step_count; s++) {

@@ -203,7 +203,7 @@ void carnot_context_close_device(carnot_context* context);
 // The weights that device steps read, once an engine and device.
 carnot_status* carnot_context_upload(carnot_context* context) CARNOT_MUST_USE;
 static inline bool carnot_is_on_device(const carnot_context* context, uint32_t value) {
-  return context->plan->values[value].place == CARNOT_PLACE_DEVICE;
+  return context->plan->values[value].format.memory == CARNOT_MEMORY_DEVICE;
 }
 // Lends the watcher the results of a step of the device as host memory.
 carnot_status* carnot_device_show(carnot_context* context, uint32_t step) CARNOT_MUST_USE;

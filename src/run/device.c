@@ -77,7 +77,7 @@ static void mark_needed(const carnot_context* context, const void** needed) {
   const carnot_plan* plan = context->plan;
   for (uint32_t i = 0; i < plan->value_count; i++) {
     const carnot_plan_value* v = &plan->values[i];
-    if (v->storage == CARNOT_STORAGE_CONSTANT && v->place == CARNOT_PLACE_DEVICE)
+    if (v->storage == CARNOT_STORAGE_CONSTANT && v->format.memory == CARNOT_MEMORY_DEVICE)
       needed[v->index] = context->weights->data[v->index];
   }
   for (uint32_t s = 0; s < plan->step_count; s++)
@@ -241,7 +241,7 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t index) {
   const carnot_plan_value* v = &context->plan->values[b->value];
   carnot_run_binding* binding = &context->bindings[index];
   const carnot_run_value* value = &context->values[b->value];
-  bool on_device = v->place == CARNOT_PLACE_DEVICE;
+  bool on_device = v->format.memory == CARNOT_MEMORY_DEVICE;
   size_t bytes = carnot_tensor_bytes(&binding->cell.tensor);
   const void* from = on_device ? value->device_data : value->cell.tensor.data;
   CARNOT_CHECK(from || !bytes, INVALID_MODEL, "no step makes output %s of %zu bytes", b->name,

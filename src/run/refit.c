@@ -213,7 +213,7 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
                  plan->blobs[v->index].name);
     types[i].tensor = tensor;
     types[i].rank = tensor->rank;
-    types[i].dtype = tensor->dtype;
+    types[i].format.dtype = tensor->dtype;
     types[i].kind = CARNOT_VALUE_TENSOR;
     memcpy(types[i].dims, tensor->dims, sizeof(tensor->dims));
   }

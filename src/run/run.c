@@ -191,7 +191,7 @@ static carnot_status* output_memory(carnot_context* context, uint32_t id, size_t
     const carnot_plan_binding* b = &context->plan->bindings[i];
     carnot_run_binding* binding = &context->bindings[i];
     if (b->is_input || b->value != id || binding->allocate ||
-        context->plan->values[id].layout != CARNOT_LAYOUT_ROW_MAJOR)
+        context->plan->values[id].format.layout != CARNOT_LAYOUT_ROW_MAJOR)
       continue;
     // An address with too little room is told of when the result is delivered.
     if (binding->address && bytes > binding->capacity_bytes) return NULL;
@@ -209,7 +209,7 @@ static carnot_status* place_late(carnot_context* context, const carnot_plan_step
     carnot_run_value* value = &context->values[step->outputs[i]];
     if (value->known) continue;
     carnot_tensor* t = &value->cell.tensor;
-    carnot_layout_strides(v->layout, t->rank, t->dims, value->strides);
+    carnot_layout_strides(v->format.layout, t->rank, t->dims, value->strides);
     size_t bytes;
     CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
     bool on_device = carnot_is_on_device(context, step->outputs[i]);
@@ -384,15 +384,15 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
   binding->cell = *cell;
   if (cell->kind != CARNOT_VALUE_TENSOR) return NULL;
   const carnot_plan_value* v = &context->plan->values[b->value];
-  if (context->stream && (v->place == CARNOT_PLACE_DEVICE || !context->host_io))
+  if (context->stream && (v->format.memory == CARNOT_MEMORY_DEVICE || !context->host_io))
     return carnot_device_deliver(context, index);
   bool in_place =
       v->storage == CARNOT_STORAGE_BINDING && v->index == index && context->values[b->value].known;
   carnot_dims dims = {.rank = cell->tensor.rank};
   memcpy(dims.d, cell->tensor.dims, sizeof(dims.d));
   if (!in_place) {
-    CARNOT_CHECK(v->layout == CARNOT_LAYOUT_ROW_MAJOR, INTERNAL, "output %s is not row-major",
-                 b->name);
+    CARNOT_CHECK(v->format.layout == CARNOT_LAYOUT_ROW_MAJOR, INTERNAL,
+                 "output %s is not row-major", b->name);
     size_t bytes = carnot_tensor_bytes(&cell->tensor);
     CARNOT_CHECK(cell->tensor.data || !bytes, INVALID_MODEL, "output %s has no memory", b->name);
     void* data = binding->address;

@@ -130,8 +130,9 @@ static bool all_sized(const carnot_context* context, const carnot_plan_step* ste
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i]) continue;
     const carnot_plan_value* v = &context->plan->values[step->outputs[i]];
-    bool unplanned = (v->place == CARNOT_PLACE_DEVICE && v->storage == CARNOT_STORAGE_HEAP) ||
-                     (v->storage == CARNOT_STORAGE_ALIAS && !context->values[v->index].known);
+    bool unplanned =
+        (v->format.memory == CARNOT_MEMORY_DEVICE && v->storage == CARNOT_STORAGE_HEAP) ||
+        (v->storage == CARNOT_STORAGE_ALIAS && !context->values[v->index].known);
     if (unplanned || !carnot_cell_sized(outputs[i])) return false;
   }
   return true;
@@ -251,7 +252,7 @@ static carnot_status* place_output(carnot_context* context, uint32_t index, size
 
 // Where the address of a value stands.
 static void** address_of(const carnot_plan_value* v, carnot_run_value* value) {
-  return v->place == CARNOT_PLACE_DEVICE ? &value->device_data : &value->cell.tensor.data;
+  return v->format.memory == CARNOT_MEMORY_DEVICE ? &value->device_data : &value->cell.tensor.data;
 }
 
 static carnot_status* place_part(carnot_context* context, uint32_t index) {
@@ -293,9 +294,9 @@ static carnot_status* place_value(carnot_context* context, uint32_t index, int d
   carnot_tensor* t = &value->cell.tensor;
   size_t bytes;
   CARNOT_TRY_AT(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes), "value %s", v->name);
-  carnot_layout_strides(v->layout, t->rank, t->dims, value->strides);
+  carnot_layout_strides(v->format.layout, t->rank, t->dims, value->strides);
   void** address = address_of(v, value);
-  bool on_device = v->place == CARNOT_PLACE_DEVICE;
+  bool on_device = v->format.memory == CARNOT_MEMORY_DEVICE;
   switch (v->storage) {
     case CARNOT_STORAGE_BINDING:
       if (on_device) return carnot_place_on_device(context, v->index, bytes, address);
@@ -354,8 +355,8 @@ void carnot_fill_operands(carnot_context* context, uint32_t index) {
     // Host values of a device row are lists that decide sizes; it looks at |place|.
     bool reachable = row->device || row->cross_memory || !there;
     operand->data = !reachable ? NULL : there ? value->device_data : t->data;
-    operand->place = context->plan->values[id].place;
-    operand->dtype = t->dtype;
+    operand->format.memory = context->plan->values[id].format.memory;
+    operand->format.dtype = t->dtype;
     operand->rank = t->rank;
     memcpy(operand->dims, t->dims, sizeof(operand->dims));
     memcpy(operand->strides, value->strides, sizeof(operand->strides));
@@ -408,9 +409,9 @@ carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* 
   if (run->fallback) return NULL;
   for (uint32_t i = 0; i < step->output_count && !row->strided_outputs; i++) {
     if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
-    CARNOT_CHECK(dense(&outputs[i], context->plan->values[step->outputs[i]].layout), INVALID_MODEL,
-                 "step %s writes a part of a tensor, which tactic %s cannot", step->name,
-                 row->name);
+    CARNOT_CHECK(dense(&outputs[i], context->plan->values[step->outputs[i]].format.layout),
+                 INVALID_MODEL, "step %s writes a part of a tensor, which tactic %s cannot",
+                 step->name, row->name);
   }
   CARNOT_TRY_AT(
       row->configure(&run->views[run->variant], run->operands, outputs, state, out_workspace_bytes),
@@ -428,7 +429,7 @@ static carnot_status* take_workspace(carnot_context* context, size_t bytes) {
 }
 
 // Offsets of the values whose size has no bound at build: planned for the shapes that are set.
-static carnot_status* place_flexible(carnot_context* context, carnot_place place) {
+static carnot_status* place_flexible(carnot_context* context, carnot_memory_space place) {
   const carnot_plan* plan = context->plan;
   if (!plan->dynamic_count) return NULL;
   void* memory;
@@ -438,7 +439,7 @@ static carnot_status* place_flexible(carnot_context* context, carnot_place place
   uint32_t count = 0;
   for (uint32_t i = 0; i < plan->value_count && count < plan->dynamic_count; i++) {
     const carnot_plan_value* v = &plan->values[i];
-    if (v->storage != CARNOT_STORAGE_DYNAMIC_ARENA || v->place != place ||
+    if (v->storage != CARNOT_STORAGE_DYNAMIC_ARENA || v->format.memory != place ||
         !context->values[i].known)
       continue;
     const carnot_tensor* t = &context->values[i].cell.tensor;
@@ -451,7 +452,7 @@ static carnot_status* place_flexible(carnot_context* context, carnot_place place
   CARNOT_TRY(carnot_memory_plan(intervals, count, &total));
   for (uint32_t i = 0; i < count; i++)
     context->values[intervals[i].id].dynamic_offset = intervals[i].offset;
-  if (place == CARNOT_PLACE_HOST)
+  if (place == CARNOT_MEMORY_HOST)
     return carnot_context_take_arena(context, plan->arena_bytes + total);
   return carnot_context_device_memory(context, plan->device_arena_bytes + total,
                                       (void**)&context->device_arena, &context->device_arena_bytes);
@@ -473,8 +474,8 @@ static carnot_status* resolve(carnot_context* context) {
   CARNOT_TRY(take_inputs(context));
   for (uint32_t i = 0; i < main->step_count; i++)
     CARNOT_TRY(resolve_step(context, main->first_step + i));
-  CARNOT_TRY(place_flexible(context, CARNOT_PLACE_HOST));
-  if (context->stream) CARNOT_TRY(place_flexible(context, CARNOT_PLACE_DEVICE));
+  CARNOT_TRY(place_flexible(context, CARNOT_MEMORY_HOST));
+  if (context->stream) CARNOT_TRY(place_flexible(context, CARNOT_MEMORY_DEVICE));
   CARNOT_TRY(place_all(context));
   size_t most = 0, most_on_device = 0;
   for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++) {

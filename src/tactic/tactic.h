@@ -74,8 +74,7 @@ typedef struct carnot_problem {
 // configure for an operand whose address is not known yet.
 typedef struct carnot_operand {
   void* data;
-  carnot_place place;  // memory space of |data|
-  carnot_dtype dtype;
+  carnot_format format;
   int rank;
   int64_t dims[CARNOT_MAX_RANK];
   int64_t strides[CARNOT_MAX_RANK];

@@ -8,7 +8,8 @@ static const char* lanes_reject(carnot_problem* problem, carnot_op op, char* rea
   const char* why = carnot_cpu_single(problem, op);
   if (!why)
     why = carnot_not_f32(&problem->inputs[0], "the input", 1, CARNOT_MAX_RANK, reason, size);
-  if (!why) problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  if (!why)
+    problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }
 
@@ -34,10 +35,10 @@ static carnot_status* lanes_shape(const carnot_step_view* step, const carnot_ope
                                   const carnot_operand* y, carnot_dtype dtype, arg_state* s) {
   const carnot_plan_node* node = &step->region->nodes[0];
   int axis;
-  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32 && y->dtype == dtype && carnot_cpu_is_dense(x) &&
-                   carnot_cpu_is_dense(y),
-               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->dtype),
-               carnot_dtype_name(y->dtype));
+  CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && y->format.dtype == dtype &&
+                   carnot_cpu_is_dense(x) && carnot_cpu_is_dense(y),
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(y->format.dtype));
   CARNOT_TRY(carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"), x->rank,
                          "axis", &axis));
   int64_t n = x->dims[axis], inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);

@@ -9,8 +9,8 @@ static const char* attention_reject(carnot_problem* problem, char* reason, size_
   const char* why = carnot_attention_read(problem, CARNOT_DTYPE_F32, &p, reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -45,8 +45,9 @@ static carnot_status* attention_shape(const carnot_step_view* step, const carnot
   CARNOT_TRY(carnot_heads_make(&p->out, &outputs[0], CARNOT_DTYPE_F32, &s->out));
   CARNOT_TRY(carnot_heads_check(&s->q, &s->k, &s->v, &s->out));
   if (p->mask >= 0) {
-    CARNOT_CHECK(inputs[p->mask].dtype == CARNOT_DTYPE_F32, INVALID_ARGUMENT,
-                 "the mask is %s, must be float32", carnot_dtype_name(inputs[p->mask].dtype));
+    CARNOT_CHECK(inputs[p->mask].format.dtype == CARNOT_DTYPE_F32, INVALID_ARGUMENT,
+                 "the mask is %s, must be float32",
+                 carnot_dtype_name(inputs[p->mask].format.dtype));
     CARNOT_TRY(
         carnot_attention_mask(&inputs[p->mask], &s->out, s->k.rows, s->mask_strides, &s->mask_ld));
   }

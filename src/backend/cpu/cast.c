@@ -112,10 +112,10 @@ static const char* cast_reject(carnot_problem* problem, char* reason, size_t siz
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_CAST || problem->region->node_count != 1) return "";
   const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
-  if (x->kind != CARNOT_VALUE_TENSOR || !find(x->dtype, y->dtype))
-    return carnot_because(reason, size, "no loop from %s to %s", carnot_dtype_name(x->dtype),
-                          carnot_dtype_name(y->dtype));
-  problem->outputs[0].layout = x->layout;  // elements stay where they are
+  if (x->kind != CARNOT_VALUE_TENSOR || !find(x->format.dtype, y->format.dtype))
+    return carnot_because(reason, size, "no loop from %s to %s", carnot_dtype_name(x->format.dtype),
+                          carnot_dtype_name(y->format.dtype));
+  problem->outputs[0].format.layout = x->format.layout;  // elements stay where they are
   return NULL;
 }
 
@@ -133,8 +133,9 @@ static carnot_status* cast_shape(const carnot_step_view* step, const carnot_oper
   (void)step;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(find(x->dtype, y->dtype) && x->rank == y->rank, INVALID_MODEL,
-               "no loop from %s to %s", carnot_dtype_name(x->dtype), carnot_dtype_name(y->dtype));
+  CARNOT_CHECK(find(x->format.dtype, y->format.dtype) && x->rank == y->rank, INVALID_MODEL,
+               "no loop from %s to %s", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(y->format.dtype));
   int64_t extent = 1;  // dense in some order, the same on both sides
   for (int d = 0; d < x->rank; d++) {
     CARNOT_CHECK(x->dims[d] == y->dims[d] && (x->dims[d] == 1 || x->strides[d] == y->strides[d]),
@@ -165,12 +166,12 @@ static carnot_status* cast_run_row(const carnot_step_view* step, void* memory,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
   (void)step, (void)workspace;
-  cast_run run = {.run = find(inputs[0].dtype, outputs[0].dtype),
+  cast_run run = {.run = find(inputs[0].format.dtype, outputs[0].format.dtype),
                   .x = inputs[0].data,
                   .y = outputs[0].data,
                   .count = *(int64_t*)memory,
-                  .x_bytes = carnot_dtype_bits(inputs[0].dtype) / 8,
-                  .y_bytes = carnot_dtype_bits(outputs[0].dtype) / 8};
+                  .x_bytes = carnot_dtype_bits(inputs[0].format.dtype) / 8,
+                  .y_bytes = carnot_dtype_bits(outputs[0].format.dtype) / 8};
   carnot_executor_parallel(executor, carnot_ceildiv(run.count, kPart), cast_part, &run);
   return NULL;
 }

@@ -7,8 +7,8 @@ static const char* chosen_reject(carnot_problem* problem, carnot_op op, char* re
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -18,7 +18,7 @@ static const char* non_zero_reject(carnot_problem* problem, char* reason, size_t
   const char* why = chosen_reject(problem, CARNOT_OP_NON_ZERO, reason, size);
   if (why) return why;
   // Zeros of floats of a byte and of complex numbers are not one pattern of bits.
-  carnot_dtype dtype = problem->inputs[0].dtype;
+  carnot_dtype dtype = problem->inputs[0].format.dtype;
   bool plain = carnot_dtype_is_float(dtype)
                    ? carnot_dtype_bits(dtype) >= 16
                    : carnot_dtype_is_integer(dtype) || dtype == CARNOT_DTYPE_BOOL;
@@ -45,9 +45,9 @@ static carnot_status* non_zero_shape(const carnot_step_view* step, const carnot_
   const carnot_operand* x = &inputs[0];
   (void)step;
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(carnot_cpu_is_whole(x->dtype) && outputs[0].dtype == CARNOT_DTYPE_I64, INVALID_MODEL,
-               "operands are %s and %s", carnot_dtype_name(x->dtype),
-               carnot_dtype_name(outputs[0].dtype));
+  CARNOT_CHECK(carnot_cpu_is_whole(x->format.dtype) && outputs[0].format.dtype == CARNOT_DTYPE_I64,
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(outputs[0].format.dtype));
   s->columns = x->rank ? x->dims[x->rank - 1] : 1;
   s->rows = x->rank ? carnot_dims_count(x->dims, x->rank - 1) : 1;
   s->row_units = carnot_ceildiv(s->columns, kUnit);
@@ -80,9 +80,9 @@ CHOOSE(32)
 CHOOSE(64)
 
 static int64_t choose(const carnot_operand* x, int64_t from, int64_t n, int64_t* columns) {
-  uint64_t mask = UINT64_MAX >> (64 - carnot_dtype_bits(x->dtype));
-  if (carnot_dtype_is_float(x->dtype)) mask >>= 1;  // the sign of a zero
-  switch (carnot_dtype_bits(x->dtype)) {
+  uint64_t mask = UINT64_MAX >> (64 - carnot_dtype_bits(x->format.dtype));
+  if (carnot_dtype_is_float(x->format.dtype)) mask >>= 1;  // the sign of a zero
+  switch (carnot_dtype_bits(x->format.dtype)) {
     case 8: return choose_8(x->data, from, n, mask, columns);
     case 16: return choose_16(x->data, from, n, mask, columns);
     case 32: return choose_32(x->data, from, n, mask, columns);
@@ -168,7 +168,7 @@ const carnot_tactic carnot_tactic_non_zero = {.name = "cpu_non_zero",
 static const char* compress_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = chosen_reject(problem, CARNOT_OP_COMPRESS, reason, size);
   if (why) return why;
-  return problem->inputs[1].dtype == CARNOT_DTYPE_BOOL ? NULL : "the condition is not bool";
+  return problem->inputs[1].format.dtype == CARNOT_DTYPE_BOOL ? NULL : "the condition is not bool";
 }
 
 static carnot_status* compress_check(const carnot_step_view* step) {
@@ -187,10 +187,10 @@ static carnot_status* compress_shape(const carnot_step_view* step, const carnot_
   compress_state* s = memory;
   const carnot_operand *x = &inputs[0], *condition = &inputs[1];
   const carnot_attrs* attrs = &step->region->nodes[0].attrs;
-  CARNOT_CHECK(carnot_cpu_is_whole(x->dtype) && outputs[0].dtype == x->dtype &&
-                   condition->dtype == CARNOT_DTYPE_BOOL,
-               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->dtype),
-               carnot_dtype_name(condition->dtype));
+  CARNOT_CHECK(carnot_cpu_is_whole(x->format.dtype) && outputs[0].format.dtype == x->format.dtype &&
+                   condition->format.dtype == CARNOT_DTYPE_BOOL,
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(condition->format.dtype));
   *s = (compress_state){.axis = -1, .outer = 1, .size = carnot_dims_count(x->dims, x->rank)};
   int64_t inner = 1;
   if (carnot_attr_has(attrs, "axis")) {
@@ -200,7 +200,7 @@ static carnot_status* compress_shape(const carnot_step_view* step, const carnot_
     s->size = x->dims[s->axis];
     inner = carnot_dims_count(x->dims + s->axis + 1, x->rank - s->axis - 1);
   }
-  s->slice_bytes = (size_t)inner * (size_t)carnot_dtype_bits(x->dtype) / 8;
+  s->slice_bytes = (size_t)inner * (size_t)carnot_dtype_bits(x->format.dtype) / 8;
   s->tests = carnot_min_i64(carnot_dims_count(condition->dims, condition->rank), s->size);
   *out_workspace_bytes = (size_t)(s->tests + 1) * sizeof(int64_t);
   return NULL;
@@ -244,7 +244,7 @@ static carnot_status* compress_write(const carnot_step_view* step, void* memory,
   const compress_state* s = memory;
   compress_run run = {s, inputs[0].data, outputs[0].data, workspace};
   CARNOT_CHECK((size_t)carnot_dims_count(outputs[0].dims, outputs[0].rank) *
-                       (size_t)carnot_dtype_bits(outputs[0].dtype) / 8 ==
+                       (size_t)carnot_dtype_bits(outputs[0].format.dtype) / 8 ==
                    (size_t)(s->outer * s->found) * s->slice_bytes,
                INVALID_ARGUMENT, "the result has another size than what was counted");
   carnot_executor_parallel(executor, carnot_ceildiv(s->outer * s->found, s->per_part), copy_part,

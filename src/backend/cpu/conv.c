@@ -25,8 +25,8 @@ carnot_status* carnot_window_check(const carnot_window* w, int low, int high) {
 
 carnot_status* carnot_plane_make(const carnot_window* window, const carnot_operand* src,
                                  const carnot_operand* dst, carnot_plane* out) {
-  CARNOT_CHECK(src->dtype == CARNOT_DTYPE_F32 && dst->dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
-               "operands are not float32");
+  CARNOT_CHECK(src->format.dtype == CARNOT_DTYPE_F32 && dst->format.dtype == CARNOT_DTYPE_F32,
+               INVALID_MODEL, "operands are not float32");
   return carnot_plane_of(window, src, dst, out);
 }
 
@@ -121,14 +121,15 @@ const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_para
 }
 
 static void want_channels_last(carnot_problem* problem, const carnot_conv_params* p) {
-  problem->inputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->inputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   for (uint32_t i = 1; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  if (p->tail.residual >= 0) problem->inputs[p->tail.residual].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  if (p->tail.residual >= 0)
+    problem->inputs[p->tail.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   for (int i = 0; i < p->tail.operand_count; i++)
     if (p->tail.operands[i].shape == CARNOT_TAIL_FULL)
-      problem->inputs[p->tail.operands[i].input].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+      problem->inputs[p->tail.operands[i].input].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
 }
 
 static bool is_depthwise(const carnot_conv_params* p) {

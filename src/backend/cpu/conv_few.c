@@ -73,12 +73,14 @@ static const char* few_reject(carnot_problem* problem, char* reason, size_t size
   if (!why) why = check_fit(&p, reason, size);
   if (why) return why;
   for (uint32_t i = 1; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  if (p.tail.residual >= 0) problem->inputs[p.tail.residual].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->inputs[0].format.layout = problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_CHANNELS_LAST;
+  if (p.tail.residual >= 0)
+    problem->inputs[p.tail.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   for (int i = 0; i < p.tail.operand_count; i++)
     if (p.tail.operands[i].shape == CARNOT_TAIL_FULL)
-      problem->inputs[p.tail.operands[i].input].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+      problem->inputs[p.tail.operands[i].input].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 

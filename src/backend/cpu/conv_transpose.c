@@ -119,8 +119,9 @@ static const char* transposed_reject(carnot_problem* problem, char* reason, size
   const char* why = describe(problem, &p, reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->inputs[0].format.layout = problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 
@@ -238,13 +239,13 @@ static carnot_status* transposed_shape(const carnot_step_view* step, const carno
   *out_workspace_bytes = 0;
   const transposed_params* p = step->params;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32 && y->dtype == CARNOT_DTYPE_F32 && x->rank == 4 &&
-                   y->rank == 4 && x->dims[0] == y->dims[0] && x->dims[1] == p->channels &&
-                   y->dims[1] == p->filters && (x->strides[1] == 1 || x->dims[1] == 1) &&
-                   (y->strides[1] == 1 || y->dims[1] == 1),
-               INVALID_ARGUMENT,
-               "operands do not fit packed weights of %lld channels and %lld filters",
-               (long long)p->channels, (long long)p->filters);
+  CARNOT_CHECK(
+      x->format.dtype == CARNOT_DTYPE_F32 && y->format.dtype == CARNOT_DTYPE_F32 && x->rank == 4 &&
+          y->rank == 4 && x->dims[0] == y->dims[0] && x->dims[1] == p->channels &&
+          y->dims[1] == p->filters && (x->strides[1] == 1 || x->dims[1] == 1) &&
+          (y->strides[1] == 1 || y->dims[1] == 1),
+      INVALID_ARGUMENT, "operands do not fit packed weights of %lld channels and %lld filters",
+      (long long)p->channels, (long long)p->filters);
   return NULL;
 }
 

@@ -59,7 +59,8 @@ static const char* describe(const carnot_problem* problem, conv_params* out, cha
     if (node->inputs[i] != CARNOT_PLAN_NONE && node->inputs[i] != i) return "operands repeat";
   const carnot_operand_desc *x = &problem->inputs[kX], *y = &problem->outputs[0];
   const carnot_tensor* w = constant(problem, kW);
-  if (!carnot_is_8bit(x->dtype) || !carnot_is_8bit(y->dtype) || x->rank < 3 || x->rank > 4)
+  if (!carnot_is_8bit(x->format.dtype) || !carnot_is_8bit(y->format.dtype) || x->rank < 3 ||
+      x->rank > 4)
     return "the activations are no images of 8 bits";
   if (!w || w->dtype != CARNOT_DTYPE_I8 || w->rank != x->rank)
     return "the weights are not constant int8";
@@ -91,13 +92,15 @@ static const char* describe(const carnot_problem* problem, conv_params* out, cha
   const carnot_tensor *x_zero = constant(problem, kXZero), *y_zero = constant(problem, kYZero);
   out->x_zero = (int32_t)carnot_load_i64(x_zero->dtype, x_zero->data, 0);
   out->y_zero = (int32_t)carnot_load_i64(y_zero->dtype, y_zero->data, 0);
-  out->x_signed = x->dtype == CARNOT_DTYPE_I8;
-  out->y_signed = y->dtype == CARNOT_DTYPE_I8;
+  out->x_signed = x->format.dtype == CARNOT_DTYPE_I8;
+  out->y_signed = y->format.dtype == CARNOT_DTYPE_I8;
   return NULL;
 }
 
 static const char* want_channels_last(carnot_problem* problem, const char* why) {
-  if (!why) problem->inputs[kX].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  if (!why)
+    problem->inputs[kX].format.layout = problem->outputs[0].format.layout =
+        CARNOT_LAYOUT_CHANNELS_LAST;
   return why;
 }
 
@@ -224,10 +227,10 @@ typedef struct conv_state {
 static carnot_status* shape_common(const carnot_step_view* step, const carnot_operand* inputs,
                                    const carnot_operand* outputs, carnot_plane* plane) {
   const conv_params* p = step->params;
-  CARNOT_CHECK(inputs[kX].dtype == (p->x_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8) &&
-                   outputs[0].dtype == (p->y_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8),
-               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[kX].dtype),
-               carnot_dtype_name(outputs[0].dtype));
+  CARNOT_CHECK(inputs[kX].format.dtype == (p->x_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8) &&
+                   outputs[0].format.dtype == (p->y_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8),
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[kX].format.dtype),
+               carnot_dtype_name(outputs[0].format.dtype));
   CARNOT_TRY(carnot_plane_of(&p->window, &inputs[kX], &outputs[0], plane));
   CARNOT_CHECK(plane->c == p->channels && plane->k == p->filters, INVALID_ARGUMENT,
                "%lld channels give %lld, packed are %lld and %lld", (long long)plane->c,

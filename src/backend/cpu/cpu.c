@@ -19,9 +19,9 @@ const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, in
                            char* reason, size_t size) {
   if (type->kind != CARNOT_VALUE_TENSOR || type->rank < 0)
     return carnot_because(reason, size, "%s has no known rank", what);
-  if (type->dtype != CARNOT_DTYPE_F32)
+  if (type->format.dtype != CARNOT_DTYPE_F32)
     return carnot_because(reason, size, "%s is %s, takes float32", what,
-                          carnot_dtype_name(type->dtype));
+                          carnot_dtype_name(type->format.dtype));
   if (type->rank < low || type->rank > high)
     return carnot_because(reason, size, "%s has rank %d, takes %d to %d", what, type->rank, low,
                           high);
@@ -29,7 +29,7 @@ const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, in
 }
 
 bool carnot_is_f32_constant(const carnot_operand_desc* type) {
-  return type->dtype == CARNOT_DTYPE_F32 && carnot_is_known(type);
+  return type->format.dtype == CARNOT_DTYPE_F32 && carnot_is_known(type);
 }
 
 const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op) {
@@ -62,10 +62,11 @@ bool carnot_cpu_is_dense(const carnot_operand* t) {
 }
 
 carnot_status* carnot_cpu_check_alike(const carnot_operand* x, const carnot_operand* y) {
-  CARNOT_CHECK(x->dtype == y->dtype && x->rank == y->rank && carnot_cpu_is_dense(x) &&
+  CARNOT_CHECK(x->format.dtype == y->format.dtype && x->rank == y->rank && carnot_cpu_is_dense(x) &&
                    carnot_cpu_is_dense(y),
                INVALID_ARGUMENT, "operands of %s and %s, ranks %d and %d",
-               carnot_dtype_name(x->dtype), carnot_dtype_name(y->dtype), x->rank, y->rank);
+               carnot_dtype_name(x->format.dtype), carnot_dtype_name(y->format.dtype), x->rank,
+               y->rank);
   for (int d = 0; d < x->rank; d++)
     CARNOT_CHECK(x->dims[d] == y->dims[d], INVALID_ARGUMENT,
                  "dimension %d of the result is %lld, must be %lld", d, (long long)y->dims[d],

@@ -45,8 +45,8 @@ static inline bool carnot_cpu_is_index(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_I32;
 }
 static inline int64_t carnot_cpu_index_at(const carnot_operand* index, int64_t i) {
-  return index->dtype == CARNOT_DTYPE_I64 ? ((const int64_t*)index->data)[i]
-                                          : ((const int32_t*)index->data)[i];
+  return index->format.dtype == CARNOT_DTYPE_I64 ? ((const int64_t*)index->data)[i]
+                                                 : ((const int32_t*)index->data)[i];
 }
 
 // A grid of [m, n] cut into parts, by the problem alone: enough for eight threads and none too

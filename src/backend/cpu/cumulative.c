@@ -15,11 +15,11 @@ static const char* cumulative_reject(carnot_problem* problem, char* reason, size
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[kX], reason, size);
   if (why) return why;
   if (problem->inputs[kX].rank < 1) return "the input is a scalar";
-  if (!has_kernel(problem->inputs[kX].dtype))
+  if (!has_kernel(problem->inputs[kX].format.dtype))
     return carnot_because(reason, size, "no sums of %s",
-                          carnot_dtype_name(problem->inputs[kX].dtype));
+                          carnot_dtype_name(problem->inputs[kX].format.dtype));
   if (!problem->inputs[kAxis].is_constant) return "the axis is not constant";
-  problem->inputs[kX].layout = problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->inputs[kX].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -45,12 +45,12 @@ static carnot_status* cumulative_shape(const carnot_step_view* step, const carno
   const carnot_attrs* attrs = &step->region->nodes[0].attrs;
   int axis;
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(has_kernel(x->dtype), INVALID_ARGUMENT, "operands of %s",
-               carnot_dtype_name(x->dtype));
+  CARNOT_CHECK(has_kernel(x->format.dtype), INVALID_ARGUMENT, "operands of %s",
+               carnot_dtype_name(x->format.dtype));
   CARNOT_TRY(carnot_cpu_check_alike(x, y));
-  CARNOT_CHECK(
-      at->data && carnot_cpu_is_index(at->dtype) && carnot_dims_count(at->dims, at->rank) == 1,
-      INVALID_MODEL, "the axis is no constant integer");
+  CARNOT_CHECK(at->data && carnot_cpu_is_index(at->format.dtype) &&
+                   carnot_dims_count(at->dims, at->rank) == 1,
+               INVALID_MODEL, "the axis is no constant integer");
   CARNOT_TRY(carnot_axis(carnot_cpu_index_at(at, 0), x->rank, "axis", &axis));
   int64_t outer = carnot_dims_count(x->dims, axis),
           inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
@@ -155,7 +155,7 @@ static carnot_status* cumulative_run_row(const carnot_step_view* step, void* sta
                                          carnot_executor* executor) {
   (void)step, (void)workspace;
   cumulative_run run = {
-      .s = state, .dtype = inputs[kX].dtype, .x = inputs[kX].data, .y = outputs[0].data};
+      .s = state, .dtype = inputs[kX].format.dtype, .x = inputs[kX].data, .y = outputs[0].data};
   carnot_executor_parallel(executor, carnot_ceildiv(run.s->outer * run.s->groups, run.s->per_part),
                            cumulative_part, &run);
   return NULL;

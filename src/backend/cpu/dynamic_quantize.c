@@ -15,8 +15,8 @@ static const char* dynamic_reject(carnot_problem* problem, char* reason, size_t 
   const char* why =
       carnot_not_f32(&problem->inputs[0], "the input", 0, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
-  problem->inputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  for (int i = 0; i < 3; i++) problem->outputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  for (int i = 0; i < 3; i++) problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -32,8 +32,10 @@ static carnot_status* dynamic_shape(const carnot_step_view* step, const carnot_o
                                     size_t* out_workspace_bytes) {
   (void)step;
   int64_t count = carnot_dims_count(inputs[0].dims, inputs[0].rank);
-  CARNOT_CHECK(inputs[0].dtype == CARNOT_DTYPE_F32 && outputs[0].dtype == CARNOT_DTYPE_U8 &&
-                   outputs[1].dtype == CARNOT_DTYPE_F32 && outputs[2].dtype == CARNOT_DTYPE_U8 &&
+  CARNOT_CHECK(inputs[0].format.dtype == CARNOT_DTYPE_F32 &&
+                   outputs[0].format.dtype == CARNOT_DTYPE_U8 &&
+                   outputs[1].format.dtype == CARNOT_DTYPE_F32 &&
+                   outputs[2].format.dtype == CARNOT_DTYPE_U8 &&
                    count == carnot_dims_count(outputs[0].dims, outputs[0].rank) &&
                    carnot_dims_count(outputs[1].dims, outputs[1].rank) == 1 &&
                    carnot_dims_count(outputs[2].dims, outputs[2].rank) == 1,

@@ -19,12 +19,12 @@ static const char* elements_reject(carnot_problem* problem, carnot_op op, char* 
     why = carnot_cpu_whole_bytes(&problem->inputs[i], reason, size);
   if (why) return why;
   if (problem->inputs[0].rank < 1) return "the input is a scalar";
-  if (!carnot_cpu_is_index(problem->inputs[1].dtype))
+  if (!carnot_cpu_is_index(problem->inputs[1].format.dtype))
     return carnot_because(reason, size, "indices of %s",
-                          carnot_dtype_name(problem->inputs[1].dtype));
+                          carnot_dtype_name(problem->inputs[1].format.dtype));
   for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -49,9 +49,9 @@ static const char* scatter_reject(carnot_problem* problem, char* reason, size_t 
   if (why) return why;
   move how = reduction_of(&problem->region->nodes[0]);
   if (how == MOVES) return "this reduction has no kernel";
-  if (how != KEEP && problem->inputs[0].dtype != CARNOT_DTYPE_F32)
+  if (how != KEEP && problem->inputs[0].format.dtype != CARNOT_DTYPE_F32)
     return carnot_because(reason, size, "reduces %s, takes float32",
-                          carnot_dtype_name(problem->inputs[0].dtype));
+                          carnot_dtype_name(problem->inputs[0].format.dtype));
   return NULL;
 }
 static carnot_status* scatter_check(const carnot_step_view* step) {
@@ -102,14 +102,15 @@ static carnot_status* elements_shape(const carnot_step_view* step, move how,
   int axis;
   CARNOT_TRY(carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"),
                          table->rank, "axis", &axis));
-  CARNOT_CHECK(table->dtype == list->dtype && carnot_cpu_is_whole(table->dtype) &&
-                   (how <= KEEP || table->dtype == CARNOT_DTYPE_F32) && how < MOVES &&
-                   carnot_cpu_is_index(index->dtype) && index->rank == table->rank &&
+  CARNOT_CHECK(table->format.dtype == list->format.dtype &&
+                   carnot_cpu_is_whole(table->format.dtype) &&
+                   (how <= KEEP || table->format.dtype == CARNOT_DTYPE_F32) && how < MOVES &&
+                   carnot_cpu_is_index(index->format.dtype) && index->rank == table->rank &&
                    list->rank == table->rank && carnot_cpu_is_dense(table) &&
                    carnot_cpu_is_dense(index) && carnot_cpu_is_dense(list),
                INVALID_ARGUMENT, "elements of %s and %s by indices of %s, ranks %d, %d and %d",
-               carnot_dtype_name(table->dtype), carnot_dtype_name(list->dtype),
-               carnot_dtype_name(index->dtype), table->rank, list->rank, index->rank);
+               carnot_dtype_name(table->format.dtype), carnot_dtype_name(list->format.dtype),
+               carnot_dtype_name(index->format.dtype), table->rank, list->rank, index->rank);
   for (int d = 0; d < table->rank; d++)
     CARNOT_CHECK((d == axis || index->dims[d] <= table->dims[d]) && list->dims[d] == index->dims[d],
                  INVALID_MODEL, "dimension %d: input %lld, indices %lld, updates %lld", d,
@@ -191,7 +192,7 @@ CARNOT_CPU_INLINE bool move_elements(const elements_run* run, element_row row, m
                                      size_t width) {
   bool last = row.step == 0 && row.axis_step == 1;
   element_row dense = {row.i, row.base, 0, 1, row.count};
-  if (run->index->dtype == CARNOT_DTYPE_I64)
+  if (run->index->format.dtype == CARNOT_DTYPE_I64)
     return last ? move_row(run, dense, how, width, /*wide=*/true)
                 : move_row(run, row, how, width, /*wide=*/true);
   return move_row(run, row, how, width, /*wide=*/false);
@@ -257,7 +258,7 @@ static carnot_status* gather_run(const carnot_step_view* step, void* state,
                       .index = &inputs[1],
                       .table = inputs[0].data,
                       .list = outputs[0].data,
-                      .width = carnot_dtype_bits(inputs[0].dtype) / 8};
+                      .width = carnot_dtype_bits(inputs[0].format.dtype) / 8};
   return move_all(&run, executor);
 }
 
@@ -270,7 +271,7 @@ static carnot_status* scatter_run(const carnot_step_view* step, void* state,
                       .index = &inputs[1],
                       .table = y->data,
                       .list = inputs[2].data,
-                      .width = carnot_dtype_bits(y->dtype) / 8};
+                      .width = carnot_dtype_bits(y->format.dtype) / 8};
   carnot_cpu_copy(step, executor, x->rank, x->dims, run.width, x->data, x->strides, y->data,
                   y->strides);
   return move_all(&run, executor);

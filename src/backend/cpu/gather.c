@@ -7,16 +7,17 @@ static const char* gather_reject(carnot_problem* problem, char* reason, size_t s
   const char* why = carnot_cpu_single(problem, CARNOT_OP_GATHER);
   if (why) return why;
   const carnot_operand_desc *x = &problem->inputs[0], *index = &problem->inputs[1];
-  int bits = carnot_dtype_bits(x->dtype);
+  int bits = carnot_dtype_bits(x->format.dtype);
   if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 1 || index->kind != CARNOT_VALUE_TENSOR ||
       index->rank < 0)
     return "an operand has no known rank";
-  if (x->dtype == CARNOT_DTYPE_STRING || (bits != 8 && bits != 16 && bits != 32 && bits != 64))
-    return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(x->dtype));
-  if (!carnot_cpu_is_index(index->dtype))
-    return carnot_because(reason, size, "indices of %s", carnot_dtype_name(index->dtype));
-  problem->inputs[0].layout = problem->inputs[1].layout = problem->outputs[0].layout =
-      CARNOT_LAYOUT_ROW_MAJOR;
+  if (x->format.dtype == CARNOT_DTYPE_STRING ||
+      (bits != 8 && bits != 16 && bits != 32 && bits != 64))
+    return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(x->format.dtype));
+  if (!carnot_cpu_is_index(index->format.dtype))
+    return carnot_because(reason, size, "indices of %s", carnot_dtype_name(index->format.dtype));
+  problem->inputs[0].format.layout = problem->inputs[1].format.layout =
+      problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -40,17 +41,18 @@ static carnot_status* gather_shape(const carnot_step_view* step, const carnot_op
   int axis;
   CARNOT_TRY(carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"), x->rank,
                          "axis", &axis));
-  CARNOT_CHECK(x->dtype == y->dtype && x->dtype != CARNOT_DTYPE_STRING &&
-                   carnot_dtype_bits(x->dtype) >= 8 && carnot_cpu_is_index(index->dtype) &&
-                   carnot_cpu_is_dense(x) && carnot_cpu_is_dense(index) && carnot_cpu_is_dense(y),
-               INVALID_ARGUMENT, "a gather of %s by %s into %s", carnot_dtype_name(x->dtype),
-               carnot_dtype_name(index->dtype), carnot_dtype_name(y->dtype));
+  CARNOT_CHECK(x->format.dtype == y->format.dtype && x->format.dtype != CARNOT_DTYPE_STRING &&
+                   carnot_dtype_bits(x->format.dtype) >= 8 &&
+                   carnot_cpu_is_index(index->format.dtype) && carnot_cpu_is_dense(x) &&
+                   carnot_cpu_is_dense(index) && carnot_cpu_is_dense(y),
+               INVALID_ARGUMENT, "a gather of %s by %s into %s", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(index->format.dtype), carnot_dtype_name(y->format.dtype));
   s->outer = carnot_dims_count(x->dims, axis);
   s->n = x->dims[axis];
   s->count = carnot_dims_count(index->dims, index->rank);
   int64_t inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
   s->inner = inner;
-  s->run_bytes = (size_t)inner * (size_t)carnot_dtype_bits(x->dtype) / 8;
+  s->run_bytes = (size_t)inner * (size_t)carnot_dtype_bits(x->format.dtype) / 8;
   CARNOT_CHECK(carnot_dims_count(y->dims, y->rank) == s->outer * s->count * inner, INVALID_ARGUMENT,
                "a gather of %lld runs of %lld elements gives others",
                (long long)(s->outer * s->count), (long long)inner);
@@ -149,7 +151,7 @@ static carnot_status* table_shape(const carnot_step_view* step, const carnot_ope
   CARNOT_TRY(gather_shape(step, inputs, outputs, memory, out_workspace_bytes));
   const gather_state* s = memory;
   int64_t count = s->outer * s->n * s->inner;
-  CARNOT_CHECK(inputs[0].dtype == CARNOT_DTYPE_F32 &&
+  CARNOT_CHECK(inputs[0].format.dtype == CARNOT_DTYPE_F32 &&
                    step->constant_bytes[0] == (size_t)count * sizeof(uint16_t),
                INVALID_MODEL, "a table of %zu bytes for %lld elements", step->constant_bytes[0],
                (long long)count);

@@ -30,8 +30,8 @@ static bool int_attr(const carnot_plan_node* node, const char* name) {
 
 static void want_row_major(carnot_problem* problem) {
   for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
 }
 
 // ---- constant weights ----
@@ -231,7 +231,7 @@ static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_oper
   const gemm_params* p = step->params;
   *out_workspace_bytes = 0;
   const carnot_operand* a = &inputs[step->region->nodes[0].inputs[0]];
-  CARNOT_CHECK(a->dtype == CARNOT_DTYPE_F32 && outputs[0].dtype == CARNOT_DTYPE_F32 &&
+  CARNOT_CHECK(a->format.dtype == CARNOT_DTYPE_F32 && outputs[0].format.dtype == CARNOT_DTYPE_F32 &&
                    a->rank >= 1 && outputs[0].rank >= 1 && a->dims[a->rank - 1] == p->k &&
                    outputs[0].dims[outputs[0].rank - 1] == p->n && carnot_cpu_is_dense(a) &&
                    carnot_cpu_is_dense(&outputs[0]),
@@ -368,9 +368,9 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_operand *a = &inputs[node->inputs[0]], *b = &inputs[node->inputs[1]],
                        *c = &outputs[0];
-  CARNOT_CHECK(a->dtype == CARNOT_DTYPE_F32 && b->dtype == CARNOT_DTYPE_F32 &&
-                   c->dtype == CARNOT_DTYPE_F32 && a->rank >= 2 && b->rank >= 2 && c->rank >= 2 &&
-                   carnot_cpu_is_dense(c),
+  CARNOT_CHECK(a->format.dtype == CARNOT_DTYPE_F32 && b->format.dtype == CARNOT_DTYPE_F32 &&
+                   c->format.dtype == CARNOT_DTYPE_F32 && a->rank >= 2 && b->rank >= 2 &&
+                   c->rank >= 2 && carnot_cpu_is_dense(c),
                INVALID_ARGUMENT, "operands of a product are no float32 matrices");
   state->m = a->dims[a->rank - 2];
   state->k = a->dims[a->rank - 1];

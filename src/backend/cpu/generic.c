@@ -25,9 +25,9 @@ static bool keeps_channels(const carnot_operand_desc* x, const carnot_operand_de
 
 static const char* reshape_layout(carnot_problem* problem) {
   carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
-  if (x->layout == CARNOT_LAYOUT_CHANNELS_LAST && !keeps_channels(x, y))
-    x->layout = CARNOT_LAYOUT_ROW_MAJOR;
-  y->layout = x->layout;
+  if (x->format.layout == CARNOT_LAYOUT_CHANNELS_LAST && !keeps_channels(x, y))
+    x->format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  y->format.layout = x->format.layout;
   return NULL;
 }
 
@@ -50,9 +50,9 @@ static const char* transpose_layout(carnot_problem* problem) {
     ordered = ordered && axis > last;
     last = axis;
   }
-  bool is_last = x->layout == CARNOT_LAYOUT_CHANNELS_LAST;
+  bool is_last = x->format.layout == CARNOT_LAYOUT_CHANNELS_LAST;
   if (is_last ? !to_last : !ordered && !from_last) return "Transpose moves elements";
-  y->layout = is_last || ordered ? CARNOT_LAYOUT_ROW_MAJOR : CARNOT_LAYOUT_CHANNELS_LAST;
+  y->format.layout = is_last || ordered ? CARNOT_LAYOUT_ROW_MAJOR : CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 
@@ -65,7 +65,7 @@ static const char* view_reject(carnot_problem* problem, char* reason, size_t siz
     return reason;
   }
   if (problem->inputs[0].kind != CARNOT_VALUE_TENSOR) return "the input is no tensor";
-  problem->outputs[0].place = problem->inputs[0].place;
+  problem->outputs[0].format.memory = problem->inputs[0].format.memory;
   return op == CARNOT_OP_TRANSPOSE ? transpose_layout(problem) : reshape_layout(problem);
 }
 
@@ -90,9 +90,9 @@ const carnot_tactic carnot_tactic_view = {.name = CARNOT_VIEW_TACTIC,
 static const char* reference_reject(carnot_problem* problem, char* reason, size_t size) {
   (void)reason, (void)size;
   for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   for (uint32_t i = 0; i < problem->output_count; i++)
-    problem->outputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 

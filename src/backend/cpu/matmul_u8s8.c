@@ -43,18 +43,19 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
   for (uint32_t i = 0; i < node->input_count; i++)
     if (node->inputs[i] != CARNOT_PLAN_NONE && node->inputs[i] != i) return "operands repeat";
   const carnot_operand_desc *a = &problem->inputs[0], *b = given(problem, r->b);
-  if (a->rank < 2 || !carnot_is_8bit(a->dtype)) return "the activations are no matrices of 8 bits";
-  if (!b || !carnot_is_known(b) || b->dtype != CARNOT_DTYPE_I8 || b->rank != 2)
+  if (a->rank < 2 || !carnot_is_8bit(a->format.dtype))
+    return "the activations are no matrices of 8 bits";
+  if (!b || !carnot_is_known(b) || b->format.dtype != CARNOT_DTYPE_I8 || b->rank != 2)
     return "the weights are no constant matrix of int8";
   const carnot_operand_desc* b_zero = given(problem, r->b_zero);
   if (b_zero) {
     if (!carnot_is_known(b_zero)) return "the weights' zero is not constant";
     for (int64_t i = 0; i < carnot_tensor_count(b_zero->tensor); i++)
-      if (carnot_load_i64(b_zero->dtype, b_zero->tensor->data, (size_t)i) != 0)
+      if (carnot_load_i64(b_zero->format.dtype, b_zero->tensor->data, (size_t)i) != 0)
         return "the weights' zero is not 0";
   }
   const carnot_operand_desc* a_zero = given(problem, r->a_zero);
-  if (a_zero && (!is_one(a_zero) || a_zero->dtype != a->dtype))
+  if (a_zero && (!is_one(a_zero) || a_zero->format.dtype != a->format.dtype))
     return "the activations' zero is not one";
   *out = (matmul_params){.k = b->dims[0], .n = b->dims[1]};
   if (out->k < 1 || out->n < 1 || a->dims[a->rank - 1] != out->k)
@@ -65,12 +66,12 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
                             *b_scale = given(problem, r->b_scale),
                             *y_scale = given(problem, r->y_scale);
   if (!a_scale || !b_scale || !y_scale || !is_one(a_scale) || !is_one(y_scale) ||
-      a_scale->dtype != CARNOT_DTYPE_F32 || b_scale->dtype != CARNOT_DTYPE_F32 ||
-      y_scale->dtype != CARNOT_DTYPE_F32)
+      a_scale->format.dtype != CARNOT_DTYPE_F32 || b_scale->format.dtype != CARNOT_DTYPE_F32 ||
+      y_scale->format.dtype != CARNOT_DTYPE_F32)
     return "the scales of activations and result are no float32 numbers";
   if (!is_one(b_scale) && !(b_scale->rank == 1 && b_scale->dims[0] == out->n))
     return "the weights' scales are not one a column";
-  return carnot_is_8bit(problem->outputs[0].dtype) && is_one(given(problem, r->y_zero))
+  return carnot_is_8bit(problem->outputs[0].format.dtype) && is_one(given(problem, r->y_zero))
              ? NULL
              : "the result is not of 8 bits with one zero";
 }
@@ -78,7 +79,8 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
 static const char* reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
   matmul_params p;
   const char* why = describe(problem, op, &p, reason, size);
-  if (!why) problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  if (!why)
+    problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }
 static const char* integer_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -155,25 +157,29 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
                    y->dims[y->rank - 1] == p->n && count_of(a) / p->k == count_of(y) / p->n,
                INVALID_ARGUMENT, "operands do not fit weights of %lld by %lld", (long long)p->k,
                (long long)p->n);
-  CARNOT_CHECK(carnot_is_8bit(a->dtype), INVALID_MODEL, "the activations are %s",
-               carnot_dtype_name(a->dtype));
-  bool has_zero = step->input_count > r->a_zero && inputs[r->a_zero].dtype != CARNOT_DTYPE_INVALID;
-  CARNOT_CHECK(
-      !has_zero || (inputs[r->a_zero].dtype == a->dtype && count_of(&inputs[r->a_zero]) == 1),
-      INVALID_MODEL, "the activations' zero is not one of their type");
+  CARNOT_CHECK(carnot_is_8bit(a->format.dtype), INVALID_MODEL, "the activations are %s",
+               carnot_dtype_name(a->format.dtype));
+  bool has_zero =
+      step->input_count > r->a_zero && inputs[r->a_zero].format.dtype != CARNOT_DTYPE_INVALID;
+  CARNOT_CHECK(!has_zero || (inputs[r->a_zero].format.dtype == a->format.dtype &&
+                             count_of(&inputs[r->a_zero]) == 1),
+               INVALID_MODEL, "the activations' zero is not one of their type");
   if (op == CARNOT_OP_QLINEAR_MATMUL) {
-    CARNOT_CHECK(step->input_count == r->count && carnot_is_8bit(y->dtype), INVALID_MODEL,
-                 "%u operands for a result of %s", step->input_count, carnot_dtype_name(y->dtype));
+    CARNOT_CHECK(step->input_count == r->count && carnot_is_8bit(y->format.dtype), INVALID_MODEL,
+                 "%u operands for a result of %s", step->input_count,
+                 carnot_dtype_name(y->format.dtype));
     int64_t scales = count_of(&inputs[r->b_scale]);
     CARNOT_CHECK(
-        inputs[r->a_scale].dtype == CARNOT_DTYPE_F32 && count_of(&inputs[r->a_scale]) == 1 &&
-            inputs[r->y_scale].dtype == CARNOT_DTYPE_F32 && count_of(&inputs[r->y_scale]) == 1 &&
-            inputs[r->b_scale].dtype == CARNOT_DTYPE_F32 && (scales == 1 || scales == p->n) &&
-            inputs[r->y_zero].dtype == y->dtype && count_of(&inputs[r->y_zero]) == 1,
+        inputs[r->a_scale].format.dtype == CARNOT_DTYPE_F32 && count_of(&inputs[r->a_scale]) == 1 &&
+            inputs[r->y_scale].format.dtype == CARNOT_DTYPE_F32 &&
+            count_of(&inputs[r->y_scale]) == 1 &&
+            inputs[r->b_scale].format.dtype == CARNOT_DTYPE_F32 &&
+            (scales == 1 || scales == p->n) && inputs[r->y_zero].format.dtype == y->format.dtype &&
+            count_of(&inputs[r->y_zero]) == 1,
         INVALID_MODEL, "scales or zeros do not fit");
   } else {
-    CARNOT_CHECK(y->dtype == CARNOT_DTYPE_I32, INVALID_MODEL, "the result is %s",
-                 carnot_dtype_name(y->dtype));
+    CARNOT_CHECK(y->format.dtype == CARNOT_DTYPE_I32, INVALID_MODEL, "the result is %s",
+                 carnot_dtype_name(y->format.dtype));
   }
   *(carnot_grid*)memory = carnot_grid_cut(step->isa, count_of(a) / p->k, p->n, p->k);
   *out_workspace_bytes = (size_t)p->n * (sizeof(int32_t) + sizeof(float));
@@ -200,9 +206,9 @@ static carnot_status* matmul_run_row(const carnot_step_view* step, void* memory,
   carnot_op op = step->region->nodes[0].op;
   const roles* r = roles_of(op);
   const carnot_operand *a = &inputs[0], *y = &outputs[0];
-  bool is_signed = a->dtype == CARNOT_DTYPE_I8;
+  bool is_signed = a->format.dtype == CARNOT_DTYPE_I8;
   bool has_zero = step->input_count > r->a_zero && inputs[r->a_zero].data;
-  int64_t zero = has_zero ? carnot_load_i64(a->dtype, inputs[r->a_zero].data, 0) : 0;
+  int64_t zero = has_zero ? carnot_load_i64(a->format.dtype, inputs[r->a_zero].data, 0) : 0;
   const int32_t* sums = step->constants[1];
   int32_t* bias = workspace;
   float* scale = (float*)(bias + p->n);
@@ -229,9 +235,10 @@ static carnot_status* matmul_run_row(const carnot_step_view* step, void* memory,
     for (int64_t n = 0; n < p->n; n++) scale[n] = (float)(outer * (double)b_scale[one ? 0 : n]);
     run.gemm.epilogue.scale = scale;
     run.gemm.epilogue.inverse_scale = 1;
-    run.gemm.epilogue.zero_point = (int32_t)carnot_load_i64(y->dtype, inputs[r->y_zero].data, 0);
+    run.gemm.epilogue.zero_point =
+        (int32_t)carnot_load_i64(y->format.dtype, inputs[r->y_zero].data, 0);
     run.gemm.epilogue.output =
-        y->dtype == CARNOT_DTYPE_U8 ? CARNOT_INT8_OUTPUT_U8 : CARNOT_INT8_OUTPUT_S8;
+        y->format.dtype == CARNOT_DTYPE_U8 ? CARNOT_INT8_OUTPUT_U8 : CARNOT_INT8_OUTPUT_S8;
   }
   carnot_executor_parallel(executor, carnot_grid_count(run.grid), matmul_part, &run);
   return NULL;

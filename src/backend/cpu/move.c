@@ -50,12 +50,12 @@ void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, in
                              copy_part, &run);
 }
 
-static int bytes_of(const carnot_operand* t) { return carnot_dtype_bits(t->dtype) / 8; }
+static int bytes_of(const carnot_operand* t) { return carnot_dtype_bits(t->format.dtype) / 8; }
 
 const char* carnot_cpu_whole_bytes(const carnot_operand_desc* t, char* reason, size_t size) {
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
-  if (!carnot_cpu_is_whole(t->dtype))
-    return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(t->dtype));
+  if (!carnot_cpu_is_whole(t->format.dtype))
+    return carnot_because(reason, size, "no copy for %s", carnot_dtype_name(t->format.dtype));
   return NULL;
 }
 
@@ -64,9 +64,9 @@ static const char* single(const carnot_problem* problem, carnot_op op) {
 }
 
 static carnot_status* same_types(const carnot_operand* a, const carnot_operand* b) {
-  CARNOT_CHECK(a->dtype == b->dtype && a->rank == b->rank, INVALID_ARGUMENT,
-               "operands of %s and %s, ranks %d and %d", carnot_dtype_name(a->dtype),
-               carnot_dtype_name(b->dtype), a->rank, b->rank);
+  CARNOT_CHECK(a->format.dtype == b->format.dtype && a->rank == b->rank, INVALID_ARGUMENT,
+               "operands of %s and %s, ranks %d and %d", carnot_dtype_name(a->format.dtype),
+               carnot_dtype_name(b->format.dtype), a->rank, b->rank);
   return NULL;
 }
 
@@ -76,7 +76,8 @@ static const char* transpose_reject(carnot_problem* problem, char* reason, size_
   const char* why = single(problem, CARNOT_OP_TRANSPOSE);
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (!why)
-    problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
+    problem->outputs[0].format.layout =
+        CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
   return why;
 }
 
@@ -93,8 +94,9 @@ static carnot_status* transpose_shape(const carnot_step_view* step, const carnot
   (void)state;
   *out_workspace_bytes = 0;
   int perm[CARNOT_MAX_RANK];
-  CARNOT_CHECK(inputs[0].dtype == outputs[0].dtype && inputs[0].rank == outputs[0].rank,
-               INVALID_ARGUMENT, "a transpose between types or ranks");
+  CARNOT_CHECK(
+      inputs[0].format.dtype == outputs[0].format.dtype && inputs[0].rank == outputs[0].rank,
+      INVALID_ARGUMENT, "a transpose between types or ranks");
   read_permutation(step, inputs[0].rank, perm);
   for (int d = 0; d < inputs[0].rank; d++)
     CARNOT_CHECK(
@@ -129,7 +131,7 @@ const carnot_tactic carnot_tactic_transpose = {.name = "cpu_transpose",
 
 static const char* blocks_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_is_blocks(problem->region)) return "";
-  problem->outputs[0].layout = problem->inputs[0].layout;
+  problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   return carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
 }
 
@@ -168,14 +170,14 @@ static const char* concat_reject(carnot_problem* problem, char* reason, size_t s
     why = carnot_cpu_whole_bytes(&problem->inputs[i], reason, size);
     if (why) return why;
     if (problem->inputs[i].rank < 1) return "an operand is a scalar";
-    last +=
-        problem->inputs[i].layout == CARNOT_LAYOUT_CHANNELS_LAST && !problem->inputs[i].is_constant;
+    last += problem->inputs[i].format.layout == CARNOT_LAYOUT_CHANNELS_LAST &&
+            !problem->inputs[i].is_constant;
   }
   bool channels_last = problem->outputs[0].rank > 2 && last * 2 > (int)problem->input_count;
   for (uint32_t i = 0; i < problem->input_count; i++)
     if (channels_last && !problem->inputs[i].is_constant)
-      problem->inputs[i].layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  problem->outputs[0].layout =
+      problem->inputs[i].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].format.layout =
       channels_last ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
@@ -240,7 +242,7 @@ static const char* split_reject(carnot_problem* problem, char* reason, size_t si
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->output_count; i++)
-    problem->outputs[i].layout = problem->inputs[0].layout;
+    problem->outputs[i].format.layout = problem->inputs[0].format.layout;
   return NULL;
 }
 
@@ -255,8 +257,9 @@ static carnot_status* split_shape(const carnot_step_view* step, const carnot_ope
                "a split some of whose parts nobody reads");
   int64_t sum = 0;
   for (uint32_t i = 0; i < step->output_count; i++) {
-    CARNOT_CHECK(outputs[i].dtype == inputs[0].dtype && outputs[i].rank == inputs[0].rank,
-                 INVALID_ARGUMENT, "part %u has another type or rank", i);
+    CARNOT_CHECK(
+        outputs[i].format.dtype == inputs[0].format.dtype && outputs[i].rank == inputs[0].rank,
+        INVALID_ARGUMENT, "part %u has another type or rank", i);
     for (int d = 0; d < inputs[0].rank; d++)
       CARNOT_CHECK(d == axis || outputs[i].dims[d] == inputs[0].dims[d], INVALID_ARGUMENT,
                    "part %u has other dimensions", i);
@@ -330,7 +333,7 @@ static const char* read_slice(const carnot_problem* problem, slice_params* out, 
 static const char* slice_reject(carnot_problem* problem, char* reason, size_t size) {
   slice_params p;
   const char* why = read_slice(problem, &p, reason, size);
-  if (!why) problem->outputs[0].layout = problem->inputs[0].layout;
+  if (!why) problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   return why;
 }
 
@@ -374,8 +377,9 @@ static carnot_status* slice_shape(const carnot_step_view* step, const carnot_ope
                                   const carnot_operand* outputs, void* state,
                                   size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(inputs[0].dtype == outputs[0].dtype && inputs[0].rank == outputs[0].rank,
-               INVALID_ARGUMENT, "a slice between types or ranks");
+  CARNOT_CHECK(
+      inputs[0].format.dtype == outputs[0].format.dtype && inputs[0].rank == outputs[0].rank,
+      INVALID_ARGUMENT, "a slice between types or ranks");
   int64_t* offset = state;
   *offset = 0;
   for (int d = 0; d < inputs[0].rank; d++) {
@@ -421,7 +425,7 @@ _Static_assert(sizeof(repetition) <= CARNOT_STATE_BYTES, "the state has its size
 static const char* repeat_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
   const char* why = single(problem, op);
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
-  if (!why) problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  if (!why) problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }
 
@@ -444,9 +448,9 @@ static carnot_status* expand_shape(const carnot_step_view* step, const carnot_op
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   int new_axes = y->rank - x->rank;
-  CARNOT_CHECK(x->dtype == y->dtype && new_axes >= 0, INVALID_ARGUMENT,
-               "operands of %s and %s, ranks %d and %d", carnot_dtype_name(x->dtype),
-               carnot_dtype_name(y->dtype), x->rank, y->rank);
+  CARNOT_CHECK(x->format.dtype == y->format.dtype && new_axes >= 0, INVALID_ARGUMENT,
+               "operands of %s and %s, ranks %d and %d", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(y->format.dtype), x->rank, y->rank);
   repetition* r = state;
   *r = (repetition){.rank = y->rank};
   for (int d = 0; d < y->rank; d++) {

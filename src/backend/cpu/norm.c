@@ -12,7 +12,8 @@ static const char* softmax_reject(carnot_problem* problem, char* reason, size_t 
     return "";
   const char* why =
       carnot_not_f32(&problem->inputs[0], "the input", 1, CARNOT_MAX_RANK, reason, size);
-  if (!why) problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  if (!why)
+    problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }
 
@@ -23,7 +24,7 @@ typedef struct rows_state {
 // [outer, n, inner] around axes [from, to) of a dense operand and a result of the same dimensions.
 static carnot_status* make_rows(const carnot_operand* in, const carnot_operand* out, int from,
                                 int to, rows_state* s) {
-  bool same = in->dtype == CARNOT_DTYPE_F32 && out->dtype == CARNOT_DTYPE_F32 &&
+  bool same = in->format.dtype == CARNOT_DTYPE_F32 && out->format.dtype == CARNOT_DTYPE_F32 &&
               in->rank == out->rank && carnot_cpu_is_dense(in) && carnot_cpu_is_dense(out);
   for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
   CARNOT_CHECK(same, INVALID_ARGUMENT, "operands are no dense float32 tensors of one shape");
@@ -89,7 +90,8 @@ static carnot_status* softmax_run(const carnot_step_view* step, void* state,
 
 // A parameter with one number for each element of the normalized axes.
 static bool is_row_parameter(const carnot_operand_desc* t, const carnot_operand_desc* x, int axis) {
-  if (t->kind != CARNOT_VALUE_TENSOR || t->dtype != CARNOT_DTYPE_F32 || t->rank < 0) return false;
+  if (t->kind != CARNOT_VALUE_TENSOR || t->format.dtype != CARNOT_DTYPE_F32 || t->rank < 0)
+    return false;
   int64_t count = 1, wanted = 1;
   for (int d = 0; d < t->rank; d++) count *= t->dims[d];
   for (int d = axis; d < x->rank; d++) wanted *= x->dims[d];
@@ -113,8 +115,8 @@ static const char* row_norm_reject(carnot_problem* problem, char* reason, size_t
         !is_row_parameter(&problem->inputs[i], x, (int)axis))
       return "a parameter does not run along the normalized axes";
   for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -128,7 +130,7 @@ static carnot_status* row_norm_shape(const carnot_step_view* step, const carnot_
   CARNOT_TRY(make_rows(&inputs[0], &outputs[0], axis, inputs[0].rank, s));
   for (uint32_t i = 1; i < step->input_count; i++)
     CARNOT_CHECK(inputs[i].rank == 0 || !inputs[i].data ||
-                     (inputs[i].dtype == CARNOT_DTYPE_F32 &&
+                     (inputs[i].format.dtype == CARNOT_DTYPE_F32 &&
                       carnot_dims_count(inputs[i].dims, inputs[i].rank) == s->n),
                  INVALID_ARGUMENT, "parameter %u does not have %lld elements", i, (long long)s->n);
   return NULL;
@@ -190,8 +192,9 @@ static const char* describe_channels(const carnot_problem* problem, channel_norm
   if (why) return why;
   for (uint32_t i = 1; i < 3; i++) {
     const carnot_operand_desc* t = &problem->inputs[i];
-    if (node->inputs[i] != i || t->kind != CARNOT_VALUE_TENSOR || t->dtype != CARNOT_DTYPE_F32 ||
-        t->rank != 1 || t->dims[0] != x->dims[1] || x->dims[1] < 1)
+    if (node->inputs[i] != i || t->kind != CARNOT_VALUE_TENSOR ||
+        t->format.dtype != CARNOT_DTYPE_F32 || t->rank != 1 || t->dims[0] != x->dims[1] ||
+        x->dims[1] < 1)
       return "scale or bias does not run along the channels";
   }
   if (node->op == CARNOT_OP_GROUP_NORM) {
@@ -212,9 +215,9 @@ static const char* channel_norm_reject(carnot_problem* problem, char* reason, si
   channel_norm_params p;
   const char* why = describe_channels(problem, &p, reason, size);
   if (why) return why;
-  problem->outputs[0].layout = problem->inputs[0].layout;
+  problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   for (uint32_t i = 1; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -249,14 +252,14 @@ static carnot_status* channel_norm_shape(const carnot_step_view* step, const car
   channel_norm_state* s = memory;
   const channel_norm_params* p = step->params;
   const carnot_operand* x = &inputs[0];
-  bool same = x->rank >= 3 && x->rank == outputs[0].rank && x->dtype == CARNOT_DTYPE_F32 &&
-              outputs[0].dtype == CARNOT_DTYPE_F32;
+  bool same = x->rank >= 3 && x->rank == outputs[0].rank && x->format.dtype == CARNOT_DTYPE_F32 &&
+              outputs[0].format.dtype == CARNOT_DTYPE_F32;
   for (int d = 0; same && d < x->rank; d++)
     same = x->dims[d] == outputs[0].dims[d] &&
            (x->dims[d] == 1 || x->strides[d] == outputs[0].strides[d]);
   CARNOT_CHECK(same, INVALID_ARGUMENT, "operands are no float32 tensors of one shape and layout");
   for (int i = 1; i < 3; i++)
-    CARNOT_CHECK(inputs[i].dtype == CARNOT_DTYPE_F32 && inputs[i].rank == 1 &&
+    CARNOT_CHECK(inputs[i].format.dtype == CARNOT_DTYPE_F32 && inputs[i].rank == 1 &&
                      inputs[i].dims[0] == x->dims[1],
                  INVALID_ARGUMENT, "parameter %d does not run along %lld channels", i,
                  (long long)x->dims[1]);

@@ -9,11 +9,12 @@ static const char* one_hot_reject(carnot_problem* problem, char* reason, size_t 
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[kIndices], reason, size);
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[kValues], reason, size);
   if (why) return why;
-  if (!carnot_cpu_is_index(problem->inputs[kIndices].dtype))
+  if (!carnot_cpu_is_index(problem->inputs[kIndices].format.dtype))
     return carnot_because(reason, size, "indices of %s",
-                          carnot_dtype_name(problem->inputs[kIndices].dtype));
+                          carnot_dtype_name(problem->inputs[kIndices].format.dtype));
   if (!problem->inputs[kDepth].is_constant) return "the depth is not constant";
-  problem->inputs[kIndices].layout = problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->inputs[kIndices].format.layout = problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -33,13 +34,14 @@ static carnot_status* one_hot_shape(const carnot_step_view* step, const carnot_o
   const carnot_op_row* row = carnot_op_get(CARNOT_OP_ONE_HOT);
   int axis;
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(
-      values->dtype == y->dtype && carnot_cpu_is_whole(y->dtype) &&
-          carnot_dims_count(values->dims, values->rank) == 2 && carnot_cpu_is_dense(values) &&
-          carnot_cpu_is_dense(y) && carnot_cpu_is_index(index->dtype) &&
-          carnot_cpu_is_dense(index) && y->rank == index->rank + 1,
-      INVALID_MODEL, "indices of %s and values of %s into %s", carnot_dtype_name(index->dtype),
-      carnot_dtype_name(values->dtype), carnot_dtype_name(y->dtype));
+  CARNOT_CHECK(values->format.dtype == y->format.dtype && carnot_cpu_is_whole(y->format.dtype) &&
+                   carnot_dims_count(values->dims, values->rank) == 2 &&
+                   carnot_cpu_is_dense(values) && carnot_cpu_is_dense(y) &&
+                   carnot_cpu_is_index(index->format.dtype) && carnot_cpu_is_dense(index) &&
+                   y->rank == index->rank + 1,
+               INVALID_MODEL, "indices of %s and values of %s into %s",
+               carnot_dtype_name(index->format.dtype), carnot_dtype_name(values->format.dtype),
+               carnot_dtype_name(y->format.dtype));
   CARNOT_TRY(carnot_axis(carnot_attr_int(row, &step->region->nodes[0].attrs, "axis"), y->rank,
                          "axis", &axis));
   for (int d = 0; d < index->rank; d++)
@@ -80,7 +82,7 @@ static carnot_status* one_hot_run_row(const carnot_step_view* step, void* state,
   (void)workspace;
   static const int64_t kStill[CARNOT_MAX_RANK] = {0};
   const carnot_operand* y = &outputs[0];
-  int bytes = carnot_dtype_bits(y->dtype) / 8;
+  int bytes = carnot_dtype_bits(y->format.dtype) / 8;
   const char* values = inputs[kValues].data;
   one_hot_run run = {.s = state,
                      .index = &inputs[kIndices],

@@ -68,7 +68,7 @@ static const char* read_pads(const carnot_problem* problem, pad_params* out, cha
 static const char* pad_reject(carnot_problem* problem, char* reason, size_t size) {
   pad_params p;
   const char* why = read_pads(problem, &p, reason, size);
-  if (!why) problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  if (!why) problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }
 
@@ -103,9 +103,9 @@ static carnot_status* pad_shape(const carnot_step_view* step, const carnot_opera
   *out_workspace_bytes = 0;
   const pad_params* p = step->params;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  CARNOT_CHECK(x->dtype == y->dtype && x->rank == y->rank, INVALID_ARGUMENT,
-               "operands of %s and %s, ranks %d and %d", carnot_dtype_name(x->dtype),
-               carnot_dtype_name(y->dtype), x->rank, y->rank);
+  CARNOT_CHECK(x->format.dtype == y->format.dtype && x->rank == y->rank, INVALID_ARGUMENT,
+               "operands of %s and %s, ranks %d and %d", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(y->format.dtype), x->rank, y->rank);
   for (int d = 0; d < x->rank; d++)
     CARNOT_CHECK(x->dims[d] >= least_size((pad_mode)p->mode, p->begin[d], p->end[d]) &&
                      y->dims[d] == p->begin[d] + x->dims[d] + p->end[d],
@@ -150,7 +150,7 @@ static carnot_status* pad_run(const carnot_step_view* step, void* state,
   const pad_params* p = step->params;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   padding a = {.step = step, .executor = executor, .p = p, .x = x, .y = y, .value = &kZero};
-  a.bytes = carnot_dtype_bits(x->dtype) / 8;
+  a.bytes = carnot_dtype_bits(x->format.dtype) / 8;
   if (step->input_count > 2 && inputs[2].data) a.value = inputs[2].data;
   int64_t inside = 0;
   for (int d = 0; d < y->rank; d++) inside += p->begin[d] * y->strides[d];

@@ -16,7 +16,7 @@ static void formats_of(const carnot_problem* problem, carnot_layout layout,
                                        ? &problem->inputs[i]
                                        : &problem->outputs[i - problem->input_count];
     bool blocked = t->rank > 2 && !t->is_constant;
-    out[i] = (carnot_plugin_format){.dtype = t->dtype,
+    out[i] = (carnot_plugin_format){.dtype = t->format.dtype,
                                     .layout = blocked ? layout_of(layout) : CARNOT_PLUGIN_LINEAR,
                                     .rank = t->rank};
   }
@@ -42,9 +42,9 @@ static void set_layouts(carnot_problem* problem, const carnot_plugin_format* for
     carnot_layout layout = formats[i].layout == CARNOT_PLUGIN_LINEAR ? CARNOT_LAYOUT_ROW_MAJOR
                                                                      : CARNOT_LAYOUT_CHANNELS_LAST;
     if (i < problem->input_count)
-      problem->inputs[i].layout = layout;
+      problem->inputs[i].format.layout = layout;
     else
-      problem->outputs[i - problem->input_count].layout = layout;
+      problem->outputs[i - problem->input_count].format.layout = layout;
   }
 }
 
@@ -126,8 +126,8 @@ static bool is_dense(const carnot_operand* o, carnot_layout layout) {
 
 static carnot_plugin_tensor tensor_of(const carnot_operand* o) {
   carnot_plugin_tensor t = {.format = {.rank = -1}, .dims = {.rank = -1}};
-  if (o->dtype == CARNOT_DTYPE_INVALID) return t;
-  t.format = (carnot_plugin_format){.dtype = o->dtype, .rank = o->rank};
+  if (o->format.dtype == CARNOT_DTYPE_INVALID) return t;
+  t.format = (carnot_plugin_format){.dtype = o->format.dtype, .rank = o->rank};
   if (!is_dense(o, CARNOT_LAYOUT_ROW_MAJOR)) t.format.layout = CARNOT_PLUGIN_CHANNELS_LAST;
   t.dims.rank = o->rank;
   memcpy(t.dims.d, o->dims, sizeof(t.dims.d));

@@ -30,13 +30,13 @@ static const char* check_types(const carnot_problem* problem, char* reason, size
     const carnot_operand_desc* t = local_type(problem, i);
     if (t->kind == CARNOT_VALUE_UNKNOWN && i < problem->input_count) continue;
     if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
-    if (type_of(t->dtype) < 0)
-      return carnot_because(reason, size, "no program for %s", carnot_dtype_name(t->dtype));
+    if (type_of(t->format.dtype) < 0)
+      return carnot_because(reason, size, "no program for %s", carnot_dtype_name(t->format.dtype));
   }
   // Half types round after each operator; fused they would not. So inner values are float32.
   for (uint32_t i = problem->input_count; region->node_count > 1 && i < region->value_count; i++)
-    if (local_type(problem, i)->dtype == CARNOT_DTYPE_F16 ||
-        local_type(problem, i)->dtype == CARNOT_DTYPE_BF16)
+    if (local_type(problem, i)->format.dtype == CARNOT_DTYPE_F16 ||
+        local_type(problem, i)->format.dtype == CARNOT_DTYPE_BF16)
       return "a chain in half precision rounds between its operators";
   return NULL;
 }
@@ -47,8 +47,9 @@ static bool is_pointwise(carnot_op op) {
 }
 
 static bool is_float_cast(const carnot_problem* problem) {
-  return problem->region->node_count == 1 && carnot_dtype_is_float(problem->inputs[0].dtype) &&
-         carnot_dtype_is_float(problem->outputs[0].dtype);
+  return problem->region->node_count == 1 &&
+         carnot_dtype_is_float(problem->inputs[0].format.dtype) &&
+         carnot_dtype_is_float(problem->outputs[0].format.dtype);
 }
 
 static const char* make_program(const carnot_problem* problem, pointwise_params* out, char* reason,
@@ -65,7 +66,7 @@ static const char* make_program(const carnot_problem* problem, pointwise_params*
     if (program->input_count == CARNOT_PW_MAX_INPUTS) return "too many operands";
     registers[i] = (int8_t)program->input_count;
     out->inputs[program->input_count] = (int32_t)i;
-    program->input_type[program->input_count++] = (uint8_t)type_of(problem->inputs[i].dtype);
+    program->input_type[program->input_count++] = (uint8_t)type_of(problem->inputs[i].format.dtype);
   }
   int next = program->input_count;
   for (uint32_t n = 0; n < region->node_count; n++) {
@@ -92,7 +93,7 @@ static const char* make_program(const carnot_problem* problem, pointwise_params*
   program->register_count = (uint8_t)next;
   for (uint32_t i = 0; i < region->output_count; i++) {
     program->output_register[i] = (uint8_t)registers[region->outputs[i]];
-    program->output_type[i] = (uint8_t)type_of(problem->outputs[i].dtype);
+    program->output_type[i] = (uint8_t)type_of(problem->outputs[i].format.dtype);
   }
   program->output_count = (uint8_t)region->output_count;
   return carnot_pw_check(program);
@@ -106,7 +107,7 @@ static carnot_layout choose_layout(const carnot_problem* problem) {
     const carnot_operand_desc* t = &problem->inputs[i];
     if (t->kind != CARNOT_VALUE_TENSOR) continue;
     if (t->rank == out->rank && !t->is_constant) {
-      wanted |= t->layout == CARNOT_LAYOUT_CHANNELS_LAST;
+      wanted |= t->format.layout == CARNOT_LAYOUT_CHANNELS_LAST;
       continue;
     }
     // Read in row-major order: only one of channels and pixels may vary.
@@ -138,9 +139,9 @@ static const char* pointwise_reject(carnot_problem* problem, char* reason, size_
   for (uint32_t i = 0; i < problem->input_count; i++) {
     bool whole =
         problem->inputs[i].rank == problem->outputs[0].rank && !problem->inputs[i].is_constant;
-    problem->inputs[i].layout = whole ? layout : CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = whole ? layout : CARNOT_LAYOUT_ROW_MAJOR;
   }
-  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].layout = layout;
+  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].format.layout = layout;
   return NULL;
 }
 
@@ -254,13 +255,13 @@ static carnot_status* pointwise_shape(const carnot_step_view* step, const carnot
   int64_t in[CARNOT_PW_MAX_INPUTS][CARNOT_MAX_RANK];
   for (int i = 0; i < p->program.input_count; i++) {
     const carnot_operand* t = &inputs[p->inputs[i]];
-    CARNOT_CHECK(type_of(t->dtype) == p->program.input_type[i], INVALID_ARGUMENT,
-                 "operand %d has type %s", i, carnot_dtype_name(t->dtype));
+    CARNOT_CHECK(type_of(t->format.dtype) == p->program.input_type[i], INVALID_ARGUMENT,
+                 "operand %d has type %s", i, carnot_dtype_name(t->format.dtype));
     CARNOT_TRY(operand_strides(t, &outputs[0], in[i]));
   }
   for (uint32_t i = 0; i < step->output_count; i++) {
     bool same = outputs[i].rank == outputs[0].rank &&
-                type_of(outputs[i].dtype) == p->program.output_type[i];
+                type_of(outputs[i].format.dtype) == p->program.output_type[i];
     for (int d = 0; same && d < outputs[i].rank; d++)
       same = outputs[i].dims[d] == outputs[0].dims[d] &&
              outputs[i].strides[d] == outputs[0].strides[d];
@@ -291,7 +292,7 @@ typedef struct pointwise_run {
 } pointwise_run;
 
 static char* at_element(const carnot_operand* t, int64_t index) {
-  return (char*)t->data + index * (carnot_dtype_bits(t->dtype) / 8);
+  return (char*)t->data + index * (carnot_dtype_bits(t->format.dtype) / 8);
 }
 
 static void pointwise_part(void* argument, int64_t part) {

@@ -10,8 +10,8 @@ const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, in
   *out = (carnot_pool_params){.include_padding = 0};
   if (node->op != op || problem->region->node_count != 1) return "";
   if (problem->output_count != 1) return "indices are wanted too";
-  bool bytes = x->kind == CARNOT_VALUE_TENSOR && carnot_is_8bit(x->dtype) && x->rank >= low &&
-               x->rank <= 4 && op == CARNOT_OP_MAX_POOL;
+  bool bytes = x->kind == CARNOT_VALUE_TENSOR && carnot_is_8bit(x->format.dtype) &&
+               x->rank >= low && x->rank <= 4 && op == CARNOT_OP_MAX_POOL;
   const char* why = bytes ? NULL : carnot_not_f32(x, "the input", low, high, reason, size);
   if (why) return why;
   const carnot_op_row* row = carnot_op_get(op);
@@ -28,15 +28,17 @@ const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, in
 }
 
 static const char* take_layout(carnot_problem* problem, const char* why) {
-  if (!why) problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  if (!why)
+    problem->inputs[0].format.layout = problem->outputs[0].format.layout =
+        CARNOT_LAYOUT_CHANNELS_LAST;
   return why;
 }
 static const char* reject_max(carnot_problem* problem, bool bytes, char* reason, size_t size) {
   carnot_pool_params p;
   const char* why = carnot_pool_describe(problem, CARNOT_OP_MAX_POOL, 3, 4, &p, reason, size);
-  if (!why && carnot_is_8bit(problem->inputs[0].dtype) != bytes)
+  if (!why && carnot_is_8bit(problem->inputs[0].format.dtype) != bytes)
     why = carnot_because(reason, size, "the input is %s",
-                         carnot_dtype_name(problem->inputs[0].dtype));
+                         carnot_dtype_name(problem->inputs[0].format.dtype));
   return take_layout(problem, why);
 }
 static const char* max_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -79,10 +81,11 @@ static carnot_status* shape(const carnot_step_view* step, const carnot_operand* 
                             const carnot_operand* outputs, bool bytes, void* memory,
                             size_t* out_workspace_bytes) {
   pool_state* state = memory;
-  CARNOT_CHECK((bytes ? carnot_is_8bit(inputs[0].dtype) : inputs[0].dtype == CARNOT_DTYPE_F32) &&
-                   outputs[0].dtype == inputs[0].dtype,
-               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[0].dtype),
-               carnot_dtype_name(outputs[0].dtype));
+  CARNOT_CHECK((bytes ? carnot_is_8bit(inputs[0].format.dtype)
+                      : inputs[0].format.dtype == CARNOT_DTYPE_F32) &&
+                   outputs[0].format.dtype == inputs[0].format.dtype,
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[0].format.dtype),
+               carnot_dtype_name(outputs[0].format.dtype));
   const carnot_pool_params* p = step->params;
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_plane_of(&p->window, &inputs[0], &outputs[0], &state->plane));
@@ -230,7 +233,8 @@ static carnot_status* max_bytes_run(const carnot_step_view* step, void* state,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) {
   (void)step, (void)workspace;
-  bytes_run run = {state, inputs[0].data, outputs[0].data, inputs[0].dtype == CARNOT_DTYPE_I8};
+  bytes_run run = {state, inputs[0].data, outputs[0].data,
+                   inputs[0].format.dtype == CARNOT_DTYPE_I8};
   carnot_executor_parallel(executor, carnot_ceildiv(run.state->row_count, run.state->rows_per_part),
                            max_bytes_part, &run);
   return NULL;

@@ -8,7 +8,8 @@ static const char* reject_as(carnot_problem* problem, carnot_op op, char* reason
   carnot_pool_params p;
   const char* why =
       carnot_pool_describe(problem, op, kLeastRank, CARNOT_MAX_RANK, &p, reason, size);
-  if (!why) problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  if (!why)
+    problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }
 static const char* max_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -47,7 +48,7 @@ static carnot_status* pool_rows_shape(const carnot_step_view* step, const carnot
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   carnot_window w = p->window;
   int rank = w.rank;
-  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32 && y->dtype == CARNOT_DTYPE_F32 &&
+  CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && y->format.dtype == CARNOT_DTYPE_F32 &&
                    x->rank == rank + 2 && y->rank == x->rank && x->dims[0] == y->dims[0] &&
                    x->dims[1] == y->dims[1] && is_dense(x) && is_dense(y),
                INVALID_ARGUMENT, "operands of rank %d and %d do not fit a window of %d dimensions",

@@ -16,22 +16,24 @@ static const char* reject(carnot_problem* problem, carnot_op op, char* reason, s
   const carnot_operand_desc *wide = down ? x : y, *narrow = down ? y : x;
   const char* why = carnot_not_f32(wide, "the wide side", 0, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
-  if (!carnot_is_8bit(narrow->dtype))
-    return carnot_because(reason, size, "the narrow side is %s", carnot_dtype_name(narrow->dtype));
-  if (scale->dtype != CARNOT_DTYPE_F32 || scale->rank < 0 || scale->rank > 1)
+  if (!carnot_is_8bit(narrow->format.dtype))
+    return carnot_because(reason, size, "the narrow side is %s",
+                          carnot_dtype_name(narrow->format.dtype));
+  if (scale->format.dtype != CARNOT_DTYPE_F32 || scale->rank < 0 || scale->rank > 1)
     return "the scale is no number or list of float32";
   const carnot_operand_desc* zero =
       problem->input_count > kZero && problem->inputs[kZero].kind == CARNOT_VALUE_TENSOR
           ? &problem->inputs[kZero]
           : NULL;
-  if (zero && (zero->dtype != narrow->dtype || zero->rank != scale->rank))
+  if (zero && (zero->format.dtype != narrow->format.dtype || zero->rank != scale->rank))
     return "the zero point is not like the scale";
   const carnot_op_row* row = carnot_op_get(op);
   int64_t precision = carnot_attr_int(row, &node->attrs, "precision");
   if (precision && precision != CARNOT_DTYPE_F32) return "it asks for another precision";
   // With one scale for all, elements stay where they are.
-  if (scale->rank == 1 && scale->dims[0] != 1) problem->inputs[kX].layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->outputs[0].layout = problem->inputs[kX].layout;
+  if (scale->rank == 1 && scale->dims[0] != 1)
+    problem->inputs[kX].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = problem->inputs[kX].format.layout;
   return NULL;
 }
 static const char* quantize_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -63,10 +65,11 @@ static carnot_status* quantize_shape(const carnot_step_view* step, const carnot_
   const carnot_operand *x = &inputs[kX], *y = &outputs[0], *scale = &inputs[kScale];
   const carnot_operand* zero = step->input_count > kZero ? &inputs[kZero] : NULL;
   bool down = node->op == CARNOT_OP_QUANTIZE_LINEAR;
-  carnot_dtype narrow = down ? y->dtype : x->dtype, wide = down ? x->dtype : y->dtype;
+  carnot_dtype narrow = down ? y->format.dtype : x->format.dtype,
+               wide = down ? x->format.dtype : y->format.dtype;
   *out_workspace_bytes = 0;
   CARNOT_CHECK(carnot_is_8bit(narrow) && wide == CARNOT_DTYPE_F32 &&
-                   scale->dtype == CARNOT_DTYPE_F32 && x->rank == y->rank,
+                   scale->format.dtype == CARNOT_DTYPE_F32 && x->rank == y->rank,
                INVALID_MODEL, "operands are not float32 and 8 bits");
   int64_t count = carnot_dims_count(x->dims, x->rank),
           scales = carnot_dims_count(scale->dims, scale->rank);
@@ -80,10 +83,10 @@ static carnot_status* quantize_shape(const carnot_step_view* step, const carnot_
     if (x->dims[d] > 1) extent += (x->dims[d] - 1) * x->strides[d];
   }
   CARNOT_CHECK(count == 0 || extent == count, INVALID_MODEL, "the elements are not dense");
-  bool has_zero = zero && zero->rank >= 0 && zero->dtype != CARNOT_DTYPE_INVALID;
-  CARNOT_CHECK(
-      !has_zero || (zero->dtype == narrow && carnot_dims_count(zero->dims, zero->rank) == scales),
-      INVALID_MODEL, "the zero point is not like the scale");
+  bool has_zero = zero && zero->rank >= 0 && zero->format.dtype != CARNOT_DTYPE_INVALID;
+  CARNOT_CHECK(!has_zero || (zero->format.dtype == narrow &&
+                             carnot_dims_count(zero->dims, zero->rank) == scales),
+               INVALID_MODEL, "the zero point is not like the scale");
   *s = (quantize_state){.rows = 1, .n = count, .scales = 1, .is_signed = narrow == CARNOT_DTYPE_I8};
   if (scales != 1 && x->rank > 0) {
     int axis;

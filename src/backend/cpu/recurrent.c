@@ -94,9 +94,9 @@ static const char* recurrent_reject(carnot_problem* problem, char* reason, size_
   const char* why = describe(problem, &p, reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   for (uint32_t i = 0; i < problem->output_count; i++)
-    problem->outputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -293,7 +293,7 @@ static const carnot_operand* initial_of(const carnot_step_view* step, const carn
 static carnot_status* check_states(const recurrent_params* p, const recurrent_state* s,
                                    const carnot_operand* t, const char* what) {
   if (!t || (!t->rank && !t->data)) return NULL;
-  bool fits = t->dtype == CARNOT_DTYPE_F32 && t->rank == 3 &&
+  bool fits = t->format.dtype == CARNOT_DTYPE_F32 && t->rank == 3 &&
               t->dims[p->batch_first ? 1 : 0] == p->directions &&
               t->dims[p->batch_first ? 0 : 1] == s->batch && t->dims[2] == p->hidden;
   CARNOT_CHECK(fits, INVALID_ARGUMENT,
@@ -313,7 +313,7 @@ static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot
   const recurrent_params* p = step->params;
   recurrent_state* s = memory;
   const carnot_operand* x = &inputs[node_of(step->region)->inputs[kX]];
-  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32 && x->rank == 3 && x->dims[2] == p->input,
+  CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && x->rank == 3 && x->dims[2] == p->input,
                INVALID_ARGUMENT, "the input has no rows of %lld float32", (long long)p->input);
   s->time = x->dims[p->batch_first ? 1 : 0];
   s->batch = x->dims[p->batch_first ? 0 : 1];
@@ -322,7 +322,7 @@ static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot
     const int64_t want[4] = {p->batch_first ? s->batch : s->time,
                              p->batch_first ? s->time : p->directions,
                              p->batch_first ? p->directions : s->batch, p->hidden};
-    bool fits = y->dtype == CARNOT_DTYPE_F32 && y->rank == 4;
+    bool fits = y->format.dtype == CARNOT_DTYPE_F32 && y->rank == 4;
     for (int d = 0; fits && d < 4; d++) fits = y->dims[d] == want[d];
     CARNOT_CHECK(fits, INVALID_ARGUMENT,
                  "the result is not float32 of %lld steps of %lld sequences", (long long)s->time,

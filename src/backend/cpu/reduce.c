@@ -70,7 +70,7 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
   if (why) return why;
   carnot_operand_desc* x = &problem->inputs[0];
   carnot_operand_desc* y = &problem->outputs[0];
-  bool last = x->layout == CARNOT_LAYOUT_CHANNELS_LAST && x->rank > 2;
+  bool last = x->format.layout == CARNOT_LAYOUT_CHANNELS_LAST && x->rank > 2;
   uint32_t ones = 0;  // whatever the shapes are
   for (int d = 0; d < x->rank; d++) ones |= (uint32_t)(x->min[d] == 1 && x->max[d] == 1) << d;
   if (!adjacent(p.axes, ones, x->rank, last)) {
@@ -84,8 +84,8 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
     if (!adjacent(p.axes, ones, x->rank, false)) return "the result would have another order";
     last = false;
   }
-  x->layout = last ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
-  y->layout = last && keeps ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
+  x->format.layout = last ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
+  y->format.layout = last && keeps ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -120,7 +120,7 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
   const reduce_params* p = step->params;
   const carnot_operand* x = &inputs[0];
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32 && outputs[0].dtype == CARNOT_DTYPE_F32 &&
+  CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && outputs[0].format.dtype == CARNOT_DTYPE_F32 &&
                    p->axes >> x->rank == 0,
                INVALID_ARGUMENT, "operands are not float32, or an axis is out of range");
   int64_t strides[2][CARNOT_MAX_RANK];

@@ -17,7 +17,7 @@ typedef struct reformat_state {
 // [N,C,pixels] seen as matrices C × pixels or pixels × C, when both sides are dense in one of them.
 static bool as_transpose(const carnot_operand* src, const carnot_operand* dst,
                          reformat_state* out) {
-  if (src->rank < 3 || src->dtype != CARNOT_DTYPE_F32) return false;
+  if (src->rank < 3 || src->format.dtype != CARNOT_DTYPE_F32) return false;
   int64_t pixels = carnot_dims_count(src->dims + 2, src->rank - 2), channels = src->dims[1];
   int64_t row_major[CARNOT_MAX_RANK], last[CARNOT_MAX_RANK];
   carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, src->rank, src->dims, row_major);
@@ -42,8 +42,9 @@ static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_
   (void)step;
   reformat_state* state = memory;
   *out_workspace_bytes = 0;
-  bool same = inputs[0].rank == outputs[0].rank && inputs[0].dtype == outputs[0].dtype &&
-              carnot_dtype_bits(inputs[0].dtype) >= 8;
+  bool same = inputs[0].rank == outputs[0].rank &&
+              inputs[0].format.dtype == outputs[0].format.dtype &&
+              carnot_dtype_bits(inputs[0].format.dtype) >= 8;
   for (int d = 0; same && d < inputs[0].rank; d++) same = inputs[0].dims[d] == outputs[0].dims[d];
   CARNOT_CHECK(same, INVALID_MODEL, "a reformat between different shapes or types");
   *state = (reformat_state){0};
@@ -106,8 +107,8 @@ static carnot_status* reformat_run_all(const carnot_step_view* step, void* state
   reformat_run run = {carnot_cpu_kernels_of(step->machine_isa), state, &inputs[0], &outputs[0]};
   if (!run.state->is_transpose) {
     carnot_cpu_copy(step, executor, inputs[0].rank, inputs[0].dims,
-                    carnot_dtype_bits(inputs[0].dtype) / 8, inputs[0].data, inputs[0].strides,
-                    outputs[0].data, outputs[0].strides);
+                    carnot_dtype_bits(inputs[0].format.dtype) / 8, inputs[0].data,
+                    inputs[0].strides, outputs[0].data, outputs[0].strides);
     return NULL;
   }
   carnot_executor_parallel(executor, run.state->batch * run.state->m_parts, reformat_part, &run);

@@ -26,14 +26,15 @@ static const char* resize_reject(carnot_problem* problem, char* reason, size_t s
     return "it crops";
   bool by_scales = node->input_count > kScales && node->inputs[kScales] != CARNOT_PLAN_NONE;
   if (by_scales && (!problem->inputs[node->inputs[kScales]].is_constant ||
-                    problem->inputs[node->inputs[kScales]].dtype != CARNOT_DTYPE_F32))
+                    problem->inputs[node->inputs[kScales]].format.dtype != CARNOT_DTYPE_F32))
     return "its scales are not constant";
   const carnot_operand_desc *x = &problem->inputs[kX], *y = &problem->outputs[0];
   for (int d = 0; d < 2; d++)
     if (x->dims[d] < 0 || x->dims[d] != y->dims[d] || x->min[d] != y->min[d] ||
         x->max[d] != y->max[d])
       return "batch or channels are resized too";
-  problem->inputs[kX].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->inputs[kX].format.layout = problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 
@@ -87,7 +88,7 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
                      (double)y->dims[3] / (double)x->dims[3]};
   if (node->input_count > kScales && node->inputs[kScales] != CARNOT_PLAN_NONE) {
     const carnot_operand* scales = &inputs[node->inputs[kScales]];
-    CARNOT_CHECK(scales->data && scales->dtype == CARNOT_DTYPE_F32 && scales->rank == 1 &&
+    CARNOT_CHECK(scales->data && scales->format.dtype == CARNOT_DTYPE_F32 && scales->rank == 1 &&
                      scales->dims[0] == 4,
                  INVALID_MODEL, "scales are not four constants of float32");
     for (int i = 0; i < 2; i++) scale[i] = (double)((const float*)scales->data)[2 + i];

@@ -13,8 +13,8 @@ typedef struct image_state {
 
 static carnot_status* image_shape(const carnot_operand* x, const carnot_operand* y,
                                   image_state* s) {
-  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32 && y->dtype == CARNOT_DTYPE_F32 && x->rank == 4 &&
-                   y->rank == 4 && x->dims[1] == y->dims[1] && x->strides[1] == 1 &&
+  CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && y->format.dtype == CARNOT_DTYPE_F32 &&
+                   x->rank == 4 && y->rank == 4 && x->dims[1] == y->dims[1] && x->strides[1] == 1 &&
                    y->strides[1] == 1,
                INVALID_ARGUMENT, "operands are no float32 images of the same channels");
   *s = (image_state){.channels = x->dims[1],
@@ -38,9 +38,10 @@ static const char* sample_reject(carnot_problem* problem, carnot_op op, int rank
   if (!why) why = carnot_not_f32(&problem->inputs[0], "the input", 4, 4, reason, size);
   if (!why) why = carnot_not_f32(&problem->inputs[1], "what is read", rank, rank, reason, size);
   if (why) return why;
-  problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->inputs[0].format.layout = problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_CHANNELS_LAST;
   for (uint32_t i = 1; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -50,7 +51,8 @@ enum { kRegions = 1, kImages = 2 };
 
 static const char* roi_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = sample_reject(problem, CARNOT_OP_ROI_ALIGN, 2, reason, size);
-  if (!why && !carnot_cpu_is_index(problem->inputs[kImages].dtype)) return "images are no indices";
+  if (!why && !carnot_cpu_is_index(problem->inputs[kImages].format.dtype))
+    return "images are no indices";
   return why;
 }
 static carnot_status* roi_check(const carnot_step_view* step) {
@@ -73,11 +75,11 @@ static carnot_status* roi_shape(const carnot_step_view* step, const carnot_opera
   *out_workspace_bytes = 0;
   CARNOT_TRY(image_shape(x, &outputs[0], &s->image));
   int64_t count = s->image.n;
-  CARNOT_CHECK(regions->dtype == CARNOT_DTYPE_F32 && regions->rank == 2 &&
+  CARNOT_CHECK(regions->format.dtype == CARNOT_DTYPE_F32 && regions->rank == 2 &&
                    regions->dims[0] == count && regions->dims[1] == 4 &&
                    carnot_cpu_is_dense(regions),
                INVALID_MODEL, "rois are no %lld rows of 4 float32", (long long)count);
-  CARNOT_CHECK(carnot_cpu_is_index(images->dtype) && carnot_cpu_is_dense(images) &&
+  CARNOT_CHECK(carnot_cpu_is_index(images->format.dtype) && carnot_cpu_is_dense(images) &&
                    carnot_dims_count(images->dims, images->rank) == count,
                INVALID_MODEL, "batch_indices has %lld elements; %lld are required",
                (long long)carnot_dims_count(images->dims, images->rank), (long long)count);
@@ -222,9 +224,9 @@ static carnot_status* grid_shape(const carnot_step_view* step, const carnot_oper
   *out_workspace_bytes = 0;
   CARNOT_TRY(image_shape(&inputs[0], &outputs[0], &s->image));
   const image_state* m = &s->image;
-  CARNOT_CHECK(inputs[0].dims[0] == m->n && grid->dtype == CARNOT_DTYPE_F32 && grid->rank == 4 &&
-                   grid->dims[0] == m->n && grid->dims[1] == m->h && grid->dims[2] == m->w &&
-                   grid->dims[3] == 2 && carnot_cpu_is_dense(grid),
+  CARNOT_CHECK(inputs[0].dims[0] == m->n && grid->format.dtype == CARNOT_DTYPE_F32 &&
+                   grid->rank == 4 && grid->dims[0] == m->n && grid->dims[1] == m->h &&
+                   grid->dims[2] == m->w && grid->dims[3] == 2 && carnot_cpu_is_dense(grid),
                INVALID_MODEL, "the grid has %lld elements; %lld are required",
                (long long)carnot_dims_count(grid->dims, grid->rank),
                (long long)(m->n * m->h * m->w * 2));

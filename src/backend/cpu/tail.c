@@ -24,7 +24,8 @@ static const carnot_operand_desc* result_type(const carnot_problem* p) { return 
 // it does not.
 static int shape_of(const maker* m, const carnot_operand_desc* t) {
   const carnot_operand_desc* out = result_type(m->problem);
-  if (t->kind != CARNOT_VALUE_TENSOR || t->dtype != CARNOT_DTYPE_F32 || t->rank < 0) return -1;
+  if (t->kind != CARNOT_VALUE_TENSOR || t->format.dtype != CARNOT_DTYPE_F32 || t->rank < 0)
+    return -1;
   if (!t->is_constant) {
     bool full = t->rank == out->rank;
     for (int d = 0; full && d < t->rank; d++)
@@ -252,8 +253,8 @@ static bool is_even(const carnot_operand* t, int channel_axis) {
 static carnot_status* check_shape(const carnot_tail* tail, const carnot_operand* in,
                                   carnot_tail_shape shape, const carnot_operand* out,
                                   int64_t channels) {
-  CARNOT_CHECK(in->dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "an operand of the tail has type %s",
-               carnot_dtype_name(in->dtype));
+  CARNOT_CHECK(in->format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
+               "an operand of the tail has type %s", carnot_dtype_name(in->format.dtype));
   if (shape == CARNOT_TAIL_FULL) {
     bool same = in->rank == out->rank && in->rank >= tail->channel_axis;
     for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];

@@ -10,9 +10,9 @@ static const char* top_k_reject(carnot_problem* problem, char* reason, size_t si
   const char* why =
       carnot_not_f32(&problem->inputs[0], "the input", 1, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
-  problem->inputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   for (uint32_t i = 0; i < problem->output_count; i++)
-    problem->outputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return NULL;
 }
 
@@ -49,8 +49,8 @@ static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_ope
   const carnot_op_row* row = carnot_op_get(CARNOT_OP_TOP_K);
   const carnot_operand* x = &inputs[0];
   int axis;
-  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "the input is %s",
-               carnot_dtype_name(x->dtype));
+  CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "the input is %s",
+               carnot_dtype_name(x->format.dtype));
   CARNOT_TRY(carnot_axis(carnot_attr_int(row, &node->attrs, "axis"), x->rank, "axis", &axis));
   int64_t n = x->dims[axis], inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1),
           outer = carnot_dims_count(x->dims, axis), k = outputs[0].dims[axis];
@@ -58,7 +58,7 @@ static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_ope
                "k is %lld; dimension %d has %lld elements", (long long)k, axis, (long long)n);
   for (uint32_t which = 0; which < 2; which++) {
     const carnot_operand* y = output_of(step, outputs, which);
-    bool fits = !y || (y->dtype == (which ? CARNOT_DTYPE_I64 : CARNOT_DTYPE_F32) &&
+    bool fits = !y || (y->format.dtype == (which ? CARNOT_DTYPE_I64 : CARNOT_DTYPE_F32) &&
                        carnot_dims_count(y->dims, y->rank) == outer * k * inner);
     CARNOT_CHECK(fits, INVALID_MODEL, "result %u has another size or type", which);
   }

@@ -19,7 +19,7 @@ static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
 const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attention_params* out,
                                          char* reason, size_t size) {
   if (problem->region->node_count < 3) return "";
-  carnot_dtype dtype = problem->outputs[0].dtype;
+  carnot_dtype dtype = problem->outputs[0].format.dtype;
   if (!is_half(dtype))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
   const char* why = carnot_attention_read(problem, dtype, out, reason, size);
@@ -46,8 +46,8 @@ carnot_status* carnot_cuda_attention_prepare(const carnot_problem* problem, carn
   char reason[256];
   CARNOT_TRY(
       carnot_arena_try(out->arena, 1, sizeof(carnot_attention_params), "parameters", &params));
-  const char* why =
-      carnot_attention_read(problem, problem->outputs[0].dtype, params, reason, sizeof(reason));
+  const char* why = carnot_attention_read(problem, problem->outputs[0].format.dtype, params, reason,
+                                          sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = params;
   out->param_bytes = sizeof(carnot_attention_params);
@@ -88,13 +88,13 @@ static carnot_status* describe_mask(const carnot_operand* mask, carnot_dtype dty
                                     const carnot_heads* y, carnot_cuda_attention* to) {
   int64_t strides[CARNOT_MAX_RANK] = {0}, ld;
   CARNOT_TRY(carnot_cuda_on_device(mask, 1));
-  CARNOT_CHECK(mask->dtype == CARNOT_DTYPE_F32 || mask->dtype == dtype, INVALID_ARGUMENT,
-               "the mask is %s", carnot_dtype_name(mask->dtype));
+  CARNOT_CHECK(mask->format.dtype == CARNOT_DTYPE_F32 || mask->format.dtype == dtype,
+               INVALID_ARGUMENT, "the mask is %s", carnot_dtype_name(mask->format.dtype));
   CARNOT_TRY(carnot_attention_mask(mask, y, to->keys, strides, &ld));
   to->mask_s[0] = y->batch_rank > 1 ? strides[0] : 0;
   to->mask_s[1] = y->batch_rank > 0 ? strides[y->batch_rank - 1] : 0;
   to->mask_s[2] = ld;
-  to->mask_is_float = mask->dtype == CARNOT_DTYPE_F32;
+  to->mask_is_float = mask->format.dtype == CARNOT_DTYPE_F32;
   to->mask_in_pairs = (to->mask_s[0] | to->mask_s[1] | to->mask_s[2] | to->keys) % 2 == 0 &&
                       (uintptr_t)mask->data % (2 * carnot_cuda_bytes(mask)) == 0;
   return NULL;
@@ -109,7 +109,7 @@ carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
                        *y = &outputs[0];
   const carnot_operand used[] = {*q, *k, *v, *y};
   CARNOT_TRY(carnot_cuda_on_device(used, 4));
-  const carnot_dtype dtype = y->dtype;
+  const carnot_dtype dtype = y->format.dtype;
   carnot_heads hq, hk, hv, hy;
   CARNOT_TRY(carnot_heads_make(&p->q, q, dtype, &hq));
   CARNOT_TRY(carnot_heads_make(&p->k, k, dtype, &hk));
@@ -205,7 +205,7 @@ static carnot_status* attention_shape(const carnot_step_view* step, const carnot
   CARNOT_TRY(carnot_cuda_attention_describe(step->params, inputs, outputs, &s->params, &s->at));
   s->grid[1] = s->at.heads;
   CARNOT_CHECK(s->at.heads <= 65535, UNSUPPORTED, "%lld heads", (long long)s->at.heads);
-  return choose_kernel(step, outputs[0].dtype, s, out_workspace_bytes);
+  return choose_kernel(step, outputs[0].format.dtype, s, out_workspace_bytes);
 }
 
 static carnot_status* attention_run(const carnot_step_view* step, void* state,

@@ -19,7 +19,7 @@ static carnot_status* make_key(const carnot_attention_params* p, const carnot_op
                                carnot_cuda_heads_at* out_at) {
   memset(out, 0, sizeof(*out));
   out->kind = CARNOT_CUDA_DNN_ATTENTION;
-  out->dtype = (int32_t)outputs[0].dtype;
+  out->dtype = (int32_t)outputs[0].format.dtype;
   CARNOT_TRY(carnot_cuda_attention_describe(p, inputs, outputs, &out->attention.call, out_at));
   const carnot_cuda_attention* call = &out->attention.call;
   CARNOT_CHECK(out_at->aligned, UNSUPPORTED, "heads do not begin at multiples of 16 bytes");

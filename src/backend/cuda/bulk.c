@@ -100,7 +100,7 @@ static carnot_status* bulk_shape(const carnot_step_view* step, const carnot_oper
   if (!s->grid[0] || !s->grid[1] || !s->chunks) return NULL;
   char name[32];
   snprintf(name, sizeof(name), "bulk_%dx%d_%s", tile->rows, tile->columns,
-           carnot_cuda_type(outputs[0].dtype));
+           carnot_cuda_type(outputs[0].format.dtype));
   CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -123,9 +123,10 @@ static carnot_status* bulk_run(const carnot_step_view* step, bulk_state* s,
                                .across = s->across,
                                .stages = s->stages,
                                .parts = s->parts};
+    CARNOT_TRY(carnot_cuda_map_x(cuda, outputs[0].format.dtype, &s->step, tile->rows / s->across,
+                                 &params.x));
     CARNOT_TRY(
-        carnot_cuda_map_x(cuda, outputs[0].dtype, &s->step, tile->rows / s->across, &params.x));
-    CARNOT_TRY(carnot_cuda_map_weights(cuda, outputs[0].dtype, &s->step, tile->columns, &params.w));
+        carnot_cuda_map_weights(cuda, outputs[0].format.dtype, &s->step, tile->columns, &params.w));
     const int64_t cluster[3] = {s->across, 1, s->grid[2]};
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
                                            CARNOT_CUDA_BULK_THREADS(tile->rows), cluster,

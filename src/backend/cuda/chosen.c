@@ -75,7 +75,7 @@ static carnot_status* write_lists(const carnot_step_view* step, chosen* s,
 // ---- elements in chunks ----
 
 static bool has_whole_bytes(const carnot_operand* t) {
-  int bits = t->dtype ? carnot_dtype_bits(t->dtype) : 0;
+  int bits = t->format.dtype ? carnot_dtype_bits(t->format.dtype) : 0;
   return bits >= 8 && bits <= 64;
 }
 
@@ -85,8 +85,8 @@ static void test_elements(const carnot_operand* inputs, int input, int64_t size,
   const carnot_operand* t = &inputs[input];
   p->tested = input;
   p->tested_bytes = carnot_cuda_bytes(t);
-  p->mask = UINT64_MAX >> (64 - carnot_dtype_bits(t->dtype));
-  if (carnot_dtype_is_float(t->dtype)) p->mask >>= 1;  // the sign of a zero
+  p->mask = UINT64_MAX >> (64 - carnot_dtype_bits(t->format.dtype));
+  if (carnot_dtype_is_float(t->format.dtype)) p->mask >>= 1;  // the sign of a zero
   p->size = size;
   p->lists = carnot_ceildiv(size, CARNOT_CUDA_CHUNK);
 }
@@ -111,9 +111,9 @@ static carnot_status* non_zero_shape(const carnot_step_view* step, const carnot_
   const carnot_operand* x = &inputs[0];
   carnot_cuda_chosen p = {.rank = x->rank};
   CARNOT_CHECK(step->input_count == 1 && has_whole_bytes(x) && x->rank <= CARNOT_CUDA_RANK &&
-                   outputs[0].dtype == CARNOT_DTYPE_I64,
+                   outputs[0].format.dtype == CARNOT_DTYPE_I64,
                INVALID_MODEL, "%u operands, x of %s and rank %d", step->input_count,
-               carnot_dtype_name(x->dtype), x->rank);
+               carnot_dtype_name(x->format.dtype), x->rank);
   for (int d = 0; d < x->rank; d++) p.dims[d] = x->dims[d];
   test_elements(inputs, 0, carnot_cuda_count(x), &p);
   return shape_chosen(step, inputs, outputs, "mark", "any_non_zero", &p,
@@ -146,7 +146,7 @@ static bool is_flat(const carnot_step_view* step) {
 static const char* compress_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = carnot_cuda_each_reject(problem, CARNOT_OP_COMPRESS, 0, reason, size);
   if (why) return why;
-  return problem->inputs[1].dtype == CARNOT_DTYPE_BOOL ? NULL : "the condition is not bool";
+  return problem->inputs[1].format.dtype == CARNOT_DTYPE_BOOL ? NULL : "the condition is not bool";
 }
 
 static carnot_status* compress_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -154,9 +154,10 @@ static carnot_status* compress_shape(const carnot_step_view* step, const carnot_
                                      size_t* out_workspace_bytes) {
   const carnot_operand *x = &inputs[0], *condition = &inputs[1];
   CARNOT_CHECK(step->input_count == 2 && has_whole_bytes(x) &&
-                   condition->dtype == CARNOT_DTYPE_BOOL && outputs[0].dtype == x->dtype,
+                   condition->format.dtype == CARNOT_DTYPE_BOOL &&
+                   outputs[0].format.dtype == x->format.dtype,
                INVALID_MODEL, "%u operands, a condition of %s", step->input_count,
-               carnot_dtype_name(condition->dtype));
+               carnot_dtype_name(condition->format.dtype));
   carnot_cuda_chosen p = {.outer = 1, .axis = carnot_cuda_count(x), .inner = 1};
   p.io.bytes = carnot_cuda_bytes(x);
   if (!is_flat(step)) {
@@ -226,7 +227,7 @@ static const char* nms_reject(carnot_problem* problem, char* reason, size_t size
 static carnot_status* read_limit(const carnot_step_view* step, const carnot_operand* inputs,
                                  uint32_t i, double* out) {
   const carnot_operand* t = carnot_cuda_optional(step, inputs, i);
-  if (!carnot_cuda_count(t) || t->place == CARNOT_PLACE_DEVICE) return NULL;
+  if (!carnot_cuda_count(t) || t->format.memory == CARNOT_MEMORY_DEVICE) return NULL;
   return carnot_cuda_number_of(t, 0, out);
 }
 
@@ -240,8 +241,9 @@ static carnot_status* nms_shape(const carnot_step_view* step, const carnot_opera
                    scores->rank == 3 && boxes->dims[2] == 4 && boxes->dims[0] == scores->dims[0] &&
                    boxes->dims[1] == scores->dims[2],
                INVALID_ARGUMENT, "boxes and scores do not have shapes [b, n, 4] and [b, c, n]");
-  CARNOT_CHECK(carnot_cuda_is_real(scores->dtype) && outputs[0].dtype == CARNOT_DTYPE_I64,
-               INVALID_MODEL, "scores of %s", carnot_dtype_name(scores->dtype));
+  CARNOT_CHECK(
+      carnot_cuda_is_real(scores->format.dtype) && outputs[0].format.dtype == CARNOT_DTYPE_I64,
+      INVALID_MODEL, "scores of %s", carnot_dtype_name(scores->format.dtype));
   CARNOT_CHECK(boxes->dims[1] <= UINT32_MAX, UNSUPPORTED, "%lld boxes", (long long)boxes->dims[1]);
   carnot_cuda_chosen p = {
       .boxes = boxes->dims[1],
@@ -249,7 +251,7 @@ static carnot_status* nms_shape(const carnot_step_view* step, const carnot_opera
       .room = carnot_ceildiv(boxes->dims[1], CARNOT_CUDA_THREADS) * CARNOT_CUDA_THREADS,
       .centre = carnot_cuda_attr(&a, "center_point_box") != 0,
       .score = -1e300};
-  bool reads = carnot_cuda_count(limit) && limit->place == CARNOT_PLACE_DEVICE;
+  bool reads = carnot_cuda_count(limit) && limit->format.memory == CARNOT_MEMORY_DEVICE;
   double most = reads ? (double)p.boxes : 0;
   CARNOT_TRY(read_limit(step, inputs, 2, &most));
   CARNOT_TRY(read_limit(step, inputs, 3, &p.overlap));

@@ -35,13 +35,14 @@ const char* carnot_cuda_type(carnot_dtype dtype) {
 
 const char* carnot_cuda_not_float(const carnot_operand_desc* t, char* reason, size_t size) {
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
-  if (!carnot_cuda_is_float(t->dtype))
-    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t->dtype));
+  if (!carnot_cuda_is_float(t->format.dtype))
+    return carnot_cuda_because(reason, size, "no kernel for %s",
+                               carnot_dtype_name(t->format.dtype));
   return NULL;
 }
 
 const char* carnot_cuda_not_real(const carnot_operand_desc* t, char* reason, size_t size) {
-  return t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && t->dtype == CARNOT_DTYPE_F64
+  return t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && t->format.dtype == CARNOT_DTYPE_F64
              ? NULL
              : carnot_cuda_not_float(t, reason, size);
 }
@@ -75,20 +76,21 @@ carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node) {
 carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int capacity,
                                 int* out_count) {
   *out_count = -1;
-  if (operand->dtype == CARNOT_DTYPE_INVALID) return NULL;
+  if (operand->format.dtype == CARNOT_DTYPE_INVALID) return NULL;
   int64_t count = carnot_dims_count(operand->dims, operand->rank);
-  CARNOT_CHECK(operand->place == CARNOT_PLACE_HOST && (operand->data || !count) &&
-                   count <= capacity && carnot_dtype_is_integer(operand->dtype),
+  CARNOT_CHECK(operand->format.memory == CARNOT_MEMORY_HOST && (operand->data || !count) &&
+                   count <= capacity && carnot_dtype_is_integer(operand->format.dtype),
                INVALID_MODEL, "a list of %lld %s is not at hand when shapes are set",
-               (long long)count, carnot_dtype_name(operand->dtype));
+               (long long)count, carnot_dtype_name(operand->format.dtype));
   for (int64_t i = 0; i < count; i++)
-    out[i] = carnot_load_i64(operand->dtype, operand->data, (size_t)i);
+    out[i] = carnot_load_i64(operand->format.dtype, operand->data, (size_t)i);
   *out_count = (int)count;
   return NULL;
 }
 
 carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layout layout) {
-  carnot_operand o = {.place = CARNOT_PLACE_DEVICE, .dtype = t->dtype, .rank = t->rank};
+  carnot_operand o = {
+      .format.memory = CARNOT_MEMORY_DEVICE, .format.dtype = t->format.dtype, .rank = t->rank};
   memcpy(o.dims, t->dims, sizeof(o.dims));
   carnot_layout_strides(layout, t->rank, t->dims, o.strides);
   return o;
@@ -96,9 +98,9 @@ carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layou
 
 carnot_status* carnot_cuda_on_device(const carnot_operand* operands, uint32_t count) {
   for (uint32_t i = 0; i < count; i++)
-    CARNOT_CHECK(
-        operands[i].dtype == CARNOT_DTYPE_INVALID || operands[i].place == CARNOT_PLACE_DEVICE,
-        INVALID_MODEL, "operand %u of a device step is no value on the device", i);
+    CARNOT_CHECK(operands[i].format.dtype == CARNOT_DTYPE_INVALID ||
+                     operands[i].format.memory == CARNOT_MEMORY_DEVICE,
+                 INVALID_MODEL, "operand %u of a device step is no value on the device", i);
   return NULL;
 }
 

@@ -39,7 +39,7 @@ static carnot_status* make_key(const carnot_plan_node* node, const carnot_operan
   memset(out, 0, sizeof(*out));
   CARNOT_TRY(carnot_cuda_window_make(node, x, w, y, &out->conv.window));
   out->conv.window.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
-  out->dtype = (int32_t)x->dtype;
+  out->dtype = (int32_t)x->format.dtype;
   out->conv.spatial = x->rank == 5 ? 3 : 2;
   out->conv.bias = fused && c->bias != CARNOT_PLAN_NONE;
   out->conv.residual = fused && c->residual != CARNOT_PLAN_NONE;
@@ -82,9 +82,9 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
   const char* missing = carnot_cuda_lacks_dnn(carnot_cuda_of(problem->device));
   if (missing) return missing;
   const carnot_operand_desc input = carnot_cuda_conv_input(problem), *x = &input;
-  bool half = is_half(x->dtype);
+  bool half = is_half(x->format.dtype);
   carnot_cuda_conv c;
-  const char* why = carnot_cuda_conv_describe(problem, takes(x->dtype), &c, reason, size);
+  const char* why = carnot_cuda_conv_describe(problem, takes(x->format.dtype), &c, reason, size);
   if (!why) why = carnot_cuda_not_float(x, reason, size);
   if (why) return why;
   if (!half && c.bias != CARNOT_PLAN_NONE && !carnot_cuda_chain_add_bias(&c.chain, c.bias))
@@ -92,15 +92,15 @@ static const char* dnn_reject(carnot_problem* problem, char* reason, size_t size
   if (x->rank < 3 || x->rank > 5)
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
   const carnot_operand_desc* w = &problem->inputs[c.weights];
-  if (w->dtype != x->dtype || w->rank != x->rank) return "weights of another type";
+  if (w->format.dtype != x->format.dtype || w->rank != x->rank) return "weights of another type";
   if (half && !carnot_is_known(w)) return "the weights are not constant";
   carnot_cuda_want_row_major(problem);
   if (!half) return NULL;
-  problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   if (!carnot_cuda_conv_casts(problem->region))
-    problem->inputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+    problem->inputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   if (c.residual != CARNOT_PLAN_NONE)
-    problem->inputs[c.residual].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+    problem->inputs[c.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   if (!has_engine(problem, &c))
     return carnot_cuda_because(reason, size, "cuDNN %d has no engine for it",
                                carnot_cuda_of(problem->device)->dnn_version);
@@ -121,9 +121,10 @@ static void dnn_foresee(const carnot_problem* problem, int part) {
       carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV)
     return;
   const carnot_operand_desc x = carnot_cuda_conv_input(problem);
-  if (!is_half(x.dtype) || x.rank < 3 || x.rank > 5 ||
-      carnot_cuda_conv_describe(problem, takes(x.dtype), &c, reason, sizeof(reason)) ||
-      problem->inputs[c.weights].dtype != x.dtype || !problem->inputs[c.weights].is_constant)
+  if (!is_half(x.format.dtype) || x.rank < 3 || x.rank > 5 ||
+      carnot_cuda_conv_describe(problem, takes(x.format.dtype), &c, reason, sizeof(reason)) ||
+      problem->inputs[c.weights].format.dtype != x.format.dtype ||
+      !problem->inputs[c.weights].is_constant)
     return;
   carnot_cuda_dnn_key key;
   carnot_status* status = key_of(problem, &c, &key);
@@ -139,7 +140,7 @@ static uint64_t dnn_load_ns(const carnot_problem* problem, const carnot_prepared
   char reason[256];
   carnot_cuda_conv c;
   carnot_cuda_dnn_key key;
-  const carnot_dtype dtype = carnot_cuda_conv_input(problem).dtype;
+  const carnot_dtype dtype = carnot_cuda_conv_input(problem).format.dtype;
   if (!is_half(dtype) ||
       carnot_cuda_conv_describe(problem, takes(dtype), &c, reason, sizeof(reason)))
     return 0;
@@ -172,9 +173,9 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
                                      const carnot_cuda_conv* c, const carnot_cuda_window* t) {
   const carnot_operand* w = &inputs[c->weights];
   bool packed = ((const dnn_params*)step->params)->packed;
-  CARNOT_CHECK(carnot_cuda_is_float(x->dtype) && packed == is_half(x->dtype) && t->groups > 0 &&
-                   w->dtype == x->dtype && w->dims[0] == t->filters &&
-                   w->dims[1] * t->groups == t->channels,
+  CARNOT_CHECK(carnot_cuda_is_float(x->format.dtype) && packed == is_half(x->format.dtype) &&
+                   t->groups > 0 && w->format.dtype == x->format.dtype &&
+                   w->dims[0] == t->filters && w->dims[1] * t->groups == t->channels,
                INVALID_ARGUMENT, "weights do not fit %lld channels in %lld groups",
                (long long)t->channels, (long long)t->groups);
   CARNOT_CHECK(
@@ -182,7 +183,8 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
       INVALID_MODEL, "packed weights of another size");
   if (c->bias != CARNOT_PLAN_NONE) {
     const carnot_operand* bias = &inputs[c->bias];
-    CARNOT_CHECK(carnot_dims_count(bias->dims, bias->rank) == t->filters && bias->dtype == x->dtype,
+    CARNOT_CHECK(carnot_dims_count(bias->dims, bias->rank) == t->filters &&
+                     bias->format.dtype == x->format.dtype,
                  INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t->filters);
   }
   for (int d = 0; c->residual != CARNOT_PLAN_NONE && d < y->rank; d++)
@@ -202,8 +204,8 @@ static carnot_status* dnn_shape(const carnot_step_view* step, const carnot_opera
   const carnot_operand* y = &outputs[0];
   carnot_operand x;
   carnot_cuda_conv_cast cast;
-  CARNOT_TRY(carnot_cuda_conv_cast_shape(step, &inputs[0], y->dtype, &cast, &x));
-  bool fused = is_half(x.dtype);
+  CARNOT_TRY(carnot_cuda_conv_cast_shape(step, &inputs[0], y->format.dtype, &cast, &x));
+  bool fused = is_half(x.format.dtype);
   dnn_state* s = state;
   carnot_cuda_conv c;
   for (;; fused = false) {
@@ -319,7 +321,7 @@ static carnot_status* choose_engine(const carnot_problem* problem, const carnot_
 static carnot_status* dnn_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_conv c;
   char reason[256];
-  carnot_dtype dtype = carnot_cuda_conv_input(problem).dtype;
+  carnot_dtype dtype = carnot_cuda_conv_input(problem).format.dtype;
   const char* why = carnot_cuda_conv_describe(problem, takes(dtype), &c, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
   if (!is_half(dtype) && c.bias != CARNOT_PLAN_NONE)

@@ -48,8 +48,10 @@ static const char* first_reject(carnot_problem* problem, char* reason, size_t si
   bool casts = carnot_cuda_conv_casts(problem->region);
   const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
-  if (!carnot_cuda_is_half(y->dtype) || x->dtype != (casts ? CARNOT_DTYPE_F32 : y->dtype))
-    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
+  if (!carnot_cuda_is_half(y->format.dtype) ||
+      x->format.dtype != (casts ? CARNOT_DTYPE_F32 : y->format.dtype))
+    return carnot_cuda_because(reason, size, "no kernel for %s",
+                               carnot_dtype_name(x->format.dtype));
   carnot_cuda_conv c;
   const char* why =
       carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ACTIVATION, false, &c, reason, size);
@@ -83,7 +85,7 @@ static carnot_status* first_prepare(const carnot_problem* problem, carnot_prepar
   out->packed_inputs = 1ull << c.weights;
   CARNOT_TRY(carnot_cuda_conv_pack_chunks(w, slices_of(w->dims[0]) * chunks_of(w->dims[0]),
                                           rows * quads, (const int32_t(*)[4][4])place, out));
-  return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].format.dtype, out);
 }
 
 // ---- shape ----
@@ -112,7 +114,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
       (long long)t->channels, (long long)t->filters);
   const carnot_operand* bias = c->bias == CARNOT_PLAN_NONE ? NULL : &inputs[c->bias];
   CARNOT_CHECK(!bias || (carnot_dims_count(bias->dims, bias->rank) == t->filters &&
-                         bias->dtype == y->dtype && (uintptr_t)bias->data % 16 == 0),
+                         bias->format.dtype == y->format.dtype && (uintptr_t)bias->data % 16 == 0),
                INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t->filters);
   return NULL;
 }
@@ -178,12 +180,12 @@ static carnot_status* first_shape(const carnot_step_view* step, const carnot_ope
   carnot_cuda_window t;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ACTIVATION, &c));
   bool casts = carnot_cuda_conv_casts(step->region);
-  CARNOT_CHECK(carnot_cuda_is_half(y->dtype) && x->rank == 4 &&
-                   x->dtype == (casts ? CARNOT_DTYPE_F32 : y->dtype),
-               INVALID_ARGUMENT, "a first layer from %s to %s", carnot_dtype_name(x->dtype),
-               carnot_dtype_name(y->dtype));
+  CARNOT_CHECK(carnot_cuda_is_half(y->format.dtype) && x->rank == 4 &&
+                   x->format.dtype == (casts ? CARNOT_DTYPE_F32 : y->format.dtype),
+               INVALID_ARGUMENT, "a first layer from %s to %s", carnot_dtype_name(x->format.dtype),
+               carnot_dtype_name(y->format.dtype));
   carnot_operand seen = *x;
-  seen.dtype = y->dtype;
+  seen.format.dtype = y->format.dtype;
   CARNOT_TRY(carnot_cuda_window_make(node, &seen, &inputs[c.weights], y, &t));
   CARNOT_TRY(check_operands(step, inputs, y, &c, &t));
   first_state* s = state;
@@ -198,8 +200,8 @@ static carnot_status* first_shape(const carnot_step_view* step, const carnot_ope
                     (size_t)chunks * 128 +
                     (size_t)s->params.patch_rows * (size_t)s->params.patch_columns * 8;
   char name[32];
-  snprintf(name, sizeof(name), "first_%d_%d_%s_%s", chunks, quads, carnot_cuda_type(x->dtype),
-           carnot_cuda_type(y->dtype));
+  snprintf(name, sizeof(name), "first_%d_%d_%s_%s", chunks, quads,
+           carnot_cuda_type(x->format.dtype), carnot_cuda_type(y->format.dtype));
   CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }

@@ -35,7 +35,7 @@ static const char* patch_reject(carnot_problem* problem, char* reason, size_t si
   if (!why) why = carnot_cuda_not_float(x, reason, size);
   if (why) return why;
   const carnot_operand_desc* w = &problem->inputs[c.weights];
-  if (x->rank < 3 || x->rank > 5 || w->rank != x->rank || w->dtype != x->dtype)
+  if (x->rank < 3 || x->rank > 5 || w->rank != x->rank || w->format.dtype != x->format.dtype)
     return carnot_cuda_because(reason, size, "an input of rank %d, weights of rank %d", x->rank,
                                w->rank);
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
@@ -59,7 +59,7 @@ static const char* patch_reject(carnot_problem* problem, char* reason, size_t si
     apart = apart && t.strides[d] == t.kernel[d] && t.dilations[d] == 1 && !t.begin[d] && !t.end[d];
   if (!apart) return "windows that overlap, or reach into a padding";
   carnot_cuda_want_row_major(problem);
-  problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 
@@ -81,7 +81,7 @@ static void choose_algo(const carnot_problem* problem, const carnot_cuda_conv* c
   int64_t taps = carnot_dims_count(w->dims + 1, w->rank - 1);
   int64_t rows = carnot_dims_count(y->dims, y->rank) / y->dims[1];
   carnot_cuda_blas product;
-  describe((int32_t)y->dtype, rows, y->dims[1], taps, c->bias != CARNOT_PLAN_NONE,
+  describe((int32_t)y->format.dtype, rows, y->dims[1], taps, c->bias != CARNOT_PLAN_NONE,
            problem->fast_fp32, 16, &product);
   carnot_status* status = carnot_cuda_blas_choose(problem, &product, out);
   if (status) *out = (carnot_cuda_blas_choice){0};
@@ -103,7 +103,7 @@ static carnot_status* patch_prepare(const carnot_problem* problem, carnot_prepar
   if (problem->allow_timing) choose_algo(problem, &c, &made->choice);
   out->params = params;
   out->param_bytes = sizeof(patch_params);
-  return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].format.dtype, out);
 }
 
 static carnot_status* patch_check(const carnot_step_view* step) {
@@ -139,8 +139,9 @@ static carnot_status* patch_shape(const carnot_step_view* step, const carnot_ope
   carnot_cuda_window t;
   CARNOT_TRY(carnot_cuda_window_make(&step->region->nodes[0], x, w, y, &t));
   int64_t taps = carnot_dims_count(w->dims + 1, w->rank - 1);
-  bool fits = carnot_cuda_is_float(x->dtype) && w->dtype == x->dtype && w->rank == x->rank &&
-              w->dims[0] == t.filters && w->dims[1] == t.channels && y->strides[1] == 1;
+  bool fits = carnot_cuda_is_float(x->format.dtype) && w->format.dtype == x->format.dtype &&
+              w->rank == x->rank && w->dims[0] == t.filters && w->dims[1] == t.channels &&
+              y->strides[1] == 1;
   for (int d = 0; d < 3; d++)
     fits = fits && t.step[d] == t.kernel[d] && t.dilation[d] == 1 && t.begin[d] == 0 &&
            t.out[d] * t.kernel[d] <= t.in[d];
@@ -148,7 +149,7 @@ static carnot_status* patch_shape(const carnot_step_view* step, const carnot_ope
                (long long)t.channels);
   CARNOT_CHECK(c.bias == CARNOT_PLAN_NONE ||
                    (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == t.filters &&
-                    inputs[c.bias].dtype == x->dtype),
+                    inputs[c.bias].format.dtype == x->format.dtype),
                INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t.filters);
   patch_state* s = state;
   *s = (patch_state){.weights = c.weights, .bias = c.bias};
@@ -157,8 +158,8 @@ static carnot_status* patch_shape(const carnot_step_view* step, const carnot_ope
   int alignment = (int)(bits & -bits);
   const patch_params* params = step->params;
   carnot_cuda_blas product;
-  describe((int32_t)x->dtype, rows, t.filters, taps, c.bias != CARNOT_PLAN_NONE, params->fast_fp32,
-           alignment, &product);
+  describe((int32_t)x->format.dtype, rows, t.filters, taps, c.bias != CARNOT_PLAN_NONE,
+           params->fast_fp32, alignment, &product);
   CARNOT_TRY(carnot_cuda_blas_find(cuda, &product, &params->choice, &s->plan));
   CARNOT_TRY(set_gather(step, x, w, y, s));
   s->patch_bytes = carnot_align_up((size_t)(rows * taps * carnot_cuda_bytes(x)), kAlign);

@@ -48,8 +48,9 @@ static const char* thin_reject(carnot_problem* problem, char* reason, size_t siz
   if (node->op != CARNOT_OP_CONV) return "";
   const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
-  if (!carnot_cuda_is_half(x->dtype))
-    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
+  if (!carnot_cuda_is_half(x->format.dtype))
+    return carnot_cuda_because(reason, size, "no kernel for %s",
+                               carnot_dtype_name(x->format.dtype));
   carnot_cuda_conv c;
   const char* why = carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ALL, false, &c, reason, size);
   if (why) return why;
@@ -82,7 +83,7 @@ static carnot_status* thin_prepare(const carnot_problem* problem, carnot_prepare
   out->packed_inputs = 1ull << c.weights;
   CARNOT_TRY(carnot_cuda_conv_pack_chunks(w, chunks_of(w->dims[0]), steps,
                                           (const int32_t(*)[4][4])place, out));
-  return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].format.dtype, out);
 }
 
 // ---- shape ----
@@ -104,7 +105,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
                (long long)t->channels, (long long)t->filters);
   const carnot_operand* bias = c->bias == CARNOT_PLAN_NONE ? NULL : &inputs[c->bias];
   CARNOT_CHECK(!bias || (carnot_dims_count(bias->dims, bias->rank) == t->filters &&
-                         bias->dtype == y->dtype && (uintptr_t)bias->data % 16 == 0),
+                         bias->format.dtype == y->format.dtype && (uintptr_t)bias->data % 16 == 0),
                INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t->filters);
   CARNOT_CHECK(
       c->residual == CARNOT_PLAN_NONE || carnot_cuda_is_channels_last(&inputs[c->residual]),
@@ -133,8 +134,8 @@ static carnot_status* thin_shape(const carnot_step_view* step, const carnot_oper
   carnot_cuda_conv c;
   carnot_cuda_window t;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ALL, &c));
-  CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->dtype), INVALID_ARGUMENT,
-               "a convolution of %s of rank %d", carnot_dtype_name(x->dtype), x->rank);
+  CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->format.dtype), INVALID_ARGUMENT,
+               "a convolution of %s of rank %d", carnot_dtype_name(x->format.dtype), x->rank);
   CARNOT_TRY(carnot_cuda_window_make(node, x, &inputs[c.weights], y, &t));
   CARNOT_TRY(check_operands(step, inputs, y, &c, &t));
   thin_state* s = state;
@@ -151,7 +152,7 @@ static carnot_status* thin_shape(const carnot_step_view* step, const carnot_oper
   s->shared_bytes =
       (size_t)weights_bytes(t.filters, t.channels) + (size_t)chunks_of(t.filters) * 128;
   char name[32];
-  snprintf(name, sizeof(name), "thin_%d_%s", blocks, carnot_cuda_type(x->dtype));
+  snprintf(name, sizeof(name), "thin_%d_%s", blocks, carnot_cuda_type(x->format.dtype));
   CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,

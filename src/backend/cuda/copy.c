@@ -104,10 +104,10 @@ carnot_status* carnot_cuda_move_run(const carnot_step_view* step, carnot_cuda_mo
 }
 
 const char* carnot_cuda_whole_bytes(const carnot_operand_desc* t, char* reason, size_t size) {
-  int bits = carnot_dtype_bits(t->dtype);
+  int bits = carnot_dtype_bits(t->format.dtype);
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
-    return carnot_cuda_because(reason, size, "no copy for %s", carnot_dtype_name(t->dtype));
+    return carnot_cuda_because(reason, size, "no copy for %s", carnot_dtype_name(t->format.dtype));
   return NULL;
 }
 
@@ -122,8 +122,8 @@ static carnot_status* run_move(const carnot_step_view* step, void* state,
 carnot_status* carnot_cuda_check_move(const carnot_operand* x, const carnot_operand* y) {
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
   CARNOT_TRY(carnot_cuda_on_device(y, 1));
-  CARNOT_CHECK(x->dtype == y->dtype, INVALID_ARGUMENT, "a move from %s to %s",
-               carnot_dtype_name(x->dtype), carnot_dtype_name(y->dtype));
+  CARNOT_CHECK(x->format.dtype == y->format.dtype, INVALID_ARGUMENT, "a move from %s to %s",
+               carnot_dtype_name(x->format.dtype), carnot_dtype_name(y->format.dtype));
   return NULL;
 }
 
@@ -139,9 +139,10 @@ static carnot_status* cross_shape(const carnot_step_view* step, const carnot_ope
                                   size_t* out_workspace_bytes) {
   (void)step;
   *out_workspace_bytes = 0;
-  CARNOT_CHECK(inputs[0].place != outputs[0].place && inputs[0].dtype == outputs[0].dtype,
+  CARNOT_CHECK(inputs[0].format.memory != outputs[0].format.memory &&
+                   inputs[0].format.dtype == outputs[0].format.dtype,
                INVALID_MODEL, "a copy between processor and device stays where it is");
-  *(size_t*)state = carnot_dtype_bytes(inputs[0].dtype,
+  *(size_t*)state = carnot_dtype_bytes(inputs[0].format.dtype,
                                        (size_t)carnot_dims_count(inputs[0].dims, inputs[0].rank));
   return NULL;
 }
@@ -151,7 +152,7 @@ static carnot_status* cross_run(const carnot_step_view* step, void* state,
                                 void* workspace, carnot_executor* executor) {
   (void)workspace, (void)executor;
   carnot_copy_kind kind =
-      outputs[0].place == CARNOT_PLACE_DEVICE ? CARNOT_COPY_UPLOAD : CARNOT_COPY_DOWNLOAD;
+      outputs[0].format.memory == CARNOT_MEMORY_DEVICE ? CARNOT_COPY_UPLOAD : CARNOT_COPY_DOWNLOAD;
   return carnot_cuda_backend.copy(step->stream, outputs[0].data, inputs[0].data, *(size_t*)state,
                                   kind);
 }
@@ -192,7 +193,8 @@ const carnot_tactic carnot_cuda_reformat = {.name = CARNOT_DEVICE_REFORMAT_TACTI
 
 static const char* transpose_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, CARNOT_OP_TRANSPOSE)) return "";
-  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
+  problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 
@@ -234,13 +236,14 @@ static const char* parts_reject(carnot_problem* problem, carnot_op op, char* rea
   carnot_operand_desc* whole = joins ? &problem->outputs[0] : &problem->inputs[0];
   const char* why = carnot_cuda_whole_bytes(whole, reason, size);
   if (why) return why;
-  carnot_layout layout = problem->inputs[0].layout;
+  carnot_layout layout = problem->inputs[0].format.layout;
   if (joins)
     for (uint32_t i = 0; i < problem->input_count; i++)
       if (problem->inputs[i].is_constant) layout = CARNOT_LAYOUT_ROW_MAJOR;
-  for (uint32_t i = 0; joins && i < problem->input_count; i++) problem->inputs[i].layout = layout;
+  for (uint32_t i = 0; joins && i < problem->input_count; i++)
+    problem->inputs[i].format.layout = layout;
   if (!joins) carnot_cuda_keep_on_host(problem, 1);
-  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].layout = layout;
+  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].format.layout = layout;
   return NULL;
 }
 static const char* concat_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -265,9 +268,9 @@ static carnot_status* parts_shape(const carnot_step_view* step, const carnot_ope
   if (axis < 0) axis += whole->rank;
   CARNOT_CHECK(axis >= 0 && axis < whole->rank, INVALID_MODEL, "axis %lld", (long long)axis);
   for (uint32_t i = 0; i < count; i++) {
-    if (parts[i].dtype == CARNOT_DTYPE_INVALID) continue;
-    CARNOT_CHECK(parts[i].rank == whole->rank && parts[i].dtype == whole->dtype, INVALID_ARGUMENT,
-                 "part %u has another rank or type", i);
+    if (parts[i].format.dtype == CARNOT_DTYPE_INVALID) continue;
+    CARNOT_CHECK(parts[i].rank == whole->rank && parts[i].format.dtype == whole->format.dtype,
+                 INVALID_ARGUMENT, "part %u has another rank or type", i);
     total += parts[i].dims[axis];
   }
   CARNOT_CHECK(total <= whole->dims[axis], INVALID_ARGUMENT, "parts of %lld in %lld",
@@ -287,7 +290,7 @@ static carnot_status* parts_run(const carnot_step_view* step, void* state,
   int64_t axis = *(int64_t*)state, at = 0;
   for (uint32_t i = 0; i < count; i++) {
     const carnot_operand* part = &parts[i];
-    if (part->dtype == CARNOT_DTYPE_INVALID) continue;
+    if (part->format.dtype == CARNOT_DTYPE_INVALID) continue;
     int64_t offset = at * whole->strides[axis];
     at += part->dims[axis];
     const char* place = (const char*)whole->data + offset * carnot_cuda_bytes(whole);
@@ -320,7 +323,7 @@ PARTS_ROW(split, SPLIT)
 static const char* list_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, op)) return "";
   carnot_cuda_keep_on_host(problem, 1);
-  problem->outputs[0].layout = problem->inputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 static const char* slice_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -430,7 +433,7 @@ LIST_ROW(tile, TILE)
 
 static const char* blocks_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_is_blocks(problem->region)) return "";
-  problem->outputs[0].layout = problem->inputs[0].layout;
+  problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 

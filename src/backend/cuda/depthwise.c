@@ -19,8 +19,9 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_CONV) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
-  if (!carnot_cuda_is_half(x->dtype))
-    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(x->dtype));
+  if (!carnot_cuda_is_half(x->format.dtype))
+    return carnot_cuda_because(reason, size, "no kernel for %s",
+                               carnot_dtype_name(x->format.dtype));
   carnot_cuda_conv c;
   const char* why =
       carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ACTIVATION, true, &c, reason, size);
@@ -54,7 +55,7 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
   out->constants[0].bytes = (size_t)(channels * taps) * 2;
   out->constant_count = 1;
   out->packed_inputs = 1ull << c.weights;
-  return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].format.dtype, out);
 }
 
 // Square kernels of usual sizes have their own code; it takes several results a thread where all
@@ -89,7 +90,7 @@ static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot
   carnot_cuda_window t;
   CARNOT_TRY(carnot_cuda_window_make(&step->region->nodes[0], x, w, y, &t));
   int64_t count = carnot_dims_count(y->dims, y->rank);
-  CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->dtype) && t.channels == t.filters &&
+  CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->format.dtype) && t.channels == t.filters &&
                    t.channels % 8 == 0 && w->dims[0] == t.filters && w->dims[1] == 1 &&
                    step->constant_bytes[0] == (size_t)(t.filters * t.kernel[1] * t.kernel[2]) * 2 &&
                    count < (int64_t)UINT32_MAX && carnot_cuda_is_channels_last(x) &&
@@ -98,7 +99,8 @@ static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot
                (long long)t.channels, (long long)t.filters);
   CARNOT_CHECK(c.bias == CARNOT_PLAN_NONE ||
                    (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == t.filters &&
-                    inputs[c.bias].dtype == x->dtype && (uintptr_t)inputs[c.bias].data % 16 == 0),
+                    inputs[c.bias].format.dtype == x->format.dtype &&
+                    (uintptr_t)inputs[c.bias].data % 16 == 0),
                INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t.filters);
   depthwise_state* s = state;
   *s = (depthwise_state){.bias = c.bias,
@@ -116,7 +118,7 @@ static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot
     s->params.kernel[d] = (int)t.kernel[d + 1], s->params.step[d] = (int)t.step[d + 1];
     s->params.dilation[d] = (int)t.dilation[d + 1], s->params.begin[d] = (int)t.begin[d + 1];
   }
-  CARNOT_TRY(choose_kernel(step, x->dtype, s));
+  CARNOT_TRY(choose_kernel(step, x->format.dtype, s));
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const carnot_operand kAbsent = {.dtype = CARNOT_DTYPE_INVALID};
+static const carnot_operand kAbsent = {.format.dtype = CARNOT_DTYPE_INVALID};
 
 const carnot_operand* carnot_cuda_output(const carnot_step_view* step,
                                          const carnot_operand* outputs, uint32_t i) {
@@ -31,8 +31,9 @@ static const char* check_type(const carnot_operand_desc* t, bool packed, char* r
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
   if (t->rank > CARNOT_CUDA_RANK)
     return carnot_cuda_because(reason, size, "rank %d, takes up to %d", t->rank, CARNOT_CUDA_RANK);
-  if (number_of(t->dtype) < 0 || (!packed && carnot_dtype_bits(t->dtype) < 8))
-    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t->dtype));
+  if (number_of(t->format.dtype) < 0 || (!packed && carnot_dtype_bits(t->format.dtype) < 8))
+    return carnot_cuda_because(reason, size, "no kernel for %s",
+                               carnot_dtype_name(t->format.dtype));
   return NULL;
 }
 
@@ -48,7 +49,7 @@ const char* carnot_cuda_each_reject(carnot_problem* problem, carnot_op op, uint3
     uint32_t local = problem->region->nodes[0].inputs[i];
     if (local != i && local != CARNOT_PLAN_NONE) return "the operands stand in another order";
     why = check_type(&problem->inputs[i], takes_packed(op), reason, size);
-    if (host >> i & 1) problem->inputs[i].place = CARNOT_PLACE_HOST;
+    if (host >> i & 1) problem->inputs[i].format.memory = CARNOT_MEMORY_HOST;
   }
   for (uint32_t i = 0; i < problem->output_count && !why; i++)
     why = check_type(&problem->outputs[i], takes_packed(op), reason, size);
@@ -62,7 +63,7 @@ const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
 
 carnot_status* carnot_cuda_expect(const carnot_operand* t, const char* what, int64_t wanted) {
   CARNOT_TRY(carnot_cuda_on_device(t, 1));
-  CARNOT_CHECK(!t->dtype || carnot_cuda_count(t) == wanted, INVALID_ARGUMENT,
+  CARNOT_CHECK(!t->format.dtype || carnot_cuda_count(t) == wanted, INVALID_ARGUMENT,
                "%s has %lld elements; %lld are required", what, (long long)carnot_cuda_count(t),
                (long long)wanted);
   return NULL;
@@ -80,18 +81,18 @@ carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, 
 }
 
 carnot_status* carnot_cuda_number_of(const carnot_operand* operand, int64_t at, double* out) {
-  CARNOT_CHECK(operand->place == CARNOT_PLACE_HOST && operand->data &&
+  CARNOT_CHECK(operand->format.memory == CARNOT_MEMORY_HOST && operand->data &&
                    at < carnot_dims_count(operand->dims, operand->rank),
                INVALID_MODEL, "element %lld of a list is not at hand when shapes are set",
                (long long)at);
-  *out = carnot_load_f64(operand->dtype, operand->data, (size_t)at);
+  *out = carnot_load_f64(operand->format.dtype, operand->data, (size_t)at);
   return NULL;
 }
 
 static carnot_status* set_type(const carnot_operand* t, int* out) {
-  int type = number_of(t->dtype);
-  CARNOT_CHECK(type >= 0 || t->dtype == CARNOT_DTYPE_INVALID, INVALID_MODEL, "no kernel for %s",
-               carnot_dtype_name(t->dtype));
+  int type = number_of(t->format.dtype);
+  CARNOT_CHECK(type >= 0 || t->format.dtype == CARNOT_DTYPE_INVALID, INVALID_MODEL,
+               "no kernel for %s", carnot_dtype_name(t->format.dtype));
   *out = type < 0 ? 0 : type;
   return NULL;
 }
@@ -108,13 +109,13 @@ carnot_status* carnot_cuda_each_shape(const carnot_step_view* step, const carnot
                INVALID_MODEL, "%u operands", step->input_count);
   int needed = carnot_op_get(step->region->nodes[0].op)->min_inputs;
   for (int i = 0; i < needed; i++)
-    CARNOT_CHECK(i < (int)step->input_count && inputs[i].dtype, INVALID_MODEL,
+    CARNOT_CHECK(i < (int)step->input_count && inputs[i].format.dtype, INVALID_MODEL,
                  "operand %d is absent", i);
   *out = (carnot_cuda_each){.count = count};
   memcpy(out->params, params, bytes);
   carnot_cuda_io* io = (carnot_cuda_io*)out->params;
   io->count = count;
-  io->together = outputs[0].dtype ? 8 / gcd8(carnot_dtype_bits(outputs[0].dtype)) : 1;
+  io->together = outputs[0].format.dtype ? 8 / gcd8(carnot_dtype_bits(outputs[0].format.dtype)) : 1;
   for (uint32_t i = 0; i < step->input_count; i++)
     CARNOT_TRY(set_type(&inputs[i], &io->in_type[i]));
   for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++) {
@@ -132,7 +133,7 @@ void carnot_cuda_each_point(const carnot_step_view* step, const carnot_operand* 
                             const carnot_operand* outputs, void* workspace, carnot_cuda_io* io) {
   io->scratch = workspace;
   for (uint32_t i = 0; i < step->input_count; i++)
-    io->in[i] = inputs[i].place == CARNOT_PLACE_DEVICE ? inputs[i].data : NULL;
+    io->in[i] = inputs[i].format.memory == CARNOT_MEMORY_DEVICE ? inputs[i].data : NULL;
   for (uint32_t i = 0; i < CARNOT_CUDA_IO_OUTPUTS; i++)
     io->out[i] = carnot_cuda_output(step, outputs, i)->data;
 }

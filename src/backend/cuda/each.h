@@ -40,7 +40,7 @@ const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
 const carnot_operand* carnot_cuda_output(const carnot_step_view* step,
                                          const carnot_operand* outputs, uint32_t i);
 static inline int64_t carnot_cuda_count(const carnot_operand* t) {
-  return t->dtype ? carnot_dims_count(t->dims, t->rank) : 0;
+  return t->format.dtype ? carnot_dims_count(t->dims, t->rank) : 0;
 }
 // An operand of a kernel: on the device, of |wanted| elements, or absent.
 carnot_status* carnot_cuda_expect(const carnot_operand* t, const char* what,

@@ -12,7 +12,7 @@ typedef struct gather_state {
 static const char* gather_reject(carnot_problem* problem, char* reason, size_t size) {
   if (!carnot_cuda_is_single(problem, CARNOT_OP_GATHER)) return "";
   carnot_cuda_want_row_major(problem);
-  carnot_dtype index = problem->inputs[1].dtype;
+  carnot_dtype index = problem->inputs[1].format.dtype;
   if (index != CARNOT_DTYPE_I32 && index != CARNOT_DTYPE_I64)
     return "the indices are no int32 or int64";
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
@@ -28,7 +28,7 @@ static carnot_status* gather_shape(const carnot_step_view* step, const carnot_op
   const carnot_plan_node* node = &step->region->nodes[0];
   int64_t axis = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis");
   if (axis < 0) axis += x->rank;
-  CARNOT_CHECK(axis >= 0 && axis < x->rank && carnot_dtype_is_integer(inputs[1].dtype),
+  CARNOT_CHECK(axis >= 0 && axis < x->rank && carnot_dtype_is_integer(inputs[1].format.dtype),
                INVALID_MODEL, "axis %lld of rank %d", (long long)axis, x->rank);
   gather_state* s = state;
   *s = (gather_state){
@@ -77,7 +77,7 @@ static const char* gather_nd_reject(carnot_problem* problem, char* reason, size_
   if (!carnot_cuda_is_single(problem, CARNOT_OP_GATHER_ND)) return "";
   carnot_cuda_want_row_major(problem);
   const carnot_operand_desc* index = &problem->inputs[1];
-  if (index->dtype != CARNOT_DTYPE_I64 || index->rank < 1) return "the indices are no int64";
+  if (index->format.dtype != CARNOT_DTYPE_I64 || index->rank < 1) return "the indices are no int64";
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 
@@ -91,7 +91,7 @@ static carnot_status* gather_nd_shape(const carnot_step_view* step, const carnot
   CARNOT_TRY(carnot_cuda_on_device(index, 1));
   int64_t batches = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "batch_dims");
   int64_t depth = index->rank > 0 ? index->dims[index->rank - 1] : 0;
-  CARNOT_CHECK(index->dtype == CARNOT_DTYPE_I64 && batches >= 0 && batches < index->rank &&
+  CARNOT_CHECK(index->format.dtype == CARNOT_DTYPE_I64 && batches >= 0 && batches < index->rank &&
                    depth >= 0 && depth <= CARNOT_CUDA_RANK && batches + depth <= x->rank,
                INVALID_MODEL, "%lld indices of rank %d behind %lld batches", (long long)depth,
                x->rank, (long long)batches);

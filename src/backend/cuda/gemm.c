@@ -33,7 +33,7 @@ static bool takes_both(const carnot_cuda_epilogue* e) {
 
 static const char* describe(const carnot_problem* problem, bool library, product* out, char* reason,
                             size_t size) {
-  bool gelu = library && carnot_cuda_is_half(problem->outputs[0].dtype);
+  bool gelu = library && carnot_cuda_is_half(problem->outputs[0].format.dtype);
   const carnot_cuda_product_takes takes = {library, gelu ? takes_both : takes_relu};
   return carnot_cuda_product_describe(problem, &takes, out, reason, size);
 }
@@ -44,7 +44,7 @@ static bool is_whole(carnot_dtype dtype) {
 }
 // The own kernel takes float64 and integers as well.
 static const char* not_number(const carnot_operand_desc* t, char* reason, size_t size) {
-  bool whole = t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && is_whole(t->dtype);
+  bool whole = t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && is_whole(t->format.dtype);
   return whole ? NULL : carnot_cuda_not_real(t, reason, size);
 }
 
@@ -59,8 +59,8 @@ static const char* gemm_reject(carnot_problem* problem, bool library, char* reas
   if (why) return why;
   if (b->kind != CARNOT_VALUE_TENSOR || b->rank < 1 || a->rank < 1)
     return "an operand has no known rank";
-  if (a->dtype != b->dtype) return "the operands have different types";
-  if (is_whole(a->dtype) && (p.alpha != 1 || (p.c != CARNOT_PLAN_NONE && p.beta != 1)))
+  if (a->format.dtype != b->format.dtype) return "the operands have different types";
+  if (is_whole(a->format.dtype) && (p.alpha != 1 || (p.c != CARNOT_PLAN_NONE && p.beta != 1)))
     return "integers by a scale";
   return NULL;
 }
@@ -167,8 +167,8 @@ static carnot_status* read_extents(const product* p, const carnot_operand* a,
 static carnot_status* fill_with_c(const carnot_step_view* step, const carnot_operand* c,
                                   const carnot_operand* y, gemm_state* s) {
   int64_t strides[CARNOT_MAX_RANK] = {0};
-  CARNOT_CHECK(c->rank <= y->rank && c->dtype == y->dtype, INVALID_ARGUMENT, "C has rank %d",
-               c->rank);
+  CARNOT_CHECK(c->rank <= y->rank && c->format.dtype == y->format.dtype, INVALID_ARGUMENT,
+               "C has rank %d", c->rank);
   for (int d = 0; d < c->rank; d++) {
     int at = d + y->rank - c->rank;
     CARNOT_CHECK(c->dims[d] == 1 || c->dims[d] == y->dims[at], INVALID_ARGUMENT,
@@ -217,9 +217,9 @@ static carnot_status* set_own(const carnot_step_view* step, const extents* e, co
   set_outer(t, last, carnot_cuda_bytes(a), s);
   char name[32];
   // Of unsigned numbers the low bits are the same.
-  carnot_dtype type = a->dtype == CARNOT_DTYPE_U32   ? CARNOT_DTYPE_I32
-                      : a->dtype == CARNOT_DTYPE_U64 ? CARNOT_DTYPE_I64
-                                                     : a->dtype;
+  carnot_dtype type = a->format.dtype == CARNOT_DTYPE_U32   ? CARNOT_DTYPE_I32
+                      : a->format.dtype == CARNOT_DTYPE_U64 ? CARNOT_DTYPE_I64
+                                                            : a->format.dtype;
   snprintf(name, sizeof(name), "gemm_%s", carnot_cuda_type(type));
   return carnot_cuda_kernel(carnot_cuda_of_step(step), name, &s->function);
 }
@@ -231,7 +231,7 @@ static carnot_status* make_key(const extents* e, const product* p, bool fast, ba
                                carnot_cuda_blas* key) {
   bool ta = p->trans_a && a->rank > 1, tb = p->trans_b && b->rank > 1;
   memset(key, 0, sizeof(*key));
-  key->m = e->m, key->n = e->n, key->k = e->k, key->batch = 1, key->type = (int32_t)a->dtype;
+  key->m = e->m, key->n = e->n, key->k = e->k, key->batch = 1, key->type = (int32_t)a->format.dtype;
   key->trans_a = ta, key->trans_b = tb;
   key->a_ld = ta ? e->m : e->k, key->b_ld = tb ? e->k : e->n;
   // Batches that share B are more rows of A.
@@ -318,7 +318,7 @@ static carnot_status* prepare(const carnot_problem* problem, bool library, carno
   if (library && problem->allow_timing) choose_algo(problem, &p, &made->choice);
   out->params = params;
   out->param_bytes = sizeof(gemm_params);
-  return carnot_cuda_chain_prepare(problem, &p.chain, problem->inputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &p.chain, problem->inputs[0].format.dtype, out);
 }
 
 static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -335,8 +335,8 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
   product p;
   uint32_t residual = library ? ((const gemm_params*)step->params)->residual : CARNOT_PLAN_NONE;
   CARNOT_TRY(carnot_cuda_product_of_step(
-      step, inputs, y, residual, gelu && carnot_cuda_is_half(y->dtype) ? takes_both : takes_relu,
-      &p));
+      step, inputs, y, residual,
+      gelu && carnot_cuda_is_half(y->format.dtype) ? takes_both : takes_relu, &p));
   *s = (gemm_state){.alpha = p.alpha,
                     .beta = p.residual == CARNOT_PLAN_NONE ? p.beta : 1,
                     .c = p.c,
@@ -344,11 +344,12 @@ static carnot_status* shape_with(const carnot_step_view* step, const carnot_oper
                     .outer_count = 1};
   s->a_input = p.a, s->b_input = p.b;
   const carnot_operand *a = &inputs[p.a], *b = &inputs[p.b];
-  bool own_type = !library && (is_whole(a->dtype) || a->dtype == CARNOT_DTYPE_F64);
-  CARNOT_CHECK((carnot_cuda_is_float(a->dtype) || own_type) && a->dtype == b->dtype &&
-                   a->dtype == y->dtype && a->rank > 0 && b->rank > 0,
-               INVALID_ARGUMENT, "operands of %s and %s", carnot_dtype_name(a->dtype),
-               carnot_dtype_name(b->dtype));
+  bool own_type = !library && (is_whole(a->format.dtype) || a->format.dtype == CARNOT_DTYPE_F64);
+  CARNOT_CHECK((carnot_cuda_is_float(a->format.dtype) || own_type) &&
+                   a->format.dtype == b->format.dtype && a->format.dtype == y->format.dtype &&
+                   a->rank > 0 && b->rank > 0,
+               INVALID_ARGUMENT, "operands of %s and %s", carnot_dtype_name(a->format.dtype),
+               carnot_dtype_name(b->format.dtype));
   extents e;
   CARNOT_TRY(read_extents(&p, a, b, y, &e));
   s->k = e.k;

@@ -57,9 +57,9 @@ static const char* group_norm_reject(carnot_problem* problem, char* reason, size
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_GROUP_NORM && node->op != CARNOT_OP_INSTANCE_NORM) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
-  if (!carnot_cuda_is_half(x->dtype) || x->rank < 3)
+  if (!carnot_cuda_is_half(x->format.dtype) || x->rank < 3)
     return carnot_cuda_because(reason, size, "no kernel for %s of rank %d",
-                               carnot_dtype_name(x->dtype), x->rank);
+                               carnot_dtype_name(x->format.dtype), x->rank);
   int64_t channels = x->dims[1], groups = groups_of(node, channels);
   if (x->min[1] != x->max[1] || !slice_of(channels, groups))
     return carnot_cuda_because(reason, size,
@@ -68,7 +68,7 @@ static const char* group_norm_reject(carnot_problem* problem, char* reason, size
                                (long long)groups, (long long)channels, CARNOT_CUDA_GROUP_SLICE);
   for (uint32_t i = 1; i < node->input_count; i++)
     if (node->inputs[i] != CARNOT_PLAN_NONE &&
-        (node->inputs[i] != i || problem->inputs[i].dtype != x->dtype))
+        (node->inputs[i] != i || problem->inputs[i].format.dtype != x->format.dtype))
       return "scale or bias have another type than the input";
   if (problem->output_count > 1) return "the statistics are wanted";
   carnot_cuda_chain chain;
@@ -77,7 +77,8 @@ static const char* group_norm_reject(carnot_problem* problem, char* reason, size
       read_region(problem->region, problem->input_count, &activation, &chain, reason, size);
   if (why) return why;
   carnot_cuda_want_row_major(problem);
-  problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->inputs[0].format.layout = problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 
@@ -88,20 +89,21 @@ static carnot_status* group_norm_prepare(const carnot_problem* problem, carnot_p
   const char* why = read_region(problem->region, problem->input_count, &activation, &chain, reason,
                                 sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
-  return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].format.dtype, out);
 }
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* y, int64_t groups) {
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_operand* x = &inputs[0];
-  CARNOT_CHECK(x->rank >= 3 && carnot_cuda_is_half(x->dtype) && slice_of(x->dims[1], groups) &&
-                   carnot_cuda_is_channels_last(x) && carnot_cuda_is_channels_last(y),
+  CARNOT_CHECK(x->rank >= 3 && carnot_cuda_is_half(x->format.dtype) &&
+                   slice_of(x->dims[1], groups) && carnot_cuda_is_channels_last(x) &&
+                   carnot_cuda_is_channels_last(y),
                INVALID_ARGUMENT, "%lld groups of %lld channels, channels last", (long long)groups,
                (long long)x->dims[1]);
   for (uint32_t i = 1; i < 3 && i < node->input_count; i++)
     CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE ||
-                     (node->inputs[i] == i && inputs[i].dtype == x->dtype &&
+                     (node->inputs[i] == i && inputs[i].format.dtype == x->format.dtype &&
                       (uintptr_t)inputs[i].data % 16 == 0 &&
                       carnot_dims_count(inputs[i].dims, inputs[i].rank) == x->dims[1]),
                  INVALID_ARGUMENT, "operand %u has other than %lld elements at 16 bytes", i,
@@ -190,14 +192,14 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   p->images = (int)x->dims[0];
   *out_workspace_bytes = 0;
   const char* family = p->channels / p->groups < 8 ? "group_norm_8" : "group_norm_2";
-  CARNOT_TRY(find_kernel(cuda, family, x->dtype, &s->whole));
+  CARNOT_TRY(find_kernel(cuda, family, x->format.dtype, &s->whole));
   CARNOT_TRY(carnot_cuda_allow_shared(cuda, s->whole));
   if (!share_pixels(cuda, s)) {
     s->whole = NULL;
     share_images(cuda, s);
     *out_workspace_bytes = (size_t)(p->images * groups * p->parts) * 3 * sizeof(float);
-    CARNOT_TRY(find_kernel(cuda, "group_moments", x->dtype, &s->moments));
-    CARNOT_TRY(find_kernel(cuda, "group_apply", x->dtype, &s->apply));
+    CARNOT_TRY(find_kernel(cuda, "group_moments", x->format.dtype, &s->moments));
+    CARNOT_TRY(find_kernel(cuda, "group_apply", x->format.dtype, &s->apply));
   }
   return carnot_cuda_chain_shape(step, &chain, inputs, outputs, &s->chain);
 }

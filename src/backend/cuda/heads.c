@@ -13,7 +13,7 @@ static carnot_status* read_heads(const carnot_step_view* step, const carnot_oper
   const carnot_operand *q = &inputs[0], *k = &inputs[1], *v = &inputs[2],
                        *past = carnot_cuda_optional(step, inputs, 4);
   CARNOT_CHECK(step->input_count >= 3 && (q->rank == 3 || q->rank == 4) && k->rank == q->rank &&
-                   v->rank == q->rank && (!past->dtype || past->rank == 4),
+                   v->rank == q->rank && (!past->format.dtype || past->rank == 4),
                INVALID_MODEL, "%u operands, queries of rank %d", step->input_count, q->rank);
   p->heads_last = q->rank == 3;
   p->q_heads = p->heads_last ? carnot_cuda_attr(a, "q_num_heads") : q->dims[1];
@@ -22,7 +22,7 @@ static carnot_status* read_heads(const carnot_step_view* step, const carnot_oper
                "%lld query heads and %lld key heads; a multiple is required", (long long)p->q_heads,
                (long long)p->kv_heads);
   p->queries = q->dims[p->heads_last ? 1 : 2];
-  p->past = past->dtype ? past->dims[2] : 0;
+  p->past = past->format.dtype ? past->dims[2] : 0;
   p->keys = p->past + k->dims[p->heads_last ? 1 : 2];
   p->size = p->heads_last ? q->dims[2] / p->q_heads : q->dims[3];
   p->value_size = p->heads_last ? v->dims[2] / p->kv_heads : v->dims[3];
@@ -32,7 +32,7 @@ static carnot_status* read_heads(const carnot_step_view* step, const carnot_oper
 
 static carnot_status* read_mask(const carnot_operand* mask, int64_t batch, carnot_cuda_heads* p) {
   CARNOT_TRY(carnot_cuda_on_device(mask, 1));
-  if (!mask->dtype) return NULL;
+  if (!mask->format.dtype) return NULL;
   const int64_t want[3] = {batch, p->q_heads, p->queries};
   CARNOT_CHECK(mask->rank >= 1 && mask->rank <= 4 && mask->dims[mask->rank - 1] <= p->keys,
                INVALID_ARGUMENT, "a mask of rank %d", mask->rank);
@@ -56,7 +56,8 @@ static carnot_status* check_attention(const carnot_step_view* step, const carnot
   CARNOT_TRY(carnot_cuda_expect(&inputs[2], "V", kv * fresh * p->value_size));
   const carnot_operand *past_k = carnot_cuda_optional(step, inputs, 4),
                        *past_v = carnot_cuda_optional(step, inputs, 5);
-  CARNOT_CHECK(!past_k->dtype == !past_v->dtype, INVALID_MODEL, "past_key without past_value");
+  CARNOT_CHECK(!past_k->format.dtype == !past_v->format.dtype, INVALID_MODEL,
+               "past_key without past_value");
   CARNOT_TRY(carnot_cuda_expect(past_k, "past_key", kv * p->past * p->size));
   CARNOT_TRY(carnot_cuda_expect(past_v, "past_value", kv * p->past * p->value_size));
   CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 6), "nonpad_kv_seqlen", batch));
@@ -64,7 +65,7 @@ static carnot_status* check_attention(const carnot_step_view* step, const carnot
                              kv * p->keys * p->value_size, p->rows * p->keys};
   for (uint32_t i = 0; i < 4; i++)
     CARNOT_TRY(carnot_cuda_expect(carnot_cuda_output(step, outputs, i), "a result", results[i]));
-  CARNOT_CHECK(carnot_cuda_output(step, outputs, 0)->dtype, INVALID_MODEL, "no result");
+  CARNOT_CHECK(carnot_cuda_output(step, outputs, 0)->format.dtype, INVALID_MODEL, "no result");
   return NULL;
 }
 
@@ -116,7 +117,7 @@ static carnot_status* rotary_shape(const carnot_step_view* step, const carnot_op
   int64_t half = p.turned / 2, steps = x->dims[0] * p.queries;
   CARNOT_CHECK(half > 0 && p.turned % 2 == 0 && p.turned <= p.size, INVALID_MODEL,
                "%lld elements turn of a head of %lld", (long long)p.turned, (long long)p.size);
-  p.rows = places->dtype ? carnot_cuda_count(cosines) / half : steps;
+  p.rows = places->format.dtype ? carnot_cuda_count(cosines) / half : steps;
   CARNOT_TRY(carnot_cuda_expect(x, "x", steps * p.q_heads * p.size));
   CARNOT_TRY(carnot_cuda_expect(cosines, "cos_cache", p.rows * half));
   CARNOT_TRY(carnot_cuda_expect(&inputs[2], "sin_cache", p.rows * half));
@@ -147,8 +148,8 @@ static carnot_status* linear_attention_shape(const carnot_step_view* step,
   p.queries = q->dims[1];
   p.size = q->dims[2] / p.q_heads, p.value_size = v->dims[2] / p.kv_heads;
   if (p.scale == 0) p.scale = 1 / sqrt((double)p.size);
-  p.decay_width = decay->dtype && decay->rank ? decay->dims[decay->rank - 1] : p.kv_heads;
-  p.beta_width = beta->dtype && beta->rank ? beta->dims[beta->rank - 1] : 1;
+  p.decay_width = decay->format.dtype && decay->rank ? decay->dims[decay->rank - 1] : p.kv_heads;
+  p.beta_width = beta->format.dtype && beta->rank ? beta->dims[beta->rank - 1] : 1;
   CARNOT_CHECK((p.decay_width == p.kv_heads || p.decay_width == p.kv_heads * p.size) &&
                    (p.beta_width == p.kv_heads || p.beta_width == 1),
                INVALID_ARGUMENT, "decay is %lld wide, beta %lld", (long long)p.decay_width,

@@ -46,7 +46,7 @@ static carnot_status* arg_reduce_shape(const carnot_step_view* step, const carno
   CARNOT_TRY(carnot_cuda_axis(step, "axis", inputs[0].rank, &axis));
   int64_t count = set_lanes(&inputs[0], axis, &lanes);
   CARNOT_CHECK(count == carnot_dims_count(outputs[0].dims, outputs[0].rank) &&
-                   outputs[0].dtype == CARNOT_DTYPE_I64,
+                   outputs[0].format.dtype == CARNOT_DTYPE_I64,
                INVALID_ARGUMENT, "%lld places of extremes have another size", (long long)count);
   return shape_lanes(step, inputs, outputs, "arg_reduce", count, &lanes, true, state);
 }
@@ -75,9 +75,10 @@ static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_ope
                "k is %g; dimension %d has %lld elements", k, axis, (long long)lanes.length);
   for (uint32_t i = 0; i < 2; i++) {
     const carnot_operand* y = carnot_cuda_output(step, outputs, i);
-    CARNOT_CHECK(!y->dtype || (carnot_dims_count(y->dims, y->rank) == count * lanes.k &&
-                               y->dtype == (i ? CARNOT_DTYPE_I64 : inputs[0].dtype)),
-                 INVALID_ARGUMENT, "result %u of the largest elements has another size or type", i);
+    CARNOT_CHECK(
+        !y->format.dtype || (carnot_dims_count(y->dims, y->rank) == count * lanes.k &&
+                             y->format.dtype == (i ? CARNOT_DTYPE_I64 : inputs[0].format.dtype)),
+        INVALID_ARGUMENT, "result %u of the largest elements has another size or type", i);
   }
   return shape_lanes(step, inputs, outputs, "top_k", lanes.k ? count : 0, &lanes, true, state);
 }
@@ -86,7 +87,7 @@ CARNOT_CUDA_EACH_ROW(top_k_row, "cuda_top_k", CARNOT_OP_TOP_K, top_k_reject, top
 // ---- what keeps the shape ----
 
 static carnot_status* same_shape(const carnot_operand* x, const carnot_operand* y) {
-  CARNOT_CHECK(x->dtype == y->dtype &&
+  CARNOT_CHECK(x->format.dtype == y->format.dtype &&
                    carnot_dims_count(x->dims, x->rank) == carnot_dims_count(y->dims, y->rank),
                INVALID_ARGUMENT, "input and result differ in size or type");
   return NULL;
@@ -160,7 +161,7 @@ static carnot_status* cumulative_shape(const carnot_step_view* step, const carno
   CARNOT_CHECK(
       step->input_count == 2 && rank <= CARNOT_CUDA_RANK && carnot_cuda_count(&inputs[1]) == 1,
       INVALID_MODEL, "%u operands, x of rank %d", step->input_count, rank);
-  if (inputs[1].place == CARNOT_PLACE_DEVICE) {
+  if (inputs[1].format.memory == CARNOT_MEMORY_DEVICE) {
     lanes.rank = rank;
     for (int d = 0; d < rank; d++) lanes.dims[d] = inputs[0].dims[d];
     return shape_lanes(step, inputs, outputs, "cumulative", carnot_cuda_count(&inputs[0]), &lanes,

@@ -59,7 +59,7 @@ static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_o
                                   .stride = inner,
                                   .scale = 1,
                                   .log = node->op == CARNOT_OP_LOG_SOFTMAX}};
-  return kernel_for(step, "softmax", x->dtype, &s->function);
+  return kernel_for(step, "softmax", x->format.dtype, &s->function);
 }
 
 static carnot_status* softmax_run(const carnot_step_view* step, void* state,
@@ -114,7 +114,7 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
     if (node->inputs[i] == CARNOT_PLAN_NONE) continue;
     if (node->inputs[i] != i) return "the operands stand in another order";
     const carnot_operand_desc* t = &problem->inputs[i];
-    if (t->dtype != x->dtype) return "scale or bias have another type than the input";
+    if (t->format.dtype != x->format.dtype) return "scale or bias have another type than the input";
     // One number an element of the row, or of its last axes in turn; scale and bias alike.
     bool fits = !by_row || t->rank <= x->rank - axis, ends = false;
     for (int d = 1; by_row && fits && d <= t->rank; d++) {
@@ -128,7 +128,7 @@ static const char* norm_reject(carnot_problem* problem, char* reason, size_t siz
     if (!fits) return "scale or bias do not run along the normalized axes";
   }
   for (uint32_t i = 1; i < problem->output_count; i++)
-    if (problem->outputs[i].dtype != CARNOT_DTYPE_F32)
+    if (problem->outputs[i].format.dtype != CARNOT_DTYPE_F32)
       return "statistics of another type than float32";
   carnot_cuda_chain chain;
   if (problem->output_count > 1 && problem->region->node_count > 1) return "too many results";
@@ -143,7 +143,7 @@ static carnot_status* norm_prepare(const carnot_problem* problem, carnot_prepare
   const char* why =
       norm_chain(problem->region, problem->input_count, &chain, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
-  return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].format.dtype, out);
 }
 
 // Rows of halves that a warp holds in registers, read by 16 bytes.
@@ -151,7 +151,7 @@ static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs
                       const carnot_operand* outputs, const carnot_cuda_norm* p) {
   uintptr_t bits = (uintptr_t)outputs[0].data;
   for (uint32_t i = 0; i < step->input_count && i < 3; i++) bits |= (uintptr_t)inputs[i].data;
-  return carnot_cuda_is_half(inputs[0].dtype) && p->per_element && p->period == p->size &&
+  return carnot_cuda_is_half(inputs[0].format.dtype) && p->per_element && p->period == p->size &&
          p->size % 8 == 0 && p->size <= 2048 && bits % 16 == 0 && step->output_count == 1;
 }
 
@@ -194,7 +194,7 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
   CARNOT_CHECK(s->params.period > 0 || !s->params.size, INVALID_ARGUMENT, "an empty scale");
   for (uint32_t i = 1; i < 3 && i < node->input_count; i++)
     CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE ||
-                     (node->inputs[i] == i && inputs[i].dtype == x->dtype &&
+                     (node->inputs[i] == i && inputs[i].format.dtype == x->format.dtype &&
                       carnot_dims_count(inputs[i].dims, inputs[i].rank) == wanted),
                  INVALID_ARGUMENT, "operand %u has other than %lld elements", i, (long long)wanted);
   s->groups = count / carnot_max_i64(1, s->params.size);
@@ -203,7 +203,8 @@ static carnot_status* norm_shape(const carnot_step_view* step, const carnot_oper
   static const char* const kByWarp[] = {"norm_warp_1", "norm_warp_3", "norm_warp_4", "norm_warp_8"};
   int64_t size = s->params.size;
   int pieces = size <= 256 ? 0 : size <= 768 ? 1 : size <= 1024 ? 2 : 3;
-  CARNOT_TRY(kernel_for(step, s->by_warp ? kByWarp[pieces] : "norm", x->dtype, &s->function));
+  CARNOT_TRY(
+      kernel_for(step, s->by_warp ? kByWarp[pieces] : "norm", x->format.dtype, &s->function));
   if (step->region->node_count == 1) return NULL;
   carnot_cuda_chain chain;
   char reason[256];
@@ -260,7 +261,8 @@ static const char* batch_norm_reject(carnot_problem* problem, char* reason, size
       problem->output_count > 1)
     return "statistics of the batch";
   for (uint32_t i = 0; i < problem->input_count; i++)
-    if (problem->inputs[i].dtype != problem->inputs[0].dtype) return "operands of several types";
+    if (problem->inputs[i].format.dtype != problem->inputs[0].format.dtype)
+      return "operands of several types";
   for (uint32_t i = 0; i < 5; i++)
     if (i >= problem->input_count || problem->inputs[i].kind != CARNOT_VALUE_TENSOR)
       return "an operand is absent";
@@ -280,7 +282,7 @@ static carnot_status* batch_norm_shape(const carnot_step_view* step, const carno
   int64_t channels = x->rank > 1 ? x->dims[1] : 1;
   for (int i = 1; i < 5; i++)
     CARNOT_CHECK(carnot_dims_count(inputs[i].dims, inputs[i].rank) == channels &&
-                     inputs[i].dtype == x->dtype,
+                     inputs[i].format.dtype == x->format.dtype,
                  INVALID_ARGUMENT, "operand %d has other than %lld elements", i,
                  (long long)channels);
   *s = (batch_norm_state){
@@ -289,7 +291,7 @@ static carnot_status* batch_norm_shape(const carnot_step_view* step, const carno
           .channels = channels,
           .spatial = x->rank > 1 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,
           .eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon")}};
-  return kernel_for(step, "batch_norm", x->dtype, &s->function);
+  return kernel_for(step, "batch_norm", x->format.dtype, &s->function);
 }
 
 static carnot_status* batch_norm_run(const carnot_step_view* step, void* state,
@@ -334,11 +336,11 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
   const carnot_operand_desc* x = &problem->inputs[0];
   if (reduction_of(&problem->region->nodes[0]) < 0) return "no kernel for this reduction";
   if (x->kind != CARNOT_VALUE_TENSOR || x->rank < 0) return "the input has no known rank";
-  carnot_dtype t = x->dtype;
+  carnot_dtype t = x->format.dtype;
   if (t == CARNOT_DTYPE_I16 || t == CARNOT_DTYPE_U16 || !carnot_cuda_type(t))
     return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(t));
   carnot_cuda_keep_on_host(problem, 1);
-  problem->outputs[0].layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read as it stands
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read as it stands
   return NULL;
 }
 
@@ -375,7 +377,7 @@ static void add_axis(int64_t dim, int64_t stride, int* rank, long long* dims, lo
 
 // Sums, means and ends of floats whose neighbours are read by 16 bytes.
 static bool takes_pieces(const carnot_operand* x, const carnot_cuda_reduce* p) {
-  if (!carnot_cuda_is_float(x->dtype) || p->fn > CARNOT_CUDA_MIN) return false;
+  if (!carnot_cuda_is_float(x->format.dtype) || p->fn > CARNOT_CUDA_MIN) return false;
   int64_t bits = p->kept_dims[p->kept_rank - 1];
   for (int d = 0; d + 1 < p->kept_rank; d++) bits |= p->kept[d];
   for (int d = 0; d < p->reduced_rank; d++) bits |= p->reduced[d];
@@ -431,7 +433,7 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
       add_axis(x->dims[d], x->strides[d], &p->kept_rank, p->kept_dims, p->kept);
   }
   CARNOT_CHECK(p->kept_count == carnot_dims_count(outputs[0].dims, outputs[0].rank) &&
-                   x->dtype == outputs[0].dtype,
+                   x->format.dtype == outputs[0].format.dtype,
                INVALID_ARGUMENT, "the result has another size or type");
   if (!p->reduced_rank) p->reduced_rank = 1, p->reduced_dims[0] = p->reduced_count;
   // Neighbours that read neighbours, else a block each, or a thread where there is little to join.
@@ -444,7 +446,7 @@ static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_op
   const char* kernel = s->by_columns ? takes_pieces(x, p) ? "reduce_wide" : "reduce_columns"
                        : s->by_block ? "reduce_block"
                                      : "reduce_thread";
-  return kernel_for(step, kernel, x->dtype, &s->function);
+  return kernel_for(step, kernel, x->format.dtype, &s->function);
 }
 
 static carnot_status* reduce_run(const carnot_step_view* step, void* state,

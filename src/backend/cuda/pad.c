@@ -20,7 +20,7 @@ static const char* pad_reject(carnot_problem* problem, char* reason, size_t size
   carnot_cuda_want_row_major(problem);
   carnot_cuda_keep_on_host(problem, 1);
   if (!crops && problem->input_count > 2 && problem->inputs[2].kind == CARNOT_VALUE_TENSOR)
-    problem->inputs[2].place = CARNOT_PLACE_DEVICE;
+    problem->inputs[2].format.memory = CARNOT_MEMORY_DEVICE;
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 

@@ -13,8 +13,8 @@ static int64_t count_of(const carnot_operand* t) { return carnot_dims_count(t->d
 
 static carnot_status* check_index(const carnot_operand* t) {
   CARNOT_TRY(carnot_cuda_on_device(t, 1));
-  CARNOT_CHECK(carnot_dtype_is_integer(t->dtype), INVALID_MODEL, "indices of %s",
-               carnot_dtype_name(t->dtype));
+  CARNOT_CHECK(carnot_dtype_is_integer(t->format.dtype), INVALID_MODEL, "indices of %s",
+               carnot_dtype_name(t->format.dtype));
   return NULL;
 }
 
@@ -62,7 +62,8 @@ static carnot_status* gather_elements_shape(const carnot_step_view* step,
   *out_workspace_bytes = 0;
   carnot_cuda_elements p = {0};
   CARNOT_TRY(set_elements(step, &inputs[0], &inputs[1], &p));
-  CARNOT_CHECK(count_of(&outputs[0]) == count_of(&inputs[1]) && outputs[0].dtype == inputs[0].dtype,
+  CARNOT_CHECK(count_of(&outputs[0]) == count_of(&inputs[1]) &&
+                   outputs[0].format.dtype == inputs[0].format.dtype,
                INVALID_ARGUMENT, "the result of a gather has another size or type");
   return carnot_cuda_each_shape(step, inputs, outputs, "gather_elements", count_of(&outputs[0]), &p,
                                 sizeof(p), state);
@@ -81,7 +82,8 @@ static carnot_status* check_copied(const carnot_operand* x, const carnot_operand
                                    const carnot_operand* y) {
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
   CARNOT_TRY(carnot_cuda_on_device(updates, 1));
-  CARNOT_CHECK(x->dtype == y->dtype && x->dtype == updates->dtype && count_of(x) == count_of(y),
+  CARNOT_CHECK(x->format.dtype == y->format.dtype && x->format.dtype == updates->format.dtype &&
+                   count_of(x) == count_of(y),
                INVALID_ARGUMENT, "input, updates and result differ in type or size");
   return NULL;
 }
@@ -143,7 +145,7 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
   const carnot_operand *x = &inputs[0], *u = &inputs[1],
                        *places = carnot_cuda_optional(step, inputs, 2);
   CARNOT_TRY(check_copied(x, u, &outputs[0]));
-  if (places->dtype) CARNOT_TRY(check_index(places));
+  if (places->format.dtype) CARNOT_TRY(check_index(places));
   int axis;
   CARNOT_TRY(carnot_cuda_axis(step, "axis", x->rank, &axis));
   CARNOT_CHECK(axis > 0 && u->rank == x->rank && x->dims[0] > 0, INVALID_MODEL,
@@ -152,7 +154,7 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
     CARNOT_CHECK(u->dims[d] == x->dims[d] || (d == axis && u->dims[d] <= x->dims[d]),
                  INVALID_ARGUMENT, "dimension %d: cache %lld, update %lld", d,
                  (long long)x->dims[d], (long long)u->dims[d]);
-  CARNOT_CHECK(!places->dtype || count_of(places) == x->dims[0], INVALID_ARGUMENT,
+  CARNOT_CHECK(!places->format.dtype || count_of(places) == x->dims[0], INVALID_ARGUMENT,
                "%lld places for %lld samples", (long long)count_of(places), (long long)x->dims[0]);
   carnot_cuda_tensor_scatter p = {
       .size = x->dims[axis],
@@ -224,7 +226,7 @@ static carnot_status* trilu_shape(const carnot_step_view* step, const carnot_ope
   CARNOT_TRY(check_copied(x, x, &outputs[0]));
   CARNOT_CHECK(x->rank >= 2, INVALID_MODEL, "rank %d, must be 2 or more", x->rank);
   CARNOT_TRY(carnot_cuda_on_device(diagonal, 1));
-  CARNOT_CHECK(!diagonal->dtype || count_of(diagonal) == 1, INVALID_MODEL, "%lld diagonals",
+  CARNOT_CHECK(!diagonal->format.dtype || count_of(diagonal) == 1, INVALID_MODEL, "%lld diagonals",
                (long long)count_of(diagonal));
   carnot_cuda_place p = {.rows = x->dims[x->rank - 2],
                          .columns = x->dims[x->rank - 1],
@@ -243,9 +245,9 @@ static carnot_status* fill_shape(const carnot_step_view* step, const carnot_oper
       value && value->type == CARNOT_ATTR_TENSOR ? value->tensor : NULL;  // else zero, float32
   carnot_cuda_place p = {.bits = 0};
   p.io.bytes = carnot_cuda_bytes(y);
-  CARNOT_CHECK(p.io.bytes <= 8 && (!given || (given->dtype == y->dtype && given->data &&
+  CARNOT_CHECK(p.io.bytes <= 8 && (!given || (given->dtype == y->format.dtype && given->data &&
                                               carnot_tensor_count(given) == 1)),
-               INVALID_MODEL, "a fill of %s", carnot_dtype_name(y->dtype));
+               INVALID_MODEL, "a fill of %s", carnot_dtype_name(y->format.dtype));
   if (given) memcpy(&p.bits, given->data, (size_t)p.io.bytes);
   return carnot_cuda_each_shape(step, inputs, outputs, "fill", count_of(y), &p, sizeof(p), state);
 }
@@ -255,7 +257,7 @@ static bool is_zero(const carnot_problem* problem, uint32_t i) {
   if (i >= problem->input_count || problem->inputs[i].kind != CARNOT_VALUE_TENSOR) return true;
   const carnot_operand_desc* t = &problem->inputs[i];
   return carnot_is_known(t) && carnot_tensor_count(t->tensor) == 1 &&
-         carnot_load_f64(t->dtype, t->tensor->data, 0) == 0;
+         carnot_load_f64(t->format.dtype, t->tensor->data, 0) == 0;
 }
 
 static const char* dropout_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -272,9 +274,9 @@ static carnot_status* dropout_shape(const carnot_step_view* step, const carnot_o
   carnot_cuda_place p = {.k = 0};
   p.io.bytes = carnot_cuda_bytes(x);
   const carnot_operand* mask = carnot_cuda_output(step, outputs, 1);
-  CARNOT_CHECK(
-      (!y->dtype || y->dtype == x->dtype) && (!mask->dtype || mask->dtype == CARNOT_DTYPE_BOOL),
-      INVALID_ARGUMENT, "the result or the mask has another type");
+  CARNOT_CHECK((!y->format.dtype || y->format.dtype == x->format.dtype) &&
+                   (!mask->format.dtype || mask->format.dtype == CARNOT_DTYPE_BOOL),
+               INVALID_ARGUMENT, "the result or the mask has another type");
   CARNOT_TRY(carnot_cuda_expect(x, "x", count_of(x)));
   CARNOT_TRY(carnot_cuda_expect(y, "the result", count_of(x)));
   CARNOT_TRY(carnot_cuda_expect(mask, "the mask", count_of(x)));
@@ -295,7 +297,7 @@ static carnot_status* one_hot_shape(const carnot_step_view* step, const carnot_o
   CARNOT_TRY(carnot_cuda_number_of(&inputs[1], 0, &depth));
   carnot_cuda_place p = {.k = (int64_t)depth,
                          .inner = carnot_dims_count(index->dims + axis, index->rank - axis)};
-  CARNOT_CHECK(count_of(values) == 2 && values->dtype == y->dtype && depth >= 0 &&
+  CARNOT_CHECK(count_of(values) == 2 && values->format.dtype == y->format.dtype && depth >= 0 &&
                    count_of(y) == count_of(index) * p.k,
                INVALID_ARGUMENT, "%lld values, %lld indices of depth %g, a result of %lld",
                (long long)count_of(values), (long long)count_of(index), depth,
@@ -334,9 +336,9 @@ static carnot_status* range_shape(const carnot_step_view* step, const carnot_ope
   carnot_cuda_place p = {0};
   CARNOT_TRY(carnot_cuda_number_of(start, 0, &p.start));
   CARNOT_TRY(carnot_cuda_number_of(delta, 0, &p.delta));
-  if (carnot_dtype_is_integer(start->dtype)) {
-    p.start_int = carnot_load_i64(start->dtype, start->data, 0);
-    p.delta_int = carnot_load_i64(delta->dtype, delta->data, 0);
+  if (carnot_dtype_is_integer(start->format.dtype)) {
+    p.start_int = carnot_load_i64(start->format.dtype, start->data, 0);
+    p.delta_int = carnot_load_i64(delta->format.dtype, delta->data, 0);
   }
   return carnot_cuda_each_shape(step, inputs, outputs, "range", count_of(&outputs[0]), &p,
                                 sizeof(p), state);

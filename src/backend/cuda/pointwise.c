@@ -247,7 +247,7 @@ static const char* make_source(const carnot_region* region, const carnot_cuda_ch
 static const char* describe(const carnot_problem* problem, const carnot_cuda_chain* chain,
                             carnot_dtype acc_dtype, char* text) {
   carnot_dtype types[kMaxLocals];
-  for (uint32_t i = 0; i < problem->input_count; i++) types[i] = problem->inputs[i].dtype;
+  for (uint32_t i = 0; i < problem->input_count; i++) types[i] = problem->inputs[i].format.dtype;
   if (chain->acc != CARNOT_PLAN_NONE) types[chain->acc] = acc_dtype;
   return make_source(problem->region, chain, types, text);
 }
@@ -420,7 +420,7 @@ carnot_status* carnot_cuda_chain_shape(const carnot_step_view* step, const carno
     bool is_acc = chain->inputs[k] == chain->acc;
     from[k] = is_acc ? &outputs[0] : &inputs[chain->inputs[k]];
     out->operand[k] = is_acc ? kOutput : (uint8_t)chain->inputs[k];
-    types[chain->inputs[k]] = from[k]->dtype;
+    types[chain->inputs[k]] = from[k]->format.dtype;
     CARNOT_TRY(carnot_cuda_on_device(from[k], 1));
   }
   CARNOT_TRY(carnot_cuda_on_device(outputs, chain->output_count));
@@ -482,10 +482,10 @@ static const char* pointwise_reject(carnot_problem* problem, char* reason, size_
     const carnot_operand_desc* t = &problem->inputs[i];
     bool whole = !t->is_constant && t->rank == out->rank;
     for (int d = 0; whole && d < t->rank; d++) whole = t->dims[d] == out->dims[d];
-    if (whole) layout = t->layout;
+    if (whole) layout = t->format.layout;
     if (whole) break;
   }
-  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].layout = layout;
+  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].format.layout = layout;
   return why;
 }
 

@@ -76,7 +76,7 @@ const char* carnot_cuda_product_describe(const carnot_problem* problem,
   if (problem->input_count > kMostInputs) return "too many operands";
   for (uint32_t i = 0; i < problem->input_count; i++) {
     const carnot_operand_desc* t = &problem->inputs[i];
-    if (t->dtype != y->dtype || t->rank < 0) continue;
+    if (t->format.dtype != y->format.dtype || t->rank < 0) continue;
     column[i] = t->is_constant && y->rank > 0 && is_column(t->rank, t->dims, y->dims[y->rank - 1]);
     whole[i] = takes->residual && !t->is_constant && t->rank == y->rank;
     for (int d = 0; whole[i] && d < y->rank; d++)
@@ -89,8 +89,8 @@ const char* carnot_cuda_product_describe(const carnot_problem* problem,
 // The kernel reads it in the result's layout.
 static carnot_status* check_residual(const carnot_operand* t, const carnot_operand* y) {
   CARNOT_TRY(carnot_cuda_on_device(t, 1));
-  CARNOT_CHECK(t->dtype == y->dtype && t->rank == y->rank, INVALID_ARGUMENT,
-               "the residual is %s of rank %d", carnot_dtype_name(t->dtype), t->rank);
+  CARNOT_CHECK(t->format.dtype == y->format.dtype && t->rank == y->rank, INVALID_ARGUMENT,
+               "the residual is %s of rank %d", carnot_dtype_name(t->format.dtype), t->rank);
   for (int d = 0; d < y->rank; d++)
     CARNOT_CHECK(t->dims[d] == y->dims[d] && (t->strides[d] == y->strides[d] || y->dims[d] == 1),
                  INVALID_ARGUMENT, "dimension %d of the residual is %lld, the result's %lld", d,
@@ -111,7 +111,7 @@ carnot_status* carnot_cuda_product_of_step(const carnot_step_view* step,
                INVALID_MODEL, "a product of %u operands whose residual is input %u",
                step->input_count, residual);
   for (uint32_t i = 0; i < step->input_count; i++)
-    column[i] = i != residual && y->rank > 0 && inputs[i].dtype == y->dtype &&
+    column[i] = i != residual && y->rank > 0 && inputs[i].format.dtype == y->format.dtype &&
                 is_column(inputs[i].rank, inputs[i].dims, y->dims[y->rank - 1]);
   if (residual != CARNOT_PLAN_NONE) whole[residual] = true;
   const char* why = read_region(step->region, step->input_count, column, whole, activation, out,
@@ -129,9 +129,9 @@ void carnot_cuda_product_work(const carnot_problem* problem, double* out_flops, 
   bool trans = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "transA") != 0;
   double k = a->rank ? (double)a->dims[a->rank - (trans && a->rank > 1 ? 2 : 1)] : 1;
   *out_flops = 2 * k * (double)carnot_dims_count(y->dims, y->rank);
-  *out_bytes = (double)carnot_dims_count(y->dims, y->rank) * carnot_dtype_bits(y->dtype) / 8;
+  *out_bytes = (double)carnot_dims_count(y->dims, y->rank) * carnot_dtype_bits(y->format.dtype) / 8;
   for (uint32_t i = 0; i < problem->input_count; i++)
     *out_bytes += (double)carnot_dims_count(problem->inputs[i].dims,
                                             carnot_max_i64(0, problem->inputs[i].rank)) *
-                  carnot_dtype_bits(problem->inputs[i].dtype) / 8;
+                  carnot_dtype_bits(problem->inputs[i].format.dtype) / 8;
 }

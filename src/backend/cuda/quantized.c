@@ -62,12 +62,12 @@ static carnot_status* shape_linear(const carnot_step_view* step, const carnot_op
                        *zero = carnot_cuda_optional(step, inputs, 2);
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   CARNOT_TRY(carnot_cuda_on_device(inputs, 2));
-  if (zero->dtype) CARNOT_TRY(carnot_cuda_on_device(zero, 1));
+  if (zero->format.dtype) CARNOT_TRY(carnot_cuda_on_device(zero, 1));
   CARNOT_CHECK(carnot_cuda_count(x) == carnot_cuda_count(&outputs[0]) &&
-                   (!zero->dtype || carnot_cuda_count(zero) == carnot_cuda_count(scale)),
+                   (!zero->format.dtype || carnot_cuda_count(zero) == carnot_cuda_count(scale)),
                INVALID_ARGUMENT, "zero_point has %lld elements and scale %lld",
                (long long)carnot_cuda_count(zero), (long long)carnot_cuda_count(scale));
-  carnot_cuda_quantize p = {.precision = precision_of(&a, scale->dtype),
+  carnot_cuda_quantize p = {.precision = precision_of(&a, scale->format.dtype),
                             .saturate = carnot_cuda_attr(&a, "saturate") != 0};
   CARNOT_TRY(granularity(step, &a, x, scale, &p));
   return carnot_cuda_each_shape(step, inputs, outputs, kernel, carnot_cuda_count(x), &p, sizeof(p),
@@ -95,7 +95,8 @@ CARNOT_CUDA_EACH_ROW(dequantize_linear_row, "cuda_dequantize_linear", CARNOT_OP_
 
 static const char* cast_reject(carnot_problem* problem, char* reason, size_t size) {
   if (carnot_cuda_is_single(problem, CARNOT_OP_CAST) &&
-      carnot_cuda_type(problem->inputs[0].dtype) && carnot_cuda_type(problem->outputs[0].dtype))
+      carnot_cuda_type(problem->inputs[0].format.dtype) &&
+      carnot_cuda_type(problem->outputs[0].format.dtype))
     return "a generated program computes it";
   return carnot_cuda_each_reject(problem, CARNOT_OP_CAST, 0, reason, size);
 }
@@ -142,7 +143,7 @@ static carnot_status* list_of(const carnot_step_view* step, const carnot_operand
   if (i < 0) return NULL;
   const carnot_operand* t = carnot_cuda_optional(step, inputs, (uint32_t)i);
   CARNOT_TRY(carnot_cuda_on_device(t, 1));
-  if (t->dtype) *out = carnot_cuda_count(t);
+  if (t->format.dtype) *out = carnot_cuda_count(t);
   return NULL;
 }
 
@@ -222,7 +223,7 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   carnot_cuda_window window;
   carnot_operand sized = *x;  // the window does not ask what is in it
-  sized.dtype = y->dtype;
+  sized.format.dtype = y->format.dtype;
   CARNOT_TRY(carnot_cuda_window_make(&step->region->nodes[0], &sized, w, y, &window));
   p.channels = x->dims[1], p.filters = y->dims[1], p.groups = carnot_cuda_attr(&a, "group");
   CARNOT_CHECK(p.groups > 0 && w->rank == x->rank && w->dims[0] == p.filters &&
@@ -253,9 +254,9 @@ CARNOT_CUDA_EACH_ROW(quantized_conv_row, "cuda_quantized_conv", CARNOT_OP_COUNT,
 
 static const char* dynamic_reject(carnot_problem* problem, char* reason, size_t size) {
   if (carnot_cuda_is_single(problem, CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR) &&
-      problem->inputs[0].dtype != CARNOT_DTYPE_F32)
+      problem->inputs[0].format.dtype != CARNOT_DTYPE_F32)
     return carnot_cuda_because(reason, size, "x is %s",
-                               carnot_dtype_name(problem->inputs[0].dtype));
+                               carnot_dtype_name(problem->inputs[0].format.dtype));
   return carnot_cuda_each_reject(problem, CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR, 0, reason, size);
 }
 
@@ -268,12 +269,14 @@ static carnot_status* dynamic_shape(const carnot_step_view* step, const carnot_o
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
   for (uint32_t i = 0; i < 3; i++) {
     const carnot_operand* t = carnot_cuda_output(step, outputs, i);
-    CARNOT_CHECK(!t->dtype || (t->dtype == (i == 1 ? CARNOT_DTYPE_F32 : CARNOT_DTYPE_U8) &&
-                               carnot_cuda_count(t) == (i ? 1 : p.length)),
-                 INVALID_ARGUMENT, "result %u is %s of %lld elements", i,
-                 carnot_dtype_name(t->dtype), (long long)carnot_cuda_count(t));
+    CARNOT_CHECK(
+        !t->format.dtype || (t->format.dtype == (i == 1 ? CARNOT_DTYPE_F32 : CARNOT_DTYPE_U8) &&
+                             carnot_cuda_count(t) == (i ? 1 : p.length)),
+        INVALID_ARGUMENT, "result %u is %s of %lld elements", i, carnot_dtype_name(t->format.dtype),
+        (long long)carnot_cuda_count(t));
   }
-  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "x is %s", carnot_dtype_name(x->dtype));
+  CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL, "x is %s",
+               carnot_dtype_name(x->format.dtype));
   CARNOT_TRY(
       carnot_cuda_each_shape(step, inputs, outputs, "dynamic_quantize", 1, &p, sizeof(p), state));
   ((carnot_cuda_each*)state)->blocks = true;

@@ -22,7 +22,7 @@ static const char* recurrent_reject(carnot_problem* problem, char* reason, size_
 }
 
 static carnot_status* check_count(const carnot_operand* t, const char* what, int64_t wanted) {
-  if (!t->dtype) return NULL;
+  if (!t->format.dtype) return NULL;
   CARNOT_TRY(carnot_cuda_on_device(t, 1));
   int64_t count = carnot_dims_count(t->dims, t->rank);
   CARNOT_CHECK(count == wanted, INVALID_ARGUMENT, "%s has %lld elements; %lld are required", what,

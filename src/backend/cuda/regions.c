@@ -157,7 +157,7 @@ static carnot_status* max_unpool_shape(const carnot_step_view* step, const carno
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   carnot_window w;
   CARNOT_CHECK(step->input_count >= 2 && x->rank >= 2 && x->rank <= CARNOT_CUDA_RANK &&
-                   y->rank == x->rank && y->dtype == x->dtype,
+                   y->rank == x->rank && y->format.dtype == x->format.dtype,
                INVALID_MODEL, "ranks %d and %d", x->rank, y->rank);
   CARNOT_TRY(carnot_window_read(a.row, a.attrs, x->rank - 2, NULL, &w));
   carnot_cuda_unpool p = {.rank = x->rank,

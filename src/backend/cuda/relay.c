@@ -98,7 +98,8 @@ static carnot_status* relay_shape(const carnot_step_view* step, const carnot_ope
   s->grid[0] = carnot_min_i64(down * across, cuda->base.multiprocessor_count);
   s->grid[1] = s->grid[2] = 1;
   char name[32];
-  snprintf(name, sizeof(name), "relay_%d_%s", tile->columns, carnot_cuda_type(outputs[0].dtype));
+  snprintf(name, sizeof(name), "relay_%d_%s", tile->columns,
+           carnot_cuda_type(outputs[0].format.dtype));
   CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
   CARNOT_CUDA_TRY(cuda,
                   cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -122,9 +123,9 @@ static carnot_status* relay_run(const carnot_step_view* step, relay_state* s,
                                 .across = s->across,
                                 .gate = s->gate,
                                 .c = {s->c[0], s->c[1], s->c[2]}};
-    CARNOT_TRY(carnot_cuda_map_x(cuda, outputs[0].dtype, &s->step, tile->rows, &params.x));
-    CARNOT_TRY(
-        carnot_cuda_map_turned_weights(cuda, outputs[0].dtype, &s->step, tile->columns, &params.w));
+    CARNOT_TRY(carnot_cuda_map_x(cuda, outputs[0].format.dtype, &s->step, tile->rows, &params.x));
+    CARNOT_TRY(carnot_cuda_map_turned_weights(cuda, outputs[0].format.dtype, &s->step,
+                                              tile->columns, &params.w));
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid, CARNOT_CUDA_RELAY_THREADS,
                                            kOne, s->shared_bytes, &params));
   }

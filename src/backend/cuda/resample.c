@@ -43,8 +43,8 @@ static carnot_status* resize_scales(const carnot_step_view* step, const carnot_c
   const carnot_operand *roi = carnot_cuda_optional(step, inputs, 1),
                        *scales = carnot_cuda_optional(step, inputs, 2),
                        *sizes = carnot_cuda_optional(step, inputs, 3);
-  const carnot_operand* given = scales->dtype ? scales : sizes;
-  int64_t count = given->dtype ? carnot_cuda_count(given) : 0;
+  const carnot_operand* given = scales->format.dtype ? scales : sizes;
+  int64_t count = given->format.dtype ? carnot_cuda_count(given) : 0;
   int axes[CARNOT_CUDA_RANK];
   static const char* const kPolicies[] = {"stretch", "not_larger", "not_smaller"};
   int policy = word(a, "keep_aspect_ratio_policy", kPolicies, 3);
@@ -53,13 +53,13 @@ static carnot_status* resize_scales(const carnot_step_view* step, const carnot_c
   for (int i = 0; i < (int)count; i++) {
     double value;
     CARNOT_TRY(carnot_cuda_number_of(given, i, &value));
-    double each = scales->dtype ? value : value / (double)p->in[axes[i]];
+    double each = scales->format.dtype ? value : value / (double)p->in[axes[i]];
     p->scale[axes[i]] = each;
     common = policy == 1 ? fmin(common, each) : fmax(common, each);
   }
   for (int i = 0; i < (int)count; i++) {
-    if (!scales->dtype && policy) p->scale[axes[i]] = common;
-    if (!roi->dtype || carnot_cuda_count(roi) != 2 * count) continue;
+    if (!scales->format.dtype && policy) p->scale[axes[i]] = common;
+    if (!roi->format.dtype || carnot_cuda_count(roi) != 2 * count) continue;
     CARNOT_TRY(carnot_cuda_number_of(roi, i, &p->roi_start[axes[i]]));
     CARNOT_TRY(carnot_cuda_number_of(roi, count + i, &p->roi_end[axes[i]]));
   }
@@ -80,7 +80,8 @@ static carnot_status* resize_shape(const carnot_step_view* step, const carnot_op
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
-  CARNOT_CHECK(x->rank == y->rank && x->rank <= CARNOT_CUDA_RANK && x->dtype == y->dtype &&
+  CARNOT_CHECK(x->rank == y->rank && x->rank <= CARNOT_CUDA_RANK &&
+                   x->format.dtype == y->format.dtype &&
                    (carnot_cuda_count(x) > 0 || carnot_cuda_count(y) == 0),
                INVALID_ARGUMENT, "ranks %d and %d", x->rank, y->rank);
   int mode = word(&a, "mode", kModes, 3);
@@ -140,7 +141,7 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
                        *bias = carnot_cuda_optional(step, inputs, 2);
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   CARNOT_TRY(carnot_cuda_on_device(inputs, 2));
-  if (bias->dtype) CARNOT_TRY(carnot_cuda_on_device(bias, 1));
+  if (bias->format.dtype) CARNOT_TRY(carnot_cuda_on_device(bias, 1));
   int rank = x->rank - 2;
   int64_t groups = carnot_cuda_attr(&a, "group");
   CARNOT_CHECK(rank >= 1 && rank <= 3 && w->rank == x->rank && y->rank == x->rank && groups > 0 &&
@@ -148,7 +149,7 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
                    y->dims[1] == w->dims[1] * groups && y->dims[0] == x->dims[0],
                INVALID_ARGUMENT, "weights do not fit %lld channels in %lld groups",
                (long long)x->dims[1], (long long)groups);
-  CARNOT_CHECK(!bias->dtype || carnot_cuda_count(bias) == y->dims[1], INVALID_ARGUMENT,
+  CARNOT_CHECK(!bias->format.dtype || carnot_cuda_count(bias) == y->dims[1], INVALID_ARGUMENT,
                "bias has %lld elements; %lld are required", (long long)carnot_cuda_count(bias),
                (long long)y->dims[1]);
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};

@@ -43,15 +43,15 @@ carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node);
 // Inputs from |first| on decide sizes only: the row reads them on the host, when shapes are set.
 static inline void carnot_cuda_keep_on_host(carnot_problem* problem, uint32_t first) {
   for (uint32_t i = first; i < problem->input_count; i++) {
-    problem->inputs[i].place = CARNOT_PLACE_HOST;
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.memory = CARNOT_MEMORY_HOST;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   }
 }
 static inline void carnot_cuda_want_row_major(carnot_problem* problem) {
   for (uint32_t i = 0; i < problem->input_count; i++)
-    problem->inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   for (uint32_t i = 0; i < problem->output_count; i++)
-    problem->outputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
+    problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
 }
 // An operand of the device at the sizes that the build is for, nowhere yet.
 carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layout layout);
@@ -64,7 +64,7 @@ carnot_status* carnot_cuda_on_device(const carnot_operand* operands,
 // Dense, channels innermost, at 16 bytes; of three or more dimensions.
 bool carnot_cuda_is_channels_last(const carnot_operand* t);
 static inline int carnot_cuda_bytes(const carnot_operand* t) {
-  return carnot_dtype_bits(t->dtype) / 8;
+  return carnot_dtype_bits(t->format.dtype) / 8;
 }
 
 // ---- strided copies (copy.c) ----

@@ -12,7 +12,7 @@ static carnot_status* number_or(const carnot_step_view* step, const carnot_opera
                                 uint32_t i, int64_t otherwise, int64_t* out) {
   const carnot_operand* t = carnot_cuda_optional(step, inputs, i);
   double number = (double)otherwise;
-  if (t->dtype) CARNOT_TRY(carnot_cuda_number_of(t, 0, &number));
+  if (t->format.dtype) CARNOT_TRY(carnot_cuda_number_of(t, 0, &number));
   *out = (int64_t)number;
   return NULL;
 }
@@ -60,8 +60,8 @@ static carnot_status* stft_shape(const carnot_step_view* step, const carnot_oper
   int64_t n, apart;
   CARNOT_CHECK(x->rank == 3, INVALID_MODEL, "a signal of rank %d", x->rank);
   CARNOT_TRY(number_or(step, inputs, 1, 0, &apart));
-  CARNOT_TRY(
-      number_or(step, inputs, 3, window->dtype ? carnot_cuda_count(window) : x->dims[1], &n));
+  CARNOT_TRY(number_or(step, inputs, 3,
+                       window->format.dtype ? carnot_cuda_count(window) : x->dims[1], &n));
   carnot_cuda_dft p = {.length = x->dims[1],
                        .parts = (int)x->dims[2],
                        .inner = 1,
@@ -147,7 +147,7 @@ static const char* norm_plain_reject(carnot_problem* problem, char* reason, size
 static carnot_status* broadcast(const carnot_operand* t, const carnot_operand* x,
                                 long long* out_strides) {
   CARNOT_TRY(carnot_cuda_on_device(t, 1));
-  if (!t->dtype) return NULL;
+  if (!t->format.dtype) return NULL;
   CARNOT_CHECK(t->rank <= x->rank, INVALID_ARGUMENT, "a parameter of rank %d", t->rank);
   long long stride = 1;
   for (int d = t->rank - 1; d >= 0; d--) {
@@ -196,7 +196,7 @@ static carnot_status* norm_plain_shape(const carnot_step_view* step, const carno
   }
   int64_t count = carnot_cuda_count(x), groups = p.size ? count / p.size : 0;
   CARNOT_TRY(carnot_cuda_expect(x, "x", count));
-  CARNOT_CHECK(outputs[0].dtype, INVALID_MODEL, "no result");
+  CARNOT_CHECK(outputs[0].format.dtype, INVALID_MODEL, "no result");
   for (uint32_t i = 0; i < 3; i++)
     CARNOT_TRY(
         carnot_cuda_expect(carnot_cuda_output(step, outputs, i), "a result", i ? groups : count));
@@ -217,8 +217,8 @@ static carnot_status* batch_norm_plain_shape(const carnot_step_view* step,
   *out_workspace_bytes = 0;
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand *x = &inputs[0], *y = carnot_cuda_output(step, outputs, 0);
-  CARNOT_CHECK(step->input_count == 5 && x->rank >= 1 && y->dtype, INVALID_MODEL, "%u operands",
-               step->input_count);
+  CARNOT_CHECK(step->input_count == 5 && x->rank >= 1 && y->format.dtype, INVALID_MODEL,
+               "%u operands", step->input_count);
   carnot_cuda_statistics p = {.images = x->dims[0],
                               .channels = x->rank > 1 ? x->dims[1] : 1,
                               .size = x->rank > 2 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,

@@ -61,21 +61,21 @@ static const char* squeeze_reject(carnot_problem* problem, char* reason, size_t 
   if (why) return why;
   const carnot_operand_desc* x = &problem->inputs[0];
   if (!carnot_cuda_of(problem->device)->base.has_clusters) return "needs sm_90";
-  if (!carnot_cuda_is_half(x->dtype) || x->rank != 4 || x->min[1] != x->max[1] || x->dims[1] % 8 ||
-      x->dims[1] > kMostChannels)
+  if (!carnot_cuda_is_half(x->format.dtype) || x->rank != 4 || x->min[1] != x->max[1] ||
+      x->dims[1] % 8 || x->dims[1] > kMostChannels)
     return carnot_cuda_because(reason, size, "no kernel for %lld channels of %s",
                                (long long)(x->rank > 1 ? x->dims[1] : 0),
-                               carnot_dtype_name(x->dtype));
+                               carnot_dtype_name(x->format.dtype));
   for (int i = 0; i < 2; i++) {
     const carnot_operand_desc *w = &problem->inputs[parts.weights[i]],
                               *b = parts.bias[i] == CARNOT_PLAN_NONE
                                        ? NULL
                                        : &problem->inputs[parts.bias[i]];
-    if (!carnot_is_known(w) || w->dtype != x->dtype || w->rank != 4 || w->dims[i] > kMostHidden ||
-        w->dims[!i] != x->dims[1] || w->dims[2] != 1 || w->dims[3] != 1)
+    if (!carnot_is_known(w) || w->format.dtype != x->format.dtype || w->rank != 4 ||
+        w->dims[i] > kMostHidden || w->dims[!i] != x->dims[1] || w->dims[2] != 1 || w->dims[3] != 1)
       return "weights that are not constant, or no 1x1 convolutions";
-    if (b &&
-        (!carnot_is_known(b) || b->dtype != x->dtype || b->rank != 1 || b->dims[0] != w->dims[0]))
+    if (b && (!carnot_is_known(b) || b->format.dtype != x->format.dtype || b->rank != 1 ||
+              b->dims[0] != w->dims[0]))
       return "a bias of another size or type";
   }
   if (problem->inputs[parts.weights[0]].dims[0] != problem->inputs[parts.weights[1]].dims[1])
@@ -83,9 +83,10 @@ static const char* squeeze_reject(carnot_problem* problem, char* reason, size_t 
   carnot_cuda_want_row_major(problem);
   for (uint32_t i = 1; i < problem->region->nodes[0].input_count; i++) {
     uint32_t axes = problem->region->nodes[0].inputs[i];
-    if (axes < problem->input_count) problem->inputs[axes].place = CARNOT_PLACE_HOST;
+    if (axes < problem->input_count) problem->inputs[axes].format.memory = CARNOT_MEMORY_HOST;
   }
-  problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->inputs[0].format.layout = problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 
@@ -192,8 +193,9 @@ static carnot_status* squeeze_shape(const carnot_step_view* step, const carnot_o
   const carnot_operand *x = &inputs[0], *y = &outputs[0], *w = &inputs[parts.weights[0]];
   CARNOT_TRY(carnot_cuda_on_device(x, 1));
   CARNOT_TRY(carnot_cuda_on_device(y, 1));
-  CARNOT_CHECK(x->rank == 4 && y->rank == 4 && w->rank == 4 && carnot_cuda_is_half(x->dtype) &&
-                   y->dtype == x->dtype && memcmp(x->dims, y->dims, 4 * sizeof(*x->dims)) == 0 &&
+  CARNOT_CHECK(x->rank == 4 && y->rank == 4 && w->rank == 4 &&
+                   carnot_cuda_is_half(x->format.dtype) && y->format.dtype == x->format.dtype &&
+                   memcmp(x->dims, y->dims, 4 * sizeof(*x->dims)) == 0 &&
                    carnot_cuda_is_channels_last(x) && carnot_cuda_is_channels_last(y),
                INVALID_ARGUMENT, "operands of ranks %d, %d and %d, channels last", x->rank, y->rank,
                w->rank);
@@ -221,7 +223,7 @@ static carnot_status* squeeze_shape(const carnot_step_view* step, const carnot_o
                                   .outer_high = parts.activation[1].high}};
   if (!s->params.images || !s->params.pixels) return NULL;
   char name[24];
-  snprintf(name, sizeof(name), "squeeze_%s", carnot_cuda_type(x->dtype));
+  snprintf(name, sizeof(name), "squeeze_%s", carnot_cuda_type(x->format.dtype));
   CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
   CARNOT_TRY(carnot_cuda_allow_shared(cuda, s->function));
   share(step, s);

@@ -75,7 +75,7 @@ static carnot_status* tile_shape(const carnot_step_view* step, const carnot_oper
   s->shared_bytes = shared_bytes_of(tile, p->depth, s->grid[2]);
   char name[32];
   snprintf(name, sizeof(name), "tile_%dx%d_%s", tile->rows, tile->columns,
-           carnot_cuda_type(outputs[0].dtype));
+           carnot_cuda_type(outputs[0].format.dtype));
   CARNOT_TRY(carnot_cuda_kernel(cuda, name, &s->function));
   return carnot_cuda_check(
       cuda,

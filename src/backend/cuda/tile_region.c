@@ -58,9 +58,11 @@ static const char* reject_conv(carnot_problem* problem, const carnot_cuda_tile_r
   if (w->dims[1] % 8 || w->dims[0] % 8)
     return carnot_cuda_because(reason, size, "%lld channels to %lld, takes eights",
                                (long long)w->dims[1], (long long)w->dims[0]);
-  problem->inputs[0].layout = problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->inputs[0].format.layout = problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_CHANNELS_LAST;
   for (uint32_t i = 1; i < problem->input_count; i++)
-    if (!problem->inputs[i].is_constant) problem->inputs[i].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+    if (!problem->inputs[i].is_constant)
+      problem->inputs[i].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 
@@ -86,12 +88,14 @@ const char* carnot_cuda_tile_reject(carnot_problem* problem, carnot_cuda_tile_re
   carnot_op op = problem->region->nodes[0].op;
   if (op != CARNOT_OP_CONV && !carnot_cuda_is_product(op)) return "";
   const carnot_operand_desc* y = &problem->outputs[0];
-  if (!carnot_cuda_is_half(y->dtype))
-    return carnot_cuda_because(reason, size, "no kernel for %s", carnot_dtype_name(y->dtype));
+  if (!carnot_cuda_is_half(y->format.dtype))
+    return carnot_cuda_because(reason, size, "no kernel for %s",
+                               carnot_dtype_name(y->format.dtype));
   const char* why = describe(problem, out, reason, size);
   if (why) return why;
   const carnot_operand_desc *x = &problem->inputs[out->x], *w = &problem->inputs[out->weights];
-  if (x->dtype != y->dtype || w->dtype != y->dtype || !carnot_is_known(w))
+  if (x->format.dtype != y->format.dtype || w->format.dtype != y->format.dtype ||
+      !carnot_is_known(w))
     return "the weights are not constant";
   carnot_cuda_want_row_major(problem);
   bool conv = op == CARNOT_OP_CONV;
@@ -134,7 +138,7 @@ carnot_status* carnot_cuda_tile_prepare(const carnot_problem* problem, carnot_pr
   bool conv = problem->region->nodes[0].op == CARNOT_OP_CONV;
   CARNOT_TRY(conv ? carnot_cuda_conv_pack(&problem->inputs[p.weights], out)
                   : pack_product(problem, p.weights, out));
-  return carnot_cuda_chain_prepare(problem, &p.chain, problem->outputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &p.chain, problem->outputs[0].format.dtype, out);
 }
 
 carnot_status* carnot_cuda_tile_check(const carnot_step_view* step) {
@@ -232,16 +236,16 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   bool conv = step->region->nodes[0].op == CARNOT_OP_CONV;
   const carnot_operand* x = &inputs[p->x];
   CARNOT_TRY(carnot_cuda_on_device(y, 1));
-  CARNOT_CHECK(carnot_cuda_is_half(y->dtype) && x->dtype == y->dtype && t->filters % 8 == 0 &&
-                   t->channels % 8 == 0 && t->rows <= INT32_MAX && is_dense(x, conv) &&
-                   is_dense(y, conv) &&
+  CARNOT_CHECK(carnot_cuda_is_half(y->format.dtype) && x->format.dtype == y->format.dtype &&
+                   t->filters % 8 == 0 && t->channels % 8 == 0 && t->rows <= INT32_MAX &&
+                   is_dense(x, conv) && is_dense(y, conv) &&
                    step->constant_bytes[0] == (size_t)t->filters * (size_t)t->depth * 2,
                INVALID_ARGUMENT, "a product of %lld rows with weights %dx%d, dense and aligned",
                (long long)t->rows, t->filters, t->depth);
   if (p->bias != CARNOT_PLAN_NONE) {
     const carnot_operand* b = &inputs[p->bias];
-    CARNOT_CHECK(carnot_dims_count(b->dims, b->rank) == t->filters && b->dtype == y->dtype &&
-                     (uintptr_t)b->data % 16 == 0,
+    CARNOT_CHECK(carnot_dims_count(b->dims, b->rank) == t->filters &&
+                     b->format.dtype == y->format.dtype && (uintptr_t)b->data % 16 == 0,
                  INVALID_ARGUMENT, "a bias of other than %d numbers", t->filters);
   }
   CARNOT_CHECK(p->residual == CARNOT_PLAN_NONE || is_dense(&inputs[p->residual], conv),

@@ -25,7 +25,7 @@ carnot_status* carnot_cuda_window_make(const carnot_plan_node* node, const carno
                                        const carnot_operand* weights, const carnot_operand* y,
                                        carnot_cuda_window* out) {
   int rank = x->rank - 2;
-  CARNOT_CHECK(rank >= 1 && rank <= 3 && y->rank == x->rank && x->dtype == y->dtype &&
+  CARNOT_CHECK(rank >= 1 && rank <= 3 && y->rank == x->rank && x->format.dtype == y->format.dtype &&
                    y->dims[0] == x->dims[0],
                INVALID_ARGUMENT, "a window over ranks %d and %d", x->rank, y->rank);
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = weights ? weights->rank : 0};
@@ -103,14 +103,14 @@ static const char* pool_reject(carnot_problem* problem, char* reason, size_t siz
       !carnot_cuda_is_single(problem, CARNOT_OP_LP_POOL))
     return "";
   const carnot_operand_desc* x = &problem->inputs[0];
-  bool bytes = most && (x->dtype == CARNOT_DTYPE_I8 || x->dtype == CARNOT_DTYPE_U8);
+  bool bytes = most && (x->format.dtype == CARNOT_DTYPE_I8 || x->format.dtype == CARNOT_DTYPE_U8);
   const char* why = bytes ? NULL : carnot_cuda_not_real(x, reason, size);
   if (why) return why;
   if (x->rank < 3 || x->rank > 5)
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
   if (problem->region->nodes[0].outputs[0] == CARNOT_PLAN_NONE)
     return "only the places of the maxima are wanted";
-  problem->outputs[0].layout = x->layout;
+  problem->outputs[0].format.layout = x->format.layout;
   if (problem->output_count > 1) carnot_cuda_want_row_major(problem);
   return NULL;
 }
@@ -120,7 +120,7 @@ static bool takes_eights(const carnot_operand* x, const carnot_operand* y,
                          const carnot_cuda_window* p) {
   int64_t bits = p->channels | p->x_n | p->y_n;
   for (int d = 0; d < 3; d++) bits |= p->x_s[d] | p->y_s[d];
-  return carnot_cuda_is_half(x->dtype) && p->x_c == 1 && p->y_c == 1 && bits % 8 == 0 &&
+  return carnot_cuda_is_half(x->format.dtype) && p->x_c == 1 && p->y_c == 1 && bits % 8 == 0 &&
          ((uintptr_t)x->data | (uintptr_t)y->data) % 16 == 0;
 }
 
@@ -134,7 +134,7 @@ static carnot_status* pool_shape(const carnot_step_view* step, const carnot_oper
   window_state* s = state;
   *s = (window_state){.count = carnot_dims_count(outputs[0].dims, outputs[0].rank)};
   CARNOT_CHECK(
-      step->output_count < 2 || (outputs[1].dtype == CARNOT_DTYPE_I64 &&
+      step->output_count < 2 || (outputs[1].format.dtype == CARNOT_DTYPE_I64 &&
                                  carnot_dims_count(outputs[1].dims, outputs[1].rank) == s->count),
       INVALID_ARGUMENT, "the places of %lld maxima have another size or type", (long long)s->count);
   CARNOT_TRY(carnot_cuda_window_make(node, &inputs[0], NULL, &outputs[0], &s->params));
@@ -152,7 +152,7 @@ static carnot_status* pool_shape(const carnot_step_view* step, const carnot_oper
   bool eights = !s->params.power && step->output_count < 2 &&
                 takes_eights(&inputs[0], &outputs[0], &s->params);
   if (eights) s->count /= 8;
-  return find_kernel(step, eights ? "pool_eight" : "pool", inputs[0].dtype, &s->function);
+  return find_kernel(step, eights ? "pool_eight" : "pool", inputs[0].format.dtype, &s->function);
 }
 
 static carnot_status* pool_run(const carnot_step_view* step, void* state,
@@ -234,7 +234,7 @@ const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda
   const carnot_operand_desc* y = &problem->outputs[0];
   for (uint32_t i = 0; i < problem->input_count; i++) {
     const carnot_operand_desc* t = &problem->inputs[i];
-    if (t->dtype != y->dtype || t->rank < 0 || y->rank < 2) continue;
+    if (t->format.dtype != y->format.dtype || t->rank < 0 || y->rank < 2) continue;
     channel[i] = t->is_constant && is_channel(t->rank, t->dims, y->rank, y->dims[1]);
     whole[i] = !t->is_constant && t->rank == y->rank;
     for (int d = 0; whole[i] && d < y->rank; d++)
@@ -252,7 +252,8 @@ const char* carnot_cuda_conv_packs(const carnot_problem* problem, carnot_cuda_ta
   const carnot_operand_desc x = carnot_cuda_conv_input(problem),
                             *w = &problem->inputs[out->weights];
   if (x.rank != 4 || w->rank != 4) return carnot_cuda_because(reason, size, "rank %d", x.rank);
-  if (w->dtype != x.dtype || !carnot_is_known(w)) return "the weights are not constant";
+  if (w->format.dtype != x.format.dtype || !carnot_is_known(w))
+    return "the weights are not constant";
   if (!groups && carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1)
     return "groups";
   return NULL;
@@ -260,9 +261,10 @@ const char* carnot_cuda_conv_packs(const carnot_problem* problem, carnot_cuda_ta
 
 void carnot_cuda_conv_want_channels_last(carnot_problem* problem, uint32_t first) {
   carnot_cuda_want_row_major(problem);
-  problem->outputs[0].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   for (uint32_t i = first; i < problem->input_count; i++)
-    if (!problem->inputs[i].is_constant) problem->inputs[i].layout = CARNOT_LAYOUT_CHANNELS_LAST;
+    if (!problem->inputs[i].is_constant)
+      problem->inputs[i].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
 }
 
 carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carnot_operand* inputs,
@@ -273,7 +275,7 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
   const carnot_operand* y = &outputs[0];
   for (uint32_t i = 0; i < step->input_count; i++) {
     const carnot_operand* t = &inputs[i];
-    if (t->dtype != y->dtype || y->rank < 2) continue;
+    if (t->format.dtype != y->format.dtype || y->rank < 2) continue;
     channel[i] = is_channel(t->rank, t->dims, y->rank, y->dims[1]);
     whole[i] = t->rank == y->rank && !channel[i];
     for (int d = 0; whole[i] && d < y->rank; d++) whole[i] = t->dims[d] == y->dims[d];
@@ -310,14 +312,14 @@ void carnot_cuda_conv_work(const carnot_problem* problem, double* out_flops, dou
   *out_flops = 2 * outputs * weights / (double)carnot_max_i64(1, w->dims[0]);
   *out_bytes = (outputs + weights +
                 (double)carnot_dims_count(problem->inputs[0].dims, problem->inputs[0].rank)) *
-               carnot_dtype_bits(y->dtype) / 8;
+               carnot_dtype_bits(y->format.dtype) / 8;
 }
 
 // ---- a cast before ----
 
 carnot_operand_desc carnot_cuda_conv_input(const carnot_problem* problem) {
   carnot_operand_desc x = problem->inputs[0];
-  if (carnot_cuda_conv_casts(problem->region)) x.dtype = problem->outputs[0].dtype;
+  if (carnot_cuda_conv_casts(problem->region)) x.format.dtype = problem->outputs[0].format.dtype;
   return x;
 }
 
@@ -327,10 +329,10 @@ carnot_status* carnot_cuda_conv_cast_shape(const carnot_step_view* step, const c
   *out = (carnot_cuda_conv_cast){.function = NULL};
   *out_x = *x;
   if (!carnot_cuda_conv_casts(step->region)) return NULL;
-  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32 && carnot_cuda_is_half(to) && x->rank >= 2,
+  CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && carnot_cuda_is_half(to) && x->rank >= 2,
                INVALID_MODEL, "a cast from %s to %s before a convolution",
-               carnot_dtype_name(x->dtype), carnot_dtype_name(to));
-  out_x->dtype = to, out_x->data = NULL;
+               carnot_dtype_name(x->format.dtype), carnot_dtype_name(to));
+  out_x->format.dtype = to, out_x->data = NULL;
   carnot_layout_strides(CARNOT_LAYOUT_CHANNELS_LAST, x->rank, x->dims, out_x->strides);
   carnot_cuda_narrow* p = &out->params;
   p->rank = x->rank - 1, p->channels = x->dims[1], p->x_c = x->strides[1], p->count = 1;
@@ -392,7 +394,7 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   const carnot_operand_desc input = carnot_cuda_conv_input(problem), *x = &input;
   if (x->rank < 3 || x->rank > 5)
     return carnot_cuda_because(reason, size, "rank %d, takes 3 to 5", x->rank);
-  if (problem->inputs[c.weights].dtype != x->dtype) return "weights of another type";
+  if (problem->inputs[c.weights].format.dtype != x->format.dtype) return "weights of another type";
   return carnot_cuda_not_real(x, reason, size);
 }
 
@@ -402,7 +404,7 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   const char* why =
       carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "%s", why);
-  return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].dtype, out);
+  return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].format.dtype, out);
 }
 
 static carnot_status* conv_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -417,21 +419,21 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
                       .weights = c.weights,
                       .bias = c.bias};
   const carnot_operand* w = &inputs[c.weights];
-  CARNOT_TRY(carnot_cuda_conv_cast_shape(step, &inputs[0], outputs[0].dtype, &s->cast, &x));
+  CARNOT_TRY(carnot_cuda_conv_cast_shape(step, &inputs[0], outputs[0].format.dtype, &s->cast, &x));
   *out_workspace_bytes = s->cast.bytes;
   CARNOT_TRY(carnot_cuda_window_make(node, &x, w, &outputs[0], &s->params));
   s->params.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
-  CARNOT_CHECK(s->params.groups > 0 && w->dtype == x.dtype && w->dims[0] == s->params.filters &&
-                   s->params.filters % s->params.groups == 0 &&
+  CARNOT_CHECK(s->params.groups > 0 && w->format.dtype == x.format.dtype &&
+                   w->dims[0] == s->params.filters && s->params.filters % s->params.groups == 0 &&
                    w->dims[1] * s->params.groups == s->params.channels,
                INVALID_ARGUMENT, "weights do not fit %lld channels in %lld groups",
                (long long)s->params.channels, (long long)s->params.groups);
   CARNOT_CHECK(
       c.bias == CARNOT_PLAN_NONE ||
           (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == s->params.filters &&
-           inputs[c.bias].dtype == x.dtype),
+           inputs[c.bias].format.dtype == x.format.dtype),
       INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)s->params.filters);
-  CARNOT_TRY(find_kernel(step, "conv", x.dtype, &s->function));
+  CARNOT_TRY(find_kernel(step, "conv", x.format.dtype, &s->function));
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
 }
 

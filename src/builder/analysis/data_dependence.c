@@ -81,7 +81,7 @@ bool carnot_lowering_is_sized(const carnot_lowering* l, const carnot_choice* cho
 }
 
 static bool is_numbers(const carnot_operand_desc* t) {
-  return t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && t->dtype != CARNOT_DTYPE_STRING;
+  return t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && t->format.dtype != CARNOT_DTYPE_STRING;
 }
 
 bool carnot_lowering_stays_on_device(const carnot_lowering* l, const carnot_choice* choice) {
@@ -95,7 +95,7 @@ bool carnot_lowering_stays_on_device(const carnot_lowering* l, const carnot_choi
     const carnot_value* value = choice->inputs[i];
     if (value && !is_numbers(&p->inputs[i])) return false;
     stands_there |=
-        value && !value->constant && l->builder->places[value->id] == CARNOT_PLACE_DEVICE;
+        value && !value->constant && l->builder->places[value->id] == CARNOT_MEMORY_DEVICE;
   }
   for (uint32_t i = 0; i < p->output_count; i++)
     if (!is_numbers(&p->outputs[i])) return false;
@@ -108,7 +108,7 @@ bool carnot_lowering_is_list(const carnot_lowering* l, const carnot_choice* choi
     const carnot_value* value = choice->inputs[i];
     if (!value || value->constant) continue;
     reads = true;
-    if (l->builder->places[value->id] != CARNOT_PLACE_HOST) return false;
+    if (l->builder->places[value->id] != CARNOT_MEMORY_HOST) return false;
   }
   for (uint32_t i = 0; i < choice->problem.output_count; i++)
     if (!is_small(l->builder, &choice->outputs[i]->type) ||
@@ -124,8 +124,8 @@ bool carnot_lowering_wants_dims(const carnot_choice* choice) {
 void carnot_lowering_choose_shape_step(carnot_choice* choice) {
   bool dims_only = carnot_lowering_wants_dims(choice);
   for (uint32_t i = 0; i < choice->problem.input_count && !dims_only; i++) {
-    choice->problem.inputs[i].layout = CARNOT_LAYOUT_ROW_MAJOR;
-    choice->problem.inputs[i].place = CARNOT_PLACE_HOST;
+    choice->problem.inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+    choice->problem.inputs[i].format.memory = CARNOT_MEMORY_HOST;
   }
   choice->row = carnot_tactic_find(CARNOT_REFERENCE_TACTIC);
   choice->rejected = "";

@@ -18,8 +18,8 @@ static json_t* dims_json(carnot_lowering* l, const carnot_type* type) {
 static json_t* value_json(carnot_lowering* l, uint32_t index) {
   const carnot_value_builder* v = &l->values[index];
   char format[128];
-  snprintf(format, sizeof(format), "%s %s", carnot_layout_name(v->plan.layout),
-           carnot_dtype_name(v->plan.dtype));
+  snprintf(format, sizeof(format), "%s %s", carnot_layout_name(v->plan.format.layout),
+           carnot_dtype_name(v->plan.format.dtype));
   return json_pack("{s:s?, s:o, s:s}", "Name", v->plan.name, "Dimensions",
                    dims_json(l, &v->from->type), "Format/Datatype", format);
 }

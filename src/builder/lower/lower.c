@@ -34,9 +34,10 @@ static carnot_status* bring_captured(carnot_lowering* l, const carnot_block* bod
   for (const carnot_node* node = body->first; node; node = node->next) {
     for (int i = 0; i < node->input_count; i++) {
       const carnot_value* value = node->inputs[i];
-      if (!value || value->constant || l->builder->places[value->id] == CARNOT_PLACE_HOST) continue;
-      CARNOT_TRY(
-          carnot_lowering_value(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
+      if (!value || value->constant || l->builder->places[value->id] == CARNOT_MEMORY_HOST)
+        continue;
+      CARNOT_TRY(carnot_lowering_value(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_MEMORY_HOST,
+                                       &plan_value));
     }
     for (size_t a = 0; a < node->attrs.count; a++)
       if (node->attrs.items[a].type == CARNOT_ATTR_BLOCK)
@@ -44,9 +45,9 @@ static carnot_status* bring_captured(carnot_lowering* l, const carnot_block* bod
   }
   for (size_t i = 0; i < body->output_count; i++) {
     const carnot_value* value = body->outputs[i];
-    if (value->constant || l->builder->places[value->id] == CARNOT_PLACE_HOST) continue;
+    if (value->constant || l->builder->places[value->id] == CARNOT_MEMORY_HOST) continue;
     CARNOT_TRY(
-        carnot_lowering_value(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_PLACE_HOST, &plan_value));
+        carnot_lowering_value(l, value, CARNOT_LAYOUT_ROW_MAJOR, CARNOT_MEMORY_HOST, &plan_value));
   }
   return NULL;
 }
@@ -123,7 +124,7 @@ static bool is_packed_away(const carnot_choice* choice, uint32_t input) {
 
 static double operand_bytes(const carnot_operand_desc* t) {
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return 0;
-  double bytes = carnot_dtype_bits(t->dtype) / 8.0;
+  double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
   for (int d = 0; d < t->rank; d++) bytes *= (double)carnot_max_i64(0, t->dims[d]);
   return bytes;
 }
@@ -158,7 +159,7 @@ static carnot_dtype precision_of(const carnot_choice* choice) {
   const carnot_problem* p = &choice->problem;
   bool exact = p->exact_f16 && choice->row->precision == CARNOT_DTYPE_F16;
   if (choice->row->precision && !exact) return choice->row->precision;
-  carnot_dtype dtype = p->output_count ? p->outputs[0].dtype : CARNOT_DTYPE_INVALID;
+  carnot_dtype dtype = p->output_count ? p->outputs[0].format.dtype : CARNOT_DTYPE_INVALID;
   return carnot_dtype_is_half(p->requested_precision) && carnot_dtype_is_float(dtype)
              ? p->requested_precision
              : dtype;
@@ -186,7 +187,7 @@ static bool holds_text(const carnot_choice* choice) {
   for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
     const carnot_operand_desc* t =
         i < p->input_count ? &p->inputs[i] : &p->outputs[i - p->input_count];
-    if (t->dtype == CARNOT_DTYPE_STRING) return true;
+    if (t->format.dtype == CARNOT_DTYPE_STRING) return true;
   }
   return false;
 }
@@ -233,16 +234,16 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
   for (uint32_t i = 0; i < step.input_count; i++) {
     inputs[i] = CARNOT_PLAN_NONE;
     if (choice.inputs[i])
-      CARNOT_TRY(carnot_lowering_value(l, choice.inputs[i], problem->inputs[i].layout,
-                                       problem->inputs[i].place, &inputs[i]));
+      CARNOT_TRY(carnot_lowering_value(l, choice.inputs[i], problem->inputs[i].format.layout,
+                                       problem->inputs[i].format.memory, &inputs[i]));
     if (choice.inputs[i] && is_packed_away(&choice, i)) l->values[inputs[i]].packed_uses++;
     if (choice.inputs[i]) l->values[inputs[i]].uses++;
     waits |= choice.inputs[i] && l->values[inputs[i]].waits;
   }
   for (uint32_t i = 0; i < step.output_count; i++) {
     carnot_value* value = choice.outputs[i];
-    carnot_layout layout = problem->outputs[i].layout;
-    carnot_place place = problem->outputs[i].place;
+    carnot_layout layout = problem->outputs[i].format.layout;
+    carnot_memory_space place = problem->outputs[i].format.memory;
     builder->layouts[value->id] = layout;
     builder->places[value->id] = place;
     builder->late[value->id] = late && !carnot_lowering_is_sized(l, &choice, value);
@@ -273,16 +274,16 @@ static carnot_status* lower_node(carnot_lowering* l, carnot_node* node) {
 
 // Numbers enter and leave on the accelerator, where there is one; what only the processor can hold
 // what decides shapes and what bodies are given stays there.
-static carnot_place param_place(const carnot_lowering* l, const carnot_value* value) {
+static carnot_memory_space param_place(const carnot_lowering* l, const carnot_value* value) {
   const carnot_type* type = &value->type;
   bool on_device = l->builder->config->device && l->block == 0 &&
                    type->kind == CARNOT_VALUE_TENSOR && type->dtype != CARNOT_DTYPE_STRING &&
                    carnot_type_is_static(l->builder, type) && !l->is_shape_value[value->id];
-  return on_device ? CARNOT_PLACE_DEVICE : CARNOT_PLACE_HOST;
+  return on_device ? CARNOT_MEMORY_DEVICE : CARNOT_MEMORY_HOST;
 }
 
-static carnot_place result_place(const carnot_lowering* l, const carnot_value* value) {
-  return value->constant || l->block ? CARNOT_PLACE_HOST : l->builder->places[value->id];
+static carnot_memory_space result_place(const carnot_lowering* l, const carnot_value* value) {
+  return value->constant || l->block ? CARNOT_MEMORY_HOST : l->builder->places[value->id];
 }
 
 static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint32_t* out_index) {
@@ -297,7 +298,7 @@ static carnot_status* lower_block(carnot_lowering* l, carnot_block* block, uint3
   for (size_t i = 0; i < block->param_count; i++) {
     if (index == 0) l->is_shape_value[block->params[i]->id] = l->builder->shape_inputs[i];
     carnot_value* value = block->params[i];
-    carnot_place place = param_place(l, value);
+    carnot_memory_space place = param_place(l, value);
     params[i] = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);
     CARNOT_TRY(l->status);
     l->builder->places[value->id] = place;
@@ -375,7 +376,7 @@ static carnot_status* lower(carnot_lowering* l) {
   CARNOT_TRY(carnot_calloc(block_count, sizeof(*l->blocks), "blocks", &blocks));
   l->blocks = blocks;
   l->block_capacity = block_count;
-  CARNOT_TRY(carnot_calloc((size_t)value_count * CARNOT_PLACE_COUNT * CARNOT_LAYOUT_COUNT,
+  CARNOT_TRY(carnot_calloc((size_t)value_count * CARNOT_MEMORY_SPACE_COUNT * CARNOT_LAYOUT_COUNT,
                            sizeof(uint32_t), "values", &of_value));
   l->of_value = of_value;
   CARNOT_TRY(carnot_calloc(value_count, sizeof(bool), "values", &is_shape));
@@ -394,7 +395,7 @@ carnot_status* carnot_lower(carnot_builder* builder) {
   carnot_arena* arena = &builder->plan->arena;
   size_t count = builder->graph->value_count + 1;
   builder->layouts = CARNOT_NEW_ARRAY(arena, carnot_layout, count);
-  builder->places = CARNOT_NEW_ARRAY(arena, carnot_place, count);
+  builder->places = CARNOT_NEW_ARRAY(arena, carnot_memory_space, count);
   builder->late = CARNOT_NEW_ARRAY(arena, bool, count);
   if (builder->phase != CARNOT_LOWER_TRIAL) {
     memset(builder->libraries, 0, sizeof(builder->libraries));

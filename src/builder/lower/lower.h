@@ -48,8 +48,9 @@ typedef struct carnot_lowering {
 
 // The slot of of_value.
 static inline uint32_t* carnot_lowering_slot(const carnot_lowering* l, const carnot_value* value,
-                                             carnot_place place, carnot_layout layout) {
-  return &l->of_value[((size_t)value->id * CARNOT_PLACE_COUNT + place) * CARNOT_LAYOUT_COUNT +
+                                             carnot_memory_space place, carnot_layout layout) {
+  return &l->of_value[((size_t)value->id * CARNOT_MEMORY_SPACE_COUNT + place) *
+                          CARNOT_LAYOUT_COUNT +
                       layout];
 }
 // The blob of a constant, added where it is not there yet. Refit: with the recipe that makes it
@@ -61,7 +62,7 @@ uint32_t carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* bl
 // The plan value of |value| in |layout| and |place|; a reformat or copy is added where it is not
 // there yet. A blob may stand in both memories.
 carnot_status* carnot_lowering_value(carnot_lowering* l, const carnot_value* value,
-                                     carnot_layout layout, carnot_place place,
+                                     carnot_layout layout, carnot_memory_space place,
                                      uint32_t* out) CARNOT_MUST_USE;
 // Elements of small integer tensors that follow from the inputs' shapes alone: computed when shapes
 // are set. Small tensors that follow from shape inputs count too, though no expressions say them.
@@ -87,14 +88,15 @@ carnot_status* carnot_lowering_refit_expr(carnot_lowering* l, const carnot_value
                                           uint32_t* out_recipe) CARNOT_MUST_USE;
 // A new plan value for |from|; 0 with l->status set when memory is out.
 uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
-                                   carnot_layout layout, carnot_place place);
+                                   carnot_layout layout, carnot_memory_space place);
 carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,
                                         const carnot_step_note* note) CARNOT_MUST_USE;
 // A step that brings |source|, a form of |value|, into another layout or the other memory (not both
 // at once).
 carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
                                             const carnot_value* value, carnot_layout layout,
-                                            carnot_place place, uint32_t* out) CARNOT_MUST_USE;
+                                            carnot_memory_space place,
+                                            uint32_t* out) CARNOT_MUST_USE;
 // Constants that are read only in their packed form leave the plan; their operands become absent.
 carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) CARNOT_MUST_USE;
 // The user's tensors.

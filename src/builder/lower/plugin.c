@@ -6,11 +6,12 @@
 #include "plugin/call.h"
 
 static carnot_plugin_range range_of(const carnot_operand_desc* t) {
-  carnot_plugin_range r = {.format = {.dtype = t->dtype, .rank = t->rank},
+  carnot_plugin_range r = {.format = {.dtype = t->format.dtype, .rank = t->rank},
                            .min = {.rank = t->rank},
                            .opt = {.rank = t->rank},
                            .max = {.rank = t->rank}};
-  if (t->layout == CARNOT_LAYOUT_CHANNELS_LAST) r.format.layout = CARNOT_PLUGIN_CHANNELS_LAST;
+  if (t->format.layout == CARNOT_LAYOUT_CHANNELS_LAST)
+    r.format.layout = CARNOT_PLUGIN_CHANNELS_LAST;
   for (int d = 0; d < t->rank; d++) {
     r.min.d[d] = t->min[d];
     r.opt.d[d] = t->dims[d];
@@ -45,11 +46,13 @@ static carnot_status* configure(carnot_builder* builder, carnot_problem* problem
   const carnot_plugin* p = &instance->plugin;
   char reason[256];
   carnot_layout standing[CARNOT_PLUGIN_MAX_OPERANDS];
-  for (uint32_t i = 0; i < problem->input_count; i++) standing[i] = problem->inputs[i].layout;
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    standing[i] = problem->inputs[i].format.layout;
   const char* why = carnot_plugin_pick_layout(instance, problem, reason, sizeof(reason));
   CARNOT_CHECK(!why, UNSUPPORTED, "%s, neither row-major nor channels-last", why);
   CARNOT_TRY(call_configure(p, instance, problem));
-  for (uint32_t i = 0; i < problem->input_count; i++) problem->inputs[i].layout = standing[i];
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    problem->inputs[i].format.layout = standing[i];
   carnot_plugin_error error = {{0}};
   const carnot_plugin_field* fields;
   int32_t count;

@@ -12,7 +12,7 @@ static uint32_t refused(carnot_lowering* l, carnot_status* status) {
 }
 
 uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
-                                   carnot_layout layout, carnot_place place) {
+                                   carnot_layout layout, carnot_memory_space place) {
   if (l->value_count == l->value_capacity) {
     size_t capacity = l->value_capacity;
     void* values = l->values;
@@ -28,9 +28,10 @@ uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from,
   *v = (carnot_value_builder){.from = from, .first = UINT32_MAX, .last = 0};
   v->plan.name = name;
   v->plan.kind = from->type.kind;
-  v->plan.dtype = from->type.kind == CARNOT_VALUE_TENSOR ? from->type.dtype : CARNOT_DTYPE_INVALID;
-  v->plan.layout = layout;
-  v->plan.place = place;
+  v->plan.format.dtype =
+      from->type.kind == CARNOT_VALUE_TENSOR ? from->type.dtype : CARNOT_DTYPE_INVALID;
+  v->plan.format.layout = layout;
+  v->plan.format.memory = place;
   v->plan.storage = CARNOT_STORAGE_HEAP;
   return l->value_count++;
 }
@@ -50,7 +51,7 @@ uint32_t carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* bl
 }
 
 static carnot_status* add_constant(carnot_lowering* l, const carnot_value* value,
-                                   carnot_place place, uint32_t blob) {
+                                   carnot_memory_space place, uint32_t blob) {
   uint32_t index = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, place);
   CARNOT_TRY(l->status);
   l->values[index].plan.storage = CARNOT_STORAGE_CONSTANT;
@@ -61,7 +62,7 @@ static carnot_status* add_constant(carnot_lowering* l, const carnot_value* value
 
 carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* value,
                                         uint32_t* out_blob) {
-  uint32_t* slot = carnot_lowering_slot(l, value, CARNOT_PLACE_HOST, CARNOT_LAYOUT_ROW_MAJOR);
+  uint32_t* slot = carnot_lowering_slot(l, value, CARNOT_MEMORY_HOST, CARNOT_LAYOUT_ROW_MAJOR);
   if (*slot) {
     *out_blob = l->values[*slot - 1].plan.index;
     return NULL;
@@ -72,7 +73,7 @@ carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* 
                            .recipe = CARNOT_PLAN_NONE};
   if (l->builder->config->refit) CARNOT_TRY(carnot_lowering_refit_expr(l, value, &blob.recipe));
   *out_blob = carnot_lowering_add_blob(l, &blob);
-  return add_constant(l, value, CARNOT_PLACE_HOST, *out_blob);
+  return add_constant(l, value, CARNOT_MEMORY_HOST, *out_blob);
 }
 
 // One channel, or one element a channel: the elements stand alike in both layouts.
@@ -100,16 +101,16 @@ static bool writes_it_so(carnot_lowering* l, uint32_t source, carnot_layout layo
     return false;
   const carnot_tactic* row = carnot_tactic_find(step->variants[0].tactic);
   if (!row || !row->output_layout_agnostic) return false;
-  v->plan.layout = layout;
+  v->plan.format.layout = layout;
   return true;
 }
 
 carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
                                             const carnot_value* value, carnot_layout layout,
-                                            carnot_place place, uint32_t* out) {
+                                            carnot_memory_space place, uint32_t* out) {
   carnot_arena* arena = &l->builder->plan->arena;
-  bool moves = l->values[source].plan.place != place;
-  const char* form = moves ? place == CARNOT_PLACE_DEVICE ? "on the device" : "on the host"
+  bool moves = l->values[source].plan.format.memory != place;
+  const char* form = moves ? place == CARNOT_MEMORY_DEVICE ? "on the device" : "on the host"
                            : carnot_layout_name(layout);
   const char* name = carnot_arena_print(arena, moves ? "%s %s" : "%s as %s", value->name, form);
   *out = carnot_lowering_add_value(l, value, name, layout, place);
@@ -128,16 +129,17 @@ carnot_status* carnot_lowering_add_reformat(carnot_lowering* l, uint32_t source,
   step.inputs = carnot_arena_copy(arena, &source, sizeof(source));
   step.outputs = carnot_arena_copy(arena, out, sizeof(*out));
   step.variants[0].tactic =
-      moves ? place == CARNOT_PLACE_DEVICE ? CARNOT_UPLOAD_TACTIC : CARNOT_DOWNLOAD_TACTIC
-      : stands_in_both(&value->type) ? CARNOT_VIEW_TACTIC
-      : place == CARNOT_PLACE_DEVICE ? CARNOT_DEVICE_REFORMAT_TACTIC
-                                     : "cpu_reformat";
+      moves ? place == CARNOT_MEMORY_DEVICE ? CARNOT_UPLOAD_TACTIC : CARNOT_DOWNLOAD_TACTIC
+      : stands_in_both(&value->type)  ? CARNOT_VIEW_TACTIC
+      : place == CARNOT_MEMORY_DEVICE ? CARNOT_DEVICE_REFORMAT_TACTIC
+                                      : "cpu_reformat";
   carnot_step_note note = {.layer_type = "REFORMAT", .rejected = ""};
   return carnot_lowering_add_step(l, &step, &note);
 }
 
 carnot_status* carnot_lowering_value(carnot_lowering* l, const carnot_value* value,
-                                     carnot_layout layout, carnot_place place, uint32_t* out) {
+                                     carnot_layout layout, carnot_memory_space place,
+                                     uint32_t* out) {
   if (value->constant) layout = CARNOT_LAYOUT_ROW_MAJOR;
   uint32_t* slot = carnot_lowering_slot(l, value, place, layout);
   if (!*slot && value->constant) {
@@ -150,7 +152,7 @@ carnot_status* carnot_lowering_value(carnot_lowering* l, const carnot_value* val
     return NULL;
   }
   carnot_layout standing = l->builder->layouts[value->id];
-  carnot_place from = l->builder->places[value->id];
+  carnot_memory_space from = l->builder->places[value->id];
   uint32_t source;
   // Copied as it stands, then brought into the other layout.
   if (from != place && standing != layout) {

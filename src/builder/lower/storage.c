@@ -151,9 +151,10 @@ static void write_outputs_in_place(carnot_lowering* l) {
     uint32_t root = root_of(l, plan->bindings[b].value);
     carnot_plan_value* v = &l->values[root].plan;
     bool planned = v->storage == CARNOT_STORAGE_ARENA || v->storage == CARNOT_STORAGE_DYNAMIC_ARENA;
-    carnot_place users = l->builder->config->device ? CARNOT_PLACE_DEVICE : CARNOT_PLACE_HOST;
-    if (root != plan->bindings[b].value || !planned || v->place != users ||
-        v->layout != CARNOT_LAYOUT_ROW_MAJOR)
+    carnot_memory_space users =
+        l->builder->config->device ? CARNOT_MEMORY_DEVICE : CARNOT_MEMORY_HOST;
+    if (root != plan->bindings[b].value || !planned || v->format.memory != users ||
+        v->format.layout != CARNOT_LAYOUT_ROW_MAJOR)
       continue;
     v->storage = CARNOT_STORAGE_BINDING;
     v->index = b;
@@ -187,7 +188,9 @@ static bool can_be_part(const carnot_lowering* l, uint32_t value, uint32_t whole
   const carnot_value_builder *v = &l->values[value], *w = &l->values[whole];
   if (v->plan.storage != CARNOT_STORAGE_ARENA || v->uses != 1 || is_result(l->builder->plan, value))
     return false;
-  if (v->plan.layout != w->plan.layout || v->plan.dtype != w->plan.dtype) return false;
+  if (v->plan.format.layout != w->plan.format.layout ||
+      v->plan.format.dtype != w->plan.format.dtype)
+    return false;
   if (!producer || producer->variant_count != 1 || producer->is_shape) return false;
   const carnot_tactic* row = carnot_tactic_find(producer->variants[0].tactic);
   return row && row->strided_outputs && never_empty(l, producer);
@@ -196,7 +199,7 @@ static bool can_be_part(const carnot_lowering* l, uint32_t value, uint32_t whole
 // Channels-last tactics take any distance of pixels, but these must be evenly apart: they join
 // along channels only.
 static bool joins_innermost(const carnot_lowering* l, uint32_t whole, int axis) {
-  return l->values[whole].plan.layout == CARNOT_LAYOUT_ROW_MAJOR || axis == 1;
+  return l->values[whole].plan.format.layout == CARNOT_LAYOUT_ROW_MAJOR || axis == 1;
 }
 
 static void join_in_place(carnot_lowering* l, const carnot_plan_step* step,
@@ -253,14 +256,14 @@ static void find_lives(carnot_lowering* l) {
   for (uint32_t i = 0; i < main->output_count; i++) live_at(l, main->outputs[i], main->step_count);
 }
 
-static carnot_status* plan_arena(carnot_lowering* l, carnot_place place, uint64_t* out_bytes,
+static carnot_status* plan_arena(carnot_lowering* l, carnot_memory_space place, uint64_t* out_bytes,
                                  uint64_t* out_bound) {
   carnot_plan* plan = l->builder->plan;
   carnot_interval* items = CARNOT_NEW_ARRAY(&plan->arena, carnot_interval, l->value_count + 1);
   uint32_t count = 0;
   for (uint32_t i = 0; i < l->value_count; i++) {
     carnot_value_builder* v = &l->values[i];
-    if (v->plan.place != place) continue;
+    if (v->plan.format.memory != place) continue;
     v->plan.first_step = v->first == UINT32_MAX ? 0 : v->first;
     v->plan.last_step = v->last;
     plan->dynamic_count += v->plan.storage == CARNOT_STORAGE_DYNAMIC_ARENA;
@@ -307,8 +310,8 @@ carnot_status* carnot_lowering_place(carnot_lowering* l) {
   write_outputs_in_place(l);
   join_all_in_place(l);
   find_lives(l);
-  CARNOT_TRY(plan_arena(l, CARNOT_PLACE_HOST, &plan->arena_bytes, &plan->arena_bound));
-  CARNOT_TRY(plan_arena(l, CARNOT_PLACE_DEVICE, &plan->device_arena_bytes, &plan->arena_bound));
+  CARNOT_TRY(plan_arena(l, CARNOT_MEMORY_HOST, &plan->arena_bytes, &plan->arena_bound));
+  CARNOT_TRY(plan_arena(l, CARNOT_MEMORY_DEVICE, &plan->device_arena_bytes, &plan->arena_bound));
   plan->values = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_value, l->value_count + 1);
   plan->value_count = l->value_count;
   for (uint32_t i = 0; i < l->value_count; i++) plan->values[i] = l->values[i].plan;

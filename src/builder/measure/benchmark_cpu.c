@@ -42,7 +42,7 @@ static uint64_t mix_attr(uint64_t h, const carnot_attr* attr) {
 }
 
 static uint64_t mix_operand(uint64_t h, const carnot_operand_desc* t) {
-  h = mix(mix(h, (uint64_t)t->kind), (uint64_t)t->dtype);
+  h = mix(mix(h, (uint64_t)t->kind), (uint64_t)t->format.dtype);
   h = mix(mix(h, (uint64_t)(int64_t)t->rank), (uint64_t)t->is_constant);
   for (int d = 0; d < t->rank; d++) h = mix(h, (uint64_t)t->dims[d]);
   return h;
@@ -97,18 +97,18 @@ static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool 
                                    carnot_operand* out) {
   *out = (carnot_operand){0};
   if (t->kind != CARNOT_VALUE_TENSOR) return NULL;
-  *out = (carnot_operand){.dtype = t->dtype, .rank = t->rank};
+  *out = (carnot_operand){.format.dtype = t->format.dtype, .rank = t->rank};
   memcpy(out->dims, t->dims, sizeof(out->dims));
-  carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->layout, t->rank, t->dims,
-                        out->strides);
+  carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->format.layout, t->rank,
+                        t->dims, out->strides);
   if (carnot_is_known(t)) {
     out->data = t->tensor->data;
     return NULL;
   }
   size_t bytes;
-  CARNOT_TRY(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes));
+  CARNOT_TRY(carnot_dims_bytes(t->format.dtype, t->dims, t->rank, &bytes));
   CARNOT_TRY(own(b, bytes, &out->data));
-  if (read) fill(out->data, t->dtype, bytes);
+  if (read) fill(out->data, t->format.dtype, bytes);
   return NULL;
 }
 
@@ -167,7 +167,7 @@ static bool is_known(const carnot_operand_desc* t) {
   if (t->kind != CARNOT_VALUE_TENSOR) return t->kind == CARNOT_VALUE_UNKNOWN;
   for (int d = 0; d < t->rank; d++)
     if (t->dims[d] < 1) return false;
-  return t->rank >= 0 && t->dtype != CARNOT_DTYPE_STRING;
+  return t->rank >= 0 && t->format.dtype != CARNOT_DTYPE_STRING;
 }
 
 static bool can_time(const carnot_candidate* c) {

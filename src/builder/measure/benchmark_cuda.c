@@ -26,14 +26,14 @@ typedef struct bench {
 
 static size_t padded(size_t bytes) { return carnot_align_up(bytes + 1, 256); }
 
-static bool is_host(const carnot_operand_desc* t) { return t->place == CARNOT_PLACE_HOST; }
+static bool is_host(const carnot_operand_desc* t) { return t->format.memory == CARNOT_MEMORY_HOST; }
 
 static bool is_known(const carnot_operand_desc* t) {
   if (t->kind != CARNOT_VALUE_TENSOR) return t->kind == CARNOT_VALUE_UNKNOWN;
   if (is_host(t) && !carnot_is_known(t)) return false;
   for (int d = 0; d < t->rank; d++)
     if (t->dims[d] < 1) return false;
-  return t->rank >= 0 && (is_host(t) || carnot_dtype_is_float(t->dtype));
+  return t->rank >= 0 && (is_host(t) || carnot_dtype_is_float(t->format.dtype));
 }
 
 static bool can_time(const carnot_candidate* c) {
@@ -59,7 +59,8 @@ static bool is_rotated(const bench* b, uint32_t i) {
 }
 
 static size_t bytes_of(const carnot_operand* o) {
-  return (size_t)carnot_dims_count(o->dims, o->rank) * (size_t)carnot_dtype_bits(o->dtype) / 8;
+  return (size_t)carnot_dims_count(o->dims, o->rank) * (size_t)carnot_dtype_bits(o->format.dtype) /
+         8;
 }
 
 // Sizes and places of all that lies on the device; addresses count from 0.
@@ -76,12 +77,13 @@ static carnot_status* lay_out(bench* b, size_t* out_bytes) {
     carnot_operand* o = &b->operands[i];
     *o = (carnot_operand){0};
     if (t->kind != CARNOT_VALUE_TENSOR) continue;
-    *o = (carnot_operand){.dtype = t->dtype, .rank = t->rank, .place = t->place};
+    *o = (carnot_operand){
+        .format.dtype = t->format.dtype, .rank = t->rank, .format.memory = t->format.memory};
     memcpy(o->dims, t->dims, sizeof(o->dims));
-    carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->layout, t->rank, t->dims,
-                          o->strides);
+    carnot_layout_strides(t->is_constant ? CARNOT_LAYOUT_ROW_MAJOR : t->format.layout, t->rank,
+                          t->dims, o->strides);
     size_t bytes;
-    CARNOT_TRY(carnot_dims_bytes(t->dtype, t->dims, t->rank, &bytes));
+    CARNOT_TRY(carnot_dims_bytes(t->format.dtype, t->dims, t->rank, &bytes));
     o->data = is_host(t) ? t->tensor->data : (void*)at;
     if (is_rotated(b, i))
       b->constants_bytes += padded(bytes);

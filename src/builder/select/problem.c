@@ -19,14 +19,14 @@ static carnot_status* describe(carnot_builder* builder, const carnot_value* valu
   *out = (carnot_operand_desc){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
   if (!value) return NULL;
   out->kind = value->type.kind;
-  out->dtype = value->type.dtype;
+  out->format.dtype = value->type.dtype;
   out->rank = value->type.rank;
   for (int d = 0; d < out->rank; d++) {
     CARNOT_TRY(eval_dim(builder, value->type.dims[d], guess, &out->dims[d]));
     carnot_sym_range(&builder->graph->syms, value->type.dims[d], &out->min[d], &out->max[d]);
   }
-  out->layout = builder->layouts[value->id];
-  out->place = builder->places[value->id];
+  out->format.layout = builder->layouts[value->id];
+  out->format.memory = builder->places[value->id];
   out->is_constant = value->constant != NULL;
   if (value->constant) out->tensor = &value->constant->tensor;
   return NULL;

@@ -10,18 +10,24 @@
 // The wanted formats before a row is asked: those that stand.
 typedef struct formats {
   carnot_layout inputs[64], outputs[16];
-  carnot_place places[64];
+  carnot_memory_space places[64];
 } formats;
 
 static void save_formats(const carnot_problem* p, formats* out) {
-  for (uint32_t i = 0; i < p->input_count && i < 64; i++) out->inputs[i] = p->inputs[i].layout;
-  for (uint32_t i = 0; i < p->input_count && i < 64; i++) out->places[i] = p->inputs[i].place;
-  for (uint32_t i = 0; i < p->output_count && i < 16; i++) out->outputs[i] = p->outputs[i].layout;
+  for (uint32_t i = 0; i < p->input_count && i < 64; i++)
+    out->inputs[i] = p->inputs[i].format.layout;
+  for (uint32_t i = 0; i < p->input_count && i < 64; i++)
+    out->places[i] = p->inputs[i].format.memory;
+  for (uint32_t i = 0; i < p->output_count && i < 16; i++)
+    out->outputs[i] = p->outputs[i].format.layout;
 }
 static void restore_formats(carnot_problem* p, const formats* from) {
-  for (uint32_t i = 0; i < p->input_count && i < 64; i++) p->inputs[i].layout = from->inputs[i];
-  for (uint32_t i = 0; i < p->input_count && i < 64; i++) p->inputs[i].place = from->places[i];
-  for (uint32_t i = 0; i < p->output_count && i < 16; i++) p->outputs[i].layout = from->outputs[i];
+  for (uint32_t i = 0; i < p->input_count && i < 64; i++)
+    p->inputs[i].format.layout = from->inputs[i];
+  for (uint32_t i = 0; i < p->input_count && i < 64; i++)
+    p->inputs[i].format.memory = from->places[i];
+  for (uint32_t i = 0; i < p->output_count && i < 16; i++)
+    p->outputs[i].format.layout = from->outputs[i];
 }
 
 static bool is_view(const carnot_tactic* row) {
@@ -30,10 +36,11 @@ static bool is_view(const carnot_tactic* row) {
 
 // Operands lie where the row runs; a view stays where its input is, which row says itself.
 static void set_places(const carnot_tactic* row, carnot_problem* problem) {
-  carnot_place place = row->device ? CARNOT_PLACE_DEVICE : CARNOT_PLACE_HOST;
+  carnot_memory_space place = row->device ? CARNOT_MEMORY_DEVICE : CARNOT_MEMORY_HOST;
   bool anywhere = is_view(row) && problem->device;
-  for (uint32_t i = anywhere; i < problem->input_count; i++) problem->inputs[i].place = place;
-  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].place = place;
+  for (uint32_t i = anywhere; i < problem->input_count; i++)
+    problem->inputs[i].format.memory = place;
+  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].format.memory = place;
 }
 
 // Why |row| does not take the problem, NULL when it does; layouts are set to what it wants.
@@ -202,7 +209,7 @@ static bool at_end(carnot_arena* arena, const carnot_problem* p, end_of_range en
   for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
     carnot_operand_desc* t =
         i < p->input_count ? &out->inputs[i] : &out->outputs[i - p->input_count];
-    double bytes = carnot_dtype_bits(t->dtype) / 8.0;
+    double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
     for (int d = 0; d < t->rank && !t->is_constant; d++) {
       int64_t dim = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->max[d];
       differs |= dim != t->dims[d];
@@ -237,9 +244,10 @@ static bool make_guard(const carnot_problem* p, end_of_range end, carnot_guard* 
 static bool same_layouts(const carnot_problem* a, const carnot_problem* b) {
   bool same = true;
   for (uint32_t i = 0; i < a->input_count; i++)
-    same = same && (a->inputs[i].is_constant || a->inputs[i].layout == b->inputs[i].layout);
+    same = same &&
+           (a->inputs[i].is_constant || a->inputs[i].format.layout == b->inputs[i].format.layout);
   for (uint32_t i = 0; i < a->output_count; i++)
-    same = same && a->outputs[i].layout == b->outputs[i].layout;
+    same = same && a->outputs[i].format.layout == b->outputs[i].format.layout;
   return same;
 }
 

@@ -35,10 +35,10 @@ static carnot_fn fn_of(const carnot_plan_node* node) {
 
 static bool scalar_of(const carnot_problem* p, uint32_t local, float* out) {
   const carnot_operand_desc* t = local < p->input_count ? &p->inputs[local] : NULL;
-  if (!t || !carnot_is_known(t) || !carnot_dtype_is_float(t->dtype) ||
+  if (!t || !carnot_is_known(t) || !carnot_dtype_is_float(t->format.dtype) ||
       carnot_tensor_count(t->tensor) != 1)
     return false;
-  *out = (float)carnot_load_f64(t->dtype, t->tensor->data, 0);
+  *out = (float)carnot_load_f64(t->format.dtype, t->tensor->data, 0);
   return true;
 }
 
@@ -64,10 +64,10 @@ static int source_axis(const carnot_plan_node* node, int rank, int axis) {
 
 static bool int_of(const carnot_problem* p, uint32_t local, int64_t* out) {
   const carnot_operand_desc* t = local < p->input_count ? &p->inputs[local] : NULL;
-  if (!t || !carnot_is_known(t) || !carnot_dtype_is_integer(t->dtype) ||
+  if (!t || !carnot_is_known(t) || !carnot_dtype_is_integer(t->format.dtype) ||
       carnot_tensor_count(t->tensor) != 1)
     return false;
-  *out = carnot_load_i64(t->dtype, t->tensor->data, 0);
+  *out = carnot_load_i64(t->format.dtype, t->tensor->data, 0);
   return true;
 }
 
@@ -90,7 +90,9 @@ static const char* not_taken(reader* r, const carnot_operand_desc* t, carnot_dty
                              int high) {
   if (t->kind != CARNOT_VALUE_TENSOR || t->rank < low || t->rank > high)
     return "an operand has another rank";
-  return t->dtype == dtype ? NULL : because(r, "an operand is %s", carnot_dtype_name(t->dtype));
+  return t->format.dtype == dtype
+             ? NULL
+             : because(r, "an operand is %s", carnot_dtype_name(t->format.dtype));
 }
 
 // From an operand of a product back to an input of the step. |swapped|: the head's elements run
@@ -174,7 +176,8 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax,
     bool second = mask_of(p, node->inputs[1]) < p->input_count;
     uint32_t mask = mask_of(p, node->inputs[second]);
     if (mask >= p->input_count) return "the mask is no input";
-    carnot_dtype dtype = p->inputs[mask].dtype == CARNOT_DTYPE_F32 ? CARNOT_DTYPE_F32 : r->dtype;
+    carnot_dtype dtype =
+        p->inputs[mask].format.dtype == CARNOT_DTYPE_F32 ? CARNOT_DTYPE_F32 : r->dtype;
     const char* why = not_taken(r, &p->inputs[mask], dtype, 1, rank);
     if (why) return why;
     out->mask = (int32_t)mask;
@@ -247,9 +250,9 @@ carnot_status* carnot_attention_check(const carnot_step_view* step) {
 
 carnot_status* carnot_heads_make(const carnot_attention_view* view, const carnot_operand* t,
                                  carnot_dtype dtype, carnot_heads* out) {
-  CARNOT_CHECK(t->dtype == dtype && t->rank == view->rank, INVALID_ARGUMENT,
+  CARNOT_CHECK(t->format.dtype == dtype && t->rank == view->rank, INVALID_ARGUMENT,
                "an operand of attention is %s of rank %d, must be %s of rank %d",
-               carnot_dtype_name(t->dtype), t->rank, carnot_dtype_name(dtype), view->rank);
+               carnot_dtype_name(t->format.dtype), t->rank, carnot_dtype_name(dtype), view->rank);
   int64_t dims[CARNOT_MAX_RANK];
   for (int d = 0; d < t->rank; d++) dims[d] = d == view->cut ? view->count : t->dims[d];
   int last = view->perm[view->rank - 1], row = view->perm[view->rank - 2];

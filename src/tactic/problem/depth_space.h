@@ -21,9 +21,10 @@ static inline carnot_status* carnot_blocks_of(const carnot_plan_node* node, cons
   const carnot_op_row* row = carnot_op_get(node->op);
   bool to_space = node->op == CARNOT_OP_DEPTH_TO_SPACE;
   const carnot_operand *deep = to_space ? x : y, *wide = to_space ? y : x;
-  CARNOT_CHECK(x->dtype == y->dtype && deep->rank == 4 && wide->rank == 4, INVALID_MODEL,
-               "operands of %s and %s, ranks %d and %d", carnot_dtype_name(x->dtype),
-               carnot_dtype_name(y->dtype), x->rank, y->rank);
+  CARNOT_CHECK(x->format.dtype == y->format.dtype && deep->rank == 4 && wide->rank == 4,
+               INVALID_MODEL, "operands of %s and %s, ranks %d and %d",
+               carnot_dtype_name(x->format.dtype), carnot_dtype_name(y->format.dtype), x->rank,
+               y->rank);
   bool crd = carnot_attr_is(row, &node->attrs, "mode", "CRD");
   int64_t size = carnot_attr_int(row, &node->attrs, "blocksize"), depth = wide->dims[1];
   CARNOT_CHECK(size > 0 && size <= INT32_MAX && deep->dims[0] == wide->dims[0] &&

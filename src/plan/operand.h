@@ -1,0 +1,25 @@
+// Operand descriptors: what is known of an operand when tactics are selected.
+#ifndef CARNOT_PLAN_OPERAND_H_
+#define CARNOT_PLAN_OPERAND_H_
+
+#include "ir/op.h"
+#include "plan/format.h"
+
+// One operand of a problem. A refittable engine keeps the descriptors of its steps, because packing
+// new weights means calling prepare again.
+typedef struct carnot_operand_desc {
+  carnot_value_kind kind;
+  carnot_format format;
+  int rank;                       // -1 unknown
+  int64_t dims[CARNOT_MAX_RANK];  // at the profile's optimum; -1 unknown
+  int64_t min[CARNOT_MAX_RANK], max[CARNOT_MAX_RANK];
+  bool is_constant;
+  const carnot_tensor* tensor;  // data of a constant
+} carnot_operand_desc;
+
+// A constant whose elements are available when the engine is built.
+static inline bool carnot_is_known(const carnot_operand_desc* t) {
+  return t->is_constant && t->tensor && t->tensor->data;
+}
+
+#endif  // CARNOT_PLAN_OPERAND_H_
