@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "backend/device.h"
+#include "builder/analysis/accepts.h"
 #include "builder/internal.h"
 #include "builder/measure/timing_cache.h"
 #include "builder/select/library_pruning.h"
@@ -52,13 +53,15 @@ static carnot_status* build(carnot_builder* builder) {
                                                 config->user));
   CARNOT_TRY(carnot_find_shape_inputs(builder));
   CARNOT_TRY(carnot_apply_profiles(builder));
+  carnot_target target = {.isa = builder->isa, .device = config->device};
   carnot_pass_options passes = {.executor = config->executor,
                                 .refit = config->refit,
                                 .disabled = config->disabled_passes,
                                 .disabled_count = config->disabled_pass_count,
                                 .dump = config->dump_pass,
                                 .device = config->device != NULL,
-                                .clusters = config->device && config->device->has_clusters,
+                                .accepts = carnot_target_accepts,
+                                .accepts_user = &target,
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16
                                         : config->typing.bf16 ? CARNOT_DTYPE_BF16
                                                               : CARNOT_DTYPE_INVALID,

@@ -1,13 +1,13 @@
-// Attention as one operator, written as the products and the softmax that exporters write: the
-// passes behind join projections and recognise it again with what stands around it.
+// Decomposes Attention into matmul, softmax, matmul, as exporters write it. Later passes join the
+// projections and recognise attention again together with the nodes around it.
 //
-// What its parts cannot say as cheaply stays an operator: past keys, lengths by sample, windows,
-// soft caps, scores as a result.
+// Variants that the parts cannot express as cheaply stay one operator: past keys and values,
+// lengths per sample, windows, soft caps, scores as a result.
 #include <math.h>
 
 #include "pass/pass.h"
 
-enum { kMostCausal = 1 << 22, kMostHalf = 128 };  // numbers of a causal mask, elements of a head
+enum { kMaxCausal = 1 << 22 };  // elements of a causal mask that is written as a constant
 
 typedef struct attention {
   carnot_node* at;
@@ -55,7 +55,7 @@ static bool is_plain(const carnot_node* node) {
          carnot_attr_int(row, &node->attrs, "right_window_size") == -1;
 }
 
-static bool read(const carnot_node* node, const carnot_pass_options* options, attention* out) {
+static bool read(const carnot_node* node, attention* out) {
   const carnot_value *q = node->inputs[0], *k = node->inputs[1];
   if (!is_plain(node)) return false;
   carnot_dtype dtype = q->type.dtype;
@@ -76,17 +76,60 @@ static bool read(const carnot_node* node, const carnot_pass_options* options, at
   out->value_size = size_of(node, 2, out->kv_heads);
   if (out->size < 1 || out->value_size < 1 || size_of(node, 1, out->kv_heads) != out->size)
     return false;
-  // On an accelerator the parts of halves are halves, which the operator's sums are not: only heads
-  // whose parts become one kernel again. The processor computes halves as float32.
-  bool one_kernel = out->size % 8 == 0 && out->size <= kMostHalf && out->value_size % 8 == 0 &&
-                    out->value_size <= kMostHalf;
-  if (options->device && half && !one_kernel) return false;
   int axis = q->type.rank - 2;
   int64_t queries = known(q->type.dims[axis]), keys = known(k->type.dims[axis]);
   if (carnot_attr_int(carnot_node_row(node), &node->attrs, "is_causal") &&
-      (queries < 0 || keys < 0 || queries > kMostCausal / carnot_max_i64(1, keys)))
+      (queries < 0 || keys < 0 || queries > kMaxCausal / carnot_max_i64(1, keys)))
     return false;
   return mask_fits(node, input_of(node, 3), k->type.dims[axis]);
+}
+
+// ---- whether the parts become one kernel again ----
+
+// matmul(softmax(matmul(q, k^T) * scale), v) over heads of these sizes, in a graph of its own.
+static carnot_status* make_parts(carnot_block* block, carnot_dtype dtype, const attention* a,
+                                 carnot_node* out_nodes[4]) {
+  enum { kRows = 16 };
+  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .dtype = dtype, .rank = 4};
+  type.dims[0] = type.dims[1] = carnot_sym_of(1), type.dims[2] = carnot_sym_of(kRows);
+  carnot_value* heads[3];
+  for (int i = 0; i < 3; i++) {
+    type.dims[3] = carnot_sym_of(i < 2 ? a->size : a->value_size);
+    heads[i] = carnot_block_add_param(block, NULL, &type);
+  }
+  carnot_arena* arena = &block->graph->arena;
+  carnot_attrs product = {0}, scale = {0}, last = {0};
+  carnot_attrs_set_int(&product, arena, "transB", 1);
+  carnot_attrs_set_int(&scale, arena, "fn", CARNOT_FN_MUL);
+  carnot_attrs_set_int(&last, arena, "axis", -1);
+  CARNOT_TRY(carnot_block_add_node(block, CARNOT_OP_MATMUL, NULL, &product, heads, 2, NULL, 1,
+                                   &out_nodes[0]));
+  carnot_value* pair[2] = {out_nodes[0]->outputs[0], carnot_graph_float(block, dtype, 1)};
+  CARNOT_TRY(carnot_block_add_node(block, CARNOT_OP_BINARY, NULL, &scale, pair, 2, NULL, 1,
+                                   &out_nodes[1]));
+  CARNOT_TRY(carnot_block_add_node(block, CARNOT_OP_SOFTMAX, NULL, &last, out_nodes[1]->outputs, 1,
+                                   NULL, 1, &out_nodes[2]));
+  pair[0] = out_nodes[2]->outputs[0], pair[1] = heads[2];
+  CARNOT_TRY(
+      carnot_block_add_node(block, CARNOT_OP_MATMUL, NULL, NULL, pair, 2, NULL, 1, &out_nodes[3]));
+  carnot_block_add_output(block, out_nodes[3]->outputs[0]);
+  return NULL;
+}
+
+// On an accelerator, parts of half precision round the scores, which the operator keeps in FP32:
+// they may be written only where they become one kernel again. The CPU computes them in FP32.
+static carnot_status* may_decompose(const carnot_pass_options* options, const attention* a,
+                                    bool* out) {
+  carnot_dtype dtype = a->at->inputs[0]->type.dtype;
+  carnot_graph* graph;
+  carnot_node* nodes[4];
+  *out = !options->device || !carnot_dtype_is_half(dtype);
+  if (*out) return NULL;
+  CARNOT_TRY(carnot_graph_create(&graph));
+  carnot_status* status = make_parts(graph->main, dtype, a, nodes);
+  *out = !status && carnot_pass_accepts(options, nodes, 4);
+  carnot_graph_destroy(graph);
+  return status;
 }
 
 // ---- what is written ----
@@ -173,7 +216,7 @@ static carnot_value* guarded(attention* a, carnot_value* p) {
   return put_fn(a, CARNOT_OP_TERNARY, CARNOT_FN_SELECT, inputs, 3);
 }
 
-static carnot_status* unfold(attention* a) {
+static carnot_status* decompose(attention* a) {
   static const int64_t kBack[] = {0, 2, 1, 3}, kLast[] = {0, 1, 3, 2};
   carnot_node* node = a->at;
   const carnot_op_row* row = carnot_node_row(node);
@@ -205,7 +248,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     attention a = {.at = node};
-    if (node->op == CARNOT_OP_ATTENTION && read(node, user, &a)) CARNOT_TRY(unfold(&a));
+    bool may = node->op == CARNOT_OP_ATTENTION && read(node, &a);
+    if (may) CARNOT_TRY(may_decompose(user, &a, &may));
+    if (may) CARNOT_TRY(decompose(&a));
   }
   return NULL;
 }

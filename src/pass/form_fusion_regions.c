@@ -19,21 +19,6 @@ static bool is_anchor(const carnot_node* node) {
   return carnot_op_has_trait(node->op, CARNOT_TRAIT_CONTRACTION) || takes_activation(node);
 }
 
-static bool is_simple_activation(const carnot_node* node) {
-  switch (carnot_node_fn(node)) {
-    case CARNOT_FN_RELU:
-    case CARNOT_FN_CLAMP:
-    case CARNOT_FN_LEAKY_RELU:
-    case CARNOT_FN_SIGMOID:
-    case CARNOT_FN_HARD_SWISH:
-    case CARNOT_FN_TANH:
-    case CARNOT_FN_GELU_ERF: return true;
-    case CARNOT_FN_SWISH:
-      return carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
-    default: return false;
-  }
-}
-
 static bool is_pointwise(const carnot_node* node) {
   return carnot_node_fn(node) != CARNOT_FN_COUNT &&
          carnot_dtype_is_float(node->outputs[0]->type.dtype);
@@ -103,12 +88,16 @@ static bool operand_fits(const carnot_value* operand, const carnot_type* tile, i
 }
 
 // The next node that may join behind |value|.
-static carnot_node* follower(const carnot_node* anchor, const carnot_value* value) {
+static carnot_node* follower(const carnot_pass_options* options, carnot_node* anchor,
+                             const carnot_value* value) {
   carnot_node* node = carnot_only_user(value);
   if (!node || node->block != value->block || !is_pointwise(node)) return NULL;
   if (!same_type(&value->type, &node->outputs[0]->type)) return NULL;
-  if (takes_activation(anchor))
-    return value->producer == anchor && is_simple_activation(node) ? node : NULL;
+  if (takes_activation(anchor)) {
+    carnot_node* pair[2] = {anchor, node};
+    bool activation = value->producer == anchor && node->op == CARNOT_OP_UNARY;
+    return activation && carnot_pass_accepts(options, pair, 2) ? node : NULL;
+  }
   for (int i = 0; i < node->input_count; i++)
     if (node->inputs[i] != value &&
         !operand_fits(node->inputs[i], &value->type, channel_axis(anchor)))
@@ -116,37 +105,27 @@ static carnot_node* follower(const carnot_node* anchor, const carnot_value* valu
   return node;
 }
 
-static bool all_below(const carnot_attrs* attrs, const char* name, int64_t limit) {
-  size_t count;
-  const int64_t* values = carnot_attr_ints(attrs, name, &count);
-  for (size_t i = 0; i < count; i++)
-    if (values[i] >= limit) return false;
-  return true;
-}
-
-// The cast to halves that only |node| reads, a convolution of few channels and small windows.
-static carnot_node* cast_before(const carnot_node* node) {
-  enum { kMostChannels = 4, kMostKernel = 8, kMostStep = 2 };
+// The cast from FP32 to half precision that only |node| reads, a convolution whose kernel converts
+// its input itself.
+static carnot_node* cast_before(const carnot_pass_options* options, carnot_node* node) {
   if (node->op != CARNOT_OP_CONV) return NULL;
-  const carnot_value *x = node->inputs[0], *w = node->inputs[1];
+  const carnot_value* x = node->inputs[0];
   carnot_node* cast = x->producer;
   if (!cast || cast->op != CARNOT_OP_CAST || cast->block != node->block ||
       carnot_only_user(x) != node || !carnot_dtype_is_half(x->type.dtype) ||
       cast->inputs[0]->type.dtype != CARNOT_DTYPE_F32 || cast->inputs[0]->constant)
     return NULL;
-  if (!w->constant || w->type.rank != 4 || !all_below(&node->attrs, "strides", kMostStep + 1))
-    return NULL;
-  const int64_t most[] = {INT64_MAX, kMostChannels, kMostKernel, kMostKernel};
-  for (int d = 0; d < 4; d++)
-    if (!carnot_sym_is_const(w->type.dims[d]) || w->type.dims[d].bits > most[d]) return NULL;
-  return carnot_attr_int(carnot_node_row(node), &node->attrs, "group") == 1 ? cast : NULL;
+  carnot_node* pair[2] = {cast, node};
+  return carnot_pass_accepts(options, pair, 2) ? cast : NULL;
 }
 
-static carnot_status* grow(carnot_node* first, carnot_node* before) {
+static carnot_status* grow(const carnot_pass_options* options, carnot_node* first,
+                           carnot_node* before) {
   carnot_node* nodes[kMaxRegionNodes] = {before ? before : first, first};
   int count = before ? 2 : 1;
   carnot_node* next;
-  while (count < kMaxRegionNodes && (next = follower(first, nodes[count - 1]->outputs[0])) != NULL)
+  while (count < kMaxRegionNodes &&
+         (next = follower(options, first, nodes[count - 1]->outputs[0])) != NULL)
     nodes[count++] = next;
   return count > 1 ? carnot_fuse(nodes, count, NULL) : NULL;
 }
@@ -163,7 +142,8 @@ static carnot_status* visit_anchors(carnot_block* block, void* user) {
     if (is_anchor(node)) anchors[count++] = node;
   for (size_t i = 0; i < count; i++)
     if (anchors[i]->output_count == 1)
-      CARNOT_TRY(grow(anchors[i], options->device ? cast_before(anchors[i]) : NULL));
+      CARNOT_TRY(
+          grow(options, anchors[i], options->device ? cast_before(options, anchors[i]) : NULL));
   return NULL;
 }
 

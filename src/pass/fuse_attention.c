@@ -211,24 +211,13 @@ static bool take_all(match* m, carnot_node* product) {
   return !rows || take(m, next);
 }
 
-static carnot_status* fuse(carnot_block* block, const match* m) {
-  carnot_node* nodes[kMaxNodes];
+// The nodes of the match in the order of the block.
+static int in_order(const carnot_block* block, const match* m, carnot_node** nodes) {
   int count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
     for (int i = 0; i < m->count; i++)
       if (m->nodes[i] == node) nodes[count++] = node;
-  return carnot_fuse(nodes, count, NULL);
-}
-
-// The processor's kernel is one of float32, the accelerator's one of halves and of heads that
-// divide into eights.
-static bool is_served(const carnot_pass_options* options, const carnot_node* product) {
-  const carnot_type* v = &product->inputs[1]->type;
-  if (!options->device) return v->dtype == CARNOT_DTYPE_F32;
-  int64_t size =
-      v->rank > 0 && carnot_sym_is_const(v->dims[v->rank - 1]) ? v->dims[v->rank - 1].bits : 0;
-  return (v->dtype == CARNOT_DTYPE_F16 || v->dtype == CARNOT_DTYPE_BF16) && v->rank <= 4 &&
-         size > 0 && size <= 128 && size % 8 == 0;
+  return count;
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
@@ -251,8 +240,11 @@ static carnot_status* visit(carnot_block* block, void* user) {
       if (reader && reader->op == CARNOT_OP_MATMUL) product = reader;
     }
     match m = {.dtype = p->type.dtype};
-    if (product && product->block == block && is_served(user, product) && take_all(&m, product))
-      CARNOT_TRY(fuse(block, &m));
+    if (!product || product->block != block || !take_all(&m, product)) continue;
+    carnot_node* nodes[kMaxNodes];
+    int node_count = in_order(block, &m, nodes);
+    if (carnot_pass_accepts(user, nodes, node_count))
+      CARNOT_TRY(carnot_fuse(nodes, node_count, NULL));
   }
   return NULL;
 }

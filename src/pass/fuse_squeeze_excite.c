@@ -1,12 +1,10 @@
-// Squeeze and excitation as one region, for accelerators whose blocks can exchange sums:
+// Squeeze-and-excitation as one region, where one kernel of the target computes it:
 //   x * outer(conv(inner(conv(mean(x)))))
-// with the mean over rows and columns, 1x1 convolutions of constant weights and any activations.
-// Accelerators have one row for it, which takes all that is joined here.
+// with the mean over rows and columns, 1x1 convolutions of constant weights and two activations.
 #include "pass/pass.h"
 
-// Above, one image is more than few multiprocessors should read. Channels: what a row of threads
-// can hold.
-enum { kMostElements = 1 << 20, kMostChannels = 4096, kMostHidden = 1024 };
+// A larger image is read faster by many multiprocessors than by those of one cluster.
+enum { kMaxElements = 1 << 20 };
 
 static carnot_node* producer(const carnot_value* value) { return value ? value->producer : NULL; }
 
@@ -21,17 +19,12 @@ static bool is_spatial_mean(const carnot_node* node) {
   return count == 2 && axes[0] + axes[1] == 5 && axes[0] * axes[1] == 6;
 }
 
-static bool is_half(const carnot_value* value, int rank) {
-  return value && value->type.rank == rank && carnot_dtype_is_half(value->type.dtype);
-}
-
-static bool is_small(carnot_sym dim, int64_t most) {
-  return carnot_sym_is_const(dim) && dim.bits >= 1 && dim.bits <= most;
+static bool is_constant_of_rank(const carnot_value* value, int rank) {
+  return carnot_value_is_constant(value) && value->type.rank == rank;
 }
 
 static bool is_point_conv(const carnot_node* node) {
-  if (!node || node->op != CARNOT_OP_CONV || !is_half(node->inputs[1], 4) ||
-      !node->inputs[1]->constant ||
+  if (!node || node->op != CARNOT_OP_CONV || !is_constant_of_rank(node->inputs[1], 4) ||
       carnot_attr_int(carnot_node_row(node), &node->attrs, "group") != 1)
     return false;
   size_t count = 0;
@@ -41,31 +34,13 @@ static bool is_point_conv(const carnot_node* node) {
   const carnot_sym* w = node->inputs[1]->type.dims;
   bool bias = node->input_count > 2 && node->inputs[2];
   return carnot_sym_is(w[2], 1) && carnot_sym_is(w[3], 1) &&
-         (!bias || (node->inputs[2]->constant && is_half(node->inputs[2], 1)));
+         (!bias || is_constant_of_rank(node->inputs[2], 1));
 }
 
-static bool is_activation(const carnot_node* node) {
-  switch (carnot_node_fn(node)) {
-    case CARNOT_FN_RELU:
-    case CARNOT_FN_CLAMP:
-    case CARNOT_FN_SIGMOID:
-    case CARNOT_FN_HARD_SIGMOID:
-    case CARNOT_FN_HARD_SWISH:
-    case CARNOT_FN_GELU_ERF:
-    case CARNOT_FN_GELU_TANH: return true;
-    case CARNOT_FN_SWISH:
-      return carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
-    default: return false;
-  }
-}
-
-static bool fits(const carnot_value* x, const carnot_node* first) {
+static bool is_small(const carnot_value* x) {
   const carnot_sym* d = x->type.dims;
-  if (!is_half(x, 4) || !is_small(d[1], kMostChannels) || d[1].bits % 8 ||
-      !is_small(first->inputs[1]->type.dims[0], kMostHidden))
-    return false;
-  bool known = carnot_sym_is_const(d[2]) && carnot_sym_is_const(d[3]);
-  return !known || (double)d[2].bits * (double)d[3].bits * (double)d[1].bits <= kMostElements;
+  bool known = carnot_sym_is_const(d[1]) && carnot_sym_is_const(d[2]) && carnot_sym_is_const(d[3]);
+  return !known || (double)d[1].bits * (double)d[2].bits * (double)d[3].bits <= kMaxElements;
 }
 
 // The six nodes that end with |scale|, whose operand |at| is the gate; in order.
@@ -77,23 +52,24 @@ static bool match(carnot_node* scale, int at, carnot_node** nodes) {
     nodes[i] = producer(value);
     bool good = i == 0       ? is_spatial_mean(nodes[i])
                 : i % 2 == 1 ? is_point_conv(nodes[i])
-                             : is_activation(nodes[i]);
+                             : nodes[i] && nodes[i]->op == CARNOT_OP_UNARY;
     if (!good || nodes[i]->block != scale->block || carnot_only_user(value) != nodes[i + 1] ||
         value->type.dtype != x->type.dtype)
       return false;
     value = nodes[i]->inputs[0];
   }
-  return value == x && fits(x, nodes[1]);
+  return value == x && x->type.rank == 4 && is_small(x);
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
-  (void)user;
+  const carnot_pass_options* options = user;
   for (carnot_node *node = block->last, *previous; node; node = previous) {
     previous = node->previous;
     carnot_node *nodes[6], *region = NULL;
     if (!carnot_node_is_fn(node, CARNOT_FN_MUL)) continue;
     for (int at = 0; at < 2 && !region; at++)
-      if (match(node, at, nodes)) CARNOT_TRY(carnot_fuse(nodes, 6, &region));
+      if (match(node, at, nodes) && carnot_pass_accepts(options, nodes, 6))
+        CARNOT_TRY(carnot_fuse(nodes, 6, &region));
     if (region) previous = region->previous;
   }
   return NULL;
@@ -101,5 +77,5 @@ static carnot_status* visit(carnot_block* block, void* user) {
 
 carnot_status* carnot_pass_fuse_squeeze_excite(carnot_graph* graph,
                                                const carnot_pass_options* options) {
-  return options->clusters ? carnot_each_block(graph->main, visit, NULL) : NULL;
+  return carnot_each_block(graph->main, visit, (void*)(uintptr_t)options);
 }

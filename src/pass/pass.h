@@ -1,5 +1,5 @@
-// Passes: graph → graph. Each is one file and one row of passes.c, can be switched off by name and
-// printed after.
+// Graph passes: functions graph -> graph. Each pass is one file and one row of passes.c, can be
+// switched off by name, and the graph can be printed after it.
 #ifndef CARNOT_PASS_PASS_H_
 #define CARNOT_PASS_PASS_H_
 
@@ -7,27 +7,33 @@
 #include "ir/graph.h"
 
 typedef struct carnot_pass_options {
-  carnot_executor* executor;  // for folding
-  bool refit;                 // weights may change later: their values must not decide anything
+  carnot_executor* executor;  // for constant folding; NULL: one thread
+  bool refit;                 // weights may change later: no pass may rely on their values
   const char* const* disabled;
   size_t disabled_count;
-  const char* dump;   // print the graph after this pass; "all"
-  bool none;          // leave everything out
-  bool device;        // for an accelerator: passes for the processor's rows are left out
-  bool clusters;      // its blocks can exchange data
-  carnot_dtype half;  // that its float32 layers may be stored in; INVALID: none
+  const char* dump;   // print the graph after this pass to stderr; "all": after each
+  bool none;          // run only passes whose row says |always|
+  bool device;        // for an accelerator: passes that serve the CPU's tactics are left out
+  carnot_dtype half;  // FP16 or BF16: FP32 layers may be stored in it; INVALID: none
+  // True when one kernel of the target computes |nodes| as one region: nodes of one block in order;
+  // the region's outputs are the values that others read. Passes that fuse for a single kernel ask
+  // it and know no limits of kernels. NULL: no kernel takes any.
+  bool (*accepts)(void* user, carnot_node* const* nodes, int count);
+  void* accepts_user;
 } carnot_pass_options;
 
 typedef struct carnot_pass_row {
   const char* name;
-  const char* does;  // for --help and docs
+  const char* does;  // one line for --help and docs
   carnot_status* (*run)(carnot_graph* graph, const carnot_pass_options* options);
-  bool always;  // part of how this device stores numbers: runs with passes off too
-  bool cpu_only;
+  bool always;    // part of how the target stores numbers: runs with passes switched off, too
+  bool cpu_only;  // left out for an accelerator
 } carnot_pass_row;
 
-// All passes in their order.
+// All passes in their order; a pass may occur twice.
 const carnot_pass_row* carnot_passes(size_t* out_count);
+// Runs the passes that |options| leave in. An error names the pass; the graph may then be half
+// rewritten.
 carnot_status* carnot_passes_run(carnot_graph* graph,
                                  const carnot_pass_options* options) CARNOT_MUST_USE;
 
@@ -66,6 +72,11 @@ carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
                                                const carnot_pass_options* options);
 
 // ---- helpers that passes share (pass_util.c) ----
+
+static inline bool carnot_pass_accepts(const carnot_pass_options* options,
+                                       carnot_node* const* nodes, int count) {
+  return options->accepts && options->accepts(options->accepts_user, nodes, count);
+}
 
 // The only reader of |value|, or NULL when there are more, none, or it is a result.
 carnot_node* carnot_only_user(const carnot_value* value);
