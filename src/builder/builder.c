@@ -1,14 +1,13 @@
+// The sequence of a build: graph and configuration → plan.
 #include "builder/builder.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "backend/device.h"
 #include "builder/analysis/accepts.h"
-#include "builder/internal.h"
+#include "builder/lower/lower.h"
 #include "builder/measure/timing_cache.h"
-#include "builder/select/library_pruning.h"
-#include "builder/select/tune_end_to_end.h"
+#include "builder/select/tuning.h"
 #include "pass/pass.h"
 
 void carnot_build_config_init(carnot_build_config* config) {
@@ -16,28 +15,20 @@ void carnot_build_config_init(carnot_build_config* config) {
       .isa = -1, .level = 3, .tactic_sources = (1u << CARNOT_SOURCE_COUNT) - 1};
 }
 
-carnot_status* carnot_builder_progress(const carnot_builder* builder, const char* phase, int done,
-                                       int total) {
-  const carnot_build_config* config = builder->config;
-  if (config->progress && !config->progress(config->user, phase, done, total))
-    return CARNOT_ERROR(CANCELLED, "the build was cancelled in phase '%s', step %d of %d", phase,
-                        done, total);
-  return NULL;
+// What a plan borrows from its builder.
+typedef struct build_memory {
+  carnot_arena arena;
+  carnot_graph* graph;
+} build_memory;
+
+static void destroy_memory(void* memory) {
+  build_memory* m = memory;
+  carnot_graph_destroy(m->graph);
+  carnot_arena_deinit(&m->arena);
+  free(m);
 }
 
-double carnot_builder_now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-bool carnot_builder_is_late(const carnot_builder* builder) {
-  return builder->deadline_ms > 0 && carnot_builder_now_ms() > builder->deadline_ms;
-}
-
-static void drop_graph(void* graph) { carnot_graph_destroy(graph); }
-
-// Passes may put other values in the place of results; their names are the user's.
+// Passes may replace the values of outputs; the names stay the user's.
 static void note_output_names(carnot_builder* builder) {
   const carnot_block* main = builder->graph->main;
   const char** names =
@@ -46,7 +37,7 @@ static void note_output_names(carnot_builder* builder) {
   builder->output_names = names;
 }
 
-static carnot_status* build(carnot_builder* builder) {
+static carnot_status* run_passes(carnot_builder* builder) {
   note_output_names(builder);
   const carnot_build_config* config = builder->config;
   CARNOT_TRY(carnot_precision_constraints_apply(builder->graph, &config->typing, config->log,
@@ -69,37 +60,78 @@ static carnot_status* build(carnot_builder* builder) {
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 1, 1));
-  CARNOT_TRY(carnot_note_symbols(builder));
-  CARNOT_TRY(carnot_lower(builder));
-  CARNOT_TRY(carnot_descend(builder));
-  return carnot_libraries_weigh(builder);
+  return carnot_note_symbols(builder);
+}
+
+// Assignment and plan of the analysed graph.
+static carnot_status* select_and_lower(carnot_builder* builder, const carnot_analysis* analysis,
+                                       carnot_candidates* candidates, carnot_tuning* tuning,
+                                       carnot_plan** out_plan) {
+  const carnot_select_request request = {.sources = builder->config->tactic_sources,
+                                         .reports_progress = true};
+  carnot_assignment assignment;
+  CARNOT_TRY(carnot_preplan(builder, analysis));
+  CARNOT_TRY(carnot_select(builder, analysis, candidates, &request, &assignment));
+  CARNOT_TRY(carnot_tuning_collect(builder, analysis, candidates, &assignment, tuning));
+  CARNOT_TRY(carnot_tune_end_to_end(builder, analysis, candidates, tuning, &assignment));
+  CARNOT_TRY(carnot_prune_libraries(builder, analysis, candidates, tuning, &assignment));
+  carnot_log_assignment(builder, analysis, candidates, &assignment);
+  return carnot_lower(builder, analysis, candidates, &assignment, /*alternatives=*/NULL, out_plan,
+                      /*out_steps=*/NULL);
+}
+
+static carnot_status* build(carnot_builder* builder, carnot_plan** out_plan) {
+  carnot_analysis analysis;
+  carnot_candidates candidates = {.count = 0};
+  carnot_tuning tuning = {.count = 0};
+  CARNOT_TRY(run_passes(builder));
+  CARNOT_TRY(carnot_analyse(builder, &analysis));
+  carnot_status* status = carnot_candidates_init(&candidates, &analysis);
+  if (!status) status = select_and_lower(builder, &analysis, &candidates, &tuning, out_plan);
+  carnot_tuning_deinit(&tuning);
+  carnot_candidates_deinit(&candidates);
+  return status;
+}
+
+// The copy of the graph and the arena that the plan will borrow.
+static carnot_status* open_memory(const carnot_graph* graph, carnot_builder* builder,
+                                  build_memory** out_memory) {
+  void* memory;
+  CARNOT_TRY(carnot_calloc(1, sizeof(build_memory), "a build", &memory));
+  *out_memory = memory;
+  carnot_status* status = carnot_graph_clone(graph, &(*out_memory)->graph);
+  if (status) free(memory);
+  CARNOT_TRY(status);
+  builder->graph = (*out_memory)->graph;
+  builder->memory = &(*out_memory)->arena;
+  return NULL;
 }
 
 carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
                                  carnot_plan** out_plan) {
   *out_plan = NULL;
-  carnot_builder builder = {.config = config, .tactic_sources = config->tactic_sources};
+  carnot_builder builder = {.config = config};
   builder.isa = config->isa >= 0 ? (carnot_isa)config->isa : carnot_isa_of_machine();
-  CARNOT_TRY(carnot_graph_clone(graph, &builder.graph));
-  carnot_status* status = carnot_plan_create(&builder.plan);
+  build_memory* memory;
+  CARNOT_TRY(open_memory(graph, &builder, &memory));
+  carnot_status* status = NULL;
   builder.timing_cache = config->timing_cache;
-  if (!status && !builder.timing_cache) status = carnot_timing_cache_create(&builder.timing_cache);
+  if (!builder.timing_cache) status = carnot_timing_cache_create(&builder.timing_cache);
   builder.timings = (carnot_timings){builder.timing_cache, carnot_timing_cache_find,
                                      carnot_timing_cache_get_or_insert};
   if (config->time_budget_s > 0)
     builder.deadline_ms = carnot_builder_now_ms() + config->time_budget_s * 1e3;
-  if (!status) status = build(&builder);
+  carnot_plan* plan = NULL;
+  if (!status) status = build(&builder, &plan);
   if (!config->timing_cache) carnot_timing_cache_destroy(builder.timing_cache);
   carnot_arena_deinit(&builder.scratch);
-  free(builder.contests);
-  free(builder.loaded);
   if (status) {
-    carnot_plan_destroy(builder.plan);
-    carnot_graph_destroy(builder.graph);
+    destroy_memory(memory);
     return status;
   }
-  builder.plan->keep = builder.graph;
-  builder.plan->drop = drop_graph;
-  *out_plan = builder.plan;
+  if (config->strip) carnot_plan_strip(plan);
+  plan->keep = memory;
+  plan->drop = destroy_memory;
+  *out_plan = plan;
   return NULL;
 }

@@ -296,7 +296,7 @@ static void put_blob(stream* s, carnot_plan_blob* blob) {
   put_u64(s, &blob->offset, "weight");
   put_u64(s, &blob->bytes, "weight");
   put_u64(s, &blob->hash, "weight");
-  put_u32(s, &blob->recipe, "weight");
+  put_u32(s, &blob->refit_expr, "weight");
   uint32_t dropped = blob->dropped;
   put_u32(s, &dropped, "weight");
   blob->dropped = dropped != 0;
@@ -348,9 +348,9 @@ static void put_block(stream* s, carnot_plan_block* block) {
   put_u32(s, &block->step_count, "block");
 }
 
-static void put_recipe(stream* s, carnot_refit_expr* recipe) {
-  put_region(s, &recipe->region);
-  put_indices(s, &recipe->inputs, &recipe->input_count, "recipe");
+static void put_refit_expr(stream* s, carnot_refit_expr* refit_expr) {
+  put_region(s, &refit_expr->region);
+  put_indices(s, &refit_expr->inputs, &refit_expr->input_count, "refit_expr");
 }
 
 static void put_library(stream* s, carnot_plan_library* library) {
@@ -384,8 +384,8 @@ static void put_plan(stream* s, carnot_plan* plan) {
   put_block(s, &plan->blocks[i_]);
   PUT_ARRAY(s, plan->bindings, plan->binding_count, carnot_plan_binding, 20, "bindings")
   put_binding(s, &plan->bindings[i_], plan->profile_count);
-  PUT_ARRAY(s, plan->recipes, plan->recipe_count, carnot_refit_expr, 16, "recipes")
-  put_recipe(s, &plan->recipes[i_]);
+  PUT_ARRAY(s, plan->refit_exprs, plan->refit_expr_count, carnot_refit_expr, 16, "refit_exprs")
+  put_refit_expr(s, &plan->refit_exprs[i_]);
   PUT_ARRAY(s, plan->libraries, plan->library_count, carnot_plan_library, 8, "plugin libraries")
   put_library(s, &plan->libraries[i_]);
   put_text(s, &plan->inspector, "inspector data");

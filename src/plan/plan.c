@@ -18,3 +18,9 @@ void carnot_plan_destroy(carnot_plan* plan) {
   carnot_arena_deinit(&plan->arena);
   free(plan);
 }
+
+void carnot_plan_strip(carnot_plan* plan) {
+  plan->stripped = true;
+  for (uint32_t i = 0; i < plan->blob_count; i++)
+    if (carnot_blob_is_weight(&plan->blobs[i])) plan->blobs[i].tensor.data = NULL;
+}

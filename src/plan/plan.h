@@ -39,7 +39,7 @@ typedef struct carnot_plan_value {
   uint32_t first_step, last_step;  // of its life, both included
 } carnot_plan_value;
 
-// A constant. |recipe| says how it is made from the user's weights, for refit; NONE: it is the
+// A constant. |refit_expr| says how it is made from the user's weights, for refit; NONE: it is the
 // weight itself or fixed.
 typedef struct carnot_plan_blob {
   const char* name;      // of the user's weight; "" for derived ones
@@ -48,7 +48,7 @@ typedef struct carnot_plan_blob {
   uint64_t offset;       // in the weight section
   uint64_t bytes;
   uint64_t hash;
-  uint32_t recipe;
+  uint32_t refit_expr;
   bool dropped;  // only type and dimensions are kept: the bytes live on in a packed form
 } carnot_plan_blob;
 
@@ -58,7 +58,7 @@ static inline bool carnot_blob_is_code(const carnot_plan_blob* blob) {
 }
 // The user's weight, or made from such: what a stripped engine leaves out and refit brings.
 static inline bool carnot_blob_is_weight(const carnot_plan_blob* blob) {
-  return (blob->name[0] || blob->packing[0] || blob->recipe != UINT32_MAX) &&
+  return (blob->name[0] || blob->packing[0] || blob->refit_expr != UINT32_MAX) &&
          !carnot_blob_is_code(blob);
 }
 
@@ -142,14 +142,14 @@ typedef struct carnot_plan {
   const char* name;
   const char* device;  // "cpu", or an accelerator and its kind as in "cuda:sm_90"
   uint32_t isa;        // the level the tactics need
-  uint32_t value_count, blob_count, step_count, block_count, binding_count, recipe_count,
+  uint32_t value_count, blob_count, step_count, block_count, binding_count, refit_expr_count,
       profile_count;
   carnot_plan_value* values;
   carnot_plan_blob* blobs;
   carnot_plan_step* steps;
   carnot_plan_block* blocks;  // block 0 is the main one
   carnot_plan_binding* bindings;
-  carnot_refit_expr* recipes;
+  carnot_refit_expr* refit_exprs;
   uint32_t library_count;
   carnot_plan_library* libraries;
   uint32_t dynamic_count;       // values with FLEXIBLE storage
@@ -165,6 +165,8 @@ typedef struct carnot_plan {
 
 carnot_status* carnot_plan_create(carnot_plan** out_plan) CARNOT_MUST_USE;
 void carnot_plan_destroy(carnot_plan* plan);
+// Leaves out the bytes of the user's weights and of what is made from them; refit brings them.
+void carnot_plan_strip(carnot_plan* plan);
 
 // Indices, counts, enums, types and attribute lists hold together, blocks nest without cycles,
 // aliases end in storage. INVALID_MODEL names the object, what was found and what is required.

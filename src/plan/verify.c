@@ -244,15 +244,16 @@ carnot_status* carnot_plan_verify(const carnot_plan* plan) {
   uint32_t next_step = 0;
   for (uint32_t i = 0; !status && i < plan->block_count; i++)
     status = check_block(plan, i, &next_step, written);
-  for (uint32_t i = 0; !status && i < plan->recipe_count; i++)
-    status = check_list(plan->recipes[i].inputs, plan->recipes[i].input_count, plan->blob_count,
-                        false, "recipe input");
+  for (uint32_t i = 0; !status && i < plan->refit_expr_count; i++)
+    status = check_list(plan->refit_exprs[i].inputs, plan->refit_exprs[i].input_count,
+                        plan->blob_count, false, "refit_expr input");
   for (uint32_t i = 0; !status && i < plan->blob_count; i++)
-    if (plan->blobs[i].recipe != CARNOT_PLAN_NONE && plan->blobs[i].recipe >= plan->recipe_count)
-      status = CARNOT_ERROR(INVALID_MODEL, "weight %u names recipe %u of %u", i,
-                            plan->blobs[i].recipe, plan->recipe_count);
-  for (uint32_t i = 0; !status && i < plan->recipe_count; i++)
-    status = check_region(plan, &plan->recipes[i].region, plan->recipes[i].input_count,
+    if (plan->blobs[i].refit_expr != CARNOT_PLAN_NONE &&
+        plan->blobs[i].refit_expr >= plan->refit_expr_count)
+      status = CARNOT_ERROR(INVALID_MODEL, "weight %u names refit_expr %u of %u", i,
+                            plan->blobs[i].refit_expr, plan->refit_expr_count);
+  for (uint32_t i = 0; !status && i < plan->refit_expr_count; i++)
+    status = check_region(plan, &plan->refit_exprs[i].region, plan->refit_exprs[i].input_count,
                           plan->block_count);
   free(memory);
   if (!status && next_step != plan->step_count)

@@ -147,13 +147,13 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
                  "step %u (%s) needs a processor with %s, this one has %s", index, step->name,
                  carnot_isa_name(row->isa), carnot_isa_name(context->isa));
     run->rows[i] = row;
-    run->views[i] = (carnot_step_view){.region = &step->region,
+    run->views[i] = (carnot_step_view){.tactic = row,
+                                       .region = &step->region,
                                        .input_count = step->input_count,
                                        .output_count = step->output_count,
                                        .params = variant->params,
                                        .param_bytes = variant->param_bytes,
                                        .constant_count = variant->constant_count,
-                                       .isa = row->isa,
                                        .machine_isa = context->isa,
                                        .stream = context->stream};
     CARNOT_CHECK(!row->device || context->stream, INVALID_MODEL,

@@ -135,18 +135,18 @@ carnot_status* carnot_refit_set(carnot_refit* refit, const char* name,
 
 // ---- derived constants ----
 
-static carnot_status* run_recipe(carnot_refit* refit, const carnot_refit_expr* recipe,
-                                 carnot_rt_value* locals) {
+static carnot_status* run_refit_expr(carnot_refit* refit, const carnot_refit_expr* refit_expr,
+                                     carnot_rt_value* locals) {
   const carnot_plan* plan = refit->engine->plan;
-  for (uint32_t i = 0; i < recipe->input_count; i++) {
+  for (uint32_t i = 0; i < refit_expr->input_count; i++) {
     locals[i] = (carnot_rt_value){.kind = CARNOT_VALUE_TENSOR,
-                                  .tensor = plan->blobs[recipe->inputs[i]].tensor};
-    locals[i].tensor.data = (void*)data_of(refit, recipe->inputs[i]);
+                                  .tensor = plan->blobs[refit_expr->inputs[i]].tensor};
+    locals[i].tensor.data = (void*)data_of(refit, refit_expr->inputs[i]);
     CARNOT_CHECK(locals[i].tensor.data, FAILED_PRECONDITION, "weight %s has no data",
-                 plan->blobs[recipe->inputs[i]].name);
+                 plan->blobs[refit_expr->inputs[i]].name);
   }
-  for (uint32_t n = 0; n < recipe->region.node_count; n++) {
-    const carnot_plan_node* node = &recipe->region.nodes[n];
+  for (uint32_t n = 0; n < refit_expr->region.node_count; n++) {
+    const carnot_plan_node* node = &refit_expr->region.nodes[n];
     const carnot_rt_value** inputs =
         CARNOT_NEW_ARRAY(&refit->arena, const carnot_rt_value*, node->input_count + 1);
     carnot_rt_value** outputs =
@@ -156,7 +156,7 @@ static carnot_status* run_recipe(carnot_refit* refit, const carnot_refit_expr* r
     for (uint32_t i = 0; i < node->output_count; i++)
       outputs[i] = node->outputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->outputs[i]];
     CARNOT_CHECK(!(carnot_op_get(node->op)->flags & CARNOT_OP_CONTROL), INVALID_MODEL,
-                 "a recipe holds control flow");
+                 "a refit_expr holds control flow");
     CARNOT_TRY_AT(
         carnot_execute(&refit->scratch, carnot_op_get(node->op), &node->attrs, &refit->host,
                        (int)node->input_count, inputs, (int)node->output_count, outputs),
@@ -168,18 +168,19 @@ static carnot_status* run_recipe(carnot_refit* refit, const carnot_refit_expr* r
 static carnot_status* derive(carnot_refit* refit, uint32_t index) {
   const carnot_plan* plan = refit->engine->plan;
   const carnot_plan_blob* blob = &plan->blobs[index];
-  if (blob->recipe == CARNOT_PLAN_NONE) return NULL;
-  const carnot_refit_expr* recipe = &plan->recipes[blob->recipe];
+  if (blob->refit_expr == CARNOT_PLAN_NONE) return NULL;
+  const carnot_refit_expr* refit_expr = &plan->refit_exprs[blob->refit_expr];
   bool needed = !data_of(refit, index);
-  for (uint32_t i = 0; i < recipe->input_count; i++) needed |= refit->changed[recipe->inputs[i]];
+  for (uint32_t i = 0; i < refit_expr->input_count; i++)
+    needed |= refit->changed[refit_expr->inputs[i]];
   if (!needed) return NULL;
   carnot_rt_value* locals =
-      CARNOT_NEW_ARRAY(&refit->arena, carnot_rt_value, recipe->region.value_count + 1);
-  CARNOT_TRY(run_recipe(refit, recipe, locals));
-  const carnot_tensor* made = &locals[recipe->region.outputs[0]].tensor;
+      CARNOT_NEW_ARRAY(&refit->arena, carnot_rt_value, refit_expr->region.value_count + 1);
+  CARNOT_TRY(run_refit_expr(refit, refit_expr, locals));
+  const carnot_tensor* made = &locals[refit_expr->region.outputs[0]].tensor;
   bool same = made->dtype == blob->tensor.dtype && made->rank == blob->tensor.rank;
   for (int d = 0; same && d < made->rank; d++) same = made->dims[d] == blob->tensor.dims[d];
-  CARNOT_CHECK(same, INVALID_MODEL, "a recipe gives another shape than the constant it is for");
+  CARNOT_CHECK(same, INVALID_MODEL, "a refit_expr gives another shape than the constant it is for");
   return own_blob(refit, index, made->data, carnot_tensor_bytes(made));
 }
 
@@ -232,6 +233,7 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
     if (!row->prepare || !variant->constant_count) continue;
     const carnot_prepared standing = {.params = variant->params,
                                       .param_bytes = variant->param_bytes};
+    problem.tactic = row;
     problem.device = NULL;
     problem.previous = &standing;
     if (row->device) CARNOT_TRY(carnot_device_open(plan->device, &problem.device));

@@ -33,6 +33,27 @@ typedef enum carnot_isa {
       CARNOT_ISA_COUNT
 } carnot_isa;
 
+// Numerics classes: how far a tactic's result may be from the exact one. X(NAME, "name"). The
+// bounds are carnot_numerics_bound's.
+//   EXACT  operands as stored, accumulation in FP32 (FP64 for FP64 operands) in any order; integers
+//          are exact
+//   HALF   operands rounded to FP16 or BF16 (the tactic's precision), accumulation in FP32
+#define CARNOT_NUMERICS_CLASSES(X) X(EXACT, "exact") X(HALF, "half")
+typedef enum carnot_numerics {
+#define CARNOT_NUMERICS_ENUM(NAME, name) CARNOT_NUMERICS_##NAME,
+  CARNOT_NUMERICS_CLASSES(CARNOT_NUMERICS_ENUM)
+#undef CARNOT_NUMERICS_ENUM
+      CARNOT_NUMERICS_COUNT
+} carnot_numerics;
+const char* carnot_numerics_name(carnot_numerics numerics);
+// The bound on |result - exact result| divided by sum|a*b|, for a sum of |k| products whose
+// operands are stored as |dtype| and computed in |precision| (INVALID: as stored). A bound of the
+// rounding of operands plus that of k sequential additions (Higham, Accuracy and Stability of
+// Numerical Algorithms, section 3.1); rounding the result to |dtype| is not included. 0 for
+// integers.
+double carnot_numerics_bound(carnot_numerics numerics, carnot_dtype dtype, carnot_dtype precision,
+                             int64_t k);
+
 // An accelerator, and a context's stream on it (backend/device.h).
 typedef struct carnot_device carnot_device;
 typedef struct carnot_stream carnot_stream;
@@ -49,8 +70,10 @@ typedef struct carnot_timings {
 } carnot_timings;
 
 typedef struct carnot_prepared carnot_prepared;
+typedef struct carnot_tactic carnot_tactic;
 
 typedef struct carnot_problem {
+  const carnot_tactic* tactic;  // that is asked or prepares: its table entry with its config
   const carnot_region* region;
   uint32_t input_count, output_count;
   carnot_operand_desc* inputs;
@@ -58,9 +81,10 @@ typedef struct carnot_problem {
   // Local values of the region that are neither input nor output, by local index - input_count.
   const carnot_operand_desc* inner;
   carnot_isa isa;
-  carnot_device* device;  // NULL: the CPU alone
-  bool fast_fp32;         // the user allows FP32 shortcuts (--fp32=fast)
-  bool allow_timing;      // candidates may be timed on the device
+  carnot_device* device;      // NULL: the CPU alone
+  bool fast_fp32;             // the user allows FP32 shortcuts (--fp32=fast)
+  uint32_t allowed_numerics;  // bit set of carnot_numerics: the classes that tactics may have
+  bool allow_timing;          // candidates may be timed on the device
   const carnot_timings* timings;
   // Refit only: what the engine holds for this step. Earlier choices are kept, and device code is
   // not generated again (its constant has no data).
@@ -98,6 +122,7 @@ enum { CARNOT_STATE_BYTES = 2560 };
 
 // A prepared step as the runtime holds it.
 typedef struct carnot_step_view {
+  const carnot_tactic* tactic;
   const carnot_region* region;
   uint32_t input_count, output_count;
   const void* params;
@@ -105,7 +130,6 @@ typedef struct carnot_step_view {
   uint32_t constant_count;
   const void* constants[4];
   size_t constant_bytes[4];
-  carnot_isa isa;          // of the tactic
   carnot_isa machine_isa;  // of this machine, or the level forced by the user
   carnot_stream* stream;  // of device tactics: configure finds the device here, run records into it
   void* instance;         // the result of open
@@ -123,11 +147,14 @@ static inline uint32_t carnot_step_output(const carnot_step_view* step,
 
 enum { CARNOT_PREPLAN_PARTS = 5 };
 
-typedef struct carnot_tactic {
+struct carnot_tactic {
   const char* name;  // cpu_<family>_<types>_<tile>_<isa>: the key in timing caches and engines
   carnot_op anchor;  // asked only for regions that contain this operator; CARNOT_OP_COUNT: for all
   carnot_isa isa;    // the lowest level it runs on
-  const char* numerics;       // "exact", "winograd", "split6", … (design.md section 5)
+  // Tile sizes, kernels and the like, for functions that serve several tactics of one family, which
+  // reach it as problem->tactic->config or step->tactic->config. Its type is the family's.
+  const void* config;
+  carnot_numerics numerics;
   carnot_dtype precision;     // FP16 or BF16 when it computes in that type, which must be allowed
   bool lossless_f16_weights;  // reject checks that FP16 weights are exact when only that is allowed
   // Runs on the accelerator: operands, packed constants and workspace are device addresses, and run
@@ -173,7 +200,7 @@ typedef struct carnot_tactic {
   // Optional. Floating-point operations and bytes moved at the problem's dimensions, for the
   // roofline. Without it the bytes of all operands are counted.
   void (*work)(const carnot_problem* problem, double* out_flops, double* out_bytes);
-} carnot_tactic;
+};
 
 // The highest level of this machine; CARNOT_ISA=<name> in the environment lowers it.
 carnot_isa carnot_isa_of_machine(void);
@@ -218,5 +245,7 @@ const char* carnot_tactic_source_name(carnot_tactic_source source);
 #define CARNOT_UPLOAD_TACTIC          "cuda_upload"
 #define CARNOT_DOWNLOAD_TACTIC        "cuda_download"
 #define CARNOT_DEVICE_REFORMAT_TACTIC "cuda_reformat"
+// The same on the CPU.
+#define CARNOT_HOST_REFORMAT_TACTIC "cpu_reformat"
 
 #endif  // CARNOT_TACTIC_TACTIC_H_

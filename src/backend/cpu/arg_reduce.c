@@ -106,7 +106,8 @@ static void arg_part(void* argument, int64_t part) {
 
 static void run_lanes(const carnot_step_view* step, const arg_state* s, const float* src,
                       int64_t* places, float* ones, carnot_executor* executor) {
-  arg_run run = {.kernels = carnot_cpu_kernels_of(step->isa), .s = s, .arg = s->arg, .ones = ones};
+  arg_run run = {
+      .kernels = carnot_cpu_kernels_of(step->tactic->isa), .s = s, .arg = s->arg, .ones = ones};
   run.arg.src = src;
   run.arg.dst = places;
   carnot_executor_parallel(executor, carnot_ceildiv(s->outer, s->per_part), arg_part, &run);

@@ -115,8 +115,9 @@ static void attention_part(void* argument, int64_t part) {
 static carnot_status* attention_run_all(const carnot_step_view* step, void* state,
                                         const carnot_operand* inputs, const carnot_operand* outputs,
                                         void* workspace, carnot_executor* executor) {
-  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->isa);
-  bool half = step->isa >= CARNOT_ISA_AVX512_BF16;  // the rows of these levels are those in bf16
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->tactic->isa);
+  bool half =
+      step->tactic->isa >= CARNOT_ISA_AVX512_BF16;  // the rows of these levels are those in bf16
   attention_run run = {half ? kernels->attention_bf16 : kernels->attention_f32,
                        step->params,
                        state,

@@ -382,8 +382,8 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   const carnot_plane* plane = &state->plane;
   int64_t planes = plane->depth.taps ? plane->depth.out : 1;
   int64_t k = p->channels / p->group * kernel_taps(p);
-  state->grid =
-      carnot_grid_cut(step->isa, plane->n * planes * plane->p * plane->q, p->filters / p->group, k);
+  state->grid = carnot_grid_cut(step->tactic->isa, plane->n * planes * plane->p * plane->q,
+                                p->filters / p->group, k);
   state->is_product = is_product(plane);
   return NULL;
 }
@@ -414,7 +414,7 @@ static conv_run make_run(const carnot_step_view* step, const void* state,
                          const carnot_operand* inputs, const carnot_operand* outputs) {
   const carnot_conv_params* p = step->params;
   return (conv_run){
-      carnot_cpu_kernels_of(step->isa),       p, state, inputs, outputs, step->constants[0],
+      carnot_cpu_kernels_of(step->tactic->isa), p, state, inputs, outputs, step->constants[0],
       p->has_bias ? step->constants[1] : NULL};
 }
 

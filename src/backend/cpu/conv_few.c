@@ -254,7 +254,7 @@ static void few_part(void* argument, int64_t part) {
 static carnot_status* few_run_all(const carnot_step_view* step, void* state,
                                   const carnot_operand* inputs, const carnot_operand* outputs,
                                   void* workspace, carnot_executor* executor) {
-  few_run run = {carnot_cpu_kernels_of(step->isa), step, state, inputs, outputs, workspace};
+  few_run run = {carnot_cpu_kernels_of(step->tactic->isa), step, state, inputs, outputs, workspace};
   carnot_executor_parallel(executor, carnot_ceildiv(run.state->row_count, run.state->rows_per_part),
                            few_part, &run);
   return NULL;

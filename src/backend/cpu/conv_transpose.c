@@ -310,7 +310,7 @@ static carnot_status* transposed_run_all(const carnot_step_view* step, void* sta
                                          const carnot_operand* outputs, void* workspace,
                                          carnot_executor* executor) {
   (void)state, (void)workspace;
-  transposed_run run = {carnot_cpu_kernels_of(step->isa), step, &inputs[0], &outputs[0]};
+  transposed_run run = {carnot_cpu_kernels_of(step->tactic->isa), step, &inputs[0], &outputs[0]};
   carnot_executor_parallel(executor, outputs[0].dims[0] * outputs[0].dims[2], transposed_part,
                            &run);
   return NULL;

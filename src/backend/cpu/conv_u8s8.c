@@ -246,8 +246,8 @@ static carnot_status* conv_shape(const carnot_step_view* step, const carnot_oper
   *out_workspace_bytes = 0;
   CARNOT_TRY(shape_common(step, inputs, outputs, &s->plane));
   const carnot_plane* plane = &s->plane;
-  s->grid = carnot_grid_cut(step->isa, plane->n * plane->p * plane->q, p->filters / p->group,
-                            p->channels / p->group * plane->r * plane->s);
+  s->grid = carnot_grid_cut(step->tactic->isa, plane->n * plane->p * plane->q,
+                            p->filters / p->group, p->channels / p->group * plane->r * plane->s);
   return NULL;
 }
 
@@ -305,7 +305,7 @@ static carnot_status* conv_run_row(const carnot_step_view* step, void* memory,
                                    void* workspace, carnot_executor* executor) {
   (void)workspace;
   // The row of AVX-512 takes VNNI along where the machine has it.
-  carnot_isa isa = step->isa == CARNOT_ISA_AVX512 ? step->machine_isa : step->isa;
+  carnot_isa isa = step->tactic->isa == CARNOT_ISA_AVX512 ? step->machine_isa : step->tactic->isa;
   conv_run run = {.kernels = carnot_cpu_kernels_of(isa),
                   .p = step->params,
                   .s = memory,
@@ -479,7 +479,7 @@ static carnot_status* depthwise_run_row(const carnot_step_view* step, void* memo
                                         void* workspace, carnot_executor* executor) {
   const depthwise_state* s = memory;
   int64_t pixels = s->plane.n * s->plane.h * s->plane.w;
-  depthwise_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+  depthwise_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                        .s = s,
                        .step = step,
                        .x = inputs[kX].data,

@@ -164,7 +164,7 @@ static carnot_status* cumulative_run_row(const carnot_step_view* step, void* sta
 const carnot_tactic carnot_tactic_cumulative = {.name = "cpu_cumulative",
                                                 .anchor = CARNOT_OP_CUMULATIVE,
                                                 .isa = CARNOT_ISA_SCALAR,
-                                                .numerics = "exact",
+                                                .numerics = CARNOT_NUMERICS_EXACT,
                                                 .reject = cumulative_reject,
                                                 .validate = cumulative_check,
                                                 .configure = cumulative_shape,

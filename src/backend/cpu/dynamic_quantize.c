@@ -88,7 +88,7 @@ static carnot_status* dynamic_run_row(const carnot_step_view* step, void* memory
                                       const carnot_operand* inputs, const carnot_operand* outputs,
                                       void* workspace, carnot_executor* executor) {
   int64_t parts = carnot_ceildiv(*(int64_t*)memory, kPart);
-  dynamic_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+  dynamic_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                      .x = inputs[0].data,
                      .y = outputs[0].data,
                      .ranges = workspace,

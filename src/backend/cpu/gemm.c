@@ -240,7 +240,7 @@ static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_oper
   state->m = carnot_dims_count(a->dims, a->rank - 1);
   CARNOT_CHECK(state->m == carnot_dims_count(outputs[0].dims, outputs[0].rank - 1),
                INVALID_ARGUMENT, "%lld rows give others", (long long)state->m);
-  state->grid = carnot_grid_cut(step->isa, state->m, p->n, p->k);
+  state->grid = carnot_grid_cut(step->tactic->isa, state->m, p->n, p->k);
   return carnot_tail_shapes(&p->tail, inputs, &outputs[0], p->n);
 }
 
@@ -271,8 +271,13 @@ static void gemm_part(void* argument, int64_t part) {
 static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
-  gemm_run run = {
-      carnot_cpu_kernels_of(step->isa), step, step->params, state, inputs, outputs, workspace};
+  gemm_run run = {carnot_cpu_kernels_of(step->tactic->isa),
+                  step,
+                  step->params,
+                  state,
+                  inputs,
+                  outputs,
+                  workspace};
   carnot_executor_parallel(executor, carnot_grid_count(&run.state->grid), gemm_part, &run);
   return NULL;
 }
@@ -388,7 +393,7 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
   CARNOT_TRY(batch_strides(a, c, state->a_batch));
   CARNOT_TRY(batch_strides(b, c, state->b_batch));
   state->batch = carnot_dims_count(c->dims, c->rank - 2);
-  state->grid = carnot_grid_cut(step->isa, state->m, state->n, state->k);
+  state->grid = carnot_grid_cut(step->tactic->isa, state->m, state->n, state->k);
   if (state->batch >= 8) state->grid = (carnot_grid){state->m, state->n, state->m, state->n, 1, 1};
   *out_workspace_bytes = (size_t)(carnot_matmul_f32_workspace(state->k) * state->batch *
                                   carnot_grid_count(&state->grid)) *
@@ -423,7 +428,7 @@ static void matmul_part(void* argument, int64_t part) {
   int64_t m0, m1, n0, n1;
   carnot_grid_part(&state->grid, part % per_batch, &m0, &m1, &n0, &n1);
   // The rows of the levels with bf16 products are those in bf16.
-  bool half = run->step->isa >= CARNOT_ISA_AVX512_BF16;
+  bool half = run->step->tactic->isa >= CARNOT_ISA_AVX512_BF16;
   (half ? run->kernels->matmul_bf16 : run->kernels->matmul_f32)(&product, m0, m1, n0, n1);
   carnot_tail_run(run->kernels, tail, run->inputs, c, state->n, batch * state->m + m0,
                   batch * state->m + m1, n0, n1);
@@ -432,8 +437,13 @@ static void matmul_part(void* argument, int64_t part) {
 static carnot_status* matmul_run(const carnot_step_view* step, void* state,
                                  const carnot_operand* inputs, const carnot_operand* outputs,
                                  void* workspace, carnot_executor* executor) {
-  gemm_run run = {
-      carnot_cpu_kernels_of(step->isa), step, step->params, state, inputs, outputs, workspace};
+  gemm_run run = {carnot_cpu_kernels_of(step->tactic->isa),
+                  step,
+                  step->params,
+                  state,
+                  inputs,
+                  outputs,
+                  workspace};
   carnot_executor_parallel(executor, carnot_grid_count(&run.state->grid) * run.state->batch,
                            matmul_part, &run);
   return NULL;

@@ -81,7 +81,7 @@ const carnot_tactic carnot_tactic_view = {.name = CARNOT_VIEW_TACTIC,
                                           .cross_memory = true,
                                           .anchor = CARNOT_OP_COUNT,
                                           .isa = CARNOT_ISA_SCALAR,
-                                          .numerics = "exact",
+                                          .numerics = CARNOT_NUMERICS_EXACT,
                                           .reject = view_reject,
                                           .run = view_run};
 
@@ -99,5 +99,5 @@ static const char* reference_reject(carnot_problem* problem, char* reason, size_
 const carnot_tactic carnot_tactic_reference = {.name = CARNOT_REFERENCE_TACTIC,
                                                .anchor = CARNOT_OP_COUNT,
                                                .isa = CARNOT_ISA_SCALAR,
-                                               .numerics = "exact",
+                                               .numerics = CARNOT_NUMERICS_EXACT,
                                                .reject = reference_reject};

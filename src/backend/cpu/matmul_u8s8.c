@@ -181,7 +181,7 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
     CARNOT_CHECK(y->format.dtype == CARNOT_DTYPE_I32, INVALID_MODEL, "the result is %s",
                  carnot_dtype_name(y->format.dtype));
   }
-  *(carnot_grid*)memory = carnot_grid_cut(step->isa, count_of(a) / p->k, p->n, p->k);
+  *(carnot_grid*)memory = carnot_grid_cut(step->tactic->isa, count_of(a) / p->k, p->n, p->k);
   *out_workspace_bytes = (size_t)p->n * (sizeof(int32_t) + sizeof(float));
   return NULL;
 }
@@ -215,7 +215,7 @@ static carnot_status* matmul_run_row(const carnot_step_view* step, void* memory,
   for (int64_t n = 0; n < p->n; n++)
     bias[n] = (int32_t)(uint32_t)(-(zero + (is_signed ? 128 : 0)) * (int64_t)sums[n]);
   // The row of AVX-512 takes VNNI along where the machine has it.
-  carnot_isa isa = step->isa == CARNOT_ISA_AVX512 ? step->machine_isa : step->isa;
+  carnot_isa isa = step->tactic->isa == CARNOT_ISA_AVX512 ? step->machine_isa : step->tactic->isa;
   matmul_run run = {.kernels = carnot_cpu_kernels_of(isa), .grid = memory};
   run.gemm = (carnot_gemm_u8s8){.m = run.grid->m,
                                 .n = p->n,

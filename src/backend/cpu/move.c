@@ -121,7 +121,7 @@ static carnot_status* transpose_run(const carnot_step_view* step, void* state,
 const carnot_tactic carnot_tactic_transpose = {.name = "cpu_transpose",
                                                .anchor = CARNOT_OP_TRANSPOSE,
                                                .isa = CARNOT_ISA_SCALAR,
-                                               .numerics = "exact",
+                                               .numerics = CARNOT_NUMERICS_EXACT,
                                                .strided_outputs = true,
                                                .reject = transpose_reject,
                                                .configure = transpose_shape,
@@ -155,7 +155,7 @@ static carnot_status* blocks_run(const carnot_step_view* step, void* state,
 const carnot_tactic carnot_tactic_blocks = {.name = "cpu_blocks",
                                             .anchor = CARNOT_OP_COUNT,
                                             .isa = CARNOT_ISA_SCALAR,
-                                            .numerics = "exact",
+                                            .numerics = CARNOT_NUMERICS_EXACT,
                                             .reject = blocks_reject,
                                             .configure = blocks_shape,
                                             .run = blocks_run};
@@ -230,7 +230,7 @@ static carnot_status* concat_run(const carnot_step_view* step, void* state,
 const carnot_tactic carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC,
                                             .anchor = CARNOT_OP_CONCAT,
                                             .isa = CARNOT_ISA_SCALAR,
-                                            .numerics = "exact",
+                                            .numerics = CARNOT_NUMERICS_EXACT,
                                             .reject = concat_reject,
                                             .configure = concat_shape,
                                             .run = concat_run};
@@ -289,7 +289,7 @@ static carnot_status* split_run(const carnot_step_view* step, void* state,
 const carnot_tactic carnot_tactic_split = {.name = "cpu_split",
                                            .anchor = CARNOT_OP_SPLIT,
                                            .isa = CARNOT_ISA_SCALAR,
-                                           .numerics = "exact",
+                                           .numerics = CARNOT_NUMERICS_EXACT,
                                            .strided_outputs = true,
                                            .reject = split_reject,
                                            .configure = split_shape,
@@ -406,7 +406,7 @@ static carnot_status* slice_run(const carnot_step_view* step, void* state,
 const carnot_tactic carnot_tactic_slice = {.name = "cpu_slice",
                                            .anchor = CARNOT_OP_SLICE,
                                            .isa = CARNOT_ISA_SCALAR,
-                                           .numerics = "exact",
+                                           .numerics = CARNOT_NUMERICS_EXACT,
                                            .strided_outputs = true,
                                            .reject = slice_reject,
                                            .prepare = slice_prepare,
@@ -497,14 +497,14 @@ static carnot_status* repeat_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define REPEAT_ROW(family, OP)                                               \
-  const carnot_tactic carnot_tactic_##family = {.name = "cpu_" #family,      \
-                                                .anchor = OP,                \
-                                                .isa = CARNOT_ISA_SCALAR,    \
-                                                .numerics = "exact",         \
-                                                .strided_outputs = true,     \
-                                                .reject = family##_reject,   \
-                                                .configure = family##_shape, \
+#define REPEAT_ROW(family, OP)                                                     \
+  const carnot_tactic carnot_tactic_##family = {.name = "cpu_" #family,            \
+                                                .anchor = OP,                      \
+                                                .isa = CARNOT_ISA_SCALAR,          \
+                                                .numerics = CARNOT_NUMERICS_EXACT, \
+                                                .strided_outputs = true,           \
+                                                .reject = family##_reject,         \
+                                                .configure = family##_shape,       \
                                                 .run = repeat_run}
 REPEAT_ROW(expand, CARNOT_OP_EXPAND);
 REPEAT_ROW(tile, CARNOT_OP_TILE);

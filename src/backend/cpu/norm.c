@@ -78,7 +78,7 @@ static carnot_status* softmax_run(const carnot_step_view* step, void* state,
                                   const carnot_operand* inputs, const carnot_operand* outputs,
                                   void* workspace, carnot_executor* executor) {
   (void)workspace;
-  rows_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+  rows_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                   .state = state,
                   .op = step->region->nodes[0].op,
                   .inputs = inputs,
@@ -153,8 +153,9 @@ static carnot_status* row_norm_run(const carnot_step_view* step, void* state,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
   (void)workspace;
-  rows_run run = {
-      .kernels = carnot_cpu_kernels_of(step->isa), .state = state, .op = step->region->nodes[0].op};
+  rows_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
+                  .state = state,
+                  .op = step->region->nodes[0].op};
   int64_t n = run.state->n;
   run.norm = (carnot_row_norm_f32){.n = n,
                                    .src = inputs[0].data,
@@ -313,7 +314,7 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
                                            carnot_executor* executor) {
   const channel_norm_params* p = step->params;
   channel_norm_run run = {
-      .kernels = carnot_cpu_kernels_of(step->isa), .state = state, .workspace = workspace};
+      .kernels = carnot_cpu_kernels_of(step->tactic->isa), .state = state, .workspace = workspace};
   run.norm = (carnot_group_norm_f32){.pixels = run.state->pixels,
                                      .c = run.state->c,
                                      .groups = run.state->groups,

@@ -331,7 +331,8 @@ static carnot_status* pointwise_run_all(const carnot_step_view* step, void* stat
                                         const carnot_operand* inputs, const carnot_operand* outputs,
                                         void* workspace, carnot_executor* executor) {
   (void)workspace;
-  pointwise_run run = {carnot_cpu_kernels_of(step->isa), step->params, state, inputs, outputs};
+  pointwise_run run = {carnot_cpu_kernels_of(step->tactic->isa), step->params, state, inputs,
+                       outputs};
   carnot_executor_parallel(executor, run.state->outer * run.state->parts_per_outer, pointwise_part,
                            &run);
   return NULL;

@@ -131,7 +131,7 @@ static carnot_status* run_pool(const carnot_step_view* step, void* memory,
                                carnot_executor* executor, bool max) {
   const pool_state* state = memory;
   const carnot_plane* plane = &state->plane;
-  pool_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+  pool_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                   .rows_per_part = state->rows_per_part,
                   .row_count = state->row_count,
                   .max = max};
@@ -243,7 +243,7 @@ static carnot_status* max_bytes_run(const carnot_step_view* step, void* state,
 const carnot_tactic carnot_tactic_max_pool_bytes = {.name = "cpu_max_pool_bytes",
                                                     .anchor = CARNOT_OP_MAX_POOL,
                                                     .isa = CARNOT_ISA_SCALAR,
-                                                    .numerics = "exact",
+                                                    .numerics = CARNOT_NUMERICS_EXACT,
                                                     .strided_outputs = true,
                                                     .reject = max_bytes_reject,
                                                     .prepare = carnot_pool_prepare,

@@ -89,7 +89,7 @@ static carnot_status* pool_rows_run_all(const carnot_step_view* step, void* memo
                                         const carnot_operand* inputs, const carnot_operand* outputs,
                                         void* workspace, carnot_executor* executor) {
   const pool_rows_state* state = memory;
-  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->isa);
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->tactic->isa);
   bool max = step->region->nodes[0].op == CARNOT_OP_MAX_POOL;
   pool_rows_run run = {.state = state,
                        .pool = state->pool,

@@ -166,7 +166,7 @@ static carnot_status* quantize_run_row(const carnot_step_view* step, void* memor
                                        void* workspace, carnot_executor* executor) {
   (void)workspace;
   const quantize_state* s = memory;
-  quantize_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+  quantize_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                       .s = s,
                       .x = inputs[kX].data,
                       .y = outputs[0].data,

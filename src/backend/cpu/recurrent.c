@@ -333,7 +333,7 @@ static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot
   for (uint32_t i = kInitialH; i <= kInitialC; i++)
     CARNOT_TRY(check_states(p, s, initial_of(step, inputs, i), "an initial state"));
   int64_t rows = s->time * s->batch;
-  s->grid = carnot_grid_cut(step->isa, rows, gate_columns(p), p->input);
+  s->grid = carnot_grid_cut(step->tactic->isa, rows, gate_columns(p), p->input);
   s->block = carnot_ceildiv(s->batch, carnot_max_i64(1, carnot_min_i64(8, s->batch / 4)));
   s->blocks = carnot_ceildiv(s->batch, s->block);
   *out_workspace_bytes =
@@ -530,7 +530,7 @@ static void sequence_part(void* argument, int64_t part) {
 static carnot_status* recurrent_run_all(const carnot_step_view* step, void* state,
                                         const carnot_operand* inputs, const carnot_operand* outputs,
                                         void* workspace, carnot_executor* executor) {
-  recurrent_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+  recurrent_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                        .step = step,
                        .params = step->params,
                        .state = state,

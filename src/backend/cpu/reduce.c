@@ -173,7 +173,7 @@ static carnot_status* reduce_run_all(const carnot_step_view* step, void* state,
                                      const carnot_operand* inputs, const carnot_operand* outputs,
                                      void* workspace, carnot_executor* executor) {
   (void)workspace;
-  reduce_run run = {.kernels = carnot_cpu_kernels_of(step->isa), .state = state};
+  reduce_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa), .state = state};
   const reduce_state* s = run.state;
   run.reduce =
       (carnot_reduce_f32){.reduction = (carnot_reduction)((const reduce_params*)step->params)->kind,

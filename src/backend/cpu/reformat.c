@@ -118,7 +118,7 @@ static carnot_status* reformat_run_all(const carnot_step_view* step, void* state
 const carnot_tactic carnot_tactic_reformat = {.name = "cpu_reformat",
                                               .anchor = CARNOT_OP_IDENTITY,
                                               .isa = CARNOT_ISA_SCALAR,
-                                              .numerics = "exact",
+                                              .numerics = CARNOT_NUMERICS_EXACT,
                                               .strided_outputs = true,
                                               .reject = reformat_reject,
                                               .configure = reformat_shape,

@@ -167,7 +167,7 @@ static carnot_status* resize_run_row(const carnot_step_view* step, void* memory,
   resize.w_weight = weights + h;
   resize.src = inputs[kX].data;
   resize.dst = outputs[0].data;
-  resize_run run = {carnot_cpu_kernels_of(step->isa), &resize, state->row_count,
+  resize_run run = {carnot_cpu_kernels_of(step->tactic->isa), &resize, state->row_count,
                     state->rows_per_part};
   carnot_executor_parallel(executor, carnot_ceildiv(run.row_count, run.rows_per_part), resize_part,
                            &run);

@@ -188,7 +188,7 @@ static void roi_part(void* argument, int64_t part) {
 static carnot_status* roi_run_row(const carnot_step_view* step, void* state,
                                   const carnot_operand* inputs, const carnot_operand* outputs,
                                   void* workspace, carnot_executor* executor) {
-  roi_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+  roi_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                  .s = state,
                  .src = inputs[0].data,
                  .regions = inputs[kRegions].data,
@@ -274,7 +274,7 @@ static carnot_status* grid_run_row(const carnot_step_view* step, void* state,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
   (void)workspace;
-  grid_run run = {.kernels = carnot_cpu_kernels_of(step->isa),
+  grid_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                   .s = state,
                   .src = inputs[0].data,
                   .grid = inputs[1].data,

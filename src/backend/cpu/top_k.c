@@ -92,8 +92,10 @@ static carnot_status* top_k_run_row(const carnot_step_view* step, void* memory,
                                     void* workspace, carnot_executor* executor) {
   const top_k_state* s = memory;
   const carnot_operand *values = output_of(step, outputs, 0), *index = output_of(step, outputs, 1);
-  top_k_run run = {
-      .kernels = carnot_cpu_kernels_of(step->isa), .s = s, .arg = s->arg, .work = workspace};
+  top_k_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
+                   .s = s,
+                   .arg = s->arg,
+                   .work = workspace};
   run.arg.src = inputs[0].data;
   run.arg.values = values ? values->data : NULL;
   run.arg.index = index ? index->data : NULL;

@@ -228,7 +228,7 @@ static carnot_status* attention_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_attention_row = {.name = "cuda_attention",
                                                  .anchor = CARNOT_OP_SOFTMAX,
-                                                 .numerics = "half",
+                                                 .numerics = CARNOT_NUMERICS_HALF,
                                                  .device = true,
                                                  .reject = attention_reject,
                                                  .prepare = carnot_cuda_attention_prepare,

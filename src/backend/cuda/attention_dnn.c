@@ -116,7 +116,7 @@ static carnot_status* attention_dnn_run(const carnot_step_view* step, void* stat
 
 const carnot_tactic carnot_cuda_attention_dnn = {.name = "cuda_attention_cudnn",
                                                  .anchor = CARNOT_OP_SOFTMAX,
-                                                 .numerics = "half",
+                                                 .numerics = CARNOT_NUMERICS_HALF,
                                                  .device = true,
                                                  .sources = 1u << CARNOT_SOURCE_CUDNN,
                                                  .load_ns = attention_dnn_load_ns,

@@ -295,7 +295,7 @@ static carnot_status* nms_run(const carnot_step_view* step, void* state,
 #define CHOSEN_ROW(family, text, OP)                                                    \
   const carnot_tactic carnot_cuda_##text##_row = {.name = "cuda_" #text,                \
                                                   .anchor = CARNOT_OP_##OP,             \
-                                                  .numerics = "exact",                  \
+                                                  .numerics = CARNOT_NUMERICS_EXACT,    \
                                                   .device = true,                       \
                                                   .fallback = true,                     \
                                                   .reject = family##_reject,            \

@@ -374,7 +374,7 @@ static carnot_status* dnn_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_conv_dnn = {.name = "cuda_conv_cudnn",
                                             .anchor = CARNOT_OP_CONV,
-                                            .numerics = "exact",
+                                            .numerics = CARNOT_NUMERICS_EXACT,
                                             .device = true,
                                             .sources = 1u << CARNOT_SOURCE_CUDNN,
                                             .preplan = dnn_foresee,

@@ -222,7 +222,7 @@ static carnot_status* first_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_conv_first = {.name = "cuda_conv_first",
                                               .anchor = CARNOT_OP_CONV,
-                                              .numerics = "exact",
+                                              .numerics = CARNOT_NUMERICS_EXACT,
                                               .device = true,
                                               .reject = first_reject,
                                               .prepare = first_prepare,

@@ -188,7 +188,7 @@ static carnot_status* patch_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_conv_patch = {.name = "cuda_conv_patch",
                                               .anchor = CARNOT_OP_CONV,
-                                              .numerics = "exact",
+                                              .numerics = CARNOT_NUMERICS_EXACT,
                                               .device = true,
                                               .sources = 1u << CARNOT_SOURCE_CUBLAS_LT,
                                               .reject = patch_reject,

@@ -177,7 +177,7 @@ static carnot_status* thin_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_conv_thin = {.name = "cuda_conv_thin",
                                              .anchor = CARNOT_OP_CONV,
-                                             .numerics = "exact",
+                                             .numerics = CARNOT_NUMERICS_EXACT,
                                              .device = true,
                                              .reject = thin_reject,
                                              .prepare = thin_prepare,

@@ -157,14 +157,14 @@ static carnot_status* cross_run(const carnot_step_view* step, void* state,
                                   kind);
 }
 
-#define CROSS_ROW(variable, text)                                           \
-  const carnot_tactic carnot_cuda_##variable = {.name = text,               \
-                                                .anchor = CARNOT_OP_COUNT,  \
-                                                .numerics = "exact",        \
-                                                .device = true,             \
-                                                .cross_memory = true,       \
-                                                .reject = only_the_builder, \
-                                                .configure = cross_shape,   \
+#define CROSS_ROW(variable, text)                                                  \
+  const carnot_tactic carnot_cuda_##variable = {.name = text,                      \
+                                                .anchor = CARNOT_OP_COUNT,         \
+                                                .numerics = CARNOT_NUMERICS_EXACT, \
+                                                .device = true,                    \
+                                                .cross_memory = true,              \
+                                                .reject = only_the_builder,        \
+                                                .configure = cross_shape,          \
                                                 .run = cross_run};
 CROSS_ROW(upload, CARNOT_UPLOAD_TACTIC)
 CROSS_ROW(download, CARNOT_DOWNLOAD_TACTIC)
@@ -182,7 +182,7 @@ static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_
 
 const carnot_tactic carnot_cuda_reformat = {.name = CARNOT_DEVICE_REFORMAT_TACTIC,
                                             .anchor = CARNOT_OP_COUNT,
-                                            .numerics = "exact",
+                                            .numerics = CARNOT_NUMERICS_EXACT,
                                             .device = true,
                                             .strided_outputs = true,
                                             .reject = only_the_builder,
@@ -221,7 +221,7 @@ static carnot_status* transpose_shape(const carnot_step_view* step, const carnot
 
 const carnot_tactic carnot_cuda_transpose = {.name = "cuda_transpose",
                                              .anchor = CARNOT_OP_TRANSPOSE,
-                                             .numerics = "exact",
+                                             .numerics = CARNOT_NUMERICS_EXACT,
                                              .device = true,
                                              .strided_outputs = true,
                                              .reject = transpose_reject,
@@ -306,14 +306,14 @@ static carnot_status* parts_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define PARTS_ROW(family, OP)                                            \
-  const carnot_tactic carnot_cuda_##family = {.name = "cuda_" #family,   \
-                                              .anchor = CARNOT_OP_##OP,  \
-                                              .numerics = "exact",       \
-                                              .device = true,            \
-                                              .strided_outputs = true,   \
-                                              .reject = family##_reject, \
-                                              .configure = parts_shape,  \
+#define PARTS_ROW(family, OP)                                                    \
+  const carnot_tactic carnot_cuda_##family = {.name = "cuda_" #family,           \
+                                              .anchor = CARNOT_OP_##OP,          \
+                                              .numerics = CARNOT_NUMERICS_EXACT, \
+                                              .device = true,                    \
+                                              .strided_outputs = true,           \
+                                              .reject = family##_reject,         \
+                                              .configure = parts_shape,          \
                                               .run = parts_run};
 PARTS_ROW(concat, CONCAT)
 PARTS_ROW(split, SPLIT)
@@ -363,7 +363,7 @@ static carnot_status* slice_shape(const carnot_step_view* step, const carnot_ope
 
 const carnot_tactic carnot_cuda_slice = {.name = "cuda_slice",
                                          .anchor = CARNOT_OP_SLICE,
-                                         .numerics = "exact",
+                                         .numerics = CARNOT_NUMERICS_EXACT,
                                          .device = true,
                                          .strided_outputs = true,
                                          .reject = slice_reject,
@@ -417,14 +417,14 @@ static carnot_status* tile_shape(const carnot_step_view* step, const carnot_oper
   return carnot_cuda_move_make(step, axes, dims, src, 0, dst, 0, carnot_cuda_bytes(x), state);
 }
 
-#define LIST_ROW(family, OP)                                               \
-  const carnot_tactic carnot_cuda_##family = {.name = "cuda_" #family,     \
-                                              .anchor = CARNOT_OP_##OP,    \
-                                              .numerics = "exact",         \
-                                              .device = true,              \
-                                              .strided_outputs = true,     \
-                                              .reject = family##_reject,   \
-                                              .configure = family##_shape, \
+#define LIST_ROW(family, OP)                                                     \
+  const carnot_tactic carnot_cuda_##family = {.name = "cuda_" #family,           \
+                                              .anchor = CARNOT_OP_##OP,          \
+                                              .numerics = CARNOT_NUMERICS_EXACT, \
+                                              .device = true,                    \
+                                              .strided_outputs = true,           \
+                                              .reject = family##_reject,         \
+                                              .configure = family##_shape,       \
                                               .run = run_move};
 LIST_ROW(expand, EXPAND)
 LIST_ROW(tile, TILE)
@@ -450,7 +450,7 @@ static carnot_status* blocks_shape(const carnot_step_view* step, const carnot_op
 
 const carnot_tactic carnot_cuda_blocks = {.name = "cuda_blocks",
                                           .anchor = CARNOT_OP_COUNT,
-                                          .numerics = "exact",
+                                          .numerics = CARNOT_NUMERICS_EXACT,
                                           .device = true,
                                           .reject = blocks_reject,
                                           .configure = blocks_shape,

@@ -136,7 +136,7 @@ static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_depthwise_row = {.name = "cuda_depthwise",
                                                  .anchor = CARNOT_OP_CONV,
-                                                 .numerics = "exact",
+                                                 .numerics = CARNOT_NUMERICS_EXACT,
                                                  .device = true,
                                                  .reject = depthwise_reject,
                                                  .prepare = depthwise_prepare,

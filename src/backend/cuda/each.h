@@ -64,14 +64,14 @@ carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, 
 carnot_status* carnot_cuda_number_of(const carnot_operand* operand, int64_t at,
                                      double* out) CARNOT_MUST_USE;
 
-#define CARNOT_CUDA_EACH_ROW(variable, text, op, reject_fn, shape_fn)  \
-  const carnot_tactic carnot_cuda_##variable = {.name = text,          \
-                                                .anchor = op,          \
-                                                .numerics = "exact",   \
-                                                .device = true,        \
-                                                .fallback = true,      \
-                                                .reject = reject_fn,   \
-                                                .configure = shape_fn, \
+#define CARNOT_CUDA_EACH_ROW(variable, text, op, reject_fn, shape_fn)              \
+  const carnot_tactic carnot_cuda_##variable = {.name = text,                      \
+                                                .anchor = op,                      \
+                                                .numerics = CARNOT_NUMERICS_EXACT, \
+                                                .device = true,                    \
+                                                .fallback = true,                  \
+                                                .reject = reject_fn,               \
+                                                .configure = shape_fn,             \
                                                 .run = carnot_cuda_each_run}
 
 // A row of one operator without host operands: its reject is the general one.

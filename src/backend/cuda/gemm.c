@@ -442,18 +442,18 @@ static carnot_status* gemm_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-#define GEMM_ROW(variable, text, library, reject_fn, prepare_fn, shape_fn) \
-  const carnot_tactic carnot_cuda_##variable = {.name = text,              \
-                                                .anchor = CARNOT_OP_COUNT, \
-                                                .numerics = "exact",       \
-                                                .device = true,            \
-                                                .sources = library,        \
-                                                .fallback = !(library),    \
-                                                .reject = reject_fn,       \
-                                                .prepare = prepare_fn,     \
-                                                .validate = gemm_check,    \
-                                                .configure = shape_fn,     \
-                                                .run = gemm_run,           \
+#define GEMM_ROW(variable, text, library, reject_fn, prepare_fn, shape_fn)         \
+  const carnot_tactic carnot_cuda_##variable = {.name = text,                      \
+                                                .anchor = CARNOT_OP_COUNT,         \
+                                                .numerics = CARNOT_NUMERICS_EXACT, \
+                                                .device = true,                    \
+                                                .sources = library,                \
+                                                .fallback = !(library),            \
+                                                .reject = reject_fn,               \
+                                                .prepare = prepare_fn,             \
+                                                .validate = gemm_check,            \
+                                                .configure = shape_fn,             \
+                                                .run = gemm_run,                   \
                                                 .work = carnot_cuda_product_work};
 GEMM_ROW(gemm_lt, "cuda_gemm_cublaslt", 1u << CARNOT_SOURCE_CUBLAS_LT, gemm_lt_reject,
          gemm_lt_prepare, gemm_lt_shape)

@@ -230,7 +230,7 @@ static carnot_status* group_norm_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_group_norm_row = {.name = "cuda_group_norm_channels_last",
                                                   .anchor = CARNOT_OP_COUNT,
-                                                  .numerics = "exact",
+                                                  .numerics = CARNOT_NUMERICS_EXACT,
                                                   .device = true,
                                                   .reject = group_norm_reject,
                                                   .prepare = group_norm_prepare,

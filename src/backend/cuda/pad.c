@@ -74,7 +74,7 @@ static carnot_status* pad_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_pad_row = {.name = "cuda_pad",
                                            .anchor = CARNOT_OP_COUNT,
-                                           .numerics = "exact",
+                                           .numerics = CARNOT_NUMERICS_EXACT,
                                            .device = true,
                                            .reject = pad_reject,
                                            .configure = pad_shape,

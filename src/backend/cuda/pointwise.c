@@ -520,7 +520,7 @@ static carnot_status* pointwise_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_pointwise = {.name = "cuda_pointwise",
                                              .anchor = CARNOT_OP_COUNT,
-                                             .numerics = "exact",
+                                             .numerics = CARNOT_NUMERICS_EXACT,
                                              .device = true,
                                              .strided_outputs = true,
                                              .output_layout_agnostic = true,

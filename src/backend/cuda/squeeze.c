@@ -246,7 +246,7 @@ static carnot_status* squeeze_run(const carnot_step_view* step, void* state,
 
 const carnot_tactic carnot_cuda_squeeze_row = {.name = "cuda_squeeze",
                                                .anchor = CARNOT_OP_REDUCE,
-                                               .numerics = "exact",
+                                               .numerics = CARNOT_NUMERICS_EXACT,
                                                .device = true,
                                                .reject = squeeze_reject,
                                                .prepare = squeeze_prepare,

@@ -60,7 +60,7 @@ void carnot_cuda_tile_work(const carnot_problem* problem, double* out_flops, dou
   const carnot_tactic carnot_cuda_##kind##_##height##x##width = {                                \
       .name = "cuda_" #kind "_" #height "x" #width,                                              \
       .anchor = CARNOT_OP_COUNT,                                                                 \
-      .numerics = "exact",                                                                       \
+      .numerics = CARNOT_NUMERICS_EXACT,                                                         \
       .device = true,                                                                            \
       .reject = reject_##height##x##width,                                                       \
       .prepare = carnot_cuda_tile_prepare,                                                       \

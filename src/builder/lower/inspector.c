@@ -48,14 +48,14 @@ static json_t* operators_json(carnot_lowering* l, const carnot_region* region) {
   json_t* list = json_array();
   for (uint32_t i = 0; i < region->node_count; i++) {
     const carnot_plan_node* node = &region->nodes[i];
-    const char* name = operator_name(&l->builder->plan->arena, node);
+    const char* name = operator_name(&l->plan->arena, node);
     json_array_append_new(list, json_pack("{s:s, s:s}", "Name", node->name, "Operator", name));
   }
   return list;
 }
 
 static json_t* step_json(carnot_lowering* l, uint32_t index) {
-  const carnot_plan_step* step = &l->builder->plan->steps[index];
+  const carnot_plan_step* step = &l->plan->steps[index];
   const carnot_step_note* note = &l->notes[index];
   json_t* layer = json_object();
   json_object_set_new(layer, "Name", json_string(step->name));
@@ -67,7 +67,8 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
   json_object_set_new(layer, "TacticName", json_string(step->variants[0].tactic));
   json_object_set_new(layer, "TacticValue", json_string(step->variants[0].tactic));
   const carnot_tactic* row = carnot_tactic_find(step->variants[0].tactic);
-  json_object_set_new(layer, "Numerics", json_string(row ? row->numerics : ""));
+  json_object_set_new(layer, "Numerics",
+                      json_string(row ? carnot_numerics_name(row->numerics) : ""));
   json_object_set_new(layer, "Precision", json_string(carnot_dtype_name(note->precision)));
   json_object_set_new(layer, "Flops", json_real(note->flops));
   json_object_set_new(layer, "Bytes", json_real(note->bytes));
@@ -78,7 +79,7 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
 
 static json_t* bindings_json(carnot_lowering* l) {
   json_t* list = json_array();
-  const carnot_plan* plan = l->builder->plan;
+  const carnot_plan* plan = l->plan;
   for (uint32_t i = 0; i < plan->binding_count; i++)
     json_array_append_new(list, json_string(plan->bindings[i].name));
   return list;
@@ -104,7 +105,7 @@ static json_t* libraries_json(const carnot_plan* plan) {
 }
 
 carnot_status* carnot_lowering_inspect(carnot_lowering* l) {
-  carnot_plan* plan = l->builder->plan;
+  carnot_plan* plan = l->plan;
   json_t* root = json_object();
   json_t* layers = json_array();
   for (uint32_t i = 0; i < plan->step_count; i++) json_array_append_new(layers, step_json(l, i));

@@ -55,9 +55,9 @@ static uint32_t local_of(const gathering* g, const uint32_t* first_output,
          (uint32_t)value->constant->made_output;
 }
 
-static carnot_status* write_recipe(gathering* g, const carnot_value* value,
-                                   carnot_refit_expr* out) {
-  carnot_arena* arena = &g->l->builder->plan->arena;
+static carnot_status* write_refit_expr(gathering* g, const carnot_value* value,
+                                       carnot_refit_expr* out) {
+  carnot_arena* arena = &g->l->plan->arena;
   uint32_t next = (uint32_t)g->leaf_count, first_output[kMaxNodes];
   out->region.node_count = (uint32_t)g->node_count;
   out->region.nodes = CARNOT_NEW_ARRAY(arena, carnot_plan_node, (size_t)g->node_count);
@@ -89,23 +89,24 @@ static carnot_status* write_recipe(gathering* g, const carnot_value* value,
 }
 
 carnot_status* carnot_lowering_refit_expr(carnot_lowering* l, const carnot_value* value,
-                                          uint32_t* out_recipe) {
-  *out_recipe = CARNOT_PLAN_NONE;
+                                          uint32_t* out_refit_expr) {
+  *out_refit_expr = CARNOT_PLAN_NONE;
   if (!value->constant->made_by) return NULL;
   gathering* g = calloc(1, sizeof(*g));
-  if (!g) return CARNOT_NO_MEMORY(sizeof(*g), "a recipe");
+  if (!g) return CARNOT_NO_MEMORY(sizeof(*g), "a refit_expr");
   g->l = l;
-  carnot_refit_expr recipe = {.input_count = 0};
+  carnot_refit_expr refit_expr = {.input_count = 0};
   carnot_status* status = gather(g, value, 0);
-  if (!status) status = write_recipe(g, value, &recipe);
+  if (!status) status = write_refit_expr(g, value, &refit_expr);
   free(g);
   if (status) return status;
-  size_t capacity = l->recipe_capacity;
-  void* recipes = l->recipes;
-  CARNOT_TRY(carnot_grow(&recipes, &capacity, l->recipe_count + 1, sizeof(*l->recipes), "recipes"));
-  l->recipes = recipes;
-  l->recipe_capacity = (uint32_t)capacity;
-  *out_recipe = l->recipe_count;
-  l->recipes[l->recipe_count++] = recipe;
+  size_t capacity = l->refit_expr_capacity;
+  void* refit_exprs = l->refit_exprs;
+  CARNOT_TRY(carnot_grow(&refit_exprs, &capacity, l->refit_expr_count + 1, sizeof(*l->refit_exprs),
+                         "refit_exprs"));
+  l->refit_exprs = refit_exprs;
+  l->refit_expr_capacity = (uint32_t)capacity;
+  *out_refit_expr = l->refit_expr_count;
+  l->refit_exprs[l->refit_expr_count++] = refit_expr;
   return NULL;
 }

@@ -32,13 +32,14 @@ static const carnot_profile_input* profile_of(const carnot_builder* builder, uin
 }
 
 // The bounds that each profile gives the elements of a shape input.
-static void bound_elements(const carnot_builder* builder, const carnot_value* value,
+static void bound_elements(carnot_lowering* l, const carnot_value* value,
                            carnot_plan_binding* out) {
-  uint32_t profile_count = builder->plan->profile_count;
+  const carnot_builder* builder = l->builder;
+  uint32_t profile_count = l->plan->profile_count;
   const carnot_profile_input* first = profile_of(builder, 0, value);
   out->is_shape = true;
   out->value_count = first ? first->value_count : 0;
-  carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&builder->plan->arena, carnot_dim_range,
+  carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&l->plan->arena, carnot_dim_range,
                                               (size_t)profile_count * out->value_count + 1);
   for (uint32_t p = 0; p < profile_count; p++) {
     const carnot_profile_input* given = profile_of(builder, p, value);
@@ -54,7 +55,7 @@ static void bound_elements(const carnot_builder* builder, const carnot_value* va
 static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
                                   uint32_t plan_value, bool is_input, carnot_plan_binding* out) {
   carnot_builder* builder = l->builder;
-  carnot_plan* plan = builder->plan;
+  carnot_plan* plan = l->plan;
   *out = (carnot_plan_binding){.name = value->name, .is_input = is_input, .value = plan_value};
   out->rank = value->type.kind == CARNOT_VALUE_TENSOR ? value->type.rank : -1;
   out->dtype = value->type.kind == CARNOT_VALUE_TENSOR ? value->type.dtype : CARNOT_DTYPE_INVALID;
@@ -85,7 +86,7 @@ static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
 
 carnot_status* carnot_lowering_bind(carnot_lowering* l) {
   carnot_builder* builder = l->builder;
-  carnot_plan* plan = builder->plan;
+  carnot_plan* plan = l->plan;
   carnot_block* main = builder->graph->main;
   plan->profile_count =
       builder->config->profile_count ? (uint32_t)builder->config->profile_count : 1;
@@ -98,7 +99,7 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) {
     CARNOT_TRY(
         add_binding(l, main->params[i], value, true, &plan->bindings[plan->binding_count++]));
     if (builder->shape_inputs[i])
-      bound_elements(builder, main->params[i], &plan->bindings[plan->binding_count - 1]);
+      bound_elements(l, main->params[i], &plan->bindings[plan->binding_count - 1]);
   }
   for (size_t i = 0; i < main->output_count; i++) {
     carnot_plan_binding* b = &plan->bindings[plan->binding_count++];
@@ -145,7 +146,7 @@ static void live_at(carnot_lowering* l, uint32_t value, uint32_t step) {
 
 // Results that a step writes whole go to the user's memory directly.
 static void write_outputs_in_place(carnot_lowering* l) {
-  carnot_plan* plan = l->builder->plan;
+  carnot_plan* plan = l->plan;
   for (uint32_t b = 0; b < plan->binding_count; b++) {
     if (plan->bindings[b].is_input) continue;
     uint32_t root = root_of(l, plan->bindings[b].value);
@@ -186,7 +187,7 @@ static bool never_empty(const carnot_lowering* l, const carnot_plan_step* step) 
 static bool can_be_part(const carnot_lowering* l, uint32_t value, uint32_t whole,
                         const carnot_plan_step* producer) {
   const carnot_value_builder *v = &l->values[value], *w = &l->values[whole];
-  if (v->plan.storage != CARNOT_STORAGE_ARENA || v->uses != 1 || is_result(l->builder->plan, value))
+  if (v->plan.storage != CARNOT_STORAGE_ARENA || v->uses != 1 || is_result(l->plan, value))
     return false;
   if (v->plan.format.layout != w->plan.format.layout ||
       v->plan.format.dtype != w->plan.format.dtype)
@@ -230,7 +231,7 @@ static void join_in_place(carnot_lowering* l, const carnot_plan_step* step,
 }
 
 static void join_all_in_place(carnot_lowering* l) {
-  carnot_plan* plan = l->builder->plan;
+  carnot_plan* plan = l->plan;
   const carnot_plan_step** producers =
       CARNOT_NEW_ARRAY(&plan->arena, const carnot_plan_step*, l->value_count + 1);
   const carnot_plan_block* main = &plan->blocks[0];
@@ -244,7 +245,7 @@ static void join_all_in_place(carnot_lowering* l) {
 }
 
 static void find_lives(carnot_lowering* l) {
-  carnot_plan* plan = l->builder->plan;
+  carnot_plan* plan = l->plan;
   const carnot_plan_block* main = &plan->blocks[0];
   for (uint32_t s = main->first_step; s < main->first_step + main->step_count; s++) {
     const carnot_plan_step* step = &plan->steps[s];
@@ -258,7 +259,7 @@ static void find_lives(carnot_lowering* l) {
 
 static carnot_status* plan_arena(carnot_lowering* l, carnot_memory_space place, uint64_t* out_bytes,
                                  uint64_t* out_bound) {
-  carnot_plan* plan = l->builder->plan;
+  carnot_plan* plan = l->plan;
   carnot_interval* items = CARNOT_NEW_ARRAY(&plan->arena, carnot_interval, l->value_count + 1);
   uint32_t count = 0;
   for (uint32_t i = 0; i < l->value_count; i++) {
@@ -283,23 +284,18 @@ static carnot_status* plan_arena(carnot_lowering* l, carnot_memory_space place, 
 
 // Blobs without bytes leave holes: only the shape is kept.
 static void take_blobs(carnot_lowering* l) {
-  carnot_plan* plan = l->builder->plan;
+  carnot_plan* plan = l->plan;
   plan->blobs = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_blob, l->blob_count + 1);
   plan->blob_count = l->blob_count;
   if (l->blob_count) memcpy(plan->blobs, l->blobs, l->blob_count * sizeof(*l->blobs));
-  plan->recipes =
-      carnot_arena_copy(&plan->arena, l->recipes, l->recipe_count * sizeof(*l->recipes));
-  plan->recipe_count = l->recipe_count;
+  plan->refit_exprs = carnot_arena_copy(&plan->arena, l->refit_exprs,
+                                        l->refit_expr_count * sizeof(*l->refit_exprs));
+  plan->refit_expr_count = l->refit_expr_count;
   plan->refittable = l->builder->config->refit;
-  plan->stripped = l->builder->config->strip && l->builder->phase != CARNOT_LOWER_TRIAL;
-  for (uint32_t i = 0; plan->stripped && i < plan->blob_count; i++) {
-    carnot_plan_blob* blob = &plan->blobs[i];
-    if (carnot_blob_is_weight(blob)) blob->tensor.data = NULL;
-  }
 }
 
-carnot_status* carnot_lowering_place(carnot_lowering* l) {
-  carnot_plan* plan = l->builder->plan;
+carnot_status* carnot_lowering_assign_storage(carnot_lowering* l) {
+  carnot_plan* plan = l->plan;
   for (uint32_t s = 0; s < plan->step_count; s++) {
     const carnot_plan_step* step = &plan->steps[s];
     bool in_main = s < plan->blocks[0].step_count;

@@ -8,8 +8,8 @@ enum { CARNOT_MAX_CANDIDATES = 16 };
 
 // One tactic for a problem, prepared.
 typedef struct carnot_candidate {
-  const carnot_tactic* row;
-  carnot_problem problem;  // with the layouts that this row wants
+  const carnot_tactic* tactic;
+  carnot_problem problem;  // with the formats that this tactic wants
   carnot_prepared prepared;
   uint64_t ns;         // least time of a run; UINT64_MAX until known
   const char* failed;  // why it cannot run these shapes after all; NULL when it can

@@ -66,7 +66,7 @@ uint64_t carnot_problem_key(const carnot_problem* p, int threads) {
 // ---- a run on made-up data ----
 
 typedef struct bench {
-  const carnot_tactic* row;
+  const carnot_tactic* tactic;
   carnot_step_view view;
   carnot_operand* operands;  // inputs, then outputs
   void* state;
@@ -126,29 +126,29 @@ static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
     CARNOT_TRY(make_operand(b, &p->inputs[i], true, &b->operands[i]));
   for (uint32_t i = 0; i < p->output_count; i++)
     CARNOT_TRY(make_operand(b, &p->outputs[i], false, &b->operands[p->input_count + i]));
-  b->view = (carnot_step_view){.region = p->region,
+  b->view = (carnot_step_view){.tactic = c->tactic,
+                               .region = p->region,
                                .input_count = p->input_count,
                                .output_count = p->output_count,
                                .params = c->prepared.params,
                                .param_bytes = c->prepared.param_bytes,
                                .constant_count = c->prepared.constant_count,
-                               .isa = c->row->isa,
                                .machine_isa = p->isa};
   for (uint32_t i = 0; i < c->prepared.constant_count; i++) {
     b->view.constants[i] = c->prepared.constants[i].data;
     b->view.constant_bytes[i] = c->prepared.constants[i].bytes;
   }
   size_t workspace = 0;
-  b->row = c->row;
-  if (c->row->open) CARNOT_TRY(c->row->open(&b->view, &b->view.instance));
-  if (c->row->configure)
-    CARNOT_TRY(c->row->configure(&b->view, b->operands, b->operands + p->input_count, b->state,
-                                 &workspace));
+  b->tactic = c->tactic;
+  if (c->tactic->open) CARNOT_TRY(c->tactic->open(&b->view, &b->view.instance));
+  if (c->tactic->configure)
+    CARNOT_TRY(c->tactic->configure(&b->view, b->operands, b->operands + p->input_count, b->state,
+                                    &workspace));
   return own(b, workspace, &b->workspace);
 }
 
 static void close_bench(bench* b) {
-  if (b->view.instance) b->row->close(b->view.instance);
+  if (b->view.instance) b->tactic->close(b->view.instance);
   for (size_t i = 0; i < b->owned_count; i++) free(b->owned[i]);
   free(b->owned);
 }
@@ -157,8 +157,8 @@ static carnot_status* time_once(const carnot_candidate* c, bench* b, carnot_exec
                                 int repeats, uint64_t* out_ns) {
   uint64_t start = now_ns();
   for (int i = 0; i < repeats; i++)
-    CARNOT_TRY(c->row->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count,
-                           b->workspace, executor));
+    CARNOT_TRY(c->tactic->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count,
+                              b->workspace, executor));
   *out_ns = (now_ns() - start) / (uint64_t)repeats;
   return NULL;
 }
@@ -171,7 +171,7 @@ static bool is_known(const carnot_operand_desc* t) {
 }
 
 static bool can_time(const carnot_candidate* c) {
-  bool known = c->row->run && !c->row->infer_output_sizes;
+  bool known = c->tactic->run && !c->tactic->infer_output_sizes;
   for (uint32_t i = 0; known && i < c->problem.input_count; i++)
     known = is_known(&c->problem.inputs[i]);
   for (uint32_t i = 0; known && i < c->problem.output_count; i++)
@@ -208,7 +208,7 @@ static carnot_status* run_rounds(carnot_builder* builder, carnot_candidate* cand
 
 carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
                                       size_t count) {
-  bench benches[CARNOT_MAX_CANDIDATES] = {{.row = NULL}};
+  bench benches[CARNOT_MAX_CANDIDATES] = {{.tactic = NULL}};
   carnot_status* status = NULL;
   for (size_t i = 0; i < count && !status; i++) {
     candidates[i].ns = UINT64_MAX;
@@ -221,7 +221,7 @@ carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate*
       status = refusal;
       continue;
     }
-    candidates[i].failed = carnot_arena_text(&builder->plan->arena, carnot_status_message(refusal),
+    candidates[i].failed = carnot_arena_text(builder->memory, carnot_status_message(refusal),
                                              strlen(carnot_status_message(refusal)));
     carnot_status_free(refusal);
   }

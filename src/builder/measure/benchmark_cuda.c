@@ -37,8 +37,8 @@ static bool is_known(const carnot_operand_desc* t) {
 }
 
 static bool can_time(const carnot_candidate* c) {
-  bool known =
-      c->row->run && !c->row->infer_output_sizes && c->row->device && c->problem.allow_timing;
+  bool known = c->tactic->run && !c->tactic->infer_output_sizes && c->tactic->device &&
+               c->problem.allow_timing;
   for (uint32_t i = 0; known && i < c->problem.input_count; i++)
     known = is_known(&c->problem.inputs[i]);
   for (uint32_t i = 0; known && i < c->problem.output_count; i++)
@@ -103,13 +103,13 @@ static carnot_status* lay_out(bench* b, size_t* out_bytes) {
 
 static void set_constants(bench* b, int copy) {
   const carnot_candidate* c = b->candidate;
-  b->view = (carnot_step_view){.region = c->problem.region,
+  b->view = (carnot_step_view){.tactic = c->tactic,
+                               .region = c->problem.region,
                                .input_count = c->problem.input_count,
                                .output_count = c->problem.output_count,
                                .params = c->prepared.params,
                                .param_bytes = c->prepared.param_bytes,
                                .constant_count = c->prepared.constant_count,
-                               .isa = c->row->isa,
                                .machine_isa = c->problem.isa,
                                .stream = b->stream};
   char* at = b->memory + b->constants_at + (size_t)copy * b->constants_bytes;
@@ -154,9 +154,9 @@ static carnot_status* open_bench(bench* b) {
       b->operands[i].data = b->memory + (size_t)b->operands[i].data;
   CARNOT_TRY(fill(b, bytes));
   set_constants(b, 0);
-  if (c->row->configure)
-    CARNOT_TRY(c->row->configure(&b->view, b->operands, b->operands + c->problem.input_count,
-                                 b->state, &workspace));
+  if (c->tactic->configure)
+    CARNOT_TRY(c->tactic->configure(&b->view, b->operands, b->operands + c->problem.input_count,
+                                    b->state, &workspace));
   return backend->alloc(b->device, workspace + 1, &b->workspace);
 }
 
@@ -167,8 +167,8 @@ static carnot_status* record(bench* b) {
   carnot_status* status = NULL;
   for (int i = 0; i < b->repeats && !status; i++) {
     set_constants(b, i % b->copies);
-    status = c->row->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count,
-                         b->workspace, NULL);
+    status = c->tactic->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count,
+                            b->workspace, NULL);
   }
   carnot_status* ended = backend->record_end(b->stream, &b->graph);
   if (!status) return ended;
@@ -220,7 +220,7 @@ carnot_status* carnot_time_on_device(carnot_builder* builder, carnot_candidate* 
     close_bench(&b);
     if (c->ns < best_ns) best_ns = c->ns;
     if (!refusal) continue;
-    c->failed = carnot_arena_text(&builder->plan->arena, carnot_status_message(refusal),
+    c->failed = carnot_arena_text(builder->memory, carnot_status_message(refusal),
                                   strlen(carnot_status_message(refusal)));
     carnot_status_free(refusal);
   }

@@ -1,8 +1,9 @@
+// Times whole engines on the accelerator.
 #include "builder/measure/engine_benchmark.h"
 
 #include <stdio.h>
 
-static carnot_status* open_context(carnot_builder* builder, carnot_trial* trial) {
+static carnot_status* open_context(carnot_builder* builder, carnot_engine_benchmark* benchmark) {
   const carnot_device* device = builder->config->device;
   char spec[32];
   snprintf(spec, sizeof(spec), "%s:%d", device->backend->name, device->ordinal);
@@ -11,8 +12,8 @@ static carnot_status* open_context(carnot_builder* builder, carnot_trial* trial)
                                     .device = spec,
                                     .host_io = true,
                                     .allow_code = true};
-  CARNOT_TRY(carnot_context_create_on(trial->engine, &options, &trial->context));
-  trial->context->time_io = true;
+  CARNOT_TRY(carnot_context_create_on(benchmark->engine, &options, &benchmark->context));
+  benchmark->context->time_io = true;
   return NULL;
 }
 
@@ -27,8 +28,8 @@ static void fill(const carnot_plan_binding* b, const carnot_tensor* t) {
   }
 }
 
-static carnot_status* set_input(carnot_trial* trial, uint32_t index) {
-  const carnot_plan_binding* b = &trial->engine->plan->bindings[index];
+static carnot_status* set_input(carnot_engine_benchmark* benchmark, uint32_t index) {
+  const carnot_plan_binding* b = &benchmark->engine->plan->bindings[index];
   CARNOT_CHECK(b->rank >= 0 && carnot_dtype_valid(b->dtype) && b->dtype != CARNOT_DTYPE_STRING,
                UNSUPPORTED, "input %s cannot be made up", b->name);
   carnot_rt_value cell = {.kind = CARNOT_VALUE_TENSOR,
@@ -37,43 +38,43 @@ static carnot_status* set_input(carnot_trial* trial, uint32_t index) {
   size_t bytes;
   void* memory;
   CARNOT_TRY(carnot_dims_bytes(b->dtype, cell.tensor.dims, b->rank, &bytes));
-  CARNOT_TRY(carnot_arena_try(&trial->inputs, bytes + 1, 1, "an input", &memory));
+  CARNOT_TRY(carnot_arena_try(&benchmark->inputs, bytes + 1, 1, "an input", &memory));
   cell.tensor.data = memory;
   fill(b, &cell.tensor);
-  return carnot_context_set_input_cell(trial->context, index, &cell);
+  return carnot_context_set_input_cell(benchmark->context, index, &cell);
 }
 
-carnot_status* carnot_trial_open(carnot_builder* builder, carnot_lowering_phase phase,
-                                 carnot_trial* out) {
-  carnot_plan* plan;
-  *out = (carnot_trial){.engine = NULL};
-  CARNOT_TRY(carnot_lower_apart(builder, phase, &plan));
+carnot_status* carnot_engine_benchmark_open(carnot_builder* builder, carnot_plan* plan,
+                                            carnot_engine_benchmark* out) {
+  *out = (carnot_engine_benchmark){.engine = NULL};
   CARNOT_TRY(carnot_engine_adopt(plan, &out->engine));
   carnot_status* status = open_context(builder, out);
   for (uint32_t i = 0; i < plan->binding_count && !status; i++)
     if (plan->bindings[i].is_input) status = set_input(out, i);
-  if (status) carnot_trial_close(out);
+  if (status) carnot_engine_benchmark_close(out);
   return status;
 }
 
-void carnot_trial_close(carnot_trial* trial) {
-  carnot_context_free(trial->context);
-  carnot_engine_release(trial->engine);
-  carnot_arena_deinit(&trial->inputs);
+void carnot_engine_benchmark_close(carnot_engine_benchmark* benchmark) {
+  carnot_context_free(benchmark->context);
+  carnot_engine_release(benchmark->engine);
+  carnot_arena_deinit(&benchmark->inputs);
 }
 
-void carnot_trial_take(carnot_trial* trial, uint32_t step, uint32_t variant) {
-  carnot_plan_step* s = &trial->engine->plan->steps[step];
+void carnot_engine_benchmark_use(carnot_engine_benchmark* benchmark, uint32_t step,
+                                 uint32_t variant) {
+  carnot_plan_step* s = &benchmark->engine->plan->steps[step];
   for (uint32_t i = 0; i + 1 < s->variant_count; i++) s->variants[i].guard_count = i != variant;
-  trial->context->resolved = false;
+  benchmark->context->resolved = false;
 }
 
-carnot_status* carnot_trial_time(carnot_trial* trial, int runs, uint64_t* out_ns) {
+carnot_status* carnot_engine_benchmark_time(carnot_engine_benchmark* benchmark, int runs,
+                                            uint64_t* out_ns) {
   *out_ns = UINT64_MAX;
   for (int i = -1; i < runs; i++) {  // the first records and warms up
-    CARNOT_TRY(carnot_context_run_now(trial->context));
-    trial->context->keep_tensors = true;
-    uint64_t ns = trial->context->io_ns[1];
+    CARNOT_TRY(carnot_context_run_now(benchmark->context));
+    benchmark->context->keep_tensors = true;
+    uint64_t ns = benchmark->context->io_ns[1];
     if (i >= 0 && ns < *out_ns) *out_ns = ns;
   }
   return NULL;

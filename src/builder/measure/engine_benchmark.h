@@ -1,25 +1,26 @@
-// A plan that runs on the accelerator before it is written, to be timed as a whole.
+// An engine that runs before it is written, to be timed as a whole.
 #ifndef CARNOT_BUILDER_MEASURE_ENGINE_BENCHMARK_H_
 #define CARNOT_BUILDER_MEASURE_ENGINE_BENCHMARK_H_
 
 #include "builder/internal.h"
 #include "run/context.h"
 
-typedef struct carnot_trial {
+typedef struct carnot_engine_benchmark {
   carnot_engine* engine;
   carnot_context* context;
-  carnot_arena inputs;  // made-up values
-} carnot_trial;
+  carnot_arena inputs;  // generated values
+} carnot_engine_benchmark;
 
-// Lowers to a plan of its own, whose weights the builder keeps, and sets inputs of the first
-// profile's optimum.
-carnot_status* carnot_trial_open(carnot_builder* builder, carnot_lowering_phase phase,
-                                 carnot_trial* out) CARNOT_MUST_USE;
-void carnot_trial_close(carnot_trial* trial);
-// The step runs variant |variant| from now on. All but the last have a guard, which is put out of
-// force for it.
-void carnot_trial_take(carnot_trial* trial, uint32_t step, uint32_t variant);
+// Makes an engine of |plan|, which it takes, on the configured accelerator, with generated inputs
+// at the optimum of the first profile.
+carnot_status* carnot_engine_benchmark_open(carnot_builder* builder, carnot_plan* plan,
+                                            carnot_engine_benchmark* out) CARNOT_MUST_USE;
+void carnot_engine_benchmark_close(carnot_engine_benchmark* benchmark);
+// Step |step| runs variant |variant| from now on: the guards of the others are put in force.
+void carnot_engine_benchmark_use(carnot_engine_benchmark* benchmark, uint32_t step,
+                                 uint32_t variant);
 // The least nanoseconds of |runs| runs, without copies of the user's tensors.
-carnot_status* carnot_trial_time(carnot_trial* trial, int runs, uint64_t* out_ns) CARNOT_MUST_USE;
+carnot_status* carnot_engine_benchmark_time(carnot_engine_benchmark* benchmark, int runs,
+                                            uint64_t* out_ns) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BUILDER_MEASURE_ENGINE_BENCHMARK_H_

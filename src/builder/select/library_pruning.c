@@ -1,148 +1,184 @@
-// Libraries cost when an engine is loaded: opening, starting, planning. One stays where its gain in
-// a run pays for that.
-#include "builder/select/library_pruning.h"
-
+// Drops cuDNN or cuBLASLt from an engine when its speed-up does not amortize its load time (dlopen,
+// initialization, planning).
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/device.h"
 #include "base/hash.h"
+#include "builder/lower/lower.h"
 #include "builder/measure/engine_benchmark.h"
 #include "builder/measure/timing_cache.h"
-#include "builder/select/tune_end_to_end.h"
+#include "builder/select/tuning.h"
 
 // Runs that an engine is loaded for: a millisecond of loading is worth a nanosecond of each.
-static const uint64_t kLoadedFor = 1000000;
+static const uint64_t kRunsPerLoad = 1000000;
 enum { kRounds = 5, kRuns = 8, kLongestSeconds = 3 };
 
-// ---- what the layers ask of libraries ----
+// What a library is to the regions whose tactics call it.
+typedef struct library_use {
+  bool is_called;
+  bool is_needed;    // a region has no other tactic, or was not timed
+  uint64_t load_ns;  // of what the regions ask of it when an engine is loaded
+} library_use;
 
-// Of one problem, however many steps it has.
-static carnot_status* add_load(carnot_builder* builder, const carnot_choice* choice,
-                               const carnot_candidate* chosen, carnot_library_use* use) {
-  int threads = carnot_executor_thread_count(builder->config->executor);
-  const uint64_t key = carnot_problem_key(&choice->problem, threads);
-  for (size_t i = 0; i < builder->loaded_count; i++)
-    if (builder->loaded[i] == key) return NULL;
-  void* loaded = builder->loaded;
-  CARNOT_TRY(carnot_grow(&loaded, &builder->loaded_capacity, builder->loaded_count + 1,
-                         sizeof(*builder->loaded), "problems"));
-  builder->loaded = loaded;
-  builder->loaded[builder->loaded_count++] = key;
+typedef struct pruning {
+  carnot_builder* builder;
+  const carnot_analysis* analysis;
+  carnot_candidates* candidates;
+  const carnot_tuning* tuning;
+  const carnot_assignment* assignment;  // before pruning
+  uint32_t sources;                     // that are left
+  library_use uses[CARNOT_SOURCE_COUNT];
+  uint64_t* loaded;  // keys of the problems that load_ns includes
+  size_t loaded_count, loaded_capacity;
+} pruning;
+
+// ---- what the regions ask of libraries ----
+
+// Adds the load time of one problem, however many regions have it.
+static carnot_status* add_load(pruning* p, const carnot_candidate_set* set,
+                               const carnot_candidate* chosen, library_use* use) {
+  int threads = carnot_executor_thread_count(p->builder->config->executor);
+  const uint64_t key = carnot_problem_key(&set->problem, threads);
+  for (size_t i = 0; i < p->loaded_count; i++)
+    if (p->loaded[i] == key) return NULL;
+  void* loaded = p->loaded;
+  CARNOT_TRY(carnot_grow(&loaded, &p->loaded_capacity, p->loaded_count + 1, sizeof(*p->loaded),
+                         "problems"));
+  p->loaded = loaded;
+  p->loaded[p->loaded_count++] = key;
   char what[96];
-  uint64_t ns = chosen->row->load_ns(&chosen->problem, &chosen->prepared);
-  snprintf(what, sizeof(what), "%s_load", chosen->row->name);
-  CARNOT_TRY(carnot_timing_cache_get_or_insert(builder->timing_cache, key, what, &ns));
+  uint64_t ns = chosen->tactic->load_ns(&chosen->problem, &chosen->prepared);
+  snprintf(what, sizeof(what), "%s_load", chosen->tactic->name);
+  CARNOT_TRY(carnot_timing_cache_get_or_insert(p->builder->timing_cache, key, what, &ns));
   use->load_ns += ns;
   return NULL;
 }
 
-carnot_status* carnot_libraries_note(carnot_builder* builder, const carnot_choice* choice,
-                                     const carnot_candidate* candidates, size_t count,
-                                     size_t best) {
-  if (builder->phase == CARNOT_LOWER_TRIAL) return NULL;
-  const carnot_candidate* chosen = &candidates[best];
+static carnot_status* note_region(pruning* p, uint32_t region) {
+  const carnot_assigned_region* a = &p->assignment->regions[region];
+  const carnot_candidate_set* set = p->candidates->sets[a->set];
+  carnot_candidate* chosen = &set->items[a->candidate];
   for (int source = 0; source < CARNOT_SOURCE_COUNT; source++) {
-    if (!(chosen->row->sources >> source & 1)) continue;
-    carnot_library_use* use = &builder->libraries[source];
+    if (!(chosen->tactic->sources >> source & 1)) continue;
+    library_use* use = &p->uses[source];
     bool has_other = false;
-    for (size_t i = 0; i < count; i++)
-      has_other |= !candidates[i].failed && !(candidates[i].row->sources >> source & 1) &&
-                   candidates[i].ns != UINT64_MAX;
+    for (uint32_t i = 0; i < set->count; i++)
+      has_other |= !set->items[i].failed && !(set->items[i].tactic->sources >> source & 1) &&
+                   set->items[i].ns != UINT64_MAX;
     use->is_called = true;
     use->is_needed |= chosen->ns == UINT64_MAX || !has_other;
-    if (chosen->row->load_ns && !use->is_needed) CARNOT_TRY(add_load(builder, choice, chosen, use));
+    if (!chosen->tactic->load_ns || use->is_needed) continue;
+    const char* node = p->analysis->regions[region].node->name;
+    CARNOT_TRY(carnot_candidate_prepare(p->builder, node, chosen));
+    CARNOT_TRY(add_load(p, set, chosen, use));
   }
   return NULL;
 }
 
 // ---- runs with a library and without ----
 
-static carnot_status* open_trial(carnot_builder* builder, uint32_t sources, carnot_trial* out) {
-  const uint32_t allowed = builder->tactic_sources;
-  builder->tactic_sources = sources;
-  carnot_status* status = carnot_trial_open(builder, CARNOT_LOWER_LAST, out);
-  builder->tactic_sources = allowed;
-  return status;
+static carnot_status* open_benchmark(const pruning* p, uint32_t sources,
+                                     carnot_engine_benchmark* out) {
+  carnot_assignment assignment;
+  carnot_plan* plan;
+  CARNOT_TRY(
+      carnot_select_tuned(p->builder, p->analysis, p->candidates, p->tuning, sources, &assignment));
+  CARNOT_TRY(carnot_lower(p->builder, p->analysis, p->candidates, &assignment, NULL, &plan, NULL));
+  return carnot_engine_benchmark_open(p->builder, plan, out);
 }
 
 // Bursts of both in turn; the least of each.
-static carnot_status* time_both(carnot_builder* builder, uint32_t without, uint64_t out_ns[2]) {
-  const uint32_t sources[2] = {builder->tactic_sources, without};
-  carnot_trial trials[2];
+static carnot_status* time_both(const pruning* p, uint32_t without, uint64_t out_ns[2]) {
+  const uint32_t sources[2] = {p->sources, without};
+  carnot_engine_benchmark benchmarks[2];
   int open = 0;
   carnot_status* status = NULL;
   for (; open < 2 && !status; open += !status)
-    status = open_trial(builder, sources[open], &trials[open]);
+    status = open_benchmark(p, sources[open], &benchmarks[open]);
   out_ns[0] = out_ns[1] = UINT64_MAX;
   for (int i = 0; i < 2 * kRounds && !status; i++) {
     uint64_t ns;
-    status = carnot_trial_time(&trials[i % 2], kRuns, &ns);
+    status = carnot_engine_benchmark_time(&benchmarks[i % 2], kRuns, &ns);
     if (!status && ns < out_ns[i % 2]) out_ns[i % 2] = ns;
   }
-  while (open) carnot_trial_close(&trials[--open]);
+  while (open) carnot_engine_benchmark_close(&benchmarks[--open]);
   return status;
 }
 
-// The nanoseconds of a run with and without the source, from the cache or by trials; *out_known is
-// false where there is time for neither.
-static carnot_status* compare(carnot_builder* builder, int source, uint64_t ns[2],
-                              bool* out_known) {
+// The nanoseconds of a run with and without the source, from the cache or measured; *out_known is
+// false when there is time for neither.
+static carnot_status* compare(const pruning* p, int source, uint64_t ns[2], bool* out_known) {
   static const char* const kWhat[2] = {"with", "without"};
+  carnot_builder* builder = p->builder;
   carnot_timing_cache* cache = builder->timing_cache;
-  uint64_t key = builder->device_hash + (uint64_t)source;
-  for (size_t i = 0; i < builder->contest_count; i++)
-    key = carnot_hash(&builder->contests[i].chosen, sizeof(builder->contests[i].chosen), key);
+  uint64_t key = p->tuning->device_hash + (uint64_t)source;
+  for (size_t i = 0; i < p->tuning->count; i++) {
+    const uint32_t chosen = p->tuning->groups[i].chosen;
+    key = carnot_hash(&chosen, sizeof(chosen), key);
+  }
   *out_known = carnot_timing_cache_find(cache, key, kWhat[0], &ns[0]) &&
                carnot_timing_cache_find(cache, key, kWhat[1], &ns[1]);
   if (*out_known) return NULL;
-  const double seconds = (double)builder->device_ns * 1e-9 * 2 * kRounds * (kRuns + 1);
-  *out_known =
-      builder->config->level >= 3 && seconds < kLongestSeconds && !carnot_builder_is_late(builder);
+  const double seconds = (double)p->tuning->device_ns * 1e-9 * 2 * kRounds * (kRuns + 1);
+  *out_known = builder->config->level >= 3 && seconds < kLongestSeconds &&
+               !carnot_builder_is_over_budget(builder);
   if (!*out_known) return NULL;
-  CARNOT_TRY(time_both(builder, builder->tactic_sources & ~(1u << source), ns));
+  CARNOT_TRY(time_both(p, p->sources & ~(1u << source), ns));
   for (int i = 0; i < 2; i++)
     CARNOT_TRY(carnot_timing_cache_get_or_insert(cache, key, kWhat[i], &ns[i]));
   return NULL;
 }
 
-static carnot_status* weigh(carnot_builder* builder, int source, const carnot_library_use* use) {
-  const carnot_build_config* config = builder->config;
+static carnot_status* weigh(pruning* p, int source) {
+  carnot_builder* builder = p->builder;
+  const carnot_device* device = builder->config->device;
   const char* name = carnot_tactic_source_name((carnot_tactic_source)source);
-  uint64_t ns[2], load_ns = config->device->start_ns[source];
+  uint64_t ns[2], load_ns = device->start_ns[source];
   bool known;
-  char text[256];
-  const uint64_t key =
-      carnot_hash(config->device->name, strlen(config->device->name), (uint64_t)source);
+  const uint64_t key = carnot_hash(device->name, strlen(device->name), (uint64_t)source);
   CARNOT_TRY(carnot_timing_cache_get_or_insert(builder->timing_cache, key, "start", &load_ns));
-  load_ns += use->load_ns;
-  carnot_status* status = compare(builder, source, ns, &known);
+  load_ns += p->uses[source].load_ns;
+  carnot_status* status = compare(p, source, ns, &known);
   if (carnot_status_code(status) == CARNOT_CANCELLED) return status;
   if (status || !known) {
-    // Whatever keeps the trials from running is no reason to refuse the engine.
-    snprintf(text, sizeof(text), "%s stays, its gain is not known: %s", name,
-             status ? carnot_status_message(status) : "no time");
+    // An engine that cannot be timed is still an engine.
+    carnot_builder_log(builder, "%s is kept, its gain is not known: %s", name,
+                       status ? carnot_status_message(status) : "no time");
     carnot_status_free(status);
-  } else {
-    const uint64_t gain_ns = ns[1] > ns[0] ? ns[1] - ns[0] : 0;
-    bool pays = gain_ns * kLoadedFor >= load_ns;
-    if (!pays) builder->tactic_sources &= ~(1u << source);
-    snprintf(text, sizeof(text),
-             "%s takes %.0f ms of loading; a run takes %.2f us with it, %.2f without: %s", name,
-             (double)load_ns * 1e-6, (double)ns[0] * 1e-3, (double)ns[1] * 1e-3,
-             pays ? "used" : "left out");
+    return NULL;
   }
-  if (config->log) config->log(config->user, 3, text);
+  const uint64_t gain_ns = ns[1] > ns[0] ? ns[1] - ns[0] : 0;
+  bool pays = gain_ns * kRunsPerLoad >= load_ns;
+  if (!pays) p->sources &= ~(1u << source);
+  carnot_builder_log(builder,
+                     "%s adds %.0f ms of load time; a run takes %.2f us with it, %.2f without: %s",
+                     name, (double)load_ns * 1e-6, (double)ns[0] * 1e-3, (double)ns[1] * 1e-3,
+                     pays ? "used" : "left out");
   return NULL;
 }
 
-carnot_status* carnot_libraries_weigh(carnot_builder* builder) {
-  if (!builder->config->device) return NULL;
-  carnot_library_use uses[CARNOT_SOURCE_COUNT];
-  const uint32_t before = builder->tactic_sources;
-  memcpy(uses, builder->libraries, sizeof(uses));  // lowering writes it anew
+static carnot_status* prune(pruning* p) {
+  for (uint32_t r = 0; r < p->analysis->region_count; r++) CARNOT_TRY(note_region(p, r));
   for (int source = 0; source < CARNOT_SOURCE_COUNT; source++)
-    if (uses[source].is_called && !uses[source].is_needed)
-      CARNOT_TRY(weigh(builder, source, &uses[source]));
-  return builder->tactic_sources == before ? NULL : carnot_lower_again(builder);
+    if (p->uses[source].is_called && !p->uses[source].is_needed) CARNOT_TRY(weigh(p, source));
+  return NULL;
+}
+
+carnot_status* carnot_prune_libraries(carnot_builder* builder, const carnot_analysis* analysis,
+                                      carnot_candidates* candidates, const carnot_tuning* tuning,
+                                      carnot_assignment* assignment) {
+  if (!builder->config->device) return NULL;
+  const uint32_t allowed = builder->config->tactic_sources;
+  pruning p = {.builder = builder,
+               .analysis = analysis,
+               .candidates = candidates,
+               .tuning = tuning,
+               .assignment = assignment,
+               .sources = allowed};
+  carnot_status* status = prune(&p);
+  free(p.loaded);
+  if (status || p.sources == allowed) return status;
+  return carnot_select_tuned(builder, analysis, candidates, tuning, p.sources, assignment);
 }

@@ -1,67 +1,58 @@
-// What rows ask of slow libraries is made ahead for all nodes at once: selection, one node after
-// the other, finds it.
-#include <stdio.h>
+// Builds cuDNN execution plans for all regions in parallel before selection, which is sequential
+// and then finds them in the cache.
 #include <stdlib.h>
 
 #include "backend/device.h"
-#include "builder/internal.h"
-#include "ir/graph.h"
+#include "builder/select/candidates.h"
 
-typedef struct foreseen {
-  const carnot_tactic* row;
-  const carnot_problem* problem;
-} foreseen;
-
-typedef struct foreseen_list {
-  foreseen* items;
+// Problems with the tactic that plans for each.
+typedef struct preplan_list {
+  carnot_problem* items;
   size_t count, capacity;
-} foreseen_list;
+} preplan_list;
 
-static void foresee_part(void* arg, int64_t part) {
-  const foreseen* f = &((foreseen_list*)arg)->items[part / CARNOT_PREPLAN_PARTS];
-  f->row->preplan(f->problem, (int)(part % CARNOT_PREPLAN_PARTS));
+static void preplan_part(void* arg, int64_t part) {
+  const carnot_problem* problem = &((preplan_list*)arg)->items[part / CARNOT_PREPLAN_PARTS];
+  problem->tactic->preplan(problem, (int)(part % CARNOT_PREPLAN_PARTS));
 }
 
-static carnot_status* add_node(carnot_builder* builder, carnot_node* node,
-                               const carnot_tactic* const* rows, size_t row_count,
-                               foreseen_list* list) {
-  carnot_choice* choice = CARNOT_NEW_ARRAY(&builder->plan->arena, carnot_choice, 1);
-  CARNOT_TRY(carnot_make_problem(builder, node, false, choice));
-  for (size_t i = 0; i < row_count; i++) {
-    if (!rows[i]->preplan || rows[i]->sources & ~builder->tactic_sources ||
-        !carnot_region_holds(&choice->region, rows[i]->anchor))
-      continue;
+static carnot_status* add_region(carnot_builder* builder, const carnot_region_facts* f,
+                                 preplan_list* list) {
+  carnot_problem* problem = NULL;
+  carnot_tactic_iterator tactics = carnot_tactics_for(&f->region, /*backend=*/true);
+  for (const carnot_tactic* t; (t = carnot_tactic_next(&tactics));) {
+    if (!t->preplan || t->sources & ~builder->config->tactic_sources) continue;
+    if (!problem) {
+      problem = CARNOT_NEW(builder->memory, carnot_problem);
+      CARNOT_TRY(
+          carnot_make_problem(builder, f, &f->region, /*formats=*/NULL, /*guess=*/false, problem));
+    }
     void* items = list->items;
-    CARNOT_TRY(carnot_grow(&items, &list->capacity, list->count + 1, sizeof(foreseen), "problems"));
+    CARNOT_TRY(
+        carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "problems"));
     list->items = items;
-    list->items[list->count++] = (foreseen){rows[i], &choice->problem};
+    list->items[list->count] = *problem;
+    list->items[list->count++].tactic = t;
   }
   return NULL;
 }
 
-static void tell(const carnot_builder* builder, size_t count, double ms) {
-  char text[96];
-  snprintf(text, sizeof(text), "Libraries planned %zu layers ahead in %.0f ms", count, ms);
-  if (builder->config->log) builder->config->log(builder->config->user, 3, text);
-}
-
-carnot_status* carnot_preplan(carnot_builder* builder) {
-  const carnot_device* device = builder->config->device;
-  if (!device || builder->phase != CARNOT_LOWER_FIRST) return NULL;
-  size_t row_count;
-  const carnot_tactic* const* rows = device->backend->rows(&row_count);
-  foreseen_list list = {.count = 0};
+carnot_status* carnot_preplan(carnot_builder* builder, const carnot_analysis* analysis) {
+  if (!builder->config->device) return NULL;
+  preplan_list list = {.count = 0};
   carnot_status* status = NULL;
-  for (carnot_node* n = builder->graph->main->first; n && !status; n = n->next)
-    status = add_node(builder, n, rows, row_count, &list);
+  const carnot_block_facts* main = &analysis->blocks[0];
+  for (uint32_t i = 0; i < main->region_count && !status; i++)
+    status = add_region(builder, &analysis->regions[main->regions[i]], &list);
   carnot_executor* executor = builder->config->executor;
   if (!status && list.count) {
     double begin_ms = carnot_builder_now_ms();
     bool mine = carnot_executor_begin(executor);
     carnot_executor_parallel(mine ? executor : NULL, (int64_t)list.count * CARNOT_PREPLAN_PARTS,
-                             foresee_part, &list);
+                             preplan_part, &list);
     if (mine) carnot_executor_end(executor);
-    tell(builder, list.count, carnot_builder_now_ms() - begin_ms);
+    carnot_builder_log(builder, "Libraries planned %zu layers ahead in %.0f ms", list.count,
+                       carnot_builder_now_ms() - begin_ms);
   }
   free(list.items);
   return status;

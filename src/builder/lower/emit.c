@@ -1,0 +1,63 @@
+// Adds values, blobs and steps to the plan under construction.
+#include "builder/lower/lower.h"
+
+// Keeps the first failure.
+static uint32_t fail(carnot_lowering* l, carnot_status* status) {
+  if (!l->status)
+    l->status = status;
+  else
+    carnot_status_free(status);
+  return 0;
+}
+
+uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
+                                   carnot_layout layout, carnot_memory_space memory) {
+  size_t capacity = l->value_capacity;
+  void* values = l->values;
+  carnot_status* status =
+      carnot_grow(&values, &capacity, l->value_count + 1, sizeof(*l->values), "plan values");
+  l->values = values;
+  l->value_capacity = (uint32_t)capacity;
+  if (status) return fail(l, status);
+  carnot_value_builder* v = &l->values[l->value_count];
+  *v = (carnot_value_builder){.from = from, .first = UINT32_MAX, .last = 0};
+  v->plan.name = name;
+  v->plan.kind = from->type.kind;
+  v->plan.format.dtype =
+      from->type.kind == CARNOT_VALUE_TENSOR ? from->type.dtype : CARNOT_DTYPE_INVALID;
+  v->plan.format.layout = layout;
+  v->plan.format.memory = memory;
+  v->plan.storage = CARNOT_STORAGE_HEAP;
+  v->next = l->first_of[from->id];
+  l->first_of[from->id] = l->value_count + 1;
+  return l->value_count++;
+}
+
+uint32_t carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob) {
+  size_t capacity = l->blob_capacity;
+  void* blobs = l->blobs;
+  carnot_status* status =
+      carnot_grow(&blobs, &capacity, l->blob_count + 1, sizeof(*l->blobs), "weights");
+  l->blobs = blobs;
+  l->blob_capacity = (uint32_t)capacity;
+  if (status) return fail(l, status);
+  l->blobs[l->blob_count] = *blob;
+  return l->blob_count++;
+}
+
+carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,
+                                        const carnot_step_note* note) {
+  carnot_step_list* list = &l->blocks[l->block].steps;
+  void *items = list->items, *notes = list->notes;
+  carnot_status* status =
+      carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "steps");
+  list->items = items;
+  if (!status)
+    status =
+        carnot_grow(&notes, &list->note_capacity, list->count + 1, sizeof(*list->notes), "steps");
+  list->notes = notes;
+  if (status) return status;
+  list->items[list->count] = *step;
+  list->notes[list->count++] = *note;
+  return NULL;
+}

@@ -1,0 +1,315 @@
+// Enumerates the tactics that take a region, and measures them.
+#include "builder/select/candidates.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/device.h"
+#include "builder/measure/timing_cache.h"
+
+// ---- reasons of rejected tactics, as text for the inspector ----
+
+typedef struct reasons {
+  char text[2048];
+  size_t at;
+} reasons;
+
+static void note(reasons* r, const char* tactic, const char* why) {
+  if (r->at < sizeof(r->text))
+    r->at += (size_t)snprintf(r->text + r->at, sizeof(r->text) - r->at, "%s%s: %s",
+                              r->at ? "; " : "", tactic, why);
+}
+
+// ---- asking one tactic ----
+
+// A tactic that runs nothing: the output is the input's elements under other dimensions.
+static bool is_view(const carnot_tactic* tactic) {
+  return tactic->run && !tactic->configure && !tactic->device;
+}
+
+// Operands are in the memory that the tactic reads. A view keeps the memory space of its first
+// input; the view tactic sets the output's itself.
+static void set_memory(const carnot_tactic* tactic, carnot_problem* problem) {
+  carnot_memory_space memory = tactic->device ? CARNOT_MEMORY_DEVICE : CARNOT_MEMORY_HOST;
+  bool keeps_first = is_view(tactic) && problem->device;
+  for (uint32_t i = keeps_first; i < problem->input_count; i++)
+    problem->inputs[i].format.memory = memory;
+  for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].format.memory = memory;
+}
+
+static const char* missing_source(const carnot_tactic* tactic, uint32_t sources) {
+  for (int source = 0; source < CARNOT_SOURCE_COUNT; source++)
+    if (tactic->sources & ~sources & 1u << source)
+      return carnot_tactic_source_name((carnot_tactic_source)source);
+  return NULL;
+}
+
+// The reason why |tactic| does not take the problem, or NULL: then the problem has the formats that
+// the tactic wants.
+static const char* ask(const carnot_tactic* tactic, uint32_t sources, carnot_problem* problem,
+                       char* reason, size_t size) {
+  if (tactic->isa > problem->isa) {
+    snprintf(reason, size, "needs %s, the target has %s", carnot_isa_name(tactic->isa),
+             carnot_isa_name(problem->isa));
+    return reason;
+  }
+  bool may_f16 = problem->may_f16 || (problem->exact_f16 && tactic->lossless_f16_weights);
+  if ((tactic->precision == CARNOT_DTYPE_F16 && !may_f16) ||
+      (tactic->precision == CARNOT_DTYPE_BF16 && !problem->may_bf16)) {
+    snprintf(reason, size, "%s is not allowed here", carnot_dtype_name(tactic->precision));
+    return reason;
+  }
+  if (!(problem->allowed_numerics >> tactic->numerics & 1)) {
+    snprintf(reason, size, "numerics class %s is not allowed here",
+             carnot_numerics_name(tactic->numerics));
+    return reason;
+  }
+  const char* missing = missing_source(tactic, sources);
+  if (missing) {
+    snprintf(reason, size, "needs %s, which the tactic sources leave out", missing);
+    return reason;
+  }
+  problem->tactic = tactic;
+  set_memory(tactic, problem);
+  return tactic->reject(problem, reason, size);
+}
+
+// Which tactics are timed at an optimization level: at 0 and 1 none; at 2 and 3 those of the two
+// best ISA levels; at 4 all but the reference; at 5 all.
+static bool is_worth_timing(const carnot_builder* builder, const carnot_tactic* tactic) {
+  int level = builder->config->level;
+  if (tactic->device) return builder->config->device->ordinal >= 0;
+  if (!tactic->run) return level >= 5;
+  if (level >= 4) return true;
+  carnot_isa best = builder->isa > CARNOT_ISA_AVX512 ? CARNOT_ISA_AVX512 : builder->isa;
+  return tactic->isa == CARNOT_ISA_SCALAR
+             ? strstr(tactic->name, "_scalar") == NULL || best == CARNOT_ISA_SCALAR
+             : tactic->isa + 1 >= best;
+}
+
+// ---- all tactics of one table ----
+
+// Where the user asked for FP16 or BF16, tactics that compute in it exclude the others.
+static uint32_t keep_requested(const carnot_problem* problem, carnot_candidate* items,
+                               uint32_t count) {
+  if (!carnot_dtype_is_half(problem->requested_precision)) return count;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (items[i].tactic->precision == problem->requested_precision) items[kept++] = items[i];
+  return kept ? kept : count;
+}
+
+// True when |tactic|, which takes the problem, joins |count| candidates.
+static bool joins(const carnot_builder* builder, const carnot_tactic* tactic, uint32_t count) {
+  if (!count) return true;
+  if (tactic->fallback) return false;
+  // The reference joins in case the others refuse when they are timed.
+  return (!tactic->run && builder->config->level >= 2) || is_worth_timing(builder, tactic);
+}
+
+static uint32_t enumerate_table(carnot_builder* builder, const carnot_candidate_set* set,
+                                carnot_tactic_iterator table, carnot_candidate* out,
+                                reasons* why_not) {
+  const uint32_t limit = builder->config->level >= 2 ? CARNOT_MAX_CANDIDATES : 1;
+  uint32_t count = 0;
+  carnot_problem asked = {.region = NULL};
+  for (const carnot_tactic* tactic; count < limit && (tactic = carnot_tactic_next(&table));) {
+    char reason[256];
+    if (!asked.region) asked = carnot_problem_copy(builder->memory, &set->problem);
+    const char* why = ask(tactic, set->situation.sources, &asked, reason, sizeof(reason));
+    if (why || !joins(builder, tactic, count)) {
+      if (why && why[0]) note(why_not, tactic->name, why);
+      carnot_problem_reset(&asked, &set->problem);
+      continue;
+    }
+    if (is_view(tactic)) count = 0;  // nothing is faster than no work
+    out[count++] = (carnot_candidate){.tactic = tactic, .problem = asked, .ns = UINT64_MAX};
+    asked.region = NULL;
+    if (is_view(tactic)) break;
+  }
+  return keep_requested(&set->problem, out, count);
+}
+
+static bool same_layouts(const carnot_problem* a, const carnot_problem* b) {
+  bool same = true;
+  for (uint32_t i = 0; i < a->input_count; i++)
+    same = same &&
+           (a->inputs[i].is_constant || a->inputs[i].format.layout == b->inputs[i].format.layout);
+  for (uint32_t i = 0; i < a->output_count; i++)
+    same = same && a->outputs[i].format.layout == b->outputs[i].format.layout;
+  return same;
+}
+
+bool carnot_candidates_share_layouts(const carnot_candidate* a, const carnot_candidate* b) {
+  return same_layouts(&a->problem, &b->problem);
+}
+
+// On a device a copy into another layout costs as much as a small kernel, and timing one tactic
+// does not see it: all candidates have the layouts of the first.
+static uint32_t keep_first_layouts(carnot_candidate* items, uint32_t count, reasons* why_not) {
+  uint32_t kept = 1;
+  for (uint32_t i = 1; i < count; i++)
+    if (same_layouts(&items[i].problem, &items[0].problem))
+      items[kept++] = items[i];
+    else
+      note(why_not, items[i].tactic->name, "wants other layouts than the first");
+  return kept;
+}
+
+// ---- sets ----
+
+static carnot_status* fill_set(carnot_builder* builder, const char* node,
+                               carnot_candidate_set* set) {
+  carnot_candidate items[CARNOT_MAX_CANDIDATES];
+  reasons why_not = {.at = 0};
+  const carnot_region* region = &set->plan_region;
+  uint32_t count = 0;
+  if (builder->config->device && set->situation.on_device) {
+    // A view, else the accelerator's tactics, else the CPU's.
+    const carnot_tactic* view = carnot_tactic_find(CARNOT_VIEW_TACTIC);
+    const carnot_tactic_iterator view_only = {.table = &view, .left = {1}};
+    count = enumerate_table(builder, set, view_only, items, &why_not);
+    if (!count)
+      count = enumerate_table(builder, set, carnot_tactics_for(region, /*backend=*/true), items,
+                              &why_not);
+  }
+  if (!count)
+    count = enumerate_table(builder, set, carnot_tactics_for(region, /*backend=*/false), items,
+                            &why_not);
+  CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", node, why_not.text);
+  if (items[0].tactic->device) count = keep_first_layouts(items, count, &why_not);
+  set->items = carnot_arena_copy(builder->memory, items, count * sizeof(*items));
+  set->count = count;
+  set->rejections = carnot_arena_text(builder->memory, why_not.text, strlen(why_not.text));
+  return NULL;
+}
+
+// The reference kernel on the CPU is the only candidate. Shape and Size take their operand as it is
+// stored.
+static void fill_shape_step(carnot_builder* builder, const carnot_region_facts* f,
+                            carnot_candidate_set* set) {
+  carnot_problem* p = &set->problem;
+  for (uint32_t i = 0; i < p->input_count && !carnot_region_reads_dims_only(f); i++) {
+    p->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+    p->inputs[i].format.memory = CARNOT_MEMORY_HOST;
+  }
+  p->tactic = carnot_tactic_find(CARNOT_REFERENCE_TACTIC);
+  set->items = CARNOT_NEW(builder->memory, carnot_candidate);
+  *set->items = (carnot_candidate){.tactic = p->tactic, .problem = *p, .ns = UINT64_MAX};
+  set->count = 1;
+  set->rejections = "";
+}
+
+static carnot_status* make_set(carnot_builder* builder, const carnot_region_facts* f,
+                               carnot_candidate_set* set) {
+  const carnot_situation* s = &set->situation;
+  set->plan_region = f->region;
+  set->inputs = CARNOT_NEW_ARRAY(builder->memory, carnot_format, f->input_count + 1);
+  for (uint32_t i = 0; i < f->input_count; i++)
+    if (f->inputs[i]) set->inputs[i] = s->formats[f->inputs[i]->id];
+  CARNOT_TRY(carnot_make_problem(builder, f, &set->plan_region, s->formats, s->guess_sizes,
+                                 &set->problem));
+  if (!s->allow_timing) set->problem.allow_timing = false;
+  if (!s->on_device) set->problem.device = NULL;
+  CARNOT_TRY(carnot_configure_plugin(builder, &set->plan_region, &set->problem));
+  if (!s->is_shape_step) return fill_set(builder, f->node->name, set);
+  fill_shape_step(builder, f, set);
+  return NULL;
+}
+
+static bool is_in_situation(const carnot_candidate_set* set, const carnot_region_facts* f,
+                            const carnot_situation* s) {
+  const carnot_situation* t = &set->situation;
+  bool same = t->sources == s->sources && t->is_shape_step == s->is_shape_step &&
+              t->guess_sizes == s->guess_sizes && t->on_device == s->on_device &&
+              t->allow_timing == s->allow_timing;
+  for (uint32_t i = 0; same && i < f->input_count; i++)
+    same = !f->inputs[i] || carnot_format_equal(&set->inputs[i], &s->formats[f->inputs[i]->id]);
+  return same;
+}
+
+carnot_status* carnot_enumerate(carnot_builder* builder, const carnot_analysis* analysis,
+                                carnot_candidates* candidates, uint32_t region,
+                                const carnot_situation* situation, uint32_t* out_set) {
+  const carnot_region_facts* f = &analysis->regions[region];
+  for (uint32_t i = candidates->first[region]; i; i = candidates->sets[i - 1]->next) {
+    *out_set = i - 1;
+    if (is_in_situation(candidates->sets[i - 1], f, situation)) return NULL;
+  }
+  void* sets = candidates->sets;
+  CARNOT_TRY(carnot_grow(&sets, &candidates->capacity, candidates->count + 1,
+                         sizeof(*candidates->sets), "candidate sets"));
+  candidates->sets = sets;
+  carnot_candidate_set* set = CARNOT_NEW(builder->memory, carnot_candidate_set);
+  set->region = region;
+  set->situation = *situation;
+  CARNOT_TRY(make_set(builder, f, set));
+  set->situation.formats = NULL;  // the caller's; |inputs| holds what is needed
+  set->next = candidates->first[region];
+  candidates->sets[candidates->count] = set;
+  *out_set = (uint32_t)candidates->count++;
+  candidates->first[region] = *out_set + 1;
+  return NULL;
+}
+
+carnot_status* carnot_candidates_init(carnot_candidates* candidates,
+                                      const carnot_analysis* analysis) {
+  *candidates = (carnot_candidates){.count = 0};
+  void* first;
+  CARNOT_TRY(carnot_calloc(analysis->region_count + 1, sizeof(uint32_t), "candidate sets", &first));
+  candidates->first = first;
+  return NULL;
+}
+
+void carnot_candidates_deinit(carnot_candidates* candidates) {
+  free(candidates->sets);
+  free(candidates->first);
+}
+
+// ---- measuring ----
+
+static carnot_status* prepare(carnot_builder* builder, const char* node, carnot_candidate* c) {
+  c->prepared = (carnot_prepared){.arena = builder->memory};
+  if (!c->tactic->prepare) return NULL;
+  CARNOT_TRY_AT(c->tactic->prepare(&c->problem, &c->prepared), "node %s, tactic %s", node,
+                c->tactic->name);
+  return NULL;
+}
+
+carnot_status* carnot_candidate_prepare(carnot_builder* builder, const char* node,
+                                        carnot_candidate* candidate) {
+  return candidate->prepared.arena ? NULL : prepare(builder, node, candidate);
+}
+
+carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* node,
+                                         const carnot_problem* problem,
+                                         carnot_candidate* candidates, uint32_t count) {
+  carnot_timing_cache* cache = builder->timing_cache;
+  uint64_t key =
+      carnot_problem_key(problem, carnot_executor_thread_count(builder->config->executor));
+  bool all = true;
+  for (uint32_t i = 0; i < count; i++) {
+    carnot_candidate* c = &candidates[i];
+    bool found = carnot_timing_cache_find(cache, key, c->tactic->name, &c->ns);
+    all = all && (found || !c->tactic->run);
+  }
+  if (all || carnot_builder_is_over_budget(builder)) return NULL;
+  for (uint32_t i = 0; i < count; i++)
+    CARNOT_TRY(carnot_candidate_prepare(builder, node, &candidates[i]));
+  // All candidates run in one memory space.
+  CARNOT_TRY((candidates[0].tactic->device ? carnot_time_on_device : carnot_time_candidates)(
+      builder, candidates, count));
+  for (uint32_t i = 0; i < count; i++) {
+    carnot_candidate* c = &candidates[i];
+    if (c->ns == UINT64_MAX) continue;
+    CARNOT_TRY(carnot_timing_cache_get_or_insert(cache, key, c->tactic->name, &c->ns));
+  }
+  return NULL;
+}
+
+carnot_status* carnot_measure(carnot_builder* builder, const char* node,
+                              carnot_candidate_set* set) {
+  if (set->is_measured || set->count < 2) return NULL;
+  set->is_measured = true;
+  return carnot_measure_candidates(builder, node, &set->problem, set->items, set->count);
+}

@@ -1,0 +1,91 @@
+// Candidates: for a region whose operands have given formats, the tactics that take it and the
+// formats each wants. Sets are kept for the whole build, so that selecting again neither asks nor
+// prepares nor times a tactic twice.
+#ifndef CARNOT_BUILDER_SELECT_CANDIDATES_H_
+#define CARNOT_BUILDER_SELECT_CANDIDATES_H_
+
+#include "builder/analysis/analysis.h"
+#include "builder/measure/benchmark.h"
+
+// What candidates of a region depend on, beside the region.
+typedef struct carnot_situation {
+  const carnot_format* formats;  // by value id: how the operands are stored
+  uint32_t sources;              // bit set of carnot_tactic_source that tactics may use
+  bool is_shape_step;            // computed by the reference kernel when shapes are set
+  bool guess_sizes;              // dimensions that only the run knows are guessed, else -1
+  bool on_device;                // tactics of the accelerator may take it
+  bool allow_timing;
+} carnot_situation;
+
+typedef struct carnot_candidate_set {
+  uint32_t region;  // of the analysis
+  carnot_situation situation;
+  carnot_format* inputs;      // the operands' formats in the situation
+  carnot_region plan_region;  // the region as configured for it (a plugin's fields)
+  carnot_problem problem;     // with the operands' formats before a tactic was asked
+  carnot_candidate* items;    // in order of preference
+  uint32_t count;
+  const char* rejections;  // "tactic: reason; tactic: reason"
+  bool is_measured;
+  uint32_t next;  // index + 1 of the region's next set; 0: none
+} carnot_candidate_set;
+
+typedef struct carnot_candidates {
+  carnot_candidate_set** sets;
+  size_t count, capacity;
+  uint32_t* first;  // by region: index + 1 of its first set
+} carnot_candidates;
+
+carnot_status* carnot_candidates_init(carnot_candidates* candidates,
+                                      const carnot_analysis* analysis) CARNOT_MUST_USE;
+void carnot_candidates_deinit(carnot_candidates* candidates);
+
+// The candidates of region |region| in |situation|, enumerated at the first call. *out_set is an
+// index of |candidates|. INTERNAL when no tactic takes the region.
+carnot_status* carnot_enumerate(carnot_builder* builder, const carnot_analysis* analysis,
+                                carnot_candidates* candidates, uint32_t region,
+                                const carnot_situation* situation,
+                                uint32_t* out_set) CARNOT_MUST_USE;
+
+// True when both want the same layouts of all operands but constants.
+bool carnot_candidates_share_layouts(const carnot_candidate* a, const carnot_candidate* b);
+
+// Times the candidates of a set with more than one, from the timing cache or by runs; once a set.
+carnot_status* carnot_measure(carnot_builder* builder, const char* node,
+                              carnot_candidate_set* set) CARNOT_MUST_USE;
+// The same for |count| candidates of |problem|, which is the key in the timing cache.
+carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* node,
+                                         const carnot_problem* problem,
+                                         carnot_candidate* candidates,
+                                         uint32_t count) CARNOT_MUST_USE;
+// Packs the candidate's weights and chooses its parameters, once a candidate.
+carnot_status* carnot_candidate_prepare(carnot_builder* builder, const char* node,
+                                        carnot_candidate* candidate) CARNOT_MUST_USE;
+
+// ---- problem.c ----
+
+// The problem of a region whose values have |formats| (by value id; NULL: row-major in host
+// memory). Dimensions that only the run knows are -1, or with |guess| some size. |out| borrows
+// |region|.
+carnot_status* carnot_make_problem(carnot_builder* builder, const carnot_region_facts* facts,
+                                   const carnot_region* region, const carnot_format* formats,
+                                   bool guess, carnot_problem* out) CARNOT_MUST_USE;
+// A copy whose operands can be changed.
+carnot_problem carnot_problem_copy(carnot_arena* arena, const carnot_problem* problem);
+// Gives the operands of |copy| the formats of |original| again.
+void carnot_problem_reset(carnot_problem* copy, const carnot_problem* original);
+
+// ---- plugin.c ----
+
+// Tells a plugin its shapes and formats and takes over the fields that the engine keeps. Other
+// regions stay as they are.
+carnot_status* carnot_configure_plugin(carnot_builder* builder, carnot_region* region,
+                                       carnot_problem* problem) CARNOT_MUST_USE;
+
+// ---- preplan.c ----
+
+// Builds expensive library plans for all regions in parallel, before selection asks for them.
+carnot_status* carnot_preplan(carnot_builder* builder,
+                              const carnot_analysis* analysis) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BUILDER_SELECT_CANDIDATES_H_

@@ -1,0 +1,91 @@
+// Guarded variants: another tactic at the ends of a range of shapes.
+#include "backend/device.h"
+#include "builder/select/select.h"
+
+typedef enum end_of_range { LEAST, GREATEST } end_of_range;
+
+enum { kMostTimedBytes = 1 << 28 };
+
+// The problem at one end of its range. False when the end equals the optimum, is infinite or is too
+// large to be timed.
+static bool at_end(carnot_arena* arena, const carnot_problem* p, end_of_range end,
+                   carnot_problem* out) {
+  *out = carnot_problem_copy(arena, p);
+  bool differs = false;
+  for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
+    carnot_operand_desc* t =
+        i < p->input_count ? &out->inputs[i] : &out->outputs[i - p->input_count];
+    double bytes = carnot_dtype_bits(t->format.dtype) / 8.0;
+    for (int d = 0; d < t->rank && !t->is_constant; d++) {
+      int64_t dim = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->max[d];
+      differs |= dim != t->dims[d];
+      t->dims[d] = dim;
+      bytes *= (double)dim;
+    }
+    if (t->kind == CARNOT_VALUE_TENSOR && bytes > (double)kMostTimedBytes) return false;
+  }
+  return differs;
+}
+
+// The guard is on the first dimension of the first operand that varies; its limit is the geometric
+// mean of the optimum and the end.
+static bool make_guard(const carnot_problem* p, end_of_range end, carnot_guard* out) {
+  for (uint32_t i = 0; i < p->input_count; i++) {
+    const carnot_operand_desc* t = &p->inputs[i];
+    for (int d = 0; d < t->rank && !t->is_constant; d++) {
+      if (t->min[d] == t->max[d]) continue;
+      int64_t from = end == LEAST ? carnot_max_i64(1, t->min[d]) : t->dims[d],
+              to = end == LEAST ? t->dims[d] : t->max[d];
+      int64_t middle = from;
+      while ((middle + 1) * (middle + 1) <= from * to) middle++;
+      *out = (carnot_guard){
+          .operand = i, .dim = (uint32_t)d, .min = 0, .max = INT64_MAX, .multiple = 1};
+      *(end == LEAST ? &out->max : &out->min) = end == LEAST ? middle : middle + 1;
+      return true;
+    }
+  }
+  return false;
+}
+
+// The candidate that wins at the end by a tenth, else |best|: a second variant must earn its place.
+static uint32_t winner_at(const carnot_candidate* at, uint32_t count, uint32_t best) {
+  uint32_t winner = best;
+  if (at[best].ns == UINT64_MAX) return best;
+  for (uint32_t i = 0; i < count; i++)
+    if (!at[i].failed && at[i].ns != UINT64_MAX && at[i].ns < at[winner].ns &&
+        at[i].ns < at[best].ns - at[best].ns / 10)
+      winner = i;
+  return winner;
+}
+
+static carnot_status* add_variant(carnot_builder* builder, const char* node,
+                                  carnot_candidate_set* set, end_of_range end,
+                                  carnot_assigned_region* region) {
+  carnot_candidate at[CARNOT_MAX_CANDIDATES];
+  const uint32_t best = region->candidate;
+  carnot_guard guard;
+  if (!make_guard(&set->problem, end, &guard)) return NULL;
+  for (uint32_t i = 0; i < set->count; i++) {
+    at[i] = (carnot_candidate){.tactic = set->items[i].tactic, .ns = UINT64_MAX};
+    if (!at_end(builder->memory, &set->items[i].problem, end, &at[i].problem)) return NULL;
+    // Dimensions are set one by one, so what a tactic requires of several may not hold here.
+    char reason[256];
+    if (at[i].tactic->reject(&at[i].problem, reason, sizeof(reason))) return NULL;
+  }
+  CARNOT_TRY(carnot_measure_candidates(builder, node, &at[best].problem, at, set->count));
+  uint32_t winner = winner_at(at, set->count, best);
+  if (winner == best || !carnot_candidates_share_layouts(&set->items[winner], &set->items[best]))
+    return NULL;
+  region->guarded[region->guarded_count].candidate = winner;
+  region->guarded[region->guarded_count++].guard = guard;
+  return NULL;
+}
+
+carnot_status* carnot_add_guarded_variants(carnot_builder* builder, const char* node,
+                                           carnot_candidate_set* set,
+                                           carnot_assigned_region* region) {
+  if (set->count < 2 || builder->config->level < 3 || set->items[region->candidate].tactic->device)
+    return NULL;
+  CARNOT_TRY(add_variant(builder, node, set, LEAST, region));
+  return add_variant(builder, node, set, GREATEST, region);
+}

@@ -1,0 +1,30 @@
+// Selection: analysis and candidates → assignment.
+#ifndef CARNOT_BUILDER_SELECT_SELECT_H_
+#define CARNOT_BUILDER_SELECT_SELECT_H_
+
+#include "builder/select/assignment.h"
+
+typedef struct carnot_select_request {
+  uint32_t sources;  // bit set of carnot_tactic_source that tactics may use
+  // By region: taken where it is a candidate; NULL entries, or NULL: the fastest.
+  const carnot_tactic* const* pinned;
+  bool reports_progress;
+} carnot_select_request;
+
+// Chooses a candidate for every region and a format for every value: greedily in order of
+// execution, each region by its own time. Costs come from the timing cache or are measured. The
+// assignment lives in builder->memory.
+carnot_status* carnot_select(carnot_builder* builder, const carnot_analysis* analysis,
+                             carnot_candidates* candidates, const carnot_select_request* request,
+                             carnot_assignment* out) CARNOT_MUST_USE;
+
+// ---- guards.c ----
+
+// Where shapes vary, another candidate of the set may be faster at the least or the greatest shape:
+// adds it as a guarded variant when it is a tenth faster there. CPU tactics only; device tactics
+// choose by the shapes that are set.
+carnot_status* carnot_add_guarded_variants(carnot_builder* builder, const char* node,
+                                           carnot_candidate_set* set,
+                                           carnot_assigned_region* region) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BUILDER_SELECT_SELECT_H_
