@@ -3,7 +3,7 @@
 //   last may be smaller)
 // Source: ONNX Concat-13, Split-18.
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // ---- concat ----
 
@@ -65,13 +65,13 @@ static carnot_status* run_concat(carnot_call* call) {
   for (int i = 0; i < call->input_count; i++) {
     const carnot_tensor* x = carnot_call_in(call, i);
     int64_t part = carnot_dims_count(x->dims + axis, x->rank - axis);
-    carnot_move move = {.dtype = x->dtype,
-                        .rank = 2,
-                        .dims = {outer, part},
-                        .src_strides = {part, 1},
-                        .dst_strides = {row, 1},
-                        .dst_offset = at};
-    carnot_move_run(&move, y->data, x->data);
+    carnot_strided_copy move = {.dtype = x->dtype,
+                                .rank = 2,
+                                .dims = {outer, part},
+                                .src_strides = {part, 1},
+                                .dst_strides = {row, 1},
+                                .dst_offset = at};
+    carnot_strided_copy_run(&move, y->data, x->data);
     at += part;
   }
   return NULL;
@@ -159,13 +159,13 @@ static carnot_status* run_split(carnot_call* call) {
                  (long long)(whole - at));
     carnot_tensor* y = carnot_call_out(call, i);
     if (y) {
-      carnot_move move = {.dtype = x->dtype,
-                          .rank = 2,
-                          .dims = {outer, size * inner},
-                          .src_strides = {row, 1},
-                          .dst_strides = {size * inner, 1},
-                          .src_offset = at * inner};
-      carnot_move_run(&move, y->data, x->data);
+      carnot_strided_copy move = {.dtype = x->dtype,
+                                  .rank = 2,
+                                  .dims = {outer, size * inner},
+                                  .src_strides = {row, 1},
+                                  .dst_strides = {size * inner, 1},
+                                  .src_offset = at * inner};
+      carnot_strided_copy_run(&move, y->data, x->data);
     }
     at += size;
   }

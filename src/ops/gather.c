@@ -6,7 +6,7 @@
 // limit. Source: ONNX Gather-13, GatherElements-13, GatherND-13.
 #include "ops/indices.h"
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // ---- gather ----
 
@@ -97,7 +97,7 @@ static carnot_status* run_gather_elements(carnot_call* call) {
   }
   int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0},
                                     count = carnot_tensor_count(indices);
-  carnot_dense_strides(x->dims, x->rank, strides);
+  carnot_strides(x->dims, x->rank, strides);
   for (int64_t i = 0; i < count; i++) {
     int64_t at, from = 0;
     CARNOT_TRY(carnot_index(carnot_load_i64(indices->dtype, indices->data, (size_t)i),

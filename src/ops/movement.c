@@ -5,7 +5,7 @@
 // Source: ONNX Transpose-25, Tile-13, ReverseSequence-28, DepthToSpace-28, SpaceToDepth-28,
 // Trilu-14.
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // ---- transpose ----
 
@@ -55,15 +55,15 @@ static carnot_status* run_transpose(carnot_call* call) {
   if (!y) return NULL;
   int perm[CARNOT_MAX_RANK];
   CARNOT_TRY(read_perm(call->attrs, x->rank, perm));
-  carnot_move move = {.dtype = x->dtype, .rank = x->rank};
+  carnot_strided_copy move = {.dtype = x->dtype, .rank = x->rank};
   int64_t strides[CARNOT_MAX_RANK];
-  carnot_dense_strides(x->dims, x->rank, strides);
-  carnot_dense_strides(y->dims, y->rank, move.dst_strides);
+  carnot_strides(x->dims, x->rank, strides);
+  carnot_strides(y->dims, y->rank, move.dst_strides);
   for (int i = 0; i < x->rank; i++) {
     move.dims[i] = y->dims[i];
     move.src_strides[i] = strides[perm[i]];
   }
-  carnot_move_run(&move, y->data, x->data);
+  carnot_strided_copy_run(&move, y->data, x->data);
   return NULL;
 }
 
@@ -101,10 +101,10 @@ static carnot_status* run_tile(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
-  carnot_move move = {.dtype = x->dtype, .rank = 2 * x->rank};
+  carnot_strided_copy move = {.dtype = x->dtype, .rank = 2 * x->rank};
   int64_t from[CARNOT_MAX_RANK], to[CARNOT_MAX_RANK];
-  carnot_dense_strides(x->dims, x->rank, from);
-  carnot_dense_strides(y->dims, y->rank, to);
+  carnot_strides(x->dims, x->rank, from);
+  carnot_strides(y->dims, y->rank, to);
   for (int i = 0; i < x->rank; i++) {
     move.dims[2 * i] = x->dims[i] ? y->dims[i] / x->dims[i] : 0;
     move.dst_strides[2 * i] = to[i] * x->dims[i];
@@ -112,7 +112,7 @@ static carnot_status* run_tile(carnot_call* call) {
     move.src_strides[2 * i + 1] = from[i];
     move.dst_strides[2 * i + 1] = to[i];
   }
-  carnot_move_run(&move, y->data, x->data);
+  carnot_strided_copy_run(&move, y->data, x->data);
   return NULL;
 }
 
@@ -204,11 +204,11 @@ static carnot_status* run_blocks(carnot_call* call) {
   const int64_t line = wide->dims[3];
   const int64_t wide_strides[6] = {
       depth * wide->dims[2] * line, wide->dims[2] * line, size * line, line, size, 1};
-  carnot_move move = {.dtype = x->dtype, .rank = 6};
+  carnot_strided_copy move = {.dtype = x->dtype, .rank = 6};
   memcpy(move.dims, dims, sizeof(dims));
   memcpy(move.src_strides, to_space ? deep_strides : wide_strides, sizeof(deep_strides));
   memcpy(move.dst_strides, to_space ? wide_strides : deep_strides, sizeof(deep_strides));
-  carnot_move_run(&move, y->data, x->data);
+  carnot_strided_copy_run(&move, y->data, x->data);
   return NULL;
 }
 

@@ -8,7 +8,7 @@
 //   layer_norm; row: all D of C/num_groups channels
 // |scale|, |bias| broadcast to x for the first two, [C] for the others. Statistics are double,
 // variance in two passes.
-#include "ops/lanes.h"
+#include "ops/axis_iter.h"
 
 typedef struct norm_run {
   const double *scale, *bias;  // bias may be NULL
@@ -79,7 +79,7 @@ static carnot_status* run_norm(carnot_call* call, int64_t row, bool by_channel, 
   CARNOT_TRY(carnot_call_f64(call, scale, &r->scale));
   if (bias) CARNOT_TRY(place_param(x, bias, by_channel, row, r->bias_strides, &r->bias_by_row));
   CARNOT_TRY(carnot_call_f64(call, bias, &r->bias));
-  return carnot_each_row(call, x, carnot_call_out(call, 0), row, norm_row, r);
+  return carnot_for_each_row(call, x, carnot_call_out(call, 0), row, norm_row, r);
 }
 
 // ---- layer_norm and rms_norm ----

@@ -1,6 +1,6 @@
 // Values that may be absent: a list of no or one item.
 // Source: ONNX Optional-28, OptionalGetElement-28, OptionalHasElement-28.
-#include "ops/cells.h"
+#include "ops/rt_value.h"
 
 static carnot_status* infer_optional(carnot_infer* infer) {
   if (carnot_infer_has(infer, 0)) {

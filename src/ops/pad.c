@@ -3,7 +3,7 @@
 //   negative pads cut center_crop_pad: cropped or padded with zeros around the middle, to a shape
 // Source: ONNX Pad-25, CenterCropPad-18.
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // Axes that input |input| or the attribute names, all of them when absent, and whether that is
 // known.
@@ -78,7 +78,7 @@ static void copy_padded(const carnot_tensor* x, const carnot_tensor* y, int64_t*
                         const void* fill) {
   int last = y->rank - 1;
   int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0}, row = y->rank ? y->dims[last] : 1;
-  carnot_dense_strides(x->dims, x->rank, strides);
+  carnot_strides(x->dims, x->rank, strides);
   int64_t rows = row ? carnot_tensor_count(y) / row : 0;
   for (int64_t r = 0; r < rows; r++) {
     int64_t from = 0;

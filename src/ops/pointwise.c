@@ -7,7 +7,7 @@
 // wrapped on store.
 #include "ops/pointwise.h"
 
-#include "ops/fn.h"
+#include "ops/elementwise_fn.h"
 #include "ops/util.h"
 
 enum { kChunk = 512, kPart = 1 << 15 };

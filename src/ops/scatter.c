@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "ops/indices.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 typedef enum reduction { KEEP, ADD, MUL, MAX, MIN } reduction;
 
@@ -98,7 +98,7 @@ static carnot_status* run_scatter_elements(carnot_call* call) {
   carnot_copy_elements(x->dtype, y->data, 0, x->data, 0, carnot_tensor_count(x));
   int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0},
                                     count = carnot_tensor_count(indices);
-  carnot_dense_strides(x->dims, x->rank, strides);
+  carnot_strides(x->dims, x->rank, strides);
   for (int64_t i = 0; i < count; i++) {
     int64_t at, to = 0;
     CARNOT_TRY(carnot_index(carnot_load_i64(indices->dtype, indices->data, (size_t)i),

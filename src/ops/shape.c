@@ -3,7 +3,7 @@
 //   reshape, squeeze, unsqueeze: the same elements in the same order · expand: broadcast to a shape
 // Source: ONNX Identity-25, Shape-25, Size-25, Reshape-25, Squeeze-25, Unsqueeze-25, Expand-13.
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // Passes the known elements of input 0 on, where the output has the same elements in the same
 // order.
@@ -315,16 +315,16 @@ static carnot_status* run_expand(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
-  carnot_move move = {.dtype = x->dtype, .rank = y->rank};
+  carnot_strided_copy move = {.dtype = x->dtype, .rank = y->rank};
   int64_t strides[CARNOT_MAX_RANK];
-  carnot_dense_strides(x->dims, x->rank, strides);
-  carnot_dense_strides(y->dims, y->rank, move.dst_strides);
+  carnot_strides(x->dims, x->rank, strides);
+  carnot_strides(y->dims, y->rank, move.dst_strides);
   for (int i = 0; i < y->rank; i++) {
     int from = i - (y->rank - x->rank);
     move.dims[i] = y->dims[i];
     move.src_strides[i] = from < 0 || x->dims[from] == 1 ? 0 : strides[from];
   }
-  carnot_move_run(&move, y->data, x->data);
+  carnot_strided_copy_run(&move, y->data, x->data);
   return NULL;
 }
 

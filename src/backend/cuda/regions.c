@@ -118,8 +118,8 @@ static carnot_status* col2im_shape(const carnot_step_view* step, const carnot_op
   CARNOT_CHECK(rank >= 1 && rank <= 3 && count == rank && x->rank == 3, INVALID_MODEL,
                "blocks of %d dimensions in an image of %d", count, rank);
   for (int d = 0; d < rank; d++) block.dims[d + 2] = carnot_sym_of(sizes[d]);
-  carnot_window w;
-  CARNOT_TRY(carnot_window_read(a.row, a.attrs, rank, &block, &w));
+  carnot_sliding_window w;
+  CARNOT_TRY(carnot_sliding_window_read(a.row, a.attrs, rank, &block, &w));
   carnot_cuda_deform p = {.rank = rank};
   int64_t places = 1, taps = 1;
   for (int d = 0; d < 3; d++) {
@@ -155,11 +155,11 @@ static carnot_status* max_unpool_shape(const carnot_step_view* step, const carno
   *out_workspace_bytes = 0;
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  carnot_window w;
+  carnot_sliding_window w;
   CARNOT_CHECK(step->input_count >= 2 && x->rank >= 2 && x->rank <= CARNOT_CUDA_RANK &&
                    y->rank == x->rank && y->format.dtype == x->format.dtype,
                INVALID_MODEL, "ranks %d and %d", x->rank, y->rank);
-  CARNOT_TRY(carnot_window_read(a.row, a.attrs, x->rank - 2, NULL, &w));
+  CARNOT_TRY(carnot_sliding_window_read(a.row, a.attrs, x->rank - 2, NULL, &w));
   carnot_cuda_unpool p = {.rank = x->rank,
                           .size = carnot_dims_count(x->dims + 2, x->rank - 2),
                           .inner = {x->dims[0], x->dims[1]}};

@@ -3,7 +3,7 @@
 #define CARNOT_BACKEND_CUDA_WINDOW_H_
 
 #include "backend/cuda/rows.h"
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 
 // The window of node |node| over |x| (and |weights|, NULL for pooling) as it is for these sizes.
 // Spatial axes fill the end of the arrays of three; missing ones are 1.

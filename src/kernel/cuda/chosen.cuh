@@ -1,7 +1,7 @@
 // Layers that choose by value: elements that are not zero, slices whose condition holds, boxes that no
 // better one covers. Blocks find lists and count them (mark, nms), one block adds the counts up (starts),
 // the host reads their sum, and blocks write the lists one behind the other. The formulas are those of
-// ops/select.c and ops/detection.c.
+// ops/nonzero.c and ops/detection.c.
 
 enum { MARK_WORDS = CARNOT_CUDA_CHUNK / 16, AT_A_TIME = 4 };
 

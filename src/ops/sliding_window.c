@@ -1,4 +1,5 @@
-#include "ops/window.h"
+// Sliding windows: attributes, output sizes, padding of auto_pad.
+#include "ops/sliding_window.h"
 
 static bool has_spec(const carnot_op_row* row, const char* name) {
   for (const carnot_attr_spec* spec = row->attrs; spec && spec->name; spec++) {
@@ -43,17 +44,18 @@ static carnot_status* read_auto_pad(const carnot_op_row* row, const carnot_attrs
                       CARNOT_VIEW_ARG(name));
 }
 
-carnot_status* carnot_window_read(const carnot_op_row* row, const carnot_attrs* attrs, int rank,
-                                  const carnot_type* weights, carnot_window* out) {
+carnot_status* carnot_sliding_window_read(const carnot_op_row* row, const carnot_attrs* attrs,
+                                          int rank, const carnot_type* weights,
+                                          carnot_sliding_window* out) {
   memset(out, 0, sizeof(*out));
-  CARNOT_CHECK(rank >= 0 && rank <= CARNOT_WINDOW_RANK, INVALID_MODEL,
-               "%d spatial dimensions; 0 to %d are required", rank, CARNOT_WINDOW_RANK);
+  CARNOT_CHECK(rank >= 0 && rank <= CARNOT_SLIDING_WINDOW_RANK, INVALID_MODEL,
+               "%d spatial dimensions; 0 to %d are required", rank, CARNOT_SLIDING_WINDOW_RANK);
   out->rank = rank;
   CARNOT_TRY(read_auto_pad(row, attrs, &out->auto_pad));
   CARNOT_TRY(read_list(attrs, "kernel_shape", rank, 1, 0, out->kernel));
   CARNOT_TRY(read_list(attrs, "strides", rank, 1, 1, out->strides));
   CARNOT_TRY(read_list(attrs, "dilations", rank, 1, 1, out->dilations));
-  int64_t pads[2 * CARNOT_WINDOW_RANK];
+  int64_t pads[2 * CARNOT_SLIDING_WINDOW_RANK];
   CARNOT_TRY(read_list(attrs, "pads", 2 * rank, -INT32_MAX, 0, pads));
   int64_t taps = 1;
   bool explicit_pads = out->auto_pad == CARNOT_PAD_NOTSET;
@@ -75,18 +77,19 @@ carnot_status* carnot_window_read(const carnot_op_row* row, const carnot_attrs* 
   return NULL;
 }
 
-carnot_status* carnot_window_of_call(const carnot_call* call, int rank,
-                                     const carnot_tensor* weights, carnot_window* out) {
+carnot_status* carnot_sliding_window_of_call(const carnot_call* call, int rank,
+                                             const carnot_tensor* weights,
+                                             carnot_sliding_window* out) {
   carnot_type type = {CARNOT_VALUE_TENSOR, CARNOT_DTYPE_INVALID, 0, {{0}}, NULL};
   if (weights) {
     type.rank = weights->rank;
     for (int i = 0; i < weights->rank; i++) type.dims[i] = carnot_sym_of(weights->dims[i]);
   }
-  return carnot_window_read(call->row, call->attrs, rank, weights ? &type : NULL, out);
+  return carnot_sliding_window_read(call->row, call->attrs, rank, weights ? &type : NULL, out);
 }
 
-carnot_status* carnot_window_infer(carnot_infer* infer, const carnot_window* w,
-                                   const carnot_sym* in, carnot_sym* out) {
+carnot_status* carnot_sliding_window_infer(carnot_infer* infer, const carnot_sliding_window* w,
+                                           const carnot_sym* in, carnot_sym* out) {
   carnot_syms* t = infer->syms;
   for (int i = 0; i < w->rank; i++) {
     carnot_sym stride = carnot_sym_of(w->strides[i]);
@@ -117,7 +120,8 @@ carnot_status* carnot_window_infer(carnot_infer* infer, const carnot_window* w,
   return NULL;
 }
 
-void carnot_window_resolve(carnot_window* w, const int64_t* in, const int64_t* out) {
+void carnot_sliding_window_resolve(carnot_sliding_window* w, const int64_t* in,
+                                   const int64_t* out) {
   if (w->auto_pad != CARNOT_PAD_SAME_UPPER && w->auto_pad != CARNOT_PAD_SAME_LOWER) return;
   for (int i = 0; i < w->rank; i++) {
     int64_t reach = (w->kernel[i] - 1) * w->dilations[i] + 1;

@@ -2,8 +2,8 @@
 //   out[i] = fn(x[i], y[i], z[i])
 // |y| and |z| are read where the function takes them; |a| and |b| are its parameters. |out| may be
 // |x|. Results that are bool come out as 0 or 1. Any thread.
-#ifndef CARNOT_OPS_FN_H_
-#define CARNOT_OPS_FN_H_
+#ifndef CARNOT_OPS_ELEMENTWISE_FN_H_
+#define CARNOT_OPS_ELEMENTWISE_FN_H_
 
 #include "ir/op.h"
 
@@ -23,4 +23,4 @@ void carnot_fn_apply_f64(const carnot_fn_call* call, const double* x, const doub
 void carnot_fn_apply_i64(const carnot_fn_call* call, const int64_t* x, const int64_t* y,
                          const int64_t* z, int64_t* out, size_t count);
 
-#endif  // CARNOT_OPS_FN_H_
+#endif  // CARNOT_OPS_ELEMENTWISE_FN_H_

@@ -1,6 +1,6 @@
 // Values of any kind in reference kernels: tensors, sequences, optionals.
-#ifndef CARNOT_OPS_CELLS_H_
-#define CARNOT_OPS_CELLS_H_
+#ifndef CARNOT_OPS_RT_VALUE_H_
+#define CARNOT_OPS_RT_VALUE_H_
 
 #include "ir/op.h"
 
@@ -19,12 +19,12 @@ carnot_status* carnot_call_stack(const carnot_call* call, int i,
                                  bool backwards, carnot_dtype dtype, int rank) CARNOT_MUST_USE;
 
 // A list of cells that grows in memory of the call.
-typedef struct carnot_cell_list {
+typedef struct carnot_rt_value_list {
   const carnot_rt_value** items;
   size_t count, capacity;
-} carnot_cell_list;
-carnot_status* carnot_cell_list_add(const carnot_call* call, carnot_cell_list* list,
-                                    const carnot_rt_value* cell) CARNOT_MUST_USE;
+} carnot_rt_value_list;
+carnot_status* carnot_rt_value_list_add(const carnot_call* call, carnot_rt_value_list* list,
+                                        const carnot_rt_value* cell) CARNOT_MUST_USE;
 
 // The type that holds values of both types: dimensions that differ become unknown.
 carnot_type carnot_infer_join(carnot_infer* infer, const carnot_type* a, const carnot_type* b);
@@ -32,4 +32,4 @@ carnot_type carnot_infer_join(carnot_infer* infer, const carnot_type* a, const c
 void carnot_infer_set_list(carnot_infer* infer, int i, carnot_value_kind kind,
                            const carnot_type* element);
 
-#endif  // CARNOT_OPS_CELLS_H_
+#endif  // CARNOT_OPS_RT_VALUE_H_

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // ---- constant_of_shape ----
 

@@ -1,6 +1,7 @@
-#include "ops/cells.h"
+// Values of any kind in reference kernels: passing on, keeping, stacking.
+#include "ops/rt_value.h"
 
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // True when the data stand in the place of an input, which may be used again when the inputs have
 // been read.
@@ -79,19 +80,19 @@ carnot_status* carnot_call_stack(const carnot_call* call, int i,
     CARNOT_CHECK(same, INVALID_ARGUMENT,
                  "output %d: item %zu has another shape or type than item 0", i, c);
     int64_t place = (int64_t)(backwards ? count - 1 - c : c);
-    carnot_move move = {.dtype = dtype,
-                        .rank = 2,
-                        .dims = {outer, inner},
-                        .src_strides = {inner, 1},
-                        .dst_strides = {(int64_t)count * inner, 1},
-                        .dst_offset = place * inner};
-    carnot_move_run(&move, y->data, x->data);
+    carnot_strided_copy move = {.dtype = dtype,
+                                .rank = 2,
+                                .dims = {outer, inner},
+                                .src_strides = {inner, 1},
+                                .dst_strides = {(int64_t)count * inner, 1},
+                                .dst_offset = place * inner};
+    carnot_strided_copy_run(&move, y->data, x->data);
   }
   return NULL;
 }
 
-carnot_status* carnot_cell_list_add(const carnot_call* call, carnot_cell_list* list,
-                                    const carnot_rt_value* cell) {
+carnot_status* carnot_rt_value_list_add(const carnot_call* call, carnot_rt_value_list* list,
+                                        const carnot_rt_value* cell) {
   if (list->count == list->capacity) {
     size_t capacity = list->capacity ? list->capacity * 2 : 16;
     void* memory;

@@ -1,26 +1,24 @@
 // Copying elements between strided arrays: what operators that only move data are made of.
-#ifndef CARNOT_OPS_MOVE_H_
-#define CARNOT_OPS_MOVE_H_
+#ifndef CARNOT_OPS_STRIDED_COPY_H_
+#define CARNOT_OPS_STRIDED_COPY_H_
 
-#include "ir/op.h"
+#include "ops/util.h"
 
-enum { CARNOT_MOVE_RANK = 2 * CARNOT_MAX_RANK };
+enum { CARNOT_STRIDED_COPY_RANK = 2 * CARNOT_MAX_RANK };
 
 // dst[dst_offset + sum i*dst_strides] = src[src_offset + sum i*src_strides] for every index i below
 // |dims|; all in elements; strides may be 0 or negative. The arrays may not overlap.
-typedef struct carnot_move {
+typedef struct carnot_strided_copy {
   carnot_dtype dtype;
   int rank;
-  int64_t dims[CARNOT_MOVE_RANK];
-  int64_t src_strides[CARNOT_MOVE_RANK], dst_strides[CARNOT_MOVE_RANK];
+  int64_t dims[CARNOT_STRIDED_COPY_RANK];
+  int64_t src_strides[CARNOT_STRIDED_COPY_RANK], dst_strides[CARNOT_STRIDED_COPY_RANK];
   int64_t src_offset, dst_offset;
-} carnot_move;
+} carnot_strided_copy;
 
 // Any thread. Every element named must lie inside its array.
-void carnot_move_run(const carnot_move* move, void* dst, const void* src);
+void carnot_strided_copy_run(const carnot_strided_copy* move, void* dst, const void* src);
 
-// Row-major strides of |dims|.
-void carnot_dense_strides(const int64_t* dims, int rank, int64_t* out_strides);
 // |count| elements that lie side by side.
 void carnot_copy_elements(carnot_dtype dtype, void* dst, int64_t dst_index, const void* src,
                           int64_t src_index, int64_t count);
@@ -28,4 +26,4 @@ void carnot_copy_elements(carnot_dtype dtype, void* dst, int64_t dst_index, cons
 void carnot_fill_elements(carnot_dtype dtype, void* dst, int64_t dst_index, const void* src,
                           int64_t src_index, int64_t count);
 
-#endif  // CARNOT_OPS_MOVE_H_
+#endif  // CARNOT_OPS_STRIDED_COPY_H_

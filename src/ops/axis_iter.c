@@ -1,12 +1,13 @@
-#include "ops/lanes.h"
+// Iteration over 1-D slices along an axis, in parallel; stable sorting.
+#include "ops/axis_iter.h"
 
 enum { kParts = 64 };
 
 typedef struct lanes_run {
   const carnot_tensor* x;
   carnot_tensor* y;
-  carnot_lanes lanes;
-  carnot_lane_fn fn;
+  carnot_axis_view lanes;
+  carnot_axis_slice_fn fn;
   const void* context;
   double* scratch;  // two lanes a part
   int64_t count, parts;
@@ -18,7 +19,7 @@ static void run_part(void* arg, int64_t part) {
   double *in = r->scratch + part * 2 * length, *out = in + length;
   int64_t end = r->count * (part + 1) / r->parts;
   for (int64_t lane = r->count * part / r->parts; lane < end; lane++) {
-    size_t start = (size_t)carnot_lane_start(&r->lanes, lane);
+    size_t start = (size_t)carnot_axis_slice_start(&r->lanes, lane);
     carnot_load_block_f64(r->x->dtype, r->x->data, start, step, (size_t)length, in);
     r->fn(r->context, lane, in, out, length);
     carnot_store_block_f64(r->y->dtype, r->y->data, start, step, (size_t)length, out);
@@ -34,18 +35,20 @@ static carnot_status* run_lanes(const carnot_call* call, lanes_run* r) {
   return NULL;
 }
 
-carnot_status* carnot_each_lane(const carnot_call* call, const carnot_tensor* x, carnot_tensor* y,
-                                int axis, carnot_lane_fn fn, const void* context) {
+carnot_status* carnot_for_each_axis_slice(const carnot_call* call, const carnot_tensor* x,
+                                          carnot_tensor* y, int axis, carnot_axis_slice_fn fn,
+                                          const void* context) {
   lanes_run r = {.x = x, .y = y, .fn = fn, .context = context};
-  r.lanes = x->rank ? carnot_lanes_of(x->dims, x->rank, axis) : (carnot_lanes){1, 1, 1};
+  r.lanes = x->rank ? carnot_axis_view_of(x->dims, x->rank, axis) : (carnot_axis_view){1, 1, 1};
   return run_lanes(call, &r);
 }
 
-carnot_status* carnot_each_row(const carnot_call* call, const carnot_tensor* x, carnot_tensor* y,
-                               int64_t length, carnot_lane_fn fn, const void* context) {
+carnot_status* carnot_for_each_row(const carnot_call* call, const carnot_tensor* x,
+                                   carnot_tensor* y, int64_t length, carnot_axis_slice_fn fn,
+                                   const void* context) {
   lanes_run r = {.x = x, .y = y, .fn = fn, .context = context};
   int64_t count = carnot_tensor_count(x);
-  r.lanes = (carnot_lanes){length ? count / length : 0, length, 1};
+  r.lanes = (carnot_axis_view){length ? count / length : 0, length, 1};
   return run_lanes(call, &r);
 }
 

@@ -1,18 +1,11 @@
-#include "ops/move.h"
+// Copies of elements between strided arrays, for elements of any size.
+#include "ops/strided_copy.h"
 
 // Bytes of an element; 0 where elements are smaller than a byte.
 static size_t element_bytes(carnot_dtype dtype) {
   if (dtype == CARNOT_DTYPE_STRING) return sizeof(carnot_strview);
   int bits = carnot_dtype_bits(dtype);
   return bits % 8 ? 0 : (size_t)bits / 8;
-}
-
-void carnot_dense_strides(const int64_t* dims, int rank, int64_t* out_strides) {
-  int64_t stride = 1;
-  for (int i = rank - 1; i >= 0; i--) {
-    out_strides[i] = stride;
-    stride *= dims[i];
-  }
 }
 
 void carnot_copy_elements(carnot_dtype dtype, void* dst, int64_t dst_index, const void* src,
@@ -43,7 +36,7 @@ void carnot_fill_elements(carnot_dtype dtype, void* dst, int64_t dst_index, cons
 }
 
 // Drops dimensions of one and joins neighbours that lie behind one another on both sides.
-static void simplify(carnot_move* m) {
+static void simplify(carnot_strided_copy* m) {
   int rank = 0;
   for (int i = 0; i < m->rank; i++) {
     if (m->dims[i] == 1) continue;
@@ -79,8 +72,8 @@ static void run_of_bytes(char* dst, int64_t dst_step, const char* src, int64_t s
 }
 
 // One innermost run.
-static void run(const carnot_move* m, void* dst, int64_t dst_at, const void* src, int64_t src_at,
-                int64_t count, int64_t dst_step, int64_t src_step) {
+static void run(const carnot_strided_copy* m, void* dst, int64_t dst_at, const void* src,
+                int64_t src_at, int64_t count, int64_t dst_step, int64_t src_step) {
   size_t bytes = element_bytes(m->dtype);
   if (dst_step == 1 && src_step == 1) {
     carnot_copy_elements(m->dtype, dst, dst_at, src, src_at, count);
@@ -95,8 +88,8 @@ static void run(const carnot_move* m, void* dst, int64_t dst_at, const void* src
   }
 }
 
-void carnot_move_run(const carnot_move* move, void* dst, const void* src) {
-  carnot_move m = *move;
+void carnot_strided_copy_run(const carnot_strided_copy* move, void* dst, const void* src) {
+  carnot_strided_copy m = *move;
   for (int i = 0; i < m.rank; i++) {
     if (m.dims[i] == 0) return;
   }
@@ -106,7 +99,7 @@ void carnot_move_run(const carnot_move* move, void* dst, const void* src) {
     run(&m, dst, m.dst_offset, src, m.src_offset, 1, 1, 1);
     return;
   }
-  int64_t index[CARNOT_MOVE_RANK] = {0}, src_at = m.src_offset, dst_at = m.dst_offset;
+  int64_t index[CARNOT_STRIDED_COPY_RANK] = {0}, src_at = m.src_offset, dst_at = m.dst_offset;
   for (;;) {
     run(&m, dst, dst_at, src, src_at, m.dims[last], m.dst_strides[last], m.src_strides[last]);
     int d = last - 1;

@@ -1,3 +1,4 @@
+// Element-wise functions at their edges and against the C library.
 #include "ops/op_test.h"
 
 static void set_fn(op_test* t, carnot_fn fn) { op_test_int(t, "fn", fn); }

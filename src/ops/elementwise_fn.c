@@ -1,11 +1,12 @@
-#include "ops/fn.h"
+// The element-wise functions of base/fn.def on arrays of float, double and int64.
+#include "ops/elementwise_fn.h"
 
 #include <math.h>
 
 #define REAL    float
 #define M(name) name##f
 #define N(name) name##_f32
-#include "ops/fn_float.inl"
+#include "ops/elementwise_fn_float.inl"
 #undef REAL
 #undef M
 #undef N
@@ -13,7 +14,7 @@
 #define REAL    double
 #define M(name) name
 #define N(name) name##_f64
-#include "ops/fn_float.inl"
+#include "ops/elementwise_fn_float.inl"
 #undef REAL
 #undef M
 #undef N
