@@ -1,3 +1,5 @@
+// The tables of operators and element-wise functions; attributes with their defaults; helpers of
+// infer functions and reference kernels.
 #include "ir/op.h"
 
 #include "base/executor.h"

@@ -66,7 +66,7 @@ typedef struct carnot_rt_value {
 } carnot_rt_value;
 
 // One call of a reference kernel. Inputs that are absent are NULL. Outputs that infer could size
-// stand allocated with their dimensions set; the others the kernel sizes by
+// are allocated with their dimensions set; the others the kernel sizes by
 // carnot_call_size_output. Outputs nobody reads are NULL.
 typedef struct carnot_call {
   const struct carnot_op_row* row;

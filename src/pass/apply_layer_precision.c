@@ -1,9 +1,9 @@
-// What the user asked of layers: one that shall compute in a half type sees operands rounded to it
-// and gives rounded results; the arithmetic between is float32, as in the hardware's own half
-// instructions.
+// Applies requested layer precisions: a layer that shall compute in FP16 or BF16 reads operands
+// rounded to it and gives rounded results; the arithmetic between is FP32, as in half-precision
+// instructions of the hardware.
 //
-// Runs when patterns are recognised, so that norms and attention stay whole (their sums are float32
-// whatever they store), and before regions, into which the rounding is fused.
+// Runs after pattern fusion, so that norms and attention stay whole (they accumulate in FP32), and
+// before regions are formed, which fuse the rounding.
 #include "pass/pass.h"
 
 static bool is_rounded(const carnot_value* value, carnot_fn round, carnot_dtype to) {
@@ -81,7 +81,7 @@ static carnot_status* apply(carnot_node* node) {
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->first, *next; node; node = next) {
-    next = node->next;  // what is added stands between
+    next = node->next;  // rounding is inserted before it
     if (computes(node)) CARNOT_TRY(apply(node));
   }
   return NULL;

@@ -1,3 +1,4 @@
+// The cache of casts that passes which change storage types share.
 #include "pass/cast_cache.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// Constant folding through the reference kernels, and elements known as plain integers.
+// Constant folding: computes nodes whose inputs are all constant by their reference kernels, and
+// values whose elements are known as plain integers.
 #include "ops/evaluate.h"
 #include "pass/pass.h"
 

@@ -1,8 +1,8 @@
-// Half-precision storage on an accelerator: where FP16 or BF16 is allowed, the float32 layers that
-// kernels compute as well over halves (products, windows, norms, what moves elements) store halves;
-// their sums stay float32 in registers. Inputs and results of the network keep their types, layers
-// that were asked to be float32 stay so, and so does all arithmetic in which float16 could overflow
-// or vanish.
+// Stores FP32 layers as FP16 or BF16 on an accelerator, where the configuration or the layer's
+// requested precision allows it: contractions, and layers behind them whose results stay in the
+// range of their operands (traits of ir/op.h, column range of base/fn.def). Kernels accumulate in
+// FP32. Inputs and results of the network keep their types, as do layers for which FP32 was
+// requested and constants that FP16 cannot hold.
 #include "pass/cast_cache.h"
 
 typedef struct narrower {
@@ -40,7 +40,8 @@ static bool reduction_keeps_range(const carnot_node* node) {
          carnot_attr_is(row, &node->attrs, "fn", "min");
 }
 
-// A half type stands among the operands already, or a table does.
+// True when an operand exists in half precision already, or |node| gathers rows of a constant
+// table.
 static bool has_half(const narrower* n, const carnot_node* node) {
   for (int i = 0; i < node->input_count; i++)
     if (is_f32(node->inputs[i]) && carnot_cast_cache_find(&n->cache, node->inputs[i])) return true;

@@ -1,4 +1,5 @@
-// Equal computations once: nodes of the same operator, attributes and inputs in one block.
+// Common subexpression elimination: merges nodes of equal operator, attributes and inputs in one
+// block.
 #include <stdlib.h>
 
 #include "base/hash.h"

@@ -1,4 +1,4 @@
-// Dead code.
+// Dead code elimination: removes nodes, and optional last outputs, that nothing reads.
 #include "pass/pass.h"
 
 static bool is_read(const carnot_node* node) {

@@ -1,9 +1,9 @@
-// Einsum as the operators it is made of: transposes, a product of matrices, reshapes.
+// Decomposes Einsum into transpose, matmul, reshape; operands are combined from left to right.
 //
-// A label of both operands that is still wanted is one of the batch, one that is not is summed by
-// the product; one of a single operand is a row or column, or is summed before. Without anything to
-// sum the product is element-wise. More operands are taken from left to right. Repeated labels in
-// one operand (diagonals) stay an einsum, and what no list of integers can reshape.
+// For two operands, a label of both that is still needed is a batch dimension, one that is not is
+// the reduction dimension of the matmul; a label of one operand is a row or column, or is summed
+// before. Without a reduction dimension the result is an element-wise product. Repeated labels in
+// one operand (diagonals), and reshapes that no list of integers expresses, stay an Einsum.
 #include "ops/einsum.h"
 #include "pass/pass.h"
 
@@ -200,7 +200,7 @@ static product plan(const rewrite* r, term left, term right, const order* sums,
   p.batch = picked(wanted, in_left & in_right);
   p.rows = picked(wanted, in_left & ~in_right);
   p.columns = picked(wanted, in_right & ~in_left);
-  // The processor's rows read the left operand as it stands.
+  // CPU tactics cannot transpose the left operand.
   p.swap_left = r->device && ends_in(&left.labels, &p.rows);
   p.swap_right = p.columns.count && ends_in(&right.labels, sums);
   p.left_order = p.swap_left ? joined3(p.batch, sums, &p.rows) : joined3(p.batch, &p.rows, sums);
@@ -303,7 +303,8 @@ static term pair(rewrite* r, term a, term b, uint64_t kept, const order* result)
   if (known.count == wanted.count) wanted = known;
   if (wanted.count > CARNOT_MAX_RANK) return (term){.value = NULL};
   if (!sums) return multiplied(r, a, b, &wanted);
-  // One by one, rows times columns are slow as matrices; numbers in halves would be rounded.
+  // Batches of dot products are slow as 1x1 matrices; in half precision the products would be
+  // rounded.
   bool dots = left && left == (common & kept) && !carnot_dtype_is_half(a.value->type.dtype);
   if (dots) return summed(r, multiplied(r, a, b, &a.labels), left);
   product p = best_plan(r, a, b, sums, &wanted);
@@ -314,7 +315,7 @@ static term pair(rewrite* r, term a, term b, uint64_t kept, const order* result)
 
 // ---- the node ----
 
-// Types whose products sum alike: halves in float32, integers exactly.
+// Types that matmul accumulates as Einsum does: half precision in FP32, integers exactly.
 static bool takes(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_F32 || dtype == CARNOT_DTYPE_F64 || carnot_dtype_is_half(dtype) ||
          dtype == CARNOT_DTYPE_I32 || dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_U32 ||

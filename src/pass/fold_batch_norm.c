@@ -1,9 +1,8 @@
-// Batch normalization with constant parameters after a convolution with constant weights goes into
-// the weights:
+// Folds batch normalization with constant parameters into the weights of the convolution before it:
 //   w' = w * s, b' = (b - mean) * s + shift, with s = scale / sqrt(var + epsilon) per output
-//   channel.
-// The arithmetic is written as nodes over the constants, which folding then computes; so refit
-// knows how it was made.
+//   channel
+// The arithmetic is written as nodes over the constants, which constant folding computes; so refit
+// knows how the weights were derived.
 #include "pass/pass.h"
 
 typedef struct maker {

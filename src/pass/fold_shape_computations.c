@@ -1,6 +1,5 @@
-// Shape arithmetic → constants: a reshape whose target is known as expressions gets a constant
-// target, with 0 for what it copies and one -1 for what is left, so that the chain that computed it
-// dies.
+// Folds shape computations: a reshape whose target is known as expressions gets a constant target
+// (0 for a copied dimension, at most one -1), so that the chain that computed the target is dead.
 #include "pass/pass.h"
 
 static bool constant_target(const carnot_node* node, int64_t* target, int* out_rank) {

@@ -1,10 +1,11 @@
-// Regions: an anchor with the pointwise operators behind it, and chains of pointwise operators
-// alone. On an accelerator the cast before a network's first layer joins it (a kernel reads few
-// channels in their own type as well), and chains take casts along and what is true or false.
+// Forms fusion regions: an anchor (matmul, GEMM, convolution, ..) with its epilogue of pointwise
+// nodes, and trees of pointwise nodes alone.
 //
-// A follower joins when it is the only reader of what the region gives, keeps its dimensions, and
-// its other operands are there before it: then the whole can be computed where the anchor's tile
-// still is in registers or L1.
+// A follower joins when it is the only reader of the region's result, keeps its dimensions, and its
+// other operands are constants or exist before it: then it is computed while the tile of the anchor
+// is in registers or L1. On an accelerator the cast before a first convolution joins it where a
+// kernel converts its input itself, and pointwise regions may also hold casts, comparisons and
+// boolean functions.
 #include "pass/pass.h"
 
 enum { kMaxRegionNodes = 24, kMaxMixedOperands = 8, kMostSizes = 64 };

@@ -1,4 +1,5 @@
-// Activations from their parts, as exporters write them.
+// Fuses the parts of activations into one element-wise function: GELU by erf or tanh, SiLU,
+// hard-swish, as exporters write them.
 #include <math.h>
 
 #include "pass/pass.h"

@@ -1,9 +1,10 @@
-// Scaled dot-product attention from its parts: softmax(q kᵀ · scale + mask) v.
+// Fuses scaled dot-product attention, softmax(q k^T * scale + mask) v, into one region where a
+// kernel of the target takes it.
 //
-// The region takes the transposes, scales and reshapes of q, k and v along (and the transpose of
-// the result) as far as the elements of a head stay next to one another in memory: the kernel then
-// reads the heads where the projections left them. A guard against rows without any key (exporters
-// write: NaN → 0) is taken too.
+// The region includes transposes, scales and reshapes of q, k and v (and the transpose of the
+// result) as long as the elements of a head stay contiguous: the kernel then reads the heads where
+// the projections wrote them. A guard against rows without any key (exporters write NaN -> 0) is
+// included, too.
 #include "pass/pass.h"
 
 enum { kMaxNodes = 32 };
@@ -70,7 +71,7 @@ static bool keeps_batch(const carnot_node* node) {
   return true;
 }
 
-// A slice along one of the axes before the elements of a head, as the pass siblings makes them.
+// A slice along one of the axes before the elements of a head, as fuse_qkv_projections makes them.
 static bool cuts_heads(const carnot_node* node) {
   int64_t axis;
   return node->op == CARNOT_OP_SLICE && node->input_count == 4 &&

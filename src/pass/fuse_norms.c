@@ -1,4 +1,4 @@
-// Layer and RMS normalization from their parts:
+// Fuses the parts of layer and RMS normalization into one operator:
 //   d / sqrt(mean(d^2) + epsilon) * scale + bias, with d = x - mean(x) (layer) or d = x (RMS)
 // over trailing axes, as exporters before opset 17 write it.
 #include "pass/pass.h"

@@ -1,6 +1,6 @@
-// Projections of one value into heads (queries, keys, values) as one product: x W + b, reshaped to
-// [.., heads, size], for several W of constant weights becomes x [W..] + [b..], reshaped to all
-// heads, and a slice for each. Attention reads the slices where they stand.
+// Joins the projections of one value into heads (queries, keys, values) into one GEMM: x W + b,
+// reshaped to [.., heads, size], for several constant W becomes x [W..] + [b..], reshaped to all
+// heads, and a slice for each. Attention kernels read the slices in place.
 #include "pass/pass.h"
 
 enum { kMaxSiblings = 8 };
@@ -136,7 +136,7 @@ static carnot_status* join_readers(const carnot_value* x) {
   return count > 1 ? join(all, count) : NULL;
 }
 
-// ---- projections that stand packed: PyTorch's MultiheadAttention ----
+// ---- packed projections: PyTorch's MultiheadAttention ----
 
 static bool is_perm(const carnot_node* node, const int64_t* wanted, size_t rank) {
   size_t count;

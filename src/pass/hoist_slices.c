@@ -1,6 +1,7 @@
-// Rows that nobody reads are not computed: what is taken of a result (the class token of a vision
-// transformer, a sequence's last position) is taken of the operands instead, up through products,
-// norms and pointwise operators. Values that others read as well stay whole.
+// Hoists slices and gathers: slice(f(x)) -> f(slice(x)) through GEMMs by constant weights, norms,
+// pointwise nodes, transposes and reshapes, so that rows that nothing reads (all but the class
+// token of a vision transformer, all but the last position of a sequence) are not computed. A value
+// with other readers stays whole.
 #include "pass/pass.h"
 
 enum { kMostOperands = 8, kMostDepth = 24 };
@@ -286,7 +287,7 @@ static carnot_value* through(rewrite* r) {
   return node->op == CARNOT_OP_RESHAPE ? through_reshape(r) : NULL;
 }
 
-// Readers that take the same of one value take it once, where the first of them stands.
+// Merges readers that take the same slice of one value, at the position of the first.
 static void join(carnot_node* node, const taking* t) {
   const carnot_value* data = node->inputs[0];
   for (size_t i = data->use_count; i-- > 0;) {

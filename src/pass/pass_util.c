@@ -1,3 +1,4 @@
+// Helpers that passes share: matching, constants, casts, fusing nodes into a region.
 #include "pass/pass.h"
 
 carnot_node* carnot_only_user(const carnot_value* value) {

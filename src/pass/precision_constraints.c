@@ -1,3 +1,4 @@
+// Applies requested layer precisions and the types of network inputs and outputs to the graph.
 #include "pass/precision_constraints.h"
 
 #include <fnmatch.h>

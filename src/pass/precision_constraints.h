@@ -25,7 +25,8 @@ typedef struct carnot_precision_constraints {
   size_t layer_count;
   const carnot_precision_request* outputs;
   size_t output_count;
-  // Types of the network's inputs and results as the user sees them, in order; one stands for all.
+  // Types of the network's inputs and results as the user sees them, in order; a single one is for
+  // all.
   const carnot_dtype* input_types;
   size_t input_type_count;
   const carnot_dtype* result_types;

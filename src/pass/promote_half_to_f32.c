@@ -1,9 +1,9 @@
-// Half-precision storage on the CPU: a network in float16 or bfloat16 computes in float32.
+// Promotes FP16 and BF16 networks to FP32 on the CPU.
 //
-// Every node that computes on halves works on float32 cache of its operands; a value is rounded to
-// its half type where something that must see it reads it: results, casts, quantization, control
-// flow. The declared types of inputs and results stay. The result differs from rounding after each
-// operator only in being nearer to the exact one.
+// Nodes on half-precision values read FP32 copies of their operands. A value is rounded to its half
+// type where a reader needs that type: results, casts, quantization, control flow. Declared types
+// of inputs and results stay. Results differ from rounding after each operator only by being closer
+// to the exact ones.
 #include "pass/cast_cache.h"
 
 static bool is_half(const carnot_value* value) {

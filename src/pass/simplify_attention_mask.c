@@ -1,6 +1,6 @@
-// Masks as small as what they are made of. Exporters build attention's mask by index arithmetic:
-// every key's flag is gathered from where it stands, joined with conditions that always hold, and
-// spread over the queries by that.
+// Keeps attention masks at the size of their operands. Exporters build a mask by index arithmetic:
+// they gather the flag of every key in order (gather_nd of all indices), combine it with conditions
+// that are constant true, and by that broadcast it over the queries.
 #include "pass/pass.h"
 
 enum { kMaxDepth = 4 };
@@ -56,7 +56,7 @@ static carnot_status* reshape_before(carnot_node* at, carnot_value* x, const car
   return NULL;
 }
 
-// gather_nd(cast(x)) = cast(reshape(x)): the cast then stands with what else is done to the
+// gather_nd(cast(x)) = cast(reshape(x)): the cast is then next to the other operations on the
 // elements.
 static carnot_status* reshape_instead(carnot_node* node) {
   carnot_value *y = node->outputs[0], *made = NULL;

@@ -1,6 +1,7 @@
-// Reshapes behind products sink below the pointwise operators that read them: [B*S,N] comes out of
-// a flattened product, is shaped to [B,S,N] and meets its residual there. Shaped afterwards,
-// product and residual are one region.
+// Sinks reshapes of GEMM results through element-wise readers:
+//   reshape(gemm(x)) + r  ->  reshape(gemm(x) + reshape(r))
+// so that bias, activation and residual fuse into the epilogue. Exporters flatten [B,S,N] to
+// [B*S,N] before the GEMM and reshape its result.
 #include "pass/pass.h"
 
 enum { kMostSteps = 16 };
@@ -60,7 +61,7 @@ static carnot_status* reshaped(carnot_node* at, carnot_value* value, const carno
   return NULL;
 }
 
-// The operands of |node| in the dimensions of |x|, which stands for |shaped|; *out_fits is false
+// The operands of |node| in the dimensions of |x|, which replaces |shaped|; *out_fits is false
 // where one has none.
 static carnot_status* operands_as(carnot_node* node, const carnot_value* shaped, carnot_value* x,
                                   carnot_value** out, bool* out_fits) {
