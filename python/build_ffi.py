@@ -10,7 +10,7 @@ import cffi
 
 HEADERS = ["carnot/builder.h", "carnot/edit.h", "carnot/onnx.h", "carnot/plugin.h", "carnot/runtime.h"]
 
-# Functions of Python that C calls; the user pointer is a handle of the object concerned.
+# Python functions that C calls; the user pointer is a handle of the Python object.
 CALLBACKS = """
 extern "Python" void carnot_py_log(void* user, int severity, const char* message);
 extern "Python" bool carnot_py_progress(void* user, const char* phase, int done, int total);
@@ -55,7 +55,7 @@ extern "Python" carnot_plugin* carnot_py_plugin_create(void* user, const char* n
 
 
 def declarations(include: str) -> str:
-    """The headers after the preprocessor, without what the system's headers say."""
+    """The preprocessed public headers without system headers."""
     source = "".join(f"#include <{header}>\n" for header in HEADERS)
     compiler = os.environ.get("CC", "cc").split()
     text = subprocess.run(

@@ -1,4 +1,4 @@
-"""Writes stubs of what is made at import.
+"""Writes type stubs of names that are created at import.
 
 build_stubs.py ENUMS.py ENUMS.pyi      the enumerations, from their table
 build_stubs.py PACKAGE_FOLDER INIT.pyi  all public names of the package, from the package itself
@@ -57,7 +57,7 @@ class Stub:
         self.classes: Set[str] = {n for n in self.names if isinstance(getattr(package, n), type)}
 
     def hint(self, annotation: Any) -> str:
-        """An annotation in words that the stub knows; bool is a data type in this package."""
+        """An annotation with names that the stub knows; bool is a data type in this package."""
         if annotation in (inspect.Parameter.empty, None):
             return "None" if annotation is None else "Any"
         text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
@@ -87,7 +87,7 @@ class Stub:
         return f"({', '.join(parts)}) -> {'None' if function.__name__ == '__init__' else self.hint(given)}"
 
     def members(self, kind: type) -> Iterator[str]:
-        """Those of the class and of its bases that have no public name."""
+        """The members of the class and of its private bases."""
         seen: Set[str] = set()
         for base in kind.__mro__:
             if base is object or (base is not kind and base.__name__ in self.classes):

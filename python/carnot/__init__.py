@@ -1,6 +1,6 @@
 """Carnot: an inference optimizer and runtime with TensorRT's Python interface.
 
-import carnot as trt          # scripts written for TensorRT go on working
+import carnot as trt          # scripts written for TensorRT work unchanged
 carnot.load("model.onnx")(x=array)
 """
 
@@ -9,10 +9,27 @@ from __future__ import annotations
 import os as _os
 from typing import Any as _Any
 
-from .builder import Builder
-from .config import IBuilderConfig, IOptimizationProfile
-from .timing_cache import ITimingCache, TimingCacheKey, TimingCacheValue
-from .control import (
+from .convenience import Model, Profile, build, load
+from .core import CarnotError, IErrorRecorder, ILogger, Logger
+from .engine import (
+    Builder,
+    EngineInspector,
+    IBuilderConfig,
+    ICudaEngine,
+    IExecutionContext,
+    IOptimizationProfile,
+    IRuntimeConfig,
+    ISerializationConfig,
+    ITimingCache,
+    Refitter,
+    Runtime,
+    TimingCacheKey,
+    TimingCacheValue,
+)
+from .enums import *  # noqa: F403
+from .interfaces import *  # noqa: F403
+from .network import INetworkDefinition, ITensor
+from .network.control import (
     IConditionLayer,
     IIfConditional,
     IIfConditionalBoundaryLayer,
@@ -25,21 +42,12 @@ from .control import (
     IRecurrenceLayer,
     ITripLimitLayer,
 )
-from .core import CarnotError, IErrorRecorder, ILogger, Logger
-from .easy import Model, Profile, build, load
-from .enums import *  # noqa: F403
-from .interfaces import *  # noqa: F403
-from .layers import *  # noqa: F403
-from .network import INetworkDefinition, ITensor
+from .network.layer import ILayer
+from .network.layers import *  # noqa: F403
 from .parser import OnnxParser, OnnxParserRefitter, ParserError
-from .plugin_classes import *  # noqa: F403
-from .plugin_registry import *  # noqa: F403
-from .plugin_types import *  # noqa: F403
-from .refit import Refitter
-from .context import IExecutionContext
-from .engine import EngineInspector, ICudaEngine, IRuntimeConfig, ISerializationConfig
-from .layers.base import ILayer
-from .runtime import Runtime
+from .plugin.classes import *  # noqa: F403
+from .plugin.registry import *  # noqa: F403
+from .plugin.types import *  # noqa: F403
 from .types import (
     Dims,
     Dims2,
@@ -66,16 +74,16 @@ from .types import (
 )
 
 carnot_version = "0.1.0"
-# The level of TensorRT that scripts see; 10.x has weak typing.
+# The TensorRT version that scripts see; 10.x has weak typing.
 __version__ = _os.environ.get("CARNOT_TRT_VERSION", "10.3.0") + "+carnot" + carnot_version
 
 
 class FallbackString:
-    """A text that stands for a name that is not known."""
+    """A placeholder text for an unknown name."""
 
 
 def init_libnvinfer_plugins(logger: _Any, namespace: str) -> _Any:
-    """The built-in plugins need no loading."""
+    """Built-in plugins are always loaded."""
     return True
 
 

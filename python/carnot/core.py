@@ -1,4 +1,4 @@
-"""What every part uses: the C library, errors, loggers, error recorders, conversion of lists."""
+"""Shared by all modules: status checks, errors, loggers, error recorders, conversion of dimensions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CODES = {
 
 
 class CarnotError(RuntimeError):
-    """An error of the library: its code and its message."""
+    """An error of the library with its code and message."""
 
-    def __init__(self, code: int, message: str):
+    def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
 
@@ -49,13 +49,13 @@ _kept = _Kept()
 
 
 def keep_error(error: BaseException) -> None:
-    """Keeps the exception of a plugin's function, which C cannot carry, until the next check of this thread."""
+    """Stores the exception of a plugin's function until this thread's next check; C cannot propagate it."""
     if _kept.error is None:
         _kept.error = error
 
 
 def check(status: Any) -> None:
-    """Raises the exception of a plugin, or what a carnot_status says."""
+    """Raises the stored exception of a plugin, or the error of a carnot_status."""
     error, _kept.error = _kept.error, None
     if error is not None:
         lib.carnot_status_free(status)
@@ -82,7 +82,7 @@ def to_c_dims(dims: Any) -> Any:
 
 
 class ILogger:
-    """Subclass it and override log to receive messages."""
+    """The logger interface. Subclasses override log."""
 
     Severity = Severity
 
@@ -94,7 +94,7 @@ class ILogger:
 
 
 class Logger(ILogger):
-    """Prints messages up to a severity on the standard error."""
+    """Prints messages up to a severity to stderr."""
 
     def __init__(self, min_severity: Severity = Severity.WARNING) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ _global_logger: Any = None
 
 
 def note_logger(logger: ILogger) -> None:
-    """The first logger that lives is that of what belongs to the process."""
+    """Registers |logger| as the process-wide logger unless one is alive."""
     global _global_logger
     if _global_logger is None or _global_logger() is None:
         _global_logger = weakref.ref(logger)
@@ -131,7 +131,7 @@ Severity.__qualname__ = "ILogger.Severity"
 
 
 class IErrorRecorder:
-    """Subclass it to collect errors as codes and texts."""
+    """The error recorder interface."""
 
     MAX_DESC_LENGTH = 127
 
@@ -158,7 +158,7 @@ class IErrorRecorder:
 
 
 class Reporter:
-    """An object that tells failures to its logger and error recorder instead of raising them."""
+    """Base of objects that report failures to their logger and error recorder instead of raising."""
 
     _logger: Optional[ILogger] = None
     _recorder: Optional[IErrorRecorder] = None
@@ -189,7 +189,7 @@ class Reporter:
 
 
 def reported(failed: Any) -> Any:
-    """A method whose CarnotError goes to logger and recorder, and that then returns |failed|."""
+    """A decorator: a CarnotError of the method is reported to logger and recorder, and |failed| is returned."""
 
     def wrap(method: Any) -> Any:
         @functools.wraps(method)
@@ -206,7 +206,7 @@ def reported(failed: Any) -> Any:
 
 
 class Manual:
-    """Objects that scripts use in with-statements; there is nothing to release early."""
+    """A context manager without effect; scripts use these objects in with-statements."""
 
     def __enter__(self) -> Any:
         return self
@@ -219,7 +219,7 @@ class Manual:
 
 
 class Calls:
-    """Exceptions of callbacks: C cannot carry them, so they are kept and raised after the call."""
+    """Stores exceptions of callbacks and raises them after the C call; C cannot propagate them."""
 
     def __init__(self) -> None:
         self.error: Optional[BaseException] = None
@@ -241,5 +241,5 @@ class Calls:
 
 
 def thread_count() -> int:
-    """Threads of builds and runs: CARNOT_THREADS, else all processors."""
+    """The number of threads of builds and runs: CARNOT_THREADS, or 0 for all CPUs."""
     return int(os.environ.get("CARNOT_THREADS", "0"))

@@ -1,4 +1,4 @@
-"""Enumerations with TensorRT's names and values (those of 10.x; names of other versions behind)."""
+"""Enumerations with TensorRT's names and values (those of 10.x first, names of other versions behind)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 
 
 class _Enum(enum.Enum):
-    """An enumeration as the bindings make them: converts to int, equals only its own members."""
+    """An enumeration as in TensorRT's bindings: converts to int, equals only its own members."""
 
     def __int__(self) -> int:
         return self.value
@@ -18,7 +18,7 @@ class _Enum(enum.Enum):
         return f"{type(self).__name__}.{self.name}"
 
     def __getattr__(self, name: str) -> Any:
-        # Members are reached through members too: logger.min_severity.ERROR.
+        # A member gives access to all members: logger.min_severity.ERROR.
         if name.startswith("_"):
             raise AttributeError(name)
         try:

@@ -1,4 +1,4 @@
-"""Classes that users subclass, or that name things of GPUs."""
+"""Interfaces that users implement: callbacks, allocators, streams, selectors, calibrators."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class IVersionedInterface:
 
 
 class IProfiler:
-    """Told each layer's time in milliseconds."""
+    """Receives each layer's time in milliseconds."""
 
     def __init__(self) -> None:
         pass
@@ -45,7 +45,7 @@ class Profiler(IProfiler):
 
 
 class IOutputAllocator(IVersionedInterface):
-    """Gives memory of outputs whose size a run finds out."""
+    """Allocates data-dependent outputs."""
 
     tensorrt_version = property(lambda self: 100300)
 
@@ -63,7 +63,7 @@ class IOutputAllocator(IVersionedInterface):
 
 
 class IDebugListener(IVersionedInterface):
-    """Told the debug tensors of a run."""
+    """Receives the debug tensors of a run."""
 
     def __init__(self) -> None:
         pass
@@ -73,7 +73,7 @@ class IDebugListener(IVersionedInterface):
 
 
 class IProgressMonitor(IVersionedInterface):
-    """Told how far a build is; step_complete returning False ends it."""
+    """Receives the progress of a build; step_complete may return False to cancel it."""
 
     def __init__(self) -> None:
         pass
@@ -89,7 +89,7 @@ class IProgressMonitor(IVersionedInterface):
 
 
 class IStreamReader(IVersionedInterface):
-    """Gives the bytes of an engine."""
+    """Reads a serialized engine."""
 
     def __init__(self) -> None:
         pass
@@ -99,7 +99,7 @@ class IStreamReader(IVersionedInterface):
 
 
 class IStreamReaderV2(IVersionedInterface):
-    """The same with a place to read from and a stream."""
+    """Reads a serialized engine, with seek and a CUDA stream."""
 
     def __init__(self) -> None:
         pass
@@ -112,7 +112,7 @@ class IStreamReaderV2(IVersionedInterface):
 
 
 class IStreamWriter(IVersionedInterface):
-    """Takes the bytes of an engine."""
+    """Writes a serialized engine."""
 
     def __init__(self) -> None:
         pass
@@ -122,7 +122,7 @@ class IStreamWriter(IVersionedInterface):
 
 
 class IGpuAllocator(IVersionedInterface):
-    """Memory of a GPU; a CPU engine does not ask for any."""
+    """Allocates device memory; CPU engines do not call it."""
 
     def __init__(self) -> None:
         pass
@@ -185,7 +185,7 @@ class IAlgorithmContext:
 
 
 class IAlgorithmSelector:
-    """Told the tactics that a build chose; the choice itself is the builder's."""
+    """Receives the tactics that a build selected; it cannot change them."""
 
     def __init__(self) -> None:
         pass
@@ -197,7 +197,7 @@ class IAlgorithmSelector:
         pass
 
 
-# ---- calibration: classes that scripts subclass; builds refuse INT8 until it exists ----
+# ---- calibration: base classes of scripts; builds reject INT8 ----
 
 
 class IInt8Calibrator:

@@ -1,4 +1,4 @@
-"""Reading ONNX models into networks, and into engines that are refitted."""
+"""The ONNX parser, and the refit of engines from ONNX models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, Dict, List, Optional, Tuple
 from ._carnot import ffi, lib
 from .core import CarnotError, ILogger, Manual, Reporter, check, text, utf8
 from .enums import ErrorCode, OnnxParserFlag
-from .network import INetworkDefinition, ITensor, visit_weights
+from .network.network import INetworkDefinition
+from .network.tensor import ITensor
+from .network.weights import visit_weights
 
 _CODES = {
     lib.CARNOT_UNSUPPORTED: ErrorCode.UNSUPPORTED_NODE,
@@ -22,7 +24,7 @@ _CODES = {
 
 
 class ParserError:
-    """An error of a parser: what, and at which node."""
+    """A parser error and its node."""
 
     def __init__(self, code: ErrorCode, desc: str, node: int = -1, name: str = "", operator: str = "") -> None:
         self._code, self._desc, self._node, self._name, self._operator = code, desc, node, name, operator
@@ -88,12 +90,12 @@ def carnot_py_onnx_node(user: Any, node: Any) -> bool:
 
 
 def _folder(path: Optional[str]) -> Any:
-    """Where external data lie: beside |path|."""
+    """The folder of external data: that of |path|."""
     return ffi.NULL if not path else (os.path.dirname(os.path.abspath(os.fspath(path))) or ".").encode()
 
 
 class _Errors(Reporter):
-    """Errors as a list, for parsers."""
+    """The list of errors of a parser."""
 
     def _start(self, logger: ILogger) -> None:
         if not isinstance(logger, ILogger):
@@ -110,7 +112,7 @@ class _Errors(Reporter):
         self._errors.clear()
 
     def _note(self, error: CarnotError, model: Any) -> None:
-        """One ParserError for each node that the message names."""
+        """Adds a ParserError for each node in the message."""
         try:
             nodes = {node["name"] or node["output"]: node for node in _nodes(model)} if model is not None else {}
         except CarnotError:
@@ -194,7 +196,7 @@ class OnnxParser(_Errors, Manual):
         return True
 
     def parse(self, model: Any, path: Optional[str] = None) -> bool:
-        """Reads a model in memory; external data lie beside |path|."""
+        """Reads a model from memory; external data is in the folder of |path|."""
         data = bytes(model)
         self._network._keep.append(data)
         return self._parse(
@@ -291,7 +293,7 @@ class OnnxParser(_Errors, Manual):
 
 
 class OnnxParserRefitter(_Errors):
-    """Gives the weights of an ONNX model to a refitter."""
+    """Passes the weights of an ONNX model to a refitter."""
 
     def __init__(self, refitter: Any, logger: ILogger) -> None:
         self._start(logger)

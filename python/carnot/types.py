@@ -77,7 +77,7 @@ def from_c_dtype(dtype: int) -> Optional[DataType]:
 
 
 def nptype(trt_type: DataType) -> Any:
-    """The NumPy type of a DataType; TypeError where NumPy has none."""
+    """The NumPy type of a DataType; raises TypeError if there is none."""
     try:
         return _NUMPY[trt_type]
     except KeyError:
@@ -94,7 +94,7 @@ def from_numpy_dtype(dtype: Any) -> DataType:
 
 
 def volume(iterable: Any) -> int:
-    """The product of dimensions; 1 where there are none."""
+    """The number of elements; 1 without dimensions."""
     count = 1
     for d in iterable:
         count *= d
@@ -102,7 +102,7 @@ def volume(iterable: Any) -> int:
 
 
 class Dims:
-    """Dimensions: a list of up to 8 integers, equal to tuples and lists of the same."""
+    """Dimensions: up to 8 integers; compares equal to tuples and lists."""
 
     MAX_DIMS = 8
     _count: Optional[int] = None
@@ -184,7 +184,7 @@ class Dims4(Dims):
 
 
 class Permutation(Dims):
-    """An order of dimensions."""
+    """A permutation of dimensions."""
 
 
 class Weights:
@@ -229,12 +229,12 @@ class Weights:
 
     @staticmethod
     def of(value: Any) -> Optional["Weights"]:
-        """Arrays convert by themselves; None is no weights."""
+        """Converts an array to Weights; None stays None."""
         return value if value is None or isinstance(value, Weights) else Weights(value)
 
 
 class IHostMemory(Manual):
-    """Bytes of the library with Python's buffer protocol, without a copy."""
+    """Memory of the C library with Python's buffer protocol, without a copy."""
 
     __slots__ = ()
 

@@ -1,18 +1,19 @@
-"""Attention as one operator (opset 23) runs on the kernels for attention, however it was written."""
+"""The Attention operator (opset 23) runs on the attention kernels, whichever form the model uses."""
+
 import json
 import pathlib
 
 import numpy as np
 import onnx
 import pytest
+from harness import CARNOT, carnot, passes
 from onnx import TensorProto, helper, numpy_helper
-from test_cli import CARNOT, carnot, passes
 
 HEADS, SIZE, BATCH, QUERIES, KEYS = 4, 16, 2, 21, 37
 
 
 def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """[B,H,S,D] in float64; a query that sees no key gives zeros."""
+    """[B,H,S,D] in float64; a query with all keys masked gives zeros."""
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1) for x in (k, v))
     scores = q @ k.transpose(0, 1, 3, 2) * q.shape[-1] ** -0.5 + bias
     top = scores.max(-1, keepdims=True)
@@ -22,9 +23,13 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray) -> 
 
 
 def save(path: pathlib.Path, arrays: dict, **attributes: object) -> pathlib.Path:
-    inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in arrays.items()]
+    inputs = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in arrays.items()
+    ]
     node = helper.make_node("Attention", list(arrays), ["y"], "attention", **attributes)
-    graph = helper.make_graph([node], "test", inputs, [helper.make_tensor_value_info("y", inputs[0].type.tensor_type.elem_type, None)])
+    graph = helper.make_graph(
+        [node], "test", inputs, [helper.make_tensor_value_info("y", inputs[0].type.tensor_type.elem_type, None)]
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10), path)
     return path
 
@@ -72,7 +77,9 @@ def test_on_a_gpu_that_is_absent(tmp_path: pathlib.Path) -> None:
     if not (pathlib.Path(CARNOT).parent.parent / "lib/libcarnot_cuda.so").exists():
         pytest.skip("built without the CUDA module")
     rng = np.random.default_rng(5)
-    weights = [numpy_helper.from_array(rng.standard_normal((256, 256)).astype(np.float32), n) for n in ("wq", "wk", "wv")]
+    weights = [
+        numpy_helper.from_array(rng.standard_normal((256, 256)).astype(np.float32), n) for n in ("wq", "wk", "wv")
+    ]
     nodes = [helper.make_node("MatMul", ["x", "w" + n], [n], n) for n in "qkv"]
     nodes.append(helper.make_node("Attention", ["q", "k", "v"], ["y"], "attention", q_num_heads=4, kv_num_heads=4))
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 64, 256]) for n in "xy"]
@@ -82,14 +89,17 @@ def test_on_a_gpu_that_is_absent(tmp_path: pathlib.Path) -> None:
     assert carnot("build", model, "--output", plan, "--backend=cuda:sm_90", "--fp16").returncode == 0
     assert "cuda_attention" in tactics(plan)
     plain = tmp_path / "plain.plan"
-    assert carnot("build", model, "--output", plain, "--backend=cuda:sm_90", "--fp16", "--disablePasses=decompose_attention").returncode == 0
+    assert (
+        carnot("build", model, "--output", plain, "--backend=cuda:sm_90", "--fp16", "--disablePasses=decompose_attention").returncode
+        == 0
+    )
     assert "cuda_attention" not in tactics(plain)
 
 
 @pytest.mark.parametrize(("size", "tactic"), [(64, "cuda_attention"), (20, "cuda_attention_plain")])
 @pytest.mark.parametrize("mask", [False, True])
 def test_halves_on_a_gpu_that_is_absent(mask: bool, size: int, tactic: str, tmp_path: pathlib.Path) -> None:
-    """Halves become parts only where one kernel takes them all: the operator's sums are float32."""
+    """A half-precision Attention is decomposed only for a fused kernel, because its sums are float32."""
     if not (pathlib.Path(CARNOT).parent.parent / "lib/libcarnot_cuda.so").exists():
         pytest.skip("built without the CUDA module")
     arrays = {n: np.zeros((BATCH, HEADS, KEYS, size), np.float16) for n in "qkv"}

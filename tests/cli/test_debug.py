@@ -1,4 +1,5 @@
-"""carnot debug: compare, passes, precision, backends, reduce, split. CARNOT names the binary."""
+"""carnot debug: compare, passes, precision, backends, reduce, split."""
+
 import pathlib
 import re
 
@@ -6,23 +7,35 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from harness import fails, passes
 from onnx import TensorProto, helper, numpy_helper
-
-from test_cli import fails, passes
 
 RNG = np.random.default_rng(3)
 
 
 @pytest.fixture
 def net(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Five layers; the fourth multiplies by 1e6, so that float16 cannot hold what it gives; it can hold the product's weights."""
-    weights = {"w": (RNG.standard_normal((16, 16)) / 4).astype(np.float16), "b": RNG.standard_normal(16), "large": np.array(1e6), "small": np.array(1e-6)}
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"], "product"), helper.make_node("Add", ["p", "b"], ["s"], "shift"),
-             helper.make_node("Relu", ["s"], ["r"], "relu"), helper.make_node("Mul", ["r", "large"], ["l"], "enlarge"),
-             helper.make_node("Mul", ["l", "small"], ["y"], "shrink")]
-    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 16])],
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 16])],
-                              [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()])
+    """Five layers; the output of the fourth, scaled by 1e6, overflows float16; the weights of the GEMM do not."""
+    weights = {
+        "w": (RNG.standard_normal((16, 16)) / 4).astype(np.float16),
+        "b": RNG.standard_normal(16),
+        "large": np.array(1e6),
+        "small": np.array(1e-6),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "product"),
+        helper.make_node("Add", ["p", "b"], ["s"], "shift"),
+        helper.make_node("Relu", ["s"], ["r"], "relu"),
+        helper.make_node("Mul", ["r", "large"], ["l"], "enlarge"),
+        helper.make_node("Mul", ["l", "small"], ["y"], "shrink"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 16])],
+        [numpy_helper.from_array(v.astype(np.float32), k) for k, v in weights.items()],
+    )
     path = tmp_path / "net.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
     return path
@@ -71,7 +84,16 @@ def test_passes_and_backends(net: pathlib.Path) -> None:
 
 def test_reduce(net: pathlib.Path, tmp_path: pathlib.Path) -> None:
     out = tmp_path / "reduced"
-    text = passes("debug", "reduce", net, "--fp16", "--layerPrecisions=enlarge:fp16", "--shapes=x:3x16", "--noPasses", f"--output-dir={out}")
+    text = passes(
+        "debug",
+        "reduce",
+        net,
+        "--fp16",
+        "--layerPrecisions=enlarge:fp16",
+        "--shapes=x:3x16",
+        "--noPasses",
+        f"--output-dir={out}",
+    )
     assert "the smallest part that fails, 1 nodes" in text, text
     small = onnx.load(out / "reduced.onnx")
     onnx.checker.check_model(small, full_check=True)
@@ -86,7 +108,9 @@ def test_split(net: pathlib.Path, tmp_path: pathlib.Path) -> None:
         onnx.checker.check_model(onnx.load(tmp_path / "two" / f"{name}.onnx"), full_check=True)
     x = RNG.standard_normal((5, 16)).astype(np.float32)
     middle = ort(tmp_path / "two" / "first.onnx", {"x": x})
-    assert np.allclose(ort(tmp_path / "two" / "second.onnx", middle)["y"], ort(net, {"x": x})["y"], rtol=1e-6, atol=1e-6)
+    assert np.allclose(
+        ort(tmp_path / "two" / "second.onnx", middle)["y"], ort(net, {"x": x})["y"], rtol=1e-6, atol=1e-6
+    )
     assert "no node of the model makes z" in fails("debug", "split", net, "--at=z", f"--output-dir={tmp_path}")
 
 

@@ -1,4 +1,5 @@
-"""Loops: values that swap places, nested loops, sequences that grow; memory does not grow with iterations. CARNOT names the binary."""
+"""Loops: swapped values, nested loops, growing sequences; memory does not grow with the iterations."""
+
 import json
 import pathlib
 
@@ -6,11 +7,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from harness import passes
 from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper as nh
-
-from test_cli import passes
 
 
 def info(*names: str, of: int = T.FLOAT) -> list:
@@ -18,22 +18,45 @@ def info(*names: str, of: int = T.FLOAT) -> list:
 
 
 def swap_loop(inner: bool) -> onnx.ModelProto:
-    """(a, b) <- (b, sqrt((a + 1)²)), n times; with |inner| a loop of three additions in each. The sums of b are stacked."""
+    """(a, b) <- (b, sqrt((a + 1)²)), n times; |inner| adds a loop of three additions. The sums of b are stacked."""
     nodes = [h.make_node("Identity", ["c"], ["c_out"])]
     if inner:
-        body = h.make_graph([h.make_node("Identity", ["ic"], ["ic_out"]), h.make_node("Add", ["v", "third"], ["v_out"])], "inner",
-                            [*info("k", of=T.INT64), *info("ic", of=T.BOOL), *info("v")], [*info("ic_out", of=T.BOOL), *info("v_out")])
+        body = h.make_graph(
+            [h.make_node("Identity", ["ic"], ["ic_out"]), h.make_node("Add", ["v", "third"], ["v_out"])],
+            "inner",
+            [*info("k", of=T.INT64), *info("ic", of=T.BOOL), *info("v")],
+            [*info("ic_out", of=T.BOOL), *info("v_out")],
+        )
         nodes.append(h.make_node("Loop", ["three", "", "a"], ["t1"], body=body))
     else:
         nodes.append(h.make_node("Add", ["a", "one"], ["t1"]))
-    nodes += [h.make_node("Mul", ["t1", "t1"], ["t2"]), h.make_node("Sqrt", ["t2"], ["t3"]), h.make_node("Identity", ["b"], ["a_out"]),
-              h.make_node("Identity", ["t3"], ["b_out"]), h.make_node("ReduceSum", ["t3"], ["s"], keepdims=0)]
-    body = h.make_graph(nodes, "body", [*info("i", of=T.INT64), *info("c", of=T.BOOL), *info("a", "b")],
-                        [*info("c_out", of=T.BOOL), *info("a_out", "b_out", "s")])
-    graph = h.make_graph([h.make_node("Loop", ["n", "", "x", "y"], ["p", "q", "sums"], body=body)], "g",
-                         [h.make_tensor_value_info("n", T.INT64, []), *(h.make_tensor_value_info(k, T.FLOAT, [256, 1024]) for k in "xy")],
-                         info("p", "q", "sums"),
-                         [nh.from_array(np.float32(1), "one"), nh.from_array(np.float32(1 / 3), "third"), nh.from_array(np.int64(3), "three")])
+    nodes += [
+        h.make_node("Mul", ["t1", "t1"], ["t2"]),
+        h.make_node("Sqrt", ["t2"], ["t3"]),
+        h.make_node("Identity", ["b"], ["a_out"]),
+        h.make_node("Identity", ["t3"], ["b_out"]),
+        h.make_node("ReduceSum", ["t3"], ["s"], keepdims=0),
+    ]
+    body = h.make_graph(
+        nodes,
+        "body",
+        [*info("i", of=T.INT64), *info("c", of=T.BOOL), *info("a", "b")],
+        [*info("c_out", of=T.BOOL), *info("a_out", "b_out", "s")],
+    )
+    graph = h.make_graph(
+        [h.make_node("Loop", ["n", "", "x", "y"], ["p", "q", "sums"], body=body)],
+        "g",
+        [
+            h.make_tensor_value_info("n", T.INT64, []),
+            *(h.make_tensor_value_info(k, T.FLOAT, [256, 1024]) for k in "xy"),
+        ],
+        info("p", "q", "sums"),
+        [
+            nh.from_array(np.float32(1), "one"),
+            nh.from_array(np.float32(1 / 3), "third"),
+            nh.from_array(np.int64(3), "three"),
+        ],
+    )
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=9)
 
 
@@ -56,15 +79,35 @@ def test_memory_does_not_grow_with_iterations(tmp_path: pathlib.Path, inner: boo
 
 
 def test_sequences_grow_in_a_loop(tmp_path: pathlib.Path) -> None:
-    body = h.make_graph([h.make_node("Identity", ["c"], ["c_out"]), h.make_node("Cast", ["i"], ["f"], to=T.FLOAT), h.make_node("Mul", ["x", "f"], ["m"]),
-                         h.make_node("SequenceInsert", ["s", "m"], ["s_out"])], "body",
-                        [*info("i", of=T.INT64), *info("c", of=T.BOOL), h.make_tensor_sequence_value_info("s", T.FLOAT, None)],
-                        [*info("c_out", of=T.BOOL), h.make_tensor_sequence_value_info("s_out", T.FLOAT, None)])
-    after = h.make_graph([h.make_node("Identity", ["d"], ["d_out"]), h.make_node("Add", ["w", "w"], ["w_out"])], "after",
-                         [*info("j", of=T.INT64), *info("d", of=T.BOOL), *info("w")], [*info("d_out", of=T.BOOL), *info("w_out")])
-    graph = h.make_graph([h.make_node("SequenceEmpty", [], ["empty"]), h.make_node("Loop", ["n", "", "empty"], ["seq"], body=body),
-                          h.make_node("Loop", ["n", "", "x"], ["later"], body=after), h.make_node("ConcatFromSequence", ["seq"], ["y"], axis=0)], "g",
-                         [h.make_tensor_value_info("x", T.FLOAT, [4])], info("y", "later"), [nh.from_array(np.int64(9), "n")])
+    body = h.make_graph(
+        [
+            h.make_node("Identity", ["c"], ["c_out"]),
+            h.make_node("Cast", ["i"], ["f"], to=T.FLOAT),
+            h.make_node("Mul", ["x", "f"], ["m"]),
+            h.make_node("SequenceInsert", ["s", "m"], ["s_out"]),
+        ],
+        "body",
+        [*info("i", of=T.INT64), *info("c", of=T.BOOL), h.make_tensor_sequence_value_info("s", T.FLOAT, None)],
+        [*info("c_out", of=T.BOOL), h.make_tensor_sequence_value_info("s_out", T.FLOAT, None)],
+    )
+    after = h.make_graph(
+        [h.make_node("Identity", ["d"], ["d_out"]), h.make_node("Add", ["w", "w"], ["w_out"])],
+        "after",
+        [*info("j", of=T.INT64), *info("d", of=T.BOOL), *info("w")],
+        [*info("d_out", of=T.BOOL), *info("w_out")],
+    )
+    graph = h.make_graph(
+        [
+            h.make_node("SequenceEmpty", [], ["empty"]),
+            h.make_node("Loop", ["n", "", "empty"], ["seq"], body=body),
+            h.make_node("Loop", ["n", "", "x"], ["later"], body=after),
+            h.make_node("ConcatFromSequence", ["seq"], ["y"], axis=0),
+        ],
+        "g",
+        [h.make_tensor_value_info("x", T.FLOAT, [4])],
+        info("y", "later"),
+        [nh.from_array(np.int64(9), "n")],
+    )
     path = tmp_path / "grow.onnx"
     onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=9), path)
     x = np.arange(4, dtype=np.float32) + 1

@@ -224,7 +224,7 @@ static carnot_status* run_engine(carnot_context* context, data_set* set, carnot_
 static carnot_status* run_case(const char* folder, const options* opts) {
   char path[4096];
   snprintf(path, sizeof(path), "%s/model.onnx", folder);
-  carnot_onnx_source* source;
+  carnot_model_source* source;
   carnot_graph* graph;
   CARNOT_TRY_AT(carnot_onnx_import_file(path, NULL, &source, &graph), "import");
   if (opts->host_ops) return check_placement(graph, opts);

@@ -5,9 +5,10 @@ Usage: bench_cuda.py CARNOT [--models DIR] [--peers SCRIPT] [--budget SECONDS] [
 
 DIR holds the exported benchmark models (<name>.onnx); those that it lacks are skipped by name. SCRIPT times PyTorch
 and prints one JSON object a line: model, batch, and milliseconds of "graph" (CUDA graph) and "compile"
-(torch.compile); without it no ratios are printed. Ratio: PyTorch's best time / Carnot's. Carnot's times come first: compiling
-in PyTorch takes minutes, and what is there when time runs out is printed.
+(torch.compile); without it no ratios are printed. Ratio: PyTorch's best time / Carnot's. Carnot is timed first,
+because compiling in PyTorch takes minutes; when the time budget ends, the results so far are printed.
 """
+
 import argparse
 import json
 import math
@@ -33,18 +34,46 @@ BATCHES = (1, 32)
 
 def time_carnot(carnot: str, path: pathlib.Path, shapes: dict[str, str], batch: int, cache: str) -> dict:
     wanted = ",".join(f"{name}:{batch}x{dims}" for name, dims in shapes.items())
-    done = subprocess.run([carnot, "bench", str(path), "--backend=cuda", "--fp16", f"--shapes={wanted}", "--json",
-                           "--duration=0.5", f"--timingCacheFile={cache}"], capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            carnot,
+            "bench",
+            str(path),
+            "--backend=cuda",
+            "--fp16",
+            f"--shapes={wanted}",
+            "--json",
+            "--duration=0.5",
+            f"--timingCacheFile={cache}",
+        ],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise SystemExit(f"FAILED {path} batch {batch}: {done.stderr[-500:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def time_peers(script: str, names: list[str], budget: float, mode: str, folder: str) -> Iterator[tuple[str, int, float, str]]:
-    """Model, batch, milliseconds of the best mode and its name, as the script tells them."""
-    with subprocess.Popen([sys.executable, script, *names, "--budget", str(budget), "--mode", mode,
-                           "--batches", ",".join(map(str, BATCHES))], stdout=subprocess.PIPE, text=True,
-                          env=os.environ | {"OUT": folder}) as peers:
+def time_peers(
+    script: str, names: list[str], budget: float, mode: str, folder: str
+) -> Iterator[tuple[str, int, float, str]]:
+    """Model, batch, milliseconds of the best mode and its name, as the script prints them."""
+    with subprocess.Popen(
+        [
+            sys.executable,
+            script,
+            *names,
+            "--budget",
+            str(budget),
+            "--mode",
+            mode,
+            "--batches",
+            ",".join(map(str, BATCHES)),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OUT": folder},
+    ) as peers:
         for line in peers.stdout:
             record = json.loads(line)
             modes = [(record[m], m) for m in ("graph", "compile") if isinstance(record.get(m), float)]
@@ -58,12 +87,18 @@ def main() -> int:
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("carnot")
     ap.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
-    ap.add_argument("--models", type=pathlib.Path,
-                    default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models")
+    ap.add_argument(
+        "--models",
+        type=pathlib.Path,
+        default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models",
+    )
     ap.add_argument("--peers", help="the script that times PyTorch")
     ap.add_argument("--budget", type=float, default=540, help="seconds for the peers")
-    ap.add_argument("--mode", default="reduce-overhead",
-                    help="of torch.compile; max-autotune takes 3 minutes and more for a model and batch")
+    ap.add_argument(
+        "--mode",
+        default="reduce-overhead",
+        help="of torch.compile; max-autotune takes 3 minutes and more for a model and batch",
+    )
     ap.add_argument("--json", help="where to write all figures")
     args = ap.parse_args()
     if subprocess.run("nvidia-smi", capture_output=True, shell=True).returncode:
@@ -83,11 +118,16 @@ def main() -> int:
                 rows[peer, batch] = row
                 print(f"{name:16} {batch:5} {row['carnot_ms']:10.3f} {row['build_s']:8.1f}", flush=True)
         peers = [MODELS[n][0] for n in names]
-        for peer, batch, ms, mode in time_peers(args.peers, peers, args.budget, args.mode, folder) if args.peers else ():
+        for peer, batch, ms, mode in (
+            time_peers(args.peers, peers, args.budget, args.mode, folder) if args.peers else ()
+        ):
             row = rows[peer, batch]
             row |= dict(torch_ms=ms, mode=mode, ratio=ms / row["carnot_ms"])
-            print(f"{row['model']:16} {batch:5} {row['carnot_ms']:10.3f} {row['build_s']:8.1f} {ms:11.3f} {mode:8} "
-                  f"{row['ratio']:6.2f}", flush=True)
+            print(
+                f"{row['model']:16} {batch:5} {row['carnot_ms']:10.3f} {row['build_s']:8.1f} {ms:11.3f} {mode:8} "
+                f"{row['ratio']:6.2f}",
+                flush=True,
+            )
     for batch in BATCHES:
         ratios = [r["ratio"] for r in rows.values() if r["batch"] == batch and "ratio" in r]
         if ratios:

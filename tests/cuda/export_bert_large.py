@@ -3,6 +3,7 @@
 
 Usage: export_bert_large.py DIRECTORY_OF_EXPORT_MODELS [arguments of export_models.py]
 """
+
 import sys
 
 sys.path.insert(0, sys.argv.pop(1))
@@ -11,8 +12,14 @@ from transformers import BertConfig, BertModel  # noqa: E402
 
 
 def bert_large():
-    config = BertConfig(vocab_size=export_models.VOCABULARY, hidden_size=1024, num_hidden_layers=24,
-                        num_attention_heads=16, intermediate_size=4096, attn_implementation="sdpa")
+    config = BertConfig(
+        vocab_size=export_models.VOCABULARY,
+        hidden_size=1024,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        intermediate_size=4096,
+        attn_implementation="sdpa",
+    )
     return export_models.Encoder(BertModel(config, add_pooling_layer=False)).eval()
 
 

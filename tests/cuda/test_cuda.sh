@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The suites on a GPU: conformance through the CUDA backend, layers of halves at odd sizes, models beside the
-# processor's rows at two shapes, and short sets under compute-sanitizer. BUILD is a build tree or an unpacked
-# bundle (tools/dev/device_bundle). Usage: test_cuda.sh BUILD [PART ..], all parts without one: conformance layers
-# gate python models sanitizers streams (the last measures: it runs alone)
+# The suites on a GPU: conformance through the CUDA backend, layers in half precision at odd sizes, models against the
+# CPU backend at two shapes, and short sets under compute-sanitizer. BUILD is a build tree or an unpacked bundle
+# (tools/dev/device_bundle). Needs python3 with numpy, onnx, onnxruntime and pytest; streams and python also PyTorch,
+# python also cffi. Usage: test_cuda.sh BUILD [PART ..], all parts without one: conformance layers gate python models
+# sanitizers streams (the last measures: it runs alone)
 set -u
 build=$(realpath "$1")
 shift
@@ -11,6 +12,7 @@ is_wanted() { case " $wanted " in *" $1 "*) ;; *) false ;; esac; }
 cases=$build/conformance/node
 here=$(dirname "$(realpath "$0")")
 python=${PYTHON:-python3}
+export CARNOT=$build/bin/carnot CARNOT_MODELS=${CARNOT_MODELS:-$HOME/.cache/carnot-models}
 if ! nvidia-smi > /dev/null 2>&1; then
   echo "skipped: no device"
   exit 0
@@ -19,14 +21,14 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
 
-# Commands that run at once, each with a log; `joined` prints what `show` finds in each, in order.
+# Commands that run at once, each with a log; `joined` waits for them and prints a line of each log, in order.
 jobs=()
 at_once() { # NAME COMMAND ..
   while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n; done
   jobs+=("$1")
   { "${@:2}" > "$scratch/$1.log" 2>&1 || touch "$scratch/$1.failed"; } &
 }
-joined() { # PATTERN of the line to print; of a job that failed all but what passed
+joined() { # PATTERN of the line to print; of a failed job the end of its log without passed cases
   wait
   local name
   for name in "${jobs[@]}"; do
@@ -41,7 +43,7 @@ joined() { # PATTERN of the line to print; of a job that failed all but what pas
   jobs=()
 }
 
-conformance() { # "SET .." OPTION ..: cases in parts, a process each: a device has room for several
+conformance() { # "SET .." OPTION ..: the cases in parts, a process each, which share the device
   local parts=$(($(nproc) > 14 ? 14 : $(nproc))) i=0 set case part
   rm -rf "$scratch/cases"
   for set in $1; do
@@ -68,22 +70,17 @@ if is_wanted conformance; then
   conformance "node constant" --noPasses
 fi
 
-checks() { # SCRIPT that prints a line for each of its checks
-  local log rc
-  log=$(mktemp -p "$scratch")
-  "$python" "$here/$1" "${@:2}" > "$log" 2>&1
-  rc=$?
-  cat "$log"
-  echo "$(grep -ac ^passed "$log") of its checks passed"
-  return "$rc"
+"$python" -c 'import pytest' || { echo "FAILED: $python has no pytest" && exit 1; }
+checks() { # MODULE [OPTION ..]: its cases on the GPU
+  "$python" -W ignore::FutureWarning -m pytest -q -p no:cacheprovider --device=gpu "$here/$1.py" "${@:2}"
 }
-alone() { # NAME COMMAND ..: it keeps all processors busy itself
+alone() { # NAME COMMAND ..: it keeps all CPU cores busy itself
   at_once "$@"
-  joined "checks passed$"
+  joined "^[0-9]+ (passed|skipped)"
 }
 if is_wanted layers; then
-  for script in tile_sizes fused_rows few_channels plain_rows late_steps; do
-    alone "$script" checks "$script.py" "$build/bin/carnot"
+  for module in gemm_tiles fused_epilogues small_channels generic_layers data_dependent; do
+    alone "$module" checks "test_$module"
   done
 fi
 
@@ -97,18 +94,11 @@ if is_wanted gate; then
 fi
 
 if is_wanted python; then
-  PYTHONPATH=$build/python:${PYTHONPATH:-} "$python" -W ignore::FutureWarning "$here/python_api.py" || failed=1
+  PYTHONPATH=$build/python:${PYTHONPATH:-} checks test_python_api -rs || failed=1
 fi
 
-models=${CARNOT_MODELS:-$HOME/.cache/carnot-models}
 if is_wanted models; then
-  for model in "$models"/*.onnx; do
-    [ -e "$model" ] || { echo "skipped: no models in $models"; break; }
-    for dim in 1 5; do
-      at_once "$(basename "$model" .onnx)_$dim" "$python" "$here/compare_places.py" "$build/bin/carnot" "$model" "$dim"
-    done
-  done
-  joined .
+  alone models checks test_placement -rP
 fi
 
 if is_wanted sanitizers && ! command -v compute-sanitizer > /dev/null; then
@@ -122,21 +112,17 @@ elif is_wanted sanitizers; then
   done
   joined passed
   for tool in memcheck racecheck; do
-    # In a kernel of cuBLASLt racecheck finds hazards.
+    # racecheck reports hazards inside a kernel of cuBLASLt.
     [ "$tool" = memcheck ] || export CARNOT_CUDA_ROWS=-cuda_gemm_cublaslt,cuda_conv_cudnn
-    for script in fused_rows tile_sizes; do
-      alone "${tool}_$script" checks "$script.py" '--only=(1,' --only=--fp16 --untimed \
-        compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 5 "$build/bin/carnot"
+    for module in fused_epilogues gemm_tiles; do
+      alone "${tool}_$module" checks "test_$module" '--only=(1,|merged' '--only=fp16|merged' --untimed \
+        --wrapper="compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 5"
     done
   done
   unset CARNOT_CUDA_ROWS
 fi
 
 if is_wanted streams; then
-  timed=()
-  for name in resnet50 bert_base; do
-    [ ! -e "$models/$name.onnx" ] || timed+=("$models/$name.onnx")
-  done
-  "$python" "$here/streams.py" "$build/bin/carnot" "$build/lib/libcarnot_runtime.so" "${timed[@]}" || failed=1
+  checks test_streams -rsP || failed=1
 fi
 exit $failed

@@ -10,6 +10,7 @@ largest output. With --precision: every output's cosine to float32 must be 0.999
 loses more than that in deep networks of random weights, 1 - cosine at most a quarter more than ONNX Runtime's when it
 rounds the operands of the same products to bfloat16. Ends with "N passed, M failed, K skipped".
 """
+
 import argparse
 import os
 import pathlib
@@ -69,12 +70,15 @@ def run_carnot(cli, engine, feeds, outputs, folder):
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-400:])
-    safe = lambda name: "".join(c if c.isalnum() and c.isascii() or c in ".-" else "_" for c in name)
+
+    def safe(name):
+        return "".join(c if c.isalnum() and c.isascii() or c in ".-" else "_" for c in name)
+
     return [np.load(folder / "out" / f"{safe(name)}.npy") for name in outputs]
 
 
 def in_float64(model):
-    """The model with all float16 made float64: weights, casts and types."""
+    """The model with float16 replaced by float64: weights, casts and types."""
     wide = onnx.ModelProto()
     wide.CopyFrom(model)
     half, double = onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE
@@ -116,7 +120,7 @@ def rounded_to_bf16(x):
 
 
 def with_bf16_operands(model):
-    """The model with weights of products rounded to bfloat16, and what they are multiplied by."""
+    """The model with weights and inputs of GEMMs and convolutions rounded to bfloat16."""
     half = onnx.ModelProto()
     half.CopyFrom(model)
     weights = {t.name: t for t in half.graph.initializer}
@@ -126,8 +130,10 @@ def with_bf16_operands(model):
         if t is not None and not (node.op_type == "Conv" and t.dims[1] < 8):  # a first layer, or depthwise
             t.CopyFrom(onnx.numpy_helper.from_array(rounded_to_bf16(onnx.numpy_helper.to_array(t)), t.name))
             name = f"{node.name or len(nodes)}/bf16"
-            nodes += [onnx.helper.make_node("Cast", [node.input[0]], [name], to=onnx.TensorProto.BFLOAT16),
-                      onnx.helper.make_node("Cast", [name], [f"{name}/wide"], to=onnx.TensorProto.FLOAT)]
+            nodes += [
+                onnx.helper.make_node("Cast", [node.input[0]], [name], to=onnx.TensorProto.BFLOAT16),
+                onnx.helper.make_node("Cast", [name], [f"{name}/wide"], to=onnx.TensorProto.FLOAT),
+            ]
             node.input[0] = f"{name}/wide"
         nodes.append(node)
     del half.graph.node[:]
@@ -138,17 +144,23 @@ def with_bf16_operands(model):
 def least_cosine_of_bf16(model, feeds, wanted):
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    found = ort.InferenceSession(with_bf16_operands(model).SerializeToString(), options, providers=["CPUExecutionProvider"]).run(None, feeds)
+    found = ort.InferenceSession(
+        with_bf16_operands(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    ).run(None, feeds)
     return min(cosine(f, w) for f, w in zip(found, wanted))
 
 
 def check(cli, path, sizes, folder, fixed, precision=None):
-    """One engine at one set of sizes: its shapes fixed at build, or left open (no profile)."""
+    """Checks one engine at one set of sizes: shapes fixed at build, or dynamic without a profile."""
     model = onnx.load(str(path))
     feeds = make_inputs(model, sizes)
     shapes = ",".join(f"{k}:{'x'.join(map(str, v.shape))}" for k, v in feeds.items())
     engine = folder / "model.plan"
-    command = [cli, "build", str(path), f"--output={engine}"] + ([f"--shapes={shapes}"] if fixed else []) + ([f"--{precision}"] if precision else [])
+    command = (
+        [cli, "build", str(path), f"--output={engine}"]
+        + ([f"--shapes={shapes}"] if fixed else [])
+        + ([f"--{precision}"] if precision else [])
+    )
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip()[-400:])
@@ -181,8 +193,14 @@ def main():
     ap.add_argument("names", nargs="*")
     ap.add_argument("--precision", choices=["fp16", "bf16", "best"])
     ap.add_argument("--carnot", default="build/bin/carnot")
-    ap.add_argument("--models", type=pathlib.Path, default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models")
-    ap.add_argument("--given", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[3] / "shared" / "models")
+    ap.add_argument(
+        "--models",
+        type=pathlib.Path,
+        default=os.environ.get("CARNOT_MODELS") or pathlib.Path.home() / ".cache" / "carnot-models",
+    )
+    ap.add_argument(
+        "--given", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[3] / "shared" / "models"
+    )
     args = ap.parse_args()
     passed = failed = skipped = 0
     for name in args.names or (HALF_NAMES if args.precision else SIZES):

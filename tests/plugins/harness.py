@@ -1,4 +1,5 @@
 """Runs one plugin node through the command line. CARNOT names the binary."""
+
 import os
 import pathlib
 import subprocess
@@ -21,7 +22,7 @@ def carnot(*arguments: object) -> subprocess.CompletedProcess:
 def model(
     folder: pathlib.Path, nodes: list, inputs: dict, outputs: list, constants: dict | None = None, dynamic: bool = True
 ) -> pathlib.Path:
-    """A model of |nodes|; with |dynamic| every dimension of the inputs is open."""
+    """Writes a model of |nodes|; |dynamic|: all dimensions of the inputs are dynamic."""
     infos = []
     for name, array in inputs.items():
         dims = [f"{name}_{i}" for i in range(array.ndim)] if dynamic else list(array.shape)
@@ -46,9 +47,15 @@ def run_model(folder: pathlib.Path, path: pathlib.Path, inputs: dict, outputs: l
 
 
 def plugin(
-    folder: pathlib.Path, name: str, inputs: dict, count: int = 1, version: str = "1", dynamic: bool = True, **fields: object
+    folder: pathlib.Path,
+    name: str,
+    inputs: dict,
+    count: int = 1,
+    version: str = "1",
+    dynamic: bool = True,
+    **fields: object,
 ) -> list:
-    """What plugin |name| gives for |inputs|."""
+    """The outputs of plugin |name| for |inputs|."""
     outputs = [f"y{i}" for i in range(count)]
     attrs = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in fields.items()}
     node = helper.make_node(name, list(inputs), outputs, "node", domain="trt.plugins", plugin_version=version, **attrs)
@@ -56,7 +63,7 @@ def plugin(
 
 
 def refusal(folder: pathlib.Path, name: str, inputs: dict, count: int = 1, version: str = "1", **fields: object) -> str:
-    """The message that a plugin node fails with."""
+    """The error message of an invalid plugin node."""
     outputs = [f"y{i}" for i in range(count)]
     node = helper.make_node(name, list(inputs), outputs, "node", domain="trt.plugins", plugin_version=version, **fields)
     done = carnot("exec", f"--onnx={model(folder, [node], inputs, outputs)}", "--skipInference")

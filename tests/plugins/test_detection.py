@@ -1,4 +1,5 @@
 """Non-maximum suppression and prior boxes against plain loops in NumPy."""
+
 import math
 import pathlib
 
@@ -16,7 +17,7 @@ def some_boxes(*shape: int) -> np.ndarray:
 
 
 def scores_of(*shape: int) -> np.ndarray:
-    """Numbers in (0,1), no two alike."""
+    """Distinct numbers in (0,1)."""
     count = math.prod(shape)
     return ((RNG.permutation(count) + 0.5) / count).reshape(shape).astype(np.float32)
 
@@ -57,7 +58,13 @@ def check_efficient(found: list, wanted: list, most: int) -> None:
 @pytest.mark.parametrize("shared", [True, False])
 def test_efficient_nms(tmp_path: pathlib.Path, agnostic: int, shared: bool) -> None:
     boxes, scores = some_boxes(2, 30, 1 if shared else 3), scores_of(2, 30, 3)
-    fields = {"score_threshold": 0.3, "iou_threshold": 0.4, "max_output_boxes": 20, "background_class": 1, "class_agnostic": agnostic}
+    fields = {
+        "score_threshold": 0.3,
+        "iou_threshold": 0.4,
+        "max_output_boxes": 20,
+        "background_class": 1,
+        "class_agnostic": agnostic,
+    }
     inputs = {"boxes": boxes[:, :, 0] if shared else boxes, "scores": scores}
     found = plugin(tmp_path, "EfficientNMS_TRT", inputs, 4, score_activation=0, box_coding=0, **fields)
     assert found[0].shape == (2, 1)
@@ -68,7 +75,13 @@ def test_efficient_nms_of_logits_and_centers(tmp_path: pathlib.Path) -> None:
     boxes, scores = some_boxes(1, 25), scores_of(1, 25, 2)
     centers = np.concatenate([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], -1)
     logits = np.log(scores / (1 - scores))
-    fields = {"score_threshold": 0.4, "iou_threshold": 0.5, "max_output_boxes": 10, "score_activation": 1, "box_coding": 1}
+    fields = {
+        "score_threshold": 0.4,
+        "iou_threshold": 0.5,
+        "max_output_boxes": 10,
+        "score_activation": 1,
+        "box_coding": 1,
+    }
     found = plugin(tmp_path, "EfficientNMS_TRT", {"boxes": centers, "scores": logits}, 4, **fields)
     check_efficient(found, [efficient(boxes[0][:, None], scores[0], 0.4, 0.5, 10)], 10)
 
@@ -90,7 +103,15 @@ def test_efficient_nms_decodes(tmp_path: pathlib.Path) -> None:
 def test_efficient_nms_of_tensorflow(tmp_path: pathlib.Path, form: str) -> None:
     boxes, scores = some_boxes(2, 20, 1), scores_of(2, 20, 3)
     fields = {"max_output_size_per_class": 3, "max_total_size": 12, "iou_threshold": 0.4, "score_threshold": 0.1}
-    found = plugin(tmp_path, f"EfficientNMS_{form}_TF_TRT", {"boxes": boxes, "scores": scores}, 4, pad_per_class=1, clip_boxes=1, **fields)
+    found = plugin(
+        tmp_path,
+        f"EfficientNMS_{form}_TF_TRT",
+        {"boxes": boxes, "scores": scores},
+        4,
+        pad_per_class=1,
+        clip_boxes=1,
+        **fields,
+    )
     wanted = []
     for n in range(2):
         taken: list = []
@@ -129,7 +150,14 @@ def by_class(boxes, scores, threshold, limit, top_k, keep, background, extra=0.0
 def test_batched_nms(tmp_path: pathlib.Path, name: str, shared: bool, normalized: int) -> None:
     scale = 1 if normalized else 20
     boxes, scores = some_boxes(2, 30, 1 if shared else 3) * scale, scores_of(2, 30, 3)
-    fields = {"shareLocation": int(shared), "backgroundLabelId": 0, "numClasses": 3, "topK": 15, "keepTopK": 12, "scoreThreshold": 0.25}
+    fields = {
+        "shareLocation": int(shared),
+        "backgroundLabelId": 0,
+        "numClasses": 3,
+        "topK": 15,
+        "keepTopK": 12,
+        "scoreThreshold": 0.25,
+    }
     fields |= {"iouThreshold": 0.4, "isNormalized": normalized, "clipBoxes": normalized}
     numbers, found, found_scores, classes = plugin(tmp_path, name, {"boxes": boxes, "scores": scores}, 4, **fields)
     for n in range(2):
@@ -163,10 +191,28 @@ def test_ssd_nms(tmp_path: pathlib.Path, code: int, order: list) -> None:
     priors, scores = some_boxes(count), scores_of(2, count, classes)
     variance = np.full((count, 4), 0.2, np.float32)
     locations = (0.5 * RNG.standard_normal((2, count, 4))).astype(np.float32)
-    given = [locations.reshape(2, -1, 1, 1), scores.reshape(2, -1, 1, 1), np.stack([priors, variance]).reshape(1, 2, -1, 1)]
+    given = [
+        locations.reshape(2, -1, 1, 1),
+        scores.reshape(2, -1, 1, 1),
+        np.stack([priors, variance]).reshape(1, 2, -1, 1),
+    ]
     inputs = {f"x{order[i]}": given[i] for i in range(3)}
-    fields = {"shareLocation": 1, "varianceEncodedInTarget": 0, "backgroundLabelId": 0, "numClasses": classes, "topK": 12, "keepTopK": 8}
-    fields |= {"confidenceThreshold": 0.2, "nmsThreshold": 0.4, "inputOrder": order, "confSigmoid": 0, "isNormalized": 1, "codeType": code}
+    fields = {
+        "shareLocation": 1,
+        "varianceEncodedInTarget": 0,
+        "backgroundLabelId": 0,
+        "numClasses": classes,
+        "topK": 12,
+        "keepTopK": 8,
+    }
+    fields |= {
+        "confidenceThreshold": 0.2,
+        "nmsThreshold": 0.4,
+        "inputOrder": order,
+        "confSigmoid": 0,
+        "isNormalized": 1,
+        "codeType": code,
+    }
     found, numbers = plugin(tmp_path, "NMS_TRT", dict(sorted(inputs.items())), 2, **fields)
     assert found.shape == (2, 1, 8, 7)
     for n in range(2):
@@ -184,7 +230,13 @@ def test_ssd_nms(tmp_path: pathlib.Path, code: int, order: list) -> None:
 def test_prior_box(tmp_path: pathlib.Path, clip: int) -> None:
     features, image = np.zeros((1, 2, 3, 4), np.float32), np.zeros((1, 3, 60, 100), np.float32)
     variance = [0.1, 0.1, 0.2, 0.2]
-    fields = {"minSize": [20.0, 30.0], "maxSize": [40.0, 50.0], "aspectRatios": [1.0, 2.0, 3.0], "flip": 1, "clip": clip}
+    fields = {
+        "minSize": [20.0, 30.0],
+        "maxSize": [40.0, 50.0],
+        "aspectRatios": [1.0, 2.0, 3.0],
+        "flip": 1,
+        "clip": clip,
+    }
     inputs = {"features": features, "image": image}
     (y,) = plugin(tmp_path, "PriorBox_TRT", inputs, dynamic=False, variance=variance, offset=0.5, **fields)
     boxes = []
@@ -205,7 +257,14 @@ def test_grid_anchor(tmp_path: pathlib.Path, name: str) -> None:
     maps = [(4, 4), (2, 2), (1, 1)] if name == "GridAnchor_TRT" else [(4, 3), (2, 2), (1, 2)]
     shapes = [m[0] for m in maps] if name == "GridAnchor_TRT" else [n for m in maps for n in m]
     ratios, variance = [1.0, 2.0, 0.5], [0.1, 0.1, 0.2, 0.2]
-    fields = {"minSize": 0.2, "maxSize": 0.8, "aspectRatios": ratios, "featureMapShapes": shapes, "variance": variance, "numLayers": 3}
+    fields = {
+        "minSize": 0.2,
+        "maxSize": 0.8,
+        "aspectRatios": ratios,
+        "featureMapShapes": shapes,
+        "variance": variance,
+        "numLayers": 3,
+    }
     found = plugin(tmp_path, name, {}, 3, **fields)
     for layer, (rows, columns) in enumerate(maps):
         scale = 0.2 + 0.3 * layer
@@ -224,6 +283,8 @@ def test_grid_anchor(tmp_path: pathlib.Path, name: str) -> None:
 
 def test_wrong_sizes_are_told(tmp_path: pathlib.Path) -> None:
     boxes, scores = some_boxes(1, 5, 1), scores_of(1, 5, 2)
-    said = refusal(tmp_path, "BatchedNMS_TRT", {"boxes": boxes[:, :, 0], "scores": scores}, 4, numClasses=2, topK=5, keepTopK=5)
+    said = refusal(
+        tmp_path, "BatchedNMS_TRT", {"boxes": boxes[:, :, 0], "scores": scores}, 4, numClasses=2, topK=5, keepTopK=5
+    )
     assert "BatchedNMS_TRT" in said
     assert "boxes of rank 3" in said

@@ -1,4 +1,4 @@
-"""PyPI's polygraphy, unmodified, by the alias, on a machine without a GPU. Part of make test-long."""
+"""The unmodified polygraphy package on the alias, on a machine without a GPU. Part of make test-long."""
 
 import os
 import pathlib
@@ -60,9 +60,7 @@ def test_inspect_and_convert(model, tmp_path):
 
 
 def test_saved_inputs_and_outputs(model, tmp_path):
-    polygraphy(
-        "run", model, "--onnxrt", "--save-inputs", "in.json", "--save-outputs", "out.json", folder=tmp_path
-    )
+    polygraphy("run", model, "--onnxrt", "--save-inputs", "in.json", "--save-outputs", "out.json", folder=tmp_path)
     tolerances = ["--rtol", "2e-2", "--atol", "2e-2"] if "fp16" in model.name else []
     said = polygraphy(
         "run", model, "--trt", "--load-inputs", "in.json", "--load-outputs", "out.json", *tolerances, folder=tmp_path
@@ -71,7 +69,7 @@ def test_saved_inputs_and_outputs(model, tmp_path):
 
 
 def test_debug_precision(tmp_path):
-    """Which layers must stay float32: bisected by builds that its own check judges."""
+    """Bisects the layers that must stay in float32, by builds and polygraphy's own check."""
     path = MODELS / "ultraface_rfb_320.onnx"
     if not path.exists():
         pytest.skip(f"{path} is absent")
@@ -88,13 +86,15 @@ def test_debug_precision(tmp_path):
 
 @pytest.mark.parametrize("flags, tolerance", [([], "5e-2"), (["--fp16"], "1")], ids=["", "--fp16"])
 def test_candy_on_pictures(flags, tolerance):
-    """Its normalizations divide by the deviation of what lies in a picture's range; results are 0 to 255 as well.
+    """Inputs and outputs are in [0, 255], the range for which the normalizations of the model are conditioned.
 
-    On [0, 1] the two differ by 0.3 and ONNX Runtime from itself, with and without its optimizer, by 0.06: beside float64 Carnot
-    is off by 0.21 at most and 0.0051 in the mean, ONNX Runtime by 0.23 and 0.0078.
+    On [0, 1] the two differ by 0.3, and ONNX Runtime from itself, with and without its optimizer, by 0.06. Against
+    float64 the error of Carnot is 0.21 at most and 0.0051 in the mean, that of ONNX Runtime 0.23 and 0.0078.
     """
     path = MODELS / "candy.onnx"
     if not path.exists():
         pytest.skip(f"{path} is absent")
-    said = polygraphy("run", path, "--trt", "--onnxrt", "--val-range", "inputImage:[0,255]", "--atol", tolerance, *flags)
+    said = polygraphy(
+        "run", path, "--trt", "--onnxrt", "--val-range", "inputImage:[0,255]", "--atol", tolerance, *flags
+    )
     assert "PASSED" in said

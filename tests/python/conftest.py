@@ -1,12 +1,13 @@
-"""What the tests of the Python package share."""
+"""Fixtures of the tests of the Python package."""
 
+import gc
 import os
 import pathlib
 
+import carnot as trt
+import carnot.plugin as trtp
 import numpy as np
 import pytest
-
-import carnot as trt
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = pathlib.Path(os.environ.get("CARNOT_MODELS", ROOT.parent / "shared" / "models"))
@@ -24,7 +25,7 @@ def model():
 
 
 class Messages(trt.ILogger):
-    """A user's logger that keeps what it is told."""
+    """A logger that keeps all messages."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -43,7 +44,7 @@ def logger():
 
 
 class Net:
-    """A network under test: inputs from arrays, outputs run and compared."""
+    """A network under test: inputs come from arrays, outputs are built and run."""
 
     def __init__(self, logger):
         self.logger = logger
@@ -68,7 +69,7 @@ class Net:
         return trt.Runtime(self.logger).deserialize_cuda_engine(plan)
 
     def run(self, *tensors):
-        """The values of |tensors|, marked as outputs."""
+        """Marks |tensors| as outputs, builds and runs; returns their values."""
         for i, tensor in enumerate(tensors):
             tensor.name = f"out{i}"
             self.network.mark_output(tensor)
@@ -89,3 +90,19 @@ def dtypes():
 @pytest.fixture
 def net(logger):
     return Net(logger)
+
+
+@pytest.fixture
+def registry():
+    """The plugin registry; creators that the test adds are removed again."""
+    found = trt.get_plugin_registry()
+    before = found.all_creators
+    yield found
+    gc.collect()
+    for creator in found.all_creators:
+        if creator not in before and not type(creator).__name__.startswith("Native"):
+            assert found.deregister_creator(creator), creator.name
+    for namespace in vars(trtp.op).values():
+        for definition in vars(namespace).values() if hasattr(namespace, "affine") else ():
+            if hasattr(definition, "creator"):
+                definition.creator = None

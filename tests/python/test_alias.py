@@ -1,4 +1,4 @@
-"""Scripts that say `import tensorrt` and import CUDA's modules run as they are, by python -m carnot.alias."""
+"""python -m carnot.alias runs scripts that import tensorrt and CUDA's modules, unchanged."""
 
 import os
 import pathlib
@@ -8,9 +8,8 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
-
 from carnot import alias
+from onnx import helper
 
 pytestmark = pytest.mark.skipif(alias.has_driver(), reason="a CUDA driver is present: the stand-ins are not used")
 
@@ -191,7 +190,7 @@ def test_modules_and_commands(tmp_path):
             env=environment,
             check=False,
         )
-        assert done.returncode == 0 and done.stdout == "carnot.builder ['a']\n", done.stderr
+        assert done.returncode == 0 and done.stdout == "carnot.engine.builder ['a']\n", done.stderr
     done = run("-m", "no_such_module")
     assert done.returncode == 1 and "no_such_module" in done.stderr
 

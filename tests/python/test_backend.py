@@ -1,4 +1,5 @@
-"""Which device an engine is for: what the configuration says, and what must be refused."""
+"""The device of an engine: the configuration chooses it, absent and unsuitable devices are refused."""
+
 import carnot
 import numpy as np
 import pytest
@@ -44,7 +45,8 @@ def test_device_of_another_kind(logger):
 
 
 def test_tf32_is_for_a_gpu(logger):
-    """What is allowed reaches the kernels for products on a GPU; the processor computes float32."""
+    """The TF32 flag reaches the GEMM kernels of a GPU; the CPU computes in float32."""
+
     def build(backend, *flags):
         builder = carnot.Builder(logger)
         network = builder.create_network(0)

@@ -1,8 +1,7 @@
-"""Every enumeration with its members and their numbers, as TensorRT's headers have them."""
-
-import pytest
+"""Enumerations: names and values of TensorRT's bindings."""
 
 import carnot as trt
+import pytest
 from carnot import enums
 
 TABLE = """
@@ -127,3 +126,16 @@ def test_members(name, members):
 
 def test_all_are_listed():
     assert set(enums._made) == {name for name, _ in rows()}
+
+
+def test_enums():
+    assert trt.float32 is trt.DataType.FLOAT and int(trt.DataType.BF16) == 7 and [0, 1][trt.DataType.HALF] == 1
+    assert 1 << int(trt.BuilderFlag.TF32) == 64 and trt.BuilderFlag(0) is trt.BuilderFlag.FP16
+    assert trt.BuilderFlag.FP16 != trt.DataType.FLOAT and trt.LayerType["NORMALIZATION"].value == 45
+    assert "ERROR" in trt.Logger.Severity.__members__ and trt.Logger.ERROR is trt.ILogger.Severity.ERROR
+    assert str(trt.float16) == "DataType.HALF" and repr(trt.float16) == "<DataType.HALF: 1>"
+    assert trt.EngineCapability.DEFAULT is trt.EngineCapability.STANDARD
+    assert getattr(trt.MatrixOperation, "__entries")["NONE"][0] is trt.MatrixOperation.NONE
+    assert {trt.TensorIOMode.INPUT: 1}[trt.TensorIOMode(1)] == 1
+    with pytest.raises(ValueError):
+        trt.PoolingType(7)

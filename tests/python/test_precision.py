@@ -1,13 +1,13 @@
-"""Precision flags and requests of Python reach the build; those that are not available are refused."""
+"""Precision: flags, requests of layers, strongly typed networks."""
 
 import json
 
+import carnot as trt
 import numpy as np
 import pytest
-
-import carnot as trt
-
 from conftest import Net
+from models import TRT_LOGGER, infer, onnx_bytes
+from onnx import helper
 
 rng = np.random.default_rng(9)
 W = (rng.standard_normal((64, 64)) / 8).astype(np.float32)
@@ -60,7 +60,7 @@ def test_requests_are_obeyed(logger, flag, dtype, told):
     assert {"first": told, "second": "float32"}.items() <= layers(engine).items()
     error = np.abs(run(net, engine) - wanted(net)).max()
     assert 1e-5 < error < (0.02 if flag == "FP16" else 0.2), "half rounding shows, and no more than that"
-    # Withdrawn, and with all in float32.
+    # Requests withdrawn: all in float32.
     named(net, "first").precision = trt.float32
     assert layers(net.engine()) == {"first": "float32", "second": "float32"}
     assert np.abs(run(net, net.engine()) - wanted(net)).max() < 1e-5
@@ -151,3 +151,76 @@ def test_calibrator_is_refused(logger):
     net.config.set_flag(trt.BuilderFlag.INT8)
     assert net.builder.build_serialized_network(net.network, net.config) is None
     assert "INT8" in logger.errors()[-1] and not net.builder.platform_has_fast_int8
+
+
+def test_precision_requests(net):
+    x = net.network.add_input("x", trt.float32, (2, 3))
+    layer = net.network.add_unary(x, trt.UnaryOperation.EXP)
+    assert not layer.precision_is_set and layer.precision == trt.float32
+    layer.precision = trt.float16
+    layer.set_output_type(0, trt.float32)
+    assert layer.precision_is_set and layer.output_type_is_set(0) and layer.get_output_type(0) == trt.float32
+    layer.reset_precision()
+    layer.reset_output_type(0)
+    assert not layer.precision_is_set and not layer.output_type_is_set(0)
+    with pytest.raises(IndexError):
+        layer.set_output_type(1, trt.float16)
+    with pytest.raises(TypeError):
+        layer.precision = 1
+
+
+def test_strong_typing_and_flags():
+    """Strong typing, and unsupported flags."""
+
+    builder = trt.Builder(TRT_LOGGER)
+    network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+    assert network.get_flag(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED)
+    x = network.add_input("x", trt.float16, (2, 3))
+    y = network.add_unary(x, trt.UnaryOperation.EXP).get_output(0)
+    y.name = "y"
+    network.mark_output(y)
+    assert y.dtype == trt.float16
+    config = builder.create_builder_config()
+    engine = builder.build_engine(network, config)
+    a = np.linspace(-1, 1, 6, dtype=np.float16).reshape(2, 3)
+    got = infer(engine.create_execution_context(), {"x": a})["y"]
+    assert got.dtype == np.float16 and np.abs(got.astype(np.float64) - np.exp(a.astype(np.float64))).max() < 2e-3
+    config.set_flag(trt.BuilderFlag.INT8)
+    assert builder.build_serialized_network(network, config) is None
+    assert any("INT8" in m for m in TRT_LOGGER.errors())
+
+
+@pytest.mark.parametrize("flag, bound", [("FP16", 2e-3), ("BF16", 2e-2)])
+def test_precision_constraints(flag, bound):
+    """Story C: layer normalization stays in float32 in an engine of half precision."""
+
+    w1, w2 = ((rng.standard_normal((64, 64)) / 8).astype(np.float32) for _ in range(2))
+    scale, bias = np.ones(64, np.float32), np.zeros(64, np.float32)
+    model = onnx_bytes(
+        [
+            helper.make_node("MatMul", ["x", "w1"], ["a"], name="first"),
+            helper.make_node("LayerNormalization", ["a", "scale", "bias"], ["n"], name="norm"),
+            helper.make_node("MatMul", ["n", "w2"], ["y"], name="second"),
+        ],
+        [("x", 1, [32, 64])],
+        [("y", 1, [32, 64])],
+        [("w1", w1), ("w2", w2), ("scale", scale), ("bias", bias)],
+    )
+    builder = trt.Builder(TRT_LOGGER)
+    network = builder.create_network(0)
+    assert trt.OnnxParser(network, TRT_LOGGER).parse(model)
+    config = builder.create_builder_config()
+    config.set_flag(trt.BuilderFlag.OBEY_PRECISION_CONSTRAINTS)
+    config.set_flag(trt.BuilderFlag[flag])
+    for i in range(network.num_layers):
+        layer = network.get_layer(i)
+        if layer.type == trt.LayerType.NORMALIZATION:
+            layer.precision = trt.DataType.FLOAT
+            layer.set_output_type(0, trt.DataType.FLOAT)
+    engine = builder.build_engine(network, config)
+    assert engine is not None, TRT_LOGGER.errors()
+    x = (rng.standard_normal((32, 64)) * 3000).astype(np.float32)  # sums of squares overflow float16
+    wide = x.astype(np.float64) @ w1
+    wanted = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5) @ w2
+    got = infer(engine.create_execution_context(), {"x": x})["y"].astype(np.float64)
+    assert np.linalg.norm(got - wanted) <= bound * np.linalg.norm(wanted)

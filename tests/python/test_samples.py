@@ -1,4 +1,4 @@
-"""Scripts in the style of TensorRT's introductory samples run on the alias unchanged; results against ONNX Runtime."""
+"""Scripts in the style of TensorRT's introductory samples run unchanged on the alias; checked with ONNX Runtime."""
 
 import os
 import pathlib
@@ -9,9 +9,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper
-
 from carnot import alias
+from onnx import helper
 
 pytestmark = pytest.mark.skipif(alias.has_driver(), reason="a CUDA driver is present: the stand-ins are not used")
 SAMPLES = pathlib.Path(__file__).parent / "samples"

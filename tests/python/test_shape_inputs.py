@@ -1,14 +1,13 @@
-"""Inputs whose elements decide shapes: on the network, in profiles, while running."""
+"""Shape inputs: tensors whose values determine shapes."""
 
+import carnot as trt
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
-
-import carnot as trt
-
 from conftest import Net
+from models import TRT_LOGGER, build_plan, onnx_bytes
+from onnx import TensorProto, helper
 
 rng = np.random.default_rng(11)
 
@@ -63,12 +62,12 @@ def test_reshape_by_input(logger, dtype):
     context, y = run(engine, x, shape)
     assert context.execute_async_v3(0), logger.errors()
     np.testing.assert_array_equal(y, np.maximum(x, 0).reshape(4, 3))
-    # Other elements in the same memory are another shape.
+    # Other values in the same memory change the shape.
     shape[:] = [3, 4]
     assert context.get_tensor_shape("y") == (3, 4)
     assert context.execute_async_v3(0), logger.errors()
     np.testing.assert_array_equal(y.reshape(3, 4), np.maximum(x, 0).reshape(3, 4))
-    # Past the profile.
+    # Out of the profile's bounds.
     shape[:] = [-1, 4]
     assert not context.execute_async_v3(0)
     assert "shape input shape: element 0 is -1, profile 0 allows [1, 24]" in logger.errors()[-1]
@@ -80,7 +79,7 @@ def test_reshape_by_input(logger, dtype):
 
 
 def test_without_bounds(logger):
-    """No profile says the elements: 0 and -1 have a reshape's meaning, and shapes are known before the run."""
+    """Without a profile 0 and -1 keep their meaning in a reshape, and shapes are known before the run."""
     net = Net(logger)
     by_layers(net)
     engine = net.engine()
@@ -176,7 +175,7 @@ CASES = {
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_onnx(logger, name, bounded):
-    """Against ONNX Runtime, the same engine at two sets of elements."""
+    """One engine at two sets of shape values, against ONNX Runtime."""
     nodes, constants, values, is_shape = CASES[name]
     if bounded and not is_shape:
         pytest.skip("its elements decide no shapes: a profile cannot bound them")
@@ -217,3 +216,18 @@ def test_onnx(logger, name, bounded):
 
 
 ATTRIBUTES = {"Concat": {"axis": 0}, "ReduceSum": {"keepdims": 0}, "Cast": {"to": 1}, "Resize": {"mode": "nearest"}}
+
+
+def test_shape_as_values():
+    """A reshape by a shape input."""
+
+    model = onnx_bytes(
+        [helper.make_node("Reshape", ["x", "s"], ["y"])],
+        [("x", 1, [6]), ("s", TensorProto.INT64, [2])],
+        [("y", 1, ["a", "b"])],
+    )
+    net = trt.Model(trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(build_plan(model)))
+    x = np.arange(6, dtype=np.float32)
+    for shape in ((2, 3), (3, 2), (1, 6)):
+        got = net(s=np.array(shape, np.int64), x=x)["y"]
+        assert got.shape == shape and (got.ravel() == x).all()

@@ -1,4 +1,4 @@
-"""The stubs that the build writes hold every public name, method and property of the package."""
+"""The generated type stubs hold every public name, method and property of the package."""
 
 import ast
 import inspect
@@ -6,9 +6,8 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
-
 import carnot as trt
+import pytest
 
 STUB = pathlib.Path(trt.__file__).parent / "__init__.pyi"
 

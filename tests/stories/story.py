@@ -1,4 +1,4 @@
-"""What the stories share: models, oracles in float64, the command line, scripts by the alias."""
+"""Helpers of the stories: models, references in float64, the command line, scripts run by the alias."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ CARNOT = os.environ.get("CARNOT", str(ROOT / "build/bin/carnot"))
 
 
 class Messages(trt.ILogger):
-    """A user's logger that keeps what it is told."""
+    """A logger that keeps all messages."""
 
     def __init__(self):
         trt.ILogger.__init__(self)
@@ -56,7 +56,7 @@ def command(*arguments, check=True):
 
 
 def run_script(text, folder, *arguments, alias=False):
-    """A user's script as it stands; with the alias its `import tensorrt` is meant."""
+    """Runs a script unchanged; with the alias `import tensorrt` imports carnot."""
     path = folder / ("script_alias.py" if alias else "script.py")
     path.write_text(text)
     environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(trt.__file__).parents[1])}

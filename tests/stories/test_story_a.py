@@ -143,7 +143,7 @@ def test_computed_scale_and_what_follows(logger, after):
 
 
 def test_stateless(logger):
-    """Two runs with others in between give the same bits; entries of a batch do not influence each other."""
+    """Two runs with others in between give equal bits; batch entries are independent."""
     x = rng.standard_normal((4, 8, 6, 6)).astype(np.float32)
     scale, bias = (rng.standard_normal(8).astype(np.float32) for _ in range(2))
     run = trt.Model(network_of(logger, x, 4))
@@ -187,4 +187,4 @@ def test_onnx_node_by_command_line(logger, tmp_path):
     layers = json.loads(engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.JSON))[
         "Layers"
     ]
-    assert len(layers) == 1, [layer["Name"] for layer in layers]  # the norm took the Relu in
+    assert len(layers) == 1, [layer["Name"] for layer in layers]  # the Relu is fused into the norm

@@ -69,7 +69,7 @@ def test_any_of_the_four_as_input(logger, tmp_path, given):
 
 @pytest.mark.parametrize("rank", [2, 3, 4, 5])
 def test_ranks_and_tensors_of_the_network(logger, tmp_path, rank):
-    """The variance is computed in the network: what failed with a type error at running_var + eps."""
+    """The network computes the variance; this failed with a type error at running_var + eps."""
     p, shape = parameters(4), [3, 4, 2, 5, 2][:rank]
     nodes = [
         helper.make_node("Exp", ["log_var"], ["running_var"]),
@@ -105,7 +105,7 @@ def test_constants_fold_into_the_convolution(logger, tmp_path):
 
 
 def test_training_mode_computes_batch_statistics(logger, tmp_path):
-    """Never silently mean 0 and variance 1, nor the running ones."""
+    """Neither mean 0 and variance 1 nor the running statistics are used silently."""
     p = parameters(4)
     node = helper.make_node("BatchNormalization", ["x", *NAMES], ["y", "mean", "var"], training_mode=1, momentum=0.9)
     shape = [4, 4, 3, 3]

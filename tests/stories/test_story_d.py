@@ -50,7 +50,7 @@ FLAG
 assert parser.parse_from_file(sys.argv[1])
 print(*[network.get_layer(i).type for i in range(network.num_layers)])
 config = builder.create_builder_config()
-config.builder_optimization_level = 0  # nothing is timed: the same kernels either way
+config.builder_optimization_level = 0  # untimed, so both builds select the same kernels
 with open(sys.argv[2], "wb") as f:
     f.write(builder.build_serialized_network(network, config))
 """
@@ -199,7 +199,7 @@ def test_engine_whose_plugin_is_absent_refuses_at_load(logger, tmp_path):
 
 @pytest.fixture
 def net(tmp_path):
-    """The third of four layers gives what float16 cannot hold."""
+    """The output of the third of four layers overflows float16."""
     nodes = [
         helper.make_node("InstanceNormalization", ["x", "scale", "bias"], ["n"], "norm"),
         helper.make_node("Relu", ["n"], ["r"], "relu"),

@@ -1,4 +1,5 @@
-"""torch.compile(model, backend="carnot") and carnot.torch.compile beside eager PyTorch and float64."""
+"""torch.compile(model, backend="carnot") and carnot.torch.compile against eager PyTorch and float64."""
+
 import numpy as np
 import pytest
 
@@ -29,7 +30,9 @@ def same(model, *calls, engines=None):
             want, got = first(model(*inputs)), first(compiled(*inputs))
             assert got.dtype == want.dtype and got.shape == want.shape
             assert float((got - want).abs().max()) <= 1e-4 * float(want.abs().max()), inputs[0].shape
-    assert carnot.torch.reports and all(not r.refused and not r.fallback for r in carnot.torch.reports), carnot.torch.reports
+    assert carnot.torch.reports and all(not r.refused and not r.fallback for r in carnot.torch.reports), (
+        carnot.torch.reports
+    )
     return compiled
 
 
@@ -39,12 +42,19 @@ def same(model, *calls, engines=None):
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small", "mobilenet_v3_large"])
 def test_image_models(name: str) -> None:
     models = pytest.importorskip("torchvision.models", reason="torchvision is not installed")
-    same(getattr(models, name)(), (torch.randn(1, 3, 128, 128),), (torch.randn(2, 3, 128, 128),), (torch.randn(3, 3, 128, 128),))
+    same(
+        getattr(models, name)(),
+        (torch.randn(1, 3, 128, 128),),
+        (torch.randn(2, 3, 128, 128),),
+        (torch.randn(3, 3, 128, 128),),
+    )
 
 
 def test_bert() -> None:
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-    config = transformers.BertConfig(hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256, vocab_size=1000)
+    config = transformers.BertConfig(
+        hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256, vocab_size=1000
+    )
     same(transformers.BertModel(config), (torch.randint(0, 1000, (2, 16)),), (torch.randint(0, 1000, (3, 24)),))
 
 
@@ -88,6 +98,7 @@ def test_batch_norm_with_given_statistics(rank: int, absent: tuple, as_inputs: b
     given.update({name: None for name in absent})
 
     if as_inputs:
+
         def call(x, mean, var, weight, bias):
             return torch.nn.functional.batch_norm(x * 1, mean, var, weight, bias)
 
@@ -95,6 +106,7 @@ def test_batch_norm_with_given_statistics(rank: int, absent: tuple, as_inputs: b
         with torch.inference_mode():
             got = run(x, *given.values())
     else:
+
         class Net(torch.nn.Module):
             def __init__(self) -> None:
                 super().__init__()
@@ -112,7 +124,7 @@ def test_batch_norm_with_given_statistics(rank: int, absent: tuple, as_inputs: b
 
 
 def test_statistics_made_inside_the_network() -> None:
-    """running_var is a tensor of the network: what failed with a type error on TensorRT's way."""
+    """running_var is a tensor of the network; this failed with a type error in TensorRT's converter."""
 
     def call(x, scale):
         mean, var = (scale * 0.5).tanh(), scale.abs() + 0.3
@@ -129,7 +141,7 @@ def test_statistics_made_inside_the_network() -> None:
 @pytest.mark.parametrize("rank", SHAPES)
 @pytest.mark.parametrize("running", [True, False])
 def test_batch_statistics_are_computed(rank: int, running: bool) -> None:
-    """training=True, or no statistics at all: never silently mean 0 and variance 1."""
+    """training=True, or no statistics: mean 0 and variance 1 are never used silently."""
     x = torch.randn(SHAPES[rank]) * 2 + 5
     mean, var = (torch.zeros(C), torch.ones(C)) if running else (None, None)
 
@@ -140,13 +152,19 @@ def test_batch_statistics_are_computed(rank: int, running: bool) -> None:
         got = torch.compile(call, backend=carnot.torch.backend)(x, mean, var)
     want = oracle(x * 1.5, None, None, None, None).relu()
     assert float((got.double() - want).abs().max()) < 1e-4
-    if running:  # the running statistics are the caller's, and they move
+    if running:  # the caller's running statistics change
         assert float((mean - 0.1 * (x * 1.5).transpose(0, 1).reshape(C, -1).mean(1)).abs().max()) < 1e-5
 
 
 @pytest.mark.parametrize("form", ["no_training", "no_stats", "native"])
 def test_exported_programs(form: str) -> None:
-    x, mean, var, weight, bias = torch.randn(SHAPES[4]), torch.randn(C), torch.rand(C) + 0.5, torch.randn(C), torch.randn(C)
+    x, mean, var, weight, bias = (
+        torch.randn(SHAPES[4]),
+        torch.randn(C),
+        torch.rand(C) + 0.5,
+        torch.randn(C),
+        torch.randn(C),
+    )
     aten = torch.ops.aten
 
     class Net(torch.nn.Module):
@@ -194,7 +212,13 @@ def test_gradients_stay_in_torch() -> None:
 
 
 def test_changed_weights_are_refitted() -> None:
-    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5)).eval()
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(8 * 36, 5),
+    ).eval()
     x = torch.randn(2, 3, 8, 8)
     with torch.inference_mode():
         compiled = torch.compile(model, backend=carnot.torch.backend)
@@ -220,5 +244,7 @@ def test_the_backend_is_found_by_name() -> None:
     model = torch.nn.Linear(4, 3).eval()
     x = torch.randn(2, 4)
     with torch.inference_mode():
-        assert torch.allclose(torch.compile(model, backend="carnot", options={"optimization_level": 1})(x), model(x), atol=1e-5)
+        assert torch.allclose(
+            torch.compile(model, backend="carnot", options={"optimization_level": 1})(x), model(x), atol=1e-5
+        )
     assert carnot.torch.reports[-1].engines

@@ -66,7 +66,7 @@ void debug_close(debug_case* c) {
   if (c->evaluated) carnot_evaluator_deinit(&c->evaluator);
   cli_session_close(&c->inputs);
   if (c->graph) carnot_graph_destroy(c->graph);
-  carnot_onnx_source_destroy(c->source);
+  carnot_model_source_destroy(c->source);
   cli_shapes_free(&c->shapes);
   carnot_arena_deinit(&c->arena);
 }

@@ -15,7 +15,7 @@ typedef struct debug_case {
   cli_build_options build;  // as the flags say
   const char* against;      // folder of saved tensors; NULL: the reference kernels
   double rtol, atol;
-  carnot_onnx_source* source;
+  carnot_model_source* source;
   carnot_graph* graph;  // as imported, no pass run
   cli_session inputs;   // an engine of level 0 that holds the inputs
   carnot_evaluator evaluator;

@@ -182,7 +182,7 @@ static carnot_status* build_and_write(const carnot_graph* graph, const cli_build
 
 carnot_status* cli_build_file(const char* model, const cli_build_options* options,
                               const char* engine_path) {
-  carnot_onnx_source* source;
+  carnot_model_source* source;
   carnot_graph* graph;
   CARNOT_TRY(carnot_onnx_import_file(model, &options->import, &source, &graph));
   carnot_build_config config = options->config;
@@ -197,7 +197,7 @@ carnot_status* cli_build_file(const char* model, const cli_build_options* option
     free(((carnot_profile*)profiles)[i].inputs);
   free(profiles);
   carnot_graph_destroy(graph);
-  carnot_onnx_source_destroy(source);
+  carnot_model_source_destroy(source);
   return status;
 }
 

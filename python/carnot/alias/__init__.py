@@ -1,7 +1,7 @@
-"""Runs scripts written for TensorRT as they are: python -m carnot.alias script.py, or -m module.
+"""Runs scripts written for TensorRT unchanged: python -m carnot.alias script.py, or -m module.
 
-In the process so started `import tensorrt` is carnot. Where no CUDA driver exists, the CUDA modules of Python that
-such scripts import (cuda.bindings, cuda.cudart, cuda.cuda, pycuda) and libcudart.so are stand-ins on host memory.
+`import tensorrt` imports carnot in this process. Without a CUDA driver, stand-ins on host memory replace the CUDA
+modules that such scripts import (cuda.bindings, cuda.cudart, cuda.cuda, pycuda) and libcudart.so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import carnot.plugin
 
 
 def has_driver() -> bool:
-    """Is there a CUDA driver with a device?"""
+    """Whether there is a CUDA driver with a device."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -31,7 +31,7 @@ def has_driver() -> bool:
 
 
 class _Distribution(importlib.metadata.Distribution):
-    """The alias shows itself as a distribution called tensorrt."""
+    """Presents the alias as a distribution called tensorrt."""
 
     def read_text(self, filename: str) -> Optional[str]:
         if filename == "METADATA":
@@ -43,7 +43,7 @@ class _Distribution(importlib.metadata.Distribution):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Knows the modules that install put in place, for importlib.util.find_spec and metadata."""
+    """Finds the installed modules for importlib.util.find_spec and metadata."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         return None
@@ -53,7 +53,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def install(stand_ins: Optional[bool] = None) -> None:
-    """Makes `import tensorrt` carnot in this process; |stand_ins| None: where there is no driver."""
+    """Makes `import tensorrt` import carnot in this process. |stand_ins| None: only without a driver."""
     sys.modules["tensorrt"] = sys.modules["tensorrt.tensorrt"] = sys.modules["tensorrt_bindings"] = carnot
     sys.modules["tensorrt.plugin"] = carnot.plugin
     carnot.tensorrt = carnot
@@ -69,7 +69,7 @@ def install(stand_ins: Optional[bool] = None) -> None:
 
 
 def _run_module(name: str) -> None:
-    """A module, or the console script of a package that has no __main__."""
+    """Runs a module, or the console script of a package without __main__."""
     if importlib.util.find_spec(name) is None:
         raise SystemExit(f"carnot.alias: there is no module {name}")
     has_main = (

@@ -1,3 +1,5 @@
+"""Entry point of python -m carnot.alias."""
+
 from carnot.alias import main
 
 main()

@@ -1,4 +1,4 @@
-"""CUDA's Python modules on host memory: what scripts around an engine call. Every call is done when it returns."""
+"""Stand-ins of CUDA's Python modules on host memory, for scripts that run engines. All calls are synchronous."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _libc = ctypes.CDLL(None)
 _libc.aligned_alloc.restype = ctypes.c_void_p
 _libc.aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
 _libc.free.argtypes = [ctypes.c_void_p]
-_MEMORY_BYTES = 8 << 30  # what mem_get_info says there is
+_MEMORY_BYTES = 8 << 30  # reported by mem_get_info
 
 
 class cudaError_t(enum.IntEnum):  # noqa: N801 - CUDA's name, as all below
@@ -46,7 +46,7 @@ class cudaDeviceProp:  # noqa: N801
 
 
 class _Handle(int):
-    """A stream or an event: an integer of its own with a time."""
+    """A stream or event: a unique integer with a time stamp."""
 
     _last = 0
 
@@ -95,7 +95,7 @@ def _elapsed_ms(start: _Handle, end: _Handle) -> float:
 
 
 def _make_calls(ok: Any, bad: Any, no_memory: Any, unsupported: Any) -> Dict[str, Callable]:
-    """Calls that runtime and driver have alike; each gives a tuple that begins with a code."""
+    """Functions that runtime and driver share; each returns a tuple that begins with a code."""
 
     def malloc(size: int, *rest: Any) -> tuple:
         try:
@@ -205,7 +205,7 @@ def _spread(calls: Dict[str, Callable], names: Dict[str, str]) -> Dict[str, Any]
 
 
 class DeviceAllocation(int):
-    """Memory that is freed with its last reference."""
+    """Memory that is freed with its last reference, as in pycuda."""
 
     def __new__(cls, size: int) -> "DeviceAllocation":
         return super().__new__(cls, _allocate(size))
@@ -343,7 +343,7 @@ def _pycuda_driver() -> Dict[str, Any]:
 
 
 def install() -> List[str]:
-    """Puts the modules in place; their names."""
+    """Installs the modules in sys.modules; returns their names."""
     runtime = {
         "cudaError_t": cudaError_t,
         "cudaMemcpyKind": cudaMemcpyKind,

@@ -1,4 +1,4 @@
-"""Plugins as functions: register says what a plugin's outputs are, impl computes them, autotune says what it takes.
+"""Plugins as functions: register describes the outputs, impl computes them, autotune lists supported types and formats.
 
 import carnot.plugin as trtp
 
@@ -15,8 +15,6 @@ network.add_plugin(trtp.op.mine.scale(tensor, factor=2.0))
 
 from __future__ import annotations
 
-from ..plugin_types import ISymExpr as SymExpr
-from ..plugin_types import KernelLaunchParams
 from .descs import (
     Shape,
     ShapeExpr,
@@ -36,3 +34,5 @@ from .descs import (
     size_tensor,
 )
 from .functions import AutoTuneCombination, aot_impl, autotune, impl, op, register
+from .types import ISymExpr as SymExpr
+from .types import KernelLaunchParams

@@ -1,4 +1,4 @@
-"""What the functions of a plugin are given: descriptions of tensors, their shapes, and tensors."""
+"""Arguments of plugin functions: tensor descriptions, symbolic shapes, tensors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Iterator, List, Optional, Tuple
 import numpy as np
 
 from ..enums import DataType, DimensionOperation, PluginArgDataType, PluginArgType, TensorFormat
-from ..plugin_types import IDimensionExpr, ISymExpr, ISymExprs, PluginTensorDesc, view
 from ..types import nptype
+from .types import IDimensionExpr, ISymExpr, ISymExprs, PluginTensorDesc, view
 
 
 class ShapeExpr:
-    """A dimension: an integer, an expression, or fake where shapes are not the question."""
+    """A dimension: an integer, an expression, or fake where shapes do not matter."""
 
     is_size_tensor = False
 
@@ -102,7 +102,7 @@ def min(first: Any, second: Any) -> ShapeExpr:  # noqa: A001 - TensorRT's name
 
 
 class SizeTensorShapeExpr(ShapeExpr):
-    """A dimension that the run finds out."""
+    """A data-dependent dimension."""
 
     is_size_tensor = True
     is_constant = False  # type: ignore[assignment]
@@ -121,7 +121,7 @@ class SizeTensorShapeExpr(ShapeExpr):
 class ShapeExprs:
     """Dimensions of a tensor."""
 
-    _is_unknown = False  # how many there are: each is then fake
+    _is_unknown = False  # the rank is unknown, all dimensions are fake
 
     def __init__(self, length: int) -> None:
         self._items: List[Any] = [ShapeExpr() for _ in range(length)]
@@ -163,7 +163,7 @@ class ShapeExprs:
 
 
 class Shape(tuple):
-    """Dimensions as numbers, -1 where they vary; with their ranges while tuning."""
+    """Dimensions as integers, -1 where dynamic; with their ranges during autotune."""
 
     min: Optional[Tuple[int, ...]] = None
     opt: Optional[Tuple[int, ...]] = None
@@ -201,13 +201,13 @@ class TensorDesc:
     is_dynamic = property(lambda self: self.shape is not None and self.shape.is_dynamic)
 
     def like(self) -> "TensorDesc":
-        """One of the same shape and type."""
+        """A description of the same shape and type."""
         made = TensorDesc(ShapeExprs.from_tuple(self.shape_expr), self.dtype, self.format, self.scale)
         made.shape = self.shape
         return made
 
     def aliased(self) -> "TensorDesc":
-        """One that takes this one's place in memory."""
+        """A description of an output that aliases this input."""
         made = self.like()
         made._aliased_to = self
         return made

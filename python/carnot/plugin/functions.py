@@ -1,4 +1,4 @@
-"""The decorators, and the plugin and creator that they make of functions."""
+"""Plugins as functions: the decorators, and the plugin and creator classes behind them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 import numpy as np
 
-from ..enums import DataType, PluginCapabilityType, PluginFieldType, QuickPluginCreationRequest, TensorFormat
-from ..enums import TensorRTPhase
-from ..plugin_classes import (
+from ..enums import (
+    DataType,
+    PluginCapabilityType,
+    PluginFieldType,
+    QuickPluginCreationRequest,
+    TensorFormat,
+    TensorRTPhase,
+)
+from .classes import (
     IPluginCreatorV3Quick,
     IPluginV3,
     IPluginV3QuickBuild,
     IPluginV3QuickCore,
     IPluginV3QuickRuntime,
 )
-from ..plugin_registry import get_plugin_registry
-from ..plugin_types import PluginField, PluginFieldCollection
 from .descs import Shape, ShapeExpr, ShapeExprs, SizeTensorShapeExpr, Tensor, TensorDesc
+from .registry import get_plugin_registry
+from .types import PluginField, PluginFieldCollection
 
 _FIELDS = {
     int: PluginFieldType.INT64,
@@ -47,7 +53,7 @@ _TYPE_NAMES = {"FP32": DataType.FLOAT, "FP16": DataType.HALF}
 
 
 class PluginDef:
-    """A plugin by its functions; calling it gives what INetworkDefinition.add_plugin takes."""
+    """A plugin defined by functions. A call returns the argument of INetworkDefinition.add_plugin."""
 
     def __init__(self, plugin_id: str, function: Callable[..., Any]) -> None:
         self.plugin_id, self.register_func = plugin_id, function
@@ -59,7 +65,7 @@ class PluginDef:
         self.creator: Optional["_Creator"] = None
 
     def know(self) -> "_Creator":
-        """The creator, registered when it is first needed."""
+        """The creator; registered on first use."""
         if self.creator is None:
             self.creator = _Creator(self)
             if not get_plugin_registry().register_creator(self.creator, self.namespace):
@@ -100,7 +106,7 @@ class PluginDef:
 
 
 class _Call(tuple):
-    """Tensors, shape tensors and the plugin, which is made once the network says how."""
+    """Tensors, shape tensors and the plugin, which is created when the network adds it."""
 
     def __new__(cls, definition: PluginDef, tensors: Sequence[Any], fields: PluginFieldCollection) -> "_Call":
         made = super().__new__(cls, (list(tensors), [], None))
@@ -152,7 +158,7 @@ def _parameters(plugin_id: str, function: Callable[..., Any]) -> Any:
 
 
 class _Names(types.ModuleType):
-    """Names that are defined as plugins are registered."""
+    """Namespaces and plugins as attributes, added by register."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{self.__name__} has no {name}")
@@ -172,7 +178,7 @@ def _definition(plugin_id: str) -> PluginDef:
 
 
 def register(plugin_id: str, lazy_register: bool = False) -> Callable[[Any], Any]:
-    """The function says what the outputs are: (TensorDesc …, attributes …) -> TensorDesc or a tuple of them."""
+    """Decorates the function that describes the outputs: (TensorDesc …, attributes …) -> TensorDesc or a tuple."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         made = PluginDef(plugin_id, function)
@@ -231,7 +237,7 @@ def _variants(operands: Sequence[str]) -> List[List[str]]:
 
 
 class AutoTuneCombination:
-    """Types and formats of inputs and outputs that a plugin takes, and its tactics for them."""
+    """Supported types and formats of inputs and outputs, and the tactics for them."""
 
     def __init__(
         self,
@@ -271,7 +277,7 @@ class AutoTuneCombination:
 
 
 class _Plugin(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild, IPluginV3QuickRuntime):
-    """A plugin by its functions."""
+    """The plugin object of a plugin defined by functions."""
 
     def __init__(self, definition: PluginDef, attrs: Dict[str, Any]) -> None:
         self._def, self._attrs, self._tactic, self._tactics = definition, attrs, 0, []
@@ -280,11 +286,11 @@ class _Plugin(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild, IPluginV3Quick
 
     @staticmethod
     def _unknown(dtypes: Sequence[DataType]) -> List[TensorDesc]:
-        """Inputs of types that are known and shapes that are not."""
+        """Input descriptions with known types and unknown shapes."""
         return [TensorDesc(ShapeExprs.unknown(), dtype) for dtype in dtypes]
 
     def _call(self, function: Callable[..., Any], tensors: Sequence[Any], **more: Any) -> Any:
-        """Calls with those of the attributes and of |more| that the function names."""
+        """Calls the function with its parameters from the attributes and |more|."""
         names = inspect.signature(function).parameters
         given = {**dict(zip(self._def.tensor_names, tensors)), **self._attrs, **more}
         return function(**{name: value for name, value in given.items() if name in names})
@@ -368,7 +374,7 @@ class _Plugin(IPluginV3, IPluginV3QuickCore, IPluginV3QuickBuild, IPluginV3Quick
 
 
 class _Creator(IPluginCreatorV3Quick):
-    """The creator of a plugin by its functions."""
+    """The creator of a plugin defined by functions."""
 
     def __init__(self, definition: PluginDef) -> None:
         self._def = definition

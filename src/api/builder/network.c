@@ -26,7 +26,7 @@ void carnot_network_destroy(carnot_network* network) {
   if (!network) return;
   carnot_graph_destroy(network->graph);
   for (size_t i = 0; i < network->source_count; i++)
-    carnot_onnx_source_destroy(network->sources[i]);
+    carnot_model_source_destroy(network->sources[i]);
   free(network->sources);
   free(network);
 }

@@ -18,7 +18,7 @@ typedef struct carnot_scope {
 
 struct carnot_network {
   carnot_graph* graph;
-  carnot_onnx_source** sources;  // of imported models
+  carnot_model_source** sources;  // of imported models
   size_t source_count, source_capacity;
   carnot_scope main;
   carnot_scope* scope;     // the innermost open one

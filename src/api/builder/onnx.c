@@ -19,7 +19,7 @@ static carnot_status* add_model(carnot_network* network, const char* path, const
   CARNOT_TRY(carnot_grow(&items, &network->source_capacity, network->source_count + 1,
                          sizeof(*network->sources), "models"));
   network->sources = items;
-  carnot_onnx_source** source = &network->sources[network->source_count];
+  carnot_model_source** source = &network->sources[network->source_count];
   carnot_onnx_options options = options_of(folder, flags);
   options.into = network->graph;
   bool is_first = !network->graph->main->first;

@@ -75,19 +75,19 @@ carnot_dtype onnx_attr_dtype(onnx_import* n, const char* name, carnot_dtype abse
   return dtype;
 }
 
-carnot_onnx_files* onnx_files(onnx_import* n) { return n->importer->files; }
+import_files* onnx_files(onnx_import* n) { return n->importer->files; }
 
 bool onnx_attr_tensor(onnx_import* n, const char* name, carnot_tensor* out_tensor) {
   const onnx_attribute* attr = typed(n, name, ONNX_ATTRIBUTE_TENSOR);
-  if (!attr || n->status) return false;
+  if (!attr || n->node.status) return false;
   if (!attr->t) {
     ONNX_FAIL(n, INVALID_MODEL, "attribute %s holds no tensor", name);
     return false;
   }
-  n->status = carnot_status_annotate(
-      carnot_onnx_tensor_read(attr->t, n->importer->files, n->arena, out_tensor), "attribute %s",
-      name);
-  return !n->status;
+  n->node.status = carnot_status_annotate(
+      carnot_onnx_tensor_read(attr->t, n->importer->files, n->node.arena, out_tensor),
+      "attribute %s", name);
+  return !n->node.status;
 }
 
 // Attributes that ONNX gives as a number of TensorProto.DataType.
@@ -104,27 +104,27 @@ static bool names_dtype(const char* name) {
 static void copy_ints(onnx_import* n, const char* name, carnot_attrs* attrs) {
   size_t count = 0;
   const int64_t* values = onnx_attr_ints(n, name, &count);
-  if (values) carnot_attrs_set_ints(attrs, n->arena, name, values, count);
+  if (values) carnot_attrs_set_ints(attrs, n->node.arena, name, values, count);
 }
 
 static void copy_floats(onnx_import* n, const char* name, carnot_attrs* attrs) {
   size_t count = 0;
   const float* values = onnx_attr_floats(n, name, &count);
   if (!values) return;
-  double* wide = CARNOT_NEW_ARRAY(n->arena, double, count + 1);
+  double* wide = CARNOT_NEW_ARRAY(n->node.arena, double, count + 1);
   for (size_t i = 0; i < count; i++) wide[i] = values[i];
-  carnot_attrs_set_floats(attrs, n->arena, name, wide, count);
+  carnot_attrs_set_floats(attrs, n->node.arena, name, wide, count);
 }
 
 static void copy_strings(onnx_import* n, const char* name, carnot_attrs* attrs) {
   const onnx_attribute* attr = typed(n, name, ONNX_ATTRIBUTE_STRINGS);
   if (!attr) return;
-  carnot_strview* copy = CARNOT_NEW_ARRAY(n->arena, carnot_strview, attr->strings.count + 1);
+  carnot_strview* copy = CARNOT_NEW_ARRAY(n->node.arena, carnot_strview, attr->strings.count + 1);
   for (size_t i = 0; i < attr->strings.count; i++) {
     carnot_strview s = attr->strings.items[i];
-    copy[i] = (carnot_strview){carnot_arena_text(n->arena, s.data, s.size), s.size};
+    copy[i] = (carnot_strview){carnot_arena_text(n->node.arena, s.data, s.size), s.size};
   }
-  carnot_attrs_set(attrs, n->arena,
+  carnot_attrs_set(attrs, n->node.arena,
                    (carnot_attr){.name = name,
                                  .type = CARNOT_ATTR_STRINGS,
                                  .count = attr->strings.count,
@@ -136,27 +136,28 @@ static void copy_attr(onnx_import* n, const carnot_attr_spec* spec, carnot_attrs
   switch (spec->type) {
     case CARNOT_ATTR_INT:
       if (!names_dtype(name)) {
-        carnot_attrs_set_int(attrs, n->arena, name, onnx_attr_int(n, name, 0));
+        carnot_attrs_set_int(attrs, n->node.arena, name, onnx_attr_int(n, name, 0));
       } else if (onnx_attr_int(n, name, 0) != 0) {
-        carnot_attrs_set_int(attrs, n->arena, name, onnx_attr_dtype(n, name, CARNOT_DTYPE_INVALID));
+        carnot_attrs_set_int(attrs, n->node.arena, name,
+                             onnx_attr_dtype(n, name, CARNOT_DTYPE_INVALID));
       }
       return;
     case CARNOT_ATTR_FLOAT:
-      carnot_attrs_set_float(attrs, n->arena, name, onnx_attr_float(n, name, 0));
+      carnot_attrs_set_float(attrs, n->node.arena, name, onnx_attr_float(n, name, 0));
       return;
     case CARNOT_ATTR_STRING: {
       carnot_strview text = onnx_attr_text(n, name, "");
-      carnot_attrs_set_text(attrs, n->arena, name,
-                            carnot_arena_text(n->arena, text.data, text.size));
+      carnot_attrs_set_text(attrs, n->node.arena, name,
+                            carnot_arena_text(n->node.arena, text.data, text.size));
       return;
     }
     case CARNOT_ATTR_INTS: copy_ints(n, name, attrs); return;
     case CARNOT_ATTR_FLOATS: copy_floats(n, name, attrs); return;
     case CARNOT_ATTR_STRINGS: copy_strings(n, name, attrs); return;
     case CARNOT_ATTR_TENSOR: {
-      carnot_tensor* tensor = CARNOT_NEW(n->arena, carnot_tensor);
+      carnot_tensor* tensor = CARNOT_NEW(n->node.arena, carnot_tensor);
       if (!onnx_attr_tensor(n, name, tensor)) return;
-      carnot_attrs_set(attrs, n->arena,
+      carnot_attrs_set(attrs, n->node.arena,
                        (carnot_attr){.name = name, .type = CARNOT_ATTR_TENSOR, .tensor = tensor});
       return;
     }
@@ -168,7 +169,7 @@ static carnot_attrs collect(onnx_import* n, carnot_op op, bool all) {
   carnot_attrs attrs = {0};
   const carnot_attr_spec* specs = carnot_op_get(op)->attrs;
   const onnx_attribute_list* list = &n->proto->attribute;
-  for (size_t i = 0; i < list->count && !n->status; i++) {
+  for (size_t i = 0; i < list->count && !n->node.status; i++) {
     const carnot_attr_spec* spec = specs;
     while (spec && spec->name && !carnot_view_is(list->items[i].name, spec->name)) spec++;
     if (spec && spec->name) {

@@ -6,8 +6,7 @@
 #include "import/onnx/importer.h"
 
 enum {
-  ONNX_MAX_NESTING = 32,             // of functions and bodies
-  ONNX_MAX_NODES = 4 * 1000 * 1000,  // after inlining: calls of calls may multiply
+  ONNX_MAX_NESTING = 32,  // of functions and bodies
 };
 
 // The attributes of one call of a model-local function.
@@ -29,42 +28,31 @@ struct onnx_scope {
   carnot_block* block;
   const onnx_frame* frame;  // of the function around; NULL: none
   const onnx_opset_list* opsets;
-  const char* prefix;       // of names made inside; "" in the main graph
-  onnx_name_map names;      // to onnx_binding
-  onnx_name_map declared;   // to onnx_value_info: types that the file tells
-  carnot_value** captured;  // see onnx_body
+  const char* prefix;        // of names made inside; "" in the main graph
+  import_name_map names;     // to onnx_binding
+  import_name_map declared;  // to onnx_value_info: types that the file tells
+  carnot_value** captured;   // see onnx_body
   size_t captured_count, captured_capacity;
   int depth;
 };
 
 struct onnx_importer {
-  carnot_graph* graph;
-  carnot_arena arena;  // of the import only
+  import_state state;  // first
   const onnx_model* model;
-  carnot_onnx_files* files;
+  import_files* files;
   carnot_onnx_options options;
-  onnx_name_map symbols;     // dim_param to carnot_sym*
-  onnx_name_map used_names;  // of values
-  char* unsupported;         // lines, in the arena; NULL: none
-  size_t unsupported_count;
-  size_t node_count;
+  import_name_map symbols;  // dim_param to carnot_sym*
 };
-
-// Stands for the results of nodes that are not supported, so that the import can go on and name
-// them all.
-extern carnot_value onnx_poison;
 
 // Initializers, declared types; not the inputs.
 carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope,
                                const onnx_graph* graph) CARNOT_MUST_USE;
 void onnx_scope_bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
                      carnot_value* value);
-// The value |name| stands for: NULL absent, &onnx_poison unsupported. INVALID_MODEL when nothing
+// The value |name| stands for: NULL absent, &import_poison unsupported. INVALID_MODEL when nothing
 // has that name.
 carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
                                carnot_value** out_value) CARNOT_MUST_USE;
-// |name|, changed where another value of the graph has it already.
-const char* onnx_unique_name(onnx_importer* importer, const char* prefix, carnot_strview name);
 carnot_status* onnx_import_nodes(onnx_importer* importer, onnx_scope* scope,
                                  const onnx_node_list* nodes) CARNOT_MUST_USE;
 carnot_status* onnx_read_type(onnx_importer* importer, const onnx_type* proto,

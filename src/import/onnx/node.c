@@ -22,16 +22,15 @@ static int64_t opset_of(const onnx_scope* scope, carnot_strview domain) {
 
 static void note_unsupported(onnx_importer* importer, const onnx_import* n, const char* reason) {
   const onnx_node* node = n->proto;
-  const char* before = importer->unsupported ? importer->unsupported : "";
-  importer->unsupported_count++;
-  enum { kMostLines = 1000 };
-  if (importer->unsupported_count > kMostLines) return;
-  importer->unsupported = carnot_arena_print(
-      &importer->arena, "%s\n  node %s: %s" CARNOT_VIEW_FMT ", version %lld: %s", before, n->name,
-      is_default_domain(node->domain) ? ""
-                                      : carnot_arena_print(&importer->arena, CARNOT_VIEW_FMT ".",
-                                                           CARNOT_VIEW_ARG(node->domain)),
-      CARNOT_VIEW_ARG(node->op_type), (long long)n->version, reason);
+  carnot_arena* arena = &importer->state.arena;
+  const char* domain =
+      is_default_domain(node->domain)
+          ? ""
+          : carnot_arena_print(arena, CARNOT_VIEW_FMT ".", CARNOT_VIEW_ARG(node->domain));
+  import_note_unsupported(
+      &importer->state,
+      carnot_arena_print(arena, "node %s: %s" CARNOT_VIEW_FMT ", version %lld: %s", n->node.name,
+                         domain, CARNOT_VIEW_ARG(node->op_type), (long long)n->version, reason));
 }
 
 static const onnx_function* find_function(const onnx_importer* importer, const onnx_node* node) {
@@ -53,21 +52,21 @@ static const onnx_function* find_function(const onnx_importer* importer, const o
 // name keeps a value of its own.
 static carnot_value* own_value(onnx_import* n, int output, uint32_t first_value) {
   carnot_value* value = n->outputs[output];
-  bool mine = value->id >= first_value && value->block == n->block;
+  bool mine = value->id >= first_value && value->block == n->node.block;
   for (int i = 0; i < output; i++) mine &= n->outputs[i] != value;
-  return mine ? value : onnx_op(n, CARNOT_OP_IDENTITY, NULL, 1, value);
+  return mine ? value : import_op(&n->node, CARNOT_OP_IDENTITY, NULL, 1, value);
 }
 
 static void name_output(onnx_import* n, carnot_value* value, carnot_strview name) {
-  const char* unique = onnx_unique_name(n->importer, n->scope->prefix, name);
-  value->name = carnot_arena_text(n->arena, unique, strlen(unique));
+  const char* unique = import_unique_name(&n->importer->state, n->scope->prefix, name);
+  value->name = carnot_arena_text(n->node.arena, unique, strlen(unique));
   if (value->constant && !value->constant->name) value->constant->name = value->name;
 }
 
 // A type that the file declares helps where inference found none.
 static void take_declared_type(onnx_import* n, carnot_value* value, carnot_strview name) {
   if (value->type.kind == CARNOT_VALUE_TENSOR && value->type.rank >= 0) return;
-  onnx_name_slot* slot = onnx_name_map_find(&n->scope->declared, name);
+  import_name_slot* slot = import_name_map_find(&n->scope->declared, name);
   if (!slot) return;
   carnot_type type;
   carnot_status* status =
@@ -81,7 +80,7 @@ static void take_declared_type(onnx_import* n, carnot_value* value, carnot_strvi
 }
 
 static void bind_outputs(onnx_import* n, uint32_t first_value) {
-  for (int i = 0; i < n->output_count && !n->status; i++) {
+  for (int i = 0; i < n->output_count && !n->node.status; i++) {
     carnot_strview name = n->proto->output.items[i];
     if (name.size == 0) continue;
     if (!n->outputs[i]) {
@@ -89,9 +88,9 @@ static void bind_outputs(onnx_import* n, uint32_t first_value) {
                 CARNOT_VIEW_ARG(name));
       return;
     }
-    if (n->outputs[i] != &onnx_poison) {
+    if (n->outputs[i] != &import_poison) {
       carnot_value* value = own_value(n, i, first_value);
-      if (n->status) return;
+      if (n->node.status) return;
       n->outputs[i] = value;
       name_output(n, value, name);
       take_declared_type(n, value, name);
@@ -103,12 +102,14 @@ static void bind_outputs(onnx_import* n, uint32_t first_value) {
 // The last node carries the user's name, the others of a composition that name and their operator.
 static void name_nodes(onnx_import* n, uint32_t first_node) {
   const char* type_name =
-      carnot_arena_text(n->arena, n->proto->op_type.data, n->proto->op_type.size);
+      carnot_arena_text(n->node.arena, n->proto->op_type.data, n->proto->op_type.size);
   bool last = true;
-  for (carnot_node* node = n->block->last; node && node->id >= first_node; node = node->previous) {
+  for (carnot_node* node = n->node.block->last; node && node->id >= first_node;
+       node = node->previous) {
     node->type_name = type_name;
-    node->name = last ? carnot_arena_text(n->arena, n->name, strlen(n->name))
-                      : carnot_arena_print(n->arena, "%s/%s", n->name, carnot_node_row(node)->name);
+    node->name = last ? carnot_arena_text(n->node.arena, n->node.name, strlen(n->node.name))
+                      : carnot_arena_print(n->node.arena, "%s/%s", n->node.name,
+                                           carnot_node_row(node)->name);
     last = false;
   }
 }
@@ -118,12 +119,13 @@ static void name_nodes(onnx_import* n, uint32_t first_node) {
 // The call's attributes with references to the caller's own frame followed.
 static onnx_attribute_list resolve_given(onnx_import* n) {
   const onnx_attribute_list* list = &n->proto->attribute;
-  onnx_attribute* items = CARNOT_NEW_ARRAY(&n->importer->arena, onnx_attribute, list->count + 1);
+  onnx_attribute* items =
+      CARNOT_NEW_ARRAY(&n->importer->state.arena, onnx_attribute, list->count + 1);
   size_t count = 0;
   for (size_t i = 0; i < list->count; i++) {
     carnot_strview name = list->items[i].name;
     const onnx_attribute* attr =
-        onnx_attr(n, carnot_arena_text(&n->importer->arena, name.data, name.size));
+        onnx_attr(n, carnot_arena_text(&n->importer->state.arena, name.data, name.size));
     if (!attr) continue;
     items[count] = *attr;
     items[count++].name = name;
@@ -131,7 +133,7 @@ static onnx_attribute_list resolve_given(onnx_import* n) {
   return (onnx_attribute_list){items, count};
 }
 
-static void import_call(onnx_import* n, const onnx_function* function) {
+static void read_call(onnx_import* n, const onnx_function* function) {
   if (n->scope->depth >= ONNX_MAX_NESTING) {
     ONNX_FAIL(n, OUT_OF_RANGE, "functions nested deeper than %d (a function may not call itself)",
               ONNX_MAX_NESTING);
@@ -146,18 +148,18 @@ static void import_call(onnx_import* n, const onnx_function* function) {
   onnx_importer* importer = n->importer;
   onnx_frame frame = {function, resolve_given(n)};
   onnx_scope scope = {
-      .block = n->block,
+      .block = n->node.block,
       .frame = &frame,
       .opsets = function->opset_import.count ? &function->opset_import : n->scope->opsets,
-      .prefix = carnot_arena_print(&importer->arena, "%s/", n->name),
+      .prefix = carnot_arena_print(&importer->state.arena, "%s/", n->node.name),
       .depth = n->scope->depth + 1};
-  n->status = onnx_scope_init(importer, &scope, NULL);
+  n->node.status = onnx_scope_init(importer, &scope, NULL);
   for (size_t i = 0; i < function->input.count; i++) {
     onnx_scope_bind(importer, &scope, function->input.items[i], onnx_in(n, (int)i));
   }
-  if (!n->status) n->status = onnx_import_nodes(importer, &scope, &function->node);
-  for (int i = 0; i < n->output_count && !n->status; i++) {
-    n->status = onnx_scope_find(importer, &scope, function->output.items[i], &n->outputs[i]);
+  if (!n->node.status) n->node.status = onnx_import_nodes(importer, &scope, &function->node);
+  for (int i = 0; i < n->output_count && !n->node.status; i++) {
+    n->node.status = onnx_scope_find(importer, &scope, function->output.items[i], &n->outputs[i]);
   }
 }
 
@@ -166,22 +168,22 @@ static void import_call(onnx_import* n, const onnx_function* function) {
 static void read_inputs(onnx_import* n, bool* out_poisoned) {
   const onnx_text_list* names = &n->proto->input;
   n->input_count = (int)names->count;
-  n->inputs = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, names->count + 1);
-  for (size_t i = 0; i < names->count && !n->status; i++) {
+  n->inputs = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, names->count + 1);
+  for (size_t i = 0; i < names->count && !n->node.status; i++) {
     if (names->items[i].size == 0) continue;
-    n->status = onnx_scope_find(n->importer, n->scope, names->items[i], &n->inputs[i]);
-    if (n->inputs[i] == &onnx_poison) *out_poisoned = true;
+    n->node.status = onnx_scope_find(n->importer, n->scope, names->items[i], &n->inputs[i]);
+    if (n->inputs[i] == &import_poison) *out_poisoned = true;
   }
 }
 
 static void poison_outputs(onnx_import* n) {
   for (int i = 0; i < n->output_count; i++) {
-    onnx_scope_bind(n->importer, n->scope, n->proto->output.items[i], &onnx_poison);
+    onnx_scope_bind(n->importer, n->scope, n->proto->output.items[i], &import_poison);
   }
 }
 
 static const char* name_of(onnx_import* n) {
-  carnot_arena* arena = &n->importer->arena;
+  carnot_arena* arena = &n->importer->state.arena;
   carnot_strview name = n->proto->name;
   const char* prefix = n->scope->prefix;
   if (name.size)
@@ -199,31 +201,32 @@ static carnot_status* check_size(const onnx_node* node) {
 }
 
 // Runs the row or the function and binds what came out.
-static void import_known(onnx_import* n, const onnx_function* function, bool plugin) {
-  carnot_graph* graph = n->importer->graph;
+static void read_known(onnx_import* n, const onnx_function* function, bool plugin) {
+  carnot_graph* graph = n->importer->state.graph;
   uint32_t first_value = graph->value_count, first_node = graph->node_count;
   if (plugin)
     onnx_plugin_import(n);
   else if (function)
-    import_call(n, function);
+    read_call(n, function);
   else
     n->row->handler(n);
   bind_outputs(n, first_value);
-  if (!n->status && (plugin || !function) && !n->inlined) name_nodes(n, first_node);
+  if (!n->node.status && (plugin || !function) && !n->inlined) name_nodes(n, first_node);
 }
 
-static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope,
-                                  const onnx_node* proto) {
+static carnot_status* read_node(onnx_importer* importer, onnx_scope* scope,
+                                const onnx_node* proto) {
   CARNOT_TRY(check_size(proto));
-  onnx_import n = {.importer = importer,
+  onnx_import n = {.node = {.state = &importer->state,
+                            .block = scope->block,
+                            .arena = &importer->state.graph->arena},
+                   .importer = importer,
                    .scope = scope,
-                   .block = scope->block,
-                   .arena = &importer->graph->arena,
                    .proto = proto,
                    .version = opset_of(scope, proto->domain)};
-  n.name = name_of(&n);
+  n.node.name = name_of(&n);
   n.output_count = (int)proto->output.count;
-  n.outputs = CARNOT_NEW_ARRAY(&importer->arena, carnot_value*, proto->output.count + 1);
+  n.outputs = CARNOT_NEW_ARRAY(&importer->state.arena, carnot_value*, proto->output.count + 1);
   bool poisoned = false;
   read_inputs(&n, &poisoned);
   const onnx_function* function = find_function(importer, proto);
@@ -231,7 +234,7 @@ static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope,
   if (!function)
     n.row = onnx_row_find(is_default ? carnot_view("") : proto->domain, proto->op_type, n.version);
   bool plugin = onnx_plugin_replaces(&n) || (!function && !n.row && onnx_plugin_find(&n));
-  if (n.status) {
+  if (n.node.status) {
     // A name that nothing makes: below it is told with the node.
   } else if (!function && !n.row && !plugin) {
     if (is_default && n.version == 0)
@@ -241,24 +244,24 @@ static carnot_status* import_node(onnx_importer* importer, onnx_scope* scope,
   } else if (is_default && !plugin && n.version > CARNOT_ONNX_MAX_OPSET) {
     ONNX_FAIL(&n, UNSUPPORTED, "the newest opset known is %d", CARNOT_ONNX_MAX_OPSET);
   } else if (!poisoned) {
-    import_known(&n, function, plugin);
+    read_known(&n, function, plugin);
   }
-  if (carnot_status_code(n.status) == CARNOT_UNSUPPORTED) {
-    note_unsupported(importer, &n, carnot_status_message(n.status));
-    carnot_status_free(n.status);
-    n.status = NULL;
+  if (carnot_status_code(n.node.status) == CARNOT_UNSUPPORTED) {
+    note_unsupported(importer, &n, carnot_status_message(n.node.status));
+    carnot_status_free(n.node.status);
+    n.node.status = NULL;
     poisoned = true;
   }
-  if (poisoned && !n.status) poison_outputs(&n);
-  if (!n.status || n.placed) return n.status;
-  return carnot_status_annotate(n.status, "node %s (" CARNOT_VIEW_FMT ")", n.name,
+  if (poisoned && !n.node.status) poison_outputs(&n);
+  if (!n.node.status || n.node.placed) return n.node.status;
+  return carnot_status_annotate(n.node.status, "node %s (" CARNOT_VIEW_FMT ")", n.node.name,
                                 CARNOT_VIEW_ARG(proto->op_type));
 }
 
 carnot_status* onnx_import_nodes(onnx_importer* importer, onnx_scope* scope,
                                  const onnx_node_list* nodes) {
   for (size_t i = 0; i < nodes->count; i++)
-    CARNOT_TRY(import_node(importer, scope, &nodes->items[i]));
+    CARNOT_TRY(read_node(importer, scope, &nodes->items[i]));
   return NULL;
 }
 
@@ -274,7 +277,7 @@ void onnx_body_input_type(onnx_import* n, const onnx_graph* graph, size_t i,
 void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type* types,
                       size_t type_count, onnx_body* out_body) {
   *out_body = (onnx_body){0};
-  if (n->status) return;
+  if (n->node.status) return;
   onnx_importer* importer = n->importer;
   if (n->scope->depth >= ONNX_MAX_NESTING) {
     ONNX_FAIL(n, OUT_OF_RANGE, "bodies nested deeper than %d", ONNX_MAX_NESTING);
@@ -286,25 +289,26 @@ void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type
     return;
   }
   onnx_scope scope = {.outer = n->scope,
-                      .block = carnot_block_create(importer->graph),
+                      .block = carnot_block_create(importer->state.graph),
                       .frame = n->scope->frame,
                       .opsets = n->scope->opsets,
                       .prefix = n->scope->prefix,
                       .depth = n->scope->depth + 1};
-  n->status = onnx_scope_init(importer, &scope, graph);
-  for (size_t i = 0; i < type_count && !n->status; i++) {
+  n->node.status = onnx_scope_init(importer, &scope, graph);
+  for (size_t i = 0; i < type_count && !n->node.status; i++) {
     carnot_strview name = graph->input.items[i].name;
-    const char* unique = onnx_unique_name(importer, scope.prefix, name);
+    const char* unique = import_unique_name(&importer->state, scope.prefix, name);
     onnx_scope_bind(importer, &scope, name, carnot_block_add_param(scope.block, unique, &types[i]));
   }
-  if (!n->status) n->status = onnx_import_nodes(importer, &scope, &graph->node);
-  for (size_t i = 0; i < graph->output.count && !n->status; i++) {
+  if (!n->node.status) n->node.status = onnx_import_nodes(importer, &scope, &graph->node);
+  for (size_t i = 0; i < graph->output.count && !n->node.status; i++) {
     carnot_value* value = NULL;
-    n->status = onnx_scope_find(importer, &scope, graph->output.items[i].name, &value);
-    if (!n->status && !value) ONNX_FAIL(n, INVALID_MODEL, "result %zu of a body has no value", i);
-    if (value == &onnx_poison)
+    n->node.status = onnx_scope_find(importer, &scope, graph->output.items[i].name, &value);
+    if (!n->node.status && !value)
+      ONNX_FAIL(n, INVALID_MODEL, "result %zu of a body has no value", i);
+    if (value == &import_poison)
       out_body->poisoned = true;
-    else if (!n->status)
+    else if (!n->node.status)
       carnot_block_add_output(scope.block, value);
   }
   out_body->block = scope.block;
@@ -314,30 +318,30 @@ void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type
 
 void onnx_body_inline(onnx_import* n, const onnx_graph* graph, carnot_value* const* inputs,
                       size_t input_count, carnot_value** outputs, size_t output_count) {
-  if (n->status) return;
+  if (n->node.status) return;
   if (n->scope->depth >= ONNX_MAX_NESTING)
     ONNX_FAIL(n, OUT_OF_RANGE, "bodies nested deeper than %d", ONNX_MAX_NESTING);
   if (graph->input.count != input_count || graph->output.count < output_count) {
     ONNX_FAIL(n, INVALID_MODEL, "a body of %zu inputs and %zu results where %zu and %zu belong",
               graph->input.count, graph->output.count, input_count, output_count);
   }
-  if (n->status) return;
+  if (n->node.status) return;
   onnx_scope scope = {.outer = n->scope,
-                      .block = n->block,
+                      .block = n->node.block,
                       .frame = n->scope->frame,
                       .opsets = n->scope->opsets,
                       .prefix = n->scope->prefix,
                       .depth = n->scope->depth + 1};
-  n->status = onnx_scope_init(n->importer, &scope, graph);
+  n->node.status = onnx_scope_init(n->importer, &scope, graph);
   for (size_t i = 0; i < input_count; i++) {
     onnx_scope_bind(n->importer, &scope, graph->input.items[i].name, inputs[i]);
   }
-  if (!n->status) n->status = onnx_import_nodes(n->importer, &scope, &graph->node);
+  if (!n->node.status) n->node.status = onnx_import_nodes(n->importer, &scope, &graph->node);
   // What the nodes inside say of themselves is enough.
-  n->placed = n->status != NULL;
-  for (size_t i = 0; i < output_count && !n->status; i++) {
-    n->status = onnx_scope_find(n->importer, &scope, graph->output.items[i].name, &outputs[i]);
-    if (!n->status && !outputs[i])
+  n->node.placed = n->node.status != NULL;
+  for (size_t i = 0; i < output_count && !n->node.status; i++) {
+    n->node.status = onnx_scope_find(n->importer, &scope, graph->output.items[i].name, &outputs[i]);
+    if (!n->node.status && !outputs[i])
       ONNX_FAIL(n, INVALID_MODEL, "result %zu of a body has no value", i);
   }
 }

@@ -8,6 +8,7 @@
 #define CARNOT_IMPORT_ONNX_ONNX_H_
 
 #include "carnot/onnx.h"
+#include "import/common/source.h"
 #include "ir/graph.h"
 
 #define CARNOT_ONNX_MAX_OPSET 28
@@ -20,24 +21,19 @@ typedef struct carnot_onnx_options {
   carnot_graph* into;         // read into the main block of this graph; NULL: a new one
 } carnot_onnx_options;
 
-// What the imported graph borrows from: mapped files. Destroy it after the graph.
-typedef struct carnot_onnx_source carnot_onnx_source;
-
-void carnot_onnx_source_destroy(carnot_onnx_source* source);
-
 // Reads the model at |path|; |options| may be NULL. The caller owns both results. INVALID_MODEL
 // where the file breaks its format, with the place; UNSUPPORTED with one line for every node that
 // Carnot has no operator for: its name, operator, version and the reason. After an error in reading
 // into a graph that was there, it holds what came before, and *out_source is set. One thread at a
 // time a model; different models in any thread.
 carnot_status* carnot_onnx_import_file(const char* path, const carnot_onnx_options* options,
-                                       carnot_onnx_source** out_source,
+                                       carnot_model_source** out_source,
                                        carnot_graph** out_graph) CARNOT_MUST_USE;
 
 // The same for a model in memory, which must outlive the graph.
 carnot_status* carnot_onnx_import_memory(const void* data, size_t size,
                                          const carnot_onnx_options* options,
-                                         carnot_onnx_source** out_source,
+                                         carnot_model_source** out_source,
                                          carnot_graph** out_graph) CARNOT_MUST_USE;
 
 #endif  // CARNOT_IMPORT_ONNX_ONNX_H_

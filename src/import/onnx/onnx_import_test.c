@@ -14,17 +14,17 @@
 #include "import/onnx/onnx.h"
 
 typedef struct model {
-  carnot_onnx_source* source;
+  carnot_model_source* source;
   carnot_graph* graph;
 } model;
 
-static carnot_status* import_text(const char* text, const char* folder, model* m) {
+static carnot_status* read_text(const char* text, const char* folder, model* m) {
   carnot_onnx_options options = {.text = true, .folder = folder};
   return carnot_onnx_import_memory(text, strlen(text), &options, &m->source, &m->graph);
 }
 
 static void open_model(const char* text, model* m) {
-  carnot_status* status = import_text(text, NULL, m);
+  carnot_status* status = read_text(text, NULL, m);
   if (status) fail_msg("%s", carnot_status_message(status));
   status = carnot_graph_verify(m->graph);
   if (status) fail_msg("%s", carnot_status_message(status));
@@ -32,13 +32,13 @@ static void open_model(const char* text, model* m) {
 
 static void close_model(model* m) {
   carnot_graph_destroy(m->graph);
-  carnot_onnx_source_destroy(m->source);
+  carnot_model_source_destroy(m->source);
 }
 
 static void expect_error(const char* text, const char* folder, carnot_code code,
                          const char* const* parts) {
   model m;
-  carnot_status* status = import_text(text, folder, &m);
+  carnot_status* status = read_text(text, folder, &m);
   const char* message = carnot_status_message(status);
   if (carnot_status_code(status) != code) fail_msg("code of: %s", message);
   for (; *parts; parts++) {
@@ -233,7 +233,7 @@ static void external_data_stay_in_the_folder(void** state) {
        "' },"                                                                                      \
        " { key: 'length' value: '8' }] } node { op_type: 'Relu' input: 'w' output: 'y' } }"
   model m;
-  carnot_status* status = import_text(EXTERNAL("weights", "8"), folder, &m);
+  carnot_status* status = read_text(EXTERNAL("weights", "8"), folder, &m);
   if (status) fail_msg("%s", carnot_status_message(status));
   const carnot_node* relu = m.graph->main->first;
   assert_true(((const float*)relu->inputs[0]->constant->tensor.data)[1] == 4);

@@ -178,7 +178,7 @@ static const carnot_pb_field kSequence[] = {
     CARNOT_PB_SUBS(onnx_sequence, tensor_values, 3, &carnot_onnx_tensor_message),
     CARNOT_PB_SUBS(onnx_sequence, sparse_tensor_values, 4, &carnot_onnx_sparse_message),
     CARNOT_PB_SUBS(onnx_sequence, sequence_values, 5, &carnot_onnx_sequence_message),
-    CARNOT_PB_SUBS(onnx_sequence, map_values, 6, &carnot_onnx_map_message),
+    CARNOT_PB_SUBS(onnx_sequence, map_values, 6, &import_map_message),
     CARNOT_PB_SUBS(onnx_sequence, optional_values, 7, &carnot_onnx_optional_message),
 };
 MESSAGE(carnot_onnx_sequence_message, "SequenceProto", onnx_sequence, kSequence);
@@ -190,7 +190,7 @@ static const carnot_pb_field kMap[] = {
     CARNOT_PB_MANY(onnx_map, string_keys, 4, TEXT),
     CARNOT_PB_SUB(onnx_map, values, 5, &carnot_onnx_sequence_message),
 };
-MESSAGE(carnot_onnx_map_message, "MapProto", onnx_map, kMap);
+MESSAGE(import_map_message, "MapProto", onnx_map, kMap);
 
 static const carnot_pb_field kOptional[] = {
     CARNOT_PB_ONE(onnx_optional, name, 1, TEXT),
@@ -198,7 +198,7 @@ static const carnot_pb_field kOptional[] = {
     CARNOT_PB_SUB(onnx_optional, tensor_value, 3, &carnot_onnx_tensor_message),
     CARNOT_PB_SUB(onnx_optional, sparse_tensor_value, 4, &carnot_onnx_sparse_message),
     CARNOT_PB_SUB(onnx_optional, sequence_value, 5, &carnot_onnx_sequence_message),
-    CARNOT_PB_SUB(onnx_optional, map_value, 6, &carnot_onnx_map_message),
+    CARNOT_PB_SUB(onnx_optional, map_value, 6, &import_map_message),
     CARNOT_PB_SUB(onnx_optional, optional_value, 7, &carnot_onnx_optional_message),
 };
 MESSAGE(carnot_onnx_optional_message, "OptionalProto", onnx_optional, kOptional);

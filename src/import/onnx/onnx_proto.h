@@ -212,6 +212,6 @@ extern const carnot_pb_message carnot_onnx_sparse_message;    // onnx_sparse_ten
 extern const carnot_pb_message carnot_onnx_type_message;      // onnx_type
 extern const carnot_pb_message carnot_onnx_sequence_message;  // onnx_sequence
 extern const carnot_pb_message carnot_onnx_optional_message;  // onnx_optional
-extern const carnot_pb_message carnot_onnx_map_message;       // onnx_map
+extern const carnot_pb_message import_map_message;            // onnx_map
 
 #endif  // CARNOT_IMPORT_ONNX_ONNX_PROTO_H_

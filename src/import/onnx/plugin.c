@@ -9,14 +9,14 @@ static const char* text_attr(onnx_import* n, const char* name, const char* absen
   const onnx_attribute* attr = onnx_attr(n, name);
   if (!attr) return absent;
   if (attr->type == ONNX_ATTRIBUTE_INT)
-    return carnot_arena_print(n->arena, "%lld", (long long)attr->i);
+    return carnot_arena_print(n->node.arena, "%lld", (long long)attr->i);
   carnot_strview text = onnx_attr_text(n, name, absent);
-  return carnot_arena_text(n->arena, text.data, text.size);
+  return carnot_arena_text(n->node.arena, text.data, text.size);
 }
 
 const carnot_plugin_entry* onnx_plugin_find(onnx_import* n) {
   carnot_strview op = n->proto->op_type;
-  return carnot_registry_lookup(carnot_arena_text(n->arena, op.data, op.size),
+  return carnot_registry_lookup(carnot_arena_text(n->node.arena, op.data, op.size),
                                 text_attr(n, "plugin_version", "1"),
                                 text_attr(n, "plugin_namespace", ""));
 }
@@ -33,7 +33,8 @@ bool onnx_plugin_replaces(onnx_import* n) {
 void onnx_plugin_missing(onnx_import* n) {
   char nearest[1000];
   carnot_strview op = n->proto->op_type;
-  carnot_registry_nearest(carnot_arena_text(n->arena, op.data, op.size), nearest, sizeof(nearest));
+  carnot_registry_nearest(carnot_arena_text(n->node.arena, op.data, op.size), nearest,
+                          sizeof(nearest));
   ONNX_FAIL(n, UNSUPPORTED,
             "no such operator is known at this version, and no plugin " CARNOT_VIEW_FMT
             " version %s%s%s is registered; the nearest are: %s",
@@ -63,7 +64,7 @@ static numbers numbers_of(onnx_import* n, const char* name, const onnx_attribute
     case ONNX_ATTRIBUTE_FLOATS: {
       const float* from = attr->type == ONNX_ATTRIBUTE_FLOAT ? NULL : attr->floats.items;
       out.count = from ? (int64_t)attr->floats.count : attr->type == ONNX_ATTRIBUTE_FLOAT;
-      double* wide = CARNOT_NEW_ARRAY(n->arena, double, (size_t)out.count + 1);
+      double* wide = CARNOT_NEW_ARRAY(n->node.arena, double, (size_t)out.count + 1);
       for (int64_t i = 0; i < out.count; i++) wide[i] = from ? (double)from[i] : (double)attr->f;
       out.is_float = true;
       out.floats = wide;
@@ -72,8 +73,8 @@ static numbers numbers_of(onnx_import* n, const char* name, const onnx_attribute
     case ONNX_ATTRIBUTE_TENSOR: {
       if (!onnx_attr_tensor(n, name, &tensor)) return out;
       out.count = carnot_tensor_count(&tensor);
-      double* wide = CARNOT_NEW_ARRAY(n->arena, double, (size_t)out.count + 1);
-      int64_t* whole = CARNOT_NEW_ARRAY(n->arena, int64_t, (size_t)out.count + 1);
+      double* wide = CARNOT_NEW_ARRAY(n->node.arena, double, (size_t)out.count + 1);
+      int64_t* whole = CARNOT_NEW_ARRAY(n->node.arena, int64_t, (size_t)out.count + 1);
       out.is_float = carnot_dtype_is_float(tensor.dtype);
       for (int64_t i = 0; i < out.count; i++) {
         if (out.is_float)
@@ -110,7 +111,7 @@ static void dims_field(onnx_import* n, const char* name, const numbers* values,
               CARNOT_MAX_RANK);
     return;
   }
-  carnot_dims* dims = CARNOT_NEW(n->arena, carnot_dims);
+  carnot_dims* dims = CARNOT_NEW(n->node.arena, carnot_dims);
   dims->rank = (int32_t)values->count;
   for (int32_t d = 0; d < dims->rank; d++) dims->d[d] = values->ints[d];
   *out = (carnot_plugin_field){name, dims, CARNOT_FIELD_DIMS, 1};
@@ -129,7 +130,7 @@ static void number_field(onnx_import* n, const char* name, carnot_field_type typ
     return;
   }
   void* data =
-      carnot_arena_alloc(n->arena, carnot_field_bytes(type, (int32_t)values->count) + 1, 1);
+      carnot_arena_alloc(n->node.arena, carnot_field_bytes(type, (int32_t)values->count) + 1, 1);
   for (int64_t i = 0; i < values->count; i++) {
     if (values->is_float || carnot_dtype_is_float(dtype))
       carnot_store_f64(dtype, data, (size_t)i,
@@ -147,14 +148,14 @@ static void number_field(onnx_import* n, const char* name, carnot_field_type typ
 static void make_field(onnx_import* n, const char* name, carnot_field_type type,
                        carnot_plugin_field* out) {
   const onnx_attribute* attr = onnx_attr(n, name);
-  if (n->status || !attr) return;
+  if (n->node.status || !attr) return;
   if (attr->type == ONNX_ATTRIBUTE_STRING) {
     *out = (carnot_plugin_field){name, attr->s.data ? attr->s.data : "", CARNOT_FIELD_CHAR,
                                  (int32_t)attr->s.size};
     return;
   }
   numbers values = numbers_of(n, name, attr);
-  if (n->status) return;
+  if (n->node.status) return;
   if (type == CARNOT_FIELD_DIMS)
     dims_field(n, name, &values, out);
   else
@@ -169,10 +170,10 @@ static bool is_about_plugin(const char* name) {
 // As TensorRT does, only attributes that the creator lists are taken; all where it lists none.
 static carnot_fields fields_of(onnx_import* n, const carnot_plugin_creator* creator) {
   const onnx_attribute_list* list = &n->proto->attribute;
-  carnot_fields fields = {CARNOT_NEW_ARRAY(n->arena, carnot_plugin_field, list->count + 1), 0};
-  for (size_t i = 0; i < list->count && !n->status; i++) {
+  carnot_fields fields = {CARNOT_NEW_ARRAY(n->node.arena, carnot_plugin_field, list->count + 1), 0};
+  for (size_t i = 0; i < list->count && !n->node.status; i++) {
     carnot_strview view = list->items[i].name;
-    const char* name = carnot_arena_text(n->arena, view.data, view.size);
+    const char* name = carnot_arena_text(n->node.arena, view.data, view.size);
     if (is_about_plugin(name)) continue;
     const carnot_plugin_field* known =
         carnot_field_find(creator->fields, creator->field_count, name);
@@ -202,8 +203,8 @@ void onnx_plugin_import(onnx_import* n) {
     return;
   }
   carnot_fields fields = fields_of(n, &entry->creator);
-  if (n->status) return;
-  n->status = carnot_plugin_add(
-      n->block, entry, carnot_arena_text(n->arena, n->name, strlen(n->name)), fields.items,
-      fields.count, n->inputs, n->input_count, n->outputs, n->output_count);
+  if (n->node.status) return;
+  n->node.status = carnot_plugin_add(
+      n->node.block, entry, carnot_arena_text(n->node.arena, n->node.name, strlen(n->node.name)),
+      fields.items, fields.count, n->inputs, n->input_count, n->outputs, n->output_count);
 }

@@ -5,14 +5,14 @@
 enum { kMostAttempts = 4 };
 
 static void set_block(onnx_import* n, carnot_attrs* attrs, const char* name, carnot_block* block) {
-  carnot_attrs_set(attrs, n->arena,
+  carnot_attrs_set(attrs, n->node.arena,
                    (carnot_attr){.name = name, .type = CARNOT_ATTR_BLOCK, .block = block});
 }
 
 static const onnx_graph* body_of(onnx_import* n, const char* name) {
   const onnx_attribute* attr = onnx_attr(n, name);
   if (!attr || !attr->g) ONNX_FAIL(n, INVALID_MODEL, "attribute %s holds no graph", name);
-  return n->status ? NULL : attr->g;
+  return n->node.status ? NULL : attr->g;
 }
 
 // The inputs given, then what the bodies captured.
@@ -20,7 +20,7 @@ static carnot_value** with_captured(onnx_import* n, carnot_value* const* inputs,
                                     const onnx_body* bodies, int body_count, int* out_count) {
   size_t total = (size_t)count;
   for (int b = 0; b < body_count; b++) total += bodies[b].captured_count;
-  carnot_value** all = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, total + 1);
+  carnot_value** all = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, total + 1);
   for (int i = 0; i < count; i++) all[i] = inputs[i];
   size_t at = (size_t)count;
   for (int b = 0; b < body_count; b++) {
@@ -31,7 +31,7 @@ static carnot_value** with_captured(onnx_import* n, carnot_value* const* inputs,
 }
 
 static void poison_all(onnx_import* n) {
-  for (int i = 0; i < n->output_count; i++) n->outputs[i] = &onnx_poison;
+  for (int i = 0; i < n->output_count; i++) n->outputs[i] = &import_poison;
 }
 
 // 1 or 0 when the condition is known, else -1.
@@ -46,12 +46,12 @@ static int known_condition(const carnot_value* condition) {
   return -1;
 }
 
-static void import_if(onnx_import* n) {
+static void handle_if(onnx_import* n) {
   onnx_body bodies[2] = {{0}, {0}};
   const onnx_graph* then_graph = body_of(n, "then_branch");
   const onnx_graph* else_graph = body_of(n, "else_branch");
   carnot_value* condition = onnx_need(n, 0);
-  if (n->status) return;
+  if (n->node.status) return;
   // The branch not taken may be one that could not even be inferred: tests of rank and size choose
   // between branches.
   int known = known_condition(condition);
@@ -63,7 +63,7 @@ static void import_if(onnx_import* n) {
   }
   onnx_body_import(n, then_graph, NULL, 0, &bodies[0]);
   onnx_body_import(n, else_graph, NULL, 0, &bodies[1]);
-  if (n->status) return;
+  if (n->node.status) return;
   if (bodies[0].poisoned || bodies[1].poisoned) {
     poison_all(n);
     return;
@@ -71,10 +71,10 @@ static void import_if(onnx_import* n) {
   carnot_attrs attrs = {0};
   set_block(n, &attrs, "then_branch", bodies[0].block);
   set_block(n, &attrs, "else_branch", bodies[1].block);
-  carnot_attrs_set_int(&attrs, n->arena, "then_inputs", (int64_t)bodies[0].captured_count);
+  carnot_attrs_set_int(&attrs, n->node.arena, "then_inputs", (int64_t)bodies[0].captured_count);
   int count = 0;
   carnot_value** inputs = with_captured(n, &condition, 1, bodies, 2, &count);
-  onnx_emit(n, CARNOT_OP_IF, &attrs, inputs, count, n->outputs, n->output_count);
+  import_emit(&n->node, CARNOT_OP_IF, &attrs, inputs, count, n->outputs, n->output_count);
 }
 
 // ---- bodies whose parameters change from one iteration to the next ----
@@ -91,7 +91,7 @@ static bool widen(onnx_import* n, carnot_type* type, const carnot_type* next, bo
   bool changed = false;
   for (int i = 0; i < type->rank; i++) {
     if (fresh[i] || carnot_sym_same(type->dims[i], next->dims[i])) continue;
-    type->dims[i] = carnot_sym_new(&n->importer->graph->syms, NULL, 0, CARNOT_DIM_UNBOUNDED);
+    type->dims[i] = carnot_sym_new(&n->importer->state.graph->syms, NULL, 0, CARNOT_DIM_UNBOUNDED);
     changed = fresh[i] = true;
   }
   return changed;
@@ -100,18 +100,18 @@ static bool widen(onnx_import* n, carnot_type* type, const carnot_type* next, bo
 // Imports the body until the types of its first |carried| parameters after |first| hold what the
 // body gives back for them (its results from |first_result| on). What an attempt that does not
 // count left behind is forgotten.
-static void import_until_stable(onnx_import* n, const onnx_graph* graph, carnot_type* types,
+static void handle_until_stable(onnx_import* n, const onnx_graph* graph, carnot_type* types,
                                 size_t type_count, size_t first, size_t carried,
                                 size_t first_result, onnx_body* out_body) {
   bool(*fresh)[CARNOT_MAX_RANK] =
-      carnot_arena_alloc(&n->importer->arena, carried + 1, sizeof(*fresh));
+      carnot_arena_alloc(&n->importer->state.arena, carried + 1, sizeof(*fresh));
   onnx_importer saved = *n->importer;
-  for (int attempt = 0; !n->status; attempt++) {
-    onnx_name_map names = n->importer->used_names;
-    names.slots =
-        carnot_arena_copy(&n->importer->arena, names.slots, names.capacity * sizeof(*names.slots));
+  for (int attempt = 0; !n->node.status; attempt++) {
+    import_name_map names = n->importer->state.used_names;
+    names.slots = carnot_arena_copy(&n->importer->state.arena, names.slots,
+                                    names.capacity * sizeof(*names.slots));
     onnx_body_import(n, graph, types, type_count, out_body);
-    if (n->status || out_body->poisoned || attempt == kMostAttempts) return;
+    if (n->node.status || out_body->poisoned || attempt == kMostAttempts) return;
     bool changed = false;
     if (out_body->block->output_count < first_result + carried) {
       ONNX_FAIL(n, INVALID_MODEL, "a body gives %zu results where at least %zu belong",
@@ -126,9 +126,9 @@ static void import_until_stable(onnx_import* n, const onnx_graph* graph, carnot_
         changed |= widen(n, &types[first + i], result, fresh[i]);
     }
     if (!changed) return;
-    n->importer->used_names = names;
-    n->importer->unsupported = saved.unsupported;
-    n->importer->unsupported_count = saved.unsupported_count;
+    n->importer->state.used_names = names;
+    n->importer->state.unsupported = saved.state.unsupported;
+    n->importer->state.unsupported_count = saved.state.unsupported_count;
   }
 }
 
@@ -153,42 +153,42 @@ static carnot_type scalar_type(carnot_dtype dtype) {
 static void note_scanned(onnx_import* n, carnot_attrs* attrs, const carnot_block* body,
                          size_t first) {
   size_t count = body->output_count > first ? body->output_count - first : 0;
-  int64_t* dtypes = CARNOT_NEW_ARRAY(n->arena, int64_t, count + 1);
-  int64_t* ranks = CARNOT_NEW_ARRAY(n->arena, int64_t, count + 1);
+  int64_t* dtypes = CARNOT_NEW_ARRAY(n->node.arena, int64_t, count + 1);
+  int64_t* ranks = CARNOT_NEW_ARRAY(n->node.arena, int64_t, count + 1);
   for (size_t i = 0; i < count; i++) {
     dtypes[i] = body->outputs[first + i]->type.dtype;
     ranks[i] = body->outputs[first + i]->type.rank;
   }
   if (count == 0) return;
-  carnot_attrs_set_ints(attrs, n->arena, "scan_dtypes", dtypes, count);
-  carnot_attrs_set_ints(attrs, n->arena, "scan_ranks", ranks, count);
+  carnot_attrs_set_ints(attrs, n->node.arena, "scan_dtypes", dtypes, count);
+  carnot_attrs_set_ints(attrs, n->node.arena, "scan_ranks", ranks, count);
 }
 
-static void import_loop(onnx_import* n) {
+static void handle_loop(onnx_import* n) {
   const onnx_graph* graph = body_of(n, "body");
-  if (n->status) return;
+  if (n->node.status) return;
   size_t carried = n->input_count > 2 ? (size_t)n->input_count - 2 : 0;
-  carnot_type* types = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_type, carried + 2);
+  carnot_type* types = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_type, carried + 2);
   types[0] = scalar_type(CARNOT_DTYPE_I64);
   types[1] = scalar_type(CARNOT_DTYPE_BOOL);
   for (size_t i = 0; i < carried; i++)
     types[2 + i] = starting_type(n, onnx_need(n, 2 + (int)i), graph, 2 + i);
   onnx_body body;
-  import_until_stable(n, graph, types, carried + 2, 2, carried, 1, &body);
-  if (n->status) return;
+  handle_until_stable(n, graph, types, carried + 2, 2, carried, 1, &body);
+  if (n->node.status) return;
   if (body.poisoned) {
     poison_all(n);
     return;
   }
   carnot_attrs attrs = {0};
   set_block(n, &attrs, "body", body.block);
-  carnot_attrs_set_int(&attrs, n->arena, "carried", (int64_t)carried);
+  carnot_attrs_set_int(&attrs, n->node.arena, "carried", (int64_t)carried);
   note_scanned(n, &attrs, body.block, 1 + carried);
-  carnot_value** given = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, carried + 2);
+  carnot_value** given = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, carried + 2);
   for (size_t i = 0; i < carried + 2; i++) given[i] = onnx_in(n, (int)i);
   int count = 0;
   carnot_value** inputs = with_captured(n, given, (int)carried + 2, &body, 1, &count);
-  onnx_emit(n, CARNOT_OP_LOOP, &attrs, inputs, count, n->outputs, n->output_count);
+  import_emit(&n->node, CARNOT_OP_LOOP, &attrs, inputs, count, n->outputs, n->output_count);
 }
 
 // ---- Scan ----
@@ -196,14 +196,14 @@ static void import_loop(onnx_import* n) {
 static void copy_list(onnx_import* n, carnot_attrs* attrs, const char* name) {
   size_t count = 0;
   const int64_t* values = onnx_attr_ints(n, name, &count);
-  if (values) carnot_attrs_set_ints(attrs, n->arena, name, values, count);
+  if (values) carnot_attrs_set_ints(attrs, n->node.arena, name, values, count);
 }
 
 // |type| without dimension |axis|.
 static carnot_type without_axis(onnx_import* n, carnot_type type, int64_t axis) {
-  if (n->status || type.rank < 0) return type;
-  int at = onnx_axis(n, axis, type.rank);
-  if (n->status) return type;
+  if (n->node.status || type.rank < 0) return type;
+  int at = import_axis(&n->node, axis, type.rank);
+  if (n->node.status) return type;
   type.rank--;
   for (int i = at; i < type.rank; i++) type.dims[i] = type.dims[i + 1];
   return type;
@@ -216,7 +216,7 @@ static size_t scan_split(onnx_import* n, int count) {
     ONNX_FAIL(n, INVALID_MODEL, "num_scan_inputs is %lld, must be in [1, %d]", (long long)scanned,
               count);
   }
-  return n->status ? 0 : (size_t)(count - scanned);
+  return n->node.status ? 0 : (size_t)(count - scanned);
 }
 
 static void emit_scan(onnx_import* n, const onnx_graph* graph, carnot_value* const* given,
@@ -225,8 +225,8 @@ static void emit_scan(onnx_import* n, const onnx_graph* graph, carnot_value* con
   size_t axis_count = 0;
   const carnot_attr* axes = carnot_attrs_find(lists, "scan_input_axes");
   if (axes) axis_count = axes->count;
-  carnot_type* types = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_type, (size_t)count + 1);
-  for (size_t i = 0; i < (size_t)count && !n->status; i++) {
+  carnot_type* types = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_type, (size_t)count + 1);
+  for (size_t i = 0; i < (size_t)count && !n->node.status; i++) {
     types[i] = starting_type(n, given[i], graph, i);
     if (i < carried || types[i].kind != CARNOT_VALUE_TENSOR) continue;
     // A declared type of the body's input has lost the axis already.
@@ -234,28 +234,29 @@ static void emit_scan(onnx_import* n, const onnx_graph* graph, carnot_value* con
       types[i] = without_axis(n, types[i], i - carried < axis_count ? axes->ints[i - carried] : 0);
   }
   onnx_body body;
-  import_until_stable(n, graph, types, (size_t)count, 0, carried, 0, &body);
-  if (n->status) return;
+  handle_until_stable(n, graph, types, (size_t)count, 0, carried, 0, &body);
+  if (n->node.status) return;
   if (body.poisoned) {
     poison_all(n);
     return;
   }
   carnot_attrs attrs = {0};
-  for (size_t i = 0; i < lists->count; i++) carnot_attrs_set(&attrs, n->arena, lists->items[i]);
+  for (size_t i = 0; i < lists->count; i++)
+    carnot_attrs_set(&attrs, n->node.arena, lists->items[i]);
   set_block(n, &attrs, "body", body.block);
-  carnot_attrs_set_int(&attrs, n->arena, "carried", (int64_t)carried);
-  carnot_attrs_set_int(&attrs, n->arena, "scanned", (int64_t)(count - (int)carried));
+  carnot_attrs_set_int(&attrs, n->node.arena, "carried", (int64_t)carried);
+  carnot_attrs_set_int(&attrs, n->node.arena, "scanned", (int64_t)(count - (int)carried));
   note_scanned(n, &attrs, body.block, carried);
   int all = 0;
   carnot_value** inputs = with_captured(n, given, count, &body, 1, &all);
-  onnx_emit(n, CARNOT_OP_SCAN, &attrs, inputs, all, outputs, n->output_count);
+  import_emit(&n->node, CARNOT_OP_SCAN, &attrs, inputs, all, outputs, n->output_count);
 }
 
-static void import_scan(onnx_import* n) {
+static void handle_scan(onnx_import* n) {
   const onnx_graph* graph = body_of(n, "body");
   for (int i = 0; i < n->input_count; i++) onnx_need(n, i);
   size_t carried = scan_split(n, n->input_count);
-  if (n->status) return;
+  if (n->node.status) return;
   carnot_attrs lists = {0};
   copy_list(n, &lists, "scan_input_axes");
   copy_list(n, &lists, "scan_input_directions");
@@ -265,39 +266,41 @@ static void import_scan(onnx_import* n) {
 }
 
 // Scan-8 runs over axis 1 of a batch: a scan over the batch whose body is the scan proper.
-static void import_scan_8(onnx_import* n) {
+static void handle_scan_8(onnx_import* n) {
   const onnx_graph* graph = body_of(n, "body");
   if (onnx_in(n, 0)) ONNX_FAIL(n, UNSUPPORTED, "sequence_lens of Scan-8 is not supported");
   int count = n->input_count - 1;
-  size_t carried = n->status ? 0 : scan_split(n, count);
-  if (n->status) return;
+  size_t carried = n->node.status ? 0 : scan_split(n, count);
+  if (n->node.status) return;
   carnot_attrs lists = {0};
   size_t direction_count = 0;
   const int64_t* directions = onnx_attr_ints(n, "directions", &direction_count);
   if (directions)
-    carnot_attrs_set_ints(&lists, n->arena, "scan_input_directions", directions, direction_count);
+    carnot_attrs_set_ints(&lists, n->node.arena, "scan_input_directions", directions,
+                          direction_count);
   onnx_scope scope = *n->scope;
   scope.outer = n->scope;
-  scope.block = carnot_block_create(n->importer->graph);
-  scope.names = scope.declared = (onnx_name_map){.arena = &n->importer->arena};
+  scope.block = carnot_block_create(n->importer->state.graph);
+  scope.names = scope.declared = (import_name_map){.arena = &n->importer->state.arena};
   scope.captured = NULL;
   scope.captured_count = scope.captured_capacity = 0;
-  carnot_value** inner = CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, (size_t)count + 1);
+  carnot_value** inner =
+      CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, (size_t)count + 1);
   for (int i = 0; i < count; i++) {
     carnot_value* value = onnx_need(n, i + 1);
-    if (n->status) return;
+    if (n->node.status) return;
     carnot_type type = without_axis(n, value->type, 0);
     inner[i] = carnot_block_add_param(scope.block, NULL, &type);
   }
   onnx_import within = *n;
   within.scope = &scope;
-  within.block = scope.block;
+  within.node.block = scope.block;
   carnot_value** results =
-      CARNOT_NEW_ARRAY(&n->importer->arena, carnot_value*, (size_t)n->output_count + 1);
+      CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, (size_t)n->output_count + 1);
   emit_scan(&within, graph, inner, count, carried, &lists, results);
-  n->status = within.status;
-  n->placed = within.placed;
-  if (n->status) return;
+  n->node.status = within.node.status;
+  n->node.placed = within.node.placed;
+  if (n->node.status) return;
   for (int i = 0; i < n->output_count; i++) {
     if (!results[i]) {
       poison_all(n);
@@ -307,23 +310,23 @@ static void import_scan_8(onnx_import* n) {
   }
   carnot_attrs attrs = {0};
   set_block(n, &attrs, "body", scope.block);
-  carnot_attrs_set_int(&attrs, n->arena, "carried", 0);
-  carnot_attrs_set_int(&attrs, n->arena, "scanned", count);
+  carnot_attrs_set_int(&attrs, n->node.arena, "carried", 0);
+  carnot_attrs_set_int(&attrs, n->node.arena, "scanned", count);
   onnx_body body = {.captured = scope.captured, .captured_count = scope.captured_count};
   int all = 0;
   carnot_value** inputs = with_captured(n, n->inputs + 1, count, &body, 1, &all);
-  onnx_emit(n, CARNOT_OP_SCAN, &attrs, inputs, all, n->outputs, n->output_count);
+  import_emit(&n->node, CARNOT_OP_SCAN, &attrs, inputs, all, n->outputs, n->output_count);
 }
 
 // The body sees one item of every sequence; other inputs are whole in each call.
-static void import_sequence_map(onnx_import* n) {
+static void handle_sequence_map(onnx_import* n) {
   const onnx_graph* graph = body_of(n, "body");
-  if (n->status) return;
+  if (n->node.status) return;
   carnot_type* types =
-      CARNOT_NEW_ARRAY(&n->importer->arena, carnot_type, (size_t)n->input_count + 1);
+      CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_type, (size_t)n->input_count + 1);
   for (int i = 0; i < n->input_count; i++) {
     carnot_value* value = onnx_need(n, i);
-    if (n->status) return;
+    if (n->node.status) return;
     carnot_type declared;
     onnx_body_input_type(n, graph, (size_t)i, &declared);
     if (value->type.kind == CARNOT_VALUE_SEQUENCE) {
@@ -335,27 +338,27 @@ static void import_sequence_map(onnx_import* n) {
   }
   onnx_body body;
   onnx_body_import(n, graph, types, (size_t)n->input_count, &body);
-  if (n->status) return;
+  if (n->node.status) return;
   if (body.poisoned) {
     poison_all(n);
     return;
   }
   carnot_attrs attrs = {0};
   set_block(n, &attrs, "body", body.block);
-  carnot_attrs_set_int(&attrs, n->arena, "captured", (int64_t)body.captured_count);
+  carnot_attrs_set_int(&attrs, n->node.arena, "captured", (int64_t)body.captured_count);
   int all = 0;
   carnot_value** inputs = with_captured(n, n->inputs, n->input_count, &body, 1, &all);
-  onnx_emit(n, CARNOT_OP_SEQUENCE_MAP, &attrs, inputs, all, n->outputs, n->output_count);
+  import_emit(&n->node, CARNOT_OP_SEQUENCE_MAP, &attrs, inputs, all, n->outputs, n->output_count);
 }
 
 #define WITH(op_type, since, handler, OP) \
   { "", op_type, since, handler, CARNOT_OP_##OP, 0, NULL }
 
 static const onnx_row kRows[] = {
-    WITH("If", 1, import_if, IF),
-    WITH("Loop", 1, import_loop, LOOP),
-    WITH("Scan", 8, import_scan_8, SCAN),
-    WITH("Scan", 9, import_scan, SCAN),
-    WITH("SequenceMap", 17, import_sequence_map, SEQUENCE_MAP),
+    WITH("If", 1, handle_if, IF),
+    WITH("Loop", 1, handle_loop, LOOP),
+    WITH("Scan", 8, handle_scan_8, SCAN),
+    WITH("Scan", 9, handle_scan, SCAN),
+    WITH("SequenceMap", 17, handle_sequence_map, SEQUENCE_MAP),
 };
 const onnx_row_table onnx_rows_control = ONNX_ROW_TABLE(kRows);

@@ -3,16 +3,16 @@
 
 // Before version 12 the ratio is an attribute and a file that runs is for inference. Before version
 // 10 the mask has the type of the data.
-static void import_dropout_old(onnx_import* n) {
+static void handle_dropout_old(onnx_import* n) {
   carnot_value* x = onnx_need(n, 0);
   carnot_value* inputs[2] = {
-      x, onnx_number_of(n, CARNOT_DTYPE_F32, onnx_attr_float(n, "ratio", 0.5f))};
+      x, import_number_of(&n->node, CARNOT_DTYPE_F32, onnx_attr_float(n, "ratio", 0.5f))};
   if (n->output_count < 2)
     n->outputs[0] = x;
   else
     onnx_emit_wanted(n, CARNOT_OP_DROPOUT, NULL, inputs, 2);
   if (n->version < 10 && n->output_count > 1 && n->outputs[1]) {
-    n->outputs[1] = onnx_cast(n, n->outputs[1], x->type.dtype);
+    n->outputs[1] = import_cast(&n->node, n->outputs[1], x->type.dtype);
   }
 }
 
@@ -26,7 +26,7 @@ static const onnx_row kRows[] = {
     SAME("RandomNormalLike", 1, RANDOM_NORMAL),
     SAME("Multinomial", 7, MULTINOMIAL),
     SAME("Bernoulli", 15, BERNOULLI),
-    {"", "Dropout", 1, import_dropout_old, CARNOT_OP_DROPOUT, 0, NULL},
+    {"", "Dropout", 1, handle_dropout_old, CARNOT_OP_DROPOUT, 0, NULL},
     SAME("Dropout", 12, DROPOUT),
 };
 const onnx_row_table onnx_rows_random = ONNX_ROW_TABLE(kRows);

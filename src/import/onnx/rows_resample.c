@@ -2,7 +2,7 @@
 #include "import/onnx/importer.h"
 
 static bool is_empty(const carnot_value* value) {
-  return value && value->type.rank == 1 && onnx_dim(value, 0) == 0;
+  return value && value->type.rank == 1 && import_dim(value, 0) == 0;
 }
 
 // Versions 11 and 12 have tf_half_pixel_for_nn, which lies half a pixel behind half_pixel: another
@@ -18,52 +18,52 @@ static void replace_tf_half_pixel(onnx_import* n, carnot_attrs* attrs) {
     ONNX_FAIL(n, UNSUPPORTED,
               "tf_half_pixel_for_nn goes with nearest and floor or round_prefer_floor only");
   }
-  carnot_attrs_set_text(attrs, n->arena, "coordinate_transformation_mode", "half_pixel");
-  carnot_attrs_set_text(attrs, n->arena, "nearest_mode", floor ? "round_prefer_ceil" : "ceil");
+  carnot_attrs_set_text(attrs, n->node.arena, "coordinate_transformation_mode", "half_pixel");
+  carnot_attrs_set_text(attrs, n->node.arena, "nearest_mode", floor ? "round_prefer_ceil" : "ceil");
 }
 
 // An empty list means "not given".
-static void import_resize(onnx_import* n) {
+static void handle_resize(onnx_import* n) {
   carnot_attrs attrs = onnx_attrs_for(n, CARNOT_OP_RESIZE);
   replace_tf_half_pixel(n, &attrs);
   carnot_value* inputs[4] = {onnx_need(n, 0), onnx_in(n, 1), onnx_in(n, 2), onnx_in(n, 3)};
   for (int i = 1; i < 4; i++) {
     if (is_empty(inputs[i])) inputs[i] = NULL;
   }
-  onnx_emit(n, CARNOT_OP_RESIZE, &attrs, inputs, 4, n->outputs, 1);
+  import_emit(&n->node, CARNOT_OP_RESIZE, &attrs, inputs, 4, n->outputs, 1);
 }
 
 // Resize-10 and Upsample take every source coordinate as x / scale, and its floor as the nearest.
-static void import_asymmetric(onnx_import* n, carnot_value* scales) {
+static void handle_asymmetric(onnx_import* n, carnot_value* scales) {
   carnot_strview mode = onnx_attr_text(n, "mode", "nearest");
   if (carnot_view_is(mode, "bilinear")) mode = carnot_view("linear");
   carnot_attrs attrs = {0};
-  carnot_attrs_set_text(&attrs, n->arena, "mode",
-                        carnot_arena_text(n->arena, mode.data, mode.size));
-  carnot_attrs_set_text(&attrs, n->arena, "coordinate_transformation_mode", "asymmetric");
-  carnot_attrs_set_text(&attrs, n->arena, "nearest_mode", "floor");
-  n->outputs[0] = onnx_op(n, CARNOT_OP_RESIZE, &attrs, 3, onnx_need(n, 0), NULL, scales);
+  carnot_attrs_set_text(&attrs, n->node.arena, "mode",
+                        carnot_arena_text(n->node.arena, mode.data, mode.size));
+  carnot_attrs_set_text(&attrs, n->node.arena, "coordinate_transformation_mode", "asymmetric");
+  carnot_attrs_set_text(&attrs, n->node.arena, "nearest_mode", "floor");
+  n->outputs[0] = import_op(&n->node, CARNOT_OP_RESIZE, &attrs, 3, onnx_need(n, 0), NULL, scales);
 }
 
-static void import_resize_10(onnx_import* n) { import_asymmetric(n, onnx_need(n, 1)); }
+static void handle_resize_10(onnx_import* n) { handle_asymmetric(n, onnx_need(n, 1)); }
 
 static carnot_value* scales_of(onnx_import* n, const float* scales, size_t count) {
   carnot_tensor tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 1, .dims = {(int64_t)count}};
-  tensor.data = carnot_arena_copy(n->arena, scales, count * sizeof(*scales));
-  return onnx_tensor_constant(n, &tensor);
+  tensor.data = carnot_arena_copy(n->node.arena, scales, count * sizeof(*scales));
+  return import_tensor_constant(&n->node, &tensor);
 }
 
-static void import_upsample_7(onnx_import* n) {
+static void handle_upsample_7(onnx_import* n) {
   size_t count = 0;
   const float* scales = onnx_attr_floats(n, "scales", &count);
   if (!scales) ONNX_FAIL(n, INVALID_MODEL, "attribute scales is missing");
-  if (!n->status) import_asymmetric(n, scales_of(n, scales, count));
+  if (!n->node.status) handle_asymmetric(n, scales_of(n, scales, count));
 }
 
-static void import_upsample_1(onnx_import* n) {
+static void handle_upsample_1(onnx_import* n) {
   const float scales[] = {1, 1, (float)onnx_attr_float(n, "height_scale", 1),
                           (float)onnx_attr_float(n, "width_scale", 1)};
-  import_asymmetric(n, scales_of(n, scales, 4));
+  handle_asymmetric(n, scales_of(n, scales, 4));
 }
 
 #define SAME(op_type, since, OP) \
@@ -72,9 +72,9 @@ static void import_upsample_1(onnx_import* n) {
   { "", op_type, since, handler, CARNOT_OP_RESIZE, 0, NULL }
 
 static const onnx_row kRows[] = {
-    RESIZE("Resize", 10, import_resize_10),   RESIZE("Resize", 11, import_resize),
-    RESIZE("Upsample", 1, import_upsample_1), RESIZE("Upsample", 7, import_upsample_7),
-    RESIZE("Upsample", 9, import_resize_10),  SAME("GridSample", 16, GRID_SAMPLE),
+    RESIZE("Resize", 10, handle_resize_10),   RESIZE("Resize", 11, handle_resize),
+    RESIZE("Upsample", 1, handle_upsample_1), RESIZE("Upsample", 7, handle_upsample_7),
+    RESIZE("Upsample", 9, handle_resize_10),  SAME("GridSample", 16, GRID_SAMPLE),
     SAME("AffineGrid", 20, AFFINE_GRID),      SAME("Col2Im", 18, COL2IM),
 };
 const onnx_row_table onnx_rows_resample = ONNX_ROW_TABLE(kRows);

@@ -1,22 +1,10 @@
 // Scopes: which value a name stands for, and how a body comes to the values around it.
 #include "import/onnx/importer_state.h"
 
-carnot_value onnx_poison;
-
-const char* onnx_unique_name(onnx_importer* importer, const char* prefix, carnot_strview name) {
-  carnot_arena* arena = &importer->arena;
-  char* text = carnot_arena_print(arena, "%s" CARNOT_VIEW_FMT, prefix, CARNOT_VIEW_ARG(name));
-  for (int i = 2; onnx_name_map_find(&importer->used_names, carnot_view(text)); i++) {
-    text = carnot_arena_print(arena, "%s" CARNOT_VIEW_FMT "#%d", prefix, CARNOT_VIEW_ARG(name), i);
-  }
-  onnx_name_map_set(&importer->used_names, carnot_view(text), NULL);
-  return text;
-}
-
 static onnx_binding* bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
                           onnx_binding binding) {
-  onnx_binding* copy = carnot_arena_copy(&importer->arena, &binding, sizeof(binding));
-  onnx_name_map_set(&scope->names, name, copy);
+  onnx_binding* copy = carnot_arena_copy(&importer->state.arena, &binding, sizeof(binding));
+  import_name_map_set(&scope->names, name, copy);
   return copy;
 }
 
@@ -27,7 +15,7 @@ void onnx_scope_bind(onnx_importer* importer, onnx_scope* scope, carnot_strview 
 
 carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope,
                                const onnx_graph* graph) {
-  scope->names.arena = scope->declared.arena = &importer->arena;
+  scope->names.arena = scope->declared.arena = &importer->state.arena;
   if (!graph) return NULL;
   for (size_t i = 0; i < graph->initializer.count; i++) {
     const onnx_tensor* tensor = &graph->initializer.items[i];
@@ -41,7 +29,7 @@ carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope,
   const onnx_value_info_list* lists[] = {&graph->value_info, &graph->output};
   for (int l = 0; l < 2; l++) {
     for (size_t i = 0; i < lists[l]->count; i++) {
-      onnx_name_map_set(&scope->declared, lists[l]->items[i].name, &lists[l]->items[i]);
+      import_name_map_set(&scope->declared, lists[l]->items[i].name, &lists[l]->items[i]);
     }
   }
   return NULL;
@@ -51,13 +39,13 @@ carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope,
 static carnot_status* read_initializer(onnx_importer* importer, onnx_scope* scope,
                                        carnot_strview name, onnx_binding* binding) {
   carnot_tensor tensor;
-  carnot_arena* arena = &importer->graph->arena;
+  carnot_arena* arena = &importer->state.graph->arena;
   carnot_status* status =
       binding->tensor ? carnot_onnx_tensor_read(binding->tensor, importer->files, arena, &tensor)
                       : carnot_onnx_sparse_read(binding->sparse, importer->files, arena, &tensor);
   CARNOT_TRY_AT(status, "initializer " CARNOT_VIEW_FMT, CARNOT_VIEW_ARG(name));
-  binding->value =
-      carnot_graph_constant(scope->block, onnx_unique_name(importer, scope->prefix, name), &tensor);
+  binding->value = carnot_graph_constant(
+      scope->block, import_unique_name(&importer->state, scope->prefix, name), &tensor);
   binding->tensor = NULL;
   binding->sparse = NULL;
   return NULL;
@@ -68,18 +56,18 @@ static carnot_status* read_initializer(onnx_importer* importer, onnx_scope* scop
 static carnot_value* capture(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
                              carnot_value* outer) {
   if (outer->constant) {
-    carnot_value* value = carnot_graph_constant(scope->block, onnx_unique_name(importer, "", name),
-                                                &outer->constant->tensor);
+    carnot_value* value = carnot_graph_constant(
+        scope->block, import_unique_name(&importer->state, "", name), &outer->constant->tensor);
     value->constant->name = outer->constant->name;
     return value;
   }
-  carnot_value* param =
-      carnot_block_add_param(scope->block, onnx_unique_name(importer, "", name), &outer->type);
+  carnot_value* param = carnot_block_add_param(
+      scope->block, import_unique_name(&importer->state, "", name), &outer->type);
   param->syms = outer->syms;
   param->sym_count = outer->sym_count;
   if (scope->captured_count == scope->captured_capacity) {
     size_t capacity = scope->captured_capacity ? scope->captured_capacity * 2 : 8;
-    carnot_value** grown = CARNOT_NEW_ARRAY(&importer->arena, carnot_value*, capacity);
+    carnot_value** grown = CARNOT_NEW_ARRAY(&importer->state.arena, carnot_value*, capacity);
     if (scope->captured_count)
       memcpy(grown, scope->captured, scope->captured_count * sizeof(*grown));
     scope->captured = grown;
@@ -92,7 +80,7 @@ static carnot_value* capture(onnx_importer* importer, onnx_scope* scope, carnot_
 carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
                                carnot_value** out_value) {
   *out_value = NULL;
-  onnx_name_slot* slot = onnx_name_map_find(&scope->names, name);
+  import_name_slot* slot = import_name_map_find(&scope->names, name);
   if (slot) {
     onnx_binding* binding = slot->item;
     if (binding->tensor || binding->sparse)
@@ -106,7 +94,7 @@ carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carno
   carnot_value* outer = NULL;
   CARNOT_TRY(onnx_scope_find(importer, scope->outer, name, &outer));
   // A scope without a block of its own (a body that stands in place) reads what is around directly.
-  bool across = outer && outer != &onnx_poison && scope->block != scope->outer->block;
+  bool across = outer && outer != &import_poison && scope->block != scope->outer->block;
   carnot_value* value = across ? capture(importer, scope, name, outer) : outer;
   onnx_scope_bind(importer, scope, name, value);
   *out_value = value;

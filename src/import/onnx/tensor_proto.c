@@ -72,8 +72,8 @@ static bool parse_size(carnot_strview text, size_t* out) {
   return true;
 }
 
-static carnot_status* take_external(const onnx_tensor* proto, carnot_onnx_files* files,
-                                    size_t bytes, carnot_arena* arena, carnot_tensor* tensor) {
+static carnot_status* take_external(const onnx_tensor* proto, import_files* files, size_t bytes,
+                                    carnot_arena* arena, carnot_tensor* tensor) {
   carnot_strview location = {NULL, 0}, file = {NULL, 0};
   size_t offset = 0, length = bytes;
   for (size_t i = 0; i < proto->external_data.count; i++) {
@@ -89,7 +89,7 @@ static carnot_status* take_external(const onnx_tensor* proto, carnot_onnx_files*
   CARNOT_CHECK(files, INVALID_ARGUMENT, "external data are not available here");
   CARNOT_CHECK(tensor->dtype != CARNOT_DTYPE_STRING, INVALID_MODEL,
                "external data cannot hold text");
-  CARNOT_TRY(carnot_onnx_files_external(files, location, &file));
+  CARNOT_TRY(import_files_external(files, location, &file));
   CARNOT_CHECK(offset <= file.size && length <= file.size - offset, INVALID_MODEL,
                "external data: bytes %zu to %zu + %zu of a file of %zu", offset, offset, length,
                file.size);
@@ -176,7 +176,7 @@ static carnot_status* take_typed(const onnx_tensor* proto, size_t bytes, carnot_
   return NULL;
 }
 
-carnot_status* carnot_onnx_tensor_read(const onnx_tensor* proto, carnot_onnx_files* files,
+carnot_status* carnot_onnx_tensor_read(const onnx_tensor* proto, import_files* files,
                                        carnot_arena* arena, carnot_tensor* out_tensor) {
   size_t bytes = 0;
   carnot_tensor tensor = {0};
@@ -216,7 +216,7 @@ static carnot_status* sparse_place(const carnot_tensor* indices, const carnot_te
   return NULL;
 }
 
-carnot_status* carnot_onnx_sparse_read(const onnx_sparse_tensor* proto, carnot_onnx_files* files,
+carnot_status* carnot_onnx_sparse_read(const onnx_sparse_tensor* proto, import_files* files,
                                        carnot_arena* arena, carnot_tensor* out_tensor) {
   memset(out_tensor, 0, sizeof(*out_tensor));
   CARNOT_CHECK(proto->values && proto->indices, INVALID_MODEL,

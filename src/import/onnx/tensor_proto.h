@@ -2,7 +2,7 @@
 #ifndef CARNOT_IMPORT_ONNX_TENSOR_PROTO_H_
 #define CARNOT_IMPORT_ONNX_TENSOR_PROTO_H_
 
-#include "import/onnx/files.h"
+#include "import/common/files.h"
 #include "import/onnx/onnx_proto.h"
 #include "ir/tensor.h"
 
@@ -14,11 +14,11 @@ int64_t carnot_onnx_data_type(carnot_dtype dtype);
 // The tensor |proto| holds. Data stay in the mapped file where they are aligned to their element,
 // else they are copied into |arena|. |files| may be NULL: external data are refused then.
 // INVALID_MODEL when data and dimensions do not agree.
-carnot_status* carnot_onnx_tensor_read(const onnx_tensor* proto, carnot_onnx_files* files,
+carnot_status* carnot_onnx_tensor_read(const onnx_tensor* proto, import_files* files,
                                        carnot_arena* arena,
                                        carnot_tensor* out_tensor) CARNOT_MUST_USE;
 // The dense form of a sparse tensor, in |arena|.
-carnot_status* carnot_onnx_sparse_read(const onnx_sparse_tensor* proto, carnot_onnx_files* files,
+carnot_status* carnot_onnx_sparse_read(const onnx_sparse_tensor* proto, import_files* files,
                                        carnot_arena* arena,
                                        carnot_tensor* out_tensor) CARNOT_MUST_USE;
 

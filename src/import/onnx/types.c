@@ -4,18 +4,18 @@
 enum { kMaxTypeNesting = 8 };
 
 static carnot_sym read_dim(onnx_importer* importer, const onnx_dimension* dim) {
-  carnot_syms* syms = &importer->graph->syms;
+  carnot_syms* syms = &importer->state.graph->syms;
   if (dim->present & ONNX_DIMENSION_HAS_VALUE && dim->dim_value >= 0)
     return carnot_sym_of(dim->dim_value);
   if (!(dim->present & ONNX_DIMENSION_HAS_PARAM) || dim->dim_param.size == 0) {
     return carnot_sym_new(syms, NULL, 0, CARNOT_DIM_UNBOUNDED);
   }
-  onnx_name_slot* slot = onnx_name_map_find(&importer->symbols, dim->dim_param);
+  import_name_slot* slot = import_name_map_find(&importer->symbols, dim->dim_param);
   if (slot) return *(carnot_sym*)slot->item;
-  char* name = carnot_arena_text(&importer->arena, dim->dim_param.data, dim->dim_param.size);
-  carnot_sym* sym = CARNOT_NEW(&importer->arena, carnot_sym);
+  char* name = carnot_arena_text(&importer->state.arena, dim->dim_param.data, dim->dim_param.size);
+  carnot_sym* sym = CARNOT_NEW(&importer->state.arena, carnot_sym);
   *sym = carnot_sym_new(syms, name, 0, CARNOT_DIM_UNBOUNDED);
-  onnx_name_map_set(&importer->symbols, dim->dim_param, sym);
+  import_name_map_set(&importer->symbols, dim->dim_param, sym);
   return *sym;
 }
 
@@ -51,7 +51,7 @@ static carnot_status* read_type(onnx_importer* importer, const onnx_type* proto,
   if (!element) return NULL;
   type->kind = proto->sequence_type ? CARNOT_VALUE_SEQUENCE : CARNOT_VALUE_OPTIONAL;
   if (!element->elem_type) return NULL;
-  carnot_type* inner = CARNOT_NEW(&importer->graph->arena, carnot_type);
+  carnot_type* inner = CARNOT_NEW(&importer->state.graph->arena, carnot_type);
   CARNOT_TRY(read_type(importer, element->elem_type, depth + 1, inner));
   type->element = inner;
   return NULL;
@@ -64,8 +64,8 @@ carnot_status* onnx_read_type(onnx_importer* importer, const onnx_type* proto,
 
 void onnx_type_read(onnx_import* n, const onnx_type* proto, carnot_type* out_type) {
   carnot_status* status = onnx_read_type(n->importer, proto, out_type);
-  if (n->status)
+  if (n->node.status)
     carnot_status_free(status);
   else
-    n->status = status;
+    n->node.status = status;
 }

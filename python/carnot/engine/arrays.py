@@ -1,0 +1,161 @@
+"""Runs of an engine on host arrays, layer profiles and HTML summaries."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+import numpy as np
+
+from .._carnot import ffi, lib
+from ..core import check, to_c_dims
+from ..interfaces import IProfiler
+from ..types import nptype, to_c_dtype, volume
+
+if TYPE_CHECKING:
+    from .context import IExecutionContext
+    from .engine import ICudaEngine
+
+
+def as_array(value: Any) -> Any:
+    """A NumPy view of an array, torch tensor or DLPack object, without a copy where possible."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__cuda_array_interface__") and getattr(value, "is_cuda", True):
+        raise ValueError("this array lies in the memory of a GPU; a CPU engine reads host memory")
+    if hasattr(value, "detach"):
+        value = value.detach()
+    return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
+
+
+def _bind_inputs(context: IExecutionContext, inputs: Dict[str, Any]) -> List[Any]:
+    """Binds |inputs| by name; returns the arrays that the context borrows."""
+    keep = []
+    for name, value in inputs.items():
+        tensor = context.engine._find(name)
+        array = as_array(value)
+        wanted = np.dtype(nptype(tensor.dtype))
+        if array.dtype != wanted:
+            raise TypeError(f"input {name} is {array.dtype}, must be {wanted}")
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        keep.append(array)
+        check(
+            lib.carnot_context_set_input(
+                context._c, tensor.c_name, to_c_dims(array.shape), ffi.cast("void*", array.ctypes.data)
+            )
+        )
+    return keep
+
+
+def _shape(context: IExecutionContext, tensor: Any) -> Optional[List[int]]:
+    """The shape of a tensor; None while it is not known."""
+    dims = ffi.new("carnot_dims*")
+    check(lib.carnot_context_tensor_dims(context._c, tensor.c_name, dims))
+    shape = [dims.d[i] for i in range(dims.rank)]
+    return None if dims.rank < 0 or -1 in shape else shape
+
+
+def run_arrays(context: IExecutionContext, inputs: Dict[str, Any]) -> Dict[str, Any]:
+    """One run of a context with host tensors: takes arrays by name, returns the outputs by name."""
+    keep = _bind_inputs(context, inputs)
+    outputs = [t for t in context.engine._tensors.values() if not t.is_input]
+    for tensor in outputs:  # arrays of the last run belong to the caller
+        check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name, ffi.NULL, 0))
+    check(lib.carnot_context_infer_shapes(context._c))
+    made: Dict[str, Any] = {}
+    data_dependent = []
+    for tensor in outputs:
+        shape = _shape(context, tensor)
+        if shape is None:
+            data_dependent.append(tensor)
+            continue
+        array = made[tensor.name] = np.empty(shape, nptype(tensor.dtype))
+        check(
+            lib.carnot_context_set_tensor_address(
+                context._c, tensor.c_name, ffi.cast("void*", array.ctypes.data), array.nbytes
+            )
+        )
+    check(lib.carnot_context_run(context._c))
+    for tensor in data_dependent:  # the run determined their sizes; the context owns their memory
+        shape = _shape(context, tensor) or []
+        size = lib.carnot_dtype_bytes(to_c_dtype(tensor.dtype), volume(shape))
+        data = ffi.buffer(lib.carnot_context_output_data(context._c, tensor.c_name), size) if size else b""
+        made[tensor.name] = np.frombuffer(bytes(data), nptype(tensor.dtype)).reshape(shape)
+    del keep
+    return {tensor.name: made[tensor.name] for tensor in outputs}
+
+
+class Profile:
+    """Milliseconds of each layer: the median of several runs."""
+
+    def __init__(self, rows: List[tuple]) -> None:
+        self.rows = rows  # name, type, tactic, milliseconds
+
+    total_ms = property(lambda self: sum(row[3] for row in self.rows))
+
+    def __str__(self) -> str:
+        rows = sorted(self.rows, key=lambda row: -row[3])
+        lines = [
+            f"{ms:9.3f} ms {100 * ms / max(self.total_ms, 1e-9):5.1f}%  {kind:16} {name}  [{tactic}]"
+            for name, kind, tactic, ms in rows
+        ]
+        return "\n".join([*lines, f"{self.total_ms:9.3f} ms in {len(rows)} layers"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{kind}</td><td>{tactic}</td><td>{ms:.3f}</td></tr>"
+            for name, kind, tactic, ms in sorted(self.rows, key=lambda row: -row[3])
+        )
+        return f"<table><tr><th>layer</th><th>type</th><th>tactic</th><th>ms</th></tr>{rows}</table>"
+
+
+class _Collect(IProfiler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: Dict[str, List[float]] = {}
+
+    def report_layer_time(self, layer_name: str, ms: float) -> None:
+        self.times.setdefault(layer_name, []).append(ms)
+
+
+def profile_layers(context: IExecutionContext, inputs: Optional[Dict[str, Any]], runs: int) -> Profile:
+    """Times each layer over |runs| runs of a context with host tensors; None: zeros of the optimum shapes."""
+    engine, collect = context.engine, _Collect()
+    if inputs is None:
+        inputs = {
+            t.name: np.zeros(tuple(engine.get_tensor_profile_shape(t.name, 0)[1]), nptype(t.dtype))
+            for t in engine._tensors.values()
+            if t.is_input
+        }
+    run_arrays(context, inputs)
+    context.profiler = collect
+    for _ in range(runs):
+        context._times = []
+        run_arrays(context, inputs)
+        context.report_to_profiler()
+    layers = {layer["Name"]: layer for layer in engine._info()["Layers"]}
+    return Profile(
+        [
+            (
+                name,
+                layers.get(name, {}).get("LayerType", ""),
+                layers.get(name, {}).get("TacticName", ""),
+                float(np.median(times)),
+            )
+            for name, times in collect.times.items()
+        ]
+    )
+
+
+def engine_html(engine: ICudaEngine) -> str:
+    tensors = "".join(
+        f"<tr><td>{'input' if t.is_input else 'output'}</td><td>{html.escape(t.name)}</td><td>{t.dtype.name}</td>"
+        f"<td>{t.dims}</td></tr>"
+        for t in engine._tensors.values()
+    )
+    return (
+        f"<b>{html.escape(engine.name or 'engine')}</b>: {len(engine._info()['Layers'])} layers, "
+        f"{engine.device_memory_size / 1e6:.1f} MB for values<table>{tensors}</table>"
+    )

@@ -1,0 +1,35 @@
+// The files of a model, mapped read-only: the model itself and its external data.
+#ifndef CARNOT_IMPORT_COMMON_FILES_H_
+#define CARNOT_IMPORT_COMMON_FILES_H_
+
+#include "base/arena.h"
+#include "base/strview.h"
+
+typedef struct import_map {
+  char* location;  // relative to the model's folder; NULL: the model itself
+  void* data;
+  size_t size;
+} import_map;
+
+// One thread at a time. Zero-initialised is valid: no folder, so that no external data can be
+// opened.
+typedef struct import_files {
+  import_map* maps;
+  size_t count, capacity;
+  int folder;  // descriptor + 1; 0: none
+} import_files;
+
+void import_files_deinit(import_files* files);
+// Maps the model at |path| and remembers its folder.
+carnot_status* import_files_open_model(import_files* files, const char* path,
+                                       carnot_strview* out_bytes) CARNOT_MUST_USE;
+// Lets external data be read from the folder at |path|, for a model that came from memory.
+carnot_status* import_files_set_folder(import_files* files, const char* path) CARNOT_MUST_USE;
+// Maps the file at |location|, a relative path below the model's folder, once. INVALID_MODEL for an
+// absolute path, a
+// ".." or a symbolic link anywhere on the way: a model must not make its reader open other people's
+// files.
+carnot_status* import_files_external(import_files* files, carnot_strview location,
+                                     carnot_strview* out_bytes) CARNOT_MUST_USE;
+
+#endif  // CARNOT_IMPORT_COMMON_FILES_H_

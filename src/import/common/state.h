@@ -1,0 +1,36 @@
+// The state of one import, whatever the framework: the graph, names in use, nodes that are not
+// supported.
+#ifndef CARNOT_IMPORT_COMMON_STATE_H_
+#define CARNOT_IMPORT_COMMON_STATE_H_
+
+#include "import/common/name_map.h"
+#include "ir/graph.h"
+
+enum {
+  IMPORT_MAX_NODES = 4 * 1000 * 1000,  // after inlining: calls of calls may multiply
+};
+
+typedef struct import_state {
+  carnot_graph* graph;
+  carnot_arena arena;          // of the import only
+  import_name_map used_names;  // of values
+  char* unsupported;           // one line a node, in the arena; NULL: none
+  size_t unsupported_count;
+  size_t node_count;
+} import_state;
+
+// Stands for the results of nodes that are not supported, so that the import can go on and name all
+// of them.
+extern carnot_value import_poison;
+
+// |graph| may hold nodes already; their names are in use.
+void import_state_init(import_state* state, carnot_graph* graph);
+void import_state_deinit(import_state* state);
+// |prefix| and |name|, changed when a value of the graph has that name already. In the arena.
+const char* import_unique_name(import_state* state, const char* prefix, carnot_strview name);
+// Adds a line about a node that is not supported.
+void import_note_unsupported(import_state* state, const char* line);
+// NULL, or UNSUPPORTED with the count and one line for each node that is not supported.
+carnot_status* import_state_check(const import_state* state) CARNOT_MUST_USE;
+
+#endif  // CARNOT_IMPORT_COMMON_STATE_H_

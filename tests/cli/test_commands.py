@@ -1,0 +1,101 @@
+"""carnot run, compare, device, inspect, help and completion."""
+
+import json
+import pathlib
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from harness import CARNOT, carnot, fails, passes, save
+from onnx import helper
+
+needs_cuda_module = pytest.mark.skipif(
+    not (pathlib.Path(CARNOT).parent.parent / "lib/libcarnot_cuda.so").exists(), reason="built without the CUDA module"
+)
+
+
+def test_top_and_labels(plan: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(8, dtype=np.float32)[None])
+    (tmp_path / "names.txt").write_text("\n".join("abcdefg"))
+    out = passes("run", plan, "--input", tmp_path / "x.npy", "--top=3", "--labels", tmp_path / "names.txt")
+    rows = [line.split() for line in out.splitlines()[1:]]
+    assert [row[1] for row in rows] == ["7", "6", "5"] and [row[3:] for row in rows] == [[], ["g"], ["f"]]
+    assert "cannot read" in fails(
+        "run", plan, "--input", tmp_path / "x.npy", "--top=3", "--labels", tmp_path / "none.txt"
+    )
+
+
+def test_compare(model: pathlib.Path, plan: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    x = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    give = ["--input", f"x={tmp_path / 'x.npy'}"]
+    assert "0 of 32 outside" in passes("compare", model, plan, *give)
+    other = save(
+        tmp_path / "other.onnx",
+        [helper.make_node("Softmax", ["x"], ["y/odd:0"])],
+        {"x": ["n", 8]},
+        {"y/odd:0": ["n", 8]},
+    )
+    assert "elements differ by more than" in fails("compare", model, other, *give)
+    passes("compare", model, other, *give, "--atol=1")
+    passes("run", plan, *give, "--output-dir", tmp_path / "out")
+    facts = json.loads(passes("compare", plan, tmp_path / "out", *give, "--json"))
+    assert facts["passed"] and facts["outputs"][0]["max_abs"] == 0 and facts["outputs"][0]["count"] == 32
+    assert "nothing.npy" in fails("compare", plan, tmp_path / "out", "--input", "x=nothing.npy")
+
+
+def test_device() -> None:
+    facts = json.loads(passes("device", "--json"))
+    assert facts["processor"] and facts["measured"]["peaks"][0]["gops_one_thread"] > 0
+    assert [i["name"] for i in facts["isas"]][:2] == ["scalar", "avx2"]
+    limited = json.loads(carnot("device", "--json", "--no-measure", env={"CARNOT_ISA": "scalar"}).stdout)
+    assert [i["usable"] for i in limited["isas"]][:2] == [True, False] and limited["isas"][1]["why_not"]
+
+
+@needs_cuda_module
+def test_device_that_is_absent() -> None:
+    facts = json.loads(passes("device", "--json", "--backend=cuda:sm_90"))
+    assert facts["arch"] == "sm_90" and facts["multiprocessors"] == 0 and "measured" not in facts
+    assert [entry["name"] for entry in facts["libraries"]] == ["CUDA driver", "NVRTC", "cuBLASLt", "cuDNN"]
+    assert all(entry["version"] or entry["missing"] for entry in facts["libraries"])
+    assert "sm_60" in fails("device", "--backend=cuda:sm_60")
+
+
+@needs_cuda_module
+def test_library_of_another_version(tmp_path: pathlib.Path, model: pathlib.Path) -> None:
+    """A library without the required symbols is reported, and the build continues without it."""
+    subprocess.run(["cc", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "libcudnn.so.9"], check=True)
+    old = {"LD_LIBRARY_PATH": str(tmp_path)}
+    facts = json.loads(carnot("device", "--json", "--backend=cuda:sm_90", env=old).stdout)
+    missing = next(entry["missing"] for entry in facts["libraries"] if entry["name"] == "cuDNN")
+    assert "convolutions run by own kernels" in missing and "lacks cudnnCreate" in missing
+    done = carnot("build", model, "--output", tmp_path / "m.plan", "--backend=cuda:sm_90", env=old)
+    assert done.returncode == 0 and (tmp_path / "m.plan").stat().st_size, done.stderr
+
+
+def test_inspect(model: pathlib.Path, plan: pathlib.Path) -> None:
+    assert json.loads(passes("inspect", plan, "--json"))["Bindings"] == ["x", "y/odd:0"]
+    assert json.loads(passes("inspect", model, "--json"))["Layers"]
+    facts = json.loads(passes("inspect", plan, "--json", "--peaks"))
+    assert facts["MeasuredUs"] > 0 and all(layer["LimitUs"] >= 0 for layer in facts["Layers"])
+
+
+def test_help_version_completion(tmp_path: pathlib.Path) -> None:
+    assert re.fullmatch(r"carnot \d+\.\d+\.\d+\n", passes("--version"))
+    for command in ("exec", "run", "bench", "build", "inspect", "compare", "device", "completion"):
+        assert "--" in passes("help", command) or command == "completion"
+    assert "the nearest is bench" in carnot("bnech").stderr
+    script = tmp_path / "completion"
+    script.write_text(passes("completion", "bash"))
+    words = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f"source {script}; COMP_WORDS=(carnot exec --saveE); COMP_CWORD=2; _carnot; echo ${{COMPREPLY[@]}}",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=10,
+    ).stdout
+    assert words.strip() == "--saveEngine"

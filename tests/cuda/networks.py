@@ -1,0 +1,225 @@
+"""Networks of the CUDA tests: layers whose neighbours the half-precision tactics fuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from net import Net
+from onnx import TensorProto
+
+
+def exported_mask(net: Net, batch: int, length: int) -> str:
+    """A key mask [batch, length] by index arithmetic, as the export of transformers writes it."""
+    places = np.stack(np.meshgrid(np.arange(batch), np.arange(length), indexing="ij"), -1)
+    y = net.add("GatherND", net.add("Cast", "mask", to=TensorProto.BOOL), net.constant(places[:, None, None]))
+    y = net.add("And", net.constant(np.ones((1, 1, length, 1), bool)), y)
+    return net.add("Where", y, net.constant(np.float32(0)), net.constant(np.float32(-3.4e38)))
+
+
+def attention(
+    batch: int,
+    length: int,
+    heads: int,
+    size: int,
+    masked: bool,
+    hidden: int = 48,
+    layers: int = 1,
+    exported: bool = False,
+) -> onnx.ModelProto:
+    inputs = {"x": [batch, length, hidden]}
+    if masked:
+        inputs["mask"] = [batch, length] if exported else [batch, 1, 1, length]
+    net = Net(**inputs)
+    x = "x"
+    for _ in range(layers):
+        parts = []
+        for _ in range(3):
+            y = net.add(
+                "Add",
+                net.add("MatMul", x, net.weight(hidden, heads * size, scale=hidden**-0.5)),
+                net.weight(heads * size, scale=0.1),
+            )
+            y = net.add("Reshape", y, net.constant(np.array([0, 0, heads, size])))
+            parts.append(net.add("Transpose", y, perm=[0, 2, 1, 3]))
+        q, k, v = parts
+        scores = net.add("MatMul", q, net.add("Transpose", k, perm=[0, 1, 3, 2]))
+        scores = net.add("Mul", scores, net.constant(np.float32(size**-0.5)))
+        if exported:
+            scores = net.add("Add", scores, exported_mask(net, batch, length))
+        elif masked:
+            off = net.add("Sub", net.constant(np.float32(1)), "mask")
+            scores = net.add("Add", scores, net.add("Mul", off, net.constant(np.float32(-3.4e38))))
+        y = net.add("MatMul", net.add("Softmax", scores, axis=-1), v)
+        y = net.add("Reshape", net.add("Transpose", y, perm=[0, 2, 1, 3]), net.constant(np.array([0, 0, heads * size])))
+        y = net.add(
+            "Add",
+            net.add("MatMul", y, net.weight(heads * size, hidden, scale=(heads * size) ** -0.5)),
+            net.weight(hidden),
+        )
+        x = net.add("LayerNormalization", net.add("Add", y, x), net.weight(hidden), net.weight(hidden), axis=-1)
+    return net.model(x)
+
+
+def feed_forward(batch: int, length: int, hidden: int, inner: int, approximate: str) -> onnx.ModelProto:
+    net = Net(x=[batch, length, hidden])
+    y = net.add(
+        "Add", net.add("MatMul", "x", net.weight(hidden, inner, scale=hidden**-0.5)), net.weight(inner, scale=0.5)
+    )
+    y = net.add("Gelu", y, approximate=approximate)
+    y = net.add("Add", net.add("MatMul", y, net.weight(inner, hidden, scale=inner**-0.5)), net.weight(hidden))
+    return net.model(net.add("Add", y, "x"))
+
+
+def packed(batch: int, length: int, heads: int, size: int) -> onnx.ModelProto:
+    """PyTorch's MultiheadAttention as it is exported: [S,B,..] inside, one projection for all."""
+    hidden = heads * size
+    net = Net(x=[batch, length, hidden])
+    y = net.add("Transpose", "x", perm=[1, 0, 2])
+    y = net.add("Add", net.add("MatMul", y, net.weight(hidden, 3 * hidden, scale=hidden**-0.5)), net.weight(3 * hidden))
+    y = net.add("Reshape", y, net.constant(np.array([length, batch, 3, hidden])))
+    y = net.add("Transpose", net.add("Unsqueeze", y, net.constant(np.array([0]))), perm=[3, 1, 2, 0, 4])
+    y = net.add("Squeeze", y, net.constant(np.array([3])))
+    parts = []
+    for i in range(3):
+        z = net.add("Gather", y, net.constant(np.array(i)), axis=0)
+        z = net.add("Reshape", z, net.constant(np.array([length, batch * heads, size])))
+        z = net.add("Transpose", z, perm=[1, 0, 2])
+        parts.append(net.add("Reshape", z, net.constant(np.array([batch, heads, length, size]))))
+    q, k, v = parts
+    scores = net.add(
+        "MatMul", net.add("Mul", q, net.constant(np.float32(size**-0.5))), net.add("Transpose", k, perm=[0, 1, 3, 2])
+    )
+    y = net.add("Transpose", net.add("MatMul", net.add("Softmax", scores, axis=-1), v), perm=[2, 0, 1, 3])
+    y = net.add("Reshape", y, net.constant(np.array([length * batch, hidden])))
+    y = net.add("Gemm", y, net.weight(hidden, hidden, scale=hidden**-0.5), net.weight(hidden), transB=1)
+    y = net.add("Reshape", y, net.constant(np.array([length, batch, hidden])))
+    return net.model(net.add("Add", net.add("Transpose", y, perm=[1, 0, 2]), "x"))
+
+
+def heads(batch: int, count: int, queries: int, keys: int, size: int, kind: str = "", *mask: int) -> onnx.ModelProto:
+    """softmax(q k' + mask) v. |kind|: masked keys get -3.4e38 ("off"), guarded -inf ("log") or a bias ("bias")."""
+    inputs = {"x": [batch, queries, 16], "z": [batch, keys, 16]}
+    net = Net(**inputs | ({"bias" if kind == "bias" else "mask": list(mask)} if kind else {}))
+    shape = net.constant(np.array([0, 0, count, size]))
+
+    def project(x: str, *perm: int) -> str:
+        y = net.add("MatMul", x, net.weight(16, count * size, scale=0.25))
+        return net.add("Transpose", net.add("Reshape", y, shape), perm=perm)
+
+    scores = net.add("MatMul", project("x", 0, 2, 1, 3), project("z", 0, 2, 3, 1))
+    scores = net.add("Mul", scores, net.constant(np.float32(size**-0.5)))
+    if kind == "bias":
+        scores = net.add("Add", scores, "bias")
+    elif kind == "log":
+        scores = net.add("Add", scores, net.add("Log", "mask"))
+    elif kind:
+        off = net.add("Sub", net.constant(np.float32(1)), "mask")
+        scores = net.add("Add", scores, net.add("Mul", off, net.constant(np.float32(-3.4e38))))
+    weights = net.add("Softmax", scores, axis=-1)
+    if kind == "log":
+        weights = net.add("Where", net.add("IsNaN", weights), net.constant(np.float32(0)), weights)
+    y = net.add("Transpose", net.add("MatMul", weights, project("z", 0, 2, 1, 3)), perm=[0, 2, 1, 3])
+    y = net.add("Reshape", y, net.constant(np.array([0, 0, count * size])))
+    return net.model(net.add("MatMul", y, net.weight(count * size, 16, scale=(count * size) ** -0.5)))
+
+
+def group_norm(batch: int, channels: int, groups: int, side: int, silu: bool) -> onnx.ModelProto:
+    net = Net(x=[batch, 5, side, side + 1])
+    y = net.add("Conv", "x", net.weight(channels, 5, 3, 3, scale=0.15), net.weight(channels), pads=[1, 1, 1, 1])
+    y = net.add("GroupNormalization", y, net.weight(channels), net.weight(channels), num_groups=groups)
+    if silu:
+        y = net.add("Mul", y, net.add("Sigmoid", y))
+    return net.model(net.add("Conv", y, net.weight(8, channels, 1, 1, scale=channels**-0.5), net.weight(8)))
+
+
+def depthwise(batch: int, channels: int, kernel: int, step: int, side: int, activation: str) -> onnx.ModelProto:
+    net = Net(x=[batch, 3, side, side + 3])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    y = net.add(
+        "Conv",
+        y,
+        net.weight(channels, 1, kernel, kernel, scale=1 / kernel),
+        net.weight(channels),
+        group=channels,
+        strides=[step, step],
+        pads=[kernel // 2] * 4,
+    )
+    y = net.activate(y, activation)
+    z = net.add("Conv", y, net.weight(channels, channels, 1, 1, scale=channels**-0.5), net.weight(channels))
+    return net.model(net.add("Add", z, y))
+
+
+def pooled(op: str, batch: int, channels: int, side: int) -> onnx.ModelProto:
+    """A reduction over all pixels; a 1x1 convolution of it scales the channels."""
+    net = Net(x=[batch, 3, side, side + 1])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    z = net.add(op, y) if op.startswith("Global") else net.add(op, y, net.constant(np.array([2, 3])), keepdims=1)
+    z = net.add("Mul", z, net.constant(np.float32(1 / (side * side) if op == "ReduceSum" else 1)))
+    z = net.add("Conv", z, net.weight(channels, channels, 1, 1, scale=channels**-0.5), net.weight(channels))
+    y = net.add("Mul", y, net.add("Sigmoid", z))
+    return net.model(net.add("Conv", y, net.weight(8, channels, 1, 1, scale=channels**-0.5), net.weight(8)))
+
+
+def squeezed(op: str, batch: int, channels: int, hidden: int, side: int, inner: str, outer: str) -> onnx.ModelProto:
+    """Squeeze and excitation behind a convolution, the hidden layer with a bias, the outer one without if it is odd."""
+    net = Net(x=[batch, 3, side, side + 1])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    z = net.add(op, y) if op.startswith("Global") else net.add(op, y, net.constant(np.array([-1, -2])), keepdims=1)
+    z = net.add("Conv", z, net.weight(hidden, channels, 1, 1, scale=4 * channels**-0.5), net.weight(hidden))
+    z = net.activate(z, inner)
+    z = net.add(
+        "Conv",
+        z,
+        net.weight(channels, hidden, 1, 1, scale=2 * hidden**-0.5),
+        *([] if hidden % 2 else [net.weight(channels)]),
+    )
+    y = net.add("Mul", net.add(outer, z), y)
+    return net.model(net.add("Conv", y, net.weight(8, channels, 1, 1, scale=channels**-0.5), net.weight(8)))
+
+
+def reduced(op: str, dims: list[int], axis: int) -> onnx.ModelProto:
+    net = Net(x=dims)
+    return net.model(net.add(op, "x", net.constant(np.array([axis])), keepdims=0))
+
+
+def windows(op: str, channels: int, side: int, **attributes: object) -> onnx.ModelProto:
+    net = Net(x=[2, 3, side, side + 2])
+    y = net.add("Conv", "x", net.weight(channels, 3, 1, 1), net.weight(channels))
+    y = net.add(op, y, **attributes)
+    return net.model(net.add("Conv", y, net.weight(8, channels, 1, 1, scale=channels**-0.5), net.weight(8)))
+
+
+def patches(batch: int, size: int, filters: int, side: int, bias: bool) -> onnx.ModelProto:
+    """The patch embedding of a vision transformer; the result has the shape [batch, patches, filters]."""
+    net = Net(x=[batch, 3, side, side + size])
+    weights = [net.weight(filters, 3, size, size, scale=0.5 / size), *([net.weight(filters)] if bias else [])]
+    y = net.add("Conv", "x", *weights, strides=[size, size])
+    y = net.add("Reshape", y, net.constant(np.array([0, 0, -1])))
+    y = net.add("Transpose", y, perm=[0, 2, 1])
+    return net.model(net.add("LayerNormalization", y, net.weight(filters), net.weight(filters), axis=-1))
+
+
+def channels_inside(channels: int, side: int) -> onnx.ModelProto:
+    """ConvNeXt's layer norm over the channels, between transposes that are no copies in channels-last layout."""
+    net = Net(x=[2, 3, side, side])
+    y = net.add("Conv", "x", net.weight(channels, 3, 3, 3, scale=0.2), net.weight(channels))
+    y = net.add("Transpose", y, perm=[0, 2, 3, 1])
+    y = net.add("LayerNormalization", y, net.weight(channels), net.weight(channels), axis=-1)
+    y = net.add("Transpose", y, perm=[0, 3, 1, 2])
+    return net.model(net.add("Conv", y, net.weight(8, channels, 3, 3, scale=channels**-0.5), net.weight(8)))
+
+
+def mixed(*dims: int) -> onnx.ModelProto:
+    """A pointwise chain through comparisons, bool and integers, away from the thresholds."""
+    net = Net(x=[*dims], mask=[*dims])
+    wide = net.add("Cast", net.add("Mul", "x", net.constant(np.float32(100))), to=TensorProto.INT32)
+    high = net.add(
+        "Greater",
+        net.add("Cast", net.add("Cast", "mask", to=TensorProto.INT64), to=TensorProto.FLOAT),
+        net.constant(np.float32(0.5)),
+    )
+    both = net.add("And", high, net.add("Cast", "mask", to=TensorProto.BOOL))
+    y = net.add("Where", both, net.add("Mul", "x", net.constant(np.float32(0.5))), net.add("Neg", "x"))
+    return net.model(
+        net.add("Add", y, net.add("Mul", net.add("Cast", net.add("Sign", wide), to=TensorProto.FLOAT), "mask"))
+    )

@@ -1,0 +1,140 @@
+"""Tactic sources: the libraries that an engine calls, by --tacticSources and by the cost of loading them.
+
+Needs the stand-in driver and a stand-in of cuBLASLt on the library path.
+"""
+
+import json
+import pathlib
+from typing import NamedTuple
+
+import onnx
+import pytest
+from harness import Device
+from net import Net
+
+LIBRARY, BUILT_IN = "cuda_gemm_cublaslt", "cuda_gemm_32x32"
+
+
+def network(rows: int, depth: int, columns: int) -> onnx.ModelProto:
+    net = Net(x=[rows, depth])
+    return net.model(net.add("Gemm", "x", net.weight(depth, columns), net.weight(columns)))
+
+
+class Built(NamedTuple):
+    """The tactics and libraries of an engine, and why other tactics were not taken; or the error."""
+
+    tactics: list[str]
+    libraries: list[str]
+    why: str
+
+
+class Builder:
+    """Builds one GEMM with given tactic sources."""
+
+    def __init__(self, device: Device, folder: pathlib.Path) -> None:
+        self.run, self.model, self.plan = device.run, folder / "net.onnx", folder / "net.plan"
+        onnx.save(network(8, 16, 24), self.model)
+
+    def inspect(self) -> dict:
+        return json.loads(self.run("inspect", self.plan, "--json").stdout)
+
+    def build(self, *flags: str) -> Built:
+        done = self.run("build", self.model, "--output", self.plan, "--backend=cuda:sm_90", *flags)
+        if done.returncode:
+            return Built([], [], done.stderr)
+        told = self.inspect()
+        why = " ".join(layer["Rejected"] for layer in told["Layers"])
+        return Built([layer["TacticName"] for layer in told["Layers"]], told["Libraries"], why)
+
+
+@pytest.fixture
+def builder(stand_in: Device, tmp_path: pathlib.Path) -> Builder:
+    return Builder(stand_in, tmp_path)
+
+
+def test_all_sources_are_on(builder: Builder) -> None:
+    built = builder.build()
+    assert LIBRARY in built.tactics and built.libraries == ["cuBLASLt"], built
+
+
+def test_a_source_that_is_off_is_left_out(builder: Builder) -> None:
+    built = builder.build("--tacticSources=-CUBLAS_LT,-CUDNN")
+    assert BUILT_IN in built.tactics and built.libraries == [], built
+
+
+def test_the_reason_is_told(builder: Builder) -> None:
+    built = builder.build("--tacticSources=-CUBLAS_LT,-CUDNN")
+    assert f"{LIBRARY}: needs cuBLASLt, which the tactic sources leave out" in built.why
+
+
+def test_inspect_tells_what_an_engine_needs(builder: Builder) -> None:
+    builder.build("--tacticSources=-CUBLAS_LT,-CUDNN")
+    assert "libraries: none but the driver" in builder.run("inspect", builder.plan).stdout
+
+
+def test_the_driver_alone_runs_it(builder: Builder) -> None:
+    builder.build("--tacticSources=-CUBLAS_LT,-CUDNN")
+    done = builder.run("bench", builder.plan, "--iterations=1", "--duration=0", LD_LIBRARY_PATH="")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_source_is_put_back(builder: Builder) -> None:
+    built = builder.build("--tacticSources=-CUBLAS_LT,+CUBLAS_LT")
+    assert LIBRARY in built.tactics, built.why
+
+
+@pytest.mark.parametrize("wrong", ["CUDNN", "-CUDN", "+"])
+def test_a_wrong_source_is_refused(builder: Builder, wrong: str) -> None:
+    assert f"tactic source '{wrong}' must be + or -" in builder.build(f"--tacticSources={wrong}").why
+
+
+def test_exec_takes_it_too(builder: Builder) -> None:
+    flags = ("--backend=cuda:sm_90", "--skipInference", "--tacticSources=-CUBLAS_LT")
+    done = builder.run("exec", f"--onnx={builder.model}", f"--saveEngine={builder.plan}", *flags)
+    assert done.returncode == 0, done.stderr
+    assert BUILT_IN in [layer["TacticName"] for layer in builder.inspect()["Layers"]], done.stderr
+
+
+# ---- pruning: a library stays in an engine when 1 ms of loading saves at least 1 ns of a run ----
+
+# The tile is close to the library, so that end-to-end tuning compares both engines; it keeps the library.
+TIMES = {LIBRARY: 1000, "cuda_tile_64x64": 1200, "start": 300000000}
+
+
+class Pruning:
+    """Builds with the entries of a timing cache dictated."""
+
+    def __init__(self, device: Device, folder: pathlib.Path) -> None:
+        self.builder, self.cache = Builder(device, folder), folder / "times"
+        onnx.save(network(64, 64, 64), self.builder.model)
+        self.build({})
+
+    def build(self, times: dict) -> tuple[list[str], str]:
+        """The engine's libraries, the log and the new cache. |times| replaces the cache's times; None removes one."""
+        lines = [line.split() for line in self.cache.read_text().splitlines()[1:]] if self.cache.exists() else []
+        kept = [f"{key} {what} {times.get(what, ns)}" for key, what, ns in lines if times.get(what, ns) is not None]
+        self.cache.write_text("\n".join(["carnot-timing-cache 1", *kept, ""]))
+        flags = ("--backend=cuda", "--fp16", f"--timingCacheFile={self.cache}")
+        tactics = f"{LIBRARY},cuda_tile_64x64"
+        done = self.builder.run(
+            "build", self.builder.model, "--output", self.builder.plan, *flags, CARNOT_CUDA_ROWS=tactics
+        )
+        libraries = self.builder.inspect()["Libraries"] if done.returncode == 0 else []
+        return libraries, f"{done.stderr} {self.cache.read_text()}"
+
+
+@pytest.fixture(scope="module")
+def pruning(stand_in: Device, tmp_path_factory: pytest.TempPathFactory) -> Pruning:
+    return Pruning(stand_in, tmp_path_factory.mktemp("pruning"))
+
+
+def test_the_run_is_timed_with_the_library_and_without(pruning: Pruning) -> None:
+    _, said = pruning.build({**TIMES, "with": None, "without": None})
+    assert said.count(LIBRARY) == 2 and " without " in said, said
+
+
+@pytest.mark.parametrize("without, stays", [(1300, True), (1299, False), (900, False), (2000, True)])
+def test_300_ms_of_loading(pruning: Pruning, without: int, stays: bool) -> None:
+    """A run takes 1000 ns with the library and |without| ns without it."""
+    libraries, said = pruning.build({**TIMES, "with": 1000, "without": without})
+    assert ("cuBLASLt" in libraries) == stays and " without " in said, f"{libraries} {said}"

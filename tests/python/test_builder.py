@@ -1,0 +1,79 @@
+"""The builder: properties, progress, cancellation, builds of whole models."""
+
+import carnot as trt
+import numpy as np
+import pytest
+from models import TRT_LOGGER, build_plan, conv_model, infer, ort_run
+
+rng = np.random.default_rng(3)
+
+
+def test_builder(logger):
+    builder = trt.Builder(logger)
+    builder.max_batch_size = 4
+    assert builder.max_batch_size == 4 and any("max_batch_size" in msg for _, msg in logger.lines)
+    assert builder.max_DLA_batch_size == builder.num_DLA_cores == 0 and not builder.platform_has_tf32
+    builder.max_threads = 2
+    assert builder.max_threads == 2 and builder.gpu_allocator is None
+    for thing in ("Builder", "INetworkDefinition", "IBuilderConfig", "OnnxParser", "Runtime", "ICudaEngine"):
+        assert getattr(trt, thing).__enter__ and callable(getattr(trt, thing).__del__)
+    assert trt.IExecutionContext.__enter__ and trt.IHostMemory.__enter__ and trt.Refitter.__del__
+
+
+@pytest.mark.parametrize("name", ["ultraface_rfb_320.onnx", "squeezenet_fp16.onnx"])
+def test_build_from_onnx_file(model, name, tmp_path):
+    """Builds a real model from ONNX and runs it."""
+
+    with (
+        trt.Builder(TRT_LOGGER) as builder,
+        builder.create_network(1) as network,
+        trt.OnnxParser(network, TRT_LOGGER) as parser,
+        builder.create_builder_config() as config,
+    ):
+        config.max_workspace_size = 1 << 28
+        assert parser.parse_from_file(model(name))
+        config.builder_optimization_level = 0
+        plan = builder.build_serialized_network(network, config)
+    (tmp_path / "m.plan").write_bytes(plan)
+    with open(tmp_path / "m.plan", "rb") as f, trt.Runtime(TRT_LOGGER) as runtime:
+        engine = runtime.deserialize_cuda_engine(f.read())
+    x_name = engine.get_tensor_name(0)
+    x = rng.standard_normal(tuple(max(1, d) for d in engine.get_tensor_shape(x_name)))
+    x = x.astype(trt.nptype(engine.get_tensor_dtype(x_name)))
+    got = infer(engine.create_execution_context(), {x_name: x})
+    for y, wanted in zip(got.values(), ort_run(model(name), {x_name: x})):
+        scale = np.abs(wanted.astype(np.float64)).max()
+        assert np.abs(y.astype(np.float64) - wanted).max() <= (1e-4 if x.dtype == np.float32 else 4e-3) * scale
+
+
+def test_progress_and_cancel():
+    """Progress and cancellation of a build."""
+
+    class Monitor(trt.IProgressMonitor):
+        def __init__(self, stop_after=None):
+            trt.IProgressMonitor.__init__(self)
+            self.open, self.steps, self.stop_after = [], 0, stop_after
+
+        def phase_start(self, phase_name, parent_phase, num_steps):
+            assert num_steps >= 0
+            self.open.append(phase_name)
+
+        def step_complete(self, phase_name, step):
+            self.steps += 1
+            return self.stop_after is None or self.steps < self.stop_after
+
+        def phase_finish(self, phase_name):
+            self.open.remove(phase_name)
+
+    monitor = Monitor()
+    assert build_plan(conv_model(batch=1), monitor=monitor) is not None
+    assert monitor.steps > 0 and monitor.open == []
+    monitor = Monitor(stop_after=1)
+    assert build_plan(conv_model(batch=1), monitor=monitor) is None and monitor.open == []
+
+    class Broken(Monitor):
+        def step_complete(self, phase_name, step):
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        build_plan(conv_model(batch=1), monitor=Broken())
