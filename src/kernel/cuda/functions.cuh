@@ -1,4 +1,4 @@
-// The functions of base/fn.def on the device; the formulas and edges are those of ops/elementwise_fn.c. Generated
+// The functions of base/fn.def on the device; the formulas and edges are those of ops/fn.c. Generated
 // pointwise programs call fn_<NAME>(a, b, operands …).
 #define F template <class T> DEVICE
 #define FA f64 a, f64 b
