@@ -8,7 +8,7 @@
 #include "ir/op.h"
 #include "ir/tensor.h"
 #include "ops/einsum.h"
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 #include "plan/plan.h"
 #include "tactic/problem/attention.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "backend/device.h"
+#include "builder/analysis/accepts.h"
 #include "builder/lower/lower.h"
 #include "builder/measure/timing_cache.h"
 #include "builder/select/tuning.h"
@@ -39,16 +40,19 @@ static void note_output_names(carnot_builder* builder) {
 static carnot_status* run_passes(carnot_builder* builder) {
   note_output_names(builder);
   const carnot_build_config* config = builder->config;
-  CARNOT_TRY(carnot_typing_apply(builder->graph, &config->typing, config->log, config->user));
+  CARNOT_TRY(carnot_precision_constraints_apply(builder->graph, &config->typing, config->log,
+                                                config->user));
   CARNOT_TRY(carnot_find_shape_inputs(builder));
   CARNOT_TRY(carnot_apply_profiles(builder));
+  carnot_target target = {.isa = builder->isa, .device = config->device};
   carnot_pass_options passes = {.executor = config->executor,
                                 .refit = config->refit,
                                 .disabled = config->disabled_passes,
                                 .disabled_count = config->disabled_pass_count,
                                 .dump = config->dump_pass,
                                 .device = config->device != NULL,
-                                .clusters = config->device && config->device->has_clusters,
+                                .accepts = carnot_target_accepts,
+                                .accepts_user = &target,
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16
                                         : config->typing.bf16 ? CARNOT_DTYPE_BF16
                                                               : CARNOT_DTYPE_INVALID,

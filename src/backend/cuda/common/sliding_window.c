@@ -28,10 +28,10 @@ carnot_status* carnot_cuda_sliding_window_make(const carnot_plan_node* node,
                INVALID_ARGUMENT, "a window over ranks %d and %d", x->rank, y->rank);
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = weights ? weights->rank : 0};
   for (int d = 0; weights && d < weights->rank; d++) type.dims[d] = carnot_sym_of(weights->dims[d]);
-  carnot_window w;
-  CARNOT_TRY(
-      carnot_window_read(carnot_op_get(node->op), &node->attrs, rank, weights ? &type : NULL, &w));
-  carnot_window_resolve(&w, x->dims + 2, y->dims + 2);
+  carnot_sliding_window w;
+  CARNOT_TRY(carnot_sliding_window_read(carnot_op_get(node->op), &node->attrs, rank,
+                                        weights ? &type : NULL, &w));
+  carnot_sliding_window_resolve(&w, x->dims + 2, y->dims + 2);
   *out = (carnot_cuda_sliding_window){.n = x->dims[0],
                                       .channels = x->dims[1],
                                       .filters = y->dims[1],
@@ -63,9 +63,9 @@ bool carnot_cuda_sliding_window_within(const carnot_plan_node* node,
                                        int64_t step) {
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = weights->rank};
   for (int d = 0; d < weights->rank; d++) type.dims[d] = carnot_sym_of(weights->dims[d]);
-  carnot_window w;
-  carnot_status* status =
-      carnot_window_read(carnot_op_get(node->op), &node->attrs, weights->rank - 2, &type, &w);
+  carnot_sliding_window w;
+  carnot_status* status = carnot_sliding_window_read(carnot_op_get(node->op), &node->attrs,
+                                                     weights->rank - 2, &type, &w);
   bool within = !status;
   carnot_status_free(status);
   for (int d = 0; within && d < w.rank; d++)

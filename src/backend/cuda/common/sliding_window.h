@@ -4,7 +4,7 @@
 
 #include "backend/cuda/common/tactic.h"
 #include "kernel/cuda/common/sliding_window.h"
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 
 // The window of |node| over |x| (and |weights|, NULL for pooling) for these sizes. Spatial axes
 // fill the end of the arrays of three; missing ones are 1.

@@ -44,9 +44,9 @@ static const char* patch_reject(carnot_problem* problem, char* reason, size_t si
     type.dims[d] = carnot_sym_of(w->dims[d]);
     if (d > 1) taps *= w->dims[d];
   }
-  carnot_window t;
+  carnot_sliding_window t;
   carnot_status* status =
-      carnot_window_read(carnot_op_get(node->op), &node->attrs, x->rank - 2, &type, &t);
+      carnot_sliding_window_read(carnot_op_get(node->op), &node->attrs, x->rank - 2, &type, &t);
   carnot_status_free(status);
   if (status) return "a window that cannot be read";
   if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1) return "several groups";

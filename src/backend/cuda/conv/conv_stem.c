@@ -29,8 +29,9 @@ static const char* reject_window(const carnot_plan_node* node, const carnot_oper
                                  char* reason, size_t size) {
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
   for (int d = 0; d < w->rank; d++) type.dims[d] = carnot_sym_of(w->dims[d]);
-  carnot_window t;
-  carnot_status* status = carnot_window_read(carnot_op_get(node->op), &node->attrs, 2, &type, &t);
+  carnot_sliding_window t;
+  carnot_status* status =
+      carnot_sliding_window_read(carnot_op_get(node->op), &node->attrs, 2, &type, &t);
   carnot_status_free(status);
   if (status) return "a window that cannot be read";
   for (int d = 0; d < 2; d++)

@@ -1,7 +1,7 @@
 // ConvTranspose by the generic kernel.
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/conv/conv_transpose_params.h"
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 
 static const char* conv_transpose_reject(carnot_problem* problem, char* reason, size_t size) {
   if (carnot_cuda_is_single(problem, CARNOT_OP_CONV_TRANSPOSE) &&
@@ -13,7 +13,7 @@ static const char* conv_transpose_reject(carnot_problem* problem, char* reason, 
 
 // Padding that follows from the result's size.
 static void resolve_padding(const carnot_cuda_attrs* a, const carnot_operand* x,
-                            const carnot_operand* y, carnot_window* w) {
+                            const carnot_operand* y, carnot_sliding_window* w) {
   bool same = w->auto_pad == CARNOT_PAD_SAME_UPPER || w->auto_pad == CARNOT_PAD_SAME_LOWER;
   size_t count;
   const int64_t* extra = carnot_attr_ints(a->attrs, "output_padding", &count);
@@ -49,8 +49,8 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
                (long long)y->dims[1]);
   carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
   for (int d = 0; d < w->rank; d++) type.dims[d] = carnot_sym_of(w->dims[d]);
-  carnot_window window;
-  CARNOT_TRY(carnot_window_read(a.row, a.attrs, rank, &type, &window));
+  carnot_sliding_window window;
+  CARNOT_TRY(carnot_sliding_window_read(a.row, a.attrs, rank, &type, &window));
   resolve_padding(&a, x, y, &window);
   carnot_cuda_conv_transpose_params p = {
       .channels = x->dims[1], .filters = y->dims[1], .groups = groups};

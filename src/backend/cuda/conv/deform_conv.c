@@ -76,8 +76,8 @@ static carnot_status* col2im_shape(const carnot_step_view* step, const carnot_op
   CARNOT_CHECK(rank >= 1 && rank <= 3 && count == rank && x->rank == 3, INVALID_MODEL,
                "blocks of %d dimensions in an image of %d", count, rank);
   for (int d = 0; d < rank; d++) block.dims[d + 2] = carnot_sym_of(sizes[d]);
-  carnot_window w;
-  CARNOT_TRY(carnot_window_read(a.row, a.attrs, rank, &block, &w));
+  carnot_sliding_window w;
+  CARNOT_TRY(carnot_sliding_window_read(a.row, a.attrs, rank, &block, &w));
   carnot_cuda_deform_conv_params p = {.rank = rank};
   int64_t places = 1, taps = 1;
   for (int d = 0; d < 3; d++) {

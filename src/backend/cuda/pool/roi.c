@@ -62,11 +62,11 @@ static carnot_status* max_unpool_shape(const carnot_step_view* step, const carno
   *out_workspace_bytes = 0;
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  carnot_window w;
+  carnot_sliding_window w;
   CARNOT_CHECK(step->input_count >= 2 && x->rank >= 2 && x->rank <= CARNOT_CUDA_RANK &&
                    y->rank == x->rank && y->format.dtype == x->format.dtype,
                INVALID_MODEL, "ranks %d and %d", x->rank, y->rank);
-  CARNOT_TRY(carnot_window_read(a.row, a.attrs, x->rank - 2, NULL, &w));
+  CARNOT_TRY(carnot_sliding_window_read(a.row, a.attrs, x->rank - 2, NULL, &w));
   carnot_cuda_max_unpool_params p = {.rank = x->rank,
                                      .size = carnot_dims_count(x->dims + 2, x->rank - 2),
                                      .inner = {x->dims[0], x->dims[1]}};
