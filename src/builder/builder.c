@@ -86,6 +86,8 @@ static carnot_status* build(carnot_builder* builder, carnot_plan** out_plan) {
   carnot_tuning tuning = {.count = 0};
   CARNOT_TRY(run_passes(builder));
   CARNOT_TRY(carnot_analyse(builder, &analysis));
+  builder->machine.cold_weights =
+      carnot_analysis_weight_bytes(&analysis) > carnot_last_level_cache_bytes();
   carnot_status* status = carnot_candidates_init(&candidates, &analysis);
   if (!status) status = select_and_lower(builder, &analysis, &candidates, &tuning, out_plan);
   carnot_tuning_deinit(&tuning);
@@ -112,6 +114,9 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   *out_plan = NULL;
   carnot_builder builder = {.config = config};
   builder.isa = config->isa >= 0 ? (carnot_isa)config->isa : carnot_isa_of_machine();
+  builder.machine =
+      (carnot_timing_machine){.hash = carnot_machine_hash(config->device),
+                              .threads = carnot_executor_thread_count(config->executor)};
   build_memory* memory;
   CARNOT_TRY(open_memory(graph, &builder, &memory));
   carnot_status* status = NULL;
