@@ -14,7 +14,7 @@ const cli_flag cli_build_flag_table[] = {
      "libraries that an accelerator's tactics may call: -CUDNN,+CUBLAS_LT; all"},
     {"threads", CLI_MAY_VALUE, CLI_WORKS, "threads of a run; 0: one for each processor"},
     {"noPasses", CLI_NO_VALUE, CLI_WORKS, "only the rewriting that running needs"},
-    {"disablePasses", CLI_VALUE, CLI_WORKS, "leave these passes out: fold,norms,…"},
+    {"disablePasses", CLI_VALUE, CLI_WORKS, "leave these passes out: cse,fuse_norms,…"},
     {"dumpGraph", CLI_MAY_VALUE, CLI_WORKS, "print the graph after this pass; all"},
     {"fp32", CLI_VALUE, CLI_WORKS, "exact or fast"},
     {"fp16", CLI_NO_VALUE, CLI_WORKS, "float16 may be chosen where it is faster"},
@@ -55,7 +55,7 @@ void cli_build_options_init(cli_build_options* options) {
                                  .log = warn};
 }
 
-// "fold,norms": names of passes; NOT_FOUND lists those that exist.
+// "cse,fuse_norms": names of passes; NOT_FOUND lists those that exist.
 static carnot_status* disable_passes(const char* text, cli_arena* arena, cli_build_options* out) {
   size_t most = 1;
   for (const char* at = text; *at; at++) most += *at == ',';
@@ -65,7 +65,7 @@ static carnot_status* disable_passes(const char* text, cli_arena* arena, cli_bui
   for (const char* at = text; *at;) {
     size_t length = strcspn(at, ",");
     const char *name = cli_arena_text(arena, at, length), *pass;
-    char list[512] = "";
+    char list[1024] = "";
     bool found = false;
     for (size_t i = 0; (pass = carnot_pass_name(i, NULL)) != NULL; i++) {
       found |= strcmp(pass, name) == 0;

@@ -7,7 +7,7 @@
 
 // Requests for the types of layers, as the user adds them.
 typedef struct carnot_request_list {
-  carnot_type_request* items;
+  carnot_precision_request* items;
   size_t count, capacity;
 } carnot_request_list;
 
