@@ -43,6 +43,9 @@ typedef struct exec_trace {
 // Prints the performance summary of |traces| [count], in order of their start.
 void exec_report(const exec_options* options, const exec_trace* traces, size_t count,
                  double wall_ms);
+struct json_t;  // jansson's
+// Writes |root|, which it takes, to a JSON file.
+carnot_status* exec_write_json(const char* path, struct json_t* root) CARNOT_MUST_USE;
 // Writes JSON files: the time of each run, the outputs of the last run.
 carnot_status* exec_export_times(const char* path, const exec_trace* traces,
                                  size_t count) CARNOT_MUST_USE;
