@@ -116,25 +116,31 @@ static void fill_problem(proposal* p, const carnot_tactic* tactic) {
                                 .device = p->target->device};
 }
 
-// Tactics of libraries are not asked: their answers take long, and the user may leave the libraries
-// out. Neither are those that compute any operator, nor those of a type that must be allowed first.
+// Tactics that compute any operator are not asked, nor those of a type that must be allowed first.
 static bool may_ask(const proposal* p, const carnot_tactic* tactic) {
-  return tactic->run && !tactic->sources && !tactic->fallback && !tactic->precision &&
-         tactic->isa <= p->target->isa && tactic->device == (p->target->device != NULL);
+  return tactic->run && !(tactic->sources & ~p->target->sources) && !tactic->fallback &&
+         !tactic->precision && tactic->isa <= p->target->isa &&
+         tactic->device == (p->target->device != NULL);
+}
+
+static bool any_accepts(proposal* p, bool from_libraries) {
+  carnot_tactic_iterator all =
+      carnot_tactics_for(&p->region, /*backend=*/p->target->device != NULL);
+  for (const carnot_tactic* t; (t = carnot_tactic_next(&all));) {
+    char reason[256];
+    if (!may_ask(p, t) || (t->sources != 0) != from_libraries) continue;
+    fill_problem(p, t);
+    if (!t->reject(&p->problem, reason, sizeof(reason))) return true;
+  }
+  return false;
 }
 
 bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count) {
   proposal p = {.target = target, .nodes = nodes, .count = count};
   number_values(&p);
   fill_region(&p);
-  carnot_tactic_iterator all = carnot_tactics_for(&p.region, /*backend=*/p.target->device != NULL);
-  bool accepted = false;
-  for (const carnot_tactic* t; !accepted && (t = carnot_tactic_next(&all));) {
-    char reason[256];
-    if (!may_ask(&p, t)) continue;
-    fill_problem(&p, t);
-    accepted = !t->reject(&p.problem, reason, sizeof(reason));
-  }
+  // Libraries are asked last: their answers take long.
+  bool accepted = any_accepts(&p, false) || any_accepts(&p, true);
   carnot_arena_deinit(&p.arena);
   return accepted;
 }

@@ -9,9 +9,10 @@
 typedef struct carnot_target {
   carnot_isa isa;         // of the CPU
   carnot_device* device;  // NULL: the CPU alone
+  uint32_t sources;       // bit set of carnot_tactic_source that tactics may use
 } carnot_target;
 
-// True when a built-in tactic of |target| (a carnot_target; of the accelerator where there is one)
+// True when a tactic of |target| (a carnot_target; of the accelerator where there is one)
 // computes |nodes| as one region. The nodes are of one block and in order; outputs of the region
 // are the values that other nodes or the block's results read. Neither graph nor target change.
 bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count);
