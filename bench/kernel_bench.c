@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "kernel/cpu/machine.h"
+#include "kernel/cpu/common/machine.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -1,6 +1,6 @@
 // Matrix products and convolutions.
-#include "kernel/cpu/pack_f32.h"
-#include "kernel/cpu/pack_half.h"
+#include "kernel/cpu/gemm/pack_f32.h"
+#include "kernel/cpu/gemm/pack_half.h"
 #include "kernel_bench.h"
 
 typedef struct gemm_call {

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/cpu/machine.h"
+#include "kernel/cpu/common/machine.h"
 #include "tactic/tactic.h"
 
 static const char* const kNames[CARNOT_ISA_COUNT] = {

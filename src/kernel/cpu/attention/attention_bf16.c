@@ -1,0 +1,19 @@
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/gemm/gemm_functions.h"
+
+#if defined(__AVX512BF16__)
+
+carnot_gemm_pack_f32_fn CARNOT_KERNEL(gemm_pack_bf16);
+
+void CARNOT_KERNEL(attention_bf16)(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
+  const gemm_products products = {CARNOT_KERNEL(gemm_bf16), CARNOT_KERNEL(gemm_pack_bf16)};
+  GEMM_LOOP(attention_by)(p, &products, q0, q1);
+}
+
+#else
+
+void CARNOT_KERNEL(attention_bf16)(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
+  CARNOT_KERNEL(attention_f32)(p, q0, q1);
+}
+
+#endif
