@@ -33,9 +33,10 @@ typedef struct attention_state {
   int64_t rows_per_part, parts_per_head;
 } attention_state;
 
-static carnot_status* attention_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* memory,
-                                      size_t* out_workspace_bytes) {
+static carnot_status* attention_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
   const carnot_attention_params* p = step->params;
   attention_state* s = memory;
   *s = (attention_state){0};
@@ -144,9 +145,9 @@ static void attention_work(const carnot_problem* problem, double* out_flops, dou
                     (double)carnot_dims_count(v->dims, v->rank));
 }
 
-#define ATTENTION_ROW                                                                         \
-  .anchor = CARNOT_OP_SOFTMAX, .reject = attention_reject, .prepare = attention_prepare,      \
-  .validate = carnot_attention_check, .configure = attention_shape, .run = attention_run_all, \
+#define ATTENTION_TACTIC                                                                          \
+  .anchor = CARNOT_OP_SOFTMAX, .reject = attention_reject, .prepare = attention_prepare,          \
+  .validate = carnot_attention_check, .configure = attention_configure, .run = attention_run_all, \
   .work = attention_work
-CARNOT_CPU_ROWS(attention_f32, ATTENTION_ROW);
-CARNOT_CPU_NATIVE_BF16_ROWS(attention_bf16, ATTENTION_ROW);
+CARNOT_CPU_TACTICS(attention_f32, ATTENTION_TACTIC);
+CARNOT_CPU_NATIVE_BF16_TACTICS(attention_bf16, ATTENTION_TACTIC);

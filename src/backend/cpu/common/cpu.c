@@ -82,31 +82,31 @@ static int64_t piece(int64_t size, int64_t unit, int64_t parts) {
   return carnot_ceildiv(units, carnot_max_i64(1, carnot_min_i64(parts, units))) * unit;
 }
 
-carnot_grid carnot_grid_cut(carnot_isa isa, int64_t m, int64_t n, int64_t k) {
+carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k) {
   bool amx = isa == CARNOT_ISA_AMX_BF16;
   int64_t row_unit = amx ? kAmxRowUnit : kRowUnit;
-  carnot_grid grid = {.m = m, .n = n, .m_part = m, .n_part = n};
+  carnot_work_partition partition = {.m = m, .n = n, .m_part = m, .n_part = n};
   double work = (double)m * (double)n * (double)k;
   int64_t wanted = work < 1 << 17 ? 1 : carnot_min_i64(kWantedParts, (int64_t)(work / (1 << 16)));
   // The larger operand is cut, so that it is read once; the other one once a part. AMX is so fast
   // that every part which rounds the same rows again shows.
   bool rows_first = m >= n || (amx && m >= 2 * kAmxRowUnit);
   if (rows_first)
-    grid.m_part = piece(m, row_unit, wanted);
+    partition.m_part = piece(m, row_unit, wanted);
   else
-    grid.n_part = piece(n, kColumnUnit, wanted);
-  int64_t have = rows_first ? carnot_ceildiv(m, carnot_max_i64(1, grid.m_part))
-                            : carnot_ceildiv(n, carnot_max_i64(1, grid.n_part));
+    partition.n_part = piece(n, kColumnUnit, wanted);
+  int64_t have = rows_first ? carnot_ceildiv(m, carnot_max_i64(1, partition.m_part))
+                            : carnot_ceildiv(n, carnot_max_i64(1, partition.n_part));
   int64_t more = carnot_ceildiv(wanted, carnot_max_i64(1, have));
   if (more > 1 && (amx || have < kLeastParts)) {
     if (rows_first)
-      grid.n_part = piece(n, kColumnUnit, more);
+      partition.n_part = piece(n, kColumnUnit, more);
     else
-      grid.m_part = piece(m, row_unit, more);
+      partition.m_part = piece(m, row_unit, more);
   }
-  grid.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, grid.m_part)));
-  grid.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, grid.n_part)));
-  return grid;
+  partition.m_count = carnot_max_i64(1, carnot_ceildiv(m, carnot_max_i64(1, partition.m_part)));
+  partition.n_count = carnot_max_i64(1, carnot_ceildiv(n, carnot_max_i64(1, partition.n_part)));
+  return partition;
 }
 
 int64_t carnot_rows_per_part(int64_t rows, int64_t row_elements) {

@@ -52,69 +52,23 @@ static inline int64_t carnot_cpu_index_at(const carnot_operand* index, int64_t i
 // A grid of [m, n] cut into parts, by the problem alone: enough for eight threads and none too
 // small. Columns are cut at multiples of 64, rows at multiples of 42 (the row tiles of all levels
 // divide it), for AMX of 32.
-typedef struct carnot_grid {
+typedef struct carnot_work_partition {
   int64_t m, n, m_part, n_part, m_count, n_count;
-} carnot_grid;
-carnot_grid carnot_grid_cut(carnot_isa isa, int64_t m, int64_t n, int64_t k);
-static inline int64_t carnot_grid_count(const carnot_grid* grid) {
-  return grid->m_count * grid->n_count;
+} carnot_work_partition;
+carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k);
+static inline int64_t carnot_work_partition_count(const carnot_work_partition* partition) {
+  return partition->m_count * partition->n_count;
 }
-static inline void carnot_grid_part(const carnot_grid* grid, int64_t part, int64_t* m0, int64_t* m1,
-                                    int64_t* n0, int64_t* n1) {
-  *m0 = part % grid->m_count * grid->m_part;
-  *n0 = part / grid->m_count * grid->n_part;
-  *m1 = carnot_min_i64(*m0 + grid->m_part, grid->m);
-  *n1 = carnot_min_i64(*n0 + grid->n_part, grid->n);
+static inline void carnot_work_partition_part(const carnot_work_partition* partition, int64_t part,
+                                              int64_t* m0, int64_t* m1, int64_t* n0, int64_t* n1) {
+  *m0 = part % partition->m_count * partition->m_part;
+  *n0 = part / partition->m_count * partition->n_part;
+  *m1 = carnot_min_i64(*m0 + partition->m_part, partition->m);
+  *n1 = carnot_min_i64(*n0 + partition->n_part, partition->n);
 }
 
 // Rows cut into parts of about |row_cost| · rows ≥ 16K elements.
 int64_t carnot_rows_per_part(int64_t rows, int64_t row_elements);
-
-// ---- tail: the pointwise operators behind an anchor ----
-
-enum { CARNOT_TAIL_MAX_OPERANDS = CARNOT_PW_MAX_INPUTS - 1 };
-
-typedef enum carnot_tail_shape {
-  CARNOT_TAIL_FULL,
-  CARNOT_TAIL_CHANNEL,
-  CARNOT_TAIL_SCALAR
-} carnot_tail_shape;
-
-// Plain data, stored in the engine. First act(acc + bias + residual) in registers, then a program
-// over the tile.
-typedef struct carnot_tail {
-  int32_t channel_axis;  // of the output, from the end
-  int32_t residual;      // input of the step, -1: none
-  int32_t activation;    // carnot_activation
-  float a, b;
-  int32_t operand_count;
-  struct {
-    int32_t input;  // of the step
-    int32_t shape;  // carnot_tail_shape
-  } operands[CARNOT_TAIL_MAX_OPERANDS];
-  carnot_pw_program program;  // input 0 is the tile; instruction_count 0: none
-} carnot_tail;
-
-// Reads the nodes behind node 0 of the region. |bias| [channels] is added to where constants are
-// added per channel; *out_has_bias tells whether it holds something (set it before when the anchor
-// has a bias). |channel_axis|: the axis of the output that a channel vector runs along, from the
-// end (1 is the last). NULL, or why the tail cannot be taken.
-const char* carnot_tail_make(const carnot_problem* problem, int channel_axis, float* bias,
-                             int64_t channels, bool* out_has_bias, carnot_tail* out, char* reason,
-                             size_t size);
-// Everything in it is in range for a step of |input_count| inputs.
-carnot_status* carnot_tail_check(const carnot_tail* tail, uint32_t input_count) CARNOT_MUST_USE;
-// The tail takes elements of this input.
-bool carnot_tail_reads(const carnot_tail* tail, uint32_t input);
-// The inputs of the tail have the output's dimensions and layout, or |channels| elements, or one.
-carnot_status* carnot_tail_shapes(const carnot_tail* tail, const carnot_operand* inputs,
-                                  const carnot_operand* output, int64_t channels) CARNOT_MUST_USE;
-void carnot_tail_epilogue(const carnot_tail* tail, const carnot_operand* inputs, const float* bias,
-                          carnot_epilogue_f32* out);
-// Runs the program on rows [m0, m1) and columns [n0, n1) of |data|, rows |ld| apart.
-void carnot_tail_run(const carnot_cpu_kernels* kernels, const carnot_tail* tail,
-                     const carnot_operand* inputs, float* data, int64_t ld, int64_t m0, int64_t m1,
-                     int64_t n0, int64_t n1);
 
 // Copies |dims| elements from |src| to |dst| with these strides, in elements (strided_copy.c);
 // those of |src| may be 0 or negative.

@@ -4,17 +4,17 @@
 
 #include "kernel/cpu/gemm/pack_half.h"
 
-const char* carnot_weights_packing(carnot_dtype dtype) {
+const char* carnot_packed_weights_packing(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_F16    ? "k1n16 f16"
          : dtype == CARNOT_DTYPE_BF16 ? "k2n16 bf16"
                                       : "k1n16 f32";
 }
 
-bool carnot_weights_known(carnot_dtype dtype) {
+bool carnot_packed_weights_known(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_F32 || dtype == CARNOT_DTYPE_F16 || dtype == CARNOT_DTYPE_BF16;
 }
 
-size_t carnot_weights_bytes(carnot_dtype dtype, carnot_weights_shape shape) {
+size_t carnot_packed_weights_bytes(carnot_dtype dtype, carnot_packed_weights_shape shape) {
   int64_t count = carnot_packed_k1n16_count(shape.taps * shape.depth, shape.n);
   if (dtype == CARNOT_DTYPE_F32) return (size_t)count * sizeof(float);
   if (dtype == CARNOT_DTYPE_BF16)
@@ -22,8 +22,8 @@ size_t carnot_weights_bytes(carnot_dtype dtype, carnot_weights_shape shape) {
   return (size_t)count * sizeof(uint16_t);
 }
 
-void carnot_weights_pack(carnot_dtype dtype, carnot_weights_shape shape, const float* k1n16,
-                         void* packed) {
+void carnot_packed_weights_pack(carnot_dtype dtype, carnot_packed_weights_shape shape,
+                                const float* k1n16, void* packed) {
   if (dtype == CARNOT_DTYPE_BF16)
     carnot_pack_k2n16_bf16(shape.taps, shape.depth, shape.n, k1n16, packed);
   else
@@ -50,8 +50,9 @@ static bool beyond_f16(const float* x, int64_t count, float* out_greatest) {
   return greatest >= 65520;
 }
 
-const char* carnot_weights_reject(const carnot_problem* problem, const carnot_tensor* weights,
-                                  carnot_dtype dtype, char* reason, size_t size) {
+const char* carnot_packed_weights_reject(const carnot_problem* problem,
+                                         const carnot_tensor* weights, carnot_dtype dtype,
+                                         char* reason, size_t size) {
   if (dtype != CARNOT_DTYPE_F16) return NULL;
   const float* x = weights->data;
   int64_t count = carnot_tensor_count(weights);
@@ -64,13 +65,15 @@ const char* carnot_weights_reject(const carnot_problem* problem, const carnot_te
   return NULL;
 }
 
-carnot_gemm_f32_fn* carnot_weights_gemm(const carnot_cpu_kernels* kernels, carnot_dtype dtype) {
+carnot_gemm_f32_fn* carnot_packed_weights_gemm(const carnot_cpu_kernels* kernels,
+                                               carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_F16    ? kernels->gemm_f16
          : dtype == CARNOT_DTYPE_BF16 ? kernels->gemm_bf16
                                       : kernels->gemm_f32;
 }
 
-carnot_conv2d_f32_fn* carnot_weights_conv2d(const carnot_cpu_kernels* kernels, carnot_dtype dtype) {
+carnot_conv2d_f32_fn* carnot_packed_weights_conv2d(const carnot_cpu_kernels* kernels,
+                                                   carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_F16    ? kernels->conv2d_f16
          : dtype == CARNOT_DTYPE_BF16 ? kernels->conv2d_bf16
                                       : kernels->conv2d_f32;

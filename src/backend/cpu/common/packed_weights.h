@@ -5,24 +5,27 @@
 #include "backend/cpu/common/cpu.h"
 
 // A matrix [taps * depth, n] of a convolution, or with one tap of a product.
-typedef struct carnot_weights_shape {
+typedef struct carnot_packed_weights_shape {
   int64_t taps, depth, n;
-} carnot_weights_shape;
+} carnot_packed_weights_shape;
 
 // "k1n16 f32", "k1n16 f16" or "k2n16 bf16".
-const char* carnot_weights_packing(carnot_dtype dtype);
-bool carnot_weights_known(carnot_dtype dtype);
-size_t carnot_weights_bytes(carnot_dtype dtype, carnot_weights_shape shape);
-// To a half type. |packed| has carnot_weights_bytes; |k1n16|: packed as float32.
-void carnot_weights_pack(carnot_dtype dtype, carnot_weights_shape shape, const float* k1n16,
-                         void* packed);
+const char* carnot_packed_weights_packing(carnot_dtype dtype);
+bool carnot_packed_weights_known(carnot_dtype dtype);
+size_t carnot_packed_weights_bytes(carnot_dtype dtype, carnot_packed_weights_shape shape);
+// To a half type. |packed| has carnot_packed_weights_bytes; |k1n16|: packed as float32.
+void carnot_packed_weights_pack(carnot_dtype dtype, carnot_packed_weights_shape shape,
+                                const float* k1n16, void* packed);
 
 // Why the constant |weights| may not be kept in |dtype|: values beyond float16, or inexact ones
 // where only exact ones may. NULL: they may.
-const char* carnot_weights_reject(const carnot_problem* problem, const carnot_tensor* weights,
-                                  carnot_dtype dtype, char* reason, size_t size);
+const char* carnot_packed_weights_reject(const carnot_problem* problem,
+                                         const carnot_tensor* weights, carnot_dtype dtype,
+                                         char* reason, size_t size);
 
-carnot_gemm_f32_fn* carnot_weights_gemm(const carnot_cpu_kernels* kernels, carnot_dtype dtype);
-carnot_conv2d_f32_fn* carnot_weights_conv2d(const carnot_cpu_kernels* kernels, carnot_dtype dtype);
+carnot_gemm_f32_fn* carnot_packed_weights_gemm(const carnot_cpu_kernels* kernels,
+                                               carnot_dtype dtype);
+carnot_conv2d_f32_fn* carnot_packed_weights_conv2d(const carnot_cpu_kernels* kernels,
+                                                   carnot_dtype dtype);
 
 #endif  // CARNOT_BACKEND_CPU_COMMON_PACKED_WEIGHTS_H_

@@ -23,15 +23,17 @@ carnot_status* carnot_sliding_window_check(const carnot_sliding_window* w, int l
   return NULL;
 }
 
-carnot_status* carnot_plane_make(const carnot_sliding_window* window, const carnot_operand* src,
-                                 const carnot_operand* dst, carnot_plane* out) {
+carnot_status* carnot_conv_geometry_of_f32(const carnot_sliding_window* window,
+                                           const carnot_operand* src, const carnot_operand* dst,
+                                           carnot_conv_geometry* out) {
   CARNOT_CHECK(src->format.dtype == CARNOT_DTYPE_F32 && dst->format.dtype == CARNOT_DTYPE_F32,
                INVALID_MODEL, "operands are not float32");
-  return carnot_plane_of(window, src, dst, out);
+  return carnot_conv_geometry_of(window, src, dst, out);
 }
 
-carnot_status* carnot_plane_of(const carnot_sliding_window* window, const carnot_operand* src,
-                               const carnot_operand* dst, carnot_plane* out) {
+carnot_status* carnot_conv_geometry_of(const carnot_sliding_window* window,
+                                       const carnot_operand* src, const carnot_operand* dst,
+                                       carnot_conv_geometry* out) {
   int rank = src->rank - 2;
   CARNOT_CHECK(rank >= 1 && rank <= 3 && dst->rank == src->rank && window->rank == rank,
                INVALID_MODEL, "a window of %d dimensions over an input of %d", window->rank,
@@ -42,7 +44,7 @@ carnot_status* carnot_plane_of(const carnot_sliding_window* window, const carnot
   carnot_sliding_window w = *window;
   carnot_sliding_window_resolve(&w, src->dims + 2, dst->dims + 2);
   int x = rank + 1, y = rank > 1 ? rank : -1, wx = rank - 1, wy = rank - 2;
-  *out = (carnot_plane){
+  *out = (carnot_conv_geometry){
       .n = src->dims[0], .h = y > 0 ? src->dims[y] : 1, .w = src->dims[x], .c = src->dims[1]};
   out->p = y > 0 ? dst->dims[y] : 1, out->q = dst->dims[x], out->k = dst->dims[1];
   out->r = y > 0 ? w.kernel[wy] : 1, out->s = w.kernel[wx];
@@ -114,8 +116,8 @@ const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_para
       return "the bias is not constant float32";
     memcpy(bias, b->tensor->data, (size_t)out->filters * sizeof(*bias));
   }
-  why = carnot_tail_make(problem, x->rank - 1, bias, out->filters, &has_bias, &out->tail, reason,
-                         size);
+  why = carnot_epilogue_plan_make(problem, x->rank - 1, bias, out->filters, &has_bias,
+                                  &out->epilogue_plan, reason, size);
   out->has_bias = has_bias;
   return why;
 }
@@ -125,11 +127,12 @@ static void want_channels_last(carnot_problem* problem, const carnot_conv_params
   problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   for (uint32_t i = 1; i < problem->input_count; i++)
     problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  if (p->tail.residual >= 0)
-    problem->inputs[p->tail.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  for (int i = 0; i < p->tail.operand_count; i++)
-    if (p->tail.operands[i].shape == CARNOT_TAIL_FULL)
-      problem->inputs[p->tail.operands[i].input].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  if (p->epilogue_plan.residual >= 0)
+    problem->inputs[p->epilogue_plan.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  for (int i = 0; i < p->epilogue_plan.operand_count; i++)
+    if (p->epilogue_plan.operands[i].shape == CARNOT_EPILOGUE_FULL)
+      problem->inputs[p->epilogue_plan.operands[i].input].format.layout =
+          CARNOT_LAYOUT_CHANNELS_LAST;
 }
 
 static bool is_depthwise(const carnot_conv_params* p) {
@@ -171,7 +174,7 @@ static const char* reject_as(carnot_problem* problem, carnot_dtype dtype, char* 
   if (dtype == CARNOT_DTYPE_BF16 && w->dims[1] < kLeastPairChannels)
     return carnot_because(reason, size, "%lld channels a tap, takes %d and more",
                           (long long)w->dims[1], kLeastPairChannels);
-  return carnot_weights_reject(problem, w->tensor, dtype, reason, size);
+  return carnot_packed_weights_reject(problem, w->tensor, dtype, reason, size);
 }
 
 static const char* conv_f16_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -226,14 +229,14 @@ static carnot_status* take_packed(carnot_prepared* out, carnot_dtype dtype, size
                                   void** packed) {
   CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", packed));
   *packed = (void*)carnot_align_up((uintptr_t)*packed, 64);
-  out->constants[0].packing = carnot_weights_packing(dtype);
+  out->constants[0].packing = carnot_packed_weights_packing(dtype);
   out->constants[0].data = *packed;
   out->constants[0].bytes = bytes;
   return NULL;
 }
 
-static carnot_weights_shape weights_shape(const carnot_conv_params* p, int64_t taps) {
-  return (carnot_weights_shape){taps, p->channels / p->group, p->filters / p->group};
+static carnot_packed_weights_shape weights_shape(const carnot_conv_params* p, int64_t taps) {
+  return (carnot_packed_weights_shape){taps, p->channels / p->group, p->filters / p->group};
 }
 
 static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dtype,
@@ -242,11 +245,11 @@ static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dty
   CARNOT_TRY(prepare_common(problem, out, &p));
   p->weights = (int32_t)dtype;
   const carnot_operand_desc* w = &problem->inputs[anchor_of(problem)->inputs[1]];
-  const carnot_weights_shape shape = weights_shape(p, taps_of(w));
-  size_t bytes = carnot_weights_bytes(dtype, shape);
+  const carnot_packed_weights_shape shape = weights_shape(p, taps_of(w));
+  size_t bytes = carnot_packed_weights_bytes(dtype, shape);
   void *packed, *wide;
   CARNOT_TRY(take_packed(out, dtype, bytes * (size_t)p->group, &packed));
-  CARNOT_TRY(carnot_calloc(1, carnot_weights_bytes(CARNOT_DTYPE_F32, shape),
+  CARNOT_TRY(carnot_calloc(1, carnot_packed_weights_bytes(CARNOT_DTYPE_F32, shape),
                            "weights before packing", &wide));
   const float* weights = w->tensor->data;
   for (int64_t g = 0; g < p->group; g++) {
@@ -254,7 +257,7 @@ static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dty
     bool half = dtype != CARNOT_DTYPE_F32;
     carnot_pack_conv_k1n16_f32(shape.n, shape.depth, shape.taps,
                                weights + g * shape.n * shape.depth * shape.taps, half ? wide : to);
-    if (half) carnot_weights_pack(dtype, shape, wide, to);
+    if (half) carnot_packed_weights_pack(dtype, shape, wide, to);
   }
   free(wide);
   return NULL;
@@ -302,7 +305,7 @@ static carnot_status* check_params(const carnot_step_view* step, int most_dims,
   CARNOT_CHECK(step->constant_bytes[1] >= (size_t)p->filters * sizeof(float), INVALID_MODEL,
                "the bias has %zu bytes", step->constant_bytes[1]);
   *out = p;
-  return carnot_tail_check(&p->tail, step->input_count);
+  return carnot_epilogue_plan_validate(&p->epilogue_plan, step->input_count);
 }
 
 static carnot_status* check_packed(const carnot_step_view* step, size_t bytes) {
@@ -315,20 +318,21 @@ static int64_t kernel_taps(const carnot_conv_params* p) {
   return carnot_dims_count(p->window.kernel, p->window.rank);
 }
 
-static carnot_status* conv_check(const carnot_step_view* step) {
+static carnot_status* conv_validate(const carnot_step_view* step) {
   const carnot_conv_params* p = NULL;
   CARNOT_TRY(check_params(step, 3, &p));
   CARNOT_CHECK(p->channels <= kMaxZeroChannels, INVALID_MODEL, "%lld channels",
                (long long)p->channels);
-  CARNOT_CHECK(carnot_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
+  CARNOT_CHECK(carnot_packed_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
                "packed weights of type %d", p->weights);
   CARNOT_CHECK(kernel_taps(p) <= INT32_MAX, INVALID_MODEL, "a window of %lld elements",
                (long long)kernel_taps(p));
-  size_t bytes = carnot_weights_bytes((carnot_dtype)p->weights, weights_shape(p, kernel_taps(p)));
+  size_t bytes =
+      carnot_packed_weights_bytes((carnot_dtype)p->weights, weights_shape(p, kernel_taps(p)));
   return check_packed(step, (size_t)p->group * bytes);
 }
 
-static carnot_status* depthwise_check(const carnot_step_view* step) {
+static carnot_status* depthwise_validate(const carnot_step_view* step) {
   const carnot_conv_params* p = NULL;
   CARNOT_TRY(check_params(step, 2, &p));
   CARNOT_CHECK(is_depthwise(p), INVALID_MODEL, "%lld groups of %lld channels are not depthwise",
@@ -338,17 +342,17 @@ static carnot_status* depthwise_check(const carnot_step_view* step) {
 }
 
 // Weights and bias come packed.
-static bool conv_reads(const carnot_step_view* step, uint32_t input) {
+static bool conv_uses_input(const carnot_step_view* step, uint32_t input) {
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_conv_params* p = step->params;
-  if (input == 0 || carnot_tail_reads(&p->tail, input)) return true;
+  if (input == 0 || carnot_epilogue_plan_uses_input(&p->epilogue_plan, input)) return true;
   return !((node->input_count > 1 && node->inputs[1] == input) ||
            (node->input_count > 2 && node->inputs[2] == input));
 }
 
 typedef struct conv_state {
-  carnot_plane plane;
-  carnot_grid grid;
+  carnot_conv_geometry geometry;
+  carnot_work_partition partition;
   bool is_product;                   // the input's pixels are the rows of a matrix
   int64_t rows_per_part, row_count;  // depthwise
 } conv_state;
@@ -356,48 +360,50 @@ typedef struct conv_state {
 static carnot_status* shape_common(const carnot_step_view* step, const carnot_operand* inputs,
                                    const carnot_operand* outputs, conv_state* state) {
   const carnot_conv_params* p = step->params;
-  CARNOT_TRY(carnot_plane_make(&p->window, &inputs[0], &outputs[0], &state->plane));
-  const carnot_plane* plane = &state->plane;
-  CARNOT_CHECK(plane->c == p->channels && plane->k == p->filters, INVALID_ARGUMENT,
-               "%lld channels give %lld, packed are %lld and %lld", (long long)plane->c,
-               (long long)plane->k, (long long)p->channels, (long long)p->filters);
-  return carnot_tail_shapes(&p->tail, inputs, &outputs[0], p->filters);
+  CARNOT_TRY(carnot_conv_geometry_of_f32(&p->window, &inputs[0], &outputs[0], &state->geometry));
+  const carnot_conv_geometry* geometry = &state->geometry;
+  CARNOT_CHECK(geometry->c == p->channels && geometry->k == p->filters, INVALID_ARGUMENT,
+               "%lld channels give %lld, packed are %lld and %lld", (long long)geometry->c,
+               (long long)geometry->k, (long long)p->channels, (long long)p->filters);
+  return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, &outputs[0], p->filters);
 }
 
 // A filter of one tap over pixels that are evenly spaced, one for one: no window to walk.
-static bool is_product(const carnot_plane* p) {
+static bool is_product(const carnot_conv_geometry* p) {
   bool one = p->r == 1 && p->s == 1 && p->stride_h == 1 && p->stride_w == 1 && !p->pad_h &&
              !p->pad_w && p->p == p->h && p->q == p->w;
   return one && !p->depth.taps && (p->h == 1 || p->src_h == p->src_w * p->w) &&
          (p->n == 1 || p->src_n == p->src_w * p->w * p->h);
 }
 
-static carnot_status* conv_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* memory,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
   conv_state* state = memory;
   *out_workspace_bytes = 0;
   CARNOT_TRY(shape_common(step, inputs, outputs, state));
   const carnot_conv_params* p = step->params;
-  const carnot_plane* plane = &state->plane;
-  int64_t planes = plane->depth.taps ? plane->depth.out : 1;
+  const carnot_conv_geometry* geometry = &state->geometry;
+  int64_t planes = geometry->depth.taps ? geometry->depth.out : 1;
   int64_t k = p->channels / p->group * kernel_taps(p);
-  state->grid = carnot_grid_cut(step->tactic->isa, plane->n * planes * plane->p * plane->q,
-                                p->filters / p->group, k);
-  state->is_product = is_product(plane);
+  state->partition = carnot_work_partition_make(step->tactic->isa,
+                                                geometry->n * planes * geometry->p * geometry->q,
+                                                p->filters / p->group, k);
+  state->is_product = is_product(geometry);
   return NULL;
 }
 
-static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* memory,
-                                      size_t* out_workspace_bytes) {
+static carnot_status* depthwise_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
   conv_state* state = memory;
   *out_workspace_bytes = 0;
   CARNOT_TRY(shape_common(step, inputs, outputs, state));
-  const carnot_plane* plane = &state->plane;
-  state->row_count = plane->n * plane->p;
+  const carnot_conv_geometry* geometry = &state->geometry;
+  state->row_count = geometry->n * geometry->p;
   state->rows_per_part =
-      carnot_rows_per_part(state->row_count, plane->q * plane->c * plane->r * plane->s);
+      carnot_rows_per_part(state->row_count, geometry->q * geometry->c * geometry->r * geometry->s);
   return NULL;
 }
 
@@ -421,56 +427,57 @@ static conv_run make_run(const carnot_step_view* step, const void* state,
 static void conv_part(void* argument, int64_t part) {
   const conv_run* run = argument;
   const carnot_conv_params* p = run->params;
-  const carnot_plane* plane = &run->state->plane;
-  int64_t per_group = carnot_grid_count(&run->state->grid), group = part / per_group;
+  const carnot_conv_geometry* geometry = &run->state->geometry;
+  int64_t per_group = carnot_work_partition_count(&run->state->partition), group = part / per_group;
   int64_t channels = p->channels / p->group, filters = p->filters / p->group;
-  carnot_conv2d_f32 conv = {.n = plane->n,
-                            .h = plane->h,
-                            .w = plane->w,
+  carnot_conv2d_f32 conv = {.n = geometry->n,
+                            .h = geometry->h,
+                            .w = geometry->w,
                             .c = channels,
-                            .p = plane->p,
-                            .q = plane->q,
+                            .p = geometry->p,
+                            .q = geometry->q,
                             .k = filters,
-                            .r = plane->r,
-                            .s = plane->s,
-                            .stride_h = plane->stride_h,
-                            .stride_w = plane->stride_w,
-                            .dilation_h = plane->dilation_h,
-                            .dilation_w = plane->dilation_w,
-                            .pad_h = plane->pad_h,
-                            .pad_w = plane->pad_w,
-                            .depth = plane->depth,
-                            .src_n = plane->src_n,
-                            .src_h = plane->src_h,
-                            .src_w = plane->src_w,
+                            .r = geometry->r,
+                            .s = geometry->s,
+                            .stride_h = geometry->stride_h,
+                            .stride_w = geometry->stride_w,
+                            .dilation_h = geometry->dilation_h,
+                            .dilation_w = geometry->dilation_w,
+                            .pad_h = geometry->pad_h,
+                            .pad_w = geometry->pad_w,
+                            .depth = geometry->depth,
+                            .src_n = geometry->src_n,
+                            .src_h = geometry->src_h,
+                            .src_w = geometry->src_w,
                             .zeros = kZeros,
-                            .ld = plane->ld};
+                            .ld = geometry->ld};
   conv.src = (const float*)run->inputs[0].data + group * channels;
   conv.dst = (float*)run->outputs[0].data + group * filters;
   const carnot_dtype dtype = (carnot_dtype)p->weights;
-  const carnot_weights_shape shape = weights_shape(p, kernel_taps(p));
-  conv.weights = (const char*)run->weights + (size_t)group * carnot_weights_bytes(dtype, shape);
-  carnot_tail_epilogue(&p->tail, run->inputs, run->bias ? run->bias + group * filters : NULL,
-                       &conv.epilogue);
+  const carnot_packed_weights_shape shape = weights_shape(p, kernel_taps(p));
+  conv.weights =
+      (const char*)run->weights + (size_t)group * carnot_packed_weights_bytes(dtype, shape);
+  carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
+                            run->bias ? run->bias + group * filters : NULL, &conv.epilogue);
   if (conv.epilogue.residual) conv.epilogue.residual += group * filters;
   int64_t m0, m1, n0, n1;
-  carnot_grid_part(&run->state->grid, part % per_group, &m0, &m1, &n0, &n1);
+  carnot_work_partition_part(&run->state->partition, part % per_group, &m0, &m1, &n0, &n1);
   if (run->state->is_product) {
-    carnot_gemm_f32 gemm = {.m = run->state->grid.m,
+    carnot_gemm_f32 gemm = {.m = run->state->partition.m,
                             .n = filters,
                             .k = channels,
                             .a = conv.src,
-                            .lda = plane->src_w,
+                            .lda = geometry->src_w,
                             .b = conv.weights,
                             .c = conv.dst,
                             .ldc = conv.ld,
                             .epilogue = conv.epilogue};
-    carnot_weights_gemm(run->kernels, dtype)(&gemm, m0, m1, n0, n1);
+    carnot_packed_weights_gemm(run->kernels, dtype)(&gemm, m0, m1, n0, n1);
   } else {
-    carnot_weights_conv2d(run->kernels, dtype)(&conv, m0, m1, n0, n1);
+    carnot_packed_weights_conv2d(run->kernels, dtype)(&conv, m0, m1, n0, n1);
   }
-  carnot_tail_run(run->kernels, &p->tail, run->inputs, run->outputs[0].data, plane->ld, m0, m1,
-                  group * filters + n0, group * filters + n1);
+  carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, run->outputs[0].data,
+                           geometry->ld, m0, m1, group * filters + n0, group * filters + n1);
 }
 
 static carnot_status* conv_run_all(const carnot_step_view* step, void* state,
@@ -478,41 +485,42 @@ static carnot_status* conv_run_all(const carnot_step_view* step, void* state,
                                    void* workspace, carnot_executor* executor) {
   (void)workspace;
   conv_run run = make_run(step, state, inputs, outputs);
-  carnot_executor_parallel(executor, carnot_grid_count(&run.state->grid) * run.params->group,
+  carnot_executor_parallel(executor,
+                           carnot_work_partition_count(&run.state->partition) * run.params->group,
                            conv_part, &run);
   return NULL;
 }
 
 static void depthwise_part(void* argument, int64_t part) {
   const conv_run* run = argument;
-  const carnot_plane* plane = &run->state->plane;
-  carnot_depthwise_f32 conv = {.n = plane->n,
-                               .h = plane->h,
-                               .w = plane->w,
-                               .c = plane->c,
-                               .p = plane->p,
-                               .q = plane->q,
-                               .r = plane->r,
-                               .s = plane->s,
-                               .stride_h = plane->stride_h,
-                               .stride_w = plane->stride_w,
-                               .dilation_h = plane->dilation_h,
-                               .dilation_w = plane->dilation_w,
-                               .pad_h = plane->pad_h,
-                               .pad_w = plane->pad_w,
+  const carnot_conv_geometry* geometry = &run->state->geometry;
+  carnot_depthwise_f32 conv = {.n = geometry->n,
+                               .h = geometry->h,
+                               .w = geometry->w,
+                               .c = geometry->c,
+                               .p = geometry->p,
+                               .q = geometry->q,
+                               .r = geometry->r,
+                               .s = geometry->s,
+                               .stride_h = geometry->stride_h,
+                               .stride_w = geometry->stride_w,
+                               .dilation_h = geometry->dilation_h,
+                               .dilation_w = geometry->dilation_w,
+                               .pad_h = geometry->pad_h,
+                               .pad_w = geometry->pad_w,
                                .src = run->inputs[0].data,
-                               .src_n = plane->src_n,
-                               .src_h = plane->src_h,
-                               .src_w = plane->src_w,
+                               .src_n = geometry->src_n,
+                               .src_h = geometry->src_h,
+                               .src_w = geometry->src_w,
                                .weights = run->weights,
                                .dst = run->outputs[0].data,
-                               .ld = plane->ld};
-  carnot_tail_epilogue(&run->params->tail, run->inputs, run->bias, &conv.epilogue);
+                               .ld = geometry->ld};
+  carnot_epilogue_plan_bind(&run->params->epilogue_plan, run->inputs, run->bias, &conv.epilogue);
   int64_t row0 = part * run->state->rows_per_part;
   int64_t row1 = carnot_min_i64(row0 + run->state->rows_per_part, run->state->row_count);
   run->kernels->depthwise_f32(&conv, row0, row1);
-  carnot_tail_run(run->kernels, &run->params->tail, run->inputs, conv.dst, plane->ld,
-                  row0 * plane->q, row1 * plane->q, 0, plane->c);
+  carnot_epilogue_plan_run(run->kernels, &run->params->epilogue_plan, run->inputs, conv.dst,
+                           geometry->ld, row0 * geometry->q, row1 * geometry->q, 0, geometry->c);
 }
 
 static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
@@ -545,16 +553,16 @@ static void half_work(const carnot_problem* problem, double* out_flops, double* 
   work_with(problem, 2, out_flops, out_bytes);
 }
 
-#define CONV_ROW                                                             \
-  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .validate = conv_check, \
-  .uses_input = conv_reads, .configure = conv_shape, .run = conv_run_all
-CARNOT_CPU_ROWS(conv_f32, CONV_ROW, .reject = conv_reject, .prepare = conv_prepare,
-                .work = conv_work);
-CARNOT_CPU_F16_ROWS(conv_f16, CONV_ROW, .reject = conv_f16_reject, .prepare = conv_f16_prepare,
-                    .work = half_work);
-CARNOT_CPU_BF16_ROWS(conv_bf16, CONV_ROW, .reject = conv_bf16_reject, .prepare = conv_bf16_prepare,
-                     .work = half_work);
-CARNOT_CPU_ROWS(depthwise_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                .reject = depthwise_reject, .prepare = depthwise_prepare,
-                .validate = depthwise_check, .uses_input = conv_reads, .configure = depthwise_shape,
-                .run = depthwise_run, .work = conv_work);
+#define CONV_TACTIC                                                             \
+  .anchor = CARNOT_OP_CONV, .strided_outputs = true, .validate = conv_validate, \
+  .uses_input = conv_uses_input, .configure = conv_configure, .run = conv_run_all
+CARNOT_CPU_TACTICS(conv_f32, CONV_TACTIC, .reject = conv_reject, .prepare = conv_prepare,
+                   .work = conv_work);
+CARNOT_CPU_F16_TACTICS(conv_f16, CONV_TACTIC, .reject = conv_f16_reject,
+                       .prepare = conv_f16_prepare, .work = half_work);
+CARNOT_CPU_BF16_TACTICS(conv_bf16, CONV_TACTIC, .reject = conv_bf16_reject,
+                        .prepare = conv_bf16_prepare, .work = half_work);
+CARNOT_CPU_TACTICS(depthwise_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
+                   .reject = depthwise_reject, .prepare = depthwise_prepare,
+                   .validate = depthwise_validate, .uses_input = conv_uses_input,
+                   .configure = depthwise_configure, .run = depthwise_run, .work = conv_work);

@@ -4,6 +4,7 @@
 #define CARNOT_BACKEND_CPU_CONV_CONV_H_
 
 #include "backend/cpu/common/cpu.h"
+#include "backend/cpu/common/epilogue.h"
 #include "ops/sliding_window.h"
 
 typedef struct carnot_conv_params {
@@ -11,16 +12,16 @@ typedef struct carnot_conv_params {
   int64_t group, channels, filters;  // C of the input, K of the output
   int32_t has_bias;
   int32_t weights;  // carnot_dtype of the packed ones
-  carnot_tail tail;
+  carnot_epilogue_plan epilogue_plan;
 } carnot_conv_params;
 
 // A 1-D window is a 2-D one of height 1.
-typedef struct carnot_plane {
+typedef struct carnot_conv_geometry {
   int64_t n, h, w, c, p, q, k;
   int64_t r, s, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, pad_h_end, pad_w_end;
   int64_t src_n, src_h, src_w, ld;
   carnot_conv_depth depth;  // of a 3-D window
-} carnot_plane;
+} carnot_conv_geometry;
 
 // A window of |low| to |high| dimensions whose numbers are in range, also from a hostile file.
 carnot_status* carnot_sliding_window_check(const carnot_sliding_window* window, int low,
@@ -28,11 +29,13 @@ carnot_status* carnot_sliding_window_check(const carnot_sliding_window* window, 
 
 // Fills the plane from operands [N,C,((D,)H,)W] with channels innermost; INVALID_MODEL where
 // strides or sizes do not fit.
-carnot_status* carnot_plane_of(const carnot_sliding_window* window, const carnot_operand* src,
-                               const carnot_operand* dst, carnot_plane* out) CARNOT_MUST_USE;
+carnot_status* carnot_conv_geometry_of(const carnot_sliding_window* window,
+                                       const carnot_operand* src, const carnot_operand* dst,
+                                       carnot_conv_geometry* out) CARNOT_MUST_USE;
 // The same of float32 operands.
-carnot_status* carnot_plane_make(const carnot_sliding_window* window, const carnot_operand* src,
-                                 const carnot_operand* dst, carnot_plane* out) CARNOT_MUST_USE;
+carnot_status* carnot_conv_geometry_of_f32(const carnot_sliding_window* window,
+                                           const carnot_operand* src, const carnot_operand* dst,
+                                           carnot_conv_geometry* out) CARNOT_MUST_USE;
 
 // The part of reject and prepare that both share; *out is filled. |bias| has room for the filters.
 const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_params* out,

@@ -40,27 +40,29 @@ static const char* check_fit(const carnot_conv_params* p, char* reason, size_t s
 }
 
 // The activation as a program, for the whole row at once.
-static carnot_pw_program activation_of(const carnot_tail* tail) {
-  static const uint8_t kFns[CARNOT_ACTIVATION_COUNT] = {
-      [CARNOT_ACTIVATION_RELU] = CARNOT_PW_RELU,
-      [CARNOT_ACTIVATION_CLIP] = CARNOT_PW_CLAMP,
-      [CARNOT_ACTIVATION_LEAKY_RELU] = CARNOT_PW_LEAKY_RELU,
-      [CARNOT_ACTIVATION_SIGMOID] = CARNOT_PW_SIGMOID,
-      [CARNOT_ACTIVATION_SILU] = CARNOT_PW_SWISH,
-      [CARNOT_ACTIVATION_HARD_SWISH] = CARNOT_PW_HARD_SWISH,
-      [CARNOT_ACTIVATION_TANH] = CARNOT_PW_TANH,
-      [CARNOT_ACTIVATION_GELU_ERF] = CARNOT_PW_GELU_ERF};
+static carnot_pw_program activation_of(const carnot_epilogue_plan* epilogue_plan) {
+  static const uint8_t kFns[CARNOT_KERNEL_ACTIVATION_COUNT] = {
+      [CARNOT_KERNEL_ACTIVATION_RELU] = CARNOT_PW_RELU,
+      [CARNOT_KERNEL_ACTIVATION_CLIP] = CARNOT_PW_CLAMP,
+      [CARNOT_KERNEL_ACTIVATION_LEAKY_RELU] = CARNOT_PW_LEAKY_RELU,
+      [CARNOT_KERNEL_ACTIVATION_SIGMOID] = CARNOT_PW_SIGMOID,
+      [CARNOT_KERNEL_ACTIVATION_SILU] = CARNOT_PW_SWISH,
+      [CARNOT_KERNEL_ACTIVATION_HARD_SWISH] = CARNOT_PW_HARD_SWISH,
+      [CARNOT_KERNEL_ACTIVATION_TANH] = CARNOT_PW_TANH,
+      [CARNOT_KERNEL_ACTIVATION_GELU_ERF] = CARNOT_PW_GELU_ERF};
   carnot_pw_program program = {.instruction_count = 1,
                                .register_count = 2,
                                .input_count = 1,
                                .output_count = 1,
                                .output_register = {1}};
-  program.instructions[0] =
-      (carnot_pw_instruction){.fn = kFns[tail->activation], .dst = 1, .a = tail->a, .b = tail->b};
+  program.instructions[0] = (carnot_pw_instruction){.fn = kFns[epilogue_plan->activation],
+                                                    .dst = 1,
+                                                    .a = epilogue_plan->a,
+                                                    .b = epilogue_plan->b};
   return program;
 }
 
-static const char* few_reject(carnot_problem* problem, char* reason, size_t size) {
+static const char* small_k_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != CARNOT_OP_CONV || node->inputs[0] != 0 || node->inputs[1] >= problem->input_count)
     return "";
@@ -76,15 +78,16 @@ static const char* few_reject(carnot_problem* problem, char* reason, size_t size
     problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   problem->inputs[0].format.layout = problem->outputs[0].format.layout =
       CARNOT_LAYOUT_CHANNELS_LAST;
-  if (p.tail.residual >= 0)
-    problem->inputs[p.tail.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  for (int i = 0; i < p.tail.operand_count; i++)
-    if (p.tail.operands[i].shape == CARNOT_TAIL_FULL)
-      problem->inputs[p.tail.operands[i].input].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  if (p.epilogue_plan.residual >= 0)
+    problem->inputs[p.epilogue_plan.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  for (int i = 0; i < p.epilogue_plan.operand_count; i++)
+    if (p.epilogue_plan.operands[i].shape == CARNOT_EPILOGUE_FULL)
+      problem->inputs[p.epilogue_plan.operands[i].input].format.layout =
+          CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 
-static carnot_status* few_prepare(const carnot_problem* problem, carnot_prepared* out) {
+static carnot_status* small_k_prepare(const carnot_problem* problem, carnot_prepared* out) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   void *params, *bias, *memory;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(carnot_conv_params), "parameters", &params));
@@ -124,7 +127,7 @@ static carnot_status* few_prepare(const carnot_problem* problem, carnot_prepared
   return NULL;
 }
 
-static carnot_status* few_check(const carnot_step_view* step) {
+static carnot_status* small_k_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_conv_params) && step->constant_count == 2,
                INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
                step->param_bytes, step->constant_count, sizeof(carnot_conv_params));
@@ -132,7 +135,7 @@ static carnot_status* few_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_CONV && step->input_count >= 2 &&
                    step->output_count == 1,
                INVALID_MODEL, "the step holds no convolution");
-  CARNOT_TRY(carnot_tail_check(&p->tail, step->input_count));
+  CARNOT_TRY(carnot_epilogue_plan_validate(&p->epilogue_plan, step->input_count));
   char reason[256];
   const char* why = check_fit(p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "the convolution: %s", why);
@@ -145,122 +148,123 @@ static carnot_status* few_check(const carnot_step_view* step) {
   return NULL;
 }
 
-static bool few_reads(const carnot_step_view* step, uint32_t input) {
+static bool small_k_uses_input(const carnot_step_view* step, uint32_t input) {
   const carnot_plan_node* node = &step->region->nodes[0];
   return !((node->input_count > 1 && node->inputs[1] == input) ||
            (node->input_count > 2 && node->inputs[2] == input));
 }
 
-typedef struct few_state {
-  carnot_plane plane;
+typedef struct small_k_state {
+  carnot_conv_geometry geometry;
   int64_t rows_per_part, row_count;
-} few_state;
+} small_k_state;
 
-static carnot_status* few_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                const carnot_operand* outputs, void* memory,
-                                size_t* out_workspace_bytes) {
+static carnot_status* small_k_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* memory,
+                                        size_t* out_workspace_bytes) {
   const carnot_conv_params* p = step->params;
-  few_state* s = memory;
+  small_k_state* s = memory;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_plane_make(&p->window, &inputs[0], &outputs[0], &s->plane));
-  const carnot_plane* plane = &s->plane;
-  CARNOT_CHECK(plane->c == p->channels && plane->k == p->filters, INVALID_ARGUMENT,
-               "%lld channels give %lld, packed are %lld and %lld", (long long)plane->c,
-               (long long)plane->k, (long long)p->channels, (long long)p->filters);
-  s->row_count = plane->n * plane->p;
+  CARNOT_TRY(carnot_conv_geometry_of_f32(&p->window, &inputs[0], &outputs[0], &s->geometry));
+  const carnot_conv_geometry* geometry = &s->geometry;
+  CARNOT_CHECK(geometry->c == p->channels && geometry->k == p->filters, INVALID_ARGUMENT,
+               "%lld channels give %lld, packed are %lld and %lld", (long long)geometry->c,
+               (long long)geometry->k, (long long)p->channels, (long long)p->filters);
+  s->row_count = geometry->n * geometry->p;
   s->rows_per_part = carnot_max_i64(1, carnot_ceildiv(s->row_count, 32));
   *out_workspace_bytes =
-      (size_t)(carnot_ceildiv(s->row_count, s->rows_per_part) * plane->w * columns_of(p)) *
+      (size_t)(carnot_ceildiv(s->row_count, s->rows_per_part) * geometry->w * columns_of(p)) *
       sizeof(float);
-  return carnot_tail_shapes(&p->tail, inputs, &outputs[0], p->filters);
+  return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, &outputs[0], p->filters);
 }
 
-typedef struct few_run {
+typedef struct small_k_run {
   const carnot_cpu_kernels* kernels;
   const carnot_step_view* step;
-  const few_state* state;
+  const small_k_state* state;
   const carnot_operand *inputs, *outputs;
   float* workspace;
-} few_run;
+} small_k_run;
 
 // One output row from its sums by column.
-static void add_shifted(const carnot_conv_params* p, const carnot_plane* plane,
+static void add_shifted(const carnot_conv_params* p, const carnot_conv_geometry* geometry,
                         const carnot_epilogue_f32* e, const float* t, int64_t row, float* dst) {
   int64_t filters = p->filters, n = columns_of(p);
-  for (int64_t q = 0; q < plane->q; q++) {
-    int64_t first = q - plane->pad_w, s0 = carnot_max_i64(0, -first),
-            s1 = carnot_min_i64(plane->s, plane->w - first);
+  for (int64_t q = 0; q < geometry->q; q++) {
+    int64_t first = q - geometry->pad_w, s0 = carnot_max_i64(0, -first),
+            s1 = carnot_min_i64(geometry->s, geometry->w - first);
     float sum[kMaxFewFilters];
     for (int64_t k = 0; k < filters; k++) sum[k] = e->bias ? e->bias[k] : 0;
     for (int64_t s = s0; s < s1; s++) {
       const float* at = t + (first + s) * n + s * filters;
       for (int64_t k = 0; k < filters; k++) sum[k] += at[k];
     }
-    int64_t pixel = row * plane->q + q;
+    int64_t pixel = row * geometry->q + q;
     for (int64_t k = 0; k < filters; k++)
-      dst[pixel * plane->ld + k] =
+      dst[pixel * geometry->ld + k] =
           sum[k] + (e->residual ? e->residual[pixel * e->residual_ld + k] : 0);
   }
 }
 
-static void few_part(void* argument, int64_t part) {
-  const few_run* run = argument;
+static void small_k_part(void* argument, int64_t part) {
+  const small_k_run* run = argument;
   const carnot_conv_params* p = run->step->params;
-  const carnot_plane* plane = &run->state->plane;
-  float* sums = run->workspace + part * plane->w * columns_of(p);
+  const carnot_conv_geometry* geometry = &run->state->geometry;
+  float* sums = run->workspace + part * geometry->w * columns_of(p);
   float* dst = run->outputs[0].data;
   carnot_epilogue_f32 epilogue;
-  carnot_tail_epilogue(&p->tail, run->inputs, p->has_bias ? run->step->constants[1] : NULL,
-                       &epilogue);
+  carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
+                            p->has_bias ? run->step->constants[1] : NULL, &epilogue);
   int64_t row0 = part * run->state->rows_per_part,
           row1 = carnot_min_i64(row0 + run->state->rows_per_part, run->state->row_count);
   for (int64_t row = row0; row < row1; row++) {
     carnot_conv2d_f32 conv = {.n = 1,
-                              .h = plane->h,
-                              .w = plane->w,
-                              .c = plane->c,
+                              .h = geometry->h,
+                              .w = geometry->w,
+                              .c = geometry->c,
                               .p = 1,
-                              .q = plane->w,
+                              .q = geometry->w,
                               .k = columns_of(p),
-                              .r = plane->r,
+                              .r = geometry->r,
                               .s = 1,
                               .stride_h = 1,
                               .stride_w = 1,
                               .dilation_h = 1,
                               .dilation_w = 1,
-                              .pad_h = plane->pad_h - row % plane->p,
-                              .src_h = plane->src_h,
-                              .src_w = plane->src_w,
+                              .pad_h = geometry->pad_h - row % geometry->p,
+                              .src_h = geometry->src_h,
+                              .src_w = geometry->src_w,
                               .zeros = kZeros,
                               .weights = run->step->constants[0],
                               .dst = sums,
                               .ld = columns_of(p)};
-    conv.src = (const float*)run->inputs[0].data + row / plane->p * plane->src_n;
+    conv.src = (const float*)run->inputs[0].data + row / geometry->p * geometry->src_n;
     run->kernels->conv2d_f32(&conv, 0, conv.q, 0, conv.k);
-    add_shifted(p, plane, &epilogue, sums, row, dst);
+    add_shifted(p, geometry, &epilogue, sums, row, dst);
   }
-  if (p->tail.activation != CARNOT_ACTIVATION_NONE && row0 < row1) {
-    carnot_pw_program program = activation_of(&p->tail);
-    bool dense = plane->ld == plane->k;
-    int64_t pixels = (row1 - row0) * plane->q;
-    carnot_pw_operand tile = {dst + row0 * plane->q * plane->ld, plane->ld, 1};
+  if (p->epilogue_plan.activation != CARNOT_KERNEL_ACTIVATION_NONE && row0 < row1) {
+    carnot_pw_program program = activation_of(&p->epilogue_plan);
+    bool dense = geometry->ld == geometry->k;
+    int64_t pixels = (row1 - row0) * geometry->q;
+    carnot_pw_operand tile = {dst + row0 * geometry->q * geometry->ld, geometry->ld, 1};
     run->kernels->pointwise(&program, &tile, &tile, 0, dense ? 1 : pixels,
-                            dense ? pixels * plane->k : plane->k);
+                            dense ? pixels * geometry->k : geometry->k);
   }
-  carnot_tail_run(run->kernels, &p->tail, run->inputs, dst, plane->ld, row0 * plane->q,
-                  row1 * plane->q, 0, plane->k);
+  carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, dst, geometry->ld,
+                           row0 * geometry->q, row1 * geometry->q, 0, geometry->k);
 }
 
-static carnot_status* few_run_all(const carnot_step_view* step, void* state,
-                                  const carnot_operand* inputs, const carnot_operand* outputs,
-                                  void* workspace, carnot_executor* executor) {
-  few_run run = {carnot_cpu_kernels_of(step->tactic->isa), step, state, inputs, outputs, workspace};
+static carnot_status* small_k_run_all(const carnot_step_view* step, void* state,
+                                      const carnot_operand* inputs, const carnot_operand* outputs,
+                                      void* workspace, carnot_executor* executor) {
+  small_k_run run = {
+      carnot_cpu_kernels_of(step->tactic->isa), step, state, inputs, outputs, workspace};
   carnot_executor_parallel(executor, carnot_ceildiv(run.state->row_count, run.state->rows_per_part),
-                           few_part, &run);
+                           small_k_part, &run);
   return NULL;
 }
 
-static void few_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+static void small_k_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
   const carnot_operand_desc *x = &problem->inputs[0],
                             *w = &problem->inputs[problem->region->nodes[0].inputs[1]],
                             *y = &problem->outputs[0];
@@ -270,7 +274,7 @@ static void few_work(const carnot_problem* problem, double* out_flops, double* o
   *out_bytes = 4 * (out + weights + (double)carnot_dims_count(x->dims, x->rank));
 }
 
-CARNOT_CPU_ROWS(conv_few_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
-                .reject = few_reject, .prepare = few_prepare, .validate = few_check,
-                .uses_input = few_reads, .configure = few_shape, .run = few_run_all,
-                .work = few_work);
+CARNOT_CPU_TACTICS(conv_few_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
+                   .reject = small_k_reject, .prepare = small_k_prepare,
+                   .validate = small_k_validate, .uses_input = small_k_uses_input,
+                   .configure = small_k_configure, .run = small_k_run_all, .work = small_k_work);

@@ -102,15 +102,16 @@ static const char* describe(const carnot_problem* problem, transposed_params* p,
         carnot_tensor_count(b->tensor) != p->filters)
       return "the bias is not constant float32";
   }
-  carnot_tail tail;
+  carnot_epilogue_plan epilogue_plan;
   bool has_bias = false;
-  why = carnot_tail_make(problem, x->rank - 1, NULL, p->filters, &has_bias, &tail, reason, size);
+  why = carnot_epilogue_plan_make(problem, x->rank - 1, NULL, p->filters, &has_bias, &epilogue_plan,
+                                  reason, size);
   if (why) return why;
-  if (tail.residual >= 0 || tail.program.instruction_count)
+  if (epilogue_plan.residual >= 0 || epilogue_plan.program.instruction_count)
     return "more than an activation follows";
-  p->activation = tail.activation;
-  p->a = tail.a;
-  p->b = tail.b;
+  p->activation = epilogue_plan.activation;
+  p->a = epilogue_plan.a;
+  p->b = epilogue_plan.b;
   return NULL;
 }
 
@@ -205,7 +206,7 @@ static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_p
   return NULL;
 }
 
-static carnot_status* transposed_check(const carnot_step_view* step) {
+static carnot_status* transposed_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(transposed_params) && step->constant_count == 2 &&
                    step->input_count >= 2 && step->output_count == 1,
                INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
@@ -217,7 +218,7 @@ static carnot_status* transposed_check(const carnot_step_view* step) {
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= kMaxZeroChannels &&
                    p->filters >= 1 && p->filters <= kMaxFilters && p->channels % p->group == 0 &&
                    p->filters % p->group == 0 && p->activation >= 0 &&
-                   p->activation < CARNOT_ACTIVATION_COUNT,
+                   p->activation < CARNOT_KERNEL_ACTIVATION_COUNT,
                INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
                (long long)p->filters, (long long)p->group);
   CARNOT_CHECK(step->constant_bytes[0] ==
@@ -228,13 +229,14 @@ static carnot_status* transposed_check(const carnot_step_view* step) {
   return NULL;
 }
 
-static bool transposed_reads(const carnot_step_view* step, uint32_t input) {
+static bool transposed_uses_input(const carnot_step_view* step, uint32_t input) {
   return input == 0 || step->region->nodes[0].op != CARNOT_OP_CONV_TRANSPOSE;
 }
 
-static carnot_status* transposed_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                       const carnot_operand* outputs, void* state,
-                                       size_t* out_workspace_bytes) {
+static carnot_status* transposed_configure(const carnot_step_view* step,
+                                           const carnot_operand* inputs,
+                                           const carnot_operand* outputs, void* state,
+                                           size_t* out_workspace_bytes) {
   (void)state;
   *out_workspace_bytes = 0;
   const transposed_params* p = step->params;
@@ -290,8 +292,8 @@ static void phase_part(const transposed_run* run, int64_t group, int64_t image, 
   conv.dst = (float*)y->data + image * y->strides[0] + row * y->strides[2] + at_w * y->strides[3] +
              group * filters;
   conv.ld = stride_w * y->strides[3];
-  conv.epilogue =
-      (carnot_epilogue_f32){.activation = (carnot_activation)p->activation, .a = p->a, .b = p->b};
+  conv.epilogue = (carnot_epilogue_f32){
+      .activation = (carnot_kernel_activation)p->activation, .a = p->a, .b = p->b};
   if (p->has_bias) conv.epilogue.bias = (const float*)run->step->constants[1] + group * filters;
   run->kernels->conv2d_f32(&conv, 0, conv.q, 0, filters);
 }
@@ -326,7 +328,8 @@ static void transposed_work(const carnot_problem* problem, double* out_flops, do
   *out_bytes = 4 * (in + weights + (double)carnot_dims_count(y->dims, y->rank));
 }
 
-CARNOT_CPU_ROWS(conv_transpose_f32, .anchor = CARNOT_OP_CONV_TRANSPOSE, .strided_outputs = true,
-                .reject = transposed_reject, .prepare = transposed_prepare,
-                .validate = transposed_check, .uses_input = transposed_reads,
-                .configure = transposed_shape, .run = transposed_run_all, .work = transposed_work);
+CARNOT_CPU_TACTICS(conv_transpose_f32, .anchor = CARNOT_OP_CONV_TRANSPOSE, .strided_outputs = true,
+                   .reject = transposed_reject, .prepare = transposed_prepare,
+                   .validate = transposed_validate, .uses_input = transposed_uses_input,
+                   .configure = transposed_configure, .run = transposed_run_all,
+                   .work = transposed_work);

@@ -206,7 +206,7 @@ static carnot_status* check_constant_bytes(const carnot_step_view* step, const s
   return NULL;
 }
 
-static carnot_status* conv_check(const carnot_step_view* step) {
+static carnot_status* conv_validate(const carnot_step_view* step) {
   const conv_params* p = NULL;
   CARNOT_TRY(check_params(step, 4, &p));
   size_t wanted[] = {group_bytes(p) * (size_t)p->group, (size_t)p->filters * sizeof(int32_t),
@@ -214,40 +214,41 @@ static carnot_status* conv_check(const carnot_step_view* step) {
   return check_constant_bytes(step, wanted, 4);
 }
 
-static bool conv_reads(const carnot_step_view* step, uint32_t input) {
+static bool conv_uses_input(const carnot_step_view* step, uint32_t input) {
   (void)step;
   return input == kX;
 }
 
 typedef struct conv_state {
-  carnot_plane plane;
-  carnot_grid grid;
+  carnot_conv_geometry geometry;
+  carnot_work_partition partition;
 } conv_state;
 
 static carnot_status* shape_common(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, carnot_plane* plane) {
+                                   const carnot_operand* outputs, carnot_conv_geometry* geometry) {
   const conv_params* p = step->params;
   CARNOT_CHECK(inputs[kX].format.dtype == (p->x_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8) &&
                    outputs[0].format.dtype == (p->y_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8),
                INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[kX].format.dtype),
                carnot_dtype_name(outputs[0].format.dtype));
-  CARNOT_TRY(carnot_plane_of(&p->window, &inputs[kX], &outputs[0], plane));
-  CARNOT_CHECK(plane->c == p->channels && plane->k == p->filters, INVALID_ARGUMENT,
-               "%lld channels give %lld, packed are %lld and %lld", (long long)plane->c,
-               (long long)plane->k, (long long)p->channels, (long long)p->filters);
+  CARNOT_TRY(carnot_conv_geometry_of(&p->window, &inputs[kX], &outputs[0], geometry));
+  CARNOT_CHECK(geometry->c == p->channels && geometry->k == p->filters, INVALID_ARGUMENT,
+               "%lld channels give %lld, packed are %lld and %lld", (long long)geometry->c,
+               (long long)geometry->k, (long long)p->channels, (long long)p->filters);
   return NULL;
 }
 
-static carnot_status* conv_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* memory,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
   conv_state* s = memory;
   const conv_params* p = step->params;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(shape_common(step, inputs, outputs, &s->plane));
-  const carnot_plane* plane = &s->plane;
-  s->grid = carnot_grid_cut(step->tactic->isa, plane->n * plane->p * plane->q,
-                            p->filters / p->group, p->channels / p->group * plane->r * plane->s);
+  CARNOT_TRY(shape_common(step, inputs, outputs, &s->geometry));
+  const carnot_conv_geometry* geometry = &s->geometry;
+  s->partition = carnot_work_partition_make(
+      step->tactic->isa, geometry->n * geometry->p * geometry->q, p->filters / p->group,
+      p->channels / p->group * geometry->r * geometry->s);
   return NULL;
 }
 
@@ -263,35 +264,37 @@ typedef struct conv_run {
 static void conv_part(void* argument, int64_t part) {
   const conv_run* run = argument;
   const conv_params* p = run->p;
-  const carnot_plane* plane = &run->s->plane;
-  int64_t group = part / carnot_grid_count(&run->s->grid), m0, m1, n0, n1;
+  const carnot_conv_geometry* geometry = &run->s->geometry;
+  int64_t group = part / carnot_work_partition_count(&run->s->partition), m0, m1, n0, n1;
   int64_t c = p->channels / p->group, k = p->filters / p->group;
-  carnot_grid_part(&run->s->grid, part % carnot_grid_count(&run->s->grid), &m0, &m1, &n0, &n1);
+  carnot_work_partition_part(&run->s->partition,
+                             part % carnot_work_partition_count(&run->s->partition), &m0, &m1, &n0,
+                             &n1);
   carnot_conv2d_u8s8 conv = {
-      .n = plane->n,
-      .h = plane->h,
-      .w = plane->w,
+      .n = geometry->n,
+      .h = geometry->h,
+      .w = geometry->w,
       .c = c,
-      .p = plane->p,
-      .q = plane->q,
+      .p = geometry->p,
+      .q = geometry->q,
       .k = k,
-      .r = plane->r,
-      .s = plane->s,
-      .stride_h = plane->stride_h,
-      .stride_w = plane->stride_w,
-      .dilation_h = plane->dilation_h,
-      .dilation_w = plane->dilation_w,
-      .pad_h = plane->pad_h,
-      .pad_w = plane->pad_w,
+      .r = geometry->r,
+      .s = geometry->s,
+      .stride_h = geometry->stride_h,
+      .stride_w = geometry->stride_w,
+      .dilation_h = geometry->dilation_h,
+      .dilation_w = geometry->dilation_w,
+      .pad_h = geometry->pad_h,
+      .pad_w = geometry->pad_w,
       .src = run->x + group * c,
-      .src_n = plane->src_n,
-      .src_h = plane->src_h,
-      .src_w = plane->src_w,
+      .src_n = geometry->src_n,
+      .src_h = geometry->src_h,
+      .src_w = geometry->src_w,
       .src_signed = p->x_signed,
       .weights = (const int8_t*)run->step->constants[0] + (size_t)group * group_bytes(p),
       .border = run->step->constants[3],
       .dst = run->y + group * k,
-      .ld = plane->ld,
+      .ld = geometry->ld,
       .epilogue = {.bias = (const int32_t*)run->step->constants[1] + group * k,
                    .scale = (const float*)run->step->constants[2] + group * k,
                    .output = p->y_signed ? CARNOT_INT8_OUTPUT_S8 : CARNOT_INT8_OUTPUT_U8,
@@ -300,7 +303,7 @@ static void conv_part(void* argument, int64_t part) {
   run->kernels->conv2d_u8s8(&conv, m0, m1, n0, n1);
 }
 
-static carnot_status* conv_run_row(const carnot_step_view* step, void* memory,
+static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
   (void)workspace;
@@ -312,8 +315,8 @@ static carnot_status* conv_run_row(const carnot_step_view* step, void* memory,
                   .step = step,
                   .x = inputs[kX].data,
                   .y = outputs[0].data};
-  carnot_executor_parallel(executor, run.p->group * carnot_grid_count(&run.s->grid), conv_part,
-                           &run);
+  carnot_executor_parallel(executor, run.p->group * carnot_work_partition_count(&run.s->partition),
+                           conv_part, &run);
   return NULL;
 }
 
@@ -376,7 +379,7 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
   return NULL;
 }
 
-static carnot_status* depthwise_check(const carnot_step_view* step) {
+static carnot_status* depthwise_validate(const carnot_step_view* step) {
   const conv_params* p = NULL;
   CARNOT_TRY(check_params(step, 3, &p));
   CARNOT_CHECK(p->group == p->channels && p->filters == p->channels, INVALID_MODEL,
@@ -389,24 +392,27 @@ static carnot_status* depthwise_check(const carnot_step_view* step) {
 }
 
 typedef struct depthwise_state {
-  carnot_plane plane;
+  carnot_conv_geometry geometry;
   int64_t row_count, rows_per_part, pixels_per_part;
 } depthwise_state;
 
-static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* memory,
-                                      size_t* out_workspace_bytes) {
+static carnot_status* depthwise_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
   depthwise_state* s = memory;
-  CARNOT_TRY(shape_common(step, inputs, outputs, &s->plane));
-  const carnot_plane* plane = &s->plane;
-  CARNOT_CHECK((plane->h == 1 || plane->src_h == plane->src_w * plane->w) &&
-                   (plane->n == 1 || plane->src_n == plane->src_w * plane->w * plane->h),
-               INVALID_MODEL, "the input's pixels are not evenly spaced");
-  s->row_count = plane->n * plane->p;
-  s->rows_per_part = carnot_rows_per_part(s->row_count, plane->q * plane->c * plane->r * plane->s);
-  s->pixels_per_part = carnot_rows_per_part(plane->n * plane->h * plane->w, plane->c);
-  *out_workspace_bytes = (size_t)(plane->n * plane->c) * sizeof(float) *
-                         (size_t)(plane->h * plane->w + plane->p * plane->q);
+  CARNOT_TRY(shape_common(step, inputs, outputs, &s->geometry));
+  const carnot_conv_geometry* geometry = &s->geometry;
+  CARNOT_CHECK(
+      (geometry->h == 1 || geometry->src_h == geometry->src_w * geometry->w) &&
+          (geometry->n == 1 || geometry->src_n == geometry->src_w * geometry->w * geometry->h),
+      INVALID_MODEL, "the input's pixels are not evenly spaced");
+  s->row_count = geometry->n * geometry->p;
+  s->rows_per_part =
+      carnot_rows_per_part(s->row_count, geometry->q * geometry->c * geometry->r * geometry->s);
+  s->pixels_per_part = carnot_rows_per_part(geometry->n * geometry->h * geometry->w, geometry->c);
+  *out_workspace_bytes = (size_t)(geometry->n * geometry->c) * sizeof(float) *
+                         (size_t)(geometry->h * geometry->w + geometry->p * geometry->q);
   return NULL;
 }
 
@@ -422,70 +428,70 @@ typedef struct depthwise_run {
 static void widen_part(void* argument, int64_t part) {
   const depthwise_run* run = argument;
   const conv_params* p = run->step->params;
-  const carnot_plane* plane = &run->s->plane;
+  const carnot_conv_geometry* geometry = &run->s->geometry;
   static const float kOne = 1;
   const uint8_t zero = (uint8_t)p->x_zero;
   const carnot_quantize q = {
-      .n = plane->c, .is_signed = p->x_signed, .scale = &kOne, .zero_point = &zero};
-  int64_t first = part * run->s->pixels_per_part, pixels = plane->n * plane->h * plane->w;
+      .n = geometry->c, .is_signed = p->x_signed, .scale = &kOne, .zero_point = &zero};
+  int64_t first = part * run->s->pixels_per_part, pixels = geometry->n * geometry->h * geometry->w;
   int64_t end = carnot_min_i64(first + run->s->pixels_per_part, pixels);
-  run->kernels->dequantize_f32(&q, end - first, run->x + first * plane->src_w, plane->src_w,
-                               run->wide_x + first * plane->c, plane->c);
+  run->kernels->dequantize_f32(&q, end - first, run->x + first * geometry->src_w, geometry->src_w,
+                               run->wide_x + first * geometry->c, geometry->c);
 }
 
 static void depthwise_part(void* argument, int64_t part) {
   const depthwise_run* run = argument;
   const conv_params* p = run->step->params;
-  const carnot_plane* plane = &run->s->plane;
-  const carnot_depthwise_f32 conv = {.n = plane->n,
-                                     .h = plane->h,
-                                     .w = plane->w,
-                                     .c = plane->c,
-                                     .p = plane->p,
-                                     .q = plane->q,
-                                     .r = plane->r,
-                                     .s = plane->s,
-                                     .stride_h = plane->stride_h,
-                                     .stride_w = plane->stride_w,
-                                     .dilation_h = plane->dilation_h,
-                                     .dilation_w = plane->dilation_w,
-                                     .pad_h = plane->pad_h,
-                                     .pad_w = plane->pad_w,
+  const carnot_conv_geometry* geometry = &run->s->geometry;
+  const carnot_depthwise_f32 conv = {.n = geometry->n,
+                                     .h = geometry->h,
+                                     .w = geometry->w,
+                                     .c = geometry->c,
+                                     .p = geometry->p,
+                                     .q = geometry->q,
+                                     .r = geometry->r,
+                                     .s = geometry->s,
+                                     .stride_h = geometry->stride_h,
+                                     .stride_w = geometry->stride_w,
+                                     .dilation_h = geometry->dilation_h,
+                                     .dilation_w = geometry->dilation_w,
+                                     .pad_h = geometry->pad_h,
+                                     .pad_w = geometry->pad_w,
                                      .src = run->wide_x,
-                                     .src_n = plane->h * plane->w * plane->c,
-                                     .src_h = plane->w * plane->c,
-                                     .src_w = plane->c,
+                                     .src_n = geometry->h * geometry->w * geometry->c,
+                                     .src_h = geometry->w * geometry->c,
+                                     .src_w = geometry->c,
                                      .weights = run->step->constants[0],
                                      .dst = run->wide_y,
-                                     .ld = plane->c,
+                                     .ld = geometry->c,
                                      .epilogue = {.bias = run->step->constants[1]}};
   int64_t row0 = part * run->s->rows_per_part;
   int64_t row1 = carnot_min_i64(row0 + run->s->rows_per_part, run->s->row_count);
   run->kernels->depthwise_f32(&conv, row0, row1);
   uint8_t zeros[kMaxChannels];
-  memset(zeros, p->y_zero & 255, (size_t)plane->c);
-  const carnot_quantize q = {.n = plane->c,
+  memset(zeros, p->y_zero & 255, (size_t)geometry->c);
+  const carnot_quantize q = {.n = geometry->c,
                              .is_signed = p->y_signed,
                              .per_column = true,
                              .scale = run->step->constants[2],
                              .zero_point = zeros};
-  int64_t first = row0 * plane->q;
-  run->kernels->quantize_f32(&q, (row1 - row0) * plane->q, run->wide_y + first * plane->c, plane->c,
-                             run->y + first * plane->ld, plane->ld);
+  int64_t first = row0 * geometry->q;
+  run->kernels->quantize_f32(&q, (row1 - row0) * geometry->q, run->wide_y + first * geometry->c,
+                             geometry->c, run->y + first * geometry->ld, geometry->ld);
 }
 
-static carnot_status* depthwise_run_row(const carnot_step_view* step, void* memory,
+static carnot_status* depthwise_run_all(const carnot_step_view* step, void* memory,
                                         const carnot_operand* inputs, const carnot_operand* outputs,
                                         void* workspace, carnot_executor* executor) {
   const depthwise_state* s = memory;
-  int64_t pixels = s->plane.n * s->plane.h * s->plane.w;
+  int64_t pixels = s->geometry.n * s->geometry.h * s->geometry.w;
   depthwise_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                        .s = s,
                        .step = step,
                        .x = inputs[kX].data,
                        .y = outputs[0].data,
                        .wide_x = workspace,
-                       .wide_y = (float*)workspace + pixels * s->plane.c};
+                       .wide_y = (float*)workspace + pixels * s->geometry.c};
   carnot_executor_parallel(executor, carnot_ceildiv(pixels, s->pixels_per_part), widen_part, &run);
   carnot_executor_parallel(executor, carnot_ceildiv(s->row_count, s->rows_per_part), depthwise_part,
                            &run);
@@ -500,11 +506,12 @@ static void conv_work(const carnot_problem* problem, double* out_flops, double* 
   *out_bytes = results + weights + (double)carnot_dims_count(x->dims, x->rank);
 }
 
-CARNOT_CPU_ROWS(qlinear_conv_u8s8, .anchor = CARNOT_OP_QLINEAR_CONV, .strided_outputs = true,
-                .reject = conv_reject, .prepare = conv_prepare, .validate = conv_check,
-                .uses_input = conv_reads, .configure = conv_shape, .run = conv_run_row,
-                .work = conv_work);
-CARNOT_CPU_ROWS(qlinear_depthwise_u8s8, .anchor = CARNOT_OP_QLINEAR_CONV, .strided_outputs = true,
-                .reject = depthwise_reject, .prepare = depthwise_prepare,
-                .validate = depthwise_check, .uses_input = conv_reads, .configure = depthwise_shape,
-                .run = depthwise_run_row, .work = conv_work);
+CARNOT_CPU_TACTICS(qlinear_conv_u8s8, .anchor = CARNOT_OP_QLINEAR_CONV, .strided_outputs = true,
+                   .reject = conv_reject, .prepare = conv_prepare, .validate = conv_validate,
+                   .uses_input = conv_uses_input, .configure = conv_configure, .run = conv_run_all,
+                   .work = conv_work);
+CARNOT_CPU_TACTICS(qlinear_depthwise_u8s8, .anchor = CARNOT_OP_QLINEAR_CONV,
+                   .strided_outputs = true, .reject = depthwise_reject,
+                   .prepare = depthwise_prepare, .validate = depthwise_validate,
+                   .uses_input = conv_uses_input, .configure = depthwise_configure,
+                   .run = depthwise_run_all, .work = conv_work);

@@ -83,7 +83,7 @@ static carnot_status* pad_prepare(const carnot_problem* problem, carnot_prepared
   return NULL;
 }
 
-static carnot_status* pad_check(const carnot_step_view* step) {
+static carnot_status* pad_validate(const carnot_step_view* step) {
   const pad_params* p = step->params;
   CARNOT_CHECK(step->param_bytes == sizeof(*p) && p->mode >= 0 && p->mode < PAD_MODES,
                INVALID_MODEL, "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(*p));
@@ -96,9 +96,9 @@ static carnot_status* pad_check(const carnot_step_view* step) {
 
 // ---- shape and run ----
 
-static carnot_status* pad_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                const carnot_operand* outputs, void* state,
-                                size_t* out_workspace_bytes) {
+static carnot_status* pad_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                    const carnot_operand* outputs, void* state,
+                                    size_t* out_workspace_bytes) {
   (void)state;
   *out_workspace_bytes = 0;
   const pad_params* p = step->params;
@@ -181,6 +181,6 @@ const carnot_tactic carnot_tactic_pad = {.name = "cpu_pad",
                                          .numerics = CARNOT_NUMERICS_EXACT,
                                          .reject = pad_reject,
                                          .prepare = pad_prepare,
-                                         .validate = pad_check,
-                                         .configure = pad_shape,
+                                         .validate = pad_validate,
+                                         .configure = pad_configure,
                                          .run = pad_run};

@@ -36,9 +36,9 @@ static bool as_transpose(const carnot_operand* src, const carnot_operand* dst,
   return true;
 }
 
-static carnot_status* reformat_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* outputs, void* memory,
-                                     size_t* out_workspace_bytes) {
+static carnot_status* reformat_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* memory,
+                                         size_t* out_workspace_bytes) {
   (void)step;
   reformat_state* state = memory;
   *out_workspace_bytes = 0;
@@ -121,5 +121,5 @@ const carnot_tactic carnot_tactic_reformat = {.name = "cpu_reformat",
                                               .numerics = CARNOT_NUMERICS_EXACT,
                                               .strided_outputs = true,
                                               .reject = reformat_reject,
-                                              .configure = reformat_shape,
+                                              .configure = reformat_configure,
                                               .run = reformat_run_all};

@@ -7,7 +7,7 @@
 
 typedef struct copy_run {
   const carnot_cpu_kernels* kernels;
-  carnot_copy copy;
+  carnot_copy_desc copy;
   const char* src;
   char* dst;
   int axis;
@@ -16,7 +16,7 @@ typedef struct copy_run {
 
 static void copy_part(void* argument, int64_t part) {
   const copy_run* run = argument;
-  carnot_copy copy = run->copy;
+  carnot_copy_desc copy = run->copy;
   int64_t first = part * run->per_part;
   copy.sizes[run->axis] = carnot_min_i64(run->per_part, run->copy.sizes[run->axis] - first);
   run->kernels->copy_strided(&copy,
@@ -28,11 +28,11 @@ void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, in
                      const int64_t* dims, int element_bytes, const void* src,
                      const int64_t* src_strides, void* dst, const int64_t* dst_strides) {
   copy_run run = {.kernels = carnot_cpu_kernels_of(step->machine_isa), .src = src, .dst = dst};
-  run.copy = (carnot_copy){.element_bytes = element_bytes,
-                           .rank = rank ? rank : 1,
-                           .sizes = {1},
-                           .src_strides = {1},
-                           .dst_strides = {1}};
+  run.copy = (carnot_copy_desc){.element_bytes = element_bytes,
+                                .rank = rank ? rank : 1,
+                                .sizes = {1},
+                                .src_strides = {1},
+                                .dst_strides = {1}};
   int64_t count = 1, longest = 0;
   for (int d = 0; d < rank; d++) {
     run.copy.sizes[d] = dims[d];
@@ -88,9 +88,10 @@ static void read_permutation(const carnot_step_view* step, int rank, int* perm) 
     perm[d] = given && count == (size_t)rank ? (int)given[d] : rank - 1 - d;
 }
 
-static carnot_status* transpose_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* state,
-                                      size_t* out_workspace_bytes) {
+static carnot_status* transpose_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* state,
+                                          size_t* out_workspace_bytes) {
   (void)state;
   *out_workspace_bytes = 0;
   int perm[CARNOT_MAX_RANK];
@@ -124,7 +125,7 @@ const carnot_tactic carnot_tactic_transpose = {.name = "cpu_transpose",
                                                .numerics = CARNOT_NUMERICS_EXACT,
                                                .strided_outputs = true,
                                                .reject = transpose_reject,
-                                               .configure = transpose_shape,
+                                               .configure = transpose_configure,
                                                .run = transpose_run};
 
 // ---- depth to space and back ----
@@ -135,9 +136,9 @@ static const char* blocks_reject(carnot_problem* problem, char* reason, size_t s
   return carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
 }
 
-static carnot_status* blocks_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* blocks_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   return carnot_blocks_of(&step->region->nodes[0], &inputs[0], &outputs[0], state);
 }
@@ -157,7 +158,7 @@ const carnot_tactic carnot_tactic_blocks = {.name = "cpu_blocks",
                                             .isa = CARNOT_ISA_SCALAR,
                                             .numerics = CARNOT_NUMERICS_EXACT,
                                             .reject = blocks_reject,
-                                            .configure = blocks_shape,
+                                            .configure = blocks_configure,
                                             .run = blocks_run};
 
 // ---- concat: parts that were written in place already are left alone ----
@@ -188,9 +189,9 @@ static carnot_status* axis_of(const carnot_step_view* step, int rank, int* out_a
                      out_axis);
 }
 
-static carnot_status* concat_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* concat_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       size_t* out_workspace_bytes) {
   (void)state;
   *out_workspace_bytes = 0;
   int axis;
@@ -232,7 +233,7 @@ const carnot_tactic carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC,
                                             .isa = CARNOT_ISA_SCALAR,
                                             .numerics = CARNOT_NUMERICS_EXACT,
                                             .reject = concat_reject,
-                                            .configure = concat_shape,
+                                            .configure = concat_configure,
                                             .run = concat_run};
 
 // ---- split ----
@@ -246,9 +247,9 @@ static const char* split_reject(carnot_problem* problem, char* reason, size_t si
   return NULL;
 }
 
-static carnot_status* split_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                  const carnot_operand* outputs, void* state,
-                                  size_t* out_workspace_bytes) {
+static carnot_status* split_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
   (void)state;
   *out_workspace_bytes = 0;
   int axis;
@@ -292,7 +293,7 @@ const carnot_tactic carnot_tactic_split = {.name = "cpu_split",
                                            .numerics = CARNOT_NUMERICS_EXACT,
                                            .strided_outputs = true,
                                            .reject = split_reject,
-                                           .configure = split_shape,
+                                           .configure = split_configure,
                                            .run = split_run};
 
 // ---- slice with constant starts, axes and steps ----
@@ -348,7 +349,7 @@ static carnot_status* slice_prepare(const carnot_problem* problem, carnot_prepar
   return NULL;
 }
 
-static carnot_status* slice_check(const carnot_step_view* step) {
+static carnot_status* slice_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(slice_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(slice_params));
   return NULL;
@@ -373,9 +374,9 @@ static carnot_status* slice_start(const slice_params* p, const carnot_operand* i
   return NULL;
 }
 
-static carnot_status* slice_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                  const carnot_operand* outputs, void* state,
-                                  size_t* out_workspace_bytes) {
+static carnot_status* slice_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   CARNOT_CHECK(
       inputs[0].format.dtype == outputs[0].format.dtype && inputs[0].rank == outputs[0].rank,
@@ -410,8 +411,8 @@ const carnot_tactic carnot_tactic_slice = {.name = "cpu_slice",
                                            .strided_outputs = true,
                                            .reject = slice_reject,
                                            .prepare = slice_prepare,
-                                           .validate = slice_check,
-                                           .configure = slice_shape,
+                                           .validate = slice_validate,
+                                           .configure = slice_configure,
                                            .run = slice_run};
 
 // ---- expand and tile: axes that repeat are read with stride 0 ----
@@ -441,9 +442,9 @@ static const char* tile_reject(carnot_problem* problem, char* reason, size_t siz
   return why;
 }
 
-static carnot_status* expand_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* expand_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       size_t* out_workspace_bytes) {
   (void)step;
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
@@ -465,9 +466,9 @@ static carnot_status* expand_shape(const carnot_step_view* step, const carnot_op
 }
 
 // Each axis as two: how often it repeats, and itself.
-static carnot_status* tile_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* state,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* tile_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* state,
+                                     size_t* out_workspace_bytes) {
   (void)step;
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
@@ -497,14 +498,14 @@ static carnot_status* repeat_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define REPEAT_ROW(family, OP)                                                     \
+#define REPEAT_TACTIC(family, OP)                                                  \
   const carnot_tactic carnot_tactic_##family = {.name = "cpu_" #family,            \
                                                 .anchor = OP,                      \
                                                 .isa = CARNOT_ISA_SCALAR,          \
                                                 .numerics = CARNOT_NUMERICS_EXACT, \
                                                 .strided_outputs = true,           \
                                                 .reject = family##_reject,         \
-                                                .configure = family##_shape,       \
+                                                .configure = family##_configure,   \
                                                 .run = repeat_run}
-REPEAT_ROW(expand, CARNOT_OP_EXPAND);
-REPEAT_ROW(tile, CARNOT_OP_TILE);
+REPEAT_TACTIC(expand, CARNOT_OP_EXPAND);
+REPEAT_TACTIC(tile, CARNOT_OP_TILE);

@@ -2,7 +2,7 @@
 // finds how much is chosen, run writes it.
 #include "backend/cpu/common/cpu.h"
 
-static const char* chosen_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
+static const char* select_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
   const char* why = carnot_cpu_single(problem, op);
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (why) return why;
@@ -15,7 +15,7 @@ static const char* chosen_reject(carnot_problem* problem, carnot_op op, char* re
 // ---- NonZero: x → coordinates [rank, chosen] of the elements that are not zero ----
 
 static const char* non_zero_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = chosen_reject(problem, CARNOT_OP_NON_ZERO, reason, size);
+  const char* why = select_reject(problem, CARNOT_OP_NON_ZERO, reason, size);
   if (why) return why;
   // Zeros of floats of a byte and of complex numbers are not one pattern of bits.
   carnot_dtype dtype = problem->inputs[0].format.dtype;
@@ -25,7 +25,7 @@ static const char* non_zero_reject(carnot_problem* problem, char* reason, size_t
   return plain ? NULL : carnot_because(reason, size, "not for %s", carnot_dtype_name(dtype));
 }
 
-static carnot_status* non_zero_check(const carnot_step_view* step) {
+static carnot_status* non_zero_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_NON_ZERO, 1);
 }
 
@@ -38,9 +38,9 @@ typedef struct non_zero_state {
 } non_zero_state;
 _Static_assert(sizeof(non_zero_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-static carnot_status* non_zero_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* outputs, void* memory,
-                                     size_t* out_workspace_bytes) {
+static carnot_status* non_zero_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* memory,
+                                         size_t* out_workspace_bytes) {
   non_zero_state* s = memory;
   const carnot_operand* x = &inputs[0];
   (void)step;
@@ -97,9 +97,9 @@ static int64_t unit_at(const non_zero_state* s, int64_t u, int64_t* out_n) {
   return u / s->row_units * s->columns + column;
 }
 
-static carnot_status* non_zero_count(const carnot_step_view* step, void* memory,
-                                     const carnot_operand* inputs, carnot_operand* outputs,
-                                     void* workspace) {
+static carnot_status* non_zero_infer_output_sizes(const carnot_step_view* step, void* memory,
+                                                  const carnot_operand* inputs,
+                                                  carnot_operand* outputs, void* workspace) {
   non_zero_state* s = memory;
   (void)step, (void)workspace;
   int64_t found = 0, n;
@@ -158,20 +158,20 @@ const carnot_tactic carnot_tactic_non_zero = {.name = "cpu_non_zero",
                                               .isa = CARNOT_ISA_SCALAR,
                                               .numerics = CARNOT_NUMERICS_EXACT,
                                               .reject = non_zero_reject,
-                                              .validate = non_zero_check,
-                                              .configure = non_zero_shape,
-                                              .infer_output_sizes = non_zero_count,
+                                              .validate = non_zero_validate,
+                                              .configure = non_zero_configure,
+                                              .infer_output_sizes = non_zero_infer_output_sizes,
                                               .run = non_zero_write};
 
 // ---- Compress: x, condition → elements of x, or slices along an axis, where it holds ----
 
 static const char* compress_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = chosen_reject(problem, CARNOT_OP_COMPRESS, reason, size);
+  const char* why = select_reject(problem, CARNOT_OP_COMPRESS, reason, size);
   if (why) return why;
   return problem->inputs[1].format.dtype == CARNOT_DTYPE_BOOL ? NULL : "the condition is not bool";
 }
 
-static carnot_status* compress_check(const carnot_step_view* step) {
+static carnot_status* compress_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_COMPRESS, 2);
 }
 
@@ -181,9 +181,9 @@ typedef struct compress_state {
   size_t slice_bytes;
 } compress_state;
 
-static carnot_status* compress_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* outputs, void* memory,
-                                     size_t* out_workspace_bytes) {
+static carnot_status* compress_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* memory,
+                                         size_t* out_workspace_bytes) {
   compress_state* s = memory;
   const carnot_operand *x = &inputs[0], *condition = &inputs[1];
   const carnot_attrs* attrs = &step->region->nodes[0].attrs;
@@ -206,9 +206,9 @@ static carnot_status* compress_shape(const carnot_step_view* step, const carnot_
   return NULL;
 }
 
-static carnot_status* compress_count(const carnot_step_view* step, void* memory,
-                                     const carnot_operand* inputs, carnot_operand* outputs,
-                                     void* workspace) {
+static carnot_status* compress_infer_output_sizes(const carnot_step_view* step, void* memory,
+                                                  const carnot_operand* inputs,
+                                                  carnot_operand* outputs, void* workspace) {
   compress_state* s = memory;
   (void)step;
   s->found = choose(&inputs[1], 0, s->tests, workspace);
@@ -257,7 +257,7 @@ const carnot_tactic carnot_tactic_compress = {.name = "cpu_compress",
                                               .isa = CARNOT_ISA_SCALAR,
                                               .numerics = CARNOT_NUMERICS_EXACT,
                                               .reject = compress_reject,
-                                              .validate = compress_check,
-                                              .configure = compress_shape,
-                                              .infer_output_sizes = compress_count,
+                                              .validate = compress_validate,
+                                              .configure = compress_configure,
+                                              .infer_output_sizes = compress_infer_output_sizes,
                                               .run = compress_write};

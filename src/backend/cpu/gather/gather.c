@@ -21,7 +21,7 @@ static const char* gather_reject(carnot_problem* problem, char* reason, size_t s
   return NULL;
 }
 
-static carnot_status* gather_check(const carnot_step_view* step) {
+static carnot_status* gather_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_GATHER, 2);
 }
 
@@ -31,9 +31,9 @@ typedef struct gather_state {
   size_t run_bytes;  // of them
 } gather_state;
 
-static carnot_status* gather_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* memory,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* gather_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* memory,
+                                       size_t* out_workspace_bytes) {
   gather_state* s = memory;
   const carnot_operand *x = &inputs[0], *index = &inputs[1], *y = &outputs[0];
   *out_workspace_bytes = 0;
@@ -93,7 +93,7 @@ static const char* table_reject(carnot_problem* problem, carnot_dtype dtype, cha
   const char* why = gather_reject(problem, reason, size);
   if (why) return why;
   if (!carnot_is_f32_constant(&problem->inputs[0])) return "the table is not constant float32";
-  return carnot_weights_reject(problem, problem->inputs[0].tensor, dtype, reason, size);
+  return carnot_packed_weights_reject(problem, problem->inputs[0].tensor, dtype, reason, size);
 }
 static const char* f16_reject(carnot_problem* problem, char* reason, size_t size) {
   return table_reject(problem, CARNOT_DTYPE_F16, reason, size);
@@ -129,8 +129,8 @@ static carnot_status* bf16_prepare(const carnot_problem* problem, carnot_prepare
   return table_prepare(problem, CARNOT_DTYPE_BF16, out);
 }
 
-static carnot_status* table_check(const carnot_step_view* step) {
-  CARNOT_TRY(gather_check(step));
+static carnot_status* table_validate(const carnot_step_view* step) {
+  CARNOT_TRY(gather_validate(step));
   CARNOT_CHECK(step->param_bytes == sizeof(int32_t) && step->constant_count == 1, INVALID_MODEL,
                "%u bytes of parameters and %u constants, must be %zu and 1", step->param_bytes,
                step->constant_count, sizeof(int32_t));
@@ -140,15 +140,15 @@ static carnot_status* table_check(const carnot_step_view* step) {
   return NULL;
 }
 
-static bool table_reads(const carnot_step_view* step, uint32_t input) {
+static bool table_uses_input(const carnot_step_view* step, uint32_t input) {
   (void)step;
   return input != 0;
 }
 
-static carnot_status* table_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                  const carnot_operand* outputs, void* memory,
-                                  size_t* out_workspace_bytes) {
-  CARNOT_TRY(gather_shape(step, inputs, outputs, memory, out_workspace_bytes));
+static carnot_status* table_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* memory,
+                                      size_t* out_workspace_bytes) {
+  CARNOT_TRY(gather_configure(step, inputs, outputs, memory, out_workspace_bytes));
   const gather_state* s = memory;
   int64_t count = s->outer * s->n * s->inner;
   CARNOT_CHECK(inputs[0].format.dtype == CARNOT_DTYPE_F32 &&
@@ -188,8 +188,8 @@ const carnot_tactic carnot_tactic_gather = {.name = "cpu_gather",
                                             .isa = CARNOT_ISA_SCALAR,
                                             .numerics = CARNOT_NUMERICS_EXACT,
                                             .reject = gather_reject,
-                                            .validate = gather_check,
-                                            .configure = gather_shape,
+                                            .validate = gather_validate,
+                                            .configure = gather_configure,
                                             .run = gather_run_all};
 // Widening is exact on every level: one row, which takes the machine's.
 const carnot_tactic carnot_tactic_gather_f16 = {.name = "cpu_gather_f16",
@@ -200,9 +200,9 @@ const carnot_tactic carnot_tactic_gather_f16 = {.name = "cpu_gather_f16",
                                                 .lossless_f16_weights = true,
                                                 .reject = f16_reject,
                                                 .prepare = f16_prepare,
-                                                .validate = table_check,
-                                                .uses_input = table_reads,
-                                                .configure = table_shape,
+                                                .validate = table_validate,
+                                                .uses_input = table_uses_input,
+                                                .configure = table_configure,
                                                 .run = gather_run_all};
 const carnot_tactic carnot_tactic_gather_bf16 = {.name = "cpu_gather_bf16",
                                                  .anchor = CARNOT_OP_GATHER,
@@ -211,7 +211,7 @@ const carnot_tactic carnot_tactic_gather_bf16 = {.name = "cpu_gather_bf16",
                                                  .precision = CARNOT_DTYPE_BF16,
                                                  .reject = bf16_reject,
                                                  .prepare = bf16_prepare,
-                                                 .validate = table_check,
-                                                 .uses_input = table_reads,
-                                                 .configure = table_shape,
+                                                 .validate = table_validate,
+                                                 .uses_input = table_uses_input,
+                                                 .configure = table_configure,
                                                  .run = gather_run_all};

@@ -31,7 +31,7 @@ static const char* elements_reject(carnot_problem* problem, carnot_op op, char* 
 static const char* gather_reject(carnot_problem* problem, char* reason, size_t size) {
   return elements_reject(problem, CARNOT_OP_GATHER_ELEMENTS, reason, size);
 }
-static carnot_status* gather_check(const carnot_step_view* step) {
+static carnot_status* gather_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_GATHER_ELEMENTS, 2);
 }
 
@@ -54,7 +54,7 @@ static const char* scatter_reject(carnot_problem* problem, char* reason, size_t 
                           carnot_dtype_name(problem->inputs[0].format.dtype));
   return NULL;
 }
-static carnot_status* scatter_check(const carnot_step_view* step) {
+static carnot_status* scatter_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_SCATTER_ELEMENTS, 3);
 }
 
@@ -95,9 +95,9 @@ static void set_parts(elements_state* s) {
   s->part_count = count ? carnot_ceildiv(s->dims[s->cut], s->per_part) : 0;
 }
 
-static carnot_status* elements_shape(const carnot_step_view* step, move how,
-                                     const carnot_operand* table, const carnot_operand* index,
-                                     const carnot_operand* list, elements_state* s) {
+static carnot_status* elements_configure(const carnot_step_view* step, move how,
+                                         const carnot_operand* table, const carnot_operand* index,
+                                         const carnot_operand* list, elements_state* s) {
   const carnot_plan_node* node = &step->region->nodes[0];
   int axis;
   CARNOT_TRY(carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"),
@@ -123,21 +123,21 @@ static carnot_status* elements_shape(const carnot_step_view* step, move how,
   return NULL;
 }
 
-static carnot_status* gather_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* gather_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  return elements_shape(step, GATHER, &inputs[0], &inputs[1], &outputs[0], state);
+  return elements_configure(step, GATHER, &inputs[0], &inputs[1], &outputs[0], state);
 }
 
-static carnot_status* scatter_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                    const carnot_operand* outputs, void* state,
-                                    size_t* out_workspace_bytes) {
+static carnot_status* scatter_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* state,
+                                        size_t* out_workspace_bytes) {
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_cpu_check_alike(x, y));
-  return elements_shape(step, reduction_of(&step->region->nodes[0]), y, &inputs[1], &inputs[2],
-                        state);
+  return elements_configure(step, reduction_of(&step->region->nodes[0]), y, &inputs[1], &inputs[2],
+                            state);
 }
 
 // ---- run ----
@@ -282,14 +282,14 @@ const carnot_tactic carnot_tactic_gather_elements = {.name = "cpu_gather_element
                                                      .isa = CARNOT_ISA_SCALAR,
                                                      .numerics = CARNOT_NUMERICS_EXACT,
                                                      .reject = gather_reject,
-                                                     .validate = gather_check,
-                                                     .configure = gather_shape,
+                                                     .validate = gather_validate,
+                                                     .configure = gather_configure,
                                                      .run = gather_run};
 const carnot_tactic carnot_tactic_scatter_elements = {.name = "cpu_scatter_elements",
                                                       .anchor = CARNOT_OP_SCATTER_ELEMENTS,
                                                       .isa = CARNOT_ISA_SCALAR,
                                                       .numerics = CARNOT_NUMERICS_EXACT,
                                                       .reject = scatter_reject,
-                                                      .validate = scatter_check,
-                                                      .configure = scatter_shape,
+                                                      .validate = scatter_validate,
+                                                      .configure = scatter_configure,
                                                       .run = scatter_run};

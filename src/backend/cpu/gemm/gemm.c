@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "backend/cpu/common/cpu.h"
+#include "backend/cpu/common/epilogue.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/common/packed_weights.h"
 
@@ -14,7 +15,7 @@ typedef struct gemm_params {
   int32_t has_bias;
   int32_t trans_a, trans_b;
   int32_t weights;  // carnot_dtype of the packed ones
-  carnot_tail tail;
+  carnot_epilogue_plan epilogue_plan;
 } gemm_params;
 
 static const carnot_plan_node* anchor_of(const carnot_problem* problem) {
@@ -78,7 +79,8 @@ static const char* describe_gemm(const carnot_problem* problem, gemm_params* p, 
       node->op == CARNOT_OP_GEMM && node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE;
   why = has_bias ? take_addend(problem, node, p->n, bias) : NULL;
   if (why) return why;
-  why = carnot_tail_make(problem, 1, bias, p->n, &has_bias, &p->tail, reason, size);
+  why =
+      carnot_epilogue_plan_make(problem, 1, bias, p->n, &has_bias, &p->epilogue_plan, reason, size);
   p->has_bias = has_bias;
   return why;
 }
@@ -106,7 +108,7 @@ static const char* reject_as(carnot_problem* problem, carnot_dtype dtype, char* 
   if (dtype == CARNOT_DTYPE_F16 && float_attr(anchor_of(problem), "alpha") != 1)
     return "alpha goes into the weights, which float16 may not hold";
   const carnot_operand_desc* b = &problem->inputs[anchor_of(problem)->inputs[1]];
-  return carnot_weights_reject(problem, b->tensor, dtype, reason, size);
+  return carnot_packed_weights_reject(problem, b->tensor, dtype, reason, size);
 }
 
 static const char* gemm_f16_reject(carnot_problem* problem, char* reason, size_t size) {
@@ -116,8 +118,8 @@ static const char* gemm_bf16_reject(carnot_problem* problem, char* reason, size_
   return reject_as(problem, CARNOT_DTYPE_BF16, reason, size);
 }
 
-static carnot_weights_shape weights_shape(const gemm_params* p) {
-  return (carnot_weights_shape){1, p->k, p->n};
+static carnot_packed_weights_shape weights_shape(const gemm_params* p) {
+  return (carnot_packed_weights_shape){1, p->k, p->n};
 }
 
 static void pack_wide(const gemm_params* p, const float* b, float* packed) {
@@ -135,7 +137,7 @@ static carnot_status* pack_weights(const gemm_params* p, const float* b, void* p
   CARNOT_TRY(carnot_calloc((size_t)carnot_packed_k1n16_count(p->k, p->n), sizeof(float),
                            "weights before packing", &wide));
   pack_wide(p, b, wide);
-  carnot_weights_pack((carnot_dtype)p->weights, weights_shape(p), wide, packed);
+  carnot_packed_weights_pack((carnot_dtype)p->weights, weights_shape(p), wide, packed);
   free(wide);
   return NULL;
 }
@@ -153,14 +155,14 @@ static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dty
   const char* why = describe_gemm(problem, p, bias, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   p->weights = (int32_t)dtype;
-  size_t bytes = carnot_weights_bytes(dtype, weights_shape(p));
+  size_t bytes = carnot_packed_weights_bytes(dtype, weights_shape(p));
   CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
   packed = (void*)carnot_align_up((uintptr_t)packed, 64);
   CARNOT_TRY(pack_weights(p, b->tensor->data, packed));
   out->params = p;
   out->param_bytes = sizeof(*p);
   out->constant_count = 2;
-  out->constants[0].packing = carnot_weights_packing(dtype);
+  out->constants[0].packing = carnot_packed_weights_packing(dtype);
   out->constants[0].data = packed;
   out->constants[0].bytes = bytes;
   out->constants[1].packing = "dense f32";
@@ -190,17 +192,18 @@ static carnot_status* check_common(const carnot_step_view* step, uint32_t consta
   CARNOT_CHECK((node->op == CARNOT_OP_MATMUL || node->op == CARNOT_OP_GEMM) &&
                    node->inputs[0] < step->input_count && node->inputs[1] < step->input_count,
                INVALID_MODEL, "the step holds no matrix product");
-  return carnot_tail_check(&((const gemm_params*)step->params)->tail, step->input_count);
+  return carnot_epilogue_plan_validate(&((const gemm_params*)step->params)->epilogue_plan,
+                                       step->input_count);
 }
 
-static carnot_status* gemm_check(const carnot_step_view* step) {
+static carnot_status* gemm_validate(const carnot_step_view* step) {
   CARNOT_TRY(check_common(step, 2));
   const gemm_params* p = step->params;
   CARNOT_CHECK(p->k >= 1 && p->n >= 1 && p->k < (int64_t)1 << 31 && p->n <= kMaxColumns,
                INVALID_MODEL, "a matrix of [%lld,%lld]", (long long)p->k, (long long)p->n);
-  CARNOT_CHECK(carnot_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
+  CARNOT_CHECK(carnot_packed_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
                "packed weights of type %d", p->weights);
-  size_t wanted = carnot_weights_bytes((carnot_dtype)p->weights, weights_shape(p));
+  size_t wanted = carnot_packed_weights_bytes((carnot_dtype)p->weights, weights_shape(p));
   CARNOT_CHECK(
       step->constant_bytes[0] == wanted && step->constant_bytes[1] >= (size_t)p->n * sizeof(float),
       INVALID_MODEL, "packed weights of %zu bytes, a bias of %zu", step->constant_bytes[0],
@@ -208,15 +211,16 @@ static carnot_status* gemm_check(const carnot_step_view* step) {
   return NULL;
 }
 
-static bool gemm_reads(const carnot_step_view* step, uint32_t input) {
+static bool gemm_uses_input(const carnot_step_view* step, uint32_t input) {
   const carnot_plan_node* node = &step->region->nodes[0];
   const gemm_params* p = step->params;
-  if (input == node->inputs[0] || carnot_tail_reads(&p->tail, input)) return true;
+  if (input == node->inputs[0] || carnot_epilogue_plan_uses_input(&p->epilogue_plan, input))
+    return true;
   return !(node->inputs[1] == input || (node->input_count > 2 && node->inputs[2] == input));
 }
 
 typedef struct gemm_state {
-  carnot_grid grid;
+  carnot_work_partition partition;
   int64_t batch, m, n, k;
   int64_t lda, a_stride, b_rs, b_cs;
   int64_t batch_dims[CARNOT_MAX_RANK], a_batch[CARNOT_MAX_RANK], b_batch[CARNOT_MAX_RANK];
@@ -224,9 +228,9 @@ typedef struct gemm_state {
   bool swap_a;  // the left operand is stored transposed
 } gemm_state;
 
-static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* memory,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
   gemm_state* state = memory;
   const gemm_params* p = step->params;
   *out_workspace_bytes = 0;
@@ -240,8 +244,8 @@ static carnot_status* gemm_shape(const carnot_step_view* step, const carnot_oper
   state->m = carnot_dims_count(a->dims, a->rank - 1);
   CARNOT_CHECK(state->m == carnot_dims_count(outputs[0].dims, outputs[0].rank - 1),
                INVALID_ARGUMENT, "%lld rows give others", (long long)state->m);
-  state->grid = carnot_grid_cut(step->tactic->isa, state->m, p->n, p->k);
-  return carnot_tail_shapes(&p->tail, inputs, &outputs[0], p->n);
+  state->partition = carnot_work_partition_make(step->tactic->isa, state->m, p->n, p->k);
+  return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, &outputs[0], p->n);
 }
 
 typedef struct gemm_run {
@@ -260,12 +264,13 @@ static void gemm_part(void* argument, int64_t part) {
   gemm.a = run->inputs[run->step->region->nodes[0].inputs[0]].data;
   gemm.b = run->step->constants[0];
   gemm.c = run->outputs[0].data;
-  carnot_tail_epilogue(&p->tail, run->inputs, p->has_bias ? run->step->constants[1] : NULL,
-                       &gemm.epilogue);
+  carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
+                            p->has_bias ? run->step->constants[1] : NULL, &gemm.epilogue);
   int64_t m0, m1, n0, n1;
-  carnot_grid_part(&run->state->grid, part, &m0, &m1, &n0, &n1);
-  carnot_weights_gemm(run->kernels, (carnot_dtype)p->weights)(&gemm, m0, m1, n0, n1);
-  carnot_tail_run(run->kernels, &p->tail, run->inputs, gemm.c, p->n, m0, m1, n0, n1);
+  carnot_work_partition_part(&run->state->partition, part, &m0, &m1, &n0, &n1);
+  carnot_packed_weights_gemm(run->kernels, (carnot_dtype)p->weights)(&gemm, m0, m1, n0, n1);
+  carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, gemm.c, p->n, m0, m1, n0,
+                           n1);
 }
 
 static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
@@ -278,7 +283,8 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
                   inputs,
                   outputs,
                   workspace};
-  carnot_executor_parallel(executor, carnot_grid_count(&run.state->grid), gemm_part, &run);
+  carnot_executor_parallel(executor, carnot_work_partition_count(&run.state->partition), gemm_part,
+                           &run);
   return NULL;
 }
 
@@ -317,10 +323,11 @@ static const char* matmul_reject(carnot_problem* problem, char* reason, size_t s
   if (why) return why;
   if (int_attr(node, "transA")) return "the left operand is transposed";
   if (float_attr(node, "alpha") != 1) return "the product of activations is scaled";
-  carnot_tail tail;
+  carnot_epilogue_plan epilogue_plan;
   bool has_bias = false;
   const carnot_operand_desc* y = &problem->outputs[0];
-  why = carnot_tail_make(problem, 1, NULL, y->dims[y->rank - 1], &has_bias, &tail, reason, size);
+  why = carnot_epilogue_plan_make(problem, 1, NULL, y->dims[y->rank - 1], &has_bias, &epilogue_plan,
+                                  reason, size);
   if (!why) want_row_major(problem);
   return why;
 }
@@ -335,15 +342,15 @@ static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepa
   bool has_bias = false;
   char reason[256];
   const carnot_operand_desc* y = &problem->outputs[0];
-  const char* why = carnot_tail_make(problem, 1, NULL, y->dims[y->rank - 1], &has_bias, &p->tail,
-                                     reason, sizeof(reason));
+  const char* why = carnot_epilogue_plan_make(problem, 1, NULL, y->dims[y->rank - 1], &has_bias,
+                                              &p->epilogue_plan, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = p;
   out->param_bytes = sizeof(*p);
   return NULL;
 }
 
-static carnot_status* matmul_check(const carnot_step_view* step) {
+static carnot_status* matmul_validate(const carnot_step_view* step) {
   CARNOT_TRY(check_common(step, 0));
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_MATMUL, INVALID_MODEL,
                "the step holds no MatMul");
@@ -365,9 +372,9 @@ static carnot_status* batch_strides(const carnot_operand* t, const carnot_operan
   return NULL;
 }
 
-static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* memory,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* matmul_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* memory,
+                                       size_t* out_workspace_bytes) {
   gemm_state* state = memory;
   const gemm_params* p = step->params;
   const carnot_plan_node* node = &step->region->nodes[0];
@@ -393,19 +400,20 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
   CARNOT_TRY(batch_strides(a, c, state->a_batch));
   CARNOT_TRY(batch_strides(b, c, state->b_batch));
   state->batch = carnot_dims_count(c->dims, c->rank - 2);
-  state->grid = carnot_grid_cut(step->tactic->isa, state->m, state->n, state->k);
-  if (state->batch >= 8) state->grid = (carnot_grid){state->m, state->n, state->m, state->n, 1, 1};
+  state->partition = carnot_work_partition_make(step->tactic->isa, state->m, state->n, state->k);
+  if (state->batch >= 8)
+    state->partition = (carnot_work_partition){state->m, state->n, state->m, state->n, 1, 1};
   *out_workspace_bytes = (size_t)(carnot_matmul_f32_workspace(state->k) * state->batch *
-                                  carnot_grid_count(&state->grid)) *
+                                  carnot_work_partition_count(&state->partition)) *
                          sizeof(float);
-  return carnot_tail_shapes(&p->tail, inputs, c, state->n);
+  return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, c, state->n);
 }
 
 static void matmul_part(void* argument, int64_t part) {
   const gemm_run* run = argument;
   const gemm_state* state = run->state;
-  int64_t per_batch = carnot_grid_count(&state->grid), batch = part / per_batch, rest = batch,
-          a_at = 0, b_at = 0;
+  int64_t per_batch = carnot_work_partition_count(&state->partition), batch = part / per_batch,
+          rest = batch, a_at = 0, b_at = 0;
   for (int d = state->batch_rank - 1; d >= 0; d--) {
     int64_t index = rest % state->batch_dims[d];
     rest /= state->batch_dims[d];
@@ -421,17 +429,17 @@ static void matmul_part(void* argument, int64_t part) {
   float* c = run->outputs[0].data;
   product.gemm.c = c + batch * state->m * state->n;
   product.workspace = run->workspace + part * carnot_matmul_f32_workspace(state->k);
-  const carnot_tail* tail = &run->params->tail;
-  carnot_tail_epilogue(tail, run->inputs, NULL, &product.gemm.epilogue);
+  const carnot_epilogue_plan* epilogue_plan = &run->params->epilogue_plan;
+  carnot_epilogue_plan_bind(epilogue_plan, run->inputs, NULL, &product.gemm.epilogue);
   if (product.gemm.epilogue.residual)
     product.gemm.epilogue.residual += batch * state->m * product.gemm.epilogue.residual_ld;
   int64_t m0, m1, n0, n1;
-  carnot_grid_part(&state->grid, part % per_batch, &m0, &m1, &n0, &n1);
+  carnot_work_partition_part(&state->partition, part % per_batch, &m0, &m1, &n0, &n1);
   // The rows of the levels with bf16 products are those in bf16.
   bool half = run->step->tactic->isa >= CARNOT_ISA_AVX512_BF16;
   (half ? run->kernels->matmul_bf16 : run->kernels->matmul_f32)(&product, m0, m1, n0, n1);
-  carnot_tail_run(run->kernels, tail, run->inputs, c, state->n, batch * state->m + m0,
-                  batch * state->m + m1, n0, n1);
+  carnot_epilogue_plan_run(run->kernels, epilogue_plan, run->inputs, c, state->n,
+                           batch * state->m + m0, batch * state->m + m1, n0, n1);
 }
 
 static carnot_status* matmul_run(const carnot_step_view* step, void* state,
@@ -444,22 +452,24 @@ static carnot_status* matmul_run(const carnot_step_view* step, void* state,
                   inputs,
                   outputs,
                   workspace};
-  carnot_executor_parallel(executor, carnot_grid_count(&run.state->grid) * run.state->batch,
+  carnot_executor_parallel(executor,
+                           carnot_work_partition_count(&run.state->partition) * run.state->batch,
                            matmul_part, &run);
   return NULL;
 }
 
-#define GEMM_ROW                                                               \
-  .anchor = CARNOT_OP_COUNT, .validate = gemm_check, .uses_input = gemm_reads, \
-  .configure = gemm_shape, .run = gemm_run_all
-CARNOT_CPU_ROWS(gemm_f32, GEMM_ROW, .reject = gemm_reject, .prepare = gemm_prepare,
-                .work = product_work);
-CARNOT_CPU_F16_ROWS(gemm_f16, GEMM_ROW, .reject = gemm_f16_reject, .prepare = gemm_f16_prepare,
-                    .work = half_work);
-CARNOT_CPU_BF16_ROWS(gemm_bf16, GEMM_ROW, .reject = gemm_bf16_reject, .prepare = gemm_bf16_prepare,
-                     .work = half_work);
-#define MATMUL_ROW                                                                \
+#define GEMM_TACTIC                                                                    \
+  .anchor = CARNOT_OP_COUNT, .validate = gemm_validate, .uses_input = gemm_uses_input, \
+  .configure = gemm_configure, .run = gemm_run_all
+CARNOT_CPU_TACTICS(gemm_f32, GEMM_TACTIC, .reject = gemm_reject, .prepare = gemm_prepare,
+                   .work = product_work);
+CARNOT_CPU_F16_TACTICS(gemm_f16, GEMM_TACTIC, .reject = gemm_f16_reject,
+                       .prepare = gemm_f16_prepare, .work = half_work);
+CARNOT_CPU_BF16_TACTICS(gemm_bf16, GEMM_TACTIC, .reject = gemm_bf16_reject,
+                        .prepare = gemm_bf16_prepare, .work = half_work);
+#define MATMUL_TACTIC                                                             \
   .anchor = CARNOT_OP_MATMUL, .reject = matmul_reject, .prepare = matmul_prepare, \
-  .validate = matmul_check, .configure = matmul_shape, .run = matmul_run, .work = product_work
-CARNOT_CPU_ROWS(matmul_f32, MATMUL_ROW);
-CARNOT_CPU_NATIVE_BF16_ROWS(matmul_bf16, MATMUL_ROW);
+  .validate = matmul_validate, .configure = matmul_configure, .run = matmul_run,  \
+  .work = product_work
+CARNOT_CPU_TACTICS(matmul_f32, MATMUL_TACTIC);
+CARNOT_CPU_NATIVE_BF16_TACTICS(matmul_bf16, MATMUL_TACTIC);

@@ -122,7 +122,7 @@ static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepa
   return NULL;
 }
 
-static carnot_status* matmul_check(const carnot_step_view* step) {
+static carnot_status* matmul_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(matmul_params) && step->constant_count == 2,
                INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
                step->param_bytes, step->constant_count, sizeof(matmul_params));
@@ -140,15 +140,15 @@ static carnot_status* matmul_check(const carnot_step_view* step) {
   return NULL;
 }
 
-static bool matmul_reads(const carnot_step_view* step, uint32_t input) {
+static bool matmul_uses_input(const carnot_step_view* step, uint32_t input) {
   return input != roles_of(step->region->nodes[0].op)->b;
 }
 
 static int64_t count_of(const carnot_operand* t) { return carnot_dims_count(t->dims, t->rank); }
 
-static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* memory,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* matmul_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* memory,
+                                       size_t* out_workspace_bytes) {
   const matmul_params* p = step->params;
   carnot_op op = step->region->nodes[0].op;
   const roles* r = roles_of(op);
@@ -181,25 +181,26 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
     CARNOT_CHECK(y->format.dtype == CARNOT_DTYPE_I32, INVALID_MODEL, "the result is %s",
                  carnot_dtype_name(y->format.dtype));
   }
-  *(carnot_grid*)memory = carnot_grid_cut(step->tactic->isa, count_of(a) / p->k, p->n, p->k);
+  *(carnot_work_partition*)memory =
+      carnot_work_partition_make(step->tactic->isa, count_of(a) / p->k, p->n, p->k);
   *out_workspace_bytes = (size_t)p->n * (sizeof(int32_t) + sizeof(float));
   return NULL;
 }
 
 typedef struct matmul_run {
   const carnot_cpu_kernels* kernels;
-  const carnot_grid* grid;
+  const carnot_work_partition* partition;
   carnot_gemm_u8s8 gemm;
 } matmul_run;
 
 static void matmul_part(void* argument, int64_t part) {
   const matmul_run* run = argument;
   int64_t m0, m1, n0, n1;
-  carnot_grid_part(run->grid, part, &m0, &m1, &n0, &n1);
+  carnot_work_partition_part(run->partition, part, &m0, &m1, &n0, &n1);
   run->kernels->gemm_u8s8(&run->gemm, m0, m1, n0, n1);
 }
 
-static carnot_status* matmul_run_row(const carnot_step_view* step, void* memory,
+static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
                                      const carnot_operand* inputs, const carnot_operand* outputs,
                                      void* workspace, carnot_executor* executor) {
   const matmul_params* p = step->params;
@@ -216,8 +217,8 @@ static carnot_status* matmul_run_row(const carnot_step_view* step, void* memory,
     bias[n] = (int32_t)(uint32_t)(-(zero + (is_signed ? 128 : 0)) * (int64_t)sums[n]);
   // The row of AVX-512 takes VNNI along where the machine has it.
   carnot_isa isa = step->tactic->isa == CARNOT_ISA_AVX512 ? step->machine_isa : step->tactic->isa;
-  matmul_run run = {.kernels = carnot_cpu_kernels_of(isa), .grid = memory};
-  run.gemm = (carnot_gemm_u8s8){.m = run.grid->m,
+  matmul_run run = {.kernels = carnot_cpu_kernels_of(isa), .partition = memory};
+  run.gemm = (carnot_gemm_u8s8){.m = run.partition->m,
                                 .n = p->n,
                                 .k = p->k,
                                 .a = a->data,
@@ -240,7 +241,7 @@ static carnot_status* matmul_run_row(const carnot_step_view* step, void* memory,
     run.gemm.epilogue.output =
         y->format.dtype == CARNOT_DTYPE_U8 ? CARNOT_INT8_OUTPUT_U8 : CARNOT_INT8_OUTPUT_S8;
   }
-  carnot_executor_parallel(executor, carnot_grid_count(run.grid), matmul_part, &run);
+  carnot_executor_parallel(executor, carnot_work_partition_count(run.partition), matmul_part, &run);
   return NULL;
 }
 
@@ -255,9 +256,11 @@ static void matmul_work(const carnot_problem* problem, double* out_flops, double
   *out_bytes = rows * (double)(p.k + p.n) + (double)p.k * (double)p.n;
 }
 
-CARNOT_CPU_ROWS(matmul_integer_u8s8, .anchor = CARNOT_OP_MATMUL_INTEGER, .reject = integer_reject,
-                .prepare = matmul_prepare, .validate = matmul_check, .uses_input = matmul_reads,
-                .configure = matmul_shape, .run = matmul_run_row, .work = matmul_work);
-CARNOT_CPU_ROWS(qlinear_matmul_u8s8, .anchor = CARNOT_OP_QLINEAR_MATMUL, .reject = linear_reject,
-                .prepare = matmul_prepare, .validate = matmul_check, .uses_input = matmul_reads,
-                .configure = matmul_shape, .run = matmul_run_row, .work = matmul_work);
+CARNOT_CPU_TACTICS(matmul_integer_u8s8, .anchor = CARNOT_OP_MATMUL_INTEGER,
+                   .reject = integer_reject, .prepare = matmul_prepare, .validate = matmul_validate,
+                   .uses_input = matmul_uses_input, .configure = matmul_configure,
+                   .run = matmul_run_all, .work = matmul_work);
+CARNOT_CPU_TACTICS(qlinear_matmul_u8s8, .anchor = CARNOT_OP_QLINEAR_MATMUL, .reject = linear_reject,
+                   .prepare = matmul_prepare, .validate = matmul_validate,
+                   .uses_input = matmul_uses_input, .configure = matmul_configure,
+                   .run = matmul_run_all, .work = matmul_work);

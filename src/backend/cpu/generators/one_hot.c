@@ -18,7 +18,7 @@ static const char* one_hot_reject(carnot_problem* problem, char* reason, size_t 
   return NULL;
 }
 
-static carnot_status* one_hot_check(const carnot_step_view* step) {
+static carnot_status* one_hot_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_ONE_HOT, 3);
 }
 
@@ -26,9 +26,9 @@ typedef struct one_hot_state {
   int64_t depth, inner, count, per_part;  // count: of indices
 } one_hot_state;
 
-static carnot_status* one_hot_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                    const carnot_operand* outputs, void* state,
-                                    size_t* out_workspace_bytes) {
+static carnot_status* one_hot_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* state,
+                                        size_t* out_workspace_bytes) {
   one_hot_state* s = state;
   const carnot_operand *index = &inputs[kIndices], *values = &inputs[kValues], *y = &outputs[0];
   const carnot_op_row* row = carnot_op_get(CARNOT_OP_ONE_HOT);
@@ -76,7 +76,7 @@ static void one_hot_part(void* argument, int64_t part) {
   }
 }
 
-static carnot_status* one_hot_run_row(const carnot_step_view* step, void* state,
+static carnot_status* one_hot_run_all(const carnot_step_view* step, void* state,
                                       const carnot_operand* inputs, const carnot_operand* outputs,
                                       void* workspace, carnot_executor* executor) {
   (void)workspace;
@@ -100,6 +100,6 @@ const carnot_tactic carnot_tactic_one_hot = {.name = "cpu_one_hot",
                                              .isa = CARNOT_ISA_SCALAR,
                                              .numerics = CARNOT_NUMERICS_EXACT,
                                              .reject = one_hot_reject,
-                                             .validate = one_hot_check,
-                                             .configure = one_hot_shape,
-                                             .run = one_hot_run_row};
+                                             .validate = one_hot_validate,
+                                             .configure = one_hot_configure,
+                                             .run = one_hot_run_all};

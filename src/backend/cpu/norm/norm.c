@@ -1,5 +1,6 @@
 // Softmax and normalization over float32: along trailing axes (rows), and per group of channels.
 #include "backend/cpu/common/cpu.h"
+#include "backend/cpu/common/epilogue.h"
 #include "backend/cpu/common/isa_variants.h"
 
 static carnot_op op_of(const carnot_problem* problem) { return problem->region->nodes[0].op; }
@@ -41,9 +42,9 @@ static carnot_status* node_axis(const carnot_step_view* step, int rank, int* out
                      out);
 }
 
-static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                    const carnot_operand* outputs, void* state,
-                                    size_t* out_workspace_bytes) {
+static carnot_status* softmax_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* state,
+                                        size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   int axis;
   CARNOT_TRY(node_axis(step, inputs[0].rank, &axis));
@@ -120,9 +121,9 @@ static const char* row_norm_reject(carnot_problem* problem, char* reason, size_t
   return NULL;
 }
 
-static carnot_status* row_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* outputs, void* state,
-                                     size_t* out_workspace_bytes) {
+static carnot_status* row_norm_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* state,
+                                         size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   int axis;
   CARNOT_TRY(node_axis(step, inputs[0].rank, &axis));
@@ -170,17 +171,17 @@ static carnot_status* row_norm_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-CARNOT_CPU_ROWS(softmax_f32, .anchor = CARNOT_OP_COUNT, .reject = softmax_reject,
-                .configure = softmax_shape, .run = softmax_run);
-CARNOT_CPU_ROWS(row_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = row_norm_reject,
-                .configure = row_norm_shape, .run = row_norm_run);
+CARNOT_CPU_TACTICS(softmax_f32, .anchor = CARNOT_OP_COUNT, .reject = softmax_reject,
+                   .configure = softmax_configure, .run = softmax_run);
+CARNOT_CPU_TACTICS(row_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = row_norm_reject,
+                   .configure = row_norm_configure, .run = row_norm_run);
 
 // ---- channels: group and instance normalization, an activation behind them taken along ----
 
 typedef struct channel_norm_params {
   int64_t groups;  // 0: as many as channels
   float epsilon;
-  carnot_tail tail;
+  carnot_epilogue_plan epilogue_plan;
 } channel_norm_params;
 
 static const char* describe_channels(const carnot_problem* problem, channel_norm_params* out,
@@ -204,10 +205,10 @@ static const char* describe_channels(const carnot_problem* problem, channel_norm
   }
   out->epsilon = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon");
   bool has_bias = false;
-  why =
-      carnot_tail_make(problem, x->rank - 1, NULL, x->dims[1], &has_bias, &out->tail, reason, size);
+  why = carnot_epilogue_plan_make(problem, x->rank - 1, NULL, x->dims[1], &has_bias,
+                                  &out->epilogue_plan, reason, size);
   if (why) return why;
-  return out->tail.residual >= 0 || out->tail.program.instruction_count
+  return out->epilogue_plan.residual >= 0 || out->epilogue_plan.program.instruction_count
              ? "more than an activation follows"
              : NULL;
 }
@@ -233,13 +234,13 @@ static carnot_status* channel_norm_prepare(const carnot_problem* problem, carnot
   return NULL;
 }
 
-static carnot_status* channel_norm_check(const carnot_step_view* step) {
+static carnot_status* channel_norm_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(channel_norm_params) && step->input_count >= 3,
                INVALID_MODEL, "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(channel_norm_params));
   const channel_norm_params* p = step->params;
   CARNOT_CHECK(p->groups >= 0, INVALID_MODEL, "%lld groups", (long long)p->groups);
-  return carnot_tail_check(&p->tail, step->input_count);
+  return carnot_epilogue_plan_validate(&p->epilogue_plan, step->input_count);
 }
 
 typedef struct channel_norm_state {
@@ -247,9 +248,10 @@ typedef struct channel_norm_state {
   bool channels_last;
 } channel_norm_state;
 
-static carnot_status* channel_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                         const carnot_operand* outputs, void* memory,
-                                         size_t* out_workspace_bytes) {
+static carnot_status* channel_norm_configure(const carnot_step_view* step,
+                                             const carnot_operand* inputs,
+                                             const carnot_operand* outputs, void* memory,
+                                             size_t* out_workspace_bytes) {
   channel_norm_state* s = memory;
   const channel_norm_params* p = step->params;
   const carnot_operand* x = &inputs[0];
@@ -315,24 +317,25 @@ static carnot_status* channel_norm_run_all(const carnot_step_view* step, void* s
   const channel_norm_params* p = step->params;
   channel_norm_run run = {
       .kernels = carnot_cpu_kernels_of(step->tactic->isa), .state = state, .workspace = workspace};
-  run.norm = (carnot_group_norm_f32){.pixels = run.state->pixels,
-                                     .c = run.state->c,
-                                     .groups = run.state->groups,
-                                     .src = inputs[0].data,
-                                     .src_ld = run.state->c,
-                                     .dst = outputs[0].data,
-                                     .dst_ld = run.state->c,
-                                     .scale = inputs[1].data,
-                                     .bias = inputs[2].data,
-                                     .epsilon = p->epsilon,
-                                     .activation = (carnot_activation)p->tail.activation,
-                                     .a = p->tail.a,
-                                     .b = p->tail.b};
+  run.norm =
+      (carnot_group_norm_f32){.pixels = run.state->pixels,
+                              .c = run.state->c,
+                              .groups = run.state->groups,
+                              .src = inputs[0].data,
+                              .src_ld = run.state->c,
+                              .dst = outputs[0].data,
+                              .dst_ld = run.state->c,
+                              .scale = inputs[1].data,
+                              .bias = inputs[2].data,
+                              .epsilon = p->epsilon,
+                              .activation = (carnot_kernel_activation)p->epilogue_plan.activation,
+                              .a = p->epilogue_plan.a,
+                              .b = p->epilogue_plan.b};
   carnot_executor_parallel(executor, run.state->n * run.state->parts_per_image, channel_norm_part,
                            &run);
   return NULL;
 }
 
-CARNOT_CPU_ROWS(channel_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = channel_norm_reject,
-                .prepare = channel_norm_prepare, .validate = channel_norm_check,
-                .configure = channel_norm_shape, .run = channel_norm_run_all);
+CARNOT_CPU_TACTICS(channel_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = channel_norm_reject,
+                   .prepare = channel_norm_prepare, .validate = channel_norm_validate,
+                   .configure = channel_norm_configure, .run = channel_norm_run_all);

@@ -83,7 +83,7 @@ static const char* plugin_reject(carnot_problem* problem, char* reason, size_t s
   return why;
 }
 
-static carnot_status* plugin_check(const carnot_step_view* step) {
+static carnot_status* plugin_validate(const carnot_step_view* step) {
   const carnot_region* region = step->region;
   CARNOT_CHECK(region->node_count == 1 && region->nodes[0].op == CARNOT_OP_PLUGIN &&
                    region->nodes[0].input_count == step->input_count &&
@@ -136,9 +136,9 @@ static carnot_plugin_tensor tensor_of(const carnot_operand* o) {
   return t;
 }
 
-static carnot_status* plugin_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* plugin_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       size_t* out_workspace_bytes) {
   carnot_plugin_tensor in[CARNOT_PLUGIN_MAX_OPERANDS], out[CARNOT_PLUGIN_MAX_OPERANDS];
   for (uint32_t i = 0; i < step->input_count; i++) {
     in[i] = tensor_of(&inputs[i]);
@@ -178,8 +178,8 @@ const carnot_tactic carnot_tactic_plugin = {.name = "cpu_plugin",
                                             .isa = CARNOT_ISA_SCALAR,
                                             .numerics = CARNOT_NUMERICS_EXACT,
                                             .reject = plugin_reject,
-                                            .validate = plugin_check,
+                                            .validate = plugin_validate,
                                             .open = plugin_open,
                                             .close = plugin_close,
-                                            .configure = plugin_shape,
+                                            .configure = plugin_configure,
                                             .run = plugin_run};

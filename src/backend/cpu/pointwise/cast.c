@@ -119,7 +119,7 @@ static const char* cast_reject(carnot_problem* problem, char* reason, size_t siz
   return NULL;
 }
 
-static carnot_status* cast_check(const carnot_step_view* step) {
+static carnot_status* cast_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->region->node_count == 1 && step->region->nodes[0].op == CARNOT_OP_CAST,
                INVALID_MODEL, "the step holds no cast");
   return NULL;
@@ -127,9 +127,9 @@ static carnot_status* cast_check(const carnot_step_view* step) {
 
 enum { kPart = 1 << 15 };
 
-static carnot_status* cast_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* memory,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* cast_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
   (void)step;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   *out_workspace_bytes = 0;
@@ -162,7 +162,7 @@ static void cast_part(void* argument, int64_t part) {
            carnot_min_i64(kPart, run->count - at));
 }
 
-static carnot_status* cast_run_row(const carnot_step_view* step, void* memory,
+static carnot_status* cast_run_all(const carnot_step_view* step, void* memory,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
   (void)step, (void)workspace;
@@ -181,6 +181,6 @@ const carnot_tactic carnot_tactic_cast = {.name = "cpu_cast",
                                           .isa = CARNOT_ISA_SCALAR,
                                           .numerics = CARNOT_NUMERICS_EXACT,
                                           .reject = cast_reject,
-                                          .validate = cast_check,
-                                          .configure = cast_shape,
-                                          .run = cast_run_row};
+                                          .validate = cast_validate,
+                                          .configure = cast_configure,
+                                          .run = cast_run_all};

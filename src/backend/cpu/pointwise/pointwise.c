@@ -156,7 +156,7 @@ static carnot_status* pointwise_prepare(const carnot_problem* problem, carnot_pr
   return NULL;
 }
 
-static carnot_status* pointwise_check(const carnot_step_view* step) {
+static carnot_status* pointwise_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(pointwise_params) && step->constant_count == 0,
                INVALID_MODEL, "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(pointwise_params));
@@ -246,9 +246,10 @@ static carnot_status* build_nest(pointwise_state* s, int inputs, const carnot_op
   return NULL;
 }
 
-static carnot_status* pointwise_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* memory,
-                                      size_t* out_workspace_bytes) {
+static carnot_status* pointwise_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
   pointwise_state* s = memory;
   const pointwise_params* p = step->params;
   *out_workspace_bytes = 0;
@@ -338,7 +339,7 @@ static carnot_status* pointwise_run_all(const carnot_step_view* step, void* stat
   return NULL;
 }
 
-CARNOT_CPU_ROWS(pointwise_f32, .anchor = CARNOT_OP_COUNT, .strided_outputs = true,
-                .reject = pointwise_reject, .prepare = pointwise_prepare,
-                .validate = pointwise_check, .configure = pointwise_shape,
-                .run = pointwise_run_all);
+CARNOT_CPU_TACTICS(pointwise_f32, .anchor = CARNOT_OP_COUNT, .strided_outputs = true,
+                   .reject = pointwise_reject, .prepare = pointwise_prepare,
+                   .validate = pointwise_validate, .configure = pointwise_configure,
+                   .run = pointwise_run_all);

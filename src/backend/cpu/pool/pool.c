@@ -66,7 +66,7 @@ carnot_status* carnot_pool_prepare(const carnot_problem* problem, carnot_prepare
   return NULL;
 }
 
-static carnot_status* pool_check(const carnot_step_view* step) {
+static carnot_status* pool_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_pool_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(carnot_pool_params));
@@ -74,7 +74,7 @@ static carnot_status* pool_check(const carnot_step_view* step) {
 }
 
 typedef struct pool_state {
-  carnot_plane plane;
+  carnot_conv_geometry geometry;
   int64_t rows_per_part, row_count;
 } pool_state;
 
@@ -89,23 +89,24 @@ static carnot_status* shape(const carnot_step_view* step, const carnot_operand* 
                carnot_dtype_name(outputs[0].format.dtype));
   const carnot_pool_params* p = step->params;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_plane_of(&p->window, &inputs[0], &outputs[0], &state->plane));
-  const carnot_plane* plane = &state->plane;
-  CARNOT_CHECK(plane->c == plane->k, INVALID_ARGUMENT, "%lld channels give %lld",
-               (long long)plane->c, (long long)plane->k);
-  state->row_count = plane->n * plane->p;
+  CARNOT_TRY(carnot_conv_geometry_of(&p->window, &inputs[0], &outputs[0], &state->geometry));
+  const carnot_conv_geometry* geometry = &state->geometry;
+  CARNOT_CHECK(geometry->c == geometry->k, INVALID_ARGUMENT, "%lld channels give %lld",
+               (long long)geometry->c, (long long)geometry->k);
+  state->row_count = geometry->n * geometry->p;
   state->rows_per_part =
-      carnot_rows_per_part(state->row_count, plane->q * plane->c * plane->r * plane->s);
+      carnot_rows_per_part(state->row_count, geometry->q * geometry->c * geometry->r * geometry->s);
   return NULL;
 }
-static carnot_status* pool_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* memory,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* pool_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
   return shape(step, inputs, outputs, /*bytes=*/false, memory, out_workspace_bytes);
 }
-static carnot_status* max_bytes_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* memory,
-                                      size_t* out_workspace_bytes) {
+static carnot_status* max_bytes_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
   return shape(step, inputs, outputs, /*bytes=*/true, memory, out_workspace_bytes);
 }
 
@@ -131,35 +132,35 @@ static carnot_status* run_pool(const carnot_step_view* step, void* memory,
                                const carnot_operand* inputs, const carnot_operand* outputs,
                                carnot_executor* executor, bool max) {
   const pool_state* state = memory;
-  const carnot_plane* plane = &state->plane;
+  const carnot_conv_geometry* geometry = &state->geometry;
   pool_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                   .rows_per_part = state->rows_per_part,
                   .row_count = state->row_count,
                   .max = max};
   run.pool = (carnot_pool_f32){
-      .n = plane->n,
-      .h = plane->h,
-      .w = plane->w,
-      .c = plane->c,
-      .p = plane->p,
-      .q = plane->q,
-      .r = plane->r,
-      .s = plane->s,
-      .stride_h = plane->stride_h,
-      .stride_w = plane->stride_w,
-      .dilation_h = plane->dilation_h,
-      .dilation_w = plane->dilation_w,
-      .pad_h = plane->pad_h,
-      .pad_w = plane->pad_w,
-      .pad_h_end = plane->pad_h_end,
-      .pad_w_end = plane->pad_w_end,
+      .n = geometry->n,
+      .h = geometry->h,
+      .w = geometry->w,
+      .c = geometry->c,
+      .p = geometry->p,
+      .q = geometry->q,
+      .r = geometry->r,
+      .s = geometry->s,
+      .stride_h = geometry->stride_h,
+      .stride_w = geometry->stride_w,
+      .dilation_h = geometry->dilation_h,
+      .dilation_w = geometry->dilation_w,
+      .pad_h = geometry->pad_h,
+      .pad_w = geometry->pad_w,
+      .pad_h_end = geometry->pad_h_end,
+      .pad_w_end = geometry->pad_w_end,
       .include_padding = ((const carnot_pool_params*)step->params)->include_padding != 0,
       .src = inputs[0].data,
-      .src_n = plane->src_n,
-      .src_h = plane->src_h,
-      .src_w = plane->src_w,
+      .src_n = geometry->src_n,
+      .src_h = geometry->src_h,
+      .src_w = geometry->src_w,
       .dst = outputs[0].data,
-      .ld = plane->ld};
+      .ld = geometry->ld};
   carnot_executor_parallel(executor, carnot_ceildiv(run.row_count, run.rows_per_part), pool_part,
                            &run);
   return NULL;
@@ -178,12 +179,12 @@ static carnot_status* average_run(const carnot_step_view* step, void* state,
   return run_pool(step, state, inputs, outputs, executor, false);
 }
 
-CARNOT_CPU_ROWS(max_pool_f32, .anchor = CARNOT_OP_MAX_POOL, .strided_outputs = true,
-                .reject = max_reject, .prepare = carnot_pool_prepare, .validate = pool_check,
-                .configure = pool_shape, .run = max_run);
-CARNOT_CPU_ROWS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_outputs = true,
-                .reject = average_reject, .prepare = carnot_pool_prepare, .validate = pool_check,
-                .configure = pool_shape, .run = average_run);
+CARNOT_CPU_TACTICS(max_pool_f32, .anchor = CARNOT_OP_MAX_POOL, .strided_outputs = true,
+                   .reject = max_reject, .prepare = carnot_pool_prepare, .validate = pool_validate,
+                   .configure = pool_configure, .run = max_run);
+CARNOT_CPU_TACTICS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_outputs = true,
+                   .reject = average_reject, .prepare = carnot_pool_prepare,
+                   .validate = pool_validate, .configure = pool_configure, .run = average_run);
 
 // ---- bytes: plain loops over the channels, which the compiler vectorises ----
 
@@ -203,7 +204,7 @@ static void max_of_unsigned(int64_t n, const uint8_t* x, uint8_t* restrict y) {
 
 // One output pixel: (image, p, q).
 static void max_bytes_pixel(const bytes_run* run, int64_t image, int64_t p, int64_t q) {
-  const carnot_plane* t = &run->state->plane;
+  const carnot_conv_geometry* t = &run->state->geometry;
   uint8_t* y = run->y + ((image * t->p + p) * t->q + q) * t->ld;
   memset(y, run->is_signed ? 0x80 : 0, (size_t)t->c);
   for (int64_t r = 0; r < t->r; r++) {
@@ -226,8 +227,8 @@ static void max_bytes_part(void* argument, int64_t part) {
   const pool_state* s = run->state;
   int64_t last = carnot_min_i64((part + 1) * s->rows_per_part, s->row_count);
   for (int64_t row = part * s->rows_per_part; row < last; row++)
-    for (int64_t q = 0; q < s->plane.q; q++)
-      max_bytes_pixel(run, row / s->plane.p, row % s->plane.p, q);
+    for (int64_t q = 0; q < s->geometry.q; q++)
+      max_bytes_pixel(run, row / s->geometry.p, row % s->geometry.p, q);
 }
 
 static carnot_status* max_bytes_run(const carnot_step_view* step, void* state,
@@ -248,6 +249,6 @@ const carnot_tactic carnot_tactic_max_pool_bytes = {.name = "cpu_max_pool_bytes"
                                                     .strided_outputs = true,
                                                     .reject = max_bytes_reject,
                                                     .prepare = carnot_pool_prepare,
-                                                    .validate = pool_check,
-                                                    .configure = max_bytes_shape,
+                                                    .validate = pool_validate,
+                                                    .configure = max_bytes_configure,
                                                     .run = max_bytes_run};

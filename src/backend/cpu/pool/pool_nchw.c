@@ -19,7 +19,7 @@ static const char* average_reject(carnot_problem* problem, char* reason, size_t 
   return reject_as(problem, CARNOT_OP_AVERAGE_POOL, reason, size);
 }
 
-static carnot_status* pool_rows_check(const carnot_step_view* step) {
+static carnot_status* pool_rows_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_pool_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(carnot_pool_params));
@@ -27,10 +27,10 @@ static carnot_status* pool_rows_check(const carnot_step_view* step) {
                                      kLeastSpatial, CARNOT_SLIDING_WINDOW_RANK);
 }
 
-typedef struct pool_rows_state {
-  carnot_pool_rows_f32 pool;
+typedef struct pool_nchw_state {
+  carnot_pool_nchw_f32 pool;
   int64_t rows_per_part, row_count;
-} pool_rows_state;
+} pool_nchw_state;
 
 static bool is_dense(const carnot_operand* t) {
   int64_t strides[CARNOT_MAX_RANK];
@@ -40,10 +40,11 @@ static bool is_dense(const carnot_operand* t) {
   return true;
 }
 
-static carnot_status* pool_rows_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* memory,
-                                      size_t* out_workspace_bytes) {
-  pool_rows_state* state = memory;
+static carnot_status* pool_rows_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
+  pool_nchw_state* state = memory;
   const carnot_pool_params* p = step->params;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   carnot_sliding_window w = p->window;
@@ -54,7 +55,7 @@ static carnot_status* pool_rows_shape(const carnot_step_view* step, const carnot
                INVALID_ARGUMENT, "operands of rank %d and %d do not fit a window of %d dimensions",
                x->rank, y->rank, rank);
   carnot_sliding_window_resolve(&w, x->dims + 2, y->dims + 2);
-  state->pool = (carnot_pool_rows_f32){.rank = rank, .include_padding = p->include_padding != 0};
+  state->pool = (carnot_pool_nchw_f32){.rank = rank, .include_padding = p->include_padding != 0};
   for (int d = 0; d < rank; d++)
     state->pool.axes[d] = (carnot_pool_axis){.in = x->dims[d + 2],
                                              .out = y->dims[d + 2],
@@ -71,39 +72,40 @@ static carnot_status* pool_rows_shape(const carnot_step_view* step, const carnot
   return NULL;
 }
 
-typedef struct pool_rows_run {
-  const pool_rows_state* state;
-  carnot_pool_rows_f32 pool;
-  carnot_max_pool_rows_f32_fn* kernel;
+typedef struct pool_nchw_run {
+  const pool_nchw_state* state;
+  carnot_pool_nchw_f32 pool;
+  carnot_max_pool_nchw_f32_fn* kernel;
   float* lines;
-} pool_rows_run;
+} pool_nchw_run;
 
-static void pool_rows_part(void* argument, int64_t part) {
-  const pool_rows_run* run = argument;
+static void pool_nchw_part(void* argument, int64_t part) {
+  const pool_nchw_run* run = argument;
   int64_t row0 = part * run->state->rows_per_part,
           row1 = carnot_min_i64(row0 + run->state->rows_per_part, run->state->row_count);
   run->kernel(&run->pool, row0, row1, run->lines + part * run->pool.axes[run->pool.rank - 1].in);
 }
 
-static carnot_status* pool_rows_run_all(const carnot_step_view* step, void* memory,
+static carnot_status* pool_nchw_run_all(const carnot_step_view* step, void* memory,
                                         const carnot_operand* inputs, const carnot_operand* outputs,
                                         void* workspace, carnot_executor* executor) {
-  const pool_rows_state* state = memory;
+  const pool_nchw_state* state = memory;
   const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->tactic->isa);
   bool max = step->region->nodes[0].op == CARNOT_OP_MAX_POOL;
-  pool_rows_run run = {.state = state,
+  pool_nchw_run run = {.state = state,
                        .pool = state->pool,
-                       .kernel = max ? kernels->max_pool_rows_f32 : kernels->average_pool_rows_f32,
+                       .kernel = max ? kernels->max_pool_nchw_f32 : kernels->average_pool_nchw_f32,
                        .lines = workspace};
   run.pool.src = inputs[0].data, run.pool.dst = outputs[0].data;
   carnot_executor_parallel(executor, carnot_ceildiv(state->row_count, state->rows_per_part),
-                           pool_rows_part, &run);
+                           pool_nchw_part, &run);
   return NULL;
 }
 
-#define POOL_ROWS                                                                            \
-  .prepare = carnot_pool_prepare, .validate = pool_rows_check, .configure = pool_rows_shape, \
-  .run = pool_rows_run_all
-CARNOT_CPU_ROWS(max_pool_rows_f32, .anchor = CARNOT_OP_MAX_POOL, .reject = max_reject, POOL_ROWS);
-CARNOT_CPU_ROWS(average_pool_rows_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .reject = average_reject,
-                POOL_ROWS);
+#define POOL_NCHW                                                 \
+  .prepare = carnot_pool_prepare, .validate = pool_rows_validate, \
+  .configure = pool_rows_configure, .run = pool_nchw_run_all
+CARNOT_CPU_TACTICS(max_pool_rows_f32, .anchor = CARNOT_OP_MAX_POOL, .reject = max_reject,
+                   POOL_NCHW);
+CARNOT_CPU_TACTICS(average_pool_rows_f32, .anchor = CARNOT_OP_AVERAGE_POOL,
+                   .reject = average_reject, POOL_NCHW);

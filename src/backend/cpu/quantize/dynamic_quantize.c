@@ -20,16 +20,16 @@ static const char* dynamic_reject(carnot_problem* problem, char* reason, size_t 
   return NULL;
 }
 
-static carnot_status* dynamic_check(const carnot_step_view* step) {
+static carnot_status* dynamic_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->region->node_count == 1 && step->input_count == 1 && step->output_count == 3 &&
                    step->region->nodes[0].op == CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR,
                INVALID_MODEL, "the step does not quantize");
   return NULL;
 }
 
-static carnot_status* dynamic_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                    const carnot_operand* outputs, void* memory,
-                                    size_t* out_workspace_bytes) {
+static carnot_status* dynamic_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* memory,
+                                        size_t* out_workspace_bytes) {
   (void)step;
   int64_t count = carnot_dims_count(inputs[0].dims, inputs[0].rank);
   CARNOT_CHECK(inputs[0].format.dtype == CARNOT_DTYPE_F32 &&
@@ -56,7 +56,7 @@ typedef struct dynamic_run {
 
 static void range_part(void* argument, int64_t part) {
   const dynamic_run* run = argument;
-  carnot_reduce_f32 reduce = {.reduction = CARNOT_REDUCTION_MIN,
+  carnot_reduce_f32 reduce = {.reduction = CARNOT_KERNEL_REDUCTION_MIN,
                               .n = carnot_min_i64(kPart, run->count - part * kPart),
                               .inner = 1,
                               .src = run->x + part * kPart,
@@ -64,7 +64,7 @@ static void range_part(void* argument, int64_t part) {
                               .dst = run->ranges + 2 * part,
                               .dst_outer = 1};
   run->kernels->reduce_f32(&reduce, 0, 1, 0, 1);
-  reduce.reduction = CARNOT_REDUCTION_MAX;
+  reduce.reduction = CARNOT_KERNEL_REDUCTION_MAX;
   reduce.dst++;
   run->kernels->reduce_f32(&reduce, 0, 1, 0, 1);
   float* range = run->ranges + 2 * part;
@@ -84,7 +84,7 @@ static void quantize_part(void* argument, int64_t part) {
   run->kernels->quantize_f32(&q, 1, run->x + part * kPart, q.n, run->y + part * kPart, q.n);
 }
 
-static carnot_status* dynamic_run_row(const carnot_step_view* step, void* memory,
+static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory,
                                       const carnot_operand* inputs, const carnot_operand* outputs,
                                       void* workspace, carnot_executor* executor) {
   int64_t parts = carnot_ceildiv(*(int64_t*)memory, kPart);
@@ -108,6 +108,6 @@ static carnot_status* dynamic_run_row(const carnot_step_view* step, void* memory
   return NULL;
 }
 
-CARNOT_CPU_ROWS(dynamic_quantize_f32, .anchor = CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR,
-                .reject = dynamic_reject, .validate = dynamic_check, .configure = dynamic_shape,
-                .run = dynamic_run_row);
+CARNOT_CPU_TACTICS(dynamic_quantize_f32, .anchor = CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR,
+                   .reject = dynamic_reject, .validate = dynamic_validate,
+                   .configure = dynamic_configure, .run = dynamic_run_all);

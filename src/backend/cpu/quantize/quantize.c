@@ -43,7 +43,7 @@ static const char* dequantize_reject(carnot_problem* problem, char* reason, size
   return reject(problem, CARNOT_OP_DEQUANTIZE_LINEAR, reason, size);
 }
 
-static carnot_status* quantize_check(const carnot_step_view* step) {
+static carnot_status* quantize_validate(const carnot_step_view* step) {
   carnot_op op = step->region->nodes[0].op;
   CARNOT_CHECK(step->region->node_count == 1 && step->input_count >= 2 &&
                    (op == CARNOT_OP_QUANTIZE_LINEAR || op == CARNOT_OP_DEQUANTIZE_LINEAR),
@@ -57,9 +57,9 @@ typedef struct quantize_state {
   bool is_signed, per_column;
 } quantize_state;
 
-static carnot_status* quantize_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* outputs, void* memory,
-                                     size_t* out_workspace_bytes) {
+static carnot_status* quantize_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* memory,
+                                         size_t* out_workspace_bytes) {
   quantize_state* s = memory;
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_operand *x = &inputs[kX], *y = &outputs[0], *scale = &inputs[kScale];
@@ -161,7 +161,7 @@ static void quantize_part(void* argument, int64_t part) {
   }
 }
 
-static carnot_status* quantize_run_row(const carnot_step_view* step, void* memory,
+static carnot_status* quantize_run_all(const carnot_step_view* step, void* memory,
                                        const carnot_operand* inputs, const carnot_operand* outputs,
                                        void* workspace, carnot_executor* executor) {
   (void)workspace;
@@ -177,7 +177,9 @@ static carnot_status* quantize_run_row(const carnot_step_view* step, void* memor
   return NULL;
 }
 
-CARNOT_CPU_ROWS(quantize_f32, .anchor = CARNOT_OP_QUANTIZE_LINEAR, .reject = quantize_reject,
-                .validate = quantize_check, .configure = quantize_shape, .run = quantize_run_row);
-CARNOT_CPU_ROWS(dequantize_f32, .anchor = CARNOT_OP_DEQUANTIZE_LINEAR, .reject = dequantize_reject,
-                .validate = quantize_check, .configure = quantize_shape, .run = quantize_run_row);
+CARNOT_CPU_TACTICS(quantize_f32, .anchor = CARNOT_OP_QUANTIZE_LINEAR, .reject = quantize_reject,
+                   .validate = quantize_validate, .configure = quantize_configure,
+                   .run = quantize_run_all);
+CARNOT_CPU_TACTICS(dequantize_f32, .anchor = CARNOT_OP_DEQUANTIZE_LINEAR,
+                   .reject = dequantize_reject, .validate = quantize_validate,
+                   .configure = quantize_configure, .run = quantize_run_all);

@@ -104,7 +104,7 @@ static const char* reject_as(carnot_problem* problem, carnot_dtype dtype, char* 
                              size_t size) {
   const char* why = recurrent_reject(problem, reason, size);
   for (uint32_t i = kW; i <= kR && !why; i++)
-    why = carnot_weights_reject(problem, constant_of(problem, i), dtype, reason, size);
+    why = carnot_packed_weights_reject(problem, constant_of(problem, i), dtype, reason, size);
   return why;
 }
 
@@ -121,25 +121,25 @@ static int64_t first_gates(const recurrent_params* p) {
   return p->gates == 3 && !p->linear ? 2 : p->gates;
 }
 
-static carnot_weights_shape shape_of_r(const recurrent_params* p, int64_t gates) {
-  return (carnot_weights_shape){1, p->hidden, gates * p->hidden};
+static carnot_packed_weights_shape shape_of_r(const recurrent_params* p, int64_t gates) {
+  return (carnot_packed_weights_shape){1, p->hidden, gates * p->hidden};
 }
 
 // Bytes of R^T of a direction: the first gates, then the others.
 static size_t first_r_bytes(const recurrent_params* p) {
-  return carnot_weights_bytes((carnot_dtype)p->weights, shape_of_r(p, first_gates(p)));
+  return carnot_packed_weights_bytes((carnot_dtype)p->weights, shape_of_r(p, first_gates(p)));
 }
 static size_t packed_r_bytes(const recurrent_params* p) {
-  return first_r_bytes(p) +
-         carnot_weights_bytes((carnot_dtype)p->weights, shape_of_r(p, p->gates - first_gates(p)));
+  return first_r_bytes(p) + carnot_packed_weights_bytes((carnot_dtype)p->weights,
+                                                        shape_of_r(p, p->gates - first_gates(p)));
 }
 
 static int64_t gate_columns(const recurrent_params* p) {
   return p->directions * p->gates * p->hidden;
 }
 
-static carnot_weights_shape shape_of_w(const recurrent_params* p) {
-  return (carnot_weights_shape){1, p->input, gate_columns(p)};
+static carnot_packed_weights_shape shape_of_w(const recurrent_params* p) {
+  return (carnot_packed_weights_shape){1, p->input, gate_columns(p)};
 }
 
 static carnot_status* add_constant(carnot_prepared* out, int at, const char* packing, size_t bytes,
@@ -153,17 +153,17 @@ static carnot_status* add_constant(carnot_prepared* out, int at, const char* pac
 }
 
 // The transpose of |rows| [n, depth].
-static carnot_status* pack(carnot_dtype dtype, carnot_weights_shape shape, const float* rows,
+static carnot_status* pack(carnot_dtype dtype, carnot_packed_weights_shape shape, const float* rows,
                            void* packed) {
   if (dtype == CARNOT_DTYPE_F32) {
     carnot_pack_k1n16_f32(shape.depth, shape.n, rows, 1, shape.depth, packed);
     return NULL;
   }
   void* wide;
-  CARNOT_TRY(carnot_calloc(1, carnot_weights_bytes(CARNOT_DTYPE_F32, shape),
+  CARNOT_TRY(carnot_calloc(1, carnot_packed_weights_bytes(CARNOT_DTYPE_F32, shape),
                            "weights before packing", &wide));
   carnot_pack_k1n16_f32(shape.depth, shape.n, rows, 1, shape.depth, wide);
-  carnot_weights_pack(dtype, shape, wide, packed);
+  carnot_packed_weights_pack(dtype, shape, wide, packed);
   free(wide);
   return NULL;
 }
@@ -206,10 +206,11 @@ static carnot_status* prepare_as(const carnot_problem* problem, carnot_dtype dty
   out->param_bytes = sizeof(*p);
   p->weights = (int32_t)dtype;
   void *w, *r, *input_bias, *state_bias;
-  const char* packing = carnot_weights_packing(dtype);
+  const char* packing = carnot_packed_weights_packing(dtype);
   size_t bias_bytes = (size_t)gate_columns(p) * sizeof(float);
   out->constant_count = kConstants;
-  CARNOT_TRY(add_constant(out, kPackedW, packing, carnot_weights_bytes(dtype, shape_of_w(p)), &w));
+  CARNOT_TRY(
+      add_constant(out, kPackedW, packing, carnot_packed_weights_bytes(dtype, shape_of_w(p)), &w));
   CARNOT_TRY(add_constant(out, kPackedR, packing, (size_t)p->directions * packed_r_bytes(p), &r));
   CARNOT_TRY(add_constant(out, kInputBias, "dense f32", bias_bytes, &input_bias));
   CARNOT_TRY(add_constant(out, kStateBias, "dense f32", bias_bytes, &state_bias));
@@ -235,7 +236,7 @@ static carnot_status* recurrent_bf16_prepare(const carnot_problem* problem, carn
   return prepare_as(problem, CARNOT_DTYPE_BF16, out);
 }
 
-static carnot_status* recurrent_check(const carnot_step_view* step) {
+static carnot_status* recurrent_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(recurrent_params) && step->constant_count == kConstants,
                INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and %d",
                step->param_bytes, step->constant_count, sizeof(recurrent_params), kConstants);
@@ -249,10 +250,10 @@ static carnot_status* recurrent_check(const carnot_step_view* step) {
                INVALID_MODEL, "%d directions of [%lld,%lld]", p->directions, (long long)p->hidden,
                (long long)p->input);
   size_t columns = (size_t)gate_columns(p) * sizeof(float);
-  CARNOT_CHECK(carnot_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
+  CARNOT_CHECK(carnot_packed_weights_known((carnot_dtype)p->weights), INVALID_MODEL,
                "packed weights of type %d", p->weights);
   CARNOT_CHECK(step->constant_bytes[kPackedW] ==
-                       carnot_weights_bytes((carnot_dtype)p->weights, shape_of_w(p)) &&
+                       carnot_packed_weights_bytes((carnot_dtype)p->weights, shape_of_w(p)) &&
                    step->constant_bytes[kPackedR] == (size_t)p->directions * packed_r_bytes(p) &&
                    step->constant_bytes[kInputBias] == columns &&
                    step->constant_bytes[kStateBias] == columns,
@@ -265,7 +266,7 @@ static carnot_status* recurrent_check(const carnot_step_view* step) {
   return NULL;
 }
 
-static bool recurrent_reads(const carnot_step_view* step, uint32_t input) {
+static bool recurrent_uses_input(const carnot_step_view* step, uint32_t input) {
   const carnot_plan_node* node = node_of(step->region);
   for (uint32_t i = kW; i <= kBias; i++)
     if (has_input(node, i) && node->inputs[i] == input) return false;
@@ -274,7 +275,7 @@ static bool recurrent_reads(const carnot_step_view* step, uint32_t input) {
 
 typedef struct recurrent_state {
   int64_t time, batch, block, blocks;  // sequences of a part, parts of a direction
-  carnot_grid grid;                    // of the input's product
+  carnot_work_partition partition;     // of the input's product
 } recurrent_state;
 
 // The step's output that is output |i| of the operator; NULL when nobody wants it.
@@ -307,9 +308,10 @@ static int64_t part_floats(const recurrent_params* p, const recurrent_state* s) 
   return s->block * (2 + 2 * p->gates) * p->hidden;
 }
 
-static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* memory,
-                                      size_t* out_workspace_bytes) {
+static carnot_status* recurrent_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
   const recurrent_params* p = step->params;
   recurrent_state* s = memory;
   const carnot_operand* x = &inputs[node_of(step->region)->inputs[kX]];
@@ -333,7 +335,7 @@ static carnot_status* recurrent_shape(const carnot_step_view* step, const carnot
   for (uint32_t i = kInitialH; i <= kInitialC; i++)
     CARNOT_TRY(check_states(p, s, initial_of(step, inputs, i), "an initial state"));
   int64_t rows = s->time * s->batch;
-  s->grid = carnot_grid_cut(step->tactic->isa, rows, gate_columns(p), p->input);
+  s->partition = carnot_work_partition_make(step->tactic->isa, rows, gate_columns(p), p->input);
   s->block = carnot_ceildiv(s->batch, carnot_max_i64(1, carnot_min_i64(8, s->batch / 4)));
   s->blocks = carnot_ceildiv(s->batch, s->block);
   *out_workspace_bytes =
@@ -355,7 +357,7 @@ static void input_part(void* argument, int64_t part) {
   const recurrent_run* run = argument;
   const recurrent_params* p = run->params;
   int64_t m0, m1, n0, n1, columns = gate_columns(p);
-  carnot_gemm_f32 gemm = {.m = run->state->grid.m,
+  carnot_gemm_f32 gemm = {.m = run->state->partition.m,
                           .n = columns,
                           .k = p->input,
                           .a = run->x->data,
@@ -364,8 +366,8 @@ static void input_part(void* argument, int64_t part) {
                           .c = run->input_gates,
                           .ldc = columns,
                           .epilogue = {.bias = run->step->constants[kInputBias]}};
-  carnot_grid_part(&run->state->grid, part, &m0, &m1, &n0, &n1);
-  carnot_weights_gemm(run->kernels, (carnot_dtype)p->weights)(&gemm, m0, m1, n0, n1);
+  carnot_work_partition_part(&run->state->partition, part, &m0, &m1, &n0, &n1);
+  carnot_packed_weights_gemm(run->kernels, (carnot_dtype)p->weights)(&gemm, m0, m1, n0, n1);
 }
 
 #define FN1(f, d, x)                            \
@@ -440,7 +442,7 @@ static void project(const sequences* q, const float* a, int64_t from, int64_t ga
   else
     gemm.epilogue.bias =
         (const float*)q->run->step->constants[kStateBias] + q->direction * p->gates * h + from * h;
-  carnot_weights_gemm(q->run->kernels, (carnot_dtype)p->weights)(&gemm, 0, q->count, 0, n);
+  carnot_packed_weights_gemm(q->run->kernels, (carnot_dtype)p->weights)(&gemm, 0, q->count, 0, n);
 }
 
 static void advance(const sequences* q, const float* x, int64_t x_ld) {
@@ -542,7 +544,8 @@ static carnot_status* recurrent_run_all(const carnot_step_view* step, void* stat
   run.last_h = output_of(step, outputs, 1);
   run.last_c = output_of(step, outputs, 2);
   run.scratch = run.input_gates + run.state->time * run.state->batch * gate_columns(run.params);
-  carnot_executor_parallel(executor, carnot_grid_count(&run.state->grid), input_part, &run);
+  carnot_executor_parallel(executor, carnot_work_partition_count(&run.state->partition), input_part,
+                           &run);
   carnot_executor_parallel(executor, run.params->directions * run.state->blocks, sequence_part,
                            &run);
   return NULL;
@@ -560,15 +563,17 @@ static void recurrent_work(const carnot_problem* problem, double* out_flops, dou
                     (double)(gate_columns(&p) * (p.input + p.hidden)));
 }
 
-#define RECURRENT_ROW                                                                       \
-  .validate = recurrent_check, .uses_input = recurrent_reads, .configure = recurrent_shape, \
-  .run = recurrent_run_all, .work = recurrent_work
-#define F32_ROW  RECURRENT_ROW, .reject = recurrent_reject, .prepare = recurrent_prepare
-#define F16_ROW  RECURRENT_ROW, .reject = recurrent_f16_reject, .prepare = recurrent_f16_prepare
-#define BF16_ROW RECURRENT_ROW, .reject = recurrent_bf16_reject, .prepare = recurrent_bf16_prepare
-CARNOT_CPU_ROWS(lstm_f32, F32_ROW, .anchor = CARNOT_OP_LSTM);
-CARNOT_CPU_F16_ROWS(lstm_f16, F16_ROW, .anchor = CARNOT_OP_LSTM);
-CARNOT_CPU_BF16_ROWS(lstm_bf16, BF16_ROW, .anchor = CARNOT_OP_LSTM);
-CARNOT_CPU_ROWS(gru_f32, F32_ROW, .anchor = CARNOT_OP_GRU);
-CARNOT_CPU_F16_ROWS(gru_f16, F16_ROW, .anchor = CARNOT_OP_GRU);
-CARNOT_CPU_BF16_ROWS(gru_bf16, BF16_ROW, .anchor = CARNOT_OP_GRU);
+#define RECURRENT_TACTIC                                              \
+  .validate = recurrent_validate, .uses_input = recurrent_uses_input, \
+  .configure = recurrent_configure, .run = recurrent_run_all, .work = recurrent_work
+#define F32_TACTIC RECURRENT_TACTIC, .reject = recurrent_reject, .prepare = recurrent_prepare
+#define F16_TACTIC \
+  RECURRENT_TACTIC, .reject = recurrent_f16_reject, .prepare = recurrent_f16_prepare
+#define BF16_TACTIC \
+  RECURRENT_TACTIC, .reject = recurrent_bf16_reject, .prepare = recurrent_bf16_prepare
+CARNOT_CPU_TACTICS(lstm_f32, F32_TACTIC, .anchor = CARNOT_OP_LSTM);
+CARNOT_CPU_F16_TACTICS(lstm_f16, F16_TACTIC, .anchor = CARNOT_OP_LSTM);
+CARNOT_CPU_BF16_TACTICS(lstm_bf16, BF16_TACTIC, .anchor = CARNOT_OP_LSTM);
+CARNOT_CPU_TACTICS(gru_f32, F32_TACTIC, .anchor = CARNOT_OP_GRU);
+CARNOT_CPU_F16_TACTICS(gru_f16, F16_TACTIC, .anchor = CARNOT_OP_GRU);
+CARNOT_CPU_BF16_TACTICS(gru_bf16, BF16_TACTIC, .anchor = CARNOT_OP_GRU);

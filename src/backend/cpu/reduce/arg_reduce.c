@@ -19,10 +19,10 @@ static const char* arg_reject(carnot_problem* problem, char* reason, size_t size
 static const char* hardmax_reject(carnot_problem* problem, char* reason, size_t size) {
   return lanes_reject(problem, CARNOT_OP_HARDMAX, reason, size);
 }
-static carnot_status* arg_check(const carnot_step_view* step) {
+static carnot_status* arg_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_ARG_REDUCE, 1);
 }
-static carnot_status* hardmax_check(const carnot_step_view* step) {
+static carnot_status* hardmax_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_HARDMAX, 1);
 }
 
@@ -31,8 +31,8 @@ typedef struct arg_state {
   int64_t outer, per_part;
 } arg_state;
 
-static carnot_status* lanes_shape(const carnot_step_view* step, const carnot_operand* x,
-                                  const carnot_operand* y, carnot_dtype dtype, arg_state* s) {
+static carnot_status* lanes_configure(const carnot_step_view* step, const carnot_operand* x,
+                                      const carnot_operand* y, carnot_dtype dtype, arg_state* s) {
   const carnot_plan_node* node = &step->region->nodes[0];
   int axis;
   CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && y->format.dtype == dtype &&
@@ -55,26 +55,26 @@ static carnot_status* check_count(const carnot_operand* y, int64_t count) {
   return NULL;
 }
 
-static carnot_status* arg_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                const carnot_operand* outputs, void* memory,
-                                size_t* out_workspace_bytes) {
+static carnot_status* arg_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                    const carnot_operand* outputs, void* memory,
+                                    size_t* out_workspace_bytes) {
   arg_state* s = memory;
   const carnot_op_row* row = carnot_op_get(CARNOT_OP_ARG_REDUCE);
   const carnot_attrs* attrs = &step->region->nodes[0].attrs;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(lanes_shape(step, &inputs[0], &outputs[0], CARNOT_DTYPE_I64, s));
+  CARNOT_TRY(lanes_configure(step, &inputs[0], &outputs[0], CARNOT_DTYPE_I64, s));
   CARNOT_CHECK(s->arg.n > 0, INVALID_ARGUMENT, "the axis has no element; one is required");
   s->arg.min = carnot_attr_is(row, attrs, "fn", "min");
   s->arg.last = carnot_attr_int(row, attrs, "select_last_index") != 0;
   return check_count(&outputs[0], s->outer * s->arg.inner);
 }
 
-static carnot_status* hardmax_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                    const carnot_operand* outputs, void* memory,
-                                    size_t* out_workspace_bytes) {
+static carnot_status* hardmax_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* memory,
+                                        size_t* out_workspace_bytes) {
   arg_state* s = memory;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(lanes_shape(step, &inputs[0], &outputs[0], CARNOT_DTYPE_F32, s));
+  CARNOT_TRY(lanes_configure(step, &inputs[0], &outputs[0], CARNOT_DTYPE_F32, s));
   if (s->arg.n == 0) s->outer = 0;
   *out_workspace_bytes = (size_t)(s->outer * s->arg.inner) * sizeof(int64_t);
   return check_count(&outputs[0], s->outer * s->arg.src_outer);
@@ -113,7 +113,7 @@ static void run_lanes(const carnot_step_view* step, const arg_state* s, const fl
   carnot_executor_parallel(executor, carnot_ceildiv(s->outer, s->per_part), arg_part, &run);
 }
 
-static carnot_status* arg_run_row(const carnot_step_view* step, void* state,
+static carnot_status* arg_run_all(const carnot_step_view* step, void* state,
                                   const carnot_operand* inputs, const carnot_operand* outputs,
                                   void* workspace, carnot_executor* executor) {
   (void)workspace;
@@ -121,14 +121,15 @@ static carnot_status* arg_run_row(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-static carnot_status* hardmax_run_row(const carnot_step_view* step, void* state,
+static carnot_status* hardmax_run_all(const carnot_step_view* step, void* state,
                                       const carnot_operand* inputs, const carnot_operand* outputs,
                                       void* workspace, carnot_executor* executor) {
   run_lanes(step, state, inputs[0].data, workspace, outputs[0].data, executor);
   return NULL;
 }
 
-CARNOT_CPU_ROWS(arg_extreme_f32, .anchor = CARNOT_OP_ARG_REDUCE, .reject = arg_reject,
-                .validate = arg_check, .configure = arg_shape, .run = arg_run_row);
-CARNOT_CPU_ROWS(hardmax_f32, .anchor = CARNOT_OP_HARDMAX, .reject = hardmax_reject,
-                .validate = hardmax_check, .configure = hardmax_shape, .run = hardmax_run_row);
+CARNOT_CPU_TACTICS(arg_extreme_f32, .anchor = CARNOT_OP_ARG_REDUCE, .reject = arg_reject,
+                   .validate = arg_validate, .configure = arg_configure, .run = arg_run_all);
+CARNOT_CPU_TACTICS(hardmax_f32, .anchor = CARNOT_OP_HARDMAX, .reject = hardmax_reject,
+                   .validate = hardmax_validate, .configure = hardmax_configure,
+                   .run = hardmax_run_all);

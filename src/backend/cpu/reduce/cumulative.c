@@ -23,7 +23,7 @@ static const char* cumulative_reject(carnot_problem* problem, char* reason, size
   return NULL;
 }
 
-static carnot_status* cumulative_check(const carnot_step_view* step) {
+static carnot_status* cumulative_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_CUMULATIVE, 2);
 }
 
@@ -36,9 +36,10 @@ typedef struct cumulative_state {
   bool prod, exclusive, reverse;
 } cumulative_state;
 
-static carnot_status* cumulative_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                       const carnot_operand* outputs, void* state,
-                                       size_t* out_workspace_bytes) {
+static carnot_status* cumulative_configure(const carnot_step_view* step,
+                                           const carnot_operand* inputs,
+                                           const carnot_operand* outputs, void* state,
+                                           size_t* out_workspace_bytes) {
   cumulative_state* s = state;
   const carnot_operand *x = &inputs[kX], *at = &inputs[kAxis], *y = &outputs[0];
   const carnot_op_row* row = carnot_op_get(CARNOT_OP_CUMULATIVE);
@@ -149,7 +150,7 @@ static void cumulative_part(void* argument, int64_t part) {
   }
 }
 
-static carnot_status* cumulative_run_row(const carnot_step_view* step, void* state,
+static carnot_status* cumulative_run_all(const carnot_step_view* step, void* state,
                                          const carnot_operand* inputs,
                                          const carnot_operand* outputs, void* workspace,
                                          carnot_executor* executor) {
@@ -166,6 +167,6 @@ const carnot_tactic carnot_tactic_cumulative = {.name = "cpu_cumulative",
                                                 .isa = CARNOT_ISA_SCALAR,
                                                 .numerics = CARNOT_NUMERICS_EXACT,
                                                 .reject = cumulative_reject,
-                                                .validate = cumulative_check,
-                                                .configure = cumulative_shape,
-                                                .run = cumulative_run_row};
+                                                .validate = cumulative_validate,
+                                                .configure = cumulative_configure,
+                                                .run = cumulative_run_all};

@@ -5,14 +5,14 @@
 static int kind_of(const carnot_plan_node* node) {
   static const struct {
     const char* name;
-    carnot_reduction kind;
-  } kKinds[] = {{"sum", CARNOT_REDUCTION_SUM},
-                {"mean", CARNOT_REDUCTION_MEAN},
-                {"max", CARNOT_REDUCTION_MAX},
-                {"min", CARNOT_REDUCTION_MIN},
-                {"sum_square", CARNOT_REDUCTION_SUM_SQUARE},
-                {"l1", CARNOT_REDUCTION_SUM_ABS},
-                {"prod", CARNOT_REDUCTION_PRODUCT}};
+    carnot_kernel_reduction kind;
+  } kKinds[] = {{"sum", CARNOT_KERNEL_REDUCTION_SUM},
+                {"mean", CARNOT_KERNEL_REDUCTION_MEAN},
+                {"max", CARNOT_KERNEL_REDUCTION_MAX},
+                {"min", CARNOT_KERNEL_REDUCTION_MIN},
+                {"sum_square", CARNOT_KERNEL_REDUCTION_SUM_SQUARE},
+                {"l1", CARNOT_KERNEL_REDUCTION_SUM_ABS},
+                {"prod", CARNOT_KERNEL_REDUCTION_PRODUCT}};
   for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); i++)
     if (carnot_attr_is(carnot_op_get(CARNOT_OP_REDUCE), &node->attrs, "fn", kKinds[i].name))
       return (int)kKinds[i].kind;
@@ -100,11 +100,11 @@ static carnot_status* reduce_prepare(const carnot_problem* problem, carnot_prepa
   return NULL;
 }
 
-static carnot_status* reduce_check(const carnot_step_view* step) {
+static carnot_status* reduce_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(reduce_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes, sizeof(reduce_params));
   const reduce_params* p = step->params;
-  CARNOT_CHECK(p->kind >= 0 && p->kind < CARNOT_REDUCTION_COUNT && p->axes, INVALID_MODEL,
+  CARNOT_CHECK(p->kind >= 0 && p->kind < CARNOT_KERNEL_REDUCTION_COUNT && p->axes, INVALID_MODEL,
                "reduction %d over axes %x", p->kind, p->axes);
   return NULL;
 }
@@ -113,9 +113,9 @@ typedef struct reduce_state {
   int64_t outer, n, inner, per_part, inner_parts, inner_per_part;
 } reduce_state;
 
-static carnot_status* reduce_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* memory,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* reduce_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* memory,
+                                       size_t* out_workspace_bytes) {
   reduce_state* s = memory;
   const reduce_params* p = step->params;
   const carnot_operand* x = &inputs[0];
@@ -175,20 +175,20 @@ static carnot_status* reduce_run_all(const carnot_step_view* step, void* state,
   (void)workspace;
   reduce_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa), .state = state};
   const reduce_state* s = run.state;
-  run.reduce =
-      (carnot_reduce_f32){.reduction = (carnot_reduction)((const reduce_params*)step->params)->kind,
-                          .n = s->n,
-                          .inner = s->inner,
-                          .src = inputs[0].data,
-                          .src_outer = s->n * s->inner,
-                          .src_axis = s->inner,
-                          .dst = outputs[0].data,
-                          .dst_outer = s->inner};
+  run.reduce = (carnot_reduce_f32){
+      .reduction = (carnot_kernel_reduction)((const reduce_params*)step->params)->kind,
+      .n = s->n,
+      .inner = s->inner,
+      .src = inputs[0].data,
+      .src_outer = s->n * s->inner,
+      .src_axis = s->inner,
+      .dst = outputs[0].data,
+      .dst_outer = s->inner};
   carnot_executor_parallel(executor, carnot_ceildiv(s->outer, s->per_part) * s->inner_parts,
                            reduce_part, &run);
   return NULL;
 }
 
-CARNOT_CPU_ROWS(reduce_f32, .anchor = CARNOT_OP_REDUCE, .reject = reduce_reject,
-                .prepare = reduce_prepare, .validate = reduce_check, .configure = reduce_shape,
-                .run = reduce_run_all);
+CARNOT_CPU_TACTICS(reduce_f32, .anchor = CARNOT_OP_REDUCE, .reject = reduce_reject,
+                   .prepare = reduce_prepare, .validate = reduce_validate,
+                   .configure = reduce_configure, .run = reduce_run_all);

@@ -16,7 +16,7 @@ static const char* top_k_reject(carnot_problem* problem, char* reason, size_t si
   return NULL;
 }
 
-static carnot_status* top_k_check(const carnot_step_view* step) {
+static carnot_status* top_k_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->region->node_count == 1 && step->region->nodes[0].op == CARNOT_OP_TOP_K &&
                    step->region->nodes[0].output_count <= 2,
                INVALID_MODEL, "the step ranks nothing");
@@ -24,7 +24,7 @@ static carnot_status* top_k_check(const carnot_step_view* step) {
 }
 
 // k is the results' dimension: its tensor is not looked at.
-static bool top_k_reads(const carnot_step_view* step, uint32_t input) {
+static bool top_k_uses_input(const carnot_step_view* step, uint32_t input) {
   (void)step;
   return input == 0;
 }
@@ -41,9 +41,9 @@ static const carnot_operand* output_of(const carnot_step_view* step, const carno
   return k == CARNOT_PLAN_NONE ? NULL : &outputs[k];
 }
 
-static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                  const carnot_operand* outputs, void* memory,
-                                  size_t* out_workspace_bytes) {
+static carnot_status* top_k_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* memory,
+                                      size_t* out_workspace_bytes) {
   top_k_state* s = memory;
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_op_row* row = carnot_op_get(CARNOT_OP_TOP_K);
@@ -87,7 +87,7 @@ static void top_k_part(void* argument, int64_t part) {
                           run->work + part * run->s->work_bytes);
 }
 
-static carnot_status* top_k_run_row(const carnot_step_view* step, void* memory,
+static carnot_status* top_k_run_all(const carnot_step_view* step, void* memory,
                                     const carnot_operand* inputs, const carnot_operand* outputs,
                                     void* workspace, carnot_executor* executor) {
   const top_k_state* s = memory;
@@ -103,6 +103,6 @@ static carnot_status* top_k_run_row(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
-CARNOT_CPU_ROWS(top_k_f32, .anchor = CARNOT_OP_TOP_K, .reject = top_k_reject,
-                .validate = top_k_check, .uses_input = top_k_reads, .configure = top_k_shape,
-                .run = top_k_run_row);
+CARNOT_CPU_TACTICS(top_k_f32, .anchor = CARNOT_OP_TOP_K, .reject = top_k_reject,
+                   .validate = top_k_validate, .uses_input = top_k_uses_input,
+                   .configure = top_k_configure, .run = top_k_run_all);

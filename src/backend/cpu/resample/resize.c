@@ -38,7 +38,7 @@ static const char* resize_reject(carnot_problem* problem, char* reason, size_t s
   return NULL;
 }
 
-static carnot_status* resize_check(const carnot_step_view* step) {
+static carnot_status* resize_validate(const carnot_step_view* step) {
   const carnot_plan_node* node = &step->region->nodes[0];
   CARNOT_CHECK(step->region->node_count == 1 && node->op == CARNOT_OP_RESIZE, INVALID_MODEL,
                "the step does not resize");
@@ -68,9 +68,9 @@ static carnot_resize_filter filter_of(const carnot_plan_node* node) {
   return f;
 }
 
-static carnot_status* resize_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* memory,
-                                   size_t* out_workspace_bytes) {
+static carnot_status* resize_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* memory,
+                                       size_t* out_workspace_bytes) {
   resize_state* state = memory;
   const carnot_plan_node* node = &step->region->nodes[0];
   const carnot_operand *x = &inputs[kX], *y = &outputs[0];
@@ -151,7 +151,7 @@ static void resize_part(void* argument, int64_t part) {
                            carnot_min_i64(row0 + run->rows_per_part, run->row_count));
 }
 
-static carnot_status* resize_run_row(const carnot_step_view* step, void* memory,
+static carnot_status* resize_run_all(const carnot_step_view* step, void* memory,
                                      const carnot_operand* inputs, const carnot_operand* outputs,
                                      void* workspace, carnot_executor* executor) {
   const resize_state* state = memory;
@@ -174,6 +174,6 @@ static carnot_status* resize_run_row(const carnot_step_view* step, void* memory,
   return NULL;
 }
 
-CARNOT_CPU_ROWS(resize_f32, .anchor = CARNOT_OP_RESIZE, .strided_outputs = true,
-                .reject = resize_reject, .validate = resize_check, .configure = resize_shape,
-                .run = resize_run_row);
+CARNOT_CPU_TACTICS(resize_f32, .anchor = CARNOT_OP_RESIZE, .strided_outputs = true,
+                   .reject = resize_reject, .validate = resize_validate,
+                   .configure = resize_configure, .run = resize_run_all);

@@ -6,8 +6,8 @@
 carnot_gemm_pack_f32_fn CARNOT_KERNEL(gemm_pack_bf16);
 
 void CARNOT_KERNEL(attention_bf16)(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
-  const gemm_products products = {CARNOT_KERNEL(gemm_bf16), CARNOT_KERNEL(gemm_pack_bf16)};
-  GEMM_LOOP(attention_by)(p, &products, q0, q1);
+  const gemm_functions functions = {CARNOT_KERNEL(gemm_bf16), CARNOT_KERNEL(gemm_pack_bf16)};
+  GEMM_MACRO_KERNEL(attention_by)(p, &functions, q0, q1);
 }
 
 #else

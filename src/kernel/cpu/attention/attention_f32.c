@@ -12,7 +12,7 @@ enum { kRows = CARNOT_ATTENTION_ROWS, kKeys = CARNOT_ATTENTION_KEYS, kFewQueries
 // A block of keys [j0, j1) for the queries of one tile.
 typedef struct key_block {
   const carnot_attention_f32* p;
-  const gemm_products* products;
+  const gemm_functions* functions;
   int64_t j0, j1;
   float* scores;     // [kRows, kKeys]
   float *max, *sum;  // running, by query of the tile
@@ -98,7 +98,7 @@ static void tile_of_block(const key_block* b, const float* keys, const float* va
                                  .b = keys,
                                  .c = b->scores,
                                  .ldc = kKeys};
-  b->products->gemm(&score, 0, i1 - i0, 0, count);
+  b->functions->gemm(&score, 0, i1 - i0, 0, count);
   for (int64_t i = i0; i < i1; ++i) soften_row(b, i, i - i0);
   float* dst = p->dst + i0 * p->dst_ld;
   const carnot_gemm_f32 mix = {
@@ -111,7 +111,7 @@ static void tile_of_block(const key_block* b, const float* keys, const float* va
       .c = dst,
       .ldc = p->dst_ld,
       .epilogue = {.residual = b->j0 > 0 ? dst : NULL, .residual_ld = p->dst_ld}};
-  b->products->gemm(&mix, 0, i1 - i0, 0, p->dv);
+  b->functions->gemm(&mix, 0, i1 - i0, 0, p->dv);
 }
 
 // Divides a finished row by its sum of weights.
@@ -124,16 +124,16 @@ static void finish_row(const carnot_attention_f32* p, int64_t i, float sum) {
   }
 }
 
-static void by_blocks(const carnot_attention_f32* p, const gemm_products* products, int64_t q0,
+static void by_blocks(const carnot_attention_f32* p, const gemm_functions* functions, int64_t q0,
                       int64_t q1) {
   float* keys = p->workspace;
   float* values = keys + p->d * kKeys;
-  key_block b = {.p = p, .products = products, .scores = values + (p->dv + 15) / 16 * 16 * kKeys};
+  key_block b = {.p = p, .functions = functions, .scores = values + (p->dv + 15) / 16 * 16 * kKeys};
   float* stats = b.scores + kRows * kKeys;
   for (b.j0 = 0; b.j0 < p->kv_len; b.j0 = b.j1) {
     b.j1 = min_i64(p->kv_len, b.j0 + kKeys);
-    products->pack(p->d, b.j1 - b.j0, p->k + b.j0 * p->k_ld, 1, p->k_ld, keys);
-    products->pack(b.j1 - b.j0, p->dv, p->v + b.j0 * p->v_ld, p->v_ld, 1, values);
+    functions->pack(p->d, b.j1 - b.j0, p->k + b.j0 * p->k_ld, 1, p->k_ld, keys);
+    functions->pack(b.j1 - b.j0, p->dv, p->v + b.j0 * p->v_ld, p->v_ld, 1, values);
     for (int64_t i = q0; i < q1; i += kRows) {
       // Blocks that no query of the whole tile sees are left out, wherever the call ends.
       const int64_t tile_end = min_i64(i + kRows, p->q_len);
@@ -209,16 +209,16 @@ static void by_rows(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
   }
 }
 
-void CARNOT_KERNEL(attention_by)(const carnot_attention_f32* p, const gemm_products* products,
+void CARNOT_KERNEL(attention_by)(const carnot_attention_f32* p, const gemm_functions* functions,
                                  int64_t q0, int64_t q1) {
   if (p->q_len < kFewQueries) {
     by_rows(p, q0, q1);
   } else {
-    by_blocks(p, products, q0, q1);
+    by_blocks(p, functions, q0, q1);
   }
 }
 
 void CARNOT_KERNEL(attention_f32)(const carnot_attention_f32* p, int64_t q0, int64_t q1) {
-  const gemm_products products = {CARNOT_KERNEL(gemm_f32), CARNOT_KERNEL(gemm_pack_f32)};
-  CARNOT_KERNEL(attention_by)(p, &products, q0, q1);
+  const gemm_functions functions = {CARNOT_KERNEL(gemm_f32), CARNOT_KERNEL(gemm_pack_f32)};
+  CARNOT_KERNEL(attention_by)(p, &functions, q0, q1);
 }

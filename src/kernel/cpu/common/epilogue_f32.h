@@ -6,18 +6,18 @@
 
 #include <stdint.h>
 
-typedef enum carnot_activation {
-  CARNOT_ACTIVATION_NONE,
-  CARNOT_ACTIVATION_RELU,        // max(x, 0)
-  CARNOT_ACTIVATION_CLIP,        // min(max(x, a), b)
-  CARNOT_ACTIVATION_LEAKY_RELU,  // x < 0 ? a * x : x
-  CARNOT_ACTIVATION_SIGMOID,     // 1 / (1 + exp(-x))
-  CARNOT_ACTIVATION_SILU,        // x * sigmoid(x)
-  CARNOT_ACTIVATION_HARD_SWISH,  // x * min(max(x / 6 + 1 / 2, 0), 1)
-  CARNOT_ACTIVATION_TANH,        // tanh(x)
-  CARNOT_ACTIVATION_GELU_ERF,    // x / 2 * (1 + erf(x / sqrt(2)))
-  CARNOT_ACTIVATION_COUNT
-} carnot_activation;
+typedef enum carnot_kernel_activation {
+  CARNOT_KERNEL_ACTIVATION_NONE,
+  CARNOT_KERNEL_ACTIVATION_RELU,        // max(x, 0)
+  CARNOT_KERNEL_ACTIVATION_CLIP,        // min(max(x, a), b)
+  CARNOT_KERNEL_ACTIVATION_LEAKY_RELU,  // x < 0 ? a * x : x
+  CARNOT_KERNEL_ACTIVATION_SIGMOID,     // 1 / (1 + exp(-x))
+  CARNOT_KERNEL_ACTIVATION_SILU,        // x * sigmoid(x)
+  CARNOT_KERNEL_ACTIVATION_HARD_SWISH,  // x * min(max(x / 6 + 1 / 2, 0), 1)
+  CARNOT_KERNEL_ACTIVATION_TANH,        // tanh(x)
+  CARNOT_KERNEL_ACTIVATION_GELU_ERF,    // x / 2 * (1 + erf(x / sqrt(2)))
+  CARNOT_KERNEL_ACTIVATION_COUNT
+} carnot_kernel_activation;
 
 // The residual may be dst itself (same rows) where the filter has at most this many taps; it may
 // not overlap dst in any other way.
@@ -27,7 +27,7 @@ typedef struct carnot_epilogue_f32 {
   const float* bias;      // [N], or NULL for none
   const float* residual;  // [M,N], rows |residual_ld| floats apart, or NULL; see below
   int64_t residual_ld;
-  carnot_activation activation;
+  carnot_kernel_activation activation;
   float a, b;  // parameters of the activation, see above
 } carnot_epilogue_f32;
 

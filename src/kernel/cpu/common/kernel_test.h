@@ -122,18 +122,18 @@ static inline void check_near(float got, double want, double bound, const char* 
            want, bound);
 }
 
-static inline double activation_in_double(carnot_activation activation, double a, double b,
+static inline double activation_in_double(carnot_kernel_activation activation, double a, double b,
                                           double x) {
   if (isnan(x)) return x;
   switch (activation) {
-    case CARNOT_ACTIVATION_RELU: return x > 0 ? x : 0;
-    case CARNOT_ACTIVATION_CLIP: return x < a ? a : x > b ? b : x;
-    case CARNOT_ACTIVATION_LEAKY_RELU: return x < 0 ? a * x : x;
-    case CARNOT_ACTIVATION_SIGMOID: return 1 / (1 + exp(-x));
-    case CARNOT_ACTIVATION_SILU: return x / (1 + exp(-x));
-    case CARNOT_ACTIVATION_HARD_SWISH: return x * fmax(0, fmin(1, x / 6 + 0.5));
-    case CARNOT_ACTIVATION_TANH: return tanh(x);
-    case CARNOT_ACTIVATION_GELU_ERF: return x / 2 * erfc(-x / sqrt(2));
+    case CARNOT_KERNEL_ACTIVATION_RELU: return x > 0 ? x : 0;
+    case CARNOT_KERNEL_ACTIVATION_CLIP: return x < a ? a : x > b ? b : x;
+    case CARNOT_KERNEL_ACTIVATION_LEAKY_RELU: return x < 0 ? a * x : x;
+    case CARNOT_KERNEL_ACTIVATION_SIGMOID: return 1 / (1 + exp(-x));
+    case CARNOT_KERNEL_ACTIVATION_SILU: return x / (1 + exp(-x));
+    case CARNOT_KERNEL_ACTIVATION_HARD_SWISH: return x * fmax(0, fmin(1, x / 6 + 0.5));
+    case CARNOT_KERNEL_ACTIVATION_TANH: return tanh(x);
+    case CARNOT_KERNEL_ACTIVATION_GELU_ERF: return x / 2 * erfc(-x / sqrt(2));
     default: return x;
   }
 }

@@ -126,11 +126,11 @@ static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r
   }
 }
 
-void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_tiles_f32* tiles,
+void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_ukernels_f32* tiles,
                                      int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   run_problem runs;
-  gemm_loop_f32 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        tiles,
-                        p->weights,        p->dst, p->ld,       &p->epilogue};
+  gemm_macro_kernel_f32 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        tiles,
+                                p->weights,        p->dst, p->ld,       &p->epilogue};
   if (p->depth.taps) {
     loop.rows = pixels_under_cubes;
     loop.taps *= p->depth.taps;
@@ -141,10 +141,10 @@ void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_tile
     loop.taps = p->r;
     loop.depth = p->s * p->c;
   }
-  CARNOT_KERNEL(gemm_loop_f32)(&loop, m0, m1, n0, n1);
+  CARNOT_KERNEL(gemm_macro_kernel_f32)(&loop, m0, m1, n0, n1);
 }
 
 void CARNOT_KERNEL(conv2d_f32)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int64_t n0,
                                int64_t n1) {
-  CARNOT_KERNEL(conv2d_tiled_f32)(p, &CARNOT_KERNEL(gemm_tiles_f32), m0, m1, n0, n1);
+  CARNOT_KERNEL(conv2d_tiled_f32)(p, &CARNOT_KERNEL(gemm_ukernels_f32), m0, m1, n0, n1);
 }

@@ -4,24 +4,24 @@
 
 typedef struct problem {
   int64_t n, h, w, c, groups, k, r, s, stride, dilation, pad;
-  carnot_activation activation;
+  carnot_kernel_activation activation;
   bool residual, dense;  // dense: no gap between pixels
 } problem;
 
 static const problem kProblems[] = {
-    {1, 7, 7, 5, 1, 6, 3, 3, 1, 1, 1, CARNOT_ACTIVATION_RELU, false, false},
-    {2, 9, 6, 64, 1, 40, 3, 3, 1, 1, 1, CARNOT_ACTIVATION_RELU, true, false},
-    {2, 10, 11, 33, 1, 17, 3, 2, 2, 1, 1, CARNOT_ACTIVATION_NONE, false, false},
-    {1, 12, 12, 16, 2, 32, 3, 3, 1, 2, 2, CARNOT_ACTIVATION_SILU, false, false},
-    {1, 5, 5, 900, 1, 20, 3, 3, 1, 1, 1, CARNOT_ACTIVATION_CLIP, true, false},
-    {3, 8, 8, 24, 1, 50, 1, 1, 1, 1, 0, CARNOT_ACTIVATION_NONE, false, false},
-    {1, 30, 30, 3, 1, 8, 9, 9, 2, 1, 4, CARNOT_ACTIVATION_NONE, true, false},
-    {1, 20, 1, 8, 4, 8, 5, 1, 1, 1, 0, CARNOT_ACTIVATION_GELU_ERF, false, false},
-    {1, 23, 29, 3, 1, 33, 7, 7, 2, 1, 3, CARNOT_ACTIVATION_RELU, false, false},
-    {1, 23, 29, 3, 1, 33, 7, 7, 2, 1, 3, CARNOT_ACTIVATION_RELU, false, true},
-    {2, 17, 14, 1, 1, 20, 3, 3, 2, 1, 1, CARNOT_ACTIVATION_NONE, true, true},
-    {2, 3, 2, 4, 1, 20, 5, 7, 1, 1, 4, CARNOT_ACTIVATION_NONE, false, true},
-    {2, 17, 14, 1, 1, 20, 3, 3, 2, 1, 1, CARNOT_ACTIVATION_NONE, false, false},
+    {1, 7, 7, 5, 1, 6, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, false, false},
+    {2, 9, 6, 64, 1, 40, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_RELU, true, false},
+    {2, 10, 11, 33, 1, 17, 3, 2, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
+    {1, 12, 12, 16, 2, 32, 3, 3, 1, 2, 2, CARNOT_KERNEL_ACTIVATION_SILU, false, false},
+    {1, 5, 5, 900, 1, 20, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_CLIP, true, false},
+    {3, 8, 8, 24, 1, 50, 1, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
+    {1, 30, 30, 3, 1, 8, 9, 9, 2, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, true, false},
+    {1, 20, 1, 8, 4, 8, 5, 1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_GELU_ERF, false, false},
+    {1, 23, 29, 3, 1, 33, 7, 7, 2, 1, 3, CARNOT_KERNEL_ACTIVATION_RELU, false, false},
+    {1, 23, 29, 3, 1, 33, 7, 7, 2, 1, 3, CARNOT_KERNEL_ACTIVATION_RELU, false, true},
+    {2, 17, 14, 1, 1, 20, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true, true},
+    {2, 3, 2, 4, 1, 20, 5, 7, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false, true},
+    {2, 17, 14, 1, 1, 20, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, false},
 };
 
 static int64_t out_size(int64_t in, int64_t filter, const problem* p) {

@@ -145,14 +145,14 @@ static void row_of_block(const carnot_depthwise_f32* c, int64_t row, int64_t ch0
       pixels(&sp, c->q);
     }
   }
-  if (!sp.clip && e->activation != CARNOT_ACTIVATION_NONE) {
+  if (!sp.clip && e->activation != CARNOT_KERNEL_ACTIVATION_NONE) {
     CARNOT_KERNEL(activate_f32)
     (e->activation, e->a, e->b, c->dst + row * c->q * c->ld + ch0, c->ld, c->q, ch1 - ch0);
   }
 }
 
 void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, int64_t row1) {
-  const carnot_activation activation = c->epilogue.activation;
+  const carnot_kernel_activation activation = c->epilogue.activation;
   const span sp = {
       .src_w = c->src_w,
       .src_row = c->dilation_h * c->src_h,
@@ -163,9 +163,10 @@ void CARNOT_KERNEL(depthwise_f32)(const carnot_depthwise_f32* c, int64_t row0, i
       .w = c->w,
       .ld = c->ld,
       .residual_ld = c->epilogue.residual_ld,
-      .clip = activation == CARNOT_ACTIVATION_RELU || activation == CARNOT_ACTIVATION_CLIP,
-      .lo = v_set(activation == CARNOT_ACTIVATION_CLIP ? c->epilogue.a : 0),
-      .hi = v_set(activation == CARNOT_ACTIVATION_CLIP ? c->epilogue.b : INFINITY)};
+      .clip = activation == CARNOT_KERNEL_ACTIVATION_RELU ||
+              activation == CARNOT_KERNEL_ACTIVATION_CLIP,
+      .lo = v_set(activation == CARNOT_KERNEL_ACTIVATION_CLIP ? c->epilogue.a : 0),
+      .hi = v_set(activation == CARNOT_KERNEL_ACTIVATION_CLIP ? c->epilogue.b : INFINITY)};
   const int64_t fit = kRowBytes / (int64_t)sizeof(float) / max_i64(1, c->r * c->w);
   const int64_t block = min_i64(64, max_i64(16, fit & ~INT64_C(15)));
   for (int64_t ch = 0; ch < c->c; ch += block) {

@@ -5,20 +5,20 @@
 
 typedef struct problem {
   int64_t n, h, w, c, r, s, stride, dilation, pad;
-  carnot_activation activation;
+  carnot_kernel_activation activation;
   bool residual;
 } problem;
 
 static const problem kProblems[] = {
-    {1, 12, 13, 35, 3, 3, 1, 1, 1, CARNOT_ACTIVATION_CLIP, false},
-    {2, 15, 17, 16, 3, 3, 2, 1, 1, CARNOT_ACTIVATION_NONE, true},
-    {1, 11, 19, 50, 5, 5, 1, 1, 2, CARNOT_ACTIVATION_SILU, false},
-    {1, 14, 23, 7, 5, 5, 2, 1, 2, CARNOT_ACTIVATION_RELU, true},
-    {1, 16, 15, 33, 7, 7, 1, 1, 3, CARNOT_ACTIVATION_GELU_ERF, false},
-    {1, 9, 14, 20, 3, 3, 1, 2, 2, CARNOT_ACTIVATION_NONE, false},
-    {1, 2, 2, 18, 3, 3, 1, 1, 1, CARNOT_ACTIVATION_NONE, false},
-    {1, 3, 1, 18, 5, 5, 1, 1, 4, CARNOT_ACTIVATION_NONE, false},
-    {2, 1, 30, 12, 1, 9, 3, 1, 0, CARNOT_ACTIVATION_HARD_SWISH, false},
+    {1, 12, 13, 35, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_CLIP, false},
+    {2, 15, 17, 16, 3, 3, 2, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, true},
+    {1, 11, 19, 50, 5, 5, 1, 1, 2, CARNOT_KERNEL_ACTIVATION_SILU, false},
+    {1, 14, 23, 7, 5, 5, 2, 1, 2, CARNOT_KERNEL_ACTIVATION_RELU, true},
+    {1, 16, 15, 33, 7, 7, 1, 1, 3, CARNOT_KERNEL_ACTIVATION_GELU_ERF, false},
+    {1, 9, 14, 20, 3, 3, 1, 2, 2, CARNOT_KERNEL_ACTIVATION_NONE, false},
+    {1, 2, 2, 18, 3, 3, 1, 1, 1, CARNOT_KERNEL_ACTIVATION_NONE, false},
+    {1, 3, 1, 18, 5, 5, 1, 1, 4, CARNOT_KERNEL_ACTIVATION_NONE, false},
+    {2, 1, 30, 12, 1, 9, 3, 1, 0, CARNOT_KERNEL_ACTIVATION_HARD_SWISH, false},
 };
 
 static double reference(const carnot_depthwise_f32* d, const float* weights, int64_t m, int64_t ch,

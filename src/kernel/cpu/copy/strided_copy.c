@@ -7,7 +7,7 @@ typedef struct axes {
 } axes;
 
 // Drops axes of size 1 and joins neighbours that are one run on both sides.
-static axes axes_joined(const carnot_copy* p) {
+static axes axes_joined(const carnot_copy_desc* p) {
   axes a = {.rank = 0};
   for (int i = 0; i < p->rank; ++i) {
     if (p->sizes[i] == 1) continue;
@@ -146,7 +146,7 @@ static inner_form plan(axes* a) {
   return INNER_TRANSPOSED;
 }
 
-void CARNOT_KERNEL(copy_strided)(const carnot_copy* p, const void* src, void* dst) {
+void CARNOT_KERNEL(copy_strided)(const carnot_copy_desc* p, const void* src, void* dst) {
   const int bytes = p->element_bytes;
   for (int i = 0; i < p->rank; ++i) {
     if (p->sizes[i] == 0) return;

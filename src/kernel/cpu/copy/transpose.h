@@ -20,13 +20,13 @@ typedef void carnot_transpose_u8_fn(int64_t m, int64_t n, const uint8_t* src, in
 
 // |src_strides| may be 0 (broadcast) or negative; rank <= CARNOT_COPY_MAX_RANK. A copy whose inner
 // axes touch on both sides is memcpy, one whose inner axes differ goes by transposed blocks.
-typedef struct carnot_copy {
+typedef struct carnot_copy_desc {
   int32_t element_bytes, rank;
   int64_t sizes[CARNOT_COPY_MAX_RANK];
   int64_t src_strides[CARNOT_COPY_MAX_RANK], dst_strides[CARNOT_COPY_MAX_RANK];  // in elements
-} carnot_copy;
+} carnot_copy_desc;
 
-typedef void carnot_copy_strided_fn(const carnot_copy* copy, const void* src, void* dst);
+typedef void carnot_copy_strided_fn(const carnot_copy_desc* copy, const void* src, void* dst);
 
 // Sets |count| elements side by side to *value.
 typedef void carnot_fill_fn(int32_t element_bytes, int64_t count, const void* value, void* dst);

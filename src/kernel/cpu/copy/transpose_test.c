@@ -18,7 +18,7 @@ static void check_transpose(const carnot_cpu_kernels* kernels) {
 }
 
 // Offset of the |index|-th element in row-major order under the given strides.
-static int64_t offset_of(const carnot_copy* p, const int64_t* strides, int64_t index) {
+static int64_t offset_of(const carnot_copy_desc* p, const int64_t* strides, int64_t index) {
   int64_t at = 0;
   for (int a = p->rank - 1; a >= 0; --a) {
     at += index % p->sizes[a] * strides[a];
@@ -27,7 +27,7 @@ static int64_t offset_of(const carnot_copy* p, const int64_t* strides, int64_t i
   return at;
 }
 
-static const carnot_copy kCopies[] = {
+static const carnot_copy_desc kCopies[] = {
     {0, 4, {2, 5, 7, 3}, {105, 21, 3, 1}, {105, 21, 3, 1}},        // dense: one run
     {0, 4, {2, 3, 40, 17}, {2040, 680, 17, 1}, {2040, 1, 51, 3}},  // NCHW to NHWC
     {0, 4, {2, 40, 17, 3}, {2040, 51, 3, 1}, {2040, 17, 1, 680}},  // and back
@@ -46,7 +46,7 @@ static void check_copy(const carnot_cpu_kernels* kernels) {
   for (int i = 0; i < kBytes; ++i) src[i] = (uint8_t)(i * 7 + i / 256);
   for (size_t c = 0; c < sizeof kCopies / sizeof *kCopies; ++c) {
     for (int bytes = 1; bytes <= 8; bytes *= 2) {
-      carnot_copy copy = kCopies[c];
+      carnot_copy_desc copy = kCopies[c];
       copy.element_bytes = bytes;
       int64_t count = 1;
       for (int a = 0; a < copy.rank; ++a) count *= copy.sizes[a];
@@ -60,7 +60,7 @@ static void check_copy(const carnot_cpu_kernels* kernels) {
     }
   }
   // A reversed axis starts at its last element.
-  const carnot_copy reversed = {2, 1, {10}, {-1}, {1}};
+  const carnot_copy_desc reversed = {2, 1, {10}, {-1}, {1}};
   kernels->copy_strided(&reversed, src + 18, dst);
   for (int i = 0; i < 10; ++i) assert_memory_equal(dst + 2 * i, src + 18 - 2 * i, 2);
 }

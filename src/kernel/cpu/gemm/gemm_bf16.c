@@ -9,15 +9,15 @@
 #include "kernel/cpu/gemm/gemm_ukernel_amx.h"
 #else
 
-#define TILE_TABLE gemm_tiles_bf16
+#define TILE_TABLE gemm_ukernels_bf16
 #if defined(__AVX512BF16__)
-#define TILE_FORMAT .weight_bytes = 2, .depth_unit = 2, .narrow = narrow_bf16
+#define TILE_FORMAT .weight_bytes = 2, .depth_unit = 2, .convert_a = convert_a_bf16
 #else
 #define TILE_FORMAT .weight_bytes = 2, .depth_unit = 2
 #endif
 #include "kernel/cpu/gemm/gemm_ukernel_body.h"
 
-CARNOT_INLINE void load_pairs(int width, const gemm_tile_f32* t, const int32_t* b, vi32* pairs) {
+CARNOT_INLINE void load_pairs(int width, const gemm_ukernel_f32* t, const int32_t* b, vi32* pairs) {
   const int64_t panel = t->b_panel / (int64_t)sizeof *b;
   CARNOT_UNROLL
   for (int j = 0; j < width; ++j) {
@@ -27,7 +27,7 @@ CARNOT_INLINE void load_pairs(int width, const gemm_tile_f32* t, const int32_t* 
 
 #if defined(__AVX512BF16__)
 
-CARNOT_INLINE void tile_products(int row_count, int width, const gemm_tile_f32* t, vf32* acc) {
+CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
   const int32_t* b = t->b;
   const uint16_t* a[TILE_MAX_ROWS];
   CARNOT_UNROLL
@@ -51,7 +51,7 @@ CARNOT_INLINE vf32 odd_weights(vi32 pairs) {
   return v_of_bits(v_iand(pairs, v_iset((int32_t)0xffff0000)));
 }
 
-CARNOT_INLINE void tile_products(int row_count, int width, const gemm_tile_f32* t, vf32* acc) {
+CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
   const int32_t* b = t->b;
   for (int64_t tap = 0; tap < t->taps; ++tap) {
     const float* a[TILE_MAX_ROWS];
@@ -90,17 +90,17 @@ CARNOT_INLINE void tile_products(int row_count, int width, const gemm_tile_f32* 
 
 void CARNOT_KERNEL(gemm_bf16)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, int64_t n0,
                               int64_t n1) {
-  GEMM_LOOP(gemm_tiled_f32)(p, &CARNOT_KERNEL(gemm_tiles_bf16), m0, m1, n0, n1);
+  GEMM_MACRO_KERNEL(gemm_with_ukernels_f32)(p, &CARNOT_KERNEL(gemm_ukernels_bf16), m0, m1, n0, n1);
 }
 
 void CARNOT_KERNEL(conv2d_bf16)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int64_t n0,
                                 int64_t n1) {
-  GEMM_LOOP(conv2d_tiled_f32)(p, &CARNOT_KERNEL(gemm_tiles_bf16), m0, m1, n0, n1);
+  GEMM_MACRO_KERNEL(conv2d_tiled_f32)(p, &CARNOT_KERNEL(gemm_ukernels_bf16), m0, m1, n0, n1);
 }
 
 #if defined(__AVX512BF16__)
 
-carnot_gemm_pack_f32_fn GEMM_LOOP(gemm_pack_f32), CARNOT_KERNEL(gemm_pack_bf16);
+carnot_gemm_pack_f32_fn GEMM_MACRO_KERNEL(gemm_pack_f32), CARNOT_KERNEL(gemm_pack_bf16);
 
 // Two rows of 16 as pairs of bf16, the first one in the lower halves.
 CARNOT_INLINE __m512i pairs_of(vf32 even, vf32 odd) {
@@ -113,7 +113,7 @@ CARNOT_INLINE __m512i pairs_of(vf32 even, vf32 odd) {
 // k2n16 bf16 by way of k1n16 f32 in the same memory: what is written lies behind what is read.
 void CARNOT_KERNEL(gemm_pack_bf16)(int64_t k, int64_t n, const float* b, int64_t rs, int64_t cs,
                                    float* packed) {
-  GEMM_LOOP(gemm_pack_f32)(k, n, b, rs, cs, packed);
+  GEMM_MACRO_KERNEL(gemm_pack_f32)(k, n, b, rs, cs, packed);
   char* dst = (char*)packed;
   for (int64_t j = 0; j < n; j += TILE_PANEL, packed += k * TILE_PANEL) {
     for (int64_t i = 0; i < k; i += 2, dst += 64) {
@@ -126,8 +126,8 @@ void CARNOT_KERNEL(gemm_pack_bf16)(int64_t k, int64_t n, const float* b, int64_t
 
 void CARNOT_KERNEL(matmul_bf16)(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t n0,
                                 int64_t n1) {
-  const gemm_products products = {CARNOT_KERNEL(gemm_bf16), CARNOT_KERNEL(gemm_pack_bf16)};
-  GEMM_LOOP(matmul_by)(p, &products, m0, m1, n0, n1);
+  const gemm_functions functions = {CARNOT_KERNEL(gemm_bf16), CARNOT_KERNEL(gemm_pack_bf16)};
+  GEMM_MACRO_KERNEL(matmul_by)(p, &functions, m0, m1, n0, n1);
 }
 
 #else

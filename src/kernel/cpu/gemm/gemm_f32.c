@@ -10,15 +10,16 @@ static void rows_of_a(const void* problem, int64_t m, int count, int64_t t0, int
   for (int i = 0; i < count; ++i) out_rows[i] = p->a + (m + i) * p->lda;
 }
 
-void CARNOT_KERNEL(gemm_tiled_f32)(const carnot_gemm_f32* p, const gemm_tiles_f32* tiles,
-                                   int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
-  const gemm_loop_f32 loop = {rows_of_a, p, 1, p->k, tiles, p->b, p->c, p->ldc, &p->epilogue};
-  CARNOT_KERNEL(gemm_loop_f32)(&loop, m0, m1, n0, n1);
+void CARNOT_KERNEL(gemm_with_ukernels_f32)(const carnot_gemm_f32* p, const gemm_ukernels_f32* tiles,
+                                           int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const gemm_macro_kernel_f32 loop = {rows_of_a, p,    1,      p->k,        tiles,
+                                      p->b,      p->c, p->ldc, &p->epilogue};
+  CARNOT_KERNEL(gemm_macro_kernel_f32)(&loop, m0, m1, n0, n1);
 }
 
 void CARNOT_KERNEL(gemm_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, int64_t n0,
                              int64_t n1) {
-  CARNOT_KERNEL(gemm_tiled_f32)(p, &CARNOT_KERNEL(gemm_tiles_f32), m0, m1, n0, n1);
+  CARNOT_KERNEL(gemm_with_ukernels_f32)(p, &CARNOT_KERNEL(gemm_ukernels_f32), m0, m1, n0, n1);
 }
 
 void CARNOT_KERNEL(gemm_pack_f32)(int64_t k, int64_t n, const float* b, int64_t rs, int64_t cs,
@@ -49,19 +50,19 @@ void CARNOT_KERNEL(gemm_pack_f32)(int64_t k, int64_t n, const float* b, int64_t 
 }
 
 // The columns are packed into the workspace a few panels at a time and used by all rows while warm.
-void CARNOT_KERNEL(matmul_by)(const carnot_matmul_f32* p, const gemm_products* products, int64_t m0,
-                              int64_t m1, int64_t n0, int64_t n1) {
+void CARNOT_KERNEL(matmul_by)(const carnot_matmul_f32* p, const gemm_functions* functions,
+                              int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   const carnot_gemm_f32* g = &p->gemm;
   for (int64_t n = n0; n < n1; n += 4 * TILE_PANEL) {
     const int64_t columns = min_i64(4 * TILE_PANEL, n1 - n);
-    products->pack(g->k, columns, (const float*)g->b + n * p->cs, p->rs, p->cs, p->workspace);
+    functions->pack(g->k, columns, (const float*)g->b + n * p->cs, p->rs, p->cs, p->workspace);
     carnot_gemm_f32 part = *g;
     part.n = columns;
     part.b = p->workspace;
     part.c += n;
     if (part.epilogue.bias) part.epilogue.bias += n;
     if (part.epilogue.residual) part.epilogue.residual += n;
-    products->gemm(&part, m0, m1, 0, columns);
+    functions->gemm(&part, m0, m1, 0, columns);
   }
 }
 
@@ -111,7 +112,7 @@ static void few_rows(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t
 // The epilogue over sums that stand in c: a product without depth whose residual they are.
 static void end_rows(const carnot_gemm_f32* g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   const carnot_epilogue_f32* e = &g->epilogue;
-  if (!e->bias && !e->residual && e->activation == CARNOT_ACTIVATION_NONE) return;
+  if (!e->bias && !e->residual && e->activation == CARNOT_KERNEL_ACTIVATION_NONE) return;
   for (int64_t m = m0; m < m1 && e->residual; ++m) {
     for (int64_t n = n0; n < n1; ++n) g->c[m * g->ldc + n] += e->residual[m * e->residual_ld + n];
   }
@@ -131,6 +132,6 @@ void CARNOT_KERNEL(matmul_f32)(const carnot_matmul_f32* p, int64_t m0, int64_t m
     end_rows(&p->gemm, m0, m1, n0, n1);
     return;
   }
-  const gemm_products products = {CARNOT_KERNEL(gemm_f32), CARNOT_KERNEL(gemm_pack_f32)};
-  CARNOT_KERNEL(matmul_by)(p, &products, m0, m1, n0, n1);
+  const gemm_functions functions = {CARNOT_KERNEL(gemm_f32), CARNOT_KERNEL(gemm_pack_f32)};
+  CARNOT_KERNEL(matmul_by)(p, &functions, m0, m1, n0, n1);
 }

@@ -6,28 +6,28 @@ static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
 
 typedef struct problem {
   int64_t m, n, k, pad;  // pad: what the leading dimensions exceed the width by
-  carnot_activation activation;
+  carnot_kernel_activation activation;
   bool bias, residual, in_place;
 } problem;
 
 static const problem kProblems[] = {
-    {1, 1, 1, 0, CARNOT_ACTIVATION_NONE, false, false, false},
-    {1, 64, 100, 0, CARNOT_ACTIVATION_NONE, true, false, false},
-    {1, 200, 37, 3, CARNOT_ACTIVATION_RELU, true, true, false},
-    {3, 17, 5, 1, CARNOT_ACTIVATION_NONE, false, true, false},
-    {14, 32, 64, 0, CARNOT_ACTIVATION_RELU, true, false, false},
-    {29, 95, 130, 7, CARNOT_ACTIVATION_CLIP, true, true, true},
-    {49, 33, 1600, 2, CARNOT_ACTIVATION_RELU, true, true, false},
-    {20, 48, 1601, 0, CARNOT_ACTIVATION_SILU, true, true, true},
-    {5, 130, 800, 0, CARNOT_ACTIVATION_HARD_SWISH, true, false, false},
-    {15, 15, 31, 5, CARNOT_ACTIVATION_GELU_ERF, true, false, false},
-    {9, 31, 31, 5, CARNOT_ACTIVATION_TANH, false, false, false},
-    {11, 47, 31, 5, CARNOT_ACTIVATION_SIGMOID, true, false, false},
-    {13, 63, 31, 5, CARNOT_ACTIVATION_LEAKY_RELU, true, false, false},
-    {4, 20, 0, 0, CARNOT_ACTIVATION_RELU, true, false, false},
-    {6, 700, 300, 0, CARNOT_ACTIVATION_NONE, true, false, false},
-    {33, 64, 96, 0, CARNOT_ACTIVATION_NONE, true, true, false},
-    {128, 40, 777, 1, CARNOT_ACTIVATION_RELU, false, true, true},
+    {1, 1, 1, 0, CARNOT_KERNEL_ACTIVATION_NONE, false, false, false},
+    {1, 64, 100, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false, false},
+    {1, 200, 37, 3, CARNOT_KERNEL_ACTIVATION_RELU, true, true, false},
+    {3, 17, 5, 1, CARNOT_KERNEL_ACTIVATION_NONE, false, true, false},
+    {14, 32, 64, 0, CARNOT_KERNEL_ACTIVATION_RELU, true, false, false},
+    {29, 95, 130, 7, CARNOT_KERNEL_ACTIVATION_CLIP, true, true, true},
+    {49, 33, 1600, 2, CARNOT_KERNEL_ACTIVATION_RELU, true, true, false},
+    {20, 48, 1601, 0, CARNOT_KERNEL_ACTIVATION_SILU, true, true, true},
+    {5, 130, 800, 0, CARNOT_KERNEL_ACTIVATION_HARD_SWISH, true, false, false},
+    {15, 15, 31, 5, CARNOT_KERNEL_ACTIVATION_GELU_ERF, true, false, false},
+    {9, 31, 31, 5, CARNOT_KERNEL_ACTIVATION_TANH, false, false, false},
+    {11, 47, 31, 5, CARNOT_KERNEL_ACTIVATION_SIGMOID, true, false, false},
+    {13, 63, 31, 5, CARNOT_KERNEL_ACTIVATION_LEAKY_RELU, true, false, false},
+    {4, 20, 0, 0, CARNOT_KERNEL_ACTIVATION_RELU, true, false, false},
+    {6, 700, 300, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false, false},
+    {33, 64, 96, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, true, false},
+    {128, 40, 777, 1, CARNOT_KERNEL_ACTIVATION_RELU, false, true, true},
 };
 
 typedef struct operands {
@@ -59,22 +59,23 @@ static void operands_deinit(operands* o) {
 }
 
 static carnot_gemm_f32 gemm_of(const problem* p, const operands* o) {
-  return (carnot_gemm_f32){.m = p->m,
-                           .n = p->n,
-                           .k = p->k,
-                           .a = o->a,
-                           .lda = o->lda,
-                           .b = o->packed,
-                           .c = o->c,
-                           .ldc = o->ldc,
-                           .epilogue = {.bias = p->bias ? o->bias : NULL,
-                                        .residual = !p->residual  ? NULL
-                                                    : p->in_place ? o->c
-                                                                  : o->residual,
-                                        .residual_ld = o->ldc,
-                                        .activation = p->activation,
-                                        .a = p->activation == CARNOT_ACTIVATION_CLIP ? -0.5f : 0.1f,
-                                        .b = 6}};
+  return (carnot_gemm_f32){
+      .m = p->m,
+      .n = p->n,
+      .k = p->k,
+      .a = o->a,
+      .lda = o->lda,
+      .b = o->packed,
+      .c = o->c,
+      .ldc = o->ldc,
+      .epilogue = {.bias = p->bias ? o->bias : NULL,
+                   .residual = !p->residual  ? NULL
+                               : p->in_place ? o->c
+                                             : o->residual,
+                   .residual_ld = o->ldc,
+                   .activation = p->activation,
+                   .a = p->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? -0.5f : 0.1f,
+                   .b = 6}};
 }
 
 static carnot_gemm_f32_fn* gemm_fn(const carnot_cpu_kernels* kernels, weights_type type) {
@@ -120,7 +121,7 @@ static void check_gemm(const carnot_cpu_kernels* kernels, weights_type type) {
 
 // However rows and columns are cut, the bits are the same.
 static void check_parts(const carnot_cpu_kernels* kernels, weights_type type) {
-  const problem p = {37, 150, 1700, 3, CARNOT_ACTIVATION_SILU, true, true, false};
+  const problem p = {37, 150, 1700, 3, CARNOT_KERNEL_ACTIVATION_SILU, true, true, false};
   operands whole, parts;
   operands_init(&p, kernels, type, &whole), operands_init(&p, kernels, type, &parts);
   const carnot_gemm_f32 a = gemm_of(&p, &whole), b = gemm_of(&p, &parts);
@@ -137,7 +138,7 @@ static void check_parts(const carnot_cpu_kernels* kernels, weights_type type) {
 
 // NaN and infinity reach exactly the elements they belong to, through relu too.
 static void check_specials(const carnot_cpu_kernels* kernels, weights_type type) {
-  const problem p = {16, 40, 51, 0, CARNOT_ACTIVATION_RELU, true, false, false};
+  const problem p = {16, 40, 51, 0, CARNOT_KERNEL_ACTIVATION_RELU, true, false, false};
   operands o;
   operands_init(&p, kernels, type, &o);
   o.a[3 * o.lda + 7] = NAN;

@@ -16,16 +16,18 @@ typedef struct k_block {
 
 _Static_assert(kBlockDepth + kBlockTaps <= TILE_PANEL_DEPTH, "taps of odd depth grow by one");
 
-static int64_t packed_depth(const gemm_loop_f32* p) {
+static int64_t packed_depth(const gemm_macro_kernel_f32* p) {
   return (p->depth + p->tiles->depth_unit - 1) / p->tiles->depth_unit * p->tiles->depth_unit;
 }
 
-static bool residual_in_place(const gemm_loop_f32* p) { return p->epilogue->residual == p->dst; }
+static bool residual_in_place(const gemm_macro_kernel_f32* p) {
+  return p->epilogue->residual == p->dst;
+}
 
 // Sums carried through dst would overwrite a residual that lies there: then K stays in one piece,
 // but where rows are narrowed, the residual starts the sums.
-static k_block k_block_next(const gemm_loop_f32* p, int64_t t0, int64_t k0) {
-  if (residual_in_place(p) && !p->tiles->narrow && p->taps <= kBlockTaps) {
+static k_block k_block_next(const gemm_macro_kernel_f32* p, int64_t t0, int64_t k0) {
+  if (residual_in_place(p) && !p->tiles->convert_a && p->taps <= kBlockTaps) {
     return (k_block){0, p->taps, 0, p->depth};
   }
   if (p->depth > kBlockDepth) {
@@ -40,28 +42,28 @@ static k_block k_block_next(const gemm_loop_f32* p, int64_t t0, int64_t k0) {
 }
 
 // Rows relu and clip are bounded in registers, the others pass once more over the tile in L1.
-static bool in_registers(carnot_activation activation) {
-  return activation == CARNOT_ACTIVATION_RELU || activation == CARNOT_ACTIVATION_CLIP;
+static bool in_registers(carnot_kernel_activation activation) {
+  return activation == CARNOT_KERNEL_ACTIVATION_RELU || activation == CARNOT_KERNEL_ACTIVATION_CLIP;
 }
 
-static void set_clip(const carnot_epilogue_f32* e, gemm_tile_f32* tile) {
+static void set_clip(const carnot_epilogue_f32* e, gemm_ukernel_f32* tile) {
   tile->clip = in_registers(e->activation);
-  tile->lo = e->activation == CARNOT_ACTIVATION_CLIP ? e->a : 0;
-  tile->hi = e->activation == CARNOT_ACTIVATION_CLIP ? e->b : INFINITY;
+  tile->lo = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? e->a : 0;
+  tile->hi = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? e->b : INFINITY;
 }
 
 // Where rows are narrowed a residual that lies in dst cannot wait for the end: the chain goes on
 // from it, and the bias comes last in its place.
-static void start_from_residual(gemm_tile_f32* tile, bool last) {
+static void start_from_residual(gemm_ukernel_f32* tile, bool last) {
   tile->carry = true;
   tile->residual = last ? tile->bias : NULL;
   tile->residual_ld = 0;
 }
 
 // One row of tiles: |count| rows, columns [n0, n1), one stretch of K.
-static void row_of_tiles(const gemm_loop_f32* p, const k_block* k, gemm_tile_f32 tile, int64_t m,
-                         int count, int64_t n0, int64_t n1) {
-  const gemm_tiles_f32* tiles = p->tiles;
+static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_ukernel_f32 tile,
+                         int64_t m, int count, int64_t n0, int64_t n1) {
+  const gemm_ukernels_f32* tiles = p->tiles;
   const int64_t k_all = p->taps * packed_depth(p);
   const void* pointers[kBlockTaps * TILE_MAX_ROWS];
   uint16_t panel[TILE_MAX_ROWS * TILE_PANEL_DEPTH] __attribute__((aligned(64)));
@@ -69,8 +71,8 @@ static void row_of_tiles(const gemm_loop_f32* p, const k_block* k, gemm_tile_f32
   if (k->k0 > 0) {
     for (int i = 0; i < count; ++i) pointers[i] = (const float*)pointers[i] + k->k0;
   }
-  if (tiles->narrow) {
-    tiles->narrow(pointers, count, tile.taps, tile.depth, panel);
+  if (tiles->convert_a) {
+    tiles->convert_a(pointers, count, tile.taps, tile.depth, panel);
     for (int i = 0; i < count; ++i) pointers[i] = panel + i * TILE_PANEL_DEPTH;
     tile.depth = tile.taps * ((tile.depth + 1) & ~INT64_C(1));
     tile.taps = 1;
@@ -90,22 +92,22 @@ static void row_of_tiles(const gemm_loop_f32* p, const k_block* k, gemm_tile_f32
     tile.c = p->dst + m * p->ld + n;
     tile.bias = e->bias ? e->bias + n : NULL;
     tile.residual = last && e->residual ? e->residual + m * e->residual_ld + n : NULL;
-    if (tiles->narrow && residual_in_place(p)) start_from_residual(&tile, last);
+    if (tiles->convert_a && residual_in_place(p)) start_from_residual(&tile, last);
     tiles->tiles[wide][count - 1](&tile);
     n += TILE_PANEL << wide;
   }
-  if (last && e->activation != CARNOT_ACTIVATION_NONE && !in_registers(e->activation)) {
+  if (last && e->activation != CARNOT_KERNEL_ACTIVATION_NONE && !in_registers(e->activation)) {
     CARNOT_KERNEL(activate_f32)
     (e->activation, e->a, e->b, p->dst + m * p->ld + n0, p->ld, count, n1 - n0);
   }
 }
 
-static void block(const gemm_loop_f32* p, const k_block* k, int64_t m0, int64_t m1, int64_t n0,
-                  int64_t n1) {
-  const gemm_tiles_f32* tiles = p->tiles;
+static void block(const gemm_macro_kernel_f32* p, const k_block* k, int64_t m0, int64_t m1,
+                  int64_t n0, int64_t n1) {
+  const gemm_ukernels_f32* tiles = p->tiles;
   const int64_t wide = tiles->max_rows[1] >= 4 ? 1 : 0;
   const int64_t most = tiles->max_rows[wide], parts = (m1 - m0 + most - 1) / most;
-  const gemm_tile_f32 tile = {
+  const gemm_ukernel_f32 tile = {
       .taps = k->t1 - k->t0,
       .depth = k->k1 - k->k0,
       .b_panel = p->taps * packed_depth(p) * TILE_PANEL * tiles->weight_bytes,
@@ -119,8 +121,8 @@ static void block(const gemm_loop_f32* p, const k_block* k, int64_t m0, int64_t 
   }
 }
 
-void CARNOT_KERNEL(gemm_loop_f32)(const gemm_loop_f32* p, int64_t m0, int64_t m1, int64_t n0,
-                                  int64_t n1) {
+void CARNOT_KERNEL(gemm_macro_kernel_f32)(const gemm_macro_kernel_f32* p, int64_t m0, int64_t m1,
+                                          int64_t n0, int64_t n1) {
   k_block k = {0, 0, 0, 0};
   if (p->tiles->begin) p->tiles->begin();
   do {

@@ -13,43 +13,43 @@
 
 // The loops of a level that has only tiles of its own are those of avx512.
 #if defined(__AVX512BF16__)
-#define GEMM_LOOP(name) CARNOT_PASTE3(carnot_, name, avx512)
+#define GEMM_MACRO_KERNEL(name) CARNOT_PASTE3(carnot_, name, avx512)
 #else
-#define GEMM_LOOP(name) CARNOT_KERNEL(name)
+#define GEMM_MACRO_KERNEL(name) CARNOT_KERNEL(name)
 #endif
 
 // Writes out_rows[t * count + i] for output rows m .. m + count - 1 and taps t0 .. t1 - 1.
 typedef void (*gemm_rows_fn)(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
                              const void** out_rows);
 
-typedef struct gemm_loop_f32 {
+typedef struct gemm_macro_kernel_f32 {
   gemm_rows_fn rows;
   const void* problem;  // handed to |rows|
   int64_t taps, depth;  // K = taps * depth
-  const gemm_tiles_f32* tiles;
+  const gemm_ukernels_f32* tiles;
   const void* weights;  // packed as |tiles| say, over all columns
   float* dst;
   int64_t ld;
   const carnot_epilogue_f32* epilogue;
-} gemm_loop_f32;
+} gemm_macro_kernel_f32;
 
 // Computes rows [m0, m1) of columns [n0, n1); n0 is a multiple of 16.
-void CARNOT_KERNEL(gemm_loop_f32)(const gemm_loop_f32* loop, int64_t m0, int64_t m1, int64_t n0,
-                                  int64_t n1);
+void CARNOT_KERNEL(gemm_macro_kernel_f32)(const gemm_macro_kernel_f32* loop, int64_t m0, int64_t m1,
+                                          int64_t n0, int64_t n1);
 
 // Applies an activation in place to rows of |columns| floats, |ld| apart.
-void CARNOT_KERNEL(activate_f32)(carnot_activation activation, float a, float b, float* x,
+void CARNOT_KERNEL(activate_f32)(carnot_kernel_activation activation, float a, float b, float* x,
                                  int64_t ld, int64_t rows, int64_t columns);
 
 // A whole product or convolution with the weights' type that |tiles| are for.
-typedef void gemm_tiled_f32_fn(const carnot_gemm_f32* gemm, const gemm_tiles_f32* tiles, int64_t m0,
-                               int64_t m1, int64_t n0, int64_t n1);
-typedef void conv2d_tiled_f32_fn(const carnot_conv2d_f32* conv, const gemm_tiles_f32* tiles,
+typedef void gemm_with_ukernels_f32_fn(const carnot_gemm_f32* gemm, const gemm_ukernels_f32* tiles,
+                                       int64_t m0, int64_t m1, int64_t n0, int64_t n1);
+typedef void conv2d_tiled_f32_fn(const carnot_conv2d_f32* conv, const gemm_ukernels_f32* tiles,
                                  int64_t m0, int64_t m1, int64_t n0, int64_t n1);
-gemm_tiled_f32_fn GEMM_LOOP(gemm_tiled_f32);
-conv2d_tiled_f32_fn GEMM_LOOP(conv2d_tiled_f32);
+gemm_with_ukernels_f32_fn GEMM_MACRO_KERNEL(gemm_with_ukernels_f32);
+conv2d_tiled_f32_fn GEMM_MACRO_KERNEL(conv2d_tiled_f32);
 
-extern const gemm_tiles_f32 CARNOT_KERNEL(gemm_tiles_f32), CARNOT_KERNEL(gemm_tiles_f16),
-    CARNOT_KERNEL(gemm_tiles_bf16);
+extern const gemm_ukernels_f32 CARNOT_KERNEL(gemm_ukernels_f32), CARNOT_KERNEL(gemm_ukernels_f16),
+    CARNOT_KERNEL(gemm_ukernels_bf16);
 
 #endif

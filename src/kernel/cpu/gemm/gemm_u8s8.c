@@ -6,10 +6,10 @@
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 #include "kernel/cpu/gemm/gemm_ukernel_u8s8.h"
 
-typedef void (*tile_fn)(const gemm_tile_u8s8* t);
+typedef void (*tile_fn)(const gemm_ukernel_u8s8* t);
 
 #define TILE(rows, panels) \
-  static void tile_##rows##x##panels(const gemm_tile_u8s8* t) { tile_body(rows, panels, t); }
+  static void tile_##rows##x##panels(const gemm_ukernel_u8s8* t) { tile_body(rows, panels, t); }
 
 // clang-format off
 #if TILE_ROWS == 14
@@ -76,9 +76,10 @@ typedef struct row_bounds {  // what relu and clip do in registers
 
 CARNOT_INLINE row_bounds bounds_of(const carnot_int8_epilogue* e) {
   switch (e->activation) {
-    case CARNOT_ACTIVATION_NONE: return (row_bounds){v_set(-INFINITY), v_set(INFINITY), false};
-    case CARNOT_ACTIVATION_RELU: return (row_bounds){v_zero(), v_set(INFINITY), false};
-    case CARNOT_ACTIVATION_CLIP: return (row_bounds){v_set(e->a), v_set(e->b), false};
+    case CARNOT_KERNEL_ACTIVATION_NONE:
+      return (row_bounds){v_set(-INFINITY), v_set(INFINITY), false};
+    case CARNOT_KERNEL_ACTIVATION_RELU: return (row_bounds){v_zero(), v_set(INFINITY), false};
+    case CARNOT_KERNEL_ACTIVATION_CLIP: return (row_bounds){v_set(e->a), v_set(e->b), false};
     default: return (row_bounds){v_set(-INFINITY), v_set(INFINITY), true};
   }
 }
@@ -153,7 +154,7 @@ static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, int64_t n0, i
   p->rows(p->problem, m, count, rows);
   for (int64_t n = n0; n < n1;) {
     const int wide = n1 - n > 16 && TILE_PANELS > 1 ? 2 : 1;
-    const gemm_tile_u8s8 tile = {
+    const gemm_ukernel_u8s8 tile = {
         rows,  p->taps, p->depth, p->a_signed ? 0x80808080u : 0, p->weights + n / 16 * panel,
         panel, sums};
     kTiles[wide - 1][count - 1](&tile);

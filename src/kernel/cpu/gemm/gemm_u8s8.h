@@ -32,7 +32,7 @@ typedef enum carnot_int8_output {
 typedef struct carnot_int8_epilogue {
   const int32_t* bias;  // [N] or NULL
   const float* scale;   // [N]; unused for s32
-  carnot_activation activation;
+  carnot_kernel_activation activation;
   float a, b;            // parameters of the activation
   const void* residual;  // of dst's type if that is u8 or s8, else f32; NULL for none
   int64_t residual_ld;

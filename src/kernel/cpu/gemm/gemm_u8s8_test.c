@@ -6,16 +6,16 @@ typedef struct problem {
   int64_t h, w, c, k, r, stride, pad;
   bool is_signed, residual;
   carnot_int8_output output;
-  carnot_activation activation;
+  carnot_kernel_activation activation;
 } problem;
 
 static const problem kProblems[] = {
-    {7, 7, 64, 32, 3, 1, 1, false, false, CARNOT_INT8_OUTPUT_S32, CARNOT_ACTIVATION_NONE},
-    {9, 8, 35, 21, 3, 2, 1, true, false, CARNOT_INT8_OUTPUT_S32, CARNOT_ACTIVATION_NONE},
-    {6, 5, 3, 50, 5, 1, 2, false, true, CARNOT_INT8_OUTPUT_U8, CARNOT_ACTIVATION_RELU},
-    {1, 45, 130, 67, 1, 1, 0, true, true, CARNOT_INT8_OUTPUT_S8, CARNOT_ACTIVATION_NONE},
-    {1, 1, 100, 40, 1, 1, 0, false, true, CARNOT_INT8_OUTPUT_F32, CARNOT_ACTIVATION_SILU},
-    {1, 3, 4, 16, 1, 1, 0, true, false, CARNOT_INT8_OUTPUT_F32, CARNOT_ACTIVATION_NONE},
+    {7, 7, 64, 32, 3, 1, 1, false, false, CARNOT_INT8_OUTPUT_S32, CARNOT_KERNEL_ACTIVATION_NONE},
+    {9, 8, 35, 21, 3, 2, 1, true, false, CARNOT_INT8_OUTPUT_S32, CARNOT_KERNEL_ACTIVATION_NONE},
+    {6, 5, 3, 50, 5, 1, 2, false, true, CARNOT_INT8_OUTPUT_U8, CARNOT_KERNEL_ACTIVATION_RELU},
+    {1, 45, 130, 67, 1, 1, 0, true, true, CARNOT_INT8_OUTPUT_S8, CARNOT_KERNEL_ACTIVATION_NONE},
+    {1, 1, 100, 40, 1, 1, 0, false, true, CARNOT_INT8_OUTPUT_F32, CARNOT_KERNEL_ACTIVATION_SILU},
+    {1, 3, 4, 16, 1, 1, 0, true, false, CARNOT_INT8_OUTPUT_F32, CARNOT_KERNEL_ACTIVATION_NONE},
 };
 
 enum { kZero = 3, kOutZero = 5 };  // zero points of source and result

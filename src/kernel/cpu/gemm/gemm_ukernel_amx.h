@@ -26,25 +26,25 @@ static void amx_end(void) { _tile_release(); }
 // The compiler does not see that tile loads read memory.
 #define AMX_BARRIER() __asm__ volatile("" ::: "memory")
 
-CARNOT_INLINE gemm_tile_f32 amx_row(const gemm_tile_f32* t, int i) {
-  gemm_tile_f32 row = *t;
+CARNOT_INLINE gemm_ukernel_f32 amx_row(const gemm_ukernel_f32* t, int i) {
+  gemm_ukernel_f32 row = *t;
   row.c += i * t->ldc;
   if (row.residual) row.residual += i * t->residual_ld;
   return row;
 }
 
-CARNOT_INLINE void amx_start(int panels, const gemm_tile_f32* t, float* sums) {
+CARNOT_INLINE void amx_start(int panels, const gemm_ukernel_f32* t, float* sums) {
   for (int i = 0; i < t->row_count; ++i) {
-    const gemm_tile_f32 row = amx_row(t, i);
+    const gemm_ukernel_f32 row = amx_row(t, i);
     vf32 acc[2];
     tile_start(1, panels, &row, acc);
     for (int j = 0; j < panels; ++j) v_store(sums + i * kSumsLd + j * V_LANES, acc[j]);
   }
 }
 
-CARNOT_INLINE void amx_finish(int panels, const gemm_tile_f32* t, const float* sums) {
+CARNOT_INLINE void amx_finish(int panels, const gemm_ukernel_f32* t, const float* sums) {
   for (int i = 0; i < t->row_count; ++i) {
-    const gemm_tile_f32 row = amx_row(t, i);
+    const gemm_ukernel_f32 row = amx_row(t, i);
     vf32 acc[2];
     for (int j = 0; j < panels; ++j) acc[j] = v_load(sums + i * kSumsLd + j * V_LANES);
     tile_finish(1, panels, &row, acc);
@@ -66,7 +66,7 @@ CARNOT_INLINE void amx_step(int groups, int panels, const uint16_t* a, const voi
 }
 
 // What is left of K: a step over weights with zeros behind them.
-CARNOT_INLINE void amx_rest(int groups, int panels, const gemm_tile_f32* t, const uint16_t* a,
+CARNOT_INLINE void amx_rest(int groups, int panels, const gemm_ukernel_f32* t, const uint16_t* a,
                             const char* b, int64_t depth) {
   uint16_t rest[2][kAmxDepth * TILE_PANEL] __attribute__((aligned(64)));
   memset(rest, 0, sizeof rest);
@@ -77,7 +77,7 @@ CARNOT_INLINE void amx_rest(int groups, int panels, const gemm_tile_f32* t, cons
   amx_step(groups, panels, a, rest[0], rest[1]);
 }
 
-CARNOT_INLINE void amx_body(int groups, int panels, const gemm_tile_f32* t) {
+CARNOT_INLINE void amx_body(int groups, int panels, const gemm_ukernel_f32* t) {
   float sums[2 * kAmxRows * kSumsLd] __attribute__((aligned(64)));
   const int64_t ld = kSumsLd * sizeof *sums;
   amx_start(panels, t, sums);
@@ -101,17 +101,17 @@ CARNOT_INLINE void amx_body(int groups, int panels, const gemm_tile_f32* t) {
   amx_finish(panels, t, sums);
 }
 
-static void amx_16x16(const gemm_tile_f32* t) { amx_body(1, 1, t); }
-static void amx_16x32(const gemm_tile_f32* t) { amx_body(1, 2, t); }
-static void amx_32x16(const gemm_tile_f32* t) { amx_body(2, 1, t); }
-static void amx_32x32(const gemm_tile_f32* t) { amx_body(2, 2, t); }
+static void amx_16x16(const gemm_ukernel_f32* t) { amx_body(1, 1, t); }
+static void amx_16x32(const gemm_ukernel_f32* t) { amx_body(1, 2, t); }
+static void amx_32x16(const gemm_ukernel_f32* t) { amx_body(2, 1, t); }
+static void amx_32x32(const gemm_ukernel_f32* t) { amx_body(2, 2, t); }
 
 #define FOUR(f)    f, f, f, f
 #define SIXTEEN(f) FOUR(f), FOUR(f), FOUR(f), FOUR(f)
-const gemm_tiles_f32 CARNOT_KERNEL(gemm_tiles_bf16) = {
+const gemm_ukernels_f32 CARNOT_KERNEL(gemm_ukernels_bf16) = {
     .weight_bytes = 2,
     .depth_unit = 2,
-    .narrow = narrow_bf16,
+    .convert_a = convert_a_bf16,
     .begin = amx_begin,
     .end = amx_end,
     .max_rows = {32, 32},

@@ -1,6 +1,6 @@
 // The body of every register tile and the table of them; included by one source for each type of
 // weights, which defines TILE_TABLE, TILE_FORMAT (the table's first members) and before it
-//   tile_products(row_count, width, tile, acc)
+//   tile_accumulate(row_count, width, tile, acc)
 // which adds the products to |row_count| * |width| sums. Without TILE_TABLE: only begin and end of
 // a chain.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_BODY_H_
@@ -16,7 +16,7 @@ CARNOT_INLINE vf32 load_columns(const float* p, int64_t left) {
 }
 
 // The loops over sums are single and unrolled early, or the compiler keeps the sums in memory.
-CARNOT_INLINE void tile_start(int row_count, int width, const gemm_tile_f32* t, vf32* acc) {
+CARNOT_INLINE void tile_start(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
   if (t->carry) {
     CARNOT_UNROLL
     for (int x = 0; x < row_count * width; ++x) {
@@ -34,7 +34,7 @@ CARNOT_INLINE void tile_start(int row_count, int width, const gemm_tile_f32* t, 
   for (int x = 0; x < row_count * width; ++x) acc[x] = bias[x % width];
 }
 
-CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_tile_f32* t, vf32* acc) {
+CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
   if (t->residual) {
     CARNOT_UNROLL
     for (int x = 0; x < row_count * width; ++x) {
@@ -58,18 +58,18 @@ CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_tile_f32* t,
 
 #ifdef TILE_TABLE
 
-CARNOT_INLINE void tile_products(int row_count, int width, const gemm_tile_f32* t, vf32* acc);
+CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc);
 
-CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_tile_f32* t) {
+CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_f32* t) {
   const int width = panels * VECTORS;
   vf32 acc[TILE_PANEL * 4];
   tile_start(row_count, width, t, acc);
-  tile_products(row_count, width, t, acc);
+  tile_accumulate(row_count, width, t, acc);
   tile_finish(row_count, width, t, acc);
 }
 
 #define TILE(rows, panels) \
-  static void tile_##rows##x##panels(const gemm_tile_f32* t) { tile_body(rows, panels, t); }
+  static void tile_##rows##x##panels(const gemm_ukernel_f32* t) { tile_body(rows, panels, t); }
 
 // clang-format off
 #if V_LANES == 16  // 32 registers of 16: 14x32 keeps 28 sums; few rows take 64 columns at once
@@ -78,7 +78,7 @@ TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1
 TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2) TILE(7, 2)
 TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2) TILE(14, 2)
 TILE(1, 4) TILE(2, 4) TILE(3, 4) TILE(4, 4) TILE(5, 4) TILE(6, 4)
-const gemm_tiles_f32 CARNOT_KERNEL(TILE_TABLE) = {
+const gemm_ukernels_f32 CARNOT_KERNEL(TILE_TABLE) = {
     TILE_FORMAT,
     .max_rows = {14, 14, 6},
     .tiles = {{tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1,
@@ -90,7 +90,7 @@ const gemm_tiles_f32 CARNOT_KERNEL(TILE_TABLE) = {
 TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1)
 TILE(1, 2) TILE(2, 2) TILE(3, 2)
 TILE(1, 4)
-const gemm_tiles_f32 CARNOT_KERNEL(TILE_TABLE) = {
+const gemm_ukernels_f32 CARNOT_KERNEL(TILE_TABLE) = {
     TILE_FORMAT,
     .max_rows = {6, 3, 1},
     .tiles = {{tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1},
@@ -98,7 +98,7 @@ const gemm_tiles_f32 CARNOT_KERNEL(TILE_TABLE) = {
               {tile_1x4}}};
 #else  // 16 registers of 4: 2x16 keeps 8 sums
 TILE(1, 1) TILE(2, 1)
-const gemm_tiles_f32 CARNOT_KERNEL(TILE_TABLE) = {
+const gemm_ukernels_f32 CARNOT_KERNEL(TILE_TABLE) = {
     TILE_FORMAT, .max_rows = {2}, .tiles = {{tile_1x1, tile_2x1}}};
 #endif
 // clang-format on

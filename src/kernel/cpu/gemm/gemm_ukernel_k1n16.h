@@ -8,7 +8,7 @@
 CARNOT_INLINE vf32 load_weights(const tile_weight* p);
 
 // The loops over sums are single and unrolled early, or the compiler keeps the sums in memory.
-CARNOT_INLINE void tile_products(int row_count, int width, const gemm_tile_f32* t, vf32* acc) {
+CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
   const tile_weight* b = t->b;
   const int64_t panel = t->b_panel / (int64_t)sizeof *b;
   for (int64_t tap = 0; tap < t->taps; ++tap) {

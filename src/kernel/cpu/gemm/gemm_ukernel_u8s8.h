@@ -7,14 +7,14 @@
 
 enum { kSumLd = 32 };  // a tile is at most 32 columns wide
 
-typedef struct gemm_tile_u8s8 {
+typedef struct gemm_ukernel_u8s8 {
   const uint8_t* const* rows;
   int64_t taps, depth;  // bytes of a row under a tap
   uint32_t flip;        // 0x80808080 turns s8 into u8 by adding 128
   const int8_t* b;
   int64_t b_panel;  // bytes from one panel to the next
   int32_t* sums;
-} gemm_tile_u8s8;
+} gemm_ukernel_u8s8;
 
 CARNOT_INLINE uint32_t bytes4(const uint8_t* p) {
   uint32_t x;
@@ -47,7 +47,7 @@ CARNOT_INLINE void tile_step(int row_count, int panels, const int8_t* b, int64_t
 }
 
 // Unsigned rows broadcast straight from memory, signed ones are flipped on the way.
-CARNOT_INLINE void tile_tap(int row_count, int panels, bool flip, const gemm_tile_u8s8* t,
+CARNOT_INLINE void tile_tap(int row_count, int panels, bool flip, const gemm_ukernel_u8s8* t,
                             int64_t tap, const int8_t* b, __m512i* acc) {
   const uint8_t* row[TILE_ROWS];
   CARNOT_UNROLL
@@ -72,7 +72,7 @@ CARNOT_INLINE void tile_tap(int row_count, int panels, bool flip, const gemm_til
   }
 }
 
-CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_tile_u8s8* t) {
+CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8* t) {
   __m512i acc[TILE_ROWS * TILE_PANELS];
   CARNOT_UNROLL
   for (int x = 0; x < row_count * panels; ++x) acc[x] = _mm512_setzero_si512();
@@ -99,7 +99,7 @@ CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_tile_u8s8* t)
 
 // Without a byte dot product: bytes widened to 16 bits, pairs multiplied and added exactly. A
 // vector holds 4 columns by two halves of their 4 products.
-CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_tile_u8s8* t) {
+CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8* t) {
   (void)panels;
   __m256i acc[TILE_ROWS * 4];
   CARNOT_UNROLL
@@ -137,7 +137,7 @@ CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_tile_u8s8* t)
 #define TILE_ROWS   2
 #define TILE_PANELS 1
 
-CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_tile_u8s8* t) {
+CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8* t) {
   (void)panels;
   const int64_t tap_bytes = (t->depth + 3) / 4 * 64;
   for (int i = 0; i < row_count; ++i) {

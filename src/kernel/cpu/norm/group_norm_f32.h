@@ -23,7 +23,7 @@ typedef struct carnot_group_norm_f32 {
   int64_t dst_ld;
   const float *scale, *bias;
   float epsilon;
-  carnot_activation activation;
+  carnot_kernel_activation activation;
   float a, b;  // its parameters
   float* workspace;
 } carnot_group_norm_f32;

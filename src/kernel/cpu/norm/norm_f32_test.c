@@ -69,13 +69,13 @@ static void check_rows(const carnot_cpu_kernels* kernels) {
 
 typedef struct problem {
   int64_t n, pixels, c, groups;
-  carnot_activation activation;
+  carnot_kernel_activation activation;
 } problem;
 
 static const problem kProblems[] = {
-    {2, 50, 32, 4, CARNOT_ACTIVATION_NONE},   {1, 9, 30, 3, CARNOT_ACTIVATION_SILU},
-    {1, 100, 17, 17, CARNOT_ACTIVATION_RELU}, {1, 333, 64, 1, CARNOT_ACTIVATION_NONE},
-    {1, 5000, 6, 2, CARNOT_ACTIVATION_NONE},  {2, 1, 24, 6, CARNOT_ACTIVATION_NONE}};
+    {2, 50, 32, 4, CARNOT_KERNEL_ACTIVATION_NONE},   {1, 9, 30, 3, CARNOT_KERNEL_ACTIVATION_SILU},
+    {1, 100, 17, 17, CARNOT_KERNEL_ACTIVATION_RELU}, {1, 333, 64, 1, CARNOT_KERNEL_ACTIVATION_NONE},
+    {1, 5000, 6, 2, CARNOT_KERNEL_ACTIVATION_NONE},  {2, 1, 24, 6, CARNOT_KERNEL_ACTIVATION_NONE}};
 
 static void check_group_problem(const carnot_cpu_kernels* kernels, const problem* p, bool last) {
   const int64_t ld = last ? p->c + 3 : p->c, size = p->c / p->groups;

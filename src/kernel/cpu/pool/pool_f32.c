@@ -47,7 +47,7 @@ static int64_t places(int64_t start, int64_t taps, int64_t dilation, int64_t siz
   return all.end - all.begin;
 }
 
-CARNOT_INLINE void pool_rows(const carnot_pool_f32* p, int64_t row0, int64_t row1, bool max) {
+CARNOT_INLINE void pool_nchw(const carnot_pool_f32* p, int64_t row0, int64_t row1, bool max) {
   for (int64_t row = row0; row < row1; ++row) {
     const int64_t h0 = row % p->p * p->stride_h - p->pad_h;
     const window_taps r = window_inside(h0, p->r, p->dilation_h, p->h);
@@ -75,9 +75,9 @@ CARNOT_INLINE void pool_rows(const carnot_pool_f32* p, int64_t row0, int64_t row
 }
 
 void CARNOT_KERNEL(max_pool_f32)(const carnot_pool_f32* p, int64_t row0, int64_t row1) {
-  pool_rows(p, row0, row1, /*max=*/true);
+  pool_nchw(p, row0, row1, /*max=*/true);
 }
 
 void CARNOT_KERNEL(average_pool_f32)(const carnot_pool_f32* p, int64_t row0, int64_t row1) {
-  pool_rows(p, row0, row1, /*max=*/false);
+  pool_nchw(p, row0, row1, /*max=*/false);
 }

@@ -10,7 +10,7 @@ enum { kRows = 32, kVectors = 4 };  // rows of the input, vectors of each, that 
 // The rows of the input that one row of the result is made of: a place and taps in every dimension
 // but the last.
 typedef struct row_window {
-  int64_t at, steps[CARNOT_POOL_ROWS_RANK], taps[CARNOT_POOL_ROWS_RANK];
+  int64_t at, steps[CARNOT_POOL_NCHW_RANK], taps[CARNOT_POOL_NCHW_RANK];
   int64_t count;   // of the window's rows inside
   int64_t places;  // of those and what is padding
 } row_window;
@@ -21,7 +21,7 @@ static int64_t axis_places(const carnot_pool_axis* a, int64_t start) {
   return all.end - all.begin;
 }
 
-static row_window window_of_row(const carnot_pool_rows_f32* p, int64_t row) {
+static row_window window_of_row(const carnot_pool_nchw_f32* p, int64_t row) {
   row_window win = {.count = 1, .places = 1};
   int64_t step = p->axes[p->rank - 1].in;
   for (int d = p->rank - 2; d >= 0; --d) {
@@ -71,10 +71,10 @@ CARNOT_INLINE void join_lines(const float* src, const int64_t* offsets, int64_t 
 }
 
 // All rows of the window as one.
-CARNOT_INLINE void join_rows(const carnot_pool_rows_f32* p, const row_window* win, bool max,
+CARNOT_INLINE void join_rows(const carnot_pool_nchw_f32* p, const row_window* win, bool max,
                              float* line) {
   const int64_t width = p->axes[p->rank - 1].in;
-  int64_t tap[CARNOT_POOL_ROWS_RANK] = {0}, offsets[kRows], at = 0;
+  int64_t tap[CARNOT_POOL_NCHW_RANK] = {0}, offsets[kRows], at = 0;
   bool first = true;
   for (int64_t i = 0, ready = 0; i < win->count; ++i) {
     offsets[ready++] = at;
@@ -117,7 +117,7 @@ CARNOT_INLINE void join_columns(const carnot_pool_axis* a, const float* line, bo
   }
 }
 
-static void divide(const carnot_pool_rows_f32* p, int64_t places, float* dst) {
+static void divide(const carnot_pool_nchw_f32* p, int64_t places, float* dst) {
   const carnot_pool_axis* a = &p->axes[p->rank - 1];
   for (int64_t q = 0; q < a->out; ++q) {
     const int64_t start = q * a->stride - a->pad;
@@ -127,7 +127,7 @@ static void divide(const carnot_pool_rows_f32* p, int64_t places, float* dst) {
   }
 }
 
-CARNOT_INLINE void pool_rows(const carnot_pool_rows_f32* p, int64_t row0, int64_t row1, float* line,
+CARNOT_INLINE void pool_nchw(const carnot_pool_nchw_f32* p, int64_t row0, int64_t row1, float* line,
                              bool max) {
   const carnot_pool_axis* last = &p->axes[p->rank - 1];
   for (int64_t row = row0; row < row1; ++row) {
@@ -143,12 +143,12 @@ CARNOT_INLINE void pool_rows(const carnot_pool_rows_f32* p, int64_t row0, int64_
   }
 }
 
-void CARNOT_KERNEL(max_pool_rows_f32)(const carnot_pool_rows_f32* p, int64_t row0, int64_t row1,
+void CARNOT_KERNEL(max_pool_nchw_f32)(const carnot_pool_nchw_f32* p, int64_t row0, int64_t row1,
                                       float* line) {
-  pool_rows(p, row0, row1, line, /*max=*/true);
+  pool_nchw(p, row0, row1, line, /*max=*/true);
 }
 
-void CARNOT_KERNEL(average_pool_rows_f32)(const carnot_pool_rows_f32* p, int64_t row0, int64_t row1,
+void CARNOT_KERNEL(average_pool_nchw_f32)(const carnot_pool_nchw_f32* p, int64_t row0, int64_t row1,
                                           float* line) {
-  pool_rows(p, row0, row1, line, /*max=*/false);
+  pool_nchw(p, row0, row1, line, /*max=*/false);
 }

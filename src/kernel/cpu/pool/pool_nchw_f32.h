@@ -12,24 +12,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { CARNOT_POOL_ROWS_RANK = 6 };
+enum { CARNOT_POOL_NCHW_RANK = 6 };
 
 // Along one dimension; the padding at the end only counts.
 typedef struct carnot_pool_axis {
   int64_t in, out, kernel, stride, dilation, pad, pad_end;
 } carnot_pool_axis;
 
-typedef struct carnot_pool_rows_f32 {
+typedef struct carnot_pool_nchw_f32 {
   int rank;  // from 1 on
-  carnot_pool_axis axes[CARNOT_POOL_ROWS_RANK];
+  carnot_pool_axis axes[CARNOT_POOL_NCHW_RANK];
   bool include_padding;
   const float* src;
   float* dst;
-} carnot_pool_rows_f32;
+} carnot_pool_nchw_f32;
 
-typedef void carnot_max_pool_rows_f32_fn(const carnot_pool_rows_f32* pool, int64_t row0,
+typedef void carnot_max_pool_nchw_f32_fn(const carnot_pool_nchw_f32* pool, int64_t row0,
                                          int64_t row1, float* line);
-typedef void carnot_average_pool_rows_f32_fn(const carnot_pool_rows_f32* pool, int64_t row0,
+typedef void carnot_average_pool_nchw_f32_fn(const carnot_pool_nchw_f32* pool, int64_t row0,
                                              int64_t row1, float* line);
 
 #endif

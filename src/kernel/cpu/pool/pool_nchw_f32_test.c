@@ -15,8 +15,8 @@ static const problem kProblems[] = {
 };
 
 // Element |index| of the result of plane |src|.
-static double reference(const carnot_pool_rows_f32* p, const float* src, int64_t index, bool max) {
-  int64_t at[CARNOT_POOL_ROWS_RANK], taps = 1, inside = 0, places = 0;
+static double reference(const carnot_pool_nchw_f32* p, const float* src, int64_t index, bool max) {
+  int64_t at[CARNOT_POOL_NCHW_RANK], taps = 1, inside = 0, places = 0;
   double acc = max ? -INFINITY : 0;
   for (int d = p->rank - 1; d >= 0; index /= p->axes[d--].out) at[d] = index % p->axes[d].out;
   for (int d = 0; d < p->rank; ++d) taps *= p->axes[d].kernel;
@@ -43,7 +43,7 @@ static double reference(const carnot_pool_rows_f32* p, const float* src, int64_t
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* problem) {
-  carnot_pool_rows_f32 pool = {.rank = problem->rank};
+  carnot_pool_nchw_f32 pool = {.rank = problem->rank};
   int64_t in = 1, out = 1;
   for (int d = 0; d < pool.rank; ++d) {
     carnot_pool_axis* a = &pool.axes[d];
@@ -67,8 +67,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* prob
   for (int form = 0; form < 3; ++form) {
     const bool max = form == 0;
     pool.include_padding = form == 2;
-    (max ? kernels->max_pool_rows_f32 : kernels->average_pool_rows_f32)(&pool, 0, rows / 2, line);
-    (max ? kernels->max_pool_rows_f32 : kernels->average_pool_rows_f32)(&pool, rows / 2, rows,
+    (max ? kernels->max_pool_nchw_f32 : kernels->average_pool_nchw_f32)(&pool, 0, rows / 2, line);
+    (max ? kernels->max_pool_nchw_f32 : kernels->average_pool_nchw_f32)(&pool, rows / 2, rows,
                                                                         line);
     for (int64_t i = 0; i < problem->planes * out; ++i) {
       const double want = reference(&pool, src + i / out * in, i % out, max);

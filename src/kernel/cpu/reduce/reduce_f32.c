@@ -26,41 +26,41 @@ static float product_of_row(const float* x, int64_t n) {
   return (float)product;
 }
 
-static float reduce_row(carnot_reduction reduction, const float* x, int64_t n) {
+static float reduce_row(carnot_kernel_reduction reduction, const float* x, int64_t n) {
   switch (reduction) {
-    case CARNOT_REDUCTION_SUM: return (float)sum_terms(SUM_OF_X, x, n, 0);
-    case CARNOT_REDUCTION_MEAN: return (float)(sum_terms(SUM_OF_X, x, n, 0) / (double)n);
-    case CARNOT_REDUCTION_MAX: return extreme_of_row(x, n, /*max=*/true);
-    case CARNOT_REDUCTION_MIN: return extreme_of_row(x, n, /*max=*/false);
-    case CARNOT_REDUCTION_SUM_SQUARE: return (float)sum_terms(SUM_OF_SQUARES, x, n, 0);
-    case CARNOT_REDUCTION_SUM_ABS: return (float)sum_terms(SUM_OF_SIZES, x, n, 0);
+    case CARNOT_KERNEL_REDUCTION_SUM: return (float)sum_terms(SUM_OF_X, x, n, 0);
+    case CARNOT_KERNEL_REDUCTION_MEAN: return (float)(sum_terms(SUM_OF_X, x, n, 0) / (double)n);
+    case CARNOT_KERNEL_REDUCTION_MAX: return extreme_of_row(x, n, /*max=*/true);
+    case CARNOT_KERNEL_REDUCTION_MIN: return extreme_of_row(x, n, /*max=*/false);
+    case CARNOT_KERNEL_REDUCTION_SUM_SQUARE: return (float)sum_terms(SUM_OF_SQUARES, x, n, 0);
+    case CARNOT_KERNEL_REDUCTION_SUM_ABS: return (float)sum_terms(SUM_OF_SIZES, x, n, 0);
     default: return product_of_row(x, n);
   }
 }
 
 // ---- strided axis: vectors of inner elements ----
 
-CARNOT_INLINE vf32 identity_of(carnot_reduction reduction) {
+CARNOT_INLINE vf32 identity_of(carnot_kernel_reduction reduction) {
   switch (reduction) {
-    case CARNOT_REDUCTION_MAX: return v_set(-INFINITY);
-    case CARNOT_REDUCTION_MIN: return v_set(INFINITY);
-    case CARNOT_REDUCTION_PRODUCT: return v_set(1);
+    case CARNOT_KERNEL_REDUCTION_MAX: return v_set(-INFINITY);
+    case CARNOT_KERNEL_REDUCTION_MIN: return v_set(INFINITY);
+    case CARNOT_KERNEL_REDUCTION_PRODUCT: return v_set(1);
     default: return v_zero();
   }
 }
 
-CARNOT_INLINE vf32 joined(carnot_reduction reduction, vf32 acc, vf32 x, bool block) {
+CARNOT_INLINE vf32 joined(carnot_kernel_reduction reduction, vf32 acc, vf32 x, bool block) {
   switch (reduction) {
-    case CARNOT_REDUCTION_MAX: return v_max(acc, x);
-    case CARNOT_REDUCTION_MIN: return v_min(acc, x);
-    case CARNOT_REDUCTION_PRODUCT: return v_mul(acc, x);
-    case CARNOT_REDUCTION_SUM_SQUARE: return block ? v_add(acc, x) : v_fma(x, x, acc);
-    case CARNOT_REDUCTION_SUM_ABS: return v_add(acc, v_abs(x));
+    case CARNOT_KERNEL_REDUCTION_MAX: return v_max(acc, x);
+    case CARNOT_KERNEL_REDUCTION_MIN: return v_min(acc, x);
+    case CARNOT_KERNEL_REDUCTION_PRODUCT: return v_mul(acc, x);
+    case CARNOT_KERNEL_REDUCTION_SUM_SQUARE: return block ? v_add(acc, x) : v_fma(x, x, acc);
+    case CARNOT_KERNEL_REDUCTION_SUM_ABS: return v_add(acc, v_abs(x));
     default: return v_add(acc, x);
   }
 }
 
-CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, carnot_reduction reduction,
+CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, carnot_kernel_reduction reduction,
                                   const float* src, float* dst, int vectors, int64_t left) {
   vf32 total[kVectors];
   for (int v = 0; v < vectors; ++v) total[v] = identity_of(reduction);
@@ -78,12 +78,12 @@ CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, carnot_reduction r
       total[v] = joined(reduction, total[v], acc[v], /*block=*/true);
   }
   for (int v = 0; v < vectors; ++v) {
-    if (reduction == CARNOT_REDUCTION_MEAN) total[v] = v_div(total[v], v_set((float)p->n));
+    if (reduction == CARNOT_KERNEL_REDUCTION_MEAN) total[v] = v_div(total[v], v_set((float)p->n));
     v_store_upto(dst + v * V_LANES, total[v], left);
   }
 }
 
-CARNOT_INLINE void reduce_strided(const carnot_reduce_f32* p, carnot_reduction reduction,
+CARNOT_INLINE void reduce_strided(const carnot_reduce_f32* p, carnot_kernel_reduction reduction,
                                   const float* src, float* dst, int64_t count) {
   int64_t j = 0;
   for (; j + kVectors * V_LANES <= count; j += kVectors * V_LANES) {
@@ -95,9 +95,9 @@ CARNOT_INLINE void reduce_strided(const carnot_reduce_f32* p, carnot_reduction r
   if (j < count) reduce_columns(p, reduction, src + j, dst + j, 1, count - j);
 }
 
-#define CASE(name)                                                           \
-  case CARNOT_REDUCTION_##name:                                              \
-    reduce_strided(p, CARNOT_REDUCTION_##name, src + j0, dst + j0, j1 - j0); \
+#define CASE(name)                                                                  \
+  case CARNOT_KERNEL_REDUCTION_##name:                                              \
+    reduce_strided(p, CARNOT_KERNEL_REDUCTION_##name, src + j0, dst + j0, j1 - j0); \
     break;
 
 void CARNOT_KERNEL(reduce_f32)(const carnot_reduce_f32* p, int64_t o0, int64_t o1, int64_t j0,

@@ -10,19 +10,19 @@
 
 #include <stdint.h>
 
-typedef enum carnot_reduction {
-  CARNOT_REDUCTION_SUM,
-  CARNOT_REDUCTION_MEAN,
-  CARNOT_REDUCTION_MAX,
-  CARNOT_REDUCTION_MIN,
-  CARNOT_REDUCTION_SUM_SQUARE,
-  CARNOT_REDUCTION_SUM_ABS,
-  CARNOT_REDUCTION_PRODUCT,
-  CARNOT_REDUCTION_COUNT
-} carnot_reduction;
+typedef enum carnot_kernel_reduction {
+  CARNOT_KERNEL_REDUCTION_SUM,
+  CARNOT_KERNEL_REDUCTION_MEAN,
+  CARNOT_KERNEL_REDUCTION_MAX,
+  CARNOT_KERNEL_REDUCTION_MIN,
+  CARNOT_KERNEL_REDUCTION_SUM_SQUARE,
+  CARNOT_KERNEL_REDUCTION_SUM_ABS,
+  CARNOT_KERNEL_REDUCTION_PRODUCT,
+  CARNOT_KERNEL_REDUCTION_COUNT
+} carnot_kernel_reduction;
 
 typedef struct carnot_reduce_f32 {
-  carnot_reduction reduction;
+  carnot_kernel_reduction reduction;
   int64_t n, inner;
   const float* src;
   int64_t src_outer, src_axis;

@@ -10,35 +10,36 @@ static const problem kProblems[] = {{3, 1, 1},  {4, 7, 1},   {2, 130, 1},  {1, 1
                                     {2, 9, 37}, {3, 64, 16}, {1, 2000, 3}, {2, 300, 150}};
 
 // The reduction of x[0], x[axis], … in double; the sum of sizes for the bound.
-static double reference(carnot_reduction reduction, const float* x, int64_t n, int64_t axis,
+static double reference(carnot_kernel_reduction reduction, const float* x, int64_t n, int64_t axis,
                         double* out_size) {
-  double acc = reduction == CARNOT_REDUCTION_MAX   ? -INFINITY
-               : reduction == CARNOT_REDUCTION_MIN ? INFINITY
-                                                   : reduction == CARNOT_REDUCTION_PRODUCT;
+  double acc = reduction == CARNOT_KERNEL_REDUCTION_MAX ? -INFINITY
+               : reduction == CARNOT_KERNEL_REDUCTION_MIN
+                   ? INFINITY
+                   : reduction == CARNOT_KERNEL_REDUCTION_PRODUCT;
   *out_size = 0;
   for (int64_t i = 0; i < n; ++i) {
     const double v = x[i * axis];
-    const double term = reduction == CARNOT_REDUCTION_SUM_SQUARE ? v * v
-                        : reduction == CARNOT_REDUCTION_SUM_ABS  ? fabs(v)
-                                                                 : v;
+    const double term = reduction == CARNOT_KERNEL_REDUCTION_SUM_SQUARE ? v * v
+                        : reduction == CARNOT_KERNEL_REDUCTION_SUM_ABS  ? fabs(v)
+                                                                        : v;
     *out_size += fabs(term);
     switch (reduction) {
-      case CARNOT_REDUCTION_MAX: acc = fmax(acc, v); break;
-      case CARNOT_REDUCTION_MIN: acc = fmin(acc, v); break;
-      case CARNOT_REDUCTION_PRODUCT: acc *= v; break;
+      case CARNOT_KERNEL_REDUCTION_MAX: acc = fmax(acc, v); break;
+      case CARNOT_KERNEL_REDUCTION_MIN: acc = fmin(acc, v); break;
+      case CARNOT_KERNEL_REDUCTION_PRODUCT: acc *= v; break;
       default: acc += term; break;
     }
   }
-  if (reduction == CARNOT_REDUCTION_MEAN) acc /= (double)n, *out_size /= (double)n;
-  if (reduction == CARNOT_REDUCTION_PRODUCT) *out_size = fabs(acc) * (double)n;
+  if (reduction == CARNOT_KERNEL_REDUCTION_MEAN) acc /= (double)n, *out_size /= (double)n;
+  if (reduction == CARNOT_KERNEL_REDUCTION_PRODUCT) *out_size = fabs(acc) * (double)n;
   return acc;
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p,
-                          carnot_reduction reduction) {
+                          carnot_kernel_reduction reduction) {
   const int64_t axis = p->inner == 1 ? 1 : p->inner + 2, ld = p->n * axis, dst_ld = p->inner + 1;
   float *src = buffer(p->outer * ld, 51), *dst = buffer(p->outer * dst_ld, 0);
-  if (reduction == CARNOT_REDUCTION_PRODUCT) {
+  if (reduction == CARNOT_KERNEL_REDUCTION_PRODUCT) {
     for (int64_t i = 0; i < p->outer * ld; ++i) src[i] = 1 + src[i] / 64;
   }
   const carnot_reduce_f32 reduce = {reduction, p->n, p->inner, src, ld, axis, dst, dst_ld};
@@ -58,19 +59,19 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p,
 
 static void check_reduce(const carnot_cpu_kernels* kernels) {
   for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
-    for (int r = 0; r < CARNOT_REDUCTION_COUNT; ++r) {
-      check_problem(kernels, &kProblems[i], (carnot_reduction)r);
+    for (int r = 0; r < CARNOT_KERNEL_REDUCTION_COUNT; ++r) {
+      check_problem(kernels, &kProblems[i], (carnot_kernel_reduction)r);
     }
   }
 }
 
 // A NaN anywhere is the result of every reduction.
 static void check_nan(const carnot_cpu_kernels* kernels) {
-  for (int r = 0; r < CARNOT_REDUCTION_COUNT; ++r) {
+  for (int r = 0; r < CARNOT_KERNEL_REDUCTION_COUNT; ++r) {
     for (int at = 0; at < 40; ++at) {
       float *src = buffer(80, 52), dst[2];
       src[at] = NAN;
-      carnot_reduce_f32 reduce = {(carnot_reduction)r, 40, 1, src, 40, 1, dst, 1};
+      carnot_reduce_f32 reduce = {(carnot_kernel_reduction)r, 40, 1, src, 40, 1, dst, 1};
       kernels->reduce_f32(&reduce, 0, 2, 0, 1);
       assert_true(isnan(dst[0]) && !isnan(dst[1]));
       reduce.inner = 2, reduce.src_axis = 2;

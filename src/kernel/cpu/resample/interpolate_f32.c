@@ -3,7 +3,7 @@
 #include "kernel/cpu/common/kernels_isa.h"
 
 // |vectors| of channels from |c| on, the last one of |n| - (vectors - 1) * V_LANES lanes.
-CARNOT_INLINE void sum_channels(const carnot_blend_f32* p, int64_t c, int64_t n, int vectors,
+CARNOT_INLINE void sum_channels(const carnot_interpolate_f32* p, int64_t c, int64_t n, int vectors,
                                 float* dst) {
   vf32 sum[4];
   CARNOT_UNROLL for (int v = 0; v < vectors; ++v) sum[v] = v_zero();
@@ -22,13 +22,13 @@ CARNOT_INLINE void sum_channels(const carnot_blend_f32* p, int64_t c, int64_t n,
   }
 }
 
-void CARNOT_KERNEL(blend_f32)(const carnot_blend_f32* p, float* dst) {
+void CARNOT_KERNEL(interpolate_f32)(const carnot_interpolate_f32* p, float* dst) {
   int64_t c = 0;
   for (; c + 4 * V_LANES <= p->channels; c += 4 * V_LANES) sum_channels(p, c, 4 * V_LANES, 4, dst);
   for (; c < p->channels; c += V_LANES) sum_channels(p, c, p->channels - c, 1, dst);
 }
 
-void CARNOT_KERNEL(blend_max_f32)(const carnot_blend_f32* p, float* dst) {
+void CARNOT_KERNEL(interpolate_max_f32)(const carnot_interpolate_f32* p, float* dst) {
   for (int64_t c = 0; c < p->channels; c += V_LANES) {
     const int64_t n = p->channels - c;
     vf32 best = v_set(p->least);

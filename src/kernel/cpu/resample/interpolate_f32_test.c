@@ -12,15 +12,15 @@ static void check_channels(const carnot_cpu_kernels* kernels, int channels) {
     rows[i] = (carnot_tap){10 * i * channels, fabsf(weights[i]), fabsf(weights[i]) / 2};
   for (int i = 0; i < kColumns; ++i)
     columns[i] = (carnot_tap){(9 - 2 * i) * channels, fabsf(weights[kColumns + i]), 0};
-  const carnot_blend_f32 blend = {.channels = channels,
-                                  .src = src,
-                                  .row_count = kRows,
-                                  .column_count = kColumns,
-                                  .rows = rows,
-                                  .columns = columns,
-                                  .least = -1};
-  kernels->blend_f32(&blend, dst);
-  kernels->blend_max_f32(&blend, best);
+  const carnot_interpolate_f32 interpolate = {.channels = channels,
+                                              .src = src,
+                                              .row_count = kRows,
+                                              .column_count = kColumns,
+                                              .rows = rows,
+                                              .columns = columns,
+                                              .least = -1};
+  kernels->interpolate_f32(&interpolate, dst);
+  kernels->interpolate_max_f32(&interpolate, best);
   for (int c = 0; c < channels; ++c) {
     double sum = 0, size = 0, most = -1;
     for (int i = 0; i < kRows * kColumns; ++i) {
@@ -35,19 +35,19 @@ static void check_channels(const carnot_cpu_kernels* kernels, int channels) {
   }
   assert_true(dst[channels] == kCanary && best[channels] == kCanary);
   src[columns[1].offset] = NAN;
-  kernels->blend_max_f32(&blend, best);
+  kernels->interpolate_max_f32(&interpolate, best);
   assert_true(isnan(best[0]) && !isnan(best[channels - 1]));
   buffer_free(src), buffer_free(weights), buffer_free(dst), buffer_free(best);
 }
 
-static void check_blend(const carnot_cpu_kernels* kernels) {
+static void check_interpolate(const carnot_cpu_kernels* kernels) {
   const int channels[] = {2, 7, 16, 33, 64, 100};
   for (int i = 0; i < 6; ++i) check_channels(kernels, channels[i]);
 }
 
-static void test_blend(void** state) { (void)state, for_each_isa(check_blend); }
+static void test_interpolate(void** state) { (void)state, for_each_isa(check_interpolate); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_blend)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_interpolate)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
