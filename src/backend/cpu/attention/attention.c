@@ -1,4 +1,4 @@
-// Attention regions: heads read and written where they stand, by strides.
+// Attention regions: heads are read and written in place, by strides.
 #include "tactic/problem/attention.h"
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
@@ -118,7 +118,7 @@ static carnot_status* attention_run_all(const carnot_step_view* step, void* stat
                                         void* workspace, carnot_executor* executor) {
   const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->tactic->isa);
   bool half =
-      step->tactic->isa >= CARNOT_ISA_AVX512_BF16;  // the rows of these levels are those in bf16
+      step->tactic->isa >= CARNOT_ISA_AVX512_BF16;  // the tactics of these levels compute in BF16
   attention_run run = {half ? kernels->attention_bf16 : kernels->attention_f32,
                        step->params,
                        state,

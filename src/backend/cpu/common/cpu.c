@@ -1,3 +1,4 @@
+// Checks of operands and partition of work, shared by the CPU tactics.
 #include "backend/cpu/common/cpu.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// What the CPU's rows share.
+// What the CPU tactics share: checks of operands, partition of work, strided copies.
 #ifndef CARNOT_BACKEND_CPU_COMMON_CPU_H_
 #define CARNOT_BACKEND_CPU_COMMON_CPU_H_
 
@@ -9,7 +9,7 @@
 #include "kernel/cpu/pointwise/pointwise.h"
 #include "tactic/tactic.h"
 
-// Bodies whose arguments are constant in each of few calls.
+// For functions that are called with constant arguments at a few call sites.
 #define CARNOT_CPU_INLINE static inline __attribute__((always_inline))
 
 // The kernels for |isa|, never NULL: every level holds those below.
@@ -24,23 +24,23 @@ const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, in
 static inline bool carnot_is_8bit(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
 }
-// A constant of float32 with its data at hand.
+// A float32 constant whose data is available at build time.
 bool carnot_is_f32_constant(const carnot_operand_desc* type);
 
 // reject: the region is one node of |op| whose operands are the step's inputs in order. NULL, or
 // why not.
 const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op);
-// check: the same, with |input_count| operands and one result.
+// validate: the same, with |input_count| inputs and one output.
 carnot_status* carnot_cpu_check_single(const carnot_step_view* step, carnot_op op,
                                        uint32_t input_count) CARNOT_MUST_USE;
-// Row-major, with nothing between its elements.
+// Row-major and contiguous.
 bool carnot_cpu_is_dense(const carnot_operand* t);
 
-// Operands of one type, one shape and no gaps.
+// Both operands are contiguous and have the same type and shape; else an error.
 carnot_status* carnot_cpu_check_alike(const carnot_operand* x,
                                       const carnot_operand* y) CARNOT_MUST_USE;
 
-// Indices that are data, of 32 or 64 bits.
+// Index tensors of 32 or 64 bits.
 static inline bool carnot_cpu_is_index(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_I32;
 }
@@ -49,9 +49,9 @@ static inline int64_t carnot_cpu_index_at(const carnot_operand* index, int64_t i
                                                  : ((const int32_t*)index->data)[i];
 }
 
-// A grid of [m, n] cut into parts, by the problem alone: enough for eight threads and none too
-// small. Columns are cut at multiples of 64, rows at multiples of 42 (the row tiles of all levels
-// divide it), for AMX of 32.
+// The partition of an output [m, n] into parts. It depends on the problem only, not on the number
+// of threads: enough parts for eight threads, none too small. Columns are cut at multiples of 64,
+// rows at multiples of 42 (the row tiles of all levels divide it), for AMX of 32.
 typedef struct carnot_work_partition {
   int64_t m, n, m_part, n_part, m_count, n_count;
 } carnot_work_partition;
@@ -67,7 +67,7 @@ static inline void carnot_work_partition_part(const carnot_work_partition* parti
   *n1 = carnot_min_i64(*n0 + partition->n_part, partition->n);
 }
 
-// Rows cut into parts of about |row_cost| · rows ≥ 16K elements.
+// The rows of a part, so that a part has at least about 16K elements.
 int64_t carnot_rows_per_part(int64_t rows, int64_t row_elements);
 
 // Copies |dims| elements from |src| to |dst| with these strides, in elements (strided_copy.c);
@@ -76,7 +76,7 @@ void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, in
                      const int64_t* dims, int element_bytes, const void* src,
                      const int64_t* src_strides, void* dst, const int64_t* dst_strides);
 
-// Elements of one, two, four or eight bytes that are copied as they are.
+// Elements of one, two, four or eight bytes, which are copied without conversion.
 static inline bool carnot_cpu_is_whole(carnot_dtype dtype) {
   int bits = dtype == CARNOT_DTYPE_STRING ? 0 : carnot_dtype_bits(dtype);
   return bits == 8 || bits == 16 || bits == 32 || bits == 64;

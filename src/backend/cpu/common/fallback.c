@@ -1,4 +1,4 @@
-// The two rows that every region may fall back on: nothing to do, and the reference kernels.
+// The fallback tactics: a view, which has nothing to compute, and the reference kernels.
 #include <stdio.h>
 
 #include "tactic/tactic.h"
@@ -9,7 +9,7 @@ static int64_t fixed_dim(const carnot_operand_desc* t, int d) {
   return t->min[d] == t->max[d] ? t->dims[d] : -1;
 }
 
-// [n, c, ..] to [n, c, ..]: pixels are counted otherwise, channels and images stay.
+// [n, c, ..] to [n, c, ..]: the pixel dimensions change, channels and images stay.
 static bool keeps_channels(const carnot_operand_desc* x, const carnot_operand_desc* y) {
   if (x->rank < 3 || y->rank < 3 || fixed_dim(x, 1) < 0 || fixed_dim(x, 1) != fixed_dim(y, 1))
     return false;

@@ -1,4 +1,4 @@
-// One row for each ISA level of a family that is compiled for all of them.
+// Defines one tactic for each ISA level of a kernel that is compiled for all levels.
 #ifndef CARNOT_BACKEND_CPU_COMMON_ISA_VARIANTS_H_
 #define CARNOT_BACKEND_CPU_COMMON_ISA_VARIANTS_H_
 
@@ -16,20 +16,21 @@
 #define CARNOT_CPU_TACTICS(family, ...) \
   CARNOT_CPU_THREE_TACTICS(family, .numerics = CARNOT_NUMERICS_EXACT, __VA_ARGS__)
 
-// Weights in float16, which may go without leave where that changes no value.
+// Weights in FP16. They need no permission where the conversion changes no value.
 #define CARNOT_CPU_F16_TACTICS(family, ...)                                             \
   CARNOT_CPU_THREE_TACTICS(family, .numerics = CARNOT_NUMERICS_HALF,                    \
                            .precision = CARNOT_DTYPE_F16, .lossless_f16_weights = true, \
                            __VA_ARGS__)
 
-// Products of bfloat16, on the levels that have them.
+// BF16 dot products, on the levels that have the instructions.
 #define CARNOT_CPU_NATIVE_BF16_TACTICS(family, ...)                                    \
   CARNOT_CPU_TACTIC(family, amxbf16, AMX_BF16, .numerics = CARNOT_NUMERICS_HALF,       \
                     .precision = CARNOT_DTYPE_BF16, __VA_ARGS__);                      \
   CARNOT_CPU_TACTIC(family, avx512bf16, AVX512_BF16, .numerics = CARNOT_NUMERICS_HALF, \
                     .precision = CARNOT_DTYPE_BF16, __VA_ARGS__)
 
-// Weights in bfloat16: native products round activations too, the other levels widen weights.
+// Weights in BF16: levels with BF16 dot products round the activations too, the others convert the
+// weights to float32.
 #define CARNOT_CPU_BF16_TACTICS(family, ...)                         \
   CARNOT_CPU_NATIVE_BF16_TACTICS(family, __VA_ARGS__);               \
   CARNOT_CPU_THREE_TACTICS(family, .numerics = CARNOT_NUMERICS_HALF, \

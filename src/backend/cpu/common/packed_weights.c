@@ -1,3 +1,4 @@
+// Packed weights in float32, FP16 and BF16: sizes, conversion, kernels.
 #include "backend/cpu/common/packed_weights.h"
 
 #include <math.h>

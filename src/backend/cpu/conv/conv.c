@@ -368,7 +368,7 @@ static carnot_status* shape_common(const carnot_step_view* step, const carnot_op
   return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, &outputs[0], p->filters);
 }
 
-// A filter of one tap over pixels that are evenly spaced, one for one: no window to walk.
+// A 1x1 filter of stride 1 over evenly spaced pixels: a plain GEMM.
 static bool is_product(const carnot_conv_geometry* p) {
   bool one = p->r == 1 && p->s == 1 && p->stride_h == 1 && p->stride_w == 1 && !p->pad_h &&
              !p->pad_w && p->p == p->h && p->q == p->w;

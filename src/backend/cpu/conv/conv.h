@@ -1,5 +1,5 @@
-// What convolution and depthwise convolution share: the geometry of a window of one to three
-// dimensions over channels-last operands.
+// What the convolution tactics share: parameters, and the geometry of a window of one to three
+// spatial dimensions over channels-last operands.
 #ifndef CARNOT_BACKEND_CPU_CONV_CONV_H_
 #define CARNOT_BACKEND_CPU_CONV_CONV_H_
 
@@ -15,7 +15,7 @@ typedef struct carnot_conv_params {
   carnot_epilogue_plan epilogue_plan;
 } carnot_conv_params;
 
-// A 1-D window is a 2-D one of height 1.
+// Sizes, strides in elements and the window of one call. A 1-D window is a 2-D one of height 1.
 typedef struct carnot_conv_geometry {
   int64_t n, h, w, c, p, q, k;
   int64_t r, s, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, pad_h_end, pad_w_end;
@@ -23,21 +23,23 @@ typedef struct carnot_conv_geometry {
   carnot_conv_depth depth;  // of a 3-D window
 } carnot_conv_geometry;
 
-// A window of |low| to |high| dimensions whose numbers are in range, also from a hostile file.
+// Checks that a window, also one of a hostile engine file, has |low| to |high| dimensions and
+// numbers in range.
 carnot_status* carnot_sliding_window_check(const carnot_sliding_window* window, int low,
                                            int high) CARNOT_MUST_USE;
 
-// Fills the plane from operands [N,C,((D,)H,)W] with channels innermost; INVALID_MODEL where
+// Fills |out| from operands [N,C,((D,)H,)W] with channels innermost; INVALID_MODEL where
 // strides or sizes do not fit.
 carnot_status* carnot_conv_geometry_of(const carnot_sliding_window* window,
                                        const carnot_operand* src, const carnot_operand* dst,
                                        carnot_conv_geometry* out) CARNOT_MUST_USE;
-// The same of float32 operands.
+// The same for float32 operands only.
 carnot_status* carnot_conv_geometry_of_f32(const carnot_sliding_window* window,
                                            const carnot_operand* src, const carnot_operand* dst,
                                            carnot_conv_geometry* out) CARNOT_MUST_USE;
 
-// The part of reject and prepare that both share; *out is filled. |bias| has room for the filters.
+// Reads the problem for reject and prepare into |out|. |bias| has room for one number a filter.
+// NULL, or why the tactic does not support the problem.
 const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_params* out,
                                  float* bias, char* reason, size_t size);
 

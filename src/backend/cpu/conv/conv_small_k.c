@@ -1,6 +1,6 @@
-// Convolution with few filters, as the last layers of image networks have: a product of one column
-// block for each tap would fill 16 columns with 3. Here the taps of a filter row are columns of one
-// product; shifted sums follow.
+// Convolution with few filters (small K), as in the last layers of image networks: a GEMM for each
+// tap would use 3 of the 16 columns of a panel. Here the taps of a filter row are columns of one
+// GEMM, and its results are added with a shift.
 //   t[w, s*K + k] = sum_{r,c} src[p + r - pad_h, w, c] * weights[k, r, s, c]
 //   dst[p,q,k] = act(bias[k] + sum_s t[q + s - pad_w, s*K + k] + residual)
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // QLinearConv with constant weights of s8 around zero and constant scales and zero points: 1-D and
-// 2-D windows over channels-last activations, summed in int32.
+// 2-D windows over channels-last activations, accumulated in INT32.
 #include <stdlib.h>
 
 #include "backend/cpu/common/isa_variants.h"
@@ -307,7 +307,7 @@ static carnot_status* conv_run_all(const carnot_step_view* step, void* memory,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
   (void)workspace;
-  // The row of AVX-512 takes VNNI along where the machine has it.
+  // The AVX-512 tactic uses the VNNI kernels where the machine has them.
   carnot_isa isa = step->tactic->isa == CARNOT_ISA_AVX512 ? step->machine_isa : step->tactic->isa;
   conv_run run = {.kernels = carnot_cpu_kernels_of(isa),
                   .p = step->params,

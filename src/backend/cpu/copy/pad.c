@@ -1,5 +1,5 @@
-// Pad by constant widths, in all its modes: the inside is copied, then the borders axis after axis,
-// each from what stands already.
+// Pad by constant widths, in all its modes: the interior is copied, then the borders axis by axis,
+// each from the elements that are written already.
 #include "backend/cpu/common/cpu.h"
 
 typedef enum pad_mode { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_WRAP, PAD_MODES } pad_mode;
@@ -124,8 +124,8 @@ typedef struct padding {
   int bytes;
 } padding;
 
-// |count| places of axis |d| from |to| on: axes before it with their borders, those behind it
-// without. They are what stands from |from| on, |step| apart.
+// Fills |count| elements of axis |d| from |to| on: axes before |d| with their borders, those after
+// it without. The source begins at |from|, |step| elements apart.
 static void put_border(const padding* a, int d, int64_t to, int64_t count, int64_t from, int step) {
   const carnot_operand* y = a->y;
   bool constant = a->p->mode == PAD_CONSTANT;

@@ -1,5 +1,5 @@
-// Moving elements: transposes, concatenation, slices, splits and repetitions as strided copies, in
-// any layout and type of whole bytes.
+// Transpose, concatenation, slice, split, expand and tile as strided copies, in any layout and any
+// type of whole bytes.
 #include "backend/cpu/common/cpu.h"
 #include "tactic/problem/depth_space.h"
 
@@ -76,8 +76,7 @@ static const char* transpose_reject(carnot_problem* problem, char* reason, size_
   const char* why = single(problem, CARNOT_OP_TRANSPOSE);
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (!why)
-    problem->outputs[0].format.layout =
-        CARNOT_LAYOUT_ROW_MAJOR;  // the input is read however it stands
+    problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;  // the input is read in any layout
   return why;
 }
 
@@ -161,7 +160,7 @@ const carnot_tactic carnot_tactic_blocks = {.name = "cpu_blocks",
                                             .configure = blocks_configure,
                                             .run = blocks_run};
 
-// ---- concat: parts that were written in place already are left alone ----
+// ---- concat: inputs that were written in place are skipped ----
 
 static const char* concat_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = single(problem, CARNOT_OP_CONCAT);
@@ -355,8 +354,8 @@ static carnot_status* slice_validate(const carnot_step_view* step) {
   return NULL;
 }
 
-// Where the slice begins along an axis, ONNX Slice-13's clamping included; the last element read
-// must be inside.
+// The first index of the slice along an axis, ONNX Slice-13's clamping included; the last element
+// read must be inside.
 static carnot_status* slice_start(const slice_params* p, const carnot_operand* in,
                                   const carnot_operand* out, int axis, int64_t* start) {
   int64_t size = in->dims[axis], step = p->step[axis];

@@ -1,5 +1,5 @@
-// Layers whose results have a size that follows from values: NonZero-13 and Compress-28. count
-// finds how much is chosen, run writes it.
+// Operators whose output size depends on data: NonZero-13 and Compress-28. infer_output_sizes
+// counts the selected elements, run writes them.
 #include "backend/cpu/common/cpu.h"
 
 static const char* select_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
@@ -12,7 +12,7 @@ static const char* select_reject(carnot_problem* problem, carnot_op op, char* re
   return NULL;
 }
 
-// ---- NonZero: x → coordinates [rank, chosen] of the elements that are not zero ----
+// ---- NonZero: x → coordinates [rank, selected] of the elements that are not zero ----
 
 static const char* non_zero_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = select_reject(problem, CARNOT_OP_NON_ZERO, reason, size);
@@ -34,7 +34,7 @@ enum { kUnit = 4096, kParts = 16 };  // a unit: neighbours in the last axis
 typedef struct non_zero_state {
   int64_t rows, columns;  // lanes of the last axis
   int64_t row_units, units, per_part;
-  int64_t starts[kParts + 1];  // of the parts: how much is chosen before
+  int64_t starts[kParts + 1];  // of the parts: the number of elements selected before
 } non_zero_state;
 _Static_assert(sizeof(non_zero_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
@@ -57,7 +57,8 @@ static carnot_status* non_zero_configure(const carnot_step_view* step, const car
   return NULL;
 }
 
-// |columns| NULL: only counted; else places of what is chosen, with room for one behind the last.
+// |columns| NULL: only counts. Else writes the indices of the selected elements; it has room for
+// one more than are selected.
 #define CHOOSE(bits)                                                                          \
   static int64_t choose_##bits(const void* data, int64_t from, int64_t n, uint64_t wide_mask, \
                                int64_t* columns) {                                            \

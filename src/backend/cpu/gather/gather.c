@@ -1,5 +1,5 @@
-// Gather along an axis: runs of elements copied by index, or widened from a constant table that is
-// kept in a half type.
+// Gather along an axis: runs of elements copied by index, or converted from a constant table that
+// is stored in FP16 or BF16.
 //   dst[o, i.., :] = src[o, index[i..], :]
 #include "backend/cpu/common/packed_weights.h"
 
@@ -86,7 +86,7 @@ static void gather_part(void* argument, int64_t part) {
   }
 }
 
-// ---- a table in a half type ----
+// ---- a table in FP16 or BF16 ----
 
 static const char* table_reject(carnot_problem* problem, carnot_dtype dtype, char* reason,
                                 size_t size) {
@@ -191,7 +191,7 @@ const carnot_tactic carnot_tactic_gather = {.name = "cpu_gather",
                                             .validate = gather_validate,
                                             .configure = gather_configure,
                                             .run = gather_run_all};
-// Widening is exact on every level: one row, which takes the machine's.
+// The conversion is exact on every level: one tactic, which uses the machine's best level.
 const carnot_tactic carnot_tactic_gather_f16 = {.name = "cpu_gather_f16",
                                                 .anchor = CARNOT_OP_GATHER,
                                                 .isa = CARNOT_ISA_SCALAR,

@@ -1,9 +1,9 @@
-// GatherElements and ScatterElements: elements read or written one by one, where indices say.
+// GatherElements and ScatterElements: elements are read or written one by one, by index.
 //   gather_elements:  y[i] = x[i with i_axis = index[i]]
 //   scatter_elements: y = x, then y[i with i_axis = index[i]] ∘= u[i] in the order of i, ∘ none,
 //   add, mul, max or min (those of float32)
-// Both walk the dimensions of the indices. |table| below is x of the one and y of the other, |list|
-// what has the dimensions of the indices.
+// Both iterate over the indices. |table| is x of a gather and y of a scatter; |list| is the operand
+// with the dimensions of the indices.
 #include <math.h>
 #include <stdatomic.h>
 
@@ -85,7 +85,7 @@ static void set_walk(elements_state* s, const carnot_operand* table, const int64
   if (!s->rank) s->dims[s->rank] = 1, s->steps[s->rank++] = 0;
 }
 
-// Equal places of a scatter differ in the axis alone, so that it is never cut.
+// Elements with equal destinations differ only along the axis, so the axis is never split.
 static void set_parts(elements_state* s) {
   int64_t count = carnot_dims_count(s->dims, s->rank), longest = 0;
   s->cut = 0;
@@ -157,8 +157,8 @@ static float reduce(move how, float x, float y) {
   return how == MAX ? fmaxf(x, y) : fminf(x, y);
 }
 
-// |count| elements whose indices stand from |i| on; in the table the first is at |base|, |step|
-// lies between them.
+// |count| elements whose indices begin at |i|; the table's first is at |base|, |step| elements
+// apart.
 typedef struct element_row {
   int64_t i, base, step, axis_step, count;
 } element_row;

@@ -1,5 +1,4 @@
-// Matrix products over float32: packed constant weights (MatMul and Gemm alike), and two
-// activations.
+// GEMM over float32: with packed constant weights (MatMul and Gemm alike), and of two activations.
 #include <stdlib.h>
 
 #include "backend/cpu/common/cpu.h"
@@ -11,7 +10,7 @@ enum { kMaxColumns = 1 << 18, kMatmulColumns = 64 };
 
 typedef struct gemm_params {
   int64_t k, n;
-  float alpha;  // of a product of activations; weights have it inside
+  float alpha;  // of a GEMM of two activations; packed weights are multiplied by it already
   int32_t has_bias;
   int32_t trans_a, trans_b;
   int32_t weights;  // carnot_dtype of the packed ones
@@ -435,7 +434,7 @@ static void matmul_part(void* argument, int64_t part) {
     product.gemm.epilogue.residual += batch * state->m * product.gemm.epilogue.residual_ld;
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&state->partition, part % per_batch, &m0, &m1, &n0, &n1);
-  // The rows of the levels with bf16 products are those in bf16.
+  // The tactics of the levels with BF16 dot products compute in BF16.
   bool half = run->step->tactic->isa >= CARNOT_ISA_AVX512_BF16;
   (half ? run->kernels->matmul_bf16 : run->kernels->matmul_f32)(&product, m0, m1, n0, n1);
   carnot_epilogue_plan_run(run->kernels, epilogue_plan, run->inputs, c, state->n,

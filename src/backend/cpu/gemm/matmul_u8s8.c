@@ -1,10 +1,10 @@
-// MatMulInteger and QLinearMatMul with constant weights of s8 around zero: packed once, summed in
-// int32. Zero points and scales of the activations may be computed in the network.
+// MatMulInteger and QLinearMatMul with constant weights of s8 around zero: packed once,
+// accumulated in INT32. Zero points and scales of the activations may be computed in the network.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
-// Where the operands stand.
+// The positions of the operands among the inputs.
 typedef struct roles {
   uint32_t a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, count;
 } roles;
@@ -215,7 +215,7 @@ static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
   float* scale = (float*)(bias + p->n);
   for (int64_t n = 0; n < p->n; n++)
     bias[n] = (int32_t)(uint32_t)(-(zero + (is_signed ? 128 : 0)) * (int64_t)sums[n]);
-  // The row of AVX-512 takes VNNI along where the machine has it.
+  // The AVX-512 tactic uses the VNNI kernels where the machine has them.
   carnot_isa isa = step->tactic->isa == CARNOT_ISA_AVX512 ? step->machine_isa : step->tactic->isa;
   matmul_run run = {.kernels = carnot_cpu_kernels_of(isa), .partition = memory};
   run.gemm = (carnot_gemm_u8s8){.m = run.partition->m,

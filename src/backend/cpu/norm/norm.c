@@ -176,7 +176,7 @@ CARNOT_CPU_TACTICS(softmax_f32, .anchor = CARNOT_OP_COUNT, .reject = softmax_rej
 CARNOT_CPU_TACTICS(row_norm_f32, .anchor = CARNOT_OP_COUNT, .reject = row_norm_reject,
                    .configure = row_norm_configure, .run = row_norm_run);
 
-// ---- channels: group and instance normalization, an activation behind them taken along ----
+// ---- channels: group and instance normalization, with a fused activation ----
 
 typedef struct channel_norm_params {
   int64_t groups;  // 0: as many as channels

@@ -1,4 +1,4 @@
-// Plugins as a tactic: each context holds a clone, told of shapes when they change.
+// The tactic that runs plugins: each context has a clone, which is configured when shapes change.
 #include "backend/cpu/plugin/plugin.h"
 
 #include <stdio.h>

@@ -33,7 +33,7 @@ static const char* check_types(const carnot_problem* problem, char* reason, size
     if (type_of(t->format.dtype) < 0)
       return carnot_because(reason, size, "no program for %s", carnot_dtype_name(t->format.dtype));
   }
-  // Half types round after each operator; fused they would not. So inner values are float32.
+  // FP16 and BF16 round after each operator, a fused chain would not. So inner values are float32.
   for (uint32_t i = problem->input_count; region->node_count > 1 && i < region->value_count; i++)
     if (local_type(problem, i)->format.dtype == CARNOT_DTYPE_F16 ||
         local_type(problem, i)->format.dtype == CARNOT_DTYPE_BF16)
@@ -99,7 +99,7 @@ static const char* make_program(const carnot_problem* problem, pointwise_params*
   return carnot_pw_check(program);
 }
 
-// Channels last is taken when some whole operand stands so and every other can be read that way.
+// Channels last is chosen when a full-size operand has it and all others can be read in its order.
 static carnot_layout choose_layout(const carnot_problem* problem) {
   const carnot_operand_desc* out = &problem->outputs[0];
   bool wanted = false;

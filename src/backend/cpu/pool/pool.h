@@ -1,4 +1,4 @@
-// What the rows of pooling share, of one result.
+// What the pooling tactics with one output share.
 #ifndef CARNOT_BACKEND_CPU_POOL_POOL_H_
 #define CARNOT_BACKEND_CPU_POOL_POOL_H_
 
@@ -13,7 +13,7 @@ typedef struct carnot_pool_params {
 // why not.
 const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, int low, int high,
                                  carnot_pool_params* out, char* reason, size_t size);
-// A row's prepare.
+// The tactics' prepare: stores carnot_pool_params.
 carnot_status* carnot_pool_prepare(const carnot_problem* problem,
                                    carnot_prepared* out) CARNOT_MUST_USE;
 

@@ -43,7 +43,8 @@ static carnot_status* roi_configure(const carnot_step_view* step, const carnot_o
                (long long)carnot_dims_count(images->dims, images->rank), (long long)count);
   s->rule = carnot_roi_rule_of(&step->region->nodes[0].attrs);
   s->images = x->dims[0];
-  // The cells of a row divide the image, and each reads two more than its share at most.
+  // The cells of a row partition the image, and each reads at most two elements more than its
+  // share.
   s->row_room = s->image.src_h + 2;
   s->column_room = s->image.src_w + 2 * s->image.w;
   s->part_bytes = (size_t)(s->row_room + s->column_room) * sizeof(carnot_tap) +
@@ -63,15 +64,15 @@ typedef struct roi_run {
   char* workspace;
 } roi_run;
 
-// The taps of a cell, or of all cells of a row one behind the other.
+// The taps of one cell, or of all cells of a row in order.
 typedef struct roi_taps {
   carnot_tap* taps;
   int64_t count, room;
   bool mean;
-  bool outside;  // a point of the cell lies outside of the map
+  bool outside;  // a sample point of the cell is outside the image
 } roi_taps;
 
-// Points go one way, so that an element which comes again is among the last three.
+// The sample points are monotonic, so that a repeated element is among the last three taps.
 static void add_tap(roi_taps* t, int64_t first, int64_t offset, float weight) {
   for (int64_t i = t->count - 1; i >= first && i >= t->count - 3; i--) {
     carnot_tap* tap = &t->taps[i];
@@ -112,7 +113,7 @@ static void align_region(const roi_run* run, int64_t region, roi_taps* rows, roi
       .src = run->src + carnot_cpu_index_at(run->images, region) * m->src_n,
       .rows = rows->taps};
   columns->count = 0;
-  // An end below 0 tells that points of the cell lie outside.
+  // A negative end means that sample points of the cell are outside the image.
   for (int64_t j = 0; j < m->w; j++) {
     add_cell(columns, &across, j, m->src_w, m->src_x);
     ends[j] = columns->outside ? ~columns->count : columns->count;

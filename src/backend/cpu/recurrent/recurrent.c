@@ -1,6 +1,6 @@
-// LSTM and GRU over float32 with constant weights: the input's product for all steps at once, then
-// step by step the state's product and one pointwise program. Directions, and blocks of sequences,
-// run at once.
+// LSTM and GRU over float32 with constant weights: one GEMM of the input for all time steps, then
+// for each time step a GEMM of the state and one pointwise program. Directions, and blocks of
+// sequences, run at once.
 //   gates[t,b] = x[t,b] * W^T + bias;  then the formulas of ONNX LSTM-22 and GRU-22
 #include <stdlib.h>
 
@@ -115,8 +115,8 @@ static const char* recurrent_bf16_reject(carnot_problem* problem, char* reason, 
   return reject_as(problem, CARNOT_DTYPE_BF16, reason, size);
 }
 
-// Gates that the first product of a step gives; the rest of a GRU whose reset comes first waits for
-// the reset gate.
+// Gates that the first GEMM of a time step computes. The others, of a GRU that applies the reset
+// gate before its GEMM, need the reset gate first.
 static int64_t first_gates(const recurrent_params* p) {
   return p->gates == 3 && !p->linear ? 2 : p->gates;
 }
@@ -275,10 +275,10 @@ static bool recurrent_uses_input(const carnot_step_view* step, uint32_t input) {
 
 typedef struct recurrent_state {
   int64_t time, batch, block, blocks;  // sequences of a part, parts of a direction
-  carnot_work_partition partition;     // of the input's product
+  carnot_work_partition partition;     // of the GEMM of the input
 } recurrent_state;
 
-// The step's output that is output |i| of the operator; NULL when nobody wants it.
+// The step's output that is output |i| of the operator; NULL when nothing uses it.
 static const carnot_operand* output_of(const carnot_step_view* step, const carnot_operand* outputs,
                                        uint32_t i) {
   uint32_t k = carnot_step_output(step, node_of(step->region), i);

@@ -1,4 +1,4 @@
-// The place of the largest or smallest float32 along an axis; Hardmax writes a 1 there.
+// ArgMax and ArgMin of float32 along an axis; Hardmax writes a 1 at the index.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "kernel/cpu/common/kernels.h"
@@ -84,7 +84,7 @@ typedef struct arg_run {
   const carnot_cpu_kernels* kernels;
   const arg_state* s;
   carnot_arg_extreme_f32 arg;
-  float* ones;  // of Hardmax, whose places go to the workspace
+  float* ones;  // of Hardmax, whose indices go to the workspace
 } arg_run;
 
 static void write_ones(const arg_run* run, int64_t o0, int64_t o1) {

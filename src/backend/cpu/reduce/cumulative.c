@@ -1,5 +1,5 @@
-// Running sums and products along a constant axis, of float32 (in double, as the reference adds)
-// and of integers of 32 and 64 bits, which wrap.
+// CumSum and CumProd along a constant axis, of float32 (accumulated in double, as the reference
+// does) and of integers of 32 and 64 bits, which wrap.
 //   y[o,k,j] = fn of x[o,0..k,j]; exclusive: of x[o,0..k-1,j]; reverse: from the end
 // Several lanes run side by side: neighbours behind the axis or, where it is the last, rows.
 #include "backend/cpu/common/cpu.h"
@@ -117,7 +117,7 @@ CARNOT_CPU_INLINE void scan_integers(const cumulative_state* s, const void* x, v
   }
 }
 
-// |lanes| and |lane_stride| are constant where that is worth a loop of its own.
+// |lanes| and |lane_stride| are constants at call sites where a specialized loop pays.
 CARNOT_CPU_INLINE void scan(const cumulative_run* run, int64_t start, int64_t lanes,
                             int64_t lane_stride) {
   const cumulative_state* s = run->s;

@@ -24,7 +24,7 @@ typedef struct reduce_params {
   uint32_t axes;  // bit d: dimension d is reduced
 } reduce_params;
 
-// Dimensions in memory order, those of |ones| left out; true when the reduced ones stand together.
+// Dimensions in memory order, those of size 1 left out; true when the reduced ones are adjacent.
 static bool adjacent(uint32_t axes, uint32_t ones, int rank, bool channels_last) {
   int changes = 0;
   bool before = false;
@@ -77,7 +77,7 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
     if (!adjacent(p.axes, ones, x->rank, false)) return "the reduced axes do not stand together";
     last = false;
   }
-  // What is left must come out in the order it is stored in: channels alone, or none.
+  // The dimensions that remain must be stored in order: the channels alone, or none of them.
   bool keeps = y->rank == x->rank;
   bool swapped = !(p.axes & 2) && (p.axes | 3) != (1u << x->rank) - 1;
   if (last && !keeps && swapped) {
@@ -147,7 +147,7 @@ static carnot_status* reduce_configure(const carnot_step_view* step, const carno
   CARNOT_CHECK(carnot_dims_count(outputs[0].dims, outputs[0].rank) == s->outer * s->inner,
                INVALID_ARGUMENT, "the result has another size");
   s->per_part = carnot_rows_per_part(s->outer, s->n * s->inner);
-  // One image reduced over its pixels: the channels are shared out instead.
+  // One image reduced over its pixels: the work is split by channels instead.
   s->inner_per_part = s->outer < 8 && s->inner >= 128 && s->n * s->inner > 1 << 15
                           ? carnot_ceildiv(s->inner, 8 * 64) * 64
                           : s->inner;

@@ -1,4 +1,4 @@
-// The largest or smallest float32 along an axis, in order.
+// TopK: the largest or smallest float32 along an axis, in order.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "kernel/cpu/common/kernels.h"
@@ -23,7 +23,7 @@ static carnot_status* top_k_validate(const carnot_step_view* step) {
   return NULL;
 }
 
-// k is the results' dimension: its tensor is not looked at.
+// k is the dimension of the results: the tensor k is not read.
 static bool top_k_uses_input(const carnot_step_view* step, uint32_t input) {
   (void)step;
   return input == 0;
@@ -34,7 +34,7 @@ typedef struct top_k_state {
   int64_t lanes, per_part, work_bytes;
 } top_k_state;
 
-// The step's output that is the node's |which|-th; NULL where nobody wants it.
+// The step's output that is the node's |which|-th; NULL where nothing uses it.
 static const carnot_operand* output_of(const carnot_step_view* step, const carnot_operand* outputs,
                                        uint32_t which) {
   uint32_t k = carnot_step_output(step, &step->region->nodes[0], which);

@@ -45,7 +45,7 @@ typedef struct grid_run {
   float* dst;
 } grid_run;
 
-// The taps at coordinate |n|; elements outside drop out.
+// The taps at coordinate |n|, without those outside the image.
 static int64_t read_taps(const carnot_sample_rule* rule, float n, int64_t size, int64_t stride,
                          carnot_tap* taps) {
   int64_t elements[CARNOT_SAMPLE_TAPS], count = 0;

@@ -1,5 +1,5 @@
-// Resizing of images over channels-last float32 operands: tables of taps for rows and columns, made
-// anew in each run (as many entries as the sides have pixels).
+// Resizing of images over channels-last float32 operands: tables of taps for rows and columns,
+// computed in each run (one entry for each output row and column).
 #include <math.h>
 
 #include "backend/cpu/common/cpu.h"
@@ -116,7 +116,7 @@ static carnot_status* resize_configure(const carnot_step_view* step, const carno
   return NULL;
 }
 
-// Where each output of an axis reads, and how much of it; places outside read the edge.
+// The source index and weight of each tap of an axis; indices outside are clamped to the edge.
 static void fill_axis(const carnot_resize_filter* f, const carnot_resize_axis* axis, int taps,
                       int32_t* index, float* weight) {
   for (int64_t o = 0; o < axis->out; o++) {

@@ -1,3 +1,4 @@
+// Attention with BF16 dot products; on levels without them that of float32.
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/gemm/gemm_functions.h"
 

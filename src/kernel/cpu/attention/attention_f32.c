@@ -1,3 +1,4 @@
+// Attention with online softmax: tiles of queries against blocks of packed keys and values.
 #include "kernel/cpu/attention/attention_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"
@@ -66,8 +67,8 @@ static float exp_row(float* s, int64_t n, float max) {
   return total;
 }
 
-// Turns the scores of query |i| into weights relative to the new maximum and brings what has been
-// summed so far to it.
+// Turns the scores of query |i| into weights relative to the new maximum and rescales the sums
+// so far to it.
 static void soften_row(const key_block* b, int64_t i, int64_t r) {
   const carnot_attention_f32* p = b->p;
   float* s = b->scores + r * kKeys;

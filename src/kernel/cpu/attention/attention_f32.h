@@ -1,4 +1,4 @@
-// Scaled dot-product attention of one batch entry and head, without the matrix of scores in memory.
+// Scaled dot-product attention of one batch entry and head, without the score matrix in memory.
 //   dst[i] = sum_j softmax_j(scale * q[i] . k[j] + mask[i,j]) * v[j]
 // |q| [q_len,d]  |k| [kv_len,d]  |v| [kv_len,dv]  |dst| [q_len,dv], rows *_ld floats apart
 // |mask| [q_len,kv_len] added to the scores, rows |mask_ld| apart (0: one row for all), or NULL
@@ -6,9 +6,9 @@
 // A call computes queries [q0,q1), q0 a multiple of CARNOT_ATTENTION_ROWS; disjoint calls may run
 // at once, each with carnot_attention_f32_workspace floats, with the same bits however they are
 // cut. A query that sees no key gives NaN (0 / 0), or zeros with |zero_empty|. dst overlaps
-// nothing. attention_bf16 rounds q, k, softmax's numerators and v to bf16 on levels with bf16
-// products, from four queries on; sums stay float32. Any thread. Source: ONNX Attention-23; online
-// softmax after Milakov and Gimelshein 2018, Dao et al. 2022.
+// nothing. attention_bf16 rounds q, k, softmax's numerators and v to bf16 on levels with BF16
+// dot products, from four queries on; it accumulates in float32. Any thread. Source: ONNX
+// Attention-23; online softmax after Milakov and Gimelshein 2018, Dao et al. 2022.
 #ifndef CARNOT_KERNEL_CPU_ATTENTION_ATTENTION_F32_H_
 #define CARNOT_KERNEL_CPU_ATTENTION_ATTENTION_F32_H_
 

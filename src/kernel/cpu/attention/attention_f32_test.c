@@ -1,3 +1,4 @@
+// Attention kernels against double precision.
 #include "kernel/cpu/attention/attention_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

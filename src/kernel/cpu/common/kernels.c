@@ -1,3 +1,4 @@
+// The kernel table of one ISA level.
 #include "kernel/cpu/common/kernels.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

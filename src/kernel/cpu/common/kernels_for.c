@@ -1,3 +1,4 @@
+// Lookup of the kernel table of an ISA level.
 #include <stddef.h>
 
 #include "kernel/cpu/common/kernels.h"

@@ -1,3 +1,4 @@
+// Detection of the processor's features by CPUID.
 #include "kernel/cpu/common/machine.h"
 
 #include <stddef.h>

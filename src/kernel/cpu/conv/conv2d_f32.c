@@ -1,3 +1,4 @@
+// Convolution as an implicit GEMM: row pointers to input pixels for the GEMM macro-kernel.
 #include "kernel/cpu/conv/conv2d_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

@@ -1,9 +1,9 @@
-// 2-D and 3-D convolution, channels last, as an implicit matrix product: no im2col copy.
+// 2-D and 3-D convolution, channels last, as an implicit GEMM: no im2col copy.
 //   dst[n,p,q,k] = epilogue(sum_{r,s,c} src[n, p*stride_h + r*dilation_h - pad_h,
 //                                           q*stride_w + s*dilation_w - pad_w, c] *
 //                                           weights[r,s,c,k])
 // |src| [N,H,W,C]: element (n,h,w,c) at n*src_n + h*src_h + w*src_w + c
-// |weights| packed over K = (r,s,c), as gemm_f32.h tells by type  |bias| [K]
+// |weights| packed over K = (r,s,c), in the packing of each type, see gemm_f32.h  |bias| [K]
 // |dst| [N*P*Q, K], pixels |ld| floats apart; the residual likewise
 // |zeros| at least C floats of zero, read where a tap falls into the padding
 // A call handles one group: channels of the group, pointers at its first channel.

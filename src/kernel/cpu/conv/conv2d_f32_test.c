@@ -1,3 +1,4 @@
+// Convolution kernels against double precision.
 #include "kernel/cpu/conv/conv2d_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

@@ -1,3 +1,4 @@
+// Depthwise convolution over vectors of channels.
 #include "kernel/cpu/conv/depthwise_f32.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// Depthwise convolution against double precision.
 #include "kernel/cpu/conv/depthwise_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

@@ -1,3 +1,4 @@
+// Strided copies of any rank, and fill.
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/copy/transpose.h"
 
@@ -130,7 +131,7 @@ static void copy_inner(inner_form form, int bytes, const axes* a, const char* sr
   }
 }
 
-// Brings the axes into the order of the walk and says how the inner ones are copied.
+// Sorts the axes into iteration order and selects how the inner ones are copied.
 static inner_form plan(axes* a) {
   const int src = axis_with_unit(a, a->src), dst = axis_with_unit(a, a->dst);
   if (dst >= 0 && a->src[dst] == 1) {

@@ -1,3 +1,4 @@
+// Transposes of 1, 2 and 4-byte elements by blocks in registers.
 #include "kernel/cpu/copy/transpose.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

@@ -1,3 +1,4 @@
+// Transposes, strided copies and fill against plain loops.
 #include "kernel/cpu/copy/transpose.h"
 
 #include "kernel/cpu/common/kernel_test.h"

@@ -1,3 +1,4 @@
+// Gather of rows, and ArgMax and ArgMin.
 #include "kernel/cpu/gather/gather.h"
 
 #include "kernel/cpu/common/kernels_isa.h"
@@ -41,7 +42,7 @@ static bool beats(float x, float best, bool min, bool last) {
   return min ? x < best : x > best;
 }
 
-// The extreme first, by vectors; then the place where it stands.
+// First the extreme value, by vectors; then its index.
 static int64_t arg_of_row(const carnot_arg_extreme_f32* p, const float* x) {
   vf32 acc = v_set(x[0]);
   int64_t i = 0;

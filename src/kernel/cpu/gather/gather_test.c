@@ -1,3 +1,4 @@
+// Gather and ArgMax against plain loops.
 #include "kernel/cpu/gather/gather.h"
 
 #include "kernel/cpu/common/kernel_test.h"

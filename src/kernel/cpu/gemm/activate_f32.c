@@ -1,3 +1,4 @@
+// Activations of the GEMM epilogue, applied in place to a tile.
 #include "kernel/cpu/common/simd.h"
 #include "kernel/cpu/common/simd_math.h"
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"

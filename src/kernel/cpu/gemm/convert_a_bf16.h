@@ -1,4 +1,4 @@
-// Rows of float32 rounded to bf16 for the products of the levels that have them.
+// Conversion of rows of A from float32 to BF16, for the levels with BF16 dot products.
 #ifndef CARNOT_KERNEL_CPU_GEMM_CONVERT_A_BF16_H_
 #define CARNOT_KERNEL_CPU_GEMM_CONVERT_A_BF16_H_
 

@@ -1,5 +1,6 @@
-// Products over weights packed k2n16 bf16: a lane holds two weights of a column, at even k in its
-// lower half. Levels with bf16 products take rows rounded to bf16, the others widen the weights.
+// GEMM over weights packed k2n16 bf16: a lane holds two weights of a column, at even k in its
+// lower half. Levels with BF16 dot products take rows rounded to BF16, the others convert the
+// weights to float32.
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/gemm/convert_a_bf16.h"
 #include "kernel/cpu/gemm/gemm_functions.h"

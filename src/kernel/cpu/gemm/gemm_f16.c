@@ -1,4 +1,4 @@
-// Products over weights packed k1n16 f16, which loading widens.
+// GEMM over weights packed k1n16 f16, which loads convert to float32.
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 

@@ -1,3 +1,4 @@
+// GEMM with packed weights, and matmul of two activations, which packs B in panels.
 #include "kernel/cpu/gemm/gemm_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"
@@ -66,7 +67,7 @@ void CARNOT_KERNEL(matmul_by)(const carnot_matmul_f32* p, const gemm_functions* 
   }
 }
 
-// ---- a row or two: packing the other factor would cost more than the products ----
+// ---- a row or two: packing B would cost more than the arithmetic ----
 
 enum { kFewRows = 2, kAtOnce = 8 };
 
@@ -109,7 +110,7 @@ static void few_rows(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t
   }
 }
 
-// The epilogue over sums that stand in c: a product without depth whose residual they are.
+// The epilogue over sums that are in c: a GEMM with K = 0 whose residual is c.
 static void end_rows(const carnot_gemm_f32* g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
   const carnot_epilogue_f32* e = &g->epilogue;
   if (!e->bias && !e->residual && e->activation == CARNOT_KERNEL_ACTIVATION_NONE) return;
@@ -125,7 +126,7 @@ static void end_rows(const carnot_gemm_f32* g, int64_t m0, int64_t m1, int64_t n
 
 void CARNOT_KERNEL(matmul_f32)(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t n0,
                                int64_t n1) {
-  // A residual that stands in c is still needed when the sums are there.
+  // A residual in c is still needed when the sums are written.
   const bool in_place = p->gemm.epilogue.residual == p->gemm.c;
   if (p->gemm.m <= kFewRows && (p->cs == 1 || p->rs == 1) && !in_place) {
     few_rows(p, m0, m1, n0, n1);

@@ -1,3 +1,4 @@
+// GEMM and matmul kernels against double precision.
 #include "kernel/cpu/gemm/gemm_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

@@ -1,4 +1,4 @@
-// A product and its packing by type, for kernels that hold products; private to their sources.
+// A GEMM and its packing of B by type, for kernels that contain GEMMs; private to their sources.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_FUNCTIONS_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_FUNCTIONS_H_
 
@@ -7,7 +7,7 @@
 
 typedef struct gemm_functions {
   carnot_gemm_f32_fn* gemm;
-  carnot_gemm_pack_f32_fn* pack;  // as |gemm| wants it, in no more room than k1n16 f32 takes
+  carnot_gemm_pack_f32_fn* pack;  // in the packing of |gemm|; needs no more memory than k1n16 f32
 } gemm_functions;
 
 typedef void attention_by_fn(const carnot_attention_f32* p, const gemm_functions* functions,

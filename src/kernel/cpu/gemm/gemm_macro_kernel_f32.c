@@ -1,3 +1,4 @@
+// The GEMM macro-kernel: loops over K blocks, rows and panels around the micro-kernel.
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ enum {
   kBlockTaps = CARNOT_RESIDUAL_IN_PLACE_TAPS,
 };
 
-// A stretch of K: either whole taps t0 .. t1 - 1, or k0 .. k1 - 1 of the one tap t0.
+// A block of K: either whole taps t0 .. t1 - 1, or k0 .. k1 - 1 of the one tap t0.
 typedef struct k_block {
   int64_t t0, t1, k0, k1;
 } k_block;
@@ -25,7 +26,7 @@ static bool residual_in_place(const gemm_macro_kernel_f32* p) {
 }
 
 // Sums carried through dst would overwrite a residual that lies there: then K stays in one piece,
-// but where rows are narrowed, the residual starts the sums.
+// unless rows are converted to BF16: then the sums start from the residual.
 static k_block k_block_next(const gemm_macro_kernel_f32* p, int64_t t0, int64_t k0) {
   if (residual_in_place(p) && !p->tiles->convert_a && p->taps <= kBlockTaps) {
     return (k_block){0, p->taps, 0, p->depth};
@@ -52,15 +53,15 @@ static void set_clip(const carnot_epilogue_f32* e, gemm_ukernel_f32* tile) {
   tile->hi = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? e->b : INFINITY;
 }
 
-// Where rows are narrowed a residual that lies in dst cannot wait for the end: the chain goes on
-// from it, and the bias comes last in its place.
+// Where rows are converted to BF16, a residual in dst cannot be added at the end: the accumulation
+// starts from it, and the bias is added last instead.
 static void start_from_residual(gemm_ukernel_f32* tile, bool last) {
   tile->carry = true;
   tile->residual = last ? tile->bias : NULL;
   tile->residual_ld = 0;
 }
 
-// One row of tiles: |count| rows, columns [n0, n1), one stretch of K.
+// One row of tiles: |count| rows, columns [n0, n1), one block of K.
 static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_ukernel_f32 tile,
                          int64_t m, int count, int64_t n0, int64_t n1) {
   const gemm_ukernels_f32* tiles = p->tiles;

@@ -1,6 +1,7 @@
-// The loops around the register tile, shared by GEMM and convolution; private to their sources.
+// The macro-kernel: the loops around the micro-kernel, shared by GEMM and convolution; private to
+// their sources.
 //   dst[m,n] = epilogue(sum_{t,k} row(m,t)[k] * weights[t * depth + k, n])
-// row(m,t) is a pointer that |rows| finds: a row of A, or the input pixel under filter tap t.
+// row(m,t) is a pointer that |rows| writes: a row of A, or the input pixel under filter tap t.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_MACRO_KERNEL_F32_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_MACRO_KERNEL_F32_H_
 
@@ -11,7 +12,7 @@
 #include "kernel/cpu/gemm/gemm_f32.h"
 #include "kernel/cpu/gemm/gemm_ukernel_f32.h"
 
-// The loops of a level that has only tiles of its own are those of avx512.
+// A level that has only its own micro-kernels uses the loops of avx512.
 #if defined(__AVX512BF16__)
 #define GEMM_MACRO_KERNEL(name) CARNOT_PASTE3(carnot_, name, avx512)
 #else
@@ -41,7 +42,7 @@ void CARNOT_KERNEL(gemm_macro_kernel_f32)(const gemm_macro_kernel_f32* loop, int
 void CARNOT_KERNEL(activate_f32)(carnot_kernel_activation activation, float a, float b, float* x,
                                  int64_t ld, int64_t rows, int64_t columns);
 
-// A whole product or convolution with the weights' type that |tiles| are for.
+// A whole GEMM or convolution with the weights' type of |tiles|.
 typedef void gemm_with_ukernels_f32_fn(const carnot_gemm_f32* gemm, const gemm_ukernels_f32* tiles,
                                        int64_t m0, int64_t m1, int64_t n0, int64_t n1);
 typedef void conv2d_tiled_f32_fn(const carnot_conv2d_f32* conv, const gemm_ukernels_f32* tiles,

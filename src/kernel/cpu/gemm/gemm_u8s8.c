@@ -1,3 +1,4 @@
+// INT8 GEMM and convolution: macro-kernel and quantizing epilogue.
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
 #include <math.h>

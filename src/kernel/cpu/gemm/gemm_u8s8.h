@@ -1,10 +1,10 @@
-// Integer matrix product and convolution: activations of one byte, weights s8, sums in s32, exact.
+// Integer GEMM and convolution: activations of one byte, weights s8, accumulated in s32, exact.
 //   sum[m,n] = sum_k (a[m,k] + shift) * b[k,n],  shift = 128 for signed a (s8), 0 for unsigned (u8)
 //   y[m,n]   = activation((sum[m,n] + bias[n]) * scale[n] + (residual[m,n] - residual_zero) *
 //                                                            residual_scale)
 //   dst      = y as f32, or saturate(round(y * inverse_scale) + zero_point) as u8 or s8,
 //              or sum + bias itself as s32
-// The zero point z of a belongs into the bias: bias[n] = bias_q[n] - (z + shift) * sum_k b[k,n].
+// The zero point z of a is part of the bias: bias[n] = bias_q[n] - (z + shift) * sum_k b[k,n].
 // |a| is read through row pointers like conv2d_f32: a matrix (rows |lda| bytes apart), or the
 // pixels [N,H,W,C] under a filter of R*S taps, |border| (C bytes holding z) for those in the
 // padding. |b| packed k4n16 s8: for each panel of 16 columns and tap, ceil(C / 4) steps of 16

@@ -1,3 +1,4 @@
+// INT8 GEMM and convolution against exact integers.
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
 #include "kernel/cpu/common/kernel_test.h"

@@ -1,5 +1,5 @@
-// Tiles of AMX: 32 rows by 32 columns in four accumulators of 16x16, K by 32. A panel k2n16 is a
-// row of B tiles as it lies. Included by gemm_bf16.c only.
+// AMX micro-kernel: 32 rows by 32 columns in four accumulators of 16x16, K by 32. A panel k2n16 is
+// a row of B tiles without rearrangement. Included by gemm_bf16.c only.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_AMX_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_AMX_H_
 

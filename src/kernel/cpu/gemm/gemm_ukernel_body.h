@@ -1,4 +1,4 @@
-// The body of every register tile and the table of them; included by one source for each type of
+// The body of every micro-kernel and the table of them; included by one source for each type of
 // weights, which defines TILE_TABLE, TILE_FORMAT (the table's first members) and before it
 //   tile_accumulate(row_count, width, tile, acc)
 // which adds the products to |row_count| * |width| sums. Without TILE_TABLE: only begin and end of

@@ -1,4 +1,4 @@
-// Tiles over weights packed k1n16 f32.
+// Micro-kernels over weights packed k1n16 f32.
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 
 #define TILE_TABLE  gemm_ukernels_f32

@@ -1,4 +1,4 @@
-// The register tile shared by GEMM and convolution; private to their sources.
+// The micro-kernel (register tile) shared by GEMM and convolution; private to their sources.
 //   c[i,j] (+)= sum_{t,k} rows[t * row_count + i][k] * b[t * depth + k, j]
 // Sums are float32; the weights' type and packing are those of the table that the tile is from.
 // Every element is one chain of additions over (t, k) in order, whichever tile computes it, and a
@@ -12,7 +12,7 @@
 #define TILE_PANEL       16   // columns of a packed panel (formats k1n16 and k2n16)
 #define TILE_MAX_ROWS    32   // the tallest tile of any ISA level
 #define TILE_F32_ROWS    14   // the tallest over float32 rows
-#define TILE_PANEL_DEPTH 832  // elements from one narrowed row to the next
+#define TILE_PANEL_DEPTH 832  // elements from one converted row to the next
 
 typedef struct gemm_ukernel_f32 {
   const void* const* rows;  // [taps][row_count]: float32, or what |convert_a| of the table made

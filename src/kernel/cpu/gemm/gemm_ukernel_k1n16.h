@@ -1,5 +1,5 @@
-// Tiles over weights packed k1n16 in a type that loads as float32: the including source defines
-// |tile_weight| before it and load_weights behind it.
+// Micro-kernels over weights packed k1n16 in a type that loads as float32: the including source
+// defines |tile_weight| before it and load_weights behind it.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_K1N16_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_K1N16_H_
 

@@ -1,4 +1,4 @@
-// The register tile of the integer products; private to gemm_u8s8.c.
+// The INT8 micro-kernel (register tile); private to gemm_u8s8.c.
 //   sums[i * kSumLd + j] = sum_{t,k} (rows[t * row_count + i][k] ^ flip) * b[t, k, j]
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_U8S8_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_U8S8_H_
@@ -97,8 +97,8 @@ CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8*
 #define TILE_ROWS   3
 #define TILE_PANELS 1
 
-// Without a byte dot product: bytes widened to 16 bits, pairs multiplied and added exactly. A
-// vector holds 4 columns by two halves of their 4 products.
+// Without a byte dot product: bytes extended to 16 bits, pairs multiplied and added exactly. A
+// vector holds 4 columns by two pairs of their 4 products.
 CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8* t) {
   (void)panels;
   __m256i acc[TILE_ROWS * 4];

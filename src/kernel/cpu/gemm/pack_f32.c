@@ -1,3 +1,4 @@
+// Packing of float32 weights as k1n16.
 #include "kernel/cpu/gemm/pack_f32.h"
 
 enum { kPanel = 16 };

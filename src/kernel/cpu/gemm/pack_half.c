@@ -1,3 +1,4 @@
+// Packing of FP16 and BF16 weights.
 #include "kernel/cpu/gemm/pack_half.h"
 
 #include "kernel/cpu/common/kernels.h"

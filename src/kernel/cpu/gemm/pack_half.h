@@ -1,4 +1,4 @@
-// Half formats of packed weights, made from k1n16 f32 (pack_f32.h). Portable C.
+// FP16 and BF16 formats of packed weights, made from k1n16 f32 (pack_f32.h). Portable C.
 //   k1n16 f16:  element for element, rounded to nearest even
 //   k2n16 bf16: two k of a column side by side, an odd depth of a tap filled up with zeros
 //     packed[((n / 16 * taps + t) * round_up(depth, 2) + k / 2 * 2) * 16 + n % 16 * 2 + k % 2]

@@ -1,3 +1,4 @@
+// Packing of INT8 weights as k4n16.
 #include <string.h>
 
 #include "kernel/cpu/gemm/gemm_u8s8.h"

@@ -1,3 +1,4 @@
+// Group normalization: statistics in one pass, then scale and shift.
 #include "kernel/cpu/norm/group_norm_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

@@ -1,3 +1,4 @@
+// Layer, RMS and group normalization against double precision.
 #include "kernel/cpu/common/kernel_test.h"
 #include "kernel/cpu/norm/group_norm_f32.h"
 #include "kernel/cpu/norm/row_norm_f32.h"

@@ -1,3 +1,4 @@
+// Layer and RMS normalization of rows.
 #include "kernel/cpu/norm/row_norm_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

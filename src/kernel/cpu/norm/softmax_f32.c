@@ -1,3 +1,4 @@
+// Softmax and log-softmax.
 #include "kernel/cpu/norm/softmax_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

@@ -1,3 +1,4 @@
+// Softmax and log-softmax against double precision.
 #include "kernel/cpu/norm/softmax_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

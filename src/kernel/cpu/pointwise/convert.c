@@ -1,3 +1,4 @@
+// Conversions between float32 and FP16, BF16 and 8-bit quantized elements.
 #include "kernel/cpu/pointwise/convert.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

@@ -1,3 +1,4 @@
+// Conversions against scalar code.
 #include "kernel/cpu/pointwise/convert.h"
 
 #include "kernel/cpu/common/kernel_test.h"

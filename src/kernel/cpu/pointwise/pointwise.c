@@ -1,3 +1,4 @@
+// The interpreter of pointwise programs over tiles of a row.
 #include "kernel/cpu/pointwise/pointwise.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

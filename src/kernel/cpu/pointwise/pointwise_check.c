@@ -1,3 +1,4 @@
+// Validation of pointwise programs, which may come from an engine file.
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -1,3 +1,4 @@
+// Pointwise functions and programs against double precision.
 #include "kernel/cpu/pointwise/pointwise.h"
 
 #include "kernel/cpu/common/kernel_test.h"

@@ -1,3 +1,4 @@
+// Max and average pooling, channels last.
 #include "kernel/cpu/pool/pool_f32.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 // Pooling over windows of pixels, channels last.
 //   max:     dst[n,p,q,c] = max over the window's pixels inside the input; NaN if one of them is
 //   average: dst[n,p,q,c] = sum over the same pixels / count
-// count is the number of those pixels, or with |include_padding| of the window's places inside the
-// input and its padding (pads before and after). A window without a pixel gives -inf or NaN (0 /
-// 0), an average over padding alone 0. |src| [N,H,W,C]: element (n,h,w,c) at n*src_n + h*src_h +
+// count is the number of those pixels, or with |include_padding| of the window's elements inside
+// the input and its padding (pads before and after). A window without a pixel gives -inf or NaN (0
+// / 0), an average over padding alone 0. |src| [N,H,W,C]: element (n,h,w,c) at n*src_n + h*src_h +
 // w*src_w + c |dst| [N*P*Q, C], pixels |ld| floats apart, not overlapping src. A call computes
 // output rows [row0,row1) of N*P. Any thread. Source: ONNX MaxPool-12, AveragePool-19.
 #ifndef CARNOT_KERNEL_CPU_POOL_POOL_F32_H_

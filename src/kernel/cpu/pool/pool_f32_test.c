@@ -1,3 +1,4 @@
+// Channels-last pooling against double precision.
 #include "kernel/cpu/pool/pool_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

@@ -1,3 +1,4 @@
+// Max and average pooling over dense planes of any rank.
 #include "kernel/cpu/pool/pool_nchw_f32.h"
 
 #include <math.h>

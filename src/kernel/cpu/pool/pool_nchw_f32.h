@@ -1,7 +1,7 @@
 // Pooling over windows of any rank, dense planes with the last dimension innermost.
 //   max:     dst[plane, o..] = max over the window's elements inside the input; NaN if one is
 //   average: dst[plane, o..] = sum over the same elements / count
-// count is the number of those elements, or with |include_padding| of the window's places inside
+// count is the number of those elements, or with |include_padding| of the window's elements inside
 // the input and its padding. A window without an element gives -inf, an average of none 0.
 // |src| [planes, in..]  |dst| [planes, out..], not overlapping. A call computes rows [row0,row1) of
 // the planes' rows, out[rank-1] numbers each, with in[rank-1] numbers of |line| to itself. Any

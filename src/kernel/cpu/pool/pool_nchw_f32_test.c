@@ -1,3 +1,4 @@
+// Pooling over dense planes against double precision.
 #include "kernel/cpu/pool/pool_nchw_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

@@ -1,3 +1,4 @@
+// Reductions along a contiguous or strided axis.
 #include "kernel/cpu/reduce/reduce_f32.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 // axis must be contiguous  |dst| [outer, inner]: element (o,j) at o * dst_outer + j
 // A call computes outer rows [o0,o1) of inner columns [j0,j1). Sums go in blocks, so that errors do
 // not grow with n; NaN propagates through all. Any thread.
-// Source: ONNX ReduceSum-13 and kin.
+// Source: ONNX ReduceSum-13 and the other reductions.
 #ifndef CARNOT_KERNEL_CPU_REDUCE_REDUCE_F32_H_
 #define CARNOT_KERNEL_CPU_REDUCE_REDUCE_F32_H_
 

@@ -1,3 +1,4 @@
+// Reductions against double precision.
 #include "kernel/cpu/reduce/reduce_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

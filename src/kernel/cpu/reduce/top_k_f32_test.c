@@ -1,3 +1,4 @@
+// TopK against a sort.
 #include "kernel/cpu/reduce/top_k_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

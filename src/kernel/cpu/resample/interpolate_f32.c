@@ -1,3 +1,4 @@
+// Weighted sum and maximum of taps over vectors of channels.
 #include "kernel/cpu/resample/interpolate_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

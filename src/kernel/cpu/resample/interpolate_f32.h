@@ -1,4 +1,4 @@
-// Weighted elements of an image, channels last: what samplers read for one place of their result.
+// Weighted elements of an image, channels last: one output pixel of GridSample or RoiAlign.
 //   interpolate_f32:     dst[c] = sum_{r,s} rows[r].weight * columns[s].weight * src(r,s,c)
 //   interpolate_max_f32: dst[c] = the largest of |least| and, for all r and s, both of
 //                  rows[r].weight * columns[s].weight * src(r,s,c) and the same of .low; NaN wins

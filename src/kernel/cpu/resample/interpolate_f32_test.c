@@ -1,3 +1,4 @@
+// Interpolation of taps against plain loops.
 #include "kernel/cpu/resample/interpolate_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"

@@ -1,3 +1,4 @@
+// Separable resize by tables of taps, channels last.
 #include "kernel/cpu/resample/resize_f32.h"
 
 #include "kernel/cpu/common/kernels_isa.h"

@@ -1,3 +1,4 @@
+// Resize against double precision.
 #include "kernel/cpu/resample/resize_f32.h"
 
 #include "kernel/cpu/common/kernel_test.h"
