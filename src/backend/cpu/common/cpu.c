@@ -4,8 +4,8 @@
 #include <stdarg.h>
 
 const carnot_cpu_kernels* carnot_cpu_kernels_of(carnot_isa isa) {
-  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for((carnot_kernel_isa)isa);
-  return kernels ? kernels : carnot_cpu_kernels_for(CARNOT_KERNEL_ISA_SCALAR);
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for(isa);
+  return kernels ? kernels : carnot_cpu_kernels_for(CARNOT_ISA_SCALAR);
 }
 
 const char* carnot_because(char* reason, size_t size, const char* format, ...) {

@@ -24,9 +24,9 @@
 
 // Calls |check| with the table of every level that build and machine have; says which.
 static inline void for_each_isa(void (*check)(const carnot_cpu_kernels*)) {
-  for (int isa = 0; isa < CARNOT_KERNEL_ISA_COUNT; ++isa) {
-    const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for((carnot_kernel_isa)isa);
-    const char* lacks = carnot_machine_lacks((carnot_kernel_isa)isa);
+  for (int isa = 0; isa < CARNOT_ISA_COUNT; ++isa) {
+    const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for((carnot_isa)isa);
+    const char* lacks = carnot_machine_lacks((carnot_isa)isa);
     if (!kernels || lacks) {
       printf("isa %s: skipped, %s\n", kernels ? kernels->isa : "", lacks ? lacks : "not built");
       continue;
@@ -82,7 +82,7 @@ typedef enum weights_type {
 } weights_type;
 
 static inline float rounded(weights_type type, float x) {
-  const carnot_cpu_kernels* scalar = carnot_cpu_kernels_for(CARNOT_KERNEL_ISA_SCALAR);
+  const carnot_cpu_kernels* scalar = carnot_cpu_kernels_for(CARNOT_ISA_SCALAR);
   uint16_t half;
   if (type == WEIGHTS_F16) scalar->f16_of_f32(1, &x, &half), scalar->f32_of_f16(1, &half, &x);
   if (type == WEIGHTS_BF16) scalar->bf16_of_f32(1, &x, &half), scalar->f32_of_bf16(1, &half, &x);

@@ -6,6 +6,7 @@
 #define CARNOT_KERNEL_CPU_COMMON_KERNELS_H_
 
 #include "kernel/cpu/attention/attention_f32.h"
+#include "kernel/cpu/common/isa.h"
 #include "kernel/cpu/conv/conv2d_f32.h"
 #include "kernel/cpu/conv/depthwise_f32.h"
 #include "kernel/cpu/copy/transpose.h"
@@ -24,16 +25,6 @@
 #include "kernel/cpu/resample/interpolate_f32.h"
 #include "kernel/cpu/resample/resize_f32.h"
 
-typedef enum carnot_kernel_isa {
-  CARNOT_KERNEL_ISA_SCALAR,       // plain C, vectors of 4
-  CARNOT_KERNEL_ISA_AVX2,         // AVX2, FMA, F16C
-  CARNOT_KERNEL_ISA_AVX512,       // AVX-512 F, BW, DQ, VL
-  CARNOT_KERNEL_ISA_AVX512_VNNI,  // and VNNI: the integer products
-  CARNOT_KERNEL_ISA_AVX512_BF16,  // and BF16: the products over bf16
-  CARNOT_KERNEL_ISA_AMX_BF16,     // and those by AMX, which the kernel must have permitted
-  CARNOT_KERNEL_ISA_COUNT
-} carnot_kernel_isa;
-
 typedef struct carnot_cpu_kernels {
   const char* isa;  // "scalar", "avx2", "avx512", "avx512vnni", "avx512bf16", "amxbf16"
 #define KERNEL(name) carnot_##name##_fn* name;
@@ -42,6 +33,6 @@ typedef struct carnot_cpu_kernels {
 
 // The table of a level, or NULL if this build has none (another processor family). The caller
 // makes sure that the machine has the level.
-const carnot_cpu_kernels* carnot_cpu_kernels_for(carnot_kernel_isa isa);
+const carnot_cpu_kernels* carnot_cpu_kernels_for(carnot_isa isa);
 
 #endif

@@ -24,37 +24,50 @@ static bool has_amx_bf16(void) {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & kAmxBf16) && (d & kAmxTile);
 }
 
-static const char* level_lacks(carnot_kernel_isa isa) {
-  switch (isa) {
-    case CARNOT_KERNEL_ISA_SCALAR: return NULL;
-    case CARNOT_KERNEL_ISA_AVX2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
-                 ? NULL
-                 : "the processor lacks avx2 and fma";
-    case CARNOT_KERNEL_ISA_AVX512:
-      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-                 ? NULL
-                 : "the processor lacks avx512f, avx512bw, avx512dq and avx512vl";
-    case CARNOT_KERNEL_ISA_AVX512_VNNI:
-      return __builtin_cpu_supports("avx512vnni") ? NULL : "the processor lacks avx512vnni";
-    case CARNOT_KERNEL_ISA_AVX512_BF16:
-      return __builtin_cpu_supports("avx512bf16") ? NULL : "the processor lacks avx512bf16";
-    default:
-      if (!has_amx_bf16()) return "the processor lacks amx-bf16";
-      return tiles_permitted() ? NULL : "the operating system does not permit the tiles of AMX";
-  }
-}
-
-const char* carnot_machine_lacks(carnot_kernel_isa isa) {
+unsigned carnot_machine_features(void) {
   __builtin_cpu_init();
-  const char* lacks = NULL;
-  for (int level = 0; level <= (int)isa && !lacks; level++)
-    lacks = level_lacks((carnot_kernel_isa)level);
-  return lacks;
+  unsigned features = 0;
+#define DETECT(NAME, name) \
+  if (__builtin_cpu_supports(name)) features |= CARNOT_CPU_##NAME;
+  DETECT(AVX2, "avx2")
+  DETECT(FMA, "fma")
+  DETECT(AVX512F, "avx512f")
+  DETECT(AVX512BW, "avx512bw")
+  DETECT(AVX512DQ, "avx512dq")
+  DETECT(AVX512VL, "avx512vl")
+  DETECT(AVX512VNNI, "avx512vnni")
+  DETECT(AVX512BF16, "avx512bf16")
+#undef DETECT
+  if (has_amx_bf16()) {
+    features |= CARNOT_CPU_AMX_BF16;
+    if (tiles_permitted()) features |= CARNOT_CPU_AMX_STATE;
+  }
+  return features;
 }
 #else
-const char* carnot_machine_lacks(carnot_kernel_isa isa) {
-  return isa == CARNOT_KERNEL_ISA_SCALAR ? NULL : "the processor is of another family";
-}
+unsigned carnot_machine_features(void) { return 0; }
 #endif
+
+const char* carnot_machine_lacks(carnot_isa isa) {
+  static const unsigned kRequired[CARNOT_ISA_COUNT] = {
+#define REQUIRED(NAME, name, features) features,
+      CARNOT_ISAS(REQUIRED)
+#undef REQUIRED
+  };
+  static const struct {
+    unsigned features;
+    const char* message;
+  } kMessages[] = {
+      {CARNOT_ISA_AVX2_FEATURES, "the processor lacks avx2 and fma"},
+      {CARNOT_ISA_AVX512_FEATURES, "the processor lacks avx512f, avx512bw, avx512dq and avx512vl"},
+      {CARNOT_ISA_VNNI_FEATURES, "the processor lacks avx512vnni"},
+      {CARNOT_ISA_BF16_FEATURES, "the processor lacks avx512bf16"},
+      {CARNOT_CPU_AMX_BF16, "the processor lacks amx-bf16"},
+      {CARNOT_CPU_AMX_STATE, "the operating system does not permit the tiles of AMX"}};
+  if (!kRequired[isa]) return NULL;
+  unsigned missing = kRequired[isa] & ~carnot_machine_features();
+  if (!missing) return NULL;
+  size_t i = 0;
+  while (!(kMessages[i].features & missing)) i++;
+  return kMessages[i].message;
+}

@@ -4,8 +4,11 @@
 
 #include "kernel/cpu/common/kernels.h"
 
-// NULL when this machine runs |isa|, else what it lacks. AMX asks Linux for the use of its tiles,
-// which then holds for the process. Any thread.
-const char* carnot_machine_lacks(carnot_kernel_isa isa);
+// The features of this machine, bits CARNOT_CPU_*; 0 on other processor families. Where the
+// processor has AMX, this asks Linux for the use of its tiles, which then holds for the process.
+// Any thread.
+unsigned carnot_machine_features(void);
+// NULL when this machine has all features that |isa| requires, else what it lacks. Any thread.
+const char* carnot_machine_lacks(carnot_isa isa);
 
 #endif

@@ -6,12 +6,12 @@
 enum { kPanel = 16 };
 
 void carnot_pack_k1n16_f16(int64_t count, const float* k1n16, uint16_t* packed) {
-  carnot_cpu_kernels_for(CARNOT_KERNEL_ISA_SCALAR)->f16_of_f32(count, k1n16, packed);
+  carnot_cpu_kernels_for(CARNOT_ISA_SCALAR)->f16_of_f32(count, k1n16, packed);
 }
 
 // One tap of a panel: |depth| rows of 16.
 static void pack_tap(int64_t depth, const float* rows, uint16_t* packed) {
-  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for(CARNOT_KERNEL_ISA_SCALAR);
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_for(CARNOT_ISA_SCALAR);
   for (int64_t k = 0; k < depth; k += 2, packed += 2 * kPanel) {
     uint16_t even[kPanel], odd[kPanel] = {0};
     kernels->bf16_of_f32(kPanel, rows + k * kPanel, even);
