@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "kernel/cpu/machine.h"
+#include "kernel/cpu/common/machine.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -137,9 +137,9 @@ int main(int argc, char** argv) {
   const char* isa = argc > 1 ? argv[1] : NULL;
   bench b = {.family = argc > 2 ? argv[2] : NULL};
   measure_streams(&b);
-  for (int level = CARNOT_KERNEL_ISA_COUNT - 1; level >= 0; --level) {
-    b.kernels = carnot_cpu_kernels_for((carnot_kernel_isa)level);
-    if (!b.kernels || carnot_machine_lacks((carnot_kernel_isa)level) ||
+  for (int level = CARNOT_ISA_COUNT - 1; level >= 0; --level) {
+    b.kernels = carnot_cpu_kernels_for((carnot_isa)level);
+    if (!b.kernels || carnot_machine_lacks((carnot_isa)level) ||
         (isa && strcmp(isa, b.kernels->isa)))
       continue;
     b.peak_flop = peak_flop(b.kernels->isa);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/cpu/kernels.h"
+#include "kernel/cpu/common/kernels.h"
 
 typedef struct bench {
   const carnot_cpu_kernels* kernels;

@@ -1,6 +1,6 @@
 // Matrix products and convolutions.
-#include "kernel/cpu/pack_f32.h"
-#include "kernel/cpu/pack_half.h"
+#include "kernel/cpu/gemm/pack_f32.h"
+#include "kernel/cpu/gemm/pack_half.h"
 #include "kernel_bench.h"
 
 typedef struct gemm_call {
@@ -42,7 +42,7 @@ static void bench_gemm_type(const bench* b, const char* name, carnot_gemm_f32_fn
                     .b = packed_weights(1, k, n, bytes),
                     .c = floats(m * n),
                     .ldc = n,
-                    .epilogue = {.bias = floats(n), .activation = CARNOT_ACTIVATION_RELU}}};
+                    .epilogue = {.bias = floats(n), .activation = CARNOT_KERNEL_ACTIVATION_RELU}}};
     const double time = least_time(run_gemm, &c);
     char shape[64];
     snprintf(shape, sizeof shape, "%lldx%lldx%lld", (long long)m, (long long)n, (long long)k);
@@ -83,31 +83,32 @@ static void bench_conv_type(const bench* b, const char* name, carnot_conv2d_f32_
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
     const int64_t h = shapes[i].size, c = shapes[i].c, k = shapes[i].k, r = shapes[i].filter;
     const int64_t stride = shapes[i].stride, pad = r / 2, p = (h + 2 * pad - r) / stride + 1;
-    conv_call call = {run,
-                      {.n = 1,
-                       .h = h,
-                       .w = h,
-                       .c = c,
-                       .p = p,
-                       .q = p,
-                       .k = k,
-                       .r = r,
-                       .s = r,
-                       .stride_h = stride,
-                       .stride_w = stride,
-                       .dilation_h = 1,
-                       .dilation_w = 1,
-                       .pad_h = pad,
-                       .pad_w = pad,
-                       .src = floats(h * h * c),
-                       .src_n = h * h * c,
-                       .src_h = h * c,
-                       .src_w = c,
-                       .weights = packed_weights(r * r, c, k, bytes),
-                       .zeros = calloc((size_t)c, sizeof(float)),
-                       .dst = floats(p * p * k),
-                       .ld = k,
-                       .epilogue = {.bias = floats(k), .activation = CARNOT_ACTIVATION_RELU}}};
+    conv_call call = {
+        run,
+        {.n = 1,
+         .h = h,
+         .w = h,
+         .c = c,
+         .p = p,
+         .q = p,
+         .k = k,
+         .r = r,
+         .s = r,
+         .stride_h = stride,
+         .stride_w = stride,
+         .dilation_h = 1,
+         .dilation_w = 1,
+         .pad_h = pad,
+         .pad_w = pad,
+         .src = floats(h * h * c),
+         .src_n = h * h * c,
+         .src_h = h * c,
+         .src_w = c,
+         .weights = packed_weights(r * r, c, k, bytes),
+         .zeros = calloc((size_t)c, sizeof(float)),
+         .dst = floats(p * p * k),
+         .ld = k,
+         .epilogue = {.bias = floats(k), .activation = CARNOT_KERNEL_ACTIVATION_RELU}}};
     const double time = least_time(run_conv, &call);
     char shape[64];
     snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld/%lld", (long long)h, (long long)h,
@@ -169,7 +170,7 @@ void bench_int8(const bench* b) {
                        .ld = k,
                        .epilogue = {.bias = (const int32_t*)(scale + k),
                                     .scale = scale,
-                                    .activation = CARNOT_ACTIVATION_RELU,
+                                    .activation = CARNOT_KERNEL_ACTIVATION_RELU,
                                     .output = CARNOT_INT8_OUTPUT_U8,
                                     .inverse_scale = 0.01f}}};
     char shape[64];

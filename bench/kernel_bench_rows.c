@@ -100,9 +100,9 @@ void bench_rows(const bench* b) {
                             .scale = w,
                             .bias = w + n,
                             .epsilon = 1e-5f,
-                            .activation = CARNOT_ACTIVATION_SILU,
+                            .activation = CARNOT_KERNEL_ACTIVATION_SILU,
                             .workspace = w + 2 * n},
-                  .reduce = {CARNOT_REDUCTION_SUM, n, 1, x, n, 1, y, 1}};
+                  .reduce = {CARNOT_KERNEL_REDUCTION_SUM, n, 1, x, n, 1, y, 1}};
     char shape[64];
     snprintf(shape, sizeof shape, "%lldx%lld", (long long)rows, (long long)n);
     const double bytes = 4.0 * (double)(rows * n);

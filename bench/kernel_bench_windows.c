@@ -42,7 +42,7 @@ void bench_depthwise(const bench* b) {
          .weights = floats(r * r * (c + 15)),
          .dst = floats(p * p * c),
          .ld = c,
-         .epilogue = {.bias = floats(c), .activation = CARNOT_ACTIVATION_CLIP, .b = 6}}};
+         .epilogue = {.bias = floats(c), .activation = CARNOT_KERNEL_ACTIVATION_CLIP, .b = 6}}};
     const double time = least_time(run_depthwise, &call);
     char shape[64];
     snprintf(shape, sizeof shape, "%lldx%lldx%lld %lldx%lld/%lld", (long long)h, (long long)h,

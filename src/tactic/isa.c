@@ -1,11 +1,12 @@
+// Names of the ISA levels, and the level of this machine.
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/cpu/machine.h"
+#include "kernel/cpu/common/machine.h"
 #include "tactic/tactic.h"
 
 static const char* const kNames[CARNOT_ISA_COUNT] = {
-#define ISA_NAME(NAME, name) name,
+#define ISA_NAME(NAME, name, features) name,
     CARNOT_ISAS(ISA_NAME)
 #undef ISA_NAME
 };
@@ -20,13 +21,7 @@ carnot_isa carnot_isa_find(const char* name) {
   return (carnot_isa)i;
 }
 
-_Static_assert((int)CARNOT_ISA_COUNT == (int)CARNOT_KERNEL_ISA_COUNT &&
-                   (int)CARNOT_ISA_AMX_BF16 == (int)CARNOT_KERNEL_ISA_AMX_BF16,
-               "the levels of tactics are those of the kernels");
-
-const char* carnot_isa_lacks(carnot_isa isa) {
-  return carnot_machine_lacks((carnot_kernel_isa)isa);
-}
+const char* carnot_isa_lacks(carnot_isa isa) { return carnot_machine_lacks(isa); }
 
 static carnot_isa detect(void) {
   int isa = CARNOT_ISA_COUNT - 1;

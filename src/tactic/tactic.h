@@ -17,21 +17,8 @@
 
 #include "base/executor.h"
 #include "carnot/types.h"
+#include "kernel/cpu/common/isa.h"
 #include "plan/plan.h"
-
-// CPU ISA levels, each including the levels before it. X(NAME, "name").
-// clang-format off
-#define CARNOT_ISAS(X) \
-  X(SCALAR, "scalar")  \
-  X(AVX2, "avx2") X(AVX512, "avx512") X(AVX512_VNNI, "avx512vnni") X(AVX512_BF16, "avx512bf16") \
-  X(AMX_BF16, "amxbf16")
-// clang-format on
-typedef enum carnot_isa {
-#define CARNOT_ISA_ENUM(NAME, name) CARNOT_ISA_##NAME,
-  CARNOT_ISAS(CARNOT_ISA_ENUM)
-#undef CARNOT_ISA_ENUM
-      CARNOT_ISA_COUNT
-} carnot_isa;
 
 // Numerics classes: how far a tactic's result may be from the exact one. X(NAME, "name"). The
 // bounds are carnot_numerics_bound's.

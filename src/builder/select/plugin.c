@@ -1,6 +1,6 @@
 // Plugins at build: configures them for shapes and formats, and takes over the fields that the
 // engine keeps.
-#include "backend/cpu/plugin.h"
+#include "backend/cpu/plugin/plugin.h"
 #include "builder/select/candidates.h"
 #include "plugin/call.h"
 

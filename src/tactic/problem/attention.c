@@ -95,7 +95,7 @@ static const char* not_taken(reader* r, const carnot_operand_desc* t, carnot_dty
              : because(r, "an operand is %s", carnot_dtype_name(t->format.dtype));
 }
 
-// From an operand of a product back to an input of the step. |swapped|: the head's elements run
+// From an operand of a GEMM back to an input of the step. |swapped|: the head's elements run
 // along its last axis but one.
 static const char* read_view(reader* r, uint32_t local, bool swapped, carnot_attention_view* out) {
   const carnot_plan_node* node;

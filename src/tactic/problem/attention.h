@@ -1,5 +1,5 @@
-// Attention regions as rows of any device see them: which inputs q, k and v are, and where the
-// heads stand in them.
+// The attention problem, for tactics of every backend: which inputs q, k and v are, and how the
+// heads are laid out in them.
 #ifndef CARNOT_TACTIC_PROBLEM_ATTENTION_H_
 #define CARNOT_TACTIC_PROBLEM_ATTENTION_H_
 

@@ -1,4 +1,4 @@
-// DepthToSpace-13 and SpaceToDepth-13 as one copy over six axes, for the rows of every backend.
+// DepthToSpace-13 and SpaceToDepth-13 as one copy over six axes, for the tactics of every backend.
 #ifndef CARNOT_TACTIC_PROBLEM_DEPTH_SPACE_H_
 #define CARNOT_TACTIC_PROBLEM_DEPTH_SPACE_H_
 
@@ -15,7 +15,7 @@ static inline bool carnot_is_blocks(const carnot_region* region) {
          (op == CARNOT_OP_DEPTH_TO_SPACE || op == CARNOT_OP_SPACE_TO_DEPTH);
 }
 
-// |x| and |y| may stand in any layout.
+// |x| and |y| may have any layout.
 static inline carnot_status* carnot_blocks_of(const carnot_plan_node* node, const carnot_operand* x,
                                               const carnot_operand* y, carnot_blocks* out) {
   const carnot_op_row* row = carnot_op_get(node->op);

@@ -1,0 +1,153 @@
+// Attention regions: heads are read and written in place, by strides.
+#include "tactic/problem/attention.h"
+#include "backend/cpu/common/cpu.h"
+#include "backend/cpu/common/isa_variants.h"
+
+static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (problem->region->node_count < 3) return "";
+  carnot_attention_params p;
+  const char* why = carnot_attention_read(problem, CARNOT_DTYPE_F32, &p, reason, size);
+  if (why) return why;
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  return NULL;
+}
+
+static carnot_status* attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  void* params;
+  CARNOT_TRY(
+      carnot_arena_try(out->arena, 1, sizeof(carnot_attention_params), "parameters", &params));
+  char reason[256];
+  const char* why =
+      carnot_attention_read(problem, CARNOT_DTYPE_F32, params, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  out->params = params;
+  out->param_bytes = sizeof(carnot_attention_params);
+  return NULL;
+}
+
+typedef struct attention_state {
+  carnot_heads q, k, v, out;
+  int64_t mask_strides[CARNOT_MAX_RANK - 2], mask_ld;
+  int64_t rows_per_part, parts_per_head;
+} attention_state;
+
+static carnot_status* attention_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
+  const carnot_attention_params* p = step->params;
+  attention_state* s = memory;
+  *s = (attention_state){0};
+  CARNOT_TRY(carnot_heads_make(&p->q, &inputs[p->q.input], CARNOT_DTYPE_F32, &s->q));
+  CARNOT_TRY(carnot_heads_make(&p->k, &inputs[p->k.input], CARNOT_DTYPE_F32, &s->k));
+  CARNOT_TRY(carnot_heads_make(&p->v, &inputs[p->v.input], CARNOT_DTYPE_F32, &s->v));
+  CARNOT_TRY(carnot_heads_make(&p->out, &outputs[0], CARNOT_DTYPE_F32, &s->out));
+  CARNOT_TRY(carnot_heads_check(&s->q, &s->k, &s->v, &s->out));
+  if (p->mask >= 0) {
+    CARNOT_CHECK(inputs[p->mask].format.dtype == CARNOT_DTYPE_F32, INVALID_ARGUMENT,
+                 "the mask is %s, must be float32",
+                 carnot_dtype_name(inputs[p->mask].format.dtype));
+    CARNOT_TRY(
+        carnot_attention_mask(&inputs[p->mask], &s->out, s->k.rows, s->mask_strides, &s->mask_ld));
+  }
+  // A part packs its keys and values again, so heads are cut only where they are few.
+  int64_t tiles = carnot_ceildiv(s->q.rows, CARNOT_ATTENTION_ROWS),
+          cuts = carnot_min_i64(tiles, carnot_ceildiv(8, carnot_max_i64(1, s->q.batch)));
+  s->rows_per_part = carnot_ceildiv(tiles, carnot_max_i64(1, cuts)) * CARNOT_ATTENTION_ROWS;
+  s->parts_per_head = carnot_ceildiv(s->q.rows, s->rows_per_part);
+  *out_workspace_bytes =
+      (size_t)(carnot_attention_f32_workspace(s->q.elements, s->v.elements, s->rows_per_part) *
+               s->parts_per_head * s->q.batch) *
+      sizeof(float);
+  return NULL;
+}
+
+typedef struct attention_run {
+  carnot_attention_f32_fn* attention;
+  const carnot_attention_params* params;
+  const attention_state* state;
+  const carnot_operand *inputs, *outputs;
+  float* workspace;
+} attention_run;
+
+static int64_t batch_offset(const carnot_heads* h, const int64_t* strides, int64_t batch) {
+  int64_t offset = 0;
+  for (int d = h->batch_rank - 1; d >= 0; d--) {
+    offset += batch % h->batch_dims[d] * strides[d];
+    batch /= h->batch_dims[d];
+  }
+  return offset;
+}
+
+static float* head_at(const carnot_heads* h, const carnot_operand* t, int64_t batch) {
+  return (float*)t->data + h->offset + batch_offset(h, h->batch_strides, batch);
+}
+
+static void attention_part(void* argument, int64_t part) {
+  const attention_run* run = argument;
+  const attention_state* s = run->state;
+  const carnot_attention_params* p = run->params;
+  int64_t head = part / s->parts_per_head, first = part % s->parts_per_head * s->rows_per_part;
+  carnot_attention_f32 attention = {.q_len = s->q.rows,
+                                    .kv_len = s->k.rows,
+                                    .d = s->q.elements,
+                                    .dv = s->v.elements,
+                                    .q_ld = s->q.ld,
+                                    .k_ld = s->k.ld,
+                                    .v_ld = s->v.ld,
+                                    .dst_ld = s->out.ld,
+                                    .scale = p->scale,
+                                    .zero_empty = p->zero_empty != 0,
+                                    .mask_ld = s->mask_ld};
+  attention.q = head_at(&s->q, &run->inputs[p->q.input], head);
+  attention.k = head_at(&s->k, &run->inputs[p->k.input], head);
+  attention.v = head_at(&s->v, &run->inputs[p->v.input], head);
+  attention.dst = head_at(&s->out, &run->outputs[0], head);
+  if (p->mask >= 0)
+    attention.mask =
+        (const float*)run->inputs[p->mask].data + batch_offset(&s->out, s->mask_strides, head);
+  attention.workspace = run->workspace + part * carnot_attention_f32_workspace(
+                                                    s->q.elements, s->v.elements, s->rows_per_part);
+  run->attention(&attention, first, carnot_min_i64(first + s->rows_per_part, s->q.rows));
+}
+
+static carnot_status* attention_run_all(const carnot_step_view* step, void* state,
+                                        const carnot_operand* inputs, const carnot_operand* outputs,
+                                        void* workspace, carnot_executor* executor) {
+  const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->tactic->isa);
+  bool half =
+      step->tactic->isa >= CARNOT_ISA_AVX512_BF16;  // the tactics of these levels compute in BF16
+  attention_run run = {half ? kernels->attention_bf16 : kernels->attention_f32,
+                       step->params,
+                       state,
+                       inputs,
+                       outputs,
+                       workspace};
+  carnot_executor_parallel(executor, run.state->q.batch * run.state->parts_per_head, attention_part,
+                           &run);
+  return NULL;
+}
+
+static void attention_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  char reason[256];
+  carnot_attention_params p;
+  *out_flops = *out_bytes = 0;
+  if (carnot_attention_read(problem, CARNOT_DTYPE_F32, &p, reason, sizeof(reason))) return;
+  const carnot_operand_desc *q = &problem->inputs[p.q.input], *k = &problem->inputs[p.k.input],
+                            *v = &problem->inputs[p.v.input];
+  double keys = (double)k->dims[p.k.perm[p.k.rank - 2]];
+  double in = (double)carnot_dims_count(q->dims, q->rank),
+         out = (double)carnot_dims_count(problem->outputs[0].dims, problem->outputs[0].rank);
+  *out_flops = 2 * keys * (in + out);
+  *out_bytes = 4 * (in + out + (double)carnot_dims_count(k->dims, k->rank) +
+                    (double)carnot_dims_count(v->dims, v->rank));
+}
+
+#define ATTENTION_TACTIC                                                                          \
+  .anchor = CARNOT_OP_SOFTMAX, .reject = attention_reject, .prepare = attention_prepare,          \
+  .validate = carnot_attention_check, .configure = attention_configure, .run = attention_run_all, \
+  .work = attention_work
+CARNOT_CPU_TACTICS(attention_f32, ATTENTION_TACTIC);
+CARNOT_CPU_NATIVE_BF16_TACTICS(attention_bf16, ATTENTION_TACTIC);

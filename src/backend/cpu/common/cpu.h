@@ -1,0 +1,88 @@
+// What the CPU tactics share: checks of operands, partition of work, strided copies.
+#ifndef CARNOT_BACKEND_CPU_COMMON_CPU_H_
+#define CARNOT_BACKEND_CPU_COMMON_CPU_H_
+
+#include <stdio.h>
+
+#include "kernel/cpu/common/kernels.h"
+#include "kernel/cpu/gemm/pack_f32.h"
+#include "kernel/cpu/pointwise/pointwise.h"
+#include "tactic/tactic.h"
+
+// For functions that are called with constant arguments at a few call sites.
+#define CARNOT_CPU_INLINE static inline __attribute__((always_inline))
+
+// The kernels for |isa|, never NULL: every level holds those below.
+const carnot_cpu_kernels* carnot_cpu_kernels_of(carnot_isa isa);
+
+// reject: writes the reason and returns it.
+const char* carnot_because(char* reason, size_t size, const char* format, ...) CARNOT_PRINTF(3, 4);
+
+// The operand is a float32 tensor of known rank in [low, high]; else the reason.
+const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, int low, int high,
+                           char* reason, size_t size);
+static inline bool carnot_is_8bit(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
+}
+// A float32 constant whose data is available at build time.
+bool carnot_is_f32_constant(const carnot_operand_desc* type);
+
+// reject: the region is one node of |op| whose operands are the step's inputs in order. NULL, or
+// why not.
+const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op);
+// validate: the same, with |input_count| inputs and one output.
+carnot_status* carnot_cpu_check_single(const carnot_step_view* step, carnot_op op,
+                                       uint32_t input_count) CARNOT_MUST_USE;
+// Row-major and contiguous.
+bool carnot_cpu_is_dense(const carnot_operand* t);
+
+// Both operands are contiguous and have the same type and shape; else an error.
+carnot_status* carnot_cpu_check_alike(const carnot_operand* x,
+                                      const carnot_operand* y) CARNOT_MUST_USE;
+
+// Index tensors of 32 or 64 bits.
+static inline bool carnot_cpu_is_index(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_I64 || dtype == CARNOT_DTYPE_I32;
+}
+static inline int64_t carnot_cpu_index_at(const carnot_operand* index, int64_t i) {
+  return index->format.dtype == CARNOT_DTYPE_I64 ? ((const int64_t*)index->data)[i]
+                                                 : ((const int32_t*)index->data)[i];
+}
+
+// The partition of an output [m, n] into parts. It depends on the problem only, not on the number
+// of threads: enough parts for eight threads, none too small. Columns are cut at multiples of 64,
+// rows at multiples of 42 (the row tiles of all levels divide it), for AMX of 32.
+typedef struct carnot_work_partition {
+  int64_t m, n, m_part, n_part, m_count, n_count;
+} carnot_work_partition;
+carnot_work_partition carnot_work_partition_make(carnot_isa isa, int64_t m, int64_t n, int64_t k);
+static inline int64_t carnot_work_partition_count(const carnot_work_partition* partition) {
+  return partition->m_count * partition->n_count;
+}
+static inline void carnot_work_partition_part(const carnot_work_partition* partition, int64_t part,
+                                              int64_t* m0, int64_t* m1, int64_t* n0, int64_t* n1) {
+  *m0 = part % partition->m_count * partition->m_part;
+  *n0 = part / partition->m_count * partition->n_part;
+  *m1 = carnot_min_i64(*m0 + partition->m_part, partition->m);
+  *n1 = carnot_min_i64(*n0 + partition->n_part, partition->n);
+}
+
+// The rows of a part, so that a part has at least about 16K elements.
+int64_t carnot_rows_per_part(int64_t rows, int64_t row_elements);
+
+// Copies |dims| elements from |src| to |dst| with these strides, in elements (strided_copy.c);
+// those of |src| may be 0 or negative.
+void carnot_cpu_copy(const carnot_step_view* step, carnot_executor* executor, int rank,
+                     const int64_t* dims, int element_bytes, const void* src,
+                     const int64_t* src_strides, void* dst, const int64_t* dst_strides);
+
+// Elements of one, two, four or eight bytes, which are copied without conversion.
+static inline bool carnot_cpu_is_whole(carnot_dtype dtype) {
+  int bits = dtype == CARNOT_DTYPE_STRING ? 0 : carnot_dtype_bits(dtype);
+  return bits == 8 || bits == 16 || bits == 32 || bits == 64;
+}
+// Why elements of |type| are not copied as whole bytes, or that its rank is not known; NULL: they
+// are.
+const char* carnot_cpu_whole_bytes(const carnot_operand_desc* type, char* reason, size_t size);
+
+#endif  // CARNOT_BACKEND_CPU_COMMON_CPU_H_

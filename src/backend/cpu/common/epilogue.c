@@ -1,0 +1,316 @@
+// The pointwise operators behind an anchor: the closed list that kernels take in registers, the
+// rest as a program.
+#include "backend/cpu/common/epilogue.h"
+
+typedef struct maker {
+  const carnot_problem* problem;
+  int channel_axis;
+  int64_t channels;
+  float* bias;
+  bool* has_bias;
+  carnot_epilogue_plan* plan;
+  int8_t register_of[256];  // by local value; -1: none
+  char* reason;
+  size_t size;
+} maker;
+
+static const carnot_operand_desc* type_of(const carnot_problem* p, uint32_t local) {
+  return local < p->input_count ? &p->inputs[local] : &p->inner[local - p->input_count];
+}
+
+static const carnot_operand_desc* result_type(const carnot_problem* p) { return &p->outputs[0]; }
+
+// How an operand meets the tile at every shape that is allowed, not only at the optimum; -1 where
+// it does not.
+static int shape_of(const maker* m, const carnot_operand_desc* t) {
+  const carnot_operand_desc* out = result_type(m->problem);
+  if (t->kind != CARNOT_VALUE_TENSOR || t->format.dtype != CARNOT_DTYPE_F32 || t->rank < 0)
+    return -1;
+  if (!t->is_constant) {
+    bool full = t->rank == out->rank;
+    for (int d = 0; full && d < t->rank; d++)
+      full = t->dims[d] == out->dims[d] && t->min[d] == out->min[d] && t->max[d] == out->max[d];
+    return full ? CARNOT_EPILOGUE_FULL : -1;
+  }
+  bool one = true, channel = t->rank >= m->channel_axis;
+  for (int d = 0; d < t->rank; d++) {
+    bool is_channel = t->rank - d == m->channel_axis;
+    // A dimension that is 1 only at the optimum does not broadcast.
+    bool fixed = t->min[d] == t->max[d];
+    one = one && fixed && t->dims[d] == 1;
+    channel = channel && fixed && t->dims[d] == (is_channel ? m->channels : 1);
+  }
+  return one ? CARNOT_EPILOGUE_SCALAR : channel ? CARNOT_EPILOGUE_CHANNEL : -1;
+}
+
+static int activation_of(carnot_fn fn, double alpha, double beta, carnot_epilogue_plan* plan) {
+  plan->a = (float)alpha;
+  plan->b = (float)beta;
+  switch (fn) {
+    case CARNOT_FN_RELU: return CARNOT_KERNEL_ACTIVATION_RELU;
+    case CARNOT_FN_CLAMP: return CARNOT_KERNEL_ACTIVATION_CLIP;
+    case CARNOT_FN_LEAKY_RELU: return CARNOT_KERNEL_ACTIVATION_LEAKY_RELU;
+    case CARNOT_FN_SIGMOID: return CARNOT_KERNEL_ACTIVATION_SIGMOID;
+    case CARNOT_FN_SWISH: return alpha == 1 ? CARNOT_KERNEL_ACTIVATION_SILU : -1;
+    case CARNOT_FN_HARD_SWISH: return CARNOT_KERNEL_ACTIVATION_HARD_SWISH;
+    case CARNOT_FN_TANH: return CARNOT_KERNEL_ACTIVATION_TANH;
+    case CARNOT_FN_GELU_ERF: return CARNOT_KERNEL_ACTIVATION_GELU_ERF;
+    default: return -1;
+  }
+}
+
+static void add_to_bias(maker* m, const carnot_operand_desc* t) {
+  bool scalar = carnot_tensor_count(t->tensor) == 1;
+  const float* values = t->tensor->data;
+  for (int64_t i = 0; i < m->channels; i++) m->bias[i] += values[scalar ? 0 : i];
+  *m->has_bias = true;
+}
+
+// True when the node was taken into the registers' part.
+static bool take_in_registers(maker* m, const carnot_plan_node* node, uint32_t acc, carnot_fn fn) {
+  carnot_epilogue_plan* plan = m->plan;
+  if (plan->activation != CARNOT_KERNEL_ACTIVATION_NONE) return false;
+  const carnot_op_row* row = carnot_op_get(node->op);
+  if (node->op == CARNOT_OP_UNARY) {
+    int activation = activation_of(fn, carnot_attr_float(row, &node->attrs, "alpha"),
+                                   carnot_attr_float(row, &node->attrs, "beta"), plan);
+    if (activation < 0) return false;
+    plan->activation = activation;
+    return true;
+  }
+  if (fn != CARNOT_FN_ADD || node->inputs[0] == node->inputs[1]) return false;
+  uint32_t other = node->inputs[0] == acc ? node->inputs[1] : node->inputs[0];
+  if (other >= m->problem->input_count) return false;
+  const carnot_operand_desc* t = type_of(m->problem, other);
+  int shape = shape_of(m, t);
+  if (shape == CARNOT_EPILOGUE_FULL && plan->residual < 0) {
+    plan->residual = (int32_t)other;
+    return true;
+  }
+  if (shape == CARNOT_EPILOGUE_FULL || shape < 0 || !carnot_is_f32_constant(t) || !m->bias)
+    return false;
+  add_to_bias(m, t);
+  return true;
+}
+
+static int register_of(maker* m, uint32_t local) {
+  if (m->register_of[local] >= 0) return m->register_of[local];
+  carnot_epilogue_plan* plan = m->plan;
+  if (local >= m->problem->input_count || plan->operand_count == CARNOT_EPILOGUE_MAX_OPERANDS)
+    return -1;
+  int shape = shape_of(m, type_of(m->problem, local));
+  if (shape < 0) return -1;
+  plan->operands[plan->operand_count].input = (int32_t)local;
+  plan->operands[plan->operand_count].shape = shape;
+  plan->operand_count++;
+  m->register_of[local] = (int8_t)plan->operand_count;
+  return plan->operand_count;
+}
+
+static const char* take_in_program(maker* m, const carnot_plan_node* node, carnot_fn fn) {
+  carnot_pw_program* program = &m->plan->program;
+  if (carnot_pw_arity((int)fn) != (int)node->input_count)
+    return carnot_because(m->reason, m->size, "no program for %s of %u operands",
+                          carnot_fn_get(fn)->name, node->input_count);
+  if (program->instruction_count == CARNOT_PW_MAX_INSTRUCTIONS)
+    return "the pointwise program is too long";
+  carnot_pw_instruction* in = &program->instructions[program->instruction_count++];
+  const carnot_op_row* row = carnot_op_get(node->op);
+  in->fn = (uint8_t)fn;
+  in->a = (float)carnot_attr_float(row, &node->attrs, "alpha");
+  in->b = (float)carnot_attr_float(row, &node->attrs, "beta");
+  for (uint32_t i = 0; i < node->input_count; i++) {
+    int source = node->inputs[i] == CARNOT_PLAN_NONE ? -1 : register_of(m, node->inputs[i]);
+    if (source < 0)
+      return carnot_because(m->reason, m->size, "operand %u of %s (%s) does not fit the tile", i,
+                            node->name, carnot_fn_get(fn)->name);
+    in->src[i] = (uint8_t)source;
+  }
+  return NULL;
+}
+
+// Inputs come first in the register file: results get their numbers when all operands are counted.
+static const char* number_results(maker* m, uint32_t first_node) {
+  const carnot_region* region = m->problem->region;
+  carnot_pw_program* program = &m->plan->program;
+  int next = m->plan->operand_count + 1;
+  for (uint32_t n = first_node; n < region->node_count; n++, next++) {
+    if (next >= CARNOT_PW_MAX_REGISTERS) return "the pointwise program needs too many registers";
+    m->register_of[region->nodes[n].outputs[0]] = (int8_t)next;
+    program->instructions[n - first_node].dst = (uint8_t)next;
+  }
+  program->register_count = (uint8_t)next;
+  program->input_count = (uint8_t)(m->plan->operand_count + 1);
+  program->output_count = 1;
+  program->output_register[0] = (uint8_t)(next - 1);
+  return NULL;
+}
+
+// Operands are found in a first walk; a second one writes the instructions with their final
+// registers.
+static const char* make_program(maker* m, uint32_t first_node, uint32_t acc) {
+  const carnot_region* region = m->problem->region;
+  if (first_node == region->node_count) return NULL;
+  m->register_of[acc] = 0;
+  for (uint32_t n = first_node; n < region->node_count; n++) {
+    const carnot_plan_node* node = &region->nodes[n];
+    for (uint32_t i = 0; i < node->input_count; i++) {
+      uint32_t local = node->inputs[i];
+      if (local == CARNOT_PLAN_NONE || (local >= m->problem->input_count && local != acc)) continue;
+      if (register_of(m, local) < 0)
+        return carnot_because(m->reason, m->size, "operand %u of %s does not fit the tile", i,
+                              node->name);
+    }
+  }
+  const char* why = number_results(m, first_node);
+  if (why) return why;
+  for (uint32_t n = first_node; n < region->node_count; n++) {
+    const carnot_plan_node* node = &region->nodes[n];
+    uint8_t dst = m->plan->program.instructions[n - first_node].dst;
+    why = take_in_program(m, node,
+                          (carnot_fn)carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn"));
+    if (why) return why;
+    m->plan->program.instructions[n - first_node].dst = dst;
+  }
+  return carnot_pw_check(&m->plan->program);
+}
+
+const char* carnot_epilogue_plan_make(const carnot_problem* problem, int channel_axis, float* bias,
+                                      int64_t channels, bool* out_has_bias,
+                                      carnot_epilogue_plan* out, char* reason, size_t size) {
+  const carnot_region* region = problem->region;
+  *out = (carnot_epilogue_plan){.residual = -1, .channel_axis = channel_axis};
+  if (region->value_count > 256) return "the region has too many values";
+  if (region->output_count != 1 || region->outputs[0] != region->value_count - 1)
+    return "an inner value is read outside the region";
+  maker m = {problem, channel_axis, channels, bias, out_has_bias, out, {0}, reason, size};
+  memset(m.register_of, -1, sizeof(m.register_of));
+  uint32_t acc = region->nodes[0].outputs[0], n = 1;
+  for (; n < region->node_count; n++) {
+    const carnot_plan_node* node = &region->nodes[n];
+    if (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY &&
+        node->op != CARNOT_OP_TERNARY)
+      return carnot_because(reason, size, "%s behind the anchor is not pointwise",
+                            carnot_op_get(node->op)->name);
+    carnot_fn fn = (carnot_fn)carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn");
+    if (!take_in_registers(&m, node, acc, fn)) break;
+    acc = node->outputs[0];
+  }
+  return make_program(&m, n, acc);
+}
+
+carnot_status* carnot_epilogue_plan_validate(const carnot_epilogue_plan* plan,
+                                             uint32_t input_count) {
+  CARNOT_CHECK(plan->residual >= -1 && plan->residual < (int64_t)input_count, INVALID_MODEL,
+               "residual %d of %u inputs", plan->residual, input_count);
+  CARNOT_CHECK(plan->channel_axis >= 1 && plan->channel_axis < CARNOT_MAX_RANK, INVALID_MODEL,
+               "channels along axis %d from the end", plan->channel_axis);
+  CARNOT_CHECK(plan->activation >= 0 && plan->activation < CARNOT_KERNEL_ACTIVATION_COUNT,
+               INVALID_MODEL, "activation %d", plan->activation);
+  CARNOT_CHECK(plan->operand_count >= 0 && plan->operand_count <= CARNOT_EPILOGUE_MAX_OPERANDS,
+               INVALID_MODEL, "%d operands of a pointwise program", plan->operand_count);
+  for (int i = 0; i < plan->operand_count; i++)
+    CARNOT_CHECK(plan->operands[i].input >= 0 && plan->operands[i].input < (int64_t)input_count &&
+                     plan->operands[i].shape >= 0 &&
+                     plan->operands[i].shape <= CARNOT_EPILOGUE_SCALAR,
+                 INVALID_MODEL, "operand %d of a pointwise program is input %d of %u", i,
+                 plan->operands[i].input, input_count);
+  if (!plan->program.instruction_count) return NULL;
+  CARNOT_CHECK(
+      plan->program.input_count == plan->operand_count + 1 && plan->program.output_count == 1,
+      INVALID_MODEL, "a pointwise program takes %d inputs, has %d operands",
+      plan->program.input_count, plan->operand_count);
+  const char* why = carnot_pw_check(&plan->program);
+  CARNOT_CHECK(!why, INVALID_MODEL, "a pointwise program is invalid: %s", why);
+  return NULL;
+}
+
+bool carnot_epilogue_plan_uses_input(const carnot_epilogue_plan* plan, uint32_t input) {
+  bool reads = plan->residual == (int64_t)input;
+  for (int i = 0; i < plan->operand_count; i++)
+    reads = reads || plan->operands[i].input == (int64_t)input;
+  return reads;
+}
+
+// The distance of rows (pixels) of a whole operand: that of the innermost dimension other than the
+// channels'.
+static int64_t row_distance(const carnot_operand* t, int channel_axis) {
+  int at = channel_axis == 1 ? t->rank - 2 : t->rank - 1;
+  return at < 0 ? carnot_dims_count(t->dims, t->rank) : t->strides[at];
+}
+
+// Rows follow one another evenly and channels are dense, in the order of |channel_axis|.
+static bool is_even(const carnot_operand* t, int channel_axis) {
+  int channel = t->rank - channel_axis;
+  int64_t stride = row_distance(t, channel_axis);
+  if (t->dims[channel] > 1 && t->strides[channel] != 1) return false;
+  for (int d = t->rank - 1; d >= 0; d--) {
+    if (d == channel) continue;
+    if (t->dims[d] > 1 && t->strides[d] != stride) return false;
+    stride *= t->dims[d];
+  }
+  return true;
+}
+
+static carnot_status* check_shape(const carnot_epilogue_plan* plan, const carnot_operand* in,
+                                  carnot_epilogue_operand_shape shape, const carnot_operand* out,
+                                  int64_t channels) {
+  CARNOT_CHECK(in->format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
+               "an operand of the tail has type %s", carnot_dtype_name(in->format.dtype));
+  if (shape == CARNOT_EPILOGUE_FULL) {
+    bool same = in->rank == out->rank && in->rank >= plan->channel_axis;
+    for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
+    CARNOT_CHECK(same && is_even(in, plan->channel_axis), INVALID_ARGUMENT,
+                 "an operand of the tail has other dimensions or another layout than the result");
+    return NULL;
+  }
+  int64_t count = carnot_dims_count(in->dims, in->rank);
+  int64_t wanted = shape == CARNOT_EPILOGUE_CHANNEL ? channels : 1;
+  CARNOT_CHECK(count == wanted, INVALID_ARGUMENT,
+               "an operand of the tail has %lld elements, must have %lld", (long long)count,
+               (long long)wanted);
+  return NULL;
+}
+
+carnot_status* carnot_epilogue_plan_check_shapes(const carnot_epilogue_plan* plan,
+                                                 const carnot_operand* inputs,
+                                                 const carnot_operand* output, int64_t channels) {
+  if (plan->residual >= 0)
+    CARNOT_TRY(check_shape(plan, &inputs[plan->residual], CARNOT_EPILOGUE_FULL, output, channels));
+  for (int i = 0; i < plan->operand_count; i++)
+    CARNOT_TRY(check_shape(plan, &inputs[plan->operands[i].input],
+                           (carnot_epilogue_operand_shape)plan->operands[i].shape, output,
+                           channels));
+  return NULL;
+}
+
+void carnot_epilogue_plan_bind(const carnot_epilogue_plan* plan, const carnot_operand* inputs,
+                               const float* bias, carnot_epilogue_f32* out) {
+  *out = (carnot_epilogue_f32){.bias = bias,
+                               .activation = (carnot_kernel_activation)plan->activation,
+                               .a = plan->a,
+                               .b = plan->b};
+  if (plan->residual < 0) return;
+  out->residual = inputs[plan->residual].data;
+  out->residual_ld = row_distance(&inputs[plan->residual], plan->channel_axis);
+}
+
+void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_epilogue_plan* plan,
+                              const carnot_operand* inputs, float* data, int64_t ld, int64_t m0,
+                              int64_t m1, int64_t n0, int64_t n1) {
+  if (!plan->program.instruction_count || m0 >= m1 || n0 >= n1) return;
+  carnot_pw_operand in[CARNOT_PW_MAX_INPUTS] = {{data + n0, ld, 1}};
+  carnot_pw_operand out = {data + n0, ld, 1};
+  for (int i = 0; i < plan->operand_count; i++) {
+    const carnot_operand* operand = &inputs[plan->operands[i].input];
+    float* base = operand->data;
+    switch (plan->operands[i].shape) {
+      case CARNOT_EPILOGUE_FULL:
+        in[i + 1] = (carnot_pw_operand){base + n0, row_distance(operand, plan->channel_axis), 1};
+        break;
+      case CARNOT_EPILOGUE_CHANNEL: in[i + 1] = (carnot_pw_operand){base + n0, 0, 1}; break;
+      default: in[i + 1] = (carnot_pw_operand){base, 0, 0}; break;
+    }
+  }
+  kernels->pointwise(&plan->program, in, &out, m0, m1, n1 - n0);
+}

@@ -1,0 +1,58 @@
+// The epilogue of a region: the pointwise operators behind its anchor (a GEMM, a convolution, a
+// normalization), as plain data that the engine stores.
+#ifndef CARNOT_BACKEND_CPU_COMMON_EPILOGUE_H_
+#define CARNOT_BACKEND_CPU_COMMON_EPILOGUE_H_
+
+#include "backend/cpu/common/cpu.h"
+
+enum { CARNOT_EPILOGUE_MAX_OPERANDS = CARNOT_PW_MAX_INPUTS - 1 };
+
+typedef enum carnot_epilogue_operand_shape {
+  CARNOT_EPILOGUE_FULL,
+  CARNOT_EPILOGUE_CHANNEL,
+  CARNOT_EPILOGUE_SCALAR
+} carnot_epilogue_operand_shape;
+
+// Plain data, stored in the engine. The kernel applies act(acc + bias + residual) in registers;
+// then the program runs over the output tile.
+typedef struct carnot_epilogue_plan {
+  int32_t channel_axis;  // of the output, from the end
+  int32_t residual;      // input of the step, -1: none
+  int32_t activation;    // carnot_kernel_activation
+  float a, b;
+  int32_t operand_count;
+  struct {
+    int32_t input;  // of the step
+    int32_t shape;  // carnot_epilogue_operand_shape
+  } operands[CARNOT_EPILOGUE_MAX_OPERANDS];
+  carnot_pw_program program;  // input 0 is the tile; instruction_count 0: none
+} carnot_epilogue_plan;
+
+// Reads the nodes behind node 0 of the region. |bias| [channels] is added to where constants are
+// added per channel; *out_has_bias says whether it has a value (set it before when the anchor
+// has a bias). |channel_axis|: the axis of the output that a channel vector runs along, from the
+// end (1 is the last). NULL, or why the operators cannot be fused.
+const char* carnot_epilogue_plan_make(const carnot_problem* problem, int channel_axis, float* bias,
+                                      int64_t channels, bool* out_has_bias,
+                                      carnot_epilogue_plan* out, char* reason, size_t size);
+// Checks every field of a plan that comes from an engine file, for a step of |input_count| inputs.
+carnot_status* carnot_epilogue_plan_validate(const carnot_epilogue_plan* plan,
+                                             uint32_t input_count) CARNOT_MUST_USE;
+// True when the epilogue reads elements of this input.
+bool carnot_epilogue_plan_uses_input(const carnot_epilogue_plan* plan, uint32_t input);
+// Checks that each input of the epilogue has the dimensions and layout of |output|, or |channels|
+// elements, or one.
+carnot_status* carnot_epilogue_plan_check_shapes(const carnot_epilogue_plan* plan,
+                                                 const carnot_operand* inputs,
+                                                 const carnot_operand* output,
+                                                 int64_t channels) CARNOT_MUST_USE;
+// Fills the epilogue of a kernel call: bias, residual and activation. It borrows |bias| and the
+// data of |inputs|.
+void carnot_epilogue_plan_bind(const carnot_epilogue_plan* plan, const carnot_operand* inputs,
+                               const float* bias, carnot_epilogue_f32* out);
+// Runs the program on rows [m0, m1) and columns [n0, n1) of |data|, rows |ld| apart.
+void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_epilogue_plan* plan,
+                              const carnot_operand* inputs, float* data, int64_t ld, int64_t m0,
+                              int64_t m1, int64_t n0, int64_t n1);
+
+#endif  // CARNOT_BACKEND_CPU_COMMON_EPILOGUE_H_

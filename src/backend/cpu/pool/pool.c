@@ -1,0 +1,254 @@
+// Max and average pooling over channels-last operands: float32, and the maximum of bytes.
+#include "backend/cpu/pool/pool.h"
+
+#include "backend/cpu/common/isa_variants.h"
+
+const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, int low, int high,
+                                 carnot_pool_params* out, char* reason, size_t size) {
+  const carnot_operand_desc* x = &problem->inputs[0];
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  *out = (carnot_pool_params){.include_padding = 0};
+  if (node->op != op || problem->region->node_count != 1) return "";
+  if (problem->output_count != 1) return "indices are wanted too";
+  bool bytes = x->kind == CARNOT_VALUE_TENSOR && carnot_is_8bit(x->format.dtype) &&
+               x->rank >= low && x->rank <= 4 && op == CARNOT_OP_MAX_POOL;
+  const char* why = bytes ? NULL : carnot_not_f32(x, "the input", low, high, reason, size);
+  if (why) return why;
+  const carnot_op_row* row = carnot_op_get(op);
+  carnot_status* status =
+      carnot_sliding_window_read(row, &node->attrs, x->rank - 2, NULL, &out->window);
+  if (status) {
+    carnot_because(reason, size, "%s", carnot_status_message(status));
+    carnot_status_free(status);
+    return reason;
+  }
+  out->window.ceil_mode = carnot_attr_int(row, &node->attrs, "ceil_mode") != 0;
+  if (op == CARNOT_OP_AVERAGE_POOL)
+    out->include_padding = carnot_attr_int(row, &node->attrs, "count_include_pad") != 0;
+  return NULL;
+}
+
+static const char* take_layout(carnot_problem* problem, const char* why) {
+  if (!why)
+    problem->inputs[0].format.layout = problem->outputs[0].format.layout =
+        CARNOT_LAYOUT_CHANNELS_LAST;
+  return why;
+}
+static const char* reject_max(carnot_problem* problem, bool bytes, char* reason, size_t size) {
+  carnot_pool_params p;
+  const char* why = carnot_pool_describe(problem, CARNOT_OP_MAX_POOL, 3, 4, &p, reason, size);
+  if (!why && carnot_is_8bit(problem->inputs[0].format.dtype) != bytes)
+    why = carnot_because(reason, size, "the input is %s",
+                         carnot_dtype_name(problem->inputs[0].format.dtype));
+  return take_layout(problem, why);
+}
+static const char* max_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_max(problem, false, reason, size);
+}
+static const char* max_bytes_reject(carnot_problem* problem, char* reason, size_t size) {
+  return reject_max(problem, true, reason, size);
+}
+static const char* average_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_pool_params p;
+  return take_layout(problem,
+                     carnot_pool_describe(problem, CARNOT_OP_AVERAGE_POOL, 3, 4, &p, reason, size));
+}
+
+carnot_status* carnot_pool_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  void* params;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(carnot_pool_params), "parameters", &params));
+  char reason[256];
+  const char* why = carnot_pool_describe(problem, problem->region->nodes[0].op, 3, CARNOT_MAX_RANK,
+                                         params, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  out->params = params;
+  out->param_bytes = sizeof(carnot_pool_params);
+  return NULL;
+}
+
+static carnot_status* pool_validate(const carnot_step_view* step) {
+  CARNOT_CHECK(step->param_bytes == sizeof(carnot_pool_params), INVALID_MODEL,
+               "%u bytes of parameters, must be %zu", step->param_bytes,
+               sizeof(carnot_pool_params));
+  return carnot_sliding_window_check(&((const carnot_pool_params*)step->params)->window, 1, 2);
+}
+
+typedef struct pool_state {
+  carnot_conv_geometry geometry;
+  int64_t rows_per_part, row_count;
+} pool_state;
+
+static carnot_status* shape(const carnot_step_view* step, const carnot_operand* inputs,
+                            const carnot_operand* outputs, bool bytes, void* memory,
+                            size_t* out_workspace_bytes) {
+  pool_state* state = memory;
+  CARNOT_CHECK((bytes ? carnot_is_8bit(inputs[0].format.dtype)
+                      : inputs[0].format.dtype == CARNOT_DTYPE_F32) &&
+                   outputs[0].format.dtype == inputs[0].format.dtype,
+               INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[0].format.dtype),
+               carnot_dtype_name(outputs[0].format.dtype));
+  const carnot_pool_params* p = step->params;
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(carnot_conv_geometry_of(&p->window, &inputs[0], &outputs[0], &state->geometry));
+  const carnot_conv_geometry* geometry = &state->geometry;
+  CARNOT_CHECK(geometry->c == geometry->k, INVALID_ARGUMENT, "%lld channels give %lld",
+               (long long)geometry->c, (long long)geometry->k);
+  state->row_count = geometry->n * geometry->p;
+  state->rows_per_part =
+      carnot_rows_per_part(state->row_count, geometry->q * geometry->c * geometry->r * geometry->s);
+  return NULL;
+}
+static carnot_status* pool_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
+  return shape(step, inputs, outputs, /*bytes=*/false, memory, out_workspace_bytes);
+}
+static carnot_status* max_bytes_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
+  return shape(step, inputs, outputs, /*bytes=*/true, memory, out_workspace_bytes);
+}
+
+typedef struct pool_run {
+  const carnot_cpu_kernels* kernels;
+  carnot_pool_f32 pool;
+  int64_t rows_per_part, row_count;
+  bool max;
+} pool_run;
+
+static void pool_part(void* argument, int64_t part) {
+  const pool_run* run = argument;
+  int64_t row0 = part * run->rows_per_part,
+          row1 = carnot_min_i64(row0 + run->rows_per_part, run->row_count);
+  if (run->max) {
+    run->kernels->max_pool_f32(&run->pool, row0, row1);
+  } else {
+    run->kernels->average_pool_f32(&run->pool, row0, row1);
+  }
+}
+
+static carnot_status* run_pool(const carnot_step_view* step, void* memory,
+                               const carnot_operand* inputs, const carnot_operand* outputs,
+                               carnot_executor* executor, bool max) {
+  const pool_state* state = memory;
+  const carnot_conv_geometry* geometry = &state->geometry;
+  pool_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
+                  .rows_per_part = state->rows_per_part,
+                  .row_count = state->row_count,
+                  .max = max};
+  run.pool = (carnot_pool_f32){
+      .n = geometry->n,
+      .h = geometry->h,
+      .w = geometry->w,
+      .c = geometry->c,
+      .p = geometry->p,
+      .q = geometry->q,
+      .r = geometry->r,
+      .s = geometry->s,
+      .stride_h = geometry->stride_h,
+      .stride_w = geometry->stride_w,
+      .dilation_h = geometry->dilation_h,
+      .dilation_w = geometry->dilation_w,
+      .pad_h = geometry->pad_h,
+      .pad_w = geometry->pad_w,
+      .pad_h_end = geometry->pad_h_end,
+      .pad_w_end = geometry->pad_w_end,
+      .include_padding = ((const carnot_pool_params*)step->params)->include_padding != 0,
+      .src = inputs[0].data,
+      .src_n = geometry->src_n,
+      .src_h = geometry->src_h,
+      .src_w = geometry->src_w,
+      .dst = outputs[0].data,
+      .ld = geometry->ld};
+  carnot_executor_parallel(executor, carnot_ceildiv(run.row_count, run.rows_per_part), pool_part,
+                           &run);
+  return NULL;
+}
+
+static carnot_status* max_run(const carnot_step_view* step, void* state,
+                              const carnot_operand* inputs, const carnot_operand* outputs,
+                              void* workspace, carnot_executor* executor) {
+  (void)workspace;
+  return run_pool(step, state, inputs, outputs, executor, true);
+}
+static carnot_status* average_run(const carnot_step_view* step, void* state,
+                                  const carnot_operand* inputs, const carnot_operand* outputs,
+                                  void* workspace, carnot_executor* executor) {
+  (void)workspace;
+  return run_pool(step, state, inputs, outputs, executor, false);
+}
+
+CARNOT_CPU_TACTICS(max_pool_f32, .anchor = CARNOT_OP_MAX_POOL, .strided_outputs = true,
+                   .reject = max_reject, .prepare = carnot_pool_prepare, .validate = pool_validate,
+                   .configure = pool_configure, .run = max_run);
+CARNOT_CPU_TACTICS(average_pool_f32, .anchor = CARNOT_OP_AVERAGE_POOL, .strided_outputs = true,
+                   .reject = average_reject, .prepare = carnot_pool_prepare,
+                   .validate = pool_validate, .configure = pool_configure, .run = average_run);
+
+// ---- bytes: plain loops over the channels, which the compiler vectorises ----
+
+typedef struct bytes_run {
+  const pool_state* state;
+  const uint8_t* x;
+  uint8_t* y;
+  bool is_signed;
+} bytes_run;
+
+static void max_of_signed(int64_t n, const int8_t* x, int8_t* restrict y) {
+  for (int64_t c = 0; c < n; c++) y[c] = x[c] > y[c] ? x[c] : y[c];
+}
+static void max_of_unsigned(int64_t n, const uint8_t* x, uint8_t* restrict y) {
+  for (int64_t c = 0; c < n; c++) y[c] = x[c] > y[c] ? x[c] : y[c];
+}
+
+// One output pixel: (image, p, q).
+static void max_bytes_pixel(const bytes_run* run, int64_t image, int64_t p, int64_t q) {
+  const carnot_conv_geometry* t = &run->state->geometry;
+  uint8_t* y = run->y + ((image * t->p + p) * t->q + q) * t->ld;
+  memset(y, run->is_signed ? 0x80 : 0, (size_t)t->c);
+  for (int64_t r = 0; r < t->r; r++) {
+    int64_t h = p * t->stride_h - t->pad_h + r * t->dilation_h;
+    for (int64_t s = 0; s < t->s && h >= 0 && h < t->h; s++) {
+      int64_t w = q * t->stride_w - t->pad_w + s * t->dilation_w;
+      if (w < 0 || w >= t->w) continue;
+      const uint8_t* x = run->x + image * t->src_n + h * t->src_h + w * t->src_w;
+      if (run->is_signed) {
+        max_of_signed(t->c, (const int8_t*)x, (int8_t*)y);
+      } else {
+        max_of_unsigned(t->c, x, y);
+      }
+    }
+  }
+}
+
+static void max_bytes_part(void* argument, int64_t part) {
+  const bytes_run* run = argument;
+  const pool_state* s = run->state;
+  int64_t last = carnot_min_i64((part + 1) * s->rows_per_part, s->row_count);
+  for (int64_t row = part * s->rows_per_part; row < last; row++)
+    for (int64_t q = 0; q < s->geometry.q; q++)
+      max_bytes_pixel(run, row / s->geometry.p, row % s->geometry.p, q);
+}
+
+static carnot_status* max_bytes_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) {
+  (void)step, (void)workspace;
+  bytes_run run = {state, inputs[0].data, outputs[0].data,
+                   inputs[0].format.dtype == CARNOT_DTYPE_I8};
+  carnot_executor_parallel(executor, carnot_ceildiv(run.state->row_count, run.state->rows_per_part),
+                           max_bytes_part, &run);
+  return NULL;
+}
+
+const carnot_tactic carnot_tactic_max_pool_bytes = {.name = "cpu_max_pool_bytes",
+                                                    .anchor = CARNOT_OP_MAX_POOL,
+                                                    .isa = CARNOT_ISA_SCALAR,
+                                                    .numerics = CARNOT_NUMERICS_EXACT,
+                                                    .strided_outputs = true,
+                                                    .reject = max_bytes_reject,
+                                                    .prepare = carnot_pool_prepare,
+                                                    .validate = pool_validate,
+                                                    .configure = max_bytes_configure,
+                                                    .run = max_bytes_run};

@@ -1,0 +1,113 @@
+// DynamicQuantizeLinear: the range by vector reductions over parts, then the quantization.
+#include <math.h>
+
+#include "backend/cpu/common/cpu.h"
+#include "backend/cpu/common/isa_variants.h"
+#include "kernel/cpu/pointwise/convert.h"
+#include "kernel/cpu/reduce/reduce_f32.h"
+
+enum { kPart = 1 << 14 };
+
+static const char* dynamic_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  if (node->op != CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR || problem->region->node_count != 1) return "";
+  if (problem->output_count != 3) return "not all results are wanted";
+  const char* why =
+      carnot_not_f32(&problem->inputs[0], "the input", 0, CARNOT_MAX_RANK, reason, size);
+  if (why) return why;
+  problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  for (int i = 0; i < 3; i++) problem->outputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  return NULL;
+}
+
+static carnot_status* dynamic_validate(const carnot_step_view* step) {
+  CARNOT_CHECK(step->region->node_count == 1 && step->input_count == 1 && step->output_count == 3 &&
+                   step->region->nodes[0].op == CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR,
+               INVALID_MODEL, "the step does not quantize");
+  return NULL;
+}
+
+static carnot_status* dynamic_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* memory,
+                                        size_t* out_workspace_bytes) {
+  (void)step;
+  int64_t count = carnot_dims_count(inputs[0].dims, inputs[0].rank);
+  CARNOT_CHECK(inputs[0].format.dtype == CARNOT_DTYPE_F32 &&
+                   outputs[0].format.dtype == CARNOT_DTYPE_U8 &&
+                   outputs[1].format.dtype == CARNOT_DTYPE_F32 &&
+                   outputs[2].format.dtype == CARNOT_DTYPE_U8 &&
+                   count == carnot_dims_count(outputs[0].dims, outputs[0].rank) &&
+                   carnot_dims_count(outputs[1].dims, outputs[1].rank) == 1 &&
+                   carnot_dims_count(outputs[2].dims, outputs[2].rank) == 1,
+               INVALID_MODEL, "operands are not float32, uint8, one float32 and one uint8");
+  *(int64_t*)memory = count;
+  *out_workspace_bytes = 2 * (size_t)carnot_ceildiv(count, kPart) * sizeof(float);
+  return NULL;
+}
+
+typedef struct dynamic_run {
+  const carnot_cpu_kernels* kernels;
+  const float* x;
+  uint8_t* y;
+  float* ranges;  // least and greatest of each part
+  int64_t count;
+  carnot_quantize quantize;
+} dynamic_run;
+
+static void range_part(void* argument, int64_t part) {
+  const dynamic_run* run = argument;
+  carnot_reduce_f32 reduce = {.reduction = CARNOT_KERNEL_REDUCTION_MIN,
+                              .n = carnot_min_i64(kPart, run->count - part * kPart),
+                              .inner = 1,
+                              .src = run->x + part * kPart,
+                              .src_axis = 1,
+                              .dst = run->ranges + 2 * part,
+                              .dst_outer = 1};
+  run->kernels->reduce_f32(&reduce, 0, 1, 0, 1);
+  reduce.reduction = CARNOT_KERNEL_REDUCTION_MAX;
+  reduce.dst++;
+  run->kernels->reduce_f32(&reduce, 0, 1, 0, 1);
+  float* range = run->ranges + 2 * part;
+  if (!isnan(range[0])) return;
+  // NaN says nothing about the range; the numbers beside it do.
+  range[0] = range[1] = 0;
+  for (int64_t i = 0; i < reduce.n; i++) {
+    range[0] = reduce.src[i] < range[0] ? reduce.src[i] : range[0];
+    range[1] = reduce.src[i] > range[1] ? reduce.src[i] : range[1];
+  }
+}
+
+static void quantize_part(void* argument, int64_t part) {
+  const dynamic_run* run = argument;
+  carnot_quantize q = run->quantize;
+  q.n = carnot_min_i64(kPart, run->count - part * kPart);
+  run->kernels->quantize_f32(&q, 1, run->x + part * kPart, q.n, run->y + part * kPart, q.n);
+}
+
+static carnot_status* dynamic_run_all(const carnot_step_view* step, void* memory,
+                                      const carnot_operand* inputs, const carnot_operand* outputs,
+                                      void* workspace, carnot_executor* executor) {
+  int64_t parts = carnot_ceildiv(*(int64_t*)memory, kPart);
+  dynamic_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
+                     .x = inputs[0].data,
+                     .y = outputs[0].data,
+                     .ranges = workspace,
+                     .count = *(int64_t*)memory};
+  carnot_executor_parallel(executor, parts, range_part, &run);
+  float low = 0, high = 0;
+  for (int64_t i = 0; i < parts; i++) {
+    low = run.ranges[2 * i] < low ? run.ranges[2 * i] : low;
+    high = run.ranges[2 * i + 1] > high ? run.ranges[2 * i + 1] : high;
+  }
+  float* scale = outputs[1].data;
+  uint8_t* zero = outputs[2].data;
+  *scale = high == low ? 1 : (high - low) / 255;
+  carnot_store_f64(CARNOT_DTYPE_U8, zero, 0, (double)rintf(-low / *scale));
+  run.quantize = (carnot_quantize){.scale = scale, .zero_point = zero};
+  carnot_executor_parallel(executor, parts, quantize_part, &run);
+  return NULL;
+}
+
+CARNOT_CPU_TACTICS(dynamic_quantize_f32, .anchor = CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR,
+                   .reject = dynamic_reject, .validate = dynamic_validate,
+                   .configure = dynamic_configure, .run = dynamic_run_all);

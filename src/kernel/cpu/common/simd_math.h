@@ -1,0 +1,134 @@
+// Functions on vectors, from own minimax fits (relative errors on their intervals beside them).
+// Errors in units of the last place were measured by simd_math_test over the whole range.
+#ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_MATH_H_
+#define CARNOT_KERNEL_CPU_COMMON_SIMD_MATH_H_
+
+#include <math.h>
+
+#include "kernel/cpu/common/simd.h"
+
+// c[0] + c[1] x + ... + c[n-1] x^(n-1); |n| is constant.
+CARNOT_INLINE vf32 v_poly(vf32 x, const float* c, int n) {
+  vf32 y = v_set(c[n - 1]);
+  for (int i = n - 2; i >= 0; --i) y = v_fma(y, x, v_set(c[i]));
+  return y;
+}
+
+// ln 2 in two parts; the first has 9 bits, so that n * kLn2High is exact without FMA.
+static const float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+
+// x = n ln 2 + r, |r| <= ln 2 / 2; returns exp(r) - 1, 2^-34.
+CARNOT_INLINE vf32 v_exp_reduced(vf32 x, vf32* out_n) {
+  static const float c[] = {0.5f,          0.16666667f,   0.041666254f,
+                            0.0083332611f, 0.0013947212f, 0.00019919923f};
+  const vf32 n = v_round(v_mul(x, v_set(1.44269504f)));
+  const vf32 r = v_fnma(n, v_set(kLn2Low), v_fnma(n, v_set(kLn2High), x));
+  *out_n = n;
+  return v_fma(v_mul(r, r), v_poly(r, c, 6), r);
+}
+
+CARNOT_INLINE vf32 v_exp(vf32 x) {
+  vf32 n;
+  x = v_min_to(v_set(89), v_max_to(v_set(-104), x));
+  const vf32 p = v_exp_reduced(x, &n);
+  return v_scale2(v_add(p, v_set(1)), n);
+}
+
+// exp(x) - 1 = 2^n (exp(r) - 1) + (2^n - 1).
+CARNOT_INLINE vf32 v_expm1(vf32 x) {
+  vf32 n;
+  const vf32 y = v_min_to(v_set(89), v_max_to(v_set(-25), x));
+  const vf32 p = v_exp_reduced(y, &n);
+  const vf32 half = v_scale2(v_set(0.5f), n);  // 2^128 is beyond the range, its half is not
+  const vf32 sum = v_add(v_mul(p, half), v_sub(half, v_set(0.5f)));
+  return v_select(v_eq(x, v_zero()), x, v_add(sum, sum));
+}
+
+CARNOT_INLINE vf32 v_sigmoid(vf32 x) {
+  const vf32 e = v_exp(v_xor(v_abs(x), v_set(-0.0f)));
+  const vf32 d = v_div(v_set(1), v_add(v_set(1), e));
+  return v_select(v_lt(x, v_zero()), v_mul(e, d), d);
+}
+
+CARNOT_INLINE vf32 v_copysign(vf32 size, vf32 sign) {
+  return v_or(v_abs(size), v_and(sign, v_set(-0.0f)));
+}
+
+CARNOT_INLINE vf32 v_tanh(vf32 x) {
+  static const float c[] = {-0.33333325f, 0.13332996f,    -0.053922124f,
+                            0.021575842f, -0.0078921886f, 0.0019018032f};  // |x| < 0.7, 2^-30
+  const vf32 size = v_abs(x), z = v_mul(x, x);
+  const vf32 small = v_fma(v_mul(x, z), v_poly(z, c, 6), x);
+  const vf32 e = v_exp(v_add(size, size));
+  const vf32 large = v_sub(v_set(1), v_div(v_set(2), v_add(e, v_set(1))));
+  return v_select(v_lt(size, v_set(0.7f)), small, v_copysign(large, x));
+}
+
+// erf(x) / x as a polynomial in x^2, |x| < 1, 2^-34.
+CARNOT_INLINE vf32 v_erf_over_x(vf32 z) {
+  static const float c[] = {1.1283792f,    -0.37612638f,    0.11283782f,    -0.026865400f,
+                            0.0052209455f, -0.00084828294f, 0.00011256952f, -9.6415279e-6f};
+  return v_poly(z, c, 8);
+}
+
+// erfc(x) for x >= 1: exp of a polynomial, 3e-11 absolute up to 4 and vanishing beyond.
+CARNOT_INLINE vf32 v_erfc_large(vf32 x) {
+  static const float c[] = {0.00018344296f, -1.1295568f,    -0.63326263f,   -0.10837246f,
+                            0.025178958f,   -0.0041936073f, 0.00043910559f, -2.1496042e-5f};
+  return v_exp(v_poly(v_min_to(v_set(10), x), c, 8));
+}
+
+CARNOT_INLINE vf32 v_erf(vf32 x) {
+  const vf32 size = v_abs(x);
+  const vf32 small = v_mul(x, v_erf_over_x(v_mul(x, x)));
+  const vf32 large = v_copysign(v_sub(v_set(1), v_erfc_large(size)), x);
+  return v_select(v_lt(size, v_set(1)), small, v_select(v_is_nan(x), x, large));
+}
+
+// x / 2 * (1 + erf(z)), z = x / sqrt(2); from erfc where 1 + erf would cancel.
+CARNOT_INLINE vf32 v_gelu_erf(vf32 x) {
+  const vf32 z = v_mul(x, v_set(0.70710678f)), half = v_mul(x, v_set(0.5f));
+  const vf32 small = v_fma(v_mul(half, z), v_erf_over_x(v_mul(z, z)), half);
+  const vf32 size = v_abs(z), tail = v_erfc_large(size);
+  const vf32 rest = v_select(v_lt(x, v_zero()), tail, v_sub(v_set(2), tail));
+  const vf32 large = v_mul(half, rest);  // -inf * 0 is NaN, as the formula says
+  return v_select(v_lt(size, v_set(1)), small, large);
+}
+
+CARNOT_INLINE vf32 v_hard_swish(vf32 x) {
+  const vf32 gate = v_add(v_mul(x, v_set(1.0f / 6)), v_set(0.5f));
+  return v_mul(x, v_min_to(v_set(1), v_max_to(v_zero(), gate)));
+}
+
+// x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)); |x| normal and positive.
+CARNOT_INLINE vf32 v_split_exponent(vf32 x, vf32* out_f) {
+  const vi32 shifted = v_isub(v_bits(x), v_iset(0x3f3504f3)), e = v_ishr(shifted, 23);
+  *out_f = v_sub(v_of_bits(v_isub(v_bits(x), v_ishl(e, 23))), v_set(1));
+  return v_of_int(e);
+}
+
+CARNOT_INLINE vf32 v_log(vf32 x) {
+  static const float c[] = {0.33333313f,  -0.25000009f, 0.20002119f,  -0.16667996f, 0.14219552f,
+                            -0.12405589f, 0.11888162f,  -0.11675651f, 0.067466408f};  // 2^-30
+  const vmask tiny = v_lt(x, v_set(1.17549435e-38f));
+  vf32 f, e = v_split_exponent(v_select(tiny, v_mul(x, v_set(8388608)), x), &f);
+  e = v_sub(e, v_select(tiny, v_set(23), v_zero()));
+  const vf32 z = v_mul(f, f);
+  vf32 y = v_mul(v_mul(f, z), v_poly(f, c, 9));
+  y = v_fma(e, v_set(kLn2Low), y);
+  y = v_fnma(v_set(0.5f), z, y);
+  y = v_fma(e, v_set(kLn2High), v_add(f, y));
+  y = v_select(v_lt(x, v_zero()), v_set(NAN), y);
+  y = v_select(v_eq(x, v_zero()), v_set(-INFINITY), y);
+  return v_select(v_m_or(v_is_nan(x), v_eq(x, v_set(INFINITY))), x, y);
+}
+
+// log(1 + x): log(u) for u = 1 + x rounded, corrected by x / (u - 1).
+CARNOT_INLINE vf32 v_log1p(vf32 x) {
+  const vf32 u = v_add(v_set(1), x), d = v_sub(u, v_set(1));
+  const vf32 l = v_log(u), y = v_mul(l, v_div(x, d));
+  const vmask plain = v_m_or(v_eq(u, v_set(INFINITY)), v_eq(u, v_zero()));
+  return v_select(v_eq(d, v_zero()), x, v_select(plain, l, y));
+}
+
+#endif

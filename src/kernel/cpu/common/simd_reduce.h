@@ -1,0 +1,64 @@
+// Sums and extrema over contiguous floats, for reductions and norms.
+#ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_REDUCE_H_
+#define CARNOT_KERNEL_CPU_COMMON_SIMD_REDUCE_H_
+
+#include "kernel/cpu/common/simd.h"
+
+CARNOT_INLINE float max_nan(float a, float b) { return a != a || a > b ? a : b; }
+CARNOT_INLINE float min_nan(float a, float b) { return a != a || a < b ? a : b; }
+
+CARNOT_INLINE float v_max_lane(vf32 x) {
+  float lanes[V_LANES];
+  v_store(lanes, x);
+  for (int i = 1; i < V_LANES; ++i) lanes[0] = max_nan(lanes[0], lanes[i]);
+  return lanes[0];
+}
+
+CARNOT_INLINE float v_min_lane(vf32 x) {
+  float lanes[V_LANES];
+  v_store(lanes, x);
+  for (int i = 1; i < V_LANES; ++i) lanes[0] = min_nan(lanes[0], lanes[i]);
+  return lanes[0];
+}
+
+typedef enum sum_term {
+  SUM_OF_X,        // x
+  SUM_OF_SQUARES,  // (x - shift)^2
+  SUM_OF_SIZES,    // |x|
+} sum_term;
+
+CARNOT_INLINE vf32 term_of(sum_term term, vf32 x, vf32 shift) {
+  const vf32 d = v_sub(x, shift);
+  return term == SUM_OF_X ? x : term == SUM_OF_SIZES ? v_abs(x) : v_mul(d, d);
+}
+
+// Sums of up to kSumBlock floats in vectors, of those in double: |error| <= about 40 eps sum|term|
+// for any n. |term| is constant.
+enum { kSumBlock = 2048 };
+
+CARNOT_INLINE double sum_terms(sum_term term, const float* x, int64_t n, float shift) {
+  const vf32 s = v_set(shift);
+  double total = 0;
+  for (int64_t begin = 0; begin < n; begin += kSumBlock) {
+    const int64_t end = min_i64(n, begin + kSumBlock);
+    vf32 sum[4] = {v_zero(), v_zero(), v_zero(), v_zero()};
+    int64_t i = begin;
+    for (; i + 4 * V_LANES <= end; i += 4 * V_LANES) {
+      for (int j = 0; j < 4; ++j) {
+        sum[j] = v_add(sum[j], term_of(term, v_load(x + i + j * V_LANES), s));
+      }
+    }
+    for (; i + V_LANES <= end; i += V_LANES)
+      sum[0] = v_add(sum[0], term_of(term, v_load(x + i), s));
+    total += (double)v_sum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+    for (; i < end; ++i) {
+      const float d = x[i] - shift;
+      total += term == SUM_OF_X       ? x[i]
+               : term == SUM_OF_SIZES ? f32_of_bits(bits_of_f32(x[i]) & 0x7fffffff)
+                                      : d * d;
+    }
+  }
+  return total;
+}
+
+#endif

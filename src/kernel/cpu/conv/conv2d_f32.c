@@ -1,0 +1,151 @@
+// Convolution as an implicit GEMM: row pointers to input pixels for the GEMM macro-kernel.
+#include "kernel/cpu/conv/conv2d_f32.h"
+
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
+
+// The output pixel that pointers are being found for, and what lies under its filter.
+typedef struct pixel {
+  int64_t n, p, q;
+  int64_t h0, w0;  // input pixel under the first tap
+} pixel;
+
+static pixel pixel_at(const carnot_conv2d_f32* c, int64_t m) {
+  pixel at = {m / (c->q * c->p), m / c->q % c->p, m % c->q, 0, 0};
+  at.h0 = at.p * c->stride_h - c->pad_h, at.w0 = at.q * c->stride_w - c->pad_w;
+  return at;
+}
+
+static void pixel_next(const carnot_conv2d_f32* c, pixel* at) {
+  at->w0 += c->stride_w;
+  if (++at->q < c->q) return;
+  at->q = 0, at->w0 = -c->pad_w, at->h0 += c->stride_h;
+  if (++at->p < c->p) return;
+  at->p = 0, at->h0 = -c->pad_h, ++at->n;
+}
+
+static bool rows_inside(const carnot_conv2d_f32* c, const pixel* at) {
+  return at->h0 >= 0 && at->h0 + (c->r - 1) * c->dilation_h < c->h;
+}
+
+static bool columns_inside(const carnot_conv2d_f32* c, const pixel* at) {
+  return at->w0 >= 0 && at->w0 + (c->s - 1) * c->dilation_w < c->w;
+}
+
+// Pointers to the input pixels under taps t0 .. t1 - 1 of |count| output pixels from m on.
+static void pixels_under_taps(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
+                              const void** out_rows) {
+  const carnot_conv2d_f32* c = problem;
+  const int64_t right = c->dilation_w * c->src_w, down = c->dilation_h * c->src_h;
+  pixel at = pixel_at(c, m);
+  for (int i = 0; i < count; ++i, pixel_next(c, &at)) {
+    const float* src = c->src + at.n * c->src_n;
+    const bool whole = rows_inside(c, &at) && columns_inside(c, &at);
+    const int64_t offset = at.h0 * c->src_h + at.w0 * c->src_w;
+    int64_t r = t0 / c->s, s = t0 % c->s;
+    const void** out = out_rows + i;
+    for (int64_t t = t0; t < t1; ++t, out += count) {
+      const int64_t h = at.h0 + r * c->dilation_h, w = at.w0 + s * c->dilation_w;
+      const bool inside = whole || ((uint64_t)h < (uint64_t)c->h && (uint64_t)w < (uint64_t)c->w);
+      *out = inside ? src + (offset + r * down + s * right) : c->zeros;
+      if (++s == c->s) s = 0, ++r;
+    }
+  }
+}
+
+// The same with a dimension of depth.
+static void pixels_under_cubes(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
+                               const void** out_rows) {
+  const carnot_conv2d_f32* c = problem;
+  const carnot_conv_depth* d = &c->depth;
+  const int64_t plane = c->p * c->q, taps = c->r * c->s;
+  for (int i = 0; i < count; ++i) {
+    const int64_t at = m + i, n = at / (plane * d->out),
+                  z0 = at / plane % d->out * d->stride - d->pad;
+    const int64_t h0 = at / c->q % c->p * c->stride_h - c->pad_h,
+                  w0 = at % c->q * c->stride_w - c->pad_w;
+    const void** out = out_rows + i;
+    for (int64_t t = t0; t < t1; ++t, out += count) {
+      const int64_t z = z0 + t / taps * d->dilation, h = h0 + t % taps / c->s * c->dilation_h,
+                    w = w0 + t % c->s * c->dilation_w;
+      const bool inside = (uint64_t)z < (uint64_t)d->in && (uint64_t)h < (uint64_t)c->h &&
+                          (uint64_t)w < (uint64_t)c->w;
+      *out = inside ? c->src + n * c->src_n + z * d->src + h * c->src_h + w * c->src_w : c->zeros;
+    }
+  }
+}
+
+// With few channels (a first layer) the inner loop over one tap would be too short. Where the
+// pixels of an input row touch, the S taps of a filter row are one run of S * C floats: it is one
+// tap then. Runs that reach over the border are copied with zeros in the place of the padding.
+enum { kRun = 64, kRunFloats = 512 };
+static const float kZeroRun[kRun];
+
+typedef struct run_problem {
+  const carnot_conv2d_f32* conv;
+  float border[TILE_F32_ROWS * kRunFloats];
+} run_problem;
+
+static bool has_runs(const carnot_conv2d_f32* c) {
+  return c->s > 1 && c->dilation_w == 1 && c->src_w == c->c && c->s * c->c <= kRun &&
+         c->r * c->s * c->c <= kRunFloats;
+}
+
+// The run at column |w0| of an input row that is partly outside, copied to |run|.
+static const float* border_run(const carnot_conv2d_f32* c, const float* row, int64_t w0,
+                               float* run) {
+  const int64_t begin = min_i64(max_i64(-w0, 0), c->s),
+                end = max_i64(begin, min_i64(c->s, c->w - w0));
+  memset(run, 0, (size_t)(c->s * c->c) * sizeof *run);
+  for (int64_t i = begin * c->c; i < end * c->c; ++i) run[i] = row[w0 * c->c + i];
+  return run;
+}
+
+static void runs_under_taps(const void* problem, int64_t m, int count, int64_t r0, int64_t r1,
+                            const void** out_rows) {
+  run_problem* runs = (run_problem*)problem;
+  const carnot_conv2d_f32* c = runs->conv;
+  const int64_t down = c->dilation_h * c->src_h;
+  float* border = runs->border;
+  pixel at = pixel_at(c, m);
+  for (int i = 0; i < count; ++i, pixel_next(c, &at)) {
+    const float* image = c->src + at.n * c->src_n;
+    const bool whole = columns_inside(c, &at), all = whole && rows_inside(c, &at);
+    const int64_t offset = at.h0 * c->src_h + at.w0 * c->c;
+    const void** out = out_rows + i;
+    for (int64_t r = r0; r < r1; ++r, out += count) {
+      const int64_t h = at.h0 + r * c->dilation_h;
+      if (all || (whole && (uint64_t)h < (uint64_t)c->h)) {
+        *out = image + (offset + r * down);
+      } else if ((uint64_t)h >= (uint64_t)c->h) {
+        *out = kZeroRun;
+      } else {
+        *out = border_run(c, image + h * c->src_h, at.w0, border);
+        border += c->s * c->c;
+      }
+    }
+  }
+}
+
+void CARNOT_KERNEL(conv2d_tiled_f32)(const carnot_conv2d_f32* p, const gemm_ukernels_f32* tiles,
+                                     int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  run_problem runs;
+  gemm_macro_kernel_f32 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        tiles,
+                                p->weights,        p->dst, p->ld,       &p->epilogue};
+  if (p->depth.taps) {
+    loop.rows = pixels_under_cubes;
+    loop.taps *= p->depth.taps;
+  } else if (tiles->depth_unit == 1 && has_runs(p)) {  // pairs are packed within a tap
+    runs.conv = p;
+    loop.rows = runs_under_taps;
+    loop.problem = &runs;
+    loop.taps = p->r;
+    loop.depth = p->s * p->c;
+  }
+  CARNOT_KERNEL(gemm_macro_kernel_f32)(&loop, m0, m1, n0, n1);
+}
+
+void CARNOT_KERNEL(conv2d_f32)(const carnot_conv2d_f32* p, int64_t m0, int64_t m1, int64_t n0,
+                               int64_t n1) {
+  CARNOT_KERNEL(conv2d_tiled_f32)(p, &CARNOT_KERNEL(gemm_ukernels_f32), m0, m1, n0, n1);
+}

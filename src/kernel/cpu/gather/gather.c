@@ -1,0 +1,81 @@
+// Gather of rows, and ArgMax and ArgMin.
+#include "kernel/cpu/gather/gather.h"
+
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/simd_reduce.h"
+
+enum { kPanel = 16 };
+
+// The row that an index means, or -1.
+static int64_t row_at(int64_t index, int64_t rows) {
+  const int64_t row = index < 0 ? index + rows : index;
+  return row >= 0 && row < rows ? row : -1;
+}
+
+int64_t CARNOT_KERNEL(gather_rows)(int64_t rows, int64_t row_bytes, const void* src,
+                                   int64_t src_stride, int64_t count, const int64_t* index,
+                                   void* dst, int64_t dst_stride) {
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = row_at(index[i], rows);
+    if (row < 0) return i;
+    memcpy((char*)dst + i * dst_stride, (const char*)src + row * src_stride, (size_t)row_bytes);
+  }
+  return count;
+}
+
+int64_t CARNOT_KERNEL(gather_panel_rows_f32)(int64_t rows, int64_t k, const float* packed,
+                                             int64_t count, const int64_t* index, float* dst,
+                                             int64_t dst_ld) {
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = row_at(index[i], rows);
+    if (row < 0) return i;
+    const float* src = packed + row / kPanel * k * kPanel + row % kPanel;
+    for (int64_t j = 0; j < k; ++j) dst[i * dst_ld + j] = src[j * kPanel];
+  }
+  return count;
+}
+
+// Whether x goes before best.
+static bool beats(float x, float best, bool min, bool last) {
+  if (best != best) return last && x != x;
+  if (x != x || (last && x == best)) return true;
+  return min ? x < best : x > best;
+}
+
+// First the extreme value, by vectors; then its index.
+static int64_t arg_of_row(const carnot_arg_extreme_f32* p, const float* x) {
+  vf32 acc = v_set(x[0]);
+  int64_t i = 0;
+  for (; i + V_LANES <= p->n; i += V_LANES) {
+    acc = p->min ? v_min(acc, v_load(x + i)) : v_max(acc, v_load(x + i));
+  }
+  float extreme = p->min ? v_min_lane(acc) : v_max_lane(acc);
+  for (; i < p->n; ++i) extreme = p->min ? min_nan(extreme, x[i]) : max_nan(extreme, x[i]);
+  const bool nan = extreme != extreme;
+  if (p->last) {
+    for (i = p->n - 1; nan ? x[i] == x[i] : x[i] != extreme; --i) {
+    }
+  } else {
+    for (i = 0; nan ? x[i] == x[i] : x[i] != extreme; ++i) {
+    }
+  }
+  return i;
+}
+
+void CARNOT_KERNEL(arg_extreme_f32)(const carnot_arg_extreme_f32* p, int64_t o0, int64_t o1) {
+  for (int64_t o = o0; o < o1; ++o) {
+    const float* src = p->src + o * p->src_outer;
+    int64_t* dst = p->dst + o * p->inner;
+    if (p->inner == 1 && p->src_axis == 1) {
+      *dst = arg_of_row(p, src);
+      continue;
+    }
+    for (int64_t j = 0; j < p->inner; ++j) {
+      dst[j] = 0;
+      for (int64_t i = 1; i < p->n; ++i) {
+        const float x = src[i * p->src_axis + j], best = src[dst[j] * p->src_axis + j];
+        if (beats(x, best, p->min, p->last)) dst[j] = i;
+      }
+    }
+  }
+}

@@ -1,0 +1,138 @@
+// GEMM with packed weights, and matmul of two activations, which packs B in panels.
+#include "kernel/cpu/gemm/gemm_f32.h"
+
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/gemm/gemm_functions.h"
+
+static void rows_of_a(const void* problem, int64_t m, int count, int64_t t0, int64_t t1,
+                      const void** out_rows) {
+  const carnot_gemm_f32* p = problem;
+  (void)t0, (void)t1;  // a matrix is one tap
+  for (int i = 0; i < count; ++i) out_rows[i] = p->a + (m + i) * p->lda;
+}
+
+void CARNOT_KERNEL(gemm_with_ukernels_f32)(const carnot_gemm_f32* p, const gemm_ukernels_f32* tiles,
+                                           int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const gemm_macro_kernel_f32 loop = {rows_of_a, p,    1,      p->k,        tiles,
+                                      p->b,      p->c, p->ldc, &p->epilogue};
+  CARNOT_KERNEL(gemm_macro_kernel_f32)(&loop, m0, m1, n0, n1);
+}
+
+void CARNOT_KERNEL(gemm_f32)(const carnot_gemm_f32* p, int64_t m0, int64_t m1, int64_t n0,
+                             int64_t n1) {
+  CARNOT_KERNEL(gemm_with_ukernels_f32)(p, &CARNOT_KERNEL(gemm_ukernels_f32), m0, m1, n0, n1);
+}
+
+void CARNOT_KERNEL(gemm_pack_f32)(int64_t k, int64_t n, const float* b, int64_t rs, int64_t cs,
+                                  float* packed) {
+  for (int64_t n0 = 0; n0 < n; n0 += TILE_PANEL, packed += k * TILE_PANEL) {
+    const int64_t columns = min_i64(TILE_PANEL, n - n0);
+    if (cs == 1) {
+      for (int64_t i = 0; i < k; ++i) {
+        const float* row = b + i * rs + n0;
+        for (int j = 0; j < TILE_PANEL; j += V_LANES) {
+          const vf32 x = j < columns ? v_load_upto(row + j, columns - j) : v_zero();
+          v_store(packed + i * TILE_PANEL + j, x);
+        }
+      }
+      continue;
+    }
+    if (columns < TILE_PANEL) memset(packed, 0, (size_t)(k * TILE_PANEL) * sizeof *packed);
+    if (rs == 1) {
+      CARNOT_KERNEL(transpose_f32)(columns, k, b + n0 * cs, cs, packed, TILE_PANEL);
+      continue;
+    }
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t j = 0; j < columns; ++j) {
+        packed[i * TILE_PANEL + j] = b[i * rs + (n0 + j) * cs];
+      }
+    }
+  }
+}
+
+// The columns are packed into the workspace a few panels at a time and used by all rows while warm.
+void CARNOT_KERNEL(matmul_by)(const carnot_matmul_f32* p, const gemm_functions* functions,
+                              int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const carnot_gemm_f32* g = &p->gemm;
+  for (int64_t n = n0; n < n1; n += 4 * TILE_PANEL) {
+    const int64_t columns = min_i64(4 * TILE_PANEL, n1 - n);
+    functions->pack(g->k, columns, (const float*)g->b + n * p->cs, p->rs, p->cs, p->workspace);
+    carnot_gemm_f32 part = *g;
+    part.n = columns;
+    part.b = p->workspace;
+    part.c += n;
+    if (part.epilogue.bias) part.epilogue.bias += n;
+    if (part.epilogue.residual) part.epilogue.residual += n;
+    functions->gemm(&part, m0, m1, 0, columns);
+  }
+}
+
+// ---- a row or two: packing B would cost more than the arithmetic ----
+
+enum { kFewRows = 2, kAtOnce = 8 };
+
+// c[n] += sum_k a[k] * b[k * rs + n] for |n| columns, some rows of b at once.
+static void add_rows(int64_t k, int64_t n, const float* a, const float* b, int64_t rs, float* c) {
+  for (int64_t i = 0; i < k; i += kAtOnce) {
+    const int64_t count = min_i64(kAtOnce, k - i);
+    for (int64_t j = 0; j < n; j += V_LANES) {
+      vf32 sum = v_load_upto(c + j, n - j);
+      for (int64_t u = i; u < i + count; ++u) {
+        sum = v_fma(v_set(a[u]), v_load_upto(b + u * rs + j, n - j), sum);
+      }
+      v_store_upto(c + j, sum, n - j);
+    }
+  }
+}
+
+static float dot(int64_t k, const float* a, const float* b) {
+  vf32 sum = v_zero();
+  for (int64_t i = 0; i < k; i += V_LANES) {
+    sum = v_fma(v_load_upto(a + i, k - i), v_load_upto(b + i, k - i), sum);
+  }
+  return v_sum(sum);
+}
+
+// The sums alone; rows of b or its columns are contiguous.
+static void few_rows(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  enum { kColumns = 512 };
+  const carnot_gemm_f32* g = &p->gemm;
+  const float* b = g->b;
+  for (int64_t m = m0; m < m1; ++m) {
+    const float* a = g->a + m * g->lda;
+    float* c = g->c + m * g->ldc;
+    for (int64_t n = n0; p->cs != 1 && n < n1; ++n) c[n] = dot(g->k, a, b + n * p->cs);
+    for (int64_t n = n0; p->cs == 1 && n < n1; n += kColumns) {
+      const int64_t columns = min_i64(kColumns, n1 - n);
+      memset(c + n, 0, (size_t)columns * sizeof *c);
+      add_rows(g->k, columns, a, b + n, p->rs, c + n);
+    }
+  }
+}
+
+// The epilogue over sums that are in c: a GEMM with K = 0 whose residual is c.
+static void end_rows(const carnot_gemm_f32* g, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const carnot_epilogue_f32* e = &g->epilogue;
+  if (!e->bias && !e->residual && e->activation == CARNOT_KERNEL_ACTIVATION_NONE) return;
+  for (int64_t m = m0; m < m1 && e->residual; ++m) {
+    for (int64_t n = n0; n < n1; ++n) g->c[m * g->ldc + n] += e->residual[m * e->residual_ld + n];
+  }
+  carnot_gemm_f32 end = *g;
+  end.k = 0;
+  end.epilogue.residual = g->c;
+  end.epilogue.residual_ld = g->ldc;
+  CARNOT_KERNEL(gemm_f32)(&end, m0, m1, n0, n1);
+}
+
+void CARNOT_KERNEL(matmul_f32)(const carnot_matmul_f32* p, int64_t m0, int64_t m1, int64_t n0,
+                               int64_t n1) {
+  // A residual in c is still needed when the sums are written.
+  const bool in_place = p->gemm.epilogue.residual == p->gemm.c;
+  if (p->gemm.m <= kFewRows && (p->cs == 1 || p->rs == 1) && !in_place) {
+    few_rows(p, m0, m1, n0, n1);
+    end_rows(&p->gemm, m0, m1, n0, n1);
+    return;
+  }
+  const gemm_functions functions = {CARNOT_KERNEL(gemm_f32), CARNOT_KERNEL(gemm_pack_f32)};
+  CARNOT_KERNEL(matmul_by)(p, &functions, m0, m1, n0, n1);
+}

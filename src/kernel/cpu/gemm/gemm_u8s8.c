@@ -1,0 +1,216 @@
+// INT8 GEMM and convolution: macro-kernel and quantizing epilogue.
+#include "kernel/cpu/gemm/gemm_u8s8.h"
+
+#include <math.h>
+
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
+#include "kernel/cpu/gemm/gemm_ukernel_u8s8.h"
+
+typedef void (*tile_fn)(const gemm_ukernel_u8s8* t);
+
+#define TILE(rows, panels) \
+  static void tile_##rows##x##panels(const gemm_ukernel_u8s8* t) { tile_body(rows, panels, t); }
+
+// clang-format off
+#if TILE_ROWS == 14
+TILE(1, 1)
+TILE(2, 1)
+TILE(3, 1)
+TILE(4, 1)
+TILE(5, 1)
+TILE(6, 1)
+TILE(7, 1)
+TILE(8, 1)
+TILE(9, 1)
+TILE(10, 1)
+TILE(11, 1)
+TILE(12, 1)
+TILE(13, 1)
+TILE(14, 1)
+TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2) TILE(7, 2) TILE(8, 2) TILE(9, 2)
+    TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2)
+        TILE(14, 2) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {
+            {tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1, tile_8x1,
+             tile_9x1, tile_10x1, tile_11x1, tile_12x1, tile_13x1, tile_14x1},
+            {tile_1x2, tile_2x2, tile_3x2, tile_4x2, tile_5x2, tile_6x2, tile_7x2, tile_8x2,
+             tile_9x2, tile_10x2, tile_11x2, tile_12x2, tile_13x2, tile_14x2}};
+#elif TILE_ROWS == 3
+TILE(1, 1)
+TILE(2, 1)
+TILE(3, 1) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {{tile_1x1, tile_2x1, tile_3x1}};
+#else
+TILE(1, 1) TILE(2, 1) static const tile_fn kTiles[TILE_PANELS][TILE_ROWS] = {{tile_1x1, tile_2x1}};
+#endif
+// clang-format on
+
+// Finds the row pointers of |count| output rows from m on.
+typedef void (*rows_fn)(const void* problem, int64_t m, int count, const uint8_t** out_rows);
+
+typedef struct loop_u8s8 {
+  rows_fn rows;
+  const void* problem;
+  int64_t taps, depth;
+  bool a_signed;
+  const int8_t* weights;
+  void* dst;
+  int64_t ld;
+  const carnot_int8_epilogue* epilogue;
+} loop_u8s8;
+
+// ---- epilogue ----
+
+CARNOT_INLINE vf32 residual_at(const carnot_int8_epilogue* e, int64_t at, int64_t count) {
+  if (e->output == CARNOT_INT8_OUTPUT_U8 || e->output == CARNOT_INT8_OUTPUT_S8) {
+    const uint8_t* bytes = (const uint8_t*)e->residual + at;
+    const bool is_signed = e->output == CARNOT_INT8_OUTPUT_S8;
+    const vf32 x = v_load_bytes_n(bytes, count, is_signed);
+    return v_mul(v_sub(x, v_set((float)e->residual_zero)), v_set(e->residual_scale));
+  }
+  return v_load_upto((const float*)e->residual + at, count);
+}
+
+typedef struct row_bounds {  // what relu and clip do in registers
+  vf32 lo, hi;
+  bool later;  // another activation passes over the row once more
+} row_bounds;
+
+CARNOT_INLINE row_bounds bounds_of(const carnot_int8_epilogue* e) {
+  switch (e->activation) {
+    case CARNOT_KERNEL_ACTIVATION_NONE:
+      return (row_bounds){v_set(-INFINITY), v_set(INFINITY), false};
+    case CARNOT_KERNEL_ACTIVATION_RELU: return (row_bounds){v_zero(), v_set(INFINITY), false};
+    case CARNOT_KERNEL_ACTIVATION_CLIP: return (row_bounds){v_set(e->a), v_set(e->b), false};
+    default: return (row_bounds){v_set(-INFINITY), v_set(INFINITY), true};
+  }
+}
+
+// A vector of sums as floats, scaled and with the residual.
+CARNOT_INLINE vf32 scaled_sums(const carnot_int8_epilogue* e, const int32_t* sums, int64_t m,
+                               int64_t n, int64_t count) {
+  vi32 sum = v_iload(sums);
+  if (e->bias) {
+    sum = v_iadd(sum, count >= V_LANES ? v_iload(e->bias + n) : v_iload_n(e->bias + n, count));
+  }
+  vf32 y = v_mul(v_of_int(sum), v_load_upto(e->scale + n, count));
+  if (e->residual) y = v_add(y, residual_at(e, m * e->residual_ld + n, count));
+  return y;
+}
+
+// Quantizes |count| <= V_LANES floats.
+CARNOT_INLINE void store_bytes(const carnot_int8_epilogue* e, vf32 y, uint8_t* dst, int64_t count) {
+  const bool is_signed = e->output == CARNOT_INT8_OUTPUT_S8;
+  const vf32 lo = v_set(is_signed ? -128 : 0), hi = v_set(is_signed ? 127 : 255);
+  vf32 q = v_round(v_mul(y, v_set(e->inverse_scale)));
+  q = v_add(v_select(v_is_nan(q), v_zero(), q), v_set((float)e->zero_point));
+  v_store_bytes_n(dst, v_to_int(v_min_to(hi, v_max_to(lo, q))), count);
+}
+
+static void store_s32(const loop_u8s8* p, int64_t m, int64_t n, int64_t columns,
+                      const int32_t* sums) {
+  const int32_t* bias = p->epilogue->bias;
+  int32_t* dst = (int32_t*)p->dst + m * p->ld + n;
+  for (int64_t j = 0; j < columns; ++j) {
+    dst[j] = bias ? (int32_t)((uint32_t)sums[j] + (uint32_t)bias[n + j]) : sums[j];
+  }
+}
+
+static void store_row(const loop_u8s8* p, int64_t m, int64_t n, int64_t columns,
+                      const int32_t* sums) {
+  const carnot_int8_epilogue* e = p->epilogue;
+  if (e->output == CARNOT_INT8_OUTPUT_S32) {
+    store_s32(p, m, n, columns, sums);
+    return;
+  }
+  const row_bounds bounds = bounds_of(e);
+  const bool bytes = e->output != CARNOT_INT8_OUTPUT_F32;
+  float rest[kSumLd], *y = bytes ? rest : (float*)p->dst + m * p->ld + n;
+  uint8_t* dst = (uint8_t*)p->dst + m * p->ld + n;  // if bytes
+  for (int64_t j = 0; j < columns; j += V_LANES) {
+    const int64_t count = min_i64(V_LANES, columns - j);
+    vf32 x = scaled_sums(e, sums + j, m, n + j, count);
+    x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
+    if (bytes && !bounds.later) {
+      store_bytes(e, x, dst + j, count);
+    } else {
+      v_store_upto(y + j, x, count);
+    }
+  }
+  if (!bounds.later) return;
+  CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, y, 0, 1, columns);
+  for (int64_t j = 0; bytes && j < columns; j += V_LANES) {
+    const int64_t count = min_i64(V_LANES, columns - j);
+    store_bytes(e, v_load_upto(y + j, count), dst + j, count);
+  }
+}
+
+// ---- loops ----
+
+enum { kBlockBytes = 256 * 1024 };  // weights of a block stay in L2 for all rows
+
+static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, int64_t n0, int64_t n1) {
+  const uint8_t* rows[CARNOT_INT8_MAX_TAPS * TILE_ROWS];
+  int32_t sums[TILE_ROWS * kSumLd];
+  const int64_t panel = p->taps * ((p->depth + 3) / 4) * 64;
+  p->rows(p->problem, m, count, rows);
+  for (int64_t n = n0; n < n1;) {
+    const int wide = n1 - n > 16 && TILE_PANELS > 1 ? 2 : 1;
+    const gemm_ukernel_u8s8 tile = {
+        rows,  p->taps, p->depth, p->a_signed ? 0x80808080u : 0, p->weights + n / 16 * panel,
+        panel, sums};
+    kTiles[wide - 1][count - 1](&tile);
+    const int64_t columns = min_i64(16 * wide, n1 - n);
+    for (int i = 0; i < count; ++i) store_row(p, m + i, n, columns, sums + i * kSumLd);
+    n += 16 * wide;
+  }
+}
+
+static void run_loop(const loop_u8s8* p, int64_t m0, int64_t m1, int64_t n0, int64_t n1) {
+  const int64_t panel = max_i64(1, p->taps * ((p->depth + 3) / 4) * 64);
+  const int64_t block = max_i64(2, kBlockBytes / panel & ~INT64_C(1)) * 16;
+  const int64_t parts = (m1 - m0 + TILE_ROWS - 1) / TILE_ROWS;
+  for (int64_t n = n0; n < n1; n += block) {
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t begin = m0 + (m1 - m0) * i / parts, end = m0 + (m1 - m0) * (i + 1) / parts;
+      row_of_tiles(p, begin, (int)(end - begin), n, min_i64(n + block, n1));
+    }
+  }
+}
+
+static void rows_of_a(const void* problem, int64_t m, int count, const uint8_t** out_rows) {
+  const carnot_gemm_u8s8* p = problem;
+  for (int i = 0; i < count; ++i) out_rows[i] = (const uint8_t*)p->a + (m + i) * p->lda;
+}
+
+void CARNOT_KERNEL(gemm_u8s8)(const carnot_gemm_u8s8* p, int64_t m0, int64_t m1, int64_t n0,
+                              int64_t n1) {
+  const loop_u8s8 loop = {rows_of_a, p, 1, p->k, p->a_signed, p->b, p->dst, p->ld, &p->epilogue};
+  run_loop(&loop, m0, m1, n0, n1);
+}
+
+static void pixels_under_taps(const void* problem, int64_t m, int count, const uint8_t** out_rows) {
+  const carnot_conv2d_u8s8* c = problem;
+  int64_t q = m % c->q, p = m / c->q % c->p, n = m / (c->q * c->p);
+  for (int i = 0; i < count; ++i) {
+    const uint8_t** out = out_rows + i;
+    const uint8_t* image = (const uint8_t*)c->src + n * c->src_n;
+    for (int64_t r = 0; r < c->r; ++r) {
+      const int64_t h = p * c->stride_h + r * c->dilation_h - c->pad_h;
+      int64_t w = q * c->stride_w - c->pad_w;
+      for (int64_t s = 0; s < c->s; ++s, w += c->dilation_w, out += count) {
+        const bool inside = (uint64_t)h < (uint64_t)c->h && (uint64_t)w < (uint64_t)c->w;
+        *out = inside ? image + h * c->src_h + w * c->src_w : (const uint8_t*)c->border;
+      }
+    }
+    if (++q < c->q) continue;
+    q = 0;
+    if (++p == c->p) p = 0, ++n;
+  }
+}
+
+void CARNOT_KERNEL(conv2d_u8s8)(const carnot_conv2d_u8s8* p, int64_t m0, int64_t m1, int64_t n0,
+                                int64_t n1) {
+  const loop_u8s8 loop = {pixels_under_taps, p,      p->r * p->s, p->c,        p->src_signed,
+                          p->weights,        p->dst, p->ld,       &p->epilogue};
+  run_loop(&loop, m0, m1, n0, n1);
+}

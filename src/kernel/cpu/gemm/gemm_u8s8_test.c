@@ -1,0 +1,171 @@
+// INT8 GEMM and convolution against exact integers.
+#include "kernel/cpu/gemm/gemm_u8s8.h"
+
+#include "kernel/cpu/common/kernel_test.h"
+
+typedef struct problem {
+  int64_t h, w, c, k, r, stride, pad;
+  bool is_signed, residual;
+  carnot_int8_output output;
+  carnot_kernel_activation activation;
+} problem;
+
+static const problem kProblems[] = {
+    {7, 7, 64, 32, 3, 1, 1, false, false, CARNOT_INT8_OUTPUT_S32, CARNOT_KERNEL_ACTIVATION_NONE},
+    {9, 8, 35, 21, 3, 2, 1, true, false, CARNOT_INT8_OUTPUT_S32, CARNOT_KERNEL_ACTIVATION_NONE},
+    {6, 5, 3, 50, 5, 1, 2, false, true, CARNOT_INT8_OUTPUT_U8, CARNOT_KERNEL_ACTIVATION_RELU},
+    {1, 45, 130, 67, 1, 1, 0, true, true, CARNOT_INT8_OUTPUT_S8, CARNOT_KERNEL_ACTIVATION_NONE},
+    {1, 1, 100, 40, 1, 1, 0, false, true, CARNOT_INT8_OUTPUT_F32, CARNOT_KERNEL_ACTIVATION_SILU},
+    {1, 3, 4, 16, 1, 1, 0, true, false, CARNOT_INT8_OUTPUT_F32, CARNOT_KERNEL_ACTIVATION_NONE},
+};
+
+enum { kZero = 3, kOutZero = 5 };  // zero points of source and result
+static const float kInverse = 0.125f, kResidualScale = 7.5f;
+
+static int element(const void* data, bool is_signed, int64_t i) {
+  return is_signed ? ((const int8_t*)data)[i] : ((const uint8_t*)data)[i];
+}
+
+static int32_t exact_sum(const problem* p, const uint8_t* src, const int8_t* weights, int64_t q_out,
+                         int64_t m, int64_t k) {
+  int32_t sum = 0;
+  for (int64_t r = 0; r < p->r; ++r) {
+    for (int64_t s = 0; s < p->r; ++s) {
+      const int64_t h = m / q_out * p->stride + r - p->pad, w = m % q_out * p->stride + s - p->pad;
+      if (h < 0 || h >= p->h || w < 0 || w >= p->w) continue;
+      for (int64_t c = 0; c < p->c; ++c) {
+        const int x = element(src, p->is_signed, (h * p->w + w) * p->c + c) - kZero;
+        sum += x * weights[((k * p->c + c) * p->r + r) * p->r + s];
+      }
+    }
+  }
+  return sum;
+}
+
+static void check_element(const problem* p, const void* dst, const void* residual, float scale,
+                          int32_t sum, int64_t at) {
+  if (p->output == CARNOT_INT8_OUTPUT_S32) {
+    assert_int_equal(((const int32_t*)dst)[at], sum);
+    return;
+  }
+  double y = (double)sum * scale;
+  const bool bytes = p->output != CARNOT_INT8_OUTPUT_F32;
+  const bool is_signed = p->output == CARNOT_INT8_OUTPUT_S8;
+  if (p->residual && bytes) y += (element(residual, is_signed, at) - kOutZero) * kResidualScale;
+  if (p->residual && !bytes) y += ((const float*)residual)[at];
+  y = activation_in_double(p->activation, 0, 0, y);
+  if (!bytes) {
+    check_near(((const float*)dst)[at], y, 1e-5 * (1 + fabs((double)sum * scale)), "f32", at, 0);
+    return;
+  }
+  const double lo = is_signed ? -128 : 0, hi = is_signed ? 127 : 255, v = y * kInverse + kOutZero;
+  const double got = element(dst, is_signed, at), want = v < lo ? lo : v > hi ? hi : v;
+  if (fabs(got - want) > 0.5 + 1e-3)
+    fail_msg("byte %lld: got %g, want %g", (long long)at, got, want);
+}
+
+static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
+  const int64_t p_out = (p->h + 2 * p->pad - p->r) / p->stride + 1;
+  const int64_t q_out = (p->w + 2 * p->pad - p->r) / p->stride + 1, pixels = p_out * q_out;
+  const int64_t taps = p->r * p->r, ld = p->k + 3, shift = p->is_signed ? 128 : 0;
+  uint8_t* src = malloc((size_t)(p->h * p->w * p->c));
+  uint8_t* border = malloc((size_t)p->c);
+  int8_t* weights = malloc((size_t)(p->k * p->c * taps));
+  int8_t* packed = malloc((size_t)carnot_packed_k4n16_bytes(taps, p->c, p->k));
+  int8_t* back = malloc((size_t)(p->k * p->c * taps));
+  int32_t *bias = malloc((size_t)p->k * 4), *dst = malloc((size_t)(pixels * ld) * 4);
+  float *scale = buffer(p->k, 121), *residual = buffer(pixels * ld, 122);
+  uint64_t seed = 123;
+  for (int64_t i = 0; i < p->h * p->w * p->c; ++i)
+    src[i] = (uint8_t)(random_f32(&seed) * 128 + 128);
+  for (int64_t i = 0; i < p->k * p->c * taps; ++i) weights[i] = (int8_t)(random_f32(&seed) * 128);
+  src[0] = 255, weights[0] = -128, src[1] = 255, weights[taps] = -128;
+  memset(border, kZero, (size_t)p->c);
+  memset(dst, 0x55, (size_t)(pixels * ld) * 4);
+  for (int64_t k = 0; k < p->k; ++k) {
+    bias[k] = 0;
+    for (int64_t i = 0; i < p->c * taps; ++i) {
+      bias[k] -= (int32_t)(kZero + shift) * weights[k * p->c * taps + i];
+    }
+    scale[k] = 0.01f + fabsf(scale[k]) / 50;
+  }
+  carnot_pack_k4n16_s8(taps, p->c, p->k, weights, p->c * taps, 1, taps, packed);
+  carnot_unpack_k4n16_s8(taps, p->c, p->k, packed, p->c * taps, 1, taps, back);
+  assert_memory_equal(weights, back, (size_t)(p->k * p->c * taps));
+  const carnot_int8_epilogue epilogue = {.bias = bias,
+                                         .scale = scale,
+                                         .activation = p->activation,
+                                         .residual = p->residual ? residual : NULL,
+                                         .residual_ld = ld,
+                                         .residual_scale = kResidualScale,
+                                         .residual_zero = kOutZero,
+                                         .output = p->output,
+                                         .inverse_scale = kInverse,
+                                         .zero_point = kOutZero};
+  const carnot_conv2d_u8s8 conv = {.n = 1,
+                                   .h = p->h,
+                                   .w = p->w,
+                                   .c = p->c,
+                                   .p = p_out,
+                                   .q = q_out,
+                                   .k = p->k,
+                                   .r = p->r,
+                                   .s = p->r,
+                                   .stride_h = p->stride,
+                                   .stride_w = p->stride,
+                                   .dilation_h = 1,
+                                   .dilation_w = 1,
+                                   .pad_h = p->pad,
+                                   .pad_w = p->pad,
+                                   .src = src,
+                                   .src_n = p->h * p->w * p->c,
+                                   .src_h = p->w * p->c,
+                                   .src_w = p->c,
+                                   .src_signed = p->is_signed,
+                                   .weights = packed,
+                                   .border = border,
+                                   .dst = dst,
+                                   .ld = ld,
+                                   .epilogue = epilogue};
+  const carnot_gemm_u8s8 gemm = {.m = pixels,
+                                 .n = p->k,
+                                 .k = p->c,
+                                 .a = src,
+                                 .lda = p->c,
+                                 .a_signed = p->is_signed,
+                                 .b = packed,
+                                 .dst = dst,
+                                 .ld = ld,
+                                 .epilogue = epilogue};
+  if (p->r == 1) {
+    kernels->gemm_u8s8(&gemm, 0, pixels, 0, p->k);
+  } else {
+    kernels->conv2d_u8s8(&conv, 0, pixels / 2, 0, p->k);
+    kernels->conv2d_u8s8(&conv, pixels / 2, pixels, 0, p->k);
+  }
+  const int64_t bytes = p->output < CARNOT_INT8_OUTPUT_U8 ? 4 : 1;
+  for (int64_t m = 0; m < pixels; ++m) {
+    for (int64_t k = 0; k < p->k; ++k) {
+      const int32_t sum = exact_sum(p, src, weights, q_out, m, k);
+      check_element(p, dst, residual, scale[k], sum, m * ld + k);
+    }
+    for (int64_t i = (m * ld + p->k) * bytes; i < (m + 1) * ld * bytes; ++i) {
+      assert_int_equal(((const uint8_t*)dst)[i], 0x55);
+    }
+  }
+  free(src), free(border), free(weights), free(packed), free(back), free(bias), free(dst);
+  buffer_free(scale), buffer_free(residual);
+}
+
+static void check_int8(const carnot_cpu_kernels* kernels) {
+  for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
+    check_problem(kernels, &kProblems[i]);
+  }
+}
+
+static void test_int8(void** state) { (void)state, for_each_isa(check_int8); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_int8)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,108 @@
+// The body of every micro-kernel and the table of them; included by one source for each type of
+// weights, which defines TILE_TABLE, TILE_FORMAT (the table's first members) and before it
+//   tile_accumulate(row_count, width, tile, acc)
+// which adds the products to |row_count| * |width| sums. Without TILE_TABLE: only begin and end of
+// a chain.
+#ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_BODY_H_
+#define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_BODY_H_
+
+#include "kernel/cpu/common/simd.h"
+#include "kernel/cpu/gemm/gemm_ukernel_f32.h"
+
+#define VECTORS (TILE_PANEL / V_LANES)  // vectors in a panel's row
+
+CARNOT_INLINE vf32 load_columns(const float* p, int64_t left) {
+  return left > 0 ? v_load_upto(p, left) : v_zero();
+}
+
+// The loops over sums are single and unrolled early, or the compiler keeps the sums in memory.
+CARNOT_INLINE void tile_start(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
+  if (t->carry) {
+    CARNOT_UNROLL
+    for (int x = 0; x < row_count * width; ++x) {
+      const int i = x / width, j = x % width;
+      acc[x] = load_columns(t->c + i * t->ldc + j * V_LANES, t->columns - j * V_LANES);
+    }
+    return;
+  }
+  vf32 bias[16];
+  CARNOT_UNROLL
+  for (int j = 0; j < width; ++j) {
+    bias[j] = t->bias ? load_columns(t->bias + j * V_LANES, t->columns - j * V_LANES) : v_zero();
+  }
+  CARNOT_UNROLL
+  for (int x = 0; x < row_count * width; ++x) acc[x] = bias[x % width];
+}
+
+CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
+  if (t->residual) {
+    CARNOT_UNROLL
+    for (int x = 0; x < row_count * width; ++x) {
+      const int i = x / width, j = x % width;
+      const float* residual = t->residual + i * t->residual_ld + j * V_LANES;
+      acc[x] = v_add(acc[x], load_columns(residual, t->columns - j * V_LANES));
+    }
+  }
+  if (t->clip) {
+    const vf32 lo = v_set(t->lo), hi = v_set(t->hi);
+    CARNOT_UNROLL
+    for (int x = 0; x < row_count * width; ++x) acc[x] = v_min_to(hi, v_max_to(lo, acc[x]));
+  }
+  CARNOT_UNROLL
+  for (int x = 0; x < row_count * width; ++x) {
+    const int i = x / width, j = x % width;
+    const int64_t left = t->columns - j * V_LANES;
+    if (left > 0) v_store_upto(t->c + i * t->ldc + j * V_LANES, acc[x], left);
+  }
+}
+
+#ifdef TILE_TABLE
+
+CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc);
+
+CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_f32* t) {
+  const int width = panels * VECTORS;
+  vf32 acc[TILE_PANEL * 4];
+  tile_start(row_count, width, t, acc);
+  tile_accumulate(row_count, width, t, acc);
+  tile_finish(row_count, width, t, acc);
+}
+
+#define TILE(rows, panels) \
+  static void tile_##rows##x##panels(const gemm_ukernel_f32* t) { tile_body(rows, panels, t); }
+
+// clang-format off
+#if V_LANES == 16  // 32 registers of 16: 14x32 keeps 28 sums; few rows take 64 columns at once
+TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1) TILE(7, 1)
+TILE(8, 1) TILE(9, 1) TILE(10, 1) TILE(11, 1) TILE(12, 1) TILE(13, 1) TILE(14, 1)
+TILE(1, 2) TILE(2, 2) TILE(3, 2) TILE(4, 2) TILE(5, 2) TILE(6, 2) TILE(7, 2)
+TILE(8, 2) TILE(9, 2) TILE(10, 2) TILE(11, 2) TILE(12, 2) TILE(13, 2) TILE(14, 2)
+TILE(1, 4) TILE(2, 4) TILE(3, 4) TILE(4, 4) TILE(5, 4) TILE(6, 4)
+const gemm_ukernels_f32 CARNOT_KERNEL(TILE_TABLE) = {
+    TILE_FORMAT,
+    .max_rows = {14, 14, 6},
+    .tiles = {{tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1, tile_7x1,
+               tile_8x1, tile_9x1, tile_10x1, tile_11x1, tile_12x1, tile_13x1, tile_14x1},
+              {tile_1x2, tile_2x2, tile_3x2, tile_4x2, tile_5x2, tile_6x2, tile_7x2,
+               tile_8x2, tile_9x2, tile_10x2, tile_11x2, tile_12x2, tile_13x2, tile_14x2},
+              {tile_1x4, tile_2x4, tile_3x4, tile_4x4, tile_5x4, tile_6x4}}};
+#elif V_LANES == 8  // 16 registers of 8: 6x16 keeps 12 sums
+TILE(1, 1) TILE(2, 1) TILE(3, 1) TILE(4, 1) TILE(5, 1) TILE(6, 1)
+TILE(1, 2) TILE(2, 2) TILE(3, 2)
+TILE(1, 4)
+const gemm_ukernels_f32 CARNOT_KERNEL(TILE_TABLE) = {
+    TILE_FORMAT,
+    .max_rows = {6, 3, 1},
+    .tiles = {{tile_1x1, tile_2x1, tile_3x1, tile_4x1, tile_5x1, tile_6x1},
+              {tile_1x2, tile_2x2, tile_3x2},
+              {tile_1x4}}};
+#else  // 16 registers of 4: 2x16 keeps 8 sums
+TILE(1, 1) TILE(2, 1)
+const gemm_ukernels_f32 CARNOT_KERNEL(TILE_TABLE) = {
+    TILE_FORMAT, .max_rows = {2}, .tiles = {{tile_1x1, tile_2x1}}};
+#endif
+// clang-format on
+
+#endif  // TILE_TABLE
+
+#endif

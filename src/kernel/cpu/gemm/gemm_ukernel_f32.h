@@ -1,0 +1,52 @@
+// The micro-kernel (register tile) shared by GEMM and convolution; private to their sources.
+//   c[i,j] (+)= sum_{t,k} rows[t * row_count + i][k] * b[t * depth + k, j]
+// Sums are float32; the weights' type and packing are those of the table that the tile is from.
+// Every element is one chain of additions over (t, k) in order, whichever tile computes it, and a
+// chain may be cut and carried on through |c|: so the bits depend neither on tiles nor on threads.
+#ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_F32_H_
+#define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_F32_H_
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define TILE_PANEL       16   // columns of a packed panel (formats k1n16 and k2n16)
+#define TILE_MAX_ROWS    32   // the tallest tile of any ISA level
+#define TILE_F32_ROWS    14   // the tallest over float32 rows
+#define TILE_PANEL_DEPTH 832  // elements from one converted row to the next
+
+typedef struct gemm_ukernel_f32 {
+  const void* const* rows;  // [taps][row_count]: float32, or what |convert_a| of the table made
+  int row_count;
+  int64_t taps, depth;
+  const void* b;    // first panel, at the first k
+  int64_t b_panel;  // bytes from one panel to the next
+  float* c;
+  int64_t ldc, columns;  // columns: how many of the tile's exist
+  const float* bias;     // starts the chain, or NULL for zero; ignored if |carry|
+  const float* residual;
+  int64_t residual_ld;
+  float lo, hi;  // bounds of the result
+  bool carry;    // the chain goes on from |c|
+  bool clip;     // bound the result
+} gemm_ukernel_f32;
+
+typedef void (*gemm_ukernel_fn)(const gemm_ukernel_f32* tile);
+
+// Copies |count| rows of |taps| runs of |depth| floats to |panel| as bf16, rows TILE_PANEL_DEPTH
+// apart: every run is filled up with zeros to an even depth, a row to a multiple of 32.
+typedef void (*gemm_convert_a_fn)(const void* const* rows, int count, int64_t taps, int64_t depth,
+                                  uint16_t* panel);
+
+// The tiles of one ISA level and type of weights: tiles[p][rows - 1] is 2^p panels wide and exists
+// for 1 <= rows <= max_rows[p]; max_rows is 0 where a level has no tile of that width.
+typedef struct gemm_ukernels_f32 {
+  int weight_bytes;
+  int depth_unit;  // a tap's depth is packed as a multiple of it: 1 (k1n16) or 2 (k2n16)
+  gemm_convert_a_fn convert_a;  // tiles take bf16 rows of one tap that it makes; NULL: float32 rows
+  void (*begin)(void);          // around the tiles of a call, on its thread; NULL: nothing
+  void (*end)(void);
+  int max_rows[3];
+  gemm_ukernel_fn tiles[3][TILE_MAX_ROWS];
+} gemm_ukernels_f32;
+
+#endif

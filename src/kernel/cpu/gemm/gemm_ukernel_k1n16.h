@@ -1,0 +1,32 @@
+// Micro-kernels over weights packed k1n16 in a type that loads as float32: the including source
+// defines |tile_weight| before it and load_weights behind it.
+#ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_K1N16_H_
+#define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_K1N16_H_
+
+#include "kernel/cpu/gemm/gemm_ukernel_body.h"
+
+CARNOT_INLINE vf32 load_weights(const tile_weight* p);
+
+// The loops over sums are single and unrolled early, or the compiler keeps the sums in memory.
+CARNOT_INLINE void tile_accumulate(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
+  const tile_weight* b = t->b;
+  const int64_t panel = t->b_panel / (int64_t)sizeof *b;
+  for (int64_t tap = 0; tap < t->taps; ++tap) {
+    const float* a[TILE_MAX_ROWS];
+    CARNOT_UNROLL
+    for (int i = 0; i < row_count; ++i) a[i] = t->rows[tap * row_count + i];
+    for (int64_t k = 0; k < t->depth; ++k, b += TILE_PANEL) {
+      vf32 bv[16];
+      CARNOT_UNROLL
+      for (int j = 0; j < width; ++j) {
+        bv[j] = load_weights(b + j / VECTORS * panel + j % VECTORS * V_LANES);
+      }
+      CARNOT_UNROLL
+      for (int x = 0; x < row_count * width; ++x) {
+        acc[x] = v_fma(v_set(a[x / width][k]), bv[x % width], acc[x]);
+      }
+    }
+  }
+}
+
+#endif

@@ -1,0 +1,158 @@
+// The INT8 micro-kernel (register tile); private to gemm_u8s8.c.
+//   sums[i * kSumLd + j] = sum_{t,k} (rows[t * row_count + i][k] ^ flip) * b[t, k, j]
+#ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_U8S8_H_
+#define CARNOT_KERNEL_CPU_GEMM_GEMM_UKERNEL_U8S8_H_
+
+#include "kernel/cpu/common/simd.h"
+
+enum { kSumLd = 32 };  // a tile is at most 32 columns wide
+
+typedef struct gemm_ukernel_u8s8 {
+  const uint8_t* const* rows;
+  int64_t taps, depth;  // bytes of a row under a tap
+  uint32_t flip;        // 0x80808080 turns s8 into u8 by adding 128
+  const int8_t* b;
+  int64_t b_panel;  // bytes from one panel to the next
+  int32_t* sums;
+} gemm_ukernel_u8s8;
+
+CARNOT_INLINE uint32_t bytes4(const uint8_t* p) {
+  uint32_t x;
+  memcpy(&x, p, 4);
+  return x;
+}
+
+// The last depth % 4 bytes of a row; the weights beyond are zero.
+CARNOT_INLINE uint32_t bytes_left(const uint8_t* p, int64_t n) {
+  uint32_t x = 0;
+  for (int64_t i = 0; i < n; ++i) x |= (uint32_t)p[i] << (8 * i);
+  return x;
+}
+
+#if defined(__AVX512VNNI__)
+
+#define TILE_ROWS   14
+#define TILE_PANELS 2
+
+CARNOT_INLINE void tile_step(int row_count, int panels, const int8_t* b, int64_t b_panel,
+                             const uint32_t* a, uint32_t flip, __m512i* acc) {
+  __m512i bv[TILE_PANELS];
+  CARNOT_UNROLL
+  for (int j = 0; j < panels; ++j) bv[j] = _mm512_loadu_si512(b + j * b_panel);
+  CARNOT_UNROLL
+  for (int x = 0; x < row_count * panels; ++x) {
+    const __m512i av = _mm512_set1_epi32((int32_t)(a[x / panels] ^ flip));
+    acc[x] = _mm512_dpbusd_epi32(acc[x], av, bv[x % panels]);
+  }
+}
+
+// Unsigned rows broadcast straight from memory, signed ones are flipped on the way.
+CARNOT_INLINE void tile_tap(int row_count, int panels, bool flip, const gemm_ukernel_u8s8* t,
+                            int64_t tap, const int8_t* b, __m512i* acc) {
+  const uint8_t* row[TILE_ROWS];
+  CARNOT_UNROLL
+  for (int i = 0; i < row_count; ++i) row[i] = t->rows[tap * row_count + i];
+  const __m512i mask = _mm512_set1_epi32((int32_t)t->flip);
+  int64_t k = 0;
+  for (; k + 4 <= t->depth; k += 4, b += 64) {
+    __m512i bv[TILE_PANELS];
+    CARNOT_UNROLL
+    for (int j = 0; j < panels; ++j) bv[j] = _mm512_loadu_si512(b + j * t->b_panel);
+    CARNOT_UNROLL
+    for (int x = 0; x < row_count * panels; ++x) {
+      __m512i av = _mm512_set1_epi32((int32_t)bytes4(row[x / panels] + k));
+      if (flip) av = _mm512_xor_si512(av, mask);
+      acc[x] = _mm512_dpbusd_epi32(acc[x], av, bv[x % panels]);
+    }
+  }
+  if (k < t->depth) {
+    uint32_t a[TILE_ROWS];
+    for (int i = 0; i < row_count; ++i) a[i] = bytes_left(row[i] + k, t->depth - k);
+    tile_step(row_count, panels, b, t->b_panel, a, t->flip, acc);
+  }
+}
+
+CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8* t) {
+  __m512i acc[TILE_ROWS * TILE_PANELS];
+  CARNOT_UNROLL
+  for (int x = 0; x < row_count * panels; ++x) acc[x] = _mm512_setzero_si512();
+  const int64_t tap_bytes = (t->depth + 3) / 4 * 64;
+  if (t->flip) {
+    for (int64_t tap = 0; tap < t->taps; ++tap) {
+      tile_tap(row_count, panels, true, t, tap, t->b + tap * tap_bytes, acc);
+    }
+  } else {
+    for (int64_t tap = 0; tap < t->taps; ++tap) {
+      tile_tap(row_count, panels, false, t, tap, t->b + tap * tap_bytes, acc);
+    }
+  }
+  CARNOT_UNROLL
+  for (int x = 0; x < row_count * panels; ++x) {
+    _mm512_storeu_si512(t->sums + x / panels * kSumLd + x % panels * 16, acc[x]);
+  }
+}
+
+#elif defined(__AVX2__)
+
+#define TILE_ROWS   3
+#define TILE_PANELS 1
+
+// Without a byte dot product: bytes extended to 16 bits, pairs multiplied and added exactly. A
+// vector holds 4 columns by two pairs of their 4 products.
+CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8* t) {
+  (void)panels;
+  __m256i acc[TILE_ROWS * 4];
+  CARNOT_UNROLL
+  for (int x = 0; x < row_count * 4; ++x) acc[x] = _mm256_setzero_si256();
+  const int8_t* b = t->b;
+  for (int64_t tap = 0; tap < t->taps; ++tap) {
+    for (int64_t k = 0; k < t->depth; k += 4, b += 64) {
+      __m256i av[TILE_ROWS];
+      CARNOT_UNROLL
+      for (int i = 0; i < row_count; ++i) {
+        const uint8_t* row = t->rows[tap * row_count + i] + k;
+        const uint32_t a = t->depth - k >= 4 ? bytes4(row) : bytes_left(row, t->depth - k);
+        av[i] = _mm256_cvtepu8_epi16(_mm_set1_epi32((int32_t)(a ^ t->flip)));
+      }
+      CARNOT_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        const __m256i bv = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i*)(b + 16 * j)));
+        CARNOT_UNROLL
+        for (int i = 0; i < row_count; ++i) {
+          acc[i * 4 + j] = _mm256_add_epi32(acc[i * 4 + j], _mm256_madd_epi16(av[i], bv));
+        }
+      }
+    }
+  }
+  CARNOT_UNROLL
+  for (int x = 0; x < row_count * 2; ++x) {  // 8 columns from two vectors of halves
+    const __m256i sums = _mm256_hadd_epi32(acc[2 * x], acc[2 * x + 1]);
+    const __m256i ordered = _mm256_permute4x64_epi64(sums, 0xd8);
+    _mm256_storeu_si256((__m256i*)(t->sums + x / 2 * kSumLd + x % 2 * 8), ordered);
+  }
+}
+
+#else
+
+#define TILE_ROWS   2
+#define TILE_PANELS 1
+
+CARNOT_INLINE void tile_body(int row_count, int panels, const gemm_ukernel_u8s8* t) {
+  (void)panels;
+  const int64_t tap_bytes = (t->depth + 3) / 4 * 64;
+  for (int i = 0; i < row_count; ++i) {
+    int32_t acc[16] = {0};
+    for (int64_t tap = 0; tap < t->taps; ++tap) {
+      const uint8_t* row = t->rows[tap * row_count + i];
+      for (int64_t k = 0; k < t->depth; ++k) {
+        const int32_t a = row[k] ^ (t->flip & 0xff);
+        const int8_t* b = t->b + tap * tap_bytes + k / 4 * 64 + k % 4;
+        for (int j = 0; j < 16; ++j) acc[j] += a * b[4 * j];
+      }
+    }
+    memcpy(t->sums + i * kSumLd, acc, sizeof acc);
+  }
+}
+
+#endif
+#endif

@@ -1,0 +1,104 @@
+// Softmax and log-softmax.
+#include "kernel/cpu/norm/softmax_f32.h"
+
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/simd_math.h"
+#include "kernel/cpu/common/simd_reduce.h"
+
+static float row_max(const float* x, int64_t n) {
+  vf32 max = v_set(-INFINITY);
+  int64_t i = 0;
+  for (; i + V_LANES <= n; i += V_LANES) max = v_max(max, v_load(x + i));
+  float m = v_max_lane(max);
+  for (; i < n; ++i) m = max_nan(m, x[i]);
+  return m;
+}
+
+// Stores exp(x - max), or nothing if |dst| is NULL; returns the sum.
+CARNOT_INLINE float exp_of_row(const float* x, float max, float* dst, int64_t n) {
+  const vf32 m = v_set(max);
+  vf32 sum = v_zero();
+  int64_t i = 0;
+  for (; i + V_LANES <= n; i += V_LANES) {
+    const vf32 e = v_exp(v_sub(v_load(x + i), m));
+    if (dst) v_store(dst + i, e);
+    sum = v_add(sum, e);
+  }
+  if (i < n) {
+    float lanes[V_LANES];
+    const vf32 e = v_exp(v_sub(v_load_n(x + i, n - i), m));
+    if (dst) v_store_n(dst + i, e, n - i);
+    v_store(lanes, v_zero());
+    v_store_n(lanes, e, n - i);
+    sum = v_add(sum, v_load(lanes));
+  }
+  return v_sum(sum);
+}
+
+CARNOT_INLINE float log_of(float x) {
+  float lanes[V_LANES];
+  v_store(lanes, v_log(v_set(x)));
+  return lanes[0];
+}
+
+// In blocks, so that the error does not grow with n.
+static double sum_of_exp(const float* x, float max, float* dst, int64_t n) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; i += kSumBlock) {
+    const int64_t count = min_i64(kSumBlock, n - i);
+    sum += (double)(dst ? exp_of_row(x + i, max, dst + i, count)
+                        : exp_of_row(x + i, max, NULL, count));
+  }
+  return sum;
+}
+
+static void softmax_row(const float* src, float* dst, int64_t n, bool log) {
+  const float max = row_max(src, n);
+  const float sum = (float)sum_of_exp(src, max, log ? NULL : dst, n);
+  const vf32 scale = v_set(1 / sum), shift = v_set(log ? log_of(sum) : 0), m = v_set(max);
+  for (int64_t i = 0; i < n; i += V_LANES) {
+    const vf32 y = log ? v_sub(v_sub(v_load_upto(src + i, n - i), m), shift)
+                       : v_mul(v_load_upto(dst + i, n - i), scale);
+    v_store_upto(dst + i, y, n - i);
+  }
+}
+
+// One vector of inner elements along a strided axis.
+CARNOT_INLINE void softmax_strided(const carnot_softmax_f32* p, const float* src, float* dst,
+                                   int64_t left, bool log) {
+  vf32 max = v_set(-INFINITY), sum = v_zero();
+  for (int64_t i = 0; i < p->n; ++i) max = v_max(max, v_load_upto(src + i * p->src_axis, left));
+  for (int64_t i = 0; i < p->n; ++i) {
+    const vf32 e = v_exp(v_sub(v_load_upto(src + i * p->src_axis, left), max));
+    if (!log) v_store_upto(dst + i * p->dst_axis, e, left);
+    sum = v_add(sum, e);
+  }
+  const vf32 scale = v_div(v_set(1), sum), shift = v_log(sum);
+  for (int64_t i = 0; i < p->n; ++i) {
+    float* y = dst + i * p->dst_axis;
+    const vf32 x = v_load_upto(src + i * p->src_axis, left);
+    v_store_upto(y, log ? v_sub(v_sub(x, max), shift) : v_mul(v_load_upto(y, left), scale), left);
+  }
+}
+
+CARNOT_INLINE void softmax_rows(const carnot_softmax_f32* p, int64_t o0, int64_t o1, bool log) {
+  for (int64_t o = o0; o < o1; ++o) {
+    const float* src = p->src + o * p->src_outer;
+    float* dst = p->dst + o * p->dst_outer;
+    if (p->inner == 1) {
+      softmax_row(src, dst, p->n, log);
+      continue;
+    }
+    for (int64_t j = 0; j < p->inner; j += V_LANES) {
+      softmax_strided(p, src + j, dst + j, min_i64(V_LANES, p->inner - j), log);
+    }
+  }
+}
+
+void CARNOT_KERNEL(softmax_f32)(const carnot_softmax_f32* p, int64_t o0, int64_t o1) {
+  softmax_rows(p, o0, o1, /*log=*/false);
+}
+
+void CARNOT_KERNEL(log_softmax_f32)(const carnot_softmax_f32* p, int64_t o0, int64_t o1) {
+  softmax_rows(p, o0, o1, /*log=*/true);
+}

@@ -1,0 +1,63 @@
+// Conversions against scalar code.
+#include "kernel/cpu/pointwise/convert.h"
+
+#include "kernel/cpu/common/kernel_test.h"
+
+// Every length, so that tails are met; the values of halves are tested with pointwise programs.
+static void check_halves(const carnot_cpu_kernels* kernels) {
+  for (int64_t n = 1; n < 40; ++n) {
+    float *x = buffer(n, 91), *y = buffer(n + 1, 0);
+    uint16_t half[41];
+    for (int form = 0; form < 2; ++form) {
+      half[n] = 0x1234;
+      (form ? kernels->bf16_of_f32 : kernels->f16_of_f32)(n, x, half);
+      (form ? kernels->f32_of_bf16 : kernels->f32_of_f16)(n, half, y);
+      for (int64_t i = 0; i < n; ++i) {
+        check_near(y[i], x[i], fabs(x[i]) * (form ? 0x1p-8 : 0x1p-11) + 1e-7, "half", n, i);
+      }
+      assert_true(y[n] == kCanary);
+      assert_int_equal(half[n], 0x1234);
+    }
+    buffer_free(x), buffer_free(y);
+  }
+}
+
+static void check_quantize(const carnot_cpu_kernels* kernels) {
+  enum { kRows = 3, kWidth = 37, kLd = 40 };
+  for (int form = 0; form < 4; ++form) {
+    const bool is_signed = form & 1, per_column = form & 2;
+    const int lo = is_signed ? -128 : 0, hi = is_signed ? 127 : 255;
+    float *x = buffer(kRows * kLd, 92), *scale = buffer(kWidth, 93), back[kRows * kWidth];
+    int8_t zero[kWidth], q[kRows * kLd];
+    for (int j = 0; j < kWidth; ++j) {
+      scale[j] = fabsf(scale[j]) / 64 + 0.001f, zero[j] = (int8_t)(j * 5 % 100);
+    }
+    x[3] = NAN, x[4] = INFINITY, x[5] = -INFINITY, x[6] = scale[0] * 2.5f, x[7] = scale[0] * 3.5f;
+    const carnot_quantize quantize = {kWidth, is_signed, per_column, scale, zero};
+    memset(q, 0x77, sizeof q);
+    kernels->quantize_f32(&quantize, kRows, x, kLd, q, kLd);
+    kernels->dequantize_f32(&quantize, kRows, q, kLd, back, kWidth);
+    for (int i = 0; i < kRows; ++i) {
+      for (int j = 0; j < kWidth; ++j) {
+        const float s = scale[per_column ? j : 0], v = x[i * kLd + j];
+        const int z = zero[per_column ? j : 0];
+        const float r = isnan(v) ? 0 : rintf(v / s) + (float)z;
+        const int want = isnan(v) ? z : r < (float)lo ? lo : r > (float)hi ? hi : (int)r;
+        const int got = is_signed ? q[i * kLd + j] : (uint8_t)q[i * kLd + j];
+        assert_int_equal(got, want);
+        assert_true(back[i * kWidth + j] == (float)(want - z) * s);
+      }
+      if (i + 1 < kRows) assert_int_equal(q[i * kLd + kWidth], 0x77);
+    }
+    buffer_free(x), buffer_free(scale);
+  }
+}
+
+static void test_halves(void** state) { (void)state, for_each_isa(check_halves); }
+static void test_quantize(void** state) { (void)state, for_each_isa(check_quantize); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_halves),
+                                     cmocka_unit_test(test_quantize)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,84 @@
+// Max and average pooling, channels last.
+#include "kernel/cpu/pool/pool_f32.h"
+
+#include <math.h>
+
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/sliding_window.h"
+
+enum { kVectors = 4 };  // vectors of channels that go through a window together
+
+typedef struct pool_window {
+  const float* src;  // its first pixel inside
+  int64_t rows, columns, row_stride, column_stride;
+  float count;
+} pool_window;
+
+CARNOT_INLINE void pool_channels(const pool_window* win, int64_t ch, int vectors, int64_t left,
+                                 bool max, float* dst) {
+  vf32 acc[kVectors];
+  for (int v = 0; v < vectors; ++v) acc[v] = v_set(max ? -INFINITY : 0);
+  for (int64_t r = 0; r < win->rows; ++r) {
+    const float* x = win->src + r * win->row_stride + ch;
+    for (int64_t s = 0; s < win->columns; ++s, x += win->column_stride) {
+      for (int v = 0; v < vectors; ++v) {
+        const vf32 xv = v_load_upto(x + v * V_LANES, left);
+        acc[v] = max ? v_max(acc[v], xv) : v_add(acc[v], xv);
+      }
+    }
+  }
+  const vf32 count = v_set(win->count);
+  for (int v = 0; v < vectors; ++v) {
+    v_store_upto(dst + ch + v * V_LANES, max ? acc[v] : v_div(acc[v], count), left);
+  }
+}
+
+CARNOT_INLINE void pool_pixel(const pool_window* win, int64_t c, bool max, float* dst) {
+  int64_t ch = 0;
+  for (; ch + kVectors * V_LANES <= c; ch += kVectors * V_LANES) {
+    pool_channels(win, ch, kVectors, V_LANES, max, dst);
+  }
+  for (; ch + V_LANES <= c; ch += V_LANES) pool_channels(win, ch, 1, V_LANES, max, dst);
+  if (ch < c) pool_channels(win, ch, 1, c - ch, max, dst);
+}
+
+static int64_t places(int64_t start, int64_t taps, int64_t dilation, int64_t size, int64_t pad,
+                      int64_t pad_end) {
+  const window_taps all = window_inside(start + pad, taps, dilation, size + pad + pad_end);
+  return all.end - all.begin;
+}
+
+CARNOT_INLINE void pool_nchw(const carnot_pool_f32* p, int64_t row0, int64_t row1, bool max) {
+  for (int64_t row = row0; row < row1; ++row) {
+    const int64_t h0 = row % p->p * p->stride_h - p->pad_h;
+    const window_taps r = window_inside(h0, p->r, p->dilation_h, p->h);
+    for (int64_t q = 0; q < p->q; ++q) {
+      const int64_t w0 = q * p->stride_w - p->pad_w;
+      const window_taps s = window_inside(w0, p->s, p->dilation_w, p->w);
+      pool_window win = {.rows = r.end - r.begin,
+                         .columns = s.end - s.begin,
+                         .row_stride = p->dilation_h * p->src_h,
+                         .column_stride = p->dilation_w * p->src_w};
+      if (win.rows > 0 && win.columns > 0) {
+        win.src = p->src + row / p->p * p->src_n + (h0 + r.begin * p->dilation_h) * p->src_h +
+                  (w0 + s.begin * p->dilation_w) * p->src_w;
+      } else {
+        win.rows = 0, win.src = p->src;
+      }
+      win.count = (float)(win.rows * win.columns);
+      if (p->include_padding) {
+        win.count = (float)(places(h0, p->r, p->dilation_h, p->h, p->pad_h, p->pad_h_end) *
+                            places(w0, p->s, p->dilation_w, p->w, p->pad_w, p->pad_w_end));
+      }
+      pool_pixel(&win, p->c, max, p->dst + (row * p->q + q) * p->ld);
+    }
+  }
+}
+
+void CARNOT_KERNEL(max_pool_f32)(const carnot_pool_f32* p, int64_t row0, int64_t row1) {
+  pool_nchw(p, row0, row1, /*max=*/true);
+}
+
+void CARNOT_KERNEL(average_pool_f32)(const carnot_pool_f32* p, int64_t row0, int64_t row1) {
+  pool_nchw(p, row0, row1, /*max=*/false);
+}

@@ -1,0 +1,89 @@
+// Channels-last pooling against double precision.
+#include "kernel/cpu/pool/pool_f32.h"
+
+#include "kernel/cpu/common/kernel_test.h"
+
+typedef struct problem {
+  int64_t n, h, w, c, r, s, stride, dilation, pad;
+} problem;
+
+static const problem kProblems[] = {
+    {1, 12, 13, 35, 3, 3, 2, 1, 1}, {2, 9, 7, 64, 2, 2, 2, 1, 0},  {1, 11, 19, 150, 5, 4, 1, 1, 2},
+    {1, 7, 7, 70, 7, 7, 1, 1, 0},   {1, 9, 10, 20, 3, 3, 1, 2, 2}, {1, 5, 5, 3, 3, 3, 2, 1, 2},
+};
+
+static double reference(const carnot_pool_f32* d, int64_t m, int64_t ch, bool max) {
+  const int64_t q = m % d->q, p = m / d->q % d->p, n = m / (d->q * d->p);
+  double acc = max ? -INFINITY : 0;
+  int64_t inside = 0, places = 0;
+  for (int64_t r = 0; r < d->r; ++r) {
+    for (int64_t s = 0; s < d->s; ++s) {
+      const int64_t h = p * d->stride_h + r * d->dilation_h - d->pad_h;
+      const int64_t w = q * d->stride_w + s * d->dilation_w - d->pad_w;
+      places += h < d->h + d->pad_h_end && w < d->w + d->pad_w_end;
+      if (h < 0 || h >= d->h || w < 0 || w >= d->w) continue;
+      const double x = d->src[n * d->src_n + h * d->src_h + w * d->src_w + ch];
+      ++inside;
+      acc = !max ? acc + x : isnan(acc) || acc > x ? acc : x;
+    }
+  }
+  return max ? acc : acc / (double)(d->include_padding ? places : inside);
+}
+
+static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
+  // The last window may reach beyond the padding, as with ceil_mode.
+  const int64_t h_out = (p->h + 2 * p->pad - (p->r - 1) * p->dilation) / p->stride;
+  const int64_t w_out = (p->w + 2 * p->pad - (p->s - 1) * p->dilation) / p->stride;
+  const int64_t ld = p->c + 3, src_ld = p->c + 5, pixels = p->n * h_out * w_out;
+  float* src = buffer(p->n * p->h * p->w * src_ld - 5, 31);
+  float* dst = buffer(pixels * ld - 3, 0);
+  src[4 * src_ld + 1] = NAN, src[7 * src_ld] = -INFINITY, src[8 * src_ld + 2] = INFINITY;
+  carnot_pool_f32 pool = {.n = p->n,
+                          .h = p->h,
+                          .w = p->w,
+                          .c = p->c,
+                          .p = h_out,
+                          .q = w_out,
+                          .r = p->r,
+                          .s = p->s,
+                          .stride_h = p->stride,
+                          .stride_w = p->stride,
+                          .dilation_h = p->dilation,
+                          .dilation_w = p->dilation,
+                          .pad_h = p->pad,
+                          .pad_w = p->pad,
+                          .pad_h_end = p->pad,
+                          .pad_w_end = p->pad,
+                          .src = src,
+                          .src_n = p->h * p->w * src_ld,
+                          .src_h = p->w * src_ld,
+                          .src_w = src_ld,
+                          .dst = dst,
+                          .ld = ld};
+  for (int form = 0; form < 3; ++form) {
+    const bool max = form == 0;
+    pool.include_padding = form == 2;
+    (max ? kernels->max_pool_f32 : kernels->average_pool_f32)(&pool, 0, p->n * h_out);
+    for (int64_t m = 0; m < pixels; ++m) {
+      for (int64_t ch = 0; ch < p->c; ++ch) {
+        const double want = reference(&pool, m, ch, max);
+        check_near(dst[m * ld + ch], want, max ? 0 : 4 * FLT_EPSILON, "pool", m, ch);
+      }
+      if (m + 1 < pixels) assert_true(dst[m * ld + p->c] == kCanary);
+    }
+  }
+  buffer_free(src), buffer_free(dst);
+}
+
+static void check_pool(const carnot_cpu_kernels* kernels) {
+  for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
+    check_problem(kernels, &kProblems[i]);
+  }
+}
+
+static void test_pool(void** state) { (void)state, for_each_isa(check_pool); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_pool)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

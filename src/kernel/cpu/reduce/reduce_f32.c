@@ -1,0 +1,124 @@
+// Reductions along a contiguous or strided axis.
+#include "kernel/cpu/reduce/reduce_f32.h"
+
+#include <math.h>
+
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/simd_reduce.h"
+
+enum { kBlock = 128, kVectors = 4 };  // rows summed before they join the total; vectors at once
+
+// ---- contiguous axis ----
+
+static float extreme_of_row(const float* x, int64_t n, bool max) {
+  vf32 acc = v_set(max ? -INFINITY : INFINITY);
+  int64_t i = 0;
+  for (; i + V_LANES <= n; i += V_LANES) {
+    acc = max ? v_max(acc, v_load(x + i)) : v_min(acc, v_load(x + i));
+  }
+  float m = max ? v_max_lane(acc) : v_min_lane(acc);
+  for (; i < n; ++i) m = max ? max_nan(m, x[i]) : min_nan(m, x[i]);
+  return m;
+}
+
+static float product_of_row(const float* x, int64_t n) {
+  double product = 1;
+  for (int64_t i = 0; i < n; ++i) product *= x[i];
+  return (float)product;
+}
+
+static float reduce_row(carnot_kernel_reduction reduction, const float* x, int64_t n) {
+  switch (reduction) {
+    case CARNOT_KERNEL_REDUCTION_SUM: return (float)sum_terms(SUM_OF_X, x, n, 0);
+    case CARNOT_KERNEL_REDUCTION_MEAN: return (float)(sum_terms(SUM_OF_X, x, n, 0) / (double)n);
+    case CARNOT_KERNEL_REDUCTION_MAX: return extreme_of_row(x, n, /*max=*/true);
+    case CARNOT_KERNEL_REDUCTION_MIN: return extreme_of_row(x, n, /*max=*/false);
+    case CARNOT_KERNEL_REDUCTION_SUM_SQUARE: return (float)sum_terms(SUM_OF_SQUARES, x, n, 0);
+    case CARNOT_KERNEL_REDUCTION_SUM_ABS: return (float)sum_terms(SUM_OF_SIZES, x, n, 0);
+    default: return product_of_row(x, n);
+  }
+}
+
+// ---- strided axis: vectors of inner elements ----
+
+CARNOT_INLINE vf32 identity_of(carnot_kernel_reduction reduction) {
+  switch (reduction) {
+    case CARNOT_KERNEL_REDUCTION_MAX: return v_set(-INFINITY);
+    case CARNOT_KERNEL_REDUCTION_MIN: return v_set(INFINITY);
+    case CARNOT_KERNEL_REDUCTION_PRODUCT: return v_set(1);
+    default: return v_zero();
+  }
+}
+
+CARNOT_INLINE vf32 joined(carnot_kernel_reduction reduction, vf32 acc, vf32 x, bool block) {
+  switch (reduction) {
+    case CARNOT_KERNEL_REDUCTION_MAX: return v_max(acc, x);
+    case CARNOT_KERNEL_REDUCTION_MIN: return v_min(acc, x);
+    case CARNOT_KERNEL_REDUCTION_PRODUCT: return v_mul(acc, x);
+    case CARNOT_KERNEL_REDUCTION_SUM_SQUARE: return block ? v_add(acc, x) : v_fma(x, x, acc);
+    case CARNOT_KERNEL_REDUCTION_SUM_ABS: return v_add(acc, v_abs(x));
+    default: return v_add(acc, x);
+  }
+}
+
+CARNOT_INLINE void reduce_columns(const carnot_reduce_f32* p, carnot_kernel_reduction reduction,
+                                  const float* src, float* dst, int vectors, int64_t left) {
+  vf32 total[kVectors];
+  for (int v = 0; v < vectors; ++v) total[v] = identity_of(reduction);
+  for (int64_t begin = 0; begin < p->n; begin += kBlock) {
+    const int64_t end = min_i64(p->n, begin + kBlock);
+    vf32 acc[kVectors];
+    for (int v = 0; v < vectors; ++v) acc[v] = identity_of(reduction);
+    for (int64_t i = begin; i < end; ++i) {
+      for (int v = 0; v < vectors; ++v) {
+        const vf32 x = v_load_upto(src + i * p->src_axis + v * V_LANES, left);
+        acc[v] = joined(reduction, acc[v], x, /*block=*/false);
+      }
+    }
+    for (int v = 0; v < vectors; ++v)
+      total[v] = joined(reduction, total[v], acc[v], /*block=*/true);
+  }
+  for (int v = 0; v < vectors; ++v) {
+    if (reduction == CARNOT_KERNEL_REDUCTION_MEAN) total[v] = v_div(total[v], v_set((float)p->n));
+    v_store_upto(dst + v * V_LANES, total[v], left);
+  }
+}
+
+CARNOT_INLINE void reduce_strided(const carnot_reduce_f32* p, carnot_kernel_reduction reduction,
+                                  const float* src, float* dst, int64_t count) {
+  int64_t j = 0;
+  for (; j + kVectors * V_LANES <= count; j += kVectors * V_LANES) {
+    reduce_columns(p, reduction, src + j, dst + j, kVectors, V_LANES);
+  }
+  for (; j + V_LANES <= count; j += V_LANES) {
+    reduce_columns(p, reduction, src + j, dst + j, 1, V_LANES);
+  }
+  if (j < count) reduce_columns(p, reduction, src + j, dst + j, 1, count - j);
+}
+
+#define CASE(name)                                                                  \
+  case CARNOT_KERNEL_REDUCTION_##name:                                              \
+    reduce_strided(p, CARNOT_KERNEL_REDUCTION_##name, src + j0, dst + j0, j1 - j0); \
+    break;
+
+void CARNOT_KERNEL(reduce_f32)(const carnot_reduce_f32* p, int64_t o0, int64_t o1, int64_t j0,
+                               int64_t j1) {
+  for (int64_t o = o0; o < o1; ++o) {
+    const float* src = p->src + o * p->src_outer;
+    float* dst = p->dst + o * p->dst_outer;
+    if (p->inner == 1) {
+      if (j0 < j1) *dst = reduce_row(p->reduction, src, p->n);
+      continue;
+    }
+    switch (p->reduction) {
+      CASE(SUM)
+      CASE(MEAN)
+      CASE(MAX)
+      CASE(MIN)
+      CASE(SUM_SQUARE)
+      CASE(SUM_ABS)
+      CASE(PRODUCT)
+      default: break;
+    }
+  }
+}

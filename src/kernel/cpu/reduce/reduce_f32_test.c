@@ -1,0 +1,92 @@
+// Reductions against double precision.
+#include "kernel/cpu/reduce/reduce_f32.h"
+
+#include "kernel/cpu/common/kernel_test.h"
+
+typedef struct problem {
+  int64_t outer, n, inner;
+} problem;
+
+static const problem kProblems[] = {{3, 1, 1},  {4, 7, 1},   {2, 130, 1},  {1, 100003, 1},
+                                    {2, 9, 37}, {3, 64, 16}, {1, 2000, 3}, {2, 300, 150}};
+
+// The reduction of x[0], x[axis], … in double; the sum of sizes for the bound.
+static double reference(carnot_kernel_reduction reduction, const float* x, int64_t n, int64_t axis,
+                        double* out_size) {
+  double acc = reduction == CARNOT_KERNEL_REDUCTION_MAX ? -INFINITY
+               : reduction == CARNOT_KERNEL_REDUCTION_MIN
+                   ? INFINITY
+                   : reduction == CARNOT_KERNEL_REDUCTION_PRODUCT;
+  *out_size = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const double v = x[i * axis];
+    const double term = reduction == CARNOT_KERNEL_REDUCTION_SUM_SQUARE ? v * v
+                        : reduction == CARNOT_KERNEL_REDUCTION_SUM_ABS  ? fabs(v)
+                                                                        : v;
+    *out_size += fabs(term);
+    switch (reduction) {
+      case CARNOT_KERNEL_REDUCTION_MAX: acc = fmax(acc, v); break;
+      case CARNOT_KERNEL_REDUCTION_MIN: acc = fmin(acc, v); break;
+      case CARNOT_KERNEL_REDUCTION_PRODUCT: acc *= v; break;
+      default: acc += term; break;
+    }
+  }
+  if (reduction == CARNOT_KERNEL_REDUCTION_MEAN) acc /= (double)n, *out_size /= (double)n;
+  if (reduction == CARNOT_KERNEL_REDUCTION_PRODUCT) *out_size = fabs(acc) * (double)n;
+  return acc;
+}
+
+static void check_problem(const carnot_cpu_kernels* kernels, const problem* p,
+                          carnot_kernel_reduction reduction) {
+  const int64_t axis = p->inner == 1 ? 1 : p->inner + 2, ld = p->n * axis, dst_ld = p->inner + 1;
+  float *src = buffer(p->outer * ld, 51), *dst = buffer(p->outer * dst_ld, 0);
+  if (reduction == CARNOT_KERNEL_REDUCTION_PRODUCT) {
+    for (int64_t i = 0; i < p->outer * ld; ++i) src[i] = 1 + src[i] / 64;
+  }
+  const carnot_reduce_f32 reduce = {reduction, p->n, p->inner, src, ld, axis, dst, dst_ld};
+  const int64_t half = p->inner / 2 / 16 * 16;
+  kernels->reduce_f32(&reduce, 0, p->outer, 0, half);
+  kernels->reduce_f32(&reduce, 0, p->outer, half, p->inner);
+  for (int64_t o = 0; o < p->outer; ++o) {
+    for (int64_t j = 0; j < p->inner; ++j) {
+      double size;
+      const double want = reference(reduction, src + o * ld + j, p->n, axis, &size);
+      check_near(dst[o * dst_ld + j], want, 4 * FLT_EPSILON * size, "reduce", o, j);
+    }
+    assert_true(dst[o * dst_ld + p->inner] == kCanary);
+  }
+  buffer_free(src), buffer_free(dst);
+}
+
+static void check_reduce(const carnot_cpu_kernels* kernels) {
+  for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
+    for (int r = 0; r < CARNOT_KERNEL_REDUCTION_COUNT; ++r) {
+      check_problem(kernels, &kProblems[i], (carnot_kernel_reduction)r);
+    }
+  }
+}
+
+// A NaN anywhere is the result of every reduction.
+static void check_nan(const carnot_cpu_kernels* kernels) {
+  for (int r = 0; r < CARNOT_KERNEL_REDUCTION_COUNT; ++r) {
+    for (int at = 0; at < 40; ++at) {
+      float *src = buffer(80, 52), dst[2];
+      src[at] = NAN;
+      carnot_reduce_f32 reduce = {(carnot_kernel_reduction)r, 40, 1, src, 40, 1, dst, 1};
+      kernels->reduce_f32(&reduce, 0, 2, 0, 1);
+      assert_true(isnan(dst[0]) && !isnan(dst[1]));
+      reduce.inner = 2, reduce.src_axis = 2;
+      kernels->reduce_f32(&reduce, 0, 1, 0, 2);
+      assert_true(isnan(dst[at % 2]) && !isnan(dst[1 - at % 2]));
+      buffer_free(src);
+    }
+  }
+}
+
+static void test_reduce(void** state) { (void)state, for_each_isa(check_reduce); }
+static void test_nan(void** state) { (void)state, for_each_isa(check_nan); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_reduce), cmocka_unit_test(test_nan)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

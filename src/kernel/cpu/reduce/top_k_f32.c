@@ -1,0 +1,86 @@
+// A heap of the best so far, its worst on top. Vectors of which nothing goes before that are passed
+// over; the others' elements go in one by one.
+#include "kernel/cpu/reduce/top_k_f32.h"
+
+#include "kernel/cpu/common/kernels_isa.h"
+#include "kernel/cpu/common/simd.h"
+
+// Orders as the elements do, the lower place before the higher of equal ones: larger goes first.
+static int64_t entry_of(float x, int64_t place, bool largest) {
+  uint32_t bits = x == 0 ? 0 : bits_of_f32(x);
+  if (x != x) bits = 0x7fffffff;
+  // As a signed integer: the magnitude bits of negative numbers turned.
+  uint32_t key = bits & 0x80000000 ? bits ^ 0x7fffffff : bits;
+  if (!largest) key = ~key;
+  return (int64_t)((uint64_t)key << 32 | (uint32_t) ~(uint32_t)place);
+}
+
+static int64_t place_of(int64_t entry) { return (uint32_t) ~(uint32_t)entry; }
+
+static void sink_top(int64_t* heap, int64_t count) {
+  const int64_t moved = heap[0];
+  int64_t at = 0;
+  for (int64_t child = 1; child < count; child = 2 * at + 1) {
+    if (child + 1 < count && heap[child + 1] < heap[child]) ++child;
+    if (moved <= heap[child]) break;
+    heap[at] = heap[child];
+    at = child;
+  }
+  heap[at] = moved;
+}
+
+static void rise_last(int64_t* heap, int64_t at) {
+  const int64_t moved = heap[at];
+  for (; at > 0 && moved < heap[(at - 1) / 2]; at = (at - 1) / 2) heap[at] = heap[(at - 1) / 2];
+  heap[at] = moved;
+}
+
+static void offer(const carnot_top_k_f32* p, const float* x, int64_t from, int64_t to,
+                  int64_t* heap) {
+  float worst = x[place_of(heap[0])];
+  for (int64_t i = from; i < to; ++i) {
+    if (p->largest ? x[i] <= worst : x[i] >= worst) continue;
+    const int64_t entry = entry_of(x[i], i, p->largest);
+    if (entry <= heap[0]) continue;
+    heap[0] = entry;
+    sink_top(heap, p->k);
+    worst = x[place_of(heap[0])];
+  }
+}
+
+static bool has_better(const carnot_top_k_f32* p, vf32 x, vf32 worst) {
+  // NaN goes before all numbers or behind them.
+  return p->largest ? v_m_any(v_m_not(v_le(x, worst))) : v_m_any(v_m_not(v_le(worst, x)));
+}
+
+static void choose(const carnot_top_k_f32* p, const float* x, int64_t* heap) {
+  for (int64_t i = 0; i < p->k; ++i) {
+    heap[i] = entry_of(x[i], i, p->largest);
+    rise_last(heap, i);
+  }
+  int64_t i = p->k;
+  for (; i + V_LANES <= p->n; i += V_LANES) {
+    const vf32 worst = v_set(x[(uint32_t) ~(uint32_t)heap[0]]);
+    if (has_better(p, v_load(x + i), worst)) offer(p, x, i, i + V_LANES, heap);
+  }
+  offer(p, x, i, p->n, heap);
+}
+
+void CARNOT_KERNEL(top_k_f32)(const carnot_top_k_f32* p, int64_t l0, int64_t l1, void* work) {
+  int64_t* heap = work;
+  float* lane = (float*)(heap + p->k);
+  for (int64_t l = l0; l < l1; ++l) {
+    const float* x = p->src + l / p->inner * p->n * p->inner + l % p->inner;
+    for (int64_t i = 0; i < p->n && p->inner > 1; ++i) lane[i] = x[i * p->inner];
+    if (p->inner > 1) x = lane;
+    choose(p, x, heap);
+    const int64_t to = l / p->inner * p->k * p->inner + l % p->inner;
+    for (int64_t i = p->k - 1; i >= 0; --i) {  // the worst leaves first
+      const int64_t place = (uint32_t) ~(uint32_t)heap[0];
+      if (p->values) p->values[to + i * p->inner] = x[place];
+      if (p->index) p->index[to + i * p->inner] = place;
+      heap[0] = heap[i];
+      sink_top(heap, i);
+    }
+  }
+}

@@ -1,0 +1,60 @@
+// Resize against double precision.
+#include "kernel/cpu/resample/resize_f32.h"
+
+#include "kernel/cpu/common/kernel_test.h"
+
+static void check_taps(const carnot_cpu_kernels* kernels, int taps_h, int taps_w) {
+  enum { kN = 2, kH = 5, kW = 4, kP = 7, kQ = 9, kC = 35, kSrcLd = 37, kLd = 38 };
+  float *src = buffer(kN * kH * kW * kSrcLd, 101), *dst = buffer(kN * kP * kQ * kLd, 0);
+  float *h_weight = buffer(kP * taps_h, 102), *w_weight = buffer(kQ * taps_w, 103);
+  int32_t h_index[kP * 4], w_index[kQ * 4];
+  for (int i = 0; i < kP * taps_h; ++i) h_index[i] = i * 7 % kH;
+  for (int i = 0; i < kQ * taps_w; ++i) w_index[i] = i * 5 % kW;
+  const carnot_resize_f32 resize = {.c = kC,
+                                    .p = kP,
+                                    .q = kQ,
+                                    .src = src,
+                                    .src_n = kH * kW * kSrcLd,
+                                    .src_h = kW * kSrcLd,
+                                    .src_w = kSrcLd,
+                                    .dst = dst,
+                                    .ld = kLd,
+                                    .taps_h = taps_h,
+                                    .taps_w = taps_w,
+                                    .h_index = h_index,
+                                    .w_index = w_index,
+                                    .h_weight = h_weight,
+                                    .w_weight = w_weight};
+  kernels->resize_f32(&resize, 0, 3);
+  kernels->resize_f32(&resize, 3, kN * kP);
+  for (int m = 0; m < kN * kP * kQ; ++m) {
+    const int q = m % kQ, p = m / kQ % kP, n = m / (kQ * kP);
+    for (int c = 0; c < kC; ++c) {
+      double want = 0, size = 0;
+      for (int r = p * taps_h; r < (p + 1) * taps_h; ++r) {
+        for (int s = q * taps_w; s < (q + 1) * taps_w; ++s) {
+          const double weight = (taps_h > 1 ? h_weight[r] : 1.0) * (taps_w > 1 ? w_weight[s] : 1.0);
+          const double term = weight * src[((n * kH + h_index[r]) * kW + w_index[s]) * kSrcLd + c];
+          want += term, size += fabs(term);
+        }
+      }
+      check_near(dst[m * kLd + c], want, 3 * FLT_EPSILON * size, "resize", m, c);
+    }
+    assert_true(dst[m * kLd + kC] == kCanary);
+  }
+  buffer_free(src), buffer_free(dst), buffer_free(h_weight), buffer_free(w_weight);
+}
+
+static void check_resize(const carnot_cpu_kernels* kernels) {
+  check_taps(kernels, 1, 1);
+  check_taps(kernels, 2, 2);
+  check_taps(kernels, 4, 4);
+  check_taps(kernels, 1, 2);
+}
+
+static void test_resize(void** state) { (void)state, for_each_isa(check_resize); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resize)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
