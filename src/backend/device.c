@@ -54,7 +54,7 @@ static carnot_status* load_module(void) {
   void* symbol = dlsym(module, "carnot_backend_entry");
   carnot_backend_entry_fn* entry = NULL;
   memcpy(&entry, &symbol, sizeof(entry));
-  const carnot_backend* backend = entry ? entry() : NULL;
+  const carnot_backend* backend = entry ? entry(&carnot_core) : NULL;
   bool fits = backend && backend->abi == CARNOT_BACKEND_ABI &&
               backend->problem_bytes == sizeof(carnot_problem) &&
               backend->view_bytes == sizeof(carnot_step_view);

@@ -7,9 +7,10 @@
 #ifndef CARNOT_BACKEND_DEVICE_H_
 #define CARNOT_BACKEND_DEVICE_H_
 
+#include "backend/core_functions.h"
 #include "tactic/tactic.h"
 
-enum { CARNOT_BACKEND_ABI = 6 };
+enum { CARNOT_BACKEND_ABI = 7 };
 
 typedef struct carnot_backend carnot_backend;
 
@@ -98,7 +99,9 @@ struct carnot_backend {
   size_t (*libraries)(carnot_device* device, carnot_device_library* out, size_t capacity);
 };
 
-typedef const carnot_backend* carnot_backend_entry_fn(void);
+// The module's entry point: keeps the addresses of |core|, which it calls from then on, and returns
+// its table. NULL where |core| is of another build.
+typedef const carnot_backend* carnot_backend_entry_fn(const carnot_core_functions* core);
 
 // "cuda", "cuda:1", or "cuda:sm_90" (absent: for building only). Opens module and device once a
 // process. NOT_FOUND when module, driver or device are missing, VERSION_MISMATCH when the module

@@ -1,3 +1,4 @@
+// The arena, and checked heap functions.
 #include "base/arena.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// Data types: sizes, names, kinds; loading and storing of elements as numbers.
 #include "base/dtype.h"
 
 #include <math.h>

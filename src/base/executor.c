@@ -1,3 +1,4 @@
+// The executor: a pool of threads that share the parts of one parallel loop.
 #include "base/executor.h"
 
 #include <pthread.h>

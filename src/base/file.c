@@ -1,3 +1,4 @@
+// Files: mapping, reading, and writing by rename.
 #include "base/file.h"
 
 #include <errno.h>

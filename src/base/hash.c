@@ -1,3 +1,4 @@
+// 64-bit hashes (xxHash).
 #include "base/hash.h"
 
 #include <xxhash.h>

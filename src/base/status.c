@@ -1,3 +1,4 @@
+// Status objects: code, message, annotations.
 #include "base/status.h"
 
 #include <stdarg.h>

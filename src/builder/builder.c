@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "backend/device.h"
+#include "builder/analysis/accepts.h"
 #include "builder/lower/lower.h"
 #include "builder/measure/timing_cache.h"
 #include "builder/select/tuning.h"
@@ -39,16 +40,19 @@ static void note_output_names(carnot_builder* builder) {
 static carnot_status* run_passes(carnot_builder* builder) {
   note_output_names(builder);
   const carnot_build_config* config = builder->config;
-  CARNOT_TRY(carnot_typing_apply(builder->graph, &config->typing, config->log, config->user));
+  CARNOT_TRY(carnot_precision_constraints_apply(builder->graph, &config->typing, config->log,
+                                                config->user));
   CARNOT_TRY(carnot_find_shape_inputs(builder));
   CARNOT_TRY(carnot_apply_profiles(builder));
+  carnot_target target = {.isa = builder->isa, .device = config->device};
   carnot_pass_options passes = {.executor = config->executor,
                                 .refit = config->refit,
                                 .disabled = config->disabled_passes,
                                 .disabled_count = config->disabled_pass_count,
                                 .dump = config->dump_pass,
                                 .device = config->device != NULL,
-                                .clusters = config->device && config->device->has_clusters,
+                                .accepts = carnot_target_accepts,
+                                .accepts_user = &target,
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16
                                         : config->typing.bf16 ? CARNOT_DTYPE_BF16
                                                               : CARNOT_DTYPE_INVALID,
@@ -82,6 +86,8 @@ static carnot_status* build(carnot_builder* builder, carnot_plan** out_plan) {
   carnot_tuning tuning = {.count = 0};
   CARNOT_TRY(run_passes(builder));
   CARNOT_TRY(carnot_analyse(builder, &analysis));
+  builder->machine.cold_weights =
+      carnot_analysis_weight_bytes(&analysis) > carnot_last_level_cache_bytes();
   carnot_status* status = carnot_candidates_init(&candidates, &analysis);
   if (!status) status = select_and_lower(builder, &analysis, &candidates, &tuning, out_plan);
   carnot_tuning_deinit(&tuning);
@@ -108,6 +114,9 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   *out_plan = NULL;
   carnot_builder builder = {.config = config};
   builder.isa = config->isa >= 0 ? (carnot_isa)config->isa : carnot_isa_of_machine();
+  builder.machine =
+      (carnot_timing_machine){.hash = carnot_machine_hash(config->device),
+                              .threads = carnot_executor_thread_count(config->executor)};
   build_memory* memory;
   CARNOT_TRY(open_memory(graph, &builder, &memory));
   carnot_status* status = NULL;

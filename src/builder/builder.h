@@ -3,7 +3,7 @@
 #define CARNOT_BUILDER_BUILDER_H_
 
 #include "ir/graph.h"
-#include "pass/typing.h"
+#include "pass/precision_constraints.h"
 #include "tactic/tactic.h"
 
 // What one profile says of one input.
@@ -40,7 +40,7 @@ typedef struct carnot_build_config {
   const char* const* disabled_passes;
   size_t disabled_pass_count;
   bool fast_fp32;
-  carnot_typing typing;
+  carnot_precision_constraints typing;
   const char* const* plugin_libraries;  // files that the engine carries
   size_t plugin_library_count;
   double time_budget_s;                      // 0: none

@@ -8,6 +8,7 @@
 #define CARNOT_BUILDER_INTERNAL_H_
 
 #include "builder/builder.h"
+#include "builder/measure/timing_key.h"
 
 typedef struct carnot_builder {
   const carnot_build_config* config;
@@ -17,6 +18,7 @@ typedef struct carnot_builder {
   carnot_arena scratch;                      // reset after each use
   struct carnot_timing_cache* timing_cache;  // the caller's, or the build's own
   carnot_timings timings;                    // the same, as tactics see it
+  carnot_timing_machine machine;             // what times depend on beside the problem
   double deadline_ms;                        // of timing, on carnot_builder_now_ms; 0: none
   const char* const* output_names;           // the graph outputs' names before the passes
   int64_t* symbol_values;  // by expression index: at the optimum of the first profile

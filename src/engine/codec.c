@@ -102,11 +102,30 @@ static void put_shape(stream* s, carnot_tensor* t, const char* what) {
   for (int i = 0; !s->status && i < t->rank; i++) put_i64(s, &t->dims[i], what);
 }
 
-static bool operand_enums_hold(const carnot_operand_desc* t) {
-  return (unsigned)t->kind <= CARNOT_VALUE_OPTIONAL &&
-         (unsigned)t->format.dtype < CARNOT_DTYPE_COUNT &&
-         (unsigned)t->format.layout < CARNOT_LAYOUT_COUNT &&
-         (unsigned)t->format.memory < CARNOT_MEMORY_SPACE_COUNT;
+static void put_f32(stream* s, float* value, const char* what) {
+  uint32_t bits;
+  memcpy(&bits, value, sizeof(bits));
+  put_u32(s, &bits, what);
+  memcpy(value, &bits, sizeof(bits));
+}
+
+// Checked here, because readers use formats before the plan is verified.
+static void put_format(stream* s, carnot_format* format, const char* what) {
+  carnot_quantization* q = &format->quant;
+  PUT_ENUM(s, format->dtype, what);
+  PUT_ENUM(s, format->layout, what);
+  PUT_ENUM(s, format->memory, what);
+  PUT_ENUM(s, q->scheme, what);
+  if (q->scheme != CARNOT_QUANT_NONE) {
+    put_i32(s, &q->axis, what);
+    put_i32(s, &q->block, what);
+    put_f32(s, &q->scale, what);
+    put_i32(s, &q->zero_point, what);
+    put_u32(s, &q->scales, what);
+    put_u32(s, &q->zero_points, what);
+  }
+  if (!s->status && !s->writing)
+    s->status = carnot_status_annotate(carnot_format_verify(format), "%s", what);
 }
 
 // ---- attributes ----
@@ -236,14 +255,13 @@ static void put_variant(stream* s, carnot_variant* v) {
 
 static void put_operand_type(stream* s, carnot_operand_desc* t) {
   PUT_ENUM(s, t->kind, "operand");
-  PUT_ENUM(s, t->format.dtype, "operand");
-  PUT_ENUM(s, t->format.layout, "operand");
-  PUT_ENUM(s, t->format.memory, "operand");
+  put_format(s, &t->format, "operand");
   uint32_t constant = t->is_constant;
   put_u32(s, &constant, "operand");
   t->is_constant = constant != 0;
   put_i32(s, &t->rank, "operand");
-  if (!s->status && (t->rank < -1 || t->rank > CARNOT_MAX_RANK || !operand_enums_hold(t)))
+  if (!s->status &&
+      (t->rank < -1 || t->rank > CARNOT_MAX_RANK || (unsigned)t->kind > CARNOT_VALUE_OPTIONAL))
     s->status = CARNOT_ERROR(INVALID_MODEL, "an operand of kind %d, type %d, rank %d", (int)t->kind,
                              (int)t->format.dtype, t->rank);
   for (int d = 0; !s->status && d < t->rank; d++) {
@@ -274,9 +292,7 @@ static void put_step(stream* s, carnot_plan_step* step) {
 static void put_value(stream* s, carnot_plan_value* v, uint32_t profile_count) {
   put_text(s, &v->name, "value name");
   PUT_ENUM(s, v->kind, "value");
-  PUT_ENUM(s, v->format.dtype, "value");
-  PUT_ENUM(s, v->format.layout, "value");
-  PUT_ENUM(s, v->format.memory, "value");
+  put_format(s, &v->format, "value");
   PUT_ENUM(s, v->storage, "value");
   put_u32(s, &v->index, "value");
   put_i32(s, &v->axis, "value");

@@ -1,3 +1,4 @@
+// The graph: values, nodes, blocks; inserting, replacing, removing.
 #include "ir/graph.h"
 
 #include <stdio.h>

@@ -39,7 +39,7 @@ typedef struct carnot_value {
   size_t sym_count;
   carnot_use* uses;
   size_t use_count, use_capacity;
-  int block_output_count;     // how often it stands in a block's outputs
+  int block_output_count;     // how often it is a result of its block
   carnot_dtype forced_dtype;  // the user's choice of type (weak typing), INVALID: none
 } carnot_value;
 
@@ -80,7 +80,9 @@ struct carnot_graph {
   uint32_t value_count, node_count;
 };
 
+// An empty graph; the caller destroys it.
 carnot_status* carnot_graph_create(carnot_graph** out_graph) CARNOT_MUST_USE;
+// Frees the graph and everything in its arena. NULL is allowed.
 void carnot_graph_destroy(carnot_graph* graph);
 
 // A block without owner yet; give it to a node as an attribute.
@@ -88,7 +90,9 @@ carnot_block* carnot_block_create(carnot_graph* graph);
 // A parameter of |block|. The type is copied.
 carnot_value* carnot_block_add_param(carnot_block* block, const char* name,
                                      const carnot_type* type);
+// Appends |value| to the results of |block|; a value may be a result more than once.
 void carnot_block_add_output(carnot_block* block, carnot_value* value);
+// Replaces result |index| of |block|.
 void carnot_block_set_output(carnot_block* block, size_t index, carnot_value* value);
 
 // A value holding |tensor|, whose data are borrowed. |name| may be NULL.
@@ -98,8 +102,8 @@ carnot_value* carnot_graph_constant(carnot_block* block, const char* name,
 // scalar.
 carnot_value* carnot_graph_ints(carnot_block* block, const int64_t* values, int count);
 carnot_value* carnot_graph_float(carnot_block* block, carnot_dtype dtype, double value);
-// out[i]: expression i of graph->syms is a function of the main inputs' dimensions and of those of
-// their elements that are named. |out| has graph->syms.count places.
+// out[i]: expression i of graph->syms is a function of the dimensions of the main inputs and of
+// their elements that have symbols. |out| has graph->syms.count entries.
 void carnot_graph_planned_syms(const carnot_graph* graph, bool* out);
 
 // Adds a node at the end of |block| and infers its outputs. Output names may be NULL (made up
@@ -115,21 +119,26 @@ carnot_status* carnot_node_insert_before(carnot_node* position, carnot_op op, co
                                          const carnot_attrs* attrs, carnot_value* const* inputs,
                                          int input_count, int output_count,
                                          carnot_node** out_node) CARNOT_MUST_USE;
+// Makes |value| (may be NULL) input |input| of |node| and updates the lists of uses.
 void carnot_node_set_input(carnot_node* node, int input, carnot_value* value);
 // Every reader of |from| (block outputs too) reads |to|.
 void carnot_value_replace(carnot_value* from, carnot_value* to);
 // Takes the node out; its outputs must have no readers.
 void carnot_node_remove(carnot_node* node);
+// Adds the names of |gone| to those that |node| lists as absorbed.
 void carnot_node_absorb(carnot_node* node, const carnot_node* gone);
 // Infers the node's outputs again, after its inputs changed.
 carnot_status* carnot_node_infer(carnot_node* node) CARNOT_MUST_USE;
 
+// |value| may be NULL.
 static inline bool carnot_value_is_constant(const carnot_value* value) {
   return value && value->constant;
 }
+// True when a node reads |v| or it is a result of a block.
 static inline bool carnot_value_used(const carnot_value* v) {
   return v->use_count || v->block_output_count;
 }
+// The row of the node's operator.
 static inline const carnot_op_row* carnot_node_row(const carnot_node* node) {
   return carnot_op_get(node->op);
 }
@@ -137,7 +146,7 @@ static inline const carnot_op_row* carnot_node_row(const carnot_node* node) {
 // A deep copy; constants' data stay borrowed.
 carnot_status* carnot_graph_clone(const carnot_graph* graph,
                                   carnot_graph** out_graph) CARNOT_MUST_USE;
-// Structure, types and order hold; INTERNAL with the place where not.
+// Checks structure, types and order of definition; INTERNAL names the node where one does not hold.
 carnot_status* carnot_graph_verify(const carnot_graph* graph) CARNOT_MUST_USE;
 // One line a node, to |file| (a FILE*).
 void carnot_graph_print(const carnot_graph* graph, void* file);

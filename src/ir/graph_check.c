@@ -72,6 +72,22 @@ static void print_value(const carnot_value* value, FILE* out) {
   }
 }
 
+enum { kMaxPrinted = 8 };  // elements of a constant
+
+// ":const int64[2]=[0,-1]"; elements of small constants of numbers only.
+static void print_constant(const carnot_value* value, FILE* out) {
+  char text[256];
+  carnot_type_print(&value->block->graph->syms, &value->type, text, sizeof(text));
+  fprintf(out, ":const %s", text);
+  const carnot_tensor* t = &value->constant->tensor;
+  if (!t->data || t->dtype == CARNOT_DTYPE_STRING || carnot_tensor_count(t) > kMaxPrinted) return;
+  int64_t count = carnot_tensor_count(t);
+  fputs("=[", out);
+  for (int64_t i = 0; i < count; i++)
+    fprintf(out, i ? ",%g" : "%g", carnot_load_f64(t->dtype, t->data, (size_t)i));
+  fputs("]", out);
+}
+
 static void print_attr(const carnot_attr* attr, FILE* out) {
   fprintf(out, " %s=", attr->name);
   switch (attr->type) {
@@ -110,10 +126,7 @@ static void print_block(const carnot_block* block, int indent, FILE* out) {
     for (int i = 0; i < node->input_count; i++) {
       if (i) fputs(", ", out);
       print_value(node->inputs[i], out);
-      if (node->inputs[i] && node->inputs[i]->constant) {
-        carnot_type_print(&block->graph->syms, &node->inputs[i]->type, text, sizeof(text));
-        fprintf(out, ":const %s", text);
-      }
+      if (node->inputs[i] && node->inputs[i]->constant) print_constant(node->inputs[i], out);
     }
     fputc(')', out);
     for (size_t i = 0; i < node->attrs.count; i++)

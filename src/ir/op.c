@@ -1,3 +1,5 @@
+// The tables of operators and element-wise functions; attributes with their defaults; helpers of
+// infer functions and reference kernels.
 #include "ir/op.h"
 
 #include "base/executor.h"
@@ -23,8 +25,11 @@ carnot_op carnot_op_find(carnot_strview name) {
 #define TYPES_A  'A'
 #define RESULT_S false
 #define RESULT_B true
+#define RANGE_K  true
+#define RANGE_U  false
 static const carnot_fn_fact kFns[CARNOT_FN_COUNT] = {
-#define FN(NAME, name, arity, types, result, formula) {name, arity, TYPES_##types, RESULT_##result},
+#define FN(NAME, name, arity, types, result, range, formula) \
+  {name, arity, TYPES_##types, RESULT_##result, RANGE_##range},
 #include "base/fn.def"
 #undef FN
 };

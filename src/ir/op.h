@@ -66,7 +66,7 @@ typedef struct carnot_rt_value {
 } carnot_rt_value;
 
 // One call of a reference kernel. Inputs that are absent are NULL. Outputs that infer could size
-// stand allocated with their dimensions set; the others the kernel sizes by
+// are allocated with their dimensions set; the others the kernel sizes by
 // carnot_call_size_output. Outputs nobody reads are NULL.
 typedef struct carnot_call {
   const struct carnot_op_row* row;
@@ -105,19 +105,53 @@ typedef struct carnot_call_host {
   bool (*is_passing)(const struct carnot_call_host* host, const void* data);
 } carnot_call_host;
 
+// ---- the row of an operator ----
+
+// Flags restrict what may be done with an operator.
 enum {
-  CARNOT_OP_RANDOM = 1,          // draws: never folded, never merged
-  CARNOT_OP_DATA_DEPENDENT = 2,  // output sizes are known after it ran
-  CARNOT_OP_CONTROL = 4,         // holds bodies
-  CARNOT_OP_SIDE_EFFECT = 8,     // stays even when nobody reads it
+  CARNOT_OP_RANDOM = 1,          // draws random numbers: never folded, never merged
+  CARNOT_OP_DATA_DEPENDENT = 2,  // output sizes are known only after it ran
+  CARNOT_OP_CONTROL = 4,         // control flow: has blocks as attributes
+  CARNOT_OP_SIDE_EFFECT = 8,     // kept even when nothing reads its outputs
 };
+
+// Traits permit what passes do with an operator. An operator without traits is correct: passes
+// leave it alone.
+enum {
+  // Applies a function of base/fn.def (attribute "fn") to each element, with broadcasting.
+  CARNOT_TRAIT_ELEMENTWISE = 1,
+  // Accumulates products of inputs 0 and 1 (matmul, GEMM, convolution). Gains from FP16 and BF16
+  // operands with FP32 accumulation; kernels fuse an epilogue behind it.
+  CARNOT_TRAIT_CONTRACTION = 2,
+  // Output elements are copies of input elements (pad: or of the fill value), chosen by attributes
+  // and integer inputs. Correct in any element type; a change of type commutes with it.
+  CARNOT_TRAIT_MOVES_DATA = 4,
+  // Besides, the row-major order of elements is kept: only the dimensions change.
+  CARNOT_TRAIT_VIEW = 8,
+  // Reads the dimensions of its input and none of its elements.
+  CARNOT_TRAIT_READS_DIMS_ONLY = 16,
+  // Means the same in FP32 as in FP16 or BF16 but for rounding, and all its half-precision operands
+  // share one type: may be promoted. MOVES_DATA implies it.
+  CARNOT_TRAIT_HALF_AS_F32 = 32,
+  // FP32 operands and results may be stored as FP16 or BF16: kernels compute in FP32 inside, and
+  // results stay within the range of the operands. MOVES_DATA implies it.
+  CARNOT_TRAIT_F32_AS_HALF = 64,
+  // Computes nothing that a precision requested for its layer could apply to; the request is
+  // ignored.
+  CARNOT_TRAIT_IGNORES_PRECISION = 128,
+};
+
+// For carnot_op_row.sized_by: element values of inputs from |i| on may decide output sizes.
+#define CARNOT_SIZED_BY_INPUT(i) ((i) + 1)
 
 typedef struct carnot_op_row {
   const char* name;            // "conv"
   int min_inputs, max_inputs;  // max -1: any number
   int min_outputs, max_outputs;
-  unsigned flags;
+  unsigned flags;                 // CARNOT_OP_…
   const carnot_attr_spec* attrs;  // ended by a NULL name; NULL: none
+  unsigned traits;                // CARNOT_TRAIT_…
+  int sized_by;                   // CARNOT_SIZED_BY_INPUT(i); 0: sizes follow from dimensions alone
   carnot_status* (*infer)(carnot_infer* infer);
   carnot_status* (*reference)(carnot_call* call);
   const char* source;      // of the semantics: "ONNX Conv-22"
@@ -130,18 +164,27 @@ typedef struct carnot_op_row {
 #undef OP
 
 const carnot_op_row* carnot_op_get(carnot_op op);
-// Of its input only the dimensions are wanted.
+// True when |op| has any of |traits|.
+static inline bool carnot_op_has_trait(carnot_op op, unsigned traits) {
+  return (carnot_op_get(op)->traits & traits) != 0;
+}
 static inline bool carnot_op_wants_dims(carnot_op op) {
-  return op == CARNOT_OP_SHAPE || op == CARNOT_OP_SIZE;
+  return carnot_op_has_trait(op, CARNOT_TRAIT_READS_DIMS_ONLY);
+}
+// The first input whose element values may decide output sizes; -1: none.
+static inline int carnot_op_first_sizing_input(carnot_op op) {
+  return carnot_op_get(op)->sized_by - 1;
 }
 // CARNOT_OP_COUNT when there is none of that name.
 carnot_op carnot_op_find(carnot_strview name);
 
+// A line of base/fn.def.
 typedef struct carnot_fn_fact {
   const char* name;
   int arity;
-  char types;  // F, I, N, B, A: see fn.def
-  bool to_bool;
+  char types;        // F, I, N, B, A: see fn.def
+  bool to_bool;      // the result is bool
+  bool keeps_range;  // FP32 operands and results may be stored as FP16 or BF16
 } carnot_fn_fact;
 const carnot_fn_fact* carnot_fn_get(carnot_fn fn);
 carnot_fn carnot_fn_find(carnot_strview name);

@@ -88,7 +88,7 @@ carnot_sym carnot_sym_float(carnot_syms* syms, double value);
 carnot_sym carnot_sym_make(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
                            carnot_sym c);
 
-// The expression as it stands, without simplification: for copying tables.
+// The expression as given, without simplification: for copying tables.
 carnot_sym carnot_sym_intern(carnot_syms* syms, carnot_sym_op op, carnot_sym a, carnot_sym b,
                              carnot_sym c);
 

@@ -127,6 +127,7 @@ carnot_sym carnot_sym_product_of(carnot_syms* syms, carnot_sym a, carnot_sym b) 
     a = b;
     b = swap;
   }
+  if (carnot_sym_is(b, 0)) return b;
   if (carnot_sym_is_const(b) && carnot_sym_linear(syms, CARNOT_SYM_MUL, a, b, &out)) return out;
   terms t = {.rest = 1};
   factorize(syms, a, &t, 0);

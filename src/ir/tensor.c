@@ -1,3 +1,4 @@
+// Tensors, types and attribute lists.
 #include "ir/tensor.h"
 
 #include <stdio.h>

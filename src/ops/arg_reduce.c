@@ -1,7 +1,7 @@
 // The place of the largest or smallest element along an axis.
 //   y[kept] = argmax or argmin of x along |axis|, int64; of equal elements the first, or the last
 //   with select_last_index. NaN wins both. keepdims leaves 1 where the axis was.
-#include "ops/lanes.h"
+#include "ops/axis_iter.h"
 
 static carnot_status* infer_arg(carnot_infer* infer) {
   const carnot_type* x;
@@ -45,14 +45,15 @@ static carnot_status* run_arg(carnot_call* call) {
   if (!y) return NULL;
   int axis = 0;
   if (x->rank) CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-  carnot_lanes lanes = x->rank ? carnot_lanes_of(x->dims, x->rank, axis) : (carnot_lanes){1, 1, 1};
+  carnot_axis_view lanes =
+      x->rank ? carnot_axis_view_of(x->dims, x->rank, axis) : (carnot_axis_view){1, 1, 1};
   int64_t count = lanes.outer * lanes.inner;
   CARNOT_CHECK(lanes.length > 0 || count == 0, INVALID_ARGUMENT,
                "dimension %d is 0; an element is required", axis);
   bool max = carnot_call_is(call, "fn", "max");
   bool last = carnot_call_int(call, "select_last_index") != 0;
   for (int64_t lane = 0; lane < count; lane++) {
-    int64_t start = carnot_lane_start(&lanes, lane), best = 0;
+    int64_t start = carnot_axis_slice_start(&lanes, lane), best = 0;
     for (int64_t i = 1; i < lanes.length; i++) {
       if (better(x, start + i * lanes.inner, start + best * lanes.inner, max, last)) best = i;
     }

@@ -116,6 +116,7 @@ const carnot_op_row carnot_op_batch_norm = {
     .min_outputs = 1,
     .max_outputs = 3,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_batch_norm,
     .reference = run_batch_norm,
     .source = "ONNX BatchNormalization-15",

@@ -240,6 +240,7 @@ const carnot_op_row carnot_op_cast = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kCastAttrs,
+    .traits = CARNOT_TRAIT_IGNORES_PRECISION,
     .infer = infer_cast,
     .reference = run_cast,
     .source = "ONNX Cast-28, CastLike-25",

@@ -2,7 +2,7 @@
 //   y[n,c, o*stride + t*dilation - begin ..] += x[n, c*taps + t, o]
 // |x| [N, C*taps, L], L the block places; input 1: the image's spatial dimensions, input 2: those
 // of a block (taps = their product). → [N,C,image..]. Summed in double.
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 
 static carnot_status* infer_col2im(carnot_infer* infer) {
   const carnot_type* x;
@@ -15,8 +15,9 @@ static carnot_status* infer_col2im(carnot_infer* infer) {
     carnot_infer_set(infer, 0, x->dtype, -1, NULL);
     return NULL;
   }
-  CARNOT_CHECK(count <= CARNOT_WINDOW_RANK && (!block || block_count == count), INVALID_MODEL,
-               "image_shape has %zu elements and block_shape %zu", count, block_count);
+  CARNOT_CHECK(count <= CARNOT_SLIDING_WINDOW_RANK && (!block || block_count == count),
+               INVALID_MODEL, "image_shape has %zu elements and block_shape %zu", count,
+               block_count);
   carnot_sym dims[CARNOT_MAX_RANK] = {carnot_infer_unknown(infer, INT32_MAX),
                                       carnot_infer_unknown(infer, INT32_MAX)};
   if (x->rank == 3) dims[0] = x->dims[0];
@@ -32,9 +33,9 @@ static carnot_status* infer_col2im(carnot_infer* infer) {
 }
 
 // Adds the column elements of one tap of one plane.
-static void add_tap(const carnot_window* w, const int64_t* image, const int64_t* places,
+static void add_tap(const carnot_sliding_window* w, const int64_t* image, const int64_t* places,
                     const int64_t* tap, const double* x, double* y) {
-  int64_t count = carnot_dims_count(places, w->rank), at[CARNOT_WINDOW_RANK];
+  int64_t count = carnot_dims_count(places, w->rank), at[CARNOT_SLIDING_WINDOW_RANK];
   for (int64_t i = 0; i < count; i++) {
     carnot_unravel(i, places, w->rank, at);
     int64_t offset = 0;
@@ -50,15 +51,16 @@ static void add_tap(const carnot_window* w, const int64_t* image, const int64_t*
 
 static carnot_status* run_col2im(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
-  int64_t image[CARNOT_WINDOW_RANK], places[CARNOT_WINDOW_RANK], dims[CARNOT_MAX_RANK];
+  int64_t image[CARNOT_SLIDING_WINDOW_RANK], places[CARNOT_SLIDING_WINDOW_RANK],
+      dims[CARNOT_MAX_RANK];
   size_t count, block_count;
-  CARNOT_TRY(carnot_call_list(call, 1, CARNOT_WINDOW_RANK, image, &count));
+  CARNOT_TRY(carnot_call_list(call, 1, CARNOT_SLIDING_WINDOW_RANK, image, &count));
   carnot_tensor block = {.rank = (int)count + 2};
-  CARNOT_TRY(carnot_call_list(call, 2, CARNOT_WINDOW_RANK, block.dims + 2, &block_count));
+  CARNOT_TRY(carnot_call_list(call, 2, CARNOT_SLIDING_WINDOW_RANK, block.dims + 2, &block_count));
   CARNOT_CHECK(count == block_count, INVALID_ARGUMENT,
                "image_shape has %zu elements and block_shape %zu", count, block_count);
-  carnot_window w;
-  CARNOT_TRY(carnot_window_of_call(call, (int)count, &block, &w));
+  carnot_sliding_window w;
+  CARNOT_TRY(carnot_sliding_window_of_call(call, (int)count, &block, &w));
   int64_t taps = carnot_dims_count(w.kernel, w.rank);
   for (int d = 0; d < w.rank; d++) {
     int64_t reach = (w.kernel[d] - 1) * w.dilations[d] + 1;
@@ -82,7 +84,7 @@ static carnot_status* run_col2im(carnot_call* call) {
   CARNOT_TRY(carnot_call_f64(call, x, &in));
   CARNOT_TRY(carnot_call_array(call, carnot_tensor_count(y), sizeof(double), &out));
   for (int64_t row = 0; row < dims[0] * x->dims[1]; row++) {
-    int64_t tap[CARNOT_WINDOW_RANK];
+    int64_t tap[CARNOT_SLIDING_WINDOW_RANK];
     carnot_unravel(row % taps, w.kernel, w.rank, tap);
     add_tap(&w, image, places, tap, in + row * each, out + row / taps * size);
   }
@@ -101,6 +103,7 @@ const carnot_op_row carnot_op_col2im = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .infer = infer_col2im,
     .reference = run_col2im,
     .source = "ONNX Col2Im-18",

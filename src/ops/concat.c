@@ -3,7 +3,7 @@
 //   last may be smaller)
 // Source: ONNX Concat-13, Split-18.
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // ---- concat ----
 
@@ -65,13 +65,13 @@ static carnot_status* run_concat(carnot_call* call) {
   for (int i = 0; i < call->input_count; i++) {
     const carnot_tensor* x = carnot_call_in(call, i);
     int64_t part = carnot_dims_count(x->dims + axis, x->rank - axis);
-    carnot_move move = {.dtype = x->dtype,
-                        .rank = 2,
-                        .dims = {outer, part},
-                        .src_strides = {part, 1},
-                        .dst_strides = {row, 1},
-                        .dst_offset = at};
-    carnot_move_run(&move, y->data, x->data);
+    carnot_strided_copy move = {.dtype = x->dtype,
+                                .rank = 2,
+                                .dims = {outer, part},
+                                .src_strides = {part, 1},
+                                .dst_strides = {row, 1},
+                                .dst_offset = at};
+    carnot_strided_copy_run(&move, y->data, x->data);
     at += part;
   }
   return NULL;
@@ -159,13 +159,13 @@ static carnot_status* run_split(carnot_call* call) {
                  (long long)(whole - at));
     carnot_tensor* y = carnot_call_out(call, i);
     if (y) {
-      carnot_move move = {.dtype = x->dtype,
-                          .rank = 2,
-                          .dims = {outer, size * inner},
-                          .src_strides = {row, 1},
-                          .dst_strides = {size * inner, 1},
-                          .src_offset = at * inner};
-      carnot_move_run(&move, y->data, x->data);
+      carnot_strided_copy move = {.dtype = x->dtype,
+                                  .rank = 2,
+                                  .dims = {outer, size * inner},
+                                  .src_strides = {row, 1},
+                                  .dst_strides = {size * inner, 1},
+                                  .src_offset = at * inner};
+      carnot_strided_copy_run(&move, y->data, x->data);
     }
     at += size;
   }
@@ -178,7 +178,29 @@ static const carnot_attr_spec kSplitAttrs[] = {{"axis", CARNOT_ATTR_INT, false, 
                                                {0}};
 
 const carnot_op_row carnot_op_concat = {
-    "concat",       1, -1, 1, 1, 0, kConcatAttrs, infer_concat, run_concat, "ONNX Concat-13",
-    "CONCATENATION"};
+    .name = "concat",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kConcatAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .infer = infer_concat,
+    .reference = run_concat,
+    .source = "ONNX Concat-13",
+    .layer_type = "CONCATENATION",
+};
 const carnot_op_row carnot_op_split = {
-    "split", 1, 2, 1, -1, 0, kSplitAttrs, infer_split, run_split, "ONNX Split-18", "SLICE"};
+    .name = "split",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .attrs = kSplitAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_split,
+    .reference = run_split,
+    .source = "ONNX Split-18",
+    .layer_type = "SLICE",
+};

@@ -11,9 +11,9 @@
 //     body(an item of each sequence, each tensor.., read..) → an item of each output
 // Outputs have no sizes before they ran, except while building, where the body's types are known.
 // Source: ONNX If-25, Loop-25, Scan-25, SequenceMap-17.
-#include "ops/cells.h"
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/rt_value.h"
+#include "ops/strided_copy.h"
 
 enum { kMostRounds = 4 };  // of looking for types that hold in every iteration
 
@@ -203,8 +203,8 @@ typedef struct iterations {
   const carnot_rt_value** inputs;
   carnot_rt_value* outputs;
   int input_count, output_count;
-  carnot_cell_list* scanned;  // of each output that is stacked
-  bool turns;                 // the memory of past iterations is given up
+  carnot_rt_value_list* scanned;  // of each output that is stacked
+  bool turns;                     // the memory of past iterations is given up
 } iterations;
 
 static void loop(const carnot_call* call, carnot_loop_phase phase) {
@@ -261,7 +261,7 @@ static carnot_status* iterations_turn(iterations* it, int first, int carried, in
   for (int i = 0; i < scanned; i++) {
     const carnot_rt_value* cell = &it->outputs[first + carried + i];
     if (it->turns) CARNOT_TRY(carnot_call_keep(call, cell, &cell));
-    CARNOT_TRY(carnot_cell_list_add(call, &it->scanned[i], cell));
+    CARNOT_TRY(carnot_rt_value_list_add(call, &it->scanned[i], cell));
   }
   if (plain) loop(call, it->turns ? CARNOT_LOOP_NEXT : CARNOT_LOOP_BEGIN);
   it->turns = plain;
@@ -398,13 +398,13 @@ static carnot_status* take_slice(const carnot_call* call, const carnot_tensor* x
   CARNOT_TRY(carnot_call_new_tensor(call, x->dtype, x->rank - 1, dims, &cell));
   int64_t outer = carnot_dims_count(x->dims, axis),
           inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
-  carnot_move move = {.dtype = x->dtype,
-                      .rank = 2,
-                      .dims = {outer, inner},
-                      .src_strides = {x->dims[axis] * inner, 1},
-                      .dst_strides = {inner, 1},
-                      .src_offset = at * inner};
-  carnot_move_run(&move, cell->tensor.data, x->data);
+  carnot_strided_copy move = {.dtype = x->dtype,
+                              .rank = 2,
+                              .dims = {outer, inner},
+                              .src_strides = {x->dims[axis] * inner, 1},
+                              .dst_strides = {inner, 1},
+                              .src_offset = at * inner};
+  carnot_strided_copy_run(&move, cell->tensor.data, x->data);
   *out_cell = cell;
   return NULL;
 }
@@ -511,7 +511,7 @@ static carnot_status* run_map(carnot_call* call) {
     for (int i = 0; i < call->output_count; i++) {
       const carnot_rt_value* kept;
       CARNOT_TRY(carnot_call_keep(call, &it.outputs[i], &kept));
-      CARNOT_TRY(carnot_cell_list_add(call, &it.scanned[i], kept));
+      CARNOT_TRY(carnot_rt_value_list_add(call, &it.scanned[i], kept));
     }
   }
   for (int i = 0; i < call->output_count; i++) {
@@ -547,24 +547,55 @@ static const carnot_attr_spec kScan[] = {
 static const carnot_attr_spec kMap[] = {
     {"body", CARNOT_ATTR_BLOCK, true, 0, NULL}, {"captured", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 
-const carnot_op_row carnot_op_if = {"if",       1,
-                                    -1,         1,
-                                    -1,         CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
-                                    kIf,        infer_if,
-                                    run_if,     "ONNX If-25",
-                                    "CONDITION"};
-const carnot_op_row carnot_op_loop = {"loop",      2,
-                                      -1,          1,
-                                      -1,          CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
-                                      kLoop,       infer_loop,
-                                      run_loop,    "ONNX Loop-25",
-                                      "RECURRENCE"};
-const carnot_op_row carnot_op_scan = {"scan",      1,
-                                      -1,          1,
-                                      -1,          CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
-                                      kScan,       infer_scan,
-                                      run_scan,    "ONNX Scan-25",
-                                      "RECURRENCE"};
+const carnot_op_row carnot_op_if = {
+    .name = "if",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .flags = CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kIf,
+    .infer = infer_if,
+    .reference = run_if,
+    .source = "ONNX If-25",
+    .layer_type = "CONDITION",
+};
+const carnot_op_row carnot_op_loop = {
+    .name = "loop",
+    .min_inputs = 2,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .flags = CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kLoop,
+    .infer = infer_loop,
+    .reference = run_loop,
+    .source = "ONNX Loop-25",
+    .layer_type = "RECURRENCE",
+};
+const carnot_op_row carnot_op_scan = {
+    .name = "scan",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .flags = CARNOT_OP_CONTROL | CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kScan,
+    .infer = infer_scan,
+    .reference = run_scan,
+    .source = "ONNX Scan-25",
+    .layer_type = "RECURRENCE",
+};
 const carnot_op_row carnot_op_sequence_map = {
-    "sequence_map",        1,          -1, 1, -1, CARNOT_OP_CONTROL, kMap, infer_map, run_map,
-    "ONNX SequenceMap-17", "REFERENCE"};
+    .name = "sequence_map",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .flags = CARNOT_OP_CONTROL,
+    .attrs = kMap,
+    .infer = infer_map,
+    .reference = run_map,
+    .source = "ONNX SequenceMap-17",
+    .layer_type = "REFERENCE",
+};

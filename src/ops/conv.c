@@ -20,8 +20,8 @@ carnot_status* carnot_conv_infer(carnot_infer* infer, int x_input, int w_input,
   }
   CARNOT_CHECK(w->rank < 0 || w->rank == x->rank, INVALID_MODEL,
                "the weights have rank %d; the input's rank %d is required", w->rank, x->rank);
-  carnot_window window;
-  CARNOT_TRY(carnot_window_read(infer->row, infer->attrs, x->rank - 2, w, &window));
+  carnot_sliding_window window;
+  CARNOT_TRY(carnot_sliding_window_read(infer->row, infer->attrs, x->rank - 2, w, &window));
   carnot_sym dims[CARNOT_MAX_RANK];
   dims[0] = x->dims[0];
   dims[1] = w->rank < 0 ? carnot_infer_unknown(infer, INT32_MAX) : w->dims[0];
@@ -33,7 +33,7 @@ carnot_status* carnot_conv_infer(carnot_infer* infer, int x_input, int w_input,
                  "%lld filters do not divide into %lld groups", (long long)w->dims[0].bits,
                  (long long)group);
   }
-  CARNOT_TRY(carnot_window_infer(infer, &window, x->dims + 2, dims + 2));
+  CARNOT_TRY(carnot_sliding_window_infer(infer, &window, x->dims + 2, dims + 2));
   carnot_infer_set(infer, 0, dtype, x->rank, dims);
   return NULL;
 }
@@ -43,25 +43,25 @@ carnot_status* carnot_conv_infer(carnot_infer* infer, int x_input, int w_input,
 enum { kPixels = 64, kTaps = 256 };
 
 typedef struct conv_run {
-  carnot_window window;
+  carnot_sliding_window window;
   const void *x, *w, *bias;
   void* y;
   int64_t groups, group_channels, group_filters;
   int64_t in_size, out_size, tap_count;  // elements of one plane and of one kernel
-  int64_t in_dims[CARNOT_WINDOW_RANK], out_dims[CARNOT_WINDOW_RANK];
+  int64_t in_dims[CARNOT_SLIDING_WINDOW_RANK], out_dims[CARNOT_SLIDING_WINDOW_RANK];
   int64_t blocks;  // of kPixels outputs each
 } conv_run;
 
 // Where the taps of a panel's pixels lie in a plane of the input; -1 outside.
 typedef struct taps {
-  int64_t count;                                    // pixels of the panel
-  int64_t base[CARNOT_GEMM_N][CARNOT_WINDOW_RANK];  // of the kernel's first tap
+  int64_t count;                                            // pixels of the panel
+  int64_t base[CARNOT_GEMM_N][CARNOT_SLIDING_WINDOW_RANK];  // of the kernel's first tap
   int64_t offsets[kTaps][CARNOT_GEMM_N];
 } taps;
 
 static void tap_offsets(const conv_run* r, const taps* t, int64_t tap, int64_t* out) {
-  const carnot_window* w = &r->window;
-  int64_t at[CARNOT_WINDOW_RANK];
+  const carnot_sliding_window* w = &r->window;
+  int64_t at[CARNOT_SLIDING_WINDOW_RANK];
   carnot_unravel(tap, w->kernel, w->rank, at);
   for (int j = 0; j < CARNOT_GEMM_N; j++) {
     int64_t offset = j < t->count ? 0 : -1;
@@ -74,7 +74,7 @@ static void tap_offsets(const conv_run* r, const taps* t, int64_t tap, int64_t* 
 }
 
 static void taps_begin(const conv_run* r, int64_t pixel, int64_t count, taps* t) {
-  const carnot_window* w = &r->window;
+  const carnot_sliding_window* w = &r->window;
   t->count = count;
   for (int64_t j = 0; j < count; j++) {
     carnot_unravel(pixel + j, r->out_dims, w->rank, t->base[j]);
@@ -108,8 +108,8 @@ carnot_status* carnot_conv_run(carnot_call* call, carnot_conv_type type, const c
                                const void* w_data, const void* bias, void* y_data) {
   conv_run r = {.x = x_data, .w = w_data, .bias = bias, .y = y_data};
   int rank = x->rank - 2;
-  CARNOT_TRY(carnot_window_of_call(call, rank, w, &r.window));
-  carnot_window_resolve(&r.window, x->dims + 2, y->dims + 2);
+  CARNOT_TRY(carnot_sliding_window_of_call(call, rank, w, &r.window));
+  carnot_sliding_window_resolve(&r.window, x->dims + 2, y->dims + 2);
   r.groups = carnot_call_int(call, "group");
   r.group_channels = w->dims[1];
   r.group_filters = w->dims[0] / r.groups;
@@ -176,6 +176,7 @@ const carnot_op_row carnot_op_conv = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_CONTRACTION | CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_conv,
     .reference = run_conv,
     .source = "ONNX Conv-22",

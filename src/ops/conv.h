@@ -2,7 +2,7 @@
 #ifndef CARNOT_OPS_CONV_H_
 #define CARNOT_OPS_CONV_H_
 
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 
 // Sets output 0 to |dtype| and [N,M,...] for input |x| [N,C,...] and input |w| [M,C/group,...].
 carnot_status* carnot_conv_infer(carnot_infer* infer, int x, int w,

@@ -1,3 +1,4 @@
+// Convolution against the definition, element by element.
 #include "ops/op_test.h"
 
 typedef struct problem {

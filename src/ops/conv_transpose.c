@@ -3,7 +3,7 @@
 //   out = stride*(in-1) + output_padding + (kernel-1)*dilation + 1 - begin - end
 // |x| [N,C,D..]  |w| [C,M/group,K..]  |bias| [M] or absent. |output_shape| or auto_pad SAME_* (out
 // = in*stride) say the size instead and the padding follows from it. Computed in double.
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 
 static carnot_status* output_paddings(const carnot_attrs* attrs, int rank, int64_t* out) {
   size_t count;
@@ -20,15 +20,15 @@ static carnot_status* output_paddings(const carnot_attrs* attrs, int rank, int64
   return NULL;
 }
 
-static bool same_pad(const carnot_window* w) {
+static bool same_pad(const carnot_sliding_window* w) {
   return w->auto_pad == CARNOT_PAD_SAME_UPPER || w->auto_pad == CARNOT_PAD_SAME_LOWER;
 }
 
-static carnot_status* infer_spatial(carnot_infer* infer, const carnot_window* w,
+static carnot_status* infer_spatial(carnot_infer* infer, const carnot_sliding_window* w,
                                     const carnot_sym* in, carnot_sym* out) {
   size_t count;
   const int64_t* shape = carnot_attr_ints(infer->attrs, "output_shape", &count);
-  int64_t extra[CARNOT_WINDOW_RANK];
+  int64_t extra[CARNOT_SLIDING_WINDOW_RANK];
   CARNOT_TRY(output_paddings(infer->attrs, w->rank, extra));
   if (shape && count == (size_t)w->rank + 2) shape += 2, count -= 2;  // some exporters give all
   CARNOT_CHECK(!shape || count == (size_t)w->rank, INVALID_MODEL,
@@ -67,9 +67,9 @@ static carnot_status* infer_transpose(carnot_infer* infer) {
   if (x->rank >= 0) {
     CARNOT_CHECK(w->rank < 0 || w->rank == x->rank, INVALID_MODEL,
                  "the weights have rank %d; the input's rank %d is required", w->rank, x->rank);
-    carnot_window window;
+    carnot_sliding_window window;
     carnot_sym both;
-    CARNOT_TRY(carnot_window_read(infer->row, infer->attrs, x->rank - 2, w, &window));
+    CARNOT_TRY(carnot_sliding_window_read(infer->row, infer->attrs, x->rank - 2, w, &window));
     dims[0] = x->dims[0];
     dims[1] = carnot_infer_unknown(infer, INT32_MAX);
     if (w->rank > 0) {
@@ -86,22 +86,22 @@ static carnot_status* infer_transpose(carnot_infer* infer) {
 // ---- reference ----
 
 typedef struct transpose_run {
-  carnot_window window;
+  carnot_sliding_window window;
   const double *x, *w, *bias;
   double* y;
   int64_t channels, group_channels, group_filters, filters;
-  int64_t in_dims[CARNOT_WINDOW_RANK], out_dims[CARNOT_WINDOW_RANK];
+  int64_t in_dims[CARNOT_SLIDING_WINDOW_RANK], out_dims[CARNOT_SLIDING_WINDOW_RANK];
   int64_t in_size, out_size, tap_count;
 } transpose_run;
 
 // Adds one channel of the input, times one tap of its kernel, to a plane of the output.
 static void spread(const transpose_run* r, const double* x, double weight, const int64_t* tap,
                    double* y) {
-  const carnot_window* w = &r->window;
+  const carnot_sliding_window* w = &r->window;
   int last = w->rank - 1;
   int64_t width = last >= 0 ? r->in_dims[last] : 1;
   for (int64_t row = 0; row < r->in_size; row += width) {
-    int64_t at[CARNOT_WINDOW_RANK] = {0}, offset = 0;
+    int64_t at[CARNOT_SLIDING_WINDOW_RANK] = {0}, offset = 0;
     carnot_unravel(row, r->in_dims, w->rank, at);
     bool inside = true;
     for (int d = 0; d < last; d++) {
@@ -129,7 +129,7 @@ static void transpose_plane(void* arg, int64_t part) {
   double* y = r->y + part * r->out_size;
   for (int64_t i = 0; i < r->out_size; i++) y[i] = r->bias ? r->bias[m] : 0;
   for (int64_t i = 0; i < r->group_channels; i++) {
-    int64_t c = group * r->group_channels + i, tap[CARNOT_WINDOW_RANK] = {0};
+    int64_t c = group * r->group_channels + i, tap[CARNOT_SLIDING_WINDOW_RANK] = {0};
     const double* x = r->x + (image * r->channels + c) * r->in_size;
     const double* w = r->w + (c * r->group_filters + m % r->group_filters) * r->tap_count;
     for (int64_t t = 0; t < r->tap_count; t++) {
@@ -141,8 +141,8 @@ static void transpose_plane(void* arg, int64_t part) {
 
 // Padding that follows from the output's size.
 static carnot_status* resolve_padding(const carnot_call* call, transpose_run* r) {
-  carnot_window* w = &r->window;
-  int64_t extra[CARNOT_WINDOW_RANK];
+  carnot_sliding_window* w = &r->window;
+  int64_t extra[CARNOT_SLIDING_WINDOW_RANK];
   CARNOT_TRY(output_paddings(call->attrs, w->rank, extra));
   if (!same_pad(w) && !carnot_attr_has(call->attrs, "output_shape")) return NULL;
   for (int i = 0; i < w->rank; i++) {
@@ -162,7 +162,7 @@ static carnot_status* run_transpose(carnot_call* call) {
   transpose_run r = {0};
   int rank = x->rank - 2;
   int64_t group = carnot_call_int(call, "group");
-  CARNOT_TRY(carnot_window_of_call(call, rank, w, &r.window));
+  CARNOT_TRY(carnot_sliding_window_of_call(call, rank, w, &r.window));
   CARNOT_CHECK(w->dims[0] == x->dims[1] && x->dims[1] % group == 0, INVALID_MODEL,
                "%lld channels and weights for %lld do not fit %lld groups", (long long)x->dims[1],
                (long long)w->dims[0], (long long)group);
@@ -205,6 +205,7 @@ const carnot_op_row carnot_op_conv_transpose = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_transpose,
     .reference = run_transpose,
     .source = "ONNX ConvTranspose-22",

@@ -18,14 +18,14 @@ static carnot_status* run_cumulative(carnot_call* call) {
   bool exclusive = carnot_call_int(call, "exclusive") != 0;
   bool reverse = carnot_call_int(call, "reverse") != 0;
   int axis = 0;
-  carnot_lanes lanes = {1, 1, 1};
+  carnot_axis_view lanes = {1, 1, 1};
   if (x->rank) {
     CARNOT_TRY(carnot_axis(carnot_scalar_i64(carnot_call_in(call, 1), 0), x->rank, "axis", &axis));
-    lanes = carnot_lanes_of(x->dims, x->rank, axis);
+    lanes = carnot_axis_view_of(x->dims, x->rank, axis);
   }
   bool floats = carnot_dtype_is_float(x->dtype);
   for (int64_t lane = 0; lane < lanes.outer * lanes.inner; lane++) {
-    int64_t start = carnot_lane_start(&lanes, lane);
+    int64_t start = carnot_axis_slice_start(&lanes, lane);
     double sum = prod;
     uint64_t whole = prod;
     for (int64_t k = 0; k < lanes.length; k++) {

@@ -15,11 +15,11 @@ static carnot_status* infer_deform(carnot_infer* infer) {
 }
 
 typedef struct deform_run {
-  carnot_window window;
+  carnot_sliding_window window;
   const double *x, *w, *offset, *bias, *mask;
   double *y, *columns;  // a column of channels*taps for each part
   int64_t channels, filters, groups, offset_groups;
-  int64_t in_dims[CARNOT_WINDOW_RANK], out_dims[CARNOT_WINDOW_RANK];
+  int64_t in_dims[CARNOT_SLIDING_WINDOW_RANK], out_dims[CARNOT_SLIDING_WINDOW_RANK];
   int64_t in_size, out_size, tap_count, count, parts;
 } deform_run;
 
@@ -45,13 +45,13 @@ static double sample(const deform_run* r, const double* plane, const double* at)
 
 // The values that output pixel |p| of image |n| sees, for every channel and tap.
 static void gather(const deform_run* r, int64_t n, int64_t p, double* column) {
-  const carnot_window* w = &r->window;
-  int64_t out_at[CARNOT_WINDOW_RANK], tap[CARNOT_WINDOW_RANK];
+  const carnot_sliding_window* w = &r->window;
+  int64_t out_at[CARNOT_SLIDING_WINDOW_RANK], tap[CARNOT_SLIDING_WINDOW_RANK];
   int64_t group_channels = r->channels / r->offset_groups;
   carnot_unravel(p, r->out_dims, w->rank, out_at);
   for (int64_t g = 0; g < r->offset_groups; g++) {
     for (int64_t t = 0; t < r->tap_count; t++) {
-      double at[CARNOT_WINDOW_RANK];
+      double at[CARNOT_SLIDING_WINDOW_RANK];
       int64_t place = (n * r->offset_groups + g) * r->tap_count + t;
       carnot_unravel(t, w->kernel, w->rank, tap);
       for (int d = 0; d < w->rank; d++) {
@@ -109,7 +109,7 @@ static carnot_status* run_deform(carnot_call* call) {
   if (!y || carnot_tensor_count(y) == 0) return NULL;
   deform_run r = {0};
   int rank = x->rank - 2;
-  CARNOT_TRY(carnot_window_of_call(call, rank, w, &r.window));
+  CARNOT_TRY(carnot_sliding_window_of_call(call, rank, w, &r.window));
   r.channels = x->dims[1];
   r.filters = w->dims[0];
   r.groups = carnot_call_int(call, "group");

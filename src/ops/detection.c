@@ -192,14 +192,16 @@ static carnot_status* run_nms(carnot_call* call) {
 static const carnot_attr_spec kAttrs[] = {{"center_point_box", CARNOT_ATTR_INT, false, 0, NULL},
                                           {0}};
 
-const carnot_op_row carnot_op_non_max_suppression = {"non_max_suppression",
-                                                     2,
-                                                     5,
-                                                     1,
-                                                     1,
-                                                     CARNOT_OP_DATA_DEPENDENT,
-                                                     kAttrs,
-                                                     infer_nms,
-                                                     run_nms,
-                                                     "ONNX NonMaxSuppression-11",
-                                                     "NMS"};
+const carnot_op_row carnot_op_non_max_suppression = {
+    .name = "non_max_suppression",
+    .min_inputs = 2,
+    .max_inputs = 5,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .flags = CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kAttrs,
+    .infer = infer_nms,
+    .reference = run_nms,
+    .source = "ONNX NonMaxSuppression-11",
+    .layer_type = "NMS",
+};

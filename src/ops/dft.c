@@ -146,9 +146,10 @@ static carnot_status* run_dft(carnot_call* call) {
   CARNOT_TRY(carnot_call_array(call, 2 * n, sizeof(double), &in));
   CARNOT_TRY(carnot_call_array(call, 2 * n, sizeof(double), &out));
   CARNOT_TRY(transform_init(call, n, inverse, &t));
-  carnot_lanes from = carnot_lanes_of(x->dims, last, axis), to = carnot_lanes_of(dims, last, axis);
+  carnot_axis_view from = carnot_axis_view_of(x->dims, last, axis),
+                   to = carnot_axis_view_of(dims, last, axis);
   for (int64_t lane = 0; lane < from.outer * from.inner; lane++) {
-    int64_t start = carnot_lane_start(&from, lane), end = carnot_lane_start(&to, lane);
+    int64_t start = carnot_axis_slice_start(&from, lane), end = carnot_axis_slice_start(&to, lane);
     load_lane(x, start, from.inner, parts, size, n, to_real, in);
     transform_run(&t, n, in, 1, out);
     for (int64_t i = 0; i < to.length * dims[last]; i++) {
@@ -256,6 +257,7 @@ const carnot_op_row carnot_op_dft = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kDftAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .infer = infer_dft,
     .reference = run_dft,
     .source = "ONNX DFT-20",
@@ -268,6 +270,7 @@ const carnot_op_row carnot_op_stft = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kStftAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .infer = infer_stft,
     .reference = run_stft,
     .source = "ONNX STFT-17",

@@ -1,3 +1,4 @@
+// The interpreter: runs blocks node by node with reference kernels.
 #include "ops/evaluate.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// One operator on concrete values: infer on plain integers, output storage, reference kernel.
 #include "ops/execute.h"
 
 void carnot_infer_scratch_init(carnot_infer_scratch* scratch) {
@@ -30,10 +31,10 @@ static void take_type(carnot_rt_value* cell, const carnot_type* type) {
     cell->tensor.dims[i] = carnot_sym_is_const(type->dims[i]) ? type->dims[i].bits : -1;
 }
 
-carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op_row* row,
-                                  const carnot_attrs* attrs, const carnot_cells_infer_host* around,
-                                  int input_count, const carnot_rt_value* const* inputs,
-                                  int output_count, carnot_rt_value* const* outputs) {
+carnot_status* carnot_infer_values(carnot_infer_scratch* scratch, const carnot_op_row* row,
+                                   const carnot_attrs* attrs, const carnot_infer_host* around,
+                                   int input_count, const carnot_rt_value* const* inputs,
+                                   int output_count, carnot_rt_value* const* outputs) {
   carnot_arena_reset(&scratch->arena);
   carnot_syms_reset(&scratch->syms);
   carnot_infer_input* in =
@@ -68,7 +69,7 @@ carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op
   return NULL;
 }
 
-bool carnot_cell_sized(const carnot_rt_value* cell) {
+bool carnot_rt_value_is_sized(const carnot_rt_value* cell) {
   const carnot_tensor* t = &cell->tensor;
   bool sized = cell->kind == CARNOT_VALUE_TENSOR && t->rank >= 0 && carnot_dtype_valid(t->dtype);
   for (int i = 0; sized && i < t->rank; i++) sized = t->dims[i] >= 0;
@@ -80,7 +81,7 @@ carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row
                               int input_count, const carnot_rt_value* const* inputs,
                               int output_count, carnot_rt_value* const* outputs) {
   CARNOT_TRY(
-      carnot_infer_cells(scratch, row, attrs, NULL, input_count, inputs, output_count, outputs));
+      carnot_infer_values(scratch, row, attrs, NULL, input_count, inputs, output_count, outputs));
   carnot_call call = {.row = row,
                       .attrs = attrs,
                       .input_count = input_count,
@@ -89,7 +90,7 @@ carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row
                       .outputs = outputs,
                       .host = host};
   for (int i = 0; i < output_count; i++) {
-    if (!outputs[i] || !carnot_cell_sized(outputs[i])) continue;
+    if (!outputs[i] || !carnot_rt_value_is_sized(outputs[i])) continue;
     carnot_tensor* t = &outputs[i]->tensor;
     CARNOT_TRY(carnot_call_size_output(&call, i, t->dtype, t->rank, t->dims));
   }

@@ -16,24 +16,24 @@ void carnot_infer_scratch_deinit(carnot_infer_scratch* scratch);
 
 // What stands around a call of infer on concrete values: types of a body for concrete inputs
 // (regions); may be NULL.
-typedef struct carnot_cells_infer_host {
+typedef struct carnot_infer_host {
   carnot_status* (*infer_block)(struct carnot_infer* infer, const carnot_attr* body,
                                 int input_count, const carnot_infer_input* inputs, int output_count,
                                 carnot_infer_output* outputs);
   void* host;
-} carnot_cells_infer_host;
+} carnot_infer_host;
 
 // Sets kind, type and dimensions of each output (NULL: nobody reads it) from those of the inputs,
 // and from their elements where an input has data. What stays open: kind UNKNOWN, or rank -1 with
 // data NULL for the kernel to size. Data pointers of outputs are set to NULL.
-carnot_status* carnot_infer_cells(carnot_infer_scratch* scratch, const carnot_op_row* row,
-                                  const carnot_attrs* attrs, const carnot_cells_infer_host* around,
-                                  int input_count, const carnot_rt_value* const* inputs,
-                                  int output_count,
-                                  carnot_rt_value* const* outputs) CARNOT_MUST_USE;
+carnot_status* carnot_infer_values(carnot_infer_scratch* scratch, const carnot_op_row* row,
+                                   const carnot_attrs* attrs, const carnot_infer_host* around,
+                                   int input_count, const carnot_rt_value* const* inputs,
+                                   int output_count,
+                                   carnot_rt_value* const* outputs) CARNOT_MUST_USE;
 
 // True when the cell is a tensor of known dimensions.
-bool carnot_cell_sized(const carnot_rt_value* cell);
+bool carnot_rt_value_is_sized(const carnot_rt_value* cell);
 
 // infer, room for the outputs it could size (from the host's store), and the reference kernel.
 carnot_status* carnot_execute(carnot_infer_scratch* scratch, const carnot_op_row* row,

@@ -6,7 +6,7 @@
 // limit. Source: ONNX Gather-13, GatherElements-13, GatherND-13.
 #include "ops/indices.h"
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // ---- gather ----
 
@@ -97,7 +97,7 @@ static carnot_status* run_gather_elements(carnot_call* call) {
   }
   int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0},
                                     count = carnot_tensor_count(indices);
-  carnot_dense_strides(x->dims, x->rank, strides);
+  carnot_strides(x->dims, x->rank, strides);
   for (int64_t i = 0; i < count; i++) {
     int64_t at, from = 0;
     CARNOT_TRY(carnot_index(carnot_load_i64(indices->dtype, indices->data, (size_t)i),
@@ -162,18 +162,39 @@ static const carnot_attr_spec kAxis[] = {{"axis", CARNOT_ATTR_INT, false, 0, NUL
 static const carnot_attr_spec kBatch[] = {{"batch_dims", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 
 const carnot_op_row carnot_op_gather = {
-    "gather", 2, 2, 1, 1, 0, kAxis, infer_gather, run_gather, "ONNX Gather-13", "GATHER"};
-const carnot_op_row carnot_op_gather_elements = {"gather_elements",
-                                                 2,
-                                                 2,
-                                                 1,
-                                                 1,
-                                                 0,
-                                                 kAxis,
-                                                 infer_gather_elements,
-                                                 run_gather_elements,
-                                                 "ONNX GatherElements-13",
-                                                 "GATHER"};
+    .name = "gather",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kAxis,
+    .traits = CARNOT_TRAIT_MOVES_DATA,
+    .infer = infer_gather,
+    .reference = run_gather,
+    .source = "ONNX Gather-13",
+    .layer_type = "GATHER",
+};
+const carnot_op_row carnot_op_gather_elements = {
+    .name = "gather_elements",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kAxis,
+    .infer = infer_gather_elements,
+    .reference = run_gather_elements,
+    .source = "ONNX GatherElements-13",
+    .layer_type = "GATHER",
+};
 const carnot_op_row carnot_op_gather_nd = {
-    "gather_nd",        2,       2, 1, 1, 0, kBatch, infer_gather_nd, run_gather_nd,
-    "ONNX GatherND-13", "GATHER"};
+    .name = "gather_nd",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kBatch,
+    .infer = infer_gather_nd,
+    .reference = run_gather_nd,
+    .source = "ONNX GatherND-13",
+    .layer_type = "GATHER",
+};

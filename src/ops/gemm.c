@@ -1,3 +1,4 @@
+// Matrix multiplication for reference kernels: strided operands, FP32 or FP64.
 #include "ops/gemm.h"
 
 #include <string.h>

@@ -250,6 +250,7 @@ const carnot_op_row carnot_op_affine_grid = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAffineAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .infer = infer_affine,
     .reference = run_affine,
     .source = "ONNX AffineGrid-20",

@@ -164,14 +164,16 @@ static carnot_status* run_image(carnot_call* call) {
 static const carnot_attr_spec kAttrs[] = {{"pixel_format", CARNOT_ATTR_STRING, false, 0, "RGB"},
                                           {0}};
 
-const carnot_op_row carnot_op_image_decoder = {"image_decoder",
-                                               1,
-                                               1,
-                                               1,
-                                               1,
-                                               CARNOT_OP_DATA_DEPENDENT,
-                                               kAttrs,
-                                               infer_image,
-                                               run_image,
-                                               "ONNX ImageDecoder-20",
-                                               "REFERENCE"};
+const carnot_op_row carnot_op_image_decoder = {
+    .name = "image_decoder",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .flags = CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kAttrs,
+    .infer = infer_image,
+    .reference = run_image,
+    .source = "ONNX ImageDecoder-20",
+    .layer_type = "REFERENCE",
+};

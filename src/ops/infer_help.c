@@ -1,3 +1,4 @@
+// Helpers of infer functions: lists of integers, unknown dimensions.
 #include "ops/infer_help.h"
 
 void carnot_infer_set_unknown(carnot_infer* infer, int i, carnot_dtype dtype, int rank) {

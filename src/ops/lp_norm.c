@@ -3,7 +3,7 @@
 //   lrn:     y = x / (bias + alpha / size * sum x^2)^beta, the sum over |size| channels around the
 //   element's own
 // Shapes are unchanged. Computed in double.
-#include "ops/lanes.h"
+#include "ops/axis_iter.h"
 
 static carnot_status* infer_lp(carnot_infer* infer) {
   int64_t p = carnot_infer_int(infer, "p");
@@ -29,7 +29,7 @@ static carnot_status* run_lp(carnot_call* call) {
   int64_t p = carnot_call_int(call, "p");
   int axis = 0;
   if (x->rank) CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-  return carnot_each_lane(call, x, carnot_call_out(call, 0), axis, lp_lane, &p);
+  return carnot_for_each_axis_slice(call, x, carnot_call_out(call, 0), axis, lp_lane, &p);
 }
 
 // ---- lrn ----
@@ -63,8 +63,8 @@ static void lrn_lane(const void* context, int64_t lane, const double* x, double*
 static carnot_status* run_lrn(carnot_call* call) {
   lrn_run r = {carnot_call_float(call, "alpha"), carnot_call_float(call, "beta"),
                carnot_call_float(call, "bias"), carnot_call_int(call, "size")};
-  return carnot_each_lane(call, carnot_call_in(call, 0), carnot_call_out(call, 0), /*axis=*/1,
-                          lrn_lane, &r);
+  return carnot_for_each_axis_slice(call, carnot_call_in(call, 0), carnot_call_out(call, 0),
+                                    /*axis=*/1, lrn_lane, &r);
 }
 
 static const carnot_attr_spec kLpAttrs[] = {CARNOT_SPEC_INT("axis", -1), CARNOT_SPEC_INT("p", 2),
@@ -92,6 +92,7 @@ const carnot_op_row carnot_op_lrn = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kLrnAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_lrn,
     .reference = run_lrn,
     .source = "ONNX LRN-13",

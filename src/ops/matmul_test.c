@@ -1,3 +1,4 @@
+// MatMul, Gemm: broadcast batches, transposed operands, alpha and beta.
 #include "ops/op_test.h"
 
 // a[b] times b[0] for [B,m,k] and [1,k,n], against sums in double; sizes cross the blocks of the

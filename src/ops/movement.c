@@ -5,7 +5,7 @@
 // Source: ONNX Transpose-25, Tile-13, ReverseSequence-28, DepthToSpace-28, SpaceToDepth-28,
 // Trilu-14.
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // ---- transpose ----
 
@@ -55,15 +55,15 @@ static carnot_status* run_transpose(carnot_call* call) {
   if (!y) return NULL;
   int perm[CARNOT_MAX_RANK];
   CARNOT_TRY(read_perm(call->attrs, x->rank, perm));
-  carnot_move move = {.dtype = x->dtype, .rank = x->rank};
+  carnot_strided_copy move = {.dtype = x->dtype, .rank = x->rank};
   int64_t strides[CARNOT_MAX_RANK];
-  carnot_dense_strides(x->dims, x->rank, strides);
-  carnot_dense_strides(y->dims, y->rank, move.dst_strides);
+  carnot_strides(x->dims, x->rank, strides);
+  carnot_strides(y->dims, y->rank, move.dst_strides);
   for (int i = 0; i < x->rank; i++) {
     move.dims[i] = y->dims[i];
     move.src_strides[i] = strides[perm[i]];
   }
-  carnot_move_run(&move, y->data, x->data);
+  carnot_strided_copy_run(&move, y->data, x->data);
   return NULL;
 }
 
@@ -101,10 +101,10 @@ static carnot_status* run_tile(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
-  carnot_move move = {.dtype = x->dtype, .rank = 2 * x->rank};
+  carnot_strided_copy move = {.dtype = x->dtype, .rank = 2 * x->rank};
   int64_t from[CARNOT_MAX_RANK], to[CARNOT_MAX_RANK];
-  carnot_dense_strides(x->dims, x->rank, from);
-  carnot_dense_strides(y->dims, y->rank, to);
+  carnot_strides(x->dims, x->rank, from);
+  carnot_strides(y->dims, y->rank, to);
   for (int i = 0; i < x->rank; i++) {
     move.dims[2 * i] = x->dims[i] ? y->dims[i] / x->dims[i] : 0;
     move.dst_strides[2 * i] = to[i] * x->dims[i];
@@ -112,7 +112,7 @@ static carnot_status* run_tile(carnot_call* call) {
     move.src_strides[2 * i + 1] = from[i];
     move.dst_strides[2 * i + 1] = to[i];
   }
-  carnot_move_run(&move, y->data, x->data);
+  carnot_strided_copy_run(&move, y->data, x->data);
   return NULL;
 }
 
@@ -204,11 +204,11 @@ static carnot_status* run_blocks(carnot_call* call) {
   const int64_t line = wide->dims[3];
   const int64_t wide_strides[6] = {
       depth * wide->dims[2] * line, wide->dims[2] * line, size * line, line, size, 1};
-  carnot_move move = {.dtype = x->dtype, .rank = 6};
+  carnot_strided_copy move = {.dtype = x->dtype, .rank = 6};
   memcpy(move.dims, dims, sizeof(dims));
   memcpy(move.src_strides, to_space ? deep_strides : wide_strides, sizeof(deep_strides));
   memcpy(move.dst_strides, to_space ? wide_strides : deep_strides, sizeof(deep_strides));
-  carnot_move_run(&move, y->data, x->data);
+  carnot_strided_copy_run(&move, y->data, x->data);
   return NULL;
 }
 
@@ -256,26 +256,78 @@ static const carnot_attr_spec kBlockAttrs[] = {{"blocksize", CARNOT_ATTR_INT, tr
 static const carnot_attr_spec kTriluAttrs[] = {{"upper", CARNOT_ATTR_INT, false, 1, NULL}, {0}};
 
 const carnot_op_row carnot_op_transpose = {
-    "transpose",         1,        1, 1, 1, 0, kTransposeAttrs, infer_transpose, run_transpose,
-    "ONNX Transpose-25", "SHUFFLE"};
+    .name = "transpose",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kTransposeAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .infer = infer_transpose,
+    .reference = run_transpose,
+    .source = "ONNX Transpose-25",
+    .layer_type = "SHUFFLE",
+};
 const carnot_op_row carnot_op_tile = {
-    "tile", 2, 2, 1, 1, 0, NULL, infer_tile, run_tile, "ONNX Tile-13", "SLICE"};
-const carnot_op_row carnot_op_reverse_sequence = {"reverse_sequence",
-                                                  2,
-                                                  2,
-                                                  1,
-                                                  1,
-                                                  0,
-                                                  kReverseAttrs,
-                                                  infer_reverse_sequence,
-                                                  run_reverse_sequence,
-                                                  "ONNX ReverseSequence-28",
-                                                  "REVERSE_SEQUENCE"};
+    .name = "tile",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_tile,
+    .reference = run_tile,
+    .source = "ONNX Tile-13",
+    .layer_type = "SLICE",
+};
+const carnot_op_row carnot_op_reverse_sequence = {
+    .name = "reverse_sequence",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kReverseAttrs,
+    .infer = infer_reverse_sequence,
+    .reference = run_reverse_sequence,
+    .source = "ONNX ReverseSequence-28",
+    .layer_type = "REVERSE_SEQUENCE",
+};
 const carnot_op_row carnot_op_depth_to_space = {
-    "depth_to_space",       1,        1, 1, 1, 0, kBlockAttrs, infer_blocks, run_blocks,
-    "ONNX DepthToSpace-28", "SHUFFLE"};
+    .name = "depth_to_space",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kBlockAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA,
+    .infer = infer_blocks,
+    .reference = run_blocks,
+    .source = "ONNX DepthToSpace-28",
+    .layer_type = "SHUFFLE",
+};
 const carnot_op_row carnot_op_space_to_depth = {
-    "space_to_depth",       1,        1, 1, 1, 0, kBlockAttrs, infer_blocks, run_blocks,
-    "ONNX SpaceToDepth-28", "SHUFFLE"};
+    .name = "space_to_depth",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kBlockAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA,
+    .infer = infer_blocks,
+    .reference = run_blocks,
+    .source = "ONNX SpaceToDepth-28",
+    .layer_type = "SHUFFLE",
+};
 const carnot_op_row carnot_op_trilu = {
-    "trilu", 1, 2, 1, 1, 0, kTriluAttrs, infer_trilu, run_trilu, "ONNX Trilu-14", "SELECT"};
+    .name = "trilu",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kTriluAttrs,
+    .infer = infer_trilu,
+    .reference = run_trilu,
+    .source = "ONNX Trilu-14",
+    .layer_type = "SELECT",
+};

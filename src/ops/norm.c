@@ -8,7 +8,7 @@
 //   layer_norm; row: all D of C/num_groups channels
 // |scale|, |bias| broadcast to x for the first two, [C] for the others. Statistics are double,
 // variance in two passes.
-#include "ops/lanes.h"
+#include "ops/axis_iter.h"
 
 typedef struct norm_run {
   const double *scale, *bias;  // bias may be NULL
@@ -79,7 +79,7 @@ static carnot_status* run_norm(carnot_call* call, int64_t row, bool by_channel, 
   CARNOT_TRY(carnot_call_f64(call, scale, &r->scale));
   if (bias) CARNOT_TRY(place_param(x, bias, by_channel, row, r->bias_strides, &r->bias_by_row));
   CARNOT_TRY(carnot_call_f64(call, bias, &r->bias));
-  return carnot_each_row(call, x, carnot_call_out(call, 0), row, norm_row, r);
+  return carnot_for_each_row(call, x, carnot_call_out(call, 0), row, norm_row, r);
 }
 
 // ---- layer_norm and rms_norm ----
@@ -180,6 +180,7 @@ const carnot_op_row carnot_op_layer_norm = {
     .min_outputs = 1,
     .max_outputs = 3,
     .attrs = kLayerAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_layer,
     .reference = run_layer,
     .source = "ONNX LayerNormalization-17",
@@ -192,6 +193,7 @@ const carnot_op_row carnot_op_rms_norm = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kLayerAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_rms,
     .reference = run_rms,
     .source = "ONNX RMSNormalization-23",
@@ -204,6 +206,7 @@ const carnot_op_row carnot_op_instance_norm = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kInstanceAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_channels,
     .reference = run_instance,
     .source = "ONNX InstanceNormalization-22",
@@ -216,6 +219,7 @@ const carnot_op_row carnot_op_group_norm = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kGroupAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_channels,
     .reference = run_group,
     .source = "ONNX GroupNormalization-21",

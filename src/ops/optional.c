@@ -1,6 +1,6 @@
 // Values that may be absent: a list of no or one item.
 // Source: ONNX Optional-28, OptionalGetElement-28, OptionalHasElement-28.
-#include "ops/cells.h"
+#include "ops/rt_value.h"
 
 static carnot_status* infer_optional(carnot_infer* infer) {
   if (carnot_infer_has(infer, 0)) {
@@ -62,19 +62,37 @@ static const carnot_attr_spec kOptionalAttrs[] = {
     {"dtype", CARNOT_ATTR_INT, false, 0, NULL}, {"sequence", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 
 const carnot_op_row carnot_op_optional = {
-    "optional",         0,          1, 1, 1, 0, kOptionalAttrs, infer_optional, run_optional,
-    "ONNX Optional-28", "REFERENCE"};
-const carnot_op_row carnot_op_optional_get_element = {"optional_get_element",
-                                                      1,
-                                                      1,
-                                                      1,
-                                                      1,
-                                                      CARNOT_OP_DATA_DEPENDENT,
-                                                      NULL,
-                                                      infer_get_element,
-                                                      run_get_element,
-                                                      "ONNX OptionalGetElement-28",
-                                                      "REFERENCE"};
+    .name = "optional",
+    .min_inputs = 0,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kOptionalAttrs,
+    .infer = infer_optional,
+    .reference = run_optional,
+    .source = "ONNX Optional-28",
+    .layer_type = "REFERENCE",
+};
+const carnot_op_row carnot_op_optional_get_element = {
+    .name = "optional_get_element",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .flags = CARNOT_OP_DATA_DEPENDENT,
+    .infer = infer_get_element,
+    .reference = run_get_element,
+    .source = "ONNX OptionalGetElement-28",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_optional_has_element = {
-    "optional_has_element",       0,          1, 1, 1, 0, NULL, infer_has_element, run_has_element,
-    "ONNX OptionalHasElement-28", "REFERENCE"};
+    .name = "optional_has_element",
+    .min_inputs = 0,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_has_element,
+    .reference = run_has_element,
+    .source = "ONNX OptionalHasElement-28",
+    .layer_type = "REFERENCE",
+};

@@ -3,7 +3,7 @@
 //   negative pads cut center_crop_pad: cropped or padded with zeros around the middle, to a shape
 // Source: ONNX Pad-25, CenterCropPad-18.
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // Axes that input |input| or the attribute names, all of them when absent, and whether that is
 // known.
@@ -78,7 +78,7 @@ static void copy_padded(const carnot_tensor* x, const carnot_tensor* y, int64_t*
                         const void* fill) {
   int last = y->rank - 1;
   int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0}, row = y->rank ? y->dims[last] : 1;
-  carnot_dense_strides(x->dims, x->rank, strides);
+  carnot_strides(x->dims, x->rank, strides);
   int64_t rows = row ? carnot_tensor_count(y) / row : 0;
   for (int64_t r = 0; r < rows; r++) {
     int64_t from = 0;
@@ -210,7 +210,29 @@ static const carnot_attr_spec kPadAttrs[] = {{"mode", CARNOT_ATTR_STRING, false,
 static const carnot_attr_spec kCropAttrs[] = {{"axes", CARNOT_ATTR_INTS, false, 0, NULL}, {0}};
 
 const carnot_op_row carnot_op_pad = {
-    "pad", 2, 4, 1, 1, 0, kPadAttrs, infer_pad, run_pad, "ONNX Pad-25", "SLICE"};
+    .name = "pad",
+    .min_inputs = 2,
+    .max_inputs = 4,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kPadAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_pad,
+    .reference = run_pad,
+    .source = "ONNX Pad-25",
+    .layer_type = "SLICE",
+};
 const carnot_op_row carnot_op_center_crop_pad = {
-    "center_crop_pad",       2,      2, 1, 1, 0, kCropAttrs, infer_crop, run_crop,
-    "ONNX CenterCropPad-18", "SLICE"};
+    .name = "center_crop_pad",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kCropAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_crop,
+    .reference = run_crop,
+    .source = "ONNX CenterCropPad-18",
+    .layer_type = "SLICE",
+};

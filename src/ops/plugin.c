@@ -121,14 +121,16 @@ static carnot_status* run_plugin(carnot_call* call) {
 }
 
 // A plugin may draw or count: it is never folded, never merged.
-const carnot_op_row carnot_op_plugin = {.name = "plugin",
-                                        .min_inputs = 0,
-                                        .max_inputs = CARNOT_PLUGIN_MAX_OPERANDS,
-                                        .min_outputs = 1,
-                                        .max_outputs = CARNOT_PLUGIN_MAX_OPERANDS,
-                                        .flags = CARNOT_OP_RANDOM,
-                                        .attrs = kAttrs,
-                                        .infer = infer_plugin,
-                                        .reference = run_plugin,
-                                        .source = "TensorRT PluginV3",
-                                        .layer_type = "PLUGIN_V3"};
+const carnot_op_row carnot_op_plugin = {
+    .name = "plugin",
+    .min_inputs = 0,
+    .max_inputs = CARNOT_PLUGIN_MAX_OPERANDS,
+    .min_outputs = 1,
+    .max_outputs = CARNOT_PLUGIN_MAX_OPERANDS,
+    .flags = CARNOT_OP_RANDOM,
+    .attrs = kAttrs,
+    .infer = infer_plugin,
+    .reference = run_plugin,
+    .source = "TensorRT PluginV3",
+    .layer_type = "PLUGIN_V3",
+};

@@ -7,7 +7,7 @@
 // wrapped on store.
 #include "ops/pointwise.h"
 
-#include "ops/fn.h"
+#include "ops/elementwise_fn.h"
 #include "ops/util.h"
 
 enum { kChunk = 512, kPart = 1 << 15 };
@@ -246,6 +246,7 @@ const carnot_op_row carnot_op_unary = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_ELEMENTWISE | CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_unary,
     .reference = run_unary,
     .source = "base/fn.def; ONNX Abs-13, Relu-14, Gelu-20 and their like",
@@ -258,6 +259,7 @@ const carnot_op_row carnot_op_binary = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_ELEMENTWISE | CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_binary,
     .reference = run_binary,
     .source = "base/fn.def; ONNX Add-14, Mod-28, BitShift-28 and their like",
@@ -270,6 +272,7 @@ const carnot_op_row carnot_op_ternary = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_ELEMENTWISE | CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_ternary,
     .reference = run_ternary,
     .source = "base/fn.def; ONNX Where-16, Clip-13",

@@ -1,3 +1,4 @@
+// Element-wise functions on symbolic elements: shape arithmetic stays an expression.
 #include "ops/pointwise.h"
 #include "ops/util.h"
 

@@ -5,19 +5,19 @@
 //   average_pool: y = sum / elements; |count_include_pad|: of the window inside the padded input
 //   lp_pool:      y = (sum |x|^p)^(1/p)
 // |x| [N,C,D..] → [N,C,O..]. Computed in double.
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 
 typedef enum pool_kind { POOL_MAX, POOL_AVERAGE, POOL_LP } pool_kind;
 
 typedef struct pool_run {
-  carnot_window window;
+  carnot_sliding_window window;
   pool_kind kind;
   double p;
   bool count_pad, column_major;
   const double* x;
   double* y;
   int64_t* indices;  // may be NULL
-  int64_t in_dims[CARNOT_WINDOW_RANK], out_dims[CARNOT_WINDOW_RANK];
+  int64_t in_dims[CARNOT_SLIDING_WINDOW_RANK], out_dims[CARNOT_SLIDING_WINDOW_RANK];
   int64_t in_size, out_size, tap_count;
 } pool_run;
 
@@ -27,12 +27,12 @@ static carnot_status* infer_pool(carnot_infer* infer) {
   int rank = x->rank;
   carnot_sym dims[CARNOT_MAX_RANK];
   if (rank >= 0) {
-    carnot_window window;
-    CARNOT_TRY(carnot_window_read(infer->row, infer->attrs, rank - 2, NULL, &window));
+    carnot_sliding_window window;
+    CARNOT_TRY(carnot_sliding_window_read(infer->row, infer->attrs, rank - 2, NULL, &window));
     window.ceil_mode = carnot_infer_int(infer, "ceil_mode") != 0;
     dims[0] = x->dims[0];
     dims[1] = x->dims[1];
-    CARNOT_TRY(carnot_window_infer(infer, &window, x->dims + 2, dims + 2));
+    CARNOT_TRY(carnot_sliding_window_infer(infer, &window, x->dims + 2, dims + 2));
   }
   carnot_infer_set(infer, 0, x->dtype, rank, dims);
   if (infer->output_count > 1) carnot_infer_set(infer, 1, CARNOT_DTYPE_I64, rank, dims);
@@ -50,7 +50,7 @@ static int64_t flat_index(const pool_run* r, const int64_t* at) {
 }
 
 // Steps to the next tap in row-major order.
-static void next_tap(const carnot_window* w, int64_t* tap) {
+static void next_tap(const carnot_sliding_window* w, int64_t* tap) {
   for (int d = w->rank - 1; d >= 0; d--) {
     if (++tap[d] < w->kernel[d]) return;
     tap[d] = 0;
@@ -59,12 +59,12 @@ static void next_tap(const carnot_window* w, int64_t* tap) {
 
 static double pool_window(const pool_run* r, const double* plane, const int64_t* out_at,
                           int64_t* out_index) {
-  const carnot_window* w = &r->window;
-  int64_t tap[CARNOT_WINDOW_RANK] = {0}, count = 0;
+  const carnot_sliding_window* w = &r->window;
+  int64_t tap[CARNOT_SLIDING_WINDOW_RANK] = {0}, count = 0;
   double best = -(double)INFINITY, sum = 0;
   *out_index = -1;
   for (int64_t t = 0; t < r->tap_count; t++, next_tap(w, tap)) {
-    int64_t at[CARNOT_WINDOW_RANK], offset = 0;
+    int64_t at[CARNOT_SLIDING_WINDOW_RANK], offset = 0;
     bool inside = true, padded = true;
     for (int d = 0; d < w->rank; d++) {
       at[d] = out_at[d] * w->strides[d] - w->begin[d] + tap[d] * w->dilations[d];
@@ -91,7 +91,7 @@ static double pool_window(const pool_run* r, const double* plane, const int64_t*
 
 static void pool_plane(void* arg, int64_t plane) {
   const pool_run* r = arg;
-  int64_t at[CARNOT_WINDOW_RANK], index;
+  int64_t at[CARNOT_SLIDING_WINDOW_RANK], index;
   for (int64_t i = 0; i < r->out_size; i++) {
     carnot_unravel(i, r->out_dims, r->window.rank, at);
     r->y[plane * r->out_size + i] = pool_window(r, r->x + plane * r->in_size, at, &index);
@@ -107,8 +107,8 @@ static carnot_status* run_pool(carnot_call* call, pool_run* r) {
   const carnot_tensor* shape = y ? y : indices;
   if (!shape || carnot_tensor_count(shape) == 0) return NULL;
   int rank = x->rank - 2;
-  CARNOT_TRY(carnot_window_of_call(call, rank, NULL, &r->window));
-  carnot_window_resolve(&r->window, x->dims + 2, shape->dims + 2);
+  CARNOT_TRY(carnot_sliding_window_of_call(call, rank, NULL, &r->window));
+  carnot_sliding_window_resolve(&r->window, x->dims + 2, shape->dims + 2);
   memcpy(r->in_dims, x->dims + 2, (size_t)rank * sizeof(int64_t));
   memcpy(r->out_dims, shape->dims + 2, (size_t)rank * sizeof(int64_t));
   r->in_size = carnot_dims_count(r->in_dims, rank);
@@ -156,6 +156,7 @@ const carnot_op_row carnot_op_max_pool = {
     .min_outputs = 1,
     .max_outputs = 2,
     .attrs = kMaxAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_pool,
     .reference = run_max,
     .source = "ONNX MaxPool-22",
@@ -168,6 +169,7 @@ const carnot_op_row carnot_op_average_pool = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAverageAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_pool,
     .reference = run_average,
     .source = "ONNX AveragePool-22",

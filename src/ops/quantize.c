@@ -8,7 +8,7 @@
 #include "ops/util.h"
 
 typedef struct quantization {
-  carnot_lanes lanes;  // of x around the axis
+  carnot_axis_view lanes;  // of x around the axis
   int64_t blocks, block_size;
   bool per_tensor;
 } quantization;
@@ -17,13 +17,13 @@ static carnot_status* granularity(const carnot_call* call, quantization* out) {
   const carnot_tensor *x = carnot_call_in(call, 0), *scale = carnot_call_in(call, 1);
   out->per_tensor = carnot_tensor_count(scale) == 1 && (scale->rank < 2 || x->rank < 2);
   if (x->rank == 0 || out->per_tensor) {
-    out->lanes = (carnot_lanes){1, 1, carnot_tensor_count(x)};
+    out->lanes = (carnot_axis_view){1, 1, carnot_tensor_count(x)};
     out->per_tensor = true;
     return NULL;
   }
   int axis = 0;
   if (x->rank > 1) CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-  out->lanes = carnot_lanes_of(x->dims, x->rank, axis);
+  out->lanes = carnot_axis_view_of(x->dims, x->rank, axis);
   int64_t block = carnot_call_int(call, "block_size");
   bool blocked = scale->rank == x->rank && (block > 0 || scale->rank > 1);
   out->blocks = blocked ? scale->dims[axis] : 0;

@@ -269,6 +269,7 @@ const carnot_op_row carnot_op_dropout = {
     .max_outputs = 2,
     .flags = CARNOT_OP_RANDOM,
     .attrs = kDropoutAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_dropout,
     .reference = run_dropout,
     .source = "ONNX Dropout-22",

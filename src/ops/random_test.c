@@ -1,3 +1,4 @@
+// Random operators: moments of what is drawn, and equal seeds give equal numbers.
 #include "ops/evaluate.h"
 #include "ops/op_test.h"
 

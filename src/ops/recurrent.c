@@ -1,3 +1,4 @@
+// What LSTM, GRU and RNN share: operands, directions, sequence lengths, gates.
 #include "ops/recurrent.h"
 
 #include <strings.h>

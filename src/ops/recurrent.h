@@ -6,7 +6,7 @@
 #ifndef CARNOT_OPS_RECURRENT_H_
 #define CARNOT_OPS_RECURRENT_H_
 
-#include "ops/fn.h"
+#include "ops/elementwise_fn.h"
 #include "ops/util.h"
 
 enum { CARNOT_RECURRENT_GATES = 4, CARNOT_RECURRENT_ACTIVATIONS = 3 };

@@ -1,3 +1,4 @@
+// LSTM, GRU and RNN against the recurrence written out.
 #include "ops/op_test.h"
 
 enum { kTime = 4, kBatch = 2, kInput = 3, kHidden = 2 };

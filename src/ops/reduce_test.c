@@ -1,3 +1,4 @@
+// Reductions over axes, empty axes and empty tensors.
 #include "ops/op_test.h"
 
 static void reduces(const char* fn, carnot_dtype dtype, const double* values, int64_t count,

@@ -27,13 +27,15 @@ static carnot_status* run_region(carnot_call* call) {
   return NULL;
 }
 
-const carnot_op_row carnot_op_region = {.name = "region",
-                                        .min_inputs = 0,
-                                        .max_inputs = -1,
-                                        .min_outputs = 1,
-                                        .max_outputs = -1,
-                                        .attrs = kAttrs,
-                                        .infer = infer_region,
-                                        .reference = run_region,
-                                        .source = "Carnot",
-                                        .layer_type = "FUSED"};
+const carnot_op_row carnot_op_region = {
+    .name = "region",
+    .min_inputs = 0,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = -1,
+    .attrs = kAttrs,
+    .infer = infer_region,
+    .reference = run_region,
+    .source = "Carnot",
+    .layer_type = "FUSED",
+};

@@ -1,3 +1,4 @@
+// The input positions and weights that one output coordinate of Resize reads.
 #include "ops/resize_taps.h"
 
 double carnot_resize_place(const carnot_resize_filter* f, const carnot_resize_axis* x, int64_t o,

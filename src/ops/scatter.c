@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "ops/indices.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 typedef enum reduction { KEEP, ADD, MUL, MAX, MIN } reduction;
 
@@ -98,7 +98,7 @@ static carnot_status* run_scatter_elements(carnot_call* call) {
   carnot_copy_elements(x->dtype, y->data, 0, x->data, 0, carnot_tensor_count(x));
   int64_t strides[CARNOT_MAX_RANK], index[CARNOT_MAX_RANK] = {0},
                                     count = carnot_tensor_count(indices);
-  carnot_dense_strides(x->dims, x->rank, strides);
+  carnot_strides(x->dims, x->rank, strides);
   for (int64_t i = 0; i < count; i++) {
     int64_t at, to = 0;
     CARNOT_TRY(carnot_index(carnot_load_i64(indices->dtype, indices->data, (size_t)i),
@@ -185,19 +185,38 @@ static const carnot_attr_spec kCache[] = {{"axis", CARNOT_ATTR_INT, false, -2, N
                                           {0}};
 
 const carnot_op_row carnot_op_scatter_elements = {
-    "scatter_elements",        3,        3, 1, 1, 0, kElements, infer_scatter, run_scatter_elements,
-    "ONNX ScatterElements-18", "SCATTER"};
+    .name = "scatter_elements",
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kElements,
+    .infer = infer_scatter,
+    .reference = run_scatter_elements,
+    .source = "ONNX ScatterElements-18",
+    .layer_type = "SCATTER",
+};
 const carnot_op_row carnot_op_scatter_nd = {
-    "scatter_nd",        3,        3, 1, 1, 0, kNd, infer_scatter, run_scatter_nd,
-    "ONNX ScatterND-18", "SCATTER"};
-const carnot_op_row carnot_op_tensor_scatter = {"tensor_scatter",
-                                                2,
-                                                3,
-                                                1,
-                                                1,
-                                                0,
-                                                kCache,
-                                                infer_scatter,
-                                                run_tensor_scatter,
-                                                "ONNX TensorScatter-24",
-                                                "KVCACHE_UPDATE"};
+    .name = "scatter_nd",
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kNd,
+    .infer = infer_scatter,
+    .reference = run_scatter_nd,
+    .source = "ONNX ScatterND-18",
+    .layer_type = "SCATTER",
+};
+const carnot_op_row carnot_op_tensor_scatter = {
+    .name = "tensor_scatter",
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kCache,
+    .infer = infer_scatter,
+    .reference = run_tensor_scatter,
+    .source = "ONNX TensorScatter-24",
+    .layer_type = "KVCACHE_UPDATE",
+};

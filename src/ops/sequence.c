@@ -2,9 +2,9 @@
 // Positions in [-n, n) (for insertion [-n, n]) count from the end when negative; any other is
 // INVALID_ARGUMENT. Source: ONNX SequenceEmpty-11, SequenceConstruct-11, SequenceInsert-11,
 // SequenceErase-11, SequenceAt-11, SequenceLength-11, SplitToSequence-24, ConcatFromSequence-11.
-#include "ops/cells.h"
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/rt_value.h"
+#include "ops/strided_copy.h"
 
 // The sequence at input |i|.
 static carnot_status* sequence_input(const carnot_infer* infer, int i,
@@ -68,11 +68,11 @@ static carnot_status* infer_construct(carnot_infer* infer) {
 }
 
 static carnot_status* run_construct(carnot_call* call) {
-  carnot_cell_list list = {0};
+  carnot_rt_value_list list = {0};
   for (int i = 0; i < call->input_count; i++) {
     const carnot_rt_value* kept;
     CARNOT_TRY(carnot_call_keep(call, call->inputs[i], &kept));
-    CARNOT_TRY(carnot_cell_list_add(call, &list, kept));
+    CARNOT_TRY(carnot_rt_value_list_add(call, &list, kept));
   }
   return carnot_call_set_items(call, 0, CARNOT_VALUE_SEQUENCE, list.items, list.count);
 }
@@ -114,9 +114,9 @@ static carnot_status* run_erase(carnot_call* call) {
   int64_t at = (int64_t)list->item_count - 1;
   CARNOT_CHECK(at >= 0, INVALID_ARGUMENT, "an empty sequence has nothing to erase");
   if (carnot_call_in(call, 1)) CARNOT_TRY(read_position(call, 1, at + 1, /*end_too=*/false, &at));
-  carnot_cell_list left = {0};
+  carnot_rt_value_list left = {0};
   for (size_t i = 0; i < list->item_count; i++) {
-    if ((int64_t)i != at) CARNOT_TRY(carnot_cell_list_add(call, &left, list->items[i]));
+    if ((int64_t)i != at) CARNOT_TRY(carnot_rt_value_list_add(call, &left, list->items[i]));
   }
   return carnot_call_set_items(call, 0, CARNOT_VALUE_SEQUENCE, left.items, left.count);
 }
@@ -200,7 +200,7 @@ static carnot_status* run_split_to(carnot_call* call) {
           inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1);
   int64_t whole = x->dims[axis], at = 0;
   int64_t given = sizes && sizes->rank ? carnot_tensor_count(sizes) : -1;
-  carnot_cell_list list = {0};
+  carnot_rt_value_list list = {0};
   for (int64_t i = 0; given >= 0 ? i < given : at < whole; i++) {
     int64_t size = part_size(sizes, i, whole - at), dims[CARNOT_MAX_RANK];
     CARNOT_CHECK(size >= 0 && size <= whole - at && (size > 0 || given >= 0), INVALID_ARGUMENT,
@@ -212,14 +212,14 @@ static carnot_status* run_split_to(carnot_call* call) {
     }
     carnot_rt_value* part;
     CARNOT_TRY(carnot_call_new_tensor(call, x->dtype, rank, dims, &part));
-    carnot_move move = {.dtype = x->dtype,
-                        .rank = 2,
-                        .dims = {outer, size * inner},
-                        .src_strides = {whole * inner, 1},
-                        .dst_strides = {size * inner, 1},
-                        .src_offset = at * inner};
-    carnot_move_run(&move, part->tensor.data, x->data);
-    CARNOT_TRY(carnot_cell_list_add(call, &list, part));
+    carnot_strided_copy move = {.dtype = x->dtype,
+                                .rank = 2,
+                                .dims = {outer, size * inner},
+                                .src_strides = {whole * inner, 1},
+                                .dst_strides = {size * inner, 1},
+                                .src_offset = at * inner};
+    carnot_strided_copy_run(&move, part->tensor.data, x->data);
+    CARNOT_TRY(carnot_rt_value_list_add(call, &list, part));
     at += size;
   }
   CARNOT_CHECK(at == whole, INVALID_ARGUMENT, "the sizes sum to %lld, the axis has %lld",
@@ -272,13 +272,13 @@ static carnot_status* run_concat_from(carnot_call* call) {
   for (size_t i = 0; y && i < list->item_count; i++) {
     const carnot_tensor* x = &list->items[i]->tensor;
     int64_t part = carnot_dims_count(x->dims + axis, x->rank - axis);
-    carnot_move move = {.dtype = x->dtype,
-                        .rank = 2,
-                        .dims = {outer, part},
-                        .src_strides = {part, 1},
-                        .dst_strides = {row, 1},
-                        .dst_offset = at};
-    carnot_move_run(&move, y->data, x->data);
+    carnot_strided_copy move = {.dtype = x->dtype,
+                                .rank = 2,
+                                .dims = {outer, part},
+                                .src_strides = {part, 1},
+                                .dst_strides = {row, 1},
+                                .dst_offset = at};
+    carnot_strided_copy_run(&move, y->data, x->data);
     at += part;
   }
   return NULL;
@@ -293,34 +293,96 @@ static const carnot_attr_spec kSplitAttrs[] = {
 static const carnot_attr_spec kConcatAttrs[] = {
     {"axis", CARNOT_ATTR_INT, true, 0, NULL}, {"new_axis", CARNOT_ATTR_INT, false, 0, NULL}, {0}};
 const carnot_op_row carnot_op_sequence_empty = {
-    "sequence_empty",        0,          0, 1, 1, 0, kEmptyAttrs, infer_empty, run_empty,
-    "ONNX SequenceEmpty-11", "REFERENCE"};
+    .name = "sequence_empty",
+    .min_inputs = 0,
+    .max_inputs = 0,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kEmptyAttrs,
+    .infer = infer_empty,
+    .reference = run_empty,
+    .source = "ONNX SequenceEmpty-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_construct = {
-    "sequence_construct",        1,          -1, 1, 1, 0, NULL, infer_construct, run_construct,
-    "ONNX SequenceConstruct-11", "REFERENCE"};
+    .name = "sequence_construct",
+    .min_inputs = 1,
+    .max_inputs = -1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_construct,
+    .reference = run_construct,
+    .source = "ONNX SequenceConstruct-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_at = {
-    "sequence_at",        2,          2, 1, 1, CARNOT_OP_DATA_DEPENDENT, NULL, infer_at, run_at,
-    "ONNX SequenceAt-11", "REFERENCE"};
+    .name = "sequence_at",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .flags = CARNOT_OP_DATA_DEPENDENT,
+    .infer = infer_at,
+    .reference = run_at,
+    .source = "ONNX SequenceAt-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_erase = {
-    "sequence_erase",        1,          2, 1, 1, 0, NULL, infer_erase, run_erase,
-    "ONNX SequenceErase-11", "REFERENCE"};
+    .name = "sequence_erase",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_erase,
+    .reference = run_erase,
+    .source = "ONNX SequenceErase-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_insert = {
-    "sequence_insert",        2,          3, 1, 1, 0, NULL, infer_insert, run_insert,
-    "ONNX SequenceInsert-11", "REFERENCE"};
+    .name = "sequence_insert",
+    .min_inputs = 2,
+    .max_inputs = 3,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_insert,
+    .reference = run_insert,
+    .source = "ONNX SequenceInsert-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_sequence_length = {
-    "sequence_length",        1,          1, 1, 1, 0, NULL, infer_length, run_length,
-    "ONNX SequenceLength-11", "REFERENCE"};
+    .name = "sequence_length",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_length,
+    .reference = run_length,
+    .source = "ONNX SequenceLength-11",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_split_to_sequence = {
-    "split_to_sequence",       1,          2, 1, 1, 0, kSplitAttrs, infer_split_to, run_split_to,
-    "ONNX SplitToSequence-24", "REFERENCE"};
-const carnot_op_row carnot_op_concat_from_sequence = {"concat_from_sequence",
-                                                      1,
-                                                      1,
-                                                      1,
-                                                      1,
-                                                      CARNOT_OP_DATA_DEPENDENT,
-                                                      kConcatAttrs,
-                                                      infer_concat_from,
-                                                      run_concat_from,
-                                                      "ONNX ConcatFromSequence-11",
-                                                      "REFERENCE"};
+    .name = "split_to_sequence",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kSplitAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_split_to,
+    .reference = run_split_to,
+    .source = "ONNX SplitToSequence-24",
+    .layer_type = "REFERENCE",
+};
+const carnot_op_row carnot_op_concat_from_sequence = {
+    .name = "concat_from_sequence",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .flags = CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kConcatAttrs,
+    .infer = infer_concat_from,
+    .reference = run_concat_from,
+    .source = "ONNX ConcatFromSequence-11",
+    .layer_type = "REFERENCE",
+};

@@ -3,7 +3,7 @@
 //   reshape, squeeze, unsqueeze: the same elements in the same order · expand: broadcast to a shape
 // Source: ONNX Identity-25, Shape-25, Size-25, Reshape-25, Squeeze-25, Unsqueeze-25, Expand-13.
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // Passes the known elements of input 0 on, where the output has the same elements in the same
 // order.
@@ -315,16 +315,16 @@ static carnot_status* run_expand(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
-  carnot_move move = {.dtype = x->dtype, .rank = y->rank};
+  carnot_strided_copy move = {.dtype = x->dtype, .rank = y->rank};
   int64_t strides[CARNOT_MAX_RANK];
-  carnot_dense_strides(x->dims, x->rank, strides);
-  carnot_dense_strides(y->dims, y->rank, move.dst_strides);
+  carnot_strides(x->dims, x->rank, strides);
+  carnot_strides(y->dims, y->rank, move.dst_strides);
   for (int i = 0; i < y->rank; i++) {
     int from = i - (y->rank - x->rank);
     move.dims[i] = y->dims[i];
     move.src_strides[i] = from < 0 || x->dims[from] == 1 ? 0 : strides[from];
   }
-  carnot_move_run(&move, y->data, x->data);
+  carnot_strided_copy_run(&move, y->data, x->data);
   return NULL;
 }
 
@@ -336,17 +336,92 @@ static const carnot_attr_spec kReshapeAttrs[] = {{"allowzero", CARNOT_ATTR_INT, 
                                                  {0}};
 
 const carnot_op_row carnot_op_identity = {
-    "identity", 1, 1, 1, 1, 0, NULL, infer_identity, run_identity, "ONNX Identity-25", "IDENTITY"};
+    .name = "identity",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_IGNORES_PRECISION,
+    .infer = infer_identity,
+    .reference = run_identity,
+    .source = "ONNX Identity-25",
+    .layer_type = "IDENTITY",
+};
 const carnot_op_row carnot_op_shape = {
-    "shape", 1, 1, 1, 1, 0, kShapeAttrs, infer_shape, run_shape, "ONNX Shape-25", "SHAPE"};
+    .name = "shape",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kShapeAttrs,
+    .traits = CARNOT_TRAIT_READS_DIMS_ONLY,
+    .infer = infer_shape,
+    .reference = run_shape,
+    .source = "ONNX Shape-25",
+    .layer_type = "SHAPE",
+};
 const carnot_op_row carnot_op_size = {
-    "size", 1, 1, 1, 1, 0, NULL, infer_size, run_size, "ONNX Size-25", "SHAPE"};
+    .name = "size",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_READS_DIMS_ONLY,
+    .infer = infer_size,
+    .reference = run_size,
+    .source = "ONNX Size-25",
+    .layer_type = "SHAPE",
+};
 const carnot_op_row carnot_op_reshape = {
-    "reshape",         2,        2, 1, 1, 0, kReshapeAttrs, infer_reshape, copy_data,
-    "ONNX Reshape-25", "SHUFFLE"};
+    .name = "reshape",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kReshapeAttrs,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_VIEW | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_reshape,
+    .reference = copy_data,
+    .source = "ONNX Reshape-25",
+    .layer_type = "SHUFFLE",
+};
 const carnot_op_row carnot_op_squeeze = {
-    "squeeze", 1, 2, 1, 1, 0, NULL, infer_squeeze, copy_data, "ONNX Squeeze-25", "SQUEEZE"};
+    .name = "squeeze",
+    .min_inputs = 1,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_VIEW | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_squeeze,
+    .reference = copy_data,
+    .source = "ONNX Squeeze-25",
+    .layer_type = "SQUEEZE",
+};
 const carnot_op_row carnot_op_unsqueeze = {
-    "unsqueeze", 2, 2, 1, 1, 0, NULL, infer_unsqueeze, copy_data, "ONNX Unsqueeze-25", "UNSQUEEZE"};
+    .name = "unsqueeze",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_VIEW | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_unsqueeze,
+    .reference = copy_data,
+    .source = "ONNX Unsqueeze-25",
+    .layer_type = "UNSQUEEZE",
+};
 const carnot_op_row carnot_op_expand = {
-    "expand", 2, 2, 1, 1, 0, NULL, infer_expand, run_expand, "ONNX Expand-13", "SLICE"};
+    .name = "expand",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_expand,
+    .reference = run_expand,
+    .source = "ONNX Expand-13",
+    .layer_type = "SLICE",
+};

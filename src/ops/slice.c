@@ -2,7 +2,7 @@
 //   y[i] = x[start + i * step] on each axis named; ends and negative positions as in Python.
 // Source: ONNX Slice-13.
 #include "ops/infer_help.h"
-#include "ops/move.h"
+#include "ops/strided_copy.h"
 
 // Exporters write INT32_MAX or INT64_MAX for "to the end": of a dimension not known that is taken
 // at its word.
@@ -135,10 +135,10 @@ static carnot_status* run_slice(carnot_call* call) {
   CARNOT_TRY(carnot_call_ints(call, carnot_call_in(call, 4), &steps, &step_count));
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
-  carnot_move move = {.dtype = x->dtype, .rank = x->rank};
+  carnot_strided_copy move = {.dtype = x->dtype, .rank = x->rank};
   int64_t strides[CARNOT_MAX_RANK];
-  carnot_dense_strides(x->dims, x->rank, strides);
-  carnot_dense_strides(y->dims, y->rank, move.dst_strides);
+  carnot_strides(x->dims, x->rank, strides);
+  carnot_strides(y->dims, y->rank, move.dst_strides);
   for (int d = 0; d < x->rank; d++) {
     move.dims[d] = y->dims[d];
     move.src_strides[d] = strides[d];
@@ -152,9 +152,20 @@ static carnot_status* run_slice(carnot_call* call) {
     // With one element or none the step does not matter, and a huge one would overflow.
     move.src_strides[axis] = y->dims[axis] > 1 ? strides[axis] * step : 0;
   }
-  carnot_move_run(&move, y->data, x->data);
+  carnot_strided_copy_run(&move, y->data, x->data);
   return NULL;
 }
 
 const carnot_op_row carnot_op_slice = {
-    "slice", 3, 5, 1, 1, 0, NULL, infer_slice, run_slice, "ONNX Slice-13", "SLICE"};
+    .name = "slice",
+    .min_inputs = 3,
+    .max_inputs = 5,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .infer = infer_slice,
+    .reference = run_slice,
+    .source = "ONNX Slice-13",
+    .layer_type = "SLICE",
+};

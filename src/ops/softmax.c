@@ -2,7 +2,7 @@
 //   softmax:     y = exp(x - max) / sum exp(x - max)
 //   log_softmax: y = x - max - log(sum exp(x - max))
 //   hardmax:     y = 1 at the first largest element, else 0
-#include "ops/lanes.h"
+#include "ops/axis_iter.h"
 
 static carnot_status* infer_softmax(carnot_infer* infer) {
   const carnot_type* x;
@@ -44,11 +44,11 @@ static void hardmax_lane(const void* context, int64_t lane, const double* x, dou
   for (int64_t i = 0; i < n; i++) y[i] = i == at;
 }
 
-static carnot_status* run(carnot_call* call, carnot_lane_fn fn) {
+static carnot_status* run(carnot_call* call, carnot_axis_slice_fn fn) {
   const carnot_tensor* x = carnot_call_in(call, 0);
   int axis = 0;
   if (x->rank) CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-  return carnot_each_lane(call, x, carnot_call_out(call, 0), axis, fn, NULL);
+  return carnot_for_each_axis_slice(call, x, carnot_call_out(call, 0), axis, fn, NULL);
 }
 static carnot_status* run_softmax(carnot_call* call) { return run(call, softmax_lane); }
 static carnot_status* run_log_softmax(carnot_call* call) { return run(call, log_softmax_lane); }
@@ -63,6 +63,7 @@ const carnot_op_row carnot_op_softmax = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_F32_AS_HALF,
     .infer = infer_softmax,
     .reference = run_softmax,
     .source = "ONNX Softmax-13",
@@ -75,6 +76,7 @@ const carnot_op_row carnot_op_log_softmax = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .traits = CARNOT_TRAIT_HALF_AS_F32,
     .infer = infer_softmax,
     .reference = run_log_softmax,
     .source = "ONNX LogSoftmax-13",

@@ -319,30 +319,51 @@ static const carnot_attr_spec kNormalizer[] = {
 static const carnot_attr_spec kRegex[] = {{"pattern", CARNOT_ATTR_STRING, true, 0, NULL}, {0}};
 
 const carnot_op_row carnot_op_string_concat = {
-    "string_concat",        2,          2, 1, 1, 0, NULL, infer_concat, run_concat,
-    "ONNX StringConcat-20", "REFERENCE"};
-const carnot_op_row carnot_op_string_split = {"string_split",
-                                              1,
-                                              1,
-                                              1,
-                                              2,
-                                              CARNOT_OP_DATA_DEPENDENT,
-                                              kSplit,
-                                              infer_split,
-                                              run_split,
-                                              "ONNX StringSplit-20",
-                                              "REFERENCE"};
-const carnot_op_row carnot_op_string_normalizer = {"string_normalizer",
-                                                   1,
-                                                   1,
-                                                   1,
-                                                   1,
-                                                   CARNOT_OP_DATA_DEPENDENT,
-                                                   kNormalizer,
-                                                   infer_normalizer,
-                                                   run_normalizer,
-                                                   "ONNX StringNormalizer-10",
-                                                   "REFERENCE"};
+    .name = "string_concat",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .infer = infer_concat,
+    .reference = run_concat,
+    .source = "ONNX StringConcat-20",
+    .layer_type = "REFERENCE",
+};
+const carnot_op_row carnot_op_string_split = {
+    .name = "string_split",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 2,
+    .flags = CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kSplit,
+    .infer = infer_split,
+    .reference = run_split,
+    .source = "ONNX StringSplit-20",
+    .layer_type = "REFERENCE",
+};
+const carnot_op_row carnot_op_string_normalizer = {
+    .name = "string_normalizer",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .flags = CARNOT_OP_DATA_DEPENDENT,
+    .attrs = kNormalizer,
+    .infer = infer_normalizer,
+    .reference = run_normalizer,
+    .source = "ONNX StringNormalizer-10",
+    .layer_type = "REFERENCE",
+};
 const carnot_op_row carnot_op_regex_full_match = {
-    "regex_full_match",       1,          1, 1, 1, 0, kRegex, infer_regex, run_regex,
-    "ONNX RegexFullMatch-20", "REFERENCE"};
+    .name = "regex_full_match",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kRegex,
+    .infer = infer_regex,
+    .reference = run_regex,
+    .source = "ONNX RegexFullMatch-20",
+    .layer_type = "REFERENCE",
+};

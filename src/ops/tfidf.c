@@ -140,5 +140,14 @@ static const carnot_attr_spec kAttrs[] = {{"mode", CARNOT_ATTR_STRING, true, 0, 
                                           {0}};
 
 const carnot_op_row carnot_op_tfidf_vectorizer = {
-    "tfidf_vectorizer",       1,          1, 1, 1, 0, kAttrs, infer_tfidf, run_tfidf,
-    "ONNX TfIdfVectorizer-9", "REFERENCE"};
+    .name = "tfidf_vectorizer",
+    .min_inputs = 1,
+    .max_inputs = 1,
+    .min_outputs = 1,
+    .max_outputs = 1,
+    .attrs = kAttrs,
+    .infer = infer_tfidf,
+    .reference = run_tfidf,
+    .source = "ONNX TfIdfVectorizer-9",
+    .layer_type = "REFERENCE",
+};

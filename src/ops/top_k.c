@@ -3,7 +3,7 @@
 //   first
 // |k| is input 1 (one element). NaN counts as greater than every number. Results are sorted
 // whatever |sorted| says.
-#include "ops/lanes.h"
+#include "ops/axis_iter.h"
 
 static carnot_status* infer_top_k(carnot_infer* infer) {
   const carnot_type* x;
@@ -55,7 +55,7 @@ static carnot_status* run_top_k(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
   int axis;
   CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-  carnot_lanes lanes = carnot_lanes_of(x->dims, x->rank, axis);
+  carnot_axis_view lanes = carnot_axis_view_of(x->dims, x->rank, axis);
   int64_t k = carnot_scalar_i64(carnot_call_in(call, 1), 0), dims[CARNOT_MAX_RANK];
   CARNOT_CHECK(k >= 0 && k <= lanes.length, INVALID_ARGUMENT,
                "k is %lld; dimension %d has %lld elements", (long long)k, axis,
@@ -70,9 +70,9 @@ static carnot_status* run_top_k(carnot_call* call) {
   CARNOT_TRY(carnot_call_array(call, lanes.length, sizeof(int64_t), &items));
   CARNOT_TRY(carnot_call_array(call, lanes.length, sizeof(int64_t), &scratch));
   order o = {keys, carnot_call_int(call, "largest") != 0};
-  carnot_lanes out = {lanes.outer, k, lanes.inner};
+  carnot_axis_view out = {lanes.outer, k, lanes.inner};
   for (int64_t lane = 0; k > 0 && lane < lanes.outer * lanes.inner; lane++) {
-    int64_t from = carnot_lane_start(&lanes, lane), to = carnot_lane_start(&out, lane);
+    int64_t from = carnot_axis_slice_start(&lanes, lane), to = carnot_axis_slice_start(&out, lane);
     for (int64_t i = 0; i < lanes.length; i++) {
       items[i] = i;
       keys[i] = key_of(x, from + i * lanes.inner);
@@ -101,6 +101,7 @@ const carnot_op_row carnot_op_top_k = {
     .min_outputs = 1,
     .max_outputs = 2,
     .attrs = kAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .infer = infer_top_k,
     .reference = run_top_k,
     .source = "ONNX TopK-24",

@@ -2,7 +2,7 @@
 //   y: each once, ascending with |sorted|, else in order of first occurrence; NaNs are equal and
 //   come last indices: where each first occurs · inverse: for every element of x its place in y ·
 //   counts (all int64)
-#include "ops/lanes.h"
+#include "ops/axis_iter.h"
 
 static carnot_status* infer_unique(carnot_infer* infer) {
   const carnot_type* x;
@@ -28,7 +28,7 @@ static carnot_status* infer_unique(carnot_infer* infer) {
 
 typedef struct slices {
   const carnot_tensor* x;
-  carnot_lanes lanes;
+  carnot_axis_view lanes;
 } slices;
 
 static int compare_elements(const carnot_tensor* x, int64_t i, int64_t j) {
@@ -128,7 +128,7 @@ static carnot_status* run_unique(carnot_call* call) {
   int axis = 0;
   if (along) {
     CARNOT_TRY(carnot_axis(carnot_call_int(call, "axis"), x->rank, "axis", &axis));
-    s.lanes = carnot_lanes_of(x->dims, x->rank, axis);
+    s.lanes = carnot_axis_view_of(x->dims, x->rank, axis);
     memcpy(dims, x->dims, sizeof(dims));
   }
   groups g = {0};

@@ -2,7 +2,7 @@
 //   y[indices[i]] = x[i], 0 elsewhere
 // |x|, |indices| [N,C,D..]; the indices are flat over [N,C,O..] with O = (D-1)*stride + kernel -
 // pads. |output_shape| (optional) makes the result larger: the part above lies in its corner.
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 
 static carnot_status* infer_unpool(carnot_infer* infer) {
   const carnot_type* x;
@@ -20,8 +20,8 @@ static carnot_status* infer_unpool(carnot_infer* infer) {
   }
   carnot_sym dims[CARNOT_MAX_RANK];
   if (x->rank >= 0) {
-    carnot_window w;
-    CARNOT_TRY(carnot_window_read(infer->row, infer->attrs, x->rank - 2, NULL, &w));
+    carnot_sliding_window w;
+    CARNOT_TRY(carnot_sliding_window_read(infer->row, infer->attrs, x->rank - 2, NULL, &w));
     dims[0] = x->dims[0];
     dims[1] = x->dims[1];
     for (int i = 0; i < w.rank; i++) {
@@ -41,8 +41,8 @@ static carnot_status* run_unpool(carnot_call* call) {
   const carnot_tensor *x = carnot_call_in(call, 0), *indices = carnot_call_in(call, 1);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
-  carnot_window w;
-  CARNOT_TRY(carnot_window_of_call(call, x->rank - 2, NULL, &w));
+  carnot_sliding_window w;
+  CARNOT_TRY(carnot_sliding_window_of_call(call, x->rank - 2, NULL, &w));
   int64_t inner[CARNOT_MAX_RANK], dims[CARNOT_MAX_RANK];
   size_t given;
   memcpy(inner, x->dims, sizeof(inner));
@@ -82,6 +82,7 @@ const carnot_op_row carnot_op_max_unpool = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .sized_by = CARNOT_SIZED_BY_INPUT(1),
     .infer = infer_unpool,
     .reference = run_unpool,
     .source = "ONNX MaxUnpool-22",

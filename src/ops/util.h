@@ -129,15 +129,15 @@ static inline void carnot_unravel(int64_t index, const int64_t* dims, int rank, 
 }
 
 // |t| seen as [outer, length, inner] around an axis.
-typedef struct carnot_lanes {
+typedef struct carnot_axis_view {
   int64_t outer, length, inner;
-} carnot_lanes;
-static inline carnot_lanes carnot_lanes_of(const int64_t* dims, int rank, int axis) {
-  return (carnot_lanes){carnot_dims_count(dims, axis), dims[axis],
-                        carnot_dims_count(dims + axis + 1, rank - axis - 1)};
+} carnot_axis_view;
+static inline carnot_axis_view carnot_axis_view_of(const int64_t* dims, int rank, int axis) {
+  return (carnot_axis_view){carnot_dims_count(dims, axis), dims[axis],
+                            carnot_dims_count(dims + axis + 1, rank - axis - 1)};
 }
 // Where lane |i| of outer*inner begins; its elements are |inner| apart.
-static inline int64_t carnot_lane_start(const carnot_lanes* lanes, int64_t i) {
+static inline int64_t carnot_axis_slice_start(const carnot_axis_view* lanes, int64_t i) {
   return i / lanes->inner * lanes->length * lanes->inner + i % lanes->inner;
 }
 

@@ -1,5 +1,5 @@
-// Passes: graph → graph. Each is one file and one row of passes.c, can be switched off by name and
-// printed after.
+// Graph passes: functions graph -> graph. Each pass is one file and one row of passes.c, can be
+// switched off by name, and the graph can be printed after it.
 #ifndef CARNOT_PASS_PASS_H_
 #define CARNOT_PASS_PASS_H_
 
@@ -7,52 +7,106 @@
 #include "ir/graph.h"
 
 typedef struct carnot_pass_options {
-  carnot_executor* executor;  // for folding
-  bool refit;                 // weights may change later: their values must not decide anything
+  carnot_executor* executor;  // for constant folding; NULL: one thread
+  bool refit;                 // weights may change later: no pass may rely on their values
   const char* const* disabled;
   size_t disabled_count;
-  const char* dump;   // print the graph after this pass; "all"
-  bool none;          // leave everything out
-  bool device;        // for an accelerator: passes for the processor's rows are left out
-  bool clusters;      // its blocks can exchange data
-  carnot_dtype half;  // that its float32 layers may be stored in; INVALID: none
+  const char* dump;   // print the graph after this pass to stderr; "all": after each
+  bool none;          // run only passes whose row says |always|
+  bool device;        // for an accelerator: passes that serve the CPU's tactics are left out
+  carnot_dtype half;  // FP16 or BF16: FP32 layers may be stored in it; INVALID: none
+  // True when one kernel of the target computes |nodes| as one region: nodes of one block in order;
+  // the region's outputs are the values that others read. Passes that fuse for a single kernel ask
+  // it and know no limits of kernels. NULL: no kernel takes any.
+  bool (*accepts)(void* user, carnot_node* const* nodes, int count);
+  void* accepts_user;
 } carnot_pass_options;
 
 typedef struct carnot_pass_row {
   const char* name;
-  const char* does;  // for --help and docs
+  const char* does;  // one line for --help and docs
   carnot_status* (*run)(carnot_graph* graph, const carnot_pass_options* options);
-  bool always;  // part of how this device stores numbers: runs with passes off too
-  bool cpu_only;
+  bool always;    // part of how the target stores numbers: runs with passes switched off, too
+  bool cpu_only;  // left out for an accelerator
 } carnot_pass_row;
 
-// All passes in their order.
+// All passes in their order; a pass may occur twice.
 const carnot_pass_row* carnot_passes(size_t* out_count);
+// Runs the passes that |options| leave in. An error names the pass; the graph may then be half
+// rewritten.
 carnot_status* carnot_passes_run(carnot_graph* graph,
                                  const carnot_pass_options* options) CARNOT_MUST_USE;
 
-carnot_status* carnot_pass_unfold(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_einsum(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_fold(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_simplify(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_shapes(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_masks(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_dead(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_common(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_activations(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_norms(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_rows(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_attention(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_conv_scale(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_widen(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_narrow(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_siblings(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_sink(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_precision(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_squeeze(carnot_graph* graph, const carnot_pass_options* options);
-carnot_status* carnot_pass_regions(carnot_graph* graph, const carnot_pass_options* options);
+// ---- the passes ----
+// Attention -> matmul, softmax, matmul.
+carnot_status* carnot_pass_decompose_attention(carnot_graph* graph,
+                                               const carnot_pass_options* options) CARNOT_MUST_USE;
+// Einsum -> transpose, matmul, reshape.
+carnot_status* carnot_pass_decompose_einsum(carnot_graph* graph,
+                                            const carnot_pass_options* options) CARNOT_MUST_USE;
+// Nodes whose inputs are all constant become constants; notes which node made each, for refit.
+carnot_status* carnot_pass_constant_folding(carnot_graph* graph,
+                                            const carnot_pass_options* options) CARNOT_MUST_USE;
+// Removes nodes whose result equals an input; merges pairs of transposes and of reshapes.
+carnot_status* carnot_pass_algebraic_simplify(carnot_graph* graph,
+                                              const carnot_pass_options* options) CARNOT_MUST_USE;
+// Reshape targets that are known as expressions become constants with 0 and -1.
+carnot_status* carnot_pass_fold_shape_computations(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+// Undoes index arithmetic and broadcasts that make attention masks larger than their operands.
+carnot_status* carnot_pass_simplify_attention_mask(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+// Removes nodes, and optional last outputs, that nothing reads.
+carnot_status* carnot_pass_dce(carnot_graph* graph,
+                               const carnot_pass_options* options) CARNOT_MUST_USE;
+// Merges nodes of equal operator, attributes and inputs.
+carnot_status* carnot_pass_cse(carnot_graph* graph,
+                               const carnot_pass_options* options) CARNOT_MUST_USE;
+// Recognises GELU, SiLU, hard-swish and others from their parts.
+carnot_status* carnot_pass_fuse_activations(carnot_graph* graph,
+                                            const carnot_pass_options* options) CARNOT_MUST_USE;
+// Recognises layer and RMS normalization from their parts.
+carnot_status* carnot_pass_fuse_norms(carnot_graph* graph,
+                                      const carnot_pass_options* options) CARNOT_MUST_USE;
+// Moves slices and gathers of a result up to the operands, through GEMMs, norms and pointwise
+// nodes.
+carnot_status* carnot_pass_hoist_slices(carnot_graph* graph,
+                                        const carnot_pass_options* options) CARNOT_MUST_USE;
+// Fuses scaled dot-product attention into one region where a kernel takes it.
+carnot_status* carnot_pass_fuse_attention(carnot_graph* graph,
+                                          const carnot_pass_options* options) CARNOT_MUST_USE;
+// Folds batch normalization behind a convolution into its weights.
+carnot_status* carnot_pass_fold_batch_norm(carnot_graph* graph,
+                                           const carnot_pass_options* options) CARNOT_MUST_USE;
+// FP16 and BF16 networks compute in FP32 (CPU).
+carnot_status* carnot_pass_promote_half_to_f32(carnot_graph* graph,
+                                               const carnot_pass_options* options) CARNOT_MUST_USE;
+// FP32 layers are stored as options->half or the type requested for them (accelerator).
+carnot_status* carnot_pass_convert_to_mixed_precision(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+// Joins query, key and value projections of one value into one GEMM.
+carnot_status* carnot_pass_fuse_qkv_projections(carnot_graph* graph,
+                                                const carnot_pass_options* options) CARNOT_MUST_USE;
+// reshape(gemm) + r -> reshape(gemm + reshape(r)), so that the residual fuses into the epilogue.
+carnot_status* carnot_pass_sink_reshapes(carnot_graph* graph,
+                                         const carnot_pass_options* options) CARNOT_MUST_USE;
+// Writes the rounding of layers for which FP16 or BF16 was requested.
+carnot_status* carnot_pass_apply_layer_precision(
+    carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+// Fuses squeeze-and-excitation into one region where a kernel takes it.
+carnot_status* carnot_pass_fuse_squeeze_excite(carnot_graph* graph,
+                                               const carnot_pass_options* options) CARNOT_MUST_USE;
+// Fuses anchors with their epilogues, and chains of pointwise nodes, into regions.
+carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
+                                               const carnot_pass_options* options) CARNOT_MUST_USE;
 
 // ---- helpers that passes share (pass_util.c) ----
+
+// Asks options->accepts.
+static inline bool carnot_pass_accepts(const carnot_pass_options* options,
+                                       carnot_node* const* nodes, int count) {
+  return options->accepts && options->accepts(options->accepts_user, nodes, count);
+}
 
 // The only reader of |value|, or NULL when there are more, none, or it is a result.
 carnot_node* carnot_only_user(const carnot_value* value);
@@ -62,24 +116,26 @@ static inline bool carnot_is_ranked(const carnot_value* value) {
 }
 // Tensors of the same known rank and dimensions.
 bool carnot_same_dims(const carnot_type* a, const carnot_type* b);
-// The attribute fn of a pointwise node, CARNOT_FN_COUNT for others.
+// The function that an element-wise node applies; CARNOT_FN_COUNT for other nodes and NULL.
 carnot_fn carnot_node_fn(const carnot_node* node);
+// True when |node| (may be NULL) applies |fn|.
 static inline bool carnot_node_is_fn(const carnot_node* node, carnot_fn fn) {
   return node && carnot_node_fn(node) == fn;
 }
-// A constant with one element, as a number.
+// True when |value| (may be NULL) is a constant of one element, which goes to *out as a number.
 bool carnot_value_scalar(const carnot_value* value, double* out);
-// A constant list of integers; count -1 when it is none.
+// Elements of a constant integer tensor of at most |capacity| elements; returns their count, or -1.
 int carnot_value_ints(const carnot_value* value, int64_t* out, int capacity);
-// |from| as |to|, before |at|.
+// Inserts a cast of |from| to type |to| before |at|; *out is its result.
 carnot_status* carnot_insert_cast(carnot_node* at, carnot_value* from, carnot_dtype to,
                                   carnot_value** out) CARNOT_MUST_USE;
-// Calls |visit| on every block: bodies before the blocks that hold them.
+// Calls |visit| on |block| and the blocks in it but fused regions: bodies before the blocks that
+// hold them. Stops at the first error.
 carnot_status* carnot_each_block(carnot_block* block,
                                  carnot_status* (*visit)(carnot_block* block, void* user),
-                                 void* user);
-// A region of |nodes| (in order) at the place of the last; its outputs are what others read.
-// *out_node may be NULL.
+                                 void* user) CARNOT_MUST_USE;
+// Replaces |nodes| (of one block, in order) by one REGION node in the position of the last. Its
+// outputs are the values that other nodes or the block's results read. |out_node| may be NULL.
 carnot_status* carnot_fuse(carnot_node* const* nodes, int count,
                            carnot_node** out_node) CARNOT_MUST_USE;
 

@@ -1,3 +1,4 @@
+// Helpers that passes share: matching, constants, casts, fusing nodes into a region.
 #include "pass/pass.h"
 
 carnot_node* carnot_only_user(const carnot_value* value) {
@@ -13,9 +14,7 @@ bool carnot_same_dims(const carnot_type* a, const carnot_type* b) {
 }
 
 carnot_fn carnot_node_fn(const carnot_node* node) {
-  if (!node || (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY &&
-                node->op != CARNOT_OP_TERNARY))
-    return CARNOT_FN_COUNT;
+  if (!node || !carnot_op_has_trait(node->op, CARNOT_TRAIT_ELEMENTWISE)) return CARNOT_FN_COUNT;
   return (carnot_fn)carnot_attr_int(carnot_node_row(node), &node->attrs, "fn");
 }
 

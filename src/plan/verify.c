@@ -18,15 +18,14 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
   const carnot_plan_value* v = &plan->values[index];
   CHECK((unsigned)v->kind <= CARNOT_VALUE_OPTIONAL, "value %u (%s) has kind %d", index, v->name,
         (int)v->kind);
-  CHECK((unsigned)v->format.dtype < CARNOT_DTYPE_COUNT, "value %u (%s) has type %d", index, v->name,
-        (int)v->format.dtype);
-  CHECK((unsigned)v->format.layout < CARNOT_LAYOUT_COUNT, "value %u (%s) has layout %d", index,
-        v->name, (int)v->format.layout);
-  CHECK((unsigned)v->format.memory < CARNOT_MEMORY_SPACE_COUNT, "value %u (%s) lies in place %d",
-        index, v->name, (int)v->format.memory);
-  CHECK(v->format.memory == CARNOT_MEMORY_HOST || (plan->device && strchr(plan->device, ':')),
-        "value %u (%s) lies on a device, the engine is for %s", index, v->name,
+  CARNOT_TRY_AT(carnot_format_verify(&v->format), "value %u (%s)", index, v->name);
+  bool on_device = carnot_memory_is_device(v->format.memory);
+  CHECK(!on_device || (plan->device && strchr(plan->device, ':')),
+        "value %u (%s) is in device memory, the engine is for %s", index, v->name,
         plan->device ? plan->device : "");
+  CHECK(v->format.memory <= CARNOT_MEMORY_DEVICE,
+        "value %u (%s) is in the memory of device %d, the engine has 1 device", index, v->name,
+        carnot_memory_device_index(v->format.memory));
   uint64_t arena_bytes =
       v->format.memory == CARNOT_MEMORY_DEVICE ? plan->device_arena_bytes : plan->arena_bytes;
   switch (v->storage) {

@@ -14,7 +14,7 @@ static uint64_t now_ns(void) {
 
 static carnot_status* size_outputs(const carnot_call* call) {
   for (int i = 0; i < call->output_count; i++) {
-    if (!call->outputs[i] || !carnot_cell_sized(call->outputs[i])) continue;
+    if (!call->outputs[i] || !carnot_rt_value_is_sized(call->outputs[i])) continue;
     carnot_tensor* t = &call->outputs[i]->tensor;
     CARNOT_TRY(carnot_call_size_output(call, i, t->dtype, t->rank, t->dims));
   }
@@ -26,9 +26,9 @@ static carnot_status* run_node(carnot_context* context, const carnot_plan_node* 
                                carnot_rt_value* const* outputs, bool infer) {
   const carnot_op_row* row = carnot_op_get(node->op);
   if (infer)
-    CARNOT_TRY(carnot_infer_cells(&context->scratch, row, &node->attrs, NULL,
-                                  (int)node->input_count, inputs, (int)node->output_count,
-                                  outputs));
+    CARNOT_TRY(carnot_infer_values(&context->scratch, row, &node->attrs, NULL,
+                                   (int)node->input_count, inputs, (int)node->output_count,
+                                   outputs));
   context->host.executor = context->run_executor;
   carnot_host_next_draw(&context->host, row);
   carnot_call call = {.row = row,
@@ -43,9 +43,9 @@ static carnot_status* run_node(carnot_context* context, const carnot_plan_node* 
   for (int i = 0; i < call.output_count; i++) {
     const carnot_rt_value* cell = outputs[i];
     if (!cell || cell->kind != CARNOT_VALUE_TENSOR) continue;
-    CARNOT_CHECK(
-        carnot_cell_sized(cell) && (cell->tensor.data || carnot_tensor_count(&cell->tensor) == 0),
-        INVALID_MODEL, "%s gave no size for its output %d", row->name, i);
+    CARNOT_CHECK(carnot_rt_value_is_sized(cell) &&
+                     (cell->tensor.data || carnot_tensor_count(&cell->tensor) == 0),
+                 INVALID_MODEL, "%s gave no size for its output %d", row->name, i);
   }
   return NULL;
 }
@@ -246,7 +246,7 @@ static carnot_status* infer_late(carnot_context* context, uint32_t index,
   *out_sized = true;
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i]) continue;
-    *out_sized = *out_sized && carnot_cell_sized(outputs[i]);
+    *out_sized = *out_sized && carnot_rt_value_is_sized(outputs[i]);
     if (!context->values[step->outputs[i]].known) continue;
     const carnot_tensor *t = &before[i].tensor, *found = &outputs[i]->tensor;
     bool same = outputs[i]->kind == CARNOT_VALUE_TENSOR && t->dtype == found->dtype &&

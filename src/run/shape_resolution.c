@@ -40,9 +40,10 @@ carnot_status* carnot_infer_step(carnot_context* context, uint32_t index,
       out = (carnot_rt_value**)memory + node->input_count;
     }
     gather(context, node, inputs, step->input_count, in, out);
-    CARNOT_TRY_AT(carnot_infer_cells(&context->scratch, carnot_op_get(node->op), &node->attrs, NULL,
-                                     (int)node->input_count, in, (int)node->output_count, out),
-                  "node %s (%s)", node->name, carnot_op_get(node->op)->name);
+    CARNOT_TRY_AT(
+        carnot_infer_values(&context->scratch, carnot_op_get(node->op), &node->attrs, NULL,
+                            (int)node->input_count, in, (int)node->output_count, out),
+        "node %s (%s)", node->name, carnot_op_get(node->op)->name);
   }
   for (uint32_t i = 0; i < region->output_count; i++)
     if (outputs[i]) *outputs[i] = context->locals[region->outputs[i]];
@@ -133,7 +134,7 @@ static bool all_sized(const carnot_context* context, const carnot_plan_step* ste
     bool unplanned =
         (v->format.memory == CARNOT_MEMORY_DEVICE && v->storage == CARNOT_STORAGE_HEAP) ||
         (v->storage == CARNOT_STORAGE_ALIAS && !context->values[v->index].known);
-    if (unplanned || !carnot_cell_sized(outputs[i])) return false;
+    if (unplanned || !carnot_rt_value_is_sized(outputs[i])) return false;
   }
   return true;
 }

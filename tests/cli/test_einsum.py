@@ -46,7 +46,7 @@ def check(folder: pathlib.Path, equation: str, arrays: list, dims: list | None =
                     for i, a in enumerate(fed)
                 )
             )
-    built = carnot("build", model, "--output", folder / "m.plan", "--backend=cpu", "--dumpGraph=einsum", *flags)
+    built = carnot("build", model, "--output", folder / "m.plan", "--backend=cpu", "--dumpGraph=decompose_einsum", *flags)
     assert built.returncode == 0, built.stderr
     for i, a in enumerate(fed):
         np.save(folder / f"x{i}.npy", a)

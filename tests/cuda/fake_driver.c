@@ -1,9 +1,9 @@
-// A stand-in for libcuda.so.1: memory, streams, graphs and events, for machines without a GPU.
-// Device addresses lie where the processor cannot read, so that a mix-up of the two memories ends
-// the test. Of the kernels only those of host_kernels.cpp run: it serves tests of placement, copies
-// and recordings with all other rows switched off. A clock goes on by what CARNOT_FAKE_TIMES says
-// of the kernels of a graph: "NAME=US:US,.." for all whose names begin so, behind one of the same
-// function and behind another.
+// A stand-in for libcuda.so.1 for machines without a GPU: memory, streams, graphs and events.
+// Device addresses are invalid on the host, so that confusing the two memory spaces ends the test.
+// Only the kernels of host_kernels.cpp run: it serves tests of placement, copies and graphs with
+// all other tactics switched off. A clock advances by what CARNOT_FAKE_TIMES says of the kernels of
+// a graph: "NAME=US:US,.." for all kernels whose names begin with NAME: microseconds after a launch
+// of the same function, and after another one.
 #include <cuda.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -264,7 +264,8 @@ EXPORT CUresult cuOccupancyMaxActiveClusters(int* n, CUfunction f, const CUlaunc
   return CUDA_SUCCESS;
 }
 
-// A map holds its address, for the kernels of host_kernels.cpp; what a driver refuses is refused.
+// A tensor map holds its address, for the kernels of host_kernels.cpp; arguments that the driver
+// rejects are rejected.
 static CUresult encode(CUtensorMap* m, cuuint32_t rank, void* address, const cuuint64_t* dims,
                        const cuuint64_t* strides, const cuuint32_t* steps) {
   if ((uintptr_t)m % 64 || (uintptr_t)address % 16) return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,7 @@
-// The kernels of rare layers (kernel/cuda/any.cuh and what follows it), compiled for the processor:
-// the stand-in driver runs them, one thread a block, so that their results are tested without a GPU.
+// Generic kernels and a few others compiled for the host: the stand-in driver runs them with one
+// thread per block, so that their results are tested without a GPU. Of the tensor core kernels
+// there is the formula of their parameters instead: it tests the host code that sets them, not the
+// kernels.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +13,14 @@
 
 #define __device__
 #define __forceinline__ inline
-#define __shared__ static
+#define __shared__      static
 #define __global__
 #define __launch_bounds__(...)
-#define __align__(n) alignas(n)
+#define __align__(n)     alignas(n)
 #define __fdividef(x, y) ((x) / (y))
-#define __expf expf
+#define __expf           expf
 
-static struct {
-  unsigned x;
-} blockIdx, threadIdx, blockDim = {1};
+static struct { unsigned x; } blockIdx, threadIdx, blockDim = {1};
 static void __syncthreads() {}
 
 template <class A, class B>
@@ -32,6 +32,7 @@ static A bits_as(B from) {
 }
 static double __longlong_as_double(long long v) { return bits_as<double>(v); }
 static long long __double_as_longlong(double v) { return bits_as<long long>(v); }
+static float __int_as_float(int v) { return bits_as<float>(v); }
 static float __uint_as_float(unsigned v) { return bits_as<float>(v); }
 static unsigned __float_as_uint(float v) { return bits_as<unsigned>(v); }
 static double __dmul_rn(double a, double b) { return a * b; }
@@ -40,25 +41,40 @@ static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
-#include "kernel/cuda/types.cuh"
-#include "kernel/cuda/functions.cuh"
-#include "kernel/cuda/params.h"
+#include "kernel/cuda/attention/attention_generic.cuh"
+#include "kernel/cuda/attention/linear_attention.cuh"
+#include "kernel/cuda/attention/rotary.cuh"
+#include "kernel/cuda/conv/causal_conv.cuh"
+#include "kernel/cuda/conv/col2im.cuh"
+#include "kernel/cuda/conv/conv_small_channels_params.h"
+#include "kernel/cuda/conv/conv_transpose.cuh"
+#include "kernel/cuda/conv/deform_conv.cuh"
+#include "kernel/cuda/conv/depthwise.cuh"
+#include "kernel/cuda/copy/copy_params.h"
+#include "kernel/cuda/data_dependent/nms.cuh"
+#include "kernel/cuda/data_dependent/nonzero.cuh"
+#include "kernel/cuda/dft/dft.cuh"
+#include "kernel/cuda/gather/scatter_gather.cuh"
+#include "kernel/cuda/gemm/determinant.cuh"
+#include "kernel/cuda/gemm/einsum.cuh"
+#include "kernel/cuda/gemm/gemm_tile_params.h"
+#include "kernel/cuda/generators/generators.cuh"
+#include "kernel/cuda/loss/loss.cuh"
+#include "kernel/cuda/norm/group_norm_params.h"
+#include "kernel/cuda/norm/norm_generic.cuh"
+#include "kernel/cuda/pool/max_unpool.cuh"
+#include "kernel/cuda/pool/roi.cuh"
+#include "kernel/cuda/quantize/dynamic_quantize.cuh"
+#include "kernel/cuda/quantize/quantize.cuh"
+#include "kernel/cuda/quantize/quantized_gemm_conv.cuh"
+#include "kernel/cuda/recurrent/recurrent.cuh"
+#include "kernel/cuda/reduce/axis_ops.cuh"
+#include "kernel/cuda/resample/affine_grid.cuh"
+#include "kernel/cuda/resample/grid_sample.cuh"
+#include "kernel/cuda/resample/resize.cuh"
+#include "kernel/cuda/squeeze_excite/squeeze_excite_params.h"
 
-template <class T>
-struct add_of;
-template <class T>
-struct max_of;
-template <class T>
-struct min_of;
-template <class T>
-struct ends {
-  static T low() { return -(T)INFINITY; }
-};
-template <class C, class T>
-static T over_block(T v, T) {
-  return v;
-}
-#include "kernel/cuda/any.cuh"
+#include "backend/cuda/driver/kernels.h"
 
 struct host_kernel {
   void (*run)(const void* params, unsigned long long far);
@@ -74,35 +90,32 @@ static void bring_near(T*& p, unsigned long long far) {
 }
 
 // Every item in turn, whether it has a thread or a block.
-#undef ANY
-#undef ANY_BLOCK
-#define ANY(name, params)                                             \
-  static const bool is_known_##name =                                 \
-      kernels().insert({"any_" #name, {[](const void* given, unsigned long long far) { \
-        params p;                                                     \
-        memcpy(&p, given, sizeof(p));                                 \
-        for (auto& in : p.io.in) bring_near(in, far);                 \
-        for (auto& out : p.io.out) bring_near(out, far);              \
-        bring_near(p.io.scratch, far);                                \
-        for (i64 i = 0; i < p.io.count; i++) name(p, i);              \
-      }, sizeof(params)}}).second;
-#define ANY_BLOCK ANY
-#include "kernel/cuda/lanes.cuh"
-#include "kernel/cuda/places.cuh"
-#include "kernel/cuda/resample.cuh"
-#include "kernel/cuda/quantized.cuh"
-#include "kernel/cuda/recurrent.cuh"
-#include "kernel/cuda/heads.cuh"
-#include "kernel/cuda/regions.cuh"
-#include "kernel/cuda/signal.cuh"
-#include "kernel/cuda/chosen.cuh"
+#define GENERIC_THREADS(name, params)                                  \
+  static const bool is_known_##name =                                  \
+      kernels()                                                        \
+          .insert({"generic_" #name,                                   \
+                   {[](const void* given, unsigned long long far) {    \
+                      params p;                                        \
+                      memcpy(&p, given, sizeof(p));                    \
+                      for (auto& in : p.io.in) bring_near(in, far);    \
+                      for (auto& out : p.io.out) bring_near(out, far); \
+                      bring_near(p.io.scratch, far);                   \
+                      for (i64 i = 0; i < p.io.count; i++) name(p, i); \
+                    },                                                 \
+                    sizeof(params)}})                                  \
+          .second;
+#define GENERIC_BLOCKS GENERIC_THREADS
+#define KERNEL(...)
+#define KERNEL_SELF_WAITING(...)
+#define KERNEL_GRID_CONSTANT(...)
+#include "kernel/cuda/kernels.def"
 
-// ---- halves channels last ----
+// A kernel by the name of the list: one that is not there does not compile.
+#define HOST_KERNEL(name, run, params) \
+  (void)CARNOT_CUDA_KERNEL_##name;     \
+  kernels().insert({#name, {run, sizeof(params)}});
 
-#undef THREAD
-#define THREAD ((i64)blockIdx.x)
-#include "kernel/cuda/eight.cuh"
-#include "kernel/cuda/depthwise.cuh"
+// ---- 16-bit floats, NHWC ----
 
 template <class P>
 static P near_params(const void* given, unsigned long long far) {
@@ -118,32 +131,32 @@ static P near_params(const void* given, unsigned long long far) {
 // |SPAN| results in a row by one thread; 0: the form for any size.
 template <class T, int KERNEL, int STEP, int SPAN>
 static void run_depthwise(const void* given, unsigned long long far) {
-  auto p = near_params<carnot_cuda_depthwise>(given, far);
+  auto p = near_params<carnot_cuda_depthwise_params>(given, far);
   i64 threads = SPAN ? p.count / p.columns * ((p.columns + SPAN - 1) / (SPAN ? SPAN : 1)) : p.count;
   for (i64 i = 0; i < threads + 100; i++) {  // the last block is not full
     blockIdx.x = (unsigned)i;
-    if constexpr (SPAN) depthwise_span<T, KERNEL, STEP, SPAN>(p);
-    else depthwise<T>(p);
+    if constexpr (SPAN)
+      depthwise_span<T, KERNEL, STEP, SPAN>(p);
+    else
+      depthwise<T>(p);
   }
 }
-#define HOST_DEPTHWISE(T, KERNEL, STEP, SPAN)                                                         \
-  kernels().insert({"depthwise_" #KERNEL "_" #STEP "_" #SPAN "_" #T,                                  \
-                    {run_depthwise<T, KERNEL, STEP, SPAN>, sizeof(carnot_cuda_depthwise)}});
-#define HOST_DEPTHWISES(T)                                                                            \
-  HOST_DEPTHWISE(T, 3, 1, 1) HOST_DEPTHWISE(T, 3, 1, 4) HOST_DEPTHWISE(T, 3, 2, 1)                    \
-  HOST_DEPTHWISE(T, 3, 2, 4) HOST_DEPTHWISE(T, 5, 1, 1) HOST_DEPTHWISE(T, 5, 1, 4)                    \
-  HOST_DEPTHWISE(T, 5, 2, 1) HOST_DEPTHWISE(T, 5, 2, 4)                                               \
-  kernels().insert({"depthwise_" #T, {run_depthwise<T, 0, 0, 0>, sizeof(carnot_cuda_depthwise)}});
+#define HOST_DEPTHWISE(T, KERNEL, STEP, SPAN)                                                     \
+  HOST_KERNEL(depthwise_##KERNEL##_##STEP##_##SPAN##_##T, (run_depthwise<T, KERNEL, STEP, SPAN>), \
+              carnot_cuda_depthwise_params)
+#define HOST_DEPTHWISE_TYPES(KERNEL, STEP, SPAN) \
+  HOST_DEPTHWISE(f16, KERNEL, STEP, SPAN) HOST_DEPTHWISE(bf16, KERNEL, STEP, SPAN)
 
-// What the parameters of a tile kernel ask for, one result after the other: it holds the host's side of
-// these rows against the oracle, not the kernels.
+// The GEMM that the parameters of a tensor core kernel describe.
 template <class T, class END>
-static void run_product(carnot_cuda_product p, unsigned long long far, END end) {
+static void run_implicit_gemm(carnot_cuda_gemm_tile_params p, unsigned long long far, END end) {
   bring_near(p.residual, far);
-  const T *x = (const T*)p.x, *w = (const T*)p.w, *bias = (const T*)p.bias, *residual = (const T*)p.residual;
+  const T *x = (const T*)p.x, *w = (const T*)p.w, *bias = (const T*)p.bias,
+          *residual = (const T*)p.residual;
   for (i64 m = 0; m < p.rows; m++)
     for (int n = 0; n < p.filters; n++) {
-      i64 column = m % p.out_columns, row = m / p.out_columns % p.out_rows, image = m / p.out_columns / p.out_rows;
+      i64 column = m % p.out_columns, row = m / p.out_columns % p.out_rows,
+          image = m / p.out_columns / p.out_rows;
       f64 sum = bias ? load(bias[n]) : 0;
       for (int k = 0; k < p.depth; k++) {
         int tap = k / p.channels;
@@ -158,48 +171,52 @@ static void run_product(carnot_cuda_product p, unsigned long long far, END end) 
     }
 }
 template <class T>
-static void run_product(const carnot_cuda_product& p, unsigned long long far) {
-  run_product<T>(p, far, [&](f32 v) { return activate(p.activation, p.low, p.high, v); });
+static void run_implicit_gemm(const carnot_cuda_gemm_tile_params& p, unsigned long long far) {
+  run_implicit_gemm<T>(p, far, [&](f32 v) { return activate(p.activation, p.low, p.high, v); });
 }
 template <class T>
-static void run_tile(const void* given, unsigned long long far) {
-  run_product<T>(near_params<carnot_cuda_product>(given, far), far);
+static void run_gemm_multistage(const void* given, unsigned long long far) {
+  run_implicit_gemm<T>(near_params<carnot_cuda_gemm_tile_params>(given, far), far);
 }
-// Operands come by their maps.
+// Operands are addressed by tensor maps.
 template <class T>
-static void run_bulk(const void* given, unsigned long long far) {
-  carnot_cuda_bulk p;
+static void run_gemm_tma(const void* given, unsigned long long far) {
+  carnot_cuda_gemm_tma_params p;
   memcpy(&p, given, sizeof(p));
   p.product.x = (const void*)p.x.bits[0], p.product.w = (const void*)p.w.bits[0];
-  run_product<T>(near_params<carnot_cuda_product>(&p.product, far), far);
+  run_implicit_gemm<T>(near_params<carnot_cuda_gemm_tile_params>(&p.product, far), far);
 }
-// With a form of activations of its own.
+// With the kernel's form of gated activations.
 template <class T>
-static void run_relay(const void* given, unsigned long long far) {
-  carnot_cuda_relay p;
+static void run_gemm_tma_pingpong(const void* given, unsigned long long far) {
+  carnot_cuda_gemm_pingpong_params p;
   memcpy(&p, given, sizeof(p));
   p.product.x = (const void*)p.x.bits[0], p.product.w = (const void*)p.w.bits[0];
-  run_product<T>(near_params<carnot_cuda_product>(&p.product, far), far, [&](f32 v) {
+  run_implicit_gemm<T>(near_params<carnot_cuda_gemm_tile_params>(&p.product, far), far, [&](f32 v) {
     f32 t = fminf(v * v, 36);
-    return p.gate ? v / (1 + exp2f(v * (p.c[0] + t * (p.c[1] + t * p.c[2])))) : lo(hi(v, p.product.low), p.product.high);
+    return p.gate ? v / (1 + exp2f(v * (p.c[0] + t * (p.c[1] + t * p.c[2]))))
+                  : lo(hi(v, p.product.low), p.product.high);
   });
 }
-#define HOST_RELAY(width)                                                                             \
-  kernels().insert({"relay_" #width "_f16", {run_relay<f16>, sizeof(carnot_cuda_relay)}});            \
-  kernels().insert({"relay_" #width "_bf16", {run_relay<bf16>, sizeof(carnot_cuda_relay)}});
-#define HOST_BULK(height, width)                                                                      \
-  kernels().insert({"bulk_" #height "x" #width "_f16", {run_bulk<f16>, sizeof(carnot_cuda_bulk)}});   \
-  kernels().insert({"bulk_" #height "x" #width "_bf16", {run_bulk<bf16>, sizeof(carnot_cuda_bulk)}});
-// What the parameters of squeeze and excitation and of group normalization ask for, likewise.
+#define HOST_PINGPONG(width)                                                     \
+  HOST_KERNEL(gemm_tma_pingpong_128x##width##_f16, run_gemm_tma_pingpong<f16>,   \
+              carnot_cuda_gemm_pingpong_params)                                  \
+  HOST_KERNEL(gemm_tma_pingpong_128x##width##_bf16, run_gemm_tma_pingpong<bf16>, \
+              carnot_cuda_gemm_pingpong_params)
+#define HOST_TMA(height, width)                                                                  \
+  HOST_KERNEL(gemm_tma_##height##x##width##_f16, run_gemm_tma<f16>, carnot_cuda_gemm_tma_params) \
+  HOST_KERNEL(gemm_tma_##height##x##width##_bf16, run_gemm_tma<bf16>, carnot_cuda_gemm_tma_params)
+// Squeeze-and-excitation and group normalization as their parameters describe them.
 template <class T>
-static void run_squeeze(const void* given, unsigned long long far) {
-  carnot_cuda_squeeze p;
+static void run_squeeze_excite(const void* given, unsigned long long far) {
+  carnot_cuda_squeeze_excite_params p;
   memcpy(&p, given, sizeof(p));
   bring_near(p.x, far);
   bring_near(p.weights, far);
   bring_near(p.y, far);
   i64 channels = p.channels, images = p.images;
-  const T *w1 = (const T*)p.weights, *w2 = w1 + p.hidden * channels, *b1 = w2 + p.hidden * channels, *b2 = b1 + p.hidden;
+  const T *w1 = (const T*)p.weights, *w2 = w1 + p.hidden * channels, *b1 = w2 + p.hidden * channels,
+          *b2 = b1 + p.hidden;
   std::vector<f64> mean(channels), inside(p.hidden);
   for (i64 n = 0; n < images; n++) {
     const T* x = (const T*)p.x + n * p.pixels * channels;
@@ -215,13 +232,14 @@ static void run_squeeze(const void* given, unsigned long long far) {
       f64 sum = load(b2[c]);
       for (int s = 0; s < p.hidden; s++) sum += inside[s] * load(w2[c * p.hidden + s]);
       f32 gate = activate(p.outer, p.outer_low, p.outer_high, (f32)sum);
-      for (i64 i = 0; i < p.pixels; i++) y[i * channels + c] = store_as<T>::of(load(x[i * channels + c]) * gate);
+      for (i64 i = 0; i < p.pixels; i++)
+        y[i * channels + c] = store_as<T>::of(load(x[i * channels + c]) * gate);
     }
   }
 }
 template <class T>
 static void run_group_norm(const void* given, unsigned long long far) {
-  carnot_cuda_group_norm p;
+  carnot_cuda_group_norm_params p;
   memcpy(&p, given, sizeof(p));
   bring_near(p.x, far);
   bring_near(p.scale, far);
@@ -236,7 +254,8 @@ static void run_group_norm(const void* given, unsigned long long far) {
       for (i64 i = 0; i < p.pixels; i++)
         for (i64 c = 0; c < of_group; c++) sum += load(x[i * channels + c]);
       for (i64 i = 0; i < p.pixels; i++)
-        for (i64 c = 0; c < of_group; c++) square += pow(load(x[i * channels + c]) - sum / count, 2);
+        for (i64 c = 0; c < of_group; c++)
+          square += pow(load(x[i * channels + c]) - sum / count, 2);
       for (i64 i = 0; i < p.pixels; i++)
         for (i64 c = 0; c < of_group; c++) {
           f64 v = (load(x[i * channels + c]) - sum / count) / sqrt(square / count + p.eps);
@@ -246,24 +265,27 @@ static void run_group_norm(const void* given, unsigned long long far) {
         }
     }
 }
-#define HOST_CHANNELS(T)                                                                              \
-  kernels().insert({"squeeze_" #T, {run_squeeze<T>, sizeof(carnot_cuda_squeeze)}});                   \
-  kernels().insert({"group_norm_2_" #T, {run_group_norm<T>, sizeof(carnot_cuda_group_norm)}});        \
-  kernels().insert({"group_norm_8_" #T, {run_group_norm<T>, sizeof(carnot_cuda_group_norm)}});
+#define HOST_HALF(T)                                                                        \
+  HOST_KERNEL(squeeze_excite_##T, run_squeeze_excite<T>, carnot_cuda_squeeze_excite_params) \
+  HOST_KERNEL(group_norm_2_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
+  HOST_KERNEL(group_norm_8_##T, run_group_norm<T>, carnot_cuda_group_norm_params)           \
+  HOST_KERNEL(depthwise_##T, (run_depthwise<T, 0, 0, 0>), carnot_cuda_depthwise_params)
 
-// The packed weight of filter |f| (stream.cuh).
+// The packed weight of filter |f| (conv_small_channels.cuh).
 template <class T>
 static f64 chunk_weight(const void* w, int steps, int f, int step, int t, int k) {
   int in = f % 32, g = in / 8 * 2 + in % 2, j = in % 8 / 2;
-  return load(((const T*)w)[((((f / 32 * steps + step) * 2 + j / 2) * 32 + g * 4 + t) * 2 + j % 2) * 4 + k]);
+  return load((
+      (const T*)w)[((((f / 32 * steps + step) * 2 + j / 2) * 32 + g * 4 + t) * 2 + j % 2) * 4 + k]);
 }
 template <class T, class X, int QUADS>
-static void run_first(const void* given, unsigned long long far) {
-  auto p = near_params<carnot_cuda_first>(given, far);
+static void run_conv_stem(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_conv_stem_params>(given, far);
   i64 images = p.tiles / p.tiles_down / p.tiles_across, at = 0;
   for (i64 i = 0; i < images * p.out_rows * p.out_columns; i++)
     for (int f = 0; f < p.filters; f++) {
-      i64 column = i % p.out_columns, row = i / p.out_columns % p.out_rows, image = i / p.out_columns / p.out_rows;
+      i64 column = i % p.out_columns, row = i / p.out_columns % p.out_rows,
+          image = i / p.out_columns / p.out_rows;
       f64 sum = p.bias ? load(((const T*)p.bias)[f]) : 0;
       for (int r = 0; r < p.kernel[0]; r++)
         for (int s = 0; s < p.kernel[1]; s++)
@@ -278,8 +300,8 @@ static void run_first(const void* given, unsigned long long far) {
     }
 }
 template <class T, int BLOCKS>
-static void run_thin(const void* given, unsigned long long far) {
-  auto p = near_params<carnot_cuda_thin>(given, far);
+static void run_conv1x1_small(const void* given, unsigned long long far) {
+  auto p = near_params<carnot_cuda_conv1x1_small_params>(given, far);
   bring_near(p.residual, far);
   for (i64 m = 0; m < p.rows; m++)
     for (int n = 0; n < p.filters; n++) {
@@ -288,37 +310,39 @@ static void run_thin(const void* given, unsigned long long far) {
         sum += load(((const T*)p.x)[m * p.channels + k]) *
                chunk_weight<T>(p.w, 2 * BLOCKS, n, k / 32 * 2 + k % 8 / 4, k % 32 / 8, k % 4);
       if (p.residual) sum += load(((const T*)p.residual)[m * p.filters + n]);
-      ((T*)p.y)[m * p.filters + n] = store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
+      ((T*)p.y)[m * p.filters + n] =
+          store_as<T>::of(activate(p.activation, p.low, p.high, (f32)sum));
     }
 }
-#define HOST_FIRST(T, X, CHUNKS, QUADS)                                                               \
-  kernels().insert({"first_" #CHUNKS "_" #QUADS "_" #X "_" #T,                                        \
-                    {run_first<T, X, QUADS>, sizeof(carnot_cuda_first)}});
-#define HOST_FIRSTS(T, X) \
-  HOST_FIRST(T, X, 1, 1) HOST_FIRST(T, X, 1, 2) HOST_FIRST(T, X, 2, 1) HOST_FIRST(T, X, 2, 2)
-#define HOST_THIN(BLOCKS, RESIDENT)                                                                   \
-  kernels().insert({"thin_" #BLOCKS "_f16", {run_thin<f16, BLOCKS>, sizeof(carnot_cuda_thin)}});      \
-  kernels().insert({"thin_" #BLOCKS "_bf16", {run_thin<bf16, BLOCKS>, sizeof(carnot_cuda_thin)}});
-#define HOST_TILE(height, width, stages)                                                              \
-  kernels().insert({"tile_" #height "x" #width "_f16", {run_tile<f16>, sizeof(carnot_cuda_product)}});    \
-  kernels().insert({"tile_" #height "x" #width "_bf16", {run_tile<bf16>, sizeof(carnot_cuda_product)}});
+#define HOST_STEM(T, X, CHUNKS, QUADS)                                                \
+  HOST_KERNEL(conv_stem_##CHUNKS##_##QUADS##_##X##_##T, (run_conv_stem<T, X, QUADS>), \
+              carnot_cuda_conv_stem_params)
+#define HOST_CONV1X1(BLOCKS, RESIDENT)                                          \
+  HOST_KERNEL(conv1x1_small_##BLOCKS##_f16, (run_conv1x1_small<f16, BLOCKS>),   \
+              carnot_cuda_conv1x1_small_params)                                 \
+  HOST_KERNEL(conv1x1_small_##BLOCKS##_bf16, (run_conv1x1_small<bf16, BLOCKS>), \
+              carnot_cuda_conv1x1_small_params)
+#define HOST_MULTISTAGE(height, width, stages)                                      \
+  HOST_KERNEL(gemm_multistage_##height##x##width##_f16, run_gemm_multistage<f16>,   \
+              carnot_cuda_gemm_tile_params)                                         \
+  HOST_KERNEL(gemm_multistage_##height##x##width##_bf16, run_gemm_multistage<bf16>, \
+              carnot_cuda_gemm_tile_params)
 static const bool are_known = [] {
-  HOST_DEPTHWISES(f16)
-  HOST_DEPTHWISES(bf16)
-  HOST_CHANNELS(f16)
-  HOST_CHANNELS(bf16)
-  CARNOT_CUDA_TILES(HOST_TILE)
-  CARNOT_CUDA_BULKS(HOST_BULK)
-  CARNOT_CUDA_RELAYS(HOST_RELAY)
-  HOST_FIRSTS(f16, f32) HOST_FIRSTS(f16, f16) HOST_FIRSTS(bf16, f32) HOST_FIRSTS(bf16, bf16)
-  CARNOT_CUDA_THINS(HOST_THIN)
+  CARNOT_CUDA_DEPTHWISE_SPANS(HOST_DEPTHWISE_TYPES)
+  HOST_HALF(f16)
+  HOST_HALF(bf16)
+  CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(HOST_MULTISTAGE)
+  CARNOT_CUDA_GEMM_TMA_SIZES(HOST_TMA)
+  CARNOT_CUDA_GEMM_PINGPONG_SIZES(HOST_PINGPONG)
+  CARNOT_CUDA_CONV_STEMS(HOST_STEM)
+  CARNOT_CUDA_CONV1X1_SMALL_SIZES(HOST_CONV1X1)
   return true;
 }();
 
 // Strided copies, and transposes as such.
 template <class T>
 static void run_copy(const void* given, unsigned long long far) {
-  carnot_cuda_copy p;
+  carnot_cuda_copy_params p;
   memcpy(&p, given, sizeof(p));
   bring_near(p.x, far);
   bring_near(p.y, far);
@@ -336,10 +360,12 @@ static void run_copy(const void* given, unsigned long long far) {
 struct wide {
   u64 parts[2];
 };
-#define COPIES(T, name)                                                                      \
-  static const bool is_known_copy_##name =                                                   \
-      kernels().insert({"copy_" #name, {run_copy<T>, sizeof(carnot_cuda_copy)}}).second &&   \
-      kernels().insert({"transpose_" #name, {run_copy<T>, sizeof(carnot_cuda_copy)}}).second;
+#define COPIES(T, name)                                                                           \
+  static const bool is_known_copy_##name =                                                        \
+      kernels().insert({"copy_" #name, {run_copy<T>, sizeof(carnot_cuda_copy_params)}}).second && \
+      kernels()                                                                                   \
+          .insert({"transpose_" #name, {run_copy<T>, sizeof(carnot_cuda_copy_params)}})           \
+          .second;
 COPIES(u8, 1)
 COPIES(u16, 2)
 COPIES(u32, 4)

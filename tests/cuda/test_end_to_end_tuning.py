@@ -14,8 +14,8 @@ from harness import Device, relative_l2
 from net import Net
 
 TILES = ["cuda_tile_64x64", "cuda_tile_64x32"]  # the first is the faster alone
-ALONE = "tile_64x64=2:2,tile_64x32=2.2:2.2"
-BEHIND = "tile_64x64=2:5,tile_64x32=2.2:2.2"
+ALONE = "gemm_multistage_64x64=2:2,gemm_multistage_64x32=2.2:2.2"
+BEHIND = "gemm_multistage_64x64=2:5,gemm_multistage_64x32=2.2:2.2"
 
 
 def network() -> onnx.ModelProto:

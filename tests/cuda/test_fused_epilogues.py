@@ -174,7 +174,7 @@ def test_merged_projections(device: Device, tmp_path: os.PathLike) -> None:
     """The Q, K and V projections of every layer are one GEMM: 4 matmuls per layer are left of 6."""
     layers = 5
     onnx.save(attention(2, 24, 3, 16, masked=True, layers=layers), f"{tmp_path}/net.onnx")
-    flags = ("--backend=cuda:sm_90", "--fp16", "--dumpGraph=siblings")
+    flags = ("--backend=cuda:sm_90", "--fp16", "--dumpGraph=fuse_qkv_projections")
     done = device.run("build", f"{tmp_path}/net.onnx", "--output", f"{tmp_path}/net.plan", *flags)
     assert done.returncode == 0, done.stderr
     assert sum(" = matmul(" in line for line in done.stderr.splitlines()) == 4 * layers

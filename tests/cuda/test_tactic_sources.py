@@ -113,7 +113,7 @@ class Pruning:
         """The engine's libraries, the log and the new cache. |times| replaces the cache's times; None removes one."""
         lines = [line.split() for line in self.cache.read_text().splitlines()[1:]] if self.cache.exists() else []
         kept = [f"{key} {what} {times.get(what, ns)}" for key, what, ns in lines if times.get(what, ns) is not None]
-        self.cache.write_text("\n".join(["carnot-timing-cache 1", *kept, ""]))
+        self.cache.write_text("\n".join(["carnot-timing-cache 2", *kept, ""]))
         flags = ("--backend=cuda", "--fp16", f"--timingCacheFile={self.cache}")
         tactics = f"{LIBRARY},cuda_tile_64x64"
         done = self.builder.run(

@@ -67,7 +67,7 @@ typedef struct cli_profile_shapes {
 
 // Weak typing as flags say it (typing.c). Lists live in an arena of the caller's.
 typedef struct cli_typing {
-  carnot_typing typing;
+  carnot_precision_constraints typing;
   bool constraints_given;
 } cli_typing;
 #define CLI_TYPING_FLAGS                                                                        \
@@ -105,7 +105,7 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CAR
       "allowEngineCode", CLI_TYPING_FLAGS
 // "-CUDNN,+CUBLAS_LT": taken out of |out_sources| and put into it.
 carnot_status* cli_tactic_sources(const char* text, uint32_t* out_sources) CARNOT_MUST_USE;
-// "fold,norms": names of passes; NOT_FOUND lists those that exist.
+// "cse,fuse_norms": names of passes; NOT_FOUND lists those that exist.
 carnot_status* cli_disable_passes(const char* text, carnot_arena* arena,
                                   carnot_build_config* out) CARNOT_MUST_USE;
 carnot_status* cli_plugin_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;

@@ -66,7 +66,7 @@ static bool may_be_half(const carnot_node* node) {
 typedef struct layers {
   const carnot_node** nodes;
   size_t count;
-  carnot_type_request* requests;
+  carnot_precision_request* requests;
 } layers;
 
 // Layers [first, end) in float32, the others in |half|.
@@ -75,9 +75,9 @@ static carnot_status* try_range(debug_case* c, layers* l, carnot_dtype half, siz
   carnot_build_config config = c->build.config;
   for (size_t i = 0; i < l->count; i++)
     l->requests[i] =
-        (carnot_type_request){.pattern = l->nodes[i]->name,
-                              .types = {i >= first && i < end ? CARNOT_DTYPE_F32 : half},
-                              .type_count = 1};
+        (carnot_precision_request){.pattern = l->nodes[i]->name,
+                                   .types = {i >= first && i < end ? CARNOT_DTYPE_F32 : half},
+                                   .type_count = 1};
   config.typing.constraints = CARNOT_CONSTRAINTS_OBEY;
   config.typing.layers = l->requests;
   config.typing.layer_count = l->count;
@@ -106,7 +106,8 @@ static carnot_status* try_each(debug_case* c, layers* l, carnot_dtype half) {
   printf("only one layer in %s:\n", carnot_dtype_name(half));
   for (size_t i = 0; i < l->count; i++) {
     carnot_build_config config = c->build.config;
-    carnot_type_request request = {.pattern = l->nodes[i]->name, .types = {half}, .type_count = 1};
+    carnot_precision_request request = {
+        .pattern = l->nodes[i]->name, .types = {half}, .type_count = 1};
     bool fails;
     config.typing.constraints = CARNOT_CONSTRAINTS_OBEY;
     config.typing.layers = &request;
@@ -150,7 +151,7 @@ carnot_status* debug_precision(debug_case* c) {
     l.count += may_be_half(node);
   CARNOT_CHECK(l.count, INVALID_ARGUMENT, "the model has no layer that computes in float32");
   l.nodes = CARNOT_NEW_ARRAY(&c->arena, const carnot_node*, l.count);
-  l.requests = CARNOT_NEW_ARRAY(&c->arena, carnot_type_request, l.count);
+  l.requests = CARNOT_NEW_ARRAY(&c->arena, carnot_precision_request, l.count);
   size_t at = 0;
   for (const carnot_node* node = c->graph->main->first; node; node = node->next)
     if (may_be_half(node)) l.nodes[at++] = node;

@@ -54,7 +54,7 @@ const exec_flag exec_flags[] = {
     {"timeBudget", EXEC_VALUE, EXEC_WORKS, "seconds for timing; what is left is chosen by order"},
     {"dumpGraph", EXEC_MAY_VALUE, EXEC_WORKS, "print the graph after this pass; all"},
     {"noPasses", EXEC_NO_VALUE, EXEC_WORKS, "only the rewriting that running needs"},
-    {"disablePasses", EXEC_VALUE, EXEC_WORKS, "leave these passes out: fold,norms,…"},
+    {"disablePasses", EXEC_VALUE, EXEC_WORKS, "leave these passes out: cse,fuse_norms,…"},
     {"tacticSources", EXEC_VALUE, EXEC_WORKS,
      "libraries that an accelerator's tactics may call: -CUDNN,+CUBLAS_LT; all"},
     {"fp32", EXEC_VALUE, EXEC_WORKS, "exact or fast"},

@@ -211,7 +211,7 @@ carnot_status* cli_disable_passes(const char* text, carnot_arena* arena, carnot_
   for (const char* at = text; *at;) {
     size_t length = strcspn(at, ",");
     const char* name = carnot_arena_text(arena, at, length);
-    char list[512] = "";
+    char list[1024] = "";
     bool found = false;
     for (size_t i = 0; i < row_count; i++) {
       found |= strcmp(rows[i].name, name) == 0;
@@ -243,7 +243,7 @@ carnot_status* cli_tactic_sources(const char* text, uint32_t* out_sources) {
   return NULL;
 }
 
-static carnot_status* typing_flags(cli_flags* flags, carnot_typing* out) {
+static carnot_status* typing_flags(cli_flags* flags, carnot_precision_constraints* out) {
   cli_typing typing = {0};
   for (const char* const* name = cli_typing_flags; *name; name++) {
     bool takes_value = strchr(*name, 'C') || strstr(*name, "layer") || strstr(*name, "Formats");

@@ -28,7 +28,7 @@ static carnot_status* parse_type(const char* flag, const char* text, size_t leng
 
 // "name:type+type" up to |length|; the name may stand in single quotes.
 static carnot_status* parse_request(const char* flag, const char* text, size_t length,
-                                    carnot_arena* arena, carnot_type_request* out) {
+                                    carnot_arena* arena, carnot_precision_request* out) {
   const char *colon = NULL, *end = text + length;
   for (const char* at = text; at < end; at++)
     if (*at == ':') colon = at;
@@ -38,8 +38,8 @@ static carnot_status* parse_request(const char* flag, const char* text, size_t l
   if (name_end - name >= 2 &&
       ((name[0] == '\'' && name_end[-1] == '\'') || (name[0] == '"' && name_end[-1] == '"')))
     name++, name_end--;
-  *out =
-      (carnot_type_request){.pattern = carnot_arena_text(arena, name, (size_t)(name_end - name))};
+  *out = (carnot_precision_request){.pattern =
+                                        carnot_arena_text(arena, name, (size_t)(name_end - name))};
   for (const char* at = colon + 1; at < end;) {
     size_t size = strcspn(at, "+,");
     if (at + size > end) size = (size_t)(end - at);
@@ -52,10 +52,10 @@ static carnot_status* parse_request(const char* flag, const char* text, size_t l
 }
 
 static carnot_status* parse_requests(const char* flag, const char* text, carnot_arena* arena,
-                                     const carnot_type_request** out, size_t* out_count) {
+                                     const carnot_precision_request** out, size_t* out_count) {
   size_t most = 1;
   for (const char* at = text; *at; at++) most += *at == ',';
-  carnot_type_request* requests = CARNOT_NEW_ARRAY(arena, carnot_type_request, most);
+  carnot_precision_request* requests = CARNOT_NEW_ARRAY(arena, carnot_precision_request, most);
   size_t count = 0;
   while (*text) {
     size_t length = 0;
@@ -102,7 +102,7 @@ const char* const cli_typing_flags[] = {CLI_TYPING_FLAGS, NULL};
 
 carnot_status* cli_typing_flag(const char* name, const char* value, carnot_arena* arena,
                                cli_typing* t) {
-  carnot_typing* typing = &t->typing;
+  carnot_precision_constraints* typing = &t->typing;
   if (strcmp(name, "fp16") == 0) {
     typing->f16 = true;
   } else if (strcmp(name, "bf16") == 0) {
@@ -118,7 +118,7 @@ carnot_status* cli_typing_flag(const char* name, const char* value, carnot_arena
     while (chosen < 3 && strcmp(value, kWords[chosen]) != 0) chosen++;
     CARNOT_CHECK(chosen < 3, INVALID_ARGUMENT,
                  "--precisionConstraints is '%s', must be one of none, prefer, obey", value);
-    typing->constraints = (carnot_constraints)chosen;
+    typing->constraints = (carnot_constraint_mode)chosen;
     t->constraints_given = true;
   } else if (strcmp(name, "layerPrecisions") == 0) {
     CARNOT_TRY(parse_requests(name, value, arena, &typing->layers, &typing->layer_count));
@@ -134,7 +134,7 @@ carnot_status* cli_typing_flag(const char* name, const char* value, carnot_arena
 }
 
 void cli_typing_finish(cli_typing* t) {
-  carnot_typing* typing = &t->typing;
+  carnot_precision_constraints* typing = &t->typing;
   if (!(typing->layer_count || typing->output_count) || t->constraints_given) return;
   fprintf(stderr, "--layerPrecisions and --layerOutputTypes imply --precisionConstraints=prefer\n");
   typing->constraints = CARNOT_CONSTRAINTS_PREFER;

@@ -9,7 +9,7 @@
 #include "engine/engine.h"
 
 typedef struct requests {
-  carnot_type_request* items;
+  carnot_precision_request* items;
   size_t count, capacity;
 } requests;
 
@@ -50,8 +50,8 @@ void carnot_config_destroy(carnot_config* config) {
   free(config);
 }
 
-static void set_constraints(carnot_config* config, carnot_constraints wanted, bool on) {
-  carnot_constraints* now = &config->build.typing.constraints;
+static void set_constraints(carnot_config* config, carnot_constraint_mode wanted, bool on) {
+  carnot_constraint_mode* now = &config->build.typing.constraints;
   if (on)
     *now = wanted;
   else if (*now == wanted)
@@ -172,7 +172,7 @@ carnot_status* carnot_config_set_profile_values(carnot_config* config, uint32_t 
 
 static carnot_status* add_request(carnot_config* config, requests* list, const char* pattern,
                                   const carnot_dtype* dtypes, int count) {
-  carnot_type_request request = {.type_count = count};
+  carnot_precision_request request = {.type_count = count};
   CARNOT_CHECK(pattern && dtypes && count >= 1 &&
                    count <= (int)(sizeof(request.types) / sizeof(request.types[0])),
                INVALID_ARGUMENT, "a request for layer %s with %d types", pattern ? pattern : "NULL",
@@ -218,13 +218,13 @@ static carnot_status* copy_types(carnot_config* config, const carnot_dtype* dtyp
 
 carnot_status* carnot_config_set_input_types(carnot_config* config, const carnot_dtype* dtypes,
                                              size_t count) {
-  carnot_typing* typing = &config->build.typing;
+  carnot_precision_constraints* typing = &config->build.typing;
   return copy_types(config, dtypes, count, &typing->input_types, &typing->input_type_count);
 }
 
 carnot_status* carnot_config_set_output_types(carnot_config* config, const carnot_dtype* dtypes,
                                               size_t count) {
-  carnot_typing* typing = &config->build.typing;
+  carnot_precision_constraints* typing = &config->build.typing;
   return copy_types(config, dtypes, count, &typing->result_types, &typing->result_type_count);
 }
 

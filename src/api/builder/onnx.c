@@ -31,7 +31,7 @@ static carnot_status* add_model(carnot_network* network, const char* path, const
   if (status || !is_first) return status;
   // Normalizations written as their parts show themselves as one layer. Nodes that were there
   // before may be known to the user, and stay.
-  return carnot_pass_norms(network->graph, &(carnot_pass_options){0});
+  return carnot_pass_fuse_norms(network->graph, &(carnot_pass_options){0});
 }
 
 carnot_status* carnot_network_add_onnx_file(carnot_network* network, const char* path,

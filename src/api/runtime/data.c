@@ -120,7 +120,7 @@ const void* carnot_data_numbers(const carnot_data* data) {
 const char* carnot_data_text(const carnot_data* data, size_t index, size_t* out_size) {
   *out_size = 0;
   if (data->kind != CARNOT_VALUE_TENSOR || data->tensor.dtype != CARNOT_DTYPE_STRING ||
-      !carnot_cell_sized(data) || index >= (size_t)carnot_tensor_count(&data->tensor))
+      !carnot_rt_value_is_sized(data) || index >= (size_t)carnot_tensor_count(&data->tensor))
     return NULL;
   const carnot_strview* view = (const carnot_strview*)data->tensor.data + index;
   *out_size = view->size;

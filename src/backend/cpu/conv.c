@@ -11,7 +11,7 @@ enum { kMaxZeroChannels = 8192, kMaxFilters = 1 << 16, kLeastPairChannels = 8 };
 // Read where a tap falls into the padding.
 static const float kZeros[kMaxZeroChannels];
 
-carnot_status* carnot_window_check(const carnot_window* w, int low, int high) {
+carnot_status* carnot_sliding_window_check(const carnot_sliding_window* w, int low, int high) {
   CARNOT_CHECK(w->rank >= low && w->rank <= high, INVALID_MODEL, "a window of %d dimensions",
                w->rank);
   for (int i = 0; i < w->rank; i++)
@@ -23,14 +23,14 @@ carnot_status* carnot_window_check(const carnot_window* w, int low, int high) {
   return NULL;
 }
 
-carnot_status* carnot_plane_make(const carnot_window* window, const carnot_operand* src,
+carnot_status* carnot_plane_make(const carnot_sliding_window* window, const carnot_operand* src,
                                  const carnot_operand* dst, carnot_plane* out) {
   CARNOT_CHECK(src->format.dtype == CARNOT_DTYPE_F32 && dst->format.dtype == CARNOT_DTYPE_F32,
                INVALID_MODEL, "operands are not float32");
   return carnot_plane_of(window, src, dst, out);
 }
 
-carnot_status* carnot_plane_of(const carnot_window* window, const carnot_operand* src,
+carnot_status* carnot_plane_of(const carnot_sliding_window* window, const carnot_operand* src,
                                const carnot_operand* dst, carnot_plane* out) {
   int rank = src->rank - 2;
   CARNOT_CHECK(rank >= 1 && rank <= 3 && dst->rank == src->rank && window->rank == rank,
@@ -39,8 +39,8 @@ carnot_status* carnot_plane_of(const carnot_window* window, const carnot_operand
   CARNOT_CHECK(
       (src->strides[1] == 1 || src->dims[1] == 1) && (dst->strides[1] == 1 || dst->dims[1] == 1),
       INVALID_MODEL, "channels are not innermost");
-  carnot_window w = *window;
-  carnot_window_resolve(&w, src->dims + 2, dst->dims + 2);
+  carnot_sliding_window w = *window;
+  carnot_sliding_window_resolve(&w, src->dims + 2, dst->dims + 2);
   int x = rank + 1, y = rank > 1 ? rank : -1, wx = rank - 1, wy = rank - 2;
   *out = (carnot_plane){
       .n = src->dims[0], .h = y > 0 ? src->dims[y] : 1, .w = src->dims[x], .c = src->dims[1]};
@@ -91,7 +91,7 @@ const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_para
   carnot_type weights = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
   for (int i = 0; i < w->rank; i++) weights.dims[i] = carnot_sym_of(w->dims[i]);
   carnot_status* status =
-      carnot_window_read(row, &node->attrs, x->rank - 2, &weights, &out->window);
+      carnot_sliding_window_read(row, &node->attrs, x->rank - 2, &weights, &out->window);
   if (status) {
     carnot_because(reason, size, "%s", carnot_status_message(status));
     carnot_status_free(status);
@@ -293,7 +293,7 @@ static carnot_status* check_params(const carnot_step_view* step, int most_dims,
   const carnot_conv_params* p = step->params;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_CONV && step->input_count >= 2, INVALID_MODEL,
                "the step holds no convolution");
-  CARNOT_TRY(carnot_window_check(&p->window, 1, most_dims));
+  CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, most_dims));
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->filters >= 1 && p->channels <= INT32_MAX &&
                    p->filters <= kMaxFilters && p->channels % p->group == 0 &&
                    p->filters % p->group == 0,

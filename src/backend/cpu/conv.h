@@ -4,10 +4,10 @@
 #define CARNOT_BACKEND_CPU_CONV_H_
 
 #include "backend/cpu/cpu.h"
-#include "ops/window.h"
+#include "ops/sliding_window.h"
 
 typedef struct carnot_conv_params {
-  carnot_window window;
+  carnot_sliding_window window;
   int64_t group, channels, filters;  // C of the input, K of the output
   int32_t has_bias;
   int32_t weights;  // carnot_dtype of the packed ones
@@ -23,14 +23,15 @@ typedef struct carnot_plane {
 } carnot_plane;
 
 // A window of |low| to |high| dimensions whose numbers are in range, also from a hostile file.
-carnot_status* carnot_window_check(const carnot_window* window, int low, int high) CARNOT_MUST_USE;
+carnot_status* carnot_sliding_window_check(const carnot_sliding_window* window, int low,
+                                           int high) CARNOT_MUST_USE;
 
 // Fills the plane from operands [N,C,((D,)H,)W] with channels innermost; INVALID_MODEL where
 // strides or sizes do not fit.
-carnot_status* carnot_plane_of(const carnot_window* window, const carnot_operand* src,
+carnot_status* carnot_plane_of(const carnot_sliding_window* window, const carnot_operand* src,
                                const carnot_operand* dst, carnot_plane* out) CARNOT_MUST_USE;
 // The same of float32 operands.
-carnot_status* carnot_plane_make(const carnot_window* window, const carnot_operand* src,
+carnot_status* carnot_plane_make(const carnot_sliding_window* window, const carnot_operand* src,
                                  const carnot_operand* dst, carnot_plane* out) CARNOT_MUST_USE;
 
 // The part of reject and prepare that both share; *out is filled. |bias| has room for the filters.

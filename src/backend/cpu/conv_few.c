@@ -17,7 +17,7 @@ static int64_t columns_of(const carnot_conv_params* p) { return p->filters * p->
 static int64_t depth_of(const carnot_conv_params* p) { return p->channels * p->window.kernel[0]; }
 
 static const char* check_fit(const carnot_conv_params* p, char* reason, size_t size) {
-  const carnot_window* w = &p->window;
+  const carnot_sliding_window* w = &p->window;
   if (w->rank != 2 || p->group != 1) return "takes two spatial dimensions and one group";
   if (p->filters < 1 || p->filters > kMaxFewFilters)
     return carnot_because(reason, size, "%lld filters, takes up to %d", (long long)p->filters,

@@ -13,7 +13,7 @@ enum { kMaxZeroChannels = 8192, kMaxStride = 8, kMaxFilters = 1 << 16 };
 static const float kZeros[kMaxZeroChannels];
 
 typedef struct transposed_params {
-  carnot_window window;
+  carnot_sliding_window window;
   int64_t group, channels, filters;
   int32_t has_bias, activation;
   float a, b;
@@ -24,13 +24,13 @@ typedef struct phase {
   int64_t first, count, shift;  // x index = j + shift - u
 } phase;
 
-static phase phase_of(const carnot_window* w, int axis, int64_t at) {
+static phase phase_of(const carnot_sliding_window* w, int axis, int64_t at) {
   int64_t stride = w->strides[axis], first = (at + w->begin[axis]) % stride;
   return (phase){first, first < w->kernel[axis] ? (w->kernel[axis] - first - 1) / stride + 1 : 0,
                  (at + w->begin[axis] - first) / stride};
 }
 
-static const char* check_window(const carnot_window* w, char* reason, size_t size) {
+static const char* check_window(const carnot_sliding_window* w, char* reason, size_t size) {
   if (w->rank != 2) return carnot_because(reason, size, "%d spatial dimensions, takes 2", w->rank);
   for (int i = 0; i < 2; i++) {
     if (w->dilations[i] != 1) return "the taps are dilated";
@@ -45,7 +45,7 @@ static const char* check_window(const carnot_window* w, char* reason, size_t siz
 }
 
 // Padding that follows from the output's size, where that is fixed.
-static const char* resolve_padding(const carnot_problem* problem, carnot_window* w) {
+static const char* resolve_padding(const carnot_problem* problem, carnot_sliding_window* w) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   bool same = w->auto_pad == CARNOT_PAD_SAME_UPPER || w->auto_pad == CARNOT_PAD_SAME_LOWER;
@@ -79,7 +79,7 @@ static const char* describe(const carnot_problem* problem, transposed_params* p,
   const carnot_op_row* row = carnot_op_get(node->op);
   carnot_type weights = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
   for (int i = 0; i < w->rank; i++) weights.dims[i] = carnot_sym_of(w->dims[i]);
-  carnot_status* status = carnot_window_read(row, &node->attrs, 2, &weights, &p->window);
+  carnot_status* status = carnot_sliding_window_read(row, &node->attrs, 2, &weights, &p->window);
   if (status) {
     carnot_because(reason, size, "%s", carnot_status_message(status));
     carnot_status_free(status);
@@ -128,7 +128,7 @@ static const char* transposed_reject(carnot_problem* problem, char* reason, size
 // Where the weights of a phase begin, by group then phase; past the last: how many there are.
 static int64_t packed_offset(const transposed_params* p, int64_t group, int64_t phase_h,
                              int64_t phase_w) {
-  const carnot_window* w = &p->window;
+  const carnot_sliding_window* w = &p->window;
   int64_t offset = 0;
   for (int64_t h = 0; h < w->strides[0]; h++)
     for (int64_t x = 0; x < w->strides[1]; x++) {
@@ -147,7 +147,7 @@ static int64_t packed_offset(const transposed_params* p, int64_t group, int64_t 
 // The taps of a phase, last first, as the weights [M,C,taps] of a convolution.
 static void gather_taps(const transposed_params* p, const float* weights, int64_t group,
                         int64_t at_h, int64_t at_w, float* out) {
-  const carnot_window* w = &p->window;
+  const carnot_sliding_window* w = &p->window;
   phase h = phase_of(w, 0, at_h), x = phase_of(w, 1, at_w);
   int64_t channels = p->channels / p->group, filters = p->filters / p->group,
           taps = w->kernel[0] * w->kernel[1];
@@ -169,7 +169,7 @@ static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_p
   char reason[256];
   const char* why = describe(problem, p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  const carnot_window* w = &p->window;
+  const carnot_sliding_window* w = &p->window;
   int64_t count = packed_offset(p, 0, w->strides[0], 0);
   CARNOT_TRY(
       carnot_arena_try(out->arena, (size_t)count + 16, sizeof(float), "packed weights", &memory));
@@ -259,7 +259,7 @@ typedef struct transposed_run {
 static void phase_part(const transposed_run* run, int64_t group, int64_t image, int64_t row,
                        int64_t at_w) {
   const transposed_params* p = run->step->params;
-  const carnot_window* w = &p->window;
+  const carnot_sliding_window* w = &p->window;
   const carnot_operand *x = run->x, *y = run->y;
   int64_t stride_h = w->strides[0], stride_w = w->strides[1], channels = p->channels / p->group,
           filters = p->filters / p->group;

@@ -12,7 +12,7 @@ enum { kX, kXScale, kXZero, kW, kWScale, kWZero, kYScale, kYZero, kBias, kInputs
 enum { kMaxChannels = 1 << 14, kMaxFilters = 1 << 16 };
 
 typedef struct conv_params {
-  carnot_window window;
+  carnot_sliding_window window;
   int64_t group, channels, filters;
   int32_t x_zero, y_zero;
   int32_t x_signed, y_signed;
@@ -21,7 +21,7 @@ typedef struct conv_params {
 static const carnot_tensor* constant(const carnot_problem* p, uint32_t i) {
   return i < p->input_count && carnot_is_known(&p->inputs[i]) ? p->inputs[i].tensor : NULL;
 }
-static int64_t taps_of(const carnot_window* w) {
+static int64_t taps_of(const carnot_sliding_window* w) {
   return w->kernel[0] * (w->rank == 2 ? w->kernel[1] : 1);
 }
 
@@ -69,7 +69,7 @@ static const char* describe(const carnot_problem* problem, conv_params* out, cha
   carnot_type weights = {.kind = CARNOT_VALUE_TENSOR, .dtype = w->dtype, .rank = w->rank};
   for (int i = 0; i < w->rank; i++) weights.dims[i] = carnot_sym_of(w->dims[i]);
   carnot_status* status =
-      carnot_window_read(row, &node->attrs, x->rank - 2, &weights, &out->window);
+      carnot_sliding_window_read(row, &node->attrs, x->rank - 2, &weights, &out->window);
   if (status) {
     carnot_because(reason, size, "%s", carnot_status_message(status));
     carnot_status_free(status);
@@ -184,10 +184,10 @@ static carnot_status* check_params(const carnot_step_view* step, uint32_t consta
                INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and %u",
                step->param_bytes, step->constant_count, sizeof(conv_params), constants);
   const conv_params* p = step->params;
-  const carnot_window* w = &p->window;
+  const carnot_sliding_window* w = &p->window;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_QLINEAR_CONV && step->input_count >= kBias,
                INVALID_MODEL, "the step holds no quantized convolution");
-  CARNOT_TRY(carnot_window_check(w, 1, 2));
+  CARNOT_TRY(carnot_sliding_window_check(w, 1, 2));
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= kMaxChannels &&
                    p->filters >= 1 && p->filters <= kMaxFilters && p->channels % p->group == 0 &&
                    p->filters % p->group == 0 && taps_of(w) <= CARNOT_INT8_MAX_TAPS,

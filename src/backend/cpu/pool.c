@@ -15,7 +15,8 @@ const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, in
   const char* why = bytes ? NULL : carnot_not_f32(x, "the input", low, high, reason, size);
   if (why) return why;
   const carnot_op_row* row = carnot_op_get(op);
-  carnot_status* status = carnot_window_read(row, &node->attrs, x->rank - 2, NULL, &out->window);
+  carnot_status* status =
+      carnot_sliding_window_read(row, &node->attrs, x->rank - 2, NULL, &out->window);
   if (status) {
     carnot_because(reason, size, "%s", carnot_status_message(status));
     carnot_status_free(status);
@@ -69,7 +70,7 @@ static carnot_status* pool_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_pool_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(carnot_pool_params));
-  return carnot_window_check(&((const carnot_pool_params*)step->params)->window, 1, 2);
+  return carnot_sliding_window_check(&((const carnot_pool_params*)step->params)->window, 1, 2);
 }
 
 typedef struct pool_state {

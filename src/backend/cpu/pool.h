@@ -5,7 +5,7 @@
 #include "backend/cpu/conv.h"
 
 typedef struct carnot_pool_params {
-  carnot_window window;
+  carnot_sliding_window window;
   int32_t include_padding;
 } carnot_pool_params;
 

@@ -23,8 +23,8 @@ static carnot_status* pool_rows_check(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_pool_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(carnot_pool_params));
-  return carnot_window_check(&((const carnot_pool_params*)step->params)->window, kLeastSpatial,
-                             CARNOT_WINDOW_RANK);
+  return carnot_sliding_window_check(&((const carnot_pool_params*)step->params)->window,
+                                     kLeastSpatial, CARNOT_SLIDING_WINDOW_RANK);
 }
 
 typedef struct pool_rows_state {
@@ -46,14 +46,14 @@ static carnot_status* pool_rows_shape(const carnot_step_view* step, const carnot
   pool_rows_state* state = memory;
   const carnot_pool_params* p = step->params;
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  carnot_window w = p->window;
+  carnot_sliding_window w = p->window;
   int rank = w.rank;
   CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && y->format.dtype == CARNOT_DTYPE_F32 &&
                    x->rank == rank + 2 && y->rank == x->rank && x->dims[0] == y->dims[0] &&
                    x->dims[1] == y->dims[1] && is_dense(x) && is_dense(y),
                INVALID_ARGUMENT, "operands of rank %d and %d do not fit a window of %d dimensions",
                x->rank, y->rank, rank);
-  carnot_window_resolve(&w, x->dims + 2, y->dims + 2);
+  carnot_sliding_window_resolve(&w, x->dims + 2, y->dims + 2);
   state->pool = (carnot_pool_rows_f32){.rank = rank, .include_padding = p->include_padding != 0};
   for (int d = 0; d < rank; d++)
     state->pool.axes[d] = (carnot_pool_axis){.in = x->dims[d + 2],

@@ -185,3 +185,15 @@ carnot_status* carnot_analyse(carnot_builder* builder, carnot_analysis* out) {
   analyser a = {.builder = builder, .out = out};
   return read_block(&a, builder->graph->main, &index);
 }
+
+size_t carnot_analysis_weight_bytes(const carnot_analysis* analysis) {
+  size_t total = 0;
+  for (uint32_t r = 0; r < analysis->region_count; r++)
+    for (uint32_t i = 0; i < analysis->regions[r].input_count; i++) {
+      const carnot_value* value = analysis->regions[r].inputs[i];
+      if (!value || !value->constant) continue;
+      const carnot_tensor* t = &value->constant->tensor;
+      total += (size_t)carnot_tensor_count(t) * (size_t)carnot_dtype_bits(t->dtype) / 8;
+    }
+  return total;
+}

@@ -41,6 +41,9 @@ typedef struct carnot_analysis {
 // Analyses the graph after passes; memory lives in builder->memory.
 carnot_status* carnot_analyse(carnot_builder* builder, carnot_analysis* out) CARNOT_MUST_USE;
 
+// Bytes of all constants that regions read.
+size_t carnot_analysis_weight_bytes(const carnot_analysis* analysis);
+
 // ---- data_dependence.c ----
 
 // True when the region is a shape step; marks its outputs in analysis->is_shape_value. Regions must

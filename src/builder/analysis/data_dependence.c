@@ -42,42 +42,12 @@ bool carnot_region_is_shape_step(const carnot_builder* builder, carnot_analysis*
   return true;
 }
 
-// Operators whose sizes may follow from elements of inputs from this one on; -1: of none.
-static int first_sizing_input(carnot_op op) {
-  switch (op) {
-    case CARNOT_OP_REDUCE:
-    case CARNOT_OP_RESHAPE:
-    case CARNOT_OP_EXPAND:
-    case CARNOT_OP_SQUEEZE:
-    case CARNOT_OP_UNSQUEEZE:
-    case CARNOT_OP_SLICE:
-    case CARNOT_OP_SPLIT:
-    case CARNOT_OP_TILE:
-    case CARNOT_OP_PAD:
-    case CARNOT_OP_RESIZE:
-    case CARNOT_OP_TOP_K:
-    case CARNOT_OP_ONE_HOT:
-    case CARNOT_OP_CENTER_CROP_PAD:
-    case CARNOT_OP_AFFINE_GRID:
-    case CARNOT_OP_COL2IM:
-    case CARNOT_OP_MAX_UNPOOL:
-    case CARNOT_OP_DFT:
-    case CARNOT_OP_STFT:
-    case CARNOT_OP_SPLIT_TO_SEQUENCE: return 1;
-    case CARNOT_OP_RANGE:
-    case CARNOT_OP_CONSTANT_OF_SHAPE:
-    case CARNOT_OP_WINDOW:
-    case CARNOT_OP_MEL_WEIGHT_MATRIX: return 0;
-    default: return -1;
-  }
-}
-
 // True when an input that decides output sizes is computed. The model may state the size of a
 // result that only the run can compute.
 static bool is_sized_by_values(const carnot_region_facts* f) {
   for (uint32_t n = 0; n < f->region.node_count; n++) {
     const carnot_plan_node* node = &f->region.nodes[n];
-    int first = first_sizing_input(node->op);
+    int first = carnot_op_first_sizing_input(node->op);
     for (uint32_t i = first < 0 ? node->input_count : (uint32_t)first; i < node->input_count; i++) {
       uint32_t local = node->inputs[i];
       if (local == CARNOT_PLAN_NONE) continue;

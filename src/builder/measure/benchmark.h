@@ -15,9 +15,6 @@ typedef struct carnot_candidate {
   const char* failed;  // why it cannot run these shapes after all; NULL when it can
 } carnot_candidate;
 
-// The key of a problem in the timing cache.
-uint64_t carnot_problem_key(const carnot_problem* problem, int threads);
-
 // Runs the processor's candidates in alternating rounds and sets their times. Those whose operands
 // have dimensions that are not known are left at UINT64_MAX; one that refuses the shapes is marked
 // failed.

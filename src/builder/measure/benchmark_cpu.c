@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "backend/device.h"
-#include "base/hash.h"
 
 enum { kRounds = 4, kLeastNs = 20000, kMaxRepeats = 64 };
 
@@ -14,56 +13,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// ---- key ----
-
-static uint64_t mix(uint64_t h, uint64_t value) { return carnot_hash(&value, sizeof(value), h); }
-static uint64_t mix_text(uint64_t h, const char* text) {
-  return carnot_hash(text, strlen(text) + 1, h);
-}
-
-static uint64_t mix_attr(uint64_t h, const carnot_attr* attr) {
-  h = mix_text(mix(h, (uint64_t)attr->type), attr->name);
-  switch (attr->type) {
-    case CARNOT_ATTR_INT: return mix(h, (uint64_t)attr->i);
-    case CARNOT_ATTR_FLOAT: return carnot_hash(&attr->f, sizeof(attr->f), h);
-    case CARNOT_ATTR_STRING: return carnot_hash(attr->s.data, attr->s.size, mix(h, attr->s.size));
-    case CARNOT_ATTR_INTS:
-      return carnot_hash(attr->ints, attr->count * sizeof(*attr->ints), mix(h, attr->count));
-    case CARNOT_ATTR_FLOATS:
-      return carnot_hash(attr->floats, attr->count * sizeof(*attr->floats), mix(h, attr->count));
-    case CARNOT_ATTR_STRINGS:
-      h = mix(h, attr->count);
-      for (size_t i = 0; i < attr->count; i++)
-        h = carnot_hash(attr->strings[i].data, attr->strings[i].size,
-                        mix(h, attr->strings[i].size));
-      return h;
-    default: return mix(h, attr->count);
-  }
-}
-
-static uint64_t mix_operand(uint64_t h, const carnot_operand_desc* t) {
-  h = mix(mix(h, (uint64_t)t->kind), (uint64_t)t->format.dtype);
-  h = mix(mix(h, (uint64_t)(int64_t)t->rank), (uint64_t)t->is_constant);
-  for (int d = 0; d < t->rank; d++) h = mix(h, (uint64_t)t->dims[d]);
-  return h;
-}
-
-uint64_t carnot_problem_key(const carnot_problem* p, int threads) {
-  uint64_t h = mix(mix(1, (uint64_t)p->isa), (uint64_t)threads);
-  h = mix(h, (uint64_t)p->fast_fp32);
-  if (p->device) h = mix_text(h, p->device->name);
-  for (uint32_t n = 0; n < p->region->node_count; n++) {
-    const carnot_plan_node* node = &p->region->nodes[n];
-    h = mix_text(h, carnot_op_get(node->op)->name);
-    for (uint32_t i = 0; i < node->input_count; i++) h = mix(h, node->inputs[i]);
-    for (size_t a = 0; a < node->attrs.count; a++) h = mix_attr(h, &node->attrs.items[a]);
-  }
-  for (uint32_t i = 0; i < p->input_count; i++) h = mix_operand(h, &p->inputs[i]);
-  for (uint32_t i = 0; i < p->output_count; i++) h = mix_operand(h, &p->outputs[i]);
-  return h;
-}
-
-// ---- a run on made-up data ----
+// ---- a run on generated data ----
 
 typedef struct bench {
   const carnot_tactic* tactic;
@@ -153,13 +103,45 @@ static void close_bench(bench* b) {
   free(b->owned);
 }
 
+// Evicts |bytes| bytes at |data| from every cache; without an instruction for that, nothing
+// happens.
+static void evict(const void* data, size_t bytes) {
+#if defined(__x86_64__)
+  enum { kLine = 64 };
+  for (size_t i = 0; i < bytes; i += kLine) __builtin_ia32_clflush((const char*)data + i);
+  __builtin_ia32_mfence();
+#else
+  (void)data, (void)bytes;
+#endif
+}
+
+// Evicts the candidate's constants, as the other layers of a large network do.
+static void evict_weights(const carnot_candidate* c) {
+  for (uint32_t i = 0; i < c->prepared.constant_count; i++)
+    evict(c->prepared.constants[i].data, c->prepared.constants[i].bytes);
+  for (uint32_t i = 0; i < c->problem.input_count; i++) {
+    const carnot_operand_desc* t = &c->problem.inputs[i];
+    bool packed = i < 64 && c->prepared.packed_inputs >> i & 1;
+    if (carnot_is_known(t) && !packed)
+      evict(t->tensor->data, (size_t)carnot_tensor_count(t->tensor) *
+                                 (size_t)carnot_dtype_bits(t->format.dtype) / 8);
+  }
+}
+
+// The mean nanoseconds of |repeats| runs.
 static carnot_status* time_once(const carnot_candidate* c, bench* b, carnot_executor* executor,
-                                int repeats, uint64_t* out_ns) {
-  uint64_t start = now_ns();
-  for (int i = 0; i < repeats; i++)
-    CARNOT_TRY(c->tactic->run(&b->view, b->state, b->operands, b->operands + c->problem.input_count,
-                              b->workspace, executor));
-  *out_ns = (now_ns() - start) / (uint64_t)repeats;
+                                bool cold_weights, int repeats, uint64_t* out_ns) {
+  const int burst = cold_weights ? 1 : repeats;
+  uint64_t total = 0;
+  for (int done = 0; done < repeats; done += burst) {
+    if (cold_weights) evict_weights(c);
+    uint64_t start = now_ns();
+    for (int i = 0; i < burst; i++)
+      CARNOT_TRY(c->tactic->run(&b->view, b->state, b->operands,
+                                b->operands + c->problem.input_count, b->workspace, executor));
+    total += now_ns() - start;
+  }
+  *out_ns = total / (uint64_t)repeats;
   return NULL;
 }
 
@@ -190,7 +172,8 @@ static carnot_status* run_rounds(carnot_builder* builder, carnot_candidate* cand
     for (size_t i = 0; i < count && !status; i++) {
       if (!benches[i].owned) continue;
       uint64_t ns;
-      status = time_once(&candidates[i], &benches[i], executor, round < 0 ? 1 : repeats[i], &ns);
+      status = time_once(&candidates[i], &benches[i], executor, builder->machine.cold_weights,
+                         round < 0 ? 1 : repeats[i], &ns);
       if (status) break;
       // The first run warms up and says how often to repeat, so that a reading is well above the
       // clock's resolution.

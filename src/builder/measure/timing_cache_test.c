@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char kText[] = "carnot-timing-cache 1\n0123456789abcdef cpu_gemm_f32_avx2 1200\n";
+static const char kText[] = "carnot-timing-cache 2\n0123456789abcdef cpu_gemm_f32_avx2 1200\n";
 
 static void test_round_trip(void** state) {
   (void)state;

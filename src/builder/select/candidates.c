@@ -296,8 +296,7 @@ carnot_status* carnot_measure_candidates(carnot_builder* builder, const char* no
                                          const carnot_problem* problem,
                                          carnot_candidate* candidates, uint32_t count) {
   carnot_timing_cache* cache = builder->timing_cache;
-  uint64_t key =
-      carnot_problem_key(problem, carnot_executor_thread_count(builder->config->executor));
+  uint64_t key = carnot_problem_key(problem, &builder->machine);
   bool all = true;
   for (uint32_t i = 0; i < count; i++) {
     carnot_candidate* c = &candidates[i];

@@ -39,8 +39,7 @@ typedef struct pruning {
 // Adds the load time of one problem, however many regions have it.
 static carnot_status* add_load(pruning* p, const carnot_candidate_set* set,
                                const carnot_candidate* chosen, library_use* use) {
-  int threads = carnot_executor_thread_count(p->builder->config->executor);
-  const uint64_t key = carnot_problem_key(&set->problem, threads);
+  const uint64_t key = carnot_problem_key(&set->problem, &p->builder->machine);
   for (size_t i = 0; i < p->loaded_count; i++)
     if (p->loaded[i] == key) return NULL;
   void* loaded = p->loaded;
@@ -137,7 +136,7 @@ static carnot_status* weigh(pruning* p, int source) {
   const char* name = carnot_tactic_source_name((carnot_tactic_source)source);
   uint64_t ns[2], load_ns = device->start_ns[source];
   bool known;
-  const uint64_t key = carnot_hash(device->name, strlen(device->name), (uint64_t)source);
+  const uint64_t key = builder->machine.hash + (uint64_t)source;
   CARNOT_TRY(carnot_timing_cache_get_or_insert(builder->timing_cache, key, "start", &load_ns));
   load_ns += p->uses[source].load_ns;
   carnot_status* status = compare(p, source, ns, &known);

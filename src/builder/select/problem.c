@@ -43,7 +43,7 @@ static void set_precision(const carnot_builder* builder, const carnot_node* node
   }
   if (keeps_f32) out->requested_precision = CARNOT_DTYPE_F32;
   carnot_dtype requested = out->requested_precision;
-  const carnot_typing* typing = &builder->config->typing;
+  const carnot_precision_constraints* typing = &builder->config->typing;
   bool half = carnot_dtype_is_half(requested);
   out->may_f16 = !keeps_f32 && (half ? requested == CARNOT_DTYPE_F16 : typing->f16);
   out->may_bf16 = !keeps_f32 && (half ? requested == CARNOT_DTYPE_BF16 : typing->bf16);

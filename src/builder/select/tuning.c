@@ -11,9 +11,9 @@
 enum { kClose = 4, kCloseNs = 1000 };
 
 typedef struct collector {
+  const carnot_builder* builder;
   const carnot_analysis* analysis;
   const carnot_assignment* assignment;
-  int threads;
   carnot_tuning* out;
 } collector;
 
@@ -55,7 +55,7 @@ static carnot_status* add_region(collector* c, uint32_t region, const carnot_can
   const carnot_candidate* chosen = &set->items[best];
   if (!chosen->tactic->device || !set->problem.allow_timing) return NULL;
   carnot_tuning_group group = {.region = region,
-                               .key = carnot_problem_key(&set->problem, c->threads)};
+                               .key = carnot_problem_key(&set->problem, &c->builder->machine)};
   const char* name = chosen->tactic->name;
   tuning->device_hash = carnot_hash(&group.key, sizeof(group.key), tuning->device_hash);
   tuning->device_hash = carnot_hash(name, strlen(name), tuning->device_hash);
@@ -77,10 +77,7 @@ static carnot_status* add_region(collector* c, uint32_t region, const carnot_can
 carnot_status* carnot_tuning_collect(const carnot_builder* builder, const carnot_analysis* analysis,
                                      const carnot_candidates* candidates,
                                      const carnot_assignment* assignment, carnot_tuning* out) {
-  collector c = {.analysis = analysis,
-                 .assignment = assignment,
-                 .threads = carnot_executor_thread_count(builder->config->executor),
-                 .out = out};
+  collector c = {.builder = builder, .analysis = analysis, .assignment = assignment, .out = out};
   *out = (carnot_tuning){.count = 0};
   for (uint32_t r = 0; r < analysis->region_count; r++)
     CARNOT_TRY(add_region(&c, r, candidates->sets[assignment->regions[r].set]));

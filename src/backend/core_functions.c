@@ -1,0 +1,19 @@
+// The table of the core's functions for backend modules.
+#include "backend/core_functions.h"
+
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "base/hash.h"
+#include "base/status.h"
+#include "ir/op.h"
+#include "ir/tensor.h"
+#include "ops/einsum.h"
+#include "ops/sliding_window.h"
+#include "plan/plan.h"
+#include "tactic/problem/attention.h"
+
+const carnot_core_functions carnot_core = {.count = CARNOT_CORE_FUNCTION_COUNT,
+                                           .functions = {
+#define CORE_FUNCTION(name) (carnot_core_function*)name,
+#include "backend/core_functions.def"
+                                           }};

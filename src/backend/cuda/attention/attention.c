@@ -1,0 +1,251 @@
+// Attention regions of 16-bit floats by the built-in kernels (FlashAttention-2). Heads are read
+// and written in place, by strides.
+#include "backend/cuda/attention/attention.h"
+
+#include <string.h>
+
+enum { kMaxSize = 128, kMaskWorthKinds = 1 << 20 };
+
+typedef struct attention_state {
+  CUfunction function, kinds;  // kinds: NULL without
+  carnot_cuda_attention_params params;
+  carnot_cuda_attention_offsets at;
+  int64_t grid[3], kinds_grid[3];
+  unsigned threads;
+} attention_state;
+
+static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
+
+const char* carnot_cuda_attention_reject(carnot_problem* problem, carnot_attention_params* out,
+                                         char* reason, size_t size) {
+  if (problem->region->node_count < 3) return "";
+  carnot_dtype dtype = problem->outputs[0].format.dtype;
+  if (!is_half(dtype))
+    return carnot_cuda_reject_reason(reason, size, "no kernel for %s", carnot_dtype_name(dtype));
+  const char* why = carnot_attention_read(problem, dtype, out, reason, size);
+  if (why) return why;
+  const carnot_operand_desc *q = &problem->inputs[out->q.input],
+                            *v = &problem->inputs[out->v.input];
+  int64_t elements = q->dims[q->rank - 1], values = v->dims[v->rank - 1];
+  if (out->q.rank > 4 || out->k.rank > 4 || out->v.rank > 4 || out->out.rank > 4)
+    return "heads in more than two batches";
+  if (elements % 8 || values % 8 || elements > kMaxSize || values > kMaxSize || !elements)
+    return carnot_cuda_reject_reason(reason, size, "heads of %lld and %lld, takes eights up to %d",
+                                     (long long)elements, (long long)values, kMaxSize);
+  carnot_cuda_want_row_major(problem);
+  return NULL;
+}
+
+static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_attention_params p;
+  return carnot_cuda_attention_reject(problem, &p, reason, size);
+}
+
+carnot_status* carnot_cuda_attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  void* params;
+  char reason[256];
+  CARNOT_TRY(
+      carnot_arena_try(out->arena, 1, sizeof(carnot_attention_params), "parameters", &params));
+  const char* why = carnot_attention_read(problem, problem->outputs[0].format.dtype, params, reason,
+                                          sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  out->params = params;
+  out->param_bytes = sizeof(carnot_attention_params);
+  return NULL;
+}
+
+bool carnot_cuda_attention_reads(const carnot_step_view* step, uint32_t input) {
+  const carnot_attention_params* p = step->params;
+  int32_t at = (int32_t)input;
+  return at == p->q.input || at == p->k.input || at == p->v.input || at == p->mask;
+}
+
+// Strides of outer batch, inner batch and rows. The result's batch axes are the reference; an
+// operand that has fewer sees them joined.
+static carnot_status* set_strides(const carnot_heads* h, const carnot_heads* out,
+                                  long long strides[3]) {
+  int rank = h->batch_rank;
+  strides[0] = rank > 1 ? h->batch_strides[0] : 0;
+  strides[1] = rank > 0 ? h->batch_strides[rank - 1] : 0;
+  strides[2] = h->ld;
+  int64_t inner = out->batch_rank ? out->batch_dims[out->batch_rank - 1] : 1;
+  if (rank == 1 && out->batch_rank == 2) strides[0] = inner * h->batch_strides[0];
+  bool splits = rank == 2 && (out->batch_rank < 2 || h->batch_dims[1] != inner);
+  CARNOT_CHECK(!splits || h->batch_strides[0] == h->batch_dims[1] * h->batch_strides[1],
+               UNSUPPORTED, "heads in batches of %lld beside %lld", (long long)h->batch_dims[1],
+               (long long)inner);
+  if (splits) strides[0] = inner * strides[1];
+  return NULL;
+}
+
+static bool is_aligned(const carnot_operand* t, int64_t offset, const long long strides[3]) {
+  uintptr_t bits = (uintptr_t)t->data | (uintptr_t)offset;
+  for (int i = 0; i < 3; i++) bits |= (uintptr_t)(strides[i] * 2);
+  return bits % 16 == 0;
+}
+
+static carnot_status* describe_mask(const carnot_operand* mask, carnot_dtype dtype,
+                                    const carnot_heads* y, carnot_cuda_attention_params* to) {
+  int64_t strides[CARNOT_MAX_RANK] = {0}, ld;
+  CARNOT_TRY(carnot_cuda_on_device(mask, 1));
+  CARNOT_CHECK(mask->format.dtype == CARNOT_DTYPE_F32 || mask->format.dtype == dtype,
+               INVALID_ARGUMENT, "the mask is %s", carnot_dtype_name(mask->format.dtype));
+  CARNOT_TRY(carnot_attention_mask(mask, y, to->keys, strides, &ld));
+  to->mask_s[0] = y->batch_rank > 1 ? strides[0] : 0;
+  to->mask_s[1] = y->batch_rank > 0 ? strides[y->batch_rank - 1] : 0;
+  to->mask_s[2] = ld;
+  to->mask_is_float = mask->format.dtype == CARNOT_DTYPE_F32;
+  to->mask_in_pairs = (to->mask_s[0] | to->mask_s[1] | to->mask_s[2] | to->keys) % 2 == 0 &&
+                      (uintptr_t)mask->data % (2 * carnot_cuda_bytes(mask)) == 0;
+  return NULL;
+}
+
+carnot_status* carnot_cuda_attention_describe(const carnot_attention_params* p,
+                                              const carnot_operand* inputs,
+                                              const carnot_operand* outputs,
+                                              carnot_cuda_attention_params* to,
+                                              carnot_cuda_attention_offsets* out_at) {
+  const carnot_operand *q = &inputs[p->q.input], *k = &inputs[p->k.input], *v = &inputs[p->v.input],
+                       *y = &outputs[0];
+  const carnot_operand used[] = {*q, *k, *v, *y};
+  CARNOT_TRY(carnot_cuda_on_device(used, 4));
+  const carnot_dtype dtype = y->format.dtype;
+  carnot_heads hq, hk, hv, hy;
+  CARNOT_TRY(carnot_heads_make(&p->q, q, dtype, &hq));
+  CARNOT_TRY(carnot_heads_make(&p->k, k, dtype, &hk));
+  CARNOT_TRY(carnot_heads_make(&p->v, v, dtype, &hv));
+  CARNOT_TRY(carnot_heads_make(&p->out, y, dtype, &hy));
+  CARNOT_TRY(carnot_heads_check(&hq, &hk, &hv, &hy));
+  CARNOT_CHECK(is_half(dtype) && hq.elements <= kMaxSize && hv.elements <= kMaxSize &&
+                   hq.elements % 8 == 0 && hv.elements % 8 == 0 && hq.rows <= INT32_MAX &&
+                   hk.rows <= INT32_MAX && hy.batch_rank <= 2 && hq.batch_rank <= 2 &&
+                   hk.batch_rank <= 2 && hv.batch_rank <= 2,
+               UNSUPPORTED, "%lld heads of %lld and %lld elements", (long long)hy.batch,
+               (long long)hq.elements, (long long)hv.elements);
+  memset(to, 0, sizeof(*to));
+  to->queries = (int)hq.rows, to->keys = (int)hk.rows;
+  to->size = (int)hq.elements, to->value_size = (int)hv.elements;
+  to->inner = hy.batch_rank ? (int)hy.batch_dims[hy.batch_rank - 1] : 1;
+  to->scale = p->scale, to->zero_empty = p->zero_empty;
+  CARNOT_TRY(set_strides(&hq, &hy, to->q_s));
+  CARNOT_TRY(set_strides(&hk, &hy, to->k_s));
+  CARNOT_TRY(set_strides(&hv, &hy, to->v_s));
+  CARNOT_TRY(set_strides(&hy, &hy, to->y_s));
+  if (p->mask >= 0) CARNOT_TRY(describe_mask(&inputs[p->mask], dtype, &hy, to));
+  *out_at = (carnot_cuda_attention_offsets){hq.offset * 2, hk.offset * 2, hv.offset * 2,
+                                            hy.offset * 2, hy.batch,      false};
+  out_at->aligned = is_aligned(q, out_at->q, to->q_s) && is_aligned(k, out_at->k, to->k_s) &&
+                    is_aligned(v, out_at->v, to->v_s) && is_aligned(y, out_at->y, to->y_s);
+  return NULL;
+}
+
+static const carnot_cuda_kernel_id kSimt[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_simt)};
+static const carnot_cuda_kernel_id kMaskKinds[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_mask_kinds)};
+static const carnot_cuda_kernel_id kWgmma[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_wgmma_64)};
+// By the elements of a head, at most: 64 and 128; 32, 64, 96 and 128.
+static const carnot_cuda_kernel_id kSplit[2][CARNOT_DTYPE_COUNT] = {
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_split_64)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_split_128)}};
+static const carnot_cuda_kernel_id kTiled[4][CARNOT_DTYPE_COUNT] = {
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_32)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_64)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_96)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, attention_tiled_128)}};
+
+// A dense mask of many queries is classified by tile once per mask instead of once per head.
+static carnot_status* find_kinds(const carnot_step_view* step, carnot_dtype dtype,
+                                 attention_state* s, size_t* out_workspace_bytes) {
+  carnot_cuda_attention_params* p = &s->params;
+  const long long matrix = (long long)p->queries * p->keys, *apart = p->mask_s;
+  if (!apart[2] || !s->grid[1]) return NULL;
+  int64_t inner = apart[1] ? p->inner : 1, outer = apart[0] ? s->grid[1] / p->inner : 1;
+  bool dense = apart[2] == p->keys && (!apart[1] || apart[1] == matrix) &&
+               (!apart[0] || apart[0] == inner * matrix);
+  if (!dense || s->grid[1] < 4 * outer * inner || matrix * outer * inner < kMaskWorthKinds)
+    return NULL;
+  p->kinds_s[0] = apart[0] ? (int)inner : 0;
+  p->kinds_s[1] = apart[1] != 0;
+  s->kinds_grid[0] = s->grid[0], s->kinds_grid[1] = outer * inner, s->kinds_grid[2] = 1;
+  *out_workspace_bytes =
+      (size_t)(s->grid[0] * outer * inner * carnot_ceildiv(p->keys, p->tile_keys));
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kMaskKinds, dtype, &s->kinds);
+}
+
+// Tiles of keys in shared memory, by warpgroups where 128 queries a block still keep the
+// multiprocessors busy; for few queries the warps of a block share the keys.
+static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
+                                    attention_state* s, size_t* out_workspace_bytes) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  carnot_cuda_attention_params* p = &s->params;
+  const int64_t heads = s->grid[1], busy = cuda->base.multiprocessor_count,
+                blocks = heads * carnot_ceildiv(p->queries, 64);
+  int size = p->size > p->value_size ? p->size : p->value_size;
+  int width = size <= 32 ? 32 : size <= 64 ? 64 : size <= 96 ? 96 : 128;
+  const carnot_cuda_kernel_id* kernels;
+  s->threads = 128;
+  p->tile_keys = width <= 64 ? 64 : 32;
+  if (!s->at.aligned || cuda->major < 8 || p->scale < 0) {
+    p->tile_rows = 4;
+    kernels = kSimt;
+  } else if (p->queries <= 16 || (p->keys > 128 && blocks < busy / 6)) {
+    int split = size <= 64 ? 64 : 128;
+    p->tile_rows = 16;
+    s->threads = 32 * (unsigned)carnot_min_i64(8, carnot_ceildiv(p->keys, 2048 / split));
+    kernels = kSplit[split / 64 - 1];
+  } else if (width == 64 && cuda->major == 9 &&
+             heads * carnot_ceildiv(p->queries, 128) >= 2 * busy) {
+    p->tile_rows = 128;
+    s->threads = 256;
+    kernels = kWgmma;
+  } else {
+    p->tile_rows = 64;
+    kernels = kTiled[width / 32 - 1];
+  }
+  s->grid[0] = carnot_ceildiv(p->queries, p->tile_rows);
+  if (p->tile_rows >= 64) CARNOT_TRY(find_kinds(step, dtype, s, out_workspace_bytes));
+  return carnot_cuda_kernel_for(cuda, kernels, dtype, &s->function);
+}
+
+static carnot_status* attention_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  attention_state* s = state;
+  *s = (attention_state){.grid = {1, 1, 1}};
+  CARNOT_TRY(carnot_cuda_attention_describe(step->params, inputs, outputs, &s->params, &s->at));
+  s->grid[1] = s->at.heads;
+  CARNOT_CHECK(s->at.heads <= 65535, UNSUPPORTED, "%lld heads", (long long)s->at.heads);
+  return choose_kernel(step, outputs[0].format.dtype, s, out_workspace_bytes);
+}
+
+static carnot_status* attention_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) {
+  (void)executor;
+  const carnot_attention_params* p = step->params;
+  attention_state* s = state;
+  s->params.q = (const char*)inputs[p->q.input].data + s->at.q;
+  s->params.k = (const char*)inputs[p->k.input].data + s->at.k;
+  s->params.v = (const char*)inputs[p->v.input].data + s->at.v;
+  s->params.y = (char*)outputs[0].data + s->at.y;
+  s->params.mask = p->mask >= 0 ? inputs[p->mask].data : NULL;
+  if (s->kinds) {
+    s->params.kinds = workspace;
+    CARNOT_TRY(carnot_cuda_launch(step, s->kinds, s->kinds_grid, 1024, &s->params));
+  }
+  return carnot_cuda_launch(step, s->function, s->grid, s->threads, &s->params);
+}
+
+const carnot_tactic carnot_cuda_attention = {.name = "cuda_attention",
+                                             .anchor = CARNOT_OP_SOFTMAX,
+                                             .numerics = CARNOT_NUMERICS_HALF,
+                                             .device = true,
+                                             .reject = attention_reject,
+                                             .prepare = carnot_cuda_attention_prepare,
+                                             .validate = carnot_attention_check,
+                                             .uses_input = carnot_cuda_attention_reads,
+                                             .configure = attention_shape,
+                                             .run = attention_run};

@@ -1,0 +1,394 @@
+// Convolutions by cuDNN, with what its engines fuse behind them.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/conv/conv.h"
+#include "backend/cuda/library/cudnn_plan.h"
+#include "base/hash.h"
+
+enum { kEngines = 5 };  // engines that are timed, in the order of the heuristic
+_Static_assert((int)kEngines <= (int)CARNOT_PREPLAN_PARTS, "each is foreseen");
+
+typedef struct cudnn_params {
+  int32_t fast_fp32, packed, choice;
+} cudnn_params;
+
+typedef struct cudnn_state {
+  carnot_cuda_cudnn_plan* plan;
+  CUfunction own;  // where the library has no engine
+  carnot_cuda_sliding_window window;
+  uint32_t weights, bias, residual;  // inputs; NONE
+  carnot_cuda_conv_cast cast;
+  carnot_cuda_chain_state chain;
+} cudnn_state;
+_Static_assert(sizeof(cudnn_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
+// Graphs of 16-bit floats fuse residual and activation.
+static carnot_cuda_conv_takes takes(carnot_dtype t) {
+  return is_half(t) ? CARNOT_CUDA_TAKES_RESIDUAL : CARNOT_CUDA_TAKES_BIAS;
+}
+
+// ---- build ----
+
+// The convolution with all that |c| takes along, or alone.
+static carnot_status* make_key(const carnot_plan_node* node, const carnot_operand* x,
+                               const carnot_operand* w, const carnot_operand* y,
+                               const carnot_cuda_conv* c, bool fused, bool fast,
+                               carnot_cuda_cudnn_key* out) {
+  memset(out, 0, sizeof(*out));
+  CARNOT_TRY(carnot_cuda_sliding_window_make(node, x, w, y, &out->conv.window));
+  out->conv.window.groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+  out->dtype = (int32_t)x->format.dtype;
+  out->conv.spatial = x->rank == 5 ? 3 : 2;
+  out->conv.bias = fused && c->bias != CARNOT_PLAN_NONE;
+  out->conv.residual = fused && c->residual != CARNOT_PLAN_NONE;
+  out->conv.activation = fused ? (int32_t)c->activation.kind : 0;
+  out->fast = fast;
+  return NULL;
+}
+
+// The problem at the optimal sizes of the profile, as 16-bit floats.
+static carnot_status* key_of(const carnot_problem* problem, const carnot_cuda_conv* c,
+                             carnot_cuda_cudnn_key* out) {
+  const carnot_operand_desc input = carnot_cuda_conv_input(problem);
+  const carnot_layout last = CARNOT_LAYOUT_CHANNELS_LAST;
+  const carnot_operand x = carnot_cuda_operand_of(&input, last),
+                       w = carnot_cuda_operand_of(&problem->inputs[c->weights], last),
+                       y = carnot_cuda_operand_of(&problem->outputs[0], last);
+  return make_key(carnot_cuda_conv_node(problem->region), &x, &w, &y, c, /*fused=*/true,
+                  problem->fast_fp32, out);
+}
+
+// Whether cuDNN has an engine, for the fused graph or for the convolution alone. True where
+// cuDNN cannot be asked.
+static bool has_engine(const carnot_problem* problem, const carnot_cuda_conv* c) {
+  carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  carnot_cuda_cudnn_key key;
+  carnot_cuda_cudnn_plan* plan = NULL;
+  carnot_status* status = key_of(problem, c, &key);
+  if (!status) status = carnot_cuda_cudnn_find(cuda, &key, &plan);
+  if (!status && !plan->plan) {
+    key.conv.bias = key.conv.residual = key.conv.activation = 0;
+    status = carnot_cuda_cudnn_find(cuda, &key, &plan);
+  }
+  bool found = status || plan->plan;
+  carnot_status_free(status);
+  return found;
+}
+
+static const char* cudnn_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV) return "";
+  const char* missing = carnot_cuda_lacks_cudnn(carnot_cuda_of(problem->device));
+  if (missing) return missing;
+  const carnot_operand_desc input = carnot_cuda_conv_input(problem), *x = &input;
+  bool half = is_half(x->format.dtype);
+  carnot_cuda_conv c;
+  const char* why = carnot_cuda_conv_describe(problem, takes(x->format.dtype), &c, reason, size);
+  if (!why) why = carnot_cuda_not_float(x, reason, size);
+  if (why) return why;
+  if (!half && c.bias != CARNOT_PLAN_NONE && !carnot_cuda_chain_add_bias(&c.chain, c.bias))
+    return "too many operands";
+  if (x->rank < 3 || x->rank > 5)
+    return carnot_cuda_reject_reason(reason, size, "rank %d, takes 3 to 5", x->rank);
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
+  if (w->format.dtype != x->format.dtype || w->rank != x->rank) return "weights of another type";
+  if (half && !carnot_is_known(w)) return "the weights are not constant";
+  carnot_cuda_want_row_major(problem);
+  if (!half) return NULL;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  if (!carnot_cuda_conv_casts(problem->region))
+    problem->inputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  if (c.residual != CARNOT_PLAN_NONE)
+    problem->inputs[c.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  if (!has_engine(problem, &c))
+    return carnot_cuda_reject_reason(reason, size, "cuDNN %d has no engine for it",
+                                     carnot_cuda_of(problem->device)->cudnn_version);
+  return NULL;
+}
+
+static const char kTimings[] = "cuda_conv_cudnn";
+static uint64_t timings_key(const carnot_cuda* cuda, const carnot_cuda_cudnn_key* key) {
+  return carnot_hash(key, sizeof(*key), (uint64_t)cuda->cudnn_version);
+}
+
+// Builds the plans that selection will ask for: whether an engine exists, and those that are
+// timed.
+static void cudnn_foresee(const carnot_problem* problem, int part) {
+  char reason[256];
+  carnot_cuda_conv c;
+  carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  if (part >= (problem->allow_timing ? kEngines : 1) || carnot_cuda_lacks_cudnn(cuda) ||
+      carnot_cuda_conv_node(problem->region)->op != CARNOT_OP_CONV)
+    return;
+  const carnot_operand_desc x = carnot_cuda_conv_input(problem);
+  if (!is_half(x.format.dtype) || x.rank < 3 || x.rank > 5 ||
+      carnot_cuda_conv_describe(problem, takes(x.format.dtype), &c, reason, sizeof(reason)) ||
+      problem->inputs[c.weights].format.dtype != x.format.dtype ||
+      !problem->inputs[c.weights].is_constant)
+    return;
+  carnot_cuda_cudnn_key key;
+  carnot_status* status = key_of(problem, &c, &key);
+  int best;
+  bool known =
+      part && !status &&
+      carnot_cuda_autotune_cached(problem, timings_key(cuda, &key), kTimings, kEngines, &best);
+  key.choice = part;
+  if (!status && !known) carnot_cuda_cudnn_foresee(cuda, &key);
+  carnot_status_free(status);
+}
+
+static uint64_t cudnn_load_ns(const carnot_problem* problem, const carnot_prepared* prepared) {
+  char reason[256];
+  carnot_cuda_conv c;
+  carnot_cuda_cudnn_key key;
+  const carnot_dtype dtype = carnot_cuda_conv_input(problem).format.dtype;
+  if (!is_half(dtype) ||
+      carnot_cuda_conv_describe(problem, takes(dtype), &c, reason, sizeof(reason)))
+    return 0;
+  carnot_status* status = key_of(problem, &c, &key);
+  key.choice = ((const cudnn_params*)prepared->params)->choice;
+  uint64_t ns = status ? 0 : carnot_cuda_cudnn_made_ns(carnot_cuda_of(problem->device), &key);
+  carnot_status_free(status);
+  return ns;
+}
+
+static carnot_status* cudnn_check(const carnot_step_view* step) {
+  CARNOT_CHECK(
+      step->param_bytes == sizeof(cudnn_params) &&
+          (!((const cudnn_params*)step->params)->packed || step->constant_count) &&
+          (unsigned)((const cudnn_params*)step->params)->choice < CARNOT_CUDA_CUDNN_CONFIGS,
+      INVALID_MODEL, "%u bytes of parameters, %u constants", step->param_bytes,
+      step->constant_count);
+  return NULL;
+}
+
+static bool cudnn_reads(const carnot_step_view* step, uint32_t input) {
+  const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
+  return !(((const cudnn_params*)step->params)->packed && node->input_count > 1 &&
+           node->inputs[1] == input);
+}
+
+// ---- shape and run ----
+
+static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* x, const carnot_operand* y,
+                                     const carnot_cuda_conv* c,
+                                     const carnot_cuda_sliding_window* t) {
+  const carnot_operand* w = &inputs[c->weights];
+  bool packed = ((const cudnn_params*)step->params)->packed;
+  CARNOT_CHECK(carnot_cuda_is_float(x->format.dtype) && packed == is_half(x->format.dtype) &&
+                   t->groups > 0 && w->format.dtype == x->format.dtype &&
+                   w->dims[0] == t->filters && w->dims[1] * t->groups == t->channels,
+               INVALID_ARGUMENT, "weights do not fit %lld channels in %lld groups",
+               (long long)t->channels, (long long)t->groups);
+  CARNOT_CHECK(
+      !packed || step->constant_bytes[0] == (size_t)carnot_dims_count(w->dims, w->rank) * 2,
+      INVALID_MODEL, "packed weights of another size");
+  if (c->bias != CARNOT_PLAN_NONE) {
+    const carnot_operand* bias = &inputs[c->bias];
+    CARNOT_CHECK(carnot_dims_count(bias->dims, bias->rank) == t->filters &&
+                     bias->format.dtype == x->format.dtype,
+                 INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t->filters);
+  }
+  for (int d = 0; c->residual != CARNOT_PLAN_NONE && d < y->rank; d++)
+    CARNOT_CHECK(inputs[c->residual].strides[d] == y->strides[d] || y->dims[d] == 1,
+                 INVALID_ARGUMENT, "the residual stands in another layout");
+  return NULL;
+}
+
+static carnot_status* cudnn_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                  const carnot_operand* outputs, void* state,
+                                  size_t* out_workspace_bytes) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  *out_workspace_bytes = 0;
+  const char* missing = carnot_cuda_lacks_cudnn(cuda);
+  CARNOT_CHECK(!missing, NOT_FOUND, "this step calls a library: %s", missing);
+  const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
+  const carnot_operand* y = &outputs[0];
+  carnot_operand x;
+  carnot_cuda_conv_cast cast;
+  CARNOT_TRY(carnot_cuda_conv_cast_shape(step, &inputs[0], y->format.dtype, &cast, &x));
+  bool fused = is_half(x.format.dtype);
+  cudnn_state* s = state;
+  carnot_cuda_conv c;
+  for (;; fused = false) {
+    CARNOT_TRY(carnot_cuda_conv_of_step(
+        step, inputs, outputs, fused ? CARNOT_CUDA_TAKES_RESIDUAL : CARNOT_CUDA_TAKES_BIAS, &c));
+    carnot_cuda_cudnn_key key;
+    CARNOT_TRY(make_key(node, &x, &inputs[c.weights], y, &c, fused,
+                        ((const cudnn_params*)step->params)->fast_fp32, &key));
+    CARNOT_TRY(check_operands(step, inputs, &x, y, &c, &key.conv.window));
+    key.choice = ((const cudnn_params*)step->params)->choice;
+    *s = (cudnn_state){.weights = c.weights,
+                       .bias = CARNOT_PLAN_NONE,
+                       .residual = c.residual,
+                       .cast = cast,
+                       .window = key.conv.window};
+    if (fused) s->bias = c.bias;
+    if (!fused && c.bias != CARNOT_PLAN_NONE)
+      CARNOT_CHECK(carnot_cuda_chain_add_bias(&c.chain, c.bias), UNSUPPORTED, "too many operands");
+    CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, &s->plan));
+    if (s->plan->plan || !fused) break;
+  }
+  bool packed = ((const cudnn_params*)step->params)->packed;
+  CARNOT_CHECK(
+      s->plan->plan || !packed, UNSUPPORTED,
+      "cuDNN %d has no engine for a convolution of %lld channels, %lld filters, %lld groups",
+      cuda->cudnn_version, (long long)s->window.channels, (long long)s->window.filters,
+      (long long)s->window.groups);
+  if (!s->plan->plan)
+    CARNOT_TRY(carnot_cuda_kernel(cuda, CARNOT_CUDA_KERNEL_conv_direct_f32, &s->own));
+  *out_workspace_bytes = cast.bytes;
+  if (s->plan->plan) *out_workspace_bytes += (size_t)s->plan->workspace_bytes;
+  return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
+}
+
+// ---- timing of the library's engines ----
+
+typedef struct contest {
+  carnot_cuda* cuda;
+  void* memory;
+  int count;
+  int64_t ids[CARNOT_CUDA_CUDNN_TENSORS];
+  void* addresses[CARNOT_CUDA_CUDNN_TENSORS];
+  void* workspace;
+} contest;
+
+static carnot_status* run_engine(void* user, void* plan, CUstream stream) {
+  contest* c = user;
+  CARNOT_CHECK(plan, UNSUPPORTED, "no plan by this engine");
+  return carnot_cuda_cudnn_execute(c->cuda, stream, plan, c->count, c->ids, c->addresses,
+                                   c->workspace);
+}
+
+// Operands one after the other, the workspace last.
+static carnot_status* make_operands(contest* c, const carnot_cuda_cudnn_key* key,
+                                    const int64_t* bytes) {
+  static const int64_t kIds[] = {CARNOT_CUDA_CUDNN_X, CARNOT_CUDA_CUDNN_W, CARNOT_CUDA_CUDNN_Y,
+                                 CARNOT_CUDA_CUDNN_BIAS, CARNOT_CUDA_CUDNN_RESIDUAL};
+  const bool used[] = {true, true, true, key->conv.bias != 0, key->conv.residual != 0};
+  size_t total = (size_t)kCarnotCudaDnnWorkspace;
+  for (int i = 0; i < 5; i++) total += carnot_align_up((size_t)bytes[i], 256);
+  CARNOT_TRY(c->cuda->base.backend->alloc(&c->cuda->base, total, &c->memory));
+  char* at = c->memory;
+  for (int i = 0; i < 5; i++) {
+    if (used[i]) c->ids[c->count] = kIds[i], c->addresses[c->count++] = at;
+    at += carnot_align_up((size_t)bytes[i], 256);
+  }
+  c->workspace = at;
+  carnot_cuda* cuda = c->cuda;
+  CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(c->memory), 0x3c,
+                                        total - (size_t)kCarnotCudaDnnWorkspace, NULL));
+  return carnot_cuda_check(cuda, cuda->cuStreamSynchronize(NULL), "cuStreamSynchronize");
+}
+
+// Engines that do not serve this problem have no plan and lose.
+static carnot_status* hold_contest(const carnot_problem* problem, carnot_cuda_cudnn_key key,
+                                   uint64_t hash, const int64_t* bytes, int* out_best) {
+  carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  void* ways[kEngines] = {NULL};
+  for (int i = 0; i < kEngines; i++) {
+    carnot_cuda_cudnn_plan* plan;
+    key.choice = i;
+    CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, &plan));
+    if (plan->plan && plan->choice == i) ways[i] = plan;
+  }
+  contest c = {.cuda = cuda};
+  carnot_status* status = make_operands(&c, &key, bytes);
+  if (!status)
+    status =
+        carnot_cuda_autotune(problem, hash, kTimings, run_engine, &c, ways, kEngines, out_best);
+  cuda->base.backend->free(&cuda->base, c.memory);
+  return status;
+}
+
+// The fastest engine for the optimal sizes; the timing cache keeps the times.
+static carnot_status* choose_engine(const carnot_problem* problem, const carnot_cuda_conv* c,
+                                    int32_t* out_choice) {
+  carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  carnot_cuda_cudnn_key key;
+  CARNOT_TRY(key_of(problem, c, &key));
+  uint64_t hash = timings_key(cuda, &key);
+  int best = 0;
+  const carnot_operand_desc x = carnot_cuda_conv_input(problem), *w = &problem->inputs[c->weights],
+                            *y = &problem->outputs[0];
+  const int64_t whole = carnot_dims_count(y->dims, y->rank) * 2;
+  const int64_t bytes[5] = {carnot_dims_count(x.dims, x.rank) * 2,
+                            carnot_dims_count(w->dims, w->rank) * 2, whole,
+                            key.conv.window.filters * 2, whole};
+  if (!carnot_cuda_autotune_cached(problem, hash, kTimings, kEngines, &best))
+    CARNOT_TRY(hold_contest(problem, key, hash, bytes, &best));
+  *out_choice = best;
+  return NULL;
+}
+
+static carnot_status* cudnn_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_cuda_conv c;
+  char reason[256];
+  carnot_dtype dtype = carnot_cuda_conv_input(problem).format.dtype;
+  const char* why = carnot_cuda_conv_describe(problem, takes(dtype), &c, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  if (!is_half(dtype) && c.bias != CARNOT_PLAN_NONE)
+    CARNOT_CHECK(carnot_cuda_chain_add_bias(&c.chain, c.bias), INTERNAL, "too many operands");
+  void* params;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(cudnn_params), "parameters", &params));
+  cudnn_params* made = params;
+  *made = (cudnn_params){problem->fast_fp32, is_half(dtype), 0};
+  if (problem->previous && problem->previous->param_bytes == sizeof(*made))
+    *made = *(const cudnn_params*)problem->previous->params;
+  if (is_half(dtype) && problem->allow_timing)
+    CARNOT_TRY(choose_engine(problem, &c, &made->choice));
+  out->params = params;
+  out->param_bytes = sizeof(cudnn_params);
+  if (is_half(dtype)) {
+    CARNOT_TRY(carnot_cuda_conv_pack(&problem->inputs[c.weights], out));
+    out->packed_inputs = 1ull << c.weights;
+  }
+  return carnot_cuda_chain_prepare(problem, &c.chain, dtype, out);
+}
+
+static carnot_status* cudnn_run(const carnot_step_view* step, void* state,
+                                const carnot_operand* inputs, const carnot_operand* outputs,
+                                void* workspace, carnot_executor* executor) {
+  (void)executor;
+  cudnn_state* s = state;
+  int64_t ids[CARNOT_CUDA_CUDNN_TENSORS] = {CARNOT_CUDA_CUDNN_X, CARNOT_CUDA_CUDNN_W,
+                                            CARNOT_CUDA_CUDNN_Y};
+  void* addresses[CARNOT_CUDA_CUDNN_TENSORS] = {inputs[0].data, NULL, outputs[0].data};
+  CARNOT_TRY(carnot_cuda_conv_cast_run(step, &s->cast, workspace, &addresses[0]));
+  bool packed = ((const cudnn_params*)step->params)->packed;
+  const void* weights = packed ? step->constants[0] : inputs[s->weights].data;
+  memcpy(&addresses[1], &weights, sizeof(weights));
+  if (s->own) {
+    s->window.x = addresses[0], s->window.w = weights, s->window.y = outputs[0].data;
+    int64_t count = carnot_dims_count(outputs[0].dims, outputs[0].rank);
+    CARNOT_TRY(carnot_cuda_launch_threads(step, s->own, count, &s->window));
+    return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
+  }
+  int count = 3;
+  if (s->bias != CARNOT_PLAN_NONE)
+    ids[count] = CARNOT_CUDA_CUDNN_BIAS, addresses[count++] = inputs[s->bias].data;
+  if (s->residual != CARNOT_PLAN_NONE)
+    ids[count] = CARNOT_CUDA_CUDNN_RESIDUAL, addresses[count++] = inputs[s->residual].data;
+  CARNOT_TRY(carnot_cuda_fence_before_library(step));
+  CARNOT_TRY(carnot_cuda_cudnn_execute(carnot_cuda_of_step(step),
+                                       carnot_cuda_queue_of(step)->stream, s->plan, count, ids,
+                                       addresses, (char*)workspace + s->cast.bytes));
+  return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
+}
+
+const carnot_tactic carnot_cuda_conv_cudnn = {.name = "cuda_conv_cudnn",
+                                              .anchor = CARNOT_OP_CONV,
+                                              .numerics = CARNOT_NUMERICS_EXACT,
+                                              .device = true,
+                                              .sources = 1u << CARNOT_SOURCE_CUDNN,
+                                              .preplan = cudnn_foresee,
+                                              .load_ns = cudnn_load_ns,
+                                              .reject = cudnn_reject,
+                                              .prepare = cudnn_prepare,
+                                              .validate = cudnn_check,
+                                              .uses_input = cudnn_reads,
+                                              .configure = cudnn_shape,
+                                              .run = cudnn_run,
+                                              .work = carnot_cuda_conv_work};

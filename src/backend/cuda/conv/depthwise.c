@@ -1,0 +1,163 @@
+// Depthwise convolution of NHWC 16-bit floats, with bias and activation.
+#include "backend/cuda/conv/conv.h"
+#include "kernel/cuda/conv/depthwise_params.h"
+
+enum { kThreads = 128 };
+
+typedef struct depthwise_state {
+  CUfunction function;
+  carnot_cuda_depthwise_params params;
+  int64_t threads;
+  uint32_t bias;  // input; NONE
+  carnot_cuda_chain_state chain;
+} depthwise_state;
+_Static_assert(sizeof(depthwise_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  if (node->op != CARNOT_OP_CONV) return "";
+  const carnot_operand_desc* x = &problem->inputs[0];
+  if (!carnot_cuda_is_half(x->format.dtype))
+    return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
+                                     carnot_dtype_name(x->format.dtype));
+  carnot_cuda_conv c;
+  const char* why =
+      carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ACTIVATION, true, &c, reason, size);
+  if (why) return why;
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
+  int64_t groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+  if (groups != w->dims[0] || w->dims[1] != 1 || groups % 8 || x->dims[1] != groups)
+    return carnot_cuda_reject_reason(
+        reason, size, "%lld groups for %lld filters of %lld, takes one each", (long long)groups,
+        (long long)w->dims[0], (long long)w->dims[1]);
+  carnot_cuda_conv_want_channels_last(problem, 0);
+  return NULL;
+}
+
+// [C,1,taps] as [taps,C].
+static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_cuda_conv c;
+  char reason[256];
+  const char* why =
+      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ACTIVATION, &c, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  const carnot_operand_desc* w = &problem->inputs[c.weights];
+  int64_t channels = w->dims[0], taps = w->dims[2] * w->dims[3];
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(channels * taps), 2, "packed weights", &memory));
+  const uint16_t* from = w->tensor->data;
+  for (int64_t t = 0; t < taps; t++)
+    for (int64_t k = 0; k < channels; k++)
+      ((uint16_t*)memory)[t * channels + k] = from[k * taps + t];
+  out->constants[0].packing = "rsk f16";
+  out->constants[0].data = memory;
+  out->constants[0].bytes = (size_t)(channels * taps) * 2;
+  out->constant_count = 1;
+  out->packed_inputs = 1ull << c.weights;
+  return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].format.dtype, out);
+}
+
+static carnot_cuda_kernel_id span_kernel(int kernel, int step, int span, carnot_dtype dtype) {
+  static const struct {
+    int kernel, step, span;
+    carnot_cuda_kernel_id f16, bf16;
+  } kKernels[] = {
+#define SPAN(kernel, step, span)                                                      \
+  {kernel, step, span, CARNOT_CUDA_KERNEL_depthwise_##kernel##_##step##_##span##_f16, \
+   CARNOT_CUDA_KERNEL_depthwise_##kernel##_##step##_##span##_bf16},
+      CARNOT_CUDA_DEPTHWISE_SPANS(SPAN)
+#undef SPAN
+  };
+  for (size_t i = 0; i < sizeof(kKernels) / sizeof(kKernels[0]); i++)
+    if (kKernels[i].kernel == kernel && kKernels[i].step == step && kKernels[i].span == span)
+      return dtype == CARNOT_DTYPE_F16 ? kKernels[i].f16 : kKernels[i].bf16;
+  return CARNOT_CUDA_KERNEL_NONE;
+}
+
+// Square kernels of 3 and 5 have specialized kernels, with several results per thread where all
+// multiprocessors still have enough threads.
+static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype dtype,
+                                    depthwise_state* s) {
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  const carnot_cuda_depthwise_params* p = &s->params;
+  carnot_cuda_kernel_id kernel;
+  bool usual = p->kernel[0] == p->kernel[1] && (p->kernel[0] == 3 || p->kernel[0] == 5) &&
+               p->step[0] == p->step[1] && p->step[0] <= 2 && p->dilation[0] == 1 &&
+               p->dilation[1] == 1;
+  s->threads = p->count;
+  if (usual) {
+    int span = p->columns >= 4 && p->count > 4 * 1024ll * cuda->base.multiprocessor_count ? 4 : 1;
+    s->threads = p->count / p->columns * carnot_ceildiv(p->columns, span);
+    kernel = span_kernel(p->kernel[0], p->step[0], span, dtype);
+  } else {
+    kernel = dtype == CARNOT_DTYPE_F16 ? CARNOT_CUDA_KERNEL_depthwise_f16
+                                       : CARNOT_CUDA_KERNEL_depthwise_bf16;
+  }
+  return carnot_cuda_kernel(cuda, kernel, &s->function);
+}
+
+static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda_conv c;
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ACTIVATION, &c));
+  const carnot_operand *x = &inputs[0], *w = &inputs[c.weights], *y = &outputs[0];
+  carnot_cuda_sliding_window t;
+  CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &t));
+  int64_t count = carnot_dims_count(y->dims, y->rank);
+  CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->format.dtype) && t.channels == t.filters &&
+                   t.channels % 8 == 0 && w->dims[0] == t.filters && w->dims[1] == 1 &&
+                   step->constant_bytes[0] == (size_t)(t.filters * t.kernel[1] * t.kernel[2]) * 2 &&
+                   count < (int64_t)UINT32_MAX && carnot_cuda_is_channels_last(x) &&
+                   carnot_cuda_is_channels_last(y),
+               INVALID_ARGUMENT, "a depthwise convolution of %lld channels to %lld, channels last",
+               (long long)t.channels, (long long)t.filters);
+  CARNOT_CHECK(c.bias == CARNOT_PLAN_NONE ||
+                   (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == t.filters &&
+                    inputs[c.bias].format.dtype == x->format.dtype &&
+                    (uintptr_t)inputs[c.bias].data % 16 == 0),
+               INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t.filters);
+  depthwise_state* s = state;
+  *s = (depthwise_state){.bias = c.bias,
+                         .params = {.count = count / 8,
+                                    .images = (unsigned)t.n,
+                                    .channels = (int)t.channels,
+                                    .rows = (int)t.out[1],
+                                    .columns = (int)t.out[2],
+                                    .in_rows = (int)t.in[1],
+                                    .in_columns = (int)t.in[2],
+                                    .activation = (int)c.activation.kind,
+                                    .low = c.activation.low,
+                                    .high = c.activation.high}};
+  for (int d = 0; d < 2; d++) {
+    s->params.kernel[d] = (int)t.kernel[d + 1], s->params.step[d] = (int)t.step[d + 1];
+    s->params.dilation[d] = (int)t.dilation[d + 1], s->params.begin[d] = (int)t.begin[d + 1];
+  }
+  CARNOT_TRY(choose_kernel(step, x->format.dtype, s));
+  return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
+}
+
+static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
+                                    const carnot_operand* inputs, const carnot_operand* outputs,
+                                    void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  depthwise_state* s = state;
+  s->params.x = inputs[0].data, s->params.w = step->constants[0], s->params.y = outputs[0].data;
+  s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
+  const int64_t grid[3] = {carnot_ceildiv(s->threads, kThreads), 1, 1};
+  if (s->threads) CARNOT_TRY(carnot_cuda_launch(step, s->function, grid, kThreads, &s->params));
+  return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
+}
+
+const carnot_tactic carnot_cuda_depthwise = {.name = "cuda_depthwise",
+                                             .anchor = CARNOT_OP_CONV,
+                                             .numerics = CARNOT_NUMERICS_EXACT,
+                                             .device = true,
+                                             .reject = depthwise_reject,
+                                             .prepare = depthwise_prepare,
+                                             .validate = carnot_cuda_conv_packed_check,
+                                             .uses_input = carnot_cuda_conv_packed_reads,
+                                             .configure = depthwise_shape,
+                                             .run = depthwise_run,
+                                             .work = carnot_cuda_conv_work};

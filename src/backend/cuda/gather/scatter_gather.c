@@ -1,0 +1,158 @@
+// GatherElements, ScatterElements, ScatterND and TensorScatter by generic kernels.
+#include "backend/cuda/common/generic.h"
+#include "kernel/cuda/gather/scatter_gather_params.h"
+
+// ---- gather and scatter along an axis ----
+
+static const char* gather_elements_reject(carnot_problem* problem, char* reason, size_t size) {
+  return carnot_cuda_generic_reject(problem, CARNOT_OP_GATHER_ELEMENTS, 0, reason, size);
+}
+static const char* scatter_elements_reject(carnot_problem* problem, char* reason, size_t size) {
+  return carnot_cuda_generic_reject(problem, CARNOT_OP_SCATTER_ELEMENTS, 0, reason, size);
+}
+static const char* scatter_nd_reject(carnot_problem* problem, char* reason, size_t size) {
+  return carnot_cuda_generic_reject(problem, CARNOT_OP_SCATTER_ND, 0, reason, size);
+}
+static const char* tensor_scatter_reject(carnot_problem* problem, char* reason, size_t size) {
+  return carnot_cuda_generic_reject(problem, CARNOT_OP_TENSOR_SCATTER, 0, reason, size);
+}
+
+static carnot_status* set_elements(const carnot_step_view* step, const carnot_operand* x,
+                                   const carnot_operand* index,
+                                   carnot_cuda_gather_elements_params* out) {
+  CARNOT_TRY(carnot_cuda_on_device(x, 1));
+  CARNOT_TRY(carnot_cuda_check_index(index));
+  CARNOT_CHECK(x->rank == index->rank && x->rank > 0 && x->rank <= CARNOT_CUDA_RANK, INVALID_MODEL,
+               "indices of rank %d, the input's is %d", index->rank, x->rank);
+  out->rank = x->rank;
+  out->io.bytes = carnot_cuda_bytes(x);
+  CARNOT_TRY(carnot_cuda_axis(step, "axis", x->rank, &out->axis));
+  out->size = x->dims[out->axis];
+  int64_t stride = 1;
+  for (int d = x->rank - 1; d >= 0; d--) {
+    CARNOT_CHECK(d == out->axis || index->dims[d] <= x->dims[d], INVALID_ARGUMENT,
+                 "dimension %d of the indices is %lld, the input has %lld", d,
+                 (long long)index->dims[d], (long long)x->dims[d]);
+    out->dims[d] = index->dims[d];
+    out->stride[d] = stride;
+    stride *= x->dims[d];
+  }
+  return NULL;
+}
+
+static carnot_status* gather_elements_shape(const carnot_step_view* step,
+                                            const carnot_operand* inputs,
+                                            const carnot_operand* outputs, void* state,
+                                            size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda_gather_elements_params p = {0};
+  CARNOT_TRY(set_elements(step, &inputs[0], &inputs[1], &p));
+  CARNOT_CHECK(carnot_cuda_count(&outputs[0]) == carnot_cuda_count(&inputs[1]) &&
+                   outputs[0].format.dtype == inputs[0].format.dtype,
+               INVALID_ARGUMENT, "the result of a gather has another size or type");
+  return carnot_cuda_generic_shape(step, inputs, outputs,
+                                   CARNOT_CUDA_KERNEL_generic_gather_elements,
+                                   carnot_cuda_count(&outputs[0]), &p, sizeof(p), state);
+}
+
+static carnot_status* read_reduction(const carnot_step_view* step, int* out) {
+  static const char* const kNames[] = {"none", "add", "mul", "max", "min"};
+  const carnot_op_row* row = carnot_op_get(carnot_cuda_node_of(step)->op);
+  for (*out = 0; *out < 5; ++*out)
+    if (carnot_attr_is(row, &carnot_cuda_node_of(step)->attrs, "reduction", kNames[*out]))
+      return NULL;
+  return CARNOT_ERROR(INVALID_MODEL, "reduction must be none, add, mul, max or min");
+}
+
+static carnot_status* shape_copied(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, carnot_cuda_kernel_id kernel,
+                                   int64_t count, const void* params, size_t bytes,
+                                   carnot_cuda_generic_state* state) {
+  CARNOT_TRY(carnot_cuda_generic_shape(step, inputs, outputs, kernel, count, params, bytes, state));
+  state->copied = (size_t)(carnot_cuda_count(&inputs[0]) * carnot_cuda_bytes(&inputs[0]));
+  return NULL;
+}
+
+static carnot_status* scatter_elements_shape(const carnot_step_view* step,
+                                             const carnot_operand* inputs,
+                                             const carnot_operand* outputs, void* state,
+                                             size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda_gather_elements_params p = {0};
+  CARNOT_TRY(carnot_cuda_check_copied(&inputs[0], &inputs[2], &outputs[0]));
+  CARNOT_TRY(set_elements(step, &inputs[0], &inputs[1], &p));
+  CARNOT_TRY(read_reduction(step, &p.reduction));
+  CARNOT_CHECK(carnot_cuda_count(&inputs[2]) == carnot_cuda_count(&inputs[1]), INVALID_ARGUMENT,
+               "%lld updates for %lld indices", (long long)carnot_cuda_count(&inputs[2]),
+               (long long)carnot_cuda_count(&inputs[1]));
+  int64_t lanes = carnot_cuda_count(&inputs[1]) / carnot_max_i64(1, p.dims[p.axis]);
+  return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_scatter_elements, lanes, &p,
+                      sizeof(p), state);
+}
+
+// ---- scatter by several indices ----
+
+static carnot_status* scatter_nd_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *index = &inputs[1];
+  CARNOT_TRY(carnot_cuda_check_copied(x, &inputs[2], &outputs[0]));
+  CARNOT_TRY(carnot_cuda_check_index(index));
+  int64_t depth = index->rank > 0 ? index->dims[index->rank - 1] : -1;
+  CARNOT_CHECK(depth >= 0 && depth <= x->rank && depth <= CARNOT_CUDA_RANK, INVALID_MODEL,
+               "%lld indices for rank %d", (long long)depth, x->rank);
+  carnot_cuda_scatter_nd_params p = {
+      .depth = (int)depth,
+      .rows = carnot_dims_count(index->dims, index->rank - 1),
+      .inner = carnot_dims_count(x->dims + depth, x->rank - (int)depth)};
+  p.io.bytes = carnot_cuda_bytes(x);
+  for (int k = 0; k < (int)depth; k++) p.dims[k] = x->dims[k];
+  CARNOT_TRY(read_reduction(step, &p.reduction));
+  CARNOT_CHECK(carnot_cuda_count(&inputs[2]) == p.rows * p.inner, INVALID_ARGUMENT,
+               "%lld updates where %lld belong", (long long)carnot_cuda_count(&inputs[2]),
+               (long long)(p.rows * p.inner));
+  int64_t count = p.reduction == CARNOT_CUDA_KEEP ? p.rows * p.inner : p.rows ? p.inner : 0;
+  return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_scatter_nd, count, &p,
+                      sizeof(p), state);
+}
+
+static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
+                                           const carnot_operand* inputs,
+                                           const carnot_operand* outputs, void* state,
+                                           size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand *x = &inputs[0], *u = &inputs[1],
+                       *places = carnot_cuda_optional(step, inputs, 2);
+  CARNOT_TRY(carnot_cuda_check_copied(x, u, &outputs[0]));
+  if (places->format.dtype) CARNOT_TRY(carnot_cuda_check_index(places));
+  int axis;
+  CARNOT_TRY(carnot_cuda_axis(step, "axis", x->rank, &axis));
+  CARNOT_CHECK(axis > 0 && u->rank == x->rank && x->dims[0] > 0, INVALID_MODEL,
+               "axis %d of ranks %d and %d", axis, x->rank, u->rank);
+  for (int d = 0; d < x->rank; d++)
+    CARNOT_CHECK(u->dims[d] == x->dims[d] || (d == axis && u->dims[d] <= x->dims[d]),
+                 INVALID_ARGUMENT, "dimension %d: cache %lld, update %lld", d,
+                 (long long)x->dims[d], (long long)u->dims[d]);
+  CARNOT_CHECK(!places->format.dtype || carnot_cuda_count(places) == x->dims[0], INVALID_ARGUMENT,
+               "%lld places for %lld samples", (long long)carnot_cuda_count(places),
+               (long long)x->dims[0]);
+  carnot_cuda_tensor_scatter_params p = {
+      .size = x->dims[axis],
+      .steps = u->dims[axis],
+      .inner = carnot_dims_count(x->dims + axis + 1, x->rank - axis - 1),
+      .per_sample = carnot_dims_count(x->dims + 1, axis - 1),
+      .circular = carnot_attr_is(carnot_op_get(carnot_cuda_node_of(step)->op),
+                                 &carnot_cuda_node_of(step)->attrs, "mode", "circular")};
+  p.io.bytes = carnot_cuda_bytes(x);
+  return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_tensor_scatter,
+                      carnot_cuda_count(u), &p, sizeof(p), state);
+}
+CARNOT_CUDA_GENERIC_TACTIC(gather_elements, "cuda_gather_elements", CARNOT_OP_GATHER_ELEMENTS,
+                           gather_elements_reject, gather_elements_shape);
+CARNOT_CUDA_GENERIC_TACTIC(scatter_elements, "cuda_scatter_elements", CARNOT_OP_SCATTER_ELEMENTS,
+                           scatter_elements_reject, scatter_elements_shape);
+CARNOT_CUDA_GENERIC_TACTIC(scatter_nd, "cuda_scatter_nd", CARNOT_OP_SCATTER_ND, scatter_nd_reject,
+                           scatter_nd_shape);
+CARNOT_CUDA_GENERIC_TACTIC(tensor_scatter, "cuda_tensor_scatter", CARNOT_OP_TENSOR_SCATTER,
+                           tensor_scatter_reject, tensor_scatter_shape);

@@ -1,0 +1,101 @@
+// Multistage GEMM (cp.async): one tactic per tile size; the builder times them.
+#include "backend/cuda/gemm/gemm_tile_common.h"
+
+enum { kMaxSplits = 8, kLeastSteps = 2, kDepth = 64 };
+
+typedef struct multistage_size {
+  int rows, columns, stages, threads;
+  carnot_cuda_kernel_id f16, bf16;
+} multistage_size;
+
+typedef struct multistage_state {
+  CUfunction function;
+  carnot_cuda_gemm_tile_step step;
+  int64_t grid[3];
+  size_t shared_bytes;
+} multistage_state;
+_Static_assert(sizeof(multistage_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+// Sizes that others beat without being timed.
+static const char* reject_size(const multistage_size* tile, int64_t rows, int64_t columns,
+                               char* reason, size_t size) {
+  bool tall = tile->rows > 16 && rows <= tile->rows / 2;
+  bool flat = tile->rows <= 32 && rows > 4 * tile->rows;
+  bool wide = tile->columns > 32 && columns <= tile->columns / 2;
+  bool narrow = tile->columns == 32 && columns > 128;
+  if (!tall && !flat && !wide && !narrow) return NULL;
+  return carnot_cuda_reject_reason(reason, size, "no size for %lldx%lld results", (long long)rows,
+                                   (long long)columns);
+}
+
+// Depth is cut over the blocks of a cluster while multiprocessors would have nothing to do.
+static int splits_of(const carnot_cuda* cuda, const multistage_size* tile, int64_t tiles,
+                     int depth) {
+  if (cuda->major < 9) return 1;
+  bool large = tile->stages * CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns) > 110 << 10;
+  int64_t slots = (int64_t)cuda->base.multiprocessor_count * (large ? 1 : 2);
+  int steps = (int)carnot_ceildiv(depth, kDepth);
+  int64_t splits = carnot_min_i64(carnot_min_i64(kMaxSplits, slots / tiles), steps / kLeastSteps);
+  if (splits <= 1) return 1;
+  return (int)carnot_ceildiv(steps, carnot_ceildiv(steps, splits));  // none is left without work
+}
+
+// No more stages than there are steps, for a higher occupancy.
+static size_t shared_bytes_of(const multistage_size* tile, int depth, int64_t splits) {
+  int64_t steps = carnot_ceildiv(carnot_ceildiv(depth, kDepth), splits);
+  int64_t stages = steps < tile->stages ? steps : tile->stages,
+          bytes = stages * CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns),
+          sums = CARNOT_CUDA_GEMM_ACCUMULATOR_BYTES(tile->rows, tile->columns);
+  return 1024 + (size_t)(bytes > sums ? bytes : sums);
+}
+
+static const char* multistage_reject(carnot_problem* problem, const multistage_size* tile,
+                                     char* reason, size_t size) {
+  carnot_cuda_gemm_tile_region region;
+  const char* why = carnot_cuda_gemm_tile_reject(problem, &region, reason, size);
+  if (why) return why;
+  if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
+  return reject_size(tile, region.rows, region.columns, reason, size);
+}
+
+static carnot_status* multistage_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       const multistage_size* tile, size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  multistage_state* s = state;
+  s->function = NULL;
+  CARNOT_TRY(carnot_cuda_gemm_tile_shape(step, inputs, outputs, &s->step));
+  carnot_cuda_gemm_tile_params* p = &s->step.params;
+  int64_t down = carnot_ceildiv(p->rows, tile->rows),
+          across = carnot_ceildiv(p->filters, tile->columns);
+  p->prefetch = down <= 8;
+  s->grid[0] = down * across, s->grid[1] = 1;
+  s->grid[2] = s->grid[0] ? splits_of(cuda, tile, s->grid[0], p->depth) : 1;
+  s->shared_bytes = shared_bytes_of(tile, p->depth, s->grid[2]);
+  CARNOT_TRY(carnot_cuda_kernel(
+      cuda, outputs[0].format.dtype == CARNOT_DTYPE_F16 ? tile->f16 : tile->bf16, &s->function));
+  return carnot_cuda_check(
+      cuda,
+      cuda->cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                               (int)shared_bytes_of(tile, INT32_MAX, 1)),
+      "cuFuncSetAttribute");
+}
+
+static carnot_status* multistage_run(const carnot_step_view* step, multistage_state* s,
+                                     const carnot_operand* inputs, const carnot_operand* outputs,
+                                     const multistage_size* tile) {
+  carnot_cuda_gemm_tile_bind(step, inputs, outputs, &s->step);
+  const int64_t cluster[3] = {1, 1, s->grid[2]};
+  if (s->grid[0])
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid, (unsigned)tile->threads,
+                                           cluster, s->shared_bytes, &s->step.params));
+  return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
+}
+
+#define MULTISTAGE_TACTIC(height, width, stages)                                                \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(multistage, gemm_multistage, "cuda_tile", height, width, stages, \
+                               CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height),                     \
+                               CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16,     \
+                               CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_bf16)
+CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(MULTISTAGE_TACTIC)

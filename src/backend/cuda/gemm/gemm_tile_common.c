@@ -1,0 +1,286 @@
+// What the tensor core GEMMs with constant weights share: matching, packing, kernel parameters.
+#include "backend/cuda/gemm/gemm_tile_common.h"
+
+#include "backend/cuda/conv/conv.h"
+#include "backend/cuda/gemm/gemm_epilogue.h"
+
+typedef struct tile_params {
+  uint32_t residual;
+} tile_params;
+
+// ---- the region ----
+
+static carnot_cuda_gemm_tile_region of_conv(const carnot_cuda_conv* c) {
+  return (carnot_cuda_gemm_tile_region){.x = 0,
+                                        .weights = c->weights,
+                                        .bias = c->bias,
+                                        .residual = c->residual,
+                                        .activation = c->activation,
+                                        .chain = c->chain};
+}
+
+static bool takes_any(const carnot_cuda_epilogue* e) { return e->kind != 0; }
+
+static carnot_cuda_gemm_tile_region of_gemm(const carnot_cuda_gemm_region* p) {
+  return (carnot_cuda_gemm_tile_region){.x = p->a,
+                                        .weights = p->b,
+                                        .bias = p->c,
+                                        .residual = p->residual,
+                                        .activation = p->activation,
+                                        .chain = p->chain};
+}
+
+static const char* describe(const carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
+                            char* reason, size_t size) {
+  static const carnot_cuda_gemm_takes kAll = {true, takes_any};
+  carnot_cuda_gemm_region p;
+  carnot_cuda_conv c;
+  if (problem->region->nodes[0].op == CARNOT_OP_CONV) {
+    const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ALL, &c, reason, size);
+    if (!why) *out = of_conv(&c);
+    return why;
+  }
+  const char* why = carnot_cuda_gemm_describe(problem, &kAll, &p, reason, size);
+  if (why) return why;
+  if (p.trans_a || p.alpha != 1 || (p.c != CARNOT_PLAN_NONE && !p.c_is_bias))
+    return "transposed rows, a factor, or a C that is no bias";
+  *out = of_gemm(&p);
+  return NULL;
+}
+
+// ---- build ----
+
+static const char* reject_conv(carnot_problem* problem, const carnot_cuda_gemm_tile_region* p,
+                               char* reason, size_t size) {
+  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[p->weights];
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  if (x->rank != 4 || w->rank != 4)
+    return carnot_cuda_reject_reason(reason, size, "rank %d", x->rank);
+  if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1) return "groups";
+  if (w->dims[1] % 8 || w->dims[0] % 8)
+    return carnot_cuda_reject_reason(reason, size, "%lld channels to %lld, takes eights",
+                                     (long long)w->dims[1], (long long)w->dims[0]);
+  problem->inputs[0].format.layout = problem->outputs[0].format.layout =
+      CARNOT_LAYOUT_CHANNELS_LAST;
+  for (uint32_t i = 1; i < problem->input_count; i++)
+    if (!problem->inputs[i].is_constant)
+      problem->inputs[i].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  return NULL;
+}
+
+static const char* reject_gemm(const carnot_problem* problem, const carnot_cuda_gemm_tile_region* p,
+                               char* reason, size_t size) {
+  const carnot_operand_desc *x = &problem->inputs[p->x], *w = &problem->inputs[p->weights];
+  if (w->rank != 2 || x->rank < 2) return "weights of other than two dimensions, or a vector";
+  if (w->dims[0] % 8 || w->dims[1] % 8)
+    return carnot_cuda_reject_reason(reason, size, "weights of %lldx%lld, takes eights",
+                                     (long long)w->dims[0], (long long)w->dims[1]);
+  return NULL;
+}
+
+static int64_t places_of(const carnot_operand_desc* y, bool conv) {
+  int64_t rows = 1;
+  for (int d = 0; d < y->rank; d++)
+    if (d != (conv ? 1 : y->rank - 1)) rows *= y->dims[d];
+  return rows;
+}
+
+const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
+                                         char* reason, size_t size) {
+  carnot_op op = problem->region->nodes[0].op;
+  if (op != CARNOT_OP_CONV && !carnot_cuda_is_gemm(op)) return "";
+  const carnot_operand_desc* y = &problem->outputs[0];
+  if (!carnot_cuda_is_half(y->format.dtype))
+    return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
+                                     carnot_dtype_name(y->format.dtype));
+  const char* why = describe(problem, out, reason, size);
+  if (why) return why;
+  const carnot_operand_desc *x = &problem->inputs[out->x], *w = &problem->inputs[out->weights];
+  if (x->format.dtype != y->format.dtype || w->format.dtype != y->format.dtype ||
+      !carnot_is_known(w))
+    return "the weights are not constant";
+  carnot_cuda_want_row_major(problem);
+  bool conv = op == CARNOT_OP_CONV;
+  why = conv ? reject_conv(problem, out, reason, size) : reject_gemm(problem, out, reason, size);
+  if (why) return why;
+  out->rows = places_of(y, conv), out->columns = y->dims[conv ? 1 : y->rank - 1];
+  return NULL;
+}
+
+// GEMM weights as [columns, depth].
+static carnot_status* pack_gemm(const carnot_problem* problem, uint32_t weights,
+                                carnot_prepared* out) {
+  const carnot_operand_desc* w = &problem->inputs[weights];
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  bool trans = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "transB") != 0;
+  int64_t columns = w->dims[!trans], depth = w->dims[trans];
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(out->arena, (size_t)(columns * depth), 2, "packed weights", &memory));
+  const uint16_t* from = w->tensor->data;
+  uint16_t* to = memory;
+  for (int64_t n = 0; n < columns; n++)
+    for (int64_t k = 0; k < depth; k++) *to++ = from[trans ? n * depth + k : k * columns + n];
+  out->constants[out->constant_count].packing = "nk f16";
+  out->constants[out->constant_count].data = memory;
+  out->constants[out->constant_count++].bytes = (size_t)(columns * depth) * 2;
+  return NULL;
+}
+
+carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_cuda_gemm_tile_region p;
+  char reason[256];
+  const char* why = describe(problem, &p, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  void* params;
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(tile_params), "parameters", &params));
+  *(tile_params*)params = (tile_params){p.residual};
+  out->params = params;
+  out->param_bytes = sizeof(tile_params);
+  out->packed_inputs = 1ull << p.weights;
+  bool conv = problem->region->nodes[0].op == CARNOT_OP_CONV;
+  CARNOT_TRY(conv ? carnot_cuda_conv_pack(&problem->inputs[p.weights], out)
+                  : pack_gemm(problem, p.weights, out));
+  return carnot_cuda_chain_prepare(problem, &p.chain, problem->outputs[0].format.dtype, out);
+}
+
+carnot_status* carnot_cuda_gemm_tile_check(const carnot_step_view* step) {
+  CARNOT_CHECK(step->param_bytes == sizeof(tile_params) && step->constant_count >= 1 &&
+                   step->input_count <= 64,
+               INVALID_MODEL, "%u bytes of parameters, %u constants, %u operands",
+               step->param_bytes, step->constant_count, step->input_count);
+  uint32_t residual = ((const tile_params*)step->params)->residual;
+  CARNOT_CHECK(residual == CARNOT_PLAN_NONE || residual < step->input_count, INVALID_MODEL,
+               "the residual is input %u of %u", residual, step->input_count);
+  return NULL;
+}
+
+// ---- shape ----
+
+static bool is_dense(const carnot_operand* t, bool channels_last) {
+  int64_t stride = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    int d = !channels_last ? i : i == t->rank - 1 ? 1 : i == 0 ? 0 : i + 1;
+    if (t->dims[d] != 1 && t->strides[d] != stride) return false;
+    stride *= t->dims[d];
+  }
+  return (uintptr_t)t->data % 16 == 0;
+}
+
+static carnot_status* set_conv(const carnot_step_view* step, const carnot_operand* inputs,
+                               const carnot_operand* y, carnot_cuda_gemm_tile_region* parts,
+                               carnot_cuda_gemm_tile_step* out) {
+  carnot_cuda_gemm_tile_params* t = &out->params;
+  carnot_cuda_conv c;
+  carnot_cuda_sliding_window v;
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, y, CARNOT_CUDA_TAKES_ALL, &c));
+  const carnot_operand *x = &inputs[0], *w = &inputs[c.weights];
+  CARNOT_CHECK(x->rank == 4 && w->rank == 4, INVALID_ARGUMENT, "a convolution of rank %d", x->rank);
+  CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &v));
+  *parts = of_conv(&c);
+  CARNOT_CHECK(w->dims[0] == v.filters && w->dims[1] == v.channels, INVALID_ARGUMENT,
+               "weights of %lld filters and %lld channels, not %lld and %lld",
+               (long long)w->dims[0], (long long)w->dims[1], (long long)v.filters,
+               (long long)v.channels);
+  *t = (carnot_cuda_gemm_tile_params){.rows = v.n * v.out[1] * v.out[2],
+                                      .filters = (int)v.filters,
+                                      .depth = (int)(v.channels * v.kernel[1] * v.kernel[2]),
+                                      .channels = (int)v.channels,
+                                      .pixel = (int)v.channels,
+                                      .in_rows = (int)v.in[1],
+                                      .in_columns = (int)v.in[2],
+                                      .out_rows = (int)v.out[1],
+                                      .out_columns = (int)v.out[2],
+                                      .kernel_columns = (int)v.kernel[2]};
+  for (int d = 0; d < 2; d++) {
+    t->step[d] = (int)v.step[d + 1], t->dilation[d] = (int)v.dilation[d + 1];
+    t->begin[d] = (int)v.begin[d + 1];
+  }
+  out->images = (int)v.n, out->taps = (int)(v.kernel[1] * v.kernel[2]);
+  out->is_window = out->taps > 1 || t->step[0] != 1 || t->step[1] != 1 || t->begin[0] ||
+                   t->begin[1] || t->out_rows != t->in_rows || t->out_columns != t->in_columns;
+  return NULL;
+}
+
+static carnot_status* set_gemm(const carnot_step_view* step, const carnot_operand* inputs,
+                               const carnot_operand* y, carnot_cuda_gemm_tile_region* parts,
+                               carnot_cuda_gemm_tile_step* out) {
+  carnot_cuda_gemm_region p;
+  CARNOT_TRY(carnot_cuda_gemm_of_step(step, inputs, y, ((const tile_params*)step->params)->residual,
+                                      takes_any, &p));
+  *parts = of_gemm(&p);
+  const carnot_operand *x = &inputs[parts->x], *w = &inputs[parts->weights];
+  CARNOT_CHECK(!p.trans_a && p.alpha == 1 && (p.c == CARNOT_PLAN_NONE || p.c_is_bias) &&
+                   x->rank >= 2 && w->rank == 2 && w->dims[p.trans_b] == x->dims[x->rank - 1] &&
+                   w->dims[!p.trans_b] == y->dims[y->rank - 1] && y->rank == x->rank,
+               INVALID_ARGUMENT, "a product of ranks %d and %d", x->rank, w->rank);
+  int64_t rows = carnot_dims_count(x->dims, x->rank - 1), depth = x->dims[x->rank - 1];
+  CARNOT_CHECK(rows == carnot_dims_count(y->dims, y->rank - 1) && rows <= INT32_MAX,
+               INVALID_ARGUMENT, "%lld rows", (long long)rows);
+  out->images = out->taps = 1;
+  out->params = (carnot_cuda_gemm_tile_params){.rows = rows,
+                                               .filters = (int)y->dims[y->rank - 1],
+                                               .depth = (int)depth,
+                                               .channels = (int)depth,
+                                               .pixel = (int)depth,
+                                               .in_rows = 1,
+                                               .in_columns = (int)rows,
+                                               .out_rows = 1,
+                                               .out_columns = (int)rows,
+                                               .kernel_columns = 1,
+                                               .step = {1, 1},
+                                               .dilation = {1, 1}};
+  return NULL;
+}
+
+static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* y, const carnot_cuda_gemm_tile_region* p,
+                                     const carnot_cuda_gemm_tile_params* t) {
+  bool conv = step->region->nodes[0].op == CARNOT_OP_CONV;
+  const carnot_operand* x = &inputs[p->x];
+  CARNOT_TRY(carnot_cuda_on_device(y, 1));
+  CARNOT_CHECK(carnot_cuda_is_half(y->format.dtype) && x->format.dtype == y->format.dtype &&
+                   t->filters % 8 == 0 && t->channels % 8 == 0 && t->rows <= INT32_MAX &&
+                   is_dense(x, conv) && is_dense(y, conv) &&
+                   step->constant_bytes[0] == (size_t)t->filters * (size_t)t->depth * 2,
+               INVALID_ARGUMENT, "a product of %lld rows with weights %dx%d, dense and aligned",
+               (long long)t->rows, t->filters, t->depth);
+  if (p->bias != CARNOT_PLAN_NONE) {
+    const carnot_operand* b = &inputs[p->bias];
+    CARNOT_CHECK(carnot_dims_count(b->dims, b->rank) == t->filters &&
+                     b->format.dtype == y->format.dtype && (uintptr_t)b->data % 16 == 0,
+                 INVALID_ARGUMENT, "a bias of other than %d numbers", t->filters);
+  }
+  CARNOT_CHECK(p->residual == CARNOT_PLAN_NONE || is_dense(&inputs[p->residual], conv),
+               INVALID_ARGUMENT, "the residual has another layout");
+  return NULL;
+}
+
+carnot_status* carnot_cuda_gemm_tile_shape(const carnot_step_view* step,
+                                           const carnot_operand* inputs,
+                                           const carnot_operand* outputs,
+                                           carnot_cuda_gemm_tile_step* out) {
+  const carnot_operand* y = &outputs[0];
+  carnot_cuda_gemm_tile_region parts;
+  bool conv = step->region->nodes[0].op == CARNOT_OP_CONV;
+  *out = (carnot_cuda_gemm_tile_step){.taps = 0};
+  CARNOT_TRY((conv ? set_conv : set_gemm)(step, inputs, y, &parts, out));
+  CARNOT_TRY(check_operands(step, inputs, y, &parts, &out->params));
+  out->x = parts.x, out->bias = parts.bias, out->residual = parts.residual;
+  out->params.activation = (int)parts.activation.kind;
+  out->params.low = parts.activation.low, out->params.high = parts.activation.high;
+  return carnot_cuda_chain_shape(step, &parts.chain, inputs, outputs, &out->chain);
+}
+
+void carnot_cuda_gemm_tile_bind(const carnot_step_view* step, const carnot_operand* inputs,
+                                const carnot_operand* outputs, carnot_cuda_gemm_tile_step* t) {
+  carnot_cuda_gemm_tile_params* p = &t->params;
+  p->x = inputs[t->x].data, p->w = step->constants[0], p->y = outputs[0].data;
+  p->bias = t->bias == CARNOT_PLAN_NONE ? NULL : inputs[t->bias].data;
+  p->residual = t->residual == CARNOT_PLAN_NONE ? NULL : inputs[t->residual].data;
+}
+
+void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops,
+                                double* out_bytes) {
+  bool conv = problem->region->nodes[0].op == CARNOT_OP_CONV;
+  (conv ? carnot_cuda_conv_work : carnot_cuda_gemm_work)(problem, out_flops, out_bytes);
+}

@@ -1,0 +1,78 @@
+// What the tensor core GEMMs with constant weights share: the region (a GEMM or an NHWC convolution
+// as implicit GEMM, bias, residual, activation, pointwise chain), packed weights, kernel
+// parameters.
+#ifndef CARNOT_BACKEND_CUDA_GEMM_GEMM_TILE_COMMON_H_
+#define CARNOT_BACKEND_CUDA_GEMM_GEMM_TILE_COMMON_H_
+
+#include "backend/cuda/conv/conv.h"
+#include "backend/cuda/pointwise/chain.h"
+#include "kernel/cuda/gemm/gemm_tile_params.h"
+
+// The matched region, the same at build and when shapes are set.
+typedef struct carnot_cuda_gemm_tile_region {
+  uint32_t x, weights, bias, residual;  // inputs of the step; NONE
+  carnot_cuda_epilogue activation;
+  carnot_cuda_chain chain;  // the rest
+  int64_t rows, columns;    // of the result, at build
+} carnot_cuda_gemm_tile_region;
+
+// A step whose shapes are set.
+typedef struct carnot_cuda_gemm_tile_step {
+  carnot_cuda_gemm_tile_params params;
+  uint32_t x, bias, residual;  // inputs of the step; NONE
+  int images, taps;            // of a convolution; 1 and 1
+  bool is_window;              // a convolution that is more than a GEMM of rows
+  carnot_cuda_chain_state chain;
+} carnot_cuda_gemm_tile_step;
+
+// NULL, or the reason; sets the layouts that the kernels read.
+const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
+                                         char* reason, size_t size);
+carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem,
+                                             carnot_prepared* out) CARNOT_MUST_USE;
+carnot_status* carnot_cuda_gemm_tile_check(const carnot_step_view* step) CARNOT_MUST_USE;
+carnot_status* carnot_cuda_gemm_tile_shape(const carnot_step_view* step,
+                                           const carnot_operand* inputs,
+                                           const carnot_operand* outputs,
+                                           carnot_cuda_gemm_tile_step* out) CARNOT_MUST_USE;
+// Addresses, before a launch.
+void carnot_cuda_gemm_tile_bind(const carnot_step_view* step, const carnot_operand* inputs,
+                                const carnot_operand* outputs, carnot_cuda_gemm_tile_step* t);
+void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops,
+                                double* out_bytes);
+
+// A tactic by functions <kind>_reject, _shape and _run, which take a <kind>_size: a struct that
+// begins with the rows and columns of the tile; the further arguments are its further members.
+// |symbol| and |text| name the tactic.
+#define CARNOT_CUDA_GEMM_TILE_TACTIC(kind, symbol, text, height, width, ...)                     \
+  static const kind##_size kSize##height##x##width = {height, width, __VA_ARGS__};               \
+  static const char* reject_##height##x##width(carnot_problem* problem, char* reason,            \
+                                               size_t size) {                                    \
+    return kind##_reject(problem, &kSize##height##x##width, reason, size);                       \
+  }                                                                                              \
+  static carnot_status* shape_##height##x##width(                                                \
+      const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs, \
+      void* state, size_t* out_workspace_bytes) {                                                \
+    return kind##_shape(step, inputs, outputs, state, &kSize##height##x##width,                  \
+                        out_workspace_bytes);                                                    \
+  }                                                                                              \
+  static carnot_status* run_##height##x##width(                                                  \
+      const carnot_step_view* step, void* state, const carnot_operand* inputs,                   \
+      const carnot_operand* outputs, void* workspace, carnot_executor* executor) {               \
+    (void)workspace, (void)executor;                                                             \
+    return kind##_run(step, state, inputs, outputs, &kSize##height##x##width);                   \
+  }                                                                                              \
+  const carnot_tactic carnot_cuda_##symbol##_##height##x##width = {                              \
+      .name = text "_" #height "x" #width,                                                       \
+      .anchor = CARNOT_OP_COUNT,                                                                 \
+      .numerics = CARNOT_NUMERICS_EXACT,                                                         \
+      .device = true,                                                                            \
+      .reject = reject_##height##x##width,                                                       \
+      .prepare = carnot_cuda_gemm_tile_prepare,                                                  \
+      .validate = carnot_cuda_gemm_tile_check,                                                   \
+      .uses_input = carnot_cuda_conv_packed_reads,                                               \
+      .configure = shape_##height##x##width,                                                     \
+      .run = run_##height##x##width,                                                             \
+      .work = carnot_cuda_gemm_tile_work};
+
+#endif  // CARNOT_BACKEND_CUDA_GEMM_GEMM_TILE_COMMON_H_

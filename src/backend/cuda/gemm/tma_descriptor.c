@@ -1,0 +1,107 @@
+// TMA tensor maps (sm_90): tiled for GEMM operands, im2col for convolution windows.
+#include "backend/cuda/gemm/tma_descriptor.h"
+
+#include "backend/cuda/common/sliding_window.h"
+
+enum { kDepth = CARNOT_CUDA_TMA_DEPTH, kMostReach = 127, kMostStep = 8 };  // of windows
+
+const char* carnot_cuda_tma_reject(const carnot_problem* problem,
+                                   const carnot_cuda_gemm_tile_region* region, char* reason,
+                                   size_t size) {
+  const carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  if (cuda->major != 9 || cuda->minor) return "needs sm_90";
+  const carnot_operand_desc* w = &problem->inputs[region->weights];
+  if (problem->region->nodes[0].op != CARNOT_OP_CONV) return NULL;
+  if (w->dims[1] % kDepth)
+    return carnot_cuda_reject_reason(reason, size, "%lld channels, takes 64s",
+                                     (long long)w->dims[1]);
+  if (!carnot_cuda_sliding_window_within(&problem->region->nodes[0], w, kMostReach, kMostStep))
+    return "the window is too large";
+  return NULL;
+}
+
+carnot_status* carnot_cuda_tma_check(const carnot_cuda* cuda, const carnot_cuda_gemm_tile_step* t) {
+  const carnot_cuda_gemm_tile_params* p = &t->params;
+  int64_t reach = carnot_max_i64((int64_t)(t->taps / p->kernel_columns) * p->dilation[0],
+                                 (int64_t)p->kernel_columns * p->dilation[1]);
+  CARNOT_CHECK(cuda->major == 9 && (t->taps == 1 || p->channels % kDepth == 0) &&
+                   (t->taps == 1 || reach <= 2 * kMostReach),
+               INVALID_ARGUMENT, "%d channels, windows over %lld elements on %s", p->channels,
+               (long long)reach, cuda->base.arch);
+  return NULL;
+}
+
+static CUtensorMapDataType type_of(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+}
+
+static carnot_status* map_tiled(carnot_cuda* cuda, carnot_dtype dtype, const void* address,
+                                cuuint32_t rank, const cuuint64_t* dims, const cuuint64_t* strides,
+                                const cuuint32_t* box, carnot_cuda_tma_descriptor* out) {
+  static const cuuint32_t kSteps[5] = {1, 1, 1, 1, 1};
+  CARNOT_CUDA_TRY(
+      cuda, cuTensorMapEncodeTiled(
+                (CUtensorMap*)out, type_of(dtype), rank, (void*)(uintptr_t)address, dims, strides,
+                box, kSteps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return NULL;
+}
+
+// Boxes of |height| rows by 64 columns of [rows, columns].
+static carnot_status* map_rows(carnot_cuda* cuda, carnot_dtype dtype, const void* address,
+                               int64_t rows, int columns, int height,
+                               carnot_cuda_tma_descriptor* out) {
+  const cuuint64_t dims[2] = {(cuuint64_t)columns, (cuuint64_t)rows},
+                   strides[1] = {(cuuint64_t)columns * 2};
+  const cuuint32_t box[2] = {kDepth, (cuuint32_t)height};
+  return map_tiled(cuda, dtype, address, 2, dims, strides, box, out);
+}
+
+static carnot_status* map_windows(carnot_cuda* cuda, carnot_dtype dtype,
+                                  const carnot_cuda_gemm_tile_step* t, int height,
+                                  carnot_cuda_tma_descriptor* out) {
+  const carnot_cuda_gemm_tile_params* p = &t->params;
+  const cuuint64_t pixel = (cuuint64_t)p->pixel * 2;
+  const cuuint64_t dims[4] = {(cuuint64_t)p->channels, (cuuint64_t)p->in_columns,
+                              (cuuint64_t)p->in_rows, (cuuint64_t)t->images};
+  const cuuint64_t strides[3] = {pixel, pixel * dims[1], pixel * dims[1] * dims[2]};
+  // The first window's corner, and the last one's against the image's.
+  const int first[2] = {-p->begin[1], -p->begin[0]};
+  const int last[2] = {(p->out_columns - 1) * p->step[1] + first[0] + 1 - p->in_columns,
+                       (p->out_rows - 1) * p->step[0] + first[1] + 1 - p->in_rows};
+  const cuuint32_t steps[4] = {1, (cuuint32_t)p->step[1], (cuuint32_t)p->step[0], 1};
+  CARNOT_CUDA_TRY(cuda, cuTensorMapEncodeIm2col(
+                            (CUtensorMap*)out, type_of(dtype), 4, (void*)(uintptr_t)p->x, dims,
+                            strides, first, last, kDepth, (cuuint32_t)height, steps,
+                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return NULL;
+}
+
+carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, carnot_dtype dtype,
+                                          const carnot_cuda_gemm_tile_step* t, int height,
+                                          carnot_cuda_tma_descriptor* out) {
+  const carnot_cuda_gemm_tile_params* p = &t->params;
+  return t->is_window ? map_windows(cuda, dtype, t, height, out)
+                      : map_rows(cuda, dtype, p->x, p->rows, p->channels, height, out);
+}
+
+carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda, carnot_dtype dtype,
+                                                const carnot_cuda_gemm_tile_step* t, int height,
+                                                carnot_cuda_tma_descriptor* out) {
+  const carnot_cuda_gemm_tile_params* p = &t->params;
+  return map_rows(cuda, dtype, p->w, p->filters, p->depth, height, out);
+}
+
+// Filter 32 q + 8 t + 2 b + e at [q, b, t, e], and the box is walked in that order.
+carnot_status* carnot_cuda_tma_describe_permuted_weights(carnot_cuda* cuda, carnot_dtype dtype,
+                                                         const carnot_cuda_gemm_tile_step* t,
+                                                         int height,
+                                                         carnot_cuda_tma_descriptor* out) {
+  const carnot_cuda_gemm_tile_params* p = &t->params;
+  const cuuint64_t row = (cuuint64_t)p->depth * 2, strides[4] = {row, 8 * row, 2 * row, 32 * row},
+                   dims[5] = {(cuuint64_t)p->depth, 2, 4, 4, (cuuint64_t)p->filters / 32};
+  const cuuint32_t box[5] = {kDepth, 2, 4, 4, (cuuint32_t)height / 32};
+  return map_tiled(cuda, dtype, p->w, 5, dims, strides, box, out);
+}

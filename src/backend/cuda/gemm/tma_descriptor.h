@@ -1,0 +1,32 @@
+// TMA tensor maps (sm_90) of the operands of the GEMMs with constant weights.
+#ifndef CARNOT_BACKEND_CUDA_GEMM_TMA_DESCRIPTOR_H_
+#define CARNOT_BACKEND_CUDA_GEMM_TMA_DESCRIPTOR_H_
+
+#include "backend/cuda/gemm/gemm_tile_common.h"
+
+enum { CARNOT_CUDA_TMA_DEPTH = 64 };  // channels of a box
+
+// NULL, or the reason why TMA cannot load the operands.
+const char* carnot_cuda_tma_reject(const carnot_problem* problem,
+                                   const carnot_cuda_gemm_tile_region* region, char* reason,
+                                   size_t size);
+// The same when shapes are set.
+carnot_status* carnot_cuda_tma_check(const carnot_cuda* cuda,
+                                     const carnot_cuda_gemm_tile_step* t) CARNOT_MUST_USE;
+
+// The tensor map of x of a bound step: boxes of |height| rows, or im2col boxes of as many
+// windows at one tap, zero outside of the image.
+carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, carnot_dtype dtype,
+                                          const carnot_cuda_gemm_tile_step* t, int height,
+                                          carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
+// Boxes of |height| filters.
+carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda, carnot_dtype dtype,
+                                                const carnot_cuda_gemm_tile_step* t, int height,
+                                                carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
+// The same, each 32 filters in the order of gemm_tma_pingpong.cuh; filters and |height| are
+// multiples of 32.
+carnot_status* carnot_cuda_tma_describe_permuted_weights(
+    carnot_cuda* cuda, carnot_dtype dtype, const carnot_cuda_gemm_tile_step* t, int height,
+    carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BACKEND_CUDA_GEMM_TMA_DESCRIPTOR_H_

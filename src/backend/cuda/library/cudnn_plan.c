@@ -1,0 +1,277 @@
+// cuDNN execution plans: handles, devices that are absent, the cache of plans, execution.
+#include "backend/cuda/library/cudnn_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/cuda/library/cudnn_graph.h"
+#include "base/hash.h"
+
+// ---- devices that are not there ----
+
+// Device properties that cuDNN requires, of a common board of each architecture.
+static const struct board {
+  int arch, multiprocessors, shared_bytes, blocks, threads, l2_mib, memory_gib, mhz, memory_mhz;
+} kBoards[] = {
+    {75, 40, 65536, 16, 1024, 4, 16, 1590, 5001},        // T4
+    {80, 108, 166912, 32, 2048, 40, 40, 1410, 1215},     // A100
+    {86, 72, 101376, 16, 1536, 6, 24, 1695, 6251},       // A10
+    {89, 58, 101376, 24, 1536, 48, 24, 2040, 6251},      // L4
+    {90, 132, 232448, 32, 2048, 60, 141, 1980, 3201},    // H200
+    {100, 148, 232448, 32, 2048, 126, 180, 1965, 3996},  // B200
+};
+enum { kLeastDeviceless = 90800 };
+
+static carnot_status* describe_absent(carnot_cuda* cuda) {
+  int arch = cuda->major * 10 + cuda->minor;
+  const struct board* b = kBoards;
+  while (b + 1 < kBoards + sizeof(kBoards) / sizeof(kBoards[0]) && b[1].arch <= arch) b++;
+  char text[1024];
+  int bytes = snprintf(
+      text, sizeof(text),
+      "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+      "\"regsPerBlock\":65536,\"multiProcessorCount\":%d,\"warpSize\":32,"
+      "\"maxSharedMemoryPerBlock\":49152,\"maxSharedMemoryPerBlockOptin\":%d,"
+      "\"reservedSharedMemoryPerBlock\":%d,\"maxRegistersPerSM\":65536,\"maxCtasPerSM\":%d,"
+      "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":%d,\"pciDeviceId\":0,\"isTccDriver\":0,"
+      "\"supportCoopLaunch\":1,\"totalGlobalMem\":%lld,\"smClockRateKHz\":%d,"
+      "\"memClockRateKHz\":%d,\"l2CacheSize\":%d,\"cudaDeviceId\":0,\"deviceVer\":%d,"
+      "\"driverVer\":13000,\"deviceName\":\"%s\"}",
+      b->multiprocessors, b->shared_bytes, arch >= 80 ? 1024 : 0, b->blocks, b->threads,
+      (long long)b->memory_gib << 30, b->mhz * 1000, b->memory_mhz * 1000, b->l2_mib << 20,
+      arch * 10, cuda->base.name);
+  CARNOT_CHECK(cuda->cudnn_version >= kLeastDeviceless, UNSUPPORTED,
+               "cuDNN is %d, plans for a device that is absent need %d", cuda->cudnn_version,
+               kLeastDeviceless);
+  cudnnBackendDescriptor_t made = NULL;
+  bool ok = cuda->cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made) == 0 &&
+            cuda->cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
+                                           CUDNN_TYPE_CHAR, bytes, text) == 0 &&
+            cuda->cudnnBackendFinalize(made) == 0;
+  if (!ok && made) cuda->cudnnBackendDestroyDescriptor(made);
+  CARNOT_CHECK(ok, UNSUPPORTED, "cuDNN %d does not plan for %s", cuda->cudnn_version,
+               cuda->base.name);
+  cuda->cudnn_absent = made;
+  return NULL;
+}
+
+// ---- plans ----
+
+// Engines that cut float32 short or give other bits each time are left out.
+static bool is_allowed(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t config,
+                       const carnot_cuda_cudnn_key* key) {
+  cudnnBackendDescriptor_t engine = NULL;
+  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+  int64_t found = 0;
+  if (g->cuda->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine)) return false;
+  cudnnStatus_t status = g->cuda->cudnnBackendGetAttribute(
+      config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &found, &engine);
+  if (status == CUDNN_STATUS_SUCCESS)
+    status = g->cuda->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                               CUDNN_TYPE_NUMERICAL_NOTE,
+                                               CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &found, notes);
+  g->cuda->cudnnBackendDestroyDescriptor(engine);
+  if (status != CUDNN_STATUS_SUCCESS) return false;
+  bool exact = key->dtype == CARNOT_DTYPE_F32 && !key->fast;
+  for (int64_t i = 0; i < found && i < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; i++) {
+    cudnnBackendNumericalNote_t n = notes[i];
+    if (n == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
+        n == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
+      return false;
+    if (exact &&
+        (n == CUDNN_NUMERICAL_NOTE_TENSOR_CORE || n == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
+         n == CUDNN_NUMERICAL_NOTE_FFT || n == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
+         n == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
+         n == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
+         n == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13))
+      return false;
+  }
+  return true;
+}
+
+static bool plan_of(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t config,
+                    carnot_cuda_cudnn_plan* out) {
+  carnot_cuda* cuda = g->cuda;
+  cudnnBackendDescriptor_t plan = NULL;
+  int64_t found = 0;
+  bool ok =
+      cuda->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan) == 0 &&
+      (cuda->cudnn_absent
+           ? cuda->cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP,
+                                            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &cuda->cudnn_absent)
+           : cuda->cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE,
+                                            CUDNN_TYPE_HANDLE, 1, &g->handle)) == 0 &&
+      cuda->cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config) == 0 &&
+      cuda->cudnnBackendFinalize(plan) == 0 &&
+      cuda->cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                     CUDNN_TYPE_INT64, 1, &found, &out->workspace_bytes) == 0 &&
+      out->workspace_bytes <= kCarnotCudaDnnWorkspace;
+  if (ok)
+    out->plan = plan;
+  else if (plan)
+    cuda->cudnnBackendDestroyDescriptor(plan);
+  return ok;
+}
+
+static bool search(carnot_cuda_cudnn_graph* g, cudnnBackendDescriptor_t ops,
+                   cudnnBackendHeurMode_t mode, const carnot_cuda_cudnn_key* key,
+                   carnot_cuda_cudnn_plan* out) {
+  cudnnBackendDescriptor_t heuristics =
+      carnot_cuda_cudnn_make(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  carnot_cuda_cudnn_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &ops);
+  carnot_cuda_cudnn_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  if (g->cuda->cudnn_absent)
+    carnot_cuda_cudnn_set(g, heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP,
+                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &g->cuda->cudnn_absent);
+  carnot_cuda_cudnn_finish(g, heuristics);
+  cudnnBackendDescriptor_t configs[CARNOT_CUDA_CUDNN_CONFIGS];
+  int64_t found = 0;
+  int made = 0;
+  bool ok = false;
+  while (g->status == CUDNN_STATUS_SUCCESS && made < CARNOT_CUDA_CUDNN_CONFIGS &&
+         g->cuda->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                                               &configs[made]) == 0)
+    made++;
+  if (made == CARNOT_CUDA_CUDNN_CONFIGS &&
+      g->cuda->cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                        CUDNN_TYPE_BACKEND_DESCRIPTOR, CARNOT_CUDA_CUDNN_CONFIGS,
+                                        &found, configs) == CUDNN_STATUS_SUCCESS)
+    for (int64_t i = 0; i < found && i < CARNOT_CUDA_CUDNN_CONFIGS && !ok; i++) {
+      out->choice = (int32_t)((key->choice + i) % found);
+      ok = is_allowed(g, configs[out->choice], key) && plan_of(g, configs[out->choice], out);
+    }
+  for (int i = 0; i < made; i++) g->cuda->cudnnBackendDestroyDescriptor(configs[i]);
+  return ok;
+}
+
+// A NULL plan where the library has no engine for it.
+static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                cudnnHandle_t* handle, carnot_cuda_cudnn_plan* out) {
+  if (cuda->base.ordinal >= 0) {
+    CARNOT_CUDA_TRY(cuda, cuCtxSetCurrent(cuda->context));
+    uint64_t begin_ns = carnot_cuda_clock_ns();
+    bool first = handle == &cuda->cudnn_handles[0].handle && !*handle;
+    if (!*handle)
+      CARNOT_CHECK(cuda->cudnnCreate(handle) == CUDNN_STATUS_SUCCESS, UNSUPPORTED,
+                   "cuDNN %d does not start on %s", cuda->cudnn_version, cuda->base.name);
+    if (first) cuda->base.start_ns[CARNOT_SOURCE_CUDNN] += carnot_cuda_clock_ns() - begin_ns;
+  }
+  uint64_t begin_ns = carnot_cuda_thread_ns();
+  carnot_cuda_cudnn_graph g = {.cuda = cuda, .handle = *handle};
+  cudnnBackendDescriptor_t ops = carnot_cuda_cudnn_operations(&g, key);
+  if (g.status == CUDNN_STATUS_SUCCESS && !search(&g, ops, CUDNN_HEUR_MODE_A, key, out)) {
+    g.status = CUDNN_STATUS_SUCCESS;
+    search(&g, ops, CUDNN_HEUR_MODE_FALLBACK, key, out);
+  }
+  carnot_cuda_cudnn_drop(&g);
+  out->made_ns = carnot_cuda_thread_ns() - begin_ns;
+  return NULL;
+}
+
+// ---- plans that are kept: the mutex is held, and given up while the library works ----
+
+static int32_t take_handle(carnot_cuda* cuda) {
+  for (;;) {
+    for (int32_t i = 0; i < CARNOT_CUDA_CUDNN_HANDLES; i++)
+      if (!cuda->cudnn_handles[i].is_busy) {
+        cuda->cudnn_handles[i].is_busy = true;
+        return i;
+      }
+    pthread_cond_wait(&cuda->cudnn_changed, &cuda->mutex);
+  }
+}
+
+static carnot_status* make_kept(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                carnot_cuda_cudnn_plan* plan) {
+  if (cuda->base.ordinal < 0 && !cuda->cudnn_absent) CARNOT_TRY(describe_absent(cuda));
+  plan->state = CARNOT_CUDA_CUDNN_IN_WORK;
+  plan->handle = take_handle(cuda);
+  pthread_mutex_unlock(&cuda->mutex);
+  carnot_status* status = make_plan(cuda, key, &cuda->cudnn_handles[plan->handle].handle, plan);
+  pthread_mutex_lock(&cuda->mutex);
+  cuda->cudnn_handles[plan->handle].is_busy = false;
+  plan->state = status ? CARNOT_CUDA_CUDNN_UNMADE : CARNOT_CUDA_CUDNN_MADE;
+  pthread_cond_broadcast(&cuda->cudnn_changed);
+  return status;
+}
+
+enum { kKeySeed = 43 };
+
+static carnot_status* place_of(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                               carnot_cuda_cudnn_plan** out) {
+  uint64_t hash = carnot_hash(key, sizeof(*key), kKeySeed);
+  void** found = carnot_cuda_cached(cuda, hash);
+  *out = found ? *found : NULL;
+  if (found) return NULL;
+  void* memory = NULL;
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_cuda_cudnn_plan), "a plan of cuDNN", &memory));
+  carnot_status* status = carnot_cuda_keep(cuda, hash, memory);
+  if (status) free(memory);
+  *out = status ? NULL : memory;
+  return status;
+}
+
+carnot_status* carnot_cuda_cudnn_find(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                      carnot_cuda_cudnn_plan** out_plan) {
+  pthread_mutex_lock(&cuda->mutex);
+  carnot_cuda_cudnn_plan* plan;
+  carnot_status* status = place_of(cuda, key, &plan);
+  while (!status && plan->state == CARNOT_CUDA_CUDNN_IN_WORK)
+    pthread_cond_wait(&cuda->cudnn_changed, &cuda->mutex);
+  if (!status && plan->state == CARNOT_CUDA_CUDNN_UNMADE) status = make_kept(cuda, key, plan);
+  pthread_mutex_unlock(&cuda->mutex);
+  *out_plan = status ? NULL : plan;
+  return status;
+}
+
+uint64_t carnot_cuda_cudnn_made_ns(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key) {
+  pthread_mutex_lock(&cuda->mutex);
+  void** found = carnot_cuda_cached(cuda, carnot_hash(key, sizeof(*key), kKeySeed));
+  const carnot_cuda_cudnn_plan* plan = found ? *found : NULL;
+  uint64_t ns = plan && plan->state == CARNOT_CUDA_CUDNN_MADE ? plan->made_ns : 0;
+  pthread_mutex_unlock(&cuda->mutex);
+  return ns;
+}
+
+void carnot_cuda_cudnn_foresee(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key) {
+  pthread_mutex_lock(&cuda->mutex);
+  carnot_cuda_cudnn_plan* plan;
+  carnot_status* status = place_of(cuda, key, &plan);
+  if (!status && plan->state == CARNOT_CUDA_CUDNN_UNMADE) status = make_kept(cuda, key, plan);
+  pthread_mutex_unlock(&cuda->mutex);
+  carnot_status_free(status);  // whoever needs the plan gets the error
+}
+
+// ---- runs ----
+
+carnot_status* carnot_cuda_cudnn_execute(carnot_cuda* cuda, CUstream stream,
+                                         carnot_cuda_cudnn_plan* plan, int count,
+                                         const int64_t* ids, void* const* addresses,
+                                         void* workspace) {
+  carnot_cuda_cudnn_graph g = {.cuda = cuda};
+  cudnnBackendDescriptor_t pack = carnot_cuda_cudnn_make(&g, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  carnot_cuda_cudnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count,
+                        addresses);
+  carnot_cuda_cudnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids);
+  carnot_cuda_cudnn_set(&g, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+                        &workspace);
+  carnot_cuda_cudnn_finish(&g, pack);
+  cudnnStatus_t status = g.status;
+  // A handle serves all queues of the device.
+  pthread_mutex_lock(&cuda->mutex);
+  while (cuda->cudnn_handles[plan->handle].is_busy)
+    pthread_cond_wait(&cuda->cudnn_changed, &cuda->mutex);
+  cudnnHandle_t handle = cuda->cudnn_handles[plan->handle].handle;
+  if (status == CUDNN_STATUS_SUCCESS) status = cuda->cudnnSetStream(handle, (cudaStream_t)stream);
+  uint64_t begin_ns = plan->has_run ? 0 : carnot_cuda_clock_ns();
+  if (status == CUDNN_STATUS_SUCCESS) status = cuda->cudnnBackendExecute(handle, plan->plan, pack);
+  if (!plan->has_run) plan->made_ns += carnot_cuda_clock_ns() - begin_ns;
+  plan->has_run = true;
+  pthread_mutex_unlock(&cuda->mutex);
+  carnot_cuda_cudnn_drop(&g);
+  CARNOT_CHECK(status == CUDNN_STATUS_SUCCESS, INTERNAL, "cudnnBackendExecute gave status %d",
+               (int)status);
+  return NULL;
+}

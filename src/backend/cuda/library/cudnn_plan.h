@@ -1,0 +1,35 @@
+// cuDNN execution plans: built once per device and problem, shared by all steps.
+#ifndef CARNOT_BACKEND_CUDA_LIBRARY_CUDNN_PLAN_H_
+#define CARNOT_BACKEND_CUDA_LIBRARY_CUDNN_PLAN_H_
+
+#include "backend/cuda/library/cudnn_graph.h"
+
+enum { CARNOT_CUDA_CUDNN_CONFIGS = 32 };
+static const int64_t kCarnotCudaDnnWorkspace = 256 << 20;  // most workspace bytes of a plan
+
+typedef struct carnot_cuda_cudnn_plan {
+  cudnnBackendDescriptor_t plan;  // NULL where the library has no engine
+  int64_t workspace_bytes;
+  uint64_t made_ns;  // processor's time of making it, and the time of the first run's call
+  bool has_run;
+  int32_t choice;  // the engine in use: the first from the requested one on that works
+  int32_t handle;  // that it was made with
+  enum { CARNOT_CUDA_CUDNN_UNMADE, CARNOT_CUDA_CUDNN_IN_WORK, CARNOT_CUDA_CUDNN_MADE } state;
+} carnot_cuda_cudnn_plan;
+
+// The plan of |key|, built once and owned by the module. For an absent device it is built
+// without a handle (from cuDNN 9.8 on; older versions: UNSUPPORTED). Any thread; waits for a
+// plan that another thread is building.
+carnot_status* carnot_cuda_cudnn_find(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key,
+                                      carnot_cuda_cudnn_plan** out_plan) CARNOT_MUST_USE;
+// Time to build the plan of |key| when an engine is loaded; 0 where it was not built.
+uint64_t carnot_cuda_cudnn_made_ns(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key);
+// Makes the plan of |key| unless somebody did or does: find will have it. Any thread.
+void carnot_cuda_cudnn_foresee(carnot_cuda* cuda, const carnot_cuda_cudnn_key* key);
+// Runs |plan| over |count| tensors; the first time its kernels are loaded.
+carnot_status* carnot_cuda_cudnn_execute(carnot_cuda* cuda, CUstream stream,
+                                         carnot_cuda_cudnn_plan* plan, int count,
+                                         const int64_t* ids, void* const* addresses,
+                                         void* workspace) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BACKEND_CUDA_LIBRARY_CUDNN_PLAN_H_

@@ -1,0 +1,247 @@
+// Layer, RMS, group and instance normalization, and batch normalization by given statistics.
+#include "backend/cuda/pointwise/chain.h"
+#include "kernel/cuda/norm/norm_params.h"
+
+static const carnot_cuda_kernel_id kNorm[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, norm)};
+
+// By the 16-byte vectors that a lane holds.
+static const carnot_cuda_kernel_id kNormWarp[4][CARNOT_DTYPE_COUNT] = {
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_1)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_3)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_4)},
+    {CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, norm_warp_8)}};
+
+typedef struct norm_state {
+  CUfunction function;
+  carnot_cuda_norm_params params;
+  int64_t groups;
+  bool by_warp;  // four rows per block
+  carnot_cuda_chain_state chain;
+} norm_state;
+_Static_assert(sizeof(norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static bool is_norm(carnot_op op) {
+  return op == CARNOT_OP_LAYER_NORM || op == CARNOT_OP_RMS_NORM || op == CARNOT_OP_GROUP_NORM ||
+         op == CARNOT_OP_INSTANCE_NORM;
+}
+
+static const char* norm_chain(const carnot_region* region, uint32_t inputs, carnot_cuda_chain* out,
+                              char* reason, size_t size) {
+  return carnot_cuda_chain_make(region, inputs, 1, region->nodes[0].outputs[0], out, reason, size);
+}
+
+static const char* norm_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  if (!is_norm(node->op)) return "";
+  carnot_cuda_want_row_major(problem);
+  const carnot_operand_desc* x = &problem->inputs[0];
+  const char* why = carnot_cuda_not_real(x, reason, size);
+  if (why) return why;
+  bool by_row = node->op == CARNOT_OP_LAYER_NORM || node->op == CARNOT_OP_RMS_NORM;
+  int64_t axis = by_row ? carnot_cuda_node_axis(node, x->rank) : 0;
+  for (uint32_t i = 1; i < node->input_count; i++) {
+    if (node->inputs[i] == CARNOT_PLAN_NONE) continue;
+    if (node->inputs[i] != i) return "the operands stand in another order";
+    const carnot_operand_desc* t = &problem->inputs[i];
+    if (t->format.dtype != x->format.dtype) return "scale or bias have another type than the input";
+    // One value per element of the row, or of its last axes repeated; scale and bias alike.
+    bool fits = !by_row || t->rank <= x->rank - axis, ends = false;
+    for (int d = 1; by_row && fits && d <= t->rank; d++) {
+      int64_t dim = t->dims[t->rank - d];
+      ends = ends || dim != x->dims[x->rank - d];
+      fits = t->min[t->rank - d] == t->max[t->rank - d] && (!ends || dim == 1);
+    }
+    if (fits && by_row && i == 2 && node->inputs[1] != CARNOT_PLAN_NONE)
+      fits = carnot_dims_count(t->dims, t->rank) ==
+             carnot_dims_count(problem->inputs[1].dims, problem->inputs[1].rank);
+    if (!fits) return "scale or bias do not run along the normalized axes";
+  }
+  for (uint32_t i = 1; i < problem->output_count; i++)
+    if (problem->outputs[i].format.dtype != CARNOT_DTYPE_F32)
+      return "statistics of another type than float32";
+  carnot_cuda_chain chain;
+  if (problem->output_count > 1 && problem->region->node_count > 1) return "too many results";
+  if (problem->output_count > 1) return NULL;
+  return norm_chain(problem->region, problem->input_count, &chain, reason, size);
+}
+
+static carnot_status* norm_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_cuda_chain chain;
+  char reason[256];
+  if (problem->region->node_count == 1) return NULL;
+  const char* why =
+      norm_chain(problem->region, problem->input_count, &chain, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  return carnot_cuda_chain_prepare(problem, &chain, problem->inputs[0].format.dtype, out);
+}
+
+// Rows of 16-bit floats that a warp holds in registers, read by 16-byte vectors.
+static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs,
+                      const carnot_operand* outputs, const carnot_cuda_norm_params* p) {
+  uintptr_t bits = (uintptr_t)outputs[0].data;
+  for (uint32_t i = 0; i < step->input_count && i < 3; i++) bits |= (uintptr_t)inputs[i].data;
+  return carnot_cuda_is_half(inputs[0].format.dtype) && p->per_element && p->period == p->size &&
+         p->size % 8 == 0 && p->size <= 2048 && bits % 16 == 0 && step->output_count == 1;
+}
+
+static carnot_status* norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                 const carnot_operand* outputs, void* state,
+                                 size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand* x = &inputs[0];
+  const carnot_plan_node* node = &step->region->nodes[0];
+  const carnot_op_row* row = carnot_op_get(node->op);
+  CARNOT_TRY(carnot_cuda_on_device(inputs, step->input_count));
+  CARNOT_TRY(carnot_cuda_on_device(outputs, step->output_count));
+  norm_state* s = state;
+  *s = (norm_state){.params = {.eps = (float)carnot_attr_float(row, &node->attrs, "epsilon"),
+                               .rms = node->op == CARNOT_OP_RMS_NORM,
+                               .spatial = 1,
+                               .groups = 1}};
+  int64_t count = carnot_dims_count(x->dims, x->rank);
+  if (node->op == CARNOT_OP_LAYER_NORM || node->op == CARNOT_OP_RMS_NORM) {
+    int64_t axis = carnot_cuda_node_axis(node, x->rank);
+    CARNOT_CHECK(axis >= 0 && axis < x->rank, INVALID_MODEL, "axis %lld", (long long)axis);
+    s->params.size = carnot_dims_count(x->dims + axis, x->rank - (int)axis);
+    s->params.per_element = 1;
+  } else {
+    CARNOT_CHECK(x->rank >= 2, INVALID_MODEL, "rank %d", x->rank);
+    int64_t groups = node->op == CARNOT_OP_INSTANCE_NORM
+                         ? x->dims[1]
+                         : carnot_attr_int(row, &node->attrs, "num_groups");
+    CARNOT_CHECK(groups > 0 && x->dims[1] % groups == 0, INVALID_MODEL,
+                 "%lld groups of %lld channels", (long long)groups, (long long)x->dims[1]);
+    s->params.groups = groups;
+    s->params.spatial = carnot_dims_count(x->dims + 2, x->rank - 2);
+    s->params.size = x->dims[1] / groups * s->params.spatial;
+  }
+  s->params.period = s->params.size;
+  for (uint32_t i = 1; s->params.per_element && i < 3 && i < node->input_count; i++)
+    if (node->inputs[i] == i && i < step->input_count)
+      s->params.period = carnot_dims_count(inputs[i].dims, inputs[i].rank);
+  int64_t wanted = s->params.per_element ? s->params.period : x->rank > 1 ? x->dims[1] : 1;
+  CARNOT_CHECK(s->params.period > 0 || !s->params.size, INVALID_ARGUMENT, "an empty scale");
+  for (uint32_t i = 1; i < 3 && i < node->input_count; i++)
+    CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE ||
+                     (node->inputs[i] == i && inputs[i].format.dtype == x->format.dtype &&
+                      carnot_dims_count(inputs[i].dims, inputs[i].rank) == wanted),
+                 INVALID_ARGUMENT, "operand %u has other than %lld elements", i, (long long)wanted);
+  s->groups = count / carnot_max_i64(1, s->params.size);
+  s->by_warp = fits_warp(step, inputs, outputs, &s->params);
+  s->params.count = s->groups;
+  int64_t size = s->params.size;
+  int pieces = size <= 256 ? 0 : size <= 768 ? 1 : size <= 1024 ? 2 : 3;
+  CARNOT_TRY(carnot_cuda_kernel_for(carnot_cuda_of_step(step),
+                                    s->by_warp ? kNormWarp[pieces] : kNorm, x->format.dtype,
+                                    &s->function));
+  if (step->region->node_count == 1) return NULL;
+  carnot_cuda_chain chain;
+  char reason[256];
+  const char* why = norm_chain(step->region, step->input_count, &chain, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+  return carnot_cuda_chain_shape(step, &chain, inputs, outputs, &s->chain);
+}
+
+static carnot_status* norm_run(const carnot_step_view* step, void* state,
+                               const carnot_operand* inputs, const carnot_operand* outputs,
+                               void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  norm_state* s = state;
+  const carnot_plan_node* node = &step->region->nodes[0];
+  bool scales = node->input_count > 1 && node->inputs[1] != CARNOT_PLAN_NONE;
+  bool shifts = node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE;
+  s->params.x = inputs[0].data;
+  s->params.scale = scales ? inputs[1].data : NULL;
+  s->params.bias = shifts ? inputs[2].data : NULL;
+  s->params.y = outputs[0].data;
+  for (uint32_t i = 1, at = 1; i < node->output_count; i++) {
+    if (node->outputs[i] == CARNOT_PLAN_NONE || at >= step->output_count) continue;
+    *(i == 1 ? &s->params.mean_out : &s->params.inv_out) = outputs[at++].data;
+  }
+  // One warp per block while there are few rows.
+  int64_t warps = s->groups > 4096 ? 4 : 1;
+  const int64_t grid[3] = {s->by_warp ? carnot_ceildiv(s->groups, warps) : s->groups, 1, 1};
+  unsigned threads = s->by_warp ? 32 * (unsigned)warps : carnot_cuda_row_threads(s->params.size);
+  CARNOT_TRY(carnot_cuda_launch(step, s->function, grid, threads, &s->params));
+  return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
+}
+
+const carnot_tactic carnot_cuda_norm = {.name = "cuda_norm",
+                                        .anchor = CARNOT_OP_COUNT,
+                                        .numerics = CARNOT_NUMERICS_EXACT,
+                                        .device = true,
+                                        .reject = norm_reject,
+                                        .prepare = norm_prepare,
+                                        .configure = norm_shape,
+                                        .run = norm_run};
+
+// ---- batch normalization by given statistics ----
+
+static const carnot_cuda_kernel_id kBatchNorm[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, batch_norm)};
+
+typedef struct batch_norm_state {
+  CUfunction function;
+  carnot_cuda_batch_norm_params params;
+} batch_norm_state;
+
+static const char* batch_norm_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_BATCH_NORM)) return "";
+  const carnot_plan_node* node = &problem->region->nodes[0];
+  carnot_cuda_want_row_major(problem);
+  if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "training_mode") ||
+      problem->output_count > 1)
+    return "statistics of the batch";
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    if (problem->inputs[i].format.dtype != problem->inputs[0].format.dtype)
+      return "operands of several types";
+  for (uint32_t i = 0; i < 5; i++)
+    if (i >= problem->input_count || problem->inputs[i].kind != CARNOT_VALUE_TENSOR)
+      return "an operand is absent";
+  return carnot_cuda_not_real(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* batch_norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand* x = &inputs[0];
+  const carnot_plan_node* node = &step->region->nodes[0];
+  CARNOT_CHECK(step->input_count == 5, INVALID_MODEL, "%u operands", step->input_count);
+  CARNOT_TRY(carnot_cuda_on_device(inputs, 5));
+  CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
+  batch_norm_state* s = state;
+  int64_t channels = x->rank > 1 ? x->dims[1] : 1;
+  for (int i = 1; i < 5; i++)
+    CARNOT_CHECK(carnot_dims_count(inputs[i].dims, inputs[i].rank) == channels &&
+                     inputs[i].format.dtype == x->format.dtype,
+                 INVALID_ARGUMENT, "operand %d has other than %lld elements", i,
+                 (long long)channels);
+  *s = (batch_norm_state){
+      .params = {
+          .count = carnot_dims_count(x->dims, x->rank),
+          .channels = channels,
+          .spatial = x->rank > 1 ? carnot_dims_count(x->dims + 2, x->rank - 2) : 1,
+          .eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon")}};
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kBatchNorm, x->format.dtype,
+                                &s->function);
+}
+
+static carnot_status* batch_norm_run(const carnot_step_view* step, void* state,
+                                     const carnot_operand* inputs, const carnot_operand* outputs,
+                                     void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  batch_norm_state* s = state;
+  s->params.x = inputs[0].data, s->params.scale = inputs[1].data, s->params.bias = inputs[2].data;
+  s->params.mean = inputs[3].data, s->params.var = inputs[4].data, s->params.y = outputs[0].data;
+  return carnot_cuda_launch_threads(step, s->function, s->params.count, &s->params);
+}
+
+const carnot_tactic carnot_cuda_batch_norm = {.name = "cuda_batch_norm",
+                                              .anchor = CARNOT_OP_BATCH_NORM,
+                                              .numerics = CARNOT_NUMERICS_EXACT,
+                                              .device = true,
+                                              .reject = batch_norm_reject,
+                                              .configure = batch_norm_shape,
+                                              .run = batch_norm_run};

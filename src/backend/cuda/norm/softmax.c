@@ -1,0 +1,61 @@
+// Softmax and LogSoftmax.
+#include "backend/cuda/common/tactic.h"
+#include "kernel/cuda/norm/softmax_params.h"
+
+static const carnot_cuda_kernel_id kSoftmax[CARNOT_DTYPE_COUNT] = {
+    CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, softmax)};
+
+typedef struct softmax_state {
+  CUfunction function;
+  carnot_cuda_softmax_params params;
+} softmax_state;
+
+static const char* softmax_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_SOFTMAX) &&
+      !carnot_cuda_is_single(problem, CARNOT_OP_LOG_SOFTMAX))
+    return "";
+  carnot_cuda_want_row_major(problem);
+  return carnot_cuda_not_real(&problem->inputs[0], reason, size);
+}
+
+static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                    const carnot_operand* outputs, void* state,
+                                    size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  const carnot_operand* x = &inputs[0];
+  const carnot_plan_node* node = &step->region->nodes[0];
+  CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
+  CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
+  int64_t axis = carnot_cuda_node_axis(node, x->rank);
+  CARNOT_CHECK(x->rank == 0 || (axis >= 0 && axis < x->rank), INVALID_MODEL, "axis %lld",
+               (long long)axis);
+  softmax_state* s = state;
+  int64_t length = x->rank ? x->dims[axis] : 1;
+  int64_t inner = x->rank ? carnot_dims_count(x->dims + axis + 1, x->rank - (int)axis - 1) : 1;
+  *s = (softmax_state){.params = {.rows = carnot_dims_count(x->dims, x->rank) / length,
+                                  .size = length,
+                                  .inner = inner,
+                                  .stride = inner,
+                                  .scale = 1,
+                                  .log = node->op == CARNOT_OP_LOG_SOFTMAX}};
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kSoftmax, x->format.dtype, &s->function);
+}
+
+static carnot_status* softmax_run(const carnot_step_view* step, void* state,
+                                  const carnot_operand* inputs, const carnot_operand* outputs,
+                                  void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  softmax_state* s = state;
+  s->params.x = inputs[0].data, s->params.y = outputs[0].data;
+  const int64_t grid[3] = {s->params.rows, 1, 1};
+  return carnot_cuda_launch(step, s->function, grid, carnot_cuda_row_threads(s->params.size),
+                            &s->params);
+}
+
+const carnot_tactic carnot_cuda_softmax = {.name = "cuda_softmax",
+                                           .anchor = CARNOT_OP_COUNT,
+                                           .numerics = CARNOT_NUMERICS_EXACT,
+                                           .device = true,
+                                           .reject = softmax_reject,
+                                           .configure = softmax_shape,
+                                           .run = softmax_run};

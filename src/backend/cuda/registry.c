@@ -1,0 +1,49 @@
+// The tactics of the CUDA backend, fastest first within an operator (tactics.def).
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/common/tactic.h"
+
+#define TACTIC(name) extern const carnot_tactic carnot_cuda_##name;
+#include "backend/cuda/tactics.def"
+#undef TACTIC
+
+static const carnot_tactic* const kRows[] = {
+#define TACTIC(name) &carnot_cuda_##name,
+#include "backend/cuda/tactics.def"
+#undef TACTIC
+};
+
+enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]) };
+static const carnot_tactic* g_rows[kRowCount];
+static size_t g_row_count;
+
+// |name| begins with one of the texts of |list|, which commas part.
+static bool is_in(const char* name, const char* list) {
+  for (const char* at = list; *at; at += strcspn(at, ","), at += *at == ',')
+    if (strncmp(name, at, strcspn(at, ",")) == 0) return true;
+  return false;
+}
+
+// For tests and for bisecting a wrong result. CARNOT_CUDA_ROWS=NAME,NAME.. keeps the copies
+// between host and device and the tactics whose names begin so ("copies": none); all else runs
+// on the host. -NAME,NAME.. excludes such tactics.
+static void choose_rows(void) {
+  const char* wanted = getenv("CARNOT_CUDA_ROWS");
+  for (size_t i = 0; i < kRowCount; i++) {
+    const carnot_tactic* row = kRows[i];
+    bool is_copy =
+        row == &carnot_cuda_upload || row == &carnot_cuda_download || row == &carnot_cuda_reformat;
+    bool in = !wanted            ? true
+              : wanted[0] == '-' ? !is_in(row->name, wanted + 1)
+                                 : is_copy || is_in(row->name, wanted);
+    if (in) g_rows[g_row_count++] = row;
+  }
+}
+
+const carnot_tactic* const* carnot_cuda_tactics(size_t* out_count) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, choose_rows);
+  *out_count = g_row_count;
+  return g_rows;
+}

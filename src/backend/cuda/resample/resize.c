@@ -1,0 +1,97 @@
+// Resize by the generic kernel.
+#include <math.h>
+
+#include "backend/cuda/common/generic.h"
+#include "kernel/cuda/resample/resample_params.h"
+
+static const char* resize_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, CARNOT_OP_RESIZE)) return "";
+  const carnot_operand_desc* roi = problem->input_count > 1 ? &problem->inputs[1] : NULL;
+  if (roi && roi->kind == CARNOT_VALUE_TENSOR && !roi->is_constant)
+    return "the region is not constant";
+  return carnot_cuda_generic_reject(problem, CARNOT_OP_RESIZE, 0xeu, reason, size);
+}
+
+// The axes that |count| sizes, scales and regions speak of.
+static carnot_status* resize_axes(const carnot_cuda_attrs* a, int rank, int64_t count, int* out) {
+  size_t given;
+  const int64_t* axes = carnot_attr_ints(a->attrs, "axes", &given);
+  CARNOT_CHECK(count == (axes && given ? (int64_t)given : rank) && count <= CARNOT_CUDA_RANK,
+               INVALID_MODEL, "scales or sizes has %lld elements", (long long)count);
+  for (int i = 0; i < (int)count; i++) {
+    int64_t axis = axes && given ? axes[i] : i;
+    out[i] = (int)(axis < 0 ? axis + rank : axis);
+    CARNOT_CHECK(out[i] >= 0 && out[i] < rank, INVALID_MODEL, "axis %lld of rank %d",
+                 (long long)axis, rank);
+  }
+  return NULL;
+}
+
+static carnot_status* resize_scales(const carnot_step_view* step, const carnot_cuda_attrs* a,
+                                    const carnot_operand* inputs, carnot_cuda_resize_params* p) {
+  const carnot_operand *roi = carnot_cuda_optional(step, inputs, 1),
+                       *scales = carnot_cuda_optional(step, inputs, 2),
+                       *sizes = carnot_cuda_optional(step, inputs, 3);
+  const carnot_operand* given = scales->format.dtype ? scales : sizes;
+  int64_t count = given->format.dtype ? carnot_cuda_count(given) : 0;
+  int axes[CARNOT_CUDA_RANK];
+  static const char* const kPolicies[] = {"stretch", "not_larger", "not_smaller"};
+  int policy = carnot_cuda_attr_word(a, "keep_aspect_ratio_policy", kPolicies, 3);
+  double common = policy == 1 ? (double)INFINITY : 0;
+  CARNOT_TRY(resize_axes(a, p->rank, count, axes));
+  for (int i = 0; i < (int)count; i++) {
+    double value;
+    CARNOT_TRY(carnot_cuda_host_number(given, i, &value));
+    double each = scales->format.dtype ? value : value / (double)p->in[axes[i]];
+    p->scale[axes[i]] = each;
+    common = policy == 1 ? fmin(common, each) : fmax(common, each);
+  }
+  for (int i = 0; i < (int)count; i++) {
+    if (!scales->format.dtype && policy) p->scale[axes[i]] = common;
+    if (!roi->format.dtype || carnot_cuda_count(roi) != 2 * count) continue;
+    CARNOT_TRY(carnot_cuda_host_number(roi, i, &p->roi_start[axes[i]]));
+    CARNOT_TRY(carnot_cuda_host_number(roi, count + i, &p->roi_end[axes[i]]));
+  }
+  return NULL;
+}
+
+static carnot_status* resize_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, void* state,
+                                   size_t* out_workspace_bytes) {
+  *out_workspace_bytes = 0;
+  // In the order of the kernel's names.
+  static const char* const kPlaces[] = {"half_pixel",           "pytorch_half_pixel",
+                                        "asymmetric",           "align_corners",
+                                        "half_pixel_symmetric", "tf_crop_and_resize"};
+  static const char* const kNearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
+                                         "ceil"};
+  static const char* const kModes[] = {"nearest", "linear", "cubic"};
+  const carnot_operand *x = &inputs[0], *y = &outputs[0];
+  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
+  CARNOT_TRY(carnot_cuda_on_device(x, 1));
+  CARNOT_CHECK(x->rank == y->rank && x->rank <= CARNOT_CUDA_RANK &&
+                   x->format.dtype == y->format.dtype &&
+                   (carnot_cuda_count(x) > 0 || carnot_cuda_count(y) == 0),
+               INVALID_ARGUMENT, "ranks %d and %d", x->rank, y->rank);
+  int mode = carnot_cuda_attr_word(&a, "mode", kModes, 3);
+  carnot_cuda_resize_params p = {
+      .rank = x->rank,
+      .place = carnot_cuda_attr_word(&a, "coordinate_transformation_mode", kPlaces, 6),
+      .nearest = carnot_cuda_attr_word(&a, "nearest_mode", kNearest, 4),
+      .radius = mode,
+      .cubic = mode == 2,
+      .exclude_outside = carnot_cuda_attr(&a, "exclude_outside") != 0,
+      .antialias = carnot_cuda_attr(&a, "antialias") != 0,
+      .coefficient = carnot_attr_float(a.row, a.attrs, "cubic_coeff_a"),
+      .extrapolation = carnot_attr_float(a.row, a.attrs, "extrapolation_value")};
+  CARNOT_CHECK(mode < 3 && p.place < 6 && p.nearest < 4, INVALID_MODEL,
+               "an unknown mode of resize");
+  for (int d = 0; d < x->rank; d++) {
+    p.in[d] = x->dims[d], p.out[d] = y->dims[d];
+    p.scale[d] = p.roi_end[d] = 1;
+  }
+  CARNOT_TRY(resize_scales(step, &a, inputs, &p));
+  return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_resize,
+                                   carnot_cuda_count(y), &p, sizeof(p), state);
+}
+CARNOT_CUDA_GENERIC_TACTIC(resize, "cuda_resize", CARNOT_OP_RESIZE, resize_reject, resize_shape);

@@ -1,0 +1,76 @@
+// Proposed regions are answered by the tactics of the target: here of the CPU.
+#include "builder/analysis/accepts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+//
+#include <cmocka.h>
+
+#include "ir/graph_text_test.h"
+
+// Whether all nodes of the graph |text| are accepted as one region.
+static bool accepts(const char* text) {
+  graph_text reader;
+  carnot_graph* graph = graph_text_read(&reader, text);
+  if (!graph) fail_msg("%s", reader.error);
+  carnot_target target = {.isa = CARNOT_ISA_SCALAR};
+  carnot_node* nodes[16];
+  int count = 0;
+  for (carnot_node* node = graph->main->first; node; node = node->next) nodes[count++] = node;
+  uint32_t values = graph->value_count;
+  size_t symbols = graph->syms.count;
+  bool accepted = carnot_target_accepts(&target, nodes, count);
+  // Asking leaves no trace in the graph.
+  assert_int_equal(graph->value_count, values);
+  assert_int_equal(graph->syms.count, symbols);
+  carnot_graph_destroy(graph);
+  return accepted;
+}
+
+static void norms_take_an_activation(void** state) {
+  (void)state;
+  assert_true(
+      accepts("input %0 : float32[n,4,8,8]\n"
+              "%1 = group_norm(%0, %2:const float32[4], %3:const float32[4]) num_groups=2\n"
+              "%4 = relu(%1)\n"
+              "output %4\n"));
+  assert_false(
+      accepts("input %0 : float32[n,4,8,8]\n"
+              "%1 = group_norm(%0, %2:const float32[4], %3:const float32[4]) num_groups=2\n"
+              "%4 = exp(%1)\n"
+              "output %4\n"));
+}
+
+#define ATTENTION(type)            \
+  "input %0 : " type               \
+  "[1,2,16,8]\n"                   \
+  "input %1 : " type               \
+  "[1,2,24,8]\n"                   \
+  "input %2 : " type               \
+  "[1,2,24,8]\n"                   \
+  "%3 = matmul(%0, %1) transB=1\n" \
+  "%4 = softmax(%3) axis=-1\n"     \
+  "%5 = matmul(%4, %2)\n"
+
+static void attention_is_taken_in_f32(void** state) {
+  (void)state;
+  assert_true(accepts(ATTENTION("float32") "output %5\n"));
+  assert_false(accepts(ATTENTION("float16") "output %5\n"));
+}
+
+// An inner value that is read outside is an output of the region.
+static void two_outputs_are_refused(void** state) {
+  (void)state;
+  assert_false(accepts(ATTENTION("float32") "output %5 %4\n"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(norms_take_an_activation),
+      cmocka_unit_test(attention_is_taken_in_f32),
+      cmocka_unit_test(two_outputs_are_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

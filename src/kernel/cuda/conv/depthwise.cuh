@@ -1,0 +1,95 @@
+// Depthwise convolution of NHWC 16-bit floats: eight channels per thread.
+#pragma once
+
+#include "kernel/cuda/common/activation.cuh"
+#include "kernel/cuda/common/element.cuh"
+#include "kernel/cuda/common/half8.cuh"
+#include "kernel/cuda/conv/depthwise_params.h"
+
+template <class T>
+DEVICE void depthwise(const carnot_cuda_depthwise_params& p) {
+  i64 i = THREAD;
+  if (i >= p.count) return;
+  u32 pieces = (u32)p.channels / 8, rest = (u32)i;
+  u32 c = rest % pieces;
+  rest /= pieces;
+  int column = rest % p.columns;
+  rest /= p.columns;
+  int row = rest % p.rows;
+  i64 image = rest / p.rows;
+  f32 sum[8];
+  if (p.bias)
+    unpack<T>(p.bias, c, sum);
+  else
+    for (int e = 0; e < 8; e++) sum[e] = 0;
+  for (int r = 0; r < p.kernel[0]; r++) {
+    int y = row * p.step[0] + r * p.dilation[0] - p.begin[0];
+    if (y < 0 || y >= p.in_rows) continue;
+    for (int s = 0; s < p.kernel[1]; s++) {
+      int x = column * p.step[1] + s * p.dilation[1] - p.begin[1];
+      if (x < 0 || x >= p.in_columns) continue;
+      f32 a[8], w[8];
+      unpack<T>(p.x, ((image * p.in_rows + y) * p.in_columns + x) * pieces + c, a);
+      unpack<T>(p.w, (i64)(r * p.kernel[1] + s) * pieces + c, w);
+      for (int e = 0; e < 8; e++) sum[e] = fmaf(a[e], w[e], sum[e]);
+    }
+  }
+  for (int e = 0; e < 8; e++) sum[e] = activate(p.activation, p.low, p.high, sum[e]);
+  pack<T>(p.y, i, sum);
+}
+
+// Square kernels and strides known at compile time, SPAN adjacent results per thread: shared
+// inputs and the weights of a row are loaded once.
+template <class T, int KERNEL, int STEP, int SPAN>
+DEVICE void depthwise_span(const carnot_cuda_depthwise_params& p) {
+  enum { WIDE = (SPAN - 1) * STEP + KERNEL };
+  u32 pieces = (u32)p.channels / 8, rest = (u32)THREAD, spans = (u32)(p.columns + SPAN - 1) / SPAN;
+  u32 c = rest % pieces;
+  rest /= pieces;
+  int column = rest % spans * SPAN;
+  rest /= spans;
+  int row = rest % p.rows;
+  u32 image = rest / p.rows;
+  if (image >= p.images) return;
+  int x0 = column * STEP - p.begin[1], y0 = row * STEP - p.begin[0];
+  const half8* x = (const half8*)p.x + (i64)image * p.in_rows * p.in_columns * pieces + c;
+  const half8* w = (const half8*)p.w + c;
+  f32 sum[SPAN][8], bias[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  if (p.bias) unpack<T>(p.bias, c, bias);
+#pragma unroll
+  for (int k = 0; k < SPAN; k++)
+    for (int e = 0; e < 8; e++) sum[k][e] = bias[e];
+#pragma unroll
+  for (int r = 0; r < KERNEL; r++) {
+    int y = y0 + r;
+    bool inside = (u32)y < (u32)p.in_rows;  // no branch: the loads of all rows are issued at once
+    half8 line[WIDE], taps[KERNEL];
+#pragma unroll
+    for (int i = 0; i < WIDE; i++) {
+      half8 none = {};
+      line[i] = inside && (u32)(x0 + i) < (u32)p.in_columns
+                    ? x[(y * p.in_columns + x0 + i) * pieces]
+                    : none;
+    }
+#pragma unroll
+    for (int s = 0; s < KERNEL; s++) taps[s] = w[(r * KERNEL + s) * pieces];
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+      f32 in[WIDE], weight[KERNEL];
+#pragma unroll
+      for (int i = 0; i < WIDE; i++) in[i] = half8_at<T>(line[i], e);
+#pragma unroll
+      for (int s = 0; s < KERNEL; s++) weight[s] = half8_at<T>(taps[s], e);
+#pragma unroll
+      for (int k = 0; k < SPAN; k++)
+#pragma unroll
+        for (int s = 0; s < KERNEL; s++) sum[k][e] = fmaf(in[k * STEP + s], weight[s], sum[k][e]);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < SPAN; k++) {
+    if (column + k >= p.columns) continue;
+    activate8(p.activation, p.low, p.high, sum[k]);
+    pack<T>(p.y, (((i64)image * p.rows + row) * p.columns + column + k) * pieces + c, sum[k]);
+  }
+}

@@ -1,0 +1,24 @@
+// Parameters of the NHWC depthwise convolution.
+#ifndef CARNOT_KERNEL_CUDA_CONV_DEPTHWISE_PARAMS_H_
+#define CARNOT_KERNEL_CUDA_CONV_DEPTHWISE_PARAMS_H_
+
+#include "kernel/cuda/common/activation.h"
+
+// NHWC depthwise convolution of 16-bit floats, weights [taps, channels]; eight channels per
+// thread.
+typedef struct carnot_cuda_depthwise_params {
+  const void *x, *w, *bias;  // bias may be NULL
+  void* y;
+  long long count;  // n * rows * columns * channels / 8
+  unsigned images;
+  int channels, rows, columns, in_rows, in_columns;
+  int kernel[2], step[2], dilation[2], begin[2];
+  int activation;
+  float low, high;
+} carnot_cuda_depthwise_params;
+
+// X(kernel, step, results per thread) of the kernels for square windows.
+#define CARNOT_CUDA_DEPTHWISE_SPANS(X) \
+  X(3, 1, 1) X(3, 1, 4) X(3, 2, 1) X(3, 2, 4) X(5, 1, 1) X(5, 1, 4) X(5, 2, 1) X(5, 2, 4)
+
+#endif  // CARNOT_KERNEL_CUDA_CONV_DEPTHWISE_PARAMS_H_

@@ -1,0 +1,36 @@
+// Strided copies and tiled transposes of elements of 1 to 16 bytes.
+#pragma once
+
+#include "kernel/cuda/common/element.cuh"
+#include "kernel/cuda/copy/copy_params.h"
+
+template <class T>
+DEVICE void copy(const carnot_cuda_copy_params& p) {
+  i64 i = THREAD, from, to;
+  if (i >= p.count) return;
+  if (p.count < 0x7fffffff)
+    offsets<u32>((u32)i, p.rank, p.dims, p.src, p.dst, &from, &to);
+  else
+    offsets<u64>((u64)i, p.rank, p.dims, p.src, p.dst, &from, &to);
+  ((T*)p.y)[to] = ((const T*)p.x)[from];
+}
+
+// Tiles of 32x32 through shared memory: dims [batch, rows, columns], x dense along rows, y along
+// columns (its last two axes are swapped). src and dst hold the strides of all three.
+template <class T>
+DEVICE void transpose(const carnot_cuda_copy_params& p) {
+  __shared__ T tile[32][33];
+  int tx = threadIdx.x & 31, ty = threadIdx.x >> 5;
+  i64 row0 = blockIdx.y * 32ll, column0 = blockIdx.x * 32ll;
+  const T* x = (const T*)p.x + blockIdx.z * p.src[0];
+  T* y = (T*)p.y + blockIdx.z * p.dst[0];
+  for (int k = ty; k < 32; k += 8) {
+    i64 row = row0 + tx, column = column0 + k;
+    if (row < p.dims[1] && column < p.dims[2]) tile[k][tx] = x[row + column * p.src[2]];
+  }
+  __syncthreads();
+  for (int k = ty; k < 32; k += 8) {
+    i64 row = row0 + k, column = column0 + tx;
+    if (row < p.dims[1] && column < p.dims[2]) y[row * p.dst[1] + column] = tile[tx][k];
+  }
+}

@@ -1,0 +1,63 @@
+// The epilogue of the tensor core GEMMs: accumulators of all split-K parts through (distributed)
+// shared memory, then bias, residual and activation, eight results at a time.
+#pragma once
+
+#include "kernel/cuda/common/activation.cuh"
+#include "kernel/cuda/common/cluster.cuh"
+#include "kernel/cuda/common/half8.cuh"
+#include "kernel/cuda/gemm/gemm_tile_params.h"
+
+#if __CUDA_ARCH__ >= 800
+
+#define READ_SUMS(name, space)                                    \
+  DEVICE void name(f32* v, u32 at) {                              \
+    asm volatile("ld." space ".v4.f32 {%0,%1,%2,%3}, [%4];"       \
+                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) \
+                 : "r"(at));                                      \
+    asm volatile("ld." space ".v4.f32 {%0,%1,%2,%3}, [%4];"       \
+                 : "=f"(v[4]), "=f"(v[5]), "=f"(v[6]), "=f"(v[7]) \
+                 : "r"(at + 16));                                 \
+  }
+READ_SUMS(read_own_sums, "shared")
+#if __CUDA_ARCH__ >= 900
+READ_SUMS(read_sums, "shared::cluster")
+#else
+READ_SUMS(read_sums, "shared")
+#endif
+
+// Bias, residual, activation and store of eight results at a time. Parameters are copied to
+// registers: their constant memory is no longer cached at the end of a kernel.
+template <class T>
+struct gemm_epilogue {
+  half8 bias;  // of the thread's columns
+  half8 *to, *residuals;
+  int filters, activation;  // filters / 8
+  i64 rows;
+  f32 low, high;
+
+  DEVICE_ONLY void keep(const carnot_cuda_gemm_tile_params& p) {
+    to = (half8*)p.y, residuals = (half8*)p.residual;
+    filters = p.filters / 8, activation = p.activation, rows = p.rows, low = p.low, high = p.high;
+    asm volatile(""
+                 : "+l"(to), "+l"(residuals), "+r"(filters), "+r"(activation), "+l"(rows),
+                   "+f"(low), "+f"(high));
+  }
+  DEVICE_ONLY void read_bias(const carnot_cuda_gemm_tile_params& p, int n) {
+    bias = {};
+    if (p.bias && n < filters) bias = ((const half8*)p.bias)[n];
+  }
+  DEVICE_ONLY bool has(i64 row, int n) { return row < rows && n < filters; }
+  DEVICE_ONLY half8 residual_at(i64 row, int n) {
+    half8 none = {};
+    return residuals && has(row, n) ? residuals[row * filters + n] : none;
+  }
+  // |v|: accumulators, summed over all split-K parts.
+  DEVICE_ONLY void put(f32* v, const half8& residual, i64 row, int n) {
+    if (!has(row, n)) return;
+    for (int e = 0; e < 8; e++) v[e] += half8_at<T>(bias, e) + half8_at<T>(residual, e);
+    if (activation) activate8(activation, low, high, v);
+    pack<T>(to, row * filters + n, v);
+  }
+};
+
+#endif

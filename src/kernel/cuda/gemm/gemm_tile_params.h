@@ -1,0 +1,79 @@
+// Parameters and tile sizes of the tensor core GEMMs of 16-bit floats with constant weights, which
+// serve convolutions as implicit GEMM.
+#ifndef CARNOT_KERNEL_CUDA_GEMM_GEMM_TILE_PARAMS_H_
+#define CARNOT_KERNEL_CUDA_GEMM_GEMM_TILE_PARAMS_H_
+
+#include "kernel/cuda/common/activation.h"
+
+// y[m,n] = activation(sum_k a[m,k] w[n,k] + bias[n] + residual[m,n]) of 16-bit floats. As
+// implicit GEMM, row m is an output pixel (image, row, column) and k a tap and a channel of NHWC
+// x; a plain GEMM has one image, one row and one tap. |channels|, |pixel|, |filters| are
+// multiples of 8.
+typedef struct carnot_cuda_gemm_tile_params {
+  const void *x, *w, *bias, *residual;  // bias and residual may be NULL
+  void* y;
+  long long rows;       // m
+  int filters, depth;   // n; k = taps * channels
+  int channels, pixel;  // of a tap; elements from one pixel of x to the next
+  int in_rows, in_columns, out_rows, out_columns;
+  int kernel_columns;
+  int step[2], dilation[2], begin[2];
+  int prefetch;    // prefetch the block's weights into L2 before the previous kernel ends
+  int activation;  // carnot_cuda_activation
+  float low, high;
+} carnot_cuda_gemm_tile_params;
+
+// clang-format off
+// X(rows, columns, stages) of each tile.
+#define CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(X) \
+  X(16, 64, 8) X(32, 64, 6) X(64, 32, 6) X(64, 64, 6) X(64, 128, 5) X(128, 32, 6) X(128, 64, 5) X(128, 128, 5)
+#define CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(rows) ((rows) / 16 * ((rows) >= 64 ? 1 : 4) * 32)
+// Bytes of a pipeline stage (A and B), and of the accumulators, which overwrite the stages in
+// the epilogue.
+#define CARNOT_CUDA_GEMM_STAGE_BYTES(rows, columns) (((rows) + (columns)) * 128)
+#define CARNOT_CUDA_GEMM_ACCUMULATOR_BYTES(rows, columns) ((rows) * ((columns) + 4) * 4)
+// clang-format on
+
+// A tensor map as the driver makes it.
+typedef struct carnot_cuda_tma_descriptor {
+  unsigned long long bits[16];
+} __attribute__((aligned(64))) carnot_cuda_tma_descriptor;
+
+// The same GEMM by TMA: a cluster has |across| adjacent tiles; split-K over its third dimension.
+typedef struct carnot_cuda_gemm_tma_params {
+  carnot_cuda_tma_descriptor x, w;       // boxes of 64 by rows / across, and by columns
+  carnot_cuda_gemm_tile_params product;  // x and w unused
+  int taps, chunks;                      // steps of K: |chunks| of 64 channels for each tap
+  int is_window;                         // the map of x is one of windows (im2col)
+  int across, stages;
+  int parts;  // offset in shared memory of the accumulators of other blocks
+} carnot_cuda_gemm_tma_params;
+
+// clang-format off
+// X(rows, columns) of each tile.
+#define CARNOT_CUDA_GEMM_TMA_SIZES(X) X(64, 32) X(64, 64) X(128, 64) X(128, 128) X(128, 160) X(128, 256)
+#define CARNOT_CUDA_GEMM_TMA_THREADS(rows) ((rows) * 2 + 32)
+enum { CARNOT_CUDA_GEMM_TMA_STAGES = 16 };
+// clang-format on
+
+// The same by blocks that stay: each walks over tiles of 128 rows by some columns, two groups of
+// threads take them in turns, so that one ends its tile while the other multiplies. With |gate| the
+// activation is v / (1 + 2^(v (c[0] + t (c[1] + t c[2])))), t = min(v v, 36); else it is to [low,
+// high]. |filters| is a multiple of 32.
+typedef struct carnot_cuda_gemm_pingpong_params {
+  carnot_cuda_tma_descriptor x, w;       // boxes of 64 by 128, and of filters in relay.cuh's order
+  carnot_cuda_gemm_tile_params product;  // x and w unused
+  int taps, chunks, is_window;           // as above
+  int stages;
+  int down, across;  // tiles
+  int gate;
+  float c[3];
+} carnot_cuda_gemm_pingpong_params;
+
+// clang-format off
+// X(columns) of each tile.
+#define CARNOT_CUDA_GEMM_PINGPONG_SIZES(X) X(128) X(160) X(192)
+enum { CARNOT_CUDA_GEMM_PINGPONG_ROWS = 128, CARNOT_CUDA_GEMM_PINGPONG_THREADS = 384 };
+// clang-format on
+
+#endif  // CARNOT_KERNEL_CUDA_GEMM_GEMM_TILE_PARAMS_H_

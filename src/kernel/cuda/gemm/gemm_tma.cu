@@ -1,0 +1,9 @@
+// Translation unit of the gemm_tma kernels.
+#include "kernel/cuda/common/kernel.cuh"
+#include "kernel/cuda/gemm/gemm_tma.cuh"
+#include "kernel/cuda/gemm/gemm_tma_pingpong.cuh"
+
+// Built for sm_90a alone: other architectures have no such kernels.
+#if HAS_WGMMA
+#include "kernel/cuda/gemm/gemm_tma.def"
+#endif

@@ -1,0 +1,26 @@
+// Parameters of the layer, RMS, instance and batch normalization kernels.
+#ifndef CARNOT_KERNEL_CUDA_NORM_NORM_PARAMS_H_
+#define CARNOT_KERNEL_CUDA_NORM_NORM_PARAMS_H_
+
+// Groups of |size| elements, dense; y = (x - mean) / sqrt(var + eps) * scale + bias.
+// Element i of group g has channel: per_element ? i : (g % groups) * (size / spatial) + i /
+// spatial.
+typedef struct carnot_cuda_norm_params {
+  const void *x, *scale, *bias;  // scale and bias may be NULL
+  void *y;
+  void *mean_out, *inv_out;  // NULL or results of type float
+  long long count, size, spatial, groups;
+  long long period;  // per_element: elements after which scale and bias begin again
+  float eps;
+  int rms, per_element;
+} carnot_cuda_norm_params;
+
+// y = (x - mean[c]) / sqrt(var[c] + eps) * scale[c] + bias[c], x as [n, channels, spatial].
+typedef struct carnot_cuda_batch_norm_params {
+  const void *x, *scale, *bias, *mean, *var;
+  void *y;
+  long long count, channels, spatial;
+  float eps;
+} carnot_cuda_batch_norm_params;
+
+#endif  // CARNOT_KERNEL_CUDA_NORM_NORM_PARAMS_H_

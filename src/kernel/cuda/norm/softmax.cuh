@@ -1,0 +1,60 @@
+// Softmax and LogSoftmax of a row per block, with scale, mask and causal mask.
+#pragma once
+
+#include "kernel/cuda/common/block_reduce.cuh"
+#include "kernel/cuda/common/element.cuh"
+#include "kernel/cuda/common/numeric.cuh"
+#include "kernel/cuda/norm/softmax_params.h"
+
+template <class T>
+DEVICE ACCUMULATOR score(const carnot_cuda_softmax_params& p, const T* x, i64 row, i64 i) {
+  typedef ACCUMULATOR A;
+  A v = load(x[i * p.stride]) * (A)p.scale;
+  if (!p.mask && !p.causal) return v;
+  i64 q = row % p.queries, h = row / p.queries % p.head_offsets_of,
+      b = row / p.queries / p.head_offsets_of;
+  if (p.causal && i > q + p.past) return lowest<A>();
+  if (!p.mask) return v;
+  i64 at = b * p.mask_b + h * p.mask_h + q * p.mask_q + i * p.mask_k;
+  if (p.mask_type == 1) return ((const u8*)p.mask)[at] ? v : lowest<A>();
+  return v + get<T>(p.mask, at);
+}
+
+template <class T>
+DEVICE void softmax(const carnot_cuda_softmax_params& p) {
+  typedef ACCUMULATOR A;
+  i64 row = blockIdx.x, base = row / p.inner * p.size * p.stride + row % p.inner;
+  const T* x = (const T*)p.x + base;
+  enum { KEEP = 4 };
+  A kept[KEEP], most = lowest<A>(), sum = 0;
+  bool keeps = p.size <= KEEP * (i64)blockDim.x;
+  for (int k = 0; k < KEEP; k++) {
+    i64 i = threadIdx.x + k * (i64)blockDim.x;
+    kept[k] = keeps && i < p.size ? score<T>(p, x, row, i) : lowest<A>();
+    most = hi(most, kept[k]);
+  }
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x)
+    most = hi(most, score<T>(p, x, row, i));
+  most = block_reduce<max_of<A>, A>(most, lowest<A>());
+  if (most == lowest<A>()) most = 0;  // all keys are left out
+  for (int k = 0; k < KEEP; k++) {
+    i64 i = threadIdx.x + k * (i64)blockDim.x;
+    if (keeps && i < p.size) {
+      kept[k] = kept[k] - most;
+      sum += exponential(kept[k]);
+    }
+  }
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x)
+    sum += exponential(score<T>(p, x, row, i) - most);
+  sum = block_reduce<add_of<A>, A>(sum, 0);
+  A inverse = 1 / sum, shift = p.log ? logarithm(sum) : 0;
+  for (int k = 0; k < KEEP; k++) {
+    i64 i = threadIdx.x + k * (i64)blockDim.x;
+    if (keeps && i < p.size)
+      put<T>(p.y, base + i * p.stride, p.log ? kept[k] - shift : exponential(kept[k]) * inverse);
+  }
+  for (i64 i = threadIdx.x; !keeps && i < p.size; i += blockDim.x) {
+    A v = score<T>(p, x, row, i) - most;
+    put<T>(p.y, base + i * p.stride, p.log ? v - shift : exponential(v) * inverse);
+  }
+}

@@ -1,0 +1,46 @@
+// Sliding windows: the geometry of convolution and pooling along the spatial dimensions.
+//   out = floor((in + begin + end - ((kernel-1)*dilation + 1)) / stride) + 1
+// |ceil_mode| rounds up, less a window that would begin in the padding at the end. auto_pad
+// SAME_UPPER and SAME_LOWER give ceil(in / stride) and pad what is missing, the odd element at the
+// end or the beginning; VALID pads nothing. Source: ONNX Conv-22, MaxPool-22.
+#ifndef CARNOT_OPS_SLIDING_WINDOW_H_
+#define CARNOT_OPS_SLIDING_WINDOW_H_
+
+#include "ops/util.h"
+
+enum { CARNOT_SLIDING_WINDOW_RANK = CARNOT_MAX_RANK - 2 };
+
+typedef enum carnot_auto_pad {
+  CARNOT_PAD_NOTSET,
+  CARNOT_PAD_SAME_UPPER,
+  CARNOT_PAD_SAME_LOWER,
+  CARNOT_PAD_VALID
+} carnot_auto_pad;
+
+typedef struct carnot_sliding_window {
+  int rank;  // spatial dimensions
+  int64_t kernel[CARNOT_SLIDING_WINDOW_RANK], strides[CARNOT_SLIDING_WINDOW_RANK],
+      dilations[CARNOT_SLIDING_WINDOW_RANK];
+  int64_t begin[CARNOT_SLIDING_WINDOW_RANK], end[CARNOT_SLIDING_WINDOW_RANK];
+  carnot_auto_pad auto_pad;
+  bool ceil_mode;
+} carnot_sliding_window;
+
+// Reads kernel_shape, strides, dilations, pads and auto_pad, whichever |row| has. |weights|: the
+// type whose dimensions from 2 on are the kernel, or NULL: kernel_shape says it.
+carnot_status* carnot_sliding_window_read(const carnot_op_row* row, const carnot_attrs* attrs,
+                                          int rank, const carnot_type* weights,
+                                          carnot_sliding_window* out) CARNOT_MUST_USE;
+// The same at run time, with the weights' plain dimensions or NULL.
+carnot_status* carnot_sliding_window_of_call(const carnot_call* call, int rank,
+                                             const carnot_tensor* weights,
+                                             carnot_sliding_window* out) CARNOT_MUST_USE;
+// The output's spatial dimensions. INVALID_MODEL where the kernel is proved larger than the padded
+// input.
+carnot_status* carnot_sliding_window_infer(carnot_infer* infer, const carnot_sliding_window* window,
+                                           const carnot_sym* in, carnot_sym* out) CARNOT_MUST_USE;
+// Sets begin and end of auto_pad SAME_* from plain sizes.
+void carnot_sliding_window_resolve(carnot_sliding_window* window, const int64_t* in,
+                                   const int64_t* out);
+
+#endif  // CARNOT_OPS_SLIDING_WINDOW_H_

@@ -1,0 +1,126 @@
+// Stores FP32 layers as FP16 or BF16 on an accelerator, where the configuration or the layer's
+// requested precision allows it: contractions, and layers behind them whose results stay in the
+// range of their operands (traits of ir/op.h, column range of base/fn.def). Kernels accumulate in
+// FP32. Inputs and results of the network keep their types, as do layers for which FP32 was
+// requested and constants that FP16 cannot hold.
+#include "pass/cast_cache.h"
+
+typedef struct narrower {
+  const carnot_pass_options* options;
+  carnot_cast_cache cache;
+} narrower;
+
+static bool is_f32(const carnot_value* value) {
+  return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.dtype == CARNOT_DTYPE_F32;
+}
+
+// The numbers of a constant as float16: none becomes infinite, and no single one vanishes.
+static bool survives(const narrower* n, const carnot_value* value, carnot_dtype to) {
+  const carnot_tensor* t = value->constant ? &value->constant->tensor : NULL;
+  if (!t || !t->data || to != CARNOT_DTYPE_F16) return true;
+  size_t count = (size_t)carnot_tensor_count(t);
+  if (n->options->refit && count > 1) return true;  // these numbers may change
+  const float* x = t->data;
+  for (size_t i = 0; i < count; i++) {
+    float size = x[i] < 0 ? -x[i] : x[i];
+    if (size > 65504 && size <= 3.4028235e38f) return false;
+    if (count == 1 && size > 0 && size < 6.2e-5f) return false;
+  }
+  return true;
+}
+
+static bool is_constant_input(const carnot_node* node, int i) {
+  return node->inputs[i] && node->inputs[i]->constant != NULL;
+}
+
+static bool reduction_keeps_range(const carnot_node* node) {
+  const carnot_op_row* row = carnot_node_row(node);
+  return carnot_attr_is(row, &node->attrs, "fn", "mean") ||
+         carnot_attr_is(row, &node->attrs, "fn", "max") ||
+         carnot_attr_is(row, &node->attrs, "fn", "min");
+}
+
+// True when an operand exists in half precision already, or |node| gathers rows of a constant
+// table.
+static bool has_half(const narrower* n, const carnot_node* node) {
+  for (int i = 0; i < node->input_count; i++)
+    if (is_f32(node->inputs[i]) && carnot_cast_cache_find(&n->cache, node->inputs[i])) return true;
+  return node->op == CARNOT_OP_GATHER && is_constant_input(node, 0);
+}
+
+static bool gains(const narrower* n, const carnot_node* node) {
+  unsigned traits = carnot_node_row(node)->traits;
+  if (traits & CARNOT_TRAIT_CONTRACTION)
+    return !is_constant_input(node, 0) || !is_constant_input(node, 1);
+  bool keeps_range =
+      (traits & (CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_F32_AS_HALF)) != 0 ||
+      ((traits & CARNOT_TRAIT_ELEMENTWISE) && carnot_fn_get(carnot_node_fn(node))->keeps_range) ||
+      (node->op == CARNOT_OP_REDUCE && reduction_keeps_range(node));
+  return keeps_range && has_half(n, node);
+}
+
+// The type to store |node| in; INVALID: as it is.
+static carnot_dtype type_for(const narrower* n, const carnot_node* node) {
+  carnot_dtype to = node->precision ? node->precision : n->options->half;
+  bool half = to == CARNOT_DTYPE_F16 || to == CARNOT_DTYPE_BF16;
+  if (!half || node->output_count < 1 || !gains(n, node)) return CARNOT_DTYPE_INVALID;
+  for (int i = 0; i < node->input_count; i++)
+    if (is_f32(node->inputs[i]) && !survives(n, node->inputs[i], to)) return CARNOT_DTYPE_INVALID;
+  for (int i = 0; i < node->output_count; i++) {
+    const carnot_value* value = node->outputs[i];
+    if (i > 0 && is_f32(value) && node->op != CARNOT_OP_SPLIT) return CARNOT_DTYPE_INVALID;
+    if (value && value->forced_dtype && value->forced_dtype != to) return CARNOT_DTYPE_INVALID;
+  }
+  return is_f32(node->outputs[0]) || carnot_node_is_fn(node, CARNOT_FN_IS_NAN)
+             ? to
+             : CARNOT_DTYPE_INVALID;
+}
+
+// A mask is read by the scores of every layer: each gets its own cast, which joins the attention
+// then, so that numbers like -1e38 are added in float32.
+static bool is_mask(const carnot_node* node, const carnot_value* input) {
+  const carnot_node* next = carnot_only_user(node->outputs[0]);
+  return carnot_node_is_fn(node, CARNOT_FN_ADD) && next && next->op == CARNOT_OP_SOFTMAX &&
+         !input->constant;
+}
+
+static carnot_status* narrow_node(narrower* n, carnot_node* node, carnot_dtype to) {
+  carnot_value** inputs =
+      CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
+  for (int i = 0; i < node->input_count; i++) {
+    carnot_value* value = inputs[i] = node->inputs[i];
+    if (!is_f32(value)) continue;
+    if (is_mask(node, value) && !carnot_cast_cache_find(&n->cache, value))
+      CARNOT_TRY(carnot_insert_cast(node, value, to, &inputs[i]));
+    else
+      CARNOT_TRY(carnot_cast_cache_get_or_insert(&n->cache, node, value, to, &inputs[i]));
+  }
+  carnot_dtype asked = node->precision;
+  carnot_node* made;
+  CARNOT_TRY(carnot_cast_cache_replace_node(&n->cache, node, inputs, &made));
+  made->precision = asked;
+  return NULL;
+}
+
+static carnot_status* visit(carnot_block* block, void* user) {
+  narrower* n = user;
+  CARNOT_TRY(carnot_cast_cache_init(block->graph, &n->cache));
+  carnot_status* status = NULL;
+  for (carnot_node *node = block->first, *next; node && !status; node = next) {
+    next = node->next;
+    carnot_dtype to = type_for(n, node);
+    if (to) status = narrow_node(n, node, to);
+  }
+  carnot_cast_cache_deinit(&n->cache);
+  return status;
+}
+
+carnot_status* carnot_pass_convert_to_mixed_precision(carnot_graph* graph,
+                                                      const carnot_pass_options* options) {
+  if (!options->device) return NULL;
+  CARNOT_TRY(carnot_pass_constant_folding(graph, options));  // arithmetic on weights stays float32
+  narrower n = {.options = options};
+  CARNOT_TRY(carnot_each_block(graph->main, visit, &n));
+  CARNOT_TRY(carnot_pass_dce(graph, options));
+  return carnot_pass_constant_folding(graph, options);
+}

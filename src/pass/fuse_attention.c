@@ -1,0 +1,255 @@
+// Fuses scaled dot-product attention, softmax(q k^T * scale + mask) v, into one region where a
+// kernel of the target takes it.
+//
+// The region includes transposes, scales and reshapes of q, k and v (and the transpose of the
+// result) as long as the elements of a head stay contiguous: the kernel then reads the heads where
+// the projections wrote them. A guard against rows without any key (exporters write NaN -> 0) is
+// included, too.
+#include "pass/pass.h"
+
+enum { kMaxNodes = 32 };
+
+typedef struct match {
+  carnot_dtype dtype;             // of all tensors but the mask
+  carnot_node* nodes[kMaxNodes];  // in any order
+  int count;
+} match;
+
+static bool take(match* m, carnot_node* node) {
+  if (m->count == kMaxNodes) return false;
+  m->nodes[m->count++] = node;
+  return true;
+}
+
+// The producer of |value| when |reader| alone reads it.
+static carnot_node* sole_producer(const carnot_value* value, const carnot_node* reader) {
+  carnot_node* node = value ? value->producer : NULL;
+  return node && node->block == reader->block && node->output_count == 1 &&
+                 carnot_only_user(value) == reader
+             ? node
+             : NULL;
+}
+
+static bool is_typed(const match* m, const carnot_value* value, int least_rank) {
+  return value && value->type.kind == CARNOT_VALUE_TENSOR && value->type.dtype == m->dtype &&
+         value->type.rank >= least_rank;
+}
+
+// Multiplied by one constant; the other operand.
+static carnot_value* scaled(const carnot_node* node) {
+  double factor;
+  if (carnot_node_is_fn(node, CARNOT_FN_MUL)) {
+    if (carnot_value_scalar(node->inputs[1], &factor)) return node->inputs[0];
+    return carnot_value_scalar(node->inputs[0], &factor) ? node->inputs[1] : NULL;
+  }
+  bool divided = carnot_node_is_fn(node, CARNOT_FN_DIV) &&
+                 carnot_value_scalar(node->inputs[1], &factor) && factor != 0;
+  return divided ? node->inputs[0] : NULL;
+}
+
+// A reshape that keeps the last two dimensions.
+static bool regroups_batch(const carnot_node* node) {
+  if (!carnot_op_has_trait(node->op, CARNOT_TRAIT_VIEW)) return false;
+  const carnot_type *a = &node->inputs[0]->type, *b = &node->outputs[0]->type;
+  return a->rank >= 2 && b->rank >= 2 &&
+         carnot_sym_same(a->dims[a->rank - 1], b->dims[b->rank - 1]) &&
+         carnot_sym_same(a->dims[a->rank - 2], b->dims[b->rank - 2]);
+}
+
+// The axis of a transpose's input that axis |axis| of its result is.
+static int source_axis(const carnot_node* node, int axis) {
+  size_t count;
+  const int64_t* perm = carnot_attr_ints(&node->attrs, "perm", &count);
+  int rank = node->inputs[0]->type.rank;
+  return perm && count == (size_t)rank ? (int)perm[axis] : rank - 1 - axis;
+}
+
+static bool keeps_batch(const carnot_node* node) {
+  int rank = node->inputs[0]->type.rank;
+  for (int d = 0; d + 2 < rank; d++)
+    if (source_axis(node, d) != d) return false;
+  return true;
+}
+
+// A slice along one of the axes before the elements of a head, as fuse_qkv_projections makes them.
+static bool cuts_heads(const carnot_node* node) {
+  int64_t axis;
+  return node->op == CARNOT_OP_SLICE && node->input_count == 4 &&
+         carnot_value_ints(node->inputs[1], &axis, 1) == 1 &&
+         carnot_value_ints(node->inputs[2], &axis, 1) == 1 &&
+         carnot_value_ints(node->inputs[3], &axis, 1) == 1 && axis >= 0 &&
+         axis + 1 < node->inputs[0]->type.rank;
+}
+
+// Takes what stands before input |input| of a product, whose axis |axis| from the end (1 or 2)
+// holds the elements of a head. False when these cannot be read next to one another.
+static bool take_operand(match* m, const carnot_node* product, int input, int axis) {
+  const carnot_node* reader = product;
+  const carnot_value* value = product->inputs[input];
+  int best = axis == 1 ? m->count : -1;
+  bool open = true;  // no permutation of the batches yet
+  while (is_typed(m, value, 2)) {
+    carnot_node* node = sole_producer(value, reader);
+    if (!node) break;
+    if (cuts_heads(node)) {
+      if (axis == 1 && take(m, node)) best = m->count;
+      break;
+    }
+    if (!open) break;  // behind one, only a slice can be seen through
+    carnot_value* from =
+        node->op == CARNOT_OP_TRANSPOSE || regroups_batch(node) ? node->inputs[0] : scaled(node);
+    if (!is_typed(m, from, 2) || (from->type.rank != value->type.rank && !regroups_batch(node)) ||
+        !take(m, node))
+      break;
+    if (node->op == CARNOT_OP_TRANSPOSE) {
+      open = keeps_batch(node);
+      axis = value->type.rank - source_axis(node, value->type.rank - axis);
+    }
+    reader = node;
+    value = from;
+    if (axis == 1 && !regroups_batch(node)) best = m->count;
+  }
+  if (best >= 0) m->count = best;
+  return best >= 0;
+}
+
+static bool is_zero(const carnot_value* value) {
+  double number;
+  return carnot_value_scalar(value, &number) && number == 0;
+}
+
+// |node| is select(is_nan(p), 0, p) and alone reads p, but for the test: p.
+static carnot_value* guarded(match* m, carnot_node* node) {
+  if (!node || node->op != CARNOT_OP_TERNARY || !carnot_node_is_fn(node, CARNOT_FN_SELECT) ||
+      !is_zero(node->inputs[1]))
+    return NULL;
+  carnot_value* p = node->inputs[2];
+  carnot_node* test = sole_producer(node->inputs[0], node);
+  bool fits = carnot_node_is_fn(test, CARNOT_FN_IS_NAN) && test->inputs[0] == p &&
+              p->use_count == 2 && !p->block_output_count;
+  return fits && take(m, node) && take(m, test) ? p : NULL;
+}
+
+static bool is_plain_product(const match* m, const carnot_node* node) {
+  return node && node->op == CARNOT_OP_MATMUL && is_typed(m, node->outputs[0], 3) &&
+         !carnot_attr_int(carnot_node_row(node), &node->attrs, "transA") &&
+         carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
+}
+
+// A mask with one number for each key, broadcast over the rest.
+static bool is_mask(const match* m, const carnot_value* value, const carnot_value* scores) {
+  if (!is_typed(m, value, 1) || value->type.rank > scores->type.rank) return false;
+  for (int d = 1; d <= value->type.rank; d++) {
+    carnot_sym dim = value->type.dims[value->type.rank - d],
+               full = scores->type.dims[scores->type.rank - d];
+    if (!carnot_sym_same(dim, full) && (d == 1 || !carnot_sym_is(dim, 1))) return false;
+  }
+  return true;
+}
+
+// From the softmax back to the product of q and k.
+static bool take_scores(match* m, carnot_node* softmax) {
+  int rank = softmax->inputs[0]->type.rank;
+  int64_t axis = carnot_attr_int(carnot_node_row(softmax), &softmax->attrs, "axis");
+  if (!is_typed(m, softmax->inputs[0], 3) || (axis != -1 && axis != rank - 1) || !take(m, softmax))
+    return false;
+  carnot_node* node = sole_producer(softmax->inputs[0], softmax);
+  const carnot_node* reader = softmax;
+  if (carnot_node_is_fn(node, CARNOT_FN_ADD)) {
+    int at = is_mask(m, node->inputs[1], node->outputs[0]) && sole_producer(node->inputs[0], node)
+                 ? 0
+                 : 1;
+    if (!is_mask(m, node->inputs[1 - at], node->outputs[0]) ||
+        !is_typed(m, node->inputs[at], rank) || !take(m, node))
+      return false;
+    carnot_node* cast = sole_producer(node->inputs[1 - at], node);
+    if (cast && cast->op == CARNOT_OP_CAST && cast->inputs[0]->type.dtype == CARNOT_DTYPE_F32 &&
+        !take(m, cast))
+      return false;
+    reader = node;
+    node = sole_producer(node->inputs[at], node);
+  }
+  if (node && scaled(node)) {
+    if (!take(m, node)) return false;
+    reader = node;
+    node = sole_producer(scaled(node), node);
+  }
+  if (!is_plain_product(m, node) || node->outputs[0]->type.rank != rank || !take(m, node))
+    return false;
+  (void)reader;
+  bool transposed = carnot_attr_int(carnot_node_row(node), &node->attrs, "transB") != 0;
+  for (int i = 0; i < 2; i++) {  // batches one to one
+    if (!is_typed(m, node->inputs[i], rank) || node->inputs[i]->constant) return false;
+    for (int d = 0; d + 2 < rank; d++)
+      if (!carnot_sym_same(node->inputs[i]->type.dims[d], node->outputs[0]->type.dims[d]))
+        return false;
+  }
+  return take_operand(m, node, 0, /*axis=*/1) &&
+         take_operand(m, node, 1, /*axis=*/transposed ? 1 : 2);
+}
+
+static bool take_all(match* m, carnot_node* product) {
+  if (!is_plain_product(m, product) ||
+      carnot_attr_int(carnot_node_row(product), &product->attrs, "transB") || !take(m, product))
+    return false;
+  carnot_node* node = product->inputs[0]->producer;
+  carnot_value* p = carnot_only_user(product->inputs[0]) == product ? guarded(m, node) : NULL;
+  carnot_node* softmax = p ? p->producer : sole_producer(product->inputs[0], product);
+  if (!softmax || softmax->op != CARNOT_OP_SOFTMAX || softmax->block != product->block)
+    return false;
+  const carnot_value *v = product->inputs[1], *y = product->outputs[0];
+  if (!is_typed(m, v, y->type.rank) || v->constant ||
+      softmax->outputs[0]->type.rank != y->type.rank)
+    return false;
+  for (int d = 0; d + 2 < y->type.rank; d++)
+    if (!carnot_sym_same(v->type.dims[d], y->type.dims[d]) ||
+        !carnot_sym_same(softmax->outputs[0]->type.dims[d], y->type.dims[d]))
+      return false;
+  if (!take_scores(m, softmax) || !take_operand(m, product, 1, /*axis=*/1)) return false;
+  carnot_node* next = carnot_only_user(y);
+  bool rows = next && next->op == CARNOT_OP_TRANSPOSE && next->block == product->block &&
+              source_axis(next, y->type.rank - 1) == y->type.rank - 1;
+  return !rows || take(m, next);
+}
+
+// The nodes of the match in the order of the block.
+static int in_order(const carnot_block* block, const match* m, carnot_node** nodes) {
+  int count = 0;
+  for (carnot_node* node = block->first; node; node = node->next)
+    for (int i = 0; i < m->count; i++)
+      if (m->nodes[i] == node) nodes[count++] = node;
+  return count;
+}
+
+static carnot_status* visit(carnot_block* block, void* user) {
+  // Fusing moves nodes, so the products are listed first; a product that is gone has no block's
+  // reader left.
+  size_t count = 0;
+  for (carnot_node* node = block->first; node; node = node->next)
+    count += node->op == CARNOT_OP_SOFTMAX;
+  carnot_node** softmaxes = CARNOT_NEW_ARRAY(&block->graph->arena, carnot_node*, count + 1);
+  count = 0;
+  for (carnot_node* node = block->first; node; node = node->next)
+    if (node->op == CARNOT_OP_SOFTMAX) softmaxes[count++] = node;
+  for (size_t i = 0; i < count; i++) {
+    const carnot_value* p = softmaxes[i]->outputs[0];
+    carnot_node* product = NULL;
+    for (size_t u = 0; u < p->use_count; u++) {
+      carnot_node* reader = p->uses[u].node;
+      if (carnot_node_is_fn(reader, CARNOT_FN_SELECT))
+        reader = carnot_only_user(reader->outputs[0]);
+      if (reader && reader->op == CARNOT_OP_MATMUL) product = reader;
+    }
+    match m = {.dtype = p->type.dtype};
+    if (!product || product->block != block || !take_all(&m, product)) continue;
+    carnot_node* nodes[kMaxNodes];
+    int node_count = in_order(block, &m, nodes);
+    if (carnot_pass_accepts(user, nodes, node_count))
+      CARNOT_TRY(carnot_fuse(nodes, node_count, NULL));
+  }
+  return NULL;
+}
+
+carnot_status* carnot_pass_fuse_attention(carnot_graph* graph, const carnot_pass_options* options) {
+  return carnot_each_block(graph->main, visit, (void*)(uintptr_t)options);
+}

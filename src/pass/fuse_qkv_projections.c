@@ -1,0 +1,324 @@
+// Joins the projections of one value into heads (queries, keys, values) into one GEMM: x W + b,
+// reshaped to [.., heads, size], for several constant W becomes x [W..] + [b..], reshaped to all
+// heads, and a slice for each. Attention kernels read the slices in place.
+#include "pass/pass.h"
+
+enum { kMaxSiblings = 8 };
+
+typedef struct projection {
+  carnot_node *product, *add, *reshape;
+  carnot_value* bias;
+  int64_t heads, size;
+} projection;
+
+static bool is_const_dim(const carnot_value* value, int d, int64_t* out) {
+  carnot_sym dim = value->type.dims[d];
+  *out = carnot_sym_is_const(dim) ? dim.bits : -1;
+  return *out > 0;
+}
+
+static bool is_plain(const carnot_node* product) {
+  const carnot_op_row* row = carnot_node_row(product);
+  return !carnot_attr_int(row, &product->attrs, "transA") &&
+         !carnot_attr_int(row, &product->attrs, "transB") &&
+         carnot_attr_float(row, &product->attrs, "alpha") == 1;
+}
+
+static bool read_projection(carnot_node* product, projection* out) {
+  const carnot_value *x = product->inputs[0], *w = product->inputs[1];
+  *out = (projection){.product = product};
+  if (product->op != CARNOT_OP_MATMUL || !is_plain(product) || x->type.rank != 3 || !w->constant ||
+      w->type.rank != 2)
+    return false;
+  out->add = carnot_only_user(product->outputs[0]);
+  if (!carnot_node_is_fn(out->add, CARNOT_FN_ADD)) return false;
+  out->bias = out->add->inputs[out->add->inputs[0] == product->outputs[0] ? 1 : 0];
+  out->reshape = carnot_only_user(out->add->outputs[0]);
+  if (!out->bias->constant || out->bias->type.rank != 1 || !out->reshape ||
+      out->reshape->op != CARNOT_OP_RESHAPE || out->reshape->block != product->block ||
+      out->reshape->outputs[0]->type.rank != 4)
+    return false;
+  const carnot_value* y = out->reshape->outputs[0];
+  int64_t columns, biases;
+  return is_const_dim(y, 2, &out->heads) && is_const_dim(y, 3, &out->size) &&
+         is_const_dim(w, 1, &columns) && is_const_dim(out->bias, 0, &biases) && columns == biases &&
+         columns == out->heads * out->size && carnot_sym_same(y->type.dims[0], x->type.dims[0]) &&
+         carnot_sym_same(y->type.dims[1], x->type.dims[1]);
+}
+
+static carnot_status* concat(carnot_node* at, carnot_value** parts, int count, int64_t axis,
+                             carnot_value** out) {
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, &at->block->graph->arena, "axis", axis);
+  carnot_node* node;
+  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_CONCAT, NULL, &attrs, parts, count, 1, &node));
+  *out = node->outputs[0];
+  return NULL;
+}
+
+static carnot_status* slice(carnot_node* at, carnot_value* all, int64_t first, int64_t last,
+                            carnot_value** out) {
+  const int64_t axis = 2;
+  carnot_value* inputs[] = {all, carnot_graph_ints(at->block, &first, 1),
+                            carnot_graph_ints(at->block, &last, 1),
+                            carnot_graph_ints(at->block, &axis, 1)};
+  carnot_node* node;
+  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_SLICE, NULL, NULL, inputs, 4, 1, &node));
+  *out = node->outputs[0];
+  return NULL;
+}
+
+static carnot_status* join(const projection* all, int count) {
+  carnot_node* at = all[0].product;
+  carnot_value *weights[kMaxSiblings], *biases[kMaxSiblings];
+  int64_t heads = 0;
+  for (int i = 0; i < count; i++) {
+    weights[i] = all[i].product->inputs[1];
+    biases[i] = all[i].bias;
+    heads += all[i].heads;
+  }
+  carnot_value* inputs[2] = {at->inputs[0], NULL};
+  CARNOT_TRY(concat(at, weights, count, 1, &inputs[1]));
+  carnot_node* node;
+  CARNOT_TRY(
+      carnot_node_insert_before(at, CARNOT_OP_MATMUL, at->name, &at->attrs, inputs, 2, 1, &node));
+  node->precision = at->precision;
+  for (int i = 1; i < count; i++) carnot_node_absorb(node, all[i].product);
+  inputs[0] = node->outputs[0];
+  CARNOT_TRY(concat(at, biases, count, 0, &inputs[1]));
+  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_BINARY, all[0].add->name, &all[0].add->attrs,
+                                       inputs, 2, 1, &node));
+  for (int i = 1; i < count; i++) carnot_node_absorb(node, all[i].add);
+  const int64_t dims[4] = {0, 0, heads, all[0].size};
+  inputs[0] = node->outputs[0];
+  inputs[1] = carnot_graph_ints(at->block, dims, 4);
+  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_RESHAPE, NULL, NULL, inputs, 2, 1, &node));
+  int64_t first = 0;
+  for (int i = 0; i < count; i++) {
+    carnot_value* part;
+    CARNOT_TRY(slice(at, node->outputs[0], first, first + all[i].heads, &part));
+    first += all[i].heads;
+    carnot_value_replace(all[i].reshape->outputs[0], part);
+  }
+  for (int i = 0; i < count; i++) {
+    carnot_node_remove(all[i].reshape);
+    carnot_node_remove(all[i].add);
+    carnot_node_remove(all[i].product);
+  }
+  return NULL;
+}
+
+static bool is_half(const carnot_value* value) {
+  return value->type.kind == CARNOT_VALUE_TENSOR &&
+         (value->type.dtype == CARNOT_DTYPE_F16 || value->type.dtype == CARNOT_DTYPE_BF16);
+}
+
+static carnot_status* join_readers(const carnot_value* x) {
+  projection all[kMaxSiblings];
+  int count = 0;
+  for (size_t i = 0; i < x->use_count && count < kMaxSiblings; i++) {
+    projection p;
+    if (x->uses[i].input != 0 || x->uses[i].node->block != x->block ||
+        !read_projection(x->uses[i].node, &p))
+      continue;
+    // In the order of the block, the first one holds the place.
+    if (count && (p.size != all[0].size || p.product->precision != all[0].product->precision))
+      continue;
+    all[count++] = p;
+  }
+  for (int i = 1; i < count; i++)
+    for (carnot_node* n = all[0].product->previous; n; n = n->previous)
+      if (n == all[i].product) {
+        projection swap = all[0];
+        all[0] = all[i], all[i] = swap;
+        break;
+      }
+  return count > 1 ? join(all, count) : NULL;
+}
+
+// ---- packed projections: PyTorch's MultiheadAttention ----
+
+static bool is_perm(const carnot_node* node, const int64_t* wanted, size_t rank) {
+  size_t count;
+  const int64_t* perm = carnot_attr_ints(&node->attrs, "perm", &count);
+  return node->op == CARNOT_OP_TRANSPOSE && perm && count == rank &&
+         memcmp(perm, wanted, rank * sizeof(*perm)) == 0;
+}
+
+// The one projection [S,B,3E] that |squeeze| shows as [3,S,B,E]; NULL where it is another pattern.
+static carnot_value* packed_behind(const carnot_node* squeeze) {
+  static const int64_t kPerm[] = {3, 1, 2, 0, 4};
+  const carnot_node* move = squeeze->op == CARNOT_OP_SQUEEZE ? squeeze->inputs[0]->producer : NULL;
+  const carnot_node* wide = move && is_perm(move, kPerm, 5) ? move->inputs[0]->producer : NULL;
+  const carnot_node* split =
+      wide && wide->op == CARNOT_OP_UNSQUEEZE ? wide->inputs[0]->producer : NULL;
+  if (!split || split->op != CARNOT_OP_RESHAPE || split->outputs[0]->type.rank != 4 ||
+      split->inputs[0]->type.rank != 3 || squeeze->outputs[0]->type.rank != 4)
+    return NULL;
+  const carnot_value *x = split->inputs[0], *y = split->outputs[0], *z = squeeze->outputs[0];
+  bool same = true;
+  for (int d = 0; d < 2; d++)
+    same = same && carnot_sym_same(x->type.dims[d], y->type.dims[d]) &&
+           carnot_sym_same(y->type.dims[d], z->type.dims[d + 1]);
+  return same && carnot_sym_same(y->type.dims[3], z->type.dims[3]) ? split->inputs[0] : NULL;
+}
+
+// |reshape| joins batch and heads behind a gather: [S,B,E] as [S,B*H,D]; its reader permutes, the
+// next splits them again. That is a permutation of |part| [S,B,H,D].
+static carnot_status* permute_directly(carnot_node* reshape, carnot_value* part, bool swapped) {
+  carnot_node* move = carnot_only_user(reshape->outputs[0]);
+  carnot_node* split = move ? carnot_only_user(move->outputs[0]) : NULL;
+  size_t count;
+  const int64_t* perm = move ? carnot_attr_ints(&move->attrs, "perm", &count) : NULL;
+  if (!split || move->op != CARNOT_OP_TRANSPOSE || !perm || count != 3 ||
+      split->op != CARNOT_OP_RESHAPE || split->outputs[0]->type.rank != 4)
+    return NULL;
+  int64_t order[4];
+  int rank = 0;
+  for (int d = 0; d < 3; d++) {
+    if (perm[d] == 1) order[rank++] = swapped ? 0 : 1;
+    order[rank++] = perm[d] == 0 ? swapped : perm[d] + 1;
+  }
+  for (int d = 0; d < 4; d++)
+    if (!carnot_sym_same(split->outputs[0]->type.dims[d], part->type.dims[order[d]])) return NULL;
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_ints(&attrs, &move->block->graph->arena, "perm", order, 4);
+  carnot_node* node;
+  CARNOT_TRY(
+      carnot_node_insert_before(move, CARNOT_OP_TRANSPOSE, move->name, &attrs, &part, 1, 1, &node));
+  carnot_value_replace(split->outputs[0], node->outputs[0]);
+  return NULL;
+}
+
+static carnot_status* unpack_one(carnot_node* gather, carnot_value* packed, bool swapped) {
+  carnot_node* reshape = carnot_only_user(gather->outputs[0]);
+  double index;
+  int64_t elements, size;
+  if (!reshape || reshape->op != CARNOT_OP_RESHAPE || reshape->outputs[0]->type.rank != 3 ||
+      !carnot_value_scalar(gather->inputs[1], &index) || index < 0 ||
+      !is_const_dim(gather->outputs[0], 2, &elements) ||
+      !is_const_dim(reshape->outputs[0], 2, &size) || elements % size != 0)
+    return NULL;
+  int64_t all, heads = elements / size, first = (int64_t)index * heads;
+  if (!is_const_dim(packed, 2, &all) || first + heads > all / size) return NULL;
+  const int64_t dims[4] = {0, 0, all / size, size};
+  carnot_value *inputs[2] = {packed, carnot_graph_ints(gather->block, dims, 4)}, *part;
+  carnot_node* node;
+  CARNOT_TRY(carnot_node_insert_before(gather, CARNOT_OP_RESHAPE, NULL, NULL, inputs, 2, 1, &node));
+  CARNOT_TRY(slice(gather, node->outputs[0], first, first + heads, &part));
+  return permute_directly(reshape, part, swapped);
+}
+
+// The projection of a transposed value, x as [S,B,..], is made over x itself: |swapped| then.
+static carnot_status* batch_first(carnot_node* at, carnot_value** packed, bool* swapped) {
+  static const int64_t kPerm[] = {1, 0, 2};
+  const carnot_node *add = (*packed)->producer, *product = NULL, *move = NULL;
+  if (carnot_node_is_fn(add, CARNOT_FN_ADD)) product = add->inputs[0]->producer;
+  if (product && product->op == CARNOT_OP_MATMUL && is_plain(product) &&
+      product->inputs[1]->type.rank == 2 && add->inputs[1]->type.rank == 1)
+    move = product->inputs[0]->producer;
+  if (!move || !is_perm(move, kPerm, 3)) return NULL;
+  carnot_value* inputs[2] = {move->inputs[0], product->inputs[1]};
+  carnot_node* node;
+  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_MATMUL, product->name, &product->attrs, inputs,
+                                       2, 1, &node));
+  node->precision = product->precision;
+  inputs[0] = node->outputs[0], inputs[1] = add->inputs[1];
+  CARNOT_TRY(
+      carnot_node_insert_before(at, CARNOT_OP_BINARY, add->name, &add->attrs, inputs, 2, 1, &node));
+  *packed = node->outputs[0];
+  *swapped = true;
+  return NULL;
+}
+
+static carnot_status* unpack(carnot_node* squeeze) {
+  carnot_value* packed = packed_behind(squeeze);
+  bool swapped = false;
+  if (packed) CARNOT_TRY(batch_first(squeeze, &packed, &swapped));
+  const carnot_value* all = squeeze->outputs[0];
+  for (size_t i = 0; packed && i < all->use_count; i++) {
+    carnot_node* gather = all->uses[i].node;
+    if (gather->op == CARNOT_OP_GATHER && gather->block == squeeze->block &&
+        carnot_attr_int(carnot_node_row(gather), &gather->attrs, "axis") == 0)
+      CARNOT_TRY(unpack_one(gather, packed, swapped));
+  }
+  return NULL;
+}
+
+// The heads' results [B,H,S,D] go [S,B,H,D], through one product over rows of both, and back to
+// [B,S,..]: the product does not mind which comes first. What is added to its result can then be
+// added in its epilogue.
+static carnot_status* keep_batch_first(carnot_node* move) {
+  static const int64_t kOut[] = {2, 0, 1, 3}, kBack[] = {1, 0, 2}, kDirect[] = {0, 2, 1, 3};
+  carnot_node* rows = is_perm(move, kOut, 4) ? carnot_only_user(move->outputs[0]) : NULL;
+  carnot_node* gemm = rows && rows->op == CARNOT_OP_RESHAPE && rows->outputs[0]->type.rank == 2
+                          ? carnot_only_user(rows->outputs[0])
+                          : NULL;
+  carnot_node* split =
+      gemm && gemm->op == CARNOT_OP_GEMM && gemm->inputs[0] == rows->outputs[0] &&
+              !carnot_attr_int(carnot_node_row(gemm), &gemm->attrs, "transA") &&
+              (gemm->input_count < 3 || !gemm->inputs[2] || gemm->inputs[2]->type.rank == 1)
+          ? carnot_only_user(gemm->outputs[0])
+          : NULL;
+  carnot_node* back = split && split->op == CARNOT_OP_RESHAPE && split->outputs[0]->type.rank == 3
+                          ? carnot_only_user(split->outputs[0])
+                          : NULL;
+  if (!back || !is_perm(back, kBack, 3)) return NULL;
+  const carnot_op_row* row = carnot_node_row(gemm);
+  if (carnot_attr_float(row, &gemm->attrs, "alpha") != 1 ||
+      carnot_attr_float(row, &gemm->attrs, "beta") != 1)
+    return NULL;
+  const carnot_type *heads = &move->outputs[0]->type, *y = &back->outputs[0]->type;
+  int64_t elements, size, count;
+  if (!carnot_sym_is_const(y->dims[1]) || !carnot_sym_same(heads->dims[0], y->dims[1]) ||
+      !carnot_sym_same(heads->dims[1], y->dims[0]) ||
+      !is_const_dim(rows->outputs[0], 1, &elements) || !is_const_dim(move->outputs[0], 2, &count) ||
+      !is_const_dim(move->outputs[0], 3, &size) || elements != count * size ||
+      !is_const_dim(back->outputs[0], 2, &size))
+    return NULL;
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_ints(&attrs, &move->block->graph->arena, "perm", kDirect, 4);
+  carnot_node *first, *joined, *last;
+  CARNOT_TRY(carnot_node_insert_before(move, CARNOT_OP_TRANSPOSE, move->name, &attrs, move->inputs,
+                                       1, 1, &first));
+  const int64_t flat[3] = {0, 0, elements};
+  carnot_value* inputs[3] = {first->outputs[0], carnot_graph_ints(move->block, flat, 3), NULL};
+  CARNOT_TRY(carnot_node_insert_before(move, CARNOT_OP_RESHAPE, NULL, NULL, inputs, 2, 1, &joined));
+  carnot_attrs as_product = {0};
+  carnot_attrs_set_int(&as_product, &move->block->graph->arena, "transB",
+                       carnot_attr_int(carnot_node_row(gemm), &gemm->attrs, "transB"));
+  inputs[0] = joined->outputs[0], inputs[1] = gemm->inputs[1];
+  CARNOT_TRY(carnot_node_insert_before(gemm, CARNOT_OP_MATMUL, gemm->name, &as_product, inputs, 2,
+                                       1, &last));
+  last->precision = gemm->precision;
+  if (gemm->input_count > 2 && gemm->inputs[2]) {
+    carnot_attrs sum = {0};
+    carnot_attrs_set_int(&sum, &move->block->graph->arena, "fn", CARNOT_FN_ADD);
+    inputs[0] = last->outputs[0], inputs[1] = gemm->inputs[2];
+    CARNOT_TRY(carnot_node_insert_before(gemm, CARNOT_OP_BINARY, NULL, &sum, inputs, 2, 1, &last));
+  }
+  carnot_value_replace(back->outputs[0], last->outputs[0]);
+  return NULL;
+}
+
+static carnot_status* visit(carnot_block* block, void* user) {
+  (void)user;
+  for (size_t i = 0; i < block->param_count; i++)
+    if (is_half(block->params[i])) CARNOT_TRY(join_readers(block->params[i]));
+  // The node itself stays; those behind it may go.
+  for (carnot_node* node = block->first; node; node = node->next) {
+    if (node->op == CARNOT_OP_SQUEEZE && is_half(node->outputs[0])) CARNOT_TRY(unpack(node));
+    if (node->op == CARNOT_OP_TRANSPOSE && is_half(node->outputs[0]))
+      CARNOT_TRY(keep_batch_first(node));
+    for (int i = 0; i < node->output_count; i++)
+      if (node->outputs[i] && is_half(node->outputs[i])) CARNOT_TRY(join_readers(node->outputs[i]));
+  }
+  return NULL;
+}
+
+carnot_status* carnot_pass_fuse_qkv_projections(carnot_graph* graph,
+                                                const carnot_pass_options* options) {
+  if (!options->device) return NULL;
+  CARNOT_TRY(carnot_each_block(graph->main, visit, NULL));
+  return carnot_pass_dce(graph, options);
+}
