@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../gate/mutation.h"
+#include "../integration/mutation.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

@@ -1,7 +1,7 @@
 // Networks changed after they were made: order, wiring, attributes, types of inputs, weights.
 #include "carnot/builder.h"
 #include "carnot/edit.h"
-#include "gate.h"
+#include "net.h"
 
 #define SHAPE(...) \
   (&(carnot_dims){sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}})
@@ -28,58 +28,58 @@ static void test_edit(void** state) {
   static const float weights[4] = {1, 2, 3, 4};
   carnot_network* n;
   carnot_value *x, *w, *relu, *product, *y, *tanh_x;
-  gate_ok(carnot_network_create(&n));
-  gate_ok(carnot_network_add_input(n, "x", CARNOT_DTYPE_F32, SHAPE(1, 2), NULL, &x));
-  gate_ok(carnot_network_add_constant(n, "w", CARNOT_DTYPE_F32, SHAPE(2, 2), weights, &w));
-  gate_ok(carnot_network_add_activation(n, x, CARNOT_ACTIVATION_TYPE_RELU, 0, 0, &relu));
-  gate_ok(carnot_network_add_matrix_multiply(n, relu, CARNOT_MATRIX_NONE, w, CARNOT_MATRIX_NONE,
-                                             &product));
-  gate_ok(carnot_network_add_softmax(n, product, 1, &y));
-  gate_ok(carnot_value_set_name(y, "y"));
-  gate_ok(carnot_network_mark_output(n, y, NULL));
+  net_ok(carnot_network_create(&n));
+  net_ok(carnot_network_add_input(n, "x", CARNOT_DTYPE_F32, SHAPE(1, 2), NULL, &x));
+  net_ok(carnot_network_add_constant(n, "w", CARNOT_DTYPE_F32, SHAPE(2, 2), weights, &w));
+  net_ok(carnot_network_add_activation(n, x, CARNOT_ACTIVATION_TYPE_RELU, 0, 0, &relu));
+  net_ok(carnot_network_add_matrix_multiply(n, relu, CARNOT_MATRIX_NONE, w, CARNOT_MATRIX_NONE,
+                                            &product));
+  net_ok(carnot_network_add_softmax(n, product, 1, &y));
+  net_ok(carnot_value_set_name(y, "y"));
+  net_ok(carnot_network_mark_output(n, y, NULL));
   carnot_layer* first = carnot_value_layer(relu);
   expect_code(carnot_layer_remove(n, first), CARNOT_FAILED_PRECONDITION, "still read");
   expect_code(carnot_network_remove_input(n, x), CARNOT_FAILED_PRECONDITION, "still read");
 
-  gate_ok(carnot_network_insert_before(n, first));
-  gate_ok(carnot_network_add_activation(n, x, CARNOT_ACTIVATION_TYPE_TANH, 0, 0, &tanh_x));
-  gate_ok(carnot_network_insert_before(n, NULL));
+  net_ok(carnot_network_insert_before(n, first));
+  net_ok(carnot_network_add_activation(n, x, CARNOT_ACTIVATION_TYPE_TANH, 0, 0, &tanh_x));
+  net_ok(carnot_network_insert_before(n, NULL));
   assert_ptr_equal(carnot_layer_previous(first), carnot_value_layer(tanh_x));
-  gate_ok(carnot_network_replace_value(n, relu, tanh_x));
-  gate_ok(carnot_layer_remove(n, first));
+  net_ok(carnot_network_replace_value(n, relu, tanh_x));
+  net_ok(carnot_layer_remove(n, first));
   assert_string_equal(carnot_layer_function(carnot_network_first_layer(n)), "tanh");
 
   carnot_layer* softmax = carnot_value_layer(y);
   assert_ptr_equal(carnot_network_last_layer(n), softmax);
   int64_t axis;
-  gate_ok(carnot_layer_get_int(softmax, "axis", &axis));
+  net_ok(carnot_layer_get_int(softmax, "axis", &axis));
   assert_int_equal(axis, 1);
-  gate_ok(carnot_layer_set_int(softmax, "axis", 0));
+  net_ok(carnot_layer_set_int(softmax, "axis", 0));
   expect_code(carnot_layer_set_int(softmax, "no_such", 0), CARNOT_NOT_FOUND, "no_such");
   expect_code(carnot_layer_set_float(softmax, "axis", 0), CARNOT_NOT_FOUND, "axis");
 
-  gate_ok(carnot_network_set_input_type(n, x, CARNOT_DTYPE_F32, SHAPE(-1, 2),
-                                        (const char* const[]){"batch", NULL}));
-  gate_ok(carnot_network_infer(n));
+  net_ok(carnot_network_set_input_type(n, x, CARNOT_DTYPE_F32, SHAPE(-1, 2),
+                                       (const char* const[]){"batch", NULL}));
+  net_ok(carnot_network_infer(n));
   assert_int_equal(carnot_value_dims(y).d[0], -1);
   assert_string_equal(carnot_value_dim_name(n, y, 0), "batch");
   int count = 0;
   carnot_network_visit_weights(n, count_weight, &count);
   assert_int_equal(count, 1);
 
-  gate_ok(carnot_layer_set_precision(softmax, CARNOT_DTYPE_F16));
+  net_ok(carnot_layer_set_precision(softmax, CARNOT_DTYPE_F16));
   assert_int_equal(carnot_layer_precision(softmax), CARNOT_DTYPE_F16);
-  gate_ok(carnot_layer_set_precision(softmax, CARNOT_DTYPE_INVALID));
+  net_ok(carnot_layer_set_precision(softmax, CARNOT_DTYPE_INVALID));
   expect_code(carnot_layer_set_output_type(softmax, 1, CARNOT_DTYPE_F32), CARNOT_INVALID_ARGUMENT,
               "output 1");
 
   carnot_engine* engine;
   carnot_context* context;
-  gate_ok(carnot_build_engine(n, NULL, &engine));
-  gate_ok(carnot_context_create(engine, NULL, &context));
+  net_ok(carnot_build_engine(n, NULL, &engine));
+  net_ok(carnot_context_create(engine, NULL, &context));
   const float data[4] = {1, -1, 0.5f, 2};
-  gate_ok(carnot_context_set_input(context, "x", SHAPE(2, 2), data));
-  gate_ok(carnot_context_run(context));
+  net_ok(carnot_context_set_input(context, "x", SHAPE(2, 2), data));
+  net_ok(carnot_context_run(context));
   double wanted[4];
   for (int c = 0; c < 2; c++) {
     double e[2];
@@ -87,13 +87,13 @@ static void test_edit(void** state) {
       e[r] = exp(tanh(data[2 * r]) * weights[c] + tanh(data[2 * r + 1]) * weights[2 + c]);
     for (int r = 0; r < 2; r++) wanted[2 * r + c] = e[r] / (e[0] + e[1]);
   }
-  gate_near(carnot_context_output_data(context, "y"), wanted, 4, 1e-6, 1e-6);
+  net_near(carnot_context_output_data(context, "y"), wanted, 4, 1e-6, 1e-6);
 
   void* bytes;
   size_t size;
-  gate_ok(carnot_engine_serialize(engine, false, &bytes, &size));
+  net_ok(carnot_engine_serialize(engine, false, &bytes, &size));
   carnot_engine* again;
-  gate_ok(carnot_engine_load_memory(bytes, size, NULL, NULL, &again));
+  net_ok(carnot_engine_load_memory(bytes, size, NULL, NULL, &again));
   carnot_engine_release(again);
   carnot_memory_free(bytes);
   expect_code(carnot_engine_serialize(engine, true, &bytes, &size), CARNOT_FAILED_PRECONDITION,
@@ -108,19 +108,19 @@ static void test_order(void** state) {
   (void)state;
   carnot_network* n;
   carnot_value *x, *a, *b, *c;
-  gate_ok(carnot_network_create(&n));
-  gate_ok(carnot_network_add_input(n, "x", CARNOT_DTYPE_F32, SHAPE(3), NULL, &x));
-  gate_ok(carnot_network_add_unary(n, x, CARNOT_UNARY_EXP, &a));
-  gate_ok(carnot_network_add_unary(n, x, CARNOT_UNARY_NEG, &b));
-  gate_ok(carnot_network_add_unary(n, b, CARNOT_UNARY_ABS, &c));
-  gate_ok(carnot_layer_set_input(n, carnot_value_layer(a), 0, c));
-  gate_ok(carnot_network_infer(n));
+  net_ok(carnot_network_create(&n));
+  net_ok(carnot_network_add_input(n, "x", CARNOT_DTYPE_F32, SHAPE(3), NULL, &x));
+  net_ok(carnot_network_add_unary(n, x, CARNOT_UNARY_EXP, &a));
+  net_ok(carnot_network_add_unary(n, x, CARNOT_UNARY_NEG, &b));
+  net_ok(carnot_network_add_unary(n, b, CARNOT_UNARY_ABS, &c));
+  net_ok(carnot_layer_set_input(n, carnot_value_layer(a), 0, c));
+  net_ok(carnot_network_infer(n));
   assert_ptr_equal(carnot_network_last_layer(n), carnot_value_layer(a));
   assert_ptr_equal(carnot_network_first_layer(n), carnot_value_layer(b));
-  gate_ok(carnot_layer_set_input(n, carnot_value_layer(b), 0, a));
+  net_ok(carnot_layer_set_input(n, carnot_value_layer(b), 0, a));
   expect_code(carnot_network_infer(n), CARNOT_INVALID_MODEL, "its own output");
-  gate_ok(carnot_layer_set_input(n, carnot_value_layer(b), 0, x));
-  gate_ok(carnot_network_infer(n));
+  net_ok(carnot_layer_set_input(n, carnot_value_layer(b), 0, x));
+  net_ok(carnot_network_infer(n));
   expect_code(carnot_layer_set_input(n, carnot_value_layer(b), 0, NULL), CARNOT_INVALID_ARGUMENT,
               "needs input 0");
   expect_code(carnot_network_unmark_output(n, c), CARNOT_NOT_FOUND, "no output");
@@ -134,56 +134,56 @@ static void test_shape_input(void** state) {
   static const int64_t least[2] = {1, 1}, usual[2] = {2, 3}, most[2] = {6, 6}, low[2] = {0, 1};
   carnot_network* n;
   carnot_value *x, *shape, *y;
-  gate_ok(carnot_network_create(&n));
-  gate_ok(carnot_network_add_input(n, "x", CARNOT_DTYPE_F32, SHAPE(6), NULL, &x));
-  gate_ok(carnot_network_add_input(n, "shape", CARNOT_DTYPE_I64, SHAPE(2), NULL, &shape));
+  net_ok(carnot_network_create(&n));
+  net_ok(carnot_network_add_input(n, "x", CARNOT_DTYPE_F32, SHAPE(6), NULL, &x));
+  net_ok(carnot_network_add_input(n, "shape", CARNOT_DTYPE_I64, SHAPE(2), NULL, &shape));
   bool is_shape = true;
-  gate_ok(carnot_network_is_shape_input(n, shape, &is_shape));
+  net_ok(carnot_network_is_shape_input(n, shape, &is_shape));
   assert_false(is_shape);
-  gate_ok(carnot_network_add_shuffle(n, x, NULL, shape, NULL, &y));
-  gate_ok(carnot_value_set_name(y, "y"));
-  gate_ok(carnot_network_mark_output(n, y, NULL));
-  gate_ok(carnot_network_is_shape_input(n, shape, &is_shape));
+  net_ok(carnot_network_add_shuffle(n, x, NULL, shape, NULL, &y));
+  net_ok(carnot_value_set_name(y, "y"));
+  net_ok(carnot_network_mark_output(n, y, NULL));
+  net_ok(carnot_network_is_shape_input(n, shape, &is_shape));
   assert_true(is_shape);
-  gate_ok(carnot_network_is_shape_input(n, x, &is_shape));
+  net_ok(carnot_network_is_shape_input(n, x, &is_shape));
   assert_false(is_shape);
 
   carnot_config* config;
   uint32_t profile;
-  gate_ok(carnot_config_create(&config));
-  gate_ok(carnot_config_add_profile(config, &profile));
+  net_ok(carnot_config_create(&config));
+  net_ok(carnot_config_add_profile(config, &profile));
   expect_code(carnot_config_set_profile_values(config, profile, "shape", usual, least, most, 2),
               CARNOT_INVALID_ARGUMENT, "not in order");
-  gate_ok(carnot_config_set_profile_values(config, profile, "shape", least, usual, most, 2));
+  net_ok(carnot_config_set_profile_values(config, profile, "shape", least, usual, most, 2));
   carnot_engine* engine;
-  gate_ok(carnot_build_engine(n, config, &engine));
+  net_ok(carnot_build_engine(n, config, &engine));
   int64_t told[64];
   size_t count;
-  gate_ok(carnot_engine_profile_values(engine, 0, "shape", NULL, NULL, told, &count));
+  net_ok(carnot_engine_profile_values(engine, 0, "shape", NULL, NULL, told, &count));
   assert_int_equal(count, 2);
   assert_int_equal(told[1], 6);
 
   carnot_context* context;
-  gate_ok(carnot_context_create(engine, NULL, &context));
+  net_ok(carnot_context_create(engine, NULL, &context));
   float data[6] = {1, 2, 3, 4, 5, 6};
   int64_t elements[2] = {2, 3};
   carnot_dims dims;
-  gate_ok(carnot_context_set_input(context, "x", SHAPE(6), data));
-  gate_ok(carnot_context_set_input(context, "shape", SHAPE(2), elements));
-  gate_ok(carnot_context_infer_shapes(context));
-  gate_ok(carnot_context_tensor_dims(context, "y", &dims));
+  net_ok(carnot_context_set_input(context, "x", SHAPE(6), data));
+  net_ok(carnot_context_set_input(context, "shape", SHAPE(2), elements));
+  net_ok(carnot_context_infer_shapes(context));
+  net_ok(carnot_context_tensor_dims(context, "y", &dims));
   assert_int_equal(dims.d[1], 3);
-  gate_ok(carnot_context_run(context));
+  net_ok(carnot_context_run(context));
   elements[0] = 6, elements[1] = 1;
-  gate_ok(carnot_context_run(context));
-  gate_ok(carnot_context_tensor_dims(context, "y", &dims));
+  net_ok(carnot_context_run(context));
+  net_ok(carnot_context_tensor_dims(context, "y", &dims));
   assert_int_equal(dims.d[0], 6);
   assert_memory_equal(carnot_context_output_data(context, "y"), data, sizeof(data));
   memcpy(elements, low, sizeof(low));
   expect_code(carnot_context_run(context), CARNOT_INVALID_ARGUMENT,
               "shape input shape: element 0 is 0, profile 0 allows [1, 6]");
   memcpy(elements, usual, sizeof(usual));
-  gate_ok(carnot_context_run(context));
+  net_ok(carnot_context_run(context));
   carnot_context_destroy(context);
   carnot_engine_release(engine);
   carnot_config_destroy(config);

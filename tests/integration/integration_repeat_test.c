@@ -1,6 +1,6 @@
 // With one timing cache two builds give the same bytes, at the level that times.
 #include "builder/measure/timing_cache.h"
-#include "gate.h"
+#include "net.h"
 
 // Where engines differ behind the header, which holds their hashes.
 static void expect_same(const uint8_t* a, const uint8_t* b, size_t size) {
@@ -16,27 +16,27 @@ static void expect_same(const uint8_t* a, const uint8_t* b, size_t size) {
 
 static void check(const carnot_graph* g) {
   carnot_timing_cache* cache = NULL;
-  gate_ok(carnot_timing_cache_create(&cache));
+  net_ok(carnot_timing_cache_create(&cache));
   carnot_build_config config;
   carnot_build_config_init(&config);
   config.level = 3;
   config.timing_cache = cache;
   void *first, *second;
   size_t first_size, second_size;
-  gate_bytes(g, &config, &first, &first_size);
-  gate_bytes(g, &config, &second, &second_size);
+  net_bytes(g, &config, &first, &first_size);
+  net_bytes(g, &config, &second, &second_size);
   assert_int_equal(first_size, second_size);
   expect_same(first, second, first_size);
   free(second);
   // The same through the cache's text.
   char* text;
   size_t size;
-  gate_ok(carnot_timing_cache_print(cache, &text, &size));
+  net_ok(carnot_timing_cache_print(cache, &text, &size));
   carnot_timing_cache_destroy(cache);
-  gate_ok(carnot_timing_cache_create(&config.timing_cache));
-  gate_ok(carnot_timing_cache_read(config.timing_cache, text, size));
+  net_ok(carnot_timing_cache_create(&config.timing_cache));
+  net_ok(carnot_timing_cache_read(config.timing_cache, text, size));
   free(text);
-  gate_bytes(g, &config, &second, &second_size);
+  net_bytes(g, &config, &second, &second_size);
   assert_int_equal(first_size, second_size);
   expect_same(first, second, first_size);
   carnot_timing_cache_destroy(config.timing_cache);
@@ -47,10 +47,10 @@ static void check(const carnot_graph* g) {
 static void test_same_bytes(void** state) {
   (void)state;
   carnot_arena arena = {0};
-  gate_conv_weights w;
-  gate_conv_weights_make(&arena, 1, &w);
-  carnot_graph* nets[] = {gate_conv_net(&w, 1, 16, 16), gate_conv_net(&w, -1, 16, 16),
-                          gate_attention_net(20), gate_nonzero_net(-1), gate_loop_net()};
+  conv_net_weights w;
+  conv_net_weights_make(&arena, 1, &w);
+  carnot_graph* nets[] = {conv_net(&w, 1, 16, 16), conv_net(&w, -1, 16, 16), attention_net(20),
+                          nonzero_net(-1), loop_net()};
   for (size_t i = 0; i < sizeof(nets) / sizeof(nets[0]); i++) {
     check(nets[i]);
     carnot_graph_destroy(nets[i]);

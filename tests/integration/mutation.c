@@ -61,7 +61,7 @@ bool mutation_try(const uint8_t* data, size_t size) {
   clock_t end = clock() + CLOCKS_PER_SEC / 2;
   carnot_context_options options = {.isa = -1,
                                     .memory_limit_bytes = MEMORY_LIMIT,
-                                    .host_io = getenv("CARNOT_GATE_DEVICE") != NULL};
+                                    .host_io = getenv("CARNOT_TEST_DEVICE") != NULL};
   uint8_t* input = calloc(1, INPUT_LIMIT);
   for (size_t i = 0; i < 64; i++) input[i * 8] = 3;
   carnot_status* status = carnot_engine_load_memory(data, size, NULL, NULL, &engine);

@@ -2,7 +2,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-#include "gate.h"
+#include "net.h"
 
 extern void* __libc_malloc(size_t bytes);
 extern void* __libc_calloc(size_t count, size_t bytes);
@@ -41,22 +41,22 @@ __attribute__((visibility("default"))) void free(void* memory) {
 
 static void check(carnot_graph* g, const char* name, int64_t rows, int64_t columns, int rank) {
   carnot_executor* executor = NULL;
-  gate_ok(carnot_executor_create(2, &executor));
-  carnot_engine* engine = gate_engine(g, NULL);
+  net_ok(carnot_executor_create(2, &executor));
+  carnot_engine* engine = net_engine(g, NULL);
   carnot_context_options options = {.executor = executor, .isa = -1};
   carnot_context* context = NULL;
-  gate_ok(carnot_context_create_on(engine, &options, &context));
-  float* x = gate_numbers(&g->arena, 3, 2 * GATE_CHANNELS * 64 * 64);
+  net_ok(carnot_context_create_on(engine, &options, &context));
+  float* x = net_numbers(&g->arena, 3, 2 * CONV_NET_CHANNELS * 64 * 64);
   for (int i = 0; i < 64; i += 3) x[i] = 0;
   int64_t dims[4] = {rows, columns, 16, 16};
   for (int round = 0; round < 4; round++) {
     // Data may move from run to run.
-    gate_set(context, "x", CARNOT_DTYPE_F32, x + 16 * (round & 1), dims, rank);
+    net_set(context, "x", CARNOT_DTYPE_F32, x + 16 * (round & 1), dims, rank);
     atomic_store(&calls, 0);
     atomic_store(&counting, round >= 2);
     carnot_status* status = carnot_context_run_now(context);
     atomic_store(&counting, false);
-    gate_ok(status);
+    net_ok(status);
     if (round < 2) continue;
     if (atomic_load(&calls))
       print_error("%s: %d calls of the allocator in run %d\n", name, atomic_load(&calls), round);
@@ -77,14 +77,14 @@ static void test_steady_runs(void** state) {
   atomic_store(&counting, false);
   assert_int_equal(atomic_load(&calls), 2);
   carnot_arena arena = {0};
-  gate_conv_weights w;
-  gate_conv_weights_make(&arena, 1, &w);
-  check(gate_conv_net(&w, 2, 16, 16), "convolutions", 2, GATE_CHANNELS, 4);
-  check(gate_conv_net(&w, -1, -2, -3), "convolutions of any size", 2, GATE_CHANNELS, 4);
-  check(gate_attention_net(24), "attention", 24, 32, 2);
-  check(gate_attention_net(-1), "attention of any length", 24, 32, 2);
-  check(gate_nonzero_net(50), "nonzero", 50, 1, 1);
-  check(gate_nonzero_net(-1), "nonzero of any length", 50, 1, 1);
+  conv_net_weights w;
+  conv_net_weights_make(&arena, 1, &w);
+  check(conv_net(&w, 2, 16, 16), "convolutions", 2, CONV_NET_CHANNELS, 4);
+  check(conv_net(&w, -1, -2, -3), "convolutions of any size", 2, CONV_NET_CHANNELS, 4);
+  check(attention_net(24), "attention", 24, 32, 2);
+  check(attention_net(-1), "attention of any length", 24, 32, 2);
+  check(nonzero_net(50), "nonzero", 50, 1, 1);
+  check(nonzero_net(-1), "nonzero of any length", 50, 1, 1);
   carnot_arena_deinit(&arena);
 }
 

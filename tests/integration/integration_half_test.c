@@ -1,6 +1,6 @@
 // Weights in float16 and bfloat16: rows of every family on every ISA level of this machine, against
 // double precision; who may take them, refit, threads.
-#include "gate.h"
+#include "net.h"
 
 enum { K = 37, N = 45, SIZE = 11, TIME = 5, BATCH = 3, INPUT = 13, HIDDEN = 19 };
 
@@ -52,21 +52,21 @@ static void each_row(void (*check)(const carnot_build_config*, const char* name,
 
 static carnot_graph* gemm_net(float* w) {
   carnot_graph* g = NULL;
-  gate_ok(carnot_graph_create(&g));
-  carnot_value* x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(-1, K));
-  carnot_value* y = gate_node(g, CARNOT_OP_GEMM, NULL,
-                              GATE_VALUES(x, gate_weight(g, "w", 3, w, GATE_LIST(K, N)),
-                                          gate_weight(g, "b", 4, NULL, GATE_LIST(N))));
-  gate_output(g, gate_fn(g, CARNOT_OP_UNARY, "relu", GATE_VALUES(y)), "y");
+  net_ok(carnot_graph_create(&g));
+  carnot_value* x = net_input(g, "x", CARNOT_DTYPE_F32, NET_LIST(-1, K));
+  carnot_value* y = net_node(g, CARNOT_OP_GEMM, NULL,
+                             NET_VALUES(x, net_weight(g, "w", 3, w, NET_LIST(K, N)),
+                                        net_weight(g, "b", 4, NULL, NET_LIST(N))));
+  net_output(g, net_fn(g, CARNOT_OP_UNARY, "relu", NET_VALUES(y)), "y");
   return g;
 }
 
 static void check_product(carnot_context* context, const float* w, int m, double cost) {
   static float x[128 * K];
   static double wanted[128 * N], bound[128 * N];
-  for (int i = 0; i < m * K; i++) x[i] = gate_number(7, (size_t)i);
+  for (int i = 0; i < m * K; i++) x[i] = net_number(7, (size_t)i);
   for (int i = 0; i < m * N; i++) {
-    double sum = gate_number(4, (size_t)(i % N)), size = fabs(sum);
+    double sum = net_number(4, (size_t)(i % N)), size = fabs(sum);
     for (int k = 0; k < K; k++) {
       double term = (double)x[i / N * K + k] * w[k * N + i % N];
       sum += term, size += fabs(term);
@@ -74,18 +74,18 @@ static void check_product(carnot_context* context, const float* w, int m, double
     wanted[i] = sum > 0 ? sum : 0;
     bound[i] = cost * size;
   }
-  gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(m, K));
-  gate_ok(carnot_context_run_now(context));
-  within(gate_get(context, "y")->data, wanted, bound, (size_t)(m * N));
+  net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(m, K));
+  net_ok(carnot_context_run_now(context));
+  within(net_get(context, "y")->data, wanted, bound, (size_t)(m * N));
 }
 
 static void check_gemm(const carnot_build_config* config, const char* name, double cost) {
   carnot_arena arena = {0};
-  float* w = gate_numbers(&arena, 3, K * N);
+  float* w = net_numbers(&arena, 3, K * N);
   carnot_graph* g = gemm_net(w);
-  carnot_engine* engine = gate_engine(g, config);
+  carnot_engine* engine = net_engine(g, config);
   assert_int_equal(steps_with(engine, name), 1);
-  carnot_context* context = gate_context(engine, config->isa);
+  carnot_context* context = net_context(engine, config->isa);
   for (int m = 1; m <= 128; m++) check_product(context, w, m, cost);
   carnot_context_free(context);
   carnot_engine_release(engine);
@@ -100,7 +100,7 @@ static void check_matmul(const carnot_build_config* config, const char* name, do
   enum { M = 21, COUNT = M * N };
   static double wanted[COUNT], bound[COUNT];
   carnot_arena arena = {0};
-  float *x = gate_numbers(&arena, 51, M * K), *y = gate_numbers(&arena, 52, K * N);
+  float *x = net_numbers(&arena, 51, M * K), *y = net_numbers(&arena, 52, K * N);
   for (int i = 0; i < COUNT; i++) {
     double size = wanted[i] = 0;
     for (int k = 0; k < K; k++) {
@@ -110,18 +110,18 @@ static void check_matmul(const carnot_build_config* config, const char* name, do
     bound[i] = cost * size;
   }
   carnot_graph* g = NULL;
-  gate_ok(carnot_graph_create(&g));
-  carnot_value* a = gate_input(g, "a", CARNOT_DTYPE_F32, GATE_LIST(M, K));
-  carnot_value* b = gate_input(g, "b", CARNOT_DTYPE_F32, GATE_LIST(K, N));
-  gate_output(g, gate_node(g, CARNOT_OP_MATMUL, NULL, GATE_VALUES(a, b)), "y");
-  carnot_engine* engine = gate_engine(g, config);
+  net_ok(carnot_graph_create(&g));
+  carnot_value* a = net_input(g, "a", CARNOT_DTYPE_F32, NET_LIST(M, K));
+  carnot_value* b = net_input(g, "b", CARNOT_DTYPE_F32, NET_LIST(K, N));
+  net_output(g, net_node(g, CARNOT_OP_MATMUL, NULL, NET_VALUES(a, b)), "y");
+  carnot_engine* engine = net_engine(g, config);
   bool native = config->isa >= CARNOT_ISA_AVX512_BF16 && config->typing.bf16;
   assert_int_equal(steps_with(engine, name), native);
-  carnot_context* context = gate_context(engine, config->isa);
-  gate_set(context, "a", CARNOT_DTYPE_F32, x, GATE_LIST(M, K));
-  gate_set(context, "b", CARNOT_DTYPE_F32, y, GATE_LIST(K, N));
-  gate_ok(carnot_context_run_now(context));
-  within(gate_get(context, "y")->data, wanted, bound, COUNT);
+  carnot_context* context = net_context(engine, config->isa);
+  net_set(context, "a", CARNOT_DTYPE_F32, x, NET_LIST(M, K));
+  net_set(context, "b", CARNOT_DTYPE_F32, y, NET_LIST(K, N));
+  net_ok(carnot_context_run_now(context));
+  within(net_get(context, "y")->data, wanted, bound, COUNT);
   carnot_context_free(context);
   carnot_engine_release(engine);
   carnot_graph_destroy(g);
@@ -133,10 +133,10 @@ static void test_matmul(void** state) { (void)state, each_row(check_matmul); }
 // ---- convolutions ----
 
 // The same network of absolute values gives the sum of sizes.
-static gate_conv_weights sizes_of(carnot_arena* arena, const gate_conv_weights* w) {
-  enum { C = GATE_CHANNELS, F = GATE_FILTERS };
-  gate_conv_weights s;
-  gate_conv_weights_make(arena, 0, &s);
+static conv_net_weights sizes_of(carnot_arena* arena, const conv_net_weights* w) {
+  enum { C = CONV_NET_CHANNELS, F = CONV_NET_FILTERS };
+  conv_net_weights s;
+  conv_net_weights_make(arena, 0, &s);
   for (int i = 0; i < F * C * 9; i++) s.conv[i] = fabsf(w->conv[i]);
   for (int i = 0; i < F * C; i++) s.second[i] = fabsf(w->second[i]);
   for (int i = 0; i < F; i++) {
@@ -147,24 +147,24 @@ static gate_conv_weights sizes_of(carnot_arena* arena, const gate_conv_weights* 
 }
 
 static void check_conv(const carnot_build_config* config, const char* name, double cost) {
-  enum { COUNT = 2 * GATE_CHANNELS * SIZE * SIZE, OUT = 2 * GATE_FILTERS * SIZE * SIZE };
+  enum { COUNT = 2 * CONV_NET_CHANNELS * SIZE * SIZE, OUT = 2 * CONV_NET_FILTERS * SIZE * SIZE };
   static double wanted[OUT], bound[OUT];
   carnot_arena arena = {0};
-  gate_conv_weights w;
-  gate_conv_weights_make(&arena, 1, &w);
-  gate_conv_weights sizes = sizes_of(&arena, &w);
-  float *x = gate_numbers(&arena, 99, COUNT), *size_x = gate_numbers(&arena, 99, COUNT);
+  conv_net_weights w;
+  conv_net_weights_make(&arena, 1, &w);
+  conv_net_weights sizes = sizes_of(&arena, &w);
+  float *x = net_numbers(&arena, 99, COUNT), *size_x = net_numbers(&arena, 99, COUNT);
   for (int i = 0; i < COUNT; i++) size_x[i] = fabsf(x[i]);
-  gate_conv_wanted(&w, x, 2, SIZE, SIZE, wanted);
-  gate_conv_wanted(&sizes, size_x, 2, SIZE, SIZE, bound);
+  conv_net_wanted(&w, x, 2, SIZE, SIZE, wanted);
+  conv_net_wanted(&sizes, size_x, 2, SIZE, SIZE, bound);
   for (int i = 0; i < OUT; i++) bound[i] *= cost;
-  carnot_graph* g = gate_conv_net(&w, 2, SIZE, SIZE);
-  carnot_engine* engine = gate_engine(g, config);
+  carnot_graph* g = conv_net(&w, 2, SIZE, SIZE);
+  carnot_engine* engine = net_engine(g, config);
   assert_int_equal(steps_with(engine, name), 2);
-  carnot_context* context = gate_context(engine, config->isa);
-  gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(2, GATE_CHANNELS, SIZE, SIZE));
-  gate_ok(carnot_context_run_now(context));
-  within(gate_get(context, "y")->data, wanted, bound, OUT);
+  carnot_context* context = net_context(engine, config->isa);
+  net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(2, CONV_NET_CHANNELS, SIZE, SIZE));
+  net_ok(carnot_context_run_now(context));
+  within(net_get(context, "y")->data, wanted, bound, OUT);
   carnot_context_free(context);
   carnot_engine_release(engine);
   carnot_graph_destroy(g);
@@ -184,8 +184,8 @@ static double product(const float* row, const double* x, int n) {
 }
 
 // Gate |k| of unit |j| at input |x| and state |h|.
-static double gate_at(const float* w, const float* r, int k, int j, const double* x,
-                      const double* h) {
+static double net_at(const float* w, const float* r, int k, int j, const double* x,
+                     const double* h) {
   return product(w + (k * HIDDEN + j) * INPUT, x, INPUT) +
          product(r + (k * HIDDEN + j) * HIDDEN, h, HIDDEN);
 }
@@ -193,8 +193,8 @@ static double gate_at(const float* w, const float* r, int k, int j, const double
 static void lstm_step(const float* w, const float* r, const double* x, double* h, double* c) {
   double next[HIDDEN];
   for (int j = 0; j < HIDDEN; j++) {
-    double i = sigmoid(gate_at(w, r, 0, j, x, h)), o = sigmoid(gate_at(w, r, 1, j, x, h));
-    double f = sigmoid(gate_at(w, r, 2, j, x, h)), g = tanh(gate_at(w, r, 3, j, x, h));
+    double i = sigmoid(net_at(w, r, 0, j, x, h)), o = sigmoid(net_at(w, r, 1, j, x, h));
+    double f = sigmoid(net_at(w, r, 2, j, x, h)), g = tanh(net_at(w, r, 3, j, x, h));
     c[j] = f * c[j] + i * g;
     next[j] = o * tanh(c[j]);
   }
@@ -204,9 +204,9 @@ static void lstm_step(const float* w, const float* r, const double* x, double* h
 static void gru_step(const float* w, const float* r, const double* x, double* h, double* c) {
   double reset[HIDDEN], next[HIDDEN];
   (void)c;
-  for (int j = 0; j < HIDDEN; j++) reset[j] = sigmoid(gate_at(w, r, 1, j, x, h)) * h[j];
+  for (int j = 0; j < HIDDEN; j++) reset[j] = sigmoid(net_at(w, r, 1, j, x, h)) * h[j];
   for (int j = 0; j < HIDDEN; j++) {
-    double z = sigmoid(gate_at(w, r, 0, j, x, h)), n = tanh(gate_at(w, r, 2, j, x, reset));
+    double z = sigmoid(net_at(w, r, 0, j, x, h)), n = tanh(net_at(w, r, 2, j, x, reset));
     next[j] = (1 - z) * n + z * h[j];
   }
   memcpy(h, next, sizeof(next));
@@ -216,26 +216,25 @@ static void check_recurrent(const carnot_build_config* config, const char* name,
                             carnot_op op) {
   int gates = op == CARNOT_OP_LSTM ? 4 : 3;
   carnot_arena arena = {0};
-  float *w = gate_numbers(&arena, 21, (size_t)(gates * HIDDEN * INPUT)),
-        *r = gate_numbers(&arena, 22, (size_t)(gates * HIDDEN * HIDDEN)),
-        *x = gate_numbers(&arena, 23, TIME * BATCH * INPUT);
+  float *w = net_numbers(&arena, 21, (size_t)(gates * HIDDEN * INPUT)),
+        *r = net_numbers(&arena, 22, (size_t)(gates * HIDDEN * HIDDEN)),
+        *x = net_numbers(&arena, 23, TIME * BATCH * INPUT);
   for (int i = 0; i < gates * HIDDEN * HIDDEN; i++) r[i] *= 0.3f;
   carnot_graph* g = NULL;
-  gate_ok(carnot_graph_create(&g));
-  carnot_value* in = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(TIME, BATCH, INPUT));
+  net_ok(carnot_graph_create(&g));
+  carnot_value* in = net_input(g, "x", CARNOT_DTYPE_F32, NET_LIST(TIME, BATCH, INPUT));
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, &g->arena, "hidden_size", HIDDEN);
-  gate_output(
-      g,
-      gate_node(g, op, &attrs,
-                GATE_VALUES(in, gate_weight(g, "w", 0, w, GATE_LIST(1, gates * HIDDEN, INPUT)),
-                            gate_weight(g, "r", 0, r, GATE_LIST(1, gates * HIDDEN, HIDDEN)))),
-      "y");
-  carnot_engine* engine = gate_engine(g, config);
+  net_output(g,
+             net_node(g, op, &attrs,
+                      NET_VALUES(in, net_weight(g, "w", 0, w, NET_LIST(1, gates * HIDDEN, INPUT)),
+                                 net_weight(g, "r", 0, r, NET_LIST(1, gates * HIDDEN, HIDDEN)))),
+             "y");
+  carnot_engine* engine = net_engine(g, config);
   assert_int_equal(steps_with(engine, name), 1);
-  carnot_context* context = gate_context(engine, config->isa);
-  gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(TIME, BATCH, INPUT));
-  gate_ok(carnot_context_run_now(context));
+  carnot_context* context = net_context(engine, config->isa);
+  net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(TIME, BATCH, INPUT));
+  net_ok(carnot_context_run_now(context));
   double wanted[TIME * BATCH * HIDDEN], bound[TIME * BATCH * HIDDEN];
   for (int b = 0; b < BATCH; b++) {
     double h[HIDDEN] = {0}, c[HIDDEN] = {0}, xt[INPUT];
@@ -247,7 +246,7 @@ static void check_recurrent(const carnot_build_config* config, const char* name,
   }
   // A gate sums products of size 4 or so and its slope is 1 at most; a state adds up a few of them.
   for (int i = 0; i < TIME * BATCH * HIDDEN; i++) bound[i] = 5 * cost;
-  within(gate_get(context, "y")->data, wanted, bound, TIME * BATCH * HIDDEN);
+  within(net_get(context, "y")->data, wanted, bound, TIME * BATCH * HIDDEN);
   carnot_context_free(context);
   carnot_engine_release(engine);
   carnot_graph_destroy(g);
@@ -267,27 +266,27 @@ static void check_gather(const carnot_build_config* config, const char* name, do
   enum { ROWS = 9, COLUMNS = 21, PICKED = 4 };
   static const int64_t at[PICKED] = {3, -1, 0, 3};
   carnot_arena arena = {0};
-  float* table = gate_numbers(&arena, 31, ROWS * COLUMNS);
+  float* table = net_numbers(&arena, 31, ROWS * COLUMNS);
   carnot_graph* g = NULL;
-  gate_ok(carnot_graph_create(&g));
-  carnot_value* index = gate_input(g, "at", CARNOT_DTYPE_I64, GATE_LIST(-1));
-  carnot_value* w = gate_weight(g, "w", 0, table, GATE_LIST(ROWS, COLUMNS));
-  gate_output(g, gate_node(g, CARNOT_OP_GATHER, NULL, GATE_VALUES(w, index)), "y");
+  net_ok(carnot_graph_create(&g));
+  carnot_value* index = net_input(g, "at", CARNOT_DTYPE_I64, NET_LIST(-1));
+  carnot_value* w = net_weight(g, "w", 0, table, NET_LIST(ROWS, COLUMNS));
+  net_output(g, net_node(g, CARNOT_OP_GATHER, NULL, NET_VALUES(w, index)), "y");
   char tactic[32];
   snprintf(tactic, sizeof(tactic), "cpu_gather%.*s", (int)strlen(name) - 1, name);
-  carnot_engine* engine = gate_engine(g, config);
+  carnot_engine* engine = net_engine(g, config);
   assert_int_equal(steps_with(engine, tactic), 1);
-  carnot_context* context = gate_context(engine, config->isa);
-  gate_set(context, "at", CARNOT_DTYPE_I64, at, GATE_LIST(PICKED));
-  gate_ok(carnot_context_run_now(context));
+  carnot_context* context = net_context(engine, config->isa);
+  net_set(context, "at", CARNOT_DTYPE_I64, at, NET_LIST(PICKED));
+  net_ok(carnot_context_run_now(context));
   double wanted[PICKED * COLUMNS], bound[PICKED * COLUMNS];
   for (int i = 0; i < PICKED * COLUMNS; i++) {
     wanted[i] = table[(at[i / COLUMNS] + ROWS) % ROWS * COLUMNS + i % COLUMNS];
     bound[i] = cost * fabs(wanted[i]);
   }
-  within(gate_get(context, "y")->data, wanted, bound, PICKED * COLUMNS);
+  within(net_get(context, "y")->data, wanted, bound, PICKED * COLUMNS);
   int64_t beyond = ROWS;
-  gate_set(context, "at", CARNOT_DTYPE_I64, &beyond, GATE_LIST(1));
+  net_set(context, "at", CARNOT_DTYPE_I64, &beyond, NET_LIST(1));
   carnot_status* status = carnot_context_run_now(context);
   assert_int_equal(carnot_status_code(status), CARNOT_INVALID_ARGUMENT);
   carnot_status_free(status);
@@ -306,16 +305,16 @@ static void test_gather(void** state) { (void)state, each_row(check_gather); }
 static void test_exact_weights(void** state) {
   (void)state;
   carnot_arena arena = {0};
-  float *rough = gate_numbers(&arena, 3, K * N), *exact = gate_numbers(&arena, 3, K * N);
+  float *rough = net_numbers(&arena, 3, K * N), *exact = net_numbers(&arena, 3, K * N);
   for (int i = 0; i < K * N; i++) exact[i] = roundf(exact[i] * 512) / 512;
   for (int round = 0; round < 3; round++) {
     float* w = round == 0 ? rough : exact;
     carnot_graph* g = gemm_net(w);
     carnot_build_config config = half_config(-1, CARNOT_DTYPE_F32);
     config.refit = round == 2;
-    carnot_engine* engine = gate_engine(g, &config);
+    carnot_engine* engine = net_engine(g, &config);
     assert_int_equal(steps_with(engine, "_f16_"), round == 1);
-    carnot_context* context = gate_context(engine, -1);
+    carnot_context* context = net_context(engine, -1);
     check_product(context, w, 9, 0x1p-20);
     carnot_context_free(context);
     carnot_engine_release(engine);
@@ -326,9 +325,9 @@ static void test_exact_weights(void** state) {
 
 static carnot_status* refit_weight(carnot_engine* engine, float* w) {
   carnot_refit* refit = NULL;
-  gate_ok(carnot_refit_begin(engine, &refit));
+  net_ok(carnot_refit_begin(engine, &refit));
   carnot_tensor t = {.dtype = CARNOT_DTYPE_F32, .rank = 2, .dims = {K, N}, .data = w};
-  gate_ok(carnot_refit_set(refit, "w", &t));
+  net_ok(carnot_refit_set(refit, "w", &t));
   carnot_status* status = carnot_refit_commit(refit);
   carnot_refit_free(refit);
   return status;
@@ -337,15 +336,15 @@ static carnot_status* refit_weight(carnot_engine* engine, float* w) {
 static void test_refit(void** state) {
   (void)state;
   carnot_arena arena = {0};
-  float* other = gate_numbers(&arena, 77, K * N);
+  float* other = net_numbers(&arena, 77, K * N);
   for (size_t h = 0; h < 2; h++) {
     carnot_graph* g = gemm_net(NULL);
     carnot_build_config config = half_config(-1, kHalves[h]);
     config.refit = true;
-    carnot_engine* engine = gate_engine(g, &config);
+    carnot_engine* engine = net_engine(g, &config);
     assert_int_equal(steps_with(engine, h ? "_bf16_" : "_f16_"), 1);
-    gate_ok(refit_weight(engine, other));
-    carnot_context* context = gate_context(engine, -1);
+    net_ok(refit_weight(engine, other));
+    carnot_context* context = net_context(engine, -1);
     check_product(context, other, 33, cost_of(kHalves[h]));
     carnot_context_free(context);
     carnot_engine_release(engine);
@@ -359,20 +358,20 @@ static void test_refit(void** state) {
 static void test_beyond_float16(void** state) {
   (void)state;
   carnot_arena arena = {0};
-  float *small = gate_numbers(&arena, 3, K * N), *large = gate_numbers(&arena, 3, K * N);
+  float *small = net_numbers(&arena, 3, K * N), *large = net_numbers(&arena, 3, K * N);
   large[5 * N + 2] = 70000;
   carnot_build_config config = half_config(-1, CARNOT_DTYPE_F16);
   carnot_graph* g = gemm_net(large);
-  carnot_engine* engine = gate_engine(g, &config);
+  carnot_engine* engine = net_engine(g, &config);
   assert_int_equal(steps_with(engine, "_f16_"), 0);
-  carnot_context* context = gate_context(engine, -1);
+  carnot_context* context = net_context(engine, -1);
   check_product(context, large, 4, 0x1p-20);
   carnot_context_free(context);
   carnot_engine_release(engine);
   carnot_graph_destroy(g);
   g = gemm_net(small);
   config.refit = true;
-  engine = gate_engine(g, &config);
+  engine = net_engine(g, &config);
   carnot_status* status = refit_weight(engine, large);
   assert_non_null(status);
   assert_non_null(strstr(carnot_status_message(status), "70000"));
@@ -385,24 +384,24 @@ static void test_beyond_float16(void** state) {
 // ---- threads ----
 
 static void check_threads(const carnot_build_config* config, const char* name, double cost) {
-  enum { COUNT = 2 * GATE_CHANNELS * 40 * 40, OUT = 2 * GATE_FILTERS * 40 * 40 };
+  enum { COUNT = 2 * CONV_NET_CHANNELS * 40 * 40, OUT = 2 * CONV_NET_FILTERS * 40 * 40 };
   (void)name, (void)cost;
   static float first[OUT];
   carnot_arena arena = {0};
-  gate_conv_weights w;
-  gate_conv_weights_make(&arena, 1, &w);
-  float* x = gate_numbers(&arena, 8, COUNT);
-  carnot_graph* g = gate_conv_net(&w, 2, 40, 40);
-  carnot_engine* engine = gate_engine(g, config);
+  conv_net_weights w;
+  conv_net_weights_make(&arena, 1, &w);
+  float* x = net_numbers(&arena, 8, COUNT);
+  carnot_graph* g = conv_net(&w, 2, 40, 40);
+  carnot_engine* engine = net_engine(g, config);
   for (int threads = 1; threads <= 3; threads++) {
     carnot_executor* executor = NULL;
-    gate_ok(carnot_executor_create(threads, &executor));
+    net_ok(carnot_executor_create(threads, &executor));
     carnot_context_options options = {.executor = executor, .isa = config->isa};
     carnot_context* context = NULL;
-    gate_ok(carnot_context_create_on(engine, &options, &context));
-    gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(2, GATE_CHANNELS, 40, 40));
-    gate_ok(carnot_context_run_now(context));
-    const float* y = gate_get(context, "y")->data;
+    net_ok(carnot_context_create_on(engine, &options, &context));
+    net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(2, CONV_NET_CHANNELS, 40, 40));
+    net_ok(carnot_context_run_now(context));
+    const float* y = net_get(context, "y")->data;
     if (threads == 1) memcpy(first, y, sizeof(first));
     assert_memory_equal(first, y, sizeof(first));
     carnot_context_free(context);

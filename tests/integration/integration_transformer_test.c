@@ -1,10 +1,10 @@
 // Attention written out in its parts, concat, and the refit of an embedding that two operators
 // share.
-#include "gate.h"
+#include "net.h"
 
 enum { WIDTH = 32, HEADS = 4, DEPTH = 8, TOKENS = 64 };
 
-static double weight(uint32_t seed, int i) { return gate_number(seed, (size_t)i); }
+static double weight(uint32_t seed, int i) { return net_number(seed, (size_t)i); }
 
 // What products make of their operands.
 typedef struct rounding {
@@ -62,18 +62,18 @@ static void test_attention(void** state) {
   (void)state;
   static float x[TOKENS * WIDTH];
   static double wanted[TOKENS * WIDTH];
-  for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = gate_number(5, (size_t)i);
+  for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = net_number(5, (size_t)i);
   for (int fixed = 0; fixed < 2; fixed++) {
-    carnot_graph* g = gate_attention_net(fixed ? 17 : -1);
-    carnot_engine* engine = gate_engine(g, NULL);
-    carnot_context* context = gate_context(engine, -1);
+    carnot_graph* g = attention_net(fixed ? 17 : -1);
+    carnot_engine* engine = net_engine(g, NULL);
+    carnot_context* context = net_context(engine, -1);
     static const int kTokens[] = {1, 3, 17, 64, 5};
     for (int i = 0; i < 5; i++) {
       int tokens = fixed ? 17 : kTokens[i];
       wanted_attention((rounding){false, false}, x, tokens, wanted);
-      gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(tokens, WIDTH));
-      gate_ok(carnot_context_run_now(context));
-      gate_near(gate_get(context, "y")->data, wanted, (size_t)(tokens * WIDTH), 1e-4, 1e-4);
+      net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(tokens, WIDTH));
+      net_ok(carnot_context_run_now(context));
+      net_near(net_get(context, "y")->data, wanted, (size_t)(tokens * WIDTH), 1e-4, 1e-4);
     }
     carnot_context_free(context);
     carnot_engine_release(engine);
@@ -84,14 +84,14 @@ static void test_attention(void** state) {
 // What softmax's weights lose in bf16, and a rounding that falls the other way, is what may differ.
 static void test_attention_in_bf16(void** state) {
   (void)state;
-  if (gate_device()) {
+  if (net_device()) {
     print_message("skipped: what products round is that of the processor's rows\n");
     skip();
   }
   static float x[TOKENS * WIDTH];
   static double wanted[TOKENS * WIDTH];
-  for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = gate_number(5, (size_t)i);
-  carnot_graph* g = gate_attention_net(TOKENS);
+  for (int i = 0; i < TOKENS * WIDTH; i++) x[i] = net_number(5, (size_t)i);
+  carnot_graph* g = attention_net(TOKENS);
   for (int isa = 0; isa <= (int)carnot_isa_of_machine(); isa++) {
     bool native = isa >= CARNOT_ISA_AVX512_BF16;
     carnot_build_config config;
@@ -99,16 +99,16 @@ static void test_attention_in_bf16(void** state) {
     config.level = 0;
     config.isa = isa;
     config.typing.bf16 = true;
-    carnot_engine* engine = gate_engine(g, &config);
+    carnot_engine* engine = net_engine(g, &config);
     int rows = 0;
     for (uint32_t i = 0; i < engine->plan->step_count; i++)
       rows += strstr(engine->plan->steps[i].variants[0].tactic, "attention_bf16") != NULL;
     assert_int_equal(rows, native);
-    carnot_context* context = gate_context(engine, isa);
+    carnot_context* context = net_context(engine, isa);
     wanted_attention((rounding){true, native}, x, TOKENS, wanted);
-    gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(TOKENS, WIDTH));
-    gate_ok(carnot_context_run_now(context));
-    gate_near(gate_get(context, "y")->data, wanted, TOKENS * WIDTH, 0, native ? 0x1p-7 : 1e-4);
+    net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(TOKENS, WIDTH));
+    net_ok(carnot_context_run_now(context));
+    net_near(net_get(context, "y")->data, wanted, TOKENS * WIDTH, 0, native ? 0x1p-7 : 1e-4);
     carnot_context_free(context);
     carnot_engine_release(engine);
   }
@@ -120,31 +120,31 @@ static void test_concat(void** state) {
   (void)state;
   for (int fixed = 0; fixed < 2; fixed++) {
     carnot_graph* g = NULL;
-    gate_ok(carnot_graph_create(&g));
-    carnot_value* x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(2, fixed ? 3 : -1, 5));
-    carnot_value* a = gate_fn(g, CARNOT_OP_BINARY, "add", GATE_VALUES(x, x));
-    carnot_value* b = gate_fn(g, CARNOT_OP_BINARY, "mul", GATE_VALUES(x, x));
+    net_ok(carnot_graph_create(&g));
+    carnot_value* x = net_input(g, "x", CARNOT_DTYPE_F32, NET_LIST(2, fixed ? 3 : -1, 5));
+    carnot_value* a = net_fn(g, CARNOT_OP_BINARY, "add", NET_VALUES(x, x));
+    carnot_value* b = net_fn(g, CARNOT_OP_BINARY, "mul", NET_VALUES(x, x));
     carnot_attrs axis = {0};
     carnot_attrs_set_int(&axis, &g->arena, "axis", 1);
-    carnot_value* both = gate_node(g, CARNOT_OP_CONCAT, &axis, GATE_VALUES(a, b, x));
-    gate_output(g, gate_fn(g, CARNOT_OP_UNARY, "relu", GATE_VALUES(both)), "y");
-    gate_output(g, both, "all");
-    carnot_engine* engine = gate_engine(g, NULL);
-    carnot_context* context = gate_context(engine, -1);
+    carnot_value* both = net_node(g, CARNOT_OP_CONCAT, &axis, NET_VALUES(a, b, x));
+    net_output(g, net_fn(g, CARNOT_OP_UNARY, "relu", NET_VALUES(both)), "y");
+    net_output(g, both, "all");
+    carnot_engine* engine = net_engine(g, NULL);
+    carnot_context* context = net_context(engine, -1);
     for (int c = fixed ? 3 : 0; c <= (fixed ? 3 : 4); c++) {
       float in[2 * 4 * 5];
       double all[2 * 12 * 5], y[2 * 12 * 5];
-      for (int i = 0; i < 2 * c * 5; i++) in[i] = gate_number(6, (size_t)i);
+      for (int i = 0; i < 2 * c * 5; i++) in[i] = net_number(6, (size_t)i);
       for (int n = 0; n < 2; n++)
         for (int i = 0; i < 3 * c * 5; i++) {
           double v = in[n * c * 5 + i % (c * 5)];
           all[n * 3 * c * 5 + i] = i < c * 5 ? v + v : i < 2 * c * 5 ? v * v : v;
         }
       for (int i = 0; i < 2 * 3 * c * 5; i++) y[i] = all[i] > 0 ? all[i] : 0;
-      gate_set(context, "x", CARNOT_DTYPE_F32, in, GATE_LIST(2, c, 5));
-      gate_ok(carnot_context_run_now(context));
-      gate_near(gate_get(context, "all")->data, all, (size_t)(2 * 3 * c * 5), 1e-6, 1e-7);
-      gate_near(gate_get(context, "y")->data, y, (size_t)(2 * 3 * c * 5), 1e-6, 1e-7);
+      net_set(context, "x", CARNOT_DTYPE_F32, in, NET_LIST(2, c, 5));
+      net_ok(carnot_context_run_now(context));
+      net_near(net_get(context, "all")->data, all, (size_t)(2 * 3 * c * 5), 1e-6, 1e-7);
+      net_near(net_get(context, "y")->data, y, (size_t)(2 * 3 * c * 5), 1e-6, 1e-7);
     }
     carnot_context_free(context);
     carnot_engine_release(engine);
@@ -163,35 +163,35 @@ static void check_tied(carnot_context* context, const float* table) {
       for (int e = 0; e < EMBED; e++)
         wanted[t * WORDS + w] += (double)table[kWords[t] * EMBED + e] * table[w * EMBED + e];
     }
-  gate_set(context, "words", CARNOT_DTYPE_I64, kWords, GATE_LIST(4));
-  gate_ok(carnot_context_run_now(context));
-  gate_near(gate_get(context, "y")->data, wanted, 4 * WORDS, 1e-5, 1e-5);
+  net_set(context, "words", CARNOT_DTYPE_I64, kWords, NET_LIST(4));
+  net_ok(carnot_context_run_now(context));
+  net_near(net_get(context, "y")->data, wanted, 4 * WORDS, 1e-5, 1e-5);
 }
 
 static void test_tied_embedding(void** state) {
   (void)state;
   carnot_graph* g = NULL;
-  gate_ok(carnot_graph_create(&g));
-  float* old_table = gate_numbers(&g->arena, 31, WORDS * EMBED);
-  float* new_table = gate_numbers(&g->arena, 32, WORDS * EMBED);
-  carnot_value* table = gate_weight(g, "embedding", 0, old_table, GATE_LIST(WORDS, EMBED));
-  carnot_value* words = gate_input(g, "words", CARNOT_DTYPE_I64, GATE_LIST(-1));
-  carnot_value* rows = gate_node(g, CARNOT_OP_GATHER, NULL, GATE_VALUES(table, words));
-  carnot_value* turned = gate_node(g, CARNOT_OP_TRANSPOSE, NULL, GATE_VALUES(table));
-  gate_output(g, gate_node(g, CARNOT_OP_MATMUL, NULL, GATE_VALUES(rows, turned)), "y");
+  net_ok(carnot_graph_create(&g));
+  float* old_table = net_numbers(&g->arena, 31, WORDS * EMBED);
+  float* new_table = net_numbers(&g->arena, 32, WORDS * EMBED);
+  carnot_value* table = net_weight(g, "embedding", 0, old_table, NET_LIST(WORDS, EMBED));
+  carnot_value* words = net_input(g, "words", CARNOT_DTYPE_I64, NET_LIST(-1));
+  carnot_value* rows = net_node(g, CARNOT_OP_GATHER, NULL, NET_VALUES(table, words));
+  carnot_value* turned = net_node(g, CARNOT_OP_TRANSPOSE, NULL, NET_VALUES(table));
+  net_output(g, net_node(g, CARNOT_OP_MATMUL, NULL, NET_VALUES(rows, turned)), "y");
   carnot_build_config config;
   carnot_build_config_init(&config);
   config.level = 1;
   config.refit = true;
-  carnot_engine* engine = gate_engine(g, &config);
-  carnot_context* context = gate_context(engine, -1);
+  carnot_engine* engine = net_engine(g, &config);
+  carnot_context* context = net_context(engine, -1);
   check_tied(context, old_table);
   carnot_refit* refit = NULL;
-  gate_ok(carnot_refit_begin(engine, &refit));
+  net_ok(carnot_refit_begin(engine, &refit));
   carnot_tensor t = {
       .dtype = CARNOT_DTYPE_F32, .rank = 2, .dims = {WORDS, EMBED}, .data = new_table};
-  gate_ok(carnot_refit_set(refit, "embedding", &t));
-  gate_ok(carnot_refit_commit(refit));
+  net_ok(carnot_refit_set(refit, "embedding", &t));
+  net_ok(carnot_refit_commit(refit));
   carnot_refit_free(refit);
   check_tied(context, new_table);
   carnot_context_free(context);

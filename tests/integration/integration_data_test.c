@@ -2,12 +2,12 @@
 #include <string.h>
 
 #include "carnot/data.h"
-#include "gate.h"
+#include "net.h"
 
 // y = x + z for text; s' = s with |item| at its end, and its length; "h, has" of an optional.
 static carnot_engine* make_engine(void) {
   carnot_graph* g;
-  gate_ok(carnot_graph_create(&g));
+  net_ok(carnot_graph_create(&g));
   carnot_type text = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_STRING, .rank = 1};
   text.dims[0] = carnot_sym_of(2);
   carnot_type number = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_F32, .rank = 1};
@@ -30,11 +30,11 @@ static carnot_engine* make_engine(void) {
                 {CARNOT_OP_OPTIONAL_HAS_ELEMENT, {maybe}, 1, "has"}};
   for (size_t i = 0; i < sizeof(kNodes) / sizeof(kNodes[0]); i++) {
     carnot_node* node;
-    gate_ok(carnot_block_add_node(g->main, kNodes[i].op, kNodes[i].output, NULL, kNodes[i].inputs,
-                                  kNodes[i].count, &kNodes[i].output, 1, &node));
+    net_ok(carnot_block_add_node(g->main, kNodes[i].op, kNodes[i].output, NULL, kNodes[i].inputs,
+                                 kNodes[i].count, &kNodes[i].output, 1, &node));
     carnot_block_add_output(g->main, node->outputs[0]);
   }
-  carnot_engine* engine = gate_engine(g, NULL);
+  carnot_engine* engine = net_engine(g, NULL);
   carnot_graph_destroy(g);
   return engine;
 }
@@ -50,28 +50,28 @@ static void data_of_every_kind(void** state) {
   (void)state;
   carnot_engine* engine = make_engine();
   carnot_context* context;
-  gate_ok(carnot_context_create(engine, NULL, &context));
+  net_ok(carnot_context_create(engine, NULL, &context));
   carnot_dims two = {1, {2}}, three = {1, {3}};
   const char *words[] = {"ab", "c"}, *ends[] = {"XY", "Zulu"};
   const size_t sizes[] = {2, 1};
   float numbers[] = {1, 2, 3}, more[] = {4, 5, 6};
   carnot_data *text, *x, *z, *first, *item, *s, *maybe;
-  gate_ok(carnot_data_create_text(&two, words, NULL, &x));
-  gate_ok(carnot_data_create_text(&two, ends, sizes, &z));
-  gate_ok(carnot_data_create_tensor(CARNOT_DTYPE_F32, &three, numbers, &first));
-  gate_ok(carnot_data_create_tensor(CARNOT_DTYPE_F32, &three, more, &item));
-  gate_ok(carnot_data_create_sequence((const carnot_data* const*)&first, 1, &s));
-  gate_ok(carnot_data_create_optional(NULL, &maybe));
-  gate_ok(carnot_context_set_input_value(context, "x", x));
-  gate_ok(carnot_context_set_input_value(context, "z", z));
-  gate_ok(carnot_context_set_input_value(context, "s", s));
-  gate_ok(carnot_context_set_input_value(context, "item", item));
-  gate_ok(carnot_context_set_input_value(context, "maybe", maybe));
-  gate_ok(carnot_context_run(context));
+  net_ok(carnot_data_create_text(&two, words, NULL, &x));
+  net_ok(carnot_data_create_text(&two, ends, sizes, &z));
+  net_ok(carnot_data_create_tensor(CARNOT_DTYPE_F32, &three, numbers, &first));
+  net_ok(carnot_data_create_tensor(CARNOT_DTYPE_F32, &three, more, &item));
+  net_ok(carnot_data_create_sequence((const carnot_data* const*)&first, 1, &s));
+  net_ok(carnot_data_create_optional(NULL, &maybe));
+  net_ok(carnot_context_set_input_value(context, "x", x));
+  net_ok(carnot_context_set_input_value(context, "z", z));
+  net_ok(carnot_context_set_input_value(context, "s", s));
+  net_ok(carnot_context_set_input_value(context, "item", item));
+  net_ok(carnot_context_set_input_value(context, "maybe", maybe));
+  net_ok(carnot_context_run(context));
 
   const carnot_data* out;
   size_t size;
-  gate_ok(carnot_context_output_value(context, "y", &out));
+  net_ok(carnot_context_output_value(context, "y", &out));
   assert_int_equal(carnot_data_dtype(out), CARNOT_DTYPE_STRING);
   assert_int_equal(carnot_data_dims(out).d[0], 2);
   assert_memory_equal(carnot_data_text(out, 0, &size), "abXY", 4);
@@ -80,14 +80,14 @@ static void data_of_every_kind(void** state) {
   assert_int_equal(size, 2);
   assert_null(carnot_data_text(out, 2, &size));
   assert_null(carnot_data_numbers(out));
-  gate_ok(carnot_context_output_value(context, "longer", &out));
+  net_ok(carnot_context_output_value(context, "longer", &out));
   assert_int_equal(carnot_data_kind_of(out), CARNOT_DATA_SEQUENCE);
   assert_int_equal(carnot_data_item_count(out), 2);
   assert_memory_equal(carnot_data_numbers(carnot_data_item(out, 1)), more, sizeof(more));
   assert_null(carnot_data_item(out, 2));
-  gate_ok(carnot_context_output_value(context, "length", &out));
+  net_ok(carnot_context_output_value(context, "length", &out));
   assert_int_equal(*(const int64_t*)carnot_data_numbers(out), 1);
-  gate_ok(carnot_context_output_value(context, "has", &out));
+  net_ok(carnot_context_output_value(context, "has", &out));
   assert_int_equal(*(const uint8_t*)carnot_data_numbers(out), 0);
 
   fails(carnot_context_set_input_value(context, "s", x), CARNOT_INVALID_ARGUMENT, "kind");

@@ -1,18 +1,18 @@
 // Convolution, batch norm and a residual: two profiles, refit, refit under a live context.
-#include "gate.h"
+#include "net.h"
 
-static void check(carnot_context* context, const gate_conv_weights* w, int64_t n, int64_t h,
+static void check(carnot_context* context, const conv_net_weights* w, int64_t n, int64_t h,
                   int64_t width) {
   carnot_arena arena = {0};
-  float* x = gate_numbers(&arena, 99, (size_t)(n * GATE_CHANNELS * h * width));
-  size_t count = (size_t)(n * GATE_FILTERS * h * width);
+  float* x = net_numbers(&arena, 99, (size_t)(n * CONV_NET_CHANNELS * h * width));
+  size_t count = (size_t)(n * CONV_NET_FILTERS * h * width);
   double* wanted = CARNOT_NEW_ARRAY(&arena, double, count);
-  gate_conv_wanted(w, x, n, h, width, wanted);
-  gate_set(context, "x", CARNOT_DTYPE_F32, x, GATE_LIST(n, GATE_CHANNELS, h, width));
-  gate_ok(carnot_context_run_now(context));
-  const carnot_tensor* y = gate_get(context, "y");
+  conv_net_wanted(w, x, n, h, width, wanted);
+  net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(n, CONV_NET_CHANNELS, h, width));
+  net_ok(carnot_context_run_now(context));
+  const carnot_tensor* y = net_get(context, "y");
   assert_int_equal(carnot_tensor_count(y), count);
-  gate_near(y->data, wanted, count, 1e-4, 1e-4);
+  net_near(y->data, wanted, count, 1e-4, 1e-4);
   carnot_arena_deinit(&arena);
 }
 
@@ -20,43 +20,44 @@ static void set_weight(carnot_refit* refit, const char* name, float* data, const
                        int rank) {
   carnot_tensor t = {.dtype = CARNOT_DTYPE_F32, .rank = rank, .data = data};
   memcpy(t.dims, dims, (size_t)rank * sizeof(*dims));
-  gate_ok(carnot_refit_set(refit, name, &t));
+  net_ok(carnot_refit_set(refit, name, &t));
 }
 
-static void refit(carnot_engine* engine, const gate_conv_weights* w, bool second_too) {
+static void refit(carnot_engine* engine, const conv_net_weights* w, bool second_too) {
   carnot_refit* refit = NULL;
-  gate_ok(carnot_refit_begin(engine, &refit));
-  set_weight(refit, "conv.weight", w->conv, GATE_LIST(GATE_FILTERS, GATE_CHANNELS, 3, 3));
-  set_weight(refit, "conv.bias", w->bias, GATE_LIST(GATE_FILTERS));
-  set_weight(refit, "bn.gamma", w->gamma, GATE_LIST(GATE_FILTERS));
-  set_weight(refit, "bn.beta", w->beta, GATE_LIST(GATE_FILTERS));
-  set_weight(refit, "bn.mean", w->mean, GATE_LIST(GATE_FILTERS));
-  set_weight(refit, "bn.variance", w->variance, GATE_LIST(GATE_FILTERS));
+  net_ok(carnot_refit_begin(engine, &refit));
+  set_weight(refit, "conv.weight", w->conv, NET_LIST(CONV_NET_FILTERS, CONV_NET_CHANNELS, 3, 3));
+  set_weight(refit, "conv.bias", w->bias, NET_LIST(CONV_NET_FILTERS));
+  set_weight(refit, "bn.gamma", w->gamma, NET_LIST(CONV_NET_FILTERS));
+  set_weight(refit, "bn.beta", w->beta, NET_LIST(CONV_NET_FILTERS));
+  set_weight(refit, "bn.mean", w->mean, NET_LIST(CONV_NET_FILTERS));
+  set_weight(refit, "bn.variance", w->variance, NET_LIST(CONV_NET_FILTERS));
   if (second_too)
-    set_weight(refit, "second.weight", w->second, GATE_LIST(GATE_FILTERS, GATE_CHANNELS, 1, 1));
-  gate_ok(carnot_refit_commit(refit));
+    set_weight(refit, "second.weight", w->second,
+               NET_LIST(CONV_NET_FILTERS, CONV_NET_CHANNELS, 1, 1));
+  net_ok(carnot_refit_commit(refit));
   carnot_refit_free(refit);
 }
 
 static void test_static(void** state) {
   (void)state;
   carnot_arena arena = {0};
-  gate_conv_weights w;
-  gate_conv_weights_make(&arena, 1, &w);
-  carnot_graph* g = gate_conv_net(&w, 2, 9, 7);
-  carnot_engine* engine = gate_engine(g, NULL);
+  conv_net_weights w;
+  conv_net_weights_make(&arena, 1, &w);
+  carnot_graph* g = conv_net(&w, 2, 9, 7);
+  carnot_engine* engine = net_engine(g, NULL);
   for (int isa = 0; isa <= (int)carnot_isa_of_machine(); isa++) {
     carnot_build_config config;
     carnot_build_config_init(&config);
     config.level = 0;
     config.isa = isa;
-    carnot_engine* forced = gate_engine(g, &config);
-    carnot_context* context = gate_context(forced, isa);
+    carnot_engine* forced = net_engine(g, &config);
+    carnot_context* context = net_context(forced, isa);
     check(context, &w, 2, 9, 7);
     carnot_context_free(context);
     carnot_engine_release(forced);
   }
-  carnot_context* context = gate_context(engine, -1);
+  carnot_context* context = net_context(engine, -1);
   check(context, &w, 2, 9, 7);
   carnot_context_free(context);
   carnot_engine_release(engine);
@@ -67,18 +68,18 @@ static void test_static(void** state) {
 static void test_profiles_and_refit(void** state) {
   (void)state;
   carnot_arena arena = {0};
-  gate_conv_weights w, other;
-  gate_conv_weights_make(&arena, 1, &w);
-  gate_conv_weights_make(&arena, 50, &other);
-  carnot_graph* g = gate_conv_net(&w, -1, -2, -3);
+  conv_net_weights w, other;
+  conv_net_weights_make(&arena, 1, &w);
+  conv_net_weights_make(&arena, 50, &other);
+  carnot_graph* g = conv_net(&w, -1, -2, -3);
   carnot_profile_input small = {.name = "x",
-                                .min = {4, {1, GATE_CHANNELS, 4, 4}},
-                                .opt = {4, {1, GATE_CHANNELS, 8, 8}},
-                                .max = {4, {2, GATE_CHANNELS, 9, 9}}};
+                                .min = {4, {1, CONV_NET_CHANNELS, 4, 4}},
+                                .opt = {4, {1, CONV_NET_CHANNELS, 8, 8}},
+                                .max = {4, {2, CONV_NET_CHANNELS, 9, 9}}};
   carnot_profile_input large = {.name = "x",
-                                .min = {4, {1, GATE_CHANNELS, 16, 16}},
-                                .opt = {4, {4, GATE_CHANNELS, 20, 20}},
-                                .max = {4, {4, GATE_CHANNELS, 32, 32}}};
+                                .min = {4, {1, CONV_NET_CHANNELS, 16, 16}},
+                                .opt = {4, {4, CONV_NET_CHANNELS, 20, 20}},
+                                .max = {4, {4, CONV_NET_CHANNELS, 32, 32}}};
   carnot_profile profiles[2] = {{&small, 1}, {&large, 1}};
   carnot_build_config config;
   carnot_build_config_init(&config);
@@ -86,8 +87,8 @@ static void test_profiles_and_refit(void** state) {
   config.refit = true;
   config.profiles = profiles;
   config.profile_count = 2;
-  carnot_engine* engine = gate_engine(g, &config);
-  carnot_context* live = gate_context(engine, -1);
+  carnot_engine* engine = net_engine(g, &config);
+  carnot_context* live = net_context(engine, -1);
   check(live, &w, 1, 8, 8);
   check(live, &w, 2, 9, 5);
   for (int64_t h = 4; h <= 9; h++)  // more shapes than recordings are kept
@@ -95,21 +96,21 @@ static void test_profiles_and_refit(void** state) {
   carnot_status* status;
   carnot_rt_value too_large = {
       .kind = CARNOT_VALUE_TENSOR,
-      .tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 4, .dims = {1, GATE_CHANNELS, 20, 20}}};
+      .tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 4, .dims = {1, CONV_NET_CHANNELS, 20, 20}}};
   status = carnot_context_set_input_cell(live, 0, &too_large);
   assert_int_equal(carnot_status_code(status), CARNOT_INVALID_ARGUMENT);
   carnot_status_free(status);
-  gate_ok(carnot_context_set_profile(live, 1));
+  net_ok(carnot_context_set_profile(live, 1));
   check(live, &w, 3, 17, 31);
-  gate_conv_weights mixed = other;
+  conv_net_weights mixed = other;
   mixed.second = w.second;
   refit(engine, &other, /*second_too=*/false);
   check(live, &mixed, 3, 17, 31);
   refit(engine, &other, /*second_too=*/true);
   check(live, &other, 1, 16, 16);
-  gate_ok(carnot_context_set_profile(live, 0));
+  net_ok(carnot_context_set_profile(live, 0));
   check(live, &other, 1, 4, 6);
-  carnot_context* fresh = gate_context(engine, -1);
+  carnot_context* fresh = net_context(engine, -1);
   check(fresh, &other, 2, 8, 8);
   refit(engine, &w, true);
   check(fresh, &w, 2, 8, 8);
@@ -137,21 +138,21 @@ static void check_apart(const carnot_context* context) {
 static void test_stripped(void** state) {
   (void)state;
   carnot_arena arena = {0};
-  gate_conv_weights w;
-  gate_conv_weights_make(&arena, 3, &w);
-  carnot_graph* g = gate_conv_net(&w, 1, 8, 8);
+  conv_net_weights w;
+  conv_net_weights_make(&arena, 3, &w);
+  carnot_graph* g = conv_net(&w, 1, 8, 8);
   carnot_build_config config;
   carnot_build_config_init(&config);
   config.level = 1;
   config.refit = config.strip = true;
-  carnot_engine* engine = gate_engine(g, &config);
-  carnot_context_options options = {.isa = -1, .host_io = gate_device() != NULL};
+  carnot_engine* engine = net_engine(g, &config);
+  carnot_context_options options = {.isa = -1, .host_io = net_device() != NULL};
   carnot_context* context = NULL;
   carnot_status* status = carnot_context_create_on(engine, &options, &context);
   assert_int_equal(carnot_status_code(status), CARNOT_FAILED_PRECONDITION);
   carnot_status_free(status);
   refit(engine, &w, /*second_too=*/true);
-  context = gate_context(engine, -1);
+  context = net_context(engine, -1);
   check_apart(context);
   check(context, &w, 1, 8, 8);
   carnot_context_free(context);

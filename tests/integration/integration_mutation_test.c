@@ -3,8 +3,8 @@
 #include "backend/device.h"
 #include "base/hash.h"
 #include "engine/header.h"
-#include "gate.h"
 #include "mutation.h"
+#include "net.h"
 
 static const char* round_text(void) { return getenv("CARNOT_MUTATIONS"); }
 
@@ -40,7 +40,7 @@ static void check_in(carnot_graph* g, int rounds, uint32_t seed, carnot_dtype ha
   config.typing.bf16 = half == CARNOT_DTYPE_BF16;
   void* bytes;
   size_t size;
-  gate_bytes(g, &config, &bytes, &size);
+  net_bytes(g, &config, &bytes, &size);
   uint8_t* copy = malloc(size);
   uint32_t state = seed * 2654435761u | 1;
   int accepted = 0;
@@ -64,45 +64,44 @@ static void check(carnot_graph* g, int rounds, uint32_t seed) {
 // A first layer, and a convolution of few channels at many places.
 static carnot_graph* few_channels_net(carnot_arena* arena) {
   carnot_graph* g = NULL;
-  gate_ok(carnot_graph_create(&g));
-  carnot_value* x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(1, 3, 131, 133));
+  net_ok(carnot_graph_create(&g));
+  carnot_value* x = net_input(g, "x", CARNOT_DTYPE_F32, NET_LIST(1, 3, 131, 133));
   carnot_attrs attrs = {0};
   carnot_attrs_set_ints(&attrs, &g->arena, "strides", (const int64_t[]){2, 2}, 2);
-  float* numbers = gate_numbers(arena, 9, 8 * 27);
+  float* numbers = net_numbers(arena, 9, 8 * 27);
   carnot_value* first =
-      gate_node(g, CARNOT_OP_CONV, &attrs,
-                GATE_VALUES(x, gate_weight(g, "first.weight", 0, numbers, GATE_LIST(8, 3, 3, 3)),
-                            gate_weight(g, "first.bias", 0, numbers, GATE_LIST(8))));
-  carnot_value* relu = gate_fn(g, CARNOT_OP_UNARY, "relu", GATE_VALUES(first));
-  carnot_value* second = gate_node(
-      g, CARNOT_OP_CONV, NULL,
-      GATE_VALUES(relu, gate_weight(g, "second.weight", 0, numbers, GATE_LIST(16, 8, 1, 1))));
-  gate_output(g, second, "y");
+      net_node(g, CARNOT_OP_CONV, &attrs,
+               NET_VALUES(x, net_weight(g, "first.weight", 0, numbers, NET_LIST(8, 3, 3, 3)),
+                          net_weight(g, "first.bias", 0, numbers, NET_LIST(8))));
+  carnot_value* relu = net_fn(g, CARNOT_OP_UNARY, "relu", NET_VALUES(first));
+  carnot_value* second =
+      net_node(g, CARNOT_OP_CONV, NULL,
+               NET_VALUES(relu, net_weight(g, "second.weight", 0, numbers, NET_LIST(16, 8, 1, 1))));
+  net_output(g, second, "y");
   return g;
 }
 
 // Layers that accelerators compute by their plain kernels.
 static carnot_graph* plain_layers_net(void) {
   carnot_graph* g = NULL;
-  gate_ok(carnot_graph_create(&g));
-  carnot_value* x = gate_input(g, "x", CARNOT_DTYPE_F32, GATE_LIST(1, 4, 5, 8));
-  carnot_value* y =
-      gate_node(g, CARNOT_OP_ATTENTION, NULL,
-                GATE_VALUES(x, gate_weight(g, "keys", 31, NULL, GATE_LIST(1, 2, 7, 8)),
-                            gate_weight(g, "values", 32, NULL, GATE_LIST(1, 2, 7, 8)),
-                            gate_weight(g, "mask", 33, NULL, GATE_LIST(5, 6))));
+  net_ok(carnot_graph_create(&g));
+  carnot_value* x = net_input(g, "x", CARNOT_DTYPE_F32, NET_LIST(1, 4, 5, 8));
+  carnot_value* y = net_node(g, CARNOT_OP_ATTENTION, NULL,
+                             NET_VALUES(x, net_weight(g, "keys", 31, NULL, NET_LIST(1, 2, 7, 8)),
+                                        net_weight(g, "values", 32, NULL, NET_LIST(1, 2, 7, 8)),
+                                        net_weight(g, "mask", 33, NULL, NET_LIST(5, 6))));
   const carnot_dtype types[] = {CARNOT_DTYPE_F8E4M3FN, CARNOT_DTYPE_I4, CARNOT_DTYPE_F32};
   for (int i = 0; i < 3; i++) {
     carnot_attrs to = {0};
     carnot_attrs_set_int(&to, &g->arena, "to", types[i]);
-    y = gate_node(g, CARNOT_OP_CAST, &to, GATE_VALUES(y));
+    y = net_node(g, CARNOT_OP_CAST, &to, NET_VALUES(y));
   }
   const int64_t shape[] = {2, 10, 4, 2};
-  y = gate_node(g, CARNOT_OP_RESHAPE, NULL, GATE_VALUES(y, carnot_graph_ints(g->main, shape, 4)));
-  y = gate_node(g, CARNOT_OP_DFT, NULL, GATE_VALUES(y));
+  y = net_node(g, CARNOT_OP_RESHAPE, NULL, NET_VALUES(y, carnot_graph_ints(g->main, shape, 4)));
+  y = net_node(g, CARNOT_OP_DFT, NULL, NET_VALUES(y));
   carnot_attrs kernel = {0};
   carnot_attrs_set_ints(&kernel, &g->arena, "kernel_shape", (const int64_t[]){3, 1}, 2);
-  gate_output(g, gate_node(g, CARNOT_OP_LP_POOL, &kernel, GATE_VALUES(y)), "y");
+  net_output(g, net_node(g, CARNOT_OP_LP_POOL, &kernel, NET_VALUES(y)), "y");
   return g;
 }
 
@@ -110,22 +109,22 @@ static void test_mutations(void** state) {
   (void)state;
   int rounds = round_text() ? atoi(round_text()) : 1500;
   carnot_arena arena = {0};
-  gate_conv_weights w;
-  gate_conv_weights_make(&arena, 1, &w);
+  conv_net_weights w;
+  conv_net_weights_make(&arena, 1, &w);
   for (uint32_t refit = 0; refit < 2; refit++) {
-    check(gate_conv_net(&w, 1, 6, 6), rounds, 10 + refit);
-    check(gate_conv_net(&w, -1, 6, -2), rounds, 20 + refit);
-    check(gate_attention_net(6), rounds, 30 + refit);
-    check(gate_attention_net(-1), rounds, 40 + refit);
-    check(gate_nonzero_net(-1), rounds, 50 + refit);
-    check(gate_loop_net(), rounds, 60 + refit);
+    check(conv_net(&w, 1, 6, 6), rounds, 10 + refit);
+    check(conv_net(&w, -1, 6, -2), rounds, 20 + refit);
+    check(attention_net(6), rounds, 30 + refit);
+    check(attention_net(-1), rounds, 40 + refit);
+    check(nonzero_net(-1), rounds, 50 + refit);
+    check(loop_net(), rounds, 60 + refit);
     check(plain_layers_net(), rounds, 140 + refit);
-    check(gate_plugin_net(1), rounds, 70 + refit);
-    check(gate_plugin_net(-1), rounds, 80 + refit);
-    check_in(gate_conv_net(&w, 1, 6, 6), rounds / 2, 90 + refit, CARNOT_DTYPE_F16);
-    check_in(gate_conv_net(&w, 1, 6, 6), rounds / 2, 100 + refit, CARNOT_DTYPE_BF16);
-    check_in(gate_attention_net(6), rounds / 2, 110 + refit, CARNOT_DTYPE_BF16);
-    check_in(gate_squeeze_net(2, 5), rounds / 2, 130 + refit, CARNOT_DTYPE_F16);
+    check(plugin_net(1), rounds, 70 + refit);
+    check(plugin_net(-1), rounds, 80 + refit);
+    check_in(conv_net(&w, 1, 6, 6), rounds / 2, 90 + refit, CARNOT_DTYPE_F16);
+    check_in(conv_net(&w, 1, 6, 6), rounds / 2, 100 + refit, CARNOT_DTYPE_BF16);
+    check_in(attention_net(6), rounds / 2, 110 + refit, CARNOT_DTYPE_BF16);
+    check_in(squeeze_net(2, 5), rounds / 2, 130 + refit, CARNOT_DTYPE_F16);
     check_in(few_channels_net(&arena), rounds / 8, 120 + refit, CARNOT_DTYPE_F16);
   }
   carnot_arena_deinit(&arena);

@@ -2,14 +2,14 @@
 // refits the weights.
 #include <pthread.h>
 
-#include "gate.h"
+#include "net.h"
 
 enum {
   THREADS = 4,
   RUNS = 30,
   SIZE = 12,
-  COUNT = GATE_CHANNELS * SIZE * SIZE,
-  OUT = GATE_FILTERS * SIZE * SIZE
+  COUNT = CONV_NET_CHANNELS * SIZE * SIZE,
+  OUT = CONV_NET_FILTERS * SIZE * SIZE
 };
 
 typedef struct worker {
@@ -31,13 +31,13 @@ static bool is_near(const float* y, const double* wanted) {
 
 static carnot_status* run_all(worker* w) {
   carnot_context_options options = {
-      .executor = w->executor, .isa = -1, .host_io = gate_device() != NULL};
+      .executor = w->executor, .isa = -1, .host_io = net_device() != NULL};
   carnot_context* context = NULL;
   CARNOT_TRY(carnot_context_create_on(w->engine, &options, &context));
   carnot_rt_value cell = {.kind = CARNOT_VALUE_TENSOR,
                           .tensor = {.dtype = CARNOT_DTYPE_F32,
                                      .rank = 4,
-                                     .dims = {1, GATE_CHANNELS, SIZE, SIZE},
+                                     .dims = {1, CONV_NET_CHANNELS, SIZE, SIZE},
                                      .data = (void*)(uintptr_t)w->x}};
   carnot_status* status = carnot_context_set_input_cell(context, 0, &cell);
   for (int i = 0; i < RUNS && !status; i++) {
@@ -58,23 +58,23 @@ static void* work(void* arg) {
 static void test_threads(void** state) {
   (void)state;
   carnot_arena arena = {0};
-  gate_conv_weights w, other;
-  gate_conv_weights_make(&arena, 1, &w);
-  gate_conv_weights_make(&arena, 1, &other);
-  other.conv = gate_numbers(&arena, 70, GATE_FILTERS * GATE_CHANNELS * 9);
-  carnot_graph* g = gate_conv_net(&w, 1, SIZE, SIZE);
+  conv_net_weights w, other;
+  conv_net_weights_make(&arena, 1, &w);
+  conv_net_weights_make(&arena, 1, &other);
+  other.conv = net_numbers(&arena, 70, CONV_NET_FILTERS * CONV_NET_CHANNELS * 9);
+  carnot_graph* g = conv_net(&w, 1, SIZE, SIZE);
   carnot_build_config config;
   carnot_build_config_init(&config);
   config.level = 1;
   config.refit = true;
-  carnot_engine* engine = gate_engine(g, &config);
+  carnot_engine* engine = net_engine(g, &config);
   carnot_executor* executor = NULL;
-  gate_ok(carnot_executor_create(2, &executor));
-  float* x = gate_numbers(&arena, 5, COUNT);
+  net_ok(carnot_executor_create(2, &executor));
+  float* x = net_numbers(&arena, 5, COUNT);
   double *before = CARNOT_NEW_ARRAY(&arena, double, OUT),
          *after = CARNOT_NEW_ARRAY(&arena, double, OUT);
-  gate_conv_wanted(&w, x, 1, SIZE, SIZE, before);
-  gate_conv_wanted(&other, x, 1, SIZE, SIZE, after);
+  conv_net_wanted(&w, x, 1, SIZE, SIZE, before);
+  conv_net_wanted(&other, x, 1, SIZE, SIZE, after);
   worker workers[THREADS];
   for (int i = 0; i < THREADS; i++) {
     workers[i] = (worker){.engine = engine,
@@ -86,19 +86,19 @@ static void test_threads(void** state) {
   }
   for (int i = 0; i < 6; i++) {
     carnot_refit* refit = NULL;
-    gate_ok(carnot_refit_begin(engine, &refit));
+    net_ok(carnot_refit_begin(engine, &refit));
     carnot_tensor t = {.dtype = CARNOT_DTYPE_F32,
                        .rank = 4,
-                       .dims = {GATE_FILTERS, GATE_CHANNELS, 3, 3},
+                       .dims = {CONV_NET_FILTERS, CONV_NET_CHANNELS, 3, 3},
                        .data = i % 2 ? w.conv : other.conv};
-    gate_ok(carnot_refit_set(refit, "conv.weight", &t));
-    gate_ok(carnot_refit_commit(refit));
+    net_ok(carnot_refit_set(refit, "conv.weight", &t));
+    net_ok(carnot_refit_commit(refit));
     carnot_refit_free(refit);
   }
   for (int i = 0; i < THREADS; i++) {
     pthread_join(workers[i].thread, NULL);
-    gate_ok(workers[i].status);
-    assert_false(gate_computes() && workers[i].wrong);
+    net_ok(workers[i].status);
+    assert_false(net_computes() && workers[i].wrong);
   }
   carnot_executor_destroy(executor);
   carnot_engine_release(engine);
