@@ -1,52 +1,8 @@
 // Weights in float16 and bfloat16: rows of every family on every ISA level of this machine, against
 // double precision; who may take them, refit, threads.
-#include "net.h"
+#include "half.h"
 
-enum { K = 37, N = 45, SIZE = 11, TIME = 5, BATCH = 3, INPUT = 13, HIDDEN = 19 };
-
-static const carnot_dtype kHalves[] = {CARNOT_DTYPE_F16, CARNOT_DTYPE_BF16};
-
-// What rounding both operands to nearest may cost, relative to the sum of sizes; the sums add
-// float32's share.
-static double cost_of(carnot_dtype half) {
-  return (half == CARNOT_DTYPE_F16 ? 0x1p-11 : 2 * 0x1p-9) + 0x1p-20;
-}
-
-static carnot_build_config half_config(int isa, carnot_dtype half) {
-  carnot_build_config config;
-  carnot_build_config_init(&config);
-  config.isa = isa;
-  config.level = 0;
-  config.typing.f16 = half == CARNOT_DTYPE_F16;
-  config.typing.bf16 = half == CARNOT_DTYPE_BF16;
-  return config;
-}
-
-// Steps whose tactic's name holds |text|.
-static int steps_with(const carnot_engine* engine, const char* text) {
-  int count = 0;
-  for (uint32_t i = 0; i < engine->plan->step_count; i++)
-    count += strstr(engine->plan->steps[i].variants[0].tactic, text) != NULL;
-  return count;
-}
-
-static void within(const float* found, const double* wanted, const double* bound, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (fabs((double)found[i] - wanted[i]) <= bound[i]) continue;
-    print_error("element %zu of %zu is %.9g, must be %.9g within %.3g\n", i, count,
-                (double)found[i], wanted[i], bound[i]);
-    fail();
-  }
-}
-
-// Calls |check| for every level and half type with the tactics' middle name.
-static void each_row(void (*check)(const carnot_build_config*, const char* name, double cost)) {
-  for (int isa = 0; isa <= (int)carnot_isa_of_machine(); isa++)
-    for (size_t h = 0; h < 2; h++) {
-      carnot_build_config config = half_config(isa, kHalves[h]);
-      check(&config, h ? "_bf16_" : "_f16_", cost_of(kHalves[h]));
-    }
-}
+enum { K = 37, N = 45, SIZE = 11 };
 
 // ---- products ----
 
@@ -76,7 +32,7 @@ static void check_product(carnot_context* context, const float* w, int m, double
   }
   net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(m, K));
   net_ok(carnot_context_run_now(context));
-  within(net_get(context, "y")->data, wanted, bound, (size_t)(m * N));
+  half_within(net_get(context, "y")->data, wanted, bound, (size_t)(m * N));
 }
 
 static void check_gemm(const carnot_build_config* config, const char* name, double cost) {
@@ -84,7 +40,7 @@ static void check_gemm(const carnot_build_config* config, const char* name, doub
   float* w = net_numbers(&arena, 3, K * N);
   carnot_graph* g = gemm_net(w);
   carnot_engine* engine = net_engine(g, config);
-  assert_int_equal(steps_with(engine, name), 1);
+  assert_int_equal(half_steps(engine, name), 1);
   carnot_context* context = net_context(engine, config->isa);
   for (int m = 1; m <= 128; m++) check_product(context, w, m, cost);
   carnot_context_free(context);
@@ -93,7 +49,7 @@ static void check_gemm(const carnot_build_config* config, const char* name, doub
   carnot_arena_deinit(&arena);
 }
 
-static void test_gemm(void** state) { (void)state, each_row(check_gemm); }
+static void test_gemm(void** state) { (void)state, half_each_tactic(check_gemm); }
 
 // Two activations: only levels with products of bf16 have rows for them.
 static void check_matmul(const carnot_build_config* config, const char* name, double cost) {
@@ -116,19 +72,19 @@ static void check_matmul(const carnot_build_config* config, const char* name, do
   net_output(g, net_node(g, CARNOT_OP_MATMUL, NULL, NET_VALUES(a, b)), "y");
   carnot_engine* engine = net_engine(g, config);
   bool native = config->isa >= CARNOT_ISA_AVX512_BF16 && config->typing.bf16;
-  assert_int_equal(steps_with(engine, name), native);
+  assert_int_equal(half_steps(engine, name), native);
   carnot_context* context = net_context(engine, config->isa);
   net_set(context, "a", CARNOT_DTYPE_F32, x, NET_LIST(M, K));
   net_set(context, "b", CARNOT_DTYPE_F32, y, NET_LIST(K, N));
   net_ok(carnot_context_run_now(context));
-  within(net_get(context, "y")->data, wanted, bound, COUNT);
+  half_within(net_get(context, "y")->data, wanted, bound, COUNT);
   carnot_context_free(context);
   carnot_engine_release(engine);
   carnot_graph_destroy(g);
   carnot_arena_deinit(&arena);
 }
 
-static void test_matmul(void** state) { (void)state, each_row(check_matmul); }
+static void test_matmul(void** state) { (void)state, half_each_tactic(check_matmul); }
 
 // ---- convolutions ----
 
@@ -160,105 +116,18 @@ static void check_conv(const carnot_build_config* config, const char* name, doub
   for (int i = 0; i < OUT; i++) bound[i] *= cost;
   carnot_graph* g = conv_net(&w, 2, SIZE, SIZE);
   carnot_engine* engine = net_engine(g, config);
-  assert_int_equal(steps_with(engine, name), 2);
+  assert_int_equal(half_steps(engine, name), 2);
   carnot_context* context = net_context(engine, config->isa);
   net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(2, CONV_NET_CHANNELS, SIZE, SIZE));
   net_ok(carnot_context_run_now(context));
-  within(net_get(context, "y")->data, wanted, bound, OUT);
+  half_within(net_get(context, "y")->data, wanted, bound, OUT);
   carnot_context_free(context);
   carnot_engine_release(engine);
   carnot_graph_destroy(g);
   carnot_arena_deinit(&arena);
 }
 
-static void test_conv(void** state) { (void)state, each_row(check_conv); }
-
-// ---- recurrent layers ----
-
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-
-static double product(const float* row, const double* x, int n) {
-  double sum = 0;
-  for (int i = 0; i < n; i++) sum += row[i] * x[i];
-  return sum;
-}
-
-// Gate |k| of unit |j| at input |x| and state |h|.
-static double net_at(const float* w, const float* r, int k, int j, const double* x,
-                     const double* h) {
-  return product(w + (k * HIDDEN + j) * INPUT, x, INPUT) +
-         product(r + (k * HIDDEN + j) * HIDDEN, h, HIDDEN);
-}
-
-static void lstm_step(const float* w, const float* r, const double* x, double* h, double* c) {
-  double next[HIDDEN];
-  for (int j = 0; j < HIDDEN; j++) {
-    double i = sigmoid(net_at(w, r, 0, j, x, h)), o = sigmoid(net_at(w, r, 1, j, x, h));
-    double f = sigmoid(net_at(w, r, 2, j, x, h)), g = tanh(net_at(w, r, 3, j, x, h));
-    c[j] = f * c[j] + i * g;
-    next[j] = o * tanh(c[j]);
-  }
-  memcpy(h, next, sizeof(next));
-}
-
-static void gru_step(const float* w, const float* r, const double* x, double* h, double* c) {
-  double reset[HIDDEN], next[HIDDEN];
-  (void)c;
-  for (int j = 0; j < HIDDEN; j++) reset[j] = sigmoid(net_at(w, r, 1, j, x, h)) * h[j];
-  for (int j = 0; j < HIDDEN; j++) {
-    double z = sigmoid(net_at(w, r, 0, j, x, h)), n = tanh(net_at(w, r, 2, j, x, reset));
-    next[j] = (1 - z) * n + z * h[j];
-  }
-  memcpy(h, next, sizeof(next));
-}
-
-static void check_recurrent(const carnot_build_config* config, const char* name, double cost,
-                            carnot_op op) {
-  int gates = op == CARNOT_OP_LSTM ? 4 : 3;
-  carnot_arena arena = {0};
-  float *w = net_numbers(&arena, 21, (size_t)(gates * HIDDEN * INPUT)),
-        *r = net_numbers(&arena, 22, (size_t)(gates * HIDDEN * HIDDEN)),
-        *x = net_numbers(&arena, 23, TIME * BATCH * INPUT);
-  for (int i = 0; i < gates * HIDDEN * HIDDEN; i++) r[i] *= 0.3f;
-  carnot_graph* g = NULL;
-  net_ok(carnot_graph_create(&g));
-  carnot_value* in = net_input(g, "x", CARNOT_DTYPE_F32, NET_LIST(TIME, BATCH, INPUT));
-  carnot_attrs attrs = {0};
-  carnot_attrs_set_int(&attrs, &g->arena, "hidden_size", HIDDEN);
-  net_output(g,
-             net_node(g, op, &attrs,
-                      NET_VALUES(in, net_weight(g, "w", 0, w, NET_LIST(1, gates * HIDDEN, INPUT)),
-                                 net_weight(g, "r", 0, r, NET_LIST(1, gates * HIDDEN, HIDDEN)))),
-             "y");
-  carnot_engine* engine = net_engine(g, config);
-  assert_int_equal(steps_with(engine, name), 1);
-  carnot_context* context = net_context(engine, config->isa);
-  net_set(context, "x", CARNOT_DTYPE_F32, x, NET_LIST(TIME, BATCH, INPUT));
-  net_ok(carnot_context_run_now(context));
-  double wanted[TIME * BATCH * HIDDEN], bound[TIME * BATCH * HIDDEN];
-  for (int b = 0; b < BATCH; b++) {
-    double h[HIDDEN] = {0}, c[HIDDEN] = {0}, xt[INPUT];
-    for (int t = 0; t < TIME; t++) {
-      for (int i = 0; i < INPUT; i++) xt[i] = x[(t * BATCH + b) * INPUT + i];
-      (op == CARNOT_OP_LSTM ? lstm_step : gru_step)(w, r, xt, h, c);
-      memcpy(wanted + (t * BATCH + b) * HIDDEN, h, sizeof(h));
-    }
-  }
-  // A gate sums products of size 4 or so and its slope is 1 at most; a state adds up a few of them.
-  for (int i = 0; i < TIME * BATCH * HIDDEN; i++) bound[i] = 5 * cost;
-  within(net_get(context, "y")->data, wanted, bound, TIME * BATCH * HIDDEN);
-  carnot_context_free(context);
-  carnot_engine_release(engine);
-  carnot_graph_destroy(g);
-  carnot_arena_deinit(&arena);
-}
-
-static void check_cells(const carnot_build_config* config, const char* name, double cost) {
-  check_recurrent(config, name, cost, CARNOT_OP_LSTM);
-  check_recurrent(config, name, cost, CARNOT_OP_GRU);
-}
-
-static void test_recurrent(void** state) { (void)state, each_row(check_cells); }
+static void test_conv(void** state) { (void)state, half_each_tactic(check_conv); }
 
 // ---- tables ----
 
@@ -275,7 +144,7 @@ static void check_gather(const carnot_build_config* config, const char* name, do
   char tactic[32];
   snprintf(tactic, sizeof(tactic), "cpu_gather%.*s", (int)strlen(name) - 1, name);
   carnot_engine* engine = net_engine(g, config);
-  assert_int_equal(steps_with(engine, tactic), 1);
+  assert_int_equal(half_steps(engine, tactic), 1);
   carnot_context* context = net_context(engine, config->isa);
   net_set(context, "at", CARNOT_DTYPE_I64, at, NET_LIST(PICKED));
   net_ok(carnot_context_run_now(context));
@@ -284,7 +153,7 @@ static void check_gather(const carnot_build_config* config, const char* name, do
     wanted[i] = table[(at[i / COLUMNS] + ROWS) % ROWS * COLUMNS + i % COLUMNS];
     bound[i] = cost * fabs(wanted[i]);
   }
-  within(net_get(context, "y")->data, wanted, bound, PICKED * COLUMNS);
+  half_within(net_get(context, "y")->data, wanted, bound, PICKED * COLUMNS);
   int64_t beyond = ROWS;
   net_set(context, "at", CARNOT_DTYPE_I64, &beyond, NET_LIST(1));
   carnot_status* status = carnot_context_run_now(context);
@@ -296,7 +165,7 @@ static void check_gather(const carnot_build_config* config, const char* name, do
   carnot_arena_deinit(&arena);
 }
 
-static void test_gather(void** state) { (void)state, each_row(check_gather); }
+static void test_gather(void** state) { (void)state, half_each_tactic(check_gather); }
 
 // ---- who may take them ----
 
@@ -313,7 +182,7 @@ static void test_exact_weights(void** state) {
     carnot_build_config config = half_config(-1, CARNOT_DTYPE_F32);
     config.refit = round == 2;
     carnot_engine* engine = net_engine(g, &config);
-    assert_int_equal(steps_with(engine, "_f16_"), round == 1);
+    assert_int_equal(half_steps(engine, "_f16_"), round == 1);
     carnot_context* context = net_context(engine, -1);
     check_product(context, w, 9, 0x1p-20);
     carnot_context_free(context);
@@ -339,13 +208,13 @@ static void test_refit(void** state) {
   float* other = net_numbers(&arena, 77, K * N);
   for (size_t h = 0; h < 2; h++) {
     carnot_graph* g = gemm_net(NULL);
-    carnot_build_config config = half_config(-1, kHalves[h]);
+    carnot_build_config config = half_config(-1, half_types[h]);
     config.refit = true;
     carnot_engine* engine = net_engine(g, &config);
-    assert_int_equal(steps_with(engine, h ? "_bf16_" : "_f16_"), 1);
+    assert_int_equal(half_steps(engine, h ? "_bf16_" : "_f16_"), 1);
     net_ok(refit_weight(engine, other));
     carnot_context* context = net_context(engine, -1);
-    check_product(context, other, 33, cost_of(kHalves[h]));
+    check_product(context, other, 33, half_cost(half_types[h]));
     carnot_context_free(context);
     carnot_engine_release(engine);
     carnot_graph_destroy(g);
@@ -363,7 +232,7 @@ static void test_beyond_float16(void** state) {
   carnot_build_config config = half_config(-1, CARNOT_DTYPE_F16);
   carnot_graph* g = gemm_net(large);
   carnot_engine* engine = net_engine(g, &config);
-  assert_int_equal(steps_with(engine, "_f16_"), 0);
+  assert_int_equal(half_steps(engine, "_f16_"), 0);
   carnot_context* context = net_context(engine, -1);
   check_product(context, large, 4, 0x1p-20);
   carnot_context_free(context);
@@ -412,15 +281,14 @@ static void check_threads(const carnot_build_config* config, const char* name, d
   carnot_arena_deinit(&arena);
 }
 
-static void test_threads(void** state) { (void)state, each_row(check_threads); }
+static void test_threads(void** state) { (void)state, half_each_tactic(check_threads); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gemm),    cmocka_unit_test(test_matmul),
-      cmocka_unit_test(test_conv),    cmocka_unit_test(test_recurrent),
-      cmocka_unit_test(test_gather),  cmocka_unit_test(test_exact_weights),
-      cmocka_unit_test(test_refit),   cmocka_unit_test(test_beyond_float16),
-      cmocka_unit_test(test_threads),
+      cmocka_unit_test(test_gemm),           cmocka_unit_test(test_matmul),
+      cmocka_unit_test(test_conv),           cmocka_unit_test(test_gather),
+      cmocka_unit_test(test_exact_weights),  cmocka_unit_test(test_refit),
+      cmocka_unit_test(test_beyond_float16), cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
