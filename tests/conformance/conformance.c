@@ -1,13 +1,13 @@
 // Conformance: cases through the whole way: import, build, serialize, load, run.
 //
-//   conformance [--interpret] [--everyTactic] [--noPasses] [--disablePass=NAME] [--isa=NAME]
+//   conformance [--interpret] [--every-tactic] [--noPasses] [--disablePass=NAME] [--isa=NAME]
 //   [--level=N] [--backend=cpu|cuda] [--together] [--hostOps=FILE] [--filter=TEXT] [--verbose]
 //   FOLDER|FILE…
 //
 // A FOLDER has ONNX's cases as export_cases.py writes them. A FILE has problems, one a line, as
 // problem.h says; the interpreter computes their wanted outputs.
-// --everyTactic runs each case once with every CPU tactic that takes one of its regions, on all ISA
-// levels of the machine, and fails when a tactic ran in no case (unless --filter is given).
+// --every-tactic runs each case once with every CPU tactic that takes one of its regions, on all
+// ISA levels of the machine, and fails when a tactic ran in no case (unless --filter is given).
 // --hostOps builds only: a case fails when the accelerator has no tactic for an operator that FILE
 // does not name. A line of FILE is a name and why.
 // Each case runs in a process of its own, so that a crash counts as one failure. Ends with
@@ -31,7 +31,7 @@ typedef struct options {
   const char* filter;    // part of the names of the cases to run; NULL: all
   bool together;         // in this process: opening a device takes half a second
   const char* host_ops;  // text of the list; NULL: cases run
-  tactic_tally* tally;   // of --everyTactic; NULL without
+  tactic_tally* tally;   // of --every-tactic; NULL without
 } options;
 
 enum { kCaseSeconds = 120, kEveryTacticSeconds = 900 };
@@ -217,8 +217,14 @@ static void run_problems(const char* path, const options* opts, counts* total) {
   const char* base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
   char line[PROBLEM_MAX_LINE], name[256];
   while (fgets(line, sizeof(line), file)) {
-    int length = (int)strcspn(line, ":");
-    if (line[0] == '#' || line[length] != ':') continue;
+    int length = (int)strcspn(line, ":"), end = (int)strcspn(line, "\n");
+    if (line[0] == '#' || line[0] == '\n') continue;
+    if (line[length] != ':' || (!line[end] && !feof(file))) {
+      printf("FAILED %s: '%.40s' has no name or is too long\n", path, line);
+      total->failed++;
+      continue;
+    }
+    line[end] = 0;
     snprintf(name, sizeof(name), "%.*s/%.*s", (int)strcspn(base, "."), base, length, line);
     const case_source source = {.name = name, .problem = line + length + 1};
     run_isolated(&source, opts, total);
@@ -242,7 +248,7 @@ static int read_options(int argc, char** argv, options* out) {
     const char* arg = argv[i];
     if (strcmp(arg, "--interpret") == 0) {
       out->interpret = true;
-    } else if (strcmp(arg, "--everyTactic") == 0) {
+    } else if (strcmp(arg, "--every-tactic") == 0) {
       out->tally = tactic_tally_create();
       if (!out->tally) return printf("no shared memory\n"), 2;
     } else if (strcmp(arg, "--noPasses") == 0) {

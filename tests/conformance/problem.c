@@ -153,9 +153,16 @@ static const carnot_attr_spec* find_spec(carnot_op op, const char* name) {
   return spec && spec->name ? spec : NULL;
 }
 
-static int64_t word_number(carnot_strview word) {
+// The number of a function or type.
+static carnot_status* take_word_number(reader* r, int64_t* out) {
+  carnot_strview word = take_word(r);
   carnot_fn fn = carnot_fn_find(word);
-  return fn < CARNOT_FN_COUNT ? (int64_t)fn : (int64_t)find_dtype(word);
+  carnot_dtype dtype = find_dtype(word);
+  *out = fn < CARNOT_FN_COUNT ? (int64_t)fn : (int64_t)dtype;
+  bool found = fn < CARNOT_FN_COUNT || dtype != CARNOT_DTYPE_INVALID;
+  CARNOT_CHECK(found, INVALID_ARGUMENT, "there is no function or type " CARNOT_VIEW_FMT,
+               CARNOT_VIEW_ARG(word));
+  return NULL;
 }
 
 static carnot_status* take_value(reader* r, const carnot_attr_spec* spec, carnot_attrs* attrs) {
@@ -163,13 +170,15 @@ static carnot_status* take_value(reader* r, const carnot_attr_spec* spec, carnot
   double numbers[kMaxNumbers];
   int64_t integers[kMaxNumbers];
   size_t count;
-  if (isalpha((unsigned char)*r->at)) {
+  bool is_word = isalpha((unsigned char)*r->at);
+  if (is_word && spec->type == CARNOT_ATTR_INT) {
+    CARNOT_TRY(take_word_number(r, &integers[0]));
+    carnot_attrs_set_int(attrs, arena, spec->name, integers[0]);
+    return NULL;
+  }
+  if (is_word) {
     carnot_strview word = take_word(r);
-    if (spec->type == CARNOT_ATTR_INT)
-      carnot_attrs_set_int(attrs, arena, spec->name, word_number(word));
-    else
-      carnot_attrs_set_text(attrs, arena, spec->name,
-                            carnot_arena_text(arena, word.data, word.size));
+    carnot_attrs_set_text(attrs, arena, spec->name, carnot_arena_text(arena, word.data, word.size));
     return NULL;
   }
   CARNOT_TRY(take_numbers(r, numbers, &count));
