@@ -1,4 +1,4 @@
-// Conformance: cases through the whole way: import, build, serialize, load, run.
+// Conformance: imports, builds, serializes, loads and runs cases and compares their outputs.
 //
 //   conformance [--interpret] [--every-tactic] [--noPasses] [--disablePass=NAME] [--isa=NAME]
 //   [--level=N] [--backend=cpu|cuda] [--together] [--hostOps=FILE] [--filter=TEXT] [--verbose]

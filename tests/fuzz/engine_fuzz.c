@@ -1,4 +1,4 @@
-// Fuzz target: any bytes as an engine file, its checksums made right first; what is accepted runs.
+// Fuzz target: any bytes as an engine file with corrected checksums; an accepted engine runs.
 #include <stdlib.h>
 #include <string.h>
 

@@ -16,7 +16,7 @@ static atomic_int calls;
 static void count_call(void) {
   if (atomic_load(&counting)) atomic_fetch_add(&calls, 1);
 }
-// They stand in the place of the C library's for the whole process.
+// They replace those of the C library in the whole process.
 __attribute__((visibility("default"))) void* malloc(size_t bytes) {
   return count_call(), __libc_malloc(bytes);
 }
@@ -50,7 +50,7 @@ static void check(carnot_graph* g, const char* name, int64_t rows, int64_t colum
   for (int i = 0; i < 64; i += 3) x[i] = 0;
   int64_t dims[4] = {rows, columns, 16, 16};
   for (int round = 0; round < 4; round++) {
-    // Data may move from run to run.
+    // The input may be at another address in each run.
     net_set(context, "x", CARNOT_DTYPE_F32, x + 16 * (round & 1), dims, rank);
     atomic_store(&calls, 0);
     atomic_store(&counting, round >= 2);
@@ -70,7 +70,7 @@ static void check(carnot_graph* g, const char* name, int64_t rows, int64_t colum
 
 static void test_steady_runs(void** state) {
   (void)state;
-  // Interposition holds at all.
+  // The counter counts: interposition works.
   atomic_store(&counting, true);
   void* volatile probe = malloc(8);
   free(probe);

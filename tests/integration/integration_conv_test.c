@@ -122,7 +122,7 @@ static void test_profiles_and_refit(void** state) {
   carnot_arena_deinit(&arena);
 }
 
-// Every weight has bytes of its own on the device, whatever it had in the file.
+// On the device every weight has its own memory, also weights that share bytes in the file.
 static void check_apart(const carnot_context* context) {
   const carnot_plan* plan = context->plan;
   for (const carnot_device_weights* u = context->weights->uploads; u; u = u->next)
@@ -134,7 +134,8 @@ static void check_apart(const carnot_context* context) {
       }
 }
 
-// Weights come by refit alone; what is no weight (programs for an accelerator) is in the file.
+// A stripped engine gets its weights by refit; constants that are not weights (programs for an
+// accelerator) are in the file.
 static void test_stripped(void** state) {
   (void)state;
   carnot_arena arena = {0};

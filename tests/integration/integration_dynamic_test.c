@@ -1,4 +1,4 @@
-// Sizes that only the run knows: NonZero → Gather, and a Loop whose output grows.
+// Sizes that depend on values: NonZero → Gather, and a Loop whose output grows.
 #include "net.h"
 
 static void test_nonzero(void** state) {

@@ -1,4 +1,4 @@
-// Networks changed after they were made: order, wiring, attributes, types of inputs, weights.
+// Editing a network: order, connections, attributes, types of inputs, weights.
 #include "carnot/builder.h"
 #include "carnot/edit.h"
 #include "net.h"
@@ -127,8 +127,8 @@ static void test_order(void** state) {
   carnot_network_destroy(n);
 }
 
-// y = reshape(x, shape), the shape an input: marked, bounded by the profile, read again when its
-// memory changed.
+// y = reshape(x, shape), the shape an input: marked as a shape input, bounded by the profile, read
+// again when its memory changed.
 static void test_shape_input(void** state) {
   (void)state;
   static const int64_t least[2] = {1, 1}, usual[2] = {2, 3}, most[2] = {6, 6}, low[2] = {0, 1};

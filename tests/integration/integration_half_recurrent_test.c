@@ -1,5 +1,5 @@
-// Recurrent layers with weights in float16 and bfloat16 on every ISA level of this machine, against
-// double precision.
+// Recurrent layers with weights in float16 and bfloat16 on every ISA level of this machine,
+// compared with double precision.
 #include "half.h"
 
 enum { TIME = 5, BATCH = 3, INPUT = 13, HIDDEN = 19 };
@@ -73,7 +73,8 @@ static void check_recurrent(const carnot_build_config* config, const char* name,
       memcpy(wanted + (t * BATCH + b) * HIDDEN, h, sizeof(h));
     }
   }
-  // A gate sums products of size 4 or so and its slope is 1 at most; a state adds up a few of them.
+  // The magnitudes of a gate's products sum to about 4, its slope is at most 1, and a state
+  // accumulates a few gates.
   for (int i = 0; i < TIME * BATCH * HIDDEN; i++) bound[i] = 5 * cost;
   half_within(net_get(context, "y")->data, wanted, bound, TIME * BATCH * HIDDEN);
   carnot_context_free(context);

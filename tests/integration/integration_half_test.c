@@ -1,10 +1,10 @@
-// Weights in float16 and bfloat16: rows of every family on every ISA level of this machine, against
-// double precision; who may take them, refit, threads.
+// Weights in float16 and bfloat16: the tactics of every family on every ISA level of this machine,
+// compared with double precision; when they are allowed, refit, threads.
 #include "half.h"
 
 enum { K = 37, N = 45, SIZE = 11 };
 
-// ---- products ----
+// ---- GEMM ----
 
 static carnot_graph* gemm_net(float* w) {
   carnot_graph* g = NULL;
@@ -51,7 +51,7 @@ static void check_gemm(const carnot_build_config* config, const char* name, doub
 
 static void test_gemm(void** state) { (void)state, half_each_tactic(check_gemm); }
 
-// Two activations: only levels with products of bf16 have rows for them.
+// A product of two activations: only ISA levels with bfloat16 instructions have tactics for it.
 static void check_matmul(const carnot_build_config* config, const char* name, double cost) {
   enum { M = 21, COUNT = M * N };
   static double wanted[COUNT], bound[COUNT];
@@ -88,7 +88,7 @@ static void test_matmul(void** state) { (void)state, half_each_tactic(check_matm
 
 // ---- convolutions ----
 
-// The same network of absolute values gives the sum of sizes.
+// The same network with absolute values gives the sum of magnitudes.
 static conv_net_weights sizes_of(carnot_arena* arena, const conv_net_weights* w) {
   enum { C = CONV_NET_CHANNELS, F = CONV_NET_FILTERS };
   conv_net_weights s;
@@ -129,7 +129,7 @@ static void check_conv(const carnot_build_config* config, const char* name, doub
 
 static void test_conv(void** state) { (void)state, half_each_tactic(check_conv); }
 
-// ---- tables ----
+// ---- gather ----
 
 static void check_gather(const carnot_build_config* config, const char* name, double cost) {
   enum { ROWS = 9, COLUMNS = 21, PICKED = 4 };
@@ -167,10 +167,10 @@ static void check_gather(const carnot_build_config* config, const char* name, do
 
 static void test_gather(void** state) { (void)state, half_each_tactic(check_gather); }
 
-// ---- who may take them ----
+// ---- when they are allowed ----
 
-// Without --fp16 only weights that float16 holds exactly are kept so, and not where they may
-// change.
+// Without --fp16 weights are stored as float16 only if each converts exactly, and never in a
+// refittable engine.
 static void test_exact_weights(void** state) {
   (void)state;
   carnot_arena arena = {0};
@@ -222,8 +222,8 @@ static void test_refit(void** state) {
   carnot_arena_deinit(&arena);
 }
 
-// A weight that float16 lacks goes to another row; one that comes by refit is refused with its
-// value.
+// A weight beyond float16's range leads to another tactic; refit refuses such a weight and names
+// its value.
 static void test_beyond_float16(void** state) {
   (void)state;
   carnot_arena arena = {0};

@@ -70,7 +70,7 @@ static void test_shapes(void** state) {
   expect(y, SHAPE(3, 2));
   net_ok(carnot_network_add_fill_random(n, SHAPE(3, 5), CARNOT_DTYPE_F32, true, 0, 1, 1, &y));
   expect(y, SHAPE(3, 5));
-  // Mistakes are errors with a message, and add nothing.
+  // A call with wrong arguments returns an error with a message and adds no layer.
   carnot_status* status = carnot_network_add_activation(n, x, (carnot_activation)99, 0, 0, &y);
   assert_int_equal(carnot_status_code(status), CARNOT_INVALID_ARGUMENT);
   carnot_status_free(status);

@@ -1,5 +1,5 @@
-// Engines with bytes flipped or cut off, their checksums made right again: load, context and run
-// give an error or results, and never more. Run it under sanitizers too.
+// Engines with flipped bytes or truncated, with corrected checksums: load, context and run return
+// an error or a result and access no other memory. Run it under sanitizers too.
 #include "backend/device.h"
 #include "base/hash.h"
 #include "engine/header.h"
@@ -61,7 +61,7 @@ static void check(carnot_graph* g, int rounds, uint32_t seed) {
   check_in(g, rounds, seed, CARNOT_DTYPE_F32);
 }
 
-// A first layer, and a convolution of few channels at many places.
+// A first layer, and a convolution with few channels and a large image.
 static carnot_graph* few_channels_net(carnot_arena* arena) {
   carnot_graph* g = NULL;
   net_ok(carnot_graph_create(&g));
@@ -81,7 +81,7 @@ static carnot_graph* few_channels_net(carnot_arena* arena) {
   return g;
 }
 
-// Layers that accelerators compute by their plain kernels.
+// Layers for which accelerators have only generic kernels.
 static carnot_graph* plain_layers_net(void) {
   carnot_graph* g = NULL;
   net_ok(carnot_graph_create(&g));

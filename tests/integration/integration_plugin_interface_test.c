@@ -1,5 +1,5 @@
-// What a plugin may state of itself: sizes that the run decides, layouts and types that it takes,
-// inputs whose elements decide shapes.
+// Optional functions of the plugin interface: data-dependent output sizes, supported layouts and
+// types, shape inputs, aliased outputs.
 #include "carnot/plugin.h"
 
 #include "engine/engine.h"
@@ -192,7 +192,7 @@ static void test_layouts_and_types(void** state) {
   net_near(net_get(context, "y")->data, wanted, 120, 1e-6, 1e-6);
   carnot_context_free(context);
   carnot_engine_release(engine);
-  // A type that it does not take is an error of the build, which names the operand.
+  // A type that the plugin does not support is a build error that names the operand.
   channels_dtype = CARNOT_DTYPE_F16;
   carnot_build_config config;
   carnot_build_config_init(&config);
@@ -206,7 +206,7 @@ static void test_layouts_and_types(void** state) {
   net_ok(carnot_plugin_deregister(&kChannels));
 }
 
-// ---- "TestFill": as large as the elements of input 0 say, all ones ----
+// ---- "TestFill": ones; the elements of input 0 are the output's dimensions ----
 
 static bool fill_dtypes(void* self, const carnot_dtype* in, int32_t in_count, carnot_dtype* out,
                         int32_t out_count, carnot_plugin_error* error) {

@@ -82,7 +82,7 @@ static void test_refused_libraries(void** state) {
   carnot_status_free(status);
 }
 
-// Names, versions and fields as TensorRT's creators have them.
+// Names, versions and fields are those of TensorRT's creators.
 static void test_builtins_are_listed(void** state) {
   static const struct {
     const char *name, *versions, *fields;

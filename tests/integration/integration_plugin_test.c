@@ -221,13 +221,13 @@ static void test_own_creator(void** state) {
   carnot_graph_destroy(g);
   assert_int_equal(live_plugins, 0);
   net_ok(carnot_plugin_deregister(&kCumsum));
-  // Without the creator the engine is refused at load, with what is needed and where.
+  // Without the creator, load fails and names the plugin and the step.
   status = carnot_engine_load_memory(data, size, NULL, NULL, &engine);
   assert_int_equal(carnot_status_code(status), CARNOT_NOT_FOUND);
   assert_non_null(strstr(carnot_status_message(status), "TestCumsum version 2"));
   assert_non_null(strstr(carnot_status_message(status), "node sums"));
   carnot_status_free(status);
-  // With another version it says which there is.
+  // With another version the message names the version that is registered.
   carnot_plugin_creator other = kCumsum;
   other.version = "3";
   net_ok(carnot_plugin_register(&other));
@@ -250,7 +250,7 @@ static void test_interface_version(void** state) {
   status = carnot_plugin_register(&kCumsum);
   assert_int_equal(carnot_status_code(status), CARNOT_INVALID_ARGUMENT);
   carnot_status_free(status);
-  // What the program made holds the creator.
+  // A creator cannot be deregistered while a plugin of it exists.
   carnot_plugin* plugin = NULL;
   net_ok(carnot_plugin_create(&kCumsum, NULL, NULL, 0, &plugin));
   status = carnot_plugin_deregister(&kCumsum);

@@ -2,7 +2,7 @@
 #include "builder/measure/timing_cache.h"
 #include "net.h"
 
-// Where engines differ behind the header, which holds their hashes.
+// Fails the test and shows the first bytes after the header (it has the hashes) that differ.
 static void expect_same(const uint8_t* a, const uint8_t* b, size_t size) {
   enum { kHeader = 128, kShown = 8 };
   if (memcmp(a, b, size) == 0) return;
@@ -28,7 +28,7 @@ static void check(const carnot_graph* g) {
   assert_int_equal(first_size, second_size);
   expect_same(first, second, first_size);
   free(second);
-  // The same through the cache's text.
+  // The same with a cache that was printed and read.
   char* text;
   size_t size;
   net_ok(carnot_timing_cache_print(cache, &text, &size));

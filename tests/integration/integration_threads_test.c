@@ -22,7 +22,7 @@ typedef struct worker {
   bool wrong;
 } worker;
 
-// Every result is that of the weights before or after, never a mixture.
+// Every result is that of the old or of the new weights, never a mixture.
 static bool is_near(const float* y, const double* wanted) {
   for (int i = 0; i < OUT; i++)
     if (!(fabs(y[i] - wanted[i]) <= 1e-4 + 1e-4 * fabs(wanted[i]))) return false;

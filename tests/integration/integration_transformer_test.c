@@ -1,12 +1,11 @@
-// Attention written out in its parts, concat, and the refit of an embedding that two operators
-// share.
+// Attention as single operators, concat, and the refit of an embedding that two operators share.
 #include "net.h"
 
 enum { WIDTH = 32, HEADS = 4, DEPTH = 8, TOKENS = 64 };
 
 static double weight(uint32_t seed, int i) { return net_number(seed, (size_t)i); }
 
-// What products make of their operands.
+// The rounding that GEMM applies to its operands.
 typedef struct rounding {
   bool weights, rows;  // to bf16
 } rounding;
@@ -81,11 +80,11 @@ static void test_attention(void** state) {
   }
 }
 
-// What softmax's weights lose in bf16, and a rounding that falls the other way, is what may differ.
+// The tolerance covers softmax's weights in bfloat16 and one rounding in the other direction.
 static void test_attention_in_bf16(void** state) {
   (void)state;
   if (net_device()) {
-    print_message("skipped: what products round is that of the processor's rows\n");
+    print_message("skipped: the rounding expected here is that of the CPU tactics\n");
     skip();
   }
   static float x[TOKENS * WIDTH];

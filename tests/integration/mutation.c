@@ -27,7 +27,7 @@ static bool is_late(void* user) {
   return clock() > *end;
 }
 
-// Dimensions at the profile's optimum, small where it has none.
+// Dimensions at the profile's optimum; small ones without a profile.
 static bool choose_dims(const carnot_plan_binding* b, uint32_t profile, carnot_tensor* t) {
   uint64_t count = 16;
   for (int d = 0; d < b->rank; d++) {

@@ -1,4 +1,4 @@
-// Trying engine bytes of unknown origin, for the mutation test and the fuzz target.
+// Loads and runs untrusted engine bytes, for the mutation test and the fuzz target.
 #ifndef CARNOT_TESTS_MUTATION_H_
 #define CARNOT_TESTS_MUTATION_H_
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Makes the header's checksums and length right, so that changes behind them get past.
+// Corrects the header's checksums and length, so that changes after them reach the reader.
 void mutation_fix_hashes(uint8_t* data, size_t size);
 // Loads, makes a context with little memory, sets every input to small numbers and runs, with a
 // limit on time. True when the run was without error. Sizes that a tensor would need are bounded by

@@ -1,9 +1,9 @@
-// For the integration tests: graphs from the internal API, taken the whole way (build, serialize,
-// load, run) and compared with plain loops in double precision.
+// For the integration tests: graphs from the internal API, built, serialized, loaded and run, and
+// compared with plain loops in double precision.
 #ifndef CARNOT_TESTS_INTEGRATION_NET_H_
 #define CARNOT_TESTS_INTEGRATION_NET_H_
 
-// cmocka wants these first.
+// cmocka requires these first.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,22 +51,22 @@ carnot_value* net_fn(carnot_graph* graph, carnot_op op, const char* fn, carnot_v
 // The registered plugin of this name; fails the test when there is none.
 carnot_plugin_entry* net_plugin(const char* name, const char* version);
 
-// An output's name, before the graph is built.
+// Makes |value| an output called |name|, before the graph is built.
 void net_output(carnot_graph* graph, carnot_value* value, const char* name);
 
-// What CARNOT_TEST_DEVICE names ("cuda"): net_bytes builds for it, contexts run there; NULL: the
-// processor.
+// The value of CARNOT_TEST_DEVICE ("cuda"): net_bytes builds for that device and contexts run on
+// it; NULL: the CPU.
 const char* net_device(void);
-// False where kernels of a stand-in driver compute nothing (CARNOT_FAKE_KERNELS): then the way
-// alone is tested.
+// False when the kernels of a stand-in driver compute nothing (CARNOT_FAKE_KERNELS): then results
+// are not compared.
 bool net_computes(void);
-// Builds with |config| (NULL: level 1) through bytes; the graph stays the caller's.
+// Builds with |config| (NULL: level 1) and loads the bytes; the caller keeps the graph.
 carnot_engine* net_engine(const carnot_graph* graph, const carnot_build_config* config);
-// The same with the bytes, which the caller frees.
+// Builds the same; the caller frees the bytes.
 void net_bytes(const carnot_graph* graph, const carnot_build_config* config, void** out_data,
                size_t* out_size);
 carnot_context* net_context(carnot_engine* engine, int isa);
-// Sets input |name|; |data| is borrowed until the run is over.
+// Sets input |name|; |data| is borrowed until the run ends.
 void net_set(carnot_context* context, const char* name, carnot_dtype dtype, const void* data,
              const int64_t* dims, int rank);
 // Output |name| after a run.
@@ -90,7 +90,7 @@ carnot_graph* conv_net(const conv_net_weights* w, int64_t n, int64_t h, int64_t 
 void conv_net_weights_make(carnot_arena* arena, uint32_t seed, conv_net_weights* out);
 void conv_net_wanted(const conv_net_weights* w, const float* x, int64_t n, int64_t h, int64_t width,
                      double* out);
-// x [tokens,32] → self-attention with 4 heads written out in matmul, softmax, transposes → + x →
+// x [tokens,32] → self-attention with 4 heads as matmul, softmax, transposes → + x →
 // layer norm → y.
 carnot_graph* attention_net(int64_t tokens);
 // x [n,8,side,side] → conv 1x1 → squeeze and excitation over 4 hidden channels → group norm → y.

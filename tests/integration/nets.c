@@ -167,7 +167,7 @@ carnot_graph* loop_net(void) {
   carnot_attrs add = {0}, mul = {0};
   carnot_attrs_set_int(&add, &g->arena, "fn", CARNOT_FN_ADD);
   carnot_attrs_set_int(&mul, &g->arena, "fn", CARNOT_FN_MUL);
-  // The body is closed: what it reads of its surroundings stands behind what it carries.
+  // The body is closed: values that it reads from outside are parameters after the carried ones.
   carnot_value* each = carnot_block_add_param(body, "x_in", &x->type);
   carnot_node *cast, *product, *total, *loop;
   net_ok(carnot_block_add_node(body, CARNOT_OP_CAST, NULL, &to, NET_VALUES(i), NULL, 1, &cast));

@@ -1,4 +1,4 @@
-// A library of TensorRT's name, for a plugin library to need.
+// A library with TensorRT's name, which plugin_for_tensorrt links.
 #include "carnot/status.h"
 
 CARNOT_API int nvinfer_stub(void);

@@ -1,4 +1,4 @@
-// A plugin library that needs libnvinfer: it must be refused before it is opened.
+// A plugin library that links libnvinfer: it must be refused before it is opened.
 #include "carnot/status.h"
 
 int nvinfer_stub(void);
