@@ -155,7 +155,7 @@ static void break_refit_region(carnot_plan* p) { p->refit_exprs[0].region.value_
 static const breakage kBreakages[] = {{"has kind 9", break_kind},
                                       {"has type", break_dtype},
                                       {"has layout", break_layout},
-                                      {"place", break_memory},
+                                      {"has memory space", break_memory},
                                       {"the engine is for cpu", break_device},
                                       {"names weight 2 of 2", break_constant},
                                       {"names packed weight 1", break_packed},

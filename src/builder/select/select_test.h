@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "builder/measure/timing_cache.h"
+#include "builder/measure/timing_key.h"
 #include "builder/select/select.h"
 
 // A build up to the analysis.
@@ -83,7 +84,7 @@ static inline carnot_candidate_set* select_set(select_fixture* f, uint32_t regio
 }
 
 static inline uint64_t select_key(const select_fixture* f, const carnot_problem* problem) {
-  return carnot_problem_key(problem, carnot_executor_thread_count(f->config.executor));
+  return carnot_problem_key(problem, &f->builder.machine);
 }
 
 // Gives every candidate of |set| |ns| nanoseconds, and candidate |fastest| a tenth of it.
