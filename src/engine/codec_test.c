@@ -46,6 +46,12 @@ static carnot_plan* full_plan(void) {
                                                 .layout = CARNOT_LAYOUT_CHANNELS_LAST,
                                                 .memory = CARNOT_MEMORY_DEVICE};
   p->values[PLAN_HEAP].kind = CARNOT_VALUE_SEQUENCE;
+  p->values[PLAN_X].format.quant =
+      (carnot_quantization){.scheme = CARNOT_QUANT_PER_TENSOR, .scale = 0.25f, .zero_point = -3};
+  p->values[PLAN_Y].format.quant = (carnot_quantization){
+      .scheme = CARNOT_QUANT_PER_AXIS, .axis = 1, .scales = PLAN_W, .zero_points = PLAN_T};
+  p->values[PLAN_T].format.quant = (carnot_quantization){
+      .scheme = CARNOT_QUANT_BLOCKED, .axis = 1, .block = 5, .scales = PLAN_W, .zero_points = 1};
   p->bindings[0].is_shape = true;
   p->bindings[0].value_count = 1;
   p->bindings[0].value_ranges = kValues;
