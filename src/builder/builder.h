@@ -31,6 +31,10 @@ typedef struct carnot_build_config {
   carnot_device* device;      // NULL: for the processor
   int level;                  // 0 (no timing) … 5 (every candidate, long)
   uint32_t tactic_sources;    // 1 << carnot_tactic_source of each that rows may use
+  // For tests, NULL: none. Called for every tactic that takes a region; the first for which it
+  // returns true is the only candidate of the region. Where it returns false for all, the tactics
+  // are the candidates that they are without it.
+  bool (*pins)(void* user, const carnot_tactic* tactic);
   bool refit, strip;
   bool no_passes;  // only what is needed to run
   const char* const* disabled_passes;

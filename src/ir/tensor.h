@@ -37,7 +37,8 @@ static inline size_t carnot_tensor_bytes(const carnot_tensor* t) {
   return t->dtype == CARNOT_DTYPE_STRING ? count * sizeof(carnot_strview)
                                          : carnot_dtype_bytes(t->dtype, count);
 }
-// Bytes for these dimensions; OUT_OF_RANGE when they are negative or overflow.
+// Bytes for these dimensions. INVALID_MODEL for an unknown type or a negative dimension,
+// OUT_OF_RANGE when there are too many elements.
 carnot_status* carnot_dims_bytes(carnot_dtype dtype, const int64_t* dims, int rank,
                                  size_t* out_bytes) CARNOT_MUST_USE;
 

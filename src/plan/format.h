@@ -79,7 +79,8 @@ const char* carnot_format_name(const carnot_format* format, char* text, size_t s
 // Strides in elements of a dense tensor [rank].
 void carnot_format_strides(const carnot_format* format, int rank, const int64_t* dims,
                            int64_t* out_strides);
-// Bytes of a dense tensor [rank]; OUT_OF_RANGE on overflow or a negative dimension.
+// Bytes of a dense tensor [rank]. INVALID_MODEL for a negative dimension, OUT_OF_RANGE when there
+// are too many elements.
 carnot_status* carnot_format_bytes(const carnot_format* format, int rank, const int64_t* dims,
                                    size_t* out_bytes) CARNOT_MUST_USE;
 // Every field is a value of its enum and fits the others; INVALID_MODEL names the field, the value

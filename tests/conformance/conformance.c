@@ -1,38 +1,40 @@
-// Conformance: ONNX's test cases through the whole way: import, build, serialize, load, run.
+// Conformance: imports, builds, serializes, loads and runs cases and compares their outputs.
 //
-//   conformance [--interpret] [--noPasses] [--disablePass=NAME] [--isa=NAME] [--level=N]
-//   [--backend=cpu|cuda] [--together] [--hostOps=FILE] [--filter=TEXT] [--verbose] FOLDER…
+//   conformance [--interpret] [--every-tactic] [--noPasses] [--disablePass=NAME] [--isa=NAME]
+//   [--level=N] [--backend=cpu|cuda] [--together] [--hostOps=FILE] [--filter=TEXT] [--verbose]
+//   FOLDER|FILE…
 //
-// --hostOps builds only: a case fails when the accelerator has no row for an operator that FILE
+// A FOLDER has ONNX's cases as export_cases.py writes them. A FILE has problems, one a line, as
+// problem.h says; the interpreter computes their wanted outputs.
+// --every-tactic runs each case once with every CPU tactic that takes one of its regions, on all
+// ISA levels of the machine, and fails when a tactic ran in no case (unless --filter is given).
+// --hostOps builds only: a case fails when the accelerator has no tactic for an operator that FILE
 // does not name. A line of FILE is a name and why.
-// A folder holds cases as export_cases.py writes them. Each case runs in a process of its own, so
-// that a crash counts as one failure. Ends with "N passed, M failed, K skipped"; exit code 1 when a
-// case failed.
+// Each case runs in a process of its own, so that a crash counts as one failure. Ends with
+// "N passed, M failed, K skipped"; exit code 1 when a case failed.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "backend/device.h"
-#include "base/file.h"
-#include "builder/builder.h"
-#include "cell_proto.h"
-#include "import/onnx/onnx.h"
-#include "ops/evaluate.h"
-#include "run/context.h"
+#include "case.h"
+#include "every_tactic.h"
+#include "problem.h"
 
 typedef struct options {
-  bool interpret, verbose, no_passes;
-  const char* disabled_pass;  // NULL: none
-  int isa, level;
-  const char* filter;
-  const char* backend;
+  case_options build;
+  bool interpret, verbose;
+  const char* filter;    // part of the names of the cases to run; NULL: all
   bool together;         // in this process: opening a device takes half a second
-  const char* host_ops;  // text of the list
+  const char* host_ops;  // text of the list; NULL: cases run
+  tactic_tally* tally;   // of --every-tactic; NULL without
 } options;
 
-enum { kCaseSeconds = 120 };
+enum { kCaseSeconds = 120, kEveryTacticSeconds = 900 };
 
 // Cases that cannot be compared, with the reason that is printed.
 static const struct {
@@ -62,80 +64,6 @@ static const char* skip_reason(const char* name) {
   return NULL;
 }
 
-// ---- one data set ----
-
-typedef struct data_set {
-  carnot_arena arena;
-  carnot_mapping maps[256];
-  size_t map_count;
-  size_t input_count, output_count;
-  carnot_rt_value inputs[64], outputs[64];
-} data_set;
-
-static carnot_status* read_values(data_set* set, const char* folder, const char* kind, size_t limit,
-                                  carnot_value* const* values, carnot_rt_value* cells,
-                                  size_t* out_count) {
-  char path[4096];
-  for (size_t i = 0; i < limit; i++) {
-    snprintf(path, sizeof(path), "%s/%s_%zu.pb", folder, kind, i);
-    if (access(path, R_OK) != 0) break;
-    carnot_mapping* map = &set->maps[set->map_count++];
-    CARNOT_TRY(carnot_map_file(path, map));
-    CARNOT_TRY_AT(
-        carnot_cell_read(values[i]->type.kind, map->data, map->size, &set->arena, &cells[i]), "%s",
-        path);
-    *out_count = i + 1;
-  }
-  return NULL;
-}
-
-// Cases whose wanted values are less exact than their tolerance, with the reason.
-static const struct {
-  const char* name;
-  double relative, absolute;
-  const char* reason;
-} kTolerances[] = {
-    {"test_dft_inverse", 1e-3, 1e-6, "zeros come with the rounding of a float32 transform"},
-    // Up to .94 of the tolerance off the values in float64, and a result in float16 is off by its
-    // last place.
-    {"test_attention_4d_fp16", 2e-3, 1e-7, "each step of softmax was rounded to float16"},
-    {"test_attention_4d_causal_fp16", 2e-3, 1e-7, "each step of softmax was rounded to float16"},
-};
-
-static carnot_status* read_tolerance(const char* folder, double* relative, double* absolute) {
-  char path[4096];
-  snprintf(path, sizeof(path), "%s/tolerance.txt", folder);
-  FILE* file = fopen(path, "r");
-  CARNOT_CHECK(file, IO, "cannot open %s", path);
-  int read = fscanf(file, "%lf %lf", relative, absolute);
-  fclose(file);
-  CARNOT_CHECK(read == 2, INVALID_MODEL, "%s holds no two numbers", path);
-  const char* name = strrchr(folder, '/') ? strrchr(folder, '/') + 1 : folder;
-  for (size_t i = 0; i < sizeof(kTolerances) / sizeof(kTolerances[0]); i++) {
-    if (strncmp(name, kTolerances[i].name, strlen(kTolerances[i].name)) != 0) continue;
-    *relative = kTolerances[i].relative;
-    *absolute = kTolerances[i].absolute;
-  }
-  return NULL;
-}
-
-static carnot_status* compare_outputs(const data_set* set, const carnot_rt_value* found,
-                                      double relative, double absolute) {
-  for (size_t i = 0; i < set->output_count; i++)
-    CARNOT_TRY_AT(carnot_cell_compare(&found[i], &set->outputs[i], relative, absolute),
-                  "output %zu", i);
-  return NULL;
-}
-
-static carnot_status* interpret(const carnot_graph* graph, data_set* set, carnot_rt_value* found) {
-  carnot_evaluator evaluator;
-  CARNOT_TRY(carnot_evaluator_init(&evaluator, graph, NULL, 1));
-  const carnot_rt_value* inputs[64];
-  for (size_t i = 0; i < set->input_count; i++) inputs[i] = &set->inputs[i];
-  return carnot_evaluate_block(&evaluator, graph->main, (int)set->input_count, inputs,
-                               (int)set->output_count, found);
-}
-
 // ---- where steps are placed ----
 
 typedef struct placement {
@@ -162,37 +90,15 @@ static carnot_status* check_placement(const carnot_graph* graph, const options* 
   placement p = {.host_ops = opts->host_ops};
   carnot_build_config config;
   carnot_build_config_init(&config);
-  config.level = opts->level;
+  config.level = opts->build.level;
   config.log = note_missing;
   config.user = &p;
-  CARNOT_TRY(carnot_device_choose(opts->backend, &config.device));
+  CARNOT_TRY(carnot_device_choose(opts->build.backend, &config.device));
   carnot_plan* plan;
   CARNOT_TRY_AT(carnot_build_plan(graph, &config, &plan), "build");
   carnot_plan_destroy(plan);
   CARNOT_CHECK(!p.missing[0], INTERNAL, "%s", p.missing);
   return NULL;
-}
-
-static carnot_status* make_engine(const carnot_graph* graph, const options* opts,
-                                  carnot_engine** out_engine) {
-  carnot_build_config config;
-  carnot_build_config_init(&config);
-  config.no_passes = opts->no_passes;
-  config.disabled_passes = &opts->disabled_pass;
-  config.disabled_pass_count = opts->disabled_pass != NULL;
-  config.isa = opts->isa;
-  config.level = opts->level;
-  CARNOT_TRY(carnot_device_choose(opts->backend, &config.device));
-  carnot_plan* plan;
-  CARNOT_TRY_AT(carnot_build_plan(graph, &config, &plan), "build");
-  void* bytes;
-  size_t size;
-  carnot_status* status = carnot_plan_write_memory(plan, &bytes, &size);
-  carnot_plan_destroy(plan);
-  if (status) return status;
-  status = carnot_engine_load_memory(bytes, size, NULL, NULL, out_engine);
-  free(bytes);
-  return carnot_status_annotate(status, "load");
 }
 
 // Steps of the last case that a device engine leaves to the processor.
@@ -207,58 +113,29 @@ static void count_host_steps(const carnot_plan* plan) {
   }
 }
 
-static carnot_status* run_engine(carnot_context* context, data_set* set, carnot_rt_value* found) {
-  uint32_t input = 0, output = 0;
-  const carnot_plan* plan = context->plan;
-  for (uint32_t i = 0; i < plan->binding_count; i++)
-    if (plan->bindings[i].is_input && input < set->input_count)
-      CARNOT_TRY(carnot_context_set_input_cell(context, i, &set->inputs[input++]));
-  CARNOT_TRY(carnot_context_run_now(context));
-  if (context->stream) count_host_steps(plan);
-  for (uint32_t i = 0; i < plan->binding_count; i++)
-    if (!plan->bindings[i].is_input && output < set->output_count)
-      found[output++] = *carnot_context_output(context, i);
-  return NULL;
-}
+// ---- one case ----
 
-static carnot_status* run_case(const char* folder, const options* opts) {
-  char path[4096];
-  snprintf(path, sizeof(path), "%s/model.onnx", folder);
-  carnot_model_source* source;
-  carnot_graph* graph;
-  CARNOT_TRY_AT(carnot_onnx_import_file(path, NULL, &source, &graph), "import");
-  if (opts->host_ops) return check_placement(graph, opts);
-  double relative, absolute;
-  CARNOT_TRY(read_tolerance(folder, &relative, &absolute));
-  carnot_context* context = NULL;
-  if (!opts->interpret) {
-    carnot_engine* engine;
-    CARNOT_TRY(make_engine(graph, opts, &engine));
-    carnot_context_options context_options = {.isa = opts->isa, .host_io = true};
-    carnot_status* status = carnot_context_create_on(engine, &context_options, &context);
-    carnot_engine_release(engine);
-    CARNOT_TRY_AT(status, "context");
-  }
-  size_t sets = 0;
-  for (;; sets++) {
-    snprintf(path, sizeof(path), "%s/test_data_set_%zu", folder, sets);
-    if (access(path, R_OK) != 0) break;
-    data_set* set = calloc(1, sizeof(*set));
-    CARNOT_TRY(read_values(set, path, "input", graph->main->param_count, graph->main->params,
-                           set->inputs, &set->input_count));
-    CARNOT_TRY(read_values(set, path, "output", graph->main->output_count, graph->main->outputs,
-                           set->outputs, &set->output_count));
-    carnot_rt_value found[64] = {0};
-    if (opts->interpret) {
-      CARNOT_TRY(interpret(graph, set, found));
-    } else {
-      CARNOT_TRY_AT(run_engine(context, set, found), "run");
-    }
-    CARNOT_TRY(compare_outputs(set, found, relative, absolute));
-  }
+// Where a case comes from.
+typedef struct case_source {
+  const char* name;
+  const char* folder;   // of an ONNX case; NULL: a problem
+  const char* problem;  // the line of the problem
+} case_source;
+
+static carnot_status* run_case(const case_source* source, const options* opts) {
+  test_case test = {.graph = NULL};
+  CARNOT_TRY(source->folder ? case_import(source->folder, &test)
+                            : problem_read(source->problem, &test));
+  if (opts->host_ops) return check_placement(test.graph, opts);
+  if (source->folder) CARNOT_TRY(case_read_data(source->folder, &test));
+  if (opts->interpret) return case_check_interpreter(&test);
+  if (opts->tally) return case_check_every_tactic(source->name, &test, &opts->build, opts->tally);
+  carnot_context* context;
+  CARNOT_TRY(case_open(&test, &opts->build, &context));
+  carnot_status* status = case_check_engine(&test, context, /*half_bound=*/0);
+  if (!status && context->stream) count_host_steps(context->plan);
   carnot_context_free(context);
-  CARNOT_CHECK(sets > 0, NOT_FOUND, "%s has no test data", folder);
-  return NULL;
+  return status;
 }
 
 // ---- all cases ----
@@ -269,7 +146,9 @@ typedef struct counts {
 } counts;
 enum { kPassedWithHostSteps = 3 };  // exit code of a case
 
-static void run_isolated(const char* name, const char* folder, const options* opts, counts* total) {
+static void run_isolated(const case_source* source, const options* opts, counts* total) {
+  const char* name = source->name;
+  if (opts->filter && !strstr(name, opts->filter)) return;
   const char* reason = skip_reason(name);
   if (reason) {
     printf("SKIPPED %s: %s\n", name, reason);
@@ -279,7 +158,7 @@ static void run_isolated(const char* name, const char* folder, const options* op
   fflush(stdout);
   if (opts->together) {
     g_host_steps = 0;
-    carnot_status* status = run_case(folder, opts);
+    carnot_status* status = run_case(source, opts);
     total->on_device += !status && !g_host_steps;
     if (status) printf("FAILED %s: %s\n", name, carnot_status_message(status));
     if (!status && opts->verbose) printf("passed %s\n", name);
@@ -289,8 +168,8 @@ static void run_isolated(const char* name, const char* folder, const options* op
   }
   pid_t child = fork();
   if (child == 0) {
-    alarm(kCaseSeconds);
-    carnot_status* status = run_case(folder, opts);
+    alarm(opts->tally ? kEveryTacticSeconds : kCaseSeconds);
+    carnot_status* status = run_case(source, opts);
     if (status) printf("FAILED %s: %s\n", name, carnot_status_message(status));
     fflush(stdout);
     _exit(status ? 1 : g_host_steps ? kPassedWithHostSteps : 0);
@@ -320,11 +199,37 @@ static void run_folder(const char* folder, const options* opts, counts* total) {
   for (int i = 0; i < count; i++) {
     char path[4096];
     snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
-    if (!opts->filter || strstr(entries[i]->d_name, opts->filter))
-      run_isolated(entries[i]->d_name, path, opts, total);
+    const case_source source = {.name = entries[i]->d_name, .folder = path};
+    run_isolated(&source, opts, total);
     free(entries[i]);
   }
   free(entries);
+}
+
+// Problems of |path|; their names get the name of the file: "conv/odd_channels".
+static void run_problems(const char* path, const options* opts, counts* total) {
+  FILE* file = fopen(path, "r");
+  if (!file) {
+    printf("FAILED %s: cannot be read\n", path);
+    total->failed++;
+    return;
+  }
+  const char* base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+  char line[PROBLEM_MAX_LINE], name[256];
+  while (fgets(line, sizeof(line), file)) {
+    int length = (int)strcspn(line, ":"), end = (int)strcspn(line, "\n");
+    if (line[0] == '#' || line[0] == '\n') continue;
+    if (line[length] != ':' || (!line[end] && !feof(file))) {
+      printf("FAILED %s: '%.40s' has no name or is too long\n", path, line);
+      total->failed++;
+      continue;
+    }
+    line[end] = 0;
+    snprintf(name, sizeof(name), "%.*s/%.*s", (int)strcspn(base, "."), base, length, line);
+    const case_source source = {.name = name, .problem = line + length + 1};
+    run_isolated(&source, opts, total);
+  }
+  fclose(file);
 }
 
 static const char* read_text(const char* path) {
@@ -336,47 +241,62 @@ static const char* read_text(const char* path) {
   return text;
 }
 
-int main(int argc, char** argv) {
-  options opts = {.isa = -1, .level = 0, .backend = "cpu"};
-  counts total = {0};
+// Reads the options. 0, or the exit code after a message.
+static int read_options(int argc, char** argv, options* out) {
+  *out = (options){.build = {.isa = -1, .backend = "cpu"}};
   for (int i = 1; i < argc; i++) {
     const char* arg = argv[i];
     if (strcmp(arg, "--interpret") == 0) {
-      opts.interpret = true;
+      out->interpret = true;
+    } else if (strcmp(arg, "--every-tactic") == 0) {
+      out->tally = tactic_tally_create();
+      if (!out->tally) return printf("no shared memory\n"), 2;
     } else if (strcmp(arg, "--noPasses") == 0) {
-      opts.no_passes = true;
+      out->build.no_passes = true;
     } else if (strncmp(arg, "--disablePass=", 14) == 0) {
-      opts.disabled_pass = arg + 14;
+      out->build.disabled_pass = arg + 14;
     } else if (strcmp(arg, "--verbose") == 0) {
-      opts.verbose = true;
+      out->verbose = true;
     } else if (strncmp(arg, "--isa=", 6) == 0) {
-      opts.isa = carnot_isa_find(arg + 6);
-      if (opts.isa == CARNOT_ISA_COUNT || opts.isa > (int)carnot_isa_of_machine()) {
-        printf("%s cannot be run on this machine, which has %s\n", arg,
-               carnot_isa_name(carnot_isa_of_machine()));
-        return 2;
-      }
+      out->build.isa = carnot_isa_find(arg + 6);
+      if (out->build.isa == CARNOT_ISA_COUNT || out->build.isa > (int)carnot_isa_of_machine())
+        return printf("%s cannot be run on this machine, which has %s\n", arg,
+                      carnot_isa_name(carnot_isa_of_machine())),
+               2;
     } else if (strncmp(arg, "--level=", 8) == 0) {
-      opts.level = atoi(arg + 8);
+      out->build.level = atoi(arg + 8);
     } else if (strcmp(arg, "--together") == 0) {
-      opts.together = true;
+      out->together = true;
     } else if (strncmp(arg, "--backend=", 10) == 0) {
-      opts.backend = arg + 10;
+      out->build.backend = arg + 10;
     } else if (strncmp(arg, "--hostOps=", 10) == 0) {
-      opts.host_ops = read_text(arg + 10);
-      if (!opts.host_ops) return printf("%s cannot be read\n", arg + 10), 2;
+      out->host_ops = read_text(arg + 10);
+      if (!out->host_ops) return printf("%s cannot be read\n", arg + 10), 2;
     } else if (strncmp(arg, "--filter=", 9) == 0) {
-      opts.filter = arg + 9;
+      out->filter = arg + 9;
     } else if (arg[0] == '-') {
-      printf("unknown option %s\n", arg);
-      return 2;
+      return printf("unknown option %s\n", arg), 2;
     }
   }
+  return 0;
+}
+
+static bool is_folder(const char* path) {
+  struct stat facts;
+  return stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+}
+
+int main(int argc, char** argv) {
+  options opts;
+  counts total = {0};
+  int code = read_options(argc, argv, &opts);
+  if (code) return code;
   for (int i = 1; i < argc; i++)
-    if (argv[i][0] != '-') run_folder(argv[i], &opts, &total);
+    if (argv[i][0] != '-') (is_folder(argv[i]) ? run_folder : run_problems)(argv[i], &opts, &total);
+  int missed = opts.tally ? tactic_tally_print(opts.tally, opts.build.isa) : 0;
   printf("%d passed, %d failed, %d skipped", total.passed, total.failed, total.skipped);
-  if (strcmp(opts.backend, "cpu") != 0)
+  if (strcmp(opts.build.backend, "cpu") != 0)
     printf(", %d without a step on the processor", total.on_device);
   printf("\n");
-  return total.failed != 0;
+  return total.failed != 0 || (missed && !opts.filter);
 }

@@ -2,12 +2,12 @@
 # The suites on a GPU: conformance through the CUDA backend, layers in half precision at odd sizes, models against the
 # CPU backend at two shapes, and short sets under compute-sanitizer. BUILD is a build tree or an unpacked bundle
 # (tools/dev/device_bundle). Needs python3 with numpy, onnx, onnxruntime and pytest; streams and python also PyTorch,
-# python also cffi. Usage: test_cuda.sh BUILD [PART ..], all parts without one: conformance layers gate python models
+# python also cffi. Usage: test_cuda.sh BUILD [PART ..], all parts without one: conformance layers integration python models
 # sanitizers streams (the last measures: it runs alone)
 set -u
 build=$(realpath "$1")
 shift
-wanted=${*:-conformance layers gate python models sanitizers streams}
+wanted=${*:-conformance layers integration python models sanitizers streams}
 is_wanted() { case " $wanted " in *" $1 "*) ;; *) false ;; esac; }
 cases=$build/conformance/node
 here=$(dirname "$(realpath "$0")")
@@ -84,13 +84,13 @@ if is_wanted layers; then
   done
 fi
 
-if is_wanted gate; then
-  export CARNOT_GATE_DEVICE=cuda
-  for gate in conv gemm transformer dynamic repeat threads layers; do
-    at_once "gate_$gate" "$build/bin/gate_${gate}_test"
+if is_wanted integration; then
+  export CARNOT_TEST_DEVICE=cuda
+  for name in conv gemm transformer dynamic repeat threads layers; do
+    at_once "integration_$name" "$build/bin/integration_${name}_test"
   done
   joined PASSED
-  unset CARNOT_GATE_DEVICE
+  unset CARNOT_TEST_DEVICE
 fi
 
 if is_wanted python; then

@@ -1,8 +1,8 @@
-// Fuzz target: any bytes as an engine file, its checksums made right first; what is accepted runs.
+// Fuzz target: any bytes as an engine file with corrected checksums; an accepted engine runs.
 #include <stdlib.h>
 #include <string.h>
 
-#include "../gate/mutation.h"
+#include "../integration/mutation.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

@@ -1,7 +1,8 @@
-// seeds FOLDER: writes engines of the gate's graphs, the first inputs of the engine fuzzer.
+// seeds FOLDER: writes engines of the integration tests' graphs, the first inputs of the engine
+// fuzzer.
 #include <sys/stat.h>
 
-#include "../gate/gate.h"
+#include "../integration/net.h"
 
 static void write_seed(const char* folder, const char* name, carnot_graph* g, bool refit) {
   carnot_build_config config;
@@ -10,7 +11,7 @@ static void write_seed(const char* folder, const char* name, carnot_graph* g, bo
   config.refit = refit;
   void* data;
   size_t size;
-  gate_bytes(g, &config, &data, &size);
+  net_bytes(g, &config, &data, &size);
   char path[4096];
   snprintf(path, sizeof(path), "%s/%s", folder, name);
   FILE* file = fopen(path, "wb");
@@ -24,15 +25,15 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   mkdir(argv[1], 0777);
   carnot_arena arena = {0};
-  gate_conv_weights w;
-  gate_conv_weights_make(&arena, 1, &w);
-  write_seed(argv[1], "conv", gate_conv_net(&w, 1, 6, 6), false);
-  write_seed(argv[1], "conv_refit", gate_conv_net(&w, -1, 6, -2), true);
-  write_seed(argv[1], "attention", gate_attention_net(6), false);
-  write_seed(argv[1], "attention_any", gate_attention_net(-1), false);
-  write_seed(argv[1], "nonzero", gate_nonzero_net(-1), false);
-  write_seed(argv[1], "loop", gate_loop_net(), false);
-  write_seed(argv[1], "plugin", gate_plugin_net(-1), false);
+  conv_net_weights w;
+  conv_net_weights_make(&arena, 1, &w);
+  write_seed(argv[1], "conv", conv_net(&w, 1, 6, 6), false);
+  write_seed(argv[1], "conv_refit", conv_net(&w, -1, 6, -2), true);
+  write_seed(argv[1], "attention", attention_net(6), false);
+  write_seed(argv[1], "attention_any", attention_net(-1), false);
+  write_seed(argv[1], "nonzero", nonzero_net(-1), false);
+  write_seed(argv[1], "loop", loop_net(), false);
+  write_seed(argv[1], "plugin", plugin_net(-1), false);
   carnot_arena_deinit(&arena);
   return 0;
 }

@@ -107,25 +107,36 @@ static bool joins(const carnot_builder* builder, const carnot_tactic* tactic, ui
   return (!tactic->run && builder->config->level >= 2) || is_worth_timing(builder, tactic);
 }
 
+// Nothing is faster than a view, and without timing the first tactic is taken.
+static bool is_complete(const carnot_builder* builder, const carnot_candidate* items,
+                        uint32_t count) {
+  const uint32_t limit = builder->config->level >= 2 ? CARNOT_MAX_CANDIDATES : 1;
+  return count == limit || (count && is_view(items[count - 1].tactic));
+}
+
 static uint32_t enumerate_table(carnot_builder* builder, const carnot_candidate_set* set,
                                 carnot_tactic_iterator table, carnot_candidate* out,
                                 reasons* why_not) {
-  const uint32_t limit = builder->config->level >= 2 ? CARNOT_MAX_CANDIDATES : 1;
+  const carnot_build_config* config = builder->config;
   uint32_t count = 0;
+  bool complete = false;
   carnot_problem asked = {.region = NULL};
-  for (const carnot_tactic* tactic; count < limit && (tactic = carnot_tactic_next(&table));) {
+  for (const carnot_tactic* tactic;
+       (!complete || config->pins) && (tactic = carnot_tactic_next(&table));) {
     char reason[256];
     if (!asked.region) asked = carnot_problem_copy(builder->memory, &set->problem);
     const char* why = ask(tactic, set->situation.sources, &asked, reason, sizeof(reason));
-    if (why || !joins(builder, tactic, count)) {
+    const bool pinned = !why && config->pins && config->pins(config->user, tactic);
+    if (!pinned && (why || complete || !joins(builder, tactic, count))) {
       if (why && why[0]) note(why_not, tactic->name, why);
       carnot_problem_reset(&asked, &set->problem);
       continue;
     }
-    if (is_view(tactic)) count = 0;  // nothing is faster than no work
+    if (pinned || is_view(tactic)) count = 0;
     out[count++] = (carnot_candidate){.tactic = tactic, .problem = asked, .ns = UINT64_MAX};
+    if (pinned) return count;
     asked.region = NULL;
-    if (is_view(tactic)) break;
+    complete = is_complete(builder, out, count);
   }
   return keep_requested(&set->problem, out, count);
 }

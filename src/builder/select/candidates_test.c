@@ -1,0 +1,144 @@
+// Candidate sets: which tactics join, at which level, and that sets are enumerated and timed once.
+#include "builder/select/select_test.h"
+
+enum { MATMUL, SOFTMAX };
+
+static uint32_t index_of(const carnot_candidate_set* set, const char* tactic) {
+  uint32_t at = 0;
+  while (at < set->count && strcmp(set->items[at].tactic->name, tactic) != 0) at++;
+  return at;
+}
+
+static void test_levels(void** state) {
+  (void)state;
+  uint32_t counts[6];
+  for (int level = 0; level <= 5; level++) {
+    select_fixture f;
+    select_open(&f, select_matmul_graph(5), level);
+    const carnot_candidate_set* set = select_set(&f, MATMUL);
+    counts[level] = set->count;
+    for (uint32_t i = 0; i < set->count; i++) {
+      assert_true(set->items[i].tactic->isa <= f.builder.isa);
+      assert_false(set->items[i].tactic->numerics == CARNOT_NUMERICS_HALF);
+      assert_true(set->items[i].ns == UINT64_MAX);
+    }
+    // The reference joins wherever candidates are timed, in case the others refuse.
+    assert_int_equal(index_of(set, CARNOT_REFERENCE_TACTIC) < set->count, level >= 2);
+    select_close(&f);
+  }
+  assert_int_equal(counts[0], 1);
+  assert_int_equal(counts[1], 1);
+  assert_true(counts[2] > 1);
+  assert_int_equal(counts[2], counts[3]);
+  assert_true(counts[4] >= counts[3]);
+  assert_true(counts[5] >= counts[4]);
+}
+
+static void test_half_precision(void** state) {
+  (void)state;
+  select_fixture f;
+  select_open(&f, select_matmul_graph(5), 5);
+  f.config.typing.f16 = true;
+  const carnot_candidate_set* set = select_set(&f, MATMUL);
+  uint32_t halves = 0;
+  for (uint32_t i = 0; i < set->count; i++) {
+    halves += set->items[i].tactic->precision == CARNOT_DTYPE_F16;
+    assert_false(set->items[i].tactic->precision == CARNOT_DTYPE_BF16);
+  }
+  assert_true(halves >= 1);
+  select_close(&f);
+}
+
+static void test_reasons(void** state) {
+  (void)state;
+  select_fixture f;
+  select_open(&f, select_matmul_graph(5), 3);
+  f.builder.isa = CARNOT_ISA_SCALAR;
+  const carnot_candidate_set* set = select_set(&f, MATMUL);
+  assert_non_null(strstr(set->rejections, "needs avx2, the target has scalar"));
+  for (uint32_t i = 0; i < set->count; i++)
+    assert_int_equal(set->items[i].tactic->isa, CARNOT_ISA_SCALAR);
+  select_close(&f);
+}
+
+static void test_sets_are_kept(void** state) {
+  (void)state;
+  select_fixture f;
+  select_open(&f, select_matmul_graph(5), 3);
+  uint32_t first = select_enumerate(&f, MATMUL), other = select_enumerate(&f, SOFTMAX);
+  assert_int_not_equal(first, other);
+  assert_int_equal(select_enumerate(&f, MATMUL), first);
+  assert_int_equal(f.candidates.count, 2);
+  f.config.level = 0;  // not part of the situation: sets are of one build
+  assert_int_equal(select_enumerate(&f, SOFTMAX), other);
+  select_close(&f);
+}
+
+static void test_cached_times_are_taken(void** state) {
+  (void)state;
+  select_fixture f;
+  select_open(&f, select_matmul_graph(5), 3);
+  carnot_candidate_set* set = select_set(&f, MATMUL);
+  select_set_times(&f, set, 1, 5000);
+  size_t entries = carnot_timing_cache_count(f.builder.timing_cache);
+  assert_null(carnot_measure(&f.builder, "matmul", set));
+  for (uint32_t i = 0; i < set->count; i++) {
+    assert_int_equal(set->items[i].ns, i == 1 ? 500 : 5000);
+    assert_null(set->items[i].prepared.arena);  // nothing ran
+  }
+  assert_int_equal(carnot_timing_cache_count(f.builder.timing_cache), entries);
+  select_close(&f);
+}
+
+static void test_measured_times_are_cached(void** state) {
+  (void)state;
+  select_fixture f;
+  select_open(&f, select_matmul_graph(3), 3);
+  carnot_candidate_set* set = select_set(&f, MATMUL);
+  assert_null(carnot_measure(&f.builder, "matmul", set));
+  for (uint32_t i = 0; i < set->count; i++) {
+    uint64_t ns = 0;
+    bool found = carnot_timing_cache_find(f.builder.timing_cache, select_key(&f, &set->problem),
+                                          set->items[i].tactic->name, &ns);
+    assert_int_equal(found, set->items[i].tactic->run != NULL);
+    if (found) assert_int_equal(ns, set->items[i].ns);
+  }
+  select_close(&f);
+}
+
+static const carnot_tactic* g_pinned;
+static bool pin(void* user, const carnot_tactic* tactic) {
+  ++*(int*)user;
+  return tactic == g_pinned;
+}
+
+static void test_pins(void** state) {
+  (void)state;
+  for (int level = 0; level <= 5; level += 5) {
+    select_fixture f;
+    int asked = 0;
+    select_open(&f, select_matmul_graph(5), level);
+    f.config.pins = pin;
+    f.config.user = &asked;
+    g_pinned = carnot_tactic_find(CARNOT_REFERENCE_TACTIC);
+    const carnot_candidate_set* set = select_set(&f, MATMUL);
+    assert_true(asked > 1);
+    assert_int_equal(set->count, 1);
+    assert_ptr_equal(set->items[0].tactic, g_pinned);
+    g_pinned = NULL;  // what pins refuses changes nothing
+    set = select_set(&f, SOFTMAX);
+    assert_int_equal(set->count > 1, level == 5);
+    select_close(&f);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_levels),
+                                     cmocka_unit_test(test_half_precision),
+                                     cmocka_unit_test(test_reasons),
+                                     cmocka_unit_test(test_sets_are_kept),
+                                     cmocka_unit_test(test_cached_times_are_taken),
+                                     cmocka_unit_test(test_measured_times_are_cached),
+                                     cmocka_unit_test(test_pins)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+// Guarded variants: another tactic at the ends of a range of shapes, when it is a tenth faster.
+#include "builder/select/select_test.h"
+
+enum { MATMUL, LEAST = 1, OPTIMUM = 64, GREATEST = 4096 };
+
+// A problem with x's rows and the result's as given: the key of what is timed at an end.
+static uint64_t key_at(select_fixture* f, const carnot_problem* problem, int64_t rows) {
+  carnot_problem at = carnot_problem_copy(&f->memory, problem);
+  at.inputs[0].dims[0] = at.outputs[0].dims[0] = rows;
+  return select_key(f, &at);
+}
+
+static void set_times_at(select_fixture* f, const carnot_candidate_set* set, uint32_t best,
+                         int64_t rows, uint32_t fastest, uint64_t ns) {
+  // The key is of the problem of the chosen candidate, with the formats that it wants.
+  uint64_t key = key_at(f, &set->items[best].problem, rows);
+  for (uint32_t i = 0; i < set->count; i++)
+    assert_null(carnot_timing_cache_add(f->builder.timing_cache, key, set->items[i].tactic->name,
+                                        i == fastest ? ns : 1000));
+}
+
+// The assigned region of the product, whose rows are between 1 and 4096, when candidate 1 takes
+// |least| ns at 1 row and |greatest| at 4096 and the others 1000 everywhere, candidate 0 being the
+// fastest at the optimum.
+static carnot_assigned_region select_region(select_fixture* f, int level, uint64_t least,
+                                            uint64_t greatest) {
+  carnot_assignment assignment;
+  const carnot_select_request request = {.sources = SELECT_ALL_SOURCES};
+  carnot_profile_input x = {
+      .name = "x", .min = {2, {LEAST, 17}}, .opt = {2, {OPTIMUM, 17}}, .max = {2, {GREATEST, 17}}};
+  const carnot_profile profile = {.inputs = &x, .input_count = 1};
+  select_open_profile(f, select_matmul_graph(-1), level, &profile);
+  carnot_candidate_set* set = select_set(f, MATMUL);
+  if (set->count >= 2) {
+    select_set_times(f, set, 0, 1000);
+    set_times_at(f, set, 0, LEAST, 1, least);
+    set_times_at(f, set, 0, GREATEST, 1, greatest);
+  }
+  assert_null(carnot_select(&f->builder, &f->analysis, &f->candidates, &request, &assignment));
+  return assignment.regions[MATMUL];
+}
+
+static void test_none_is_faster(void** state) {
+  (void)state;
+  select_fixture f;
+  carnot_assigned_region region = select_region(&f, 3, 1000, 901);
+  assert_int_equal(region.candidate, 0);
+  assert_int_equal(region.guarded_count, 0);  // less than a tenth faster
+  select_close(&f);
+}
+
+static void test_least_end(void** state) {
+  (void)state;
+  select_fixture f;
+  carnot_assigned_region region = select_region(&f, 3, 500, 1000);
+  assert_int_equal(region.candidate, 0);
+  assert_int_equal(region.guarded_count, 1);
+  assert_int_equal(region.guarded[0].candidate, 1);
+  const carnot_guard* guard = &region.guarded[0].guard;
+  assert_int_equal(guard->operand, 0);
+  assert_int_equal(guard->dim, 0);
+  assert_int_equal(guard->min, 0);
+  assert_int_equal(guard->multiple, 1);
+  // The limit is the geometric mean of the end and the optimum.
+  assert_true(guard->max * guard->max <= OPTIMUM * LEAST);
+  assert_true((guard->max + 1) * (guard->max + 1) > OPTIMUM * LEAST);
+  select_close(&f);
+}
+
+static void test_greatest_end(void** state) {
+  (void)state;
+  select_fixture f;
+  carnot_assigned_region region = select_region(&f, 3, 1000, 500);
+  assert_int_equal(region.guarded_count, 1);
+  assert_int_equal(region.guarded[0].candidate, 1);
+  const carnot_guard* guard = &region.guarded[0].guard;
+  assert_true(guard->max == INT64_MAX);
+  assert_true((guard->min - 1) * (guard->min - 1) <= OPTIMUM * GREATEST);
+  assert_true(guard->min * guard->min > OPTIMUM * GREATEST);
+  select_close(&f);
+}
+
+static void test_both_ends(void** state) {
+  (void)state;
+  select_fixture f;
+  carnot_assigned_region region = select_region(&f, 3, 500, 500);
+  assert_int_equal(region.guarded_count, 2);
+  assert_true(region.guarded[0].guard.max < region.guarded[1].guard.min);
+  select_close(&f);
+}
+
+static void test_low_levels(void** state) {
+  (void)state;
+  for (int level = 0; level < 3; level++) {
+    select_fixture f;
+    assert_int_equal(select_region(&f, level, 500, 500).guarded_count, 0);
+    select_close(&f);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_none_is_faster), cmocka_unit_test(test_least_end),
+      cmocka_unit_test(test_greatest_end), cmocka_unit_test(test_both_ends),
+      cmocka_unit_test(test_low_levels)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,6 +1,0 @@
-// A plugin library that needs libnvinfer: it must be refused before it is opened.
-#include "carnot/status.h"
-
-int nvinfer_stub(void);
-CARNOT_API int getCreators(void);
-int getCreators(void) { return nvinfer_stub(); }
