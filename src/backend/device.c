@@ -81,6 +81,7 @@ static carnot_status* open_device(const char* spec, carnot_device** out_device) 
   CARNOT_TRY(load_module());
   CARNOT_CHECK(g_device_count < kMaxDevices, UNSUPPORTED, "more than %d devices", kMaxDevices);
   CARNOT_TRY_AT(g_cuda->open(absent ? -1 : atoi(which), arch, out_device), "device %s", spec);
+  (*out_device)->backend = g_cuda;
   snprintf(g_devices[g_device_count].spec, sizeof(g_devices[0].spec), "%s", spec);
   g_devices[g_device_count++].device = *out_device;
   return NULL;

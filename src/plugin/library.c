@@ -10,24 +10,9 @@
 #include "base/file.h"
 #include "plugin/registry.h"
 
-struct carnot_plugin_library {
-  carnot_plugin_library* next;
-  char* path;
-  void* handle;
-  int loads;
-};
-
 static carnot_plugin_library* libraries;
 static bool engine_code_allowed;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-
-const char* carnot_plugin_library_path(const carnot_plugin_library* library) {
-  return library->path;
-}
-const char* carnot_plugin_library_name(const carnot_plugin_library* library) {
-  const char* slash = strrchr(library->path, '/');
-  return slash ? slash + 1 : library->path;
-}
 
 void carnot_plugin_allow_engine_code(bool allow) {
   pthread_mutex_lock(&mutex);

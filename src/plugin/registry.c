@@ -193,6 +193,15 @@ static int likeness(const char* a, const char* b) {
   return (int)((head + tail) * 100 / (la > lb ? la : lb ? lb : 1));
 }
 
+const char* carnot_plugin_library_name(const carnot_plugin_library* library) {
+  const char* slash = strrchr(library->path, '/');
+  return slash ? slash + 1 : library->path;
+}
+
+const char* carnot_plugin_library_path(const carnot_plugin_library* library) {
+  return library->path;
+}
+
 static void print_entry(const carnot_plugin_entry* e, char* text, size_t size) {
   bool in_space = e->creator.name_space[0] != 0;
   snprintf(text, size, "%s version %s%s%s%s%s%s", e->creator.name, e->creator.version,

@@ -69,6 +69,14 @@ carnot_status* carnot_registry_add(const carnot_plugin_creator* const* creators,
 carnot_status* carnot_registry_remove(const carnot_plugin_library* library,
                                       const carnot_plugin_creator* address) CARNOT_MUST_USE;
 
+// An opened library; library.c owns it.
+struct carnot_plugin_library {
+  carnot_plugin_library* next;
+  char* path;
+  void* handle;
+  int loads;
+};
+
 // The file's name without folders.
 const char* carnot_plugin_library_name(const carnot_plugin_library* library);
 const char* carnot_plugin_library_path(const carnot_plugin_library* library);

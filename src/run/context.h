@@ -190,7 +190,19 @@ static inline bool carnot_blob_is_read_there(const carnot_tactic* row,
                                              const carnot_plan_blob* blob) {
   return row->device && !carnot_blob_is_code(blob);
 }
+// Adds |ns| to the step's profile. The context is profiled.
 void carnot_count_time(carnot_context* context, uint32_t step, uint64_t ns);
+// The step's operands as run-time values, in run-arena memory: pointers into the context, NULL for
+// absent operands.
+carnot_status* carnot_gather_values(carnot_context* context, const carnot_plan_step* step,
+                                    const carnot_rt_value*** out_inputs,
+                                    carnot_rt_value*** out_outputs) CARNOT_MUST_USE;
+// INVALID_MODEL when an operand that |tactic| reads or writes has no memory: an engine file may
+// name values without storage. |tactic| NULL: the reference tactic, which reads all inputs and
+// allocates its outputs itself; of Shape and Size it reads dimensions alone.
+carnot_status* carnot_check_step_memory(const carnot_context* context, uint32_t step,
+                                        const carnot_tactic* tactic,
+                                        const carnot_step_view* view) CARNOT_MUST_USE;
 // A step whose dimensions, addresses and state are ready.
 carnot_status* carnot_run_ready(carnot_context* context, uint32_t step, void* state,
                                 void* workspace) CARNOT_MUST_USE;
@@ -227,6 +239,11 @@ carnot_status* carnot_device_wait(carnot_context* context) CARNOT_MUST_USE;
 carnot_status* carnot_device_computed(carnot_context* context) CARNOT_MUST_USE;
 carnot_status* carnot_device_deliver(carnot_context* context, uint32_t binding) CARNOT_MUST_USE;
 carnot_status* carnot_device_end(carnot_context* context) CARNOT_MUST_USE;
+// True when a step of the main block computes on the CPU during a run.
+bool carnot_device_has_host_steps(const carnot_context* context);
+
+// ---- enqueue.c: runs in a caller's stream ----
+
 // As run_now, into a caller's stream without waiting, where no step needs the processor.
 carnot_status* carnot_context_enqueue_now(carnot_context* context, void* stream) CARNOT_MUST_USE;
 carnot_status* carnot_context_wait_now(carnot_context* context, void* stream) CARNOT_MUST_USE;

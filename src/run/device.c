@@ -490,33 +490,9 @@ carnot_status* carnot_device_end(carnot_context* context) {
   return NULL;
 }
 
-static bool has_host_steps(const carnot_context* context) {
+bool carnot_device_has_host_steps(const carnot_context* context) {
   const carnot_plan_block* main = &context->plan->blocks[0];
   for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++)
     if (!is_nothing(context, i) && !runs_on_device(context, i)) return true;
   return false;
-}
-
-static carnot_status* enqueue(carnot_context* context) {
-  CARNOT_TRY(carnot_context_resolve(context));
-  context->defer = !has_host_steps(context) || backend_of(context)->is_recording(context->stream);
-  return carnot_context_run_now(context);
-}
-
-carnot_status* carnot_context_enqueue_now(carnot_context* context, void* stream) {
-  CARNOT_CHECK(context->stream && !context->host_io, FAILED_PRECONDITION,
-               "only an engine for an accelerator with tensors in its memory goes into a stream");
-  backend_of(context)->stream_borrow(context->stream, stream);
-  carnot_status* status = enqueue(context);
-  context->defer = false;
-  backend_of(context)->stream_return(context->stream);
-  return status;
-}
-
-carnot_status* carnot_context_wait_now(carnot_context* context, void* stream) {
-  CARNOT_CHECK(context->stream, FAILED_PRECONDITION, "only accelerators have streams");
-  backend_of(context)->stream_borrow(context->stream, stream);
-  carnot_status* status = backend_of(context)->synchronize(context->stream);
-  backend_of(context)->stream_return(context->stream);
-  return status;
 }

@@ -12,170 +12,6 @@ static uint64_t now_ns(void) {
 
 // ---- the reference row: operators one by one, with their inner values in the store ----
 
-static carnot_status* size_outputs(const carnot_call* call) {
-  for (int i = 0; i < call->output_count; i++) {
-    if (!call->outputs[i] || !carnot_rt_value_is_sized(call->outputs[i])) continue;
-    carnot_tensor* t = &call->outputs[i]->tensor;
-    CARNOT_TRY(carnot_call_size_output(call, i, t->dtype, t->rank, t->dims));
-  }
-  return NULL;
-}
-
-static carnot_status* run_node(carnot_context* context, const carnot_plan_node* node,
-                               const carnot_rt_value* const* inputs,
-                               carnot_rt_value* const* outputs, bool infer) {
-  const carnot_op_row* row = carnot_op_get(node->op);
-  if (infer)
-    CARNOT_TRY(carnot_infer_values(&context->scratch, row, &node->attrs, NULL,
-                                   (int)node->input_count, inputs, (int)node->output_count,
-                                   outputs));
-  context->host.executor = context->run_executor;
-  carnot_host_next_draw(&context->host, row);
-  carnot_call call = {.row = row,
-                      .attrs = &node->attrs,
-                      .input_count = (int)node->input_count,
-                      .output_count = (int)node->output_count,
-                      .inputs = inputs,
-                      .outputs = outputs,
-                      .host = &context->host};
-  CARNOT_TRY(size_outputs(&call));
-  CARNOT_TRY(row->reference(&call));
-  for (int i = 0; i < call.output_count; i++) {
-    const carnot_rt_value* cell = outputs[i];
-    if (!cell || cell->kind != CARNOT_VALUE_TENSOR) continue;
-    CARNOT_CHECK(carnot_rt_value_is_sized(cell) &&
-                     (cell->tensor.data || carnot_tensor_count(&cell->tensor) == 0),
-                 INVALID_MODEL, "%s gave no size for its output %d", row->name, i);
-  }
-  return NULL;
-}
-
-// Interprets a region of several operators. |outputs| may hold planned storage, into which results
-// are copied.
-static carnot_status* run_region(carnot_context* context, const carnot_plan_step* step,
-                                 const carnot_rt_value* const* inputs,
-                                 carnot_rt_value* const* outputs) {
-  const carnot_region* region = &step->region;
-  void* memory;
-  CARNOT_TRY(context->host.alloc(&context->host,
-                                 (region->value_count + 1) * sizeof(carnot_rt_value), &memory));
-  carnot_rt_value* locals = memory;
-  memset(locals, 0, (region->value_count + 1) * sizeof(carnot_rt_value));
-  for (uint32_t n = 0; n < region->node_count; n++) {
-    const carnot_plan_node* node = &region->nodes[n];
-    void* table;
-    CARNOT_TRY(context->host.alloc(
-        &context->host, (node->input_count + node->output_count + 1) * sizeof(void*), &table));
-    const carnot_rt_value** in = table;
-    carnot_rt_value** out = (carnot_rt_value**)table + node->input_count;
-    for (uint32_t i = 0; i < node->input_count; i++) {
-      uint32_t local = node->inputs[i];
-      in[i] = local == CARNOT_PLAN_NONE   ? NULL
-              : local < step->input_count ? inputs[local]
-                                          : &locals[local];
-    }
-    for (uint32_t i = 0; i < node->output_count; i++)
-      out[i] = node->outputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->outputs[i]];
-    CARNOT_TRY_AT(run_node(context, node, in, out, true), "node %s", node->name);
-  }
-  for (uint32_t i = 0; i < region->output_count; i++) {
-    if (!outputs[i]) continue;
-    const carnot_rt_value* from = &locals[region->outputs[i]];
-    void* data = outputs[i]->tensor.data;
-    bool planned = outputs[i]->kind == CARNOT_VALUE_TENSOR && data;
-    *outputs[i] = *from;
-    if (!planned) continue;
-    memcpy(data, from->tensor.data, carnot_tensor_bytes(&from->tensor));
-    outputs[i]->tensor.data = data;
-  }
-  return NULL;
-}
-
-carnot_status* carnot_run_reference(carnot_context* context, uint32_t index,
-                                    const carnot_rt_value* const* inputs,
-                                    carnot_rt_value* const* outputs) {
-  const carnot_plan_step* step = &context->plan->steps[index];
-  if (step->region.node_count > 1) return run_region(context, step, inputs, outputs);
-  const carnot_plan_node* node = &step->region.nodes[0];
-  // The common case: the node's operands are the step's.
-  bool direct = node->input_count == step->input_count && node->output_count == step->output_count;
-  for (uint32_t i = 0; direct && i < node->input_count; i++)
-    direct = node->inputs[i] == i || (node->inputs[i] == CARNOT_PLAN_NONE && !inputs[i]);
-  for (uint32_t i = 0; direct && i < node->output_count; i++)
-    direct = node->outputs[i] == step->region.outputs[i];
-  if (!direct) return run_region(context, step, inputs, outputs);
-  bool planned = true;
-  for (uint32_t i = 0; i < step->output_count; i++)
-    planned = planned &&
-              (!outputs[i] || (outputs[i]->kind == CARNOT_VALUE_TENSOR && outputs[i]->tensor.data));
-  return run_node(context, node, inputs, outputs, !planned);
-}
-
-// ---- steps ----
-
-static carnot_status* gather_cells(carnot_context* context, const carnot_plan_step* step,
-                                   const carnot_rt_value*** out_inputs,
-                                   carnot_rt_value*** out_outputs) {
-  void* memory;
-  CARNOT_TRY(carnot_run_arena_alloc(context->current_arena,
-                                    (step->input_count + step->output_count + 1) * sizeof(void*),
-                                    &memory));
-  *out_inputs = memory;
-  *out_outputs = (carnot_rt_value**)memory + step->input_count;
-  for (uint32_t i = 0; i < step->input_count; i++) {
-    bool present = step->inputs[i] != CARNOT_PLAN_NONE &&
-                   context->values[step->inputs[i]].cell.kind != CARNOT_VALUE_UNKNOWN;
-    (*out_inputs)[i] = present ? &context->values[step->inputs[i]].cell : NULL;
-  }
-  for (uint32_t i = 0; i < step->output_count; i++)
-    (*out_outputs)[i] =
-        step->outputs[i] == CARNOT_PLAN_NONE ? NULL : &context->values[step->outputs[i]].cell;
-  return NULL;
-}
-
-static bool is_reference(const carnot_tactic* row) { return !row->run; }
-
-// What is read or written must lie somewhere: an engine may name values that nothing gives memory
-// to. |row| NULL: the reference row, which reads all inputs and places its outputs itself; of Shape
-// and Size it reads dimensions alone.
-static carnot_status* check_memory(const carnot_context* context, uint32_t index,
-                                   const carnot_tactic* row, const carnot_step_view* view) {
-  const carnot_plan_step* step = &context->plan->steps[index];
-  bool dims_only = step->region.node_count == 1 && carnot_op_wants_dims(step->region.nodes[0].op);
-  uint32_t count = (!row && dims_only ? 0 : step->input_count) + (row ? step->output_count : 0);
-  for (uint32_t i = 0; i < count; i++) {
-    uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
-    const carnot_run_value* value = id == CARNOT_PLAN_NONE ? NULL : &context->values[id];
-    if (!value || value->cell.kind != CARNOT_VALUE_TENSOR) continue;
-    if (row ? context->steps[index].operands[i].data : value->cell.tensor.data) continue;
-    // Of a host value a device row wants the size alone.
-    bool sized = row && row->device && !row->cross_memory && !carnot_is_on_device(context, id);
-    bool unread = row && row->uses_input && !row->uses_input(view, i);
-    bool untouched = i < step->input_count && (sized || unread);
-    CARNOT_CHECK(untouched || carnot_tensor_count(&value->cell.tensor) == 0, INVALID_MODEL,
-                 "value %s has no memory", context->plan->values[id].name);
-  }
-  return NULL;
-}
-
-carnot_status* carnot_run_ready(carnot_context* context, uint32_t index, void* state,
-                                void* workspace) {
-  const carnot_plan_step* step = &context->plan->steps[index];
-  carnot_run_step* run = &context->steps[index];
-  if (run->skip) return NULL;
-  bool reference = is_reference(run->rows[run->variant]) || run->fallback;
-  const carnot_tactic* row = reference ? NULL : run->rows[run->variant];
-  CARNOT_TRY(check_memory(context, index, row, &run->views[run->variant]));
-  if (reference) {
-    const carnot_rt_value** inputs;
-    carnot_rt_value** outputs;
-    CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
-    return carnot_run_reference(context, index, inputs, outputs);
-  }
-  return row->run(&run->views[run->variant], state, run->operands,
-                  run->operands + step->input_count, workspace, context->run_executor);
-}
-
 // Memory that lasts as long as the run, where the rows of the step work.
 static carnot_status* late_memory(carnot_context* context, bool on_device, size_t bytes,
                                   void** out_memory) {
@@ -313,9 +149,9 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   carnot_run_step* run = &context->steps[index];
   const carnot_rt_value** inputs;
   carnot_rt_value** outputs;
-  CARNOT_TRY(gather_cells(context, step, &inputs, &outputs));
+  CARNOT_TRY(carnot_gather_values(context, step, &inputs, &outputs));
   const carnot_tactic* row = run->rows[0];
-  bool reference = step->variant_count == 1 && is_reference(row);
+  bool reference = step->variant_count == 1 && !row->run;
   if (!reference) {
     bool sized;
     CARNOT_TRY(infer_late(context, index, inputs, outputs, &sized));
@@ -326,7 +162,7 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   }
   for (uint32_t i = 0; i < step->output_count; i++)
     if (outputs[i] && !context->values[step->outputs[i]].known) *outputs[i] = (carnot_rt_value){0};
-  CARNOT_TRY(check_memory(context, index, NULL, NULL));
+  CARNOT_TRY(carnot_check_step_memory(context, index, NULL, NULL));
   CARNOT_TRY(carnot_run_reference(context, index, inputs, outputs));
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i] || outputs[i]->kind != CARNOT_VALUE_TENSOR ||
@@ -336,14 +172,6 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
                           context->values[step->outputs[i]].strides);
   }
   return NULL;
-}
-
-void carnot_count_time(carnot_context* context, uint32_t index, uint64_t ns) {
-  carnot_step_time* time = &context->times[index];
-  time->total_ns += ns;
-  time->count++;
-  if (time->count == 1 || ns < time->min_ns) time->min_ns = ns;
-  if (context->report) context->report(context->report_user, context->plan->steps[index].name, ns);
 }
 
 carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_index) {

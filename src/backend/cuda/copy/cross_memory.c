@@ -1,6 +1,7 @@
 // Copies between host and device, and layout changes on the device: the steps that the builder
 // inserts.
 #include "backend/cuda/copy/strided_copy.h"
+#include "backend/cuda/driver/backend.h"
 
 static const char* only_the_builder(carnot_problem* problem, char* reason, size_t size) {
   (void)problem, (void)reason, (void)size;
@@ -26,8 +27,8 @@ static carnot_status* cross_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   carnot_copy_kind kind =
       outputs[0].format.memory == CARNOT_MEMORY_DEVICE ? CARNOT_COPY_UPLOAD : CARNOT_COPY_DOWNLOAD;
-  return carnot_cuda_backend.copy(step->stream, outputs[0].data, inputs[0].data, *(size_t*)state,
-                                  kind);
+  return carnot_cuda_stream_copy(step->stream, outputs[0].data, inputs[0].data, *(size_t*)state,
+                                 kind);
 }
 
 #define CROSS_TACTIC(variable, text)                                               \

@@ -298,6 +298,4 @@ carnot_status* carnot_cuda_autotune(const carnot_problem* problem, uint64_t key,
                                     carnot_cuda_autotune_fn* run, void* user, void** ways,
                                     int count, int* out_best) CARNOT_MUST_USE;
 
-extern const carnot_backend carnot_cuda_backend;
-
 #endif  // CARNOT_BACKEND_CUDA_DRIVER_CUDA_H_

@@ -36,7 +36,6 @@ carnot_status* carnot_cuda_device_open(int ordinal, const char* arch, carnot_dev
   void* memory;
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_cuda), "a CUDA device", &memory));
   carnot_cuda* cuda = memory;
-  cuda->base.backend = &carnot_cuda_backend;
   cuda->base.ordinal = ordinal;
   pthread_mutex_init(&cuda->mutex, NULL);
   pthread_cond_init(&cuda->cudnn_changed, NULL);
