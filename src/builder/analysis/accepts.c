@@ -123,12 +123,16 @@ static bool may_ask(const proposal* p, const carnot_tactic* tactic) {
          tactic->device == (p->target->device != NULL);
 }
 
-static bool any_accepts(proposal* p, bool from_libraries) {
+// Asks the built-in tactics, or those of libraries. |out_asked|: a tactic of the region's operators
+// was asked, whatever it answered.
+static bool any_accepts(proposal* p, bool from_libraries, bool* out_asked) {
   carnot_tactic_iterator all =
       carnot_tactics_for(&p->region, /*backend=*/p->target->device != NULL);
+  *out_asked = false;
   for (const carnot_tactic* t; (t = carnot_tactic_next(&all));) {
     char reason[256];
     if (!may_ask(p, t) || (t->sources != 0) != from_libraries) continue;
+    *out_asked |= t->anchor != CARNOT_OP_COUNT;
     fill_problem(p, t);
     if (!t->reject(&p->problem, reason, sizeof(reason))) return true;
   }
@@ -139,8 +143,10 @@ bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count) {
   proposal p = {.target = target, .nodes = nodes, .count = count};
   number_values(&p);
   fill_region(&p);
-  // Libraries are asked last: their answers take long.
-  bool accepted = any_accepts(&p, false) || any_accepts(&p, true);
+  // Fusion serves built-in kernels: cuDNN takes a cast before any convolution, and then a built-in
+  // one for that convolution alone is lost. Libraries are asked where no built-in tactic exists.
+  bool asked, accepted = any_accepts(&p, false, &asked);
+  if (!accepted && !asked) accepted = any_accepts(&p, true, &asked);
   carnot_arena_deinit(&p.arena);
   return accepted;
 }
