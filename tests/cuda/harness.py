@@ -35,6 +35,8 @@ class Device:
         self.is_stand_in = is_stand_in()
         self.level = 1 if is_untimed else 3
         self.tactics = os.environ.get("CARNOT_CUDA_ROWS", "")
+        # A copy: pytest changes PYTEST_CURRENT_TEST while cases run on threads.
+        self.environment = dict(os.environ)
 
     def why_absent(self) -> str:
         """Why no CUDA test can run; empty where they can."""
@@ -54,7 +56,7 @@ class Device:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | environment,
+            env=self.environment | environment,
             start_new_session=True,
         ) as process:
             try:
