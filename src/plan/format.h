@@ -49,11 +49,12 @@ typedef enum carnot_quant_scheme {
 
 typedef struct carnot_quantization {
   carnot_quant_scheme scheme;
-  int32_t axis;                  // PER_AXIS, BLOCKED
-  int32_t block;                 // BLOCKED: elements along |axis| that share a scale
-  float scale;                   // PER_TENSOR
-  int32_t zero_point;            // PER_TENSOR
-  uint32_t scales, zero_points;  // PER_AXIS, BLOCKED: plan values that hold them
+  int32_t axis;        // PER_AXIS, BLOCKED
+  int32_t block;       // BLOCKED: elements along |axis| that share a scale
+  float scale;         // PER_TENSOR
+  int32_t zero_point;  // PER_TENSOR
+  uint32_t scales,
+      zero_points;  // PER_AXIS, BLOCKED: plan values that hold them; zero_points NONE: 0
 } carnot_quantization;
 
 typedef struct carnot_format {

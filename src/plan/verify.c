@@ -26,6 +26,12 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
   CHECK(v->format.memory <= CARNOT_MEMORY_DEVICE,
         "value %u (%s) is in the memory of device %d, the engine has 1 device", index, v->name,
         carnot_memory_device_index(v->format.memory));
+  const carnot_quantization* q = &v->format.quant;
+  CHECK(q->scheme < CARNOT_QUANT_PER_AXIS ||
+            (q->scales < plan->value_count &&
+             (q->zero_points < plan->value_count || q->zero_points == CARNOT_PLAN_NONE)),
+        "value %u (%s) has its scales in value %u and zero points in value %u of %u", index,
+        v->name, q->scales, q->zero_points, plan->value_count);
   uint64_t arena_bytes =
       v->format.memory == CARNOT_MEMORY_DEVICE ? plan->device_arena_bytes : plan->arena_bytes;
   switch (v->storage) {

@@ -141,7 +141,8 @@ static uint32_t enumerate_table(carnot_builder* builder, const carnot_candidate_
   return keep_requested(&set->problem, out, count);
 }
 
-static bool same_layouts(const carnot_problem* a, const carnot_problem* b) {
+bool carnot_candidates_share_layouts(const carnot_candidate* x, const carnot_candidate* y) {
+  const carnot_problem *a = &x->problem, *b = &y->problem;
   bool same = true;
   for (uint32_t i = 0; i < a->input_count; i++)
     same = same &&
@@ -151,16 +152,12 @@ static bool same_layouts(const carnot_problem* a, const carnot_problem* b) {
   return same;
 }
 
-bool carnot_candidates_share_layouts(const carnot_candidate* a, const carnot_candidate* b) {
-  return same_layouts(&a->problem, &b->problem);
-}
-
 // On a device a copy into another layout costs as much as a small kernel, and timing one tactic
 // does not see it: all candidates have the layouts of the first.
 static uint32_t keep_first_layouts(carnot_candidate* items, uint32_t count, reasons* why_not) {
   uint32_t kept = 1;
   for (uint32_t i = 1; i < count; i++)
-    if (same_layouts(&items[i].problem, &items[0].problem))
+    if (carnot_candidates_share_layouts(&items[i], &items[0]))
       items[kept++] = items[i];
     else
       note(why_not, items[i].tactic->name, "wants other layouts than the first");
