@@ -41,15 +41,16 @@ wheel: setup $(VENV)/python.stamp
 api-coverage: python
 	$(VENV)/bin/python tools/dev/api_coverage
 
-$(BUILD)/conformance/onnx_version.txt: $(VENV)/python.stamp tests/conformance/export_cases.py tests/conformance/make_constant.py tests/conformance/make_symbolic.py
+$(BUILD)/conformance/onnx_version.txt: $(VENV)/python.stamp tests/conformance/export_cases.py tests/conformance/export_runtime_cases.py tests/conformance/make_constant.py tests/conformance/make_symbolic.py
 	$(VENV)/bin/python tests/conformance/export_cases.py $(BUILD)/conformance
+	$(VENV)/bin/python tests/conformance/export_runtime_cases.py $(BUILD)/conformance
 	$(VENV)/bin/python tests/conformance/make_constant.py $(BUILD)/conformance/node $(BUILD)/conformance/constant \
 	  resize upsample top_k cumsum cumprod tril triu onehot col2im dft stft affine_grid maxunpool center_crop \
 	  test_reduce_ test_slice test_expand test_tile
 	$(VENV)/bin/python tests/conformance/make_symbolic.py $(BUILD)/conformance/node $(BUILD)/conformance/symbolic
 	touch $@
 
-SETS = $(addprefix $(BUILD)/conformance/,node light simple pytorch-converted pytorch-operator)
+SETS = $(addprefix $(BUILD)/conformance/,node light simple pytorch-converted pytorch-operator microsoft old)
 
 demo: build python
 	@demo/demo.sh $(BUILD)

@@ -41,38 +41,15 @@ static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
-#include "kernel/cuda/attention/attention_generic.cuh"
-#include "kernel/cuda/attention/linear_attention.cuh"
-#include "kernel/cuda/attention/rotary.cuh"
-#include "kernel/cuda/conv/causal_conv.cuh"
-#include "kernel/cuda/conv/col2im.cuh"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
-#include "kernel/cuda/conv/conv_transpose.cuh"
-#include "kernel/cuda/conv/deform_conv.cuh"
 #include "kernel/cuda/conv/depthwise.cuh"
 #include "kernel/cuda/copy/copy_params.h"
-#include "kernel/cuda/data_dependent/nms.cuh"
-#include "kernel/cuda/data_dependent/nonzero.cuh"
-#include "kernel/cuda/dft/dft.cuh"
-#include "kernel/cuda/gather/scatter_gather.cuh"
-#include "kernel/cuda/gemm/determinant.cuh"
-#include "kernel/cuda/gemm/einsum.cuh"
 #include "kernel/cuda/gemm/gemm_tile_params.h"
-#include "kernel/cuda/generators/generators.cuh"
-#include "kernel/cuda/loss/loss.cuh"
 #include "kernel/cuda/norm/group_norm_params.h"
-#include "kernel/cuda/norm/norm_generic.cuh"
-#include "kernel/cuda/pool/max_unpool.cuh"
-#include "kernel/cuda/pool/roi.cuh"
-#include "kernel/cuda/quantize/dynamic_quantize.cuh"
-#include "kernel/cuda/quantize/quantize.cuh"
-#include "kernel/cuda/quantize/quantized_gemm_conv.cuh"
-#include "kernel/cuda/recurrent/recurrent.cuh"
-#include "kernel/cuda/reduce/axis_ops.cuh"
-#include "kernel/cuda/resample/affine_grid.cuh"
-#include "kernel/cuda/resample/grid_sample.cuh"
-#include "kernel/cuda/resample/resize.cuh"
 #include "kernel/cuda/squeeze_excite/squeeze_excite_params.h"
+
+// All kernels over common/generic.cuh (src/CMakeLists.txt).
+#include "generic_kernels/all.inc"
 
 #include "backend/cuda/driver/kernels.h"
 

@@ -66,8 +66,8 @@ conformance() { # "SET .." OPTION ..: the cases in parts, a process each, which 
                             exit f != 0 || n != parts}' parts="$(ls -d "$scratch"/cases/*[0-9] | wc -l)" || failed=1
 }
 if is_wanted conformance; then
-  conformance "node constant symbolic"
-  conformance "node constant" --noPasses
+  conformance "node constant symbolic microsoft"
+  conformance "node constant microsoft" --noPasses
 fi
 
 "$python" -c 'import pytest' || { echo "FAILED: $python has no pytest" && exit 1; }

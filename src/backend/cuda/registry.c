@@ -2,16 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cuda/common/generic.h"
 #include "backend/cuda/common/tactic.h"
+#include "backend/cuda/driver/kernels.h"
 
 #define TACTIC(name) extern const carnot_tactic carnot_cuda_##name;
 #include "backend/cuda/tactics.def"
-#undef TACTIC
 
 static const carnot_tactic* const kRows[] = {
 #define TACTIC(name) &carnot_cuda_##name,
 #include "backend/cuda/tactics.def"
-#undef TACTIC
 };
 
 enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]) };
@@ -26,17 +26,19 @@ static bool is_in(const char* name, const char* list) {
 }
 
 // For tests and for bisecting a wrong result. CARNOT_CUDA_ROWS=NAME,NAME.. keeps the copies
-// between host and device and the tactics whose names begin so ("copies": none); all else runs
-// on the host. -NAME,NAME.. excludes such tactics.
+// between host and device and the tactics whose names begin so ("copies": none; "generic": those of
+// generic kernels); all else runs on the host. -NAME,NAME.. excludes such tactics.
 static void choose_rows(void) {
   const char* wanted = getenv("CARNOT_CUDA_ROWS");
   for (size_t i = 0; i < kRowCount; i++) {
     const carnot_tactic* row = kRows[i];
     bool is_copy =
         row == &carnot_cuda_upload || row == &carnot_cuda_download || row == &carnot_cuda_reformat;
-    bool in = !wanted            ? true
-              : wanted[0] == '-' ? !is_in(row->name, wanted + 1)
-                                 : is_copy || is_in(row->name, wanted);
+    bool in = !wanted ? true
+              : wanted[0] == '-'
+                  ? !is_in(row->name, wanted + 1)
+                  : is_copy || is_in(row->name, wanted) ||
+                        (row->run == carnot_cuda_generic_run && is_in("generic", wanted));
     if (in) g_rows[g_row_count++] = row;
   }
 }

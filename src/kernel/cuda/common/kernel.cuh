@@ -22,4 +22,8 @@
          i64 first = THREAD * p.io.together, last = first + p.io.together; \
          for (i64 i = first; i < last && i < p.io.count; i++) name(p, i))
 #define GENERIC_BLOCKS(name, params) KERNEL(generic_##name, params, , name(p, blockIdx.x))
+// Of generic kernels that compute one operator: the line lists the tactic carnot_cuda_<name> too, behind all
+// tactics of tactics.def (backend/cuda/registry.c).
+#define GENERIC_OP_THREADS GENERIC_THREADS
+#define GENERIC_OP_BLOCKS  GENERIC_BLOCKS
 // clang-format on

@@ -2,13 +2,12 @@
 #include "kernel/cuda/common/kernel.cuh"
 #include "kernel/cuda/common/kernel_types.h"
 #include "kernel/cuda/conv/cast_to_nhwc.cuh"
-#include "kernel/cuda/conv/causal_conv.cuh"
-#include "kernel/cuda/conv/col2im.cuh"
 #include "kernel/cuda/conv/conv1x1_small.cuh"
 #include "kernel/cuda/conv/conv_direct.cuh"
 #include "kernel/cuda/conv/conv_stem.cuh"
-#include "kernel/cuda/conv/conv_transpose.cuh"
-#include "kernel/cuda/conv/deform_conv.cuh"
 #include "kernel/cuda/conv/depthwise.cuh"
+
+// All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
+#include "generic_kernels/conv.inc"
 
 #include "kernel/cuda/conv/conv.def"

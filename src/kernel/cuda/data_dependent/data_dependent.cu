@@ -1,6 +1,7 @@
 // Translation unit of the data_dependent kernels.
 #include "kernel/cuda/common/kernel.cuh"
-#include "kernel/cuda/data_dependent/nms.cuh"
-#include "kernel/cuda/data_dependent/nonzero.cuh"
+
+// All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
+#include "generic_kernels/data_dependent.inc"
 
 #include "kernel/cuda/data_dependent/data_dependent.def"

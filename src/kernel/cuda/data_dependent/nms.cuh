@@ -2,6 +2,7 @@
 // scanned as in nonzero.cuh, and blocks write their boxes in order. Formula as in ops/detection.c.
 #pragma once
 
+#include "kernel/cuda/common/generic.cuh"
 #include "kernel/cuda/data_dependent/list_scan.cuh"
 #include "kernel/cuda/reduce/arg_max.cuh"
 

@@ -3,6 +3,7 @@
 // order. Formulas as in ops/select.c.
 #pragma once
 
+#include "kernel/cuda/common/generic.cuh"
 #include "kernel/cuda/data_dependent/list_scan.cuh"
 
 // flags[k]: element |start| + k is selected. The mask leaves out the sign, so -0 is zero.

@@ -1,5 +1,7 @@
 // Translation unit of the generators kernels.
 #include "kernel/cuda/common/kernel.cuh"
-#include "kernel/cuda/generators/generators.cuh"
+
+// All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
+#include "generic_kernels/generators.inc"
 
 #include "kernel/cuda/generators/generators.def"

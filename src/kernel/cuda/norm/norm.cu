@@ -4,8 +4,10 @@
 #include "kernel/cuda/norm/group_norm.cuh"
 #include "kernel/cuda/norm/group_norm_two_pass.cuh"
 #include "kernel/cuda/norm/norm.cuh"
-#include "kernel/cuda/norm/norm_generic.cuh"
 #include "kernel/cuda/norm/norm_warp.cuh"
 #include "kernel/cuda/norm/softmax.cuh"
+
+// All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
+#include "generic_kernels/norm.inc"
 
 #include "kernel/cuda/norm/norm.def"

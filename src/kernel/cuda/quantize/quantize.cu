@@ -1,7 +1,7 @@
 // Translation unit of the quantize kernels.
 #include "kernel/cuda/common/kernel.cuh"
-#include "kernel/cuda/quantize/dynamic_quantize.cuh"
-#include "kernel/cuda/quantize/quantize.cuh"
-#include "kernel/cuda/quantize/quantized_gemm_conv.cuh"
+
+// All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
+#include "generic_kernels/quantize.inc"
 
 #include "kernel/cuda/quantize/quantize.def"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernel/cuda/common/block_reduce.cuh"
+#include "kernel/cuda/common/generic.cuh"
 #include "kernel/cuda/reduce/arg_max.cuh"
 #include "kernel/cuda/reduce/axis_ops_params.h"
 

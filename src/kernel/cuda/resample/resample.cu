@@ -1,7 +1,7 @@
 // Translation unit of the resample kernels.
 #include "kernel/cuda/common/kernel.cuh"
-#include "kernel/cuda/resample/affine_grid.cuh"
-#include "kernel/cuda/resample/grid_sample.cuh"
-#include "kernel/cuda/resample/resize.cuh"
+
+// All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
+#include "generic_kernels/resample.inc"
 
 #include "kernel/cuda/resample/resample.def"
