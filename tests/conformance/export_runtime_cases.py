@@ -147,6 +147,11 @@ def write_microsoft(out: pathlib.Path) -> int:
               interleaved=interleaved)
     c.add("rotary_offset", "RotaryEmbedding", [rand(2, 5, 32), np.array([3], np.int64), rand(16, 4), rand(16, 4)])
     c.add("nhwc_max_pool", "NhwcMaxPool", [q(2, 6, 6, 3)], kernel_shape=[2, 2], strides=[2, 2])
+    boxes = np.array([[0, 0, 1, 1], [0.2, 0.9, 0.7, 0.1], [-0.3, 0.25, 1.2, 0.8]], np.float32)
+    for mode, size in (("bilinear", (5, 4)), ("nearest", (1, 7))):
+        c.add(f"crop_and_resize_{mode}", "CropAndResize",
+              [rand(2, 19, 9, 11), boxes, np.array([1, 0, 1], np.int32), np.array(size, np.int32)], constant=(3,), mode=mode,
+              extrapolation_value=0.5)
     return c.count
 
 

@@ -172,5 +172,6 @@ static const onnx_row kRows[] = {
     {"", "SimplifiedLayerNormalization", 1, handle_simplified_norm, CARNOT_OP_RMS_NORM, 0, NULL},
     MS("NhwcConv", handle_nhwc, CONV, ADD),
     MS("NhwcMaxPool", handle_nhwc, MAX_POOL, ADD),
+    MS("CropAndResize", onnx_one_to_one, CROP_AND_RESIZE, ADD),
 };
 const onnx_row_table onnx_rows_com_microsoft = ONNX_ROW_TABLE(kRows);
