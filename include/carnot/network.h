@@ -297,6 +297,24 @@ CARNOT_API carnot_status* carnot_network_add_rotary_embedding(
 CARNOT_API carnot_status* carnot_network_add_kv_cache_update(
     carnot_network* network, carnot_value* cache, carnot_value* update, carnot_value* indices,
     carnot_value** out_value) CARNOT_MUST_USE;
+typedef enum carnot_moe_activation { CARNOT_MOE_NONE, CARNOT_MOE_SILU } carnot_moe_activation;
+typedef struct carnot_moe_config {
+  carnot_moe_activation activation;
+  double limit, alpha, beta;                // of SILU; INFINITY: no limit
+  carnot_value *gate_weights, *up_weights;  // [experts, H, I]
+  carnot_value* down_weights;               // [experts, I, H]
+  carnot_value *gate_bias, *up_bias;        // [experts, I] or NULL
+  carnot_value* down_bias;                  // [experts, H] or NULL
+} carnot_moe_config;
+// Mixture of experts: y[t] = sum over the selected experts e of token t of
+// score[t,e] * ((act(x * gate_e) . (x * up_e)) * down_e), biases added. With SILU, gate and up are
+// clamped to |limit| (gate from above only), act(g) = g * sigmoid(alpha * g), and |beta| is added
+// to up. |hidden| [B,S,H], |selected| integers and |scores| [B,S,K] -> [B,S,H]. The number of
+// experts must be known. Source: TensorRT IMoELayer.
+CARNOT_API carnot_status* carnot_network_add_moe(carnot_network* network, carnot_value* hidden,
+                                                 carnot_value* selected, carnot_value* scores,
+                                                 const carnot_moe_config* config,
+                                                 carnot_value** out_value) CARNOT_MUST_USE;
 typedef enum carnot_rnn {
   CARNOT_RNN_RELU,
   CARNOT_RNN_TANH,

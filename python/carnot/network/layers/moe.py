@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List
 
-import numpy as np
-
-from ..._carnot import lib
+from ..._carnot import ffi
 from ...enums import DataType, LayerType, MoEActType
 from ...types import Dims
 from ..emitter import Emitter, model_error
@@ -68,36 +66,11 @@ class IMoELayer(ILayer):
         inputs = self._inputs + [None] * (_BIASES + 3 - len(self._inputs))
         if None in inputs[:_BIASES]:
             raise model_error(f"layer {self._name} has no weights: call set_gated_weights")
-        x, selected, scores, w_gate, w_up, w_down = (e.value(tensor) for tensor in inputs[:_BIASES])
-        b_gate, b_up, b_down = (e.value(tensor) for tensor in inputs[_BIASES : _BIASES + 3])
-
-        def number(value: float) -> Any:
-            return e.like(e.array(np.float32(value)), x)
-
-        def einsum(equation: str, *values: Any) -> Any:
-            return e.add("einsum", equation.encode(), list(values), len(values))
-
-        def biased(value: Any, bias: Any) -> Any:
-            return e.elementwise(value, bias, "SUM") if bias else value
-
-        gate = biased(einsum("bsh,ehi->bsei", x, w_gate), b_gate)
-        up = biased(einsum("bsh,ehi->bsei", x, w_up), b_up)
-        limit = self.swiglu_param_limit
-        if self.activation_type == MoEActType.SILU:
-            if limit != float("inf"):
-                gate = e.elementwise(gate, number(limit), "MIN")
-                up = e.elementwise(e.elementwise(up, number(limit), "MIN"), number(-limit), "MAX")
-            scaled = e.elementwise(gate, number(self.swiglu_param_alpha), "PROD")
-            gate = e.elementwise(
-                gate, e.add("activation", scaled, lib.CARNOT_ACTIVATION_TYPE_SIGMOID, 0.0, 0.0), "PROD"
-            )
-            up = e.elementwise(up, number(self.swiglu_param_beta), "SUM")
-        inner = e.elementwise(gate, up, "PROD")
-        each = biased(einsum("bsei,eih->bseh", inner, w_down), b_down)
-        count = e.shape(w_gate)[0]
-        if count < 0:
-            raise model_error(f"layer {self._name}: the number of experts must be known")
-        zero_one = e.like(e.array(np.array([0, 1], np.float32)), scores)
-        chosen = e.add("one_hot", selected, e.int(count), zero_one, -1)
-        weights = einsum("bsk,bske->bse", scores, chosen)
-        return [einsum("bse,bseh->bsh", e.like(weights, x), each)]
+        values = [e.value(tensor) for tensor in inputs]
+        config = ffi.new("carnot_moe_config*")
+        config.activation = int(self.activation_type)
+        config.limit, config.alpha = self.swiglu_param_limit, self.swiglu_param_alpha
+        config.beta = self.swiglu_param_beta
+        config.gate_weights, config.up_weights, config.down_weights = values[_WEIGHTS:_BIASES]
+        config.gate_bias, config.up_bias, config.down_bias = values[_BIASES:]
+        return [e.add("moe", *values[:_WEIGHTS], config)]
