@@ -559,6 +559,62 @@ CARNOT_API carnot_status* carnot_conditional_end(carnot_conditional* conditional
                                                  carnot_value* const* values, int count,
                                                  carnot_value** out_values) CARNOT_MUST_USE;
 
+// ---- control flow in flat form, as TensorRT's ILoop and IIfConditional: the layers of a body are
+// added to the network like any others, on placeholders. Closing the form makes the layers that
+// depend on the placeholders the body. Inner forms are closed first. ----
+
+// A value that iterations carry; |initial| in the first.
+CARNOT_API carnot_status* carnot_network_add_loop_recurrence(
+    carnot_network* network, carnot_value* initial, carnot_value** out_value) CARNOT_MUST_USE;
+// The iteration's slice of |tensor| along |axis|, from the end when |reverse|.
+CARNOT_API carnot_status* carnot_network_add_loop_iterator(
+    carnot_network* network, carnot_value* tensor, int axis, bool reverse,
+    carnot_value** out_value) CARNOT_MUST_USE;
+typedef struct carnot_loop_recurrence {
+  carnot_value *value, *next;  // the placeholder and its value in the next iteration
+} carnot_loop_recurrence;
+typedef enum carnot_loop_output_kind {
+  CARNOT_LOOP_LAST_VALUE,   // of a recurrence
+  CARNOT_LOOP_CONCATENATE,  // all values along a new axis
+  CARNOT_LOOP_REVERSE       // the same, the last one first
+} carnot_loop_output_kind;
+typedef struct carnot_loop_output {
+  carnot_value* value;
+  carnot_loop_output_kind kind;
+  int axis;  // the new axis
+} carnot_loop_output;
+typedef struct carnot_flat_loop {
+  carnot_value* trip_count;  // an integer, or NULL
+  // A bool, computed before each iteration from recurrences and values outside, or NULL.
+  carnot_value* condition;
+  const carnot_loop_recurrence* recurrences;
+  carnot_value* const* iterators;  // placeholders
+  const carnot_loop_output* outputs;
+  int recurrence_count, iterator_count, output_count;  // at most 64 each
+} carnot_flat_loop;
+// Makes the loop; |out_values| [output_count]. INVALID_MODEL where a value of the body is an output
+// of the network; UNSUPPORTED where the condition depends on an iterator.
+// Source: TensorRT ILoop.
+CARNOT_API carnot_status* carnot_network_close_flat_loop(carnot_network* network,
+                                                         const carnot_flat_loop* loop,
+                                                         carnot_value** out_values) CARNOT_MUST_USE;
+
+// |input| as the branches of a conditional read it.
+CARNOT_API carnot_status* carnot_network_add_conditional_input(
+    carnot_network* network, carnot_value* input, carnot_value** out_value) CARNOT_MUST_USE;
+typedef struct carnot_flat_conditional {
+  carnot_value* condition;
+  carnot_value* const* inputs;  // placeholders
+  int input_count;
+  carnot_value *const *true_values, *const *false_values;  // [output_count]
+  int output_count;                                        // at most 64
+} carnot_flat_conditional;
+// Makes the conditional: layers that depend on |inputs| run in the branch whose results need them.
+// |out_values| [output_count]. Errors as of loops. Source: TensorRT IIfConditional.
+CARNOT_API carnot_status* carnot_network_close_flat_conditional(
+    carnot_network* network, const carnot_flat_conditional* conditional,
+    carnot_value** out_values) CARNOT_MUST_USE;
+
 #ifdef __cplusplus
 }
 #endif

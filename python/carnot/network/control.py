@@ -1,4 +1,4 @@
-"""Loops and conditionals: converts TensorRT's flat boundary layers into nodes with bodies.
+"""Loops and conditionals: TensorRT's flat boundary layers over the flat form of the C network API.
 
 The body of a loop is all that depends on its recurrences and iterators. A branch of a conditional is all between its
 inputs and outputs. A unit (loop or conditional) becomes one node.
@@ -6,7 +6,7 @@ inputs and outputs. A unit (loop or conditional) becomes one node.
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set
+from typing import Any, Dict, List, Set
 
 from .._carnot import ffi, lib
 from ..core import CarnotError, check
@@ -92,7 +92,7 @@ class _Unit:
 def _emit_members(e: Emitter, members: List[ILayer], units: List[_Unit]) -> None:
     """Nodes of |members| in the open body; inner units as a whole, each layer after those it reads."""
     left, made = list(members), set()
-    inner = {layer: unit for unit in units for layer in (*unit._own, *unit._members()) if unit._own[0] in members}
+    inner = {layer: unit for unit in units for layer in (*unit._own, *unit._members()) if any(own in members for own in unit._own)}
     while left:
         before = len(left)
         for layer in list(left):
@@ -146,78 +146,39 @@ class ILoop(_Unit):
         if not self._of(ILoopOutputLayer):
             raise self._error("no output")
 
-    def _condition(self, e: Emitter, tensor: Any, state: Dict[int, Any]) -> Any:
-        """The condition |tensor| with the recurrences at |state|."""
-        members = self._members()
-        needed: List[ILayer] = []
-
-        def visit(t: Any) -> None:
-            if t is not None and t._producer in members and t._producer not in needed:
-                for read in t._producer._inputs:
-                    visit(read)
-                needed.append(t._producer)
-
-        visit(tensor)
-        inner = Emitter(self._network, {**e.env, **state})
-        _emit_members(inner, needed, self._network._loops)
-        return inner.scalar(inner.value(tensor))
-
     def _emit(self, e: Emitter) -> Dict[int, Any]:
         """Emits the loop in the open block; returns the values of its outputs by id of the tensor."""
         self._check()
         limits = {layer.kind: layer._inputs[0] for layer in self._of(ITripLimitLayer)}
         recurrences, iterators = self._of(IRecurrenceLayer), self._of(IIteratorLayer)
-        initial = {id(r._outputs[0]): e.value(r._inputs[0]) for r in recurrences}
-        count = e.scalar(e.int64(e.value(limits[TripLimit.COUNT]))) if TripLimit.COUNT in limits else ffi.NULL
-        go_on = limits.get(TripLimit.WHILE)
-        first = self._condition(e, go_on, initial) if go_on is not None else ffi.NULL
-        made = ffi.new("carnot_loop**")
-        check(lib.carnot_network_begin_loop(e.c, count, first, made))
-        loop = made[0]
+        outputs = self._of(ILoopOutputLayer)
         body = Emitter(self._network, dict(e.env))
-        inside = {}
-        for recurrence in recurrences:
-            out = ffi.new("carnot_value**")
-            check(lib.carnot_loop_add_recurrence(loop, initial[id(recurrence._outputs[0])], out))
-            inside[recurrence] = body.env[id(recurrence._outputs[0])] = out[0]
-        for iterator in iterators:
-            out = ffi.new("carnot_value**")
-            check(
-                lib.carnot_loop_add_iterator(loop, e.value(iterator._inputs[0]), iterator.axis, iterator.reverse, out)
-            )
-            body.env[id(iterator._outputs[0])] = out[0]
-        members = [layer for layer in self._network._layers if layer in self._members()]
-        _emit_members(body, members, self._network._loops)
-        following = {id(r._outputs[0]): body.value(r._inputs[1]) for r in recurrences}
-        if go_on is not None:
-            check(lib.carnot_loop_set_condition(loop, self._condition(body, go_on, following)))
-        for recurrence in recurrences:
-            check(lib.carnot_loop_set_next(loop, inside[recurrence], following[id(recurrence._outputs[0])]))
-        results = {}
-        for output in self._of(ILoopOutputLayer):
-            results[output] = ffi.new("carnot_value**")
-            tensor = output._inputs[0]
-            if output.kind != LoopOutput.LAST_VALUE:
-                check(lib.carnot_loop_add_stacked_output(loop, body.value(tensor), results[output]))
-            elif tensor._producer in inside:
-                check(lib.carnot_loop_add_last_output(loop, inside[tensor._producer], results[output]))
-            else:
-                raise self._error(f"output {output._name}: LAST_VALUE needs the output of a recurrence")
-        check(lib.carnot_loop_end(loop))
-        for tensor_id, value in body.env.items():
-            self._network._inner_values[tensor_id] = value
-        return {id(output._outputs[0]): self._placed(e, output, out[0]) for output, out in results.items()}
-
-    @staticmethod
-    def _placed(e: Emitter, output: Any, value: Any) -> Any:
-        """The stacked values of all iterations, reversed or along another axis as requested."""
-        if output.kind == LoopOutput.REVERSE:
-            value = e.add("slice_dynamic", value, e.ints([-1]), e.ints([-(1 << 62)]), e.ints([0]), e.ints([-1]))
-        if output.kind != LoopOutput.LAST_VALUE and output.axis:
-            order = list(range(1, len(e.shape(value))))
-            order.insert(output.axis, 0)
-            value = e.transpose(value, order)
-        return value
+        for layer in recurrences:
+            body.env[id(layer._outputs[0])] = e.add("loop_recurrence", e.value(layer._inputs[0]))
+        for layer in iterators:
+            value = e.add("loop_iterator", e.value(layer._inputs[0]), layer.axis, layer.reverse)
+            body.env[id(layer._outputs[0])] = value
+        members = self._members()
+        _emit_members(body, [layer for layer in self._network._layers if layer in members], self._network._loops)
+        flat = ffi.new("carnot_flat_loop*")
+        if TripLimit.COUNT in limits:
+            flat.trip_count = body.value(limits[TripLimit.COUNT])
+        if TripLimit.WHILE in limits:
+            flat.condition = body.value(limits[TripLimit.WHILE])
+        carried = ffi.new("carnot_loop_recurrence[]", len(recurrences))
+        for c, layer in zip(carried, recurrences):
+            c.value, c.next = body.value(layer._outputs[0]), body.value(layer._inputs[1])
+        slices = ffi.new("carnot_value*[]", [body.value(layer._outputs[0]) for layer in iterators])
+        results = ffi.new("carnot_loop_output[]", len(outputs))
+        for c, layer in zip(results, outputs):
+            c.value, c.kind, c.axis = body.value(layer._inputs[0]), int(layer.kind), layer.axis
+        flat.recurrences, flat.recurrence_count = carried, len(carried)
+        flat.iterators, flat.iterator_count = slices, len(slices)
+        flat.outputs, flat.output_count = results, len(results)
+        made = ffi.new("carnot_value*[]", len(outputs))
+        check(lib.carnot_network_close_flat_loop(e.c, flat, made))
+        self._network._inner_values.update(body.env)
+        return {id(layer._outputs[0]): made[i] for i, layer in enumerate(outputs)}
 
 
 class IIfConditional(_Unit):
@@ -243,36 +204,26 @@ class IIfConditional(_Unit):
     def _is_complete(self) -> bool:
         return bool(self._of(IConditionLayer) and self._of(IIfConditionalOutputLayer))
 
-    def _branch(self, tensors: List[Any]) -> List[ILayer]:
-        members, found = self._members(), set()
-
-        def visit(tensor: Optional[Any]) -> None:
-            if tensor is not None and tensor._producer in members and tensor._producer not in found:
-                found.add(tensor._producer)
-                for read in tensor._producer._inputs:
-                    visit(read)
-
-        for tensor in tensors:
-            visit(tensor)
-        return [layer for layer in self._network._layers if layer in found]
-
     def _emit(self, e: Emitter) -> Dict[int, Any]:
+        """Emits the conditional in the open block; returns the values of its outputs by id of the tensor."""
         conditions, outputs = self._of(IConditionLayer), self._of(IIfConditionalOutputLayer)
         if not conditions or not outputs:
             raise self._error("needs a condition and an output")
-        made = ffi.new("carnot_conditional**")
-        check(lib.carnot_network_begin_if(e.c, e.scalar(e.value(conditions[-1]._inputs[0])), made))
-        results = ffi.new("carnot_value*[]", len(outputs))
-        for branch in (0, 1):
-            body = Emitter(self._network, dict(e.env))
-            for layer in self._of(IIfConditionalInputLayer):
-                body.env[id(layer._outputs[0])] = e.value(layer._inputs[0])
-            tensors = [output._inputs[branch] for output in outputs]
-            _emit_members(body, self._branch(tensors), self._network._loops)
-            values = [body.value(t) for t in tensors]
-            if branch == 0:
-                check(lib.carnot_conditional_else(made[0], values, len(values)))
-            else:
-                check(lib.carnot_conditional_end(made[0], values, len(values), results))
-            self._network._inner_values.update(body.env)
-        return {id(output._outputs[0]): results[i] for i, output in enumerate(outputs)}
+        body = Emitter(self._network, dict(e.env))
+        inputs = self._of(IIfConditionalInputLayer)
+        for layer in inputs:
+            body.env[id(layer._outputs[0])] = e.add("conditional_input", e.value(layer._inputs[0]))
+        members = self._members()
+        _emit_members(body, [layer for layer in self._network._layers if layer in members], self._network._loops)
+        values = [body.value(layer._outputs[0]) for layer in inputs]
+        placeholders = ffi.new("carnot_value*[]", values)
+        branches = [ffi.new("carnot_value*[]", [body.value(o._inputs[i]) for o in outputs]) for i in (0, 1)]
+        flat = ffi.new("carnot_flat_conditional*")
+        flat.condition = e.value(conditions[-1]._inputs[0])
+        flat.inputs, flat.input_count = placeholders, len(placeholders)
+        flat.true_values, flat.false_values = branches
+        flat.output_count = len(outputs)
+        made = ffi.new("carnot_value*[]", len(outputs))
+        check(lib.carnot_network_close_flat_conditional(e.c, flat, made))
+        self._network._inner_values.update(body.env)
+        return {id(layer._outputs[0]): made[i] for i, layer in enumerate(outputs)}

@@ -6,16 +6,14 @@ typedef struct recurrence {
   carnot_value** out_last;
 } recurrence;
 
-enum { MAX_LOOP_VALUES = 64 };
-
 struct carnot_loop {
   carnot_network* network;
   carnot_scope* scope;
   carnot_value *trip_count, *condition, *iteration, *go, *next_go;
-  recurrence recurrences[MAX_LOOP_VALUES];
+  recurrence recurrences[CARNOT_MAX_LOOP_VALUES];
   int recurrence_count;
-  carnot_value* stacked[MAX_LOOP_VALUES];
-  carnot_value** out_stacked[MAX_LOOP_VALUES];
+  carnot_value* stacked[CARNOT_MAX_LOOP_VALUES];
+  carnot_value** out_stacked[CARNOT_MAX_LOOP_VALUES];
   int stacked_count;
 };
 
@@ -51,8 +49,8 @@ carnot_status* carnot_loop_add_recurrence(carnot_loop* loop, carnot_value* initi
                                           carnot_value** out_value) {
   *out_value = NULL;
   CARNOT_TRY(check_open(loop->network, loop->scope, "loop"));
-  CARNOT_CHECK(initial && loop->recurrence_count < MAX_LOOP_VALUES, INVALID_ARGUMENT,
-               "a recurrence needs an initial value; at most %d", MAX_LOOP_VALUES);
+  CARNOT_CHECK(initial && loop->recurrence_count < CARNOT_MAX_LOOP_VALUES, INVALID_ARGUMENT,
+               "a recurrence needs an initial value; at most %d", CARNOT_MAX_LOOP_VALUES);
   recurrence* r = &loop->recurrences[loop->recurrence_count];
   CARNOT_TRY(carnot_network_reach(loop->network, loop->scope->parent, initial, &r->initial));
   r->param = carnot_block_add_param(loop->scope->block, NULL, &r->initial->type);
@@ -114,8 +112,8 @@ carnot_status* carnot_loop_add_stacked_output(carnot_loop* loop, carnot_value* v
                                               carnot_value** out_value) {
   *out_value = NULL;
   CARNOT_TRY(check_open(loop->network, loop->scope, "loop"));
-  CARNOT_CHECK(loop->stacked_count < MAX_LOOP_VALUES, OUT_OF_RANGE,
-               "a loop with more than %d stacked outputs", MAX_LOOP_VALUES);
+  CARNOT_CHECK(loop->stacked_count < CARNOT_MAX_LOOP_VALUES, OUT_OF_RANGE,
+               "a loop with more than %d stacked outputs", CARNOT_MAX_LOOP_VALUES);
   CARNOT_TRY(
       carnot_network_reach(loop->network, loop->scope, value, &loop->stacked[loop->stacked_count]));
   loop->out_stacked[loop->stacked_count++] = out_value;

@@ -6,6 +6,8 @@
 #include "import/onnx/onnx.h"
 #include "ir/graph.h"
 
+enum { CARNOT_MAX_LOOP_VALUES = 64 };  // recurrences, iterators or outputs of a loop
+
 // A block that layers are being added to. Bodies are closed: a value from outside becomes a
 // parameter.
 typedef struct carnot_scope {
@@ -47,6 +49,10 @@ carnot_status* carnot_network_add_fn(carnot_network* network, carnot_op op, carn
                                      int count, carnot_value** out_value) CARNOT_MUST_USE;
 // A list of int64 in the innermost open block.
 carnot_value* carnot_network_ints(carnot_network* network, const int64_t* values, int count);
+
+// The attributes |attrs| with copies of the blocks among them.
+carnot_status* carnot_copy_bodies(carnot_graph* graph, const carnot_attrs* attrs,
+                                  carnot_attrs* out) CARNOT_MUST_USE;
 
 #define CARNOT_VALUES(...)                \
   ((carnot_value* const[]){__VA_ARGS__}), \
