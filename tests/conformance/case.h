@@ -12,6 +12,7 @@ typedef struct case_options {
   const char* disabled_pass;  // NULL: none
   int isa, level;             // isa -1: this machine's
   const char* backend;        // "cpu", or an accelerator
+  bool time;                  // --every-tactic prints times
   bool half;                  // layers of float32 may compute in float16 and bfloat16
   bool (*pins)(void* user, const carnot_tactic* tactic);  // as in carnot_build_config
   void* user;

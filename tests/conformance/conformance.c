@@ -1,6 +1,7 @@
 // Conformance: imports, builds, serializes, loads and runs cases and compares their outputs.
 //
-//   conformance [--interpret] [--every-tactic] [--noPasses] [--disablePass=NAME] [--isa=NAME]
+//   conformance [--interpret] [--every-tactic [--time]] [--noPasses] [--disablePass=NAME]
+//   [--isa=NAME]
 //   [--level=N] [--backend=cpu|cuda] [--together] [--hostOps=FILE] [--filter=TEXT] [--verbose]
 //   FOLDER|FILE…
 //
@@ -8,6 +9,8 @@
 // problem.h says; the interpreter computes their wanted outputs.
 // --every-tactic runs each case once with every CPU tactic that takes one of its regions, on all
 // ISA levels of the machine, and fails when a tactic ran in no case (unless --filter is given).
+// --time prints how long each of these runs takes and its GFLOP/s: the lines of tests/problems are
+// benchmarks too, and other files with larger problems may be given.
 // --hostOps builds only: a case fails when the accelerator has no tactic for an operator that FILE
 // does not name. A line of FILE is a name and why.
 // Each case runs in a process of its own, so that a crash counts as one failure. Ends with
@@ -251,6 +254,8 @@ static int read_options(int argc, char** argv, options* out) {
     } else if (strcmp(arg, "--every-tactic") == 0) {
       out->tally = tactic_tally_create();
       if (!out->tally) return printf("no shared memory\n"), 2;
+    } else if (strcmp(arg, "--time") == 0) {
+      out->build.time = true;
     } else if (strcmp(arg, "--noPasses") == 0) {
       out->build.no_passes = true;
     } else if (strncmp(arg, "--disablePass=", 14) == 0) {
@@ -293,7 +298,7 @@ int main(int argc, char** argv) {
   if (code) return code;
   for (int i = 1; i < argc; i++)
     if (argv[i][0] != '-') (is_folder(argv[i]) ? run_folder : run_problems)(argv[i], &opts, &total);
-  int missed = opts.tally ? tactic_tally_print(opts.tally, opts.build.isa) : 0;
+  int missed = opts.tally && !opts.build.time ? tactic_tally_print(opts.tally, opts.build.isa) : 0;
   printf("%d passed, %d failed, %d skipped", total.passed, total.failed, total.skipped);
   if (strcmp(opts.build.backend, "cpu") != 0)
     printf(", %d without a step on the processor", total.on_device);

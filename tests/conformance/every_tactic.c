@@ -2,12 +2,18 @@
 #define _DEFAULT_SOURCE  // MAP_ANONYMOUS
 #include "every_tactic.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <time.h>
 
 // A bound of sum|a*b| divided by the greatest magnitude of the result, for the sums of the cases:
 // their terms cancel less than this, and operators after the sum amplify less.
 enum { kCancellation = 4 };
+
+// Of the largest magnitude: what float32 sums of thousands of terms, as layers to be timed have,
+// may be off. Cases that are only checked are small.
+static const double kLargeSums = 1e-4;
 
 tactic_tally* tactic_tally_create(void) {
   void* memory =
@@ -49,11 +55,40 @@ static double half_bound_of(const carnot_tactic* tactic) {
          carnot_numerics_bound(tactic->numerics, CARNOT_DTYPE_F32, tactic->precision, /*k=*/1);
 }
 
-static carnot_status* check_pinned(const test_case* test, const case_options* options,
-                                   const carnot_tactic* tactic, tactic_tally* tally) {
+// Prints the least time of about 50 ms of runs with the inputs of the last set, and the arithmetic
+// that the inspector counts.
+static carnot_status* print_time(const char* name, const carnot_tactic* tactic,
+                                 carnot_context* context) {
+  double best = 1e30, sum = 0, flops = 0;
+  for (int run = 0; run < 5 || sum < 0.05; run++) {
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    CARNOT_TRY(carnot_context_run_now(context));
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    double seconds =
+        (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    best = seconds < best ? seconds : best;
+    sum += seconds;
+  }
+  json_t *engine = json_loads(context->plan->inspector, 0, NULL), *layer;
+  size_t i;
+  json_array_foreach(json_object_get(engine, "Layers"), i, layer) flops +=
+      json_number_value(json_object_get(layer, "Flops"));
+  json_decref(engine);
+  printf("%-24s %-36s %10.1f us %8.1f GFLOP/s\n", name, tactic ? tactic->name : "(as built)",
+         1e6 * best, 1e-9 * flops / best);
+  return NULL;
+}
+
+static carnot_status* check_pinned(const char* name, const test_case* test,
+                                   const case_options* options, const carnot_tactic* tactic,
+                                   tactic_tally* tally) {
   carnot_context* context;
   CARNOT_TRY(case_open(test, options, &context));
-  carnot_status* status = case_check_engine(test, context, half_bound_of(tactic));
+  double bound = half_bound_of(tactic);
+  if (options->time && bound < kLargeSums) bound = kLargeSums;
+  carnot_status* status = case_check_engine(test, context, bound);
+  if (!status && options->time) status = print_time(name, tactic, context);
   if (!status) note_tactics(context->plan, tally);
   carnot_context_free(context);
   return status;
@@ -72,7 +107,7 @@ static int check_arithmetic(const char* name, const test_case* test, const case_
     if (!p->takes_one[i] || p->was_pinned[i] || is_half != options->half) continue;
     p->pinned = table[i];
     p->was_pinned[i] = true;
-    carnot_status* status = check_pinned(test, options, p->pinned, tally);
+    carnot_status* status = check_pinned(name, test, options, p->pinned, tally);
     tally->pairs++;
     if (status) {
       printf("FAILED %s with %s: %s\n", name, table[i]->name, carnot_status_message(status));
@@ -100,7 +135,7 @@ carnot_status* case_check_every_tactic(const char* name, const test_case* test,
       CARNOT_TRY(case_open(test, &pinned, &context));
       carnot_context_free(context);
     } else {
-      CARNOT_TRY(check_pinned(test, &pinned, NULL, tally));
+      CARNOT_TRY(check_pinned(name, test, &pinned, NULL, tally));
     }
     failed += check_arithmetic(name, test, &pinned, &p, tally);
   }
