@@ -71,7 +71,7 @@ CARNOT_API carnot_status* carnot_config_set_profile_values(carnot_config* config
                                                            const int64_t* opt, const int64_t* max,
                                                            size_t count) CARNOT_MUST_USE;
 // Requests of weak typing by name, in addition to those of layers (carnot/edit.h): the layers that
-// |pattern| names ('*' stands for any text) compute in |dtype|, or their outputs are of |dtypes| in
+// |pattern| names ('*' matches any text) compute in |dtype|, or their outputs are of |dtypes| in
 // order, the last for all that follow. Later requests override earlier ones. The text is copied.
 // They are read under PREFER_TYPES or OBEY_TYPES.
 CARNOT_API carnot_status* carnot_config_add_layer_precision(carnot_config* config,
@@ -83,7 +83,7 @@ CARNOT_API carnot_status* carnot_config_add_layer_output_types(carnot_config* co
                                                                const carnot_dtype* dtypes,
                                                                int count) CARNOT_MUST_USE;
 // Types of the network's inputs (outputs) as the user's tensors have them, in order, INVALID: the
-// network's own; one stands for all. Between floating types only; the build names others.
+// network's own; one applies to all. Between floating types only; the build names others.
 CARNOT_API carnot_status* carnot_config_set_input_types(carnot_config* config,
                                                         const carnot_dtype* dtypes,
                                                         size_t count) CARNOT_MUST_USE;

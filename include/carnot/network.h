@@ -239,7 +239,7 @@ CARNOT_API carnot_status* carnot_network_add_padding(carnot_network* network, ca
                                                      carnot_pad_mode mode, double fill,
                                                      carnot_value** out_value) CARNOT_MUST_USE;
 
-// ---- matrix products and normalization ----
+// ---- matrix multiplication and normalization ----
 
 typedef enum carnot_matrix_op {
   CARNOT_MATRIX_NONE,

@@ -280,7 +280,7 @@ CARNOT_API carnot_status* carnot_config_serialize_plugin_library(carnot_config* 
 // ---- networks ----
 
 // A layer that computes |plugin|, whose fields are taken now: it may be destroyed afterwards. NULL
-// inputs are absent. A built-in plugin becomes the operators that it stands for. |out_values| has
+// inputs are absent. A built-in plugin becomes the operators that implement it. |out_values| has
 // room for plugin->output_count.
 CARNOT_API carnot_status* carnot_network_add_plugin(carnot_network* network,
                                                     const carnot_plugin* plugin,

@@ -1,4 +1,4 @@
-"""Runs a model of one operator and tells which tactic computed it."""
+"""Runs a model of one operator and returns which tactic computed it."""
 
 import json
 import pathlib

@@ -93,7 +93,7 @@ def random_inputs(session: ort.InferenceSession, device: Device) -> dict[str, np
             array = (array > -0.5).astype(np.float32)
             keys = value.shape[-1]
             array[..., : keys // 2], array[..., keys - keys // 5 :] = 1, 0
-            if device.tactics != "copies":  # the reference tactics store masks as halves
+            if device.tactics != "copies":  # the reference tactics store masks as FP16
                 rows = array.reshape(-1, keys)
                 rows[1 : len(rows) // 4 : 3] = 0
         feeds[value.name] = array

@@ -1,6 +1,6 @@
 """GEMM and convolution by each tile size of the built-in kernels, at odd sizes, against ONNX Runtime in float32.
 
-With the stand-in driver only the tactic of the case runs on its device, and one kernel stands for all sizes.
+With the stand-in driver only the tactic of the case runs on its device, and one kernel serves all sizes.
 """
 
 import functools

@@ -8,7 +8,7 @@ weights. A model that is not there is skipped with the reason. FP32: the largest
 largest value; a float16 model's error against float64 must be no larger than ONNX Runtime's or two float16 units of the
 largest output. With --precision: every output's cosine to float32 must be 0.999 or more, or for bf16, which
 loses more than that in deep networks of random weights, 1 - cosine at most a quarter more than ONNX Runtime's when it
-rounds the operands of the same products to bfloat16. Ends with "N passed, M failed, K skipped".
+rounds the operands of the same GEMMs to bfloat16. Ends with "N passed, M failed, K skipped".
 """
 
 import argparse

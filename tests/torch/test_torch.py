@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch brings it")
-pytest.importorskip("onnxscript", reason="onnxscript is not installed: make test-torch brings it")
+torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch installs it")
+pytest.importorskip("onnxscript", reason="onnxscript is not installed: make test-torch installs it")
 
 import carnot.torch  # noqa: E402
 

@@ -12,7 +12,7 @@ const cli_flag cli_build_flags_own[] = {
     {"maxShapes", CLI_VALUE, CLI_WORKS, "the largest shapes of the profile"},
     {"refit", CLI_NO_VALUE, CLI_WORKS, "the weights of the engine can be replaced"},
     {"stripWeights", CLI_NO_VALUE, CLI_WORKS,
-     "leave out of the engine the weights that refit brings back; implies --refit"},
+     "leave out of the engine the weights that refit sets; implies --refit"},
     {"isa", CLI_VALUE, CLI_WORKS, "the highest CPU ISA level to use: scalar, avx2, avx512, …"},
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
 };

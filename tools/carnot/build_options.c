@@ -25,7 +25,7 @@ const cli_flag cli_build_flag_table[] = {
     {"precisionConstraints", CLI_VALUE, CLI_WORKS,
      "what the next two flags are: none, prefer or obey"},
     {"layerPrecisions", CLI_VALUE, CLI_WORKS,
-     "LAYER:TYPE,…: what layers compute in; * in a name stands for any text, later ones override"},
+     "LAYER:TYPE,…: what layers compute in; * in a name matches any text, later ones override"},
     {"layerOutputTypes", CLI_VALUE, CLI_WORKS, "LAYER:TYPE+TYPE,…: types of layers' outputs"},
     {"inputIOFormats", CLI_VALUE, CLI_WORKS, "TYPE:chw,… of the network's inputs"},
     {"outputIOFormats", CLI_VALUE, CLI_WORKS, "TYPE:chw,… of the network's outputs"},

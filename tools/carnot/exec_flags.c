@@ -42,7 +42,7 @@ const cli_flag cli_exec_flags[] = {
     {"verbose", CLI_NO_VALUE, CLI_WORKS, "log more"},
     {"refit", CLI_NO_VALUE, CLI_WORKS, "the weights of the engine can be replaced"},
     {"stripWeights", CLI_NO_VALUE, CLI_WORKS,
-     "leave out of the engine the weights that refit brings back"},
+     "leave out of the engine the weights that refit sets"},
     {"stripAllWeights", CLI_NO_VALUE, CLI_WORKS, "--refit --stripWeights"},
     {"weightless", CLI_NO_VALUE, CLI_WORKS, "old name of --stripWeights"},
     {"device", CLI_VALUE, CLI_WORKS, "this CUDA device, where there is one; 0"},

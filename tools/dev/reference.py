@@ -1,6 +1,6 @@
 """Writes the C reference from the public headers. Usage: reference.py INCLUDE_DIR OUTPUT_DIR
 
-One Markdown page a header: the text at its head, then every declaration under the comment that stands before it.
+One Markdown page a header: the text at its head, then every declaration under the comment before it.
 """
 import pathlib
 import re
