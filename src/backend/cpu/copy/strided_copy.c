@@ -422,19 +422,15 @@ typedef struct repetition {
 } repetition;
 _Static_assert(sizeof(repetition) <= CARNOT_STATE_BYTES, "the state has its size");
 
-static const char* repeat_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
-  const char* why = single(problem, op);
+static const char* repeat_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = single(problem, problem->tactic->anchor);
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (!why) problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }
 
-static const char* expand_reject(carnot_problem* problem, char* reason, size_t size) {
-  return repeat_reject(problem, CARNOT_OP_EXPAND, reason, size);
-}
-
 static const char* tile_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = repeat_reject(problem, CARNOT_OP_TILE, reason, size);
+  const char* why = repeat_reject(problem, reason, size);
   if (!why && problem->inputs[0].rank * 2 > CARNOT_COPY_MAX_RANK)
     why = carnot_because(reason, size, "rank %d, takes up to %d", problem->inputs[0].rank,
                          CARNOT_COPY_MAX_RANK / 2);
@@ -497,14 +493,14 @@ static carnot_status* repeat_run(const carnot_step_view* step, void* state,
   return NULL;
 }
 
-#define REPEAT_TACTIC(family, OP)                                                  \
+#define REPEAT_TACTIC(family, OP, reject_fn)                                       \
   const carnot_tactic carnot_tactic_##family = {.name = "cpu_" #family,            \
                                                 .anchor = OP,                      \
                                                 .isa = CARNOT_ISA_SCALAR,          \
                                                 .numerics = CARNOT_NUMERICS_EXACT, \
                                                 .strided_outputs = true,           \
-                                                .reject = family##_reject,         \
+                                                .reject = reject_fn,               \
                                                 .configure = family##_configure,   \
                                                 .run = repeat_run}
-REPEAT_TACTIC(expand, CARNOT_OP_EXPAND);
-REPEAT_TACTIC(tile, CARNOT_OP_TILE);
+REPEAT_TACTIC(expand, CARNOT_OP_EXPAND, repeat_reject);
+REPEAT_TACTIC(tile, CARNOT_OP_TILE, tile_reject);
