@@ -80,26 +80,6 @@ static const char* recurrent_reject(carnot_problem* problem, char* reason, size_
   return NULL;
 }
 
-// Gates that the first GEMM of a time step computes. The others, of a GRU that applies the reset
-// gate before its GEMM, need the reset gate first.
-static int64_t first_gates(const carnot_cpu_recurrent_params* p) {
-  return p->gates == 3 && !p->linear ? 2 : p->gates;
-}
-
-static carnot_packed_weights_shape shape_of_r(const carnot_cpu_recurrent_params* p, int64_t gates) {
-  return (carnot_packed_weights_shape){1, p->hidden, gates * p->hidden};
-}
-
-// Bytes of R^T of a direction: the first gates, then the others.
-size_t carnot_cpu_recurrent_first_r_bytes(const carnot_cpu_recurrent_params* p) {
-  return carnot_packed_weights_bytes((carnot_dtype)p->weights, shape_of_r(p, first_gates(p)));
-}
-size_t carnot_cpu_recurrent_r_bytes(const carnot_cpu_recurrent_params* p) {
-  return carnot_cpu_recurrent_first_r_bytes(p) +
-         carnot_packed_weights_bytes((carnot_dtype)p->weights,
-                                     shape_of_r(p, p->gates - first_gates(p)));
-}
-
 static carnot_packed_weights_shape shape_of_w(const carnot_cpu_recurrent_params* p) {
   return (carnot_packed_weights_shape){1, p->input, carnot_cpu_recurrent_columns(p)};
 }
@@ -131,12 +111,12 @@ static carnot_status* pack(carnot_dtype dtype, carnot_packed_weights_shape shape
 }
 
 static carnot_status* pack_r(const carnot_cpu_recurrent_params* p, const float* r, char* packed) {
-  int64_t rows = p->gates * p->hidden, first = first_gates(p);
+  int64_t rows = p->gates * p->hidden, first = carnot_cpu_recurrent_first_gates(p);
   for (int64_t d = 0; d < p->directions; d++) {
     const float* from = r + d * rows * p->hidden;
     char* to = packed + (size_t)d * carnot_cpu_recurrent_r_bytes(p);
-    CARNOT_TRY(pack((carnot_dtype)p->weights, shape_of_r(p, first), from, to));
-    CARNOT_TRY(pack((carnot_dtype)p->weights, shape_of_r(p, p->gates - first),
+    CARNOT_TRY(pack((carnot_dtype)p->weights, carnot_cpu_recurrent_r_shape(p, first), from, to));
+    CARNOT_TRY(pack((carnot_dtype)p->weights, carnot_cpu_recurrent_r_shape(p, p->gates - first),
                     from + first * p->hidden * p->hidden,
                     to + carnot_cpu_recurrent_first_r_bytes(p)));
   }

@@ -30,10 +30,29 @@ static inline bool carnot_cpu_recurrent_has(const carnot_plan_node* node, uint32
 static inline int64_t carnot_cpu_recurrent_columns(const carnot_cpu_recurrent_params* p) {
   return p->directions * p->gates * p->hidden;
 }
-// Bytes of the packed R^T of a direction's first gates (those that the first GEMM of a time step
-// computes), and of all its gates.
-size_t carnot_cpu_recurrent_first_r_bytes(const carnot_cpu_recurrent_params* p);
-size_t carnot_cpu_recurrent_r_bytes(const carnot_cpu_recurrent_params* p);
+// Gates that the first GEMM of a time step computes. The others, of a GRU that applies the reset
+// gate before its GEMM, need the reset gate first.
+static inline int64_t carnot_cpu_recurrent_first_gates(const carnot_cpu_recurrent_params* p) {
+  return p->gates == 3 && !p->linear ? 2 : p->gates;
+}
+
+static inline carnot_packed_weights_shape carnot_cpu_recurrent_r_shape(
+    const carnot_cpu_recurrent_params* p, int64_t gates) {
+  return (carnot_packed_weights_shape){1, p->hidden, gates * p->hidden};
+}
+
+// Bytes of R^T of a direction: the first gates, then the others.
+static inline size_t carnot_cpu_recurrent_first_r_bytes(const carnot_cpu_recurrent_params* p) {
+  return carnot_packed_weights_bytes(
+      (carnot_dtype)p->weights,
+      carnot_cpu_recurrent_r_shape(p, carnot_cpu_recurrent_first_gates(p)));
+}
+static inline size_t carnot_cpu_recurrent_r_bytes(const carnot_cpu_recurrent_params* p) {
+  return carnot_cpu_recurrent_first_r_bytes(p) +
+         carnot_packed_weights_bytes(
+             (carnot_dtype)p->weights,
+             carnot_cpu_recurrent_r_shape(p, p->gates - carnot_cpu_recurrent_first_gates(p)));
+}
 
 // Partitions the work for the operands' sizes (a tactic's configure) and computes (its run).
 carnot_status* carnot_cpu_recurrent_configure(const carnot_step_view* step,
