@@ -19,11 +19,18 @@ static carnot_cuda_gemm_tile_region of_conv(const carnot_cuda_conv* c) {
                                         .chain = c->chain};
 }
 
-static bool takes_any(const carnot_cuda_epilogue* e) { return e->kind != 0; }
+// Every activation of kernel/cuda/common/activation.h.
+static const carnot_epilogue_mask kEpilogue = {
+    .biases = CARNOT_EPILOGUE_ONE_BIAS,
+    .residual = true,
+    .activations = CARNOT_FUSED_BIT(RELU) | CARNOT_FUSED_BIT(CLAMP) | CARNOT_FUSED_BIT(SILU) |
+                   CARNOT_FUSED_BIT(SIGMOID) | CARNOT_FUSED_BIT(HARD_SIGMOID) |
+                   CARNOT_FUSED_BIT(HARD_SWISH) | CARNOT_FUSED_BIT(GELU_ERF) |
+                   CARNOT_FUSED_BIT(GELU_TANH)};
 
 static carnot_cuda_gemm_tile_region of_gemm(const carnot_cuda_gemm_region* p) {
-  return (carnot_cuda_gemm_tile_region){.x = p->a,
-                                        .weights = p->b,
+  return (carnot_cuda_gemm_tile_region){.x = p->gemm.a,
+                                        .weights = p->gemm.b,
                                         .bias = p->c,
                                         .residual = p->residual,
                                         .activation = p->activation,
@@ -32,7 +39,6 @@ static carnot_cuda_gemm_tile_region of_gemm(const carnot_cuda_gemm_region* p) {
 
 static const char* describe(const carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
                             char* reason, size_t size) {
-  static const carnot_cuda_gemm_takes kAll = {true, takes_any};
   carnot_cuda_gemm_region p;
   carnot_cuda_conv c;
   if (problem->region->nodes[0].op == CARNOT_OP_CONV) {
@@ -40,10 +46,10 @@ static const char* describe(const carnot_problem* problem, carnot_cuda_gemm_tile
     if (!why) *out = of_conv(&c);
     return why;
   }
-  const char* why = carnot_cuda_gemm_describe(problem, &kAll, &p, reason, size);
+  const char* why = carnot_cuda_gemm_read(problem, &kEpilogue, &p, reason, size);
   if (why) return why;
-  if (p.trans_a || p.alpha != 1 || (p.c != CARNOT_PLAN_NONE && !p.c_is_bias))
-    return "transposed rows, a factor, or a C that is no bias";
+  if (p.gemm.trans_a || p.gemm.alpha != 1 || (p.c != CARNOT_PLAN_NONE && !p.c_is_bias))
+    return "A is transposed, alpha is not 1, or C is no bias";
   *out = of_gemm(&p);
   return NULL;
 }
@@ -78,7 +84,7 @@ static const char* reject_gemm(const carnot_problem* problem, const carnot_cuda_
   return NULL;
 }
 
-static int64_t places_of(const carnot_operand_desc* y, bool conv) {
+static int64_t rows_of(const carnot_operand_desc* y, bool conv) {
   int64_t rows = 1;
   for (int d = 0; d < y->rank; d++)
     if (d != (conv ? 1 : y->rank - 1)) rows *= y->dims[d];
@@ -88,7 +94,7 @@ static int64_t places_of(const carnot_operand_desc* y, bool conv) {
 const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
                                          char* reason, size_t size) {
   carnot_op op = problem->region->nodes[0].op;
-  if (op != CARNOT_OP_CONV && !carnot_cuda_is_gemm(op)) return "";
+  if (op != CARNOT_OP_CONV && !carnot_is_gemm(op)) return "";
   const carnot_operand_desc* y = &problem->outputs[0];
   if (!carnot_cuda_is_half(y->format.dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
@@ -103,7 +109,7 @@ const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_ge
   bool conv = op == CARNOT_OP_CONV;
   why = conv ? reject_conv(problem, out, reason, size) : reject_gemm(problem, out, reason, size);
   if (why) return why;
-  out->rows = places_of(y, conv), out->columns = y->dims[conv ? 1 : y->rank - 1];
+  out->rows = rows_of(y, conv), out->columns = y->dims[conv ? 1 : y->rank - 1];
   return NULL;
 }
 
@@ -206,13 +212,14 @@ static carnot_status* set_gemm(const carnot_step_view* step, const carnot_operan
                                carnot_cuda_gemm_tile_step* out) {
   carnot_cuda_gemm_region p;
   CARNOT_TRY(carnot_cuda_gemm_of_step(step, inputs, y, ((const tile_params*)step->params)->residual,
-                                      takes_any, &p));
+                                      &kEpilogue, &p));
   *parts = of_gemm(&p);
   const carnot_operand *x = &inputs[parts->x], *w = &inputs[parts->weights];
-  CARNOT_CHECK(!p.trans_a && p.alpha == 1 && (p.c == CARNOT_PLAN_NONE || p.c_is_bias) &&
-                   x->rank >= 2 && w->rank == 2 && w->dims[p.trans_b] == x->dims[x->rank - 1] &&
-                   w->dims[!p.trans_b] == y->dims[y->rank - 1] && y->rank == x->rank,
-               INVALID_ARGUMENT, "a product of ranks %d and %d", x->rank, w->rank);
+  CARNOT_CHECK(!p.gemm.trans_a && p.gemm.alpha == 1 && (p.c == CARNOT_PLAN_NONE || p.c_is_bias) &&
+                   x->rank >= 2 && w->rank == 2 &&
+                   w->dims[p.gemm.trans_b] == x->dims[x->rank - 1] &&
+                   w->dims[!p.gemm.trans_b] == y->dims[y->rank - 1] && y->rank == x->rank,
+               INVALID_ARGUMENT, "a GEMM of ranks %d and %d", x->rank, w->rank);
   int64_t rows = carnot_dims_count(x->dims, x->rank - 1), depth = x->dims[x->rank - 1];
   CARNOT_CHECK(rows == carnot_dims_count(y->dims, y->rank - 1) && rows <= INT32_MAX,
                INVALID_ARGUMENT, "%lld rows", (long long)rows);
@@ -242,7 +249,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
                    t->filters % 8 == 0 && t->channels % 8 == 0 && t->rows <= INT32_MAX &&
                    is_dense(x, conv) && is_dense(y, conv) &&
                    step->constant_bytes[0] == (size_t)t->filters * (size_t)t->depth * 2,
-               INVALID_ARGUMENT, "a product of %lld rows with weights %dx%d, dense and aligned",
+               INVALID_ARGUMENT, "a GEMM of %lld rows with weights %dx%d, dense and aligned",
                (long long)t->rows, t->filters, t->depth);
   if (p->bias != CARNOT_PLAN_NONE) {
     const carnot_operand* b = &inputs[p->bias];
