@@ -3,6 +3,7 @@
 
 #include "backend/cuda/pointwise/chain.h"
 #include "kernel/cuda/norm/group_norm_params.h"
+#include "tactic/problem/norm.h"
 
 enum {
   kLeastSlice = 32,
@@ -38,12 +39,6 @@ static const char* read_region(const carnot_region* region, uint32_t inputs, int
   return carnot_cuda_chain_make(region, inputs, next, acc, chain, reason, size);
 }
 
-static int64_t groups_of(const carnot_plan_node* node, int64_t channels) {
-  return node->op == CARNOT_OP_INSTANCE_NORM
-             ? channels
-             : carnot_attr_int(carnot_op_get(node->op), &node->attrs, "num_groups");
-}
-
 // Channels of a slice: whole groups, a multiple of eight, and contiguous runs that are long
 // enough; 0 where none fits.
 static int64_t slice_of(int64_t channels, int64_t groups) {
@@ -55,12 +50,13 @@ static int64_t slice_of(int64_t channels, int64_t groups) {
 
 static const char* group_norm_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
-  if (node->op != CARNOT_OP_GROUP_NORM && node->op != CARNOT_OP_INSTANCE_NORM) return "";
+  carnot_norm_problem norm;
+  if (!carnot_norm_read(problem->region, &norm) || !carnot_norm_is_by_channel(&norm)) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
   if (!carnot_cuda_is_half(x->format.dtype) || x->rank < 3)
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s of rank %d",
                                      carnot_dtype_name(x->format.dtype), x->rank);
-  int64_t channels = x->dims[1], groups = groups_of(node, channels);
+  int64_t channels = x->dims[1], groups = carnot_norm_groups(&norm, channels);
   if (x->min[1] != x->max[1] || !slice_of(channels, groups))
     return carnot_cuda_reject_reason(
         reason, size,
@@ -171,13 +167,15 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
                                        const carnot_operand* outputs, void* state,
                                        size_t* out_workspace_bytes) {
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  const carnot_plan_node* node = &step->region->nodes[0];
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   CARNOT_TRY(carnot_cuda_on_device(inputs, step->input_count));
   CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
-  CARNOT_CHECK(x->rank >= 3, INVALID_MODEL, "rank %d", x->rank);
-  int64_t groups = groups_of(node, x->dims[1]);
-  CARNOT_TRY(check_operands(step, inputs, y, groups));
+  carnot_norm_problem norm;
+  carnot_norm_extents e;
+  CARNOT_CHECK(carnot_norm_read(step->region, &norm) && carnot_norm_is_by_channel(&norm),
+               INVALID_MODEL, "the step holds no group normalization");
+  CARNOT_TRY(carnot_norm_extents_of(&norm, x->rank, x->dims, &e));
+  CARNOT_TRY(check_operands(step, inputs, y, e.groups));
   group_norm_state* s = state;
   carnot_cuda_chain chain;
   char reason[256];
@@ -186,10 +184,10 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   const char* why =
       read_region(step->region, step->input_count, &p->activation, &chain, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
-  p->pixels = carnot_dims_count(x->dims + 2, x->rank - 2);
-  p->channels = (int)x->dims[1], p->groups = (int)groups;
-  p->slice = (int)slice_of(x->dims[1], groups);
-  p->eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon");
+  p->pixels = e.spatial;
+  p->channels = (int)e.channels, p->groups = (int)e.groups;
+  p->slice = (int)slice_of(e.channels, e.groups);
+  p->eps = (float)norm.epsilon;
   CARNOT_CHECK(p->pixels <= INT32_MAX && x->dims[0] <= UINT16_MAX, UNSUPPORTED,
                "%lld images of %lld pixels", (long long)x->dims[0], (long long)p->pixels);
   p->images = (int)x->dims[0];
@@ -200,7 +198,7 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   if (!share_pixels(cuda, s)) {
     s->whole = NULL;
     share_images(cuda, s);
-    *out_workspace_bytes = (size_t)(p->images * groups * p->parts) * 3 * sizeof(float);
+    *out_workspace_bytes = (size_t)(p->images * e.groups * p->parts) * 3 * sizeof(float);
     CARNOT_TRY(carnot_cuda_kernel_for(cuda, kMoments, x->format.dtype, &s->moments));
     CARNOT_TRY(carnot_cuda_kernel_for(cuda, kApply, x->format.dtype, &s->apply));
   }
