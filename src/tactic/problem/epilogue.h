@@ -10,12 +10,14 @@
 
 // The activations that a kernel may apply to its accumulators. X(NAME, FN) with FN of base/fn.def.
 // A backend maps them to its kernels' own list by a table; SILU is SWISH with alpha 1.
-#define CARNOT_FUSED_ACTIVATIONS(X)                                                          \
-  X(RELU, RELU)                                                                              \
-  X(CLAMP, CLAMP)                                                                            \
-  X(LEAKY_RELU, LEAKY_RELU)                                                                  \
-  X(SIGMOID, SIGMOID) X(SILU, SWISH) X(HARD_SIGMOID, HARD_SIGMOID) X(HARD_SWISH, HARD_SWISH) \
-      X(TANH, TANH) X(GELU_ERF, GELU_ERF) X(GELU_TANH, GELU_TANH)
+#define CARNOT_FUSED_ACTIVATIONS(X) \
+  X(RELU, RELU)                     \
+  X(CLAMP, CLAMP)                   \
+  X(LEAKY_RELU, LEAKY_RELU)         \
+  X(SIGMOID, SIGMOID)               \
+  X(SILU, SWISH)                    \
+  X(HARD_SIGMOID, HARD_SIGMOID)     \
+  X(HARD_SWISH, HARD_SWISH) X(TANH, TANH) X(GELU_ERF, GELU_ERF) X(GELU_TANH, GELU_TANH)
 typedef enum carnot_fused_activation {
   CARNOT_FUSED_NONE,
 #define CARNOT_FUSED_ENUM(NAME, FN) CARNOT_FUSED_##NAME,
