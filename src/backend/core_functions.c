@@ -11,6 +11,8 @@
 #include "ops/sliding_window.h"
 #include "plan/plan.h"
 #include "tactic/problem/attention.h"
+#include "tactic/problem/conv.h"
+#include "tactic/problem/epilogue.h"
 
 const carnot_core_functions carnot_core = {.count = CARNOT_CORE_FUNCTION_COUNT,
                                            .functions = {

@@ -84,8 +84,9 @@ const char* carnot_conv_problem_match(const carnot_problem* problem,
                                       const carnot_epilogue_mask* mask, carnot_conv_problem* conv) {
   carnot_operand_facts facts[CARNOT_EPILOGUE_MAX_INPUTS];
   const carnot_operand_desc* y = &problem->outputs[0];
-  const char* why = carnot_epilogue_facts_of_problem(problem, y->format.dtype, y->rank - 1,
-                                                     y->rank > 1 ? y->dims[1] : -1, facts);
+  if (y->rank < 3) return "the result has no spatial dimensions";
+  const char* why =
+      carnot_epilogue_facts_of_problem(problem, y->format.dtype, y->rank - 1, y->dims[1], facts);
   if (why) return why;
   carnot_epilogue_match(problem->region, conv->anchor, conv->bias, facts, problem->input_count,
                         mask, &conv->epilogue);
