@@ -37,12 +37,15 @@ static carnot_cuda_gemm_tile_region of_gemm(const carnot_cuda_gemm_region* p) {
                                         .chain = p->chain};
 }
 
+static const carnot_epilogue_mask kConvEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/true,
+                                                   CARNOT_CUDA_FUSED_ACTIVATIONS};
+
 static const char* describe(const carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
                             char* reason, size_t size) {
   carnot_cuda_gemm_region p;
   carnot_cuda_conv c;
   if (problem->region->nodes[0].op == CARNOT_OP_CONV) {
-    const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ALL, &c, reason, size);
+    const char* why = carnot_cuda_conv_read(problem, &kConvEpilogue, &c, reason, size);
     if (!why) *out = of_conv(&c);
     return why;
   }
@@ -178,7 +181,7 @@ static carnot_status* set_conv(const carnot_step_view* step, const carnot_operan
   carnot_cuda_gemm_tile_params* t = &out->params;
   carnot_cuda_conv c;
   carnot_cuda_sliding_window v;
-  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, y, CARNOT_CUDA_TAKES_ALL, &c));
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, y, &kConvEpilogue, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights];
   CARNOT_CHECK(x->rank == 4 && w->rank == 4, INVALID_ARGUMENT, "a convolution of rank %d", x->rank);
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &v));
