@@ -22,7 +22,7 @@ static const char* read_region(const carnot_region* region, uint32_t input_count
   else if (carnot_gemm_adds_c(&out->gemm))
     out->c = out->gemm.c;
   out->residual = e.residual;
-  if (e.activation.kind) out->activation = carnot_cuda_epilogue_of(&region->nodes[e.rest - 1]);
+  out->activation = carnot_cuda_epilogue_from(&e.activation);
   return carnot_cuda_chain_make(region, input_count, e.rest, e.acc, &out->chain, reason, size);
 }
 

@@ -19,14 +19,8 @@ static carnot_cuda_gemm_tile_region of_conv(const carnot_cuda_conv* c) {
                                         .chain = c->chain};
 }
 
-// Every activation of kernel/cuda/common/activation.h.
-static const carnot_epilogue_mask kEpilogue = {
-    .biases = CARNOT_EPILOGUE_ONE_BIAS,
-    .residual = true,
-    .activations = CARNOT_FUSED_BIT(RELU) | CARNOT_FUSED_BIT(CLAMP) | CARNOT_FUSED_BIT(SILU) |
-                   CARNOT_FUSED_BIT(SIGMOID) | CARNOT_FUSED_BIT(HARD_SIGMOID) |
-                   CARNOT_FUSED_BIT(HARD_SWISH) | CARNOT_FUSED_BIT(GELU_ERF) |
-                   CARNOT_FUSED_BIT(GELU_TANH)};
+static const carnot_epilogue_mask kEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/true,
+                                               CARNOT_CUDA_FUSED_ACTIVATIONS};
 
 static carnot_cuda_gemm_tile_region of_gemm(const carnot_cuda_gemm_region* p) {
   return (carnot_cuda_gemm_tile_region){.x = p->gemm.a,
@@ -37,15 +31,12 @@ static carnot_cuda_gemm_tile_region of_gemm(const carnot_cuda_gemm_region* p) {
                                         .chain = p->chain};
 }
 
-static const carnot_epilogue_mask kConvEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/true,
-                                                   CARNOT_CUDA_FUSED_ACTIVATIONS};
-
-static const char* describe(const carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
-                            char* reason, size_t size) {
+static const char* read_region(const carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
+                               char* reason, size_t size) {
   carnot_cuda_gemm_region p;
   carnot_cuda_conv c;
   if (problem->region->nodes[0].op == CARNOT_OP_CONV) {
-    const char* why = carnot_cuda_conv_read(problem, &kConvEpilogue, &c, reason, size);
+    const char* why = carnot_cuda_conv_read(problem, &kEpilogue, &c, reason, size);
     if (!why) *out = of_conv(&c);
     return why;
   }
@@ -102,7 +93,7 @@ const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_ge
   if (!carnot_cuda_is_half(y->format.dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
                                      carnot_dtype_name(y->format.dtype));
-  const char* why = describe(problem, out, reason, size);
+  const char* why = read_region(problem, out, reason, size);
   if (why) return why;
   const carnot_operand_desc *x = &problem->inputs[out->x], *w = &problem->inputs[out->weights];
   if (x->format.dtype != y->format.dtype || w->format.dtype != y->format.dtype ||
@@ -138,7 +129,7 @@ static carnot_status* pack_gemm(const carnot_problem* problem, uint32_t weights,
 carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_gemm_tile_region p;
   char reason[256];
-  const char* why = describe(problem, &p, reason, sizeof(reason));
+  const char* why = read_region(problem, &p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(tile_params), "parameters", &params));
@@ -181,7 +172,7 @@ static carnot_status* set_conv(const carnot_step_view* step, const carnot_operan
   carnot_cuda_gemm_tile_params* t = &out->params;
   carnot_cuda_conv c;
   carnot_cuda_sliding_window v;
-  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, y, &kConvEpilogue, &c));
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, y, &kEpilogue, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights];
   CARNOT_CHECK(x->rank == 4 && w->rank == 4, INVALID_ARGUMENT, "a convolution of rank %d", x->rank);
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &v));

@@ -1,8 +1,7 @@
 // NHWC group and instance normalization of 16-bit floats, with the activation behind it.
-#include <math.h>
-
 #include "backend/cuda/pointwise/chain.h"
 #include "kernel/cuda/norm/group_norm_params.h"
+#include "tactic/problem/epilogue.h"
 #include "tactic/problem/norm.h"
 
 enum {
@@ -26,17 +25,14 @@ _Static_assert(sizeof(group_norm_state) <= CARNOT_STATE_BYTES, "the state has it
 // The kernel fuses ReLU, SiLU or HardSwish; what follows is a pointwise chain.
 static const char* read_region(const carnot_region* region, uint32_t inputs, int* activation,
                                carnot_cuda_chain* chain, char* reason, size_t size) {
-  uint32_t next = 1, acc = region->nodes[0].outputs[0];
-  *activation = CARNOT_CUDA_NO_ACTIVATION;
-  if (region->node_count > 1) {
-    carnot_cuda_epilogue e = carnot_cuda_epilogue_of(&region->nodes[1]);
-    bool relu = e.kind == CARNOT_CUDA_CLAMP && e.low == 0 && e.high == INFINITY;
-    if (relu || e.kind == CARNOT_CUDA_SILU || e.kind == CARNOT_CUDA_HARD_SWISH) {
-      *activation = (int)e.kind;
-      acc = region->nodes[next++].outputs[0];
-    }
-  }
-  return carnot_cuda_chain_make(region, inputs, next, acc, chain, reason, size);
+  static const carnot_epilogue_mask kMask = {.activations = CARNOT_FUSED_BIT(RELU) |
+                                                            CARNOT_FUSED_BIT(SILU) |
+                                                            CARNOT_FUSED_BIT(HARD_SWISH)};
+  carnot_epilogue e;
+  carnot_epilogue_match(region, /*anchor=*/0, CARNOT_PLAN_NONE, /*facts=*/NULL, /*input_count=*/0,
+                        &kMask, &e);
+  *activation = (int)carnot_cuda_epilogue_from(&e.activation).kind;
+  return carnot_cuda_chain_make(region, inputs, e.rest, e.acc, chain, reason, size);
 }
 
 // Channels of a slice: whole groups, a multiple of eight, and contiguous runs that are long
