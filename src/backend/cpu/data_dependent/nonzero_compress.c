@@ -224,7 +224,7 @@ typedef struct compress_run {
   const compress_state* s;
   const char* x;
   char* y;
-  const int64_t* places;
+  const int64_t* indices;
 } compress_run;
 
 static void copy_part(void* argument, int64_t part) {
@@ -232,7 +232,7 @@ static void copy_part(void* argument, int64_t part) {
   const compress_state* s = run->s;
   int64_t last = carnot_min_i64((part + 1) * s->per_part, s->outer * s->found);
   for (int64_t row = part * s->per_part; row < last; row++) {
-    int64_t from = row / s->found * s->size + run->places[row % s->found];
+    int64_t from = row / s->found * s->size + run->indices[row % s->found];
     memcpy(run->y + (size_t)row * s->slice_bytes, run->x + (size_t)from * s->slice_bytes,
            s->slice_bytes);
   }

@@ -194,7 +194,7 @@ CARNOT_CPU_INLINE bool move_elements(const elements_run* run, element_row row, m
   return move_row(run, row, how, width, /*wide=*/false);
 }
 
-// Each width has a loop of its own.
+// Each element width has its own loop.
 CARNOT_CPU_INLINE bool move_whole(const elements_run* run, element_row row, move how) {
   switch (run->width) {
     case 1: return move_elements(run, row, how, 1);

@@ -21,8 +21,8 @@ static const char* take_c(const carnot_problem* problem, const carnot_gemm_probl
 }
 
 // Reads the region; |bias| [columns of B] receives the sum of all biases.
-static const char* describe(const carnot_problem* problem, carnot_gemm_problem* gemm,
-                            carnot_cpu_gemm_params* p, float* bias, char* reason, size_t size) {
+static const char* read_region(const carnot_problem* problem, carnot_gemm_problem* gemm,
+                               carnot_cpu_gemm_params* p, float* bias, char* reason, size_t size) {
   *p = (carnot_cpu_gemm_params){.alpha = 1};
   const char* why = carnot_gemm_read(problem->region, problem->input_count, gemm);
   if (why) return why;
@@ -71,7 +71,7 @@ static const char* gemm_reject(carnot_problem* problem, char* reason, size_t siz
   int64_t columns = b->rank == 2 ? carnot_max_i64(b->dims[0], b->dims[1]) : 1;
   float* bias = malloc((size_t)carnot_max_i64(1, columns) * sizeof(float));
   if (!bias) return "no memory";
-  why = describe(problem, &gemm, &p, bias, reason, size);
+  why = read_region(problem, &gemm, &p, bias, reason, size);
   free(bias);
   if (!why) carnot_cpu_gemm_want_row_major(problem);
   return why ? why : reject_weights(problem, &gemm, reason, size);
@@ -112,7 +112,7 @@ static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepare
   carnot_cpu_gemm_params* p = params;
   char reason[256];
   carnot_gemm_problem gemm;
-  const char* why = describe(problem, &gemm, p, bias, reason, sizeof(reason));
+  const char* why = read_region(problem, &gemm, p, bias, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   p->weights = (int32_t)dtype;
   size_t bytes = carnot_packed_weights_bytes(dtype, weights_shape(p));

@@ -2,8 +2,8 @@
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/gemm/gemm.h"
 
-static const char* describe(const carnot_problem* problem, carnot_gemm_problem* gemm,
-                            carnot_epilogue_plan* epilogue_plan, char* reason, size_t size) {
+static const char* read_region(const carnot_problem* problem, carnot_gemm_problem* gemm,
+                               carnot_epilogue_plan* epilogue_plan, char* reason, size_t size) {
   if (problem->region->nodes[0].op != CARNOT_OP_MATMUL)
     return "the region does not begin with a MatMul";
   const char* why = carnot_gemm_read(problem->region, problem->input_count, gemm);
@@ -15,7 +15,7 @@ static const char* describe(const carnot_problem* problem, carnot_gemm_problem* 
                          size);
   if (why) return why;
   if (gemm->trans_a) return "the left operand is transposed";
-  if (gemm->alpha != 1) return "the product of activations is scaled";
+  if (gemm->alpha != 1) return "alpha is not 1";
   bool has_bias = false;
   const carnot_operand_desc* y = &problem->outputs[0];
   return carnot_epilogue_plan_make(problem, 1, NULL, y->dims[y->rank - 1], &has_bias, epilogue_plan,
@@ -25,7 +25,7 @@ static const char* describe(const carnot_problem* problem, carnot_gemm_problem* 
 static const char* matmul_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_gemm_problem gemm;
   carnot_epilogue_plan epilogue_plan;
-  const char* why = describe(problem, &gemm, &epilogue_plan, reason, size);
+  const char* why = read_region(problem, &gemm, &epilogue_plan, reason, size);
   if (!why) carnot_cpu_gemm_want_row_major(problem);
   return why;
 }
@@ -37,7 +37,7 @@ static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepa
   carnot_cpu_gemm_params* p = params;
   carnot_gemm_problem gemm;
   char reason[256];
-  const char* why = describe(problem, &gemm, &p->epilogue_plan, reason, sizeof(reason));
+  const char* why = read_region(problem, &gemm, &p->epilogue_plan, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   p->alpha = gemm.alpha;
   p->trans_b = gemm.trans_b;
@@ -79,7 +79,7 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
   CARNOT_CHECK(a->format.dtype == CARNOT_DTYPE_F32 && b->format.dtype == CARNOT_DTYPE_F32 &&
                    c->format.dtype == CARNOT_DTYPE_F32 && a->rank >= 2 && b->rank >= 2 &&
                    c->rank >= 2 && carnot_cpu_is_dense(c),
-               INVALID_ARGUMENT, "operands of a product are no float32 matrices");
+               INVALID_ARGUMENT, "the operands are no float32 matrices");
   state->m = a->dims[a->rank - 2];
   state->k = a->dims[a->rank - 1];
   int row = p->trans_b ? b->rank - 1 : b->rank - 2, column = p->trans_b ? b->rank - 2 : b->rank - 1;
@@ -87,7 +87,7 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
   CARNOT_CHECK(b->dims[row] == state->k && c->dims[c->rank - 2] == state->m &&
                    c->dims[c->rank - 1] == state->n &&
                    (a->strides[a->rank - 1] == 1 || state->k == 1),
-               INVALID_ARGUMENT, "the sizes of a product do not match");
+               INVALID_ARGUMENT, "the sizes of the matrices do not match");
   state->lda = a->strides[a->rank - 2];
   state->b_rs = b->strides[row];
   state->b_cs = b->strides[column];
@@ -117,22 +117,22 @@ static void matmul_part(void* argument, int64_t part) {
     b_at += index * state->b_batch[d];
   }
   const carnot_plan_node* node = &run->step->region->nodes[0];
-  carnot_matmul_f32 product = {.rs = state->b_rs, .cs = state->b_cs};
-  product.gemm = (carnot_gemm_f32){
+  carnot_matmul_f32 matmul = {.rs = state->b_rs, .cs = state->b_cs};
+  matmul.gemm = (carnot_gemm_f32){
       .m = state->m, .n = state->n, .k = state->k, .lda = state->lda, .ldc = state->n};
-  product.gemm.a = (const float*)run->inputs[node->inputs[0]].data + a_at;
-  product.gemm.b = (const float*)run->inputs[node->inputs[1]].data + b_at;
+  matmul.gemm.a = (const float*)run->inputs[node->inputs[0]].data + a_at;
+  matmul.gemm.b = (const float*)run->inputs[node->inputs[1]].data + b_at;
   float* c = run->outputs[0].data;
-  product.gemm.c = c + batch * state->m * state->n;
-  product.workspace = run->workspace + part * carnot_matmul_f32_workspace(state->k);
+  matmul.gemm.c = c + batch * state->m * state->n;
+  matmul.workspace = run->workspace + part * carnot_matmul_f32_workspace(state->k);
   const carnot_epilogue_plan* epilogue_plan = &run->params->epilogue_plan;
-  carnot_epilogue_plan_bind(epilogue_plan, run->inputs, NULL, &product.gemm.epilogue);
-  if (product.gemm.epilogue.residual)
-    product.gemm.epilogue.residual += batch * state->m * product.gemm.epilogue.residual_ld;
+  carnot_epilogue_plan_bind(epilogue_plan, run->inputs, NULL, &matmul.gemm.epilogue);
+  if (matmul.gemm.epilogue.residual)
+    matmul.gemm.epilogue.residual += batch * state->m * matmul.gemm.epilogue.residual_ld;
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&state->partition, part % per_batch, &m0, &m1, &n0, &n1);
   bool half = run->step->tactic->precision == CARNOT_DTYPE_BF16;
-  (half ? run->kernels->matmul_bf16 : run->kernels->matmul_f32)(&product, m0, m1, n0, n1);
+  (half ? run->kernels->matmul_bf16 : run->kernels->matmul_f32)(&matmul, m0, m1, n0, n1);
   carnot_epilogue_plan_run(run->kernels, epilogue_plan, run->inputs, c, state->n,
                            batch * state->m + m0, batch * state->m + m1, n0, n1);
 }

@@ -35,8 +35,8 @@ typedef struct matmul_params {
   int64_t k, n;
 } matmul_params;
 
-static const char* describe(const carnot_problem* problem, carnot_op op, matmul_params* out,
-                            char* reason, size_t size) {
+static const char* read_problem(const carnot_problem* problem, carnot_op op, matmul_params* out,
+                                char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != op || problem->region->node_count != 1) return "";
   const roles* r = roles_of(op);
@@ -78,7 +78,7 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
 
 static const char* matmul_reject(carnot_problem* problem, char* reason, size_t size) {
   matmul_params p;
-  const char* why = describe(problem, problem->tactic->anchor, &p, reason, size);
+  const char* why = read_problem(problem, problem->tactic->anchor, &p, reason, size);
   if (!why)
     problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
@@ -89,7 +89,7 @@ static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepa
   void *params, *packed, *sums;
   char reason[256];
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(matmul_params), "parameters", &params));
-  const char* why = describe(problem, op, params, reason, sizeof(reason));
+  const char* why = read_problem(problem, op, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   const matmul_params* p = params;
   const int8_t* b = problem->inputs[roles_of(op)->b].tensor->data;
@@ -243,7 +243,7 @@ static void matmul_work(const carnot_problem* problem, double* out_flops, double
   matmul_params p;
   char reason[256];
   *out_flops = *out_bytes = 0;
-  if (describe(problem, problem->region->nodes[0].op, &p, reason, sizeof(reason))) return;
+  if (read_problem(problem, problem->region->nodes[0].op, &p, reason, sizeof(reason))) return;
   const carnot_operand_desc* a = &problem->inputs[0];
   double rows = (double)carnot_dims_count(a->dims, a->rank - 1);
   *out_flops = 2 * rows * (double)p.k * (double)p.n;

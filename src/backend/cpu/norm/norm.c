@@ -179,8 +179,8 @@ typedef struct channel_norm_params {
   carnot_epilogue_plan epilogue_plan;
 } channel_norm_params;
 
-static const char* describe_channels(const carnot_problem* problem, channel_norm_params* out,
-                                     char* reason, size_t size) {
+static const char* read_channels(const carnot_problem* problem, channel_norm_params* out,
+                                 char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   carnot_norm_problem norm;
   *out = (channel_norm_params){0};
@@ -210,7 +210,7 @@ static const char* describe_channels(const carnot_problem* problem, channel_norm
 
 static const char* channel_norm_reject(carnot_problem* problem, char* reason, size_t size) {
   channel_norm_params p;
-  const char* why = describe_channels(problem, &p, reason, size);
+  const char* why = read_channels(problem, &p, reason, size);
   if (why) return why;
   problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   for (uint32_t i = 1; i < problem->input_count; i++)
@@ -222,7 +222,7 @@ static carnot_status* channel_norm_prepare(const carnot_problem* problem, carnot
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(channel_norm_params), "parameters", &params));
   char reason[256];
-  const char* why = describe_channels(problem, params, reason, sizeof(reason));
+  const char* why = read_channels(problem, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = params;
   out->param_bytes = sizeof(channel_norm_params);

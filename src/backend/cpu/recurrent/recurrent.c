@@ -23,8 +23,8 @@ static const carnot_tensor* constant_of(const carnot_problem* problem, uint32_t 
   return carnot_is_f32_constant(t) ? t->tensor : NULL;
 }
 
-static const char* describe(const carnot_problem* problem, carnot_cpu_recurrent_params* p,
-                            char* reason, size_t size) {
+static const char* read_problem(const carnot_problem* problem, carnot_cpu_recurrent_params* p,
+                                char* reason, size_t size) {
   const carnot_plan_node* node = carnot_cpu_recurrent_node(problem->region);
   *p = (carnot_cpu_recurrent_params){0};
   if (problem->region->node_count != 1 || (node->op != CARNOT_OP_LSTM && node->op != CARNOT_OP_GRU))
@@ -35,7 +35,7 @@ static const char* describe(const carnot_problem* problem, carnot_cpu_recurrent_
   if (why) return why;
   const carnot_tensor *w = constant_of(problem, kW), *r = constant_of(problem, kR);
   if (!w || !r) return "the weights are not constant float32";
-  if (carnot_cpu_recurrent_has(node, kLengths)) return "the sequences have lengths of their own";
+  if (carnot_cpu_recurrent_has(node, kLengths)) return "the sequences have lengths";
   if (carnot_cpu_recurrent_has(node, kPeepholes)) return "there are peepholes";
   if (carnot_cpu_recurrent_has(node, kBias) && !constant_of(problem, kBias))
     return "the bias is not constant";
@@ -68,7 +68,7 @@ static const char* describe(const carnot_problem* problem, carnot_cpu_recurrent_
 
 static const char* recurrent_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_cpu_recurrent_params p;
-  const char* why = describe(problem, &p, reason, size);
+  const char* why = read_problem(problem, &p, reason, size);
   const carnot_dtype dtype = carnot_packed_weights_dtype(problem->tactic);
   for (uint32_t i = kW; i <= kR && !why && dtype != CARNOT_DTYPE_F32; i++)
     why = carnot_packed_weights_reject(problem, constant_of(problem, i), dtype, reason, size);
@@ -144,7 +144,7 @@ static carnot_status* recurrent_prepare(const carnot_problem* problem, carnot_pr
       carnot_arena_try(out->arena, 1, sizeof(carnot_cpu_recurrent_params), "parameters", &params));
   carnot_cpu_recurrent_params* p = params;
   char reason[256];
-  const char* why = describe(problem, p, reason, sizeof(reason));
+  const char* why = read_problem(problem, p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = p;
   out->param_bytes = sizeof(*p);
@@ -214,7 +214,7 @@ static void recurrent_work(const carnot_problem* problem, double* out_flops, dou
   carnot_cpu_recurrent_params p;
   char reason[256];
   *out_flops = *out_bytes = 0;
-  if (describe(problem, &p, reason, sizeof(reason))) return;
+  if (read_problem(problem, &p, reason, sizeof(reason))) return;
   const carnot_operand_desc* x =
       &problem->inputs[carnot_cpu_recurrent_node(problem->region)->inputs[kX]];
   double rows = (double)carnot_dims_count(x->dims, 2);

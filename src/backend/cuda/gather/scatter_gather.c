@@ -110,9 +110,9 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
                                            size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *u = &inputs[1],
-                       *places = carnot_cuda_optional(step, inputs, 2);
+                       *indices = carnot_cuda_optional(step, inputs, 2);
   CARNOT_TRY(carnot_cuda_check_copied(x, u, &outputs[0]));
-  if (places->format.dtype) CARNOT_TRY(carnot_cuda_check_index(places));
+  if (indices->format.dtype) CARNOT_TRY(carnot_cuda_check_index(indices));
   int axis;
   CARNOT_TRY(carnot_cuda_axis(step, "axis", x->rank, &axis));
   CARNOT_CHECK(axis > 0 && u->rank == x->rank && x->dims[0] > 0, INVALID_MODEL,
@@ -121,8 +121,8 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
     CARNOT_CHECK(u->dims[d] == x->dims[d] || (d == axis && u->dims[d] <= x->dims[d]),
                  INVALID_ARGUMENT, "dimension %d: cache %lld, update %lld", d,
                  (long long)x->dims[d], (long long)u->dims[d]);
-  CARNOT_CHECK(!places->format.dtype || carnot_cuda_count(places) == x->dims[0], INVALID_ARGUMENT,
-               "%lld places for %lld samples", (long long)carnot_cuda_count(places),
+  CARNOT_CHECK(!indices->format.dtype || carnot_cuda_count(indices) == x->dims[0], INVALID_ARGUMENT,
+               "%lld write indices for %lld samples", (long long)carnot_cuda_count(indices),
                (long long)x->dims[0]);
   carnot_cuda_tensor_scatter_params p = {
       .size = x->dims[axis],

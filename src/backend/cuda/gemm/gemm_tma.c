@@ -119,7 +119,7 @@ static carnot_status* tma_run(const carnot_step_view* step, void* state,
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   carnot_cuda_gemm_tile_bind(step, inputs, outputs, &s->step);
   if (s->function) {
-    carnot_cuda_gemm_tma_params params = {.product = s->step.params,
+    carnot_cuda_gemm_tma_params params = {.gemm = s->step.params,
                                           .taps = s->step.taps,
                                           .chunks = s->chunks,
                                           .is_window = s->step.is_window,

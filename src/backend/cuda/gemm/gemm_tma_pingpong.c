@@ -10,7 +10,7 @@ enum {
   kMostShared = 226 << 10
 };
 
-static const double kMostProducts = 1e10;
+static const double kMostMultiplications = 1e10;
 
 typedef struct pingpong_config {
   int rows, columns;
@@ -62,8 +62,9 @@ static const char* pingpong_reject(carnot_problem* problem, char* reason, size_t
           processors = carnot_cuda_of(problem->device)->base.multiprocessor_count;
   // Large GEMMs are bound by power: a tile that wins by 5 % alone loses 2 % within a network.
   const carnot_operand_desc* w = &problem->inputs[region.weights];
-  bool hungry = tile->columns == kNarrow &&
-                (double)region.rows * (double)carnot_dims_count(w->dims, w->rank) > kMostProducts;
+  bool hungry =
+      tile->columns == kNarrow &&
+      (double)region.rows * (double)carnot_dims_count(w->dims, w->rank) > kMostMultiplications;
   bool wide = region.columns <= tile->columns / 2, few = down * across < processors / 2;
   if (region.columns % kChunk || wide || few || hungry || down * across > kMostTiles)
     return carnot_cuda_reject_reason(reason, size, "no size for %lldx%lld results",
@@ -116,7 +117,7 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
   carnot_cuda_gemm_tile_bind(step, inputs, outputs, &s->step);
   if (s->function) {
     static const int64_t kOne[3] = {1, 1, 1};
-    carnot_cuda_gemm_pingpong_params params = {.product = s->step.params,
+    carnot_cuda_gemm_pingpong_params params = {.gemm = s->step.params,
                                                .taps = s->step.taps,
                                                .chunks = s->chunks,
                                                .is_window = s->step.is_window,

@@ -42,7 +42,8 @@ static carnot_status* arg_reduce_shape(const carnot_step_view* step, const carno
   int64_t count = set_axis(&inputs[0], axis, &lanes);
   CARNOT_CHECK(count == carnot_dims_count(outputs[0].dims, outputs[0].rank) &&
                    outputs[0].format.dtype == CARNOT_DTYPE_I64,
-               INVALID_ARGUMENT, "%lld places of extremes have another size", (long long)count);
+               INVALID_ARGUMENT, "%lld indices of extremes; another count is required",
+               (long long)count);
   return shape_axis(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_arg_reduce, count, &lanes,
                     true, state);
 }
