@@ -11,6 +11,10 @@
 #include "ops/sliding_window.h"
 #include "plan/plan.h"
 #include "tactic/problem/attention.h"
+#include "tactic/problem/conv.h"
+#include "tactic/problem/epilogue.h"
+#include "tactic/problem/gemm.h"
+#include "tactic/problem/norm.h"
 
 const carnot_core_functions carnot_core = {.count = CARNOT_CORE_FUNCTION_COUNT,
                                            .functions = {

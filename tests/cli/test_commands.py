@@ -69,7 +69,7 @@ def test_library_of_another_version(tmp_path: pathlib.Path, model: pathlib.Path)
     old = {"LD_LIBRARY_PATH": str(tmp_path)}
     facts = json.loads(carnot("device", "--json", "--backend=cuda:sm_90", env=old).stdout)
     missing = next(entry["missing"] for entry in facts["libraries"] if entry["name"] == "cuDNN")
-    assert "convolutions run by own kernels" in missing and "lacks cudnnCreate" in missing
+    assert "convolutions run by built-in kernels" in missing and "lacks cudnnCreate" in missing
     done = carnot("build", model, "--output", tmp_path / "m.plan", "--backend=cuda:sm_90", env=old)
     assert done.returncode == 0 and (tmp_path / "m.plan").stat().st_size, done.stderr
 

@@ -160,19 +160,19 @@ template <class T>
 static void run_gemm_tma(const void* given, unsigned long long far) {
   carnot_cuda_gemm_tma_params p;
   memcpy(&p, given, sizeof(p));
-  p.product.x = (const void*)p.x.bits[0], p.product.w = (const void*)p.w.bits[0];
-  run_implicit_gemm<T>(near_params<carnot_cuda_gemm_tile_params>(&p.product, far), far);
+  p.gemm.x = (const void*)p.x.bits[0], p.gemm.w = (const void*)p.w.bits[0];
+  run_implicit_gemm<T>(near_params<carnot_cuda_gemm_tile_params>(&p.gemm, far), far);
 }
 // With the kernel's form of gated activations.
 template <class T>
 static void run_gemm_tma_pingpong(const void* given, unsigned long long far) {
   carnot_cuda_gemm_pingpong_params p;
   memcpy(&p, given, sizeof(p));
-  p.product.x = (const void*)p.x.bits[0], p.product.w = (const void*)p.w.bits[0];
-  run_implicit_gemm<T>(near_params<carnot_cuda_gemm_tile_params>(&p.product, far), far, [&](f32 v) {
+  p.gemm.x = (const void*)p.x.bits[0], p.gemm.w = (const void*)p.w.bits[0];
+  run_implicit_gemm<T>(near_params<carnot_cuda_gemm_tile_params>(&p.gemm, far), far, [&](f32 v) {
     f32 t = fminf(v * v, 36);
     return p.gate ? v / (1 + exp2f(v * (p.c[0] + t * (p.c[1] + t * p.c[2]))))
-                  : lo(hi(v, p.product.low), p.product.high);
+                  : lo(hi(v, p.gemm.low), p.gemm.high);
   });
 }
 #define HOST_PINGPONG(width)                                                     \

@@ -106,7 +106,8 @@ static void fill_problem(proposal* p, const carnot_tactic* tactic) {
     descs[i].format.memory = tactic->device ? CARNOT_MEMORY_DEVICE : CARNOT_MEMORY_HOST;
   }
   for (uint32_t i = 0; i < p->region.output_count; i++) outputs[i] = descs[p->region.outputs[i]];
-  p->problem = (carnot_problem){.region = &p->region,
+  p->problem = (carnot_problem){.tactic = tactic,
+                                .region = &p->region,
                                 .input_count = p->input_count,
                                 .output_count = p->region.output_count,
                                 .inputs = descs,

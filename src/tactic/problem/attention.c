@@ -1,3 +1,5 @@
+// Reads attention regions: GEMM, scale, mask, softmax, GEMM, with the transposes and slices around
+// them as views of the inputs; and the extents of the heads when shapes are set.
 #include "tactic/problem/attention.h"
 
 #include <stdio.h>
@@ -118,7 +120,7 @@ static const char* read_view(reader* r, uint32_t local, bool swapped, carnot_att
         swapped ^= source_axis(node, rank, rank - 1) != rank - 1;
     } else if (node->op != CARNOT_OP_RESHAPE && node->op != CARNOT_OP_SQUEEZE &&
                node->op != CARNOT_OP_UNSQUEEZE) {
-      return because(r, "%s before a product", carnot_op_get(node->op)->name);
+      return because(r, "%s before a GEMM", carnot_op_get(node->op)->name);
     }
     local = node->inputs[0];
   }
@@ -136,12 +138,10 @@ static const char* read_view(reader* r, uint32_t local, bool swapped, carnot_att
   return out->perm[t->rank - 1] == t->rank - 1 ? NULL : "the elements of a head are apart";
 }
 
-static bool is_product(const carnot_plan_node* node) {
-  return node && node->op == CARNOT_OP_MATMUL;
-}
+static bool is_matmul(const carnot_plan_node* node) { return node && node->op == CARNOT_OP_MATMUL; }
 
-static bool is_transposed(const carnot_plan_node* product) {
-  return carnot_attr_int(carnot_op_get(product->op), &product->attrs, "transB") != 0;
+static bool is_transposed(const carnot_plan_node* matmul) {
+  return carnot_attr_int(carnot_op_get(matmul->op), &matmul->attrs, "transB") != 0;
 }
 
 // The weights' producer, behind a guard against rows without a key.
@@ -184,7 +184,7 @@ static const char* read_scores(reader* r, const carnot_plan_node* softmax,
     node = producer_of(p, node->inputs[!second]);
   }
   if (node && take_scale(r, node, &local)) node = producer_of(p, local);
-  if (!is_product(node)) return "no product of queries and keys";
+  if (!is_matmul(node)) return "no GEMM of queries and keys";
   const char* why = read_view(r, node->inputs[0], false, &out->q);
   return why ? why : read_view(r, node->inputs[1], !is_transposed(node), &out->k);
 }
@@ -202,9 +202,9 @@ const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dt
     for (int d = 0; d < out->out.rank; d++) out->out.perm[source_axis(node, out->out.rank, d)] = d;
     node = producer_of(problem, node->inputs[0]);
   }
-  if (!is_product(node) || is_transposed(node) || out->out.rank < 3 ||
+  if (!is_matmul(node) || is_transposed(node) || out->out.rank < 3 ||
       out->out.perm[out->out.rank - 1] != out->out.rank - 1)
-    return "no product of weights and values";
+    return "no GEMM of weights and values";
   const char* why = read_view(&r, node->inputs[1], false, &out->v);
   if (why) return why;
   if (r.scale != 1) return "the values are scaled";

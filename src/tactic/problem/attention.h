@@ -10,7 +10,7 @@
 typedef struct carnot_attention_view {
   int32_t input, rank;
   int32_t perm[CARNOT_MAX_RANK];
-  int32_t cut;  // axis of the input of which |count| from |first| on are taken; -1: all of all
+  int32_t cut;  // axis of the input that is sliced to |count| indices from |first| on; -1: none
   int64_t first, count;
 } carnot_attention_view;
 
@@ -22,25 +22,29 @@ typedef struct carnot_attention_params {
   int32_t zero_empty;
 } carnot_attention_params;
 
-// NULL, or why the region is none over tensors of |dtype|; a mask may be float32 besides.
+// Reads the region: NULL, or why it is no attention over tensors of |dtype|. A mask may be float32
+// whatever |dtype| is.
 const char* carnot_attention_read(const carnot_problem* problem, carnot_dtype dtype,
                                   carnot_attention_params* out, char* reason, size_t size);
-// What every row relies on.
+// validate, for every attention tactic: parameters of the right size whose inputs exist and whose
+// axes are permutations. INVALID_MODEL otherwise.
 carnot_status* carnot_attention_check(const carnot_step_view* step) CARNOT_MUST_USE;
 
-// A view with its sizes: matrices of [rows, elements], |ld| apart, at every batch; |offset|: of the
-// first, in elements.
+// A view with its sizes: at every batch index a matrix [rows, elements] whose rows are |ld|
+// elements apart. |offset|: of the first matrix, in elements.
 typedef struct carnot_heads {
   int32_t batch_rank;
   int64_t batch_dims[CARNOT_MAX_RANK - 2], batch_strides[CARNOT_MAX_RANK - 2];
   int64_t batch, rows, elements, ld, offset;
 } carnot_heads;
+// The sizes of |view| of the operand |t|, which must have |dtype|. INVALID_ARGUMENT otherwise.
 carnot_status* carnot_heads_make(const carnot_attention_view* view, const carnot_operand* t,
                                  carnot_dtype dtype, carnot_heads* out) CARNOT_MUST_USE;
-// That the four fit to one another.
+// INVALID_ARGUMENT unless the sizes of the four fit one another.
 carnot_status* carnot_heads_check(const carnot_heads* q, const carnot_heads* k,
                                   const carnot_heads* v, const carnot_heads* out) CARNOT_MUST_USE;
-// Distances of the mask along the batches of |out| and, last, along its rows.
+// Strides of the mask, in elements, along the batch axes of |out| (|strides|) and along its rows
+// (|out_ld|); 0 where it is broadcast.
 carnot_status* carnot_attention_mask(const carnot_operand* mask, const carnot_heads* out,
                                      int64_t keys, int64_t* strides,
                                      int64_t* out_ld) CARNOT_MUST_USE;

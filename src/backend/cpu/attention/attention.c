@@ -117,8 +117,7 @@ static carnot_status* attention_run_all(const carnot_step_view* step, void* stat
                                         const carnot_operand* inputs, const carnot_operand* outputs,
                                         void* workspace, carnot_executor* executor) {
   const carnot_cpu_kernels* kernels = carnot_cpu_kernels_of(step->tactic->isa);
-  bool half =
-      step->tactic->isa >= CARNOT_ISA_AVX512_BF16;  // the tactics of these levels compute in BF16
+  bool half = step->tactic->precision == CARNOT_DTYPE_BF16;
   attention_run run = {half ? kernels->attention_bf16 : kernels->attention_f32,
                        step->params,
                        state,

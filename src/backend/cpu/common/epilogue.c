@@ -1,96 +1,51 @@
-// The pointwise operators behind an anchor: the closed list that kernels take in registers, the
-// rest as a program.
+// Epilogue plans: the matched epilogue in the form that kernels take, and the rest of the region as
+// a pointwise program.
 #include "backend/cpu/common/epilogue.h"
+
+#include "tactic/problem/epilogue.h"
+
+enum { kMaxValues = 256 };  // locals of a region that a plan can read
 
 typedef struct maker {
   const carnot_problem* problem;
-  int channel_axis;
-  int64_t channels;
-  float* bias;
-  bool* has_bias;
+  carnot_operand_facts facts[CARNOT_EPILOGUE_MAX_INPUTS];
   carnot_epilogue_plan* plan;
-  int8_t register_of[256];  // by local value; -1: none
+  int8_t register_of[kMaxValues];  // by local value; -1: none
   char* reason;
   size_t size;
 } maker;
 
-static const carnot_operand_desc* type_of(const carnot_problem* p, uint32_t local) {
-  return local < p->input_count ? &p->inputs[local] : &p->inner[local - p->input_count];
+// By carnot_fused_activation; NONE: the kernels do not apply it.
+static const int8_t kActivations[CARNOT_FUSED_COUNT] = {
+    [CARNOT_FUSED_RELU] = CARNOT_KERNEL_ACTIVATION_RELU,
+    [CARNOT_FUSED_CLAMP] = CARNOT_KERNEL_ACTIVATION_CLIP,
+    [CARNOT_FUSED_LEAKY_RELU] = CARNOT_KERNEL_ACTIVATION_LEAKY_RELU,
+    [CARNOT_FUSED_SIGMOID] = CARNOT_KERNEL_ACTIVATION_SIGMOID,
+    [CARNOT_FUSED_SILU] = CARNOT_KERNEL_ACTIVATION_SILU,
+    [CARNOT_FUSED_HARD_SWISH] = CARNOT_KERNEL_ACTIVATION_HARD_SWISH,
+    [CARNOT_FUSED_TANH] = CARNOT_KERNEL_ACTIVATION_TANH,
+    [CARNOT_FUSED_GELU_ERF] = CARNOT_KERNEL_ACTIVATION_GELU_ERF};
+
+// What the kernels' carnot_epilogue_f32 holds; biases only where the tactic packs one.
+static carnot_epilogue_mask kernel_mask(bool has_bias) {
+  carnot_epilogue_mask mask = {
+      .biases = has_bias ? CARNOT_EPILOGUE_SUM_BIASES : CARNOT_EPILOGUE_NO_BIAS, .residual = true};
+  for (int i = 0; i < CARNOT_FUSED_COUNT; i++)
+    if (kActivations[i] != CARNOT_KERNEL_ACTIVATION_NONE) mask.activations |= 1u << i;
+  return mask;
 }
 
-static const carnot_operand_desc* result_type(const carnot_problem* p) { return &p->outputs[0]; }
-
-// How an operand meets the tile at every shape that is allowed, not only at the optimum; -1 where
-// it does not.
-static int shape_of(const maker* m, const carnot_operand_desc* t) {
-  const carnot_operand_desc* out = result_type(m->problem);
-  if (t->kind != CARNOT_VALUE_TENSOR || t->format.dtype != CARNOT_DTYPE_F32 || t->rank < 0)
-    return -1;
-  if (!t->is_constant) {
-    bool full = t->rank == out->rank;
-    for (int d = 0; full && d < t->rank; d++)
-      full = t->dims[d] == out->dims[d] && t->min[d] == out->min[d] && t->max[d] == out->max[d];
-    return full ? CARNOT_EPILOGUE_FULL : -1;
-  }
-  bool one = true, channel = t->rank >= m->channel_axis;
-  for (int d = 0; d < t->rank; d++) {
-    bool is_channel = t->rank - d == m->channel_axis;
-    // A dimension that is 1 only at the optimum does not broadcast.
-    bool fixed = t->min[d] == t->max[d];
-    one = one && fixed && t->dims[d] == 1;
-    channel = channel && fixed && t->dims[d] == (is_channel ? m->channels : 1);
-  }
-  return one ? CARNOT_EPILOGUE_SCALAR : channel ? CARNOT_EPILOGUE_CHANNEL : -1;
+// How an operand of the program is broadcast over the tile; -1: it cannot be.
+static int shape_of(carnot_operand_facts facts) {
+  if (facts & CARNOT_FACT_FULL) return CARNOT_EPILOGUE_FULL;
+  if (facts & CARNOT_FACT_SCALAR) return CARNOT_EPILOGUE_SCALAR;
+  return facts & CARNOT_FACT_CHANNEL ? CARNOT_EPILOGUE_CHANNEL : -1;
 }
 
-static int activation_of(carnot_fn fn, double alpha, double beta, carnot_epilogue_plan* plan) {
-  plan->a = (float)alpha;
-  plan->b = (float)beta;
-  switch (fn) {
-    case CARNOT_FN_RELU: return CARNOT_KERNEL_ACTIVATION_RELU;
-    case CARNOT_FN_CLAMP: return CARNOT_KERNEL_ACTIVATION_CLIP;
-    case CARNOT_FN_LEAKY_RELU: return CARNOT_KERNEL_ACTIVATION_LEAKY_RELU;
-    case CARNOT_FN_SIGMOID: return CARNOT_KERNEL_ACTIVATION_SIGMOID;
-    case CARNOT_FN_SWISH: return alpha == 1 ? CARNOT_KERNEL_ACTIVATION_SILU : -1;
-    case CARNOT_FN_HARD_SWISH: return CARNOT_KERNEL_ACTIVATION_HARD_SWISH;
-    case CARNOT_FN_TANH: return CARNOT_KERNEL_ACTIVATION_TANH;
-    case CARNOT_FN_GELU_ERF: return CARNOT_KERNEL_ACTIVATION_GELU_ERF;
-    default: return -1;
-  }
-}
-
-static void add_to_bias(maker* m, const carnot_operand_desc* t) {
-  bool scalar = carnot_tensor_count(t->tensor) == 1;
-  const float* values = t->tensor->data;
-  for (int64_t i = 0; i < m->channels; i++) m->bias[i] += values[scalar ? 0 : i];
-  *m->has_bias = true;
-}
-
-// True when the node was taken into the registers' part.
-static bool take_in_registers(maker* m, const carnot_plan_node* node, uint32_t acc, carnot_fn fn) {
-  carnot_epilogue_plan* plan = m->plan;
-  if (plan->activation != CARNOT_KERNEL_ACTIVATION_NONE) return false;
-  const carnot_op_row* row = carnot_op_get(node->op);
-  if (node->op == CARNOT_OP_UNARY) {
-    int activation = activation_of(fn, carnot_attr_float(row, &node->attrs, "alpha"),
-                                   carnot_attr_float(row, &node->attrs, "beta"), plan);
-    if (activation < 0) return false;
-    plan->activation = activation;
-    return true;
-  }
-  if (fn != CARNOT_FN_ADD || node->inputs[0] == node->inputs[1]) return false;
-  uint32_t other = node->inputs[0] == acc ? node->inputs[1] : node->inputs[0];
-  if (other >= m->problem->input_count) return false;
-  const carnot_operand_desc* t = type_of(m->problem, other);
-  int shape = shape_of(m, t);
-  if (shape == CARNOT_EPILOGUE_FULL && plan->residual < 0) {
-    plan->residual = (int32_t)other;
-    return true;
-  }
-  if (shape == CARNOT_EPILOGUE_FULL || shape < 0 || !carnot_is_f32_constant(t) || !m->bias)
-    return false;
-  add_to_bias(m, t);
-  return true;
+static void add_to_bias(const carnot_tensor* t, float* bias, int64_t channels) {
+  bool scalar = carnot_tensor_count(t) == 1;
+  const float* values = t->data;
+  for (int64_t i = 0; i < channels; i++) bias[i] += values[scalar ? 0 : i];
 }
 
 static int register_of(maker* m, uint32_t local) {
@@ -98,7 +53,7 @@ static int register_of(maker* m, uint32_t local) {
   carnot_epilogue_plan* plan = m->plan;
   if (local >= m->problem->input_count || plan->operand_count == CARNOT_EPILOGUE_MAX_OPERANDS)
     return -1;
-  int shape = shape_of(m, type_of(m->problem, local));
+  int shape = shape_of(m->facts[local]);
   if (shape < 0) return -1;
   plan->operands[plan->operand_count].input = (int32_t)local;
   plan->operands[plan->operand_count].shape = shape;
@@ -175,28 +130,54 @@ static const char* make_program(maker* m, uint32_t first_node, uint32_t acc) {
   return carnot_pw_check(&m->plan->program);
 }
 
+static const char* check_pointwise(maker* m) {
+  const carnot_region* region = m->problem->region;
+  for (uint32_t n = 1; n < region->node_count; n++) {
+    carnot_op op = region->nodes[n].op;
+    if (op != CARNOT_OP_UNARY && op != CARNOT_OP_BINARY && op != CARNOT_OP_TERNARY)
+      return carnot_because(m->reason, m->size, "%s behind the anchor is not pointwise",
+                            carnot_op_get(op)->name);
+  }
+  return NULL;
+}
+
+static void take_activation(const carnot_region* region, const carnot_epilogue* e,
+                            carnot_epilogue_plan* plan) {
+  plan->activation = kActivations[e->activation.kind];
+  plan->a = e->activation.a, plan->b = e->activation.b;
+  if (plan->activation != CARNOT_KERNEL_ACTIVATION_NONE || e->rest == region->node_count) return;
+  // Plans hold the parameters of a function of the rest as well, which the kernels ignore: engines
+  // stay the same byte for byte.
+  const carnot_plan_node* node = &region->nodes[e->rest];
+  if (node->op != CARNOT_OP_UNARY) return;
+  plan->a = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "alpha");
+  plan->b = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "beta");
+}
+
 const char* carnot_epilogue_plan_make(const carnot_problem* problem, int channel_axis, float* bias,
                                       int64_t channels, bool* out_has_bias,
                                       carnot_epilogue_plan* out, char* reason, size_t size) {
   const carnot_region* region = problem->region;
   *out = (carnot_epilogue_plan){.residual = -1, .channel_axis = channel_axis};
-  if (region->value_count > 256) return "the region has too many values";
+  if (region->value_count > kMaxValues) return "the region has too many values";
   if (region->output_count != 1 || region->outputs[0] != region->value_count - 1)
     return "an inner value is read outside the region";
-  maker m = {problem, channel_axis, channels, bias, out_has_bias, out, {0}, reason, size};
+  maker m = {.problem = problem, .plan = out, .reason = reason, .size = size};
   memset(m.register_of, -1, sizeof(m.register_of));
-  uint32_t acc = region->nodes[0].outputs[0], n = 1;
-  for (; n < region->node_count; n++) {
-    const carnot_plan_node* node = &region->nodes[n];
-    if (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY &&
-        node->op != CARNOT_OP_TERNARY)
-      return carnot_because(reason, size, "%s behind the anchor is not pointwise",
-                            carnot_op_get(node->op)->name);
-    carnot_fn fn = (carnot_fn)carnot_attr_int(carnot_op_get(node->op), &node->attrs, "fn");
-    if (!take_in_registers(&m, node, acc, fn)) break;
-    acc = node->outputs[0];
-  }
-  return make_program(&m, n, acc);
+  const char* why = check_pointwise(&m);
+  if (!why)
+    why = carnot_epilogue_facts_of_problem(problem, CARNOT_DTYPE_F32, channel_axis, channels,
+                                           m.facts);
+  if (why) return why;
+  carnot_epilogue e;
+  const carnot_epilogue_mask mask = kernel_mask(bias != NULL);
+  carnot_epilogue_match(region, 0, CARNOT_PLAN_NONE, m.facts, problem->input_count, &mask, &e);
+  for (uint32_t i = 0; i < e.bias_count; i++)
+    add_to_bias(problem->inputs[e.biases[i]].tensor, bias, channels);
+  if (e.bias_count) *out_has_bias = true;
+  if (e.residual != CARNOT_PLAN_NONE) out->residual = (int32_t)e.residual;
+  take_activation(region, &e, out);
+  return make_program(&m, e.rest, e.acc);
 }
 
 carnot_status* carnot_epilogue_plan_validate(const carnot_epilogue_plan* plan,
@@ -256,18 +237,19 @@ static carnot_status* check_shape(const carnot_epilogue_plan* plan, const carnot
                                   carnot_epilogue_operand_shape shape, const carnot_operand* out,
                                   int64_t channels) {
   CARNOT_CHECK(in->format.dtype == CARNOT_DTYPE_F32, INVALID_MODEL,
-               "an operand of the tail has type %s", carnot_dtype_name(in->format.dtype));
+               "an operand of the epilogue has type %s", carnot_dtype_name(in->format.dtype));
   if (shape == CARNOT_EPILOGUE_FULL) {
     bool same = in->rank == out->rank && in->rank >= plan->channel_axis;
     for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
-    CARNOT_CHECK(same && is_even(in, plan->channel_axis), INVALID_ARGUMENT,
-                 "an operand of the tail has other dimensions or another layout than the result");
+    CARNOT_CHECK(
+        same && is_even(in, plan->channel_axis), INVALID_ARGUMENT,
+        "an operand of the epilogue has other dimensions or another layout than the result");
     return NULL;
   }
   int64_t count = carnot_dims_count(in->dims, in->rank);
   int64_t wanted = shape == CARNOT_EPILOGUE_CHANNEL ? channels : 1;
   CARNOT_CHECK(count == wanted, INVALID_ARGUMENT,
-               "an operand of the tail has %lld elements, must have %lld", (long long)count,
+               "an operand of the epilogue has %lld elements, must have %lld", (long long)count,
                (long long)wanted);
   return NULL;
 }

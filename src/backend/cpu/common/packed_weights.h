@@ -9,6 +9,10 @@ typedef struct carnot_packed_weights_shape {
   int64_t taps, depth, n;
 } carnot_packed_weights_shape;
 
+// The type in which |tactic| stores its weights: the precision that it computes in, else float32.
+static inline carnot_dtype carnot_packed_weights_dtype(const carnot_tactic* tactic) {
+  return tactic->precision == CARNOT_DTYPE_INVALID ? CARNOT_DTYPE_F32 : tactic->precision;
+}
 // The packing's name: "k1n16 f32", "k1n16 f16" or "k2n16 bf16".
 const char* carnot_packed_weights_packing(carnot_dtype dtype);
 // True for the three types that have a packing.

@@ -2,8 +2,8 @@
 // counts the selected elements, run writes them.
 #include "backend/cpu/common/cpu.h"
 
-static const char* select_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
-  const char* why = carnot_cpu_single(problem, op);
+static const char* select_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = carnot_cpu_single(problem, problem->tactic->anchor);
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
@@ -15,7 +15,7 @@ static const char* select_reject(carnot_problem* problem, carnot_op op, char* re
 // ---- NonZero: x → coordinates [rank, selected] of the elements that are not zero ----
 
 static const char* non_zero_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = select_reject(problem, CARNOT_OP_NON_ZERO, reason, size);
+  const char* why = select_reject(problem, reason, size);
   if (why) return why;
   // Zeros of floats of a byte and of complex numbers are not one pattern of bits.
   carnot_dtype dtype = problem->inputs[0].format.dtype;
@@ -167,7 +167,7 @@ const carnot_tactic carnot_tactic_non_zero = {.name = "cpu_non_zero",
 // ---- Compress: x, condition → elements of x, or slices along an axis, where it holds ----
 
 static const char* compress_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = select_reject(problem, CARNOT_OP_COMPRESS, reason, size);
+  const char* why = select_reject(problem, reason, size);
   if (why) return why;
   return problem->inputs[1].format.dtype == CARNOT_DTYPE_BOOL ? NULL : "the condition is not bool";
 }
@@ -224,7 +224,7 @@ typedef struct compress_run {
   const compress_state* s;
   const char* x;
   char* y;
-  const int64_t* places;
+  const int64_t* indices;
 } compress_run;
 
 static void copy_part(void* argument, int64_t part) {
@@ -232,7 +232,7 @@ static void copy_part(void* argument, int64_t part) {
   const compress_state* s = run->s;
   int64_t last = carnot_min_i64((part + 1) * s->per_part, s->outer * s->found);
   for (int64_t row = part * s->per_part; row < last; row++) {
-    int64_t from = row / s->found * s->size + run->places[row % s->found];
+    int64_t from = row / s->found * s->size + run->indices[row % s->found];
     memcpy(run->y + (size_t)row * s->slice_bytes, run->x + (size_t)from * s->slice_bytes,
            s->slice_bytes);
   }

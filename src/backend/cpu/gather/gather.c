@@ -88,22 +88,16 @@ static void gather_part(void* argument, int64_t part) {
 
 // ---- a table in FP16 or BF16 ----
 
-static const char* table_reject(carnot_problem* problem, carnot_dtype dtype, char* reason,
-                                size_t size) {
+static const char* table_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = gather_reject(problem, reason, size);
   if (why) return why;
   if (!carnot_is_f32_constant(&problem->inputs[0])) return "the table is not constant float32";
-  return carnot_packed_weights_reject(problem, problem->inputs[0].tensor, dtype, reason, size);
-}
-static const char* f16_reject(carnot_problem* problem, char* reason, size_t size) {
-  return table_reject(problem, CARNOT_DTYPE_F16, reason, size);
-}
-static const char* bf16_reject(carnot_problem* problem, char* reason, size_t size) {
-  return table_reject(problem, CARNOT_DTYPE_BF16, reason, size);
+  return carnot_packed_weights_reject(problem, problem->inputs[0].tensor,
+                                      problem->tactic->precision, reason, size);
 }
 
-static carnot_status* table_prepare(const carnot_problem* problem, carnot_dtype dtype,
-                                    carnot_prepared* out) {
+static carnot_status* table_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  const carnot_dtype dtype = problem->tactic->precision;
   const carnot_tensor* x = problem->inputs[0].tensor;
   int64_t count = carnot_tensor_count(x);
   void *table, *params;
@@ -121,12 +115,6 @@ static carnot_status* table_prepare(const carnot_problem* problem, carnot_dtype 
   out->constants[0].bytes = (size_t)count * sizeof(uint16_t);
   out->packed_inputs = 1;
   return NULL;
-}
-static carnot_status* f16_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  return table_prepare(problem, CARNOT_DTYPE_F16, out);
-}
-static carnot_status* bf16_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  return table_prepare(problem, CARNOT_DTYPE_BF16, out);
 }
 
 static carnot_status* table_validate(const carnot_step_view* step) {
@@ -198,8 +186,8 @@ const carnot_tactic carnot_tactic_gather_f16 = {.name = "cpu_gather_f16",
                                                 .numerics = CARNOT_NUMERICS_HALF,
                                                 .precision = CARNOT_DTYPE_F16,
                                                 .lossless_f16_weights = true,
-                                                .reject = f16_reject,
-                                                .prepare = f16_prepare,
+                                                .reject = table_reject,
+                                                .prepare = table_prepare,
                                                 .validate = table_validate,
                                                 .uses_input = table_uses_input,
                                                 .configure = table_configure,
@@ -209,8 +197,8 @@ const carnot_tactic carnot_tactic_gather_bf16 = {.name = "cpu_gather_bf16",
                                                  .isa = CARNOT_ISA_SCALAR,
                                                  .numerics = CARNOT_NUMERICS_HALF,
                                                  .precision = CARNOT_DTYPE_BF16,
-                                                 .reject = bf16_reject,
-                                                 .prepare = bf16_prepare,
+                                                 .reject = table_reject,
+                                                 .prepare = table_prepare,
                                                  .validate = table_validate,
                                                  .uses_input = table_uses_input,
                                                  .configure = table_configure,

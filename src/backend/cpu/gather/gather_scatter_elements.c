@@ -12,9 +12,8 @@
 
 typedef enum move { GATHER, KEEP, ADD, MUL, MAX, MIN, MOVES } move;
 
-static const char* elements_reject(carnot_problem* problem, carnot_op op, char* reason,
-                                   size_t size) {
-  const char* why = carnot_cpu_single(problem, op);
+static const char* elements_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = carnot_cpu_single(problem, problem->tactic->anchor);
   for (uint32_t i = 0; !why && i < problem->input_count; i++)
     why = carnot_cpu_whole_bytes(&problem->inputs[i], reason, size);
   if (why) return why;
@@ -28,9 +27,6 @@ static const char* elements_reject(carnot_problem* problem, carnot_op op, char* 
   return NULL;
 }
 
-static const char* gather_reject(carnot_problem* problem, char* reason, size_t size) {
-  return elements_reject(problem, CARNOT_OP_GATHER_ELEMENTS, reason, size);
-}
 static carnot_status* gather_validate(const carnot_step_view* step) {
   return carnot_cpu_check_single(step, CARNOT_OP_GATHER_ELEMENTS, 2);
 }
@@ -45,7 +41,7 @@ static move reduction_of(const carnot_plan_node* node) {
   return how;
 }
 static const char* scatter_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = elements_reject(problem, CARNOT_OP_SCATTER_ELEMENTS, reason, size);
+  const char* why = elements_reject(problem, reason, size);
   if (why) return why;
   move how = reduction_of(&problem->region->nodes[0]);
   if (how == MOVES) return "this reduction has no kernel";
@@ -198,7 +194,7 @@ CARNOT_CPU_INLINE bool move_elements(const elements_run* run, element_row row, m
   return move_row(run, row, how, width, /*wide=*/false);
 }
 
-// Each width has a loop of its own.
+// Each element width has its own loop.
 CARNOT_CPU_INLINE bool move_whole(const elements_run* run, element_row row, move how) {
   switch (run->width) {
     case 1: return move_elements(run, row, how, 1);
@@ -281,7 +277,7 @@ const carnot_tactic carnot_tactic_gather_elements = {.name = "cpu_gather_element
                                                      .anchor = CARNOT_OP_GATHER_ELEMENTS,
                                                      .isa = CARNOT_ISA_SCALAR,
                                                      .numerics = CARNOT_NUMERICS_EXACT,
-                                                     .reject = gather_reject,
+                                                     .reject = elements_reject,
                                                      .validate = gather_validate,
                                                      .configure = gather_configure,
                                                      .run = gather_run};

@@ -35,8 +35,8 @@ typedef struct matmul_params {
   int64_t k, n;
 } matmul_params;
 
-static const char* describe(const carnot_problem* problem, carnot_op op, matmul_params* out,
-                            char* reason, size_t size) {
+static const char* read_problem(const carnot_problem* problem, carnot_op op, matmul_params* out,
+                                char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != op || problem->region->node_count != 1) return "";
   const roles* r = roles_of(op);
@@ -76,18 +76,12 @@ static const char* describe(const carnot_problem* problem, carnot_op op, matmul_
              : "the result is not of 8 bits with one zero";
 }
 
-static const char* reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
+static const char* matmul_reject(carnot_problem* problem, char* reason, size_t size) {
   matmul_params p;
-  const char* why = describe(problem, op, &p, reason, size);
+  const char* why = read_problem(problem, problem->tactic->anchor, &p, reason, size);
   if (!why)
     problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
-}
-static const char* integer_reject(carnot_problem* problem, char* reason, size_t size) {
-  return reject(problem, CARNOT_OP_MATMUL_INTEGER, reason, size);
-}
-static const char* linear_reject(carnot_problem* problem, char* reason, size_t size) {
-  return reject(problem, CARNOT_OP_QLINEAR_MATMUL, reason, size);
 }
 
 static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -95,7 +89,7 @@ static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepa
   void *params, *packed, *sums;
   char reason[256];
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(matmul_params), "parameters", &params));
-  const char* why = describe(problem, op, params, reason, sizeof(reason));
+  const char* why = read_problem(problem, op, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   const matmul_params* p = params;
   const int8_t* b = problem->inputs[roles_of(op)->b].tensor->data;
@@ -130,7 +124,7 @@ static carnot_status* matmul_validate(const carnot_step_view* step) {
   const carnot_plan_node* node = &step->region->nodes[0];
   CARNOT_CHECK((node->op == CARNOT_OP_MATMUL_INTEGER || node->op == CARNOT_OP_QLINEAR_MATMUL) &&
                    step->region->node_count == 1,
-               INVALID_MODEL, "the step holds no integer product");
+               INVALID_MODEL, "the step holds no integer GEMM");
   CARNOT_CHECK(p->k >= 1 && p->n >= 1 && p->k < 1 << 28 && p->n < 1 << 28, INVALID_MODEL,
                "weights of %lld by %lld", (long long)p->k, (long long)p->n);
   CARNOT_CHECK(step->constant_bytes[0] == (size_t)carnot_packed_k4n16_bytes(1, p->k, p->n) &&
@@ -249,18 +243,16 @@ static void matmul_work(const carnot_problem* problem, double* out_flops, double
   matmul_params p;
   char reason[256];
   *out_flops = *out_bytes = 0;
-  if (describe(problem, problem->region->nodes[0].op, &p, reason, sizeof(reason))) return;
+  if (read_problem(problem, problem->region->nodes[0].op, &p, reason, sizeof(reason))) return;
   const carnot_operand_desc* a = &problem->inputs[0];
   double rows = (double)carnot_dims_count(a->dims, a->rank - 1);
   *out_flops = 2 * rows * (double)p.k * (double)p.n;
   *out_bytes = rows * (double)(p.k + p.n) + (double)p.k * (double)p.n;
 }
 
-CARNOT_CPU_TACTICS(matmul_integer_u8s8, .anchor = CARNOT_OP_MATMUL_INTEGER,
-                   .reject = integer_reject, .prepare = matmul_prepare, .validate = matmul_validate,
-                   .uses_input = matmul_uses_input, .configure = matmul_configure,
-                   .run = matmul_run_all, .work = matmul_work);
-CARNOT_CPU_TACTICS(qlinear_matmul_u8s8, .anchor = CARNOT_OP_QLINEAR_MATMUL, .reject = linear_reject,
-                   .prepare = matmul_prepare, .validate = matmul_validate,
-                   .uses_input = matmul_uses_input, .configure = matmul_configure,
-                   .run = matmul_run_all, .work = matmul_work);
+#define MATMUL_TACTIC                                                                    \
+  .reject = matmul_reject, .prepare = matmul_prepare, .validate = matmul_validate,       \
+  .uses_input = matmul_uses_input, .configure = matmul_configure, .run = matmul_run_all, \
+  .work = matmul_work
+CARNOT_CPU_TACTICS(matmul_integer_u8s8, MATMUL_TACTIC, .anchor = CARNOT_OP_MATMUL_INTEGER);
+CARNOT_CPU_TACTICS(qlinear_matmul_u8s8, MATMUL_TACTIC, .anchor = CARNOT_OP_QLINEAR_MATMUL);

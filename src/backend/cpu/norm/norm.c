@@ -1,15 +1,15 @@
 // Softmax and normalization over float32: along trailing axes (rows), and per group of channels.
+#include "tactic/problem/norm.h"
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/epilogue.h"
 #include "backend/cpu/common/isa_variants.h"
 
-static carnot_op op_of(const carnot_problem* problem) { return problem->region->nodes[0].op; }
-
 // ---- rows: softmax, log-softmax, layer and RMS normalization ----
 
 static const char* softmax_reject(carnot_problem* problem, char* reason, size_t size) {
-  carnot_op op = op_of(problem);
-  if (problem->region->node_count != 1 || (op != CARNOT_OP_SOFTMAX && op != CARNOT_OP_LOG_SOFTMAX))
+  carnot_norm_problem norm;
+  if (problem->region->node_count != 1 || !carnot_norm_read(problem->region, &norm) ||
+      !carnot_norm_is_softmax(&norm))
     return "";
   const char* why =
       carnot_not_f32(&problem->inputs[0], "the input", 1, CARNOT_MAX_RANK, reason, size);
@@ -22,33 +22,29 @@ typedef struct rows_state {
   int64_t outer, n, inner, per_part;
 } rows_state;
 
-// [outer, n, inner] around axes [from, to) of a dense operand and a result of the same dimensions.
-static carnot_status* make_rows(const carnot_operand* in, const carnot_operand* out, int from,
-                                int to, rows_state* s) {
+// [outer, n, inner] of the norm of a dense operand and a result of the same dimensions.
+static carnot_status* make_rows(const carnot_step_view* step, const carnot_operand* in,
+                                const carnot_operand* out, carnot_norm_problem* norm,
+                                rows_state* s) {
   bool same = in->format.dtype == CARNOT_DTYPE_F32 && out->format.dtype == CARNOT_DTYPE_F32 &&
               in->rank == out->rank && carnot_cpu_is_dense(in) && carnot_cpu_is_dense(out);
   for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
   CARNOT_CHECK(same, INVALID_ARGUMENT, "operands are no dense float32 tensors of one shape");
-  s->outer = carnot_dims_count(in->dims, from);
-  s->n = carnot_dims_count(in->dims + from, to - from);
-  s->inner = carnot_dims_count(in->dims + to, in->rank - to);
+  carnot_norm_extents e;
+  CARNOT_CHECK(carnot_norm_read(step->region, norm) && !carnot_norm_is_by_channel(norm),
+               INVALID_MODEL, "the step normalizes no axis");
+  CARNOT_TRY(carnot_norm_extents_of(norm, in->rank, in->dims, &e));
+  *s = (rows_state){.outer = e.outer, .n = e.size, .inner = e.inner};
   s->per_part = carnot_rows_per_part(s->outer, s->n * s->inner * 4);
   return NULL;
-}
-
-static carnot_status* node_axis(const carnot_step_view* step, int rank, int* out) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  return carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"), rank, "axis",
-                     out);
 }
 
 static carnot_status* softmax_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                         const carnot_operand* outputs, void* state,
                                         size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  int axis;
-  CARNOT_TRY(node_axis(step, inputs[0].rank, &axis));
-  return make_rows(&inputs[0], &outputs[0], axis, axis + 1, state);
+  carnot_norm_problem norm;
+  return make_rows(step, &inputs[0], &outputs[0], &norm, state);
 }
 
 typedef struct rows_run {
@@ -100,16 +96,16 @@ static bool is_row_parameter(const carnot_operand_desc* t, const carnot_operand_
 }
 
 static const char* row_norm_reject(carnot_problem* problem, char* reason, size_t size) {
-  carnot_op op = op_of(problem);
-  if (problem->region->node_count != 1 || (op != CARNOT_OP_LAYER_NORM && op != CARNOT_OP_RMS_NORM))
+  carnot_norm_problem norm;
+  if (problem->region->node_count != 1 || !carnot_norm_read(problem->region, &norm) ||
+      !carnot_norm_is_by_row(&norm))
     return "";
   if (problem->output_count != 1 || problem->region->nodes[0].output_count != 1)
     return "the statistics are wanted too";
   const carnot_operand_desc* x = &problem->inputs[0];
   const char* why = carnot_not_f32(x, "the input", 1, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
-  int64_t axis = carnot_attr_int(carnot_op_get(op), &problem->region->nodes[0].attrs, "axis");
-  if (axis < 0) axis += x->rank;
+  int64_t axis = carnot_norm_axis(&norm, x->rank);
   if (axis < 0 || axis >= x->rank) return "the axis is out of range";
   for (uint32_t i = 1; i < problem->input_count; i++)
     if (problem->inputs[i].kind == CARNOT_VALUE_TENSOR &&
@@ -125,10 +121,12 @@ static carnot_status* row_norm_configure(const carnot_step_view* step, const car
                                          const carnot_operand* outputs, void* state,
                                          size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  int axis;
-  CARNOT_TRY(node_axis(step, inputs[0].rank, &axis));
+  carnot_norm_problem norm;
   rows_state* s = state;
-  CARNOT_TRY(make_rows(&inputs[0], &outputs[0], axis, inputs[0].rank, s));
+  CARNOT_TRY(make_rows(step, &inputs[0], &outputs[0], &norm, s));
+  CARNOT_CHECK((norm.scale == CARNOT_PLAN_NONE || norm.scale < step->input_count) &&
+                   (norm.bias == CARNOT_PLAN_NONE || norm.bias < step->input_count),
+               INVALID_MODEL, "scale or bias is no input of the step");
   for (uint32_t i = 1; i < step->input_count; i++)
     CARNOT_CHECK(inputs[i].rank == 0 || !inputs[i].data ||
                      (inputs[i].format.dtype == CARNOT_DTYPE_F32 &&
@@ -145,11 +143,6 @@ static void row_norm_part(void* argument, int64_t part) {
       &run->norm, first, last);
 }
 
-static float epsilon_of(const carnot_step_view* step) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  return (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon");
-}
-
 static carnot_status* row_norm_run(const carnot_step_view* step, void* state,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
@@ -157,15 +150,17 @@ static carnot_status* row_norm_run(const carnot_step_view* step, void* state,
   rows_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                   .state = state,
                   .op = step->region->nodes[0].op};
+  carnot_norm_problem norm;
+  CARNOT_CHECK(carnot_norm_read(step->region, &norm), INTERNAL, "the step normalizes no axis");
   int64_t n = run.state->n;
   run.norm = (carnot_row_norm_f32){.n = n,
                                    .src = inputs[0].data,
                                    .src_ld = n,
                                    .dst = outputs[0].data,
                                    .dst_ld = n,
-                                   .epsilon = epsilon_of(step)};
-  run.norm.scale = step->input_count > 1 ? inputs[1].data : NULL;
-  run.norm.bias = step->input_count > 2 ? inputs[2].data : NULL;
+                                   .epsilon = (float)norm.epsilon};
+  run.norm.scale = norm.scale == CARNOT_PLAN_NONE ? NULL : inputs[norm.scale].data;
+  run.norm.bias = norm.bias == CARNOT_PLAN_NONE ? NULL : inputs[norm.bias].data;
   carnot_executor_parallel(executor, carnot_ceildiv(run.state->outer, run.state->per_part),
                            row_norm_part, &run);
   return NULL;
@@ -184,11 +179,12 @@ typedef struct channel_norm_params {
   carnot_epilogue_plan epilogue_plan;
 } channel_norm_params;
 
-static const char* describe_channels(const carnot_problem* problem, channel_norm_params* out,
-                                     char* reason, size_t size) {
+static const char* read_channels(const carnot_problem* problem, channel_norm_params* out,
+                                 char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
+  carnot_norm_problem norm;
   *out = (channel_norm_params){0};
-  if (node->op != CARNOT_OP_GROUP_NORM && node->op != CARNOT_OP_INSTANCE_NORM) return "";
+  if (!carnot_norm_read(problem->region, &norm) || !carnot_norm_is_by_channel(&norm)) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
   const char* why = carnot_not_f32(x, "the input", 3, CARNOT_MAX_RANK, reason, size);
   if (why) return why;
@@ -199,11 +195,10 @@ static const char* describe_channels(const carnot_problem* problem, channel_norm
         x->dims[1] < 1)
       return "scale or bias does not run along the channels";
   }
-  if (node->op == CARNOT_OP_GROUP_NORM) {
-    out->groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "num_groups");
-    if (out->groups < 1 || x->dims[1] % out->groups) return "the groups do not divide the channels";
-  }
-  out->epsilon = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon");
+  out->groups = norm.groups;
+  if (norm.kind == CARNOT_NORM_GROUP && (norm.groups < 1 || x->dims[1] % norm.groups))
+    return "the groups do not divide the channels";
+  out->epsilon = (float)norm.epsilon;
   bool has_bias = false;
   why = carnot_epilogue_plan_make(problem, x->rank - 1, NULL, x->dims[1], &has_bias,
                                   &out->epilogue_plan, reason, size);
@@ -215,7 +210,7 @@ static const char* describe_channels(const carnot_problem* problem, channel_norm
 
 static const char* channel_norm_reject(carnot_problem* problem, char* reason, size_t size) {
   channel_norm_params p;
-  const char* why = describe_channels(problem, &p, reason, size);
+  const char* why = read_channels(problem, &p, reason, size);
   if (why) return why;
   problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   for (uint32_t i = 1; i < problem->input_count; i++)
@@ -227,7 +222,7 @@ static carnot_status* channel_norm_prepare(const carnot_problem* problem, carnot
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(channel_norm_params), "parameters", &params));
   char reason[256];
-  const char* why = describe_channels(problem, params, reason, sizeof(reason));
+  const char* why = read_channels(problem, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = params;
   out->param_bytes = sizeof(channel_norm_params);

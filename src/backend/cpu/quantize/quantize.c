@@ -7,7 +7,8 @@
 enum { kX, kScale, kZero };
 
 // The operand with float32 elements and the one with 8 bits, for either direction.
-static const char* reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
+static const char* quantize_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_op op = problem->tactic->anchor;
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != op || problem->region->node_count != 1) return "";
   bool down = op == CARNOT_OP_QUANTIZE_LINEAR;
@@ -35,12 +36,6 @@ static const char* reject(carnot_problem* problem, carnot_op op, char* reason, s
     problem->inputs[kX].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   problem->outputs[0].format.layout = problem->inputs[kX].format.layout;
   return NULL;
-}
-static const char* quantize_reject(carnot_problem* problem, char* reason, size_t size) {
-  return reject(problem, CARNOT_OP_QUANTIZE_LINEAR, reason, size);
-}
-static const char* dequantize_reject(carnot_problem* problem, char* reason, size_t size) {
-  return reject(problem, CARNOT_OP_DEQUANTIZE_LINEAR, reason, size);
 }
 
 static carnot_status* quantize_validate(const carnot_step_view* step) {
@@ -180,6 +175,6 @@ static carnot_status* quantize_run_all(const carnot_step_view* step, void* memor
 CARNOT_CPU_TACTICS(quantize_f32, .anchor = CARNOT_OP_QUANTIZE_LINEAR, .reject = quantize_reject,
                    .validate = quantize_validate, .configure = quantize_configure,
                    .run = quantize_run_all);
-CARNOT_CPU_TACTICS(dequantize_f32, .anchor = CARNOT_OP_DEQUANTIZE_LINEAR,
-                   .reject = dequantize_reject, .validate = quantize_validate,
-                   .configure = quantize_configure, .run = quantize_run_all);
+CARNOT_CPU_TACTICS(dequantize_f32, .anchor = CARNOT_OP_DEQUANTIZE_LINEAR, .reject = quantize_reject,
+                   .validate = quantize_validate, .configure = quantize_configure,
+                   .run = quantize_run_all);

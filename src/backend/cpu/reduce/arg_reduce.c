@@ -4,8 +4,8 @@
 #include "kernel/cpu/common/kernels.h"
 #include "kernel/cpu/gather/gather.h"
 
-static const char* lanes_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
-  const char* why = carnot_cpu_single(problem, op);
+static const char* arg_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = carnot_cpu_single(problem, problem->tactic->anchor);
   if (!why)
     why = carnot_not_f32(&problem->inputs[0], "the input", 1, CARNOT_MAX_RANK, reason, size);
   if (!why)
@@ -13,17 +13,8 @@ static const char* lanes_reject(carnot_problem* problem, carnot_op op, char* rea
   return why;
 }
 
-static const char* arg_reject(carnot_problem* problem, char* reason, size_t size) {
-  return lanes_reject(problem, CARNOT_OP_ARG_REDUCE, reason, size);
-}
-static const char* hardmax_reject(carnot_problem* problem, char* reason, size_t size) {
-  return lanes_reject(problem, CARNOT_OP_HARDMAX, reason, size);
-}
 static carnot_status* arg_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_ARG_REDUCE, 1);
-}
-static carnot_status* hardmax_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_HARDMAX, 1);
+  return carnot_cpu_check_single(step, step->tactic->anchor, 1);
 }
 
 typedef struct arg_state {
@@ -31,8 +22,8 @@ typedef struct arg_state {
   int64_t outer, per_part;
 } arg_state;
 
-static carnot_status* lanes_configure(const carnot_step_view* step, const carnot_operand* x,
-                                      const carnot_operand* y, carnot_dtype dtype, arg_state* s) {
+static carnot_status* axis_configure(const carnot_step_view* step, const carnot_operand* x,
+                                     const carnot_operand* y, carnot_dtype dtype, arg_state* s) {
   const carnot_plan_node* node = &step->region->nodes[0];
   int axis;
   CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && y->format.dtype == dtype &&
@@ -62,7 +53,7 @@ static carnot_status* arg_configure(const carnot_step_view* step, const carnot_o
   const carnot_op_row* row = carnot_op_get(CARNOT_OP_ARG_REDUCE);
   const carnot_attrs* attrs = &step->region->nodes[0].attrs;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(lanes_configure(step, &inputs[0], &outputs[0], CARNOT_DTYPE_I64, s));
+  CARNOT_TRY(axis_configure(step, &inputs[0], &outputs[0], CARNOT_DTYPE_I64, s));
   CARNOT_CHECK(s->arg.n > 0, INVALID_ARGUMENT, "the axis has no element; one is required");
   s->arg.min = carnot_attr_is(row, attrs, "fn", "min");
   s->arg.last = carnot_attr_int(row, attrs, "select_last_index") != 0;
@@ -74,7 +65,7 @@ static carnot_status* hardmax_configure(const carnot_step_view* step, const carn
                                         size_t* out_workspace_bytes) {
   arg_state* s = memory;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(lanes_configure(step, &inputs[0], &outputs[0], CARNOT_DTYPE_F32, s));
+  CARNOT_TRY(axis_configure(step, &inputs[0], &outputs[0], CARNOT_DTYPE_F32, s));
   if (s->arg.n == 0) s->outer = 0;
   *out_workspace_bytes = (size_t)(s->outer * s->arg.inner) * sizeof(int64_t);
   return check_count(&outputs[0], s->outer * s->arg.src_outer);
@@ -104,12 +95,12 @@ static void arg_part(void* argument, int64_t part) {
   if (run->ones) write_ones(run, first, last);
 }
 
-static void run_lanes(const carnot_step_view* step, const arg_state* s, const float* src,
-                      int64_t* places, float* ones, carnot_executor* executor) {
+static void run_along_axis(const carnot_step_view* step, const arg_state* s, const float* src,
+                           int64_t* indices, float* ones, carnot_executor* executor) {
   arg_run run = {
       .kernels = carnot_cpu_kernels_of(step->tactic->isa), .s = s, .arg = s->arg, .ones = ones};
   run.arg.src = src;
-  run.arg.dst = places;
+  run.arg.dst = indices;
   carnot_executor_parallel(executor, carnot_ceildiv(s->outer, s->per_part), arg_part, &run);
 }
 
@@ -117,19 +108,19 @@ static carnot_status* arg_run_all(const carnot_step_view* step, void* state,
                                   const carnot_operand* inputs, const carnot_operand* outputs,
                                   void* workspace, carnot_executor* executor) {
   (void)workspace;
-  run_lanes(step, state, inputs[0].data, outputs[0].data, /*ones=*/NULL, executor);
+  run_along_axis(step, state, inputs[0].data, outputs[0].data, /*ones=*/NULL, executor);
   return NULL;
 }
 
 static carnot_status* hardmax_run_all(const carnot_step_view* step, void* state,
                                       const carnot_operand* inputs, const carnot_operand* outputs,
                                       void* workspace, carnot_executor* executor) {
-  run_lanes(step, state, inputs[0].data, workspace, outputs[0].data, executor);
+  run_along_axis(step, state, inputs[0].data, workspace, outputs[0].data, executor);
   return NULL;
 }
 
 CARNOT_CPU_TACTICS(arg_extreme_f32, .anchor = CARNOT_OP_ARG_REDUCE, .reject = arg_reject,
                    .validate = arg_validate, .configure = arg_configure, .run = arg_run_all);
-CARNOT_CPU_TACTICS(hardmax_f32, .anchor = CARNOT_OP_HARDMAX, .reject = hardmax_reject,
-                   .validate = hardmax_validate, .configure = hardmax_configure,
+CARNOT_CPU_TACTICS(hardmax_f32, .anchor = CARNOT_OP_HARDMAX, .reject = arg_reject,
+                   .validate = arg_validate, .configure = hardmax_configure,
                    .run = hardmax_run_all);

@@ -38,8 +38,8 @@ static bool adjacent(uint32_t axes, uint32_t ones, int rank, bool channels_last)
   return changes <= 1;
 }
 
-static const char* describe(const carnot_problem* problem, reduce_params* out, char* reason,
-                            size_t size) {
+static const char* read_problem(const carnot_problem* problem, reduce_params* out, char* reason,
+                                size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (problem->region->node_count != 1 || node->op != CARNOT_OP_REDUCE) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
@@ -66,7 +66,7 @@ static const char* describe(const carnot_problem* problem, reduce_params* out, c
 
 static const char* reduce_reject(carnot_problem* problem, char* reason, size_t size) {
   reduce_params p;
-  const char* why = describe(problem, &p, reason, size);
+  const char* why = read_problem(problem, &p, reason, size);
   if (why) return why;
   carnot_operand_desc* x = &problem->inputs[0];
   carnot_operand_desc* y = &problem->outputs[0];
@@ -74,7 +74,7 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
   uint32_t ones = 0;  // whatever the shapes are
   for (int d = 0; d < x->rank; d++) ones |= (uint32_t)(x->min[d] == 1 && x->max[d] == 1) << d;
   if (!adjacent(p.axes, ones, x->rank, last)) {
-    if (!adjacent(p.axes, ones, x->rank, false)) return "the reduced axes do not stand together";
+    if (!adjacent(p.axes, ones, x->rank, false)) return "the reduced axes are not adjacent";
     last = false;
   }
   // The dimensions that remain must be stored in order: the channels alone, or none of them.
@@ -93,7 +93,7 @@ static carnot_status* reduce_prepare(const carnot_problem* problem, carnot_prepa
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(reduce_params), "parameters", &params));
   char reason[256];
-  const char* why = describe(problem, params, reason, sizeof(reason));
+  const char* why = read_problem(problem, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   out->params = params;
   out->param_bytes = sizeof(reduce_params);
@@ -134,7 +134,7 @@ static carnot_status* reduce_configure(const carnot_step_view* step, const carno
   uint32_t ones = 0;
   for (int d = 0; d < x->rank && d < CARNOT_MAX_RANK; d++) ones |= (uint32_t)(x->dims[d] == 1) << d;
   CARNOT_CHECK(fits[last] && adjacent(p->axes, ones, x->rank, last), INVALID_ARGUMENT,
-               "the input is not dense, or the reduced axes do not stand together");
+               "the input is not dense, or the reduced axes are not adjacent");
   *s = (reduce_state){.outer = 1, .n = 1, .inner = 1};
   bool seen = false;
   for (int k = 0; k < x->rank; k++) {

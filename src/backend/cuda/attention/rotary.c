@@ -12,7 +12,7 @@ static carnot_status* rotary_shape(const carnot_step_view* step, const carnot_op
   *out_workspace_bytes = 0;
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand *x = &inputs[0], *cosines = &inputs[1],
-                       *places = carnot_cuda_optional(step, inputs, 3);
+                       *positions = carnot_cuda_optional(step, inputs, 3);
   CARNOT_CHECK(step->input_count >= 3 && (x->rank == 3 || x->rank == 4), INVALID_MODEL,
                "%u operands, x of rank %d", step->input_count, x->rank);
   carnot_cuda_attention_generic_params p = {
@@ -27,11 +27,11 @@ static carnot_status* rotary_shape(const carnot_step_view* step, const carnot_op
   int64_t half = p.turned / 2, steps = x->dims[0] * p.queries;
   CARNOT_CHECK(half > 0 && p.turned % 2 == 0 && p.turned <= p.size, INVALID_MODEL,
                "%lld elements turn of a head of %lld", (long long)p.turned, (long long)p.size);
-  p.rows = places->format.dtype ? carnot_cuda_count(cosines) / half : steps;
+  p.rows = positions->format.dtype ? carnot_cuda_count(cosines) / half : steps;
   CARNOT_TRY(carnot_cuda_expect(x, "x", steps * p.q_heads * p.size));
   CARNOT_TRY(carnot_cuda_expect(cosines, "cos_cache", p.rows * half));
   CARNOT_TRY(carnot_cuda_expect(&inputs[2], "sin_cache", p.rows * half));
-  CARNOT_TRY(carnot_cuda_expect(places, "position_ids", steps));
+  CARNOT_TRY(carnot_cuda_expect(positions, "position_ids", steps));
   CARNOT_TRY(carnot_cuda_expect(&outputs[0], "the result", carnot_cuda_count(x)));
   return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_rotary,
                                    carnot_cuda_count(x), &p, sizeof(p), state);

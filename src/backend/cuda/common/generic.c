@@ -57,6 +57,12 @@ const char* carnot_cuda_generic_reject(carnot_problem* problem, carnot_op op, ui
   return why;
 }
 
+const char* carnot_cuda_generic_op_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_cuda_generic_config* config = problem->tactic->config;
+  return carnot_cuda_generic_reject(problem, problem->tactic->anchor,
+                                    config ? config->host_inputs : 0, reason, size);
+}
+
 const carnot_operand* carnot_cuda_optional(const carnot_step_view* step,
                                            const carnot_operand* inputs, uint32_t i) {
   return i < step->input_count ? &inputs[i] : &kAbsent;

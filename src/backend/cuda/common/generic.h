@@ -88,21 +88,30 @@ static inline int carnot_cuda_attr_word(const carnot_cuda_attrs* a, const char* 
   return at;
 }
 
-#define CARNOT_CUDA_GENERIC_TACTIC(variable, text, op, reject_fn, shape_fn)        \
-  const carnot_tactic carnot_cuda_##variable = {.name = text,                      \
-                                                .anchor = op,                      \
-                                                .numerics = CARNOT_NUMERICS_EXACT, \
-                                                .device = true,                    \
-                                                .fallback = true,                  \
-                                                .reject = reject_fn,               \
-                                                .configure = shape_fn,             \
-                                                .run = carnot_cuda_generic_run}
+// The config of a tactic of one operator that any plain type and rank fits.
+typedef struct carnot_cuda_generic_config {
+  uint32_t host_inputs;  // bit set: inputs that the tactic reads on the host
+} carnot_cuda_generic_config;
+// The reject function of such tactics: carnot_cuda_generic_reject for the tactic's anchor, with the
+// host inputs of its config (NULL: none).
+const char* carnot_cuda_generic_op_reject(carnot_problem* problem, char* reason, size_t size);
 
-// A tactic of one operator without host operands: its reject is the common one.
-#define CARNOT_CUDA_GENERIC_OP_TACTIC(family, text, OP)                                    \
-  static const char* family##_reject(carnot_problem* problem, char* reason, size_t size) { \
-    return carnot_cuda_generic_reject(problem, CARNOT_OP_##OP, 0, reason, size);           \
-  }                                                                                        \
-  CARNOT_CUDA_GENERIC_TACTIC(family, text, CARNOT_OP_##OP, family##_reject, family##_shape)
+#define CARNOT_CUDA_GENERIC_FIELDS(text, op, shape_fn)                                             \
+  .name = text, .anchor = op, .numerics = CARNOT_NUMERICS_EXACT, .device = true, .fallback = true, \
+  .configure = shape_fn, .run = carnot_cuda_generic_run
+// A tactic whose reject function is its own.
+#define CARNOT_CUDA_GENERIC_TACTIC(variable, text, op, reject_fn, shape_fn)                     \
+  const carnot_tactic carnot_cuda_##variable = {CARNOT_CUDA_GENERIC_FIELDS(text, op, shape_fn), \
+                                                .reject = reject_fn}
+
+// A tactic of one operator by <family>_shape. |host|: bit set of its host inputs.
+#define CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(family, text, OP, host)      \
+  const carnot_tactic carnot_cuda_##family = {                          \
+      CARNOT_CUDA_GENERIC_FIELDS(text, CARNOT_OP_##OP, family##_shape), \
+      .reject = carnot_cuda_generic_op_reject,                          \
+      .config = &(const carnot_cuda_generic_config){.host_inputs = host}}
+// The same without host inputs.
+#define CARNOT_CUDA_GENERIC_OP_TACTIC(family, text, OP) \
+  CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(family, text, OP, /*host=*/0)
 
 #endif  // CARNOT_BACKEND_CUDA_COMMON_GENERIC_H_

@@ -1,6 +1,8 @@
 // Sliding windows as the kernels see them: up to three spatial dimensions, any strides.
 #include "backend/cuda/common/sliding_window.h"
 
+#include "tactic/problem/conv.h"
+
 // Kernels index the positions of an axis in 32 bits.
 static carnot_status* check_reach(const carnot_cuda_sliding_window* w, int d) {
   const int64_t most = 1 << 30, all[] = {w->in[d],    w->out[d],      w->kernel[d], w->step[d],
@@ -9,11 +11,11 @@ static carnot_status* check_reach(const carnot_cuda_sliding_window* w, int d) {
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
     fits = fits && all[i] <= most && all[i] >= -most;
   // Such values multiply within 64 bits.
-  CARNOT_CHECK(fits && w->kernel[d] * w->dilation[d] <= most && w->out[d] * w->step[d] <= most,
-               UNSUPPORTED,
-               "a window of %lld places %lld apart, %lld steps of %lld: takes up to 2^30 places",
-               (long long)w->kernel[d], (long long)w->dilation[d], (long long)w->out[d],
-               (long long)w->step[d]);
+  CARNOT_CHECK(
+      fits && w->kernel[d] * w->dilation[d] <= most && w->out[d] * w->step[d] <= most, UNSUPPORTED,
+      "kernel size %lld, dilation %lld, %lld outputs, stride %lld; takes extents up to 2^30",
+      (long long)w->kernel[d], (long long)w->dilation[d], (long long)w->out[d],
+      (long long)w->step[d]);
   return NULL;
 }
 
@@ -26,8 +28,8 @@ carnot_status* carnot_cuda_sliding_window_make(const carnot_plan_node* node,
   CARNOT_CHECK(rank >= 1 && rank <= 3 && y->rank == x->rank && x->format.dtype == y->format.dtype &&
                    y->dims[0] == x->dims[0],
                INVALID_ARGUMENT, "a window over ranks %d and %d", x->rank, y->rank);
-  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = weights ? weights->rank : 0};
-  for (int d = 0; weights && d < weights->rank; d++) type.dims[d] = carnot_sym_of(weights->dims[d]);
+  const carnot_type type =
+      carnot_conv_weights_type(weights ? weights->rank : 0, weights ? weights->dims : NULL);
   carnot_sliding_window w;
   CARNOT_TRY(carnot_sliding_window_read(carnot_op_get(node->op), &node->attrs, rank,
                                         weights ? &type : NULL, &w));
@@ -61,8 +63,7 @@ carnot_status* carnot_cuda_sliding_window_make(const carnot_plan_node* node,
 bool carnot_cuda_sliding_window_within(const carnot_plan_node* node,
                                        const carnot_operand_desc* weights, int64_t reach,
                                        int64_t step) {
-  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = weights->rank};
-  for (int d = 0; d < weights->rank; d++) type.dims[d] = carnot_sym_of(weights->dims[d]);
+  const carnot_type type = carnot_conv_weights_type(weights->rank, weights->dims);
   carnot_sliding_window w;
   carnot_status* status = carnot_sliding_window_read(carnot_op_get(node->op), &node->attrs,
                                                      weights->rank - 2, &type, &w);

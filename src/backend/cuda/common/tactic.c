@@ -48,30 +48,28 @@ const char* carnot_cuda_not_real(const carnot_operand_desc* t, char* reason, siz
              : carnot_cuda_not_float(t, reason, size);
 }
 
+carnot_cuda_epilogue carnot_cuda_epilogue_from(const carnot_epilogue_activation* activation) {
+  static const carnot_cuda_activation kKinds[CARNOT_FUSED_COUNT] = {
+      [CARNOT_FUSED_RELU] = CARNOT_CUDA_CLAMP,
+      [CARNOT_FUSED_CLAMP] = CARNOT_CUDA_CLAMP,
+      [CARNOT_FUSED_SIGMOID] = CARNOT_CUDA_SIGMOID,
+      [CARNOT_FUSED_SILU] = CARNOT_CUDA_SILU,
+      [CARNOT_FUSED_HARD_SIGMOID] = CARNOT_CUDA_HARD_SIGMOID,
+      [CARNOT_FUSED_HARD_SWISH] = CARNOT_CUDA_HARD_SWISH,
+      [CARNOT_FUSED_GELU_ERF] = CARNOT_CUDA_GELU,
+      [CARNOT_FUSED_GELU_TANH] = CARNOT_CUDA_GELU_TANH};
+  carnot_cuda_epilogue e = {.kind = kKinds[activation->kind]};
+  if (activation->kind == CARNOT_FUSED_RELU) {
+    e.high = INFINITY;
+  } else if (e.kind == CARNOT_CUDA_CLAMP || e.kind == CARNOT_CUDA_HARD_SIGMOID) {
+    e.low = activation->a, e.high = activation->b;
+  }
+  return e;
+}
+
 carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node) {
-  const carnot_op_row* row = carnot_op_get(node->op);
-  if (carnot_cuda_is_fn(node, CARNOT_FN_RELU))
-    return (carnot_cuda_epilogue){CARNOT_CUDA_CLAMP, 0, INFINITY};
-  if (carnot_cuda_is_fn(node, CARNOT_FN_CLAMP))
-    return (carnot_cuda_epilogue){CARNOT_CUDA_CLAMP,
-                                  (float)carnot_attr_float(row, &node->attrs, "alpha"),
-                                  (float)carnot_attr_float(row, &node->attrs, "beta")};
-  if (carnot_cuda_is_fn(node, CARNOT_FN_SWISH) &&
-      carnot_attr_float(row, &node->attrs, "alpha") == 1)
-    return (carnot_cuda_epilogue){CARNOT_CUDA_SILU, 0, 0};
-  if (carnot_cuda_is_fn(node, CARNOT_FN_HARD_SWISH))
-    return (carnot_cuda_epilogue){CARNOT_CUDA_HARD_SWISH, 0, 0};
-  if (carnot_cuda_is_fn(node, CARNOT_FN_SIGMOID))
-    return (carnot_cuda_epilogue){CARNOT_CUDA_SIGMOID, 0, 0};
-  if (carnot_cuda_is_fn(node, CARNOT_FN_HARD_SIGMOID))
-    return (carnot_cuda_epilogue){CARNOT_CUDA_HARD_SIGMOID,
-                                  (float)carnot_attr_float(row, &node->attrs, "alpha"),
-                                  (float)carnot_attr_float(row, &node->attrs, "beta")};
-  if (carnot_cuda_is_fn(node, CARNOT_FN_GELU_ERF))
-    return (carnot_cuda_epilogue){CARNOT_CUDA_GELU, 0, 0};
-  if (carnot_cuda_is_fn(node, CARNOT_FN_GELU_TANH))
-    return (carnot_cuda_epilogue){CARNOT_CUDA_GELU_TANH, 0, 0};
-  return (carnot_cuda_epilogue){CARNOT_CUDA_NO_ACTIVATION, 0, 0};
+  const carnot_epilogue_activation activation = carnot_epilogue_activation_of(node);
+  return carnot_cuda_epilogue_from(&activation);
 }
 
 carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int capacity,

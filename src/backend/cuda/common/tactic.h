@@ -5,6 +5,7 @@
 #include "backend/cuda/driver/cuda.h"
 #include "kernel/cuda/common/activation.h"
 #include "kernel/cuda/common/params.h"
+#include "tactic/problem/epilogue.h"
 
 // All tactics, fastest first within an operator.
 const carnot_tactic* const* carnot_cuda_tactics(size_t* out_count);
@@ -35,11 +36,20 @@ static inline bool carnot_cuda_is_fn(const carnot_plan_node* node, carnot_fn fn)
 static inline bool carnot_cuda_is_half(carnot_dtype dtype) {
   return dtype == CARNOT_DTYPE_F16 || dtype == CARNOT_DTYPE_BF16;
 }
-// An activation that kernels take in registers; NONE when |node| is no such function.
+// The activations of carnot_fused_activation that the kernels apply in registers: a bit set for
+// carnot_epilogue_mask.
+#define CARNOT_CUDA_FUSED_ACTIVATIONS                                                       \
+  (CARNOT_FUSED_BIT(RELU) | CARNOT_FUSED_BIT(CLAMP) | CARNOT_FUSED_BIT(SIGMOID) |           \
+   CARNOT_FUSED_BIT(SILU) | CARNOT_FUSED_BIT(HARD_SIGMOID) | CARNOT_FUSED_BIT(HARD_SWISH) | \
+   CARNOT_FUSED_BIT(GELU_ERF) | CARNOT_FUSED_BIT(GELU_TANH))
+// An activation as the kernels take it.
 typedef struct carnot_cuda_epilogue {
   carnot_cuda_activation kind;
   float low, high;
 } carnot_cuda_epilogue;
+// Kind NONE for an activation that the kernels lack.
+carnot_cuda_epilogue carnot_cuda_epilogue_from(const carnot_epilogue_activation* activation);
+// The activation that |node| computes; kind NONE when it is none, or one that the kernels lack.
 carnot_cuda_epilogue carnot_cuda_epilogue_of(const carnot_plan_node* node);
 // Inputs from |first| on decide sizes only: the tactic reads them on the host when shapes are
 // set.

@@ -1,56 +1,58 @@
-// Convolution regions: what is fused behind (and in front of) a convolution, and its packed
-// weights.
+// What the convolution tactics share: the region as kernels take it, the cast in front of it, and
+// packed weights.
 #ifndef CARNOT_BACKEND_CUDA_CONV_CONV_H_
 #define CARNOT_BACKEND_CUDA_CONV_CONV_H_
 
 #include "backend/cuda/common/sliding_window.h"
 #include "backend/cuda/pointwise/chain.h"
 #include "kernel/cuda/conv/cast_to_nhwc_params.h"
+#include "tactic/problem/conv.h"
 
-// The convolution node; a cast of its input may precede it in the region (pass regions).
-static inline const carnot_plan_node* carnot_cuda_conv_node(const carnot_region* region) {
-  return &region->nodes[region->node_count > 1 && region->nodes[0].op == CARNOT_OP_CAST];
-}
-static inline bool carnot_cuda_conv_casts(const carnot_region* region) {
-  return carnot_cuda_conv_node(region) != region->nodes;
-}
-// Input 0 as the convolution sees it.
+// Input 0 as the convolution reads it: in the type of the output behind a cast.
 carnot_operand_desc carnot_cuda_conv_input(const carnot_problem* problem);
 
+// A convolution region with its epilogue in the form of the kernels.
 typedef struct carnot_cuda_conv {
-  uint32_t weights;
-  uint32_t bias;      // input, or NONE: the operator's own or a per-channel vector added behind it
-  uint32_t residual;  // input of the size of the result, added after the bias; NONE
+  carnot_conv_problem problem;  // sizes and window: at build only
+  uint32_t weights;             // inputs of the step
+  uint32_t bias;                // NONE, the operator's own or a per-channel vector added behind it
+  uint32_t residual;            // of the result's dimensions, added after the bias; NONE
   carnot_cuda_epilogue activation;
-  carnot_cuda_chain chain;  // the rest
+  carnot_cuda_chain chain;  // the rest of the region
 } carnot_cuda_conv;
 
-// What a kernel fuses besides the bias.
-typedef enum carnot_cuda_conv_takes {
-  CARNOT_CUDA_TAKES_BIAS,
-  CARNOT_CUDA_TAKES_ACTIVATION,
-  CARNOT_CUDA_TAKES_RESIDUAL,  // and then ReLU or SiLU
-  CARNOT_CUDA_TAKES_ALL        // residual and any activation
-} carnot_cuda_conv_takes;
-
-// |channel[i]|: input i is one number a channel; |whole[i]|: it has the result's dimensions.
-const char* carnot_cuda_conv_read(const carnot_region* region, uint32_t input_count,
-                                  const bool* channel, const bool* whole,
-                                  carnot_cuda_conv_takes takes, carnot_cuda_conv* out, char* reason,
-                                  size_t size);
-const char* carnot_cuda_conv_describe(const carnot_problem* problem, carnot_cuda_conv_takes takes,
-                                      carnot_cuda_conv* out, char* reason, size_t size);
-// The same for images with constant weights of their type; with |groups|, for any number of
-// groups.
-const char* carnot_cuda_conv_packs(const carnot_problem* problem, carnot_cuda_conv_takes takes,
-                                   bool groups, carnot_cuda_conv* out, char* reason, size_t size);
-// Layouts of its result and of the inputs from |first| on that are no constants.
+// Reads a Conv region for reject: NULL, or the reason; "" for other operators. |mask|: what the
+// tactic's kernel applies behind the convolution.
+const char* carnot_cuda_conv_read(const carnot_problem* problem, const carnot_epilogue_mask* mask,
+                                  carnot_cuda_conv* out, char* reason, size_t size);
+// The same for prepare, which follows a reject that took the problem: INTERNAL otherwise.
+carnot_status* carnot_cuda_conv_of_problem(const carnot_problem* problem,
+                                           const carnot_epilogue_mask* mask,
+                                           carnot_cuda_conv* out) CARNOT_MUST_USE;
+// carnot_cuda_conv_read for images [N,C,H,W] with constant weights of their type; of one group
+// unless |groups|.
+const char* carnot_cuda_conv_read_packed(const carnot_problem* problem,
+                                         const carnot_epilogue_mask* mask, bool groups,
+                                         carnot_cuda_conv* out, char* reason, size_t size);
+// Asks for channels-last layout of the result and of the inputs from |first| on that are no
+// constants.
 void carnot_cuda_conv_want_channels_last(carnot_problem* problem, uint32_t first);
+// Reads the region again when shapes are set, and checks that all operands are in device memory.
 carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carnot_operand* inputs,
-                                        const carnot_operand* outputs, carnot_cuda_conv_takes takes,
+                                        const carnot_operand* outputs,
+                                        const carnot_epilogue_mask* mask,
                                         carnot_cuda_conv* out) CARNOT_MUST_USE;
+// Checks that the bias, where there is one, has |filters| elements of the type of |y| at an address
+// that is a multiple of |alignment| bytes.
+carnot_status* carnot_cuda_conv_check_bias(const carnot_cuda_conv* conv,
+                                           const carnot_operand* inputs, const carnot_operand* y,
+                                           int64_t filters, int alignment) CARNOT_MUST_USE;
+// The address of an optional input; NULL for |input| NONE.
+static inline void* carnot_cuda_conv_data(const carnot_operand* inputs, uint32_t input) {
+  return input == CARNOT_PLAN_NONE ? NULL : inputs[input].data;
+}
 
-// The cast in front of tactics that read 16-bit floats only: to NHWC, at the begin of the
+// The cast in front of tactics that read 16-bit floats only: to NHWC, at the start of the
 // workspace.
 typedef struct carnot_cuda_conv_cast {
   CUfunction function;  // NULL: none

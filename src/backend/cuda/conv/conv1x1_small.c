@@ -6,8 +6,8 @@
 enum {
   kMostChannels = 128,
   kMostWeights = 64 << 10,
-  kLeastPlaces = 4096,
-  kMostPlaces = 1 << 30,
+  kLeastPixels = 4096,
+  kMostPixels = 1 << 30,
   kRowsOfWarp = 16
 };
 
@@ -27,52 +27,44 @@ static int64_t weights_bytes(int64_t filters, int64_t channels) {
   return carnot_ceildiv(filters, 32) * CARNOT_CUDA_PACKED_CHUNK_BYTES(1, 2 * blocks_of(channels));
 }
 
+static const carnot_epilogue_mask kEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/true,
+                                               CARNOT_CUDA_FUSED_ACTIVATIONS};
+
 // ---- build ----
 
-static const char* reject_window(const carnot_plan_node* node, const carnot_operand_desc* w) {
-  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
-  for (int d = 0; d < w->rank; d++) type.dims[d] = carnot_sym_of(w->dims[d]);
-  carnot_sliding_window t;
-  carnot_status* status =
-      carnot_sliding_window_read(carnot_op_get(node->op), &node->attrs, 2, &type, &t);
-  carnot_status_free(status);
-  if (status) return "a window that cannot be read";
+static bool is_pointwise(const carnot_sliding_window* t) {
+  bool one = true;
   for (int d = 0; d < 2; d++)
-    if (t.kernel[d] != 1 || t.strides[d] != 1 || t.begin[d] || t.end[d])
-      return "windows of more than one place, or steps";
-  return NULL;
+    one = one && t->kernel[d] == 1 && t->strides[d] == 1 && !t->begin[d] && !t->end[d];
+  return one;
 }
 
 static const char* conv1x1_reject(carnot_problem* problem, char* reason, size_t size) {
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  if (node->op != CARNOT_OP_CONV) return "";
-  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
+  carnot_cuda_conv c;
+  const char* why =
+      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*groups=*/false, &c, reason, size);
+  if (why) return why;
+  if (c.problem.casts) return "a cast precedes the convolution";
+  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0],
+                            *w = &problem->inputs[c.weights];
   if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
   if (!carnot_cuda_is_half(x->format.dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
                                      carnot_dtype_name(x->format.dtype));
-  carnot_cuda_conv c;
-  const char* why = carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ALL, false, &c, reason, size);
-  if (why) return why;
-  const carnot_operand_desc* w = &problem->inputs[c.weights];
-  int64_t places = y->dims[0] * y->dims[2] * y->dims[3];
-  if (w->dims[1] % 8 || w->dims[1] > kMostChannels || w->dims[0] % 8 || places < kLeastPlaces ||
+  int64_t pixels = y->dims[0] * y->dims[2] * y->dims[3];
+  if (w->dims[1] % 8 || w->dims[1] > kMostChannels || w->dims[0] % 8 || pixels < kLeastPixels ||
       weights_bytes(w->dims[0], w->dims[1]) > kMostWeights)
-    return carnot_cuda_reject_reason(reason, size, "%lld channels to %lld at %lld places",
+    return carnot_cuda_reject_reason(reason, size, "%lld channels, %lld filters, %lld pixels",
                                      (long long)w->dims[1], (long long)w->dims[0],
-                                     (long long)places);
-  why = reject_window(node, w);
-  if (why) return why;
+                                     (long long)pixels);
+  if (!is_pointwise(&c.problem.window)) return "the window is not 1x1 of stride 1";
   carnot_cuda_conv_want_channels_last(problem, 0);
   return NULL;
 }
 
 static carnot_status* conv1x1_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_conv c;
-  char reason[256];
-  const char* why =
-      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ALL, &c, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  CARNOT_TRY(carnot_cuda_conv_of_problem(problem, &kEpilogue, &c));
   const carnot_operand_desc* w = &problem->inputs[c.weights];
   int32_t place[kMostChannels / 16][4][4];
   int steps = 2 * blocks_of(w->dims[1]);
@@ -96,18 +88,16 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   bool fits = t->channels > 0 && t->channels % 8 == 0 && t->channels <= kMostChannels &&
               t->filters % 8 == 0 && w->rank == 4 && w->dims[0] == t->filters &&
               w->dims[1] == t->channels && t->filters <= INT32_MAX &&
-              carnot_dims_count(x->dims, 4) / t->channels < kMostPlaces;
+              carnot_dims_count(x->dims, 4) / t->channels < kMostPixels;
   for (int d = 1; d < 3; d++)
     fits = fits && t->kernel[d] == 1 && t->step[d] == 1 && !t->begin[d] && t->out[d] == t->in[d];
   CARNOT_CHECK(fits && carnot_cuda_is_channels_last(x) && carnot_cuda_is_channels_last(y) &&
                    weights_bytes(t->filters, t->channels) <= kMostWeights &&
                    step->constant_bytes[0] == (size_t)weights_bytes(t->filters, t->channels),
-               INVALID_ARGUMENT, "a convolution of %lld channels to %lld, channels last",
+               INVALID_ARGUMENT,
+               "a 1x1 convolution of %lld channels and %lld filters, channels last",
                (long long)t->channels, (long long)t->filters);
-  const carnot_operand* bias = c->bias == CARNOT_PLAN_NONE ? NULL : &inputs[c->bias];
-  CARNOT_CHECK(!bias || (carnot_dims_count(bias->dims, bias->rank) == t->filters &&
-                         bias->format.dtype == y->format.dtype && (uintptr_t)bias->data % 16 == 0),
-               INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t->filters);
+  CARNOT_TRY(carnot_cuda_conv_check_bias(c, inputs, y, t->filters, /*alignment=*/16));
   CARNOT_CHECK(
       c->residual == CARNOT_PLAN_NONE || carnot_cuda_is_channels_last(&inputs[c->residual]),
       INVALID_ARGUMENT, "the residual has another layout");
@@ -143,7 +133,7 @@ static carnot_status* conv1x1_shape(const carnot_step_view* step, const carnot_o
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   carnot_cuda_conv c;
   carnot_cuda_sliding_window t;
-  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ALL, &c));
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, &kEpilogue, &c));
   CARNOT_CHECK(x->rank == 4 && carnot_cuda_is_half(x->format.dtype), INVALID_ARGUMENT,
                "a convolution of %s of rank %d", carnot_dtype_name(x->format.dtype), x->rank);
   CARNOT_TRY(carnot_cuda_sliding_window_make(node, x, &inputs[c.weights], y, &t));
@@ -174,8 +164,8 @@ static carnot_status* conv1x1_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   conv1x1_state* s = state;
   s->params.x = inputs[0].data, s->params.w = step->constants[0], s->params.y = outputs[0].data;
-  s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
-  s->params.residual = s->residual == CARNOT_PLAN_NONE ? NULL : inputs[s->residual].data;
+  s->params.bias = carnot_cuda_conv_data(inputs, s->bias);
+  s->params.residual = carnot_cuda_conv_data(inputs, s->residual);
   const int64_t alone[3] = {1, 1, 1};
   if (s->grid[0])
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,

@@ -6,7 +6,7 @@ static const carnot_cuda_kernel_id kCastToNhwc[CARNOT_DTYPE_COUNT] = {
 
 carnot_operand_desc carnot_cuda_conv_input(const carnot_problem* problem) {
   carnot_operand_desc x = problem->inputs[0];
-  if (carnot_cuda_conv_casts(problem->region)) x.format.dtype = problem->outputs[0].format.dtype;
+  if (carnot_conv_anchor(problem->region)) x.format.dtype = problem->outputs[0].format.dtype;
   return x;
 }
 
@@ -15,7 +15,7 @@ carnot_status* carnot_cuda_conv_cast_shape(const carnot_step_view* step, const c
                                            carnot_operand* out_x) {
   *out = (carnot_cuda_conv_cast){.function = NULL};
   *out_x = *x;
-  if (!carnot_cuda_conv_casts(step->region)) return NULL;
+  if (!carnot_conv_anchor(step->region)) return NULL;
   CARNOT_CHECK(x->format.dtype == CARNOT_DTYPE_F32 && carnot_cuda_is_half(to) && x->rank >= 2,
                INVALID_MODEL, "a cast from %s to %s before a convolution",
                carnot_dtype_name(x->format.dtype), carnot_dtype_name(to));

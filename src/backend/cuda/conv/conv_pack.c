@@ -47,6 +47,6 @@ carnot_status* carnot_cuda_conv_packed_check(const carnot_step_view* step) {
 }
 
 bool carnot_cuda_conv_packed_reads(const carnot_step_view* step, uint32_t input) {
-  const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
+  const carnot_plan_node* node = carnot_conv_node(step->region);
   return node->input_count < 2 || node->inputs[1] != input;
 }

@@ -9,6 +9,8 @@
 // For smaller ones cuDNN's convolutions, which need no copy, are as fast.
 enum { kMostChannels = 7, kLeastTaps = 16, kAlign = 256 };
 
+static const carnot_epilogue_mask kEpilogue = {.biases = CARNOT_EPILOGUE_ONE_BIAS};
+
 typedef struct patch_params {
   int32_t fast_fp32;
   carnot_cuda_cublaslt_choice choice;
@@ -24,12 +26,11 @@ typedef struct patch_state {
 _Static_assert(sizeof(patch_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
 static const char* patch_reject(carnot_problem* problem, char* reason, size_t size) {
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  if (node->op != CARNOT_OP_CONV) return "";
+  if (problem->region->nodes[0].op != CARNOT_OP_CONV) return "";
   const char* missing = carnot_cuda_lacks_cublaslt(carnot_cuda_of(problem->device));
   if (missing) return missing;
   carnot_cuda_conv c;
-  const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, size);
+  const char* why = carnot_cuda_conv_read(problem, &kEpilogue, &c, reason, size);
   const carnot_operand_desc* x = &problem->inputs[0];
   if (!why) why = carnot_cuda_not_float(x, reason, size);
   if (why) return why;
@@ -37,33 +38,25 @@ static const char* patch_reject(carnot_problem* problem, char* reason, size_t si
   if (x->rank < 3 || x->rank > 5 || w->rank != x->rank || w->format.dtype != x->format.dtype)
     return carnot_cuda_reject_reason(reason, size, "an input of rank %d, weights of rank %d",
                                      x->rank, w->rank);
-  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
-  int64_t taps = 1;
-  for (int d = 0; d < w->rank; d++) {
-    if (w->min[d] != w->max[d]) return "weights of several sizes";
-    type.dims[d] = carnot_sym_of(w->dims[d]);
-    if (d > 1) taps *= w->dims[d];
-  }
-  carnot_sliding_window t;
-  carnot_status* status =
-      carnot_sliding_window_read(carnot_op_get(node->op), &node->attrs, x->rank - 2, &type, &t);
-  carnot_status_free(status);
-  if (status) return "a window that cannot be read";
-  if (carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group") != 1) return "several groups";
+  const carnot_sliding_window* t = &c.problem.window;
+  if (!t->rank) return "the weights have no fixed sizes";
+  if (c.problem.group != 1) return "several groups";
+  int64_t taps = carnot_dims_count(w->dims + 2, w->rank - 2);
   if (w->dims[1] > kMostChannels || taps < kLeastTaps)
     return carnot_cuda_reject_reason(
-        reason, size, "%lld channels of %lld taps, takes up to %d of %d on", (long long)w->dims[1],
-        (long long)taps, kMostChannels, kLeastTaps);
-  bool apart = t.auto_pad == CARNOT_PAD_NOTSET || t.auto_pad == CARNOT_PAD_VALID;
-  for (int d = 0; d < t.rank; d++)
-    apart = apart && t.strides[d] == t.kernel[d] && t.dilations[d] == 1 && !t.begin[d] && !t.end[d];
-  if (!apart) return "windows that overlap, or reach into a padding";
+        reason, size, "%lld channels of %lld taps; takes up to %d channels and from %d taps on",
+        (long long)w->dims[1], (long long)taps, kMostChannels, kLeastTaps);
+  bool apart = t->auto_pad == CARNOT_PAD_NOTSET || t->auto_pad == CARNOT_PAD_VALID;
+  for (int d = 0; d < t->rank; d++)
+    apart = apart && t->strides[d] == t->kernel[d] && t->dilations[d] == 1 && !t->begin[d] &&
+            !t->end[d];
+  if (!apart) return "the windows overlap, or reach into the padding";
   carnot_cuda_want_row_major(problem);
   problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
   return NULL;
 }
 
-static void describe(int32_t type, int64_t rows, int64_t filters, int64_t taps, bool bias,
+static void set_gemm(int32_t type, int64_t rows, int64_t filters, int64_t taps, bool bias,
                      bool fast, int alignment, carnot_cuda_cublaslt_gemm* out) {
   memset(out, 0, sizeof(*out));
   out->m = rows, out->n = filters, out->k = taps, out->batch = 1;
@@ -80,20 +73,17 @@ static void choose_algo(const carnot_problem* problem, const carnot_cuda_conv* c
     if (y->dims[d] < 1) return;
   int64_t taps = carnot_dims_count(w->dims + 1, w->rank - 1);
   int64_t rows = carnot_dims_count(y->dims, y->rank) / y->dims[1];
-  carnot_cuda_cublaslt_gemm product;
-  describe((int32_t)y->format.dtype, rows, y->dims[1], taps, c->bias != CARNOT_PLAN_NONE,
-           problem->fast_fp32, 16, &product);
-  carnot_status* status = carnot_cuda_cublaslt_choose(problem, &product, out);
+  carnot_cuda_cublaslt_gemm gemm;
+  set_gemm((int32_t)y->format.dtype, rows, y->dims[1], taps, c->bias != CARNOT_PLAN_NONE,
+           problem->fast_fp32, 16, &gemm);
+  carnot_status* status = carnot_cuda_cublaslt_choose(problem, &gemm, out);
   if (status) *out = (carnot_cuda_cublaslt_choice){0};
   carnot_status_free(status);
 }
 
 static carnot_status* patch_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_conv c;
-  char reason[256];
-  const char* why =
-      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_BIAS, &c, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  CARNOT_TRY(carnot_cuda_conv_of_problem(problem, &kEpilogue, &c));
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(patch_params), "parameters", &params));
   patch_params* made = params;
@@ -136,7 +126,7 @@ static carnot_status* patch_shape(const carnot_step_view* step, const carnot_ope
   const char* missing = carnot_cuda_lacks_cublaslt(cuda);
   CARNOT_CHECK(!missing, NOT_FOUND, "this step calls a library: %s", missing);
   carnot_cuda_conv c;
-  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_BIAS, &c));
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, &kEpilogue, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights], *y = &outputs[0];
   carnot_cuda_sliding_window t;
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &t));
@@ -147,22 +137,19 @@ static carnot_status* patch_shape(const carnot_step_view* step, const carnot_ope
   for (int d = 0; d < 3; d++)
     fits = fits && t.step[d] == t.kernel[d] && t.dilation[d] == 1 && t.begin[d] == 0 &&
            t.out[d] * t.kernel[d] <= t.in[d];
-  CARNOT_CHECK(fits, INVALID_ARGUMENT, "weights do not cut %lld channels into patches",
+  CARNOT_CHECK(fits, INVALID_ARGUMENT, "the weights do not cut %lld channels into patches",
                (long long)t.channels);
-  CARNOT_CHECK(c.bias == CARNOT_PLAN_NONE ||
-                   (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == t.filters &&
-                    inputs[c.bias].format.dtype == x->format.dtype),
-               INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t.filters);
+  CARNOT_TRY(carnot_cuda_conv_check_bias(&c, inputs, y, t.filters, /*alignment=*/1));
   patch_state* s = state;
   *s = (patch_state){.weights = c.weights, .bias = c.bias};
   int64_t rows = t.n * t.out[0] * t.out[1] * t.out[2];
   uintptr_t bits = (uintptr_t)w->data | (uintptr_t)y->data | 16;
   int alignment = (int)(bits & -bits);
   const patch_params* params = step->params;
-  carnot_cuda_cublaslt_gemm product;
-  describe((int32_t)x->format.dtype, rows, t.filters, taps, c.bias != CARNOT_PLAN_NONE,
-           params->fast_fp32, alignment, &product);
-  CARNOT_TRY(carnot_cuda_cublaslt_find(cuda, &product, &params->choice, &s->plan));
+  carnot_cuda_cublaslt_gemm gemm;
+  set_gemm((int32_t)x->format.dtype, rows, t.filters, taps, c.bias != CARNOT_PLAN_NONE,
+           params->fast_fp32, alignment, &gemm);
+  CARNOT_TRY(carnot_cuda_cublaslt_find(cuda, &gemm, &params->choice, &s->plan));
   CARNOT_TRY(set_gather(step, x, w, y, s));
   s->patch_bytes = carnot_align_up((size_t)(rows * taps * carnot_cuda_bytes(x)), kAlign);
   *out_workspace_bytes = s->patch_bytes + carnot_cuda_cublaslt_workspace(s->plan);
@@ -175,13 +162,12 @@ static carnot_status* patch_run(const carnot_step_view* step, void* state,
   (void)executor;
   patch_state* s = state;
   CARNOT_TRY(carnot_cuda_strided_copy_run(step, &s->gather, inputs[0].data, workspace));
-  const carnot_cuda_cublaslt_operands operands = {
-      .a = workspace,
-      .b = inputs[s->weights].data,
-      .bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data,
-      .y = outputs[0].data,
-      .workspace = (char*)workspace + s->patch_bytes,
-      .alpha = 1};
+  const carnot_cuda_cublaslt_operands operands = {.a = workspace,
+                                                  .b = inputs[s->weights].data,
+                                                  .bias = carnot_cuda_conv_data(inputs, s->bias),
+                                                  .y = outputs[0].data,
+                                                  .workspace = (char*)workspace + s->patch_bytes,
+                                                  .alpha = 1};
   CARNOT_TRY(carnot_cuda_fence_before_library(step));
   CARNOT_TRY(carnot_cuda_cublaslt_run(carnot_cuda_of_step(step), s->plan, &operands,
                                       carnot_cuda_queue_of(step)->stream));

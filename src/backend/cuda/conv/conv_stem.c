@@ -23,56 +23,46 @@ static int slices_of(int64_t filters) {
 }
 static int quads_of(int64_t columns) { return columns <= 4 ? 1 : 2; }
 
+static const carnot_epilogue_mask kEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/false,
+                                               CARNOT_CUDA_FUSED_ACTIVATIONS};
+
 // ---- build ----
 
-static const char* reject_window(const carnot_plan_node* node, const carnot_operand_desc* w,
-                                 char* reason, size_t size) {
-  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
-  for (int d = 0; d < w->rank; d++) type.dims[d] = carnot_sym_of(w->dims[d]);
-  carnot_sliding_window t;
-  carnot_status* status =
-      carnot_sliding_window_read(carnot_op_get(node->op), &node->attrs, 2, &type, &t);
-  carnot_status_free(status);
-  if (status) return "a window that cannot be read";
+static const char* reject_window(const carnot_sliding_window* t, char* reason, size_t size) {
   for (int d = 0; d < 2; d++)
-    if (t.kernel[d] > kMostKernel || t.strides[d] > kMostStep || t.dilations[d] != 1)
-      return carnot_cuda_reject_reason(reason, size, "%lld places %lld apart in steps of %lld",
-                                       (long long)t.kernel[d], (long long)t.dilations[d],
-                                       (long long)t.strides[d]);
+    if (t->kernel[d] > kMostKernel || t->strides[d] > kMostStep || t->dilations[d] != 1)
+      return carnot_cuda_reject_reason(
+          reason, size, "kernel size %lld, dilation %lld, stride %lld; takes up to %d, 1, %d",
+          (long long)t->kernel[d], (long long)t->dilations[d], (long long)t->strides[d],
+          kMostKernel, kMostStep);
   return NULL;
 }
 
 static const char* stem_reject(carnot_problem* problem, char* reason, size_t size) {
-  const carnot_plan_node* node = carnot_cuda_conv_node(problem->region);
-  if (node->op != CARNOT_OP_CONV) return "";
-  bool casts = carnot_cuda_conv_casts(problem->region);
-  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
-  if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
-  if (!carnot_cuda_is_half(y->format.dtype) ||
-      x->format.dtype != (casts ? CARNOT_DTYPE_F32 : y->format.dtype))
-    return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
-                                     carnot_dtype_name(x->format.dtype));
   carnot_cuda_conv c;
   const char* why =
-      carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ACTIVATION, false, &c, reason, size);
+      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*groups=*/false, &c, reason, size);
   if (why) return why;
-  const carnot_operand_desc* w = &problem->inputs[c.weights];
+  const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0],
+                            *w = &problem->inputs[c.weights];
+  if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
+  if (!carnot_cuda_is_half(y->format.dtype) ||
+      x->format.dtype != (c.problem.casts ? CARNOT_DTYPE_F32 : y->format.dtype))
+    return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
+                                     carnot_dtype_name(x->format.dtype));
   if (w->dims[1] > kMostChannels || w->dims[0] % 8)
-    return carnot_cuda_reject_reason(reason, size,
-                                     "%lld channels to %lld, takes up to %d to eights",
-                                     (long long)w->dims[1], (long long)w->dims[0], kMostChannels);
-  why = reject_window(node, w, reason, size);
+    return carnot_cuda_reject_reason(
+        reason, size, "%lld channels and %lld filters; takes up to %d and a multiple of 8",
+        (long long)w->dims[1], (long long)w->dims[0], kMostChannels);
+  why = reject_window(&c.problem.window, reason, size);
   if (why) return why;
-  carnot_cuda_conv_want_channels_last(problem, casts);
+  carnot_cuda_conv_want_channels_last(problem, c.problem.casts);
   return NULL;
 }
 
 static carnot_status* stem_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_conv c;
-  char reason[256];
-  const char* why =
-      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ACTIVATION, &c, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  CARNOT_TRY(carnot_cuda_conv_of_problem(problem, &kEpilogue, &c));
   const carnot_operand_desc* w = &problem->inputs[c.weights];
   int rows = (int)w->dims[2], columns = (int)w->dims[3], quads = quads_of(columns);
   int32_t place[2 * kMostKernel][4][4];
@@ -111,13 +101,9 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
       fits && reach <= INT32_MAX && carnot_cuda_is_channels_last(y) &&
           step->constant_bytes[0] == (size_t)CARNOT_CUDA_PACKED_CHUNK_BYTES(
                                          slices_of(t->filters) * chunks_of(t->filters), steps),
-      INVALID_ARGUMENT, "a first layer of %lld channels to %lld, channels last",
+      INVALID_ARGUMENT, "a stem convolution of %lld channels and %lld filters, channels last",
       (long long)t->channels, (long long)t->filters);
-  const carnot_operand* bias = c->bias == CARNOT_PLAN_NONE ? NULL : &inputs[c->bias];
-  CARNOT_CHECK(!bias || (carnot_dims_count(bias->dims, bias->rank) == t->filters &&
-                         bias->format.dtype == y->format.dtype && (uintptr_t)bias->data % 16 == 0),
-               INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t->filters);
-  return NULL;
+  return carnot_cuda_conv_check_bias(c, inputs, y, t->filters, /*alignment=*/16);
 }
 
 // The fewest tiles; of as many, those with the smallest patches.
@@ -199,16 +185,15 @@ static carnot_status* stem_shape(const carnot_step_view* step, const carnot_oper
                                  size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
-  const carnot_plan_node* node = carnot_cuda_conv_node(step->region);
+  const carnot_plan_node* node = carnot_conv_node(step->region);
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
   carnot_cuda_conv c;
   carnot_cuda_sliding_window t;
-  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ACTIVATION, &c));
-  bool casts = carnot_cuda_conv_casts(step->region);
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, &kEpilogue, &c));
   CARNOT_CHECK(carnot_cuda_is_half(y->format.dtype) && x->rank == 4 &&
-                   x->format.dtype == (casts ? CARNOT_DTYPE_F32 : y->format.dtype),
-               INVALID_ARGUMENT, "a first layer from %s to %s", carnot_dtype_name(x->format.dtype),
-               carnot_dtype_name(y->format.dtype));
+                   x->format.dtype == (c.problem.casts ? CARNOT_DTYPE_F32 : y->format.dtype),
+               INVALID_ARGUMENT, "a stem convolution from %s to %s",
+               carnot_dtype_name(x->format.dtype), carnot_dtype_name(y->format.dtype));
   carnot_operand seen = *x;
   seen.format.dtype = y->format.dtype;
   CARNOT_TRY(carnot_cuda_sliding_window_make(node, &seen, &inputs[c.weights], y, &t));
@@ -235,7 +220,7 @@ static carnot_status* stem_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   stem_state* s = state;
   s->params.x = inputs[0].data, s->params.w = step->constants[0], s->params.y = outputs[0].data;
-  s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
+  s->params.bias = carnot_cuda_conv_data(inputs, s->bias);
   const int64_t alone[3] = {1, 1, 1};
   if (s->grid[0])
     CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,

@@ -1,7 +1,7 @@
 // ConvTranspose by the generic kernel.
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/conv/conv_transpose_params.h"
-#include "ops/sliding_window.h"
+#include "tactic/problem/conv.h"
 
 static const char* conv_transpose_reject(carnot_problem* problem, char* reason, size_t size) {
   if (carnot_cuda_is_single(problem, CARNOT_OP_CONV_TRANSPOSE) &&
@@ -47,8 +47,7 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
   CARNOT_CHECK(!bias->format.dtype || carnot_cuda_count(bias) == y->dims[1], INVALID_ARGUMENT,
                "bias has %lld elements; %lld are required", (long long)carnot_cuda_count(bias),
                (long long)y->dims[1]);
-  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
-  for (int d = 0; d < w->rank; d++) type.dims[d] = carnot_sym_of(w->dims[d]);
+  const carnot_type type = carnot_conv_weights_type(w->rank, w->dims);
   carnot_sliding_window window;
   CARNOT_TRY(carnot_sliding_window_read(a.row, a.attrs, rank, &type, &window));
   resolve_padding(&a, x, y, &window);

@@ -13,23 +13,26 @@ typedef struct depthwise_state {
 } depthwise_state;
 _Static_assert(sizeof(depthwise_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
+static const carnot_epilogue_mask kEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/false,
+                                               CARNOT_CUDA_FUSED_ACTIVATIONS};
+
 static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  if (node->op != CARNOT_OP_CONV) return "";
-  const carnot_operand_desc* x = &problem->inputs[0];
+  carnot_cuda_conv c;
+  const char* why =
+      carnot_cuda_conv_read_packed(problem, &kEpilogue, /*groups=*/true, &c, reason, size);
+  if (why) return why;
+  if (c.problem.casts) return "a cast precedes the convolution";
+  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[c.weights];
   if (!carnot_cuda_is_half(x->format.dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
                                      carnot_dtype_name(x->format.dtype));
-  carnot_cuda_conv c;
-  const char* why =
-      carnot_cuda_conv_packs(problem, CARNOT_CUDA_TAKES_ACTIVATION, true, &c, reason, size);
-  if (why) return why;
-  const carnot_operand_desc* w = &problem->inputs[c.weights];
-  int64_t groups = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+  int64_t groups = c.problem.group;
   if (groups != w->dims[0] || w->dims[1] != 1 || groups % 8 || x->dims[1] != groups)
     return carnot_cuda_reject_reason(
-        reason, size, "%lld groups for %lld filters of %lld, takes one each", (long long)groups,
-        (long long)w->dims[0], (long long)w->dims[1]);
+        reason, size,
+        "%lld groups, %lld filters of %lld channels; takes one filter of one channel per group, "
+        "and a multiple of 8 groups",
+        (long long)groups, (long long)w->dims[0], (long long)w->dims[1]);
   carnot_cuda_conv_want_channels_last(problem, 0);
   return NULL;
 }
@@ -37,10 +40,7 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
 // [C,1,taps] as [taps,C].
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_conv c;
-  char reason[256];
-  const char* why =
-      carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ACTIVATION, &c, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "%s", why);
+  CARNOT_TRY(carnot_cuda_conv_of_problem(problem, &kEpilogue, &c));
   const carnot_operand_desc* w = &problem->inputs[c.weights];
   int64_t channels = w->dims[0], taps = w->dims[2] * w->dims[3];
   void* memory;
@@ -101,7 +101,7 @@ static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot
                                       size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   carnot_cuda_conv c;
-  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, CARNOT_CUDA_TAKES_ACTIVATION, &c));
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, &kEpilogue, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights], *y = &outputs[0];
   carnot_cuda_sliding_window t;
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &t));
@@ -111,13 +111,10 @@ static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot
                    step->constant_bytes[0] == (size_t)(t.filters * t.kernel[1] * t.kernel[2]) * 2 &&
                    count < (int64_t)UINT32_MAX && carnot_cuda_is_channels_last(x) &&
                    carnot_cuda_is_channels_last(y),
-               INVALID_ARGUMENT, "a depthwise convolution of %lld channels to %lld, channels last",
+               INVALID_ARGUMENT,
+               "a depthwise convolution of %lld channels and %lld filters, channels last",
                (long long)t.channels, (long long)t.filters);
-  CARNOT_CHECK(c.bias == CARNOT_PLAN_NONE ||
-                   (carnot_dims_count(inputs[c.bias].dims, inputs[c.bias].rank) == t.filters &&
-                    inputs[c.bias].format.dtype == x->format.dtype &&
-                    (uintptr_t)inputs[c.bias].data % 16 == 0),
-               INVALID_ARGUMENT, "a bias of other than %lld numbers", (long long)t.filters);
+  CARNOT_TRY(carnot_cuda_conv_check_bias(&c, inputs, y, t.filters, /*alignment=*/16));
   depthwise_state* s = state;
   *s = (depthwise_state){.bias = c.bias,
                          .params = {.count = count / 8,
@@ -144,7 +141,7 @@ static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   depthwise_state* s = state;
   s->params.x = inputs[0].data, s->params.w = step->constants[0], s->params.y = outputs[0].data;
-  s->params.bias = s->bias == CARNOT_PLAN_NONE ? NULL : inputs[s->bias].data;
+  s->params.bias = carnot_cuda_conv_data(inputs, s->bias);
   const int64_t grid[3] = {carnot_ceildiv(s->threads, kThreads), 1, 1};
   if (s->threads) CARNOT_TRY(carnot_cuda_launch(step, s->function, grid, kThreads, &s->params));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);

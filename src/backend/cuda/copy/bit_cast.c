@@ -1,10 +1,6 @@
 // BitCast: a copy of the bytes.
 #include "backend/cuda/common/generic.h"
 
-static const char* bit_cast_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_BIT_CAST, 0, reason, size);
-}
-
 static carnot_status* bit_cast_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* state,
                                      size_t* out_workspace_bytes) {
@@ -21,5 +17,4 @@ static carnot_status* bit_cast_shape(const carnot_step_view* step, const carnot_
   ((carnot_cuda_generic_state*)state)->copied = (size_t)(carnot_cuda_count(x) * bytes);
   return NULL;
 }
-CARNOT_CUDA_GENERIC_TACTIC(bit_cast, "cuda_bit_cast", CARNOT_OP_BIT_CAST, bit_cast_reject,
-                           bit_cast_shape);
+CARNOT_CUDA_GENERIC_OP_TACTIC(bit_cast, "cuda_bit_cast", BIT_CAST);

@@ -1,7 +1,8 @@
 // Concat and Split: one strided copy a part, planned when it is recorded.
 #include "backend/cuda/copy/strided_copy.h"
 
-static const char* parts_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
+static const char* parts_reject(carnot_problem* problem, char* reason, size_t size) {
+  const carnot_op op = problem->tactic->anchor;
   if (!carnot_cuda_is_single(problem, op)) return "";
   bool joins = op == CARNOT_OP_CONCAT;
   carnot_operand_desc* whole = joins ? &problem->outputs[0] : &problem->inputs[0];
@@ -16,12 +17,6 @@ static const char* parts_reject(carnot_problem* problem, carnot_op op, char* rea
   if (!joins) carnot_cuda_keep_on_host(problem, 1);
   for (uint32_t i = 0; i < problem->output_count; i++) problem->outputs[i].format.layout = layout;
   return NULL;
-}
-static const char* concat_reject(carnot_problem* problem, char* reason, size_t size) {
-  return parts_reject(problem, CARNOT_OP_CONCAT, reason, size);
-}
-static const char* split_reject(carnot_problem* problem, char* reason, size_t size) {
-  return parts_reject(problem, CARNOT_OP_SPLIT, reason, size);
 }
 
 static carnot_status* parts_shape(const carnot_step_view* step, const carnot_operand* inputs,
@@ -83,7 +78,7 @@ static carnot_status* parts_run(const carnot_step_view* step, void* state,
                                               .numerics = CARNOT_NUMERICS_EXACT, \
                                               .device = true,                    \
                                               .strided_outputs = true,           \
-                                              .reject = family##_reject,         \
+                                              .reject = parts_reject,            \
                                               .configure = parts_shape,          \
                                               .run = parts_run};
 PARTS_TACTIC(concat, CONCAT)

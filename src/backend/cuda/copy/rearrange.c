@@ -46,14 +46,11 @@ const carnot_tactic carnot_cuda_transpose = {.name = "cuda_transpose",
 
 // ---- slice ----
 
-static const char* list_reject(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
-  if (!carnot_cuda_is_single(problem, op)) return "";
+static const char* list_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_cuda_is_single(problem, problem->tactic->anchor)) return "";
   carnot_cuda_keep_on_host(problem, 1);
   problem->outputs[0].format.layout = problem->inputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
-}
-static const char* slice_reject(carnot_problem* problem, char* reason, size_t size) {
-  return list_reject(problem, CARNOT_OP_SLICE, reason, size);
 }
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) {
@@ -92,17 +89,14 @@ const carnot_tactic carnot_cuda_slice = {.name = "cuda_slice",
                                          .numerics = CARNOT_NUMERICS_EXACT,
                                          .device = true,
                                          .strided_outputs = true,
-                                         .reject = slice_reject,
+                                         .reject = list_reject,
                                          .configure = slice_shape,
                                          .run = carnot_cuda_strided_copy_tactic_run};
 
 // ---- expand and tile ----
 
-static const char* expand_reject(carnot_problem* problem, char* reason, size_t size) {
-  return list_reject(problem, CARNOT_OP_EXPAND, reason, size);
-}
 static const char* tile_reject(carnot_problem* problem, char* reason, size_t size) {
-  const char* why = list_reject(problem, CARNOT_OP_TILE, reason, size);
+  const char* why = list_reject(problem, reason, size);
   if (why) return why;
   const carnot_operand_desc *x = &problem->inputs[0], *y = &problem->outputs[0];
   int axes = x->rank;
@@ -144,17 +138,17 @@ static carnot_status* tile_shape(const carnot_step_view* step, const carnot_oper
                                        state);
 }
 
-#define LIST_TACTIC(symbol, family, OP)                                          \
+#define LIST_TACTIC(symbol, family, OP, reject_fn)                               \
   const carnot_tactic carnot_cuda_##symbol = {.name = "cuda_" #family,           \
                                               .anchor = CARNOT_OP_##OP,          \
                                               .numerics = CARNOT_NUMERICS_EXACT, \
                                               .device = true,                    \
                                               .strided_outputs = true,           \
-                                              .reject = family##_reject,         \
+                                              .reject = reject_fn,               \
                                               .configure = family##_shape,       \
                                               .run = carnot_cuda_strided_copy_tactic_run};
-LIST_TACTIC(expand, expand, EXPAND)
-LIST_TACTIC(tile_op, tile, TILE)
+LIST_TACTIC(expand, expand, EXPAND, list_reject)
+LIST_TACTIC(tile_op, tile, TILE, tile_reject)
 
 // ---- depth to space and back ----
 

@@ -106,10 +106,6 @@ static carnot_status* elements_count(const carnot_step_view* step, void* state,
 
 // ---- NonZero: x → coordinates [rank, chosen] of the elements that are not zero ----
 
-static const char* non_zero_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_NON_ZERO, 0, reason, size);
-}
-
 static carnot_status* non_zero_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* state,
                                      size_t* out_workspace_bytes) {
@@ -299,16 +295,16 @@ static carnot_status* nms_run(const carnot_step_view* step, void* state,
   return write_lists(step, state, inputs, outputs, workspace, 3);
 }
 
-#define DATA_DEPENDENT_TACTIC(family, text, OP)                                   \
+#define DATA_DEPENDENT_TACTIC(family, text, OP, reject_fn)                        \
   const carnot_tactic carnot_cuda_##text = {.name = "cuda_" #text,                \
                                             .anchor = CARNOT_OP_##OP,             \
                                             .numerics = CARNOT_NUMERICS_EXACT,    \
                                             .device = true,                       \
                                             .fallback = true,                     \
-                                            .reject = family##_reject,            \
+                                            .reject = reject_fn,                  \
                                             .configure = family##_shape,          \
                                             .infer_output_sizes = family##_count, \
                                             .run = family##_run}
-DATA_DEPENDENT_TACTIC(non_zero, non_zero, NON_ZERO);
-DATA_DEPENDENT_TACTIC(compress, compress, COMPRESS);
-DATA_DEPENDENT_TACTIC(nms, non_max_suppression, NON_MAX_SUPPRESSION);
+DATA_DEPENDENT_TACTIC(non_zero, non_zero, NON_ZERO, carnot_cuda_generic_op_reject);
+DATA_DEPENDENT_TACTIC(compress, compress, COMPRESS, compress_reject);
+DATA_DEPENDENT_TACTIC(nms, non_max_suppression, NON_MAX_SUPPRESSION, nms_reject);

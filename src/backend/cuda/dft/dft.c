@@ -2,10 +2,6 @@
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/dft/dft_params.h"
 
-static const char* dft_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_DFT, 6u, reason, size);
-}
-
 // Host operand |i|, or |otherwise| where it is absent.
 static carnot_status* number_or(const carnot_step_view* step, const carnot_operand* inputs,
                                 uint32_t i, int64_t otherwise, int64_t* out) {
@@ -45,11 +41,7 @@ static carnot_status* dft_shape(const carnot_step_view* step, const carnot_opera
   return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_dft,
                                    lanes * p.bins, &p, sizeof(p), state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(dft, "cuda_dft", CARNOT_OP_DFT, dft_reject, dft_shape);
-
-static const char* stft_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_STFT, 1u << 1 | 1u << 3, reason, size);
-}
+CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(dft, "cuda_dft", DFT, 6u);
 
 static carnot_status* stft_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* state,
@@ -80,4 +72,4 @@ static carnot_status* stft_shape(const carnot_step_view* step, const carnot_oper
   return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_dft, count, &p,
                                    sizeof(p), state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(stft, "cuda_stft", CARNOT_OP_STFT, stft_reject, stft_shape);
+CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(stft, "cuda_stft", STFT, 1u << 1 | 1u << 3);

@@ -105,16 +105,17 @@ static carnot_status* open_blas(carnot_cuda* cuda) {
   cuda->blas = open_first(kNames);
   CARNOT_CHECK(cuda->blas, NOT_FOUND,
                "cuBLASLt was not found (libcublasLt.so.13 or .12 is needed); engines built without "
-               "it run products by own kernels");
-#define RESOLVE(name, parameters) \
-  CARNOT_TRY_AT(resolve(cuda->blas, #name, &cuda->name), "cuBLASLt: products run by own kernels");
+               "it run GEMMs by built-in kernels");
+#define RESOLVE(name, parameters)                                                           \
+  CARNOT_TRY_AT(resolve(cuda->blas, #name, &cuda->name), "cuBLASLt: GEMMs run by built-in " \
+                                                         "kernels");
   CARNOT_BLAS_FUNCTIONS(RESOLVE)
 #undef RESOLVE
   CARNOT_TRY(resolve(cuda->blas, "cublasLtGetVersion", &cuda->cublasLtGetVersion));
   if (cuda->base.ordinal < 0) return NULL;
   CARNOT_CHECK(cuda->cublasLtCreate(&cuda->lt) == CUBLAS_STATUS_SUCCESS, UNSUPPORTED,
-               "cuBLASLt does not start on this device; engines built without it run products by "
-               "own kernels");
+               "cuBLASLt does not start on this device; engines built without it run GEMMs by "
+               "built-in kernels");
   return NULL;
 }
 
@@ -123,16 +124,17 @@ static carnot_status* open_dnn(carnot_cuda* cuda) {
   cuda->dnn = open_first(kNames);
   CARNOT_CHECK(cuda->dnn, NOT_FOUND,
                "cuDNN was not found (libcudnn.so.9 is needed); engines built without it run "
-               "convolutions by own kernels");
-#define RESOLVE(name, parameters) \
-  CARNOT_TRY_AT(resolve(cuda->dnn, #name, &cuda->name), "cuDNN: convolutions run by own kernels");
+               "convolutions by built-in kernels");
+#define RESOLVE(name, parameters)                       \
+  CARNOT_TRY_AT(resolve(cuda->dnn, #name, &cuda->name), \
+                "cuDNN: convolutions run by built-in kernels");
   CARNOT_DNN_FUNCTIONS(RESOLVE)
 #undef RESOLVE
   CARNOT_TRY(resolve(cuda->dnn, "cudnnGetVersion", &cuda->cudnnGetVersion));
   cuda->cudnn_version = (int)cuda->cudnnGetVersion();
   CARNOT_CHECK(cuda->cudnn_version >= kLeastDnn, VERSION_MISMATCH,
                "cuDNN is %d, %d or newer is needed; engines built without it run convolutions by "
-               "own kernels",
+               "built-in kernels",
                cuda->cudnn_version, kLeastDnn);
   return NULL;
 }

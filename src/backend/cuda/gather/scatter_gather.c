@@ -4,19 +4,6 @@
 
 // ---- gather and scatter along an axis ----
 
-static const char* gather_elements_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_GATHER_ELEMENTS, 0, reason, size);
-}
-static const char* scatter_elements_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_SCATTER_ELEMENTS, 0, reason, size);
-}
-static const char* scatter_nd_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_SCATTER_ND, 0, reason, size);
-}
-static const char* tensor_scatter_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_TENSOR_SCATTER, 0, reason, size);
-}
-
 static carnot_status* set_elements(const carnot_step_view* step, const carnot_operand* x,
                                    const carnot_operand* index,
                                    carnot_cuda_gather_elements_params* out) {
@@ -123,9 +110,9 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
                                            size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *u = &inputs[1],
-                       *places = carnot_cuda_optional(step, inputs, 2);
+                       *indices = carnot_cuda_optional(step, inputs, 2);
   CARNOT_TRY(carnot_cuda_check_copied(x, u, &outputs[0]));
-  if (places->format.dtype) CARNOT_TRY(carnot_cuda_check_index(places));
+  if (indices->format.dtype) CARNOT_TRY(carnot_cuda_check_index(indices));
   int axis;
   CARNOT_TRY(carnot_cuda_axis(step, "axis", x->rank, &axis));
   CARNOT_CHECK(axis > 0 && u->rank == x->rank && x->dims[0] > 0, INVALID_MODEL,
@@ -134,8 +121,8 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
     CARNOT_CHECK(u->dims[d] == x->dims[d] || (d == axis && u->dims[d] <= x->dims[d]),
                  INVALID_ARGUMENT, "dimension %d: cache %lld, update %lld", d,
                  (long long)x->dims[d], (long long)u->dims[d]);
-  CARNOT_CHECK(!places->format.dtype || carnot_cuda_count(places) == x->dims[0], INVALID_ARGUMENT,
-               "%lld places for %lld samples", (long long)carnot_cuda_count(places),
+  CARNOT_CHECK(!indices->format.dtype || carnot_cuda_count(indices) == x->dims[0], INVALID_ARGUMENT,
+               "%lld write indices for %lld samples", (long long)carnot_cuda_count(indices),
                (long long)x->dims[0]);
   carnot_cuda_tensor_scatter_params p = {
       .size = x->dims[axis],
@@ -148,11 +135,7 @@ static carnot_status* tensor_scatter_shape(const carnot_step_view* step,
   return shape_copied(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_tensor_scatter,
                       carnot_cuda_count(u), &p, sizeof(p), state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(gather_elements, "cuda_gather_elements", CARNOT_OP_GATHER_ELEMENTS,
-                           gather_elements_reject, gather_elements_shape);
-CARNOT_CUDA_GENERIC_TACTIC(scatter_elements, "cuda_scatter_elements", CARNOT_OP_SCATTER_ELEMENTS,
-                           scatter_elements_reject, scatter_elements_shape);
-CARNOT_CUDA_GENERIC_TACTIC(scatter_nd, "cuda_scatter_nd", CARNOT_OP_SCATTER_ND, scatter_nd_reject,
-                           scatter_nd_shape);
-CARNOT_CUDA_GENERIC_TACTIC(tensor_scatter, "cuda_tensor_scatter", CARNOT_OP_TENSOR_SCATTER,
-                           tensor_scatter_reject, tensor_scatter_shape);
+CARNOT_CUDA_GENERIC_OP_TACTIC(gather_elements, "cuda_gather_elements", GATHER_ELEMENTS);
+CARNOT_CUDA_GENERIC_OP_TACTIC(scatter_elements, "cuda_scatter_elements", SCATTER_ELEMENTS);
+CARNOT_CUDA_GENERIC_OP_TACTIC(scatter_nd, "cuda_scatter_nd", SCATTER_ND);
+CARNOT_CUDA_GENERIC_OP_TACTIC(tensor_scatter, "cuda_tensor_scatter", TENSOR_SCATTER);

@@ -3,10 +3,10 @@
 
 enum { kMaxSplits = 8, kLeastSteps = 2, kDepth = 64 };
 
-typedef struct multistage_size {
+typedef struct multistage_config {
   int rows, columns, stages, threads;
   carnot_cuda_kernel_id f16, bf16;
-} multistage_size;
+} multistage_config;
 
 typedef struct multistage_state {
   CUfunction function;
@@ -17,7 +17,7 @@ typedef struct multistage_state {
 _Static_assert(sizeof(multistage_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
 // Sizes that others beat without being timed.
-static const char* reject_size(const multistage_size* tile, int64_t rows, int64_t columns,
+static const char* reject_size(const multistage_config* tile, int64_t rows, int64_t columns,
                                char* reason, size_t size) {
   bool tall = tile->rows > 16 && rows <= tile->rows / 2;
   bool flat = tile->rows <= 32 && rows > 4 * tile->rows;
@@ -29,7 +29,7 @@ static const char* reject_size(const multistage_size* tile, int64_t rows, int64_
 }
 
 // Depth is cut over the blocks of a cluster while multiprocessors would have nothing to do.
-static int splits_of(const carnot_cuda* cuda, const multistage_size* tile, int64_t tiles,
+static int splits_of(const carnot_cuda* cuda, const multistage_config* tile, int64_t tiles,
                      int depth) {
   if (cuda->major < 9) return 1;
   bool large = tile->stages * CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns) > 110 << 10;
@@ -41,7 +41,7 @@ static int splits_of(const carnot_cuda* cuda, const multistage_size* tile, int64
 }
 
 // No more stages than there are steps, for a higher occupancy.
-static size_t shared_bytes_of(const multistage_size* tile, int depth, int64_t splits) {
+static size_t shared_bytes_of(const multistage_config* tile, int depth, int64_t splits) {
   int64_t steps = carnot_ceildiv(carnot_ceildiv(depth, kDepth), splits);
   int64_t stages = steps < tile->stages ? steps : tile->stages,
           bytes = stages * CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns),
@@ -49,8 +49,8 @@ static size_t shared_bytes_of(const multistage_size* tile, int depth, int64_t sp
   return 1024 + (size_t)(bytes > sums ? bytes : sums);
 }
 
-static const char* multistage_reject(carnot_problem* problem, const multistage_size* tile,
-                                     char* reason, size_t size) {
+static const char* multistage_reject(carnot_problem* problem, char* reason, size_t size) {
+  const multistage_config* tile = problem->tactic->config;
   carnot_cuda_gemm_tile_region region;
   const char* why = carnot_cuda_gemm_tile_reject(problem, &region, reason, size);
   if (why) return why;
@@ -60,7 +60,8 @@ static const char* multistage_reject(carnot_problem* problem, const multistage_s
 
 static carnot_status* multistage_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                        const carnot_operand* outputs, void* state,
-                                       const multistage_size* tile, size_t* out_workspace_bytes) {
+                                       size_t* out_workspace_bytes) {
+  const multistage_config* tile = step->tactic->config;
   *out_workspace_bytes = 0;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   multistage_state* s = state;
@@ -82,9 +83,12 @@ static carnot_status* multistage_shape(const carnot_step_view* step, const carno
       "cuFuncSetAttribute");
 }
 
-static carnot_status* multistage_run(const carnot_step_view* step, multistage_state* s,
+static carnot_status* multistage_run(const carnot_step_view* step, void* state,
                                      const carnot_operand* inputs, const carnot_operand* outputs,
-                                     const multistage_size* tile) {
+                                     void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  multistage_state* s = state;
+  const multistage_config* tile = step->tactic->config;
   carnot_cuda_gemm_tile_bind(step, inputs, outputs, &s->step);
   const int64_t cluster[3] = {1, 1, s->grid[2]};
   if (s->grid[0])
@@ -93,9 +97,10 @@ static carnot_status* multistage_run(const carnot_step_view* step, multistage_st
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define MULTISTAGE_TACTIC(height, width, stages)                                                \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(multistage, gemm_multistage, "cuda_tile", height, width, stages, \
-                               CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height),                     \
-                               CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16,     \
-                               CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_bf16)
+#define MULTISTAGE_TACTIC(height, width, stage_count)                                 \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(                                                       \
+      multistage, gemm_multistage, "cuda_tile", height, width, .stages = stage_count, \
+      .threads = CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height),                         \
+      .f16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16,             \
+      .bf16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_bf16)
 CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(MULTISTAGE_TACTIC)

@@ -19,31 +19,31 @@ static carnot_cuda_gemm_tile_region of_conv(const carnot_cuda_conv* c) {
                                         .chain = c->chain};
 }
 
-static bool takes_any(const carnot_cuda_epilogue* e) { return e->kind != 0; }
+static const carnot_epilogue_mask kEpilogue = {CARNOT_EPILOGUE_ONE_BIAS, /*residual=*/true,
+                                               CARNOT_CUDA_FUSED_ACTIVATIONS};
 
 static carnot_cuda_gemm_tile_region of_gemm(const carnot_cuda_gemm_region* p) {
-  return (carnot_cuda_gemm_tile_region){.x = p->a,
-                                        .weights = p->b,
+  return (carnot_cuda_gemm_tile_region){.x = p->gemm.a,
+                                        .weights = p->gemm.b,
                                         .bias = p->c,
                                         .residual = p->residual,
                                         .activation = p->activation,
                                         .chain = p->chain};
 }
 
-static const char* describe(const carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
-                            char* reason, size_t size) {
-  static const carnot_cuda_gemm_takes kAll = {true, takes_any};
+static const char* read_region(const carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
+                               char* reason, size_t size) {
   carnot_cuda_gemm_region p;
   carnot_cuda_conv c;
   if (problem->region->nodes[0].op == CARNOT_OP_CONV) {
-    const char* why = carnot_cuda_conv_describe(problem, CARNOT_CUDA_TAKES_ALL, &c, reason, size);
+    const char* why = carnot_cuda_conv_read(problem, &kEpilogue, &c, reason, size);
     if (!why) *out = of_conv(&c);
     return why;
   }
-  const char* why = carnot_cuda_gemm_describe(problem, &kAll, &p, reason, size);
+  const char* why = carnot_cuda_gemm_read(problem, &kEpilogue, &p, reason, size);
   if (why) return why;
-  if (p.trans_a || p.alpha != 1 || (p.c != CARNOT_PLAN_NONE && !p.c_is_bias))
-    return "transposed rows, a factor, or a C that is no bias";
+  if (p.gemm.trans_a || p.gemm.alpha != 1 || (p.c != CARNOT_PLAN_NONE && !p.c_is_bias))
+    return "A is transposed, alpha is not 1, or C is no bias";
   *out = of_gemm(&p);
   return NULL;
 }
@@ -78,7 +78,7 @@ static const char* reject_gemm(const carnot_problem* problem, const carnot_cuda_
   return NULL;
 }
 
-static int64_t places_of(const carnot_operand_desc* y, bool conv) {
+static int64_t rows_of(const carnot_operand_desc* y, bool conv) {
   int64_t rows = 1;
   for (int d = 0; d < y->rank; d++)
     if (d != (conv ? 1 : y->rank - 1)) rows *= y->dims[d];
@@ -88,12 +88,12 @@ static int64_t places_of(const carnot_operand_desc* y, bool conv) {
 const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_gemm_tile_region* out,
                                          char* reason, size_t size) {
   carnot_op op = problem->region->nodes[0].op;
-  if (op != CARNOT_OP_CONV && !carnot_cuda_is_gemm(op)) return "";
+  if (op != CARNOT_OP_CONV && !carnot_is_gemm(op)) return "";
   const carnot_operand_desc* y = &problem->outputs[0];
   if (!carnot_cuda_is_half(y->format.dtype))
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s",
                                      carnot_dtype_name(y->format.dtype));
-  const char* why = describe(problem, out, reason, size);
+  const char* why = read_region(problem, out, reason, size);
   if (why) return why;
   const carnot_operand_desc *x = &problem->inputs[out->x], *w = &problem->inputs[out->weights];
   if (x->format.dtype != y->format.dtype || w->format.dtype != y->format.dtype ||
@@ -103,7 +103,7 @@ const char* carnot_cuda_gemm_tile_reject(carnot_problem* problem, carnot_cuda_ge
   bool conv = op == CARNOT_OP_CONV;
   why = conv ? reject_conv(problem, out, reason, size) : reject_gemm(problem, out, reason, size);
   if (why) return why;
-  out->rows = places_of(y, conv), out->columns = y->dims[conv ? 1 : y->rank - 1];
+  out->rows = rows_of(y, conv), out->columns = y->dims[conv ? 1 : y->rank - 1];
   return NULL;
 }
 
@@ -129,7 +129,7 @@ static carnot_status* pack_gemm(const carnot_problem* problem, uint32_t weights,
 carnot_status* carnot_cuda_gemm_tile_prepare(const carnot_problem* problem, carnot_prepared* out) {
   carnot_cuda_gemm_tile_region p;
   char reason[256];
-  const char* why = describe(problem, &p, reason, sizeof(reason));
+  const char* why = read_region(problem, &p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(tile_params), "parameters", &params));
@@ -172,7 +172,7 @@ static carnot_status* set_conv(const carnot_step_view* step, const carnot_operan
   carnot_cuda_gemm_tile_params* t = &out->params;
   carnot_cuda_conv c;
   carnot_cuda_sliding_window v;
-  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, y, CARNOT_CUDA_TAKES_ALL, &c));
+  CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, y, &kEpilogue, &c));
   const carnot_operand *x = &inputs[0], *w = &inputs[c.weights];
   CARNOT_CHECK(x->rank == 4 && w->rank == 4, INVALID_ARGUMENT, "a convolution of rank %d", x->rank);
   CARNOT_TRY(carnot_cuda_sliding_window_make(&step->region->nodes[0], x, w, y, &v));
@@ -206,13 +206,14 @@ static carnot_status* set_gemm(const carnot_step_view* step, const carnot_operan
                                carnot_cuda_gemm_tile_step* out) {
   carnot_cuda_gemm_region p;
   CARNOT_TRY(carnot_cuda_gemm_of_step(step, inputs, y, ((const tile_params*)step->params)->residual,
-                                      takes_any, &p));
+                                      &kEpilogue, &p));
   *parts = of_gemm(&p);
   const carnot_operand *x = &inputs[parts->x], *w = &inputs[parts->weights];
-  CARNOT_CHECK(!p.trans_a && p.alpha == 1 && (p.c == CARNOT_PLAN_NONE || p.c_is_bias) &&
-                   x->rank >= 2 && w->rank == 2 && w->dims[p.trans_b] == x->dims[x->rank - 1] &&
-                   w->dims[!p.trans_b] == y->dims[y->rank - 1] && y->rank == x->rank,
-               INVALID_ARGUMENT, "a product of ranks %d and %d", x->rank, w->rank);
+  CARNOT_CHECK(!p.gemm.trans_a && p.gemm.alpha == 1 && (p.c == CARNOT_PLAN_NONE || p.c_is_bias) &&
+                   x->rank >= 2 && w->rank == 2 &&
+                   w->dims[p.gemm.trans_b] == x->dims[x->rank - 1] &&
+                   w->dims[!p.gemm.trans_b] == y->dims[y->rank - 1] && y->rank == x->rank,
+               INVALID_ARGUMENT, "a GEMM of ranks %d and %d", x->rank, w->rank);
   int64_t rows = carnot_dims_count(x->dims, x->rank - 1), depth = x->dims[x->rank - 1];
   CARNOT_CHECK(rows == carnot_dims_count(y->dims, y->rank - 1) && rows <= INT32_MAX,
                INVALID_ARGUMENT, "%lld rows", (long long)rows);
@@ -242,7 +243,7 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
                    t->filters % 8 == 0 && t->channels % 8 == 0 && t->rows <= INT32_MAX &&
                    is_dense(x, conv) && is_dense(y, conv) &&
                    step->constant_bytes[0] == (size_t)t->filters * (size_t)t->depth * 2,
-               INVALID_ARGUMENT, "a product of %lld rows with weights %dx%d, dense and aligned",
+               INVALID_ARGUMENT, "a GEMM of %lld rows with weights %dx%d, dense and aligned",
                (long long)t->rows, t->filters, t->depth);
   if (p->bias != CARNOT_PLAN_NONE) {
     const carnot_operand* b = &inputs[p->bias];

@@ -41,38 +41,22 @@ void carnot_cuda_gemm_tile_bind(const carnot_step_view* step, const carnot_opera
 void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops,
                                 double* out_bytes);
 
-// A tactic by functions <kind>_reject, _shape and _run, which take a <kind>_size: a struct that
-// begins with the rows and columns of the tile; the further arguments are its further members.
+// A tactic by functions <kind>_reject, _shape and _run, whose config is a <kind>_config: a struct
+// that begins with the rows and columns of the tile; the further arguments are its further members.
 // |symbol| and |text| name the tactic.
-#define CARNOT_CUDA_GEMM_TILE_TACTIC(kind, symbol, text, height, width, ...)                     \
-  static const kind##_size kSize##height##x##width = {height, width, __VA_ARGS__};               \
-  static const char* reject_##height##x##width(carnot_problem* problem, char* reason,            \
-                                               size_t size) {                                    \
-    return kind##_reject(problem, &kSize##height##x##width, reason, size);                       \
-  }                                                                                              \
-  static carnot_status* shape_##height##x##width(                                                \
-      const carnot_step_view* step, const carnot_operand* inputs, const carnot_operand* outputs, \
-      void* state, size_t* out_workspace_bytes) {                                                \
-    return kind##_shape(step, inputs, outputs, state, &kSize##height##x##width,                  \
-                        out_workspace_bytes);                                                    \
-  }                                                                                              \
-  static carnot_status* run_##height##x##width(                                                  \
-      const carnot_step_view* step, void* state, const carnot_operand* inputs,                   \
-      const carnot_operand* outputs, void* workspace, carnot_executor* executor) {               \
-    (void)workspace, (void)executor;                                                             \
-    return kind##_run(step, state, inputs, outputs, &kSize##height##x##width);                   \
-  }                                                                                              \
-  const carnot_tactic carnot_cuda_##symbol##_##height##x##width = {                              \
-      .name = text "_" #height "x" #width,                                                       \
-      .anchor = CARNOT_OP_COUNT,                                                                 \
-      .numerics = CARNOT_NUMERICS_EXACT,                                                         \
-      .device = true,                                                                            \
-      .reject = reject_##height##x##width,                                                       \
-      .prepare = carnot_cuda_gemm_tile_prepare,                                                  \
-      .validate = carnot_cuda_gemm_tile_check,                                                   \
-      .uses_input = carnot_cuda_conv_packed_reads,                                               \
-      .configure = shape_##height##x##width,                                                     \
-      .run = run_##height##x##width,                                                             \
+#define CARNOT_CUDA_GEMM_TILE_TACTIC(kind, symbol, text, height, width, ...)           \
+  const carnot_tactic carnot_cuda_##symbol##_##height##x##width = {                    \
+      .name = text "_" #height "x" #width,                                             \
+      .anchor = CARNOT_OP_COUNT,                                                       \
+      .config = &(const kind##_config){.rows = height, .columns = width, __VA_ARGS__}, \
+      .numerics = CARNOT_NUMERICS_EXACT,                                               \
+      .device = true,                                                                  \
+      .reject = kind##_reject,                                                         \
+      .prepare = carnot_cuda_gemm_tile_prepare,                                        \
+      .validate = carnot_cuda_gemm_tile_check,                                         \
+      .uses_input = carnot_cuda_conv_packed_reads,                                     \
+      .configure = kind##_shape,                                                       \
+      .run = kind##_run,                                                               \
       .work = carnot_cuda_gemm_tile_work};
 
 #endif  // CARNOT_BACKEND_CUDA_GEMM_GEMM_TILE_COMMON_H_

@@ -12,10 +12,10 @@ enum {
   kLeastStages = 4
 };
 
-typedef struct tma_size {
+typedef struct tma_config {
   int rows, columns;
   carnot_cuda_kernel_id f16, bf16;
-} tma_size;
+} tma_config;
 
 typedef struct tma_state {
   CUfunction function;
@@ -26,8 +26,8 @@ typedef struct tma_state {
 } tma_state;
 _Static_assert(sizeof(tma_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-static const char* tma_reject(carnot_problem* problem, const tma_size* tile, char* reason,
-                              size_t size) {
+static const char* tma_reject(carnot_problem* problem, char* reason, size_t size) {
+  const tma_config* tile = problem->tactic->config;
   carnot_cuda_gemm_tile_region region;
   const char* why = carnot_cuda_gemm_tile_reject(problem, &region, reason, size);
   if (why) return why;
@@ -48,7 +48,7 @@ static const char* tma_reject(carnot_problem* problem, const tma_size* tile, cha
 
 // Shared memory for |splits| split-K parts: as many stages as fit in |limit| bytes. False where
 // these are too few.
-static bool lay_out(const tma_size* tile, int64_t splits, int64_t limit, tma_state* s) {
+static bool lay_out(const tma_config* tile, int64_t splits, int64_t limit, tma_state* s) {
   int64_t steps = carnot_ceildiv((int64_t)s->step.taps * s->chunks, splits);
   int64_t stage = CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns);
   int64_t own = CARNOT_CUDA_GEMM_ACCUMULATOR_BYTES(tile->rows, tile->columns);
@@ -61,7 +61,7 @@ static bool lay_out(const tma_size* tile, int64_t splits, int64_t limit, tma_sta
 }
 
 // Depth is cut over the blocks of a cluster while multiprocessors would have nothing to do.
-static carnot_status* choose(carnot_cuda* cuda, const tma_size* tile, tma_state* s) {
+static carnot_status* choose(carnot_cuda* cuda, const tma_config* tile, tma_state* s) {
   int64_t slots = cuda->base.multiprocessor_count, tiles = s->grid[0] * s->grid[1];
   int64_t steps = (int64_t)s->step.taps * s->chunks;
   s->across = s->grid[0] == 2 && tiles > slots ? 2 : 1;
@@ -86,8 +86,9 @@ static carnot_status* choose(carnot_cuda* cuda, const tma_size* tile, tma_state*
 }
 
 static carnot_status* tma_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                const carnot_operand* outputs, void* state, const tma_size* tile,
+                                const carnot_operand* outputs, void* state,
                                 size_t* out_workspace_bytes) {
+  const tma_config* tile = step->tactic->config;
   *out_workspace_bytes = 0;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   tma_state* s = state;
@@ -109,13 +110,16 @@ static carnot_status* tma_shape(const carnot_step_view* step, const carnot_opera
 
 // ---- run ----
 
-static carnot_status* tma_run(const carnot_step_view* step, tma_state* s,
+static carnot_status* tma_run(const carnot_step_view* step, void* state,
                               const carnot_operand* inputs, const carnot_operand* outputs,
-                              const tma_size* tile) {
+                              void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  tma_state* s = state;
+  const tma_config* tile = step->tactic->config;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   carnot_cuda_gemm_tile_bind(step, inputs, outputs, &s->step);
   if (s->function) {
-    carnot_cuda_gemm_tma_params params = {.product = s->step.params,
+    carnot_cuda_gemm_tma_params params = {.gemm = s->step.params,
                                           .taps = s->step.taps,
                                           .chunks = s->chunks,
                                           .is_window = s->step.is_window,
@@ -134,8 +138,8 @@ static carnot_status* tma_run(const carnot_step_view* step, tma_state* s,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define TMA_TACTIC(height, width)                                                    \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(tma, gemm_tma, "cuda_bulk", height, width,            \
-                               CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_f16, \
-                               CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_bf16)
+#define TMA_TACTIC(height, width)                                                           \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(tma, gemm_tma, "cuda_bulk", height, width,                   \
+                               .f16 = CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_f16, \
+                               .bf16 = CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_bf16)
 CARNOT_CUDA_GEMM_TMA_SIZES(TMA_TACTIC)

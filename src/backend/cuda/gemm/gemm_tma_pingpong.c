@@ -10,12 +10,12 @@ enum {
   kMostShared = 226 << 10
 };
 
-static const double kMostProducts = 1e10;
+static const double kMostMultiplications = 1e10;
 
-typedef struct pingpong_size {
+typedef struct pingpong_config {
   int rows, columns;
   carnot_cuda_kernel_id f16, bf16;
-} pingpong_size;
+} pingpong_config;
 
 typedef struct pingpong_state {
   CUfunction function;
@@ -50,8 +50,8 @@ static const char* unfit(int activation, bool has_residual) {
   return has_residual ? "a residual before SiLU or GELU" : NULL;
 }
 
-static const char* pingpong_reject(carnot_problem* problem, const pingpong_size* tile, char* reason,
-                                   size_t size) {
+static const char* pingpong_reject(carnot_problem* problem, char* reason, size_t size) {
+  const pingpong_config* tile = problem->tactic->config;
   carnot_cuda_gemm_tile_region region;
   const char* why = carnot_cuda_gemm_tile_reject(problem, &region, reason, size);
   if (!why) why = carnot_cuda_tma_reject(problem, &region, reason, size);
@@ -62,8 +62,9 @@ static const char* pingpong_reject(carnot_problem* problem, const pingpong_size*
           processors = carnot_cuda_of(problem->device)->base.multiprocessor_count;
   // Large GEMMs are bound by power: a tile that wins by 5 % alone loses 2 % within a network.
   const carnot_operand_desc* w = &problem->inputs[region.weights];
-  bool hungry = tile->columns == kNarrow &&
-                (double)region.rows * (double)carnot_dims_count(w->dims, w->rank) > kMostProducts;
+  bool hungry =
+      tile->columns == kNarrow &&
+      (double)region.rows * (double)carnot_dims_count(w->dims, w->rank) > kMostMultiplications;
   bool wide = region.columns <= tile->columns / 2, few = down * across < processors / 2;
   if (region.columns % kChunk || wide || few || hungry || down * across > kMostTiles)
     return carnot_cuda_reject_reason(reason, size, "no size for %lldx%lld results",
@@ -73,7 +74,8 @@ static const char* pingpong_reject(carnot_problem* problem, const pingpong_size*
 
 static carnot_status* pingpong_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* state,
-                                     const pingpong_size* tile, size_t* out_workspace_bytes) {
+                                     size_t* out_workspace_bytes) {
+  const pingpong_config* tile = step->tactic->config;
   *out_workspace_bytes = 0;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   pingpong_state* s = state;
@@ -105,14 +107,17 @@ static carnot_status* pingpong_shape(const carnot_step_view* step, const carnot_
   return NULL;
 }
 
-static carnot_status* pingpong_run(const carnot_step_view* step, pingpong_state* s,
+static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
-                                   const pingpong_size* tile) {
+                                   void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  pingpong_state* s = state;
+  const pingpong_config* tile = step->tactic->config;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   carnot_cuda_gemm_tile_bind(step, inputs, outputs, &s->step);
   if (s->function) {
     static const int64_t kOne[3] = {1, 1, 1};
-    carnot_cuda_gemm_pingpong_params params = {.product = s->step.params,
+    carnot_cuda_gemm_pingpong_params params = {.gemm = s->step.params,
                                                .taps = s->step.taps,
                                                .chunks = s->chunks,
                                                .is_window = s->step.is_window,
@@ -132,8 +137,8 @@ static carnot_status* pingpong_run(const carnot_step_view* step, pingpong_state*
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define PINGPONG_TACTIC(width)                                                         \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(pingpong, gemm_tma_pingpong, "cuda_relay", 128, width,  \
-                               CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_f16, \
-                               CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_bf16)
+#define PINGPONG_TACTIC(width)                                                                \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(pingpong, gemm_tma_pingpong, "cuda_relay", 128, width,         \
+                               .f16 = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_f16, \
+                               .bf16 = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_bf16)
 CARNOT_CUDA_GEMM_PINGPONG_SIZES(PINGPONG_TACTIC)

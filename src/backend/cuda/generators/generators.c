@@ -4,25 +4,6 @@
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/generators/generators_params.h"
 
-static const char* trilu_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_TRILU, 0, reason, size);
-}
-static const char* fill_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_CONSTANT_OF_SHAPE, 1u, reason, size);
-}
-static const char* one_hot_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_ONE_HOT, 1u << 1, reason, size);
-}
-static const char* reverse_sequence_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_REVERSE_SEQUENCE, 0, reason, size);
-}
-static const char* range_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_RANGE, 7u, reason, size);
-}
-static const char* eye_like_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_EYE_LIKE, 0, reason, size);
-}
-
 static carnot_status* trilu_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                   const carnot_operand* outputs, void* state,
                                   size_t* out_workspace_bytes) {
@@ -163,14 +144,11 @@ static carnot_status* eye_like_shape(const carnot_step_view* step, const carnot_
   return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_eye_like,
                                    carnot_cuda_count(y), &p, sizeof(p), state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(trilu, "cuda_trilu", CARNOT_OP_TRILU, trilu_reject, trilu_shape);
-CARNOT_CUDA_GENERIC_TACTIC(fill, "cuda_fill", CARNOT_OP_CONSTANT_OF_SHAPE, fill_reject, fill_shape);
+CARNOT_CUDA_GENERIC_OP_TACTIC(trilu, "cuda_trilu", TRILU);
+CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(fill, "cuda_fill", CONSTANT_OF_SHAPE, 1u);
 CARNOT_CUDA_GENERIC_TACTIC(dropout, "cuda_dropout", CARNOT_OP_DROPOUT, dropout_reject,
                            dropout_shape);
-CARNOT_CUDA_GENERIC_TACTIC(one_hot, "cuda_one_hot", CARNOT_OP_ONE_HOT, one_hot_reject,
-                           one_hot_shape);
-CARNOT_CUDA_GENERIC_TACTIC(reverse_sequence, "cuda_reverse_sequence", CARNOT_OP_REVERSE_SEQUENCE,
-                           reverse_sequence_reject, reverse_sequence_shape);
-CARNOT_CUDA_GENERIC_TACTIC(range, "cuda_range", CARNOT_OP_RANGE, range_reject, range_shape);
-CARNOT_CUDA_GENERIC_TACTIC(eye_like, "cuda_eye_like", CARNOT_OP_EYE_LIKE, eye_like_reject,
-                           eye_like_shape);
+CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(one_hot, "cuda_one_hot", ONE_HOT, 1u << 1);
+CARNOT_CUDA_GENERIC_OP_TACTIC(reverse_sequence, "cuda_reverse_sequence", REVERSE_SEQUENCE);
+CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(range, "cuda_range", RANGE, 7u);
+CARNOT_CUDA_GENERIC_OP_TACTIC(eye_like, "cuda_eye_like", EYE_LIKE);

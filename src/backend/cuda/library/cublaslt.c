@@ -120,29 +120,28 @@ static carnot_status* propose(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm
   return NULL;
 }
 
-static uint64_t hash_of(const carnot_cuda_cublaslt_gemm* product) {
-  return carnot_hash(product, sizeof(*product), 41);
+static uint64_t hash_of(const carnot_cuda_cublaslt_gemm* gemm) {
+  return carnot_hash(gemm, sizeof(*gemm), 41);
 }
 
-static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm* product,
+static carnot_status* make_plan(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm* gemm,
                                 const carnot_cuda_cublaslt_choice* choice,
                                 carnot_cuda_cublaslt_plan* plan) {
-  CARNOT_TRY(describe(cuda, product, plan));
+  CARNOT_TRY(describe(cuda, gemm, plan));
   cublasLtMatmulHeuristicResult_t results[kCandidates];
   int count;
-  CARNOT_TRY(propose(cuda, product, plan, results, &count));
+  CARNOT_TRY(propose(cuda, gemm, plan, results, &count));
   uint64_t at = choice && choice->rank <= (uint64_t)count ? choice->rank - 1 : 0;
   plan->algo = results[at].algo;
   plan->workspace_bytes = results[at].workspaceSize;
   return NULL;
 }
 
-carnot_status* carnot_cuda_cublaslt_find(carnot_cuda* cuda,
-                                         const carnot_cuda_cublaslt_gemm* product,
+carnot_status* carnot_cuda_cublaslt_find(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm* gemm,
                                          const carnot_cuda_cublaslt_choice* choice,
                                          carnot_cuda_cublaslt_plan** out_plan) {
-  uint64_t key = hash_of(product);
-  if (choice && (choice->product != key || choice->version != cuda->cublasLtGetVersion() ||
+  uint64_t key = hash_of(gemm);
+  if (choice && (choice->gemm != key || choice->version != cuda->cublasLtGetVersion() ||
                  choice->rank < 1 || choice->rank > kCandidates))
     choice = NULL;
   if (choice) key = carnot_hash(choice, sizeof(*choice), 53);
@@ -153,7 +152,7 @@ carnot_status* carnot_cuda_cublaslt_find(carnot_cuda* cuda,
   if (!found) {
     void* memory = NULL;
     status = carnot_calloc(1, sizeof(carnot_cuda_cublaslt_plan), "a plan of cuBLASLt", &memory);
-    if (!status) status = make_plan(cuda, product, choice, memory);
+    if (!status) status = make_plan(cuda, gemm, choice, memory);
     if (!status) status = carnot_cuda_keep(cuda, key, memory);
     if (status && memory) drop(cuda, memory), free(memory), memory = NULL;
     *out_plan = memory;
@@ -239,33 +238,32 @@ static carnot_status* make_operands(contest* c, const carnot_cuda_cublaslt_gemm*
   return carnot_cuda_check(cuda, cuda->cuStreamSynchronize(NULL), "cuStreamSynchronize");
 }
 
-static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_cublaslt_gemm* product,
+static carnot_status* hold(const carnot_problem* problem, const carnot_cuda_cublaslt_gemm* gemm,
                            contest* c, carnot_cuda_cublaslt_choice* out) {
   carnot_cuda* cuda = c->cuda;
-  CARNOT_TRY(describe(cuda, product, &c->plan));
+  CARNOT_TRY(describe(cuda, gemm, &c->plan));
   cublasLtMatmulHeuristicResult_t results[kCandidates];
   void* ways[kCandidates];
   int count, best;
-  CARNOT_TRY(propose(cuda, product, &c->plan, results, &count));
+  CARNOT_TRY(propose(cuda, gemm, &c->plan, results, &count));
   for (int i = 0; i < count; i++) ways[i] = &results[i];
-  uint64_t version = cuda->cublasLtGetVersion(), key = hash_of(product);
+  uint64_t version = cuda->cublasLtGetVersion(), key = hash_of(gemm);
   uint64_t timed = carnot_hash(&version, sizeof(version), key);
   if (!carnot_cuda_autotune_cached(problem, timed, "cuda_gemm_cublaslt", count, &best)) {
-    CARNOT_TRY(make_operands(c, product));
+    CARNOT_TRY(make_operands(c, gemm));
     CARNOT_TRY(carnot_cuda_autotune(problem, timed, "cuda_gemm_cublaslt", run_algo, c, ways, count,
                                     &best));
   }
-  *out =
-      (carnot_cuda_cublaslt_choice){.product = key, .version = version, .rank = (uint64_t)best + 1};
+  *out = (carnot_cuda_cublaslt_choice){.gemm = key, .version = version, .rank = (uint64_t)best + 1};
   return NULL;
 }
 
 carnot_status* carnot_cuda_cublaslt_choose(const carnot_problem* problem,
-                                           const carnot_cuda_cublaslt_gemm* product,
+                                           const carnot_cuda_cublaslt_gemm* gemm,
                                            carnot_cuda_cublaslt_choice* out) {
   contest c = {.cuda = carnot_cuda_of(problem->device)};
   *out = (carnot_cuda_cublaslt_choice){0};
-  carnot_status* status = hold(problem, product, &c, out);
+  carnot_status* status = hold(problem, gemm, &c, out);
   if (c.memory) c.cuda->base.backend->free(&c.cuda->base, c.memory);
   drop(c.cuda, &c.plan);
   return status;

@@ -19,7 +19,7 @@ typedef enum carnot_cuda_cublaslt_activation {
 
 // The fastest algorithm of one GEMM, as an engine stores it; zeroed: none was timed.
 typedef struct carnot_cuda_cublaslt_choice {
-  uint64_t product;  // hash of it
+  uint64_t gemm;     // hash of the description
   uint64_t version;  // of the library
   uint64_t rank;     // in the order of that library's heuristic, from 1
 } carnot_cuda_cublaslt_choice;
@@ -28,15 +28,14 @@ typedef struct carnot_cuda_cublaslt_plan carnot_cuda_cublaslt_plan;
 
 // By |choice| where it is for this GEMM and library version, else the first of the library's
 // heuristic. *out_plan is shared; UNSUPPORTED where the library has no algorithm.
-carnot_status* carnot_cuda_cublaslt_find(carnot_cuda* cuda,
-                                         const carnot_cuda_cublaslt_gemm* product,
+carnot_status* carnot_cuda_cublaslt_find(carnot_cuda* cuda, const carnot_cuda_cublaslt_gemm* gemm,
                                          const carnot_cuda_cublaslt_choice* choice,
                                          carnot_cuda_cublaslt_plan** out_plan) CARNOT_MUST_USE;
 size_t carnot_cuda_cublaslt_workspace(const carnot_cuda_cublaslt_plan* plan);
 // Times the algorithms that the library proposes, with cold weights; times are read from and
 // written to the timing cache.
 carnot_status* carnot_cuda_cublaslt_choose(const carnot_problem* problem,
-                                           const carnot_cuda_cublaslt_gemm* product,
+                                           const carnot_cuda_cublaslt_gemm* gemm,
                                            carnot_cuda_cublaslt_choice* out) CARNOT_MUST_USE;
 
 typedef struct carnot_cuda_cublaslt_operands {

@@ -83,7 +83,7 @@ static descriptor pointwise(graph* g, cudnnPointwiseMode_t mode, descriptor x, d
   return carnot_cuda_cudnn_finish(g, op);
 }
 
-static descriptor product(graph* g, descriptor a, descriptor b, descriptor c) {
+static descriptor matmul(graph* g, descriptor a, descriptor b, descriptor c) {
   descriptor p = carnot_cuda_cudnn_make(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   set_type(g, p, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
   carnot_cuda_cudnn_finish(g, p);
@@ -230,14 +230,14 @@ static int add_attention(graph* g, const carnot_cuda_cudnn_key* key, descriptor*
              v = tensor(g, CARNOT_CUDA_CUDNN_V, type, 4, v_dims, v_s, kInMemory),
              y = tensor(g, CARNOT_CUDA_CUDNN_Y, type, 4, y_dims, y_s, kInMemory),
              scale = tensor(g, CARNOT_CUDA_CUDNN_SCALE, sums, 4, one, one, kByValue);
-  descriptor products = MATRIX(sums), scores = MATRIX(sums), most = ROW(), below = MATRIX(sums),
+  descriptor unscaled = MATRIX(sums), scores = MATRIX(sums), most = ROW(), below = MATRIX(sums),
              powers = MATRIX(sums), sum = ROW(), weights = MATRIX(type), log = ROW(),
              unread = ROW();
 #undef MATRIX
 #undef ROW
   int count = 0;
-  ops[count++] = product(g, q, k, products);
-  ops[count++] = pointwise(g, CUDNN_POINTWISE_MUL, products, scale, scores);
+  ops[count++] = matmul(g, q, k, unscaled);
+  ops[count++] = pointwise(g, CUDNN_POINTWISE_MUL, unscaled, scale, scores);
   ops[count++] = reduction(g, CUDNN_REDUCE_TENSOR_MAX, scores, most);
   ops[count++] = pointwise(g, CUDNN_POINTWISE_SUB, scores, most, below);
   ops[count++] = pointwise(g, CUDNN_POINTWISE_EXP, below, NULL, powers);
@@ -245,7 +245,7 @@ static int add_attention(graph* g, const carnot_cuda_cudnn_key* key, descriptor*
   ops[count++] = pointwise(g, CUDNN_POINTWISE_LOG, sum, NULL, log);
   ops[count++] = pointwise(g, CUDNN_POINTWISE_ADD, most, log, unread);
   ops[count++] = pointwise(g, CUDNN_POINTWISE_DIV, powers, sum, weights);
-  ops[count++] = product(g, weights, v, y);
+  ops[count++] = matmul(g, weights, v, y);
   return count;
 }
 

@@ -1,8 +1,8 @@
 // NHWC group and instance normalization of 16-bit floats, with the activation behind it.
-#include <math.h>
-
 #include "backend/cuda/pointwise/chain.h"
 #include "kernel/cuda/norm/group_norm_params.h"
+#include "tactic/problem/epilogue.h"
+#include "tactic/problem/norm.h"
 
 enum {
   kLeastSlice = 32,
@@ -25,23 +25,14 @@ _Static_assert(sizeof(group_norm_state) <= CARNOT_STATE_BYTES, "the state has it
 // The kernel fuses ReLU, SiLU or HardSwish; what follows is a pointwise chain.
 static const char* read_region(const carnot_region* region, uint32_t inputs, int* activation,
                                carnot_cuda_chain* chain, char* reason, size_t size) {
-  uint32_t next = 1, acc = region->nodes[0].outputs[0];
-  *activation = CARNOT_CUDA_NO_ACTIVATION;
-  if (region->node_count > 1) {
-    carnot_cuda_epilogue e = carnot_cuda_epilogue_of(&region->nodes[1]);
-    bool relu = e.kind == CARNOT_CUDA_CLAMP && e.low == 0 && e.high == INFINITY;
-    if (relu || e.kind == CARNOT_CUDA_SILU || e.kind == CARNOT_CUDA_HARD_SWISH) {
-      *activation = (int)e.kind;
-      acc = region->nodes[next++].outputs[0];
-    }
-  }
-  return carnot_cuda_chain_make(region, inputs, next, acc, chain, reason, size);
-}
-
-static int64_t groups_of(const carnot_plan_node* node, int64_t channels) {
-  return node->op == CARNOT_OP_INSTANCE_NORM
-             ? channels
-             : carnot_attr_int(carnot_op_get(node->op), &node->attrs, "num_groups");
+  static const carnot_epilogue_mask kMask = {.activations = CARNOT_FUSED_BIT(RELU) |
+                                                            CARNOT_FUSED_BIT(SILU) |
+                                                            CARNOT_FUSED_BIT(HARD_SWISH)};
+  carnot_epilogue e;
+  carnot_epilogue_match(region, /*anchor=*/0, CARNOT_PLAN_NONE, /*facts=*/NULL, /*input_count=*/0,
+                        &kMask, &e);
+  *activation = (int)carnot_cuda_epilogue_from(&e.activation).kind;
+  return carnot_cuda_chain_make(region, inputs, e.rest, e.acc, chain, reason, size);
 }
 
 // Channels of a slice: whole groups, a multiple of eight, and contiguous runs that are long
@@ -55,12 +46,13 @@ static int64_t slice_of(int64_t channels, int64_t groups) {
 
 static const char* group_norm_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
-  if (node->op != CARNOT_OP_GROUP_NORM && node->op != CARNOT_OP_INSTANCE_NORM) return "";
+  carnot_norm_problem norm;
+  if (!carnot_norm_read(problem->region, &norm) || !carnot_norm_is_by_channel(&norm)) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
   if (!carnot_cuda_is_half(x->format.dtype) || x->rank < 3)
     return carnot_cuda_reject_reason(reason, size, "no kernel for %s of rank %d",
                                      carnot_dtype_name(x->format.dtype), x->rank);
-  int64_t channels = x->dims[1], groups = groups_of(node, channels);
+  int64_t channels = x->dims[1], groups = carnot_norm_groups(&norm, channels);
   if (x->min[1] != x->max[1] || !slice_of(channels, groups))
     return carnot_cuda_reject_reason(
         reason, size,
@@ -171,13 +163,15 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
                                        const carnot_operand* outputs, void* state,
                                        size_t* out_workspace_bytes) {
   const carnot_operand *x = &inputs[0], *y = &outputs[0];
-  const carnot_plan_node* node = &step->region->nodes[0];
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   CARNOT_TRY(carnot_cuda_on_device(inputs, step->input_count));
   CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
-  CARNOT_CHECK(x->rank >= 3, INVALID_MODEL, "rank %d", x->rank);
-  int64_t groups = groups_of(node, x->dims[1]);
-  CARNOT_TRY(check_operands(step, inputs, y, groups));
+  carnot_norm_problem norm;
+  carnot_norm_extents e;
+  CARNOT_CHECK(carnot_norm_read(step->region, &norm) && carnot_norm_is_by_channel(&norm),
+               INVALID_MODEL, "the step holds no group normalization");
+  CARNOT_TRY(carnot_norm_extents_of(&norm, x->rank, x->dims, &e));
+  CARNOT_TRY(check_operands(step, inputs, y, e.groups));
   group_norm_state* s = state;
   carnot_cuda_chain chain;
   char reason[256];
@@ -186,10 +180,10 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   const char* why =
       read_region(step->region, step->input_count, &p->activation, &chain, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
-  p->pixels = carnot_dims_count(x->dims + 2, x->rank - 2);
-  p->channels = (int)x->dims[1], p->groups = (int)groups;
-  p->slice = (int)slice_of(x->dims[1], groups);
-  p->eps = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "epsilon");
+  p->pixels = e.spatial;
+  p->channels = (int)e.channels, p->groups = (int)e.groups;
+  p->slice = (int)slice_of(e.channels, e.groups);
+  p->eps = (float)norm.epsilon;
   CARNOT_CHECK(p->pixels <= INT32_MAX && x->dims[0] <= UINT16_MAX, UNSUPPORTED,
                "%lld images of %lld pixels", (long long)x->dims[0], (long long)p->pixels);
   p->images = (int)x->dims[0];
@@ -200,7 +194,7 @@ static carnot_status* group_norm_shape(const carnot_step_view* step, const carno
   if (!share_pixels(cuda, s)) {
     s->whole = NULL;
     share_images(cuda, s);
-    *out_workspace_bytes = (size_t)(p->images * groups * p->parts) * 3 * sizeof(float);
+    *out_workspace_bytes = (size_t)(p->images * e.groups * p->parts) * 3 * sizeof(float);
     CARNOT_TRY(carnot_cuda_kernel_for(cuda, kMoments, x->format.dtype, &s->moments));
     CARNOT_TRY(carnot_cuda_kernel_for(cuda, kApply, x->format.dtype, &s->apply));
   }

@@ -1,4 +1,5 @@
 // Layer, RMS, group and instance normalization, and batch normalization by given statistics.
+#include "tactic/problem/norm.h"
 #include "backend/cuda/pointwise/chain.h"
 #include "kernel/cuda/norm/norm_params.h"
 
@@ -21,42 +22,50 @@ typedef struct norm_state {
 } norm_state;
 _Static_assert(sizeof(norm_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-static bool is_norm(carnot_op op) {
-  return op == CARNOT_OP_LAYER_NORM || op == CARNOT_OP_RMS_NORM || op == CARNOT_OP_GROUP_NORM ||
-         op == CARNOT_OP_INSTANCE_NORM;
-}
-
 static const char* norm_chain(const carnot_region* region, uint32_t inputs, carnot_cuda_chain* out,
                               char* reason, size_t size) {
   return carnot_cuda_chain_make(region, inputs, 1, region->nodes[0].outputs[0], out, reason, size);
 }
 
-static const char* norm_reject(carnot_problem* problem, char* reason, size_t size) {
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  if (!is_norm(node->op)) return "";
-  carnot_cuda_want_row_major(problem);
-  const carnot_operand_desc* x = &problem->inputs[0];
-  const char* why = carnot_cuda_not_real(x, reason, size);
-  if (why) return why;
-  bool by_row = node->op == CARNOT_OP_LAYER_NORM || node->op == CARNOT_OP_RMS_NORM;
-  int64_t axis = by_row ? carnot_cuda_node_axis(node, x->rank) : 0;
-  for (uint32_t i = 1; i < node->input_count; i++) {
-    if (node->inputs[i] == CARNOT_PLAN_NONE) continue;
-    if (node->inputs[i] != i) return "the operands stand in another order";
-    const carnot_operand_desc* t = &problem->inputs[i];
-    if (t->format.dtype != x->format.dtype) return "scale or bias have another type than the input";
-    // One value per element of the row, or of its last axes repeated; scale and bias alike.
-    bool fits = !by_row || t->rank <= x->rank - axis, ends = false;
-    for (int d = 1; by_row && fits && d <= t->rank; d++) {
-      int64_t dim = t->dims[t->rank - d];
-      ends = ends || dim != x->dims[x->rank - d];
-      fits = t->min[t->rank - d] == t->max[t->rank - d] && (!ends || dim == 1);
-    }
-    if (fits && by_row && i == 2 && node->inputs[1] != CARNOT_PLAN_NONE)
-      fits = carnot_dims_count(t->dims, t->rank) ==
-             carnot_dims_count(problem->inputs[1].dims, problem->inputs[1].rank);
-    if (!fits) return "scale or bias do not run along the normalized axes";
+// Scale or bias |t| of a norm by row has one value per element of the row, or of its last axes,
+// repeated along those before.
+static bool runs_along_row(const carnot_operand_desc* t, const carnot_operand_desc* x,
+                           int64_t axis) {
+  bool fits = t->rank <= x->rank - axis, ends = false;
+  for (int d = 1; fits && d <= t->rank; d++) {
+    int64_t dim = t->dims[t->rank - d];
+    ends = ends || dim != x->dims[x->rank - d];
+    fits = t->min[t->rank - d] == t->max[t->rank - d] && (!ends || dim == 1);
   }
+  return fits;
+}
+
+static const char* check_parameters(const carnot_problem* problem,
+                                    const carnot_norm_problem* norm) {
+  const carnot_operand_desc *x = &problem->inputs[0], *scale = NULL;
+  const uint32_t parameters[] = {norm->scale, norm->bias};
+  for (uint32_t i = 0; i < 2; i++) {
+    if (parameters[i] == CARNOT_PLAN_NONE) continue;
+    if (parameters[i] != i + 1) return "scale and bias are not inputs 1 and 2";
+    const carnot_operand_desc* t = &problem->inputs[parameters[i]];
+    if (t->format.dtype != x->format.dtype) return "scale or bias have another type than the input";
+    bool fits =
+        !carnot_norm_is_by_row(norm) || runs_along_row(t, x, carnot_norm_axis(norm, x->rank));
+    if (fits && carnot_norm_is_by_row(norm) && scale)
+      fits = carnot_dims_count(t->dims, t->rank) == carnot_dims_count(scale->dims, scale->rank);
+    if (!fits) return "scale or bias do not run along the normalized axes";
+    scale = t;
+  }
+  return NULL;
+}
+
+static const char* norm_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_norm_problem norm;
+  if (!carnot_norm_read(problem->region, &norm) || carnot_norm_is_softmax(&norm)) return "";
+  carnot_cuda_want_row_major(problem);
+  const char* why = carnot_cuda_not_real(&problem->inputs[0], reason, size);
+  if (!why) why = check_parameters(problem, &norm);
+  if (why) return why;
   for (uint32_t i = 1; i < problem->output_count; i++)
     if (problem->outputs[i].format.dtype != CARNOT_DTYPE_F32)
       return "statistics of another type than float32";
@@ -85,53 +94,51 @@ static bool fits_warp(const carnot_step_view* step, const carnot_operand* inputs
          p->size % 8 == 0 && p->size <= 2048 && bits % 16 == 0 && step->output_count == 1;
 }
 
+// Scale and bias when shapes are set: |period| values each by row, one per channel else.
+static carnot_status* set_parameters(const carnot_step_view* step, const carnot_norm_problem* norm,
+                                     const carnot_operand* inputs, carnot_cuda_norm_params* p) {
+  const carnot_operand* x = &inputs[0];
+  const uint32_t parameters[] = {norm->scale, norm->bias};
+  p->period = p->size;
+  for (uint32_t i = 0; p->per_element && i < 2; i++)
+    if (parameters[i] == i + 1 && parameters[i] < step->input_count)
+      p->period = carnot_dims_count(inputs[i + 1].dims, inputs[i + 1].rank);
+  int64_t wanted = p->per_element ? p->period : x->dims[1];
+  CARNOT_CHECK(p->period > 0 || !p->size, INVALID_ARGUMENT, "an empty scale");
+  for (uint32_t i = 0; i < 2; i++)
+    CARNOT_CHECK(parameters[i] == CARNOT_PLAN_NONE ||
+                     (parameters[i] == i + 1 && parameters[i] < step->input_count &&
+                      inputs[i + 1].format.dtype == x->format.dtype &&
+                      carnot_dims_count(inputs[i + 1].dims, inputs[i + 1].rank) == wanted),
+                 INVALID_ARGUMENT, "operand %u has other than %lld elements", i + 1,
+                 (long long)wanted);
+  return NULL;
+}
+
 static carnot_status* norm_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                  const carnot_operand* outputs, void* state,
                                  size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand* x = &inputs[0];
-  const carnot_plan_node* node = &step->region->nodes[0];
-  const carnot_op_row* row = carnot_op_get(node->op);
+  carnot_norm_problem norm;
+  carnot_norm_extents e;
   CARNOT_TRY(carnot_cuda_on_device(inputs, step->input_count));
   CARNOT_TRY(carnot_cuda_on_device(outputs, step->output_count));
+  CARNOT_CHECK(carnot_norm_read(step->region, &norm) && !carnot_norm_is_softmax(&norm),
+               INVALID_MODEL, "the step holds no normalization");
+  CARNOT_TRY(carnot_norm_extents_of(&norm, x->rank, x->dims, &e));
   norm_state* s = state;
-  *s = (norm_state){.params = {.eps = (float)carnot_attr_float(row, &node->attrs, "epsilon"),
-                               .rms = node->op == CARNOT_OP_RMS_NORM,
-                               .spatial = 1,
-                               .groups = 1}};
-  int64_t count = carnot_dims_count(x->dims, x->rank);
-  if (node->op == CARNOT_OP_LAYER_NORM || node->op == CARNOT_OP_RMS_NORM) {
-    int64_t axis = carnot_cuda_node_axis(node, x->rank);
-    CARNOT_CHECK(axis >= 0 && axis < x->rank, INVALID_MODEL, "axis %lld", (long long)axis);
-    s->params.size = carnot_dims_count(x->dims + axis, x->rank - (int)axis);
-    s->params.per_element = 1;
-  } else {
-    CARNOT_CHECK(x->rank >= 2, INVALID_MODEL, "rank %d", x->rank);
-    int64_t groups = node->op == CARNOT_OP_INSTANCE_NORM
-                         ? x->dims[1]
-                         : carnot_attr_int(row, &node->attrs, "num_groups");
-    CARNOT_CHECK(groups > 0 && x->dims[1] % groups == 0, INVALID_MODEL,
-                 "%lld groups of %lld channels", (long long)groups, (long long)x->dims[1]);
-    s->params.groups = groups;
-    s->params.spatial = carnot_dims_count(x->dims + 2, x->rank - 2);
-    s->params.size = x->dims[1] / groups * s->params.spatial;
-  }
-  s->params.period = s->params.size;
-  for (uint32_t i = 1; s->params.per_element && i < 3 && i < node->input_count; i++)
-    if (node->inputs[i] == i && i < step->input_count)
-      s->params.period = carnot_dims_count(inputs[i].dims, inputs[i].rank);
-  int64_t wanted = s->params.per_element ? s->params.period : x->rank > 1 ? x->dims[1] : 1;
-  CARNOT_CHECK(s->params.period > 0 || !s->params.size, INVALID_ARGUMENT, "an empty scale");
-  for (uint32_t i = 1; i < 3 && i < node->input_count; i++)
-    CARNOT_CHECK(node->inputs[i] == CARNOT_PLAN_NONE ||
-                     (node->inputs[i] == i && inputs[i].format.dtype == x->format.dtype &&
-                      carnot_dims_count(inputs[i].dims, inputs[i].rank) == wanted),
-                 INVALID_ARGUMENT, "operand %u has other than %lld elements", i, (long long)wanted);
-  s->groups = count / carnot_max_i64(1, s->params.size);
+  *s = (norm_state){.params = {.eps = (float)norm.epsilon,
+                               .rms = norm.kind == CARNOT_NORM_RMS,
+                               .per_element = carnot_norm_is_by_row(&norm),
+                               .size = e.size,
+                               .spatial = e.spatial,
+                               .groups = e.groups}};
+  CARNOT_TRY(set_parameters(step, &norm, inputs, &s->params));
+  s->groups = carnot_dims_count(x->dims, x->rank) / carnot_max_i64(1, e.size);
   s->by_warp = fits_warp(step, inputs, outputs, &s->params);
   s->params.count = s->groups;
-  int64_t size = s->params.size;
-  int pieces = size <= 256 ? 0 : size <= 768 ? 1 : size <= 1024 ? 2 : 3;
+  int pieces = e.size <= 256 ? 0 : e.size <= 768 ? 1 : e.size <= 1024 ? 2 : 3;
   CARNOT_TRY(carnot_cuda_kernel_for(carnot_cuda_of_step(step),
                                     s->by_warp ? kNormWarp[pieces] : kNorm, x->format.dtype,
                                     &s->function));

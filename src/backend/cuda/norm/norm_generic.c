@@ -2,15 +2,14 @@
 // generic kernels.
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/norm/norm_generic_params.h"
+#include "tactic/problem/norm.h"
 
 // ---- normalization of types that differ, or by scales of any broadcast ----
 
 static const char* norm_generic_reject(carnot_problem* problem, char* reason, size_t size) {
-  carnot_op op = problem->region->nodes[0].op;
-  if (op != CARNOT_OP_LAYER_NORM && op != CARNOT_OP_RMS_NORM && op != CARNOT_OP_GROUP_NORM &&
-      op != CARNOT_OP_INSTANCE_NORM)
-    return "";
-  return carnot_cuda_generic_reject(problem, op, 0, reason, size);
+  carnot_norm_problem norm;
+  if (!carnot_norm_read(problem->region, &norm) || carnot_norm_is_softmax(&norm)) return "";
+  return carnot_cuda_generic_reject(problem, problem->region->nodes[0].op, 0, reason, size);
 }
 
 // Distances of |t| where it is broadcast to |x|.
@@ -35,33 +34,26 @@ static carnot_status* norm_generic_shape(const carnot_step_view* step, const car
                                          const carnot_operand* outputs, void* state,
                                          size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
-  carnot_op op = step->region->nodes[0].op;
   const carnot_operand *x = &inputs[0], *scale = carnot_cuda_optional(step, inputs, 1),
                        *bias = carnot_cuda_optional(step, inputs, 2);
-  carnot_cuda_norm_generic_params p = {
-      .rms = op == CARNOT_OP_RMS_NORM,
-      .per_element = op == CARNOT_OP_LAYER_NORM || op == CARNOT_OP_RMS_NORM,
-      .spatial = 1,
-      .channels = 1,
-      .rank = x->rank,
-      .epsilon = carnot_attr_float(a.row, a.attrs, "epsilon")};
-  CARNOT_CHECK(x->rank >= (p.per_element ? 1 : 2) && x->rank <= CARNOT_CUDA_RANK, INVALID_MODEL,
-               "x of rank %d", x->rank);
+  carnot_norm_problem norm;
+  carnot_norm_extents e;
+  CARNOT_CHECK(carnot_norm_read(step->region, &norm) && !carnot_norm_is_softmax(&norm),
+               INVALID_MODEL, "the step holds no normalization");
+  CARNOT_TRY(carnot_norm_extents_of(&norm, x->rank, x->dims, &e));
+  CARNOT_CHECK(x->rank <= CARNOT_CUDA_RANK, INVALID_MODEL, "x of rank %d", x->rank);
+  carnot_cuda_norm_generic_params p = {.rms = norm.kind == CARNOT_NORM_RMS,
+                                       .per_element = carnot_norm_is_by_row(&norm),
+                                       .size = e.size,
+                                       .spatial = e.spatial,
+                                       .channels = e.channels,
+                                       .rank = x->rank,
+                                       .epsilon = norm.epsilon};
   for (int d = 0; d < x->rank; d++) p.dims[d] = x->dims[d];
   if (p.per_element) {
-    int axis;
-    CARNOT_TRY(carnot_cuda_axis(step, "axis", x->rank, &axis));
-    p.size = carnot_dims_count(x->dims + axis, x->rank - axis);
     CARNOT_TRY(broadcast(scale, x, p.scale_s));
     CARNOT_TRY(broadcast(bias, x, p.bias_s));
   } else {
-    p.channels = x->dims[1], p.spatial = carnot_dims_count(x->dims + 2, x->rank - 2);
-    int64_t groups =
-        op == CARNOT_OP_INSTANCE_NORM ? p.channels : carnot_cuda_attr(&a, "num_groups");
-    CARNOT_CHECK(groups > 0 && p.channels % groups == 0, INVALID_MODEL,
-                 "%lld groups of %lld channels", (long long)groups, (long long)p.channels);
-    p.size = p.channels / groups * p.spatial;
     CARNOT_TRY(carnot_cuda_expect(scale, "scale", p.channels));
     CARNOT_TRY(carnot_cuda_expect(bias, "the bias", p.channels));
   }

@@ -1,6 +1,7 @@
 // Softmax and LogSoftmax.
 #include "backend/cuda/common/tactic.h"
 #include "kernel/cuda/norm/softmax_params.h"
+#include "tactic/problem/norm.h"
 
 static const carnot_cuda_kernel_id kSoftmax[CARNOT_DTYPE_COUNT] = {
     CARNOT_CUDA_REAL_TYPES(CARNOT_CUDA_BY_TYPE, softmax)};
@@ -11,8 +12,9 @@ typedef struct softmax_state {
 } softmax_state;
 
 static const char* softmax_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (!carnot_cuda_is_single(problem, CARNOT_OP_SOFTMAX) &&
-      !carnot_cuda_is_single(problem, CARNOT_OP_LOG_SOFTMAX))
+  carnot_norm_problem norm;
+  if (problem->region->node_count != 1 || !carnot_norm_read(problem->region, &norm) ||
+      !carnot_norm_is_softmax(&norm))
     return "";
   carnot_cuda_want_row_major(problem);
   return carnot_cuda_not_real(&problem->inputs[0], reason, size);
@@ -23,21 +25,20 @@ static carnot_status* softmax_shape(const carnot_step_view* step, const carnot_o
                                     size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand* x = &inputs[0];
-  const carnot_plan_node* node = &step->region->nodes[0];
+  carnot_norm_problem norm;
+  carnot_norm_extents e;
   CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
   CARNOT_TRY(carnot_cuda_on_device(outputs, 1));
-  int64_t axis = carnot_cuda_node_axis(node, x->rank);
-  CARNOT_CHECK(x->rank == 0 || (axis >= 0 && axis < x->rank), INVALID_MODEL, "axis %lld",
-               (long long)axis);
+  CARNOT_CHECK(carnot_norm_read(step->region, &norm) && carnot_norm_is_softmax(&norm),
+               INVALID_MODEL, "the step holds no softmax");
+  CARNOT_TRY(carnot_norm_extents_of(&norm, x->rank, x->dims, &e));
   softmax_state* s = state;
-  int64_t length = x->rank ? x->dims[axis] : 1;
-  int64_t inner = x->rank ? carnot_dims_count(x->dims + axis + 1, x->rank - (int)axis - 1) : 1;
-  *s = (softmax_state){.params = {.rows = carnot_dims_count(x->dims, x->rank) / length,
-                                  .size = length,
-                                  .inner = inner,
-                                  .stride = inner,
+  *s = (softmax_state){.params = {.rows = e.outer * e.inner,
+                                  .size = e.size,
+                                  .inner = e.inner,
+                                  .stride = e.inner,
                                   .scale = 1,
-                                  .log = node->op == CARNOT_OP_LOG_SOFTMAX}};
+                                  .log = norm.kind == CARNOT_NORM_LOG_SOFTMAX}};
   return carnot_cuda_kernel_for(carnot_cuda_of_step(step), kSoftmax, x->format.dtype, &s->function);
 }
 

@@ -6,6 +6,12 @@
 
 enum { CARNOT_CUDA_CHAIN_INPUTS = 10, CARNOT_CUDA_CHAIN_OUTPUTS = 2, CARNOT_CUDA_CHAIN_RANK = 8 };
 
+// Operators that a generated program computes.
+static inline bool carnot_cuda_is_pointwise(carnot_op op) {
+  return op == CARNOT_OP_UNARY || op == CARNOT_OP_BINARY || op == CARNOT_OP_TERNARY ||
+         op == CARNOT_OP_CAST;
+}
+
 // The pointwise nodes of a region from |first| on. |acc|: the local value that the anchor before
 // them computed and which is in the output already; NONE without an anchor.
 typedef struct carnot_cuda_chain {
@@ -53,9 +59,12 @@ typedef struct carnot_cuda_chain_state {
                // walks
   } params;
 } carnot_cuda_chain_state;
+// Configures a launch: the program for the operands' strides, with its parameters. |state| stays
+// empty for an empty chain. UNSUPPORTED where too many axes do not join.
 carnot_status* carnot_cuda_chain_shape(const carnot_step_view* step, const carnot_cuda_chain* chain,
                                        const carnot_operand* inputs, const carnot_operand* outputs,
                                        carnot_cuda_chain_state* out) CARNOT_MUST_USE;
+// Records the launch into the step's stream; nothing for an empty chain.
 carnot_status* carnot_cuda_chain_run(const carnot_step_view* step, carnot_cuda_chain_state* state,
                                      const carnot_operand* inputs,
                                      const carnot_operand* outputs) CARNOT_MUST_USE;

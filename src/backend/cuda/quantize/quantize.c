@@ -6,13 +6,6 @@
 
 // ---- quantization ----
 
-static const char* quantize_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_QUANTIZE_LINEAR, 0, reason, size);
-}
-static const char* dequantize_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_DEQUANTIZE_LINEAR, 0, reason, size);
-}
-
 static int precision_of(const carnot_cuda_attrs* a, carnot_dtype scale) {
   int64_t wanted = carnot_attr_has(a->attrs, "precision") ? carnot_cuda_attr(a, "precision") : 0;
   switch (wanted ? (carnot_dtype)wanted : scale) {
@@ -70,22 +63,22 @@ static carnot_status* shape_linear(const carnot_step_view* step, const carnot_op
                                    sizeof(p), state);
 }
 
-static carnot_status* quantize_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* outputs, void* state,
-                                     size_t* out_workspace_bytes) {
+static carnot_status* quantize_linear_shape(const carnot_step_view* step,
+                                            const carnot_operand* inputs,
+                                            const carnot_operand* outputs, void* state,
+                                            size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   return shape_linear(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_quantize_linear, state);
 }
-static carnot_status* dequantize_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                       const carnot_operand* outputs, void* state,
-                                       size_t* out_workspace_bytes) {
+static carnot_status* dequantize_linear_shape(const carnot_step_view* step,
+                                              const carnot_operand* inputs,
+                                              const carnot_operand* outputs, void* state,
+                                              size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   return shape_linear(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_dequantize_linear, state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(quantize_linear, "cuda_quantize_linear", CARNOT_OP_QUANTIZE_LINEAR,
-                           quantize_reject, quantize_shape);
-CARNOT_CUDA_GENERIC_TACTIC(dequantize_linear, "cuda_dequantize_linear", CARNOT_OP_DEQUANTIZE_LINEAR,
-                           dequantize_reject, dequantize_shape);
+CARNOT_CUDA_GENERIC_OP_TACTIC(quantize_linear, "cuda_quantize_linear", QUANTIZE_LINEAR);
+CARNOT_CUDA_GENERIC_OP_TACTIC(dequantize_linear, "cuda_dequantize_linear", DEQUANTIZE_LINEAR);
 
 // ---- casts that generated programs do not cover ----
 

@@ -70,7 +70,7 @@ static carnot_status* matmul_shape(const carnot_step_view* step, const carnot_op
   p.m = a->rank > 1 ? a->dims[a->rank - 2] : 1, p.n = b->rank > 1 ? b->dims[b->rank - 1] : 1;
   p.rank = y->rank - (drop_a + drop_b - 2);
   CARNOT_CHECK(p.rank >= 0 && p.rank <= CARNOT_CUDA_RANK && b->dims[b->rank - drop_b] == p.k,
-               INVALID_ARGUMENT, "a product over %lld and %lld elements", (long long)p.k,
+               INVALID_ARGUMENT, "a GEMM over %lld and %lld elements", (long long)p.k,
                (long long)b->dims[b->rank - drop_b]);
   int64_t of_a = 1, of_b = 1, matrices = 1;
   for (int d = p.rank - 1; d >= 0; d--) {

@@ -31,10 +31,6 @@ static carnot_status* shape_axis(const carnot_step_view* step, const carnot_oper
 
 // ---- ArgMax and ArgMin ----
 
-static const char* arg_reduce_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_ARG_REDUCE, 0, reason, size);
-}
-
 static carnot_status* arg_reduce_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                        const carnot_operand* outputs, void* state,
                                        size_t* out_workspace_bytes) {
@@ -46,18 +42,14 @@ static carnot_status* arg_reduce_shape(const carnot_step_view* step, const carno
   int64_t count = set_axis(&inputs[0], axis, &lanes);
   CARNOT_CHECK(count == carnot_dims_count(outputs[0].dims, outputs[0].rank) &&
                    outputs[0].format.dtype == CARNOT_DTYPE_I64,
-               INVALID_ARGUMENT, "%lld places of extremes have another size", (long long)count);
+               INVALID_ARGUMENT, "%lld indices of extremes; another count is required",
+               (long long)count);
   return shape_axis(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_arg_reduce, count, &lanes,
                     true, state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(arg_reduce, "cuda_arg_reduce", CARNOT_OP_ARG_REDUCE, arg_reduce_reject,
-                           arg_reduce_shape);
+CARNOT_CUDA_GENERIC_OP_TACTIC(arg_reduce, "cuda_arg_reduce", ARG_REDUCE);
 
 // ---- TopK ----
-
-static const char* top_k_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_TOP_K, 1u << 1, reason, size);
-}
 
 static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                   const carnot_operand* outputs, void* state,
@@ -83,7 +75,7 @@ static carnot_status* top_k_shape(const carnot_step_view* step, const carnot_ope
   return shape_axis(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_top_k, lanes.k ? count : 0,
                     &lanes, true, state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(top_k, "cuda_top_k", CARNOT_OP_TOP_K, top_k_reject, top_k_shape);
+CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(top_k, "cuda_top_k", TOP_K, 1u << 1);
 
 // ---- Hardmax, LpNormalization, LRN, CumSum ----
 
@@ -94,15 +86,6 @@ static carnot_status* same_shape(const carnot_operand* x, const carnot_operand* 
   return NULL;
 }
 
-static const char* hardmax_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_HARDMAX, 0, reason, size);
-}
-static const char* lp_norm_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_LP_NORM, 0, reason, size);
-}
-static const char* lrn_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_LRN, 0, reason, size);
-}
 static const char* cumulative_reject(carnot_problem* problem, char* reason, size_t size) {
   bool known = carnot_cuda_is_single(problem, CARNOT_OP_CUMULATIVE) && problem->input_count > 1 &&
                problem->inputs[1].is_constant;
@@ -180,10 +163,8 @@ static carnot_status* cumulative_shape(const carnot_step_view* step, const carno
   return shape_axis(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_cumulative, count, &lanes,
                     false, state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(hardmax, "cuda_hardmax", CARNOT_OP_HARDMAX, hardmax_reject,
-                           hardmax_shape);
-CARNOT_CUDA_GENERIC_TACTIC(lp_norm, "cuda_lp_norm", CARNOT_OP_LP_NORM, lp_norm_reject,
-                           lp_norm_shape);
-CARNOT_CUDA_GENERIC_TACTIC(lrn, "cuda_lrn", CARNOT_OP_LRN, lrn_reject, lrn_shape);
+CARNOT_CUDA_GENERIC_OP_TACTIC(hardmax, "cuda_hardmax", HARDMAX);
+CARNOT_CUDA_GENERIC_OP_TACTIC(lp_norm, "cuda_lp_norm", LP_NORM);
+CARNOT_CUDA_GENERIC_OP_TACTIC(lrn, "cuda_lrn", LRN);
 CARNOT_CUDA_GENERIC_TACTIC(cumulative, "cuda_cumulative", CARNOT_OP_CUMULATIVE, cumulative_reject,
                            cumulative_shape);

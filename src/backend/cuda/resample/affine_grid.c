@@ -2,10 +2,6 @@
 #include "backend/cuda/common/generic.h"
 #include "kernel/cuda/conv/deform_conv_params.h"
 
-static const char* affine_grid_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_AFFINE_GRID, 1u << 1, reason, size);
-}
-
 static carnot_status* affine_grid_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                         const carnot_operand* outputs, void* state,
                                         size_t* out_workspace_bytes) {
@@ -22,5 +18,4 @@ static carnot_status* affine_grid_shape(const carnot_step_view* step, const carn
   return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_affine_grid,
                                    carnot_cuda_count(y), &p, sizeof(p), state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(affine_grid, "cuda_affine_grid", CARNOT_OP_AFFINE_GRID,
-                           affine_grid_reject, affine_grid_shape);
+CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(affine_grid, "cuda_affine_grid", AFFINE_GRID, 1u << 1);

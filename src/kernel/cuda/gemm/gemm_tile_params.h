@@ -42,7 +42,7 @@ typedef struct carnot_cuda_tma_descriptor {
 // The same GEMM by TMA: a cluster has |across| adjacent tiles; split-K over its third dimension.
 typedef struct carnot_cuda_gemm_tma_params {
   carnot_cuda_tma_descriptor x, w;       // boxes of 64 by rows / across, and by columns
-  carnot_cuda_gemm_tile_params product;  // x and w unused
+  carnot_cuda_gemm_tile_params gemm;  // x and w unused
   int taps, chunks;                      // steps of K: |chunks| of 64 channels for each tap
   int is_window;                         // the map of x is one of windows (im2col)
   int across, stages;
@@ -62,7 +62,7 @@ enum { CARNOT_CUDA_GEMM_TMA_STAGES = 16 };
 // high]. |filters| is a multiple of 32.
 typedef struct carnot_cuda_gemm_pingpong_params {
   carnot_cuda_tma_descriptor x, w;       // boxes of 64 by 128, and of filters in relay.cuh's order
-  carnot_cuda_gemm_tile_params product;  // x and w unused
+  carnot_cuda_gemm_tile_params gemm;  // x and w unused
   int taps, chunks, is_window;           // as above
   int stages;
   int down, across;  // tiles

@@ -169,8 +169,8 @@ struct gemm_tma {
     i64 m = (i64)blockIdx.y * BM + z * share();
     int n = blockIdx.x * PIECES + threadIdx.x % PIECES;
     half8 residual[AHEAD];
-    out.keep(p.product);
-    out.read_bias(p.product, n);
+    out.keep(p.gemm);
+    out.read_bias(p.gemm, n);
     wait_for_previous();
 #pragma unroll
     for (int i = 0; i < AHEAD; i++)

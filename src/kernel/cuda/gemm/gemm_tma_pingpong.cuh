@@ -162,8 +162,8 @@ struct gemm_tma_pingpong {
   DEVICE_ONLY void aim(place at) {
     int lane = threadIdx.x % 32, column = at.n / 8 + lane % 4;
     i64 row = at.m + threadIdx.x % 128 / 32 * 16 + lane / 4;
-    pieces = p.product.filters / 8, first = row * pieces + column;
-    rows = (int)(p.product.rows - row), n = pieces - column;
+    pieces = p.gemm.filters / 8, first = row * pieces + column;
+    rows = (int)(p.gemm.rows - row), n = pieces - column;
   }
   DEVICE_ONLY f32& sum(int i, int g, int k) {
     return sums[i / 2][g * 4 + k / 2][i % 2 * 2 + k % 2];
@@ -175,18 +175,18 @@ struct gemm_tma_pingpong {
   template <bool GATE>
   DEVICE_ONLY added read(int g) {
     added r = {};
-    if (p.product.bias && g * 4 < n) r.bias = ((const half8*)p.product.bias)[pieces - n + g * 4];
-    if (!GATE && p.product.residual)
+    if (p.gemm.bias && g * 4 < n) r.bias = ((const half8*)p.gemm.bias)[pieces - n + g * 4];
+    if (!GATE && p.gemm.residual)
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        if (has(i, g)) r.residual[i] = ((const half8*)p.product.residual)[piece(i, g)];
+        if (has(i, g)) r.residual[i] = ((const half8*)p.gemm.residual)[piece(i, g)];
     return r;
   }
   // |last|: the stage that the last wgmma of the tile reads; -1: none.
   template <bool GATE>
   DEVICE_ONLY void finish(int last) {
-    u32 low = mma<T>::pair(p.product.low, p.product.low),
-        high = mma<T>::pair(p.product.high, p.product.high);
+    u32 low = mma<T>::pair(p.gemm.low, p.gemm.low),
+        high = mma<T>::pair(p.gemm.high, p.gemm.high);
     added next = read<GATE>(0);
     wgmma_wait<0>();
     if (last >= 0) release(last);
@@ -213,7 +213,7 @@ struct gemm_tma_pingpong {
           y.two[k] = mma<T>::pair(v[2 * k], v[2 * k + 1]);
           if (!GATE) y.two[k] = mma<T>::clamp(y.two[k], low, high);
         }
-        if (has(i, g)) ((half8*)p.product.y)[piece(i, g)] = y;
+        if (has(i, g)) ((half8*)p.gemm.y)[piece(i, g)] = y;
       }
     }
   }

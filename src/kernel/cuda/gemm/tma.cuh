@@ -65,7 +65,7 @@ struct tma_cursor {
 
   // Rows of x from |m| on, step |first|.
   DEVICE_ONLY void aim(u32 m, int first) {
-    const carnot_cuda_gemm_tile_params& t = p.product;
+    const carnot_cuda_gemm_tile_params& t = p.gemm;
     u32 line = m / t.out_columns, image = line / t.out_rows;
     at[0] = (int)(m - line * t.out_columns) * t.step[1] - t.begin[1];
     at[1] = (int)(line - image * t.out_rows) * t.step[0] - t.begin[0];
@@ -88,9 +88,9 @@ struct tma_cursor {
     channel += STAGE_DEPTH;
     if (channel < p.chunks * STAGE_DEPTH) return;
     channel = 0;
-    tap[0] += p.product.dilation[1];
-    if (tap[0] < p.product.kernel_columns * p.product.dilation[1]) return;
-    tap[0] = 0, tap[1] += p.product.dilation[0];
+    tap[0] += p.gemm.dilation[1];
+    if (tap[0] < p.gemm.kernel_columns * p.gemm.dilation[1]) return;
+    tap[0] = 0, tap[1] += p.gemm.dilation[0];
   }
 };
 

@@ -1,0 +1,137 @@
+// Concat and Split: one strided copy a part.
+#include "backend/cpu/copy/strided_copy.h"
+
+// ---- concat: inputs that were written in place are skipped ----
+
+static const char* concat_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = carnot_cpu_alone(problem, CARNOT_OP_CONCAT);
+  if (why) return why;
+  int last = 0;
+  for (uint32_t i = 0; i < problem->input_count; i++) {
+    why = carnot_cpu_whole_bytes(&problem->inputs[i], reason, size);
+    if (why) return why;
+    if (problem->inputs[i].rank < 1) return "an operand is a scalar";
+    last += problem->inputs[i].format.layout == CARNOT_LAYOUT_CHANNELS_LAST &&
+            !problem->inputs[i].is_constant;
+  }
+  bool channels_last = problem->outputs[0].rank > 2 && last * 2 > (int)problem->input_count;
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    if (channels_last && !problem->inputs[i].is_constant)
+      problem->inputs[i].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].format.layout =
+      channels_last ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
+  return NULL;
+}
+
+static carnot_status* axis_of(const carnot_step_view* step, int rank, int* out_axis) {
+  const carnot_plan_node* node = &step->region->nodes[0];
+  return carnot_axis(carnot_attr_int(carnot_op_get(node->op), &node->attrs, "axis"), rank, "axis",
+                     out_axis);
+}
+
+static carnot_status* concat_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                       const carnot_operand* outputs, void* state,
+                                       size_t* out_workspace_bytes) {
+  (void)state;
+  *out_workspace_bytes = 0;
+  int axis;
+  CARNOT_TRY(axis_of(step, outputs[0].rank, &axis));
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    CARNOT_TRY(carnot_cpu_check_types(&inputs[i], &outputs[0]));
+    for (int d = 0; d < outputs[0].rank; d++)
+      CARNOT_CHECK(d == axis || inputs[i].dims[d] == outputs[0].dims[d], INVALID_ARGUMENT,
+                   "part %u has %lld at dimension %d, must have %lld", i,
+                   (long long)inputs[i].dims[d], d, (long long)outputs[0].dims[d]);
+    sum += inputs[i].dims[axis];
+  }
+  CARNOT_CHECK(sum == outputs[0].dims[axis], INVALID_ARGUMENT,
+               "parts of %lld in all, must have %lld", (long long)sum,
+               (long long)outputs[0].dims[axis]);
+  return NULL;
+}
+
+static carnot_status* concat_run(const carnot_step_view* step, void* state,
+                                 const carnot_operand* inputs, const carnot_operand* outputs,
+                                 void* workspace, carnot_executor* executor) {
+  (void)state, (void)workspace;
+  int axis;
+  CARNOT_TRY(axis_of(step, outputs[0].rank, &axis));
+  int bytes = carnot_cpu_bytes(&outputs[0]);
+  char* dst = outputs[0].data;
+  for (uint32_t i = 0; i < step->input_count; i++) {
+    if (inputs[i].data != dst)
+      carnot_cpu_copy(step, executor, inputs[i].rank, inputs[i].dims, bytes, inputs[i].data,
+                      inputs[i].strides, dst, outputs[0].strides);
+    dst += inputs[i].dims[axis] * outputs[0].strides[axis] * bytes;
+  }
+  return NULL;
+}
+
+const carnot_tactic carnot_tactic_concat = {.name = CARNOT_CONCAT_TACTIC,
+                                            .anchor = CARNOT_OP_CONCAT,
+                                            .isa = CARNOT_ISA_SCALAR,
+                                            .numerics = CARNOT_NUMERICS_EXACT,
+                                            .reject = concat_reject,
+                                            .configure = concat_configure,
+                                            .run = concat_run};
+
+// ---- split ----
+
+static const char* split_reject(carnot_problem* problem, char* reason, size_t size) {
+  const char* why = carnot_cpu_alone(problem, CARNOT_OP_SPLIT);
+  if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
+  if (why) return why;
+  for (uint32_t i = 0; i < problem->output_count; i++)
+    problem->outputs[i].format.layout = problem->inputs[0].format.layout;
+  return NULL;
+}
+
+static carnot_status* split_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
+  (void)state;
+  *out_workspace_bytes = 0;
+  int axis;
+  CARNOT_TRY(axis_of(step, inputs[0].rank, &axis));
+  CARNOT_CHECK(step->region->nodes[0].output_count == step->output_count, UNSUPPORTED,
+               "a split some of whose parts nobody reads");
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    CARNOT_CHECK(
+        outputs[i].format.dtype == inputs[0].format.dtype && outputs[i].rank == inputs[0].rank,
+        INVALID_ARGUMENT, "part %u has another type or rank", i);
+    for (int d = 0; d < inputs[0].rank; d++)
+      CARNOT_CHECK(d == axis || outputs[i].dims[d] == inputs[0].dims[d], INVALID_ARGUMENT,
+                   "part %u has other dimensions", i);
+    sum += outputs[i].dims[axis];
+  }
+  CARNOT_CHECK(sum == inputs[0].dims[axis], INVALID_ARGUMENT,
+               "parts of %lld in all, must have %lld", (long long)sum,
+               (long long)inputs[0].dims[axis]);
+  return NULL;
+}
+
+static carnot_status* split_run(const carnot_step_view* step, void* state,
+                                const carnot_operand* inputs, const carnot_operand* outputs,
+                                void* workspace, carnot_executor* executor) {
+  (void)state, (void)workspace;
+  int axis;
+  CARNOT_TRY(axis_of(step, inputs[0].rank, &axis));
+  const char* src = inputs[0].data;
+  for (uint32_t i = 0; i < step->output_count; i++) {
+    carnot_cpu_copy(step, executor, outputs[i].rank, outputs[i].dims, carnot_cpu_bytes(&inputs[0]),
+                    src, inputs[0].strides, outputs[i].data, outputs[i].strides);
+    src += outputs[i].dims[axis] * inputs[0].strides[axis] * carnot_cpu_bytes(&inputs[0]);
+  }
+  return NULL;
+}
+
+const carnot_tactic carnot_tactic_split = {.name = "cpu_split",
+                                           .anchor = CARNOT_OP_SPLIT,
+                                           .isa = CARNOT_ISA_SCALAR,
+                                           .numerics = CARNOT_NUMERICS_EXACT,
+                                           .strided_outputs = true,
+                                           .reject = split_reject,
+                                           .configure = split_configure,
+                                           .run = split_run};

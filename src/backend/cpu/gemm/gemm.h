@@ -1,0 +1,49 @@
+// What the float32 GEMM tactics share: those with packed weights (gemm.c) and those of two
+// activations (matmul.c).
+#ifndef CARNOT_BACKEND_CPU_GEMM_GEMM_H_
+#define CARNOT_BACKEND_CPU_GEMM_GEMM_H_
+
+#include "backend/cpu/common/cpu.h"
+#include "backend/cpu/common/epilogue.h"
+#include "backend/cpu/common/packed_weights.h"
+#include "tactic/problem/gemm.h"
+
+// Plain data, stored in the engine.
+typedef struct carnot_cpu_gemm_params {
+  int64_t k, n;
+  float alpha;  // of a GEMM of two activations; packed weights are multiplied by it already
+  int32_t has_bias;
+  int32_t trans_a, trans_b;
+  int32_t weights;  // carnot_dtype of the packed ones
+  carnot_epilogue_plan epilogue_plan;
+} carnot_cpu_gemm_params;
+
+// Set by configure. With packed weights only partition and m.
+typedef struct carnot_cpu_gemm_state {
+  carnot_work_partition partition;
+  int64_t batch, m, n, k;
+  int64_t lda, b_rs, b_cs;  // strides of A's rows, and of B's rows and columns
+  int64_t batch_dims[CARNOT_MAX_RANK], a_batch[CARNOT_MAX_RANK], b_batch[CARNOT_MAX_RANK];
+  int batch_rank;
+} carnot_cpu_gemm_state;
+
+// The argument of a part.
+typedef struct carnot_cpu_gemm_run {
+  const carnot_cpu_kernels* kernels;
+  const carnot_step_view* step;
+  const carnot_cpu_gemm_params* params;
+  const carnot_cpu_gemm_state* state;
+  const carnot_operand *inputs, *outputs;
+  float* workspace;
+} carnot_cpu_gemm_run;
+
+// Asks for row-major operands and results.
+void carnot_cpu_gemm_want_row_major(carnot_problem* problem);
+// validate: parameters, operands and epilogue of a step with |constants| packed constants.
+carnot_status* carnot_cpu_gemm_validate(const carnot_step_view* step,
+                                        uint32_t constants) CARNOT_MUST_USE;
+// Operations, and bytes moved with |b_bytes| bytes per element of B.
+void carnot_cpu_gemm_work(const carnot_problem* problem, int b_bytes, double* out_flops,
+                          double* out_bytes);
+
+#endif  // CARNOT_BACKEND_CPU_GEMM_GEMM_H_

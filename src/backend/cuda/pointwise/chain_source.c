@@ -1,0 +1,211 @@
+// CUDA C generated from a chain of pointwise nodes: one function over the operands of an element,
+// and three kernels that call it. 16-bit floats are computed in float32 and rounded where they are
+// stored or cast.
+#include "backend/cuda/pointwise/chain_source.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The text of types.cuh and functions.cuh (driver/images.S).
+extern const char carnot_cuda_prelude[];
+
+typedef struct writer {
+  char* text;
+  size_t at;
+} writer;
+
+static void put(writer* w, const char* format, ...) CARNOT_PRINTF(2, 3);
+static void put(writer* w, const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  if (w->at < CARNOT_CUDA_CHAIN_SOURCE_BYTES)
+    w->at +=
+        (size_t)vsnprintf(w->text + w->at, CARNOT_CUDA_CHAIN_SOURCE_BYTES - w->at, format, args);
+  va_end(args);
+}
+
+// The type of the arithmetic.
+static const char* compute_type(carnot_dtype dtype) {
+  if (carnot_cuda_is_float(dtype)) return "f32";
+  return dtype == CARNOT_DTYPE_BOOL ? "bool" : carnot_cuda_type(dtype);
+}
+
+static const char* const kFnNames[] = {
+#define FN(NAME, ...) #NAME,
+#include "base/fn.def"
+#undef FN
+};
+
+static void put_number(writer* w, double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof(bits));
+  put(w, "__longlong_as_double(0x%llxll)", (unsigned long long)bits);
+}
+
+static bool is_half(carnot_dtype t) { return carnot_cuda_is_half(t); }
+
+static bool has_fast_form(carnot_fn fn) {
+  return fn == CARNOT_FN_SIGMOID || fn == CARNOT_FN_SWISH || fn == CARNOT_FN_GELU_ERF ||
+         fn == CARNOT_FN_GELU_TANH;
+}
+
+static const char* put_node(writer* w, const carnot_plan_node* node, carnot_dtype* types) {
+  const carnot_op_row* row = carnot_op_get(node->op);
+  carnot_dtype first = types[node->inputs[0]];
+  uint32_t out = node->outputs[0];
+  if (node->op == CARNOT_OP_CAST) {
+    types[out] = (carnot_dtype)carnot_attr_int(row, &node->attrs, "to");
+    const char* to = compute_type(types[out]);
+    if (!to) return "a cast to this type has no device form";
+    put(w, "  %s v%u = caster<%s>::of(v%u);\n", to, out, to, node->inputs[0]);
+    if (is_half(types[out]))
+      put(w, "  v%u = load(store_as<%s>::of(v%u));\n", out, carnot_cuda_type(types[out]), out);
+    return NULL;
+  }
+  carnot_fn fn = (carnot_fn)carnot_attr_int(row, &node->attrs, "fn");
+  const carnot_fn_fact* facts = (unsigned)fn < CARNOT_FN_COUNT ? carnot_fn_get(fn) : NULL;
+  if (!facts || facts->arity != (int)node->input_count) return "a function of other operands";
+  // The operands of Select are the second and third.
+  carnot_dtype same = fn == CARNOT_FN_SELECT ? types[node->inputs[1]] : first;
+  types[out] = facts->to_bool ? CARNOT_DTYPE_BOOL : same;
+  bool real = carnot_dtype_is_float(same);
+  if (facts->types == 'F' && !real) return "a function of real numbers on integers";
+  const char* operand_type = compute_type(same);
+  bool fast = is_half(types[out]) && has_fast_form(fn);
+  put(w, "  %s v%u = %s_%s(", compute_type(types[out]), out, fast ? "fast" : "fn", kFnNames[fn]);
+  put_number(w, carnot_attr_float(row, &node->attrs, "alpha"));
+  put(w, ", ");
+  put_number(w, carnot_attr_float(row, &node->attrs, "beta"));
+  for (uint32_t i = 0; i < node->input_count; i++) {
+    bool condition = fn == CARNOT_FN_SELECT && i == 0;
+    put(w, ", (%s)v%u", condition ? "bool" : operand_type, node->inputs[i]);
+  }
+  put(w, ");\n");
+  return NULL;
+}
+
+// Four elements a thread; operands that repeat do so in whole fours.
+static void put_kernel_of_four(writer* w, const carnot_cuda_chain* chain,
+                               const carnot_dtype* types) {
+  uint32_t n = chain->input_count, m = chain->output_count;
+  put(w,
+      "extern \"C\" __global__ void program_four(params p) {\n  wait_for_previous();\n"
+      "  u32 i = (blockIdx.x * blockDim.x + threadIdx.x) * 4;\n  if (i >= p.count) return;\n");
+  for (uint32_t k = 0; k < n; k++) {
+    const char* t = carnot_cuda_type(types[chain->inputs[k]]);
+    put(w,
+        "  four<%s> a%u;\n  if (p.kind[%u] == 0 || (p.kind[%u] == 2 && p.inner[%u] == 1) || "
+        "p.kind[%u] == 3) a%u = "
+        "*(const four<%s>*)((const %s*)p.x[%u] + AT(%u));\n"
+        "  else a%u.v[0] = a%u.v[1] = a%u.v[2] = a%u.v[3] = ((const %s*)p.x[%u])[AT(%u)];\n",
+        t, k, k, k, k, k, k, t, t, k, k, k, k, k, k, t, k, k);
+  }
+  for (uint32_t k = 0; k < m; k++)
+    put(w, "  four<%s> b%u;\n", carnot_cuda_type(types[chain->outputs[k]]), k);
+  put(w, "#pragma unroll\n  for (int e = 0; e < 4; e++) compute(");
+  for (uint32_t k = 0; k < n; k++) put(w, "%sload(a%u.v[e])", k ? ", " : "", k);
+  for (uint32_t k = 0; k < m; k++) put(w, "%sb%u.v[e]", n + k ? ", " : "", k);
+  put(w, ");\n");
+  for (uint32_t k = 0; k < m; k++) {
+    const char* t = carnot_cuda_type(types[chain->outputs[k]]);
+    put(w, "  *(four<%s>*)((%s*)p.y[%u] + i) = b%u;\n", t, t, k, k);
+  }
+  put(w, "}\n");
+}
+
+// One element a thread, of operands in the order of the output and of operands of any strides.
+static void put_kernels_of_one(writer* w, const carnot_cuda_chain* chain,
+                               const carnot_dtype* types) {
+  uint32_t n = chain->input_count, m = chain->output_count;
+  // The program for any strides is launched after all before it: with wait_for_previous in it,
+  // NVRTC 13 gave code that read at wild addresses (bool operands of four axes, sm_90).
+  static const char* const kHeads[] = {
+      "program_flat(params p) {\n  wait_for_previous();\n  i64 i = blockIdx.x * (i64)blockDim.x + "
+      "threadIdx.x, to = i;\n"
+      "  if (i >= p.count) return;\n",
+      "program_any(params p) {\n  i64 i = blockIdx.x * (i64)blockDim.x + "
+      "threadIdx.x, to = 0, rest "
+      "= "
+      "i;\n  if (i >= p.count) return;\n  i64 at[10] = {0};\n"
+      "  for (int d = p.rank - 1; d >= 0; d--) {\n    i64 c = p.count < 0x7fffffff ? "
+      "(i64)((u32)rest "
+      "%% (u32)p.dims[d]) : rest %% p.dims[d];\n    rest = p.count < 0x7fffffff ? (i64)((u32)rest "
+      "/ "
+      "(u32)p.dims[d]) : rest / p.dims[d];\n    to += c * p.dst[d];\n"};
+  for (int any = 0; any < 2; any++) {
+    put(w, "extern \"C\" __global__ void ");
+    put(w, kHeads[any], 0);
+    for (uint32_t k = 0; any && k < n; k++) put(w, "    at[%u] += c * p.src[%u][d];\n", k, k);
+    // A short innermost axis is walked by one thread: the index is computed once.
+    if (any) put(w, "  }\n  for (int e = 0; e < p.last; e++) {\n");
+    for (uint32_t k = 0; any && k < n; k++)
+      put(w, "    if (e) at[%u] += p.src[%u][p.rank];\n", k, k);
+    if (any) put(w, "    if (e) to += p.dst[p.rank];\n");
+    put(w, "  compute(");
+    for (uint32_t k = 0; k < n; k++)
+      put(w, any ? "%sload(((const %s*)p.x[%u])[at[%u]])" : "%sload(((const %s*)p.x[%u])[AT(%u)])",
+          k ? ", " : "", carnot_cuda_type(types[chain->inputs[k]]), k, k);
+    for (uint32_t k = 0; k < m; k++)
+      put(w, "%s((%s*)p.y[%u])[to]", n + k ? ", " : "", carnot_cuda_type(types[chain->outputs[k]]),
+          k);
+    put(w, any ? ");\n  }\n}\n" : ");\n}\n");
+  }
+}
+
+static void put_kernels(writer* w, const carnot_cuda_chain* chain, const carnot_dtype* types) {
+  put(w,
+      "struct params { const void* x[%d]; void* y[%d]; i64 count; i64 dims[%d]; i64 src[%d][%d]; "
+      "i64 dst[%d]; int rank; int kind[%d]; int inner[%d]; int size[%d]; int last; };\n"
+      "template <class T> struct __align__(4 * sizeof(T)) four { T v[4]; };\n",
+      CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_OUTPUTS, CARNOT_CUDA_CHAIN_RANK,
+      CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_RANK, CARNOT_CUDA_CHAIN_RANK,
+      CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_INPUTS, CARNOT_CUDA_CHAIN_INPUTS);
+  put(w,
+      "#define AT(k) (p.kind[k] == 0 ? i : p.kind[k] == 1 ? 0 : p.kind[k] == 2 ? i / p.inner[k] %% "
+      "p.size[k] : i / p.inner[k] * p.size[k] + i %% p.size[k])\n");
+  put_kernel_of_four(w, chain, types);
+  put_kernels_of_one(w, chain, types);
+}
+
+const char* carnot_cuda_chain_source(const carnot_region* region, const carnot_cuda_chain* chain,
+                                     carnot_dtype* types, char* text) {
+  writer w = {text, 0};
+  put(&w, "%s\n", carnot_cuda_prelude);
+  writer body = {calloc(1, CARNOT_CUDA_CHAIN_SOURCE_BYTES), 0};
+  if (!body.text) return "no memory";
+  const char* why = NULL;
+  for (uint32_t i = 0; i < chain->input_count && !why; i++)
+    if (!carnot_cuda_type(types[chain->inputs[i]])) why = "an operand's type has no device form";
+  for (uint32_t n = chain->first; n < region->node_count && !why; n++)
+    why = put_node(&body, &region->nodes[n], types);
+  if (!why) {
+    put(&w, "DEVICE void compute(");
+    for (uint32_t k = 0; k < chain->input_count; k++)
+      put(&w, "%s%s v%u", k ? ", " : "", compute_type(types[chain->inputs[k]]), chain->inputs[k]);
+    for (uint32_t k = 0; k < chain->output_count; k++)
+      put(&w, "%s%s& y%u", chain->input_count + k ? ", " : "",
+          carnot_cuda_type(types[chain->outputs[k]]), k);
+    put(&w, ") {\n");
+    if (chain->bias != CARNOT_PLAN_NONE) put(&w, "  v%u += v%u;\n", chain->acc, chain->bias);
+    put(&w, "%s", body.text);
+    for (uint32_t k = 0; k < chain->output_count; k++)
+      put(&w, "  y%u = store_as<%s>::of(v%u);\n", k, carnot_cuda_type(types[chain->outputs[k]]),
+          chain->outputs[k]);
+    put(&w, "}\n");
+    put_kernels(&w, chain, types);
+    if (w.at >= CARNOT_CUDA_CHAIN_SOURCE_BYTES) why = "the program is too long";
+  }
+  free(body.text);
+  return why;
+}
+
+const char* carnot_cuda_chain_problem_source(const carnot_problem* problem,
+                                             const carnot_cuda_chain* chain, carnot_dtype acc_dtype,
+                                             char* text) {
+  carnot_dtype types[CARNOT_CUDA_CHAIN_LOCALS];
+  for (uint32_t i = 0; i < problem->input_count; i++) types[i] = problem->inputs[i].format.dtype;
+  if (chain->acc != CARNOT_PLAN_NONE) types[chain->acc] = acc_dtype;
+  return carnot_cuda_chain_source(problem->region, chain, types, text);
+}
