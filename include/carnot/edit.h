@@ -63,12 +63,13 @@ CARNOT_API bool carnot_value_is_shape(const carnot_value* value);
 // The data of a constant, and its name for refit (NULL: none); NULL where |value| is none.
 CARNOT_API const void* carnot_value_constant(const carnot_value* value, const char** out_name);
 // Calls |visit| once for every named weight, those of bodies too, in the order of their readers.
-CARNOT_API void carnot_network_visit_weights(const carnot_network* network,
-                                             void (*visit)(void* user, const char* name,
-                                                           carnot_dtype dtype,
-                                                           const carnot_dims* dims,
-                                                           const void* data),
-                                             void* user);
+// OUT_OF_MEMORY before the first call.
+CARNOT_API carnot_status* carnot_network_visit_weights(const carnot_network* network,
+                                                       void (*visit)(void* user, const char* name,
+                                                                     carnot_dtype dtype,
+                                                                     const carnot_dims* dims,
+                                                                     const void* data),
+                                                       void* user) CARNOT_MUST_USE;
 
 // ---- layers ----
 

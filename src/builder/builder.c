@@ -29,16 +29,18 @@ static void destroy_memory(void* memory) {
 }
 
 // Passes may replace the values of outputs; the names stay the user's.
-static void note_output_names(carnot_builder* builder) {
+static carnot_status* note_output_names(carnot_builder* builder) {
   const carnot_block* main = builder->graph->main;
   const char** names =
       CARNOT_NEW_ARRAY(&builder->graph->arena, const char*, main->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(&builder->graph->arena));
   for (size_t i = 0; i < main->output_count; i++) names[i] = main->outputs[i]->name;
   builder->output_names = names;
+  return NULL;
 }
 
 static carnot_status* run_passes(carnot_builder* builder) {
-  note_output_names(builder);
+  CARNOT_TRY(note_output_names(builder));
   const carnot_build_config* config = builder->config;
   CARNOT_TRY(carnot_precision_constraints_apply(builder->graph, &config->typing, config->log,
                                                 config->user));
@@ -60,8 +62,10 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                 .none = config->no_passes};
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
+  CARNOT_CHECK(!target.out_of_memory, OUT_OF_MEMORY, "no memory to ask which regions fuse");
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 1, 1));
-  return carnot_note_symbols(builder);
+  CARNOT_TRY(carnot_note_symbols(builder));
+  return carnot_graph_status(builder->graph);
 }
 
 // Assignment and plan of the analysed graph.
@@ -102,8 +106,9 @@ static carnot_status* open_memory(const carnot_graph* graph, carnot_builder* bui
   void* memory;
   CARNOT_TRY(carnot_calloc(1, sizeof(build_memory), "a build", &memory));
   *out_memory = memory;
-  carnot_status* status = carnot_graph_clone(graph, &(*out_memory)->graph);
-  if (status) free(memory);
+  carnot_status* status = carnot_arena_prepare(&(*out_memory)->arena);
+  if (!status) status = carnot_graph_clone(graph, &(*out_memory)->graph);
+  if (status) destroy_memory(memory);
   CARNOT_TRY(status);
   builder->graph = (*out_memory)->graph;
   builder->memory = &(*out_memory)->arena;
@@ -128,7 +133,13 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   if (config->time_budget_s > 0)
     builder.deadline_ms = carnot_builder_now_ms() + config->time_budget_s * 1e3;
   carnot_plan* plan = NULL;
-  if (!status) status = build(&builder, &plan);
+  if (!status) status = carnot_arena_prepare(&builder.scratch);
+  if (!status) {
+    status = carnot_arena_end(&builder.scratch, build(&builder, &plan));
+    status = carnot_arena_end(builder.memory, carnot_graph_end(builder.graph, status));
+    if (!status) status = carnot_arena_status(&plan->arena);
+    if (status) carnot_plan_destroy(plan);
+  }
   if (!config->timing_cache) carnot_timing_cache_destroy(builder.timing_cache);
   carnot_arena_deinit(&builder.scratch);
   if (status) {

@@ -15,10 +15,12 @@ static carnot_status* open_carried(const carnot_plan* plan) {
 static carnot_status* check_node(const carnot_plan* plan, const carnot_plan_node* node,
                                  bool* opened) {
   carnot_arena arena = {0};
-  carnot_plugin_key key = carnot_plugin_key_of(&node->attrs, &arena);
+  carnot_plugin_key key;
   carnot_plugin_entry* entry;
-  carnot_status* status = carnot_registry_find(&key, &entry);
-  if (status && plan->library_count && !*opened) {
+  carnot_status* status = carnot_plugin_key_of(&node->attrs, &arena, &key);
+  if (!status) status = carnot_registry_find(&key, &entry);
+  bool missing = status && carnot_status_code(status) != CARNOT_OUT_OF_MEMORY;
+  if (missing && plan->library_count && !*opened) {
     *opened = true;
     carnot_status* refusal = open_carried(plan);
     carnot_status_free(status);

@@ -11,6 +11,11 @@ carnot_status* carnot_graph_create(carnot_graph** out_graph) {
   carnot_graph* graph = memory;
   carnot_arena_init(&graph->arena);
   carnot_syms_init(&graph->syms);
+  carnot_status* status = carnot_arena_prepare(&graph->arena);
+  if (status) {
+    carnot_graph_destroy(graph);
+    return status;
+  }
   graph->name = "";
   graph->main = carnot_block_create(graph);
   *out_graph = graph;
@@ -24,19 +29,31 @@ void carnot_graph_destroy(carnot_graph* graph) {
   free(graph);
 }
 
+carnot_status* carnot_graph_status(const carnot_graph* graph) {
+  CARNOT_TRY(carnot_arena_status(&graph->arena));
+  return carnot_syms_status(&graph->syms);
+}
+
+carnot_status* carnot_graph_end(const carnot_graph* graph, carnot_status* status) {
+  return carnot_syms_end(&graph->syms, carnot_arena_end(&graph->arena, status));
+}
+
 carnot_block* carnot_block_create(carnot_graph* graph) {
   carnot_block* block = CARNOT_NEW(&graph->arena, carnot_block);
   block->graph = graph;
   return block;
 }
 
-// Doubles an arena array when it is full.
-static void* extend(carnot_arena* arena, void* items, size_t count, size_t* capacity, size_t size) {
-  if (count < *capacity) return items;
-  *capacity = *capacity ? *capacity * 2 : 4;
-  void* grown = carnot_arena_alloc(arena, *capacity, size);
-  if (count) memcpy(grown, items, count * size);
-  return grown;
+// Doubles the arena array |*items| when it is full. False without memory: nothing may be added.
+static bool extend(carnot_arena* arena, void** items, size_t count, size_t* capacity, size_t size) {
+  if (count < *capacity) return true;
+  size_t wanted = *capacity ? *capacity * 2 : 4;
+  void* grown = carnot_arena_alloc(arena, wanted, size);
+  if (!grown) return false;
+  if (count) memcpy(grown, *items, count * size);
+  *items = grown;
+  *capacity = wanted;
+  return true;
 }
 
 static carnot_value* new_value(carnot_block* block, const char* name) {
@@ -54,15 +71,16 @@ carnot_value* carnot_block_add_param(carnot_block* block, const char* name,
                                      const carnot_type* type) {
   carnot_value* value = new_value(block, name);
   value->type = *type;
-  block->params = extend(&block->graph->arena, block->params, block->param_count,
-                         &block->param_capacity, sizeof(*block->params));
-  block->params[block->param_count++] = value;
+  if (extend(&block->graph->arena, (void**)&block->params, block->param_count,
+             &block->param_capacity, sizeof(*block->params)))
+    block->params[block->param_count++] = value;
   return value;
 }
 
 void carnot_block_add_output(carnot_block* block, carnot_value* value) {
-  block->outputs = extend(&block->graph->arena, block->outputs, block->output_count,
-                          &block->output_capacity, sizeof(*block->outputs));
+  if (!extend(&block->graph->arena, (void**)&block->outputs, block->output_count,
+              &block->output_capacity, sizeof(*block->outputs)))
+    return;
   block->outputs[block->output_count++] = value;
   value->block_output_count++;
 }
@@ -107,6 +125,7 @@ carnot_value* carnot_graph_ints(carnot_block* block, const int64_t* values, int 
   if (scalar) count = 1;
   carnot_tensor tensor = {.dtype = CARNOT_DTYPE_I64, .rank = scalar ? 0 : 1, .dims = {count}};
   tensor.data = carnot_arena_copy(&block->graph->arena, values, (size_t)count * sizeof(*values));
+  if (!tensor.data) tensor.dims[0] = 0;
   return carnot_graph_constant(block, NULL, &tensor);
 }
 
@@ -122,9 +141,9 @@ carnot_value* carnot_graph_float(carnot_block* block, carnot_dtype dtype, double
 static void add_use(carnot_node* node, int input) {
   carnot_value* value = node->inputs[input];
   if (!value) return;
-  value->uses = extend(&node->block->graph->arena, value->uses, value->use_count,
-                       &value->use_capacity, sizeof(*value->uses));
-  value->uses[value->use_count++] = (carnot_use){node, input};
+  if (extend(&node->block->graph->arena, (void**)&value->uses, value->use_count,
+             &value->use_capacity, sizeof(*value->uses)))
+    value->uses[value->use_count++] = (carnot_use){node, input};
 }
 
 static void drop_use(carnot_node* node, int input) {
@@ -174,15 +193,28 @@ static void describe_input(const carnot_value* value, carnot_infer_input* out) {
   if (value->constant) out->tensor = &value->constant->tensor;
 }
 
-static carnot_status* run_infer(carnot_node* node) {
+// Takes the type and the elements that infer found for output |value|.
+static void take_output(carnot_arena* arena, const carnot_infer_output* output,
+                        carnot_value* value) {
+  value->type = output->type;
+  value->type.element = carnot_type_copy(arena, output->type.element);
+  value->syms = NULL;
+  value->sym_count = 0;
+  if (!output->syms || output->sym_count > 64) return;
+  value->syms = carnot_arena_copy(arena, output->syms, output->sym_count * sizeof(carnot_sym));
+  value->sym_count = value->syms ? output->sym_count : 0;
+}
+
+static carnot_status* infer_in(carnot_arena* scratch, carnot_node* node) {
   carnot_graph* graph = node->block->graph;
   const carnot_op_row* row = carnot_node_row(node);
-  carnot_arena scratch;
-  carnot_arena_init(&scratch);
-  carnot_infer_input* inputs =
-      CARNOT_NEW_ARRAY(&scratch, carnot_infer_input, (size_t)node->input_count + 1);
-  carnot_infer_output* outputs =
-      CARNOT_NEW_ARRAY(&scratch, carnot_infer_output, (size_t)node->output_count + 1);
+  void *inputs_memory, *outputs_memory;
+  CARNOT_TRY(carnot_arena_try(scratch, (size_t)node->input_count + 1, sizeof(carnot_infer_input),
+                              "the inputs of infer", &inputs_memory));
+  CARNOT_TRY(carnot_arena_try(scratch, (size_t)node->output_count + 1, sizeof(carnot_infer_output),
+                              "the outputs of infer", &outputs_memory));
+  carnot_infer_input* inputs = inputs_memory;
+  carnot_infer_output* outputs = outputs_memory;
   for (int i = 0; i < node->input_count; i++) describe_input(node->inputs[i], &inputs[i]);
   for (int i = 0; i < node->output_count; i++) {
     outputs[i].type = (carnot_type){.kind = CARNOT_VALUE_UNKNOWN, .rank = -1};
@@ -191,29 +223,27 @@ static carnot_status* run_infer(carnot_node* node) {
   carnot_infer infer = {.row = row,
                         .attrs = &node->attrs,
                         .syms = &graph->syms,
-                        .arena = &scratch,
+                        .arena = scratch,
                         .input_count = node->input_count,
                         .output_count = node->output_count,
                         .inputs = inputs,
                         .outputs = outputs,
                         .infer_block = infer_block,
                         .host = graph};
-  carnot_status* status = row->infer(&infer);
-  for (int i = 0; !status && i < node->output_count; i++) {
-    carnot_value* value = node->outputs[i];
-    if (!value) continue;
-    value->type = outputs[i].type;
-    value->type.element = carnot_type_copy(&graph->arena, outputs[i].type.element);
-    value->syms = NULL;
-    value->sym_count = 0;
-    if (outputs[i].syms && outputs[i].sym_count <= 64) {
-      value->syms = carnot_arena_copy(&graph->arena, outputs[i].syms,
-                                      outputs[i].sym_count * sizeof(carnot_sym));
-      value->sym_count = outputs[i].sym_count;
-    }
-  }
+  CARNOT_TRY(carnot_arena_end(scratch, row->infer(&infer)));
+  for (int i = 0; i < node->output_count; i++)
+    if (node->outputs[i]) take_output(&graph->arena, &outputs[i], node->outputs[i]);
+  return NULL;
+}
+
+static carnot_status* run_infer(carnot_node* node) {
+  const carnot_graph* graph = node->block->graph;
+  CARNOT_TRY(carnot_graph_status(graph));
+  carnot_arena scratch;
+  carnot_arena_init(&scratch);
+  carnot_status* status = infer_in(&scratch, node);
   carnot_arena_deinit(&scratch);
-  return status;
+  return carnot_graph_end(graph, status);
 }
 
 // Gives the body's parameters these types, infers its nodes again and tells the types of its
@@ -238,6 +268,7 @@ static carnot_status* infer_block(carnot_infer* infer, const carnot_attr* body, 
     if (!inputs[i].syms) continue;
     param->syms = carnot_arena_copy(&block->graph->arena, inputs[i].syms,
                                     inputs[i].sym_count * sizeof(carnot_sym));
+    CARNOT_TRY(carnot_arena_status(&block->graph->arena));
     param->sym_count = inputs[i].sym_count;
   }
   for (carnot_node* node = block->first; node; node = node->next)
@@ -276,11 +307,13 @@ static void adopt_blocks(carnot_node* node) {
     if (node->attrs.items[i].type == CARNOT_ATTR_BLOCK) node->attrs.items[i].block->owner = node;
 }
 
-static carnot_node* new_node(carnot_block* block, carnot_op op, const char* name,
-                             const carnot_attrs* attrs, carnot_value* const* inputs,
-                             int input_count, const char* const* output_names, int output_count) {
+static carnot_status* new_node(carnot_block* block, carnot_op op, const char* name,
+                               const carnot_attrs* attrs, carnot_value* const* inputs,
+                               int input_count, const char* const* output_names, int output_count,
+                               carnot_node** out_node) {
   carnot_graph* graph = block->graph;
   carnot_arena* arena = &graph->arena;
+  CARNOT_TRY(carnot_graph_status(graph));
   carnot_node* node = CARNOT_NEW(arena, carnot_node);
   node->id = graph->node_count++;
   node->op = op;
@@ -295,17 +328,21 @@ static carnot_node* new_node(carnot_block* block, carnot_op op, const char* name
   }
   node->input_count = input_count;
   node->inputs = CARNOT_NEW_ARRAY(arena, carnot_value*, (size_t)input_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   if (input_count) memcpy(node->inputs, inputs, (size_t)input_count * sizeof(*inputs));
   node->output_count = output_count;
   node->outputs = CARNOT_NEW_ARRAY(arena, carnot_value*, (size_t)output_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   for (int i = 0; i < output_count; i++) {
     const char* output_name = output_names ? output_names[i] : NULL;
     if (output_name && !output_name[0]) continue;
     node->outputs[i] = new_value(block, output_name);
     node->outputs[i]->producer = node;
     node->outputs[i]->output = i;
+    CARNOT_TRY(carnot_arena_status(arena));
   }
-  return node;
+  *out_node = node;
+  return NULL;
 }
 
 // Links |node| before |position|, at the end where that is NULL.
@@ -326,14 +363,16 @@ static carnot_status* add_node(carnot_block* block, carnot_node* position, carno
   const carnot_op_row* row = carnot_op_get(op);
   CARNOT_TRY_AT(check_node(row, attrs ? attrs : &kNone, input_count, output_count), "node %s",
                 name ? name : "");
-  carnot_node* node =
-      new_node(block, op, name, attrs, inputs, input_count, output_names, output_count);
+  carnot_node* node;
+  CARNOT_TRY(
+      new_node(block, op, name, attrs, inputs, input_count, output_names, output_count, &node));
   // What passes put in a node's place answers to the same requests.
   if (position) node->precision = position->precision;
   adopt_blocks(node);
   CARNOT_TRY(carnot_node_infer(node));
   for (int i = 0; i < input_count; i++) add_use(node, i);
   link_node(block, node, position);
+  CARNOT_TRY(carnot_graph_status(block->graph));
   if (out_node) *out_node = node;
   return NULL;
 }
@@ -365,6 +404,7 @@ void carnot_node_absorb(carnot_node* node, const carnot_node* gone) {
   carnot_arena* arena = &node->block->graph->arena;
   size_t count = node->absorbed_count + 1 + gone->absorbed_count;
   const char** names = CARNOT_NEW_ARRAY(arena, const char*, count);
+  if (!names) return;
   if (node->absorbed_count) memcpy(names, node->absorbed, node->absorbed_count * sizeof(*names));
   count = node->absorbed_count;
   // A node in the place of another may have its name.
@@ -382,7 +422,8 @@ void carnot_graph_planned_syms(const carnot_graph* graph, bool* out) {
     for (int d = 0; d < input->type.rank; d++)
       if (!carnot_sym_is_const(input->type.dims[d]))
         out[carnot_sym_index(input->type.dims[d])] = true;
-    for (size_t i = 0; i < input->sym_count; i++) out[carnot_sym_index(input->syms[i])] = true;
+    for (size_t i = 0; i < input->sym_count; i++)
+      if (!carnot_sym_is_const(input->syms[i])) out[carnot_sym_index(input->syms[i])] = true;
   }
   for (size_t i = 0; i < syms->count; i++) {
     const carnot_sym_expr* e = &syms->items[i];

@@ -85,6 +85,14 @@ carnot_status* carnot_graph_create(carnot_graph** out_graph) CARNOT_MUST_USE;
 // Frees the graph and everything in its arena. NULL is allowed.
 void carnot_graph_destroy(carnot_graph* graph);
 
+// OUT_OF_MEMORY when an allocation for the graph failed. The functions below that return no status
+// go on after a failure: an entry of a list may be missing then. Every function that returns a
+// status fails from then on, so whoever changed the graph passes that status up and the graph is
+// only destroyed.
+carnot_status* carnot_graph_status(const carnot_graph* graph) CARNOT_MUST_USE;
+// |status|, or OUT_OF_MEMORY in its place when an allocation for the graph failed. Takes |status|.
+carnot_status* carnot_graph_end(const carnot_graph* graph, carnot_status* status) CARNOT_MUST_USE;
+
 // A block without owner yet; give it to a node as an attribute.
 carnot_block* carnot_block_create(carnot_graph* graph);
 // A parameter of |block|. The type is copied.

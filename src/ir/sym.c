@@ -1,5 +1,4 @@
 // The table of expressions: hash-consing, intervals, divisors.
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +32,8 @@ void carnot_syms_deinit(carnot_syms* syms) {
 
 void carnot_syms_reset(carnot_syms* syms) {
   syms->count = 0;
+  syms->failed = false;
+  carnot_arena_reset(&syms->arena);
   if (syms->buckets) memset(syms->buckets, 0, syms->bucket_count * sizeof(*syms->buckets));
 }
 
@@ -46,21 +47,24 @@ static size_t hash_expr(carnot_sym_op op, carnot_sym a, carnot_sym b, carnot_sym
   return (size_t)(h ^ h >> 32);
 }
 
-// Memory for expressions is small and of the program's own making; running out of it is fatal, as
-// in the arena.
-static void* must_realloc(void* memory, size_t bytes) {
-  void* grown = realloc(memory, bytes);
-  if (!grown) {
-    fprintf(stderr, "carnot: no memory for %zu bytes of symbolic dimensions\n", bytes);
-    abort();
-  }
-  return grown;
+carnot_status* carnot_syms_status(const carnot_syms* syms) {
+  return syms->failed ? CARNOT_ERROR(OUT_OF_MEMORY, "no memory for symbolic dimensions") : NULL;
 }
 
-static void rehash(carnot_syms* syms) {
-  syms->bucket_count = syms->bucket_count ? syms->bucket_count * 2 : 64;
-  syms->buckets = must_realloc(syms->buckets, syms->bucket_count * sizeof(*syms->buckets));
-  memset(syms->buckets, 0, syms->bucket_count * sizeof(*syms->buckets));
+carnot_status* carnot_syms_end(const carnot_syms* syms, carnot_status* status) {
+  if (!syms->failed || carnot_status_code(status) == CARNOT_OUT_OF_MEMORY) return status;
+  carnot_status_free(status);
+  return carnot_syms_status(syms);
+}
+
+// False without memory; the table is as before.
+static bool rehash(carnot_syms* syms) {
+  size_t count = syms->bucket_count ? syms->bucket_count * 2 : 64;
+  uint32_t* buckets = calloc(count, sizeof(*buckets));
+  if (!buckets) return false;
+  free(syms->buckets);
+  syms->buckets = buckets;
+  syms->bucket_count = count;
   for (size_t i = 0; i < syms->count; i++) {
     const carnot_sym_expr* e = &syms->items[i];
     if (e->op == CARNOT_SYM_SYMBOL) continue;
@@ -68,22 +72,30 @@ static void rehash(carnot_syms* syms) {
     while (syms->buckets[at]) at = (at + 1) & (syms->bucket_count - 1);
     syms->buckets[at] = (uint32_t)i + 1;
   }
+  return true;
 }
 
-static size_t append(carnot_syms* syms, carnot_sym_expr expr) {
+// False, and the failure is latched, without memory for one more expression.
+static bool append(carnot_syms* syms, carnot_sym_expr expr, size_t* out_index) {
   if (syms->count == syms->capacity) {
-    syms->capacity = syms->capacity ? syms->capacity * 2 : 32;
-    syms->items = must_realloc(syms->items, syms->capacity * sizeof(*syms->items));
+    size_t capacity = syms->capacity ? syms->capacity * 2 : 32;
+    void* items = realloc(syms->items, capacity * sizeof(*syms->items));
+    if (!items) return !(syms->failed = true);
+    syms->items = items;
+    syms->capacity = capacity;
   }
-  if ((syms->count + 1) * 2 > syms->bucket_count) rehash(syms);
-  syms->items[syms->count] = expr;
-  return syms->count++;
+  if ((syms->count + 1) * 2 > syms->bucket_count && !rehash(syms)) return !(syms->failed = true);
+  *out_index = syms->count;
+  syms->items[syms->count++] = expr;
+  return true;
 }
 
 carnot_sym carnot_sym_new(carnot_syms* syms, const char* name, int64_t min, int64_t max) {
   carnot_sym_expr expr = {.op = CARNOT_SYM_SYMBOL, .min = min, .max = max, .divisor = 1};
   if (name) expr.name = carnot_arena_text(&syms->arena, name, strlen(name));
-  return handle_of(append(syms, expr));
+  size_t index;
+  syms->failed |= syms->arena.failed;
+  return append(syms, expr, &index) ? handle_of(index) : carnot_sym_of(1);
 }
 
 // ---- what is known of a value ----
@@ -215,7 +227,8 @@ carnot_sym carnot_sym_intern(carnot_syms* syms, carnot_sym_op op, carnot_sym a, 
   }
   carnot_sym_expr expr = {.op = op, .a = a, .b = b, .c = c};
   bound(syms, &expr);
-  size_t index = append(syms, expr);
+  size_t index;
+  if (!append(syms, expr, &index)) return carnot_sym_of(1);
   size_t at = hash_expr(op, a, b, c) & (syms->bucket_count - 1);
   while (syms->buckets[at]) {
     if (syms->buckets[at] == index + 1) return handle_of(index);
@@ -226,6 +239,7 @@ carnot_sym carnot_sym_intern(carnot_syms* syms, carnot_sym_op op, carnot_sym a, 
 }
 
 void carnot_sym_set_range(carnot_syms* syms, carnot_sym symbol, int64_t min, int64_t max) {
+  if (carnot_sym_is_const(symbol)) return;  // made without memory
   carnot_sym_expr* e = &syms->items[carnot_sym_index(symbol)];
   e->min = min;
   e->max = max;

@@ -61,12 +61,19 @@ typedef struct carnot_syms {
   size_t count, capacity;
   uint32_t* buckets;  // hash table of indices + 1
   size_t bucket_count;
+  bool failed;  // there was no memory for an expression since init or reset
 } carnot_syms;
 
 void carnot_syms_init(carnot_syms* syms);
 void carnot_syms_deinit(carnot_syms* syms);
-// Forgets all expressions and keeps the memory.
+// Forgets all expressions, the failure included, and keeps the memory.
 void carnot_syms_reset(carnot_syms* syms);
+// OUT_OF_MEMORY when there was no memory for an expression. The function that makes it returns the
+// plain integer 1 in its place, which is valid everywhere and refers to no table; what is computed
+// from it is dropped with this status.
+carnot_status* carnot_syms_status(const carnot_syms* syms) CARNOT_MUST_USE;
+// |status|, or OUT_OF_MEMORY in its place when the table failed. Takes |status|.
+carnot_status* carnot_syms_end(const carnot_syms* syms, carnot_status* status) CARNOT_MUST_USE;
 
 static inline carnot_sym carnot_sym_of(int64_t value) { return (carnot_sym){value}; }
 static inline bool carnot_sym_is_const(carnot_sym s) { return s.bits >= -CARNOT_SYM_LIMIT; }

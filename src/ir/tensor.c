@@ -34,7 +34,7 @@ void carnot_dims_print(const int64_t* dims, int rank, char* text, size_t size) {
 const carnot_type* carnot_type_copy(carnot_arena* arena, const carnot_type* type) {
   if (!type) return NULL;
   carnot_type* copy = carnot_arena_copy(arena, type, sizeof(*type));
-  copy->element = carnot_type_copy(arena, type->element);
+  if (copy) copy->element = carnot_type_copy(arena, type->element);
   return copy;
 }
 
@@ -73,6 +73,7 @@ void carnot_attrs_set(carnot_attrs* attrs, carnot_arena* arena, carnot_attr attr
     return;
   }
   carnot_attr* grown = CARNOT_NEW_ARRAY(arena, carnot_attr, attrs->count + 1);
+  if (!grown) return;
   if (attrs->count) memcpy(grown, attrs->items, attrs->count * sizeof(*grown));
   grown[attrs->count++] = attr;
   attrs->items = grown;
@@ -97,6 +98,7 @@ void carnot_attrs_set_text(carnot_attrs* attrs, carnot_arena* arena, const char*
 void carnot_attrs_set_ints(carnot_attrs* attrs, carnot_arena* arena, const char* name,
                            const int64_t* values, size_t count) {
   const int64_t* copy = carnot_arena_copy(arena, values, count * sizeof(*values));
+  if (!copy) return;
   carnot_attrs_set(
       attrs, arena,
       (carnot_attr){.name = name, .type = CARNOT_ATTR_INTS, .count = count, .ints = copy});
@@ -104,6 +106,7 @@ void carnot_attrs_set_ints(carnot_attrs* attrs, carnot_arena* arena, const char*
 void carnot_attrs_set_floats(carnot_attrs* attrs, carnot_arena* arena, const char* name,
                              const double* values, size_t count) {
   const double* copy = carnot_arena_copy(arena, values, count * sizeof(*values));
+  if (!copy) return;
   carnot_attrs_set(
       attrs, arena,
       (carnot_attr){.name = name, .type = CARNOT_ATTR_FLOATS, .count = count, .floats = copy});

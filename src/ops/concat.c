@@ -127,6 +127,7 @@ static carnot_status* infer_split(carnot_infer* infer) {
   int axis;
   CARNOT_TRY(carnot_axis(carnot_infer_int(infer, "axis"), x->rank, "axis", &axis));
   carnot_sym* sizes = CARNOT_NEW_ARRAY(infer->arena, carnot_sym, (size_t)infer->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(infer->arena));
   CARNOT_TRY(part_sizes(infer, x->dims[axis], sizes));
   const carnot_sym* known = x->rank == 1 ? infer->inputs[0].syms : NULL;
   int64_t at = 0;

@@ -41,6 +41,7 @@ static carnot_status* infer_if(carnot_infer* infer) {
   carnot_infer_output* outputs[2];
   for (int b = 0; b < 2; b++) {
     outputs[b] = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, (size_t)count + 1);
+    CARNOT_TRY(carnot_arena_status(infer->arena));
     const carnot_infer_input* inputs = infer->inputs + 1 + (b ? then_count : 0);
     int input_count = b ? infer->input_count - 1 - then_count : then_count;
     const char* name = b ? "else_branch" : "then_branch";
@@ -130,6 +131,7 @@ static carnot_status* infer_iterations(carnot_infer* infer, carnot_infer_input* 
                                        carnot_infer_output* outputs, int output_count) {
   carnot_type* types = CARNOT_NEW_ARRAY(infer->arena, carnot_type, (size_t)carried + 1);
   unsigned* fresh = CARNOT_NEW_ARRAY(infer->arena, unsigned, (size_t)carried + 1);
+  CARNOT_TRY(carnot_arena_status(infer->arena));
   size_t start = infer->syms->count;
   for (int i = 0; i < carried; i++) {
     types[i] = *inputs[first + i].type;
@@ -184,6 +186,7 @@ static carnot_status* infer_loop(carnot_infer* infer) {
   size_t input_count = (size_t)infer->input_count, output_count = (size_t)infer->output_count + 1;
   carnot_infer_input* inputs = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_input, input_count + 1);
   carnot_infer_output* outputs = CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, output_count);
+  CARNOT_TRY(carnot_arena_status(infer->arena));
   memcpy(inputs, infer->inputs, input_count * sizeof(*inputs));
   inputs[0] = (carnot_infer_input){.type = &iteration};
   inputs[1] = (carnot_infer_input){.type = &condition};
@@ -365,6 +368,7 @@ static carnot_status* infer_scan(carnot_infer* infer) {
   carnot_infer_output* outputs =
       CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, output_count + 1);
   carnot_type* slices = CARNOT_NEW_ARRAY(infer->arena, carnot_type, (size_t)scanned);
+  CARNOT_TRY(carnot_arena_status(infer->arena));
   memcpy(inputs, infer->inputs, input_count * sizeof(*inputs));
   carnot_sym steps = carnot_infer_unknown(infer, CARNOT_DIM_UNBOUNDED);
   for (int i = 0; i < scanned; i++) {
@@ -473,6 +477,7 @@ static carnot_status* infer_map(carnot_infer* infer) {
       CARNOT_NEW_ARRAY(infer->arena, carnot_infer_input, (size_t)infer->input_count + 1);
   carnot_infer_output* outputs =
       CARNOT_NEW_ARRAY(infer->arena, carnot_infer_output, (size_t)infer->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(infer->arena));
   memcpy(inputs, infer->inputs, (size_t)infer->input_count * sizeof(*inputs));
   for (int i = 0; i < whole; i++) {
     const carnot_type* type = inputs[i].type;

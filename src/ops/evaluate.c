@@ -26,11 +26,14 @@ carnot_status* carnot_evaluator_init(carnot_evaluator* evaluator, const carnot_g
       .alloc = store_alloc, .run_block = run_body, .executor = executor, .seed = seed};
   carnot_infer_scratch_init(&evaluator->scratch);
   evaluator->cell_count = graph->value_count;
-  void* cells;
-  CARNOT_TRY(carnot_calloc(evaluator->cell_count, sizeof(carnot_rt_value*),
-                           "the interpreter's values", &cells));
+  void* cells = NULL;
+  carnot_status* status = carnot_arena_prepare(&evaluator->store);
+  if (!status)
+    status = carnot_calloc(evaluator->cell_count, sizeof(carnot_rt_value*),
+                           "the interpreter's values", &cells);
   evaluator->cells = cells;
-  return NULL;
+  if (status) carnot_evaluator_deinit(evaluator);
+  return status;
 }
 
 void carnot_evaluator_deinit(carnot_evaluator* evaluator) {
@@ -55,6 +58,7 @@ carnot_status* carnot_evaluate_node(carnot_evaluator* evaluator, const carnot_no
                                     carnot_rt_value* const* outputs) {
   const carnot_rt_value** inputs =
       CARNOT_NEW_ARRAY(&evaluator->store, const carnot_rt_value*, (size_t)node->input_count + 1);
+  CARNOT_TRY(carnot_arena_status(&evaluator->store));
   for (int i = 0; i < node->input_count; i++) {
     inputs[i] = cell_of(evaluator, node->inputs[i]);
     CARNOT_CHECK(inputs[i] || !node->inputs[i], INTERNAL, "node %s: input %s has no value",
@@ -79,11 +83,13 @@ carnot_status* carnot_evaluate_block(carnot_evaluator* evaluator, const carnot_b
   for (int i = 0; i < input_count; i++) {
     carnot_rt_value* copy = NULL;
     if (inputs[i]) copy = carnot_arena_copy(store, inputs[i], sizeof(*copy));
+    CARNOT_TRY(carnot_arena_status(store));
     evaluator->cells[block->params[i]->id] = copy;
   }
   for (const carnot_node* node = block->first; node; node = node->next) {
     carnot_rt_value** results =
         CARNOT_NEW_ARRAY(store, carnot_rt_value*, (size_t)node->output_count + 1);
+    CARNOT_TRY(carnot_arena_status(store));
     for (int i = 0; i < node->output_count; i++)
       if (node->outputs[i]) results[i] = CARNOT_NEW(store, carnot_rt_value);
     CARNOT_TRY(carnot_evaluate_node(evaluator, node, results));

@@ -37,11 +37,13 @@ carnot_status* carnot_infer_values(carnot_infer_scratch* scratch, const carnot_o
                                    int output_count, carnot_rt_value* const* outputs) {
   carnot_arena_reset(&scratch->arena);
   carnot_syms_reset(&scratch->syms);
+  CARNOT_TRY(carnot_arena_prepare(&scratch->arena));
   carnot_infer_input* in =
       CARNOT_NEW_ARRAY(&scratch->arena, carnot_infer_input, (size_t)input_count + 1);
   carnot_type* types = CARNOT_NEW_ARRAY(&scratch->arena, carnot_type, (size_t)input_count + 1);
   carnot_infer_output* out =
       CARNOT_NEW_ARRAY(&scratch->arena, carnot_infer_output, (size_t)output_count + 1);
+  CARNOT_TRY(carnot_arena_status(&scratch->arena));
   for (int i = 0; i < input_count; i++) {
     if (!inputs[i]) continue;
     types[i] = type_of(scratch, inputs[i]);
@@ -63,7 +65,8 @@ carnot_status* carnot_infer_values(carnot_infer_scratch* scratch, const carnot_o
                         .outputs = out,
                         .infer_block = around ? around->infer_block : NULL,
                         .host = around ? around->host : NULL};
-  CARNOT_TRY(row->infer(&infer));
+  carnot_status* status = carnot_arena_end(&scratch->arena, row->infer(&infer));
+  CARNOT_TRY(carnot_syms_end(&scratch->syms, status));
   for (int i = 0; i < output_count; i++)
     if (outputs[i]) take_type(outputs[i], &out[i].type);
   return NULL;

@@ -26,6 +26,7 @@ carnot_status* carnot_infer_plain_ints(carnot_infer* infer, int i, const int64_t
   *out_known = false;
   if (!syms) return NULL;
   int64_t* values = CARNOT_NEW_ARRAY(infer->arena, int64_t, count + 1);
+  CARNOT_TRY(carnot_arena_status(infer->arena));
   for (size_t k = 0; k < count; k++) {
     if (!carnot_sym_is_const(syms[k])) return NULL;
     values[k] = syms[k].bits;
@@ -53,6 +54,6 @@ carnot_status* carnot_call_ints(const carnot_call* call, const carnot_tensor* te
 carnot_sym* carnot_infer_room_for_syms(carnot_infer* infer, int i, int64_t count) {
   if (i >= infer->output_count || count < 0 || count > CARNOT_MAX_SYMS) return NULL;
   infer->outputs[i].syms = CARNOT_NEW_ARRAY(infer->arena, carnot_sym, (size_t)count + 1);
-  infer->outputs[i].sym_count = (size_t)count;
+  infer->outputs[i].sym_count = infer->outputs[i].syms ? (size_t)count : 0;
   return infer->outputs[i].syms;
 }

@@ -14,6 +14,7 @@ static carnot_status* infer_optional(carnot_infer* infer) {
   if (carnot_infer_int(infer, "sequence")) {
     element = (carnot_type){.kind = CARNOT_VALUE_SEQUENCE, .rank = -1};
     element.element = carnot_arena_copy(infer->arena, &tensor, sizeof(tensor));
+    CARNOT_TRY(carnot_arena_status(infer->arena));
   }
   carnot_infer_set_list(infer, 0, CARNOT_VALUE_OPTIONAL, &element);
   return NULL;

@@ -69,6 +69,7 @@ static carnot_status* infer_shape(carnot_infer* infer) {
   carnot_infer_set(infer, 0, CARNOT_DTYPE_I64, 1, &count);
   infer->outputs[0].syms =
       carnot_arena_copy(infer->arena, x->dims + start, (size_t)(end - start) * sizeof(carnot_sym));
+  CARNOT_TRY(carnot_arena_status(infer->arena));
   infer->outputs[0].sym_count = (size_t)(end - start);
   return NULL;
 }
@@ -305,6 +306,7 @@ static carnot_status* infer_expand(carnot_infer* infer) {
     return NULL;
   }
   carnot_sym* syms = CARNOT_NEW_ARRAY(infer->arena, carnot_sym, (size_t)total.bits + 1);
+  CARNOT_TRY(carnot_arena_status(infer->arena));
   for (int64_t i = 0; i < total.bits; i++) syms[i] = infer->inputs[0].syms[0];
   infer->outputs[0].syms = syms;
   infer->outputs[0].sym_count = (size_t)total.bits;

@@ -58,15 +58,15 @@ static carnot_status* make_constant(carnot_block* block, const carnot_tensor* te
   return NULL;
 }
 
-static carnot_status* fold_node(carnot_node* node, const carnot_pass_options* options,
-                                bool* out_folded) {
-  carnot_evaluator evaluator;
-  CARNOT_TRY(carnot_evaluator_init(&evaluator, node->block->graph, options->executor, 1));
+static carnot_status* fold_in(carnot_evaluator* evaluator, carnot_node* node,
+                              const carnot_pass_options* options, bool* out_folded) {
   carnot_rt_value** results =
-      CARNOT_NEW_ARRAY(&evaluator.store, carnot_rt_value*, (size_t)node->output_count + 1);
+      CARNOT_NEW_ARRAY(&evaluator->store, carnot_rt_value*, (size_t)node->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(&evaluator->store));
   for (int i = 0; i < node->output_count; i++)
-    if (node->outputs[i]) results[i] = CARNOT_NEW(&evaluator.store, carnot_rt_value);
-  carnot_status* status = carnot_evaluate_node(&evaluator, node, results);
+    if (node->outputs[i]) results[i] = CARNOT_NEW(&evaluator->store, carnot_rt_value);
+  CARNOT_TRY(carnot_arena_status(&evaluator->store));
+  carnot_status* status = carnot_evaluate_node(evaluator, node, results);
   *out_folded = !status && worth_it(node, (const carnot_rt_value* const*)results);
   for (int i = 0; *out_folded && !status && i < node->output_count; i++) {
     if (!node->outputs[i]) continue;
@@ -79,6 +79,14 @@ static carnot_status* fold_node(carnot_node* node, const carnot_pass_options* op
     }
     carnot_value_replace(node->outputs[i], constant);
   }
+  return status;
+}
+
+static carnot_status* fold_node(carnot_node* node, const carnot_pass_options* options,
+                                bool* out_folded) {
+  carnot_evaluator evaluator;
+  CARNOT_TRY(carnot_evaluator_init(&evaluator, node->block->graph, options->executor, 1));
+  carnot_status* status = fold_in(&evaluator, node, options, out_folded);
   carnot_evaluator_deinit(&evaluator);
   return status;
 }

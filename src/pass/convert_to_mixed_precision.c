@@ -87,6 +87,7 @@ static bool is_mask(const carnot_node* node, const carnot_value* input) {
 static carnot_status* narrow_node(narrower* n, carnot_node* node, carnot_dtype to) {
   carnot_value** inputs =
       CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
+  CARNOT_TRY(carnot_arena_status(&node->block->graph->arena));
   for (int i = 0; i < node->input_count; i++) {
     carnot_value* value = inputs[i] = node->inputs[i];
     if (!is_f32(value)) continue;

@@ -138,6 +138,7 @@ static carnot_status* visit_anchors(carnot_block* block, void* user) {
   // Growing a region moves nodes, so the anchors are listed first; no anchor is ever taken up by
   // another.
   carnot_node** anchors = CARNOT_NEW_ARRAY(&block->graph->arena, carnot_node*, count + 1);
+  CARNOT_TRY(carnot_arena_status(&block->graph->arena));
   count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
     if (is_anchor(node)) anchors[count++] = node;
@@ -212,6 +213,7 @@ carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
                                                const carnot_pass_options* options) {
   carnot_pass_options given = *options;
   chains c = {.planned = CARNOT_NEW_ARRAY(&graph->arena, bool, graph->syms.count + 1)};
+  CARNOT_TRY(carnot_arena_status(&graph->arena));
   if (options->device) {
     c.main = graph->main;
     carnot_graph_planned_syms(graph, c.planned);

@@ -228,6 +228,7 @@ static carnot_status* visit(carnot_block* block, void* user) {
   for (carnot_node* node = block->first; node; node = node->next)
     count += node->op == CARNOT_OP_SOFTMAX;
   carnot_node** softmaxes = CARNOT_NEW_ARRAY(&block->graph->arena, carnot_node*, count + 1);
+  CARNOT_TRY(carnot_arena_status(&block->graph->arena));
   count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
     if (node->op == CARNOT_OP_SOFTMAX) softmaxes[count++] = node;

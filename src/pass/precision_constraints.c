@@ -189,5 +189,6 @@ carnot_status* carnot_precision_constraints_apply(carnot_graph* graph,
   typer t = {.typing = typing, .log = log, .user = user};
   t.layer_found = CARNOT_NEW_ARRAY(&graph->arena, bool, typing->layer_count + 1);
   t.output_found = CARNOT_NEW_ARRAY(&graph->arena, bool, typing->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(&graph->arena));
   return apply(&t, graph);
 }

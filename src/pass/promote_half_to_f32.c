@@ -23,6 +23,7 @@ static bool may_promote(const carnot_node* node) {
 static carnot_status* promote_node(carnot_cast_cache* cache, carnot_node* node) {
   carnot_value** inputs =
       CARNOT_NEW_ARRAY(&node->block->graph->arena, carnot_value*, (size_t)node->input_count + 1);
+  CARNOT_TRY(carnot_arena_status(&node->block->graph->arena));
   for (int i = 0; i < node->input_count; i++) {
     inputs[i] = node->inputs[i];
     if (is_half(inputs[i]))

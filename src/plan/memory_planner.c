@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/arena.h"
 #include "base/checked.h"
 
 enum { kAlignment = 64 };
@@ -53,9 +54,11 @@ carnot_status* carnot_memory_plan(carnot_interval* items, uint32_t count, uint64
   return NULL;
 }
 
-uint64_t carnot_memory_bound(const carnot_interval* items, uint32_t count, uint32_t step_count) {
-  int64_t* change = calloc((size_t)step_count + 2, sizeof(*change));
-  if (!change) return 0;
+carnot_status* carnot_memory_bound(const carnot_interval* items, uint32_t count,
+                                   uint32_t step_count, uint64_t* out_bytes) {
+  void* memory;
+  CARNOT_TRY(carnot_calloc((size_t)step_count + 2, sizeof(int64_t), "the memory bound", &memory));
+  int64_t* change = memory;
   for (uint32_t i = 0; i < count; i++) {
     if (items[i].first > step_count || items[i].last > step_count) continue;
     change[items[i].first] += (int64_t)items[i].bytes;
@@ -67,5 +70,6 @@ uint64_t carnot_memory_bound(const carnot_interval* items, uint32_t count, uint3
     if (alive > most) most = alive;
   }
   free(change);
-  return (uint64_t)most;
+  *out_bytes = (uint64_t)most;
+  return NULL;
 }

@@ -18,7 +18,8 @@ typedef struct carnot_interval {
 // result.
 carnot_status* carnot_memory_plan(carnot_interval* items, uint32_t count,
                                   uint64_t* out_bytes) CARNOT_MUST_USE;
-// The most bytes alive at one step: no placement needs less.
-uint64_t carnot_memory_bound(const carnot_interval* items, uint32_t count, uint32_t step_count);
+// The most bytes alive at one step: no placement needs less. OUT_OF_MEMORY.
+carnot_status* carnot_memory_bound(const carnot_interval* items, uint32_t count,
+                                   uint32_t step_count, uint64_t* out_bytes) CARNOT_MUST_USE;
 
 #endif  // CARNOT_PLAN_MEMORY_PLANNER_H_

@@ -7,8 +7,14 @@ carnot_status* carnot_plan_create(carnot_plan** out_plan) {
   *out_plan = NULL;
   void* memory;
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_plan), "a plan", &memory));
-  *out_plan = memory;
-  (*out_plan)->inspector = "";
+  carnot_plan* plan = memory;
+  carnot_status* status = carnot_arena_prepare(&plan->arena);
+  if (status) {
+    carnot_plan_destroy(plan);
+    return status;
+  }
+  plan->inspector = "";
+  *out_plan = plan;
   return NULL;
 }
 

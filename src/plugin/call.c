@@ -2,7 +2,8 @@
 
 #include "base/executor.h"
 
-carnot_plugin_key carnot_plugin_key_of(const carnot_attrs* attrs, carnot_arena* arena) {
+carnot_status* carnot_plugin_key_of(const carnot_attrs* attrs, carnot_arena* arena,
+                                    carnot_plugin_key* out_key) {
   static const char* const kNames[] = {"name", "version", "namespace", "library"};
   const char* texts[4];
   for (int i = 0; i < 4; i++) {
@@ -10,17 +11,19 @@ carnot_plugin_key carnot_plugin_key_of(const carnot_attrs* attrs, carnot_arena* 
     bool is_text = attr && attr->type == CARNOT_ATTR_STRING && attr->s.size;
     texts[i] = is_text ? carnot_arena_text(arena, attr->s.data, attr->s.size) : "";
   }
-  return (carnot_plugin_key){texts[0], texts[1], texts[2], texts[3]};
+  *out_key = (carnot_plugin_key){texts[0], texts[1], texts[2], texts[3]};
+  return carnot_arena_status(arena);
 }
 
 carnot_status* carnot_plugin_open_node(const carnot_attrs* attrs, carnot_plugin_phase phase,
                                        carnot_plugin_instance** out_instance) {
   carnot_arena arena = {0};
-  carnot_plugin_key key = carnot_plugin_key_of(attrs, &arena);
+  carnot_plugin_key key;
+  carnot_status* status = carnot_plugin_key_of(attrs, &arena, &key);
   const carnot_attr* fields = carnot_attrs_find(attrs, "fields");
   bool is_text = fields && fields->type == CARNOT_ATTR_STRING;
-  carnot_status* status =
-      carnot_plugin_open(&key, is_text ? fields->s : carnot_view(""), phase, out_instance);
+  if (!status)
+    status = carnot_plugin_open(&key, is_text ? fields->s : carnot_view(""), phase, out_instance);
   carnot_arena_deinit(&arena);
   return status;
 }
@@ -157,6 +160,7 @@ static carnot_status* shape_of(const carnot_plugin_instance* instance, carnot_in
   CARNOT_TRY(carnot_infer_ints(infer, input, &syms, &count));
   *known = *known && syms;
   carnot_expr* values = CARNOT_NEW_ARRAY(infer->arena, carnot_expr, count + 1);
+  CARNOT_TRY(carnot_arena_status(infer->arena));
   for (size_t i = 0; i < count; i++) values[i] = syms[i].bits;
   out->values = syms ? values : NULL;
   out->value_count = (int32_t)count;
@@ -194,6 +198,7 @@ static carnot_status* values_of(const carnot_plugin_tensor* t, carnot_arena* are
   CARNOT_CHECK(t->data && count <= 1024, INVALID_MODEL, "a shape input has %lld elements",
                (long long)count);
   carnot_expr* values = CARNOT_NEW_ARRAY(arena, carnot_expr, (size_t)count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   for (int64_t i = 0; i < count; i++)
     values[i] = expr_constant(NULL, carnot_load_i64(t->format.dtype, t->data, (size_t)i));
   out->values = values;

@@ -8,7 +8,8 @@
 enum { CARNOT_PLUGIN_MAX_OPERANDS = 64 };  // inputs and outputs together
 
 // The key and fields of a plugin node, by its attributes.
-carnot_plugin_key carnot_plugin_key_of(const carnot_attrs* attrs, carnot_arena* arena);
+carnot_status* carnot_plugin_key_of(const carnot_attrs* attrs, carnot_arena* arena,
+                                    carnot_plugin_key* out_key) CARNOT_MUST_USE;
 // An instance for a plugin node.
 carnot_status* carnot_plugin_open_node(const carnot_attrs* attrs, carnot_plugin_phase phase,
                                        carnot_plugin_instance** out_instance) CARNOT_MUST_USE;

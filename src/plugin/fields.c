@@ -101,6 +101,7 @@ static carnot_status* unpack_field(const char** at, size_t* left, carnot_arena* 
                                .length = (int32_t)h.length};
   // Data end with a zero, so that text may be read as a C string.
   char* data = carnot_arena_alloc(arena, bytes + 1, 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   if (bytes) memcpy(data, *at + h.name_bytes, bytes);
   out->data = data;
   *at += h.name_bytes + bytes;

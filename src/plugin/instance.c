@@ -77,7 +77,8 @@ carnot_status* carnot_plugin_open(const carnot_plugin_key* key, carnot_strview b
   carnot_arena arena = {0};
   carnot_fields fields;
   carnot_plugin* made;
-  carnot_status* status = carnot_fields_unpack(bytes, &arena, &fields);
+  carnot_status* status = carnot_arena_prepare(&arena);
+  if (!status) status = carnot_fields_unpack(bytes, &arena, &fields);
   if (!status) status = create(entry, NULL, fields.items, fields.count, phase, &made);
   if (!status) status = wrap(entry, made, out_instance);
   carnot_arena_deinit(&arena);

@@ -79,6 +79,7 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
   run->state = states + (size_t)index * CARNOT_STATE_BYTES;
   size_t operand_count = (size_t)step->input_count + step->output_count;
   run->operands = CARNOT_NEW_ARRAY(&context->memory, carnot_operand, operand_count + 1);
+  CARNOT_TRY(carnot_arena_status(&context->memory));
   if (step->region.value_count + 1 > context->max_locals)
     context->max_locals = step->region.value_count + 1;
   for (uint32_t i = 0; i < step->variant_count; i++) {

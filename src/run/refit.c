@@ -37,7 +37,8 @@ carnot_status* carnot_refit_begin(carnot_engine* engine, carnot_refit** out_refi
   carnot_engine_retain(engine);
   refit->old = carnot_engine_take_weights(engine);
   uint32_t count = engine->plan->blob_count + 1;
-  carnot_status* status = carnot_calloc(count, sizeof(carnot_tensor), "refit", &tensors);
+  carnot_status* status = carnot_arena_prepare(&refit->arena);
+  if (!status) status = carnot_calloc(count, sizeof(carnot_tensor), "refit", &tensors);
   if (!status)
     refit->tensors = tensors, status = carnot_calloc(count, sizeof(bool), "refit", &changed);
   if (!status)
@@ -151,6 +152,7 @@ static carnot_status* run_refit_expr(carnot_refit* refit, const carnot_refit_exp
         CARNOT_NEW_ARRAY(&refit->arena, const carnot_rt_value*, node->input_count + 1);
     carnot_rt_value** outputs =
         CARNOT_NEW_ARRAY(&refit->arena, carnot_rt_value*, node->output_count + 1);
+    CARNOT_TRY(carnot_arena_status(&refit->arena));
     for (uint32_t i = 0; i < node->input_count; i++)
       inputs[i] = node->inputs[i] == CARNOT_PLAN_NONE ? NULL : &locals[node->inputs[i]];
     for (uint32_t i = 0; i < node->output_count; i++)
@@ -176,6 +178,7 @@ static carnot_status* derive(carnot_refit* refit, uint32_t index) {
   if (!needed) return NULL;
   carnot_rt_value* locals =
       CARNOT_NEW_ARRAY(&refit->arena, carnot_rt_value, refit_expr->region.value_count + 1);
+  CARNOT_TRY(carnot_arena_status(&refit->arena));
   CARNOT_TRY(run_refit_expr(refit, refit_expr, locals));
   const carnot_tensor* made = &locals[refit_expr->region.outputs[0]].tensor;
   bool same = made->dtype == blob->tensor.dtype && made->rank == blob->tensor.rank;
@@ -202,6 +205,7 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
   if (!needed && !lacking) return NULL;
   carnot_operand_desc* types =
       carnot_arena_copy(&refit->arena, step->types, step->type_count * sizeof(*types));
+  CARNOT_TRY(carnot_arena_status(&refit->arena));
   for (uint32_t i = 0; i < step->input_count; i++) {
     const carnot_plan_value* v =
         step->inputs[i] == CARNOT_PLAN_NONE ? NULL : &plan->values[step->inputs[i]];
@@ -209,6 +213,7 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
     if (!types[i].is_constant) continue;
     carnot_tensor* tensor =
         carnot_arena_copy(&refit->arena, &plan->blobs[v->index].tensor, sizeof(*tensor));
+    CARNOT_TRY(carnot_arena_status(&refit->arena));
     tensor->data = (void*)data_of(refit, v->index);
     CARNOT_CHECK(tensor->data, FAILED_PRECONDITION, "weight %s has no data",
                  plan->blobs[v->index].name);

@@ -20,6 +20,8 @@
 #include "kernel/cpu/common/isa.h"
 #include "plan/plan.h"
 
+#define CARNOT_REJECT_NO_MEMORY "no memory"
+
 // Numerics classes: how far a tactic's result may be from the exact one. X(NAME, "name"). The
 // bounds are carnot_numerics_bound's.
 //   EXACT  operands as stored, accumulation in FP32 (FP64 for FP64 operands) in any order; integers
@@ -158,10 +160,11 @@ struct carnot_tactic {
   // Optional. Nanoseconds that libraries spend on this step whenever an engine is loaded. Called
   // after prepare and timing.
   uint64_t (*load_ns)(const carnot_problem* problem, const carnot_prepared* prepared);
-  // NULL when the tactic takes the problem, else the reason in |reason| (|size| bytes); "" when the
-  // tactic is for other operators. May set the layout it wants of non-constant inputs and of
-  // outputs; the builder inserts reformats. A device tactic sets the memory space of inputs that
-  // only decide sizes to host; all others are copied to the device.
+  // NULL when the tactic takes the problem, CARNOT_REJECT_NO_MEMORY when there was no memory to
+  // read it (the caller returns OUT_OF_MEMORY, it does not select another), else the reason in
+  // |reason| (|size| bytes); "" when the tactic is for other operators. May set the layout it wants
+  // of non-constant inputs and of outputs; the builder inserts reformats. A device tactic sets the
+  // memory space of inputs that only decide sizes to host; all others are copied to the device.
   const char* (*reject)(carnot_problem* problem, char* reason, size_t size);
   carnot_status* (*prepare)(const carnot_problem* problem, carnot_prepared* out);
   carnot_status* (*validate)(const carnot_step_view* step);

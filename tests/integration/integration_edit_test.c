@@ -64,7 +64,7 @@ static void test_edit(void** state) {
   assert_int_equal(carnot_value_dims(y).d[0], -1);
   assert_string_equal(carnot_value_dim_name(n, y, 0), "batch");
   int count = 0;
-  carnot_network_visit_weights(n, count_weight, &count);
+  net_ok(carnot_network_visit_weights(n, count_weight, &count));
   assert_int_equal(count, 1);
 
   net_ok(carnot_layer_set_precision(softmax, CARNOT_DTYPE_F16));

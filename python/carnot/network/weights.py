@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, List
 
 from .._carnot import ffi, lib
-from ..core import text
+from ..core import check, text
 from ..types import from_c_dtype
 
 
@@ -13,7 +13,7 @@ def visit_weights(network: Any) -> List[tuple]:
     """Name, type, dimensions and pointer of every named weight of a C network."""
     found: List[tuple] = []
     handle = ffi.new_handle(found)
-    lib.carnot_network_visit_weights(network, lib.carnot_py_weight, handle)
+    check(lib.carnot_network_visit_weights(network, lib.carnot_py_weight, handle))
     return found
 
 

@@ -47,7 +47,7 @@ carnot_status* carnot_layer_get_text(const carnot_layer* layer, const char* name
   CARNOT_TRY(find_spec(layer, name, CARNOT_ATTR_STRING));
   carnot_strview text = carnot_attr_text(carnot_node_row(layer), &layer->attrs, name);
   *out_value = carnot_arena_text(&layer->block->graph->arena, text.data, text.size);
-  return NULL;
+  return carnot_graph_status(layer->block->graph);
 }
 
 carnot_status* carnot_layer_get_ints(const carnot_layer* layer, const char* name,
@@ -63,14 +63,14 @@ carnot_status* carnot_layer_set_int(carnot_layer* layer, const char* name, int64
   CARNOT_TRY(find_spec(layer, name, CARNOT_ATTR_INT));
   carnot_arena* arena = &layer->block->graph->arena;
   carnot_attrs_set_int(&layer->attrs, arena, carnot_arena_text(arena, name, strlen(name)), value);
-  return NULL;
+  return carnot_graph_status(layer->block->graph);
 }
 
 carnot_status* carnot_layer_set_float(carnot_layer* layer, const char* name, double value) {
   CARNOT_TRY(find_spec(layer, name, CARNOT_ATTR_FLOAT));
   carnot_arena* arena = &layer->block->graph->arena;
   carnot_attrs_set_float(&layer->attrs, arena, carnot_arena_text(arena, name, strlen(name)), value);
-  return NULL;
+  return carnot_graph_status(layer->block->graph);
 }
 
 carnot_status* carnot_layer_set_text(carnot_layer* layer, const char* name, const char* value) {
@@ -79,7 +79,7 @@ carnot_status* carnot_layer_set_text(carnot_layer* layer, const char* name, cons
   carnot_arena* arena = &layer->block->graph->arena;
   carnot_attrs_set_text(&layer->attrs, arena, carnot_arena_text(arena, name, strlen(name)),
                         carnot_arena_text(arena, value, strlen(value)));
-  return NULL;
+  return carnot_graph_status(layer->block->graph);
 }
 
 carnot_status* carnot_layer_set_ints(carnot_layer* layer, const char* name, const int64_t* values,
@@ -90,7 +90,7 @@ carnot_status* carnot_layer_set_ints(carnot_layer* layer, const char* name, cons
   carnot_arena* arena = &layer->block->graph->arena;
   carnot_attrs_set_ints(&layer->attrs, arena, carnot_arena_text(arena, name, strlen(name)), values,
                         count);
-  return NULL;
+  return carnot_graph_status(layer->block->graph);
 }
 
 // ---- precision ----

@@ -10,8 +10,14 @@ carnot_status* carnot_config_create(carnot_config** out_config) {
   *out_config = NULL;
   void* memory;
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_config), "a configuration", &memory));
-  *out_config = memory;
-  carnot_arena_init(&(*out_config)->arena);
+  carnot_config* config = memory;
+  carnot_arena_init(&config->arena);
+  carnot_status* status = carnot_arena_prepare(&config->arena);
+  if (status) {
+    carnot_config_destroy(config);
+    return status;
+  }
+  *out_config = config;
   carnot_build_config_init(&(*out_config)->build);
   (*out_config)->thread_count = 1;
   return NULL;
@@ -97,6 +103,7 @@ static carnot_status* add_request(carnot_config* config, carnot_request_list* li
     request.types[i] = dtypes[i];
   }
   request.pattern = carnot_arena_text(&config->arena, pattern, strlen(pattern));
+  CARNOT_TRY(carnot_arena_status(&config->arena));
   void* items = list->items;
   CARNOT_TRY(carnot_grow(&items, &list->capacity, list->count + 1, sizeof(request), "requests"));
   list->items = items;
@@ -126,6 +133,7 @@ static carnot_status* copy_types(carnot_config* config, const carnot_dtype* dtyp
     CARNOT_CHECK(dtypes[i] >= CARNOT_DTYPE_INVALID && dtypes[i] < CARNOT_DTYPE_COUNT,
                  INVALID_ARGUMENT, "type %d of tensor %zu", (int)dtypes[i], i);
   *out = count ? carnot_arena_copy(&config->arena, dtypes, count * sizeof(*dtypes)) : NULL;
+  CARNOT_TRY(carnot_arena_status(&config->arena));
   *out_count = count;
   return NULL;
 }
@@ -168,7 +176,7 @@ carnot_status* carnot_config_disable_pass(carnot_config* config, const char* nam
   config->disabled = items;
   config->disabled[config->disabled_count++] =
       carnot_arena_text(&config->arena, name, strlen(name));
-  return NULL;
+  return carnot_arena_status(&config->arena);
 }
 
 carnot_status* carnot_config_serialize_plugin_library(carnot_config* config, const char* path) {
@@ -179,7 +187,7 @@ carnot_status* carnot_config_serialize_plugin_library(carnot_config* config, con
   config->libraries = items;
   config->libraries[config->library_count++] =
       carnot_arena_text(&config->arena, path, strlen(path));
-  return NULL;
+  return carnot_arena_status(&config->arena);
 }
 
 void carnot_config_set_timing_cache(carnot_config* config, carnot_timing_cache* cache) {

@@ -28,6 +28,7 @@ carnot_status* carnot_network_begin_loop(carnot_network* network, carnot_value* 
                                          carnot_value* condition, carnot_loop** out_loop) {
   *out_loop = NULL;
   CARNOT_CHECK(trip_count || condition, INVALID_ARGUMENT, "a loop without count and condition");
+  CARNOT_TRY(carnot_graph_status(network->graph));
   carnot_loop* loop = CARNOT_NEW(&network->graph->arena, carnot_loop);
   loop->network = network;
   if (trip_count)
@@ -139,6 +140,7 @@ static carnot_status* finish_loop(carnot_loop* loop) {
   size_t room = (size_t)loop->recurrence_count + scope->capture_count + 2;
   carnot_value** inputs = CARNOT_NEW_ARRAY(arena, carnot_value*, room);
   carnot_value** params = CARNOT_NEW_ARRAY(arena, carnot_value*, room);
+  CARNOT_TRY(carnot_arena_status(arena));
   size_t param_count = 0;
   inputs[0] = loop->trip_count;
   inputs[1] = loop->condition;
@@ -192,6 +194,7 @@ carnot_status* carnot_network_begin_if(carnot_network* network, carnot_value* co
                                        carnot_conditional** out_conditional) {
   *out_conditional = NULL;
   CARNOT_CHECK(condition, INVALID_ARGUMENT, "a conditional without condition");
+  CARNOT_TRY(carnot_graph_status(network->graph));
   carnot_conditional* c = CARNOT_NEW(&network->graph->arena, carnot_conditional);
   c->network = network;
   CARNOT_TRY(carnot_network_reach(network, network->scope, condition, &c->condition));
@@ -230,6 +233,7 @@ carnot_status* carnot_conditional_end(carnot_conditional* c, carnot_value* const
   carnot_arena* arena = &c->network->graph->arena;
   carnot_value** inputs = CARNOT_NEW_ARRAY(
       arena, carnot_value*, 1 + c->then_scope->capture_count + c->else_scope->capture_count);
+  CARNOT_TRY(carnot_arena_status(arena));
   inputs[0] = c->condition;
   int then_end = take_captures(c->then_scope, inputs, 1, NULL, NULL);
   int input_count = take_captures(c->else_scope, inputs, then_end, NULL, NULL);

@@ -104,6 +104,7 @@ static bool is_ready(const carnot_node* node, const bool* placed) {
 // Layers stay in their order but for those that read a later one, which move behind it.
 static carnot_status* sort_layers(carnot_block* block, carnot_arena* scratch) {
   bool* placed = CARNOT_NEW_ARRAY(scratch, bool, block->graph->node_count + 1);
+  CARNOT_TRY(carnot_arena_status(scratch));
   carnot_node *waiting = block->first, *last = NULL;
   block->first = NULL;
   while (waiting) {
@@ -183,10 +184,14 @@ static void visit_block(const carnot_block* block, bool* seen, weight_visitor vi
   }
 }
 
-void carnot_network_visit_weights(const carnot_network* network, weight_visitor visit, void* user) {
+carnot_status* carnot_network_visit_weights(const carnot_network* network, weight_visitor visit,
+                                            void* user) {
   carnot_arena scratch;
   carnot_arena_init(&scratch);
-  bool* seen = CARNOT_NEW_ARRAY(&scratch, bool, network->graph->value_count + 1);
-  visit_block(network->graph->main, seen, visit, user);
+  void* seen;
+  carnot_status* status = carnot_arena_try(&scratch, network->graph->value_count + 1, sizeof(bool),
+                                           "marks of values", &seen);
+  if (!status) visit_block(network->graph->main, seen, visit, user);
   carnot_arena_deinit(&scratch);
+  return status;
 }

@@ -38,7 +38,7 @@ static const char* copy_text(carnot_graph* graph, const char* text) {
 carnot_status* carnot_network_set_name(carnot_network* network, const char* name) {
   CARNOT_CHECK(name, INVALID_ARGUMENT, "a network's name is NULL");
   network->graph->name = copy_text(network->graph, name);
-  return NULL;
+  return carnot_graph_status(network->graph);
 }
 
 // ---- inputs and outputs ----
@@ -110,8 +110,9 @@ carnot_status* carnot_network_add_input(carnot_network* network, const char* nam
                  "there is an input %s already", name);
   carnot_type type;
   CARNOT_TRY(input_type(graph, name, dtype, dims, dim_names, &type));
+  CARNOT_TRY(carnot_graph_status(graph));
   *out_value = carnot_block_add_param(graph->main, copy_text(graph, name), &type);
-  return NULL;
+  return carnot_graph_status(graph);
 }
 
 carnot_status* carnot_network_mark_output(carnot_network* network, carnot_value* value,
@@ -127,7 +128,7 @@ carnot_status* carnot_network_mark_output(carnot_network* network, carnot_value*
     CARNOT_TRY(carnot_network_add_identity(network, value, &value));
   if (name) value->name = copy_text(network->graph, name);
   carnot_block_add_output(main, value);
-  return NULL;
+  return carnot_graph_status(network->graph);
 }
 
 size_t carnot_network_input_count(const carnot_network* network) {
@@ -153,7 +154,7 @@ const char* carnot_value_name(const carnot_value* value) { return value->name; }
 carnot_status* carnot_value_set_name(carnot_value* value, const char* name) {
   CARNOT_CHECK(name && name[0], INVALID_ARGUMENT, "a value's name is empty");
   value->name = copy_text(value->block->graph, name);
-  return NULL;
+  return carnot_graph_status(value->block->graph);
 }
 carnot_dtype carnot_value_dtype(const carnot_value* value) { return value->type.dtype; }
 carnot_dims carnot_value_dims(const carnot_value* value) {
@@ -167,7 +168,7 @@ const char* carnot_layer_name(const carnot_layer* layer) { return layer->name ? 
 carnot_status* carnot_layer_set_name(carnot_layer* layer, const char* name) {
   CARNOT_CHECK(name && name[0], INVALID_ARGUMENT, "a layer's name is empty");
   layer->name = copy_text(layer->block->graph, name);
-  return NULL;
+  return carnot_graph_status(layer->block->graph);
 }
 const char* carnot_layer_type(const carnot_layer* layer) {
   return carnot_op_get(layer->op)->layer_type;
@@ -240,6 +241,7 @@ static void note_capture(carnot_graph* graph, carnot_scope* scope, carnot_value*
   if (scope->capture_count == scope->capture_capacity) {
     size_t capacity = scope->capture_capacity ? 2 * scope->capture_capacity : 8;
     carnot_value** both = CARNOT_NEW_ARRAY(&graph->arena, carnot_value*, 2 * capacity);
+    if (!both) return;
     for (size_t i = 0; i < scope->capture_count; i++) {
       both[i] = scope->outer[i];
       both[capacity + i] = scope->inner[i];
@@ -270,13 +272,13 @@ carnot_status* carnot_network_reach(carnot_network* network, carnot_scope* scope
     *out_value = carnot_graph_constant(scope->block, NULL, &outer->constant->tensor);
     (*out_value)->constant->name = outer->constant->name;
     note_capture(network->graph, scope, outer, *out_value);
-    return NULL;
+    return carnot_graph_status(network->graph);
   }
   *out_value = carnot_block_add_param(scope->block, NULL, &outer->type);
   (*out_value)->syms = outer->syms;
   (*out_value)->sym_count = outer->sym_count;
   note_capture(network->graph, scope, outer, *out_value);
-  return NULL;
+  return carnot_graph_status(network->graph);
 }
 
 carnot_status* carnot_network_add(carnot_network* network, carnot_op op, const carnot_attrs* attrs,
@@ -285,6 +287,7 @@ carnot_status* carnot_network_add(carnot_network* network, carnot_op op, const c
   *out_node = NULL;
   carnot_value** reached =
       CARNOT_NEW_ARRAY(&network->graph->arena, carnot_value*, (size_t)count + 1);
+  CARNOT_TRY(carnot_arena_status(&network->graph->arena));
   const carnot_op_row* row = carnot_op_get(op);
   while (count && !inputs[count - 1]) count--;
   CARNOT_CHECK(count >= row->min_inputs, INVALID_ARGUMENT, "layer %s has %d inputs, needs %d",

@@ -118,10 +118,12 @@ carnot_status* carnot_onnx_read_tensor(const void* message, size_t size, carnot_
   carnot_arena arena;
   carnot_arena_init(&arena);
   carnot_tensor tensor = {0};
-  onnx_tensor* proto = CARNOT_NEW(&arena, onnx_tensor);
-  carnot_status* status =
-      carnot_pb_read_wire(&carnot_onnx_tensor_message, message, size, &arena, proto);
+  void* proto;
+  carnot_status* status = carnot_arena_try(&arena, 1, sizeof(onnx_tensor), "a tensor", &proto);
+  if (!status)
+    status = carnot_pb_read_wire(&carnot_onnx_tensor_message, message, size, &arena, proto);
   if (!status) status = carnot_onnx_tensor_read(proto, /*files=*/NULL, &arena, &tensor);
+  status = carnot_arena_end(&arena, status);
   if (!status) status = copy_tensor(&tensor, out_data);
   carnot_arena_deinit(&arena);
   return status;

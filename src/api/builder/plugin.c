@@ -23,6 +23,7 @@ carnot_status* carnot_network_add_plugin(carnot_network* network, const carnot_p
     return carnot_plugin_failed(&(carnot_plugin_instance){.entry = entry}, "serialize", &error);
   carnot_arena* arena = &network->graph->arena;
   carnot_value** reached = CARNOT_NEW_ARRAY(arena, carnot_value*, (size_t)input_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   for (int32_t i = 0; i < input_count; i++)
     CARNOT_TRY(carnot_network_reach(network, network->scope, inputs[i], &reached[i]));
   const char* name = carnot_arena_print(arena, "(%s %u)", p.name, network->graph->node_count);

@@ -63,5 +63,5 @@ carnot_status* carnot_config_set_profile_values(carnot_config* config, uint32_t 
   input->value_count = (uint32_t)count;
   for (int k = 0; k < 3; k++)
     input->values[k] = carnot_arena_copy(&config->arena, values[k], count * sizeof(int64_t));
-  return NULL;
+  return carnot_arena_status(&config->arena);
 }

@@ -75,6 +75,7 @@ carnot_status* carnot_network_add_fill_constant(carnot_network* network, carnot_
   carnot_tensor* value = CARNOT_NEW(&graph->arena, carnot_tensor);
   *value = (carnot_tensor){
       .dtype = dtype, .rank = 1, .dims = {1}, .data = carnot_arena_alloc(&graph->arena, 1, 16)};
+  CARNOT_TRY(carnot_arena_status(&graph->arena));
   carnot_store_f64(dtype, value->data, 0, number);
   carnot_attrs attrs = {0};
   carnot_attrs_set(&attrs, &graph->arena,

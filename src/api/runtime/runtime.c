@@ -128,16 +128,19 @@ carnot_status* carnot_engine_serialize(carnot_engine* engine, bool strip, void**
   carnot_weights* weights = carnot_engine_take_weights(engine);
   carnot_plan plan = *engine->plan;
   carnot_arena_init(&plan.arena);
-  plan.blobs = CARNOT_NEW_ARRAY(&plan.arena, carnot_plan_blob, plan.blob_count + 1);
+  void* blobs;
+  carnot_status* status = carnot_arena_try(&plan.arena, plan.blob_count + 1,
+                                           sizeof(carnot_plan_blob), "weights", &blobs);
+  plan.blobs = blobs;
   plan.stripped = strip;
-  for (uint32_t i = 0; i < plan.blob_count; i++) {
+  for (uint32_t i = 0; !status && i < plan.blob_count; i++) {
     carnot_plan_blob* blob = &plan.blobs[i];
     *blob = engine->plan->blobs[i];
     bool leave_out = strip && carnot_blob_is_weight(blob);
     blob->tensor.data = leave_out ? NULL : (void*)(uintptr_t)weights->data[i];
     plan.stripped |= !blob->dropped && !blob->tensor.data && engine->plan->stripped;
   }
-  carnot_status* status = carnot_plan_write_memory(&plan, out_data, out_size);
+  if (!status) status = carnot_plan_write_memory(&plan, out_data, out_size);
   carnot_arena_deinit(&plan.arena);
   carnot_engine_drop_weights(engine, weights);
   return status;

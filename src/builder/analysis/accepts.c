@@ -9,7 +9,7 @@
 
 // A region over nodes that are still apart, and its problem. Lives in |arena|.
 typedef struct proposal {
-  const carnot_target* target;
+  carnot_target* target;
   carnot_arena arena;
   carnot_node* const* nodes;
   int count;
@@ -38,11 +38,12 @@ static bool is_read_outside(const proposal* p, const carnot_value* value) {
 }
 
 // Values in the order that carnot_fuse gives them.
-static void number_values(proposal* p) {
+static bool number_values(proposal* p) {
   size_t most = 0;
   for (int n = 0; n < p->count; n++)
     most += (size_t)(p->nodes[n]->input_count + p->nodes[n]->output_count);
   p->values = CARNOT_NEW_ARRAY(&p->arena, const carnot_value*, most + 1);
+  if (!p->values) return false;
   for (int n = 0; n < p->count; n++)
     for (int i = 0; i < p->nodes[n]->input_count; i++) {
       const carnot_value* value = p->nodes[n]->inputs[i];
@@ -53,16 +54,19 @@ static void number_values(proposal* p) {
   for (int n = 0; n < p->count; n++)
     for (int i = 0; i < p->nodes[n]->output_count; i++)
       if (p->nodes[n]->outputs[i]) p->values[p->value_count++] = p->nodes[n]->outputs[i];
+  return true;
 }
 
 static const uint32_t* locals_of(proposal* p, carnot_value* const* values, int count) {
   uint32_t* locals = CARNOT_NEW_ARRAY(&p->arena, uint32_t, (size_t)count + 1);
-  for (int i = 0; i < count; i++) locals[i] = values[i] ? local_of(p, values[i]) : CARNOT_PLAN_NONE;
+  for (int i = 0; locals && i < count; i++)
+    locals[i] = values[i] ? local_of(p, values[i]) : CARNOT_PLAN_NONE;
   return locals;
 }
 
-static void fill_region(proposal* p) {
+static bool fill_region(proposal* p) {
   p->region.nodes = CARNOT_NEW_ARRAY(&p->arena, carnot_plan_node, (size_t)p->count);
+  if (!p->region.nodes) return false;
   for (int n = 0; n < p->count; n++) {
     const carnot_node* node = p->nodes[n];
     p->region.nodes[n] = (carnot_plan_node){
@@ -76,11 +80,13 @@ static void fill_region(proposal* p) {
     };
   }
   uint32_t* outputs = CARNOT_NEW_ARRAY(&p->arena, uint32_t, p->value_count + 1);
+  if (!outputs) return false;
   for (uint32_t i = p->input_count; i < p->value_count; i++)
     if (is_read_outside(p, p->values[i])) outputs[p->region.output_count++] = i;
   p->region.node_count = (uint32_t)p->count;
   p->region.value_count = p->value_count;
   p->region.outputs = outputs;
+  return !p->arena.failed;
 }
 
 static void describe(const carnot_value* value, carnot_operand_desc* out) {
@@ -97,10 +103,11 @@ static void describe(const carnot_value* value, carnot_operand_desc* out) {
 
 // Descriptors in row-major order and in the memory that |tactic| works in; tactics change them when
 // they are asked.
-static void fill_problem(proposal* p, const carnot_tactic* tactic) {
+static bool fill_problem(proposal* p, const carnot_tactic* tactic) {
   carnot_operand_desc* descs = CARNOT_NEW_ARRAY(&p->arena, carnot_operand_desc, p->value_count + 1);
   carnot_operand_desc* outputs =
       CARNOT_NEW_ARRAY(&p->arena, carnot_operand_desc, p->region.output_count + 1);
+  if (!descs || !outputs) return false;
   for (uint32_t i = 0; i < p->value_count; i++) {
     describe(p->values[i], &descs[i]);
     descs[i].format.memory = tactic->device ? CARNOT_MEMORY_DEVICE : CARNOT_MEMORY_HOST;
@@ -115,6 +122,7 @@ static void fill_problem(proposal* p, const carnot_tactic* tactic) {
                                 .inner = descs + p->input_count,
                                 .isa = p->target->isa,
                                 .device = p->target->device};
+  return true;
 }
 
 // Tactics that compute any operator are not asked, nor those of a type that must be allowed first.
@@ -134,20 +142,28 @@ static bool any_accepts(proposal* p, bool from_libraries, bool* out_asked) {
     char reason[256];
     if (!may_ask(p, t) || (t->sources != 0) != from_libraries) continue;
     *out_asked |= t->anchor != CARNOT_OP_COUNT;
-    fill_problem(p, t);
-    if (!t->reject(&p->problem, reason, sizeof(reason))) return true;
+    if (!fill_problem(p, t)) return false;
+    const char* why = t->reject(&p->problem, reason, sizeof(reason));
+    if (!why) return true;
+    p->target->out_of_memory |= strcmp(why, CARNOT_REJECT_NO_MEMORY) == 0;
   }
   return false;
 }
 
 bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count) {
   proposal p = {.target = target, .nodes = nodes, .count = count};
-  number_values(&p);
-  fill_region(&p);
+  carnot_status* status = carnot_arena_prepare(&p.arena);
+  if (status || !number_values(&p) || !fill_region(&p)) {
+    p.target->out_of_memory = true;
+    carnot_status_free(status);
+    carnot_arena_deinit(&p.arena);
+    return false;
+  }
   // Fusion serves built-in kernels: cuDNN takes a cast before any convolution, and then a built-in
   // one for that convolution alone is lost. Libraries are asked where no built-in tactic exists.
   bool asked, accepted = any_accepts(&p, false, &asked);
   if (!accepted && !asked) accepted = any_accepts(&p, true, &asked);
+  p.target->out_of_memory |= p.arena.failed;
   carnot_arena_deinit(&p.arena);
   return accepted;
 }

@@ -10,11 +10,13 @@ typedef struct carnot_target {
   carnot_isa isa;         // of the CPU
   carnot_device* device;  // NULL: the CPU alone
   uint32_t sources;       // bit set of carnot_tactic_source that tactics may use
+  bool out_of_memory;     // set when an answer was false because memory was out
 } carnot_target;
 
 // True when a tactic of |target| (a carnot_target; of the accelerator where there is one)
 // computes |nodes| as one region. The nodes are of one block and in order; outputs of the region
-// are the values that other nodes or the block's results read. Neither graph nor target change.
+// are the values that other nodes or the block's results read. The graph does not change; without
+// memory the answer is false and |target|->out_of_memory is set.
 bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count);
 
 #endif  // CARNOT_BUILDER_ANALYSIS_ACCEPTS_H_

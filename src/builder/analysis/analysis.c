@@ -29,6 +29,7 @@ static carnot_status* add_node(analyser* a, const carnot_node* node, carnot_regi
                             .output_count = (uint32_t)node->output_count};
   uint32_t* inputs = CARNOT_NEW_ARRAY(arena, uint32_t, out->input_count + 1);
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, out->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   for (int i = 0; i < node->input_count; i++) {
     const carnot_value* value = node->inputs[i];
     CARNOT_CHECK(!value || a->local[value->id], INTERNAL,
@@ -59,11 +60,13 @@ static carnot_status* fill_region(analyser* a, carnot_region_facts* f) {
   }
   f->region.nodes = CARNOT_NEW_ARRAY(arena, carnot_plan_node, f->region.node_count);
   f->inner = CARNOT_NEW_ARRAY(arena, const carnot_value*, value_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   f->region.value_count = f->input_count;
   uint32_t at = 0;
   for (const carnot_node* n = first; n; n = body ? n->next : NULL)
     CARNOT_TRY(add_node(a, n, f, &f->region.nodes[at++]));
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, (uint32_t)node->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   for (int i = 0; i < node->output_count; i++) {
     const carnot_value* value = body ? body->block->outputs[i] : node->outputs[i];
     if (!node->outputs[i]) continue;
@@ -80,6 +83,7 @@ static carnot_status* read_node(analyser* a, carnot_node* node, carnot_region_fa
   f->input_count = (uint32_t)node->input_count;
   f->inputs = CARNOT_NEW_ARRAY(arena, carnot_value*, f->input_count + 1);
   f->outputs = CARNOT_NEW_ARRAY(arena, carnot_value*, (uint32_t)node->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   void* table;
   CARNOT_TRY(carnot_arena_try(&a->builder->scratch, a->out->value_count, sizeof(uint32_t),
                               "local values", &table));
@@ -114,6 +118,7 @@ static carnot_status* read_bodies(analyser* a, uint32_t region) {
   carnot_arena* arena = a->builder->memory;
   carnot_region_facts* f = &a->out->regions[region];
   uint32_t* bodies = CARNOT_NEW_ARRAY(arena, uint32_t, count_bodies(&f->region) + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   f->bodies = bodies;
   for (uint32_t n = 0; n < f->region.node_count; n++) {
     carnot_attrs* attrs = &f->region.nodes[n].attrs;
@@ -122,6 +127,7 @@ static carnot_status* read_bodies(analyser* a, uint32_t region) {
       if (attrs->items[i].type != CARNOT_ATTR_BLOCK) continue;
       if (!copied)
         attrs->items = carnot_arena_copy(arena, attrs->items, attrs->count * sizeof(*attrs->items));
+      CARNOT_TRY(carnot_arena_status(arena));
       copied = true;
       uint32_t* index = &bodies[f->body_count++];
       CARNOT_TRY(read_block(a, attrs->items[i].block, index));
@@ -147,6 +153,7 @@ static carnot_status* read_block(analyser* a, carnot_block* block, uint32_t* out
   uint32_t index = *out_index = a->out->block_count++, count = 0;
   for (const carnot_node* n = block->first; n; n = n->next) count++;
   uint32_t* regions = CARNOT_NEW_ARRAY(a->builder->memory, uint32_t, count + 1);
+  CARNOT_TRY(carnot_arena_status(a->builder->memory));
   a->out->blocks[index] =
       (carnot_block_facts){.block = block, .region_count = count, .regions = regions};
   uint32_t at = 0;

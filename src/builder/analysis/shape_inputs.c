@@ -13,12 +13,14 @@ static bool may_be_shape(const carnot_value* input) {
          t->dims[0].bits <= CARNOT_MAX_SHAPE_ELEMENTS;
 }
 
-static void name_elements(carnot_graph* graph, carnot_value* input) {
+static carnot_status* name_elements(carnot_graph* graph, carnot_value* input) {
   size_t count = input->type.rank ? (size_t)input->type.dims[0].bits : 1;
   input->syms = CARNOT_NEW_ARRAY(&graph->arena, carnot_sym, count);
+  CARNOT_TRY(carnot_arena_status(&graph->arena));
   input->sym_count = count;
   for (size_t i = 0; i < count; i++)
     input->syms[i] = carnot_sym_new(&graph->syms, NULL, 1, CARNOT_DIM_UNBOUNDED);
+  return carnot_syms_status(&graph->syms);
 }
 
 static void forget_elements(carnot_value* input) {
@@ -108,11 +110,12 @@ carnot_status* carnot_find_shape_inputs(carnot_builder* builder) {
   carnot_block* main = graph->main;
   builder->shape_inputs = CARNOT_NEW_ARRAY(&graph->arena, bool, main->param_count + 1);
   bool* candidate = CARNOT_NEW_ARRAY(&graph->arena, bool, main->param_count + 1);
+  CARNOT_TRY(carnot_arena_status(&graph->arena));
   bool any = false;
   for (size_t i = 0; i < main->param_count; i++) {
     candidate[i] = may_be_shape(main->params[i]);
     any |= candidate[i];
-    if (candidate[i]) name_elements(graph, main->params[i]);
+    if (candidate[i]) CARNOT_TRY(name_elements(graph, main->params[i]));
   }
   if (!any) {
     for (size_t i = 0; i < main->param_count; i++)
@@ -121,6 +124,7 @@ carnot_status* carnot_find_shape_inputs(carnot_builder* builder) {
   }
   carnot_status* status = infer_all(graph);
   if (!status) return settle(builder, candidate);
+  if (carnot_status_code(status) == CARNOT_OUT_OF_MEMORY) return status;
   // Elements that are no sizes do not fit as such: nothing is known of them before the run.
   carnot_status_free(status);
   for (size_t i = 0; i < main->param_count; i++)

@@ -1,24 +1,16 @@
 // Adds values, blobs and steps to the plan under construction.
 #include "builder/lower/lower.h"
 
-// Keeps the first failure.
-static uint32_t fail(carnot_lowering* l, carnot_status* status) {
-  if (!l->status)
-    l->status = status;
-  else
-    carnot_status_free(status);
-  return 0;
-}
-
-uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
-                                   carnot_layout layout, carnot_memory_space memory) {
+carnot_status* carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from,
+                                         const char* name, carnot_layout layout,
+                                         carnot_memory_space memory, uint32_t* out_value) {
   size_t capacity = l->value_capacity;
   void* values = l->values;
   carnot_status* status =
       carnot_grow(&values, &capacity, l->value_count + 1, sizeof(*l->values), "plan values");
   l->values = values;
   l->value_capacity = (uint32_t)capacity;
-  if (status) return fail(l, status);
+  CARNOT_TRY(status);
   carnot_value_builder* v = &l->values[l->value_count];
   *v = (carnot_value_builder){.from = from, .first = UINT32_MAX, .last = 0};
   v->plan.name = name;
@@ -30,19 +22,22 @@ uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from,
   v->plan.storage = CARNOT_STORAGE_HEAP;
   v->next = l->first_of[from->id];
   l->first_of[from->id] = l->value_count + 1;
-  return l->value_count++;
+  *out_value = l->value_count++;
+  return NULL;
 }
 
-uint32_t carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob) {
+carnot_status* carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob,
+                                        uint32_t* out_blob) {
   size_t capacity = l->blob_capacity;
   void* blobs = l->blobs;
   carnot_status* status =
       carnot_grow(&blobs, &capacity, l->blob_count + 1, sizeof(*l->blobs), "weights");
   l->blobs = blobs;
   l->blob_capacity = (uint32_t)capacity;
-  if (status) return fail(l, status);
+  CARNOT_TRY(status);
   l->blobs[l->blob_count] = *blob;
-  return l->blob_count++;
+  *out_blob = l->blob_count++;
+  return NULL;
 }
 
 carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,

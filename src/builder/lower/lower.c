@@ -47,6 +47,7 @@ static carnot_status* lower_region(carnot_lowering* l, uint32_t region) {
   CARNOT_TRY(carnot_lowering_prepare(l, region));
   uint32_t* inputs = CARNOT_NEW_ARRAY(arena, uint32_t, f->input_count + 1);
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, f->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   bool waits = l->assignment->regions[region].is_late;
   for (uint32_t i = 0; i < f->input_count; i++) {
     const carnot_format* wanted = &problem->inputs[i].format;
@@ -61,8 +62,8 @@ static carnot_status* lower_region(carnot_lowering* l, uint32_t region) {
   for (uint32_t i = 0; i < f->output_count; i++) {
     const carnot_value* value = f->outputs[i];
     const carnot_format* format = &l->assignment->formats[value->id];
-    outputs[i] = carnot_lowering_add_value(l, value, value->name, format->layout, format->memory);
-    CARNOT_TRY(l->status);
+    CARNOT_TRY(carnot_lowering_add_value(l, value, value->name, format->layout, format->memory,
+                                         &outputs[i]));
     l->values[outputs[i]].waits = waits;
   }
   return carnot_lowering_add_region_step(l, region, inputs, outputs);
@@ -78,17 +79,19 @@ static carnot_status* lower_block(carnot_lowering* l, uint32_t block) {
   l->block = block;
   out->param_count = (uint32_t)b->param_count;
   uint32_t* params = CARNOT_NEW_ARRAY(arena, uint32_t, b->param_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   for (size_t i = 0; i < b->param_count; i++) {
     const carnot_value* value = b->params[i];
     const carnot_format* format = &l->assignment->formats[value->id];
-    params[i] = carnot_lowering_add_value(l, value, value->name, format->layout, format->memory);
-    CARNOT_TRY(l->status);
+    CARNOT_TRY(carnot_lowering_add_value(l, value, value->name, format->layout, format->memory,
+                                         &params[i]));
   }
   out->params = params;
   for (uint32_t i = 0; i < facts->region_count; i++)
     CARNOT_TRY_AT(lower_region(l, facts->regions[i]), "node %s",
                   l->analysis->regions[facts->regions[i]].node->name);
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, b->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   for (size_t i = 0; i < b->output_count; i++) {
     const carnot_value* value = b->outputs[i];
     carnot_memory_space memory =
@@ -101,7 +104,7 @@ static carnot_status* lower_block(carnot_lowering* l, uint32_t block) {
 }
 
 // The steps of all blocks in one array, block after block.
-static void join_steps(carnot_lowering* l) {
+static carnot_status* join_steps(carnot_lowering* l) {
   carnot_plan* plan = l->plan;
   const uint32_t block_count = l->analysis->block_count;
   size_t total = 0;
@@ -109,6 +112,7 @@ static void join_steps(carnot_lowering* l) {
   plan->steps = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_step, total + 1);
   l->notes = CARNOT_NEW_ARRAY(&plan->arena, carnot_step_note, total + 1);
   plan->blocks = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_block, block_count);
+  CARNOT_TRY(carnot_arena_status(&plan->arena));
   plan->block_count = block_count;
   for (uint32_t b = 0; b < block_count; b++) {
     carnot_step_list* list = &l->blocks[b].steps;
@@ -121,12 +125,13 @@ static void join_steps(carnot_lowering* l) {
       memcpy(&l->notes[plan->step_count], list->notes, list->count * sizeof(*list->notes));
     plan->step_count += (uint32_t)list->count;
   }
+  return NULL;
 }
 
 static carnot_status* lower_all(carnot_lowering* l) {
   CARNOT_TRY(carnot_lowering_carry_libraries(l->builder, l->plan));
   CARNOT_TRY(lower_block(l, 0));
-  join_steps(l);
+  CARNOT_TRY(join_steps(l));
   CARNOT_TRY(carnot_lowering_drop_packed(l));
   CARNOT_TRY(carnot_lowering_bind(l));
   CARNOT_TRY(carnot_lowering_assign_storage(l));
@@ -172,8 +177,7 @@ carnot_status* carnot_lower(carnot_builder* builder, const carnot_analysis* anal
                        .alternatives = alternatives};
   carnot_status* status = open_lowering(&l);
   if (!status) status = lower_all(&l);
-  if (status && l.status != status) carnot_status_free(l.status);
-  if (!status) status = l.status;
+  if (l.plan) status = carnot_arena_end(&l.plan->arena, status);
   for (uint32_t r = 0; out_steps && !status && r < analysis->region_count; r++)
     out_steps[r] = l.plan->blocks[analysis->regions[r].block].first_step + l.step_of[r];
   close_lowering(&l);

@@ -72,16 +72,18 @@ typedef struct carnot_lowering {
   carnot_step_note* notes;  // by step of the plan
   uint32_t* first_of;       // by graph value id: index + 1 of its first plan value
   uint32_t* step_of;        // by region: its step in its block
-  carnot_status* status;    // of functions that cannot return one
 } carnot_lowering;
 
 // ---- emit.c ----
 
-// A new plan value for |from|; 0 with l->status set when memory is out.
-uint32_t carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from, const char* name,
-                                   carnot_layout layout, carnot_memory_space memory);
-// A new blob; 0 with l->status set when memory is out.
-uint32_t carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob);
+// A new plan value for |from|. OUT_OF_MEMORY.
+carnot_status* carnot_lowering_add_value(carnot_lowering* l, const carnot_value* from,
+                                         const char* name, carnot_layout layout,
+                                         carnot_memory_space memory,
+                                         uint32_t* out_value) CARNOT_MUST_USE;
+// A new blob. OUT_OF_MEMORY.
+carnot_status* carnot_lowering_add_blob(carnot_lowering* l, const carnot_plan_blob* blob,
+                                        uint32_t* out_blob) CARNOT_MUST_USE;
 // Adds a step to the current block.
 carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_step* step,
                                         const carnot_step_note* note) CARNOT_MUST_USE;

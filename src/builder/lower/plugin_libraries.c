@@ -25,6 +25,7 @@ static carnot_status* carry(carnot_arena* arena, const char* path, carnot_plan_l
 carnot_status* carnot_lowering_carry_libraries(const carnot_builder* builder, carnot_plan* plan) {
   size_t count = builder->config->plugin_library_count;
   plan->libraries = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_library, count + 1);
+  CARNOT_TRY(carnot_arena_status(&plan->arena));
   for (size_t i = 0; i < count; i++)
     CARNOT_TRY(carry(&plan->arena, builder->config->plugin_libraries[i], &plan->libraries[i]));
   plan->library_count = (uint32_t)count;

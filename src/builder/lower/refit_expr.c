@@ -61,6 +61,7 @@ static carnot_status* write_refit_expr(gathering* g, const carnot_value* value,
   uint32_t next = (uint32_t)g->leaf_count, first_output[kMaxNodes];
   out->region.node_count = (uint32_t)g->node_count;
   out->region.nodes = CARNOT_NEW_ARRAY(arena, carnot_plan_node, (size_t)g->node_count);
+  CARNOT_TRY(carnot_arena_status(arena));
   for (int n = 0; n < g->node_count; n++) {
     const carnot_node* node = g->nodes[n];
     carnot_plan_node* made = &out->region.nodes[n];
@@ -69,6 +70,7 @@ static carnot_status* write_refit_expr(gathering* g, const carnot_value* value,
     made->output_count = (uint32_t)node->output_count;
     uint32_t* inputs = CARNOT_NEW_ARRAY(arena, uint32_t, made->input_count + 1);
     uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, made->output_count + 1);
+    CARNOT_TRY(carnot_arena_status(arena));
     for (int i = 0; i < node->input_count; i++)
       inputs[i] = node->inputs[i] ? local_of(g, first_output, node->inputs[i]) : CARNOT_PLAN_NONE;
     first_output[n] = next;
@@ -77,6 +79,7 @@ static carnot_status* write_refit_expr(gathering* g, const carnot_value* value,
     made->outputs = outputs;
   }
   uint32_t* inputs = CARNOT_NEW_ARRAY(arena, uint32_t, (size_t)g->leaf_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   for (int i = 0; i < g->leaf_count; i++)
     CARNOT_TRY(carnot_lowering_constant(g->l, g->leaves[i], &inputs[i]));
   out->inputs = inputs;
@@ -84,6 +87,7 @@ static carnot_status* write_refit_expr(gathering* g, const carnot_value* value,
   out->region.value_count = next;
   uint32_t result = local_of(g, first_output, value);
   out->region.outputs = carnot_arena_copy(arena, &result, sizeof(result));
+  CARNOT_TRY(carnot_arena_status(arena));
   out->region.output_count = 1;
   return NULL;
 }

@@ -17,8 +17,8 @@ static bool find(const carnot_lowering* l, const carnot_value* value, carnot_lay
 
 static carnot_status* add_constant(carnot_lowering* l, const carnot_value* value,
                                    carnot_memory_space memory, uint32_t blob, uint32_t* out) {
-  *out = carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, memory);
-  CARNOT_TRY(l->status);
+  CARNOT_TRY(
+      carnot_lowering_add_value(l, value, value->name, CARNOT_LAYOUT_ROW_MAJOR, memory, out));
   l->values[*out].plan.storage = CARNOT_STORAGE_CONSTANT;
   l->values[*out].plan.index = blob;
   return NULL;
@@ -36,8 +36,7 @@ carnot_status* carnot_lowering_constant(carnot_lowering* l, const carnot_value* 
                            .tensor = value->constant->tensor,
                            .refit_expr = CARNOT_PLAN_NONE};
   if (l->builder->config->refit) CARNOT_TRY(carnot_lowering_refit_expr(l, value, &blob.refit_expr));
-  *out_blob = carnot_lowering_add_blob(l, &blob);
-  CARNOT_TRY(l->status);
+  CARNOT_TRY(carnot_lowering_add_blob(l, &blob, out_blob));
   return add_constant(l, value, CARNOT_MEMORY_HOST, *out_blob, &index);
 }
 
@@ -82,10 +81,10 @@ static carnot_status* add_reformat(carnot_lowering* l, uint32_t source, const ca
                      : carnot_memory_is_device(memory) ? "on the device"
                                                        : "on the host";
   const char* name = carnot_arena_print(arena, copies ? "%s %s" : "%s as %s", value->name, form);
-  *out = carnot_lowering_add_value(l, value, name, layout, memory);
-  CARNOT_TRY(l->status);
+  CARNOT_TRY(carnot_lowering_add_value(l, value, name, layout, memory, out));
   l->values[*out].waits = l->values[source].waits;
   uint32_t* locals = CARNOT_NEW_ARRAY(arena, uint32_t, 2);
+  CARNOT_TRY(carnot_arena_status(arena));
   locals[1] = 1;
   carnot_plan_node* node = CARNOT_NEW(arena, carnot_plan_node);
   *node = (carnot_plan_node){
@@ -97,6 +96,7 @@ static carnot_status* add_reformat(carnot_lowering* l, uint32_t source, const ca
       .node_count = 1, .value_count = 2, .nodes = node, .output_count = 1, .outputs = locals + 1};
   step.inputs = carnot_arena_copy(arena, &source, sizeof(source));
   step.outputs = carnot_arena_copy(arena, out, sizeof(*out));
+  CARNOT_TRY(carnot_arena_status(arena));
   step.variants[0].tactic = reformat_tactic(value, copies, memory);
   carnot_step_note note = {.layer_type = "REFORMAT", .rejected = ""};
   return carnot_lowering_add_step(l, &step, &note);

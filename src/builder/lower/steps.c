@@ -9,19 +9,22 @@
 // ---- variants ----
 
 // The blob of a packed constant. Variants of a step that pack alike share it.
-static uint32_t packed_blob(carnot_lowering* l, const carnot_plan_step* step, const char* packing,
-                            void* data, size_t bytes) {
+static carnot_status* packed_blob(carnot_lowering* l, const carnot_plan_step* step,
+                                  const char* packing, void* data, size_t bytes,
+                                  uint32_t* out_blob) {
   for (uint32_t k = 0; k < step->variant_count; k++)
     for (uint32_t c = 0; c < step->variants[k].constant_count; c++) {
       const carnot_plan_blob* other = &l->blobs[step->variants[k].constants[c]];
       if (strcmp(other->packing, packing) == 0 && other->tensor.dims[0] == (int64_t)bytes &&
-          memcmp(other->tensor.data, data, bytes) == 0)
-        return step->variants[k].constants[c];
+          memcmp(other->tensor.data, data, bytes) == 0) {
+        *out_blob = step->variants[k].constants[c];
+        return NULL;
+      }
     }
   carnot_plan_blob blob = {.name = "", .packing = packing, .refit_expr = CARNOT_PLAN_NONE};
   blob.tensor =
       (carnot_tensor){.dtype = CARNOT_DTYPE_U8, .rank = 1, .dims = {(int64_t)bytes}, .data = data};
-  return carnot_lowering_add_blob(l, &blob);
+  return carnot_lowering_add_blob(l, &blob, out_blob);
 }
 
 static carnot_status* add_variant(carnot_lowering* l, const carnot_candidate* c,
@@ -33,12 +36,13 @@ static carnot_status* add_variant(carnot_lowering* l, const carnot_candidate* c,
                             .constant_count = prepared->constant_count};
   if (guard) variant.guards[variant.guard_count++] = *guard;
   uint32_t* constants = CARNOT_NEW_ARRAY(&l->plan->arena, uint32_t, prepared->constant_count + 1);
+  CARNOT_TRY(carnot_arena_status(&l->plan->arena));
   for (uint32_t i = 0; i < prepared->constant_count; i++)
-    constants[i] = packed_blob(l, step, prepared->constants[i].packing, prepared->constants[i].data,
-                               prepared->constants[i].bytes);
+    CARNOT_TRY(packed_blob(l, step, prepared->constants[i].packing, prepared->constants[i].data,
+                           prepared->constants[i].bytes, &constants[i]));
   variant.constants = constants;
   step->variants[step->variant_count++] = variant;
-  return l->status;
+  return NULL;
 }
 
 // The candidates of a region's step in the order of its variants; the last has no guard.
@@ -152,16 +156,19 @@ static const char* rejections_of(carnot_lowering* l, uint32_t region) {
 // ---- the step ----
 
 // The operand descriptors that prepare is called with, for refit.
-static void keep_types(carnot_arena* arena, const carnot_candidate* c, carnot_plan_step* step) {
+static carnot_status* keep_types(carnot_arena* arena, const carnot_candidate* c,
+                                 carnot_plan_step* step) {
   const carnot_problem* p = &c->problem;
   uint32_t inner = p->region->value_count - p->input_count;
   step->type_count = p->input_count + p->output_count + inner;
   step->types = CARNOT_NEW_ARRAY(arena, carnot_operand_desc, step->type_count + 1);
+  CARNOT_TRY(carnot_arena_status(arena));
   if (p->input_count) memcpy(step->types, p->inputs, p->input_count * sizeof(*step->types));
   if (p->output_count)
     memcpy(step->types + p->input_count, p->outputs, p->output_count * sizeof(*step->types));
   if (inner)
     memcpy(step->types + p->input_count + p->output_count, p->inner, inner * sizeof(*step->types));
+  return NULL;
 }
 
 carnot_status* carnot_lowering_add_region_step(carnot_lowering* l, uint32_t region,
@@ -177,7 +184,7 @@ carnot_status* carnot_lowering_add_region_step(carnot_lowering* l, uint32_t regi
                            .inputs = inputs,
                            .outputs = outputs,
                            .is_shape = f->is_shape_step};
-  if (l->builder->config->refit) keep_types(&l->plan->arena, chosen, &step);
+  if (l->builder->config->refit) CARNOT_TRY(keep_types(&l->plan->arena, chosen, &step));
   variant_list variants = variants_of(l, region);
   for (uint32_t i = 0; i < variants.count; i++)
     CARNOT_TRY(add_variant(l, variants.items[i], variants.guards[i], &step));

@@ -32,8 +32,8 @@ static const carnot_profile_input* profile_of(const carnot_builder* builder, uin
 }
 
 // The bounds that each profile gives the elements of a shape input.
-static void bound_elements(carnot_lowering* l, const carnot_value* value,
-                           carnot_plan_binding* out) {
+static carnot_status* bound_elements(carnot_lowering* l, const carnot_value* value,
+                                     carnot_plan_binding* out) {
   const carnot_builder* builder = l->builder;
   uint32_t profile_count = l->plan->profile_count;
   const carnot_profile_input* first = profile_of(builder, 0, value);
@@ -41,6 +41,7 @@ static void bound_elements(carnot_lowering* l, const carnot_value* value,
   out->value_count = first ? first->value_count : 0;
   carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&l->plan->arena, carnot_dim_range,
                                               (size_t)profile_count * out->value_count + 1);
+  CARNOT_TRY(carnot_arena_status(&l->plan->arena));
   for (uint32_t p = 0; p < profile_count; p++) {
     const carnot_profile_input* given = profile_of(builder, p, value);
     for (uint32_t i = 0; i < out->value_count; i++)
@@ -50,6 +51,7 @@ static void bound_elements(carnot_lowering* l, const carnot_value* value,
               : (carnot_dim_range){INT64_MIN, 1, INT64_MAX};
   }
   out->value_ranges = ranges;
+  return NULL;
 }
 
 static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
@@ -61,6 +63,7 @@ static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
   out->dtype = value->type.kind == CARNOT_VALUE_TENSOR ? value->type.dtype : CARNOT_DTYPE_INVALID;
   carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&plan->arena, carnot_dim_range,
                                               (size_t)plan->profile_count * CARNOT_MAX_RANK);
+  CARNOT_TRY(carnot_arena_status(&plan->arena));
   for (int d = 0; d < out->rank; d++) {
     carnot_sym dim = value->type.dims[d];
     out->dims[d] = carnot_sym_is_const(dim) ? dim.bits : -1;
@@ -92,6 +95,7 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) {
       builder->config->profile_count ? (uint32_t)builder->config->profile_count : 1;
   plan->bindings = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_binding,
                                     main->param_count + main->output_count + 1);
+  CARNOT_TRY(carnot_arena_status(&plan->arena));
   for (size_t i = 0; i < main->param_count; i++) {
     uint32_t value = plan->blocks[0].params[i];
     l->values[value].plan.storage = CARNOT_STORAGE_BINDING;
@@ -99,7 +103,7 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) {
     CARNOT_TRY(
         add_binding(l, main->params[i], value, true, &plan->bindings[plan->binding_count++]));
     if (builder->shape_inputs[i])
-      bound_elements(l, main->params[i], &plan->bindings[plan->binding_count - 1]);
+      CARNOT_TRY(bound_elements(l, main->params[i], &plan->bindings[plan->binding_count - 1]));
   }
   for (size_t i = 0; i < main->output_count; i++) {
     carnot_plan_binding* b = &plan->bindings[plan->binding_count++];
@@ -230,10 +234,11 @@ static void join_in_place(carnot_lowering* l, const carnot_plan_step* step,
   }
 }
 
-static void join_all_in_place(carnot_lowering* l) {
+static carnot_status* join_all_in_place(carnot_lowering* l) {
   carnot_plan* plan = l->plan;
   const carnot_plan_step** producers =
       CARNOT_NEW_ARRAY(&plan->arena, const carnot_plan_step*, l->value_count + 1);
+  CARNOT_TRY(carnot_arena_status(&plan->arena));
   const carnot_plan_block* main = &plan->blocks[0];
   for (uint32_t s = main->first_step; s < main->first_step + main->step_count; s++) {
     const carnot_plan_step* step = &plan->steps[s];
@@ -242,6 +247,7 @@ static void join_all_in_place(carnot_lowering* l) {
     for (uint32_t i = 0; i < step->output_count; i++)
       if (step->outputs[i] != CARNOT_PLAN_NONE) producers[step->outputs[i]] = step;
   }
+  return NULL;
 }
 
 static void find_lives(carnot_lowering* l) {
@@ -261,6 +267,7 @@ static carnot_status* plan_arena(carnot_lowering* l, carnot_memory_space place, 
                                  uint64_t* out_bound) {
   carnot_plan* plan = l->plan;
   carnot_interval* items = CARNOT_NEW_ARRAY(&plan->arena, carnot_interval, l->value_count + 1);
+  CARNOT_TRY(carnot_arena_status(&plan->arena));
   uint32_t count = 0;
   for (uint32_t i = 0; i < l->value_count; i++) {
     carnot_value_builder* v = &l->values[i];
@@ -273,9 +280,12 @@ static carnot_status* plan_arena(carnot_lowering* l, carnot_memory_space place, 
         .id = i, .first = v->plan.first_step, .last = v->last, .bytes = v->plan.max_bytes};
   }
   CARNOT_TRY(carnot_memory_plan(items, count, out_bytes));
-  *out_bound += carnot_memory_bound(items, count, plan->step_count);
+  uint64_t bound;
+  CARNOT_TRY(carnot_memory_bound(items, count, plan->step_count, &bound));
+  *out_bound += bound;
   for (uint32_t i = 0; i < count; i++) {
     uint64_t* offsets = CARNOT_NEW_ARRAY(&plan->arena, uint64_t, plan->profile_count);
+    CARNOT_TRY(carnot_arena_status(&plan->arena));
     for (uint32_t p = 0; p < plan->profile_count; p++) offsets[p] = items[i].offset;
     l->values[items[i].id].plan.offsets = offsets;
   }
@@ -283,15 +293,17 @@ static carnot_status* plan_arena(carnot_lowering* l, carnot_memory_space place, 
 }
 
 // Blobs without bytes leave holes: only the shape is kept.
-static void take_blobs(carnot_lowering* l) {
+static carnot_status* take_blobs(carnot_lowering* l) {
   carnot_plan* plan = l->plan;
   plan->blobs = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_blob, l->blob_count + 1);
+  CARNOT_TRY(carnot_arena_status(&plan->arena));
   plan->blob_count = l->blob_count;
   if (l->blob_count) memcpy(plan->blobs, l->blobs, l->blob_count * sizeof(*l->blobs));
   plan->refit_exprs = carnot_arena_copy(&plan->arena, l->refit_exprs,
                                         l->refit_expr_count * sizeof(*l->refit_exprs));
   plan->refit_expr_count = l->refit_expr_count;
   plan->refittable = l->builder->config->refit;
+  return carnot_arena_status(&plan->arena);
 }
 
 carnot_status* carnot_lowering_assign_storage(carnot_lowering* l) {
@@ -304,14 +316,15 @@ carnot_status* carnot_lowering_assign_storage(carnot_lowering* l) {
         place_step_output(l, step, step->outputs[i]);
   }
   write_outputs_in_place(l);
-  join_all_in_place(l);
+  CARNOT_TRY(join_all_in_place(l));
   find_lives(l);
   CARNOT_TRY(plan_arena(l, CARNOT_MEMORY_HOST, &plan->arena_bytes, &plan->arena_bound));
   CARNOT_TRY(plan_arena(l, CARNOT_MEMORY_DEVICE, &plan->device_arena_bytes, &plan->arena_bound));
   plan->values = CARNOT_NEW_ARRAY(&plan->arena, carnot_plan_value, l->value_count + 1);
+  CARNOT_TRY(carnot_arena_status(&plan->arena));
   plan->value_count = l->value_count;
   for (uint32_t i = 0; i < l->value_count; i++) plan->values[i] = l->values[i].plan;
-  take_blobs(l);
+  CARNOT_TRY(take_blobs(l));
   plan->name = l->builder->graph->name;
   const carnot_device* device = l->builder->config->device;
   plan->device =

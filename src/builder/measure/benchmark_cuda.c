@@ -199,7 +199,7 @@ static void close_bench(bench* b) {
   if (b->graph) backend->graph_destroy(b->stream, b->graph);
   backend->free(b->device, b->memory);
   backend->free(b->device, b->workspace);
-  carnot_arena_reset(&b->arena);
+  carnot_arena_deinit(&b->arena);
 }
 
 carnot_status* carnot_time_on_device(carnot_builder* builder, carnot_candidate* candidates,

@@ -114,9 +114,9 @@ static bool is_complete(const carnot_builder* builder, const carnot_candidate* i
   return count == limit || (count && is_view(items[count - 1].tactic));
 }
 
-static uint32_t enumerate_table(carnot_builder* builder, const carnot_candidate_set* set,
-                                carnot_tactic_iterator table, carnot_candidate* out,
-                                reasons* why_not) {
+static carnot_status* enumerate_table(carnot_builder* builder, const carnot_candidate_set* set,
+                                      carnot_tactic_iterator table, carnot_candidate* out,
+                                      uint32_t* out_count, reasons* why_not) {
   const carnot_build_config* config = builder->config;
   uint32_t count = 0;
   bool complete = false;
@@ -124,8 +124,9 @@ static uint32_t enumerate_table(carnot_builder* builder, const carnot_candidate_
   for (const carnot_tactic* tactic;
        (!complete || config->pins) && (tactic = carnot_tactic_next(&table));) {
     char reason[256];
-    if (!asked.region) asked = carnot_problem_copy(builder->memory, &set->problem);
+    if (!asked.region) CARNOT_TRY(carnot_problem_copy(builder->memory, &set->problem, &asked));
     const char* why = ask(tactic, set->situation.sources, &asked, reason, sizeof(reason));
+    CARNOT_TRY(carnot_reject_status(why));
     const bool pinned = !why && config->pins && config->pins(config->user, tactic);
     if (!pinned && (why || complete || !joins(builder, tactic, count))) {
       if (why && why[0]) note(why_not, tactic->name, why);
@@ -134,11 +135,13 @@ static uint32_t enumerate_table(carnot_builder* builder, const carnot_candidate_
     }
     if (pinned || is_view(tactic)) count = 0;
     out[count++] = (carnot_candidate){.tactic = tactic, .problem = asked, .ns = UINT64_MAX};
-    if (pinned) return count;
+    *out_count = count;
+    if (pinned) return NULL;
     asked.region = NULL;
     complete = is_complete(builder, out, count);
   }
-  return keep_requested(&set->problem, out, count);
+  *out_count = keep_requested(&set->problem, out, count);
+  return NULL;
 }
 
 bool carnot_candidates_share_layouts(const carnot_candidate* x, const carnot_candidate* y) {
@@ -176,17 +179,18 @@ static carnot_status* fill_set(carnot_builder* builder, const char* node,
     // A view, else the accelerator's tactics, else the CPU's.
     const carnot_tactic* view = carnot_tactic_find(CARNOT_VIEW_TACTIC);
     const carnot_tactic_iterator view_only = {.table = &view, .left = {1}};
-    count = enumerate_table(builder, set, view_only, items, &why_not);
+    CARNOT_TRY(enumerate_table(builder, set, view_only, items, &count, &why_not));
     if (!count)
-      count = enumerate_table(builder, set, carnot_tactics_for(region, /*backend=*/true), items,
-                              &why_not);
+      CARNOT_TRY(enumerate_table(builder, set, carnot_tactics_for(region, /*backend=*/true), items,
+                                 &count, &why_not));
   }
   if (!count)
-    count = enumerate_table(builder, set, carnot_tactics_for(region, /*backend=*/false), items,
-                            &why_not);
+    CARNOT_TRY(enumerate_table(builder, set, carnot_tactics_for(region, /*backend=*/false), items,
+                               &count, &why_not));
   CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", node, why_not.text);
   if (items[0].tactic->device) count = keep_first_layouts(items, count, &why_not);
   set->items = carnot_arena_copy(builder->memory, items, count * sizeof(*items));
+  CARNOT_TRY(carnot_arena_status(builder->memory));
   set->count = count;
   set->rejections = carnot_arena_text(builder->memory, why_not.text, strlen(why_not.text));
   return NULL;
@@ -213,6 +217,7 @@ static carnot_status* make_set(carnot_builder* builder, const carnot_region_fact
   const carnot_situation* s = &set->situation;
   set->plan_region = f->region;
   set->inputs = CARNOT_NEW_ARRAY(builder->memory, carnot_format, f->input_count + 1);
+  CARNOT_TRY(carnot_arena_status(builder->memory));
   for (uint32_t i = 0; i < f->input_count; i++)
     if (f->inputs[i]) set->inputs[i] = s->formats[f->inputs[i]->id];
   CARNOT_TRY(carnot_make_problem(builder, f, &set->plan_region, s->formats, s->guess_sizes,

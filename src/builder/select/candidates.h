@@ -71,7 +71,10 @@ carnot_status* carnot_make_problem(carnot_builder* builder, const carnot_region_
                                    const carnot_region* region, const carnot_format* formats,
                                    bool guess, carnot_problem* out) CARNOT_MUST_USE;
 // A copy whose operands can be changed.
-carnot_problem carnot_problem_copy(carnot_arena* arena, const carnot_problem* problem);
+carnot_status* carnot_problem_copy(carnot_arena* arena, const carnot_problem* problem,
+                                   carnot_problem* out) CARNOT_MUST_USE;
+// OUT_OF_MEMORY when |why|, the answer of a tactic's reject, is that there was no memory.
+carnot_status* carnot_reject_status(const char* why) CARNOT_MUST_USE;
 // Gives the operands of |copy| the formats of |original| again.
 void carnot_problem_reset(carnot_problem* copy, const carnot_problem* original);
 

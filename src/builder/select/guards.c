@@ -6,11 +6,9 @@ typedef enum end_of_range { LEAST, GREATEST } end_of_range;
 
 enum { kMostTimedBytes = 1 << 28 };
 
-// The problem at one end of its range. False when the end equals the optimum, is infinite or is too
-// large to be timed.
-static bool at_end(carnot_arena* arena, const carnot_problem* p, end_of_range end,
-                   carnot_problem* out) {
-  *out = carnot_problem_copy(arena, p);
+// Sets the dimensions of |out|, a copy of |p|, at one end of the range of |p|. False when the end
+// equals the optimum, is infinite or is too large to be timed.
+static bool set_end(const carnot_problem* p, end_of_range end, carnot_problem* out) {
   bool differs = false;
   for (uint32_t i = 0; i < p->input_count + p->output_count; i++) {
     carnot_operand_desc* t =
@@ -67,10 +65,14 @@ static carnot_status* add_variant(carnot_builder* builder, const char* node,
   if (!make_guard(&set->problem, end, &guard)) return NULL;
   for (uint32_t i = 0; i < set->count; i++) {
     at[i] = (carnot_candidate){.tactic = set->items[i].tactic, .ns = UINT64_MAX};
-    if (!at_end(builder->memory, &set->items[i].problem, end, &at[i].problem)) return NULL;
+    const carnot_problem* problem = &set->items[i].problem;
+    CARNOT_TRY(carnot_problem_copy(builder->memory, problem, &at[i].problem));
+    if (!set_end(problem, end, &at[i].problem)) return NULL;
     // Dimensions are set one by one, so what a tactic requires of several may not hold here.
     char reason[256];
-    if (at[i].tactic->reject(&at[i].problem, reason, sizeof(reason))) return NULL;
+    const char* why = at[i].tactic->reject(&at[i].problem, reason, sizeof(reason));
+    CARNOT_TRY(carnot_reject_status(why));
+    if (why) return NULL;
   }
   CARNOT_TRY(carnot_measure_candidates(builder, node, &at[best].problem, at, set->count));
   uint32_t winner = winner_at(at, set->count, best);

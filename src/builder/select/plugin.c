@@ -60,6 +60,7 @@ static carnot_status* configure(carnot_builder* builder, carnot_problem* problem
   CARNOT_TRY(carnot_fields_pack(fields, count, arena, &packed.s));
   node->attrs.items =
       carnot_arena_copy(arena, node->attrs.items, node->attrs.count * sizeof(*node->attrs.items));
+  CARNOT_TRY(carnot_arena_status(arena));
   carnot_attrs_set(&node->attrs, arena, packed);
   note_timing_key(builder, p, node);
   return NULL;
@@ -70,6 +71,7 @@ carnot_status* carnot_configure_plugin(carnot_builder* builder, carnot_region* r
   if (region->nodes[0].op != CARNOT_OP_PLUGIN) return NULL;
   region->nodes = carnot_arena_copy(builder->memory, region->nodes,
                                     region->node_count * sizeof(*region->nodes));
+  CARNOT_TRY(carnot_arena_status(builder->memory));
   carnot_plan_node* node = &region->nodes[0];
   carnot_plugin_instance* instance;
   CARNOT_TRY(carnot_plugin_open_node(&node->attrs, CARNOT_PLUGIN_BUILD, &instance));

@@ -61,6 +61,7 @@ carnot_status* carnot_make_problem(carnot_builder* builder, const carnot_region_
   uint32_t inner_count = f->region.value_count - f->input_count,
            count = f->input_count + f->output_count + inner_count;
   carnot_operand_desc* operands = CARNOT_NEW_ARRAY(builder->memory, carnot_operand_desc, count + 1);
+  CARNOT_TRY(carnot_arena_status(builder->memory));
   *out = (carnot_problem){.region = region,
                           .input_count = f->input_count,
                           .output_count = f->output_count,
@@ -83,11 +84,18 @@ carnot_status* carnot_make_problem(carnot_builder* builder, const carnot_region_
   return NULL;
 }
 
-carnot_problem carnot_problem_copy(carnot_arena* arena, const carnot_problem* p) {
-  carnot_problem copy = *p;
-  copy.inputs = carnot_arena_copy(arena, p->inputs, p->input_count * sizeof(*p->inputs));
-  copy.outputs = carnot_arena_copy(arena, p->outputs, p->output_count * sizeof(*p->outputs));
-  return copy;
+carnot_status* carnot_problem_copy(carnot_arena* arena, const carnot_problem* p,
+                                   carnot_problem* out) {
+  *out = *p;
+  out->inputs = carnot_arena_copy(arena, p->inputs, p->input_count * sizeof(*p->inputs));
+  out->outputs = carnot_arena_copy(arena, p->outputs, p->output_count * sizeof(*p->outputs));
+  return carnot_arena_status(arena);
+}
+
+carnot_status* carnot_reject_status(const char* why) {
+  CARNOT_CHECK(!why || strcmp(why, CARNOT_REJECT_NO_MEMORY) != 0, OUT_OF_MEMORY,
+               "no memory to read a problem");
+  return NULL;
 }
 
 void carnot_problem_reset(carnot_problem* copy, const carnot_problem* original) {

@@ -5,6 +5,12 @@
 #include <limits.h>
 #include <stdarg.h>
 
+bool import_has_memory(import_node* n) {
+  if (!n->arena->failed && !n->state->arena.failed) return true;
+  if (!n->status) n->status = carnot_arena_status(n->arena->failed ? n->arena : &n->state->arena);
+  return false;
+}
+
 int import_rank(import_node* n, const carnot_value* value) {
   if (n->status || !value) return 0;
   if (value->type.kind == CARNOT_VALUE_TENSOR && value->type.rank >= 0) return value->type.rank;
@@ -31,6 +37,7 @@ const int64_t* import_constant_ints(import_node* n, const carnot_value* value, s
   const carnot_tensor* tensor = &value->constant->tensor;
   size_t count = (size_t)carnot_tensor_count(tensor);
   int64_t* values = CARNOT_NEW_ARRAY(n->arena, int64_t, count + 1);
+  if (!import_has_memory(n)) return NULL;
   for (size_t i = 0; i < count; i++) values[i] = carnot_load_i64(tensor->dtype, tensor->data, i);
   *out_count = count;
   return values;

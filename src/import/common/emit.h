@@ -23,6 +23,10 @@ typedef struct import_node {
     if (!(n)->status) (n)->status = CARNOT_ERROR(__VA_ARGS__); \
   } while (0)
 
+// False, with OUT_OF_MEMORY as the node's status, when an allocation from the arena of the graph or
+// of the import failed. A handler asks it after allocations whose size the file decides.
+bool import_has_memory(import_node* n);
+
 // ---- what is known of values ----
 
 // The rank of |value|; an error (and 0) where it is not known.

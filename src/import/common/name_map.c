@@ -1,3 +1,4 @@
+// A hash table of names with open addressing, in an arena.
 #include "import/common/name_map.h"
 
 #include <stdint.h>
@@ -21,18 +22,22 @@ import_name_slot* import_name_map_find(const import_name_map* map, carnot_strvie
   return slot->used ? slot : NULL;
 }
 
-static void grow(import_name_map* map) {
+// False without memory; the map is as before.
+static bool grow(import_name_map* map) {
   size_t capacity = map->capacity ? map->capacity * 2 : 32;
   import_name_slot* slots = CARNOT_NEW_ARRAY(map->arena, import_name_slot, capacity);
+  if (!slots) return false;
   for (size_t i = 0; i < map->capacity; i++) {
     if (map->slots[i].used) *probe(slots, capacity, map->slots[i].name) = map->slots[i];
   }
   map->slots = slots;
   map->capacity = capacity;
+  return true;
 }
 
 void import_name_map_set(import_name_map* map, carnot_strview name, void* item) {
-  if (map->count * 2 >= map->capacity) grow(map);
+  // Without memory the name is not entered; the arena's owner reports the failure.
+  if (map->count * 2 >= map->capacity && !grow(map)) return;
   import_name_slot* slot = probe(map->slots, map->capacity, name);
   if (!slot->used) map->count++;
   *slot = (import_name_slot){name, item, true};

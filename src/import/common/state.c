@@ -3,9 +3,10 @@
 
 carnot_value import_poison;
 
-void import_state_init(import_state* state, carnot_graph* graph) {
+carnot_status* import_state_init(import_state* state, carnot_graph* graph) {
   *state = (import_state){.graph = graph};
   state->used_names.arena = &state->arena;
+  CARNOT_TRY(carnot_arena_prepare(&state->arena));
   const carnot_block* block = graph->main;
   for (size_t i = 0; i < block->param_count; i++)
     import_name_map_set(&state->used_names, carnot_view(block->params[i]->name), NULL);
@@ -13,6 +14,7 @@ void import_state_init(import_state* state, carnot_graph* graph) {
     for (int i = 0; i < node->output_count; i++)
       if (node->outputs[i])
         import_name_map_set(&state->used_names, carnot_view(node->outputs[i]->name), NULL);
+  return carnot_arena_status(&state->arena);
 }
 
 void import_state_deinit(import_state* state) { carnot_arena_deinit(&state->arena); }
@@ -20,7 +22,8 @@ void import_state_deinit(import_state* state) { carnot_arena_deinit(&state->aren
 const char* import_unique_name(import_state* state, const char* prefix, carnot_strview name) {
   carnot_arena* arena = &state->arena;
   char* text = carnot_arena_print(arena, "%s" CARNOT_VIEW_FMT, prefix, CARNOT_VIEW_ARG(name));
-  for (int i = 2; import_name_map_find(&state->used_names, carnot_view(text)); i++)
+  for (int i = 2; !arena->failed && import_name_map_find(&state->used_names, carnot_view(text));
+       i++)
     text = carnot_arena_print(arena, "%s" CARNOT_VIEW_FMT "#%d", prefix, CARNOT_VIEW_ARG(name), i);
   import_name_map_set(&state->used_names, carnot_view(text), NULL);
   return text;

@@ -24,7 +24,8 @@ typedef struct import_state {
 extern carnot_value import_poison;
 
 // |graph| may hold nodes already; their names are in use.
-void import_state_init(import_state* state, carnot_graph* graph);
+// OUT_OF_MEMORY; deinit frees a state in both cases.
+carnot_status* import_state_init(import_state* state, carnot_graph* graph) CARNOT_MUST_USE;
 void import_state_deinit(import_state* state);
 // |prefix| and |name|, changed when a value of the graph has that name already. In the arena.
 const char* import_unique_name(import_state* state, const char* prefix, carnot_strview name);

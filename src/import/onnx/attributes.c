@@ -112,6 +112,7 @@ static void copy_floats(onnx_import* n, const char* name, carnot_attrs* attrs) {
   const float* values = onnx_attr_floats(n, name, &count);
   if (!values) return;
   double* wide = CARNOT_NEW_ARRAY(n->node.arena, double, count + 1);
+  if (!import_has_memory(&n->node)) return;
   for (size_t i = 0; i < count; i++) wide[i] = values[i];
   carnot_attrs_set_floats(attrs, n->node.arena, name, wide, count);
 }
@@ -120,6 +121,7 @@ static void copy_strings(onnx_import* n, const char* name, carnot_attrs* attrs) 
   const onnx_attribute* attr = typed(n, name, ONNX_ATTRIBUTE_STRINGS);
   if (!attr) return;
   carnot_strview* copy = CARNOT_NEW_ARRAY(n->node.arena, carnot_strview, attr->strings.count + 1);
+  if (!import_has_memory(&n->node)) return;
   for (size_t i = 0; i < attr->strings.count; i++) {
     carnot_strview s = attr->strings.items[i];
     copy[i] = (carnot_strview){carnot_arena_text(n->node.arena, s.data, s.size), s.size};

@@ -30,6 +30,7 @@ static void add(extraction* x, name_list* list, carnot_strview name) {
   if (list->count == list->capacity) {
     size_t capacity = list->capacity ? 2 * list->capacity : 64;
     carnot_strview* items = CARNOT_NEW_ARRAY(&x->arena, carnot_strview, capacity);
+    if (!items) return;
     if (list->count) memcpy(items, list->items, list->count * sizeof(*items));
     list->items = items;
     list->capacity = capacity;
@@ -115,6 +116,7 @@ static carnot_status* declare(extraction* x, carnot_strview name, onnx_value_inf
   if (type->rank >= 0) {
     tensor->shape = CARNOT_NEW(&x->arena, onnx_shape);
     tensor->shape->dim.items = CARNOT_NEW_ARRAY(&x->arena, onnx_dimension, (size_t)type->rank + 1);
+    CARNOT_TRY(carnot_arena_status(&x->arena));
     tensor->shape->dim.count = (size_t)type->rank;
     for (int d = 0; d < type->rank; d++) {
       if (!carnot_sym_is_const(type->dims[d])) continue;
@@ -155,21 +157,25 @@ static carnot_status* make_part(extraction* x, const name_list* outputs, onnx_gr
   *out = *x->from;
   out->value_info = (onnx_value_info_list){0};
   out->node.items = CARNOT_NEW_ARRAY(&x->arena, onnx_node, x->from->node.count + 1);
+  CARNOT_TRY(carnot_arena_status(&x->arena));
   out->node.count = 0;
   for (size_t n = 0; n < x->from->node.count; n++)
     if (x->kept[n]) out->node.items[out->node.count++] = x->from->node.items[n];
   out->initializer.items = CARNOT_NEW_ARRAY(&x->arena, onnx_tensor, x->from->initializer.count + 1);
+  CARNOT_TRY(carnot_arena_status(&x->arena));
   out->initializer.count = 0;
   for (size_t i = 0; i < x->from->initializer.count; i++)
     if (holds(&x->wanted, x->from->initializer.items[i].name) &&
         !holds(&x->given, x->from->initializer.items[i].name))
       out->initializer.items[out->initializer.count++] = x->from->initializer.items[i];
   out->input.items = CARNOT_NEW_ARRAY(&x->arena, onnx_value_info, x->given.count + 1);
+  CARNOT_TRY(carnot_arena_status(&x->arena));
   out->input.count = 0;
   for (size_t i = 0; i < x->given.count; i++)
     if (holds(&x->wanted, x->given.items[i]))
       CARNOT_TRY(declare(x, x->given.items[i], &out->input.items[out->input.count++]));
   out->output.items = CARNOT_NEW_ARRAY(&x->arena, onnx_value_info, outputs->count + 1);
+  CARNOT_TRY(carnot_arena_status(&x->arena));
   out->output.count = outputs->count;
   for (size_t i = 0; i < outputs->count; i++)
     CARNOT_TRY(declare(x, outputs->items[i], &out->output.items[i]));
@@ -179,12 +185,15 @@ static carnot_status* make_part(extraction* x, const name_list* outputs, onnx_gr
 static carnot_status* extract(extraction* x, carnot_strview bytes, const char* const* inputs,
                               size_t input_count, const char* const* outputs, size_t output_count,
                               const char* path) {
+  CARNOT_TRY(carnot_arena_prepare(&x->arena));
   onnx_model* model = CARNOT_NEW(&x->arena, onnx_model);
+  CARNOT_TRY(carnot_arena_status(&x->arena));
   CARNOT_TRY(
       carnot_pb_read_wire(&carnot_onnx_model_message, bytes.data, bytes.size, &x->arena, model));
   CARNOT_CHECK(model->graph, INVALID_MODEL, "the file holds no ONNX graph");
   x->from = model->graph;
   x->kept = CARNOT_NEW_ARRAY(&x->arena, bool, x->from->node.count + 1);
+  CARNOT_TRY(carnot_arena_status(&x->arena));
   name_list results = {0};
   for (size_t i = 0; i < input_count; i++) add(x, &x->given, carnot_view(inputs[i]));
   for (size_t i = 0; i < output_count; i++) {
@@ -197,6 +206,7 @@ static carnot_status* extract(extraction* x, carnot_strview bytes, const char* c
   CARNOT_TRY(mark(x));
   onnx_graph part;
   CARNOT_TRY(make_part(x, &results, &part));
+  CARNOT_TRY(carnot_arena_status(&x->arena));
   model->graph = &part;
   void* data;
   size_t size;
@@ -216,6 +226,7 @@ carnot_status* carnot_onnx_extract(const char* model_path, const carnot_graph* g
   extraction x = {.graph = graph};
   carnot_status* status = extract(&x, (carnot_strview){(const char*)map.data, map.size}, inputs,
                                   input_count, outputs, output_count, path);
+  status = carnot_arena_end(&x.arena, status);
   carnot_arena_deinit(&x.arena);
   carnot_unmap(&map);
   return carnot_status_annotate(status, "%s", model_path);

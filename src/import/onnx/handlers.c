@@ -13,6 +13,7 @@ void onnx_emit_wanted(onnx_import* n, carnot_op op, const carnot_attrs* attrs,
                       carnot_value* const* inputs, int input_count) {
   const char** names =
       CARNOT_NEW_ARRAY(&n->importer->state.arena, const char*, (size_t)n->output_count + 1);
+  if (!import_has_memory(&n->node)) return;
   for (int i = 0; i < n->output_count; i++) names[i] = n->proto->output.items[i].size ? NULL : "";
   import_emit_named(&n->node, op, attrs, inputs, input_count, names, n->outputs, n->output_count);
 }

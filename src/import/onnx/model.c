@@ -52,20 +52,26 @@ static carnot_status* read_model(onnx_importer* importer) {
 }
 
 // Fills |source| and |graph|, which the caller destroys on failure.
+static carnot_status* parse_bytes(onnx_importer* importer, carnot_arena* arena,
+                                  carnot_strview bytes) {
+  void* model;
+  CARNOT_TRY(carnot_arena_try(arena, 1, sizeof(onnx_model), "a model", &model));
+  importer->model = model;
+  return importer->options.text
+             ? carnot_pb_read_text(&carnot_onnx_model_message, bytes.data, bytes.size, arena, model)
+             : carnot_pb_read_wire(&carnot_onnx_model_message, bytes.data, bytes.size, arena,
+                                   model);
+}
+
 static carnot_status* read_bytes(carnot_model_source* source, carnot_strview bytes,
                                  const carnot_onnx_options* options, carnot_graph* graph) {
   onnx_importer importer = {.files = &source->files};
-  import_state_init(&importer.state, graph);
+  carnot_status* status = import_state_init(&importer.state, graph);
   if (options) importer.options = *options;
   importer.symbols.arena = &importer.state.arena;
-  onnx_model* model = CARNOT_NEW(&source->arena, onnx_model);
-  importer.model = model;
-  carnot_status* status = importer.options.text
-                              ? carnot_pb_read_text(&carnot_onnx_model_message, bytes.data,
-                                                    bytes.size, &source->arena, model)
-                              : carnot_pb_read_wire(&carnot_onnx_model_message, bytes.data,
-                                                    bytes.size, &source->arena, model);
+  if (!status) status = parse_bytes(&importer, &source->arena, bytes);
   if (!status) status = read_model(&importer);
+  status = carnot_graph_end(graph, carnot_arena_end(&importer.state.arena, status));
   import_state_deinit(&importer.state);
   return status;
 }
@@ -115,9 +121,10 @@ carnot_status* carnot_onnx_visit_nodes(const void* data, size_t size,
                                        void* user) {
   carnot_arena arena;
   carnot_arena_init(&arena);
-  onnx_model* model = CARNOT_NEW(&arena, onnx_model);
-  carnot_status* status =
-      carnot_pb_read_wire(&carnot_onnx_model_message, data, size, &arena, model);
+  void* memory;
+  carnot_status* status = carnot_arena_try(&arena, 1, sizeof(onnx_model), "a model", &memory);
+  onnx_model* model = memory;
+  if (!status) status = carnot_pb_read_wire(&carnot_onnx_model_message, data, size, &arena, model);
   size_t count = status || !model->graph ? 0 : model->graph->node.count;
   bool go_on = true;
   for (size_t i = 0; i < count && go_on; i++) {
@@ -141,7 +148,8 @@ carnot_status* carnot_onnx_visit_nodes(const void* data, size_t size,
     if (from->output.count)
       node.output =
           carnot_arena_text(&arena, from->output.items[0].data, from->output.items[0].size);
-    go_on = visit(user, &node);
+    status = carnot_arena_status(&arena);
+    go_on = !status && visit(user, &node);
   }
   carnot_arena_deinit(&arena);
   return status;

@@ -121,6 +121,7 @@ static onnx_attribute_list resolve_given(onnx_import* n) {
   const onnx_attribute_list* list = &n->proto->attribute;
   onnx_attribute* items =
       CARNOT_NEW_ARRAY(&n->importer->state.arena, onnx_attribute, list->count + 1);
+  if (!import_has_memory(&n->node)) return (onnx_attribute_list){0};
   size_t count = 0;
   for (size_t i = 0; i < list->count; i++) {
     carnot_strview name = list->items[i].name;
@@ -153,6 +154,7 @@ static void read_call(onnx_import* n, const onnx_function* function) {
       .opsets = function->opset_import.count ? &function->opset_import : n->scope->opsets,
       .prefix = carnot_arena_print(&importer->state.arena, "%s/", n->node.name),
       .depth = n->scope->depth + 1};
+  if (n->node.status) return;
   n->node.status = onnx_scope_init(importer, &scope, NULL);
   for (size_t i = 0; i < function->input.count; i++) {
     onnx_scope_bind(importer, &scope, function->input.items[i], onnx_in(n, (int)i));
@@ -169,6 +171,7 @@ static void read_inputs(onnx_import* n, bool* out_poisoned) {
   const onnx_text_list* names = &n->proto->input;
   n->input_count = (int)names->count;
   n->inputs = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, names->count + 1);
+  if (!import_has_memory(&n->node)) return;
   for (size_t i = 0; i < names->count && !n->node.status; i++) {
     if (names->items[i].size == 0) continue;
     n->node.status = onnx_scope_find(n->importer, n->scope, names->items[i], &n->inputs[i]);
@@ -227,6 +230,7 @@ static carnot_status* read_node(onnx_importer* importer, onnx_scope* scope,
   n.node.name = name_of(&n);
   n.output_count = (int)proto->output.count;
   n.outputs = CARNOT_NEW_ARRAY(&importer->state.arena, carnot_value*, proto->output.count + 1);
+  CARNOT_TRY(carnot_arena_status(&importer->state.arena));
   bool poisoned = false;
   read_inputs(&n, &poisoned);
   const onnx_function* function = find_function(importer, proto);
@@ -260,8 +264,11 @@ static carnot_status* read_node(onnx_importer* importer, onnx_scope* scope,
 
 carnot_status* onnx_import_nodes(onnx_importer* importer, onnx_scope* scope,
                                  const onnx_node_list* nodes) {
-  for (size_t i = 0; i < nodes->count; i++)
+  for (size_t i = 0; i < nodes->count; i++) {
+    CARNOT_TRY(carnot_arena_status(&importer->state.arena));
+    CARNOT_TRY(carnot_graph_status(importer->state.graph));
     CARNOT_TRY(read_node(importer, scope, &nodes->items[i]));
+  }
   return NULL;
 }
 

@@ -65,6 +65,7 @@ static numbers numbers_of(onnx_import* n, const char* name, const onnx_attribute
       const float* from = attr->type == ONNX_ATTRIBUTE_FLOAT ? NULL : attr->floats.items;
       out.count = from ? (int64_t)attr->floats.count : attr->type == ONNX_ATTRIBUTE_FLOAT;
       double* wide = CARNOT_NEW_ARRAY(n->node.arena, double, (size_t)out.count + 1);
+      if (!import_has_memory(&n->node)) return (numbers){0};
       for (int64_t i = 0; i < out.count; i++) wide[i] = from ? (double)from[i] : (double)attr->f;
       out.is_float = true;
       out.floats = wide;
@@ -75,6 +76,7 @@ static numbers numbers_of(onnx_import* n, const char* name, const onnx_attribute
       out.count = carnot_tensor_count(&tensor);
       double* wide = CARNOT_NEW_ARRAY(n->node.arena, double, (size_t)out.count + 1);
       int64_t* whole = CARNOT_NEW_ARRAY(n->node.arena, int64_t, (size_t)out.count + 1);
+      if (!import_has_memory(&n->node)) return (numbers){0};
       out.is_float = carnot_dtype_is_float(tensor.dtype);
       for (int64_t i = 0; i < out.count; i++) {
         if (out.is_float)
@@ -131,6 +133,7 @@ static void number_field(onnx_import* n, const char* name, carnot_field_type typ
   }
   void* data =
       carnot_arena_alloc(n->node.arena, carnot_field_bytes(type, (int32_t)values->count) + 1, 1);
+  if (!import_has_memory(&n->node)) return;
   for (int64_t i = 0; i < values->count; i++) {
     if (values->is_float || carnot_dtype_is_float(dtype))
       carnot_store_f64(dtype, data, (size_t)i,
@@ -171,6 +174,7 @@ static bool is_about_plugin(const char* name) {
 static carnot_fields fields_of(onnx_import* n, const carnot_plugin_creator* creator) {
   const onnx_attribute_list* list = &n->proto->attribute;
   carnot_fields fields = {CARNOT_NEW_ARRAY(n->node.arena, carnot_plugin_field, list->count + 1), 0};
+  if (!import_has_memory(&n->node)) return (carnot_fields){0};
   for (size_t i = 0; i < list->count && !n->node.status; i++) {
     carnot_strview view = list->items[i].name;
     const char* name = carnot_arena_text(n->node.arena, view.data, view.size);

@@ -71,6 +71,7 @@ static void handle_concat(onnx_import* n) {
     ONNX_FAIL(n, INVALID_MODEL, "%d inputs where 2 + 3 k belong", n->input_count);
   if (n->node.status) return;
   carnot_value** parts = CARNOT_NEW_ARRAY(n->node.arena, carnot_value*, (size_t)count);
+  if (!import_has_memory(&n->node)) return;
   for (int i = 0; i < count; i++) {
     parts[i] =
         dequantize(n, onnx_need(n, 2 + 3 * i), onnx_need(n, 3 + 3 * i), onnx_in(n, 4 + 3 * i));
@@ -150,6 +151,7 @@ static carnot_value* packed_rows(onnx_import* n, const carnot_tensor* bytes, car
     return import_tensor_constant(&n->node, &tensor);
   tensor.data =
       carnot_arena_alloc(n->node.arena, carnot_dtype_bytes(dtype, (size_t)(rows * columns)), 1);
+  if (!import_has_memory(&n->node)) return NULL;
   for (int64_t r = 0; r < rows; r++) {
     for (int64_t c = 0; c < columns; c++) {
       carnot_copy_element(dtype, tensor.data, (size_t)(r * columns + c),
@@ -171,6 +173,7 @@ static carnot_value* zero_points(onnx_import* n, carnot_dtype dtype, int64_t row
   carnot_tensor tensor = {.dtype = dtype, .rank = 2, .dims = {rows, blocks}};
   tensor.data =
       carnot_arena_alloc(n->node.arena, carnot_dtype_bytes(dtype, (size_t)(rows * blocks)), 1);
+  if (!import_has_memory(&n->node)) return NULL;
   for (int64_t i = 0; i < rows * blocks; i++) {
     carnot_store_i64(dtype, tensor.data, (size_t)i, (int64_t)1 << (carnot_dtype_bits(dtype) - 1));
   }

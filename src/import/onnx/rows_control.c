@@ -21,6 +21,7 @@ static carnot_value** with_captured(onnx_import* n, carnot_value* const* inputs,
   size_t total = (size_t)count;
   for (int b = 0; b < body_count; b++) total += bodies[b].captured_count;
   carnot_value** all = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, total + 1);
+  if (!import_has_memory(&n->node)) return NULL;
   for (int i = 0; i < count; i++) all[i] = inputs[i];
   size_t at = (size_t)count;
   for (int b = 0; b < body_count; b++) {
@@ -105,11 +106,13 @@ static void handle_until_stable(onnx_import* n, const onnx_graph* graph, carnot_
                                 size_t first_result, onnx_body* out_body) {
   bool(*fresh)[CARNOT_MAX_RANK] =
       carnot_arena_alloc(&n->importer->state.arena, carried + 1, sizeof(*fresh));
+  if (!import_has_memory(&n->node)) return;
   onnx_importer saved = *n->importer;
   for (int attempt = 0; !n->node.status; attempt++) {
     import_name_map names = n->importer->state.used_names;
     names.slots = carnot_arena_copy(&n->importer->state.arena, names.slots,
                                     names.capacity * sizeof(*names.slots));
+    if (!import_has_memory(&n->node)) return;
     onnx_body_import(n, graph, types, type_count, out_body);
     if (n->node.status || out_body->poisoned || attempt == kMostAttempts) return;
     bool changed = false;
@@ -155,6 +158,7 @@ static void note_scanned(onnx_import* n, carnot_attrs* attrs, const carnot_block
   size_t count = body->output_count > first ? body->output_count - first : 0;
   int64_t* dtypes = CARNOT_NEW_ARRAY(n->node.arena, int64_t, count + 1);
   int64_t* ranks = CARNOT_NEW_ARRAY(n->node.arena, int64_t, count + 1);
+  if (!import_has_memory(&n->node)) return;
   for (size_t i = 0; i < count; i++) {
     dtypes[i] = body->outputs[first + i]->type.dtype;
     ranks[i] = body->outputs[first + i]->type.rank;
@@ -169,6 +173,7 @@ static void handle_loop(onnx_import* n) {
   if (n->node.status) return;
   size_t carried = n->input_count > 2 ? (size_t)n->input_count - 2 : 0;
   carnot_type* types = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_type, carried + 2);
+  if (!import_has_memory(&n->node)) return;
   types[0] = scalar_type(CARNOT_DTYPE_I64);
   types[1] = scalar_type(CARNOT_DTYPE_BOOL);
   for (size_t i = 0; i < carried; i++)
@@ -185,6 +190,7 @@ static void handle_loop(onnx_import* n) {
   carnot_attrs_set_int(&attrs, n->node.arena, "carried", (int64_t)carried);
   note_scanned(n, &attrs, body.block, 1 + carried);
   carnot_value** given = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, carried + 2);
+  if (!import_has_memory(&n->node)) return;
   for (size_t i = 0; i < carried + 2; i++) given[i] = onnx_in(n, (int)i);
   int count = 0;
   carnot_value** inputs = with_captured(n, given, (int)carried + 2, &body, 1, &count);
@@ -226,6 +232,7 @@ static void emit_scan(onnx_import* n, const onnx_graph* graph, carnot_value* con
   const carnot_attr* axes = carnot_attrs_find(lists, "scan_input_axes");
   if (axes) axis_count = axes->count;
   carnot_type* types = CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_type, (size_t)count + 1);
+  if (!import_has_memory(&n->node)) return;
   for (size_t i = 0; i < (size_t)count && !n->node.status; i++) {
     types[i] = starting_type(n, given[i], graph, i);
     if (i < carried || types[i].kind != CARNOT_VALUE_TENSOR) continue;
@@ -286,6 +293,7 @@ static void handle_scan_8(onnx_import* n) {
   scope.captured_count = scope.captured_capacity = 0;
   carnot_value** inner =
       CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, (size_t)count + 1);
+  if (!import_has_memory(&n->node)) return;
   for (int i = 0; i < count; i++) {
     carnot_value* value = onnx_need(n, i + 1);
     if (n->node.status) return;
@@ -297,6 +305,7 @@ static void handle_scan_8(onnx_import* n) {
   within.node.block = scope.block;
   carnot_value** results =
       CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_value*, (size_t)n->output_count + 1);
+  if (!import_has_memory(&n->node)) return;
   emit_scan(&within, graph, inner, count, carried, &lists, results);
   n->node.status = within.node.status;
   n->node.placed = within.node.placed;
@@ -324,6 +333,7 @@ static void handle_sequence_map(onnx_import* n) {
   if (n->node.status) return;
   carnot_type* types =
       CARNOT_NEW_ARRAY(&n->importer->state.arena, carnot_type, (size_t)n->input_count + 1);
+  if (!import_has_memory(&n->node)) return;
   for (int i = 0; i < n->input_count; i++) {
     carnot_value* value = onnx_need(n, i);
     if (n->node.status) return;

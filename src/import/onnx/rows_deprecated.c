@@ -19,6 +19,7 @@ static void handle_image_scaler(onnx_import* n) {
   if (!bias || n->node.status) return;
   carnot_tensor tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 1, .dims = {(int64_t)count}};
   tensor.data = carnot_arena_copy(n->node.arena, bias, count * sizeof(*bias));
+  if (!import_has_memory(&n->node)) return;
   carnot_value* row =
       import_cast(&n->node, import_tensor_constant(&n->node, &tensor), x->type.dtype);
   n->outputs[0] = import_add_channel(&n->node, y, row, CARNOT_FN_ADD);

@@ -50,6 +50,7 @@ static void handle_resize_10(onnx_import* n) { handle_asymmetric(n, onnx_need(n,
 static carnot_value* scales_of(onnx_import* n, const float* scales, size_t count) {
   carnot_tensor tensor = {.dtype = CARNOT_DTYPE_F32, .rank = 1, .dims = {(int64_t)count}};
   tensor.data = carnot_arena_copy(n->node.arena, scales, count * sizeof(*scales));
+  if (!import_has_memory(&n->node)) return NULL;
   return import_tensor_constant(&n->node, &tensor);
 }
 

@@ -24,6 +24,7 @@ static carnot_tensor list_tensor(onnx_import* n, carnot_dtype dtype, int rank, s
                                  const void* data, size_t bytes) {
   carnot_tensor tensor = {.dtype = dtype, .rank = rank, .dims = {(int64_t)count}};
   tensor.data = carnot_arena_copy(n->node.arena, data, bytes);
+  if (!import_has_memory(&n->node)) return (carnot_tensor){0};
   return tensor;
 }
 

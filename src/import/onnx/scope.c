@@ -1,11 +1,11 @@
 // Scopes: which value a name stands for, and how a body comes to the values around it.
 #include "import/onnx/importer_state.h"
 
-static onnx_binding* bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
-                          onnx_binding binding) {
+static void bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
+                 onnx_binding binding) {
   onnx_binding* copy = carnot_arena_copy(&importer->state.arena, &binding, sizeof(binding));
+  if (!copy) return;
   import_name_map_set(&scope->names, name, copy);
-  return copy;
 }
 
 void onnx_scope_bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
@@ -68,6 +68,7 @@ static carnot_value* capture(onnx_importer* importer, onnx_scope* scope, carnot_
   if (scope->captured_count == scope->captured_capacity) {
     size_t capacity = scope->captured_capacity ? scope->captured_capacity * 2 : 8;
     carnot_value** grown = CARNOT_NEW_ARRAY(&importer->state.arena, carnot_value*, capacity);
+    if (!grown) return param;
     if (scope->captured_count)
       memcpy(grown, scope->captured, scope->captured_count * sizeof(*grown));
     scope->captured = grown;
@@ -94,6 +95,8 @@ carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carno
   carnot_value* outer = NULL;
   CARNOT_TRY(onnx_scope_find(importer, scope->outer, name, &outer));
   // A scope without a block of its own (a body that stands in place) reads what is around directly.
+  CARNOT_TRY(carnot_arena_status(&importer->state.arena));
+  CARNOT_TRY(carnot_graph_status(importer->state.graph));
   bool across = outer && outer != &import_poison && scope->block != scope->outer->block;
   carnot_value* value = across ? capture(importer, scope, name, outer) : outer;
   onnx_scope_bind(importer, scope, name, value);

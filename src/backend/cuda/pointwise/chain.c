@@ -75,6 +75,7 @@ carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
       out->arena, "cubin %s %016llx", cuda->base.arch, (unsigned long long)source);
   out->constants[out->constant_count].data =
       cubin ? carnot_arena_copy(out->arena, cubin, bytes) : NULL;
+  CARNOT_TRY(carnot_arena_status(out->arena));
   out->constants[out->constant_count++].bytes = bytes;
   return NULL;
 }
