@@ -25,6 +25,7 @@ static carnot_status* copy_node(body_copier* c, const carnot_node* node) {
   CARNOT_TRY(carnot_copy_bodies(graph, &node->attrs, &attrs));
   carnot_value** inputs =
       CARNOT_NEW_ARRAY(&graph->arena, carnot_value*, (size_t)node->input_count + 1);
+  CARNOT_TRY(carnot_arena_status(&graph->arena));
   for (int i = 0; i < node->input_count; i++) inputs[i] = copy_of(c, node->inputs[i]);
   carnot_node* made;
   CARNOT_TRY(carnot_block_add_node(c->to, node->op, node->name, &attrs, inputs, node->input_count,
