@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "backend/cpu/common/isa_variants.h"
-#include "backend/cpu/conv/conv.h"
+#include "backend/cpu/common/window_geometry.h"
 #include "kernel/cpu/conv/depthwise_f32.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 #include "kernel/cpu/pointwise/convert.h"
@@ -220,18 +220,19 @@ static bool conv_uses_input(const carnot_step_view* step, uint32_t input) {
 }
 
 typedef struct conv_state {
-  carnot_conv_geometry geometry;
+  carnot_window_geometry geometry;
   carnot_work_partition partition;
 } conv_state;
 
 static carnot_status* shape_common(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, carnot_conv_geometry* geometry) {
+                                   const carnot_operand* outputs,
+                                   carnot_window_geometry* geometry) {
   const conv_params* p = step->params;
   CARNOT_CHECK(inputs[kX].format.dtype == (p->x_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8) &&
                    outputs[0].format.dtype == (p->y_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8),
                INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(inputs[kX].format.dtype),
                carnot_dtype_name(outputs[0].format.dtype));
-  CARNOT_TRY(carnot_conv_geometry_of(&p->window, &inputs[kX], &outputs[0], geometry));
+  CARNOT_TRY(carnot_window_geometry_of(&p->window, &inputs[kX], &outputs[0], geometry));
   CARNOT_CHECK(geometry->c == p->channels && geometry->k == p->filters, INVALID_ARGUMENT,
                "%lld channels give %lld, packed are %lld and %lld", (long long)geometry->c,
                (long long)geometry->k, (long long)p->channels, (long long)p->filters);
@@ -245,7 +246,7 @@ static carnot_status* conv_configure(const carnot_step_view* step, const carnot_
   const conv_params* p = step->params;
   *out_workspace_bytes = 0;
   CARNOT_TRY(shape_common(step, inputs, outputs, &s->geometry));
-  const carnot_conv_geometry* geometry = &s->geometry;
+  const carnot_window_geometry* geometry = &s->geometry;
   s->partition = carnot_work_partition_make(
       step->tactic->isa, geometry->n * geometry->p * geometry->q, p->filters / p->group,
       p->channels / p->group * geometry->r * geometry->s);
@@ -264,7 +265,7 @@ typedef struct conv_run {
 static void conv_part(void* argument, int64_t part) {
   const conv_run* run = argument;
   const conv_params* p = run->p;
-  const carnot_conv_geometry* geometry = &run->s->geometry;
+  const carnot_window_geometry* geometry = &run->s->geometry;
   int64_t group = part / carnot_work_partition_count(&run->s->partition), m0, m1, n0, n1;
   int64_t c = p->channels / p->group, k = p->filters / p->group;
   carnot_work_partition_part(&run->s->partition,
@@ -392,7 +393,7 @@ static carnot_status* depthwise_validate(const carnot_step_view* step) {
 }
 
 typedef struct depthwise_state {
-  carnot_conv_geometry geometry;
+  carnot_window_geometry geometry;
   int64_t row_count, rows_per_part, pixels_per_part;
 } depthwise_state;
 
@@ -402,7 +403,7 @@ static carnot_status* depthwise_configure(const carnot_step_view* step,
                                           size_t* out_workspace_bytes) {
   depthwise_state* s = memory;
   CARNOT_TRY(shape_common(step, inputs, outputs, &s->geometry));
-  const carnot_conv_geometry* geometry = &s->geometry;
+  const carnot_window_geometry* geometry = &s->geometry;
   CARNOT_CHECK(
       (geometry->h == 1 || geometry->src_h == geometry->src_w * geometry->w) &&
           (geometry->n == 1 || geometry->src_n == geometry->src_w * geometry->w * geometry->h),
@@ -428,7 +429,7 @@ typedef struct depthwise_run {
 static void widen_part(void* argument, int64_t part) {
   const depthwise_run* run = argument;
   const conv_params* p = run->step->params;
-  const carnot_conv_geometry* geometry = &run->s->geometry;
+  const carnot_window_geometry* geometry = &run->s->geometry;
   static const float kOne = 1;
   const uint8_t zero = (uint8_t)p->x_zero;
   const carnot_quantize q = {
@@ -442,7 +443,7 @@ static void widen_part(void* argument, int64_t part) {
 static void depthwise_part(void* argument, int64_t part) {
   const depthwise_run* run = argument;
   const conv_params* p = run->step->params;
-  const carnot_conv_geometry* geometry = &run->s->geometry;
+  const carnot_window_geometry* geometry = &run->s->geometry;
   const carnot_depthwise_f32 conv = {.n = geometry->n,
                                      .h = geometry->h,
                                      .w = geometry->w,

@@ -74,7 +74,7 @@ static carnot_status* pool_validate(const carnot_step_view* step) {
 }
 
 typedef struct pool_state {
-  carnot_conv_geometry geometry;
+  carnot_window_geometry geometry;
   int64_t rows_per_part, row_count;
 } pool_state;
 
@@ -89,8 +89,8 @@ static carnot_status* shape(const carnot_step_view* step, const carnot_operand* 
                carnot_dtype_name(outputs[0].format.dtype));
   const carnot_pool_params* p = step->params;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_conv_geometry_of(&p->window, &inputs[0], &outputs[0], &state->geometry));
-  const carnot_conv_geometry* geometry = &state->geometry;
+  CARNOT_TRY(carnot_window_geometry_of(&p->window, &inputs[0], &outputs[0], &state->geometry));
+  const carnot_window_geometry* geometry = &state->geometry;
   CARNOT_CHECK(geometry->c == geometry->k, INVALID_ARGUMENT, "%lld channels give %lld",
                (long long)geometry->c, (long long)geometry->k);
   state->row_count = geometry->n * geometry->p;
@@ -132,7 +132,7 @@ static carnot_status* run_pool(const carnot_step_view* step, void* memory,
                                const carnot_operand* inputs, const carnot_operand* outputs,
                                carnot_executor* executor, bool max) {
   const pool_state* state = memory;
-  const carnot_conv_geometry* geometry = &state->geometry;
+  const carnot_window_geometry* geometry = &state->geometry;
   pool_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                   .rows_per_part = state->rows_per_part,
                   .row_count = state->row_count,
@@ -204,7 +204,7 @@ static void max_of_unsigned(int64_t n, const uint8_t* x, uint8_t* restrict y) {
 
 // One output pixel: (image, p, q).
 static void max_bytes_pixel(const bytes_run* run, int64_t image, int64_t p, int64_t q) {
-  const carnot_conv_geometry* t = &run->state->geometry;
+  const carnot_window_geometry* t = &run->state->geometry;
   uint8_t* y = run->y + ((image * t->p + p) * t->q + q) * t->ld;
   memset(y, run->is_signed ? 0x80 : 0, (size_t)t->c);
   for (int64_t r = 0; r < t->r; r++) {

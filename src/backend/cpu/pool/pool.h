@@ -2,7 +2,7 @@
 #ifndef CARNOT_BACKEND_CPU_POOL_POOL_H_
 #define CARNOT_BACKEND_CPU_POOL_POOL_H_
 
-#include "backend/cpu/conv/conv.h"
+#include "backend/cpu/common/window_geometry.h"
 
 typedef struct carnot_pool_params {
   carnot_sliding_window window;
