@@ -13,6 +13,7 @@
 #include "tactic/problem/attention.h"
 #include "tactic/problem/conv.h"
 #include "tactic/problem/epilogue.h"
+#include "tactic/problem/pool.h"
 
 const carnot_core_functions carnot_core = {.count = CARNOT_CORE_FUNCTION_COUNT,
                                            .functions = {
