@@ -19,9 +19,9 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   int64_t most = carnot_qlinear_taps(&p) * 255 * 128;
   for (int64_t f = 0; bias && f < p.filters; f++)
     if (llabs((long long)((const int32_t*)bias->data)[f]) + most >= kExact)
-      return "sums with the bias pass what float32 holds";
-  return carnot_qlinear_want_channels_last(problem,
-                                           most < kExact ? NULL : "sums pass what float32 holds");
+      return "sums with the bias exceed the integers that float32 holds exactly";
+  return carnot_qlinear_want_channels_last(
+      problem, most < kExact ? NULL : "sums exceed the integers that float32 holds exactly");
 }
 
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
