@@ -141,7 +141,7 @@ typedef struct carnot_plan {
   carnot_arena arena;  // all metadata
   const char* name;
   const char* device;  // "cpu", or an accelerator and its kind as in "cuda:sm_90"
-  uint32_t isa;        // the level the tactics need
+  uint32_t isa;        // the ISA it was built for, a carnot_isa
   uint32_t value_count, blob_count, step_count, block_count, binding_count, refit_expr_count,
       profile_count;
   carnot_plan_value* values;

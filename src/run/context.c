@@ -88,7 +88,7 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
     CARNOT_CHECK(row, VERSION_MISMATCH,
                  "step %u (%s) needs tactic %s, which this runtime lacks: build the engine again",
                  index, step->name, variant->tactic);
-    CARNOT_CHECK(row->isa <= context->isa, UNSUPPORTED,
+    CARNOT_CHECK(carnot_isa_includes(context->isa, row->isa), UNSUPPORTED,
                  "step %u (%s) needs a processor with %s, this one has %s", index, step->name,
                  carnot_isa_name(row->isa), carnot_isa_name(context->isa));
     run->rows[i] = row;

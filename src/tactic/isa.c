@@ -1,4 +1,4 @@
-// Names of the ISA levels, and the level of this machine.
+// The ISAs: names, features, order of preference, and the best one of this machine.
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,17 +21,46 @@ carnot_isa carnot_isa_find(const char* name) {
   return (carnot_isa)i;
 }
 
+unsigned carnot_isa_features(carnot_isa isa) {
+  static const unsigned kFeatures[CARNOT_ISA_COUNT] = {
+#define ISA_FEATURES(NAME, name, features) features,
+      CARNOT_ISAS(ISA_FEATURES)
+#undef ISA_FEATURES
+  };
+  return (unsigned)isa < CARNOT_ISA_COUNT ? kFeatures[isa] : 0;
+}
+
+bool carnot_isa_includes(carnot_isa has, carnot_isa needed) {
+  // The ISA of an engine may be one that this version does not know.
+  bool known = (unsigned)has < CARNOT_ISA_COUNT && (unsigned)needed < CARNOT_ISA_COUNT;
+  return known && (carnot_isa_features(needed) & ~carnot_isa_features(has)) == 0;
+}
+
+static const carnot_isa kPreference[] = {
+#define ISA_PREFERENCE(NAME) CARNOT_ISA_##NAME,
+    CARNOT_ISA_PREFERENCE(ISA_PREFERENCE)
+#undef ISA_PREFERENCE
+};
+_Static_assert(sizeof(kPreference) / sizeof(kPreference[0]) == CARNOT_ISA_COUNT,
+               "every ISA has a rank");
+
+int carnot_isa_rank(carnot_isa isa) {
+  int rank = 0;
+  while (kPreference[rank] != isa) rank++;
+  return rank;
+}
+
 const char* carnot_isa_lacks(carnot_isa isa) { return carnot_machine_lacks(isa); }
 
-static carnot_isa detect(void) {
-  int isa = CARNOT_ISA_COUNT - 1;
-  while (isa > 0 && carnot_isa_lacks((carnot_isa)isa)) isa--;
-  return (carnot_isa)isa;
+carnot_isa carnot_isa_best_of(unsigned features) {
+  int rank = CARNOT_ISA_COUNT - 1;
+  while (rank > 0 && carnot_isa_features(kPreference[rank]) & ~features) rank--;
+  return kPreference[rank];
 }
 
 carnot_isa carnot_isa_of_machine(void) {
-  carnot_isa found = detect();
+  carnot_isa found = carnot_isa_best_of(carnot_machine_features());
   const char* forced = getenv("CARNOT_ISA");
   carnot_isa wanted = forced ? carnot_isa_find(forced) : CARNOT_ISA_COUNT;
-  return wanted < found ? wanted : found;
+  return wanted != CARNOT_ISA_COUNT && !carnot_isa_lacks(wanted) ? wanted : found;
 }

@@ -119,7 +119,7 @@ typedef struct carnot_step_view {
   uint32_t constant_count;
   const void* constants[4];
   size_t constant_bytes[4];
-  carnot_isa machine_isa;  // of this machine, or the level forced by the user
+  carnot_isa machine_isa;  // of this machine, or the one forced by the user
   carnot_stream* stream;  // of device tactics: configure finds the device here, run records into it
   void* instance;         // the result of open
 } carnot_step_view;
@@ -139,7 +139,7 @@ enum { CARNOT_PREPLAN_PARTS = 5 };
 struct carnot_tactic {
   const char* name;  // cpu_<family>_<types>_<tile>_<isa>: the key in timing caches and engines
   carnot_op anchor;  // asked only for regions that contain this operator; CARNOT_OP_COUNT: for all
-  carnot_isa isa;    // the lowest level it runs on
+  carnot_isa isa;    // whose features it requires
   // Tile sizes, kernels and the like, for functions that serve several tactics of one family, which
   // reach it as problem->tactic->config or step->tactic->config. Its type is the family's.
   const void* config;
@@ -192,12 +192,22 @@ struct carnot_tactic {
   void (*work)(const carnot_problem* problem, double* out_flops, double* out_bytes);
 };
 
-// The highest level of this machine; CARNOT_ISA=<name> in the environment lowers it.
+// The preferred ISA of this machine; CARNOT_ISA=<name> in the environment lowers it to another one
+// that the machine has. Any thread.
 carnot_isa carnot_isa_of_machine(void);
+// The preferred ISA of a machine with |features|, bits CARNOT_CPU_*.
+carnot_isa carnot_isa_best_of(unsigned features);
+// The features that |isa| requires, bits CARNOT_CPU_*.
+unsigned carnot_isa_features(carnot_isa isa);
+// True when a machine that has |has| can run what requires |needed|: its features contain them.
+bool carnot_isa_includes(carnot_isa has, carnot_isa needed);
+// The position in the order of preference, 0 for the least preferred.
+int carnot_isa_rank(carnot_isa isa);
+// "avx512vnni".
 const char* carnot_isa_name(carnot_isa isa);
 // NULL when this machine has |isa|, else the name of the missing feature. Any thread.
 const char* carnot_isa_lacks(carnot_isa isa);
-// The level called |name|, or CARNOT_ISA_COUNT.
+// The ISA called |name|, or CARNOT_ISA_COUNT.
 carnot_isa carnot_isa_find(const char* name);
 
 // Every tactic that may take |region| by its anchor, in order of preference: fastest first within

@@ -264,7 +264,8 @@ static int read_options(int argc, char** argv, options* out) {
       out->verbose = true;
     } else if (strncmp(arg, "--isa=", 6) == 0) {
       out->build.isa = carnot_isa_find(arg + 6);
-      if (out->build.isa == CARNOT_ISA_COUNT || out->build.isa > (int)carnot_isa_of_machine())
+      if (out->build.isa == CARNOT_ISA_COUNT ||
+          !carnot_isa_includes(carnot_isa_of_machine(), (carnot_isa)out->build.isa))
         return printf("%s cannot be run on this machine, which has %s\n", arg,
                       carnot_isa_name(carnot_isa_of_machine())),
                2;

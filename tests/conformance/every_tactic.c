@@ -149,7 +149,7 @@ int tactic_tally_print(const tactic_tally* tally, int isa) {
   const carnot_isa level = isa >= 0 ? (carnot_isa)isa : carnot_isa_of_machine();
   int missed = 0;
   for (size_t i = 0; i < count; i++) {
-    if (tally->has_run[i] || table[i]->isa > level) continue;
+    if (tally->has_run[i] || !carnot_isa_includes(level, table[i]->isa)) continue;
     printf("%s%s", missed++ ? ", " : "tactics that no case ran: ", table[i]->name);
   }
   printf("%s%u pairs of a case and a tactic, %u failed; %d tactics of %s without a case\n",

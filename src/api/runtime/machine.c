@@ -13,12 +13,14 @@ const char* carnot_isa_level_name(int level) {
 
 bool carnot_isa_level_is_usable(int level, char* reason, size_t size) {
   if (size) reason[0] = 0;
-  if (level >= 0 && level <= (int)carnot_isa_of_machine()) return true;
+  bool exists = level >= 0 && level < CARNOT_ISA_COUNT;
+  if (exists && carnot_isa_includes(carnot_isa_of_machine(), (carnot_isa)level)) return true;
   if (!size) return false;
   const char* forced = getenv("CARNOT_ISA");
-  if (level < 0 || level >= CARNOT_ISA_COUNT)
+  carnot_isa wanted = forced ? carnot_isa_find(forced) : CARNOT_ISA_COUNT;
+  if (!exists)
     snprintf(reason, size, "there is no such level");
-  else if (forced && (int)carnot_isa_find(forced) < level)
+  else if (wanted != CARNOT_ISA_COUNT && !carnot_isa_includes(wanted, (carnot_isa)level))
     snprintf(reason, size, "CARNOT_ISA=%s forbids it", forced);
   else
     snprintf(reason, size, "%s", carnot_isa_lacks((carnot_isa)level));

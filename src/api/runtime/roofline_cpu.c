@@ -62,7 +62,9 @@ static void measure_peaks(carnot_executor* executor, double seconds, carnot_mach
   carnot_isa machine = carnot_isa_of_machine();
   out->compute_count = 0;
   for (const carnot_roofline_loop* loop = carnot_roofline_loops; loop->run; loop++) {
-    if ((int)machine < loop->isa || out->compute_count == CARNOT_MAX_COMPUTE_PEAKS) continue;
+    if (!carnot_isa_includes(machine, (carnot_isa)loop->isa) ||
+        out->compute_count == CARNOT_MAX_COMPUTE_PEAKS)
+      continue;
     carnot_compute_peak* peak = &out->compute[out->compute_count++];
     peak->type = loop->type;
     snprintf(peak->isa, sizeof(peak->isa), "%s", carnot_isa_name((carnot_isa)loop->isa));

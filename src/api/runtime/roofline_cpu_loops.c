@@ -141,9 +141,9 @@ void carnot_roofline_read(const char* src, size_t bytes, long rounds) {
   carnot_isa isa = carnot_isa_of_machine();
   for (long i = 0; i < rounds; i++) {
 #if defined(__x86_64__)
-    if (isa >= CARNOT_ISA_AVX512)
+    if (carnot_isa_includes(isa, CARNOT_ISA_AVX512))
       read_avx512(src, bytes);
-    else if (isa >= CARNOT_ISA_AVX2)
+    else if (carnot_isa_includes(isa, CARNOT_ISA_AVX2))
       read_avx2(src, bytes);
     else
 #endif

@@ -128,7 +128,7 @@ static bool fill_problem(proposal* p, const carnot_tactic* tactic) {
 // Tactics that compute any operator are not asked, nor those of a type that must be allowed first.
 static bool may_ask(const proposal* p, const carnot_tactic* tactic) {
   return tactic->run && !(tactic->sources & ~p->target->sources) && !tactic->fallback &&
-         !tactic->precision && tactic->isa <= p->target->isa &&
+         !tactic->precision && carnot_isa_includes(p->target->isa, tactic->isa) &&
          tactic->device == (p->target->device != NULL);
 }
 

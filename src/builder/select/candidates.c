@@ -48,7 +48,7 @@ static const char* missing_source(const carnot_tactic* tactic, uint32_t sources)
 // the tactic wants.
 static const char* ask(const carnot_tactic* tactic, uint32_t sources, carnot_problem* problem,
                        char* reason, size_t size) {
-  if (tactic->isa > problem->isa) {
+  if (!carnot_isa_includes(problem->isa, tactic->isa)) {
     snprintf(reason, size, "needs %s, the target has %s", carnot_isa_name(tactic->isa),
              carnot_isa_name(problem->isa));
     return reason;
@@ -75,16 +75,17 @@ static const char* ask(const carnot_tactic* tactic, uint32_t sources, carnot_pro
 }
 
 // Which tactics are timed at an optimization level: at 0 and 1 none; at 2 and 3 those of the two
-// best ISA levels; at 4 all but the reference; at 5 all.
+// preferred ISAs; at 4 all but the reference; at 5 all.
 static bool is_worth_timing(const carnot_builder* builder, const carnot_tactic* tactic) {
   int level = builder->config->level;
   if (tactic->device) return builder->config->device->ordinal >= 0;
   if (!tactic->run) return level >= 5;
   if (level >= 4) return true;
-  carnot_isa best = builder->isa > CARNOT_ISA_AVX512 ? CARNOT_ISA_AVX512 : builder->isa;
+  int best = carnot_isa_rank(builder->isa), avx512 = carnot_isa_rank(CARNOT_ISA_AVX512);
+  if (best > avx512) best = avx512;
   return tactic->isa == CARNOT_ISA_SCALAR
-             ? strstr(tactic->name, "_scalar") == NULL || best == CARNOT_ISA_SCALAR
-             : tactic->isa + 1 >= best;
+             ? strstr(tactic->name, "_scalar") == NULL || best == carnot_isa_rank(CARNOT_ISA_SCALAR)
+             : carnot_isa_rank(tactic->isa) + 1 >= best;
 }
 
 // ---- all tactics of one table ----

@@ -1,4 +1,5 @@
-// The ISA levels of the CPU kernels and the processor features that each requires.
+// The ISAs of the CPU kernels: the processor features that each requires, and the order of
+// preference among them.
 #ifndef CARNOT_KERNEL_CPU_COMMON_ISA_H_
 #define CARNOT_KERNEL_CPU_COMMON_ISA_H_
 
@@ -14,7 +15,7 @@ enum {
   CARNOT_CPU_AVX512BF16 = 1 << 7,
   CARNOT_CPU_AMX_BF16 = 1 << 8,   // with AMX tiles
   CARNOT_CPU_AMX_STATE = 1 << 9,  // the operating system permits the tiles
-  // What the levels require.
+  // What the ISAs require.
   CARNOT_ISA_AVX2_FEATURES = CARNOT_CPU_AVX2 | CARNOT_CPU_FMA,
   CARNOT_ISA_AVX512_FEATURES = CARNOT_ISA_AVX2_FEATURES | CARNOT_CPU_AVX512F | CARNOT_CPU_AVX512BW |
                                CARNOT_CPU_AVX512DQ | CARNOT_CPU_AVX512VL,
@@ -23,7 +24,9 @@ enum {
   CARNOT_ISA_AMX_FEATURES = CARNOT_ISA_BF16_FEATURES | CARNOT_CPU_AMX_BF16 | CARNOT_CPU_AMX_STATE
 };
 
-// The levels in order of preference, the best last. X(NAME, "name", required features).
+// The ISAs. X(NAME, "name", required features). A machine has an ISA when it has its features: the
+// order of this list says nothing, and features need not contain those of another entry. Engines
+// hold the number of an entry, so new ones go to the end.
 //   scalar      plain C, vectors of 4
 //   avx2        AVX2, FMA, F16C
 //   avx512      AVX-512 F, BW, DQ, VL
@@ -37,6 +40,11 @@ enum {
   X(AVX512_VNNI, "avx512vnni", CARNOT_ISA_VNNI_FEATURES) \
   X(AVX512_BF16, "avx512bf16", CARNOT_ISA_BF16_FEATURES) \
   X(AMX_BF16, "amxbf16", CARNOT_ISA_AMX_FEATURES)
+
+// Every ISA in order of preference, the best last. X(NAME).
+#define CARNOT_ISA_PREFERENCE(X) \
+  X(SCALAR) X(AVX2) X(AVX512) X(AVX512_VNNI) X(AVX512_BF16) X(AMX_BF16)
+
 typedef enum carnot_isa {
 #define CARNOT_ISA_ENUM(NAME, name, features) CARNOT_ISA_##NAME,
   CARNOT_ISAS(CARNOT_ISA_ENUM)
