@@ -15,6 +15,7 @@
 #include "tactic/problem/epilogue.h"
 #include "tactic/problem/gemm.h"
 #include "tactic/problem/norm.h"
+#include "tactic/problem/pool.h"
 
 const carnot_core_functions carnot_core = {.count = CARNOT_CORE_FUNCTION_COUNT,
                                            .functions = {

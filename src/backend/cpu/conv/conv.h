@@ -1,12 +1,18 @@
-// What the convolution tactics share: parameters, and the geometry of a window of one to three
-// spatial dimensions over channels-last operands.
+// What the float32 convolution tactics share: parameters, packing of the bias, checks and the
+// epilogue.
 #ifndef CARNOT_BACKEND_CPU_CONV_CONV_H_
 #define CARNOT_BACKEND_CPU_CONV_CONV_H_
 
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/epilogue.h"
-#include "ops/sliding_window.h"
+#include "backend/cpu/common/window_geometry.h"
 
+enum { CARNOT_CONV_MAX_CHANNELS = 8192, CARNOT_CONV_MAX_FILTERS = 1 << 16 };
+
+// What kernels read where a tap falls into the padding.
+extern const float carnot_conv_zeros[CARNOT_CONV_MAX_CHANNELS];
+
+// Stored in engines.
 typedef struct carnot_conv_params {
   carnot_sliding_window window;
   int64_t group, channels, filters;  // C of the input, K of the output
@@ -15,32 +21,44 @@ typedef struct carnot_conv_params {
   carnot_epilogue_plan epilogue_plan;
 } carnot_conv_params;
 
-// Sizes, strides in elements and the window of one call. A 1-D window is a 2-D one of height 1.
-typedef struct carnot_conv_geometry {
-  int64_t n, h, w, c, p, q, k;
-  int64_t r, s, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, pad_h_end, pad_w_end;
-  int64_t src_n, src_h, src_w, ld;
-  carnot_conv_depth depth;  // of a 3-D window
-} carnot_conv_geometry;
+// One filter per channel.
+static inline bool carnot_conv_is_depthwise(const carnot_conv_params* p) {
+  return p->group == p->channels && p->filters == p->channels && p->group > 1;
+}
+// The constant weights of a problem that carnot_conv_reject took.
+static inline const carnot_operand_desc* carnot_conv_weights(const carnot_problem* problem) {
+  return &problem->inputs[problem->region->nodes[0].inputs[1]];
+}
+// Elements of the window.
+static inline int64_t carnot_conv_taps(const carnot_conv_params* p) {
+  return carnot_dims_count(p->window.kernel, p->window.rank);
+}
 
-// Checks that a window, also one of a hostile engine file, has |low| to |high| dimensions and
-// numbers in range.
-carnot_status* carnot_sliding_window_check(const carnot_sliding_window* window, int low,
-                                           int high) CARNOT_MUST_USE;
-
-// Fills |out| from operands [N,C,((D,)H,)W] with channels innermost; INVALID_MODEL where
-// strides or sizes do not fit.
-carnot_status* carnot_conv_geometry_of(const carnot_sliding_window* window,
-                                       const carnot_operand* src, const carnot_operand* dst,
-                                       carnot_conv_geometry* out) CARNOT_MUST_USE;
-// The same for float32 operands only.
-carnot_status* carnot_conv_geometry_of_f32(const carnot_sliding_window* window,
-                                           const carnot_operand* src, const carnot_operand* dst,
-                                           carnot_conv_geometry* out) CARNOT_MUST_USE;
-
-// Reads the problem for reject and prepare into |out|. |bias| has room for one number a filter.
-// NULL, or why the tactic does not support the problem.
-const char* carnot_conv_describe(const carnot_problem* problem, carnot_conv_params* out,
-                                 float* bias, char* reason, size_t size);
+// Reads a Conv over float32 with constant weights into |out| and asks for channels-last layouts.
+// NULL, or why the problem is none.
+const char* carnot_conv_reject(carnot_problem* problem, carnot_conv_params* out, char* reason,
+                               size_t size);
+// Stores the parameters in |out| and the bias as constant 1; the tactic packs the weights as
+// constant 0.
+carnot_status* carnot_conv_prepare(const carnot_problem* problem, carnot_prepared* out,
+                                   carnot_conv_params** out_params) CARNOT_MUST_USE;
+// Allocates constant 0 of |bytes|, at a multiple of 64 bytes.
+carnot_status* carnot_conv_alloc_weights(carnot_prepared* out, const char* packing, size_t bytes,
+                                         void** out_packed) CARNOT_MUST_USE;
+// Checks all that carnot_conv_prepare stored, for a window of up to |most_dims| dimensions.
+// INVALID_MODEL.
+carnot_status* carnot_conv_check_params(const carnot_step_view* step, int most_dims,
+                                        const carnot_conv_params** out) CARNOT_MUST_USE;
+// Checks the size of constant 0. INVALID_MODEL.
+carnot_status* carnot_conv_check_packed(const carnot_step_view* step, size_t bytes) CARNOT_MUST_USE;
+// uses_input: the weights and the bias come packed.
+bool carnot_conv_uses_input(const carnot_step_view* step, uint32_t input);
+// configure: the geometry, checked against the packed weights and the epilogue.
+carnot_status* carnot_conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs,
+                                     carnot_window_geometry* out) CARNOT_MUST_USE;
+// work: weights of |weight_bytes| bytes each.
+void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double* out_flops,
+                      double* out_bytes);
 
 #endif  // CARNOT_BACKEND_CPU_CONV_CONV_H_

@@ -8,9 +8,7 @@
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/conv/conv.h"
 
-enum { kMaxFewFilters = 8, kMaxZeroChannels = 8192, kMaxTaps = 64 };
-
-static const float kZeros[kMaxZeroChannels];
+enum { kMaxFewFilters = 8, kMaxTaps = 64 };
 
 static int64_t columns_of(const carnot_conv_params* p) { return p->filters * p->window.kernel[1]; }
 
@@ -22,9 +20,9 @@ static const char* check_fit(const carnot_conv_params* p, char* reason, size_t s
   if (p->filters < 1 || p->filters > kMaxFewFilters)
     return carnot_because(reason, size, "%lld filters, takes up to %d", (long long)p->filters,
                           kMaxFewFilters);
-  if (p->channels < 1 || p->channels > kMaxZeroChannels)
+  if (p->channels < 1 || p->channels > CARNOT_CONV_MAX_CHANNELS)
     return carnot_because(reason, size, "%lld channels, takes up to %d", (long long)p->channels,
-                          kMaxZeroChannels);
+                          CARNOT_CONV_MAX_CHANNELS);
   for (int i = 0; i < 2; i++) {
     if (w->kernel[i] < 1 || w->kernel[i] > kMaxTaps)
       return carnot_because(reason, size, "a filter of %lld taps", (long long)w->kernel[i]);
@@ -64,44 +62,25 @@ static carnot_pw_program activation_of(const carnot_epilogue_plan* epilogue_plan
 
 static const char* small_k_reject(carnot_problem* problem, char* reason, size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
-  if (node->op != CARNOT_OP_CONV || node->inputs[0] != 0 || node->inputs[1] >= problem->input_count)
-    return "";
-  const carnot_operand_desc* w = &problem->inputs[node->inputs[1]];
+  if (node->op != CARNOT_OP_CONV || node->inputs[1] >= problem->input_count) return "";
+  const carnot_operand_desc* w = carnot_conv_weights(problem);
   if (w->rank != 4 || w->dims[0] < 1 || w->dims[0] > kMaxFewFilters)
-    return "the filters are not few";
-  float bias[kMaxFewFilters];
+    return carnot_because(reason, size, "not a 2-D convolution of up to %d filters",
+                          kMaxFewFilters);
   carnot_conv_params p;
-  const char* why = carnot_conv_describe(problem, &p, bias, reason, size);
-  if (!why) why = check_fit(&p, reason, size);
-  if (why) return why;
-  for (uint32_t i = 1; i < problem->input_count; i++)
-    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
-  problem->inputs[0].format.layout = problem->outputs[0].format.layout =
-      CARNOT_LAYOUT_CHANNELS_LAST;
-  if (p.epilogue_plan.residual >= 0)
-    problem->inputs[p.epilogue_plan.residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
-  for (int i = 0; i < p.epilogue_plan.operand_count; i++)
-    if (p.epilogue_plan.operands[i].shape == CARNOT_EPILOGUE_FULL)
-      problem->inputs[p.epilogue_plan.operands[i].input].format.layout =
-          CARNOT_LAYOUT_CHANNELS_LAST;
-  return NULL;
+  const char* why = carnot_conv_reject(problem, &p, reason, size);
+  return why ? why : check_fit(&p, reason, size);
 }
 
 static carnot_status* small_k_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  void *params, *bias, *memory;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(carnot_conv_params), "parameters", &params));
-  CARNOT_TRY(carnot_arena_try(out->arena, 16, sizeof(float), "a bias", &bias));
-  carnot_conv_params* p = params;
-  char reason[256];
-  const char* why = carnot_conv_describe(problem, p, bias, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  carnot_conv_params* p;
+  CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
   int64_t n = columns_of(p), k = depth_of(p), count = carnot_packed_k1n16_count(k, n),
           width = p->window.kernel[1];
+  void* packed;
   CARNOT_TRY(
-      carnot_arena_try(out->arena, (size_t)count + 16, sizeof(float), "packed weights", &memory));
-  float* packed = (float*)carnot_align_up((uintptr_t)memory, 64);
-  const float* weights = problem->inputs[node->inputs[1]].tensor->data;
+      carnot_conv_alloc_weights(out, "rows k1n16 f32", (size_t)count * sizeof(float), &packed));
+  const float* weights = carnot_conv_weights(problem)->tensor->data;
   float* b = malloc((size_t)(k * n) * sizeof(float));
   if (!b) return CARNOT_NO_MEMORY((size_t)(k * n) * sizeof(float), "weights");
   for (int64_t f = 0; f < p->filters; f++)
@@ -112,50 +91,22 @@ static carnot_status* small_k_prepare(const carnot_problem* problem, carnot_prep
               weights[((f * p->channels + c) * p->window.kernel[0] + r) * width + s];
   carnot_pack_k1n16_f32(k, n, b, n, 1, packed);
   free(b);
-  out->params = p;
-  out->param_bytes = sizeof(*p);
-  out->constant_count = 2;
-  out->constants[0].packing = "rows k1n16 f32";
-  out->constants[0].data = packed;
-  out->constants[0].bytes = (size_t)count * sizeof(float);
-  out->constants[1].packing = "dense f32";
-  out->constants[1].data = bias;
-  out->constants[1].bytes = 16 * sizeof(float);
-  out->packed_inputs = (uint64_t)1 << node->inputs[1];
-  if (node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE)
-    out->packed_inputs |= (uint64_t)1 << node->inputs[2];
   return NULL;
 }
 
 static carnot_status* small_k_validate(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(carnot_conv_params) && step->constant_count == 2,
-               INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
-               step->param_bytes, step->constant_count, sizeof(carnot_conv_params));
-  const carnot_conv_params* p = step->params;
-  CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_CONV && step->input_count >= 2 &&
-                   step->output_count == 1,
-               INVALID_MODEL, "the step holds no convolution");
-  CARNOT_TRY(carnot_epilogue_plan_validate(&p->epilogue_plan, step->input_count));
+  const carnot_conv_params* p = NULL;
+  CARNOT_TRY(carnot_conv_check_params(step, 2, &p));
+  CARNOT_CHECK(step->output_count == 1, INVALID_MODEL, "%u outputs", step->output_count);
   char reason[256];
   const char* why = check_fit(p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "the convolution: %s", why);
-  CARNOT_CHECK(
-      step->constant_bytes[0] ==
-              (size_t)carnot_packed_k1n16_count(depth_of(p), columns_of(p)) * sizeof(float) &&
-          step->constant_bytes[1] >= (size_t)p->filters * sizeof(float),
-      INVALID_MODEL, "packed weights of %zu bytes, a bias of %zu", step->constant_bytes[0],
-      step->constant_bytes[1]);
-  return NULL;
-}
-
-static bool small_k_uses_input(const carnot_step_view* step, uint32_t input) {
-  const carnot_plan_node* node = &step->region->nodes[0];
-  return !((node->input_count > 1 && node->inputs[1] == input) ||
-           (node->input_count > 2 && node->inputs[2] == input));
+  return carnot_conv_check_packed(
+      step, (size_t)carnot_packed_k1n16_count(depth_of(p), columns_of(p)) * sizeof(float));
 }
 
 typedef struct small_k_state {
-  carnot_conv_geometry geometry;
+  carnot_window_geometry geometry;
   int64_t rows_per_part, row_count;
 } small_k_state;
 
@@ -165,17 +116,14 @@ static carnot_status* small_k_configure(const carnot_step_view* step, const carn
   const carnot_conv_params* p = step->params;
   small_k_state* s = memory;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_conv_geometry_of_f32(&p->window, &inputs[0], &outputs[0], &s->geometry));
-  const carnot_conv_geometry* geometry = &s->geometry;
-  CARNOT_CHECK(geometry->c == p->channels && geometry->k == p->filters, INVALID_ARGUMENT,
-               "%lld channels give %lld, packed are %lld and %lld", (long long)geometry->c,
-               (long long)geometry->k, (long long)p->channels, (long long)p->filters);
+  CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &s->geometry));
+  const carnot_window_geometry* geometry = &s->geometry;
   s->row_count = geometry->n * geometry->p;
   s->rows_per_part = carnot_max_i64(1, carnot_ceildiv(s->row_count, 32));
   *out_workspace_bytes =
       (size_t)(carnot_ceildiv(s->row_count, s->rows_per_part) * geometry->w * columns_of(p)) *
       sizeof(float);
-  return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, &outputs[0], p->filters);
+  return NULL;
 }
 
 typedef struct small_k_run {
@@ -187,7 +135,7 @@ typedef struct small_k_run {
 } small_k_run;
 
 // One output row from its sums by column.
-static void add_shifted(const carnot_conv_params* p, const carnot_conv_geometry* geometry,
+static void add_shifted(const carnot_conv_params* p, const carnot_window_geometry* geometry,
                         const carnot_epilogue_f32* e, const float* t, int64_t row, float* dst) {
   int64_t filters = p->filters, n = columns_of(p);
   for (int64_t q = 0; q < geometry->q; q++) {
@@ -209,7 +157,7 @@ static void add_shifted(const carnot_conv_params* p, const carnot_conv_geometry*
 static void small_k_part(void* argument, int64_t part) {
   const small_k_run* run = argument;
   const carnot_conv_params* p = run->step->params;
-  const carnot_conv_geometry* geometry = &run->state->geometry;
+  const carnot_window_geometry* geometry = &run->state->geometry;
   float* sums = run->workspace + part * geometry->w * columns_of(p);
   float* dst = run->outputs[0].data;
   carnot_epilogue_f32 epilogue;
@@ -234,7 +182,7 @@ static void small_k_part(void* argument, int64_t part) {
                               .pad_h = geometry->pad_h - row % geometry->p,
                               .src_h = geometry->src_h,
                               .src_w = geometry->src_w,
-                              .zeros = kZeros,
+                              .zeros = carnot_conv_zeros,
                               .weights = run->step->constants[0],
                               .dst = sums,
                               .ld = columns_of(p)};
@@ -265,16 +213,10 @@ static carnot_status* small_k_run_all(const carnot_step_view* step, void* state,
 }
 
 static void small_k_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
-  const carnot_operand_desc *x = &problem->inputs[0],
-                            *w = &problem->inputs[problem->region->nodes[0].inputs[1]],
-                            *y = &problem->outputs[0];
-  double out = (double)carnot_dims_count(y->dims, y->rank),
-         weights = (double)carnot_dims_count(w->dims, w->rank);
-  *out_flops = 2 * out / (double)carnot_max_i64(1, y->dims[1]) * weights;
-  *out_bytes = 4 * (out + weights + (double)carnot_dims_count(x->dims, x->rank));
+  carnot_conv_work(problem, 4, out_flops, out_bytes);
 }
 
 CARNOT_CPU_TACTICS(conv_few_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
                    .reject = small_k_reject, .prepare = small_k_prepare,
-                   .validate = small_k_validate, .uses_input = small_k_uses_input,
+                   .validate = small_k_validate, .uses_input = carnot_conv_uses_input,
                    .configure = small_k_configure, .run = small_k_run_all, .work = small_k_work);

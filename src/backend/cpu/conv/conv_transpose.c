@@ -7,10 +7,9 @@
 
 #include "backend/cpu/common/isa_variants.h"
 #include "backend/cpu/conv/conv.h"
+#include "tactic/problem/conv.h"
 
-enum { kMaxZeroChannels = 8192, kMaxStride = 8, kMaxFilters = 1 << 16 };
-
-static const float kZeros[kMaxZeroChannels];
+enum { kMaxStride = 8 };
 
 typedef struct transposed_params {
   carnot_sliding_window window;
@@ -65,43 +64,32 @@ static const char* resolve_padding(const carnot_problem* problem, carnot_sliding
   return NULL;
 }
 
-static const char* describe(const carnot_problem* problem, transposed_params* p, char* reason,
-                            size_t size) {
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  *p = (transposed_params){.group = 1};
-  if (node->op != CARNOT_OP_CONV_TRANSPOSE || node->inputs[0] != 0 ||
-      node->inputs[1] >= problem->input_count)
-    return "";
-  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[node->inputs[1]];
-  const char* why = carnot_not_f32(x, "the input", 4, 4, reason, size);
+static const char* read_problem(const carnot_problem* problem, transposed_params* p, char* reason,
+                                size_t size) {
+  carnot_conv_problem conv;
+  const char* why = carnot_conv_problem_read(problem, &conv, reason, size);
+  if (why) return why;
+  if (conv.node->op != CARNOT_OP_CONV_TRANSPOSE || conv.casts) return "";
+  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[conv.weights];
+  why = carnot_not_f32(x, "the input", 4, 4, reason, size);
   if (why) return why;
   if (!carnot_is_f32_constant(w) || w->rank != 4) return "the weights are not constant float32";
-  const carnot_op_row* row = carnot_op_get(node->op);
-  carnot_type weights = {.kind = CARNOT_VALUE_TENSOR, .rank = w->rank};
-  for (int i = 0; i < w->rank; i++) weights.dims[i] = carnot_sym_of(w->dims[i]);
-  carnot_status* status = carnot_sliding_window_read(row, &node->attrs, 2, &weights, &p->window);
-  if (status) {
-    carnot_because(reason, size, "%s", carnot_status_message(status));
-    carnot_status_free(status);
-    return reason;
-  }
+  *p = (transposed_params){.window = conv.window,
+                           .group = conv.group,
+                           .channels = conv.channels,
+                           .filters = conv.filters,
+                           .has_bias = conv.bias != CARNOT_PLAN_NONE};
   why = resolve_padding(problem, &p->window);
   if (!why) why = check_window(&p->window, reason, size);
   if (why) return why;
-  p->group = carnot_attr_int(row, &node->attrs, "group");
-  p->channels = w->dims[0];
-  p->filters = w->dims[1] * p->group;
   if (p->group < 1 || x->dims[1] != p->channels || p->channels % p->group ||
-      p->channels > kMaxZeroChannels || p->filters < 1 || p->filters > kMaxFilters)
+      p->channels > CARNOT_CONV_MAX_CHANNELS || p->filters < 1 ||
+      p->filters > CARNOT_CONV_MAX_FILTERS)
     return carnot_because(reason, size, "%lld channels, %lld filters, %lld groups",
                           (long long)p->channels, (long long)p->filters, (long long)p->group);
-  p->has_bias = node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE;
-  if (p->has_bias) {
-    const carnot_operand_desc* b = &problem->inputs[node->inputs[2]];
-    if (node->inputs[2] >= problem->input_count || !carnot_is_f32_constant(b) ||
-        carnot_tensor_count(b->tensor) != p->filters)
-      return "the bias is not constant float32";
-  }
+  const carnot_operand_desc* b = p->has_bias ? &problem->inputs[conv.bias] : NULL;
+  if (b && (!carnot_is_f32_constant(b) || carnot_tensor_count(b->tensor) != p->filters))
+    return "the bias is not constant float32";
   carnot_epilogue_plan epilogue_plan;
   bool has_bias = false;
   why = carnot_epilogue_plan_make(problem, x->rank - 1, NULL, p->filters, &has_bias, &epilogue_plan,
@@ -117,7 +105,7 @@ static const char* describe(const carnot_problem* problem, transposed_params* p,
 
 static const char* transposed_reject(carnot_problem* problem, char* reason, size_t size) {
   transposed_params p;
-  const char* why = describe(problem, &p, reason, size);
+  const char* why = read_problem(problem, &p, reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
     problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
@@ -168,7 +156,7 @@ static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_p
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(transposed_params), "parameters", &params));
   transposed_params* p = params;
   char reason[256];
-  const char* why = describe(problem, p, reason, sizeof(reason));
+  const char* why = read_problem(problem, p, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   const carnot_sliding_window* w = &p->window;
   int64_t count = packed_offset(p, 0, w->strides[0], 0);
@@ -215,10 +203,10 @@ static carnot_status* transposed_validate(const carnot_step_view* step) {
   char reason[256];
   const char* why = check_window(&p->window, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "the window: %s", why);
-  CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= kMaxZeroChannels &&
-                   p->filters >= 1 && p->filters <= kMaxFilters && p->channels % p->group == 0 &&
-                   p->filters % p->group == 0 && p->activation >= 0 &&
-                   p->activation < CARNOT_KERNEL_ACTIVATION_COUNT,
+  CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= CARNOT_CONV_MAX_CHANNELS &&
+                   p->filters >= 1 && p->filters <= CARNOT_CONV_MAX_FILTERS &&
+                   p->channels % p->group == 0 && p->filters % p->group == 0 &&
+                   p->activation >= 0 && p->activation < CARNOT_KERNEL_ACTIVATION_COUNT,
                INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
                (long long)p->filters, (long long)p->group);
   CARNOT_CHECK(step->constant_bytes[0] ==
@@ -282,7 +270,7 @@ static void phase_part(const transposed_run* run, int64_t group, int64_t image, 
                             .src_n = 0,
                             .src_h = x->strides[2],
                             .src_w = x->strides[3],
-                            .zeros = kZeros};
+                            .zeros = carnot_conv_zeros};
   conv.q = (y->dims[3] - at_w - 1) / stride_w + 1;
   conv.pad_h = h.count - 1 - h.shift - row / stride_h;
   conv.pad_w = v.count - 1 - v.shift;

@@ -3,29 +3,19 @@
 
 #include "backend/cpu/common/isa_variants.h"
 
-const char* carnot_pool_describe(const carnot_problem* problem, carnot_op op, int low, int high,
-                                 carnot_pool_params* out, char* reason, size_t size) {
-  const carnot_operand_desc* x = &problem->inputs[0];
-  const carnot_plan_node* node = &problem->region->nodes[0];
-  *out = (carnot_pool_params){.include_padding = 0};
-  if (node->op != op || problem->region->node_count != 1) return "";
-  if (problem->output_count != 1) return "indices are wanted too";
-  bool bytes = x->kind == CARNOT_VALUE_TENSOR && carnot_is_8bit(x->format.dtype) &&
-               x->rank >= low && x->rank <= 4 && op == CARNOT_OP_MAX_POOL;
-  const char* why = bytes ? NULL : carnot_not_f32(x, "the input", low, high, reason, size);
+const char* carnot_pool_params_read(const carnot_problem* problem, carnot_op op, int low, int high,
+                                    carnot_pool_params* out, char* reason, size_t size) {
+  carnot_pool_problem pool;
+  const char* why = carnot_pool_problem_read(problem, &pool, reason, size);
   if (why) return why;
-  const carnot_op_row* row = carnot_op_get(op);
-  carnot_status* status =
-      carnot_sliding_window_read(row, &node->attrs, x->rank - 2, NULL, &out->window);
-  if (status) {
-    carnot_because(reason, size, "%s", carnot_status_message(status));
-    carnot_status_free(status);
-    return reason;
-  }
-  out->window.ceil_mode = carnot_attr_int(row, &node->attrs, "ceil_mode") != 0;
-  if (op == CARNOT_OP_AVERAGE_POOL)
-    out->include_padding = carnot_attr_int(row, &node->attrs, "count_include_pad") != 0;
-  return NULL;
+  if (pool.op != op) return "";
+  if (problem->output_count != 1) return "the indices are wanted too";
+  const carnot_operand_desc* x = &problem->inputs[0];
+  bool bytes =
+      op == CARNOT_OP_MAX_POOL && carnot_is_8bit(x->format.dtype) && x->rank >= low && x->rank <= 4;
+  why = bytes ? NULL : carnot_not_f32(x, "the input", low, high, reason, size);
+  *out = (carnot_pool_params){.window = pool.window, .include_padding = pool.include_padding};
+  return why;
 }
 
 static const char* take_layout(carnot_problem* problem, const char* why) {
@@ -36,7 +26,7 @@ static const char* take_layout(carnot_problem* problem, const char* why) {
 }
 static const char* reject_max(carnot_problem* problem, bool bytes, char* reason, size_t size) {
   carnot_pool_params p;
-  const char* why = carnot_pool_describe(problem, CARNOT_OP_MAX_POOL, 3, 4, &p, reason, size);
+  const char* why = carnot_pool_params_read(problem, CARNOT_OP_MAX_POOL, 3, 4, &p, reason, size);
   if (!why && carnot_is_8bit(problem->inputs[0].format.dtype) != bytes)
     why = carnot_because(reason, size, "the input is %s",
                          carnot_dtype_name(problem->inputs[0].format.dtype));
@@ -50,17 +40,17 @@ static const char* max_bytes_reject(carnot_problem* problem, char* reason, size_
 }
 static const char* average_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_pool_params p;
-  return take_layout(problem,
-                     carnot_pool_describe(problem, CARNOT_OP_AVERAGE_POOL, 3, 4, &p, reason, size));
+  return take_layout(
+      problem, carnot_pool_params_read(problem, CARNOT_OP_AVERAGE_POOL, 3, 4, &p, reason, size));
 }
 
 carnot_status* carnot_pool_prepare(const carnot_problem* problem, carnot_prepared* out) {
   void* params;
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(carnot_pool_params), "parameters", &params));
   char reason[256];
-  const char* why = carnot_pool_describe(problem, problem->region->nodes[0].op, 3, CARNOT_MAX_RANK,
-                                         params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  const char* why = carnot_pool_params_read(problem, problem->region->nodes[0].op, 3,
+                                            CARNOT_MAX_RANK, params, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "prepare rejects a pooling that reject accepted: %s", why);
   out->params = params;
   out->param_bytes = sizeof(carnot_pool_params);
   return NULL;
@@ -74,13 +64,13 @@ static carnot_status* pool_validate(const carnot_step_view* step) {
 }
 
 typedef struct pool_state {
-  carnot_conv_geometry geometry;
+  carnot_window_geometry geometry;
   int64_t rows_per_part, row_count;
 } pool_state;
 
-static carnot_status* shape(const carnot_step_view* step, const carnot_operand* inputs,
-                            const carnot_operand* outputs, bool bytes, void* memory,
-                            size_t* out_workspace_bytes) {
+static carnot_status* configure_as(const carnot_step_view* step, const carnot_operand* inputs,
+                                   const carnot_operand* outputs, bool bytes, void* memory,
+                                   size_t* out_workspace_bytes) {
   pool_state* state = memory;
   CARNOT_CHECK((bytes ? carnot_is_8bit(inputs[0].format.dtype)
                       : inputs[0].format.dtype == CARNOT_DTYPE_F32) &&
@@ -89,8 +79,8 @@ static carnot_status* shape(const carnot_step_view* step, const carnot_operand* 
                carnot_dtype_name(outputs[0].format.dtype));
   const carnot_pool_params* p = step->params;
   *out_workspace_bytes = 0;
-  CARNOT_TRY(carnot_conv_geometry_of(&p->window, &inputs[0], &outputs[0], &state->geometry));
-  const carnot_conv_geometry* geometry = &state->geometry;
+  CARNOT_TRY(carnot_window_geometry_of(&p->window, &inputs[0], &outputs[0], &state->geometry));
+  const carnot_window_geometry* geometry = &state->geometry;
   CARNOT_CHECK(geometry->c == geometry->k, INVALID_ARGUMENT, "%lld channels give %lld",
                (long long)geometry->c, (long long)geometry->k);
   state->row_count = geometry->n * geometry->p;
@@ -101,13 +91,13 @@ static carnot_status* shape(const carnot_step_view* step, const carnot_operand* 
 static carnot_status* pool_configure(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* outputs, void* memory,
                                      size_t* out_workspace_bytes) {
-  return shape(step, inputs, outputs, /*bytes=*/false, memory, out_workspace_bytes);
+  return configure_as(step, inputs, outputs, /*bytes=*/false, memory, out_workspace_bytes);
 }
 static carnot_status* max_bytes_configure(const carnot_step_view* step,
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs, void* memory,
                                           size_t* out_workspace_bytes) {
-  return shape(step, inputs, outputs, /*bytes=*/true, memory, out_workspace_bytes);
+  return configure_as(step, inputs, outputs, /*bytes=*/true, memory, out_workspace_bytes);
 }
 
 typedef struct pool_run {
@@ -132,7 +122,7 @@ static carnot_status* run_pool(const carnot_step_view* step, void* memory,
                                const carnot_operand* inputs, const carnot_operand* outputs,
                                carnot_executor* executor, bool max) {
   const pool_state* state = memory;
-  const carnot_conv_geometry* geometry = &state->geometry;
+  const carnot_window_geometry* geometry = &state->geometry;
   pool_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
                   .rows_per_part = state->rows_per_part,
                   .row_count = state->row_count,
@@ -204,7 +194,7 @@ static void max_of_unsigned(int64_t n, const uint8_t* x, uint8_t* restrict y) {
 
 // One output pixel: (image, p, q).
 static void max_bytes_pixel(const bytes_run* run, int64_t image, int64_t p, int64_t q) {
-  const carnot_conv_geometry* t = &run->state->geometry;
+  const carnot_window_geometry* t = &run->state->geometry;
   uint8_t* y = run->y + ((image * t->p + p) * t->q + q) * t->ld;
   memset(y, run->is_signed ? 0x80 : 0, (size_t)t->c);
   for (int64_t r = 0; r < t->r; r++) {

@@ -4,22 +4,22 @@
 
 enum { kLeastRank = 5, kLeastSpatial = 3 };
 
-static const char* reject_as(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
+static const char* reject_op(carnot_problem* problem, carnot_op op, char* reason, size_t size) {
   carnot_pool_params p;
   const char* why =
-      carnot_pool_describe(problem, op, kLeastRank, CARNOT_MAX_RANK, &p, reason, size);
+      carnot_pool_params_read(problem, op, kLeastRank, CARNOT_MAX_RANK, &p, reason, size);
   if (!why)
     problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }
 static const char* max_reject(carnot_problem* problem, char* reason, size_t size) {
-  return reject_as(problem, CARNOT_OP_MAX_POOL, reason, size);
+  return reject_op(problem, CARNOT_OP_MAX_POOL, reason, size);
 }
 static const char* average_reject(carnot_problem* problem, char* reason, size_t size) {
-  return reject_as(problem, CARNOT_OP_AVERAGE_POOL, reason, size);
+  return reject_op(problem, CARNOT_OP_AVERAGE_POOL, reason, size);
 }
 
-static carnot_status* pool_rows_validate(const carnot_step_view* step) {
+static carnot_status* pool_nchw_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(carnot_pool_params), INVALID_MODEL,
                "%u bytes of parameters, must be %zu", step->param_bytes,
                sizeof(carnot_pool_params));
@@ -40,7 +40,7 @@ static bool is_dense(const carnot_operand* t) {
   return true;
 }
 
-static carnot_status* pool_rows_configure(const carnot_step_view* step,
+static carnot_status* pool_nchw_configure(const carnot_step_view* step,
                                           const carnot_operand* inputs,
                                           const carnot_operand* outputs, void* memory,
                                           size_t* out_workspace_bytes) {
@@ -103,8 +103,8 @@ static carnot_status* pool_nchw_run_all(const carnot_step_view* step, void* memo
 }
 
 #define POOL_NCHW                                                 \
-  .prepare = carnot_pool_prepare, .validate = pool_rows_validate, \
-  .configure = pool_rows_configure, .run = pool_nchw_run_all
+  .prepare = carnot_pool_prepare, .validate = pool_nchw_validate, \
+  .configure = pool_nchw_configure, .run = pool_nchw_run_all
 CARNOT_CPU_TACTICS(max_pool_rows_f32, .anchor = CARNOT_OP_MAX_POOL, .reject = max_reject,
                    POOL_NCHW);
 CARNOT_CPU_TACTICS(average_pool_rows_f32, .anchor = CARNOT_OP_AVERAGE_POOL,

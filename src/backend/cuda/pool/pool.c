@@ -1,4 +1,5 @@
 // Max, average and Lp pooling over any layout.
+#include "tactic/problem/pool.h"
 #include "backend/cuda/common/sliding_window.h"
 
 typedef struct pool_state {
@@ -15,26 +16,24 @@ static const carnot_cuda_kernel_id kPoolNhwc[CARNOT_DTYPE_COUNT] = {
     CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, pool_nhwc)};
 
 static const char* pool_reject(carnot_problem* problem, char* reason, size_t size) {
-  bool most = carnot_cuda_is_single(problem, CARNOT_OP_MAX_POOL);
-  if (!most && !carnot_cuda_is_single(problem, CARNOT_OP_AVERAGE_POOL) &&
-      !carnot_cuda_is_single(problem, CARNOT_OP_LP_POOL))
-    return "";
-  const carnot_operand_desc* x = &problem->inputs[0];
-  bool bytes = most && (x->format.dtype == CARNOT_DTYPE_I8 || x->format.dtype == CARNOT_DTYPE_U8);
-  const char* why = bytes ? NULL : carnot_cuda_not_real(x, reason, size);
+  carnot_pool_problem pool;
+  const char* why = carnot_pool_problem_read(problem, &pool, reason, size);
   if (why) return why;
-  if (x->rank < 3 || x->rank > 5)
-    return carnot_cuda_reject_reason(reason, size, "rank %d, takes 3 to 5", x->rank);
-  if (problem->region->nodes[0].outputs[0] == CARNOT_PLAN_NONE)
-    return "only the places of the maxima are wanted";
+  const carnot_operand_desc* x = &problem->inputs[0];
+  bool bytes = pool.op == CARNOT_OP_MAX_POOL &&
+               (x->format.dtype == CARNOT_DTYPE_I8 || x->format.dtype == CARNOT_DTYPE_U8);
+  why = bytes ? NULL : carnot_cuda_not_real(x, reason, size);
+  if (why) return why;
+  if (x->rank > 5) return carnot_cuda_reject_reason(reason, size, "rank %d, takes 3 to 5", x->rank);
+  if (!pool.values) return "only the indices of the maxima are wanted";
   problem->outputs[0].format.layout = x->format.layout;
   if (problem->output_count > 1) carnot_cuda_want_row_major(problem);
   return NULL;
 }
 
 // 16-bit floats with contiguous channels, read by 16-byte vectors.
-static bool takes_eights(const carnot_operand* x, const carnot_operand* y,
-                         const carnot_cuda_sliding_window* p) {
+static bool takes_vectors(const carnot_operand* x, const carnot_operand* y,
+                          const carnot_cuda_sliding_window* p) {
   int64_t bits = p->channels | p->x_n | p->y_n;
   for (int d = 0; d < 3; d++) bits |= p->x_s[d] | p->y_s[d];
   return carnot_cuda_is_half(x->format.dtype) && p->x_c == 1 && p->y_c == 1 && bits % 8 == 0 &&
@@ -53,23 +52,21 @@ static carnot_status* pool_shape(const carnot_step_view* step, const carnot_oper
   CARNOT_CHECK(
       step->output_count < 2 || (outputs[1].format.dtype == CARNOT_DTYPE_I64 &&
                                  carnot_dims_count(outputs[1].dims, outputs[1].rank) == s->count),
-      INVALID_ARGUMENT, "the places of %lld maxima have another size or type", (long long)s->count);
+      INVALID_ARGUMENT, "the indices of %lld maxima have another size or type",
+      (long long)s->count);
   CARNOT_TRY(carnot_cuda_sliding_window_make(node, &inputs[0], NULL, &outputs[0], &s->params));
-  CARNOT_CHECK(s->params.filters == s->params.channels, INVALID_ARGUMENT, "channels differ");
-  const carnot_op_row* row = carnot_op_get(node->op);
-  s->params.average = node->op == CARNOT_OP_AVERAGE_POOL;
-  if (s->params.average)
-    s->params.count_padding = carnot_attr_int(row, &node->attrs, "count_include_pad") != 0;
-  if (node->op == CARNOT_OP_LP_POOL) {
-    s->params.power = (int)carnot_attr_int(row, &node->attrs, "p");
-    CARNOT_CHECK(s->params.power > 0, INVALID_MODEL, "p is %d", s->params.power);
-  }
-  if (step->output_count > 1)
-    s->params.column_major = carnot_attr_int(row, &node->attrs, "storage_order") != 0;
-  bool eights = !s->params.power && step->output_count < 2 &&
-                takes_eights(&inputs[0], &outputs[0], &s->params);
-  if (eights) s->count /= 8;
-  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), eights ? kPoolNhwc : kPool,
+  CARNOT_CHECK(s->params.filters == s->params.channels, INVALID_ARGUMENT, "%lld channels give %lld",
+               (long long)s->params.channels, (long long)s->params.filters);
+  carnot_pool_problem pool;
+  CARNOT_TRY(carnot_pool_problem_of_node(node, inputs[0].rank - 2, &pool));
+  s->params.average = pool.op == CARNOT_OP_AVERAGE_POOL;
+  s->params.count_padding = pool.include_padding;
+  s->params.power = (int)pool.power;
+  s->params.column_major = step->output_count > 1 && pool.column_major;
+  bool vectors = !s->params.power && step->output_count < 2 &&
+                 takes_vectors(&inputs[0], &outputs[0], &s->params);
+  if (vectors) s->count /= 8;
+  return carnot_cuda_kernel_for(carnot_cuda_of_step(step), vectors ? kPoolNhwc : kPool,
                                 inputs[0].format.dtype, &s->function);
 }
 

@@ -1,0 +1,32 @@
+// The geometry of a convolution or pooling window of one to three spatial dimensions over
+// channels-last operands.
+#ifndef CARNOT_BACKEND_CPU_COMMON_WINDOW_GEOMETRY_H_
+#define CARNOT_BACKEND_CPU_COMMON_WINDOW_GEOMETRY_H_
+
+#include "backend/cpu/common/cpu.h"
+#include "ops/sliding_window.h"
+
+// Sizes, strides in elements and the window of one call. A 1-D window is a 2-D one of height 1.
+typedef struct carnot_window_geometry {
+  int64_t n, h, w, c, p, q, k;
+  int64_t r, s, stride_h, stride_w, dilation_h, dilation_w, pad_h, pad_w, pad_h_end, pad_w_end;
+  int64_t src_n, src_h, src_w, ld;
+  carnot_conv_depth depth;  // of a 3-D window
+} carnot_window_geometry;
+
+// Checks that a window, also one of a hostile engine file, has |low| to |high| dimensions and
+// numbers in range.
+carnot_status* carnot_sliding_window_check(const carnot_sliding_window* window, int low,
+                                           int high) CARNOT_MUST_USE;
+
+// Fills |out| from operands [N,C,((D,)H,)W] with channels innermost; INVALID_MODEL where strides or
+// sizes do not fit.
+carnot_status* carnot_window_geometry_of(const carnot_sliding_window* window,
+                                         const carnot_operand* src, const carnot_operand* dst,
+                                         carnot_window_geometry* out) CARNOT_MUST_USE;
+// The same for float32 operands only.
+carnot_status* carnot_window_geometry_of_f32(const carnot_sliding_window* window,
+                                             const carnot_operand* src, const carnot_operand* dst,
+                                             carnot_window_geometry* out) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BACKEND_CPU_COMMON_WINDOW_GEOMETRY_H_

@@ -1,0 +1,169 @@
+// What the float32 convolution tactics share: reading the problem, packing the bias, checks of
+// stored parameters.
+#include <stdlib.h>
+
+#include "backend/cpu/conv/conv.h"
+#include "tactic/problem/conv.h"
+
+const float carnot_conv_zeros[CARNOT_CONV_MAX_CHANNELS];
+
+// |bias| has room for one number per filter.
+static const char* read_bias(const carnot_problem* problem, const carnot_conv_problem* conv,
+                             float* bias) {
+  size_t bytes = (size_t)conv->filters * sizeof(*bias);
+  memset(bias, 0, bytes);
+  if (conv->bias == CARNOT_PLAN_NONE) return NULL;
+  const carnot_operand_desc* b = &problem->inputs[conv->bias];
+  if (!carnot_is_f32_constant(b)) return "the bias is not constant float32";
+  memcpy(bias, b->tensor->data, bytes);
+  return NULL;
+}
+
+static const char* read_operands(const carnot_problem* problem, carnot_conv_problem* out,
+                                 char* reason, size_t size) {
+  const char* why = carnot_conv_problem_read(problem, out, reason, size);
+  if (why) return why;
+  if (out->node->op != CARNOT_OP_CONV || out->casts)
+    return "the region does not begin with its convolution";
+  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[out->weights];
+  why = carnot_not_f32(x, "the input", 3, 5, reason, size);
+  if (why) return why;
+  if (!carnot_is_f32_constant(w) || w->rank != x->rank)
+    return "the weights are not constant float32";
+  if (out->filters < 1 || out->filters > CARNOT_CONV_MAX_FILTERS)
+    return carnot_because(reason, size, "%lld filters, takes up to %d", (long long)out->filters,
+                          CARNOT_CONV_MAX_FILTERS);
+  return NULL;
+}
+
+// Fills |out| and the bias of a problem whose operands were read.
+static const char* read_params(const carnot_problem* problem, const carnot_conv_problem* conv,
+                               carnot_conv_params* out, float* bias, char* reason, size_t size) {
+  bool has_bias = conv->bias != CARNOT_PLAN_NONE;
+  *out = (carnot_conv_params){.window = conv->window,
+                              .group = conv->group,
+                              .channels = conv->channels,
+                              .filters = conv->filters};
+  const char* why = read_bias(problem, conv, bias);
+  if (!why)
+    why = carnot_epilogue_plan_make(problem, problem->inputs[0].rank - 1, bias, out->filters,
+                                    &has_bias, &out->epilogue_plan, reason, size);
+  out->has_bias = has_bias;
+  return why;
+}
+
+static void want_channels_last(carnot_problem* problem, const carnot_epilogue_plan* plan) {
+  problem->inputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  for (uint32_t i = 1; i < problem->input_count; i++)
+    problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
+  if (plan->residual >= 0)
+    problem->inputs[plan->residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  for (int i = 0; i < plan->operand_count; i++)
+    if (plan->operands[i].shape == CARNOT_EPILOGUE_FULL)
+      problem->inputs[plan->operands[i].input].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+}
+
+const char* carnot_conv_reject(carnot_problem* problem, carnot_conv_params* out, char* reason,
+                               size_t size) {
+  carnot_conv_problem conv;
+  const char* why = read_operands(problem, &conv, reason, size);
+  if (why) return why;
+  float* bias = malloc((size_t)conv.filters * sizeof(float));
+  if (!bias) return "no memory";
+  why = read_params(problem, &conv, out, bias, reason, size);
+  free(bias);
+  if (!why) want_channels_last(problem, &out->epilogue_plan);
+  return why;
+}
+
+carnot_status* carnot_conv_prepare(const carnot_problem* problem, carnot_prepared* out,
+                                   carnot_conv_params** out_params) {
+  carnot_conv_problem conv;
+  char reason[256];
+  const char* why = read_operands(problem, &conv, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "prepare rejects a convolution that reject accepted: %s", why);
+  size_t room = (size_t)carnot_align_up((size_t)conv.filters, 16);
+  void *bias, *params;
+  CARNOT_TRY(carnot_arena_try(out->arena, room, sizeof(float), "a bias", &bias));
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(carnot_conv_params), "parameters", &params));
+  why = read_params(problem, &conv, params, bias, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "prepare rejects a convolution that reject accepted: %s", why);
+  *out_params = params;
+  out->params = params;
+  out->param_bytes = sizeof(carnot_conv_params);
+  out->constants[1].packing = "dense f32";
+  out->constants[1].data = bias;
+  out->constants[1].bytes = room * sizeof(float);
+  out->constant_count = 2;
+  out->packed_inputs = (uint64_t)1 << conv.weights;
+  if (conv.bias != CARNOT_PLAN_NONE) out->packed_inputs |= (uint64_t)1 << conv.bias;
+  return NULL;
+}
+
+carnot_status* carnot_conv_alloc_weights(carnot_prepared* out, const char* packing, size_t bytes,
+                                         void** out_packed) {
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", out_packed));
+  *out_packed = (void*)carnot_align_up((uintptr_t)*out_packed, 64);
+  out->constants[0].packing = packing;
+  out->constants[0].data = *out_packed;
+  out->constants[0].bytes = bytes;
+  return NULL;
+}
+
+carnot_status* carnot_conv_check_params(const carnot_step_view* step, int most_dims,
+                                        const carnot_conv_params** out) {
+  CARNOT_CHECK(step->param_bytes == sizeof(carnot_conv_params) && step->constant_count == 2,
+               INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and 2",
+               step->param_bytes, step->constant_count, sizeof(carnot_conv_params));
+  const carnot_conv_params* p = step->params;
+  CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_CONV && step->input_count >= 2, INVALID_MODEL,
+               "the step holds no convolution");
+  CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, most_dims));
+  CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->filters >= 1 && p->channels <= INT32_MAX &&
+                   p->filters <= CARNOT_CONV_MAX_FILTERS && p->channels % p->group == 0 &&
+                   p->filters % p->group == 0,
+               INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
+               (long long)p->filters, (long long)p->group);
+  CARNOT_CHECK(step->constant_bytes[1] >= (size_t)p->filters * sizeof(float), INVALID_MODEL,
+               "the bias has %zu bytes", step->constant_bytes[1]);
+  *out = p;
+  return carnot_epilogue_plan_validate(&p->epilogue_plan, step->input_count);
+}
+
+carnot_status* carnot_conv_check_packed(const carnot_step_view* step, size_t bytes) {
+  CARNOT_CHECK(step->constant_bytes[0] == bytes, INVALID_MODEL,
+               "the packed weights have %zu bytes, must have %zu", step->constant_bytes[0], bytes);
+  return NULL;
+}
+
+bool carnot_conv_uses_input(const carnot_step_view* step, uint32_t input) {
+  const carnot_plan_node* node = &step->region->nodes[0];
+  const carnot_conv_params* p = step->params;
+  if (input == 0 || carnot_epilogue_plan_uses_input(&p->epilogue_plan, input)) return true;
+  return !((node->input_count > 1 && node->inputs[1] == input) ||
+           (node->input_count > 2 && node->inputs[2] == input));
+}
+
+carnot_status* carnot_conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, carnot_window_geometry* out) {
+  const carnot_conv_params* p = step->params;
+  CARNOT_TRY(carnot_window_geometry_of_f32(&p->window, &inputs[0], &outputs[0], out));
+  CARNOT_CHECK(out->c == p->channels && out->k == p->filters, INVALID_ARGUMENT,
+               "%lld channels and %lld filters; the packed weights have %lld and %lld",
+               (long long)out->c, (long long)out->k, (long long)p->channels, (long long)p->filters);
+  return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, &outputs[0], p->filters);
+}
+
+void carnot_conv_work(const carnot_problem* problem, double weight_bytes, double* out_flops,
+                      double* out_bytes) {
+  const carnot_operand_desc* w = carnot_conv_weights(problem);
+  const carnot_operand_desc* y = &problem->outputs[0];
+  double pixels =
+      (double)carnot_dims_count(y->dims, y->rank) / (double)carnot_max_i64(1, y->dims[1]);
+  double weights = (double)carnot_dims_count(w->dims, w->rank);
+  *out_flops = 2 * pixels * weights;
+  *out_bytes = weight_bytes * weights +
+               4 * ((double)carnot_dims_count(problem->inputs[0].dims, problem->inputs[0].rank) +
+                    pixels * (double)y->dims[1]);
+}

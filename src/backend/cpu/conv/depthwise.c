@@ -1,0 +1,119 @@
+// Depthwise convolution over channels-last float32 operands: one filter per channel.
+#include "backend/cpu/common/isa_variants.h"
+#include "backend/cpu/common/packed_weights.h"
+#include "backend/cpu/conv/conv.h"
+
+static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
+  carnot_conv_params p;
+  const char* why = carnot_conv_reject(problem, &p, reason, size);
+  if (why) return why;
+  if (p.window.rank > 2) return "a window of three dimensions";
+  if (!carnot_conv_is_depthwise(&p))
+    return carnot_because(reason, size, "group is %lld of %lld channels", (long long)p.group,
+                          (long long)p.channels);
+  return NULL;
+}
+
+static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  carnot_conv_params* p;
+  CARNOT_TRY(carnot_conv_prepare(problem, out, &p));
+  const carnot_operand_desc* w = carnot_conv_weights(problem);
+  int64_t taps = carnot_conv_taps(p);
+  void* packed;
+  p->weights = CARNOT_DTYPE_F32;
+  size_t bytes = (size_t)carnot_packed_k1n16_count(taps, p->channels) * sizeof(float);
+  CARNOT_TRY(carnot_conv_alloc_weights(out, carnot_packed_weights_packing(CARNOT_DTYPE_F32), bytes,
+                                       &packed));
+  carnot_pack_k1n16_f32(taps, p->channels, w->tensor->data, 1, taps, packed);
+  return NULL;
+}
+
+static carnot_status* depthwise_validate(const carnot_step_view* step) {
+  const carnot_conv_params* p = NULL;
+  CARNOT_TRY(carnot_conv_check_params(step, 2, &p));
+  CARNOT_CHECK(carnot_conv_is_depthwise(p), INVALID_MODEL,
+               "%lld groups of %lld channels are not depthwise", (long long)p->group,
+               (long long)p->channels);
+  return carnot_conv_check_packed(
+      step, (size_t)carnot_packed_k1n16_count(carnot_conv_taps(p), p->channels) * sizeof(float));
+}
+
+typedef struct depthwise_state {
+  carnot_window_geometry geometry;
+  int64_t rows_per_part, row_count;
+} depthwise_state;
+
+static carnot_status* depthwise_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* memory,
+                                          size_t* out_workspace_bytes) {
+  depthwise_state* state = memory;
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(carnot_conv_configure(step, inputs, outputs, &state->geometry));
+  const carnot_window_geometry* geometry = &state->geometry;
+  state->row_count = geometry->n * geometry->p;
+  state->rows_per_part =
+      carnot_rows_per_part(state->row_count, geometry->q * geometry->c * geometry->r * geometry->s);
+  return NULL;
+}
+
+typedef struct depthwise_run {
+  const carnot_cpu_kernels* kernels;
+  const carnot_step_view* step;
+  const depthwise_state* state;
+  const carnot_operand *inputs, *outputs;
+} depthwise_run;
+
+static void depthwise_part(void* argument, int64_t part) {
+  const depthwise_run* run = argument;
+  const carnot_conv_params* p = run->step->params;
+  const carnot_window_geometry* geometry = &run->state->geometry;
+  carnot_depthwise_f32 conv = {.n = geometry->n,
+                               .h = geometry->h,
+                               .w = geometry->w,
+                               .c = geometry->c,
+                               .p = geometry->p,
+                               .q = geometry->q,
+                               .r = geometry->r,
+                               .s = geometry->s,
+                               .stride_h = geometry->stride_h,
+                               .stride_w = geometry->stride_w,
+                               .dilation_h = geometry->dilation_h,
+                               .dilation_w = geometry->dilation_w,
+                               .pad_h = geometry->pad_h,
+                               .pad_w = geometry->pad_w,
+                               .src = run->inputs[0].data,
+                               .src_n = geometry->src_n,
+                               .src_h = geometry->src_h,
+                               .src_w = geometry->src_w,
+                               .weights = run->step->constants[0],
+                               .dst = run->outputs[0].data,
+                               .ld = geometry->ld};
+  carnot_epilogue_plan_bind(&p->epilogue_plan, run->inputs,
+                            p->has_bias ? run->step->constants[1] : NULL, &conv.epilogue);
+  int64_t row0 = part * run->state->rows_per_part;
+  int64_t row1 = carnot_min_i64(row0 + run->state->rows_per_part, run->state->row_count);
+  run->kernels->depthwise_f32(&conv, row0, row1);
+  carnot_epilogue_plan_run(run->kernels, &p->epilogue_plan, run->inputs, conv.dst, geometry->ld,
+                           row0 * geometry->q, row1 * geometry->q, 0, geometry->c);
+}
+
+static carnot_status* depthwise_run_all(const carnot_step_view* step, void* state,
+                                        const carnot_operand* inputs, const carnot_operand* outputs,
+                                        void* workspace, carnot_executor* executor) {
+  (void)workspace;
+  depthwise_run run = {carnot_cpu_kernels_of(step->tactic->isa), step, state, inputs, outputs};
+  carnot_executor_parallel(executor, carnot_ceildiv(run.state->row_count, run.state->rows_per_part),
+                           depthwise_part, &run);
+  return NULL;
+}
+
+static void depthwise_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  carnot_conv_work(problem, 4, out_flops, out_bytes);
+}
+
+CARNOT_CPU_TACTICS(depthwise_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
+                   .reject = depthwise_reject, .prepare = depthwise_prepare,
+                   .validate = depthwise_validate, .uses_input = carnot_conv_uses_input,
+                   .configure = depthwise_configure, .run = depthwise_run_all,
+                   .work = depthwise_work);
