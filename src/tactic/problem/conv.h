@@ -30,8 +30,9 @@ static inline const carnot_plan_node* carnot_conv_node(const carnot_region* regi
 // The type of weights of these sizes, as carnot_sliding_window_read takes it.
 carnot_type carnot_conv_weights_type(int rank, const int64_t* dims);
 
-// Reads what the region alone tells: all but sizes, window and epilogue. NULL, or the reason; ""
-// when the region does not begin with a convolution. Input 0 is the input of the convolution.
+// Reads what is known from the region alone: all but sizes, window and epilogue. NULL, or the
+// reason; "" when the region does not begin with a convolution. Input 0 is the input of the
+// convolution.
 const char* carnot_conv_problem_of_region(const carnot_region* region, uint32_t input_count,
                                           carnot_conv_problem* out);
 // Reads the whole problem but its epilogue. NULL, or the reason as above, in |reason| where it has

@@ -43,7 +43,7 @@ static const char* transpose_layout(carnot_problem* problem) {
   bool ordered = true, to_last = rank > 2 && perm[0] == 0, from_last = rank > 2 && perm[0] == 0;
   for (int d = 0; d < rank; d++) {
     int64_t axis = perm[d] < 0 ? perm[d] + rank : perm[d];
-    if (axis < 0 || axis >= rank) return "Transpose names an axis that is not there";
+    if (axis < 0 || axis >= rank) return "an axis of Transpose is out of range";
     if (d) to_last = to_last && axis == (d + 1 < rank ? d + 1 : 1);
     if (d) from_last = from_last && axis == (d == 1 ? rank - 1 : d - 1);
     if (fixed_dim(x, (int)axis) == 1) continue;
@@ -57,14 +57,14 @@ static const char* transpose_layout(carnot_problem* problem) {
 }
 
 static const char* view_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (problem->region->node_count != 1) return "a region of several operators is no view";
+  if (problem->region->node_count != 1) return "a region of several operators is not a view";
   carnot_op op = problem->region->nodes[0].op;
   if (op != CARNOT_OP_RESHAPE && op != CARNOT_OP_SQUEEZE && op != CARNOT_OP_UNSQUEEZE &&
       op != CARNOT_OP_IDENTITY && op != CARNOT_OP_TRANSPOSE) {
     snprintf(reason, size, "%s moves or computes elements", carnot_op_get(op)->name);
     return reason;
   }
-  if (problem->inputs[0].kind != CARNOT_VALUE_TENSOR) return "the input is no tensor";
+  if (problem->inputs[0].kind != CARNOT_VALUE_TENSOR) return "the input is not a tensor";
   problem->outputs[0].format.memory = problem->inputs[0].format.memory;
   return op == CARNOT_OP_TRANSPOSE ? transpose_layout(problem) : reshape_layout(problem);
 }
@@ -73,7 +73,8 @@ static carnot_status* view_run(const carnot_step_view* step, void* state,
                                const carnot_operand* inputs, const carnot_operand* outputs,
                                void* workspace, carnot_executor* executor) {
   (void)step, (void)state, (void)workspace, (void)executor;
-  CARNOT_CHECK(inputs[0].data == outputs[0].data, INVALID_MODEL, "a view has storage of its own");
+  CARNOT_CHECK(inputs[0].data == outputs[0].data, INVALID_MODEL,
+               "the output of a view has other storage than its input");
   return NULL;
 }
 

@@ -14,6 +14,13 @@ typedef struct carnot_window_geometry {
   carnot_conv_depth depth;  // of a 3-D window
 } carnot_window_geometry;
 
+// Initializers of the fields that the parameters of every window kernel have by these names: sizes
+// but channels, window and padding.
+#define CARNOT_WINDOW_FIELDS(g)                                                              \
+  .n = (g)->n, .h = (g)->h, .w = (g)->w, .p = (g)->p, .q = (g)->q, .r = (g)->r, .s = (g)->s, \
+  .stride_h = (g)->stride_h, .stride_w = (g)->stride_w, .dilation_h = (g)->dilation_h,       \
+  .dilation_w = (g)->dilation_w, .pad_h = (g)->pad_h, .pad_w = (g)->pad_w
+
 // Checks that a window, also one of a hostile engine file, has |low| to |high| dimensions and
 // numbers in range.
 carnot_status* carnot_sliding_window_check(const carnot_sliding_window* window, int low,

@@ -149,21 +149,9 @@ static void conv_part(void* argument, int64_t part) {
   const carnot_window_geometry* geometry = &run->state->geometry;
   int64_t per_group = carnot_work_partition_count(&run->state->partition), group = part / per_group;
   int64_t channels = p->channels / p->group, filters = p->filters / p->group;
-  carnot_conv2d_f32 conv = {.n = geometry->n,
-                            .h = geometry->h,
-                            .w = geometry->w,
+  carnot_conv2d_f32 conv = {CARNOT_WINDOW_FIELDS(geometry),
                             .c = channels,
-                            .p = geometry->p,
-                            .q = geometry->q,
                             .k = filters,
-                            .r = geometry->r,
-                            .s = geometry->s,
-                            .stride_h = geometry->stride_h,
-                            .stride_w = geometry->stride_w,
-                            .dilation_h = geometry->dilation_h,
-                            .dilation_w = geometry->dilation_w,
-                            .pad_h = geometry->pad_h,
-                            .pad_w = geometry->pad_w,
                             .depth = geometry->depth,
                             .src_n = geometry->src_n,
                             .src_h = geometry->src_h,

@@ -118,7 +118,7 @@ carnot_status* carnot_conv_check_params(const carnot_step_view* step, int most_d
                step->param_bytes, step->constant_count, sizeof(carnot_conv_params));
   const carnot_conv_params* p = step->params;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_CONV && step->input_count >= 2, INVALID_MODEL,
-               "the step holds no convolution");
+               "the step is not a convolution");
   CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, most_dims));
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->filters >= 1 && p->channels <= INT32_MAX &&
                    p->filters <= CARNOT_CONV_MAX_FILTERS && p->channels % p->group == 0 &&

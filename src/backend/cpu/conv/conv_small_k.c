@@ -38,7 +38,7 @@ static const char* check_fit(const carnot_conv_params* p, char* reason, size_t s
 }
 
 // The activation as a program, for the whole row at once.
-static carnot_pw_program activation_of(const carnot_epilogue_plan* epilogue_plan) {
+static carnot_pw_program activation_program(const carnot_epilogue_plan* epilogue_plan) {
   static const uint8_t kFns[CARNOT_KERNEL_ACTIVATION_COUNT] = {
       [CARNOT_KERNEL_ACTIVATION_RELU] = CARNOT_PW_RELU,
       [CARNOT_KERNEL_ACTIVATION_CLIP] = CARNOT_PW_CLAMP,
@@ -191,7 +191,7 @@ static void small_k_part(void* argument, int64_t part) {
     add_shifted(p, geometry, &epilogue, sums, row, dst);
   }
   if (p->epilogue_plan.activation != CARNOT_KERNEL_ACTIVATION_NONE && row0 < row1) {
-    carnot_pw_program program = activation_of(&p->epilogue_plan);
+    carnot_pw_program program = activation_program(&p->epilogue_plan);
     bool dense = geometry->ld == geometry->k;
     int64_t pixels = (row1 - row0) * geometry->q;
     carnot_pw_operand tile = {dst + row0 * geometry->q * geometry->ld, geometry->ld, 1};

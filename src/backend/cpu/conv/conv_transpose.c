@@ -1,6 +1,6 @@
 // Transposed convolution over channels-last float32: output pixels of one phase (their position
-// modulo the stride) meet the same taps, so that every phase is a plain convolution of stride 1
-// with a smaller filter.
+// modulo the stride) are sums over the same taps, so that every phase is a plain convolution of
+// stride 1 with a smaller filter.
 //   y[o] = sum_t x[(o + begin - t) / stride] * w[t] over the taps t where it divides;  with t =
 //   first + stride * u: o = stride * j + phase,  x index = j + (phase + begin - first) / stride - u
 #include <stdlib.h>
@@ -96,7 +96,7 @@ static const char* read_problem(const carnot_problem* problem, transposed_params
                                   reason, size);
   if (why) return why;
   if (epilogue_plan.residual >= 0 || epilogue_plan.program.instruction_count)
-    return "more than an activation follows";
+    return "more than an activation follows the convolution";
   p->activation = epilogue_plan.activation;
   p->a = epilogue_plan.a;
   p->b = epilogue_plan.b;
@@ -157,7 +157,7 @@ static carnot_status* transposed_prepare(const carnot_problem* problem, carnot_p
   transposed_params* p = params;
   char reason[256];
   const char* why = read_problem(problem, p, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  CARNOT_CHECK(!why, INTERNAL, "prepare rejects a convolution that reject accepted: %s", why);
   const carnot_sliding_window* w = &p->window;
   int64_t count = packed_offset(p, 0, w->strides[0], 0);
   CARNOT_TRY(

@@ -68,20 +68,8 @@ static void depthwise_part(void* argument, int64_t part) {
   const depthwise_run* run = argument;
   const carnot_conv_params* p = run->step->params;
   const carnot_window_geometry* geometry = &run->state->geometry;
-  carnot_depthwise_f32 conv = {.n = geometry->n,
-                               .h = geometry->h,
-                               .w = geometry->w,
+  carnot_depthwise_f32 conv = {CARNOT_WINDOW_FIELDS(geometry),
                                .c = geometry->c,
-                               .p = geometry->p,
-                               .q = geometry->q,
-                               .r = geometry->r,
-                               .s = geometry->s,
-                               .stride_h = geometry->stride_h,
-                               .stride_w = geometry->stride_w,
-                               .dilation_h = geometry->dilation_h,
-                               .dilation_w = geometry->dilation_w,
-                               .pad_h = geometry->pad_h,
-                               .pad_w = geometry->pad_w,
                                .src = run->inputs[0].data,
                                .src_n = geometry->src_n,
                                .src_h = geometry->src_h,

@@ -19,9 +19,9 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   int64_t most = carnot_qlinear_taps(&p) * 255 * 128;
   for (int64_t f = 0; bias && f < p.filters; f++)
     if (llabs((long long)((const int32_t*)bias->data)[f]) + most >= kExact)
-      return "sums with the bias pass what float32 holds";
-  return carnot_qlinear_want_channels_last(problem,
-                                           most < kExact ? NULL : "sums pass what float32 holds");
+      return "sums with the bias exceed the integers that float32 holds exactly";
+  return carnot_qlinear_want_channels_last(
+      problem, most < kExact ? NULL : "sums exceed the integers that float32 holds exactly");
 }
 
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -131,20 +131,8 @@ static void depthwise_part(void* argument, int64_t part) {
   const depthwise_run* run = argument;
   const carnot_qlinear_conv_params* p = run->step->params;
   const carnot_window_geometry* geometry = &run->s->geometry;
-  const carnot_depthwise_f32 conv = {.n = geometry->n,
-                                     .h = geometry->h,
-                                     .w = geometry->w,
+  const carnot_depthwise_f32 conv = {CARNOT_WINDOW_FIELDS(geometry),
                                      .c = geometry->c,
-                                     .p = geometry->p,
-                                     .q = geometry->q,
-                                     .r = geometry->r,
-                                     .s = geometry->s,
-                                     .stride_h = geometry->stride_h,
-                                     .stride_w = geometry->stride_w,
-                                     .dilation_h = geometry->dilation_h,
-                                     .dilation_w = geometry->dilation_w,
-                                     .pad_h = geometry->pad_h,
-                                     .pad_w = geometry->pad_w,
                                      .src = run->wide_x,
                                      .src_n = geometry->h * geometry->w * geometry->c,
                                      .src_h = geometry->w * geometry->c,

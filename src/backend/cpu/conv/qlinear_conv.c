@@ -27,7 +27,7 @@ static const char* check_constants(const carnot_problem* problem, int64_t filter
       problem->inputs[CARNOT_QLINEAR_BIAS].kind == CARNOT_VALUE_TENSOR) {
     const carnot_tensor* bias = carnot_qlinear_constant(problem, CARNOT_QLINEAR_BIAS);
     if (!bias || bias->dtype != CARNOT_DTYPE_I32 || carnot_tensor_count(bias) != filters)
-      return "the bias is no constant list of int32";
+      return "the bias is not constant int32 of one number per filter";
   }
   return NULL;
 }
@@ -45,7 +45,7 @@ const char* carnot_qlinear_read(const carnot_problem* problem, carnot_qlinear_co
   const carnot_tensor* w = carnot_qlinear_constant(problem, CARNOT_QLINEAR_W);
   if (!carnot_is_8bit(x->format.dtype) || !carnot_is_8bit(y->format.dtype) || x->rank < 3 ||
       x->rank > 4)
-    return "the activations are no 8-bit tensors of rank 3 or 4";
+    return "the activations are not 8-bit tensors of rank 3 or 4";
   if (!w || w->dtype != CARNOT_DTYPE_I8 || w->rank != x->rank)
     return "the weights are not constant int8";
   *out = (carnot_qlinear_conv_params){.window = conv.window,
@@ -87,7 +87,7 @@ carnot_status* carnot_qlinear_check_params(const carnot_step_view* step, uint32_
   const carnot_sliding_window* w = &p->window;
   CARNOT_CHECK(step->region->nodes[0].op == CARNOT_OP_QLINEAR_CONV &&
                    step->input_count >= CARNOT_QLINEAR_BIAS,
-               INVALID_MODEL, "the step holds no quantized convolution");
+               INVALID_MODEL, "the step is not a quantized convolution");
   CARNOT_TRY(carnot_sliding_window_check(w, 1, 2));
   CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= CARNOT_QLINEAR_MAX_CHANNELS &&
                    p->filters >= 1 && p->filters <= CARNOT_QLINEAR_MAX_FILTERS &&

@@ -10,7 +10,7 @@ enum { kRegions = 1, kImages = 2 };
 static const char* roi_reject(carnot_problem* problem, char* reason, size_t size) {
   const char* why = carnot_image_sampling_reject(problem, CARNOT_OP_ROI_ALIGN, 2, reason, size);
   if (!why && !carnot_cpu_is_index(problem->inputs[kImages].format.dtype))
-    return "images are no indices";
+    return "the batch indices are not integers";
   return why;
 }
 typedef struct roi_state {
@@ -32,7 +32,7 @@ static carnot_status* roi_configure(const carnot_step_view* step, const carnot_o
   CARNOT_CHECK(regions->format.dtype == CARNOT_DTYPE_F32 && regions->rank == 2 &&
                    regions->dims[0] == count && regions->dims[1] == 4 &&
                    carnot_cpu_is_dense(regions),
-               INVALID_MODEL, "rois are no %lld rows of 4 float32", (long long)count);
+               INVALID_MODEL, "rois are not %lld rows of 4 float32", (long long)count);
   CARNOT_CHECK(carnot_cpu_is_index(images->format.dtype) && carnot_cpu_is_dense(images) &&
                    carnot_dims_count(images->dims, images->rank) == count,
                INVALID_MODEL, "batch_indices has %lld elements; %lld are required",

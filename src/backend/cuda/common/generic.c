@@ -48,7 +48,7 @@ const char* carnot_cuda_generic_reject(carnot_problem* problem, carnot_op op, ui
   const char* why = NULL;
   for (uint32_t i = 0; i < problem->input_count && !why; i++) {
     uint32_t local = problem->region->nodes[0].inputs[i];
-    if (local != i && local != CARNOT_PLAN_NONE) return "the operands stand in another order";
+    if (local != i && local != CARNOT_PLAN_NONE) return "the operands have another order";
     why = check_type(&problem->inputs[i], takes_packed(op), reason, size);
     if (host >> i & 1) problem->inputs[i].format.memory = CARNOT_MEMORY_HOST;
   }
@@ -90,7 +90,7 @@ carnot_status* carnot_cuda_axis(const carnot_step_view* step, const char* name, 
 carnot_status* carnot_cuda_host_number(const carnot_operand* operand, int64_t at, double* out) {
   CARNOT_CHECK(operand->format.memory == CARNOT_MEMORY_HOST && operand->data &&
                    at < carnot_dims_count(operand->dims, operand->rank),
-               INVALID_MODEL, "element %lld of a list is not at hand when shapes are set",
+               INVALID_MODEL, "element %lld of a list is not in host memory when shapes are set",
                (long long)at);
   *out = carnot_load_f64(operand->format.dtype, operand->data, (size_t)at);
   return NULL;

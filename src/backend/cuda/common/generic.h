@@ -58,7 +58,8 @@ carnot_status* carnot_cuda_expect(const carnot_operand* t, const char* what,
                                   int64_t wanted) CARNOT_MUST_USE;
 // An operand of indices: integers on the device.
 carnot_status* carnot_cuda_check_index(const carnot_operand* t) CARNOT_MUST_USE;
-// |x|, |updates| and result |y| lie on the device; x and y are alike, updates have their type.
+// |x|, |updates| and result |y| are in device memory; x and y have the same type and dimensions,
+// updates have their type.
 carnot_status* carnot_cuda_check_copied(const carnot_operand* x, const carnot_operand* updates,
                                         const carnot_operand* y) CARNOT_MUST_USE;
 // Attributes of the step's only node.

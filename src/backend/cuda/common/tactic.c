@@ -79,7 +79,7 @@ carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int
   int64_t count = carnot_dims_count(operand->dims, operand->rank);
   CARNOT_CHECK(operand->format.memory == CARNOT_MEMORY_HOST && (operand->data || !count) &&
                    count <= capacity && carnot_dtype_is_integer(operand->format.dtype),
-               INVALID_MODEL, "a list of %lld %s is not at hand when shapes are set",
+               INVALID_MODEL, "a list of %lld %s is not in host memory when shapes are set",
                (long long)count, carnot_dtype_name(operand->format.dtype));
   for (int64_t i = 0; i < count; i++)
     out[i] = carnot_load_i64(operand->format.dtype, operand->data, (size_t)i);
@@ -99,7 +99,7 @@ carnot_status* carnot_cuda_on_device(const carnot_operand* operands, uint32_t co
   for (uint32_t i = 0; i < count; i++)
     CARNOT_CHECK(operands[i].format.dtype == CARNOT_DTYPE_INVALID ||
                      operands[i].format.memory == CARNOT_MEMORY_DEVICE,
-                 INVALID_MODEL, "operand %u of a device step is no value on the device", i);
+                 INVALID_MODEL, "operand %u of a device step is not in device memory", i);
   return NULL;
 }
 

@@ -70,7 +70,7 @@ carnot_operand carnot_cuda_operand_of(const carnot_operand_desc* t, carnot_layou
 // The integers of a small host operand; *out_count -1 when it is absent.
 carnot_status* carnot_cuda_ints(const carnot_operand* operand, int64_t* out, int capacity,
                                 int* out_count) CARNOT_MUST_USE;
-// Every operand that a kernel touches lies on the device.
+// Checks that every operand is in device memory, or absent. INVALID_MODEL.
 carnot_status* carnot_cuda_on_device(const carnot_operand* operands,
                                      uint32_t count) CARNOT_MUST_USE;
 // Dense, channels innermost, at 16 bytes; of three or more dimensions.

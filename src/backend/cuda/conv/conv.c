@@ -58,7 +58,7 @@ carnot_status* carnot_cuda_conv_of_step(const carnot_step_view* step, const carn
   char reason[256];
   const char* why = carnot_conv_problem_of_region(step->region, step->input_count, &out->problem);
   CARNOT_CHECK(!why && out->problem.node->op == CARNOT_OP_CONV, INVALID_MODEL,
-               "the step is no convolution: %s", why && *why ? why : "another operator");
+               "the step is not a convolution: %s", why && *why ? why : "another operator");
   CARNOT_TRY(carnot_conv_problem_match_operands(step, inputs, &outputs[0], mask, &out->problem));
   why = of_problem(step->region, step->input_count, out, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);

@@ -72,9 +72,9 @@ carnot_status* carnot_cuda_conv_cast_run(const carnot_step_view* step, carnot_cu
 carnot_status* carnot_cuda_conv_pack(const carnot_operand_desc* weights,
                                      carnot_prepared* out) CARNOT_MUST_USE;
 // Packs them in the order of conv_small_channels.cuh, for |chunks| chunks of 32 filters:
-// |place[step][lane & 3][4]| are offsets in the weights of a filter, -1 for a zero.
+// |offsets[step][lane & 3][4]| are offsets in the weights of a filter, -1 for a zero.
 carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_desc* weights, int chunks,
-                                            int steps, const int32_t (*place)[4][4],
+                                            int steps, const int32_t (*offsets)[4][4],
                                             carnot_prepared* out) CARNOT_MUST_USE;
 // For tactics that read their weights packed only: the engine holds them, and the plain weights
 // are unused.

@@ -66,20 +66,20 @@ static carnot_status* conv1x1_prepare(const carnot_problem* problem, carnot_prep
   carnot_cuda_conv c;
   CARNOT_TRY(carnot_cuda_conv_of_problem(problem, &kEpilogue, &c));
   const carnot_operand_desc* w = &problem->inputs[c.weights];
-  int32_t place[kMostChannels / 16][4][4];
+  int32_t offsets[kMostChannels / 16][4][4];
   int steps = 2 * blocks_of(w->dims[1]);
   for (int s = 0; s < steps; s++)
     for (int i = 0; i < 16; i++) {
       int channel = s / 2 * 32 + i / 4 * 8 + s % 2 * 4 + i % 4;
-      place[s][i / 4][i % 4] = channel < w->dims[1] ? channel : -1;
+      offsets[s][i / 4][i % 4] = channel < w->dims[1] ? channel : -1;
     }
   out->packed_inputs = 1ull << c.weights;
   CARNOT_TRY(carnot_cuda_conv_pack_chunks(w, chunks_of(w->dims[0]), steps,
-                                          (const int32_t(*)[4][4])place, out));
+                                          (const int32_t(*)[4][4])offsets, out));
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].format.dtype, out);
 }
 
-// ---- shape ----
+// ---- configure and run ----
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* y, const carnot_cuda_conv* c,
@@ -124,9 +124,9 @@ static const carnot_cuda_kernel_id kKernels[][CARNOT_DTYPE_COUNT] = {
 #undef BY_BLOCKS
 };
 
-static carnot_status* conv1x1_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                    const carnot_operand* outputs, void* state,
-                                    size_t* out_workspace_bytes) {
+static carnot_status* conv1x1_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* state,
+                                        size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   const carnot_plan_node* node = &step->region->nodes[0];
@@ -182,6 +182,6 @@ const carnot_tactic carnot_cuda_conv1x1_small = {.name = "cuda_conv_thin",
                                                  .prepare = conv1x1_prepare,
                                                  .validate = carnot_cuda_conv_packed_check,
                                                  .uses_input = carnot_cuda_conv_packed_reads,
-                                                 .configure = conv1x1_shape,
+                                                 .configure = conv1x1_configure,
                                                  .run = conv1x1_run,
                                                  .work = carnot_cuda_conv_work};

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN, with what its engines fuse behind them.
+// Convolutions by cuDNN, with the epilogues that its engines fuse.
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "base/hash.h"
 
 enum { kEngines = 5 };  // engines that are timed, in the order of the heuristic
-_Static_assert((int)kEngines <= (int)CARNOT_PREPLAN_PARTS, "each is foreseen");
+_Static_assert((int)kEngines <= (int)CARNOT_PREPLAN_PARTS, "preplan builds the plan of each");
 
 typedef struct cudnn_params {
   int32_t fast_fp32, packed, choice;
@@ -15,7 +15,7 @@ typedef struct cudnn_params {
 
 typedef struct cudnn_state {
   carnot_cuda_cudnn_plan* plan;
-  CUfunction own;  // where the library has no engine
+  CUfunction direct;  // where the library has no engine
   carnot_cuda_sliding_window window;
   uint32_t weights, bias, residual;  // inputs; NONE
   carnot_cuda_conv_cast cast;
@@ -118,7 +118,7 @@ static uint64_t timings_key(const carnot_cuda* cuda, const carnot_cuda_cudnn_key
 
 // Builds the plans that selection will ask for: whether an engine exists, and those that are
 // timed.
-static void cudnn_foresee(const carnot_problem* problem, int part) {
+static void cudnn_preplan(const carnot_problem* problem, int part) {
   char reason[256];
   carnot_cuda_conv c;
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
@@ -156,7 +156,7 @@ static uint64_t cudnn_load_ns(const carnot_problem* problem, const carnot_prepar
   return ns;
 }
 
-static carnot_status* cudnn_check(const carnot_step_view* step) {
+static carnot_status* cudnn_validate(const carnot_step_view* step) {
   CARNOT_CHECK(
       step->param_bytes == sizeof(cudnn_params) &&
           (!((const cudnn_params*)step->params)->packed || step->constant_count) &&
@@ -166,13 +166,13 @@ static carnot_status* cudnn_check(const carnot_step_view* step) {
   return NULL;
 }
 
-static bool cudnn_reads(const carnot_step_view* step, uint32_t input) {
+static bool cudnn_uses_input(const carnot_step_view* step, uint32_t input) {
   const carnot_plan_node* node = carnot_conv_node(step->region);
   return !(((const cudnn_params*)step->params)->packed && node->input_count > 1 &&
            node->inputs[1] == input);
 }
 
-// ---- shape and run ----
+// ---- configure and run ----
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* x, const carnot_operand* y,
@@ -195,9 +195,9 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   return NULL;
 }
 
-static carnot_status* cudnn_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                  const carnot_operand* outputs, void* state,
-                                  size_t* out_workspace_bytes) {
+static carnot_status* cudnn_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   *out_workspace_bytes = 0;
   const char* missing = carnot_cuda_lacks_cudnn(cuda);
@@ -235,7 +235,7 @@ static carnot_status* cudnn_shape(const carnot_step_view* step, const carnot_ope
       cuda->cudnn_version, (long long)s->window.channels, (long long)s->window.filters,
       (long long)s->window.groups);
   if (!s->plan->plan)
-    CARNOT_TRY(carnot_cuda_kernel(cuda, CARNOT_CUDA_KERNEL_conv_direct_f32, &s->own));
+    CARNOT_TRY(carnot_cuda_kernel(cuda, CARNOT_CUDA_KERNEL_conv_direct_f32, &s->direct));
   *out_workspace_bytes = cast.bytes;
   if (s->plan->plan) *out_workspace_bytes += (size_t)s->plan->workspace_bytes;
   return carnot_cuda_chain_shape(step, &c.chain, inputs, outputs, &s->chain);
@@ -243,60 +243,61 @@ static carnot_status* cudnn_shape(const carnot_step_view* step, const carnot_ope
 
 // ---- timing of the library's engines ----
 
-typedef struct contest {
+// Operands in device memory, and the engines that run over them.
+typedef struct engine_timing {
   carnot_cuda* cuda;
   void* memory;
   int count;
   int64_t ids[CARNOT_CUDA_CUDNN_TENSORS];
   void* addresses[CARNOT_CUDA_CUDNN_TENSORS];
   void* workspace;
-} contest;
+} engine_timing;
 
 static carnot_status* run_engine(void* user, void* plan, CUstream stream) {
-  contest* c = user;
-  CARNOT_CHECK(plan, UNSUPPORTED, "no plan by this engine");
-  return carnot_cuda_cudnn_execute(c->cuda, stream, plan, c->count, c->ids, c->addresses,
-                                   c->workspace);
+  engine_timing* t = user;
+  CARNOT_CHECK(plan, UNSUPPORTED, "this engine has no plan for the problem");
+  return carnot_cuda_cudnn_execute(t->cuda, stream, plan, t->count, t->ids, t->addresses,
+                                   t->workspace);
 }
 
 // Operands one after the other, the workspace last.
-static carnot_status* make_operands(contest* c, const carnot_cuda_cudnn_key* key,
+static carnot_status* make_operands(engine_timing* t, const carnot_cuda_cudnn_key* key,
                                     const int64_t* bytes) {
   static const int64_t kIds[] = {CARNOT_CUDA_CUDNN_X, CARNOT_CUDA_CUDNN_W, CARNOT_CUDA_CUDNN_Y,
                                  CARNOT_CUDA_CUDNN_BIAS, CARNOT_CUDA_CUDNN_RESIDUAL};
   const bool used[] = {true, true, true, key->conv.bias != 0, key->conv.residual != 0};
   size_t total = (size_t)kCarnotCudaDnnWorkspace;
   for (int i = 0; i < 5; i++) total += carnot_align_up((size_t)bytes[i], 256);
-  CARNOT_TRY(c->cuda->base.backend->alloc(&c->cuda->base, total, &c->memory));
-  char* at = c->memory;
+  CARNOT_TRY(t->cuda->base.backend->alloc(&t->cuda->base, total, &t->memory));
+  char* at = t->memory;
   for (int i = 0; i < 5; i++) {
-    if (used[i]) c->ids[c->count] = kIds[i], c->addresses[c->count++] = at;
+    if (used[i]) t->ids[t->count] = kIds[i], t->addresses[t->count++] = at;
     at += carnot_align_up((size_t)bytes[i], 256);
   }
-  c->workspace = at;
-  carnot_cuda* cuda = c->cuda;
-  CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(c->memory), 0x3c,
+  t->workspace = at;
+  carnot_cuda* cuda = t->cuda;
+  CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(t->memory), 0x3c,
                                         total - (size_t)kCarnotCudaDnnWorkspace, NULL));
   return carnot_cuda_check(cuda, cuda->cuStreamSynchronize(NULL), "cuStreamSynchronize");
 }
 
-// Engines that do not serve this problem have no plan and lose.
-static carnot_status* hold_contest(const carnot_problem* problem, carnot_cuda_cudnn_key key,
+// Engines that do not take this problem have no plan and are not chosen.
+static carnot_status* time_engines(const carnot_problem* problem, carnot_cuda_cudnn_key key,
                                    uint64_t hash, const int64_t* bytes, int* out_best) {
   carnot_cuda* cuda = carnot_cuda_of(problem->device);
-  void* ways[kEngines] = {NULL};
+  void* plans[kEngines] = {NULL};
   for (int i = 0; i < kEngines; i++) {
     carnot_cuda_cudnn_plan* plan;
     key.choice = i;
     CARNOT_TRY(carnot_cuda_cudnn_find(cuda, &key, &plan));
-    if (plan->plan && plan->choice == i) ways[i] = plan;
+    if (plan->plan && plan->choice == i) plans[i] = plan;
   }
-  contest c = {.cuda = cuda};
-  carnot_status* status = make_operands(&c, &key, bytes);
+  engine_timing t = {.cuda = cuda};
+  carnot_status* status = make_operands(&t, &key, bytes);
   if (!status)
     status =
-        carnot_cuda_autotune(problem, hash, kTimings, run_engine, &c, ways, kEngines, out_best);
-  cuda->base.backend->free(&cuda->base, c.memory);
+        carnot_cuda_autotune(problem, hash, kTimings, run_engine, &t, plans, kEngines, out_best);
+  cuda->base.backend->free(&cuda->base, t.memory);
   return status;
 }
 
@@ -315,7 +316,7 @@ static carnot_status* choose_engine(const carnot_problem* problem, const carnot_
                             carnot_dims_count(w->dims, w->rank) * 2, whole,
                             key.conv.window.filters * 2, whole};
   if (!carnot_cuda_autotune_cached(problem, hash, kTimings, kEngines, &best))
-    CARNOT_TRY(hold_contest(problem, key, hash, bytes, &best));
+    CARNOT_TRY(time_engines(problem, key, hash, bytes, &best));
   *out_choice = best;
   return NULL;
 }
@@ -355,10 +356,10 @@ static carnot_status* cudnn_run(const carnot_step_view* step, void* state,
   bool packed = ((const cudnn_params*)step->params)->packed;
   const void* weights = packed ? step->constants[0] : inputs[s->weights].data;
   memcpy(&addresses[1], &weights, sizeof(weights));
-  if (s->own) {
+  if (s->direct) {
     s->window.x = addresses[0], s->window.w = weights, s->window.y = outputs[0].data;
     int64_t count = carnot_dims_count(outputs[0].dims, outputs[0].rank);
-    CARNOT_TRY(carnot_cuda_launch_threads(step, s->own, count, &s->window));
+    CARNOT_TRY(carnot_cuda_launch_threads(step, s->direct, count, &s->window));
     return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
   }
   int count = 3;
@@ -378,12 +379,12 @@ const carnot_tactic carnot_cuda_conv_cudnn = {.name = "cuda_conv_cudnn",
                                               .numerics = CARNOT_NUMERICS_EXACT,
                                               .device = true,
                                               .sources = 1u << CARNOT_SOURCE_CUDNN,
-                                              .preplan = cudnn_foresee,
+                                              .preplan = cudnn_preplan,
                                               .load_ns = cudnn_load_ns,
                                               .reject = cudnn_reject,
                                               .prepare = cudnn_prepare,
-                                              .validate = cudnn_check,
-                                              .uses_input = cudnn_reads,
-                                              .configure = cudnn_shape,
+                                              .validate = cudnn_validate,
+                                              .uses_input = cudnn_uses_input,
+                                              .configure = cudnn_configure,
                                               .run = cudnn_run,
                                               .work = carnot_cuda_conv_work};

@@ -35,9 +35,9 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].format.dtype, out);
 }
 
-static carnot_status* conv_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* state,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* conv_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* state,
+                                     size_t* out_workspace_bytes) {
   carnot_cuda_conv c;
   carnot_operand x;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, &kEpilogue, &c));
@@ -82,6 +82,6 @@ const carnot_tactic carnot_cuda_conv_direct = {.name = "cuda_conv_direct",
                                                .device = true,
                                                .reject = conv_reject,
                                                .prepare = conv_prepare,
-                                               .configure = conv_shape,
+                                               .configure = conv_configure,
                                                .run = conv_run,
                                                .work = carnot_cuda_conv_work};

@@ -19,7 +19,7 @@ carnot_status* carnot_cuda_conv_pack(const carnot_operand_desc* w, carnot_prepar
 }
 
 carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_desc* w, int chunks, int steps,
-                                            const int32_t (*place)[4][4], carnot_prepared* out) {
+                                            const int32_t (*offsets)[4][4], carnot_prepared* out) {
   int64_t count = carnot_dims_count(w->dims + 1, w->rank - 1);
   size_t bytes = (size_t)CARNOT_CUDA_PACKED_CHUNK_BYTES(chunks, steps);
   void* memory;
@@ -32,8 +32,9 @@ carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_desc* w, int ch
         int j = i / 64 * 2 + i % 2, g = i / 2 % 32 / 4, t = i / 2 % 4;
         int64_t filter = chunk * 32 + g / 2 * 8 + j * 2 + g % 2;
         for (int k = 0; k < 4; k++)
-          *to++ = filter < w->dims[0] && place[s][t][k] >= 0 ? from[filter * count + place[s][t][k]]
-                                                             : 0;
+          *to++ = filter < w->dims[0] && offsets[s][t][k] >= 0
+                      ? from[filter * count + offsets[s][t][k]]
+                      : 0;
       }
   out->constants[out->constant_count].packing = "chunks f16";
   out->constants[out->constant_count].data = memory;

@@ -96,7 +96,7 @@ static carnot_status* patch_prepare(const carnot_problem* problem, carnot_prepar
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->inputs[0].format.dtype, out);
 }
 
-static carnot_status* patch_check(const carnot_step_view* step) {
+static carnot_status* patch_validate(const carnot_step_view* step) {
   CARNOT_CHECK(step->param_bytes == sizeof(patch_params), INVALID_MODEL, "%u bytes of parameters",
                step->param_bytes);
   return NULL;
@@ -119,9 +119,9 @@ static carnot_status* set_gather(const carnot_step_view* step, const carnot_oper
                                        &s->gather);
 }
 
-static carnot_status* patch_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                  const carnot_operand* outputs, void* state,
-                                  size_t* out_workspace_bytes) {
+static carnot_status* patch_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                      const carnot_operand* outputs, void* state,
+                                      size_t* out_workspace_bytes) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   const char* missing = carnot_cuda_lacks_cublaslt(cuda);
   CARNOT_CHECK(!missing, NOT_FOUND, "this step calls a library: %s", missing);
@@ -181,6 +181,6 @@ const carnot_tactic carnot_cuda_conv_patch_embed = {.name = "cuda_conv_patch",
                                                     .sources = 1u << CARNOT_SOURCE_CUBLAS_LT,
                                                     .reject = patch_reject,
                                                     .prepare = patch_prepare,
-                                                    .validate = patch_check,
-                                                    .configure = patch_shape,
+                                                    .validate = patch_validate,
+                                                    .configure = patch_configure,
                                                     .run = patch_run};

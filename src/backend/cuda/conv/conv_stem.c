@@ -65,21 +65,21 @@ static carnot_status* stem_prepare(const carnot_problem* problem, carnot_prepare
   CARNOT_TRY(carnot_cuda_conv_of_problem(problem, &kEpilogue, &c));
   const carnot_operand_desc* w = &problem->inputs[c.weights];
   int rows = (int)w->dims[2], columns = (int)w->dims[3], quads = quads_of(columns);
-  int32_t place[2 * kMostKernel][4][4];
+  int32_t offsets[2 * kMostKernel][4][4];
   for (int s = 0; s < rows * quads; s++)
     for (int i = 0; i < 16; i++) {
       int column = s % quads * 4 + i / 4, channel = i % 4;
-      place[s][i / 4][channel] = column < columns && channel < w->dims[1]
-                                     ? (channel * rows + s / quads) * columns + column
-                                     : -1;
+      offsets[s][i / 4][channel] = column < columns && channel < w->dims[1]
+                                       ? (channel * rows + s / quads) * columns + column
+                                       : -1;
     }
   out->packed_inputs = 1ull << c.weights;
   CARNOT_TRY(carnot_cuda_conv_pack_chunks(w, slices_of(w->dims[0]) * chunks_of(w->dims[0]),
-                                          rows * quads, (const int32_t(*)[4][4])place, out));
+                                          rows * quads, (const int32_t(*)[4][4])offsets, out));
   return carnot_cuda_chain_prepare(problem, &c.chain, problem->outputs[0].format.dtype, out);
 }
 
-// ---- shape ----
+// ---- configure and run ----
 
 static carnot_status* check_operands(const carnot_step_view* step, const carnot_operand* inputs,
                                      const carnot_operand* y, const carnot_cuda_conv* c,
@@ -180,9 +180,9 @@ static carnot_cuda_kernel_id kernel_of(carnot_dtype x, carnot_dtype y, int chunk
   return CARNOT_CUDA_KERNEL_NONE;
 }
 
-static carnot_status* stem_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* state,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* stem_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* state,
+                                     size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   const carnot_plan_node* node = carnot_conv_node(step->region);
@@ -237,6 +237,6 @@ const carnot_tactic carnot_cuda_conv_stem = {.name = "cuda_conv_first",
                                              .prepare = stem_prepare,
                                              .validate = carnot_cuda_conv_packed_check,
                                              .uses_input = carnot_cuda_conv_packed_reads,
-                                             .configure = stem_shape,
+                                             .configure = stem_configure,
                                              .run = stem_run,
                                              .work = carnot_cuda_conv_work};

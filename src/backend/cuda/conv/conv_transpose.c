@@ -27,10 +27,10 @@ static void resolve_padding(const carnot_cuda_attrs* a, const carnot_operand* x,
   }
 }
 
-static carnot_status* conv_transpose_shape(const carnot_step_view* step,
-                                           const carnot_operand* inputs,
-                                           const carnot_operand* outputs, void* state,
-                                           size_t* out_workspace_bytes) {
+static carnot_status* conv_transpose_configure(const carnot_step_view* step,
+                                               const carnot_operand* inputs,
+                                               const carnot_operand* outputs, void* state,
+                                               size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_operand *x = &inputs[0], *w = &inputs[1], *y = &outputs[0],
                        *bias = carnot_cuda_optional(step, inputs, 2);
@@ -69,4 +69,4 @@ static carnot_status* conv_transpose_shape(const carnot_step_view* step,
                                    carnot_cuda_count(y), &p, sizeof(p), state);
 }
 CARNOT_CUDA_GENERIC_TACTIC(conv_transpose, "cuda_conv_transpose", CARNOT_OP_CONV_TRANSPOSE,
-                           conv_transpose_reject, conv_transpose_shape);
+                           conv_transpose_reject, conv_transpose_configure);

@@ -41,12 +41,12 @@ static carnot_status* deform_conv_shape(const carnot_step_view* step, const carn
                INVALID_ARGUMENT, "%lld channels and %lld filters do not fit the groups",
                (long long)p.channels, (long long)p.filters);
   int64_t taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
-  int64_t places = x->dims[0] * p.offset_groups * taps * p.out[0] * p.out[1] * p.out[2];
+  int64_t samples = x->dims[0] * p.offset_groups * taps * p.out[0] * p.out[1] * p.out[2];
   CARNOT_TRY(carnot_cuda_expect(x, "x", carnot_cuda_count(x)));
   CARNOT_TRY(carnot_cuda_expect(w, "weights", p.filters * (p.channels / p.groups) * taps));
-  CARNOT_TRY(carnot_cuda_expect(&inputs[2], "offset", places * p.rank));
+  CARNOT_TRY(carnot_cuda_expect(&inputs[2], "offset", samples * p.rank));
   CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 3), "the bias", p.filters));
-  CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 4), "the mask", places));
+  CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 4), "the mask", samples));
   return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_deform_conv,
                                    carnot_cuda_count(y), &p, sizeof(p), state);
 }
@@ -79,7 +79,7 @@ static carnot_status* col2im_shape(const carnot_step_view* step, const carnot_op
   carnot_sliding_window w;
   CARNOT_TRY(carnot_sliding_window_read(a.row, a.attrs, rank, &block, &w));
   carnot_cuda_deform_conv_params p = {.rank = rank};
-  int64_t places = 1, taps = 1;
+  int64_t windows = 1, taps = 1;
   for (int d = 0; d < 3; d++) {
     int at = d - (3 - rank);
     bool used = at >= 0;
@@ -93,9 +93,9 @@ static carnot_status* col2im_shape(const carnot_step_view* step, const carnot_op
     CARNOT_CHECK(room >= 0, INVALID_ARGUMENT, "a block does not fit dimension %d of %lld", at,
                  (long long)p.in[d]);
     p.out[d] = room / p.step[d] + 1;
-    places *= p.out[d], taps *= p.kernel[d];
+    windows *= p.out[d], taps *= p.kernel[d];
   }
-  CARNOT_TRY(carnot_cuda_expect(x, "x", y->dims[0] * y->dims[1] * taps * places));
+  CARNOT_TRY(carnot_cuda_expect(x, "x", y->dims[0] * y->dims[1] * taps * windows));
   return carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_col2im,
                                    carnot_cuda_count(y), &p, sizeof(p), state);
 }

@@ -96,9 +96,10 @@ static carnot_status* choose_kernel(const carnot_step_view* step, carnot_dtype d
   return carnot_cuda_kernel(cuda, kernel, &s->function);
 }
 
-static carnot_status* depthwise_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                      const carnot_operand* outputs, void* state,
-                                      size_t* out_workspace_bytes) {
+static carnot_status* depthwise_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs, void* state,
+                                          size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   carnot_cuda_conv c;
   CARNOT_TRY(carnot_cuda_conv_of_step(step, inputs, outputs, &kEpilogue, &c));
@@ -155,6 +156,6 @@ const carnot_tactic carnot_cuda_depthwise = {.name = "cuda_depthwise",
                                              .prepare = depthwise_prepare,
                                              .validate = carnot_cuda_conv_packed_check,
                                              .uses_input = carnot_cuda_conv_packed_reads,
-                                             .configure = depthwise_shape,
+                                             .configure = depthwise_configure,
                                              .run = depthwise_run,
                                              .work = carnot_cuda_conv_work};

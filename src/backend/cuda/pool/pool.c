@@ -40,9 +40,9 @@ static bool takes_vectors(const carnot_operand* x, const carnot_operand* y,
          ((uintptr_t)x->data | (uintptr_t)y->data) % 16 == 0;
 }
 
-static carnot_status* pool_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                 const carnot_operand* outputs, void* state,
-                                 size_t* out_workspace_bytes) {
+static carnot_status* pool_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* state,
+                                     size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
   const carnot_plan_node* node = &step->region->nodes[0];
   CARNOT_TRY(carnot_cuda_on_device(inputs, 1));
@@ -76,7 +76,7 @@ static carnot_status* pool_run(const carnot_step_view* step, void* state,
   (void)workspace, (void)executor;
   pool_state* s = state;
   s->params.x = inputs[0].data, s->params.y = outputs[0].data;
-  s->params.places = step->output_count > 1 ? outputs[1].data : NULL;
+  s->params.indices = step->output_count > 1 ? outputs[1].data : NULL;
   return carnot_cuda_launch_threads(step, s->function, s->count, &s->params);
 }
 
@@ -86,5 +86,5 @@ const carnot_tactic carnot_cuda_pool = {.name = "cuda_pool",
                                         .device = true,
                                         .strided_outputs = true,
                                         .reject = pool_reject,
-                                        .configure = pool_shape,
+                                        .configure = pool_configure,
                                         .run = pool_run};

@@ -76,8 +76,8 @@ static carnot_status* max_unpool_shape(const carnot_step_view* step, const carno
       p.inner[d] =
           (x->dims[d] - 1) * w.strides[d - 2] + w.kernel[d - 2] - w.begin[d - 2] - w.end[d - 2];
     p.dims[d] = y->dims[d];
-    CARNOT_CHECK(p.inner[d] > 0, INVALID_ARGUMENT, "dimension %d has %lld places", d,
-                 (long long)p.inner[d]);
+    CARNOT_CHECK(p.inner[d] > 0, INVALID_ARGUMENT,
+                 "dimension %d of the unpooled result has size %lld", d, (long long)p.inner[d]);
   }
   CARNOT_TRY(carnot_cuda_expect(x, "x", carnot_cuda_count(x)));
   CARNOT_TRY(carnot_cuda_expect(&inputs[1], "the indices", carnot_cuda_count(x)));

@@ -4,7 +4,7 @@
 #include "kernel/cpu/common/kernels_isa.h"
 #include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 
-// The output pixel that pointers are being found for, and what lies under its filter.
+// The output pixel that pointers are being found for, and the input pixels under its filter.
 typedef struct pixel {
   int64_t n, p, q;
   int64_t h0, w0;  // input pixel under the first tap
@@ -77,7 +77,7 @@ static void pixels_under_cubes(const void* problem, int64_t m, int count, int64_
 
 // With few channels (a first layer) the inner loop over one tap would be too short. Where the
 // pixels of an input row touch, the S taps of a filter row are one run of S * C floats: it is one
-// tap then. Runs that reach over the border are copied with zeros in the place of the padding.
+// tap then. Runs that reach over the border are copied with zeros for the padding.
 enum { kRun = 64, kRunFloats = 512 };
 static const float kZeroRun[kRun];
 

@@ -42,8 +42,9 @@ CARNOT_INLINE void pool_pixel(const pool_window* win, int64_t c, bool max, float
   if (ch < c) pool_channels(win, ch, 1, c - ch, max, dst);
 }
 
-static int64_t places(int64_t start, int64_t taps, int64_t dilation, int64_t size, int64_t pad,
-                      int64_t pad_end) {
+// Taps inside the input and its padding.
+static int64_t padded_taps(int64_t start, int64_t taps, int64_t dilation, int64_t size, int64_t pad,
+                           int64_t pad_end) {
   const window_taps all = window_inside(start + pad, taps, dilation, size + pad + pad_end);
   return all.end - all.begin;
 }
@@ -67,8 +68,8 @@ CARNOT_INLINE void pool_nchw(const carnot_pool_f32* p, int64_t row0, int64_t row
       }
       win.count = (float)(win.rows * win.columns);
       if (p->include_padding) {
-        win.count = (float)(places(h0, p->r, p->dilation_h, p->h, p->pad_h, p->pad_h_end) *
-                            places(w0, p->s, p->dilation_w, p->w, p->pad_w, p->pad_w_end));
+        win.count = (float)(padded_taps(h0, p->r, p->dilation_h, p->h, p->pad_h, p->pad_h_end) *
+                            padded_taps(w0, p->s, p->dilation_w, p->w, p->pad_w, p->pad_w_end));
       }
       pool_pixel(&win, p->c, max, p->dst + (row * p->q + q) * p->ld);
     }

@@ -15,19 +15,19 @@ static const problem kProblems[] = {
 static double reference(const carnot_pool_f32* d, int64_t m, int64_t ch, bool max) {
   const int64_t q = m % d->q, p = m / d->q % d->p, n = m / (d->q * d->p);
   double acc = max ? -INFINITY : 0;
-  int64_t inside = 0, places = 0;
+  int64_t inside = 0, padded = 0;
   for (int64_t r = 0; r < d->r; ++r) {
     for (int64_t s = 0; s < d->s; ++s) {
       const int64_t h = p * d->stride_h + r * d->dilation_h - d->pad_h;
       const int64_t w = q * d->stride_w + s * d->dilation_w - d->pad_w;
-      places += h < d->h + d->pad_h_end && w < d->w + d->pad_w_end;
+      padded += h < d->h + d->pad_h_end && w < d->w + d->pad_w_end;
       if (h < 0 || h >= d->h || w < 0 || w >= d->w) continue;
       const double x = d->src[n * d->src_n + h * d->src_h + w * d->src_w + ch];
       ++inside;
       acc = !max ? acc + x : isnan(acc) || acc > x ? acc : x;
     }
   }
-  return max ? acc : acc / (double)(d->include_padding ? places : inside);
+  return max ? acc : acc / (double)(d->include_padding ? padded : inside);
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {

@@ -8,22 +8,22 @@
 
 enum { kRows = 32, kVectors = 4 };  // rows of the input, vectors of each, that are joined together
 
-// The rows of the input that one row of the result is made of: a place and taps in every dimension
-// but the last.
+// The rows of the input that one row of the result is made of: an offset, and taps in every
+// dimension but the last.
 typedef struct row_window {
   int64_t at, steps[CARNOT_POOL_NCHW_RANK], taps[CARNOT_POOL_NCHW_RANK];
-  int64_t count;   // of the window's rows inside
-  int64_t places;  // of those and what is padding
+  int64_t count;    // of the window's rows inside
+  int64_t divisor;  // the taps that an average counts: with padding or without
 } row_window;
 
-static int64_t axis_places(const carnot_pool_axis* a, int64_t start) {
+static int64_t axis_padded_taps(const carnot_pool_axis* a, int64_t start) {
   const window_taps all =
       window_inside(start + a->pad, a->kernel, a->dilation, a->in + a->pad + a->pad_end);
   return all.end - all.begin;
 }
 
 static row_window window_of_row(const carnot_pool_nchw_f32* p, int64_t row) {
-  row_window win = {.count = 1, .places = 1};
+  row_window win = {.count = 1, .divisor = 1};
   int64_t step = p->axes[p->rank - 1].in;
   for (int d = p->rank - 2; d >= 0; --d) {
     const carnot_pool_axis* a = &p->axes[d];
@@ -34,7 +34,7 @@ static row_window window_of_row(const carnot_pool_nchw_f32* p, int64_t row) {
     win.steps[d] = a->dilation * step;
     win.taps[d] = taps.end - taps.begin;
     win.count *= win.taps[d];
-    win.places *= p->include_padding ? axis_places(a, start) : win.taps[d];
+    win.divisor *= p->include_padding ? axis_padded_taps(a, start) : win.taps[d];
     step *= a->in;
   }
   win.at += row * step;
@@ -118,13 +118,14 @@ CARNOT_INLINE void join_columns(const carnot_pool_axis* a, const float* line, bo
   }
 }
 
-static void divide(const carnot_pool_nchw_f32* p, int64_t places, float* dst) {
+static void divide(const carnot_pool_nchw_f32* p, int64_t divisor, float* dst) {
   const carnot_pool_axis* a = &p->axes[p->rank - 1];
   for (int64_t q = 0; q < a->out; ++q) {
     const int64_t start = q * a->stride - a->pad;
     const window_taps taps = window_inside(start, a->kernel, a->dilation, a->in);
-    const int64_t own = p->include_padding ? axis_places(a, start) : taps.end - taps.begin;
-    dst[q] = places * own > 0 ? dst[q] / (float)(places * own) : 0;
+    const int64_t taps_counted =
+        p->include_padding ? axis_padded_taps(a, start) : taps.end - taps.begin;
+    dst[q] = divisor * taps_counted > 0 ? dst[q] / (float)(divisor * taps_counted) : 0;
   }
 }
 
@@ -140,7 +141,7 @@ CARNOT_INLINE void pool_nchw(const carnot_pool_nchw_f32* p, int64_t row0, int64_
     } else {
       for (int64_t q = 0; q < last->out; ++q) dst[q] = max ? -INFINITY : 0;
     }
-    if (!max) divide(p, win.places, dst);
+    if (!max) divide(p, win.divisor, dst);
   }
 }
 

@@ -20,7 +20,7 @@ struct conv_stem {
   char *weights, *patch;
   f32* bias;
   int lane, warp;
-  u32 place[MOST];     // of this thread's pixels in the patch: row, column
+  u32 position[MOST];     // of this thread's pixels in the patch: row, column
   u32 pixel[MOST][4];  // of the next tile: the bits of its channels
   int from[TILES][2];  // of the rows' windows in the patch, in bytes
   u32 to[TILES][2];    // of the rows in the tile: row, column
@@ -39,7 +39,7 @@ struct conv_stem {
 #pragma unroll
     for (int i = 0; i < MOST; i++) {
       u32 at = threadIdx.x + i * THREADS;
-      place[i] = at / p.patch_columns << 16 | at % p.patch_columns;
+      position[i] = at / p.patch_columns << 16 | at % p.patch_columns;
     }
 #pragma unroll
     for (int m = 0; m < TILES; m++)
@@ -72,9 +72,9 @@ struct conv_stem {
     int y0 = at.row * p.step[0] - p.begin[0], x0 = at.column * p.step[1] - p.begin[1];
 #pragma unroll
     for (int i = 0; i < MOST; i++) {
-      int row = y0 + (int)(place[i] >> 16), column = x0 + (int)(place[i] & 0xffff);
+      int row = y0 + (int)(position[i] >> 16), column = x0 + (int)(position[i] & 0xffff);
       bool inside = (u32)row < (u32)p.in_rows && (u32)column < (u32)p.in_columns &&
-                    place[i] >> 16 < (u32)p.patch_rows;
+                    position[i] >> 16 < (u32)p.patch_rows;
       const X* from = x + (row * p.x_row + column * p.x_column);
 #pragma unroll
       for (int c = 0; c < 4; c++) pixel[i][c] = bits_if(from + c * p.x_c, inside && c < p.channels);
@@ -83,7 +83,7 @@ struct conv_stem {
   DEVICE_ONLY void keep_patch() {
 #pragma unroll
     for (int i = 0; i < MOST; i++)
-      if (place[i] >> 16 < (u32)p.patch_rows)
+      if (position[i] >> 16 < (u32)p.patch_rows)
         ((half4*)patch)[threadIdx.x + i * THREADS] = {
             {pair_of<T, X>::bits(pixel[i][0], pixel[i][1]),
              pair_of<T, X>::bits(pixel[i][2], pixel[i][3])}};

@@ -32,17 +32,17 @@ DEVICE void deform_conv(const carnot_cuda_deform_conv_params& p, i64 item) {
   f64 sum = io.in[3] ? real_of(io.in_type[3], io.in[3], m) : 0;
   for (i64 k = 0; k < channels * taps; k++) {
     i64 c = m / (p.filters / p.groups) * channels + k / taps, left = k % taps;
-    i64 place = (n * p.offset_groups + c / (p.channels / p.offset_groups)) * taps + left;
+    i64 offset_row = (n * p.offset_groups + c / (p.channels / p.offset_groups)) * taps + left;
     f64 at[3];
     for (int d = 2; d >= 0; d--) {
       int axis = d - (3 - p.rank);
       at[d] = (f64)(o[d] + left % p.kernel[d] * p.dilation[d]);
       if (axis >= 0)
-        at[d] += real_of(io.in_type[2], io.in[2], (place * p.rank + axis) * size + pixel);
+        at[d] += real_of(io.in_type[2], io.in[2], (offset_row * p.rank + axis) * size + pixel);
       left /= p.kernel[d];
     }
     f64 v = sample_linear(io, (n * p.channels + c) * p.in[0] * p.in[1] * p.in[2], p.in, at);
-    if (io.in[4]) v *= real_of(io.in_type[4], io.in[4], place * size + pixel);
+    if (io.in[4]) v *= real_of(io.in_type[4], io.in[4], offset_row * size + pixel);
     sum += v * real_of(io.in_type[1], io.in[1], m * channels * taps + k);
   }
   store_any(io.out_type[0], io.out[0], item, sum);

@@ -24,7 +24,7 @@ DEVICE void pool(const carnot_cuda_sliding_window& p) {
   A most = lowest<A>(), sum = 0;
   i64 inside = 0, padded = 1, best = -1;
   for (int d = 0; d < 3; d++) {
-    // A window that ceil_mode adds may reach past the padding: what lies there does not count.
+    // A window that ceil_mode adds may reach past the padding: elements there do not count.
     i64 first = at.s[d] * p.step[d] - p.begin[d], last = p.in[d] + p.end[d], n = 0;
     for (i64 k = 0; k < p.kernel[d]; k++) n += first + k * p.dilation[d] < last;
     padded *= n;
@@ -39,7 +39,7 @@ DEVICE void pool(const carnot_cuda_sliding_window& p) {
         i64 i2 = at.s[2] * p.step[2] + c * p.dilation[2] - p.begin[2];
         if (i2 < 0 || i2 >= p.in[2]) continue;
         A v = load(x[i0 * p.x_s[0] + i1 * p.x_s[1] + i2 * p.x_s[2]]);
-        if (p.places && (best < 0 || v > most || (NAN_T(v) && !NAN_T(most))))
+        if (p.indices && (best < 0 || v > most || (NAN_T(v) && !NAN_T(most))))
           best = p.column_major ? (i2 * p.in[1] + i1) * p.in[0] + i0
                                 : (i0 * p.in[1] + i1) * p.in[2] + i2;
         most = hi(v, most);
@@ -53,7 +53,7 @@ DEVICE void pool(const carnot_cuda_sliding_window& p) {
   else if (p.average)
     sum /= (A)(p.count_padding ? padded : inside);
   put<T>(p.y, target(p, at), p.average || p.power ? sum : most);
-  if (p.places)
-    p.places[target(p, at)] =
+  if (p.indices)
+    p.indices[target(p, at)] =
         (at.n * p.channels + at.c) * p.in[0] * p.in[1] * p.in[2] + (best < 0 ? 0 : best);
 }

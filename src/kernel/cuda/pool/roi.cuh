@@ -8,7 +8,7 @@
 DEVICE i64 position(f64 v) { return (i64)fmin(fmax(v, -1e15), 1e15); }
 DEVICE i64 bounded(i64 v, i64 low, i64 high) { return v < low ? low : v > high ? high : v; }
 
-// The two neighbours of a coordinate and how far it lies toward the second; false outside of the
+// The two neighbours of a coordinate and its distance from the first; false outside of the
 // map.
 DEVICE bool neighbours(f64 at, i64 size, i64* low, i64* high, f64* part) {
   if (!(at >= -1 && at <= (f64)size)) return false;
