@@ -41,8 +41,9 @@ const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op) {
   return NULL;
 }
 
-carnot_status* carnot_cpu_check_single(const carnot_step_view* step, carnot_op op,
-                                       uint32_t input_count) {
+carnot_status* carnot_cpu_check_single(const carnot_step_view* step) {
+  const carnot_op op = step->tactic->anchor;
+  const uint32_t input_count = (uint32_t)carnot_op_get(op)->min_inputs;
   const carnot_plan_node* node = &step->region->nodes[0];
   CARNOT_CHECK(step->region->node_count == 1 && node->op == op && step->output_count == 1 &&
                    step->input_count == input_count && node->input_count == input_count,

@@ -30,9 +30,9 @@ bool carnot_is_f32_constant(const carnot_operand_desc* type);
 // reject: the region is one node of |op| whose operands are the step's inputs in order. NULL, or
 // why not.
 const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op);
-// validate: the same, with |input_count| inputs and one output.
-carnot_status* carnot_cpu_check_single(const carnot_step_view* step, carnot_op op,
-                                       uint32_t input_count) CARNOT_MUST_USE;
+// The validate function of a tactic of one operator without optional inputs: the same for the
+// tactic's anchor, with all inputs and one output.
+carnot_status* carnot_cpu_check_single(const carnot_step_view* step) CARNOT_MUST_USE;
 // Row-major and contiguous.
 bool carnot_cpu_is_dense(const carnot_operand* t);
 

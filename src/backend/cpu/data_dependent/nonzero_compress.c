@@ -25,10 +25,6 @@ static const char* non_zero_reject(carnot_problem* problem, char* reason, size_t
   return plain ? NULL : carnot_because(reason, size, "not for %s", carnot_dtype_name(dtype));
 }
 
-static carnot_status* non_zero_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_NON_ZERO, 1);
-}
-
 enum { kUnit = 4096, kParts = 16 };  // a unit: neighbours in the last axis
 
 typedef struct non_zero_state {
@@ -159,7 +155,7 @@ const carnot_tactic carnot_tactic_non_zero = {.name = "cpu_non_zero",
                                               .isa = CARNOT_ISA_SCALAR,
                                               .numerics = CARNOT_NUMERICS_EXACT,
                                               .reject = non_zero_reject,
-                                              .validate = non_zero_validate,
+                                              .validate = carnot_cpu_check_single,
                                               .configure = non_zero_configure,
                                               .infer_output_sizes = non_zero_infer_output_sizes,
                                               .run = non_zero_write};
@@ -170,10 +166,6 @@ static const char* compress_reject(carnot_problem* problem, char* reason, size_t
   const char* why = select_reject(problem, reason, size);
   if (why) return why;
   return problem->inputs[1].format.dtype == CARNOT_DTYPE_BOOL ? NULL : "the condition is not bool";
-}
-
-static carnot_status* compress_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_COMPRESS, 2);
 }
 
 typedef struct compress_state {
@@ -258,7 +250,7 @@ const carnot_tactic carnot_tactic_compress = {.name = "cpu_compress",
                                               .isa = CARNOT_ISA_SCALAR,
                                               .numerics = CARNOT_NUMERICS_EXACT,
                                               .reject = compress_reject,
-                                              .validate = compress_validate,
+                                              .validate = carnot_cpu_check_single,
                                               .configure = compress_configure,
                                               .infer_output_sizes = compress_infer_output_sizes,
                                               .run = compress_write};

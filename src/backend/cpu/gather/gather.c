@@ -21,10 +21,6 @@ static const char* gather_reject(carnot_problem* problem, char* reason, size_t s
   return NULL;
 }
 
-static carnot_status* gather_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_GATHER, 2);
-}
-
 typedef struct gather_state {
   int64_t outer, n, count, per_part;
   int64_t inner;     // elements behind the axis
@@ -118,7 +114,7 @@ static carnot_status* table_prepare(const carnot_problem* problem, carnot_prepar
 }
 
 static carnot_status* table_validate(const carnot_step_view* step) {
-  CARNOT_TRY(gather_validate(step));
+  CARNOT_TRY(carnot_cpu_check_single(step));
   CARNOT_CHECK(step->param_bytes == sizeof(int32_t) && step->constant_count == 1, INVALID_MODEL,
                "%u bytes of parameters and %u constants, must be %zu and 1", step->param_bytes,
                step->constant_count, sizeof(int32_t));
@@ -176,7 +172,7 @@ const carnot_tactic carnot_tactic_gather = {.name = "cpu_gather",
                                             .isa = CARNOT_ISA_SCALAR,
                                             .numerics = CARNOT_NUMERICS_EXACT,
                                             .reject = gather_reject,
-                                            .validate = gather_validate,
+                                            .validate = carnot_cpu_check_single,
                                             .configure = gather_configure,
                                             .run = gather_run_all};
 // The conversion is exact on every level: one tactic, which uses the machine's best level.

@@ -27,10 +27,6 @@ static const char* elements_reject(carnot_problem* problem, char* reason, size_t
   return NULL;
 }
 
-static carnot_status* gather_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_GATHER_ELEMENTS, 2);
-}
-
 // MOVES: it is none of these.
 static move reduction_of(const carnot_plan_node* node) {
   static const char* const kNames[] = {[KEEP] = "none", "add", "mul", "max", "min"};
@@ -50,10 +46,6 @@ static const char* scatter_reject(carnot_problem* problem, char* reason, size_t 
                           carnot_dtype_name(problem->inputs[0].format.dtype));
   return NULL;
 }
-static carnot_status* scatter_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_SCATTER_ELEMENTS, 3);
-}
-
 // ---- shape: the walk over the indices ----
 
 typedef struct elements_state {
@@ -278,7 +270,7 @@ const carnot_tactic carnot_tactic_gather_elements = {.name = "cpu_gather_element
                                                      .isa = CARNOT_ISA_SCALAR,
                                                      .numerics = CARNOT_NUMERICS_EXACT,
                                                      .reject = elements_reject,
-                                                     .validate = gather_validate,
+                                                     .validate = carnot_cpu_check_single,
                                                      .configure = gather_configure,
                                                      .run = gather_run};
 const carnot_tactic carnot_tactic_scatter_elements = {.name = "cpu_scatter_elements",
@@ -286,6 +278,6 @@ const carnot_tactic carnot_tactic_scatter_elements = {.name = "cpu_scatter_eleme
                                                       .isa = CARNOT_ISA_SCALAR,
                                                       .numerics = CARNOT_NUMERICS_EXACT,
                                                       .reject = scatter_reject,
-                                                      .validate = scatter_validate,
+                                                      .validate = carnot_cpu_check_single,
                                                       .configure = scatter_configure,
                                                       .run = scatter_run};

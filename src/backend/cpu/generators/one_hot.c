@@ -18,10 +18,6 @@ static const char* one_hot_reject(carnot_problem* problem, char* reason, size_t 
   return NULL;
 }
 
-static carnot_status* one_hot_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_ONE_HOT, 3);
-}
-
 typedef struct one_hot_state {
   int64_t depth, inner, count, per_part;  // count: of indices
 } one_hot_state;
@@ -100,6 +96,6 @@ const carnot_tactic carnot_tactic_one_hot = {.name = "cpu_one_hot",
                                              .isa = CARNOT_ISA_SCALAR,
                                              .numerics = CARNOT_NUMERICS_EXACT,
                                              .reject = one_hot_reject,
-                                             .validate = one_hot_validate,
+                                             .validate = carnot_cpu_check_single,
                                              .configure = one_hot_configure,
                                              .run = one_hot_run_all};

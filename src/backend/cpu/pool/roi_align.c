@@ -13,10 +13,6 @@ static const char* roi_reject(carnot_problem* problem, char* reason, size_t size
     return "the batch indices are not integers";
   return why;
 }
-static carnot_status* roi_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_ROI_ALIGN, 3);
-}
-
 typedef struct roi_state {
   carnot_image_geometry image;
   carnot_roi_rule rule;
@@ -163,5 +159,5 @@ static carnot_status* roi_run_all(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_TACTICS(roi_align_f32, .anchor = CARNOT_OP_ROI_ALIGN, .strided_outputs = true,
-                   .reject = roi_reject, .validate = roi_validate, .configure = roi_configure,
-                   .run = roi_run_all);
+                   .reject = roi_reject, .validate = carnot_cpu_check_single,
+                   .configure = roi_configure, .run = roi_run_all);

@@ -13,10 +13,6 @@ static const char* arg_reject(carnot_problem* problem, char* reason, size_t size
   return why;
 }
 
-static carnot_status* arg_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, step->tactic->anchor, 1);
-}
-
 typedef struct arg_state {
   carnot_arg_extreme_f32 arg;  // all but data
   int64_t outer, per_part;
@@ -120,7 +116,8 @@ static carnot_status* hardmax_run_all(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_TACTICS(arg_extreme_f32, .anchor = CARNOT_OP_ARG_REDUCE, .reject = arg_reject,
-                   .validate = arg_validate, .configure = arg_configure, .run = arg_run_all);
+                   .validate = carnot_cpu_check_single, .configure = arg_configure,
+                   .run = arg_run_all);
 CARNOT_CPU_TACTICS(hardmax_f32, .anchor = CARNOT_OP_HARDMAX, .reject = arg_reject,
-                   .validate = arg_validate, .configure = hardmax_configure,
+                   .validate = carnot_cpu_check_single, .configure = hardmax_configure,
                    .run = hardmax_run_all);

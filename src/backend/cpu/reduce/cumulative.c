@@ -23,10 +23,6 @@ static const char* cumulative_reject(carnot_problem* problem, char* reason, size
   return NULL;
 }
 
-static carnot_status* cumulative_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_CUMULATIVE, 2);
-}
-
 typedef struct cumulative_state {
   int64_t n, axis_stride;
   // Lanes are |lane_stride| apart, |lane_count| of them begin in each of |outer| blocks.
@@ -167,6 +163,6 @@ const carnot_tactic carnot_tactic_cumulative = {.name = "cpu_cumulative",
                                                 .isa = CARNOT_ISA_SCALAR,
                                                 .numerics = CARNOT_NUMERICS_EXACT,
                                                 .reject = cumulative_reject,
-                                                .validate = cumulative_validate,
+                                                .validate = carnot_cpu_check_single,
                                                 .configure = cumulative_configure,
                                                 .run = cumulative_run_all};

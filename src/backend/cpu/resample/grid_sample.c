@@ -8,10 +8,6 @@
 static const char* grid_reject(carnot_problem* problem, char* reason, size_t size) {
   return carnot_image_sampling_reject(problem, CARNOT_OP_GRID_SAMPLE, 4, reason, size);
 }
-static carnot_status* grid_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_GRID_SAMPLE, 2);
-}
-
 typedef struct grid_state {
   carnot_image_geometry image;
   carnot_sample_rule rule;
@@ -88,5 +84,5 @@ static carnot_status* grid_run_all(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_TACTICS(grid_sample_f32, .anchor = CARNOT_OP_GRID_SAMPLE, .strided_outputs = true,
-                   .reject = grid_reject, .validate = grid_validate, .configure = grid_configure,
-                   .run = grid_run_all);
+                   .reject = grid_reject, .validate = carnot_cpu_check_single,
+                   .configure = grid_configure, .run = grid_run_all);
