@@ -33,9 +33,8 @@ carnot_status* carnot_infer_step(carnot_context* context, uint32_t index,
     if (node->input_count > 16 || node->output_count > 16) {
       // Variadic operators of many operands: tables from the scratch of the shapes being set.
       void* memory;
-      CARNOT_TRY(carnot_run_arena_alloc(
-          context->in_resolve ? &context->shape_arena : context->current_arena,
-          (node->input_count + node->output_count) * sizeof(void*), &memory));
+      CARNOT_TRY(carnot_run_memory_alloc(
+          &context->memory, (node->input_count + node->output_count) * sizeof(void*), &memory));
       in = memory;
       out = (carnot_rt_value**)memory + node->input_count;
     }
@@ -187,7 +186,7 @@ static carnot_status* resolve_step(carnot_context* context, uint32_t index) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
   void* memory;
-  CARNOT_TRY(carnot_run_arena_alloc(&context->shape_arena,
+  CARNOT_TRY(carnot_run_arena_alloc(&context->memory.shapes,
                                     (step->input_count + step->output_count + 1) * sizeof(void*),
                                     &memory));
   const carnot_rt_value** inputs = memory;
@@ -309,18 +308,18 @@ static carnot_status* place_value(carnot_context* context, uint32_t index, int d
       CARNOT_CHECK(bytes <= v->max_bytes, INVALID_MODEL,
                    "value %s takes %zu bytes, the plan has room for %llu", v->name, bytes,
                    (unsigned long long)v->max_bytes);
-      *address =
-          (on_device ? context->device_arena : context->arena) + v->offsets[context->profile];
+      *address = (on_device ? context->device.arena : context->memory.arena) +
+                 v->offsets[context->profile];
       return NULL;
     case CARNOT_STORAGE_DYNAMIC_ARENA:
-      *address = on_device ? context->device_arena + context->plan->device_arena_bytes
-                           : context->arena + context->plan->arena_bytes;
+      *address = on_device ? context->device.arena + context->plan->device_arena_bytes
+                           : context->memory.arena + context->plan->arena_bytes;
       *address = (char*)*address + value->dynamic_offset;
       return NULL;
     case CARNOT_STORAGE_HEAP:
       CARNOT_CHECK(!on_device, INVALID_MODEL, "value %s on the device has no fixed place", v->name);
       // A shape step has put its elements there already.
-      return t->data ? NULL : carnot_run_arena_alloc(&context->shape_arena, bytes, &t->data);
+      return t->data ? NULL : carnot_run_arena_alloc(&context->memory.shapes, bytes, &t->data);
     case CARNOT_STORAGE_ALIAS: {
       CARNOT_TRY(place_value(context, v->index, depth + 1));
       const carnot_tensor* other = &context->values[v->index].cell.tensor;
@@ -420,21 +419,12 @@ carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* 
   return NULL;
 }
 
-static carnot_status* take_workspace(carnot_context* context, size_t bytes) {
-  if (bytes <= context->workspace_bytes) return NULL;
-  free(context->workspace);
-  bytes = carnot_align_up(bytes, 4096);
-  context->workspace = aligned_alloc(4096, bytes);
-  context->workspace_bytes = context->workspace ? bytes : 0;
-  return context->workspace ? NULL : CARNOT_NO_MEMORY(bytes, "the workspace of the steps");
-}
-
 // Offsets of the values whose size has no bound at build: planned for the shapes that are set.
 static carnot_status* place_flexible(carnot_context* context, carnot_memory_space place) {
   const carnot_plan* plan = context->plan;
   if (!plan->dynamic_count) return NULL;
   void* memory;
-  CARNOT_TRY(carnot_run_arena_alloc(&context->shape_arena,
+  CARNOT_TRY(carnot_run_arena_alloc(&context->memory.shapes,
                                     plan->dynamic_count * sizeof(carnot_interval), &memory));
   carnot_interval* intervals = memory;
   uint32_t count = 0;
@@ -454,9 +444,9 @@ static carnot_status* place_flexible(carnot_context* context, carnot_memory_spac
   for (uint32_t i = 0; i < count; i++)
     context->values[intervals[i].id].dynamic_offset = intervals[i].offset;
   if (place == CARNOT_MEMORY_HOST)
-    return carnot_context_take_arena(context, plan->arena_bytes + total);
-  return carnot_context_device_memory(context, plan->device_arena_bytes + total,
-                                      (void**)&context->device_arena, &context->device_arena_bytes);
+    return carnot_run_memory_grow_arena(&context->memory, plan->arena_bytes + total);
+  return carnot_device_session_grow(&context->device, plan->device_arena_bytes + total,
+                                    (void**)&context->device.arena, &context->device.arena_bytes);
 }
 
 static carnot_status* place_all(carnot_context* context) {
@@ -465,18 +455,18 @@ static carnot_status* place_all(carnot_context* context) {
   for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++)
     if (!context->steps[i].late) carnot_fill_operands(context, i);
   context->addresses_changed = false;
-  if (context->stream) carnot_note_recording(context);
+  if (context->device.stream) carnot_note_recording(context);
   return NULL;
 }
 
 static carnot_status* resolve(carnot_context* context) {
   const carnot_plan_block* main = &context->plan->blocks[0];
-  carnot_run_arena_reset(&context->shape_arena);
+  carnot_run_arena_reset(&context->memory.shapes);
   CARNOT_TRY(take_inputs(context));
   for (uint32_t i = 0; i < main->step_count; i++)
     CARNOT_TRY(resolve_step(context, main->first_step + i));
   CARNOT_TRY(place_flexible(context, CARNOT_MEMORY_HOST));
-  if (context->stream) CARNOT_TRY(place_flexible(context, CARNOT_MEMORY_DEVICE));
+  if (context->device.stream) CARNOT_TRY(place_flexible(context, CARNOT_MEMORY_DEVICE));
   CARNOT_TRY(place_all(context));
   size_t most = 0, most_on_device = 0;
   for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++) {
@@ -487,11 +477,11 @@ static carnot_status* resolve(carnot_context* context) {
     size_t* largest = run->rows[run->variant]->device ? &most_on_device : &most;
     if (bytes > *largest) *largest = bytes;
   }
-  CARNOT_TRY(take_workspace(context, most));
-  if (context->stream) {
-    CARNOT_TRY(carnot_context_device_memory(context, most_on_device,
-                                            (void**)&context->device_workspace,
-                                            &context->device_workspace_bytes));
+  CARNOT_TRY(carnot_run_memory_grow_workspace(&context->memory, most));
+  if (context->device.stream) {
+    CARNOT_TRY(carnot_device_session_grow(&context->device, most_on_device,
+                                          (void**)&context->device.workspace,
+                                          &context->device.workspace_bytes));
     carnot_note_recording(context);
   }
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
@@ -507,9 +497,9 @@ static carnot_status* resolve(carnot_context* context) {
 carnot_status* carnot_context_resolve(carnot_context* context) {
   if (context->resolved && !elements_changed(context))
     return context->addresses_changed ? place_all(context) : NULL;
-  context->in_resolve = true;
+  context->memory.in_resolve = true;
   carnot_status* status = resolve(context);
-  context->in_resolve = false;
+  context->memory.in_resolve = false;
   context->resolved = status == NULL;
   return status;
 }
