@@ -138,6 +138,14 @@ carnot_status* carnot_run_reference(carnot_context* context, uint32_t step,
                                     carnot_rt_value* const* outputs) CARNOT_MUST_USE;
 carnot_status* carnot_shape_step(carnot_context* context, uint32_t step, void* state,
                                  size_t* out_workspace_bytes) CARNOT_MUST_USE;
+// Sets address and strides of a value whose dimensions are known. |depth|: of aliases followed, 0
+// for callers.
+carnot_status* carnot_place_value(carnot_context* context, uint32_t value,
+                                  int depth) CARNOT_MUST_USE;
+// Offsets of the values without a bound on their size, in the arena of |memory|, which it grows:
+// planned for the shapes that are set.
+carnot_status* carnot_place_dynamic(carnot_context* context,
+                                    carnot_memory_space memory) CARNOT_MUST_USE;
 // Memory of the context's own for an output.
 carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) CARNOT_MUST_USE;
 void carnot_fill_operands(carnot_context* context, uint32_t step);
