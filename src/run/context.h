@@ -27,7 +27,7 @@ typedef struct carnot_run_value {
                             // constant's
 } carnot_run_value;
 
-// The user's side of a binding.
+// A binding as the user set it.
 typedef struct carnot_run_binding {
   void* address;  // NULL: the context's own memory
   size_t capacity_bytes;
@@ -60,7 +60,7 @@ typedef struct carnot_run_step {
   void* state;
 } carnot_run_step;
 
-// What the owner of a context asked to be told of.
+// Callbacks of the owner of a context.
 typedef struct carnot_run_hooks {
   bool (*cancel)(void* user);  // asked between steps; true ends the run
   void* cancel_user;

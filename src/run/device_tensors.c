@@ -71,7 +71,7 @@ carnot_status* carnot_device_computed(carnot_context* context) {
   return carnot_device_session_mark(&context->device, CARNOT_MARK_COMPUTED);
 }
 
-// The result as the user sees it: in device memory, or brought to the host.
+// The result as the user sees it: in device memory, or copied to the host.
 carnot_status* carnot_device_deliver(carnot_context* context, uint32_t index) {
   const carnot_plan_binding* b = &context->plan->bindings[index];
   const carnot_plan_value* v = &context->plan->values[b->value];

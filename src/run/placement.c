@@ -28,7 +28,7 @@ static carnot_status* place_output(carnot_context* context, uint32_t index, size
   return NULL;
 }
 
-// Where the address of a value stands.
+// The member that holds the address of a value.
 static void** address_of(const carnot_plan_value* v, carnot_run_value* value) {
   return v->format.memory == CARNOT_MEMORY_DEVICE ? &value->device_data : &value->cell.tensor.data;
 }

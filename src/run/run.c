@@ -29,7 +29,7 @@ static carnot_status* output_memory(carnot_context* context, uint32_t id, size_t
     if (b->is_input || b->value != id || binding->allocate ||
         context->plan->values[id].format.layout != CARNOT_LAYOUT_ROW_MAJOR)
       continue;
-    // An address with too little room is told of when the result is delivered.
+    // Too little capacity is an error when the result is delivered.
     if (binding->address && bytes > binding->capacity_bytes) return NULL;
     if (!binding->address) CARNOT_TRY(carnot_own_output(binding, bytes));
     *out_memory = binding->address ? binding->address : binding->own;
@@ -67,7 +67,7 @@ static carnot_status* place_late(carnot_context* context, const carnot_plan_step
   return NULL;
 }
 
-// Types of the results of a late step. Those that were known before keep their places.
+// Types of the results of a late step. Those that were known before keep their memory.
 static carnot_status* infer_late(carnot_context* context, uint32_t index,
                                  const carnot_rt_value* const* inputs,
                                  carnot_rt_value* const* outputs, bool* out_sized) {
@@ -88,7 +88,7 @@ static carnot_status* infer_late(carnot_context* context, uint32_t index,
     bool same = outputs[i]->kind == CARNOT_VALUE_TENSOR && t->dtype == found->dtype &&
                 t->rank == found->rank &&
                 memcmp(t->dims, found->dims, (size_t)t->rank * sizeof(*t->dims)) == 0;
-    CARNOT_CHECK(same, INVALID_MODEL, "value %s has another size than its place",
+    CARNOT_CHECK(same, INVALID_MODEL, "value %s has another size than its planned memory",
                  context->plan->values[step->outputs[i]].name);
     *outputs[i] = before[i];
   }

@@ -1,9 +1,10 @@
-// From the inputs' shapes to every dimension, address and tactic state that they decide.
+// Shape resolution: computes every dimension, address and tactic state that the inputs' shapes
+// decide.
 #include "run/context.h"
 
 // ---- inference of a step ----
 
-// Gathers the cells of local operands; a local beyond the inputs stands in context->locals.
+// Gathers the cells of local operands; a local beyond the inputs is in context->locals.
 static void gather(carnot_context* context, const carnot_plan_node* node,
                    const carnot_rt_value* const* step_inputs, uint32_t input_count,
                    const carnot_rt_value** inputs, carnot_rt_value** outputs) {
@@ -121,8 +122,8 @@ static bool known_inputs(carnot_context* context, const carnot_plan_step* step,
   return known;
 }
 
-// A result without a planned place on the device, or that stands in what has none yet, is placed
-// while running, whatever decides its size.
+// A result without a planned offset on the device, or an alias of one, gets its memory while
+// running, whatever decides its size.
 static bool all_sized(const carnot_context* context, const carnot_plan_step* step,
                       carnot_rt_value* const* outputs) {
   for (uint32_t i = 0; i < step->output_count; i++) {
@@ -176,7 +177,7 @@ static carnot_status* infer_what_can_be(carnot_context* context, uint32_t index,
   carnot_status* status = carnot_infer_step(context, index, inputs, outputs);
   for (uint32_t i = 0; status && i < step->output_count; i++)
     if (outputs[i]) *outputs[i] = (carnot_rt_value){0};
-  carnot_status_free(status);  // the run tells
+  carnot_status_free(status);  // the run reports it
   return NULL;
 }
 
