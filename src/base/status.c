@@ -58,7 +58,7 @@ carnot_status* carnot_status_make(carnot_code code, const char* file, int line, 
                                   ...) {
   const char* name = strrchr(file, '/');
   char place[160] = "";
-  // Only a defect of Carnot itself tells where in the source it was found.
+  // Only a defect of Carnot itself names its place in the source.
   if (code == CARNOT_INTERNAL)
     snprintf(place, sizeof(place), " (%s:%d)", name ? name + 1 : file, line);
   va_list args;

@@ -1,3 +1,5 @@
+// The metadata of a plan: one description of the format, run to write and to read it. Writing only
+// reads the plan, which another thread may be writing too.
 #include "engine/codec.h"
 
 #include <stdlib.h>
@@ -42,7 +44,7 @@ static void put_i32(stream* s, int32_t* value, const char* what) { move(s, value
   do {                                    \
     uint32_t number_ = (uint32_t)(field); \
     put_u32((s), &number_, (what));       \
-    (field) = number_;                    \
+    if (!(s)->writing) (field) = number_; \
   } while (0)
 
 // Room for |count| items when reading; each takes at least |least| bytes in the file, so a count
@@ -102,11 +104,12 @@ static void put_shape(stream* s, carnot_tensor* t, const char* what) {
   for (int i = 0; !s->status && i < t->rank; i++) put_i64(s, &t->dims[i], what);
 }
 
-static void put_f32(stream* s, float* value, const char* what) {
-  uint32_t bits;
-  memcpy(&bits, value, sizeof(bits));
-  put_u32(s, &bits, what);
-  memcpy(value, &bits, sizeof(bits));
+static void put_f32(stream* s, float* value, const char* what) { move(s, value, 4, what); }
+
+static void put_bool(stream* s, bool* value, const char* what) {
+  uint32_t number = *value;
+  put_u32(s, &number, what);
+  if (!s->writing) *value = number != 0;
 }
 
 // Checked here, because readers use formats before the plan is verified.
@@ -134,7 +137,7 @@ static void put_view(stream* s, carnot_strview* view, const char* what) {
   uint32_t length = (uint32_t)view->size;
   const void* data = view->data;
   put_bytes(s, &data, &length, what);
-  *view = (carnot_strview){data, length};
+  if (!s->writing) *view = (carnot_strview){data, length};
 }
 
 static void put_text_tensor(stream* s, carnot_tensor* t) {
@@ -197,7 +200,7 @@ static void put_attr(stream* s, carnot_attr* attr) {
       carnot_strview* strings = (carnot_strview*)attr->strings;
       PUT_ARRAY(s, strings, count, carnot_strview, 4, "attribute list")
       put_view(s, &strings[i_], "attribute");
-      attr->strings = strings;
+      if (!s->writing) attr->strings = strings;
       break;
     }
     default:
@@ -206,7 +209,7 @@ static void put_attr(stream* s, carnot_attr* attr) {
                                  attr->name, (int)attr->type);
       break;
   }
-  attr->count = count;
+  if (!s->writing) attr->count = count;
 }
 
 // ---- regions, steps ----
@@ -231,7 +234,7 @@ static void put_region(stream* s, carnot_region* region) {
     put_u32(s, &attr_count, "attributes");
     if (!s->writing) attrs = room(s, attr_count, sizeof(*attrs), 8, "attributes");
     for (uint32_t a = 0; !s->status && a < attr_count; a++) put_attr(s, &attrs[a]);
-    node->attrs = (carnot_attrs){attrs, attr_count};
+    if (!s->writing) node->attrs = (carnot_attrs){attrs, attr_count};
   }
   put_indices(s, &region->outputs, &region->output_count, "region outputs");
 }
@@ -256,9 +259,7 @@ static void put_variant(stream* s, carnot_variant* v) {
 static void put_operand_type(stream* s, carnot_operand_desc* t) {
   PUT_ENUM(s, t->kind, "operand");
   put_format(s, &t->format, "operand");
-  uint32_t constant = t->is_constant;
-  put_u32(s, &constant, "operand");
-  t->is_constant = constant != 0;
+  put_bool(s, &t->is_constant, "operand");
   put_i32(s, &t->rank, "operand");
   if (!s->status &&
       (t->rank < -1 || t->rank > CARNOT_MAX_RANK || (unsigned)t->kind > CARNOT_VALUE_OPTIONAL))
@@ -276,9 +277,7 @@ static void put_step(stream* s, carnot_plan_step* step) {
   put_region(s, &step->region);
   put_indices(s, &step->inputs, &step->input_count, "step inputs");
   put_indices(s, &step->outputs, &step->output_count, "step outputs");
-  uint32_t shape = step->is_shape;
-  put_u32(s, &shape, "step");
-  step->is_shape = shape != 0;
+  put_bool(s, &step->is_shape, "step");
   put_u32(s, &step->variant_count, "variants");
   if (!s->status && (step->variant_count < 1 || step->variant_count > CARNOT_MAX_VARIANTS))
     s->status = CARNOT_ERROR(INVALID_MODEL, "step %s has %u variants, must have 1 to %d",
@@ -313,9 +312,7 @@ static void put_blob(stream* s, carnot_plan_blob* blob) {
   put_u64(s, &blob->bytes, "weight");
   put_u64(s, &blob->hash, "weight");
   put_u32(s, &blob->refit_expr, "weight");
-  uint32_t dropped = blob->dropped;
-  put_u32(s, &dropped, "weight");
-  blob->dropped = dropped != 0;
+  put_bool(s, &blob->dropped, "weight");
 }
 
 static void put_value_ranges(stream* s, carnot_plan_binding* b, uint32_t profile_count) {
@@ -337,8 +334,10 @@ static void put_binding(stream* s, carnot_plan_binding* b, uint32_t profile_coun
   put_text(s, &b->name, "binding");
   uint32_t flags = (uint32_t)b->is_input | (uint32_t)b->is_shape << 1;
   put_u32(s, &flags, "binding");
-  b->is_input = flags & 1;
-  b->is_shape = flags >> 1 & 1;
+  if (!s->writing) {
+    b->is_input = flags & 1;
+    b->is_shape = flags >> 1 & 1;
+  }
   put_u32(s, &b->value, "binding");
   PUT_ENUM(s, b->dtype, "binding");
   put_i32(s, &b->rank, "binding");
@@ -380,8 +379,10 @@ static void put_plan(stream* s, carnot_plan* plan) {
   put_u32(s, &plan->isa, "plan");
   uint32_t flags = (uint32_t)plan->refittable | (uint32_t)plan->stripped << 1;
   put_u32(s, &flags, "plan");
-  plan->refittable = flags & 1;
-  plan->stripped = flags >> 1 & 1;
+  if (!s->writing) {
+    plan->refittable = flags & 1;
+    plan->stripped = flags >> 1 & 1;
+  }
   put_u32(s, &plan->dynamic_count, "plan");
   put_u64(s, &plan->arena_bytes, "plan");
   put_u64(s, &plan->device_arena_bytes, "plan");
@@ -407,9 +408,10 @@ static void put_plan(stream* s, carnot_plan* plan) {
   put_text(s, &plan->inspector, "inspector data");
 }
 
-carnot_status* carnot_plan_encode(carnot_plan* plan, void** out_bytes, size_t* out_size) {
+carnot_status* carnot_plan_encode(const carnot_plan* plan, void** out_bytes, size_t* out_size) {
   stream s = {.writing = true};
-  put_plan(&s, plan);
+  // The functions serve both directions; none writes to the plan when the stream is writing.
+  put_plan(&s, (carnot_plan*)(uintptr_t)plan);
   if (s.status) {
     free(s.bytes);
     s.bytes = NULL;

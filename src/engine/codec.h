@@ -4,8 +4,9 @@
 
 #include "plan/plan.h"
 
-// The metadata of |plan| as bytes; the caller frees *out_bytes.
-carnot_status* carnot_plan_encode(carnot_plan* plan, void** out_bytes,
+// The metadata of |plan| as bytes; the caller frees *out_bytes. Any thread while nobody changes the
+// plan.
+carnot_status* carnot_plan_encode(const carnot_plan* plan, void** out_bytes,
                                   size_t* out_size) CARNOT_MUST_USE;
 
 // Reads metadata into a new plan, all of it copied. Every count is held against the bytes left;

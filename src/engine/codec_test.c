@@ -2,11 +2,14 @@
 // harm.
 #include "engine/codec.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "plan/plan_test.h"
 
 // ---- a plan with every kind of field ----
 
-// The encoder writes to texts what it reads, so they are in the arena.
+// Texts live as long as the plan.
 static void add_attrs(carnot_plan* p) {
   static const double kFloats[] = {0.5, -2};
   static const int64_t kInts[] = {3, -4, INT64_MAX};
@@ -297,6 +300,38 @@ static void assert_refused(const void* bytes, size_t size) {
   carnot_status_free(status);
 }
 
+// Encoding writes nothing to the plan: its memory is read-only meanwhile. The arena's block is so
+// large that the allocator maps pages for it alone, and the first object lies in the first page.
+static void test_encoding_reads_only(void** state) {
+  (void)state;
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE), before = carnot_arena_block_bytes;
+  carnot_plan *plan = full_plan(), *read;
+  void *bytes, *again;
+  size_t size, size_again;
+  assert_null(carnot_plan_encode(plan, &bytes, &size));
+  carnot_arena_block_bytes = (size_t)64 << 20;
+  assert_null(carnot_plan_decode(bytes, size, &read));
+  carnot_arena_block_bytes = before;
+  carnot_plan* constant =
+      mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(constant != MAP_FAILED && sizeof(*constant) <= page);
+  *constant = *read;
+  char* first = (char*)((uintptr_t)read->name & ~(uintptr_t)(page - 1));
+  const size_t length = read->arena.used_bytes / page * page + 2 * page;
+  assert_int_equal(mprotect(constant, page, PROT_READ), 0);
+  assert_int_equal(mprotect(first, length, PROT_READ), 0);
+  carnot_status* status = carnot_plan_encode(constant, &again, &size_again);
+  assert_int_equal(mprotect(first, length, PROT_READ | PROT_WRITE), 0);
+  assert_null(status);
+  assert_int_equal(size, size_again);
+  assert_memory_equal(bytes, again, size);
+  munmap(constant, page);
+  free(bytes);
+  free(again);
+  carnot_plan_destroy(read);
+  carnot_plan_destroy(plan);
+}
+
 // A copy of exactly the length lets a sanitizer see a read beyond it.
 static void test_other_lengths(void** state) {
   (void)state;
@@ -344,8 +379,8 @@ static void test_flipped_bits(void** state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
-                                     cmocka_unit_test(test_other_lengths),
-                                     cmocka_unit_test(test_flipped_bits)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_encoding_reads_only),
+      cmocka_unit_test(test_other_lengths), cmocka_unit_test(test_flipped_bits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,7 +246,7 @@ static carnot_status* run_infer(carnot_node* node) {
   return carnot_graph_end(graph, status);
 }
 
-// Gives the body's parameters these types, infers its nodes again and tells the types of its
+// Sets these types on the body's parameters, infers its nodes again and returns the types of its
 // results.
 static carnot_status* infer_block(carnot_infer* infer, const carnot_attr* body, int input_count,
                                   const carnot_infer_input* inputs, int output_count,

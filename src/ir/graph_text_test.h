@@ -1,5 +1,5 @@
-// For tests: reads a graph from the text that carnot_graph_print writes, and brings printed text to
-// one form in which two graphs can be compared.
+// For tests: reads a graph from the text that carnot_graph_print writes, and converts printed text
+// to one form in which two graphs can be compared.
 //
 //   input %0 "x" : float32[batch,3]
 //   %1 = relu(%0)

@@ -123,8 +123,9 @@ enum {
   // Accumulates products of inputs 0 and 1 (matmul, GEMM, convolution). Gains from FP16 and BF16
   // operands with FP32 accumulation; kernels fuse an epilogue behind it.
   CARNOT_TRAIT_CONTRACTION = 2,
-  // Output elements are copies of input elements (pad: or of the fill value), chosen by attributes
-  // and integer inputs. Correct in any element type; a change of type commutes with it.
+  // Output elements are copies of input elements (pad, trilu: or of the fill value), chosen by
+  // attributes and integer inputs. Correct in any element type; a change of type commutes with it.
+  // Scatter is none: it may reduce.
   CARNOT_TRAIT_MOVES_DATA = 4,
   // Besides, the row-major order of elements is kept: only the dimensions change.
   CARNOT_TRAIT_VIEW = 8,

@@ -18,7 +18,7 @@ static inline int64_t carnot_sym_bits_of(double value) {
   return bits;
 }
 
-// A value that a plain integer can stand for.
+// A value that a plain integer can represent.
 static inline bool carnot_sym_plain(int64_t v) {
   return v >= -CARNOT_SYM_LIMIT && v <= CARNOT_SYM_LIMIT;
 }

@@ -24,7 +24,7 @@ static carnot_status* infer_arg(carnot_infer* infer) {
   return NULL;
 }
 
-// Whether |a| takes the place of |b|, which stands before it.
+// Whether |a| replaces |b|, which comes before it.
 static bool better(const carnot_tensor* x, int64_t a, int64_t b, bool max, bool last) {
   if (carnot_dtype_is_float(x->dtype)) {
     double u = carnot_load_f64(x->dtype, x->data, (size_t)a);

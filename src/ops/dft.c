@@ -8,7 +8,7 @@
 //   bins, 2]
 #include "ops/util.h"
 
-// ---- the transform: halves while the length is even, then by the definition ----
+// ---- the transform: radix 2 while the length is even, then by the definition ----
 
 typedef struct transform {
   int64_t n;

@@ -1,7 +1,7 @@
 // Sums of products over named dimensions.
 //   "ij,jk->ik": y[i,k] = sum_j a[i,j] * b[j,k]
-// A letter names a dimension wherever it stands; twice in one operand takes the diagonal. "..."
-// stands for dimensions that broadcast. Without "->" the result has the ellipsis and then, in
+// A letter names a dimension wherever it occurs; twice in one operand takes the diagonal. "..."
+// denotes dimensions that broadcast. Without "->" the result has the ellipsis and then, in
 // alphabetical order, the letters that occur once. Floats are summed in double, integers in 64 bits
 // and wrapped on store.
 #include "ops/einsum.h"
@@ -13,7 +13,7 @@ static int letter_label(char c) {
   return c >= 'a' && c <= 'z' ? c - 'a' + 26 : -1;
 }
 
-// Names of one term into |labels|; |ellipsis| dimensions stand for "...". *out_rank is their count.
+// Names of one term into |labels|; "..." denotes |ellipsis| dimensions. *out_rank is their count.
 static carnot_status* read_term(carnot_strview term, int ellipsis, int* labels, int* out_rank) {
   int rank = 0;
   for (size_t i = 0; i < term.size; i++) {

@@ -14,7 +14,7 @@ typedef struct carnot_infer_scratch {
 void carnot_infer_scratch_init(carnot_infer_scratch* scratch);
 void carnot_infer_scratch_deinit(carnot_infer_scratch* scratch);
 
-// What stands around a call of infer on concrete values: types of a body for concrete inputs
+// The surroundings of a call of infer on concrete values: types of a body for concrete inputs
 // (regions); may be NULL.
 typedef struct carnot_infer_host {
   carnot_status* (*infer_block)(struct carnot_infer* infer, const carnot_attr* body,

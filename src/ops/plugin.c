@@ -1,5 +1,5 @@
 // A plugin: an operator that a creator of the registry makes from fields.
-//   outputs = plugin(inputs), as carnot/plugin.h tells
+//   outputs = plugin(inputs), as carnot/plugin.h specifies
 // Attributes name the creator and hold its packed fields (plugin/fields.h); "library" is the file
 // it came from, for messages. Source: TensorRT PluginV3.
 #include "ops/util.h"

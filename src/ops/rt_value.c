@@ -3,7 +3,7 @@
 
 #include "ops/strided_copy.h"
 
-// True when the data stand in the place of an input, which may be used again when the inputs have
+// True when the data are in the memory of an input, which may be reused when the inputs have
 // been read.
 static bool stands_in_input(const carnot_call* call, const carnot_tensor* t) {
   for (int i = 0; i < call->input_count; i++) {

@@ -105,7 +105,7 @@ static carnot_status* run_size(carnot_call* call) {
 
 // ---- reshape ----
 
-// The dimension -1 of a reshape: what is left of x. Dimensions that stand on both sides are taken
+// The dimension -1 of a reshape: what is left of x. Dimensions that occur on both sides are taken
 // out first, so that a zero among them does no harm and expressions stay small.
 static carnot_status* fit_dim(carnot_infer* infer, const carnot_type* x, const carnot_sym* dims,
                               int rank, int open, carnot_sym* out) {

@@ -8,7 +8,7 @@
 // at its word.
 #define FAR ((int64_t)INT32_MAX)
 
-// |at| brought into [low, high] for a dimension |d|, negative positions counted from the end.
+// |at| clamped to [low, high] for a dimension |d|, negative positions counted from the end.
 static carnot_sym clamp_position(carnot_infer* infer, carnot_sym at, carnot_sym d, carnot_sym low,
                                  carnot_sym high) {
   carnot_syms* s = infer->syms;

@@ -35,7 +35,7 @@ static carnot_status* infer_concat(carnot_infer* infer) {
   return NULL;
 }
 
-// Where element |index| of an output of |dims| stands in the operand |x|.
+// The index in the operand |x| of element |index| of an output of |dims|.
 static int64_t broadcast_at(const carnot_tensor* x, const int64_t* dims, int rank, int64_t index) {
   int64_t at = 0, stride = 1;
   for (int d = rank - 1; d >= 0; d--) {
@@ -150,7 +150,7 @@ static carnot_status* run_split(carnot_call* call) {
 
 enum { KEEP_CASE, LOWER, UPPER };
 
-// One code point of UTF-8 from |at|; a byte that fits nowhere stands for itself.
+// One code point of UTF-8 from |at|; an invalid byte is returned as it is.
 static wint_t decode(const char** at, const char* end) {
   const uint8_t* p = (const uint8_t*)*at;
   int length = *p < 0x80 ? 1 : *p >> 5 == 6 ? 2 : *p >> 4 == 14 ? 3 : *p >> 3 == 30 ? 4 : 1;
@@ -239,7 +239,7 @@ static carnot_status* normalize(carnot_call* call, locale_t locale) {
 }
 
 static carnot_status* run_normalizer(carnot_call* call) {
-  // The locale asked for tells how letters change; where it is not installed, that of Unicode in
+  // The requested locale decides how letters change; where it is not installed, that of Unicode in
   // general does.
   carnot_strview name = carnot_attr_text(call->row, call->attrs, "locale");
   char wanted[64];

@@ -27,43 +27,27 @@
 
 // ---- whole tensors as one type of number ----
 
-// The elements of |t| as f32, f64 or i64: its own data, or a converted copy. NULL for an absent
-// tensor.
-#define CARNOT_CALL_READ(suffix, ctype, DTYPE)                                                    \
-  static inline carnot_status* carnot_call_##suffix(const carnot_call* call,                      \
-                                                    const carnot_tensor* t, const ctype** out) {  \
-    *out = NULL;                                                                                  \
-    if (!t) return NULL;                                                                          \
-    *out = (const ctype*)t->data;                                                                 \
-    if (t->dtype == CARNOT_DTYPE_##DTYPE) return NULL;                                            \
-    size_t count = (size_t)carnot_tensor_count(t);                                                \
-    void* memory;                                                                                 \
-    CARNOT_TRY(carnot_call_alloc(call, count * sizeof(ctype), &memory));                          \
-    carnot_load_block_##suffix(t->dtype, t->data, 0, 1, count, (ctype*)memory);                   \
-    *out = (const ctype*)memory;                                                                  \
-    return NULL;                                                                                  \
-  }                                                                                               \
-  /* Room to compute the elements of |t| in: its own data or a buffer for carnot_write. */        \
-  static inline carnot_status* carnot_call_##suffix##_out(const carnot_call* call,                \
-                                                          carnot_tensor* t, ctype** out) {        \
-    *out = NULL;                                                                                  \
-    if (!t) return NULL;                                                                          \
-    *out = (ctype*)t->data;                                                                       \
-    if (t->dtype == CARNOT_DTYPE_##DTYPE) return NULL;                                            \
-    void* memory;                                                                                 \
-    CARNOT_TRY(carnot_call_alloc(call, (size_t)carnot_tensor_count(t) * sizeof(ctype), &memory)); \
-    *out = (ctype*)memory;                                                                        \
-    return NULL;                                                                                  \
-  }                                                                                               \
-  /* Stores what stands in the room of carnot_call_*_out. */                                      \
-  static inline void carnot_write_##suffix(carnot_tensor* t, const ctype* from) {                 \
-    if (!t || (const void*)from == t->data) return;                                               \
-    carnot_store_block_##suffix(t->dtype, t->data, 0, 1, (size_t)carnot_tensor_count(t), from);   \
-  }
-CARNOT_CALL_READ(f32, float, F32)
-CARNOT_CALL_READ(f64, double, F64)
-CARNOT_CALL_READ(i64, int64_t, I64)
-#undef CARNOT_CALL_READ
+// The elements of |t| as one type of number: its own data, or a converted copy in the memory of the
+// run. NULL for an absent tensor. OUT_OF_MEMORY.
+carnot_status* carnot_call_f32(const carnot_call* call, const carnot_tensor* t,
+                               const float** out) CARNOT_MUST_USE;
+carnot_status* carnot_call_f64(const carnot_call* call, const carnot_tensor* t,
+                               const double** out) CARNOT_MUST_USE;
+carnot_status* carnot_call_i64(const carnot_call* call, const carnot_tensor* t,
+                               const int64_t** out) CARNOT_MUST_USE;
+// Memory to compute the elements of |t| in: its own data, or a buffer for carnot_write_*. NULL for
+// an absent tensor. OUT_OF_MEMORY.
+carnot_status* carnot_call_f32_out(const carnot_call* call, carnot_tensor* t,
+                                   float** out) CARNOT_MUST_USE;
+carnot_status* carnot_call_f64_out(const carnot_call* call, carnot_tensor* t,
+                                   double** out) CARNOT_MUST_USE;
+carnot_status* carnot_call_i64_out(const carnot_call* call, carnot_tensor* t,
+                                   int64_t** out) CARNOT_MUST_USE;
+// Converts |from|, what carnot_call_*_out gave, into |t|; nothing where it is the tensor's own
+// data.
+void carnot_write_f32(carnot_tensor* t, const float* from);
+void carnot_write_f64(carnot_tensor* t, const double* from);
+void carnot_write_i64(carnot_tensor* t, const int64_t* from);
 
 // Zeroed memory for |count| items.
 static inline carnot_status* carnot_call_array(const carnot_call* call, int64_t count, size_t size,

@@ -1,3 +1,4 @@
+// The memory planner: greedy by size, best fit among the gaps.
 #include "plan/memory_planner.h"
 
 #include <stdlib.h>

@@ -27,12 +27,12 @@ typedef enum carnot_storage {
 
 typedef struct carnot_plan_value {
   const char* name;
-  carnot_value_kind kind;  // UNKNOWN: told at run time
+  carnot_value_kind kind;  // UNKNOWN: known only while running
   carnot_format format;
   carnot_storage storage;
   uint32_t index;
   int32_t axis;
-  const uint32_t* before;  // PART: the values that stand before it along |axis|
+  const uint32_t* before;  // PART: the values before it along |axis|
   uint32_t before_count;
   uint64_t max_bytes;              // of an ARENA value, over all profiles
   const uint64_t* offsets;         // ARENA, by profile
@@ -56,7 +56,7 @@ typedef struct carnot_plan_blob {
 static inline bool carnot_blob_is_code(const carnot_plan_blob* blob) {
   return strncmp(blob->packing, "cubin", 5) == 0;
 }
-// The user's weight, or made from such: what a stripped engine leaves out and refit brings.
+// The user's weight, or made from such: what a stripped engine leaves out and refit supplies.
 static inline bool carnot_blob_is_weight(const carnot_plan_blob* blob) {
   return (blob->name[0] || blob->packing[0] || blob->refit_expr != UINT32_MAX) &&
          !carnot_blob_is_code(blob);
@@ -165,7 +165,7 @@ typedef struct carnot_plan {
 
 carnot_status* carnot_plan_create(carnot_plan** out_plan) CARNOT_MUST_USE;
 void carnot_plan_destroy(carnot_plan* plan);
-// Leaves out the bytes of the user's weights and of what is made from them; refit brings them.
+// Leaves out the bytes of the user's weights and of what is made from them; refit supplies them.
 void carnot_plan_strip(carnot_plan* plan);
 
 // Indices, counts, enums, types and attribute lists hold together, blocks nest without cycles,

@@ -59,10 +59,10 @@ static carnot_status* check_value(const carnot_plan* plan, uint32_t index) {
       CARNOT_TRY(check_list(v->before, v->before_count, plan->value_count, false, "part"));
       // fall through
     case CARNOT_STORAGE_ALIAS:
-      CHECK(v->index < plan->value_count, "value %u (%s) stands for value %u of %u", index, v->name,
+      CHECK(v->index < plan->value_count, "value %u (%s) refers to value %u of %u", index, v->name,
             v->index, plan->value_count);
       CHECK(plan->values[v->index].format.memory == v->format.memory,
-            "value %u (%s) stands in another memory", index, v->name);
+            "value %u (%s) is in another memory space than value %u", index, v->name, v->index);
       break;
     default:
       CHECK((unsigned)v->storage < CARNOT_STORAGE_COUNT, "value %u (%s) has storage %d", index,
@@ -77,7 +77,7 @@ static carnot_status* check_alias_ends(const carnot_plan* plan, uint32_t index) 
   while (plan->values[at].storage == CARNOT_STORAGE_ALIAS ||
          plan->values[at].storage == CARNOT_STORAGE_SUBVIEW) {
     at = plan->values[at].index;
-    CHECK(++steps <= 64, "value %u (%s) stands for another in a circle or over 64 steps", index,
+    CHECK(++steps <= 64, "value %u (%s) refers to values in a cycle or over 64 steps", index,
           plan->values[index].name);
   }
   return NULL;

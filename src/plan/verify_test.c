@@ -19,6 +19,14 @@ static void break_memory(carnot_plan* p) {
   p->values[PLAN_T].format.memory = CARNOT_MEMORY_SPACE_COUNT;
 }
 static void break_device(carnot_plan* p) { p->values[PLAN_T].format.memory = CARNOT_MEMORY_DEVICE; }
+static void quantize(carnot_plan* p, uint32_t scales, uint32_t zero_points) {
+  p->values[PLAN_T].format.dtype = CARNOT_DTYPE_I8;
+  p->values[PLAN_T].format.quant = (carnot_quantization){
+      .scheme = CARNOT_QUANT_PER_AXIS, .axis = 0, .scales = scales, .zero_points = zero_points};
+}
+static void break_scales(carnot_plan* p) { quantize(p, PLAN_VALUES, CARNOT_PLAN_NONE); }
+static void break_no_scales(carnot_plan* p) { quantize(p, CARNOT_PLAN_NONE, CARNOT_PLAN_NONE); }
+static void break_zero_points(carnot_plan* p) { quantize(p, PLAN_W, PLAN_VALUES); }
 static void break_constant(carnot_plan* p) { p->values[PLAN_W].index = 2; }
 static void break_packed(carnot_plan* p) { p->values[PLAN_W].index = 1; }
 static void break_binding_index(carnot_plan* p) { p->values[PLAN_Y].index = 2; }
@@ -154,6 +162,9 @@ static void break_refit_region(carnot_plan* p) { p->refit_exprs[0].region.value_
 
 static const breakage kBreakages[] = {{"has kind 9", break_kind},
                                       {"has type", break_dtype},
+                                      {"has its scales in value", break_scales},
+                                      {"has its scales in value", break_no_scales},
+                                      {"zero points in value", break_zero_points},
                                       {"has layout", break_layout},
                                       {"has memory space", break_memory},
                                       {"the engine is for cpu", break_device},
@@ -165,10 +176,10 @@ static const breakage kBreakages[] = {{"has kind 9", break_kind},
                                       {"of an arena of 256 bytes", break_alignment},
                                       {"along axis", break_axis},
                                       {"part 0 names", break_part},
-                                      {"stands for value", break_alias},
+                                      {"refers to value", break_alias},
                                       {"another memory", break_alias_memory},
                                       {"has storage", break_storage},
-                                      {"in a circle", break_circle},
+                                      {"in a cycle", break_circle},
                                       {"placed at run time", break_dynamic_count},
                                       {"an arena of", break_arena_total},
                                       {"tensor y names value", break_binding_value},

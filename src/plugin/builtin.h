@@ -1,6 +1,6 @@
 // Built-in plugins: TensorRT's names with their versions and fields.
 //
-// Most are fronts: they add the operators that they stand for, so that fusion and refit work on
+// Most are fronts: they add the operators that they consist of, so that fusion and refit work on
 // them. The others compute by a kernel of their own, as any plugin does.
 #ifndef CARNOT_PLUGIN_BUILTIN_H_
 #define CARNOT_PLUGIN_BUILTIN_H_
@@ -32,7 +32,7 @@ typedef struct carnot_plugin_builtin {
   // Adds operators whose results are the plugin's outputs; NULL: the kernel alone.
   void (*expand)(struct carnot_front* front);
   const carnot_plugin_kernel* kernel;
-  // Outputs for these fields, where they tell; NULL: |output_count|.
+  // Number of outputs where these fields decide it; NULL: |output_count|.
   int32_t (*count_outputs)(const carnot_fields* fields);
 } carnot_plugin_builtin;
 

@@ -1,5 +1,5 @@
 // The BERT plugins, written as the operators they fuse. Tensors are [S,B,E,1,1] as theirs; with
-// variable lengths the sequences stand one after the other, [tokens,E,1,1]. The int8 interleaved
+// variable lengths the sequences are concatenated, [tokens,E,1,1]. The int8 interleaved
 // versions are refused. Source: TensorRT skipLayerNormPlugin, bertQKVToContextPlugin,
 // embLayerNormPlugin, fcPlugin, geluPlugin (README and creators).
 #include <math.h>
@@ -9,7 +9,7 @@
 // The plugins add no epsilon; this one keeps a constant row finite and is lost in float32 else.
 static const double kEpsilon = 1e-12;
 
-// Where the hidden size stands: behind sequence and batch, or behind the tokens.
+// The axis of the hidden size: after sequence and batch, or after the tokens.
 static int hidden_axis(carnot_front* f, const carnot_value* x) {
   int rank = front_rank(f, x, 2);
   return rank == 2 || rank == 4 ? 1 : 2;
@@ -198,7 +198,7 @@ static void expand_embedding(carnot_front* f) {
   f->outputs[1] = front_op(f, CARNOT_OP_REDUCE, &attrs, 2, front_in(f, 2), front_ints(f, &zero, 1));
 }
 
-// Places of tokens in their sequences, of which ends [B+1] tells the ends: t minus the greatest end
+// Positions of tokens in their sequences, whose ends are in ends [B+1]: t minus the greatest end
 // that is not behind t.
 static carnot_value* places(carnot_front* f, carnot_value* ids, carnot_value* ends) {
   const int64_t zero = 0, one = 1;

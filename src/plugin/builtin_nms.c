@@ -132,7 +132,7 @@ static box prior_at(const void* context, int64_t label, int64_t index) {
   if (t->code == kCornerSize)
     return (box){p[0] + s[0] * w, p[1] + s[1] * h, p[2] + s[2] * w, p[3] + s[3] * h};
   if (t->code == kTfCenter) {
-    // Locations come as y, x, h, w; variances stand in the order x, y, w, h.
+    // Locations come as y, x, h, w; variances are in the order x, y, w, h.
     s[0] = l[1] * v[0];
     s[1] = l[0] * v[1];
     s[2] = l[3] * v[2];

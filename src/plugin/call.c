@@ -1,3 +1,4 @@
+// Calls of plugins: keys and fields of a node, shapes and formats, execution.
 #include "plugin/call.h"
 
 #include "base/executor.h"

@@ -1,3 +1,4 @@
+// Fields of plugins: types, packing into bytes and back, access by name.
 #include "plugin/fields.h"
 
 #include <string.h>

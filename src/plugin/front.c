@@ -1,3 +1,4 @@
+// Adding plugins to graphs: a plugin node, or the operators that a built-in one consists of.
 #include "plugin/front.h"
 
 #include "plugin/call.h"
@@ -29,8 +30,8 @@ static carnot_status* add_node(carnot_block* block, const carnot_plugin_entry* e
   return NULL;
 }
 
-// A built-in with a kernel of its own: operands are brought to the kernel's types, results back to
-// the first input's floating type.
+// A built-in with a kernel of its own: operands are converted to the kernel's types, results back
+// to the first input's floating type.
 void front_kernel(carnot_front* f) {
   const carnot_plugin_entry* entry = f->entry;
   const carnot_plugin_kernel* kernel = entry->builtin->kernel;

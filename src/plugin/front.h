@@ -1,4 +1,4 @@
-// Adding plugins to graphs: a plugin node, or the operators that a built-in one stands for.
+// Adding plugins to graphs: a plugin node, or the operators that a built-in one consists of.
 //
 // The helpers note the first error in the front's |status| and do nothing (and return NULL) from
 // then on, so that a composition reads as its formula.

@@ -76,7 +76,7 @@ static carnot_status* check_image(const carnot_mapping* file, const char* path) 
   const char* nvinfer = needed(file, head, "libnvinfer");
   CARNOT_CHECK(!nvinfer, UNSUPPORTED,
                "plugin library %s is written for TensorRT: it needs %s. Port it to "
-               "carnot/plugin.h as docs/how-to-port-a-tensorrt-plugin.md tells",
+               "carnot/plugin.h as docs/how-to-port-a-tensorrt-plugin.md describes",
                path, nvinfer ? nvinfer : "");
   return NULL;
 }

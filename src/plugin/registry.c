@@ -1,3 +1,4 @@
+// The registry of plugin creators: one a process, under one lock.
 #include "plugin/registry.h"
 
 #include <pthread.h>

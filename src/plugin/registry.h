@@ -1,14 +1,14 @@
 // The registry of plugin creators and the instances made from it.
 //
-// One a process, under one lock. Built-in creators stand in tables of this folder; those of
+// One a process, under one lock. Built-in creators are in tables of this folder; those of
 // libraries and programs are added. An instance holds its creator: what lives cannot be taken out.
 #ifndef CARNOT_PLUGIN_REGISTRY_H_
 #define CARNOT_PLUGIN_REGISTRY_H_
 
 #include "plugin/fields.h"
 
-// Who a plugin is. |library| is the file that brought it, "" where the program did or it is built
-// in.
+// The identity of a plugin. |library| is the file that registered it, "" where the program did or
+// it is built in.
 typedef struct carnot_plugin_key {
   const char *name, *version, *name_space, *library;
 } carnot_plugin_key;

@@ -1,9 +1,8 @@
-// The user's tensors and the constants of a context, and its arena.
+// The user's tensors and the constants of a context.
 #include "run/context.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* name,
                                         uint32_t* out_index) {
@@ -27,7 +26,8 @@ carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* nam
 // The accelerator's copy of a blob, NULL where it has none.
 static void* uploaded(const carnot_context* context, uint32_t blob) {
   for (const carnot_device_weights* u = context->weights->uploads; u; u = u->next)
-    if (context->stream && u->device == context->stream->device) return (void*)u->data[blob];
+    if (context->device.stream && u->device == context->device.stream->device)
+      return (void*)u->data[blob];
   return NULL;
 }
 
@@ -59,22 +59,6 @@ void carnot_bind_constants(carnot_context* context) {
       }
     }
   }
-}
-
-carnot_status* carnot_context_take_arena(carnot_context* context, size_t bytes) {
-  if (context->arena && bytes <= context->arena_bytes) return NULL;
-  size_t limit = context->memory_limit_bytes;
-  CARNOT_CHECK(!limit || bytes <= limit, OUT_OF_MEMORY,
-               "the activations take %zu bytes, the memory budget is %zu", bytes, limit);
-  size_t alignment = bytes >= (4u << 20) ? (2u << 20) : 64;
-  bytes = carnot_align_up(bytes + 1, alignment);
-  free(context->arena);
-  context->arena_bytes = 0;
-  context->arena = aligned_alloc(alignment, bytes);
-  if (!context->arena) return CARNOT_NO_MEMORY(bytes, "the arena of activations");
-  if (alignment > 64) madvise(context->arena, bytes, MADV_HUGEPAGE);
-  context->arena_bytes = bytes;
-  return NULL;
 }
 
 // ---- inputs and outputs ----

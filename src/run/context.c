@@ -1,41 +1,18 @@
+// Creation and destruction of contexts, and what reference kernels ask of them.
 #include "run/context.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 static carnot_status* host_alloc(const carnot_call_host* host, size_t bytes, void** out_memory) {
-  carnot_context* context = (carnot_context*)host;
-  return carnot_run_arena_alloc(
-      context->in_resolve ? &context->shape_arena : context->current_arena, bytes, out_memory);
-}
-
-// The memory of the loop around, or of the run.
-static carnot_run_arena* memory_of(carnot_context* context, int depth) {
-  if (depth == 0) return &context->store;
-  carnot_loop_memory* loop = &context->loops[carnot_min_i64(depth, CARNOT_MAX_LOOPS) - 1];
-  return &loop->double_buffer[loop->turn];
+  return carnot_run_memory_alloc(&((carnot_context*)host)->memory, bytes, out_memory);
 }
 
 static void host_loop(const carnot_call_host* host, carnot_loop_phase phase) {
-  carnot_context* context = (carnot_context*)host;
-  if (phase == CARNOT_LOOP_BEGIN) context->loop_depth++;
-  if (phase == CARNOT_LOOP_END) context->loop_depth--;
-  bool turns = context->loop_depth <= CARNOT_MAX_LOOPS;
-  if (turns && (phase == CARNOT_LOOP_BEGIN || phase == CARNOT_LOOP_NEXT)) {
-    carnot_loop_memory* loop = &context->loops[context->loop_depth - 1];
-    loop->turn = !loop->turn;
-    carnot_run_arena_reset(&loop->double_buffer[loop->turn]);
-    if (phase == CARNOT_LOOP_BEGIN) carnot_run_arena_reset(&loop->double_buffer[!loop->turn]);
-  }
-  context->current_arena = memory_of(context, context->loop_depth - (phase == CARNOT_LOOP_OUTER));
+  carnot_run_memory_loop(&((carnot_context*)host)->memory, phase);
 }
 
 static bool host_is_passing(const carnot_call_host* host, const void* data) {
-  const carnot_context* context = (const carnot_context*)host;
-  if (context->loop_depth == 0 || context->loop_depth > CARNOT_MAX_LOOPS) return false;
-  const carnot_loop_memory* loop = &context->loops[context->loop_depth - 1];
-  return carnot_run_arena_holds(&loop->double_buffer[!loop->turn], data);
+  return carnot_run_memory_is_passing(&((const carnot_context*)host)->memory, data);
 }
 
 static carnot_status* host_run_block(const carnot_call_host* host, const carnot_attr* body,
@@ -78,8 +55,8 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
   carnot_run_step* run = &context->steps[index];
   run->state = states + (size_t)index * CARNOT_STATE_BYTES;
   size_t operand_count = (size_t)step->input_count + step->output_count;
-  run->operands = CARNOT_NEW_ARRAY(&context->memory, carnot_operand, operand_count + 1);
-  CARNOT_TRY(carnot_arena_status(&context->memory));
+  run->operands = CARNOT_NEW_ARRAY(&context->tables, carnot_operand, operand_count + 1);
+  CARNOT_TRY(carnot_arena_status(&context->tables));
   if (step->region.value_count + 1 > context->max_locals)
     context->max_locals = step->region.value_count + 1;
   for (uint32_t i = 0; i < step->variant_count; i++) {
@@ -100,8 +77,8 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
                                        .param_bytes = variant->param_bytes,
                                        .constant_count = variant->constant_count,
                                        .machine_isa = context->isa,
-                                       .stream = context->stream};
-    CARNOT_CHECK(!row->device || context->stream, INVALID_MODEL,
+                                       .stream = context->device.stream};
+    CARNOT_CHECK(!row->device || context->device.stream, INVALID_MODEL,
                  "step %u (%s) has tactic %s in an engine for %s", index, step->name, row->name,
                  context->plan->device);
   }
@@ -152,30 +129,30 @@ static carnot_status* check_step(carnot_context* context, uint32_t index) {
 static carnot_status* build_context(carnot_context* context) {
   const carnot_plan* plan = context->plan;
   void *values, *bindings, *steps, *states, *locals;
-  CARNOT_TRY(carnot_arena_try(&context->memory, plan->value_count + 1, sizeof(carnot_run_value),
+  CARNOT_TRY(carnot_arena_try(&context->tables, plan->value_count + 1, sizeof(carnot_run_value),
                               "values", &values));
-  CARNOT_TRY(carnot_arena_try(&context->memory, plan->binding_count + 1, sizeof(carnot_run_binding),
+  CARNOT_TRY(carnot_arena_try(&context->tables, plan->binding_count + 1, sizeof(carnot_run_binding),
                               "tensors", &bindings));
-  CARNOT_TRY(carnot_arena_try(&context->memory, plan->step_count + 1, sizeof(carnot_run_step),
+  CARNOT_TRY(carnot_arena_try(&context->tables, plan->step_count + 1, sizeof(carnot_run_step),
                               "steps", &steps));
-  CARNOT_TRY(carnot_arena_try(&context->memory, plan->step_count + 1, CARNOT_STATE_BYTES, "steps",
+  CARNOT_TRY(carnot_arena_try(&context->tables, plan->step_count + 1, CARNOT_STATE_BYTES, "steps",
                               &states));
   context->values = values;
   context->bindings = bindings;
   context->steps = steps;
   for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(bind_step(context, i, states));
-  CARNOT_TRY(carnot_arena_try(&context->memory, context->max_locals + 1, sizeof(carnot_rt_value),
+  CARNOT_TRY(carnot_arena_try(&context->tables, context->max_locals + 1, sizeof(carnot_rt_value),
                               "values", &locals));
   context->locals = locals;
   CARNOT_TRY(check_weights_present(context));
-  if (context->stream) CARNOT_TRY(carnot_context_upload(context));
+  if (context->device.stream) CARNOT_TRY(carnot_context_upload(context));
   carnot_bind_constants(context);
   for (uint32_t i = 0; i < plan->step_count; i++) CARNOT_TRY(check_step(context, i));
-  if (context->stream)
-    CARNOT_TRY(carnot_context_device_memory(context, plan->device_arena_bytes,
-                                            (void**)&context->device_arena,
-                                            &context->device_arena_bytes));
-  return carnot_context_take_arena(context, context->plan->arena_bytes);
+  if (context->device.stream)
+    CARNOT_TRY(carnot_device_session_grow(&context->device, plan->device_arena_bytes,
+                                          (void**)&context->device.arena,
+                                          &context->device.arena_bytes));
+  return carnot_run_memory_grow_arena(&context->memory, plan->arena_bytes);
 }
 
 carnot_status* carnot_context_create_on(carnot_engine* engine,
@@ -198,13 +175,11 @@ carnot_status* carnot_context_create_on(carnot_engine* engine,
                                      .is_passing = host_is_passing};
   carnot_infer_scratch_init(&context->scratch);
   size_t limit = options ? options->memory_limit_bytes : 0;
-  context->memory_limit_bytes = limit;
-  carnot_run_arena_init(&context->store, limit);
-  for (int i = 0; i < CARNOT_MAX_LOOPS; i++)
-    for (int k = 0; k < 2; k++) carnot_run_arena_init(&context->loops[i].double_buffer[k], limit);
-  context->current_arena = &context->store;
-  carnot_run_arena_init(&context->shape_arena, limit);
-  carnot_status* status = carnot_context_open_device(context, options);
+  carnot_run_memory_init(&context->memory, limit);
+  context->device.host_io = options && options->host_io;
+  carnot_status* status = carnot_device_session_open(&context->device, engine->plan->device,
+                                                     options ? options->device : NULL,
+                                                     options && options->allow_code, limit);
   if (!status) status = build_context(context);
   if (status) {
     carnot_context_free(context);
@@ -221,21 +196,26 @@ static void close_steps(carnot_context* context) {
         context->steps[s].rows[i]->close(context->steps[s].views[i].instance);
 }
 
+// The stream is idle before memory that its work reads is freed.
+static void close_bindings(carnot_context* context) {
+  carnot_device* device = context->device.stream ? context->device.stream->device : NULL;
+  carnot_device_session_close(&context->device, context->plan->step_count);
+  for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++) {
+    free(context->bindings[i].own);
+    if (!device) continue;
+    device->backend->free(device, context->bindings[i].device_memory);
+    device->backend->free_host(device, context->bindings[i].pinned);
+  }
+}
+
 void carnot_context_free(carnot_context* context) {
   if (!context) return;
   close_steps(context);
-  for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++)
-    free(context->bindings[i].own);
-  carnot_context_close_device(context);
+  close_bindings(context);
   carnot_infer_scratch_deinit(&context->scratch);
-  carnot_run_arena_deinit(&context->store);
-  for (int i = 0; i < CARNOT_MAX_LOOPS; i++)
-    for (int k = 0; k < 2; k++) carnot_run_arena_deinit(&context->loops[i].double_buffer[k]);
-  carnot_run_arena_deinit(&context->shape_arena);
-  free(context->arena);
-  free(context->workspace);
-  free(context->times);
-  carnot_arena_deinit(&context->memory);
+  carnot_run_memory_deinit(&context->memory);
+  free(context->profiler.times);
+  carnot_arena_deinit(&context->tables);
   carnot_engine_drop_weights(context->engine, context->weights);
   carnot_engine_release(context->engine);
   free(context);

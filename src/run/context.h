@@ -1,10 +1,10 @@
-// Contexts: one execution of an engine at a time. Holds the arena, the shapes that are set, and
-// each step's state.
+// Contexts: one execution of an engine at a time. Holds the memory of a run, the shapes that are
+// set, and each step's state.
 //
-// Setting shapes only notes them. The next run first resolves: infer tells every dimension that the
-// inputs' shapes decide, storage is assigned, each step's tactic is shaped. Steps behind a
-// value-dependent size are resolved while running. One thread at a time; several contexts share an
-// engine.
+// Setting shapes only notes them. The next run first resolves: infer computes every dimension that
+// the inputs' shapes decide, storage is assigned, each step's tactic is configured. Steps that
+// depend on a data-dependent size are resolved while running. One thread at a time; several
+// contexts share an engine.
 #ifndef CARNOT_RUN_CONTEXT_H_
 #define CARNOT_RUN_CONTEXT_H_
 
@@ -13,7 +13,9 @@
 #include "engine/engine.h"
 #include "ops/execute.h"
 #include "plan/memory_planner.h"
-#include "run/run_arena.h"
+#include "run/device_session.h"
+#include "run/run_memory.h"
+#include "run/run_profiler.h"
 
 // A value in this context.
 typedef struct carnot_run_value {
@@ -25,7 +27,7 @@ typedef struct carnot_run_value {
                             // constant's
 } carnot_run_value;
 
-// The user's side of a binding.
+// A binding as the user set it.
 typedef struct carnot_run_binding {
   void* address;  // NULL: the context's own memory
   size_t capacity_bytes;
@@ -58,26 +60,14 @@ typedef struct carnot_run_step {
   void* state;
 } carnot_run_step;
 
-typedef struct carnot_step_time {
-  uint64_t total_ns, min_ns;
-  uint64_t count;
-} carnot_step_time;
-
-// The device steps of a run recorded for one set of shapes and addresses: a graph for each stretch
-// between steps of the processor.
-enum { CARNOT_GRAPH_CACHE_ENTRIES = 8 };
-typedef struct carnot_graph_cache_entry {
-  uint64_t key, last_use;
-  carnot_device_graph** graphs;  // by first step
-  bool* is_stale;                // by first step: of an earlier key, to be changed to this one
-} carnot_graph_cache_entry;
-
-// Two iterations' memory, in turn.
-typedef struct carnot_loop_memory {
-  carnot_run_arena double_buffer[2];
-  int turn;
-} carnot_loop_memory;
-enum { CARNOT_MAX_LOOPS = 4 };
+// Callbacks of the owner of a context.
+typedef struct carnot_run_hooks {
+  bool (*cancel)(void* user);  // asked between steps; true ends the run
+  void* cancel_user;
+  // Called when a step's results are there; NULL: nobody.
+  carnot_status* (*watch)(void* user, struct carnot_context* context, uint32_t step);
+  void* watch_user;
+} carnot_run_hooks;
 
 typedef struct carnot_context {
   carnot_call_host host;  // first, so that its functions find the context
@@ -85,53 +75,22 @@ typedef struct carnot_context {
   const carnot_plan* plan;
   carnot_weights* weights;
   carnot_executor* executor;      // borrowed; may be NULL
+  carnot_executor* own_executor;  // made by the public interface, which destroys it
   carnot_executor* run_executor;  // of the run in flight: NULL when another run has the executor
   carnot_isa isa;
   uint32_t profile;
-  carnot_arena memory;  // tables of this context
+  carnot_arena tables;  // the arrays below
   carnot_run_value* values;
   carnot_run_binding* bindings;
   carnot_run_step* steps;
   uint32_t max_locals;
   carnot_rt_value* locals;  // of a region being inferred or interpreted
   carnot_infer_scratch scratch;
-  char* arena;
-  size_t arena_bytes, memory_limit_bytes;
-  char* workspace;
-  size_t workspace_bytes;
-  carnot_stream* stream;  // NULL: the processor alone
-  bool host_io;           // users' tensors lie in host memory and are copied
-  bool defer;             // the run in flight is only put into the caller's stream
-  bool direct;            // the caller records the run in flight: steps go one by one
-  bool no_graphs;         // steps are launched one by one, not as recorded graphs
-  bool keep_tensors;      // what a run has sent and brought back is not copied again (for timing)
-  char *device_arena, *device_workspace;
-  size_t device_arena_bytes, device_workspace_bytes;
-  carnot_graph_cache_entry recordings[CARNOT_GRAPH_CACHE_ENTRIES];
-  uint64_t recording_key, recording_clock;
-  uint32_t recorded_count;                     // graphs recorded so far
-  bool time_io;                                // read the clocks of copies and computing
-  uint64_t io_ns[3];                           // of the last run: to the device, computing, back
-  carnot_run_arena store;                      // of the run
-  carnot_run_arena device_run_arena;           // the same on the accelerator
-  carnot_loop_memory loops[CARNOT_MAX_LOOPS];  // by nesting; deeper ones share the last's
-  int loop_depth;
-  carnot_run_arena*
-      current_arena;  // what is allocated from: |store|, or that of the iteration under way
-  carnot_run_arena shape_arena;  // of the shapes that are set
-  bool in_resolve;
+  carnot_run_memory memory;
+  carnot_device_session device;
+  carnot_run_profiler profiler;
+  carnot_run_hooks hooks;
   bool resolved, addresses_changed;
-  carnot_step_time* times;  // NULL: not profiled
-  void (*report)(void* user, const char* step,
-                 uint64_t time_ns);  // told each step's time; NULL: nobody
-  void* report_user;
-  carnot_executor*
-      own_executor;            // made for this context by the public interface, which destroys it
-  bool (*cancel)(void* user);  // asked between steps; true ends the run
-  void* cancel_user;
-  // Called when a step's values stand; NULL: nobody.
-  carnot_status* (*watch)(void* user, struct carnot_context* context, uint32_t step);
-  void* watch_user;
 } carnot_context;
 
 typedef struct carnot_context_options {
@@ -179,8 +138,14 @@ carnot_status* carnot_run_reference(carnot_context* context, uint32_t step,
                                     carnot_rt_value* const* outputs) CARNOT_MUST_USE;
 carnot_status* carnot_shape_step(carnot_context* context, uint32_t step, void* state,
                                  size_t* out_workspace_bytes) CARNOT_MUST_USE;
-// Grows the arena to |bytes|; what lay in it is lost.
-carnot_status* carnot_context_take_arena(carnot_context* context, size_t bytes) CARNOT_MUST_USE;
+// Sets address and strides of a value whose dimensions are known. |depth|: of aliases followed, 0
+// for callers.
+carnot_status* carnot_place_value(carnot_context* context, uint32_t value,
+                                  int depth) CARNOT_MUST_USE;
+// Offsets of the values without a bound on their size, in the arena of |memory|, which it grows:
+// planned for the shapes that are set.
+carnot_status* carnot_place_dynamic(carnot_context* context,
+                                    carnot_memory_space memory) CARNOT_MUST_USE;
 // Memory of the context's own for an output.
 carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) CARNOT_MUST_USE;
 void carnot_fill_operands(carnot_context* context, uint32_t step);
@@ -190,8 +155,6 @@ static inline bool carnot_blob_is_read_there(const carnot_tactic* row,
                                              const carnot_plan_blob* blob) {
   return row->device && !carnot_blob_is_code(blob);
 }
-// Adds |ns| to the step's profile. The context is profiled.
-void carnot_count_time(carnot_context* context, uint32_t step, uint64_t ns);
 // The step's operands as run-time values, in run-arena memory: pointers into the context, NULL for
 // absent operands.
 carnot_status* carnot_gather_values(carnot_context* context, const carnot_plan_step* step,
@@ -207,38 +170,45 @@ carnot_status* carnot_check_step_memory(const carnot_context* context, uint32_t 
 carnot_status* carnot_run_ready(carnot_context* context, uint32_t step, void* state,
                                 void* workspace) CARNOT_MUST_USE;
 
-// ---- device.c: what a context has on an accelerator ----
+// ---- device_weights.c ----
 
-carnot_status* carnot_context_open_device(carnot_context* context,
-                                          const carnot_context_options* options) CARNOT_MUST_USE;
-void carnot_context_close_device(carnot_context* context);
 // The weights that device steps read, once an engine and device.
 carnot_status* carnot_context_upload(carnot_context* context) CARNOT_MUST_USE;
 static inline bool carnot_is_on_device(const carnot_context* context, uint32_t value) {
   return context->plan->values[value].format.memory == CARNOT_MEMORY_DEVICE;
 }
-// Lends the watcher the results of a step of the device as host memory.
-carnot_status* carnot_device_show(carnot_context* context, uint32_t step) CARNOT_MUST_USE;
-// Before a step that is resolved while running, or that the processor runs: what it reads in host
-// memory stands there.
-carnot_status* carnot_device_pause(carnot_context* context, uint32_t step) CARNOT_MUST_USE;
-// Device memory that grows; what lay in it is lost.
-carnot_status* carnot_context_device_memory(carnot_context* context, size_t bytes, void** memory,
-                                            size_t* capacity) CARNOT_MUST_USE;
-// Where a user's tensor lies on the device for this run.
+
+// ---- device_tensors.c ----
+
+// The address of a user's tensor on the device for this run. INVALID_ARGUMENT for host memory.
 carnot_status* carnot_place_on_device(carnot_context* context, uint32_t binding, size_t bytes,
                                       void** out_data) CARNOT_MUST_USE;
-// After addresses changed: which recording serves.
-void carnot_note_recording(carnot_context* context);
+// Sends the inputs.
 carnot_status* carnot_device_begin(carnot_context* context) CARNOT_MUST_USE;
-// Runs device steps from |step| on as far as they reach; *out_next is the first that was not run.
+// Marks the end of the steps, for the clocks.
+carnot_status* carnot_device_computed(carnot_context* context) CARNOT_MUST_USE;
+// Passes output |binding| to the user.
+carnot_status* carnot_device_deliver(carnot_context* context, uint32_t binding) CARNOT_MUST_USE;
+// Waits for the run, unless it is only put into a stream, and reads the clocks.
+carnot_status* carnot_device_end(carnot_context* context) CARNOT_MUST_USE;
+
+// ---- device_watch.c ----
+
+// Shows the results of a device step to the watcher as host memory.
+carnot_status* carnot_device_show(carnot_context* context, uint32_t step) CARNOT_MUST_USE;
+
+// ---- device_run.c ----
+
+// After addresses changed: computes the key of the graph cache.
+void carnot_note_recording(carnot_context* context);
+// Runs device steps from |step| on until one of the CPU; *out_next is the first that was not run.
 carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint32_t end,
                                    uint32_t* out_next) CARNOT_MUST_USE;
-// All device work so far is done, so that the processor may read and write.
+// Before a step that is resolved while running, or that the CPU runs: its inputs in host memory are
+// complete.
+carnot_status* carnot_device_pause(carnot_context* context, uint32_t step) CARNOT_MUST_USE;
+// All device work so far is done, so that the CPU may read and write.
 carnot_status* carnot_device_wait(carnot_context* context) CARNOT_MUST_USE;
-carnot_status* carnot_device_computed(carnot_context* context) CARNOT_MUST_USE;
-carnot_status* carnot_device_deliver(carnot_context* context, uint32_t binding) CARNOT_MUST_USE;
-carnot_status* carnot_device_end(carnot_context* context) CARNOT_MUST_USE;
 // True when a step of the main block computes on the CPU during a run.
 bool carnot_device_has_host_steps(const carnot_context* context);
 

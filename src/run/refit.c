@@ -1,3 +1,4 @@
+// Refit: new weights, the constants derived from them, packed constants, a new generation.
 #include "run/refit.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@ static uint64_t now_ns(void) {
 // Memory that lasts as long as the run, where the rows of the step work.
 static carnot_status* late_memory(carnot_context* context, bool on_device, size_t bytes,
                                   void** out_memory) {
-  return carnot_run_arena_alloc(on_device ? &context->device_run_arena : context->current_arena,
+  return carnot_run_arena_alloc(on_device ? &context->device.run_arena : context->memory.current,
                                 bytes, out_memory);
 }
 
@@ -23,13 +23,13 @@ static carnot_status* late_memory(carnot_context* context, bool on_device, size_
 static carnot_status* output_memory(carnot_context* context, uint32_t id, size_t bytes,
                                     void** out_memory) {
   *out_memory = NULL;
-  for (uint32_t i = 0; i < context->plan->binding_count && !context->stream; i++) {
+  for (uint32_t i = 0; i < context->plan->binding_count && !context->device.stream; i++) {
     const carnot_plan_binding* b = &context->plan->bindings[i];
     carnot_run_binding* binding = &context->bindings[i];
     if (b->is_input || b->value != id || binding->allocate ||
         context->plan->values[id].format.layout != CARNOT_LAYOUT_ROW_MAJOR)
       continue;
-    // An address with too little room is told of when the result is delivered.
+    // Too little capacity is an error when the result is delivered.
     if (binding->address && bytes > binding->capacity_bytes) return NULL;
     if (!binding->address) CARNOT_TRY(carnot_own_output(binding, bytes));
     *out_memory = binding->address ? binding->address : binding->own;
@@ -67,13 +67,13 @@ static carnot_status* place_late(carnot_context* context, const carnot_plan_step
   return NULL;
 }
 
-// Types of the results of a late step. Those that were known before keep their places.
+// Types of the results of a late step. Those that were known before keep their memory.
 static carnot_status* infer_late(carnot_context* context, uint32_t index,
                                  const carnot_rt_value* const* inputs,
                                  carnot_rt_value* const* outputs, bool* out_sized) {
   const carnot_plan_step* step = &context->plan->steps[index];
   void* memory;
-  CARNOT_TRY(carnot_run_arena_alloc(context->current_arena,
+  CARNOT_TRY(carnot_run_arena_alloc(context->memory.current,
                                     step->output_count * sizeof(carnot_rt_value), &memory));
   carnot_rt_value* before = memory;
   for (uint32_t i = 0; i < step->output_count; i++)
@@ -88,7 +88,7 @@ static carnot_status* infer_late(carnot_context* context, uint32_t index,
     bool same = outputs[i]->kind == CARNOT_VALUE_TENSOR && t->dtype == found->dtype &&
                 t->rank == found->rank &&
                 memcmp(t->dims, found->dims, (size_t)t->rank * sizeof(*t->dims)) == 0;
-    CARNOT_CHECK(same, INVALID_MODEL, "value %s has another size than its place",
+    CARNOT_CHECK(same, INVALID_MODEL, "value %s has another size than its planned memory",
                  context->plan->values[step->outputs[i]].name);
     *outputs[i] = before[i];
   }
@@ -178,27 +178,28 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
   const carnot_plan_block* block = &context->plan->blocks[block_index];
   uint32_t end = block->first_step + block->step_count;
   for (uint32_t i = block->first_step; i < end; i++) {
-    if (context->stream && block_index == 0) {
+    if (context->device.stream && block_index == 0) {
       CARNOT_TRY(carnot_device_steps(context, i, end, &i));
       if (i == end) break;
       CARNOT_TRY(carnot_device_pause(context, i));
     }
     const carnot_plan_step* step = &context->plan->steps[i];
-    if (context->cancel && context->cancel(context->cancel_user))
+    if (context->hooks.cancel && context->hooks.cancel(context->hooks.cancel_user))
       return CARNOT_ERROR(CANCELLED, "the run was cancelled before step %u (%s)", i, step->name);
     bool late = block_index > 0 || context->steps[i].late;
     if (step->is_shape && !late) continue;
-    uint64_t start = context->times ? now_ns() : 0;
+    uint64_t start = context->profiler.times ? now_ns() : 0;
     carnot_status* status =
         late ? run_late(context, i)
-             : carnot_run_ready(context, i, context->steps[i].state, context->workspace);
+             : carnot_run_ready(context, i, context->steps[i].state, context->memory.workspace);
     if (status) return carnot_status_annotate(status, "step %u (%s)", i, step->name);
     bool on_device = late && context->steps[i].rows[0]->device;
-    if (context->times && on_device) CARNOT_TRY(carnot_device_wait(context));
-    if (context->times) carnot_count_time(context, i, now_ns() - start);
-    if (context->watch)
+    if (context->profiler.times && on_device) CARNOT_TRY(carnot_device_wait(context));
+    if (context->profiler.times)
+      carnot_run_profiler_add(&context->profiler, i, step->name, now_ns() - start);
+    if (context->hooks.watch)
       CARNOT_TRY(on_device ? carnot_device_show(context, i)
-                           : context->watch(context->watch_user, context, i));
+                           : context->hooks.watch(context->hooks.watch_user, context, i));
   }
   return NULL;
 }
@@ -212,7 +213,8 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
   binding->cell = *cell;
   if (cell->kind != CARNOT_VALUE_TENSOR) return NULL;
   const carnot_plan_value* v = &context->plan->values[b->value];
-  if (context->stream && (v->format.memory == CARNOT_MEMORY_DEVICE || !context->host_io))
+  if (context->device.stream &&
+      (v->format.memory == CARNOT_MEMORY_DEVICE || !context->device.host_io))
     return carnot_device_deliver(context, index);
   bool in_place =
       v->storage == CARNOT_STORAGE_BINDING && v->index == index && context->values[b->value].known;
@@ -246,10 +248,8 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
 static carnot_status* refresh_weights(carnot_context* context);
 
 static carnot_status* run(carnot_context* context) {
-  carnot_run_arena_reset(&context->store);
-  if (context->stream) carnot_run_arena_reset(&context->device_run_arena);
-  context->current_arena = &context->store;
-  context->loop_depth = 0;
+  carnot_run_memory_begin_run(&context->memory);
+  if (context->device.stream) carnot_run_arena_reset(&context->device.run_arena);
   context->host.seed++;
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     if (!context->plan->bindings[i].is_input) continue;
@@ -261,12 +261,12 @@ static carnot_status* run(carnot_context* context) {
     context->values[value].cell = context->bindings[i].cell;
     if (carnot_is_on_device(context, value)) context->values[value].cell.tensor.data = NULL;
   }
-  if (context->stream) CARNOT_TRY(carnot_device_begin(context));
+  if (context->device.stream) CARNOT_TRY(carnot_device_begin(context));
   CARNOT_TRY(carnot_run_block_steps(context, 0));
-  if (context->stream) CARNOT_TRY(carnot_device_computed(context));
+  if (context->device.stream) CARNOT_TRY(carnot_device_computed(context));
   for (uint32_t i = 0; i < context->plan->binding_count; i++)
     if (!context->plan->bindings[i].is_input) CARNOT_TRY(deliver_output(context, i));
-  return context->stream ? carnot_device_end(context) : NULL;
+  return context->device.stream ? carnot_device_end(context) : NULL;
 }
 
 // Memory of outputs whose size is known before the run, so that they are written in place.
@@ -309,7 +309,7 @@ static carnot_status* refresh_weights(carnot_context* context) {
   }
   carnot_engine_drop_weights(context->engine, context->weights);
   context->weights = newest;
-  if (context->stream) CARNOT_TRY(carnot_context_upload(context));
+  if (context->device.stream) CARNOT_TRY(carnot_context_upload(context));
   carnot_bind_constants(context);
   context->resolved = false;
   return NULL;

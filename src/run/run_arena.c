@@ -1,3 +1,4 @@
+// The run arena: a list of chunks that is emptied and kept.
 #include "run/run_arena.h"
 
 #include <stdlib.h>

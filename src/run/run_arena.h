@@ -1,5 +1,5 @@
-// The growable store: values whose size is known only while running. Emptied at the start of each
-// run; keeps its memory, so that a steady state allocates nothing.
+// Run arena: a growable bump allocator for values whose size is known only while running. Emptied
+// at the start of each run; keeps its memory, so that a steady state allocates nothing.
 #ifndef CARNOT_RUN_RUN_ARENA_H_
 #define CARNOT_RUN_RUN_ARENA_H_
 
@@ -11,7 +11,7 @@
 
 typedef struct carnot_run_arena_chunk carnot_run_arena_chunk;
 
-// Where a store's memory comes from.
+// Where an arena's memory comes from.
 typedef struct carnot_run_arena_source {
   carnot_status* (*alloc)(void* user, size_t bytes, void** out_memory);
   void (*free)(void* user, void* memory);
@@ -28,13 +28,13 @@ typedef struct carnot_run_arena {
   size_t chunk_count;
 } carnot_run_arena;
 
-// Of the processor's memory, aligned to 64.
+// In host memory, aligned to 64.
 void carnot_run_arena_init(carnot_run_arena* store, size_t limit_bytes);
 void carnot_run_arena_init_on(carnot_run_arena* store, const carnot_run_arena_source* source,
                               size_t limit_bytes);
 void carnot_run_arena_deinit(carnot_run_arena* store);
 void carnot_run_arena_reset(carnot_run_arena* store);
-// Does |data| lie in the store's memory?
+// True when |data| is in the arena's memory.
 bool carnot_run_arena_holds(const carnot_run_arena* store, const void* data);
 // Memory that is valid until the next reset.
 carnot_status* carnot_run_arena_alloc(carnot_run_arena* store, size_t bytes,

@@ -110,7 +110,7 @@ carnot_status* carnot_gather_values(carnot_context* context, const carnot_plan_s
                                     const carnot_rt_value*** out_inputs,
                                     carnot_rt_value*** out_outputs) {
   void* memory;
-  CARNOT_TRY(carnot_run_arena_alloc(context->current_arena,
+  CARNOT_TRY(carnot_run_arena_alloc(context->memory.current,
                                     (step->input_count + step->output_count + 1) * sizeof(void*),
                                     &memory));
   *out_inputs = memory;
@@ -162,12 +162,4 @@ carnot_status* carnot_run_ready(carnot_context* context, uint32_t index, void* s
   }
   return row->run(&run->views[run->variant], state, run->operands,
                   run->operands + step->input_count, workspace, context->run_executor);
-}
-
-void carnot_count_time(carnot_context* context, uint32_t index, uint64_t ns) {
-  carnot_step_time* time = &context->times[index];
-  time->total_ns += ns;
-  time->count++;
-  if (time->count == 1 || ns < time->min_ns) time->min_ns = ns;
-  if (context->report) context->report(context->report_user, context->plan->steps[index].name, ns);
 }

@@ -136,7 +136,7 @@ static carnot_status* run_case(const case_source* source, const options* opts) {
   carnot_context* context;
   CARNOT_TRY(case_open(&test, &opts->build, &context));
   carnot_status* status = case_check_engine(&test, context, /*half_bound=*/0);
-  if (!status && context->stream) count_host_steps(context->plan);
+  if (!status && context->device.stream) count_host_steps(context->plan);
   carnot_context_free(context);
   return status;
 }

@@ -67,8 +67,8 @@ bool mutation_try(const uint8_t* data, size_t size) {
   carnot_status* status = carnot_engine_load_memory(data, size, NULL, NULL, &engine);
   if (!status) status = carnot_context_create_on(engine, &options, &context);
   if (context) {
-    context->cancel = is_late;
-    context->cancel_user = &end;
+    context->hooks.cancel = is_late;
+    context->hooks.cancel_user = &end;
   }
   if (!status) status = set_inputs(context, input);
   if (!status) status = carnot_context_run_now(context);

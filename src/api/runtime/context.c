@@ -151,6 +151,6 @@ const void* carnot_context_output_data(const carnot_context* context, const char
 }
 
 void carnot_context_set_cancel(carnot_context* context, bool (*cancel)(void* user), void* user) {
-  context->cancel = cancel;
-  context->cancel_user = user;
+  context->hooks.cancel = cancel;
+  context->hooks.cancel_user = user;
 }

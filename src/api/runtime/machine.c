@@ -87,7 +87,7 @@ carnot_status* carnot_machine_measure_device(const char* spec, carnot_machine_pe
 carnot_status* carnot_machine_measure_context(const carnot_context* context, double seconds_each,
                                               carnot_machine_peaks* out_peaks) {
   *out_peaks = (carnot_machine_peaks){0};
-  if (context->stream) return measure_device(context->stream->device, out_peaks);
+  if (context->device.stream) return measure_device(context->device.stream->device, out_peaks);
   return carnot_machine_measure_cpu(carnot_executor_thread_count(context->executor), seconds_each,
                                     out_peaks);
 }

@@ -9,11 +9,11 @@
 // ---- times ----
 
 static carnot_status* take_times(carnot_context* context) {
-  if (context->times) return NULL;
+  if (context->profiler.times) return NULL;
   void* memory;
   CARNOT_TRY(carnot_calloc((size_t)context->plan->step_count + 1, sizeof(carnot_step_time),
                            "step times", &memory));
-  context->times = memory;
+  context->profiler.times = memory;
   return NULL;
 }
 
@@ -22,18 +22,18 @@ carnot_status* carnot_context_set_profiler(carnot_context* context,
                                                           uint64_t time_ns),
                                            void* user) {
   if (report) CARNOT_TRY(take_times(context));
-  context->report = report;
-  context->report_user = user;
+  context->profiler.report = report;
+  context->profiler.report_user = user;
   return NULL;
 }
 
 carnot_status* carnot_context_set_layer_timing(carnot_context* context, bool on) {
   if (on) {
     CARNOT_TRY(take_times(context));
-    memset(context->times, 0, context->plan->step_count * sizeof(carnot_step_time));
-  } else if (!context->report) {
-    free(context->times);
-    context->times = NULL;
+    memset(context->profiler.times, 0, context->plan->step_count * sizeof(carnot_step_time));
+  } else if (!context->profiler.report) {
+    free(context->profiler.times);
+    context->profiler.times = NULL;
   }
   return NULL;
 }
@@ -43,9 +43,9 @@ carnot_status* carnot_context_get_layer_time(const carnot_context* context, uint
   *out_time = (carnot_layer_time){0};
   const carnot_plan* plan = context->plan;
   CARNOT_CHECK(index < plan->step_count, OUT_OF_RANGE, "layer %u of %u", index, plan->step_count);
-  CARNOT_CHECK(context->times, FAILED_PRECONDITION, "layers are not timed");
+  CARNOT_CHECK(context->profiler.times, FAILED_PRECONDITION, "layers are not timed");
   const carnot_plan_step* step = &plan->steps[index];
-  const carnot_step_time* time = &context->times[index];
+  const carnot_step_time* time = &context->profiler.times[index];
   *out_time = (carnot_layer_time){.layer = step->name,
                                   .tactic = step->variants[context->steps[index].variant].tactic,
                                   .total_ns = time->total_ns,
@@ -55,24 +55,28 @@ carnot_status* carnot_context_get_layer_time(const carnot_context* context, uint
 }
 
 bool carnot_context_has_accelerator(const carnot_context* context) {
-  return context->stream != NULL;
+  return context->device.stream != NULL;
 }
 
 void carnot_context_set_run_timing(carnot_context* context, bool on) {
-  context->time_io = on && context->stream;
+  context->device.time_io = on && context->device.stream;
 }
 
 void carnot_context_get_run_times(const carnot_context* context, carnot_run_times* out_times) {
   *out_times = (carnot_run_times){0};
-  if (context->time_io)
-    *out_times = (carnot_run_times){.upload_ns = context->io_ns[0],
-                                    .compute_ns = context->io_ns[1],
-                                    .download_ns = context->io_ns[2]};
+  if (context->device.time_io)
+    *out_times = (carnot_run_times){.upload_ns = context->device.io_ns[0],
+                                    .compute_ns = context->device.io_ns[1],
+                                    .download_ns = context->device.io_ns[2]};
 }
 
-void carnot_context_set_graphs(carnot_context* context, bool on) { context->no_graphs = !on; }
+void carnot_context_set_graphs(carnot_context* context, bool on) {
+  context->device.no_graphs = !on;
+}
 
-void carnot_context_set_transfers(carnot_context* context, bool on) { context->keep_tensors = !on; }
+void carnot_context_set_transfers(carnot_context* context, bool on) {
+  context->device.keep_tensors = !on;
+}
 
 // ---- watching ----
 
@@ -107,9 +111,9 @@ static carnot_status* watch_step(void* user, carnot_context* context, uint32_t i
 }
 
 void carnot_context_drop_watch(carnot_context* context) {
-  if (context->watch == watch_step) free(context->watch_user);
-  context->watch = NULL;
-  context->watch_user = NULL;
+  if (context->hooks.watch == watch_step) free(context->hooks.watch_user);
+  context->hooks.watch = NULL;
+  context->hooks.watch_user = NULL;
 }
 
 carnot_status* carnot_context_set_watch(carnot_context* context,
@@ -121,8 +125,8 @@ carnot_status* carnot_context_set_watch(carnot_context* context,
   void* memory;
   CARNOT_TRY(carnot_calloc(1, sizeof(watcher), "a watch function", &memory));
   *(watcher*)memory = (watcher){watch, user};
-  context->watch = watch_step;
-  context->watch_user = memory;
+  context->hooks.watch = watch_step;
+  context->hooks.watch_user = memory;
   return NULL;
 }
 

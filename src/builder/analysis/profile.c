@@ -1,4 +1,4 @@
-// Profiles: what they say of the inputs' dimensions, brought to the symbols of the graph.
+// Profiles: their ranges of input dimensions become ranges of the symbols of the graph.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -109,7 +109,7 @@ carnot_status* carnot_lowering_value(carnot_lowering* l, const carnot_value* val
   if (find(l, value, layout, memory, out)) return NULL;
   const carnot_format* produced = &l->assignment->formats[value->id];
   uint32_t source;
-  // Across memory spaces the value is copied as it is stored, then brought into the other layout.
+  // Across memory spaces the value is copied as it is stored, then converted to the other layout.
   if (produced->memory != memory && produced->layout != layout) {
     CARNOT_TRY(carnot_lowering_value(l, value, produced->layout, memory, &source));
   } else {

@@ -12,7 +12,7 @@ carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) {
     if (v->plan.storage == CARNOT_STORAGE_CONSTANT && v->uses && v->uses == v->packed_uses)
       l->blobs[v->plan.index].dropped = true;
   }
-  // A blob may stand in both memories: one of its values may be read as it is.
+  // A blob may be in both memory spaces: one of its values may be read as it is.
   for (uint32_t i = 0; i < l->value_count; i++) {
     carnot_value_builder* v = &l->values[i];
     if (v->plan.storage == CARNOT_STORAGE_CONSTANT && v->uses != v->packed_uses)
@@ -219,7 +219,7 @@ static void join_in_place(carnot_lowering* l, const carnot_plan_step* step,
     return;
   for (uint32_t i = 0; i < step->input_count; i++) {
     uint32_t value = step->inputs[i];
-    // What stands before a part must have its size when shapes are set.
+    // The parts before this one must have their sizes when shapes are set.
     if (value == CARNOT_PLAN_NONE || l->values[value].waits ||
         !carnot_type_is_static(l->builder, &l->values[value].from->type))
       return;

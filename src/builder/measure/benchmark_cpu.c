@@ -1,3 +1,4 @@
+// Times tactics on the CPU: candidates of a region alternate in rounds.
 #include "builder/measure/benchmark.h"
 
 #include <stdlib.h>

@@ -51,7 +51,7 @@ static const carnot_operand_desc* operand_type(const bench* b, uint32_t i) {
   return i < p->input_count ? &p->inputs[i] : &p->outputs[i - p->input_count];
 }
 
-// Weights that are read as they stand: like packed ones they come from memory in a run.
+// Weights that are read unpacked: like packed ones they come from memory in a run.
 static bool is_rotated(const bench* b, uint32_t i) {
   const carnot_candidate* c = b->candidate;
   return i < c->problem.input_count && c->problem.inputs[i].is_constant &&

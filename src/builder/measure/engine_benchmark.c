@@ -13,7 +13,7 @@ static carnot_status* open_context(carnot_builder* builder, carnot_engine_benchm
                                     .host_io = true,
                                     .allow_code = true};
   CARNOT_TRY(carnot_context_create_on(benchmark->engine, &options, &benchmark->context));
-  benchmark->context->time_io = true;
+  benchmark->context->device.time_io = true;
   return NULL;
 }
 
@@ -73,8 +73,8 @@ carnot_status* carnot_engine_benchmark_time(carnot_engine_benchmark* benchmark, 
   *out_ns = UINT64_MAX;
   for (int i = -1; i < runs; i++) {  // the first records and warms up
     CARNOT_TRY(carnot_context_run_now(benchmark->context));
-    benchmark->context->keep_tensors = true;
-    uint64_t ns = benchmark->context->io_ns[1];
+    benchmark->context->device.keep_tensors = true;
+    uint64_t ns = benchmark->context->device.io_ns[1];
     if (i >= 0 && ns < *out_ns) *out_ns = ns;
   }
   return NULL;

@@ -1,3 +1,4 @@
+// The timing cache: a table of times by key and tactic, read from and written to a file.
 #include "builder/measure/timing_cache.h"
 
 #include <errno.h>

@@ -15,7 +15,7 @@ static uint64_t mix_text(uint64_t h, const char* text) {
 
 // ---- the machine ----
 
-// The lines of /proc/cpuinfo that tell one CPU from another, of the first processor.
+// The lines of /proc/cpuinfo that identify the CPU model, of the first processor.
 static uint64_t mix_cpu_model(uint64_t h) {
   static const char* const kLines[] = {"vendor_id", "cpu family", "model", "stepping"};
   char line[512];

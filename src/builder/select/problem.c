@@ -47,7 +47,7 @@ static void set_precision(const carnot_builder* builder, const carnot_node* node
   bool half = carnot_dtype_is_half(requested);
   out->may_f16 = !keeps_f32 && (half ? requested == CARNOT_DTYPE_F16 : typing->f16);
   out->may_bf16 = !keeps_f32 && (half ? requested == CARNOT_DTYPE_BF16 : typing->bf16);
-  // Weights that a refit brings need not convert exactly.
+  // Weights of a later refit need not convert exactly.
   out->exact_f16 =
       !keeps_f32 && !out->may_f16 && !builder->config->refit && !builder->config->strip;
   bool any_half = out->may_f16 || out->may_bf16 || out->exact_f16;

@@ -1,4 +1,4 @@
-// If, Loop, Scan and SequenceMap: bodies closed by capturing (see ops/control.c for the operators'
+// If, Loop, Scan and SequenceMap: bodies closed by capturing (see ops/control.h for the operators'
 // inputs).
 #include "import/onnx/importer_state.h"
 

@@ -73,9 +73,12 @@ carnot_status* carnot_cuda_chain_prepare(const carnot_problem* problem,
   if (status) return status;
   out->constants[out->constant_count].packing = carnot_arena_print(
       out->arena, "cubin %s %016llx", cuda->base.arch, (unsigned long long)source);
-  out->constants[out->constant_count].data =
-      cubin ? carnot_arena_copy(out->arena, cubin, bytes) : NULL;
-  CARNOT_TRY(carnot_arena_status(out->arena));
+  void* copy = NULL;
+  if (cubin) {
+    CARNOT_TRY(carnot_arena_try(out->arena, bytes, 1, "a cubin", &copy));
+    memcpy(copy, cubin, bytes);
+  }
+  out->constants[out->constant_count].data = copy;
   out->constants[out->constant_count++].bytes = bytes;
   return NULL;
 }

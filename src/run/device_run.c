@@ -1,0 +1,148 @@
+// The device steps of a run: recorded as graphs for the shapes and addresses that are set, or
+// launched one by one.
+#include "base/hash.h"
+#include "run/context.h"
+
+void carnot_note_recording(carnot_context* context) {
+  uint64_t h = carnot_hash(&context->device.workspace, sizeof(void*), 1);
+  h = carnot_hash(&context->weights, sizeof(void*), h);
+  for (uint32_t i = 0; i < context->plan->step_count; i++)
+    h = carnot_hash(&context->steps[i].variant, sizeof(context->steps[i].variant), h);
+  for (uint32_t i = 0; i < context->plan->value_count; i++) {
+    const carnot_run_value* value = &context->values[i];
+    if (!value->known) continue;
+    const void* addresses[2] = {value->device_data, value->cell.tensor.data};
+    h = carnot_hash(addresses, sizeof(addresses), h);
+    h = carnot_hash(value->cell.tensor.dims, (size_t)value->cell.tensor.rank * sizeof(int64_t), h);
+  }
+  context->device.graphs.key = h;
+}
+
+// Nothing to run: views, steps of shapes, and steps whose results are empty.
+static bool is_nothing(const carnot_context* context, uint32_t step) {
+  const carnot_run_step* run = &context->steps[step];
+  if (run->late) return false;
+  const carnot_tactic* row = run->rows[run->variant];
+  return context->plan->steps[step].is_shape || run->skip || (row->cross_memory && !row->device);
+}
+
+static bool runs_on_device(const carnot_context* context, uint32_t step) {
+  const carnot_run_step* run = &context->steps[step];
+  return !run->late && run->rows[run->variant]->device;
+}
+
+static carnot_status* run_each(carnot_context* context, uint32_t first, uint32_t end) {
+  const carnot_backend* backend = carnot_session_backend(&context->device);
+  bool marks = context->profiler.times && !context->device.direct;
+  uint32_t at = CARNOT_MARK_FIRST_STEP;
+  for (uint32_t i = first; i < end; i++) {
+    if (is_nothing(context, i)) continue;
+    if (marks) CARNOT_TRY(backend->mark(context->device.stream, at++));
+    backend->span(context->plan->steps[i].name);
+    carnot_status* status =
+        carnot_run_ready(context, i, context->steps[i].state, context->device.workspace);
+    backend->span(NULL);
+    CARNOT_TRY_AT(status, "step %u (%s)", i, context->plan->steps[i].name);
+  }
+  return marks ? backend->mark(context->device.stream, at) : NULL;
+}
+
+static carnot_status* read_times(carnot_context* context, uint32_t first, uint32_t end) {
+  const carnot_backend* backend = carnot_session_backend(&context->device);
+  uint32_t at = CARNOT_MARK_FIRST_STEP;
+  CARNOT_TRY(backend->synchronize(context->device.stream));
+  for (uint32_t i = first; i < end; i++) {
+    if (is_nothing(context, i)) continue;
+    uint64_t ns;
+    CARNOT_TRY(backend->between(context->device.stream, at, at + 1, &ns));
+    carnot_run_profiler_add(&context->profiler, i, context->plan->steps[i].name, ns);
+    at++;
+  }
+  return NULL;
+}
+
+static carnot_status* record(carnot_context* context, uint32_t first, uint32_t end,
+                             carnot_device_graph** graph) {
+  const carnot_backend* backend = carnot_session_backend(&context->device);
+  CARNOT_TRY(backend->record_begin(context->device.stream));
+  carnot_status* status = run_each(context, first, end);
+  carnot_status* ended = backend->record_end(context->device.stream, graph);
+  if (status) {
+    carnot_status_free(ended);
+    return status;
+  }
+  context->device.graphs.recorded_count++;
+  return ended;
+}
+
+static carnot_status* run_watched(carnot_context* context, uint32_t first, uint32_t end) {
+  for (uint32_t i = first; i < end; i++) {
+    if (context->plan->steps[i].is_shape) continue;
+    CARNOT_TRY(run_each(context, i, i + 1));
+    CARNOT_TRY(carnot_device_show(context, i));
+  }
+  return NULL;
+}
+
+carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint32_t end,
+                                   uint32_t* out_next) {
+  uint32_t next = step, count = 0;
+  for (; next < end && (is_nothing(context, next) || runs_on_device(context, next)); next++)
+    count += !is_nothing(context, next);
+  *out_next = next;
+  if (!count) return NULL;
+  if (context->hooks.cancel && context->hooks.cancel(context->hooks.cancel_user))
+    return CARNOT_ERROR(CANCELLED, "the run was cancelled before step %u (%s)", step,
+                        context->plan->steps[step].name);
+  if (context->hooks.watch) return run_watched(context, step, next);
+  if (context->device.direct || context->device.no_graphs) {
+    CARNOT_TRY(run_each(context, step, next));
+    return context->profiler.times && !context->device.direct ? read_times(context, step, next)
+                                                              : NULL;
+  }
+  carnot_graph_cache_entry* recording;
+  // Graphs with marks between the steps are others.
+  uint64_t key = context->device.graphs.key + (context->profiler.times != NULL);
+  carnot_status* status = carnot_graph_cache_get_or_evict(&context->device.graphs, key,
+                                                          context->plan->step_count, &recording);
+  if (!status && (!recording->graphs[step] || recording->is_stale[step])) {
+    status = record(context, step, next, &recording->graphs[step]);
+    recording->is_stale[step] = false;
+  }
+  if (status) {
+    carnot_graph_cache_drop(recording, context->device.stream, context->plan->step_count);
+    return status;
+  }
+  carnot_session_backend(&context->device)->span(context->plan->steps[step].name);
+  status = carnot_session_backend(&context->device)
+               ->graph_launch(context->device.stream, recording->graphs[step]);
+  carnot_session_backend(&context->device)->span(NULL);
+  CARNOT_TRY(status);
+  return context->profiler.times ? read_times(context, step, next) : NULL;
+}
+
+carnot_status* carnot_device_wait(carnot_context* context) {
+  CARNOT_CHECK(
+      !context->device.defer, UNSUPPORTED,
+      "the engine has steps on the processor: it cannot be put into a stream without waiting");
+  return carnot_session_backend(&context->device)->synchronize(context->device.stream);
+}
+
+carnot_status* carnot_device_pause(carnot_context* context, uint32_t index) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  const carnot_tactic* row = context->steps[index].rows[0];
+  bool waits = context->device.defer || !(row->device || row->cross_memory);
+  for (uint32_t i = 0; i < step->input_count && !waits; i++) {
+    uint32_t id = step->inputs[i];
+    waits = id != CARNOT_PLAN_NONE && !carnot_is_on_device(context, id) &&
+            context->plan->values[id].storage != CARNOT_STORAGE_CONSTANT;
+  }
+  return waits ? carnot_device_wait(context) : NULL;
+}
+
+bool carnot_device_has_host_steps(const carnot_context* context) {
+  const carnot_plan_block* main = &context->plan->blocks[0];
+  for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++)
+    if (!is_nothing(context, i) && !runs_on_device(context, i)) return true;
+  return false;
+}

@@ -1,0 +1,82 @@
+// Operands, variant and state of a step for the shapes that are set.
+#include "run/context.h"
+
+void carnot_fill_operands(carnot_context* context, uint32_t index) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_operand* operand = context->steps[index].operands;
+  for (uint32_t i = 0; i < step->input_count + step->output_count; i++, operand++) {
+    uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
+    if (id == CARNOT_PLAN_NONE) {
+      *operand = (carnot_operand){0};
+      continue;
+    }
+    const carnot_run_value* value = &context->values[id];
+    const carnot_tensor* t = &value->cell.tensor;
+    const carnot_tactic* row = context->steps[index].rows[0];
+    bool there = carnot_is_on_device(context, id);
+    // Host values of a device row are lists that decide sizes; it looks at |place|.
+    bool reachable = row->device || row->cross_memory || !there;
+    operand->data = !reachable ? NULL : there ? value->device_data : t->data;
+    operand->format.memory = context->plan->values[id].format.memory;
+    operand->format.dtype = t->dtype;
+    operand->rank = t->rank;
+    memcpy(operand->dims, t->dims, sizeof(operand->dims));
+    memcpy(operand->strides, value->strides, sizeof(operand->strides));
+  }
+}
+
+static bool guards_hold(const carnot_variant* variant, const carnot_operand* operands) {
+  for (uint32_t i = 0; i < variant->guard_count; i++) {
+    const carnot_guard* guard = &variant->guards[i];
+    const carnot_operand* operand = &operands[guard->operand];
+    if ((int)guard->dim >= operand->rank) return false;
+    int64_t dim = operand->dims[guard->dim];
+    if (dim < guard->min || dim > guard->max || dim % guard->multiple) return false;
+  }
+  return true;
+}
+
+static bool dense(const carnot_operand* operand, carnot_layout layout) {
+  int64_t strides[CARNOT_MAX_RANK];
+  carnot_layout_strides(layout, operand->rank, operand->dims, strides);
+  for (int i = 0; i < operand->rank; i++)
+    if (operand->dims[i] > 1 && operand->strides[i] != strides[i]) return false;
+  return true;
+}
+
+static bool has_empty(const carnot_operand* operands, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++)
+    for (int d = 0; d < operands[i].rank; d++)
+      if (operands[i].dims[d] == 0) return true;
+  return false;
+}
+
+carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* state,
+                                 size_t* out_workspace_bytes) {
+  const carnot_plan_step* step = &context->plan->steps[index];
+  carnot_run_step* run = &context->steps[index];
+  const carnot_operand* outputs = run->operands + step->input_count;
+  *out_workspace_bytes = 0;
+  run->skip = step->output_count > 0;
+  for (uint32_t i = 0; i < step->output_count; i++)
+    run->skip = run->skip && has_empty(&outputs[i], 1);
+  if (run->skip) return NULL;
+  run->variant = 0;
+  while (run->variant + 1 < step->variant_count &&
+         !guards_hold(&step->variants[run->variant], run->operands))
+    run->variant++;
+  const carnot_tactic* row = run->rows[run->variant];
+  if (!row->configure) return NULL;  // the reference, or nothing to do
+  run->fallback = !row->device && has_empty(run->operands, step->input_count);
+  if (run->fallback) return NULL;
+  for (uint32_t i = 0; i < step->output_count && !row->strided_outputs; i++) {
+    if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
+    CARNOT_CHECK(dense(&outputs[i], context->plan->values[step->outputs[i]].format.layout),
+                 INVALID_MODEL, "step %s writes a part of a tensor, which tactic %s cannot",
+                 step->name, row->name);
+  }
+  CARNOT_TRY_AT(
+      row->configure(&run->views[run->variant], run->operands, outputs, state, out_workspace_bytes),
+      "step %u (%s), tactic %s", index, step->name, row->name);
+  return NULL;
+}
