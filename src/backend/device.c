@@ -62,7 +62,7 @@ static carnot_status* load_module(void) {
   CARNOT_CHECK(fits, VERSION_MISMATCH, "the CUDA module %s is of another build than this program",
                tried);
   size_t count;
-  const carnot_tactic* const* table = backend->rows(&count);
+  const carnot_tactic* const* table = backend->tactics(&count);
   CARNOT_TRY(carnot_tactics_add_backend(table, count));
   g_cuda = backend;
   return NULL;

@@ -60,7 +60,7 @@ typedef enum carnot_address { CARNOT_ADDRESS_HOST, CARNOT_ADDRESS_DEVICE } carno
 struct carnot_backend {
   uint32_t abi, problem_bytes, view_bytes;  // of the core that the module was built with
   const char* name;                         // "cuda"
-  const carnot_tactic* const* (*rows)(size_t* out_count);
+  const carnot_tactic* const* (*tactics)(size_t* out_count);
   // |ordinal| -1: an absent device of |arch|. NOT_FOUND says what is missing.
   carnot_status* (*open)(int ordinal, const char* arch, carnot_device** out_device);
   void (*close)(carnot_device* device);

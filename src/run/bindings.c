@@ -51,7 +51,7 @@ void carnot_bind_constants(carnot_context* context) {
       carnot_step_view* view = &context->steps[s].views[k];
       for (uint32_t c = 0; c < variant->constant_count; c++) {
         const carnot_plan_blob* blob = &plan->blobs[variant->constants[c]];
-        view->constants[c] = carnot_blob_is_read_there(context->steps[s].rows[k], blob)
+        view->constants[c] = carnot_blob_is_read_there(context->steps[s].tactics[k], blob)
                                  ? uploaded(context, variant->constants[c])
                                  : context->weights->data[variant->constants[c]];
         // Of the tensor: a stripped engine's blobs have no bytes in the file.

@@ -61,15 +61,15 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
     context->max_locals = step->region.value_count + 1;
   for (uint32_t i = 0; i < step->variant_count; i++) {
     const carnot_variant* variant = &step->variants[i];
-    const carnot_tactic* row = carnot_tactic_find(variant->tactic);
-    CARNOT_CHECK(row, VERSION_MISMATCH,
+    const carnot_tactic* tactic = carnot_tactic_find(variant->tactic);
+    CARNOT_CHECK(tactic, VERSION_MISMATCH,
                  "step %u (%s) needs tactic %s, which this runtime lacks: build the engine again",
                  index, step->name, variant->tactic);
-    CARNOT_CHECK(carnot_isa_includes(context->isa, row->isa), UNSUPPORTED,
+    CARNOT_CHECK(carnot_isa_includes(context->isa, tactic->isa), UNSUPPORTED,
                  "step %u (%s) needs a processor with %s, this one has %s", index, step->name,
-                 carnot_isa_name(row->isa), carnot_isa_name(context->isa));
-    run->rows[i] = row;
-    run->views[i] = (carnot_step_view){.tactic = row,
+                 carnot_isa_name(tactic->isa), carnot_isa_name(context->isa));
+    run->tactics[i] = tactic;
+    run->views[i] = (carnot_step_view){.tactic = tactic,
                                        .region = &step->region,
                                        .input_count = step->input_count,
                                        .output_count = step->output_count,
@@ -78,8 +78,8 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
                                        .constant_count = variant->constant_count,
                                        .machine_isa = context->isa,
                                        .stream = context->device.stream};
-    CARNOT_CHECK(!row->device || context->device.stream, INVALID_MODEL,
-                 "step %u (%s) has tactic %s in an engine for %s", index, step->name, row->name,
+    CARNOT_CHECK(!tactic->device || context->device.stream, INVALID_MODEL,
+                 "step %u (%s) has tactic %s in an engine for %s", index, step->name, tactic->name,
                  context->plan->device);
   }
   return NULL;
@@ -89,7 +89,7 @@ static carnot_status* bind_step(carnot_context* context, uint32_t index, char* s
 static carnot_status* check_dropped(const carnot_context* context, uint32_t index,
                                     uint32_t variant) {
   const carnot_plan_step* step = &context->plan->steps[index];
-  const carnot_tactic* row = context->steps[index].rows[variant];
+  const carnot_tactic* tactic = context->steps[index].tactics[variant];
   for (uint32_t i = 0; i < step->input_count; i++) {
     if (step->inputs[i] == CARNOT_PLAN_NONE) continue;
     uint32_t value = step->inputs[i];
@@ -97,8 +97,9 @@ static carnot_status* check_dropped(const carnot_context* context, uint32_t inde
       value = context->plan->values[value].index;
     const carnot_plan_value* v = &context->plan->values[value];
     if (v->storage != CARNOT_STORAGE_CONSTANT || !context->plan->blobs[v->index].dropped) continue;
-    bool reads = !row->uses_input || row->uses_input(&context->steps[index].views[variant], i);
-    CARNOT_CHECK(row->run && !reads, INVALID_MODEL,
+    bool reads =
+        !tactic->uses_input || tactic->uses_input(&context->steps[index].views[variant], i);
+    CARNOT_CHECK(tactic->run && !reads, INVALID_MODEL,
                  "step %u (%s) reads weight %s, whose bytes the engine does not hold", index,
                  step->name, v->name);
   }
@@ -114,14 +115,14 @@ static carnot_status* check_step(carnot_context* context, uint32_t index) {
                    "step %u (%s): the engine does not hold the bytes of packed constant %u", index,
                    context->plan->steps[index].name, c);
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
-    if (run->rows[i]->validate)
-      CARNOT_TRY_AT(run->rows[i]->validate(&run->views[i]), "step %u (%s), tactic %s", index,
-                    context->plan->steps[index].name, run->rows[i]->name);
+    if (run->tactics[i]->validate)
+      CARNOT_TRY_AT(run->tactics[i]->validate(&run->views[i]), "step %u (%s), tactic %s", index,
+                    context->plan->steps[index].name, run->tactics[i]->name);
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
     CARNOT_TRY(check_dropped(context, index, i));
   for (uint32_t i = 0; i < context->plan->steps[index].variant_count; i++)
-    if (run->rows[i]->open)
-      CARNOT_TRY_AT(run->rows[i]->open(&run->views[i], &run->views[i].instance), "step %u (%s)",
+    if (run->tactics[i]->open)
+      CARNOT_TRY_AT(run->tactics[i]->open(&run->views[i], &run->views[i].instance), "step %u (%s)",
                     index, context->plan->steps[index].name);
   return NULL;
 }
@@ -193,7 +194,7 @@ static void close_steps(carnot_context* context) {
   for (uint32_t s = 0; context->steps && s < context->plan->step_count; s++)
     for (uint32_t i = 0; i < CARNOT_MAX_VARIANTS; i++)
       if (context->steps[s].views[i].instance)
-        context->steps[s].rows[i]->close(context->steps[s].views[i].instance);
+        context->steps[s].tactics[i]->close(context->steps[s].views[i].instance);
 }
 
 // The stream is idle before memory that its work reads is freed.

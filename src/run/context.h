@@ -50,7 +50,7 @@ typedef struct carnot_run_binding {
 } carnot_run_binding;
 
 typedef struct carnot_run_step {
-  const carnot_tactic* rows[CARNOT_MAX_VARIANTS];
+  const carnot_tactic* tactics[CARNOT_MAX_VARIANTS];
   carnot_step_view views[CARNOT_MAX_VARIANTS];
   uint32_t variant;          // chosen for the shapes that are set
   bool late;                 // resolved while running
@@ -151,9 +151,9 @@ carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) CARN
 void carnot_fill_operands(carnot_context* context, uint32_t step);
 void carnot_bind_constants(carnot_context* context);
 // Packed constants of device rows are read on the device, all but machine code.
-static inline bool carnot_blob_is_read_there(const carnot_tactic* row,
+static inline bool carnot_blob_is_read_there(const carnot_tactic* tactic,
                                              const carnot_plan_blob* blob) {
-  return row->device && !carnot_blob_is_code(blob);
+  return tactic->device && !carnot_blob_is_code(blob);
 }
 // The step's operands as run-time values, in run-arena memory: pointers into the context, NULL for
 // absent operands.

@@ -22,13 +22,14 @@ void carnot_note_recording(carnot_context* context) {
 static bool is_nothing(const carnot_context* context, uint32_t step) {
   const carnot_run_step* run = &context->steps[step];
   if (run->late) return false;
-  const carnot_tactic* row = run->rows[run->variant];
-  return context->plan->steps[step].is_shape || run->skip || (row->cross_memory && !row->device);
+  const carnot_tactic* tactic = run->tactics[run->variant];
+  return context->plan->steps[step].is_shape || run->skip ||
+         (tactic->cross_memory && !tactic->device);
 }
 
 static bool runs_on_device(const carnot_context* context, uint32_t step) {
   const carnot_run_step* run = &context->steps[step];
-  return !run->late && run->rows[run->variant]->device;
+  return !run->late && run->tactics[run->variant]->device;
 }
 
 static carnot_status* run_each(carnot_context* context, uint32_t first, uint32_t end) {
@@ -130,8 +131,8 @@ carnot_status* carnot_device_wait(carnot_context* context) {
 
 carnot_status* carnot_device_pause(carnot_context* context, uint32_t index) {
   const carnot_plan_step* step = &context->plan->steps[index];
-  const carnot_tactic* row = context->steps[index].rows[0];
-  bool waits = context->device.defer || !(row->device || row->cross_memory);
+  const carnot_tactic* tactic = context->steps[index].tactics[0];
+  bool waits = context->device.defer || !(tactic->device || tactic->cross_memory);
   for (uint32_t i = 0; i < step->input_count && !waits; i++) {
     uint32_t id = step->inputs[i];
     waits = id != CARNOT_PLAN_NONE && !carnot_is_on_device(context, id) &&

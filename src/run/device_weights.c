@@ -14,7 +14,7 @@ static void mark_needed(const carnot_context* context, const void** needed) {
     for (uint32_t k = 0; k < plan->steps[s].variant_count; k++)
       for (uint32_t c = 0; c < plan->steps[s].variants[k].constant_count; c++) {
         uint32_t blob = plan->steps[s].variants[k].constants[c];
-        if (carnot_blob_is_read_there(context->steps[s].rows[k], &plan->blobs[blob]))
+        if (carnot_blob_is_read_there(context->steps[s].tactics[k], &plan->blobs[blob]))
           needed[blob] = context->weights->data[blob];
       }
 }

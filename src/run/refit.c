@@ -233,22 +233,22 @@ static carnot_status* repack(carnot_refit* refit, uint32_t index) {
                             .isa = (carnot_isa)plan->isa};
   for (uint32_t k = 0; k < step->variant_count; k++) {
     const carnot_variant* variant = &step->variants[k];
-    const carnot_tactic* row = carnot_tactic_find(variant->tactic);
-    CARNOT_CHECK(row, VERSION_MISMATCH, "step %s needs tactic %s, which this runtime lacks",
+    const carnot_tactic* tactic = carnot_tactic_find(variant->tactic);
+    CARNOT_CHECK(tactic, VERSION_MISMATCH, "step %s needs tactic %s, which this runtime lacks",
                  step->name, variant->tactic);
-    if (!row->prepare || !variant->constant_count) continue;
+    if (!tactic->prepare || !variant->constant_count) continue;
     const carnot_prepared standing = {.params = variant->params,
                                       .param_bytes = variant->param_bytes};
-    problem.tactic = row;
+    problem.tactic = tactic;
     problem.device = NULL;
     problem.previous = &standing;
-    if (row->device) CARNOT_TRY(carnot_device_open(plan->device, &problem.device));
+    if (tactic->device) CARNOT_TRY(carnot_device_open(plan->device, &problem.device));
     char reason[256];
-    const char* why = row->device ? NULL : row->reject(&problem, reason, sizeof(reason));
+    const char* why = tactic->device ? NULL : tactic->reject(&problem, reason, sizeof(reason));
     CARNOT_CHECK(!why, INVALID_MODEL, "step %s: tactic %s does not take the new weights: %s",
-                 step->name, row->name, why);
+                 step->name, tactic->name, why);
     carnot_prepared prepared = {.arena = &refit->arena};
-    CARNOT_TRY_AT(row->prepare(&problem, &prepared), "step %s", step->name);
+    CARNOT_TRY_AT(tactic->prepare(&problem, &prepared), "step %s", step->name);
     CARNOT_CHECK(prepared.constant_count == variant->constant_count, INVALID_MODEL,
                  "step %s packs %u constants, the engine has %u", step->name,
                  prepared.constant_count, variant->constant_count);

@@ -103,7 +103,7 @@ static carnot_status* run_sized(carnot_context* context, uint32_t index) {
   size_t bytes;
   void* workspace = NULL;
   CARNOT_TRY(carnot_shape_step(context, index, run->state, &bytes));
-  if (bytes) CARNOT_TRY(late_memory(context, run->rows[0]->device, bytes, &workspace));
+  if (bytes) CARNOT_TRY(late_memory(context, run->tactics[0]->device, bytes, &workspace));
   return carnot_run_ready(context, index, run->state, workspace);
 }
 
@@ -112,23 +112,23 @@ static carnot_status* run_counted(carnot_context* context, uint32_t index,
                                   carnot_rt_value* const* outputs) {
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
-  const carnot_tactic* row = run->rows[0];
+  const carnot_tactic* tactic = run->tactics[0];
   const carnot_step_view* view = &run->views[0];
   carnot_operand* results = run->operands + step->input_count;
   carnot_fill_operands(context, index);
   size_t bytes;
   void* workspace = NULL;
-  CARNOT_TRY_AT(row->configure(view, run->operands, results, run->state, &bytes), "tactic %s",
-                row->name);
-  if (bytes) CARNOT_TRY(late_memory(context, row->device, bytes, &workspace));
+  CARNOT_TRY_AT(tactic->configure(view, run->operands, results, run->state, &bytes), "tactic %s",
+                tactic->name);
+  if (bytes) CARNOT_TRY(late_memory(context, tactic->device, bytes, &workspace));
   for (uint32_t i = 0; i < step->input_count; i++) {
     const carnot_operand* x = &run->operands[i];
     CARNOT_CHECK(
         step->inputs[i] == CARNOT_PLAN_NONE || x->data || !carnot_dims_count(x->dims, x->rank),
         INVALID_MODEL, "value %s has no memory", context->plan->values[step->inputs[i]].name);
   }
-  CARNOT_TRY_AT(row->infer_output_sizes(view, run->state, run->operands, results, workspace),
-                "tactic %s", row->name);
+  CARNOT_TRY_AT(tactic->infer_output_sizes(view, run->state, run->operands, results, workspace),
+                "tactic %s", tactic->name);
   bool empty = true;
   for (uint32_t i = 0; i < step->output_count; i++) {
     if (!outputs[i]) continue;
@@ -140,7 +140,7 @@ static carnot_status* run_counted(carnot_context* context, uint32_t index,
   CARNOT_TRY(place_late(context, step));
   if (empty) return NULL;
   carnot_fill_operands(context, index);
-  return row->run(view, run->state, run->operands, results, workspace, context->run_executor);
+  return tactic->run(view, run->state, run->operands, results, workspace, context->run_executor);
 }
 
 // A step that is resolved only now, because its sizes depend on values.
@@ -150,15 +150,16 @@ static carnot_status* run_late(carnot_context* context, uint32_t index) {
   const carnot_rt_value** inputs;
   carnot_rt_value** outputs;
   CARNOT_TRY(carnot_gather_values(context, step, &inputs, &outputs));
-  const carnot_tactic* row = run->rows[0];
-  bool reference = step->variant_count == 1 && !row->run;
+  const carnot_tactic* tactic = run->tactics[0];
+  bool reference = step->variant_count == 1 && !tactic->run;
   if (!reference) {
     bool sized;
     CARNOT_TRY(infer_late(context, index, inputs, outputs, &sized));
     if (sized) return run_sized(context, index);
-    if (row->infer_output_sizes && step->variant_count == 1)
+    if (tactic->infer_output_sizes && step->variant_count == 1)
       return run_counted(context, index, outputs);
-    CARNOT_CHECK(!row->device, INVALID_MODEL, "no sizes for the results of a step on the device");
+    CARNOT_CHECK(!tactic->device, INVALID_MODEL,
+                 "no sizes for the results of a step on the device");
   }
   for (uint32_t i = 0; i < step->output_count; i++)
     if (outputs[i] && !context->values[step->outputs[i]].known) *outputs[i] = (carnot_rt_value){0};
@@ -193,7 +194,7 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
         late ? run_late(context, i)
              : carnot_run_ready(context, i, context->steps[i].state, context->memory.workspace);
     if (status) return carnot_status_annotate(status, "step %u (%s)", i, step->name);
-    bool on_device = late && context->steps[i].rows[0]->device;
+    bool on_device = late && context->steps[i].tactics[0]->device;
     if (context->profiler.times && on_device) CARNOT_TRY(carnot_device_wait(context));
     if (context->profiler.times)
       carnot_run_profiler_add(&context->profiler, i, step->name, now_ns() - start);

@@ -250,7 +250,7 @@ static carnot_status* resolve(carnot_context* context) {
     if (run->late || context->plan->steps[i].is_shape) continue;
     size_t bytes;
     CARNOT_TRY(carnot_shape_step(context, i, run->state, &bytes));
-    size_t* largest = run->rows[run->variant]->device ? &most_on_device : &most;
+    size_t* largest = run->tactics[run->variant]->device ? &most_on_device : &most;
     if (bytes > *largest) *largest = bytes;
   }
   CARNOT_TRY(carnot_run_memory_grow_workspace(&context->memory, most));

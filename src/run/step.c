@@ -127,18 +127,20 @@ carnot_status* carnot_gather_values(carnot_context* context, const carnot_plan_s
 }
 
 carnot_status* carnot_check_step_memory(const carnot_context* context, uint32_t index,
-                                        const carnot_tactic* row, const carnot_step_view* view) {
+                                        const carnot_tactic* tactic, const carnot_step_view* view) {
   const carnot_plan_step* step = &context->plan->steps[index];
   bool dims_only = step->region.node_count == 1 && carnot_op_wants_dims(step->region.nodes[0].op);
-  uint32_t count = (!row && dims_only ? 0 : step->input_count) + (row ? step->output_count : 0);
+  uint32_t count =
+      (!tactic && dims_only ? 0 : step->input_count) + (tactic ? step->output_count : 0);
   for (uint32_t i = 0; i < count; i++) {
     uint32_t id = i < step->input_count ? step->inputs[i] : step->outputs[i - step->input_count];
     const carnot_run_value* value = id == CARNOT_PLAN_NONE ? NULL : &context->values[id];
     if (!value || value->cell.kind != CARNOT_VALUE_TENSOR) continue;
-    if (row ? context->steps[index].operands[i].data : value->cell.tensor.data) continue;
-    // Of a host value a device row wants the size alone.
-    bool sized = row && row->device && !row->cross_memory && !carnot_is_on_device(context, id);
-    bool unread = row && row->uses_input && !row->uses_input(view, i);
+    if (tactic ? context->steps[index].operands[i].data : value->cell.tensor.data) continue;
+    // Of a host value a device tactic wants the size alone.
+    bool sized =
+        tactic && tactic->device && !tactic->cross_memory && !carnot_is_on_device(context, id);
+    bool unread = tactic && tactic->uses_input && !tactic->uses_input(view, i);
     bool untouched = i < step->input_count && (sized || unread);
     CARNOT_CHECK(untouched || carnot_tensor_count(&value->cell.tensor) == 0, INVALID_MODEL,
                  "value %s has no memory", context->plan->values[id].name);
@@ -151,15 +153,15 @@ carnot_status* carnot_run_ready(carnot_context* context, uint32_t index, void* s
   const carnot_plan_step* step = &context->plan->steps[index];
   carnot_run_step* run = &context->steps[index];
   if (run->skip) return NULL;
-  bool reference = !run->rows[run->variant]->run || run->fallback;
-  const carnot_tactic* row = reference ? NULL : run->rows[run->variant];
-  CARNOT_TRY(carnot_check_step_memory(context, index, row, &run->views[run->variant]));
+  bool reference = !run->tactics[run->variant]->run || run->fallback;
+  const carnot_tactic* tactic = reference ? NULL : run->tactics[run->variant];
+  CARNOT_TRY(carnot_check_step_memory(context, index, tactic, &run->views[run->variant]));
   if (reference) {
     const carnot_rt_value** inputs;
     carnot_rt_value** outputs;
     CARNOT_TRY(carnot_gather_values(context, step, &inputs, &outputs));
     return carnot_run_reference(context, index, inputs, outputs);
   }
-  return row->run(&run->views[run->variant], state, run->operands,
-                  run->operands + step->input_count, workspace, context->run_executor);
+  return tactic->run(&run->views[run->variant], state, run->operands,
+                     run->operands + step->input_count, workspace, context->run_executor);
 }

@@ -12,10 +12,10 @@ void carnot_fill_operands(carnot_context* context, uint32_t index) {
     }
     const carnot_run_value* value = &context->values[id];
     const carnot_tensor* t = &value->cell.tensor;
-    const carnot_tactic* row = context->steps[index].rows[0];
+    const carnot_tactic* tactic = context->steps[index].tactics[0];
     bool there = carnot_is_on_device(context, id);
-    // Host values of a device row are lists that decide sizes; it looks at |place|.
-    bool reachable = row->device || row->cross_memory || !there;
+    // Host values of a device tactic are lists that decide sizes; it looks at |place|.
+    bool reachable = tactic->device || tactic->cross_memory || !there;
     operand->data = !reachable ? NULL : there ? value->device_data : t->data;
     operand->format.memory = context->plan->values[id].format.memory;
     operand->format.dtype = t->dtype;
@@ -65,18 +65,18 @@ carnot_status* carnot_shape_step(carnot_context* context, uint32_t index, void* 
   while (run->variant + 1 < step->variant_count &&
          !guards_hold(&step->variants[run->variant], run->operands))
     run->variant++;
-  const carnot_tactic* row = run->rows[run->variant];
-  if (!row->configure) return NULL;  // the reference, or nothing to do
-  run->fallback = !row->device && has_empty(run->operands, step->input_count);
+  const carnot_tactic* tactic = run->tactics[run->variant];
+  if (!tactic->configure) return NULL;  // the reference, or nothing to do
+  run->fallback = !tactic->device && has_empty(run->operands, step->input_count);
   if (run->fallback) return NULL;
-  for (uint32_t i = 0; i < step->output_count && !row->strided_outputs; i++) {
+  for (uint32_t i = 0; i < step->output_count && !tactic->strided_outputs; i++) {
     if (step->outputs[i] == CARNOT_PLAN_NONE) continue;
     CARNOT_CHECK(dense(&outputs[i], context->plan->values[step->outputs[i]].format.layout),
                  INVALID_MODEL, "step %s writes a part of a tensor, which tactic %s cannot",
-                 step->name, row->name);
+                 step->name, tactic->name);
   }
-  CARNOT_TRY_AT(
-      row->configure(&run->views[run->variant], run->operands, outputs, state, out_workspace_bytes),
-      "step %u (%s), tactic %s", index, step->name, row->name);
+  CARNOT_TRY_AT(tactic->configure(&run->views[run->variant], run->operands, outputs, state,
+                                  out_workspace_bytes),
+                "step %u (%s), tactic %s", index, step->name, tactic->name);
   return NULL;
 }

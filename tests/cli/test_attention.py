@@ -96,7 +96,7 @@ def test_on_a_gpu_that_is_absent(tmp_path: pathlib.Path) -> None:
     assert "cuda_attention" not in tactics(plain)
 
 
-@pytest.mark.parametrize(("size", "tactic"), [(64, "cuda_attention"), (20, "cuda_attention_plain")])
+@pytest.mark.parametrize(("size", "tactic"), [(64, "cuda_attention"), (20, "cuda_generic_attention")])
 @pytest.mark.parametrize("mask", [False, True])
 def test_halves_on_a_gpu_that_is_absent(mask: bool, size: int, tactic: str, tmp_path: pathlib.Path) -> None:
     """A half-precision Attention is decomposed only for a fused kernel, because its sums are float32."""

@@ -9,7 +9,7 @@ import pytest
 from harness import CARNOT, carnot, passes
 from onnx import TensorProto, helper, numpy_helper
 
-ROWS = {"CARNOT_CUDA_ROWS": "cuda_conv_cudnn,cuda_conv_direct,cuda_pointwise"}
+TACTICS = {"CARNOT_CUDA_TACTICS": "cuda_conv_cudnn,cuda_conv_direct,cuda_pointwise"}
 ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100"]
 
 
@@ -53,7 +53,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_what_the_library_can_do(model: pathlib.Path, architecture: str, flag: str, tmp_path: pathlib.Path) -> None:
     needs_dnn()
     plan = tmp_path / "m.plan"
-    done = carnot("build", model, "--output", plan, f"--backend=cuda:{architecture}", flag, env=ROWS)
+    done = carnot("build", model, "--output", plan, f"--backend=cuda:{architecture}", flag, env=TACTICS)
     assert done.returncode == 0, done.stderr
     convolutions = [
         layer

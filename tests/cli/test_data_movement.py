@@ -82,4 +82,4 @@ def test_blocks(
         )
         wanted = parts.reshape(n, depth, rows * size, columns * size)
         found, tactic = run_op(tmp_path, "DepthToSpace", x, deep, [], blocksize=size, mode=mode)
-    assert np.array_equal(found, wanted) and tactic == "cpu_blocks"
+    assert np.array_equal(found, wanted) and tactic == "cpu_depth_space"

@@ -133,8 +133,8 @@ def test_profiles(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
 def test_timing_cache(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     cache = tmp_path / "t.cache"
     passes("exec", f"--onnx={model}", "--shapes=x:4x8", f"--timingCacheFile={cache}", "--skipInference")
-    assert cache.read_text().startswith("carnot-timing-cache 2")
-    cache.write_bytes(b"carnot-timing-cache 2\nnot a line\xff\n")
+    assert cache.read_text().startswith("carnot-timing-cache 3")
+    cache.write_bytes(b"carnot-timing-cache 3\nnot a line\xff\n")
     assert str(cache) in fails(
         "exec", f"--onnx={model}", "--shapes=x:4x8", f"--timingCacheFile={cache}", "--skipInference"
     )

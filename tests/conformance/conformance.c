@@ -110,8 +110,8 @@ static int g_host_steps;
 static void count_host_steps(const carnot_plan* plan) {
   for (uint32_t i = 0; i < plan->step_count; i++) {
     const carnot_plan_step* step = &plan->steps[i];
-    const carnot_tactic* row = carnot_tactic_find(step->variants[0].tactic);
-    if (step->is_shape || !row || row->device || row->cross_memory) continue;
+    const carnot_tactic* tactic = carnot_tactic_find(step->variants[0].tactic);
+    if (step->is_shape || !tactic || tactic->device || tactic->cross_memory) continue;
     g_host_steps++;
   }
 }

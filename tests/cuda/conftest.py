@@ -4,7 +4,7 @@ Environment, as CMake and test_cuda.sh set it:
   CARNOT              the binary
   CARNOT_CUDA_DRIVER  the stand-in driver; unset: the driver of a real GPU
   CARNOT_CUDA_MODULE  libcarnot_cuda.so
-  CARNOT_CUDA_ROWS    restricts the CUDA tactics ("copies": none but copies); some tests add cases without it
+  CARNOT_CUDA_TACTICS    restricts the CUDA tactics ("copies": none but copies); some tests add cases without it
 """
 
 import concurrent.futures

@@ -34,7 +34,7 @@ class Device:
         self.command = [*shlex.split(wrapper), carnot]
         self.is_stand_in = is_stand_in()
         self.level = 1 if is_untimed else 3
-        self.tactics = os.environ.get("CARNOT_CUDA_ROWS", "")
+        self.tactics = os.environ.get("CARNOT_CUDA_TACTICS", "")
         # A copy: pytest changes PYTEST_CURRENT_TEST while cases run on threads.
         self.environment = dict(os.environ)
 

@@ -113,13 +113,13 @@ elif is_wanted sanitizers; then
   joined passed
   for tool in memcheck racecheck; do
     # racecheck reports hazards inside a kernel of cuBLASLt.
-    [ "$tool" = memcheck ] || export CARNOT_CUDA_ROWS=-cuda_gemm_cublaslt,cuda_conv_cudnn
+    [ "$tool" = memcheck ] || export CARNOT_CUDA_TACTICS=-cuda_gemm_cublaslt,cuda_conv_cudnn
     for module in fused_epilogues gemm_tiles; do
       alone "${tool}_$module" checks "test_$module" '--only=(1,|merged' '--only=fp16|merged' --untimed \
         --wrapper="compute-sanitizer --tool $tool --error-exitcode 9 --print-limit 5"
     done
   done
-  unset CARNOT_CUDA_ROWS
+  unset CARNOT_CUDA_TACTICS
 fi
 
 if is_wanted streams; then

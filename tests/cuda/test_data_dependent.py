@@ -1,7 +1,8 @@
 """Networks with data-dependent sizes (selected boxes, tokens of an expert, kept rows) against ONNX Runtime in float32.
 
-All but the computation of sizes must run on the device. With the stand-in driver only the tactics of CARNOT_CUDA_ROWS
-run on its device, so tensors of unknown size are copied back and forth; only results are checked there.
+All but the computation of sizes must run on the device. With the stand-in driver only the tactics of
+CARNOT_CUDA_TACTICS run on its device, so tensors of unknown size are copied back and forth; only results are
+checked there.
 """
 
 import functools

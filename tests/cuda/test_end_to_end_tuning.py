@@ -13,7 +13,7 @@ import pytest
 from harness import Device, relative_l2
 from net import Net
 
-TILES = ["cuda_tile_64x64", "cuda_tile_64x32"]  # the first is the faster alone
+TILES = ["cuda_gemm_multistage_64x64", "cuda_gemm_multistage_64x32"]  # the first is the faster alone
 ALONE = "gemm_multistage_64x64=2:2,gemm_multistage_64x32=2.2:2.2"
 BEHIND = "gemm_multistage_64x64=2:5,gemm_multistage_64x32=2.2:2.2"
 
@@ -37,7 +37,7 @@ class Builder:
 
     def run(self, *arguments: object, times: str = ALONE) -> str:
         tactics = ",".join([*TILES, "cuda_group_norm"])
-        done = self.device.run(*arguments, CARNOT_FAKE_TIMES=times, CARNOT_CUDA_ROWS=tactics)
+        done = self.device.run(*arguments, CARNOT_FAKE_TIMES=times, CARNOT_CUDA_TACTICS=tactics)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

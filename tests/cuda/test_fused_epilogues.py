@@ -1,6 +1,6 @@
 """Fusion on the GPU: small networks at odd sizes in half precision, against ONNX Runtime in float32.
 
-Each case names the tactic that must run it. With CARNOT_CUDA_ROWS=copies (stand-in driver) the reference tactics
+Each case names the tactic that must run it. With CARNOT_CUDA_TACTICS=copies (stand-in driver) the reference tactics
 compute the networks after the passes, and tactics are not checked.
 """
 
@@ -78,7 +78,7 @@ HALF = [
     Case("group norm of 36 channels", functools.partial(group_norm, 2, 36, 3, 1, False), "cuda_norm"),
     *cases("depthwise", depthwise, "cuda_depthwise", DEPTHWISE),
     *cases("group norm", group_norm, "cuda_group_norm", GROUP_NORM_CLUSTER),
-    *cases("squeeze", squeezed, "cuda_squeeze", SQUEEZE),
+    *cases("squeeze", squeezed, "cuda_squeeze_excite", SQUEEZE),
 ]
 # cuDNN's attention, run as the only tactic. No shape has batch 1: the sanitizers, which report errors inside
 # libraries too, take only cases of batch 1.
@@ -124,13 +124,13 @@ ALL_TYPES = [
     *cases(
         "patches",
         patches,
-        "cuda_conv_patch",
+        "cuda_conv_patch_embed",
         [(1, 16, 96, 64, True), (3, 14, 40, 45, True), (2, 8, 24, 31, False)],
         COPIES,
     ),
     *cases("norm over channels", channels_inside, "cuda_norm", [(48, 13), (20, 9)], COPIES),
 ]
-if "CARNOT_CUDA_ROWS" in os.environ:  # it names the tactics, so a library's cannot be forced
+if "CARNOT_CUDA_TACTICS" in os.environ:  # it names the tactics, so a library's cannot be forced
     LIBRARY = []
 
 
@@ -160,7 +160,7 @@ def test_half(device: Device, case: Case, precision: str) -> str:
 @pytest.mark.parametrize("precision", HALF_TYPES)
 @pytest.mark.parametrize("case", LIBRARY, ids=name_of)
 def test_library(device: Device, case: Case, precision: str) -> str:
-    return check(device, case, precision, CARNOT_CUDA_ROWS=case.tactic)
+    return check(device, case, precision, CARNOT_CUDA_TACTICS=case.tactic)
 
 
 @pytest.mark.concurrent

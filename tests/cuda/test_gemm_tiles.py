@@ -11,15 +11,17 @@ import pytest
 from harness import HALF_TYPES, LIMITS, Case, Device, compare, is_stand_in
 from net import Net
 
+MULTISTAGE, TMA, PINGPONG = "gemm_multistage", "gemm_tma", "gemm_tma_pingpong"
 SIZES = [
-    *[("tile", 16, 64), ("tile", 32, 64), ("tile", 64, 32), ("tile", 64, 64), ("tile", 64, 128), ("tile", 128, 32)],
-    *[("tile", 128, 64), ("tile", 128, 128), ("bulk", 64, 32), ("bulk", 64, 64), ("bulk", 128, 64), ("bulk", 128, 128)],
-    *[("bulk", 128, 160), ("bulk", 128, 256), ("relay", 128, 128), ("relay", 128, 160), ("relay", 128, 192)],
+    *[(MULTISTAGE, 16, 64), (MULTISTAGE, 32, 64), (MULTISTAGE, 64, 32), (MULTISTAGE, 64, 64)],
+    *[(MULTISTAGE, 64, 128), (MULTISTAGE, 128, 32), (MULTISTAGE, 128, 64), (MULTISTAGE, 128, 128)],
+    *[(TMA, 64, 32), (TMA, 64, 64), (TMA, 128, 64), (TMA, 128, 128), (TMA, 128, 160), (TMA, 128, 256)],
+    *[(PINGPONG, 128, 128), (PINGPONG, 128, 160), (PINGPONG, 128, 192)],
 ]
 if is_stand_in():
-    STAND_IN = [("bulk", 64, 64), ("bulk", 128, 160), ("relay", 128, 128)]
-    SIZES = [size for size in SIZES if size[0] == "tile" or size in STAND_IN]
-OTHERS = ["cuda_gemm_cublaslt", "cuda_conv_cudnn", "cuda_conv_patch"]
+    STAND_IN = [(TMA, 64, 64), (TMA, 128, 160), (PINGPONG, 128, 128)]
+    SIZES = [size for size in SIZES if size[0] == MULTISTAGE or size in STAND_IN]
+OTHERS = ["cuda_gemm_cublaslt", "cuda_conv_cudnn", "cuda_conv_patch_embed"]
 
 
 def gemm(rows: int, depth: int, columns: int, activation: str, residual: bool, is_gemm: bool) -> onnx.ModelProto:
@@ -80,7 +82,7 @@ def persistent_problems(rows: int, columns: int) -> tuple[list, list]:
 
 def problems(kind: str, rows: int, columns: int) -> tuple[list, list]:
     """Arguments of gemm and of convolution for one tile size."""
-    if kind == "relay":
+    if kind == PINGPONG:
         return persistent_problems(rows, columns)
     least = 1 if rows == 16 else rows // 2 + 3
     wide = columns + 8
@@ -91,7 +93,7 @@ def problems(kind: str, rows: int, columns: int) -> tuple[list, list]:
         (2 * rows, 64, wide, "Sigmoid", False, True),
         (3 * rows + 1, 2048, columns, "Relu", True, False),
     ]
-    if kind == "tile":
+    if kind == MULTISTAGE:
         return gemms, [
             (1, 24, wide, side, 3, 1, 1, "relu6", False),
             (1, 128, columns, side, 3, 1, 2, "silu", True),
@@ -124,7 +126,7 @@ def test_tile(device: Device, case: Case, precision: str) -> str:
     rivals = [f"cuda_{kind}_{rows}x{columns}" for kind, rows, columns in SIZES]
     left_out = OTHERS + [rival for rival in rivals if rival != case.tactic]
     tactics = case.tactic if device.is_stand_in else "-" + ",".join(left_out)
-    error, profile = compare(device, case.make(), precision, level=1, CARNOT_CUDA_ROWS=tactics)
+    error, profile = compare(device, case.make(), precision, level=1, CARNOT_CUDA_TACTICS=tactics)
     line = f"{case.name} {precision}: relative L2 {error:.1e}"
     assert error <= LIMITS[precision] and case.tactic in profile, f"{line}: {profile[-600:]}"
     return line

@@ -1,6 +1,6 @@
 """Element types and operator forms of the generic CUDA kernels, at odd sizes, against ONNX's reference evaluator.
 
-Each case names the tactic that must have run it, where CARNOT_CUDA_ROWS allows it.
+Each case names the tactic that must have run it, where CARNOT_CUDA_TACTICS allows it.
 """
 
 import pathlib
@@ -60,15 +60,15 @@ def packed(kind: int, low: int, high: int, *dims: int) -> onnx.TensorProto:
 
 T, F64 = onnx.TensorProto, np.float64
 CASES = [
-    Chain("matmul f64", "cuda_gemm_32x32", real(F64, 2, 3, 37, 41))
+    Chain("matmul f64", "cuda_gemm_simt_32x32", real(F64, 2, 3, 37, 41))
     .then("MatMul", real(F64, 41, 29))
     .then("Add", real(F64, 29))
     .then("Tanh"),
-    Chain("gemm f64", "cuda_gemm_32x32", real(F64, 41, 37)).then(
+    Chain("gemm f64", "cuda_gemm_simt_32x32", real(F64, 41, 37)).then(
         "Gemm", real(F64, 29, 41), real(F64, 29), transA=1, transB=1, alpha=0.5, beta=2.0
     ),
     *[
-        Chain(f"matmul {np.dtype(t)}", "cuda_gemm_32x32", whole(t, 0, 1 << 30, 3, 35, 67)).then(
+        Chain(f"matmul {np.dtype(t)}", "cuda_gemm_simt_32x32", whole(t, 0, 1 << 30, 3, 35, 67)).then(
             "MatMul", whole(t, 0, 1 << 30, 67, 5)
         )
         for t in (np.int32, np.int64, np.uint32, np.uint64)
@@ -81,7 +81,7 @@ CASES = [
     Chain("rms norm, scale in turn", "cuda_norm", real(np.float32, 7, 3, 11)).then(
         "RMSNormalization", real(np.float32, 11), axis=1
     ),
-    Chain("rms norm, types differ", "cuda_norm_plain", real(np.float16, 7, 3, 11))
+    Chain("rms norm, types differ", "cuda_generic_norm", real(np.float16, 7, 3, 11))
     .then("RMSNormalization", real(np.float32, 1, 3, 1), axis=1)
     .then("Cast", to=T.FLOAT16),
     Chain("max pool f64", "cuda_pool", real(F64, 2, 3, 19, 23)).then(
@@ -100,7 +100,7 @@ CASES = [
         )
     ],
     *[
-        Chain(f"attention {np.dtype(t)}", "cuda_attention_plain", real(t, 2, 6, 37, 24)).then(
+        Chain(f"attention {np.dtype(t)}", "cuda_generic_attention", real(t, 2, 6, 37, 24)).then(
             "Attention", *kv(t, 2, 61, 24), is_causal=1, softcap=3.0
         )
         for t in (np.float32, F64, np.float16)

@@ -10,7 +10,7 @@ import pytest
 from harness import HALF_TYPES, LIMITS, Case, Device, compare, is_stand_in
 from net import Net
 
-RIVALS = ["cuda_conv_cudnn", "cuda_conv_patch", "cuda_conv_first", "cuda_tile", "cuda_bulk"]
+RIVALS = ["cuda_conv_cudnn", "cuda_conv_patch_embed", "cuda_conv_stem", "cuda_gemm_multistage", "cuda_gemm_tma"]
 
 
 def first(
@@ -63,8 +63,8 @@ THIN = [
     *[(1, 96, 24, (128, 33), "", False), (5, 120, 40, (37, 23), "HardSwish", True)],
     *[(1, 8, 8, (90, 46), "Sigmoid", False)],
 ]
-CASES = [Case(f"first {c}", functools.partial(first, *c), "cuda_conv_first") for c in FIRST]
-CASES += [Case(f"thin {c}", functools.partial(thin, *c), "cuda_conv_thin") for c in THIN]
+CASES = [Case(f"first {c}", functools.partial(first, *c), "cuda_conv_stem") for c in FIRST]
+CASES += [Case(f"thin {c}", functools.partial(thin, *c), "cuda_conv1x1_small") for c in THIN]
 if not is_stand_in():  # it does not run these tactics
     OTHERS = {
         "cuda_conv_direct": (2, 3, 12, (11, 13), (3, 3), 1, ALONG, "Relu", True),
@@ -78,7 +78,7 @@ if not is_stand_in():  # it does not run these tactics
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_few_channels(device: Device, case: Case, precision: str) -> str:
     tactics = case.tactic if device.is_stand_in else "-" + ",".join(r for r in RIVALS if r != case.tactic)
-    error, profile = compare(device, case.make(), precision, level=1, CARNOT_CUDA_ROWS=tactics)
+    error, profile = compare(device, case.make(), precision, level=1, CARNOT_CUDA_TACTICS=tactics)
     line = f"{case.name} {precision}: relative L2 {error:.1e}"
     assert error <= LIMITS[precision] and case.tactic in profile, f"{line}: not by {case.tactic}: {profile[-600:]}"
     return line

@@ -25,7 +25,7 @@ HIDDEN, LENGTH = 96, 40
 LIMIT = 2e-3  # relative L2 in float16
 MODELS = pathlib.Path(os.environ.get("CARNOT_MODELS", pathlib.Path.home() / ".cache/carnot-models"))
 TIMED = [MODELS / f"{name}.onnx" for name in ("resnet50", "bert_base")]
-BUILT_IN = {"CARNOT_CUDA_ROWS": "-cuda_conv_cudnn,cuda_gemm_cublaslt"}  # no tactic that calls a library
+BUILT_IN = {"CARNOT_CUDA_TACTICS": "-cuda_conv_cudnn,cuda_gemm_cublaslt"}  # no tactic that calls a library
 TYPES = {"tensor(int64)": "int64", "tensor(float)": "float32"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from harness import Device
 from net import Net
 
-LIBRARY, BUILT_IN = "cuda_gemm_cublaslt", "cuda_gemm_32x32"
+LIBRARY, BUILT_IN = "cuda_gemm_cublaslt", "cuda_gemm_simt_32x32"
 
 
 def network(rows: int, depth: int, columns: int) -> onnx.ModelProto:
@@ -98,7 +98,7 @@ def test_exec_takes_it_too(builder: Builder) -> None:
 # ---- pruning: a library stays in an engine when 1 ms of loading saves at least 1 ns of a run ----
 
 # The tile is close to the library, so that end-to-end tuning compares both engines; it keeps the library.
-TIMES = {LIBRARY: 1000, "cuda_tile_64x64": 1200, "start": 300000000}
+TIMES = {LIBRARY: 1000, "cuda_gemm_multistage_64x64": 1200, "start": 300000000}
 
 
 class Pruning:
@@ -113,11 +113,11 @@ class Pruning:
         """The engine's libraries, the log and the new cache. |times| replaces the cache's times; None removes one."""
         lines = [line.split() for line in self.cache.read_text().splitlines()[1:]] if self.cache.exists() else []
         kept = [f"{key} {what} {times.get(what, ns)}" for key, what, ns in lines if times.get(what, ns) is not None]
-        self.cache.write_text("\n".join(["carnot-timing-cache 2", *kept, ""]))
+        self.cache.write_text("\n".join(["carnot-timing-cache 3", *kept, ""]))
         flags = ("--backend=cuda", "--fp16", f"--timingCacheFile={self.cache}")
-        tactics = f"{LIBRARY},cuda_tile_64x64"
+        tactics = f"{LIBRARY},cuda_gemm_multistage_64x64"
         done = self.builder.run(
-            "build", self.builder.model, "--output", self.builder.plan, *flags, CARNOT_CUDA_ROWS=tactics
+            "build", self.builder.model, "--output", self.builder.plan, *flags, CARNOT_CUDA_TACTICS=tactics
         )
         libraries = self.builder.inspect()["Libraries"] if done.returncode == 0 else []
         return libraries, f"{done.stderr} {self.cache.read_text()}"

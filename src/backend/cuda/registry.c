@@ -9,14 +9,14 @@
 #define TACTIC(name) extern const carnot_tactic carnot_cuda_##name;
 #include "backend/cuda/tactics.def"
 
-static const carnot_tactic* const kRows[] = {
+static const carnot_tactic* const kTactics[] = {
 #define TACTIC(name) &carnot_cuda_##name,
 #include "backend/cuda/tactics.def"
 };
 
-enum { kRowCount = sizeof(kRows) / sizeof(kRows[0]) };
-static const carnot_tactic* g_rows[kRowCount];
-static size_t g_row_count;
+enum { kTacticCount = sizeof(kTactics) / sizeof(kTactics[0]) };
+static const carnot_tactic* g_tactics[kTacticCount];
+static size_t g_tactic_count;
 
 // |name| begins with one of the texts of |list|, which commas part.
 static bool is_in(const char* name, const char* list) {
@@ -25,27 +25,27 @@ static bool is_in(const char* name, const char* list) {
   return false;
 }
 
-// For tests and for bisecting a wrong result. CARNOT_CUDA_ROWS=NAME,NAME.. keeps the copies
+// For tests and for bisecting a wrong result. CARNOT_CUDA_TACTICS=NAME,NAME.. keeps the copies
 // between host and device and the tactics whose names begin so ("copies": none; "generic": those of
 // generic kernels); all else runs on the host. -NAME,NAME.. excludes such tactics.
-static void choose_rows(void) {
-  const char* wanted = getenv("CARNOT_CUDA_ROWS");
-  for (size_t i = 0; i < kRowCount; i++) {
-    const carnot_tactic* row = kRows[i];
-    bool is_copy =
-        row == &carnot_cuda_upload || row == &carnot_cuda_download || row == &carnot_cuda_reformat;
+static void choose_tactics(void) {
+  const char* wanted = getenv("CARNOT_CUDA_TACTICS");
+  for (size_t i = 0; i < kTacticCount; i++) {
+    const carnot_tactic* tactic = kTactics[i];
+    bool is_copy = tactic == &carnot_cuda_upload || tactic == &carnot_cuda_download ||
+                   tactic == &carnot_cuda_reformat;
     bool in = !wanted ? true
               : wanted[0] == '-'
-                  ? !is_in(row->name, wanted + 1)
-                  : is_copy || is_in(row->name, wanted) ||
-                        (row->run == carnot_cuda_generic_run && is_in("generic", wanted));
-    if (in) g_rows[g_row_count++] = row;
+                  ? !is_in(tactic->name, wanted + 1)
+                  : is_copy || is_in(tactic->name, wanted) ||
+                        (tactic->run == carnot_cuda_generic_run && is_in("generic", wanted));
+    if (in) g_tactics[g_tactic_count++] = tactic;
   }
 }
 
 const carnot_tactic* const* carnot_cuda_tactics(size_t* out_count) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, choose_rows);
-  *out_count = g_row_count;
-  return g_rows;
+  pthread_once(&once, choose_tactics);
+  *out_count = g_tactic_count;
+  return g_tactics;
 }

@@ -66,9 +66,9 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
   json_object_set_new(layer, "Operators", operators_json(l, &step->region));
   json_object_set_new(layer, "TacticName", json_string(step->variants[0].tactic));
   json_object_set_new(layer, "TacticValue", json_string(step->variants[0].tactic));
-  const carnot_tactic* row = carnot_tactic_find(step->variants[0].tactic);
+  const carnot_tactic* tactic = carnot_tactic_find(step->variants[0].tactic);
   json_object_set_new(layer, "Numerics",
-                      json_string(row ? carnot_numerics_name(row->numerics) : ""));
+                      json_string(tactic ? carnot_numerics_name(tactic->numerics) : ""));
   json_object_set_new(layer, "Precision", json_string(carnot_dtype_name(note->precision)));
   json_object_set_new(layer, "Flops", json_real(note->flops));
   json_object_set_new(layer, "Bytes", json_real(note->bytes));
@@ -93,8 +93,8 @@ static json_t* libraries_json(const carnot_plan* plan) {
   json_t* list = json_array();
   for (uint32_t s = 0; s < plan->step_count; s++)
     for (uint32_t k = 0; k < plan->steps[s].variant_count; k++) {
-      const carnot_tactic* row = carnot_tactic_find(plan->steps[s].variants[k].tactic);
-      sources |= row ? row->sources : 0;
+      const carnot_tactic* tactic = carnot_tactic_find(plan->steps[s].variants[k].tactic);
+      sources |= tactic ? tactic->sources : 0;
     }
   for (uint32_t i = 0; i < plan->blob_count; i++) programs |= carnot_blob_is_code(&plan->blobs[i]);
   for (int i = 0; i < CARNOT_SOURCE_COUNT; i++)

@@ -197,8 +197,8 @@ static bool can_be_part(const carnot_lowering* l, uint32_t value, uint32_t whole
       v->plan.format.dtype != w->plan.format.dtype)
     return false;
   if (!producer || producer->variant_count != 1 || producer->is_shape) return false;
-  const carnot_tactic* row = carnot_tactic_find(producer->variants[0].tactic);
-  return row && row->strided_outputs && never_empty(l, producer);
+  const carnot_tactic* tactic = carnot_tactic_find(producer->variants[0].tactic);
+  return tactic && tactic->strided_outputs && never_empty(l, producer);
 }
 
 // Channels-last tactics take any distance of pixels, but these must be evenly apart: they join

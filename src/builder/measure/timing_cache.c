@@ -11,7 +11,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 
-#define HEADER "carnot-timing-cache 2\n"
+#define HEADER "carnot-timing-cache 3\n"
 enum { kMaxTactic = 64, kMaxEntries = 1 << 22 };
 
 typedef struct entry {
@@ -120,7 +120,7 @@ static bool parse_line(const char* line, size_t length, entry* out) {
 carnot_status* carnot_timing_cache_read(carnot_timing_cache* cache, const char* text, size_t size) {
   size_t header = strlen(HEADER);
   CARNOT_CHECK(size >= header && memcmp(text, HEADER, header) == 0, INVALID_MODEL,
-               "this is no timing cache of version 2: its first line must be '%.*s'",
+               "this is no timing cache of version 3: its first line must be '%.*s'",
                (int)header - 1, HEADER);
   size_t number = 1;
   for (size_t at = header; at < size; number++) {

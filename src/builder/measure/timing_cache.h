@@ -1,6 +1,6 @@
 // The timing cache: what tactics took, by problem. Documented text, so that it can be read, merged
 // and carried along:
-//   carnot-timing-cache 2
+//   carnot-timing-cache 3
 //   <problem, 16 hex digits> <tactic> <nanoseconds>
 // Lines are sorted. A problem's key covers its operators, attributes, operands, ISA, threads and
 // format version; a build that finds all its candidates here times nothing and gives the same

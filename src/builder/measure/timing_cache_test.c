@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char kText[] = "carnot-timing-cache 2\n0123456789abcdef cpu_gemm_f32_avx2 1200\n";
+static const char kText[] = "carnot-timing-cache 3\n0123456789abcdef cpu_gemm_f32_avx2 1200\n";
 
 static void test_round_trip(void** state) {
   (void)state;
@@ -83,14 +83,14 @@ static void test_refused_texts(void** state) {
   (void)state;
   static const char* const kTexts[] = {"",
                                        "carnot-timing-cache 1\n",
-                                       "carnot-timing-cache 2\n0123456789abcde cpu_a 1\n",
-                                       "carnot-timing-cache 2\n0123456789ABCDEF cpu_a 1\n",
-                                       "carnot-timing-cache 2\n0123456789abcdef cpu_a\n",
-                                       "carnot-timing-cache 2\n0123456789abcdef cpu_a \n",
-                                       "carnot-timing-cache 2\n0123456789abcdef cpu_a -1\n",
-                                       "carnot-timing-cache 2\n0123456789abcdef cpu_a 1 2\n",
-                                       "carnot-timing-cache 2\n0123456789abcdef  1\n",
-                                       "carnot-timing-cache 2\n\n"};
+                                       "carnot-timing-cache 3\n0123456789abcde cpu_a 1\n",
+                                       "carnot-timing-cache 3\n0123456789ABCDEF cpu_a 1\n",
+                                       "carnot-timing-cache 3\n0123456789abcdef cpu_a\n",
+                                       "carnot-timing-cache 3\n0123456789abcdef cpu_a \n",
+                                       "carnot-timing-cache 3\n0123456789abcdef cpu_a -1\n",
+                                       "carnot-timing-cache 3\n0123456789abcdef cpu_a 1 2\n",
+                                       "carnot-timing-cache 3\n0123456789abcdef  1\n",
+                                       "carnot-timing-cache 3\n\n"};
   for (size_t i = 0; i < sizeof(kTexts) / sizeof(kTexts[0]); i++) {
     carnot_timing_cache* cache;
     assert_null(carnot_timing_cache_create(&cache));

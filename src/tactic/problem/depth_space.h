@@ -5,19 +5,21 @@
 #include "tactic/tactic.h"
 
 // Axes: image, channel of the wide tensor, row, row in the block, column, column in the block.
-typedef struct carnot_blocks {
+typedef struct carnot_depth_space_copy {
   int64_t dims[6], src[6], dst[6];  // strides in elements
-} carnot_blocks;
+} carnot_depth_space_copy;
 
-static inline bool carnot_is_blocks(const carnot_region* region) {
+static inline bool carnot_is_depth_space(const carnot_region* region) {
   carnot_op op = region->nodes[0].op;
   return region->node_count == 1 &&
          (op == CARNOT_OP_DEPTH_TO_SPACE || op == CARNOT_OP_SPACE_TO_DEPTH);
 }
 
 // |x| and |y| may have any layout.
-static inline carnot_status* carnot_blocks_of(const carnot_plan_node* node, const carnot_operand* x,
-                                              const carnot_operand* y, carnot_blocks* out) {
+static inline carnot_status* carnot_depth_space_copy_of(const carnot_plan_node* node,
+                                                        const carnot_operand* x,
+                                                        const carnot_operand* y,
+                                                        carnot_depth_space_copy* out) {
   const carnot_op_row* row = carnot_op_get(node->op);
   bool to_space = node->op == CARNOT_OP_DEPTH_TO_SPACE;
   const carnot_operand *deep = to_space ? x : y, *wide = to_space ? y : x;

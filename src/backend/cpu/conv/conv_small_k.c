@@ -216,7 +216,7 @@ static void small_k_work(const carnot_problem* problem, double* out_flops, doubl
   carnot_conv_work(problem, 4, out_flops, out_bytes);
 }
 
-CARNOT_CPU_TACTICS(conv_few_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
+CARNOT_CPU_TACTICS(conv_small_k_f32, .anchor = CARNOT_OP_CONV, .strided_outputs = true,
                    .reject = small_k_reject, .prepare = small_k_prepare,
                    .validate = small_k_validate, .uses_input = carnot_conv_uses_input,
                    .configure = small_k_configure, .run = small_k_run_all, .work = small_k_work);

@@ -62,36 +62,37 @@ const carnot_tactic carnot_tactic_transpose = {.name = "cpu_transpose",
 
 // ---- depth to space and back ----
 
-static const char* blocks_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (!carnot_is_blocks(problem->region)) return "";
+static const char* depth_space_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_is_depth_space(problem->region)) return "";
   problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   return carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
 }
 
-static carnot_status* blocks_configure(const carnot_step_view* step, const carnot_operand* inputs,
-                                       const carnot_operand* outputs, void* state,
-                                       size_t* out_workspace_bytes) {
+static carnot_status* depth_space_configure(const carnot_step_view* step,
+                                            const carnot_operand* inputs,
+                                            const carnot_operand* outputs, void* state,
+                                            size_t* out_workspace_bytes) {
   *out_workspace_bytes = 0;
-  return carnot_blocks_of(&step->region->nodes[0], &inputs[0], &outputs[0], state);
+  return carnot_depth_space_copy_of(&step->region->nodes[0], &inputs[0], &outputs[0], state);
 }
 
-static carnot_status* blocks_run(const carnot_step_view* step, void* state,
-                                 const carnot_operand* inputs, const carnot_operand* outputs,
-                                 void* workspace, carnot_executor* executor) {
+static carnot_status* depth_space_run(const carnot_step_view* step, void* state,
+                                      const carnot_operand* inputs, const carnot_operand* outputs,
+                                      void* workspace, carnot_executor* executor) {
   (void)workspace;
-  const carnot_blocks* b = state;
+  const carnot_depth_space_copy* b = state;
   carnot_cpu_copy(step, executor, 6, b->dims, carnot_cpu_bytes(&inputs[0]), inputs[0].data, b->src,
                   outputs[0].data, b->dst);
   return NULL;
 }
 
-const carnot_tactic carnot_tactic_blocks = {.name = "cpu_blocks",
-                                            .anchor = CARNOT_OP_COUNT,
-                                            .isa = CARNOT_ISA_SCALAR,
-                                            .numerics = CARNOT_NUMERICS_EXACT,
-                                            .reject = blocks_reject,
-                                            .configure = blocks_configure,
-                                            .run = blocks_run};
+const carnot_tactic carnot_tactic_depth_space = {.name = "cpu_depth_space",
+                                                 .anchor = CARNOT_OP_COUNT,
+                                                 .isa = CARNOT_ISA_SCALAR,
+                                                 .numerics = CARNOT_NUMERICS_EXACT,
+                                                 .reject = depth_space_reject,
+                                                 .configure = depth_space_configure,
+                                                 .run = depth_space_run};
 
 // ---- expand and tile: axes that repeat are read with stride 0 ----
 

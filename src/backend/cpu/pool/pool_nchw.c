@@ -105,7 +105,7 @@ static carnot_status* pool_nchw_run_all(const carnot_step_view* step, void* memo
 #define POOL_NCHW                                                 \
   .prepare = carnot_pool_prepare, .validate = pool_nchw_validate, \
   .configure = pool_nchw_configure, .run = pool_nchw_run_all
-CARNOT_CPU_TACTICS(max_pool_rows_f32, .anchor = CARNOT_OP_MAX_POOL, .reject = max_reject,
+CARNOT_CPU_TACTICS(max_pool_nchw_f32, .anchor = CARNOT_OP_MAX_POOL, .reject = max_reject,
                    POOL_NCHW);
-CARNOT_CPU_TACTICS(average_pool_rows_f32, .anchor = CARNOT_OP_AVERAGE_POOL,
+CARNOT_CPU_TACTICS(average_pool_nchw_f32, .anchor = CARNOT_OP_AVERAGE_POOL,
                    .reject = average_reject, POOL_NCHW);

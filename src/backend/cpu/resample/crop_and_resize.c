@@ -15,9 +15,6 @@ static const char* crop_reject(carnot_problem* problem, char* reason, size_t siz
     return "batch_indices are not integers";
   return why;
 }
-static carnot_status* crop_validate(const carnot_step_view* step) {
-  return carnot_cpu_check_single(step, CARNOT_OP_CROP_AND_RESIZE, 4);
-}
 
 typedef struct crop_state {
   carnot_image_geometry image;
@@ -126,5 +123,6 @@ static carnot_status* crop_run_all(const carnot_step_view* step, void* state,
 }
 
 CARNOT_CPU_TACTICS(crop_and_resize_f32, .anchor = CARNOT_OP_CROP_AND_RESIZE,
-                   .strided_outputs = true, .reject = crop_reject, .validate = crop_validate,
-                   .configure = crop_configure, .run = crop_run_all);
+                   .strided_outputs = true, .reject = crop_reject,
+                   .validate = carnot_cpu_check_single, .configure = crop_configure,
+                   .run = crop_run_all);

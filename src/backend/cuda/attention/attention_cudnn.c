@@ -112,7 +112,7 @@ static carnot_status* attention_cudnn_run(const carnot_step_view* step, void* st
       (char*)inputs[p->q.input].data + s->at.q, (char*)inputs[p->k.input].data + s->at.k,
       (char*)inputs[p->v.input].data + s->at.v, (char*)outputs[0].data + s->at.y, &s->scale};
   CARNOT_TRY(carnot_cuda_fence_before_library(step));
-  return carnot_cuda_cudnn_execute(carnot_cuda_of_step(step), carnot_cuda_queue_of(step)->stream,
+  return carnot_cuda_cudnn_execute(carnot_cuda_of_step(step), carnot_cuda_stream_of(step)->handle,
                                    s->plan, CARNOT_CUDA_CUDNN_TENSORS, kIds, addresses, workspace);
 }
 

@@ -94,4 +94,4 @@ static carnot_status* attention_generic_shape(const carnot_step_view* step,
   ((carnot_cuda_generic_state*)state)->blocks = true;
   return NULL;
 }
-CARNOT_CUDA_GENERIC_OP_TACTIC(attention_generic, "cuda_attention_plain", ATTENTION);
+CARNOT_CUDA_GENERIC_OP_TACTIC(attention_generic, "cuda_generic_attention", ATTENTION);

@@ -157,10 +157,10 @@ carnot_status* carnot_cuda_generic_run(const carnot_step_view* step, void* state
   if (s->copied)
     CARNOT_CUDA_TRY(cuda, cuMemcpyDtoDAsync_v2(carnot_cuda_address(outputs[0].data),
                                                carnot_cuda_address(inputs[0].data), s->copied,
-                                               carnot_cuda_queue_of(step)->stream));
+                                               carnot_cuda_stream_of(step)->handle));
   if (s->cleared)
     CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(outputs[0].data), 0, s->cleared,
-                                          carnot_cuda_queue_of(step)->stream));
+                                          carnot_cuda_stream_of(step)->handle));
   if (!s->count) return NULL;
   const int64_t threads = carnot_ceildiv(s->count, io->together);
   const int64_t blocks = s->blocks ? s->count : carnot_ceildiv(threads, CARNOT_CUDA_THREADS);

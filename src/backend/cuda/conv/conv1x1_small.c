@@ -174,7 +174,7 @@ static carnot_status* conv1x1_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic carnot_cuda_conv1x1_small = {.name = "cuda_conv_thin",
+const carnot_tactic carnot_cuda_conv1x1_small = {.name = "cuda_conv1x1_small",
                                                  .anchor = CARNOT_OP_CONV,
                                                  .numerics = CARNOT_NUMERICS_EXACT,
                                                  .device = true,

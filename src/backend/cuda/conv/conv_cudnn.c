@@ -369,7 +369,7 @@ static carnot_status* cudnn_run(const carnot_step_view* step, void* state,
     ids[count] = CARNOT_CUDA_CUDNN_RESIDUAL, addresses[count++] = inputs[s->residual].data;
   CARNOT_TRY(carnot_cuda_fence_before_library(step));
   CARNOT_TRY(carnot_cuda_cudnn_execute(carnot_cuda_of_step(step),
-                                       carnot_cuda_queue_of(step)->stream, s->plan, count, ids,
+                                       carnot_cuda_stream_of(step)->handle, s->plan, count, ids,
                                        addresses, (char*)workspace + s->cast.bytes));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }

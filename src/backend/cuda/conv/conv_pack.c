@@ -36,7 +36,7 @@ carnot_status* carnot_cuda_conv_pack_chunks(const carnot_operand_desc* w, int ch
                       ? from[filter * count + offsets[s][t][k]]
                       : 0;
       }
-  out->constants[out->constant_count].packing = "chunks f16";
+  out->constants[out->constant_count].packing = "k32 mma f16";
   out->constants[out->constant_count].data = memory;
   out->constants[out->constant_count++].bytes = bytes;
   return NULL;

@@ -170,11 +170,11 @@ static carnot_status* patch_run(const carnot_step_view* step, void* state,
                                                   .alpha = 1};
   CARNOT_TRY(carnot_cuda_fence_before_library(step));
   CARNOT_TRY(carnot_cuda_cublaslt_run(carnot_cuda_of_step(step), s->plan, &operands,
-                                      carnot_cuda_queue_of(step)->stream));
+                                      carnot_cuda_stream_of(step)->handle));
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic carnot_cuda_conv_patch_embed = {.name = "cuda_conv_patch",
+const carnot_tactic carnot_cuda_conv_patch_embed = {.name = "cuda_conv_patch_embed",
                                                     .anchor = CARNOT_OP_CONV,
                                                     .numerics = CARNOT_NUMERICS_EXACT,
                                                     .device = true,

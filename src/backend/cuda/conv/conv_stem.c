@@ -229,7 +229,7 @@ static carnot_status* stem_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic carnot_cuda_conv_stem = {.name = "cuda_conv_first",
+const carnot_tactic carnot_cuda_conv_stem = {.name = "cuda_conv_stem",
                                              .anchor = CARNOT_OP_CONV,
                                              .numerics = CARNOT_NUMERICS_EXACT,
                                              .device = true,

@@ -152,27 +152,27 @@ LIST_TACTIC(tile_op, tile, TILE, tile_reject)
 
 // ---- depth to space and back ----
 
-static const char* blocks_reject(carnot_problem* problem, char* reason, size_t size) {
-  if (!carnot_is_blocks(problem->region)) return "";
+static const char* depth_space_reject(carnot_problem* problem, char* reason, size_t size) {
+  if (!carnot_is_depth_space(problem->region)) return "";
   problem->outputs[0].format.layout = problem->inputs[0].format.layout;
   return carnot_cuda_whole_bytes(&problem->inputs[0], reason, size);
 }
 
-static carnot_status* blocks_shape(const carnot_step_view* step, const carnot_operand* inputs,
-                                   const carnot_operand* outputs, void* state,
-                                   size_t* out_workspace_bytes) {
-  carnot_blocks b;
+static carnot_status* depth_space_shape(const carnot_step_view* step, const carnot_operand* inputs,
+                                        const carnot_operand* outputs, void* state,
+                                        size_t* out_workspace_bytes) {
+  carnot_depth_space_copy b;
   *out_workspace_bytes = 0;
   CARNOT_TRY(carnot_cuda_check_copy(&inputs[0], &outputs[0]));
-  CARNOT_TRY(carnot_blocks_of(&step->region->nodes[0], &inputs[0], &outputs[0], &b));
+  CARNOT_TRY(carnot_depth_space_copy_of(&step->region->nodes[0], &inputs[0], &outputs[0], &b));
   return carnot_cuda_strided_copy_make(step, 6, b.dims, b.src, 0, b.dst, 0,
                                        carnot_cuda_bytes(&inputs[0]), state);
 }
 
-const carnot_tactic carnot_cuda_depth_space = {.name = "cuda_blocks",
+const carnot_tactic carnot_cuda_depth_space = {.name = "cuda_depth_space",
                                                .anchor = CARNOT_OP_COUNT,
                                                .numerics = CARNOT_NUMERICS_EXACT,
                                                .device = true,
-                                               .reject = blocks_reject,
-                                               .configure = blocks_shape,
+                                               .reject = depth_space_reject,
+                                               .configure = depth_space_shape,
                                                .run = carnot_cuda_strided_copy_tactic_run};

@@ -24,25 +24,25 @@ void carnot_cuda_host_free(carnot_device* device, void* memory);
 carnot_address carnot_cuda_address_kind(carnot_device* device, const void* address);
 // A stream of its own; the modules that graph capture needs are loaded here.
 carnot_status* carnot_cuda_stream_create(carnot_device* device,
-                                         carnot_stream** out_queue) CARNOT_MUST_USE;
+                                         carnot_stream** out_stream) CARNOT_MUST_USE;
 void carnot_cuda_stream_destroy(carnot_stream* base);
 // Work goes to the caller's stream until stream_return.
-void carnot_cuda_stream_borrow(carnot_stream* queue, void* stream);
-void carnot_cuda_stream_return(carnot_stream* queue);
-carnot_status* carnot_cuda_stream_copy(carnot_stream* queue, void* dst, const void* src,
+void carnot_cuda_stream_borrow(carnot_stream* stream, void* handle);
+void carnot_cuda_stream_return(carnot_stream* stream);
+carnot_status* carnot_cuda_stream_copy(carnot_stream* stream, void* dst, const void* src,
                                        size_t bytes, carnot_copy_kind kind) CARNOT_MUST_USE;
-carnot_status* carnot_cuda_stream_synchronize(carnot_stream* queue) CARNOT_MUST_USE;
+carnot_status* carnot_cuda_stream_synchronize(carnot_stream* stream) CARNOT_MUST_USE;
 // Whether the stream is being captured, by this module or by its owner.
-bool carnot_cuda_stream_is_capturing(carnot_stream* queue);
-// Captures what follows into a graph. The stream of the queue itself is captured: not every stream
+bool carnot_cuda_stream_is_capturing(carnot_stream* stream);
+// Captures what follows into a graph. The stream's own CUDA stream is captured: not every stream
 // of a caller can be.
-carnot_status* carnot_cuda_capture_begin(carnot_stream* queue) CARNOT_MUST_USE;
+carnot_status* carnot_cuda_capture_begin(carnot_stream* stream) CARNOT_MUST_USE;
 // Ends the capture and updates *graph, or instantiates a new one where its topology changed.
-carnot_status* carnot_cuda_capture_end(carnot_stream* queue,
+carnot_status* carnot_cuda_capture_end(carnot_stream* stream,
                                        carnot_device_graph** graph) CARNOT_MUST_USE;
-carnot_status* carnot_cuda_graph_launch(carnot_stream* queue,
+carnot_status* carnot_cuda_graph_launch(carnot_stream* stream,
                                         carnot_device_graph* graph) CARNOT_MUST_USE;
-void carnot_cuda_graph_destroy(carnot_stream* queue, carnot_device_graph* graph);
+void carnot_cuda_graph_destroy(carnot_stream* stream, carnot_device_graph* graph);
 // Records event |index|; within a capture, each run of the graph records it.
 carnot_status* carnot_cuda_stream_mark(carnot_stream* base, uint32_t index) CARNOT_MUST_USE;
 // Nanoseconds between two recorded events.

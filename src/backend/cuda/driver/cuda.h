@@ -177,18 +177,18 @@ typedef struct carnot_cuda {
   size_t module_count, module_capacity;
 } carnot_cuda;
 
-typedef struct carnot_cuda_queue {
+typedef struct carnot_cuda_stream {
   carnot_stream base;
-  CUstream own, stream;  // |stream|: where work goes, |own| or the caller's
-  CUstream lent;         // what |stream| becomes again when the recording ends
+  CUstream own, handle;  // |handle|: where work goes, |own| or the caller's
+  CUstream lent;         // what |handle| becomes again when the recording ends
   bool records;          // into a graph of its own
   CUevent* marks;
   size_t mark_capacity;
-} carnot_cuda_queue;
+} carnot_cuda_stream;
 
 static inline carnot_cuda* carnot_cuda_of(carnot_device* device) { return (carnot_cuda*)device; }
-static inline carnot_cuda_queue* carnot_cuda_queue_of(const carnot_step_view* step) {
-  return (carnot_cuda_queue*)step->stream;
+static inline carnot_cuda_stream* carnot_cuda_stream_of(const carnot_step_view* step) {
+  return (carnot_cuda_stream*)step->stream;
 }
 static inline carnot_cuda* carnot_cuda_of_step(const carnot_step_view* step) {
   return (carnot_cuda*)step->stream->device;
@@ -233,7 +233,7 @@ carnot_status* carnot_cuda_compile_cached(carnot_cuda* cuda, const char* source,
                                           size_t* out_bytes) CARNOT_MUST_USE;
 // Kernel |name| of generated |source|: compiled, or found in the cache of this process. |cubin|:
 // machine code from the engine, used where the host allows it; may be NULL.
-carnot_status* carnot_cuda_program(carnot_cuda_queue* queue, const char* source, const char* name,
+carnot_status* carnot_cuda_program(carnot_cuda_stream* stream, const char* source, const char* name,
                                    const void* cubin, CUfunction* out_function) CARNOT_MUST_USE;
 // Loads a fatbin or cubin as a module that lives as long as the device. The mutex is held by the
 // caller.

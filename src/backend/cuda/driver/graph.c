@@ -8,16 +8,16 @@ struct carnot_device_graph {
   CUgraphExec exec;
 };
 
-static carnot_cuda* of_queue(carnot_stream* queue) { return carnot_cuda_of(queue->device); }
-static carnot_cuda_queue* cast(carnot_stream* queue) { return (carnot_cuda_queue*)queue; }
+static carnot_cuda* device_of(carnot_stream* stream) { return carnot_cuda_of(stream->device); }
+static carnot_cuda_stream* cast(carnot_stream* stream) { return (carnot_cuda_stream*)stream; }
 
-carnot_status* carnot_cuda_capture_begin(carnot_stream* queue) {
-  carnot_cuda* cuda = of_queue(queue);
+carnot_status* carnot_cuda_capture_begin(carnot_stream* stream) {
+  carnot_cuda* cuda = device_of(stream);
   CARNOT_TRY(carnot_cuda_enter(cuda));
-  carnot_cuda_queue* q = cast(queue);
-  CARNOT_CUDA_TRY(cuda, cuStreamBeginCapture_v2(q->own, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-  q->records = true;
-  q->lent = q->stream, q->stream = q->own;  // not every stream of a caller can be recorded
+  carnot_cuda_stream* s = cast(stream);
+  CARNOT_CUDA_TRY(cuda, cuStreamBeginCapture_v2(s->own, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+  s->records = true;
+  s->lent = s->handle, s->handle = s->own;  // not every stream of a caller can be recorded
   return NULL;
 }
 
@@ -35,43 +35,43 @@ static carnot_status* instantiate(carnot_cuda* cuda, CUgraph graph, carnot_devic
   return NULL;
 }
 
-void carnot_cuda_graph_destroy(carnot_stream* queue, carnot_device_graph* graph) {
-  carnot_status_free(carnot_cuda_enter(of_queue(queue)));
-  of_queue(queue)->cuGraphExecDestroy(graph->exec);
+void carnot_cuda_graph_destroy(carnot_stream* stream, carnot_device_graph* graph) {
+  carnot_status_free(carnot_cuda_enter(device_of(stream)));
+  device_of(stream)->cuGraphExecDestroy(graph->exec);
   free(graph);
 }
 
-carnot_status* carnot_cuda_capture_end(carnot_stream* queue, carnot_device_graph** graph) {
-  carnot_cuda* cuda = of_queue(queue);
+carnot_status* carnot_cuda_capture_end(carnot_stream* stream, carnot_device_graph** graph) {
+  carnot_cuda* cuda = device_of(stream);
   carnot_device_graph* old = *graph;
   CUgraph recorded = NULL;
-  carnot_cuda_queue* q = cast(queue);
+  carnot_cuda_stream* s = cast(stream);
   *graph = NULL;
-  q->records = false;
-  q->stream = q->lent;
+  s->records = false;
+  s->handle = s->lent;
   carnot_status* status =
-      carnot_cuda_check(cuda, cuda->cuStreamEndCapture(q->own, &recorded), "cuStreamEndCapture");
+      carnot_cuda_check(cuda, cuda->cuStreamEndCapture(s->own, &recorded), "cuStreamEndCapture");
   if (!status) status = carnot_cuda_graph_fence_libraries(cuda, recorded);
   CUgraphExecUpdateResultInfo why;
   if (!status && old && cuda->cuGraphExecUpdate_v2(old->exec, recorded, &why) == CUDA_SUCCESS)
     *graph = old;
   else if (old)
-    carnot_cuda_graph_destroy(queue, old);
+    carnot_cuda_graph_destroy(stream, old);
   if (!status && !*graph) status = instantiate(cuda, recorded, graph);
   if (recorded) cuda->cuGraphDestroy(recorded);
   return status;
 }
 
-carnot_status* carnot_cuda_graph_launch(carnot_stream* queue, carnot_device_graph* graph) {
-  carnot_cuda* cuda = of_queue(queue);
+carnot_status* carnot_cuda_graph_launch(carnot_stream* stream, carnot_device_graph* graph) {
+  carnot_cuda* cuda = device_of(stream);
   CARNOT_TRY(carnot_cuda_enter(cuda));
-  CARNOT_CUDA_TRY(cuda, cuGraphLaunch(graph->exec, cast(queue)->stream));
+  CARNOT_CUDA_TRY(cuda, cuGraphLaunch(graph->exec, cast(stream)->handle));
   return NULL;
 }
 
-bool carnot_cuda_stream_is_capturing(carnot_stream* queue) {
+bool carnot_cuda_stream_is_capturing(carnot_stream* stream) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  of_queue(queue)->cuStreamIsCapturing(cast(queue)->stream, &status);
+  device_of(stream)->cuStreamIsCapturing(cast(stream)->handle, &status);
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 

@@ -11,7 +11,7 @@ typedef struct launch_options {
 static carnot_status* launch(const carnot_step_view* step, CUfunction function,
                              const int64_t grid[3], unsigned threads, void* params,
                              launch_options options) {
-  carnot_cuda_queue* queue = carnot_cuda_queue_of(step);
+  carnot_cuda_stream* stream = carnot_cuda_stream_of(step);
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   CARNOT_CHECK(grid[0] <= INT32_MAX && grid[1] <= 65535 && grid[2] <= 65535, UNSUPPORTED,
                "a grid of %lld x %lld x %lld blocks is too large", (long long)grid[0],
@@ -36,7 +36,7 @@ static carnot_status* launch(const carnot_step_view* step, CUfunction function,
                            .blockDimY = 1,
                            .blockDimZ = 1,
                            .sharedMemBytes = (unsigned)options.shared_bytes,
-                           .hStream = queue->stream,
+                           .hStream = stream->handle,
                            .attrs = attributes,
                            .numAttrs = count};
   CARNOT_CUDA_TRY(cuda, cuLaunchKernelEx(&config, function, arguments, NULL));
@@ -103,7 +103,7 @@ int carnot_cuda_widest_cluster(carnot_cuda* cuda, CUfunction function, unsigned 
 
 carnot_status* carnot_cuda_fence_before_library(const carnot_step_view* step) {
   carnot_cuda* cuda = carnot_cuda_of_step(step);
-  if (carnot_cuda_queue_of(step)->records || cuda->major < 9) return NULL;
+  if (carnot_cuda_stream_of(step)->records || cuda->major < 9) return NULL;
   static const int64_t kOne[3] = {1, 1, 1};
   CUfunction nothing;
   int unused = 0;

@@ -91,10 +91,10 @@ carnot_status* carnot_cuda_compile_cached(carnot_cuda* cuda, const char* source,
   return NULL;
 }
 
-static carnot_status* make_program(carnot_cuda_queue* queue, const char* source, const void* cubin,
-                                   CUmodule* out_module) {
-  carnot_cuda* cuda = carnot_cuda_of(queue->base.device);
-  if (cubin && queue->base.allow_code) return carnot_cuda_load_image(cuda, cubin, out_module);
+static carnot_status* make_program(carnot_cuda_stream* stream, const char* source,
+                                   const void* cubin, CUmodule* out_module) {
+  carnot_cuda* cuda = carnot_cuda_of(stream->base.device);
+  if (cubin && stream->base.allow_code) return carnot_cuda_load_image(cuda, cubin, out_module);
   const char* made;
   size_t bytes;
   pthread_mutex_unlock(&cuda->mutex);
@@ -103,24 +103,24 @@ static carnot_status* make_program(carnot_cuda_queue* queue, const char* source,
   return status ? status : carnot_cuda_load_image(cuda, made, out_module);
 }
 
-static carnot_status* find_program(carnot_cuda_queue* queue, const char* source, const char* name,
+static carnot_status* find_program(carnot_cuda_stream* stream, const char* source, const char* name,
                                    const void* cubin, CUfunction* out_function) {
-  carnot_cuda* cuda = carnot_cuda_of(queue->base.device);
+  carnot_cuda* cuda = carnot_cuda_of(stream->base.device);
   uint64_t key = carnot_hash(source, strlen(source), 29);
   void** found = carnot_cuda_cached(cuda, key);
   CUmodule module = found ? *found : NULL;
   if (!module) {
-    CARNOT_TRY(make_program(queue, source, cubin, &module));
+    CARNOT_TRY(make_program(stream, source, cubin, &module));
     CARNOT_TRY(carnot_cuda_keep(cuda, key, module));
   }
   return carnot_cuda_check(cuda, cuda->cuModuleGetFunction(out_function, module, name), name);
 }
 
-carnot_status* carnot_cuda_program(carnot_cuda_queue* queue, const char* source, const char* name,
+carnot_status* carnot_cuda_program(carnot_cuda_stream* stream, const char* source, const char* name,
                                    const void* cubin, CUfunction* out_function) {
-  carnot_cuda* cuda = carnot_cuda_of(queue->base.device);
+  carnot_cuda* cuda = carnot_cuda_of(stream->base.device);
   pthread_mutex_lock(&cuda->mutex);
-  carnot_status* status = find_program(queue, source, name, cubin, out_function);
+  carnot_status* status = find_program(stream, source, name, cubin, out_function);
   pthread_mutex_unlock(&cuda->mutex);
   return status;
 }

@@ -262,7 +262,7 @@ static carnot_status* multiply(const carnot_step_view* step, gemm_state* s, cons
                                                   .alpha = s->alpha,
                                                   .beta = s->beta};
   return carnot_cuda_cublaslt_run(carnot_cuda_of_step(step), s->plan, &operands,
-                                  carnot_cuda_queue_of(step)->stream);
+                                  carnot_cuda_stream_of(step)->handle);
 }
 
 static carnot_status* gemm_run(const carnot_step_view* step, void* state,
@@ -276,7 +276,7 @@ static carnot_status* gemm_run(const carnot_step_view* step, void* state,
     CARNOT_TRY(carnot_cuda_strided_copy_run(step, &s->fill, inputs[s->c].data, y->data));
   if (!s->k && !s->adds_c)
     CARNOT_CUDA_TRY(cuda, cuMemsetD8Async(carnot_cuda_address(y->data), 0, s->y_bytes,
-                                          carnot_cuda_queue_of(step)->stream));
+                                          carnot_cuda_stream_of(step)->handle));
   for (int64_t i = 0; s->k && i < s->outer_count; i++) {
     int64_t at = i, a = 0, b = 0, c = 0;
     for (int d = s->outer_rank - 1; d >= 0; d--) {
@@ -315,6 +315,6 @@ GEMM_TACTIC(gemm_cublaslt, "cuda_gemm_cublaslt", 1u << CARNOT_SOURCE_CUBLAS_LT, 
             .epilogue = EPILOGUE(true, CARNOT_FUSED_BIT(RELU)),
             .half_epilogue = EPILOGUE(true, CARNOT_FUSED_BIT(RELU) | CARNOT_FUSED_BIT(GELU_ERF) |
                                                 CARNOT_FUSED_BIT(GELU_TANH)));
-GEMM_TACTIC(gemm_simt, "cuda_gemm_32x32", 0, .library = false,
+GEMM_TACTIC(gemm_simt, "cuda_gemm_simt_32x32", 0, .library = false,
             .epilogue = EPILOGUE(false, CARNOT_FUSED_BIT(RELU)),
             .half_epilogue = EPILOGUE(false, CARNOT_FUSED_BIT(RELU)));

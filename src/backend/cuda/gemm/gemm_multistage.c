@@ -97,10 +97,10 @@ static carnot_status* multistage_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define MULTISTAGE_TACTIC(height, width, stage_count)                                 \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(                                                       \
-      multistage, gemm_multistage, "cuda_tile", height, width, .stages = stage_count, \
-      .threads = CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height),                         \
-      .f16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16,             \
+#define MULTISTAGE_TACTIC(height, width, stage_count)                                            \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(                                                                  \
+      multistage, gemm_multistage, "cuda_gemm_multistage", height, width, .stages = stage_count, \
+      .threads = CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height),                                    \
+      .f16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16,                        \
       .bf16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_bf16)
 CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(MULTISTAGE_TACTIC)

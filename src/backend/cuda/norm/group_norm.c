@@ -225,7 +225,7 @@ static carnot_status* group_norm_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->chain, inputs, outputs);
 }
 
-const carnot_tactic carnot_cuda_group_norm = {.name = "cuda_group_norm_channels_last",
+const carnot_tactic carnot_cuda_group_norm = {.name = "cuda_group_norm_nhwc",
                                               .anchor = CARNOT_OP_COUNT,
                                               .numerics = CARNOT_NUMERICS_EXACT,
                                               .device = true,

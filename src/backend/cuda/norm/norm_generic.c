@@ -69,7 +69,7 @@ static carnot_status* norm_generic_shape(const carnot_step_view* step, const car
   ((carnot_cuda_generic_state*)state)->blocks = true;
   return NULL;
 }
-CARNOT_CUDA_GENERIC_TACTIC(norm_generic, "cuda_norm_plain", CARNOT_OP_COUNT, norm_generic_reject,
+CARNOT_CUDA_GENERIC_TACTIC(norm_generic, "cuda_generic_norm", CARNOT_OP_COUNT, norm_generic_reject,
                            norm_generic_shape);
 
 // ---- batch normalization by the batch, or of types that differ ----
@@ -103,4 +103,4 @@ static carnot_status* batch_norm_generic_shape(const carnot_step_view* step,
   return NULL;
 }
 
-CARNOT_CUDA_GENERIC_OP_TACTIC(batch_norm_generic, "cuda_batch_norm_plain", BATCH_NORM);
+CARNOT_CUDA_GENERIC_OP_TACTIC(batch_norm_generic, "cuda_generic_batch_norm", BATCH_NORM);

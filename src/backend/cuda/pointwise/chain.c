@@ -248,7 +248,7 @@ carnot_status* carnot_cuda_chain_shape(const carnot_step_view* step, const carno
   CARNOT_TRY(carnot_calloc(1, CARNOT_CUDA_CHAIN_SOURCE_BYTES, "source", &text));
   const char* why = carnot_cuda_chain_source(step->region, chain, types, text);
   carnot_status* status = why ? CARNOT_ERROR(INVALID_MODEL, "%s", why)
-                              : carnot_cuda_program(carnot_cuda_queue_of(step), text, kernel,
+                              : carnot_cuda_program(carnot_cuda_stream_of(step), text, kernel,
                                                     cubin_of(step), &out->function);
   free(text);
   return status;

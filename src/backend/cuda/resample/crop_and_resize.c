@@ -3,10 +3,6 @@
 
 #include "backend/cuda/common/generic.h"
 
-static const char* crop_and_resize_reject(carnot_problem* problem, char* reason, size_t size) {
-  return carnot_cuda_generic_reject(problem, CARNOT_OP_CROP_AND_RESIZE, 1u << 3, reason, size);
-}
-
 static carnot_status* crop_and_resize_shape(const carnot_step_view* step,
                                             const carnot_operand* inputs,
                                             const carnot_operand* outputs, void* state,
@@ -32,5 +28,5 @@ static carnot_status* crop_and_resize_shape(const carnot_step_view* step,
                                    CARNOT_CUDA_KERNEL_generic_crop_and_resize, carnot_cuda_count(y),
                                    &p, sizeof(p), state);
 }
-CARNOT_CUDA_GENERIC_TACTIC(crop_and_resize, "cuda_crop_and_resize", CARNOT_OP_CROP_AND_RESIZE,
-                           crop_and_resize_reject, crop_and_resize_shape);
+CARNOT_CUDA_GENERIC_HOST_OP_TACTIC(crop_and_resize, "cuda_crop_and_resize", CROP_AND_RESIZE,
+                                   1u << 3);

@@ -9,7 +9,7 @@ static const size_t kCopyBytes = (size_t)512 << 20;
 
 typedef struct experiment {
   carnot_device* device;
-  carnot_stream* queue;
+  carnot_stream* stream;
   carnot_step_view view;
   char* memory;  // kCopyBytes twice
 } experiment;
@@ -60,21 +60,21 @@ static carnot_status* least_us(experiment* e, body* run, carnot_cuda_kernel_id k
   CUfunction function;
   *out = 0;
   CARNOT_TRY(carnot_cuda_kernel(carnot_cuda_of(e->device), kernel, &function));
-  CARNOT_TRY(backend->record_begin(e->queue));
+  CARNOT_TRY(backend->record_begin(e->stream));
   carnot_status* status = run(e, function);
-  carnot_status* ended = backend->record_end(e->queue, &graph);
+  carnot_status* ended = backend->record_end(e->stream, &graph);
   if (status) carnot_status_free(ended);
   CARNOT_TRY(status ? status : ended);
   for (int i = 0; i < kPasses && !status; i++) {
     uint64_t ns = 0;
-    status = backend->mark(e->queue, 0);
-    if (!status) status = backend->graph_launch(e->queue, graph);
-    if (!status) status = backend->mark(e->queue, 1);
-    if (!status) status = backend->synchronize(e->queue);
-    if (!status) status = backend->between(e->queue, 0, 1, &ns);
+    status = backend->mark(e->stream, 0);
+    if (!status) status = backend->graph_launch(e->stream, graph);
+    if (!status) status = backend->mark(e->stream, 1);
+    if (!status) status = backend->synchronize(e->stream);
+    if (!status) status = backend->between(e->stream, 0, 1, &ns);
     if (i && (*out == 0 || (double)ns * 1e-3 < *out)) *out = (double)ns * 1e-3;
   }
-  backend->graph_destroy(e->queue, graph);
+  backend->graph_destroy(e->stream, graph);
   return status;
 }
 
@@ -105,10 +105,10 @@ carnot_status* carnot_cuda_measure_roofline(carnot_device* device, carnot_device
   void* memory;
   CARNOT_TRY(device->backend->alloc(device, 2 * kCopyBytes, &memory));
   e.memory = memory;
-  carnot_status* status = device->backend->stream_create(device, &e.queue);
-  e.view.stream = e.queue;
+  carnot_status* status = device->backend->stream_create(device, &e.stream);
+  e.view.stream = e.stream;
   if (!status) status = measure_all(&e, out);
-  device->backend->stream_destroy(e.queue);
+  device->backend->stream_destroy(e.stream);
   device->backend->free(device, memory);
   return status;
 }

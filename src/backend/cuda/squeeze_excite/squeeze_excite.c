@@ -122,7 +122,7 @@ static carnot_status* squeeze_excite_prepare(const carnot_problem* problem, carn
       uint16_t* to = biases;
       pack_rows(&problem->inputs[parts.bias[i]], 1, i ? channels : inner, 0, &to);
     }
-  out->constants[0].packing = "squeeze f16";
+  out->constants[0].packing = "squeeze_excite f16";
   out->constants[0].data = memory;
   out->constants[0].bytes = bytes;
   out->constant_count = 1;
@@ -250,7 +250,7 @@ static carnot_status* squeeze_excite_run(const carnot_step_view* step, void* sta
                                      &s->params);
 }
 
-const carnot_tactic carnot_cuda_squeeze_excite = {.name = "cuda_squeeze",
+const carnot_tactic carnot_cuda_squeeze_excite = {.name = "cuda_squeeze_excite",
                                                   .anchor = CARNOT_OP_REDUCE,
                                                   .numerics = CARNOT_NUMERICS_EXACT,
                                                   .device = true,

@@ -41,10 +41,10 @@ typedef struct carnot_cuda_tma_descriptor {
 
 // The same GEMM by TMA: a cluster has |across| adjacent tiles; split-K over its third dimension.
 typedef struct carnot_cuda_gemm_tma_params {
-  carnot_cuda_tma_descriptor x, w;       // boxes of 64 by rows / across, and by columns
+  carnot_cuda_tma_descriptor x, w;    // boxes of 64 by rows / across, and by columns
   carnot_cuda_gemm_tile_params gemm;  // x and w unused
-  int taps, chunks;                      // steps of K: |chunks| of 64 channels for each tap
-  int is_window;                         // the map of x is one of windows (im2col)
+  int taps, chunks;                   // steps of K: |chunks| of 64 channels for each tap
+  int is_window;                      // the map of x is one of windows (im2col)
   int across, stages;
   int parts;  // offset in shared memory of the accumulators of other blocks
 } carnot_cuda_gemm_tma_params;
@@ -61,9 +61,10 @@ enum { CARNOT_CUDA_GEMM_TMA_STAGES = 16 };
 // activation is v / (1 + 2^(v (c[0] + t (c[1] + t c[2])))), t = min(v v, 36); else it is to [low,
 // high]. |filters| is a multiple of 32.
 typedef struct carnot_cuda_gemm_pingpong_params {
-  carnot_cuda_tma_descriptor x, w;       // boxes of 64 by 128, and of filters in relay.cuh's order
+  carnot_cuda_tma_descriptor x,
+      w;  // boxes of 64 by 128, and of filters in gemm_tma_pingpong.cuh's order
   carnot_cuda_gemm_tile_params gemm;  // x and w unused
-  int taps, chunks, is_window;           // as above
+  int taps, chunks, is_window;        // as above
   int stages;
   int down, across;  // tiles
   int gate;
