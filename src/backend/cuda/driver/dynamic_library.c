@@ -106,9 +106,10 @@ static carnot_status* open_blas(carnot_cuda* cuda) {
   CARNOT_CHECK(cuda->blas, NOT_FOUND,
                "cuBLASLt was not found (libcublasLt.so.13 or .12 is needed); engines built without "
                "it run GEMMs by built-in kernels");
-#define RESOLVE(name, parameters)                                                           \
-  CARNOT_TRY_AT(resolve(cuda->blas, #name, &cuda->name), "cuBLASLt: GEMMs run by built-in " \
-                                                         "kernels");
+#define RESOLVE(name, parameters)                        \
+  CARNOT_TRY_AT(resolve(cuda->blas, #name, &cuda->name), \
+                "cuBLASLt: GEMMs run by built-in "       \
+                "kernels");
   CARNOT_BLAS_FUNCTIONS(RESOLVE)
 #undef RESOLVE
   CARNOT_TRY(resolve(cuda->blas, "cublasLtGetVersion", &cuda->cublasLtGetVersion));

@@ -7,8 +7,8 @@
 
 // |out|: the positions of blocks; |in|: the image, whose elements are the items.
 DEVICE void col2im(const carnot_cuda_deform_conv_params& p, i64 item) {
-  i64 taps = p.kernel[0] * p.kernel[1] * p.kernel[2], windows = p.out[0] * p.out[1] * p.out[2], o[3],
-      rest = item;
+  i64 taps = p.kernel[0] * p.kernel[1] * p.kernel[2], windows = p.out[0] * p.out[1] * p.out[2],
+      o[3], rest = item;
   for (int d = 2; d >= 0; d--) o[d] = rest % p.in[d] + p.begin[d], rest /= p.in[d];
   f64 sum = 0;
   for (i64 tap = 0; tap < taps; tap++) {

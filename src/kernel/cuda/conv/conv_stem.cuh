@@ -20,7 +20,7 @@ struct conv_stem {
   char *weights, *patch;
   f32* bias;
   int lane, warp;
-  u32 position[MOST];     // of this thread's pixels in the patch: row, column
+  u32 position[MOST];  // of this thread's pixels in the patch: row, column
   u32 pixel[MOST][4];  // of the next tile: the bits of its channels
   int from[TILES][2];  // of the rows' windows in the patch, in bytes
   u32 to[TILES][2];    // of the rows in the tile: row, column

@@ -185,8 +185,7 @@ struct gemm_tma_pingpong {
   // |last|: the stage that the last wgmma of the tile reads; -1: none.
   template <bool GATE>
   DEVICE_ONLY void finish(int last) {
-    u32 low = mma<T>::pair(p.gemm.low, p.gemm.low),
-        high = mma<T>::pair(p.gemm.high, p.gemm.high);
+    u32 low = mma<T>::pair(p.gemm.low, p.gemm.low), high = mma<T>::pair(p.gemm.high, p.gemm.high);
     added next = read<GATE>(0);
     wgmma_wait<0>();
     if (last >= 0) release(last);
