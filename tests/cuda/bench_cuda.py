@@ -100,7 +100,7 @@ def main() -> int:
         help="of torch.compile; max-autotune takes 3 minutes and more for a model and batch",
     )
     ap.add_argument("--json", help="where to write all figures")
-    args = ap.parse_args()
+    args = ap.parse_intermixed_args()
     if subprocess.run("nvidia-smi", capture_output=True, shell=True).returncode:
         print("skipped: no device")
         return 0
