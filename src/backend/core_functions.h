@@ -17,7 +17,7 @@ enum {
   CARNOT_CORE_FUNCTION_COUNT
 };
 
-// In the order of core_functions.def. |count| tells a module of another build.
+// In the order of core_functions.def. |count| identifies a module of another build.
 typedef struct carnot_core_functions {
   size_t count;
   carnot_core_function* functions[CARNOT_CORE_FUNCTION_COUNT];

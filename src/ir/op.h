@@ -120,7 +120,7 @@ enum {
 enum {
   // Applies a function of base/fn.def (attribute "fn") to each element, with broadcasting.
   CARNOT_TRAIT_ELEMENTWISE = 1,
-  // Accumulates products of inputs 0 and 1 (matmul, GEMM, convolution). Gains from FP16 and BF16
+  // A contraction of inputs 0 and 1 (matmul, GEMM, convolution). Gains from FP16 and BF16
   // operands with FP32 accumulation; kernels fuse an epilogue behind it.
   CARNOT_TRAIT_CONTRACTION = 2,
   // Output elements are copies of input elements (pad, trilu: or of the fill value), chosen by

@@ -1,7 +1,7 @@
 // Columns of blocks summed back to an image.
 //   y[n,c, o*stride + t*dilation - begin ..] += x[n, c*taps + t, o]
-// |x| [N, C*taps, L], L the block places; input 1: the image's spatial dimensions, input 2: those
-// of a block (taps = their product). → [N,C,image..]. Summed in double.
+// |x| [N, C*taps, L], L the block positions; input 1: the image's spatial dimensions, input 2:
+// those of a block (taps = their product). → [N,C,image..]. Summed in double.
 #include "ops/sliding_window.h"
 
 static carnot_status* infer_col2im(carnot_infer* infer) {
@@ -33,11 +33,11 @@ static carnot_status* infer_col2im(carnot_infer* infer) {
 }
 
 // Adds the column elements of one tap of one plane.
-static void add_tap(const carnot_sliding_window* w, const int64_t* image, const int64_t* places,
+static void add_tap(const carnot_sliding_window* w, const int64_t* image, const int64_t* positions,
                     const int64_t* tap, const double* x, double* y) {
-  int64_t count = carnot_dims_count(places, w->rank), at[CARNOT_SLIDING_WINDOW_RANK];
+  int64_t count = carnot_dims_count(positions, w->rank), at[CARNOT_SLIDING_WINDOW_RANK];
   for (int64_t i = 0; i < count; i++) {
-    carnot_unravel(i, places, w->rank, at);
+    carnot_unravel(i, positions, w->rank, at);
     int64_t offset = 0;
     bool inside = true;
     for (int d = 0; d < w->rank; d++) {
@@ -51,7 +51,7 @@ static void add_tap(const carnot_sliding_window* w, const int64_t* image, const 
 
 static carnot_status* run_col2im(carnot_call* call) {
   const carnot_tensor* x = carnot_call_in(call, 0);
-  int64_t image[CARNOT_SLIDING_WINDOW_RANK], places[CARNOT_SLIDING_WINDOW_RANK],
+  int64_t image[CARNOT_SLIDING_WINDOW_RANK], positions[CARNOT_SLIDING_WINDOW_RANK],
       dims[CARNOT_MAX_RANK];
   size_t count, block_count;
   CARNOT_TRY(carnot_call_list(call, 1, CARNOT_SLIDING_WINDOW_RANK, image, &count));
@@ -68,9 +68,9 @@ static carnot_status* run_col2im(carnot_call* call) {
     CARNOT_CHECK(w.kernel[d] > 0 && room >= 0, INVALID_ARGUMENT,
                  "a block of %lld does not fit dimension %d of %lld", (long long)reach, d,
                  (long long)image[d]);
-    places[d] = room / w.strides[d] + 1;
+    positions[d] = room / w.strides[d] + 1;
   }
-  int64_t each = carnot_dims_count(places, w.rank), size = carnot_dims_count(image, w.rank);
+  int64_t each = carnot_dims_count(positions, w.rank), size = carnot_dims_count(image, w.rank);
   CARNOT_CHECK(x->dims[1] % taps == 0 && x->dims[2] == each, INVALID_ARGUMENT,
                "the input has %lld rows and %lld columns; multiples of %lld and %lld are required",
                (long long)x->dims[1], (long long)x->dims[2], (long long)taps, (long long)each);
@@ -86,7 +86,7 @@ static carnot_status* run_col2im(carnot_call* call) {
   for (int64_t row = 0; row < dims[0] * x->dims[1]; row++) {
     int64_t tap[CARNOT_SLIDING_WINDOW_RANK];
     carnot_unravel(row % taps, w.kernel, w.rank, tap);
-    add_tap(&w, image, places, tap, in + row * each, out + row / taps * size);
+    add_tap(&w, image, positions, tap, in + row * each, out + row / taps * size);
   }
   carnot_write_f64(y, out);
   return NULL;

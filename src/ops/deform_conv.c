@@ -2,7 +2,7 @@
 //   y[n,m,p] = bias[m] + sum_{c,t} w[m,c,t] * mask[n,g,t,p] * x[n,c, p*stride + t*dilation - begin
 //   + offset[n,g,t,:,p]]
 // |x| [N,C,D..]  |w| [M,C/group,K..]  |offset| [N, offset_group*taps*rank, O..]  |mask| [N,
-// offset_group*taps, O..], absent: 1. Places between elements are read by linear interpolation,
+// offset_group*taps, O..], absent: 1. Positions between elements are read by linear interpolation,
 // outside as 0. Computed in double.
 #include "ops/conv.h"
 
@@ -87,17 +87,17 @@ static void deform_part(void* arg, int64_t part) {
 static carnot_status* check_sizes(const deform_run* r, const carnot_tensor* x,
                                   const carnot_tensor* w, const carnot_tensor* offset,
                                   const carnot_tensor* mask) {
-  int64_t places = x->dims[0] * r->offset_groups * r->tap_count * r->out_size;
+  int64_t positions = x->dims[0] * r->offset_groups * r->tap_count * r->out_size;
   CARNOT_CHECK(r->channels % r->offset_groups == 0 && r->channels % r->groups == 0 &&
                    r->filters % r->groups == 0 && w->dims[1] * r->groups == r->channels,
                INVALID_MODEL, "%lld channels and %lld filters do not fit the groups",
                (long long)r->channels, (long long)r->filters);
-  CARNOT_CHECK(carnot_tensor_count(offset) == places * r->window.rank, INVALID_MODEL,
+  CARNOT_CHECK(carnot_tensor_count(offset) == positions * r->window.rank, INVALID_MODEL,
                "offset has %lld elements; %lld are required",
-               (long long)carnot_tensor_count(offset), (long long)(places * r->window.rank));
-  CARNOT_CHECK(!mask || carnot_tensor_count(mask) == places, INVALID_MODEL,
+               (long long)carnot_tensor_count(offset), (long long)(positions * r->window.rank));
+  CARNOT_CHECK(!mask || carnot_tensor_count(mask) == positions, INVALID_MODEL,
                "mask has %lld elements; %lld are required", (long long)carnot_tensor_count(mask),
-               (long long)places);
+               (long long)positions);
   return NULL;
 }
 

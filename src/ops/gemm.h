@@ -1,8 +1,8 @@
-// Blocks of matrix products, the inner part of matmul, convolution, attention and recurrent
+// Blocked GEMM, the inner part of matmul, convolution, attention and recurrent
 // reference kernels.
 //   c[i,j] = sum_k a[i,k] * b[k,j]
 // For f32, f64 and integers that wrap (u32, u64; signed operands are passed by their bits). Sums
-// run over blocks of CARNOT_GEMM_K products, one after the other: the order does not depend on
+// run over blocks of CARNOT_GEMM_K along K, one after the other: the order does not depend on
 // threads or on m and n. Any thread.
 #ifndef CARNOT_OPS_GEMM_H_
 #define CARNOT_OPS_GEMM_H_
@@ -23,7 +23,7 @@ typedef struct carnot_gemm {
   int64_t c_row;
 } carnot_gemm;
 
-// A product falls into parts that may run on different threads.
+// A GEMM falls into parts that may run on different threads.
 int64_t carnot_gemm_parts(const carnot_gemm* gemm);
 
 // _part: one of the parts. _panel: c[i,j] (+)= sum_k a[i,k] * panel[k*CARNOT_GEMM_N + j] for j < n

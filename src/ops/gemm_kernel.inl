@@ -1,4 +1,4 @@
-// Matrix product blocks for REAL, with N(name) the name made for the type. Included once a type by
+// GEMM blocks for REAL, with N(name) the name made for the type. Included once a type by
 // gemm.c.
 
 typedef REAL N(vec) __attribute__((vector_size(32)));

@@ -1,4 +1,4 @@
-// Sampling at given places, and the grids of affine maps.
+// Sampling at given positions, and the grids of affine maps.
 //   grid_sample: y[n,c,p..] = x[n,c] at grid[n,p..,:], interpolated (mode nearest, linear, cubic)
 //     |x| [N,C,D1..Dr]  |grid| [N,O1..Or,r], last coordinate first, -1 and 1 the centres
 //     (align_corners) or the outer edges of the border elements; outside: padding_mode zeros,

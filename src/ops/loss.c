@@ -75,7 +75,7 @@ static carnot_status* run_loss(carnot_call* call, bool softmax) {
   loss_run r = {x->dims[0], x->dims[1], carnot_dims_count(x->dims + 2, x->rank - 2),
                 NULL,       NULL,       NULL};
   CARNOT_CHECK(carnot_tensor_count(target) == r.images * r.size, INVALID_MODEL,
-               "%lld targets for %lld places", (long long)carnot_tensor_count(target),
+               "%lld targets for %lld positions", (long long)carnot_tensor_count(target),
                (long long)(r.images * r.size));
   CARNOT_CHECK(!weights || carnot_tensor_count(weights) == r.classes, INVALID_MODEL,
                "weight has %lld elements; %lld are required",

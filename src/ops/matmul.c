@@ -1,11 +1,11 @@
-// Matrix products.
+// Matrix multiplication.
 //   matmul: y[..,i,j] = alpha * sum_k a[..,i,k] * b[..,k,j]    shapes as numpy.matmul, batches
 //   broadcast;
 //           transA, transB swap the last two dimensions of an operand first
 //   gemm:   y[i,j] = alpha * sum_k a'[i,k] * b'[k,j] + beta * c[i,j]    a', b' transposed by
 //   transA, transB;
 //           c broadcasts to y, may be absent
-// Products of types up to 32 bits accumulate in f32, of F64 in f64, of integers in 64 bits, wrapped
+// Types up to 32 bits accumulate in f32, of F64 in f64, of integers in 64 bits, wrapped
 // on store.
 #include "ops/matmul.h"
 
@@ -33,7 +33,7 @@ carnot_status* carnot_matmul_infer(carnot_infer* infer, int a, int b, bool swap_
   if (column && swap_b) n = y->dims[y->rank - 2], kb = y->dims[y->rank - 1];
   CARNOT_TRY(carnot_infer_merge(infer, ka, kb, "inner dimensions", &k));
   CARNOT_CHECK(batch.rank + row + column <= CARNOT_MAX_RANK, OUT_OF_RANGE,
-               "the product has rank %d; at most %d is possible", batch.rank + row + column,
+               "the result has rank %d; at most %d is possible", batch.rank + row + column,
                CARNOT_MAX_RANK);
   if (row) batch.dims[batch.rank++] = m;
   if (column) batch.dims[batch.rank++] = n;

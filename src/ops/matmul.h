@@ -18,7 +18,7 @@ typedef enum carnot_gemm_type {
   CARNOT_GEMM_U64
 } carnot_gemm_type;
 
-// A batch of products: matrix b of the operands begins at a_at[b] and b_at[b] elements, and of c at
+// A batch of GEMMs: matrix b of the operands begins at a_at[b] and b_at[b] elements, and of c at
 // b*m*n.
 typedef struct carnot_matmul {
   carnot_gemm gemm;
@@ -26,7 +26,7 @@ typedef struct carnot_matmul {
   int64_t *a_at, *b_at;
 } carnot_matmul;
 
-// The sizes and strides of a product of tensors of these shapes; the data pointers stay for the
+// The sizes and strides of a MatMul of tensors of these shapes; the data pointers stay for the
 // caller to set.
 carnot_status* carnot_matmul_plan(const carnot_call* call, const carnot_tensor* a,
                                   const carnot_tensor* b, bool swap_a, bool swap_b,

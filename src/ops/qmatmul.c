@@ -1,4 +1,4 @@
-// Quantized matrix products; shapes as numpy.matmul.
+// Quantized matrix multiplication; shapes as numpy.matmul.
 //   matmul_integer: y = sum_k (a - a_zero) * (b - b_zero), in int32
 //   qlinear_matmul: y = saturate(round(acc * a_scale * b_scale / y_scale) + y_zero), acc the sum
 //   above

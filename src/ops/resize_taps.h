@@ -21,8 +21,8 @@ double carnot_resize_place(const carnot_resize_filter* f, const carnot_resize_ax
                            bool* out_outside);
 // The one element that mode nearest reads at |at|; may lie outside.
 int64_t carnot_resize_nearest(const carnot_resize_filter* f, double at);
-// Taps around |at|: 2*radius places from *out_first on, |weights| for each. |shrink| < 1 stretches
-// the filter.
+// Taps around |at|: 2*radius elements from *out_first on, |weights| for each. |shrink| < 1
+// stretches the filter.
 void carnot_resize_taps(const carnot_resize_filter* f, const carnot_resize_axis* x, double at,
                         double shrink, int64_t* out_first, double* weights);
 

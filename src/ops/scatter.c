@@ -138,7 +138,7 @@ static carnot_status* run_scatter_nd(carnot_call* call) {
 
 static carnot_status* run_tensor_scatter(carnot_call* call) {
   const carnot_tensor *x = carnot_call_in(call, 0), *u = carnot_call_in(call, 1),
-                      *places = carnot_call_in(call, 2);
+                      *write_indices = carnot_call_in(call, 2);
   carnot_tensor* y = carnot_call_out(call, 0);
   if (!y) return NULL;
   int axis;
@@ -153,8 +153,8 @@ static carnot_status* run_tensor_scatter(carnot_call* call) {
                  "dimension %d: cache %lld, update %lld", d, (long long)x->dims[d],
                  (long long)u->dims[d]);
   }
-  CARNOT_CHECK(!places || carnot_tensor_count(places) == x->dims[0], INVALID_MODEL,
-               "%lld places for %lld samples", (long long)carnot_tensor_count(places),
+  CARNOT_CHECK(!write_indices || carnot_tensor_count(write_indices) == x->dims[0], INVALID_MODEL,
+               "%lld write indices for %lld samples", (long long)carnot_tensor_count(write_indices),
                (long long)x->dims[0]);
   carnot_copy_elements(x->dtype, y->data, 0, x->data, 0, carnot_tensor_count(x));
   int64_t outer = carnot_dims_count(x->dims, axis),
@@ -162,7 +162,9 @@ static carnot_status* run_tensor_scatter(carnot_call* call) {
   int64_t size = x->dims[axis], steps = u->dims[axis];
   for (int64_t o = 0; o < outer && steps; o++) {
     int64_t sample = o / (outer / x->dims[0]);
-    int64_t start = places ? carnot_load_i64(places->dtype, places->data, (size_t)sample) : 0;
+    int64_t start = write_indices
+                        ? carnot_load_i64(write_indices->dtype, write_indices->data, (size_t)sample)
+                        : 0;
     if (circular) start = ((start % size) + size) % size;
     CARNOT_CHECK(circular || (start >= 0 && start <= size - steps), INVALID_ARGUMENT,
                  "%lld steps from place %lld of sample %lld do not fit into %lld", (long long)steps,

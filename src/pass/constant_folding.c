@@ -113,7 +113,7 @@ static bool fold_known(carnot_node* node) {
     tensor.data = carnot_arena_alloc(&node->block->graph->arena, value->sym_count + 1, 8);
     for (size_t e = 0; e < value->sym_count; e++) {
       int64_t element = value->syms[e].bits;
-      // The plain range stops at ±2^62, which stands for "no limit".
+      // The plain range stops at ±2^62, which means "no limit".
       if (element == CARNOT_SYM_LIMIT) element = INT64_MAX;
       if (element == -CARNOT_SYM_LIMIT) element = INT64_MIN;
       carnot_store_i64(tensor.dtype, tensor.data, e, element);

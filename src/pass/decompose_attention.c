@@ -98,11 +98,11 @@ static carnot_status* make_parts(carnot_block* block, carnot_dtype dtype, const 
     heads[i] = carnot_block_add_param(block, NULL, &type);
   }
   carnot_arena* arena = &block->graph->arena;
-  carnot_attrs product = {0}, scale = {0}, last = {0};
-  carnot_attrs_set_int(&product, arena, "transB", 1);
+  carnot_attrs matmul = {0}, scale = {0}, last = {0};
+  carnot_attrs_set_int(&matmul, arena, "transB", 1);
   carnot_attrs_set_int(&scale, arena, "fn", CARNOT_FN_MUL);
   carnot_attrs_set_int(&last, arena, "axis", -1);
-  CARNOT_TRY(carnot_block_add_node(block, CARNOT_OP_MATMUL, NULL, &product, heads, 2, NULL, 1,
+  CARNOT_TRY(carnot_block_add_node(block, CARNOT_OP_MATMUL, NULL, &matmul, heads, 2, NULL, 1,
                                    &out_nodes[0]));
   carnot_value* pair[2] = {out_nodes[0]->outputs[0], carnot_graph_float(block, dtype, 1)};
   CARNOT_TRY(carnot_block_add_node(block, CARNOT_OP_BINARY, NULL, &scale, pair, 2, NULL, 1,

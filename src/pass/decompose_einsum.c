@@ -168,7 +168,7 @@ static term multiplied(rewrite* r, term a, term b, const order* wanted) {
   return (term){put(r, CARNOT_OP_BINARY, &attrs, inputs, 2), *wanted};
 }
 
-// A product of matrices: [batch, rows, sums] times [batch, sums, columns], each with its last two
+// A batched MatMul: [batch, rows, sums] times [batch, sums, columns], each with its last two
 // swapped where that saves moving numbers.
 typedef struct product {
   term left, right;

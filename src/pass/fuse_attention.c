@@ -81,11 +81,11 @@ static bool cuts_heads(const carnot_node* node) {
          axis + 1 < node->inputs[0]->type.rank;
 }
 
-// Takes what stands before input |input| of a product, whose axis |axis| from the end (1 or 2)
+// Takes what precedes input |input| of a MatMul, whose axis |axis| from the end (1 or 2)
 // holds the elements of a head. False when these cannot be read next to one another.
-static bool take_operand(match* m, const carnot_node* product, int input, int axis) {
-  const carnot_node* reader = product;
-  const carnot_value* value = product->inputs[input];
+static bool take_operand(match* m, const carnot_node* matmul, int input, int axis) {
+  const carnot_node* reader = matmul;
+  const carnot_value* value = matmul->inputs[input];
   int best = axis == 1 ? m->count : -1;
   bool open = true;  // no permutation of the batches yet
   while (is_typed(m, value, 2)) {
@@ -130,7 +130,7 @@ static carnot_value* guarded(match* m, carnot_node* node) {
   return fits && take(m, node) && take(m, test) ? p : NULL;
 }
 
-static bool is_plain_product(const match* m, const carnot_node* node) {
+static bool is_plain_matmul(const match* m, const carnot_node* node) {
   return node && node->op == CARNOT_OP_MATMUL && is_typed(m, node->outputs[0], 3) &&
          !carnot_attr_int(carnot_node_row(node), &node->attrs, "transA") &&
          carnot_attr_float(carnot_node_row(node), &node->attrs, "alpha") == 1;
@@ -147,7 +147,7 @@ static bool is_mask(const match* m, const carnot_value* value, const carnot_valu
   return true;
 }
 
-// From the softmax back to the product of q and k.
+// From the softmax back to the matmul of q and k.
 static bool take_scores(match* m, carnot_node* softmax) {
   int rank = softmax->inputs[0]->type.rank;
   int64_t axis = carnot_attr_int(carnot_node_row(softmax), &softmax->attrs, "axis");
@@ -174,7 +174,7 @@ static bool take_scores(match* m, carnot_node* softmax) {
     reader = node;
     node = sole_producer(scaled(node), node);
   }
-  if (!is_plain_product(m, node) || node->outputs[0]->type.rank != rank || !take(m, node))
+  if (!is_plain_matmul(m, node) || node->outputs[0]->type.rank != rank || !take(m, node))
     return false;
   (void)reader;
   bool transposed = carnot_attr_int(carnot_node_row(node), &node->attrs, "transB") != 0;
@@ -188,16 +188,15 @@ static bool take_scores(match* m, carnot_node* softmax) {
          take_operand(m, node, 1, /*axis=*/transposed ? 1 : 2);
 }
 
-static bool take_all(match* m, carnot_node* product) {
-  if (!is_plain_product(m, product) ||
-      carnot_attr_int(carnot_node_row(product), &product->attrs, "transB") || !take(m, product))
+static bool take_all(match* m, carnot_node* matmul) {
+  if (!is_plain_matmul(m, matmul) ||
+      carnot_attr_int(carnot_node_row(matmul), &matmul->attrs, "transB") || !take(m, matmul))
     return false;
-  carnot_node* node = product->inputs[0]->producer;
-  carnot_value* p = carnot_only_user(product->inputs[0]) == product ? guarded(m, node) : NULL;
-  carnot_node* softmax = p ? p->producer : sole_producer(product->inputs[0], product);
-  if (!softmax || softmax->op != CARNOT_OP_SOFTMAX || softmax->block != product->block)
-    return false;
-  const carnot_value *v = product->inputs[1], *y = product->outputs[0];
+  carnot_node* node = matmul->inputs[0]->producer;
+  carnot_value* p = carnot_only_user(matmul->inputs[0]) == matmul ? guarded(m, node) : NULL;
+  carnot_node* softmax = p ? p->producer : sole_producer(matmul->inputs[0], matmul);
+  if (!softmax || softmax->op != CARNOT_OP_SOFTMAX || softmax->block != matmul->block) return false;
+  const carnot_value *v = matmul->inputs[1], *y = matmul->outputs[0];
   if (!is_typed(m, v, y->type.rank) || v->constant ||
       softmax->outputs[0]->type.rank != y->type.rank)
     return false;
@@ -205,9 +204,9 @@ static bool take_all(match* m, carnot_node* product) {
     if (!carnot_sym_same(v->type.dims[d], y->type.dims[d]) ||
         !carnot_sym_same(softmax->outputs[0]->type.dims[d], y->type.dims[d]))
       return false;
-  if (!take_scores(m, softmax) || !take_operand(m, product, 1, /*axis=*/1)) return false;
+  if (!take_scores(m, softmax) || !take_operand(m, matmul, 1, /*axis=*/1)) return false;
   carnot_node* next = carnot_only_user(y);
-  bool rows = next && next->op == CARNOT_OP_TRANSPOSE && next->block == product->block &&
+  bool rows = next && next->op == CARNOT_OP_TRANSPOSE && next->block == matmul->block &&
               source_axis(next, y->type.rank - 1) == y->type.rank - 1;
   return !rows || take(m, next);
 }
@@ -222,7 +221,7 @@ static int in_order(const carnot_block* block, const match* m, carnot_node** nod
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
-  // Fusing moves nodes, so the products are listed first; a product that is gone has no block's
+  // Fusing moves nodes, so the matmuls are listed first; a matmul that is gone has no block's
   // reader left.
   size_t count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
@@ -234,15 +233,15 @@ static carnot_status* visit(carnot_block* block, void* user) {
     if (node->op == CARNOT_OP_SOFTMAX) softmaxes[count++] = node;
   for (size_t i = 0; i < count; i++) {
     const carnot_value* p = softmaxes[i]->outputs[0];
-    carnot_node* product = NULL;
+    carnot_node* matmul = NULL;
     for (size_t u = 0; u < p->use_count; u++) {
       carnot_node* reader = p->uses[u].node;
       if (carnot_node_is_fn(reader, CARNOT_FN_SELECT))
         reader = carnot_only_user(reader->outputs[0]);
-      if (reader && reader->op == CARNOT_OP_MATMUL) product = reader;
+      if (reader && reader->op == CARNOT_OP_MATMUL) matmul = reader;
     }
     match m = {.dtype = p->type.dtype};
-    if (!product || product->block != block || !take_all(&m, product)) continue;
+    if (!matmul || matmul->block != block || !take_all(&m, matmul)) continue;
     carnot_node* nodes[kMaxNodes];
     int node_count = in_order(block, &m, nodes);
     if (carnot_pass_accepts(user, nodes, node_count))

@@ -6,7 +6,7 @@
 enum { kMaxSiblings = 8 };
 
 typedef struct projection {
-  carnot_node *product, *add, *reshape;
+  carnot_node *matmul, *add, *reshape;
   carnot_value* bias;
   int64_t heads, size;
 } projection;
@@ -17,25 +17,25 @@ static bool is_const_dim(const carnot_value* value, int d, int64_t* out) {
   return *out > 0;
 }
 
-static bool is_plain(const carnot_node* product) {
-  const carnot_op_row* row = carnot_node_row(product);
-  return !carnot_attr_int(row, &product->attrs, "transA") &&
-         !carnot_attr_int(row, &product->attrs, "transB") &&
-         carnot_attr_float(row, &product->attrs, "alpha") == 1;
+static bool is_plain(const carnot_node* matmul) {
+  const carnot_op_row* row = carnot_node_row(matmul);
+  return !carnot_attr_int(row, &matmul->attrs, "transA") &&
+         !carnot_attr_int(row, &matmul->attrs, "transB") &&
+         carnot_attr_float(row, &matmul->attrs, "alpha") == 1;
 }
 
-static bool read_projection(carnot_node* product, projection* out) {
-  const carnot_value *x = product->inputs[0], *w = product->inputs[1];
-  *out = (projection){.product = product};
-  if (product->op != CARNOT_OP_MATMUL || !is_plain(product) || x->type.rank != 3 || !w->constant ||
+static bool read_projection(carnot_node* matmul, projection* out) {
+  const carnot_value *x = matmul->inputs[0], *w = matmul->inputs[1];
+  *out = (projection){.matmul = matmul};
+  if (matmul->op != CARNOT_OP_MATMUL || !is_plain(matmul) || x->type.rank != 3 || !w->constant ||
       w->type.rank != 2)
     return false;
-  out->add = carnot_only_user(product->outputs[0]);
+  out->add = carnot_only_user(matmul->outputs[0]);
   if (!carnot_node_is_fn(out->add, CARNOT_FN_ADD)) return false;
-  out->bias = out->add->inputs[out->add->inputs[0] == product->outputs[0] ? 1 : 0];
+  out->bias = out->add->inputs[out->add->inputs[0] == matmul->outputs[0] ? 1 : 0];
   out->reshape = carnot_only_user(out->add->outputs[0]);
   if (!out->bias->constant || out->bias->type.rank != 1 || !out->reshape ||
-      out->reshape->op != CARNOT_OP_RESHAPE || out->reshape->block != product->block ||
+      out->reshape->op != CARNOT_OP_RESHAPE || out->reshape->block != matmul->block ||
       out->reshape->outputs[0]->type.rank != 4)
     return false;
   const carnot_value* y = out->reshape->outputs[0];
@@ -69,11 +69,11 @@ static carnot_status* slice(carnot_node* at, carnot_value* all, int64_t first, i
 }
 
 static carnot_status* join(const projection* all, int count) {
-  carnot_node* at = all[0].product;
+  carnot_node* at = all[0].matmul;
   carnot_value *weights[kMaxSiblings], *biases[kMaxSiblings];
   int64_t heads = 0;
   for (int i = 0; i < count; i++) {
-    weights[i] = all[i].product->inputs[1];
+    weights[i] = all[i].matmul->inputs[1];
     biases[i] = all[i].bias;
     heads += all[i].heads;
   }
@@ -83,7 +83,7 @@ static carnot_status* join(const projection* all, int count) {
   CARNOT_TRY(
       carnot_node_insert_before(at, CARNOT_OP_MATMUL, at->name, &at->attrs, inputs, 2, 1, &node));
   node->precision = at->precision;
-  for (int i = 1; i < count; i++) carnot_node_absorb(node, all[i].product);
+  for (int i = 1; i < count; i++) carnot_node_absorb(node, all[i].matmul);
   inputs[0] = node->outputs[0];
   CARNOT_TRY(concat(at, biases, count, 0, &inputs[1]));
   CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_BINARY, all[0].add->name, &all[0].add->attrs,
@@ -103,7 +103,7 @@ static carnot_status* join(const projection* all, int count) {
   for (int i = 0; i < count; i++) {
     carnot_node_remove(all[i].reshape);
     carnot_node_remove(all[i].add);
-    carnot_node_remove(all[i].product);
+    carnot_node_remove(all[i].matmul);
   }
   return NULL;
 }
@@ -122,13 +122,13 @@ static carnot_status* join_readers(const carnot_value* x) {
         !read_projection(x->uses[i].node, &p))
       continue;
     // In the order of the block, the first one holds the place.
-    if (count && (p.size != all[0].size || p.product->precision != all[0].product->precision))
+    if (count && (p.size != all[0].size || p.matmul->precision != all[0].matmul->precision))
       continue;
     all[count++] = p;
   }
   for (int i = 1; i < count; i++)
-    for (carnot_node* n = all[0].product->previous; n; n = n->previous)
-      if (n == all[i].product) {
+    for (carnot_node* n = all[0].matmul->previous; n; n = n->previous)
+      if (n == all[i].matmul) {
         projection swap = all[0];
         all[0] = all[i], all[i] = swap;
         break;
@@ -212,17 +212,17 @@ static carnot_status* unpack_one(carnot_node* gather, carnot_value* packed, bool
 // The projection of a transposed value, x as [S,B,..], is made over x itself: |swapped| then.
 static carnot_status* batch_first(carnot_node* at, carnot_value** packed, bool* swapped) {
   static const int64_t kPerm[] = {1, 0, 2};
-  const carnot_node *add = (*packed)->producer, *product = NULL, *move = NULL;
-  if (carnot_node_is_fn(add, CARNOT_FN_ADD)) product = add->inputs[0]->producer;
-  if (product && product->op == CARNOT_OP_MATMUL && is_plain(product) &&
-      product->inputs[1]->type.rank == 2 && add->inputs[1]->type.rank == 1)
-    move = product->inputs[0]->producer;
+  const carnot_node *add = (*packed)->producer, *matmul = NULL, *move = NULL;
+  if (carnot_node_is_fn(add, CARNOT_FN_ADD)) matmul = add->inputs[0]->producer;
+  if (matmul && matmul->op == CARNOT_OP_MATMUL && is_plain(matmul) &&
+      matmul->inputs[1]->type.rank == 2 && add->inputs[1]->type.rank == 1)
+    move = matmul->inputs[0]->producer;
   if (!move || !is_perm(move, kPerm, 3)) return NULL;
-  carnot_value* inputs[2] = {move->inputs[0], product->inputs[1]};
+  carnot_value* inputs[2] = {move->inputs[0], matmul->inputs[1]};
   carnot_node* node;
-  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_MATMUL, product->name, &product->attrs, inputs,
+  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_MATMUL, matmul->name, &matmul->attrs, inputs,
                                        2, 1, &node));
-  node->precision = product->precision;
+  node->precision = matmul->precision;
   inputs[0] = node->outputs[0], inputs[1] = add->inputs[1];
   CARNOT_TRY(
       carnot_node_insert_before(at, CARNOT_OP_BINARY, add->name, &add->attrs, inputs, 2, 1, &node));
@@ -245,8 +245,8 @@ static carnot_status* unpack(carnot_node* squeeze) {
   return NULL;
 }
 
-// The heads' results [B,H,S,D] go [S,B,H,D], through one product over rows of both, and back to
-// [B,S,..]: the product does not mind which comes first. What is added to its result can then be
+// The heads' results [B,H,S,D] go [S,B,H,D], through one matmul over rows of both, and back to
+// [B,S,..]: the matmul does not mind which comes first. What is added to its result can then be
 // added in its epilogue.
 static carnot_status* keep_batch_first(carnot_node* move) {
   static const int64_t kOut[] = {2, 0, 1, 3}, kBack[] = {1, 0, 2}, kDirect[] = {0, 2, 1, 3};

@@ -10,7 +10,7 @@ typedef enum carnot_constraint_mode {
   CARNOT_CONSTRAINTS_OBEY     // those that cannot hold end the build
 } carnot_constraint_mode;
 
-// A request by name, for the layers that |pattern| names ('*' stands for any text).
+// A request by name, for the layers that |pattern| names ('*' matches any text).
 typedef struct carnot_precision_request {
   const char* pattern;
   carnot_dtype types[8];  // of the outputs in order; of the layer: the first

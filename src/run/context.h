@@ -121,7 +121,7 @@ carnot_status* carnot_context_set_output_address(carnot_context* context, uint32
                                                  void* address,
                                                  size_t capacity_bytes) CARNOT_MUST_USE;
 
-// Brings dimensions, storage and tactics up to the inputs that are set. The inputs' data are needed
+// Updates dimensions, storage and tactics for the inputs that are set. The inputs' data are needed
 // only for shape tensors. run does it by itself.
 carnot_status* carnot_context_resolve(carnot_context* context) CARNOT_MUST_USE;
 carnot_status* carnot_context_run_now(carnot_context* context) CARNOT_MUST_USE;

@@ -1,4 +1,4 @@
-// Products, normalisation, attention, recurrence.
+// Matrix multiplication, normalization, attention, recurrent layers.
 #include "api/builder/network.h"
 
 static carnot_status* unsqueeze_at(carnot_network* network, carnot_value* value, int64_t axis,
@@ -18,15 +18,15 @@ carnot_status* carnot_network_add_matrix_multiply(carnot_network* network, carno
   carnot_attrs attrs = {0};
   CARNOT_SET_INT(attrs, network, "transA", op_a == CARNOT_MATRIX_TRANSPOSE);
   CARNOT_SET_INT(attrs, network, "transB", op_b == CARNOT_MATRIX_TRANSPOSE);
-  carnot_value* product;
+  carnot_value* matmul;
   CARNOT_TRY(
-      carnot_network_add_one(network, CARNOT_OP_MATMUL, &attrs, CARNOT_VALUES(a, b), &product));
+      carnot_network_add_one(network, CARNOT_OP_MATMUL, &attrs, CARNOT_VALUES(a, b), &matmul));
   int64_t axes[2];
   int count = 0;
   if (op_a == CARNOT_MATRIX_VECTOR) axes[count++] = -2;
   if (op_b == CARNOT_MATRIX_VECTOR) axes[count++] = -1;
-  if (count) return carnot_network_add_squeeze(network, product, axes, count, out_value);
-  *out_value = product;
+  if (count) return carnot_network_add_squeeze(network, matmul, axes, count, out_value);
+  *out_value = matmul;
   return NULL;
 }
 
@@ -35,15 +35,15 @@ carnot_status* carnot_network_add_fully_connected(carnot_network* network, carno
                                                   carnot_value** out_value) {
   *out_value = NULL;
   const int64_t flat[2] = {0, -1}, axes[2] = {2, 3};
-  carnot_value *rows, *product;
+  carnot_value *rows, *matmul;
   CARNOT_TRY(carnot_network_add_one(network, CARNOT_OP_RESHAPE, NULL,
                                     CARNOT_VALUES(input, carnot_network_ints(network, flat, 2)),
                                     &rows));
   carnot_attrs attrs = {0};
   CARNOT_SET_INT(attrs, network, "transB", 1);
   CARNOT_TRY(carnot_network_add_one(network, CARNOT_OP_GEMM, &attrs,
-                                    CARNOT_VALUES(rows, weights, bias), &product));
-  return carnot_network_add_unsqueeze(network, product, axes, 2, out_value);
+                                    CARNOT_VALUES(rows, weights, bias), &matmul));
+  return carnot_network_add_unsqueeze(network, matmul, axes, 2, out_value);
 }
 
 carnot_status* carnot_network_add_einsum(carnot_network* network, const char* equation,

@@ -1,4 +1,4 @@
-// Brings the graph's nodes into the plan's form and collects the facts that selection needs.
+// Converts the graph's nodes to the plan's form and collects the facts that selection needs.
 #include "builder/analysis/analysis.h"
 
 typedef struct analyser {

@@ -63,7 +63,7 @@ static size_t bytes_of(const carnot_operand* o) {
          8;
 }
 
-// Sizes and places of all that lies on the device; addresses count from 0.
+// Sizes and offsets of all device memory; addresses count from 0.
 static carnot_status* lay_out(bench* b, size_t* out_bytes) {
   const carnot_candidate* c = b->candidate;
   uint32_t count = c->problem.input_count + c->problem.output_count;

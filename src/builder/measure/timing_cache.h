@@ -4,7 +4,7 @@
 //   <problem, 16 hex digits> <tactic> <nanoseconds>
 // Lines are sorted. A problem's key covers its operators, attributes, operands, ISA, threads and
 // format version; a build that finds all its candidates here times nothing and gives the same
-// bytes. The whole run with one tactic or another stands under keys of the choices before it, and
+// bytes. The whole run with one tactic or another has keys of the choices before it, and
 // the run before them as tactic "descent"; with a library and without as "with" and "without", what
 // loading takes as "start" (of a library) and "<tactic>_load". One thread at a time.
 #ifndef CARNOT_BUILDER_MEASURE_TIMING_CACHE_H_

@@ -80,7 +80,7 @@ void carnot_problem_reset(carnot_problem* copy, const carnot_problem* original);
 
 // ---- plugin.c ----
 
-// Tells a plugin its shapes and formats and takes over the fields that the engine keeps. Other
+// Passes shapes and formats to a plugin and takes over the fields that the engine keeps. Other
 // regions stay as they are.
 carnot_status* carnot_configure_plugin(carnot_builder* builder, carnot_region* region,
                                        carnot_problem* problem) CARNOT_MUST_USE;

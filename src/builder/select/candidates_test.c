@@ -40,12 +40,12 @@ static void test_half_precision(void** state) {
   select_open(&f, select_matmul_graph(5), 5);
   f.config.typing.f16 = true;
   const carnot_candidate_set* set = select_set(&f, MATMUL);
-  uint32_t halves = 0;
+  uint32_t half_tactics = 0;
   for (uint32_t i = 0; i < set->count; i++) {
-    halves += set->items[i].tactic->precision == CARNOT_DTYPE_F16;
+    half_tactics += set->items[i].tactic->precision == CARNOT_DTYPE_F16;
     assert_false(set->items[i].tactic->precision == CARNOT_DTYPE_BF16);
   }
-  assert_true(halves >= 1);
+  assert_true(half_tactics >= 1);
   select_close(&f);
 }
 

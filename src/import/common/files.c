@@ -1,3 +1,4 @@
+// Files that a model names (external data), mapped once and confined to the model's folder.
 #include "import/common/files.h"
 
 #include <errno.h>

@@ -19,7 +19,7 @@ typedef struct import_state {
   size_t node_count;
 } import_state;
 
-// Stands for the results of nodes that are not supported, so that the import can go on and name all
+// The result of nodes that are not supported, so that the import can go on and name all
 // of them.
 extern carnot_value import_poison;
 

@@ -1,3 +1,4 @@
+// Writes a part of a model, between named tensors, as a model of its own.
 #include "import/onnx/extract.h"
 
 #include <stdlib.h>

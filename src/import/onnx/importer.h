@@ -95,7 +95,7 @@ carnot_value* onnx_need(onnx_import* n, int i);  // absence is an error
 // Adds a node whose outputs are those of the file's node, absent ones left out.
 void onnx_emit_wanted(onnx_import* n, carnot_op op, const carnot_attrs* attrs,
                       carnot_value* const* inputs, int input_count);
-// The old broadcast of Add-1 and its like: |y| stands against the dimensions of |x| from attribute
+// The old broadcast of Add-1 and its like: |y| is aligned with the dimensions of |x| from attribute
 // "axis" on.
 carnot_value* onnx_old_broadcast(onnx_import* n, carnot_value* x, carnot_value* y);
 
@@ -113,7 +113,7 @@ typedef struct onnx_body {
 void onnx_body_import(onnx_import* n, const onnx_graph* graph, const carnot_type* types,
                       size_t type_count, onnx_body* out_body);
 // Imports the nodes of |graph| in place: its inputs are |inputs|, its results are put into
-// |outputs|, which holds the value that stands for nodes not supported where a result needs one.
+// |outputs|, which holds the placeholder for nodes that are not supported where a result needs one.
 void onnx_body_inline(onnx_import* n, const onnx_graph* graph, carnot_value* const* inputs,
                       size_t input_count, carnot_value** outputs, size_t output_count);
 // The declared type of a graph's input |i|; kind UNKNOWN where there is none.

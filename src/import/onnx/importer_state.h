@@ -15,7 +15,7 @@ typedef struct onnx_frame {
   onnx_attribute_list given;  // references of the caller's own frame already followed
 } onnx_frame;
 
-// What a name of a scope stands for.
+// The value of a name in a scope.
 typedef struct onnx_binding {
   carnot_value* value;        // NULL with tensor NULL: an absent optional input of a function
   const onnx_tensor* tensor;  // an initializer that nobody has read yet
@@ -30,7 +30,7 @@ struct onnx_scope {
   const onnx_opset_list* opsets;
   const char* prefix;        // of names made inside; "" in the main graph
   import_name_map names;     // to onnx_binding
-  import_name_map declared;  // to onnx_value_info: types that the file tells
+  import_name_map declared;  // to onnx_value_info: types that the file declares
   carnot_value** captured;   // see onnx_body
   size_t captured_count, captured_capacity;
   int depth;
@@ -49,7 +49,7 @@ carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope,
                                const onnx_graph* graph) CARNOT_MUST_USE;
 void onnx_scope_bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
                      carnot_value* value);
-// The value |name| stands for: NULL absent, &import_poison unsupported. INVALID_MODEL when nothing
+// The value of |name|: NULL absent, &import_poison unsupported. INVALID_MODEL when nothing
 // has that name.
 carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
                                carnot_value** out_value) CARNOT_MUST_USE;

@@ -48,7 +48,7 @@ static const onnx_function* find_function(const onnx_importer* importer, const o
 
 // ---- what a handler made: names ----
 
-// A value that was there before the node, or stands for two results, gets an identity, so that each
+// A value that was there before the node, or is two results, gets an identity, so that each
 // name keeps a value of its own.
 static carnot_value* own_value(onnx_import* n, int output, uint32_t first_value) {
   carnot_value* value = n->outputs[output];

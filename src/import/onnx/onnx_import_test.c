@@ -1,4 +1,4 @@
-// clang-format off: cmocka.h needs what stands before it.
+// clang-format off: cmocka.h needs the includes before it.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+// The fields of ONNX's protobuf messages that the importer reads, as tables for pb/store.
 #include "import/onnx/onnx_proto.h"
 
 #define MESSAGE(variable, text, struct_type, table)                     \

@@ -42,7 +42,7 @@ static carnot_value* filter(onnx_import* n, carnot_value* keep, const carnot_val
                         import_number(&n->node, like, value));
 }
 
-// Position s of the query, which stands after the past, sees keys up to itself.
+// Position s of the query, which follows the past, sees keys up to itself.
 static carnot_value* causal_bias(onnx_import* n, const heads* h, carnot_value* query_length,
                                  carnot_value* past_length, carnot_value* key_length) {
   const int64_t one = 1;

@@ -1,4 +1,4 @@
-// Matrix products and linear algebra.
+// Matrix multiplication and linear algebra.
 #include "import/onnx/importer.h"
 
 #define SAME(op_type, since, OP) \

@@ -1,4 +1,4 @@
-// Scopes: which value a name stands for, and how a body comes to the values around it.
+// Scopes: the value of each name, and how a body captures values from outside.
 #include "import/onnx/importer_state.h"
 
 static void bind(onnx_importer* importer, onnx_scope* scope, carnot_strview name,
@@ -94,7 +94,7 @@ carnot_status* onnx_scope_find(onnx_importer* importer, onnx_scope* scope, carno
                CARNOT_VIEW_ARG(name));
   carnot_value* outer = NULL;
   CARNOT_TRY(onnx_scope_find(importer, scope->outer, name, &outer));
-  // A scope without a block of its own (a body that stands in place) reads what is around directly.
+  // A scope without a block of its own (an inlined body) reads what is around directly.
   CARNOT_TRY(carnot_arena_status(&importer->state.arena));
   CARNOT_TRY(carnot_graph_status(importer->state.graph));
   bool across = outer && outer != &import_poison && scope->block != scope->outer->block;

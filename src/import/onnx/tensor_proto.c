@@ -1,3 +1,4 @@
+// TensorProto and SparseTensorProto as tensors: typed fields, raw data, external data.
 #include "import/onnx/tensor_proto.h"
 
 #include <stdlib.h>

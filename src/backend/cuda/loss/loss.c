@@ -23,12 +23,12 @@ static carnot_status* loss_shape(const carnot_step_view* step, const carnot_oper
       .ignored = carnot_cuda_attr(&a, "ignore_index"),
       .none = carnot_attr_is(a.row, a.attrs, "reduction", "none"),
       .mean = carnot_attr_is(a.row, a.attrs, "reduction", "mean")};
-  p.places = x->dims[0] * p.size;
-  CARNOT_TRY(carnot_cuda_expect(x, "x", p.places * p.classes));
-  CARNOT_TRY(carnot_cuda_expect(&inputs[1], "the targets", p.places));
+  p.positions = x->dims[0] * p.size;
+  CARNOT_TRY(carnot_cuda_expect(x, "x", p.positions * p.classes));
+  CARNOT_TRY(carnot_cuda_expect(&inputs[1], "the targets", p.positions));
   CARNOT_TRY(carnot_cuda_expect(carnot_cuda_optional(step, inputs, 2), "weight", p.classes));
-  CARNOT_TRY(
-      carnot_cuda_expect(carnot_cuda_output(step, outputs, 0), "the loss", p.none ? p.places : 1));
+  CARNOT_TRY(carnot_cuda_expect(carnot_cuda_output(step, outputs, 0), "the loss",
+                                p.none ? p.positions : 1));
   CARNOT_TRY(
       carnot_cuda_expect(carnot_cuda_output(step, outputs, 1), "log_prob", carnot_cuda_count(x)));
   CARNOT_TRY(carnot_cuda_generic_shape(step, inputs, outputs, CARNOT_CUDA_KERNEL_generic_loss, 1,

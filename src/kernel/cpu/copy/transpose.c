@@ -41,7 +41,7 @@ CARNOT_INLINE void transpose_square(vf32* x) {
     y[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
     y[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
   }
-  for (int j = 0; j < 4; ++j) {  // then the halves
+  for (int j = 0; j < 4; ++j) {  // then the 256-bit halves
     x[j] = _mm256_permute2f128_ps(y[j], y[j + 4], 0x20);
     x[j + 4] = _mm256_permute2f128_ps(y[j], y[j + 4], 0x31);
   }

@@ -41,7 +41,7 @@ typedef carnot_gemm_f32_fn carnot_gemm_f16_fn, carnot_gemm_bf16_fn;
 typedef void carnot_matmul_f32_fn(const carnot_matmul_f32* matmul, int64_t m0, int64_t m1,
                                   int64_t n0, int64_t n1);
 
-// Rounds both operands on levels with bf16 products, is matmul_f32 elsewhere.
+// Rounds both operands on levels with BF16 dot products, is matmul_f32 elsewhere.
 typedef carnot_matmul_f32_fn carnot_matmul_bf16_fn;
 
 // Packs b[k * rs + n * cs], k < K, n < N, as k1n16 f32: what carnot_pack_k1n16_f32 does, faster.

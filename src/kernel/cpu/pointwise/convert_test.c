@@ -3,7 +3,7 @@
 
 #include "kernel/cpu/common/kernel_test.h"
 
-// Every length, so that tails are met; the values of halves are tested with pointwise programs.
+// Every length, so that tails are met; values of FP16 and BF16 are tested with pointwise programs.
 static void check_halves(const carnot_cpu_kernels* kernels) {
   for (int64_t n = 1; n < 40; ++n) {
     float *x = buffer(n, 91), *y = buffer(n + 1, 0);

@@ -6,7 +6,7 @@
 
 enum { kTile = 256 };  // elements of a register: a few registers fit L1; 128 and 512 were no faster
 
-// Registers of their own memory, and where each stands now: there, or in an operand's memory.
+// Registers of their own memory, and the current memory of each: its own, or an operand's.
 typedef struct tile {
   float own[CARNOT_PW_MAX_REGISTERS][kTile];
   const float* at[CARNOT_PW_MAX_REGISTERS];
@@ -146,7 +146,7 @@ static void store_part(const carnot_pw_operand* out, int type, const part* p, co
   }
 }
 
-// Where the part of a float32 operand stands, if that is one run of whole vectors; else NULL.
+// The memory of a part of a float32 operand, if that is one run of whole vectors; else NULL.
 static float* run_of(const carnot_pw_operand* operand, int type, const part* p) {
   const bool is_run = operand->stride == 1 && (p->rows == 1 || operand->row_stride == p->n);
   if (type != CARNOT_PW_F32 || !is_run || p->rows * p->n % V_LANES) return NULL;

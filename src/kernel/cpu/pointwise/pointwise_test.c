@@ -77,7 +77,7 @@ static const function kFunctions[] = {
     {CARNOT_PW_XOR, 0, 0, -9, 9, 0, 0},
 };
 
-// |x| with |bits| behind the point and exponents from |least| on, halves to even.
+// |x| with |bits| behind the point and exponents from |least| on, ties to even.
 static double to_bits(double x, int bits, int least) {
   if (x == 0 || !isfinite(x)) return x;
   const int exponent = ilogb(x) < least ? least : ilogb(x);

@@ -17,7 +17,7 @@ static const problem kProblems[] = {
 
 // Element |index| of the result of plane |src|.
 static double reference(const carnot_pool_nchw_f32* p, const float* src, int64_t index, bool max) {
-  int64_t at[CARNOT_POOL_NCHW_RANK], taps = 1, inside = 0, places = 0;
+  int64_t at[CARNOT_POOL_NCHW_RANK], taps = 1, inside = 0, window_elements = 0;
   double acc = max ? -INFINITY : 0;
   for (int d = p->rank - 1; d >= 0; index /= p->axes[d--].out) at[d] = index % p->axes[d].out;
   for (int d = 0; d < p->rank; ++d) taps *= p->axes[d].kernel;
@@ -33,13 +33,13 @@ static double reference(const carnot_pool_nchw_f32* p, const float* src, int64_t
       offset += x * step;
       step *= a->in;
     }
-    places += padded;
+    window_elements += padded;
     if (!in) continue;
     const double x = src[offset];
     ++inside;
     acc = !max ? acc + x : isnan(acc) || acc > x ? acc : x;
   }
-  const int64_t count = p->include_padding ? places : inside;
+  const int64_t count = p->include_padding ? window_elements : inside;
   return max ? acc : count ? acc / (double)count : 0;
 }
 

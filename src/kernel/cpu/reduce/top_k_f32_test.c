@@ -8,7 +8,7 @@ static bool goes_before(float a, float b, bool largest) {
   return largest ? a > b : a < b;
 }
 
-// The i-th of |k| by going through all: places of equal elements rise.
+// The i-th of |k| by going through all: indices of equal elements rise.
 static int64_t nth(const float* x, int64_t n, int64_t inner, int64_t i, bool largest) {
   for (int64_t at = 0; at < n; ++at) {
     int64_t before = 0;

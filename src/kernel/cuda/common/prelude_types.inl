@@ -1,4 +1,4 @@
-// Storage types of device code, without CUDA's headers, so that NVRTC needs no path. Halves are read to
+// Storage types of device code, without CUDA's headers, so that NVRTC needs no path. FP16 and BF16 are read to
 // float and written rounded to nearest even. Tests compile some kernels for the processor too.
 typedef unsigned char u8;
 typedef signed char i8;

@@ -45,8 +45,8 @@ DEVICE void mark_selected(const carnot_cuda_data_dependent_params& p, i64 list) 
   if (threadIdx.x == 0) counts_of(p)[list] = total;
 }
 
-// places[k]: index in the chunk of the k-th selected element; returns their number.
-DEVICE i64 places_of(const carnot_cuda_data_dependent_params& p, i64 list, u16* places) {
+// selected[k]: index in the chunk of the k-th selected element; returns their number.
+DEVICE i64 selected_of(const carnot_cuda_data_dependent_params& p, i64 list, u16* selected) {
   const u16* words = marks_of(p, list);
   int each = MARK_WORDS / blockDim.x, first = threadIdx.x * each;
   i64 sum = 0, total;
@@ -54,7 +54,7 @@ DEVICE i64 places_of(const carnot_cuda_data_dependent_params& p, i64 list, u16* 
   i64 to = sum_before(sum, &total);
   for (int w = first; w < first + each; w++)
     for (u32 word = words[w], b = 0; word; word >>= 1, b++)
-      if (word & 1) places[to++] = (u16)(w * 16 + b);
+      if (word & 1) selected[to++] = (u16)(w * 16 + b);
   __syncthreads();
   return total;
 }
@@ -70,10 +70,10 @@ DEVICE void write_place(const carnot_cuda_data_dependent_params& p, I place, i64
 }
 
 DEVICE void non_zero(const carnot_cuda_data_dependent_params& p, i64 list) {
-  __shared__ u16 places[CARNOT_CUDA_CHUNK];
-  i64 total = places_of(p, list, places), before = counts_of(p)[list];
+  __shared__ u16 selected[CARNOT_CUDA_CHUNK];
+  i64 total = selected_of(p, list, selected), before = counts_of(p)[list];
   for (i64 k = threadIdx.x; k < total && before + k < p.found; k += blockDim.x) {
-    i64 at = list * CARNOT_CUDA_CHUNK + places[k];
+    i64 at = list * CARNOT_CUDA_CHUNK + selected[k];
     if (p.size <= 0xffffffffll)
       write_place<u32>(p, (u32)at, before + k);
     else
@@ -81,10 +81,10 @@ DEVICE void non_zero(const carnot_cuda_data_dependent_params& p, i64 list) {
   }
 }
 
-// y[o, before + k, n] = x[o, start + places[k], n] for one part of all (o, k, n).
+// y[o, before + k, n] = x[o, start + selected[k], n] for one part of all (o, k, n).
 template <class W, class I>
 DEVICE void copy_chosen(const carnot_cuda_data_dependent_params& p, i64 list, i64 part, i64 total,
-                        const u16* places) {
+                        const u16* selected) {
   const W* x = (const W*)p.io.in[0];
   W* y = (W*)p.io.out[0];
   i64 count = p.outer * total * p.inner, each = (count + p.parts - 1) / p.parts,
@@ -99,7 +99,7 @@ DEVICE void copy_chosen(const carnot_cuda_data_dependent_params& p, i64 list, i6
       if (i >= last) continue;
       I row = (I)i / inner, n = (I)i - row * inner, o = row / chosen, k = row - o * chosen;
       to[j] = ((i64)o * p.found + before + (i64)k) * p.inner + (i64)n;
-      v[j] = x[((i64)o * p.axis + start + places[k]) * p.inner + (i64)n];
+      v[j] = x[((i64)o * p.axis + start + selected[k]) * p.inner + (i64)n];
     }
     for (int j = 0; j < AT_A_TIME; j++)
       if (first + j * blockDim.x < last) y[to[j]] = v[j];
@@ -107,20 +107,20 @@ DEVICE void copy_chosen(const carnot_cuda_data_dependent_params& p, i64 list, i6
 }
 template <class W>
 DEVICE void copy_chosen(const carnot_cuda_data_dependent_params& p, i64 list, i64 part, i64 total,
-                        const u16* places) {
+                        const u16* selected) {
   if (p.outer * p.axis * p.inner <= 0xffffffffll)
-    copy_chosen<W, u32>(p, list, part, total, places);
+    copy_chosen<W, u32>(p, list, part, total, selected);
   else
-    copy_chosen<W, u64>(p, list, part, total, places);
+    copy_chosen<W, u64>(p, list, part, total, selected);
 }
 
 DEVICE void compress(const carnot_cuda_data_dependent_params& p, i64 item) {
-  __shared__ u16 places[CARNOT_CUDA_CHUNK];
-  i64 list = item / p.parts, part = item % p.parts, total = places_of(p, list, places);
+  __shared__ u16 selected[CARNOT_CUDA_CHUNK];
+  i64 list = item / p.parts, part = item % p.parts, total = selected_of(p, list, selected);
   total = lo(total, p.found - counts_of(p)[list]);
   if (total <= 0) return;
-  if (p.io.bytes == 1) copy_chosen<u8>(p, list, part, total, places);
-  if (p.io.bytes == 2) copy_chosen<u16>(p, list, part, total, places);
-  if (p.io.bytes == 4) copy_chosen<u32>(p, list, part, total, places);
-  if (p.io.bytes == 8) copy_chosen<u64>(p, list, part, total, places);
+  if (p.io.bytes == 1) copy_chosen<u8>(p, list, part, total, selected);
+  if (p.io.bytes == 2) copy_chosen<u16>(p, list, part, total, selected);
+  if (p.io.bytes == 4) copy_chosen<u32>(p, list, part, total, selected);
+  if (p.io.bytes == 8) copy_chosen<u64>(p, list, part, total, selected);
 }

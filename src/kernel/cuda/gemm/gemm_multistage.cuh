@@ -1,5 +1,5 @@
 // Multistage GEMM of 16-bit floats with constant weights, and NHWC convolution as implicit GEMM
-// (sm_80): a block computes a BM x BN tile over steps of 64 along K, which cp.async brings into
+// (sm_80): a block computes a BM x BN tile over steps of 64 along K, which cp.async loads into
 // swizzled shared memory some stages ahead. Split-K: the blocks of a cluster share the K of one
 // tile and add their parts through distributed shared memory in a fixed order. Weights are fetched
 // before the previous kernel has ended (programmatic dependent launch).

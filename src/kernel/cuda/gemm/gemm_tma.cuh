@@ -1,5 +1,5 @@
 // Warp-specialized GEMM of 16-bit floats with constant weights, and NHWC convolution by TMA im2col,
-// for sm_90a: one producer thread brings steps of 64 along K by TMA, the other warpgroups multiply
+// for sm_90a: one producer thread loads steps of 64 along K by TMA, the other warpgroups multiply
 // by wgmma. Blocks of a cluster side by side fetch a part of their common rows each and multicast
 // it. Split-K over the cluster's third dimension: each block finishes some rows, the others send it
 // their accumulators of these, and it adds them in the order of ranks. Weights are fetched before

@@ -21,7 +21,7 @@ DEVICE f64 log_total(const carnot_cuda_loss_params& p, i64 lane) {
 DEVICE void loss(const carnot_cuda_loss_params& p, i64) {
   const carnot_cuda_generic_io& io = p.io;
   f64 sum = 0, weights = 0;
-  for (i64 i = threadIdx.x; i < p.places; i += blockDim.x) {
+  for (i64 i = threadIdx.x; i < p.positions; i += blockDim.x) {
     i64 target = whole_of(io.in_type[1], io.in[1], i),
         lane = i / p.size * p.classes * p.size + i % p.size;
     f64 less = p.softmax ? log_total(p, lane) : 0, here = 0;

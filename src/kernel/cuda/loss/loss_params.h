@@ -4,10 +4,10 @@
 
 #include "kernel/cuda/common/generic.h"
 
-// Scores [.., classes, size], a target for each of |places| positions.
+// Scores [.., classes, size], a target for each of |positions|.
 typedef struct carnot_cuda_loss_params {
   carnot_cuda_generic_io io;
-  long long places, classes, size, ignored;
+  long long positions, classes, size, ignored;
   int softmax, ignores, none, mean;
 } carnot_cuda_loss_params;
 
