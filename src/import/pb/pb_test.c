@@ -43,6 +43,8 @@ static void wire_reads_every_kind(void** state) {
                                    2,    8,    5,    0x3a, 2, 8,    6,    0x7a, 1,    'x'};
   carnot_arena arena = {0};
   tree t;
+  assert_null(read_wire(&arena, NULL, 0, &t));
+  assert_false(t.present);
   assert_null(read_wire(&arena, kBytes, sizeof(kBytes), &t));
   assert_int_equal(t.number, 150);
   assert_true(t.ratio == 1.0f);

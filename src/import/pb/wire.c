@@ -210,7 +210,7 @@ carnot_status* carnot_pb_read_wire(const carnot_pb_message* message, const void*
                                    carnot_arena* arena, void* out_message) {
   carnot_pb_store store = {arena, carnot_pb_allowance(size)};
   memset(out_message, 0, message->size);
+  if (size == 0) return NULL;  // |data| may be NULL
   reader r = {data, data, (const uint8_t*)data + size, &store};
-  if (size == 0) return NULL;
   return read_message(&r, message, 0, out_message);
 }
