@@ -5,6 +5,7 @@
 #ifndef CARNOT_BUILDER_H_
 #define CARNOT_BUILDER_H_
 
+#include "carnot/control_flow.h"
 #include "carnot/network.h"
 #include "carnot/runtime.h"
 
