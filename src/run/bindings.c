@@ -120,11 +120,24 @@ carnot_status* carnot_context_set_output_address(carnot_context* context, uint32
                context->plan->bindings[binding].name);
   context->bindings[binding].address = address;
   context->bindings[binding].capacity_bytes = capacity_bytes;
-  context->resolved = false;
+  context->addresses_changed = true;
   return NULL;
 }
 
-carnot_status* carnot_context_set_profile(carnot_context* context, uint32_t profile) {
+void carnot_context_clear_tensors(carnot_context* context) {
+  for (uint32_t i = 0; i < context->plan->binding_count; i++) {
+    carnot_run_binding* run = &context->bindings[i];
+    run->address = NULL;
+    run->capacity_bytes = 0;
+    run->cell.tensor.data = NULL;
+    if (!context->plan->bindings[i].is_input || run->cell.kind == CARNOT_VALUE_TENSOR) continue;
+    // The items of sequences and optionals are the user's as well.
+    run->is_set = context->resolved = false;
+  }
+  context->addresses_changed = true;
+}
+
+carnot_status* carnot_context_choose_profile(carnot_context* context, uint32_t profile) {
   CARNOT_CHECK(profile < context->plan->profile_count, INVALID_ARGUMENT, "profile %u of %u",
                profile, context->plan->profile_count);
   context->profile = profile;

@@ -8,6 +8,8 @@
 #ifndef CARNOT_RUN_CONTEXT_H_
 #define CARNOT_RUN_CONTEXT_H_
 
+#include <stdatomic.h>
+
 #include "backend/device.h"
 #include "carnot/runtime.h"
 #include "engine/engine.h"
@@ -91,6 +93,7 @@ typedef struct carnot_context {
   carnot_run_profiler profiler;
   carnot_run_hooks hooks;
   bool resolved, addresses_changed;
+  atomic_uintptr_t owner;  // the thread whose call is in progress; 0: none (context_use.c)
 } carnot_context;
 
 typedef struct carnot_context_options {
@@ -127,6 +130,25 @@ carnot_status* carnot_context_resolve(carnot_context* context) CARNOT_MUST_USE;
 carnot_status* carnot_context_run_now(carnot_context* context) CARNOT_MUST_USE;
 // An output after the run (or, where shapes decide its dimensions, after resolve: data NULL).
 const carnot_rt_value* carnot_context_output(const carnot_context* context, uint32_t binding);
+
+// Chooses a profile; inputs must be set again. INVALID_ARGUMENT past the last.
+carnot_status* carnot_context_choose_profile(carnot_context* context,
+                                             uint32_t profile) CARNOT_MUST_USE;
+// Forgets where all tensors are; their shapes stay.
+void carnot_context_clear_tensors(carnot_context* context);
+
+// ---- context_use.c: the public calls are for one thread at a time ----
+
+// Begins |call|. FAILED_PRECONDITION when another thread's call is in progress, or when a callback
+// of a call on this context made it.
+carnot_status* carnot_context_enter(carnot_context* context, const char* call) CARNOT_MUST_USE;
+// Ends the call that enter began; returns |status|.
+carnot_status* carnot_context_leave(carnot_context* context, carnot_status* status) CARNOT_MUST_USE;
+// As enter, for a call that changes nothing, which a callback may make too. |*out_taken| is for
+// leave_read.
+carnot_status* carnot_context_enter_to_read(const carnot_context* context, const char* call,
+                                            bool* out_taken) CARNOT_MUST_USE;
+void carnot_context_leave_read(const carnot_context* context, bool taken);
 
 // ---- between the files of this folder ----
 carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block) CARNOT_MUST_USE;
