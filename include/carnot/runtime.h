@@ -180,9 +180,11 @@ CARNOT_API carnot_status* carnot_context_clear_addresses(carnot_context* context
 CARNOT_API carnot_status* carnot_context_set_input(carnot_context* context, const char* name,
                                                    const carnot_dims* dims,
                                                    const void* data) CARNOT_MUST_USE;
-// Asked for the memory of output |name| once its size is known; NULL fails the run. |current| is
-// the address set, or NULL. |notify| (may be NULL) receives the final shape. Also works for
-// outputs that cannot be written in place.
+// Asked in each run for the memory of output |name|, |bytes| of it, once its size is known; NULL
+// fails the run. |current| is what it gave last, or the address set, or NULL: it may be returned
+// when it is large enough, and may be freed when it is not. |notify| (may be NULL) receives the
+// final shape in each run. Also works for outputs that cannot be written in place. |allocate| NULL:
+// the address set, or the context's own memory.
 CARNOT_API carnot_status* carnot_context_set_output_allocator(
     carnot_context* context, const char* name,
     void* (*allocate)(void* user, const char* name, void* current, size_t bytes),

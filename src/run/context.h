@@ -41,12 +41,12 @@ typedef struct carnot_run_binding {
   size_t device_bytes;
   void* pinned;  // for copies between the user's memory and the accelerator's
   size_t pinned_bytes;
-  // Asked for memory of an output once its size is known, before the run where shapes decide it
-  // (|asked|) and else after; NULL: the context's own.
+  // Asked for memory of an output in each run, once its size is known: before the run where shapes
+  // decide it (|asked|) and else after; NULL: the context's own. |address| is what it gave last.
   void* (*allocate)(void* user, const char* name, void* current, size_t bytes);
   void (*notify)(void* user, const char* name, const carnot_dims* dims);
   void* allocate_user;
-  bool asked;
+  bool asked, is_given;    // is_given: |address| came from |allocate|
   uint32_t element_count;  // of a shape input, as they were when shapes were set
   int64_t elements[CARNOT_MAX_SHAPE_ELEMENTS];
 } carnot_run_binding;
@@ -124,6 +124,12 @@ carnot_status* carnot_context_set_output_address(carnot_context* context, uint32
                                                  void* address,
                                                  size_t capacity_bytes) CARNOT_MUST_USE;
 
+// Who gives the memory of an output, and hears of its shape; |allocate| NULL: nobody.
+void carnot_context_set_allocator(
+    carnot_context* context, uint32_t binding,
+    void* (*allocate)(void* user, const char* name, void* current, size_t bytes),
+    void (*notify)(void* user, const char* name, const carnot_dims* dims), void* user);
+
 // Updates dimensions, storage and tactics for the inputs that are set. The inputs' data are needed
 // only for shape tensors. run does it by itself.
 carnot_status* carnot_context_resolve(carnot_context* context) CARNOT_MUST_USE;
@@ -168,6 +174,13 @@ carnot_status* carnot_place_value(carnot_context* context, uint32_t value,
 // planned for the shapes that are set.
 carnot_status* carnot_place_dynamic(carnot_context* context,
                                     carnot_memory_space memory) CARNOT_MUST_USE;
+// Asks the allocator of output |binding| for |bytes|; OUT_OF_MEMORY when it gives none.
+carnot_status* carnot_ask_allocator(carnot_context* context, uint32_t binding, size_t bytes,
+                                    void** out_data) CARNOT_MUST_USE;
+// Whether an output of |bytes| waits for memory that its allocator has yet to give.
+static inline bool carnot_waits_for_memory(const carnot_run_binding* binding, size_t bytes) {
+  return binding->allocate && (!binding->address || bytes > binding->capacity_bytes);
+}
 // Memory of the context's own for an output.
 carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) CARNOT_MUST_USE;
 void carnot_fill_operands(carnot_context* context, uint32_t step);

@@ -263,12 +263,76 @@ static void test_cleared_addresses_are_not_used(void** state) {
   free(y);
 }
 
+// ---- output allocators ----
+
+// Gives memory of exactly the size asked for, as large as |limit_bytes|, and frees what it gave.
+typedef struct giver {
+  void* memory;
+  size_t bytes, limit_bytes;
+  int asked, told;
+  int64_t batch;
+} giver;
+
+static void* give(void* user, const char* name, void* current, size_t bytes) {
+  giver* g = user;
+  (void)name;
+  assert_ptr_equal(g->memory, current);
+  g->asked++;
+  if (bytes <= g->bytes) return g->memory;
+  free(g->memory);
+  g->memory = bytes <= g->limit_bytes ? malloc(bytes) : NULL;
+  g->bytes = g->memory ? bytes : 0;
+  return g->memory;
+}
+
+static void note_batch(void* user, const char* name, const carnot_dims* dims) {
+  giver* g = user;
+  (void)name;
+  g->told++;
+  g->batch = dims->d[0];
+}
+
+static void run_batch(const fixture* f, carnot_context* context, int batch, const giver* g) {
+  carnot_dims dims = dims_of(batch);
+  net_ok(carnot_context_set_input(context, "x", &dims, f->x[batch - 1]));
+  net_ok(carnot_context_run(context));
+  assert_int_equal(batch, g->batch);
+  assert_ptr_equal(g->memory, carnot_context_output_data(context, "y"));
+  assert_true(is_right(f, batch, g->memory));
+}
+
+static void test_outputs_grow(void** state) {
+  fixture* f = *state;
+  static const int kBatches[] = {1, 2, 3, 1, 3};
+  enum { COUNT = sizeof(kBatches) / sizeof(*kBatches) };
+  carnot_context* context = context_of(f);
+  giver g = {.limit_bytes = SIZE_MAX};
+  net_ok(carnot_context_set_output_allocator(context, "y", give, note_batch, &g));
+  for (int i = 0; i < COUNT; i++) run_batch(f, context, kBatches[i], &g);
+  assert_int_equal(COUNT, g.asked);
+  assert_int_equal(COUNT, g.told);
+  // No memory fails the run, and the context goes on.
+  free(g.memory);
+  g = (giver){.limit_bytes = 8};
+  net_ok(carnot_context_set_output_allocator(context, "y", give, note_batch, &g));
+  carnot_status* status = carnot_context_run(context);
+  assert_int_equal(CARNOT_OUT_OF_MEMORY, carnot_status_code(status));
+  assert_non_null(strstr(carnot_status_message(status), "gave no memory"));
+  carnot_status_free(status);
+  // Without allocator what it gave is not used again.
+  net_ok(carnot_context_set_output_allocator(context, "y", NULL, NULL, NULL));
+  net_ok(carnot_context_run(context));
+  assert_true(is_right(f, 3, carnot_context_output_data(context, "y")));
+  carnot_context_destroy(context);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_second_thread_is_refused),
       cmocka_unit_test(test_shared_context_stays_whole),
       cmocka_unit_test(test_own_contexts_are_right),
       cmocka_unit_test(test_cleared_addresses_are_not_used),
+      cmocka_unit_test(test_outputs_grow),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -112,10 +112,7 @@ carnot_status* carnot_context_set_output_allocator(
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   CARNOT_CHECK(!context->plan->bindings[index].is_input, INVALID_ARGUMENT, "%s is an input", name);
   CARNOT_TRY(carnot_context_enter(context, __func__));
-  context->bindings[index].allocate = allocate;
-  context->bindings[index].notify = notify;
-  context->bindings[index].allocate_user = user;
-  context->resolved = false;
+  carnot_context_set_allocator(context, index, allocate, notify, user);
   return carnot_context_leave(context, NULL);
 }
 
