@@ -52,7 +52,7 @@ static carnot_status* measure(bench* b, double seconds, long long iterations) {
     // Of an accelerator the computing alone; copies from and to the host are counted apart.
     double took = cli_now_ms() - before;
     carnot_run_times run;
-    carnot_context_get_run_times(b->context, &run);
+    CLI_TRY(carnot_context_get_run_times(b->context, &run));
     b->times[b->count++] =
         carnot_context_has_accelerator(b->context) ? (double)run.compute_ns * 1e-6 : took;
     b->upload_ms += (double)run.upload_ns * 1e-6;
