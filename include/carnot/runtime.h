@@ -32,7 +32,8 @@ CARNOT_API int carnot_runtime_version(void);
 
 // ---- executors ----
 
-// |thread_count| counts the caller; 0 takes one for each processor this process may use. Destroy it
+// |thread_count| counts the caller; 0 takes CARNOT_THREADS, else one for each processor that this
+// process may use (affinity mask and CPU quota of its control group). Destroy it
 // after the contexts that borrow it. Contexts that share one take turns; one that finds it busy
 // runs on its caller alone. Thread-safe.
 CARNOT_API carnot_status* carnot_executor_create(int thread_count,
@@ -44,11 +45,17 @@ CARNOT_API int carnot_executor_thread_count(const carnot_executor* executor);
 
 // ---- engines ----
 
-// Maps the engine at |path|; the file must stay as it is while the engine lives. The caller owns
-// one reference. IO when it cannot be read, INVALID_MODEL when it breaks the format,
+// Reads the engine at |path| into memory of its own: the file may change or go afterwards. The
+// caller owns one reference. IO when it cannot be read, INVALID_MODEL when it breaks the format,
 // VERSION_MISMATCH for another version of the format. Any thread.
 CARNOT_API carnot_status* carnot_engine_load_file(const char* path,
                                                   carnot_engine** out_engine) CARNOT_MUST_USE;
+// The same without the copy: processes that map the same file share its memory, and loading takes
+// the time of the pages that are read. The file must stay as it is while the engine lives: a file
+// that is written in place gives wrong results, and one that is cut ends the process (SIGBUS).
+// Replace it by rename, as carnot_write_file does.
+CARNOT_API carnot_status* carnot_engine_map_file(const char* path,
+                                                 carnot_engine** out_engine) CARNOT_MUST_USE;
 // The same from memory, which is copied; when |release| is given the caller lends |data| instead,
 // aligned to 64 bytes, until release(user, data) is called.
 CARNOT_API carnot_status* carnot_engine_load_memory(const void* data, size_t size,

@@ -192,7 +192,7 @@ static inline bool carnot_waits_for_memory(const carnot_run_binding* binding, si
 carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) CARNOT_MUST_USE;
 void carnot_fill_operands(carnot_context* context, uint32_t step);
 void carnot_bind_constants(carnot_context* context);
-// Packed constants of device rows are read on the device, all but machine code.
+// Packed constants of device tactics are read on the device, all but machine code.
 static inline bool carnot_blob_is_read_there(const carnot_tactic* tactic,
                                              const carnot_plan_blob* blob) {
   return tactic->device && !carnot_blob_is_code(blob);
@@ -242,7 +242,7 @@ carnot_status* carnot_device_show(carnot_context* context, uint32_t step) CARNOT
 // ---- device_run.c ----
 
 // After addresses changed: computes the key of the graph cache.
-void carnot_note_recording(carnot_context* context);
+void carnot_note_graph_key(carnot_context* context);
 // Runs device steps from |step| on until one of the CPU; *out_next is the first that was not run.
 carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint32_t end,
                                    uint32_t* out_next) CARNOT_MUST_USE;

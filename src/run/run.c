@@ -10,9 +10,9 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// ---- the reference row: operators one by one, with their inner values in the store ----
+// ---- the reference tactic: operators one by one, with their inner values in the store ----
 
-// Memory that lasts as long as the run, where the rows of the step work.
+// Memory that lasts as long as the run, in which the tactics of the step work.
 static carnot_status* late_memory(carnot_context* context, bool on_device, size_t bytes,
                                   void** out_memory) {
   return carnot_run_arena_alloc(on_device ? &context->device.run_arena : context->memory.current,
