@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "plan/io_format.h"
+
 carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* name,
                                         uint32_t* out_index) {
   char names[512] = "";
@@ -59,6 +61,28 @@ void carnot_bind_constants(carnot_context* context) {
       }
     }
   }
+}
+
+// ---- layouts of the user's tensors ----
+
+carnot_rt_value carnot_stored_cell(const carnot_plan_binding* b, const carnot_rt_value* cell) {
+  carnot_rt_value out = *cell;
+  if (b->format == CARNOT_TENSOR_LINEAR || cell->kind != CARNOT_VALUE_TENSOR) return out;
+  out.tensor.rank =
+      carnot_io_stored_dims(b->format, cell->tensor.rank, cell->tensor.dims, out.tensor.dims);
+  return out;
+}
+
+carnot_status* carnot_shown_cell(const carnot_plan_binding* b, const carnot_rt_value* stored,
+                                 carnot_rt_value* out_cell) {
+  *out_cell = *stored;
+  if (b->format == CARNOT_TENSOR_LINEAR || stored->kind != CARNOT_VALUE_TENSOR) return NULL;
+  CARNOT_CHECK(carnot_io_shown_dims(b->format, b->rank, b->dims, stored->tensor.rank,
+                                    stored->tensor.dims, out_cell->tensor.dims),
+               INVALID_MODEL, "output %s of format %s is stored with %d dimensions", b->name,
+               carnot_tensor_format_name(b->format), stored->tensor.rank);
+  out_cell->tensor.rank = b->rank;
+  return NULL;
 }
 
 // ---- inputs and outputs ----

@@ -41,7 +41,8 @@ carnot_status* carnot_engine_tensor_info(const carnot_engine* engine, uint32_t i
                                    .name = b->name,
                                    .is_input = b->is_input,
                                    .is_shape = b->is_shape,
-                                   .dtype = b->dtype};
+                                   .dtype = b->dtype,
+                                   .format = b->format};
   out_info->dims.rank = b->rank;
   for (int d = 0; d < CARNOT_MAX_RANK; d++) {
     bool there = d < b->rank;
