@@ -98,4 +98,4 @@ def test_help_version_completion(tmp_path: pathlib.Path) -> None:
         text=True,
         timeout=10,
     ).stdout
-    assert words.strip() == "--saveEngine"
+    assert words.strip() == "--saveEngine="
