@@ -143,6 +143,9 @@ static const char* rejections_of(carnot_lowering* l, uint32_t region) {
   for (uint32_t i = 0; i < set->count; i++)
     if (set->items[i].failed)
       append(&t, "%s%s: %s", t.at ? "; " : "", set->items[i].tactic->name, set->items[i].failed);
+  for (uint32_t i = 0; i < set->count; i++)
+    if (set->items[i].untimed)
+      append(&t, "%s%s: %s", t.at ? "; " : "", set->items[i].tactic->name, set->items[i].untimed);
   for (uint32_t i = 0; i < set->count; i++) {
     const carnot_candidate* c = &set->items[i];
     if (c == chosen || c->ns == UINT64_MAX) continue;
