@@ -15,13 +15,6 @@ extern "C" {
 
 typedef struct carnot_rt_value carnot_data;
 
-typedef enum carnot_data_kind {
-  CARNOT_DATA_UNKNOWN,  // an output before the first run
-  CARNOT_DATA_TENSOR,
-  CARNOT_DATA_SEQUENCE,
-  CARNOT_DATA_OPTIONAL,  // none or one item
-} carnot_data_kind;
-
 // ---- making ----
 
 // Dense, row-major numbers at |data|. INVALID_ARGUMENT for text and for dimensions below 0.

@@ -99,8 +99,16 @@ CARNOT_API void carnot_engine_get_stats(const carnot_engine* engine,
                                         carnot_engine_stats* out_stats);
 
 // Facts about an input or output of an engine.
+typedef enum carnot_data_kind {
+  CARNOT_DATA_UNKNOWN,  // known after a run
+  CARNOT_DATA_TENSOR,
+  CARNOT_DATA_SEQUENCE,
+  CARNOT_DATA_OPTIONAL,  // none or one item
+} carnot_data_kind;
+
 typedef struct carnot_tensor_info {
   const char* name;
+  carnot_data_kind kind;  // of other kinds than tensors dtype is INVALID, the rank -1
   bool is_input;
   bool is_shape;  // its elements decide shapes: its data must be there when shapes are inferred
   carnot_dtype dtype;

@@ -87,12 +87,17 @@ carnot_status* carnot_shown_cell(const carnot_plan_binding* b, const carnot_rt_v
 
 // ---- inputs and outputs ----
 
+static const char* const kKinds[] = {[CARNOT_VALUE_UNKNOWN] = "nothing",
+                                     [CARNOT_VALUE_TENSOR] = "a tensor",
+                                     [CARNOT_VALUE_SEQUENCE] = "a sequence",
+                                     [CARNOT_VALUE_OPTIONAL] = "an optional"};
+
 static carnot_status* check_input(const carnot_context* context, const carnot_plan_binding* b,
                                   const carnot_rt_value* cell, uint32_t profile) {
   if (b->rank < 0 || cell->kind != CARNOT_VALUE_TENSOR) {
     carnot_value_kind kind = context->plan->values[b->value].kind;
     CARNOT_CHECK(kind == CARNOT_VALUE_UNKNOWN || kind == cell->kind, INVALID_ARGUMENT,
-                 "input %s has kind %d, must have kind %d", b->name, (int)cell->kind, (int)kind);
+                 "input %s is %s, must be %s", b->name, kKinds[cell->kind], kKinds[kind]);
     CARNOT_CHECK(cell->kind != CARNOT_VALUE_TENSOR || !b->dtype || cell->tensor.dtype == b->dtype,
                  INVALID_ARGUMENT, "input %s has type %s, must be %s", b->name,
                  carnot_dtype_name(cell->tensor.dtype), carnot_dtype_name(b->dtype));
