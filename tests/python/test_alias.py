@@ -310,7 +310,9 @@ def test_installed_for_child_processes(tmp_path):
     (site / "packages.pth").write_text(f"{pathlib.Path(np.__file__).parents[1]}\n")
 
     def call(*words, **more):
-        return subprocess.run([python, *words], capture_output=True, text=True, check=False, env={**environment, **more})
+        return subprocess.run(
+            [python, *words], capture_output=True, text=True, check=False, env={**environment, **more}
+        )
 
     package = str(pathlib.Path(alias.__file__).parents[2])
     script = (

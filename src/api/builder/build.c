@@ -16,6 +16,27 @@ static bool forward_progress(void* user, const char* phase, int done, int total)
   return config->progress(config->progress_user, phase, done, total);
 }
 
+// True where a node of the block or of its bodies quantizes or computes in a quantized type.
+static bool is_quantized(const carnot_block* block) {
+  for (const carnot_node* node = block->first; node; node = node->next) {
+    switch (node->op) {
+      case CARNOT_OP_QUANTIZE_LINEAR:
+      case CARNOT_OP_DEQUANTIZE_LINEAR:
+      case CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR:
+      case CARNOT_OP_MATMUL_INTEGER:
+      case CARNOT_OP_QLINEAR_MATMUL:
+      case CARNOT_OP_CONV_INTEGER:
+      case CARNOT_OP_QLINEAR_CONV: return true;
+      default: break;
+    }
+    for (size_t i = 0; i < node->attrs.count; i++)
+      if (node->attrs.items[i].type == CARNOT_ATTR_BLOCK &&
+          is_quantized(node->attrs.items[i].block))
+        return true;
+  }
+  return false;
+}
+
 static carnot_status* build_plan(const carnot_network* network, const carnot_config* config,
                                  carnot_plan** out_plan) {
   *out_plan = NULL;
@@ -23,6 +44,10 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
                "a loop or conditional of the network is still open");
   CARNOT_CHECK(network->graph->main->output_count > 0, FAILED_PRECONDITION,
                "the network has no output: mark one");
+  CARNOT_CHECK(
+      !config || !config->wants_quantized || is_quantized(network->graph->main), UNSUPPORTED,
+      "nothing in the network is quantized (it has no Q/DQ nodes), and calibration does "
+      "not exist yet: INT8, FP8, INT4 and FP4 are for networks that are quantized already");
   carnot_build_config build;
   carnot_build_config_init(&build);
   if (config) {

@@ -55,6 +55,7 @@ carnot_status* carnot_config_set_flag(carnot_config* config, carnot_build_flag f
     case CARNOT_BUILD_F16: config->build.typing.f16 = on; return NULL;
     case CARNOT_BUILD_BF16: config->build.typing.bf16 = on; return NULL;
     case CARNOT_BUILD_STRONGLY_TYPED: config->build.typing.strong = on; return NULL;
+    case CARNOT_BUILD_QUANTIZED: config->wants_quantized = on; return NULL;
     case CARNOT_BUILD_PREFER_TYPES:
       set_constraints(config, CARNOT_CONSTRAINTS_PREFER, on);
       return NULL;
