@@ -92,7 +92,7 @@ def main() -> int:
     feeds = {session.get_inputs()[0].name: x}
     ours, theirs, load_ms = [], [], []
     for _ in range(ROUNDS):
-        facts = carnot_json(carnot, "bench", plan, "--json", "--duration=0.4")
+        facts = carnot_json(carnot, "bench", plan, "--json", "--times", "--duration=0.4")
         ours += facts["times_ms"]
         load_ms.append(facts["load_ms"])
         theirs += ort_median(session, feeds)

@@ -8,7 +8,7 @@ import sys
 
 import cffi
 
-HEADERS = ["carnot/builder.h", "carnot/edit.h", "carnot/onnx.h", "carnot/plugin.h", "carnot/runtime.h"]
+HEADERS = ["carnot/builder.h", "carnot/control_flow.h", "carnot/edit.h", "carnot/onnx.h", "carnot/plugin.h", "carnot/runtime.h"]
 
 # Python functions that C calls; the user pointer is a handle of the Python object.
 CALLBACKS = """

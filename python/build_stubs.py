@@ -12,7 +12,20 @@ import sys
 import types
 from typing import Any, Iterator, List, Set
 
-TYPING = ("Any", "Callable", "Dict", "Iterable", "Iterator", "List", "Optional", "Sequence", "Set", "Tuple", "Union")
+TYPING = (
+    "Any",
+    "Callable",
+    "Dict",
+    "Iterable",
+    "Iterator",
+    "List",
+    "Mapping",
+    "Optional",
+    "Sequence",
+    "Set",
+    "Tuple",
+    "Union",
+)
 BUILTINS = (
     "bool",
     "int",
@@ -67,6 +80,8 @@ class Stub:
 
         def known(match: Any) -> str:
             word = match.group()
+            if word == "os.PathLike":
+                return "os.PathLike[Any]"
             if word in TYPING or word in self.classes or word == "None":
                 return word
             return f"builtins.{word}" if word in BUILTINS else "Any"
@@ -140,6 +155,7 @@ class Stub:
         enums = [n for n in self.names if getattr(self.package, n) in vars(import_module("carnot.enums")).values()]
         enums = [n for n in enums if n in self.classes]
         yield "import builtins"
+        yield "import os"
         yield f"from typing import {', '.join(TYPING)}"
         yield f"from .enums import {', '.join(f'{n} as {n}' for n in enums)}"
         for name in self.names:

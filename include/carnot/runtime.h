@@ -3,9 +3,12 @@
 //   carnot_engine_load_file → carnot_context_create → carnot_context_set_input → carnot_context_run
 //   → results
 //
-// An engine is immutable except for refit and may be shared by any threads; a context serves one
-// thread at a time. Shapes are in elements, sizes in bytes, times in nanoseconds. Text that is
-// returned belongs to the object it came from and lives as long.
+// An engine is immutable except for refit and may be shared by any threads. A context serves one
+// thread at a time: while a call on it is in progress, calls of other threads on it are refused
+// with FAILED_PRECONDITION, and so are calls that change it from callbacks of its own run (those
+// that read it are allowed there). Threads that run at the same time have a context each. Shapes
+// are in elements, sizes in bytes, times in nanoseconds. Text that is returned belongs to the
+// object it came from and lives as long.
 #ifndef CARNOT_RUNTIME_H_
 #define CARNOT_RUNTIME_H_
 
@@ -29,7 +32,8 @@ CARNOT_API int carnot_runtime_version(void);
 
 // ---- executors ----
 
-// |thread_count| counts the caller; 0 takes one for each processor this process may use. Destroy it
+// |thread_count| counts the caller; 0 takes CARNOT_THREADS, else one for each processor that this
+// process may use (affinity mask and CPU quota of its control group). Destroy it
 // after the contexts that borrow it. Contexts that share one take turns; one that finds it busy
 // runs on its caller alone. Thread-safe.
 CARNOT_API carnot_status* carnot_executor_create(int thread_count,
@@ -41,11 +45,17 @@ CARNOT_API int carnot_executor_thread_count(const carnot_executor* executor);
 
 // ---- engines ----
 
-// Maps the engine at |path|; the file must stay as it is while the engine lives. The caller owns
-// one reference. IO when it cannot be read, INVALID_MODEL when it breaks the format,
+// Reads the engine at |path| into memory of its own: the file may change or go afterwards. The
+// caller owns one reference. IO when it cannot be read, INVALID_MODEL when it breaks the format,
 // VERSION_MISMATCH for another version of the format. Any thread.
 CARNOT_API carnot_status* carnot_engine_load_file(const char* path,
                                                   carnot_engine** out_engine) CARNOT_MUST_USE;
+// The same without the copy: processes that map the same file share its memory, and loading takes
+// the time of the pages that are read. The file must stay as it is while the engine lives: a file
+// that is written in place gives wrong results, and one that is cut ends the process (SIGBUS).
+// Replace it by rename, as carnot_write_file does.
+CARNOT_API carnot_status* carnot_engine_map_file(const char* path,
+                                                 carnot_engine** out_engine) CARNOT_MUST_USE;
 // The same from memory, which is copied; when |release| is given the caller lends |data| instead,
 // aligned to 64 bytes, until release(user, data) is called.
 CARNOT_API carnot_status* carnot_engine_load_memory(const void* data, size_t size,
@@ -170,13 +180,18 @@ CARNOT_API carnot_status* carnot_context_set_input_shape(carnot_context* context
 CARNOT_API carnot_status* carnot_context_set_tensor_address(carnot_context* context,
                                                             const char* name, void* data,
                                                             size_t capacity_bytes) CARNOT_MUST_USE;
+// Forgets the memory of all inputs and outputs, which their owners may then free; shapes stay. A
+// run before inputs are set again fails.
+CARNOT_API carnot_status* carnot_context_clear_addresses(carnot_context* context) CARNOT_MUST_USE;
 // Shape and memory of an input at once.
 CARNOT_API carnot_status* carnot_context_set_input(carnot_context* context, const char* name,
                                                    const carnot_dims* dims,
                                                    const void* data) CARNOT_MUST_USE;
-// Asked for the memory of output |name| once its size is known; NULL fails the run. |current| is
-// the address set, or NULL. |notify| (may be NULL) receives the final shape. Also works for
-// outputs that cannot be written in place.
+// Asked in each run for the memory of output |name|, |bytes| of it, once its size is known; NULL
+// fails the run. |current| is what it gave last, or the address set, or NULL: it may be returned
+// when it is large enough, and may be freed when it is not. |notify| (may be NULL) receives the
+// final shape in each run. Also works for outputs that cannot be written in place. |allocate| NULL:
+// the address set, or the context's own memory.
 CARNOT_API carnot_status* carnot_context_set_output_allocator(
     carnot_context* context, const char* name,
     void* (*allocate)(void* user, const char* name, void* current, size_t bytes),
@@ -205,7 +220,7 @@ CARNOT_API carnot_status* carnot_context_enqueue(carnot_context* context,
 CARNOT_API carnot_status* carnot_context_wait(carnot_context* context,
                                               void* stream) CARNOT_MUST_USE;
 // Data of output |name| after a run, until the next: the address set, or the context's own memory.
-// NULL before.
+// NULL before, and while another thread's call on the context is in progress.
 CARNOT_API const void* carnot_context_output_data(const carnot_context* context, const char* name);
 
 // Receives the time of each step in a run; NULL stops it. Called on the thread that runs.
@@ -240,16 +255,19 @@ typedef struct carnot_run_times {
   uint64_t upload_ns, compute_ns, download_ns;
 } carnot_run_times;
 // Reads the accelerator's clock in the following runs. No effect on the processor.
-CARNOT_API void carnot_context_set_run_timing(carnot_context* context, bool on);
+CARNOT_API carnot_status* carnot_context_set_run_timing(carnot_context* context,
+                                                        bool on) CARNOT_MUST_USE;
 // All 0 on the processor or while timing is off.
-CARNOT_API void carnot_context_get_run_times(const carnot_context* context,
-                                             carnot_run_times* out_times);
+CARNOT_API carnot_status* carnot_context_get_run_times(const carnot_context* context,
+                                                       carnot_run_times* out_times) CARNOT_MUST_USE;
 // Whether an accelerator's layers run as recorded graphs (the default) or are launched one by one.
-CARNOT_API void carnot_context_set_graphs(carnot_context* context, bool on);
+CARNOT_API carnot_status* carnot_context_set_graphs(carnot_context* context,
+                                                    bool on) CARNOT_MUST_USE;
 // With |host_tensors|: false leaves inputs on the accelerator and outputs where they are, so that
 // runs can be timed without copies. The results in host memory are then of an earlier run. Default
 // true.
-CARNOT_API void carnot_context_set_transfers(carnot_context* context, bool on);
+CARNOT_API carnot_status* carnot_context_set_transfers(carnot_context* context,
+                                                       bool on) CARNOT_MUST_USE;
 
 // A tensor that a layer has just computed. Everything is valid during the call only.
 typedef struct carnot_watched_value {
@@ -270,8 +288,9 @@ CARNOT_API carnot_status* carnot_context_set_watch(
 CARNOT_API void carnot_watched_value_copy(const carnot_watched_value* value, void* dst);
 
 // Called between steps; true ends the run with CANCELLED. NULL: never.
-CARNOT_API void carnot_context_set_cancel(carnot_context* context, bool (*cancel)(void* user),
-                                          void* user);
+CARNOT_API carnot_status* carnot_context_set_cancel(carnot_context* context,
+                                                    bool (*cancel)(void* user),
+                                                    void* user) CARNOT_MUST_USE;
 
 // ---- refit ----
 

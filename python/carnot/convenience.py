@@ -6,17 +6,22 @@ carnot.load("model.onnx")(x=array)
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ._carnot import lib
-from .core import CarnotError, Logger
+from ._carnot import ffi, lib
+from .core import CarnotError, ILogger, Logger, check
 from .engine.arrays import Profile, engine_html, run_arrays
 from .engine.builder import Builder
-from .engine.context import IExecutionContext
+from .engine.context import IExecutionContext, new_executor
 from .engine.engine import ICudaEngine
+from .engine.pool import ContextPool, default_limit
 from .engine.runtime import Runtime
+from .engine.timing_cache import ITimingCache
 from .enums import BuilderFlag, Severity
-from .parser import OnnxParser
+from .parser import OnnxParser, ParserError
+from .types import Dims, IHostMemory
+
+Bytes = (bytes, bytearray, memoryview, IHostMemory)
 
 
 class QuietLogger(Logger):
@@ -32,34 +37,40 @@ class QuietLogger(Logger):
 
 
 def build(
-    model: Any,
+    model: Union[str, os.PathLike, bytes, bytearray, memoryview, IHostMemory],
     *,
-    shapes: Optional[Dict[str, Any]] = None,
-    flags: Any = (),
+    shapes: Optional[Mapping[str, Union[Sequence[int], Sequence[Sequence[int]]]]] = None,
+    fp16: bool = False,
+    bf16: bool = False,
+    flags: Iterable[Union[str, BuilderFlag]] = (),
     level: int = 3,
-    timing_cache: Any = None,
-    logger: Any = None,
+    timing_cache: Optional[ITimingCache] = None,
+    logger: Optional[ILogger] = None,
     backend: Optional[str] = None,
-) -> Any:
+) -> IHostMemory:
     """Builds an engine from an ONNX file or its bytes and returns the serialized engine.
 
-    |shapes| maps inputs with dynamic dimensions to a shape or to (min, opt, max). |backend|: "cpu", "cuda", "cuda:1";
-    None selects a GPU if one is usable, else the CPU (CARNOT_DEVICE overrides it). Raises CarnotError.
+    |shapes| maps inputs with dynamic dimensions to a shape or to (min, opt, max). |fp16|, |bf16|: these types are
+    allowed and used where they are faster. |flags|: further builder flags by name. |level|: optimization level, 0 to
+    5. |backend|: "cpu", "cuda", "cuda:1"; None selects a GPU if one is usable, else the CPU (CARNOT_DEVICE overrides
+    it). Raises CarnotError.
     """
+    if level not in range(6):
+        raise ValueError(f"level must be 0 to 5, got {level}")
     logger = logger or QuietLogger()
     builder = Builder(logger)
     network = builder.create_network(0)
     parser = OnnxParser(network, logger)
     is_path = isinstance(model, (str, os.PathLike))
-    if not (parser.parse_from_file(os.fspath(model)) if is_path else parser.parse(model)):
+    if not (parser.parse_from_file(os.fspath(model)) if is_path else parser.parse(bytes(model))):
         raise CarnotError(
-            lib.CARNOT_INVALID_MODEL, "\n".join(str(parser.get_error(i)) for i in range(parser.num_errors))
+            lib.CARNOT_INVALID_MODEL, "\n".join(_describe(parser.get_error(i)) for i in range(parser.num_errors))
         )
     config = builder.create_builder_config()
     config.builder_optimization_level = level
     config.backend = backend
-    for flag in flags:
-        config.set_flag(BuilderFlag[flag] if isinstance(flag, str) else flag)
+    for flag in (*flags, *(["FP16"] if fp16 else []), *(["BF16"] if bf16 else [])):
+        config.set_flag(_flag(flag))
     if timing_cache is not None:
         config.set_timing_cache(timing_cache, False)
     if shapes:
@@ -67,28 +78,93 @@ def build(
         for name, shape in shapes.items():
             profile.set_shape(name, *(shape if isinstance(shape[0], (tuple, list)) else (shape,) * 3))
         config.add_optimization_profile(profile)
-    plan = builder.build_serialized_network(network, config)
-    if plan is None:
-        raise CarnotError(lib.CARNOT_INTERNAL, "\n".join(getattr(logger, "errors", [])) or "the build failed")
-    return plan
+    return builder._build(network, config)
+
+
+def _describe(error: ParserError) -> str:
+    """The message of a parser error with its node."""
+    is_named = error.node_name() and f"node {error.node_name()} " not in error.desc()
+    return f"node {error.node_name()} ({error.node_operator()}): {error.desc()}" if is_named else error.desc()
+
+
+def _flag(flag: Union[str, BuilderFlag]) -> BuilderFlag:
+    if isinstance(flag, str) and flag not in BuilderFlag.__members__:
+        raise ValueError(f"unknown builder flag {flag}; there are {', '.join(BuilderFlag.__members__)}")
+    return BuilderFlag[flag] if isinstance(flag, str) else flag
 
 
 class Model:
-    """An engine with a context. A call takes arrays by name and returns arrays by name."""
+    """A callable engine. Any number of threads may call it at the same time, as ONNX Runtime's session.run.
 
-    def __init__(self, engine: ICudaEngine) -> None:
-        self.engine = engine
-        self._context = IExecutionContext(engine, host_tensors=True)
+    Each call that runs gets a context of its own from a pool. |contexts| bounds their number, and with it the memory
+    of intermediate tensors; further calls wait. None: one for each CPU, and one for an engine of a GPU. All contexts
+    share the engine's weights. |threads|: how many a run is spread over, the caller included; None: the threads that
+    all models share (CARNOT_THREADS).
 
-    inputs = property(lambda self: {t.name: t.dims for t in self.engine._tensors.values() if t.is_input})
-    outputs = property(lambda self: {t.name: t.dims for t in self.engine._tensors.values() if not t.is_input})
+    close(), or the end of a with-statement, frees the contexts and the engine without waiting for the collector.
+    """
+
+    def __init__(self, engine: ICudaEngine, threads: Optional[int] = None, contexts: Optional[int] = None) -> None:
+        if not isinstance(engine, ICudaEngine):
+            raise TypeError(f"Model takes an ICudaEngine, not {type(engine).__name__}")
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads must be at least 1, got {threads}")
+        executor = None if threads is None else new_executor(threads)
+        limit = contexts if contexts is not None else 1 if engine._on_device else default_limit()
+        self._engine: Optional[ICudaEngine] = engine
+        self._pool = ContextPool(lambda: IExecutionContext(engine, host_tensors=True, executor=executor), limit)
+        with self._pool.use():  # what a context refuses is an error of the load, not of the first call
+            pass
+
+    @property
+    def engine(self) -> ICudaEngine:
+        if self._engine is None:
+            raise RuntimeError("the model is closed")
+        return self._engine
+
+    @property
+    def inputs(self) -> Dict[str, Dims]:
+        """The shapes of the inputs by name, -1 where dynamic."""
+        return {t.name: t.dims for t in self.engine._tensors.values() if t.is_input}
+
+    @property
+    def outputs(self) -> Dict[str, Dims]:
+        """The shapes of the outputs by name, -1 where dynamic."""
+        return {t.name: t.dims for t in self.engine._tensors.values() if not t.is_input}
 
     def __call__(self, *arrays: Any, **named: Any) -> Dict[str, Any]:
-        if arrays:
-            named.update(zip(self.inputs, arrays))
-        return run_arrays(self._context, named)
+        """Runs the model on arrays of NumPy, torch (host memory) or DLPack; returns NumPy arrays by output name.
+
+        Inputs are given by position or by name; all are needed. TypeError names what is missing, surplus or of another
+        type; CarnotError names a dimension that the model does not take. Thread-safe.
+        """
+        inputs = self._by_name(arrays, named)
+        with self._pool.use() as context:
+            return run_arrays(context, inputs)
+
+    def _by_name(self, arrays: Tuple[Any, ...], named: Dict[str, Any]) -> Dict[str, Any]:
+        names = list(self.inputs)
+        if len(arrays) > len(names):
+            raise TypeError(f"{len(arrays)} inputs given, the model takes {len(names)}: {', '.join(names)}")
+        twice = [name for name in names[: len(arrays)] if name in named]
+        if twice:
+            raise TypeError(f"input {twice[0]} is given by position and by name")
+        return {**dict(zip(names, arrays)), **named}
+
+    def close(self) -> None:
+        """Frees the contexts and gives the engine back; calls in progress end first. Later calls raise RuntimeError."""
+        self._pool.close()
+        self._engine = None
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
 
     def __repr__(self) -> str:
+        if self._engine is None:
+            return "<carnot.Model, closed>"
         show = ", ".join(f"{name}{shape}" for name, shape in self.inputs.items())
         return f"<carnot.Model {self.engine.name!r}: {show} -> {', '.join(self.outputs)}>"
 
@@ -96,16 +172,57 @@ class Model:
         return engine_html(self.engine)
 
     def profile(self, *arrays: Any, runs: int = 10, **named: Any) -> Profile:
-        named.update(zip(self.inputs, arrays))
-        return self.engine.profile(named or None, runs)
+        """Times each layer over |runs| runs with these inputs, or with zeros of the optimum shapes."""
+        inputs = self._by_name(arrays, named)
+        return self.engine.profile(inputs or None, runs)
 
 
-def load(path: Any, **options: Any) -> Model:
-    """Loads a callable model from an engine file, or from an ONNX file (built now, with the options of build)."""
-    logger = QuietLogger()
-    runtime = Runtime(logger)
-    name = os.fspath(path)
-    engine = runtime.deserialize_cuda_engine(build(name, **options)) if name.endswith(".onnx") else runtime._load(name)
-    if engine is None:
-        raise CarnotError(lib.CARNOT_INVALID_MODEL, "\n".join(logger.errors))
-    return Model(engine)
+def _head(model: Any) -> bytes:
+    """The first bytes of a file or of bytes."""
+    if isinstance(model, Bytes):
+        return bytes(memoryview(model).cast("B")[:64])
+    try:
+        with open(model, "rb") as file:
+            return file.read(64)
+    except OSError as error:
+        raise CarnotError(lib.CARNOT_IO, f"{os.fspath(model)}: {error.strerror}") from error
+
+
+def load(
+    model: Union[str, os.PathLike, bytes, bytearray, memoryview, IHostMemory],
+    *,
+    threads: Optional[int] = None,
+    contexts: Optional[int] = None,
+    shapes: Optional[Mapping[str, Union[Sequence[int], Sequence[Sequence[int]]]]] = None,
+    fp16: bool = False,
+    bf16: bool = False,
+    flags: Iterable[Union[str, BuilderFlag]] = (),
+    level: int = 3,
+    timing_cache: Optional[ITimingCache] = None,
+    logger: Optional[ILogger] = None,
+    backend: Optional[str] = None,
+) -> Model:
+    """Loads a callable model from an engine or an ONNX model, given as a path or as bytes.
+
+    An ONNX model is built now; from |shapes| on the options are those of build. |threads| and |contexts|: see Model.
+    Raises CarnotError, and TypeError for options of build with an engine, which is built already.
+    """
+    given = {
+        "shapes": shapes, "fp16": fp16, "bf16": bf16, "flags": flags, "level": level,
+        "timing_cache": timing_cache, "logger": logger, "backend": backend,
+    }  # fmt: skip
+    options = {name: value for name, value in given.items() if value != build.__kwdefaults__[name]}
+    if not isinstance(model, (str, os.PathLike, *Bytes)):
+        raise TypeError(f"load takes a path or bytes, not {type(model).__name__}")
+    head, is_path = _head(model), isinstance(model, (str, os.PathLike))
+    runtime = Runtime(QuietLogger())
+    is_onnx = os.fspath(model).endswith(".onnx") if is_path else head[:4] not in (b"ftrt", b"ptrt")
+    if is_onnx and not lib.carnot_engine_is_file(head, len(head)):
+        return Model(runtime._deserialize(build(model, **options)), threads, contexts)
+    if options:
+        raise TypeError(f"{', '.join(options)}: an option of build, which an engine does not take")
+    if not is_path:
+        return Model(runtime._deserialize(model), threads, contexts)
+    made = ffi.new("carnot_engine**")
+    check(lib.carnot_engine_load_file(os.fsencode(model), made))
+    return Model(ICudaEngine(made[0], runtime), threads, contexts)

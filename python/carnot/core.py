@@ -219,11 +219,22 @@ class Manual:
 
 
 class Calls:
-    """Stores exceptions of callbacks and raises them after the C call; C cannot propagate them."""
+    """Stores exceptions of callbacks and raises them after the C call; C cannot propagate them.
 
-    def __init__(self) -> None:
+    The handle for C and the owner are held weakly: an object that has callbacks is freed without the cycle collector.
+    """
+
+    def __init__(self, owner: Any) -> None:
         self.error: Optional[BaseException] = None
-        self.handle = ffi.new_handle(self)
+        self._owner = weakref.ref(owner)
+        self.handle = ffi.new_handle(weakref.ref(self))
+
+    owner = property(lambda self: self._owner())
+
+    @staticmethod
+    def of(handle: Any) -> Any:
+        """The object behind a handle that C passes to a callback."""
+        return ffi.from_handle(handle)()
 
     def guard(self, function: Any, *args: Any, failed: Any = None) -> Any:
         if self.error is not None:

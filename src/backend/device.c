@@ -2,10 +2,12 @@
 #include "backend/device.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // Few, and never closed before the process ends: engines and contexts point to them.
 enum { kMaxDevices = 16 };
@@ -17,32 +19,43 @@ static struct {
 } g_devices[kMaxDevices];
 static int g_device_count;
 
-// Beside the program or library that holds this code, in lib/ of its parent, or on the system's
-// path.
+// The folder of the program or library that holds this code. A program started by its name on PATH
+// is known to the loader by that name alone, so its path comes from /proc.
+static bool own_folder(char* folder, size_t size) {
+  Dl_info self;
+  if (!dladdr((void*)(uintptr_t)carnot_device_open, &self) || !self.dli_fname) return false;
+  if (strcmp(self.dli_fname, program_invocation_name) == 0) {
+    ssize_t length = readlink("/proc/self/exe", folder, size - 1);
+    folder[length > 0 ? length : 0] = 0;
+  } else {
+    snprintf(folder, size, "%s", self.dli_fname);
+  }
+  char* slash = strrchr(folder, '/');
+  if (slash) *slash = 0;
+  return slash != NULL;
+}
+
+// Beside this code, in the library folder of its installation, or on the system's path.
 static void* open_module(char* tried, size_t size) {
   static const char kName[] = "libcarnot_cuda.so";
+  static const char* const kFolders[] = {"", "../lib/", "../" CARNOT_LIBDIR "/"};
   const char* forced = getenv("CARNOT_CUDA_MODULE");
-  char path[4096];
-  Dl_info self;
   if (forced) {
     snprintf(tried, size, "%s", forced);
     return dlopen(forced, RTLD_NOW | RTLD_LOCAL);
   }
-  void* module = NULL;
-  if (dladdr((void*)(uintptr_t)carnot_device_open, &self) && self.dli_fname) {
-    const char* slash = strrchr(self.dli_fname, '/');
-    int length = slash ? (int)(slash - self.dli_fname) : 0;
-    snprintf(path, sizeof(path), "%.*s/%s", slash ? length : 1, slash ? self.dli_fname : ".",
-             kName);
-    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!module) {
-      snprintf(path, sizeof(path), "%.*s/../lib/%s", slash ? length : 1,
-               slash ? self.dli_fname : ".", kName);
-      module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    }
+  char folder[4096];
+  bool has_folder = own_folder(folder, sizeof(folder));
+  for (size_t i = 0; has_folder && i < sizeof(kFolders) / sizeof(kFolders[0]); i++) {
+    char path[sizeof(folder) + 64];
+    snprintf(path, sizeof(path), "%s/%s%s", folder, kFolders[i], kName);
+    // What is there must open: another one would be of another build.
+    if (access(path, F_OK) != 0) continue;
+    snprintf(tried, size, "%s", path);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
   }
   snprintf(tried, size, "%s", kName);
-  return module ? module : dlopen(kName, RTLD_NOW | RTLD_LOCAL);
+  return dlopen(kName, RTLD_NOW | RTLD_LOCAL);
 }
 
 static carnot_status* load_module(void) {
@@ -106,4 +119,14 @@ carnot_status* carnot_device_choose(const char* wanted, carnot_device** out_devi
     return strcmp(wanted, "cpu") == 0 ? NULL : carnot_device_open(wanted, out_device);
   carnot_status_free(carnot_device_open("cuda", out_device));
   return NULL;
+}
+
+const char* carnot_device_is_passed_over(char* reason, size_t size) {
+  if (access("/dev/nvidiactl", F_OK) != 0 && !getenv("CARNOT_CUDA_DRIVER")) return NULL;
+  carnot_device* device;
+  carnot_status* status = carnot_device_open("cuda", &device);
+  if (!status) return NULL;
+  snprintf(reason, size, "%s", carnot_status_message(status));
+  carnot_status_free(status);
+  return reason;
 }

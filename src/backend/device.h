@@ -111,5 +111,8 @@ carnot_status* carnot_device_open(const char* spec, carnot_device** out_device) 
 // "cpu". *out_device is NULL for the processor. An accelerator that was named and does not open is
 // an error.
 carnot_status* carnot_device_choose(const char* wanted, carnot_device** out_device) CARNOT_MUST_USE;
+// Why "cuda" does not open on a machine with an NVIDIA device, in |reason| [size]; NULL where it
+// opens, or where there is no such device.
+const char* carnot_device_is_passed_over(char* reason, size_t size);
 
 #endif  // CARNOT_BACKEND_DEVICE_H_

@@ -2,7 +2,6 @@
 #include "base/executor.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/processors.h"
 
 // A thread's share of the step in flight: a run of neighbouring parts, the same of every step, so
 // that what a thread wrote in one step it mostly finds in its own cache in the next. Threads that
@@ -129,13 +129,6 @@ static carnot_status* start_workers(carnot_executor* executor) {
   return NULL;
 }
 
-static int usable_processors(void) {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online > 0 ? (int)online : 1;
-}
-
 carnot_status* carnot_executor_create(int thread_count, carnot_executor** out_executor) {
   *out_executor = NULL;
   CARNOT_CHECK(thread_count >= 0 && thread_count <= 1024, INVALID_ARGUMENT,
@@ -143,7 +136,7 @@ carnot_status* carnot_executor_create(int thread_count, carnot_executor** out_ex
   carnot_executor* executor = aligned_alloc(64, carnot_align_up(sizeof(*executor), 64));
   if (!executor) return CARNOT_NO_MEMORY(sizeof(*executor), "an executor");
   memset(executor, 0, sizeof(*executor));
-  executor->thread_count = thread_count ? thread_count : usable_processors();
+  executor->thread_count = thread_count ? thread_count : carnot_usable_processors();
   atomic_flag_clear(&executor->busy);
   void* workers;
   carnot_status* status =

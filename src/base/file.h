@@ -1,5 +1,4 @@
-// Files: whole-file mappings, and writing to a temporary name that is renamed when all of it is
-// there.
+// Files: whole-file mappings, copies in memory, locks. Writing is in carnot/file.h.
 #ifndef CARNOT_BASE_FILE_H_
 #define CARNOT_BASE_FILE_H_
 
@@ -7,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "carnot/file.h"
 
 // A read-only mapping. An empty file gives data NULL, size 0.
 typedef struct carnot_mapping {
@@ -16,15 +16,13 @@ typedef struct carnot_mapping {
 
 carnot_status* carnot_map_file(const char* path, carnot_mapping* out_mapping) CARNOT_MUST_USE;
 void carnot_unmap(carnot_mapping* mapping);
+// The same as a private copy in memory, which later changes of the file do not reach.
+carnot_status* carnot_read_file(const char* path, carnot_mapping* out_mapping) CARNOT_MUST_USE;
 
-// One piece of a file to be written.
-typedef struct carnot_piece {
-  const void* data;
-  size_t size;
-} carnot_piece;
-
-// Writes the pieces one after another; the file appears under |path| complete or not at all.
-carnot_status* carnot_write_file(const char* path, const carnot_piece* pieces,
-                                 size_t count) CARNOT_MUST_USE;
+// Runs |fn| under an exclusive lock for the file at |path|, which need not exist: processes that
+// lock the same path run one after another. The lock is of the folder, or of "PATH.lock" where the
+// file system cannot lock folders. IO when neither can be locked.
+carnot_status* carnot_with_file_lock(const char* path, carnot_status* (*fn)(void* user),
+                                     void* user) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BASE_FILE_H_

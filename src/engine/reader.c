@@ -140,14 +140,24 @@ static carnot_status* conclude(carnot_engine** engine, carnot_status* status) {
   return status;
 }
 
-carnot_status* carnot_engine_load_file(const char* path, carnot_engine** out_engine) {
+typedef carnot_status* open_fn(const char* path, carnot_mapping* out_mapping);
+
+static carnot_status* load_file(const char* path, open_fn* open, carnot_engine** out_engine) {
   CARNOT_TRY(create(out_engine));
   carnot_engine* engine = *out_engine;
-  carnot_status* status = carnot_map_file(path, &engine->mapping);
+  carnot_status* status = open(path, &engine->mapping);
   if (!status)
     status = carnot_status_annotate(read_engine(engine, engine->mapping.data, engine->mapping.size),
                                     "%s", path);
   return conclude(out_engine, status);
+}
+
+carnot_status* carnot_engine_load_file(const char* path, carnot_engine** out_engine) {
+  return load_file(path, carnot_read_file, out_engine);
+}
+
+carnot_status* carnot_engine_map_file(const char* path, carnot_engine** out_engine) {
+  return load_file(path, carnot_map_file, out_engine);
 }
 
 carnot_status* carnot_engine_load_memory(const void* data, size_t size,

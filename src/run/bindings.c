@@ -120,11 +120,56 @@ carnot_status* carnot_context_set_output_address(carnot_context* context, uint32
                context->plan->bindings[binding].name);
   context->bindings[binding].address = address;
   context->bindings[binding].capacity_bytes = capacity_bytes;
-  context->resolved = false;
+  context->bindings[binding].is_given = false;
+  context->addresses_changed = true;
   return NULL;
 }
 
-carnot_status* carnot_context_set_profile(carnot_context* context, uint32_t profile) {
+carnot_status* carnot_ask_allocator(carnot_context* context, uint32_t index, size_t bytes,
+                                    void** out_data) {
+  carnot_run_binding* binding = &context->bindings[index];
+  const char* name = context->plan->bindings[index].name;
+  *out_data = binding->allocate(binding->allocate_user, name, binding->address, bytes);
+  CARNOT_CHECK(*out_data || !bytes, OUT_OF_MEMORY,
+               "the output allocator gave no memory for %zu bytes of %s", bytes, name);
+  if (*out_data == binding->address && bytes <= binding->capacity_bytes) return NULL;
+  CARNOT_TRY(carnot_context_set_output_address(context, index, *out_data, bytes));
+  binding->is_given = true;
+  return NULL;
+}
+
+void carnot_context_set_allocator(
+    carnot_context* context, uint32_t index,
+    void* (*allocate)(void* user, const char* name, void* current, size_t bytes),
+    void (*notify)(void* user, const char* name, const carnot_dims* dims), void* user) {
+  carnot_run_binding* binding = &context->bindings[index];
+  // What an allocator gave is not for its successor.
+  if (binding->is_given) {
+    binding->address = NULL;
+    binding->capacity_bytes = 0;
+    binding->is_given = false;
+  }
+  binding->allocate = allocate;
+  binding->notify = notify;
+  binding->allocate_user = user;
+  context->resolved = false;
+}
+
+void carnot_context_clear_tensors(carnot_context* context) {
+  for (uint32_t i = 0; i < context->plan->binding_count; i++) {
+    carnot_run_binding* run = &context->bindings[i];
+    run->address = NULL;
+    run->capacity_bytes = 0;
+    run->is_given = false;
+    run->cell.tensor.data = NULL;
+    if (!context->plan->bindings[i].is_input || run->cell.kind == CARNOT_VALUE_TENSOR) continue;
+    // The items of sequences and optionals are the user's as well.
+    run->is_set = context->resolved = false;
+  }
+  context->addresses_changed = true;
+}
+
+carnot_status* carnot_context_choose_profile(carnot_context* context, uint32_t profile) {
   CARNOT_CHECK(profile < context->plan->profile_count, INVALID_ARGUMENT, "profile %u of %u",
                profile, context->plan->profile_count);
   context->profile = profile;

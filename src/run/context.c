@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "tactic/environment.h"
+
 static carnot_status* host_alloc(const carnot_call_host* host, size_t bytes, void** out_memory) {
   return carnot_run_memory_alloc(&((carnot_context*)host)->memory, bytes, out_memory);
 }
@@ -160,6 +162,7 @@ carnot_status* carnot_context_create_on(carnot_engine* engine,
                                         const carnot_context_options* options,
                                         carnot_context** out_context) {
   *out_context = NULL;
+  CARNOT_TRY(carnot_environment_check());
   void* memory;
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_context), "a context", &memory));
   carnot_context* context = memory;

@@ -8,6 +8,8 @@
 #ifndef CARNOT_RUN_CONTEXT_H_
 #define CARNOT_RUN_CONTEXT_H_
 
+#include <stdatomic.h>
+
 #include "backend/device.h"
 #include "carnot/runtime.h"
 #include "engine/engine.h"
@@ -39,12 +41,12 @@ typedef struct carnot_run_binding {
   size_t device_bytes;
   void* pinned;  // for copies between the user's memory and the accelerator's
   size_t pinned_bytes;
-  // Asked for memory of an output once its size is known, before the run where shapes decide it
-  // (|asked|) and else after; NULL: the context's own.
+  // Asked for memory of an output in each run, once its size is known: before the run where shapes
+  // decide it (|asked|) and else after; NULL: the context's own. |address| is what it gave last.
   void* (*allocate)(void* user, const char* name, void* current, size_t bytes);
   void (*notify)(void* user, const char* name, const carnot_dims* dims);
   void* allocate_user;
-  bool asked;
+  bool asked, is_given;    // is_given: |address| came from |allocate|
   uint32_t element_count;  // of a shape input, as they were when shapes were set
   int64_t elements[CARNOT_MAX_SHAPE_ELEMENTS];
 } carnot_run_binding;
@@ -91,6 +93,7 @@ typedef struct carnot_context {
   carnot_run_profiler profiler;
   carnot_run_hooks hooks;
   bool resolved, addresses_changed;
+  atomic_uintptr_t owner;  // the thread whose call is in progress; 0: none (context_use.c)
 } carnot_context;
 
 typedef struct carnot_context_options {
@@ -121,12 +124,37 @@ carnot_status* carnot_context_set_output_address(carnot_context* context, uint32
                                                  void* address,
                                                  size_t capacity_bytes) CARNOT_MUST_USE;
 
+// Who gives the memory of an output, and hears of its shape; |allocate| NULL: nobody.
+void carnot_context_set_allocator(
+    carnot_context* context, uint32_t binding,
+    void* (*allocate)(void* user, const char* name, void* current, size_t bytes),
+    void (*notify)(void* user, const char* name, const carnot_dims* dims), void* user);
+
 // Updates dimensions, storage and tactics for the inputs that are set. The inputs' data are needed
 // only for shape tensors. run does it by itself.
 carnot_status* carnot_context_resolve(carnot_context* context) CARNOT_MUST_USE;
 carnot_status* carnot_context_run_now(carnot_context* context) CARNOT_MUST_USE;
 // An output after the run (or, where shapes decide its dimensions, after resolve: data NULL).
 const carnot_rt_value* carnot_context_output(const carnot_context* context, uint32_t binding);
+
+// Chooses a profile; inputs must be set again. INVALID_ARGUMENT past the last.
+carnot_status* carnot_context_choose_profile(carnot_context* context,
+                                             uint32_t profile) CARNOT_MUST_USE;
+// Forgets where all tensors are; their shapes stay.
+void carnot_context_clear_tensors(carnot_context* context);
+
+// ---- context_use.c: the public calls are for one thread at a time ----
+
+// Begins |call|. FAILED_PRECONDITION when another thread's call is in progress, or when a callback
+// of a call on this context made it.
+carnot_status* carnot_context_enter(carnot_context* context, const char* call) CARNOT_MUST_USE;
+// Ends the call that enter began; returns |status|.
+carnot_status* carnot_context_leave(carnot_context* context, carnot_status* status) CARNOT_MUST_USE;
+// As enter, for a call that changes nothing, which a callback may make too. |*out_taken| is for
+// leave_read.
+carnot_status* carnot_context_enter_to_read(const carnot_context* context, const char* call,
+                                            bool* out_taken) CARNOT_MUST_USE;
+void carnot_context_leave_read(const carnot_context* context, bool taken);
 
 // ---- between the files of this folder ----
 carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block) CARNOT_MUST_USE;
@@ -146,11 +174,18 @@ carnot_status* carnot_place_value(carnot_context* context, uint32_t value,
 // planned for the shapes that are set.
 carnot_status* carnot_place_dynamic(carnot_context* context,
                                     carnot_memory_space memory) CARNOT_MUST_USE;
+// Asks the allocator of output |binding| for |bytes|; OUT_OF_MEMORY when it gives none.
+carnot_status* carnot_ask_allocator(carnot_context* context, uint32_t binding, size_t bytes,
+                                    void** out_data) CARNOT_MUST_USE;
+// Whether an output of |bytes| waits for memory that its allocator has yet to give.
+static inline bool carnot_waits_for_memory(const carnot_run_binding* binding, size_t bytes) {
+  return binding->allocate && (!binding->address || bytes > binding->capacity_bytes);
+}
 // Memory of the context's own for an output.
 carnot_status* carnot_own_output(carnot_run_binding* binding, size_t bytes) CARNOT_MUST_USE;
 void carnot_fill_operands(carnot_context* context, uint32_t step);
 void carnot_bind_constants(carnot_context* context);
-// Packed constants of device rows are read on the device, all but machine code.
+// Packed constants of device tactics are read on the device, all but machine code.
 static inline bool carnot_blob_is_read_there(const carnot_tactic* tactic,
                                              const carnot_plan_blob* blob) {
   return tactic->device && !carnot_blob_is_code(blob);
@@ -200,7 +235,7 @@ carnot_status* carnot_device_show(carnot_context* context, uint32_t step) CARNOT
 // ---- device_run.c ----
 
 // After addresses changed: computes the key of the graph cache.
-void carnot_note_recording(carnot_context* context);
+void carnot_note_graph_key(carnot_context* context);
 // Runs device steps from |step| on until one of the CPU; *out_next is the first that was not run.
 carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint32_t end,
                                    uint32_t* out_next) CARNOT_MUST_USE;

@@ -3,7 +3,7 @@
 #include "base/hash.h"
 #include "run/context.h"
 
-void carnot_note_recording(carnot_context* context) {
+void carnot_note_graph_key(carnot_context* context) {
   uint64_t h = carnot_hash(&context->device.workspace, sizeof(void*), 1);
   h = carnot_hash(&context->weights, sizeof(void*), h);
   for (uint32_t i = 0; i < context->plan->step_count; i++)

@@ -20,6 +20,8 @@ carnot_status* carnot_place_on_device(carnot_context* context, uint32_t index, s
                                       void** out_data) {
   carnot_run_binding* binding = &context->bindings[index];
   const carnot_plan_binding* b = &context->plan->bindings[index];
+  *out_data = NULL;
+  if (!context->device.host_io && carnot_waits_for_memory(binding, bytes)) return NULL;
   if (context->device.host_io || !binding->address) {
     CARNOT_TRY(carnot_device_session_grow(&context->device, bytes, &binding->device_memory,
                                           &binding->device_bytes));
@@ -85,10 +87,8 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t index) {
   carnot_dims dims = {.rank = value->cell.tensor.rank};
   memcpy(dims.d, value->cell.tensor.dims, sizeof(dims.d));
   void* to = binding->address;
-  if (binding->allocate) {
-    to = binding->allocate(binding->allocate_user, b->name, binding->address, bytes);
-    CARNOT_CHECK(to || !bytes, OUT_OF_MEMORY,
-                 "the output allocator gave no memory for %zu bytes of %s", bytes, b->name);
+  if (binding->allocate && !binding->asked) {
+    CARNOT_TRY(carnot_ask_allocator(context, index, bytes, &to));
   } else if (to) {
     CARNOT_CHECK(bytes <= binding->capacity_bytes, OUT_OF_RANGE,
                  "output %s takes %zu bytes, its memory holds %zu", b->name, bytes,

@@ -16,6 +16,8 @@ static carnot_status* place_output(carnot_context* context, uint32_t index, size
                                    void** out_data) {
   carnot_run_binding* binding = &context->bindings[index];
   const char* name = context->plan->bindings[index].name;
+  *out_data = NULL;
+  if (carnot_waits_for_memory(binding, bytes)) return NULL;
   if (binding->address) {
     CARNOT_CHECK(bytes <= binding->capacity_bytes, OUT_OF_RANGE,
                  "output %s takes %zu bytes, its memory holds %zu", name, bytes,
@@ -58,8 +60,9 @@ static carnot_status* place_part(carnot_context* context, uint32_t index) {
     value->strides[d] = whole->strides[d];
   }
   size_t element = (size_t)carnot_dtype_bits(t->dtype) / 8;
-  *address_of(v, value) = (char*)*address_of(&context->plan->values[v->index], whole) +
-                          (size_t)(before * whole->strides[v->axis]) * element;
+  char* base = *address_of(&context->plan->values[v->index], whole);
+  // An output that waits for its allocator has no memory yet.
+  *address_of(v, value) = base ? base + (size_t)(before * whole->strides[v->axis]) * element : NULL;
   return NULL;
 }
 

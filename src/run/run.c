@@ -10,9 +10,9 @@ static uint64_t now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// ---- the reference row: operators one by one, with their inner values in the store ----
+// ---- the reference tactic: operators one by one, with their inner values in the store ----
 
-// Memory that lasts as long as the run, where the rows of the step work.
+// Memory that lasts as long as the run, in which the tactics of the step work.
 static carnot_status* late_memory(carnot_context* context, bool on_device, size_t bytes,
                                   void** out_memory) {
   return carnot_run_arena_alloc(on_device ? &context->device.run_arena : context->memory.current,
@@ -228,9 +228,7 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
     CARNOT_CHECK(cell->tensor.data || !bytes, INVALID_MODEL, "output %s has no memory", b->name);
     void* data = binding->address;
     if (binding->allocate && !binding->asked) {
-      data = binding->allocate(binding->allocate_user, b->name, binding->address, bytes);
-      CARNOT_CHECK(data || !bytes, OUT_OF_MEMORY,
-                   "the output allocator gave no memory for %zu bytes of %s", bytes, b->name);
+      CARNOT_TRY(carnot_ask_allocator(context, index, bytes, &data));
     } else if (data) {
       CARNOT_CHECK(bytes <= binding->capacity_bytes, OUT_OF_RANGE,
                    "output %s takes %zu bytes, its memory holds %zu", b->name, bytes,
@@ -279,11 +277,8 @@ static carnot_status* ask_allocators(carnot_context* context) {
     binding->asked = binding->allocate && value->known && value->cell.kind == CARNOT_VALUE_TENSOR;
     if (!binding->asked) continue;
     size_t bytes = carnot_tensor_bytes(&value->cell.tensor);
-    void* data = binding->allocate(binding->allocate_user, b->name, binding->address, bytes);
-    CARNOT_CHECK(data || !bytes, OUT_OF_MEMORY,
-                 "the output allocator gave no memory for %zu bytes of %s", bytes, b->name);
-    if (data == binding->address && bytes <= binding->capacity_bytes) continue;
-    CARNOT_TRY(carnot_context_set_output_address(context, i, data, bytes));
+    void* data;
+    CARNOT_TRY(carnot_ask_allocator(context, i, bytes, &data));
   }
   return carnot_context_resolve(context);
 }

@@ -231,7 +231,7 @@ static carnot_status* place_all(carnot_context* context) {
   for (uint32_t i = main->first_step; i < main->first_step + main->step_count; i++)
     if (!context->steps[i].late) carnot_fill_operands(context, i);
   context->addresses_changed = false;
-  if (context->device.stream) carnot_note_recording(context);
+  if (context->device.stream) carnot_note_graph_key(context);
   return NULL;
 }
 
@@ -258,7 +258,7 @@ static carnot_status* resolve(carnot_context* context) {
     CARNOT_TRY(carnot_device_session_grow(&context->device, most_on_device,
                                           (void**)&context->device.workspace,
                                           &context->device.workspace_bytes));
-    carnot_note_recording(context);
+    carnot_note_graph_key(context);
   }
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     const carnot_plan_binding* b = &context->plan->bindings[i];

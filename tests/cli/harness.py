@@ -20,9 +20,9 @@ def carnot(*arguments: object, env: dict | None = None) -> subprocess.CompletedP
     return done
 
 
-def fails(*arguments: object) -> str:
+def fails(*arguments: object, code: int = 1) -> str:
     done = carnot(*arguments)
-    assert done.returncode == 1, done.stdout
+    assert done.returncode == code, done.stdout
     return done.stderr
 
 

@@ -37,12 +37,12 @@ def test_compare(model: pathlib.Path, plan: pathlib.Path, tmp_path: pathlib.Path
         {"x": ["n", 8]},
         {"y/odd:0": ["n", 8]},
     )
-    assert "elements differ by more than" in fails("compare", model, other, *give)
+    assert "different: 32 of 32 elements by more than" in fails("compare", model, other, *give)
     passes("compare", model, other, *give, "--atol=1")
     passes("run", plan, *give, "--output-dir", tmp_path / "out")
     facts = json.loads(passes("compare", plan, tmp_path / "out", *give, "--json"))
     assert facts["passed"] and facts["outputs"][0]["max_abs"] == 0 and facts["outputs"][0]["count"] == 32
-    assert "nothing.npy" in fails("compare", plan, tmp_path / "out", "--input", "x=nothing.npy")
+    assert "nothing.npy" in fails("compare", plan, tmp_path / "out", "--input", "x=nothing.npy", code=2)
 
 
 def test_device() -> None:

@@ -72,7 +72,7 @@ def test_half_layers_that_overflow_are_found(net: pathlib.Path) -> None:
     alone = re.findall(r"^(FAIL|ok)\s.*?(\w+)$", each.split("only one layer")[1].split("enough")[0], flags=re.M)
     verdicts = {layer: verdict for verdict, layer in alone}
     assert verdicts["product"] == "ok" and verdicts["enlarge"] == "FAIL" and verdicts["shrink"] == "FAIL", each
-    assert "which half type?" in fails("debug", "precision", net)
+    assert "which half type?" in fails("debug", "precision", net, code=2)
 
 
 def test_passes_and_backends(net: pathlib.Path) -> None:
@@ -111,9 +111,9 @@ def test_split(net: pathlib.Path, tmp_path: pathlib.Path) -> None:
     assert np.allclose(
         ort(tmp_path / "two" / "second.onnx", middle)["y"], ort(net, {"x": x})["y"], rtol=1e-6, atol=1e-6
     )
-    assert "no node of the model makes z" in fails("debug", "split", net, "--at=z", f"--output-dir={tmp_path}")
+    assert "no node of the model makes z" in fails("debug", "split", net, "--at=z", f"--output-dir={tmp_path}", code=2)
 
 
 def test_errors(net: pathlib.Path) -> None:
-    assert "usage: carnot debug" in fails("debug", "everything", net)
-    assert "usage: carnot debug reduce" in fails("debug", "reduce", net)
+    assert "usage: carnot debug" in fails("debug", "everything", net, code=2)
+    assert "usage: carnot debug reduce" in fails("debug", "reduce", net, code=2)

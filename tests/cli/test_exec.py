@@ -227,7 +227,7 @@ def test_refit_and_strip(strip: bool, tmp_path: pathlib.Path) -> None:
 
 
 def test_bench_contract(plan: pathlib.Path) -> None:
-    facts = json.loads(passes("bench", plan, "--json", "--duration=0.05", "--threads=1", "--shapes=x:4x8"))
+    facts = json.loads(passes("bench", plan, "--json", "--times", "--duration=0.05", "--threads=1", "--shapes=x:4x8"))
     for key in ("median_ms", "min_ms", "p90_ms", "build_ms", "load_ms", "peak_rss_mb", "gflop", "tactics", "times_ms"):
         assert key in facts
     assert facts["threads"] == 1

@@ -144,6 +144,49 @@ def test_data_dependent_output():
         assert (got == wanted).all()
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_output_grows(is_async):
+    """An output that outgrows what the allocator gave last asks again; notify_shape in each run."""
+
+    class Allocator(trt.IOutputAllocator):
+        def __init__(self):
+            trt.IOutputAllocator.__init__(self)
+            self.memory, self.asked, self.shapes = None, [], []
+
+        def give(self, memory, size):
+            assert memory == (0 if self.memory is None else self.memory.ctypes.data)
+            self.asked.append(size)
+            if self.memory is None or self.memory.nbytes < size:
+                self.memory = np.zeros(size, np.uint8)
+            return self.memory.ctypes.data
+
+        def reallocate_output(self, tensor_name, memory, size, alignment):
+            assert not is_async
+            return self.give(memory, size)
+
+        def notify_shape(self, tensor_name, shape):
+            self.shapes.append(tuple(shape))
+
+    class AsyncAllocator(Allocator):
+        def reallocate_output_async(self, tensor_name, memory, size, alignment, stream):
+            return self.give(memory, size)
+
+    nodes = [helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Concat", ["a", "x"], ["y"], axis=1)]
+    model = onnx_bytes(nodes, [("x", 1, ["n", 5])], [("y", 1, ["n", 10])])
+    engine = trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(build_plan(model))
+    context, allocator = engine.create_execution_context(), AsyncAllocator() if is_async else Allocator()
+    context.set_output_allocator("y", allocator)
+    batches = [1, 2, 4, 3, 8]
+    for n in batches:
+        x = rng.standard_normal((n, 5)).astype(np.float32)
+        assert context.set_input_shape("x", x.shape)
+        context.set_tensor_address("x", x.ctypes.data)
+        assert context.execute_async_v3(0)
+        got = allocator.memory[: n * 40].view(np.float32).reshape(n, 10)
+        np.testing.assert_array_equal(got, np.concatenate([np.maximum(x, 0), x], axis=1))
+    assert allocator.shapes == [(n, 10) for n in batches] and allocator.asked == [n * 40 for n in batches]
+
+
 def test_debug_tensors():
     """Debug tensors."""
 

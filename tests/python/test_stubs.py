@@ -47,6 +47,17 @@ def test_every_member(stub):
     assert "profiling_verbosity" in names_of(classes["IBuilderConfig"].body), "attributes of the constructor too"
 
 
+def test_short_forms_have_types(stub):
+    functions = {node.name: node for node in stub.body if isinstance(node, ast.FunctionDef)}
+    for name in ("build", "load"):
+        assert not functions[name].args.kwarg, f"{name} takes options without a name"
+        for argument in functions[name].args.args + functions[name].args.kwonlyargs:
+            assert ast.unparse(argument.annotation) != "Any", f"{name}: {argument.arg}"
+        assert inspect.getdoc(getattr(trt, name))
+    for name in ("__call__", "profile", "close", "inputs", "outputs"):
+        assert inspect.getdoc(getattr(trt.Model, name)), name
+
+
 GOOD = """
 import carnot as trt
 logger = trt.Logger(trt.Logger.WARNING)

@@ -12,6 +12,7 @@ const cli_flag cli_bench_flags[] = {
     {"duration", CLI_VALUE, CLI_WORKS, "measure for so many seconds at least (3)"},
     {"iterations", CLI_VALUE, CLI_WORKS, "at least so many runs"},
     {"json", CLI_NO_VALUE, CLI_WORKS, "print one JSON object"},
+    {"times", CLI_NO_VALUE, CLI_WORKS, "put the time of every run into the JSON object"},
     {"dumpProfile", CLI_NO_VALUE, CLI_WORKS, "print the time of each layer"},
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
 };
@@ -32,7 +33,7 @@ typedef struct bench {
 typedef struct bench_options {
   long long iterations;
   double duration;
-  bool json, profile;
+  bool json, times, profile;
 } bench_options;
 
 static carnot_status* measure(bench* b, double seconds, long long iterations) {
@@ -51,7 +52,7 @@ static carnot_status* measure(bench* b, double seconds, long long iterations) {
     // Of an accelerator the computing alone; copies from and to the host are counted apart.
     double took = cli_now_ms() - before;
     carnot_run_times run;
-    carnot_context_get_run_times(b->context, &run);
+    CLI_TRY(carnot_context_get_run_times(b->context, &run));
     b->times[b->count++] =
         carnot_context_has_accelerator(b->context) ? (double)run.compute_ns * 1e-6 : took;
     b->upload_ms += (double)run.upload_ns * 1e-6;
@@ -61,8 +62,30 @@ static carnot_status* measure(bench* b, double seconds, long long iterations) {
   return NULL;
 }
 
-// How many layers each tactic computes, and the arithmetic of all of them.
-static json_t* tactic_counts(const carnot_engine* engine, double* out_gflop) {
+// Whether the inputs have the shapes that the inspector's arithmetic is for: the profile's optimum.
+static bool has_optimum_shapes(const cli_session* session) {
+  const carnot_engine* engine = session->loaded.engine;
+  carnot_tensor_info info;
+  bool same = true;
+  for (uint32_t i = 0; same && i < carnot_engine_tensor_count(engine); i++) {
+    carnot_dims optimum;
+    carnot_status* status = carnot_engine_tensor_info(engine, i, &info);
+    if (!status && info.is_input && info.dims.rank >= 0 && session->inputs[i]) {
+      status = carnot_engine_profile_shapes(engine, /*profile=*/0, info.name, NULL, &optimum, NULL);
+      carnot_dims given = carnot_data_dims(session->inputs[i]);
+      for (int d = 0; !status && d < given.rank; d++) same &= given.d[d] == optimum.d[d];
+      same &= cli_dims_count(&given) > 0;
+    }
+    same &= !status;
+    carnot_status_free(status);
+  }
+  return same;
+}
+
+// How many layers each tactic computes, and the arithmetic of all of them; 0 where the inspector
+// knows it for other shapes only.
+static json_t* tactic_counts(const cli_session* session, double* out_gflop) {
+  const carnot_engine* engine = session->loaded.engine;
   json_t* counts = json_object();
   json_t* inspector = json_loads(carnot_engine_inspect(engine), 0, NULL);
   size_t index;
@@ -75,6 +98,7 @@ static json_t* tactic_counts(const carnot_engine* engine, double* out_gflop) {
     *out_gflop += json_real_value(json_object_get(layer, "Flops")) * 1e-9;
   }
   json_decref(inspector);
+  if (!has_optimum_shapes(session)) *out_gflop = 0;
   return counts;
 }
 
@@ -96,27 +120,34 @@ static carnot_status* summarise(const bench* b, summary* out) {
   return NULL;
 }
 
+static json_t* times_json(const bench* b) {
+  json_t* times = json_array();
+  for (size_t i = 0; i < b->count; i++) json_array_append_new(times, json_real(b->times[i]));
+  return times;
+}
+
 static void print_json(const bench* b, const summary* sum, const cli_session* session,
-                       const char* model) {
+                       const char* model, bool all_times) {
   const cli_loaded* loaded = &session->loaded;
   carnot_engine_stats stats;
   carnot_engine_get_stats(loaded->engine, &stats);
   double gflop, n = (double)b->count;
-  json_t *counts = tactic_counts(loaded->engine, &gflop), *times = json_array();
-  for (size_t i = 0; i < b->count; i++) json_array_append_new(times, json_real(b->times[i]));
+  json_t* counts = tactic_counts(session, &gflop);
   json_t* root =
-      json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:o,s:o}", "model", model,
+      json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:I,s:I,s:o}", "model", model,
                 "threads", carnot_executor_thread_count(session->executor), "median_ms",
                 sum->median, "min_ms", sum->min, "p90_ms", sum->p90, "first_ms", b->first_ms,
                 "build_ms", loaded->build_ms, "build_peak_mb", loaded->build_peak_mb, "load_ms",
                 loaded->load_ms, "peak_rss_mb", cli_peak_rss_mb(), "base_mb", session->base_mb,
                 "gflop", gflop, "activation_bytes", (json_int_t)stats.activation_bytes,
-                "engine_bytes", (json_int_t)stats.file_bytes, "tactics", counts, "times_ms", times);
+                "engine_bytes", (json_int_t)stats.file_bytes, "tactics", counts);
   json_object_set_new(root, "peak_mb", json_real(cli_peak_rss_mb()));
   json_object_set_new(root, "device", json_string(carnot_engine_device(loaded->engine)));
   json_object_set_new(root, "h2d_ms", json_real(b->upload_ms / n));
   json_object_set_new(root, "d2h_ms", json_real(b->download_ms / n));
   json_object_set_new(root, "wall_ms", json_real(b->wall_ms / n));
+  json_object_set_new(root, "runs", json_integer((json_int_t)b->count));
+  if (all_times) json_object_set_new(root, "times_ms", times_json(b));
   json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
   putchar('\n');
   json_decref(root);
@@ -125,25 +156,25 @@ static void print_json(const bench* b, const summary* sum, const cli_session* se
 static void print_line(const bench* b, const summary* sum, const cli_session* session,
                        const char* model) {
   double gflop;
-  json_decref(tactic_counts(session->loaded.engine, &gflop));
-  printf(
-      "%s: median %.3f ms, min %.3f, p90 %.3f over %zu runs on %d threads; %.3f GFLOP, %.1f "
-      "GFLOP/s; built in %.0f ms, loaded in %.2f ms\n",
-      model, sum->median, sum->min, sum->p90, b->count,
-      carnot_executor_thread_count(session->executor), gflop, gflop / sum->median * 1e3,
-      session->loaded.build_ms, session->loaded.load_ms);
+  json_decref(tactic_counts(session, &gflop));
+  printf("%s: median %.3f ms, min %.3f, p90 %.3f over %zu runs on %d threads; ", model, sum->median,
+         sum->min, sum->p90, b->count, carnot_executor_thread_count(session->executor));
+  if (gflop > 0) printf("%.3f GFLOP, %.1f GFLOP/s; ", gflop, gflop / sum->median * 1e3);
+  if (session->loaded.build_ms > 0) printf("built in %.0f ms, ", session->loaded.build_ms);
+  printf("loaded in %.2f ms\n", session->loaded.load_ms);
 }
 
 static carnot_status* run_bench(cli_session* session, const cli_shapes* shapes,
                                 const bench_options* options, const char* path) {
   bench b = {.context = session->context};
-  summary sum;
+  summary sum = {0};
   CLI_TRY(cli_session_random(session, shapes));
   if (options->profile) CLI_TRY(carnot_context_set_layer_timing(session->context, true));
   carnot_status* status = measure(&b, options->duration, options->iterations);
   if (!status && options->profile) cli_profile_print(session);
   if (!status) status = summarise(&b, &sum);
-  if (!status) (options->json ? print_json : print_line)(&b, &sum, session, path);
+  if (!status && options->json) print_json(&b, &sum, session, path, options->times);
+  if (!status && !options->json) print_line(&b, &sum, session, path);
   free(b.times);
   return status;
 }
@@ -159,6 +190,7 @@ static carnot_status* bench_model(cli_flags* flags, cli_shapes* shapes, cli_sess
   CLI_TRY(cli_flag_int(flags, "iterations", 0, 1 << 30, &options.iterations));
   CLI_TRY(cli_flag_number(flags, "duration", 0, 1e6, &options.duration));
   options.json = cli_flag_set(flags, "json");
+  options.times = cli_flag_set(flags, "times");
   options.profile = cli_flag_set(flags, "dumpProfile");
   const char* path = cli_word(flags, 0);
   CLI_CHECK(

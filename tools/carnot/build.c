@@ -1,5 +1,6 @@
 // carnot build MODEL --output ENGINE: an engine file.
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "build_options.h"
 #include "cli.h"
@@ -37,7 +38,10 @@ static carnot_status* build(cli_flags* flags, cli_profile_shapes* profile) {
       "usage: carnot build MODEL --output ENGINE [--shapes=…] [--builderOptimizationLevel=N]");
   double start = cli_now_ms();
   CLI_TRY(cli_build_file(path, &options, output));
-  printf("%s: built in %.0f ms\n", output, cli_now_ms() - start);
+  struct stat facts;
+  bool is_file = stat(output, &facts) == 0 && S_ISREG(facts.st_mode);
+  // The engine may go to the standard output.
+  fprintf(is_file ? stdout : stderr, "%s: built in %.0f ms\n", output, cli_now_ms() - start);
   return NULL;
 }
 

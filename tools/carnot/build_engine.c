@@ -6,6 +6,7 @@
 #include "build_options.h"
 #include "carnot/network.h"
 #include "carnot/plugin.h"
+#include "log.h"
 
 // ---- profiles from shapes ----
 
@@ -84,10 +85,8 @@ static carnot_status* add_profile(const carnot_network* network, const cli_shape
     carnot_dims most = fill_dims(name, &dims, has_shapes(max) ? max : opt, &best, &missing);
     CLI_TRY(carnot_config_set_profile_shapes(config, profile, name, &least, &best, &most));
     if (missing)
-      fprintf(
-          stderr,
-          "warning: input %s has dynamic dimensions and no shape was given: 1 is taken for each\n",
-          name);
+      cli_say(CLI_SAY_WARNING,
+              "input %s has dynamic dimensions and no shape was given: 1 is taken for each", name);
   }
   return NULL;
 }
@@ -159,7 +158,9 @@ static carnot_status* build(const carnot_network* network, const cli_build_optio
     CLI_TRY_AT(carnot_timing_cache_load(cache, o->timing_cache_path), "timing cache %s",
                o->timing_cache_path);
   carnot_config_set_timing_cache(config, o->timing_cache_path ? cache : NULL);
-  CLI_TRY(carnot_build_file(network, config, engine_path));
+  carnot_status* status = carnot_build_file(network, config, engine_path);
+  cli_end_progress();
+  CLI_TRY(status);
   return o->timing_cache_path ? carnot_timing_cache_save(cache, o->timing_cache_path) : NULL;
 }
 
@@ -170,6 +171,7 @@ carnot_status* cli_build_file(const char* model, const cli_build_options* option
   carnot_timing_cache* cache = NULL;
   // Rewriting is left to the builder, so that --noPasses, --disablePasses and --dumpGraph apply to
   // all of it.
+  cli_say_phase("reading the model");
   carnot_status* status =
       carnot_onnx_parse_file_with(model, options->onnx_flags | CARNOT_ONNX_KEEP_NODES, &network);
   if (!status) status = carnot_config_create(&config);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "log.h"
+
 const cli_flag cli_build_flag_table[] = {
     {"backend", CLI_VALUE, CLI_WORKS,
      "cpu, cuda, cuda:N, or cuda:sm_NN to build without the device"},
@@ -43,16 +45,12 @@ const cli_flag cli_build_flag_table[] = {
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
 };
 
-static void warn(void* user, int severity, const char* message) {
-  (void)user;
-  if (severity <= 1) fprintf(stderr, "warning: %s\n", message);
-}
-
 void cli_build_options_init(cli_build_options* options) {
   *options = (cli_build_options){.level = 3,
                                  .tactic_sources = (1u << CARNOT_SOURCE_COUNT) - 1,
                                  .onnx_flags = CARNOT_ONNX_NATIVE_INSTANCENORM,
-                                 .log = warn};
+                                 .log = cli_say_build,
+                                 .progress = cli_say_progress};
 }
 
 // "cse,fuse_norms": names of passes; NOT_FOUND lists those that exist.

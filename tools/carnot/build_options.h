@@ -64,7 +64,7 @@ typedef struct cli_build_options {
 // The flags of every subcommand that builds.
 extern const cli_flag cli_build_flag_table[];
 
-// The defaults, with a log that writes warnings to the standard error.
+// The defaults, with the log and the progress line of log.h.
 void cli_build_options_init(cli_build_options* options);
 // Reads the flags of cli_build_flag_table into |options|; plugin libraries are loaded at once.
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;

@@ -9,6 +9,7 @@ typedef struct cli_command {
   carnot_status* (*run)(cli_flags* flags);  // NULL: exec, which reports errors itself
   const char* does;
   const char* usage;              // lines of text
+  int word_count;                 // arguments that are no flags, at most
   const cli_flag* const* tables;  // of its flags, ends with NULL
 } cli_command;
 extern const cli_command cli_commands[];  // ends with a NULL name

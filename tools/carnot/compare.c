@@ -53,9 +53,10 @@ static json_t* diff_json(const char* name, const cli_tensor_diff* d) {
                    (json_int_t)d->count, "not_finite", (json_int_t)d->not_finite);
 }
 
-// Compares every output that is a tensor and adds to |rows| and *out_outside.
+// Compares every output that is a tensor and adds to |rows|, *out_outside and *out_elements.
 static carnot_status* compare_each(cli_session* first, cli_session* second, const char* folder,
-                                   const tolerance* t, json_t* rows, int64_t* out_outside) {
+                                   const tolerance* t, json_t* rows, int64_t* out_outside,
+                                   int64_t* out_elements) {
   const carnot_engine* engine = first->loaded.engine;
   for (uint32_t i = 0; i < carnot_engine_tensor_count(engine); i++) {
     carnot_tensor_info info;
@@ -69,6 +70,7 @@ static carnot_status* compare_each(cli_session* first, cli_session* second, cons
     cli_tensor_diff d;
     CLI_TRY(cli_tensor_compare(info.name, &a, &b, t->rtol, t->atol, &d));
     *out_outside += d.outside;
+    *out_elements += d.count;
     json_array_append_new(rows, diff_json(info.name, &d));
     if (!t->json) print_diff(info.name, &d);
   }
@@ -78,8 +80,8 @@ static carnot_status* compare_each(cli_session* first, cli_session* second, cons
 static carnot_status* compare_outputs(cli_session* first, cli_session* second, const char* folder,
                                       const tolerance* t) {
   json_t* rows = json_array();
-  int64_t outside = 0;
-  carnot_status* status = compare_each(first, second, folder, t, rows, &outside);
+  int64_t outside = 0, elements = 0;
+  carnot_status* status = compare_each(first, second, folder, t, rows, &outside, &elements);
   size_t outputs = json_array_size(rows);
   if (!status && t->json) {
     json_t* root = json_pack("{s:f,s:f,s:b,s:O}", "rtol", t->rtol, "atol", t->atol, "passed",
@@ -92,8 +94,8 @@ static carnot_status* compare_outputs(cli_session* first, cli_session* second, c
   if (status) return status;
   CLI_CHECK(outputs > 0, INVALID_ARGUMENT, "there is no output to compare");
   CLI_CHECK(outside == 0, FAILED_PRECONDITION,
-            "%lld elements differ by more than atol %g + rtol %g * |b|", (long long)outside,
-            t->atol, t->rtol);
+            CLI_DIFFERENT "%lld of %lld elements by more than atol %g + rtol %g * |b|",
+            (long long)outside, (long long)elements, t->atol, t->rtol);
   return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "log.h"
 
 const cli_flag cli_debug_flags[] = {
     {"input", CLI_VALUE, CLI_WORKS, "NAME=FILE; made-up values where none is given"},
@@ -23,10 +24,15 @@ const cli_flag cli_debug_flags[] = {
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
 };
 
+void debug_print_verdict(bool fails) {
+  printf("%s%-4s%s", cli_color_code(stdout, fails ? CLI_RED : CLI_GREEN), fails ? "FAIL" : "ok",
+         cli_color_code(stdout, CLI_PLAIN));
+}
+
 static void print_row(const debug_row* row) {
-  printf("%-4s %10.3g %10.3g %12.9f  %-28s %s\n", row->fails ? "FAIL" : "ok",
-         row->difference.max_abs, row->difference.max_rel, row->difference.cosine, row->tactic,
-         row->step);
+  debug_print_verdict(row->fails);
+  printf(" %10.3g %10.3g %12.9f  %-28s %s\n", row->difference.max_abs, row->difference.max_rel,
+         row->difference.cosine, row->tactic, row->step);
 }
 
 carnot_status* debug_compare(debug_case* c) {
@@ -47,6 +53,7 @@ carnot_status* debug_compare(debug_case* c) {
     status = CLI_ERROR(NOT_FOUND, "no tensor of the engine is known by name on the other side");
   if (!status && first)
     status = CLI_ERROR(FAILED_PRECONDITION,
+                       CLI_DIFFERENT
                        "%zu of %zu layers are outside atol %g + rtol %g * |wanted|; the first is "
                        "%s (tensor %s, tactic %s): element %lld is %.9g, wanted %.9g",
                        failing, rows.count, c->atol, c->rtol, first->step, first->value,

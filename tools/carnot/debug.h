@@ -49,6 +49,8 @@ carnot_status* debug_run(debug_case* c, const char* model, const cli_build_optio
                          bool* out_fails) CARNOT_MUST_USE;
 
 // The forms of the command, one function each.
+// Prints "FAIL" or "ok" in four columns.
+void debug_print_verdict(bool fails);
 carnot_status* debug_compare(debug_case* c) CARNOT_MUST_USE;
 carnot_status* debug_passes(debug_case* c) CARNOT_MUST_USE;
 carnot_status* debug_precision(debug_case* c) CARNOT_MUST_USE;

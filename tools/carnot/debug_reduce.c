@@ -119,8 +119,8 @@ static carnot_status* try_part(debug_case* c, const char* output, size_t node_co
   CLI_TRY(carnot_onnx_extract_file(c->path, c->network, out->inputs, out->input_count, &output, 1,
                                    path));
   CLI_TRY(debug_run(c, path, &c->build, NULL, &worst, out_fails));
-  printf("%-4s %10.3g  the last %zu nodes before %s\n", *out_fails ? "FAIL" : "ok", worst.max_abs,
-         out->node_count, output);
+  debug_print_verdict(*out_fails);
+  printf(" %10.3g  the last %zu nodes before %s\n", worst.max_abs, out->node_count, output);
   return NULL;
 }
 

@@ -12,7 +12,8 @@ carnot_status* exec_write_json(const char* path, json_t* root) {
   char* text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
   json_decref(root);
   if (!text) return CLI_NO_MEMORY(0, "a JSON file");
-  carnot_status* status = cli_write_file(path, (cli_piece[]){{text, strlen(text)}, {"\n", 1}}, 2);
+  carnot_status* status =
+      carnot_write_file(path, (carnot_piece[]){{text, strlen(text)}, {"\n", 1}}, 2);
   free(text);
   return status;
 }

@@ -37,7 +37,7 @@ static carnot_status* measure(stream* s) {
   const exec_options* o = s->options;
   carnot_context* context = s->session.context;
   bool on_accelerator = carnot_context_has_accelerator(context);
-  carnot_context_set_transfers(context, !o->no_transfers || o->transfers);
+  CLI_TRY(carnot_context_set_transfers(context, !o->no_transfers || o->transfers));
   size_t capacity = 0;
   double start = s->gate->start;
   while (s->count < (size_t)o->iterations || cli_now_ms() - start < o->duration_s * 1e3 ||
@@ -50,7 +50,7 @@ static carnot_status* measure(stream* s) {
     CLI_TRY(carnot_context_run(context));
     trace->end = cli_now_ms() - start;
     carnot_run_times times;
-    carnot_context_get_run_times(context, &times);
+    CLI_TRY(carnot_context_get_run_times(context, &times));
     trace->total = trace->end - trace->start;
     trace->compute = on_accelerator ? (double)times.compute_ns * 1e-6 : trace->total;
     trace->h2d = (double)times.upload_ns * 1e-6;
@@ -91,7 +91,7 @@ static carnot_status* open_stream(const exec_options* o, const cli_loaded* loade
   CLI_TRY(cli_session_start(loaded, threads, &s->session));
   if (o->use_profile)
     CLI_TRY(carnot_context_set_profile(s->session.context, (uint32_t)o->use_profile));
-  carnot_context_set_graphs(s->session.context, !o->no_graph);
+  CLI_TRY(carnot_context_set_graphs(s->session.context, !o->no_graph));
   return cli_session_read(&s->session, &o->inputs, &o->shapes, &(cli_image_options){0},
                           /*random=*/true);
 }

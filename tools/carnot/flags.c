@@ -18,18 +18,33 @@ static const cli_flag* find(const cli_flag* const* tables, const char* name, siz
   return NULL;
 }
 
+static bool has_flag(const cli_flag* const* tables, const char* name) {
+  return find(tables, name, strlen(name)) != NULL;
+}
+
+// What users of other tools write, and the flag here.
+static const char* other_name(const cli_flag* const* tables, const char* name) {
+  static const char* const kNames[][2] = {
+      {"batch", "shapes"},      {"batch_size", "shapes"}, {"o", "output"},  {"i", "input"},
+      {"saveEngine", "output"}, {"verbosity", "verbose"}, {"v", "verbose"}, {"q", "quiet"}};
+  for (size_t i = 0; i < CLI_COUNT(kNames); i++)
+    if (strcmp(kNames[i][0], name) == 0 && has_flag(tables, kNames[i][1])) return kNames[i][1];
+  return NULL;
+}
+
 static carnot_status* unknown(const cli_flag* const* tables, const char* arg, const char* start) {
   char name[65];
   snprintf(name, sizeof(name), "%.*s", (int)strcspn(start, "="), start);
-  const char* nearest = NULL;
-  int best = 999;
+  const char* nearest = other_name(tables, name);
+  CLI_CHECK(!nearest, INVALID_ARGUMENT, "unknown flag %s; use --%s", arg, nearest);
+  int best = cli_nearest_limit(name);
   for (; *tables; tables++)
     for (const cli_flag* f = *tables; f->name; f++) {
       int d = cli_distance(name, f->name);
       if (d < best) best = d, nearest = f->name;
     }
   return nearest ? CLI_ERROR(INVALID_ARGUMENT, "unknown flag %s; the nearest is --%s", arg, nearest)
-                 : CLI_ERROR(INVALID_ARGUMENT, "unknown flag %s", arg);
+                 : CLI_ERROR(INVALID_ARGUMENT, "unknown flag %s; `carnot help` lists them", arg);
 }
 
 carnot_status* cli_flags_parse(const cli_flag* const* tables, int argc, char** argv,
@@ -50,8 +65,8 @@ carnot_status* cli_flags_parse(const cli_flag* const* tables, int argc, char** a
     if (value) value++;
     bool wants = flag->value == CLI_VALUE && !value;
     if (wants && i + 1 < argc && !is_flag(argv[i + 1])) value = argv[++i];
-    CLI_CHECK(flag->value != CLI_VALUE || value, INVALID_ARGUMENT, "--%s needs a value: --%s=…",
-              flag->name, flag->name);
+    CLI_CHECK(flag->value != CLI_VALUE || (value && *value), INVALID_ARGUMENT,
+              "--%s needs a value: --%s=…", flag->name, flag->name);
     CLI_CHECK(flag->value != CLI_NO_VALUE || !value, INVALID_ARGUMENT,
               "--%s takes no value, '%s' was given", flag->name, value);
     out->given[out->given_count++] = (cli_given){flag, value};

@@ -197,7 +197,7 @@ carnot_status* cli_image_write(const char* path, const cli_tensor* t) {
   if (png_image_write_get_memory_size(image, size, 0, pixels, 0, NULL)) encoded = malloc(size);
   if (!encoded || !png_image_write_to_memory(&image, encoded, &size, 0, pixels, 0, NULL))
     status = CLI_ERROR(IO, "%s: %s", path, image.message);
-  if (!status) status = cli_write_file(path, &(cli_piece){encoded, size}, 1);
+  if (!status) status = carnot_write_file(path, &(carnot_piece){encoded, size}, 1);
   free(encoded);
   free(pixels);
   return status;

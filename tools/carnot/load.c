@@ -1,12 +1,17 @@
 // Loading engines, and building them from models on the way.
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "build_options.h"
+#include "log.h"
 
 // TensorRT's plans begin with "ftrt", some behind a JSON prefix with its length before it.
 static bool is_tensorrt(const unsigned char* data, size_t size) {
@@ -37,10 +42,12 @@ carnot_status* cli_build_apart(const char* path, const cli_build_options* option
   pid_t child = fork();
   CLI_CHECK(child >= 0, OUT_OF_MEMORY, "cannot start the process that builds");
   if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // a build that nobody waits for ends
     close(channel[0]);
     carnot_status* status = cli_build_file(path, options, engine_path);
     const char* message = status ? carnot_status_message(status) : "";
     ssize_t written = write(channel[1], message, strlen(message));
+    cli_end_progress();
     fflush(NULL);
     _exit(status ? (int)carnot_status_code(status) : written < 0 ? CARNOT_IO : 0);
   }
@@ -65,26 +72,29 @@ carnot_status* cli_build_apart(const char* path, const cli_build_options* option
   return NULL;
 }
 
+// Builds into a file without a name, which is gone when it is unmapped. The child process finds it
+// under the same number.
+static carnot_status* build_and_map(const char* path, const cli_build_options* options,
+                                    cli_loaded* out) {
+  int file = memfd_create("carnot engine", 0);
+  CLI_CHECK(file >= 0, IO, "cannot make a file in memory: %s", strerror(errno));
+  char engine_path[64];
+  snprintf(engine_path, sizeof(engine_path), "/proc/self/fd/%d", file);
+  carnot_status* status = cli_build_apart(path, options, engine_path, out);
+  double start = cli_now_ms();
+  if (!status) status = carnot_engine_map_file(engine_path, &out->engine);
+  out->load_ms = cli_now_ms() - start;
+  close(file);
+  return status;
+}
+
 carnot_status* cli_load(const char* path, const cli_build_options* options, cli_loaded* out) {
   *out = (cli_loaded){0};
   cli_file_kind kind;
   CLI_TRY(cli_file_recognise(path, &kind));
-  char temporary[] = "/tmp/carnot-engine-XXXXXX";
-  const char* engine_path = path;
-  if (kind == CLI_FILE_ONNX) {
-    int file = mkstemp(temporary);
-    CLI_CHECK(file >= 0, IO, "cannot make %s", temporary);
-    close(file);
-    engine_path = temporary;
-    carnot_status* status = cli_build_apart(path, options, temporary, out);
-    if (status) {
-      unlink(temporary);
-      return status;
-    }
-  }
+  if (kind == CLI_FILE_ONNX) return build_and_map(path, options, out);
   double start = cli_now_ms();
-  carnot_status* status = carnot_engine_load_file(engine_path, &out->engine);
+  carnot_status* status = carnot_engine_load_file(path, &out->engine);
   out->load_ms = cli_now_ms() - start;
-  if (kind == CLI_FILE_ONNX) unlink(temporary);
   return status;
 }

@@ -1,32 +1,37 @@
 // carnot: the command line. One file a subcommand.
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "build_options.h"
 #include "cli.h"
+#include "log.h"
 
 #define CARNOT_VERSION "0.1.0"
 
-#define TABLES(...) ((const cli_flag* const[]){__VA_ARGS__, NULL})
+#define TABLES(...) ((const cli_flag* const[]){__VA_ARGS__, cli_log_flags, NULL})
 #define BUILD_TABLE cli_build_flag_table
 
 static const cli_flag kNoFlags[] = {{NULL, CLI_NO_VALUE, CLI_WORKS, NULL}};
 
 const cli_command cli_commands[] = {
     {"exec", NULL, "build and time with trtexec's flags",
-     "carnot exec --onnx=MODEL [--saveEngine=ENGINE] [FLAGS]", TABLES(cli_exec_flags, BUILD_TABLE)},
+     "carnot exec --onnx=MODEL [--saveEngine=ENGINE] [FLAGS]", 0,
+     (const cli_flag* const[]){cli_exec_flags, BUILD_TABLE, NULL}},
     {"run", cli_run, "run a model or engine on files",
-     "carnot run MODEL_OR_ENGINE --input NAME=FILE …", TABLES(cli_run_flags, BUILD_TABLE)},
-    {"bench", cli_bench, "time a model or engine", "carnot bench MODEL_OR_ENGINE [FLAGS]",
+     "carnot run MODEL_OR_ENGINE --input NAME=FILE …", 1, TABLES(cli_run_flags, BUILD_TABLE)},
+    {"bench", cli_bench, "time a model or engine", "carnot bench MODEL_OR_ENGINE [FLAGS]", 1,
      TABLES(cli_bench_flags, BUILD_TABLE)},
-    {"build", cli_build, "build an engine from a model", "carnot build MODEL --output ENGINE",
+    {"build", cli_build, "build an engine from a model", "carnot build MODEL --output ENGINE", 1,
      TABLES(cli_build_flags_own, BUILD_TABLE)},
     {"inspect", cli_inspect, "print what a model or an engine holds",
-     "carnot inspect MODEL_OR_ENGINE [FLAGS]", TABLES(cli_inspect_flags, BUILD_TABLE)},
+     "carnot inspect MODEL_OR_ENGINE [FLAGS]", 1, TABLES(cli_inspect_flags, BUILD_TABLE)},
     {"compare", cli_compare, "compare two models on the same inputs",
      "carnot compare A B_OR_FOLDER: B may be a folder of .npy files as `run --output-dir` writes; "
-     "the exit code is 1 when they differ",
-     TABLES(cli_compare_flags, BUILD_TABLE)},
+     "the exit code is 0 when they agree, 1 when they differ, 2 when something failed",
+     2, TABLES(cli_compare_flags, BUILD_TABLE)},
     {"debug", cli_debug, "find where a wrong result comes from",
      "carnot debug WHAT MODEL\n"
      "  compare    every layer of the engine beside the reference kernels; the first that differs\n"
@@ -36,12 +41,12 @@ const cli_command cli_commands[] = {
      "  backends   every instruction set, no passes, half types, side by side\n"
      "  reduce     --output-dir=DIR: the smallest part of the model that fails, with its tensors\n"
      "  split      --at=TENSOR,… --output-dir=DIR: the model in two",
-     TABLES(cli_debug_flags, BUILD_TABLE)},
-    {"device", cli_device, "print what this machine is and can do", "carnot device [FLAGS]",
+     2, TABLES(cli_debug_flags, BUILD_TABLE)},
+    {"device", cli_device, "print what this machine is and can do", "carnot device [FLAGS]", 0,
      TABLES(cli_device_flags)},
     {"completion", cli_completion, "write a completion file for bash",
-     "carnot completion bash > /etc/bash_completion.d/carnot", TABLES(kNoFlags)},
-    {NULL, NULL, NULL, NULL, NULL},
+     "carnot completion bash > /etc/bash_completion.d/carnot", 1, TABLES(kNoFlags)},
+    {NULL, NULL, NULL, NULL, 0, NULL},
 };
 
 static const cli_command* find_command(const char* name) {
@@ -60,7 +65,7 @@ static int usage(FILE* out) {
 
 static int unknown(const char* name) {
   const char* nearest = NULL;
-  int best = 4;
+  int best = cli_nearest_limit(name);
   for (const cli_command* c = cli_commands; c->name; c++) {
     int d = cli_distance(name, c->name);
     if (d < best) best = d, nearest = c->name;
@@ -82,22 +87,41 @@ static int help(const char* name) {
   return 0;
 }
 
+// The exit codes: 0, 1 where the command failed, 2 where the command line is wrong. compare and
+// debug answer as diff does: 1 where something differs, 2 for every failure.
+static int exit_code(const cli_command* command, bool parsed, const carnot_status* status) {
+  if (!status) return 0;
+  bool answers = command->run == cli_compare || command->run == cli_debug;
+  const char* message = carnot_status_message(status);
+  if (!parsed || strncmp(message, CLI_USAGE, strlen(CLI_USAGE)) == 0) return 2;
+  if (answers) return strncmp(message, CLI_DIFFERENT, strlen(CLI_DIFFERENT)) == 0 ? 1 : 2;
+  return 1;
+}
+
+static carnot_status* parse(const cli_command* command, int argc, char** argv, cli_flags* flags) {
+  CLI_TRY(cli_flags_parse(command->tables, argc, argv, flags));
+  CLI_TRY(cli_log_configure(flags));
+  CLI_CHECK(flags->word_count <= command->word_count, INVALID_ARGUMENT,
+            "unexpected argument '%s': %s", cli_word(flags, command->word_count), command->usage);
+  return NULL;
+}
+
 static int run_command(const cli_command* command, int argc, char** argv) {
   for (int i = 0; i < argc; i++)
     if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return help(command->name);
   cli_flags flags;
-  carnot_status* status = cli_flags_parse(command->tables, argc, argv, &flags);
-  if (!status) status = command->run(&flags);
-  if (status)
-    fprintf(stderr, "carnot %s: %s: %s\n", command->name,
-            carnot_code_name(carnot_status_code(status)), carnot_status_message(status));
-  int code = status ? 1 : 0;
+  carnot_status* status = parse(command, argc, argv, &flags);
+  bool parsed = !status;
+  if (parsed) status = command->run(&flags);
+  cli_end_progress();
+  if (status) cli_say(CLI_SAY_ERROR, "carnot %s: %s", command->name, carnot_status_message(status));
+  int code = exit_code(command, parsed, status);
   carnot_status_free(status);
   cli_flags_deinit(&flags);
   return code;
 }
 
-int main(int argc, char** argv) {
+static int dispatch(int argc, char** argv) {
   const char* called = argc ? strrchr(argv[0], '/') : NULL;
   called = called ? called + 1 : argc ? argv[0] : "";
   if (strcmp(called, "trtexec") == 0) return cli_exec(argc, argv);
@@ -112,4 +136,35 @@ int main(int argc, char** argv) {
   if (!command) return unknown(argv[1]);
   if (!command->run) return cli_exec(argc - 1, argv + 1);
   return run_command(command, argc - 2, argv + 2);
+}
+
+// ---- the process ----
+
+static void end_by_signal(int signal_number) {
+  carnot_remove_temporary_files();
+  raise(signal_number);  // SA_RESETHAND: the default action ends the process
+}
+
+// A signal that ends the process leaves no temporary file; a file size limit is an error of write.
+static void handle_signals(void) {
+  static const int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction action = {.sa_handler = end_by_signal, .sa_flags = SA_RESETHAND | SA_NODEFER};
+  for (size_t i = 0; i < CLI_COUNT(kSignals); i++) {
+    struct sigaction old;
+    // nohup ignores SIGHUP: so it stays.
+    if (sigaction(kSignals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+      sigaction(kSignals[i], &action, NULL);
+  }
+  signal(SIGXFSZ, SIG_IGN);
+}
+
+int main(int argc, char** argv) {
+  handle_signals();
+  int code = dispatch(argc, argv);
+  // What was printed must have arrived: the disk may be full, or the reader of a pipe gone.
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    fputs("carnot: cannot write to the standard output\n", stderr);
+    return code ? code : 1;
+  }
+  return code;
 }

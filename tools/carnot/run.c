@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "session.h"
+#include "values.h"
 
 const cli_flag cli_run_flags[] = {
     {"input", CLI_VALUE, CLI_WORKS,
@@ -18,6 +19,7 @@ const cli_flag cli_run_flags[] = {
     {"labels", CLI_VALUE, CLI_WORKS, "a file with a line of text for each element"},
     {"output-dir", CLI_VALUE, CLI_WORKS, "write one .npy for each output into this folder"},
     {"png", CLI_NO_VALUE, CLI_WORKS, "write pictures instead of .npy"},
+    {"json", CLI_NO_VALUE, CLI_WORKS, "print the outputs as one JSON object"},
     {"dumpProfile", CLI_NO_VALUE, CLI_WORKS, "print the time of each layer"},
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
 };
@@ -29,7 +31,7 @@ typedef struct run_options {
   const char* output_dir;
   long long top;
   const char* labels;
-  bool png, profile;
+  bool png, json, profile;
 } run_options;
 
 // ---- outputs ----
@@ -70,47 +72,47 @@ static void print_top(const char* name, const cli_tensor* t, long long top, cons
   free(taken);
 }
 
+// The path is printed unless |quiet|.
 static carnot_status* write_output(const char* folder, const char* name, const cli_tensor* t,
-                                   bool png) {
+                                   bool png, bool quiet) {
   char path[4096], safe[1024];
   cli_safe_name(name, safe, sizeof(safe));
   snprintf(path, sizeof(path), "%s/%s.%s", folder, safe, png ? "png" : "npy");
   CLI_TRY(png ? cli_image_write(path, t) : cli_tensor_write_npy(path, t));
-  printf("%s: %s\n", name, path);
+  if (!quiet) printf("%s: %s\n", name, path);
   return NULL;
 }
 
 // A sequence or optional becomes one file for each item.
-static carnot_status* write_data(const char* folder, const char* name, const carnot_data* data,
-                                 bool png) {
+static carnot_status* write_data(const run_options* options, const char* name,
+                                 const carnot_data* data) {
   if (carnot_data_kind_of(data) == CARNOT_DATA_TENSOR) {
     cli_tensor tensor = cli_tensor_of(data);
-    return write_output(folder, name, &tensor, png);
+    return write_output(options->output_dir, name, &tensor, options->png, options->json);
   }
   for (size_t i = 0; i < carnot_data_item_count(data); i++) {
     char item[1024];
     snprintf(item, sizeof(item), "%s_%zu", name, i);
-    CLI_TRY(write_data(folder, item, carnot_data_item(data, i), png));
+    CLI_TRY(write_data(options, item, carnot_data_item(data, i)));
   }
   return NULL;
 }
 
 static carnot_status* deliver_output(const char* name, const carnot_data* data,
-                                     const run_options* options) {
+                                     const run_options* options, json_t* outputs) {
   bool is_tensor = carnot_data_kind_of(data) == CARNOT_DATA_TENSOR;
-  cli_tensor tensor = cli_tensor_of(data);
-  if (options->top && is_tensor) print_top(name, &tensor, options->top, options->labels);
-  if (options->output_dir)
-    CLI_TRY_AT(write_data(options->output_dir, name, data, options->png), "output %s", name);
-  if (options->top || options->output_dir || !is_tensor) return NULL;
-  char dims[128];
-  cli_dims_text(&tensor.dims, dims, sizeof(dims));
-  printf("%s: %s %s\n", name, carnot_dtype_name(tensor.dtype), dims);
+  if (options->json) json_array_append_new(outputs, cli_values_json(name, data));
+  if (options->top && is_tensor && !options->json) {
+    cli_tensor tensor = cli_tensor_of(data);
+    print_top(name, &tensor, options->top, options->labels);
+  }
+  if (options->output_dir) CLI_TRY_AT(write_data(options, name, data), "output %s", name);
+  if (!options->top && !options->output_dir && !options->json) cli_values_print(name, data);
   return NULL;
 }
 
-static carnot_status* deliver(const cli_session* session, const run_options* options) {
-  if (options->output_dir) CLI_TRY(cli_make_folder(options->output_dir));
+static carnot_status* deliver_each(const cli_session* session, const run_options* options,
+                                   json_t* outputs) {
   const carnot_engine* engine = session->loaded.engine;
   for (uint32_t i = 0; i < carnot_engine_tensor_count(engine); i++) {
     carnot_tensor_info info;
@@ -118,9 +120,21 @@ static carnot_status* deliver(const cli_session* session, const run_options* opt
     CLI_TRY(carnot_engine_tensor_info(engine, i, &info));
     if (info.is_input) continue;
     CLI_TRY(carnot_context_output_value(session->context, info.name, &data));
-    CLI_TRY(deliver_output(info.name, data, options));
+    CLI_TRY(deliver_output(info.name, data, options, outputs));
   }
   return NULL;
+}
+
+static carnot_status* deliver(const cli_session* session, const run_options* options) {
+  if (options->output_dir) CLI_TRY(cli_make_folder(options->output_dir));
+  json_t* root = json_pack("{s:[]}", "outputs");
+  carnot_status* status = deliver_each(session, options, json_object_get(root, "outputs"));
+  if (!status && options->json) {
+    json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    putchar('\n');
+  }
+  json_decref(root);
+  return status;
 }
 
 static carnot_status* read_flags(cli_flags* flags, run_options* out) {
@@ -133,6 +147,7 @@ static carnot_status* read_flags(cli_flags* flags, run_options* out) {
   CLI_CHECK(!out->labels || access(out->labels, R_OK) == 0, IO, "--labels: cannot read %s",
             out->labels);
   out->png = cli_flag_set(flags, "png");
+  out->json = cli_flag_set(flags, "json");
   out->profile = cli_flag_set(flags, "dumpProfile");
   return NULL;
 }

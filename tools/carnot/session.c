@@ -10,11 +10,11 @@ carnot_status* cli_session_start(const cli_loaded* loaded, int threads, cli_sess
   carnot_status* status = carnot_executor_create(threads, &out->executor);
   carnot_context_config config = {.executor = out->executor, .host_tensors = true};
   if (!status) status = carnot_context_create(out->loaded.engine, &config, &out->context);
+  if (!status) status = carnot_context_set_run_timing(out->context, true);
   if (status) {
     cli_session_close(out);
     return status;
   }
-  carnot_context_set_run_timing(out->context, true);
   out->inputs = CLI_NEW_ARRAY(&out->arena, const carnot_data*,
                               carnot_engine_tensor_count(out->loaded.engine) + 1);
   return NULL;

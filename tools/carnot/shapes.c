@@ -21,7 +21,7 @@ static carnot_status* parse_entry(const char* text, size_t length, cli_shape* ou
   while (at < end) {
     char* stop;
     long long dim = strtoll(at, &stop, 10);
-    CLI_CHECK(stop != at && stop <= end && dim >= -1 && (stop == end || *stop == 'x'),
+    CLI_CHECK(stop != at && stop <= end && dim >= 0 && (stop == end || *stop == 'x'),
               INVALID_ARGUMENT, "'%.*s': '%.*s' is no list of dimensions like 1x3x224x224",
               (int)length, text, (int)(end - colon - 1), colon + 1);
     CLI_CHECK(out->dims.rank < CARNOT_MAX_RANK, INVALID_ARGUMENT,

@@ -105,29 +105,6 @@ void cli_unmap(cli_mapping* map) {
   *map = (cli_mapping){0};
 }
 
-carnot_status* cli_write_file(const char* path, const cli_piece* pieces, size_t count) {
-  char temporary[4096];
-  int length = snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
-  CLI_CHECK(length < (int)sizeof(temporary), OUT_OF_RANGE, "the path %s is too long", path);
-  int descriptor = mkostemp(temporary, O_CLOEXEC);
-  CLI_CHECK(descriptor >= 0, IO, "cannot write %s: %s", path, strerror(errno));
-  mode_t mask = umask(0);
-  umask(mask);
-  fchmod(descriptor, 0666 & ~mask);
-  FILE* file = fdopen(descriptor, "wb");
-  bool written = file != NULL;
-  for (size_t i = 0; written && i < count; i++)
-    written = fwrite(pieces[i].data, 1, pieces[i].size, file) == pieces[i].size;
-  if (file)
-    written = fclose(file) == 0 && written;
-  else
-    close(descriptor);
-  if (written && rename(temporary, path) == 0) return NULL;
-  carnot_status* status = CLI_ERROR(IO, "cannot write %s: %s", path, strerror(errno));
-  unlink(temporary);
-  return status;
-}
-
 carnot_status* cli_make_folder(const char* path) {
   char part[4096];
   for (size_t i = 1; path[i - 1] && i < sizeof(part); i++) {
@@ -195,4 +172,9 @@ int cli_distance(const char* a, const char* b) {
     }
   }
   return row[n];
+}
+
+int cli_nearest_limit(const char* name) {
+  int length = (int)strlen(name);
+  return length / 3 + 1 + (length > 1);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "carnot/data.h"
+#include "carnot/file.h"
 
 // ---- errors ----
 
@@ -31,6 +32,10 @@
   } while (0)
 #define CLI_NO_MEMORY(bytes, what) \
   CLI_ERROR(OUT_OF_MEMORY, "no memory for %zu bytes of %s", (size_t)(bytes), (what))
+// Messages that begin so decide the exit code (main.c): the command line is wrong; two things that
+// were compared differ.
+#define CLI_USAGE        "usage: "
+#define CLI_DIFFERENT    "different: "
 #define CLI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 // ---- memory ----
@@ -72,13 +77,6 @@ typedef struct cli_mapping {
 carnot_status* cli_map_file(const char* path, cli_mapping* out_map) CARNOT_MUST_USE;
 void cli_unmap(cli_mapping* map);
 
-typedef struct cli_piece {
-  const void* data;
-  size_t size;
-} cli_piece;
-// Writes |pieces| [count] one after another; the file appears complete or not at all.
-carnot_status* cli_write_file(const char* path, const cli_piece* pieces,
-                              size_t count) CARNOT_MUST_USE;
 // Makes the folder |path| with those above it.
 carnot_status* cli_make_folder(const char* path) CARNOT_MUST_USE;
 // |name| as the name of a file: every unusual character becomes '_'.
@@ -94,5 +92,7 @@ double cli_now_ms(void);
 double cli_peak_rss_mb(void);
 // Levenshtein's distance of two names, |b| of at most 64 characters.
 int cli_distance(const char* a, const char* b);
+// The distance from |name| below which another name is worth proposing: a third of its length.
+int cli_nearest_limit(const char* name);
 
 #endif  // CARNOT_TOOLS_SUPPORT_H_

@@ -124,7 +124,7 @@ static carnot_status* write_npy(const char* path, const cli_tensor* t) {
   header[9] = (char)((at - 10) >> 8);
   size_t bytes;
   CLI_TRY(cli_dims_bytes(t->dtype, &t->dims, &bytes));
-  return cli_write_file(path, (cli_piece[]){{header, (size_t)at}, {t->data, bytes}}, 2);
+  return carnot_write_file(path, (carnot_piece[]){{header, (size_t)at}, {t->data, bytes}}, 2);
 }
 
 carnot_status* cli_tensor_write_npy(const char* path, const cli_tensor* tensor) {

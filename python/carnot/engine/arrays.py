@@ -28,6 +28,17 @@ def as_array(value: Any) -> Any:
     return np.from_dlpack(value) if hasattr(value, "__dlpack__") else np.asarray(value)
 
 
+def _check_names(engine: ICudaEngine, inputs: Dict[str, Any]) -> None:
+    """Raises TypeError unless |inputs| has exactly the inputs of |engine|."""
+    names = [t.name for t in engine._tensors.values() if t.is_input]
+    unknown = [name for name in inputs if name not in names]
+    if unknown:
+        raise TypeError(f"unknown input {', '.join(unknown)}; the model takes {', '.join(names) or 'no inputs'}")
+    missing = [name for name in names if name not in inputs]
+    if missing:
+        raise TypeError(f"missing input {', '.join(missing)}; the model takes {', '.join(names)}")
+
+
 def _bind_inputs(context: IExecutionContext, inputs: Dict[str, Any]) -> List[Any]:
     """Binds |inputs| by name; returns the arrays that the context borrows."""
     keep = []
@@ -56,11 +67,20 @@ def _shape(context: IExecutionContext, tensor: Any) -> Optional[List[int]]:
 
 
 def run_arrays(context: IExecutionContext, inputs: Dict[str, Any]) -> Dict[str, Any]:
-    """One run of a context with host tensors: takes arrays by name, returns the outputs by name."""
+    """One run of a context with host tensors: takes arrays by name, returns the outputs by name.
+
+    The context holds no address of an array afterwards. TypeError for an input that is missing or not known.
+    """
+    _check_names(context.engine, inputs)
+    try:
+        return _run_arrays(context, inputs)
+    finally:
+        check(lib.carnot_context_clear_addresses(context._c))
+
+
+def _run_arrays(context: IExecutionContext, inputs: Dict[str, Any]) -> Dict[str, Any]:
     keep = _bind_inputs(context, inputs)
     outputs = [t for t in context.engine._tensors.values() if not t.is_input]
-    for tensor in outputs:  # arrays of the last run belong to the caller
-        check(lib.carnot_context_set_tensor_address(context._c, tensor.c_name, ffi.NULL, 0))
     check(lib.carnot_context_infer_shapes(context._c))
     made: Dict[str, Any] = {}
     data_dependent = []

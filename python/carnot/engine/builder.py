@@ -21,8 +21,7 @@ class _Build:
 
     def __init__(self, logger: Optional[ILogger], monitor: Any) -> None:
         self.logger, self.monitor, self.phase = logger, monitor, ""
-        self.calls = Calls()
-        self.calls.build = self
+        self.calls = Calls(self)
 
     def log(self, severity: int, message: str) -> None:
         if self.logger is not None:
@@ -43,14 +42,14 @@ class _Build:
 
 @ffi.def_extern()
 def carnot_py_log(user: Any, severity: int, message: Any) -> None:
-    calls = ffi.from_handle(user)
-    calls.guard(calls.build.log, severity, text(message))
+    calls = Calls.of(user)
+    calls.guard(calls.owner.log, severity, text(message))
 
 
 @ffi.def_extern()
 def carnot_py_progress(user: Any, phase: Any, done: int, total: int) -> bool:
-    calls = ffi.from_handle(user)
-    return bool(calls.guard(calls.build.progress, text(phase), done, total, failed=False))
+    calls = Calls.of(user)
+    return bool(calls.guard(calls.owner.progress, text(phase), done, total, failed=False))
 
 
 class Builder(Reporter, Manual):
@@ -96,8 +95,8 @@ class Builder(Reporter, Manual):
     def get_plugin_registry(self) -> Any:
         return get_builder_plugin_registry(EngineCapability.STANDARD)
 
-    def _run(self, network: INetworkDefinition, config: IBuilderConfig, call: Any) -> bool:
-        """Runs a build. Failures are logged; exceptions of callbacks reach the caller."""
+    def _attempt(self, network: INetworkDefinition, config: IBuilderConfig, call: Any) -> None:
+        """Runs a build. Raises CarnotError, and the exceptions of callbacks."""
         if not isinstance(network, INetworkDefinition):
             raise TypeError(f"a build takes an INetworkDefinition, not {type(network).__name__}")
         if not isinstance(config, IBuilderConfig):
@@ -112,20 +111,24 @@ class Builder(Reporter, Manual):
             if build.calls.error is None and build.monitor is not None:
                 build.finish()
             build.calls.raise_kept()
-            self._fail(error, "the build failed")
-            return False
+            raise error
         build.calls.raise_kept()
-        return True
 
-    def build_serialized_network(self, network: INetworkDefinition, config: IBuilderConfig) -> Optional[IHostMemory]:
+    def _build(self, network: INetworkDefinition, config: IBuilderConfig) -> IHostMemory:
         data, size = ffi.new("void**"), ffi.new("size_t*")
 
         def call(c_network: Any, c_config: Any) -> None:
             check(lib.carnot_build_memory(c_network, c_config, data, size))
 
-        if not self._run(network, config, call):
-            return None
+        self._attempt(network, config, call)
         return IHostMemory._of_c(data[0], size[0])
+
+    def build_serialized_network(self, network: INetworkDefinition, config: IBuilderConfig) -> Optional[IHostMemory]:
+        try:
+            return self._build(network, config)
+        except CarnotError as error:
+            self._fail(error, "the build failed")
+            return None
 
     def build_serialized_network_to_stream(self, network: Any, config: Any, writer: Any) -> bool:
         memory = self.build_serialized_network(network, config)
@@ -141,4 +144,9 @@ class Builder(Reporter, Manual):
         def call(c_network: Any, c_config: Any) -> None:
             pass
 
-        return self._run(network, config, call)
+        try:
+            self._attempt(network, config, call)
+        except CarnotError as error:
+            self._fail(error, "the build failed")
+            return False
+        return True

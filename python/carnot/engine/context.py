@@ -28,25 +28,37 @@ def _shared_executor() -> Any:
     return _executor
 
 
+def new_executor(threads: int) -> Any:
+    """An executor of |threads| threads, the caller included; 0 takes one for each CPU."""
+    made = ffi.new("carnot_executor**")
+    check(lib.carnot_executor_create(threads, made))
+    return ffi.gc(made[0], lib.carnot_executor_destroy)
+
+
 class IExecutionContext(Reporter, Manual):
     """Runs an engine, one run at a time. CPU engines run synchronously.
 
-    |host_tensors|: tensors of a CUDA engine are in host memory; each run copies them. |device|: the GPU, as "cuda:1".
+    A context is for one thread at a time; a call while another thread's call is in progress fails. |host_tensors|:
+    tensors of a CUDA engine are in host memory; each run copies them. |device|: the GPU, as "cuda:1". |executor|: the
+    threads of runs; None takes those that all contexts of the process share.
     """
 
-    def __init__(self, engine: ICudaEngine, host_tensors: bool = False, device: Optional[str] = None) -> None:
-        config = ffi.new("carnot_context_config*", {"executor": _shared_executor(), "host_tensors": host_tensors})
+    def __init__(
+        self, engine: ICudaEngine, host_tensors: bool = False, device: Optional[str] = None, executor: Any = None
+    ) -> None:
+        executor = executor or _shared_executor()
+        config = ffi.new("carnot_context_config*", {"executor": executor, "host_tensors": host_tensors})
         name = ffi.NULL if device is None else ffi.new("char[]", device.encode())
         config.device = name
         self._in_streams = engine._on_device and not host_tensors
         self._stream = 0
         made = ffi.new("carnot_context**")
         check(lib.carnot_context_create(engine._c, config, made))
-        self._c = ffi.gc(made[0], lib.carnot_context_destroy)
+        # The destructor holds the executor, which must outlive the context.
+        self._c = ffi.gc(made[0], lambda context, executor=executor: lib.carnot_context_destroy(context))
         self._engine = engine
         self._logger, self._recorder = engine._logger, engine._recorder
-        self._calls = Calls()
-        self._calls.context = self
+        self._calls = Calls(self)
         self._profile = 0
         self._shapes: Dict[str, Dims] = {
             t.name: t.dims for t in self._inputs() if t.dims._d is not None and -1 not in t.dims
@@ -70,6 +82,10 @@ class IExecutionContext(Reporter, Manual):
         self.unfused_tensors_debug_state = False
 
     engine = property(lambda self: self._engine)
+
+    def _close(self) -> None:
+        """Frees the context now."""
+        ffi.release(self._c)
 
     def _inputs(self) -> List[_Tensor]:
         return [t for t in self._engine._tensors.values() if t.is_input]
@@ -386,23 +402,23 @@ def _allocate(context: IExecutionContext, name: str, current: int, size: int) ->
 
 @ffi.def_extern()
 def carnot_py_allocate(user: Any, name: Any, current: Any, size: int) -> Any:
-    calls = ffi.from_handle(user)
-    got = calls.guard(_allocate, calls.context, text(name), int(ffi.cast("uintptr_t", current)), size, failed=0)
+    calls = Calls.of(user)
+    got = calls.guard(_allocate, calls.owner, text(name), int(ffi.cast("uintptr_t", current)), size, failed=0)
     return ffi.cast("void*", got or 0)
 
 
 @ffi.def_extern()
 def carnot_py_notify(user: Any, name: Any, dims: Any) -> None:
-    calls = ffi.from_handle(user)
-    calls.guard(calls.context._allocators[text(name)].notify_shape, text(name), Dims._of_c(dims))
+    calls = Calls.of(user)
+    calls.guard(calls.owner._allocators[text(name)].notify_shape, text(name), Dims._of_c(dims))
 
 
 @ffi.def_extern()
 def carnot_py_profile(user: Any, step: Any, time_ns: int) -> None:
-    ffi.from_handle(user).context._times.append((text(step), time_ns / 1e6))
+    Calls.of(user).owner._times.append((text(step), time_ns / 1e6))
 
 
 @ffi.def_extern()
 def carnot_py_cancel(user: Any) -> bool:
-    calls = ffi.from_handle(user)
-    return calls.error is not None or bool(calls.guard(calls.context._cancel, failed=True))
+    calls = Calls.of(user)
+    return calls.error is not None or bool(calls.guard(calls.owner._cancel, failed=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from .._carnot import ffi, lib
-from ..core import CarnotError, ILogger, Manual, Reporter, check, note_logger, reported, thread_count, utf8
+from ..core import CarnotError, ILogger, Manual, Reporter, check, note_logger, reported, thread_count
 from ..enums import SeekPosition, TempfileControlFlag
 from ..interfaces import IStreamReader, IStreamReaderV2
 from ..plugin.registry import get_plugin_registry
@@ -64,11 +64,7 @@ class Runtime(Reporter, Manual):
     logger = property(lambda self: self._logger)
     num_DLA_cores = property(lambda self: 0)
 
-    @reported(None)
-    def deserialize_cuda_engine(self, serialized_engine: Any) -> Optional["ICudaEngine"]:
-        data = serialized_engine
-        if isinstance(data, (IStreamReader, IStreamReaderV2)):
-            data = _read_all(data)
+    def _deserialize(self, data: Any) -> "ICudaEngine":
         size = memoryview(data).nbytes
         if _is_foreign(data):
             raise CarnotError(lib.CARNOT_UNSUPPORTED, "this is a TensorRT engine; rebuild from ONNX")
@@ -77,10 +73,9 @@ class Runtime(Reporter, Manual):
         return ICudaEngine(made[0], self)
 
     @reported(None)
-    def _load(self, path: str) -> Optional["ICudaEngine"]:
-        made = ffi.new("carnot_engine**")
-        check(lib.carnot_engine_load_file(utf8(path), made))
-        return ICudaEngine(made[0], self)
+    def deserialize_cuda_engine(self, serialized_engine: Any) -> Optional["ICudaEngine"]:
+        data = serialized_engine
+        return self._deserialize(_read_all(data) if isinstance(data, (IStreamReader, IStreamReaderV2)) else data)
 
     def get_plugin_registry(self) -> Any:
         return get_plugin_registry()

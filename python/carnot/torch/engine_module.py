@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -10,6 +11,7 @@ from .._carnot import ffi, lib
 from ..convenience import QuietLogger
 from ..core import CarnotError, check, to_c_dims, utf8
 from ..engine.context import IExecutionContext
+from ..engine.pool import ContextPool, default_limit
 from ..engine.runtime import Runtime
 
 _DTYPES = {
@@ -33,7 +35,7 @@ class EngineModule(torch.nn.Module):
     """An engine on torch tensors without copies, in host memory or on one GPU, there in torch's current stream.
 
     |weights| are the engine's refittable weights by name. After one is changed in place or replaced, the next run
-    refits the engine first.
+    refits the engine first. Any number of threads may call it at the same time.
     """
 
     def __init__(self, plan: Any, weights: Dict[str, torch.Tensor], device: torch.device) -> None:
@@ -43,7 +45,9 @@ class EngineModule(torch.nn.Module):
         self.engine = Runtime(logger).deserialize_cuda_engine(plan)
         if self.engine is None:
             raise CarnotError(lib.CARNOT_INVALID_MODEL, "\n".join(logger.errors))
-        self.context = IExecutionContext(self.engine, device=str(device) if device.type == "cuda" else None)
+        self._pools: Dict[int, ContextPool] = {}  # by stream: a context's memory is for one stream
+        self._lock = threading.Lock()
+        self._pool()
         self._held = weights
         self._seen = self._versions()
         tensors = list(self.engine._tensors.values())
@@ -51,11 +55,27 @@ class EngineModule(torch.nn.Module):
         self._outputs = [t for t in tensors if not t.is_input]
         self._names = {t.name: i for i, t in enumerate(self._inputs)}
 
+    def _pool(self) -> ContextPool:
+        """The contexts for the current stream."""
+        is_cuda = self.device.type == "cuda"
+        stream = torch.cuda.current_stream(self.device).cuda_stream if is_cuda else 0
+        engine, device = self.engine, str(self.device) if is_cuda else None
+        with self._lock:
+            if stream not in self._pools:
+                pool = ContextPool(lambda: IExecutionContext(engine, device=device), 1 if is_cuda else default_limit())
+                with pool.use():  # what a context refuses is an error now
+                    self._pools[stream] = pool
+            return self._pools[stream]
+
     def _versions(self) -> List[Tuple[int, int]]:
         return [(w.data_ptr(), w._version) for w in self._held.values()]
 
     def refit(self) -> None:
         """Refits the engine with the current weights."""
+        with self._lock:
+            self._refit()
+
+    def _refit(self) -> None:
         now = self._versions()
         if now == self._seen:
             return
@@ -77,7 +97,14 @@ class EngineModule(torch.nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> Tuple[torch.Tensor, ...]:
         self.refit()
-        context, keep = self.context._c, []
+        with self._pool().use() as context:
+            try:
+                return self._run(context._c, inputs)
+            finally:
+                check(lib.carnot_context_clear_addresses(context._c))
+
+    def _run(self, context: Any, inputs: Tuple[torch.Tensor, ...]) -> Tuple[torch.Tensor, ...]:
+        keep = []
         for tensor, value in zip(self._inputs, inputs):
             if value.device != self.device:
                 raise RuntimeError(f"input {tensor.name} is on {value.device}; this engine runs on {self.device}")
@@ -90,8 +117,6 @@ class EngineModule(torch.nn.Module):
                     context, tensor.c_name, to_c_dims(value.shape), ffi.cast("void*", value.data_ptr())
                 )
             )
-        for tensor in self._outputs:  # outputs of the last run belong to the caller
-            check(lib.carnot_context_set_tensor_address(context, tensor.c_name, ffi.NULL, 0))
         check(lib.carnot_context_infer_shapes(context))
         made: List[Optional[torch.Tensor]] = []
         for tensor in self._outputs:

@@ -1,10 +1,12 @@
 // Builds of a network by a configuration: as a file, in memory, as an engine.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/builder/config.h"
 #include "api/builder/network.h"
 #include "backend/device.h"
 #include "engine/engine.h"
+#include "tactic/environment.h"
 
 // The builder has one |user| for both callbacks; users of the API have one for each.
 static void forward_log(void* user, int severity, const char* message) {
@@ -37,9 +39,19 @@ static bool is_quantized(const carnot_block* block) {
   return false;
 }
 
+// The default device is the CPU where the accelerator of the machine cannot be used: that is said.
+static void warn_of_cpu(const carnot_build_config* build) {
+  char reason[1024], message[1200];
+  if (build->device || !build->log || getenv("CARNOT_DEVICE")) return;
+  if (!carnot_device_is_passed_over(reason, sizeof(reason))) return;
+  snprintf(message, sizeof(message), "the engine is built for the CPU: %s", reason);
+  build->log(build->user, 1, message);
+}
+
 static carnot_status* build_plan(const carnot_network* network, const carnot_config* config,
                                  carnot_plan** out_plan) {
   *out_plan = NULL;
+  CARNOT_TRY(carnot_environment_check());
   CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
                "a loop or conditional of the network is still open");
   CARNOT_CHECK(network->graph->main->output_count > 0, FAILED_PRECONDITION,
@@ -63,6 +75,7 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
     build.progress = config->progress ? forward_progress : NULL;
   }
   CARNOT_TRY(carnot_device_choose(config ? config->device : NULL, &build.device));
+  if (!config || !config->device) warn_of_cpu(&build);
   if (config && config->thread_count != 1)
     CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
   carnot_status* status = carnot_build_plan(network->graph, &build, out_plan);

@@ -1,5 +1,6 @@
 // Loops and conditionals: bodies are collected between begin and end, then become one node.
 #include "api/builder/network.h"
+#include "carnot/control_flow.h"
 
 typedef struct recurrence {
   carnot_value *initial, *param, *next;

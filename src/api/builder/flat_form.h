@@ -4,6 +4,7 @@
 #define CARNOT_API_BUILDER_FLAT_FORM_H_
 
 #include "api/builder/network.h"
+#include "carnot/control_flow.h"
 
 // The dependents of placeholders, and what each value of the flat form is in a body.
 typedef struct carnot_flat_form {

@@ -1,4 +1,4 @@
-// Contexts as users see them: creation, tensors, runs.
+// Contexts as users see them: creation, tensors, runs. Each call takes the guard of the context.
 #include "run/context.h"
 
 #include <stdlib.h>
@@ -55,7 +55,8 @@ carnot_status* carnot_context_set_input(carnot_context* context, const char* nam
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   CARNOT_CHECK(dims, INVALID_ARGUMENT, "input %s: no dimensions", name);
-  return set_input(context, index, dims, data);
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, set_input(context, index, dims, data));
 }
 
 carnot_status* carnot_context_set_input_shape(carnot_context* context, const char* name,
@@ -64,13 +65,13 @@ carnot_status* carnot_context_set_input_shape(carnot_context* context, const cha
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   CARNOT_CHECK(dims, INVALID_ARGUMENT, "input %s: no dimensions", name);
   CARNOT_CHECK(context->plan->bindings[index].is_input, INVALID_ARGUMENT, "%s is an output", name);
-  return set_input(context, index, dims, context->bindings[index].address);
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  const void* address = context->bindings[index].address;
+  return carnot_context_leave(context, set_input(context, index, dims, address));
 }
 
-carnot_status* carnot_context_set_tensor_address(carnot_context* context, const char* name,
-                                                 void* data, size_t capacity_bytes) {
-  uint32_t index;
-  CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
+static carnot_status* set_address(carnot_context* context, uint32_t index, void* data,
+                                  size_t capacity_bytes) {
   const carnot_plan_binding* b = &context->plan->bindings[index];
   if (!b->is_input) return carnot_context_set_output_address(context, index, data, capacity_bytes);
   carnot_dims dims = {.rank = b->rank};
@@ -79,9 +80,28 @@ carnot_status* carnot_context_set_tensor_address(carnot_context* context, const 
   for (int d = 0; d < b->rank; d++) {
     dims.d[d] = is_set ? cell->tensor.dims[d] : b->dims[d];
     CARNOT_CHECK(dims.d[d] >= 0, FAILED_PRECONDITION,
-                 "input %s has dynamic dimensions: set its shape first", name);
+                 "input %s has dynamic dimensions: set its shape first", b->name);
   }
   return set_input(context, index, &dims, data);
+}
+
+carnot_status* carnot_context_set_tensor_address(carnot_context* context, const char* name,
+                                                 void* data, size_t capacity_bytes) {
+  uint32_t index;
+  CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, set_address(context, index, data, capacity_bytes));
+}
+
+carnot_status* carnot_context_clear_addresses(carnot_context* context) {
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  carnot_context_clear_tensors(context);
+  return carnot_context_leave(context, NULL);
+}
+
+carnot_status* carnot_context_set_profile(carnot_context* context, uint32_t profile) {
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, carnot_context_choose_profile(context, profile));
 }
 
 carnot_status* carnot_context_set_output_allocator(
@@ -91,16 +111,14 @@ carnot_status* carnot_context_set_output_allocator(
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   CARNOT_CHECK(!context->plan->bindings[index].is_input, INVALID_ARGUMENT, "%s is an input", name);
-  context->bindings[index].allocate = allocate;
-  context->bindings[index].notify = notify;
-  context->bindings[index].allocate_user = user;
-  context->resolved = false;
-  return NULL;
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  carnot_context_set_allocator(context, index, allocate, notify, user);
+  return carnot_context_leave(context, NULL);
 }
 
 // ---- running ----
 
-carnot_status* carnot_context_infer_shapes(carnot_context* context) {
+static carnot_status* infer_shapes(carnot_context* context) {
   CARNOT_TRY(carnot_context_resolve(context));
   // Data-dependent dimensions are those of the previous run: drop them.
   for (uint32_t i = 0; i < context->plan->binding_count; i++)
@@ -110,11 +128,12 @@ carnot_status* carnot_context_infer_shapes(carnot_context* context) {
   return NULL;
 }
 
-carnot_status* carnot_context_tensor_dims(const carnot_context* context, const char* name,
-                                          carnot_dims* out_dims) {
-  *out_dims = (carnot_dims){.rank = -1};
-  uint32_t index;
-  CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
+carnot_status* carnot_context_infer_shapes(carnot_context* context) {
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, infer_shapes(context));
+}
+
+static void tensor_dims(const carnot_context* context, uint32_t index, carnot_dims* out_dims) {
   const carnot_plan_binding* b = &context->plan->bindings[index];
   const carnot_rt_value* cell = &context->bindings[index].cell;
   const carnot_run_value* value = &context->values[b->value];
@@ -122,25 +141,39 @@ carnot_status* carnot_context_tensor_dims(const carnot_context* context, const c
   memcpy(out_dims->d, b->dims, sizeof(out_dims->d));
   // After resolve what shapes decide is known; after a run everything.
   if (!b->is_input && context->resolved && value->known) cell = &value->cell;
-  if (cell->kind != CARNOT_VALUE_TENSOR) return NULL;
+  if (cell->kind != CARNOT_VALUE_TENSOR) return;
   out_dims->rank = cell->tensor.rank;
   memcpy(out_dims->d, cell->tensor.dims, sizeof(out_dims->d));
+}
+
+carnot_status* carnot_context_tensor_dims(const carnot_context* context, const char* name,
+                                          carnot_dims* out_dims) {
+  *out_dims = (carnot_dims){.rank = -1};
+  uint32_t index;
+  bool taken;
+  CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
+  CARNOT_TRY(carnot_context_enter_to_read(context, __func__, &taken));
+  tensor_dims(context, index, out_dims);
+  carnot_context_leave_read(context, taken);
   return NULL;
 }
 
 carnot_status* carnot_context_run(carnot_context* context) {
-  return carnot_context_run_now(context);
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, carnot_context_run_now(context));
 }
 
 carnot_status* carnot_context_enqueue(carnot_context* context, void* stream) {
-  return carnot_context_enqueue_now(context, stream);
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, carnot_context_enqueue_now(context, stream));
 }
 
 carnot_status* carnot_context_wait(carnot_context* context, void* stream) {
-  return carnot_context_wait_now(context, stream);
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, carnot_context_wait_now(context, stream));
 }
 
-const void* carnot_context_output_data(const carnot_context* context, const char* name) {
+static const void* output_data(const carnot_context* context, const char* name) {
   uint32_t index;
   carnot_status* status = carnot_plan_find_binding(context->plan, name, &index);
   carnot_status_free(status);
@@ -150,7 +183,19 @@ const void* carnot_context_output_data(const carnot_context* context, const char
   return is_tensor ? cell->tensor.data : NULL;
 }
 
-void carnot_context_set_cancel(carnot_context* context, bool (*cancel)(void* user), void* user) {
+const void* carnot_context_output_data(const carnot_context* context, const char* name) {
+  bool taken;
+  carnot_status* status = carnot_context_enter_to_read(context, __func__, &taken);
+  carnot_status_free(status);
+  const void* data = status ? NULL : output_data(context, name);
+  carnot_context_leave_read(context, taken);
+  return data;
+}
+
+carnot_status* carnot_context_set_cancel(carnot_context* context, bool (*cancel)(void* user),
+                                         void* user) {
+  CARNOT_TRY(carnot_context_enter(context, __func__));
   context->hooks.cancel = cancel;
   context->hooks.cancel_user = user;
+  return carnot_context_leave(context, NULL);
 }

@@ -142,7 +142,8 @@ carnot_status* carnot_context_set_input_value(carnot_context* context, const cha
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   CARNOT_CHECK(data, INVALID_ARGUMENT, "input %s: the data is NULL", name);
-  return carnot_context_set_input_cell(context, index, data);
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, carnot_context_set_input_cell(context, index, data));
 }
 
 carnot_status* carnot_context_output_value(const carnot_context* context, const char* name,
@@ -150,7 +151,10 @@ carnot_status* carnot_context_output_value(const carnot_context* context, const 
   uint32_t index;
   *out_data = NULL;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
+  bool taken;
+  CARNOT_TRY(carnot_context_enter_to_read(context, __func__, &taken));
   *out_data = carnot_context_output(context, index);
+  carnot_context_leave_read(context, taken);
   return NULL;
 }
 

@@ -17,17 +17,24 @@ static carnot_status* take_times(carnot_context* context) {
   return NULL;
 }
 
-carnot_status* carnot_context_set_profiler(carnot_context* context,
-                                           void (*report)(void* user, const char* step,
-                                                          uint64_t time_ns),
-                                           void* user) {
+static carnot_status* set_profiler(carnot_context* context,
+                                   void (*report)(void* user, const char* step, uint64_t time_ns),
+                                   void* user) {
   if (report) CARNOT_TRY(take_times(context));
   context->profiler.report = report;
   context->profiler.report_user = user;
   return NULL;
 }
 
-carnot_status* carnot_context_set_layer_timing(carnot_context* context, bool on) {
+carnot_status* carnot_context_set_profiler(carnot_context* context,
+                                           void (*report)(void* user, const char* step,
+                                                          uint64_t time_ns),
+                                           void* user) {
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, set_profiler(context, report, user));
+}
+
+static carnot_status* set_layer_timing(carnot_context* context, bool on) {
   if (on) {
     CARNOT_TRY(take_times(context));
     memset(context->profiler.times, 0, context->plan->step_count * sizeof(carnot_step_time));
@@ -38,9 +45,13 @@ carnot_status* carnot_context_set_layer_timing(carnot_context* context, bool on)
   return NULL;
 }
 
-carnot_status* carnot_context_get_layer_time(const carnot_context* context, uint32_t index,
-                                             carnot_layer_time* out_time) {
-  *out_time = (carnot_layer_time){0};
+carnot_status* carnot_context_set_layer_timing(carnot_context* context, bool on) {
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, set_layer_timing(context, on));
+}
+
+static carnot_status* get_layer_time(const carnot_context* context, uint32_t index,
+                                     carnot_layer_time* out_time) {
   const carnot_plan* plan = context->plan;
   CARNOT_CHECK(index < plan->step_count, OUT_OF_RANGE, "layer %u of %u", index, plan->step_count);
   CARNOT_CHECK(context->profiler.times, FAILED_PRECONDITION, "layers are not timed");
@@ -54,28 +65,50 @@ carnot_status* carnot_context_get_layer_time(const carnot_context* context, uint
   return NULL;
 }
 
+carnot_status* carnot_context_get_layer_time(const carnot_context* context, uint32_t index,
+                                             carnot_layer_time* out_time) {
+  *out_time = (carnot_layer_time){0};
+  bool taken;
+  CARNOT_TRY(carnot_context_enter_to_read(context, __func__, &taken));
+  carnot_status* status = get_layer_time(context, index, out_time);
+  carnot_context_leave_read(context, taken);
+  return status;
+}
+
 bool carnot_context_has_accelerator(const carnot_context* context) {
   return context->device.stream != NULL;
 }
 
-void carnot_context_set_run_timing(carnot_context* context, bool on) {
-  context->device.time_io = on && context->device.stream;
+// Sets one switch of a context.
+static carnot_status* set_switch(carnot_context* context, bool* value, bool on, const char* call) {
+  CARNOT_TRY(carnot_context_enter(context, call));
+  *value = on;
+  return carnot_context_leave(context, NULL);
 }
 
-void carnot_context_get_run_times(const carnot_context* context, carnot_run_times* out_times) {
+carnot_status* carnot_context_set_run_timing(carnot_context* context, bool on) {
+  return set_switch(context, &context->device.time_io, on && context->device.stream, __func__);
+}
+
+carnot_status* carnot_context_get_run_times(const carnot_context* context,
+                                            carnot_run_times* out_times) {
   *out_times = (carnot_run_times){0};
+  bool taken;
+  CARNOT_TRY(carnot_context_enter_to_read(context, __func__, &taken));
   if (context->device.time_io)
     *out_times = (carnot_run_times){.upload_ns = context->device.io_ns[0],
                                     .compute_ns = context->device.io_ns[1],
                                     .download_ns = context->device.io_ns[2]};
+  carnot_context_leave_read(context, taken);
+  return NULL;
 }
 
-void carnot_context_set_graphs(carnot_context* context, bool on) {
-  context->device.no_graphs = !on;
+carnot_status* carnot_context_set_graphs(carnot_context* context, bool on) {
+  return set_switch(context, &context->device.no_graphs, !on, __func__);
 }
 
-void carnot_context_set_transfers(carnot_context* context, bool on) {
-  context->device.keep_tensors = !on;
+carnot_status* carnot_context_set_transfers(carnot_context* context, bool on) {
+  return set_switch(context, &context->device.keep_tensors, !on, __func__);
 }
 
 // ---- watching ----
@@ -116,10 +149,10 @@ void carnot_context_drop_watch(carnot_context* context) {
   context->hooks.watch_user = NULL;
 }
 
-carnot_status* carnot_context_set_watch(carnot_context* context,
-                                        carnot_status* (*watch)(void* user,
-                                                                const carnot_watched_value* value),
-                                        void* user) {
+static carnot_status* set_watch(carnot_context* context,
+                                carnot_status* (*watch)(void* user,
+                                                        const carnot_watched_value* value),
+                                void* user) {
   carnot_context_drop_watch(context);
   if (!watch) return NULL;
   void* memory;
@@ -128,6 +161,14 @@ carnot_status* carnot_context_set_watch(carnot_context* context,
   context->hooks.watch = watch_step;
   context->hooks.watch_user = memory;
   return NULL;
+}
+
+carnot_status* carnot_context_set_watch(carnot_context* context,
+                                        carnot_status* (*watch)(void* user,
+                                                                const carnot_watched_value* value),
+                                        void* user) {
+  CARNOT_TRY(carnot_context_enter(context, __func__));
+  return carnot_context_leave(context, set_watch(context, watch, user));
 }
 
 void carnot_watched_value_copy(const carnot_watched_value* value, void* dst) {

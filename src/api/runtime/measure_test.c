@@ -114,9 +114,9 @@ static void values_are_watched(void** state) {
 static void processors_have_no_device_times(void** state) {
   fixture* f = *state;
   carnot_run_times times = {1, 1, 1};
-  carnot_context_set_run_timing(f->context, true);
+  ok(carnot_context_set_run_timing(f->context, true));
   ok(carnot_context_run(f->context));
-  carnot_context_get_run_times(f->context, &times);
+  ok(carnot_context_get_run_times(f->context, &times));
   assert_false(carnot_context_has_accelerator(f->context));
   assert_true(times.upload_ns == 0 && times.compute_ns == 0 && times.download_ns == 0);
 }

@@ -157,11 +157,23 @@ carnot_status* carnot_timing_cache_print(carnot_timing_cache* cache, char** out_
   return NULL;
 }
 
-carnot_status* carnot_timing_cache_save(carnot_timing_cache* cache, const char* path) {
+typedef struct save {
+  carnot_timing_cache* cache;
+  const char* path;
+} save;
+
+// Adds what other processes wrote since this one read the file; their times stay.
+static carnot_status* merge_and_write(void* user) {
+  const save* s = user;
+  CARNOT_TRY(carnot_timing_cache_load(s->cache, s->path));
   char* text;
   size_t size;
-  CARNOT_TRY(carnot_timing_cache_print(cache, &text, &size));
-  carnot_status* status = carnot_write_file(path, &(carnot_piece){text, size}, 1);
+  CARNOT_TRY(carnot_timing_cache_print(s->cache, &text, &size));
+  carnot_status* status = carnot_write_file(s->path, &(carnot_piece){text, size}, 1);
   free(text);
   return status;
+}
+
+carnot_status* carnot_timing_cache_save(carnot_timing_cache* cache, const char* path) {
+  return carnot_with_file_lock(path, merge_and_write, &(save){cache, path});
 }

@@ -141,19 +141,6 @@ static const char* check_pointwise(maker* m) {
   return NULL;
 }
 
-static void take_activation(const carnot_region* region, const carnot_epilogue* e,
-                            carnot_epilogue_plan* plan) {
-  plan->activation = kActivations[e->activation.kind];
-  plan->a = e->activation.a, plan->b = e->activation.b;
-  if (plan->activation != CARNOT_KERNEL_ACTIVATION_NONE || e->rest == region->node_count) return;
-  // Plans hold the parameters of a function of the rest as well, which the kernels ignore: engines
-  // stay the same byte for byte.
-  const carnot_plan_node* node = &region->nodes[e->rest];
-  if (node->op != CARNOT_OP_UNARY) return;
-  plan->a = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "alpha");
-  plan->b = (float)carnot_attr_float(carnot_op_get(node->op), &node->attrs, "beta");
-}
-
 const char* carnot_epilogue_plan_make(const carnot_problem* problem, int channel_axis, float* bias,
                                       int64_t channels, bool* out_has_bias,
                                       carnot_epilogue_plan* out, char* reason, size_t size) {
@@ -176,7 +163,8 @@ const char* carnot_epilogue_plan_make(const carnot_problem* problem, int channel
     add_to_bias(problem->inputs[e.biases[i]].tensor, bias, channels);
   if (e.bias_count) *out_has_bias = true;
   if (e.residual != CARNOT_PLAN_NONE) out->residual = (int32_t)e.residual;
-  take_activation(region, &e, out);
+  out->activation = kActivations[e.activation.kind];
+  out->a = e.activation.a, out->b = e.activation.b;
   return make_program(&m, e.rest, e.acc);
 }
 
