@@ -11,7 +11,7 @@ from .core import CarnotError, ILogger, Manual, check, reported, utf8
 from .enums import OnnxParserFlag
 from .network.network import INetworkDefinition
 from .network.tensor import ITensor
-from .parser_errors import ParserErrors, model_nodes
+from .parser_errors import ParserError, ParserErrors, model_nodes  # noqa: F401 - ParserError is of this interface
 from .parser_refitter import c_initializers, checked_initializer, external_folder
 
 

@@ -26,10 +26,12 @@ typedef struct stream {
   carnot_status* status;
 } stream;
 
-static carnot_status* warm_up(const stream* s) {
+static void warn(const char* message) { exec_log('W', "%s", message); }
+
+static carnot_status* warm_up(stream* s) {
   double until = cli_now_ms() + (double)s->options->warm_up_ms;
-  do CLI_TRY(carnot_context_run(s->session.context));
-  while (cli_now_ms() < until);
+  CLI_TRY(cli_session_run_first(&s->session, warn));
+  while (cli_now_ms() < until) CLI_TRY(carnot_context_run(s->session.context));
   return NULL;
 }
 

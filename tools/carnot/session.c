@@ -17,6 +17,8 @@ carnot_status* cli_session_start(const cli_loaded* loaded, int threads, cli_sess
   }
   out->inputs = CLI_NEW_ARRAY(&out->arena, const carnot_data*,
                               carnot_engine_tensor_count(out->loaded.engine) + 1);
+  out->is_made_up =
+      CLI_NEW_ARRAY(&out->arena, bool, carnot_engine_tensor_count(out->loaded.engine) + 1);
   return NULL;
 }
 
@@ -88,6 +90,8 @@ carnot_status* cli_input_dims(const carnot_engine* engine, const carnot_tensor_i
   *out = input->dims;
   CLI_CHECK(out->rank >= 0, UNSUPPORTED, "input %s has no fixed rank", input->name);
   const carnot_dims* given = cli_shapes_find(shapes, input->name);
+  // Of a shape input the numbers may be its elements (cli_session_make_up).
+  if (input->is_shape && given && given->rank == cli_dims_count(out)) return NULL;
   CLI_CHECK(!given || given->rank == out->rank, INVALID_ARGUMENT,
             "input %s has %d dimensions, the shape given has %d", input->name, out->rank,
             given ? given->rank : 0);
@@ -150,9 +154,7 @@ static carnot_status* read_input(cli_session* session, uint32_t index,
   if (file) {
     CLI_TRY(cli_tensor_read(file, input, &dims, image, &session->arena, &data));
   } else {
-    cli_tensor tensor;
-    CLI_TRY(cli_tensor_random(input, &dims, &session->arena, &tensor));
-    CLI_TRY(cli_tensor_as_data(&tensor, &session->arena, &data));
+    CLI_TRY(cli_session_make_up(session, index, input, &dims, shapes, &data));
   }
   return carnot_status_annotate(cli_session_set_input(session, index, data), "%s",
                                 file ? file : input->name);
@@ -198,7 +200,8 @@ carnot_status* cli_session_profile(cli_session* session, int runs, carnot_layer_
   *out_times = times;
   if (!times) return CLI_NO_MEMORY(count * sizeof(*times), "a profile");
   carnot_status* status = NULL;
-  for (int i = 0; !status && i < 3; i++) status = carnot_context_run(session->context);
+  for (int i = 0; !status && i < 3; i++)
+    status = i ? carnot_context_run(session->context) : cli_session_run_first(session, NULL);
   if (!status) status = carnot_context_set_layer_timing(session->context, true);
   for (int i = 0; !status && i < runs; i++) status = carnot_context_run(session->context);
   for (uint32_t i = 0; !status && i < count; i++)

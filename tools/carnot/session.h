@@ -11,6 +11,7 @@ typedef struct cli_session {
   carnot_context* context;
   cli_arena arena;             // of inputs
   const carnot_data** inputs;  // by tensor index; NULL until set
+  bool* is_made_up;            // by tensor index: random elements that decide no shapes
   double base_mb;              // the peak memory of the process before the context
 } cli_session;
 
@@ -56,6 +57,20 @@ carnot_status* cli_session_read(cli_session* session, const cli_input_files* fil
                                 bool random) CARNOT_MUST_USE;
 // Sets every input to made-up values.
 carnot_status* cli_session_random(cli_session* session, const cli_shapes* shapes) CARNOT_MUST_USE;
+
+// ---- made-up inputs (random_inputs.c) ----
+
+// Made-up elements for input |index| of dimensions |dims|. Those of a shape input are what |shapes|
+// give (as many numbers as it has elements), else what the first profile was tuned for, else 1.
+carnot_status* cli_session_make_up(cli_session* session, uint32_t index,
+                                   const carnot_tensor_info* input, const carnot_dims* dims,
+                                   const cli_shapes* shapes,
+                                   const carnot_data** out_data) CARNOT_MUST_USE;
+// The first run. Where it fails and made-up integers may be indices that are out of range, they
+// are made up again inside of what they index, and |warn| (NULL: the log) is told. The error of the
+// run where that does not help.
+carnot_status* cli_session_run_first(cli_session* session,
+                                     void (*warn)(const char* message)) CARNOT_MUST_USE;
 
 // ---- layer times ----
 

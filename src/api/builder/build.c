@@ -48,6 +48,14 @@ static void warn_of_cpu(const carnot_build_config* build) {
   build->log(build->user, 1, message);
 }
 
+// Tactic sources are libraries of an accelerator.
+static void warn_of_sources(const carnot_build_config* build) {
+  const uint32_t all = (1u << CARNOT_SOURCE_COUNT) - 1;
+  if (!build->device && build->log && (build->tactic_sources & all) != all)
+    build->log(build->user, 1,
+               "tactic sources have no effect on a CPU: they name libraries of a GPU");
+}
+
 static carnot_status* build_plan(const carnot_network* network, const carnot_config* config,
                                  carnot_plan** out_plan) {
   *out_plan = NULL;
@@ -76,6 +84,7 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
   }
   CARNOT_TRY(carnot_device_choose(config ? config->device : NULL, &build.device));
   if (!config || !config->device) warn_of_cpu(&build);
+  warn_of_sources(&build);
   if (config && config->thread_count != 1)
     CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
   carnot_status* status = carnot_build_plan(network->graph, &build, out_plan);
