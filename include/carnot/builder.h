@@ -95,6 +95,12 @@ CARNOT_API carnot_status* carnot_config_set_input_types(carnot_config* config,
 CARNOT_API carnot_status* carnot_config_set_output_types(carnot_config* config,
                                                          const carnot_dtype* dtypes,
                                                          size_t count) CARNOT_MUST_USE;
+// The memory layouts that input or output |name| of the network may have: 1 << carnot_tensor_format
+// each. LINEAR is taken where it is allowed, else the first that the tensor can have; the engine
+// reformats. The build fails where the network has no such tensor or it can have none of them. The
+// name is copied; set again it is replaced.
+CARNOT_API carnot_status* carnot_config_set_tensor_formats(carnot_config* config, const char* name,
+                                                           uint32_t allowed) CARNOT_MUST_USE;
 // The highest CPU ISA level that tactics may use, by name (carnot/machine.h), for engines that run
 // on other machines or for tests. NULL: this machine's. INVALID_ARGUMENT for other names.
 CARNOT_API carnot_status* carnot_config_set_isa(carnot_config* config,

@@ -15,13 +15,6 @@ extern "C" {
 
 typedef struct carnot_rt_value carnot_data;
 
-typedef enum carnot_data_kind {
-  CARNOT_DATA_UNKNOWN,  // an output before the first run
-  CARNOT_DATA_TENSOR,
-  CARNOT_DATA_SEQUENCE,
-  CARNOT_DATA_OPTIONAL,  // none or one item
-} carnot_data_kind;
-
 // ---- making ----
 
 // Dense, row-major numbers at |data|. INVALID_ARGUMENT for text and for dimensions below 0.
@@ -74,12 +67,13 @@ CARNOT_API void carnot_element_set_i64(carnot_dtype dtype, void* data, size_t in
 
 // ---- with contexts ----
 
-// Borrows |data| until the run is over. INVALID_ARGUMENT names the kind, type or dimension that
+// Borrows |data| until the run is over; for an input of another format than row-major it is copied
+// now. INVALID_ARGUMENT names the kind, type or dimension that
 // does not fit.
 CARNOT_API carnot_status* carnot_context_set_input_value(carnot_context* context, const char* name,
                                                          const carnot_data* data) CARNOT_MUST_USE;
-// Output |name| of the last run; it belongs to the context and is valid until its next run.
-// NOT_FOUND lists the names that exist.
+// Output |name| of the last run, row-major in any case; it belongs to the context and is valid
+// until its next run. NOT_FOUND lists the names that exist.
 CARNOT_API carnot_status* carnot_context_output_value(const carnot_context* context,
                                                       const char* name,
                                                       const carnot_data** out_data) CARNOT_MUST_USE;

@@ -30,6 +30,10 @@ typedef enum carnot_onnx_flag {
   // Normalizations that the model writes as several nodes stay as they are; without it each becomes
   // one layer on import. For debugging tensor by tensor.
   CARNOT_ONNX_KEEP_NODES = 4,
+  // External data may be symbolic links to anywhere. Without it a link is followed only to a file
+  // below the model's folder, beside the file that the model's own path leads to, or in the same
+  // repository of a Hugging Face cache.
+  CARNOT_ONNX_FOLLOW_LINKS = 8,
 } carnot_onnx_flag;
 // As carnot_onnx_parse_file, with |flags|.
 CARNOT_API carnot_status* carnot_onnx_parse_file_with(const char* path, uint32_t flags,

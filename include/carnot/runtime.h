@@ -99,11 +99,20 @@ CARNOT_API void carnot_engine_get_stats(const carnot_engine* engine,
                                         carnot_engine_stats* out_stats);
 
 // Facts about an input or output of an engine.
+typedef enum carnot_data_kind {
+  CARNOT_DATA_UNKNOWN,  // known after a run
+  CARNOT_DATA_TENSOR,
+  CARNOT_DATA_SEQUENCE,
+  CARNOT_DATA_OPTIONAL,  // none or one item
+} carnot_data_kind;
+
 typedef struct carnot_tensor_info {
   const char* name;
+  carnot_data_kind kind;  // of other kinds than tensors dtype is INVALID, the rank -1
   bool is_input;
   bool is_shape;  // its elements decide shapes: its data must be there when shapes are inferred
   carnot_dtype dtype;
+  carnot_tensor_format format;             // the layout in memory: LINEAR is row-major
   carnot_dims dims;                        // -1: dynamic. rank -1: known after a run
   const char* dim_names[CARNOT_MAX_RANK];  // "" where unnamed
 } carnot_tensor_info;
@@ -174,9 +183,10 @@ CARNOT_API carnot_status* carnot_context_set_profile(carnot_context* context,
 // does not allow.
 CARNOT_API carnot_status* carnot_context_set_input_shape(carnot_context* context, const char* name,
                                                          const carnot_dims* dims) CARNOT_MUST_USE;
-// Memory of input or output |name|: dense, row-major, borrowed until set again. Inputs are read
-// only; |capacity_bytes| says how much an output may take. NULL for an output: the context's own
-// memory. An input with dynamic dimensions needs its shape first.
+// Memory of input or output |name|: dense, of the tensor's format (row-major unless the network
+// asked for another: carnot_tensor_layout_of says how large it is), borrowed until set again.
+// Inputs are read only; |capacity_bytes| says how much an output may take. NULL for an output: the
+// context's own memory. An input with dynamic dimensions needs its shape first.
 CARNOT_API carnot_status* carnot_context_set_tensor_address(carnot_context* context,
                                                             const char* name, void* data,
                                                             size_t capacity_bytes) CARNOT_MUST_USE;

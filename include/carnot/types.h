@@ -71,6 +71,62 @@ typedef struct carnot_dims {
   int64_t d[CARNOT_MAX_RANK];
 } carnot_dims;
 
+// Memory layouts of network inputs and outputs, with TensorRT's numbers. A tensor keeps its
+// dimensions in every layout. The channels are dimension rank - 3, or rank - 4 for the formats with
+// a D: dimension 1 of {N, C, H, W} and of {N, C, D, H, W}. X(NAME, number, "name", K, B, S): the
+// last S dimensions are spatial; K: LINEAR row-major; LAST channels are the dense dimension, padded
+// to a multiple of B; BLOCKED channels are in blocks of B, {N, ceil(C / B), H, W, B}; DLA not
+// available. Padding is 0 in outputs and not read in inputs.
+#define CARNOT_TENSOR_FORMATS(X)            \
+  X(LINEAR, 0, "chw", LINEAR, 1, 0)         \
+  X(CHW2, 1, "chw2", BLOCKED, 2, 2)         \
+  X(HWC8, 2, "hwc8", LAST, 8, 2)            \
+  X(CHW4, 3, "chw4", BLOCKED, 4, 2)         \
+  X(CHW16, 4, "chw16", BLOCKED, 16, 2)      \
+  X(CHW32, 5, "chw32", BLOCKED, 32, 2)      \
+  X(DHWC8, 6, "dhwc8", LAST, 8, 3)          \
+  X(CDHW32, 7, "cdhw32", BLOCKED, 32, 3)    \
+  X(HWC, 8, "hwc", LAST, 1, 2)              \
+  X(DLA_LINEAR, 9, "dla_linear", DLA, 1, 0) \
+  X(DLA_HWC4, 10, "dla_hwc4", DLA, 4, 2)    \
+  X(HWC16, 11, "hwc16", LAST, 16, 2)        \
+  X(DHWC, 12, "dhwc", LAST, 1, 3)
+
+typedef enum carnot_tensor_format {
+#define CARNOT_TENSOR_FORMAT_ENUM(NAME, number, name, kind, block, spatial) \
+  CARNOT_TENSOR_##NAME = number,
+  CARNOT_TENSOR_FORMATS(CARNOT_TENSOR_FORMAT_ENUM)
+#undef CARNOT_TENSOR_FORMAT_ENUM
+      CARNOT_TENSOR_FORMAT_COUNT
+} carnot_tensor_format;
+
+// "chw", "hwc8", …, the names of --inputIOFormats; "unknown" for values outside the list.
+CARNOT_API const char* carnot_tensor_format_name(carnot_tensor_format format);
+// The format called |name|; CARNOT_TENSOR_FORMAT_COUNT when there is none.
+CARNOT_API carnot_tensor_format carnot_tensor_format_find(const char* name);
+
+// How a tensor lies in memory.
+typedef struct carnot_tensor_layout {
+  // Per dimension, in vectors of |components| elements.
+  int64_t strides[CARNOT_MAX_RANK];
+  int32_t vectorized_dim;  // the dimension whose elements are in vectors; -1: none
+  int32_t components;      // elements of a vector; 1: none
+  size_t bytes;            // of the whole tensor with its padding
+} carnot_tensor_layout;
+// The layout of a tensor of known dimensions. INVALID_ARGUMENT names a format that this type or
+// these dimensions cannot have.
+CARNOT_API carnot_status* carnot_tensor_layout_of(carnot_tensor_format format, carnot_dtype dtype,
+                                                  const carnot_dims* dims,
+                                                  carnot_tensor_layout* out) CARNOT_MUST_USE;
+// Copies row-major |src| to |dst| of |format|, with zeros as padding.
+CARNOT_API carnot_status* carnot_tensor_to_format(carnot_tensor_format format, carnot_dtype dtype,
+                                                  const carnot_dims* dims, const void* src,
+                                                  void* dst) CARNOT_MUST_USE;
+// Copies |src| of |format| to row-major |dst|.
+CARNOT_API carnot_status* carnot_tensor_from_format(carnot_tensor_format format, carnot_dtype dtype,
+                                                    const carnot_dims* dims, const void* src,
+                                                    void* dst) CARNOT_MUST_USE;
+
 // Libraries and kinds of kernels that tactics of an accelerator come from.
 typedef enum carnot_tactic_source {
   CARNOT_SOURCE_CUBLAS,

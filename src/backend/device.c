@@ -2,12 +2,13 @@
 #include "backend/device.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/module.h"
 
 // Few, and never closed before the process ends: engines and contexts point to them.
 enum { kMaxDevices = 16 };
@@ -19,51 +20,11 @@ static struct {
 } g_devices[kMaxDevices];
 static int g_device_count;
 
-// The folder of the program or library that holds this code. A program started by its name on PATH
-// is known to the loader by that name alone, so its path comes from /proc.
-static bool own_folder(char* folder, size_t size) {
-  Dl_info self;
-  if (!dladdr((void*)(uintptr_t)carnot_device_open, &self) || !self.dli_fname) return false;
-  if (strcmp(self.dli_fname, program_invocation_name) == 0) {
-    ssize_t length = readlink("/proc/self/exe", folder, size - 1);
-    folder[length > 0 ? length : 0] = 0;
-  } else {
-    snprintf(folder, size, "%s", self.dli_fname);
-  }
-  char* slash = strrchr(folder, '/');
-  if (slash) *slash = 0;
-  return slash != NULL;
-}
-
-// Beside this code, in the library folder of its installation, or on the system's path.
-static void* open_module(char* tried, size_t size) {
-  static const char kName[] = "libcarnot_cuda.so";
-  static const char* const kFolders[] = {"", "../lib/", "../" CARNOT_LIBDIR "/"};
-  const char* forced = getenv("CARNOT_CUDA_MODULE");
-  if (forced) {
-    snprintf(tried, size, "%s", forced);
-    return dlopen(forced, RTLD_NOW | RTLD_LOCAL);
-  }
-  char folder[4096];
-  bool has_folder = own_folder(folder, sizeof(folder));
-  for (size_t i = 0; has_folder && i < sizeof(kFolders) / sizeof(kFolders[0]); i++) {
-    char path[sizeof(folder) + 64];
-    snprintf(path, sizeof(path), "%s/%s%s", folder, kFolders[i], kName);
-    // What is there must open: another one would be of another build.
-    if (access(path, F_OK) != 0) continue;
-    snprintf(tried, size, "%s", path);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  }
-  snprintf(tried, size, "%s", kName);
-  return dlopen(kName, RTLD_NOW | RTLD_LOCAL);
-}
-
 static carnot_status* load_module(void) {
   if (g_cuda) return NULL;
-  char tried[4096];
-  void* module = open_module(tried, sizeof(tried));
-  const char* why = module ? NULL : dlerror();
-  CARNOT_CHECK(module, NOT_FOUND, "the CUDA module %s does not open: %s", tried, why ? why : "");
+  void* module;
+  CARNOT_TRY(carnot_module_open("the CUDA module", "libcarnot_cuda.so",
+                                getenv("CARNOT_CUDA_MODULE"), &module));
   void* symbol = dlsym(module, "carnot_backend_entry");
   carnot_backend_entry_fn* entry = NULL;
   memcpy(&entry, &symbol, sizeof(entry));
@@ -72,8 +33,7 @@ static carnot_status* load_module(void) {
               backend->problem_bytes == sizeof(carnot_problem) &&
               backend->view_bytes == sizeof(carnot_step_view);
   if (!fits) dlclose(module);
-  CARNOT_CHECK(fits, VERSION_MISMATCH, "the CUDA module %s is of another build than this program",
-               tried);
+  CARNOT_CHECK(fits, VERSION_MISMATCH, "the CUDA module is of another build than this program");
   size_t count;
   const carnot_tactic* const* table = backend->tactics(&count);
   CARNOT_TRY(carnot_tactics_add_backend(table, count));

@@ -46,6 +46,7 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                                 config->user));
   CARNOT_TRY(carnot_find_shape_inputs(builder));
   CARNOT_TRY(carnot_apply_profiles(builder));
+  CARNOT_TRY(carnot_apply_io_formats(builder));
   carnot_target target = {
       .isa = builder->isa, .device = config->device, .sources = config->tactic_sources};
   carnot_pass_options passes = {.executor = config->executor,

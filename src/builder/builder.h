@@ -23,6 +23,12 @@ typedef struct carnot_profile {
 // What the profile says of input |name|; NULL: nothing.
 const carnot_profile_input* carnot_profile_find(const carnot_profile* profile, const char* name);
 
+// The memory layouts that input or output |name| may have: 1 << carnot_tensor_format each.
+typedef struct carnot_io_request {
+  const char* name;
+  uint32_t allowed;
+} carnot_io_request;
+
 typedef struct carnot_build_config {
   const carnot_profile* profiles;  // none: every dynamic dimension is allowed
   size_t profile_count;
@@ -41,6 +47,8 @@ typedef struct carnot_build_config {
   size_t disabled_pass_count;
   bool fast_fp32;
   carnot_precision_constraints typing;
+  const carnot_io_request* io_formats;  // others are LINEAR
+  size_t io_format_count;
   const char* const* plugin_libraries;  // files that the engine carries
   size_t plugin_library_count;
   double time_budget_s;                      // 0: none

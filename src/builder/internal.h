@@ -9,6 +9,13 @@
 
 #include "builder/builder.h"
 #include "builder/measure/timing_key.h"
+#include "plan/io_format.h"
+
+// An input or output as the user sees it.
+typedef struct carnot_io_tensor {
+  carnot_tensor_format format;
+  carnot_type type;  // with the dimensions of the network, not those in memory
+} carnot_io_tensor;
 
 typedef struct carnot_builder {
   const carnot_build_config* config;
@@ -28,6 +35,7 @@ typedef struct carnot_builder {
   size_t symbol_count;
   bool* symbol_static;  // by expression index: depends on the inputs' dimensions alone
   bool* shape_inputs;   // by graph input: its elements decide shapes
+  carnot_io_tensor *input_io, *output_io;  // by graph input and output
 } carnot_builder;
 
 // ---- analysis/shape_inputs.c, analysis/profile.c ----
@@ -36,6 +44,8 @@ typedef struct carnot_builder {
 carnot_status* carnot_find_shape_inputs(carnot_builder* builder) CARNOT_MUST_USE;
 // Sets ranges and optima of the inputs' dimensions from the profiles.
 carnot_status* carnot_apply_profiles(carnot_builder* builder) CARNOT_MUST_USE;
+// Gives inputs and outputs the memory layouts that were asked for (analysis/io_formats.c).
+carnot_status* carnot_apply_io_formats(carnot_builder* builder) CARNOT_MUST_USE;
 // Extends the symbol tables to the expressions that passes added.
 carnot_status* carnot_note_symbols(carnot_builder* builder) CARNOT_MUST_USE;
 // True when the inputs' shapes decide every dimension of the type.

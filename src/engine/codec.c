@@ -338,6 +338,7 @@ static void put_binding(stream* s, carnot_plan_binding* b, uint32_t profile_coun
     b->is_input = flags & 1;
     b->is_shape = flags >> 1 & 1;
   }
+  PUT_ENUM(s, b->format, "binding");
   put_u32(s, &b->value, "binding");
   PUT_ENUM(s, b->dtype, "binding");
   put_i32(s, &b->rank, "binding");

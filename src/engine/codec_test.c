@@ -219,6 +219,7 @@ static void same_bindings(const carnot_plan* a, const carnot_plan* b) {
     assert_int_equal(x->is_input, y->is_input);
     assert_int_equal(x->is_shape, y->is_shape);
     assert_int_equal(x->value, y->value);
+    assert_int_equal(x->format, y->format);
     assert_int_equal(x->dtype, y->dtype);
     assert_int_equal(x->rank, y->rank);
     for (int d = 0; d < x->rank; d++) {

@@ -4,8 +4,8 @@
 //         dimension); inverse: e^(+...) / N. x is cut or padded with zeros to N. The last dimension
 //         is 1 (real) or 2 (real, imaginary). onesided: N/2 + 1 values; with inverse: from those to
 //         N real ones, N default 2*(d-1).
-//   stft: dft of frames of signal [B,L,1|2], frame_step apart, each times |window|; → [B, frames,
-//   bins, 2]
+//   stft: dft of frames of signal [B,L,1|2] or [B,L] (as PyTorch writes it), frame_step apart, each
+//   times |window|; → [B, frames, bins, 2]
 #include "ops/util.h"
 
 // ---- the transform: radix 2 while the length is even, then by the definition ----
@@ -178,7 +178,7 @@ static carnot_status* one_integer(carnot_infer* infer, int input, carnot_sym* ou
 
 static carnot_status* infer_stft(carnot_infer* infer) {
   const carnot_type *x, *window;
-  CARNOT_TRY(carnot_infer_rank(infer, 0, 3, 3, &x));
+  CARNOT_TRY(carnot_infer_rank(infer, 0, 2, 3, &x));
   carnot_sym step, length, one = carnot_sym_of(1);
   bool has_step, has_length;
   CARNOT_TRY(one_integer(infer, 1, &step, &has_step));
@@ -189,7 +189,7 @@ static carnot_status* infer_stft(carnot_infer* infer) {
       has_length = window->rank == 1;
       if (has_length) length = window->dims[0];
     } else {
-      has_length = x->rank == 3;
+      has_length = x->rank >= 2;
       if (has_length) length = x->dims[1];
     }
   }
@@ -197,11 +197,9 @@ static carnot_status* infer_stft(carnot_infer* infer) {
                         carnot_infer_unknown(infer, INT32_MAX),
                         carnot_infer_unknown(infer, INT32_MAX), carnot_sym_of(2)};
   carnot_syms* t = infer->syms;
-  if (x->rank == 3) {
-    CARNOT_TRY(check_complex(x));
-    dims[0] = x->dims[0];
-  }
-  if (x->rank == 3 && has_length && has_step) {
+  if (x->rank == 3) CARNOT_TRY(check_complex(x));
+  if (x->rank >= 2) dims[0] = x->dims[0];
+  if (x->rank >= 2 && has_length && has_step) {
     CARNOT_CHECK(!carnot_sym_is_const(step) || step.bits > 0, INVALID_MODEL,
                  "frame_step is %lld; at least 1 is required", (long long)step.bits);
     carnot_sym room = carnot_sym_sub(t, x->dims[1], length);
@@ -218,7 +216,10 @@ static carnot_status* infer_stft(carnot_infer* infer) {
 
 static carnot_status* run_stft(carnot_call* call) {
   const carnot_tensor *x = carnot_call_in(call, 0), *window = carnot_call_in(call, 2);
-  int64_t step = carnot_scalar_i64(carnot_call_in(call, 1), 0), parts = x->dims[2];
+  int64_t step = carnot_scalar_i64(carnot_call_in(call, 1), 0);
+  int64_t parts = x->rank == 3 ? x->dims[2] : 1;
+  CARNOT_CHECK(parts == 1 || parts == 2, INVALID_ARGUMENT,
+               "numbers of %lld parts, must have 1 (real) or 2 (complex)", (long long)parts);
   int64_t n = carnot_scalar_i64(carnot_call_in(call, 3), window ? window->dims[0] : x->dims[1]);
   CARNOT_CHECK(
       step > 0 && n > 0 && n <= x->dims[1] && (!window || carnot_tensor_count(window) == n),

@@ -10,9 +10,8 @@
 #include <stdio.h>
 #include <wctype.h>
 
+#include "ops/codecs.h"
 #include "ops/infer_help.h"
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 
 static carnot_status* text_input(const carnot_infer* infer, int i, const carnot_type** out_type) {
   CARNOT_TRY(carnot_infer_tensor(infer, i, out_type));
@@ -261,47 +260,28 @@ static carnot_status* infer_regex(carnot_infer* infer) {
   return carnot_infer_like(infer, 0, 0, CARNOT_DTYPE_BOOL);
 }
 
-static carnot_status* match_all(carnot_call* call, pcre2_code* code, pcre2_match_data* match,
-                                pcre2_match_context* limits) {
+static carnot_status* match_all(carnot_call* call, const carnot_codecs* codecs, void* pattern) {
   const carnot_tensor* x = carnot_call_in(call, 0);
   carnot_tensor* y = carnot_call_out(call, 0);
   int64_t count = y ? carnot_tensor_count(x) : 0;
   for (int64_t i = 0; i < count; i++) {
-    carnot_strview text = texts(x)[i];
-    int found =
-        pcre2_match(code, (PCRE2_SPTR)(text.data ? text.data : ""), text.size, 0, 0, match, limits);
-    CARNOT_CHECK(found != PCRE2_ERROR_MATCHLIMIT && found != PCRE2_ERROR_HEAPLIMIT, OUT_OF_RANGE,
-                 "text %lld takes too long to match", (long long)i);
-    ((uint8_t*)y->data)[i] = found >= 0;
+    int found = codecs->pattern_match(pattern, texts(x)[i].data, texts(x)[i].size);
+    CARNOT_CHECK(found >= 0, OUT_OF_RANGE, "text %lld takes too long to match", (long long)i);
+    ((uint8_t*)y->data)[i] = found == 1;
   }
   return NULL;
 }
 
 static carnot_status* run_regex(carnot_call* call) {
-  carnot_strview pattern = carnot_attr_text(call->row, call->attrs, "pattern");
-  int error;
-  PCRE2_SIZE where;
-  uint32_t options = PCRE2_UTF | PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOLLAR_ENDONLY;
-  pcre2_code* code =
-      pcre2_compile((PCRE2_SPTR)pattern.data, pattern.size, options, &error, &where, NULL);
-  if (!code) {
-    PCRE2_UCHAR why[160];
-    pcre2_get_error_message(error, why, sizeof(why));
-    return CARNOT_ERROR(INVALID_MODEL, "pattern \"" CARNOT_VIEW_FMT "\", place %zu: %s",
-                        CARNOT_VIEW_ARG(pattern), (size_t)where, (const char*)why);
-  }
-  pcre2_match_data* match = pcre2_match_data_create_from_pattern(code, NULL);
-  pcre2_match_context* limits = pcre2_match_context_create(NULL);
-  carnot_status* status = NULL;
-  if (match && limits) {
-    pcre2_set_match_limit(limits, 10 * 1000 * 1000);
-    status = match_all(call, code, match, limits);
-  } else {
-    status = CARNOT_ERROR(OUT_OF_MEMORY, "no memory to match a pattern");
-  }
-  pcre2_match_context_free(limits);
-  pcre2_match_data_free(match);
-  pcre2_code_free(code);
+  carnot_strview text = carnot_attr_text(call->row, call->attrs, "pattern");
+  const carnot_codecs* codecs;
+  CARNOT_TRY(carnot_codecs_open(&codecs));
+  char why[256];
+  void* pattern = codecs->pattern_compile(text.data, text.size, why, sizeof(why));
+  CARNOT_CHECK(pattern, INVALID_MODEL, "pattern \"" CARNOT_VIEW_FMT "\", %s", CARNOT_VIEW_ARG(text),
+               why);
+  carnot_status* status = match_all(call, codecs, pattern);
+  codecs->pattern_free(pattern);
   return status;
 }
 

@@ -111,8 +111,9 @@ enum { CARNOT_MAX_SHAPE_ELEMENTS = 64 };  // of an input that decides shapes
 typedef struct carnot_plan_binding {
   const char* name;
   bool is_input;
-  bool is_shape;  // its elements decide shapes: must be known when shapes are set
-  uint32_t value;
+  bool is_shape;                // its elements decide shapes: must be known when shapes are set
+  carnot_tensor_format format;  // the layout in the user's memory (plan/io_format.h)
+  uint32_t value;               // as it lies in memory: its dimensions follow from |format|
   carnot_dtype dtype;
   int32_t rank;                            // -1 unknown, or no tensor
   int64_t dims[CARNOT_MAX_RANK];           // -1: dynamic

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan/io_format.h"
 #include "plan/plan.h"
 
 #define CHECK(condition, ...) CARNOT_CHECK(condition, INVALID_MODEL, __VA_ARGS__)
@@ -209,11 +210,22 @@ static carnot_status* check_block(const carnot_plan* plan, uint32_t index, uint3
   return NULL;
 }
 
+static carnot_status* check_io_format(const carnot_plan_binding* b) {
+  if (b->format == CARNOT_TENSOR_LINEAR) return NULL;
+  carnot_status* status = carnot_io_format_check(b->format, b->name, b->dtype, b->rank, b->dims);
+  bool fits = status == NULL;
+  carnot_status_free(status);
+  CHECK(fits, "tensor %s of rank %d and type %s cannot have format %d", b->name, b->rank,
+        carnot_dtype_name(b->dtype), (int)b->format);
+  return NULL;
+}
+
 static carnot_status* check_binding(const carnot_plan* plan, uint32_t index) {
   const carnot_plan_binding* b = &plan->bindings[index];
   CHECK(b->value < plan->value_count, "tensor %s names value %u of %u", b->name, b->value,
         plan->value_count);
   CHECK((unsigned)b->dtype < CARNOT_DTYPE_COUNT, "tensor %s has type %d", b->name, (int)b->dtype);
+  CARNOT_TRY(check_io_format(b));
   for (int i = 0; i < b->rank; i++)
     CHECK(b->dims[i] >= -1, "tensor %s has dimension %lld", b->name, (long long)b->dims[i]);
   if (b->is_input) {

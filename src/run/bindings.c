@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "plan/io_format.h"
+
 carnot_status* carnot_plan_find_binding(const carnot_plan* plan, const char* name,
                                         uint32_t* out_index) {
   char names[512] = "";
@@ -61,14 +63,41 @@ void carnot_bind_constants(carnot_context* context) {
   }
 }
 
+// ---- layouts of the user's tensors ----
+
+carnot_rt_value carnot_stored_cell(const carnot_plan_binding* b, const carnot_rt_value* cell) {
+  carnot_rt_value out = *cell;
+  if (b->format == CARNOT_TENSOR_LINEAR || cell->kind != CARNOT_VALUE_TENSOR) return out;
+  out.tensor.rank =
+      carnot_io_stored_dims(b->format, cell->tensor.rank, cell->tensor.dims, out.tensor.dims);
+  return out;
+}
+
+carnot_status* carnot_shown_cell(const carnot_plan_binding* b, const carnot_rt_value* stored,
+                                 carnot_rt_value* out_cell) {
+  *out_cell = *stored;
+  if (b->format == CARNOT_TENSOR_LINEAR || stored->kind != CARNOT_VALUE_TENSOR) return NULL;
+  CARNOT_CHECK(carnot_io_shown_dims(b->format, b->rank, b->dims, stored->tensor.rank,
+                                    stored->tensor.dims, out_cell->tensor.dims),
+               INVALID_MODEL, "output %s of format %s is stored with %d dimensions", b->name,
+               carnot_tensor_format_name(b->format), stored->tensor.rank);
+  out_cell->tensor.rank = b->rank;
+  return NULL;
+}
+
 // ---- inputs and outputs ----
+
+static const char* const kKinds[] = {[CARNOT_VALUE_UNKNOWN] = "nothing",
+                                     [CARNOT_VALUE_TENSOR] = "a tensor",
+                                     [CARNOT_VALUE_SEQUENCE] = "a sequence",
+                                     [CARNOT_VALUE_OPTIONAL] = "an optional"};
 
 static carnot_status* check_input(const carnot_context* context, const carnot_plan_binding* b,
                                   const carnot_rt_value* cell, uint32_t profile) {
   if (b->rank < 0 || cell->kind != CARNOT_VALUE_TENSOR) {
     carnot_value_kind kind = context->plan->values[b->value].kind;
     CARNOT_CHECK(kind == CARNOT_VALUE_UNKNOWN || kind == cell->kind, INVALID_ARGUMENT,
-                 "input %s has kind %d, must have kind %d", b->name, (int)cell->kind, (int)kind);
+                 "input %s is %s, must be %s", b->name, kKinds[cell->kind], kKinds[kind]);
     CARNOT_CHECK(cell->kind != CARNOT_VALUE_TENSOR || !b->dtype || cell->tensor.dtype == b->dtype,
                  INVALID_ARGUMENT, "input %s has type %s, must be %s", b->name,
                  carnot_dtype_name(cell->tensor.dtype), carnot_dtype_name(b->dtype));

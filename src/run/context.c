@@ -206,6 +206,7 @@ static void close_bindings(carnot_context* context) {
   carnot_device_session_close(&context->device, context->plan->step_count);
   for (uint32_t i = 0; context->bindings && i < context->plan->binding_count; i++) {
     free(context->bindings[i].own);
+    free(context->bindings[i].linear_memory);
     if (!device) continue;
     device->backend->free(device, context->bindings[i].device_memory);
     device->backend->free_host(device, context->bindings[i].pinned);

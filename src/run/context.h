@@ -34,9 +34,11 @@ typedef struct carnot_run_binding {
   void* address;  // NULL: the context's own memory
   size_t capacity_bytes;
   bool is_set;
-  carnot_rt_value cell;  // an input as set; an output after the run
-  void* own;             // memory of the context for an output without address
-  size_t own_bytes;
+  carnot_rt_value cell;    // an input as set; an output after the run: with the user's dimensions
+  void* own;               // memory of the context: for an output without address, or an input that
+  size_t own_bytes;        // was given row-major and has another format
+  carnot_rt_value linear;  // an output of another format, row-major; its data are |linear_memory|
+  void* linear_memory;
   void* device_memory;  // the same on the accelerator
   size_t device_bytes;
   void* pinned;  // for copies between the user's memory and the accelerator's
@@ -166,6 +168,11 @@ carnot_status* carnot_run_reference(carnot_context* context, uint32_t step,
                                     carnot_rt_value* const* outputs) CARNOT_MUST_USE;
 carnot_status* carnot_shape_step(carnot_context* context, uint32_t step, void* state,
                                  size_t* out_workspace_bytes) CARNOT_MUST_USE;
+// The cell of a tensor as it lies in the user's memory, for |cell| with the user's dimensions.
+carnot_rt_value carnot_stored_cell(const carnot_plan_binding* binding, const carnot_rt_value* cell);
+// The way back, for an output. INVALID_MODEL when |stored| has not the binding's format.
+carnot_status* carnot_shown_cell(const carnot_plan_binding* binding, const carnot_rt_value* stored,
+                                 carnot_rt_value* out_cell) CARNOT_MUST_USE;
 // Sets address and strides of a value whose dimensions are known. |depth|: of aliases followed, 0
 // for callers.
 carnot_status* carnot_place_value(carnot_context* context, uint32_t value,

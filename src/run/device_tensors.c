@@ -43,7 +43,8 @@ carnot_status* carnot_place_on_device(carnot_context* context, uint32_t index, s
 
 static carnot_status* send_input(carnot_context* context, uint32_t index) {
   carnot_run_binding* binding = &context->bindings[index];
-  size_t bytes = carnot_tensor_bytes(&binding->cell.tensor);
+  carnot_rt_value cell = carnot_stored_cell(&context->plan->bindings[index], &binding->cell);
+  size_t bytes = carnot_tensor_bytes(&cell.tensor);
   if (!bytes) return NULL;
   CARNOT_TRY(take_pinned(context, binding, bytes));
   memcpy(binding->pinned, binding->address, bytes);
@@ -80,12 +81,12 @@ carnot_status* carnot_device_deliver(carnot_context* context, uint32_t index) {
   carnot_run_binding* binding = &context->bindings[index];
   const carnot_run_value* value = &context->values[b->value];
   bool on_device = v->format.memory == CARNOT_MEMORY_DEVICE;
-  size_t bytes = carnot_tensor_bytes(&binding->cell.tensor);
+  size_t bytes = carnot_tensor_bytes(&value->cell.tensor);
   const void* from = on_device ? value->device_data : value->cell.tensor.data;
   CARNOT_CHECK(from || !bytes, INVALID_MODEL, "no step makes output %s of %zu bytes", b->name,
                bytes);
-  carnot_dims dims = {.rank = value->cell.tensor.rank};
-  memcpy(dims.d, value->cell.tensor.dims, sizeof(dims.d));
+  carnot_dims dims = {.rank = binding->cell.tensor.rank};
+  memcpy(dims.d, binding->cell.tensor.dims, sizeof(dims.d));
   void* to = binding->address;
   if (binding->allocate && !binding->asked) {
     CARNOT_TRY(carnot_ask_allocator(context, index, bytes, &to));

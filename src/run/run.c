@@ -211,7 +211,7 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
   const carnot_plan_binding* b = &context->plan->bindings[index];
   carnot_run_binding* binding = &context->bindings[index];
   const carnot_rt_value* cell = &context->values[b->value].cell;
-  binding->cell = *cell;
+  CARNOT_TRY(carnot_shown_cell(b, cell, &binding->cell));
   if (cell->kind != CARNOT_VALUE_TENSOR) return NULL;
   const carnot_plan_value* v = &context->plan->values[b->value];
   if (context->device.stream &&
@@ -219,8 +219,8 @@ static carnot_status* deliver_output(carnot_context* context, uint32_t index) {
     return carnot_device_deliver(context, index);
   bool in_place =
       v->storage == CARNOT_STORAGE_BINDING && v->index == index && context->values[b->value].known;
-  carnot_dims dims = {.rank = cell->tensor.rank};
-  memcpy(dims.d, cell->tensor.dims, sizeof(dims.d));
+  carnot_dims dims = {.rank = binding->cell.tensor.rank};
+  memcpy(dims.d, binding->cell.tensor.dims, sizeof(dims.d));
   if (!in_place) {
     CARNOT_CHECK(v->format.layout == CARNOT_LAYOUT_ROW_MAJOR, INTERNAL,
                  "output %s is not row-major", b->name);
@@ -257,7 +257,8 @@ static carnot_status* run(carnot_context* context) {
                      carnot_tensor_count(&context->bindings[i].cell.tensor) == 0,
                  FAILED_PRECONDITION, "input %s has no data", context->plan->bindings[i].name);
     uint32_t value = context->plan->bindings[i].value;
-    context->values[value].cell = context->bindings[i].cell;
+    context->values[value].cell =
+        carnot_stored_cell(&context->plan->bindings[i], &context->bindings[i].cell);
     if (carnot_is_on_device(context, value)) context->values[value].cell.tensor.data = NULL;
   }
   if (context->device.stream) CARNOT_TRY(carnot_device_begin(context));

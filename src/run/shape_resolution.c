@@ -94,7 +94,7 @@ static carnot_status* take_inputs(carnot_context* context) {
     carnot_run_binding* run = &context->bindings[i];
     CARNOT_CHECK(run->is_set, FAILED_PRECONDITION, "input %s has no shape yet", b->name);
     carnot_run_value* value = &context->values[b->value];
-    value->cell = run->cell;
+    value->cell = carnot_stored_cell(b, &run->cell);
     // Only the elements of shape tensors may decide shapes; others may change from run to run.
     if (!b->is_shape) value->cell.tensor.data = NULL;
     value->known = run->cell.kind == CARNOT_VALUE_TENSOR && (!b->is_shape || run->cell.tensor.data);
@@ -263,9 +263,10 @@ static carnot_status* resolve(carnot_context* context) {
   for (uint32_t i = 0; i < context->plan->binding_count; i++) {
     const carnot_plan_binding* b = &context->plan->bindings[i];
     if (b->is_input) continue;
-    context->bindings[i].cell = context->values[b->value].cell;
+    const carnot_run_value* value = &context->values[b->value];
+    context->bindings[i].cell = (carnot_rt_value){.kind = value->cell.kind, .tensor.rank = -1};
+    if (value->known) CARNOT_TRY(carnot_shown_cell(b, &value->cell, &context->bindings[i].cell));
     context->bindings[i].cell.tensor.data = NULL;
-    if (!context->values[b->value].known) context->bindings[i].cell.tensor.rank = -1;
   }
   return NULL;
 }

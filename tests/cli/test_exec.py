@@ -163,7 +163,7 @@ def test_timing_cache(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
         ("--memPoolSize=workspace:x", "POOL:NUMBER"),
         ("--memPoolSize=heap:1M", "there is no pool 'heap'"),
         ("--profilingVerbosity=loud", "must be one of layer_names_only, detailed"),
-        ("--inputIOFormats=fp16:hwc", "layout 'hwc' is not there yet"),
+        ("--inputIOFormats=fp16:hwc", "format hwc is for 3 to 7 dimensions, not for 2"),
         ("word", "'word' is no flag"),
     ],
 )

@@ -1,10 +1,15 @@
 """Engine, tensor and image files: foreign, corrupt, odd names, real pictures."""
 
+import os
 import pathlib
+import shutil
+import subprocess
 
 import numpy as np
+import onnx
 import pytest
-from harness import MODELS, fails, passes
+from harness import CARNOT, MODELS, fails, passes
+from onnx import TensorProto, helper
 
 
 @pytest.mark.parametrize(
@@ -104,3 +109,67 @@ def test_paints_like_candy(tmp_path: pathlib.Path) -> None:
     columns = np.linspace(0, pixels.shape[1] - 1, painted.shape[1]).astype(int)
     likeness = np.corrcoef(painted.mean(2).ravel(), pixels[rows][:, columns].mean(2).ravel())[0, 1]
     assert 0.3 < likeness < 0.98  # the same scene, in another hand
+
+
+def identity(path: pathlib.Path) -> pathlib.Path:
+    """A model that gives the pixels of a picture back."""
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, "h", "w", 3]) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", value[:1], value[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "P", "1"])
+@pytest.mark.parametrize("ending", ["png", "bmp", "tiff", "webp", "jp2", "ppm", "jpg", "gif"])
+def test_image_formats(tmp_path: pathlib.Path, ending: str, mode: str) -> None:
+    """Every format and kind of pixel, against Pillow; transparent pixels lie on white."""
+    image = pytest.importorskip("PIL.Image")
+    if (ending, mode) in {("jpg", "RGBA"), ("jpg", "P"), ("jpg", "1"), ("jp2", "P"), ("jp2", "1"), ("ppm", "P"), ("gif", "RGBA")}:
+        pytest.skip(f"Pillow writes no {ending} of mode {mode}")
+    if mode == "RGBA" and ending not in ("png", "webp"):
+        pytest.skip("transparency of PNG and WebP is composed, that of other formats is not defined here")
+    y, x = np.mgrid[0:40, 0:56]
+    pixels = np.stack([x * 4, y * 6, (x + y) * 2, 255 - 3 * x], 2).astype(np.uint8)
+    picture = image.fromarray(pixels if mode == "RGBA" else pixels[..., :3]).convert(mode)
+    file = tmp_path / f"picture.{ending}"
+    picture.save(file, **({"lossless": True, "exact": True} if ending == "webp" else {}))
+    wanted = image.open(file)
+    if "A" in wanted.getbands():
+        white = image.new("RGBA", wanted.size, (255, 255, 255, 255))
+        wanted = image.alpha_composite(white, wanted.convert("RGBA"))
+    wanted = np.asarray(wanted.convert("RGB"), np.float32)
+    passes("run", identity(tmp_path / "m.onnx"), "--input", file, "--output-dir", tmp_path)
+    got = np.load(tmp_path / "y.npy")[0]
+    assert got.shape == wanted.shape
+    # Blending rounds by one; decoders of JPEG may differ by one in their inverse transform.
+    np.testing.assert_allclose(got, wanted, atol=1 if mode == "RGBA" or ending == "jpg" else 0)
+
+
+@pytest.mark.parametrize("ending", ["png", "bmp", "tiff", "webp", "jp2", "ppm", "jpg", "gif"])
+def test_broken_images(tmp_path: pathlib.Path, ending: str) -> None:
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    file, model = tmp_path / f"picture.{ending}", identity(tmp_path / "m.onnx")
+    image.fromarray(rng.integers(0, 256, (40, 56, 3), np.uint8)).save(file)
+    whole = file.read_bytes()
+    for keep in (0, 1, 11, 40, len(whole) // 3):
+        file.write_bytes(whole[:keep])
+        done = subprocess.run([CARNOT, "run", model, "--input", file], capture_output=True, text=True, timeout=60)
+        # Some decoders show the part that is there; libpng and libjpeg write a line of their own; nothing crashes.
+        assert done.returncode in (0, 1), done
+        assert done.returncode == 0 or "the image cannot be decoded: " in done.stderr, done
+        assert len(done.stderr.splitlines()) <= 3, done.stderr
+
+
+def test_without_the_codecs(tmp_path: pathlib.Path) -> None:
+    """The program links no image library; pictures need the module beside it."""
+    program = tmp_path / "bin" / "carnot"
+    program.parent.mkdir()
+    shutil.copy(CARNOT, program)
+    linked = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+    assert not [name for name in ("png", "jpeg", "lept", "pcre2") if name in linked], linked
+    (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    command = [program, "run", identity(tmp_path / "m.onnx"), "--input", tmp_path / "x.png"]
+    environment = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 1 and "the codecs module libcarnot_codecs.so does not open" in done.stderr, done

@@ -165,7 +165,10 @@ def test_types_of_inputs_and_outputs(block: pathlib.Path) -> None:
     x = RNG.standard_normal((5, C)).astype(np.float16)
     got = run(block, x, "--fp16", "--inputIOFormats=fp16:chw", "--outputIOFormats=fp16:chw")
     assert got.dtype == np.float16 and np.abs(got - wanted(x)).max() < 2e-3
-    assert "layout 'hwc8' is not there yet" in fails(
+    assert "layout 'hwc4' is not available; chw, chw2," in fails(
+        "build", block, "--output", block.with_suffix(".plan"), "--inputIOFormats=fp16:hwc4"
+    )
+    assert "tensor x: format hwc8 is for 3 to 7 dimensions, not for 2" in fails(
         "build", block, "--output", block.with_suffix(".plan"), "--inputIOFormats=fp16:hwc8"
     )
     assert "input x is float32 and cannot become int32" in fails(

@@ -52,11 +52,6 @@ static const struct {
     {"test_nesterov_momentum", "training operator"},
     {"test_gradient", "training operator"},
     {"test_ai_onnx_ml", "outside the default domain"},
-    {"test_image_decoder_decode_bmp", "no library for BMP here"},
-    {"test_image_decoder_decode_jpeg2k", "no library for JPEG 2000 here"},
-    {"test_image_decoder_decode_pnm", "no library for PNM here"},
-    {"test_image_decoder_decode_tiff", "no library for TIFF here"},
-    {"test_image_decoder_decode_webp", "no library for WebP here"},
 };
 
 static const char* skip_reason(const char* name) {

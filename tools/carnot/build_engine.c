@@ -143,6 +143,23 @@ static carnot_status* add_profiles(const carnot_network* network, const cli_buil
   return NULL;
 }
 
+// The layouts of the network's inputs and outputs; one is for all.
+static carnot_status* set_layouts(const carnot_network* network, const cli_typing* typing,
+                                  carnot_config* config) {
+  size_t count = typing->input_type_count;
+  carnot_value* value;
+  for (size_t i = 0; count && (value = carnot_network_input(network, i)) != NULL; i++)
+    if (i < count || count == 1)
+      CLI_TRY(carnot_config_set_tensor_formats(config, carnot_value_name(value),
+                                               typing->input_layouts[count == 1 ? 0 : i]));
+  count = typing->result_type_count;
+  for (size_t i = 0; count && (value = carnot_network_output(network, i)) != NULL; i++)
+    if (i < count || count == 1)
+      CLI_TRY(carnot_config_set_tensor_formats(config, carnot_value_name(value),
+                                               typing->result_layouts[count == 1 ? 0 : i]));
+  return NULL;
+}
+
 // ---- configuration ----
 
 static carnot_status* set_typing(const cli_typing* typing, carnot_config* config) {
@@ -196,6 +213,7 @@ static carnot_status* build(const carnot_network* network, const cli_build_optio
                             const char* engine_path) {
   CLI_TRY(configure(o, config));
   CLI_TRY(add_profiles(network, o, config));
+  CLI_TRY(set_layouts(network, &o->typing, config));
   if (o->timing_cache_path)
     CLI_TRY_AT(carnot_timing_cache_load(cache, o->timing_cache_path), "timing cache %s",
                o->timing_cache_path);

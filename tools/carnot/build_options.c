@@ -34,8 +34,9 @@ const cli_flag cli_build_flag_table[] = {
     {"layerPrecisions", CLI_VALUE, CLI_WORKS,
      "LAYER:TYPE,…: what layers compute in; * in a name matches any text, later ones override"},
     {"layerOutputTypes", CLI_VALUE, CLI_WORKS, "LAYER:TYPE+TYPE,…: types of layers' outputs"},
-    {"inputIOFormats", CLI_VALUE, CLI_WORKS, "TYPE:chw,… of the network's inputs"},
-    {"outputIOFormats", CLI_VALUE, CLI_WORKS, "TYPE:chw,… of the network's outputs"},
+    {"inputIOFormats", CLI_VALUE, CLI_WORKS,
+     "TYPE:LAYOUT,… of the inputs: chw, hwc, chw4, hwc8, …"},
+    {"outputIOFormats", CLI_VALUE, CLI_WORKS, "TYPE:LAYOUT,… of the outputs"},
     {"plugins", CLI_VALUE, CLI_WORKS, "load this plugin library; may be given several times"},
     {"staticPlugins", CLI_VALUE, CLI_WORKS, "load this plugin library"},
     {"dynamicPlugins", CLI_VALUE, CLI_WORKS, "load this plugin library"},
@@ -46,6 +47,8 @@ const cli_flag cli_build_flag_table[] = {
     {"pluginInstanceNorm", CLI_NO_VALUE, CLI_WORKS,
      "InstanceNormalization as plugin InstanceNormalization_TRT"},
     {"pi", CLI_NO_VALUE, CLI_WORKS, "--pluginInstanceNorm"},
+    {"followLinks", CLI_NO_VALUE, CLI_WORKS,
+     "external data may be symbolic links out of the model's folder"},
     {"enablePluginOverride", CLI_NO_VALUE, CLI_WORKS, "a plugin replaces the operator of its name"},
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
 };
@@ -132,6 +135,7 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   options->fast_fp32 = fp32 == 1;
   options->timing_cache_path = cli_flag_text(flags, "timingCacheFile");
   options->device = cli_flag_text(flags, "backend");
+  if (cli_flag_set(flags, "followLinks")) options->onnx_flags |= CARNOT_ONNX_FOLLOW_LINKS;
   options->no_passes = cli_flag_set(flags, "noPasses");
   const char* dump = cli_flag_text(flags, "dumpGraph");
   options->dump_pass = dump && !dump[0] ? "all" : dump;

@@ -24,6 +24,7 @@ typedef struct cli_typing {
   const cli_type_request *layers, *outputs;
   size_t layer_count, output_count;
   const carnot_dtype *input_types, *result_types;  // INVALID: the network's own
+  const uint32_t *input_layouts, *result_layouts;  // 1 << carnot_tensor_format that are allowed
   size_t input_type_count, result_type_count;
 } cli_typing;
 

@@ -1,89 +1,16 @@
-// Pictures as tensors: PNG and JPEG.
-#include <png.h>
-#include <setjmp.h>
-#include <stdio.h>
+// Pictures as tensors.
 #include <stdlib.h>
 #include <string.h>
 
-#include <jpeglib.h>
-
+#include "carnot/image.h"
 #include "tensor.h"
-
-// Decoded to RGB bytes.
-typedef struct picture {
-  unsigned char* rgb;
-  int64_t width, height;
-} picture;
-
-// A small file may claim any size: what is decoded stays below a gigabyte.
-enum { kMaxPixels = 1 << 28 };
-
-static carnot_status* new_pixels(const char* path, int64_t width, int64_t height, picture* out) {
-  CLI_CHECK(width > 0 && height > 0 && width <= kMaxPixels / height, OUT_OF_RANGE,
-            "%s has %lldx%lld pixels, 1 to %d are read", path, (long long)width, (long long)height,
-            kMaxPixels);
-  out->width = width;
-  out->height = height;
-  size_t bytes = (size_t)(width * height * 3);
-  out->rgb = malloc(bytes);
-  return out->rgb ? NULL : CLI_NO_MEMORY(bytes, "a picture");
-}
-
-static carnot_status* read_png(const char* path, const cli_mapping* map, picture* out) {
-  png_image image = {.version = PNG_IMAGE_VERSION};
-  CLI_CHECK(png_image_begin_read_from_memory(&image, map->data, map->size), INVALID_MODEL, "%s: %s",
-            path, image.message);
-  image.format = PNG_FORMAT_RGB;
-  carnot_status* status = new_pixels(path, image.width, image.height, out);
-  png_color white = {255, 255, 255};
-  if (!status && !png_image_finish_read(&image, &white, out->rgb, 0, NULL))
-    status = CLI_ERROR(INVALID_MODEL, "%s: %s", path, image.message);
-  png_image_free(&image);
-  return status;
-}
-
-typedef struct jpeg_failure {
-  struct jpeg_error_mgr base;
-  jmp_buf jump;
-  char message[JMSG_LENGTH_MAX];
-} jpeg_failure;
-
-static void jpeg_failed(j_common_ptr info) {
-  jpeg_failure* failure = (jpeg_failure*)info->err;
-  info->err->format_message(info, failure->message);
-  longjmp(failure->jump, 1);
-}
-static void jpeg_silent(j_common_ptr info) { (void)info; }
-
-static carnot_status* read_jpeg(const char* path, const cli_mapping* map, picture* out) {
-  struct jpeg_decompress_struct info;
-  jpeg_failure failure;
-  info.err = jpeg_std_error(&failure.base);
-  failure.base.error_exit = jpeg_failed;
-  failure.base.output_message = jpeg_silent;
-  if (setjmp(failure.jump)) {
-    jpeg_destroy_decompress(&info);
-    return CLI_ERROR(INVALID_MODEL, "%s: %s", path, failure.message);
-  }
-  jpeg_create_decompress(&info);
-  jpeg_mem_src(&info, map->data, map->size);
-  jpeg_read_header(&info, TRUE);
-  info.out_color_space = JCS_RGB;
-  jpeg_start_decompress(&info);
-  carnot_status* status = new_pixels(path, info.output_width, info.output_height, out);
-  while (!status && info.output_scanline < info.output_height) {
-    unsigned char* line = out->rgb + out->width * 3 * info.output_scanline;
-    jpeg_read_scanlines(&info, &line, 1);
-  }
-  jpeg_destroy_decompress(&info);
-  return status;
-}
 
 static int64_t clamp(int64_t at, int64_t last) { return at < 0 ? 0 : at > last ? last : at; }
 
 // The mean over the part of the picture that a target pixel covers (area), or between the nearest
 // four where it grows.
-static double sample(const picture* p, int channel, double y0, double y1, double x0, double x1) {
+static double sample(const carnot_image* p, int channel, double y0, double y1, double x0,
+                     double x1) {
   if (y1 - y0 < 1) y0 = (y0 + y1) / 2 - 0.5, y1 = y0 + 1;
   if (x1 - x0 < 1) x0 = (x0 + x1) / 2 - 0.5, x1 = x0 + 1;
   double sum = 0, weight = 0;
@@ -103,6 +30,8 @@ typedef struct picture_axes {
   int channel, row, column;
 } picture_axes;
 
+static bool is_channels(int64_t dim) { return dim == 1 || dim == 3 || dim == 4; }
+
 static carnot_status* find_axes(const carnot_tensor_info* b, const int64_t* dims,
                                 const cli_image_options* options, picture_axes* out) {
   int rank = b->dims.rank;
@@ -113,9 +42,9 @@ static carnot_status* find_axes(const carnot_tensor_info* b, const int64_t* dims
     return NULL;
   }
   bool last = options->layout && strcmp(options->layout, "nhwc") == 0;
+  // Guessed from the model's own dimensions: an open one (-1) is no channel.
   if (!options->layout)
-    last = (dims[rank - 1] == 1 || dims[rank - 1] == 3 || dims[rank - 1] == 4) &&
-           dims[rank - 3] != 1 && dims[rank - 3] != 3;
+    last = is_channels(b->dims.d[rank - 1]) && !is_channels(b->dims.d[rank - 3]);
   *out = last ? (picture_axes){rank - 1, rank - 3, rank - 2}
               : (picture_axes){rank - 3, rank - 2, rank - 1};
   int64_t channels = dims[out->channel];
@@ -125,7 +54,7 @@ static carnot_status* find_axes(const carnot_tensor_info* b, const int64_t* dims
   return NULL;
 }
 
-static carnot_status* fill_picture(const picture* p, const carnot_tensor_info* b,
+static carnot_status* fill_picture(const carnot_image* p, const carnot_tensor_info* b,
                                    const carnot_dims* dims, const cli_image_options* options,
                                    cli_arena* arena, cli_tensor* out) {
   picture_axes axes = {0};
@@ -159,13 +88,14 @@ static carnot_status* fill_picture(const picture* p, const carnot_tensor_info* b
   return NULL;
 }
 
-carnot_status* cli_image_read(const char* path, const cli_mapping* map, bool is_png,
-                              const carnot_tensor_info* b, const carnot_dims* dims,
-                              const cli_image_options* options, cli_arena* arena, cli_tensor* out) {
-  picture p = {0};
-  carnot_status* status = is_png ? read_png(path, map, &p) : read_jpeg(path, map, &p);
-  if (!status) status = fill_picture(&p, b, dims, options, arena, out);
-  free(p.rgb);
+carnot_status* cli_image_read(const char* path, const cli_mapping* map, const carnot_tensor_info* b,
+                              const carnot_dims* dims, const cli_image_options* options,
+                              cli_arena* arena, cli_tensor* out) {
+  enum { kWhite = 255 };
+  carnot_image image;
+  CLI_TRY_AT(carnot_image_decode(map->data, map->size, kWhite, &image), "%s", path);
+  carnot_status* status = fill_picture(&image, b, dims, options, arena, out);
+  carnot_image_free(&image);
   return status;
 }
 
@@ -188,17 +118,7 @@ carnot_status* cli_image_write(const char* path, const cli_tensor* t) {
                                     (size_t)(last ? i * channels + c : c * height * width + i));
       pixels[i * channels + c] = (unsigned char)(v < 0 || v != v ? 0 : v > 255 ? 255 : v + 0.5);
     }
-  png_image image = {
-      .version = PNG_IMAGE_VERSION, .width = (png_uint_32)width, .height = (png_uint_32)height};
-  image.format = channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-  png_alloc_size_t size = 0;
-  carnot_status* status = NULL;
-  void* encoded = NULL;
-  if (png_image_write_get_memory_size(image, size, 0, pixels, 0, NULL)) encoded = malloc(size);
-  if (!encoded || !png_image_write_to_memory(&image, encoded, &size, 0, pixels, 0, NULL))
-    status = CLI_ERROR(IO, "%s: %s", path, image.message);
-  if (!status) status = carnot_write_file(path, &(carnot_piece){encoded, size}, 1);
-  free(encoded);
+  carnot_status* status = carnot_image_write_png(path, pixels, height, width, (int)channels);
   free(pixels);
   return status;
 }

@@ -22,7 +22,14 @@ static carnot_status* print_bindings(const carnot_engine* engine) {
   for (uint32_t i = 0; i < carnot_engine_tensor_count(engine); i++) {
     carnot_tensor_info t;
     CLI_TRY(carnot_engine_tensor_info(engine, i, &t));
-    printf("  %-6s %s: %s [", t.is_input ? "input" : "output", t.name, carnot_dtype_name(t.dtype));
+    printf("  %-6s %s: ", t.is_input ? "input" : "output", t.name);
+    if (t.kind != CARNOT_DATA_TENSOR) {
+      puts(t.kind == CARNOT_DATA_SEQUENCE   ? "sequence"
+           : t.kind == CARNOT_DATA_OPTIONAL ? "optional"
+                                            : "any");
+      continue;
+    }
+    printf("%s [", carnot_dtype_name(t.dtype));
     for (int d = 0; d < t.dims.rank; d++) {
       if (d) putchar(',');
       if (t.dims.d[d] >= 0)

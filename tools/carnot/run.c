@@ -10,7 +10,8 @@
 
 const cli_flag cli_run_flags[] = {
     {"input", CLI_VALUE, CLI_WORKS,
-     "NAME=FILE: .npy, .png, .jpg, .pb (TensorProto) or raw bytes; repeat for each input"},
+     "NAME=FILE: .npy, a picture, .pb (TensorProto) or raw bytes; repeat for each input and for "
+     "each item of a sequence; NAME= leaves an optional input empty, as giving none does"},
     {"shapes", CLI_VALUE, CLI_WORKS, "NAME:1x3x…: for raw bytes and for pictures"},
     {"mean", CLI_VALUE, CLI_WORKS, "A,B,C: pictures become x = (pixel - mean) * scale"},
     {"scale", CLI_VALUE, CLI_WORKS, "A,B,C: see --mean"},

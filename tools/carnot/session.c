@@ -118,11 +118,14 @@ const carnot_data* cli_session_input(const cli_session* session, const char* nam
   return status ? NULL : session->inputs[index];
 }
 
-// The file for input |name|; one without a name serves the only input.
-static const char* file_for(const cli_input_files* files, const char* name, uint32_t input_count) {
+// File number |index| of those for input |name|, NULL after the last; one without a name serves the
+// only input.
+static const char* file_for(const cli_input_files* files, const char* name, uint32_t input_count,
+                            int index) {
   for (int i = 0; i < files->count; i++) {
     const cli_input_file* f = &files->items[i];
-    if (f->name ? strcmp(f->name, name) == 0 : input_count == 1) return f->file;
+    bool fits = f->name ? strcmp(f->name, name) == 0 : input_count == 1;
+    if (fits && index-- == 0) return f->file;
   }
   return NULL;
 }
@@ -144,20 +147,65 @@ static carnot_status* check_names(const cli_session* session, const cli_input_fi
   return NULL;
 }
 
-static carnot_status* read_input(cli_session* session, uint32_t index,
-                                 const carnot_tensor_info* input, const char* file,
-                                 const cli_shapes* shapes, const cli_image_options* image) {
+static carnot_status* read_tensor(cli_session* session, uint32_t index,
+                                  const carnot_tensor_info* input, const char* file,
+                                  const cli_shapes* shapes, const cli_image_options* image,
+                                  const carnot_data** out) {
   carnot_dims dims = {.rank = input->dims.rank};
-  const carnot_data* data;
   if (!file || dims.rank >= 0)
     CLI_TRY(cli_input_dims(session->loaded.engine, input, shapes, &dims));
-  if (file) {
-    CLI_TRY(cli_tensor_read(file, input, &dims, image, &session->arena, &data));
+  if (file) return cli_tensor_read(file, input, &dims, image, &session->arena, out);
+  return cli_session_make_up(session, index, input, &dims, shapes, out);
+}
+
+// A sequence of the tensors in the files for |input|.
+static carnot_status* read_sequence(cli_session* session, const carnot_tensor_info* input,
+                                    const cli_input_files* files, uint32_t input_count,
+                                    const carnot_data** out) {
+  const carnot_data* items[CLI_COUNT(files->items)];
+  size_t count = 0;
+  const char* file;
+  carnot_data* sequence;
+  for (; (file = file_for(files, input->name, input_count, (int)count)) != NULL && *file; count++)
+    CLI_TRY(cli_tensor_read(file, NULL, NULL, NULL, &session->arena, &items[count]));
+  CLI_TRY(carnot_data_create_sequence(items, count, &sequence));
+  *out = sequence;
+  return cli_arena_own(&session->arena, sequence);
+}
+
+// Without a file, or with an empty name, there is no item; several files are a sequence.
+static carnot_status* read_optional(cli_session* session, const carnot_tensor_info* input,
+                                    const cli_input_files* files, uint32_t input_count,
+                                    const carnot_data** out) {
+  const char* file = file_for(files, input->name, input_count, 0);
+  const carnot_data* item = NULL;
+  if (file_for(files, input->name, input_count, 1))
+    CLI_TRY(read_sequence(session, input, files, input_count, &item));
+  else if (file && *file)
+    CLI_TRY(cli_tensor_read(file, NULL, NULL, NULL, &session->arena, &item));
+  carnot_data* optional;
+  CLI_TRY(carnot_data_create_optional(item, &optional));
+  *out = optional;
+  return cli_arena_own(&session->arena, optional);
+}
+
+static carnot_status* read_input(cli_session* session, uint32_t index,
+                                 const carnot_tensor_info* input, const cli_input_files* files,
+                                 uint32_t input_count, const cli_shapes* shapes,
+                                 const cli_image_options* image) {
+  const carnot_data* data;
+  const char* file = file_for(files, input->name, input_count, 0);
+  if (input->kind == CARNOT_DATA_SEQUENCE) {
+    CLI_TRY(read_sequence(session, input, files, input_count, &data));
+  } else if (input->kind == CARNOT_DATA_OPTIONAL) {
+    CLI_TRY(read_optional(session, input, files, input_count, &data));
   } else {
-    CLI_TRY(cli_session_make_up(session, index, input, &dims, shapes, &data));
+    CLI_CHECK(!file || !file_for(files, input->name, input_count, 1), INVALID_ARGUMENT,
+              "input %s is given twice", input->name);
+    CLI_TRY(read_tensor(session, index, input, file, shapes, image, &data));
   }
   return carnot_status_annotate(cli_session_set_input(session, index, data), "%s",
-                                file ? file : input->name);
+                                file && *file ? file : input->name);
 }
 
 carnot_status* cli_session_read(cli_session* session, const cli_input_files* files,
@@ -174,10 +222,11 @@ carnot_status* cli_session_read(cli_session* session, const cli_input_files* fil
   for (uint32_t i = 0; i < tensor_count; i++) {
     CLI_TRY(carnot_engine_tensor_info(engine, i, &tensor));
     if (!tensor.is_input) continue;
-    const char* file = file_for(files, tensor.name, input_count);
-    CLI_CHECK(file || random, INVALID_ARGUMENT, "input %s has no file: give --input %s=FILE",
-              tensor.name, tensor.name);
-    CLI_TRY(read_input(session, i, &tensor, file, shapes, image));
+    CLI_CHECK(random || tensor.kind == CARNOT_DATA_OPTIONAL ||
+                  file_for(files, tensor.name, input_count, 0),
+              INVALID_ARGUMENT, "input %s has no file: give --input %s=FILE", tensor.name,
+              tensor.name);
+    CLI_TRY(read_input(session, i, &tensor, files, input_count, shapes, image));
   }
   return NULL;
 }

@@ -42,9 +42,9 @@ typedef struct cli_image_options {
   int mean_count, scale_count;
   const char* layout;  // "nchw" or "nhwc"; NULL: guessed from the shape
 } cli_image_options;
-// The PNG or JPEG in |map|, scaled to |dims| of |input|; open dimensions take the picture's size.
+// The image file in |map|, scaled to |dims| of |input|; open dimensions take the picture's size.
 // Elements are in |arena|.
-carnot_status* cli_image_read(const char* path, const cli_mapping* map, bool is_png,
+carnot_status* cli_image_read(const char* path, const cli_mapping* map,
                               const carnot_tensor_info* input, const carnot_dims* dims,
                               const cli_image_options* options, cli_arena* arena,
                               cli_tensor* out) CARNOT_MUST_USE;
@@ -53,8 +53,9 @@ carnot_status* cli_image_write(const char* path, const cli_tensor* tensor) CARNO
 
 // ---- tensor_io.c ----
 
-// The tensor in the file |path| for |input|: .npy, .pb (TensorProto), .png, .jpg, else raw bytes of
-// |dims|. |input| and |dims| may be NULL for .npy and .pb. |arena| owns *out_data.
+// The tensor in the file |path| for |input|: .npy, .pb (TensorProto), an image by its
+// ending, else raw bytes of |dims|. |input| and |dims| may be NULL for .npy and .pb. |arena| owns
+// *out_data.
 carnot_status* cli_tensor_read(const char* path, const carnot_tensor_info* input,
                                const carnot_dims* dims, const cli_image_options* image,
                                cli_arena* arena, const carnot_data** out_data) CARNOT_MUST_USE;

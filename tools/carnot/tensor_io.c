@@ -164,19 +164,30 @@ static carnot_status* read_proto(const char* path, const cli_mapping* map, cli_a
   return NULL;
 }
 
+static bool is_image(const char* path) {
+  static const char* const kEndings[] = {".png",  ".jpg", ".jpeg", ".webp", ".tif",
+                                         ".tiff", ".bmp", ".jp2",  ".j2k",  ".jpx",
+                                         ".pnm",  ".ppm", ".pgm",  ".pbm",  ".gif"};
+  for (size_t i = 0; i < CLI_COUNT(kEndings); i++)
+    if (has_ending(path, kEndings[i])) return true;
+  return false;
+}
+
 static carnot_status* read_mapped(const char* path, const cli_mapping* map,
                                   const carnot_tensor_info* input, const carnot_dims* dims,
                                   const cli_image_options* image, cli_arena* arena,
                                   const carnot_data** out_data) {
   if (has_ending(path, ".pb")) return read_proto(path, map, arena, out_data);
-  bool is_png = has_ending(path, ".png");
   cli_tensor tensor;
   if (has_ending(path, ".npy"))
     CLI_TRY(read_npy(path, map, arena, &tensor));
-  else if (is_png || has_ending(path, ".jpg") || has_ending(path, ".jpeg"))
-    CLI_TRY(cli_image_read(path, map, is_png, input, dims, image, arena, &tensor));
-  else
+  else if (is_image(path) && input)
+    CLI_TRY(cli_image_read(path, map, input, dims, image, arena, &tensor));
+  else if (input)
     CLI_TRY(read_raw(path, map, input, dims, arena, &tensor));
+  else
+    return CLI_ERROR(INVALID_ARGUMENT, "%s must be .npy or .pb, which name their type and shape",
+                     path);
   return cli_tensor_as_data(&tensor, arena, out_data);
 }
 

@@ -79,25 +79,46 @@ static carnot_status* parse_requests(const cli_build_options* options, const cha
   return NULL;
 }
 
-// "fp16:chw,fp32:chw"; the layout of the network's own tensors is theirs.
+// "chw+hwc8" up to |length|: the set of formats.
+static carnot_status* parse_layouts(const char* flag, const char* text, size_t length,
+                                    uint32_t* out) {
+  *out = 0;
+  for (const char *at = text, *end = text + length; at <= end;) {
+    char name[16] = "";
+    size_t size = strcspn(at, "+,");
+    if (size < sizeof(name)) memcpy(name, at, size);
+    carnot_tensor_format format = carnot_tensor_format_find(name);
+    CLI_CHECK(format < CARNOT_TENSOR_FORMAT_COUNT && format != CARNOT_TENSOR_DLA_LINEAR &&
+                  format != CARNOT_TENSOR_DLA_HWC4,
+              INVALID_ARGUMENT,
+              "--%s: layout '%.*s' is not available; chw, chw2, chw4, chw16, chw32, hwc, hwc8, "
+              "hwc16, dhwc, dhwc8, cdhw32 are",
+              flag, (int)size, at);
+    *out |= 1u << format;
+    at += size + 1;
+  }
+  return NULL;
+}
+
+// "fp16:chw,fp32:hwc8+chw": types, and the layouts in memory that are allowed.
 static carnot_status* parse_formats(const char* flag, const char* text, cli_arena* arena,
-                                    const carnot_dtype** out, size_t* out_count) {
+                                    const carnot_dtype** out_types, const uint32_t** out_layouts,
+                                    size_t* out_count) {
   size_t most = 1;
   for (const char* at = text; *at; at++) most += *at == ',';
   carnot_dtype* types = CLI_NEW_ARRAY(arena, carnot_dtype, most);
+  uint32_t* layouts = CLI_NEW_ARRAY(arena, uint32_t, most);
   size_t count = 0;
   while (*text) {
     size_t length = strcspn(text, ","), word = strcspn(text, ":,");
     const char* layout = word < length ? text + word + 1 : text;
-    size_t layout_length = (size_t)(text + length - layout);
-    CLI_CHECK(layout_length == 3 && strncmp(layout, "chw", 3) == 0, UNSUPPORTED,
-              "--%s: layout '%.*s' is not there yet, only chw is", flag, (int)layout_length,
-              layout);
+    CLI_TRY(parse_layouts(flag, layout, (size_t)(text + length - layout), &layouts[count]));
     if (word < length) CLI_TRY(parse_type(flag, text, word, &types[count]));
     count++;
     text += length + (text[length] == ',');
   }
-  *out = types;
+  *out_types = types;
+  *out_layouts = layouts;
   *out_count = count;
   return NULL;
 }
@@ -116,11 +137,11 @@ static carnot_status* read_lists(cli_flags* flags, const cli_build_options* opti
     CLI_TRY(parse_requests(options, "layerOutputTypes", outputs, arena, &out->outputs,
                            &out->output_count));
   if (inputs)
-    CLI_TRY(
-        parse_formats("inputIOFormats", inputs, arena, &out->input_types, &out->input_type_count));
+    CLI_TRY(parse_formats("inputIOFormats", inputs, arena, &out->input_types, &out->input_layouts,
+                          &out->input_type_count));
   if (results)
     CLI_TRY(parse_formats("outputIOFormats", results, arena, &out->result_types,
-                          &out->result_type_count));
+                          &out->result_layouts, &out->result_type_count));
   return NULL;
 }
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from .._carnot import ffi, lib
 from ..core import check, to_c_dims
+from ..enums import TensorFormat
 from ..interfaces import IProfiler
-from ..types import nptype, to_c_dtype, volume
+from ..types import nptype
 
 if TYPE_CHECKING:
     from .context import IExecutionContext
@@ -50,12 +51,32 @@ def _bind_inputs(context: IExecutionContext, inputs: Dict[str, Any]) -> List[Any
             raise TypeError(f"input {name} is {array.dtype}, must be {wanted}")
         array = np.ascontiguousarray(array).reshape(array.shape)
         keep.append(array)
+        shape = array.shape
+        if tensor.format != TensorFormat.LINEAR and array.ndim == len(tensor.dims):
+            array = _to_format(tensor, array)
+            keep.append(array)
         check(
             lib.carnot_context_set_input(
-                context._c, tensor.c_name, to_c_dims(array.shape), ffi.cast("void*", array.ctypes.data)
+                context._c, tensor.c_name, to_c_dims(shape), ffi.cast("void*", array.ctypes.data)
             )
         )
     return keep
+
+
+def _to_format(tensor: Any, array: Any) -> Any:
+    """The bytes of a row-major array in the format of an input."""
+    made = np.empty(tensor.layout(array.shape).bytes, np.uint8)
+    pointers = [ffi.cast("void*", a.ctypes.data) for a in (array, made)]
+    check(lib.carnot_tensor_to_format(tensor.c_format, tensor.c_dtype, to_c_dims(array.shape), *pointers))
+    return made
+
+
+def _from_format(tensor: Any, array: Any, shape: List[int]) -> Any:
+    """A row-major array from the bytes of an output."""
+    made = np.empty(shape, nptype(tensor.dtype))
+    pointers = [ffi.cast("void*", a.ctypes.data) for a in (array, made)]
+    check(lib.carnot_tensor_from_format(tensor.c_format, tensor.c_dtype, to_c_dims(shape), *pointers))
+    return made
 
 
 def _shape(context: IExecutionContext, tensor: Any) -> Optional[List[int]]:
@@ -83,13 +104,16 @@ def _run_arrays(context: IExecutionContext, inputs: Dict[str, Any]) -> Dict[str,
     outputs = [t for t in context.engine._tensors.values() if not t.is_input]
     check(lib.carnot_context_infer_shapes(context._c))
     made: Dict[str, Any] = {}
-    data_dependent = []
+    data_dependent, shapes = [], {}
     for tensor in outputs:
         shape = _shape(context, tensor)
         if shape is None:
             data_dependent.append(tensor)
             continue
-        array = made[tensor.name] = np.empty(shape, nptype(tensor.dtype))
+        shapes[tensor.name] = shape
+        is_linear = tensor.format == TensorFormat.LINEAR
+        array = np.empty(shape, nptype(tensor.dtype)) if is_linear else np.empty(tensor.layout(shape).bytes, np.uint8)
+        made[tensor.name] = array
         check(
             lib.carnot_context_set_tensor_address(
                 context._c, tensor.c_name, ffi.cast("void*", array.ctypes.data), array.nbytes
@@ -98,9 +122,16 @@ def _run_arrays(context: IExecutionContext, inputs: Dict[str, Any]) -> Dict[str,
     check(lib.carnot_context_run(context._c))
     for tensor in data_dependent:  # the run determined their sizes; the context owns their memory
         shape = _shape(context, tensor) or []
-        size = lib.carnot_dtype_bytes(to_c_dtype(tensor.dtype), volume(shape))
-        data = ffi.buffer(lib.carnot_context_output_data(context._c, tensor.c_name), size) if size else b""
-        made[tensor.name] = np.frombuffer(bytes(data), nptype(tensor.dtype)).reshape(shape)
+        size = tensor.layout(shape).bytes
+        data = bytes(ffi.buffer(lib.carnot_context_output_data(context._c, tensor.c_name), size) if size else b"")
+        is_linear = tensor.format == TensorFormat.LINEAR
+        shapes[tensor.name] = shape
+        made[tensor.name] = (
+            np.frombuffer(data, nptype(tensor.dtype)).reshape(shape) if is_linear else np.frombuffer(data, np.uint8)
+        )
+    for tensor in outputs:
+        if tensor.format != TensorFormat.LINEAR:
+            made[tensor.name] = _from_format(tensor, made[tensor.name], shapes[tensor.name])
     del keep
     return {tensor.name: made[tensor.name] for tensor in outputs}
 

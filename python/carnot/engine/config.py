@@ -20,6 +20,7 @@ from ..enums import (
     QuantizationFlag,
     RuntimePlatform,
     TacticSource,
+    TensorFormat,
     TilingOptimizationLevel,
 )
 from ..network.network import INetworkDefinition
@@ -283,6 +284,9 @@ class IBuilderConfig(Reporter, Manual):
         if not self.get_flag(BuilderFlag.DISABLE_TIMING_CACHE):
             lib.carnot_config_set_timing_cache(config, self._cache._c)
         self._make_profiles(network, config)
+        for tensor in (*network._inputs, *network._outputs):
+            if tensor.allowed_formats != 1 << TensorFormat.LINEAR.value:
+                check(lib.carnot_config_set_tensor_formats(config, utf8(tensor.name), tensor.allowed_formats))
         for path in self.plugins_to_serialize:
             check(lib.carnot_config_serialize_plugin_library(config, utf8(os.fspath(path))))
         lib.carnot_config_set_log(config, lib.carnot_py_log, build.calls.handle)

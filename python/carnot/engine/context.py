@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from .._carnot import ffi, lib
 from ..core import Calls, CarnotError, Manual, Reporter, check, reported, text, thread_count, to_c_dims
-from ..enums import ProfilingVerbosity, TensorLocation
+from ..enums import ProfilingVerbosity, TensorFormat, TensorLocation
 from ..interfaces import IDebugListener, IOutputAllocator, IProfiler
 from ..types import Dims
 from .config import IRuntimeConfig
@@ -142,7 +142,12 @@ class IExecutionContext(Reporter, Manual):
 
     @reported(None)
     def get_tensor_strides(self, name: str) -> Optional[Dims]:
-        shape = self.get_tensor_shape(name)
+        """Strides in elements; of vectorized formats in vectors. -1 where the shape is not known."""
+        shape, tensor = self.get_tensor_shape(name), self._engine._find(name)
+        if tensor.format != TensorFormat.LINEAR and -1 not in shape:
+            return Dims(list(tensor.layout(shape).strides[0 : len(shape)]))
+        if tensor.format != TensorFormat.LINEAR:
+            return Dims([-1] * len(shape))
         strides, step = [], 1
         for d in reversed(list(shape)):
             strides.append(step)
@@ -214,9 +219,7 @@ class IExecutionContext(Reporter, Manual):
         shape = self.get_tensor_shape(name)
         if shape is None or shape._d is None or -1 in shape:
             return -1
-        from ..types import to_c_dtype, volume
-
-        return lib.carnot_dtype_bytes(to_c_dtype(self._engine._find(name).dtype), volume(shape))
+        return self._engine._find(name).layout(shape).bytes
 
     def update_device_memory_size_for_shapes(self) -> int:
         return self._engine.device_memory_size

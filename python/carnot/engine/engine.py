@@ -6,7 +6,7 @@ import json
 from typing import Any, Dict, Iterator, List, Optional
 
 from .._carnot import ffi, lib
-from ..core import CarnotError, Manual, Reporter, check, reported, text, utf8
+from ..core import CarnotError, Manual, Reporter, check, reported, text, to_c_dims, utf8
 from ..enums import (
     DataType,
     EngineCapability,
@@ -55,7 +55,22 @@ class _Tensor:
         self.is_input, self.is_shape = bool(info.is_input), bool(info.is_shape)
         self.dtype = from_c_dtype(info.dtype)
         self.dims = Dims._of_c(info.dims)
+        self.format = TensorFormat(info.format)
+        self.c_dtype, self.c_format = info.dtype, info.format
         self.c_name = utf8(self.name)
+
+    def layout(self, shape: Any) -> Any:
+        """The carnot_tensor_layout of the tensor at |shape|."""
+        made = ffi.new("carnot_tensor_layout*")
+        check(lib.carnot_tensor_layout_of(self.c_format, self.c_dtype, to_c_dims(shape), made))
+        return made
+
+    def vectors(self) -> Any:
+        """Dimension and length of the vectors that elements are in; (-1, 1) without vectors."""
+        if self.format == TensorFormat.LINEAR:
+            return -1, 1
+        layout = self.layout([max(d, 1) for d in self.dims])
+        return layout.vectorized_dim, layout.components
 
 
 class ICudaEngine(Reporter, Manual):
@@ -163,22 +178,37 @@ class ICudaEngine(Reporter, Manual):
     def get_aliased_input_tensor(self, name: str) -> Optional[str]:
         return None
 
+    @reported(TensorFormat.LINEAR)
     def get_tensor_format(self, name: str, profile_index: int = 0) -> TensorFormat:
-        return TensorFormat.LINEAR
+        return self._find(name).format
 
     @reported("")
     def get_tensor_format_desc(self, name: str, profile_index: int = 0) -> str:
-        return f"Row-major linear {self._find(name).dtype.name} format (kLINEAR)"
+        tensor = self._find(name)
+        vectorized, count = tensor.vectors()
+        if tensor.format == TensorFormat.LINEAR:
+            return f"Row-major linear {tensor.dtype.name} format (kLINEAR)"
+        channels_last = "HWC" in tensor.format.name
+        if vectorized < 0:
+            return f"Channel-last {tensor.dtype.name} format (k{tensor.format.name})"
+        how = (
+            "Channel-last {} format, C padded to {}"
+            if channels_last
+            else "Channel-vectorized row-major {} format, {} wide"
+        )
+        return f"{how.format(tensor.dtype.name, count)} (k{tensor.format.name})"
 
     @reported(-1)
     def get_tensor_bytes_per_component(self, name: str, profile_index: int = 0) -> int:
         return _itemsize(self._find(name).dtype)
 
+    @reported(-1)
     def get_tensor_components_per_element(self, name: str, profile_index: int = 0) -> int:
-        return 1
+        return self._find(name).vectors()[1]
 
+    @reported(-1)
     def get_tensor_vectorized_dim(self, name: str, profile_index: int = 0) -> int:
-        return -1
+        return self._find(name).vectors()[0]
 
     @reported([])
     def get_tensor_profile_shape(self, name: str, profile_index: int) -> List[Dims]:
@@ -254,7 +284,7 @@ class ICudaEngine(Reporter, Manual):
         return self.get_tensor_dtype(self._binding(index))
 
     def get_binding_format(self, index: int) -> TensorFormat:
-        return TensorFormat.LINEAR
+        return self.get_tensor_format(self._binding(index))
 
     def get_binding_format_desc(self, index: int) -> str:
         return self.get_tensor_format_desc(self._binding(index))
@@ -263,10 +293,10 @@ class ICudaEngine(Reporter, Manual):
         return self.get_tensor_bytes_per_component(self._binding(index))
 
     def get_binding_components_per_element(self, index: int) -> int:
-        return 1
+        return self.get_tensor_components_per_element(self._binding(index))
 
     def get_binding_vectorized_dim(self, index: int) -> int:
-        return -1
+        return self.get_tensor_vectorized_dim(self._binding(index))
 
     def get_location(self, index: Any) -> TensorLocation:
         return self.get_tensor_location(self._binding(index))

@@ -151,7 +151,12 @@ class ITensor:
 
     @allowed_formats.setter
     def allowed_formats(self, formats: int) -> None:
-        self._formats = int(formats)
+        formats = int(formats)
+        known = {member.value: name for name, member in TensorFormat.__members__.items()}
+        if formats <= 0 or any(bit not in known for bit in range(formats.bit_length()) if formats >> bit & 1):
+            names = ", ".join(f"{name} = {1 << value}" for value, name in sorted(known.items()))
+            raise ValueError(f"allowed_formats of {self._name} is {formats:#x}, must be a set of {names}")
+        self._formats = formats
 
     @property
     def dynamic_range(self) -> Optional[tuple]:

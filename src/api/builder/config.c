@@ -31,6 +31,7 @@ void carnot_config_destroy(carnot_config* config) {
   free(config->layers.items);
   free(config->outputs.items);
   free(config->libraries);
+  free(config->io_formats);
   carnot_arena_deinit(&config->arena);
   free(config);
 }
@@ -149,6 +150,28 @@ carnot_status* carnot_config_set_output_types(carnot_config* config, const carno
                                               size_t count) {
   carnot_precision_constraints* typing = &config->build.typing;
   return copy_types(config, dtypes, count, &typing->result_types, &typing->result_type_count);
+}
+
+carnot_status* carnot_config_set_tensor_formats(carnot_config* config, const char* name,
+                                                uint32_t allowed) {
+  CARNOT_CHECK(name, INVALID_ARGUMENT, "a format without the name of a tensor");
+  CARNOT_CHECK(allowed && allowed < 1u << CARNOT_TENSOR_FORMAT_COUNT, INVALID_ARGUMENT,
+               "tensor %s: allowed formats 0x%x, must be a set of bits [0, %d)", name, allowed,
+               (int)CARNOT_TENSOR_FORMAT_COUNT);
+  size_t count = config->build.io_format_count;
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(config->io_formats[i].name, name) == 0) {
+      config->io_formats[i].allowed = allowed;
+      return NULL;
+    }
+  carnot_io_request* grown = realloc(config->io_formats, (count + 1) * sizeof(*grown));
+  if (!grown) return CARNOT_NO_MEMORY((count + 1) * sizeof(*grown), "formats");
+  const char* copy = carnot_arena_text(&config->arena, name, strlen(name));
+  config->build.io_formats = config->io_formats = grown;
+  CARNOT_TRY(carnot_arena_status(&config->arena));
+  grown[count] = (carnot_io_request){.name = copy, .allowed = allowed};
+  config->build.io_format_count = count + 1;
+  return NULL;
 }
 
 carnot_status* carnot_config_set_isa(carnot_config* config, const char* isa) {

@@ -21,6 +21,7 @@ struct carnot_config {
   carnot_request_list layers, outputs;
   const char** libraries;
   size_t library_count, library_capacity;
+  carnot_io_request* io_formats;
   const char* device;  // NULL: the device rule
   int thread_count;
   bool wants_quantized;  // CARNOT_BUILD_QUANTIZED

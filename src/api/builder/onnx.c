@@ -10,6 +10,7 @@
 static carnot_onnx_options options_of(const char* folder, uint32_t flags) {
   return (carnot_onnx_options){
       .folder = folder,
+      .follow_links = (flags & CARNOT_ONNX_FOLLOW_LINKS) != 0,
       .plugin_instance_norm = !(flags & CARNOT_ONNX_NATIVE_INSTANCENORM),
       .plugin_override = (flags & CARNOT_ONNX_ENABLE_PLUGIN_OVERRIDE) != 0};
 }

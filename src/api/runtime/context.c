@@ -136,11 +136,9 @@ carnot_status* carnot_context_infer_shapes(carnot_context* context) {
 static void tensor_dims(const carnot_context* context, uint32_t index, carnot_dims* out_dims) {
   const carnot_plan_binding* b = &context->plan->bindings[index];
   const carnot_rt_value* cell = &context->bindings[index].cell;
-  const carnot_run_value* value = &context->values[b->value];
   out_dims->rank = b->rank;
   memcpy(out_dims->d, b->dims, sizeof(out_dims->d));
   // After resolve what shapes decide is known; after a run everything.
-  if (!b->is_input && context->resolved && value->known) cell = &value->cell;
   if (cell->kind != CARNOT_VALUE_TENSOR) return;
   out_dims->rank = cell->tensor.rank;
   memcpy(out_dims->d, cell->tensor.dims, sizeof(out_dims->d));

@@ -137,13 +137,50 @@ const carnot_data* carnot_data_item(const carnot_data* data, size_t index) {
   return index < carnot_data_item_count(data) ? data->items[index] : NULL;
 }
 
+// A value is row-major: one of another format is copied to memory of the context.
+static carnot_status* set_value(carnot_context* context, uint32_t index, const carnot_data* data) {
+  const carnot_plan_binding* b = &context->plan->bindings[index];
+  const carnot_tensor* t = &data->tensor;
+  if (b->format == CARNOT_TENSOR_LINEAR || !b->is_input || data->kind != CARNOT_VALUE_TENSOR ||
+      t->dtype != b->dtype || t->rank != b->rank)
+    return carnot_context_set_input_cell(context, index, data);
+  carnot_run_binding* binding = &context->bindings[index];
+  carnot_dims dims = carnot_data_dims(data);
+  carnot_tensor_layout layout;
+  carnot_rt_value cell = *data;
+  CARNOT_TRY_AT(carnot_tensor_layout_of(b->format, t->dtype, &dims, &layout), "input %s", b->name);
+  CARNOT_TRY(carnot_own_output(binding, layout.bytes));
+  cell.tensor.data = binding->own;
+  CARNOT_TRY(carnot_context_set_input_cell(context, index, &cell));
+  return carnot_tensor_to_format(b->format, t->dtype, &dims, t->data, binding->own);
+}
+
+// The row-major copy of an output of another format.
+static carnot_status* output_value(carnot_context* context, uint32_t index,
+                                   const carnot_data** out_data) {
+  const carnot_plan_binding* b = &context->plan->bindings[index];
+  carnot_run_binding* binding = &context->bindings[index];
+  *out_data = carnot_context_output(context, index);
+  const carnot_tensor* t = &(*out_data)->tensor;
+  if (b->format == CARNOT_TENSOR_LINEAR || (*out_data)->kind != CARNOT_VALUE_TENSOR || !t->data)
+    return NULL;
+  void* memory = realloc(binding->linear_memory, carnot_tensor_bytes(t) + 1);
+  if (!memory) return CARNOT_NO_MEMORY(carnot_tensor_bytes(t), "an output");
+  binding->linear = **out_data;
+  binding->linear.tensor.data = binding->linear_memory = memory;
+  carnot_dims dims = carnot_data_dims(*out_data);
+  CARNOT_TRY(carnot_tensor_from_format(b->format, t->dtype, &dims, t->data, memory));
+  *out_data = &binding->linear;
+  return NULL;
+}
+
 carnot_status* carnot_context_set_input_value(carnot_context* context, const char* name,
                                               const carnot_data* data) {
   uint32_t index;
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   CARNOT_CHECK(data, INVALID_ARGUMENT, "input %s: the data is NULL", name);
   CARNOT_TRY(carnot_context_enter(context, __func__));
-  return carnot_context_leave(context, carnot_context_set_input_cell(context, index, data));
+  return carnot_context_leave(context, set_value(context, index, data));
 }
 
 carnot_status* carnot_context_output_value(const carnot_context* context, const char* name,
@@ -153,9 +190,9 @@ carnot_status* carnot_context_output_value(const carnot_context* context, const 
   CARNOT_TRY(carnot_plan_find_binding(context->plan, name, &index));
   bool taken;
   CARNOT_TRY(carnot_context_enter_to_read(context, __func__, &taken));
-  *out_data = carnot_context_output(context, index);
+  carnot_status* status = output_value((carnot_context*)(uintptr_t)context, index, out_data);
   carnot_context_leave_read(context, taken);
-  return NULL;
+  return status;
 }
 
 // ---- elements ----

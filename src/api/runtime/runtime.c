@@ -37,8 +37,12 @@ carnot_status* carnot_engine_tensor_info(const carnot_engine* engine, uint32_t i
   CARNOT_CHECK(index < engine->plan->binding_count, OUT_OF_RANGE, "tensor %u of %u", index,
                engine->plan->binding_count);
   const carnot_plan_binding* b = &engine->plan->bindings[index];
-  *out_info = (carnot_tensor_info){
-      .name = b->name, .is_input = b->is_input, .is_shape = b->is_shape, .dtype = b->dtype};
+  *out_info = (carnot_tensor_info){.kind = (carnot_data_kind)engine->plan->values[b->value].kind,
+                                   .name = b->name,
+                                   .is_input = b->is_input,
+                                   .is_shape = b->is_shape,
+                                   .dtype = b->dtype,
+                                   .format = b->format};
   out_info->dims.rank = b->rank;
   for (int d = 0; d < CARNOT_MAX_RANK; d++) {
     bool there = d < b->rank;

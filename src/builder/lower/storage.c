@@ -55,17 +55,21 @@ static carnot_status* bound_elements(carnot_lowering* l, const carnot_value* val
 }
 
 static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
-                                  uint32_t plan_value, bool is_input, carnot_plan_binding* out) {
+                                  const carnot_io_tensor* io, uint32_t plan_value, bool is_input,
+                                  carnot_plan_binding* out) {
   carnot_builder* builder = l->builder;
   carnot_plan* plan = l->plan;
-  *out = (carnot_plan_binding){.name = value->name, .is_input = is_input, .value = plan_value};
-  out->rank = value->type.kind == CARNOT_VALUE_TENSOR ? value->type.rank : -1;
+  // In memory the tensor may have other dimensions than the user sees.
+  const carnot_type* type = io->format == CARNOT_TENSOR_LINEAR ? &value->type : &io->type;
+  *out = (carnot_plan_binding){
+      .name = value->name, .is_input = is_input, .format = io->format, .value = plan_value};
+  out->rank = type->kind == CARNOT_VALUE_TENSOR ? type->rank : -1;
   out->dtype = value->type.kind == CARNOT_VALUE_TENSOR ? value->type.dtype : CARNOT_DTYPE_INVALID;
   carnot_dim_range* ranges = CARNOT_NEW_ARRAY(&plan->arena, carnot_dim_range,
                                               (size_t)plan->profile_count * CARNOT_MAX_RANK);
   CARNOT_TRY(carnot_arena_status(&plan->arena));
   for (int d = 0; d < out->rank; d++) {
-    carnot_sym dim = value->type.dims[d];
+    carnot_sym dim = type->dims[d];
     out->dims[d] = carnot_sym_is_const(dim) ? dim.bits : -1;
     out->dim_names[d] = "";
     if (!carnot_sym_is_const(dim) && carnot_sym_get(&builder->graph->syms, dim)->name)
@@ -78,7 +82,7 @@ static carnot_status* add_binding(carnot_lowering* l, const carnot_value* value,
       if (profile && !profile->no_shape) {
         *range = (carnot_dim_range){profile->min.d[d], profile->opt.d[d], profile->max.d[d]};
       } else {
-        carnot_sym_range(&builder->graph->syms, value->type.dims[d], &range->min, &range->max);
+        carnot_sym_range(&builder->graph->syms, type->dims[d], &range->min, &range->max);
         range->opt = carnot_max_i64(range->min, carnot_min_i64(range->max, 1));
       }
     }
@@ -100,14 +104,15 @@ carnot_status* carnot_lowering_bind(carnot_lowering* l) {
     uint32_t value = plan->blocks[0].params[i];
     l->values[value].plan.storage = CARNOT_STORAGE_BINDING;
     l->values[value].plan.index = plan->binding_count;
-    CARNOT_TRY(
-        add_binding(l, main->params[i], value, true, &plan->bindings[plan->binding_count++]));
+    CARNOT_TRY(add_binding(l, main->params[i], &builder->input_io[i], value, true,
+                           &plan->bindings[plan->binding_count++]));
     if (builder->shape_inputs[i])
       CARNOT_TRY(bound_elements(l, main->params[i], &plan->bindings[plan->binding_count - 1]));
   }
   for (size_t i = 0; i < main->output_count; i++) {
     carnot_plan_binding* b = &plan->bindings[plan->binding_count++];
-    CARNOT_TRY(add_binding(l, main->outputs[i], plan->blocks[0].outputs[i], false, b));
+    CARNOT_TRY(add_binding(l, main->outputs[i], &builder->output_io[i], plan->blocks[0].outputs[i],
+                           false, b));
     if (builder->output_names) b->name = builder->output_names[i];
   }
   return NULL;

@@ -35,12 +35,13 @@ static carnot_status* set_input(carnot_engine_benchmark* benchmark, uint32_t ind
   carnot_rt_value cell = {.kind = CARNOT_VALUE_TENSOR,
                           .tensor = {.dtype = b->dtype, .rank = b->rank}};
   for (int d = 0; d < b->rank; d++) cell.tensor.dims[d] = b->ranges[d].opt;
+  carnot_rt_value stored = carnot_stored_cell(b, &cell);
   size_t bytes;
   void* memory;
-  CARNOT_TRY(carnot_dims_bytes(b->dtype, cell.tensor.dims, b->rank, &bytes));
+  CARNOT_TRY(carnot_dims_bytes(b->dtype, stored.tensor.dims, stored.tensor.rank, &bytes));
   CARNOT_TRY(carnot_arena_try(&benchmark->inputs, bytes + 1, 1, "an input", &memory));
-  cell.tensor.data = memory;
-  fill(b, &cell.tensor);
+  cell.tensor.data = stored.tensor.data = memory;
+  fill(b, &stored.tensor);
   return carnot_context_set_input_cell(benchmark->context, index, &cell);
 }
 

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +17,7 @@ void import_files_deinit(import_files* files) {
     free(files->maps[i].location);
   }
   free(files->maps);
+  free(files->real_folder);
   if (files->folder) close(files->folder - 1);
   memset(files, 0, sizeof(*files));
 }
@@ -49,6 +52,19 @@ static carnot_status* map_file(import_files* files, int file, const char* locati
   return NULL;
 }
 
+// The path of an open file without links, to be freed; NULL where it is not known.
+static char* path_of(int file) {
+  char link[64], path[PATH_MAX];
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
+  ssize_t length = readlink(link, path, sizeof(path) - 1);
+  return length > 0 ? strndup(path, (size_t)length) : NULL;
+}
+
+static bool is_below(const char* path, const char* folder) {
+  size_t length = folder ? strlen(folder) : 0;
+  return length && strncmp(path, folder, length) == 0 && path[length] == '/';
+}
+
 carnot_status* import_files_set_folder(import_files* files, const char* path) {
   int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   CARNOT_CHECK(folder >= 0, IO, "folder %s: %s", path, strerror(errno));
@@ -61,6 +77,11 @@ carnot_status* import_files_open_model(import_files* files, const char* path,
                                        carnot_strview* out_bytes) {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   CARNOT_CHECK(file >= 0, IO, "%s: %s", path, strerror(errno));
+  char* real = path_of(file);
+  char* end = real ? strrchr(real, '/') : NULL;
+  if (end) *end = 0;
+  free(files->real_folder);
+  files->real_folder = real;
   CARNOT_TRY_AT(map_file(files, file, NULL, out_bytes), "%s", path);
   const char* slash = strrchr(path, '/');
   if (!slash) return import_files_set_folder(files, ".");
@@ -71,9 +92,36 @@ carnot_status* import_files_open_model(import_files* files, const char* path,
   return status;
 }
 
-// Opens |path| (which is taken apart) step by step, so that no link is followed anywhere.
-static carnot_status* open_below(int folder, char* path, int* out_file) {
-  int at = folder;
+// Whether a link may lead to the open |file|.
+static bool may_follow(const import_files* files, int file) {
+  if (files->follow_links) return true;
+  char *path = path_of(file), *folder = path_of(files->folder - 1);
+  bool may = path && (is_below(path, folder) || is_below(path, files->real_folder));
+  char* snapshots = folder ? strstr(folder, "/snapshots/") : NULL;
+  if (snapshots) *snapshots = 0;
+  may |= path && snapshots && is_below(path, folder);
+  free(path);
+  free(folder);
+  return may;
+}
+
+// Opens the file that the link |name| in folder |at| leads to.
+static carnot_status* open_link(const import_files* files, int at, const char* name,
+                                int* out_file) {
+  *out_file = openat(at, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  CARNOT_CHECK(*out_file >= 0, IO, "\"%s\": %s", name, strerror(errno));
+  if (may_follow(files, *out_file)) return NULL;
+  close(*out_file);
+  *out_file = -1;
+  return CARNOT_ERROR(INVALID_MODEL,
+                      "\"%s\" is a symbolic link out of the model's folder, which is followed with "
+                      "--followLinks (CARNOT_ONNX_FOLLOW_LINKS) only",
+                      name);
+}
+
+// Opens |path| (which is taken apart) step by step, so that no link to a folder is followed.
+static carnot_status* open_below(const import_files* files, char* path, int* out_file) {
+  int folder = files->folder - 1, at = folder;
   char* rest = path;
   *out_file = -1;
   while (at >= 0) {
@@ -85,13 +133,18 @@ static carnot_status* open_below(int folder, char* path, int* out_file) {
       rest = slash + 1;
       continue;
     }
-    int flags = slash ? O_RDONLY | O_DIRECTORY : O_RDONLY | O_NONBLOCK;
-    int next = openat(at, rest, flags | O_NOFOLLOW | O_CLOEXEC);
+    int flags = (slash ? O_RDONLY | O_DIRECTORY : O_RDONLY | O_NONBLOCK) | O_CLOEXEC;
+    int next = openat(at, rest, files->follow_links ? flags : flags | O_NOFOLLOW);
     int error = errno;
+    carnot_status* status = NULL;
+    if (next < 0 && error == ELOOP && !slash)
+      status = open_link(files, at, rest, &next);
+    else if (next < 0 && (error == ELOOP || error == ENOTDIR))
+      status = CARNOT_ERROR(INVALID_MODEL, "\"%s\" is a symbolic link or no folder", rest);
+    else if (next < 0)
+      status = CARNOT_ERROR(IO, "\"%s\": %s", rest, strerror(error));
     if (at != folder) close(at);
-    CARNOT_CHECK(next >= 0 || (error != ELOOP && error != ENOTDIR), INVALID_MODEL,
-                 "\"%s\" is a symbolic link or no folder", rest);
-    CARNOT_CHECK(next >= 0, IO, "\"%s\": %s", rest, strerror(error));
+    CARNOT_TRY(status);
     if (!slash) {
       *out_file = next;
       return NULL;
@@ -125,7 +178,7 @@ carnot_status* import_files_external(import_files* files, carnot_strview locatio
   name[location.size] = 0;
   memcpy(path, name, location.size + 1);
   int file = -1;
-  CARNOT_TRY_AT(open_below(files->folder - 1, path, &file), "external data \"%s\"", name);
+  CARNOT_TRY_AT(open_below(files, path, &file), "external data \"%s\"", name);
   CARNOT_TRY_AT(map_file(files, file, name, out_bytes), "external data \"%s\"", name);
   return NULL;
 }

@@ -2,6 +2,8 @@
 #ifndef CARNOT_IMPORT_COMMON_FILES_H_
 #define CARNOT_IMPORT_COMMON_FILES_H_
 
+#include <stdbool.h>
+
 #include "base/arena.h"
 #include "base/strview.h"
 
@@ -16,7 +18,9 @@ typedef struct import_map {
 typedef struct import_files {
   import_map* maps;
   size_t count, capacity;
-  int folder;  // descriptor + 1; 0: none
+  int folder;         // descriptor + 1; 0: none
+  char* real_folder;  // of the file that the model's path leads to; NULL: a model from memory
+  bool follow_links;  // of external data, anywhere
 } import_files;
 
 void import_files_deinit(import_files* files);
@@ -26,9 +30,10 @@ carnot_status* import_files_open_model(import_files* files, const char* path,
 // Lets external data be read from the folder at |path|, for a model that came from memory.
 carnot_status* import_files_set_folder(import_files* files, const char* path) CARNOT_MUST_USE;
 // Maps the file at |location|, a relative path below the model's folder, once. INVALID_MODEL for an
-// absolute path, a
-// ".." or a symbolic link anywhere on the way: a model must not make its reader open other people's
-// files.
+// absolute path, a "..", or a symbolic link on the way: a model must not make its reader open other
+// people's files. A link to a file is followed where that lies below the model's folder, below the
+// folder of the file that the model's own path leads to, or in the same repository of a Hugging
+// Face cache (beside "snapshots").
 carnot_status* import_files_external(import_files* files, carnot_strview location,
                                      carnot_strview* out_bytes) CARNOT_MUST_USE;
 

@@ -1,6 +1,7 @@
 // The whole model: file, opsets, inputs, initializers, nodes, outputs.
 #include <stdlib.h>
 
+#include "import/common/recognise.h"
 #include "import/onnx/importer_state.h"
 
 static carnot_status* read_inputs(onnx_importer* importer, onnx_scope* scope,
@@ -84,12 +85,20 @@ static carnot_status* read_any(const char* path, carnot_strview bytes,
   *out_graph = into;
   carnot_model_source* source;
   CARNOT_TRY(carnot_model_source_create(&source));
+  source->files.follow_links = options && options->follow_links;
   carnot_graph* graph = into;
   carnot_status* status = NULL;
   if (path)
     status = import_files_open_model(&source->files, path, &bytes);
   else if (options && options->folder)
     status = import_files_set_folder(&source->files, options->folder);
+  const char* other =
+      status || (options && options->text) ? NULL : import_recognise(bytes.data, bytes.size);
+  if (other)
+    status =
+        CARNOT_ERROR(INVALID_MODEL, "%s is no ONNX model but %s", path ? path : "the model", other);
+  if (!status && !bytes.size)
+    status = CARNOT_ERROR(INVALID_MODEL, "%s is empty", path ? path : "the model");
   if (!status && !into) status = carnot_graph_create(&graph);
   if (!status)
     status = carnot_status_annotate(read_bytes(source, bytes, options, graph), "%s",

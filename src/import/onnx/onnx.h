@@ -15,6 +15,7 @@
 
 typedef struct carnot_onnx_options {
   const char* folder;         // of external data, for models from memory; NULL: none may be read
+  bool follow_links;          // external data may be symbolic links to anywhere
   bool text;                  // the model is in the text form of protobuf
   bool plugin_override;       // a registered plugin takes the place of the operator of its name
   bool plugin_instance_norm;  // InstanceNormalization becomes plugin InstanceNormalization_TRT

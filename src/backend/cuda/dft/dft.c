@@ -50,12 +50,12 @@ static carnot_status* stft_shape(const carnot_step_view* step, const carnot_oper
   carnot_cuda_attrs a = carnot_cuda_attrs_of(step);
   const carnot_operand *x = &inputs[0], *window = carnot_cuda_optional(step, inputs, 2);
   int64_t n, apart;
-  CARNOT_CHECK(x->rank == 3, INVALID_MODEL, "a signal of rank %d", x->rank);
+  CARNOT_CHECK(x->rank == 2 || x->rank == 3, INVALID_MODEL, "a signal of rank %d", x->rank);
   CARNOT_TRY(number_or(step, inputs, 1, 0, &apart));
   CARNOT_TRY(number_or(step, inputs, 3,
                        window->format.dtype ? carnot_cuda_count(window) : x->dims[1], &n));
   carnot_cuda_dft_params p = {.length = x->dims[1],
-                              .parts = (int)x->dims[2],
+                              .parts = x->rank == 3 ? (int)x->dims[2] : 1,
                               .inner = 1,
                               .frame_step = apart,
                               .n = n,

@@ -1,0 +1,82 @@
+// What a file is that was given as a model and is none: by its first bytes.
+#include "import/common/recognise.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define EXPORT  "export the model with torch.onnx.export(model, args, \"model.onnx\", dynamo=True)"
+#define TF2ONNX "convert it with tf2onnx (python -m tf2onnx.convert)"
+
+static bool contains(const void* data, size_t size, const char* text) {
+  enum { kFirst = 1 << 16 };  // names of a zip archive's first entries
+  return memmem(data, size < kFirst ? size : kFirst, text, strlen(text)) != NULL;
+}
+
+static const char* recognise_zip(const void* data, size_t size) {
+  if (contains(data, size, "data.pkl")) return "a zip archive as torch.save writes it: " EXPORT;
+  if (contains(data, size, "archive_format") || contains(data, size, "models/model.json"))
+    return "a zip archive as torch.export.save writes it: " EXPORT;
+  if (contains(data, size, "metadata.json") && contains(data, size, "config.json"))
+    return "a Keras model (.keras): " TF2ONNX;
+  if (contains(data, size, ".npy")) return "a zip archive of NumPy arrays (.npz), not a model";
+  return "a zip archive: unpack it and give the .onnx file inside";
+}
+
+static bool is_text(const uint8_t* bytes, size_t size) {
+  size_t count = size < 256 ? size : 256;
+  for (size_t i = 0; i < count; i++)
+    if (bytes[i] < 0x20 && !memchr("\t\n\r\f", bytes[i], 4)) return false;
+  return count >= 4;
+}
+
+static bool begins(const void* data, size_t size, const char* text) {
+  return size >= strlen(text) && memcmp(data, text, strlen(text)) == 0;
+}
+
+static const char* recognise_text(const void* data, size_t size) {
+  static const struct {
+    const char *word, *what;
+  } kTexts[] = {
+      {"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull`"},
+      {"<!DOCTYPE", "an HTML page: the download did not give the file"},
+      {"<!doctype", "an HTML page: the download did not give the file"},
+      {"<html", "an HTML page: the download did not give the file"},
+      {"<?xml", "an XML file, as OpenVINO's IR: give the ONNX model it was made from"}};
+  for (size_t i = 0; i < sizeof(kTexts) / sizeof(kTexts[0]); i++)
+    if (begins(data, size, kTexts[i].word)) return kTexts[i].what;
+  if (contains(data, size, "layer {") || contains(data, size, "layers {"))
+    return "a Caffe network as text (.prototxt): convert it to ONNX";
+  return "a text file, not a model";
+}
+
+const char* import_recognise(const void* data, size_t size) {
+  static const struct {
+    size_t offset, length;
+    const char *magic, *what;
+  } kFiles[] = {
+      {0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file, as Keras writes it (.h5): " TF2ONNX},
+      {0, 2, "\x80\x02", "a pickle, as older versions of torch.save write it: " EXPORT},
+      {4, 4, "TFL3", "a TensorFlow Lite model: convert it with tf2onnx (--tflite)"},
+      {4, 4, "ORTM", "an ONNX Runtime model (.ort): give the ONNX model it was made from"},
+      {0, 4, "GGUF", "a GGUF file of weights: give an ONNX model"},
+      {4, 6, "\0\0\0\0{\"", "a safetensors file of weights without the network: " EXPORT},
+      {0, 8, "CARNOT\x1a\n", "a Carnot engine: it is loaded, not built"},
+      {0, 4, "ftrt", "a TensorRT engine: give the ONNX model it was built from"},
+      {0, 6, "\x93NUMPY", "a NumPy array (.npy), not a model"},
+      {0, 2, "\x1f\x8b", "compressed by gzip: unpack it"},
+      {257, 5, "ustar", "a tar archive: unpack it and give the .onnx file inside"},
+      {0, 4,
+       "\x7f"
+       "ELF",
+       "a program or library, not a model"},
+      {0, 4, "\x89PNG", "a picture, not a model"},
+      {0, 3, "\xff\xd8\xff", "a picture, not a model"}};
+  const uint8_t* bytes = data;
+  if (size >= 4 && memcmp(bytes, "PK\x03\x04", 4) == 0) return recognise_zip(data, size);
+  for (size_t i = 0; i < sizeof(kFiles) / sizeof(kFiles[0]); i++)
+    if (size >= kFiles[i].offset + kFiles[i].length &&
+        memcmp(bytes + kFiles[i].offset, kFiles[i].magic, kFiles[i].length) == 0)
+      return kFiles[i].what;
+  return is_text(bytes, size) ? recognise_text(data, size) : NULL;
+}
