@@ -127,6 +127,39 @@ CARNOT_API void carnot_config_set_progress(carnot_config* config,
                                                             int total),
                                            void* user);
 
+// ---- choosing tactics by hand ----
+
+// A tensor as a tactic reads or writes it: |dims| at the optimum of the first profile (-1: known
+// only in a run), |strides| in elements (0 where a dimension is not known).
+typedef struct carnot_tactic_tensor {
+  carnot_dtype dtype;
+  carnot_dims dims;
+  int64_t strides[CARNOT_MAX_RANK];
+} carnot_tactic_tensor;
+// A tactic that takes a layer.
+typedef struct carnot_tactic_choice {
+  const char* tactic;                   // its name
+  double ms;                            // of a run; negative where it was not timed
+  const carnot_tactic_tensor* tensors;  // [input_count + output_count] of the layer
+} carnot_tactic_choice;
+// A layer of the optimized network and tactics for it. Constants are no inputs.
+typedef struct carnot_layer_tactics {
+  const char* layer;
+  uint32_t input_count, output_count, choice_count;
+  const carnot_tactic_choice* choices;
+} carnot_layer_tactics;
+// Callbacks on the building thread; what they are given lives for the call. |select| is called for
+// every layer before its tactics are timed and clears |keep| [choice_count], all true at first,
+// where a tactic shall not be taken; without any kept, all are. |report| is called once with the
+// tactic that was taken for every layer, a choice each. Either may be NULL, and false ends the
+// build with CANCELLED.
+// Source: TensorRT IAlgorithmSelector.
+CARNOT_API void carnot_config_set_tactic_selector(
+    carnot_config* config,
+    bool (*select)(void* user, const carnot_layer_tactics* layer, bool* keep),
+    bool (*report)(void* user, const carnot_layer_tactics* layers, uint32_t layer_count),
+    void* user);
+
 // Builds; |config| may be NULL: the defaults. The network is not changed and may be built again.
 // The file appears complete or not at all.
 CARNOT_API carnot_status* carnot_build_file(const carnot_network* network,
@@ -152,8 +185,9 @@ CARNOT_API carnot_status* carnot_timing_cache_read(carnot_timing_cache* cache, c
 // A missing file is an empty cache.
 CARNOT_API carnot_status* carnot_timing_cache_load(carnot_timing_cache* cache,
                                                    const char* path) CARNOT_MUST_USE;
-// Adds what other processes have written to |path| meanwhile, under a file lock, and writes the text
-// form; the file appears complete or not at all. IO; INVALID_MODEL when |path| is another file.
+// Adds what other processes have written to |path| meanwhile, under a file lock, and writes the
+// text form; the file appears complete or not at all. IO; INVALID_MODEL when |path| is another
+// file.
 CARNOT_API carnot_status* carnot_timing_cache_save(carnot_timing_cache* cache,
                                                    const char* path) CARNOT_MUST_USE;
 // The text form, to be freed by carnot_memory_free.

@@ -211,8 +211,8 @@ BESIDE_ANOTHER = """
 import ctypes, os, sys
 other = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
 import tensorrt
-folder = next(f for f in os.environ["LD_LIBRARY_PATH"].split(os.pathsep) if os.path.exists(os.path.join(f, "libcudart.so")))
-lib = ctypes.CDLL(os.path.join(folder, "libcudart.so"))
+files = (os.path.join(folder, "libcudart.so") for folder in os.environ["LD_LIBRARY_PATH"].split(os.pathsep))
+lib = ctypes.CDLL(next(file for file in files if os.path.exists(file)))
 stream, memory = ctypes.c_void_p(), ctypes.c_void_p()
 assert lib.cudaStreamCreate(ctypes.byref(stream)) == 0 and lib.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(4)) == 0
 assert lib.cudaStreamQuery(stream) == 0 and lib.cudaMemsetAsync(memory, 0, ctypes.c_size_t(4), stream) == 0

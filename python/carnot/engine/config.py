@@ -261,7 +261,7 @@ class IBuilderConfig(Reporter, Manual):
 
     # ---- to C ----
 
-    def _make(self, network: INetworkDefinition, build: Any) -> Any:
+    def _make(self, network: INetworkDefinition, build: Any, selector: Any) -> Any:
         made = ffi.new("carnot_config**")
         check(lib.carnot_config_create(made))
         config = ffi.gc(made[0], lib.carnot_config_destroy)
@@ -290,6 +290,10 @@ class IBuilderConfig(Reporter, Manual):
         for path in self.plugins_to_serialize:
             check(lib.carnot_config_serialize_plugin_library(config, utf8(os.fspath(path))))
         lib.carnot_config_set_log(config, lib.carnot_py_log, build.calls.handle)
+        if self.algorithm_selector is not None:
+            lib.carnot_config_set_tactic_selector(
+                config, lib.carnot_py_select_tactics, lib.carnot_py_report_tactics, selector.calls.handle
+            )
         if self.progress_monitor is not None:
             lib.carnot_config_set_progress(config, lib.carnot_py_progress, build.calls.handle)
         return config

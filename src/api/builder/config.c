@@ -231,3 +231,11 @@ void carnot_config_set_progress(carnot_config* config,
   config->progress = progress;
   config->progress_user = user;
 }
+
+void carnot_config_set_tactic_selector(
+    carnot_config* config,
+    bool (*select)(void* user, const carnot_layer_tactics* layer, bool* keep),
+    bool (*report)(void* user, const carnot_layer_tactics* layers, uint32_t layer_count),
+    void* user) {
+  config->build.selector = (carnot_tactic_selector){select, report, user};
+}
