@@ -127,7 +127,8 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   long long level = options->level, threads = 0;
   int fp32 = 0;
   CLI_TRY(cli_flag_int(flags, "builderOptimizationLevel", 0, 5, &level));
-  CLI_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
+  const char* count = cli_flag_text(flags, "threads");
+  if (count && count[0]) CLI_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
   CLI_TRY(cli_flag_number(flags, "timeBudget", 0, 1e6, &options->time_budget_s));
   CLI_TRY(cli_flag_choice(flags, "fp32", (const char* const[]){"exact", "fast", NULL}, &fp32));
   options->level = (int)level;

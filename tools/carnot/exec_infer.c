@@ -91,6 +91,7 @@ static carnot_status* open_stream(const exec_options* o, const cli_loaded* loade
                                   stream* s) {
   carnot_engine_retain(loaded->engine);
   CLI_TRY(cli_session_start(loaded, threads, &s->session));
+  s->session.profile = (uint32_t)o->use_profile;
   if (o->use_profile)
     CLI_TRY(carnot_context_set_profile(s->session.context, (uint32_t)o->use_profile));
   CLI_TRY(carnot_context_set_graphs(s->session.context, !o->no_graph));

@@ -12,8 +12,9 @@ static carnot_status* check_classes(const cli_flags* flags) {
   for (int i = 0; i < flags->given_count; i++) {
     const cli_given* given = &flags->given[i];
     const cli_flag* flag = given->flag;
-    CLI_CHECK(flag->class != CLI_REFUSED, UNSUPPORTED, "--%s: %s is not there yet", flag->name,
-              flag->note);
+    bool no_dla = strcmp(flag->name, "useDLACore") == 0 && strcmp(given->value, "-1") == 0;
+    CLI_CHECK(flag->class != CLI_REFUSED || no_dla, UNSUPPORTED, "--%s: %s is not there yet",
+              flag->name, flag->note);
     if (flag->class == CLI_NO_EFFECT)
       exec_log('W', "--%s has no effect: %s", flag->name, flag->note);
     else if (strcmp(flag->name, "threads") == 0 && !given->value)

@@ -6,16 +6,16 @@
 
 // ---- shape inputs ----
 
-// The elements of shape input |input|: those that |shapes| give, else those that the first profile
-// was tuned for, else 1.
-static carnot_status* shape_values(const carnot_engine* engine, const carnot_tensor_info* input,
+// The elements of shape input |input|: those that |shapes| give, else those that the profile was
+// tuned for, else 1.
+static carnot_status* shape_values(const cli_session* session, const carnot_tensor_info* input,
                                    const carnot_dims* dims, const cli_shapes* shapes,
                                    const cli_tensor* out) {
   int64_t count = cli_dims_count(dims), best[64];
   size_t best_count = 0;
   const carnot_dims* given = cli_shapes_find(shapes, input->name);
-  CLI_TRY(carnot_engine_profile_values(engine, /*profile=*/0, input->name, NULL, best, NULL,
-                                       &best_count));
+  CLI_TRY(carnot_engine_profile_values(session->loaded.engine, session->profile, input->name, NULL,
+                                       best, NULL, &best_count));
   bool is_given = given && given->rank == count;
   for (int64_t i = 0; i < count; i++) {
     int64_t value = is_given ? given->d[i] : i < (int64_t)best_count ? best[i] : 1;
@@ -30,7 +30,7 @@ carnot_status* cli_session_make_up(cli_session* session, uint32_t index,
   cli_tensor tensor;
   CLI_TRY(cli_tensor_random(input, dims, &session->arena, &tensor));
   if (input->is_shape)
-    CLI_TRY(shape_values(session->loaded.engine, input, dims, shapes, &tensor));
+    CLI_TRY(shape_values(session, input, dims, shapes, &tensor));
   else
     session->is_made_up[index] = true;
   return cli_tensor_as_data(&tensor, &session->arena, out_data);

@@ -85,7 +85,7 @@ carnot_status* cli_image_flags(const cli_flags* flags, cli_image_options* out) {
   return NULL;
 }
 
-carnot_status* cli_input_dims(const carnot_engine* engine, const carnot_tensor_info* input,
+carnot_status* cli_input_dims(const cli_session* session, const carnot_tensor_info* input,
                               const cli_shapes* shapes, carnot_dims* out) {
   *out = input->dims;
   CLI_CHECK(out->rank >= 0, UNSUPPORTED, "input %s has no fixed rank", input->name);
@@ -96,7 +96,8 @@ carnot_status* cli_input_dims(const carnot_engine* engine, const carnot_tensor_i
             "input %s has %d dimensions, the shape given has %d", input->name, out->rank,
             given ? given->rank : 0);
   carnot_dims best;
-  CLI_TRY(carnot_engine_profile_shapes(engine, /*profile=*/0, input->name, NULL, &best, NULL));
+  CLI_TRY(carnot_engine_profile_shapes(session->loaded.engine, session->profile, input->name, NULL,
+                                       &best, NULL));
   for (int d = 0; d < out->rank; d++)
     if (out->d[d] < 0) out->d[d] = given && given->d[d] >= 0 ? given->d[d] : best.d[d];
   return NULL;
@@ -152,8 +153,7 @@ static carnot_status* read_tensor(cli_session* session, uint32_t index,
                                   const cli_shapes* shapes, const cli_image_options* image,
                                   const carnot_data** out) {
   carnot_dims dims = {.rank = input->dims.rank};
-  if (!file || dims.rank >= 0)
-    CLI_TRY(cli_input_dims(session->loaded.engine, input, shapes, &dims));
+  if (!file || dims.rank >= 0) CLI_TRY(cli_input_dims(session, input, shapes, &dims));
   if (file) return cli_tensor_read(file, input, &dims, image, &session->arena, out);
   return cli_session_make_up(session, index, input, &dims, shapes, out);
 }

@@ -9,6 +9,7 @@ typedef struct cli_session {
   cli_loaded loaded;
   carnot_executor* executor;
   carnot_context* context;
+  uint32_t profile;            // whose optimum inputs without a shape have
   cli_arena arena;             // of inputs
   const carnot_data** inputs;  // by tensor index; NULL until set
   bool* is_made_up;            // by tensor index: random elements that decide no shapes
@@ -43,8 +44,8 @@ carnot_status* cli_input_flags(cli_flags* flags, cli_input_files* out) CARNOT_MU
 // --mean --scale --layout.
 carnot_status* cli_image_flags(const cli_flags* flags, cli_image_options* out) CARNOT_MUST_USE;
 
-// The shape of an input for a run: from |shapes|, else the engine's optimum.
-carnot_status* cli_input_dims(const carnot_engine* engine, const carnot_tensor_info* input,
+// The shape of an input for a run: from |shapes|, else the optimum of the session's profile.
+carnot_status* cli_input_dims(const cli_session* session, const carnot_tensor_info* input,
                               const cli_shapes* shapes, carnot_dims* out) CARNOT_MUST_USE;
 // Sets input |index| of the engine to |data|, which must live as long as the session.
 carnot_status* cli_session_set_input(cli_session* session, uint32_t index,
@@ -61,7 +62,7 @@ carnot_status* cli_session_random(cli_session* session, const cli_shapes* shapes
 // ---- made-up inputs (random_inputs.c) ----
 
 // Made-up elements for input |index| of dimensions |dims|. Those of a shape input are what |shapes|
-// give (as many numbers as it has elements), else what the first profile was tuned for, else 1.
+// give (as many numbers as it has elements), else what the profile was tuned for, else 1.
 carnot_status* cli_session_make_up(cli_session* session, uint32_t index,
                                    const carnot_tensor_info* input, const carnot_dims* dims,
                                    const cli_shapes* shapes,
