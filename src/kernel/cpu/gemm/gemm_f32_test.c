@@ -166,7 +166,7 @@ static void check_large_bias(const carnot_cpu_kernels* kernels, weights_type typ
   const problem p = {20, 40, 1700, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false, false};
   operands o;
   operands_init(&p, kernels, type, &o);
-  for (int64_t i = 0; i < p.m * o.lda; ++i) o.a[i] *= 1e-3f;
+  for (int64_t i = 0; i < p.m * o.lda; ++i) o.a[i] *= 0x1p-10f;
   for (int64_t j = 0; j < p.n; ++j) o.bias[j] = 1000.3f;
   const carnot_gemm_f32 gemm = gemm_of(&p, &o);
   gemm_fn(kernels, type)(&gemm, 0, p.m, 0, p.n);
