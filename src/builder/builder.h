@@ -2,6 +2,7 @@
 #ifndef CARNOT_BUILDER_BUILDER_H_
 #define CARNOT_BUILDER_BUILDER_H_
 
+#include "carnot/builder.h"
 #include "ir/graph.h"
 #include "pass/precision_constraints.h"
 #include "tactic/tactic.h"
@@ -29,6 +30,13 @@ typedef struct carnot_io_request {
   uint32_t allowed;
 } carnot_io_request;
 
+// See carnot_config_set_tactic_selector.
+typedef struct carnot_tactic_selector {
+  bool (*select)(void* user, const carnot_layer_tactics* layer, bool* keep);
+  bool (*report)(void* user, const carnot_layer_tactics* layers, uint32_t layer_count);
+  void* user;
+} carnot_tactic_selector;
+
 typedef struct carnot_build_config {
   const carnot_profile* profiles;  // none: every dynamic dimension is allowed
   size_t profile_count;
@@ -41,6 +49,7 @@ typedef struct carnot_build_config {
   // returns true is the only candidate of the region. Where it returns false for all, the tactics
   // are the candidates that they are without it.
   bool (*pins)(void* user, const carnot_tactic* tactic);
+  carnot_tactic_selector selector;  // the user's; NULL callbacks: none
   bool refit, strip;
   bool no_passes;  // only what is needed to run
   const char* const* disabled_passes;

@@ -163,3 +163,29 @@ carnot_status* carnot_onnx_visit_nodes(const void* data, size_t size,
   carnot_arena_deinit(&arena);
   return status;
 }
+
+static carnot_status* size_of_initializer(const onnx_model* model, const char* name,
+                                          size_t* out_bytes) {
+  for (size_t i = 0; model->graph && i < model->graph->initializer.count; i++) {
+    const onnx_tensor* tensor = &model->graph->initializer.items[i];
+    if (carnot_view_equal(tensor->name, carnot_view(name)))
+      return carnot_status_annotate(carnot_onnx_tensor_size(tensor, out_bytes), "initializer %s",
+                                    name);
+  }
+  return CARNOT_ERROR(NOT_FOUND, "the model has no initializer %s", name);
+}
+
+carnot_status* carnot_onnx_initializer_size(const void* data, size_t size, const char* name,
+                                            size_t* out_bytes) {
+  *out_bytes = 0;
+  CARNOT_CHECK(name, INVALID_ARGUMENT, "the name of the initializer is NULL");
+  carnot_arena arena;
+  carnot_arena_init(&arena);
+  void* memory;
+  carnot_status* status = carnot_arena_try(&arena, 1, sizeof(onnx_model), "a model", &memory);
+  onnx_model* model = memory;
+  if (!status) status = carnot_pb_read_wire(&carnot_onnx_model_message, data, size, &arena, model);
+  if (!status) status = size_of_initializer(model, name, out_bytes);
+  carnot_arena_deinit(&arena);
+  return status;
+}

@@ -251,3 +251,20 @@ carnot_status* carnot_onnx_sparse_read(const onnx_sparse_tensor* proto, import_f
   *out_tensor = dense;
   return NULL;
 }
+
+carnot_status* carnot_onnx_tensor_size(const onnx_tensor* proto, size_t* out_bytes) {
+  carnot_tensor tensor = {0};
+  return read_dims(proto, &tensor, out_bytes);
+}
+
+carnot_status* carnot_onnx_tensor_read_from(const onnx_tensor* proto, carnot_strview data,
+                                            carnot_arena* arena, carnot_tensor* out_tensor) {
+  *out_tensor = (carnot_tensor){0};
+  size_t bytes;
+  CARNOT_TRY(read_dims(proto, out_tensor, &bytes));
+  CARNOT_CHECK(out_tensor->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED,
+               "text cannot be given in place of the elements in the file");
+  CARNOT_CHECK(data.size == bytes, INVALID_ARGUMENT,
+               "%zu bytes were given, its dimensions and type need %zu", data.size, bytes);
+  return take_raw(data, bytes, arena, out_tensor);
+}
