@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "cli.h"
+#include "inspect.h"
+#include "log.h"
 #include "roofline.h"
 #include "session.h"
 
@@ -71,8 +73,7 @@ static void print_layers(const json_t* root, bool why, bool peaks) {
     if (peaks)
       printf(" %8.1f %10.1f ", number(layer, "MeasuredUs"), number(layer, "Efficiency") * 100);
     printf("  %s\n", words(layer, "Name"));
-    if (why && words(layer, "Rejected")[0])
-      printf("      not taken: %s\n", words(layer, "Rejected"));
+    if (why) inspect_print_why(words(layer, "Rejected"));
   }
 }
 
@@ -83,9 +84,13 @@ static carnot_status* add_peaks(json_t* root, cli_session* session) {
   carnot_layer_time* times;
   carnot_engine_stats stats;
   carnot_engine_get_stats(session->loaded.engine, &stats);
+  cli_say_phase("measuring the machine");
   CLI_TRY(carnot_machine_measure_context(session->context, 0.05, &machine));
+  cli_warn_if_busy(&machine);
+  cli_say_phase("timing layers");
   CLI_TRY(cli_session_random(session, NULL));
   CLI_TRY(cli_session_profile(session, 20, &times));
+  cli_end_progress();
   size_t index;
   json_t* layer;
   double total = 0, limits = 0;
@@ -102,6 +107,7 @@ static carnot_status* add_peaks(json_t* root, cli_session* session) {
   }
   json_object_set_new(root, "MeasuredUs", json_real(total));
   json_object_set_new(root, "LimitUs", json_real(limits));
+  json_object_set_new(root, "Availability", json_real(machine.availability));
   json_object_set_new(root, "Threads", json_integer(machine.thread_count));
   free(times);
   return NULL;
