@@ -2,6 +2,7 @@
 #ifndef CARNOT_BUILDER_BUILDER_H_
 #define CARNOT_BUILDER_BUILDER_H_
 
+#include "base/source_memory.h"
 #include "ir/graph.h"
 #include "pass/precision_constraints.h"
 #include "tactic/tactic.h"
@@ -47,6 +48,10 @@ typedef struct carnot_build_config {
   size_t disabled_pass_count;
   bool fast_fp32;
   carnot_precision_constraints typing;
+  // Where the constants' data lie, as far as that is known: released while the plan is made. The
+  // caller restores them when the plan is gone.
+  carnot_source_memory* const* sources;
+  size_t source_count;
   const carnot_io_request* io_formats;  // others are LINEAR
   size_t io_format_count;
   const char* const* plugin_libraries;  // files that the engine carries
