@@ -98,7 +98,7 @@ def test_help_version_completion(tmp_path: pathlib.Path) -> None:
         text=True,
         timeout=10,
     ).stdout
-    assert words.strip() == "--saveEngine"
+    assert words.strip() == "--saveEngine="
 
 
 def test_a_build_goes_on_without_timing_what_needs_too_much_memory(tmp_path: pathlib.Path) -> None:

@@ -44,8 +44,12 @@ const cli_command cli_commands[] = {
      2, TABLES(cli_debug_flags, BUILD_TABLE)},
     {"device", cli_device, "print what this machine is and can do", "carnot device [FLAGS]", 0,
      TABLES(cli_device_flags)},
-    {"completion", cli_completion, "write a completion file for bash",
-     "carnot completion bash > /etc/bash_completion.d/carnot", 1, TABLES(kNoFlags)},
+    {"completion", cli_completion, "write a completion file or the manual page",
+     "carnot completion bash > /etc/bash_completion.d/carnot\n"
+     "carnot completion zsh > /usr/share/zsh/site-functions/_carnot\n"
+     "carnot completion fish > /usr/share/fish/vendor_completions.d/carnot.fish\n"
+     "carnot completion man > carnot.1",
+     1, TABLES(kNoFlags)},
     {NULL, NULL, NULL, NULL, 0, NULL},
 };
 
