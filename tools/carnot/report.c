@@ -11,7 +11,8 @@
 const cli_flag cli_report_flags[] = {
     {"output", CLI_VALUE, CLI_WORKS, "the HTML file to write (report.html)"},
     {"profile", CLI_VALUE, CLI_WORKS,
-     "take layer times from the JSON of `exec --exportProfile` or `inspect --peaks --json`"},
+     "take layer times from the JSON of exec --exportProfile, inspect --peaks --json or "
+     "--exportTimeline"},
     {"compare", CLI_VALUE, CLI_WORKS, "another model or engine to show beside"},
     {"compareProfile", CLI_VALUE, CLI_WORKS, "layer times of the other one"},
     {"noMeasure", CLI_NO_VALUE, CLI_WORKS,
@@ -28,15 +29,25 @@ typedef struct report_options {
 
 // ---- one engine ----
 
-// Times and limits that this machine can measure. Where it cannot run the engine the page shows the
-// times of the build.
+static void warn(const char* what, carnot_status* status) {
+  if (status) cli_say(CLI_SAY_WARNING, "%s: %s", what, carnot_status_message(status));
+  carnot_status_free(status);
+}
+
+// Times and limits as this machine measures them. What cannot be measured is left out.
 static void measure(cli_session* session, json_t* root, bool has_times) {
   cli_say_phase("measuring layers and machine");
-  carnot_status* status =
-      has_times ? cli_layer_limits_add(session, root) : cli_layer_limits_measure(session, root);
-  if (!status) return;
-  cli_say(CLI_SAY_WARNING, "nothing was measured: %s", carnot_status_message(status));
-  carnot_status_free(status);
+  warn("layers are not measured",
+       has_times ? cli_layer_limits_add(session, root) : cli_layer_limits_measure(session, root));
+}
+
+static carnot_status* record_timeline(cli_session* session, json_t** out_trace) {
+  char* text;
+  CLI_TRY(cli_session_random(session, NULL));
+  CLI_TRY(carnot_context_record_timeline(session->context, /*runs=*/4, &text));
+  *out_trace = json_loads(text, 0, NULL);
+  carnot_memory_free(text);
+  return *out_trace ? NULL : CLI_ERROR(INTERNAL, "the timeline is no JSON");
 }
 
 static void add_facts(const cli_session* session, const char* path, json_t* engine) {
@@ -51,21 +62,25 @@ static void add_facts(const cli_session* session, const char* path, json_t* engi
   json_object_set_new(engine, "build_ms", json_real(session->loaded.build_ms));
 }
 
-static carnot_status* describe(const report_options* options, cli_session* session,
-                               const char* path, const char* profile, json_t* engines) {
-  json_t* root = json_loads(carnot_engine_inspect(session->loaded.engine), 0, NULL);
+static carnot_status* describe(cli_session* session, const char* path, const char* profile,
+                               json_t* engines) {
+  json_t *root = json_loads(carnot_engine_inspect(session->loaded.engine), 0, NULL), *trace = NULL;
   CLI_CHECK(root, INVALID_MODEL, "%s holds no readable inspector data", path);
-  carnot_status* status = profile ? report_read_profile(profile, root) : NULL;
+  carnot_status* status = profile ? report_read_profile(profile, root, &trace) : NULL;
   bool has_limits = json_object_get(root, "Machine") != NULL;
   if (!status && session->context && !has_limits) measure(session, root, profile != NULL);
+  if (!status && session->context && !profile)
+    warn("no timeline", record_timeline(session, &trace));
   if (!status && profile) cli_layer_limits_sum(root);
   json_t* engine = report_compact(root);
   json_decref(root);
   json_array_append_new(engines, engine);
   add_facts(session, path, engine);
-  if (!status) cli_say_phase("graph layout");
-  (void)options;
-  return status ? status : report_add_layout(engine);
+  if (trace) report_add_timeline(trace, engine);
+  json_decref(trace);
+  CLI_TRY(status);
+  cli_say_phase("graph layout");
+  return report_add_layout(engine);
 }
 
 // Opens the engine to run it where that is asked for and possible, else to read it.
@@ -80,9 +95,7 @@ static carnot_status* open_engine(const report_options* options, const char* pat
     carnot_engine_release(loaded.engine);
     return NULL;
   }
-  cli_say(CLI_SAY_WARNING, "%s cannot run here, so its layers are not measured: %s", path,
-          carnot_status_message(status));
-  carnot_status_free(status);
+  warn("the engine cannot run here, so its layers are not measured", status);
   cli_session_close(session);
   *session = (cli_session){.loaded = loaded};
   return NULL;
@@ -92,7 +105,7 @@ static carnot_status* add_engine(const report_options* options, const char* path
                                  const char* profile, json_t* engines) {
   cli_session session = {.context = NULL};
   carnot_status* status = open_engine(options, path, &session);
-  if (!status) status = describe(options, &session, path, profile, engines);
+  if (!status) status = describe(&session, path, profile, engines);
   cli_session_close(&session);
   return status;
 }

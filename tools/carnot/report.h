@@ -13,9 +13,16 @@
 json_t* report_compact(const json_t* root);
 
 // Puts the times that FILE |path| holds into |root|, the inspector's data: the array that `carnot
-// exec --exportProfile` writes, or the object of `carnot inspect --peaks --json`, which has limits
-// too. INVALID_ARGUMENT when no layer of the engine is named there.
-carnot_status* report_read_profile(const char* path, json_t* root) CARNOT_MUST_USE;
+// exec --exportProfile` writes, the object of `carnot inspect --peaks --json`, which has limits
+// too, or the trace of --exportTimeline, which is returned in *out_trace (else NULL; a new
+// reference). INVALID_ARGUMENT when no layer of the engine is named there.
+carnot_status* report_read_profile(const char* path, json_t* root,
+                                   json_t** out_trace) CARNOT_MUST_USE;
+
+// Puts the spans of |trace|, which carnot_context_record_timeline describes, into |engine|
+// (report_compact) as "timeline": {"lanes": [NAME], "events": [[lane, start_us, us, layer, name]]};
+// a layer is -1 where there is none.
+void report_add_timeline(const json_t* trace, json_t* engine);
 
 // Asks Graphviz's program `dot` for the layout of |engine| (report_compact) and adds it as
 // "layout": {"width", "height", "nodes": [[kind, index, x, y]], "edges": [[from, to, value,

@@ -154,21 +154,70 @@ static size_t take_times(const json_t* entries, const char* name_key, const char
   return taken;
 }
 
-carnot_status* report_read_profile(const char* path, json_t* root) {
+static size_t take_profile(const json_t* profile, json_t* root) {
+  if (json_is_array(profile)) return take_times(profile, "name", "averageMs", 1e3, root);
+  json_t* events = json_object_get(profile, "traceEvents");
+  if (!events) return take_times(json_object_get(profile, "Layers"), "Name", "MeasuredUs", 1, root);
+  json_t *layers = json_array(), *event;
+  size_t i;
+  json_array_foreach(events, i, event) {
+    if (strcmp(text_of(event, "cat"), "layer") == 0) json_array_append(layers, event);
+  }
+  size_t taken = take_times(layers, "name", "dur", 1, root);
+  json_decref(layers);
+  return taken;
+}
+
+carnot_status* report_read_profile(const char* path, json_t* root, json_t** out_trace) {
   json_error_t error;
+  *out_trace = NULL;
   json_t* profile = json_load_file(path, 0, &error);
-  CLI_CHECK(profile, INVALID_ARGUMENT, "--profile: %s is no JSON: line %d: %s", path, error.line,
+  CLI_CHECK(profile, INVALID_ARGUMENT, "profile %s is no JSON: line %d: %s", path, error.line,
             error.text);
-  size_t taken = json_is_array(profile) ? take_times(profile, "name", "averageMs", 1e3, root)
-                                        : take_times(json_object_get(profile, "Layers"), "Name",
-                                                     "MeasuredUs", 1, root);
+  size_t taken = take_profile(profile, root);
   json_t* machine = json_object_get(profile, "Machine");
   if (machine) json_object_set(root, "Machine", machine);
   if (machine) json_object_set(root, "Threads", json_object_get(profile, "Threads"));
+  if (taken && json_object_get(profile, "traceEvents")) *out_trace = json_incref(profile);
   json_decref(profile);
   CLI_CHECK(taken, INVALID_ARGUMENT,
-            "--profile: %s has no time of a layer of this engine; it must be the JSON of `carnot "
-            "exec --exportProfile` or of `carnot inspect --peaks --json`",
+            "profile %s has no time of a layer of this engine; it must be the JSON of `carnot exec "
+            "--exportProfile`, `carnot inspect --peaks --json` or --exportTimeline",
             path);
   return NULL;
+}
+
+// ---- the timeline ----
+
+// The lane of thread |tid|, -1 where the trace names none.
+static int lane_of(const json_t* threads, json_int_t tid) {
+  size_t i;
+  json_t* thread;
+  json_array_foreach(threads, i, thread) if (json_integer_value(thread) == tid) return (int)i;
+  return -1;
+}
+
+void report_add_timeline(const json_t* trace, json_t* engine) {
+  json_t *lanes = json_array(), *threads = json_array(), *spans = json_array(), *event;
+  const json_t* events = json_object_get(trace, "traceEvents");
+  size_t i;
+  json_array_foreach(events, i, event) {
+    if (strcmp(text_of(event, "name"), "thread_name") != 0) continue;
+    json_array_append(lanes, json_object_get(json_object_get(event, "args"), "name"));
+    json_array_append(threads, json_object_get(event, "tid"));
+  }
+  json_array_foreach(events, i, event) {
+    bool is_whole = strcmp(text_of(event, "cat"), "run") == 0 ||
+                    strcmp(text_of(event, "cat"), "graph") == 0;  // the lane's layers fill it
+    int lane = lane_of(threads, json_integer_value(json_object_get(event, "tid")));
+    if (is_whole || lane < 0 || strcmp(text_of(event, "ph"), "X") != 0) continue;
+    json_t* layer = json_object_get(json_object_get(event, "args"), "layer");
+    json_array_append_new(
+        spans, json_pack("[i,f,f,I,s]", lane, json_number_value(json_object_get(event, "ts")),
+                         json_number_value(json_object_get(event, "dur")),
+                         layer ? json_integer_value(layer) : (json_int_t)-1,
+                         layer ? "" : text_of(event, "name")));
+  }
+  json_decref(threads);
+  json_object_set_new(engine, "timeline", json_pack("{s:o,s:o}", "lanes", lanes, "events", spans));
 }

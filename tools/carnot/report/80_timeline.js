@@ -59,7 +59,7 @@ function showTimeline() {
   fill(box, element("div", { class: "bar", style: "padding:0 0 10px;border:0" }, element("span", { class: "note grow", style: "margin:0" }, `One run of ${microseconds(full)}. Each step is timed, which makes a run slower.`),
     button("←", "Earlier", () => pan(-0.5)), button("→", "Later", () => pan(0.5)), button("−", "Show more time", () => scale(1.6, middle())), button("+", "Show less time", () => scale(0.6, middle())), button("All", "Show all", () => scale(1e9, 0))), canvas);
   const at = (event) => { const b = canvas.getBoundingClientRect(), x = event.clientX - b.left, y = event.clientY - b.top; return timeline.bars.find((r) => x >= r.x && x <= r.x + r.w && y >= r.y && y <= r.y + r.h); };
-  canvas.addEventListener("pointermove", (event) => { const r = at(event); tip(event, r ? `${r.event[4]}: ${microseconds(r.event[2])} from ${microseconds(r.event[1])}` : ""); });
+  canvas.addEventListener("pointermove", (event) => { const r = at(event); tip(event, r ? `${(state.engine.layers[r.event[3]] || {}).name || r.event[4]}: ${microseconds(r.event[2])} from ${microseconds(r.event[1])}` : ""); });
   canvas.addEventListener("pointerleave", (event) => tip(event, ""));
   canvas.addEventListener("click", (event) => { const r = at(event); if (r && r.event[3] >= 0) select(r.event[3], "list"); });
   new ResizeObserver(drawTimeline).observe(canvas);
