@@ -269,5 +269,5 @@ carnot_status* carnot_onnx_tensor_read_from(const onnx_tensor* proto, carnot_str
                "text cannot be given in place of the elements in the file");
   CARNOT_CHECK(data.size == bytes, INVALID_ARGUMENT,
                "%zu bytes were given, its dimensions and type need %zu", data.size, bytes);
-  return take_raw(data, bytes, arena, out_tensor);
+  return take_raw(data, bytes, NULL, arena, out_tensor);
 }
