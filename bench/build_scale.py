@@ -95,7 +95,14 @@ def make(kind: str, count: int, model: pathlib.Path) -> None:
 
 def build(carnot: str, model: pathlib.Path, level: int) -> tuple:
     """CPU seconds and peak bytes of a build."""
-    words = [carnot, "build", str(model), "--output", str(model.with_suffix(".plan")), f"--builderOptimizationLevel={level}"]
+    words = [
+        carnot,
+        "build",
+        str(model),
+        "--output",
+        str(model.with_suffix(".plan")),
+        f"--builderOptimizationLevel={level}",
+    ]
     child = subprocess.Popen(words, env={**os.environ, "CARNOT_DEVICE": "cpu"}, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
