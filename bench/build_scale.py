@@ -132,10 +132,8 @@ def main() -> None:
                 times.append(seconds)
                 size = model.stat().st_size
                 ratio = f"{times[-1] / times[0]:.1f}" if len(times) > 1 else ""
-                print(
-                    f"{kind:10} {count:6} {size / 1e6:9.1f} {seconds:7.2f} {peak / 1e6:8.1f} {peak / size:10.2f}  {ratio}",
-                    flush=True,
-                )
+                row = f"{kind:10} {count:6} {size / 1e6:9.1f} {seconds:7.2f} {peak / 1e6:8.1f} {peak / size:10.2f}"
+                print(f"{row}  {ratio}", flush=True)
                 model.unlink()
 
 
