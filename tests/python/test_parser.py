@@ -140,3 +140,21 @@ def test_initializers_apart_from_the_model(logger):
     assert parser.refit_model_proto() and refitter.refit_cuda_engine()
     refitted = infer(engine.create_execution_context(), {"x": x})["y"]
     np.testing.assert_allclose(refitted, np.maximum(x.astype(np.float64) @ (2 * weight), 0), rtol=1e-5, atol=1e-6)
+
+
+def test_operators_that_are_newer_than_the_opset(logger):
+    """Einsum, which opset 12 introduced, in a model of opset 11."""
+    graph = helper.make_graph(
+        [helper.make_node("Einsum", ["x", "z"], ["y"], equation="ij,kj->ik")],
+        "g",
+        [helper.make_tensor_value_info(name, 1, [2, 3]) for name in "xz"],
+        [helper.make_tensor_value_info("y", 1, [2, 2])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=6).SerializeToString()
+    builder = trt.Builder(logger)
+    network = builder.create_network(0)
+    assert trt.OnnxParser(network, logger).parse(model), logger.errors()
+    plan = builder.build_serialized_network(network, builder.create_builder_config())
+    context = trt.Runtime(logger).deserialize_cuda_engine(plan).create_execution_context()
+    x, z = np.random.default_rng(5).standard_normal((2, 2, 3)).astype(np.float32)
+    np.testing.assert_allclose(infer(context, {"x": x, "z": z})["y"], x.astype(np.float64) @ z.T, rtol=1e-5)

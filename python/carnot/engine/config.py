@@ -111,7 +111,6 @@ class IBuilderConfig(Reporter, Manual):
         self._calibration_profile: Optional[IOptimizationProfile] = None
         self._tactic_sources: Optional[int] = None  # every one
         self._level = 3
-        self.DLA_core = -1
         self.backend: Optional[str] = None  # "cpu", "cuda", "cuda:1", "cuda:sm_90"; None: the device rule
         self.algorithm_selector = None
         self.avg_timing_iterations = 1
@@ -133,6 +132,15 @@ class IBuilderConfig(Reporter, Manual):
         self.tiling_optimization_level = TilingOptimizationLevel.NONE
 
     all_build_routes = property(lambda self: "[]")
+
+    @property
+    def DLA_core(self) -> int:  # noqa: N802 - TensorRT's name
+        return -1
+
+    @DLA_core.setter
+    def DLA_core(self, core: int) -> None:  # noqa: N802
+        if int(core) != -1:
+            self._fail(f"DLA_core {core}: this machine has no DLA; it stays -1")
 
     # ---- flags ----
 

@@ -259,7 +259,7 @@ carnot_status* carnot_enumerate(carnot_builder* builder, const carnot_analysis* 
   set->region = region;
   set->situation = *situation;
   CARNOT_TRY(make_set(builder, f, set));
-  CARNOT_TRY(carnot_selector_filter(builder, f->node->name, set));
+  CARNOT_TRY(carnot_selector_filter(builder, f->name, set));
   // Tactics look at weights to see whether half types hold them.
   if (candidates->count % 256 == 255) carnot_builder_drop_pages(builder);
   set->situation.formats = NULL;  // the caller's; |inputs| holds what is needed

@@ -98,7 +98,7 @@ carnot_status* carnot_selector_report(carnot_builder* builder, const carnot_anal
     const carnot_candidate* chosen = carnot_assigned_candidate(assignment, candidates, i);
     const carnot_assigned_region* region = &assignment->regions[i];
     if (candidates->sets[region->set]->situation.is_shape_step) continue;
-    layers[count++] = describe(&arena, analysis->regions[i].node->name, chosen, 1);
+    layers[count++] = describe(&arena, analysis->regions[i].name, chosen, 1);
   }
   carnot_status* status = carnot_arena_status(&arena);
   if (!status && !selector->report(selector->user, layers, count)) status = cancelled();
