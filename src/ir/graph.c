@@ -315,7 +315,8 @@ static carnot_status* new_node(carnot_block* block, carnot_op op, const char* na
   carnot_arena* arena = &graph->arena;
   CARNOT_TRY(carnot_graph_status(graph));
   carnot_node* node = CARNOT_NEW(arena, carnot_node);
-  node->id = graph->node_count++;
+  node->id = node->order = graph->node_count++;
+  node->is_unnamed = !name || !name[0];
   node->op = op;
   node->block = block;
   node->name = name && name[0]
@@ -368,6 +369,7 @@ static carnot_status* add_node(carnot_block* block, carnot_node* position, carno
       new_node(block, op, name, attrs, inputs, input_count, output_names, output_count, &node));
   // What passes put in a node's place answers to the same requests.
   if (position) node->precision = position->precision;
+  if (position && strcmp(position->name, node->name) == 0) node->order = position->order;
   adopt_blocks(node);
   CARNOT_TRY(carnot_node_infer(node));
   for (int i = 0; i < input_count; i++) add_use(node, i);
@@ -398,20 +400,6 @@ void carnot_node_remove(carnot_node* node) {
   *(node->previous ? &node->previous->next : &node->block->first) = node->next;
   *(node->next ? &node->next->previous : &node->block->last) = node->previous;
   node->next = node->previous = NULL;
-}
-
-void carnot_node_absorb(carnot_node* node, const carnot_node* gone) {
-  carnot_arena* arena = &node->block->graph->arena;
-  size_t count = node->absorbed_count + 1 + gone->absorbed_count;
-  const char** names = CARNOT_NEW_ARRAY(arena, const char*, count);
-  if (!names) return;
-  if (node->absorbed_count) memcpy(names, node->absorbed, node->absorbed_count * sizeof(*names));
-  count = node->absorbed_count;
-  // A node in the place of another may have its name.
-  if (strcmp(gone->name, node->name) != 0) names[count++] = gone->name;
-  for (size_t i = 0; i < gone->absorbed_count; i++) names[count++] = gone->absorbed[i];
-  node->absorbed = names;
-  node->absorbed_count = count;
 }
 
 void carnot_graph_planned_syms(const carnot_graph* graph, bool* out) {

@@ -27,6 +27,12 @@ typedef struct carnot_use {
   int input;
 } carnot_use;
 
+// A node that became part of another.
+typedef struct carnot_part {
+  const char* name;
+  uint32_t order;
+} carnot_part;
+
 typedef struct carnot_value {
   uint32_t id;
   const char* name;  // unique within the graph
@@ -46,7 +52,9 @@ typedef struct carnot_value {
 struct carnot_node {
   uint32_t id;
   carnot_op op;
+  uint32_t order;  // its id, or that of the node in whose place it is: parts are listed by it
   const char* name;
+  bool is_unnamed;        // |name| was made up
   const char* type_name;  // what the model called it ("Conv"); NULL for made ones
   carnot_attrs attrs;
   carnot_value** inputs;  // NULL entries: absent optional inputs
@@ -55,7 +63,7 @@ struct carnot_node {
   int output_count;
   carnot_block* block;
   carnot_node *next, *previous;
-  const char** absorbed;
+  carnot_part* absorbed;
   size_t absorbed_count;
   carnot_dtype precision;  // the user's constraint; INVALID: none
 };
@@ -133,8 +141,12 @@ void carnot_node_set_input(carnot_node* node, int input, carnot_value* value);
 void carnot_value_replace(carnot_value* from, carnot_value* to);
 // Takes the node out; its outputs must have no readers.
 void carnot_node_remove(carnot_node* node);
-// Adds the names of |gone| to those that |node| lists as absorbed.
+// Adds |gone| and what it absorbed to the parts of |node|; made-up names are left out.
 void carnot_node_absorb(carnot_node* node, const carnot_node* gone);
+// The node and its parts by |order|, each name once, in the arena of the graph. With |block|: those
+// of its nodes, one after the other. NULL without memory, which carnot_graph_status says.
+const char** carnot_node_part_names(const carnot_node* node, const carnot_block* block,
+                                    size_t* out_count);
 // Infers the node's outputs again, after its inputs changed.
 carnot_status* carnot_node_infer(carnot_node* node) CARNOT_MUST_USE;
 

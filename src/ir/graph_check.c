@@ -137,7 +137,7 @@ static void print_block(const carnot_block* block, int indent, FILE* out) {
       fprintf(out, " : %s", text);
     }
     fprintf(out, "  # %s", node->name);
-    for (size_t i = 0; i < node->absorbed_count; i++) fprintf(out, " + %s", node->absorbed[i]);
+    for (size_t i = 0; i < node->absorbed_count; i++) fprintf(out, " + %s", node->absorbed[i].name);
     fputc('\n', out);
     for (size_t i = 0; i < node->attrs.count; i++)
       if (node->attrs.items[i].type == CARNOT_ATTR_BLOCK)

@@ -96,14 +96,16 @@ static carnot_status* copy_attr(copier* c, const carnot_attr* from, carnot_attr*
 static carnot_status* copy_attrs(copier* c, const carnot_node* from, carnot_node* node) {
   carnot_arena* arena = &c->to->arena;
   node->attrs.items = CARNOT_NEW_ARRAY(arena, carnot_attr, from->attrs.count + 1);
-  node->absorbed = CARNOT_NEW_ARRAY(arena, const char*, from->absorbed_count + 1);
+  node->absorbed = CARNOT_NEW_ARRAY(arena, carnot_part, from->absorbed_count + 1);
   CARNOT_TRY(carnot_arena_status(arena));
   for (size_t i = 0; i < from->attrs.count; i++) {
     CARNOT_TRY(copy_attr(c, &from->attrs.items[i], &node->attrs.items[i]));
     if (from->attrs.items[i].type == CARNOT_ATTR_BLOCK) node->attrs.items[i].block->owner = node;
   }
   for (size_t i = 0; i < from->absorbed_count; i++)
-    node->absorbed[i] = carnot_arena_text(arena, from->absorbed[i], strlen(from->absorbed[i]));
+    node->absorbed[i] = (carnot_part){
+        carnot_arena_text(arena, from->absorbed[i].name, strlen(from->absorbed[i].name)),
+        from->absorbed[i].order};
   return NULL;
 }
 

@@ -79,6 +79,7 @@ static carnot_status* fold_norm(carnot_node* conv, carnot_node* norm) {
       carnot_node_insert_before(conv, conv->op, conv->name, &conv->attrs, inputs, 3, 1, &node));
   node->type_name = conv->type_name;
   node->precision = conv->precision;
+  carnot_node_absorb(node, conv);
   carnot_node_absorb(node, norm);
   carnot_value_replace(norm->outputs[0], node->outputs[0]);
   return NULL;

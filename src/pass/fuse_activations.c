@@ -23,6 +23,7 @@ static carnot_status* put_unary(carnot_node* last, carnot_fn fn, double alpha, d
   carnot_attrs_set_float(&attrs, arena, "beta", beta);
   carnot_node* node;
   CARNOT_TRY(carnot_node_insert_before(last, CARNOT_OP_UNARY, last->name, &attrs, &x, 1, 1, &node));
+  carnot_absorb_pattern(node, last);
   carnot_value_replace(last->outputs[0], node->outputs[0]);
   return NULL;
 }

@@ -211,13 +211,29 @@ static bool take_all(match* m, carnot_node* matmul) {
   return !rows || take(m, next);
 }
 
-// The nodes of the match in the order of the block.
-static int in_order(const carnot_block* block, const match* m, carnot_node** nodes) {
-  int count = 0;
-  for (carnot_node* node = block->first; node; node = node->next)
-    for (int i = 0; i < m->count; i++)
-      if (m->nodes[i] == node) nodes[count++] = node;
-  return count;
+// Positions of the nodes of |block| by id, of those with ids below |id_count|.
+static carnot_status* number_nodes(const carnot_block* block, uint32_t id_count,
+                                   uint32_t** out_positions) {
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(&block->graph->arena, id_count + 1, sizeof(uint32_t),
+                              "the order of nodes", &memory));
+  uint32_t next = 0;
+  *out_positions = memory;
+  for (const carnot_node* node = block->first; node; node = node->next)
+    (*out_positions)[node->id] = next++;
+  return NULL;
+}
+
+// Brings the nodes of the match into the order of the block. All are of the block as it was
+// numbered: regions, which are added since, match nothing.
+static void put_in_order(match* m, const uint32_t* positions) {
+  for (int i = 1; i < m->count; i++) {
+    carnot_node* node = m->nodes[i];
+    int at = i;
+    for (; at && positions[m->nodes[at - 1]->id] > positions[node->id]; at--)
+      m->nodes[at] = m->nodes[at - 1];
+    m->nodes[at] = node;
+  }
 }
 
 static carnot_status* visit(carnot_block* block, void* user) {
@@ -228,6 +244,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
     count += node->op == CARNOT_OP_SOFTMAX;
   carnot_node** softmaxes = CARNOT_NEW_ARRAY(&block->graph->arena, carnot_node*, count + 1);
   CARNOT_TRY(carnot_arena_status(&block->graph->arena));
+  if (!count) return NULL;
+  uint32_t* positions;
+  CARNOT_TRY(number_nodes(block, block->graph->node_count, &positions));
   count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
     if (node->op == CARNOT_OP_SOFTMAX) softmaxes[count++] = node;
@@ -242,10 +261,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
     }
     match m = {.dtype = p->type.dtype};
     if (!matmul || matmul->block != block || !take_all(&m, matmul)) continue;
-    carnot_node* nodes[kMaxNodes];
-    int node_count = in_order(block, &m, nodes);
-    if (carnot_pass_accepts(user, nodes, node_count))
-      CARNOT_TRY(carnot_fuse(nodes, node_count, NULL));
+    put_in_order(&m, positions);
+    if (carnot_pass_accepts(user, m.nodes, m.count))
+      CARNOT_TRY(carnot_fuse(m.nodes, m.count, NULL));
   }
   return NULL;
 }

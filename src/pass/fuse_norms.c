@@ -134,9 +134,7 @@ static carnot_status* recognise(carnot_node* quotient) {
   carnot_node* node;
   CARNOT_TRY(carnot_node_insert_before(last, centred ? CARNOT_OP_LAYER_NORM : CARNOT_OP_RMS_NORM,
                                        last->name, &attrs, inputs, bias ? 3 : 2, 1, &node));
-  for (carnot_node* n = last; n && n != quotient; n = producer(n->inputs[0]))
-    carnot_node_absorb(node, n);
-  carnot_node_absorb(node, quotient);
+  carnot_absorb_pattern(node, last);
   node->outputs[0]->name = last->outputs[0]->name;
   carnot_value_replace(last->outputs[0], node->outputs[0]);
   return NULL;

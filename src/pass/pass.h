@@ -134,6 +134,9 @@ carnot_status* carnot_insert_cast(carnot_node* at, carnot_value* from, carnot_dt
 carnot_status* carnot_each_block(carnot_block* block,
                                  carnot_status* (*visit)(carnot_block* block, void* user),
                                  void* user) CARNOT_MUST_USE;
+// |node| computes what |last| did from its own inputs: absorbs |last| and the nodes between, which
+// nothing else reads. To be called before readers of |last| are moved to |node|.
+void carnot_absorb_pattern(carnot_node* node, carnot_node* last);
 // Replaces |nodes| (of one block, in order) by one REGION node in the position of the last. Its
 // outputs are the values that other nodes or the block's results read. |out_node| may be NULL.
 carnot_status* carnot_fuse(carnot_node* const* nodes, int count,

@@ -109,6 +109,8 @@ static carnot_status* add_inner(fusion* f, const carnot_node* node) {
   CARNOT_TRY(carnot_block_add_node(f->body, node->op, node->name, &node->attrs, inputs,
                                    node->input_count, names, node->output_count, &inner));
   inner->type_name = node->type_name;
+  inner->order = node->order;
+  inner->is_unnamed = node->is_unnamed;
   inner->absorbed = node->absorbed;
   inner->absorbed_count = node->absorbed_count;
   inner->precision = node->precision;
@@ -147,6 +149,8 @@ carnot_status* carnot_fuse(carnot_node* const* nodes, int count, carnot_node** o
   carnot_node* region;
   CARNOT_TRY(carnot_node_insert_before(last, CARNOT_OP_REGION, last->name, &attrs, f->outer,
                                        f->outer_count, result_count, &region));
+  region->order = last->order;
+  region->is_unnamed = last->is_unnamed;
   for (int i = 0; i < result_count; i++) {
     region->outputs[i]->name = results[i]->name;
     carnot_value_replace(results[i], region->outputs[i]);
@@ -157,6 +161,52 @@ carnot_status* carnot_fuse(carnot_node* const* nodes, int count, carnot_node** o
   }
   if (out_node) *out_node = region;
   return NULL;
+}
+
+// True when |nodes| [count] hold every reader of |node|'s results.
+static bool is_read_by(const carnot_node* node, carnot_node* const* nodes, int count) {
+  for (int o = 0; o < node->output_count; o++) {
+    const carnot_value* value = node->outputs[o];
+    if (value && value->block_output_count) return false;
+    for (size_t u = 0; value && u < value->use_count; u++) {
+      bool found = false;
+      for (int i = 0; i < count && !found; i++) found = nodes[i] == value->uses[u].node;
+      if (!found) return false;
+    }
+  }
+  return true;
+}
+
+enum { kMostPattern = 32 };
+
+// |last| and what it is computed from, back to the inputs of |node|; their number.
+static int collect_pattern(const carnot_node* node, carnot_node* last, carnot_node** parts) {
+  int count = 0;
+  parts[count++] = last;
+  for (int at = 0; at < count; at++) {
+    for (int i = 0; i < parts[at]->input_count && count < kMostPattern; i++) {
+      const carnot_value* value = parts[at]->inputs[i];
+      carnot_node* producer = value ? value->producer : NULL;
+      bool is_outside = !producer || producer == node || producer->block != node->block;
+      for (int k = 0; k < node->input_count && !is_outside; k++)
+        is_outside = node->inputs[k] == value;
+      for (int k = 0; k < count && !is_outside; k++) is_outside = parts[k] == producer;
+      if (!is_outside) parts[count++] = producer;
+    }
+  }
+  return count;
+}
+
+void carnot_absorb_pattern(carnot_node* node, carnot_node* last) {
+  carnot_node* parts[kMostPattern];
+  int count = collect_pattern(node, last, parts);
+  // What others read stays a node, and so does what it is computed from.
+  for (int i = 1; i < count; i++) {
+    if (is_read_by(parts[i], parts, count)) continue;
+    parts[i] = parts[--count];
+    i = 0;
+  }
+  for (int i = 0; i < count; i++) carnot_node_absorb(node, parts[i]);
 }
 
 carnot_status* carnot_insert_cast(carnot_node* at, carnot_value* from, carnot_dtype to,

@@ -20,13 +20,33 @@ static void warn(const typer* t, const char* format, const char* a, const char* 
   if (t->log) t->log(t->user, 1, text);
 }
 
+// True when |pattern| names the node or a part of it: its name, or one that a profile lists for a
+// fused layer ("conv1 + relu1").
+static bool names_part(const char* pattern, const char* name) {
+  if (fnmatch(pattern, name, FNM_NOESCAPE) == 0) return true;
+  size_t size = strlen(name);
+  for (const char *at = pattern, *end; at; at = end ? end + 3 : NULL) {
+    end = strstr(at, " + ");
+    if (!end && at == pattern) return false;
+    if ((end ? (size_t)(end - at) : strlen(at)) == size && memcmp(at, name, size) == 0) return true;
+  }
+  return false;
+}
+
+static bool names_node(const char* pattern, const carnot_node* node) {
+  bool found = node->name && names_part(pattern, node->name);
+  for (size_t i = 0; i < node->absorbed_count && !found; i++)
+    found = names_part(pattern, node->absorbed[i].name);
+  return found;
+}
+
 // The last request that names |node|.
 static const carnot_precision_request* request_for(const carnot_precision_request* requests,
                                                    size_t count, const carnot_node* node,
                                                    bool* found) {
   const carnot_precision_request* last = NULL;
   for (size_t i = 0; i < count; i++) {
-    if (!node->name || fnmatch(requests[i].pattern, node->name, FNM_NOESCAPE) != 0) continue;
+    if (!names_node(requests[i].pattern, node)) continue;
     found[i] = true;
     last = &requests[i];
   }

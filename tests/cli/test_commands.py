@@ -99,3 +99,17 @@ def test_help_version_completion(tmp_path: pathlib.Path) -> None:
         timeout=10,
     ).stdout
     assert words.strip() == "--saveEngine="
+
+
+def test_a_build_goes_on_without_timing_what_needs_too_much_memory(tmp_path: pathlib.Path) -> None:
+    """The optimum of the profile takes more memory than any machine has; the engine runs at the sizes that fit."""
+    nodes = [helper.make_node("Relu", ["x"], ["a"], "first"), helper.make_node("Softmax", ["a"], ["y"], "second")]
+    model, plan = save(tmp_path / "m.onnx", nodes, {"x": ["n", 1024]}, {"y": ["n", 1024]}), tmp_path / "m.plan"
+    most = "x:30000000000x1024"
+    done = carnot("build", model, "--output", plan, "--minShapes=x:1x1024", f"--optShapes={most}", f"--maxShapes={most}")
+    assert done.returncode == 0, done.stderr
+    x = np.random.default_rng(1).standard_normal((3, 1024)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    passes("run", plan, "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path)
+    e = np.exp(np.maximum(x, 0).astype(np.float64))
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), e / e.sum(-1, keepdims=True), rtol=1e-5)

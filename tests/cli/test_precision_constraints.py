@@ -67,7 +67,11 @@ def run(model: pathlib.Path, x: np.ndarray, *flags: str, name: str = "y") -> np.
 
 def precisions(model: pathlib.Path, *flags: str) -> dict:
     text = passes("exec", f"--onnx={model}", "--skipInference", "--verbose", *flags)
-    return dict(re.findall(r"Layer\(\w+\): (\S+), Precision: (\w+)", text))
+    return {
+        part: dtype
+        for name, dtype in re.findall(r"Layer\(\w+\): (.+?), Precision: (\w+)", text)
+        for part in name.split(" + ")
+    }
 
 
 @pytest.mark.parametrize(

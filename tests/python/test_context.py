@@ -220,3 +220,30 @@ def test_debug_tensors():
     np.testing.assert_allclose(
         listener.seen["c"], ort_run(shown.SerializeToString(), {"x": x})[1], rtol=1e-4, atol=1e-4
     )
+
+
+def test_profiler_names_all_parts():
+    """A fused layer is reported by all its parts, those without a name of their own too."""
+
+    class Profiler(trt.IProfiler):
+        def __init__(self):
+            trt.IProfiler.__init__(self)
+            self.names = []
+
+        def report_layer_time(self, layer_name, ms):
+            self.names.append(layer_name)
+
+    builder = trt.Builder(TRT_LOGGER)
+    network = builder.create_network(0)
+    x = network.add_input("x", trt.float32, (1, 3, 8, 8))
+    conv = network.add_convolution_nd(x, 4, (3, 3), np.ones((4, 3, 3, 3), np.float32))
+    conv.name = "conv1"
+    network.mark_output(network.add_activation(conv.get_output(0), trt.ActivationType.RELU).get_output(0))
+    engine = builder.build_engine_with_config(network, builder.create_builder_config())
+    context, profiler = engine.create_execution_context(), Profiler()
+    context.profiler = profiler
+    arrays = [np.ones(tuple(engine.get_tensor_shape(engine.get_tensor_name(i))), np.float32) for i in range(2)]
+    assert context.execute_v2([a.ctypes.data for a in arrays])
+    assert "conv1 + (Unnamed Layer* 1) [Activation]" in profiler.names
+    inspected = engine.create_engine_inspector().get_engine_information(trt.LayerInformationFormat.ONELINE)
+    assert "conv1 + (Unnamed Layer* 1) [Activation]" in inspected

@@ -112,6 +112,12 @@ def test_without_constraints(model, tmp_path):
     check(tmp_path / "m.plan")
 
 
+def told_precisions(text):
+    """The type of each layer of the log, under the name of each of its parts."""
+    found = re.findall(r"Layer\(\w+\): (.+?), Precision: (\w+)", text)
+    return {part: dtype for name, dtype in found for part in name.split(" + ")}
+
+
 def test_the_command(model, tmp_path):
     """trtexec --fp16 --layerPrecisions="<layer name>":"fp32" --onnx=model.onnx --verbose"""
     (tmp_path / "trtexec").symlink_to(CARNOT)
@@ -121,7 +127,7 @@ def test_the_command(model, tmp_path):
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 0 and "&&&& PASSED" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
-    told = dict(re.findall(r"Layer\(\w+\): (\S+), Precision: (\w+)", done.stdout + done.stderr))
+    told = told_precisions(done.stdout + done.stderr)
     assert told["norm"] == "float32", told
     check(tmp_path / "m.plan")
     assert "float32" in command("inspect", tmp_path / "m.plan", "--json").stdout
@@ -145,7 +151,7 @@ def test_the_command(model, tmp_path):
 def test_constraints_by_command(model, tmp_path, flags, wanted):
     words = ["--fp16", *flags, f"--onnx={model}", "--verbose", "--skipInference", f"--saveEngine={tmp_path / 'm.plan'}"]
     done = command("exec", *words)
-    told = dict(re.findall(r"Layer\(\w+\): (\S+), Precision: (\w+)", done.stdout + done.stderr))
+    told = told_precisions(done.stdout + done.stderr)
     assert {name: told.get(name) for name in wanted} == wanted, told
     check(tmp_path / "m.plan")
 

@@ -1,6 +1,8 @@
 // Converts the graph's nodes to the plan's form and collects the facts that selection needs.
 #include "builder/analysis/analysis.h"
 
+#include <stdio.h>
+
 typedef struct analyser {
   carnot_builder* builder;
   carnot_analysis* out;
@@ -77,6 +79,32 @@ static carnot_status* fill_region(analyser* a, carnot_region_facts* f) {
   return NULL;
 }
 
+enum { kMostParts = 8 };
+
+// A node alone keeps its name. Of more than 8 parts the first seven and the last are named and the
+// others counted: the last one makes the result.
+static carnot_status* name_region(const carnot_builder* builder, carnot_region_facts* f) {
+  const carnot_attr* body = body_of(f->node);
+  size_t count, size = 32, at = 0;
+  const char** parts = carnot_node_part_names(f->node, body ? body->block : NULL, &count);
+  CARNOT_TRY(carnot_graph_status(builder->graph));
+  f->name = count ? parts[0] : f->node->name;
+  if (count < 2) return NULL;
+  size_t hidden = count > kMostParts ? count - kMostParts : 0;
+  for (size_t i = 0; i < count; i++) size += strlen(parts[i]) + 3;
+  char* name = CARNOT_NEW_ARRAY(builder->memory, char, size);
+  CARNOT_TRY(carnot_arena_status(builder->memory));
+  for (size_t i = 0; i < count; i++) {
+    bool is_hidden = hidden && i >= kMostParts - 1 && i + 1 < count;
+    if (!is_hidden)
+      at += (size_t)snprintf(name + at, size - at, "%s%s", i ? " + " : "", parts[i]);
+    else if (i == kMostParts - 1)
+      at += (size_t)snprintf(name + at, size - at, " + %zu more", hidden);
+  }
+  f->name = name;
+  return NULL;
+}
+
 static carnot_status* read_node(analyser* a, carnot_node* node, carnot_region_facts* f) {
   carnot_arena* arena = a->builder->memory;
   f->node = node;
@@ -144,6 +172,7 @@ static carnot_status* read_region(analyser* a, carnot_node* node, uint32_t block
   carnot_region_facts* f = &out->regions[index];
   f->block = block;
   CARNOT_TRY(read_node(a, node, f));
+  CARNOT_TRY(name_region(a->builder, f));
   f->is_shape_step = carnot_region_is_shape_step(a->builder, out, f);
   f->is_data_dependent = carnot_region_is_data_dependent(a->builder, f);
   return read_bodies(a, index);

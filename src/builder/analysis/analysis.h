@@ -8,6 +8,7 @@
 // One node of the graph, a single operator or a fused region, in the plan's form.
 typedef struct carnot_region_facts {
   carnot_node* node;
+  const char* name;      // of the node, or of its parts in order: "conv1 + relu1"
   carnot_region region;  // local values numbered; block indices of bodies set
   uint32_t input_count, output_count;
   carnot_value** inputs;  // NULL entries: absent operands

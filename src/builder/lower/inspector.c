@@ -1,6 +1,7 @@
 // The inspector's data: what each layer of the engine is, in JSON with TensorRT's field names and
 // Carnot's own beside.
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "builder/lower/lower.h"
@@ -104,21 +105,38 @@ static json_t* libraries_json(const carnot_plan* plan) {
   return list;
 }
 
+// Writes |item| and drops it: one layer at a time, as all of them take many times their text.
+static bool write_item(FILE* out, const char* before, json_t* item) {
+  bool is_written =
+      item && fputs(before, out) >= 0 &&
+      json_dumpf(item, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) == 0;
+  json_decref(item);
+  return is_written;
+}
+
+static bool write_plan(carnot_lowering* l, FILE* out) {
+  const carnot_plan* plan = l->plan;
+  bool good =
+      write_item(out, "{\"Name\":", json_string(plan->name)) && fputs(",\"Layers\":[", out) >= 0;
+  for (uint32_t i = 0; i < plan->step_count && good; i++)
+    good = write_item(out, i ? "," : "", step_json(l, i));
+  return good && write_item(out, "],\"Bindings\":", bindings_json(l)) &&
+         write_item(out, ",\"Libraries\":", libraries_json(plan)) &&
+         write_item(out, ",\"ActivationBytes\":", json_integer((json_int_t)plan->arena_bytes)) &&
+         write_item(out,
+                    ",\"ActivationBoundBytes\":", json_integer((json_int_t)plan->arena_bound)) &&
+         fputs("}", out) >= 0;
+}
+
 carnot_status* carnot_lowering_inspect(carnot_lowering* l) {
   carnot_plan* plan = l->plan;
-  json_t* root = json_object();
-  json_t* layers = json_array();
-  for (uint32_t i = 0; i < plan->step_count; i++) json_array_append_new(layers, step_json(l, i));
-  json_object_set_new(root, "Name", json_string(plan->name));
-  json_object_set_new(root, "Layers", layers);
-  json_object_set_new(root, "Bindings", bindings_json(l));
-  json_object_set_new(root, "Libraries", libraries_json(plan));
-  json_object_set_new(root, "ActivationBytes", json_integer((json_int_t)plan->arena_bytes));
-  json_object_set_new(root, "ActivationBoundBytes", json_integer((json_int_t)plan->arena_bound));
-  char* text = json_dumps(root, JSON_COMPACT | JSON_REAL_PRECISION(9));
-  json_decref(root);
-  CARNOT_CHECK(text, OUT_OF_MEMORY, "no memory for the inspector's data");
-  plan->inspector = carnot_arena_text(&plan->arena, text, strlen(text));
+  char* text = NULL;
+  size_t size = 0;
+  FILE* out = open_memstream(&text, &size);
+  bool good = out && write_plan(l, out);
+  if (out && fclose(out) != 0) good = false;
+  if (good) plan->inspector = carnot_arena_text(&plan->arena, text, size);
   free(text);
+  CARNOT_CHECK(good, OUT_OF_MEMORY, "no memory for the inspector's data");
   return NULL;
 }

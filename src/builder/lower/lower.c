@@ -89,7 +89,7 @@ static carnot_status* lower_block(carnot_lowering* l, uint32_t block) {
   out->params = params;
   for (uint32_t i = 0; i < facts->region_count; i++)
     CARNOT_TRY_AT(lower_region(l, facts->regions[i]), "node %s",
-                  l->analysis->regions[facts->regions[i]].node->name);
+                  l->analysis->regions[facts->regions[i]].name);
   uint32_t* outputs = CARNOT_NEW_ARRAY(arena, uint32_t, b->output_count + 1);
   CARNOT_TRY(carnot_arena_status(arena));
   for (size_t i = 0; i < b->output_count; i++) {

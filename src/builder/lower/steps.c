@@ -72,7 +72,7 @@ static variant_list variants_of(const carnot_lowering* l, uint32_t region) {
 
 carnot_status* carnot_lowering_prepare(carnot_lowering* l, uint32_t region) {
   variant_list list = variants_of(l, region);
-  const char* node = l->analysis->regions[region].node->name;
+  const char* node = l->analysis->regions[region].name;
   for (uint32_t i = 0; i < list.count; i++)
     CARNOT_TRY(carnot_candidate_prepare(l->builder, node, list.items[i]));
   return NULL;
@@ -143,6 +143,9 @@ static const char* rejections_of(carnot_lowering* l, uint32_t region) {
   for (uint32_t i = 0; i < set->count; i++)
     if (set->items[i].failed)
       append(&t, "%s%s: %s", t.at ? "; " : "", set->items[i].tactic->name, set->items[i].failed);
+  for (uint32_t i = 0; i < set->count; i++)
+    if (set->items[i].untimed)
+      append(&t, "%s%s: %s", t.at ? "; " : "", set->items[i].tactic->name, set->items[i].untimed);
   for (uint32_t i = 0; i < set->count; i++) {
     const carnot_candidate* c = &set->items[i];
     if (c == chosen || c->ns == UINT64_MAX) continue;
@@ -177,7 +180,7 @@ carnot_status* carnot_lowering_add_region_step(carnot_lowering* l, uint32_t regi
   const carnot_assigned_region* a = &l->assignment->regions[region];
   const carnot_candidate_set* set = l->candidates->sets[a->set];
   const carnot_candidate* chosen = &set->items[a->candidate];
-  carnot_plan_step step = {.name = f->node->name,
+  carnot_plan_step step = {.name = f->name,
                            .region = set->plan_region,
                            .input_count = f->input_count,
                            .output_count = f->output_count,
@@ -229,9 +232,9 @@ void carnot_log_assignment(const carnot_builder* builder, const carnot_analysis*
     const carnot_op_row* op = carnot_op_get(main_op(&f->region));
     if (device && lacks_device_tactic(f, a, candidates->sets[a->set]))
       carnot_builder_log(builder, "%s runs on the CPU: %s has no tactic for it (%s)", op->name,
-                         device->name, f->node->name);
+                         device->name, f->name);
     carnot_builder_log(builder, "Layer(%s): %s, Precision: %s, Tactic: %s, %.2f us", op->layer_type,
-                       f->node->name, carnot_dtype_name(precision_of(chosen)), chosen->tactic->name,
+                       f->name, carnot_dtype_name(precision_of(chosen)), chosen->tactic->name,
                        chosen->ns == UINT64_MAX ? 0 : (double)chosen->ns * 1e-3);
   }
 }

@@ -11,15 +11,21 @@ typedef struct carnot_candidate {
   const carnot_tactic* tactic;
   carnot_problem problem;  // with the formats that this tactic wants
   carnot_prepared prepared;
-  uint64_t ns;         // least time of a run; UINT64_MAX until known
-  const char* failed;  // why it cannot run these shapes after all; NULL when it can
+  uint64_t ns;          // least time of a run; UINT64_MAX until known
+  const char* failed;   // why it cannot run these shapes after all; NULL when it can
+  const char* untimed;  // why it was not timed: the memory that takes; NULL otherwise
 } carnot_candidate;
 
 // Runs the processor's candidates in alternating rounds and sets their times. Those whose operands
-// have dimensions that are not known are left at UINT64_MAX; one that refuses the shapes is marked
-// failed.
+// have dimensions that are not known are left at UINT64_MAX, and so are those that need more memory
+// than there is, which are marked untimed; one that refuses the shapes is marked failed.
 carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
                                       size_t count) CARNOT_MUST_USE;
+
+// Marks |candidate| untimed where |refusal| says that timing it takes too much memory
+// (OUT_OF_RANGE, OUT_OF_MEMORY), else failed. Takes |refusal|.
+void carnot_note_refusal(const carnot_builder* builder, carnot_status* refusal,
+                         carnot_candidate* candidate);
 
 // The same for the rows of the configured accelerator, in recorded graphs.
 carnot_status* carnot_time_on_device(carnot_builder* builder, carnot_candidate* candidates,

@@ -1,6 +1,7 @@
 // Times tactics on the CPU: candidates of a region alternate in rounds.
 #include "builder/measure/benchmark.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -23,10 +24,28 @@ typedef struct bench {
   void* state;
   void* workspace;
   void** owned;
-  size_t owned_count;
+  size_t owned_count, owned_bytes;
+  size_t available_bytes;  // of this machine's memory
 } bench;
 
+// Memory that can be had without pushing other things out; SIZE_MAX where that is not known.
+static size_t available_memory(void) {
+  FILE* file = fopen("/proc/meminfo", "r");
+  unsigned long long kib = 0;
+  char line[128];
+  bool found = false;
+  while (file && !found && fgets(line, sizeof(line), file))
+    found = sscanf(line, "MemAvailable: %llu kB", &kib) == 1;
+  if (file) fclose(file);
+  return found ? (size_t)kib * 1024 : SIZE_MAX;
+}
+
 static carnot_status* own(bench* b, size_t bytes, void** out) {
+  *out = NULL;
+  CARNOT_CHECK(bytes <= b->available_bytes - b->owned_bytes, OUT_OF_RANGE,
+               "timing it takes %zu bytes and more, this machine has %zu available",
+               b->owned_bytes + bytes, b->available_bytes);
+  b->owned_bytes += bytes;
   *out = aligned_alloc(64, carnot_align_up(bytes + 64, 64));
   if (!*out) return CARNOT_NO_MEMORY(bytes, "timing a tactic");
   b->owned[b->owned_count++] = *out;
@@ -65,7 +84,7 @@ static carnot_status* make_operand(bench* b, const carnot_operand_desc* t, bool 
 
 static carnot_status* open_bench(const carnot_candidate* c, bench* b) {
   const carnot_problem* p = &c->problem;
-  *b = (bench){0};
+  *b = (bench){.available_bytes = available_memory()};
   void* memory;
   CARNOT_TRY(carnot_calloc((size_t)p->input_count + p->output_count + 4, sizeof(void*), "timing",
                            &memory));
@@ -190,6 +209,18 @@ static carnot_status* run_rounds(carnot_builder* builder, carnot_candidate* cand
   return status;
 }
 
+void carnot_note_refusal(const carnot_builder* builder, carnot_status* refusal,
+                         carnot_candidate* candidate) {
+  const char* why = carnot_status_message(refusal);
+  const char* text = carnot_arena_text(builder->memory, why, strlen(why));
+  carnot_code code = carnot_status_code(refusal);
+  bool is_untimed = code == CARNOT_OUT_OF_RANGE || code == CARNOT_OUT_OF_MEMORY;
+  *(is_untimed ? &candidate->untimed : &candidate->failed) = text;
+  if (is_untimed)
+    carnot_builder_log(builder, "tactic %s is not timed: %s", candidate->tactic->name, why);
+  carnot_status_free(refusal);
+}
+
 carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate* candidates,
                                       size_t count) {
   bench benches[CARNOT_MAX_CANDIDATES] = {{.tactic = NULL}};
@@ -205,9 +236,7 @@ carnot_status* carnot_time_candidates(carnot_builder* builder, carnot_candidate*
       status = refusal;
       continue;
     }
-    candidates[i].failed = carnot_arena_text(builder->memory, carnot_status_message(refusal),
-                                             strlen(carnot_status_message(refusal)));
-    carnot_status_free(refusal);
+    carnot_note_refusal(builder, refusal, &candidates[i]);
   }
   if (!status) status = run_rounds(builder, candidates, benches, count);
   for (size_t i = 0; i < count; i++)

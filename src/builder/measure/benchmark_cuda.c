@@ -145,7 +145,8 @@ static carnot_status* open_bench(bench* b) {
   const carnot_backend* backend = b->device->backend;
   size_t bytes, workspace = 0;
   CARNOT_TRY(lay_out(b, &bytes));
-  CARNOT_CHECK(bytes <= kMostBytes, UNSUPPORTED, "%zu bytes are too many to be timed", bytes);
+  CARNOT_CHECK(bytes <= kMostBytes, OUT_OF_RANGE, "timing it takes %zu bytes, at most %zu are used",
+               bytes, kMostBytes);
   void* memory;
   CARNOT_TRY(backend->alloc(b->device, bytes + 256, &memory));
   b->memory = memory;
@@ -220,9 +221,7 @@ carnot_status* carnot_time_on_device(carnot_builder* builder, carnot_candidate* 
     close_bench(&b);
     if (c->ns < best_ns) best_ns = c->ns;
     if (!refusal) continue;
-    c->failed = carnot_arena_text(builder->memory, carnot_status_message(refusal),
-                                  strlen(carnot_status_message(refusal)));
-    carnot_status_free(refusal);
+    carnot_note_refusal(builder, refusal, c);
   }
   device->backend->stream_destroy(stream);
   return NULL;

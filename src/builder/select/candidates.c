@@ -226,7 +226,7 @@ static carnot_status* make_set(carnot_builder* builder, const carnot_region_fact
   if (!s->allow_timing) set->problem.allow_timing = false;
   if (!s->on_device) set->problem.device = NULL;
   CARNOT_TRY(carnot_configure_plugin(builder, &set->plan_region, &set->problem));
-  if (!s->is_shape_step) return fill_set(builder, f->node->name, set);
+  if (!s->is_shape_step) return fill_set(builder, f->name, set);
   fill_shape_step(builder, f, set);
   return NULL;
 }

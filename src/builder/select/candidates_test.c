@@ -106,6 +106,24 @@ static void test_measured_times_are_cached(void** state) {
   select_close(&f);
 }
 
+// 80 TB of operands: nothing is timed, nothing fails, the first tactic is taken.
+static void test_too_large_to_be_timed(void** state) {
+  (void)state;
+  select_fixture f;
+  select_open(&f, select_matmul_graph((int64_t)1 << 40), 3);
+  carnot_candidate_set* set = select_set(&f, MATMUL);
+  carnot_status* status = carnot_measure(&f.builder, "matmul", set);
+  if (status) fail_msg("%s", carnot_status_message(status));
+  for (uint32_t i = 0; i < set->count; i++) {
+    if (!set->items[i].tactic->run) continue;
+    assert_true(set->items[i].ns == UINT64_MAX);
+    assert_null(set->items[i].failed);
+    assert_non_null(strstr(set->items[i].untimed, "bytes and more, this machine has"));
+  }
+  assert_int_equal(carnot_timing_cache_count(f.builder.timing_cache), 0);
+  select_close(&f);
+}
+
 static const carnot_tactic* g_pinned;
 static bool pin(void* user, const carnot_tactic* tactic) {
   ++*(int*)user;
@@ -139,6 +157,7 @@ int main(void) {
                                      cmocka_unit_test(test_sets_are_kept),
                                      cmocka_unit_test(test_cached_times_are_taken),
                                      cmocka_unit_test(test_measured_times_are_cached),
+                                     cmocka_unit_test(test_too_large_to_be_timed),
                                      cmocka_unit_test(test_pins)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static carnot_status* note_region(pruning* p, uint32_t region) {
     use->is_called = true;
     use->is_needed |= chosen->ns == UINT64_MAX || !has_other;
     if (!chosen->tactic->load_ns || use->is_needed) continue;
-    const char* node = p->analysis->regions[region].node->name;
+    const char* node = p->analysis->regions[region].name;
     CARNOT_TRY(carnot_candidate_prepare(p->builder, node, chosen));
     CARNOT_TRY(add_load(p, set, chosen, use));
   }

@@ -189,11 +189,11 @@ static carnot_status* choose(selection* s, uint32_t region) {
   CARNOT_TRY(
       carnot_enumerate(s->builder, s->analysis, s->candidates, region, &situation, &out->set));
   carnot_candidate_set* set = s->candidates->sets[out->set];
-  CARNOT_TRY(carnot_measure(s->builder, f->node->name, set));
+  CARNOT_TRY(carnot_measure(s->builder, f->name, set));
   out->candidate = out->fastest = fastest_of(set);
   const carnot_tactic* pinned = s->request->pinned ? s->request->pinned[region] : NULL;
   if (pinned && index_of(set, pinned) < set->count) out->candidate = index_of(set, pinned);
-  return carnot_add_guarded_variants(s->builder, f->node->name, set, out);
+  return carnot_add_guarded_variants(s->builder, f->name, set, out);
 }
 
 // ---- blocks ----
@@ -242,7 +242,7 @@ static carnot_status* select_block(selection* s, uint32_t block) {
     if (reports)
       CARNOT_TRY(carnot_builder_progress(s->builder, "tactics", (int)i, (int)b->region_count));
     CARNOT_TRY_AT(select_region(s, b->regions[i]), "node %s",
-                  s->analysis->regions[b->regions[i]].node->name);
+                  s->analysis->regions[b->regions[i]].name);
   }
   if (reports)
     CARNOT_TRY(

@@ -128,7 +128,7 @@ static carnot_status* tune_group(descent* d, carnot_tuning_group* group) {
     CARNOT_TRY(compare(d, group, other, ns, &d->goes_on));
     if (!d->goes_on) return NULL;
     carnot_builder_log(d->builder, "Tuning: the run with %s for %s took %.2f us, with %s %.2f",
-                       group->tactics[other]->name, d->analysis->regions[group->region].node->name,
+                       group->tactics[other]->name, d->analysis->regions[group->region].name,
                        (double)ns[1] * 1e-3, group->tactics[group->chosen]->name,
                        (double)ns[0] * 1e-3);
     if (!d->first_ns) d->first_ns = ns[0];
