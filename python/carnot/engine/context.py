@@ -300,6 +300,20 @@ class IExecutionContext(Reporter, Manual):
             self._profiler.report_layer_time(name, ms)
         return True
 
+    def record_timeline(self, runs: int = 4) -> str:
+        """Runs |runs| times and returns the timeline of the last run as JSON in Chrome's trace format.
+
+        Perfetto (ui.perfetto.dev), chrome://tracing and `carnot report --profile` read it: the layers on the calling
+        thread, the share of each worker, and on a GPU the stream with its layers, graphs and copies. Addresses of all
+        tensors must be set. Raises CarnotError.
+        """
+        text = ffi.new("char**")
+        check(lib.carnot_context_record_timeline(self._c, runs, text))
+        try:
+            return ffi.string(text[0]).decode("utf-8", "replace")
+        finally:
+            lib.carnot_memory_free(text[0])
+
     def set_debug_listener(self, listener: Optional[IDebugListener]) -> bool:
         self._listener = listener
         return True

@@ -13,7 +13,7 @@ function bars(items) {
     box.append(
       i.pick ? element("button", { type: "button", title: i.label, onclick: i.pick }, i.label) : element("span", { class: "label", title: i.label }, i.label),
       element("span", { class: "track" }, element("i", { style: `width:${(i.time / most) * 100}%;background:${i.color}` }), mark),
-      element("span", { class: "number" }, microseconds(i.time) + (i.note ? "  " + i.note : "")));
+      element("span", { class: "number" }, microseconds(i.time), i.note ? element("small", {}, i.note) : null));
   }
   return box;
 }
@@ -34,6 +34,9 @@ function showOverview() {
     card("Layers", String(e.layers.length), `from ${operators} operators`),
     card("Activations", bytes(e.activation_bytes), `at least ${bytes(e.activation_bound_bytes)}`),
     card("Engine file", bytes(e.file_bytes), `loaded in ${digits(e.load_ms)} ms`));
+  const above = e.layers.filter((l) => efficiencyOf(l) > 1.15 && l.us > 0.01 * e.total).length;
+  byId("busy").hidden = !above;
+  byId("busy").textContent = `${above} layers are faster than the limit that was measured: the machine was busy while it was measured. Write the report again on an idle machine.`;
   const slow = e.layers.filter((l) => timeOf(l)).sort((a, b) => timeOf(b) - timeOf(a)).slice(0, 10);
   fill(byId("slowest"), slow.length ? bars(slow.map((l) => ({ label: l.name, time: timeOf(l), limit: l.limit_us, color: kindColor(l.type), pick: () => select(l.index, "list") }))) : element("p", { class: "note" }, "No times are known."),
     e.limit ? element("p", { class: "note" }, "The line in a bar is the least time that this machine allows.") : null);

@@ -116,10 +116,15 @@ function drawEdges(c, view, selectedNode) {
   if (graph.scale < 0.55) return;
   c.font = "10.5px system-ui, 'Noto Sans', 'DejaVu Sans', sans-serif";
   c.fillStyle = color("--soft");
+  c.strokeStyle = color("--bg");
+  c.lineWidth = 4;
   for (const e of graph.edges) {
     if (e.far || e.top > view.bottom || e.bottom < view.top) continue;
     const from = graph.nodes[e.from], text = shape(state.engine.values[e.value][1]);
-    if (e.first) c.fillText(text, from.x + 6, from.y + graph.halfH + 13);
+    if (e.first) {
+      c.strokeText(text, from.x + 6, from.y + graph.halfH + 13);
+      c.fillText(text, from.x + 6, from.y + graph.halfH + 13);
+    }
   }
 }
 

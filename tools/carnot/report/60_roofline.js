@@ -25,8 +25,9 @@ function showRoofline() {
     const knee = Math.min(right, top / m.gbs), start = Math.max(left, 10 ** ly[0] / m.gbs);
     if (knee <= start) return;
     svg.append(element("path", { class: "roof", "stroke-dasharray": i + 1 < memory.length ? "4 4" : null, d: `M${X(start)},${Y(start * m.gbs)}L${X(knee)},${Y(knee * m.gbs)}` }));
-    const at = start * 1.25, angle = -Math.atan2(Y(at) - Y(at * 10) , X(at * 10) - X(at)) * (180 / Math.PI);
-    svg.append(element("text", { transform: `translate(${X(at)} ${Y(at * m.gbs) - 5}) rotate(${angle * 0 - (Math.atan2((H - M.t - M.b) / (ly[1] - ly[0]), (W - M.l - M.r) / (lx[1] - lx[0])) * 180) / Math.PI})` }, `${m.name} ${digits(m.gbs)} GB/s`));
+    const at = start * 1.25 * 1.9 ** i;
+    const slope = (-Math.atan2((H - M.t - M.b) / (ly[1] - ly[0]), (W - M.l - M.r) / (lx[1] - lx[0])) * 180) / Math.PI;
+    svg.append(element("text", { transform: `translate(${X(at)} ${Y(at * m.gbs) - 5}) rotate(${slope})` }, `${m.name} ${digits(m.gbs)} GB/s`));
   });
   const fastest = Math.max(...memory.map((m) => m.gbs), 0);
   for (const c of used) svg.append(element("path", { class: "roof", d: `M${X(Math.max(left, fastest ? c.gops / fastest : left))},${Y(c.gops)}L${X(right)},${Y(c.gops)}` }), element("text", { class: "strong", x: W - M.r - 4, y: Y(c.gops) - 5, "text-anchor": "end" }, `${c.type} ${digits(c.gops)} GFLOP/s`));

@@ -20,7 +20,7 @@ function startSearch() {
   box.addEventListener("input", runSearch);
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter") nextHit(event.shiftKey ? -1 : 1);
-    if (event.key === "Escape") { box.value = ""; runSearch(); box.blur(); }
+    if (event.key === "Escape") { event.stopPropagation(); box.value = ""; runSearch(); box.blur(); }
   });
   document.addEventListener("keydown", (event) => {
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName);
