@@ -2,8 +2,8 @@
 #ifndef CARNOT_BUILDER_BUILDER_H_
 #define CARNOT_BUILDER_BUILDER_H_
 
-#include "carnot/builder.h"
 #include "base/source_memory.h"
+#include "carnot/builder.h"
 #include "ir/graph.h"
 #include "pass/precision_constraints.h"
 #include "tactic/tactic.h"
