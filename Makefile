@@ -14,6 +14,7 @@ setup:
 	@tools/dev/setup $(BUILD)
 
 $(VENV)/python.stamp: tools/dev/requirements.txt
+	@echo "installing Python packages into $(VENV), about a minute: $$(tr '\n' ' ' < tools/dev/requirements.txt)"
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --requirement tools/dev/requirements.txt
 	@touch $@
@@ -26,6 +27,7 @@ python: setup $(VENV)/python.stamp
 
 # With PyTorch and what exports from it: the extra carnot-engine[torch], and models for the tests.
 python-torch: python
+	@echo "installing PyTorch into $(VENV): several minutes, gigabytes"
 	$(VENV)/bin/pip install --quiet torch torchvision onnxscript transformers
 
 test-torch: python-torch
