@@ -99,7 +99,7 @@ bench: build $(VENV)/python.stamp
 # The C reference from the headers; links of all pages are checked.
 docs: $(VENV)/python.stamp
 	$(VENV)/bin/python tools/dev/reference.py include/carnot $(BUILD)/docs/reference
-	$(VENV)/bin/python tools/dev/check_links.py README.md docs
+	$(VENV)/bin/python tools/dev/check_links.py README.md CONTRIBUTING.md CHANGELOG.md docs
 
 # Programs, libraries, headers and carnot.pc below PREFIX.
 PREFIX ?= /usr/local

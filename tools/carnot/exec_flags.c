@@ -21,6 +21,8 @@ const cli_flag cli_exec_flags[] = {
     {"percentile", CLI_VALUE, CLI_WORKS, "percentiles to report, as in 90,95,99 (90,95,99)"},
     {"idleTime", CLI_VALUE, CLI_WORKS, "milliseconds to sleep between two runs"},
     {"dumpProfile", CLI_NO_VALUE, CLI_WORKS, "print the time of each layer"},
+    {"exportTimeline", CLI_VALUE, CLI_WORKS,
+     "write the timeline of a run as JSON for Perfetto and chrome://tracing"},
     {"exportProfile", CLI_VALUE, CLI_WORKS, "write the times of the layers as JSON"},
     {"exportTimes", CLI_VALUE, CLI_WORKS, "write the time of each run as JSON"},
     {"exportOutput", CLI_VALUE, CLI_WORKS, "write the last outputs as JSON"},

@@ -179,6 +179,7 @@ carnot_status* exec_infer(const exec_options* o, cli_loaded* loaded) {
   if (!status && o->dump_output) status = exec_dump_output(streams[0].session.context);
   if (!status && o->output) status = exec_export_output(o->output, streams[0].session.context);
   if (!status) status = exec_profile(o, &streams[0].session);
+  if (!status && o->timeline) status = cli_timeline_write(&streams[0].session, o->timeline);
   for (int i = 0; streams && i < count; i++) {
     free(streams[i].traces);
     cli_session_close(&streams[i].session);

@@ -199,6 +199,7 @@ static void read_paths(const cli_flags* flags, exec_options* o) {
   o->times = cli_flag_text(flags, "exportTimes");
   o->output = cli_flag_text(flags, "exportOutput");
   o->profile = cli_flag_text(flags, "exportProfile");
+  o->timeline = cli_flag_text(flags, "exportTimeline");
   o->layers = cli_flag_text(flags, "exportLayerInfo");
   o->refit_model = cli_flag_text(flags, "refitFromOnnx");
 }

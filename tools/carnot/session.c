@@ -261,6 +261,14 @@ carnot_status* cli_session_profile(cli_session* session, int runs, carnot_layer_
   return status;
 }
 
+carnot_status* cli_timeline_write(const cli_session* session, const char* path) {
+  char* text;
+  CLI_TRY(carnot_context_record_timeline(session->context, /*runs=*/4, &text));
+  carnot_status* status = carnot_write_file(path, &(carnot_piece){text, strlen(text)}, 1);
+  carnot_memory_free(text);
+  return status;
+}
+
 void cli_profile_print(const cli_session* session) {
   uint32_t count = layer_count(session);
   carnot_layer_time t;

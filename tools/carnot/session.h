@@ -79,6 +79,9 @@ carnot_status* cli_session_run_first(cli_session* session,
 // [layer_count].
 carnot_status* cli_session_profile(cli_session* session, int runs,
                                    carnot_layer_time** out_times) CARNOT_MUST_USE;
+// Writes the timeline of a run, after three for warming up, to the file |path|: Chrome's trace
+// format.
+carnot_status* cli_timeline_write(const cli_session* session, const char* path) CARNOT_MUST_USE;
 // Prints the mean times of all layers since layer timing was turned on to the standard error.
 void cli_profile_print(const cli_session* session);
 

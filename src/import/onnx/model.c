@@ -74,6 +74,7 @@ static carnot_status* read_bytes(carnot_model_source* source, carnot_strview byt
   if (!status) status = read_model(&importer);
   status = carnot_graph_end(graph, carnot_arena_end(&importer.state.arena, status));
   import_state_deinit(&importer.state);
+  carnot_source_memory_drop_maps(&source->files.memory);
   return status;
 }
 
