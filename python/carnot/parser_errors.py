@@ -23,7 +23,7 @@ _NOT_FOUND = 'creator && "Plugin not found, are the plugin name, version, and na
 
 
 class ParserError:
-    """A parser error and its node. The text has TensorRT's form, on one line; the log says more."""
+    """A parser error and its node. The text is TensorRT's, on one line; desc() and the log say more."""
 
     def __init__(
         self,
@@ -36,16 +36,18 @@ class ParserError:
         func: str = "parse",
     ) -> None:
         self._code, self._desc, self._node, self._name, self._operator = code, desc, node, name, operator
-        self._calls, self._func = list(calls), func
+        self._calls, self._func, self._text = list(calls), func, desc
 
     @classmethod
-    def _missing(cls, node: int, name: str, operator: str, calls: Sequence[str]) -> "ParserError":
+    def _missing(cls, desc: str, node: int, name: str, operator: str, calls: Sequence[str]) -> "ParserError":
         """There is neither an operator nor a plugin."""
         if TENSORRT_VERSION >= (10,):
-            func = "checkFallbackPluginImporter"
-            return cls(ErrorCode.INVALID_NODE, _NOT_FOUND, node, name, operator, calls, func)
-        func, desc = "importFallbackPluginImporter", f"Assertion failed: {_NOT_FOUND}"
-        return cls(ErrorCode.UNSUPPORTED_NODE, desc, node, name, operator, calls, func)
+            made = cls(ErrorCode.INVALID_NODE, desc, node, name, operator, calls, "checkFallbackPluginImporter")
+            made._text = _NOT_FOUND
+        else:
+            made = cls(ErrorCode.UNSUPPORTED_NODE, desc, node, name, operator, calls, "importFallbackPluginImporter")
+            made._text = f"Assertion failed: {_NOT_FOUND}"
+        return made
 
     def code(self) -> ErrorCode:
         return self._code
@@ -83,7 +85,7 @@ class ParserError:
         if self._node >= 0:
             names = f" with name: {self._name} and operator: {self._operator}" if TENSORRT_VERSION >= (10,) else ""
             at = f"In node {self._node}{names} ({self._func}): "
-        return f"{at}{self._code.name}: {self._desc}"
+        return f"{at}{self._code.name}: {self._text}"
 
     __repr__ = __str__
 
@@ -126,7 +128,7 @@ def _of_line(code: ErrorCode, name: str, calls: str, operator: str, reason: str,
     index, operator = node.get("index", -1), node.get("op_type", operator.rpartition(".")[2])
     name = node.get("name", "") if not stack and node else name
     if "no such operator is known" in reason:
-        return ParserError._missing(index, name, operator, stack)
+        return ParserError._missing(operator + reason, index, name, operator, stack)
     return ParserError(code, operator + reason, index, name, operator, stack)
 
 

@@ -102,6 +102,7 @@ def test_errors_name_operators_and_calls():
         "In node 0 with name: one and operator: Fake1 (checkFallbackPluginImporter): INVALID_NODE: "
         'creator && "Plugin not found, are the plugin name, version, and namespace correct?"'
     )
+    assert "Fake1, version 17: no such operator is known" in errors[2].desc()
     assert len(logger.errors()) == 3 and not any("\n" in line for line in logger.errors())
 
 
