@@ -39,6 +39,7 @@ wheel: setup $(VENV)/python.stamp
 	@echo "building the wheel carnot-engine (about a minute)"
 	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel/raw .
 	PATH=$(abspath $(VENV))/bin:$$PATH auditwheel repair --wheel-dir $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl
+	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel python/tensorrt
 ifneq ($(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null),)
 	@echo "building the wheel carnot-engine-cuda (several minutes)"
 	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel/raw-cuda python/cuda

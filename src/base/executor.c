@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -46,6 +47,7 @@ struct carnot_executor {
   // joined, so a late sleeper holds up nobody.
   void (*fn)(void* arg, int64_t part);
   void* arg;
+  carnot_worker_span* spans;  // by thread; NULL: nobody asks
   _Alignas(64) atomic_uint epoch;
   _Alignas(64) atomic_int active;
 };
@@ -65,15 +67,33 @@ void carnot_fp_mode_leave(uint32_t saved) { (void)saved; }
 static void relax(void) {}
 #endif
 
-static void draw_parts(carnot_executor* executor, int index) {
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// Returns how many it drew.
+static long long draw_parts(carnot_executor* executor, int index) {
+  long long drawn = 0;
   for (int i = 0; i < executor->thread_count; i++) {
     share* from = &executor->shares[(index + i) % executor->thread_count];
     for (;;) {
       long long part = atomic_fetch_add_explicit(&from->next, 1, memory_order_relaxed);
       if (part >= from->end) break;
       executor->fn(executor->arg, part);
+      drawn++;
     }
   }
+  return drawn;
+}
+
+static void draw_and_note(carnot_executor* executor, int index) {
+  uint64_t start = now_ns();
+  if (!draw_parts(executor, index)) return;
+  carnot_worker_span* span = &executor->spans[index];
+  if (!span->end_ns) span->start_ns = start;
+  span->end_ns = now_ns();
 }
 
 // Waits for an open step other than |seen|; false when the executor stops.
@@ -104,7 +124,12 @@ static void* worker_main(void* argument) {
   unsigned epoch = 0;
   while (await_step(executor, epoch, &epoch)) {
     atomic_fetch_add(&executor->active, 1);
-    if (atomic_load(&executor->epoch) == epoch) draw_parts(executor, index);
+    if (atomic_load(&executor->epoch) == epoch) {
+      if (executor->spans)
+        draw_and_note(executor, index);
+      else
+        draw_parts(executor, index);
+    }
     atomic_fetch_sub_explicit(&executor->active, 1, memory_order_release);
   }
   return NULL;
@@ -194,6 +219,10 @@ bool carnot_executor_begin(carnot_executor* executor) {
   pthread_cond_broadcast(&executor->wake);
   pthread_mutex_unlock(&executor->mutex);
   return true;
+}
+
+void carnot_executor_set_spans(carnot_executor* executor, carnot_worker_span* spans) {
+  executor->spans = spans;
 }
 
 void carnot_executor_end(carnot_executor* executor) {

@@ -24,6 +24,15 @@ void carnot_executor_end(carnot_executor* executor);
 void carnot_executor_parallel(carnot_executor* executor, int64_t part_count,
                               void (*fn)(void* arg, int64_t part), void* arg);
 
+// When a worker was busy with parts: from its first to its last, in nanoseconds of CLOCK_MONOTONIC;
+// both 0 where it had none.
+typedef struct carnot_worker_span {
+  uint64_t start_ns, end_ns;
+} carnot_worker_span;
+// Notes into |spans| (by thread, borrowed) when each worker works; entries are widened until the
+// caller clears them. NULL stops. For the caller of a run, between begin and end, outside parallel.
+void carnot_executor_set_spans(carnot_executor* executor, carnot_worker_span* spans);
+
 // The floating-point mode of this thread, for the caller of a run to save, set and restore.
 uint32_t carnot_fp_mode_enter(void);
 void carnot_fp_mode_leave(uint32_t saved);

@@ -220,6 +220,7 @@ void carnot_context_free(carnot_context* context) {
   carnot_infer_scratch_deinit(&context->scratch);
   carnot_run_memory_deinit(&context->memory);
   free(context->profiler.times);
+  free(context->profiler.workers);
   carnot_arena_deinit(&context->tables);
   carnot_engine_drop_weights(context->engine, context->weights);
   carnot_engine_release(context->engine);

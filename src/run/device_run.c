@@ -48,15 +48,30 @@ static carnot_status* run_each(carnot_context* context, uint32_t first, uint32_t
   return marks ? backend->mark(context->device.stream, at) : NULL;
 }
 
-static carnot_status* read_times(carnot_context* context, uint32_t first, uint32_t end) {
+// The times of the steps that ran since the last marks. The stream's clock is tied to the host's
+// where the host has waited for the last mark.
+static carnot_status* read_times(carnot_context* context, uint32_t first, uint32_t end,
+                                 bool is_graph) {
   const carnot_backend* backend = carnot_session_backend(&context->device);
-  uint32_t at = CARNOT_MARK_FIRST_STEP;
+  uint32_t at = CARNOT_MARK_FIRST_STEP, last = at;
+  uint64_t total = 0, before = 0;
   CARNOT_TRY(backend->synchronize(context->device.stream));
+  uint64_t now = carnot_run_now_ns();
+  for (uint32_t i = first; i < end; i++) last += !is_nothing(context, i);
+  if (context->profiler.timeline)
+    CARNOT_TRY(backend->between(context->device.stream, at, last, &total));
+  if (is_graph)
+    carnot_run_profiler_span(&context->profiler, CARNOT_SPAN_GRAPH, CARNOT_SPAN_NO_STEP,
+                             now - total, now);
   for (uint32_t i = first; i < end; i++) {
     if (is_nothing(context, i)) continue;
     uint64_t ns;
     CARNOT_TRY(backend->between(context->device.stream, at, at + 1, &ns));
     carnot_run_profiler_add(&context->profiler, i, context->plan->steps[i].name, ns);
+    uint64_t start = now - total + before;
+    before = before + ns < total ? before + ns : total;  // roundings do not leave the graph
+    carnot_run_profiler_span(&context->profiler, CARNOT_SPAN_DEVICE, i, start,
+                             now - total + before);
     at++;
   }
   return NULL;
@@ -98,8 +113,9 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
   if (context->hooks.watch) return run_watched(context, step, next);
   if (context->device.direct || context->device.no_graphs) {
     CARNOT_TRY(run_each(context, step, next));
-    return context->profiler.times && !context->device.direct ? read_times(context, step, next)
-                                                              : NULL;
+    return context->profiler.times && !context->device.direct
+               ? read_times(context, step, next, /*is_graph=*/false)
+               : NULL;
   }
   carnot_graph_cache_entry* recording;
   // Graphs with marks between the steps are others.
@@ -119,7 +135,7 @@ carnot_status* carnot_device_steps(carnot_context* context, uint32_t step, uint3
                ->graph_launch(context->device.stream, recording->graphs[step]);
   carnot_session_backend(&context->device)->span(NULL);
   CARNOT_TRY(status);
-  return context->profiler.times ? read_times(context, step, next) : NULL;
+  return context->profiler.times ? read_times(context, step, next, /*is_graph=*/true) : NULL;
 }
 
 carnot_status* carnot_device_wait(carnot_context* context) {

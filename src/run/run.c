@@ -1,14 +1,7 @@
 // Running the steps.
 #include <stdlib.h>
-#include <time.h>
 
 #include "run/context.h"
-
-static uint64_t now_ns(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 // ---- the reference tactic: operators one by one, with their inner values in the store ----
 
@@ -189,7 +182,7 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
       return CARNOT_ERROR(CANCELLED, "the run was cancelled before step %u (%s)", i, step->name);
     bool late = block_index > 0 || context->steps[i].late;
     if (step->is_shape && !late) continue;
-    uint64_t start = context->profiler.times ? now_ns() : 0;
+    uint64_t start = context->profiler.times ? carnot_run_now_ns() : 0;
     carnot_status* status =
         late ? run_late(context, i)
              : carnot_run_ready(context, i, context->steps[i].state, context->memory.workspace);
@@ -197,7 +190,7 @@ carnot_status* carnot_run_block_steps(carnot_context* context, uint32_t block_in
     bool on_device = late && context->steps[i].tactics[0]->device;
     if (context->profiler.times && on_device) CARNOT_TRY(carnot_device_wait(context));
     if (context->profiler.times)
-      carnot_run_profiler_add(&context->profiler, i, step->name, now_ns() - start);
+      carnot_run_profiler_add_host(&context->profiler, i, step->name, start);
     if (context->hooks.watch)
       CARNOT_TRY(on_device ? carnot_device_show(context, i)
                            : context->hooks.watch(context->hooks.watch_user, context, i));
@@ -284,15 +277,33 @@ static carnot_status* ask_allocators(carnot_context* context) {
   return carnot_context_resolve(context);
 }
 
+// The run for the timeline. The copies are where the stream is idle for the host: at both ends.
+static void note_run(const carnot_context* context, uint64_t start) {
+  const carnot_run_profiler* profiler = &context->profiler;
+  uint64_t end = carnot_run_now_ns();
+  carnot_run_profiler_span(profiler, CARNOT_SPAN_RUN, CARNOT_SPAN_NO_STEP, start, end);
+  if (!context->device.stream || !context->device.time_io) return;
+  const uint64_t* ns = context->device.io_ns;
+  if (ns[0] && start + ns[0] <= end)
+    carnot_run_profiler_span(profiler, CARNOT_SPAN_UPLOAD, CARNOT_SPAN_NO_STEP, start,
+                             start + ns[0]);
+  if (ns[2] && start + ns[2] <= end)
+    carnot_run_profiler_span(profiler, CARNOT_SPAN_DOWNLOAD, CARNOT_SPAN_NO_STEP, end - ns[2], end);
+}
+
 carnot_status* carnot_context_run_now(carnot_context* context) {
   CARNOT_TRY(refresh_weights(context));
   CARNOT_TRY(carnot_context_resolve(context));
   CARNOT_TRY(ask_allocators(context));
   bool has_executor = carnot_executor_begin(context->executor);
   context->run_executor = has_executor ? context->executor : NULL;
+  if (has_executor) carnot_executor_set_spans(context->executor, context->profiler.workers);
   uint32_t mode = carnot_fp_mode_enter();
+  uint64_t start = context->profiler.timeline ? carnot_run_now_ns() : 0;
   carnot_status* status = run(context);
   carnot_fp_mode_leave(mode);
+  if (!status && context->profiler.timeline) note_run(context, start);
+  if (has_executor) carnot_executor_set_spans(context->executor, NULL);
   if (has_executor) carnot_executor_end(context->executor);
   return status;
 }

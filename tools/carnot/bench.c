@@ -13,6 +13,8 @@ const cli_flag cli_bench_flags[] = {
     {"iterations", CLI_VALUE, CLI_WORKS, "at least so many runs"},
     {"json", CLI_NO_VALUE, CLI_WORKS, "print one JSON object"},
     {"times", CLI_NO_VALUE, CLI_WORKS, "put the time of every run into the JSON object"},
+    {"exportTimeline", CLI_VALUE, CLI_WORKS,
+     "write the timeline of a run as JSON for Perfetto and chrome://tracing"},
     {"dumpProfile", CLI_NO_VALUE, CLI_WORKS, "print the time of each layer"},
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
 };
@@ -34,11 +36,13 @@ typedef struct bench_options {
   long long iterations;
   double duration;
   bool json, times, profile;
+  const char* timeline;  // the file to write; NULL: none
 } bench_options;
 
-static carnot_status* measure(bench* b, double seconds, long long iterations) {
+static carnot_status* measure(bench* b, cli_session* session, double seconds,
+                              long long iterations) {
   double start = cli_now_ms();
-  CLI_TRY(carnot_context_run(b->context));
+  CLI_TRY(cli_session_run_first(session, NULL));
   b->first_ms = cli_now_ms() - start;
   double warm = cli_now_ms() + 200;
   while (cli_now_ms() < warm) CLI_TRY(carnot_context_run(b->context));
@@ -170,8 +174,9 @@ static carnot_status* run_bench(cli_session* session, const cli_shapes* shapes,
   summary sum = {0};
   CLI_TRY(cli_session_random(session, shapes));
   if (options->profile) CLI_TRY(carnot_context_set_layer_timing(session->context, true));
-  carnot_status* status = measure(&b, options->duration, options->iterations);
+  carnot_status* status = measure(&b, session, options->duration, options->iterations);
   if (!status && options->profile) cli_profile_print(session);
+  if (!status && options->timeline) status = cli_timeline_write(session, options->timeline);
   if (!status) status = summarise(&b, &sum);
   if (!status && options->json) print_json(&b, &sum, session, path, options->times);
   if (!status && !options->json) print_line(&b, &sum, session, path);
@@ -192,6 +197,7 @@ static carnot_status* bench_model(cli_flags* flags, cli_shapes* shapes, cli_sess
   options.json = cli_flag_set(flags, "json");
   options.times = cli_flag_set(flags, "times");
   options.profile = cli_flag_set(flags, "dumpProfile");
+  options.timeline = cli_flag_text(flags, "exportTimeline");
   const char* path = cli_word(flags, 0);
   CLI_CHECK(
       path, INVALID_ARGUMENT,

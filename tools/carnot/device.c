@@ -6,6 +6,9 @@
 
 #include "carnot/machine.h"
 #include "cli.h"
+#include "layer_limits.h"
+#include "log.h"
+#include "roofline.h"
 
 const cli_flag cli_device_flags[] = {
     {"backend", CLI_VALUE, CLI_WORKS, "cpu, cuda or cuda:N"},
@@ -29,25 +32,6 @@ static void processor_name(char* out, size_t size) {
   if (file) fclose(file);
 }
 
-static json_t* machine_json(const carnot_machine_peaks* m) {
-  json_t *peaks = json_array(), *levels = json_array();
-  for (int i = 0; i < m->compute_count; i++) {
-    const carnot_compute_peak* p = &m->compute[i];
-    json_array_append_new(
-        peaks, json_pack("{s:s,s:s,s:f,s:f}", "type", p->type, "isa", p->isa, "gops_one_thread",
-                         p->one_thread_gops, "gops_all_threads", p->all_threads_gops));
-  }
-  for (int i = 0; i < m->memory_count; i++) {
-    const carnot_memory_peak* l = &m->memory[i];
-    json_array_append_new(
-        levels, json_pack("{s:s,s:f,s:f,s:f,s:f,s:f}", "name", l->name, "bytes", l->bytes,
-                          "read_gbs_one_thread", l->read_one_thread_gbs, "read_gbs_all_threads",
-                          l->read_all_threads_gbs, "copy_gbs_one_thread", l->copy_one_thread_gbs,
-                          "copy_gbs_all_threads", l->copy_all_threads_gbs));
-  }
-  return json_pack("{s:i,s:o,s:o}", "threads", m->thread_count, "peaks", peaks, "levels", levels);
-}
-
 static void print_json(const char* processor, const carnot_machine_peaks* m) {
   char reason[128];
   const char* name;
@@ -61,7 +45,7 @@ static void print_json(const char* processor, const carnot_machine_peaks* m) {
       "{s:s,s:i,s:i,s:o}", "processor", processor, "processors_online",
       (int)sysconf(_SC_NPROCESSORS_ONLN), "memory_mb",
       (int)((double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) * 1e-6), "isas", isas);
-  if (m->memory_count) json_object_set_new(root, "measured", machine_json(m));
+  if (m->memory_count) json_object_set_new(root, "measured", cli_machine_json(m));
   json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
   putchar('\n');
   json_decref(root);
@@ -150,7 +134,10 @@ carnot_status* cli_device(cli_flags* flags) {
   const char* backend = cli_flag_text(flags, "backend");
   if (backend && strcmp(backend, "cpu") != 0) return show_device(backend, json, measure);
   carnot_machine_peaks peaks = {.memory_count = 0};
+  cli_say_phase("measuring the machine");
   if (measure) CLI_TRY(carnot_machine_measure_cpu((int)threads, 0.1, &peaks));
+  cli_end_progress();
+  if (measure) cli_warn_if_busy(&peaks);
   char processor[256];
   processor_name(processor, sizeof(processor));
   (json ? print_json : print_text)(processor, &peaks);

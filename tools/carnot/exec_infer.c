@@ -26,10 +26,12 @@ typedef struct stream {
   carnot_status* status;
 } stream;
 
-static carnot_status* warm_up(const stream* s) {
+static void warn(const char* message) { exec_log('W', "%s", message); }
+
+static carnot_status* warm_up(stream* s) {
   double until = cli_now_ms() + (double)s->options->warm_up_ms;
-  do CLI_TRY(carnot_context_run(s->session.context));
-  while (cli_now_ms() < until);
+  CLI_TRY(cli_session_run_first(&s->session, warn));
+  while (cli_now_ms() < until) CLI_TRY(carnot_context_run(s->session.context));
   return NULL;
 }
 
@@ -89,6 +91,7 @@ static carnot_status* open_stream(const exec_options* o, const cli_loaded* loade
                                   stream* s) {
   carnot_engine_retain(loaded->engine);
   CLI_TRY(cli_session_start(loaded, threads, &s->session));
+  s->session.profile = (uint32_t)o->use_profile;
   if (o->use_profile)
     CLI_TRY(carnot_context_set_profile(s->session.context, (uint32_t)o->use_profile));
   CLI_TRY(carnot_context_set_graphs(s->session.context, !o->no_graph));
@@ -176,6 +179,7 @@ carnot_status* exec_infer(const exec_options* o, cli_loaded* loaded) {
   if (!status && o->dump_output) status = exec_dump_output(streams[0].session.context);
   if (!status && o->output) status = exec_export_output(o->output, streams[0].session.context);
   if (!status) status = exec_profile(o, &streams[0].session);
+  if (!status && o->timeline) status = cli_timeline_write(&streams[0].session, o->timeline);
   for (int i = 0; streams && i < count; i++) {
     free(streams[i].traces);
     cli_session_close(&streams[i].session);

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "cli.h"
-#include "roofline.h"
+#include "inspect.h"
+#include "layer_limits.h"
 #include "session.h"
 
 const cli_flag cli_inspect_flags[] = {
@@ -71,40 +72,8 @@ static void print_layers(const json_t* root, bool why, bool peaks) {
     if (peaks)
       printf(" %8.1f %10.1f ", number(layer, "MeasuredUs"), number(layer, "Efficiency") * 100);
     printf("  %s\n", words(layer, "Name"));
-    if (why && words(layer, "Rejected")[0])
-      printf("      not taken: %s\n", words(layer, "Rejected"));
+    if (why) inspect_print_why(words(layer, "Rejected"));
   }
-}
-
-// Runs the engine on made-up values and adds to each layer its time and the least time that the
-// machine allows.
-static carnot_status* add_peaks(json_t* root, cli_session* session) {
-  carnot_machine_peaks machine;
-  carnot_layer_time* times;
-  carnot_engine_stats stats;
-  carnot_engine_get_stats(session->loaded.engine, &stats);
-  CLI_TRY(carnot_machine_measure_context(session->context, 0.05, &machine));
-  CLI_TRY(cli_session_random(session, NULL));
-  CLI_TRY(cli_session_profile(session, 20, &times));
-  size_t index;
-  json_t* layer;
-  double total = 0, limits = 0;
-  json_array_foreach(json_object_get(root, "Layers"), index, layer) {
-    if (index >= stats.layer_count || !times[index].count) continue;
-    double us = (double)times[index].min_ns * 1e-3;  // the peaks are the best of several tries too
-    double limit =
-        cli_roofline_limit_us(&machine, words(layer, "TacticName"), words(layer, "Precision"),
-                              number(layer, "Flops"), number(layer, "Bytes"));
-    json_object_set_new(layer, "MeasuredUs", json_real(us));
-    json_object_set_new(layer, "LimitUs", json_real(limit));
-    json_object_set_new(layer, "Efficiency", json_real(us > 0 ? limit / us : 0));
-    total += us, limits += limit;
-  }
-  json_object_set_new(root, "MeasuredUs", json_real(total));
-  json_object_set_new(root, "LimitUs", json_real(limits));
-  json_object_set_new(root, "Threads", json_integer(machine.thread_count));
-  free(times);
-  return NULL;
 }
 
 typedef struct inspect_options {
@@ -136,7 +105,7 @@ static carnot_status* inspect(cli_session* session, const char* path,
   if (options->verify) CLI_TRY_AT(carnot_engine_verify(engine), "%s", path);
   json_t* root = json_loads(carnot_engine_inspect(engine), 0, NULL);
   CLI_CHECK(root, INVALID_MODEL, "%s holds no readable inspector data", path);
-  carnot_status* status = options->peaks ? add_peaks(root, session) : NULL;
+  carnot_status* status = options->peaks ? cli_layer_limits_measure(session, root) : NULL;
   if (!status && options->json) {
     json_dumpf(root, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     putchar('\n');

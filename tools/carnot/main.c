@@ -28,6 +28,10 @@ const cli_command cli_commands[] = {
      TABLES(cli_build_flags_own, BUILD_TABLE)},
     {"inspect", cli_inspect, "print what a model or an engine holds",
      "carnot inspect MODEL_OR_ENGINE [FLAGS]", 1, TABLES(cli_inspect_flags, BUILD_TABLE)},
+    {"report", cli_report, "write an HTML page about an engine",
+     "carnot report MODEL_OR_ENGINE [--compare=OTHER] [--output=report.html]: one page without "
+     "network access; docs/how-to-read-a-report.md explains it",
+     1, TABLES(cli_report_flags, BUILD_TABLE)},
     {"compare", cli_compare, "compare two models on the same inputs",
      "carnot compare A B_OR_FOLDER: B may be a folder of .npy files as `run --output-dir` writes; "
      "the exit code is 0 when they agree, 1 when they differ, 2 when something failed",

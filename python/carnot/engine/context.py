@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from .._carnot import ffi, lib
@@ -16,16 +17,18 @@ if TYPE_CHECKING:
 
 _ANY_SIZE = (1 << 63) - 1
 _executor: Any = None
+_executor_lock = threading.Lock()
 
 
 def _shared_executor() -> Any:
     """The executor (thread pool) of all contexts of this process."""
     global _executor
-    if _executor is None:
-        made = ffi.new("carnot_executor**")
-        check(lib.carnot_executor_create(thread_count(), made))
-        _executor = made[0]
-    return _executor
+    with _executor_lock:
+        if _executor is None:
+            made = ffi.new("carnot_executor**")
+            check(lib.carnot_executor_create(thread_count(), made))
+            _executor = made[0]
+        return _executor
 
 
 def new_executor(threads: int) -> Any:
@@ -296,6 +299,20 @@ class IExecutionContext(Reporter, Manual):
         for name, ms in times:
             self._profiler.report_layer_time(name, ms)
         return True
+
+    def record_timeline(self, runs: int = 4) -> str:
+        """Runs |runs| times and returns the timeline of the last run as JSON in Chrome's trace format.
+
+        Perfetto (ui.perfetto.dev), chrome://tracing and `carnot report --profile` read it: the layers on the calling
+        thread, the share of each worker, and on a GPU the stream with its layers, graphs and copies. Addresses of all
+        tensors must be set. Raises CarnotError.
+        """
+        text = ffi.new("char**")
+        check(lib.carnot_context_record_timeline(self._c, runs, text))
+        try:
+            return ffi.string(text[0]).decode("utf-8", "replace")
+        finally:
+            lib.carnot_memory_free(text[0])
 
     def set_debug_listener(self, listener: Optional[IDebugListener]) -> bool:
         self._listener = listener

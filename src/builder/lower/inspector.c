@@ -45,12 +45,31 @@ static const char* operator_name(carnot_arena* arena, const carnot_plan_node* no
               : carnot_op_get(node->op)->name;
 }
 
-static json_t* operators_json(carnot_lowering* l, const carnot_region* region) {
+// The operand |local| of a node of |step|: a tensor, or the node of the region that makes it.
+static const char* operand_name(const carnot_lowering* l, const carnot_plan_step* step,
+                                uint32_t local) {
+  if (local < step->input_count)
+    return step->inputs[local] == CARNOT_PLAN_NONE ? NULL
+                                                   : l->values[step->inputs[local]].plan.name;
+  for (uint32_t n = 0; n < step->region.node_count; n++)
+    for (uint32_t i = 0; i < step->region.nodes[n].output_count; i++)
+      if (step->region.nodes[n].outputs[i] == local) return step->region.nodes[n].name;
+  return NULL;
+}
+
+static json_t* operators_json(carnot_lowering* l, const carnot_plan_step* step) {
   json_t* list = json_array();
-  for (uint32_t i = 0; i < region->node_count; i++) {
-    const carnot_plan_node* node = &region->nodes[i];
+  for (uint32_t i = 0; i < step->region.node_count; i++) {
+    const carnot_plan_node* node = &step->region.nodes[i];
     const char* name = operator_name(&l->plan->arena, node);
-    json_array_append_new(list, json_pack("{s:s, s:s}", "Name", node->name, "Operator", name));
+    json_t* inputs = json_array();
+    for (uint32_t k = 0; k < node->input_count; k++) {
+      const char* operand =
+          node->inputs[k] == CARNOT_PLAN_NONE ? NULL : operand_name(l, step, node->inputs[k]);
+      if (operand) json_array_append_new(inputs, json_string(operand));
+    }
+    json_array_append_new(
+        list, json_pack("{s:s, s:s, s:o}", "Name", node->name, "Operator", name, "Inputs", inputs));
   }
   return list;
 }
@@ -64,7 +83,7 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
   json_object_set_new(layer, "Inputs", values_json(l, step->inputs, step->input_count, false));
   json_object_set_new(layer, "Outputs", values_json(l, step->outputs, step->output_count, false));
   json_object_set_new(layer, "Constants", values_json(l, step->inputs, step->input_count, true));
-  json_object_set_new(layer, "Operators", operators_json(l, &step->region));
+  json_object_set_new(layer, "Operators", operators_json(l, step));
   json_object_set_new(layer, "TacticName", json_string(step->variants[0].tactic));
   json_object_set_new(layer, "TacticValue", json_string(step->variants[0].tactic));
   const carnot_tactic* tactic = carnot_tactic_find(step->variants[0].tactic);
@@ -83,6 +102,22 @@ static json_t* bindings_json(carnot_lowering* l) {
   const carnot_plan* plan = l->plan;
   for (uint32_t i = 0; i < plan->binding_count; i++)
     json_array_append_new(list, json_string(plan->bindings[i].name));
+  return list;
+}
+
+// The values in the arena: where they are planned for the first profile, and the steps, both
+// included, between which they live.
+static json_t* memory_json(const carnot_lowering* l) {
+  json_t* list = json_array();
+  for (uint32_t i = 0; i < l->value_count; i++) {
+    const carnot_plan_value* v = &l->values[i].plan;
+    if (v->storage != CARNOT_STORAGE_ARENA || !v->offsets) continue;
+    json_array_append_new(
+        list, json_pack("{s:s, s:I, s:I, s:i, s:i, s:s}", "Name", v->name, "Offset",
+                        (json_int_t)v->offsets[0], "Bytes", (json_int_t)v->max_bytes, "FirstLayer",
+                        (int)v->first_step, "LastLayer", (int)v->last_step, "Memory",
+                        v->format.memory >= CARNOT_MEMORY_DEVICE ? "device" : "host"));
+  }
   return list;
 }
 
@@ -122,6 +157,7 @@ static bool write_plan(carnot_lowering* l, FILE* out) {
     good = write_item(out, i ? "," : "", step_json(l, i));
   return good && write_item(out, "],\"Bindings\":", bindings_json(l)) &&
          write_item(out, ",\"Libraries\":", libraries_json(plan)) &&
+         write_item(out, ",\"Memory\":", memory_json(l)) &&
          write_item(out, ",\"ActivationBytes\":", json_integer((json_int_t)plan->arena_bytes)) &&
          write_item(out,
                     ",\"ActivationBoundBytes\":", json_integer((json_int_t)plan->arena_bound)) &&
