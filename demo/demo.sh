@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job in five acts. Usage: demo.sh BUILD
+# The main job in six acts. Usage: demo.sh BUILD
 set -eu
 build=$1
 carnot=$build/bin/carnot
@@ -29,3 +29,7 @@ say "5. What an error looks like: a model with nodes that nobody knows"
 "$python" demo/make_unsupported.py "$work/unsupported.onnx"
 if show "$carnot" build "$work/unsupported.onnx" --output "$work/unsupported.plan"; then echo "this should have failed"; exit 1; fi
 echo "(exit code 1, as it should be)"
+
+say "6. The report page of ResNet-50: graph, layers, roofline, memory, timeline"
+show "$carnot" report "$work/resnet50.plan" --output "$work/resnet50.html"
+echo "open it in a browser: file://$(realpath "$work/resnet50.html")"
