@@ -259,8 +259,8 @@ CARNOT_API carnot_status* carnot_context_get_layer_time(
 
 // Runs |runs| times, timing each layer, and describes the last run as a timeline in Chrome's trace
 // format, which Perfetto reads: the run, the layers on the caller's thread, the share that each
-// worker had in them, and on an accelerator the layers, graphs and copies of its stream. Layer times
-// start from zero and stop at the end. *out_json is to be freed by carnot_memory_free.
+// worker had in them, and on an accelerator the layers, graphs and copies of its stream. Layer
+// times start from zero and stop at the end. *out_json is to be freed by carnot_memory_free.
 // INVALID_ARGUMENT unless |runs| is in [1, 1000].
 CARNOT_API carnot_status* carnot_context_record_timeline(carnot_context* context, int runs,
                                                          char** out_json) CARNOT_MUST_USE;
