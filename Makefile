@@ -39,6 +39,7 @@ wheel: setup $(VENV)/python.stamp
 	@echo "building the wheel carnot-engine (about a minute)"
 	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel/raw .
 	PATH=$(abspath $(VENV))/bin:$$PATH auditwheel repair --wheel-dir $(BUILD)/wheel $(BUILD)/wheel/raw/*.whl
+	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel python/tensorrt
 ifneq ($(shell command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null),)
 	@echo "building the wheel carnot-engine-cuda (several minutes)"
 	$(VENV)/bin/pip wheel --quiet --no-deps --wheel-dir $(BUILD)/wheel/raw-cuda python/cuda
@@ -99,7 +100,7 @@ bench: build $(VENV)/python.stamp
 # The C reference from the headers; links of all pages are checked.
 docs: $(VENV)/python.stamp
 	$(VENV)/bin/python tools/dev/reference.py include/carnot $(BUILD)/docs/reference
-	$(VENV)/bin/python tools/dev/check_links.py README.md docs
+	$(VENV)/bin/python tools/dev/check_links.py README.md CONTRIBUTING.md CHANGELOG.md docs
 
 # Programs, libraries, headers and carnot.pc below PREFIX.
 PREFIX ?= /usr/local

@@ -95,7 +95,14 @@ def make(kind: str, count: int, model: pathlib.Path) -> None:
 
 def build(carnot: str, model: pathlib.Path, level: int) -> tuple:
     """CPU seconds and peak bytes of a build."""
-    words = [carnot, "build", str(model), "--output", str(model.with_suffix(".plan")), f"--builderOptimizationLevel={level}"]
+    words = [
+        carnot,
+        "build",
+        str(model),
+        "--output",
+        str(model.with_suffix(".plan")),
+        f"--builderOptimizationLevel={level}",
+    ]
     child = subprocess.Popen(words, env={**os.environ, "CARNOT_DEVICE": "cpu"}, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -125,10 +132,8 @@ def main() -> None:
                 times.append(seconds)
                 size = model.stat().st_size
                 ratio = f"{times[-1] / times[0]:.1f}" if len(times) > 1 else ""
-                print(
-                    f"{kind:10} {count:6} {size / 1e6:9.1f} {seconds:7.2f} {peak / 1e6:8.1f} {peak / size:10.2f}  {ratio}",
-                    flush=True,
-                )
+                row = f"{kind:10} {count:6} {size / 1e6:9.1f} {seconds:7.2f} {peak / 1e6:8.1f} {peak / size:10.2f}"
+                print(f"{row}  {ratio}", flush=True)
                 model.unlink()
 
 

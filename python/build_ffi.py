@@ -8,12 +8,21 @@ import sys
 
 import cffi
 
-HEADERS = ["carnot/builder.h", "carnot/control_flow.h", "carnot/edit.h", "carnot/onnx.h", "carnot/plugin.h", "carnot/runtime.h"]
+HEADERS = [
+    "carnot/builder.h",
+    "carnot/control_flow.h",
+    "carnot/edit.h",
+    "carnot/onnx.h",
+    "carnot/plugin.h",
+    "carnot/runtime.h",
+]
 
 # Python functions that C calls; the user pointer is a handle of the Python object.
 CALLBACKS = """
 extern "Python" void carnot_py_log(void* user, int severity, const char* message);
 extern "Python" bool carnot_py_progress(void* user, const char* phase, int done, int total);
+extern "Python" bool carnot_py_select_tactics(void* user, const carnot_layer_tactics* layer, bool* keep);
+extern "Python" bool carnot_py_report_tactics(void* user, const carnot_layer_tactics* layers, uint32_t layer_count);
 extern "Python" void* carnot_py_allocate(void* user, const char* name, void* current, size_t bytes);
 extern "Python" void carnot_py_notify(void* user, const char* name, const carnot_dims* dims);
 extern "Python" void carnot_py_profile(void* user, const char* step, uint64_t time_ns);

@@ -8,8 +8,8 @@ import importlib
 import inspect
 import os
 import re
-import runpy
 import sys
+import types
 from typing import Any, Iterator, List, Set
 
 TYPING = (
@@ -43,12 +43,15 @@ BUILTINS = (
 
 
 def write_enums(source: str, out: str) -> None:
-    made = runpy.run_path(source)["_made"]
+    package = types.ModuleType("carnot")  # without what needs the C module
+    package.__path__ = [os.path.dirname(source)]
+    sys.modules["carnot"] = package
+    made = importlib.import_module("carnot.enums")._made
     lines = [
         "import enum",
         "from typing import Any, ClassVar, Dict",
         "",
-        "class _Enum(enum.Enum):",
+        "class _Enum(enum.Enum):  # type: ignore[misc]",
         "    __members__: ClassVar[Dict[str, Any]]  # type: ignore[assignment]",
         "    def __int__(self) -> int: ...",
         "    def __index__(self) -> int: ...",
@@ -56,7 +59,7 @@ def write_enums(source: str, out: str) -> None:
     ]
     for name, kind in made.items():
         lines += [f"class {name}(_Enum):"]
-        lines += [f"    {member} = {value.value}" for member, value in kind.__members__.items()] + [""]
+        lines += [f"    {member} = {value.value}" for member, value in kind._member_map_.items()] + [""]
     with open(out, "w") as file:
         file.write("\n".join(lines))
 

@@ -45,6 +45,26 @@ EXPORT int cudaFreeAsync(void* memory, void* stream) {
   (void)stream;
   return cudaFree(memory);
 }
+
+// A memory pool is an address of its own; what comes from it is ordinary memory.
+EXPORT int cudaMemPoolCreate(void** pool, const void* properties) {
+  (void)properties;
+  return allocate(pool, 1);
+}
+EXPORT int cudaMemPoolDestroy(void* pool) { return cudaFree(pool); }
+EXPORT int cudaMemPoolSetAttribute(void* pool, int attribute, void* value) {
+  (void)attribute;
+  return pool && value ? SUCCESS : INVALID_VALUE;
+}
+EXPORT int cudaMemPoolTrimTo(void* pool, size_t bytes) {
+  (void)bytes;
+  return pool ? SUCCESS : INVALID_VALUE;
+}
+EXPORT int cudaMallocFromPoolAsync(void** memory, size_t bytes, void* pool, void* stream) {
+  (void)stream;
+  return pool ? allocate(memory, bytes) : INVALID_VALUE;
+}
+
 EXPORT int cudaMemcpy(void* dst, const void* src, size_t bytes, int kind) {
   (void)kind;
   return copy(dst, src, bytes);
@@ -116,6 +136,24 @@ EXPORT int cudaGetDeviceCount(int* out_count) {
 EXPORT int cudaGetDevice(int* out_device) {
   if (!out_device) return INVALID_VALUE;
   *out_device = 0;
+  return SUCCESS;
+}
+// The device has no compute capability and no multiprocessor: every attribute is 0.
+EXPORT int cudaDeviceGetAttribute(int* out_value, int attribute, int device) {
+  (void)attribute;
+  if (!out_value || device != 0) return INVALID_VALUE;
+  *out_value = 0;
+  return SUCCESS;
+}
+EXPORT int cudaRuntimeGetVersion(int* out_version) {
+  if (!out_version) return INVALID_VALUE;
+  *out_version = 12000;
+  return SUCCESS;
+}
+EXPORT int cudaDriverGetVersion(int* out_version) { return cudaRuntimeGetVersion(out_version); }
+EXPORT int cudaMemGetInfo(size_t* out_free, size_t* out_total) {
+  if (!out_free || !out_total) return INVALID_VALUE;
+  *out_free = *out_total = (size_t)8 << 30;
   return SUCCESS;
 }
 EXPORT int cudaSetDevice(int device) { return device == 0 ? SUCCESS : INVALID_VALUE; }

@@ -28,6 +28,9 @@ typedef enum carnot_build_flag {
   CARNOT_BUILD_PREFER_TYPES,    // requests for layers are followed where that is possible
   CARNOT_BUILD_OBEY_TYPES,      // requests that cannot be followed fail the build, which names the
                                 // layer
+  CARNOT_BUILD_QUANTIZED,       // types of 8 bits and less for what the network quantizes itself,
+                                // which needs no flag. UNSUPPORTED for a network that quantizes
+                                // nothing: there is no calibration
 } carnot_build_flag;
 
 // A configuration with the defaults; the caller destroys it. Text given to it is copied.
@@ -123,6 +126,39 @@ CARNOT_API void carnot_config_set_progress(carnot_config* config,
                                            bool (*progress)(void* user, const char* phase, int done,
                                                             int total),
                                            void* user);
+
+// ---- choosing tactics by hand ----
+
+// A tensor as a tactic reads or writes it: |dims| at the optimum of the first profile (-1: known
+// only in a run), |strides| in elements (0 where a dimension is not known).
+typedef struct carnot_tactic_tensor {
+  carnot_dtype dtype;
+  carnot_dims dims;
+  int64_t strides[CARNOT_MAX_RANK];
+} carnot_tactic_tensor;
+// A tactic that takes a layer.
+typedef struct carnot_tactic_choice {
+  const char* tactic;                   // its name
+  double ms;                            // of a run; negative where it was not timed
+  const carnot_tactic_tensor* tensors;  // [input_count + output_count] of the layer
+} carnot_tactic_choice;
+// A layer of the optimized network and tactics for it. Constants are no inputs.
+typedef struct carnot_layer_tactics {
+  const char* layer;
+  uint32_t input_count, output_count, choice_count;
+  const carnot_tactic_choice* choices;
+} carnot_layer_tactics;
+// Callbacks on the building thread; what they are given lives for the call. |select| is called for
+// every layer before its tactics are timed and clears |keep| [choice_count], all true at first,
+// where a tactic shall not be taken; without any kept, all are. |report| is called once with the
+// tactic that was taken for every layer, a choice each. Either may be NULL, and false ends the
+// build with CANCELLED.
+// Source: TensorRT IAlgorithmSelector.
+CARNOT_API void carnot_config_set_tactic_selector(
+    carnot_config* config,
+    bool (*select)(void* user, const carnot_layer_tactics* layer, bool* keep),
+    bool (*report)(void* user, const carnot_layer_tactics* layers, uint32_t layer_count),
+    void* user);
 
 // Builds; |config| may be NULL: the defaults. The network is not changed and may be built again.
 // The file appears complete or not at all.

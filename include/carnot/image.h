@@ -18,8 +18,9 @@ typedef struct carnot_image {
 } carnot_image;
 
 // Decodes |bytes| [size]; the caller frees *out_image. |background| 0 to 255: the grey under
-// transparent pixels of PNG and WebP; -1: transparency is ignored, as it is in other formats. INVALID_MODEL for a format that is not known or
-// data that are broken, OUT_OF_RANGE above 2^28 pixels, NOT_FOUND without the codecs. Any thread.
+// transparent pixels of PNG and WebP; -1: transparency is ignored, as it is in other formats.
+// INVALID_MODEL for a format that is not known or data that are broken, OUT_OF_RANGE above 2^28
+// pixels, NOT_FOUND without the codecs. Any thread.
 CARNOT_API carnot_status* carnot_image_decode(const void* bytes, size_t size, int background,
                                               carnot_image* out_image) CARNOT_MUST_USE;
 // NULL pixels are allowed.

@@ -76,7 +76,11 @@ typedef struct carnot_machine_peaks {
   // Of an accelerator, microseconds from kernel to kernel in a recorded graph: where the next waits
   // for the end of the one before, and where it may begin early.
   double launch_us, early_launch_us;
+  // Of a CPU, the share of the time that the measuring thread ran, 0 to 1; below
+  // CARNOT_QUIET_AVAILABILITY other programs disturbed the measurement, which was repeated.
+  double availability;
 } carnot_machine_peaks;
+#define CARNOT_QUIET_AVAILABILITY 0.95
 
 // Measures the processor with multiply-add loops in registers and reads and copies at the size of
 // each cache, for about |seconds_each| a figure. |thread_count| 0: one for each processor. One

@@ -50,6 +50,24 @@ CARNOT_API carnot_status* carnot_network_add_onnx_file(carnot_network* network, 
 CARNOT_API carnot_status* carnot_network_add_onnx_memory(carnot_network* network, const void* data,
                                                          size_t size, const char* folder,
                                                          uint32_t flags) CARNOT_MUST_USE;
+// Elements for an initializer of the main graph, instead of those in the file: of the type and
+// dimensions that the model gives it, |size| in bytes, in the order of the machine.
+typedef struct carnot_onnx_initializer {
+  const char* name;
+  const void* data;
+  size_t size;
+} carnot_onnx_initializer;
+// As carnot_network_add_onnx_memory, with |initializers| [count], whose data must outlive the
+// network too. NOT_FOUND names one that the model does not have, INVALID_ARGUMENT one of another
+// size.
+CARNOT_API carnot_status* carnot_network_add_onnx_with_initializers(
+    carnot_network* network, const void* data, size_t size, const char* folder, uint32_t flags,
+    const carnot_onnx_initializer* initializers, size_t count) CARNOT_MUST_USE;
+// The size in bytes of an initializer of the main graph of the model in memory. NOT_FOUND where
+// there is none of this name. Any thread.
+CARNOT_API carnot_status* carnot_onnx_initializer_size(const void* data, size_t size,
+                                                       const char* name,
+                                                       size_t* out_bytes) CARNOT_MUST_USE;
 // A node of a model's main graph; the texts live for the call.
 typedef struct carnot_onnx_node {
   size_t index;

@@ -6,7 +6,6 @@ carnot.load("model.onnx")(x=array)
 
 from __future__ import annotations
 
-import os as _os
 from typing import Any as _Any
 
 from .convenience import Model, Profile, build, load, report
@@ -44,7 +43,9 @@ from .network.control import (
 )
 from .network.layer import ILayer
 from .network.layers import *  # noqa: F403
-from .parser import OnnxParser, OnnxParserRefitter, ParserError
+from .parser import OnnxParser
+from .parser_errors import ParserError
+from .parser_refitter import OnnxParserRefitter
 from .plugin.classes import *  # noqa: F403
 from .plugin.registry import *  # noqa: F403
 from .plugin.types import *  # noqa: F403
@@ -72,10 +73,10 @@ from .types import (
     uint8,
     volume,
 )
+from .version import CARNOT_VERSION, TENSORRT_VERSION, VERSION
 
-carnot_version = "0.1.0"
-# The TensorRT version that scripts see; 10.x has weak typing.
-__version__ = _os.environ.get("CARNOT_TRT_VERSION", "10.3.0") + "+carnot" + carnot_version
+carnot_version = CARNOT_VERSION
+__version__ = VERSION
 
 
 class FallbackString:
@@ -88,7 +89,7 @@ def init_libnvinfer_plugins(logger: _Any, namespace: str) -> _Any:
 
 
 def get_nv_onnx_parser_version() -> int:
-    major, minor, patch = (int(part) for part in __version__.partition("+")[0].split(".")[:3])
+    major, minor, patch = (*TENSORRT_VERSION, 0)[:3]
     return major * 10000 + minor * 100 + patch
 
 

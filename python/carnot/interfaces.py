@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List
+from typing import Any, List, Optional
 
 from .core import IErrorRecorder  # noqa: F401 - part of this list for users
 from .enums import APILanguage, CalibrationAlgoType
@@ -154,11 +154,16 @@ class IGpuAsyncAllocator(IGpuAllocator):
 
 
 class IAlgorithmVariant:
+    """A tactic. The implementation is a number made of its name, which is in `name`."""
+
+    name = property(lambda self: self._name)
     implementation = property(lambda self: self._implementation)
     tactic = property(lambda self: self._tactic)
 
 
 class IAlgorithmIOInfo:
+    """A tensor as a tactic reads or writes it; strides in elements, at the optimum of the first profile."""
+
     dtype = property(lambda self: self._dtype)
     strides = property(lambda self: self._strides)
     components_per_element = property(lambda self: 1)
@@ -167,25 +172,32 @@ class IAlgorithmIOInfo:
 
 
 class IAlgorithm:
+    """A tactic that takes a layer; timing_msec is negative where it was not timed."""
+
     algorithm_variant = property(lambda self: self._variant)
     timing_msec = property(lambda self: self._ms)
     workspace_size = property(lambda self: 0)
 
-    def get_algorithm_io_info(self, index: int) -> IAlgorithmIOInfo:
-        return self._infos[index]
+    def get_algorithm_io_info(self, index: int) -> Optional[IAlgorithmIOInfo]:
+        """Of input or output |index|, inputs first; None where there is none."""
+        return self._infos[index] if 0 <= index < len(self._infos) else None
 
 
 class IAlgorithmContext:
+    """A layer of the optimized network; constants are no inputs."""
+
     name = property(lambda self: self._name)
     num_inputs = property(lambda self: len(self._input_shapes))
     num_outputs = property(lambda self: len(self._output_shapes))
 
     def get_shape(self, index: int) -> List[Any]:
-        return (self._input_shapes + self._output_shapes)[index]
+        """Of input or output |index| at the optimum of the first profile; empty where there is none."""
+        shapes = self._input_shapes + self._output_shapes
+        return [shapes[index]] * 3 if 0 <= index < len(shapes) else []
 
 
 class IAlgorithmSelector:
-    """Receives the tactics that a build selected; it cannot change them."""
+    """Chooses among the tactics of each layer before they are timed, and receives those that a build took."""
 
     def __init__(self) -> None:
         pass

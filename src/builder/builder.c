@@ -7,6 +7,7 @@
 #include "builder/analysis/accepts.h"
 #include "builder/lower/lower.h"
 #include "builder/measure/timing_cache.h"
+#include "builder/select/selector.h"
 #include "builder/select/tuning.h"
 #include "pass/pass.h"
 
@@ -81,7 +82,9 @@ static carnot_status* select_and_lower(carnot_builder* builder, const carnot_ana
   CARNOT_TRY(carnot_tuning_collect(builder, analysis, candidates, &assignment, tuning));
   CARNOT_TRY(carnot_tune_end_to_end(builder, analysis, candidates, tuning, &assignment));
   CARNOT_TRY(carnot_prune_libraries(builder, analysis, candidates, tuning, &assignment));
+  CARNOT_TRY(carnot_selector_report(builder, analysis, candidates, &assignment));
   carnot_log_assignment(builder, analysis, candidates, &assignment);
+  builder->is_last_lowering = true;
   return carnot_lower(builder, analysis, candidates, &assignment, /*alternatives=*/NULL, out_plan,
                       /*out_steps=*/NULL);
 }
@@ -98,6 +101,7 @@ static carnot_status* build(carnot_builder* builder, carnot_plan** out_plan) {
   if (!status) status = select_and_lower(builder, &analysis, &candidates, &tuning, out_plan);
   carnot_tuning_deinit(&tuning);
   carnot_candidates_deinit(&candidates);
+  carnot_arena_deinit(&builder->problems);
   return status;
 }
 

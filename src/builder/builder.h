@@ -2,6 +2,8 @@
 #ifndef CARNOT_BUILDER_BUILDER_H_
 #define CARNOT_BUILDER_BUILDER_H_
 
+#include "base/source_memory.h"
+#include "carnot/builder.h"
 #include "ir/graph.h"
 #include "pass/precision_constraints.h"
 #include "tactic/tactic.h"
@@ -29,6 +31,13 @@ typedef struct carnot_io_request {
   uint32_t allowed;
 } carnot_io_request;
 
+// See carnot_config_set_tactic_selector.
+typedef struct carnot_tactic_selector {
+  bool (*select)(void* user, const carnot_layer_tactics* layer, bool* keep);
+  bool (*report)(void* user, const carnot_layer_tactics* layers, uint32_t layer_count);
+  void* user;
+} carnot_tactic_selector;
+
 typedef struct carnot_build_config {
   const carnot_profile* profiles;  // none: every dynamic dimension is allowed
   size_t profile_count;
@@ -41,12 +50,17 @@ typedef struct carnot_build_config {
   // returns true is the only candidate of the region. Where it returns false for all, the tactics
   // are the candidates that they are without it.
   bool (*pins)(void* user, const carnot_tactic* tactic);
+  carnot_tactic_selector selector;  // the user's; NULL callbacks: none
   bool refit, strip;
   bool no_passes;  // only what is needed to run
   const char* const* disabled_passes;
   size_t disabled_pass_count;
   bool fast_fp32;
   carnot_precision_constraints typing;
+  // Where the constants' data lie, as far as that is known: released while the plan is made. The
+  // caller restores them when the plan is gone.
+  carnot_source_memory* const* sources;
+  size_t source_count;
   const carnot_io_request* io_formats;  // others are LINEAR
   size_t io_format_count;
   const char* const* plugin_libraries;  // files that the engine carries

@@ -23,6 +23,7 @@ typedef struct carnot_builder {
   carnot_isa isa;
   carnot_arena* memory;                      // lives as long as the plan: regions, packed weights
   carnot_arena scratch;                      // reset after each use
+  carnot_arena problems;                     // of candidates: freed when the plan is made
   struct carnot_timing_cache* timing_cache;  // the caller's, or the build's own
   carnot_timings timings;                    // the same, as tactics see it
   carnot_timing_machine machine;             // what times depend on beside the problem
@@ -33,8 +34,9 @@ typedef struct carnot_builder {
   int64_t* guess_values;  // the same, with a guess for dimensions that only the run knows
   bool* guess_known;
   size_t symbol_count;
-  bool* symbol_static;  // by expression index: depends on the inputs' dimensions alone
-  bool* shape_inputs;   // by graph input: its elements decide shapes
+  bool* symbol_static;    // by expression index: depends on the inputs' dimensions alone
+  bool* shape_inputs;     // by graph input: its elements decide shapes
+  bool is_last_lowering;  // what only lowering reads may go: candidates, originals of weights
   carnot_io_tensor *input_io, *output_io;  // by graph input and output
 } carnot_builder;
 
@@ -60,6 +62,8 @@ carnot_status* carnot_builder_progress(const carnot_builder* builder, const char
                                        int total) CARNOT_MUST_USE;
 // Sends one verbose line to the caller's log.
 void carnot_builder_log(const carnot_builder* builder, const char* format, ...) CARNOT_PRINTF(2, 3);
+// Gives back the pages of the model's files that were read; what is read again comes from the file.
+void carnot_builder_drop_pages(const carnot_builder* builder);
 // Milliseconds of a monotonic clock.
 double carnot_builder_now_ms(void);
 // True when the time budget is spent: tactics without a cached time are then chosen by table order.

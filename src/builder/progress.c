@@ -34,3 +34,8 @@ double carnot_builder_now_ms(void) {
 bool carnot_builder_is_over_budget(const carnot_builder* builder) {
   return builder->deadline_ms > 0 && carnot_builder_now_ms() > builder->deadline_ms;
 }
+
+void carnot_builder_drop_pages(const carnot_builder* builder) {
+  for (size_t i = 0; i < builder->config->source_count; i++)
+    carnot_source_memory_drop_maps(builder->config->sources[i]);
+}

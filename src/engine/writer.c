@@ -7,7 +7,8 @@
 #include "engine/header.h"
 
 typedef struct image {
-  void* head;  // header and metadata
+  carnot_header header;
+  void* metadata;
   carnot_piece* pieces;
   size_t piece_count;
   uint64_t bytes;
@@ -58,6 +59,7 @@ static void add_piece(image* out, const void* data, size_t size) {
   out->bytes += size;
 }
 
+// The pieces point into |out|, which stays where it is.
 static carnot_status* make_image(carnot_plan* plan, image* out) {
   *out = (image){0};
   uint64_t weight_bytes;
@@ -72,21 +74,19 @@ static carnot_status* make_image(carnot_plan* plan, image* out) {
       (carnot_section){sizeof(header), metadata_bytes, carnot_hash(metadata, metadata_bytes, 0)};
   header.weights = (carnot_section){weights_at, weight_bytes, 0};
   header.hash = carnot_hash(&header, offsetof(carnot_header, hash), 0);
-  void* pieces = NULL;
-  carnot_status* status = carnot_calloc(1, weights_at, "the engine's metadata", &out->head);
-  if (!status)
-    status = carnot_calloc(plan->blob_count * 2 + 2, sizeof(carnot_piece), "the engine's parts",
-                           &pieces);
-  out->pieces = pieces;
+  out->header = header;
+  out->metadata = metadata;
+  void* pieces;
+  carnot_status* status =
+      carnot_calloc(plan->blob_count * 2 + 4, sizeof(carnot_piece), "the engine's parts", &pieces);
   if (status) {
-    free(out->head);
     free(metadata);
     return status;
   }
-  memcpy(out->head, &header, sizeof(header));
-  memcpy((char*)out->head + sizeof(header), metadata, metadata_bytes);
-  free(metadata);
-  add_piece(out, out->head, weights_at);
+  out->pieces = pieces;
+  add_piece(out, &out->header, sizeof(out->header));
+  add_piece(out, metadata, metadata_bytes);
+  add_piece(out, kZeros, weights_at - out->bytes);
   for (uint32_t i = 0; i < plan->blob_count; i++) {
     const carnot_plan_blob* blob = &plan->blobs[i];
     add_piece(out, blob->tensor.data, blob->bytes);
@@ -96,7 +96,7 @@ static carnot_status* make_image(carnot_plan* plan, image* out) {
 }
 
 static void free_image(image* out) {
-  free(out->head);
+  free(out->metadata);
   free(out->pieces);
 }
 

@@ -218,9 +218,11 @@ static void print_nearest(const char* name, char* text, size_t size) {
     int like = likeness(name, entry->creator.name);
     if (like > best) best = like;
   }
+  enum { kWorthNaming = 60 };
   size_t at = 0;
   text[0] = 0;
   int shown = 0;
+  if (best < kWorthNaming) return;
   int least = best == 100 ? 100 : best * 3 / 4;
   for (size_t i = 0; (entry = entry_at(i)) && shown < 6; i++) {
     if (likeness(name, entry->creator.name) < least || at + 160 > size) continue;
@@ -245,15 +247,14 @@ static carnot_status* not_found(const carnot_plugin_key* key) {
     other_version |= strcmp(entry->creator.name, key->name) == 0 &&
                      strcmp(entry->creator.name_space, key->name_space) == 0;
   const char* library = text_or_empty(key->library);
+  const char* there = !nearest[0]     ? ""
+                      : other_version ? "; versions that are there: "
+                                      : "; the nearest are: ";
   return carnot_status_make(
       other_version ? CARNOT_VERSION_MISMATCH : CARNOT_NOT_FOUND, __FILE__, __LINE__,
-      "plugin %s version %s%s%s is needed%s%s and not registered; %s: %s", key->name, key->version,
+      "plugin %s version %s%s%s is needed%s%s%s and not registered%s%s", key->name, key->version,
       key->name_space[0] ? " in namespace " : "", key->name_space,
-      library[0] ? " (it came from library " : "", library[0] ? library : "",
-      other_version ? library[0] ? "), versions that are there" : "versions that are there"
-      : library[0]  ? "), the nearest are"
-                    : "the nearest are",
-      nearest);
+      library[0] ? " (it came from library " : "", library, library[0] ? ")" : "", there, nearest);
 }
 
 carnot_status* carnot_registry_find(const carnot_plugin_key* key, carnot_plugin_entry** out_entry) {

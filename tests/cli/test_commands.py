@@ -1,6 +1,7 @@
 """carnot run, compare, device, inspect, help and completion."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -113,3 +114,40 @@ def test_a_build_goes_on_without_timing_what_needs_too_much_memory(tmp_path: pat
     passes("run", plan, "--input", f"x={tmp_path / 'x.npy'}", "--output-dir", tmp_path)
     e = np.exp(np.maximum(x, 0).astype(np.float64))
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), e / e.sum(-1, keepdims=True), rtol=1e-5)
+
+
+def test_a_busy_machine_is_reported(tmp_path: pathlib.Path) -> None:
+    """Peaks measured beside busy programs are too low: that is said."""
+    cores = len(os.sched_getaffinity(0))
+    others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(3 * cores)]
+    try:
+        done = carnot("device", "--threads=1", "--json")
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    facts = json.loads(done.stdout)
+    assert facts["measured"]["availability"] < 0.95 and "this machine was busy" in done.stderr, done
+
+
+def test_reasons_are_grouped(model: pathlib.Path) -> None:
+    """inspect --why gives each reason once and counts what the build does not allow."""
+    shown = [line for line in passes("inspect", model, "--why").splitlines() if "not taken" in line]
+    assert shown and max(map(len, shown)) < 200, shown
+    assert any("of types or instruction sets that this build does not allow" in line for line in shown)
+    assert not any("is not allowed here" in line for line in shown)
+
+
+def test_far_names_are_not_proposed(tmp_path: pathlib.Path) -> None:
+    node = helper.make_node("Mystery", ["x"], ["y"], "m", domain="com.example")
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [1])],
+        [helper.make_tensor_value_info("y", 1, [1])],
+    )
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.example", 1)]
+    path = tmp_path / "m.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
+    said = fails("build", path, "--output", tmp_path / "m.plan")
+    assert "no plugin Mystery version 1 is registered" in said and "nearest" not in said

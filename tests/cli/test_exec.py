@@ -50,14 +50,14 @@ def test_report(model: pathlib.Path) -> None:
         rf"Total GPU Compute Time: {number} s", out
     )
     flags = "--shapes=x:3x8 --duration=0.05 --warmUp=5 --percentile=90,99"
-    assert out.splitlines()[-1] == f"&&&& PASSED TensorRT.trtexec # exec --onnx={model} {flags}"
+    assert out.splitlines()[-1] == f"&&&& PASSED TensorRT.trtexec [TensorRT v100300] # exec --onnx={model} {flags}"
 
 
 def test_called_trtexec(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     link = tmp_path / "trtexec"
     link.symlink_to(CARNOT)
     done = subprocess.run([link, f"--onnx={model}", "--skipInference"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and f"&&&& PASSED TensorRT.trtexec # {link} --onnx={model}" in done.stdout
+    assert done.returncode == 0 and f"&&&& PASSED TensorRT.trtexec [TensorRT v100300] # {link} --onnx={model}" in done.stdout
 
 
 def test_exports(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -99,7 +99,8 @@ def test_exports(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
 
 def test_missing_shape_is_one(model: pathlib.Path) -> None:
     done = carnot("exec", f"--onnx={model}", "--skipInference")
-    assert done.returncode == 0 and "input x has dynamic dimensions" in done.stderr
+    assert done.returncode == 0 and "[W] Dynamic dimensions required for input: x" in done.stderr
+    assert "Automatically overriding shape to: 1x8" in done.stderr
 
 
 def test_profiles(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -148,7 +149,7 @@ def test_timing_cache(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
     ("flag", "said"),
     [
         ("--onx=a", "the nearest is --onnx"),
-        ("--int8", "int8 is not there yet"),
+        ("--int8", "nothing in the network is quantized"),
         ("--backend=tpu", "must be cpu, cuda, cuda:N or cuda:sm_NN"),
         ("--shapes=x", "'x' is no shape"),
         ("--shapes=x:1xx8", "'1xx8' is no list of dimensions"),
@@ -169,7 +170,7 @@ def test_timing_cache(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
 def test_exec_errors(model: pathlib.Path, flag: str, said: str) -> None:
     done = carnot("exec", f"--onnx={model}", "--skipInference", flag)
     assert done.returncode == 1 and said in done.stderr, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("&&&& FAILED TensorRT.trtexec # exec")
+    assert done.stdout.splitlines()[-1].startswith("&&&& FAILED TensorRT.trtexec [TensorRT v100300] # exec")
 
 
 @pytest.mark.parametrize(

@@ -131,8 +131,11 @@ def test_requests_that_cannot_hold(block: pathlib.Path) -> None:
     assert "takes its types from the model" in fails(
         "build", block, "--output", block.with_suffix(".plan"), "--fp16", "--stronglyTyped"
     )
+    # As trtexec, an entry without a type is a layer without a request: it is named.
+    done = carnot("build", block, "--output", block.with_suffix(".plan"), "--fp16", "--layerPrecisions=product")
+    assert done.returncode == 0 and "'product' has no effect: it names a layer but no type" in done.stderr
     assert "LAYER:TYPE is wanted" in fails(
-        "build", block, "--output", block.with_suffix(".plan"), "--fp16", "--layerPrecisions=product"
+        "build", block, "--output", block.with_suffix(".plan"), "--fp16", "--layerPrecisions=product:"
     )
     assert "'half' is no type" in fails(
         "build", block, "--output", block.with_suffix(".plan"), "--fp16", "--layerPrecisions=product:half"

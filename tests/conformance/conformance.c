@@ -299,5 +299,10 @@ int main(int argc, char** argv) {
   if (strcmp(opts.build.backend, "cpu") != 0)
     printf(", %d without a step on the processor", total.on_device);
   printf("\n");
+  if (total.passed + total.failed + total.skipped == 0) {
+    fprintf(stderr, "there is no case here%s: `make conformance` makes them\n",
+            opts.filter ? " of that name" : "");
+    return 1;
+  }
   return total.failed != 0 || (missed && !opts.filter);
 }

@@ -5,6 +5,7 @@ References: ONNX Runtime and eager PyTorch. Skipped where PyTorch has no device 
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import io
 from typing import Any
@@ -192,6 +193,71 @@ def test_an_output_allocator_on_the_gpu(trt: Any, torch: Any) -> None:
     wanted = np.stack(np.nonzero(host > 0))
     found = memory.tensor.view(torch.int64)[: wanted.size].cpu().numpy().reshape(memory.shape)
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_an_output_grows_on_the_gpu(trt: Any, torch: Any) -> None:
+    """An output that outgrows what its allocator gave last asks again, once a run."""
+    model = network()
+    name = model.graph.output[0].name
+    plan = trt.build(model.SerializeToString(), shapes={"x": ((1, HIDDEN), (4, HIDDEN), (64, HIDDEN))})
+    engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+
+    class Memory(trt.IOutputAllocator):
+        tensor, asked = None, 0
+
+        def reallocate_output(self, name: str, memory: int, size: int, alignment: int) -> int:
+            self.asked += 1
+            if self.tensor is None or self.tensor.numel() < size:
+                self.tensor = torch.empty(size, dtype=torch.uint8, device="cuda")
+            return self.tensor.data_ptr()
+
+        def notify_shape(self, name: str, dims: Any) -> None:
+            self.shape = tuple(dims)
+
+    context, memory = engine.create_execution_context(), Memory()
+    context.set_output_allocator(name, memory)
+    for batch in (1, 2, 64, 3):
+        host = np.random.default_rng(batch).standard_normal((batch, HIDDEN)).astype(np.float32)
+        x = torch.from_numpy(host).cuda()
+        torch.cuda.synchronize()
+        context.set_input_shape("x", host.shape)
+        context.set_tensor_address("x", x.data_ptr())
+        assert context.execute_async_v3(torch.cuda.current_stream().cuda_stream)
+        torch.cuda.synchronize()
+        found = memory.tensor.view(torch.float32)[: host.size].cpu().numpy().reshape(memory.shape)
+        assert relative_l2(found, reference(model, host)) < LIMIT
+    assert memory.asked == 4
+
+
+@pytest.mark.parametrize("formats", [("HWC", "HWC"), ("CHW4", "HWC8"), ("LINEAR", "CHW32"), ("HWC16", "LINEAR")])
+def test_formats_on_the_gpu(trt: Any, formats: tuple) -> None:
+    """Inputs and outputs in other memory layouts, reformatted on the device."""
+    net = Net(x=[2, 6, 9, 7])
+    model = net.model(net.add("Relu", net.add("Conv", "x", net.weight(10, 6, 3, 3, scale=0.2), pads=[1] * 4)))
+    logger = trt.Logger(trt.Logger.ERROR)
+    builder = trt.Builder(logger)
+    definition = builder.create_network(0)
+    assert trt.OnnxParser(definition, logger).parse(model.SerializeToString())
+    definition.get_input(0).allowed_formats = 1 << int(trt.TensorFormat[formats[0]])
+    definition.get_output(0).allowed_formats = 1 << int(trt.TensorFormat[formats[1]])
+    engine = builder.build_engine_with_config(definition, builder.create_builder_config())
+    assert engine.device.startswith("cuda")
+    assert [engine.get_tensor_format(engine.get_tensor_name(i)).name for i in range(2)] == list(formats)
+    host = np.random.default_rng(1).standard_normal((2, 6, 9, 7)).astype(np.float32)
+    (found,) = trt.Model(engine)(host).values()
+    assert found.shape == (2, 10, 9, 7) and relative_l2(found, reference(model, host)) < LIMIT
+
+
+def test_threads_share_a_model_on_the_gpu(trt: Any) -> None:
+    model, hosts = (
+        network(),
+        [np.random.default_rng(i).standard_normal((i + 1, HIDDEN)).astype(np.float32) for i in range(8)],
+    )
+    wanted = [reference(model, host) for host in hosts]
+    with trt.load(model.SerializeToString(), contexts=3) as net, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        order = [(i * 5 + i // 7) % 8 for i in range(400)]
+        results = list(pool.map(lambda i: next(iter(net(hosts[i]).values())), order))
+    assert all(relative_l2(found, wanted[i]) < LIMIT for i, found in zip(order, results))
 
 
 def test_numpy_arrays_in_and_out(trt: Any, tmp_path: Any) -> None:

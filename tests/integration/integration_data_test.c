@@ -90,7 +90,8 @@ static void data_of_every_kind(void** state) {
   net_ok(carnot_context_output_value(context, "has", &out));
   assert_int_equal(*(const uint8_t*)carnot_data_numbers(out), 0);
 
-  fails(carnot_context_set_input_value(context, "s", x), CARNOT_INVALID_ARGUMENT, "is a tensor, must be a sequence");
+  fails(carnot_context_set_input_value(context, "s", x), CARNOT_INVALID_ARGUMENT,
+        "is a tensor, must be a sequence");
   fails(carnot_context_set_input_value(context, "x", item), CARNOT_INVALID_ARGUMENT,
         "must be string");
   fails(carnot_data_create_tensor(CARNOT_DTYPE_STRING, &two, words, &text), CARNOT_INVALID_ARGUMENT,

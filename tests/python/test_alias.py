@@ -200,3 +200,136 @@ def test_polygraphy(model):
     pytest.importorskip("polygraphy", reason="polygraphy is not installed")
     done = run("-m", "polygraphy", "run", model("ultraface_rfb_320.onnx"), "--trt", "--onnxrt")
     assert done.returncode == 0 and "PASSED" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+# A library of the process that has the names of the real libcudart, as a CUDA build of PyTorch brings.
+OTHER_CUDART = """
+#define F(name) int name() { return 35; }
+F(cudaFree) F(cudaMemset) F(cudaStreamSynchronize) F(cudaFreeHost)
+"""
+BESIDE_ANOTHER = """
+import ctypes, os, sys
+other = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+import tensorrt
+files = (os.path.join(folder, "libcudart.so") for folder in os.environ["LD_LIBRARY_PATH"].split(os.pathsep))
+lib = ctypes.CDLL(next(file for file in files if os.path.exists(file)))
+stream, memory = ctypes.c_void_p(), ctypes.c_void_p()
+assert lib.cudaStreamCreate(ctypes.byref(stream)) == 0 and lib.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(4)) == 0
+assert lib.cudaStreamQuery(stream) == 0 and lib.cudaMemsetAsync(memory, 0, ctypes.c_size_t(4), stream) == 0
+assert lib.cudaStreamDestroy(stream) == 0 and lib.cudaFreeAsync(memory, None) == 0
+print("fine")
+"""
+
+
+def test_stand_in_calls_itself_beside_a_real_libcudart(tmp_path):
+    """The stand-in's calls of its own functions stay inside it (-Bsymbolic)."""
+    (tmp_path / "other.c").write_text(OTHER_CUDART)
+    compiler = os.environ.get("CC", "cc").split()
+    other = tmp_path / "libother.so"
+    subprocess.run([*compiler, "-shared", "-fPIC", "-o", other, tmp_path / "other.c"], check=True)
+    (tmp_path / "script.py").write_text(BESIDE_ANOTHER)
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(alias.__file__).parents[2]), "LD_PRELOAD": str(other)}
+    done = subprocess.run(
+        [sys.executable, "-m", "carnot.alias", tmp_path / "script.py", other],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0 and done.stdout == "fine\n", done.stderr
+
+
+CUDA_NAMES = """
+import ctypes
+import numpy as np
+from cuda.bindings import driver as cuda, runtime as cudart, nvrtc
+ok = cudart.cudaError_t.cudaSuccess
+
+major = cudart.cudaDeviceGetAttribute(cudart.cudaDeviceAttr.cudaDevAttrComputeCapabilityMajor, 0)
+assert major == (ok, 0)
+assert cudart.cudaStreamCaptureMode.cudaStreamCaptureModeGlobal.value == 0
+
+properties = cudart.cudaMemPoolProps()
+properties.allocType = cudart.cudaMemAllocationType.cudaMemAllocationTypePinned
+properties.handleTypes = cudart.cudaMemAllocationHandleType.cudaMemHandleTypeNone
+properties.location.type = cudart.cudaMemLocationType.cudaMemLocationTypeDevice
+properties.location.id = 0
+error, pool = cudart.cudaMemPoolCreate(properties)
+assert error == ok
+threshold = cuda.cuuint64_t(1 << 30)
+assert cudart.cudaMemPoolSetAttribute(pool, cudart.cudaMemPoolAttr.cudaMemPoolAttrReleaseThreshold, threshold) == (ok,)
+error, memory = cudart.cudaMallocFromPoolAsync(16, pool, 0)
+assert error == ok and memory
+assert cudart.cudaMemsetAsync(memory, 7, 16, 0) == (ok,)
+assert list(np.ctypeslib.as_array(ctypes.cast(memory, ctypes.POINTER(ctypes.c_ubyte)), (16,))) == [7] * 16
+assert cudart.cudaFreeAsync(memory, 0) == (ok,) and cudart.cudaMemPoolDestroy(pool) == (ok,)
+assert cudart.cudaMallocFromPoolAsync(16, None, 0)[0] == cudart.cudaError_t.cudaErrorInvalidValue
+
+error, program = nvrtc.nvrtcCreateProgram(b"__global__ void f() {}", b"f.cu", 0, [], [])
+assert error == nvrtc.nvrtcResult.NVRTC_SUCCESS
+error = nvrtc.nvrtcCompileProgram(program, 0, [])[0]
+assert error == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION
+assert nvrtc.nvrtcGetErrorString(error) == (nvrtc.nvrtcResult.NVRTC_SUCCESS, b"NVRTC_ERROR_COMPILATION")
+log = bytearray(nvrtc.nvrtcGetProgramLogSize(program)[1])
+nvrtc.nvrtcGetProgramLog(program, log)
+assert bytes(log) == b"there is no CUDA device: kernels cannot be compiled"
+import tensorrt.plugin as trtp
+assert len(trtp.SymExprs(2)) == 2
+print("fine")
+"""
+NVINFER = """
+import ctypes, ctypes.util, os, subprocess, sys
+import tensorrt as trt
+for name in ("nvinfer", "nvinfer_plugin", "nvinfer_lean", "nvinfer_dispatch", "nvonnxparser"):
+    ctypes.CDLL(f"lib{name}.so")
+assert ctypes.CDLL("libnvinfer_plugin.so").initLibNvInferPlugins(None, b"")
+assert ctypes.CDLL("libnvinfer.so").getInferLibVersion() == 100300
+child = "import ctypes; print(ctypes.CDLL('libnvinfer.so').getInferLibVersion())"
+assert subprocess.run([sys.executable, "-c", child], capture_output=True, text=True).stdout == "100300\\n"
+lean = next(os.path.join(f, "libnvinfer_lean.so") for f in os.environ["LD_LIBRARY_PATH"].split(os.pathsep)
+            if os.path.exists(os.path.join(f, "libnvinfer_lean.so")))
+runtime = trt.Runtime(trt.Logger(trt.Logger.ERROR))
+assert isinstance(runtime.load_runtime(lean), trt.Runtime)
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("script", [CUDA_NAMES, NVINFER], ids=["cuda", "nvinfer"])
+def test_names_and_libraries_that_scripts_open(script, tmp_path):
+    (tmp_path / "script.py").write_text(script)
+    done = run(tmp_path / "script.py")
+    assert done.returncode == 0 and done.stdout == "fine\n", done.stderr
+
+
+def test_installed_for_child_processes(tmp_path):
+    """--install makes `import tensorrt` work in any process of an environment, until --uninstall."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True, env=environment)
+    python = tmp_path / "v" / "bin" / "python"
+    site = next((tmp_path / "v" / "lib").iterdir()) / "site-packages"
+    (site / "packages.pth").write_text(f"{pathlib.Path(np.__file__).parents[1]}\n")
+
+    def call(*words, **more):
+        return subprocess.run(
+            [python, *words], capture_output=True, text=True, check=False, env={**environment, **more}
+        )
+
+    package = str(pathlib.Path(alias.__file__).parents[2])
+    script = (
+        "import importlib.metadata as m, importlib.util as u, sys\n"
+        "assert 'numpy' not in sys.modules, 'the hook imports at the start'\n"
+        "assert m.version('tensorrt') and u.find_spec('tensorrt')\n"
+        "import tensorrt as trt, tensorrt.plugin, carnot, cuda.bindings.runtime, pycuda.driver\n"
+        "assert trt is carnot and carnot.__spec__.name == 'carnot'\n"
+        "print(trt.Builder.__module__)"
+    )
+    done = call("-m", "carnot.alias", "--install", PYTHONPATH=package)
+    assert done.returncode == 0 and done.stdout.count("wrote") == 2, done.stderr
+    done = call("-c", script)
+    assert done.returncode == 0 and done.stdout == "carnot.engine.builder\n", done.stderr
+    assert call("-c", "from tensorrt import Builder").returncode == 0
+    assert call("-m", "carnot.alias", "--uninstall").stdout.count("removed") == 2
+    assert "No module named 'tensorrt'" in call("-c", "import tensorrt").stderr
+    done = call("-m", "carnot.alias", "--uninstall", PYTHONPATH=package)
+    assert "is not installed" in done.stdout
+    assert "takes no argument" in call("-m", "carnot.alias", "--install", "x", PYTHONPATH=package).stderr

@@ -2,8 +2,10 @@
 
 import carnot as trt
 import numpy as np
+import onnx
 import pytest
 from models import TRT_LOGGER, build_plan, conv_model, infer, ort_run
+from onnx import helper, numpy_helper
 
 rng = np.random.default_rng(3)
 
@@ -77,3 +79,34 @@ def test_progress_and_cancel():
 
     with pytest.raises(ValueError, match="stop"):
         build_plan(conv_model(batch=1), monitor=Broken())
+
+
+def test_a_network_is_built_twice(tmp_path):
+    """A build gives back the memory of weights that it packed; the network has them again afterwards."""
+    rng = np.random.default_rng(4)
+    weights = [rng.standard_normal((96, 96)).astype(np.float32) / 10 for _ in range(40)]
+    nodes, value = [], "x"
+    for i in range(len(weights)):  # names of different lengths: weights begin at any byte of the file
+        out = "y" if i == len(weights) - 1 else f"value{'e' * (i % 5)}{i}"
+        nodes.append(helper.make_node("MatMul", [value, f"w{'w' * (i % 7)}{i}"], [out]))
+        value = out
+    inits = [numpy_helper.from_array(w, f"w{'w' * (i % 7)}{i}") for i, w in enumerate(weights)]
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [tensor("x", 1, [2, 96])], [tensor("y", 1, [2, 96])], inits)
+    path = str(tmp_path / "m.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    builder = trt.Builder(TRT_LOGGER)
+    network = builder.create_network(0)
+    assert trt.OnnxParser(network, TRT_LOGGER).parse_from_file(path)
+    x = rng.standard_normal((2, 96)).astype(np.float32)
+    wanted = x.astype(np.float64)
+    for w in weights:
+        wanted = wanted @ w.astype(np.float64)
+    plans = []
+    for _ in range(3):
+        config = builder.create_builder_config()
+        config.builder_optimization_level = 0
+        plans.append(bytes(builder.build_serialized_network(network, config)))
+        got = trt.load(plans[-1])(x)["y"]
+        np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+    assert plans[0] == plans[1] == plans[2]

@@ -51,3 +51,36 @@ def test_conditional(net, flag):
     no = net.network.add_unary(entry, trt.UnaryOperation.NEG).get_output(0)
     (y,) = net.run(choice.add_output(yes, no).get_output(0))
     np.testing.assert_allclose(y, np.exp(x) if flag else -x, rtol=1e-6)
+
+
+def test_shapes_inside_an_unfinished_loop(net):
+    """A tensor of a body has a shape and a type as soon as what it is computed from has."""
+    x = net.input(np.arange(12, dtype=np.float32).reshape(4, 3))
+    n = net.network
+    zero = n.add_constant((3,), np.zeros(3, np.float32)).get_output(0)
+    count = n.add_constant((), np.array(4, np.int32)).get_output(0)
+    loop = n.add_loop()
+    loop.add_trip_limit(count, trt.TripLimit.COUNT)
+    step = loop.add_iterator(x).get_output(0)
+    recurrence = loop.add_recurrence(zero)
+    state = recurrence.get_output(0)
+    assert tuple(step.shape) == tuple(state.shape) == (3,) and state.dtype == trt.float32
+    total = n.add_elementwise(step, state, trt.ElementWiseOperation.SUM).get_output(0)
+    as_row = n.add_shuffle(total)
+    as_row.reshape_dims = (1, total.shape[0])
+    whole = n.add_cast(as_row.get_output(0), trt.int32).get_output(0)
+    assert tuple(whole.shape) == (1, 3) and whole.dtype == trt.int32
+    recurrence.set_input(1, total)
+    out = loop.add_loop_output(state, trt.LoopOutput.LAST_VALUE).get_output(0)
+    rows = loop.add_loop_output(whole, trt.LoopOutput.CONCATENATE)
+    rows.set_input(1, count)
+    assert tuple(out.shape) == (3,) and tuple(total.shape) == (3,)
+    np.testing.assert_array_equal(net.run(out)[0], np.arange(12).reshape(4, 3).sum(0))
+
+
+def test_shapes_inside_an_unfinished_conditional(net):
+    x = net.input(np.ones((2, 5), np.float32))
+    conditional = net.network.add_if_conditional()
+    inside = conditional.add_input(x).get_output(0)
+    assert tuple(inside.shape) == (2, 5)
+    assert tuple(net.network.add_softmax(inside).get_output(0).shape) == (2, 5)

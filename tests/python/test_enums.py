@@ -113,7 +113,7 @@ def rows():
 @pytest.mark.parametrize("name, members", list(rows()), ids=[name for name, _ in rows()])
 def test_members(name, members):
     kind = trt.Logger.Severity if name == "Severity" else getattr(trt, name)
-    assert {m: int(v) for m, v in kind.__members__.items()} == members
+    assert {m: int(v) for m, v in kind._member_map_.items()} == members
     for member in members:
         one = getattr(kind, member)
         assert one == kind(members[member]) and one.value == int(one) == members[member] and isinstance(one, kind)

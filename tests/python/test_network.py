@@ -269,3 +269,15 @@ def test_two_models_in_one_network():
     a, b = np.eye(2, dtype=np.float32), np.ones((2, 2), np.float32)
     got = infer(engine.create_execution_context(), {"a": a, "b": b})
     assert (got["total"] == 2 * a + 3 * b).all() and (got["a_out"] == 2 * a).all()
+
+
+def test_no_bare_index_error(net, monkeypatch):
+    """An IndexError while a layer is emitted becomes a message that names the layer."""
+    x = net.input(np.ones((2, 3), np.float32))
+    layer = net.network.add_identity(x)
+    layer.name = "bad"
+    monkeypatch.setattr(type(layer), "_emit", lambda self, e: [][1])
+    assert layer.get_output(0).is_shape_tensor is False
+    net.network.mark_output(layer.get_output(0))
+    assert net.builder.build_serialized_network(net.network, net.config) is None
+    assert "layer bad" in net.logger.errors()[-1] and "IndexError" in net.logger.errors()[-1]

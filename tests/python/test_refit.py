@@ -34,6 +34,23 @@ def test_refitter(logger, tmp_path):
     assert not parser.refit_from_file(str(tmp_path / "absent.onnx"))
 
 
+def test_initializers_by_layer_and_role(logger):
+    """get_all and get_missing list the initializers of an ONNX model, and set_weights takes what they list."""
+    model = matmul_model()
+    engine = build_engine(logger, model, trt.BuilderFlag.REFIT)
+    refitter = trt.Refitter(engine, logger)
+    layers, roles = refitter.get_all()
+    assert layers == refitter.get_all_weights() != [] and set(roles) == {trt.WeightsRole.CONSTANT}
+    at = layers.index("w")
+    assert refitter.set_weights(layers[at], roles[at], 5 * np.eye(4, dtype=np.float32))
+    assert refitter.refit_cuda_engine()
+    x = rng.standard_normal((2, 4)).astype(np.float32)
+    np.testing.assert_allclose(trt.Model(engine)(x=x)["y"], np.maximum(5 * x, 0))
+    assert not refitter.set_weights("nowhere", trt.WeightsRole.CONSTANT, np.eye(4, dtype=np.float32))
+    stripped = trt.Runtime(logger).deserialize_cuda_engine(build_plan(model, [trt.BuilderFlag.STRIP_PLAN]))
+    assert "w" in trt.Refitter(stripped, logger).get_missing()[0]
+
+
 def test_refit():
     """Refit by weight names, from an ONNX file, under a live context."""
 

@@ -231,3 +231,15 @@ def test_shape_as_values():
     for shape in ((2, 3), (3, 2), (1, 6)):
         got = net(s=np.array(shape, np.int64), x=x)["y"]
         assert got.shape == shape and (got.ravel() == x).all()
+
+
+def test_linspace_with_a_scalar_shape(logger):
+    """The shape tensor of a linear fill may have no dimensions: the fill has one."""
+    network = trt.Builder(logger).create_network(0)
+    size = network.add_input("size", trt.int32, ())
+    fill = network.add_fill((), trt.FillOperation.LINSPACE)
+    fill.set_input(0, size)
+    for index, value in ((1, 0), (2, 1)):
+        fill.set_input(index, network.add_constant((), np.array(value, np.int32)).get_output(0))
+    network.mark_output(fill.get_output(0))
+    assert size.is_shape_tensor and len(fill.get_output(0).shape) == 1

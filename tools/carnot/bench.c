@@ -39,9 +39,10 @@ typedef struct bench_options {
   const char* timeline;  // the file to write; NULL: none
 } bench_options;
 
-static carnot_status* measure(bench* b, double seconds, long long iterations) {
+static carnot_status* measure(bench* b, cli_session* session, double seconds,
+                              long long iterations) {
   double start = cli_now_ms();
-  CLI_TRY(carnot_context_run(b->context));
+  CLI_TRY(cli_session_run_first(session, NULL));
   b->first_ms = cli_now_ms() - start;
   double warm = cli_now_ms() + 200;
   while (cli_now_ms() < warm) CLI_TRY(carnot_context_run(b->context));
@@ -173,7 +174,7 @@ static carnot_status* run_bench(cli_session* session, const cli_shapes* shapes,
   summary sum = {0};
   CLI_TRY(cli_session_random(session, shapes));
   if (options->profile) CLI_TRY(carnot_context_set_layer_timing(session->context, true));
-  carnot_status* status = measure(&b, options->duration, options->iterations);
+  carnot_status* status = measure(&b, session, options->duration, options->iterations);
   if (!status && options->profile) cli_profile_print(session);
   if (!status && options->timeline) status = cli_timeline_write(session, options->timeline);
   if (!status) status = summarise(&b, &sum);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "build_options.h"
+#include "carnot/edit.h"
 #include "carnot/network.h"
 #include "carnot/plugin.h"
 #include "log.h"
@@ -43,6 +44,18 @@ static carnot_status* check_shape(const char* name, const carnot_dims* dims,
   return NULL;
 }
 
+// True where the entry gives the elements of |input|, whose elements decide shapes, and not its
+// dimensions: as many numbers as it has elements.
+static carnot_status* gives_values(const carnot_network* network, const carnot_value* input,
+                                   const carnot_dims* given, bool* out) {
+  carnot_dims dims = carnot_value_dims(input);
+  *out = false;
+  if (!given || dims.rank > 1 || (dims.rank == 1 && dims.d[0] < 0)) return NULL;
+  CLI_TRY(carnot_network_is_shape_input(network, input, out));
+  *out &= given->rank == (dims.rank ? dims.d[0] : 1);
+  return NULL;
+}
+
 static carnot_status* check_shapes(const carnot_network* network, const cli_shapes* shapes) {
   for (size_t i = 0; shapes && i < shapes->count; i++) {
     char names[512] = "";
@@ -54,7 +67,9 @@ static carnot_status* check_shapes(const carnot_network* network, const cli_shap
       carnot_dims dims = carnot_value_dims(input);
       if (cli_shape_matches(&shapes->items[i], name)) {
         found = true;
-        CLI_TRY(check_shape(name, &dims, &shapes->items[i].dims));
+        bool values;
+        CLI_TRY(gives_values(network, input, &shapes->items[i].dims, &values));
+        if (!values) CLI_TRY(check_shape(name, &dims, &shapes->items[i].dims));
       }
       if (at < sizeof(names))
         at += (size_t)snprintf(names + at, sizeof(names) - at, at ? ", %s" : "%s", name);
@@ -65,9 +80,35 @@ static carnot_status* check_shapes(const carnot_network* network, const cli_shap
   return NULL;
 }
 
-static carnot_status* add_profile(const carnot_network* network, const cli_shapes* min,
-                                  const cli_shapes* given_opt, const cli_shapes* max,
-                                  carnot_config* config) {
+// The bounds of the elements of a shape input, where the shapes give them.
+static carnot_status* add_values(const carnot_network* network, const carnot_value* input,
+                                 uint32_t profile, const cli_shapes* const lists[3],
+                                 carnot_config* config) {
+  const char* name = carnot_value_name(input);
+  const carnot_dims* given[3];
+  for (int k = 0; k < 3; k++) {
+    bool values;
+    given[k] = cli_shapes_find(lists[k], name);
+    CLI_TRY(gives_values(network, input, given[k], &values));
+    if (!values) return NULL;
+  }
+  return carnot_config_set_profile_values(config, profile, name, given[0]->d, given[1]->d,
+                                          given[2]->d, (size_t)given[1]->rank);
+}
+
+static void warn_of_missing(const cli_build_options* options, const char* name,
+                            const carnot_dims* dims) {
+  char text[256];
+  cli_shape_text(dims, text, sizeof(text));
+  cli_build_warn(options,
+                 "Dynamic dimensions required for input: %s, but no shapes were provided. "
+                 "Automatically overriding shape to: %s",
+                 name, text);
+}
+
+static carnot_status* add_profile(const carnot_network* network, const cli_build_options* options,
+                                  const cli_shapes* min, const cli_shapes* given_opt,
+                                  const cli_shapes* max, carnot_config* config) {
   uint32_t profile;
   CLI_TRY(check_shapes(network, min));
   CLI_TRY(check_shapes(network, given_opt));
@@ -84,9 +125,9 @@ static carnot_status* add_profile(const carnot_network* network, const cli_shape
     carnot_dims least = fill_dims(name, &dims, has_shapes(min) ? min : opt, &best, &missing);
     carnot_dims most = fill_dims(name, &dims, has_shapes(max) ? max : opt, &best, &missing);
     CLI_TRY(carnot_config_set_profile_shapes(config, profile, name, &least, &best, &most));
-    if (missing)
-      cli_say(CLI_SAY_WARNING,
-              "input %s has dynamic dimensions and no shape was given: 1 is taken for each", name);
+    if (missing) warn_of_missing(options, name, &best);
+    const cli_shapes* lists[3] = {has_shapes(min) ? min : opt, opt, has_shapes(max) ? max : opt};
+    CLI_TRY(add_values(network, input, profile, lists, config));
   }
   return NULL;
 }
@@ -95,9 +136,9 @@ static carnot_status* add_profiles(const carnot_network* network, const cli_buil
                                    carnot_config* config) {
   bool given = has_shapes(o->min) || has_shapes(o->opt) || has_shapes(o->max);
   if (given || o->override_dynamic || o->more_count)
-    CLI_TRY(add_profile(network, o->min, o->opt, o->max, config));
+    CLI_TRY(add_profile(network, o, o->min, o->opt, o->max, config));
   for (size_t i = 0; i < o->more_count; i++)
-    CLI_TRY_AT(add_profile(network, &o->more[i].min, &o->more[i].opt, &o->more[i].max, config),
+    CLI_TRY_AT(add_profile(network, o, &o->more[i].min, &o->more[i].opt, &o->more[i].max, config),
                "profile %zu", i + 1);
   return NULL;
 }
@@ -152,6 +193,7 @@ static carnot_status* configure(const cli_build_options* o, carnot_config* confi
   CLI_TRY(carnot_config_set_flag(config, CARNOT_BUILD_REFIT, o->refit));
   if (o->strip) CLI_TRY(carnot_config_set_flag(config, CARNOT_BUILD_STRIP, true));
   CLI_TRY(carnot_config_set_flag(config, CARNOT_BUILD_FAST_F32, o->fast_fp32));
+  CLI_TRY(carnot_config_set_flag(config, CARNOT_BUILD_QUANTIZED, o->quantized));
   CLI_TRY(carnot_config_set_flag(config, CARNOT_BUILD_NO_PASSES, o->no_passes));
   for (size_t i = 0; i < o->disabled_pass_count; i++)
     CLI_TRY(carnot_config_disable_pass(config, o->disabled_passes[i]));

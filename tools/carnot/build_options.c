@@ -1,6 +1,8 @@
 // The flags of every subcommand that builds.
 #include "build_options.h"
 
+#include <ctype.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +23,9 @@ const cli_flag cli_build_flag_table[] = {
     {"fp32", CLI_VALUE, CLI_WORKS, "exact or fast"},
     {"fp16", CLI_NO_VALUE, CLI_WORKS, "float16 may be chosen where it is faster"},
     {"bf16", CLI_NO_VALUE, CLI_WORKS, "bfloat16 may be chosen where it is faster"},
+    {"int8", CLI_NO_VALUE, CLI_WORKS, "int8 for what the model quantizes; no calibration yet"},
+    {"fp8", CLI_NO_VALUE, CLI_WORKS, "fp8 for what the model quantizes"},
+    {"int4", CLI_NO_VALUE, CLI_WORKS, "int4 for what the model quantizes"},
     {"best", CLI_NO_VALUE, CLI_WORKS, "every precision there is: --fp16 --bf16"},
     {"noTF32", CLI_NO_VALUE, CLI_WORKS, "always so: float32 is computed as float32"},
     {"stronglyTyped", CLI_NO_VALUE, CLI_WORKS, "types are the model's, none is chosen"},
@@ -79,15 +84,34 @@ static carnot_status* disable_passes(const char* text, cli_arena* arena, cli_bui
   return NULL;
 }
 
+void cli_build_warn(const cli_build_options* options, const char* format, ...) {
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  options->log(options->log_user, /*severity=*/1, text);
+}
+
+// The source called |name| in any case, with or without underscores; -1: there is none.
+static int find_source(const char* name, size_t length) {
+  static const char* const kNames[] = {"cublas", "cublaslt", "cudnn", "edgemaskconvolutions",
+                                       "jitconvolutions"};
+  char plain[32];
+  size_t size = 0;
+  for (size_t i = 0; i < length && size + 1 < sizeof(plain); i++)
+    if (name[i] != '_') plain[size++] = (char)tolower((unsigned char)name[i]);
+  plain[size] = 0;
+  for (int i = 0; i < CARNOT_SOURCE_COUNT; i++)
+    if (strcmp(plain, kNames[i]) == 0) return i;
+  return -1;
+}
+
 // "-CUDNN,+CUBLAS_LT": removed from |out_sources| and added to it.
 static carnot_status* tactic_sources(const char* text, uint32_t* out_sources) {
-  static const char* const kNames[] = {"CUBLAS", "CUBLAS_LT", "CUDNN", "EDGE_MASK_CONVOLUTIONS",
-                                       "JIT_CONVOLUTIONS"};
   for (const char* at = text; *at;) {
     size_t length = strcspn(at, ",");
-    int found = -1;
-    for (int i = 0; i < CARNOT_SOURCE_COUNT; i++)
-      if (strlen(kNames[i]) + 1 == length && memcmp(at + 1, kNames[i], length - 1) == 0) found = i;
+    int found = length ? find_source(at + 1, length - 1) : -1;
     CLI_CHECK(found >= 0 && (*at == '+' || *at == '-'), INVALID_ARGUMENT,
               "tactic source '%.*s' must be + or - and CUBLAS, CUBLAS_LT, CUDNN, "
               "EDGE_MASK_CONVOLUTIONS or JIT_CONVOLUTIONS",
@@ -103,7 +127,8 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   long long level = options->level, threads = 0;
   int fp32 = 0;
   CLI_TRY(cli_flag_int(flags, "builderOptimizationLevel", 0, 5, &level));
-  CLI_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
+  const char* count = cli_flag_text(flags, "threads");
+  if (count && count[0]) CLI_TRY(cli_flag_int(flags, "threads", 0, 1024, &threads));
   CLI_TRY(cli_flag_number(flags, "timeBudget", 0, 1e6, &options->time_budget_s));
   CLI_TRY(cli_flag_choice(flags, "fp32", (const char* const[]){"exact", "fast", NULL}, &fp32));
   options->level = (int)level;
@@ -119,6 +144,8 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   if (disabled) CLI_TRY(disable_passes(disabled, &flags->arena, options));
   const char* sources = cli_flag_text(flags, "tacticSources");
   if (sources) CLI_TRY(tactic_sources(sources, &options->tactic_sources));
-  CLI_TRY(cli_typing_flags(flags, &options->typing));
+  options->quantized =
+      cli_flag_set(flags, "int8") || cli_flag_set(flags, "fp8") || cli_flag_set(flags, "int4");
+  CLI_TRY(cli_typing_flags(flags, options));
   return cli_plugin_flags(flags, options);
 }

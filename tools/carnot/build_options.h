@@ -45,6 +45,7 @@ typedef struct cli_build_options {
   double time_budget_s;
   uint32_t tactic_sources;  // bits 1 << carnot_tactic_source
   bool refit, strip, no_passes, fast_fp32;
+  bool quantized;  // types of 8 bits and less for what the model quantizes
   const char* const* disabled_passes;
   size_t disabled_pass_count;
   const char* dump_pass;
@@ -70,9 +71,12 @@ void cli_build_options_init(cli_build_options* options);
 // Reads the flags of cli_build_flag_table into |options|; plugin libraries are loaded at once.
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 // The part about types (typing.c).
-carnot_status* cli_typing_flags(cli_flags* flags, cli_typing* out) CARNOT_MUST_USE;
+carnot_status* cli_typing_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 // The part about plugins (plugins.c).
 carnot_status* cli_plugin_flags(const cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
+
+// Sends a warning to the log of |options|.
+void cli_build_warn(const cli_build_options* options, const char* format, ...) CARNOT_PRINTF(2, 3);
 
 // ---- building ----
 

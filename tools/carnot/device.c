@@ -7,6 +7,8 @@
 #include "carnot/machine.h"
 #include "cli.h"
 #include "layer_limits.h"
+#include "log.h"
+#include "roofline.h"
 
 const cli_flag cli_device_flags[] = {
     {"backend", CLI_VALUE, CLI_WORKS, "cpu, cuda or cuda:N"},
@@ -132,7 +134,10 @@ carnot_status* cli_device(cli_flags* flags) {
   const char* backend = cli_flag_text(flags, "backend");
   if (backend && strcmp(backend, "cpu") != 0) return show_device(backend, json, measure);
   carnot_machine_peaks peaks = {.memory_count = 0};
+  cli_say_phase("measuring the machine");
   if (measure) CLI_TRY(carnot_machine_measure_cpu((int)threads, 0.1, &peaks));
+  cli_end_progress();
+  if (measure) cli_warn_if_busy(&peaks);
   char processor[256];
   processor_name(processor, sizeof(processor));
   (json ? print_json : print_text)(processor, &peaks);

@@ -4,28 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "carnot/machine.h"
 #include "cli.h"
-
-static bool show_progress(void* user, const char* phase, int done, int total) {
-  (void)user;
-  enum { kWidth = 40 };
-  int filled = total > 0 ? done * kWidth / total : 0;
-  fprintf(stderr, "\r%-16.16s [", phase);
-  for (int i = 0; i < kWidth; i++) fputc(i < filled ? '#' : ' ', stderr);
-  fprintf(stderr, "] %d/%d ", done, total);
-  if (done >= total) fputs("\r\033[K", stderr);
-  return true;
-}
-
-static void show_log(void* user, int severity, const char* message) {
-  if (severity <= 2)
-    exec_log("EWI"[severity], "%s", message);
-  else if (((const exec_options*)user)->verbose)
-    exec_log('V', "%s", message);
-}
+#include "log.h"
 
 // --device=N chooses one of several accelerators; without one it warns and does nothing.
 static void choose_device(exec_options* o) {
@@ -58,12 +40,17 @@ static carnot_status* obtain(exec_options* o, cli_loaded* out) {
     CLI_TRY(carnot_engine_load_file(o->save, &out->engine));
     out->load_ms = cli_now_ms() - start;
   }
-  if (!o->load) exec_log('I', "Engine built in %g sec.", out->build_ms * 1e-3);
-  exec_log('I', "Engine loaded in %g sec.", out->load_ms * 1e-3);
   carnot_engine_stats stats;
   carnot_engine_get_stats(out->engine, &stats);
-  if (o->save)
-    exec_log('I', "Engine saved to %s, %.2f MiB", o->save, (double)stats.file_bytes / 1048576);
+  double mib = (double)stats.file_bytes / 1048576;
+  if (!o->load) {
+    exec_log('I', "Created engine with size: %.4g MiB", mib);
+    exec_log('I', "Engine built in %.4g sec.", out->build_ms * 1e-3);
+  } else {
+    exec_log('I', "Loaded engine with size: %.4g MiB", mib);
+  }
+  exec_log('I', "Engine deserialized in %.4g sec.", out->load_ms * 1e-3);
+  if (o->save) exec_log('I', "Engine saved to %s", o->save);
   return NULL;
 }
 
@@ -130,11 +117,14 @@ static carnot_status* execute(exec_options* o) {
   cli_loaded loaded;
   CLI_TRY(obtain(o, &loaded));
   carnot_engine_stats stats;
+  carnot_status* status = exec_refit(o, loaded.engine);
   carnot_engine_get_stats(loaded.engine, &stats);
-  carnot_status* status = dump_facts(o, loaded.engine);
+  if (!status) status = dump_facts(o, loaded.engine);
   bool stop = o->skip_inference || o->time_load;
-  if (!status && !stop && stats.is_stripped) {
-    exec_log('W', "the engine has no weights until it is refitted: inference is skipped");
+  if (!status && !stop && stats.is_stripped && !o->refit_model) {
+    exec_log('W',
+             "the engine has no weights until it is refitted (--refitFromOnnx): inference is "
+             "skipped");
     stop = true;
   }
   if (status || stop) {
@@ -146,7 +136,9 @@ static carnot_status* execute(exec_options* o) {
 }
 
 static void print_verdict(const char* verdict, int argc, char** argv) {
-  printf("&&&& %s TensorRT.trtexec #", verdict);
+  char version[32];
+  printf("&&&& %s TensorRT.trtexec [TensorRT v%d] #", verdict,
+         exec_tensorrt_version(version, sizeof(version)));
   for (int i = 0; i < argc; i++) printf(" %s", argv[i]);
   putchar('\n');
   fflush(stdout);
@@ -171,21 +163,20 @@ int cli_exec(int argc, char** argv) {
   cli_flags flags;
   carnot_status* status = cli_flags_parse(kTables, argc - 1, argv + 1, &flags);
   if (!status) status = exec_read_flags(&flags, o);
-  bool help = !status && o->help;
+  bool help = argc == 1 || (!status && o->help);
   if (help) {
     print_help();
   } else {
     print_verdict("RUNNING", argc, argv);
-    o->build.log = show_log;
-    o->build.log_user = o;
-    if (isatty(STDERR_FILENO)) o->build.progress = show_progress;
+    if (!status) exec_print_blocks(o);
     if (!status) status = execute(o);
+    cli_end_progress();
     if (status)
       exec_log('E', "%s: %s", carnot_code_name(carnot_status_code(status)),
                carnot_status_message(status));
     print_verdict(status ? "FAILED" : "PASSED", argc, argv);
   }
-  int code = status ? 1 : 0;
+  int code = status && !help ? 1 : 0;
   carnot_status_free(status);
   exec_options_free(o);
   cli_flags_deinit(&flags);

@@ -10,7 +10,8 @@ enum { EXEC_MAX_PROFILES = 16, EXEC_MAX_PERCENTILES = 16 };
 // What the flags say. Text belongs to argv and to the flags' arena.
 typedef struct exec_options {
   cli_build_options build;
-  const char *device, *onnx, *save, *load, *times, *output, *profile, *timeline, *layers;
+  const char *device, *onnx, *save, *load, *times, *output, *profile, *timeline, *layers,
+      *refit_model;
   cli_input_files inputs;
   cli_shapes shapes;
   cli_profile_shapes profiles[EXEC_MAX_PROFILES];
@@ -20,7 +21,7 @@ typedef struct exec_options {
   double percentiles[EXEC_MAX_PERCENTILES];
   int percentile_count;
   bool dump_output, dump_profile, dump_layers, dump_profiles, dump_refit, skip_inference, verbose,
-      help, version_only, time_load, use_graph, no_graph, no_transfers, transfers;
+      help, version_only, time_load, time_refit, use_graph, no_graph, no_transfers, transfers;
   exec_verbosity verbosity;
 } exec_options;
 
@@ -30,6 +31,19 @@ void exec_options_free(exec_options* options);
 
 // Prints "[time] [I] ..." as trtexec's log does; |severity| is one of V I W E.
 void exec_log(char severity, const char* format, ...) CARNOT_PRINTF(2, 3);
+
+// A message of the library or of the flags as a line of the log; |user| is the options, |severity|
+// as in carnot_config_set_log.
+void exec_log_message(void* user, int severity, const char* message);
+
+// The TensorRT version that scripts see (CARNOT_TRT_VERSION, 10.3.0) as text and as trtexec's
+// marker has it: 100300, 8601.
+int exec_tensorrt_version(char* out_text, size_t size);
+// Prints the options, the device and the version.
+void exec_print_blocks(const exec_options* options);
+// --refitFromOnnx and --timeRefit; nothing without them. INVALID_MODEL names weights that the model
+// lacks.
+carnot_status* exec_refit(const exec_options* options, carnot_engine* engine) CARNOT_MUST_USE;
 
 // Runs the engine, which it takes, and reports.
 carnot_status* exec_infer(const exec_options* options, cli_loaded* loaded) CARNOT_MUST_USE;

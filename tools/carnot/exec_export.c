@@ -34,13 +34,6 @@ carnot_status* exec_export_times(const char* path, const exec_trace* traces, siz
   return exec_write_json(path, root);
 }
 
-// "1x3x224".
-static void shape_text(const carnot_dims* dims, char* out, size_t size) {
-  out[0] = 0;
-  for (int d = 0; d < dims->rank; d++)
-    snprintf(out + strlen(out), size - strlen(out), d ? "x%lld" : "%lld", (long long)dims->d[d]);
-}
-
 // JSON has no infinities: they become null.
 static json_t* element(const cli_tensor* t, int64_t i) {
   if (t->dtype == CARNOT_DTYPE_STRING) return json_null();
@@ -78,7 +71,7 @@ carnot_status* exec_export_output(const char* path, const carnot_context* contex
     }
     if (!name) continue;
     char dims[256];
-    shape_text(&t.dims, dims, sizeof(dims));
+    cli_shape_text(&t.dims, dims, sizeof(dims));
     json_t* values = json_array();
     for (int64_t k = 0; k < cli_tensor_count(&t); k++)
       json_array_append_new(values, element(&t, k));
@@ -97,7 +90,7 @@ carnot_status* exec_dump_output(const carnot_context* context) {
     CLI_TRY(output_of(context, i, &name, &t));
     if (!name || t.dtype == CARNOT_DTYPE_STRING) continue;
     char dims[256];
-    shape_text(&t.dims, dims, sizeof(dims));
+    cli_shape_text(&t.dims, dims, sizeof(dims));
     exec_log('I', "%s: (%s)", name, dims);
     int64_t columns = t.dims.rank ? t.dims.d[t.dims.rank - 1] : 1;
     for (int64_t k = 0; k < cli_tensor_count(&t); k++)

@@ -26,10 +26,12 @@ typedef struct stream {
   carnot_status* status;
 } stream;
 
-static carnot_status* warm_up(const stream* s) {
+static void warn(const char* message) { exec_log('W', "%s", message); }
+
+static carnot_status* warm_up(stream* s) {
   double until = cli_now_ms() + (double)s->options->warm_up_ms;
-  do CLI_TRY(carnot_context_run(s->session.context));
-  while (cli_now_ms() < until);
+  CLI_TRY(cli_session_run_first(&s->session, warn));
+  while (cli_now_ms() < until) CLI_TRY(carnot_context_run(s->session.context));
   return NULL;
 }
 
@@ -89,6 +91,7 @@ static carnot_status* open_stream(const exec_options* o, const cli_loaded* loade
                                   stream* s) {
   carnot_engine_retain(loaded->engine);
   CLI_TRY(cli_session_start(loaded, threads, &s->session));
+  s->session.profile = (uint32_t)o->use_profile;
   if (o->use_profile)
     CLI_TRY(carnot_context_set_profile(s->session.context, (uint32_t)o->use_profile));
   CLI_TRY(carnot_context_set_graphs(s->session.context, !o->no_graph));

@@ -1,7 +1,9 @@
 // The flags of carnot exec, read into options.
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "exec.h"
 
@@ -10,8 +12,9 @@ static carnot_status* check_classes(const cli_flags* flags) {
   for (int i = 0; i < flags->given_count; i++) {
     const cli_given* given = &flags->given[i];
     const cli_flag* flag = given->flag;
-    CLI_CHECK(flag->class != CLI_REFUSED, UNSUPPORTED, "--%s: %s is not there yet", flag->name,
-              flag->note);
+    bool no_dla = strcmp(flag->name, "useDLACore") == 0 && strcmp(given->value, "-1") == 0;
+    CLI_CHECK(flag->class != CLI_REFUSED || no_dla, UNSUPPORTED, "--%s: %s is not there yet",
+              flag->name, flag->note);
     if (flag->class == CLI_NO_EFFECT)
       exec_log('W', "--%s has no effect: %s", flag->name, flag->note);
     else if (strcmp(flag->name, "threads") == 0 && !given->value)
@@ -35,7 +38,17 @@ static carnot_status* percentiles(const char* text, exec_options* o) {
   return NULL;
 }
 
-// workspace:512M,dlaSRAM:1.5G: a decimal number and B, K, M, G; MiB without one.
+// The unit behind a number: B, K, M, G, KB, KiB, MB, MiB, GB, GiB in any case, or none.
+static const char* skip_unit(const char* at) {
+  size_t length = strcspn(at, ",");
+  char prefix = (char)toupper((unsigned char)at[0]);
+  if (length == 1 && strchr("BKMG", prefix)) return at + 1;
+  if (length == 2 && strchr("KMG", prefix) && toupper((unsigned char)at[1]) == 'B') return at + 2;
+  if (length == 3 && strchr("KMG", prefix) && strncasecmp(at + 1, "ib", 2) == 0) return at + 3;
+  return at;
+}
+
+// workspace:512M,dlaSRAM:1.5GiB: a decimal number and a unit; MiB without one.
 static carnot_status* check_pools(const char* text) {
   static const char* const kPools[] = {"workspace", "dlaSRAM", "dlaLocalDRAM", "dlaGlobalDRAM",
                                        "tacticSharedMem"};
@@ -51,11 +64,11 @@ static carnot_status* check_pools(const char* text) {
               (int)length, at);
     char* end = NULL;
     double size = at[length] == ':' ? strtod(at + length + 1, &end) : -1;
-    if (end && *end && strchr("BKMGbkmg", *end)) end++;
+    if (end) end = (char*)(uintptr_t)skip_unit(end);
     CLI_CHECK(end && end != at + length + 1 && size >= 0 && (*end == 0 || *end == ','),
               INVALID_ARGUMENT,
-              "--memPoolSize is '%s', must be POOL:NUMBER with B, K, M or G behind it, as in "
-              "workspace:512M",
+              "--memPoolSize is '%s', must be POOL:NUMBER with B, K, M, G, KiB, MiB or GiB "
+              "behind it, as in workspace:512M",
               text);
     at = end + (*end == ',');
   }
@@ -130,6 +143,7 @@ static void read_switches(const cli_flags* flags, exec_options* o) {
                  {"h", &o->help},
                  {"getPlanVersionOnly", &o->version_only},
                  {"timeDeserialize", &o->time_load},
+                 {"timeRefit", &o->time_refit},
                  {"useCudaGraph", &o->use_graph},
                  {"noCudaGraph", &o->no_graph},
                  {"noDataTransfers", &o->no_transfers},
@@ -167,7 +181,8 @@ static carnot_status* read_choices(cli_flags* flags, exec_options* o) {
                                   : (exec_verbosity)verbosity;
   CLI_TRY(cli_flag_choice(flags, "sparsity",
                           (const char* const[]){"disable", "enable", "force", NULL}, &sparsity));
-  CLI_CHECK(sparsity < 2, UNSUPPORTED, "--sparsity=force: making weights sparse is not there yet");
+  if (sparsity)
+    exec_log('W', "--sparsity has no effect: weights are used as they are, sparse or not");
   long long device = -1;
   CLI_TRY(cli_flag_int(flags, "device", 0, 127, &device));
   if (device < 0) return NULL;
@@ -186,10 +201,35 @@ static void read_paths(const cli_flags* flags, exec_options* o) {
   o->profile = cli_flag_text(flags, "exportProfile");
   o->timeline = cli_flag_text(flags, "exportTimeline");
   o->layers = cli_flag_text(flags, "exportLayerInfo");
+  o->refit_model = cli_flag_text(flags, "refitFromOnnx");
+}
+
+// Flags about building have no effect on an engine that is built already.
+static void warn_of_build_flags(const cli_flags* flags) {
+  static const char* const kOwn[] = {"minShapes",       "optShapes",  "maxShapes",
+                                     "profile",         "refit",      "stripWeights",
+                                     "stripAllWeights", "weightless", "noBuilderCache"};
+  static const char* const kForRuns[] = {"backend",
+                                         "threads",
+                                         "plugins",
+                                         "staticPlugins",
+                                         "dynamicPlugins",
+                                         "allowEngineCode",
+                                         "setPluginsToSerialize"};
+  for (int i = 0; i < flags->given_count; i++) {
+    const char* name = flags->given[i].flag->name;
+    bool build = false;
+    for (const cli_flag* f = cli_build_flag_table; f->name; f++)
+      build |= strcmp(f->name, name) == 0;
+    for (size_t k = 0; k < CLI_COUNT(kForRuns); k++) build &= strcmp(kForRuns[k], name) != 0;
+    for (size_t k = 0; k < CLI_COUNT(kOwn); k++) build |= strcmp(kOwn[k], name) == 0;
+    if (build) exec_log('W', "--%s has no effect with --loadEngine: the engine is built", name);
+  }
 }
 
 static carnot_status* read_all(cli_flags* flags, exec_options* o) {
   CLI_TRY(check_classes(flags));
+  if (cli_flag_set(flags, "loadEngine")) warn_of_build_flags(flags);
   const char *pools = cli_flag_text(flags, "memPoolSize"),
              *percents = cli_flag_text(flags, "percentile");
   if (pools) CLI_TRY(check_pools(pools));
@@ -226,6 +266,8 @@ carnot_status* exec_read_flags(cli_flags* flags, exec_options* o) {
                       .percentiles = {90, 95, 99},
                       .percentile_count = 3};
   cli_build_options_init(&o->build);
+  o->build.log = exec_log_message;
+  o->build.log_user = o;
   CLI_CHECK(!flags->word_count, INVALID_ARGUMENT, "'%s' is no flag: every argument begins with --",
             flags->words[0]);
   CLI_TRY(read_all(flags, o));
@@ -235,6 +277,9 @@ carnot_status* exec_read_flags(cli_flags* flags, exec_options* o) {
             "there is nothing to build or run: give --onnx=MODEL or --loadEngine=ENGINE");
   CLI_CHECK(!(o->save && o->load), INVALID_ARGUMENT,
             "--saveEngine and --loadEngine were both given: an engine that is loaded is not built");
+  CLI_CHECK(!o->time_refit || o->onnx || o->refit_model, INVALID_ARGUMENT,
+            "--timeRefit needs a model with the weights: --onnx or --refitFromOnnx");
+  o->build.refit |= o->time_refit;
   return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "exec.h"
+#include "log.h"
 
 void exec_log(char severity, const char* format, ...) {
   char stamp[32];
@@ -23,6 +24,14 @@ void exec_log(char severity, const char* format, ...) {
   vfprintf(out, format, arguments);
   va_end(arguments);
   fputc('\n', out);
+}
+
+void exec_log_message(void* user, int severity, const char* message) {
+  cli_end_progress();
+  if (severity <= 2)
+    exec_log("EWI"[severity], "%s", message);
+  else if (((const exec_options*)user)->verbose)
+    exec_log('V', "%s", message);
 }
 
 static int by_value(const void* a, const void* b) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "inspect.h"
 #include "layer_limits.h"
 #include "session.h"
 
@@ -71,8 +72,7 @@ static void print_layers(const json_t* root, bool why, bool peaks) {
     if (peaks)
       printf(" %8.1f %10.1f ", number(layer, "MeasuredUs"), number(layer, "Efficiency") * 100);
     printf("  %s\n", words(layer, "Name"));
-    if (why && words(layer, "Rejected")[0])
-      printf("      not taken: %s\n", words(layer, "Rejected"));
+    if (why) inspect_print_why(words(layer, "Rejected"));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "log.h"
 #include "roofline.h"
 
 static double number(const json_t* layer, const char* key) {
@@ -29,12 +30,16 @@ json_t* cli_machine_json(const carnot_machine_peaks* m) {
                           l->read_all_threads_gbs, "copy_gbs_one_thread", l->copy_one_thread_gbs,
                           "copy_gbs_all_threads", l->copy_all_threads_gbs));
   }
-  return json_pack("{s:i,s:o,s:o}", "threads", m->thread_count, "peaks", peaks, "levels", levels);
+  return json_pack("{s:i,s:f,s:o,s:o}", "threads", m->thread_count, "availability", m->availability,
+                   "peaks", peaks, "levels", levels);
 }
 
 carnot_status* cli_layer_limits_add(cli_session* session, json_t* root) {
   carnot_machine_peaks machine;
+  cli_say_phase("measuring the machine");
   CLI_TRY(carnot_machine_measure_context(session->context, 0.05, &machine));
+  cli_end_progress();
+  cli_warn_if_busy(&machine);
   size_t index;
   json_t* layer;
   json_array_foreach(json_object_get(root, "Layers"), index, layer) {
@@ -68,7 +73,9 @@ carnot_status* cli_layer_limits_measure(cli_session* session, json_t* root) {
   carnot_engine_get_stats(session->loaded.engine, &stats);
   CLI_TRY(cli_layer_limits_add(session, root));
   CLI_TRY(cli_session_random(session, NULL));
+  cli_say_phase("timing layers");
   CLI_TRY(cli_session_profile(session, 20, &times));
+  cli_end_progress();
   size_t index;
   json_t* layer;
   json_array_foreach(json_object_get(root, "Layers"), index, layer) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "log.h"
+
 // As peaks are named.
 static const char* type_of(const char* precision) {
   return strcmp(precision, "float16") == 0    ? "f16"
@@ -30,4 +32,13 @@ double cli_roofline_limit_us(const carnot_machine_peaks* machine, const char* ta
   double compute = peak > 0 ? flops / peak * 1e-3 : 0,
          moving = bandwidth > 0 ? bytes / bandwidth * 1e-3 : 0;
   return compute > moving ? compute : moving;
+}
+
+void cli_warn_if_busy(const carnot_machine_peaks* machine) {
+  if (machine->is_accelerator || machine->availability >= CARNOT_QUIET_AVAILABILITY) return;
+  cli_say(
+      CLI_SAY_WARNING,
+      "this machine was busy while it was measured: the measuring thread ran %.0f %% of the time. "
+      "Peaks are too low, and distances from the limit too small",
+      100 * machine->availability);
 }

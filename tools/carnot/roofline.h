@@ -11,4 +11,7 @@
 double cli_roofline_limit_us(const carnot_machine_peaks* machine, const char* tactic,
                              const char* precision, double flops, double bytes);
 
+// Warns where other programs took part of the machine while it was measured.
+void cli_warn_if_busy(const carnot_machine_peaks* machine);
+
 #endif  // CARNOT_TOOLS_ROOFLINE_H_

@@ -17,6 +17,8 @@ carnot_status* cli_session_start(const cli_loaded* loaded, int threads, cli_sess
   }
   out->inputs = CLI_NEW_ARRAY(&out->arena, const carnot_data*,
                               carnot_engine_tensor_count(out->loaded.engine) + 1);
+  out->is_made_up =
+      CLI_NEW_ARRAY(&out->arena, bool, carnot_engine_tensor_count(out->loaded.engine) + 1);
   return NULL;
 }
 
@@ -83,16 +85,19 @@ carnot_status* cli_image_flags(const cli_flags* flags, cli_image_options* out) {
   return NULL;
 }
 
-carnot_status* cli_input_dims(const carnot_engine* engine, const carnot_tensor_info* input,
+carnot_status* cli_input_dims(const cli_session* session, const carnot_tensor_info* input,
                               const cli_shapes* shapes, carnot_dims* out) {
   *out = input->dims;
   CLI_CHECK(out->rank >= 0, UNSUPPORTED, "input %s has no fixed rank", input->name);
   const carnot_dims* given = cli_shapes_find(shapes, input->name);
+  // Of a shape input the numbers may be its elements (cli_session_make_up).
+  if (input->is_shape && given && given->rank == cli_dims_count(out)) return NULL;
   CLI_CHECK(!given || given->rank == out->rank, INVALID_ARGUMENT,
             "input %s has %d dimensions, the shape given has %d", input->name, out->rank,
             given ? given->rank : 0);
   carnot_dims best;
-  CLI_TRY(carnot_engine_profile_shapes(engine, /*profile=*/0, input->name, NULL, &best, NULL));
+  CLI_TRY(carnot_engine_profile_shapes(session->loaded.engine, session->profile, input->name, NULL,
+                                       &best, NULL));
   for (int d = 0; d < out->rank; d++)
     if (out->d[d] < 0) out->d[d] = given && given->d[d] >= 0 ? given->d[d] : best.d[d];
   return NULL;
@@ -143,16 +148,14 @@ static carnot_status* check_names(const cli_session* session, const cli_input_fi
   return NULL;
 }
 
-static carnot_status* read_tensor(cli_session* session, const carnot_tensor_info* input,
-                                  const char* file, const cli_shapes* shapes,
-                                  const cli_image_options* image, const carnot_data** out) {
+static carnot_status* read_tensor(cli_session* session, uint32_t index,
+                                  const carnot_tensor_info* input, const char* file,
+                                  const cli_shapes* shapes, const cli_image_options* image,
+                                  const carnot_data** out) {
   carnot_dims dims = {.rank = input->dims.rank};
-  if (!file || dims.rank >= 0)
-    CLI_TRY(cli_input_dims(session->loaded.engine, input, shapes, &dims));
+  if (!file || dims.rank >= 0) CLI_TRY(cli_input_dims(session, input, shapes, &dims));
   if (file) return cli_tensor_read(file, input, &dims, image, &session->arena, out);
-  cli_tensor tensor;
-  CLI_TRY(cli_tensor_random(input, &dims, &session->arena, &tensor));
-  return cli_tensor_as_data(&tensor, &session->arena, out);
+  return cli_session_make_up(session, index, input, &dims, shapes, out);
 }
 
 // A sequence of the tensors in the files for |input|.
@@ -199,7 +202,7 @@ static carnot_status* read_input(cli_session* session, uint32_t index,
   } else {
     CLI_CHECK(!file || !file_for(files, input->name, input_count, 1), INVALID_ARGUMENT,
               "input %s is given twice", input->name);
-    CLI_TRY(read_tensor(session, input, file, shapes, image, &data));
+    CLI_TRY(read_tensor(session, index, input, file, shapes, image, &data));
   }
   return carnot_status_annotate(cli_session_set_input(session, index, data), "%s",
                                 file && *file ? file : input->name);
@@ -246,7 +249,8 @@ carnot_status* cli_session_profile(cli_session* session, int runs, carnot_layer_
   *out_times = times;
   if (!times) return CLI_NO_MEMORY(count * sizeof(*times), "a profile");
   carnot_status* status = NULL;
-  for (int i = 0; !status && i < 3; i++) status = carnot_context_run(session->context);
+  for (int i = 0; !status && i < 3; i++)
+    status = i ? carnot_context_run(session->context) : cli_session_run_first(session, NULL);
   if (!status) status = carnot_context_set_layer_timing(session->context, true);
   for (int i = 0; !status && i < runs; i++) status = carnot_context_run(session->context);
   for (uint32_t i = 0; !status && i < count; i++)

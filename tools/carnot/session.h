@@ -9,8 +9,10 @@ typedef struct cli_session {
   cli_loaded loaded;
   carnot_executor* executor;
   carnot_context* context;
+  uint32_t profile;            // whose optimum inputs without a shape have
   cli_arena arena;             // of inputs
   const carnot_data** inputs;  // by tensor index; NULL until set
+  bool* is_made_up;            // by tensor index: random elements that decide no shapes
   double base_mb;              // the peak memory of the process before the context
 } cli_session;
 
@@ -42,8 +44,8 @@ carnot_status* cli_input_flags(cli_flags* flags, cli_input_files* out) CARNOT_MU
 // --mean --scale --layout.
 carnot_status* cli_image_flags(const cli_flags* flags, cli_image_options* out) CARNOT_MUST_USE;
 
-// The shape of an input for a run: from |shapes|, else the engine's optimum.
-carnot_status* cli_input_dims(const carnot_engine* engine, const carnot_tensor_info* input,
+// The shape of an input for a run: from |shapes|, else the optimum of the session's profile.
+carnot_status* cli_input_dims(const cli_session* session, const carnot_tensor_info* input,
                               const cli_shapes* shapes, carnot_dims* out) CARNOT_MUST_USE;
 // Sets input |index| of the engine to |data|, which must live as long as the session.
 carnot_status* cli_session_set_input(cli_session* session, uint32_t index,
@@ -56,6 +58,20 @@ carnot_status* cli_session_read(cli_session* session, const cli_input_files* fil
                                 bool random) CARNOT_MUST_USE;
 // Sets every input to made-up values.
 carnot_status* cli_session_random(cli_session* session, const cli_shapes* shapes) CARNOT_MUST_USE;
+
+// ---- made-up inputs (random_inputs.c) ----
+
+// Made-up elements for input |index| of dimensions |dims|. Those of a shape input are what |shapes|
+// give (as many numbers as it has elements), else what the profile was tuned for, else 1.
+carnot_status* cli_session_make_up(cli_session* session, uint32_t index,
+                                   const carnot_tensor_info* input, const carnot_dims* dims,
+                                   const cli_shapes* shapes,
+                                   const carnot_data** out_data) CARNOT_MUST_USE;
+// The first run. Where it fails and made-up integers may be indices that are out of range, they
+// are made up again inside of what they index, and |warn| (NULL: the log) is told. The error of the
+// run where that does not help.
+carnot_status* cli_session_run_first(cli_session* session,
+                                     void (*warn)(const char* message)) CARNOT_MUST_USE;
 
 // ---- layer times ----
 

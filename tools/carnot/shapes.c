@@ -1,6 +1,7 @@
 // The grammar of shapes on the command line.
 #include "shapes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,12 @@ const carnot_dims* cli_shapes_find(const cli_shapes* shapes, const char* name) {
   for (size_t i = 0; shapes && i < shapes->count; i++)
     if (name_matches(shapes->items[i].name, name)) return &shapes->items[i].dims;
   return NULL;
+}
+
+void cli_shape_text(const carnot_dims* dims, char* out, size_t size) {
+  out[0] = 0;
+  for (int d = 0; d < dims->rank; d++)
+    snprintf(out + strlen(out), size - strlen(out), d ? "x%lld" : "%lld", (long long)dims->d[d]);
 }
 
 void cli_shapes_free(cli_shapes* shapes) {

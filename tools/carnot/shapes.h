@@ -22,6 +22,8 @@ carnot_status* cli_shapes_parse(const char* text, cli_shapes* out) CARNOT_MUST_U
 const carnot_dims* cli_shapes_find(const cli_shapes* shapes, const char* name);
 // True when the entry matches |name|.
 bool cli_shape_matches(const cli_shape* shape, const char* name);
+// "1x3x224": dimensions as the command line has them.
+void cli_shape_text(const carnot_dims* dims, char* out, size_t size);
 void cli_shapes_free(cli_shapes* shapes);
 
 #endif  // CARNOT_TOOLS_SHAPES_H_

@@ -1,5 +1,4 @@
 // Flags of weak typing: trtexec's names and grammar.
-#include <stdio.h>
 #include <string.h>
 
 #include "build_options.h"
@@ -33,7 +32,7 @@ static carnot_status* parse_request(const char* flag, const char* text, size_t l
   const char *colon = NULL, *end = text + length;
   for (const char* at = text; at < end; at++)
     if (*at == ':') colon = at;
-  CLI_CHECK(colon && colon > text && colon + 1 < end, INVALID_ARGUMENT,
+  CLI_CHECK(colon > text && colon + 1 < end, INVALID_ARGUMENT,
             "--%s: '%.*s' is no request: LAYER:TYPE is wanted", flag, (int)length, text);
   const char *name = text, *name_end = colon;
   if (name_end - name >= 2 &&
@@ -51,7 +50,8 @@ static carnot_status* parse_request(const char* flag, const char* text, size_t l
   return NULL;
 }
 
-static carnot_status* parse_requests(const char* flag, const char* text, cli_arena* arena,
+static carnot_status* parse_requests(const cli_build_options* options, const char* flag,
+                                     const char* text, cli_arena* arena,
                                      const cli_type_request** out, size_t* out_count) {
   size_t most = 1;
   for (const char* at = text; *at; at++) most += *at == ',';
@@ -67,7 +67,11 @@ static carnot_status* parse_requests(const char* flag, const char* text, cli_are
       else if (!quote && (c == '\'' || c == '"'))
         quote = c;
     }
-    CLI_TRY(parse_request(flag, text, length, arena, &requests[count++]));
+    if (memchr(text, ':', length))
+      CLI_TRY(parse_request(flag, text, length, arena, &requests[count++]));
+    else
+      cli_build_warn(options, "--%s: '%.*s' has no effect: it names a layer but no type", flag,
+                     (int)length, text);
     text += length + (text[length] == ',');
   }
   *out = requests;
@@ -119,16 +123,19 @@ static carnot_status* parse_formats(const char* flag, const char* text, cli_aren
   return NULL;
 }
 
-static carnot_status* read_lists(cli_flags* flags, cli_typing* out) {
+static carnot_status* read_lists(cli_flags* flags, const cli_build_options* options,
+                                 cli_typing* out) {
   cli_arena* arena = &flags->arena;
   const char* layers = cli_flag_text(flags, "layerPrecisions");
   const char* outputs = cli_flag_text(flags, "layerOutputTypes");
   const char* inputs = cli_flag_text(flags, "inputIOFormats");
   const char* results = cli_flag_text(flags, "outputIOFormats");
   if (layers)
-    CLI_TRY(parse_requests("layerPrecisions", layers, arena, &out->layers, &out->layer_count));
+    CLI_TRY(
+        parse_requests(options, "layerPrecisions", layers, arena, &out->layers, &out->layer_count));
   if (outputs)
-    CLI_TRY(parse_requests("layerOutputTypes", outputs, arena, &out->outputs, &out->output_count));
+    CLI_TRY(parse_requests(options, "layerOutputTypes", outputs, arena, &out->outputs,
+                           &out->output_count));
   if (inputs)
     CLI_TRY(parse_formats("inputIOFormats", inputs, arena, &out->input_types, &out->input_layouts,
                           &out->input_type_count));
@@ -138,22 +145,25 @@ static carnot_status* read_lists(cli_flags* flags, cli_typing* out) {
   return NULL;
 }
 
-carnot_status* cli_typing_flags(cli_flags* flags, cli_typing* out) {
+carnot_status* cli_typing_flags(cli_flags* flags, cli_build_options* options) {
+  cli_typing* out = &options->typing;
   bool best = cli_flag_set(flags, "best");
   int constraints = -1;
   *out = (cli_typing){.f16 = best || cli_flag_set(flags, "fp16"),
                       .bf16 = best || cli_flag_set(flags, "bf16"),
                       .strong = cli_flag_set(flags, "stronglyTyped")};
   if (best)
-    fprintf(stderr, "--best takes fp32, fp16 and bf16; int8, fp8 and int4 are not there yet\n");
+    cli_build_warn(options,
+                   "--best takes fp32, fp16 and bf16: int8, fp8 and int4 are used only where the "
+                   "model quantizes itself");
   CLI_TRY(cli_flag_choice(flags, "precisionConstraints",
                           (const char* const[]){"none", "prefer", "obey", NULL}, &constraints));
-  CLI_TRY(read_lists(flags, out));
+  CLI_TRY(read_lists(flags, options, out));
   if (constraints >= 0) {
     out->constraints = (cli_constraints)constraints;
   } else if (out->layer_count || out->output_count) {
-    fprintf(stderr,
-            "--layerPrecisions and --layerOutputTypes imply --precisionConstraints=prefer\n");
+    cli_build_warn(options,
+                   "--layerPrecisions and --layerOutputTypes imply --precisionConstraints=prefer");
     out->constraints = CLI_PREFER_TYPES;
   }
   return NULL;

@@ -1,7 +1,9 @@
 """Runs scripts written for TensorRT unchanged: python -m carnot.alias script.py, or -m module.
 
-`import tensorrt` imports carnot in this process. Without a CUDA driver, stand-ins on host memory replace the CUDA
-modules that such scripts import (cuda.bindings, cuda.cudart, cuda.cuda, pycuda) and libcudart.so.
+`import tensorrt` imports carnot in this process; --install makes it so in every process of the environment. The
+libraries that scripts open by name (libnvinfer.so, libnvinfer_plugin.so, ...) are empty stand-ins. Without a CUDA
+driver, stand-ins on host memory replace the CUDA modules that such scripts import (cuda.bindings, cuda.cudart,
+cuda.cuda, pycuda) and libcudart.so.
 """
 
 from __future__ import annotations
@@ -49,7 +51,26 @@ class _Finder(importlib.abc.MetaPathFinder):
         return None
 
     def find_distributions(self, context: Any = None) -> List[_Distribution]:
-        return [_Distribution()] if getattr(context, "name", None) in (None, "tensorrt") else []
+        return distributions(context)
+
+
+def distributions(context: Any) -> List[_Distribution]:
+    """What importlib.metadata finds for the name in |context|; all names where it has none."""
+    return [_Distribution()] if getattr(context, "name", None) in (None, "tensorrt") else []
+
+
+def _add_libraries(folder: str) -> None:
+    """Makes the stand-in libraries in |folder| known to child processes."""
+    folders = [part for part in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if part and part != folder]
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join([folder, *folders])
+
+
+_opened: List[Any] = []  # the dynamic linker finds an open library by its name
+
+
+def _open_libraries(folder: str) -> None:
+    if not _opened:
+        _opened.extend(ctypes.CDLL(os.path.join(folder, name)) for name in sorted(os.listdir(folder)))
 
 
 def install(stand_ins: Optional[bool] = None) -> None:
@@ -59,13 +80,15 @@ def install(stand_ins: Optional[bool] = None) -> None:
     carnot.tensorrt = carnot
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+    libraries = os.path.join(os.path.dirname(carnot.__file__), "stand_in")
+    _add_libraries(os.path.join(libraries, "nvinfer"))
+    _open_libraries(os.path.join(libraries, "nvinfer"))
     if has_driver() if stand_ins is None else not stand_ins:
         return
     from . import cuda_host
 
     cuda_host.install()
-    folder = os.path.join(os.path.dirname(carnot.__file__), "stand_in")
-    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("LD_LIBRARY_PATH")]))
+    _add_libraries(libraries)
 
 
 def _run_module(name: str) -> None:
@@ -88,11 +111,34 @@ def _run_module(name: str) -> None:
     raise SystemExit(f"carnot.alias: {name} has neither a __main__ nor a console script of its name")
 
 
+_USAGE = """usage: python -m carnot.alias SCRIPT [ARGUMENTS] | -m MODULE [ARGUMENTS] | -c COMMAND [ARGUMENTS]
+       python -m carnot.alias --install    every process of this environment, until
+       python -m carnot.alias --uninstall"""
+
+
+def _change_environment(option: str) -> None:
+    from .environment import install_everywhere, uninstall_everywhere
+
+    try:
+        paths = install_everywhere() if option == "--install" else uninstall_everywhere()
+    except OSError as error:
+        raise SystemExit(f"carnot.alias {option}: {error}") from None
+    for path in paths:
+        print("wrote" if option == "--install" else "removed", path)
+    if not paths:
+        print("the alias is not installed in this environment")
+
+
 def main() -> None:
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
-        print("usage: python -m carnot.alias SCRIPT [ARGUMENTS] | -m MODULE [ARGUMENTS] | -c COMMAND [ARGUMENTS]")
+        print(_USAGE)
         raise SystemExit(0 if arguments else 2)
+    if arguments[0] in ("--install", "--uninstall"):
+        if len(arguments) > 1:
+            raise SystemExit(f"carnot.alias: {arguments[0]} takes no argument, '{arguments[1]}' was given")
+        _change_environment(arguments[0])
+        return
     install()
     if arguments[0] in ("-m", "-c") and len(arguments) < 2:
         raise SystemExit(f"carnot.alias: {arguments[0]} needs an argument")

@@ -11,6 +11,9 @@ from typing import Any, Callable, Dict, List
 
 import numpy as np
 
+from . import cuda_types, nvrtc
+from .cuda_types import cudaError_t
+
 _libc = ctypes.CDLL(None)
 _libc.aligned_alloc.restype = ctypes.c_void_p
 _libc.aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
@@ -18,26 +21,11 @@ _libc.free.argtypes = [ctypes.c_void_p]
 _MEMORY_BYTES = 8 << 30  # reported by mem_get_info
 
 
-class cudaError_t(enum.IntEnum):  # noqa: N801 - CUDA's name, as all below
-    cudaSuccess = 0
-    cudaErrorInvalidValue = 1
-    cudaErrorMemoryAllocation = 2
-    cudaErrorNotSupported = 801
-
-
-class CUresult(enum.IntEnum):
+class CUresult(enum.IntEnum):  # CUDA's name, as all below
     CUDA_SUCCESS = 0
     CUDA_ERROR_INVALID_VALUE = 1
     CUDA_ERROR_OUT_OF_MEMORY = 2
     CUDA_ERROR_NOT_SUPPORTED = 801
-
-
-class cudaMemcpyKind(enum.IntEnum):  # noqa: N801
-    cudaMemcpyHostToHost = 0
-    cudaMemcpyHostToDevice = 1
-    cudaMemcpyDeviceToHost = 2
-    cudaMemcpyDeviceToDevice = 3
-    cudaMemcpyDefault = 4
 
 
 class cudaDeviceProp:  # noqa: N801
@@ -144,6 +132,8 @@ def _make_calls(ok: Any, bad: Any, no_memory: Any, unsupported: Any) -> Dict[str
         "memory": lambda: (ok, _MEMORY_BYTES, _MEMORY_BYTES),
         "version": lambda: (ok, 12000),
         "name": lambda code: (ok, code.name.encode()),
+        "pool_malloc": lambda size, pool, stream: malloc(size) if _address(pool) else (bad, 0),
+        "zero": lambda *rest: (ok, 0),
     }
 
 
@@ -163,12 +153,15 @@ _RUNTIME = {
     "copy": "cudaMemcpy cudaMemcpyAsync",
     "fill": "cudaMemset cudaMemsetAsync",
     "new_handle": "cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaEventCreate "
-    "cudaEventCreateWithFlags",
+    "cudaEventCreateWithFlags cudaMemPoolCreate cudaDeviceGetDefaultMemPool cudaDeviceGetMemPool",
+    "pool_malloc": "cudaMallocFromPoolAsync",
     "record": "cudaEventRecord",
     "elapsed": "cudaEventElapsedTime",
     "nothing": "cudaStreamSynchronize cudaStreamDestroy cudaStreamQuery cudaStreamWaitEvent cudaEventDestroy "
     "cudaEventSynchronize cudaEventQuery cudaDeviceSynchronize cudaDeviceReset cudaSetDevice cudaGetLastError "
-    "cudaPeekAtLastError cudaHostRegister cudaHostUnregister cudaProfilerStart cudaProfilerStop",
+    "cudaPeekAtLastError cudaHostRegister cudaHostUnregister cudaProfilerStart cudaProfilerStop "
+    "cudaMemPoolDestroy cudaMemPoolSetAttribute cudaMemPoolTrimTo cudaDeviceSetMemPool",
+    "zero": "cudaDeviceGetAttribute cudaMemPoolGetAttribute",
     "launch": "cudaLaunchKernel cudaGraphLaunch cudaStreamBeginCapture cudaStreamEndCapture cudaGraphInstantiate",
     "device": "cudaGetDevice",
     "count": "cudaGetDeviceCount",
@@ -345,8 +338,7 @@ def _pycuda_driver() -> Dict[str, Any]:
 def install() -> List[str]:
     """Installs the modules in sys.modules; returns their names."""
     runtime = {
-        "cudaError_t": cudaError_t,
-        "cudaMemcpyKind": cudaMemcpyKind,
+        **cuda_types.contents(),
         "cudaDeviceProp": cudaDeviceProp,
         "cudaStream_t": _Handle,
         "cudaEvent_t": _Handle,
@@ -370,8 +362,7 @@ def install() -> List[str]:
         "CUstream": _Handle,
         "CUevent": _Handle,
         "CUcontext": _Handle,
-        "CUdeviceptr": int,
-        "CUdevice": int,
+        **cuda_types.INTEGERS,
         "cuDeviceGetName": lambda size, device: (CUresult.CUDA_SUCCESS, cudaDeviceProp.name),
         **_spread(
             _make_calls(
@@ -390,7 +381,8 @@ def install() -> List[str]:
         _module("cuda.bindings.driver", driver),
         _module("cuda.cudart", runtime),
         _module("cuda.cuda", driver),
-        _module("cuda.nvrtc", {"nvrtcCreateProgram": _no_kernels}),
+        _module("cuda.bindings.nvrtc", nvrtc.contents()),
+        _module("cuda.nvrtc", nvrtc.contents()),
         _module("pycuda", {"__path__": [], "VERSION": (2024, 1), "VERSION_TEXT": "2024.1"}),
         _module("pycuda.driver", _pycuda_driver()),
         _module("pycuda.autoinit", {"context": Context(), "device": Device(0)}),

@@ -6,10 +6,11 @@ from typing import Any, Optional
 
 from .._carnot import ffi, lib
 from ..core import Calls, CarnotError, ILogger, Manual, Reporter, check, note_logger, text, thread_count
-from ..enums import EngineCapability, Severity
+from ..enums import BuilderFlag, EngineCapability, Severity
 from ..network.network import INetworkDefinition
 from ..plugin.registry import get_builder_plugin_registry
 from ..types import IHostMemory
+from .algorithms import SelectorCalls
 from .config import IBuilderConfig, IOptimizationProfile
 from .runtime import Runtime
 
@@ -102,15 +103,17 @@ class Builder(Reporter, Manual):
         if not isinstance(config, IBuilderConfig):
             raise TypeError(f"a build takes an IBuilderConfig, not {type(config).__name__}")
         build = _Build(self._logger, config.progress_monitor)
+        selector = SelectorCalls(config.algorithm_selector, config.get_flag(BuilderFlag.REJECT_EMPTY_ALGORITHMS))
         try:
             network._sync(strict=True)
-            call(network._c, config._make(network, build))
+            call(network._c, config._make(network, build, selector))
             if build.monitor is not None:
                 build.finish()
         except CarnotError as error:
             if build.calls.error is None and build.monitor is not None:
                 build.finish()
             build.calls.raise_kept()
+            selector.calls.raise_kept()
             raise error
         build.calls.raise_kept()
 

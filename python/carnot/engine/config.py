@@ -25,6 +25,7 @@ from ..enums import (
 )
 from ..network.network import INetworkDefinition
 from ..types import Dims
+from ..version import TENSORRT_VERSION
 from .timing_cache import ITimingCache
 
 _PRECISIONS = {
@@ -34,10 +35,25 @@ _PRECISIONS = {
     "OBEY_PRECISION_CONSTRAINTS": lib.CARNOT_BUILD_OBEY_TYPES,
     "STRICT_TYPES": lib.CARNOT_BUILD_OBEY_TYPES,
     "PREFER_PRECISION_CONSTRAINTS": lib.CARNOT_BUILD_PREFER_TYPES,
+    "INT8": lib.CARNOT_BUILD_QUANTIZED,
+    "FP8": lib.CARNOT_BUILD_QUANTIZED,
+    "INT4": lib.CARNOT_BUILD_QUANTIZED,
+    "FP4": lib.CARNOT_BUILD_QUANTIZED,
 }
 # The limits before any is set, as TensorRT reports them; the machine's memory bounds the workspace.
-_POOLS = {"WORKSPACE": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "DLA_MANAGED_SRAM": 0}
-_LATER = ("INT8", "FP8", "INT4", "FP4")
+_POOLS = {
+    "WORKSPACE": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    "DLA_MANAGED_SRAM": 0,
+    "DLA_GLOBAL_DRAM": 512 << 20,
+}
+# What TensorRT of the reported version has on: preview features, and the sources of tactics, which are reported only.
+# Until a script sets them, every source is used.
+if TENSORRT_VERSION >= (10,):
+    _PREVIEWS, _SOURCES = ("PROFILE_SHARING_0806",), ("EDGE_MASK_CONVOLUTIONS", "JIT_CONVOLUTIONS")
+else:
+    _PREVIEWS = ("FASTER_DYNAMIC_SHAPES_0805", "DISABLE_EXTERNAL_TACTIC_SOURCES_FOR_CORE_0805")
+    _SOURCES = ("CUBLAS", "CUDNN", "EDGE_MASK_CONVOLUTIONS", "JIT_CONVOLUTIONS")
+    _SOURCES += ("CUBLAS_LT",) if TENSORRT_VERSION < (8, 7) else ()
 
 
 class IOptimizationProfile:
@@ -86,16 +102,15 @@ class IBuilderConfig(Reporter, Manual):
 
     def reset(self) -> None:
         self._flags = 0
-        self._pools = {pool: _POOLS.get(pool.name, 1 << 30) for pool in MemoryPoolType}
+        self._pools = {pool: _POOLS.get(name, 1 << 30) for name, pool in MemoryPoolType._member_map_.items()}
         self._profiles: List[IOptimizationProfile] = []
         self._cache: Optional[ITimingCache] = None
         self._device_types: Dict[Any, DeviceType] = {}
-        self._previews = {feature: False for feature in PreviewFeature}
+        self._previews = {feature: name in _PREVIEWS for name, feature in PreviewFeature._member_map_.items()}
         self._quantization_flags = 0
         self._calibration_profile: Optional[IOptimizationProfile] = None
-        self._tactic_sources = sum(1 << source.value for source in TacticSource)
+        self._tactic_sources: Optional[int] = None  # every one
         self._level = 3
-        self.DLA_core = -1
         self.backend: Optional[str] = None  # "cpu", "cuda", "cuda:1", "cuda:sm_90"; None: the device rule
         self.algorithm_selector = None
         self.avg_timing_iterations = 1
@@ -117,6 +132,15 @@ class IBuilderConfig(Reporter, Manual):
         self.tiling_optimization_level = TilingOptimizationLevel.NONE
 
     all_build_routes = property(lambda self: "[]")
+
+    @property
+    def DLA_core(self) -> int:  # noqa: N802 - TensorRT's name
+        return -1
+
+    @DLA_core.setter
+    def DLA_core(self, core: int) -> None:  # noqa: N802
+        if int(core) != -1:
+            self._fail(f"DLA_core {core}: this machine has no DLA; it stays -1")
 
     # ---- flags ----
 
@@ -189,7 +213,9 @@ class IBuilderConfig(Reporter, Manual):
         return True
 
     def get_tactic_sources(self) -> int:
-        return self._tactic_sources
+        if self._tactic_sources is not None:
+            return self._tactic_sources
+        return sum(1 << TacticSource[name].value for name in _SOURCES)
 
     # ---- profiles ----
 
@@ -243,13 +269,7 @@ class IBuilderConfig(Reporter, Manual):
 
     # ---- to C ----
 
-    def _make(self, network: INetworkDefinition, build: Any) -> Any:
-        for name in _LATER:
-            if self.get_flag(BuilderFlag[name]):
-                raise CarnotError(
-                    lib.CARNOT_UNSUPPORTED,
-                    f"BuilderFlag.{name} is not available in this version; networks with Q/DQ layers run without it",
-                )
+    def _make(self, network: INetworkDefinition, build: Any, selector: Any) -> Any:
         made = ffi.new("carnot_config**")
         check(lib.carnot_config_create(made))
         config = ffi.gc(made[0], lib.carnot_config_destroy)
@@ -264,7 +284,8 @@ class IBuilderConfig(Reporter, Manual):
             check(lib.carnot_config_set_flag(config, lib.CARNOT_BUILD_STRONGLY_TYPED, True))
         check(lib.carnot_config_set_device(config, ffi.NULL if self.backend is None else utf8(self.backend)))
         check(lib.carnot_config_set_level(config, self._level))
-        lib.carnot_config_set_tactic_sources(config, self._tactic_sources & 0xFFFFFFFF)
+        if self._tactic_sources is not None:
+            lib.carnot_config_set_tactic_sources(config, self._tactic_sources & 0xFFFFFFFF)
         check(lib.carnot_config_set_thread_count(config, thread_count()))
         if self._cache is None and not self.get_flag(BuilderFlag.DISABLE_TIMING_CACHE):
             self._cache = ITimingCache()
@@ -277,6 +298,10 @@ class IBuilderConfig(Reporter, Manual):
         for path in self.plugins_to_serialize:
             check(lib.carnot_config_serialize_plugin_library(config, utf8(os.fspath(path))))
         lib.carnot_config_set_log(config, lib.carnot_py_log, build.calls.handle)
+        if self.algorithm_selector is not None:
+            lib.carnot_config_set_tactic_selector(
+                config, lib.carnot_py_select_tactics, lib.carnot_py_report_tactics, selector.calls.handle
+            )
         if self.progress_monitor is not None:
             lib.carnot_config_set_progress(config, lib.carnot_py_progress, build.calls.handle)
         return config

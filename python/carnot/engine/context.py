@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from .._carnot import ffi, lib
@@ -16,16 +17,18 @@ if TYPE_CHECKING:
 
 _ANY_SIZE = (1 << 63) - 1
 _executor: Any = None
+_executor_lock = threading.Lock()
 
 
 def _shared_executor() -> Any:
     """The executor (thread pool) of all contexts of this process."""
     global _executor
-    if _executor is None:
-        made = ffi.new("carnot_executor**")
-        check(lib.carnot_executor_create(thread_count(), made))
-        _executor = made[0]
-    return _executor
+    with _executor_lock:
+        if _executor is None:
+            made = ffi.new("carnot_executor**")
+            check(lib.carnot_executor_create(thread_count(), made))
+            _executor = made[0]
+        return _executor
 
 
 def new_executor(threads: int) -> Any:

@@ -49,10 +49,17 @@ class Refitter(Reporter, Manual):
 
     @staticmethod
     def _split(names: List[str]) -> Tuple[List[str], List[WeightsRole]]:
-        """Splits weight names of the form "layer ROLE" into layers and roles."""
-        found = [name.rpartition(" ") for name in names]
-        found = [(layer, role) for layer, _, role in found if role in WeightsRole.__members__]
-        return [layer for layer, _ in found], [WeightsRole[role] for _, role in found]
+        """Splits weight names of the form "layer ROLE" into layers and roles.
+
+        Other names, as of ONNX initializers, count as CONSTANT layers of that name.
+        """
+        layers, roles = [], []
+        for name in names:
+            layer, _, role = name.rpartition(" ")
+            is_split = bool(layer) and role in WeightsRole.__members__
+            layers.append(layer if is_split else name)
+            roles.append(WeightsRole[role] if is_split else WeightsRole.CONSTANT)
+        return layers, roles
 
     def get_all(self) -> Tuple[List[str], List[WeightsRole]]:
         return self._split(self.get_all_weights())
@@ -82,7 +89,9 @@ class Refitter(Reporter, Manual):
         return True
 
     def set_weights(self, layer_name: str, role: WeightsRole, weights: Any) -> bool:
-        return self.set_named_weights(f"{layer_name} {WeightsRole(role).name}", weights)
+        name = f"{layer_name} {WeightsRole(role).name}"
+        is_initializer = role == WeightsRole.CONSTANT and name not in self.get_all_weights()
+        return self.set_named_weights(layer_name if is_initializer else name, weights)
 
     @reported(None)
     def get_named_weights(self, weights_name: str) -> Optional[Weights]:

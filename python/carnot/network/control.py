@@ -92,7 +92,12 @@ class _Unit:
 def _emit_members(e: Emitter, members: List[ILayer], units: List[_Unit]) -> None:
     """Nodes of |members| in the open body; inner units as a whole, each layer after those it reads."""
     left, made = list(members), set()
-    inner = {layer: unit for unit in units for layer in (*unit._own, *unit._members()) if any(own in members for own in unit._own)}
+    inner = {
+        layer: unit
+        for unit in units
+        for layer in (*unit._own, *unit._members())
+        if any(own in members for own in unit._own)
+    }
     while left:
         before = len(left)
         for layer in list(left):

@@ -309,7 +309,7 @@ _CLASSES["ATTENTION"] = L.IAttention
 def layer_from_node(network: Any, node: Any) -> Any:
     """The layer of an imported node, with its properties where the operator maps to a layer class."""
     kind = text(lib.carnot_layer_type(node)).replace("KVCACHE", "KV_CACHE")
-    layer_type = LayerType.__members__.get(kind, LayerType.REFERENCE)
+    layer_type = LayerType._member_map_.get(kind, LayerType.REFERENCE)
     layer = _CLASSES.get(kind, L.ILayer)(
         network, [network._wrap(lib.carnot_layer_input(node, i)) for i in range(lib.carnot_layer_input_count(node))]
     )

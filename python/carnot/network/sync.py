@@ -84,6 +84,11 @@ def _nodes_between(network: Any, before: Any, position: Any) -> List[Any]:
     return found
 
 
+def _remove(network: Any, before: Any, position: Any) -> None:
+    for node in reversed(_nodes_between(network, before, position)):
+        check(lib.carnot_layer_remove(network._c, node))
+
+
 def _make_nodes(network: Any, layer: Any, unit: Any, group: List[Any]) -> None:
     owner = unit or layer
     position = owner._nodes[0] if owner._nodes else ffi.NULL
@@ -97,9 +102,11 @@ def _make_nodes(network: Any, layer: Any, unit: Any, group: List[Any]) -> None:
             made = [(t, values.get(id(t), network._inner_values.get(id(t)))) for one in group for t in one._outputs]
         else:
             made = list(zip(layer._outputs, layer._emit(emitter)))
+    except (IndexError, KeyError) as error:
+        _remove(network, before, position)
+        raise CarnotError(lib.CARNOT_INVALID_ARGUMENT, f"its inputs or properties do not fit: {error!r}") from error
     except Exception:
-        for node in reversed(_nodes_between(network, before, position)):
-            check(lib.carnot_layer_remove(network._c, node))
+        _remove(network, before, position)
         raise
     finally:
         lib.carnot_status_free(lib.carnot_network_insert_before(network._c, ffi.NULL))

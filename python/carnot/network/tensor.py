@@ -8,6 +8,7 @@ from .._carnot import ffi, lib
 from ..core import check, text, to_c_dims, utf8
 from ..enums import DataType, TensorFormat, TensorLocation
 from ..types import Dims, from_c_dtype, to_c_dtype
+from .inner_types import find_inner_type
 from .layer import ILayer
 
 if TYPE_CHECKING:
@@ -55,14 +56,21 @@ class ITensor:
             check(lib.carnot_value_set_name(self._value, utf8(name)))
         self._network._outputs_changed = True
 
-    @property
-    def shape(self) -> Dims:
+    def _c_type(self) -> Any:
+        """The C data type and dimensions; None where the network is invalid."""
         value = self._known()
         if value is None:
+            return find_inner_type(self._network, self)
+        return lib.carnot_value_dtype(value), lib.carnot_value_dims(value)
+
+    @property
+    def shape(self) -> Dims:
+        known = self._c_type()
+        if known is None:
             unknown = Dims()
             unknown._d = None
             return unknown
-        return Dims._of_c(lib.carnot_value_dims(value))
+        return Dims._of_c(known[1])
 
     @shape.setter
     def shape(self, shape: Any) -> None:
@@ -95,8 +103,8 @@ class ITensor:
     def dtype(self) -> Any:
         if self._io_dtype is not None and not self._is_input:
             return self._io_dtype
-        value = self._known()
-        return DataType.FLOAT if value is None else from_c_dtype(lib.carnot_value_dtype(value))
+        known = self._c_type()
+        return DataType.FLOAT if known is None else from_c_dtype(known[0])
 
     @dtype.setter
     def dtype(self, dtype: DataType) -> None:

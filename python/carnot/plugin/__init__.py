@@ -21,6 +21,7 @@ from .descs import (
     ShapeExprs,
     SizeTensorDesc,
     SizeTensorShapeExpr,
+    SymExprs,
     SymInt8,
     SymInt16,
     SymInt32,

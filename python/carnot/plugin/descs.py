@@ -294,4 +294,4 @@ def _sym_int(dtype: PluginArgDataType) -> Any:
 
 
 SymInt8, SymInt16, SymInt32 = (_sym_int(dtype) for dtype in PluginArgDataType)
-SymIntExprs = ISymExprs
+SymExprs = SymIntExprs = ISymExprs

@@ -18,6 +18,27 @@ static bool forward_progress(void* user, const char* phase, int done, int total)
   return config->progress(config->progress_user, phase, done, total);
 }
 
+// True where a node of the block or of its bodies quantizes or computes in a quantized type.
+static bool is_quantized(const carnot_block* block) {
+  for (const carnot_node* node = block->first; node; node = node->next) {
+    switch (node->op) {
+      case CARNOT_OP_QUANTIZE_LINEAR:
+      case CARNOT_OP_DEQUANTIZE_LINEAR:
+      case CARNOT_OP_DYNAMIC_QUANTIZE_LINEAR:
+      case CARNOT_OP_MATMUL_INTEGER:
+      case CARNOT_OP_QLINEAR_MATMUL:
+      case CARNOT_OP_CONV_INTEGER:
+      case CARNOT_OP_QLINEAR_CONV: return true;
+      default: break;
+    }
+    for (size_t i = 0; i < node->attrs.count; i++)
+      if (node->attrs.items[i].type == CARNOT_ATTR_BLOCK &&
+          is_quantized(node->attrs.items[i].block))
+        return true;
+  }
+  return false;
+}
+
 // The default device is the CPU where the accelerator of the machine cannot be used: that is said.
 static void warn_of_cpu(const carnot_build_config* build) {
   char reason[1024], message[1200];
@@ -25,6 +46,39 @@ static void warn_of_cpu(const carnot_build_config* build) {
   if (!carnot_device_is_passed_over(reason, sizeof(reason))) return;
   snprintf(message, sizeof(message), "the engine is built for the CPU: %s", reason);
   build->log(build->user, 1, message);
+}
+
+// Tactic sources are libraries of an accelerator.
+static void warn_of_sources(const carnot_build_config* build) {
+  const uint32_t all = (1u << CARNOT_SOURCE_COUNT) - 1;
+  if (!build->device && build->log && (build->tactic_sources & all) != all)
+    build->log(build->user, 1,
+               "tactic sources have no effect on a CPU: they name libraries of a GPU");
+}
+
+// The memory that the network's weights lie in may be given back while the plan is made.
+static carnot_status* build_with_sources(const carnot_network* network, carnot_build_config* build,
+                                         carnot_plan** out_plan) {
+  void* list;
+  CARNOT_TRY(carnot_calloc(network->source_count + 1, sizeof(carnot_source_memory*),
+                           "the list of models", &list));
+  carnot_source_memory** sources = list;
+  for (size_t i = 0; i < network->source_count; i++)
+    sources[i] = &network->sources[i]->files.memory;
+  build->sources = sources;
+  build->source_count = network->source_count;
+  carnot_status* status = carnot_build_plan(network->graph, build, out_plan);
+  free(sources);
+  return status;
+}
+
+// The network has all of its weights again. After the plan is gone, so that both are never there.
+static carnot_status* end_build(const carnot_network* network, carnot_plan* plan,
+                                carnot_status* status) {
+  carnot_plan_destroy(plan);
+  for (size_t i = 0; i < network->source_count; i++)
+    carnot_source_memory_restore(&network->sources[i]->files.memory);
+  return status;
 }
 
 static carnot_status* build_plan(const carnot_network* network, const carnot_config* config,
@@ -35,6 +89,10 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
                "a loop or conditional of the network is still open");
   CARNOT_CHECK(network->graph->main->output_count > 0, FAILED_PRECONDITION,
                "the network has no output: mark one");
+  CARNOT_CHECK(
+      !config || !config->wants_quantized || is_quantized(network->graph->main), UNSUPPORTED,
+      "nothing in the network is quantized (it has no Q/DQ nodes), and calibration does "
+      "not exist yet: INT8, FP8, INT4 and FP4 are for networks that are quantized already");
   carnot_build_config build;
   carnot_build_config_init(&build);
   if (config) {
@@ -51,9 +109,10 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
   }
   CARNOT_TRY(carnot_device_choose(config ? config->device : NULL, &build.device));
   if (!config || !config->device) warn_of_cpu(&build);
+  warn_of_sources(&build);
   if (config && config->thread_count != 1)
     CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
-  carnot_status* status = carnot_build_plan(network->graph, &build, out_plan);
+  carnot_status* status = build_with_sources(network, &build, out_plan);
   if (build.executor) carnot_executor_destroy(build.executor);
   return status;
 }
@@ -61,10 +120,9 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
 carnot_status* carnot_build_file(const carnot_network* network, const carnot_config* config,
                                  const char* path) {
   carnot_plan* plan;
-  CARNOT_TRY(build_plan(network, config, &plan));
-  carnot_status* status = carnot_plan_write_file(plan, path);
-  carnot_plan_destroy(plan);
-  return status;
+  carnot_status* status = build_plan(network, config, &plan);
+  if (!status) status = carnot_plan_write_file(plan, path);
+  return end_build(network, plan, status);
 }
 
 carnot_status* carnot_build_memory(const carnot_network* network, const carnot_config* config,
@@ -72,10 +130,9 @@ carnot_status* carnot_build_memory(const carnot_network* network, const carnot_c
   *out_data = NULL;
   *out_size = 0;
   carnot_plan* plan;
-  CARNOT_TRY(build_plan(network, config, &plan));
-  carnot_status* status = carnot_plan_write_memory(plan, out_data, out_size);
-  carnot_plan_destroy(plan);
-  return status;
+  carnot_status* status = build_plan(network, config, &plan);
+  if (!status) status = carnot_plan_write_memory(plan, out_data, out_size);
+  return end_build(network, plan, status);
 }
 
 carnot_status* carnot_build_engine(const carnot_network* network, const carnot_config* config,

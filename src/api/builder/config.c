@@ -56,6 +56,7 @@ carnot_status* carnot_config_set_flag(carnot_config* config, carnot_build_flag f
     case CARNOT_BUILD_F16: config->build.typing.f16 = on; return NULL;
     case CARNOT_BUILD_BF16: config->build.typing.bf16 = on; return NULL;
     case CARNOT_BUILD_STRONGLY_TYPED: config->build.typing.strong = on; return NULL;
+    case CARNOT_BUILD_QUANTIZED: config->wants_quantized = on; return NULL;
     case CARNOT_BUILD_PREFER_TYPES:
       set_constraints(config, CARNOT_CONSTRAINTS_PREFER, on);
       return NULL;
@@ -229,4 +230,12 @@ void carnot_config_set_progress(carnot_config* config,
                                 void* user) {
   config->progress = progress;
   config->progress_user = user;
+}
+
+void carnot_config_set_tactic_selector(
+    carnot_config* config,
+    bool (*select)(void* user, const carnot_layer_tactics* layer, bool* keep),
+    bool (*report)(void* user, const carnot_layer_tactics* layers, uint32_t layer_count),
+    void* user) {
+  config->build.selector = (carnot_tactic_selector){select, report, user};
 }

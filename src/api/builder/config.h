@@ -24,6 +24,7 @@ struct carnot_config {
   carnot_io_request* io_formats;
   const char* device;  // NULL: the device rule
   int thread_count;
+  bool wants_quantized;  // CARNOT_BUILD_QUANTIZED
   // Callbacks with their own |user| each; the builder calls them through functions of build.c.
   void (*log)(void* user, int severity, const char* message);
   void* log_user;

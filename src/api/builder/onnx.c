@@ -15,8 +15,17 @@ static carnot_onnx_options options_of(const char* folder, uint32_t flags) {
       .plugin_override = (flags & CARNOT_ONNX_ENABLE_PLUGIN_OVERRIDE) != 0};
 }
 
-static carnot_status* add_model(carnot_network* network, const char* path, const void* data,
-                                size_t size, const char* folder, uint32_t flags) {
+// A model's file, or its bytes where |path| is NULL.
+typedef struct model_input {
+  const char* path;
+  const void* data;
+  size_t size;
+  const char* folder;
+  const carnot_onnx_initializer* initializers;
+  size_t initializer_count;
+} model_input;
+
+static carnot_status* add_model(carnot_network* network, const model_input* from, uint32_t flags) {
   CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
                "a model cannot be read into an open loop or conditional");
   void* items = network->sources;
@@ -24,12 +33,15 @@ static carnot_status* add_model(carnot_network* network, const char* path, const
                          sizeof(*network->sources), "models"));
   network->sources = items;
   carnot_model_source** source = &network->sources[network->source_count];
-  carnot_onnx_options options = options_of(folder, flags);
+  carnot_onnx_options options = options_of(from->folder, flags);
+  options.initializers = from->initializers;
+  options.initializer_count = from->initializer_count;
   options.into = network->graph;
   bool is_first = !network->graph->main->first;
   carnot_status* status =
-      path ? carnot_onnx_import_file(path, &options, source, &network->graph)
-           : carnot_onnx_import_memory(data, size, &options, source, &network->graph);
+      from->path
+          ? carnot_onnx_import_file(from->path, &options, source, &network->graph)
+          : carnot_onnx_import_memory(from->data, from->size, &options, source, &network->graph);
   // What was read before an error borrows from the file too.
   network->source_count += *source != NULL;
   if (status || !is_first || (flags & CARNOT_ONNX_KEEP_NODES)) return status;
@@ -41,18 +53,33 @@ static carnot_status* add_model(carnot_network* network, const char* path, const
 carnot_status* carnot_network_add_onnx_file(carnot_network* network, const char* path,
                                             uint32_t flags) {
   CARNOT_CHECK(path, INVALID_ARGUMENT, "the path of the model is NULL");
-  return add_model(network, path, NULL, 0, NULL, flags);
+  return add_model(network, &(model_input){.path = path}, flags);
 }
 
 carnot_status* carnot_network_add_onnx_memory(carnot_network* network, const void* data,
                                               size_t size, const char* folder, uint32_t flags) {
-  return add_model(network, NULL, data, size, folder, flags);
+  return add_model(network, &(model_input){.data = data, .size = size, .folder = folder}, flags);
 }
 
-static carnot_status* parse(const char* path, const void* data, size_t size, const char* folder,
-                            uint32_t flags, carnot_network** out_network) {
+carnot_status* carnot_network_add_onnx_with_initializers(
+    carnot_network* network, const void* data, size_t size, const char* folder, uint32_t flags,
+    const carnot_onnx_initializer* initializers, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    size_t bytes;
+    CARNOT_TRY(carnot_onnx_initializer_size(data, size, initializers[i].name, &bytes));
+  }
+  return add_model(network,
+                   &(model_input){.data = data,
+                                  .size = size,
+                                  .folder = folder,
+                                  .initializers = initializers,
+                                  .initializer_count = count},
+                   flags);
+}
+
+static carnot_status* parse(const model_input* from, uint32_t flags, carnot_network** out_network) {
   CARNOT_TRY(carnot_network_create(out_network));
-  carnot_status* status = add_model(*out_network, path, data, size, folder, flags);
+  carnot_status* status = add_model(*out_network, from, flags);
   if (!status) return NULL;
   carnot_network_destroy(*out_network);
   *out_network = NULL;
@@ -63,13 +90,13 @@ carnot_status* carnot_onnx_parse_file_with(const char* path, uint32_t flags,
                                            carnot_network** out_network) {
   *out_network = NULL;
   CARNOT_CHECK(path, INVALID_ARGUMENT, "the path of the model is NULL");
-  return parse(path, NULL, 0, NULL, flags, out_network);
+  return parse(&(model_input){.path = path}, flags, out_network);
 }
 
 carnot_status* carnot_onnx_parse_memory_with(const void* data, size_t size, const char* folder,
                                              uint32_t flags, carnot_network** out_network) {
   *out_network = NULL;
-  return parse(NULL, data, size, folder, flags, out_network);
+  return parse(&(model_input){.data = data, .size = size, .folder = folder}, flags, out_network);
 }
 
 carnot_status* carnot_onnx_parse_file(const char* path, carnot_network** out_network) {

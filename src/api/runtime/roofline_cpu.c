@@ -1,5 +1,6 @@
 // The measured peaks of the processor: multiply-add loops that stay in registers, reads and copies
 // at the size of each cache.
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -155,6 +156,28 @@ static carnot_status* measure_levels(carnot_executor* executor, double seconds, 
                        out->thread_count, seconds * kPasses);
 }
 
+// Seconds of a clock.
+static double seconds_of(clockid_t clock) {
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+// Several passes, best of all: what disturbs one figure for a while has gone when its turn comes
+// again.
+static carnot_status* measure_passes(carnot_executor* executor, double seconds_each,
+                                     carnot_machine_peaks* out) {
+  double wall = seconds_of(CLOCK_MONOTONIC), ran = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+  for (int pass = 0; pass < kPasses; pass++) {
+    measure_peaks(executor, seconds_each / kPasses, out);
+    CARNOT_TRY(measure_levels(executor, seconds_each / kPasses, pass == 0, out));
+  }
+  wall = seconds_of(CLOCK_MONOTONIC) - wall;
+  ran = seconds_of(CLOCK_THREAD_CPUTIME_ID) - ran;
+  out->availability = fmax(out->availability, wall > 0 ? fmin(ran / wall, 1) : 1);
+  return NULL;
+}
+
 carnot_status* carnot_machine_measure_cpu(int threads, double seconds_each,
                                           carnot_machine_peaks* out) {
   *out = (carnot_machine_peaks){0};
@@ -162,13 +185,10 @@ carnot_status* carnot_machine_measure_cpu(int threads, double seconds_each,
   CARNOT_TRY(carnot_executor_create(threads, &executor));
   out->thread_count = carnot_executor_thread_count(executor);
   bool begun = carnot_executor_begin(executor);
-  // Several passes, best of all: what disturbs one figure for a while has gone when its turn comes
-  // again.
   carnot_status* status = NULL;
-  for (int pass = 0; !status && pass < kPasses; pass++) {
-    measure_peaks(executor, seconds_each / kPasses, out);
-    status = measure_levels(executor, seconds_each / kPasses, pass == 0, out);
-  }
+  enum { kAttempts = 2 };
+  for (int i = 0; !status && i < kAttempts && out->availability < CARNOT_QUIET_AVAILABILITY; i++)
+    status = measure_passes(executor, seconds_each, out);
   if (begun) carnot_executor_end(executor);
   carnot_executor_destroy(executor);
   return status;

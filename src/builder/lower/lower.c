@@ -38,6 +38,52 @@ static carnot_status* lower_bodies(carnot_lowering* l, const carnot_region_facts
   return NULL;
 }
 
+// ---- originals of packed weights ----
+
+// True when nothing is lowered after this and refit will not ask for the originals.
+static bool keeps_packed_alone(const carnot_builder* builder) {
+  return builder->is_last_lowering && !builder->config->refit && !builder->config->strip;
+}
+
+// Counts the constants of the graph that lie in each of the sources' copies.
+static carnot_status* count_readers(const carnot_lowering* l) {
+  const carnot_build_config* config = l->builder->config;
+  if (!keeps_packed_alone(l->builder) || !config->source_count) return NULL;
+  void* memory;
+  CARNOT_TRY(carnot_calloc(l->analysis->value_count, sizeof(bool), "constants", &memory));
+  bool* seen = memory;
+  for (uint32_t r = 0; r < l->analysis->region_count; r++)
+    for (uint32_t i = 0; i < l->analysis->regions[r].input_count; i++) {
+      const carnot_value* value = l->analysis->regions[r].inputs[i];
+      if (!value || !value->constant || seen[value->id]) continue;
+      seen[value->id] = true;
+      for (size_t s = 0; s < config->source_count; s++)
+        carnot_source_memory_count_reader(config->sources[s], value->constant->tensor.data);
+    }
+  free(seen);
+  return NULL;
+}
+
+// An input that this region alone reads, and only packed, is not needed any more. Its data are set
+// to NULL here and in the plan: no reader can take what is gone for the weight.
+static void release_input(carnot_lowering* l, uint32_t region, uint32_t input,
+                          uint32_t plan_value) {
+  const carnot_build_config* config = l->builder->config;
+  const carnot_value* value = l->analysis->regions[region].inputs[input];
+  if (!keeps_packed_alone(l->builder) || !value || !value->constant || value->use_count != 1 ||
+      value->block_output_count || !carnot_lowering_is_packed_away(l, region, input))
+    return;
+  carnot_tensor* tensor = &value->constant->tensor;
+  for (size_t s = 0; s < config->source_count; s++) {
+    if (!carnot_source_memory_release(config->sources[s], tensor->data,
+                                      carnot_tensor_bytes(tensor)))
+      continue;
+    l->blobs[l->values[plan_value].plan.index].tensor.data = NULL;
+    tensor->data = NULL;
+    return;
+  }
+}
+
 static carnot_status* lower_region(carnot_lowering* l, uint32_t region) {
   carnot_arena* arena = &l->plan->arena;
   const carnot_region_facts* f = &l->analysis->regions[region];
@@ -66,7 +112,9 @@ static carnot_status* lower_region(carnot_lowering* l, uint32_t region) {
                                          &outputs[i]));
     l->values[outputs[i]].waits = waits;
   }
-  return carnot_lowering_add_region_step(l, region, inputs, outputs);
+  CARNOT_TRY(carnot_lowering_add_region_step(l, region, inputs, outputs));
+  for (uint32_t i = 0; i < f->input_count; i++) release_input(l, region, i, inputs[i]);
+  return NULL;
 }
 
 // ---- blocks ----
@@ -128,10 +176,19 @@ static carnot_status* join_steps(carnot_lowering* l) {
   return NULL;
 }
 
+// All steps are made: neither candidates nor pages of the model's files are read any more, but for
+// the weights that the plan holds as they are.
+static void end_candidates(carnot_builder* builder) {
+  carnot_arena_deinit(&builder->problems);
+  carnot_builder_drop_pages(builder);
+}
+
 static carnot_status* lower_all(carnot_lowering* l) {
   CARNOT_TRY(carnot_lowering_carry_libraries(l->builder, l->plan));
+  CARNOT_TRY(count_readers(l));
   CARNOT_TRY(lower_block(l, 0));
   CARNOT_TRY(join_steps(l));
+  if (l->builder->is_last_lowering) end_candidates(l->builder);
   CARNOT_TRY(carnot_lowering_drop_packed(l));
   CARNOT_TRY(carnot_lowering_bind(l));
   CARNOT_TRY(carnot_lowering_assign_storage(l));

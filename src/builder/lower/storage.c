@@ -18,6 +18,10 @@ carnot_status* carnot_lowering_drop_packed(carnot_lowering* l) {
     if (v->plan.storage == CARNOT_STORAGE_CONSTANT && v->uses != v->packed_uses)
       l->blobs[v->plan.index].dropped = false;
   }
+  for (uint32_t i = 0; i < l->blob_count; i++)
+    CARNOT_CHECK(
+        l->blobs[i].tensor.data || l->blobs[i].dropped || !carnot_tensor_count(&l->blobs[i].tensor),
+        INTERNAL, "weight %s was released and is still read", l->blobs[i].name);
   return NULL;
 }
 

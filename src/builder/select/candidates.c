@@ -6,6 +6,7 @@
 
 #include "backend/device.h"
 #include "builder/measure/timing_cache.h"
+#include "builder/select/selector.h"
 
 // ---- reasons of rejected tactics, as text for the inspector ----
 
@@ -125,7 +126,7 @@ static carnot_status* enumerate_table(carnot_builder* builder, const carnot_cand
   for (const carnot_tactic* tactic;
        (!complete || config->pins) && (tactic = carnot_tactic_next(&table));) {
     char reason[256];
-    if (!asked.region) CARNOT_TRY(carnot_problem_copy(builder->memory, &set->problem, &asked));
+    if (!asked.region) CARNOT_TRY(carnot_problem_copy(&builder->problems, &set->problem, &asked));
     const char* why = ask(tactic, set->situation.sources, &asked, reason, sizeof(reason));
     CARNOT_TRY(carnot_reject_status(why));
     const bool pinned = !why && config->pins && config->pins(config->user, tactic);
@@ -190,11 +191,11 @@ static carnot_status* fill_set(carnot_builder* builder, const char* node,
                                &count, &why_not));
   CARNOT_CHECK(count, INTERNAL, "node %s: no tactic takes it (%s)", node, why_not.text);
   if (items[0].tactic->device) count = keep_first_layouts(items, count, &why_not);
-  set->items = carnot_arena_copy(builder->memory, items, count * sizeof(*items));
-  CARNOT_TRY(carnot_arena_status(builder->memory));
+  set->items = carnot_arena_copy(&builder->problems, items, count * sizeof(*items));
+  CARNOT_TRY(carnot_arena_status(&builder->problems));
   set->count = count;
-  set->rejections = carnot_arena_text(builder->memory, why_not.text, strlen(why_not.text));
-  return NULL;
+  set->rejections = carnot_arena_text(&builder->problems, why_not.text, strlen(why_not.text));
+  return carnot_arena_status(&builder->problems);
 }
 
 // The reference kernel on the CPU is the only candidate. Shape and Size take their operand as it is
@@ -258,6 +259,9 @@ carnot_status* carnot_enumerate(carnot_builder* builder, const carnot_analysis* 
   set->region = region;
   set->situation = *situation;
   CARNOT_TRY(make_set(builder, f, set));
+  CARNOT_TRY(carnot_selector_filter(builder, f->name, set));
+  // Tactics look at weights to see whether half types hold them.
+  if (candidates->count % 256 == 255) carnot_builder_drop_pages(builder);
   set->situation.formats = NULL;  // the caller's; |inputs| holds what is needed
   set->next = candidates->first[region];
   candidates->sets[candidates->count] = set;

@@ -66,7 +66,7 @@ static carnot_status* add_variant(carnot_builder* builder, const char* node,
   for (uint32_t i = 0; i < set->count; i++) {
     at[i] = (carnot_candidate){.tactic = set->items[i].tactic, .ns = UINT64_MAX};
     const carnot_problem* problem = &set->items[i].problem;
-    CARNOT_TRY(carnot_problem_copy(builder->memory, problem, &at[i].problem));
+    CARNOT_TRY(carnot_problem_copy(&builder->problems, problem, &at[i].problem));
     if (!set_end(problem, end, &at[i].problem)) return NULL;
     // Dimensions are set one by one, so what a tactic requires of several may not hold here.
     char reason[256];

@@ -60,8 +60,9 @@ carnot_status* carnot_make_problem(carnot_builder* builder, const carnot_region_
   const carnot_device* device = builder->config->device;
   uint32_t inner_count = f->region.value_count - f->input_count,
            count = f->input_count + f->output_count + inner_count;
-  carnot_operand_desc* operands = CARNOT_NEW_ARRAY(builder->memory, carnot_operand_desc, count + 1);
-  CARNOT_TRY(carnot_arena_status(builder->memory));
+  carnot_operand_desc* operands =
+      CARNOT_NEW_ARRAY(&builder->problems, carnot_operand_desc, count + 1);
+  CARNOT_TRY(carnot_arena_status(&builder->problems));
   *out = (carnot_problem){.region = region,
                           .input_count = f->input_count,
                           .output_count = f->output_count,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 void import_files_deinit(import_files* files) {
+  carnot_source_memory_deinit(&files->memory);
   for (size_t i = 0; i < files->count; i++) {
     if (files->maps[i].size) munmap(files->maps[i].data, files->maps[i].size);
     free(files->maps[i].location);
@@ -42,6 +43,7 @@ static carnot_status* map_file(import_files* files, int file, const char* locati
   char* name = location ? strdup(location) : NULL;
   status = carnot_grow((void**)&files->maps, &files->capacity, files->count + 1,
                        sizeof(*files->maps), "the list of mapped files");
+  if (!status && size) status = carnot_source_memory_add_map(&files->memory, data, size);
   if (status || (location && !name)) {
     if (size) munmap(data, size);
     free(name);

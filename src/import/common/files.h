@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "base/arena.h"
+#include "base/source_memory.h"
 #include "base/strview.h"
 
 typedef struct import_map {
@@ -17,6 +18,7 @@ typedef struct import_map {
 // opened.
 typedef struct import_files {
   import_map* maps;
+  carnot_source_memory memory;  // the maps, and aligned copies of weights in them
   size_t count, capacity;
   int folder;         // descriptor + 1; 0: none
   char* real_folder;  // of the file that the model's path leads to; NULL: a model from memory

@@ -9,10 +9,12 @@ enum {
   ONNX_MAX_NESTING = 32,  // of functions and bodies
 };
 
-// The attributes of one call of a model-local function.
+// One call of a model-local function.
 typedef struct onnx_frame {
   const onnx_function* function;
   onnx_attribute_list given;  // references of the caller's own frame already followed
+  const onnx_node* call;
+  const struct onnx_frame* outer;  // of the function around the call; NULL: none
 } onnx_frame;
 
 // The value of a name in a scope.

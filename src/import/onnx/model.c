@@ -74,6 +74,7 @@ static carnot_status* read_bytes(carnot_model_source* source, carnot_strview byt
   if (!status) status = read_model(&importer);
   status = carnot_graph_end(graph, carnot_arena_end(&importer.state.arena, status));
   import_state_deinit(&importer.state);
+  carnot_source_memory_drop_maps(&source->files.memory);
   return status;
 }
 
@@ -160,6 +161,32 @@ carnot_status* carnot_onnx_visit_nodes(const void* data, size_t size,
     status = carnot_arena_status(&arena);
     go_on = !status && visit(user, &node);
   }
+  carnot_arena_deinit(&arena);
+  return status;
+}
+
+static carnot_status* size_of_initializer(const onnx_model* model, const char* name,
+                                          size_t* out_bytes) {
+  for (size_t i = 0; model->graph && i < model->graph->initializer.count; i++) {
+    const onnx_tensor* tensor = &model->graph->initializer.items[i];
+    if (carnot_view_equal(tensor->name, carnot_view(name)))
+      return carnot_status_annotate(carnot_onnx_tensor_size(tensor, out_bytes), "initializer %s",
+                                    name);
+  }
+  return CARNOT_ERROR(NOT_FOUND, "the model has no initializer %s", name);
+}
+
+carnot_status* carnot_onnx_initializer_size(const void* data, size_t size, const char* name,
+                                            size_t* out_bytes) {
+  *out_bytes = 0;
+  CARNOT_CHECK(name, INVALID_ARGUMENT, "the name of the initializer is NULL");
+  carnot_arena arena;
+  carnot_arena_init(&arena);
+  void* memory;
+  carnot_status* status = carnot_arena_try(&arena, 1, sizeof(onnx_model), "a model", &memory);
+  onnx_model* model = memory;
+  if (!status) status = carnot_pb_read_wire(&carnot_onnx_model_message, data, size, &arena, model);
+  if (!status) status = size_of_initializer(model, name, out_bytes);
   carnot_arena_deinit(&arena);
   return status;
 }

@@ -20,6 +20,16 @@ static int64_t opset_of(const onnx_scope* scope, carnot_strview domain) {
   return is_default_domain(domain) && any ? 0 : 1;
 }
 
+// " (in CALL (FUNCTION) -> CALL (FUNCTION))", the outermost call first; "" outside of functions.
+static const char* calls_around(carnot_arena* arena, const onnx_frame* frame) {
+  const char* text = "";
+  for (const onnx_frame* f = frame; f; f = f->outer)
+    text = carnot_arena_print(arena, CARNOT_VIEW_FMT " (" CARNOT_VIEW_FMT ")%s%s",
+                              CARNOT_VIEW_ARG(f->call->name), CARNOT_VIEW_ARG(f->function->name),
+                              text[0] ? " -> " : "", text);
+  return text[0] ? carnot_arena_print(arena, " (in %s)", text) : "";
+}
+
 static void note_unsupported(onnx_importer* importer, const onnx_import* n, const char* reason) {
   const onnx_node* node = n->proto;
   carnot_arena* arena = &importer->state.arena;
@@ -29,8 +39,9 @@ static void note_unsupported(onnx_importer* importer, const onnx_import* n, cons
           : carnot_arena_print(arena, CARNOT_VIEW_FMT ".", CARNOT_VIEW_ARG(node->domain));
   import_note_unsupported(
       &importer->state,
-      carnot_arena_print(arena, "node %s: %s" CARNOT_VIEW_FMT ", version %lld: %s", n->node.name,
-                         domain, CARNOT_VIEW_ARG(node->op_type), (long long)n->version, reason));
+      carnot_arena_print(arena, "node %s%s: %s" CARNOT_VIEW_FMT ", version %lld: %s", n->node.name,
+                         calls_around(arena, n->scope->frame), domain,
+                         CARNOT_VIEW_ARG(node->op_type), (long long)n->version, reason));
 }
 
 static const onnx_function* find_function(const onnx_importer* importer, const onnx_node* node) {
@@ -147,7 +158,7 @@ static void read_call(onnx_import* n, const onnx_function* function) {
     return;
   }
   onnx_importer* importer = n->importer;
-  onnx_frame frame = {function, resolve_given(n)};
+  onnx_frame frame = {function, resolve_given(n), n->proto, n->scope->frame};
   onnx_scope scope = {
       .block = n->node.block,
       .frame = &frame,
@@ -247,7 +258,8 @@ static carnot_status* read_node(onnx_importer* importer, onnx_scope* scope,
       onnx_plugin_missing(&n);
   } else if (is_default && !plugin && n.version > CARNOT_ONNX_MAX_OPSET) {
     ONNX_FAIL(&n, UNSUPPORTED, "the newest opset known is %d", CARNOT_ONNX_MAX_OPSET);
-  } else if (!poisoned) {
+  } else if (!poisoned || (function && !plugin)) {
+    // A function whose inputs are not there may hold further nodes that are not supported.
     read_known(&n, function, plugin);
   }
   if (carnot_status_code(n.node.status) == CARNOT_UNSUPPORTED) {

@@ -19,7 +19,9 @@ typedef struct carnot_onnx_options {
   bool text;                  // the model is in the text form of protobuf
   bool plugin_override;       // a registered plugin takes the place of the operator of its name
   bool plugin_instance_norm;  // InstanceNormalization becomes plugin InstanceNormalization_TRT
-  carnot_graph* into;         // read into the main block of this graph; NULL: a new one
+  const carnot_onnx_initializer* initializers;  // instead of those in the file
+  size_t initializer_count;
+  carnot_graph* into;  // read into the main block of this graph; NULL: a new one
 } carnot_onnx_options;
 
 // Reads the model at |path|; |options| may be NULL. The caller owns both results. INVALID_MODEL

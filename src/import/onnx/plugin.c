@@ -37,10 +37,10 @@ void onnx_plugin_missing(onnx_import* n) {
                           sizeof(nearest));
   ONNX_FAIL(n, UNSUPPORTED,
             "no such operator is known at this version, and no plugin " CARNOT_VIEW_FMT
-            " version %s%s%s is registered; the nearest are: %s",
+            " version %s%s%s is registered%s%s",
             CARNOT_VIEW_ARG(op), text_attr(n, "plugin_version", "1"),
             onnx_attr(n, "plugin_namespace") ? " in namespace " : "",
-            text_attr(n, "plugin_namespace", ""), nearest[0] ? nearest : "none");
+            text_attr(n, "plugin_namespace", ""), nearest[0] ? "; the nearest are: " : "", nearest);
 }
 
 // ---- attributes as fields ----

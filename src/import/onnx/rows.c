@@ -39,15 +39,17 @@ static const onnx_row_table* const kTables[] = {
 };
 
 const onnx_row* onnx_row_find(carnot_strview domain, carnot_strview op_type, int64_t version) {
-  const onnx_row* best = NULL;
+  const onnx_row *best = NULL, *oldest = NULL;
   for (size_t t = 0; t < sizeof(kTables) / sizeof(kTables[0]); t++) {
     for (size_t i = 0; i < kTables[t]->count; i++) {
       const onnx_row* row = &kTables[t]->rows[i];
-      if (row->since > version || (best && best->since >= row->since)) continue;
-      if (carnot_view_is(op_type, row->op_type) && carnot_view_is(domain, row->domain)) best = row;
+      if (!carnot_view_is(op_type, row->op_type) || !carnot_view_is(domain, row->domain)) continue;
+      if (!oldest || row->since < oldest->since) oldest = row;
+      if (row->since <= version && (!best || best->since < row->since)) best = row;
     }
   }
-  return best;
+  // Exporters write operators that the opset they name does not have yet.
+  return best || version <= 0 ? best : oldest;
 }
 
 bool carnot_onnx_supports(const char* domain, const char* op_type, int64_t version) {

@@ -35,14 +35,28 @@ carnot_status* onnx_scope_init(onnx_importer* importer, onnx_scope* scope,
   return NULL;
 }
 
+// What the caller gives in place of initializer |name| of the main graph; NULL: nothing.
+static const carnot_onnx_initializer* given_for(const onnx_importer* importer,
+                                                const onnx_scope* scope, carnot_strview name) {
+  const carnot_onnx_options* options = &importer->options;
+  for (size_t i = 0; !scope->outer && !scope->frame && i < options->initializer_count; i++)
+    if (carnot_view_equal(name, carnot_view(options->initializers[i].name)))
+      return &options->initializers[i];
+  return NULL;
+}
+
 // Reads an initializer the first time that its name is met.
 static carnot_status* read_initializer(onnx_importer* importer, onnx_scope* scope,
                                        carnot_strview name, onnx_binding* binding) {
   carnot_tensor tensor;
   carnot_arena* arena = &importer->state.graph->arena;
+  const carnot_onnx_initializer* given = given_for(importer, scope, name);
   carnot_status* status =
-      binding->tensor ? carnot_onnx_tensor_read(binding->tensor, importer->files, arena, &tensor)
-                      : carnot_onnx_sparse_read(binding->sparse, importer->files, arena, &tensor);
+      binding->tensor && given
+          ? carnot_onnx_tensor_read_from(binding->tensor,
+                                         (carnot_strview){given->data, given->size}, arena, &tensor)
+      : binding->tensor ? carnot_onnx_tensor_read(binding->tensor, importer->files, arena, &tensor)
+                        : carnot_onnx_sparse_read(binding->sparse, importer->files, arena, &tensor);
   CARNOT_TRY_AT(status, "initializer " CARNOT_VIEW_FMT, CARNOT_VIEW_ARG(name));
   binding->value = carnot_graph_constant(
       scope->block, import_unique_name(&importer->state, scope->prefix, name), &tensor);

@@ -49,14 +49,17 @@ static size_t alignment_of(carnot_dtype dtype) {
 }
 
 // Data that stand in memory as Carnot wants them, but perhaps not aligned.
-static carnot_status* take_raw(carnot_strview raw, size_t bytes, carnot_arena* arena,
-                               carnot_tensor* tensor) {
+static carnot_status* take_raw(carnot_strview raw, size_t bytes, import_files* files,
+                               carnot_arena* arena, carnot_tensor* tensor) {
+  enum { kLeastReleased = 4096 };  // smaller data are copied with the graph
   CARNOT_CHECK(raw.size == bytes, INVALID_MODEL,
                "%zu bytes of data where the dimensions ask for %zu", raw.size, bytes);
   if ((uintptr_t)raw.data % alignment_of(tensor->dtype) == 0 && bytes) {
     tensor->data = (void*)(uintptr_t)raw.data;
     return NULL;
   }
+  if (files && bytes > kLeastReleased && carnot_source_memory_maps(&files->memory, raw.data, bytes))
+    return carnot_source_memory_copy(&files->memory, raw.data, bytes, &tensor->data);
   CARNOT_TRY(carnot_arena_try(arena, bytes ? bytes : 1, 1, "a tensor's data", &tensor->data));
   if (bytes) memcpy(tensor->data, raw.data, bytes);
   return NULL;
@@ -94,7 +97,7 @@ static carnot_status* take_external(const onnx_tensor* proto, import_files* file
   CARNOT_CHECK(offset <= file.size && length <= file.size - offset, INVALID_MODEL,
                "external data: bytes %zu to %zu + %zu of a file of %zu", offset, offset, length,
                file.size);
-  return take_raw((carnot_strview){file.data + offset, length}, bytes, arena, tensor);
+  return take_raw((carnot_strview){file.data + offset, length}, bytes, files, arena, tensor);
 }
 
 static carnot_status* check_count(const char* list, size_t found, size_t wanted) {
@@ -148,19 +151,19 @@ static carnot_status* take_typed(const onnx_tensor* proto, size_t bytes, carnot_
     case CARNOT_DTYPE_F32:
     case CARNOT_DTYPE_C64:
       return take_raw((carnot_strview){(char*)proto->float_data.items, proto->float_data.count * 4},
-                      bytes, arena, tensor);
+                      bytes, NULL, arena, tensor);
     case CARNOT_DTYPE_F64:
     case CARNOT_DTYPE_C128:
       return take_raw(
           (carnot_strview){(char*)proto->double_data.items, proto->double_data.count * 8}, bytes,
-          arena, tensor);
+          NULL, arena, tensor);
     case CARNOT_DTYPE_I64:
       return take_raw((carnot_strview){(char*)proto->int64_data.items, proto->int64_data.count * 8},
-                      bytes, arena, tensor);
+                      bytes, NULL, arena, tensor);
     case CARNOT_DTYPE_U64:
       return take_raw(
           (carnot_strview){(char*)proto->uint64_data.items, proto->uint64_data.count * 8}, bytes,
-          arena, tensor);
+          NULL, arena, tensor);
     default: break;
   }
   // The count is held against the items before memory is taken, so that dimensions alone cost
@@ -186,7 +189,7 @@ carnot_status* carnot_onnx_tensor_read(const onnx_tensor* proto, import_files* f
   if (proto->data_location == 1) {
     CARNOT_TRY(take_external(proto, files, bytes, arena, &tensor));
   } else if (proto->raw_data.data && tensor.dtype != CARNOT_DTYPE_STRING) {
-    CARNOT_TRY(take_raw(proto->raw_data, bytes, arena, &tensor));
+    CARNOT_TRY(take_raw(proto->raw_data, bytes, files, arena, &tensor));
   } else {
     CARNOT_TRY(take_typed(proto, bytes, arena, &tensor));
   }
@@ -250,4 +253,21 @@ carnot_status* carnot_onnx_sparse_read(const onnx_sparse_tensor* proto, import_f
   }
   *out_tensor = dense;
   return NULL;
+}
+
+carnot_status* carnot_onnx_tensor_size(const onnx_tensor* proto, size_t* out_bytes) {
+  carnot_tensor tensor = {0};
+  return read_dims(proto, &tensor, out_bytes);
+}
+
+carnot_status* carnot_onnx_tensor_read_from(const onnx_tensor* proto, carnot_strview data,
+                                            carnot_arena* arena, carnot_tensor* out_tensor) {
+  *out_tensor = (carnot_tensor){0};
+  size_t bytes;
+  CARNOT_TRY(read_dims(proto, out_tensor, &bytes));
+  CARNOT_CHECK(out_tensor->dtype != CARNOT_DTYPE_STRING, UNSUPPORTED,
+               "text cannot be given in place of the elements in the file");
+  CARNOT_CHECK(data.size == bytes, INVALID_ARGUMENT,
+               "%zu bytes were given, its dimensions and type need %zu", data.size, bytes);
+  return take_raw(data, bytes, NULL, arena, out_tensor);
 }

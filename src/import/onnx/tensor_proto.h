@@ -17,6 +17,13 @@ int64_t carnot_onnx_data_type(carnot_dtype dtype);
 carnot_status* carnot_onnx_tensor_read(const onnx_tensor* proto, import_files* files,
                                        carnot_arena* arena,
                                        carnot_tensor* out_tensor) CARNOT_MUST_USE;
+// The size in bytes of the elements.
+carnot_status* carnot_onnx_tensor_size(const onnx_tensor* proto, size_t* out_bytes) CARNOT_MUST_USE;
+// As carnot_onnx_tensor_read, with |data| instead of the elements in the message; they are borrowed
+// where they are aligned, else copied into |arena|.
+carnot_status* carnot_onnx_tensor_read_from(const onnx_tensor* proto, carnot_strview data,
+                                            carnot_arena* arena,
+                                            carnot_tensor* out_tensor) CARNOT_MUST_USE;
 // The dense form of a sparse tensor, in |arena|.
 carnot_status* carnot_onnx_sparse_read(const onnx_sparse_tensor* proto, import_files* files,
                                        carnot_arena* arena,

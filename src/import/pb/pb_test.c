@@ -98,7 +98,16 @@ static void wire_bounds_depth(void** state) {
     bytes[at + 2] = (uint8_t)(rest >> 7);
   }
   bytes[size - 1] = 0;
-  expect_error(bytes, size, CARNOT_OUT_OF_RANGE, "nested deeper");
+  expect_error(
+      bytes, size, CARNOT_OUT_OF_RANGE,
+      "inside 63 messages: Tree.only: Tree.only: byte 195: messages nested deeper than 64");
+}
+
+static void wire_shows_all_of_a_short_path(void** state) {
+  (void)state;
+  // only { only { only { an unknown wire type } } }
+  expect_error("\x3a\x05\x3a\x03\x3a\x01\x0f", 7, CARNOT_INVALID_MODEL,
+               "Tree.only: Tree.only: Tree.only: ");
 }
 
 static void text_reads_every_kind(void** state) {
@@ -168,9 +177,10 @@ static void text_tells_line_and_column(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wire_reads_every_kind),     cmocka_unit_test(wire_refuses_broken_bytes),
-      cmocka_unit_test(wire_writes_what_it_reads), cmocka_unit_test(wire_bounds_depth),
-      cmocka_unit_test(text_reads_every_kind),     cmocka_unit_test(text_tells_line_and_column),
+      cmocka_unit_test(wire_reads_every_kind),          cmocka_unit_test(wire_refuses_broken_bytes),
+      cmocka_unit_test(wire_writes_what_it_reads),      cmocka_unit_test(wire_bounds_depth),
+      cmocka_unit_test(wire_shows_all_of_a_short_path), cmocka_unit_test(text_reads_every_kind),
+      cmocka_unit_test(text_tells_line_and_column),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

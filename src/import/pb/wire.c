@@ -17,6 +17,7 @@ typedef struct reader {
   const uint8_t* at;
   const uint8_t* end;  // of the message being read
   carnot_pb_store* store;
+  int* failed_depth;  // of the message that an error was found in; -1: none yet
 } reader;
 
 static size_t offset(const reader* r) { return (size_t)(r->at - r->base); }
@@ -124,7 +125,7 @@ static carnot_status* read_packed(reader* r, const carnot_pb_message* message,
   void* items = NULL;
   CARNOT_TRY(carnot_pb_extend(r->store, field, out_message, count, &items));
   *(uint64_t*)out_message |= (uint64_t)1 << (field - message->fields);
-  reader inner = {r->base, r->at, r->at + length, r->store};
+  reader inner = {r->base, r->at, r->at + length, r->store, r->failed_depth};
   r->at += length;
   for (size_t i = 0; i < count; i++) {
     uint64_t bits = 0;
@@ -168,13 +169,28 @@ static carnot_status* read_field(reader* r, const carnot_pb_message* message,
   size_t length = 0;
   CARNOT_TRY(read_length(r, &length));
   CARNOT_TRY(carnot_pb_place(r->store, message, field, out_message, &place));
-  reader inner = {r->base, r->at, r->at + length, r->store};
+  reader inner = {r->base, r->at, r->at + length, r->store, r->failed_depth};
   r->at += length;
   if (field->kind == CARNOT_PB_MESSAGE)
     return read_message(&inner, field->message, depth + 1, place);
   carnot_strview text = {(const char*)inner.at, length};
   memcpy(place, &text, sizeof(text));
   return NULL;
+}
+
+enum { kShownDepth = 8 };
+
+// Adds the field that an error is in. Of a deep nesting the two innermost fields are shown; the
+// others are counted.
+static carnot_status* say_field(const reader* r, carnot_status* status,
+                                const carnot_pb_message* message, const carnot_pb_field* field,
+                                int depth) {
+  if (!status) return NULL;
+  if (*r->failed_depth < 0) *r->failed_depth = depth;
+  int deepest = *r->failed_depth;
+  if (deepest <= kShownDepth || deepest - depth < 2)
+    return carnot_status_annotate(status, "%s.%s", message->name, field->name);
+  return depth ? status : carnot_status_annotate(status, "inside %d messages", deepest - 1);
 }
 
 static carnot_status* read_message(reader* r, const carnot_pb_message* message, int depth,
@@ -200,8 +216,8 @@ static carnot_status* read_message(reader* r, const carnot_pb_message* message, 
       continue;
     }
     last = field;
-    CARNOT_TRY_AT(read_field(r, message, field, (unsigned)(tag & 7), depth, out_message), "%s.%s",
-                  message->name, field->name);
+    CARNOT_TRY(say_field(r, read_field(r, message, field, (unsigned)(tag & 7), depth, out_message),
+                         message, field, depth));
   }
   return NULL;
 }
@@ -211,6 +227,7 @@ carnot_status* carnot_pb_read_wire(const carnot_pb_message* message, const void*
   carnot_pb_store store = {arena, carnot_pb_allowance(size)};
   memset(out_message, 0, message->size);
   if (size == 0) return NULL;  // |data| may be NULL
-  reader r = {data, data, (const uint8_t*)data + size, &store};
+  int failed_depth = -1;
+  reader r = {data, data, (const uint8_t*)data + size, &store, &failed_depth};
   return read_message(&r, message, 0, out_message);
 }

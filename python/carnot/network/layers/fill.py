@@ -56,27 +56,39 @@ class IFillLayer(ILayer):
         """alpha + sum over dimensions of index * beta."""
         if self._input(0) is not None:
             sizes = e.int64(e.value(self._input(0)))
+            if len(e.shape(sizes)) > 1:
+                raise model_error(
+                    f"layer {self._name}: the shape tensor has {len(e.shape(sizes))} dimensions, must be 1"
+                )
+            if not e.shape(sizes):
+                sizes = e.reshape(sizes, [1])
             rank = e.shape(sizes)[0]
+            if rank < 0:
+                raise model_error(f"layer {self._name}: the number of elements of the shape tensor must be known")
             counts = [e.add("gather", sizes, e.int(d), lib.CARNOT_GATHER_DEFAULT, 0, 0) for d in range(rank)]
         else:
             rank, counts = len(self.shape), [e.int(d) for d in self.shape]
-        betas = e.value(self._input(2)) if self._input(2) is not None else None
-        total = (
-            e.scalar(e.value(self._input(1)))
-            if self._input(1) is not None
-            else e.cast(
-                e.array(np.asarray(self.alpha, np.float64 if isinstance(self.alpha, float) else np.int64)), self.to_type
-            )
-        )
+        total = self._first(e)
+        dtype = lib.carnot_value_dtype(total)
         for d in range(rank):
-            steps = e.cast(e.add("fill_linspace", e.int(0), counts[d], e.int(1)), self.to_type)
-            if betas is None:
-                step = e.cast(
-                    e.array(np.asarray(self.beta, np.float64 if isinstance(self.beta, float) else np.int64)),
-                    self.to_type,
-                )
-            else:
-                step = e.add("gather", betas, e.int(d), lib.CARNOT_GATHER_DEFAULT, 0, 0) if e.shape(betas) else betas
-            part = e.elementwise(steps, step, "PROD")
+            steps = e.cast(e.add("fill_linspace", e.int(0), counts[d], e.int(1)), dtype)
+            part = e.elementwise(steps, e.cast(self._step(e, d), dtype), "PROD")
             total = e.elementwise(total, e.reshape(part, [-1] + [1] * (rank - 1 - d)), "SUM")
         return total
+
+    def _number_value(self, e: Emitter, number: Any) -> Any:
+        kind = np.float64 if isinstance(number, float) else np.int64
+        return e.cast(e.array(np.asarray(number, kind)), self.to_type)
+
+    def _first(self, e: Emitter) -> Any:
+        """Alpha. A tensor's type is that of the fill."""
+        if self._input(1) is not None:
+            return e.scalar(e.value(self._input(1)))
+        return self._number_value(e, self.alpha)
+
+    def _step(self, e: Emitter, d: int) -> Any:
+        """Beta of dimension |d|."""
+        if self._input(2) is None:
+            return self._number_value(e, self.beta)
+        betas = e.value(self._input(2))
+        return e.add("gather", betas, e.int(d), lib.CARNOT_GATHER_DEFAULT, 0, 0) if e.shape(betas) else betas

@@ -161,11 +161,36 @@ static void check_specials(const carnot_cpu_kernels* kernels, weights_type type)
   operands_deinit(&o);
 }
 
+// A bias that is large beside the products is rounded once, not in every addition of the chain.
+static void check_large_bias(const carnot_cpu_kernels* kernels, weights_type type) {
+  const problem p = {20, 40, 1700, 0, CARNOT_KERNEL_ACTIVATION_NONE, true, false, false};
+  operands o;
+  operands_init(&p, kernels, type, &o);
+  for (int64_t i = 0; i < p.m * o.lda; ++i) o.a[i] *= 0x1p-10f;
+  for (int64_t j = 0; j < p.n; ++j) o.bias[j] = 1000.3f;
+  const carnot_gemm_f32 gemm = gemm_of(&p, &o);
+  gemm_fn(kernels, type)(&gemm, 0, p.m, 0, p.n);
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      double sum = 0, size = 0;
+      for (int64_t k = 0; k < p.k; ++k) {
+        const double term = (double)o.a[i * o.lda + k] * o.b[k * p.n + j];
+        sum += term, size += fabs(term);
+      }
+      const double want = sum + o.bias[j];
+      const double bound = FLT_EPSILON * fabs(want) + 64 * FLT_EPSILON * size;
+      check_near(o.c[i * o.ldc + j], want, bound, "large bias", i, j);
+    }
+  }
+  operands_deinit(&o);
+}
+
 static void check_types(const carnot_cpu_kernels* kernels) {
   for (weights_type type = 0; type < WEIGHTS_TYPE_COUNT; ++type) {
     check_gemm(kernels, type);
     check_parts(kernels, type);
     check_specials(kernels, type);
+    check_large_bias(kernels, type);
   }
 }
 

@@ -53,14 +53,6 @@ static void set_clip(const carnot_epilogue_f32* e, gemm_ukernel_f32* tile) {
   tile->hi = e->activation == CARNOT_KERNEL_ACTIVATION_CLIP ? e->b : INFINITY;
 }
 
-// Where rows are converted to BF16, a residual in dst cannot be added at the end: the accumulation
-// starts from it, and the bias is added last instead.
-static void start_from_residual(gemm_ukernel_f32* tile, bool last) {
-  tile->carry = true;
-  tile->residual = last ? tile->bias : NULL;
-  tile->residual_ld = 0;
-}
-
 // One row of tiles: |count| rows, columns [n0, n1), one block of K.
 static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_ukernel_f32 tile,
                          int64_t m, int count, int64_t n0, int64_t n1) {
@@ -91,9 +83,11 @@ static void row_of_tiles(const gemm_macro_kernel_f32* p, const k_block* k, gemm_
     tile.b = (const char*)p->weights +
              (n * k_all + (k->t0 * packed_depth(p) + k->k0) * TILE_PANEL) * tiles->weight_bytes;
     tile.c = p->dst + m * p->ld + n;
-    tile.bias = e->bias ? e->bias + n : NULL;
+    tile.bias = last && e->bias ? e->bias + n : NULL;
     tile.residual = last && e->residual ? e->residual + m * e->residual_ld + n : NULL;
-    if (tiles->convert_a && residual_in_place(p)) start_from_residual(&tile, last);
+    // Where rows are converted to BF16, a residual in dst cannot be added at the end: the
+    // accumulation starts from it.
+    if (tiles->convert_a && residual_in_place(p)) tile.carry = true, tile.residual = NULL;
     tiles->tiles[wide][count - 1](&tile);
     n += TILE_PANEL << wide;
   }

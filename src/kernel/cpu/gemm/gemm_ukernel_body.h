@@ -25,16 +25,18 @@ CARNOT_INLINE void tile_start(int row_count, int width, const gemm_ukernel_f32* 
     }
     return;
   }
-  vf32 bias[16];
   CARNOT_UNROLL
-  for (int j = 0; j < width; ++j) {
-    bias[j] = t->bias ? load_columns(t->bias + j * V_LANES, t->columns - j * V_LANES) : v_zero();
-  }
-  CARNOT_UNROLL
-  for (int x = 0; x < row_count * width; ++x) acc[x] = bias[x % width];
+  for (int x = 0; x < row_count * width; ++x) acc[x] = v_zero();
 }
 
 CARNOT_INLINE void tile_finish(int row_count, int width, const gemm_ukernel_f32* t, vf32* acc) {
+  if (t->bias) {
+    CARNOT_UNROLL
+    for (int x = 0; x < row_count * width; ++x) {
+      const int j = x % width;
+      acc[x] = v_add(acc[x], load_columns(t->bias + j * V_LANES, t->columns - j * V_LANES));
+    }
+  }
   if (t->residual) {
     CARNOT_UNROLL
     for (int x = 0; x < row_count * width; ++x) {

@@ -22,7 +22,10 @@ typedef struct gemm_ukernel_f32 {
   int64_t b_panel;  // bytes from one panel to the next
   float* c;
   int64_t ldc, columns;  // columns: how many of the tile's exist
-  const float* bias;     // starts the chain, or NULL for zero; ignored if |carry|
+  // Added when the chain ends, or NULL. A chain that starts from the bias is rounded at the size of
+  // the bias in every addition: in a residual block whose normalizations are folded into large
+  // biases that doubled the error of the result.
+  const float* bias;
   const float* residual;
   int64_t residual_ld;
   float lo, hi;  // bounds of the result

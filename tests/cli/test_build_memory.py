@@ -1,0 +1,55 @@
+"""Peak memory of builds, and that a network can be built again after its weights were given back."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+from harness import CARNOT
+from onnx import TensorProto, helper, numpy_helper
+
+# The peak of a child begins at that of its parent, so the parent is a small process.
+MEASURE = """
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+"""
+
+
+def chain(path: pathlib.Path, count: int, width: int) -> pathlib.Path:
+    """|count| matrix multiplications of |width| x |width|, with names that leave the weights at any byte."""
+    rng, nodes, weights, value = np.random.default_rng(1), [], [], "x"
+    for i in range(count):
+        out = "y" if i == count - 1 else f"v{i}"
+        nodes.append(helper.make_node("MatMul", [value, f"w{i}"], [out], f"matmul{i}"))
+        array = rng.standard_normal((width, width)).astype(np.float32) / np.sqrt(width)
+        weights.append(numpy_helper.from_array(array.astype(np.float32), f"w{i}"))
+        value = out
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, width])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, width])],
+        weights,
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def peak(model: pathlib.Path) -> int:
+    words = [CARNOT, "build", model, "--output", model.with_suffix(".plan"), "--builderOptimizationLevel=0"]
+    done = subprocess.run([sys.executable, "-c", MEASURE, *map(str, words)], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def test_peak_of_large_weights(tmp_path: pathlib.Path) -> None:
+    base = peak(chain(tmp_path / "small.onnx", 2, 8))
+    model = chain(tmp_path / "large.onnx", 12, 1024)
+    assert peak(model) - base <= 1.6 * model.stat().st_size
+
+
+def test_peak_of_many_small_weights(tmp_path: pathlib.Path) -> None:
+    base = peak(chain(tmp_path / "small.onnx", 2, 8))
+    model = chain(tmp_path / "many.onnx", 2000, 64)
+    assert peak(model) - base <= 2.5 * model.stat().st_size
