@@ -69,6 +69,7 @@ conformance: build $(BUILD)/conformance/onnx_version.txt
 	$(BUILD)/bin/conformance $(SETS)
 
 test: build python $(BUILD)/conformance/onnx_version.txt
+	tools/dev/setup_browser
 	tools/dev/checks $(BUILD)
 	tools/dev/sanitize $(BUILD)
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any as _Any
 
-from .convenience import Model, Profile, build, load
+from .convenience import Model, Profile, build, load, report
 from .core import CarnotError, IErrorRecorder, ILogger, Logger
 from .engine import (
     Builder,

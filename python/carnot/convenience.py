@@ -6,11 +6,13 @@ carnot.load("model.onnx")(x=array)
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._carnot import ffi, lib
+from .command import find_program
 from .core import CarnotError, ILogger, Logger, check
-from .engine.arrays import Profile, engine_html, run_arrays
+from .engine.arrays import Profile, engine_html, record_timeline, run_arrays
 from .engine.builder import Builder
 from .engine.context import IExecutionContext, new_executor
 from .engine.engine import ICudaEngine
@@ -175,6 +177,38 @@ class Model:
         """Times each layer over |runs| runs with these inputs, or with zeros of the optimum shapes."""
         inputs = self._by_name(arrays, named)
         return self.engine.profile(inputs or None, runs)
+
+    def export_timeline(self, path: Union[str, os.PathLike], *arrays: Any, runs: int = 4, **named: Any) -> None:
+        """Writes the timeline of the last of |runs| runs to |path|: JSON in Chrome's trace format, which Perfetto
+        (ui.perfetto.dev), chrome://tracing and `carnot report --profile` read. Inputs as for profile()."""
+        inputs = self._by_name(arrays, named)
+        with self._pool.use() as context:
+            text = record_timeline(context, inputs or None, runs)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def report(
+    engine: Union[str, os.PathLike],
+    output: Union[str, os.PathLike] = "report.html",
+    *,
+    profile: Optional[Union[str, os.PathLike]] = None,
+    compare: Optional[Union[str, os.PathLike]] = None,
+    measure: bool = True,
+) -> str:
+    """Writes an HTML page about the engine or ONNX file |engine| and returns its path, as `carnot report` does.
+
+    |profile|: a file with layer times. |compare|: another engine to show beside. |measure| False runs nothing.
+    Raises RuntimeError with the message of the command, FileNotFoundError where the command is not installed.
+    """
+    command = [find_program(), "report", os.fspath(engine), f"--output={os.fspath(output)}"]
+    command += [f"--profile={os.fspath(profile)}"] if profile is not None else []
+    command += [f"--compare={os.fspath(compare)}"] if compare is not None else []
+    command += [] if measure else ["--noMeasure"]
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    return os.fspath(output)
 
 
 def _head(model: Any) -> bytes:

@@ -21,7 +21,7 @@ typedef enum carnot_span_kind {
   CARNOT_SPAN_DOWNLOAD,  // copying outputs, on the stream
 } carnot_span_kind;
 
-enum { CARNOT_SPAN_NO_STEP = UINT32_MAX };
+#define CARNOT_SPAN_NO_STEP UINT32_MAX
 
 // Times of CLOCK_MONOTONIC.
 typedef struct carnot_run_span {

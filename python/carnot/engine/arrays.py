@@ -171,15 +171,30 @@ class _Collect(IProfiler):
         self.times.setdefault(layer_name, []).append(ms)
 
 
+def _zeros(engine: ICudaEngine) -> Dict[str, Any]:
+    """Inputs of the optimum shapes."""
+    return {
+        t.name: np.zeros(tuple(engine.get_tensor_profile_shape(t.name, 0)[1]), nptype(t.dtype))
+        for t in engine._tensors.values()
+        if t.is_input
+    }
+
+
+def record_timeline(context: IExecutionContext, inputs: Optional[Dict[str, Any]], runs: int) -> str:
+    """The timeline of a run with host tensors; None: zeros of the optimum shapes."""
+    keep = _bind_inputs(context, _zeros(context.engine) if inputs is None else inputs)
+    try:
+        return context._record_timeline(runs)
+    finally:
+        check(lib.carnot_context_clear_addresses(context._c))
+        del keep
+
+
 def profile_layers(context: IExecutionContext, inputs: Optional[Dict[str, Any]], runs: int) -> Profile:
     """Times each layer over |runs| runs of a context with host tensors; None: zeros of the optimum shapes."""
     engine, collect = context.engine, _Collect()
     if inputs is None:
-        inputs = {
-            t.name: np.zeros(tuple(engine.get_tensor_profile_shape(t.name, 0)[1]), nptype(t.dtype))
-            for t in engine._tensors.values()
-            if t.is_input
-        }
+        inputs = _zeros(engine)
     run_arrays(context, inputs)
     context.profiler = collect
     for _ in range(runs):

@@ -307,6 +307,10 @@ class IExecutionContext(Reporter, Manual):
         thread, the share of each worker, and on a GPU the stream with its layers, graphs and copies. Addresses of all
         tensors must be set. Raises CarnotError.
         """
+        self._give_addresses()
+        return self._record_timeline(runs)
+
+    def _record_timeline(self, runs: int) -> str:
         text = ffi.new("char**")
         check(lib.carnot_context_record_timeline(self._c, runs, text))
         try:

@@ -121,6 +121,24 @@ static void processors_have_no_device_times(void** state) {
   assert_true(times.upload_ns == 0 && times.compute_ns == 0 && times.download_ns == 0);
 }
 
+static void a_run_is_recorded_as_a_timeline(void** state) {
+  fixture* f = *state;
+  carnot_layer_time time;
+  char* json;
+  fails_with(CARNOT_INVALID_ARGUMENT,
+             carnot_context_record_timeline(f->context, /*runs=*/0, &json));
+  assert_null(json);
+  ok(carnot_context_record_timeline(f->context, /*runs=*/2, &json));
+  assert_non_null(strstr(json, "\"traceEvents\""));
+  assert_non_null(strstr(json, "\"caller\""));
+  assert_null(strstr(json, "\"worker"));  // the context has one thread
+  const char* run = strstr(json, "\"cat\":\"run\"");
+  assert_non_null(run);
+  assert_null(strstr(run + 1, "\"cat\":\"run\""));  // the last run only
+  carnot_memory_free(json);
+  fails_with(CARNOT_FAILED_PRECONDITION, carnot_context_get_layer_time(f->context, 0, &time));
+}
+
 static void elements_of_small_types(void** state) {
   (void)state;
   uint8_t packed[2] = {0};
@@ -164,6 +182,7 @@ int main(void) {
       cmocka_unit_test(layers_are_timed_from_zero),
       cmocka_unit_test(values_are_watched),
       cmocka_unit_test(processors_have_no_device_times),
+      cmocka_unit_test(a_run_is_recorded_as_a_timeline),
       cmocka_unit_test(elements_of_small_types),
       cmocka_unit_test(isa_levels_include_the_ones_before),
       cmocka_unit_test(engine_files_are_recognised),
