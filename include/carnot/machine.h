@@ -82,6 +82,11 @@ typedef struct carnot_machine_peaks {
 } carnot_machine_peaks;
 #define CARNOT_QUIET_AVAILABILITY 0.95
 
+// INVALID_ARGUMENT names an environment variable that begins with CARNOT_ and is not known, or a
+// value that is none of its values, with what is known; UNSUPPORTED an ISA that this machine lacks.
+// Builds and contexts check before anything else. Any thread that changes no variable.
+CARNOT_API carnot_status* carnot_environment_check(void) CARNOT_MUST_USE;
+
 // Measures the processor with multiply-add loops in registers and reads and copies at the size of
 // each cache, for about |seconds_each| a figure. |thread_count| 0: one for each processor. One
 // measurement at a time, on an otherwise idle machine. OUT_OF_MEMORY for the buffers.

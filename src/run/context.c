@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "tactic/environment.h"
+#include "carnot/machine.h"
 
 static carnot_status* host_alloc(const carnot_call_host* host, size_t bytes, void** out_memory) {
   return carnot_run_memory_alloc(&((carnot_context*)host)->memory, bytes, out_memory);

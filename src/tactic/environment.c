@@ -1,6 +1,6 @@
 // The environment variables of the library: names and values are checked, so that a typing error
 // does not go unnoticed.
-#include "tactic/environment.h"
+#include "carnot/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -174,7 +174,7 @@ def test_builds_at_once_merge_their_timings(tmp_path: pathlib.Path) -> None:
 )
 def test_unknown_variables_are_refused(model: pathlib.Path, plan: pathlib.Path, variable: str, said: str) -> None:
     environment = dict([variable.split("=")])
-    for command in (["build", model, "--output", "/dev/null"], ["bench", plan, "--duration=0.05"], ["exec", f"--onnx={model}"]):
+    for command in (["device", "--no-measure"], ["build", model, "--output", "/dev/null"], ["bench", plan, "--duration=0.05"], ["exec", f"--onnx={model}"]):
         done = carnot(*command, env=environment)
         assert done.returncode == 1 and said in done.stdout + done.stderr, done
 

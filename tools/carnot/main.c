@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "build_options.h"
+#include "carnot/machine.h"
 #include "cli.h"
 #include "log.h"
 
@@ -120,7 +121,8 @@ static int run_command(const cli_command* command, int argc, char** argv) {
   cli_flags flags;
   carnot_status* status = parse(command, argc, argv, &flags);
   bool parsed = !status;
-  if (parsed) status = command->run(&flags);
+  if (parsed) status = carnot_environment_check();
+  if (!status) status = command->run(&flags);
   cli_end_progress();
   if (status) cli_say(CLI_SAY_ERROR, "carnot %s: %s", command->name, carnot_status_message(status));
   int code = exit_code(command, parsed, status);

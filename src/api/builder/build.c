@@ -5,8 +5,8 @@
 #include "api/builder/config.h"
 #include "api/builder/network.h"
 #include "backend/device.h"
+#include "carnot/machine.h"
 #include "engine/engine.h"
-#include "tactic/environment.h"
 
 // The builder has one |user| for both callbacks; users of the API have one for each.
 static void forward_log(void* user, int severity, const char* message) {
