@@ -32,7 +32,7 @@ function showOverview() {
     card("Arithmetic", digits(flops / 1e9) + " GFLOP", e.total ? digits(flops / e.total / 1e3) + " GFLOP/s" : ""),
     card("Read and written", bytes(moved), e.total ? digits(moved / e.total / 1e3) + " GB/s" : ""),
     card("Layers", String(e.layers.length), `from ${operators} operators`),
-    card("Activations", bytes(e.activation_bytes), `at least ${bytes(e.activation_bound_bytes)}`),
+    card("Activations", e.activation_bytes ? bytes(e.activation_bytes) : "–", e.activation_bytes ? `at least ${bytes(e.activation_bound_bytes)}` : "placed when shapes are known"),
     card("Engine file", bytes(e.file_bytes), `loaded in ${digits(e.load_ms)} ms`));
   const above = e.layers.filter((l) => efficiencyOf(l) > 1.15 && l.us > 0.01 * e.total).length;
   byId("busy").hidden = !above;
