@@ -13,9 +13,11 @@ class Dims(ctypes.Structure):
 class Info(ctypes.Structure):
     _fields_ = [
         ("name", ctypes.c_char_p),
+        ("kind", ctypes.c_int),
         ("is_input", ctypes.c_bool),
         ("is_shape", ctypes.c_bool),
         ("dtype", ctypes.c_int),
+        ("format", ctypes.c_int),
         ("dims", Dims),
         ("dim_names", ctypes.c_char_p * 8),
     ]
