@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 enum { CARNOT_CODECS_VERSION = 1 };
+enum { CARNOT_IMAGE_MOST_PIXELS = 1 << 28 };  // a small file may claim any size
 
 typedef struct carnot_codecs {
   int version;  // CARNOT_CODECS_VERSION of the module

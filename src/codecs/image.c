@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "codecs/codecs.h"
+
 static void say_nothing(const char* message) { (void)message; }
 
 void codecs_images_quiet(void) {
@@ -73,7 +75,7 @@ const char* codecs_image_decode(const void* bytes, size_t size, int background, 
 
 const char* codecs_image_encode_png(const uint8_t* pixels, int64_t height, int64_t width,
                                     int channels, void** out_bytes, size_t* out_size) {
-  if (height > INT32_MAX || width > INT32_MAX || height * width > 1 << 28)
+  if (height > INT32_MAX || width > INT32_MAX || height * width > CARNOT_IMAGE_MOST_PIXELS)
     return "it has too many pixels";
   PIX* pix = pixCreate((l_int32)width, (l_int32)height, channels == 3 ? 32 : 8);
   if (!pix) return "no memory for its pixels";

@@ -7,8 +7,6 @@
 #include "ops/codecs.h"
 #include "ops/infer_help.h"
 
-enum { kMostPixels = 1 << 28 };  // a tiny file may claim any size
-
 // Decoded pixels, always RGB.
 typedef struct image {
   int64_t height, width;
@@ -20,9 +18,9 @@ static carnot_status* decode(const carnot_call* call, image* im, const void* byt
   CARNOT_TRY(carnot_codecs_open(&codecs));
   int64_t height, width;
   if (codecs->image_size(bytes, size, &height, &width)) return NULL;
-  CARNOT_CHECK(height <= kMostPixels / width, OUT_OF_RANGE,
+  CARNOT_CHECK(height <= CARNOT_IMAGE_MOST_PIXELS / width, OUT_OF_RANGE,
                "an image of %lld by %lld pixels, at most %d are allowed", (long long)height,
-               (long long)width, kMostPixels);
+               (long long)width, CARNOT_IMAGE_MOST_PIXELS);
   void* memory;
   CARNOT_TRY(carnot_call_alloc(call, (size_t)(height * width) * 3, &memory));
   if (codecs->image_decode(bytes, size, /*background=*/-1, height, width, memory)) return NULL;

@@ -6,8 +6,6 @@
 #include "base/file.h"
 #include "ops/codecs.h"
 
-enum { kMostPixels = 1 << 28 };  // a small file may claim any size
-
 carnot_status* carnot_image_decode(const void* bytes, size_t size, int background,
                                    carnot_image* out_image) {
   *out_image = (carnot_image){0};
@@ -16,9 +14,9 @@ carnot_status* carnot_image_decode(const void* bytes, size_t size, int backgroun
   int64_t height, width;
   const char* why = codecs->image_size(bytes, size, &height, &width);
   CARNOT_CHECK(!why, INVALID_MODEL, "the image cannot be decoded: %s", why);
-  CARNOT_CHECK(height <= kMostPixels / width, OUT_OF_RANGE,
+  CARNOT_CHECK(height <= CARNOT_IMAGE_MOST_PIXELS / width, OUT_OF_RANGE,
                "an image of %lldx%lld pixels, at most %d are read", (long long)width,
-               (long long)height, kMostPixels);
+               (long long)height, CARNOT_IMAGE_MOST_PIXELS);
   size_t count = (size_t)(height * width) * 3;
   uint8_t* rgb = malloc(count);
   if (!rgb) return CARNOT_NO_MEMORY(count, "an image");

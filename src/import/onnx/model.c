@@ -126,15 +126,22 @@ carnot_status* carnot_onnx_import_memory(const void* data, size_t size,
   return read_any(NULL, (carnot_strview){data, size}, options, out_source, out_graph);
 }
 
+// The message of a model alone, in |arena|.
+static carnot_status* read_message(const void* data, size_t size, carnot_arena* arena,
+                                   onnx_model** out_model) {
+  void* memory;
+  CARNOT_TRY(carnot_arena_try(arena, 1, sizeof(onnx_model), "a model", &memory));
+  *out_model = memory;
+  return carnot_pb_read_wire(&carnot_onnx_model_message, data, size, arena, *out_model);
+}
+
 carnot_status* carnot_onnx_visit_nodes(const void* data, size_t size,
                                        bool (*visit)(void* user, const carnot_onnx_node* node),
                                        void* user) {
   carnot_arena arena;
   carnot_arena_init(&arena);
-  void* memory;
-  carnot_status* status = carnot_arena_try(&arena, 1, sizeof(onnx_model), "a model", &memory);
-  onnx_model* model = memory;
-  if (!status) status = carnot_pb_read_wire(&carnot_onnx_model_message, data, size, &arena, model);
+  onnx_model* model;
+  carnot_status* status = read_message(data, size, &arena, &model);
   size_t count = status || !model->graph ? 0 : model->graph->node.count;
   bool go_on = true;
   for (size_t i = 0; i < count && go_on; i++) {
@@ -182,10 +189,8 @@ carnot_status* carnot_onnx_initializer_size(const void* data, size_t size, const
   CARNOT_CHECK(name, INVALID_ARGUMENT, "the name of the initializer is NULL");
   carnot_arena arena;
   carnot_arena_init(&arena);
-  void* memory;
-  carnot_status* status = carnot_arena_try(&arena, 1, sizeof(onnx_model), "a model", &memory);
-  onnx_model* model = memory;
-  if (!status) status = carnot_pb_read_wire(&carnot_onnx_model_message, data, size, &arena, model);
+  onnx_model* model;
+  carnot_status* status = read_message(data, size, &arena, &model);
   if (!status) status = size_of_initializer(model, name, out_bytes);
   carnot_arena_deinit(&arena);
   return status;
