@@ -7,12 +7,12 @@ import os
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ._carnot import ffi, lib
-from .core import CarnotError, ILogger, Manual, check, reported, utf8
+from .core import CarnotError, ILogger, Manual, check, utf8
 from .enums import OnnxParserFlag
 from .network.network import INetworkDefinition
 from .network.tensor import ITensor
-from .parser_errors import ParserError, ParserErrors, model_nodes  # noqa: F401 - ParserError is of this interface
-from .parser_refitter import c_initializers, checked_initializer, external_folder
+from .parser_errors import ParserError, model_nodes  # noqa: F401 - ParserError is of this interface
+from .parser_refitter import KeptModel, c_initializers, external_folder
 
 
 def _partition(nodes: List[dict], bad: Set[int]) -> List[Tuple[List[int], bool]]:
@@ -29,7 +29,7 @@ def _partition(nodes: List[dict], bad: Set[int]) -> List[Tuple[List[int], bool]]
     return runs
 
 
-class OnnxParser(ParserErrors, Manual):
+class OnnxParser(KeptModel, Manual):
     """Reads ONNX models into |network|."""
 
     def __init__(self, network: INetworkDefinition, logger: ILogger) -> None:
@@ -114,20 +114,6 @@ class OnnxParser(ParserErrors, Manual):
 
     def parse_with_weight_descriptors(self, model: Any) -> bool:
         return self.parse(model)
-
-    def load_model_proto(self, model: Any, path: Optional[str] = None) -> bool:
-        """Keeps a model for parse_model_proto."""
-        self._model, self._model_path = bytes(model), path
-        self._initializers.clear()
-        return True
-
-    @reported(False)
-    def load_initializer(self, name: str, data: Any, size: int) -> bool:
-        """The elements of an initializer, |size| bytes at the address or in the buffer |data|, which must stay."""
-        if self._model is None:
-            raise CarnotError(lib.CARNOT_FAILED_PRECONDITION, "no model was loaded; call load_model_proto first")
-        self._initializers[name] = checked_initializer(self._model, name, data, size)
-        return True
 
     def parse_model_proto(self) -> bool:
         """Reads the model of load_model_proto, with the elements of load_initializer."""

@@ -41,7 +41,29 @@ def c_initializers(given: Dict[str, Any]) -> Tuple[Any, List[Any]]:
     return made, names
 
 
-class OnnxParserRefitter(ParserErrors):
+class KeptModel(ParserErrors):
+    """A model that is loaded first and read later, with initializers apart from it."""
+
+    _model: Optional[bytes]
+    _model_path: Optional[str]
+    _initializers: Dict[str, Any]
+
+    def load_model_proto(self, model: Any, path: Optional[str] = None) -> bool:
+        """Keeps a model for parse_model_proto or refit_model_proto."""
+        self._model, self._model_path = bytes(model), path
+        self._initializers.clear()
+        return True
+
+    @reported(False)
+    def load_initializer(self, name: str, data: Any, size: int) -> bool:
+        """The elements of an initializer, |size| bytes at the address or in the buffer |data|, which must stay."""
+        if self._model is None:
+            raise CarnotError(lib.CARNOT_FAILED_PRECONDITION, "no model was loaded; call load_model_proto first")
+        self._initializers[name] = checked_initializer(self._model, name, data, size)
+        return True
+
+
+class OnnxParserRefitter(KeptModel):
     """Passes the weights of an ONNX model to a refitter."""
 
     def __init__(self, refitter: Any, logger: ILogger) -> None:
@@ -97,20 +119,6 @@ class OnnxParserRefitter(ParserErrors):
             self._note(error, data)
             return False
         return self._refit(network, data)
-
-    def load_model_proto(self, model: Any, path: Optional[str] = None) -> bool:
-        """Keeps a model for refit_model_proto."""
-        self._model, self._model_path = bytes(model), path
-        self._initializers.clear()
-        return True
-
-    @reported(False)
-    def load_initializer(self, name: str, data: Any, size: int) -> bool:
-        """The elements of an initializer, |size| bytes at the address or in the buffer |data|, which must stay."""
-        if self._model is None:
-            raise CarnotError(lib.CARNOT_FAILED_PRECONDITION, "no model was loaded; call load_model_proto first")
-        self._initializers[name] = checked_initializer(self._model, name, data, size)
-        return True
 
     def refit_model_proto(self) -> bool:
         """Refits from the model of load_model_proto, with the elements of load_initializer."""
