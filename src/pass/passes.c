@@ -4,6 +4,8 @@
 #include "pass/pass.h"
 
 static const carnot_pass_row kPasses[] = {
+    {"quantize", "writes quantized operators as dequantize, plain operator, quantize",
+     carnot_pass_quantize, false, false},
     {"decompose_attention", "writes Attention as matmul, softmax, matmul",
      carnot_pass_decompose_attention, false, false},
     {"decompose_einsum", "writes Einsum as transpose, matmul, reshape",
