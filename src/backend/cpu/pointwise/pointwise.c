@@ -52,8 +52,9 @@ static bool is_float_cast(const carnot_problem* problem) {
          carnot_dtype_is_float(problem->outputs[0].format.dtype);
 }
 
-static const char* make_program(const carnot_problem* problem, pointwise_params* out, char* reason,
+static const char* make_program(const carnot_problem* problem, void* params, char* reason,
                                 size_t size) {
+  pointwise_params* out = params;
   const carnot_region* region = problem->region;
   *out = (pointwise_params){0};
   carnot_pw_program* program = &out->program;
@@ -146,14 +147,7 @@ static const char* pointwise_reject(carnot_problem* problem, char* reason, size_
 }
 
 static carnot_status* pointwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void* params;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(pointwise_params), "parameters", &params));
-  char reason[256];
-  const char* why = make_program(problem, params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  out->params = params;
-  out->param_bytes = sizeof(pointwise_params);
-  return NULL;
+  return carnot_cpu_prepare_params(problem, make_program, sizeof(pointwise_params), out);
 }
 
 static carnot_status* pointwise_validate(const carnot_step_view* step) {
