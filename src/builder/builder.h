@@ -4,6 +4,7 @@
 
 #include "base/source_memory.h"
 #include "carnot/builder.h"
+#include "carnot/calibration.h"
 #include "ir/graph.h"
 #include "pass/precision_constraints.h"
 #include "tactic/tactic.h"
@@ -57,6 +58,7 @@ typedef struct carnot_build_config {
   size_t disabled_pass_count;
   bool fast_fp32;
   carnot_precision_constraints typing;
+  const carnot_ranges* ranges;  // from which layers are quantized; NULL: none
   // Where the constants' data lie, as far as that is known: released while the plan is made. The
   // caller restores them when the plan is gone.
   carnot_source_memory* const* sources;

@@ -47,6 +47,7 @@ typedef struct carnot_value {
   size_t use_count, use_capacity;
   int block_output_count;     // how often it is a result of its block
   carnot_dtype forced_dtype;  // the user's choice of type (weak typing), INVALID: none
+  double range[2];            // its least and largest value, to quantize it; both 0: unknown
 } carnot_value;
 
 struct carnot_node {
