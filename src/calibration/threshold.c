@@ -152,8 +152,8 @@ static void mse_range(const carnot_histogram* histogram, double* out_min, double
       }
     }
   }
-  *out_min = chosen[0];
-  *out_max = chosen[1];
+  *out_min = (double)(float)chosen[0];  // as a cache holds them
+  *out_max = (double)(float)chosen[1];
 }
 
 carnot_status* carnot_calibration_range(const carnot_histogram* histogram,

@@ -159,6 +159,16 @@ static inline bool carnot_value_is_constant(const carnot_value* value) {
 static inline bool carnot_value_used(const carnot_value* v) {
   return v->use_count || v->block_output_count;
 }
+// True where the range of |v| is known.
+static inline bool carnot_value_has_range(const carnot_value* v) {
+  return v->range[1] > v->range[0];
+}
+// |to| holds what |from| does: it takes over its range unless it has one.
+static inline void carnot_value_keep_range(carnot_value* to, const carnot_value* from) {
+  if (carnot_value_has_range(to)) return;
+  to->range[0] = from->range[0];
+  to->range[1] = from->range[1];
+}
 // The row of the node's operator.
 static inline const carnot_op_row* carnot_node_row(const carnot_node* node) {
   return carnot_op_get(node->op);

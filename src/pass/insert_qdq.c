@@ -62,7 +62,7 @@ static carnot_value* convert(inserter* m, carnot_op op, carnot_value* x, carnot_
 
 // The range of |value|, or of what it is a view of; false: there is none.
 static bool range_of(const carnot_value* value, double* out_min, double* out_max) {
-  while (!(value->range[1] > value->range[0])) {
+  while (!carnot_value_has_range(value)) {
     const carnot_node* node = value->producer;
     if (!node || !carnot_op_has_trait(node->op, CARNOT_TRAIT_VIEW)) return false;
     value = node->inputs[0];
@@ -108,6 +108,13 @@ static bool is_quantizable(const inserter* m, const carnot_value* value) {
 
 // ---- weights ----
 
+// A constant, or one that is stored in half precision.
+static bool is_weight(const carnot_value* value) {
+  const carnot_node* cast = value->producer;
+  if (cast && cast->op == CARNOT_OP_CAST) value = cast->inputs[0];
+  return carnot_value_is_constant(value);
+}
+
 // One scale for each slice of |w| along |axis| as float32 [n], or one number where axis is -1.
 static carnot_value* weight_scale(inserter* m, carnot_value* w, int axis) {
   int64_t axes[CARNOT_MAX_RANK];
@@ -139,7 +146,7 @@ static int channel_axis(const carnot_node* node) {
 static void quantize_bias(inserter* m, carnot_node* node, carnot_value* x_scale,
                           carnot_value* w_scale, int axis) {
   carnot_value* bias = node->input_count > 2 ? node->inputs[2] : NULL;
-  if (!carnot_value_is_constant(bias) || bias->type.dtype != CARNOT_DTYPE_F32 ||
+  if (!bias || !is_weight(bias) || bias->type.dtype != CARNOT_DTYPE_F32 ||
       bias->type.rank != 1 || axis < 0 || node->op == CARNOT_OP_CONV_TRANSPOSE)
     return;
   if (!carnot_sym_same(bias->type.dims[0], node->inputs[1]->type.dims[axis])) return;
@@ -161,7 +168,7 @@ static bool is_layer(const carnot_node* node) {
 }
 
 bool carnot_takes_qdq(const carnot_node* node) {
-  return is_layer(node) && carnot_value_is_constant(node->inputs[1]) &&
+  return is_layer(node) && is_weight(node->inputs[1]) &&
          node->inputs[1]->type.dtype == CARNOT_DTYPE_F32 &&
          (node->precision == CARNOT_DTYPE_INVALID || node->precision == CARNOT_DTYPE_I8);
 }

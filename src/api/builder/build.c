@@ -93,8 +93,8 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_gra
   CARNOT_CHECK(!config || !config->wants_quantized || is_quantized(graph->main) ||
                    (config->build.ranges && carnot_ranges_count(config->build.ranges)),
                UNSUPPORTED,
-               "8-bit types are asked for, but the network has no Q/DQ nodes and there are no "
-               "ranges of tensors: calibrate it, read a calibration cache or set ranges");
+               "nothing in the network is quantized: it has no Q/DQ nodes, and there are no ranges "
+               "of its tensors; INT8 needs a calibration, a calibration cache or dynamic ranges");
   carnot_build_config build;
   carnot_build_config_init(&build);
   if (config) {

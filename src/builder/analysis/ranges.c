@@ -21,13 +21,12 @@ static void add_name(names* list, const char* name) {
   if (wrote > 0) list->size += (size_t)wrote;
 }
 
-static void warn(const carnot_builder* builder, const names* list, const char* what,
-                 const char* consequence) {
+static void warn(const carnot_builder* builder, const names* list, const char* one,
+                 const char* many) {
   char message[1400];
   if (!list->count) return;
-  snprintf(message, sizeof(message), "%zu %s%s %s: %s%s", list->count, what,
-           list->count == 1 ? "" : "s", consequence, list->text,
-           list->count > kMostNames ? ", ..." : "");
+  snprintf(message, sizeof(message), "%zu %s: %s%s", list->count, list->count == 1 ? one : many,
+           list->text, list->count > kMostNames ? ", ..." : "");
   carnot_builder_warn(builder, message);
 }
 
@@ -58,7 +57,8 @@ static void warn_of_unknown(const carnot_builder* builder, size_t found) {
     if (has_tensor(builder->graph->main, carnot_ranges_name(ranges, i))) continue;
     add_name(&unknown, carnot_ranges_name(ranges, i));
   }
-  warn(builder, &unknown, "range", "of the calibration without a tensor in the network");
+  warn(builder, &unknown, "range of the calibration without a tensor in the network",
+       "ranges of the calibration without a tensor in the network");
 }
 
 carnot_status* carnot_apply_ranges(carnot_builder* builder) {
@@ -69,11 +69,12 @@ carnot_status* carnot_apply_ranges(carnot_builder* builder) {
   for (size_t i = 0; i < block->param_count; i++) set_range(builder, block->params[i], &found);
   for (const carnot_node* node = block->first; node; node = node->next) {
     if (carnot_takes_qdq(node) && !carnot_value_is_constant(node->inputs[0]) &&
-        !(node->inputs[0]->range[1] > node->inputs[0]->range[0]))
+        !carnot_value_has_range(node->inputs[0]))
       add_name(&without, node->name);
     for (int i = 0; i < node->output_count; i++) set_range(builder, node->outputs[i], &found);
   }
-  warn(builder, &without, "layer", "without a range of its input stays in floating point");
+  warn(builder, &without, "layer without a range of its input stays in floating point",
+       "layers without a range of their input stay in floating point");
   warn_of_unknown(builder, found);
   return NULL;
 }
