@@ -146,8 +146,8 @@ static int channel_axis(const carnot_node* node) {
 static void quantize_bias(inserter* m, carnot_node* node, carnot_value* x_scale,
                           carnot_value* w_scale, int axis) {
   carnot_value* bias = node->input_count > 2 ? node->inputs[2] : NULL;
-  if (!bias || !is_weight(bias) || bias->type.dtype != CARNOT_DTYPE_F32 ||
-      bias->type.rank != 1 || axis < 0 || node->op == CARNOT_OP_CONV_TRANSPOSE)
+  if (!bias || !is_weight(bias) || bias->type.dtype != CARNOT_DTYPE_F32 || bias->type.rank != 1 ||
+      axis < 0 || node->op == CARNOT_OP_CONV_TRANSPOSE)
     return;
   if (!carnot_sym_same(bias->type.dims[0], node->inputs[1]->type.dims[axis])) return;
   carnot_value* scale = apply(m, CARNOT_FN_MUL, w_scale, x_scale);
