@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, List, Optional
 
 from .._carnot import ffi, lib
-from ..core import CarnotError, ILogger, Manual, Reporter, check, thread_count, to_c_dims, utf8
+from ..core import CarnotError, ILogger, Manual, Reporter, check, to_c_dims, utf8
 from ..enums import (
     BuilderFlag,
     DeviceType,
@@ -270,7 +270,7 @@ class IBuilderConfig(Reporter, Manual):
 
     # ---- to C ----
 
-    def _make(self, network: INetworkDefinition, build: Any, selector: Any) -> Any:
+    def _make(self, network: INetworkDefinition, build: Any, selector: Any, threads: int) -> Any:
         made = ffi.new("carnot_config**")
         check(lib.carnot_config_create(made))
         config = ffi.gc(made[0], lib.carnot_config_destroy)
@@ -287,7 +287,7 @@ class IBuilderConfig(Reporter, Manual):
         check(lib.carnot_config_set_level(config, self._level))
         if self._tactic_sources is not None:
             lib.carnot_config_set_tactic_sources(config, self._tactic_sources & 0xFFFFFFFF)
-        check(lib.carnot_config_set_thread_count(config, thread_count()))
+        check(lib.carnot_config_set_thread_count(config, threads))
         if self._cache is None and not self.get_flag(BuilderFlag.DISABLE_TIMING_CACHE):
             self._cache = ITimingCache()
         if not self.get_flag(BuilderFlag.DISABLE_TIMING_CACHE):
