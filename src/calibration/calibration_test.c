@@ -40,8 +40,8 @@ static void expect_error(carnot_status* status, const char* text) {
 }
 
 static void fill(carnot_histogram* h, const float* data, size_t count) {
-  assert_null(carnot_histogram_init(h));
-  assert_null(carnot_histogram_add(h, CARNOT_DTYPE_F32, data, count));
+  assert_null(carnot_histogram_init(h, /*levels=*/true));
+  assert_null(carnot_histogram_add(h, CARNOT_DTYPE_F32, data, count, NULL));
 }
 
 // ---- histograms ----
@@ -52,9 +52,9 @@ static void batches_and_order_do_not_matter(void** state) {
   data[COUNT - 1] = 900;  // the range grows at the end of one order and at the start of the other
   carnot_histogram whole, parts;
   fill(&whole, data, COUNT);
-  assert_null(carnot_histogram_init(&parts));
+  assert_null(carnot_histogram_init(&parts, /*levels=*/false));
   for (int i = COUNT - 100; i >= 0; i -= 100)
-    assert_null(carnot_histogram_add(&parts, CARNOT_DTYPE_F32, data + i, 100));
+    assert_null(carnot_histogram_add(&parts, CARNOT_DTYPE_F32, data + i, 100, NULL));
   assert_memory_equal(whole.counts, parts.counts, 2 * CARNOT_HISTOGRAM_BINS * sizeof(uint64_t));
   assert_int_equal(whole.exponent, parts.exponent);
   assert_int_equal(COUNT, parts.count);
@@ -85,9 +85,10 @@ static void nan_and_infinity_are_refused(void** state) {
   (void)state;
   const float data[] = {1, NAN, INFINITY};
   carnot_histogram h;
-  assert_null(carnot_histogram_init(&h));
-  expect_error(carnot_histogram_add(&h, CARNOT_DTYPE_F32, data, 3), "element 1 is NaN");
-  expect_error(carnot_histogram_add(&h, CARNOT_DTYPE_F32, data + 2, 1), "element 0 is infinite");
+  assert_null(carnot_histogram_init(&h, /*levels=*/false));
+  expect_error(carnot_histogram_add(&h, CARNOT_DTYPE_F32, data, 3, NULL), "element 1 is NaN");
+  expect_error(carnot_histogram_add(&h, CARNOT_DTYPE_F32, data + 2, 1, NULL),
+               "element 0 is infinite");
   assert_int_equal(0, h.count);
   carnot_histogram_deinit(&h);
 }
@@ -167,6 +168,53 @@ static void mse_beats_every_other_range(void** state) {
       fail_msg("kind %d: the error is %g, the estimate %g", kind, error, estimate);
     carnot_histogram_deinit(&h);
     free(data);
+  }
+}
+
+// A channel that weighs more keeps its outliers; one that weighs nothing does not count.
+static void heavy_channels_decide(void** state) {
+  (void)state;
+  float* data = numbers(1);
+  for (int i = 1; i < COUNT; i += 8) data[i] *= 12;  // channel 1 of 8
+  double ends[2];
+  for (int heavy = 0; heavy < 2; heavy++) {
+    uint32_t weights[8] = {1, heavy ? 60000 : 0, 1, 1, 1, 1, 1, 1};
+    carnot_channel_weights channels = {weights, 8, 1};
+    carnot_histogram h;
+    assert_null(carnot_histogram_init(&h, /*levels=*/false));
+    assert_null(carnot_histogram_add(&h, CARNOT_DTYPE_F32, data, COUNT, &channels));
+    double min;
+    choose(&h, CARNOT_CALIBRATION_MSE, &min, &ends[heavy]);
+    carnot_histogram_deinit(&h);
+  }
+  if (!(ends[0] < 5 && ends[1] > 20)) fail_msg("the ranges end at %g and %g", ends[0], ends[1]);
+  free(data);
+}
+
+// Pixels of 8 bits, shifted and scaled, are exact: the steps are those of the pixels.
+static void pixels_are_exact(void** state) {
+  (void)state;
+  static const struct {
+    float mean, scale;
+    int low, high, zero;  // pixels that occur; the zero point, -1: no steps of 8 bits hold them
+  } kCases[] = {
+      {0, 1, 0, 255, 0},          {0, 1 / 255.0f, 3, 250, 0},       {127, 1 / 128.0f, 0, 255, 127},
+      {128, 0.0173f, 9, 77, 128}, {127.5f, 1 / 127.5f, 0, 255, -1}, {-300, 1, 0, 255, -1}};
+  for (size_t c = 0; c < sizeof(kCases) / sizeof(kCases[0]); c++) {
+    float data[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+      int pixel = kCases[c].low + (i * 7919) % (kCases[c].high - kCases[c].low + 1);
+      data[i] = ((float)pixel - kCases[c].mean) * kCases[c].scale;
+    }
+    carnot_histogram h;
+    fill(&h, data, COUNT);
+    double min, max;
+    choose(&h, CARNOT_CALIBRATION_MSE, &min, &max);
+    double error = true_error(data, min, max), step = (double)kCases[c].scale;
+    if (kCases[c].zero >= 0 && !(error < 1e-9 * step * step))
+      fail_msg("case %zu: error %g of a step of %g, range [%g, %g]", c, error, step, min, max);
+    if (kCases[c].zero < 0 && !(error > 1e-4 * step * step)) fail_msg("case %zu: no error", c);
+    carnot_histogram_deinit(&h);
   }
 }
 
@@ -311,6 +359,8 @@ int main(void) {
       cmocka_unit_test(minmax_is_the_largest_value),
       cmocka_unit_test(percentile_is_that_of_the_numbers),
       cmocka_unit_test(mse_beats_every_other_range),
+      cmocka_unit_test(heavy_channels_decide),
+      cmocka_unit_test(pixels_are_exact),
       cmocka_unit_test(entropy_cuts_outliers_and_keeps_the_bulk),
       cmocka_unit_test(a_constant_tensor_has_its_value_as_range),
       cmocka_unit_test(tensorrt_caches_are_read_to_the_bit),

@@ -101,17 +101,22 @@ static double bin_error(const grid* g, double centre, double width) {
   return (centre - rounded) * (centre - rounded) + width * width / 12;
 }
 
-double carnot_calibration_error(const carnot_histogram* histogram, double min, double max) {
+static double error_of(const carnot_histogram* histogram, const uint64_t* counts, double min,
+                       double max) {
   grid g = grid_of(min, max);
   double width = carnot_histogram_width(histogram), sum = 0;
   for (int i = 0; i < kBins; i++) {
     double centre = (i + 0.5) * width;
-    double negative = (double)histogram->counts[i], other = (double)histogram->counts[kBins + i];
+    double negative = (double)counts[i], other = (double)counts[kBins + i];
     if (negative > 0) sum += negative * bin_error(&g, -centre, width);
     // Zero is exact in every grid, and behind ReLU most of its bin.
     if (other > 0) sum += other * (i ? bin_error(&g, centre, width) : 0);
   }
   return sum / (double)histogram->count;
+}
+
+double carnot_calibration_error(const carnot_histogram* histogram, double min, double max) {
+  return error_of(histogram, histogram->counts, min, max);
 }
 
 double carnot_calibration_power(const carnot_histogram* histogram) {
@@ -134,8 +139,32 @@ double carnot_calibration_clipped(const carnot_histogram* histogram, double min,
   return (double)outside / (double)histogram->count;
 }
 
+// The range whose steps of 8 bits hold every distinct value exactly, as of pixels that were shifted
+// and scaled; false: there is none.
+static bool exact_range(const carnot_histogram* histogram, double* out_min, double* out_max) {
+  const float* levels = histogram->levels;
+  int count = histogram->levels ? histogram->level_count : 0;
+  if (count < 2) return false;
+  double step = INFINITY, first = (double)levels[0], span = (double)levels[count - 1] - first;
+  for (int i = 1; i < count; i++) step = fmin(step, (double)levels[i] - (double)levels[i - 1]);
+  double steps = nearbyint(span / step);
+  if (steps > 255) return false;
+  step = span / steps;
+  for (int i = 0; i < count; i++) {
+    double at = (double)levels[i] / step;
+    if (fabs(at - nearbyint(at)) > 1e-3) return false;
+  }
+  double zero = fmin(fmax(nearbyint(-first / step), 0), 255);
+  if (nearbyint(first / step) + steps + zero > 255) return false;
+  *out_min = -zero * step;
+  *out_max = (255 - zero) * step;
+  return true;
+}
+
 // Shrinks the whole range, then each end alone.
 static void mse_range(const carnot_histogram* histogram, double* out_min, double* out_max) {
+  if (exact_range(histogram, out_min, out_max)) return;
+  const uint64_t* counts = histogram->weighted ? histogram->weighted : histogram->counts;
   double ends[2] = {histogram->min, histogram->max}, best = INFINITY, chosen[2] = {0};
   for (int round = 0; round < 3; round++) {
     double from[2] = {round ? chosen[0] : ends[0], round ? chosen[1] : ends[1]};
@@ -144,7 +173,7 @@ static void mse_range(const carnot_histogram* histogram, double* out_min, double
       double min = round == 2 ? from[0] : (round ? ends[0] : from[0]) * share;
       double max = round == 1 ? from[1] : (round ? ends[1] : from[1]) * share;
       if (max - min <= 0) continue;
-      double error = carnot_calibration_error(histogram, min, max);
+      double error = error_of(histogram, counts, min, max);
       if (error < best) {
         best = error;
         chosen[0] = min;
@@ -152,8 +181,8 @@ static void mse_range(const carnot_histogram* histogram, double* out_min, double
       }
     }
   }
-  *out_min = (double)(float)chosen[0];  // as a cache holds them
-  *out_max = (double)(float)chosen[1];
+  *out_min = chosen[0];
+  *out_max = chosen[1];
 }
 
 carnot_status* carnot_calibration_range(const carnot_histogram* histogram,
@@ -177,6 +206,10 @@ carnot_status* carnot_calibration_range(const carnot_histogram* histogram,
   free(bins);
   *out_min = -threshold;
   *out_max = threshold;
-  if (options->method == CARNOT_CALIBRATION_MSE) mse_range(histogram, out_min, out_max);
+  if (options->method == CARNOT_CALIBRATION_MSE) {
+    mse_range(histogram, out_min, out_max);
+    *out_min = (double)(float)*out_min;  // as a cache holds them
+    *out_max = (double)(float)*out_max;
+  }
   return NULL;
 }
