@@ -14,6 +14,7 @@
 #include "tactic/problem/conv.h"
 #include "tactic/problem/epilogue.h"
 #include "tactic/problem/gemm.h"
+#include "tactic/problem/quantized.h"
 #include "tactic/problem/norm.h"
 #include "tactic/problem/pool.h"
 

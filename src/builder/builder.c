@@ -47,6 +47,7 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                                 config->user));
   CARNOT_TRY(carnot_find_shape_inputs(builder));
   CARNOT_TRY(carnot_apply_profiles(builder));
+  CARNOT_TRY(carnot_apply_ranges(builder));
   CARNOT_TRY(carnot_apply_io_formats(builder));
   carnot_target target = {
       .isa = builder->isa, .device = config->device, .sources = config->tactic_sources};
@@ -61,6 +62,7 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16
                                         : config->typing.bf16 ? CARNOT_DTYPE_BF16
                                                               : CARNOT_DTYPE_INVALID,
+                                .quantize = config->ranges != NULL,
                                 .none = config->no_passes};
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));

@@ -3,6 +3,7 @@
 #define CARNOT_BUILDER_BUILDER_H_
 
 #include "carnot/builder.h"
+#include "carnot/calibration.h"
 #include "ir/graph.h"
 #include "pass/precision_constraints.h"
 #include "tactic/tactic.h"
@@ -56,6 +57,7 @@ typedef struct carnot_build_config {
   size_t disabled_pass_count;
   bool fast_fp32;
   carnot_precision_constraints typing;
+  const carnot_ranges* ranges;  // from which layers are quantized; NULL: none
   const carnot_io_request* io_formats;  // others are LINEAR
   size_t io_format_count;
   const char* const* plugin_libraries;  // files that the engine carries

@@ -25,6 +25,10 @@ void carnot_builder_log(const carnot_builder* builder, const char* format, ...) 
   config->log(config->user, 3, text);
 }
 
+void carnot_builder_warn(const carnot_builder* builder, const char* message) {
+  if (builder->config->log) builder->config->log(builder->config->user, 1, message);
+}
+
 double carnot_builder_now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

@@ -168,6 +168,7 @@ void carnot_node_set_input(carnot_node* node, int input, carnot_value* value) {
 void carnot_value_replace(carnot_value* from, carnot_value* to) {
   if (!to->forced_dtype && to->type.dtype == from->type.dtype)
     to->forced_dtype = from->forced_dtype;
+  carnot_value_keep_range(to, from);
   while (from->use_count) {
     carnot_use use = from->uses[0];
     carnot_node_set_input(use.node, use.input, to);

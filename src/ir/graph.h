@@ -48,6 +48,7 @@ typedef struct carnot_value {
   size_t use_count, use_capacity;
   int block_output_count;     // how often it is a result of its block
   carnot_dtype forced_dtype;  // the user's choice of type (weak typing), INVALID: none
+  double range[2];            // its least and largest value, to quantize it; both 0: unknown
 } carnot_value;
 
 struct carnot_node {
@@ -161,6 +162,16 @@ static inline bool carnot_value_is_constant(const carnot_value* value) {
 // True when a node reads |v| or it is a result of a block.
 static inline bool carnot_value_used(const carnot_value* v) {
   return v->use_count || v->block_output_count;
+}
+// True where the range of |v| is known.
+static inline bool carnot_value_has_range(const carnot_value* v) {
+  return v->range[1] > v->range[0];
+}
+// |to| holds what |from| does: it takes over its range unless it has one.
+static inline void carnot_value_keep_range(carnot_value* to, const carnot_value* from) {
+  if (carnot_value_has_range(to)) return;
+  to->range[0] = from->range[0];
+  to->range[1] = from->range[1];
 }
 // The row of the node's operator.
 static inline const carnot_op_row* carnot_node_row(const carnot_node* node) {

@@ -26,6 +26,8 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_hoist_slices, false, false},
     {"fold_batch_norm", "folds batch normalization into convolution weights",
      carnot_pass_fold_batch_norm, false, false},
+    {"insert_qdq", "quantizes layers whose tensors have ranges", carnot_pass_insert_qdq, true,
+     false},
     {"convert_to_mixed_precision", "stores FP32 layers as FP16 or BF16 on an accelerator",
      carnot_pass_convert_to_mixed_precision, true, false},
     {"fuse_qkv_projections", "joins query, key and value projections into one GEMM",

@@ -59,6 +59,8 @@ carnot_status* cli_image_write(const char* path, const cli_tensor* tensor) CARNO
 carnot_status* cli_tensor_read(const char* path, const carnot_tensor_info* input,
                                const carnot_dims* dims, const cli_image_options* image,
                                cli_arena* arena, const carnot_data** out_data) CARNOT_MUST_USE;
+// True where the ending of |path| is that of a picture.
+bool cli_is_image(const char* path);
 // As .npy; types that NumPy lacks become float32 or int64. UNSUPPORTED for text.
 carnot_status* cli_tensor_write_npy(const char* path, const cli_tensor* tensor) CARNOT_MUST_USE;
 

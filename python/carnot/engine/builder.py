@@ -69,7 +69,7 @@ class Builder(Reporter, Manual):
     num_DLA_cores = property(lambda self: 0)
     max_DLA_batch_size = property(lambda self: 0)
     platform_has_fast_fp16 = property(lambda self: True)
-    platform_has_fast_int8 = property(lambda self: False)
+    platform_has_fast_int8 = property(lambda self: True)
     platform_has_tf32 = property(lambda self: False)
 
     @property
@@ -106,7 +106,10 @@ class Builder(Reporter, Manual):
         selector = SelectorCalls(config.algorithm_selector, config.get_flag(BuilderFlag.REJECT_EMPTY_ALGORITHMS))
         try:
             network._sync(strict=True)
-            call(network._c, config._make(network, build, selector, self.max_threads))
+            c_config = config._make(network, build, selector, self.max_threads)
+            ranges = config._make_ranges(network, c_config, build)  # borrowed by the configuration
+            call(network._c, c_config)
+            del ranges
             if build.monitor is not None:
                 build.finish()
         except CarnotError as error:

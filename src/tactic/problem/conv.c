@@ -23,6 +23,10 @@ carnot_type carnot_conv_weights_type(int rank, const int64_t* dims) {
   return type;
 }
 
+static int64_t group_of(const carnot_plan_node* node) {
+  return carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+}
+
 const char* carnot_conv_problem_of_region(const carnot_region* region, uint32_t input_count,
                                           carnot_conv_problem* out) {
   const carnot_plan_node* node = carnot_conv_node(region);
@@ -43,7 +47,7 @@ const char* carnot_conv_problem_of_region(const carnot_region* region, uint32_t 
   if (node->input_count > at->bias) out->bias = node->inputs[at->bias];
   if (out->bias != CARNOT_PLAN_NONE && out->bias >= input_count)
     return "the bias is no input of the step";
-  out->group = carnot_attr_int(carnot_op_get(node->op), &node->attrs, "group");
+  out->group = group_of(node);
   return NULL;
 }
 
@@ -51,7 +55,14 @@ const char* carnot_conv_problem_read(const carnot_problem* problem, carnot_conv_
                                      char* reason, size_t size) {
   const char* why = carnot_conv_problem_of_region(problem->region, problem->input_count, out);
   if (why) return why;
-  const carnot_operand_desc *x = &problem->inputs[0], *w = &problem->inputs[out->weights];
+  return carnot_conv_problem_sizes(&problem->inputs[0], &problem->inputs[out->weights], out, reason,
+                                   size);
+}
+
+const char* carnot_conv_problem_sizes(const carnot_operand_desc* x, const carnot_operand_desc* w,
+                                      carnot_conv_problem* out, char* reason, size_t size) {
+  out->channels = out->filters = -1;
+  out->group = group_of(out->node);
   if (w->rank < 2 || !carnot_has_fixed_dims(w)) return NULL;
   if (w->rank != x->rank) {
     snprintf(reason, size, "an input of rank %d, weights of rank %d", x->rank, w->rank);

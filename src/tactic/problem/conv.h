@@ -39,6 +39,10 @@ const char* carnot_conv_problem_of_region(const carnot_region* region, uint32_t 
 // facts: ranks or channels that differ, a window that is invalid.
 const char* carnot_conv_problem_read(const carnot_problem* problem, carnot_conv_problem* out,
                                      char* reason, size_t size);
+// The part of it that operands decide: sizes, group and window of out->node, a convolution wherever
+// it is in its region, with input |x| and weights |w|. NULL, or the reason.
+const char* carnot_conv_problem_sizes(const carnot_operand_desc* x, const carnot_operand_desc* w,
+                                      carnot_conv_problem* out, char* reason, size_t size);
 
 // Matches the epilogue that |mask| admits, of operands in the type of output 0; a channel vector
 // runs along axis 1 of the output. NULL, or the reason.
