@@ -423,3 +423,12 @@ void carnot_graph_planned_syms(const carnot_graph* graph, bool* out) {
       out[i] &= carnot_sym_is_const(operands[k]) || out[carnot_sym_index(operands[k])];
   }
 }
+
+void carnot_graph_restore_constants(const carnot_graph* graph) {
+  for (carnot_source_memory* m = graph->sources; m; m = m->next)
+    if (m->has_released) carnot_source_memory_restore(m);
+}
+
+void carnot_graph_lend_constants(const carnot_graph* graph) {
+  for (carnot_source_memory* m = graph->sources; m; m = m->next) carnot_source_memory_lend(m);
+}

@@ -5,6 +5,7 @@
 #ifndef CARNOT_IR_GRAPH_H_
 #define CARNOT_IR_GRAPH_H_
 
+#include "base/source_memory.h"
 #include "ir/op.h"
 
 typedef struct carnot_node carnot_node;
@@ -87,6 +88,9 @@ struct carnot_graph {
   carnot_block* main;
   const char* name;
   uint32_t value_count, node_count;
+  // The first of a list: memory that constants' data may lie in and that a build of the graph
+  // releases. Borrowed.
+  carnot_source_memory* sources;
 };
 
 // An empty graph; the caller destroys it.
@@ -173,6 +177,11 @@ static inline void carnot_value_keep_range(carnot_value* to, const carnot_value*
 static inline const carnot_op_row* carnot_node_row(const carnot_node* node) {
   return carnot_op_get(node->op);
 }
+
+// Constants' data that a build released are there again.
+void carnot_graph_restore_constants(const carnot_graph* graph);
+// The same for as long as the graph lives: the caller gives pointers to data away.
+void carnot_graph_lend_constants(const carnot_graph* graph);
 
 // A deep copy; constants' data stay borrowed.
 carnot_status* carnot_graph_clone(const carnot_graph* graph,

@@ -2,6 +2,8 @@
 #ifndef CARNOT_TOOLS_TENSOR_H_
 #define CARNOT_TOOLS_TENSOR_H_
 
+#include <jansson.h>
+
 #include "carnot/data.h"
 #include "support.h"
 
@@ -75,5 +77,7 @@ typedef struct cli_tensor_diff {
 // INVALID_ARGUMENT where the dimensions differ, UNSUPPORTED for text.
 carnot_status* cli_tensor_compare(const char* name, const cli_tensor* a, const cli_tensor* b,
                                   double rtol, double atol, cli_tensor_diff* out) CARNOT_MUST_USE;
+// The figures that --json prints of |name|; JSON has no infinity, which is 1e308 there.
+json_t* cli_tensor_diff_json(const char* name, const cli_tensor_diff* difference);
 
 #endif  // CARNOT_TOOLS_TENSOR_H_

@@ -56,31 +56,6 @@ static void warn_of_sources(const carnot_build_config* build) {
                "tactic sources have no effect on a CPU: they name libraries of a GPU");
 }
 
-// The memory that the network's weights lie in may be given back while the plan is made.
-static carnot_status* build_with_sources(const carnot_network* network, const carnot_graph* graph,
-                                         carnot_build_config* build, carnot_plan** out_plan) {
-  void* list;
-  CARNOT_TRY(carnot_calloc(network->source_count + 1, sizeof(carnot_source_memory*),
-                           "the list of models", &list));
-  carnot_source_memory** sources = list;
-  for (size_t i = 0; i < network->source_count; i++)
-    sources[i] = &network->sources[i]->files.memory;
-  build->sources = sources;
-  build->source_count = network->source_count;
-  carnot_status* status = carnot_build_plan(graph, build, out_plan);
-  free(sources);
-  return status;
-}
-
-// The network has all of its weights again. After the plan is gone, so that both are never there.
-static carnot_status* end_build(const carnot_network* network, carnot_plan* plan,
-                                carnot_status* status) {
-  carnot_plan_destroy(plan);
-  for (size_t i = 0; i < network->source_count; i++)
-    carnot_source_memory_restore(&network->sources[i]->files.memory);
-  return status;
-}
-
 // |graph| is the network's, or a copy of it with more outputs.
 static carnot_status* build_plan(const carnot_network* network, const carnot_graph* graph,
                                  const carnot_config* config, carnot_plan** out_plan) {
@@ -115,7 +90,9 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_gra
   warn_of_sources(&build);
   if (config && config->thread_count != 1)
     CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
-  carnot_status* status = build_with_sources(network, graph, &build, out_plan);
+  // What an earlier build released. This one releases too: who reads the network next restores it.
+  carnot_graph_restore_constants(graph);
+  carnot_status* status = carnot_build_plan(graph, &build, out_plan);
   if (build.executor) carnot_executor_destroy(build.executor);
   return status;
 }
@@ -125,7 +102,8 @@ carnot_status* carnot_build_file(const carnot_network* network, const carnot_con
   carnot_plan* plan;
   carnot_status* status = build_plan(network, network->graph, config, &plan);
   if (!status) status = carnot_plan_write_file(plan, path);
-  return end_build(network, plan, status);
+  carnot_plan_destroy(plan);
+  return status;
 }
 
 static carnot_status* build_memory(const carnot_network* network, const carnot_graph* graph,
@@ -135,7 +113,8 @@ static carnot_status* build_memory(const carnot_network* network, const carnot_g
   carnot_plan* plan;
   carnot_status* status = build_plan(network, graph, config, &plan);
   if (!status) status = carnot_plan_write_memory(plan, out_data, out_size);
-  return end_build(network, plan, status);
+  carnot_plan_destroy(plan);
+  return status;
 }
 
 carnot_status* carnot_build_memory(const carnot_network* network, const carnot_config* config,
