@@ -33,12 +33,12 @@ def main() -> int:
     peers = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(peers)
     records = [json.loads(line) for line in open(records_path) if line.startswith("{")]
-    print("| model | Carnot ms | ONNX Runtime ms | ratio | GFLOP/s | build s | load ms | peak MB | weights + activations MB |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| model | Carnot ms | ONNX Runtime ms | ratio | OpenVINO ms | GFLOP/s | build s | load ms | peak MB | weights + activations MB |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     logs = []
     for label in dict.fromkeys(r["model"] for r in records):
-        mine = next((r for r in records if r["model"] == label and r["runner"] == "carnot" and "error" not in r), None)
-        theirs = next((r for r in records if r["model"] == label and r["runner"] == "ort" and "error" not in r), None)
+        ran = {r["runner"]: r for r in records if r["model"] == label and "error" not in r}
+        mine, theirs, third = (ran.get(runner) for runner in ("carnot", "ort", "ov"))
         if not mine or not theirs:
             continue
         ratio = mine["median_ms"] / theirs["median_ms"]
@@ -46,7 +46,7 @@ def main() -> int:
         extra = own_figures(peers, carnot, pathlib.Path(models), label, threads)
         rate = mine["gflop"] / mine["median_ms"] * 1e3
         size = (extra.get("engine_bytes", 0) + extra.get("activation_bytes", 0)) / 1e6
-        print(f"| {label} | {mine['median_ms']:.2f} | {theirs['median_ms']:.2f} | {ratio:.2f} | {rate:.0f} | "
+        print(f"| {label} | {mine['median_ms']:.2f} | {theirs['median_ms']:.2f} | {ratio:.2f} | {f"{third['median_ms']:.2f}" if third else "-"} | {rate:.0f} | "
               f"{extra.get('build_ms', 0) / 1e3:.2f} | {extra.get('load_ms', 0):.2f} | {extra.get('peak_rss_mb', 0):.0f} | {size:.0f} |")
     print(f"\nGeometric mean of the ratios over {len(logs)} models: {math.exp(sum(logs) / len(logs)):.2f}")
     return 0

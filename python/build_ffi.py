@@ -10,7 +10,9 @@ import cffi
 
 HEADERS = [
     "carnot/builder.h",
+    "carnot/calibration.h",
     "carnot/control_flow.h",
+    "carnot/data.h",
     "carnot/edit.h",
     "carnot/onnx.h",
     "carnot/plugin.h",

@@ -28,9 +28,9 @@ typedef enum carnot_build_flag {
   CARNOT_BUILD_PREFER_TYPES,    // requests for layers are followed where that is possible
   CARNOT_BUILD_OBEY_TYPES,      // requests that cannot be followed fail the build, which names the
                                 // layer
-  CARNOT_BUILD_QUANTIZED,       // types of 8 bits and less for what the network quantizes itself,
-                                // which needs no flag. UNSUPPORTED for a network that quantizes
-                                // nothing: there is no calibration
+  CARNOT_BUILD_QUANTIZED,       // 8-bit types for layers whose tensors have ranges
+                                // (carnot/calibration.h); what the network quantizes itself needs
+                                // no flag. UNSUPPORTED where there is neither
 } carnot_build_flag;
 
 // A configuration with the defaults; the caller destroys it. Text given to it is copied.

@@ -14,6 +14,7 @@ from .command import find_program
 from .core import CarnotError, ILogger, Logger, check
 from .engine.arrays import Profile, engine_html, record_timeline, run_arrays
 from .engine.builder import Builder
+from .engine.calibration import SampleCalibrator
 from .engine.context import IExecutionContext, new_executor
 from .engine.engine import ICudaEngine
 from .engine.pool import ContextPool, default_limit
@@ -44,6 +45,7 @@ def build(
     shapes: Optional[Mapping[str, Union[Sequence[int], Sequence[Sequence[int]]]]] = None,
     fp16: bool = False,
     bf16: bool = False,
+    int8: Optional[Iterable[Mapping[str, Any]]] = None,
     flags: Iterable[Union[str, BuilderFlag]] = (),
     level: int = 3,
     timing_cache: Optional[ITimingCache] = None,
@@ -53,7 +55,8 @@ def build(
     """Builds an engine from an ONNX file or its bytes and returns the serialized engine.
 
     |shapes| maps inputs with dynamic dimensions to a shape or to (min, opt, max). |fp16|, |bf16|: these types are
-    allowed and used where they are faster. |flags|: further builder flags by name. |level|: optimization level, 0 to
+    allowed and used where they are faster. |int8|: samples, each a mapping from input names to arrays, on which the
+    network is calibrated for 8-bit types. |flags|: further builder flags by name. |level|: optimization level, 0 to
     5. |backend|: "cpu", "cuda", "cuda:1"; None selects a GPU if one is usable, else the CPU (CARNOT_DEVICE overrides
     it). Raises CarnotError.
     """
@@ -80,6 +83,9 @@ def build(
         for name, shape in shapes.items():
             profile.set_shape(name, *(shape if isinstance(shape[0], (tuple, list)) else (shape,) * 3))
         config.add_optimization_profile(profile)
+    if int8 is not None:
+        config.set_flag(BuilderFlag.INT8)
+        config.int8_calibrator = SampleCalibrator(int8)
     return builder._build(network, config)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import threading
 import weakref
 from typing import Any, Optional
@@ -251,6 +250,5 @@ class Calls:
             raise error
 
 
-def thread_count() -> int:
-    """The number of threads of builds and runs: CARNOT_THREADS, or 0 for all CPUs."""
-    return int(os.environ.get("CARNOT_THREADS", "0"))
+# The number of threads that takes CARNOT_THREADS, else all CPUs.
+ALL_THREADS = 0

@@ -209,10 +209,16 @@ class IAlgorithmSelector:
         pass
 
 
-# ---- calibration: base classes of scripts; builds reject INT8 ----
+# ---- calibration: base classes of scripts ----
 
 
 class IInt8Calibrator:
+    """Gives an INT8 build data, or a cache of an earlier calibration.
+
+    get_batch(names) returns one address for each input of that name (memory of the host or of a CUDA device, of the
+    input's dimensions or those of the calibration profile's optimum), or arrays; None or an empty list ends the data.
+    """
+
     _algorithm = CalibrationAlgoType.ENTROPY_CALIBRATION_2
 
     def __init__(self) -> None:
@@ -247,7 +253,15 @@ class IInt8MinMaxCalibrator(IInt8Calibrator):
 
 
 class IInt8LegacyCalibrator(IInt8Calibrator):
+    """Percentile: get_quantile() of the absolute values up to get_regression_cutoff() of the largest."""
+
     _algorithm = CalibrationAlgoType.LEGACY_CALIBRATION
+
+    def get_quantile(self) -> float:
+        return 0.9999
+
+    def get_regression_cutoff(self) -> float:
+        return 1.0
 
 
 __all__ = [name for name, kind in list(globals().items()) if isinstance(kind, type) and kind.__module__ == __name__]

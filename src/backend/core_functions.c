@@ -14,9 +14,9 @@
 #include "tactic/problem/conv.h"
 #include "tactic/problem/epilogue.h"
 #include "tactic/problem/gemm.h"
-#include "tactic/problem/quantized.h"
 #include "tactic/problem/norm.h"
 #include "tactic/problem/pool.h"
+#include "tactic/problem/quantized.h"
 
 const carnot_core_functions carnot_core = {.count = CARNOT_CORE_FUNCTION_COUNT,
                                            .functions = {

@@ -2,6 +2,9 @@
 #include "base/arena.h"
 
 #include <stdio.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,11 +175,22 @@ carnot_status* carnot_calloc(size_t count, size_t size, const char* what, void**
                       what);
 }
 
+void carnot_heap_trim(void) {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 carnot_status* carnot_grow(void** items, size_t* capacity, size_t count, size_t size,
                            const char* what) {
   if (count <= *capacity) return NULL;
   size_t wanted = *capacity < 8 ? 8 : *capacity * 2;
-  if (wanted < count) wanted = count;
+  return carnot_grow_to(items, capacity, wanted < count ? count : wanted, size, what);
+}
+
+carnot_status* carnot_grow_to(void** items, size_t* capacity, size_t wanted, size_t size,
+                              const char* what) {
+  if (wanted <= *capacity) return NULL;
   size_t bytes;
   CARNOT_CHECK(carnot_mul_size(wanted, size, &bytes), OUT_OF_RANGE,
                "%s: %zu items of %zu bytes overflow", what, wanted, size);

@@ -68,9 +68,15 @@ void* carnot_arena_copy(carnot_arena* arena, const void* data, size_t bytes);
 carnot_status* carnot_calloc(size_t count, size_t size, const char* what,
                              void** out_memory) CARNOT_MUST_USE;
 
+// Gives unused pages of the heap back to the system, where the C library can.
+void carnot_heap_trim(void);
+
 // Grows a heap array in place: |*items| holds |*capacity| items of |size| bytes and shall hold at
 // least |count|.
 carnot_status* carnot_grow(void** items, size_t* capacity, size_t count, size_t size,
                            const char* what) CARNOT_MUST_USE;
+// The same with room for |wanted| items and no more, where the caller knows how a list grows.
+carnot_status* carnot_grow_to(void** items, size_t* capacity, size_t wanted, size_t size,
+                              const char* what) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BASE_ARENA_H_

@@ -10,7 +10,6 @@
 
 enum { kAlignment = 64 };
 static const size_t kSlabBytes = (size_t)1 << 20, kPage = 4096;
-static const size_t kMostRead = (size_t)8 << 20;  // of maps between two drops
 
 void carnot_source_memory_deinit(carnot_source_memory* memory) {
   for (size_t i = 0; i < memory->slab_count; i++) {
@@ -28,6 +27,7 @@ carnot_status* carnot_source_memory_add_map(carnot_source_memory* memory, void* 
                          "the list of mapped files"));
   memory->maps = maps;
   memory->maps[memory->map_count++] = (carnot_source_map){data, size};
+  memory->map_bytes += size;
   return NULL;
 }
 
@@ -41,6 +41,23 @@ bool carnot_source_memory_maps(const carnot_source_memory* memory, const void* s
       return true;
   }
   return false;
+}
+
+// ---- pages of the maps ----
+
+void carnot_source_memory_drop_maps(carnot_source_memory* memory) {
+  for (size_t i = 0; i < memory->map_count; i++)
+    if (memory->maps[i].size) madvise(memory->maps[i].data, memory->maps[i].size, MADV_DONTNEED);
+  memory->read_bytes = 0;
+}
+
+// Notes that |bytes| of a map were read. A read brings the pages around it too, which may be many
+// times as much where other weights lie between: pages go after 1/128 of the maps, or half a
+// megabyte.
+static void note_read(carnot_source_memory* memory, size_t bytes) {
+  const size_t least = (size_t)1 << 19, part = memory->map_bytes / 128;
+  memory->read_bytes += bytes;
+  if (memory->read_bytes >= (part > least ? part : least)) carnot_source_memory_drop_maps(memory);
 }
 
 // ---- copies ----
@@ -76,15 +93,8 @@ carnot_status* carnot_source_memory_copy(carnot_source_memory* memory, const voi
       (carnot_source_copy){.data = data, .source = source, .bytes = bytes};
   slab->used += room;
   *out_data = data;
-  memory->read_bytes += bytes;
-  if (memory->read_bytes >= kMostRead) carnot_source_memory_drop_maps(memory);
+  note_read(memory, bytes);
   return NULL;
-}
-
-void carnot_source_memory_drop_maps(carnot_source_memory* memory) {
-  for (size_t i = 0; i < memory->map_count; i++)
-    if (memory->maps[i].size) madvise(memory->maps[i].data, memory->maps[i].size, MADV_DONTNEED);
-  memory->read_bytes = 0;
 }
 
 // ---- of a build ----
@@ -117,13 +127,13 @@ bool carnot_source_memory_release(carnot_source_memory* memory, const void* data
   if (!copy) {
     // Pages of a file may go at any time, and be read again.
     if (!carnot_source_memory_maps(memory, data, bytes)) return false;
-    memory->read_bytes += bytes;
-    if (memory->read_bytes >= kMostRead) carnot_source_memory_drop_maps(memory);
+    note_read(memory, bytes);
     return false;
   }
-  if (copy->readers != 1 || copy->data != data || copy->bytes != bytes || copy->is_released)
+  if (memory->is_lent || copy->readers != 1 || copy->data != data || copy->bytes != bytes ||
+      copy->is_released)
     return false;
-  copy->is_released = true;
+  copy->is_released = memory->has_released = true;
   slab->released += carnot_align_up(bytes, kAlignment);
   if (slab->released == slab->used) {
     madvise(slab->data, slab->size, MADV_DONTNEED);
@@ -132,18 +142,23 @@ bool carnot_source_memory_release(carnot_source_memory* memory, const void* data
   return true;
 }
 
+void carnot_source_memory_lend(carnot_source_memory* memory) {
+  if (memory->has_released) carnot_source_memory_restore(memory);
+  memory->is_lent = true;
+}
+
 void carnot_source_memory_restore(carnot_source_memory* memory) {
   for (size_t i = 0; i < memory->slab_count; i++) {
     carnot_source_slab* slab = &memory->slabs[i];
     for (size_t k = 0; k < slab->copy_count; k++) {
       carnot_source_copy* copy = &slab->copies[k];
       if (slab->is_empty) memcpy(copy->data, copy->source, copy->bytes);
-      if (slab->is_empty) memory->read_bytes += copy->bytes;
+      if (slab->is_empty) note_read(memory, copy->bytes);
       copy->is_released = false;
       copy->readers = 0;
     }
-    if (memory->read_bytes >= kMostRead) carnot_source_memory_drop_maps(memory);
     slab->released = 0;
     slab->is_empty = false;
   }
+  memory->has_released = false;
 }

@@ -1,7 +1,7 @@
 // Memory that a model's weights are read from, which can be given back while nobody reads it:
 // mapped files, whose pages the system reads again, and aligned copies of weights that lie in files
 // at any byte. A build packs a weight and then releases the original, so that it never holds all of
-// both; the end of the build restores the copies. One thread at a time.
+// both; restore fills the copies again before the next reader. One thread at a time.
 #ifndef CARNOT_BASE_SOURCE_MEMORY_H_
 #define CARNOT_BASE_SOURCE_MEMORY_H_
 
@@ -36,10 +36,14 @@ typedef struct carnot_source_map {
 
 // Zero-initialised is valid.
 typedef struct carnot_source_memory {
+  struct carnot_source_memory* next;  // of the same graph
+  bool is_lent;                       // somebody may read any time: nothing is released any more
+  bool has_released;                  // since the last restore
   carnot_source_map* maps;
   size_t map_count, map_capacity;
   carnot_source_slab* slabs;
   size_t slab_count, slab_capacity;
+  size_t map_bytes;   // of all maps
   size_t read_bytes;  // of the maps, since their pages were given back
 } carnot_source_memory;
 
@@ -61,10 +65,12 @@ void carnot_source_memory_drop_maps(carnot_source_memory* memory);
 // Counts a constant that points to |data|.
 void carnot_source_memory_count_reader(carnot_source_memory* memory, const void* data);
 // The one reader of |data| [bytes] is done with it. True when its contents are gone or may go:
-// nobody may read them until restore. False where there are more readers, or |data| is not of this
-// memory.
+// nobody may read them until restore. False where there are more readers, the memory is lent, or
+// |data| is not of it.
 bool carnot_source_memory_release(carnot_source_memory* memory, const void* data, size_t bytes);
 // All contents are there again, and no readers are counted.
 void carnot_source_memory_restore(carnot_source_memory* memory);
+// Restores, and releases nothing from now on: a pointer into the memory was given away.
+void carnot_source_memory_lend(carnot_source_memory* memory);
 
 #endif  // CARNOT_BASE_SOURCE_MEMORY_H_

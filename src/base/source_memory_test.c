@@ -92,11 +92,26 @@ static void what_others_read_is_kept(void** state) {
   carnot_source_memory_restore(&f->memory);
 }
 
+static void lent_memory_is_not_released(void** state) {
+  fixture* f = *state;
+  carnot_source_memory_count_reader(&f->memory, f->copies[0]);
+  assert_true(carnot_source_memory_release(&f->memory, f->copies[0], WEIGHT));
+  assert_true(f->memory.has_released);
+  carnot_source_memory_lend(&f->memory);
+  assert_false(f->memory.has_released);
+  for (size_t i = 0; i < COUNT; i++) carnot_source_memory_count_reader(&f->memory, f->copies[i]);
+  for (size_t i = 0; i < COUNT; i++) {
+    assert_false(carnot_source_memory_release(&f->memory, f->copies[i], WEIGHT));
+    expect_copy(f, i);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(copies_are_aligned_and_equal),
       cmocka_unit_test(released_copies_are_restored),
       cmocka_unit_test(what_others_read_is_kept),
+      cmocka_unit_test(lent_memory_is_not_released),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/arena.h"
@@ -52,23 +53,39 @@ typedef struct writer {
   int file;
 } writer;
 
-static carnot_status* write_all(int file, const char* path, const carnot_piece* piece) {
-  const char* at = piece->data;
-  size_t left = piece->size;
-  while (left) {
-    ssize_t written = write(file, at, left < (1u << 30) ? left : (1u << 30));
-    if (written < 0 && errno == EINTR) continue;
-    CARNOT_CHECK(written > 0, IO, "cannot write %s: %s", path, strerror(errno));
-    at += written;
-    left -= (size_t)written;
+// The pieces from byte |skipped| of the first on, as many as one call of writev takes. Returns
+// their number.
+static int gather(const carnot_piece* pieces, size_t count, size_t skipped, struct iovec* out) {
+  enum { kMost = 256, kMostBytes = 1 << 30 };
+  size_t bytes = 0;
+  int taken = 0;
+  for (size_t i = 0; i < count && taken < kMost && bytes < kMostBytes; i++, skipped = 0) {
+    size_t size = pieces[i].size - skipped;
+    if (size > kMostBytes - bytes) size = kMostBytes - bytes;
+    out[taken++] = (struct iovec){(char*)(uintptr_t)pieces[i].data + skipped, size};
+    bytes += size;
   }
-  return NULL;
+  return taken;
 }
 
+// An engine has two pieces for each weight: many go with one call.
 static carnot_status* write_pieces(int file, const char* path, const carnot_piece* pieces,
                                    size_t count) {
-  for (size_t i = 0; i < count; i++) CARNOT_TRY(write_all(file, path, &pieces[i]));
-  return NULL;
+  struct iovec parts[256];
+  size_t at = 0, skipped = 0;  // the next byte to write
+  for (;;) {
+    for (; at < count && skipped == pieces[at].size; at++) skipped = 0;
+    if (at == count) return NULL;
+    ssize_t written = writev(file, parts, gather(pieces + at, count - at, skipped, parts));
+    if (written < 0 && errno == EINTR) continue;
+    CARNOT_CHECK(written > 0, IO, "cannot write %s: %s", path, strerror(errno));
+    for (size_t left = (size_t)written; left;) {
+      size_t size = pieces[at].size - skipped, taken = left < size ? left : size;
+      left -= taken;
+      skipped += taken;
+      if (skipped == pieces[at].size) at++, skipped = 0;
+    }
+  }
 }
 
 // Pipes, terminals, /dev/null, and files that a process has open: what is there must stay.

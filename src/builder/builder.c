@@ -47,6 +47,7 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                                 config->user));
   CARNOT_TRY(carnot_find_shape_inputs(builder));
   CARNOT_TRY(carnot_apply_profiles(builder));
+  CARNOT_TRY(carnot_apply_ranges(builder));
   CARNOT_TRY(carnot_apply_io_formats(builder));
   carnot_target target = {
       .isa = builder->isa, .device = config->device, .sources = config->tactic_sources};
@@ -61,6 +62,7 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16
                                         : config->typing.bf16 ? CARNOT_DTYPE_BF16
                                                               : CARNOT_DTYPE_INVALID,
+                                .quantize = config->ranges != NULL,
                                 .none = config->no_passes};
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));
@@ -89,11 +91,10 @@ static carnot_status* select_and_lower(carnot_builder* builder, const carnot_ana
                       /*out_steps=*/NULL);
 }
 
-static carnot_status* build(carnot_builder* builder, carnot_plan** out_plan) {
+static carnot_status* analyse_and_lower(carnot_builder* builder, carnot_plan** out_plan) {
   carnot_analysis analysis;
   carnot_candidates candidates = {.count = 0};
   carnot_tuning tuning = {.count = 0};
-  CARNOT_TRY(run_passes(builder));
   CARNOT_TRY(carnot_analyse(builder, &analysis));
   builder->machine.cold_weights =
       carnot_analysis_weight_bytes(&analysis) > carnot_last_level_cache_bytes();
@@ -101,7 +102,17 @@ static carnot_status* build(carnot_builder* builder, carnot_plan** out_plan) {
   if (!status) status = select_and_lower(builder, &analysis, &candidates, &tuning, out_plan);
   carnot_tuning_deinit(&tuning);
   carnot_candidates_deinit(&candidates);
+  return status;
+}
+
+static carnot_status* build(carnot_builder* builder, carnot_plan** out_plan) {
+  CARNOT_TRY(run_passes(builder));
+  carnot_status* status = carnot_arena_prepare(&builder->facts);
+  if (!status) status = carnot_arena_prepare(&builder->problems);
+  if (!status) status = analyse_and_lower(builder, out_plan);
   carnot_arena_deinit(&builder->problems);
+  carnot_arena_deinit(&builder->facts);
+  carnot_heap_trim();  // the plan is going to be written, which takes memory of its own
   return status;
 }
 
@@ -138,15 +149,13 @@ carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_c
   if (config->time_budget_s > 0)
     builder.deadline_ms = carnot_builder_now_ms() + config->time_budget_s * 1e3;
   carnot_plan* plan = NULL;
-  if (!status) status = carnot_arena_prepare(&builder.scratch);
   if (!status) {
-    status = carnot_arena_end(&builder.scratch, build(&builder, &plan));
+    status = build(&builder, &plan);
     status = carnot_arena_end(builder.memory, carnot_graph_end(builder.graph, status));
     if (!status) status = carnot_arena_status(&plan->arena);
     if (status) carnot_plan_destroy(plan);
   }
   if (!config->timing_cache) carnot_timing_cache_destroy(builder.timing_cache);
-  carnot_arena_deinit(&builder.scratch);
   if (status) {
     destroy_memory(memory);
     return status;

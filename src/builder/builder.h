@@ -2,8 +2,8 @@
 #ifndef CARNOT_BUILDER_BUILDER_H_
 #define CARNOT_BUILDER_BUILDER_H_
 
-#include "base/source_memory.h"
 #include "carnot/builder.h"
+#include "carnot/calibration.h"
 #include "ir/graph.h"
 #include "pass/precision_constraints.h"
 #include "tactic/tactic.h"
@@ -57,10 +57,7 @@ typedef struct carnot_build_config {
   size_t disabled_pass_count;
   bool fast_fp32;
   carnot_precision_constraints typing;
-  // Where the constants' data lie, as far as that is known: released while the plan is made. The
-  // caller restores them when the plan is gone.
-  carnot_source_memory* const* sources;
-  size_t source_count;
+  const carnot_ranges* ranges;  // from which layers are quantized; NULL: none
   const carnot_io_request* io_formats;  // others are LINEAR
   size_t io_format_count;
   const char* const* plugin_libraries;  // files that the engine carries
@@ -76,7 +73,8 @@ typedef struct carnot_build_config {
 void carnot_build_config_init(carnot_build_config* config);
 
 // The plan borrows the constants' data from |graph|'s sources (a mapped model): they must live as
-// long as the plan.
+// long as the plan, and constants that only packed copies are read of may be released until
+// carnot_graph_restore_constants.
 carnot_status* carnot_build_plan(const carnot_graph* graph, const carnot_build_config* config,
                                  carnot_plan** out_plan) CARNOT_MUST_USE;
 

@@ -22,8 +22,8 @@ typedef struct carnot_builder {
   carnot_graph* graph;  // the builder's own copy
   carnot_isa isa;
   carnot_arena* memory;                      // lives as long as the plan: regions, packed weights
-  carnot_arena scratch;                      // reset after each use
-  carnot_arena problems;                     // of candidates: freed when the plan is made
+  carnot_arena facts;                        // analysis and assignments: freed when the plan is made
+  carnot_arena problems;                     // of the newest candidates (carnot_candidate_chunk)
   struct carnot_timing_cache* timing_cache;  // the caller's, or the build's own
   carnot_timings timings;                    // the same, as tactics see it
   carnot_timing_machine machine;             // what times depend on beside the problem
@@ -48,6 +48,9 @@ carnot_status* carnot_find_shape_inputs(carnot_builder* builder) CARNOT_MUST_USE
 carnot_status* carnot_apply_profiles(carnot_builder* builder) CARNOT_MUST_USE;
 // Gives inputs and outputs the memory layouts that were asked for (analysis/io_formats.c).
 carnot_status* carnot_apply_io_formats(carnot_builder* builder) CARNOT_MUST_USE;
+// Notes the ranges of tensors in the graph; says which layers stay as they are without one, and
+// which ranges name no tensor (analysis/ranges.c).
+carnot_status* carnot_apply_ranges(carnot_builder* builder) CARNOT_MUST_USE;
 // Extends the symbol tables to the expressions that passes added.
 carnot_status* carnot_note_symbols(carnot_builder* builder) CARNOT_MUST_USE;
 // True when the inputs' shapes decide every dimension of the type.
@@ -62,6 +65,8 @@ carnot_status* carnot_builder_progress(const carnot_builder* builder, const char
                                        int total) CARNOT_MUST_USE;
 // Sends one verbose line to the caller's log.
 void carnot_builder_log(const carnot_builder* builder, const char* format, ...) CARNOT_PRINTF(2, 3);
+// Sends a warning to the caller's log.
+void carnot_builder_warn(const carnot_builder* builder, const char* message);
 // Gives back the pages of the model's files that were read; what is read again comes from the file.
 void carnot_builder_drop_pages(const carnot_builder* builder);
 // Milliseconds of a monotonic clock.

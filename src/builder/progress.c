@@ -25,6 +25,10 @@ void carnot_builder_log(const carnot_builder* builder, const char* format, ...) 
   config->log(config->user, 3, text);
 }
 
+void carnot_builder_warn(const carnot_builder* builder, const char* message) {
+  if (builder->config->log) builder->config->log(builder->config->user, 1, message);
+}
+
 double carnot_builder_now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -36,6 +40,6 @@ bool carnot_builder_is_over_budget(const carnot_builder* builder) {
 }
 
 void carnot_builder_drop_pages(const carnot_builder* builder) {
-  for (size_t i = 0; i < builder->config->source_count; i++)
-    carnot_source_memory_drop_maps(builder->config->sources[i]);
+  for (carnot_source_memory* m = builder->graph->sources; m; m = m->next)
+    carnot_source_memory_drop_maps(m);
 }

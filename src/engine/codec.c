@@ -4,11 +4,12 @@
 
 #include <stdlib.h>
 
-// A stream in one of two directions. The first error stays and later calls do nothing.
+// A stream in one of two directions. The first error stays and later calls do nothing. Writing
+// without |bytes| counts them.
 typedef struct stream {
   bool writing;
   unsigned char* bytes;
-  size_t size, at, capacity;
+  size_t size, at;
   carnot_arena* arena;  // reading: where things are made
   carnot_status* status;
 } stream;
@@ -16,11 +17,7 @@ typedef struct stream {
 static void move(stream* s, void* data, size_t size, const char* what) {
   if (s->status || size == 0) return;
   if (s->writing) {
-    void* bytes = s->bytes;
-    s->status = carnot_grow(&bytes, &s->capacity, s->at + size, 1, "engine metadata");
-    s->bytes = bytes;
-    if (s->status) return;
-    memcpy(s->bytes + s->at, data, size);
+    if (s->bytes) memcpy(s->bytes + s->at, data, size);
   } else {
     if (size > s->size - s->at) {
       s->status = CARNOT_ERROR(INVALID_MODEL,
@@ -406,17 +403,28 @@ static void put_plan(stream* s, carnot_plan* plan) {
   put_refit_expr(s, &plan->refit_exprs[i_]);
   PUT_ARRAY(s, plan->libraries, plan->library_count, carnot_plan_library, 8, "plugin libraries")
   put_library(s, &plan->libraries[i_]);
-  put_text(s, &plan->inspector, "inspector data");
+}
+
+// The length of the inspector's data, the last of the metadata.
+static void put_inspector_length(stream* s, const carnot_plan* plan) {
+  uint32_t length = plan->inspector ? (uint32_t)strlen(plan->inspector) : 0;
+  put_u32(s, &length, "inspector data");
 }
 
 carnot_status* carnot_plan_encode(const carnot_plan* plan, void** out_bytes, size_t* out_size) {
-  stream s = {.writing = true};
+  *out_bytes = NULL;
+  *out_size = 0;
   // The functions serve both directions; none writes to the plan when the stream is writing.
-  put_plan(&s, (carnot_plan*)(uintptr_t)plan);
-  if (s.status) {
-    free(s.bytes);
-    s.bytes = NULL;
-  }
+  carnot_plan* source = (carnot_plan*)(uintptr_t)plan;
+  stream s = {.writing = true};
+  put_plan(&s, source);
+  put_inspector_length(&s, plan);
+  CARNOT_TRY(s.status);
+  s.bytes = malloc(s.at);
+  if (!s.bytes) return CARNOT_NO_MEMORY(s.at, "engine metadata");
+  s.at = 0;
+  put_plan(&s, source);
+  put_inspector_length(&s, plan);
   *out_bytes = s.bytes;
   *out_size = s.at;
   return s.status;
@@ -426,6 +434,7 @@ carnot_status* carnot_plan_decode(const void* bytes, size_t size, carnot_plan** 
   CARNOT_TRY(carnot_plan_create(out_plan));
   stream s = {.bytes = (unsigned char*)bytes, .size = size, .arena = &(*out_plan)->arena};
   put_plan(&s, *out_plan);
+  put_text(&s, &(*out_plan)->inspector, "inspector data");
   if (!s.status && s.at != size)
     s.status =
         CARNOT_ERROR(INVALID_MODEL, "engine metadata hold %zu bytes after their end", size - s.at);

@@ -4,7 +4,8 @@
 
 #include "plan/plan.h"
 
-// The metadata of |plan| as bytes; the caller frees *out_bytes. Any thread while nobody changes the
+// The metadata of |plan| as bytes, to be followed by the characters of plan->inspector, which are
+// not copied since they are long; the caller frees *out_bytes. Any thread while nobody changes the
 // plan.
 carnot_status* carnot_plan_encode(const carnot_plan* plan, void** out_bytes,
                                   size_t* out_size) CARNOT_MUST_USE;

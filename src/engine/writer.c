@@ -67,18 +67,20 @@ static carnot_status* make_image(carnot_plan* plan, image* out) {
   void* metadata;
   size_t metadata_bytes;
   CARNOT_TRY(carnot_plan_encode(plan, &metadata, &metadata_bytes));
-  size_t weights_at = carnot_align_up(sizeof(carnot_header) + metadata_bytes, CARNOT_PAGE_BYTES);
+  const char* text = plan->inspector ? plan->inspector : "";
+  const size_t text_bytes = strlen(text), all_bytes = metadata_bytes + text_bytes;
+  size_t weights_at = carnot_align_up(sizeof(carnot_header) + all_bytes, CARNOT_PAGE_BYTES);
   carnot_header header = {.magic = CARNOT_ENGINE_MAGIC, .version = CARNOT_ENGINE_VERSION};
   header.file_bytes = weights_at + weight_bytes;
-  header.metadata =
-      (carnot_section){sizeof(header), metadata_bytes, carnot_hash(metadata, metadata_bytes, 0)};
+  header.metadata = (carnot_section){
+      sizeof(header), all_bytes, carnot_hash_pair(metadata, metadata_bytes, text, text_bytes, 0)};
   header.weights = (carnot_section){weights_at, weight_bytes, 0};
   header.hash = carnot_hash(&header, offsetof(carnot_header, hash), 0);
   out->header = header;
   out->metadata = metadata;
   void* pieces;
   carnot_status* status =
-      carnot_calloc(plan->blob_count * 2 + 4, sizeof(carnot_piece), "the engine's parts", &pieces);
+      carnot_calloc(plan->blob_count * 2 + 5, sizeof(carnot_piece), "the engine's parts", &pieces);
   if (status) {
     free(metadata);
     return status;
@@ -86,6 +88,7 @@ static carnot_status* make_image(carnot_plan* plan, image* out) {
   out->pieces = pieces;
   add_piece(out, &out->header, sizeof(out->header));
   add_piece(out, metadata, metadata_bytes);
+  add_piece(out, text, text_bytes);
   add_piece(out, kZeros, weights_at - out->bytes);
   for (uint32_t i = 0; i < plan->blob_count; i++) {
     const carnot_plan_blob* blob = &plan->blobs[i];

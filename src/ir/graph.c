@@ -168,6 +168,7 @@ void carnot_node_set_input(carnot_node* node, int input, carnot_value* value) {
 void carnot_value_replace(carnot_value* from, carnot_value* to) {
   if (!to->forced_dtype && to->type.dtype == from->type.dtype)
     to->forced_dtype = from->forced_dtype;
+  carnot_value_keep_range(to, from);
   while (from->use_count) {
     carnot_use use = from->uses[0];
     carnot_node_set_input(use.node, use.input, to);
@@ -421,4 +422,13 @@ void carnot_graph_planned_syms(const carnot_graph* graph, bool* out) {
     for (int k = 0; k < carnot_sym_arity(e->op); k++)
       out[i] &= carnot_sym_is_const(operands[k]) || out[carnot_sym_index(operands[k])];
   }
+}
+
+void carnot_graph_restore_constants(const carnot_graph* graph) {
+  for (carnot_source_memory* m = graph->sources; m; m = m->next)
+    if (m->has_released) carnot_source_memory_restore(m);
+}
+
+void carnot_graph_lend_constants(const carnot_graph* graph) {
+  for (carnot_source_memory* m = graph->sources; m; m = m->next) carnot_source_memory_lend(m);
 }

@@ -5,6 +5,7 @@
 #ifndef CARNOT_IR_GRAPH_H_
 #define CARNOT_IR_GRAPH_H_
 
+#include "base/source_memory.h"
 #include "ir/op.h"
 
 typedef struct carnot_node carnot_node;
@@ -47,6 +48,7 @@ typedef struct carnot_value {
   size_t use_count, use_capacity;
   int block_output_count;     // how often it is a result of its block
   carnot_dtype forced_dtype;  // the user's choice of type (weak typing), INVALID: none
+  double range[2];            // its least and largest value, to quantize it; both 0: unknown
 } carnot_value;
 
 struct carnot_node {
@@ -86,6 +88,9 @@ struct carnot_graph {
   carnot_block* main;
   const char* name;
   uint32_t value_count, node_count;
+  // The first of a list: memory that constants' data may lie in and that a build of the graph
+  // releases. Borrowed.
+  carnot_source_memory* sources;
 };
 
 // An empty graph; the caller destroys it.
@@ -158,10 +163,25 @@ static inline bool carnot_value_is_constant(const carnot_value* value) {
 static inline bool carnot_value_used(const carnot_value* v) {
   return v->use_count || v->block_output_count;
 }
+// True where the range of |v| is known.
+static inline bool carnot_value_has_range(const carnot_value* v) {
+  return v->range[1] > v->range[0];
+}
+// |to| holds what |from| does: it takes over its range unless it has one.
+static inline void carnot_value_keep_range(carnot_value* to, const carnot_value* from) {
+  if (carnot_value_has_range(to)) return;
+  to->range[0] = from->range[0];
+  to->range[1] = from->range[1];
+}
 // The row of the node's operator.
 static inline const carnot_op_row* carnot_node_row(const carnot_node* node) {
   return carnot_op_get(node->op);
 }
+
+// Constants' data that a build released are there again.
+void carnot_graph_restore_constants(const carnot_graph* graph);
+// The same for as long as the graph lives: the caller gives pointers to data away.
+void carnot_graph_lend_constants(const carnot_graph* graph);
 
 // A deep copy; constants' data stay borrowed.
 carnot_status* carnot_graph_clone(const carnot_graph* graph,

@@ -181,6 +181,7 @@ carnot_status* carnot_graph_clone(const carnot_graph* graph, carnot_graph** out_
   to->name = carnot_arena_text(&to->arena, graph->name, strlen(graph->name));
   to->value_count = graph->value_count;
   to->node_count = graph->node_count;
+  to->sources = graph->sources;
   copier c = {.to = to};
   void *values = NULL, *nodes = NULL;
   carnot_status* status = copy_syms(&to->syms, &graph->syms);

@@ -47,6 +47,7 @@ carnot_status* carnot_cast_cache_replace_node(carnot_cast_cache* cache, carnot_n
       continue;
     }
     made->outputs[i]->name = old->name;
+    carnot_value_keep_range(made->outputs[i], old);
     cache->of[old->id] = made->outputs[i];
     carnot_value* back;
     CARNOT_TRY(carnot_insert_cast(node, made->outputs[i], old->type.dtype, &back));

@@ -14,6 +14,7 @@ typedef struct carnot_pass_options {
   const char* dump;   // print the graph after this pass to stderr; "all": after each
   bool none;          // run only passes whose row says |always|
   bool device;        // for an accelerator: passes that serve the CPU's tactics are left out
+  bool quantize;      // 8-bit types for layers whose tensors have ranges
   carnot_dtype half;  // FP16 or BF16: FP32 layers may be stored in it; INVALID: none
   // True when one kernel of the target computes |nodes| as one region: nodes of one block in order;
   // the region's outputs are the values that others read. Passes that fuse for a single kernel ask
@@ -85,6 +86,11 @@ carnot_status* carnot_pass_fold_batch_norm(carnot_graph* graph,
 // FP16 and BF16 networks compute in FP32 (CPU).
 carnot_status* carnot_pass_promote_half_to_f32(carnot_graph* graph,
                                                const carnot_pass_options* options) CARNOT_MUST_USE;
+// Quantize and dequantize nodes around layers whose tensors have ranges.
+carnot_status* carnot_pass_insert_qdq(carnot_graph* graph,
+                                      const carnot_pass_options* options) CARNOT_MUST_USE;
+// True for a layer that insert_qdq quantizes where its first input has a range.
+bool carnot_takes_qdq(const carnot_node* node);
 // FP32 layers are stored as options->half or the type requested for them (accelerator).
 carnot_status* carnot_pass_convert_to_mixed_precision(
     carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;

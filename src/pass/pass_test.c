@@ -12,6 +12,7 @@
 //   accepts      a kernel takes every region that the pass proposes (else none)
 //   refit        all constants are weights that may change later
 //   f16, bf16    the type that FP32 layers may be stored in
+//   ranges       every tensor of floats has the range [-2, 2]; relu: [0, 2] (insert_qdq quantizes)
 //   precision=T  every layer was asked to compute in T (float16, bfloat16, float32)
 // A failed case prints the graph that came out, ready to be pasted. Values are numbered in order of
 // appearance; names are not compared.
@@ -46,6 +47,7 @@ static bool has_option(const test_case* c, const char* name) {
 
 static carnot_pass_options options_of(const test_case* c) {
   return (carnot_pass_options){.refit = has_option(c, "refit"),
+                               .quantize = has_option(c, "ranges"),
                                .device = has_option(c, "device"),
                                .half = has_option(c, "f16")    ? CARNOT_DTYPE_F16
                                        : has_option(c, "bf16") ? CARNOT_DTYPE_BF16
@@ -62,6 +64,20 @@ static void request_precision(const test_case* c, carnot_graph* graph) {
     for (carnot_node* node = graph->main->first; node; node = node->next)
       node->precision = kTypes[i];
   }
+}
+
+static void give_range(carnot_value* value, double min) {
+  if (!value || value->constant || !carnot_dtype_is_float(value->type.dtype)) return;
+  value->range[0] = min;
+  value->range[1] = 2;
+}
+
+static void give_ranges(const test_case* c, carnot_graph* graph) {
+  if (!has_option(c, "ranges")) return;
+  double min = has_option(c, "relu") ? 0 : -2;
+  for (size_t i = 0; i < graph->main->param_count; i++) give_range(graph->main->params[i], min);
+  for (carnot_node* node = graph->main->first; node; node = node->next)
+    for (int i = 0; i < node->output_count; i++) give_range(node->outputs[i], min);
 }
 
 static void name_weights(carnot_graph* graph) {
@@ -99,6 +115,7 @@ static bool run_case(const carnot_pass_row* pass, const test_case* c) {
     return false;
   }
   request_precision(c, graph);
+  give_ranges(c, graph);
   if (has_option(c, "refit")) name_weights(graph);
   char* before = print_normalized(graph);
   carnot_pass_options options = options_of(c);

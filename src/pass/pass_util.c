@@ -216,5 +216,6 @@ carnot_status* carnot_insert_cast(carnot_node* at, carnot_value* from, carnot_dt
   carnot_node* node;
   CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_CAST, NULL, &attrs, &from, 1, 1, &node));
   *out = node->outputs[0];
+  carnot_value_keep_range(*out, from);
   return NULL;
 }

@@ -102,6 +102,64 @@ static void test_smallest_gap_is_taken(void** state) {
   assert_int_equal(bytes, 6400 + 3200 + 1600);
 }
 
+// The same algorithm in its plainest form: every placed item is looked at.
+static uint64_t plan_plainly(carnot_interval* items, uint32_t count) {
+  uint64_t total = 0;
+  bool* is_placed = calloc(count, sizeof(bool));
+  for (uint32_t placed = 0; placed < count; placed++) {
+    carnot_interval* item = NULL;  // the largest that is left, then the earliest
+    for (uint32_t i = 0; i < count; i++) {
+      carnot_interval* other = &items[i];
+      if (is_placed[i]) continue;
+      if (!item || other->bytes > item->bytes ||
+          (other->bytes == item->bytes &&
+           (other->first < item->first || (other->first == item->first && other->id < item->id))))
+        item = other;
+    }
+    uint64_t best = UINT64_MAX, best_gap = UINT64_MAX, bytes = (item->bytes + 63) / 64 * 64;
+    // Where it may begin: at 0 or behind a neighbour; the room there ends at the next neighbour.
+    for (uint32_t i = 0; i <= count; i++) {
+      if (i < count && (!is_placed[i] || !overlap_in_time(&items[i], item))) continue;
+      uint64_t at = i < count ? items[i].offset + (items[i].bytes + 63) / 64 * 64 : 0;
+      uint64_t next = UINT64_MAX;
+      for (uint32_t j = 0; j < count; j++) {
+        if (!is_placed[j] || !overlap_in_time(&items[j], item)) continue;
+        uint64_t end = items[j].offset + (items[j].bytes + 63) / 64 * 64;
+        if (end > at && items[j].offset < next) next = items[j].offset;
+      }
+      uint64_t gap = next == UINT64_MAX ? UINT64_MAX - 1 : next > at ? next - at : 0;
+      if (gap >= bytes && (gap < best_gap || (gap == best_gap && at < best))) {
+        best = at;
+        best_gap = gap;
+      }
+    }
+    item->offset = best;
+    is_placed[item - items] = true;
+    if (best + bytes > total) total = best + bytes;
+  }
+  free(is_placed);
+  return total;
+}
+
+// Short and long lives, so that both ways to find neighbours are taken.
+static void test_result_is_that_of_the_plain_algorithm(void** state) {
+  (void)state;
+  static carnot_interval items[kMost], plain[kMost];
+  for (uint32_t seed = 1; seed <= 40; seed++) {
+    uint64_t bytes;
+    make_random(items, kMost, seed);
+    for (uint32_t i = 0; i < kMost; i++) {
+      items[i].bytes += 1;
+      if (seed % 2) items[i].first = i, items[i].last = i + 1 + i % (seed % 4 + 1);
+    }
+    memcpy(plain, items, sizeof(items));
+    assert_null(carnot_memory_plan(items, kMost, &bytes));
+    assert_int_equal(bytes, plan_plainly(plain, kMost));
+    for (uint32_t i = 0; i < kMost; i++)
+      assert_int_equal(items[i].offset, plain[items[i].id].offset);
+  }
+}
+
 static void test_no_items(void** state) {
   (void)state;
   uint64_t bytes = 1;
@@ -116,9 +174,11 @@ static void test_no_items(void** state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random_intervals), cmocka_unit_test(test_order_of_items_is_irrelevant),
-      cmocka_unit_test(test_chain_is_optimal), cmocka_unit_test(test_smallest_gap_is_taken),
-      cmocka_unit_test(test_no_items)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_intervals),
+                                     cmocka_unit_test(test_order_of_items_is_irrelevant),
+                                     cmocka_unit_test(test_chain_is_optimal),
+                                     cmocka_unit_test(test_smallest_gap_is_taken),
+                                     cmocka_unit_test(test_result_is_that_of_the_plain_algorithm),
+                                     cmocka_unit_test(test_no_items)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,4 +22,11 @@ static inline bool carnot_is_known(const carnot_operand_desc* t) {
   return t->is_constant && t->tensor && t->tensor->data;
 }
 
+// Its rank is known, and so is each dimension, which is the same in every profile.
+static inline bool carnot_has_fixed_dims(const carnot_operand_desc* t) {
+  bool fixed = t->rank >= 0;
+  for (int d = 0; fixed && d < t->rank; d++) fixed = t->dims[d] >= 0 && t->min[d] == t->max[d];
+  return fixed;
+}
+
 #endif  // CARNOT_PLAN_OPERAND_H_

@@ -21,6 +21,7 @@ carnot_status* carnot_plan_create(carnot_plan** out_plan) {
 void carnot_plan_destroy(carnot_plan* plan) {
   if (!plan) return;
   if (plan->drop) plan->drop(plan->keep);
+  free(plan->inspector_text);
   carnot_arena_deinit(&plan->arena);
   free(plan);
 }

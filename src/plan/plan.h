@@ -159,6 +159,7 @@ typedef struct carnot_plan {
   uint64_t arena_bound;         // the most bytes alive at once: no plan needs less
   uint64_t workspace_bytes;     // behind the arena, shared by all steps
   const char* inspector;        // JSON, "" when left out
+  char* inspector_text;         // the same where the builder made it; freed with the plan
   bool refittable, stripped;
   void* keep;  // what the builder's blobs point into; dropped with the plan
   void (*drop)(void* keep);

@@ -1,5 +1,6 @@
 """carnot debug: compare, passes, precision, backends, reduce, split."""
 
+import json
 import pathlib
 import re
 
@@ -7,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from harness import fails, passes
+from harness import carnot, fails, passes
 from onnx import TensorProto, helper, numpy_helper
 
 RNG = np.random.default_rng(3)
@@ -48,6 +49,21 @@ def ort(path: pathlib.Path, feeds: dict) -> dict:
 
 def test_every_layer_agrees(net: pathlib.Path) -> None:
     assert re.search(r"\d layers agree", passes("debug", "compare", net, "--shapes=x:3x16"))
+
+
+def test_json(net: pathlib.Path) -> None:
+    told = json.loads(passes("debug", "compare", net, "--shapes=x:3x16", "--json"))
+    assert told["passed"] is True and told["rtol"] == told["atol"] == 1e-4
+    tensors = [layer["tensor"] for layer in told["layers"]]
+    assert tensors[-1] == "y" and len(set(tensors)) == len(tensors)
+    for layer in told["layers"]:
+        assert layer["name"] and layer["tactic"].startswith("cpu_") and layer["outside"] == 0 and layer["count"] == 48
+        assert 0 <= layer["max_abs"] < 1 and layer["cosine"] == pytest.approx(1)
+    done = carnot("debug", "compare", net, "--shapes=x:3x16", "--json", "--atol=0", "--rtol=1e-12", "--fp16")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1 and told["passed"] is False and any(layer["outside"] for layer in told["layers"])
+    assert "layers are outside atol 0" in done.stderr
+    assert "--json is for carnot debug compare" in fails("debug", "passes", net, "--json", code=2)
 
 
 def test_the_first_layer_that_differs(net: pathlib.Path, tmp_path: pathlib.Path) -> None:

@@ -117,7 +117,7 @@ def test_values_of_shape_inputs(gather, tmp_path):
         ("--layerPrecisions=fp32", "--layerPrecisions: 'fp32' has no effect: it names a layer but no type"),
         ("--sparsity=enable", "--sparsity has no effect"),
         ("--sparsity=force", "--sparsity has no effect"),
-        ("--best", "--best takes fp32, fp16 and bf16: int8, fp8 and int4 are used only where"),
+        ("--best", "--best takes fp32, fp16 and bf16: int8 needs ranges by --calib or --calibData"),
         ("--plugins=libnvinfer_plugin.so", "TensorRT's plugins are built in"),
         ("--staticPlugins=/usr/lib/libnvinfer_plugin.so.10", "TensorRT's plugins are built in"),
         ("--setPluginsToSerialize=libnvinfer_plugin.so", "TensorRT's plugins are built in"),
@@ -146,7 +146,7 @@ def test_quantized_types_are_permissions(product, quantized, tmp_path, flag):
         fails("build", product, flag, "--output", tmp_path / "n.plan"),
         fails("bench", product, flag, "--duration=0"),
     ]
-    sentences = {re.search(r"nothing in the network is quantized .*", text)[0] for text in refusals}
+    sentences = {re.search(r"nothing in the network is quantized: .*", text)[0] for text in refusals}
     assert len(sentences) == 1, sentences
 
 

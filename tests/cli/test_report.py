@@ -130,9 +130,27 @@ def test_profiles_of_each_kind_give_the_times(network: pathlib.Path) -> None:
     assert engine["timeline"]["events"] and all("us" in layer for layer in engine["layers"])
 
 
+@pytest.fixture(scope="module")
+def errors(network: pathlib.Path) -> pathlib.Path:
+    path = network.parent / "errors.json"
+    path.write_text(passes("debug", "compare", network.with_suffix(".onnx"), "--json"))
+    return path
+
+
+def test_errors_of_layers(network: pathlib.Path, errors: pathlib.Path) -> None:
+    engine = document(write_report(network, "--noMeasure", f"--errors={errors}", path="other.html"))["engines"][0]
+    told = {layer["name"]: layer for layer in json.loads(errors.read_text())["layers"]}
+    known = {layer["name"]: layer["error"] for layer in engine["layers"] if "error" in layer}
+    assert known.keys() == told.keys() and "stem/conv + stem/relu" in known
+    for name, error in known.items():
+        assert error["max_abs"] == pytest.approx(told[name]["max_abs"], rel=1e-4)
+        assert error["outside"] == 0 and error["count"] == told[name]["count"]
+
+
 def test_messages(network: pathlib.Path) -> None:
     bad = network.parent / "bad.json"
     bad.write_text("{}")
+    assert "has no error of a layer of this engine" in fails("report", network, "--noMeasure", f"--errors={bad}")
     assert "has no time of a layer" in fails("report", network, "--noMeasure", f"--profile={bad}")
     bad.write_text("{")
     assert "is no JSON: line 1" in fails("report", network, "--noMeasure", f"--profile={bad}")
@@ -206,6 +224,46 @@ def test_page_opens_without_complaint(report: pathlib.Path, browser, size: str, 
     for canvas in (["#graph-canvas"] if shutil.which("dot") else []) + ["#memory-canvas", "#timeline-canvas"]:
         assert page.locator(canvas).evaluate(drawn) > 4, canvas
     assert page.locator("#roofline .point").count() >= 2
+    assert page.problems == []
+    page.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_section_in_view_is_marked(report: pathlib.Path, browser, size: str) -> None:
+    page = open_page(browser, report, size)
+    page.emulate_media(reduced_motion="reduce")  # no smooth scrolling
+    current = page.locator("nav a[aria-current]")
+    assert current.all_inner_texts() == ["Overview"]
+    for name in ("Layers", "Graph", "Timeline", "Overview"):
+        page.locator("nav a", has_text=name).click()
+        page.wait_for_timeout(200)
+        assert current.all_inner_texts() == [name]
+    page.close()
+
+
+def test_busy_machine_is_told(report: pathlib.Path, browser) -> None:
+    text = report.read_text()
+    for busy in (True, False):
+        copy = report.with_name("busy.html")
+        engine = document(report)["engines"][0]["machine"]
+        wanted = json.dumps(busy)
+        copy.write_text(text.replace(f'"busy":{json.dumps(engine["busy"])}', f'"busy":{wanted}'))
+        page = open_page(browser, copy)
+        note = page.locator("#busy")
+        assert ("the measuring thread ran" in (note.text_content() or "")) == busy
+        assert note.is_visible() or not busy
+        page.close()
+
+
+def test_page_shows_errors(network: pathlib.Path, errors: pathlib.Path, browser) -> None:
+    page = open_page(browser, write_report(network, "--noMeasure", f"--errors={errors}", path="errors.html"))
+    page.locator("#table th button", has_text="Error").click()
+    shown = page.evaluate("[...document.querySelectorAll('#table tbody tr')].map((r) => state.engine.layers[r.dataset.layer].error?.max_abs ?? -1)")
+    assert shown == sorted(shown, reverse=True) and shown[0] > 0
+    assert "Largest error" in page.locator("#cards").inner_text()
+    page.locator("#table tbody tr button").first.click()
+    panel = page.locator("#details").inner_text()
+    assert "Outside the tolerance" in panel and "Cosine" in panel
     assert page.problems == []
     page.close()
 

@@ -1,5 +1,10 @@
 """The builder: properties, progress, cancellation, builds of whole models."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import carnot as trt
 import numpy as np
 import onnx
@@ -110,3 +115,38 @@ def test_a_network_is_built_twice(tmp_path):
         got = trt.load(plans[-1])(x)["y"]
         np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
     assert plans[0] == plans[1] == plans[2]
+
+
+THREADS = """
+import sys
+import carnot as trt
+
+logger = trt.Logger(trt.Logger.ERROR)
+builder = trt.Builder(logger)
+network = builder.create_network()
+network.mark_output(network.add_identity(network.add_input("x", trt.float32, (2,))).get_output(0))
+builder.max_threads = int(sys.argv[1])
+print(builder.build_serialized_network(network, builder.create_builder_config()) is not None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("variable", "threads", "built", "said"),
+    [
+        ("2", 0, "True", ""),
+        ("2", 2, "True", ""),
+        ("abc", 0, "False", "CARNOT_THREADS is 'abc', must be an integer in [0, 1024]"),
+        ("2", -1, "False", "-1 threads"),
+    ],
+)
+def test_thread_count_is_checked_by_the_library(variable, threads, built, said):
+    """CARNOT_THREADS and max_threads: the error is the library's, as for the command line."""
+    package = pathlib.Path(trt.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS, str(threads)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(package), "CARNOT_THREADS": variable},
+    )
+    assert done.returncode == 0 and done.stdout.strip() == built, done.stderr
+    assert said in done.stdout + done.stderr and "Traceback" not in done.stderr

@@ -131,28 +131,6 @@ def test_what_is_not_available_says_so(logger, flag):
     assert net.builder.build_serialized_network(net.network, net.config) is not None
 
 
-def test_calibrator_is_refused(logger):
-    class Calibrator(trt.IInt8EntropyCalibrator2):
-        def get_batch_size(self):
-            return 1
-
-        def get_batch(self, names):
-            return None
-
-        def read_calibration_cache(self):
-            return None
-
-        def write_calibration_cache(self, cache):
-            pass
-
-    net = two_products(logger)
-    net.config.int8_calibrator = Calibrator()
-    assert net.config.int8_calibrator.get_algorithm() == trt.CalibrationAlgoType.ENTROPY_CALIBRATION_2
-    net.config.set_flag(trt.BuilderFlag.INT8)
-    assert net.builder.build_serialized_network(net.network, net.config) is None
-    assert "INT8" in logger.errors()[-1] and not net.builder.platform_has_fast_int8
-
-
 def test_precision_requests(net):
     x = net.network.add_input("x", trt.float32, (2, 3))
     layer = net.network.add_unary(x, trt.UnaryOperation.EXP)

@@ -23,10 +23,28 @@ const cli_flag cli_build_flag_table[] = {
     {"fp32", CLI_VALUE, CLI_WORKS, "exact or fast"},
     {"fp16", CLI_NO_VALUE, CLI_WORKS, "float16 may be chosen where it is faster"},
     {"bf16", CLI_NO_VALUE, CLI_WORKS, "bfloat16 may be chosen where it is faster"},
-    {"int8", CLI_NO_VALUE, CLI_WORKS, "int8 for what the model quantizes; no calibration yet"},
+    {"int8", CLI_NO_VALUE, CLI_WORKS,
+     "int8 where --calib or --calibData gives ranges; what the model quantizes needs no flag"},
     {"fp8", CLI_NO_VALUE, CLI_WORKS, "fp8 for what the model quantizes"},
     {"int4", CLI_NO_VALUE, CLI_WORKS, "int4 for what the model quantizes"},
-    {"best", CLI_NO_VALUE, CLI_WORKS, "every precision there is: --fp16 --bf16"},
+    {"best", CLI_NO_VALUE, CLI_WORKS,
+     "every precision there is: --fp16 --bf16, and --int8 where ranges are given"},
+    {"calib", CLI_VALUE, CLI_WORKS,
+     "calibration cache: read, or written where --calibData is given"},
+    {"calibData", CLI_VALUE, CLI_WORKS,
+     "folder with data to calibrate on: pictures, or INPUT.npy with samples along axis 0"},
+    {"calibrator", CLI_VALUE, CLI_WORKS,
+     "how ranges are found: mse (default), entropy2, entropy, minmax or percentile"},
+    {"calibQuantile", CLI_VALUE, CLI_WORKS, "of --calibrator=percentile; 0.9999"},
+    {"calibMean", CLI_VALUE, CLI_WORKS, "A,B,C: pictures become x = (pixel - mean) * scale"},
+    {"calibScale", CLI_VALUE, CLI_WORKS, "A,B,C: see --calibMean"},
+    {"calibLayout", CLI_VALUE, CLI_WORKS, "nchw or nhwc, of pictures; guessed from the shape"},
+    {"minShapesCalib", CLI_VALUE, CLI_WORKS,
+     "checked: a calibration takes every shape of its data"},
+    {"maxShapesCalib", CLI_VALUE, CLI_WORKS,
+     "checked: a calibration takes every shape of its data"},
+    {"optShapesCalib", CLI_VALUE, CLI_WORKS,
+     "INPUT:1x3x224x224,…: what pictures are scaled to where the model leaves it open"},
     {"noTF32", CLI_NO_VALUE, CLI_WORKS, "always so: float32 is computed as float32"},
     {"stronglyTyped", CLI_NO_VALUE, CLI_WORKS, "types are the model's, none is chosen"},
     {"precisionConstraints", CLI_VALUE, CLI_WORKS,
@@ -146,6 +164,11 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   if (sources) CLI_TRY(tactic_sources(sources, &options->tactic_sources));
   options->quantized =
       cli_flag_set(flags, "int8") || cli_flag_set(flags, "fp8") || cli_flag_set(flags, "int4");
+  CLI_TRY(cli_calibration_flags(flags, &options->calibration));
+  bool has_ranges = options->calibration.cache || options->calibration.data;
+  options->quantized |= has_ranges && cli_flag_set(flags, "best");
+  CLI_CHECK(!has_ranges || options->quantized, INVALID_ARGUMENT,
+            CLI_USAGE "--calib and --calibData have no effect without --int8 or --best");
   CLI_TRY(cli_typing_flags(flags, options));
   return cli_plugin_flags(flags, options);
 }

@@ -2,6 +2,7 @@
 #ifndef CARNOT_TOOLS_BUILD_OPTIONS_H_
 #define CARNOT_TOOLS_BUILD_OPTIONS_H_
 
+#include "calibrate.h"
 #include "carnot/builder.h"
 #include "carnot/onnx.h"
 #include "flags.h"
@@ -45,7 +46,8 @@ typedef struct cli_build_options {
   double time_budget_s;
   uint32_t tactic_sources;  // bits 1 << carnot_tactic_source
   bool refit, strip, no_passes, fast_fp32;
-  bool quantized;  // types of 8 bits and less for what the model quantizes
+  bool quantized;  // 8-bit types for layers with ranges
+  cli_calibration calibration;
   const char* const* disabled_passes;
   size_t disabled_pass_count;
   const char* dump_pass;

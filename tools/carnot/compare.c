@@ -1,6 +1,5 @@
 // carnot compare A B: two models or engines on the same inputs, or one against saved outputs.
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -45,14 +44,6 @@ static void print_diff(const char* name, const cli_tensor_diff* d) {
   putchar('\n');
 }
 
-static json_t* diff_json(const char* name, const cli_tensor_diff* d) {
-  return json_pack("{s:s,s:f,s:f,s:f,s:I,s:I,s:I}", "name", name, "max_abs",
-                   isfinite(d->max_abs) ? d->max_abs : 1e308, "max_rel",
-                   isfinite(d->max_rel) ? d->max_rel : 1e308, "cosine",
-                   isnan(d->cosine) ? 0 : d->cosine, "outside", (json_int_t)d->outside, "count",
-                   (json_int_t)d->count, "not_finite", (json_int_t)d->not_finite);
-}
-
 // Compares every output that is a tensor and adds to |rows|, *out_outside and *out_elements.
 static carnot_status* compare_each(cli_session* first, cli_session* second, const char* folder,
                                    const tolerance* t, json_t* rows, int64_t* out_outside,
@@ -71,7 +62,7 @@ static carnot_status* compare_each(cli_session* first, cli_session* second, cons
     CLI_TRY(cli_tensor_compare(info.name, &a, &b, t->rtol, t->atol, &d));
     *out_outside += d.outside;
     *out_elements += d.count;
-    json_array_append_new(rows, diff_json(info.name, &d));
+    json_array_append_new(rows, cli_tensor_diff_json(info.name, &d));
     if (!t->json) print_diff(info.name, &d);
   }
   return NULL;

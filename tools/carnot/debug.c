@@ -21,6 +21,7 @@ const cli_flag cli_debug_flags[] = {
     {"at", CLI_VALUE, CLI_WORKS, "TENSOR,…: where split cuts the model"},
     {"output-dir", CLI_VALUE, CLI_WORKS, "where reduce and split write their models"},
     {"each", CLI_NO_VALUE, CLI_WORKS, "precision tries the layers one by one"},
+    {"json", CLI_NO_VALUE, CLI_WORKS, "compare prints one JSON object, for report --errors"},
     {NULL, CLI_NO_VALUE, CLI_WORKS, NULL},
 };
 
@@ -35,17 +36,39 @@ static void print_row(const debug_row* row) {
          row->difference.cosine, row->tactic, row->step);
 }
 
+static void print_table(const debug_rows* rows) {
+  printf("%-4s %10s %10s %12s  %-28s layer\n", "", "max abs", "max rel", "cosine", "tactic");
+  for (size_t i = 0; i < rows->count; i++) print_row(&rows->items[i]);
+}
+
+static void print_json(const debug_case* c, const debug_rows* rows) {
+  bool passed = true;
+  json_t* layers = json_array();
+  for (size_t i = 0; i < rows->count; i++) {
+    const debug_row* row = &rows->items[i];
+    json_t* layer = cli_tensor_diff_json(row->step, &row->difference);
+    json_object_set_new(layer, "tensor", json_string(row->value));
+    json_object_set_new(layer, "tactic", json_string(row->tactic));
+    json_array_append_new(layers, layer);
+    passed = passed && !row->fails;
+  }
+  json_t* root = json_pack("{s:f,s:f,s:b,s:o}", "rtol", c->rtol, "atol", c->atol, "passed", passed,
+                           "layers", layers);
+  json_dumpf(root, stdout, JSON_COMPACT);
+  putchar('\n');
+  json_decref(root);
+}
+
 carnot_status* debug_compare(debug_case* c) {
   debug_rows rows = {0};
   cli_tensor_diff worst;
-  bool fails;
+  bool fails, json = cli_flag_set(c->flags, "json");
   carnot_status* status = debug_run(c, c->path, &c->build, &rows, &worst, &fails);
   const debug_row* first = NULL;
   size_t failing = 0;
-  if (!status)
-    printf("%-4s %10s %10s %12s  %-28s layer\n", "", "max abs", "max rel", "cosine", "tactic");
+  if (!status && json) print_json(c, &rows);
+  if (!status && !json) print_table(&rows);
   for (size_t i = 0; !status && i < rows.count; i++) {
-    print_row(&rows.items[i]);
     failing += rows.items[i].fails;
     if (rows.items[i].fails && !first) first = &rows.items[i];
   }
@@ -59,7 +82,7 @@ carnot_status* debug_compare(debug_case* c) {
                        failing, rows.count, c->atol, c->rtol, first->step, first->value,
                        first->tactic, (long long)first->difference.worst, first->difference.worst_a,
                        first->difference.worst_b);
-  if (!status) printf("%zu layers agree\n", rows.count);
+  if (!status && !json) printf("%zu layers agree\n", rows.count);
   free(rows.items);
   return status;
 }
@@ -77,6 +100,8 @@ carnot_status* cli_debug(cli_flags* flags) {
   while (what && chosen < kWhatCount && strcmp(kWhat[chosen].name, what) != 0) chosen++;
   CLI_CHECK(what && chosen < kWhatCount, INVALID_ARGUMENT,
             "usage: carnot debug compare|passes|precision|backends|reduce|split MODEL");
+  CLI_CHECK(kWhat[chosen].run == debug_compare || !cli_flag_set(flags, "json"), INVALID_ARGUMENT,
+            "usage: --json is for carnot debug compare");
   debug_case* c = calloc(1, sizeof(*c));
   if (!c) return CLI_NO_MEMORY(sizeof(*c), "a case");
   carnot_status* status = debug_open(flags, c);

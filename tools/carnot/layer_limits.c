@@ -30,8 +30,8 @@ json_t* cli_machine_json(const carnot_machine_peaks* m) {
                           l->read_all_threads_gbs, "copy_gbs_one_thread", l->copy_one_thread_gbs,
                           "copy_gbs_all_threads", l->copy_all_threads_gbs));
   }
-  return json_pack("{s:i,s:f,s:o,s:o}", "threads", m->thread_count, "availability", m->availability,
-                   "peaks", peaks, "levels", levels);
+  return json_pack("{s:i,s:f,s:b,s:o,s:o}", "threads", m->thread_count, "availability",
+                   m->availability, "busy", (int)cli_is_busy(m), "peaks", peaks, "levels", levels);
 }
 
 carnot_status* cli_layer_limits_add(cli_session* session, json_t* root) {

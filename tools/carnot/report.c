@@ -13,6 +13,8 @@ const cli_flag cli_report_flags[] = {
     {"profile", CLI_VALUE, CLI_WORKS,
      "take layer times from the JSON of exec --exportProfile, inspect --peaks --json or "
      "--exportTimeline"},
+    {"errors", CLI_VALUE, CLI_WORKS,
+     "show each layer's error from the JSON of debug compare --json"},
     {"compare", CLI_VALUE, CLI_WORKS, "another model or engine to show beside"},
     {"compareProfile", CLI_VALUE, CLI_WORKS, "layer times of the other one"},
     {"noMeasure", CLI_NO_VALUE, CLI_WORKS,
@@ -62,11 +64,17 @@ static void add_facts(const cli_session* session, const char* path, json_t* engi
   json_object_set_new(engine, "build_ms", json_real(session->loaded.build_ms));
 }
 
-static carnot_status* describe(cli_session* session, const char* path, const char* profile,
-                               json_t* engines) {
+// The engine's file, and files with what was measured of it elsewhere (NULL: none).
+typedef struct report_input {
+  const char *path, *profile, *errors;
+} report_input;
+
+static carnot_status* describe(cli_session* session, const report_input* from, json_t* engines) {
+  const char *path = from->path, *profile = from->profile;
   json_t *root = json_loads(carnot_engine_inspect(session->loaded.engine), 0, NULL), *trace = NULL;
   CLI_CHECK(root, INVALID_MODEL, "%s holds no readable inspector data", path);
   carnot_status* status = profile ? report_read_profile(profile, root, &trace) : NULL;
+  if (!status && from->errors) status = report_read_errors(from->errors, root);
   bool has_limits = json_object_get(root, "Machine") != NULL;
   if (!status && session->context && !has_limits) measure(session, root, profile != NULL);
   if (!status && session->context && !profile)
@@ -101,11 +109,11 @@ static carnot_status* open_engine(const report_options* options, const char* pat
   return NULL;
 }
 
-static carnot_status* add_engine(const report_options* options, const char* path,
-                                 const char* profile, json_t* engines) {
+static carnot_status* add_engine(const report_options* options, const report_input* from,
+                                 json_t* engines) {
   cli_session session = {.context = NULL};
-  carnot_status* status = open_engine(options, path, &session);
-  if (!status) status = describe(&session, path, profile, engines);
+  carnot_status* status = open_engine(options, from->path, &session);
+  if (!status) status = describe(&session, from, engines);
   cli_session_close(&session);
   return status;
 }
@@ -153,7 +161,8 @@ static carnot_status* read_options(cli_flags* flags, cli_shapes* shapes, report_
   out->output = cli_flag_text(flags, "output");
   if (!out->output) out->output = "report.html";
   CLI_CHECK(cli_word(flags, 0), INVALID_ARGUMENT,
-            "usage: carnot report MODEL_OR_ENGINE [--profile=FILE] [--compare=OTHER] "
+            "usage: carnot report MODEL_OR_ENGINE [--profile=FILE] [--errors=FILE] "
+            "[--compare=OTHER] "
             "[--output=report.html]");
   CLI_CHECK(!cli_flag_text(flags, "compareProfile") || cli_flag_text(flags, "compare"),
             INVALID_ARGUMENT, "usage: --compareProfile is given without --compare");
@@ -164,9 +173,12 @@ static carnot_status* report(cli_flags* flags, cli_shapes* shapes, json_t* docum
   report_options options = {.measure = false};
   CLI_TRY(read_options(flags, shapes, &options));
   json_t* engines = json_object_get(document, "engines");
-  CLI_TRY(add_engine(&options, cli_word(flags, 0), cli_flag_text(flags, "profile"), engines));
-  const char* other = cli_flag_text(flags, "compare");
-  if (other) CLI_TRY(add_engine(&options, other, cli_flag_text(flags, "compareProfile"), engines));
+  const report_input first = {cli_word(flags, 0), cli_flag_text(flags, "profile"),
+                              cli_flag_text(flags, "errors")};
+  const report_input other = {cli_flag_text(flags, "compare"),
+                              cli_flag_text(flags, "compareProfile"), NULL};
+  CLI_TRY(add_engine(&options, &first, engines));
+  if (other.path) CLI_TRY(add_engine(&options, &other, engines));
   CLI_TRY(write_page(options.output, document));
   cli_say(CLI_SAY_INFO, "wrote %s", options.output);
   return NULL;

@@ -19,6 +19,11 @@ json_t* report_compact(const json_t* root);
 carnot_status* report_read_profile(const char* path, json_t* root,
                                    json_t** out_trace) CARNOT_MUST_USE;
 
+// Puts the figures of FILE |path|, which `carnot debug compare --json` writes, into the layers of
+// |root|, the inspector's data, as "Error": {"max_abs", "max_rel", "cosine", "outside", "count"}.
+// INVALID_ARGUMENT when no layer of the engine is named there.
+carnot_status* report_read_errors(const char* path, json_t* root) CARNOT_MUST_USE;
+
 // Puts the spans of |trace|, which carnot_context_record_timeline describes, into |engine|
 // (report_compact) as "timeline": {"lanes": [NAME], "events": [[lane, start_us, us, layer, name]]};
 // a layer is -1 where there is none.

@@ -78,11 +78,11 @@ static json_t* operators(const json_t* layer) {
 }
 
 static json_t* compact_layer(const json_t* layer, table* values, table* texts) {
-  static const char* const kSame[][2] = {{"Name", "name"},           {"LayerType", "type"},
-                                         {"TacticName", "tactic"},   {"Numerics", "numerics"},
-                                         {"Precision", "precision"}, {"Flops", "flops"},
-                                         {"Bytes", "bytes"},         {"TimeUs", "build_us"},
-                                         {"MeasuredUs", "us"},       {"LimitUs", "limit_us"}};
+  static const char* const kSame[][2] = {
+      {"Name", "name"},         {"LayerType", "type"},      {"TacticName", "tactic"},
+      {"Numerics", "numerics"}, {"Precision", "precision"}, {"Flops", "flops"},
+      {"Bytes", "bytes"},       {"TimeUs", "build_us"},     {"MeasuredUs", "us"},
+      {"LimitUs", "limit_us"},  {"Error", "error"}};
   json_t* out = json_object();
   for (size_t i = 0; i < CLI_COUNT(kSame); i++) {
     json_t* field = json_object_get(layer, kSame[i][0]);
@@ -130,26 +130,33 @@ json_t* report_compact(const json_t* root) {
   return out;
 }
 
-// ---- profiles ----
+// ---- profiles and errors: entries that name a layer ----
 
-// The time of each entry of |entries| goes to the next layer of its name in order of execution.
+// The next layer called |name| in order of execution from |*at| on, or NULL; *at is behind it.
+static json_t* next_layer(const json_t* root, const char* name, size_t* at) {
+  const json_t* layers = json_object_get(root, "Layers");
+  size_t count = json_array_size(layers);
+  for (size_t k = 0; k < count; k++) {
+    json_t* layer = json_array_get(layers, (*at + k) % count);
+    if (strcmp(text_of(layer, "Name"), name) != 0) continue;
+    *at = (*at + k + 1) % count;
+    return layer;
+  }
+  return NULL;
+}
+
 static size_t take_times(const json_t* entries, const char* name_key, const char* key, double scale,
                          json_t* root) {
-  json_t *layers = json_object_get(root, "Layers"), *entry;
-  size_t i, at = 0, taken = 0, count = json_array_size(layers);
+  json_t *entry, *layer;
+  size_t i, at = 0, taken = 0;
   json_array_foreach(entries, i, entry) {
     json_t* time = json_object_get(entry, key);
     if (!json_is_number(time)) continue;
-    for (size_t k = 0; k < count; k++) {
-      json_t* layer = json_array_get(layers, (at + k) % count);
-      if (strcmp(text_of(layer, "Name"), text_of(entry, name_key)) != 0) continue;
-      json_object_set_new(layer, "MeasuredUs", json_real(json_number_value(time) * scale));
-      if (json_object_get(entry, "LimitUs"))
-        json_object_set(layer, "LimitUs", json_object_get(entry, "LimitUs"));
-      at = (at + k + 1) % count;
-      taken++;
-      break;
-    }
+    if (!(layer = next_layer(root, text_of(entry, name_key), &at))) continue;
+    json_object_set_new(layer, "MeasuredUs", json_real(json_number_value(time) * scale));
+    if (json_object_get(entry, "LimitUs"))
+      json_object_set(layer, "LimitUs", json_object_get(entry, "LimitUs"));
+    taken++;
   }
   return taken;
 }
@@ -168,12 +175,36 @@ static size_t take_profile(const json_t* profile, json_t* root) {
   return taken;
 }
 
-carnot_status* report_read_profile(const char* path, json_t* root, json_t** out_trace) {
+static carnot_status* read_json(const char* what, const char* path, json_t** out) {
   json_error_t error;
-  *out_trace = NULL;
-  json_t* profile = json_load_file(path, 0, &error);
-  CLI_CHECK(profile, INVALID_ARGUMENT, "profile %s is no JSON: line %d: %s", path, error.line,
+  *out = json_load_file(path, 0, &error);
+  CLI_CHECK(*out, INVALID_ARGUMENT, "%s %s is no JSON: line %d: %s", what, path, error.line,
             error.text);
+  return NULL;
+}
+
+carnot_status* report_read_errors(const char* path, json_t* root) {
+  json_t *file, *entry, *layer;
+  CLI_TRY(read_json("file of errors", path, &file));
+  size_t i, at = 0, taken = 0;
+  json_array_foreach(json_object_get(file, "layers"), i, entry) {
+    if (!json_is_number(json_object_get(entry, "max_abs"))) continue;
+    if (!(layer = next_layer(root, text_of(entry, "name"), &at))) continue;
+    json_object_set(layer, "Error", entry);
+    taken++;
+  }
+  json_decref(file);
+  CLI_CHECK(taken, INVALID_ARGUMENT,
+            "%s has no error of a layer of this engine; it must be the JSON of `carnot debug "
+            "compare MODEL --json` with the flags of the engine's build",
+            path);
+  return NULL;
+}
+
+carnot_status* report_read_profile(const char* path, json_t* root, json_t** out_trace) {
+  *out_trace = NULL;
+  json_t* profile;
+  CLI_TRY(read_json("profile", path, &profile));
   size_t taken = take_profile(profile, root);
   json_t* machine = json_object_get(profile, "Machine");
   if (machine) json_object_set(root, "Machine", machine);

@@ -34,8 +34,12 @@ double cli_roofline_limit_us(const carnot_machine_peaks* machine, const char* ta
   return compute > moving ? compute : moving;
 }
 
+bool cli_is_busy(const carnot_machine_peaks* machine) {
+  return !machine->is_accelerator && machine->availability < CARNOT_QUIET_AVAILABILITY;
+}
+
 void cli_warn_if_busy(const carnot_machine_peaks* machine) {
-  if (machine->is_accelerator || machine->availability >= CARNOT_QUIET_AVAILABILITY) return;
+  if (!cli_is_busy(machine)) return;
   cli_say(
       CLI_SAY_WARNING,
       "this machine was busy while it was measured: the measuring thread ran %.0f %% of the time. "

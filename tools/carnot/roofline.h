@@ -11,6 +11,8 @@
 double cli_roofline_limit_us(const carnot_machine_peaks* machine, const char* tactic,
                              const char* precision, double flops, double bytes);
 
+// True where other programs took so much of the machine that its figures are too low.
+bool cli_is_busy(const carnot_machine_peaks* machine);
 // Warns where other programs took part of the machine while it was measured.
 void cli_warn_if_busy(const carnot_machine_peaks* machine);
 

@@ -76,13 +76,18 @@ static carnot_status* parse_numbers(const cli_flags* flags, const char* name, fl
   return NULL;
 }
 
-carnot_status* cli_image_flags(const cli_flags* flags, cli_image_options* out) {
-  CLI_TRY(parse_numbers(flags, "mean", out->mean, &out->mean_count));
-  CLI_TRY(parse_numbers(flags, "scale", out->scale, &out->scale_count));
-  out->layout = cli_flag_text(flags, "layout");
+carnot_status* cli_image_flags_named(const cli_flags* flags, const char* mean, const char* scale,
+                                     const char* layout, cli_image_options* out) {
+  CLI_TRY(parse_numbers(flags, mean, out->mean, &out->mean_count));
+  CLI_TRY(parse_numbers(flags, scale, out->scale, &out->scale_count));
+  out->layout = cli_flag_text(flags, layout);
   CLI_CHECK(!out->layout || strcmp(out->layout, "nchw") == 0 || strcmp(out->layout, "nhwc") == 0,
-            INVALID_ARGUMENT, "--layout is '%s', must be nchw or nhwc", out->layout);
+            INVALID_ARGUMENT, "--%s is '%s', must be nchw or nhwc", layout, out->layout);
   return NULL;
+}
+
+carnot_status* cli_image_flags(const cli_flags* flags, cli_image_options* out) {
+  return cli_image_flags_named(flags, "mean", "scale", "layout", out);
 }
 
 carnot_status* cli_input_dims(const cli_session* session, const carnot_tensor_info* input,

@@ -43,6 +43,9 @@ carnot_status* cli_input_files_add(const char* text, size_t length, char separat
 carnot_status* cli_input_flags(cli_flags* flags, cli_input_files* out) CARNOT_MUST_USE;
 // --mean --scale --layout.
 carnot_status* cli_image_flags(const cli_flags* flags, cli_image_options* out) CARNOT_MUST_USE;
+// The same from flags of other names.
+carnot_status* cli_image_flags_named(const cli_flags* flags, const char* mean, const char* scale,
+                                     const char* layout, cli_image_options* out) CARNOT_MUST_USE;
 
 // The shape of an input for a run: from |shapes|, else the optimum of the session's profile.
 carnot_status* cli_input_dims(const cli_session* session, const carnot_tensor_info* input,

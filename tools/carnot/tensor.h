@@ -2,6 +2,8 @@
 #ifndef CARNOT_TOOLS_TENSOR_H_
 #define CARNOT_TOOLS_TENSOR_H_
 
+#include <jansson.h>
+
 #include "carnot/data.h"
 #include "support.h"
 
@@ -59,6 +61,8 @@ carnot_status* cli_image_write(const char* path, const cli_tensor* tensor) CARNO
 carnot_status* cli_tensor_read(const char* path, const carnot_tensor_info* input,
                                const carnot_dims* dims, const cli_image_options* image,
                                cli_arena* arena, const carnot_data** out_data) CARNOT_MUST_USE;
+// True where the ending of |path| is that of a picture.
+bool cli_is_image(const char* path);
 // As .npy; types that NumPy lacks become float32 or int64. UNSUPPORTED for text.
 carnot_status* cli_tensor_write_npy(const char* path, const cli_tensor* tensor) CARNOT_MUST_USE;
 
@@ -73,5 +77,7 @@ typedef struct cli_tensor_diff {
 // INVALID_ARGUMENT where the dimensions differ, UNSUPPORTED for text.
 carnot_status* cli_tensor_compare(const char* name, const cli_tensor* a, const cli_tensor* b,
                                   double rtol, double atol, cli_tensor_diff* out) CARNOT_MUST_USE;
+// The figures that --json prints of |name|; JSON has no infinity, which is 1e308 there.
+json_t* cli_tensor_diff_json(const char* name, const cli_tensor_diff* difference);
 
 #endif  // CARNOT_TOOLS_TENSOR_H_

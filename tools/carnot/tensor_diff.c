@@ -34,3 +34,11 @@ carnot_status* cli_tensor_compare(const char* name, const cli_tensor* a, const c
   out->cosine = aa > 0 && bb > 0 ? dot / (sqrt(aa) * sqrt(bb)) : aa == bb;
   return NULL;
 }
+
+json_t* cli_tensor_diff_json(const char* name, const cli_tensor_diff* d) {
+  return json_pack("{s:s,s:f,s:f,s:f,s:I,s:I,s:I}", "name", name, "max_abs",
+                   isfinite(d->max_abs) ? d->max_abs : 1e308, "max_rel",
+                   isfinite(d->max_rel) ? d->max_rel : 1e308, "cosine",
+                   isnan(d->cosine) ? 0 : d->cosine, "outside", (json_int_t)d->outside, "count",
+                   (json_int_t)d->count, "not_finite", (json_int_t)d->not_finite);
+}

@@ -164,7 +164,7 @@ static carnot_status* read_proto(const char* path, const cli_mapping* map, cli_a
   return NULL;
 }
 
-static bool is_image(const char* path) {
+bool cli_is_image(const char* path) {
   static const char* const kEndings[] = {".png",  ".jpg", ".jpeg", ".webp", ".tif",
                                          ".tiff", ".bmp", ".jp2",  ".j2k",  ".jpx",
                                          ".pnm",  ".ppm", ".pgm",  ".pbm",  ".gif"};
@@ -181,7 +181,7 @@ static carnot_status* read_mapped(const char* path, const cli_mapping* map,
   cli_tensor tensor;
   if (has_ending(path, ".npy"))
     CLI_TRY(read_npy(path, map, arena, &tensor));
-  else if (is_image(path) && input)
+  else if (cli_is_image(path) && input)
     CLI_TRY(cli_image_read(path, map, input, dims, image, arena, &tensor));
   else if (input)
     CLI_TRY(read_raw(path, map, input, dims, arena, &tensor));

@@ -152,10 +152,9 @@ carnot_status* cli_typing_flags(cli_flags* flags, cli_build_options* options) {
   *out = (cli_typing){.f16 = best || cli_flag_set(flags, "fp16"),
                       .bf16 = best || cli_flag_set(flags, "bf16"),
                       .strong = cli_flag_set(flags, "stronglyTyped")};
-  if (best)
+  if (best && !cli_flag_set(flags, "calib") && !cli_flag_set(flags, "calibData"))
     cli_build_warn(options,
-                   "--best takes fp32, fp16 and bf16: int8, fp8 and int4 are used only where the "
-                   "model quantizes itself");
+                   "--best takes fp32, fp16 and bf16: int8 needs ranges by --calib or --calibData");
   CLI_TRY(cli_flag_choice(flags, "precisionConstraints",
                           (const char* const[]){"none", "prefer", "obey", NULL}, &constraints));
   CLI_TRY(read_lists(flags, options, out));

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from .._carnot import ffi, lib
-from ..core import Calls, CarnotError, ILogger, Manual, Reporter, check, note_logger, text, thread_count
+from ..core import ALL_THREADS, Calls, CarnotError, ILogger, Manual, Reporter, check, note_logger, text
 from ..enums import BuilderFlag, EngineCapability, Severity
 from ..network.network import INetworkDefinition
 from ..plugin.registry import get_builder_plugin_registry
@@ -62,14 +62,14 @@ class Builder(Reporter, Manual):
         note_logger(logger)
         self._logger = logger
         self.gpu_allocator = None
-        self.max_threads = thread_count()
+        self.max_threads = ALL_THREADS
         self._max_batch_size = 1
 
     logger = property(lambda self: self._logger)
     num_DLA_cores = property(lambda self: 0)
     max_DLA_batch_size = property(lambda self: 0)
     platform_has_fast_fp16 = property(lambda self: True)
-    platform_has_fast_int8 = property(lambda self: False)
+    platform_has_fast_int8 = property(lambda self: True)
     platform_has_tf32 = property(lambda self: False)
 
     @property
@@ -106,7 +106,10 @@ class Builder(Reporter, Manual):
         selector = SelectorCalls(config.algorithm_selector, config.get_flag(BuilderFlag.REJECT_EMPTY_ALGORITHMS))
         try:
             network._sync(strict=True)
-            call(network._c, config._make(network, build, selector))
+            c_config = config._make(network, build, selector, self.max_threads)
+            ranges = config._make_ranges(network, c_config, build)  # borrowed by the configuration
+            call(network._c, c_config)
+            del ranges
             if build.monitor is not None:
                 build.finish()
         except CarnotError as error:

@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, List, Optional
 
 from .._carnot import ffi, lib
-from ..core import CarnotError, ILogger, Manual, Reporter, check, thread_count, to_c_dims, utf8
+from ..core import CarnotError, ILogger, Manual, Reporter, check, to_c_dims, utf8
 from ..enums import (
     BuilderFlag,
     DeviceType,
@@ -24,6 +24,7 @@ from ..enums import (
     TilingOptimizationLevel,
 )
 from ..network.network import INetworkDefinition
+from .calibration import add_dynamic_ranges, calibrate, make_ranges
 from ..types import Dims
 from ..version import TENSORRT_VERSION
 from .timing_cache import ITimingCache
@@ -269,7 +270,7 @@ class IBuilderConfig(Reporter, Manual):
 
     # ---- to C ----
 
-    def _make(self, network: INetworkDefinition, build: Any, selector: Any) -> Any:
+    def _make(self, network: INetworkDefinition, build: Any, selector: Any, threads: int) -> Any:
         made = ffi.new("carnot_config**")
         check(lib.carnot_config_create(made))
         config = ffi.gc(made[0], lib.carnot_config_destroy)
@@ -286,7 +287,7 @@ class IBuilderConfig(Reporter, Manual):
         check(lib.carnot_config_set_level(config, self._level))
         if self._tactic_sources is not None:
             lib.carnot_config_set_tactic_sources(config, self._tactic_sources & 0xFFFFFFFF)
-        check(lib.carnot_config_set_thread_count(config, thread_count()))
+        check(lib.carnot_config_set_thread_count(config, threads))
         if self._cache is None and not self.get_flag(BuilderFlag.DISABLE_TIMING_CACHE):
             self._cache = ITimingCache()
         if not self.get_flag(BuilderFlag.DISABLE_TIMING_CACHE):
@@ -305,6 +306,22 @@ class IBuilderConfig(Reporter, Manual):
         if self.progress_monitor is not None:
             lib.carnot_config_set_progress(config, lib.carnot_py_progress, build.calls.handle)
         return config
+
+    def _make_ranges(self, network: INetworkDefinition, config: Any, build: Any) -> Any:
+        """Ranges for INT8 by the calibrator and the tensors' dynamic ranges; None: there are none."""
+        if not self.get_flag(BuilderFlag.INT8):
+            return None
+        given = network._dynamic_ranges()
+        if self.int8_calibrator is None and not given:
+            return None
+        if self.int8_calibrator is None:
+            ranges = make_ranges()
+        else:
+            profile = self._calibration_profile or (self._profiles[0] if self._profiles else None)
+            ranges = calibrate(network._c, config, self.int8_calibrator, profile, lambda say: build.log(2, say))
+        add_dynamic_ranges(ranges, given)
+        lib.carnot_config_set_ranges(config, ranges)
+        return ranges
 
     def _make_profiles(self, network: INetworkDefinition, config: Any) -> None:
         names = {tensor.name for tensor in network._inputs}

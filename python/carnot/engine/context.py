@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from .._carnot import ffi, lib
-from ..core import Calls, CarnotError, Manual, Reporter, check, reported, text, thread_count, to_c_dims
+from ..core import ALL_THREADS, Calls, CarnotError, Manual, Reporter, check, reported, text, to_c_dims
 from ..enums import ProfilingVerbosity, TensorFormat, TensorLocation
 from ..interfaces import IDebugListener, IOutputAllocator, IProfiler
 from ..types import Dims
@@ -26,7 +26,7 @@ def _shared_executor() -> Any:
     with _executor_lock:
         if _executor is None:
             made = ffi.new("carnot_executor**")
-            check(lib.carnot_executor_create(thread_count(), made))
+            check(lib.carnot_executor_create(ALL_THREADS, made))
             _executor = made[0]
         return _executor
 

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Tuple
 import numpy as np
 
 from .._carnot import ffi, lib
-from ..core import ILogger, Manual, Reporter, check, reported, text, thread_count, to_c_dims, utf8
+from ..core import ALL_THREADS, ILogger, Manual, Reporter, check, reported, text, to_c_dims, utf8
 from ..enums import TensorLocation, WeightsRole
 from ..types import Dims, Weights, from_c_dtype, nptype, to_c_dtype
 from .engine import ICudaEngine
@@ -20,7 +20,7 @@ class Refitter(Reporter, Manual):
         if not isinstance(engine, ICudaEngine):
             raise TypeError(f"Refitter takes an ICudaEngine, not {type(engine).__name__}")
         self._engine, self._logger = engine, logger
-        self.max_threads = thread_count()
+        self.max_threads = ALL_THREADS
         self.weights_validation = True
         self._given: set = set()
         self._begin()

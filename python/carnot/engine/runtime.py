@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from .._carnot import ffi, lib
-from ..core import CarnotError, ILogger, Manual, Reporter, check, note_logger, reported, thread_count
+from ..core import ALL_THREADS, CarnotError, ILogger, Manual, Reporter, check, note_logger, reported
 from ..enums import SeekPosition, TempfileControlFlag
 from ..interfaces import IStreamReader, IStreamReaderV2
 from ..plugin.registry import get_plugin_registry
@@ -45,7 +45,7 @@ class Runtime(Reporter, Manual):
         self.DLA_core = -1
         self._host_code = False
         self.gpu_allocator = None
-        self.max_threads = thread_count()
+        self.max_threads = ALL_THREADS
         self.temporary_directory = ""
         self.tempfile_control_flags = (
             1 << TempfileControlFlag.ALLOW_IN_MEMORY_FILES.value | 1 << TempfileControlFlag.ALLOW_TEMPORARY_FILES.value

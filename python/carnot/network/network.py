@@ -8,7 +8,7 @@ properties makes their nodes again too.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from .._carnot import ffi, lib
 from ..core import CarnotError, Manual, Reporter, address, check, reported, text, to_c_dims, utf8
@@ -275,6 +275,15 @@ class INetworkDefinition(NetworkLayers, Reporter, Manual):
 
     num_inputs = property(lambda self: len(self._inputs))
     num_outputs = property(lambda self: len(self._outputs))
+    def _dynamic_ranges(self) -> Dict[str, Tuple[float, float]]:
+        """Tensors' dynamic ranges by the names of their C values."""
+        tensors = [*self._inputs, *(tensor for layer in self._layers for tensor in layer._outputs)]
+        return {
+            text(lib.carnot_value_name(tensor._value)): tensor._range
+            for tensor in tensors
+            if tensor._range is not None and tensor._value is not None
+        }
+
     num_layers = property(lambda self: len(self._layers))
     builder = property(lambda self: self._builder)
     flags = property(lambda self: self._flags)

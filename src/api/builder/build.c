@@ -56,47 +56,25 @@ static void warn_of_sources(const carnot_build_config* build) {
                "tactic sources have no effect on a CPU: they name libraries of a GPU");
 }
 
-// The memory that the network's weights lie in may be given back while the plan is made.
-static carnot_status* build_with_sources(const carnot_network* network, carnot_build_config* build,
-                                         carnot_plan** out_plan) {
-  void* list;
-  CARNOT_TRY(carnot_calloc(network->source_count + 1, sizeof(carnot_source_memory*),
-                           "the list of models", &list));
-  carnot_source_memory** sources = list;
-  for (size_t i = 0; i < network->source_count; i++)
-    sources[i] = &network->sources[i]->files.memory;
-  build->sources = sources;
-  build->source_count = network->source_count;
-  carnot_status* status = carnot_build_plan(network->graph, build, out_plan);
-  free(sources);
-  return status;
-}
-
-// The network has all of its weights again. After the plan is gone, so that both are never there.
-static carnot_status* end_build(const carnot_network* network, carnot_plan* plan,
-                                carnot_status* status) {
-  carnot_plan_destroy(plan);
-  for (size_t i = 0; i < network->source_count; i++)
-    carnot_source_memory_restore(&network->sources[i]->files.memory);
-  return status;
-}
-
-static carnot_status* build_plan(const carnot_network* network, const carnot_config* config,
-                                 carnot_plan** out_plan) {
+// |graph| is the network's, or a copy of it with more outputs.
+static carnot_status* build_plan(const carnot_network* network, const carnot_graph* graph,
+                                 const carnot_config* config, carnot_plan** out_plan) {
   *out_plan = NULL;
   CARNOT_TRY(carnot_environment_check());
   CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
                "a loop or conditional of the network is still open");
-  CARNOT_CHECK(network->graph->main->output_count > 0, FAILED_PRECONDITION,
+  CARNOT_CHECK(graph->main->output_count > 0, FAILED_PRECONDITION,
                "the network has no output: mark one");
-  CARNOT_CHECK(
-      !config || !config->wants_quantized || is_quantized(network->graph->main), UNSUPPORTED,
-      "nothing in the network is quantized (it has no Q/DQ nodes), and calibration does "
-      "not exist yet: INT8, FP8, INT4 and FP4 are for networks that are quantized already");
+  CARNOT_CHECK(!config || !config->wants_quantized || is_quantized(graph->main) ||
+                   (config->build.ranges && carnot_ranges_count(config->build.ranges)),
+               UNSUPPORTED,
+               "nothing in the network is quantized: it has no Q/DQ nodes, and there are no ranges "
+               "of its tensors; INT8 needs a calibration, a calibration cache or dynamic ranges");
   carnot_build_config build;
   carnot_build_config_init(&build);
   if (config) {
     build = config->build;
+    if (!config->wants_quantized) build.ranges = NULL;
     build.profiles = config->profiles;
     build.profile_count = config->profile_count;
     build.disabled_passes = config->disabled;
@@ -112,7 +90,9 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
   warn_of_sources(&build);
   if (config && config->thread_count != 1)
     CARNOT_TRY(carnot_executor_create(config->thread_count, &build.executor));
-  carnot_status* status = build_with_sources(network, &build, out_plan);
+  // What an earlier build released. This one releases too: who reads the network next restores it.
+  carnot_graph_restore_constants(graph);
+  carnot_status* status = carnot_build_plan(graph, &build, out_plan);
   if (build.executor) carnot_executor_destroy(build.executor);
   return status;
 }
@@ -120,28 +100,40 @@ static carnot_status* build_plan(const carnot_network* network, const carnot_con
 carnot_status* carnot_build_file(const carnot_network* network, const carnot_config* config,
                                  const char* path) {
   carnot_plan* plan;
-  carnot_status* status = build_plan(network, config, &plan);
+  carnot_status* status = build_plan(network, network->graph, config, &plan);
   if (!status) status = carnot_plan_write_file(plan, path);
-  return end_build(network, plan, status);
+  carnot_plan_destroy(plan);
+  return status;
+}
+
+static carnot_status* build_memory(const carnot_network* network, const carnot_graph* graph,
+                                   const carnot_config* config, void** out_data, size_t* out_size) {
+  *out_data = NULL;
+  *out_size = 0;
+  carnot_plan* plan;
+  carnot_status* status = build_plan(network, graph, config, &plan);
+  if (!status) status = carnot_plan_write_memory(plan, out_data, out_size);
+  carnot_plan_destroy(plan);
+  return status;
 }
 
 carnot_status* carnot_build_memory(const carnot_network* network, const carnot_config* config,
                                    void** out_data, size_t* out_size) {
-  *out_data = NULL;
-  *out_size = 0;
-  carnot_plan* plan;
-  carnot_status* status = build_plan(network, config, &plan);
-  if (!status) status = carnot_plan_write_memory(plan, out_data, out_size);
-  return end_build(network, plan, status);
+  return build_memory(network, network->graph, config, out_data, out_size);
+}
+
+carnot_status* carnot_build_graph(const carnot_network* network, const carnot_graph* graph,
+                                  const carnot_config* config, carnot_engine** out_engine) {
+  *out_engine = NULL;
+  void* data;
+  size_t size;
+  CARNOT_TRY(build_memory(network, graph, config, &data, &size));
+  carnot_status* status = carnot_engine_load_memory(data, size, NULL, NULL, out_engine);
+  free(data);
+  return status;
 }
 
 carnot_status* carnot_build_engine(const carnot_network* network, const carnot_config* config,
                                    carnot_engine** out_engine) {
-  *out_engine = NULL;
-  void* data;
-  size_t size;
-  CARNOT_TRY(carnot_build_memory(network, config, &data, &size));
-  carnot_status* status = carnot_engine_load_memory(data, size, NULL, NULL, out_engine);
-  free(data);
-  return status;
+  return carnot_build_graph(network, network->graph, config, out_engine);
 }

@@ -181,6 +181,10 @@ carnot_status* carnot_config_set_isa(carnot_config* config, const char* isa) {
   return NULL;
 }
 
+void carnot_config_set_ranges(carnot_config* config, const carnot_ranges* ranges) {
+  config->build.ranges = ranges;
+}
+
 void carnot_config_set_graph_dump(carnot_config* config, const char* pass) {
   config->build.dump_pass = pass ? carnot_arena_text(&config->arena, pass, strlen(pass)) : NULL;
 }

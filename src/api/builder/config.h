@@ -32,4 +32,9 @@ struct carnot_config {
   void* progress_user;
 };
 
+// carnot_build_engine for |graph|, a copy of the network's with other outputs.
+carnot_status* carnot_build_graph(const carnot_network* network, const carnot_graph* graph,
+                                  const carnot_config* config,
+                                  carnot_engine** out_engine) CARNOT_MUST_USE;
+
 #endif  // CARNOT_API_BUILDER_CONFIG_H_

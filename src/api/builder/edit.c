@@ -136,6 +136,7 @@ carnot_status* carnot_network_infer(carnot_network* network) {
   carnot_block* main = network->graph->main;
   carnot_arena scratch;
   carnot_arena_init(&scratch);
+  carnot_graph_restore_constants(network->graph);
   carnot_status* status = sort_layers(main, &scratch);
   carnot_arena_deinit(&scratch);
   for (carnot_node* node = main->first; node && !status; node = node->next)
@@ -161,7 +162,9 @@ bool carnot_value_is_shape(const carnot_value* value) { return value->syms != NU
 
 const void* carnot_value_constant(const carnot_value* value, const char** out_name) {
   if (out_name) *out_name = value->constant ? value->constant->name : NULL;
-  return value->constant ? value->constant->tensor.data : NULL;
+  if (!value->constant) return NULL;
+  carnot_graph_lend_constants(value->block->graph);
+  return value->constant->tensor.data;
 }
 
 typedef void (*weight_visitor)(void* user, const char* name, carnot_dtype dtype,
@@ -188,6 +191,7 @@ carnot_status* carnot_network_visit_weights(const carnot_network* network, weigh
                                             void* user) {
   carnot_arena scratch;
   carnot_arena_init(&scratch);
+  carnot_graph_lend_constants(network->graph);
   void* seen;
   carnot_status* status = carnot_arena_try(&scratch, network->graph->value_count + 1, sizeof(bool),
                                            "marks of values", &seen);

@@ -285,6 +285,7 @@ carnot_status* carnot_network_add(carnot_network* network, carnot_op op, const c
                                   carnot_value* const* inputs, int count, int output_count,
                                   carnot_node** out_node) {
   *out_node = NULL;
+  carnot_graph_restore_constants(network->graph);
   carnot_value** reached =
       CARNOT_NEW_ARRAY(&network->graph->arena, carnot_value*, (size_t)count + 1);
   CARNOT_TRY(carnot_arena_status(&network->graph->arena));

@@ -43,7 +43,12 @@ static carnot_status* add_model(carnot_network* network, const model_input* from
           ? carnot_onnx_import_file(from->path, &options, source, &network->graph)
           : carnot_onnx_import_memory(from->data, from->size, &options, source, &network->graph);
   // What was read before an error borrows from the file too.
-  network->source_count += *source != NULL;
+  if (*source) {
+    carnot_source_memory* memory = &(*source)->files.memory;
+    memory->next = network->graph->sources;
+    network->graph->sources = memory;
+    network->source_count++;
+  }
   if (status || !is_first || (flags & CARNOT_ONNX_KEEP_NODES)) return status;
   // Normalizations written as their parts show themselves as one layer. Nodes that were there
   // before may be known to the user, and stay.

@@ -34,6 +34,7 @@ carnot_status* carnot_reference_create(const carnot_network* network,
   *out_reference = NULL;
   CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
                "a loop or conditional of the network is still open");
+  carnot_graph_lend_constants(network->graph);  // values may be constants
   void* memory;
   CARNOT_TRY(carnot_calloc(1, sizeof(carnot_reference), "a reference", &memory));
   carnot_reference* reference = memory;

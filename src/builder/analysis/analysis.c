@@ -2,11 +2,12 @@
 #include "builder/analysis/analysis.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef struct analyser {
   carnot_builder* builder;
   carnot_analysis* out;
-  uint32_t* local;  // by value id: local value + 1, of the region at hand
+  uint32_t* local;  // by value id: local value + 1 of the region at hand; 0 for all other values
 } analyser;
 
 static const carnot_attr* body_of(const carnot_node* node) {
@@ -61,8 +62,9 @@ static carnot_status* fill_region(analyser* a, carnot_region_facts* f) {
     value_count += count_outputs(n);
   }
   f->region.nodes = CARNOT_NEW_ARRAY(arena, carnot_plan_node, f->region.node_count);
-  f->inner = CARNOT_NEW_ARRAY(arena, const carnot_value*, value_count + 1);
+  f->inner = CARNOT_NEW_ARRAY(&a->builder->facts, const carnot_value*, value_count + 1);
   CARNOT_TRY(carnot_arena_status(arena));
+  CARNOT_TRY(carnot_arena_status(&a->builder->facts));
   f->region.value_count = f->input_count;
   uint32_t at = 0;
   for (const carnot_node* n = first; n; n = body ? n->next : NULL)
@@ -105,28 +107,34 @@ static carnot_status* name_region(const carnot_builder* builder, carnot_region_f
   return NULL;
 }
 
+// The values that |f| reads and makes are local no more.
+static void forget_locals(analyser* a, const carnot_region_facts* f, const carnot_attr* body) {
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const carnot_value* inner = body ? body->block->params[i] : f->inputs[i];
+    if (inner) a->local[inner->id] = 0;
+  }
+  for (uint32_t i = 0; i < f->region.value_count - f->input_count; i++)
+    a->local[f->inner[i]->id] = 0;
+}
+
 static carnot_status* read_node(analyser* a, carnot_node* node, carnot_region_facts* f) {
-  carnot_arena* arena = a->builder->memory;
+  carnot_arena* arena = &a->builder->facts;
   f->node = node;
   f->input_count = (uint32_t)node->input_count;
   f->inputs = CARNOT_NEW_ARRAY(arena, carnot_value*, f->input_count + 1);
   f->outputs = CARNOT_NEW_ARRAY(arena, carnot_value*, (uint32_t)node->output_count + 1);
   CARNOT_TRY(carnot_arena_status(arena));
-  void* table;
-  CARNOT_TRY(carnot_arena_try(&a->builder->scratch, a->out->value_count, sizeof(uint32_t),
-                              "local values", &table));
-  a->local = table;
   const carnot_attr* body = body_of(node);
   for (uint32_t i = 0; i < f->input_count; i++) {
     f->inputs[i] = node->inputs[i];
     const carnot_value* inner = body ? body->block->params[i] : node->inputs[i];
     if (inner) a->local[inner->id] = i + 1;
   }
-  carnot_status* status = fill_region(a, f);
-  carnot_arena_reset(&a->builder->scratch);
+  CARNOT_TRY(fill_region(a, f));
+  forget_locals(a, f, body);
   for (uint32_t i = 0; i < f->region.node_count; i++)
     f->has_control_flow |= (carnot_op_get(f->region.nodes[i].op)->flags & CARNOT_OP_CONTROL) != 0;
-  return status;
+  return NULL;
 }
 
 // ---- blocks ----
@@ -181,8 +189,8 @@ static carnot_status* read_region(analyser* a, carnot_node* node, uint32_t block
 static carnot_status* read_block(analyser* a, carnot_block* block, uint32_t* out_index) {
   uint32_t index = *out_index = a->out->block_count++, count = 0;
   for (const carnot_node* n = block->first; n; n = n->next) count++;
-  uint32_t* regions = CARNOT_NEW_ARRAY(a->builder->memory, uint32_t, count + 1);
-  CARNOT_TRY(carnot_arena_status(a->builder->memory));
+  uint32_t* regions = CARNOT_NEW_ARRAY(&a->builder->facts, uint32_t, count + 1);
+  CARNOT_TRY(carnot_arena_status(&a->builder->facts));
   a->out->blocks[index] =
       (carnot_block_facts){.block = block, .region_count = count, .regions = regions};
   uint32_t at = 0;
@@ -207,19 +215,23 @@ carnot_status* carnot_analyse(carnot_builder* builder, carnot_analysis* out) {
   count_nodes(main, &block_count, &region_count);
   *out = (carnot_analysis){.value_count = builder->graph->value_count + 1};
   void *regions, *blocks, *shapes;
-  CARNOT_TRY(carnot_arena_try(builder->memory, region_count + 1, sizeof(*out->regions), "regions",
+  CARNOT_TRY(carnot_arena_try(&builder->facts, region_count + 1, sizeof(*out->regions), "regions",
                               &regions));
   CARNOT_TRY(
-      carnot_arena_try(builder->memory, block_count, sizeof(*out->blocks), "blocks", &blocks));
+      carnot_arena_try(&builder->facts, block_count, sizeof(*out->blocks), "blocks", &blocks));
   CARNOT_TRY(
-      carnot_arena_try(builder->memory, out->value_count, sizeof(bool), "shape values", &shapes));
+      carnot_arena_try(&builder->facts, out->value_count, sizeof(bool), "shape values", &shapes));
   out->regions = regions;
   out->blocks = blocks;
   out->is_shape_value = shapes;
   for (size_t i = 0; i < main->param_count; i++)
     out->is_shape_value[main->params[i]->id] = builder->shape_inputs[i];
-  analyser a = {.builder = builder, .out = out};
-  return read_block(&a, builder->graph->main, &index);
+  void* local;
+  CARNOT_TRY(carnot_calloc(out->value_count, sizeof(uint32_t), "local values", &local));
+  analyser a = {.builder = builder, .out = out, .local = local};
+  carnot_status* status = read_block(&a, builder->graph->main, &index);
+  free(local);
+  return status;
 }
 
 size_t carnot_analysis_weight_bytes(const carnot_analysis* analysis) {

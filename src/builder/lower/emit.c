@@ -44,12 +44,14 @@ carnot_status* carnot_lowering_add_step(carnot_lowering* l, const carnot_plan_st
                                         const carnot_step_note* note) {
   carnot_step_list* list = &l->blocks[l->block].steps;
   void *items = list->items, *notes = list->notes;
+  // By eighths of the block's regions: a list that doubles takes up to twice the memory.
+  const size_t more = l->analysis->blocks[l->block].region_count / 8 + 1,
+               count = list->count < list->capacity ? list->capacity : list->count + more;
   carnot_status* status =
-      carnot_grow(&items, &list->capacity, list->count + 1, sizeof(*list->items), "steps");
+      carnot_grow_to(&items, &list->capacity, count, sizeof(*list->items), "steps");
   list->items = items;
   if (!status)
-    status =
-        carnot_grow(&notes, &list->note_capacity, list->count + 1, sizeof(*list->notes), "steps");
+    status = carnot_grow_to(&notes, &list->note_capacity, count, sizeof(*list->notes), "steps");
   list->notes = notes;
   if (status) return status;
   list->items[list->count] = *step;

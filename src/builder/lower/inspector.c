@@ -105,20 +105,13 @@ static json_t* bindings_json(carnot_lowering* l) {
   return list;
 }
 
-// The values in the arena: where they are planned for the first profile, and the steps, both
-// included, between which they live.
-static json_t* memory_json(const carnot_lowering* l) {
-  json_t* list = json_array();
-  for (uint32_t i = 0; i < l->value_count; i++) {
-    const carnot_plan_value* v = &l->values[i].plan;
-    if (v->storage != CARNOT_STORAGE_ARENA || !v->offsets) continue;
-    json_array_append_new(
-        list, json_pack("{s:s, s:I, s:I, s:i, s:i, s:s}", "Name", v->name, "Offset",
-                        (json_int_t)v->offsets[0], "Bytes", (json_int_t)v->max_bytes, "FirstLayer",
-                        (int)v->first_step, "LastLayer", (int)v->last_step, "Memory",
-                        v->format.memory >= CARNOT_MEMORY_DEVICE ? "device" : "host"));
-  }
-  return list;
+// A value in the arena: where it is planned for the first profile, and the steps, both included,
+// between which it lives.
+static json_t* memory_json(const carnot_plan_value* v) {
+  return json_pack("{s:s, s:I, s:I, s:i, s:i, s:s}", "Name", v->name, "Offset",
+                   (json_int_t)v->offsets[0], "Bytes", (json_int_t)v->max_bytes, "FirstLayer",
+                   (int)v->first_step, "LastLayer", (int)v->last_step, "Memory",
+                   v->format.memory >= CARNOT_MEMORY_DEVICE ? "device" : "host");
 }
 
 // What the engine calls beside the driver. Generated programs need NVRTC where the host does not
@@ -140,39 +133,80 @@ static json_t* libraries_json(const carnot_plan* plan) {
   return list;
 }
 
-// Writes |item| and drops it: one layer at a time, as all of them take many times their text.
-static bool write_item(FILE* out, const char* before, json_t* item) {
+// ---- text ----
+
+// What was written so far, with a NUL: |bytes| from malloc.
+typedef struct text {
+  char* bytes;
+  size_t size, capacity;
+} text;
+
+// A json_dump_callback_t: 0, or -1 without memory.
+static int append(const char* data, size_t size, void* user) {
+  text* t = user;
+  if (size + 1 > t->capacity - t->size) {
+    size_t wanted = t->capacity + t->capacity / 2 + size + 4096;
+    char* grown = realloc(t->bytes, wanted);
+    if (!grown) return -1;
+    t->bytes = grown;
+    t->capacity = wanted;
+  }
+  memcpy(t->bytes + t->size, data, size);
+  t->size += size;
+  t->bytes[t->size] = 0;
+  return 0;
+}
+
+static bool append_text(text* t, const char* data) { return append(data, strlen(data), t) == 0; }
+
+// Writes |item| and drops it: one at a time, as all of them take many times their text.
+static bool write_item(text* out, const char* before, json_t* item) {
   bool is_written =
-      item && fputs(before, out) >= 0 &&
-      json_dumpf(item, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) == 0;
+      item && append_text(out, before) &&
+      json_dump_callback(item, append, out,
+                         JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9)) == 0;
   json_decref(item);
   return is_written;
 }
 
-static bool write_plan(carnot_lowering* l, FILE* out) {
+static bool write_memory(const carnot_lowering* l, text* out) {
+  bool good = append_text(out, ",\"Memory\":[");
+  const char* before = "";
+  for (uint32_t i = 0; i < l->value_count && good; i++) {
+    const carnot_plan_value* v = &l->values[i].plan;
+    if (v->storage != CARNOT_STORAGE_ARENA || !v->offsets) continue;
+    good = write_item(out, before, memory_json(v));
+    before = ",";
+  }
+  return good && append_text(out, "]");
+}
+
+static bool write_plan(carnot_lowering* l, text* out) {
   const carnot_plan* plan = l->plan;
   bool good =
-      write_item(out, "{\"Name\":", json_string(plan->name)) && fputs(",\"Layers\":[", out) >= 0;
+      write_item(out, "{\"Name\":", json_string(plan->name)) && append_text(out, ",\"Layers\":[");
   for (uint32_t i = 0; i < plan->step_count && good; i++)
     good = write_item(out, i ? "," : "", step_json(l, i));
   return good && write_item(out, "],\"Bindings\":", bindings_json(l)) &&
-         write_item(out, ",\"Libraries\":", libraries_json(plan)) &&
-         write_item(out, ",\"Memory\":", memory_json(l)) &&
+         write_item(out, ",\"Libraries\":", libraries_json(plan)) && write_memory(l, out) &&
          write_item(out, ",\"ActivationBytes\":", json_integer((json_int_t)plan->arena_bytes)) &&
          write_item(out,
                     ",\"ActivationBoundBytes\":", json_integer((json_int_t)plan->arena_bound)) &&
-         fputs("}", out) >= 0;
+         append_text(out, "}");
 }
 
+// Most layers take less. Memory that nobody writes to costs nothing, and a text that never moves is
+// never there twice.
+enum { kBytesPerLayer = 2048 };
+
 carnot_status* carnot_lowering_inspect(carnot_lowering* l) {
-  carnot_plan* plan = l->plan;
-  char* text = NULL;
-  size_t size = 0;
-  FILE* out = open_memstream(&text, &size);
-  bool good = out && write_plan(l, out);
-  if (out && fclose(out) != 0) good = false;
-  if (good) plan->inspector = carnot_arena_text(&plan->arena, text, size);
-  free(text);
-  CARNOT_CHECK(good, OUT_OF_MEMORY, "no memory for the inspector's data");
+  text out = {.capacity = ((size_t)l->plan->step_count + 1) * kBytesPerLayer};
+  out.bytes = malloc(out.capacity);
+  if (!out.bytes || !write_plan(l, &out)) {
+    free(out.bytes);
+    return CARNOT_ERROR(OUT_OF_MEMORY, "no memory for the inspector's data");
+  }
+  char* shrunk = realloc(out.bytes, out.size + 1);
+  l->plan->inspector = l->plan->inspector_text = shrunk ? shrunk : out.bytes;
   return NULL;
 }

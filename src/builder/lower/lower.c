@@ -47,8 +47,8 @@ static bool keeps_packed_alone(const carnot_builder* builder) {
 
 // Counts the constants of the graph that lie in each of the sources' copies.
 static carnot_status* count_readers(const carnot_lowering* l) {
-  const carnot_build_config* config = l->builder->config;
-  if (!keeps_packed_alone(l->builder) || !config->source_count) return NULL;
+  carnot_source_memory* sources = l->builder->graph->sources;
+  if (!keeps_packed_alone(l->builder) || !sources) return NULL;
   void* memory;
   CARNOT_TRY(carnot_calloc(l->analysis->value_count, sizeof(bool), "constants", &memory));
   bool* seen = memory;
@@ -57,8 +57,8 @@ static carnot_status* count_readers(const carnot_lowering* l) {
       const carnot_value* value = l->analysis->regions[r].inputs[i];
       if (!value || !value->constant || seen[value->id]) continue;
       seen[value->id] = true;
-      for (size_t s = 0; s < config->source_count; s++)
-        carnot_source_memory_count_reader(config->sources[s], value->constant->tensor.data);
+      for (carnot_source_memory* m = sources; m; m = m->next)
+        carnot_source_memory_count_reader(m, value->constant->tensor.data);
     }
   free(seen);
   return NULL;
@@ -68,16 +68,13 @@ static carnot_status* count_readers(const carnot_lowering* l) {
 // to NULL here and in the plan: no reader can take what is gone for the weight.
 static void release_input(carnot_lowering* l, uint32_t region, uint32_t input,
                           uint32_t plan_value) {
-  const carnot_build_config* config = l->builder->config;
   const carnot_value* value = l->analysis->regions[region].inputs[input];
   if (!keeps_packed_alone(l->builder) || !value || !value->constant || value->use_count != 1 ||
       value->block_output_count || !carnot_lowering_is_packed_away(l, region, input))
     return;
   carnot_tensor* tensor = &value->constant->tensor;
-  for (size_t s = 0; s < config->source_count; s++) {
-    if (!carnot_source_memory_release(config->sources[s], tensor->data,
-                                      carnot_tensor_bytes(tensor)))
-      continue;
+  for (carnot_source_memory* m = l->builder->graph->sources; m; m = m->next) {
+    if (!carnot_source_memory_release(m, tensor->data, carnot_tensor_bytes(tensor))) continue;
     l->blobs[l->values[plan_value].plan.index].tensor.data = NULL;
     tensor->data = NULL;
     return;
@@ -114,6 +111,7 @@ static carnot_status* lower_region(carnot_lowering* l, uint32_t region) {
   }
   CARNOT_TRY(carnot_lowering_add_region_step(l, region, inputs, outputs));
   for (uint32_t i = 0; i < f->input_count; i++) release_input(l, region, i, inputs[i]);
+  if (l->builder->is_last_lowering) carnot_candidates_forget(l->candidates, region);
   return NULL;
 }
 
@@ -172,6 +170,9 @@ static carnot_status* join_steps(carnot_lowering* l) {
     if (list->count)
       memcpy(&l->notes[plan->step_count], list->notes, list->count * sizeof(*list->notes));
     plan->step_count += (uint32_t)list->count;
+    free(list->items);
+    free(list->notes);
+    *list = (carnot_step_list){.count = list->count};
   }
   return NULL;
 }

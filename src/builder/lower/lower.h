@@ -51,6 +51,8 @@ typedef struct carnot_step_list {
   size_t count, capacity, note_capacity;
 } carnot_step_list;
 
+enum { CARNOT_SHARED_TEXTS = 64 };
+
 typedef struct carnot_lowering {
   carnot_builder* builder;
   const carnot_analysis* analysis;
@@ -72,6 +74,8 @@ typedef struct carnot_lowering {
   carnot_step_note* notes;  // by step of the plan
   uint32_t* first_of;       // by graph value id: index + 1 of its first plan value
   uint32_t* step_of;        // by region: its step in its block
+  // Texts of rejected tactics, by hash: layers of one kind share theirs.
+  const char* texts[CARNOT_SHARED_TEXTS];
 } carnot_lowering;
 
 // ---- emit.c ----

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/device.h"
+#include "base/hash.h"
 #include "builder/lower/lower.h"
 
 // ---- variants ----
@@ -137,6 +138,13 @@ CARNOT_PRINTF(2, 3) static void append(text* t, const char* format, ...) {
   va_end(arguments);
 }
 
+static const char* shared_text(carnot_lowering* l, const char* data) {
+  size_t size = strlen(data);
+  const char** place = &l->texts[carnot_hash(data, size, 0) % CARNOT_SHARED_TEXTS];
+  if (!*place || strcmp(*place, data) != 0) *place = carnot_arena_text(&l->plan->arena, data, size);
+  return *place;
+}
+
 // Why the other tactics were not chosen: rejected, failed when they were timed, or slower.
 static const char* rejections_of(carnot_lowering* l, uint32_t region) {
   const carnot_assigned_region* a = &l->assignment->regions[region];
@@ -157,7 +165,7 @@ static const char* rejections_of(carnot_lowering* l, uint32_t region) {
            (double)c->ns * 1e-3, (double)chosen->ns * 1e-3,
            i == a->fastest ? ", but the whole run is faster with that" : "");
   }
-  return carnot_arena_text(&l->plan->arena, t.data, strlen(t.data));
+  return shared_text(l, t.data);
 }
 
 // ---- the step ----

@@ -1,4 +1,6 @@
 // Storage: bindings, aliases, the arena.
+#include <stdlib.h>
+
 #include "backend/device.h"
 #include "builder/lower/lower.h"
 #include "plan/memory_planner.h"
@@ -308,6 +310,8 @@ static carnot_status* take_blobs(carnot_lowering* l) {
   CARNOT_TRY(carnot_arena_status(&plan->arena));
   plan->blob_count = l->blob_count;
   if (l->blob_count) memcpy(plan->blobs, l->blobs, l->blob_count * sizeof(*l->blobs));
+  free(l->blobs);
+  l->blobs = NULL;
   plan->refit_exprs = carnot_arena_copy(&plan->arena, l->refit_exprs,
                                         l->refit_expr_count * sizeof(*l->refit_exprs));
   plan->refit_expr_count = l->refit_expr_count;

@@ -208,7 +208,7 @@ static void fill_shape_step(carnot_builder* builder, const carnot_region_facts* 
     p->inputs[i].format.memory = CARNOT_MEMORY_HOST;
   }
   p->tactic = carnot_tactic_find(CARNOT_REFERENCE_TACTIC);
-  set->items = CARNOT_NEW(builder->memory, carnot_candidate);
+  set->items = CARNOT_NEW(&builder->problems, carnot_candidate);
   *set->items = (carnot_candidate){.tactic = p->tactic, .problem = *p, .ns = UINT64_MAX};
   set->count = 1;
   set->rejections = "";
@@ -218,8 +218,8 @@ static carnot_status* make_set(carnot_builder* builder, const carnot_region_fact
                                carnot_candidate_set* set) {
   const carnot_situation* s = &set->situation;
   set->plan_region = f->region;
-  set->inputs = CARNOT_NEW_ARRAY(builder->memory, carnot_format, f->input_count + 1);
-  CARNOT_TRY(carnot_arena_status(builder->memory));
+  set->inputs = CARNOT_NEW_ARRAY(&builder->problems, carnot_format, f->input_count + 1);
+  CARNOT_TRY(carnot_arena_status(&builder->problems));
   for (uint32_t i = 0; i < f->input_count; i++)
     if (f->inputs[i]) set->inputs[i] = s->formats[f->inputs[i]->id];
   CARNOT_TRY(carnot_make_problem(builder, f, &set->plan_region, s->formats, s->guess_sizes,
@@ -243,6 +243,27 @@ static bool is_in_situation(const carnot_candidate_set* set, const carnot_region
   return same;
 }
 
+// The problems of the sets so far get an arena of their own.
+static carnot_status* close_chunk(carnot_builder* builder, carnot_candidates* candidates) {
+  void* chunks = candidates->chunks;
+  CARNOT_TRY(carnot_grow(&chunks, &candidates->chunk_capacity, candidates->chunk_count + 1,
+                         sizeof(*candidates->chunks), "candidate sets"));
+  candidates->chunks = chunks;
+  candidates->chunks[candidates->chunk_count++] =
+      (carnot_candidate_chunk){builder->problems, CARNOT_SETS_PER_CHUNK};
+  carnot_arena_init(&builder->problems);
+  return carnot_arena_prepare(&builder->problems);
+}
+
+void carnot_candidates_forget(const carnot_candidates* candidates, uint32_t region) {
+  for (uint32_t next, i = candidates->first[region]; i; i = next) {
+    size_t chunk = (i - 1) / CARNOT_SETS_PER_CHUNK;
+    next = candidates->sets[i - 1]->next;
+    if (chunk < candidates->chunk_count && --candidates->chunks[chunk].sets_left == 0)
+      carnot_arena_deinit(&candidates->chunks[chunk].problems);
+  }
+}
+
 carnot_status* carnot_enumerate(carnot_builder* builder, const carnot_analysis* analysis,
                                 carnot_candidates* candidates, uint32_t region,
                                 const carnot_situation* situation, uint32_t* out_set) {
@@ -255,7 +276,7 @@ carnot_status* carnot_enumerate(carnot_builder* builder, const carnot_analysis* 
   CARNOT_TRY(carnot_grow(&sets, &candidates->capacity, candidates->count + 1,
                          sizeof(*candidates->sets), "candidate sets"));
   candidates->sets = sets;
-  carnot_candidate_set* set = CARNOT_NEW(builder->memory, carnot_candidate_set);
+  carnot_candidate_set* set = CARNOT_NEW(&builder->problems, carnot_candidate_set);
   set->region = region;
   set->situation = *situation;
   CARNOT_TRY(make_set(builder, f, set));
@@ -267,7 +288,7 @@ carnot_status* carnot_enumerate(carnot_builder* builder, const carnot_analysis* 
   candidates->sets[candidates->count] = set;
   *out_set = (uint32_t)candidates->count++;
   candidates->first[region] = *out_set + 1;
-  return NULL;
+  return candidates->count % CARNOT_SETS_PER_CHUNK ? NULL : close_chunk(builder, candidates);
 }
 
 carnot_status* carnot_candidates_init(carnot_candidates* candidates,
@@ -280,6 +301,9 @@ carnot_status* carnot_candidates_init(carnot_candidates* candidates,
 }
 
 void carnot_candidates_deinit(carnot_candidates* candidates) {
+  for (size_t i = 0; i < candidates->chunk_count; i++)
+    carnot_arena_deinit(&candidates->chunks[i].problems);
+  free(candidates->chunks);
   free(candidates->sets);
   free(candidates->first);
 }

@@ -30,10 +30,19 @@ typedef struct carnot_candidate_set {
   uint32_t next;  // index + 1 of the region's next set; 0: none
 } carnot_candidate_set;
 
+// The problems of CARNOT_SETS_PER_CHUNK sets that follow each other.
+enum { CARNOT_SETS_PER_CHUNK = 64 };
+typedef struct carnot_candidate_chunk {
+  carnot_arena problems;
+  uint32_t sets_left;  // that somebody may ask for
+} carnot_candidate_chunk;
+
 typedef struct carnot_candidates {
   carnot_candidate_set** sets;
   size_t count, capacity;
-  uint32_t* first;  // by region: index + 1 of its first set
+  uint32_t* first;                 // by region: index + 1 of its first set
+  carnot_candidate_chunk* chunks;  // all but the last, whose problems lie in builder->problems
+  size_t chunk_count, chunk_capacity;
 } carnot_candidates;
 
 carnot_status* carnot_candidates_init(carnot_candidates* candidates,
@@ -46,6 +55,9 @@ carnot_status* carnot_enumerate(carnot_builder* builder, const carnot_analysis* 
                                 carnot_candidates* candidates, uint32_t region,
                                 const carnot_situation* situation,
                                 uint32_t* out_set) CARNOT_MUST_USE;
+
+// Nobody asks for the candidates of region |region| any more. Problems are freed by chunks.
+void carnot_candidates_forget(const carnot_candidates* candidates, uint32_t region);
 
 // True when both want the same layouts of all operands but constants.
 bool carnot_candidates_share_layouts(const carnot_candidate* a, const carnot_candidate* b);

@@ -258,11 +258,11 @@ static carnot_status* select_block(selection* s, uint32_t block) {
 carnot_status* carnot_select(carnot_builder* builder, const carnot_analysis* analysis,
                              carnot_candidates* candidates, const carnot_select_request* request,
                              carnot_assignment* out) {
-  CARNOT_TRY(carnot_assignment_create(builder->memory, analysis, out));
+  CARNOT_TRY(carnot_assignment_create(&builder->facts, analysis, out));
   void *values, *producers;
-  CARNOT_TRY(carnot_arena_try(builder->memory, analysis->value_count, sizeof(value_state),
+  CARNOT_TRY(carnot_arena_try(&builder->facts, analysis->value_count, sizeof(value_state),
                               "value states", &values));
-  CARNOT_TRY(carnot_arena_try(builder->memory, analysis->block_count, sizeof(uint32_t),
+  CARNOT_TRY(carnot_arena_try(&builder->facts, analysis->block_count, sizeof(uint32_t),
                               "block states", &producers));
   selection s = {.builder = builder,
                  .analysis = analysis,

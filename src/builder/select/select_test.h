@@ -56,8 +56,8 @@ static inline void select_open(select_fixture* f, carnot_graph* graph, int level
 static inline void select_close(select_fixture* f) {
   carnot_candidates_deinit(&f->candidates);
   carnot_timing_cache_destroy(f->builder.timing_cache);
-  carnot_arena_deinit(&f->builder.scratch);
   carnot_arena_deinit(&f->builder.problems);
+  carnot_arena_deinit(&f->builder.facts);
   carnot_arena_deinit(&f->memory);
   carnot_graph_destroy(f->graph);
 }

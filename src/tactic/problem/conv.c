@@ -51,12 +51,6 @@ const char* carnot_conv_problem_of_region(const carnot_region* region, uint32_t 
   return NULL;
 }
 
-static bool has_fixed_dims(const carnot_operand_desc* w) {
-  for (int d = 0; d < w->rank; d++)
-    if (w->min[d] != w->max[d] || w->dims[d] < 0) return false;
-  return w->rank >= 2;
-}
-
 const char* carnot_conv_problem_read(const carnot_problem* problem, carnot_conv_problem* out,
                                      char* reason, size_t size) {
   const char* why = carnot_conv_problem_of_region(problem->region, problem->input_count, out);
@@ -69,7 +63,7 @@ const char* carnot_conv_problem_sizes(const carnot_operand_desc* x, const carnot
                                       carnot_conv_problem* out, char* reason, size_t size) {
   out->channels = out->filters = -1;
   out->group = group_of(out->node);
-  if (!has_fixed_dims(w)) return NULL;
+  if (w->rank < 2 || !carnot_has_fixed_dims(w)) return NULL;
   if (w->rank != x->rank) {
     snprintf(reason, size, "an input of rank %d, weights of rank %d", x->rank, w->rank);
     return reason;

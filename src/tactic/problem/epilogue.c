@@ -36,13 +36,6 @@ static bool is_channel_vector(int rank, const int64_t* dims, int channel_axis, i
   return rank >= channel_axis;
 }
 
-// A dimension that is 1 only at the optimum does not broadcast.
-static bool has_fixed_dims(const carnot_operand_desc* t) {
-  for (int d = 0; d < t->rank; d++)
-    if (t->min[d] != t->max[d]) return false;
-  return true;
-}
-
 static bool has_dims_of(const carnot_operand_desc* t, const carnot_operand_desc* y) {
   bool same = t->rank == y->rank;
   for (int d = 0; same && d < y->rank; d++)
@@ -64,7 +57,7 @@ const char* carnot_epilogue_facts_of_problem(const carnot_problem* problem, carn
       continue;
     }
     if (carnot_is_known(t)) facts[i] |= CARNOT_FACT_KNOWN;
-    if (!has_fixed_dims(t)) continue;
+    if (!carnot_has_fixed_dims(t)) continue;  // 1 only at the optimum does not broadcast
     if (carnot_dims_count(t->dims, t->rank) == 1) facts[i] |= CARNOT_FACT_SCALAR;
     if (is_channel_vector(t->rank, t->dims, channel_axis, channels))
       facts[i] |= CARNOT_FACT_CHANNEL;

@@ -43,6 +43,9 @@ const shape = (dims) => (dims && dims.length ? dims.map((d) => (d < 0 ? "?" : d)
 // The time of a layer: measured, else of the build.
 const timeOf = (layer) => (layer.us != null ? layer.us : state.engine.measured ? null : layer.build_us || null);
 const efficiencyOf = (layer) => (layer.us > 0 && layer.limit_us != null ? layer.limit_us / layer.us : null);
+// How far the layer's result is from the reference's.
+const power = (x) => (x >= 1e308 ? "∞" : x ? Number(x).toExponential(1) : "0");
+const errorText = (error) => power(error.max_abs);
 const precisionOf = (layer) => (layer.precision === "invalid" ? "" : layer.precision);
 
 function prepare(engine) {

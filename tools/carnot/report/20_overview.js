@@ -24,6 +24,7 @@ function showOverview() {
   document.title = `${e.name || e.file} · Carnot report`;
   byId("subtitle").textContent = [e.file, e.device, e.threads ? `${e.threads} threads` : "", `${e.layers.length} layers`].filter(Boolean).join(" · ");
   const flops = e.layers.reduce((sum, l) => sum + l.flops, 0), moved = e.layers.reduce((sum, l) => sum + l.bytes, 0);
+  const worst = e.layers.filter((l) => l.error).sort((a, b) => b.error.max_abs - a.error.max_abs)[0];
   const operators = e.layers.reduce((sum, l) => sum + l.operators.length, 0);
   fill(byId("cards"),
     card(e.measured ? "All layers" : "All layers, timed by the build", e.total ? microseconds(e.total) : "–", e.measured ? "sum of the best times" : "not measured"),
@@ -33,10 +34,15 @@ function showOverview() {
     card("Read and written", bytes(moved), e.total ? digits(moved / e.total / 1e3) + " GB/s" : ""),
     card("Layers", String(e.layers.length), `from ${operators} operators`),
     card("Activations", e.activation_bytes ? bytes(e.activation_bytes) : "–", e.activation_bytes ? `at least ${bytes(e.activation_bound_bytes)}` : "placed when shapes are known"),
+    worst ? card("Largest error", errorText(worst.error), `of layer ${worst.name}`) : null,
     card("Engine file", bytes(e.file_bytes), `loaded in ${digits(e.load_ms)} ms`));
   const above = e.layers.filter((l) => efficiencyOf(l) > 1.15 && l.us > 0.01 * e.total).length;
-  byId("busy").hidden = !above;
-  byId("busy").textContent = `${above} layers are faster than the limit that was measured: the machine was busy while it was measured. Write the report again on an idle machine.`;
+  const busy = e.machine && e.machine.busy;
+  byId("busy").hidden = !above && !busy;
+  byId("busy").textContent = [
+    busy ? `The machine was busy while it was measured: the measuring thread ran ${percent(e.machine.availability)} of the time. Peaks are too low, and distances from the limit too small.` : "",
+    above ? `${above} layers are faster than the limit that was measured.` : "",
+    "Write the report again on an idle machine."].filter(Boolean).join(" ");
   const slow = e.layers.filter((l) => timeOf(l)).sort((a, b) => timeOf(b) - timeOf(a)).slice(0, 10);
   fill(byId("slowest"), slow.length ? bars(slow.map((l) => ({ label: l.name, time: timeOf(l), limit: l.limit_us, color: kindColor(l.type), pick: () => select(l.index, "list") }))) : element("p", { class: "note" }, "No times are known."),
     e.limit ? element("p", { class: "note" }, "The line in a bar is the least time that this machine allows.") : null);

@@ -46,7 +46,9 @@ function showDetails(why) {
     ["Arithmetic", digits(layer.flops / 1e6) + " MFLOP"], ["Memory traffic", bytes(layer.bytes)],
     ["Intensity", layer.bytes ? digits(layer.flops / layer.bytes) + " FLOP/byte" : "–"],
     ["Precision", precisionOf(layer) || "–"], ["Numerics", layer.numerics || "–"]];
-  if (layer.error != null) rows.push(["Error to reference", Number(layer.error).toExponential(2)]);
+  if (layer.error)
+    rows.push(["Largest error", errorText(layer.error)], ["Relative", power(layer.error.max_rel)], ["Cosine", Number(layer.error.cosine).toFixed(9)],
+      ["Outside the tolerance", `${layer.error.outside} of ${layer.error.count}`]);
   fill(box, element("button", { class: "close", type: "button", "aria-label": "Close", onclick: () => select(-1) }, "×"),
     element("h2", {}, layer.name), element("span", { class: "tag" }, kindText(layer.type)), element("span", { class: "tag" }, `layer ${layer.index}`),
     element("dl", {}, ...rows.flatMap(([k, v]) => [element("dt", {}, k), element("dd", {}, v)])),

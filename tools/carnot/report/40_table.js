@@ -13,6 +13,8 @@ const columns = [
   { title: "Output", get: (l) => (l.out.length ? shape(state.engine.values[l.out[0]][1]) : "") },
   { title: "Tactic", get: (l) => l.tactic },
 ];
+if (data.engines.some((e) => e.layers.some((l) => l.error)))
+  columns.splice(-2, 0, { title: "Error", get: (l) => (l.error ? l.error.max_abs : -1), text: (l) => [l.error ? errorText(l.error) : "–"], right: true, down: true });
 const table = { sort: 0, down: false, shown: 200, rows: [] };
 
 function tableRow(l) {

@@ -33,9 +33,12 @@ function startSections() {
   const sections = [...document.querySelectorAll("section[data-title]")].filter((s) => !s.hidden);
   fill(byId("nav"), ...sections.map((s) => element("a", { href: "#" + s.id }, s.dataset.title)));
   const links = [...byId("nav").children];
+  // The section that lies under the header; at the end of the page the last one, which may be too short to get there.
   const mark = () => {
+    const line = document.querySelector("header").getBoundingClientRect().bottom + 40;
     let current = 0;
-    sections.forEach((s, i) => { if (s.getBoundingClientRect().top < innerHeight * 0.4) current = i; });
+    sections.forEach((s, i) => { if (s.getBoundingClientRect().top <= line) current = i; });
+    if (scrollY > 0 && scrollY + innerHeight >= document.documentElement.scrollHeight - 2) current = sections.length - 1;
     links.forEach((a, i) => (i === current ? a.setAttribute("aria-current", "true") : a.removeAttribute("aria-current")));
   };
   addEventListener("scroll", mark, { passive: true });

@@ -3,10 +3,15 @@
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 
+static const char* read_f32(const carnot_problem* problem, void* params, char* reason,
+                            size_t size) {
+  return carnot_attention_read(problem, CARNOT_DTYPE_F32, params, reason, size);
+}
+
 static const char* attention_reject(carnot_problem* problem, char* reason, size_t size) {
   if (problem->region->node_count < 3) return "";
   carnot_attention_params p;
-  const char* why = carnot_attention_read(problem, CARNOT_DTYPE_F32, &p, reason, size);
+  const char* why = read_f32(problem, &p, reason, size);
   if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++)
     problem->inputs[i].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
@@ -15,16 +20,7 @@ static const char* attention_reject(carnot_problem* problem, char* reason, size_
 }
 
 static carnot_status* attention_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void* params;
-  CARNOT_TRY(
-      carnot_arena_try(out->arena, 1, sizeof(carnot_attention_params), "parameters", &params));
-  char reason[256];
-  const char* why =
-      carnot_attention_read(problem, CARNOT_DTYPE_F32, params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  out->params = params;
-  out->param_bytes = sizeof(carnot_attention_params);
-  return NULL;
+  return carnot_cpu_prepare_params(problem, read_f32, sizeof(carnot_attention_params), out);
 }
 
 typedef struct attention_state {

@@ -55,6 +55,19 @@ carnot_status* carnot_cpu_check_single(const carnot_step_view* step) {
   return NULL;
 }
 
+carnot_status* carnot_cpu_prepare_params(const carnot_problem* problem,
+                                         carnot_cpu_read_params* read, size_t bytes,
+                                         carnot_prepared* out) {
+  void* params;
+  char reason[256];
+  CARNOT_TRY(carnot_arena_try(out->arena, 1, bytes, "parameters", &params));
+  const char* why = read(problem, params, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
+  out->params = params;
+  out->param_bytes = (uint32_t)bytes;
+  return NULL;
+}
+
 bool carnot_cpu_is_dense(const carnot_operand* t) {
   int64_t strides[CARNOT_MAX_RANK];
   carnot_layout_strides(CARNOT_LAYOUT_ROW_MAJOR, t->rank, t->dims, strides);

@@ -33,6 +33,14 @@ const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op);
 // The validate function of a tactic of one operator without optional inputs: the same for the
 // tactic's anchor, with all inputs and one output.
 carnot_status* carnot_cpu_check_single(const carnot_step_view* step) CARNOT_MUST_USE;
+// Reads |problem| into |params|, which are zeroed: NULL, or why the tactic does not take it.
+typedef const char* carnot_cpu_read_params(const carnot_problem* problem, void* params,
+                                           char* reason, size_t size);
+// The prepare function of a tactic whose parameters, |bytes| of plain data, are what |read| makes
+// of the problem, and which packs nothing. INTERNAL where |read| refuses: reject took the problem.
+carnot_status* carnot_cpu_prepare_params(const carnot_problem* problem,
+                                         carnot_cpu_read_params* read, size_t bytes,
+                                         carnot_prepared* out) CARNOT_MUST_USE;
 // Row-major and contiguous.
 bool carnot_cpu_is_dense(const carnot_operand* t);
 

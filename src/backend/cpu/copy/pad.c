@@ -39,8 +39,9 @@ static int64_t least_size(pad_mode mode, int64_t begin, int64_t end) {
   return mode == PAD_EDGE ? 1 : mode == PAD_REFLECT ? widest + 1 : widest;
 }
 
-static const char* read_pads(const carnot_problem* problem, pad_params* out, char* reason,
+static const char* read_pads(const carnot_problem* problem, void* params, char* reason,
                              size_t size) {
+  pad_params* out = params;
   if (problem->region->node_count != 1 || problem->region->nodes[0].op != CARNOT_OP_PAD) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
   const char* why = carnot_cpu_whole_bytes(x, reason, size);
@@ -73,14 +74,7 @@ static const char* pad_reject(carnot_problem* problem, char* reason, size_t size
 }
 
 static carnot_status* pad_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void* params;
-  char reason[256];
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(pad_params), "parameters", &params));
-  const char* why = read_pads(problem, params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  out->params = params;
-  out->param_bytes = sizeof(pad_params);
-  return NULL;
+  return carnot_cpu_prepare_params(problem, read_pads, sizeof(pad_params), out);
 }
 
 static carnot_status* pad_validate(const carnot_step_view* step) {

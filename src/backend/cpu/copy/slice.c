@@ -6,8 +6,9 @@ typedef struct slice_params {
       step[CARNOT_MAX_RANK];  // start as given: negative counts from the end
 } slice_params;
 
-static const char* read_slice(const carnot_problem* problem, slice_params* out, char* reason,
+static const char* read_slice(const carnot_problem* problem, void* params, char* reason,
                               size_t size) {
+  slice_params* out = params;
   const char* why = carnot_cpu_alone(problem, CARNOT_OP_SLICE);
   if (!why) why = carnot_cpu_whole_bytes(&problem->inputs[0], reason, size);
   if (why) return why;
@@ -42,14 +43,7 @@ static const char* slice_reject(carnot_problem* problem, char* reason, size_t si
 }
 
 static carnot_status* slice_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void* params;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(slice_params), "parameters", &params));
-  char reason[256];
-  const char* why = read_slice(problem, params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  out->params = params;
-  out->param_bytes = sizeof(slice_params);
-  return NULL;
+  return carnot_cpu_prepare_params(problem, read_slice, sizeof(slice_params), out);
 }
 
 static carnot_status* slice_validate(const carnot_step_view* step) {

@@ -199,6 +199,7 @@ static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_
                    carnot_cpu_is_dense(&outputs[0]),
                INVALID_ARGUMENT, "operands do not fit packed weights of [%lld,%lld]",
                (long long)p->k, (long long)p->n);
+  state->batch = 1;
   state->m = carnot_dims_count(a->dims, a->rank - 1);
   CARNOT_CHECK(state->m == carnot_dims_count(outputs[0].dims, outputs[0].rank - 1),
                INVALID_ARGUMENT, "%lld rows give others", (long long)state->m);
@@ -222,19 +223,28 @@ static void gemm_part(void* argument, int64_t part) {
                            n1);
 }
 
+carnot_status* carnot_cpu_gemm_run_parts(const carnot_step_view* step,
+                                         const carnot_cpu_gemm_state* state,
+                                         const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* workspace,
+                                         carnot_executor* executor,
+                                         void (*part)(void* run, int64_t part)) {
+  carnot_cpu_gemm_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa),
+                             .step = step,
+                             .params = step->params,
+                             .state = state,
+                             .inputs = inputs,
+                             .outputs = outputs,
+                             .workspace = workspace};
+  carnot_executor_parallel(executor, carnot_work_partition_count(&state->partition) * state->batch,
+                           part, &run);
+  return NULL;
+}
+
 static carnot_status* gemm_run_all(const carnot_step_view* step, void* state,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
-  carnot_cpu_gemm_run run = {carnot_cpu_kernels_of(step->tactic->isa),
-                             step,
-                             step->params,
-                             state,
-                             inputs,
-                             outputs,
-                             workspace};
-  carnot_executor_parallel(executor, carnot_work_partition_count(&run.state->partition), gemm_part,
-                           &run);
-  return NULL;
+  return carnot_cpu_gemm_run_parts(step, state, inputs, outputs, workspace, executor, gemm_part);
 }
 
 static void gemm_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {

@@ -18,7 +18,7 @@ typedef struct carnot_cpu_gemm_params {
   carnot_epilogue_plan epilogue_plan;
 } carnot_cpu_gemm_params;
 
-// Set by configure. With packed weights only partition and m.
+// Set by configure. With packed weights only partition, m and batch, which is 1.
 typedef struct carnot_cpu_gemm_state {
   carnot_work_partition partition;
   int64_t batch, m, n, k;
@@ -42,6 +42,13 @@ void carnot_cpu_gemm_want_row_major(carnot_problem* problem);
 // validate: parameters, operands and epilogue of a step with |constants| packed constants.
 carnot_status* carnot_cpu_gemm_validate(const carnot_step_view* step,
                                         uint32_t constants) CARNOT_MUST_USE;
+// run: calls |part| with a carnot_cpu_gemm_run for every part of every matrix of the batch.
+carnot_status* carnot_cpu_gemm_run_parts(const carnot_step_view* step,
+                                         const carnot_cpu_gemm_state* state,
+                                         const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* workspace,
+                                         carnot_executor* executor,
+                                         void (*part)(void* run, int64_t part)) CARNOT_MUST_USE;
 // Operations, and bytes moved with |b_bytes| bytes per element of B.
 void carnot_cpu_gemm_work(const carnot_problem* problem, int b_bytes, double* out_flops,
                           double* out_bytes);

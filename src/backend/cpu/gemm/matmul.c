@@ -140,17 +140,7 @@ static void matmul_part(void* argument, int64_t part) {
 static carnot_status* matmul_run(const carnot_step_view* step, void* state,
                                  const carnot_operand* inputs, const carnot_operand* outputs,
                                  void* workspace, carnot_executor* executor) {
-  carnot_cpu_gemm_run run = {carnot_cpu_kernels_of(step->tactic->isa),
-                             step,
-                             step->params,
-                             state,
-                             inputs,
-                             outputs,
-                             workspace};
-  carnot_executor_parallel(executor,
-                           carnot_work_partition_count(&run.state->partition) * run.state->batch,
-                           matmul_part, &run);
-  return NULL;
+  return carnot_cpu_gemm_run_parts(step, state, inputs, outputs, workspace, executor, matmul_part);
 }
 
 static void matmul_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {

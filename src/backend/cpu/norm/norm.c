@@ -179,8 +179,9 @@ typedef struct channel_norm_params {
   carnot_epilogue_plan epilogue_plan;
 } channel_norm_params;
 
-static const char* read_channels(const carnot_problem* problem, channel_norm_params* out,
-                                 char* reason, size_t size) {
+static const char* read_channels(const carnot_problem* problem, void* params, char* reason,
+                                 size_t size) {
+  channel_norm_params* out = params;
   const carnot_plan_node* node = &problem->region->nodes[0];
   carnot_norm_problem norm;
   *out = (channel_norm_params){0};
@@ -219,14 +220,7 @@ static const char* channel_norm_reject(carnot_problem* problem, char* reason, si
 }
 
 static carnot_status* channel_norm_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void* params;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(channel_norm_params), "parameters", &params));
-  char reason[256];
-  const char* why = read_channels(problem, params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  out->params = params;
-  out->param_bytes = sizeof(channel_norm_params);
-  return NULL;
+  return carnot_cpu_prepare_params(problem, read_channels, sizeof(channel_norm_params), out);
 }
 
 static carnot_status* channel_norm_validate(const carnot_step_view* step) {

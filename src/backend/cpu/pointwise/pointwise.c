@@ -67,15 +67,8 @@ static const char* pointwise_reject(carnot_problem* problem, char* reason, size_
 }
 
 static carnot_status* pointwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void* params;
-  CARNOT_TRY(
-      carnot_arena_try(out->arena, 1, sizeof(carnot_pointwise_params), "parameters", &params));
-  char reason[256];
-  const char* why = carnot_pointwise_program_make(problem, params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  out->params = params;
-  out->param_bytes = sizeof(carnot_pointwise_params);
-  return NULL;
+  return carnot_cpu_prepare_params(problem, carnot_pointwise_program_make,
+                                   sizeof(carnot_pointwise_params), out);
 }
 
 static carnot_status* pointwise_validate(const carnot_step_view* step) {

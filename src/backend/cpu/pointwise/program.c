@@ -177,8 +177,9 @@ static const char* add_outputs(maker* m, char* reason, size_t size) {
   return NULL;
 }
 
-const char* carnot_pointwise_program_make(const carnot_problem* problem,
-                                          carnot_pointwise_params* out, char* reason, size_t size) {
+const char* carnot_pointwise_program_make(const carnot_problem* problem, void* params, char* reason,
+                                          size_t size) {
+  carnot_pointwise_params* out = params;
   const carnot_region* region = problem->region;
   *out = (carnot_pointwise_params){0};
   maker m = {.problem = problem, .out = out};

@@ -22,8 +22,9 @@ static inline bool carnot_is_pointwise_op(carnot_op op) {
 static inline bool carnot_is_conversion(const carnot_plan_node* node) {
   return node->op == CARNOT_OP_DEQUANTIZE_LINEAR || node->op == CARNOT_OP_QUANTIZE_LINEAR;
 }
-// Writes the program of the region. NULL, or the reason; "" when it holds another operator.
-const char* carnot_pointwise_program_make(const carnot_problem* problem,
-                                          carnot_pointwise_params* out, char* reason, size_t size);
+// Writes the program of the region to |params|, a carnot_pointwise_params, as
+// carnot_cpu_prepare_params wants it. NULL, or the reason; "" when it holds another operator.
+const char* carnot_pointwise_program_make(const carnot_problem* problem, void* params, char* reason,
+                                          size_t size);
 
 #endif  // CARNOT_BACKEND_CPU_POINTWISE_PROGRAM_H_

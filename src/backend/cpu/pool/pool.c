@@ -44,16 +44,14 @@ static const char* average_reject(carnot_problem* problem, char* reason, size_t 
       problem, carnot_pool_params_read(problem, CARNOT_OP_AVERAGE_POOL, 3, 4, &p, reason, size));
 }
 
+static const char* read_any(const carnot_problem* problem, void* params, char* reason,
+                            size_t size) {
+  return carnot_pool_params_read(problem, problem->region->nodes[0].op, 3, CARNOT_MAX_RANK, params,
+                                 reason, size);
+}
+
 carnot_status* carnot_pool_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void* params;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(carnot_pool_params), "parameters", &params));
-  char reason[256];
-  const char* why = carnot_pool_params_read(problem, problem->region->nodes[0].op, 3,
-                                            CARNOT_MAX_RANK, params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "prepare rejects a pooling that reject accepted: %s", why);
-  out->params = params;
-  out->param_bytes = sizeof(carnot_pool_params);
-  return NULL;
+  return carnot_cpu_prepare_params(problem, read_any, sizeof(carnot_pool_params), out);
 }
 
 static carnot_status* pool_validate(const carnot_step_view* step) {

@@ -52,7 +52,10 @@ static const char* read_scale(const carnot_problem* problem, const carnot_plan_n
   return NULL;
 }
 
-static const char* read_problem(const carnot_problem* problem, mean_params* out) {
+static const char* read_problem(const carnot_problem* problem, void* params, char* reason,
+                                size_t size) {
+  mean_params* out = params;
+  (void)reason, (void)size;
   const carnot_region* r = problem->region;
   if (r->node_count != 3 || r->nodes[0].op != CARNOT_OP_DEQUANTIZE_LINEAR ||
       r->nodes[1].op != CARNOT_OP_REDUCE || r->nodes[2].op != CARNOT_OP_QUANTIZE_LINEAR ||
@@ -77,8 +80,7 @@ static const char* read_problem(const carnot_problem* problem, mean_params* out)
 
 static const char* mean_reject(carnot_problem* problem, char* reason, size_t size) {
   mean_params p;
-  (void)reason, (void)size;
-  const char* why = read_problem(problem, &p);
+  const char* why = read_problem(problem, &p, reason, size);
   if (why) return why;
   const bool keeps = problem->outputs[0].rank == problem->inputs[p.x].rank;
   problem->inputs[p.x].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
@@ -87,13 +89,7 @@ static const char* mean_reject(carnot_problem* problem, char* reason, size_t siz
 }
 
 static carnot_status* mean_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void* params;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(mean_params), "parameters", &params));
-  const char* why = read_problem(problem, params);
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  out->params = params;
-  out->param_bytes = sizeof(mean_params);
-  return NULL;
+  return carnot_cpu_prepare_params(problem, read_problem, sizeof(mean_params), out);
 }
 
 static carnot_status* mean_validate(const carnot_step_view* step) {

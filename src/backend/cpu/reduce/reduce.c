@@ -38,8 +38,9 @@ static bool adjacent(uint32_t axes, uint32_t ones, int rank, bool channels_last)
   return changes <= 1;
 }
 
-static const char* read_problem(const carnot_problem* problem, reduce_params* out, char* reason,
+static const char* read_problem(const carnot_problem* problem, void* params, char* reason,
                                 size_t size) {
+  reduce_params* out = params;
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (problem->region->node_count != 1 || node->op != CARNOT_OP_REDUCE) return "";
   const carnot_operand_desc* x = &problem->inputs[0];
@@ -90,14 +91,7 @@ static const char* reduce_reject(carnot_problem* problem, char* reason, size_t s
 }
 
 static carnot_status* reduce_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  void* params;
-  CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(reduce_params), "parameters", &params));
-  char reason[256];
-  const char* why = read_problem(problem, params, reason, sizeof(reason));
-  CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  out->params = params;
-  out->param_bytes = sizeof(reduce_params);
-  return NULL;
+  return carnot_cpu_prepare_params(problem, read_problem, sizeof(reduce_params), out);
 }
 
 static carnot_status* reduce_validate(const carnot_step_view* step) {

@@ -1,0 +1,379 @@
+// Calibration: runs a network on samples and counts the values of its tensors.
+#include "carnot/calibration.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "api/builder/config.h"
+#include "api/builder/network.h"
+#include "base/executor.h"
+#include "calibration/threshold.h"
+#include "pass/pass.h"
+
+// A tensor of the network that is counted.
+typedef struct observed {
+  char* name;
+  int input;  // of the network; -1: an output of the engine
+  carnot_histogram histogram;
+  carnot_channel_weights channels;  // count 0: none
+  int channel_axis;
+  double min, max;  // found by finish
+} observed;
+
+struct carnot_calibration {
+  carnot_engine* engine;
+  carnot_executor* executor;
+  carnot_context* context;
+  char** inputs;  // names
+  size_t input_count;
+  observed* tensors;
+  size_t tensor_count;
+  size_t* found;  // after finish: the tensors with a range
+  size_t found_count, sample_count;
+};
+
+static carnot_status* copy_name(const char* name, char** out) {
+  void* text;
+  CARNOT_TRY(carnot_calloc(strlen(name) + 1, 1, "a name", &text));
+  memcpy(text, name, strlen(name));
+  *out = text;
+  return NULL;
+}
+
+static bool is_counted(const carnot_value* value) {
+  return value && !value->constant && value->type.kind == CARNOT_VALUE_TENSOR &&
+         carnot_dtype_is_float(value->type.dtype) && carnot_dtype_bits(value->type.dtype) >= 16 &&
+         carnot_value_used(value);
+}
+
+// ---- channels ----
+
+// Adds the squared norm of the weights that |node| multiplies each channel of its input with.
+static void add_norms(const carnot_node* node, double* norms, size_t channels) {
+  const carnot_tensor* w = &node->inputs[1]->constant->tensor;
+  const carnot_op_row* row = carnot_node_row(node);
+  int64_t count = carnot_tensor_count(w), inner = 1, groups = 1, of = 1;
+  if (node->op == CARNOT_OP_CONV) {
+    groups = carnot_attr_int(row, &node->attrs, "group");
+    for (int d = 2; d < w->rank; d++) inner *= w->dims[d];
+    of = w->dims[1];
+  } else if (node->op != CARNOT_OP_CONV_TRANSPOSE) {
+    bool transposed = carnot_attr_int(row, &node->attrs, "transB") != 0;
+    inner = transposed ? 1 : w->dims[1];
+    of = (int64_t)channels;
+  } else {
+    inner = count / carnot_max_i64(w->dims[0], 1);
+    of = (int64_t)channels;
+  }
+  if (of * groups != (int64_t)channels || count % (groups * of * inner)) return;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t group = node->op == CARNOT_OP_CONV ? i / (count / groups) : 0;
+    double value = (double)((const float*)w->data)[i];
+    norms[group * of + i / inner % of] += value * value;
+  }
+}
+
+// The axis of |node|'s input that its weights have channels for.
+static int input_channel_axis(const carnot_node* node) {
+  bool windowed = node->op == CARNOT_OP_CONV || node->op == CARNOT_OP_CONV_TRANSPOSE;
+  return windowed ? 1 : node->inputs[0]->type.rank - 1;
+}
+
+// Weights of the channels of |value| by the layers that read it in 8 bits: an error in a channel
+// makes the error of a result larger by the norm of its weights.
+static carnot_status* weigh_channels(const carnot_value* value, carnot_channel_weights* out,
+                                     int* out_axis) {
+  int axis = -1;
+  int64_t channels = 0;
+  for (size_t u = 0; u < value->use_count; u++) {
+    const carnot_node* node = value->uses[u].node;
+    if (value->uses[u].input != 0 || !carnot_takes_qdq(node) || !node->inputs[1]->constant)
+      continue;
+    if (!carnot_is_ranked(value) || (axis >= 0 && axis != input_channel_axis(node))) return NULL;
+    axis = input_channel_axis(node);
+    if (axis >= value->type.rank || !carnot_sym_is_const(value->type.dims[axis])) return NULL;
+    channels = value->type.dims[axis].bits;
+  }
+  if (axis < 0 || channels < 2) return NULL;
+  void *norms, *weights;
+  CARNOT_TRY(carnot_calloc((size_t)channels, sizeof(double), "channels", &norms));
+  carnot_status* status = carnot_calloc((size_t)channels, sizeof(uint32_t), "channels", &weights);
+  if (status) {
+    free(norms);
+    return status;
+  }
+  double* norm = norms;
+  for (size_t u = 0; u < value->use_count; u++) {
+    const carnot_node* node = value->uses[u].node;
+    if (value->uses[u].input == 0 && carnot_takes_qdq(node) && node->inputs[1]->constant)
+      add_norms(node, norm, (size_t)channels);
+  }
+  double most = 0;
+  for (int64_t c = 0; c < channels; c++) most = fmax(most, norm[c]);
+  for (int64_t c = 0; c < channels && most > 0; c++)
+    ((uint32_t*)weights)[c] = (uint32_t)nearbyint(norm[c] / most * 65536);
+  free(norms);
+  *out_axis = axis;
+  if (most > 0)
+    *out = (carnot_channel_weights){.weights = weights, .count = (size_t)channels};
+  else
+    free(weights);
+  return NULL;
+}
+
+static carnot_status* observe(carnot_calibration* c, carnot_value* value, int input) {
+  observed* tensor = &c->tensors[c->tensor_count++];
+  tensor->input = input;
+  CARNOT_TRY(carnot_histogram_init(&tensor->histogram, /*levels=*/input >= 0));
+  CARNOT_TRY(copy_name(value->name, &tensor->name));
+  CARNOT_TRY(weigh_channels(value, &tensor->channels, &tensor->channel_axis));
+  if (input < 0 && !value->block_output_count) carnot_block_add_output(value->block, value);
+  return NULL;
+}
+
+static size_t most_tensors(const carnot_block* block) {
+  size_t count = block->param_count;
+  for (const carnot_node* node = block->first; node; node = node->next)
+    count += (size_t)node->output_count;
+  return count;
+}
+
+// Makes every tensor that is counted an output of |graph|, in the order of the network.
+static carnot_status* observe_all(carnot_calibration* c, carnot_graph* graph) {
+  carnot_block* block = graph->main;
+  void *tensors, *names, *found;
+  size_t most = most_tensors(block);
+  CARNOT_TRY(carnot_calloc(most + 1, sizeof(observed), "the tensors of a calibration", &tensors));
+  c->tensors = tensors;
+  CARNOT_TRY(carnot_calloc(most + 1, sizeof(size_t), "the tensors of a calibration", &found));
+  c->found = found;
+  CARNOT_TRY(carnot_calloc(block->param_count + 1, sizeof(char*), "the inputs' names", &names));
+  c->inputs = names;
+  for (size_t i = 0; i < block->param_count; i++) {
+    CARNOT_TRY(copy_name(block->params[i]->name, &c->inputs[c->input_count]));
+    c->input_count++;
+    if (is_counted(block->params[i])) CARNOT_TRY(observe(c, block->params[i], (int)i));
+  }
+  for (const carnot_node* node = block->first; node; node = node->next)
+    for (int i = 0; i < node->output_count; i++)
+      if (is_counted(node->outputs[i])) CARNOT_TRY(observe(c, node->outputs[i], -1));
+  return carnot_graph_status(graph);
+}
+
+// The configuration of the engine that is run: FP32, any shape, no timing.
+static carnot_config engine_config(const carnot_config* config) {
+  carnot_config own = *config;
+  own.wants_quantized = false;
+  own.profile_count = 0;
+  carnot_build_config* build = &own.build;
+  build->typing = (carnot_precision_constraints){0};
+  build->ranges = NULL;
+  build->selector = (carnot_tactic_selector){0};
+  build->level = 1;
+  build->refit = build->strip = false;
+  build->io_format_count = 0;
+  build->dump_pass = NULL;
+  return own;
+}
+
+static carnot_status* make_engine(carnot_calibration* c, const carnot_network* network,
+                                  const carnot_config* config) {
+  carnot_graph* graph;
+  CARNOT_TRY(carnot_graph_clone(network->graph, &graph));
+  carnot_status* status = observe_all(c, graph);
+  carnot_config* defaults = NULL;
+  if (!status && !config) status = carnot_config_create(&defaults);
+  if (!status) {
+    carnot_config own = engine_config(config ? config : defaults);
+    status = carnot_build_graph(network, graph, &own, &c->engine);
+  }
+  carnot_config_destroy(defaults);
+  carnot_graph_destroy(graph);
+  return status;
+}
+
+carnot_status* carnot_calibration_create(const carnot_network* network, const carnot_config* config,
+                                         carnot_calibration** out_calibration) {
+  *out_calibration = NULL;
+  void* memory;
+  CARNOT_TRY(carnot_calloc(1, sizeof(carnot_calibration), "a calibration", &memory));
+  carnot_calibration* c = memory;
+  carnot_status* status = make_engine(c, network, config);
+  if (!status) status = carnot_executor_create(config ? config->thread_count : 1, &c->executor);
+  carnot_context_config context = {.executor = c->executor, .host_tensors = true};
+  if (!status) status = carnot_context_create(c->engine, &context, &c->context);
+  if (status) {
+    carnot_calibration_destroy(c);
+    return carnot_status_annotate(status, "calibration");
+  }
+  *out_calibration = c;
+  return NULL;
+}
+
+void carnot_calibration_destroy(carnot_calibration* c) {
+  if (!c) return;
+  carnot_context_destroy(c->context);
+  carnot_executor_destroy(c->executor);
+  carnot_engine_release(c->engine);
+  for (size_t i = 0; i < c->input_count; i++) free(c->inputs[i]);
+  for (size_t i = 0; i < c->tensor_count; i++) {
+    free(c->tensors[i].name);
+    free(c->tensors[i].channels.weights);
+    carnot_histogram_deinit(&c->tensors[i].histogram);
+  }
+  free(c->inputs);
+  free(c->tensors);
+  free(c->found);
+  free(c);
+}
+
+// ---- samples ----
+
+typedef struct counting {
+  carnot_calibration* calibration;
+  const carnot_data** data;  // by tensor
+  carnot_status** statuses;
+} counting;
+
+static void count_tensor(void* argument, int64_t part) {
+  const counting* c = argument;
+  observed* tensor = &c->calibration->tensors[part];
+  const carnot_data* data = c->data[part];
+  if (carnot_data_kind_of(data) != CARNOT_DATA_TENSOR) return;
+  carnot_dims dims = carnot_data_dims(data);
+  carnot_channel_weights* channels = tensor->channels.count ? &tensor->channels : NULL;
+  if (channels) {
+    channels->inner = 1;
+    for (int d = tensor->channel_axis + 1; d < dims.rank; d++) channels->inner *= (size_t)dims.d[d];
+  }
+  carnot_status* status =
+      carnot_histogram_add(&tensor->histogram, carnot_data_dtype(data), carnot_data_numbers(data),
+                           (size_t)carnot_dims_count(dims.d, dims.rank), channels);
+  c->statuses[part] = carnot_status_annotate(status, "sample %zu, tensor %s",
+                                             c->calibration->sample_count, tensor->name);
+}
+
+// The values of every tensor in the last run. A context serves one thread at a time.
+static carnot_status* collect(const carnot_calibration* c, const carnot_data* const* inputs,
+                              const carnot_data** out) {
+  for (size_t i = 0; i < c->tensor_count; i++) {
+    const observed* tensor = &c->tensors[i];
+    if (tensor->input >= 0)
+      out[i] = inputs[tensor->input];
+    else
+      CARNOT_TRY(carnot_context_output_value(c->context, tensor->name, &out[i]));
+  }
+  return NULL;
+}
+
+// Runs |part| for every tensor, each on one thread; the first error in their order is returned.
+static carnot_status* each_tensor(carnot_calibration* c, void (*part)(void* argument, int64_t part),
+                                  void* argument, carnot_status** statuses) {
+  bool own = carnot_executor_begin(c->executor);
+  carnot_executor_parallel(own ? c->executor : NULL, (int64_t)c->tensor_count, part, argument);
+  if (own) carnot_executor_end(c->executor);
+  carnot_status* first = NULL;
+  for (size_t i = 0; i < c->tensor_count; i++) {
+    if (!first)
+      first = statuses[i];
+    else
+      carnot_status_free(statuses[i]);
+  }
+  return first;
+}
+
+static carnot_status* count_tensors(carnot_calibration* c, const carnot_data* const* inputs) {
+  void *data = NULL, *statuses = NULL;
+  carnot_status* status = carnot_calloc(c->tensor_count + 1, sizeof(carnot_data*), "values", &data);
+  if (!status)
+    status = carnot_calloc(c->tensor_count + 1, sizeof(carnot_status*), "statuses", &statuses);
+  if (!status) status = collect(c, inputs, data);
+  if (!status) status = each_tensor(c, count_tensor, &(counting){c, data, statuses}, statuses);
+  free(data);
+  free(statuses);
+  return status;
+}
+
+carnot_status* carnot_calibration_add(carnot_calibration* c, const carnot_data* const* inputs) {
+  for (size_t i = 0; i < c->input_count; i++) {
+    CARNOT_CHECK(inputs[i], INVALID_ARGUMENT, "sample %zu: input %s is NULL", c->sample_count,
+                 c->inputs[i]);
+    CARNOT_TRY_AT(carnot_context_set_input_value(c->context, c->inputs[i], inputs[i]), "sample %zu",
+                  c->sample_count);
+  }
+  CARNOT_TRY_AT(carnot_context_run(c->context), "sample %zu", c->sample_count);
+  CARNOT_TRY(count_tensors(c, inputs));
+  c->sample_count++;
+  return NULL;
+}
+
+// ---- ranges ----
+
+typedef struct choosing {
+  carnot_calibration* calibration;
+  const carnot_calibration_options* options;
+  carnot_status** statuses;
+} choosing;
+
+static bool has_range(const carnot_histogram* histogram) {
+  return histogram->largest / 127 >= (double)FLT_MIN;
+}
+
+static void choose_range(void* argument, int64_t part) {
+  const choosing* c = argument;
+  observed* tensor = &c->calibration->tensors[part];
+  if (has_range(&tensor->histogram))
+    c->statuses[part] =
+        carnot_calibration_range(&tensor->histogram, c->options, &tensor->min, &tensor->max);
+}
+
+static carnot_status* check_options(const carnot_calibration_options* options) {
+  CARNOT_CHECK(options->method <= CARNOT_CALIBRATION_MSE, INVALID_ARGUMENT,
+               "there is no calibration method %d", (int)options->method);
+  if (options->method != CARNOT_CALIBRATION_PERCENTILE) return NULL;
+  CARNOT_CHECK(options->quantile > 0 && options->quantile <= 1, INVALID_ARGUMENT,
+               "the quantile is %g, must be above 0 and at most 1", options->quantile);
+  CARNOT_CHECK(options->cutoff > 0 && options->cutoff <= 1, INVALID_ARGUMENT,
+               "the cutoff is %g, must be above 0 and at most 1", options->cutoff);
+  return NULL;
+}
+
+carnot_status* carnot_calibration_finish(carnot_calibration* c,
+                                         const carnot_calibration_options* options,
+                                         carnot_ranges* ranges) {
+  CARNOT_TRY(check_options(options));
+  CARNOT_CHECK(c->sample_count, FAILED_PRECONDITION, "calibration has no data: add samples first");
+  void* statuses;
+  CARNOT_TRY(carnot_calloc(c->tensor_count + 1, sizeof(carnot_status*), "statuses", &statuses));
+  carnot_status* status = each_tensor(c, choose_range, &(choosing){c, options, statuses}, statuses);
+  free(statuses);
+  c->found_count = 0;
+  for (size_t i = 0; !status && i < c->tensor_count; i++) {
+    const observed* tensor = &c->tensors[i];
+    if (!has_range(&tensor->histogram)) continue;
+    status = carnot_ranges_set(ranges, tensor->name, tensor->min, tensor->max);
+    if (!status) c->found[c->found_count++] = i;
+  }
+  return status;
+}
+
+size_t carnot_calibration_tensor_count(const carnot_calibration* c) { return c->found_count; }
+
+carnot_status* carnot_calibration_tensor_info(const carnot_calibration* c, size_t index,
+                                              carnot_calibration_tensor* out) {
+  CARNOT_CHECK(index < c->found_count, OUT_OF_RANGE, "tensor %zu of %zu", index, c->found_count);
+  const observed* tensor = &c->tensors[c->found[index]];
+  const carnot_histogram* h = &tensor->histogram;
+  double power = carnot_calibration_power(h);
+  *out = (carnot_calibration_tensor){
+      .name = tensor->name,
+      .count = h->count,
+      .seen_min = h->min,
+      .seen_max = h->max,
+      .min = tensor->min,
+      .max = tensor->max,
+      .clipped = carnot_calibration_clipped(h, tensor->min, tensor->max),
+      .error = power > 0 ? sqrt(carnot_calibration_error(h, tensor->min, tensor->max) / power) : 0};
+  return NULL;
+}

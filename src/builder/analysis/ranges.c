@@ -1,0 +1,80 @@
+// Notes calibrated ranges in the graph, before the passes while the user's names hold, and says
+// what they do not reach.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "builder/internal.h"
+#include "pass/pass.h"
+
+enum { kMostNames = 10 };
+
+// A list of names for a message: the first few, and how many there are.
+typedef struct names {
+  char text[1024];
+  size_t size, count;
+} names;
+
+static void add_name(names* list, const char* name) {
+  if (list->count++ >= kMostNames || list->size >= sizeof(list->text)) return;
+  int wrote = snprintf(list->text + list->size, sizeof(list->text) - list->size, "%s%s",
+                       list->size ? ", " : "", name);
+  if (wrote > 0) list->size += (size_t)wrote;
+}
+
+static void warn(const carnot_builder* builder, const names* list, const char* one,
+                 const char* many) {
+  char message[1400];
+  if (!list->count) return;
+  snprintf(message, sizeof(message), "%zu %s: %s%s", list->count, list->count == 1 ? one : many,
+           list->text, list->count > kMostNames ? ", ..." : "");
+  carnot_builder_warn(builder, message);
+}
+
+// Sets the range of |value|; counts it in |found|.
+static void set_range(const carnot_builder* builder, carnot_value* value, size_t* found) {
+  double min, max;
+  if (!value || value->constant ||
+      !carnot_ranges_get(builder->config->ranges, value->name, &min, &max))
+    return;
+  value->range[0] = min;
+  value->range[1] = max;
+  (*found)++;
+}
+
+static bool has_tensor(const carnot_block* block, const char* name) {
+  for (size_t i = 0; i < block->param_count; i++)
+    if (strcmp(block->params[i]->name, name) == 0) return true;
+  for (const carnot_node* node = block->first; node; node = node->next)
+    for (int i = 0; i < node->output_count; i++)
+      if (node->outputs[i] && strcmp(node->outputs[i]->name, name) == 0) return true;
+  return false;
+}
+
+static void warn_of_unknown(const carnot_builder* builder, size_t found) {
+  const carnot_ranges* ranges = builder->config->ranges;
+  names unknown = {.size = 0};
+  for (size_t i = 0; i < carnot_ranges_count(ranges) && found < carnot_ranges_count(ranges); i++) {
+    if (has_tensor(builder->graph->main, carnot_ranges_name(ranges, i))) continue;
+    add_name(&unknown, carnot_ranges_name(ranges, i));
+  }
+  warn(builder, &unknown, "range of the calibration without a tensor in the network",
+       "ranges of the calibration without a tensor in the network");
+}
+
+carnot_status* carnot_apply_ranges(carnot_builder* builder) {
+  if (!builder->config->ranges) return NULL;
+  const carnot_block* block = builder->graph->main;
+  names without = {.size = 0};
+  size_t found = 0;
+  for (size_t i = 0; i < block->param_count; i++) set_range(builder, block->params[i], &found);
+  for (const carnot_node* node = block->first; node; node = node->next) {
+    if (carnot_takes_qdq(node) && !carnot_value_is_constant(node->inputs[0]) &&
+        !carnot_value_has_range(node->inputs[0]))
+      add_name(&without, node->name);
+    for (int i = 0; i < node->output_count; i++) set_range(builder, node->outputs[i], &found);
+  }
+  warn(builder, &without, "layer without a range of its input stays in floating point",
+       "layers without a range of their input stay in floating point");
+  warn_of_unknown(builder, found);
+  return NULL;
+}

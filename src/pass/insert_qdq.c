@@ -1,0 +1,250 @@
+// Quantizes layers from the ranges of their tensors: quantize and dequantize nodes around the
+// operands of convolutions and GEMMs with constant weights.
+//
+//   activations: one quantize node a tensor, one dequantize node a reader. A range [-r, r] is int8
+//     with scale r / 127; another is uint8 with scale (max - min) / 255 on a CPU and int8 of its
+//     larger end on an accelerator, whose kernels have no zero points.
+//   weights: int8, scale = largest absolute value of an output channel / 127
+//   bias: int32, scale = product of the two
+//   the addition behind a convolution: its other operand where that is quantized anyway, or is the
+//     result of an earlier convolution
+//
+// Weights are quantized by nodes over constants, which constant folding computes, so refit knows
+// how they were made. Layers without a range, and those that were asked to compute in another type,
+// stay as they are. Source: ONNX QuantizeLinear-21; V. Jacob et al., "Quantization and Training of
+// Neural Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018, section 2.
+#include <float.h>
+#include <math.h>
+
+#include "pass/pass.h"
+
+typedef struct inserter {
+  carnot_node* at;  // new nodes go before it
+  bool device;
+  carnot_value **quantized, **scale, **zero;  // by the id of an activation; NULL: none
+  bool* is_result;  // by value id: a result of a layer that was quantized, epilogue included
+  size_t value_count;
+  carnot_status* status;
+} inserter;
+
+// ---- nodes ----
+
+static carnot_value* add(inserter* m, carnot_op op, const carnot_attrs* attrs,
+                         carnot_value* const* inputs, int count) {
+  carnot_node* node;
+  if (!m->status)
+    m->status = carnot_node_insert_before(m->at, op, NULL, attrs, inputs, count, 1, &node);
+  return m->status ? NULL : node->outputs[0];
+}
+
+static carnot_value* apply(inserter* m, carnot_fn fn, carnot_value* a, carnot_value* b) {
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, &m->at->block->graph->arena, "fn", fn);
+  return add(m, b ? CARNOT_OP_BINARY : CARNOT_OP_UNARY, &attrs, (carnot_value*[]){a, b}, b ? 2 : 1);
+}
+
+static carnot_value* number(inserter* m, double value) {
+  return m->status ? NULL : carnot_graph_float(m->at->block, CARNOT_DTYPE_F32, value);
+}
+
+// Quantize and dequantize along |axis|; -1: per tensor. |zero| may be NULL: 0.
+static carnot_value* convert(inserter* m, carnot_op op, carnot_value* x, carnot_value* scale,
+                             carnot_value* zero, int axis, carnot_dtype to) {
+  carnot_arena* arena = &m->at->block->graph->arena;
+  carnot_attrs attrs = {0};
+  if (axis >= 0) carnot_attrs_set_int(&attrs, arena, "axis", axis);
+  if (op == CARNOT_OP_QUANTIZE_LINEAR && !zero)
+    carnot_attrs_set_int(&attrs, arena, "output_dtype", to);
+  return add(m, op, &attrs, (carnot_value*[]){x, scale, zero}, zero ? 3 : 2);
+}
+
+// ---- activations ----
+
+// The range of |value|, or of what it is a view of; false: there is none.
+static bool range_of(const carnot_value* value, double* out_min, double* out_max) {
+  while (!carnot_value_has_range(value)) {
+    const carnot_node* node = value->producer;
+    if (!node || !carnot_op_has_trait(node->op, CARNOT_TRAIT_VIEW)) return false;
+    value = node->inputs[0];
+  }
+  *out_min = value->range[0];
+  *out_max = value->range[1];
+  return true;
+}
+
+static void make_scale(inserter* m, const carnot_value* value, carnot_dtype* out_dtype) {
+  double min = 0, max = 0;
+  range_of(value, &min, &max);
+  bool symmetric = min == -max || m->device;
+  double scale = symmetric ? fmax(-min, max) / 127 : (max - min) / 255;
+  *out_dtype = symmetric ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8;
+  m->scale[value->id] = number(m, scale);
+  if (symmetric || m->status) return;
+  uint8_t* zero = CARNOT_NEW(&m->at->block->graph->arena, uint8_t);
+  m->status = carnot_arena_status(&m->at->block->graph->arena);
+  if (m->status) return;
+  *zero = (uint8_t)nearbyint(-min / (double)(float)scale);
+  carnot_tensor tensor = {.dtype = CARNOT_DTYPE_U8, .rank = 0, .data = zero};
+  m->zero[value->id] = carnot_graph_constant(m->at->block, NULL, &tensor);
+}
+
+// |value| rounded to 8 bits, as a float again: a dequantize node of its own before m->at.
+static carnot_value* rounded(inserter* m, carnot_value* value) {
+  if (!m->quantized[value->id]) {
+    carnot_dtype dtype;
+    make_scale(m, value, &dtype);
+    m->quantized[value->id] = convert(m, CARNOT_OP_QUANTIZE_LINEAR, value, m->scale[value->id],
+                                      m->zero[value->id], /*axis=*/-1, dtype);
+  }
+  return convert(m, CARNOT_OP_DEQUANTIZE_LINEAR, m->quantized[value->id], m->scale[value->id],
+                 m->zero[value->id], /*axis=*/-1, CARNOT_DTYPE_INVALID);
+}
+
+static bool is_quantizable(const inserter* m, const carnot_value* value) {
+  double min, max;
+  return value && value->id < m->value_count && !value->constant && carnot_is_ranked(value) &&
+         value->type.dtype == CARNOT_DTYPE_F32 && range_of(value, &min, &max);
+}
+
+// ---- weights ----
+
+// A constant, or one that is stored in half precision.
+static bool is_weight(const carnot_value* value) {
+  const carnot_node* cast = value->producer;
+  if (cast && cast->op == CARNOT_OP_CAST) value = cast->inputs[0];
+  return carnot_value_is_constant(value);
+}
+
+// One scale for each slice of |w| along |axis| as float32 [n], or one number where axis is -1.
+static carnot_value* weight_scale(inserter* m, carnot_value* w, int axis) {
+  int64_t axes[CARNOT_MAX_RANK];
+  int count = 0;
+  for (int d = 0; d < w->type.rank; d++)
+    if (d != axis) axes[count++] = d;
+  carnot_arena* arena = &m->at->block->graph->arena;
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_text(&attrs, arena, "fn", "max");
+  carnot_attrs_set_int(&attrs, arena, "keepdims", 0);
+  carnot_value* magnitude = apply(m, CARNOT_FN_ABS, w, NULL);
+  carnot_value* largest =
+      add(m, CARNOT_OP_REDUCE, &attrs,
+          (carnot_value*[]){magnitude, carnot_graph_ints(m->at->block, axes, count)}, 2);
+  carnot_value* scale = apply(m, CARNOT_FN_DIV, largest, number(m, 127));
+  return apply(m, CARNOT_FN_MAX, scale, number(m, (double)FLT_MIN));  // a channel of zeros
+}
+
+// The axis of the output channels among the dimensions of |node|'s weights; -1: there is not one.
+static int channel_axis(const carnot_node* node) {
+  const carnot_op_row* row = carnot_node_row(node);
+  switch (node->op) {
+    case CARNOT_OP_CONV: return 0;
+    case CARNOT_OP_CONV_TRANSPOSE: return carnot_attr_int(row, &node->attrs, "group") == 1 ? 1 : -1;
+    default: return carnot_attr_int(row, &node->attrs, "transB") ? 0 : 1;
+  }
+}
+
+static void quantize_bias(inserter* m, carnot_node* node, carnot_value* x_scale,
+                          carnot_value* w_scale, int axis) {
+  carnot_value* bias = node->input_count > 2 ? node->inputs[2] : NULL;
+  if (!bias || !is_weight(bias) || bias->type.dtype != CARNOT_DTYPE_F32 || bias->type.rank != 1 ||
+      axis < 0 || node->op == CARNOT_OP_CONV_TRANSPOSE)
+    return;
+  if (!carnot_sym_same(bias->type.dims[0], node->inputs[1]->type.dims[axis])) return;
+  carnot_value* scale = apply(m, CARNOT_FN_MUL, w_scale, x_scale);
+  carnot_value* q =
+      convert(m, CARNOT_OP_QUANTIZE_LINEAR, bias, scale, NULL, /*axis=*/0, CARNOT_DTYPE_I32);
+  carnot_value* back =
+      convert(m, CARNOT_OP_DEQUANTIZE_LINEAR, q, scale, NULL, /*axis=*/0, CARNOT_DTYPE_INVALID);
+  if (!m->status) carnot_node_set_input(node, 2, back);
+}
+
+// ---- layers ----
+
+static bool is_layer(const carnot_node* node) {
+  if (node->op == CARNOT_OP_CONV || node->op == CARNOT_OP_CONV_TRANSPOSE) return true;
+  return (node->op == CARNOT_OP_MATMUL || node->op == CARNOT_OP_GEMM) &&
+         !carnot_attr_int(carnot_node_row(node), &node->attrs, "transA") &&
+         carnot_is_ranked(node->inputs[1]) && node->inputs[1]->type.rank == 2;
+}
+
+bool carnot_takes_qdq(const carnot_node* node) {
+  return is_layer(node) && is_weight(node->inputs[1]) &&
+         node->inputs[1]->type.dtype == CARNOT_DTYPE_F32 &&
+         (node->precision == CARNOT_DTYPE_INVALID || node->precision == CARNOT_DTYPE_I8);
+}
+
+// Results of pointwise nodes behind a quantized layer belong to its region.
+static void mark_results(inserter* m, const carnot_value* value) {
+  for (; value && value->id < m->value_count;) {
+    m->is_result[value->id] = true;
+    const carnot_node* reader = carnot_only_user(value);
+    if (!reader || reader->op != CARNOT_OP_UNARY) return;
+    value = reader->outputs[0];
+  }
+}
+
+static void quantize_layer(inserter* m, carnot_node* node) {
+  carnot_value *x = node->inputs[0], *w = node->inputs[1];
+  int axis = channel_axis(node);
+  carnot_value* x_back = rounded(m, x);
+  carnot_value* w_scale = weight_scale(m, w, axis);
+  carnot_value* q = convert(m, CARNOT_OP_QUANTIZE_LINEAR, w, w_scale, NULL, axis, CARNOT_DTYPE_I8);
+  carnot_value* w_back =
+      convert(m, CARNOT_OP_DEQUANTIZE_LINEAR, q, w_scale, NULL, axis, CARNOT_DTYPE_INVALID);
+  quantize_bias(m, node, m->scale[x->id], w_scale, axis);
+  if (m->status) return;
+  carnot_node_set_input(node, 0, x_back);
+  carnot_node_set_input(node, 1, w_back);
+  if (node->op == CARNOT_OP_CONV) mark_results(m, node->outputs[0]);
+}
+
+static bool is_result(const inserter* m, const carnot_value* value) {
+  return value->id < m->value_count && m->is_result[value->id];
+}
+
+static bool comes_before(const carnot_value* a, const carnot_value* b) {
+  for (const carnot_node* node = a->producer; node; node = node->next)
+    if (node == b->producer) return true;
+  return false;
+}
+
+// The residual addition behind a convolution.
+static void quantize_residual(inserter* m, carnot_node* node) {
+  carnot_value *a = node->inputs[0], *b = node->inputs[1];
+  if (a == b || !carnot_is_ranked(a) || !carnot_is_ranked(b) ||
+      !carnot_same_dims(&a->type, &b->type))
+    return;
+  int residual = -1;
+  for (int i = 0; i < 2; i++)
+    if (is_result(m, node->inputs[!i]) && is_quantizable(m, node->inputs[i]) &&
+        (m->quantized[node->inputs[i]->id] || !is_result(m, node->inputs[i])))
+      residual = i;
+  if (residual < 0 && is_result(m, a) && is_result(m, b)) residual = comes_before(a, b) ? 0 : 1;
+  if (residual < 0 || !is_quantizable(m, node->inputs[residual])) return;
+  carnot_value* back = rounded(m, node->inputs[residual]);
+  if (m->status) return;
+  carnot_node_set_input(node, residual, back);
+  mark_results(m, node->outputs[0]);
+}
+
+carnot_status* carnot_pass_insert_qdq(carnot_graph* graph, const carnot_pass_options* options) {
+  if (!options->quantize) return NULL;
+  size_t count = graph->value_count;
+  carnot_arena* arena = &graph->arena;
+  inserter m = {.device = options->device,
+                .value_count = count,
+                .quantized = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
+                .scale = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
+                .zero = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
+                .is_result = CARNOT_NEW_ARRAY(arena, bool, count + 1)};
+  CARNOT_TRY(carnot_arena_status(arena));
+  for (carnot_node* node = graph->main->first; node && !m.status; node = node->next) {
+    m.at = node;
+    if (carnot_takes_qdq(node) && is_quantizable(&m, node->inputs[0]))
+      quantize_layer(&m, node);
+    else if (carnot_node_is_fn(node, CARNOT_FN_ADD))
+      quantize_residual(&m, node);
+  }
+  CARNOT_TRY(m.status);
+  return carnot_pass_constant_folding(graph, options);
+}
