@@ -101,6 +101,10 @@ CARNOT_INLINE void v_store_bytes_n(void* p, vi32 x, int64_t n) {
   const uint64_t bytes = low | (uint64_t)(uint32_t)_mm256_extract_epi32(fours, 4) << 32;
   memcpy(p, &bytes, (size_t)n);
 }
+CARNOT_INLINE vf32 v_load_bytes(const void* p, bool is_signed) {
+  return v_load_bytes_n(p, V_LANES, is_signed);
+}
+CARNOT_INLINE void v_store_bytes(void* p, vi32 x) { v_store_bytes_n(p, x, V_LANES); }
 
 // Two-byte types. bf16 rounds to nearest even and keeps NaN quiet. AVX2 masks no 2-byte access, so
 // tails go through a small buffer.

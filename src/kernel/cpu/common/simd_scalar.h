@@ -141,6 +141,10 @@ CARNOT_INLINE void v_store_bytes_n(void* p, vi32 x, int64_t n) {
     if (i < n) ((uint8_t*)p)[i] = (uint8_t)x[i];
   }
 }
+CARNOT_INLINE vf32 v_load_bytes(const void* p, bool is_signed) {
+  return v_load_bytes_n(p, V_LANES, is_signed);
+}
+CARNOT_INLINE void v_store_bytes(void* p, vi32 x) { v_store_bytes_n(p, x, V_LANES); }
 
 // Two-byte types: binary16 by hand, rounding to nearest even; subnormals, infinity and NaN kept.
 CARNOT_INLINE float f32_of_half(uint16_t half) {

@@ -20,16 +20,16 @@ CARNOT_INLINE vf32 residual_at(const carnot_int8_epilogue* e, int64_t at, int64_
 
 typedef struct row_bounds {  // what relu and clip do in registers
   vf32 lo, hi;
+  bool any;    // there is such a bound
   bool later;  // another activation passes over the row once more
 } row_bounds;
 
 CARNOT_INLINE row_bounds bounds_of(const carnot_int8_epilogue* e) {
   switch (e->activation) {
-    case CARNOT_KERNEL_ACTIVATION_NONE:
-      return (row_bounds){v_set(-INFINITY), v_set(INFINITY), false};
-    case CARNOT_KERNEL_ACTIVATION_RELU: return (row_bounds){v_zero(), v_set(INFINITY), false};
-    case CARNOT_KERNEL_ACTIVATION_CLIP: return (row_bounds){v_set(e->a), v_set(e->b), false};
-    default: return (row_bounds){v_set(-INFINITY), v_set(INFINITY), true};
+    case CARNOT_KERNEL_ACTIVATION_NONE: return (row_bounds){v_zero(), v_zero(), false, false};
+    case CARNOT_KERNEL_ACTIVATION_RELU: return (row_bounds){v_zero(), v_set(INFINITY), true, false};
+    case CARNOT_KERNEL_ACTIVATION_CLIP: return (row_bounds){v_set(e->a), v_set(e->b), true, false};
+    default: return (row_bounds){v_zero(), v_zero(), false, true};
   }
 }
 
@@ -77,7 +77,7 @@ static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int
   for (int64_t j = 0; j < columns; j += V_LANES) {
     const int64_t count = min_i64(V_LANES, columns - j);
     vf32 x = scaled_sums(e, sums + j, m, n + j, count);
-    x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
+    if (bounds.any) x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
     if (bytes && !bounds.later) {
       store_bytes(e, x, out + j, count);
     } else {
