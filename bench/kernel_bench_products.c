@@ -172,7 +172,8 @@ void bench_int8(const bench* b) {
                                     .scale = scale,
                                     .output = CARNOT_INT8_OUTPUT_U8,
                                     .divisor = 1,
-                                    .high = 255}}};
+                                    .high = 255,
+                                    .is_small = true}}};
     char shape[64];
     snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld", (long long)h, (long long)h,
              (long long)c, (long long)k, (long long)r, (long long)r);

@@ -64,9 +64,9 @@ const char* carnot_int8_conv_read(carnot_problem* problem, int64_t max_taps,
 }
 
 static carnot_status* make_vectors(const carnot_problem* problem,
-                                   const carnot_quantized_region* view,
-                                   const carnot_int8_conv_params* p, int32_t shift_of_signed,
-                                   int8_t* centered, carnot_prepared* out) {
+                                   const carnot_quantized_region* view, carnot_int8_conv_params* p,
+                                   int32_t shift_of_signed, int8_t* centered,
+                                   carnot_prepared* out) {
   void* border;
   const size_t bytes = (size_t)p->channels + 64;
   const carnot_int8_weights weights = carnot_int8_conv_weights(p);
@@ -92,7 +92,7 @@ carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem, int64_t m
       carnot_arena_try(out->arena, 1, sizeof(carnot_int8_conv_params), "parameters", &params));
   const char* why = read_problem(problem, max_taps, &view, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "prepare rejects a convolution that reject accepted: %s", why);
-  const carnot_int8_conv_params* p = params;
+  carnot_int8_conv_params* p = params;
   CARNOT_TRY(
       carnot_calloc((size_t)(p->filters * (p->channels / p->group) * carnot_int8_conv_taps(p)), 1,
                     "weights before packing", &centered));

@@ -58,7 +58,7 @@ static const char* gemm_reject(carnot_problem* problem, char* reason, size_t siz
 }
 
 static carnot_status* make_constants(const carnot_problem* problem,
-                                     const carnot_quantized_region* view, const gemm_params* p,
+                                     const carnot_quantized_region* view, gemm_params* p,
                                      int8_t* centered, carnot_prepared* out) {
   void* packed;
   const carnot_int8_weights weights = weights_of(p);
@@ -82,7 +82,7 @@ static carnot_status* gemm_prepare(const carnot_problem* problem, carnot_prepare
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(gemm_params), "parameters", &params));
   const char* why = read_problem(problem, &view, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  const gemm_params* p = params;
+  gemm_params* p = params;
   CARNOT_TRY(carnot_calloc((size_t)(p->k * p->n), 1, "weights before packing", &centered));
   carnot_status* status = make_constants(problem, &view, p, centered, out);
   free(centered);

@@ -92,9 +92,21 @@ static void sum_channels(const carnot_tensor* shape, int axis, int64_t channels,
   for (int64_t i = 0; i < count; i++) sums[i / inner % channels] += weights[i];
 }
 
+// Whether every result before its zero point is below 2^30, by the bounds of sums and residual.
+static bool is_small(const carnot_int8_region* r, const carnot_int8_weights* w,
+                     const float* scale) {
+  if (r->output < CARNOT_INT8_OUTPUT_U8 || r->activation || r->divisor != 1 ||
+      r->residual_type == CARNOT_INT8_RESIDUAL_F32)
+    return false;
+  const double residual = r->residual_type ? 255 * (double)r->residual_scale : 0;
+  for (int64_t n = 0; n < w->channels; n++)
+    if (!((double)INT32_MAX * (double)scale[n] + residual < 0x1p30)) return false;
+  return true;
+}
+
 carnot_status* carnot_int8_region_prepare(const carnot_problem* problem,
                                           const carnot_quantized_region* view,
-                                          const carnot_int8_region* region,
+                                          carnot_int8_region* region,
                                           const carnot_int8_weights* weights, int32_t shift,
                                           int8_t* centered, carnot_prepared* out) {
   char reason[256];
@@ -115,6 +127,7 @@ carnot_status* carnot_int8_region_prepare(const carnot_problem* problem,
       carnot_quantized_channels(problem, view, &numbers, weights->channels, weights->depth,
                                 region->x_zero + shift, sums, bias, scale, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_ARGUMENT, "quantized weights: %s", why);
+  region->is_small = is_small(region, weights, scale);
   out->constants[CARNOT_INT8_BIAS].packing = "i32 bias";
   out->constants[CARNOT_INT8_BIAS].data = bias;
   out->constants[CARNOT_INT8_BIAS].bytes = channels * sizeof(int32_t);
@@ -197,7 +210,8 @@ carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* r, in
       .divisor = r->divisor,
       .zero_point = r->zero_point,
       .low = r->low,
-      .high = r->high};
+      .high = r->high,
+      .is_small = r->is_small != 0};
 }
 
 const carnot_cpu_kernels* carnot_int8_region_kernels(const carnot_step_view* step) {

@@ -18,6 +18,7 @@ typedef struct carnot_int8_region {
   int32_t output;  // carnot_int8_output
   float divisor;
   int32_t zero_point, low, high;
+  int32_t is_small;  // set by prepare
 } carnot_int8_region;
 
 // Constants of a prepared step.
@@ -40,7 +41,7 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
 // the bias.
 carnot_status* carnot_int8_region_prepare(const carnot_problem* problem,
                                           const carnot_quantized_region* view,
-                                          const carnot_int8_region* region,
+                                          carnot_int8_region* region,
                                           const carnot_int8_weights* weights, int32_t shift,
                                           int8_t* centered, carnot_prepared* out) CARNOT_MUST_USE;
 

@@ -10,6 +10,7 @@
 #ifndef CARNOT_KERNEL_CPU_COMMON_EPILOGUE_INT8_H_
 #define CARNOT_KERNEL_CPU_COMMON_EPILOGUE_INT8_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernel/cpu/common/epilogue_f32.h"
@@ -44,6 +45,9 @@ typedef struct carnot_int8_epilogue {
   float divisor;  // of u8 and s8 results, like what follows
   int32_t zero_point;
   int32_t low, high;
+  // Of u8 and s8 results without activation, divisor and float32 residual: the results before their
+  // zero point are below 2^30 in magnitude, so that they are rounded to integers at once.
+  bool is_small;
 } carnot_int8_epilogue;
 
 #endif

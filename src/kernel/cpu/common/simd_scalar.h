@@ -146,6 +146,16 @@ CARNOT_INLINE vf32 v_load_bytes(const void* p, bool is_signed) {
 }
 CARNOT_INLINE void v_store_bytes(void* p, vi32 x) { v_store_bytes_n(p, x, V_LANES); }
 
+// 32 numbers of |x| plus |zero| within [low, high] as bytes; |x| is below 2^31 - 256 in magnitude.
+CARNOT_INLINE void v_store_clamped_32(void* p, const vi32* x, int zero, int low, int high,
+                                      bool is_signed) {
+  (void)is_signed;
+  for (int i = 0; i < 32; ++i) {
+    const int32_t y = x[i / V_LANES][i % V_LANES] + zero;
+    ((uint8_t*)p)[i] = (uint8_t)(y < low ? low : y > high ? high : y);
+  }
+}
+
 // Two-byte types: binary16 by hand, rounding to nearest even; subnormals, infinity and NaN kept.
 CARNOT_INLINE float f32_of_half(uint16_t half) {
   const uint32_t sign = (uint32_t)(half & 0x8000) << 16, size = half & 0x7fffu;

@@ -114,7 +114,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
                                                    .divisor = 1,
                                                    .zero_point = 2,
                                                    .low = is_signed ? -128 : 0,
-                                                   .high = is_signed ? 127 : 255}};
+                                                   .high = is_signed ? 127 : 255,
+                                                   .is_small = p->output >= CARNOT_INT8_OUTPUT_U8}};
   kernels->depthwise_u8s8(&conv, 0, rows / 2);
   kernels->depthwise_u8s8(&conv, rows / 2, rows);
   check_results(p, &conv, weights, p->output < CARNOT_INT8_OUTPUT_U8 ? 4 : 1);

@@ -54,6 +54,12 @@ static int32_t exact_sum(const problem* p, const uint8_t* src, const int8_t* wei
   return sum;
 }
 
+// As the contract of carnot_int8_epilogue says.
+static bool is_small(const problem* p) {
+  return p->output >= U8 && p->activation == ACT(NONE) && p->divisor == 1 &&
+         p->residual != R(F32) && p->scale <= 1e-3F;
+}
+
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   const int64_t p_out = (p->h + 2 * p->pad - p->r) / p->stride + 1;
   const int64_t q_out = (p->w + 2 * p->pad - p->r) / p->stride + 1, pixels = p_out * q_out;
@@ -97,7 +103,8 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
                                          .divisor = p->divisor,
                                          .zero_point = p->zero_point,
                                          .low = p->low,
-                                         .high = p->high};
+                                         .high = p->high,
+                                         .is_small = is_small(p)};
   const carnot_conv2d_u8s8 conv = {.n = 1,
                                    .h = p->h,
                                    .w = p->w,

@@ -62,6 +62,23 @@ CARNOT_INLINE void store_s32(const carnot_int8_epilogue* e, void* dst, int64_t a
   }
 }
 
+// The first multiple of 32 columns of results that are small; returns how many.
+CARNOT_INLINE int64_t store_small(const carnot_int8_epilogue* e, uint8_t* dst, int64_t m, int64_t n,
+                                  int64_t columns, const int32_t* sums) {
+  int64_t j = 0;
+  for (; j + 32 <= columns; j += 32) {
+    vi32 q[32 / V_LANES];
+    CARNOT_UNROLL
+    for (int i = 0; i < 32 / V_LANES; ++i) {
+      const int64_t at = j + i * V_LANES;
+      q[i] = v_to_int(scaled_sums(e, sums + at, m, n + at, V_LANES));
+    }
+    v_store_clamped_32(dst + j, q, e->zero_point, e->low, e->high,
+                       e->output == CARNOT_INT8_OUTPUT_S8);
+  }
+  return j;
+}
+
 // Sums of columns [n, n + |columns|) of row m; |sums| has kMostSums entries, of which those beyond
 // |columns| are ignored. dst[m,n] is element |at| of |dst|.
 static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int64_t m, int64_t n,
@@ -74,7 +91,8 @@ static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int
   const bool bytes = e->output != CARNOT_INT8_OUTPUT_F32;
   float rest[kMostSums], *y = bytes ? rest : (float*)dst + at;
   uint8_t* out = (uint8_t*)dst + at;  // if bytes
-  for (int64_t j = 0; j < columns; j += V_LANES) {
+  for (int64_t j = e->is_small ? store_small(e, out, m, n, columns, sums) : 0; j < columns;
+       j += V_LANES) {
     const int64_t count = min_i64(V_LANES, columns - j);
     vf32 x = scaled_sums(e, sums + j, m, n + j, count);
     if (bounds.any) x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
