@@ -5,6 +5,8 @@
 #include "backend/cpu/conv/int8_conv.h"
 #include "kernel/cpu/conv/depthwise_u8s8.h"
 
+enum { kShiftOfSigned = 128 };  // the kernel adds it to signed activations
+
 static const char* depthwise_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_int8_conv_params p;
   const char* why =
@@ -16,22 +18,22 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
 }
 
 static size_t packed_bytes(const carnot_int8_conv_params* p) {
-  return (size_t)carnot_packed_t2n16_count(carnot_int8_conv_taps(p), p->channels) * sizeof(int16_t);
+  return (size_t)carnot_packed_t4n32_bytes(carnot_int8_conv_taps(p), p->channels);
 }
 
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
   int8_t* weights;
   void* packed;
-  CARNOT_TRY(carnot_int8_conv_prepare(problem, CARNOT_DEPTHWISE_INT8_MAX_TAPS,
-                                      /*shift_of_signed=*/0, out, &weights));
+  CARNOT_TRY(carnot_int8_conv_prepare(problem, CARNOT_DEPTHWISE_INT8_MAX_TAPS, kShiftOfSigned, out,
+                                      &weights));
   const carnot_int8_conv_params* p = out->params;
   const int64_t taps = carnot_int8_conv_taps(p);
   carnot_status* status =
       carnot_arena_try(out->arena, packed_bytes(p) + 64, 1, "packed weights", &packed);
   if (!status) {
     packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-    carnot_pack_t2n16_s16(taps, p->channels, weights, 1, taps, packed);
-    out->constants[CARNOT_INT8_WEIGHTS].packing = "t2n16 s16";
+    carnot_pack_t4n32_s8(taps, p->channels, weights, 1, taps, packed);
+    out->constants[CARNOT_INT8_WEIGHTS].packing = "t4n32 s8";
     out->constants[CARNOT_INT8_WEIGHTS].data = packed;
     out->constants[CARNOT_INT8_WEIGHTS].bytes = packed_bytes(p);
   }
@@ -87,7 +89,7 @@ static carnot_status* depthwise_run_all(const carnot_step_view* step, void* memo
   const depthwise_state* s = memory;
   const carnot_int8_conv_params* p = step->params;
   const carnot_window_geometry* geometry = &s->geometry;
-  depthwise_run run = {.kernels = carnot_cpu_kernels_of(step->tactic->isa), .s = s};
+  depthwise_run run = {.kernels = carnot_int8_region_kernels(step), .s = s};
   run.conv = (carnot_depthwise_u8s8){
       CARNOT_WINDOW_FIELDS(geometry),
       .c = geometry->c,

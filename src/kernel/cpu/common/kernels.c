@@ -14,6 +14,7 @@
 #if defined(__AVX512BF16__)
 extern carnot_gemm_u8s8_fn carnot_gemm_u8s8_avx512vnni;
 extern carnot_conv2d_u8s8_fn carnot_conv2d_u8s8_avx512vnni;
+extern carnot_depthwise_u8s8_fn carnot_depthwise_u8s8_avx512vnni;
 #define KERNEL_VNNI(name) .name = carnot_##name##_avx512vnni,
 #define KERNEL_BF16(name) .name = CARNOT_KERNEL(name),
 #else

@@ -61,7 +61,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   float* border_memory = buffer((p->c + 3) / 4, 8);
   uint8_t* border = (uint8_t*)(border_memory + (p->c + 3) / 4) - p->c;
   int8_t* weights = malloc((size_t)(p->c * taps));
-  int16_t* packed = malloc((size_t)carnot_packed_t2n16_count(taps, p->c) * 2);
+  int8_t* packed = malloc((size_t)carnot_packed_t4n32_bytes(taps, p->c));
   int32_t *bias = malloc((size_t)p->c * 4), *dst = malloc((size_t)(rows * columns * ld) * 4);
   float *scale = buffer(p->c, 9), *residual = buffer(rows * columns * ld, 10);
   uint64_t seed = 11;
@@ -74,11 +74,11 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   for (int64_t c = 0; c < p->c; ++c) {
     bias[c] = 0;
     for (int64_t t = 0; t < taps; ++t) {
-      bias[c] -= (p->is_signed ? (int8_t)kZero : kZero) * weights[c * taps + t];
+      bias[c] -= (p->is_signed ? (int8_t)kZero + 128 : kZero) * weights[c * taps + t];
     }
     scale[c] = 1e-3F * (1 + fabsf(scale[c]));
   }
-  carnot_pack_t2n16_s16(taps, p->c, weights, 1, taps, packed);
+  carnot_pack_t4n32_s8(taps, p->c, weights, 1, taps, packed);
   const bool is_signed = p->output == CARNOT_INT8_OUTPUT_S8;
   const carnot_depthwise_u8s8 conv = {.n = 1,
                                       .h = p->h,
