@@ -54,8 +54,8 @@ void carnot_source_memory_drop_maps(carnot_source_memory* memory) {
 }
 
 // Notes that |bytes| of a map were read. A read brings the pages around it too, which may be many
-// times as much where other weights lie between: pages go after 1/256 of the maps, or a quarter of a
-// megabyte.
+// times as much where other weights lie between: pages go after 1/256 of the maps, or a quarter of
+// a megabyte.
 static void note_read(carnot_source_memory* memory, size_t bytes) {
   const size_t least = (size_t)1 << 18, part = memory->map_bytes / 256;
   memory->read_bytes += bytes;
