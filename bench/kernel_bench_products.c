@@ -170,9 +170,9 @@ void bench_int8(const bench* b) {
                        .ld = k,
                        .epilogue = {.bias = (const int32_t*)(scale + k),
                                     .scale = scale,
-                                    .activation = CARNOT_KERNEL_ACTIVATION_RELU,
                                     .output = CARNOT_INT8_OUTPUT_U8,
-                                    .inverse_scale = 0.01f}}};
+                                    .divisor = 1,
+                                    .high = 255}}};
     char shape[64];
     snprintf(shape, sizeof shape, "%lldx%lldx%lld->%lld %lldx%lld", (long long)h, (long long)h,
              (long long)c, (long long)k, (long long)r, (long long)r);

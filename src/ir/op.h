@@ -140,6 +140,11 @@ enum {
   // Computes nothing that a precision requested for its layer could apply to; the request is
   // ignored.
   CARNOT_TRAIT_IGNORES_PRECISION = 128,
+  // With MOVES_DATA: output elements may be a fill value that an input or attribute gives.
+  CARNOT_TRAIT_FILLS = 256,
+  // Each element of output 0 is the largest of some elements of input 0: commutes with a rising
+  // function.
+  CARNOT_TRAIT_MAXIMUM = 512,
 };
 
 // For carnot_op_row.sized_by: element values of inputs from |i| on may decide output sizes.

@@ -2,6 +2,7 @@
 // values whose elements are known as plain integers.
 #include "ops/evaluate.h"
 #include "pass/pass.h"
+#include "pass/quantized_region.h"
 
 // A result may be this much larger than what it is made of: a weight that a model makes by
 // ConstantOfShape is worth it.
@@ -123,10 +124,21 @@ static bool fold_known(carnot_node* node) {
   return true;
 }
 
+// Dequantized weights of an anchor whose other operand is dequantized, too.
+static carnot_node* quantized_reader(const carnot_node* node) {
+  if (node->op != CARNOT_OP_DEQUANTIZE_LINEAR) return NULL;
+  const carnot_value* value = node->outputs[0];
+  for (size_t i = 0; i < value->use_count; i++)
+    if (value->uses[i].input == 1 && carnot_is_quantized_anchor(value->uses[i].node))
+      return value->uses[i].node;
+  return NULL;
+}
+
 static carnot_status* fold_block(carnot_block* block, void* user) {
   const carnot_pass_options* options = user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
+    if (quantized_reader(node)) continue;
     bool folded = fold_known(node);
     if (!folded && foldable(node)) CARNOT_TRY(fold_node(node, options, &folded));
     if (folded) carnot_node_remove(node);
@@ -134,7 +146,24 @@ static carnot_status* fold_block(carnot_block* block, void* user) {
   return NULL;
 }
 
+// Weights that a kernel takes as integers stay integers. Its other operands must be folded before
+// it is asked.
+static carnot_status* fold_weights(carnot_block* block, void* user) {
+  const carnot_pass_options* options = user;
+  for (carnot_node *node = block->first, *next; node; node = next) {
+    next = node->next;
+    carnot_node* reader = quantized_reader(node);
+    bool stays = false, folded = false;
+    if (!reader || !foldable(node)) continue;
+    CARNOT_TRY(carnot_accepts_quantized(options, reader, &stays));
+    if (!stays) CARNOT_TRY(fold_node(node, options, &folded));
+    if (folded) carnot_node_remove(node);
+  }
+  return NULL;
+}
+
 carnot_status* carnot_pass_constant_folding(carnot_graph* graph,
                                             const carnot_pass_options* options) {
-  return carnot_each_block(graph->main, fold_block, (void*)options);
+  CARNOT_TRY(carnot_each_block(graph->main, fold_block, (void*)options));
+  return carnot_each_block(graph->main, fold_weights, (void*)options);
 }

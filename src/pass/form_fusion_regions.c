@@ -5,8 +5,10 @@
 // other operands are constants or exist before it: then it is computed while the tile of the anchor
 // is in registers or L1. On an accelerator the cast before a first convolution joins it where a
 // kernel converts its input itself, and pointwise regions may also hold casts, comparisons and
-// boolean functions.
+// boolean functions. An anchor of dequantized operands takes their dequantize nodes and the
+// quantize node of its result along (quantized_region.h).
 #include "pass/pass.h"
+#include "pass/quantized_region.h"
 
 enum { kMaxRegionNodes = 24, kMaxMixedOperands = 8, kMostSizes = 64 };
 
@@ -142,10 +144,14 @@ static carnot_status* visit_anchors(carnot_block* block, void* user) {
   count = 0;
   for (carnot_node* node = block->first; node; node = node->next)
     if (is_anchor(node)) anchors[count++] = node;
-  for (size_t i = 0; i < count; i++)
-    if (anchors[i]->output_count == 1)
-      CARNOT_TRY(
-          grow(options, anchors[i], options->device ? cast_before(options, anchors[i]) : NULL));
+  for (size_t i = 0; i < count; i++) {
+    if (anchors[i]->output_count != 1) continue;
+    carnot_node* region;
+    CARNOT_TRY(carnot_fuse_quantized(options, anchors[i], &region));
+    if (region) continue;
+    CARNOT_TRY(
+        grow(options, anchors[i], options->device ? cast_before(options, anchors[i]) : NULL));
+  }
   return NULL;
 }
 
@@ -209,6 +215,17 @@ static carnot_status* visit_chains(carnot_block* block, void* user) {
   return NULL;
 }
 
+// Between quantized values, from the last node on, so that a tree is whole.
+static carnot_status* visit_quantized(carnot_block* block, void* user) {
+  for (carnot_node *node = block->last, *previous; node; node = previous) {
+    carnot_node* region;
+    CARNOT_TRY(carnot_fuse_quantized_tree(user, node, &region));
+    if (!region) CARNOT_TRY(carnot_fuse_quantized_reduction(user, node, &region));
+    previous = region ? region->previous : node->previous;
+  }
+  return NULL;
+}
+
 carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
                                                const carnot_pass_options* options) {
   carnot_pass_options given = *options;
@@ -219,5 +236,6 @@ carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,
     carnot_graph_planned_syms(graph, c.planned);
   }
   CARNOT_TRY(carnot_each_block(graph->main, visit_anchors, &given));
+  CARNOT_TRY(carnot_each_block(graph->main, visit_quantized, &given));
   return carnot_each_block(graph->main, visit_chains, &c);
 }

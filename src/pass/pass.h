@@ -39,6 +39,10 @@ carnot_status* carnot_passes_run(carnot_graph* graph,
                                  const carnot_pass_options* options) CARNOT_MUST_USE;
 
 // ---- the passes ----
+// Quantized operators as dequantize, plain operator, quantize; what only moves elements between
+// integers.
+carnot_status* carnot_pass_quantize(carnot_graph* graph,
+                                    const carnot_pass_options* options) CARNOT_MUST_USE;
 // Attention -> matmul, softmax, matmul.
 carnot_status* carnot_pass_decompose_attention(carnot_graph* graph,
                                                const carnot_pass_options* options) CARNOT_MUST_USE;

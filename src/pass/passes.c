@@ -4,6 +4,8 @@
 #include "pass/pass.h"
 
 static const carnot_pass_row kPasses[] = {
+    {"quantize", "writes quantized operators as dequantize, plain operator, quantize",
+     carnot_pass_quantize, false, false},
     {"decompose_attention", "writes Attention as matmul, softmax, matmul",
      carnot_pass_decompose_attention, false, false},
     {"decompose_einsum", "writes Einsum as transpose, matmul, reshape",
@@ -28,6 +30,7 @@ static const carnot_pass_row kPasses[] = {
      carnot_pass_fold_batch_norm, false, false},
     {"insert_qdq", "quantizes layers whose tensors have ranges", carnot_pass_insert_qdq, true,
      false},
+    {"quantize", "moves what other passes quantized", carnot_pass_quantize, false, false},
     {"convert_to_mixed_precision", "stores FP32 layers as FP16 or BF16 on an accelerator",
      carnot_pass_convert_to_mixed_precision, true, false},
     {"fuse_qkv_projections", "joins query, key and value projections into one GEMM",

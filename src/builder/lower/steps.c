@@ -116,9 +116,13 @@ static carnot_dtype precision_of(const carnot_candidate* c) {
   return rounds ? p->requested_precision : dtype;
 }
 
-// The operator that the region is named after.
+// The operator that the region is named after: not a conversion of its operands.
 static carnot_op main_op(const carnot_region* region) {
-  return region->nodes[region->node_count > 1 && region->nodes[0].op == CARNOT_OP_CAST].op;
+  uint32_t n = 0;
+  while (n + 1 < region->node_count && (region->nodes[n].op == CARNOT_OP_CAST ||
+                                        region->nodes[n].op == CARNOT_OP_DEQUANTIZE_LINEAR))
+    n++;
+  return region->nodes[n].op;
 }
 
 typedef struct text {

@@ -85,7 +85,7 @@ const char* carnot_quantized_read_numbers(const carnot_problem* problem,
 // Weights [any rank] of channels along |axis|: the integers less their zero points go to |out| (as
 // many as the weights), the scales to |out_scales| [channels]. The weights are known int8 or uint8
 // with one scale, or one for each channel. NULL, or the reason: a weight less its zero point
-// exceeds int8, a scale is unfit. |out| may be NULL to check only.
+// exceeds int8, a scale is unfit. |out| and |out_scales| may be NULL.
 const char* carnot_quantized_weights(const carnot_problem* problem,
                                      const carnot_quantized_region* region, int axis,
                                      int64_t channels, int8_t* out, float* out_scales, char* reason,

@@ -155,7 +155,7 @@ const char* carnot_quantized_weights(const carnot_problem* problem,
     }
     if (out) out[i] = (int8_t)v;
   }
-  for (int64_t i = 0; out && i < channels; i++)
+  for (int64_t i = 0; out_scales && i < channels; i++)
     out_scales[i] = ((const float*)scale->data)[each ? i : 0];
   return NULL;
 }

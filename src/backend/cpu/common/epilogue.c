@@ -26,6 +26,8 @@ static const int8_t kActivations[CARNOT_FUSED_COUNT] = {
     [CARNOT_FUSED_TANH] = CARNOT_KERNEL_ACTIVATION_TANH,
     [CARNOT_FUSED_GELU_ERF] = CARNOT_KERNEL_ACTIVATION_GELU_ERF};
 
+int carnot_epilogue_kernel_activation(carnot_fused_activation kind) { return kActivations[kind]; }
+
 // What the kernels' carnot_epilogue_f32 holds; biases only where the tactic packs one.
 static carnot_epilogue_mask kernel_mask(bool has_bias) {
   carnot_epilogue_mask mask = {
@@ -201,17 +203,14 @@ bool carnot_epilogue_plan_uses_input(const carnot_epilogue_plan* plan, uint32_t 
   return reads;
 }
 
-// The distance of rows (pixels) of a whole operand: that of the innermost dimension other than the
-// channels'.
-static int64_t row_distance(const carnot_operand* t, int channel_axis) {
+int64_t carnot_epilogue_row_distance(const carnot_operand* t, int channel_axis) {
   int at = channel_axis == 1 ? t->rank - 2 : t->rank - 1;
   return at < 0 ? carnot_dims_count(t->dims, t->rank) : t->strides[at];
 }
 
-// Rows follow one another evenly and channels are dense, in the order of |channel_axis|.
-static bool is_even(const carnot_operand* t, int channel_axis) {
+bool carnot_epilogue_is_even(const carnot_operand* t, int channel_axis) {
   int channel = t->rank - channel_axis;
-  int64_t stride = row_distance(t, channel_axis);
+  int64_t stride = carnot_epilogue_row_distance(t, channel_axis);
   if (t->dims[channel] > 1 && t->strides[channel] != 1) return false;
   for (int d = t->rank - 1; d >= 0; d--) {
     if (d == channel) continue;
@@ -230,7 +229,7 @@ static carnot_status* check_shape(const carnot_epilogue_plan* plan, const carnot
     bool same = in->rank == out->rank && in->rank >= plan->channel_axis;
     for (int d = 0; same && d < in->rank; d++) same = in->dims[d] == out->dims[d];
     CARNOT_CHECK(
-        same && is_even(in, plan->channel_axis), INVALID_ARGUMENT,
+        same && carnot_epilogue_is_even(in, plan->channel_axis), INVALID_ARGUMENT,
         "an operand of the epilogue has other dimensions or another layout than the result");
     return NULL;
   }
@@ -262,7 +261,7 @@ void carnot_epilogue_plan_bind(const carnot_epilogue_plan* plan, const carnot_op
                                .b = plan->b};
   if (plan->residual < 0) return;
   out->residual = inputs[plan->residual].data;
-  out->residual_ld = row_distance(&inputs[plan->residual], plan->channel_axis);
+  out->residual_ld = carnot_epilogue_row_distance(&inputs[plan->residual], plan->channel_axis);
 }
 
 void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_epilogue_plan* plan,
@@ -276,7 +275,8 @@ void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_ep
     float* base = operand->data;
     switch (plan->operands[i].shape) {
       case CARNOT_EPILOGUE_FULL:
-        in[i + 1] = (carnot_pw_operand){base + n0, row_distance(operand, plan->channel_axis), 1};
+        in[i + 1] = (carnot_pw_operand){
+            base + n0, carnot_epilogue_row_distance(operand, plan->channel_axis), 1};
         break;
       case CARNOT_EPILOGUE_CHANNEL: in[i + 1] = (carnot_pw_operand){base + n0, 0, 1}; break;
       default: in[i + 1] = (carnot_pw_operand){base, 0, 0}; break;

@@ -4,6 +4,7 @@
 #define CARNOT_BACKEND_CPU_COMMON_EPILOGUE_H_
 
 #include "backend/cpu/common/cpu.h"
+#include "tactic/problem/epilogue.h"
 
 enum { CARNOT_EPILOGUE_MAX_OPERANDS = CARNOT_PW_MAX_INPUTS - 1 };
 
@@ -54,5 +55,13 @@ void carnot_epilogue_plan_bind(const carnot_epilogue_plan* plan, const carnot_op
 void carnot_epilogue_plan_run(const carnot_cpu_kernels* kernels, const carnot_epilogue_plan* plan,
                               const carnot_operand* inputs, float* data, int64_t ld, int64_t m0,
                               int64_t m1, int64_t n0, int64_t n1);
+
+// The kernels' activation, a carnot_kernel_activation; NONE: they do not apply it.
+int carnot_epilogue_kernel_activation(carnot_fused_activation kind);
+// The distance in elements of rows (pixels) of a whole operand: that of the innermost dimension
+// other than the channels', which run along |channel_axis| from the end.
+int64_t carnot_epilogue_row_distance(const carnot_operand* t, int channel_axis);
+// Rows follow one another evenly and channels are dense, in the order of |channel_axis|.
+bool carnot_epilogue_is_even(const carnot_operand* t, int channel_axis);
 
 #endif  // CARNOT_BACKEND_CPU_COMMON_EPILOGUE_H_

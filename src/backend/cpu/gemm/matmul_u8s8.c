@@ -1,25 +1,10 @@
-// MatMulInteger and QLinearMatMul with constant weights of s8 around zero: packed once,
-// accumulated in INT32. Zero points and scales of the activations may be computed in the network.
+// MatMulInteger with constant weights of s8 around zero: packed once, accumulated in INT32. The
+// zero point of the activations may be computed in the network.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
-// The positions of the operands among the inputs.
-typedef struct roles {
-  uint32_t a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, count;
-} roles;
-static const roles kInteger = {.a_zero = 2, .b = 1, .b_zero = 3, .count = 4};
-static const roles kLinear = {.a_scale = 1,
-                              .a_zero = 2,
-                              .b = 3,
-                              .b_scale = 4,
-                              .b_zero = 5,
-                              .y_scale = 6,
-                              .y_zero = 7,
-                              .count = 8};
-static const roles* roles_of(carnot_op op) {
-  return op == CARNOT_OP_MATMUL_INTEGER ? &kInteger : &kLinear;
-}
+enum { kA, kB, kAZero, kBZero };
 
 static const carnot_operand_desc* given(const carnot_problem* p, uint32_t i) {
   return i < p->input_count && p->inputs[i].kind == CARNOT_VALUE_TENSOR ? &p->inputs[i] : NULL;
@@ -35,64 +20,50 @@ typedef struct matmul_params {
   int64_t k, n;
 } matmul_params;
 
-static const char* read_problem(const carnot_problem* problem, carnot_op op, matmul_params* out,
-                                char* reason, size_t size) {
+static const char* read_problem(const carnot_problem* problem, matmul_params* out, char* reason,
+                                size_t size) {
   const carnot_plan_node* node = &problem->region->nodes[0];
-  if (node->op != op || problem->region->node_count != 1) return "";
-  const roles* r = roles_of(op);
+  if (node->op != CARNOT_OP_MATMUL_INTEGER || problem->region->node_count != 1) return "";
   for (uint32_t i = 0; i < node->input_count; i++)
     if (node->inputs[i] != CARNOT_PLAN_NONE && node->inputs[i] != i) return "operands repeat";
-  const carnot_operand_desc *a = &problem->inputs[0], *b = given(problem, r->b);
+  const carnot_operand_desc *a = &problem->inputs[kA], *b = given(problem, kB);
   if (a->rank < 2 || !carnot_is_8bit(a->format.dtype))
     return "the activations are no matrices of 8 bits";
   if (!b || !carnot_is_known(b) || b->format.dtype != CARNOT_DTYPE_I8 || b->rank != 2)
     return "the weights are no constant matrix of int8";
-  const carnot_operand_desc* b_zero = given(problem, r->b_zero);
+  const carnot_operand_desc* b_zero = given(problem, kBZero);
   if (b_zero) {
     if (!carnot_is_known(b_zero)) return "the weights' zero is not constant";
     for (int64_t i = 0; i < carnot_tensor_count(b_zero->tensor); i++)
       if (carnot_load_i64(b_zero->format.dtype, b_zero->tensor->data, (size_t)i) != 0)
         return "the weights' zero is not 0";
   }
-  const carnot_operand_desc* a_zero = given(problem, r->a_zero);
+  const carnot_operand_desc* a_zero = given(problem, kAZero);
   if (a_zero && (!is_one(a_zero) || a_zero->format.dtype != a->format.dtype))
     return "the activations' zero is not one";
   *out = (matmul_params){.k = b->dims[0], .n = b->dims[1]};
   if (out->k < 1 || out->n < 1 || a->dims[a->rank - 1] != out->k)
     return carnot_because(reason, size, "rows of %lld meet %lld weights",
                           (long long)a->dims[a->rank - 1], (long long)out->k);
-  if (op == CARNOT_OP_MATMUL_INTEGER) return NULL;
-  const carnot_operand_desc *a_scale = given(problem, r->a_scale),
-                            *b_scale = given(problem, r->b_scale),
-                            *y_scale = given(problem, r->y_scale);
-  if (!a_scale || !b_scale || !y_scale || !is_one(a_scale) || !is_one(y_scale) ||
-      a_scale->format.dtype != CARNOT_DTYPE_F32 || b_scale->format.dtype != CARNOT_DTYPE_F32 ||
-      y_scale->format.dtype != CARNOT_DTYPE_F32)
-    return "the scales of activations and result are no float32 numbers";
-  if (!is_one(b_scale) && !(b_scale->rank == 1 && b_scale->dims[0] == out->n))
-    return "the weights' scales are not one a column";
-  return carnot_is_8bit(problem->outputs[0].format.dtype) && is_one(given(problem, r->y_zero))
-             ? NULL
-             : "the result is not of 8 bits with one zero";
+  return NULL;
 }
 
 static const char* matmul_reject(carnot_problem* problem, char* reason, size_t size) {
   matmul_params p;
-  const char* why = read_problem(problem, problem->tactic->anchor, &p, reason, size);
+  const char* why = read_problem(problem, &p, reason, size);
   if (!why)
     problem->inputs[0].format.layout = problem->outputs[0].format.layout = CARNOT_LAYOUT_ROW_MAJOR;
   return why;
 }
 
 static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  carnot_op op = problem->region->nodes[0].op;
   void *params, *packed, *sums;
   char reason[256];
   CARNOT_TRY(carnot_arena_try(out->arena, 1, sizeof(matmul_params), "parameters", &params));
-  const char* why = read_problem(problem, op, params, reason, sizeof(reason));
+  const char* why = read_problem(problem, params, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
   const matmul_params* p = params;
-  const int8_t* b = problem->inputs[roles_of(op)->b].tensor->data;
+  const int8_t* b = problem->inputs[kB].tensor->data;
   size_t bytes = (size_t)carnot_packed_k4n16_bytes(1, p->k, p->n);
   CARNOT_TRY(carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed));
   packed = (void*)carnot_align_up((uintptr_t)packed, 64);
@@ -112,7 +83,7 @@ static carnot_status* matmul_prepare(const carnot_problem* problem, carnot_prepa
   out->constants[1].packing = "i32 column sums";
   out->constants[1].data = sums;
   out->constants[1].bytes = (size_t)p->n * sizeof(int32_t);
-  out->packed_inputs = 1u << roles_of(op)->b;
+  out->packed_inputs = 1u << kB;
   return NULL;
 }
 
@@ -122,9 +93,8 @@ static carnot_status* matmul_validate(const carnot_step_view* step) {
                step->param_bytes, step->constant_count, sizeof(matmul_params));
   const matmul_params* p = step->params;
   const carnot_plan_node* node = &step->region->nodes[0];
-  CARNOT_CHECK((node->op == CARNOT_OP_MATMUL_INTEGER || node->op == CARNOT_OP_QLINEAR_MATMUL) &&
-                   step->region->node_count == 1,
-               INVALID_MODEL, "the step holds no integer GEMM");
+  CARNOT_CHECK(node->op == CARNOT_OP_MATMUL_INTEGER && step->region->node_count == 1, INVALID_MODEL,
+               "the step holds no integer GEMM");
   CARNOT_CHECK(p->k >= 1 && p->n >= 1 && p->k < 1 << 28 && p->n < 1 << 28, INVALID_MODEL,
                "weights of %lld by %lld", (long long)p->k, (long long)p->n);
   CARNOT_CHECK(step->constant_bytes[0] == (size_t)carnot_packed_k4n16_bytes(1, p->k, p->n) &&
@@ -135,7 +105,8 @@ static carnot_status* matmul_validate(const carnot_step_view* step) {
 }
 
 static bool matmul_uses_input(const carnot_step_view* step, uint32_t input) {
-  return input != roles_of(step->region->nodes[0].op)->b;
+  (void)step;
+  return input != kB;
 }
 
 static int64_t count_of(const carnot_operand* t) { return carnot_dims_count(t->dims, t->rank); }
@@ -144,8 +115,6 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
                                        const carnot_operand* outputs, void* memory,
                                        size_t* out_workspace_bytes) {
   const matmul_params* p = step->params;
-  carnot_op op = step->region->nodes[0].op;
-  const roles* r = roles_of(op);
   const carnot_operand *a = &inputs[0], *y = &outputs[0];
   CARNOT_CHECK(a->rank >= 2 && a->dims[a->rank - 1] == p->k && y->rank >= 1 &&
                    y->dims[y->rank - 1] == p->n && count_of(a) / p->k == count_of(y) / p->n,
@@ -153,31 +122,15 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
                (long long)p->n);
   CARNOT_CHECK(carnot_is_8bit(a->format.dtype), INVALID_MODEL, "the activations are %s",
                carnot_dtype_name(a->format.dtype));
-  bool has_zero =
-      step->input_count > r->a_zero && inputs[r->a_zero].format.dtype != CARNOT_DTYPE_INVALID;
-  CARNOT_CHECK(!has_zero || (inputs[r->a_zero].format.dtype == a->format.dtype &&
-                             count_of(&inputs[r->a_zero]) == 1),
+  bool has_zero = step->input_count > kAZero && inputs[kAZero].format.dtype != CARNOT_DTYPE_INVALID;
+  CARNOT_CHECK(!has_zero || (inputs[kAZero].format.dtype == a->format.dtype &&
+                             count_of(&inputs[kAZero]) == 1),
                INVALID_MODEL, "the activations' zero is not one of their type");
-  if (op == CARNOT_OP_QLINEAR_MATMUL) {
-    CARNOT_CHECK(step->input_count == r->count && carnot_is_8bit(y->format.dtype), INVALID_MODEL,
-                 "%u operands for a result of %s", step->input_count,
-                 carnot_dtype_name(y->format.dtype));
-    int64_t scales = count_of(&inputs[r->b_scale]);
-    CARNOT_CHECK(
-        inputs[r->a_scale].format.dtype == CARNOT_DTYPE_F32 && count_of(&inputs[r->a_scale]) == 1 &&
-            inputs[r->y_scale].format.dtype == CARNOT_DTYPE_F32 &&
-            count_of(&inputs[r->y_scale]) == 1 &&
-            inputs[r->b_scale].format.dtype == CARNOT_DTYPE_F32 &&
-            (scales == 1 || scales == p->n) && inputs[r->y_zero].format.dtype == y->format.dtype &&
-            count_of(&inputs[r->y_zero]) == 1,
-        INVALID_MODEL, "scales or zeros do not fit");
-  } else {
-    CARNOT_CHECK(y->format.dtype == CARNOT_DTYPE_I32, INVALID_MODEL, "the result is %s",
-                 carnot_dtype_name(y->format.dtype));
-  }
+  CARNOT_CHECK(y->format.dtype == CARNOT_DTYPE_I32, INVALID_MODEL, "the result is %s",
+               carnot_dtype_name(y->format.dtype));
   *(carnot_work_partition*)memory =
       carnot_work_partition_make(step->tactic->isa, count_of(a) / p->k, p->n, p->k);
-  *out_workspace_bytes = (size_t)p->n * (sizeof(int32_t) + sizeof(float));
+  *out_workspace_bytes = (size_t)p->n * sizeof(int32_t);
   return NULL;
 }
 
@@ -198,15 +151,12 @@ static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
                                      const carnot_operand* inputs, const carnot_operand* outputs,
                                      void* workspace, carnot_executor* executor) {
   const matmul_params* p = step->params;
-  carnot_op op = step->region->nodes[0].op;
-  const roles* r = roles_of(op);
   const carnot_operand *a = &inputs[0], *y = &outputs[0];
   bool is_signed = a->format.dtype == CARNOT_DTYPE_I8;
-  bool has_zero = step->input_count > r->a_zero && inputs[r->a_zero].data;
-  int64_t zero = has_zero ? carnot_load_i64(a->format.dtype, inputs[r->a_zero].data, 0) : 0;
+  bool has_zero = step->input_count > kAZero && inputs[kAZero].data;
+  int64_t zero = has_zero ? carnot_load_i64(a->format.dtype, inputs[kAZero].data, 0) : 0;
   const int32_t* sums = step->constants[1];
   int32_t* bias = workspace;
-  float* scale = (float*)(bias + p->n);
   for (int64_t n = 0; n < p->n; n++)
     bias[n] = (int32_t)(uint32_t)(-(zero + (is_signed ? 128 : 0)) * (int64_t)sums[n]);
   // The AVX-512 tactic uses the VNNI kernels where the machine has them.
@@ -222,19 +172,6 @@ static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
                                 .dst = y->data,
                                 .ld = p->n,
                                 .epilogue = {.bias = bias, .output = CARNOT_INT8_OUTPUT_S32}};
-  if (op == CARNOT_OP_QLINEAR_MATMUL) {
-    const float* b_scale = inputs[r->b_scale].data;
-    bool one = count_of(&inputs[r->b_scale]) == 1;
-    double outer = (double)*(const float*)inputs[r->a_scale].data /
-                   (double)*(const float*)inputs[r->y_scale].data;
-    for (int64_t n = 0; n < p->n; n++) scale[n] = (float)(outer * (double)b_scale[one ? 0 : n]);
-    run.gemm.epilogue.scale = scale;
-    run.gemm.epilogue.inverse_scale = 1;
-    run.gemm.epilogue.zero_point =
-        (int32_t)carnot_load_i64(y->format.dtype, inputs[r->y_zero].data, 0);
-    run.gemm.epilogue.output =
-        y->format.dtype == CARNOT_DTYPE_U8 ? CARNOT_INT8_OUTPUT_U8 : CARNOT_INT8_OUTPUT_S8;
-  }
   carnot_executor_parallel(executor, carnot_work_partition_count(run.partition), matmul_part, &run);
   return NULL;
 }
@@ -243,16 +180,14 @@ static void matmul_work(const carnot_problem* problem, double* out_flops, double
   matmul_params p;
   char reason[256];
   *out_flops = *out_bytes = 0;
-  if (read_problem(problem, problem->region->nodes[0].op, &p, reason, sizeof(reason))) return;
+  if (read_problem(problem, &p, reason, sizeof(reason))) return;
   const carnot_operand_desc* a = &problem->inputs[0];
   double rows = (double)carnot_dims_count(a->dims, a->rank - 1);
   *out_flops = 2 * rows * (double)p.k * (double)p.n;
   *out_bytes = rows * (double)(p.k + p.n) + (double)p.k * (double)p.n;
 }
 
-#define MATMUL_TACTIC                                                                    \
-  .reject = matmul_reject, .prepare = matmul_prepare, .validate = matmul_validate,       \
-  .uses_input = matmul_uses_input, .configure = matmul_configure, .run = matmul_run_all, \
-  .work = matmul_work
-CARNOT_CPU_TACTICS(matmul_integer_u8s8, MATMUL_TACTIC, .anchor = CARNOT_OP_MATMUL_INTEGER);
-CARNOT_CPU_TACTICS(qlinear_matmul_u8s8, MATMUL_TACTIC, .anchor = CARNOT_OP_QLINEAR_MATMUL);
+CARNOT_CPU_TACTICS(matmul_integer_u8s8, .anchor = CARNOT_OP_MATMUL_INTEGER, .reject = matmul_reject,
+                   .prepare = matmul_prepare, .validate = matmul_validate,
+                   .uses_input = matmul_uses_input, .configure = matmul_configure,
+                   .run = matmul_run_all, .work = matmul_work);

@@ -1,103 +1,12 @@
 // Element-wise functions and fused chains of them, over any broadcasting, in f32, f16, bf16 and
-// bool storage.
-#include "backend/cpu/common/cpu.h"
+// bool storage, and between bytes that the region's nodes dequantize and quantize.
 #include "backend/cpu/common/isa_variants.h"
-
-enum { kMaxNodes = CARNOT_PW_MAX_INSTRUCTIONS };
-
-typedef struct pointwise_params {
-  carnot_pw_program program;
-  int32_t inputs[CARNOT_PW_MAX_INPUTS];  // of the step, by input of the program
-} pointwise_params;
-
-static int type_of(carnot_dtype dtype) {
-  switch (dtype) {
-    case CARNOT_DTYPE_F32: return CARNOT_PW_F32;
-    case CARNOT_DTYPE_F16: return CARNOT_PW_F16;
-    case CARNOT_DTYPE_BF16: return CARNOT_PW_BF16;
-    case CARNOT_DTYPE_BOOL: return CARNOT_PW_BOOL;
-    default: return -1;
-  }
-}
-
-static const carnot_operand_desc* local_type(const carnot_problem* p, uint32_t local) {
-  return local < p->input_count ? &p->inputs[local] : &p->inner[local - p->input_count];
-}
-
-static const char* check_types(const carnot_problem* problem, char* reason, size_t size) {
-  const carnot_region* region = problem->region;
-  for (uint32_t i = 0; i < region->value_count; i++) {
-    const carnot_operand_desc* t = local_type(problem, i);
-    if (t->kind == CARNOT_VALUE_UNKNOWN && i < problem->input_count) continue;
-    if (t->kind != CARNOT_VALUE_TENSOR || t->rank < 0) return "an operand has no known rank";
-    if (type_of(t->format.dtype) < 0)
-      return carnot_because(reason, size, "no program for %s", carnot_dtype_name(t->format.dtype));
-  }
-  // FP16 and BF16 round after each operator, a fused chain would not. So inner values are float32.
-  for (uint32_t i = problem->input_count; region->node_count > 1 && i < region->value_count; i++)
-    if (local_type(problem, i)->format.dtype == CARNOT_DTYPE_F16 ||
-        local_type(problem, i)->format.dtype == CARNOT_DTYPE_BF16)
-      return "a chain in half precision rounds between its operators";
-  return NULL;
-}
-
-static bool is_pointwise(carnot_op op) {
-  return op == CARNOT_OP_UNARY || op == CARNOT_OP_BINARY || op == CARNOT_OP_TERNARY ||
-         op == CARNOT_OP_CAST;
-}
+#include "backend/cpu/pointwise/program.h"
 
 static bool is_float_cast(const carnot_problem* problem) {
   return problem->region->node_count == 1 &&
          carnot_dtype_is_float(problem->inputs[0].format.dtype) &&
          carnot_dtype_is_float(problem->outputs[0].format.dtype);
-}
-
-static const char* make_program(const carnot_problem* problem, void* params, char* reason,
-                                size_t size) {
-  pointwise_params* out = params;
-  const carnot_region* region = problem->region;
-  *out = (pointwise_params){0};
-  carnot_pw_program* program = &out->program;
-  if (region->node_count > kMaxNodes || region->value_count > 64) return "the chain is too long";
-  if (problem->output_count > CARNOT_PW_MAX_OUTPUTS) return "too many results";
-  int8_t registers[64];
-  memset(registers, -1, sizeof(registers));
-  for (uint32_t i = 0; i < problem->input_count; i++) {
-    if (problem->inputs[i].kind != CARNOT_VALUE_TENSOR) continue;
-    if (program->input_count == CARNOT_PW_MAX_INPUTS) return "too many operands";
-    registers[i] = (int8_t)program->input_count;
-    out->inputs[program->input_count] = (int32_t)i;
-    program->input_type[program->input_count++] = (uint8_t)type_of(problem->inputs[i].format.dtype);
-  }
-  int next = program->input_count;
-  for (uint32_t n = 0; n < region->node_count; n++) {
-    const carnot_plan_node* node = &region->nodes[n];
-    if (!is_pointwise(node->op)) return "";
-    const carnot_op_row* row = carnot_op_get(node->op);
-    // A cast between floating types is the identity: loading and storing convert.
-    bool cast = node->op == CARNOT_OP_CAST;
-    carnot_fn fn = cast ? CARNOT_FN_IDENTITY : (carnot_fn)carnot_attr_int(row, &node->attrs, "fn");
-    if (carnot_pw_arity((int)fn) != (int)node->input_count)
-      return carnot_because(reason, size, "no program for %s", carnot_fn_get(fn)->name);
-    if (next >= CARNOT_PW_MAX_REGISTERS) return "too many registers";
-    carnot_pw_instruction* in = &program->instructions[program->instruction_count++];
-    *in = (carnot_pw_instruction){.fn = (uint8_t)fn, .dst = (uint8_t)next};
-    if (!cast) in->a = (float)carnot_attr_float(row, &node->attrs, "alpha");
-    if (!cast) in->b = (float)carnot_attr_float(row, &node->attrs, "beta");
-    for (uint32_t i = 0; i < node->input_count; i++) {
-      if (node->inputs[i] == CARNOT_PLAN_NONE || registers[node->inputs[i]] < 0)
-        return "an operand is absent";
-      in->src[i] = (uint8_t)registers[node->inputs[i]];
-    }
-    registers[node->outputs[0]] = (int8_t)next++;
-  }
-  program->register_count = (uint8_t)next;
-  for (uint32_t i = 0; i < region->output_count; i++) {
-    program->output_register[i] = (uint8_t)registers[region->outputs[i]];
-    program->output_type[i] = (uint8_t)type_of(problem->outputs[i].format.dtype);
-  }
-  program->output_count = (uint8_t)region->output_count;
-  return carnot_pw_check(program);
 }
 
 // Channels last is chosen when a full-size operand has it and all others can be read in its order.
@@ -124,12 +33,23 @@ static carnot_layout choose_layout(const carnot_problem* problem) {
   return wanted && out->rank > 2 ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR;
 }
 
+// Pointwise nodes, with at least one that is no conversion of type; or bytes quantized again.
+static bool is_chain(const carnot_problem* problem) {
+  const carnot_region* region = problem->region;
+  uint32_t conversions = 0;
+  for (uint32_t n = 0; n < region->node_count; n++) {
+    if (!carnot_is_pointwise_op(region->nodes[n].op) && !carnot_is_conversion(&region->nodes[n]))
+      return false;
+    conversions += carnot_is_conversion(&region->nodes[n]);
+  }
+  if (conversions == region->node_count) return conversions == 2;
+  return region->nodes[0].op != CARNOT_OP_CAST || is_float_cast(problem);
+}
+
 static const char* pointwise_reject(carnot_problem* problem, char* reason, size_t size) {
-  carnot_op op = problem->region->nodes[0].op;
-  if (!is_pointwise(op) || (op == CARNOT_OP_CAST && !is_float_cast(problem))) return "";
-  pointwise_params p;
-  const char* why = check_types(problem, reason, size);
-  if (!why) why = make_program(problem, &p, reason, size);
+  if (!is_chain(problem)) return "";
+  carnot_pointwise_params p;
+  const char* why = carnot_pointwise_program_make(problem, &p, reason, size);
   if (why) return why;
   for (uint32_t i = 1; i < problem->output_count; i++)
     if (problem->outputs[i].rank != problem->outputs[0].rank ||
@@ -147,14 +67,15 @@ static const char* pointwise_reject(carnot_problem* problem, char* reason, size_
 }
 
 static carnot_status* pointwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
-  return carnot_cpu_prepare_params(problem, make_program, sizeof(pointwise_params), out);
+  return carnot_cpu_prepare_params(problem, carnot_pointwise_program_make,
+                                   sizeof(carnot_pointwise_params), out);
 }
 
 static carnot_status* pointwise_validate(const carnot_step_view* step) {
-  CARNOT_CHECK(step->param_bytes == sizeof(pointwise_params) && step->constant_count == 0,
+  CARNOT_CHECK(step->param_bytes == sizeof(carnot_pointwise_params) && step->constant_count == 0,
                INVALID_MODEL, "%u bytes of parameters, must be %zu", step->param_bytes,
-               sizeof(pointwise_params));
-  const pointwise_params* p = step->params;
+               sizeof(carnot_pointwise_params));
+  const carnot_pointwise_params* p = step->params;
   const char* why = carnot_pw_check(&p->program);
   CARNOT_CHECK(!why, INVALID_MODEL, "the pointwise program is invalid: %s", why);
   CARNOT_CHECK(p->program.output_count == step->output_count, INVALID_MODEL, "%d results of %u",
@@ -245,18 +166,18 @@ static carnot_status* pointwise_configure(const carnot_step_view* step,
                                           const carnot_operand* outputs, void* memory,
                                           size_t* out_workspace_bytes) {
   pointwise_state* s = memory;
-  const pointwise_params* p = step->params;
+  const carnot_pointwise_params* p = step->params;
   *out_workspace_bytes = 0;
   int64_t in[CARNOT_PW_MAX_INPUTS][CARNOT_MAX_RANK];
   for (int i = 0; i < p->program.input_count; i++) {
     const carnot_operand* t = &inputs[p->inputs[i]];
-    CARNOT_CHECK(type_of(t->format.dtype) == p->program.input_type[i], INVALID_ARGUMENT,
-                 "operand %d has type %s", i, carnot_dtype_name(t->format.dtype));
+    CARNOT_CHECK(carnot_pointwise_type_of(t->format.dtype) == p->program.input_type[i],
+                 INVALID_ARGUMENT, "operand %d has type %s", i, carnot_dtype_name(t->format.dtype));
     CARNOT_TRY(operand_strides(t, &outputs[0], in[i]));
   }
   for (uint32_t i = 0; i < step->output_count; i++) {
     bool same = outputs[i].rank == outputs[0].rank &&
-                type_of(outputs[i].format.dtype) == p->program.output_type[i];
+                carnot_pointwise_type_of(outputs[i].format.dtype) == p->program.output_type[i];
     for (int d = 0; same && d < outputs[i].rank; d++)
       same = outputs[i].dims[d] == outputs[0].dims[d] &&
              outputs[i].strides[d] == outputs[0].strides[d];
@@ -281,7 +202,7 @@ static carnot_status* pointwise_configure(const carnot_step_view* step,
 
 typedef struct pointwise_run {
   const carnot_cpu_kernels* kernels;
-  const pointwise_params* params;
+  const carnot_pointwise_params* params;
   const pointwise_state* state;
   const carnot_operand *inputs, *outputs;
 } pointwise_run;

@@ -9,6 +9,7 @@
 #include "kernel/cpu/common/isa.h"
 #include "kernel/cpu/conv/conv2d_f32.h"
 #include "kernel/cpu/conv/depthwise_f32.h"
+#include "kernel/cpu/conv/depthwise_u8s8.h"
 #include "kernel/cpu/copy/transpose.h"
 #include "kernel/cpu/gather/gather.h"
 #include "kernel/cpu/gemm/gemm_f32.h"

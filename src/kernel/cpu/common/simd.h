@@ -73,4 +73,17 @@ CARNOT_INLINE void v_store_upto(float* p, vf32 x, int64_t n) {
   }
 }
 
+// The same of bytes.
+CARNOT_INLINE vf32 v_load_bytes_upto(const void* p, int64_t n, bool is_signed) {
+  return n >= V_LANES ? v_load_bytes_n(p, V_LANES, is_signed) : v_load_bytes_n(p, n, is_signed);
+}
+
+CARNOT_INLINE void v_store_bytes_upto(void* p, vi32 x, int64_t n) {
+  if (n >= V_LANES) {
+    v_store_bytes_n(p, x, V_LANES);
+  } else {
+    v_store_bytes_n(p, x, n);
+  }
+}
+
 #endif

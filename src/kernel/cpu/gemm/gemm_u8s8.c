@@ -1,11 +1,9 @@
-// INT8 GEMM and convolution: macro-kernel and quantizing epilogue.
+// INT8 GEMM and convolution: macro-kernel.
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
-#include <math.h>
-
 #include "kernel/cpu/common/kernels_isa.h"
-#include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
 #include "kernel/cpu/gemm/gemm_ukernel_u8s8.h"
+#include "kernel/cpu/gemm/store_int8.h"
 
 typedef void (*tile_fn)(const gemm_ukernel_u8s8* t);
 
@@ -58,92 +56,6 @@ typedef struct loop_u8s8 {
   const carnot_int8_epilogue* epilogue;
 } loop_u8s8;
 
-// ---- epilogue ----
-
-CARNOT_INLINE vf32 residual_at(const carnot_int8_epilogue* e, int64_t at, int64_t count) {
-  if (e->output == CARNOT_INT8_OUTPUT_U8 || e->output == CARNOT_INT8_OUTPUT_S8) {
-    const uint8_t* bytes = (const uint8_t*)e->residual + at;
-    const bool is_signed = e->output == CARNOT_INT8_OUTPUT_S8;
-    const vf32 x = v_load_bytes_n(bytes, count, is_signed);
-    return v_mul(v_sub(x, v_set((float)e->residual_zero)), v_set(e->residual_scale));
-  }
-  return v_load_upto((const float*)e->residual + at, count);
-}
-
-typedef struct row_bounds {  // what relu and clip do in registers
-  vf32 lo, hi;
-  bool later;  // another activation passes over the row once more
-} row_bounds;
-
-CARNOT_INLINE row_bounds bounds_of(const carnot_int8_epilogue* e) {
-  switch (e->activation) {
-    case CARNOT_KERNEL_ACTIVATION_NONE:
-      return (row_bounds){v_set(-INFINITY), v_set(INFINITY), false};
-    case CARNOT_KERNEL_ACTIVATION_RELU: return (row_bounds){v_zero(), v_set(INFINITY), false};
-    case CARNOT_KERNEL_ACTIVATION_CLIP: return (row_bounds){v_set(e->a), v_set(e->b), false};
-    default: return (row_bounds){v_set(-INFINITY), v_set(INFINITY), true};
-  }
-}
-
-// A vector of sums as floats, scaled and with the residual.
-CARNOT_INLINE vf32 scaled_sums(const carnot_int8_epilogue* e, const int32_t* sums, int64_t m,
-                               int64_t n, int64_t count) {
-  vi32 sum = v_iload(sums);
-  if (e->bias) {
-    sum = v_iadd(sum, count >= V_LANES ? v_iload(e->bias + n) : v_iload_n(e->bias + n, count));
-  }
-  vf32 y = v_mul(v_of_int(sum), v_load_upto(e->scale + n, count));
-  if (e->residual) y = v_add(y, residual_at(e, m * e->residual_ld + n, count));
-  return y;
-}
-
-// Quantizes |count| <= V_LANES floats.
-CARNOT_INLINE void store_bytes(const carnot_int8_epilogue* e, vf32 y, uint8_t* dst, int64_t count) {
-  const bool is_signed = e->output == CARNOT_INT8_OUTPUT_S8;
-  const vf32 lo = v_set(is_signed ? -128 : 0), hi = v_set(is_signed ? 127 : 255);
-  vf32 q = v_round(v_mul(y, v_set(e->inverse_scale)));
-  q = v_add(v_select(v_is_nan(q), v_zero(), q), v_set((float)e->zero_point));
-  v_store_bytes_n(dst, v_to_int(v_min_to(hi, v_max_to(lo, q))), count);
-}
-
-static void store_s32(const loop_u8s8* p, int64_t m, int64_t n, int64_t columns,
-                      const int32_t* sums) {
-  const int32_t* bias = p->epilogue->bias;
-  int32_t* dst = (int32_t*)p->dst + m * p->ld + n;
-  for (int64_t j = 0; j < columns; ++j) {
-    dst[j] = bias ? (int32_t)((uint32_t)sums[j] + (uint32_t)bias[n + j]) : sums[j];
-  }
-}
-
-static void store_row(const loop_u8s8* p, int64_t m, int64_t n, int64_t columns,
-                      const int32_t* sums) {
-  const carnot_int8_epilogue* e = p->epilogue;
-  if (e->output == CARNOT_INT8_OUTPUT_S32) {
-    store_s32(p, m, n, columns, sums);
-    return;
-  }
-  const row_bounds bounds = bounds_of(e);
-  const bool bytes = e->output != CARNOT_INT8_OUTPUT_F32;
-  float rest[kSumLd], *y = bytes ? rest : (float*)p->dst + m * p->ld + n;
-  uint8_t* dst = (uint8_t*)p->dst + m * p->ld + n;  // if bytes
-  for (int64_t j = 0; j < columns; j += V_LANES) {
-    const int64_t count = min_i64(V_LANES, columns - j);
-    vf32 x = scaled_sums(e, sums + j, m, n + j, count);
-    x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
-    if (bytes && !bounds.later) {
-      store_bytes(e, x, dst + j, count);
-    } else {
-      v_store_upto(y + j, x, count);
-    }
-  }
-  if (!bounds.later) return;
-  CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, y, 0, 1, columns);
-  for (int64_t j = 0; bytes && j < columns; j += V_LANES) {
-    const int64_t count = min_i64(V_LANES, columns - j);
-    store_bytes(e, v_load_upto(y + j, count), dst + j, count);
-  }
-}
-
 // ---- loops ----
 
 enum { kBlockBytes = 256 * 1024 };  // weights of a block stay in L2 for all rows
@@ -160,7 +72,8 @@ static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, int64_t n0, i
         panel, sums};
     kTiles[wide - 1][count - 1](&tile);
     const int64_t columns = min_i64(16 * wide, n1 - n);
-    for (int i = 0; i < count; ++i) store_row(p, m + i, n, columns, sums + i * kSumLd);
+    for (int i = 0; i < count; ++i)
+      store_sums(p->epilogue, p->dst, (m + i) * p->ld + n, m + i, n, columns, sums + i * kSumLd);
     n += 16 * wide;
   }
 }

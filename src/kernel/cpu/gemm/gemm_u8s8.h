@@ -1,15 +1,12 @@
 // Integer GEMM and convolution: activations of one byte, weights s8, accumulated in s32, exact.
 //   sum[m,n] = sum_k (a[m,k] + shift) * b[k,n],  shift = 128 for signed a (s8), 0 for unsigned (u8)
-//   y[m,n]   = activation((sum[m,n] + bias[n]) * scale[n] + (residual[m,n] - residual_zero) *
-//                                                            residual_scale)
-//   dst      = y as f32, or saturate(round(y * inverse_scale) + zero_point) as u8 or s8,
-//              or sum + bias itself as s32
+//   dst[m,n] = epilogue(sum[m,n])                                (common/epilogue_int8.h)
 // The zero point z of a is part of the bias: bias[n] = bias_q[n] - (z + shift) * sum_k b[k,n].
 // |a| is read through row pointers like conv2d_f32: a matrix (rows |lda| bytes apart), or the
 // pixels [N,H,W,C] under a filter of R*S taps, |border| (C bytes holding z) for those in the
 // padding. |b| packed k4n16 s8: for each panel of 16 columns and tap, ceil(C / 4) steps of 16
 // columns by 4 consecutive k; zero beyond C and N (carnot_pack_k4n16_s8). |dst| rows |ld| elements
-// apart, and the residual |residual_ld| elements, of dst's byte type. A call computes rows [m0,m1)
+// apart. A call computes rows [m0,m1)
 // of columns [n0,n1), n0 a multiple of 16. At most 64 taps. Any thread. Source: ONNX
 // QLinearConv-10, QLinearMatMul-21, MatMulInteger-10.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_U8S8_H_
@@ -18,30 +15,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "kernel/cpu/common/epilogue_f32.h"
+#include "kernel/cpu/common/epilogue_int8.h"
 
 enum { CARNOT_INT8_MAX_TAPS = 64 };
-
-typedef enum carnot_int8_output {
-  CARNOT_INT8_OUTPUT_S32,
-  CARNOT_INT8_OUTPUT_F32,
-  CARNOT_INT8_OUTPUT_U8,
-  CARNOT_INT8_OUTPUT_S8,
-} carnot_int8_output;
-
-typedef struct carnot_int8_epilogue {
-  const int32_t* bias;  // [N] or NULL
-  const float* scale;   // [N]; unused for s32
-  carnot_kernel_activation activation;
-  float a, b;            // parameters of the activation
-  const void* residual;  // of dst's type if that is u8 or s8, else f32; NULL for none
-  int64_t residual_ld;
-  float residual_scale;  // 1 and 0 for f32
-  int32_t residual_zero;
-  carnot_int8_output output;
-  float inverse_scale;  // of u8 and s8 outputs
-  int32_t zero_point;
-} carnot_int8_epilogue;
 
 typedef struct carnot_gemm_u8s8 {
   int64_t m, n, k;

@@ -1,30 +1,42 @@
 // INT8 GEMM and convolution against exact integers.
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
-#include "kernel/cpu/common/kernel_test.h"
+#include "kernel/cpu/common/int8_test.h"
 
 typedef struct problem {
   int64_t h, w, c, k, r, stride, pad;
-  bool is_signed, residual;
+  bool is_signed;
+  carnot_int8_residual residual;
   carnot_int8_output output;
   carnot_kernel_activation activation;
+  float scale, divisor;
+  int32_t zero_point, low, high;
 } problem;
 
+#define S32       CARNOT_INT8_OUTPUT_S32
+#define F32       CARNOT_INT8_OUTPUT_F32
+#define U8        CARNOT_INT8_OUTPUT_U8
+#define S8        CARNOT_INT8_OUTPUT_S8
+#define R(type)   CARNOT_INT8_RESIDUAL_##type
+#define ACT(name) CARNOT_KERNEL_ACTIVATION_##name
 static const problem kProblems[] = {
-    {7, 7, 64, 32, 3, 1, 1, false, false, CARNOT_INT8_OUTPUT_S32, CARNOT_KERNEL_ACTIVATION_NONE},
-    {9, 8, 35, 21, 3, 2, 1, true, false, CARNOT_INT8_OUTPUT_S32, CARNOT_KERNEL_ACTIVATION_NONE},
-    {6, 5, 3, 50, 5, 1, 2, false, true, CARNOT_INT8_OUTPUT_U8, CARNOT_KERNEL_ACTIVATION_RELU},
-    {1, 45, 130, 67, 1, 1, 0, true, true, CARNOT_INT8_OUTPUT_S8, CARNOT_KERNEL_ACTIVATION_NONE},
-    {1, 1, 100, 40, 1, 1, 0, false, true, CARNOT_INT8_OUTPUT_F32, CARNOT_KERNEL_ACTIVATION_SILU},
-    {1, 3, 4, 16, 1, 1, 0, true, false, CARNOT_INT8_OUTPUT_F32, CARNOT_KERNEL_ACTIVATION_NONE},
+    {7, 7, 64, 32, 3, 1, 1, false, R(NONE), S32, ACT(NONE), 1, 1, 0, 0, 0},
+    {9, 8, 35, 21, 3, 2, 1, true, R(NONE), S32, ACT(NONE), 1, 1, 0, 0, 0},
+    {6, 5, 3, 50, 5, 1, 2, false, R(U8), U8, ACT(NONE), 1e-3F, 1, 5, 5, 255},
+    {6, 5, 3, 50, 5, 1, 2, false, R(S8), U8, ACT(NONE), 1e-3F, 1, 255, 0, 255},
+    {1, 45, 130, 67, 1, 1, 0, true, R(S8), S8, ACT(NONE), 1e-3F, 1, -128, -128, 127},
+    {1, 45, 130, 67, 1, 1, 0, true, R(U8), S8, ACT(RELU), 1e-3F, 0.25F, 3, -128, 127},
+    {5, 9, 17, 33, 3, 1, 1, true, R(NONE), S8, ACT(NONE), 1e-30F, 1, 127, -20, 100},
+    {5, 9, 17, 33, 3, 1, 1, false, R(NONE), U8, ACT(NONE), 1e30F, 1, 0, 0, 255},
+    {5, 9, 17, 33, 3, 1, 1, false, R(U8), U8, ACT(NONE), INFINITY, 1, 7, 0, 255},
+    {1, 1, 100, 40, 1, 1, 0, false, R(F32), F32, ACT(SILU), 1e-3F, 1, 0, 0, 0},
+    {1, 7, 100, 40, 1, 1, 0, false, R(F32), F32, ACT(CLIP), 1e-3F, 1, 0, 0, 0},
+    {1, 7, 100, 40, 1, 1, 0, false, R(F32), U8, ACT(GELU_ERF), 1e-3F, 0.05F, 9, 0, 255},
+    {1, 3, 4, 16, 1, 1, 0, true, R(NONE), F32, ACT(NONE), 1e-3F, 1, 0, 0, 0},
+    {1, 3, 65536, 19, 1, 1, 0, false, R(NONE), U8, ACT(NONE), 1e-7F, 1, 128, 0, 255},
 };
 
-enum { kZero = 3, kOutZero = 5 };  // zero points of source and result
-static const float kInverse = 0.125f, kResidualScale = 7.5f;
-
-static int element(const void* data, bool is_signed, int64_t i) {
-  return is_signed ? ((const int8_t*)data)[i] : ((const uint8_t*)data)[i];
-}
+enum { kZero = 3, kResidualZero = 5 };  // zero points of source and residual
 
 static int32_t exact_sum(const problem* p, const uint8_t* src, const int8_t* weights, int64_t q_out,
                          int64_t m, int64_t k) {
@@ -34,34 +46,12 @@ static int32_t exact_sum(const problem* p, const uint8_t* src, const int8_t* wei
       const int64_t h = m / q_out * p->stride + r - p->pad, w = m % q_out * p->stride + s - p->pad;
       if (h < 0 || h >= p->h || w < 0 || w >= p->w) continue;
       for (int64_t c = 0; c < p->c; ++c) {
-        const int x = element(src, p->is_signed, (h * p->w + w) * p->c + c) - kZero;
+        const int x = int8_element(src, p->is_signed, (h * p->w + w) * p->c + c) - kZero;
         sum += x * weights[((k * p->c + c) * p->r + r) * p->r + s];
       }
     }
   }
   return sum;
-}
-
-static void check_element(const problem* p, const void* dst, const void* residual, float scale,
-                          int32_t sum, int64_t at) {
-  if (p->output == CARNOT_INT8_OUTPUT_S32) {
-    assert_int_equal(((const int32_t*)dst)[at], sum);
-    return;
-  }
-  double y = (double)sum * scale;
-  const bool bytes = p->output != CARNOT_INT8_OUTPUT_F32;
-  const bool is_signed = p->output == CARNOT_INT8_OUTPUT_S8;
-  if (p->residual && bytes) y += (element(residual, is_signed, at) - kOutZero) * kResidualScale;
-  if (p->residual && !bytes) y += ((const float*)residual)[at];
-  y = activation_in_double(p->activation, 0, 0, y);
-  if (!bytes) {
-    check_near(((const float*)dst)[at], y, 1e-5 * (1 + fabs((double)sum * scale)), "f32", at, 0);
-    return;
-  }
-  const double lo = is_signed ? -128 : 0, hi = is_signed ? 127 : 255, v = y * kInverse + kOutZero;
-  const double got = element(dst, is_signed, at), want = v < lo ? lo : v > hi ? hi : v;
-  if (fabs(got - want) > 0.5 + 1e-3)
-    fail_msg("byte %lld: got %g, want %g", (long long)at, got, want);
 }
 
 static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
@@ -77,8 +67,9 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   float *scale = buffer(p->k, 121), *residual = buffer(pixels * ld, 122);
   uint64_t seed = 123;
   for (int64_t i = 0; i < p->h * p->w * p->c; ++i)
-    src[i] = (uint8_t)(random_f32(&seed) * 128 + 128);
-  for (int64_t i = 0; i < p->k * p->c * taps; ++i) weights[i] = (int8_t)(random_f32(&seed) * 128);
+    src[i] = p->c == 65536 ? 255 : (uint8_t)(random_f32(&seed) * 128 + 128);
+  for (int64_t i = 0; i < p->k * p->c * taps; ++i)
+    weights[i] = p->c == 65536 ? -128 : (int8_t)(random_f32(&seed) * 128);
   src[0] = 255, weights[0] = -128, src[1] = 255, weights[taps] = -128;
   memset(border, kZero, (size_t)p->c);
   memset(dst, 0x55, (size_t)(pixels * ld) * 4);
@@ -87,7 +78,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
     for (int64_t i = 0; i < p->c * taps; ++i) {
       bias[k] -= (int32_t)(kZero + shift) * weights[k * p->c * taps + i];
     }
-    scale[k] = 0.01f + fabsf(scale[k]) / 50;
+    scale[k] = p->scale * (1 + fabsf(scale[k]));
   }
   carnot_pack_k4n16_s8(taps, p->c, p->k, weights, p->c * taps, 1, taps, packed);
   carnot_unpack_k4n16_s8(taps, p->c, p->k, packed, p->c * taps, 1, taps, back);
@@ -95,13 +86,18 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   const carnot_int8_epilogue epilogue = {.bias = bias,
                                          .scale = scale,
                                          .activation = p->activation,
-                                         .residual = p->residual ? residual : NULL,
+                                         .a = -1,
+                                         .b = 1,
+                                         .residual_type = p->residual,
+                                         .residual = residual,
                                          .residual_ld = ld,
-                                         .residual_scale = kResidualScale,
-                                         .residual_zero = kOutZero,
+                                         .residual_scale = 0.37F,
+                                         .residual_zero = kResidualZero,
                                          .output = p->output,
-                                         .inverse_scale = kInverse,
-                                         .zero_point = kOutZero};
+                                         .divisor = p->divisor,
+                                         .zero_point = p->zero_point,
+                                         .low = p->low,
+                                         .high = p->high};
   const carnot_conv2d_u8s8 conv = {.n = 1,
                                    .h = p->h,
                                    .w = p->w,
@@ -147,7 +143,7 @@ static void check_problem(const carnot_cpu_kernels* kernels, const problem* p) {
   for (int64_t m = 0; m < pixels; ++m) {
     for (int64_t k = 0; k < p->k; ++k) {
       const int32_t sum = exact_sum(p, src, weights, q_out, m, k);
-      check_element(p, dst, residual, scale[k], sum, m * ld + k);
+      check_int8_element(&epilogue, dst, m * ld + k, m * ld + k, k, sum);
     }
     for (int64_t i = (m * ld + p->k) * bytes; i < (m + 1) * ld * bytes; ++i) {
       assert_int_equal(((const uint8_t*)dst)[i], 0x55);

@@ -71,8 +71,36 @@ CARNOT_INLINE void load_typed(int type, const void* data, int64_t at, float* dst
   }
 }
 
-static void load_run(int type, const void* data, int64_t at, float* dst, int64_t n) {
-  switch (type) {
+// How an operand is stored.
+typedef struct storage {
+  int type;
+  carnot_pw_quantization quant;
+} storage;
+
+CARNOT_INLINE void load_bytes(bool is_signed, const carnot_pw_quantization* q, const uint8_t* src,
+                              float* dst, int64_t n) {
+  const vf32 zero = v_set((float)q->zero_point), scale = v_set(q->scale);
+  for (int64_t i = 0; i < n; i += V_LANES) {
+    const vf32 x = v_load_bytes_upto(src + i, n - i, is_signed);
+    v_store_upto(dst + i, v_mul(v_sub(x, zero), scale), n - i);
+  }
+}
+
+CARNOT_INLINE void store_bytes(bool is_signed, const carnot_pw_quantization* q, uint8_t* dst,
+                               const float* src, int64_t n) {
+  const vf32 zero = v_set((float)q->zero_point), scale = v_set(q->scale);
+  const vf32 lo = v_set(is_signed ? -128 : 0), hi = v_set(is_signed ? 127 : 255);
+  for (int64_t i = 0; i < n; i += V_LANES) {
+    vf32 x = v_round(v_div(v_load_upto(src + i, n - i), scale));
+    x = v_add(v_select(v_is_nan(x), v_zero(), x), zero);
+    v_store_bytes_upto(dst + i, v_to_int(v_min_to(hi, v_max_to(lo, x))), n - i);
+  }
+}
+
+static void load_run(const storage* s, const void* data, int64_t at, float* dst, int64_t n) {
+  switch (s->type) {
+    case CARNOT_PW_U8: load_bytes(false, &s->quant, (const uint8_t*)data + at, dst, n); break;
+    case CARNOT_PW_S8: load_bytes(true, &s->quant, (const uint8_t*)data + at, dst, n); break;
     case CARNOT_PW_F32: load_typed(CARNOT_PW_F32, data, at, dst, n); break;
     case CARNOT_PW_F16: load_typed(CARNOT_PW_F16, data, at, dst, n); break;
     case CARNOT_PW_BF16: load_typed(CARNOT_PW_BF16, data, at, dst, n); break;
@@ -101,8 +129,10 @@ CARNOT_INLINE void store_typed(int type, void* data, int64_t at, const float* sr
   }
 }
 
-static void store_run(int type, void* data, int64_t at, const float* src, int64_t n) {
-  switch (type) {
+static void store_run(const storage* s, void* data, int64_t at, const float* src, int64_t n) {
+  switch (s->type) {
+    case CARNOT_PW_U8: store_bytes(false, &s->quant, (uint8_t*)data + at, src, n); break;
+    case CARNOT_PW_S8: store_bytes(true, &s->quant, (uint8_t*)data + at, src, n); break;
     case CARNOT_PW_F32: store_typed(CARNOT_PW_F32, data, at, src, n); break;
     case CARNOT_PW_F16: store_typed(CARNOT_PW_F16, data, at, src, n); break;
     case CARNOT_PW_BF16: store_typed(CARNOT_PW_BF16, data, at, src, n); break;
@@ -116,9 +146,9 @@ typedef struct part {
   int64_t row, rows, column, n;
 } part;
 
-static void load_part(const carnot_pw_operand* in, int type, const part* p, float* dst) {
+static void load_part(const carnot_pw_operand* in, const storage* s, const part* p, float* dst) {
   if (in->stride == 1 && (p->rows == 1 || in->row_stride == p->n)) {
-    load_run(type, in->data, p->row * in->row_stride + p->column, dst, p->rows * p->n);
+    load_run(s, in->data, p->row * in->row_stride + p->column, dst, p->rows * p->n);
     return;
   }
   for (int64_t i = 0; i < p->rows; ++i) {
@@ -126,23 +156,24 @@ static void load_part(const carnot_pw_operand* in, int type, const part* p, floa
       memcpy(dst + i * p->n, dst, (size_t)p->n * sizeof *dst);
     } else if (in->stride == 1) {
       const int64_t at = (p->row + i) * in->row_stride + p->column;
-      load_run(type, in->data, at, dst + i * p->n, p->n);
+      load_run(s, in->data, at, dst + i * p->n, p->n);
     } else {
       float x;
-      load_run(type, in->data, (p->row + i) * in->row_stride, &x, 1);
+      load_run(s, in->data, (p->row + i) * in->row_stride, &x, 1);
       for (int64_t j = 0; j < p->n; ++j) dst[i * p->n + j] = x;
     }
   }
 }
 
-static void store_part(const carnot_pw_operand* out, int type, const part* p, const float* src) {
+static void store_part(const carnot_pw_operand* out, const storage* s, const part* p,
+                       const float* src) {
   if (p->rows == 1 || out->row_stride == p->n) {
-    store_run(type, out->data, p->row * out->row_stride + p->column, src, p->rows * p->n);
+    store_run(s, out->data, p->row * out->row_stride + p->column, src, p->rows * p->n);
     return;
   }
   for (int64_t i = 0; i < p->rows; ++i) {
     const int64_t at = (p->row + i) * out->row_stride + p->column;
-    store_run(type, out->data, at, src + i * p->n, p->n);
+    store_run(s, out->data, at, src + i * p->n, p->n);
   }
 }
 
@@ -177,7 +208,8 @@ static void load_input(const carnot_pw_program* p, const carnot_pw_operand* inpu
   t->at[i] = run_of(&inputs[i], p->input_type[i], part);
   if (t->at[i]) return;
   t->at[i] = t->own[i];
-  load_part(&inputs[i], p->input_type[i], part, t->own[i]);
+  const storage s = {p->input_type[i], p->input_quant[i]};
+  load_part(&inputs[i], &s, part, t->own[i]);
   for (int64_t j = part->rows * part->n; j < padded; ++j) t->own[i][j] = 0;
 }
 
@@ -195,7 +227,8 @@ static void run_part(const carnot_pw_program* p, const plan* plan, const carnot_
     t->at[in->dst] = dst;
   }
   for (int i = 0; i < p->output_count && !out; ++i) {
-    store_part(&outputs[i], p->output_type[i], part, t->at[p->output_register[i]]);
+    const storage s = {p->output_type[i], p->output_quant[i]};
+    store_part(&outputs[i], &s, part, t->at[p->output_register[i]]);
   }
 }
 

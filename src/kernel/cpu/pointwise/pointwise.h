@@ -1,8 +1,10 @@
 // Chains of element-wise functions as small programs, run over tiles that stay in L1.
 // A program has float registers r0, r1, …: the first |input_count| hold the inputs, each
 // instruction sets one register from up to three, the outputs are registers. All arithmetic is f32;
-// truth values are 1 and 0, and any number but 0 is true. Types of memory: f32, f16, bf16, and bool
-// (one byte).
+// truth values are 1 and 0, and any number but 0 is true. Types of memory: f32, f16, bf16, bool
+// (one byte), and u8 and s8 quantized with one scale and zero point:
+//   load  (x - zero_point) * scale
+//   store min(max(rint(v / scale) + zero_point, least), most) of the type, rint(NaN) = 0
 //   element (i,j), i < rows, j < n, of an operand is data[i * row_stride + j * stride], stride 0 or
 //   1
 // A call computes rows [row0,row1); disjoint calls may run at once. An output may be an input with
@@ -33,6 +35,8 @@ typedef enum carnot_pw_type {
   CARNOT_PW_F16,
   CARNOT_PW_BF16,
   CARNOT_PW_BOOL,
+  CARNOT_PW_U8,
+  CARNOT_PW_S8,
   CARNOT_PW_TYPE_COUNT
 } carnot_pw_type;
 
@@ -43,11 +47,18 @@ typedef struct carnot_pw_instruction {
   float a, b;      // parameters, see fn.def
 } carnot_pw_instruction;
 
+typedef struct carnot_pw_quantization {
+  float scale;
+  int32_t zero_point;
+} carnot_pw_quantization;
+
 typedef struct carnot_pw_program {
   uint8_t instruction_count, register_count, input_count, output_count;
   uint8_t input_type[CARNOT_PW_MAX_INPUTS];  // carnot_pw_type
   uint8_t output_type[CARNOT_PW_MAX_OUTPUTS];
   uint8_t output_register[CARNOT_PW_MAX_OUTPUTS];
+  carnot_pw_quantization input_quant[CARNOT_PW_MAX_INPUTS];  // of types u8 and s8
+  carnot_pw_quantization output_quant[CARNOT_PW_MAX_OUTPUTS];
   carnot_pw_instruction instructions[CARNOT_PW_MAX_INSTRUCTIONS];
 } carnot_pw_program;
 

@@ -23,6 +23,11 @@ int carnot_pw_arity(int fn) {
   return functions[fn].arity;
 }
 
+static bool is_byte_zero(int type, int32_t zero_point) {
+  if (type == CARNOT_PW_U8) return zero_point >= 0 && zero_point <= 255;
+  return type != CARNOT_PW_S8 || (zero_point >= -128 && zero_point <= 127);
+}
+
 const char* carnot_pw_check(const carnot_pw_program* p) {
   if (p->instruction_count > CARNOT_PW_MAX_INSTRUCTIONS) return "too many instructions";
   if (p->register_count > CARNOT_PW_MAX_REGISTERS) return "too many registers";
@@ -33,6 +38,8 @@ const char* carnot_pw_check(const carnot_pw_program* p) {
   bool set[CARNOT_PW_MAX_REGISTERS] = {false};
   for (int i = 0; i < p->input_count; ++i) {
     if (p->input_type[i] >= CARNOT_PW_TYPE_COUNT) return "unknown input type";
+    if (!is_byte_zero(p->input_type[i], p->input_quant[i].zero_point))
+      return "an input's zero point is out of its type's range";
     set[i] = true;
   }
   for (int i = 0; i < p->instruction_count; ++i) {
@@ -50,6 +57,8 @@ const char* carnot_pw_check(const carnot_pw_program* p) {
   }
   for (int i = 0; i < p->output_count; ++i) {
     if (p->output_type[i] >= CARNOT_PW_TYPE_COUNT) return "unknown output type";
+    if (!is_byte_zero(p->output_type[i], p->output_quant[i].zero_point))
+      return "an output's zero point is out of its type's range";
     if (p->output_register[i] >= p->register_count) return "output register out of range";
     if (!set[p->output_register[i]]) return "output register never set";
   }

@@ -1,0 +1,152 @@
+// Reads quantized convolutions, makes their vectors, and checks what engines store of them.
+#include "backend/cpu/conv/int8_conv.h"
+
+#include <stdlib.h>
+
+#include "tactic/problem/conv.h"
+
+// The convolution of the region with its sizes.
+static const char* read_conv(const carnot_problem* problem, carnot_conv_problem* out, char* reason,
+                             size_t size) {
+  uint32_t anchor;
+  const carnot_plan_node* node = carnot_quantized_anchor(problem->region, &anchor);
+  if (!node || node->op != CARNOT_OP_CONV) return "";
+  const uint32_t inputs = problem->input_count;
+  const carnot_quantized_operand x = carnot_quantized_operand_of(problem->region, anchor, 0,
+                                                                 inputs),
+                                 w = carnot_quantized_operand_of(problem->region, anchor, 1,
+                                                                 inputs);
+  if (x.value == CARNOT_PLAN_NONE || w.value == CARNOT_PLAN_NONE || w.scale == CARNOT_PLAN_NONE)
+    return "input and weights are not both quantized";
+  const int rank = problem->inputs[x.value].rank;
+  if (rank != 3 && rank != 4)
+    return carnot_because(reason, size, "the input has rank %d, takes 3 and 4", rank);
+  *out = (carnot_conv_problem){.node = node, .anchor = anchor};
+  return carnot_conv_problem_sizes(&problem->inputs[x.value], &problem->inputs[w.value], out,
+                                   reason, size);
+}
+
+static void want_channels_last(carnot_problem* problem, const carnot_int8_region* region) {
+  problem->inputs[region->x].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  if (region->residual >= 0)
+    problem->inputs[region->residual].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+  problem->outputs[0].format.layout = CARNOT_LAYOUT_CHANNELS_LAST;
+}
+
+static const char* read_problem(const carnot_problem* problem, int64_t max_taps,
+                                carnot_quantized_region* view, carnot_int8_conv_params* out,
+                                char* reason, size_t size) {
+  carnot_conv_problem conv;
+  const char* why = read_conv(problem, &conv, reason, size);
+  if (why) return why;
+  *out = (carnot_int8_conv_params){.window = conv.window,
+                                   .group = conv.group,
+                                   .channels = conv.channels,
+                                   .filters = conv.filters};
+  if (out->channels < 1 || out->filters < 1 || out->channels > CARNOT_INT8_MAX_CHANNELS ||
+      out->filters > CARNOT_INT8_MAX_CHANNELS || out->filters % out->group)
+    return carnot_because(reason, size, "%lld channels and %lld filters", (long long)out->channels,
+                          (long long)out->filters);
+  if (carnot_int8_conv_taps(out) > max_taps)
+    return carnot_because(reason, size, "%lld taps, takes up to %lld",
+                          (long long)carnot_int8_conv_taps(out), (long long)max_taps);
+  const carnot_int8_weights weights = carnot_int8_conv_weights(out);
+  return carnot_int8_region_read(problem, problem->outputs[0].rank - 1, &weights, view,
+                                 &out->region, reason, size);
+}
+
+const char* carnot_int8_conv_read(carnot_problem* problem, int64_t max_taps,
+                                  carnot_int8_conv_params* out, char* reason, size_t size) {
+  carnot_quantized_region view;
+  const char* why = read_problem(problem, max_taps, &view, out, reason, size);
+  if (!why) want_channels_last(problem, &out->region);
+  return why;
+}
+
+static carnot_status* make_vectors(const carnot_problem* problem,
+                                   const carnot_quantized_region* view,
+                                   const carnot_int8_conv_params* p, int32_t shift_of_signed,
+                                   int8_t* centered, carnot_prepared* out) {
+  void* border;
+  const size_t bytes = (size_t)p->channels + 64;
+  const carnot_int8_weights weights = carnot_int8_conv_weights(p);
+  const int32_t shift = p->region.x_signed ? shift_of_signed : 0;
+  CARNOT_TRY(carnot_int8_region_prepare(problem, view, &p->region, &weights, shift, centered, out));
+  CARNOT_TRY(carnot_arena_try(out->arena, bytes, 1, "a border", &border));
+  memset(border, p->region.x_zero & 255, bytes);
+  out->constants[CARNOT_INT8_BORDER].packing = "u8 border";
+  out->constants[CARNOT_INT8_BORDER].data = border;
+  out->constants[CARNOT_INT8_BORDER].bytes = bytes;
+  out->constant_count = CARNOT_INT8_CONV_CONSTANTS;
+  return NULL;
+}
+
+carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem, int64_t max_taps,
+                                        int32_t shift_of_signed, carnot_prepared* out,
+                                        int8_t** out_weights) {
+  void *params, *centered;
+  char reason[256];
+  carnot_quantized_region view;
+  *out_weights = NULL;
+  CARNOT_TRY(
+      carnot_arena_try(out->arena, 1, sizeof(carnot_int8_conv_params), "parameters", &params));
+  const char* why = read_problem(problem, max_taps, &view, params, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INTERNAL, "prepare rejects a convolution that reject accepted: %s", why);
+  const carnot_int8_conv_params* p = params;
+  CARNOT_TRY(
+      carnot_calloc((size_t)(p->filters * (p->channels / p->group) * carnot_int8_conv_taps(p)), 1,
+                    "weights before packing", &centered));
+  carnot_status* status = make_vectors(problem, &view, p, shift_of_signed, centered, out);
+  if (status) {
+    free(centered);
+    return status;
+  }
+  out->params = params;
+  out->param_bytes = sizeof(carnot_int8_conv_params);
+  *out_weights = centered;
+  return NULL;
+}
+
+carnot_status* carnot_int8_conv_validate(const carnot_step_view* step, int64_t max_taps,
+                                         size_t (*packed_bytes)(const carnot_int8_conv_params* p)) {
+  CARNOT_CHECK(step->param_bytes == sizeof(carnot_int8_conv_params) &&
+                   step->constant_count == CARNOT_INT8_CONV_CONSTANTS,
+               INVALID_MODEL, "%u bytes of parameters and %u constants, must be %zu and %d",
+               step->param_bytes, step->constant_count, sizeof(carnot_int8_conv_params),
+               CARNOT_INT8_CONV_CONSTANTS);
+  const carnot_int8_conv_params* p = step->params;
+  CARNOT_TRY(carnot_sliding_window_check(&p->window, 1, 2));
+  CARNOT_CHECK(p->group >= 1 && p->channels >= 1 && p->channels <= CARNOT_INT8_MAX_CHANNELS &&
+                   p->filters >= 1 && p->filters <= CARNOT_INT8_MAX_CHANNELS &&
+                   p->channels % p->group == 0 && p->filters % p->group == 0 &&
+                   carnot_int8_conv_taps(p) <= max_taps,
+               INVALID_MODEL, "%lld channels, %lld filters, %lld groups", (long long)p->channels,
+               (long long)p->filters, (long long)p->group);
+  const size_t border = (size_t)p->channels + 64;
+  CARNOT_CHECK(step->constant_bytes[CARNOT_INT8_WEIGHTS] == packed_bytes(p) &&
+                   step->constant_bytes[CARNOT_INT8_BORDER] == border,
+               INVALID_MODEL,
+               "packed weights of %zu bytes and a border of %zu, must be %zu and %zu",
+               step->constant_bytes[CARNOT_INT8_WEIGHTS], step->constant_bytes[CARNOT_INT8_BORDER],
+               packed_bytes(p), border);
+  return carnot_int8_region_validate(&p->region, step, p->filters);
+}
+
+bool carnot_int8_conv_uses_input(const carnot_step_view* step, uint32_t input) {
+  const carnot_int8_conv_params* p = step->params;
+  return (int64_t)input == p->region.x || (int64_t)input == p->region.residual;
+}
+
+carnot_status* carnot_int8_conv_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs,
+                                          carnot_window_geometry* geometry) {
+  const carnot_int8_conv_params* p = step->params;
+  const carnot_operand* x = &inputs[p->region.x];
+  CARNOT_TRY(carnot_window_geometry_of(&p->window, x, &outputs[0], geometry));
+  CARNOT_CHECK(geometry->c == p->channels && geometry->k == p->filters, INVALID_ARGUMENT,
+               "%lld channels and %lld filters; the packed weights have %lld and %lld",
+               (long long)geometry->c, (long long)geometry->k, (long long)p->channels,
+               (long long)p->filters);
+  return carnot_int8_region_configure(&p->region, outputs[0].rank - 1, inputs, &outputs[0]);
+}

@@ -1,0 +1,53 @@
+// Quantized convolutions of the CPU's integer tactics: 1-D and 2-D windows over channels-last
+// activations, in the form that engines store.
+#ifndef CARNOT_BACKEND_CPU_CONV_INT8_CONV_H_
+#define CARNOT_BACKEND_CPU_CONV_INT8_CONV_H_
+
+#include "backend/cpu/common/window_geometry.h"
+#include "backend/cpu/quantize/int8_region.h"
+
+enum { CARNOT_INT8_MAX_CHANNELS = 1 << 16 };
+
+// Stored in engines.
+typedef struct carnot_int8_conv_params {
+  carnot_sliding_window window;
+  int64_t group, channels, filters;
+  carnot_int8_region region;
+} carnot_int8_conv_params;
+
+// Constant of a prepared step behind those of carnot_int8_region: bytes of x's zero point.
+enum { CARNOT_INT8_BORDER = CARNOT_INT8_CONSTANTS, CARNOT_INT8_CONV_CONSTANTS };
+
+// Elements of a window of one or two dimensions.
+static inline int64_t carnot_int8_conv_taps(const carnot_int8_conv_params* p) {
+  return p->window.kernel[0] * (p->window.rank == 2 ? p->window.kernel[1] : 1);
+}
+// The weights [filters, channels / group, window].
+static inline carnot_int8_weights carnot_int8_conv_weights(const carnot_int8_conv_params* p) {
+  return (carnot_int8_weights){.axis = 0,
+                               .channels = p->filters,
+                               .depth = p->channels / p->group * carnot_int8_conv_taps(p)};
+}
+
+// Reads the problem for reject and prepare, and asks for channels-last layouts. NULL, or why it is
+// none; "" for other regions.
+const char* carnot_int8_conv_read(carnot_problem* problem, int64_t max_taps,
+                                  carnot_int8_conv_params* out, char* reason, size_t size);
+// prepare: reads the problem again, makes all constants but the packed weights, and allocates the
+// weights less their zero points, which the caller frees.
+carnot_status* carnot_int8_conv_prepare(const carnot_problem* problem, int64_t max_taps,
+                                        int32_t shift_of_signed, carnot_prepared* out,
+                                        int8_t** out_weights) CARNOT_MUST_USE;
+// Checks the stored parameters and all constants; the packed weights have |packed_bytes|.
+carnot_status* carnot_int8_conv_validate(const carnot_step_view* step, int64_t max_taps,
+                                         size_t (*packed_bytes)(const carnot_int8_conv_params* p))
+    CARNOT_MUST_USE;
+// uses_input: the activations and the residual.
+bool carnot_int8_conv_uses_input(const carnot_step_view* step, uint32_t input);
+// configure: checks types and sizes, and fills the geometry.
+carnot_status* carnot_int8_conv_configure(const carnot_step_view* step,
+                                          const carnot_operand* inputs,
+                                          const carnot_operand* outputs,
+                                          carnot_window_geometry* geometry) CARNOT_MUST_USE;
+
+#endif  // CARNOT_BACKEND_CPU_CONV_INT8_CONV_H_

@@ -1,0 +1,230 @@
+// Quantized regions for the integer kernels: parameters, vectors of channels, checks and epilogue.
+#include "backend/cpu/quantize/int8_region.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "backend/cpu/common/epilogue.h"
+
+static carnot_int8_residual residual_type(const carnot_problem* problem,
+                                          const carnot_quantized_region* view) {
+  if (view->residual.value == CARNOT_PLAN_NONE) return CARNOT_INT8_RESIDUAL_NONE;
+  switch (problem->inputs[view->residual.value].format.dtype) {
+    case CARNOT_DTYPE_U8: return CARNOT_INT8_RESIDUAL_U8;
+    case CARNOT_DTYPE_I8: return CARNOT_INT8_RESIDUAL_S8;
+    default: return CARNOT_INT8_RESIDUAL_F32;
+  }
+}
+
+static carnot_int8_output output_type(const carnot_problem* problem) {
+  switch (problem->outputs[0].format.dtype) {
+    case CARNOT_DTYPE_U8: return CARNOT_INT8_OUTPUT_U8;
+    case CARNOT_DTYPE_I8: return CARNOT_INT8_OUTPUT_S8;
+    case CARNOT_DTYPE_F32: return CARNOT_INT8_OUTPUT_F32;
+    default: return CARNOT_INT8_OUTPUT_COUNT;
+  }
+}
+
+// A bound of the integer path is in low and high.
+static const char* read_activation(const carnot_quantized_region* view,
+                                   const carnot_quantized_numbers* numbers,
+                                   carnot_int8_region* out) {
+  if (!numbers->is_real_path) return NULL;
+  const int kind = carnot_epilogue_kernel_activation(view->activation.kind);
+  if (view->activation.kind != CARNOT_FUSED_NONE && kind == CARNOT_KERNEL_ACTIVATION_NONE)
+    return "the kernels do not apply its activation";
+  out->activation = kind;
+  out->a = view->activation.a, out->b = view->activation.b;
+  return NULL;
+}
+
+static const char* check_channels(const carnot_problem* problem,
+                                  const carnot_quantized_region* view,
+                                  const carnot_quantized_numbers* numbers,
+                                  const carnot_int8_weights* w, char* reason, size_t size) {
+  int32_t* memory = calloc((size_t)w->channels * 3 + 1, sizeof(int32_t));
+  if (!memory) return CARNOT_REJECT_NO_MEMORY;
+  int32_t* bias = memory + w->channels;
+  float* scale = (float*)(memory + 2 * w->channels);
+  const char* why =
+      carnot_quantized_weights(problem, view, w->axis, w->channels, NULL, scale, reason, size);
+  if (!why)
+    why = carnot_quantized_channels(problem, view, numbers, w->channels, w->depth, 0, memory, bias,
+                                    scale, reason, size);
+  free(memory);
+  return why;
+}
+
+const char* carnot_int8_region_read(const carnot_problem* problem, int channel_axis,
+                                    const carnot_int8_weights* weights,
+                                    carnot_quantized_region* view, carnot_int8_region* out,
+                                    char* reason, size_t size) {
+  carnot_quantized_numbers numbers;
+  const char* why =
+      carnot_quantized_read(problem, channel_axis, weights->channels, view, reason, size);
+  if (!why) why = carnot_quantized_read_numbers(problem, view, &numbers, reason, size);
+  if (why) return why;
+  *out = (carnot_int8_region){
+      .x = (int32_t)view->x.value,
+      .residual = view->residual.value == CARNOT_PLAN_NONE ? -1 : (int32_t)view->residual.value,
+      .x_zero = numbers.x_zero,
+      .x_signed = problem->inputs[view->x.value].format.dtype == CARNOT_DTYPE_I8,
+      .residual_type = residual_type(problem, view),
+      .residual_zero = numbers.residual_zero,
+      .residual_scale = numbers.residual_scale,
+      .output = output_type(problem),
+      .divisor = numbers.is_real_path ? (float)numbers.y_scale : 1,
+      .zero_point = numbers.y_zero,
+      .low = numbers.low,
+      .high = numbers.high};
+  if (out->output == CARNOT_INT8_OUTPUT_COUNT)
+    return carnot_because(reason, size, "the result is %s",
+                          carnot_dtype_name(problem->outputs[0].format.dtype));
+  why = read_activation(view, &numbers, out);
+  return why ? why : check_channels(problem, view, &numbers, weights, reason, size);
+}
+
+static void sum_channels(const carnot_tensor* shape, int axis, int64_t channels,
+                         const int8_t* weights, int32_t* sums) {
+  const int64_t inner = carnot_dims_count(shape->dims + axis + 1, shape->rank - axis - 1),
+                count = carnot_tensor_count(shape);
+  memset(sums, 0, (size_t)channels * sizeof(*sums));
+  for (int64_t i = 0; i < count; i++) sums[i / inner % channels] += weights[i];
+}
+
+carnot_status* carnot_int8_region_prepare(const carnot_problem* problem,
+                                          const carnot_quantized_region* view,
+                                          const carnot_int8_region* region,
+                                          const carnot_int8_weights* weights, int32_t shift,
+                                          int8_t* centered, carnot_prepared* out) {
+  char reason[256];
+  void *sums, *bias, *scale;
+  const size_t channels = (size_t)weights->channels;
+  carnot_quantized_numbers numbers;
+  CARNOT_TRY(carnot_arena_try(out->arena, channels + 16, sizeof(int32_t), "sums", &sums));
+  CARNOT_TRY(carnot_arena_try(out->arena, channels + 16, sizeof(int32_t), "a bias", &bias));
+  CARNOT_TRY(carnot_arena_try(out->arena, channels + 16, sizeof(float), "scales", &scale));
+  const char* why = carnot_quantized_read_numbers(problem, view, &numbers, reason, sizeof(reason));
+  if (!why)
+    why = carnot_quantized_weights(problem, view, weights->axis, weights->channels, centered, scale,
+                                   reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_ARGUMENT, "quantized weights: %s", why);
+  sum_channels(problem->inputs[view->weights.value].tensor, weights->axis, weights->channels,
+               centered, sums);
+  why =
+      carnot_quantized_channels(problem, view, &numbers, weights->channels, weights->depth,
+                                region->x_zero + shift, sums, bias, scale, reason, sizeof(reason));
+  CARNOT_CHECK(!why, INVALID_ARGUMENT, "quantized weights: %s", why);
+  out->constants[CARNOT_INT8_BIAS].packing = "i32 bias";
+  out->constants[CARNOT_INT8_BIAS].data = bias;
+  out->constants[CARNOT_INT8_BIAS].bytes = channels * sizeof(int32_t);
+  out->constants[CARNOT_INT8_SCALES].packing = "f32 scales";
+  out->constants[CARNOT_INT8_SCALES].data = scale;
+  out->constants[CARNOT_INT8_SCALES].bytes = channels * sizeof(float);
+  out->constant_count = CARNOT_INT8_CONSTANTS;
+  for (uint32_t i = 0; i < problem->input_count; i++)
+    if ((int64_t)i != region->x && (int64_t)i != region->residual)
+      out->packed_inputs |= (uint64_t)1 << i;
+  return NULL;
+}
+
+carnot_status* carnot_int8_region_validate(const carnot_int8_region* r,
+                                           const carnot_step_view* step, int64_t channels) {
+  const int64_t inputs = (int64_t)step->input_count;
+  CARNOT_CHECK(r->x >= 0 && r->x < inputs && r->residual >= -1 && r->residual < inputs &&
+                   step->output_count == 1,
+               INVALID_MODEL, "operands %d and %d of %u inputs", r->x, r->residual,
+               step->input_count);
+  CARNOT_CHECK(r->residual_type >= 0 && r->residual_type < CARNOT_INT8_RESIDUAL_COUNT &&
+                   (r->residual_type == CARNOT_INT8_RESIDUAL_NONE) == (r->residual < 0) &&
+                   r->activation >= 0 && r->activation < CARNOT_KERNEL_ACTIVATION_COUNT &&
+                   r->output > CARNOT_INT8_OUTPUT_S32 && r->output < CARNOT_INT8_OUTPUT_COUNT,
+               INVALID_MODEL, "residual of type %d, activation %d, result of type %d",
+               r->residual_type, r->activation, r->output);
+  CARNOT_CHECK(r->low >= -128 && r->high <= 255, INVALID_MODEL, "results in [%d,%d]", r->low,
+               r->high);
+  CARNOT_CHECK(step->constant_bytes[CARNOT_INT8_BIAS] == (size_t)channels * sizeof(int32_t) &&
+                   step->constant_bytes[CARNOT_INT8_SCALES] == (size_t)channels * sizeof(float),
+               INVALID_MODEL, "a bias of %zu bytes and scales of %zu for %lld channels",
+               step->constant_bytes[CARNOT_INT8_BIAS], step->constant_bytes[CARNOT_INT8_SCALES],
+               (long long)channels);
+  return NULL;
+}
+
+carnot_status* carnot_int8_region_configure(const carnot_int8_region* r, int channel_axis,
+                                            const carnot_operand* inputs,
+                                            const carnot_operand* output) {
+  static const carnot_dtype kOutputs[] = {CARNOT_DTYPE_I32, CARNOT_DTYPE_F32, CARNOT_DTYPE_U8,
+                                          CARNOT_DTYPE_I8};
+  static const carnot_dtype kResiduals[] = {CARNOT_DTYPE_INVALID, CARNOT_DTYPE_F32, CARNOT_DTYPE_U8,
+                                            CARNOT_DTYPE_I8};
+  const carnot_dtype x = r->x_signed ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8;
+  CARNOT_CHECK(inputs[r->x].format.dtype == x && output->format.dtype == kOutputs[r->output],
+               INVALID_MODEL, "operands are %s and %s, must be %s and %s",
+               carnot_dtype_name(inputs[r->x].format.dtype),
+               carnot_dtype_name(output->format.dtype), carnot_dtype_name(x),
+               carnot_dtype_name(kOutputs[r->output]));
+  if (r->residual < 0) return NULL;
+  const carnot_operand* t = &inputs[r->residual];
+  CARNOT_CHECK(t->format.dtype == kResiduals[r->residual_type] && t->rank == output->rank,
+               INVALID_MODEL, "the residual is %s of rank %d", carnot_dtype_name(t->format.dtype),
+               t->rank);
+  for (int d = 0; d < t->rank; d++)
+    CARNOT_CHECK(t->dims[d] == output->dims[d], INVALID_ARGUMENT,
+                 "dimension %d of the residual is %lld, must be %lld", d, (long long)t->dims[d],
+                 (long long)output->dims[d]);
+  CARNOT_CHECK(carnot_epilogue_is_even(t, channel_axis), INVALID_ARGUMENT,
+               "the residual's rows are not evenly spaced");
+  return NULL;
+}
+
+carnot_int8_epilogue carnot_int8_region_epilogue(const carnot_int8_region* r, int channel_axis,
+                                                 const carnot_step_view* step,
+                                                 const carnot_operand* inputs) {
+  const carnot_operand* residual = r->residual < 0 ? NULL : &inputs[r->residual];
+  return (carnot_int8_epilogue){
+      .bias = step->constants[CARNOT_INT8_BIAS],
+      .scale = step->constants[CARNOT_INT8_SCALES],
+      .residual_type = (carnot_int8_residual)r->residual_type,
+      .residual = residual ? residual->data : NULL,
+      .residual_ld = residual ? carnot_epilogue_row_distance(residual, channel_axis) : 0,
+      .residual_scale = r->residual_scale,
+      .residual_zero = r->residual_zero,
+      .activation = (carnot_kernel_activation)r->activation,
+      .a = r->a,
+      .b = r->b,
+      .output = (carnot_int8_output)r->output,
+      .divisor = r->divisor,
+      .zero_point = r->zero_point,
+      .low = r->low,
+      .high = r->high};
+}
+
+const carnot_cpu_kernels* carnot_int8_region_kernels(const carnot_step_view* step) {
+  const bool is_widest = step->tactic->isa == CARNOT_ISA_AVX512;
+  return carnot_cpu_kernels_of(is_widest ? step->machine_isa : step->tactic->isa);
+}
+
+void carnot_int8_region_work(const carnot_problem* problem, double* out_flops, double* out_bytes) {
+  uint32_t anchor;
+  *out_flops = *out_bytes = 0;
+  const carnot_plan_node* node = carnot_quantized_anchor(problem->region, &anchor);
+  if (!node) return;
+  const carnot_quantized_operand w =
+      carnot_quantized_operand_of(problem->region, anchor, 1, problem->input_count);
+  if (w.value == CARNOT_PLAN_NONE) return;
+  const carnot_operand_desc *weights = &problem->inputs[w.value], *y = &problem->outputs[0];
+  const bool is_conv = node->op == CARNOT_OP_CONV;
+  const int64_t channels = is_conv ? y->dims[1] : y->dims[y->rank - 1];
+  const double count = (double)carnot_dims_count(weights->dims, weights->rank);
+  *out_flops =
+      2 * (double)carnot_dims_count(y->dims, y->rank) * count / (double)carnot_max_i64(1, channels);
+  *out_bytes = (double)carnot_dims_count(y->dims, y->rank) *
+               (double)(carnot_dtype_bits(y->format.dtype) / 8);
+  for (uint32_t i = 0; i < problem->input_count; i++) {
+    const carnot_operand_desc* t = &problem->inputs[i];
+    if (t->kind == CARNOT_VALUE_TENSOR && t->rank >= 0)
+      *out_bytes += (double)carnot_dims_count(t->dims, t->rank) *
+                    (double)(carnot_dtype_bits(t->format.dtype) / 8);
+  }
+}

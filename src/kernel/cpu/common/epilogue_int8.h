@@ -1,0 +1,49 @@
+// What an integer GEMM or convolution does with its finished sums, element (m,n), n a channel.
+//   v = f32(sum + bias[n]) * scale[n]
+//   v = v + f32(residual - residual_zero) * residual_scale      (bytes), or v + residual (f32)
+//   v = activation(v)
+//   dst = v as f32, or min(max(rint(v / divisor) + zero_point, low), high) as u8 or s8, or
+//         sum + bias itself as s32
+// Each operation is one float32 operation rounded to nearest even, none contracted, so that every
+// ISA level gives the same bits. rint(NaN) counts as 0. Plain data; borrows its pointers for the
+// call.
+#ifndef CARNOT_KERNEL_CPU_COMMON_EPILOGUE_INT8_H_
+#define CARNOT_KERNEL_CPU_COMMON_EPILOGUE_INT8_H_
+
+#include <stdint.h>
+
+#include "kernel/cpu/common/epilogue_f32.h"
+
+typedef enum carnot_int8_output {
+  CARNOT_INT8_OUTPUT_S32,
+  CARNOT_INT8_OUTPUT_F32,
+  CARNOT_INT8_OUTPUT_U8,
+  CARNOT_INT8_OUTPUT_S8,
+  CARNOT_INT8_OUTPUT_COUNT
+} carnot_int8_output;
+
+typedef enum carnot_int8_residual {
+  CARNOT_INT8_RESIDUAL_NONE,
+  CARNOT_INT8_RESIDUAL_F32,
+  CARNOT_INT8_RESIDUAL_U8,
+  CARNOT_INT8_RESIDUAL_S8,
+  CARNOT_INT8_RESIDUAL_COUNT
+} carnot_int8_residual;
+
+typedef struct carnot_int8_epilogue {
+  const int32_t* bias;  // [N] or NULL
+  const float* scale;   // [N]; unused for s32
+  carnot_int8_residual residual_type;
+  const void* residual;  // rows |residual_ld| elements apart; unused without residual
+  int64_t residual_ld;
+  float residual_scale;  // of bytes
+  int32_t residual_zero;
+  carnot_kernel_activation activation;
+  float a, b;  // parameters of the activation
+  carnot_int8_output output;
+  float divisor;  // of u8 and s8 results, like what follows
+  int32_t zero_point;
+  int32_t low, high;
+} carnot_int8_epilogue;
+
+#endif

@@ -1,0 +1,95 @@
+// Stores sums of integer products by carnot_int8_epilogue; private to the integer kernels.
+#ifndef CARNOT_KERNEL_CPU_GEMM_STORE_INT8_H_
+#define CARNOT_KERNEL_CPU_GEMM_STORE_INT8_H_
+
+#include <math.h>
+
+#include "kernel/cpu/common/epilogue_int8.h"
+#include "kernel/cpu/gemm/gemm_macro_kernel_f32.h"
+
+enum { kMostSums = 64 };  // of one call of store_sums
+
+CARNOT_INLINE vf32 residual_at(const carnot_int8_epilogue* e, int64_t at, int64_t count) {
+  if (e->residual_type == CARNOT_INT8_RESIDUAL_F32) {
+    return v_load_upto((const float*)e->residual + at, count);
+  }
+  const bool is_signed = e->residual_type == CARNOT_INT8_RESIDUAL_S8;
+  const vf32 x = v_load_bytes_upto((const uint8_t*)e->residual + at, count, is_signed);
+  return v_mul(v_sub(x, v_set((float)e->residual_zero)), v_set(e->residual_scale));
+}
+
+typedef struct row_bounds {  // what relu and clip do in registers
+  vf32 lo, hi;
+  bool later;  // another activation passes over the row once more
+} row_bounds;
+
+CARNOT_INLINE row_bounds bounds_of(const carnot_int8_epilogue* e) {
+  switch (e->activation) {
+    case CARNOT_KERNEL_ACTIVATION_NONE:
+      return (row_bounds){v_set(-INFINITY), v_set(INFINITY), false};
+    case CARNOT_KERNEL_ACTIVATION_RELU: return (row_bounds){v_zero(), v_set(INFINITY), false};
+    case CARNOT_KERNEL_ACTIVATION_CLIP: return (row_bounds){v_set(e->a), v_set(e->b), false};
+    default: return (row_bounds){v_set(-INFINITY), v_set(INFINITY), true};
+  }
+}
+
+// A vector of sums as floats, scaled and with the residual.
+CARNOT_INLINE vf32 scaled_sums(const carnot_int8_epilogue* e, const int32_t* sums, int64_t m,
+                               int64_t n, int64_t count) {
+  vi32 sum = v_iload(sums);
+  if (e->bias) {
+    sum = v_iadd(sum, count >= V_LANES ? v_iload(e->bias + n) : v_iload_n(e->bias + n, count));
+  }
+  vf32 y = v_mul(v_of_int(sum), v_load_upto(e->scale + n, count));
+  if (e->residual_type) y = v_add(y, residual_at(e, m * e->residual_ld + n, count));
+  return y;
+}
+
+// Quantizes |count| <= V_LANES floats.
+CARNOT_INLINE void store_bytes(const carnot_int8_epilogue* e, vf32 y, uint8_t* dst, int64_t count) {
+  if (e->divisor != 1) y = v_div(y, v_set(e->divisor));
+  vf32 q = v_round(y);
+  q = v_add(v_select(v_is_nan(q), v_zero(), q), v_set((float)e->zero_point));
+  q = v_min_to(v_set((float)e->high), v_max_to(v_set((float)e->low), q));
+  v_store_bytes_upto(dst, v_to_int(q), count);
+}
+
+CARNOT_INLINE void store_s32(const carnot_int8_epilogue* e, void* dst, int64_t at, int64_t n,
+                             int64_t columns, const int32_t* sums) {
+  int32_t* out = (int32_t*)dst + at;
+  for (int64_t j = 0; j < columns; ++j) {
+    out[j] = e->bias ? (int32_t)((uint32_t)sums[j] + (uint32_t)e->bias[n + j]) : sums[j];
+  }
+}
+
+// Sums of columns [n, n + |columns|) of row m; |sums| has kMostSums entries, of which those beyond
+// |columns| are ignored. dst[m,n] is element |at| of |dst|.
+static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int64_t m, int64_t n,
+                       int64_t columns, const int32_t* sums) {
+  if (e->output == CARNOT_INT8_OUTPUT_S32) {
+    store_s32(e, dst, at, n, columns, sums);
+    return;
+  }
+  const row_bounds bounds = bounds_of(e);
+  const bool bytes = e->output != CARNOT_INT8_OUTPUT_F32;
+  float rest[kMostSums], *y = bytes ? rest : (float*)dst + at;
+  uint8_t* out = (uint8_t*)dst + at;  // if bytes
+  for (int64_t j = 0; j < columns; j += V_LANES) {
+    const int64_t count = min_i64(V_LANES, columns - j);
+    vf32 x = scaled_sums(e, sums + j, m, n + j, count);
+    x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
+    if (bytes && !bounds.later) {
+      store_bytes(e, x, out + j, count);
+    } else {
+      v_store_upto(y + j, x, count);
+    }
+  }
+  if (!bounds.later) return;
+  CARNOT_KERNEL(activate_f32)(e->activation, e->a, e->b, y, 0, 1, columns);
+  for (int64_t j = 0; bytes && j < columns; j += V_LANES) {
+    const int64_t count = min_i64(V_LANES, columns - j);
+    store_bytes(e, v_load_upto(y + j, count), out + j, count);
+  }
+}
+
+#endif

@@ -1,0 +1,226 @@
+// Collects quantized regions: [dequantize x, dequantize w, anchor, bias, dequantize r, residual,
+// activation, quantize]. The longest region that a kernel takes is fused.
+#include "pass/quantized_region.h"
+
+enum { kMostNodes = 24, kMostCopies = 8 };
+
+// A dequantize node that was copied for one reader.
+typedef struct reader_copy {
+  carnot_node *reader, *copy;
+  carnot_value* original;
+  int input;
+} reader_copy;
+
+typedef struct proposal {
+  carnot_node* nodes[kMostNodes];  // producers before their readers; the last one makes the result
+  int count;
+  reader_copy copies[kMostCopies];
+  int copy_count;
+  int ends[kMostNodes], copies_at[kMostNodes];  // where the region may end: nodes and copies so far
+  int end_count;
+} proposal;
+
+static carnot_node* dequantize_of(const carnot_node* reader, int input) {
+  const carnot_value* value = input < reader->input_count ? reader->inputs[input] : NULL;
+  carnot_node* from = value ? value->producer : NULL;
+  return from && from->op == CARNOT_OP_DEQUANTIZE_LINEAR && from->block == reader->block ? from
+                                                                                         : NULL;
+}
+
+bool carnot_is_quantized_anchor(const carnot_node* node) {
+  const bool anchor = node->op == CARNOT_OP_CONV || node->op == CARNOT_OP_CONV_TRANSPOSE ||
+                      node->op == CARNOT_OP_MATMUL || node->op == CARNOT_OP_GEMM;
+  return anchor && node->output_count == 1 && dequantize_of(node, 0) && dequantize_of(node, 1);
+}
+
+static carnot_status* copy_for(proposal* p, carnot_node* reader, int input, carnot_node* from,
+                               carnot_node** out) {
+  CARNOT_TRY(carnot_node_insert_before(reader, from->op, from->name, &from->attrs, from->inputs,
+                                       from->input_count, 1, out));
+  (*out)->order = from->order;
+  (*out)->is_unnamed = from->is_unnamed;
+  (*out)->type_name = from->type_name;
+  p->copies[p->copy_count++] = (reader_copy){reader, *out, from->outputs[0], input};
+  carnot_node_set_input(reader, input, (*out)->outputs[0]);
+  return NULL;
+}
+
+// Adds the dequantize node of an operand, or a copy of it where others read it.
+static carnot_status* take_operand(proposal* p, carnot_node* reader, int input) {
+  carnot_node* from = dequantize_of(reader, input);
+  const carnot_value* value = from->outputs[0];
+  if (carnot_only_user(value) != reader) CARNOT_TRY(copy_for(p, reader, input, from, &from));
+  p->nodes[p->count++] = from;
+  return NULL;
+}
+
+static void mark_end(proposal* p) {
+  p->ends[p->end_count] = p->count;
+  p->copies_at[p->end_count++] = p->copy_count;
+}
+
+// Takes back all copies but the first |keep|.
+static void undo_copies(proposal* p, int keep) {
+  while (p->copy_count > keep) {
+    const reader_copy* c = &p->copies[--p->copy_count];
+    carnot_node_set_input(c->reader, c->input, c->original);
+    carnot_node_remove(c->copy);
+  }
+}
+
+// ---- followers ----
+
+static bool is_addition(const carnot_node* node) {
+  return node->op == CARNOT_OP_BINARY && carnot_node_is_fn(node, CARNOT_FN_ADD) &&
+         node->inputs[0] != node->inputs[1];
+}
+
+static bool is_follower(const carnot_node* node, const carnot_value* value) {
+  if (node->op == CARNOT_OP_QUANTIZE_LINEAR) return node->inputs[0] == value;
+  return (is_addition(node) || node->op == CARNOT_OP_UNARY) &&
+         node->outputs[0]->type.dtype == value->type.dtype &&
+         carnot_same_dims(&value->type, &node->outputs[0]->type);
+}
+
+static carnot_status* follow(proposal* p, carnot_value* value) {
+  for (;;) {
+    carnot_node* node = carnot_only_user(value);
+    if (!node || node->block != value->block || !is_follower(node, value) ||
+        p->count + 2 > kMostNodes)
+      return NULL;
+    const int other = node->inputs[0] == value ? 1 : 0;
+    if (is_addition(node) && dequantize_of(node, other) && p->copy_count < kMostCopies)
+      CARNOT_TRY(take_operand(p, node, other));
+    p->nodes[p->count++] = node;
+    mark_end(p);
+    value = node->outputs[0];
+    if (node->op == CARNOT_OP_QUANTIZE_LINEAR) return NULL;
+  }
+}
+
+static carnot_status* begin(proposal* p, carnot_node* anchor) {
+  CARNOT_TRY(take_operand(p, anchor, 0));
+  CARNOT_TRY(take_operand(p, anchor, 1));
+  p->nodes[p->count++] = anchor;
+  mark_end(p);
+  return NULL;
+}
+
+carnot_status* carnot_fuse_quantized(const carnot_pass_options* options, carnot_node* anchor,
+                                     carnot_node** out_region) {
+  *out_region = NULL;
+  proposal p = {.count = 0};
+  if (!options->accepts || !carnot_is_quantized_anchor(anchor)) return NULL;
+  CARNOT_TRY(begin(&p, anchor));
+  CARNOT_TRY(follow(&p, anchor->outputs[0]));
+  for (int end = p.end_count - 1; end >= 0; end--) {
+    undo_copies(&p, p.copies_at[end]);
+    if (carnot_pass_accepts(options, p.nodes, p.ends[end]))
+      return carnot_fuse(p.nodes, p.ends[end], out_region);
+  }
+  undo_copies(&p, 0);
+  return NULL;
+}
+
+carnot_status* carnot_accepts_quantized(const carnot_pass_options* options, carnot_node* anchor,
+                                        bool* out) {
+  *out = false;
+  proposal p = {.count = 0};
+  if (!options->accepts || !carnot_is_quantized_anchor(anchor)) return NULL;
+  CARNOT_TRY(begin(&p, anchor));
+  *out = carnot_pass_accepts(options, p.nodes, p.count);
+  undo_copies(&p, 0);
+  return NULL;
+}
+
+// ---- element-wise operators and reductions between quantized values ----
+
+static bool has_one_scale(const carnot_node* node) {
+  const carnot_type* t = &node->inputs[1]->type;
+  return t->kind == CARNOT_VALUE_TENSOR &&
+         (t->rank == 0 || (t->rank == 1 && carnot_sym_is(t->dims[0], 1)));
+}
+
+static bool is_pointwise(const carnot_node* node) {
+  return carnot_node_fn(node) != CARNOT_FN_COUNT &&
+         node->outputs[0]->type.dtype == CARNOT_DTYPE_F32;
+}
+
+static carnot_status* gather_operands(proposal* p, carnot_node* node, bool* out_fits);
+
+// What makes operand |input| of |reader|, where it may join: bytes dequantized, or an element-wise
+// operator of the same dimensions that nothing else reads.
+static carnot_status* gather(proposal* p, carnot_node* reader, int input, bool* out_fits) {
+  carnot_node* dequantize = dequantize_of(reader, input);
+  const carnot_value* value = reader->inputs[input];
+  if (dequantize) {
+    *out_fits = has_one_scale(dequantize) && !dequantize->inputs[0]->constant &&
+                p->count < kMostNodes && p->copy_count < kMostCopies;
+    return *out_fits ? take_operand(p, reader, input) : NULL;
+  }
+  carnot_node* from = value->producer;
+  if (!from || from->block != reader->block || !is_pointwise(from) ||
+      carnot_only_user(value) != reader ||
+      !carnot_same_dims(&value->type, &reader->outputs[0]->type))
+    return NULL;
+  CARNOT_TRY(gather_operands(p, from, out_fits));
+  if (p->count == kMostNodes) *out_fits = false;
+  if (*out_fits) p->nodes[p->count++] = from;
+  return NULL;
+}
+
+static carnot_status* gather_operands(proposal* p, carnot_node* node, bool* out_fits) {
+  for (int i = 0; i < node->input_count && *out_fits; i++)
+    if (node->inputs[i]) CARNOT_TRY(gather(p, node, i, out_fits));
+  return NULL;
+}
+
+// The whole tree above |root|, whose other operands come from outside.
+static carnot_status* gather_tree(proposal* p, carnot_node* root, bool* out_fits) {
+  *out_fits = true;
+  if (root->op == CARNOT_OP_QUANTIZE_LINEAR)
+    CARNOT_TRY(gather(p, root, 0, out_fits));
+  else
+    CARNOT_TRY(gather_operands(p, root, out_fits));
+  if (p->count == kMostNodes) *out_fits = false;
+  if (*out_fits) p->nodes[p->count++] = root;
+  return NULL;
+}
+
+static bool holds_dequantize(const proposal* p) {
+  for (int i = 0; i < p->count; i++)
+    if (p->nodes[i]->op == CARNOT_OP_DEQUANTIZE_LINEAR) return true;
+  return false;
+}
+
+carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, carnot_node* root,
+                                          carnot_node** out_region) {
+  *out_region = NULL;
+  proposal p = {.count = 0};
+  bool fits, quantizes = root->op == CARNOT_OP_QUANTIZE_LINEAR && has_one_scale(root);
+  if (!options->accepts || (!quantizes && !is_pointwise(root))) return NULL;
+  CARNOT_TRY(gather_tree(&p, root, &fits));
+  if (fits && p.count > 1 && (quantizes || holds_dequantize(&p)) &&
+      carnot_pass_accepts(options, p.nodes, p.count))
+    return carnot_fuse(p.nodes, p.count, out_region);
+  undo_copies(&p, 0);
+  return NULL;
+}
+
+carnot_status* carnot_fuse_quantized_reduction(const carnot_pass_options* options,
+                                               carnot_node* node, carnot_node** out_region) {
+  *out_region = NULL;
+  proposal p = {.count = 0};
+  if (!options->accepts || node->op != CARNOT_OP_REDUCE || !dequantize_of(node, 0)) return NULL;
+  carnot_node* next = carnot_only_user(node->outputs[0]);
+  if (!next || next->block != node->block || next->op != CARNOT_OP_QUANTIZE_LINEAR ||
+      next->inputs[0] != node->outputs[0])
+    return NULL;
+  CARNOT_TRY(take_operand(&p, node, 0));
+  p.nodes[p.count++] = node;
+  p.nodes[p.count++] = next;
+  if (carnot_pass_accepts(options, p.nodes, p.count))
+    return carnot_fuse(p.nodes, p.count, out_region);
+  undo_copies(&p, 0);
+  return NULL;
+}

@@ -1,0 +1,38 @@
+// Regions of quantized operators, for the passes that form them and those that leave them their
+// weights.
+#ifndef CARNOT_PASS_QUANTIZED_REGION_H_
+#define CARNOT_PASS_QUANTIZED_REGION_H_
+
+#include "pass/pass.h"
+
+// Conv, ConvTranspose, MatMul or Gemm of two dequantized operands.
+bool carnot_is_quantized_anchor(const carnot_node* node);
+
+// Fuses |anchor| with the dequantize nodes of its operands and as much of what follows as one
+// kernel of the target takes: bias, residual with its dequantize node, activation, quantize.
+// Dequantize nodes that others read too are copied first. *out_region is NULL, and the graph as it
+// was, when no kernel takes any.
+carnot_status* carnot_fuse_quantized(const carnot_pass_options* options, carnot_node* anchor,
+                                     carnot_node** out_region) CARNOT_MUST_USE;
+
+// Fuses the tree of element-wise operators that ends in |root|, a quantize node or an element-wise
+// operator, with the dequantize nodes of its operands, where a kernel takes the whole tree.
+// *out_region as above.
+carnot_status* carnot_fuse_quantized_tree(const carnot_pass_options* options, carnot_node* root,
+                                          carnot_node** out_region) CARNOT_MUST_USE;
+// Fuses a reduction |node| with the dequantize node of its operand and the quantize node that reads
+// its result. *out_region as above.
+carnot_status* carnot_fuse_quantized_reduction(const carnot_pass_options* options,
+                                               carnot_node* node,
+                                               carnot_node** out_region) CARNOT_MUST_USE;
+
+// True in *out when a kernel of the target takes |anchor| with its two dequantized operands. The
+// graph stays as it is.
+carnot_status* carnot_accepts_quantized(const carnot_pass_options* options, carnot_node* anchor,
+                                        bool* out) CARNOT_MUST_USE;
+
+// Writes QLinearConv and QLinearMatMul of |block| as dequantize, Conv or MatMul, quantize, where x,
+// y have one scale and w one or one a channel.
+carnot_status* carnot_decompose_qlinear(carnot_block* block) CARNOT_MUST_USE;
+
+#endif  // CARNOT_PASS_QUANTIZED_REGION_H_

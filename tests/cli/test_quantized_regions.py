@@ -1,0 +1,281 @@
+"""Q/DQ networks run in integers: regions to the bit against the documented rounding rule, and which steps remain."""
+
+import json
+import pathlib
+import re
+
+import numpy as np
+import onnx
+import pytest
+from harness import passes
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper as nh
+
+RNG = np.random.default_rng(23)
+TYPES = {np.uint8: T.UINT8, np.int8: T.INT8, np.float32: T.FLOAT}
+LEVELS = ["scalar", "avx2", "avx512", "avx512vnni"]
+LEVELS = [level for level in LEVELS if re.search(rf"^ +{level} +usable", passes("device", "--no-measure"), flags=re.M)]
+F = np.float32
+
+
+class Model:
+    """Nodes over quantized operands, with an initializer for each array."""
+
+    def __init__(self) -> None:
+        self.nodes: list = []
+        self.constants: dict = {}
+        self.inputs: dict = {}
+
+    def constant(self, array: np.ndarray) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.asarray(array)
+        return name
+
+    def node(self, op: str, *inputs: str, **attributes: object) -> str:
+        name = f"{op}_{len(self.nodes)}"
+        self.nodes.append(h.make_node(op, inputs, [name], name, **attributes))
+        return name
+
+    def input(self, name: str, array: np.ndarray) -> str:
+        self.inputs[name] = array
+        return name
+
+    def dequantize(self, x: str, scale: object, zero: object, **attributes: object) -> str:
+        return self.node("DequantizeLinear", x, self.constant(scale), self.constant(zero), **attributes)
+
+    def quantize(self, x: str, scale: object, zero: object) -> str:
+        return self.node("QuantizeLinear", x, self.constant(scale), self.constant(zero))
+
+    def run(self, folder: pathlib.Path, outputs: dict, isa: str, *flags: str) -> tuple[list, list]:
+        """The outputs, and the tactics of the layers in order."""
+        graph = h.make_graph(
+            self.nodes,
+            "g",
+            [h.make_tensor_value_info(k, TYPES[v.dtype.type], v.shape) for k, v in self.inputs.items()],
+            [h.make_tensor_value_info(k, TYPES[v], None) for k, v in outputs.items()],
+            [nh.from_array(v, k) for k, v in self.constants.items()],
+        )
+        onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 21)], ir_version=10), folder / "m.onnx")
+        plan = folder / "m.plan"
+        passes("build", folder / "m.onnx", "--output", plan, f"--isa={isa}", "--builderOptimizationLevel=0", *flags)
+        given = []
+        for name, array in self.inputs.items():
+            np.save(folder / f"{name}.npy", array)
+            given += ["--input", f"{name}={folder / name}.npy"]
+        passes("run", plan, *given, "--output-dir", folder / "out")
+        layers = json.loads(passes("inspect", plan, "--json"))["Layers"]
+        return [np.load(folder / "out" / f"{name}.npy") for name in outputs], [layer["TacticName"] for layer in layers]
+
+
+def numbers(dtype: type, *shape: int) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return RNG.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+def round_to(v: np.ndarray, zero: int, low: int, high: int, dtype: type) -> np.ndarray:
+    v = np.where(np.isnan(v), F(0), np.rint(v))
+    return np.clip(v + F(zero), low, high).astype(dtype)
+
+
+def integer_rule(
+    sums: np.ndarray,
+    scales: tuple,
+    bias: np.ndarray | None,
+    residual: tuple | None,
+    bound: tuple | None,
+    y_zero: int,
+    dtype: type,
+    axis: int,
+) -> np.ndarray:
+    """The rule of tactic/problem/quantized.h for exact int64 |sums|; channels along |axis|."""
+    x_scale, w_scale, y_scale = scales
+    shape = [1] * sums.ndim
+    shape[axis] = -1
+    w = np.broadcast_to(np.asarray(w_scale, F), sums.shape[axis]).reshape(shape).astype(np.float64)
+    product = np.float64(x_scale) * w
+    if bias is not None:
+        sums = sums + np.rint(np.asarray(bias, F).reshape(shape).astype(np.float64) / product).astype(np.int64)
+    with np.errstate(all="ignore"):
+        v = sums.astype(F) * (product / np.float64(y_scale)).astype(F)
+        if residual is not None:
+            r, r_scale, r_zero = residual
+            v = v + (r.astype(np.int32) - int(r_zero)).astype(F) * F(np.float64(r_scale) / np.float64(y_scale))
+        limits = np.iinfo(dtype)
+        low, high = limits.min, limits.max
+        if bound is not None:
+            low, high = (int(np.clip(np.rint(F(b) / F(y_scale)) + F(y_zero), low, high)) for b in bound)
+        return round_to(v, y_zero, low, high, dtype)
+
+
+def matmul_sums(x: np.ndarray, x_zero: int, w: np.ndarray) -> np.ndarray:
+    return (x.astype(np.int64) - int(x_zero)) @ w.astype(np.int64)
+
+
+def conv_sums(x: np.ndarray, x_zero: int, w: np.ndarray, group: int, pad: int, stride: int) -> np.ndarray:
+    centered = np.pad(x.astype(np.int64) - int(x_zero), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    n, c, height, width = centered.shape
+    filters, each, r, s = w.shape
+    rows, columns = (height - r) // stride + 1, (width - s) // stride + 1
+    out = np.zeros((n, filters, rows, columns), np.int64)
+    for i in range(r):
+        for j in range(s):
+            part = centered[:, :, i : i + rows * stride : stride, j : j + columns * stride : stride]
+            part = part[:, :, :rows, :columns].reshape(n, group, each, rows, columns)
+            taps = w[:, :, i, j].astype(np.int64).reshape(group, filters // group, each)
+            out += np.einsum("ngchw,gkc->ngkhw", part, taps).reshape(out.shape)
+    return out
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize(
+    ("x_type", "r_type", "y_type", "x_zero", "r_zero", "y_zero"),
+    [(np.uint8, np.uint8, np.uint8, 128, 0, 255), (np.int8, np.uint8, np.int8, -128, 255, -128)],
+)
+@pytest.mark.parametrize("bound", [None, "Relu", "Clip"])
+@pytest.mark.parametrize("shape", [(2, 16, 9, 7, 19, 3, 1), (1, 3, 11, 11, 33, 5, 1), (1, 24, 8, 8, 24, 3, 24), (1, 8, 5, 6, 12, 1, 2)])
+def test_convolution_with_its_epilogue(
+    tmp_path: pathlib.Path, isa: str, x_type: type, r_type: type, y_type: type, x_zero: int, r_zero: int, y_zero: int,
+    bound: str | None, shape: tuple,
+) -> None:  # fmt: skip
+    n, c, height, width, filters, k, group = shape
+    x, w = numbers(x_type, n, c, height, width), numbers(np.int8, filters, c // group, k, k)
+    w[0] = -128
+    x[0, :, : height // 2] = np.iinfo(x_type).max
+    w_scale = (RNG.random(filters) * 0.01 + 0.001).astype(F)
+    x_scale, r_scale, y_scale = F(0.0217), F(0.31), F(0.83)
+    bias = RNG.standard_normal(filters).astype(F) * 9
+    sums = conv_sums(x, x_zero, w, group, k // 2, 2)
+    r = numbers(r_type, *sums.shape)
+    m = Model()
+    a = m.dequantize(m.input("x", x), x_scale, x_type(x_zero))
+    b = m.dequantize(m.constant(w), w_scale, np.zeros(filters, np.int8), axis=0)
+    y = m.node("Conv", a, b, m.constant(bias), group=group, pads=[k // 2] * 4, strides=[2, 2])
+    y = m.node("Add", m.dequantize(m.input("r", r), r_scale, r_type(r_zero)), y)
+    limits = {None: None, "Relu": (0, np.inf), "Clip": (-3.5, 6)}[bound]
+    if bound == "Relu":
+        y = m.node("Relu", y)
+    if bound == "Clip":
+        y = m.node("Clip", y, m.constant(F(-3.5)), m.constant(F(6)))
+    y = m.quantize(y, y_scale, y_type(y_zero))
+    (got,), tactics = m.run(tmp_path, {y: y_type}, isa)
+    want = integer_rule(sums, (x_scale, w_scale, y_scale), bias, (r, r_scale, r_zero), limits, y_zero, y_type, 1)
+    assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
+    family = "depthwise" if group == c == filters else "conv"
+    assert [t for t in tactics if "reformat" not in t] == [f"cpu_{family}_u8s8_{isa.replace('vnni', '')}"]
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (37, 130), (65536, 5)])
+@pytest.mark.parametrize(("x_scale", "y_scale"), [(0.02, 0.9), (1e-30, 1e-30), (1e30, 1e30), (1e-20, 1e15)])
+def test_gemm_at_extremes(
+    tmp_path: pathlib.Path, isa: str, k: int, n: int, x_scale: float, y_scale: float
+) -> None:
+    x, w = numbers(np.uint8, 3, k), numbers(np.int8, n, k)
+    x[0], w[0] = 255, -128
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(x_scale), np.uint8(0))
+    b = m.dequantize(m.constant(w), F(0.011), np.int8(0))
+    y = m.quantize(m.node("Gemm", a, b, transB=1), F(y_scale), np.uint8(7))
+    (got,), tactics = m.run(tmp_path, {y: np.uint8}, isa)
+    want = integer_rule(matmul_sums(x, 0, w.T), (F(x_scale), F(0.011), F(y_scale)), None, None, None, 7, np.uint8, 1)
+    assert np.array_equal(got, want)
+    assert tactics == [f"cpu_gemm_u8s8_{isa.replace('vnni', '')}"]
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_bytes_between_element_wise_operators(tmp_path: pathlib.Path, isa: str) -> None:
+    a, b = numbers(np.uint8, 2, 37, 5, 3), numbers(np.int8, 2, 37, 5, 3)
+    m = Model()
+    x = m.dequantize(m.input("a", a), F(0.04), np.uint8(131))
+    y = m.dequantize(m.input("b", b), F(0.07), np.int8(-9))
+    y = m.quantize(m.node("Relu", m.node("Add", x, y)), F(0.05), np.uint8(3))
+    (got,), tactics = m.run(tmp_path, {y: np.uint8}, isa)
+    sums = (a.astype(np.int32) - 131).astype(F) * F(0.04) + (b.astype(np.int32) + 9).astype(F) * F(0.07)
+    want = round_to(np.maximum(sums, F(0)) / F(0.05), 3, 0, 255, np.uint8)
+    assert np.array_equal(got, want)
+    assert tactics == [f"cpu_pointwise_f32_{isa.replace('vnni', '')}"]
+
+
+def test_mean_of_bytes(tmp_path: pathlib.Path) -> None:
+    x = numbers(np.int8, 2, 70, 7, 5)
+    m = Model()
+    y = m.node("GlobalAveragePool", m.dequantize(m.input("x", x), F(0.04), np.int8(11)))
+    y = m.quantize(y, F(0.006), np.uint8(100))
+    (got,), tactics = m.run(tmp_path, {y: np.uint8}, LEVELS[-1])
+    sums = (x.astype(np.int64) - 11).sum((2, 3), keepdims=True)
+    want = round_to(sums.astype(F) * F(np.float64(F(0.04)) / (35 * np.float64(F(0.006)))), 100, 0, 255, np.uint8)
+    assert np.array_equal(got, want)
+    assert "cpu_mean_bytes" in tactics and not any("quantize" in t for t in tactics)
+
+
+def test_moves_stay_in_bytes(tmp_path: pathlib.Path) -> None:
+    """Reshape, transpose, slice, concat and the maximum between quantized values move bytes; nothing is computed."""
+    x = numbers(np.uint8, 2, 6, 8, 8)
+    scale, zero = F(0.03), np.uint8(9)
+    m = Model()
+    q = m.input("x", x)
+
+    def requantize(value: str) -> str:
+        return m.dequantize(m.quantize(value, scale, zero), scale, zero)
+
+    y = m.dequantize(q, scale, zero)
+    y = requantize(m.node("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2]))
+    y = requantize(m.node("Transpose", y, perm=[0, 2, 3, 1]))
+    y = requantize(m.node("Reshape", y, m.constant(np.array([2, 16, 6], np.int64))))
+    y = requantize(m.node("Slice", y, *(m.constant(np.array([v], np.int64)) for v in (1, 9, 1))))
+    y = m.quantize(m.node("Concat", y, y, axis=2), scale, zero)
+    (got,), tactics = m.run(tmp_path, {y: np.uint8}, LEVELS[-1])
+    pooled = x.reshape(2, 6, 4, 2, 4, 2).max((3, 5)).transpose(0, 2, 3, 1).reshape(2, 16, 6)[:, 1:9]
+    assert np.array_equal(got, np.concatenate([pooled, pooled], 2))
+    assert not any("quantize" in t or "pointwise" in t for t in tactics)
+
+
+def test_what_is_read_twice_stays_fused(tmp_path: pathlib.Path) -> None:
+    """One dequantized value feeds two products and the result."""
+    x, w = numbers(np.uint8, 4, 24), numbers(np.int8, 24, 9)
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(0.02), np.uint8(5))
+    outputs = {}
+    for scale in (0.004, 0.008):
+        b = m.dequantize(m.constant(w), F(scale), np.int8(0))
+        outputs[m.quantize(m.node("MatMul", a, b), F(0.3), np.uint8(128))] = np.uint8
+    outputs[a] = np.float32
+    got, tactics = m.run(tmp_path, outputs, LEVELS[-1])
+    for result, scale in zip(got, (0.004, 0.008)):
+        want = integer_rule(matmul_sums(x, 5, w), (F(0.02), F(scale), F(0.3)), None, None, None, 128, np.uint8, 1)
+        assert np.array_equal(result, want)
+    assert sum("gemm_u8s8" in t for t in tactics) == 2 and sum("dequantize" in t for t in tactics) == 1
+
+
+@pytest.mark.parametrize("flags", [(), ("--noPasses",)])
+def test_what_integers_cannot_hold_runs_in_float(tmp_path: pathlib.Path, flags: tuple) -> None:
+    """uint8 weights around a zero point that int8 does not reach: the result is still right."""
+    x, w = numbers(np.uint8, 5, 40), numbers(np.uint8, 40, 7)
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(0.02), np.uint8(5))
+    b = m.dequantize(m.constant(w), F(0.004), np.uint8(3))
+    y = m.quantize(m.node("MatMul", a, b), F(0.9), np.uint8(128))
+    (got,), tactics = m.run(tmp_path, {y: np.uint8}, LEVELS[-1], *flags)
+    exact = (x.astype(np.float64) - 5) @ (w.astype(np.float64) - 3) * 0.02 * 0.004 / 0.9 + 128
+    assert np.abs(got - np.clip(exact, 0, 255)).max() < 0.51
+    assert not any("u8s8" in t for t in tactics)
+
+
+def test_the_engine_holds_the_integers(tmp_path: pathlib.Path) -> None:
+    x, w = numbers(np.uint8, 1, 512), numbers(np.int8, 512, 1024)
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(0.02), np.uint8(5))
+    b = m.dequantize(m.constant(w), F(0.004), np.int8(0))
+    y = m.quantize(m.node("MatMul", a, b), F(0.9), np.uint8(128))
+    m.run(tmp_path, {y: np.uint8}, LEVELS[-1])
+    assert (tmp_path / "m.plan").stat().st_size < 1.05 * w.size
+
+
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+def test_wrong_numbers_of_scales_end_with_an_error(tmp_path: pathlib.Path, op: str) -> None:
+    m = Model()
+    x = numbers(np.uint8, 4, 6) if op[0] == "D" else np.zeros((4, 6), F)
+    y = m.node(op, m.input("x", x), m.constant(np.ones(5, F)), m.constant(np.zeros(5, np.uint8)), axis=1)
+    with pytest.raises(AssertionError, match="scale has 5 elements; dimension 1 of x is 6"):
+        m.run(tmp_path, {y: np.float32 if op[0] == "D" else np.uint8}, LEVELS[-1])
