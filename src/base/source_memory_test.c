@@ -92,6 +92,26 @@ static void what_others_read_is_kept(void** state) {
   carnot_source_memory_restore(&f->memory);
 }
 
+// Behind the first megabytes copies lie in huge pages.
+static void many_copies_are_restored(void** state) {
+  enum { MANY = 90 };
+  fixture* f = *state;
+  void* copies[MANY];
+  const char* sources[MANY];
+  for (size_t i = 0; i < MANY; i++) {
+    sources[i] = f->map + 1 + i * 4099;
+    assert_null(carnot_source_memory_copy(&f->memory, sources[i], WEIGHT, &copies[i]));
+    assert_int_equal(0, (uintptr_t)copies[i] % 64);
+  }
+  assert_true(f->memory.slabs[f->memory.slab_count - 1].size > 1 << 20);
+  for (size_t i = 0; i < MANY; i++) carnot_source_memory_count_reader(&f->memory, copies[i]);
+  for (size_t i = 0; i < MANY; i++)
+    assert_true(carnot_source_memory_release(&f->memory, copies[i], WEIGHT));
+  assert_int_equal(0, *(char*)copies[MANY - 1]);
+  carnot_source_memory_restore(&f->memory);
+  for (size_t i = 0; i < MANY; i++) assert_memory_equal(sources[i], copies[i], WEIGHT);
+}
+
 static void lent_memory_is_not_released(void** state) {
   fixture* f = *state;
   carnot_source_memory_count_reader(&f->memory, f->copies[0]);
@@ -111,6 +131,7 @@ int main(void) {
       cmocka_unit_test(copies_are_aligned_and_equal),
       cmocka_unit_test(released_copies_are_restored),
       cmocka_unit_test(what_others_read_is_kept),
+      cmocka_unit_test(many_copies_are_restored),
       cmocka_unit_test(lent_memory_is_not_released),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

@@ -62,7 +62,7 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16
                                         : config->typing.bf16 ? CARNOT_DTYPE_BF16
                                                               : CARNOT_DTYPE_INVALID,
-                                .quantize = config->ranges != NULL,
+                                .quantize = config->ranges && !config->device,
                                 .none = config->no_passes};
   CARNOT_TRY(carnot_builder_progress(builder, "passes", 0, 1));
   CARNOT_TRY(carnot_passes_run(builder->graph, &passes));

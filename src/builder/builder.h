@@ -57,7 +57,7 @@ typedef struct carnot_build_config {
   size_t disabled_pass_count;
   bool fast_fp32;
   carnot_precision_constraints typing;
-  const carnot_ranges* ranges;  // from which layers are quantized; NULL: none
+  const carnot_ranges* ranges;          // from which layers are quantized; NULL: none
   const carnot_io_request* io_formats;  // others are LINEAR
   size_t io_format_count;
   const char* const* plugin_libraries;  // files that the engine carries

@@ -21,9 +21,9 @@ typedef struct carnot_builder {
   const carnot_build_config* config;
   carnot_graph* graph;  // the builder's own copy
   carnot_isa isa;
-  carnot_arena* memory;                      // lives as long as the plan: regions, packed weights
-  carnot_arena facts;                        // analysis and assignments: freed when the plan is made
-  carnot_arena problems;                     // of the newest candidates (carnot_candidate_chunk)
+  carnot_arena* memory;   // lives as long as the plan: regions, packed weights
+  carnot_arena facts;     // analysis and assignments: freed when the plan is made
+  carnot_arena problems;  // of the newest candidates (carnot_candidate_chunk)
   struct carnot_timing_cache* timing_cache;  // the caller's, or the build's own
   carnot_timings timings;                    // the same, as tactics see it
   carnot_timing_machine machine;             // what times depend on beside the problem

@@ -5,6 +5,9 @@
 // |scale|, |zero_point| scalar or [1] (per tensor), [D] along |axis|, or x's shape with |axis|
 // divided in blocks of |block_size|. NaN quantizes to 0 in integer types. The quotient has the
 // precision of |precision|, else of scale.
+//   |rounding| "balanced" (quantize_linear to int8 along axis 0): errors of a slice and of the
+// kernels in it cancel (balanced_rounding.h).
+#include "ops/balanced_rounding.h"
 #include "ops/util.h"
 
 typedef struct quantization {
@@ -124,7 +127,29 @@ static carnot_status* run_linear(carnot_call* call,
   each_element(&r, fn);
   return NULL;
 }
-static carnot_status* run_quantize(carnot_call* call) { return run_linear(call, quantize_element); }
+
+static carnot_status* balance(carnot_call* call) {
+  const carnot_tensor *x = carnot_call_in(call, 0), *scale = carnot_call_in(call, 1);
+  carnot_tensor* y = carnot_call_out(call, 0);
+  if (!y || carnot_tensor_count(x) == 0) return NULL;
+  CARNOT_CHECK(x->dtype == CARNOT_DTYPE_F32 && scale->dtype == CARNOT_DTYPE_F32 &&
+                   y->dtype == CARNOT_DTYPE_I8 && x->rank > 0 && !carnot_call_in(call, 2) &&
+                   carnot_tensor_count(scale) == x->dims[0] && carnot_call_int(call, "axis") == 0,
+               INVALID_MODEL, "balanced rounding is of float32 to int8 along axis 0");
+  int64_t each = carnot_tensor_count(x) / x->dims[0], kernel = 1;
+  for (int d = 2; d < x->rank; d++) kernel *= x->dims[d];
+  for (int64_t i = 0; i < x->dims[0]; i++)
+    carnot_balance_rounding((const float*)x->data + i * each, ((const float*)scale->data)[i], each,
+                            kernel, (int8_t*)y->data + i * each);
+  return NULL;
+}
+
+static carnot_status* run_quantize(carnot_call* call) {
+  CARNOT_TRY(run_linear(call, quantize_element));
+  return carnot_view_is(carnot_attr_text(call->row, call->attrs, "rounding"), "balanced")
+             ? balance(call)
+             : NULL;
+}
 static carnot_status* run_dequantize(carnot_call* call) {
   return run_linear(call, dequantize_element);
 }
@@ -192,10 +217,13 @@ static carnot_status* run_dynamic(carnot_call* call) {
 }
 
 // Both directions take the same list, so that one code reads it.
-static const carnot_attr_spec kAttrs[] = {
-    CARNOT_SPEC_INT("axis", 1),         CARNOT_SPEC_INT("block_size", 0),
-    CARNOT_SPEC_INT("output_dtype", 0), CARNOT_SPEC_INT("precision", 0),
-    CARNOT_SPEC_INT("saturate", 1),     CARNOT_SPEC_END};
+static const carnot_attr_spec kAttrs[] = {CARNOT_SPEC_INT("axis", 1),
+                                          CARNOT_SPEC_INT("block_size", 0),
+                                          CARNOT_SPEC_INT("output_dtype", 0),
+                                          CARNOT_SPEC_INT("precision", 0),
+                                          CARNOT_SPEC_INT("saturate", 1),
+                                          CARNOT_SPEC_TEXT("rounding", "nearest"),
+                                          CARNOT_SPEC_END};
 
 const carnot_op_row carnot_op_quantize_linear = {
     .name = "quantize_linear",

@@ -4,7 +4,9 @@
 //   activations: one quantize node a tensor, one dequantize node a reader. A range [-r, r] is int8
 //     with scale r / 127; another is uint8 with scale (max - min) / 255 on a CPU and int8 of its
 //     larger end on an accelerator, whose kernels have no zero points.
-//   weights: int8, scale = largest absolute value of an output channel / 127
+//   weights: int8, scale = largest absolute value of an output channel / 127; of convolutions
+//   rounded
+//     so that errors cancel within a kernel and an output channel
 //   bias: int32, scale = product of the two
 //   the addition behind a convolution: its other operand where that is quantized anyway, or is the
 //     result of an earlier convolution
@@ -189,6 +191,8 @@ static void quantize_layer(inserter* m, carnot_node* node) {
   carnot_value* x_back = rounded(m, x);
   carnot_value* w_scale = weight_scale(m, w, axis);
   carnot_value* q = convert(m, CARNOT_OP_QUANTIZE_LINEAR, w, w_scale, NULL, axis, CARNOT_DTYPE_I8);
+  if (q && node->op == CARNOT_OP_CONV)
+    carnot_attrs_set_text(&q->producer->attrs, &m->at->block->graph->arena, "rounding", "balanced");
   carnot_value* w_back =
       convert(m, CARNOT_OP_DEQUANTIZE_LINEAR, q, w_scale, NULL, axis, CARNOT_DTYPE_INVALID);
   quantize_bias(m, node, m->scale[x->id], w_scale, axis);

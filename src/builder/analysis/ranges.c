@@ -63,6 +63,12 @@ static void warn_of_unknown(const carnot_builder* builder, size_t found) {
 
 carnot_status* carnot_apply_ranges(carnot_builder* builder) {
   if (!builder->config->ranges) return NULL;
+  if (builder->config->device) {
+    carnot_builder_warn(builder,
+                        "the ranges of tensors are not used: 8-bit kernels that fuse quantization "
+                        "exist for CPUs only, and an accelerator is faster without");
+    return NULL;
+  }
   const carnot_block* block = builder->graph->main;
   names without = {.size = 0};
   size_t found = 0;

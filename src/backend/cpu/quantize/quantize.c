@@ -12,6 +12,8 @@ static const char* quantize_reject(carnot_problem* problem, char* reason, size_t
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (node->op != op || problem->region->node_count != 1) return "";
   bool down = op == CARNOT_OP_QUANTIZE_LINEAR;
+  if (!carnot_view_is(carnot_attr_text(carnot_op_get(op), &node->attrs, "rounding"), "nearest"))
+    return "it does not round to nearest";
   const carnot_operand_desc *x = &problem->inputs[kX], *y = &problem->outputs[0],
                             *scale = &problem->inputs[kScale];
   const carnot_operand_desc *wide = down ? x : y, *narrow = down ? y : x;
