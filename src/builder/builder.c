@@ -58,6 +58,7 @@ static carnot_status* run_passes(carnot_builder* builder) {
                                 .dump = config->dump_pass,
                                 .device = config->device != NULL,
                                 .accepts = carnot_target_accepts,
+                                .refusal = carnot_target_refusal,
                                 .accepts_user = &target,
                                 .half = config->typing.f16    ? CARNOT_DTYPE_F16
                                         : config->typing.bf16 ? CARNOT_DTYPE_BF16

@@ -68,6 +68,7 @@ struct carnot_node {
   carnot_part* absorbed;
   size_t absorbed_count;
   carnot_dtype precision;  // the user's constraint; INVALID: none
+  const char* unfused;     // of a conversion: why it is a step of its own; NULL: unknown
 };
 
 // A list of nodes with parameters and results: the graph's main part, a body of control flow, a

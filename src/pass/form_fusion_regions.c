@@ -223,7 +223,7 @@ static carnot_status* visit_quantized(carnot_block* block, void* user) {
     if (!region) CARNOT_TRY(carnot_fuse_quantized_reduction(user, node, &region));
     previous = region ? region->previous : node->previous;
   }
-  return NULL;
+  return carnot_note_unfused(block);
 }
 
 carnot_status* carnot_pass_form_fusion_regions(carnot_graph* graph,

@@ -20,6 +20,8 @@ typedef struct carnot_pass_options {
   // the region's outputs are the values that others read. Passes that fuse for a single kernel ask
   // it and know no limits of kernels. NULL: no kernel takes any.
   bool (*accepts)(void* user, carnot_node* const* nodes, int count);
+  // Why the last region was not accepted, "" without a reason. NULL: not known.
+  const char* (*refusal)(void* user);
   void* accepts_user;
 } carnot_pass_options;
 

@@ -106,6 +106,17 @@ static carnot_status* begin(proposal* p, carnot_node* anchor) {
   return NULL;
 }
 
+// Notes at the dequantize nodes of |anchor| why no kernel takes it with them.
+static carnot_status* note_refusal(const carnot_pass_options* options, carnot_node* anchor) {
+  const char* why = options->refusal ? options->refusal(options->accepts_user) : "";
+  const char* note = carnot_arena_print(&anchor->block->graph->arena, "%s (%s): %s", anchor->name,
+                                        carnot_node_row(anchor)->name,
+                                        why[0] ? why : "no kernel takes it quantized");
+  for (int i = 0; i < 2; i++)
+    if (dequantize_of(anchor, i)) dequantize_of(anchor, i)->unfused = note;
+  return carnot_graph_status(anchor->block->graph);
+}
+
 carnot_status* carnot_fuse_quantized(const carnot_pass_options* options, carnot_node* anchor,
                                      carnot_node** out_region) {
   *out_region = NULL;
@@ -119,7 +130,7 @@ carnot_status* carnot_fuse_quantized(const carnot_pass_options* options, carnot_
       return carnot_fuse(p.nodes, p.ends[end], out_region);
   }
   undo_copies(&p, 0);
-  return NULL;
+  return note_refusal(options, anchor);
 }
 
 carnot_status* carnot_accepts_quantized(const carnot_pass_options* options, carnot_node* anchor,
@@ -223,4 +234,26 @@ carnot_status* carnot_fuse_quantized_reduction(const carnot_pass_options* option
     return carnot_fuse(p.nodes, p.count, out_region);
   undo_copies(&p, 0);
   return NULL;
+}
+
+// ---- what stays apart ----
+
+static const char* why_apart(carnot_node* node) {
+  carnot_arena* arena = &node->block->graph->arena;
+  const bool down = node->op == CARNOT_OP_QUANTIZE_LINEAR;
+  const carnot_value* value = down ? node->inputs[0] : node->outputs[0];
+  const carnot_node* other = down ? value->producer : value->use_count ? value->uses[0].node : NULL;
+  if (!other)
+    return down ? "its operand is an input of the network"
+                : "its result is an output of the network";
+  return carnot_arena_print(arena, "%s computes in %s", other->name,
+                            carnot_dtype_name(value->type.dtype));
+}
+
+carnot_status* carnot_note_unfused(carnot_block* block) {
+  for (carnot_node* node = block->first; node; node = node->next)
+    if ((node->op == CARNOT_OP_QUANTIZE_LINEAR || node->op == CARNOT_OP_DEQUANTIZE_LINEAR) &&
+        !node->unfused)
+      node->unfused = why_apart(node);
+  return carnot_graph_status(block->graph);
 }

@@ -26,6 +26,9 @@ carnot_status* carnot_fuse_quantized_reduction(const carnot_pass_options* option
                                                carnot_node* node,
                                                carnot_node** out_region) CARNOT_MUST_USE;
 
+// Notes at each quantize and dequantize node of |block| why it is a step of its own.
+carnot_status* carnot_note_unfused(carnot_block* block) CARNOT_MUST_USE;
+
 // True in *out when a kernel of the target takes |anchor| with its two dequantized operands. The
 // graph stays as it is.
 carnot_status* carnot_accepts_quantized(const carnot_pass_options* options, carnot_node* anchor,

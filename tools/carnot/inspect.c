@@ -72,6 +72,7 @@ static void print_layers(const json_t* root, bool why, bool peaks) {
     if (peaks)
       printf(" %8.1f %10.1f ", number(layer, "MeasuredUs"), number(layer, "Efficiency") * 100);
     printf("  %s\n", words(layer, "Name"));
+    if (words(layer, "Unfused")[0]) printf("%*snot fused: %s\n", 6, "", words(layer, "Unfused"));
     if (why) inspect_print_why(words(layer, "Rejected"));
   }
 }

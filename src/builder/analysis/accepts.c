@@ -5,6 +5,8 @@
 // target.
 #include "builder/analysis/accepts.h"
 
+#include <stdio.h>
+
 #include "backend/device.h"
 
 // A region over nodes that are still apart, and its problem. Lives in |arena|.
@@ -146,12 +148,16 @@ static bool any_accepts(proposal* p, bool from_libraries, bool* out_asked) {
     const char* why = t->reject(&p->problem, reason, sizeof(reason));
     if (!why) return true;
     p->target->out_of_memory |= strcmp(why, CARNOT_REJECT_NO_MEMORY) == 0;
+    if (!p->target->refusal[0]) snprintf(p->target->refusal, sizeof(p->target->refusal), "%s", why);
   }
   return false;
 }
 
+const char* carnot_target_refusal(void* target) { return ((carnot_target*)target)->refusal; }
+
 bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count) {
   proposal p = {.target = target, .nodes = nodes, .count = count};
+  p.target->refusal[0] = '\0';
   carnot_status* status = carnot_arena_prepare(&p.arena);
   if (status || !number_values(&p) || !fill_region(&p)) {
     p.target->out_of_memory = true;

@@ -11,6 +11,7 @@ typedef struct carnot_target {
   carnot_device* device;  // NULL: the CPU alone
   uint32_t sources;       // bit set of carnot_tactic_source that tactics may use
   bool out_of_memory;     // set when an answer was false because memory was out
+  char refusal[256];      // why the last region was not accepted; "" without a reason
 } carnot_target;
 
 // True when a tactic of |target| (a carnot_target; of the accelerator where there is one)
@@ -18,5 +19,8 @@ typedef struct carnot_target {
 // are the values that other nodes or the block's results read. The graph does not change; without
 // memory the answer is false and |target|->out_of_memory is set.
 bool carnot_target_accepts(void* target, carnot_node* const* nodes, int count);
+
+// carnot_target.refusal of |target|.
+const char* carnot_target_refusal(void* target);
 
 #endif  // CARNOT_BUILDER_ANALYSIS_ACCEPTS_H_

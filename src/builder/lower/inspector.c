@@ -94,6 +94,7 @@ static json_t* step_json(carnot_lowering* l, uint32_t index) {
   json_object_set_new(layer, "Bytes", json_real(note->bytes));
   json_object_set_new(layer, "TimeUs", json_real(note->time_us));
   json_object_set_new(layer, "Rejected", json_string(note->rejected));
+  if (note->unfused) json_object_set_new(layer, "Unfused", json_string(note->unfused));
   return layer;
 }
 

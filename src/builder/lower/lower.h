@@ -41,6 +41,7 @@ typedef struct carnot_value_builder {
 typedef struct carnot_step_note {
   const char* layer_type;  // TensorRT's
   const char* rejected;    // why other tactics were not chosen
+  const char* unfused;     // why a conversion is a step of its own; NULL for other steps
   carnot_dtype precision;  // of the computation
   double flops, bytes, time_us;
 } carnot_step_note;

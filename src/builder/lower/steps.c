@@ -205,6 +205,7 @@ carnot_status* carnot_lowering_add_region_step(carnot_lowering* l, uint32_t regi
     CARNOT_TRY(add_variant(l, variants.items[i], variants.guards[i], &step));
   carnot_step_note note = {.layer_type = carnot_op_get(main_op(&step.region))->layer_type,
                            .rejected = rejections_of(l, region),
+                           .unfused = f->node->unfused,
                            .precision = precision_of(chosen),
                            .time_us = chosen->ns == UINT64_MAX ? 0 : (double)chosen->ns * 1e-3};
   measure_work(chosen, &note);

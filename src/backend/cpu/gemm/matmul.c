@@ -4,8 +4,7 @@
 
 static const char* read_region(const carnot_problem* problem, carnot_gemm_problem* gemm,
                                carnot_epilogue_plan* epilogue_plan, char* reason, size_t size) {
-  if (problem->region->nodes[0].op != CARNOT_OP_MATMUL)
-    return "the region does not begin with a MatMul";
+  if (problem->region->nodes[0].op != CARNOT_OP_MATMUL) return "";
   const char* why = carnot_gemm_read(problem->region, problem->input_count, gemm);
   if (!why)
     why = carnot_not_f32(&problem->inputs[gemm->a], "the left operand", 2, CARNOT_MAX_RANK, reason,
