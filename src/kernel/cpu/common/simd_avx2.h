@@ -106,9 +106,10 @@ CARNOT_INLINE vf32 v_load_bytes(const void* p, bool is_signed) {
 }
 CARNOT_INLINE void v_store_bytes(void* p, vi32 x) { v_store_bytes_n(p, x, V_LANES); }
 
-// 32 numbers of |x| plus |zero| within [low, high] as bytes; |x| is below 2^31 - 256 in magnitude.
+// The first |n| of 32 numbers of |x| plus |zero| within [low, high] as bytes; |x| is below 2^31 -
+// 256 in magnitude.
 CARNOT_INLINE void v_store_clamped_32(void* p, const vi32* x, int zero, int low, int high,
-                                      bool is_signed) {
+                                      bool is_signed, int64_t n) {
   const __m256i z = _mm256_set1_epi16((int16_t)zero), lo = _mm256_set1_epi16((int16_t)low),
                 hi = _mm256_set1_epi16((int16_t)high);
   __m256i a = _mm256_adds_epi16(_mm256_packs_epi32(x[0], x[1]), z),
@@ -117,7 +118,14 @@ CARNOT_INLINE void v_store_clamped_32(void* p, const vi32* x, int zero, int low,
   b = _mm256_min_epi16(_mm256_max_epi16(b, lo), hi);
   const __m256i y = is_signed ? _mm256_packs_epi16(a, b) : _mm256_packus_epi16(a, b);
   const __m256i order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
-  _mm256_storeu_si256(p, _mm256_permutevar8x32_epi32(y, order));
+  const __m256i ordered = _mm256_permutevar8x32_epi32(y, order);
+  if (n >= 32) {
+    _mm256_storeu_si256(p, ordered);
+  } else {
+    uint8_t bytes[32];
+    _mm256_storeu_si256((__m256i*)bytes, ordered);
+    memcpy(p, bytes, (size_t)n);
+  }
 }
 
 // Two-byte types. bf16 rounds to nearest even and keeps NaN quiet. AVX2 masks no 2-byte access, so

@@ -101,16 +101,22 @@ CARNOT_INLINE vf32 v_load_bytes(const void* p, bool is_signed) {
 }
 CARNOT_INLINE void v_store_bytes(void* p, vi32 x) { _mm_storeu_si128(p, _mm512_cvtepi32_epi8(x)); }
 
-// 32 numbers of |x| plus |zero| within [low, high] as bytes; |x| is below 2^31 - 256 in magnitude.
+// The first |n| of 32 numbers of |x| plus |zero| within [low, high] as bytes; |x| is below 2^31 -
+// 256 in magnitude.
 CARNOT_INLINE void v_store_clamped_32(void* p, const vi32* x, int zero, int low, int high,
-                                      bool is_signed) {
+                                      bool is_signed, int64_t n) {
   __m512i y = _mm512_packs_epi32(x[0], x[1]);  // lanes hold 4 of x[0], then 4 of x[1]
   y = _mm512_adds_epi16(y, _mm512_set1_epi16((int16_t)zero));
   y = _mm512_max_epi16(y, _mm512_set1_epi16((int16_t)low));
   y = _mm512_min_epi16(y, _mm512_set1_epi16((int16_t)high));
   y = is_signed ? _mm512_packs_epi16(y, y) : _mm512_packus_epi16(y, y);
   const __m512i order = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 13, 9, 5, 1, 12, 8, 4, 0);
-  _mm256_storeu_si256(p, _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, y)));
+  const __m256i bytes = _mm512_castsi512_si256(_mm512_permutexvar_epi32(order, y));
+  if (n >= 32) {
+    _mm256_storeu_si256(p, bytes);
+  } else {
+    _mm256_mask_storeu_epi8(p, (__mmask32)((1u << n) - 1u), bytes);
+  }
 }
 
 // Two-byte types. bf16 rounds to nearest even and keeps NaN quiet.

@@ -146,11 +146,12 @@ CARNOT_INLINE vf32 v_load_bytes(const void* p, bool is_signed) {
 }
 CARNOT_INLINE void v_store_bytes(void* p, vi32 x) { v_store_bytes_n(p, x, V_LANES); }
 
-// 32 numbers of |x| plus |zero| within [low, high] as bytes; |x| is below 2^31 - 256 in magnitude.
+// The first |n| of 32 numbers of |x| plus |zero| within [low, high] as bytes; |x| is below 2^31 -
+// 256 in magnitude.
 CARNOT_INLINE void v_store_clamped_32(void* p, const vi32* x, int zero, int low, int high,
-                                      bool is_signed) {
+                                      bool is_signed, int64_t n) {
   (void)is_signed;
-  for (int i = 0; i < 32; ++i) {
+  for (int i = 0; i < 32 && i < n; ++i) {
     const int32_t y = x[i / V_LANES][i % V_LANES] + zero;
     ((uint8_t*)p)[i] = (uint8_t)(y < low ? low : y > high ? high : y);
   }

@@ -60,6 +60,18 @@ typedef struct loop_u8s8 {
 
 enum { kBlockBytes = 256 * 1024 };  // weights of a block stay in L2 for all rows
 
+static void store_tile(const loop_u8s8* p, int64_t m, int count, int64_t n, int64_t columns,
+                       const int32_t* sums) {
+  if (p->epilogue->is_small) {
+    store_small(p->epilogue, (uint8_t*)p->dst + m * p->ld + n, p->ld, m, count, n, columns, sums,
+                kSumLd);
+    return;
+  }
+  for (int i = 0; i < count; ++i) {
+    store_sums(p->epilogue, p->dst, (m + i) * p->ld + n, m + i, n, columns, sums + i * kSumLd);
+  }
+}
+
 static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, int64_t n0, int64_t n1) {
   const uint8_t* rows[CARNOT_INT8_MAX_TAPS * TILE_ROWS];
   int32_t sums[TILE_ROWS * kSumLd];
@@ -72,8 +84,7 @@ static void row_of_tiles(const loop_u8s8* p, int64_t m, int count, int64_t n0, i
         panel, sums};
     kTiles[wide - 1][count - 1](&tile);
     const int64_t columns = min_i64(16 * wide, n1 - n);
-    for (int i = 0; i < count; ++i)
-      store_sums(p->epilogue, p->dst, (m + i) * p->ld + n, m + i, n, columns, sums + i * kSumLd);
+    store_tile(p, m, count, n, columns, sums);
     n += 16 * wide;
   }
 }

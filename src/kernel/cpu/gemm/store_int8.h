@@ -62,21 +62,52 @@ CARNOT_INLINE void store_s32(const carnot_int8_epilogue* e, void* dst, int64_t a
   }
 }
 
-// The first multiple of 32 columns of results that are small; returns how many.
-CARNOT_INLINE int64_t store_small(const carnot_int8_epilogue* e, uint8_t* dst, int64_t m, int64_t n,
-                                  int64_t columns, const int32_t* sums) {
-  int64_t j = 0;
-  for (; j + 32 <= columns; j += 32) {
-    vi32 q[32 / V_LANES];
-    CARNOT_UNROLL
-    for (int i = 0; i < 32 / V_LANES; ++i) {
-      const int64_t at = j + i * V_LANES;
-      q[i] = v_to_int(scaled_sums(e, sums + at, m, n + at, V_LANES));
-    }
-    v_store_clamped_32(dst + j, q, e->zero_point, e->low, e->high,
-                       e->output == CARNOT_INT8_OUTPUT_S8);
+enum { kSmallColumns = 32, kSmallVectors = kSmallColumns / V_LANES };
+
+// Bias and scale of up to 32 columns; 0 beyond.
+typedef struct small_columns {
+  vi32 bias[kSmallVectors];
+  vf32 scale[kSmallVectors];
+} small_columns;
+
+CARNOT_INLINE small_columns load_columns(const carnot_int8_epilogue* e, int64_t n,
+                                         int64_t columns) {
+  small_columns c;
+  CARNOT_UNROLL
+  for (int i = 0; i < kSmallVectors; ++i) {
+    const int64_t left = columns - i * V_LANES, at = n + i * V_LANES;
+    c.bias[i] = v_iset(0), c.scale[i] = v_zero();
+    if (left <= 0) continue;
+    c.scale[i] = v_load_upto(e->scale + at, left);
+    if (e->bias)
+      c.bias[i] = left >= V_LANES ? v_iload(e->bias + at) : v_iload_n(e->bias + at, left);
   }
-  return j;
+  return c;
+}
+
+// |rows| rows of up to 32 columns of small results; |sums| [rows][sum_ld].
+CARNOT_INLINE void store_small(const carnot_int8_epilogue* e, uint8_t* dst, int64_t ld, int64_t m,
+                               int64_t rows, int64_t n, int64_t columns, const int32_t* sums,
+                               int64_t sum_ld) {
+  const small_columns c = load_columns(e, n, columns);
+  const bool is_signed = e->output == CARNOT_INT8_OUTPUT_S8;
+  for (int64_t row = 0; row < rows; ++row) {
+    vi32 q[kSmallVectors];
+    CARNOT_UNROLL
+    for (int i = 0; i < kSmallVectors; ++i) {
+      const int64_t left = columns - i * V_LANES;
+      q[i] = v_iset(0);
+      if (left <= 0) continue;
+      const vi32 sum = v_iadd(v_iload(sums + row * sum_ld + i * V_LANES), c.bias[i]);
+      vf32 y = v_mul(v_of_int(sum), c.scale[i]);
+      if (e->residual_type) {
+        const int64_t at = (m + row) * e->residual_ld + n + i * V_LANES;
+        y = v_add(y, residual_at(e, at, min_i64(left, V_LANES)));
+      }
+      q[i] = v_to_int(y);
+    }
+    v_store_clamped_32(dst + row * ld, q, e->zero_point, e->low, e->high, is_signed, columns);
+  }
 }
 
 // Sums of columns [n, n + |columns|) of row m; |sums| has kMostSums entries, of which those beyond
@@ -87,12 +118,16 @@ static void store_sums(const carnot_int8_epilogue* e, void* dst, int64_t at, int
     store_s32(e, dst, at, n, columns, sums);
     return;
   }
+  for (int64_t j = 0; e->is_small && j < columns; j += kSmallColumns) {
+    store_small(e, (uint8_t*)dst + at + j, 0, m, 1, n + j, min_i64(kSmallColumns, columns - j),
+                sums + j, 0);
+  }
+  if (e->is_small) return;
   const row_bounds bounds = bounds_of(e);
   const bool bytes = e->output != CARNOT_INT8_OUTPUT_F32;
   float rest[kMostSums], *y = bytes ? rest : (float*)dst + at;
   uint8_t* out = (uint8_t*)dst + at;  // if bytes
-  for (int64_t j = e->is_small ? store_small(e, out, m, n, columns, sums) : 0; j < columns;
-       j += V_LANES) {
+  for (int64_t j = 0; j < columns; j += V_LANES) {
     const int64_t count = min_i64(V_LANES, columns - j);
     vf32 x = scaled_sums(e, sums + j, m, n + j, count);
     if (bounds.any) x = v_min_to(bounds.hi, v_max_to(bounds.lo, x));
