@@ -122,3 +122,40 @@ def test_strip_weights():
         np.testing.assert_allclose(
             infer(e.create_execution_context(), {"x": x})["y"], ort_run(model, {"x": x})[0], rtol=1e-4, atol=1e-4
         )
+
+
+def quantized_model(weight: np.ndarray, scale: float) -> bytes:
+    """A GEMM of dequantized operands, quantized again: one step on integers."""
+    h, f32 = onnx.helper, np.float32
+    constants = {"xs": f32(0.02), "xz": np.uint8(7), "w": weight, "ws": f32(scale), "wz": np.int8(0), "ys": f32(0.4)}
+    nodes = [
+        h.make_node("DequantizeLinear", ["x", "xs", "xz"], ["a"]),
+        h.make_node("DequantizeLinear", ["w", "ws", "wz"], ["b"]),
+        h.make_node("MatMul", ["a", "b"], ["t"]),
+        h.make_node("QuantizeLinear", ["t", "ys", "xz"], ["y"]),
+    ]
+    u8 = onnx.TensorProto.UINT8
+    graph = h.make_graph(
+        nodes,
+        "g",
+        [h.make_tensor_value_info("x", u8, [3, 24])],
+        [h.make_tensor_value_info("y", u8, [3, 9])],
+        [onnx.numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items()],
+    )
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 21)], ir_version=10).SerializeToString()
+
+
+def test_refit_of_quantized_weights():
+    """New integers and scales give what a build with them gives; weights that int8 does not hold are refused."""
+    local = np.random.default_rng(3)
+    old, new = (local.integers(-128, 128, (24, 9)).astype(np.int8) for _ in range(2))
+    x = local.integers(0, 256, (3, 24)).astype(np.uint8)
+    plan = build_plan(quantized_model(old, 0.01), [trt.BuilderFlag.REFIT])
+    engine = trt.Runtime(TRT_LOGGER).deserialize_cuda_engine(plan)
+    refitter = trt.Refitter(engine, TRT_LOGGER)
+    assert refitter.set_named_weights("w", new) and refitter.set_named_weights("ws", np.array(0.02, np.float32))
+    assert refitter.refit_cuda_engine()
+    wanted = trt.load(quantized_model(new, 0.02))(x=x)["y"]
+    assert np.array_equal(trt.Model(engine)(x=x)["y"], wanted)
+    assert refitter.set_named_weights("ws", np.array(-1, np.float32)) and not refitter.refit_cuda_engine()
+    assert np.array_equal(trt.Model(engine)(x=x)["y"], wanted)
