@@ -126,6 +126,21 @@ def test_depthwise_convolution(tmp_path: pathlib.Path, isa: str, x_type: type, c
 
 
 @pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize("shape", [(2, 3, 11, 9, 5, 3, 1), (1, 17, 8, 8, 33, 1, 1), (1, 16, 13, 7, 24, 3, 4)])
+def test_integer_convolution(tmp_path: pathlib.Path, isa: str, shape: tuple) -> None:
+    """The zero point of the activations is computed in the network; that of the weights is 128."""
+    n, c, height, width, filters, k, group = shape
+    constants = {"w": numbers(np.uint8, filters, c // group, k, k), "wz": np.uint8(128)}
+    nodes = [
+        h.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
+        h.make_node("ConvInteger", ["q", "w", "z", "wz"], ["y"], group=group, pads=[k // 2] * 4, strides=[1, 2]),
+    ]
+    x = (RNG.standard_normal((n, c, height, width)) * 3 + 1).astype(np.float32)
+    for got, want in run(tmp_path, nodes, constants, x, {"y": np.int32}, "conv_integer_u8s8", isa):
+        assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("isa", LEVELS)
 @pytest.mark.parametrize("x_type", [np.uint8, np.int8])
 @pytest.mark.parametrize("shape", [(1, 1, 5, 3), (2, 7, 64, 48), (1, 129, 37, 130)])
 def test_matrix_products(tmp_path: pathlib.Path, isa: str, x_type: type, shape: tuple) -> None:

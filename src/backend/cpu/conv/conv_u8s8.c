@@ -12,20 +12,12 @@ static const char* conv_reject(carnot_problem* problem, char* reason, size_t siz
   return carnot_int8_conv_read(problem, CARNOT_INT8_MAX_TAPS, &p, reason, size);
 }
 
-static size_t group_bytes(const carnot_int8_conv_params* p) {
-  return (size_t)carnot_packed_k4n16_bytes(carnot_int8_conv_taps(p), p->channels / p->group,
-                                           p->filters / p->group);
+static carnot_int8_conv_shape shape_of(const carnot_int8_conv_params* p) {
+  return (carnot_int8_conv_shape){p->group, p->channels, p->filters, carnot_int8_conv_taps(p)};
 }
 static size_t packed_bytes(const carnot_int8_conv_params* p) {
-  return group_bytes(p) * (size_t)p->group;
-}
-
-static void pack(const carnot_int8_conv_params* p, const int8_t* weights, int8_t* packed) {
-  const int64_t taps = carnot_int8_conv_taps(p), c = p->channels / p->group,
-                k = p->filters / p->group;
-  for (int64_t g = 0; g < p->group; g++)
-    carnot_pack_k4n16_s8(taps, c, k, weights + g * k * c * taps, c * taps, 1, taps,
-                         packed + (size_t)g * group_bytes(p));
+  const carnot_int8_conv_shape shape = shape_of(p);
+  return carnot_int8_conv_group_bytes(&shape) * (size_t)p->group;
 }
 
 static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepared* out) {
@@ -37,7 +29,8 @@ static carnot_status* conv_prepare(const carnot_problem* problem, carnot_prepare
   carnot_status* status = carnot_arena_try(out->arena, bytes + 64, 1, "packed weights", &packed);
   if (!status) {
     packed = (void*)carnot_align_up((uintptr_t)packed, 64);
-    pack(out->params, weights, packed);
+    const carnot_int8_conv_shape shape = shape_of(out->params);
+    carnot_int8_conv_pack(&shape, weights, packed);
     out->constants[CARNOT_INT8_WEIGHTS].packing = "k4n16 s8";
     out->constants[CARNOT_INT8_WEIGHTS].data = packed;
     out->constants[CARNOT_INT8_WEIGHTS].bytes = bytes;
@@ -98,19 +91,21 @@ static void conv_part(void* argument, int64_t part) {
   int64_t m0, m1, n0, n1;
   carnot_work_partition_part(&run->s->partition, part % parts, &m0, &m1, &n0, &n1);
   const int8_t* weights = run->step->constants[CARNOT_INT8_WEIGHTS];
-  carnot_conv2d_u8s8 conv = {CARNOT_WINDOW_FIELDS(geometry),
-                             .c = c,
-                             .k = k,
-                             .src = run->x + group * c,
-                             .src_n = geometry->src_n,
-                             .src_h = geometry->src_h,
-                             .src_w = geometry->src_w,
-                             .src_signed = p->region.x_signed,
-                             .weights = weights + (size_t)group * group_bytes(p),
-                             .border = run->step->constants[CARNOT_INT8_BORDER],
-                             .dst = run->y + group * k * run->y_bytes,
-                             .ld = geometry->ld,
-                             .epilogue = epilogue_at(run, group * k)};
+  const carnot_int8_conv_shape shape = shape_of(p);
+  carnot_conv2d_u8s8 conv = {
+      CARNOT_WINDOW_FIELDS(geometry),
+      .c = c,
+      .k = k,
+      .src = run->x + group * c,
+      .src_n = geometry->src_n,
+      .src_h = geometry->src_h,
+      .src_w = geometry->src_w,
+      .src_signed = p->region.x_signed,
+      .weights = weights + (size_t)group * carnot_int8_conv_group_bytes(&shape),
+      .border = run->step->constants[CARNOT_INT8_BORDER],
+      .dst = run->y + group * k * run->y_bytes,
+      .ld = geometry->ld,
+      .epilogue = epilogue_at(run, group * k)};
   run->kernels->conv2d_u8s8(&conv, m0, m1, n0, n1);
 }
 

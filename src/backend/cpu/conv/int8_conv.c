@@ -3,7 +3,19 @@
 
 #include <stdlib.h>
 
+#include "kernel/cpu/gemm/gemm_u8s8.h"
 #include "tactic/problem/conv.h"
+
+size_t carnot_int8_conv_group_bytes(const carnot_int8_conv_shape* s) {
+  return (size_t)carnot_packed_k4n16_bytes(s->taps, s->channels / s->group, s->filters / s->group);
+}
+
+void carnot_int8_conv_pack(const carnot_int8_conv_shape* s, const int8_t* weights, int8_t* packed) {
+  const int64_t c = s->channels / s->group, k = s->filters / s->group;
+  for (int64_t g = 0; g < s->group; g++)
+    carnot_pack_k4n16_s8(s->taps, c, k, weights + g * k * c * s->taps, c * s->taps, 1, s->taps,
+                         packed + (size_t)g * carnot_int8_conv_group_bytes(s));
+}
 
 // The convolution of the region with its sizes.
 static const char* read_conv(const carnot_problem* problem, carnot_conv_problem* out, char* reason,

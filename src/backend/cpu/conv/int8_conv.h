@@ -29,6 +29,16 @@ static inline carnot_int8_weights carnot_int8_conv_weights(const carnot_int8_con
                                .depth = p->channels / p->group * carnot_int8_conv_taps(p)};
 }
 
+// Sizes of weights [filters, channels / group, taps].
+typedef struct carnot_int8_conv_shape {
+  int64_t group, channels, filters, taps;
+} carnot_int8_conv_shape;
+// Bytes of the packed weights of one group, k4n16 s8.
+size_t carnot_int8_conv_group_bytes(const carnot_int8_conv_shape* shape);
+// Packs the weights of one group after another.
+void carnot_int8_conv_pack(const carnot_int8_conv_shape* shape, const int8_t* weights,
+                           int8_t* packed);
+
 // Reads the problem for reject and prepare, and asks for channels-last layouts. NULL, or why it is
 // none; "" for other regions.
 const char* carnot_int8_conv_read(carnot_problem* problem, int64_t max_taps,
