@@ -226,6 +226,7 @@ static void gives_reasons(void** state) {
   assert_string_equal(read(&f, &q, reason, sizeof(reason)),
                       "node (binary) behind the anchor is no bias, residual, activation or "
                       "quantization");
+  carnot_arena_deinit(&f.arena);
   init(&f);
   append_epilogue(&f);
   const float unfit[] = {0, -1, NAN, INFINITY, 1e-40F};
@@ -236,6 +237,7 @@ static void gives_reasons(void** state) {
         carnot_quantized_read_numbers(&f.problem, &q, &numbers, reason, sizeof(reason)));
     assert_non_null(strstr(reason, "the scale of the result is"));
   }
+  carnot_arena_deinit(&f.arena);
   // A region without dequantized operands is for other tactics.
   init(&f);
   f.nodes[0].op = f.nodes[1].op = CARNOT_OP_IDENTITY;
