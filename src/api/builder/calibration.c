@@ -5,11 +5,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "api/builder/channel_weights.h"
 #include "api/builder/config.h"
 #include "api/builder/network.h"
 #include "base/executor.h"
 #include "calibration/threshold.h"
-#include "pass/pass.h"
 
 // A tensor of the network that is counted.
 typedef struct observed {
@@ -47,87 +47,12 @@ static bool is_counted(const carnot_value* value) {
          carnot_value_used(value);
 }
 
-// ---- channels ----
-
-// Adds the squared norm of the weights that |node| multiplies each channel of its input with.
-static void add_norms(const carnot_node* node, double* norms, size_t channels) {
-  const carnot_tensor* w = &node->inputs[1]->constant->tensor;
-  const carnot_op_row* row = carnot_node_row(node);
-  int64_t count = carnot_tensor_count(w), inner = 1, groups = 1, of = 1;
-  if (node->op == CARNOT_OP_CONV) {
-    groups = carnot_attr_int(row, &node->attrs, "group");
-    for (int d = 2; d < w->rank; d++) inner *= w->dims[d];
-    of = w->dims[1];
-  } else if (node->op != CARNOT_OP_CONV_TRANSPOSE) {
-    bool transposed = carnot_attr_int(row, &node->attrs, "transB") != 0;
-    inner = transposed ? 1 : w->dims[1];
-    of = (int64_t)channels;
-  } else {
-    inner = count / carnot_max_i64(w->dims[0], 1);
-    of = (int64_t)channels;
-  }
-  if (of * groups != (int64_t)channels || count % (groups * of * inner)) return;
-  for (int64_t i = 0; i < count; i++) {
-    int64_t group = node->op == CARNOT_OP_CONV ? i / (count / groups) : 0;
-    double value = (double)((const float*)w->data)[i];
-    norms[group * of + i / inner % of] += value * value;
-  }
-}
-
-// The axis of |node|'s input that its weights have channels for.
-static int input_channel_axis(const carnot_node* node) {
-  bool windowed = node->op == CARNOT_OP_CONV || node->op == CARNOT_OP_CONV_TRANSPOSE;
-  return windowed ? 1 : node->inputs[0]->type.rank - 1;
-}
-
-// Weights of the channels of |value| by the layers that read it in 8 bits: an error in a channel
-// makes the error of a result larger by the norm of its weights.
-static carnot_status* weigh_channels(const carnot_value* value, carnot_channel_weights* out,
-                                     int* out_axis) {
-  int axis = -1;
-  int64_t channels = 0;
-  for (size_t u = 0; u < value->use_count; u++) {
-    const carnot_node* node = value->uses[u].node;
-    if (value->uses[u].input != 0 || !carnot_takes_qdq(node) || !node->inputs[1]->constant)
-      continue;
-    if (!carnot_is_ranked(value) || (axis >= 0 && axis != input_channel_axis(node))) return NULL;
-    axis = input_channel_axis(node);
-    if (axis >= value->type.rank || !carnot_sym_is_const(value->type.dims[axis])) return NULL;
-    channels = value->type.dims[axis].bits;
-  }
-  if (axis < 0 || channels < 2) return NULL;
-  void *norms, *weights;
-  CARNOT_TRY(carnot_calloc((size_t)channels, sizeof(double), "channels", &norms));
-  carnot_status* status = carnot_calloc((size_t)channels, sizeof(uint32_t), "channels", &weights);
-  if (status) {
-    free(norms);
-    return status;
-  }
-  double* norm = norms;
-  for (size_t u = 0; u < value->use_count; u++) {
-    const carnot_node* node = value->uses[u].node;
-    if (value->uses[u].input == 0 && carnot_takes_qdq(node) && node->inputs[1]->constant)
-      add_norms(node, norm, (size_t)channels);
-  }
-  double most = 0;
-  for (int64_t c = 0; c < channels; c++) most = fmax(most, norm[c]);
-  for (int64_t c = 0; c < channels && most > 0; c++)
-    ((uint32_t*)weights)[c] = (uint32_t)nearbyint(norm[c] / most * 65536);
-  free(norms);
-  *out_axis = axis;
-  if (most > 0)
-    *out = (carnot_channel_weights){.weights = weights, .count = (size_t)channels};
-  else
-    free(weights);
-  return NULL;
-}
-
 static carnot_status* observe(carnot_calibration* c, carnot_value* value, int input) {
   observed* tensor = &c->tensors[c->tensor_count++];
   tensor->input = input;
   CARNOT_TRY(carnot_histogram_init(&tensor->histogram, /*levels=*/input >= 0));
   CARNOT_TRY(copy_name(value->name, &tensor->name));
-  CARNOT_TRY(weigh_channels(value, &tensor->channels, &tensor->channel_axis));
+  CARNOT_TRY(carnot_weigh_channels(value, &tensor->channels, &tensor->channel_axis));
   if (input < 0 && !value->block_output_count) carnot_block_add_output(value->block, value);
   return NULL;
 }
