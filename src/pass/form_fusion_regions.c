@@ -63,12 +63,6 @@ static bool same_type(const carnot_type* a, const carnot_type* b) {
   return a->dtype == b->dtype && carnot_same_dims(a, b);
 }
 
-static bool comes_before(const carnot_node* a, const carnot_node* b) {
-  for (const carnot_node* n = a; n; n = n->next)
-    if (n == b) return true;
-  return false;
-}
-
 // The axis of the anchor's result that its channels run along.
 static int channel_axis(const carnot_node* anchor) {
   return anchor->op == CARNOT_OP_CONV ? 1 : anchor->outputs[0]->type.rank - 1;
@@ -203,7 +197,7 @@ static carnot_status* visit_chains(carnot_block* block, void* user) {
     if (t.count < 2) continue;
     // In the order of the block.
     for (int i = 1; i < t.count; i++)
-      for (int k = i; k > 0 && comes_before(t.nodes[k], t.nodes[k - 1]); k--) {
+      for (int k = i; k > 0 && carnot_node_comes_before(t.nodes[k], t.nodes[k - 1]); k--) {
         carnot_node* swap = t.nodes[k];
         t.nodes[k] = t.nodes[k - 1];
         t.nodes[k - 1] = swap;

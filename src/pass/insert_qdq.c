@@ -206,12 +206,6 @@ static bool is_result(const inserter* m, const carnot_value* value) {
   return value->id < m->value_count && m->is_result[value->id];
 }
 
-static bool comes_before(const carnot_value* a, const carnot_value* b) {
-  for (const carnot_node* node = a->producer; node; node = node->next)
-    if (node == b->producer) return true;
-  return false;
-}
-
 // The residual addition behind a convolution.
 static void quantize_residual(inserter* m, carnot_node* node) {
   carnot_value *a = node->inputs[0], *b = node->inputs[1];
@@ -223,7 +217,8 @@ static void quantize_residual(inserter* m, carnot_node* node) {
     if (is_result(m, node->inputs[!i]) && is_quantizable(m, node->inputs[i]) &&
         (m->quantized[node->inputs[i]->id] || !is_result(m, node->inputs[i])))
       residual = i;
-  if (residual < 0 && is_result(m, a) && is_result(m, b)) residual = comes_before(a, b) ? 0 : 1;
+  if (residual < 0 && is_result(m, a) && is_result(m, b))
+    residual = carnot_node_comes_before(a->producer, b->producer) ? 0 : 1;
   if (residual < 0 || !is_quantizable(m, node->inputs[residual])) return;
   carnot_value* back = rounded(m, node->inputs[residual]);
   if (m->status) return;

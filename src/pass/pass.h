@@ -120,6 +120,8 @@ static inline bool carnot_pass_accepts(const carnot_pass_options* options,
   return options->accepts && options->accepts(options->accepts_user, nodes, count);
 }
 
+// True where |b| is |a| or a later node of its block. |a| may be NULL.
+bool carnot_node_comes_before(const carnot_node* a, const carnot_node* b);
 // The only reader of |value|, or NULL when there are more, none, or it is a result.
 carnot_node* carnot_only_user(const carnot_value* value);
 // A tensor whose rank is known.

@@ -1,6 +1,12 @@
 // Helpers that passes share: matching, constants, casts, fusing nodes into a region.
 #include "pass/pass.h"
 
+bool carnot_node_comes_before(const carnot_node* a, const carnot_node* b) {
+  for (const carnot_node* n = a; n; n = n->next)
+    if (n == b) return true;
+  return false;
+}
+
 carnot_node* carnot_only_user(const carnot_value* value) {
   return value && value->use_count == 1 && !value->block_output_count ? value->uses[0].node : NULL;
 }

@@ -125,6 +125,8 @@ const cli_flag cli_exec_flags[] = {
     {"ignoreParsedPluginLibs", CLI_NO_VALUE, CLI_NO_EFFECT, "models name no plugin libraries"},
     {"nvtxMode", CLI_VALUE, CLI_NO_EFFECT, "there is no NVTX"},
     {"calibProfile", CLI_VALUE, CLI_NO_EFFECT, "a calibration takes every shape of its data"},
+    {"minShapesCalib", CLI_VALUE, CLI_NO_EFFECT, "a calibration takes every shape of its data"},
+    {"maxShapesCalib", CLI_VALUE, CLI_NO_EFFECT, "a calibration takes every shape of its data"},
     {"useDLACore", CLI_VALUE, CLI_REFUSED, "running on a DLA"},
     {"buildDLAStandalone", CLI_NO_VALUE, CLI_REFUSED, "running on a DLA"},
     {"safe", CLI_NO_VALUE, CLI_REFUSED, "safety engines"},

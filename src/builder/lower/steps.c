@@ -140,9 +140,9 @@ CARNOT_PRINTF(2, 3) static void append(text* t, const char* format, ...) {
 
 static const char* shared_text(carnot_lowering* l, const char* data) {
   size_t size = strlen(data);
-  const char** place = &l->texts[carnot_hash(data, size, 0) % CARNOT_SHARED_TEXTS];
-  if (!*place || strcmp(*place, data) != 0) *place = carnot_arena_text(&l->plan->arena, data, size);
-  return *place;
+  const char** slot = &l->texts[carnot_hash(data, size, 0) % CARNOT_SHARED_TEXTS];
+  if (!*slot || strcmp(*slot, data) != 0) *slot = carnot_arena_text(&l->plan->arena, data, size);
+  return *slot;
 }
 
 // Why the other tactics were not chosen: rejected, failed when they were timed, or slower.

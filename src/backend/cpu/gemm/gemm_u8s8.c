@@ -129,27 +129,14 @@ static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_
   return carnot_int8_region_configure(&p->region, /*channel_axis=*/1, inputs, y);
 }
 
-typedef struct gemm_run {
-  const carnot_cpu_kernels* kernels;
-  const carnot_work_partition* partition;
-  carnot_gemm_u8s8 gemm;
-} gemm_run;
-
-static void gemm_part(void* argument, int64_t part) {
-  const gemm_run* run = argument;
-  int64_t m0, m1, n0, n1;
-  carnot_work_partition_part(run->partition, part, &m0, &m1, &n0, &n1);
-  run->kernels->gemm_u8s8(&run->gemm, m0, m1, n0, n1);
-}
-
 static carnot_status* gemm_run_all(const carnot_step_view* step, void* memory,
                                    const carnot_operand* inputs, const carnot_operand* outputs,
                                    void* workspace, carnot_executor* executor) {
   (void)workspace;
   const gemm_params* p = step->params;
-  gemm_run run = {.kernels = carnot_int8_region_kernels(step), .partition = memory};
-  run.gemm = (carnot_gemm_u8s8){
-      .m = run.partition->m,
+  const carnot_work_partition* partition = memory;
+  const carnot_gemm_u8s8 gemm = {
+      .m = partition->m,
       .n = p->n,
       .k = p->k,
       .a = inputs[p->region.x].data,
@@ -159,7 +146,7 @@ static carnot_status* gemm_run_all(const carnot_step_view* step, void* memory,
       .dst = outputs[0].data,
       .ld = p->n,
       .epilogue = carnot_int8_region_epilogue(&p->region, /*channel_axis=*/1, step, inputs)};
-  carnot_executor_parallel(executor, carnot_work_partition_count(run.partition), gemm_part, &run);
+  carnot_int8_gemm_run(step, partition, &gemm, executor);
   return NULL;
 }
 

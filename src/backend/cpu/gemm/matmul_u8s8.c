@@ -2,6 +2,7 @@
 // zero point of the activations may be computed in the network.
 #include "backend/cpu/common/cpu.h"
 #include "backend/cpu/common/isa_variants.h"
+#include "backend/cpu/quantize/int8_region.h"
 #include "kernel/cpu/gemm/gemm_u8s8.h"
 
 enum { kA, kB, kAZero, kBZero };
@@ -134,19 +135,6 @@ static carnot_status* matmul_configure(const carnot_step_view* step, const carno
   return NULL;
 }
 
-typedef struct matmul_run {
-  const carnot_cpu_kernels* kernels;
-  const carnot_work_partition* partition;
-  carnot_gemm_u8s8 gemm;
-} matmul_run;
-
-static void matmul_part(void* argument, int64_t part) {
-  const matmul_run* run = argument;
-  int64_t m0, m1, n0, n1;
-  carnot_work_partition_part(run->partition, part, &m0, &m1, &n0, &n1);
-  run->kernels->gemm_u8s8(&run->gemm, m0, m1, n0, n1);
-}
-
 static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
                                      const carnot_operand* inputs, const carnot_operand* outputs,
                                      void* workspace, carnot_executor* executor) {
@@ -159,20 +147,18 @@ static carnot_status* matmul_run_all(const carnot_step_view* step, void* memory,
   int32_t* bias = workspace;
   for (int64_t n = 0; n < p->n; n++)
     bias[n] = (int32_t)(uint32_t)(-(zero + (is_signed ? 128 : 0)) * (int64_t)sums[n]);
-  // The AVX-512 tactic uses the VNNI kernels where the machine has them.
-  carnot_isa isa = step->tactic->isa == CARNOT_ISA_AVX512 ? step->machine_isa : step->tactic->isa;
-  matmul_run run = {.kernels = carnot_cpu_kernels_of(isa), .partition = memory};
-  run.gemm = (carnot_gemm_u8s8){.m = run.partition->m,
-                                .n = p->n,
-                                .k = p->k,
-                                .a = a->data,
-                                .lda = p->k,
-                                .a_signed = is_signed,
-                                .b = step->constants[0],
-                                .dst = y->data,
-                                .ld = p->n,
-                                .epilogue = {.bias = bias, .output = CARNOT_INT8_OUTPUT_S32}};
-  carnot_executor_parallel(executor, carnot_work_partition_count(run.partition), matmul_part, &run);
+  const carnot_work_partition* partition = memory;
+  const carnot_gemm_u8s8 gemm = {.m = partition->m,
+                                 .n = p->n,
+                                 .k = p->k,
+                                 .a = a->data,
+                                 .lda = p->k,
+                                 .a_signed = is_signed,
+                                 .b = step->constants[0],
+                                 .dst = y->data,
+                                 .ld = p->n,
+                                 .epilogue = {.bias = bias, .output = CARNOT_INT8_OUTPUT_S32}};
+  carnot_int8_gemm_run(step, partition, &gemm, executor);
   return NULL;
 }
 
