@@ -56,7 +56,49 @@ static void bench_gemm_type(const bench* b, const char* name, carnot_gemm_f32_fn
   }
 }
 
+typedef struct dequant_call {
+  carnot_gemm_dequant_f32_fn* run;
+  carnot_gemm_dequant_f32 gemm;
+} dequant_call;
+
+static void run_dequant(void* argument) {
+  const dequant_call* c = argument;
+  c->run(&c->gemm, 0, c->gemm.gemm.m, 0, c->gemm.gemm.n);
+}
+
+// One row by weights of 4 and 8 bits in blocks of 32.
+static void bench_gemm_dequant(const bench* b) {
+  static const struct {
+    int64_t n, k;
+    int bits;
+  } shapes[] = {{2048, 2048, 4},  {4096, 4096, 4},  {4096, 11008, 4},
+                {11008, 4096, 4}, {4096, 11008, 8}, {2048, 2048, 8}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; ++i) {
+    const carnot_dequant_shape s = {shapes[i].k, shapes[i].n, 32, shapes[i].bits};
+    const int64_t bytes = carnot_dequant_bytes(&s), scales = carnot_dequant_scale_count(&s);
+    dequant_call c = {b->kernels->gemm_dequant_f32,
+                      {.gemm = {.m = 1,
+                                .n = s.n,
+                                .k = s.k,
+                                .a = floats(s.k),
+                                .lda = s.k,
+                                .b = floats(bytes / 4),
+                                .c = floats(s.n),
+                                .ldc = s.n},
+                       .shape = s,
+                       .scales = floats(scales),
+                       .zero = 1 << (s.bits - 1)}};
+    const double time = least_time(run_dequant, &c);
+    char shape[64];
+    snprintf(shape, sizeof shape, "1x%lldx%lld %d bits", (long long)s.n, (long long)s.k, s.bits);
+    report_bytes(b, "gemm_dequant_f32", shape, (double)(bytes + 4 * scales), time);
+    free((void*)c.gemm.gemm.a), free((void*)c.gemm.gemm.b), free(c.gemm.gemm.c);
+    free((void*)c.gemm.scales);
+  }
+}
+
 void bench_gemm(const bench* b) {
+  bench_gemm_dequant(b);
   bench_gemm_type(b, "gemm_f32", b->kernels->gemm_f32, 4);
   bench_gemm_type(b, "gemm_f16", b->kernels->gemm_f16, 2);
   bench_gemm_type(b, "gemm_bf16", b->kernels->gemm_bf16, 2);

@@ -134,15 +134,43 @@ static carnot_node* quantized_reader(const carnot_node* node) {
   return NULL;
 }
 
+// Weights that a kernel may take as integers.
+static bool may_stay(const carnot_node* node) {
+  return quantized_reader(node) || carnot_weights_reader(node);
+}
+
 static carnot_status* fold_block(carnot_block* block, void* user) {
   const carnot_pass_options* options = user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
-    if (quantized_reader(node)) continue;
+    if (may_stay(node)) continue;
     bool folded = fold_known(node);
     if (!folded && foldable(node)) CARNOT_TRY(fold_node(node, options, &folded));
     if (folded) carnot_node_remove(node);
   }
+  return NULL;
+}
+
+// Gives each MatMul and Gemm that a kernel takes with its integer weights a dequantize node of its
+// own, so that what else reads the weights can be folded.
+static carnot_status* separate_weights(carnot_block* block, void* user) {
+  carnot_node* nodes[3];
+  int count;
+  for (carnot_node* node = block->first; node; node = node->next)
+    CARNOT_TRY(carnot_take_weights(user, node, nodes, &count));
+  return NULL;
+}
+
+static carnot_status* stays_integer(const carnot_pass_options* options, const carnot_node* node,
+                                    bool* out) {
+  carnot_node *nodes[3], *reader = quantized_reader(node);
+  int count = 0;
+  *out = false;
+  if (reader) CARNOT_TRY(carnot_accepts_quantized(options, reader, out));
+  reader = carnot_weights_reader(node);
+  if (*out || !reader) return NULL;
+  CARNOT_TRY(carnot_take_weights(options, reader, nodes, &count));
+  *out = count > 0;
   return NULL;
 }
 
@@ -152,10 +180,9 @@ static carnot_status* fold_weights(carnot_block* block, void* user) {
   const carnot_pass_options* options = user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
-    carnot_node* reader = quantized_reader(node);
-    bool stays = false, folded = false;
-    if (!reader || !foldable(node)) continue;
-    CARNOT_TRY(carnot_accepts_quantized(options, reader, &stays));
+    bool stays, folded = false;
+    if (!may_stay(node) || !foldable(node)) continue;
+    CARNOT_TRY(stays_integer(options, node, &stays));
     if (!stays) CARNOT_TRY(fold_node(node, options, &folded));
     if (folded) carnot_node_remove(node);
   }
@@ -165,5 +192,8 @@ static carnot_status* fold_weights(carnot_block* block, void* user) {
 carnot_status* carnot_pass_constant_folding(carnot_graph* graph,
                                             const carnot_pass_options* options) {
   CARNOT_TRY(carnot_each_block(graph->main, fold_block, (void*)options));
-  return carnot_each_block(graph->main, fold_weights, (void*)options);
+  CARNOT_TRY(carnot_each_block(graph->main, separate_weights, (void*)options));
+  CARNOT_TRY(carnot_each_block(graph->main, fold_weights, (void*)options));
+  // What reads the weights that were folded.
+  return carnot_each_block(graph->main, fold_block, (void*)options);
 }

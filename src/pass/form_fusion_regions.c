@@ -6,7 +6,8 @@
 // is in registers or L1. On an accelerator the cast before a first convolution joins it where a
 // kernel converts its input itself, and pointwise regions may also hold casts, comparisons and
 // boolean functions. An anchor of dequantized operands takes their dequantize nodes and the
-// quantize node of its result along (quantized_region.h).
+// quantize node of its result along, one of integer weights their dequantize node
+// (quantized_region.h).
 #include "pass/pass.h"
 #include "pass/quantized_region.h"
 
@@ -116,14 +117,20 @@ static carnot_node* cast_before(const carnot_pass_options* options, carnot_node*
   return carnot_pass_accepts(options, pair, 2) ? cast : NULL;
 }
 
-static carnot_status* grow(const carnot_pass_options* options, carnot_node* first,
-                           carnot_node* before) {
-  carnot_node* nodes[kMaxRegionNodes] = {before ? before : first, first};
-  int count = before ? 2 : 1;
-  carnot_node* next;
+// What joins |first| from before: the cast of its operand, or what makes its weights of integers,
+// which only the longest region that a kernel takes may hold.
+static carnot_status* grow(const carnot_pass_options* options, carnot_node* first) {
+  carnot_node *nodes[kMaxRegionNodes], *next;
+  int count;
+  CARNOT_TRY(carnot_take_weights(options, first, nodes, &count));
+  const int weights = count;
+  carnot_node* cast = options->device && !weights ? cast_before(options, first) : NULL;
+  if (cast) nodes[count++] = cast;
+  nodes[count++] = first;
   while (count < kMaxRegionNodes &&
          (next = follower(options, first, nodes[count - 1]->outputs[0])) != NULL)
     nodes[count++] = next;
+  while (weights && count > weights + 1 && !carnot_pass_accepts(options, nodes, count)) count--;
   return count > 1 ? carnot_fuse(nodes, count, NULL) : NULL;
 }
 
@@ -143,8 +150,7 @@ static carnot_status* visit_anchors(carnot_block* block, void* user) {
     carnot_node* region;
     CARNOT_TRY(carnot_fuse_quantized(options, anchors[i], &region));
     if (region) continue;
-    CARNOT_TRY(
-        grow(options, anchors[i], options->device ? cast_before(options, anchors[i]) : NULL));
+    CARNOT_TRY(grow(options, anchors[i]));
   }
   return NULL;
 }

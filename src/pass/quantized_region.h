@@ -34,6 +34,15 @@ carnot_status* carnot_note_unfused(carnot_block* block) CARNOT_MUST_USE;
 carnot_status* carnot_accepts_quantized(const carnot_pass_options* options, carnot_node* anchor,
                                         bool* out) CARNOT_MUST_USE;
 
+// Where a kernel of the target takes |anchor|, a MatMul or Gemm, by constant weights that are
+// dequantized, writes the nodes before it to |nodes| [2]: the dequantize node, and the transpose
+// between, if any. What others read too is copied first. *out_count is 0, and the graph as it was,
+// where no kernel does.
+carnot_status* carnot_take_weights(const carnot_pass_options* options, carnot_node* anchor,
+                                   carnot_node** nodes, int* out_count) CARNOT_MUST_USE;
+// A MatMul or Gemm whose constant weights |dequantize| makes, directly or transposed; NULL: none.
+carnot_node* carnot_weights_reader(const carnot_node* dequantize);
+
 // Writes QLinearConv and QLinearMatMul of |block| as dequantize, Conv or MatMul, quantize, where x,
 // y have one scale and w one or one a channel.
 carnot_status* carnot_decompose_qlinear(carnot_block* block) CARNOT_MUST_USE;

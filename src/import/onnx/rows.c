@@ -2,31 +2,30 @@
 #include "import/onnx/importer_state.h"
 #include "plugin/registry.h"
 
-#define FAMILIES(X)         \
-  X(pointwise)              \
-  X(cast)                   \
-  X(matmul)                 \
-  X(conv)                   \
-  X(pool)                   \
-  X(reduce)                 \
-  X(norm)                   \
-  X(recurrent)              \
-  X(attention)              \
-  X(loss)                   \
-  X(signal)                 \
-  X(random)                 \
-  X(resample)               \
-  X(shape)                  \
-  X(movement)               \
-  X(gather)                 \
-  X(sequence)               \
-  X(text)                   \
-  X(control)                \
-  X(detection)              \
-  X(deprecated)             \
-  X(com_microsoft)          \
-  X(com_microsoft_quantize) \
-  X(com_microsoft_attention)
+#define FAMILIES(X) \
+  X(pointwise)      \
+  X(cast)           \
+  X(matmul)         \
+  X(conv)           \
+  X(pool)           \
+  X(reduce)         \
+  X(norm)           \
+  X(recurrent)      \
+  X(attention)      \
+  X(loss)           \
+  X(signal)         \
+  X(random)         \
+  X(resample)       \
+  X(shape)          \
+  X(movement)       \
+  X(gather)         \
+  X(sequence)       \
+  X(text)           \
+  X(control)        \
+  X(detection)      \
+  X(deprecated)     \
+  X(com_microsoft)  \
+  X(com_microsoft_nbits) X(com_microsoft_quantize) X(com_microsoft_attention)
 
 #define DECLARE(family) extern const onnx_row_table onnx_rows_##family;
 FAMILIES(DECLARE)

@@ -127,89 +127,6 @@ static void handle_gemm(onnx_import* n) {
   n->outputs[0] = onnx_in(n, 7) ? quantize(n, y, onnx_in(n, 7), onnx_in(n, 8), onnx_need(n, 0)) : y;
 }
 
-// ---- MatMulNBits ----
-
-static carnot_dtype unsigned_of(int64_t bits) {
-  return bits == 2   ? CARNOT_DTYPE_U2
-         : bits == 4 ? CARNOT_DTYPE_U4
-         : bits == 8 ? CARNOT_DTYPE_U8
-                     : CARNOT_DTYPE_INVALID;
-}
-
-// Rows of |columns| packed numbers, each row beginning at a byte, as a dense [rows, columns]
-// tensor.
-static carnot_value* packed_rows(onnx_import* n, const carnot_tensor* bytes, carnot_dtype dtype,
-                                 int64_t rows, int64_t columns) {
-  size_t row_bytes = carnot_dtype_bytes(dtype, (size_t)columns);
-  if (carnot_tensor_bytes(bytes) != (size_t)rows * row_bytes) {
-    ONNX_FAIL(n, INVALID_MODEL, "%zu bytes of packed numbers where %zu belong",
-              carnot_tensor_bytes(bytes), (size_t)rows * row_bytes);
-    return NULL;
-  }
-  carnot_tensor tensor = {.dtype = dtype, .rank = 2, .dims = {rows, columns}, .data = bytes->data};
-  if ((size_t)columns * (size_t)carnot_dtype_bits(dtype) % 8 == 0)
-    return import_tensor_constant(&n->node, &tensor);
-  tensor.data =
-      carnot_arena_alloc(n->node.arena, carnot_dtype_bytes(dtype, (size_t)(rows * columns)), 1);
-  if (!import_has_memory(&n->node)) return NULL;
-  for (int64_t r = 0; r < rows; r++) {
-    for (int64_t c = 0; c < columns; c++) {
-      carnot_copy_element(dtype, tensor.data, (size_t)(r * columns + c),
-                          (char*)bytes->data + (size_t)r * row_bytes, (size_t)c);
-    }
-  }
-  return import_tensor_constant(&n->node, &tensor);
-}
-
-static carnot_value* zero_points(onnx_import* n, carnot_dtype dtype, int64_t rows, int64_t blocks) {
-  carnot_value* zero = onnx_in(n, 3);
-  if (zero && !zero->constant) ONNX_FAIL(n, UNSUPPORTED, "zero points must be constant");
-  if (zero && !n->node.status && zero->type.dtype == CARNOT_DTYPE_U8) {
-    return packed_rows(n, &zero->constant->tensor, dtype, rows, blocks);
-  }
-  if (zero)
-    ONNX_FAIL(n, UNSUPPORTED, "zero points of type %s", carnot_dtype_name(zero->type.dtype));
-  if (n->node.status) return NULL;
-  carnot_tensor tensor = {.dtype = dtype, .rank = 2, .dims = {rows, blocks}};
-  tensor.data =
-      carnot_arena_alloc(n->node.arena, carnot_dtype_bytes(dtype, (size_t)(rows * blocks)), 1);
-  if (!import_has_memory(&n->node)) return NULL;
-  for (int64_t i = 0; i < rows * blocks; i++) {
-    carnot_store_i64(dtype, tensor.data, (size_t)i, (int64_t)1 << (carnot_dtype_bits(dtype) - 1));
-  }
-  return import_tensor_constant(&n->node, &tensor);
-}
-
-// a times the transpose of b, whose rows are blocks of packed unsigned numbers with a scale and a
-// zero point each.
-static void handle_matmul_nbits(onnx_import* n) {
-  int64_t k = onnx_attr_int(n, "K", 0), rows = onnx_attr_int(n, "N", 0),
-          block = onnx_attr_int(n, "block_size", 0);
-  carnot_dtype dtype = unsigned_of(onnx_attr_int(n, "bits", 4));
-  carnot_value* b = onnx_need(n, 1);
-  enum { kMost = 1 << 28 };
-  if (k <= 0 || rows <= 0 || block <= 0 || k > kMost || rows > kMost || block > kMost || !dtype) {
-    ONNX_FAIL(n, INVALID_MODEL, "K %lld, N %lld, block_size %lld, bits %lld", (long long)k,
-              (long long)rows, (long long)block, (long long)onnx_attr_int(n, "bits", 4));
-  }
-  if (onnx_in(n, 4)) ONNX_FAIL(n, UNSUPPORTED, "g_idx is not supported");
-  if (b && !b->constant) ONNX_FAIL(n, UNSUPPORTED, "B must be constant");
-  if (n->node.status) return;
-  int64_t blocks = (k + block - 1) / block;
-  const int64_t grid[2] = {rows, blocks}, turn[2] = {1, 0};
-  carnot_value* weights = packed_rows(n, &b->constant->tensor, dtype, rows, blocks * block);
-  carnot_attrs attrs = {0};
-  carnot_attrs_set_int(&attrs, n->node.arena, "axis", 1);
-  carnot_attrs_set_int(&attrs, n->node.arena, "block_size", block);
-  carnot_value* wide = import_op(&n->node, CARNOT_OP_DEQUANTIZE_LINEAR, &attrs, 3, weights,
-                                 import_reshape_to(&n->node, onnx_need(n, 2), grid, 2),
-                                 zero_points(n, dtype, rows, blocks));
-  if (blocks * block != k) wide = import_slice(&n->node, wide, 1, 0, k);
-  carnot_value* y =
-      import_matmul(&n->node, onnx_need(n, 0), import_transpose(&n->node, wide, turn, 2));
-  n->outputs[0] = onnx_in(n, 5) ? import_binary(&n->node, CARNOT_FN_ADD, y, onnx_in(n, 5)) : y;
-}
-
 #define MS(op_type, handler, OP, FN) \
   { "com.microsoft", op_type, 1, handler, CARNOT_OP_##OP, CARNOT_FN_##FN, NULL }
 
@@ -227,6 +144,5 @@ static const onnx_row kRows[] = {
     MS("QGemm", handle_gemm, MATMUL_INTEGER, IDENTITY),
     MS("MatMulIntegerToFloat", handle_integer_to_float, MATMUL_INTEGER, IDENTITY),
     MS("DynamicQuantizeMatMul", handle_dynamic_matmul, MATMUL_INTEGER, IDENTITY),
-    MS("MatMulNBits", handle_matmul_nbits, MATMUL, IDENTITY),
 };
 const onnx_row_table onnx_rows_com_microsoft_quantize = ONNX_ROW_TABLE(kRows);

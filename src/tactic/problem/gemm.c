@@ -5,10 +5,16 @@ const char* carnot_gemm_read(const carnot_region* region, uint32_t input_count,
                              carnot_gemm_problem* out) {
   const carnot_plan_node* node = &region->nodes[0];
   if (!carnot_is_gemm(node->op)) return "";
+  return carnot_gemm_read_at(region, /*anchor=*/0, node->inputs[1], input_count, out);
+}
+
+const char* carnot_gemm_read_at(const carnot_region* region, uint32_t anchor, uint32_t b,
+                                uint32_t input_count, carnot_gemm_problem* out) {
+  const carnot_plan_node* node = &region->nodes[anchor];
   const carnot_op_row* row = carnot_op_get(node->op);
   *out = (carnot_gemm_problem){
       .a = node->inputs[0],
-      .b = node->inputs[1],
+      .b = b,
       .c = CARNOT_PLAN_NONE,
       .trans_a = carnot_attr_int(row, &node->attrs, "transA") != 0,
       .trans_b = carnot_attr_int(row, &node->attrs, "transB") != 0,

@@ -19,6 +19,9 @@ static inline bool carnot_is_gemm(carnot_op op) {
 // GEMM; else the reason.
 const char* carnot_gemm_read(const carnot_region* region, uint32_t input_count,
                              carnot_gemm_problem* out);
+// The same of node |anchor|, whose second operand is input |b| of the step (weight_only.h).
+const char* carnot_gemm_read_at(const carnot_region* region, uint32_t anchor, uint32_t b,
+                                uint32_t input_count, carnot_gemm_problem* out);
 // C is read: with beta 0 it has no effect.
 static inline bool carnot_gemm_adds_c(const carnot_gemm_problem* problem) {
   return problem->c != CARNOT_PLAN_NONE && problem->beta != 0;

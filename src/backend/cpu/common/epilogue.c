@@ -132,9 +132,9 @@ static const char* make_program(maker* m, uint32_t first_node, uint32_t acc) {
   return carnot_pw_check(&m->plan->program);
 }
 
-static const char* check_pointwise(maker* m) {
+static const char* check_pointwise(maker* m, uint32_t anchor) {
   const carnot_region* region = m->problem->region;
-  for (uint32_t n = 1; n < region->node_count; n++) {
+  for (uint32_t n = anchor + 1; n < region->node_count; n++) {
     carnot_op op = region->nodes[n].op;
     if (op != CARNOT_OP_UNARY && op != CARNOT_OP_BINARY && op != CARNOT_OP_TERNARY)
       return carnot_because(m->reason, m->size, "%s behind the anchor is not pointwise",
@@ -143,9 +143,10 @@ static const char* check_pointwise(maker* m) {
   return NULL;
 }
 
-const char* carnot_epilogue_plan_make(const carnot_problem* problem, int channel_axis, float* bias,
-                                      int64_t channels, bool* out_has_bias,
-                                      carnot_epilogue_plan* out, char* reason, size_t size) {
+const char* carnot_epilogue_plan_make(const carnot_problem* problem, uint32_t anchor,
+                                      int channel_axis, float* bias, int64_t channels,
+                                      bool* out_has_bias, carnot_epilogue_plan* out, char* reason,
+                                      size_t size) {
   const carnot_region* region = problem->region;
   *out = (carnot_epilogue_plan){.residual = -1, .channel_axis = channel_axis};
   if (region->value_count > kMaxValues) return "the region has too many values";
@@ -153,14 +154,14 @@ const char* carnot_epilogue_plan_make(const carnot_problem* problem, int channel
     return "an inner value is read outside the region";
   maker m = {.problem = problem, .plan = out, .reason = reason, .size = size};
   memset(m.register_of, -1, sizeof(m.register_of));
-  const char* why = check_pointwise(&m);
+  const char* why = check_pointwise(&m, anchor);
   if (!why)
     why = carnot_epilogue_facts_of_problem(problem, CARNOT_DTYPE_F32, channel_axis, channels,
                                            m.facts);
   if (why) return why;
   carnot_epilogue e;
   const carnot_epilogue_mask mask = kernel_mask(bias != NULL);
-  carnot_epilogue_match(region, 0, CARNOT_PLAN_NONE, m.facts, problem->input_count, &mask, &e);
+  carnot_epilogue_match(region, anchor, CARNOT_PLAN_NONE, m.facts, problem->input_count, &mask, &e);
   for (uint32_t i = 0; i < e.bias_count; i++)
     add_to_bias(problem->inputs[e.biases[i]].tensor, bias, channels);
   if (e.bias_count) *out_has_bias = true;

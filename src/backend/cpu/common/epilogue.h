@@ -29,13 +29,14 @@ typedef struct carnot_epilogue_plan {
   carnot_pw_program program;  // input 0 is the tile; instruction_count 0: none
 } carnot_epilogue_plan;
 
-// Reads the nodes behind node 0 of the region. |bias| [channels] is added to where constants are
-// added per channel; *out_has_bias says whether it has a value (set it before when the anchor
+// Reads the nodes behind node |anchor| of the region. |bias| [channels] is added to where constants
+// are added per channel; *out_has_bias says whether it has a value (set it before when the anchor
 // has a bias). |channel_axis|: the axis of the output that a channel vector runs along, from the
 // end (1 is the last). NULL, or why the operators cannot be fused.
-const char* carnot_epilogue_plan_make(const carnot_problem* problem, int channel_axis, float* bias,
-                                      int64_t channels, bool* out_has_bias,
-                                      carnot_epilogue_plan* out, char* reason, size_t size);
+const char* carnot_epilogue_plan_make(const carnot_problem* problem, uint32_t anchor,
+                                      int channel_axis, float* bias, int64_t channels,
+                                      bool* out_has_bias, carnot_epilogue_plan* out, char* reason,
+                                      size_t size);
 // Checks every field of a plan that comes from an engine file, for a step of |input_count| inputs.
 carnot_status* carnot_epilogue_plan_validate(const carnot_epilogue_plan* plan,
                                              uint32_t input_count) CARNOT_MUST_USE;

@@ -46,8 +46,8 @@ static const char* read_params(const carnot_problem* problem, const carnot_conv_
                               .filters = conv->filters};
   const char* why = read_bias(problem, conv, bias);
   if (!why)
-    why = carnot_epilogue_plan_make(problem, problem->inputs[0].rank - 1, bias, out->filters,
-                                    &has_bias, &out->epilogue_plan, reason, size);
+    why = carnot_epilogue_plan_make(problem, /*anchor=*/0, problem->inputs[0].rank - 1, bias,
+                                    out->filters, &has_bias, &out->epilogue_plan, reason, size);
   out->has_bias = has_bias;
   return why;
 }

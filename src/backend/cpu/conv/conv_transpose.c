@@ -92,8 +92,8 @@ static const char* read_problem(const carnot_problem* problem, transposed_params
     return "the bias is not constant float32";
   carnot_epilogue_plan epilogue_plan;
   bool has_bias = false;
-  why = carnot_epilogue_plan_make(problem, x->rank - 1, NULL, p->filters, &has_bias, &epilogue_plan,
-                                  reason, size);
+  why = carnot_epilogue_plan_make(problem, /*anchor=*/0, x->rank - 1, NULL, p->filters, &has_bias,
+                                  &epilogue_plan, reason, size);
   if (why) return why;
   if (epilogue_plan.residual >= 0 || epilogue_plan.program.instruction_count)
     return "more than an activation follows the convolution";

@@ -7,9 +7,8 @@
 
 enum { kMaxColumns = 1 << 18 };
 
-// C as a vector over columns, times beta; NULL when it is taken.
-static const char* take_c(const carnot_problem* problem, const carnot_gemm_problem* gemm, int64_t n,
-                          float* bias) {
+const char* carnot_cpu_gemm_take_c(const carnot_problem* problem, const carnot_gemm_problem* gemm,
+                                   int64_t n, float* bias) {
   const carnot_operand_desc* c = &problem->inputs[gemm->c];
   if (!carnot_is_f32_constant(c)) return "C is not constant float32";
   int64_t count = carnot_tensor_count(c->tensor);
@@ -43,10 +42,10 @@ static const char* read_region(const carnot_problem* problem, carnot_gemm_proble
                           kMaxColumns);
   memset(bias, 0, (size_t)p->n * sizeof(*bias));
   bool has_bias = gemm->c != CARNOT_PLAN_NONE;
-  why = has_bias ? take_c(problem, gemm, p->n, bias) : NULL;
+  why = has_bias ? carnot_cpu_gemm_take_c(problem, gemm, p->n, bias) : NULL;
   if (why) return why;
-  why =
-      carnot_epilogue_plan_make(problem, 1, bias, p->n, &has_bias, &p->epilogue_plan, reason, size);
+  why = carnot_epilogue_plan_make(problem, /*anchor=*/0, 1, bias, p->n, &has_bias,
+                                  &p->epilogue_plan, reason, size);
   p->has_bias = has_bias;
   return why;
 }
@@ -186,24 +185,29 @@ static bool gemm_uses_input(const carnot_step_view* step, uint32_t input) {
   return !(node->inputs[1] == input || (node->input_count > 2 && node->inputs[2] == input));
 }
 
-static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_operand* inputs,
-                                     const carnot_operand* outputs, void* memory,
-                                     size_t* out_workspace_bytes) {
-  carnot_cpu_gemm_state* state = memory;
-  const carnot_cpu_gemm_params* p = step->params;
-  *out_workspace_bytes = 0;
-  const carnot_operand* a = &inputs[step->region->nodes[0].inputs[0]];
-  CARNOT_CHECK(a->format.dtype == CARNOT_DTYPE_F32 && outputs[0].format.dtype == CARNOT_DTYPE_F32 &&
-                   a->rank >= 1 && outputs[0].rank >= 1 && a->dims[a->rank - 1] == p->k &&
-                   outputs[0].dims[outputs[0].rank - 1] == p->n && carnot_cpu_is_dense(a) &&
-                   carnot_cpu_is_dense(&outputs[0]),
+carnot_status* carnot_cpu_gemm_configure_rows(const carnot_cpu_gemm_params* p, carnot_isa isa,
+                                              const carnot_operand* a, const carnot_operand* y,
+                                              carnot_cpu_gemm_state* state) {
+  CARNOT_CHECK(a->format.dtype == CARNOT_DTYPE_F32 && y->format.dtype == CARNOT_DTYPE_F32 &&
+                   a->rank >= 1 && y->rank >= 1 && a->dims[a->rank - 1] == p->k &&
+                   y->dims[y->rank - 1] == p->n && carnot_cpu_is_dense(a) && carnot_cpu_is_dense(y),
                INVALID_ARGUMENT, "operands do not fit packed weights of [%lld,%lld]",
                (long long)p->k, (long long)p->n);
   state->batch = 1;
   state->m = carnot_dims_count(a->dims, a->rank - 1);
-  CARNOT_CHECK(state->m == carnot_dims_count(outputs[0].dims, outputs[0].rank - 1),
-               INVALID_ARGUMENT, "%lld rows give others", (long long)state->m);
-  state->partition = carnot_work_partition_make(step->tactic->isa, state->m, p->n, p->k);
+  CARNOT_CHECK(state->m == carnot_dims_count(y->dims, y->rank - 1), INVALID_ARGUMENT,
+               "%lld rows give others", (long long)state->m);
+  state->partition = carnot_work_partition_make(isa, state->m, p->n, p->k);
+  return NULL;
+}
+
+static carnot_status* gemm_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                     const carnot_operand* outputs, void* memory,
+                                     size_t* out_workspace_bytes) {
+  const carnot_cpu_gemm_params* p = step->params;
+  *out_workspace_bytes = 0;
+  CARNOT_TRY(carnot_cpu_gemm_configure_rows(
+      p, step->tactic->isa, &inputs[step->region->nodes[0].inputs[0]], &outputs[0], memory));
   return carnot_epilogue_plan_check_shapes(&p->epilogue_plan, inputs, &outputs[0], p->n);
 }
 

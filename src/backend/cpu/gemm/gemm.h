@@ -39,9 +39,16 @@ typedef struct carnot_cpu_gemm_run {
 
 // Asks for row-major operands and results.
 void carnot_cpu_gemm_want_row_major(carnot_problem* problem);
+// C of a Gemm as a vector over |n| columns, times beta -> |bias|. NULL, or why it is none.
+const char* carnot_cpu_gemm_take_c(const carnot_problem* problem, const carnot_gemm_problem* gemm,
+                                   int64_t n, float* bias);
 // validate: parameters, operands and epilogue of a step with |constants| packed constants.
 carnot_status* carnot_cpu_gemm_validate(const carnot_step_view* step,
                                         uint32_t constants) CARNOT_MUST_USE;
+// configure: m, batch and partition of rows |a| by packed weights of [k,n]. INVALID_ARGUMENT.
+carnot_status* carnot_cpu_gemm_configure_rows(const carnot_cpu_gemm_params* p, carnot_isa isa,
+                                              const carnot_operand* a, const carnot_operand* y,
+                                              carnot_cpu_gemm_state* state) CARNOT_MUST_USE;
 // run: calls |part| with a carnot_cpu_gemm_run for every part of every matrix of the batch.
 carnot_status* carnot_cpu_gemm_run_parts(const carnot_step_view* step,
                                          const carnot_cpu_gemm_state* state,

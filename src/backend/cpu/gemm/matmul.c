@@ -17,8 +17,8 @@ static const char* read_region(const carnot_problem* problem, carnot_gemm_proble
   if (gemm->alpha != 1) return "alpha is not 1";
   bool has_bias = false;
   const carnot_operand_desc* y = &problem->outputs[0];
-  return carnot_epilogue_plan_make(problem, 1, NULL, y->dims[y->rank - 1], &has_bias, epilogue_plan,
-                                   reason, size);
+  return carnot_epilogue_plan_make(problem, /*anchor=*/0, 1, NULL, y->dims[y->rank - 1], &has_bias,
+                                   epilogue_plan, reason, size);
 }
 
 static const char* matmul_reject(carnot_problem* problem, char* reason, size_t size) {

@@ -201,7 +201,7 @@ static const char* read_channels(const carnot_problem* problem, void* params, ch
     return "the groups do not divide the channels";
   out->epsilon = (float)norm.epsilon;
   bool has_bias = false;
-  why = carnot_epilogue_plan_make(problem, x->rank - 1, NULL, x->dims[1], &has_bias,
+  why = carnot_epilogue_plan_make(problem, /*anchor=*/0, x->rank - 1, NULL, x->dims[1], &has_bias,
                                   &out->epilogue_plan, reason, size);
   if (why) return why;
   return out->epilogue_plan.residual >= 0 || out->epilogue_plan.program.instruction_count

@@ -10,6 +10,7 @@
 //   v_max, v_min     NaN if either operand is NaN
 //   v_max_to, v_min_to(bound, x)  NaN if x is NaN; |bound| must be a number; one instruction
 //   v_select(m, a, b)             a where m, else b
+//   v_iand_or(a, b, c)            (a & b) | c
 //   v_to_int(x)      nearest, ties to even; undefined where |x| >= 2^31
 //   v_scale2(x, n)   x * 2^n for integral n (as float) in [-300, 300], gradual underflow
 #ifndef CARNOT_KERNEL_CPU_COMMON_SIMD_H_

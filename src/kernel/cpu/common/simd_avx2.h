@@ -69,6 +69,9 @@ CARNOT_INLINE vf32 v_of_bits(vi32 a) { return _mm256_castsi256_ps(a); }
 CARNOT_INLINE vi32 v_iadd(vi32 a, vi32 b) { return _mm256_add_epi32(a, b); }
 CARNOT_INLINE vi32 v_isub(vi32 a, vi32 b) { return _mm256_sub_epi32(a, b); }
 CARNOT_INLINE vi32 v_iand(vi32 a, vi32 b) { return _mm256_and_si256(a, b); }
+CARNOT_INLINE vi32 v_iand_or(vi32 a, vi32 b, vi32 c) {
+  return _mm256_or_si256(_mm256_and_si256(a, b), c);
+}
 #define v_ishl(a, n) _mm256_slli_epi32(a, n)
 #define v_ishr(a, n) _mm256_srai_epi32(a, n)
 CARNOT_INLINE vmask v_ieq(vi32 a, vi32 b) { return _mm256_castsi256_ps(_mm256_cmpeq_epi32(a, b)); }

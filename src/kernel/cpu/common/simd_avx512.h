@@ -73,6 +73,9 @@ CARNOT_INLINE vf32 v_of_bits(vi32 a) { return _mm512_castsi512_ps(a); }
 CARNOT_INLINE vi32 v_iadd(vi32 a, vi32 b) { return _mm512_add_epi32(a, b); }
 CARNOT_INLINE vi32 v_isub(vi32 a, vi32 b) { return _mm512_sub_epi32(a, b); }
 CARNOT_INLINE vi32 v_iand(vi32 a, vi32 b) { return _mm512_and_si512(a, b); }
+CARNOT_INLINE vi32 v_iand_or(vi32 a, vi32 b, vi32 c) {
+  return _mm512_ternarylogic_epi32(a, b, c, 0xea);
+}
 #define v_ishl(a, n) _mm512_slli_epi32(a, n)
 #define v_ishr(a, n) _mm512_srai_epi32(a, n)
 CARNOT_INLINE vmask v_ieq(vi32 a, vi32 b) { return _mm512_cmpeq_epi32_mask(a, b); }

@@ -87,6 +87,7 @@ CARNOT_INLINE vi32 v_isub(vi32 a, vi32 b) {
   return (vi32)((vu32)a - (vu32)b);
 }
 CARNOT_INLINE vi32 v_iand(vi32 a, vi32 b) { return a & b; }
+CARNOT_INLINE vi32 v_iand_or(vi32 a, vi32 b, vi32 c) { return (a & b) | c; }
 CARNOT_INLINE vi32 v_ishl(vi32 a, int n) {
   typedef uint32_t vu32 __attribute__((vector_size(16)));
   return (vi32)((vu32)a << n);
