@@ -198,9 +198,10 @@ static carnot_status* run_gemm(carnot_call* call) {
                      beta == 0 ? NULL : carnot_call_in(call, 2));
 }
 
-static const carnot_attr_spec kMatmulAttrs[] = {CARNOT_SPEC_INT("transA", 0),
-                                                CARNOT_SPEC_INT("transB", 0),
-                                                CARNOT_SPEC_FLOAT("alpha", 1), CARNOT_SPEC_END};
+// |activation_bits| 8: by quantized weights, the first operand may be rounded to 8 bits.
+static const carnot_attr_spec kMatmulAttrs[] = {
+    CARNOT_SPEC_INT("transA", 0), CARNOT_SPEC_INT("transB", 0), CARNOT_SPEC_FLOAT("alpha", 1),
+    CARNOT_SPEC_INT("activation_bits", 0), CARNOT_SPEC_END};
 static const carnot_attr_spec kGemmAttrs[] = {
     CARNOT_SPEC_INT("transA", 0), CARNOT_SPEC_INT("transB", 0), CARNOT_SPEC_FLOAT("alpha", 1),
     CARNOT_SPEC_FLOAT("beta", 1), CARNOT_SPEC_END};

@@ -1,5 +1,6 @@
 // com.microsoft.MatMulNBits: a times the transpose of b, whose rows are blocks of packed unsigned
-// numbers with a scale and a zero point each. Written as dequantize, transpose, matmul.
+// numbers with a scale and a zero point each. Written as dequantize, transpose, matmul; with
+// accuracy_level 4 the matmul may round its activations to 8 bits.
 #include "import/onnx/importer.h"
 
 enum { kMost = 1 << 28 };
@@ -153,7 +154,11 @@ static void handle_matmul_nbits(onnx_import* n) {
   if (p.order)
     a = import_gather(&n->node, a, import_ints(&n->node, p.order, (size_t)p.k),
                       import_rank(&n->node, a) - 1);
-  carnot_value* y = import_matmul(&n->node, a, import_transpose(&n->node, wide, turn, 2));
+  carnot_attrs product = {0};
+  if (onnx_attr_int(n, "accuracy_level", 0) == 4)
+    carnot_attrs_set_int(&product, n->node.arena, "activation_bits", 8);
+  carnot_value* y = import_op(&n->node, CARNOT_OP_MATMUL, &product, 2, a,
+                              import_transpose(&n->node, wide, turn, 2));
   n->outputs[0] = onnx_in(n, 5) ? import_binary(&n->node, CARNOT_FN_ADD, y, onnx_in(n, 5)) : y;
 }
 

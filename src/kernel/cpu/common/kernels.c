@@ -12,6 +12,7 @@
 #include "kernel/cpu/common/kernels.def"
 #define KERNEL(name) .name = carnot_##name##_avx512,
 #if defined(__AVX512BF16__)
+extern carnot_gemm_dequant_s8_fn carnot_gemm_dequant_s8_avx512vnni;
 extern carnot_gemm_u8s8_fn carnot_gemm_u8s8_avx512vnni;
 extern carnot_conv2d_u8s8_fn carnot_conv2d_u8s8_avx512vnni;
 extern carnot_depthwise_u8s8_fn carnot_depthwise_u8s8_avx512vnni;

@@ -48,7 +48,8 @@ CARNOT_INLINE void add_group(const float* a, int vectors, int bits, lanes* l, vf
   for (int v = 0; v < vectors; ++v) x[v] = v_iload(l->words[v]), l->words[v] += TILE_PANEL;
   CARNOT_UNROLL
   for (int j = 0; j < 32 / bits; j += 2) {
-    const vf32 first = v_set(a[j]), second = v_set(a[j + 1]);
+    const vf32 first = v_set(a[carnot_dequant_place(j, bits)]);
+    const vf32 second = v_set(a[carnot_dequant_place(j + 1, bits)]);
     CARNOT_UNROLL
     for (int v = 0; v < vectors; ++v) {
       acc[2 * v] = v_fma(first, v_sub(low_number(x[v], bits), l->low_zero[v]), acc[2 * v]);
@@ -143,9 +144,11 @@ CARNOT_INLINE void dequantize_group(const lanes* l, const vf32* scale, int64_t c
   CARNOT_UNROLL
   for (int v = 0; v < kVectorsOfPanel; ++v) {
     vi32 x = v_iload(l->words[v]);
-    for (int64_t j = 0; j < count; ++j, x = v_ishr(x, bits)) {
+    CARNOT_UNROLL
+    for (int j = 0; j < 32 / bits; ++j, x = v_ishr(x, bits)) {
+      const int place = carnot_dequant_place(j, bits);
       const vf32 w = v_mul(v_sub(low_number(x, bits), l->low_zero[v]), scale[v]);
-      v_store(out + j * TILE_PANEL + v * V_LANES, w);
+      if (place < count) v_store(out + place * TILE_PANEL + v * V_LANES, w);
     }
   }
 }

@@ -6,9 +6,12 @@
 // of a block is multiplied by its scale, and nothing but the packed weights is read. More rows meet
 // weights that are dequantized into |workspace| a few panels at a time.
 //
-// Packing: panels of 16 columns; in a panel the groups of K, blocks in order, every block begins a
-// group; in a group one 32-bit word a column with 32 / bits numbers of successive k, the first in
-// the lowest bits. Numbers beyond K or N are 0. It is called "u4 block32 n16" after bits and block.
+// Packing, called "k8n16 u4" after the numbers and columns of a group: panels of 16 columns; in a
+// panel the groups of K, blocks in order, every block begins a group; in a group one 32-bit word a
+// column with 32 / bits numbers of successive k. Byte i of a word holds the numbers i, i + 4, i +
+// 8,
+// .., the first in the lowest bits, so that a shift and a mask give four successive ones as bytes.
+// Numbers beyond K or N are 0.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_DEQUANT_F32_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_DEQUANT_F32_H_
 
@@ -60,6 +63,11 @@ static inline int64_t carnot_dequant_bytes(const carnot_dequant_shape* shape) {
 // Columns that are dequantized at once, and the floats of workspace for each concurrent call.
 static inline int64_t carnot_dequant_columns(int64_t k) { return k <= 4096 ? 64 : 32; }
 static inline int64_t carnot_dequant_workspace(int64_t k) { return k * carnot_dequant_columns(k); }
+
+// The place in its group of the number that begins at bit |index| * |bits| of a word.
+static inline int carnot_dequant_place(int index, int bits) {
+  return index * bits % 8 / bits * 4 + index * bits / 8;
+}
 
 // Packs q[k * rs + n * cs], numbers of |shape->bits| bits. Portable C.
 void carnot_pack_dequant(const carnot_dequant_shape* shape, const uint8_t* q, int64_t rs,

@@ -1,5 +1,6 @@
-// GEMM over weights of 2, 4 and 8 bits in blocks against double precision.
-#include "kernel/cpu/gemm/gemm_dequant_f32.h"
+// GEMM over weights of 2, 4 and 8 bits in blocks against double precision, with
+// activations in float32 and in 8 bits.
+#include "kernel/cpu/gemm/gemm_dequant_s8.h"
 
 #include "kernel/cpu/common/kernel_test.h"
 
@@ -110,6 +111,54 @@ static void check_problems(const carnot_cpu_kernels* kernels) {
   }
 }
 
+// ---- activations in 8 bits ----
+
+typedef struct rounded_rows {
+  carnot_dequant_rows rows;
+  float *numbers, *scales, *sums;
+} rounded_rows;
+
+static void rounded_init(const problem* p, const operands* o, const carnot_cpu_kernels* kernels,
+                         rounded_rows* r) {
+  const carnot_dequant_shape* shape = &o->call.shape;
+  const int64_t blocks = carnot_dequant_blocks(shape);
+  r->numbers = buffer((p->m * carnot_dequant_row_bytes(shape) + 3) / 4, 0);
+  r->scales = buffer(p->m * blocks, 0), r->sums = buffer(p->m * blocks, 0);
+  r->rows = (carnot_dequant_rows){(int8_t*)r->numbers, r->scales, r->sums};
+  kernels->round_rows_s8(shape, o->a, p->k, 0, p->m, &r->rows);
+}
+
+static void rounded_deinit(rounded_rows* r) {
+  buffer_free(r->numbers), buffer_free(r->scales), buffer_free(r->sums);
+}
+
+// The activation as 8 bits and its scale: no larger than half a step from what it was.
+static double rounded_at(const problem* p, const operands* o, int64_t m, int64_t k) {
+  double most = 0;
+  const int64_t begin = k / p->block * p->block;
+  for (int64_t i = begin; i < p->k && i < begin + p->block; ++i)
+    most = fmax(most, fabs((double)o->a[m * p->k + i]));
+  const float scale = (float)most / 127;
+  return scale > 0 ? (double)rintf(o->a[m * p->k + k] * (1 / scale)) * scale : 0;
+}
+
+static void check_rounded(const carnot_cpu_kernels* kernels) {
+  for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
+    const problem* p = &kProblems[i];
+    operands o, exact;
+    rounded_rows r;
+    operands_init(p, &o), operands_init(p, &exact);
+    rounded_init(p, &o, kernels, &r);
+    kernels->gemm_dequant_s8(&o.call, &r.rows, 0, p->m, 0, p->n);
+    for (int64_t m = 0; m < p->m; ++m)
+      for (int64_t k = 0; k < p->k; ++k) exact.a[m * p->k + k] = (float)rounded_at(p, &o, m, k);
+    memcpy(exact.c, o.c, (size_t)(p->m * p->n) * sizeof(float));
+    check_result(p, &exact);
+    rounded_deinit(&r);
+    operands_deinit(&o), operands_deinit(&exact);
+  }
+}
+
 // However the columns are cut, the bits are the same.
 static void check_parts(const carnot_cpu_kernels* kernels) {
   for (size_t i = 0; i < sizeof kProblems / sizeof *kProblems; ++i) {
@@ -125,9 +174,11 @@ static void check_parts(const carnot_cpu_kernels* kernels) {
 }
 
 static void test_problems(void** state) { (void)state, for_each_isa(check_problems); }
+static void test_rounded(void** state) { (void)state, for_each_isa(check_rounded); }
 static void test_parts(void** state) { (void)state, for_each_isa(check_parts); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_problems), cmocka_unit_test(test_parts)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_problems),
+                                     cmocka_unit_test(test_rounded), cmocka_unit_test(test_parts)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,8 @@ void carnot_pack_dequant(const carnot_dequant_shape* shape, const uint8_t* q, in
     for (int64_t k = 0; k < shape->k; ++k) {
       const int64_t in_block = k % shape->block;
       uint32_t* word = column + (k / shape->block * of_block + in_block / each) * 16;
-      *word |= (uint32_t)q[k * rs + n * cs] << (shape->bits * (in_block % each));
+      const int64_t place = in_block % each;  // byte place % 4, the place / 4-th number of it
+      *word |= (uint32_t)q[k * rs + n * cs] << (place % 4 * 8 + place / 4 * shape->bits);
     }
   }
 }
