@@ -3,128 +3,23 @@
 import json
 import pathlib
 import re
+import sys
 
 import numpy as np
-import onnx
 import pytest
 from harness import passes
-from onnx import TensorProto as T
-from onnx import helper as h
-from onnx import numpy_helper as nh
 
-RNG = np.random.default_rng(23)
-TYPES = {np.uint8: T.UINT8, np.int8: T.INT8, np.float32: T.FLOAT}
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import quantized_rule
+from quantized_rule import RNG, F, conv_sums, integer_rule, matmul_sums, numbers, round_to, twice_rule
+
 LEVELS = ["scalar", "avx2", "avx512", "avx512vnni"]
 LEVELS = [level for level in LEVELS if re.search(rf"^ +{level} +usable", passes("device", "--no-measure"), flags=re.M)]
-F = np.float32
 
 
-class Model:
-    """Nodes over quantized operands, with an initializer for each array."""
-
-    def __init__(self) -> None:
-        self.nodes: list = []
-        self.constants: dict = {}
-        self.inputs: dict = {}
-
-    def constant(self, array: np.ndarray) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants[name] = np.asarray(array)
-        return name
-
-    def node(self, op: str, *inputs: str, **attributes: object) -> str:
-        name = f"{op}_{len(self.nodes)}"
-        self.nodes.append(h.make_node(op, inputs, [name], name, **attributes))
-        return name
-
-    def input(self, name: str, array: np.ndarray) -> str:
-        self.inputs[name] = array
-        return name
-
-    def dequantize(self, x: str, scale: object, zero: object, **attributes: object) -> str:
-        return self.node("DequantizeLinear", x, self.constant(scale), self.constant(zero), **attributes)
-
-    def quantize(self, x: str, scale: object, zero: object) -> str:
-        return self.node("QuantizeLinear", x, self.constant(scale), self.constant(zero))
-
+class Model(quantized_rule.Model):
     def run(self, folder: pathlib.Path, outputs: dict, isa: str, *flags: str) -> tuple[list, list]:
-        """The outputs, and the tactics of the layers in order."""
-        graph = h.make_graph(
-            self.nodes,
-            "g",
-            [h.make_tensor_value_info(k, TYPES[v.dtype.type], v.shape) for k, v in self.inputs.items()],
-            [h.make_tensor_value_info(k, TYPES[v], None) for k, v in outputs.items()],
-            [nh.from_array(v, k) for k, v in self.constants.items()],
-        )
-        onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 21)], ir_version=10), folder / "m.onnx")
-        plan = folder / "m.plan"
-        passes("build", folder / "m.onnx", "--output", plan, f"--isa={isa}", "--builderOptimizationLevel=0", *flags)
-        given = []
-        for name, array in self.inputs.items():
-            np.save(folder / f"{name}.npy", array)
-            given += ["--input", f"{name}={folder / name}.npy"]
-        passes("run", plan, *given, "--output-dir", folder / "out")
-        layers = json.loads(passes("inspect", plan, "--json"))["Layers"]
-        return [np.load(folder / "out" / f"{name}.npy") for name in outputs], [layer["TacticName"] for layer in layers]
-
-
-def numbers(dtype: type, *shape: int) -> np.ndarray:
-    limits = np.iinfo(dtype)
-    return RNG.integers(limits.min, limits.max + 1, shape).astype(dtype)
-
-
-def round_to(v: np.ndarray, zero: int, low: int, high: int, dtype: type) -> np.ndarray:
-    v = np.where(np.isnan(v), F(0), np.rint(v))
-    return np.clip(v + F(zero), low, high).astype(dtype)
-
-
-def integer_rule(
-    sums: np.ndarray,
-    scales: tuple,
-    bias: np.ndarray | None,
-    residual: tuple | None,
-    bound: tuple | None,
-    y_zero: int,
-    dtype: type,
-    axis: int,
-) -> np.ndarray:
-    """The rule of tactic/problem/quantized.h for exact int64 |sums|; channels along |axis|."""
-    x_scale, w_scale, y_scale = scales
-    shape = [1] * sums.ndim
-    shape[axis] = -1
-    w = np.broadcast_to(np.asarray(w_scale, F), sums.shape[axis]).reshape(shape).astype(np.float64)
-    product = np.float64(x_scale) * w
-    if bias is not None:
-        sums = sums + np.rint(np.asarray(bias, F).reshape(shape).astype(np.float64) / product).astype(np.int64)
-    with np.errstate(all="ignore"):
-        v = sums.astype(F) * (product / np.float64(y_scale)).astype(F)
-        if residual is not None:
-            r, r_scale, r_zero = residual
-            v = v + (r.astype(np.int32) - int(r_zero)).astype(F) * F(np.float64(r_scale) / np.float64(y_scale))
-        limits = np.iinfo(dtype)
-        low, high = limits.min, limits.max
-        if bound is not None:
-            low, high = (int(np.clip(np.rint(F(b) / F(y_scale)) + F(y_zero), low, high)) for b in bound)
-        return round_to(v, y_zero, low, high, dtype)
-
-
-def matmul_sums(x: np.ndarray, x_zero: int, w: np.ndarray) -> np.ndarray:
-    return (x.astype(np.int64) - int(x_zero)) @ w.astype(np.int64)
-
-
-def conv_sums(x: np.ndarray, x_zero: int, w: np.ndarray, group: int, pad: int, stride: int) -> np.ndarray:
-    centered = np.pad(x.astype(np.int64) - int(x_zero), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    n, c, height, width = centered.shape
-    filters, each, r, s = w.shape
-    rows, columns = (height - r) // stride + 1, (width - s) // stride + 1
-    out = np.zeros((n, filters, rows, columns), np.int64)
-    for i in range(r):
-        for j in range(s):
-            part = centered[:, :, i : i + rows * stride : stride, j : j + columns * stride : stride]
-            part = part[:, :, :rows, :columns].reshape(n, group, each, rows, columns)
-            taps = w[:, :, i, j].astype(np.int64).reshape(group, filters // group, each)
-            out += np.einsum("ngchw,gkc->ngkhw", part, taps).reshape(out.shape)
-    return out
+        return super().run(folder, outputs, passes, f"--isa={isa}", "--builderOptimizationLevel=0", *flags)
 
 
 @pytest.mark.parametrize("isa", LEVELS)
@@ -163,6 +58,19 @@ def test_convolution_with_its_epilogue(
     assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
     family = "depthwise" if group == c == filters else "conv_few" if c <= 4 else "conv"
     assert [t for t in tactics if "reformat" not in t] == [f"cpu_{family}_u8s8_{isa.replace('vnni', '')}"]
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_a_sum_that_is_quantized_before_the_residual(tmp_path: pathlib.Path, isa: str) -> None:
+    x, w, r = numbers(np.uint8, 1, 16, 5, 6), numbers(np.int8, 24, 16, 3, 3), numbers(np.uint8, 1, 24, 5, 6)
+    m = Model()
+    y = m.node("Conv", m.dequantize(m.input("x", x), F(0.02), np.uint8(3)), m.dequantize(m.constant(w), F(0.01), np.int8(0)), pads=[1] * 4)  # fmt: skip
+    y = m.dequantize(m.quantize(y, F(0.37), np.uint8(119)), F(0.37), np.uint8(119))
+    y = m.node("Relu", m.node("Add", y, m.dequantize(m.input("r", r), F(0.31), np.uint8(7))))
+    y = m.quantize(y, F(0.21), np.uint8(2))
+    (got,), _ = m.run(tmp_path, {y: np.uint8}, isa)
+    sums = conv_sums(x, 3, w, 1, 1, 1)
+    assert np.array_equal(got, twice_rule(sums, (F(0.02), F(0.01)), (F(0.37), 119), (r, F(0.31), 7), 0.21, 2))
 
 
 @pytest.mark.parametrize("isa", LEVELS)
