@@ -17,6 +17,7 @@
 #include "tactic/problem/norm.h"
 #include "tactic/problem/pool.h"
 #include "tactic/problem/quantized.h"
+#include "tactic/problem/quantized_mean.h"
 
 const carnot_core_functions carnot_core = {.count = CARNOT_CORE_FUNCTION_COUNT,
                                            .functions = {

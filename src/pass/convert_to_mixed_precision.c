@@ -2,8 +2,10 @@
 // requested precision allows it: contractions, and layers behind them whose results stay in the
 // range of their operands (traits of ir/op.h, column range of base/fn.def). Kernels accumulate in
 // FP32. Inputs and results of the network keep their types, as do layers for which FP32 was
-// requested and constants that FP16 cannot hold.
+// requested, constants that FP16 cannot hold, and contractions of quantized operands that a kernel
+// computes in integers.
 #include "pass/cast_cache.h"
+#include "pass/quantized_region.h"
 
 typedef struct narrower {
   const carnot_pass_options* options;
@@ -110,7 +112,9 @@ static carnot_status* visit(carnot_block* block, void* user) {
   for (carnot_node *node = block->first, *next; node && !status; node = next) {
     next = node->next;
     carnot_dtype to = type_for(n, node);
-    if (to) status = narrow_node(n, node, to);
+    bool is_quantized = false;
+    if (to && !node->precision) status = carnot_accepts_quantized(n->options, node, &is_quantized);
+    if (to && !is_quantized && !status) status = narrow_node(n, node, to);
   }
   carnot_cast_cache_deinit(&n->cache);
   return status;

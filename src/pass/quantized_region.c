@@ -1,5 +1,6 @@
 // Collects quantized regions: [dequantize x, dequantize w, anchor, bias, dequantize r, residual,
-// activation, quantize]. The longest region that a kernel takes is fused.
+// activation, quantize], with an inner quantization before the residual where the network has one.
+// The longest region that a kernel takes is fused.
 #include "pass/quantized_region.h"
 
 enum { kMostNodes = 24, kMostCopies = 8 };
@@ -82,7 +83,18 @@ static bool is_follower(const carnot_node* node, const carnot_value* value) {
          carnot_same_dims(&value->type, &node->outputs[0]->type);
 }
 
+// The dequantize node that alone reads the quantized |value|, in front of an addition.
+static carnot_node* dequantized_addend(const carnot_value* value) {
+  carnot_node* node = carnot_only_user(value);
+  if (!node || node->block != value->block || node->op != CARNOT_OP_DEQUANTIZE_LINEAR ||
+      node->inputs[0] != value)
+    return NULL;
+  const carnot_node* next = carnot_only_user(node->outputs[0]);
+  return next && next->block == node->block && is_addition(next) ? node : NULL;
+}
+
 static carnot_status* follow(proposal* p, carnot_value* value) {
+  bool is_twice = false;
   for (;;) {
     carnot_node* node = carnot_only_user(value);
     if (!node || node->block != value->block || !is_follower(node, value) ||
@@ -94,7 +106,12 @@ static carnot_status* follow(proposal* p, carnot_value* value) {
     p->nodes[p->count++] = node;
     mark_end(p);
     value = node->outputs[0];
-    if (node->op == CARNOT_OP_QUANTIZE_LINEAR) return NULL;
+    if (node->op != CARNOT_OP_QUANTIZE_LINEAR) continue;
+    node = is_twice || p->count == kMostNodes ? NULL : dequantized_addend(value);
+    if (!node) return NULL;
+    is_twice = true;
+    p->nodes[p->count++] = node;
+    value = node->outputs[0];
   }
 }
 

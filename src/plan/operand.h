@@ -21,6 +21,13 @@ typedef struct carnot_operand_desc {
 static inline bool carnot_is_known(const carnot_operand_desc* t) {
   return t->is_constant && t->tensor && t->tensor->data;
 }
+// A float32 constant whose data is available at build time.
+static inline bool carnot_is_f32_constant(const carnot_operand_desc* t) {
+  return t->format.dtype == CARNOT_DTYPE_F32 && carnot_is_known(t);
+}
+static inline bool carnot_is_8bit(carnot_dtype dtype) {
+  return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
+}
 
 // Its rank is known, and so is each dimension, which is the same in every profile.
 static inline bool carnot_has_fixed_dims(const carnot_operand_desc* t) {

@@ -245,6 +245,10 @@ carnot_status* carnot_plan_verify(const carnot_plan* plan) {
   CHECK(plan->arena_bytes < (1ull << 48) && plan->device_arena_bytes < (1ull << 48) &&
             plan->workspace_bytes < (1ull << 48),
         "an arena of %llu bytes", (unsigned long long)plan->arena_bytes);
+  // Values of unknown size begin where the arena of the others ends.
+  CHECK(plan->arena_bytes % 64 == 0 && plan->device_arena_bytes % 64 == 0,
+        "arenas of %llu and %llu bytes, must be multiples of 64",
+        (unsigned long long)plan->arena_bytes, (unsigned long long)plan->device_arena_bytes);
   uint32_t flexible = 0;
   for (uint32_t i = 0; i < plan->value_count; i++) {
     CARNOT_TRY(check_value(plan, i));

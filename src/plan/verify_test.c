@@ -51,6 +51,7 @@ static void break_circle(carnot_plan* p) {
   p->values[PLAN_VIEW].index = PLAN_PART;
 }
 static void break_dynamic_count(carnot_plan* p) { p->dynamic_count = 0; }
+static void break_arena_multiple(carnot_plan* p) { p->arena_bytes += 2; }
 static void break_arena_total(carnot_plan* p) { p->arena_bytes = UINT64_C(1) << 48; }
 
 // ---- bindings ----
@@ -184,6 +185,7 @@ static const breakage kBreakages[] = {
     {"in a cycle", break_circle},
     {"placed at run time", break_dynamic_count},
     {"an arena of", break_arena_total},
+    {"must be multiples of 64", break_arena_multiple},
     {"tensor y names value", break_binding_value},
     {"tensor y has type", break_binding_type},
     {"tensor y of rank 2 and type float32 cannot have format 8", break_binding_format},

@@ -6,63 +6,8 @@ import pathlib
 import numpy as np
 import pytest
 from harness import passes
-from quantized_model import LEVELS, RNG, Model, numbers
-
-F = np.float32
-
-
-def round_to(v: np.ndarray, zero: int, low: int, high: int, dtype: type) -> np.ndarray:
-    v = np.where(np.isnan(v), F(0), np.rint(v))
-    return np.clip(v + F(zero), low, high).astype(dtype)
-
-
-def integer_rule(
-    sums: np.ndarray,
-    scales: tuple,
-    bias: np.ndarray | None,
-    residual: tuple | None,
-    bound: tuple | None,
-    y_zero: int,
-    dtype: type,
-    axis: int,
-) -> np.ndarray:
-    """The rule of tactic/problem/quantized.h for exact int64 |sums|; channels along |axis|."""
-    x_scale, w_scale, y_scale = scales
-    shape = [1] * sums.ndim
-    shape[axis] = -1
-    w = np.broadcast_to(np.asarray(w_scale, F), sums.shape[axis]).reshape(shape).astype(np.float64)
-    product = np.float64(x_scale) * w
-    if bias is not None:
-        sums = sums + np.rint(np.asarray(bias, F).reshape(shape).astype(np.float64) / product).astype(np.int64)
-    with np.errstate(all="ignore"):
-        v = sums.astype(F) * (product / np.float64(y_scale)).astype(F)
-        if residual is not None:
-            r, r_scale, r_zero = residual
-            v = v + (r.astype(np.int32) - int(r_zero)).astype(F) * F(np.float64(r_scale) / np.float64(y_scale))
-        limits = np.iinfo(dtype)
-        low, high = limits.min, limits.max
-        if bound is not None:
-            low, high = (int(np.clip(np.rint(F(b) / F(y_scale)) + F(y_zero), low, high)) for b in bound)
-        return round_to(v, y_zero, low, high, dtype)
-
-
-def matmul_sums(x: np.ndarray, x_zero: int, w: np.ndarray) -> np.ndarray:
-    return (x.astype(np.int64) - int(x_zero)) @ w.astype(np.int64)
-
-
-def conv_sums(x: np.ndarray, x_zero: int, w: np.ndarray, group: int, pad: int, stride: int) -> np.ndarray:
-    centered = np.pad(x.astype(np.int64) - int(x_zero), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
-    n, c, height, width = centered.shape
-    filters, each, r, s = w.shape
-    rows, columns = (height - r) // stride + 1, (width - s) // stride + 1
-    out = np.zeros((n, filters, rows, columns), np.int64)
-    for i in range(r):
-        for j in range(s):
-            part = centered[:, :, i : i + rows * stride : stride, j : j + columns * stride : stride]
-            part = part[:, :, :rows, :columns].reshape(n, group, each, rows, columns)
-            taps = w[:, :, i, j].astype(np.int64).reshape(group, filters // group, each)
-            out += np.einsum("ngchw,gkc->ngkhw", part, taps).reshape(out.shape)
-    return out
+from quantized_model import LEVELS, Model
+from quantized_rule import RNG, F, conv_sums, integer_rule, matmul_sums, numbers, round_to, twice_rule
 
 
 @pytest.mark.parametrize("isa", LEVELS)
@@ -101,6 +46,19 @@ def test_convolution_with_its_epilogue(
     assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
     family = "depthwise" if group == c == filters else "conv_few" if c <= 4 else "conv"
     assert [t for t in tactics if "reformat" not in t] == [f"cpu_{family}_u8s8_{isa.replace('vnni', '')}"]
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+def test_a_sum_that_is_quantized_before_the_residual(tmp_path: pathlib.Path, isa: str) -> None:
+    x, w, r = numbers(np.uint8, 1, 16, 5, 6), numbers(np.int8, 24, 16, 3, 3), numbers(np.uint8, 1, 24, 5, 6)
+    m = Model()
+    y = m.node("Conv", m.dequantize(m.input("x", x), F(0.02), np.uint8(3)), m.dequantize(m.constant(w), F(0.01), np.int8(0)), pads=[1] * 4)  # fmt: skip
+    y = m.dequantize(m.quantize(y, F(0.37), np.uint8(119)), F(0.37), np.uint8(119))
+    y = m.node("Relu", m.node("Add", y, m.dequantize(m.input("r", r), F(0.31), np.uint8(7))))
+    y = m.quantize(y, F(0.21), np.uint8(2))
+    (got,), _ = m.run(tmp_path, {y: np.uint8}, isa)
+    sums = conv_sums(x, 3, w, 1, 1, 1)
+    assert np.array_equal(got, twice_rule(sums, (F(0.02), F(0.01)), (F(0.37), 119), (r, F(0.31), 7), 0.21, 2))
 
 
 @pytest.mark.parametrize("isa", LEVELS)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from harness import carnot
 from onnx import TensorProto as T
-from quantized_model import LEVELS, RNG, Model
+from quantized_model import LEVELS, Model
+from quantized_rule import RNG
 
 SIGNED = {4: T.INT4, 8: T.INT8}
 
@@ -41,14 +42,14 @@ class NBits:
         self.w = ((self.q[:, :k] - self.zeros[:, of]) * self.scales[:, of].astype(np.float64)).T
         self.given = (n, k, block, bits, zeros, groups)
 
-    def add(self, m: Model, x: str, bias: np.ndarray | None = None) -> str:
+    def add(self, m: Model, x: str, bias: np.ndarray | None = None, **attributes: int) -> str:
         n, k, block, bits, zeros, groups = self.given
         packed = pack(self.q, bits).reshape(n, self.blocks, -1)
         inputs = [x, m.constant(packed), m.constant(self.scales.reshape(-1))]
         inputs += [m.constant(pack(self.zeros, bits).reshape(-1)) if zeros else ""]
         inputs += [m.constant(groups.astype(np.int32)) if groups is not None else ""]
         inputs += [m.constant(bias) if bias is not None else ""]
-        return m.node("MatMulNBits", *inputs, domain="com.microsoft", K=k, N=n, bits=bits, block_size=block)
+        return m.node("MatMulNBits", *inputs, domain="com.microsoft", K=k, N=n, bits=bits, block_size=block, **attributes)
 
 
 @pytest.mark.parametrize("isa", LEVELS)
@@ -72,6 +73,23 @@ def test_matmul_nbits(
     (got,), tactics = model.run(tmp_path, {y: np.float32}, isa)
     assert tactics == [f"cpu_gemm_dequant_f32_{isa.removesuffix('vnni')}"]
     near(got, x, layer.w, bias.astype(np.float64))
+
+
+@pytest.mark.parametrize("isa", LEVELS)
+@pytest.mark.parametrize(("rows", "n", "k", "block", "bits", "zeros"), [(1, 100, 256, 32, 4, True), (5, 33, 130, 16, 8, False)])
+def test_activations_in_8_bits_where_the_model_asks(
+    tmp_path: pathlib.Path, isa: str, rows: int, n: int, k: int, block: int, bits: int, zeros: bool
+) -> None:
+    """accuracy_level 4: within half a step of each block of a row, and not the float result."""
+    model, layer = Model(), NBits(n, k, block, bits, zeros)
+    x = activations(rows, k)
+    (got,), tactics = model.run(tmp_path, {layer.add(model, model.input("x", x), accuracy_level=4): np.float32}, isa)
+    assert tactics == [f"cpu_gemm_dequant_s8_{isa.removesuffix('vnni')}"]
+    error = np.abs(got - x.astype(np.float64) @ layer.w)
+    steps = [np.abs(x[:, i : i + block]).max(1, keepdims=True) / 127 for i in range(0, k, block)]
+    weights = [np.abs(layer.w[i : i + block]).sum(0) for i in range(0, k, block)]
+    assert (error <= sum(0.5001 * step * weight for step, weight in zip(steps, weights))).all()
+    assert error.max() > 1e-4
 
 
 @pytest.mark.parametrize("even", [True, False])

@@ -37,15 +37,25 @@ static float __uint_as_float(unsigned v) { return bits_as<float>(v); }
 static unsigned __float_as_uint(float v) { return bits_as<unsigned>(v); }
 static double __dmul_rn(double a, double b) { return a * b; }
 static double __dadd_rn(double a, double b) { return a + b; }
+static float __fmul_rn(float a, float b) { return a * b; }
+static float __fadd_rn(float a, float b) { return a + b; }
+static float __fdiv_rn(float a, float b) { return a / b; }
+static int __float2int_rn(float v) {
+  if (v != v) return 0;
+  return v >= 0x1p31f ? 0x7fffffff : v < -0x1p31f ? (int)0x80000000 : (int)rintf(v);
+}
 static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
 static unsigned short host_half_of(float v) { return bits_as<unsigned short>((_Float16)v); }
 
 #include "kernel/cuda/conv/conv_small_channels_params.h"
 #include "kernel/cuda/conv/depthwise.cuh"
+#include "kernel/cuda/conv/depthwise_int8.cuh"
 #include "kernel/cuda/copy/copy_params.h"
-#include "kernel/cuda/gemm/gemm_tile_params.h"
+#include "kernel/cuda/gemm/gemm_int8_params.h"
+#include "kernel/cuda/gemm/pad_channels.cuh"
 #include "kernel/cuda/norm/group_norm_params.h"
+#include "kernel/cuda/reduce/mean_bytes_params.h"
 #include "kernel/cuda/squeeze_excite/squeeze_excite_params.h"
 
 // All kernels over common/generic.cuh (src/CMakeLists.txt).
@@ -183,6 +193,94 @@ static void run_gemm_tma_pingpong(const void* given, unsigned long long far) {
 #define HOST_TMA(height, width)                                                                  \
   HOST_KERNEL(gemm_tma_##height##x##width##_f16, run_gemm_tma<f16>, carnot_cuda_gemm_tma_params) \
   HOST_KERNEL(gemm_tma_##height##x##width##_bf16, run_gemm_tma<bf16>, carnot_cuda_gemm_tma_params)
+// ---- 8-bit integers ----
+
+static void bring_epilogue_near(carnot_cuda_int8_epilogue& e, unsigned long long far) {
+  bring_near(e.bias, far);
+  bring_near(e.scale, far);
+  bring_near(e.residual, far);
+}
+// The sums by the parameters; the epilogue is the kernels' own.
+template <class X>
+static void run_gemm_int8(const void* given, unsigned long long far) {
+  carnot_cuda_gemm_int8_params all;
+  memcpy(&all, given, sizeof(all));
+  all.gemm = near_params<carnot_cuda_gemm_tile_params>(&all.gemm, far);
+  bring_epilogue_near(all.epilogue, far);
+  const carnot_cuda_gemm_tile_params& p = all.gemm;
+  int8_epilogue out;
+  out.keep(all.epilogue, p.y, p.rows, p.filters);
+  for (int n = 0; n < p.filters / 8; n++) {
+    out.read_channels(all.epilogue, n);
+    for (i64 m = 0; m < p.rows; m++) {
+      i64 column = m % p.out_columns, row = m / p.out_columns % p.out_rows,
+          image = m / p.out_columns / p.out_rows;
+      i32 sums[8] = {};
+      for (int k = 0; k < p.depth; k++) {
+        int tap = k / p.channels;
+        i64 y = row * p.step[0] - p.begin[0] + tap / p.kernel_columns * p.dilation[0],
+            c = column * p.step[1] - p.begin[1] + tap % p.kernel_columns * p.dilation[1];
+        bool inside = y >= 0 && y < p.in_rows && c >= 0 && c < p.in_columns;
+        X x =
+            inside
+                ? ((const X*)
+                       p.x)[((image * p.in_rows + y) * p.in_columns + c) * p.pixel + k % p.channels]
+                : (X)all.outside;
+        for (int e = 0; e < 8; e++)
+          sums[e] += (i32)x * ((const i8*)p.w)[(i64)(n * 8 + e) * all.w_pitch + k];
+      }
+      out.put(sums, out.residual_at(m, n), m, n);
+    }
+  }
+}
+template <class X, int KERNEL>
+static void run_depthwise_int8(const void* given, unsigned long long far) {
+  carnot_cuda_depthwise_int8_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.w, far);
+  bring_near(p.y, far);
+  bring_epilogue_near(p.epilogue, far);
+  for (i64 i = 0; i < p.count + 100; i++) {  // the last block is not full
+    blockIdx.x = (unsigned)i;
+    depthwise_int8<X, KERNEL>(p);
+  }
+}
+static void run_pad_channels(const void* given, unsigned long long far) {
+  carnot_cuda_pad_channels_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.y, far);
+  for (i64 i = 0; i < p.count + 100; i++) {
+    blockIdx.x = (unsigned)i;
+    pad_words(p);
+  }
+}
+template <class X>
+static void run_mean_bytes(const void* given, unsigned long long far) {
+  carnot_cuda_mean_bytes_params p;
+  memcpy(&p, given, sizeof(p));
+  bring_near(p.x, far);
+  bring_near(p.y, far);
+  for (i64 i = 0; i < (i64)p.images * p.channels; i++) {
+    i32 sum = -p.pixels * p.x_zero;
+    for (i64 k = 0; k < p.pixels; k++)
+      sum += ((const X*)p.x)[(i / p.channels * p.pixels + k) * p.channels + i % p.channels];
+    ((u8*)p.y)[i] = (u8)quantized_bits((f32)sum * p.scale, p.y_zero, p.y_signed ? -128 : 0,
+                                       p.y_signed ? 127 : 255);
+  }
+}
+#define HOST_INT8(height, width, stages, load)                               \
+  HOST_KERNEL(gemm_int8_##height##x##width##_##load##_u8, run_gemm_int8<u8>, \
+              carnot_cuda_gemm_int8_params)                                  \
+  HOST_KERNEL(gemm_int8_##height##x##width##_##load##_i8, run_gemm_int8<i8>, \
+              carnot_cuda_gemm_int8_params)
+#define HOST_DEPTHWISE_INT8(KERNEL)                                           \
+  HOST_KERNEL(depthwise_int8_##KERNEL##_u8, (run_depthwise_int8<u8, KERNEL>), \
+              carnot_cuda_depthwise_int8_params)                              \
+  HOST_KERNEL(depthwise_int8_##KERNEL##_i8, (run_depthwise_int8<i8, KERNEL>), \
+              carnot_cuda_depthwise_int8_params)
+
 // Squeeze-and-excitation and group normalization as their parameters describe them.
 template <class T>
 static void run_squeeze_excite(const void* given, unsigned long long far) {
@@ -309,6 +407,11 @@ static const bool are_known = [] {
   HOST_HALF(f16)
   HOST_HALF(bf16)
   CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(HOST_MULTISTAGE)
+  CARNOT_CUDA_GEMM_INT8_SIZES(HOST_INT8)
+  CARNOT_CUDA_DEPTHWISE_INT8_KERNELS(HOST_DEPTHWISE_INT8)
+  HOST_KERNEL(pad_channels, run_pad_channels, carnot_cuda_pad_channels_params)
+  HOST_KERNEL(mean_bytes_u8, run_mean_bytes<u8>, carnot_cuda_mean_bytes_params)
+  HOST_KERNEL(mean_bytes_i8, run_mean_bytes<i8>, carnot_cuda_mean_bytes_params)
   CARNOT_CUDA_GEMM_TMA_SIZES(HOST_TMA)
   CARNOT_CUDA_GEMM_PINGPONG_SIZES(HOST_PINGPONG)
   CARNOT_CUDA_CONV_STEMS(HOST_STEM)

@@ -33,7 +33,9 @@ static bool is_known(const carnot_operand_desc* t) {
   if (is_host(t) && !carnot_is_known(t)) return false;
   for (int d = 0; d < t->rank; d++)
     if (t->dims[d] < 1) return false;
-  return t->rank >= 0 && (is_host(t) || carnot_dtype_is_float(t->format.dtype));
+  // Made-up integers of more bits may be indices that reach anywhere.
+  return t->rank >= 0 &&
+         (is_host(t) || carnot_dtype_is_float(t->format.dtype) || carnot_is_8bit(t->format.dtype));
 }
 
 static bool can_time(const carnot_candidate* c) {

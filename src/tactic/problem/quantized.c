@@ -68,6 +68,7 @@ typedef struct reader {
   carnot_quantized_region* out;
   const carnot_operand_facts* facts;
   uint32_t acc;  // local value: the result so far
+  bool is_done;  // it is quantized
 } reader;
 
 // The only node that reads the result so far.
@@ -94,7 +95,7 @@ static bool take_addition(reader* r, const carnot_plan_node* node) {
   if (operand.value == CARNOT_PLAN_NONE) return false;
   if (other < input_count && (r->facts[other] & CARNOT_FACT_CHANNEL) &&
       (r->facts[other] & CARNOT_FACT_KNOWN)) {
-    if (r->out->bias != CARNOT_PLAN_NONE || has_residual) return false;
+    if (r->out->bias != CARNOT_PLAN_NONE || has_residual || r->out->is_twice) return false;
     r->out->bias = other;
     return true;
   }
@@ -113,20 +114,60 @@ static bool take_quantize(reader* r, const carnot_plan_node* node) {
   return true;
 }
 
+static bool is_bound(const carnot_epilogue_activation* a) {
+  return a->kind == CARNOT_FUSED_NONE || a->kind == CARNOT_FUSED_RELU ||
+         a->kind == CARNOT_FUSED_CLAMP;
+}
+
+// The same input of the step, or two known equal numbers.
+static bool is_same(const carnot_problem* problem, uint32_t a, uint32_t b) {
+  if (a == b) return true;
+  if (a >= problem->input_count || b >= problem->input_count) return false;
+  const carnot_operand_desc *x = &problem->inputs[a], *y = &problem->inputs[b];
+  return carnot_is_known(x) && carnot_is_known(y) && x->format.dtype == y->format.dtype &&
+         carnot_tensor_count(x->tensor) == 1 && carnot_tensor_count(y->tensor) == 1 &&
+         carnot_load_f64(x->format.dtype, x->tensor->data, 0) ==
+             carnot_load_f64(y->format.dtype, y->tensor->data, 0);
+}
+
+// The quantized result so far is dequantized again: what was read is the inner quantization.
+static bool take_inner(reader* r, const carnot_plan_node* node) {
+  carnot_quantized_region* out = r->out;
+  if (node->op != CARNOT_OP_DEQUANTIZE_LINEAR || !is_plain(node) || node->inputs[0] != r->acc ||
+      out->is_twice || out->residual.value != CARNOT_PLAN_NONE || !is_bound(&out->activation))
+    return false;
+  if (!is_same(r->problem, input_of(node, 1), out->y_scale) ||
+      !is_same(r->problem, input_of(node, 2), out->y_zero))
+    return false;
+  out->is_twice = true;
+  out->inner_scale = out->y_scale, out->inner_zero = out->y_zero;
+  out->inner_bound = out->activation;
+  out->inner_dtype = out->y_zero == CARNOT_PLAN_NONE ? CARNOT_DTYPE_U8
+                                                     : r->problem->inputs[out->y_zero].format.dtype;
+  out->activation = (carnot_epilogue_activation){.kind = CARNOT_FUSED_NONE};
+  out->quantizes = false;
+  out->y_scale = out->y_zero = CARNOT_PLAN_NONE;
+  return true;
+}
+
+static bool take_node(reader* r, const carnot_plan_node* node) {
+  if (r->is_done) {
+    r->is_done = !take_inner(r, node);
+    return !r->is_done;
+  }
+  const bool is_free = r->out->activation.kind == CARNOT_FUSED_NONE;
+  if (node->op == CARNOT_OP_BINARY) return is_free && take_addition(r, node);
+  if (node->op == CARNOT_OP_UNARY && is_free) {
+    r->out->activation = carnot_epilogue_activation_of(node);
+    return r->out->activation.kind != CARNOT_FUSED_NONE;
+  }
+  return r->is_done = take_quantize(r, node);
+}
+
 static const char* read_epilogue(reader* r, char* reason, size_t size) {
   const carnot_plan_node* node;
-  bool done = false;
   while ((node = next_node(r)) != NULL) {
-    bool taken = false;
-    if (!done && node->op == CARNOT_OP_BINARY && r->out->activation.kind == CARNOT_FUSED_NONE)
-      taken = take_addition(r, node);
-    if (!taken && !done && node->op == CARNOT_OP_UNARY &&
-        r->out->activation.kind == CARNOT_FUSED_NONE) {
-      r->out->activation = carnot_epilogue_activation_of(node);
-      taken = r->out->activation.kind != CARNOT_FUSED_NONE;
-    }
-    if (!taken && !done) taken = done = take_quantize(r, node);
-    if (!taken) {
+    if (!take_node(r, node)) {
       snprintf(reason, size,
                "%s (%s) behind the anchor is no bias, residual, activation or "
                "quantization",
@@ -183,6 +224,8 @@ const char* carnot_quantized_read(const carnot_problem* problem, int channel_axi
                                    .weights = none,
                                    .residual = none,
                                    .bias = CARNOT_PLAN_NONE,
+                                   .inner_scale = CARNOT_PLAN_NONE,
+                                   .inner_zero = CARNOT_PLAN_NONE,
                                    .y_scale = CARNOT_PLAN_NONE,
                                    .y_zero = CARNOT_PLAN_NONE};
   out->node = carnot_quantized_anchor(region, &out->anchor);
@@ -203,7 +246,7 @@ const char* carnot_quantized_read(const carnot_problem* problem, int channel_axi
        carnot_dims_count(problem->inputs[out->bias].dims, problem->inputs[out->bias].rank) !=
            channels))
     return "the bias is no known float32 number for each channel";
-  reader r = {problem, region, out, facts, out->node->outputs[0]};
+  reader r = {problem, region, out, facts, out->node->outputs[0], false};
   why = check_nodes(&r, reason, size);
   return why ? why : read_epilogue(&r, reason, size);
 }

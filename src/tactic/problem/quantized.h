@@ -5,7 +5,10 @@
 //   t      = t + residual, residual = dequantize(r) or a float32 value
 //   t      = activation(t)
 //   y      = quantize(t), or t itself as float32
-// of which bias, residual, activation and quantize may be absent. The region keeps its operators,
+// of which bias, residual, activation and quantize may be absent. Before the residual t may be
+// quantized and dequantized again, the inner quantization:
+//   t      = dequantize(quantize(bound(t))), bound: absent, RELU or CLAMP The region keeps its
+//   operators,
 // so that the reference tactic interprets it; pass form_fusion_regions makes it, and asks the
 // tactics before. Everything here is computed from the region and its constants when a tactic is
 // asked and when it prepares; a step keeps what it needs in its parameters.
@@ -20,6 +23,8 @@
 //     v += f32(r - r_zero) * m_r,    m_r  = f32(double(r_scale) / y_scale)    (dequantized
 //     residual) y  = min(max(rint(v) + y_zero, low), high), with rint(NaN) = 0
 //          [low, high]: the range of y's type and, of a bound b, rint(f32(b / y_scale)) + y_zero
+//   inner quantization: y1 as y of the integer path without a residual, then the real path from
+//     v  = f32(y1 - y1_zero) * y1_scale
 //   real path: everything else
 //     v  = f32(sum) * m[n],          m[n] = f32(double(x_scale) * w_scale[n])
 //     v += f32(r - r_zero) * r_scale, or v += r                               (residual)
@@ -43,6 +48,10 @@ typedef struct carnot_quantized_region {
   carnot_quantized_operand x, weights, residual;
   uint32_t bias;  // input of the step: float32, one number a channel of the result; NONE
   carnot_epilogue_activation activation;
+  bool is_twice;                     // there is an inner quantization
+  uint32_t inner_scale, inner_zero;  // inputs of the step; inner_zero NONE: 0
+  carnot_dtype inner_dtype;          // U8 or I8
+  carnot_epilogue_activation inner_bound;
   bool quantizes;            // the result is quantized, else it is float32
   uint32_t y_scale, y_zero;  // inputs of the step; y_zero NONE: 0
 } carnot_quantized_region;
@@ -54,6 +63,9 @@ typedef struct carnot_quantized_numbers {
   float residual_scale;     // what r - r_zero is multiplied with: m_r or r_scale; 1 for float32
   int32_t x_zero, residual_zero, y_zero;
   int32_t low, high;  // of the integer path; of the real path the range of y's type
+  // Of an inner quantization, which makes the rest the real path.
+  double inner_scale;
+  int32_t inner_zero, inner_low, inner_high;
 } carnot_quantized_numbers;
 
 // Reads the region of |problem|: its nodes are those above and no others, its operands inputs of
@@ -101,5 +113,26 @@ const char* carnot_quantized_channels(const carnot_problem* problem,
                                       const carnot_quantized_numbers* numbers, int64_t channels,
                                       int64_t depth, int32_t shift, const int32_t* sum_w,
                                       int32_t* bias, float* scale, char* reason, size_t size);
+
+// The weights of a region: channels of the result along |axis| of them, each with |depth| weights.
+typedef struct carnot_quantized_shape {
+  int axis;
+  int64_t channels, depth;
+} carnot_quantized_shape;
+
+// Checks that weights and sums fit. NULL, or the reason.
+const char* carnot_quantized_check_channels(const carnot_problem* problem,
+                                            const carnot_quantized_region* region,
+                                            const carnot_quantized_numbers* numbers,
+                                            const carnot_quantized_shape* shape, char* reason,
+                                            size_t size);
+// carnot_quantized_weights to |centered|, then carnot_quantized_channels over their sums to |bias|
+// and |scale| [channels]. NULL, or the reason.
+const char* carnot_quantized_make_channels(const carnot_problem* problem,
+                                           const carnot_quantized_region* region,
+                                           const carnot_quantized_numbers* numbers,
+                                           const carnot_quantized_shape* shape, int32_t shift,
+                                           int8_t* centered, int32_t* bias, float* scale,
+                                           char* reason, size_t size);
 
 #endif  // CARNOT_TACTIC_PROBLEM_QUANTIZED_H_

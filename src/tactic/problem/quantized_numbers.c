@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "tactic/problem/quantized.h"
 
@@ -9,10 +10,6 @@ static const carnot_tensor* known(const carnot_problem* problem, uint32_t input)
   return input < problem->input_count && carnot_is_known(&problem->inputs[input])
              ? problem->inputs[input].tensor
              : NULL;
-}
-
-static bool is_8bit(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
 }
 
 // A scale outside the normal numbers would lose the integers.
@@ -41,7 +38,7 @@ static const char* read_residual(const carnot_problem* problem,
                                  carnot_quantized_numbers* out, char* reason, size_t size) {
   out->residual_scale = 1;
   if (region->residual.scale == CARNOT_PLAN_NONE) return NULL;
-  if (!is_8bit(problem->inputs[region->residual.value].format.dtype))
+  if (!carnot_is_8bit(problem->inputs[region->residual.value].format.dtype))
     return "the residual is not int8 or uint8";
   const char* why =
       read_scale(problem, region->residual.scale, region->residual.zero_point, "the residual",
@@ -57,13 +54,39 @@ static int32_t quantized_bound(float bound, double scale, int32_t zero, int32_t 
   return v <= (float)low ? low : v >= (float)high ? high : (int32_t)v;
 }
 
+// The range of a quantized type, narrowed by a bound.
+static void read_bounds(const carnot_epilogue_activation* bound, carnot_dtype dtype, double scale,
+                        int32_t zero, int32_t* low, int32_t* high) {
+  const bool is_signed = dtype == CARNOT_DTYPE_I8;
+  const int32_t least = is_signed ? -128 : 0, most = is_signed ? 127 : 255;
+  *low = least, *high = most;
+  if (bound->kind == CARNOT_FUSED_RELU) *low = quantized_bound(0, scale, zero, least, most);
+  if (bound->kind != CARNOT_FUSED_CLAMP) return;
+  *low = quantized_bound(bound->a, scale, zero, least, most);
+  *high = quantized_bound(bound->b, scale, zero, least, most);
+}
+
+static const char* read_inner(const carnot_problem* problem, const carnot_quantized_region* region,
+                              carnot_quantized_numbers* out, char* reason, size_t size) {
+  float scale;
+  if (!region->is_twice) return NULL;
+  if (!carnot_is_8bit(region->inner_dtype)) return "the inner value is not int8 or uint8";
+  const char* why = read_scale(problem, region->inner_scale, region->inner_zero, "the inner value",
+                               &scale, &out->inner_zero, reason, size);
+  if (why) return why;
+  out->inner_scale = (double)scale;
+  read_bounds(&region->inner_bound, region->inner_dtype, out->inner_scale, out->inner_zero,
+              &out->inner_low, &out->inner_high);
+  return NULL;
+}
+
 const char* carnot_quantized_read_numbers(const carnot_problem* problem,
                                           const carnot_quantized_region* region,
                                           carnot_quantized_numbers* out, char* reason,
                                           size_t size) {
   *out = (carnot_quantized_numbers){.y_scale = 1};
   float scale;
-  if (!is_8bit(problem->inputs[region->x.value].format.dtype))
+  if (!carnot_is_8bit(problem->inputs[region->x.value].format.dtype))
     return "the first operand is not int8 or uint8";
   const char* why = read_scale(problem, region->x.scale, region->x.zero_point, "the first operand",
                                &scale, &out->x_zero, reason, size);
@@ -74,25 +97,20 @@ const char* carnot_quantized_read_numbers(const carnot_problem* problem,
       a->kind == CARNOT_FUSED_NONE || a->kind == CARNOT_FUSED_RELU || a->kind == CARNOT_FUSED_CLAMP;
   const bool float_residual =
       region->residual.value != CARNOT_PLAN_NONE && region->residual.scale == CARNOT_PLAN_NONE;
-  out->is_real_path = !region->quantizes || !is_bound || float_residual;
+  out->is_real_path = !region->quantizes || !is_bound || float_residual || region->is_twice;
   if (region->quantizes) {
     const carnot_dtype dtype = problem->outputs[0].format.dtype;
-    if (!is_8bit(dtype)) return "the result is not int8 or uint8";
+    if (!carnot_is_8bit(dtype)) return "the result is not int8 or uint8";
     why = read_scale(problem, region->y_scale, region->y_zero, "the result", &scale, &out->y_zero,
                      reason, size);
     if (why) return why;
     out->y_scale = (double)scale;
-    const bool is_signed = dtype == CARNOT_DTYPE_I8;
-    const int32_t low = is_signed ? -128 : 0, high = is_signed ? 127 : 255;
-    out->low = low, out->high = high;
-    if (!out->is_real_path && a->kind == CARNOT_FUSED_RELU)
-      out->low = quantized_bound(0, out->y_scale, out->y_zero, low, high);
-    if (!out->is_real_path && a->kind == CARNOT_FUSED_CLAMP) {
-      out->low = quantized_bound(a->a, out->y_scale, out->y_zero, low, high);
-      out->high = quantized_bound(a->b, out->y_scale, out->y_zero, low, high);
-    }
+    const carnot_epilogue_activation none = {.kind = CARNOT_FUSED_NONE};
+    read_bounds(out->is_real_path ? &none : a, dtype, out->y_scale, out->y_zero, &out->low,
+                &out->high);
   }
-  return read_residual(problem, region, out, reason, size);
+  why = read_inner(problem, region, out, reason, size);
+  return why ? why : read_residual(problem, region, out, reason, size);
 }
 
 // ---- channels ----
@@ -134,7 +152,7 @@ const char* carnot_quantized_weights(const carnot_problem* problem,
   const carnot_tensor *w = known(problem, region->weights.value),
                       *scale = known(problem, region->weights.scale),
                       *zero = known(problem, region->weights.zero_point);
-  if (!w || !is_8bit(w->dtype)) return "the weights are no known int8 or uint8";
+  if (!w || !carnot_is_8bit(w->dtype)) return "the weights are no known int8 or uint8";
   if (!zero && region->weights.zero_point != CARNOT_PLAN_NONE)
     return "the weights' zero point is not known";
   const char* why = check_weight_scales(scale, zero, channels, reason, size);
@@ -166,7 +184,9 @@ const char* carnot_quantized_channels(const carnot_problem* problem,
                                       int64_t depth, int32_t shift, const int32_t* sum_w,
                                       int32_t* bias, float* scale, char* reason, size_t size) {
   const carnot_tensor* b = known(problem, region->bias);
-  const double y_scale = numbers->is_real_path ? 1 : numbers->y_scale;
+  const double y_scale = region->is_twice        ? numbers->inner_scale
+                         : numbers->is_real_path ? 1
+                                                 : numbers->y_scale;
   for (int64_t n = 0; n < channels; n++) {
     const double product = numbers->x_scale * (double)scale[n];
     const double q = b ? rint((double)((const float*)b->data)[n] / product) : 0;
@@ -179,4 +199,49 @@ const char* carnot_quantized_channels(const carnot_problem* problem,
     scale[n] = (float)(product / y_scale);
   }
   return NULL;
+}
+
+// Memory for int32 |vectors| of the channels; NULL: none.
+static int32_t* channel_vectors(const carnot_quantized_shape* shape, size_t vectors) {
+  return calloc((size_t)shape->channels * vectors + 1, sizeof(int32_t));
+}
+
+const char* carnot_quantized_check_channels(const carnot_problem* problem,
+                                            const carnot_quantized_region* region,
+                                            const carnot_quantized_numbers* numbers,
+                                            const carnot_quantized_shape* shape, char* reason,
+                                            size_t size) {
+  int32_t* sums = channel_vectors(shape, 3);
+  if (!sums) return CARNOT_REJECT_NO_MEMORY;
+  int32_t* bias = sums + shape->channels;
+  float* scale = (float*)(sums + 2 * shape->channels);
+  const char* why = carnot_quantized_weights(problem, region, shape->axis, shape->channels, NULL,
+                                             scale, reason, size);
+  if (!why)
+    why = carnot_quantized_channels(problem, region, numbers, shape->channels, shape->depth, 0,
+                                    sums, bias, scale, reason, size);
+  free(sums);
+  return why;
+}
+
+const char* carnot_quantized_make_channels(const carnot_problem* problem,
+                                           const carnot_quantized_region* region,
+                                           const carnot_quantized_numbers* numbers,
+                                           const carnot_quantized_shape* shape, int32_t shift,
+                                           int8_t* centered, int32_t* bias, float* scale,
+                                           char* reason, size_t size) {
+  int32_t* sums = channel_vectors(shape, 1);
+  if (!sums) return CARNOT_REJECT_NO_MEMORY;
+  const char* why = carnot_quantized_weights(problem, region, shape->axis, shape->channels,
+                                             centered, scale, reason, size);
+  if (!why) {
+    const carnot_tensor* w = problem->inputs[region->weights.value].tensor;
+    const int64_t inner = carnot_dims_count(w->dims + shape->axis + 1, w->rank - shape->axis - 1),
+                  count = carnot_tensor_count(w);
+    for (int64_t i = 0; i < count; i++) sums[i / inner % shape->channels] += centered[i];
+    why = carnot_quantized_channels(problem, region, numbers, shape->channels, shape->depth, shift,
+                                    sums, bias, scale, reason, size);
+  }
+  free(sums);
+  return why;
 }

@@ -29,10 +29,6 @@ const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, in
   return NULL;
 }
 
-bool carnot_is_f32_constant(const carnot_operand_desc* type) {
-  return type->format.dtype == CARNOT_DTYPE_F32 && carnot_is_known(type);
-}
-
 const char* carnot_cpu_single(const carnot_problem* problem, carnot_op op) {
   const carnot_plan_node* node = &problem->region->nodes[0];
   if (problem->region->node_count != 1 || node->op != op) return "";

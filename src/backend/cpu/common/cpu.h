@@ -21,11 +21,6 @@ const char* carnot_because(char* reason, size_t size, const char* format, ...) C
 // The operand is a float32 tensor of known rank in [low, high]; else the reason.
 const char* carnot_not_f32(const carnot_operand_desc* type, const char* what, int low, int high,
                            char* reason, size_t size);
-static inline bool carnot_is_8bit(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_U8 || dtype == CARNOT_DTYPE_I8;
-}
-// A float32 constant whose data is available at build time.
-bool carnot_is_f32_constant(const carnot_operand_desc* type);
 
 // reject: the region is one node of |op| whose operands are the step's inputs in order. NULL, or
 // why not.

@@ -62,7 +62,7 @@ static const char* read_problem(const carnot_problem* problem, int64_t max_taps,
   if (carnot_int8_conv_taps(out) > max_taps)
     return carnot_because(reason, size, "%lld taps, takes up to %lld",
                           (long long)carnot_int8_conv_taps(out), (long long)max_taps);
-  const carnot_int8_weights weights = carnot_int8_conv_weights(out);
+  const carnot_quantized_shape weights = carnot_int8_conv_weights(out);
   return carnot_int8_region_read(problem, problem->outputs[0].rank - 1, &weights, view,
                                  &out->region, reason, size);
 }
@@ -81,7 +81,7 @@ static carnot_status* make_vectors(const carnot_problem* problem,
                                    carnot_prepared* out) {
   void* border;
   const size_t bytes = (size_t)p->channels + 64;
-  const carnot_int8_weights weights = carnot_int8_conv_weights(p);
+  const carnot_quantized_shape weights = carnot_int8_conv_weights(p);
   const int32_t shift = p->region.x_signed ? shift_of_signed : 0;
   CARNOT_TRY(carnot_int8_region_prepare(problem, view, &p->region, &weights, shift, centered, out));
   CARNOT_TRY(carnot_arena_try(out->arena, bytes, 1, "a border", &border));

@@ -23,10 +23,10 @@ static inline int64_t carnot_int8_conv_taps(const carnot_int8_conv_params* p) {
   return p->window.kernel[0] * (p->window.rank == 2 ? p->window.kernel[1] : 1);
 }
 // The weights [filters, channels / group, window].
-static inline carnot_int8_weights carnot_int8_conv_weights(const carnot_int8_conv_params* p) {
-  return (carnot_int8_weights){.axis = 0,
-                               .channels = p->filters,
-                               .depth = p->channels / p->group * carnot_int8_conv_taps(p)};
+static inline carnot_quantized_shape carnot_int8_conv_weights(const carnot_int8_conv_params* p) {
+  return (carnot_quantized_shape){.axis = 0,
+                                  .channels = p->filters,
+                                  .depth = p->channels / p->group * carnot_int8_conv_taps(p)};
 }
 
 // Sizes of weights [filters, channels / group, taps].

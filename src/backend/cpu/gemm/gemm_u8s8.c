@@ -15,8 +15,8 @@ typedef struct gemm_params {
   carnot_int8_region region;
 } gemm_params;
 
-static carnot_int8_weights weights_of(const gemm_params* p) {
-  return (carnot_int8_weights){.axis = p->trans_b ? 0 : 1, .channels = p->n, .depth = p->k};
+static carnot_quantized_shape weights_of(const gemm_params* p) {
+  return (carnot_quantized_shape){.axis = p->trans_b ? 0 : 1, .channels = p->n, .depth = p->k};
 }
 
 static const char* read_problem(const carnot_problem* problem, carnot_quantized_region* view,
@@ -41,7 +41,7 @@ static const char* read_problem(const carnot_problem* problem, carnot_quantized_
   if (out->k < 1 || out->n < 1 || out->n > kMaxColumns || at->dims[at->rank - 1] != out->k)
     return carnot_because(reason, size, "rows of %lld meet weights of [%lld,%lld]",
                           (long long)at->dims[at->rank - 1], (long long)out->k, (long long)out->n);
-  const carnot_int8_weights weights = weights_of(out);
+  const carnot_quantized_shape weights = weights_of(out);
   return carnot_int8_region_read(problem, /*channel_axis=*/1, &weights, view, &out->region, reason,
                                  size);
 }
@@ -61,7 +61,7 @@ static carnot_status* make_constants(const carnot_problem* problem,
                                      const carnot_quantized_region* view, gemm_params* p,
                                      int8_t* centered, carnot_prepared* out) {
   void* packed;
-  const carnot_int8_weights weights = weights_of(p);
+  const carnot_quantized_shape weights = weights_of(p);
   const size_t bytes = (size_t)carnot_packed_k4n16_bytes(1, p->k, p->n);
   const int32_t shift = p->region.x_signed ? kShiftOfSigned : 0;
   CARNOT_TRY(carnot_int8_region_prepare(problem, view, &p->region, &weights, shift, centered, out));

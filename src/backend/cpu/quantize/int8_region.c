@@ -1,9 +1,6 @@
 // Quantized regions for the integer kernels: parameters, vectors of channels, checks and epilogue.
 #include "backend/cpu/quantize/int8_region.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 #include "backend/cpu/common/epilogue.h"
 
 static carnot_int8_residual residual_type(const carnot_problem* problem,
@@ -38,25 +35,8 @@ static const char* read_activation(const carnot_quantized_region* view,
   return NULL;
 }
 
-static const char* check_channels(const carnot_problem* problem,
-                                  const carnot_quantized_region* view,
-                                  const carnot_quantized_numbers* numbers,
-                                  const carnot_int8_weights* w, char* reason, size_t size) {
-  int32_t* memory = calloc((size_t)w->channels * 3 + 1, sizeof(int32_t));
-  if (!memory) return CARNOT_REJECT_NO_MEMORY;
-  int32_t* bias = memory + w->channels;
-  float* scale = (float*)(memory + 2 * w->channels);
-  const char* why =
-      carnot_quantized_weights(problem, view, w->axis, w->channels, NULL, scale, reason, size);
-  if (!why)
-    why = carnot_quantized_channels(problem, view, numbers, w->channels, w->depth, 0, memory, bias,
-                                    scale, reason, size);
-  free(memory);
-  return why;
-}
-
 const char* carnot_int8_region_read(const carnot_problem* problem, int channel_axis,
-                                    const carnot_int8_weights* weights,
+                                    const carnot_quantized_shape* weights,
                                     carnot_quantized_region* view, carnot_int8_region* out,
                                     char* reason, size_t size) {
   carnot_quantized_numbers numbers;
@@ -64,6 +44,7 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
       carnot_quantized_read(problem, channel_axis, weights->channels, view, reason, size);
   if (!why) why = carnot_quantized_read_numbers(problem, view, &numbers, reason, size);
   if (why) return why;
+  if (view->is_twice) return "the kernels quantize once";
   *out = (carnot_int8_region){
       .x = (int32_t)view->x.value,
       .residual = view->residual.value == CARNOT_PLAN_NONE ? -1 : (int32_t)view->residual.value,
@@ -81,19 +62,12 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
     return carnot_because(reason, size, "the result is %s",
                           carnot_dtype_name(problem->outputs[0].format.dtype));
   why = read_activation(view, &numbers, out);
-  return why ? why : check_channels(problem, view, &numbers, weights, reason, size);
-}
-
-static void sum_channels(const carnot_tensor* shape, int axis, int64_t channels,
-                         const int8_t* weights, int32_t* sums) {
-  const int64_t inner = carnot_dims_count(shape->dims + axis + 1, shape->rank - axis - 1),
-                count = carnot_tensor_count(shape);
-  memset(sums, 0, (size_t)channels * sizeof(*sums));
-  for (int64_t i = 0; i < count; i++) sums[i / inner % channels] += weights[i];
+  return why ? why
+             : carnot_quantized_check_channels(problem, view, &numbers, weights, reason, size);
 }
 
 // Whether every result before its zero point is below 2^30, by the bounds of sums and residual.
-static bool is_small(const carnot_int8_region* r, const carnot_int8_weights* w,
+static bool is_small(const carnot_int8_region* r, const carnot_quantized_shape* w,
                      const float* scale) {
   if (r->output < CARNOT_INT8_OUTPUT_U8 || r->activation || r->divisor != 1 ||
       r->residual_type == CARNOT_INT8_RESIDUAL_F32)
@@ -107,25 +81,18 @@ static bool is_small(const carnot_int8_region* r, const carnot_int8_weights* w,
 carnot_status* carnot_int8_region_prepare(const carnot_problem* problem,
                                           const carnot_quantized_region* view,
                                           carnot_int8_region* region,
-                                          const carnot_int8_weights* weights, int32_t shift,
+                                          const carnot_quantized_shape* weights, int32_t shift,
                                           int8_t* centered, carnot_prepared* out) {
   char reason[256];
-  void *sums, *bias, *scale;
+  void *bias, *scale;
   const size_t channels = (size_t)weights->channels;
   carnot_quantized_numbers numbers;
-  CARNOT_TRY(carnot_arena_try(out->arena, channels + 16, sizeof(int32_t), "sums", &sums));
   CARNOT_TRY(carnot_arena_try(out->arena, channels + 16, sizeof(int32_t), "a bias", &bias));
   CARNOT_TRY(carnot_arena_try(out->arena, channels + 16, sizeof(float), "scales", &scale));
   const char* why = carnot_quantized_read_numbers(problem, view, &numbers, reason, sizeof(reason));
   if (!why)
-    why = carnot_quantized_weights(problem, view, weights->axis, weights->channels, centered, scale,
-                                   reason, sizeof(reason));
-  CARNOT_CHECK(!why, INVALID_ARGUMENT, "quantized weights: %s", why);
-  sum_channels(problem->inputs[view->weights.value].tensor, weights->axis, weights->channels,
-               centered, sums);
-  why =
-      carnot_quantized_channels(problem, view, &numbers, weights->channels, weights->depth,
-                                region->x_zero + shift, sums, bias, scale, reason, sizeof(reason));
+    why = carnot_quantized_make_channels(problem, view, &numbers, weights, region->x_zero + shift,
+                                         centered, bias, scale, reason, sizeof(reason));
   CARNOT_CHECK(!why, INVALID_ARGUMENT, "quantized weights: %s", why);
   region->is_small = is_small(region, weights, scale);
   out->constants[CARNOT_INT8_BIAS].packing = "i32 bias";

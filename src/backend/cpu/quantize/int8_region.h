@@ -25,16 +25,10 @@ typedef struct carnot_int8_region {
 // Constants of a prepared step.
 enum { CARNOT_INT8_WEIGHTS, CARNOT_INT8_BIAS, CARNOT_INT8_SCALES, CARNOT_INT8_CONSTANTS };
 
-// The weights of a region: channels of the result along |axis| of them, each with |depth| weights.
-typedef struct carnot_int8_weights {
-  int axis;
-  int64_t channels, depth;
-} carnot_int8_weights;
-
 // Reads the region of |problem| for reject and prepare, and checks that weights and sums fit.
 // |channel_axis| as in carnot_quantized_read. NULL, or the reason; "" for other regions.
 const char* carnot_int8_region_read(const carnot_problem* problem, int channel_axis,
-                                    const carnot_int8_weights* weights,
+                                    const carnot_quantized_shape* weights,
                                     carnot_quantized_region* view, carnot_int8_region* out,
                                     char* reason, size_t size);
 // The weights less their zero points go to |centered| (as many as the weights); constants BIAS and
@@ -43,7 +37,7 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
 carnot_status* carnot_int8_region_prepare(const carnot_problem* problem,
                                           const carnot_quantized_region* view,
                                           carnot_int8_region* region,
-                                          const carnot_int8_weights* weights, int32_t shift,
+                                          const carnot_quantized_shape* weights, int32_t shift,
                                           int8_t* centered, carnot_prepared* out) CARNOT_MUST_USE;
 
 // Checks the stored region and constants BIAS and SCALES of a step. INVALID_MODEL.

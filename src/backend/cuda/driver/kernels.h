@@ -8,9 +8,13 @@
 #include "kernel/cuda/common/kernel_types.h"
 #include "kernel/cuda/conv/cast_to_nhwc_params.h"
 #include "kernel/cuda/conv/conv_small_channels_params.h"
+#include "kernel/cuda/conv/depthwise_int8_params.h"
 #include "kernel/cuda/conv/depthwise_params.h"
 #include "kernel/cuda/copy/copy_params.h"
+#include "kernel/cuda/gemm/gemm_int8_params.h"
 #include "kernel/cuda/gemm/gemm_tile_params.h"
+#include "kernel/cuda/gemm/pad_channels_params.h"
+#include "kernel/cuda/reduce/mean_bytes_params.h"
 #include "kernel/cuda/reduce/reduce_types.h"
 
 typedef enum carnot_cuda_family {

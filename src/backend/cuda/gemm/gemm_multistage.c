@@ -1,10 +1,12 @@
 // Multistage GEMM (cp.async): one tactic per tile size; the builder times them.
+#include "backend/cuda/gemm/gemm_multistage.h"
+
 #include "backend/cuda/gemm/gemm_tile_common.h"
 
 enum { kMaxSplits = 8, kLeastSteps = 2, kDepth = 64 };
 
 typedef struct multistage_config {
-  int rows, columns, stages, threads;
+  carnot_cuda_multistage_tile tile;
   carnot_cuda_kernel_id f16, bf16;
 } multistage_config;
 
@@ -16,9 +18,8 @@ typedef struct multistage_state {
 } multistage_state;
 _Static_assert(sizeof(multistage_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
-// Sizes that others beat without being timed.
-static const char* reject_size(const multistage_config* tile, int64_t rows, int64_t columns,
-                               char* reason, size_t size) {
+const char* carnot_cuda_multistage_reject(const carnot_cuda_multistage_tile* tile, int64_t rows,
+                                          int64_t columns, char* reason, size_t size) {
   bool tall = tile->rows > 16 && rows <= tile->rows / 2;
   bool flat = tile->rows <= 32 && rows > 4 * tile->rows;
   bool wide = tile->columns > 32 && columns <= tile->columns / 2;
@@ -28,40 +29,47 @@ static const char* reject_size(const multistage_config* tile, int64_t rows, int6
                                    (long long)columns);
 }
 
-// Depth is cut over the blocks of a cluster while multiprocessors would have nothing to do.
-static int splits_of(const carnot_cuda* cuda, const multistage_config* tile, int64_t tiles,
-                     int depth) {
+int carnot_cuda_multistage_splits(const carnot_cuda* cuda, const carnot_cuda_multistage_tile* tile,
+                                  int64_t tiles, int64_t steps) {
   if (cuda->major < 9) return 1;
   bool large = tile->stages * CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns) > 110 << 10;
   int64_t slots = (int64_t)cuda->base.multiprocessor_count * (large ? 1 : 2);
-  int steps = (int)carnot_ceildiv(depth, kDepth);
   int64_t splits = carnot_min_i64(carnot_min_i64(kMaxSplits, slots / tiles), steps / kLeastSteps);
   if (splits <= 1) return 1;
-  return (int)carnot_ceildiv(steps, carnot_ceildiv(steps, splits));  // none is left without work
+  // None is left without work.
+  return (int)carnot_ceildiv(steps, carnot_ceildiv(steps, splits));
 }
 
-// No more stages than there are steps, for a higher occupancy.
-static size_t shared_bytes_of(const multistage_config* tile, int depth, int64_t splits) {
-  int64_t steps = carnot_ceildiv(carnot_ceildiv(depth, kDepth), splits);
+size_t carnot_cuda_multistage_shared_bytes(const carnot_cuda_multistage_tile* tile, int64_t steps) {
   int64_t stages = steps < tile->stages ? steps : tile->stages,
           bytes = stages * CARNOT_CUDA_GEMM_STAGE_BYTES(tile->rows, tile->columns),
           sums = CARNOT_CUDA_GEMM_ACCUMULATOR_BYTES(tile->rows, tile->columns);
   return 1024 + (size_t)(bytes > sums ? bytes : sums);
 }
 
+carnot_status* carnot_cuda_multistage_allow_shared(carnot_cuda* cuda, CUfunction function,
+                                                   const carnot_cuda_multistage_tile* tile) {
+  return carnot_cuda_check(
+      cuda,
+      cuda->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                               (int)carnot_cuda_multistage_shared_bytes(tile, tile->stages)),
+      "cuFuncSetAttribute");
+}
+
 static const char* multistage_reject(carnot_problem* problem, char* reason, size_t size) {
-  const multistage_config* tile = problem->tactic->config;
+  const multistage_config* config = problem->tactic->config;
   carnot_cuda_gemm_tile_region region;
   const char* why = carnot_cuda_gemm_tile_reject(problem, &region, reason, size);
   if (why) return why;
   if (carnot_cuda_of(problem->device)->major < 8) return "needs sm_80";
-  return reject_size(tile, region.rows, region.columns, reason, size);
+  return carnot_cuda_multistage_reject(&config->tile, region.rows, region.columns, reason, size);
 }
 
 static carnot_status* multistage_shape(const carnot_step_view* step, const carnot_operand* inputs,
                                        const carnot_operand* outputs, void* state,
                                        size_t* out_workspace_bytes) {
-  const multistage_config* tile = step->tactic->config;
+  const multistage_config* config = step->tactic->config;
+  const carnot_cuda_multistage_tile* tile = &config->tile;
   *out_workspace_bytes = 0;
   carnot_cuda* cuda = carnot_cuda_of_step(step);
   multistage_state* s = state;
@@ -69,18 +77,16 @@ static carnot_status* multistage_shape(const carnot_step_view* step, const carno
   CARNOT_TRY(carnot_cuda_gemm_tile_shape(step, inputs, outputs, &s->step));
   carnot_cuda_gemm_tile_params* p = &s->step.params;
   int64_t down = carnot_ceildiv(p->rows, tile->rows),
-          across = carnot_ceildiv(p->filters, tile->columns);
+          across = carnot_ceildiv(p->filters, tile->columns),
+          steps = carnot_ceildiv(p->depth, kDepth);
   p->prefetch = down <= 8;
   s->grid[0] = down * across, s->grid[1] = 1;
-  s->grid[2] = s->grid[0] ? splits_of(cuda, tile, s->grid[0], p->depth) : 1;
-  s->shared_bytes = shared_bytes_of(tile, p->depth, s->grid[2]);
+  s->grid[2] = s->grid[0] ? carnot_cuda_multistage_splits(cuda, tile, s->grid[0], steps) : 1;
+  s->shared_bytes = carnot_cuda_multistage_shared_bytes(tile, carnot_ceildiv(steps, s->grid[2]));
   CARNOT_TRY(carnot_cuda_kernel(
-      cuda, outputs[0].format.dtype == CARNOT_DTYPE_F16 ? tile->f16 : tile->bf16, &s->function));
-  return carnot_cuda_check(
-      cuda,
-      cuda->cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                               (int)shared_bytes_of(tile, INT32_MAX, 1)),
-      "cuFuncSetAttribute");
+      cuda, outputs[0].format.dtype == CARNOT_DTYPE_F16 ? config->f16 : config->bf16,
+      &s->function));
+  return carnot_cuda_multistage_allow_shared(cuda, s->function, tile);
 }
 
 static carnot_status* multistage_run(const carnot_step_view* step, void* state,
@@ -88,19 +94,23 @@ static carnot_status* multistage_run(const carnot_step_view* step, void* state,
                                      void* workspace, carnot_executor* executor) {
   (void)workspace, (void)executor;
   multistage_state* s = state;
-  const multistage_config* tile = step->tactic->config;
+  const multistage_config* config = step->tactic->config;
   carnot_cuda_gemm_tile_bind(step, inputs, outputs, &s->step);
   const int64_t cluster[3] = {1, 1, s->grid[2]};
   if (s->grid[0])
-    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid, (unsigned)tile->threads,
-                                           cluster, s->shared_bytes, &s->step.params));
+    CARNOT_TRY(carnot_cuda_launch_clusters(step, s->function, s->grid,
+                                           (unsigned)config->tile.threads, cluster, s->shared_bytes,
+                                           &s->step.params));
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define MULTISTAGE_TACTIC(height, width, stage_count)                                            \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(                                                                  \
-      multistage, gemm_multistage, "cuda_gemm_multistage", height, width, .stages = stage_count, \
-      .threads = CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height),                                    \
-      .f16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16,                        \
+#define MULTISTAGE_TACTIC(height, width, stage_count)                     \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(                                           \
+      multistage, gemm_multistage, "cuda_gemm_multistage", height, width, \
+      .tile = {.rows = height,                                            \
+               .columns = width,                                          \
+               .stages = stage_count,                                     \
+               .threads = CARNOT_CUDA_GEMM_MULTISTAGE_THREADS(height)},   \
+      .f16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_f16, \
       .bf16 = CARNOT_CUDA_KERNEL_gemm_multistage_##height##x##width##_bf16)
 CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(MULTISTAGE_TACTIC)

@@ -41,22 +41,21 @@ void carnot_cuda_gemm_tile_bind(const carnot_step_view* step, const carnot_opera
 void carnot_cuda_gemm_tile_work(const carnot_problem* problem, double* out_flops,
                                 double* out_bytes);
 
-// A tactic by functions <kind>_reject, _shape and _run, whose config is a <kind>_config: a struct
-// that begins with the rows and columns of the tile; the further arguments are its further members.
-// |symbol| and |text| name the tactic.
-#define CARNOT_CUDA_GEMM_TILE_TACTIC(kind, symbol, text, height, width, ...)           \
-  const carnot_tactic carnot_cuda_##symbol##_##height##x##width = {                    \
-      .name = text "_" #height "x" #width,                                             \
-      .anchor = CARNOT_OP_COUNT,                                                       \
-      .config = &(const kind##_config){.rows = height, .columns = width, __VA_ARGS__}, \
-      .numerics = CARNOT_NUMERICS_EXACT,                                               \
-      .device = true,                                                                  \
-      .reject = kind##_reject,                                                         \
-      .prepare = carnot_cuda_gemm_tile_prepare,                                        \
-      .validate = carnot_cuda_gemm_tile_check,                                         \
-      .uses_input = carnot_cuda_conv_packed_reads,                                     \
-      .configure = kind##_shape,                                                       \
-      .run = kind##_run,                                                               \
+// A tactic by functions <kind>_reject, _shape and _run, whose config is a <kind>_config: the
+// further arguments are its members. |symbol| and |text| name the tactic.
+#define CARNOT_CUDA_GEMM_TILE_TACTIC(kind, symbol, text, height, width, ...) \
+  const carnot_tactic carnot_cuda_##symbol##_##height##x##width = {          \
+      .name = text "_" #height "x" #width,                                   \
+      .anchor = CARNOT_OP_COUNT,                                             \
+      .config = &(const kind##_config){__VA_ARGS__},                         \
+      .numerics = CARNOT_NUMERICS_EXACT,                                     \
+      .device = true,                                                        \
+      .reject = kind##_reject,                                               \
+      .prepare = carnot_cuda_gemm_tile_prepare,                              \
+      .validate = carnot_cuda_gemm_tile_check,                               \
+      .uses_input = carnot_cuda_conv_packed_reads,                           \
+      .configure = kind##_shape,                                             \
+      .run = kind##_run,                                                     \
       .work = carnot_cuda_gemm_tile_work};
 
 #endif  // CARNOT_BACKEND_CUDA_GEMM_GEMM_TILE_COMMON_H_

@@ -138,8 +138,9 @@ static carnot_status* tma_run(const carnot_step_view* step, void* state,
   return carnot_cuda_chain_run(step, &s->step.chain, inputs, outputs);
 }
 
-#define TMA_TACTIC(height, width)                                                           \
-  CARNOT_CUDA_GEMM_TILE_TACTIC(tma, gemm_tma, "cuda_gemm_tma", height, width,               \
-                               .f16 = CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_f16, \
+#define TMA_TACTIC(height, width)                                                             \
+  CARNOT_CUDA_GEMM_TILE_TACTIC(tma, gemm_tma, "cuda_gemm_tma", height, width, .rows = height, \
+                               .columns = width,                                              \
+                               .f16 = CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_f16,   \
                                .bf16 = CARNOT_CUDA_KERNEL_gemm_tma_##height##x##width##_bf16)
 CARNOT_CUDA_GEMM_TMA_SIZES(TMA_TACTIC)

@@ -139,6 +139,7 @@ static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
 
 #define PINGPONG_TACTIC(width)                                                                    \
   CARNOT_CUDA_GEMM_TILE_TACTIC(pingpong, gemm_tma_pingpong, "cuda_gemm_tma_pingpong", 128, width, \
+                               .rows = 128, .columns = width,                                     \
                                .f16 = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_f16,     \
                                .bf16 = CARNOT_CUDA_KERNEL_gemm_tma_pingpong_128x##width##_bf16)
 CARNOT_CUDA_GEMM_PINGPONG_SIZES(PINGPONG_TACTIC)

@@ -43,6 +43,7 @@ const char* carnot_cuda_chain_make(const carnot_region* region, uint32_t step_in
                                        carnot_op_get(node->op)->name);
     for (uint32_t i = 0; i < node->input_count; i++) {
       uint32_t local = node->inputs[i];
+      if (local == CARNOT_PLAN_NONE && i == 2 && carnot_cuda_is_quantization(node->op)) continue;
       if (local == CARNOT_PLAN_NONE) return "an operand is absent";
       const char* why = local < step_inputs || local == acc ? take_input(out, local) : NULL;
       if (why) return why;

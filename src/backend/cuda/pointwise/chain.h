@@ -6,10 +6,14 @@
 
 enum { CARNOT_CUDA_CHAIN_INPUTS = 10, CARNOT_CUDA_CHAIN_OUTPUTS = 2, CARNOT_CUDA_CHAIN_RANK = 8 };
 
-// Operators that a generated program computes.
+static inline bool carnot_cuda_is_quantization(carnot_op op) {
+  return op == CARNOT_OP_QUANTIZE_LINEAR || op == CARNOT_OP_DEQUANTIZE_LINEAR;
+}
+// Operators that a generated program computes: of quantize and dequantize those with one float32
+// scale between float32 and 8-bit integers.
 static inline bool carnot_cuda_is_pointwise(carnot_op op) {
   return op == CARNOT_OP_UNARY || op == CARNOT_OP_BINARY || op == CARNOT_OP_TERNARY ||
-         op == CARNOT_OP_CAST;
+         op == CARNOT_OP_CAST || carnot_cuda_is_quantization(op);
 }
 
 // The pointwise nodes of a region from |first| on. |acc|: the local value that the anchor before

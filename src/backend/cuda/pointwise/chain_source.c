@@ -51,8 +51,42 @@ static bool has_fast_form(carnot_fn fn) {
          fn == CARNOT_FN_GELU_TANH;
 }
 
+// Of one float32 scale, by the rule of kernel/cuda/quantize/int8_epilogue.cuh. Products are not
+// contracted with a sum that follows.
+static const char* put_quantization(writer* w, const carnot_plan_node* node, carnot_dtype* types) {
+  const carnot_op_row* row = carnot_op_get(node->op);
+  const bool down = node->op == CARNOT_OP_QUANTIZE_LINEAR;
+  const bool has_zero = node->input_count > 2 && node->inputs[2] != CARNOT_PLAN_NONE;
+  const uint32_t x = node->inputs[0], scale = node->inputs[1], out = node->outputs[0];
+  const int64_t given = carnot_attr_int(row, &node->attrs, "output_dtype"),
+                precision = carnot_attr_int(row, &node->attrs, "precision");
+  carnot_dtype stored = types[x];
+  if (down) stored = has_zero ? types[node->inputs[2]] : (carnot_dtype)given;
+  if (down && !has_zero && !given) stored = CARNOT_DTYPE_U8;
+  if (stored != CARNOT_DTYPE_U8 && stored != CARNOT_DTYPE_I8)
+    return "quantized values are not int8 or uint8";
+  if (types[scale] != CARNOT_DTYPE_F32 || (down && types[x] != CARNOT_DTYPE_F32) ||
+      (precision && precision != CARNOT_DTYPE_F32))
+    return "quantization in other than float32";
+  types[out] = down ? stored : CARNOT_DTYPE_F32;
+  char zero[32] = "0";
+  if (has_zero) snprintf(zero, sizeof(zero), "(i32)v%u", node->inputs[2]);
+  if (!down) {
+    put(w, "  f32 v%u = __fmul_rn((f32)((i32)v%u - %s), v%u);\n", out, x, zero, scale);
+    return NULL;
+  }
+  const bool is_signed = stored == CARNOT_DTYPE_I8;
+  put(w,
+      "  i32 q%u = lo(hi(__float2int_rn(__fdiv_rn(v%u, v%u)), -(1 << 30)), 1 << 30) + %s;\n"
+      "  %s v%u = (%s)lo(hi(q%u, %d), %d);\n",
+      out, x, scale, zero, is_signed ? "i8" : "u8", out, is_signed ? "i8" : "u8", out,
+      is_signed ? -128 : 0, is_signed ? 127 : 255);
+  return NULL;
+}
+
 static const char* put_node(writer* w, const carnot_plan_node* node, carnot_dtype* types) {
   const carnot_op_row* row = carnot_op_get(node->op);
+  if (carnot_cuda_is_quantization(node->op)) return put_quantization(w, node, types);
   carnot_dtype first = types[node->inputs[0]];
   uint32_t out = node->outputs[0];
   if (node->op == CARNOT_OP_CAST) {
@@ -201,10 +235,28 @@ const char* carnot_cuda_chain_source(const carnot_region* region, const carnot_c
   return why;
 }
 
+// Scales and zero points are one number, which broadcasts.
+static const char* check_scales(const carnot_problem* problem, const carnot_cuda_chain* chain) {
+  for (uint32_t n = chain->first; n < problem->region->node_count; n++) {
+    const carnot_plan_node* node = &problem->region->nodes[n];
+    if (!carnot_cuda_is_quantization(node->op)) continue;
+    for (uint32_t i = 1; i < node->input_count; i++) {
+      if (node->inputs[i] == CARNOT_PLAN_NONE) continue;
+      if (node->inputs[i] >= problem->input_count) return "a scale that the region computes";
+      const carnot_operand_desc* t = &problem->inputs[node->inputs[i]];
+      if (t->rank > 1 || t->rank > problem->outputs[0].rank || (t->rank == 1 && t->dims[0] != 1))
+        return "a scale of more than one number";
+    }
+  }
+  return NULL;
+}
+
 const char* carnot_cuda_chain_problem_source(const carnot_problem* problem,
                                              const carnot_cuda_chain* chain, carnot_dtype acc_dtype,
                                              char* text) {
   carnot_dtype types[CARNOT_CUDA_CHAIN_LOCALS];
+  const char* why = check_scales(problem, chain);
+  if (why) return why;
   for (uint32_t i = 0; i < problem->input_count; i++) types[i] = problem->inputs[i].format.dtype;
   if (chain->acc != CARNOT_PLAN_NONE) types[chain->acc] = acc_dtype;
   return carnot_cuda_chain_source(problem->region, chain, types, text);

@@ -13,7 +13,8 @@ static const carnot_cuda_kernel_id kPool[CARNOT_DTYPE_COUNT] = {CARNOT_CUDA_REAL
     CARNOT_CUDA_BY_TYPE, pool) CARNOT_CUDA_BY_TYPE(i8, I8, pool) CARNOT_CUDA_BY_TYPE(u8, U8, pool)};
 
 static const carnot_cuda_kernel_id kPoolNhwc[CARNOT_DTYPE_COUNT] = {
-    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, pool_nhwc)};
+    CARNOT_CUDA_HALF_TYPES(CARNOT_CUDA_BY_TYPE, pool_nhwc) CARNOT_CUDA_BY_TYPE(i8, I8, pool_nhwc)
+        CARNOT_CUDA_BY_TYPE(u8, U8, pool_nhwc)};
 
 static const char* pool_reject(carnot_problem* problem, char* reason, size_t size) {
   carnot_pool_problem pool;
@@ -31,12 +32,18 @@ static const char* pool_reject(carnot_problem* problem, char* reason, size_t siz
   return NULL;
 }
 
-// 16-bit floats with contiguous channels, read by 16-byte vectors.
+// Elements of a 16-byte vector of x's type; 0: no kernel reads vectors.
+static int vector_elements(const carnot_operand* x) {
+  return kPoolNhwc[x->format.dtype] ? 16 / carnot_cuda_bytes(x) : 0;
+}
+
+// 16-bit floats and bytes with contiguous channels, read by 16-byte vectors.
 static bool takes_vectors(const carnot_operand* x, const carnot_operand* y,
                           const carnot_cuda_sliding_window* p) {
   int64_t bits = p->channels | p->x_n | p->y_n;
   for (int d = 0; d < 3; d++) bits |= p->x_s[d] | p->y_s[d];
-  return carnot_cuda_is_half(x->format.dtype) && p->x_c == 1 && p->y_c == 1 && bits % 8 == 0 &&
+  const int elements = vector_elements(x);
+  return elements && p->x_c == 1 && p->y_c == 1 && bits % elements == 0 &&
          ((uintptr_t)x->data | (uintptr_t)y->data) % 16 == 0;
 }
 
@@ -65,7 +72,7 @@ static carnot_status* pool_configure(const carnot_step_view* step, const carnot_
   s->params.column_major = step->output_count > 1 && pool.column_major;
   bool vectors = !s->params.power && step->output_count < 2 &&
                  takes_vectors(&inputs[0], &outputs[0], &s->params);
-  if (vectors) s->count /= 8;
+  if (vectors) s->count /= vector_elements(&inputs[0]);
   return carnot_cuda_kernel_for(carnot_cuda_of_step(step), vectors ? kPoolNhwc : kPool,
                                 inputs[0].format.dtype, &s->function);
 }

@@ -1,6 +1,6 @@
-// Tensor core instructions of a warpgroup (sm_90a): wgmma m64nNk16, B and mostly A in shared memory
-// with a 128-byte swizzle. Without sm_90a the functions are empty, so that kernels with both paths
-// compile.
+// Tensor core instructions of a warpgroup (sm_90a): wgmma m64nNk16 of 16-bit floats and m64nNk32 of
+// 8-bit integers, B and mostly A in shared memory with a 128-byte swizzle. Without sm_90a the
+// functions are empty, so that kernels with both paths compile.
 #pragma once
 
 #include "kernel/cuda/common/tensor_core.cuh"
@@ -33,17 +33,17 @@ DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-#define SUMS8(c)                                                                      \
-  "+f"((c)[0]), "+f"((c)[1]), "+f"((c)[2]), "+f"((c)[3]), "+f"((c)[4]), "+f"((c)[5]), \
-      "+f"((c)[6]), "+f"((c)[7])
-#define SUMS16(c)  SUMS8(c), SUMS8((c) + 8)
-#define SUMS32(c)  SUMS16(c), SUMS16((c) + 16)
-#define SUMS64(c)  SUMS32(c), SUMS32((c) + 32)
-#define SUMS80(c)  SUMS64(c), SUMS16((c) + 64)
-#define SUMS96(c)  SUMS64(c), SUMS32((c) + 64)
-#define SUMS128(c) SUMS64(c), SUMS64((c) + 64)
-#define NAMES16    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-#define NAMES32    NAMES16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+// Accumulators with their constraint, "+f" or "+r".
+#define SUMS8(as, c) \
+  as((c)[0]), as((c)[1]), as((c)[2]), as((c)[3]), as((c)[4]), as((c)[5]), as((c)[6]), as((c)[7])
+#define SUMS16(as, c)  SUMS8(as, c), SUMS8(as, (c) + 8)
+#define SUMS32(as, c)  SUMS16(as, c), SUMS16(as, (c) + 16)
+#define SUMS64(as, c)  SUMS32(as, c), SUMS32(as, (c) + 32)
+#define SUMS80(as, c)  SUMS64(as, c), SUMS16(as, (c) + 64)
+#define SUMS96(as, c)  SUMS64(as, c), SUMS32(as, (c) + 64)
+#define SUMS128(as, c) SUMS64(as, c), SUMS64(as, (c) + 64)
+#define NAMES16        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define NAMES32        NAMES16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
 #define NAMES64                                                                                \
   NAMES32                                                                                      \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%" \
@@ -61,7 +61,7 @@ DEVICE void wgmma_wait() {
   static DEVICE_ONLY void multiply(f32* c, u64 x, u64 y, int add = 1) {                  \
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " more                            \
                  ", 0;\n" GROUP(#n, type, NAMES##count) a ", " b ", add, 1, 1, 0, 0;\n}" \
-                 : SUMS##count(c)                                                        \
+                 : SUMS##count("+f", c)                                                  \
                  : "l"(x), "l"(y), "r"(add));                                            \
   }
 #define GROUP_SHARED(T, type, n, count, a, b, more) \
@@ -78,7 +78,7 @@ DEVICE void wgmma_wait() {
     MULTIPLY_SHARED(type, 64, 32, "%32", "%33", "%34")                              \
     static DEVICE_ONLY void multiply(f32* c, const u32* a, u64 b) {                 \
       asm volatile(GROUP("64", type, NAMES32) "{%32,%33,%34,%35}, %36, 1, 1, 1, 1;" \
-                   : SUMS32(c)                                                      \
+                   : SUMS32("+f", c)                                                \
                    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));           \
     }                                                                               \
   };                                                                                \
@@ -88,6 +88,24 @@ DEVICE void wgmma_wait() {
   GROUP_SHARED(T, type, 256, 128, "%128", "%129", "%130")
 GROUPS(f16, "f16")
 GROUPS(bf16, "bf16")
+#define INTEGER_GROUP(T, type, n, count, a, b, more)                            \
+  template <>                                                                   \
+  struct wgmma_of<T, n> {                                                       \
+    static DEVICE_ONLY void multiply(i32* c, u64 x, u64 y, int add = 1) {       \
+      asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, " more                 \
+                   ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n "k32.s32." type \
+                   ".s8 {" NAMES##count "}, " a ", " b ", add;\n}"              \
+                   : SUMS##count("+r", c)                                       \
+                   : "l"(x), "l"(y), "r"(add));                                 \
+    }                                                                           \
+  };
+#define INTEGER_GROUPS(T, type)                        \
+  INTEGER_GROUP(T, type, 32, 16, "%16", "%17", "%18")  \
+  INTEGER_GROUP(T, type, 64, 32, "%32", "%33", "%34")  \
+  INTEGER_GROUP(T, type, 128, 64, "%64", "%65", "%66") \
+  INTEGER_GROUP(T, type, 256, 128, "%128", "%129", "%130")
+INTEGER_GROUPS(u8, "u8")
+INTEGER_GROUPS(i8, "s8")
 #else
 DEVICE u64 wgmma_descriptor(u32) { return 0; }
 DEVICE void wgmma_fence_async() {}
@@ -97,8 +115,8 @@ template <int N>
 DEVICE void wgmma_wait() {}
 template <class T, int N>
 struct wgmma_of {
-  template <class A>
-  static DEVICE_ONLY void multiply(f32*, A, u64, int = 1) {}
+  template <class C, class A>
+  static DEVICE_ONLY void multiply(C*, A, u64, int = 1) {}
 };
 #endif
 

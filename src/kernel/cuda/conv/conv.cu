@@ -6,6 +6,7 @@
 #include "kernel/cuda/conv/conv_direct.cuh"
 #include "kernel/cuda/conv/conv_stem.cuh"
 #include "kernel/cuda/conv/depthwise.cuh"
+#include "kernel/cuda/conv/depthwise_int8.cuh"
 
 // All kernels of the folder over common/generic.cuh (src/CMakeLists.txt).
 #include "generic_kernels/conv.inc"

@@ -9,26 +9,30 @@
 
 #if __CUDA_ARCH__ >= 800
 
-#define READ_SUMS(name, space)                                    \
-  DEVICE void name(f32* v, u32 at) {                              \
-    asm volatile("ld." space ".v4.f32 {%0,%1,%2,%3}, [%4];"       \
-                 : "=f"(v[0]), "=f"(v[1]), "=f"(v[2]), "=f"(v[3]) \
-                 : "r"(at));                                      \
-    asm volatile("ld." space ".v4.f32 {%0,%1,%2,%3}, [%4];"       \
-                 : "=f"(v[4]), "=f"(v[5]), "=f"(v[6]), "=f"(v[7]) \
-                 : "r"(at + 16));                                 \
+#define READ_SUMS(name, space, T, as)                       \
+  DEVICE void name(T* v, u32 at) {                          \
+    asm volatile("ld." space ".v4.b32 {%0,%1,%2,%3}, [%4];" \
+                 : as(v[0]), as(v[1]), as(v[2]), as(v[3])   \
+                 : "r"(at));                                \
+    asm volatile("ld." space ".v4.b32 {%0,%1,%2,%3}, [%4];" \
+                 : as(v[4]), as(v[5]), as(v[6]), as(v[7])   \
+                 : "r"(at + 16));                           \
   }
-READ_SUMS(read_own_sums, "shared")
 #if __CUDA_ARCH__ >= 900
-READ_SUMS(read_sums, "shared::cluster")
+#define PEER_SPACE "shared::cluster"
 #else
-READ_SUMS(read_sums, "shared")
+#define PEER_SPACE "shared"
 #endif
+READ_SUMS(read_own_sums, "shared", f32, "=f")
+READ_SUMS(read_own_sums, "shared", i32, "=r")
+READ_SUMS(read_sums, PEER_SPACE, f32, "=f")
+READ_SUMS(read_sums, PEER_SPACE, i32, "=r")
 
 // Bias, residual, activation and store of eight results at a time. Parameters are copied to
 // registers: their constant memory is no longer cached at the end of a kernel.
 template <class T>
 struct gemm_epilogue {
+  typedef half8 residual;
   half8 bias;  // of the thread's columns
   half8 *to, *residuals;
   int filters, activation;  // filters / 8

@@ -1,8 +1,8 @@
-// Multistage GEMM of 16-bit floats with constant weights, and NHWC convolution as implicit GEMM
-// (sm_80): a block computes a BM x BN tile over steps of 64 along K, which cp.async loads into
-// swizzled shared memory some stages ahead. Split-K: the blocks of a cluster share the K of one
-// tile and add their parts through distributed shared memory in a fixed order. Weights are fetched
-// before the previous kernel has ended (programmatic dependent launch).
+// Multistage GEMM of 16-bit floats or 8-bit integers with constant weights, and NHWC convolution as
+// implicit GEMM (sm_80): a block computes a BM x BN tile over steps of 128 bytes along K, which
+// cp.async loads into swizzled shared memory some stages ahead. Split-K: the blocks of a cluster
+// share the K of one tile and add their parts through distributed shared memory in a fixed order.
+// Weights are fetched before the previous kernel has ended (programmatic dependent launch).
 //
 // sm_90a multiplies by wgmma where BM >= 64, other architectures by mma.sync; both leave the
 // accumulators of a warp's 16 rows in the same registers.
@@ -21,9 +21,39 @@ DEVICE void prefetch(const void* from, u32 bytes) {
 #endif
 }
 
-template <class T, int BM, int BN, int STAGES>
+// What the GEMM of 16-bit floats computes with.
+template <class T>
+struct gemm_halves {
+  typedef T operand, weight;
+  typedef f32 sum;
+  typedef carnot_cuda_gemm_tile_params params;
+  typedef gemm_epilogue<T> epilogue;
+  enum { LOAD = 16 };  // bytes of a load of x
+  static DEVICE_ONLY const carnot_cuda_gemm_tile_params& tile(const params& p) { return p; }
+  // Loads x, or zeros outside of the image.
+  static DEVICE_ONLY void load_x(const params& p, u32 to, i64 from, bool there) {
+    cp_async16(to, (const T*)p.x + (there ? from : 0), there ? 16 : 0);
+  }
+  static DEVICE_ONLY int pitch(const params& p) { return p.depth; }  // of weights, in elements
+};
+
+DEVICE void put_pair(u32 at, f32 a, f32 b) {
+  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(at), "f"(a), "f"(b) : "memory");
+}
+DEVICE void put_pair(u32 at, i32 a, i32 b) {
+  asm volatile("st.shared.v2.b32 [%0], {%1,%2};" ::"r"(at), "r"(a), "r"(b) : "memory");
+}
+
+template <class N, int BM, int BN, int STAGES>
 struct gemm_multistage {
+  typedef typename N::operand T;
+  typedef typename N::weight weight;
+  typedef typename N::sum sum;
   enum {
+    DEPTH = STAGE_PITCH / (int)sizeof(T),  // elements of a step
+    PIECE = 16 / (int)sizeof(T),           // of a 16-byte vector
+    LOADS = 16 / N::LOAD,                  // of x for such a vector
+    LOADED = PIECE / LOADS,
     GROUPED = HAS_WGMMA && BM >= 64,
     ROW_WARPS = BM / 16,
     COLUMN_WARPS = BM >= 64 ? 1 : 4,
@@ -39,40 +69,45 @@ struct gemm_multistage {
     DOWN = THREADS / PIECES,  // rows between two vectors of a thread
     TURNS = BM / DOWN
   };
+  const typename N::params& all;
   const carnot_cuda_gemm_tile_params& p;
   u32 base;
   int piece, row0;  // of this thread's fetches
   i64 from[A];      // of its rows at tap 0; and the position of that tap
   int y[A], x[A];
-  const T* weights[B];
+  const weight* weights[B];
   bool is_filter[B];
-  int k, last, tap_y, tap_x, channel;  // of the next fetch of x
-  int kw;                              // and of weights
-  f32 sums[COLUMNS / 8][4];
-  gemm_epilogue<T> out;
+  int last, k[LOADS], tap_y[LOADS], tap_x[LOADS], channel[LOADS];  // of the next fetch of x
+  int kw;                                                          // and of weights
+  sum sums[COLUMNS / 8][4];
+  typename N::epilogue out;
 
-  DEVICE_ONLY gemm_multistage(const carnot_cuda_gemm_tile_params& params) : p(params) {}
+  DEVICE_ONLY gemm_multistage(const typename N::params& params) : all(params), p(N::tile(params)) {}
 
   DEVICE_ONLY void start(i64 m0, int n0, int first, int end) {
     extern __shared__ char memory[];
     base = (shared_address(memory) + 1023) & ~1023u;
     piece = threadIdx.x % 8, row0 = threadIdx.x / 8;
     last = end;
-    out.keep(p);
-    k = kw = first + piece * 8;
+    out.keep(all);
+    kw = first + piece * PIECE;
 #pragma unroll
     for (int i = 0; i < B; i++) {
       int n = n0 + row0 + i * STEP;
       is_filter[i] = n < p.filters && row0 + i * STEP < BN;
-      weights[i] = (const T*)p.w + (is_filter[i] ? (i64)n * p.depth : 0);
+      weights[i] = (const weight*)p.w + (is_filter[i] ? (i64)n * N::pitch(all) : 0);
     }
     if (p.prefetch && threadIdx.x < BN && n0 + (int)threadIdx.x < p.filters) {
-      const T* at = (const T*)p.w + (i64)(n0 + threadIdx.x) * p.depth + first;
-      if (end > first) prefetch(at, (end - first) * 2);
+      const weight* at = (const weight*)p.w + (i64)(n0 + threadIdx.x) * N::pitch(all) + first;
+      if (end > first) prefetch(at, ((end - first) * (int)sizeof(weight) + 15) & ~15);
     }
-    channel = k % p.channels;
-    int tap = k / p.channels;
-    tap_y = tap / p.kernel_columns, tap_x = tap % p.kernel_columns;
+#pragma unroll
+    for (int l = 0; l < LOADS; l++) {
+      k[l] = kw + l * LOADED;
+      channel[l] = k[l] % p.channels;
+      int tap = k[l] / p.channels;
+      tap_y[l] = tap / p.kernel_columns, tap_x[l] = tap % p.kernel_columns;
+    }
 #pragma unroll
     for (int i = 0; i < A; i++) {
       i64 m = m0 + row0 + i * STEP;
@@ -95,26 +130,28 @@ struct gemm_multistage {
       if (BN % STEP == 0 || row0 + i * STEP < BN)
         cp_async16(swizzled(to, row0 + i * STEP, piece), weights[i] + (kw < last ? kw : 0),
                    is_filter[i] && kw < last ? 16 : 0);
-    kw += STAGE_DEPTH;
+    kw += DEPTH;
   }
 
   DEVICE_ONLY void fetch_x(int stage) {
     u32 to = base + stage * STAGE;
-    int dy = tap_y * p.dilation[0], dx = tap_x * p.dilation[1];
-    i64 shift = ((i64)dy * p.in_columns + dx) * p.pixel + channel;
-    bool inside = k < last;
 #pragma unroll
-    for (int i = 0; i < A; i++) {
-      bool there =
-          inside && (u32)(y[i] + dy) < (u32)p.in_rows && (u32)(x[i] + dx) < (u32)p.in_columns;
-      cp_async16(swizzled(to, row0 + i * STEP, piece),
-                 (const T*)p.x + (there ? from[i] + shift : 0), there ? 16 : 0);
-    }
-    k += STAGE_DEPTH;
-    channel += STAGE_DEPTH;
-    while (channel >= p.channels) {
-      channel -= p.channels;
-      if (++tap_x == p.kernel_columns) tap_x = 0, tap_y++;
+    for (int l = 0; l < LOADS; l++) {
+      int dy = tap_y[l] * p.dilation[0], dx = tap_x[l] * p.dilation[1];
+      i64 shift = ((i64)dy * p.in_columns + dx) * p.pixel + channel[l];
+      bool inside = k[l] < last;
+#pragma unroll
+      for (int i = 0; i < A; i++) {
+        bool there =
+            inside && (u32)(y[i] + dy) < (u32)p.in_rows && (u32)(x[i] + dx) < (u32)p.in_columns;
+        N::load_x(all, swizzled(to, row0 + i * STEP, piece) + l * N::LOAD, from[i] + shift, there);
+      }
+      k[l] += DEPTH;
+      channel[l] += DEPTH;
+      while (channel[l] >= p.channels) {
+        channel[l] -= p.channels;
+        if (++tap_x[l] == p.kernel_columns) tap_x[l] = 0, tap_y[l]++;
+      }
     }
   }
 
@@ -126,12 +163,12 @@ struct gemm_multistage {
       wgmma_begin();
       u64 da = wgmma_descriptor(a + row / 64 * 64 * STAGE_PITCH), db = wgmma_descriptor(b);
 #pragma unroll
-      for (int s = 0; s < STAGE_DEPTH / 16; s++)
+      for (int s = 0; s < STAGE_PITCH / 32; s++)
         wgmma_of<T, BN>::multiply(&sums[0][0], da + 2 * s, db + 2 * s);
       wgmma_commit();
     } else
 #pragma unroll
-      for (int s = 0; s < STAGE_DEPTH / 16; s++) {
+      for (int s = 0; s < STAGE_PITCH / 32; s++) {
         u32 ra[4];
         ldmatrix4(ra, swizzled(a, row + (lane & 15), s * 2 + (lane >> 4)));
 #pragma unroll
@@ -152,22 +189,20 @@ struct gemm_multistage {
     for (int j = 0; j < COLUMNS / 8; j++)
 #pragma unroll
       for (int h = 0; h < 2; h++)
-        asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(
-                         base + ((row + 8 * h) * PITCH + column + 8 * j) * 4),
-                     "f"(sums[j][2 * h]), "f"(sums[j][2 * h + 1])
-                     : "memory");
+        put_pair(base + ((row + 8 * h) * PITCH + column + 8 * j) * 4, sums[j][2 * h],
+                 sums[j][2 * h + 1]);
   }
 
   // A thread keeps its eight columns |n| and walks down the rows.
   DEVICE_ONLY void finish(i64 m, int n) {
     u32 from = base + (threadIdx.x / PIECES * PITCH + threadIdx.x % PIECES * 8) * 4;
     m += threadIdx.x / PIECES;
-    half8 residual[TURNS];
+    typename N::epilogue::residual residual[TURNS];
 #pragma unroll
     for (int i = 0; i < TURNS; i++) residual[i] = out.residual_at(m + i * DOWN, n);
 #pragma unroll
     for (int i = 0; i < TURNS; i++) {
-      f32 v[8];
+      sum v[8];
       read_own_sums(v, from + i * DOWN * PITCH * 4);
       out.put(v, residual[i], m + i * DOWN, n);
     }
@@ -176,8 +211,8 @@ struct gemm_multistage {
   DEVICE_ONLY void finish_cluster(i64 m0, int n, int first, int end, u32 ranks) {
     for (int r = first + threadIdx.x / PIECES; r < end; r += DOWN) {
       u32 from = base + (r * PITCH + threadIdx.x % PIECES * 8) * 4;
-      half8 residual = out.residual_at(m0 + r, n);
-      f32 parts[8][8];
+      typename N::epilogue::residual residual = out.residual_at(m0 + r, n);
+      sum parts[8][8];
 #pragma unroll
       for (u32 k = 0; k < 8; k++)
         if (k < ranks) read_sums(parts[k], shared_of(from, k));
@@ -193,14 +228,14 @@ struct gemm_multistage {
     u32 ranks = gridDim.z, rank = blockIdx.z;
     int across = (p.filters + BN - 1) / BN, n0 = (int)(blockIdx.x % across) * BN;
     i64 m0 = (i64)(blockIdx.x / across) * BM;
-    int all = (p.depth + STAGE_DEPTH - 1) / STAGE_DEPTH, share = (all + ranks - 1) / ranks;
-    int first = (int)rank * share * STAGE_DEPTH, end = lo(first + share * STAGE_DEPTH, p.depth);
-    int steps = end > first ? (end - first + STAGE_DEPTH - 1) / STAGE_DEPTH : 0;
+    int whole = (p.depth + DEPTH - 1) / DEPTH, share = (whole + ranks - 1) / ranks;
+    int first = (int)rank * share * DEPTH, end = lo(first + share * DEPTH, p.depth);
+    int steps = end > first ? (end - first + DEPTH - 1) / DEPTH : 0;
     start(m0, n0, first, end);
     for (int s = 0; s < AHEAD; s++)
       if (s < steps) fetch_weights(s);
     int n = n0 / 8 + threadIdx.x % PIECES;
-    out.read_bias(p, n);
+    out.read_bias(all, n);
     wait_for_previous();
     for (int s = 0; s < AHEAD; s++) {
       if (s < steps) fetch_x(s);

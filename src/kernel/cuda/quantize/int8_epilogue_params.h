@@ -1,0 +1,38 @@
+// What an integer GEMM or convolution does with its finished sums (tactic/problem/quantized.h).
+#ifndef CARNOT_KERNEL_CUDA_QUANTIZE_INT8_EPILOGUE_PARAMS_H_
+#define CARNOT_KERNEL_CUDA_QUANTIZE_INT8_EPILOGUE_PARAMS_H_
+
+#include "kernel/cuda/common/activation.h"
+
+typedef enum carnot_cuda_int8_type {
+  CARNOT_CUDA_INT8_NONE,  // of a residual: none
+  CARNOT_CUDA_INT8_F32,
+  CARNOT_CUDA_INT8_U8,
+  CARNOT_CUDA_INT8_S8,
+  CARNOT_CUDA_INT8_TYPES
+} carnot_cuda_int8_type;
+
+//   v = f32(sum + bias[n]) * scale[n]
+//   v = f32(min(max(rint(v) + inner_zero, inner_low), inner_high) - inner_zero) * inner_scale,
+//       where |is_twice|
+//   v = v + f32(residual - residual_zero) * residual_scale   (bytes), or v + residual (f32)
+//   v = activation(v)
+//   y = v as f32, or min(max(rint(v / divisor) + zero_point, low), high) as u8 or s8
+// Each operation is one float32 operation rounded to nearest even, none contracted. rint(NaN)
+// counts as 0. Residual and result are [rows, filters], dense; |filters| is a multiple of 8.
+typedef struct carnot_cuda_int8_epilogue {
+  const int* bias;     // [filters]
+  const float* scale;  // [filters]
+  const void* residual;
+  int residual_type, residual_zero;
+  float residual_scale;
+  int is_twice, inner_zero, inner_low, inner_high;
+  float inner_scale;
+  int activation;  // carnot_cuda_activation, with its parameters
+  float a, b;
+  int output;  // carnot_cuda_int8_type
+  float divisor;
+  int zero_point, low, high;
+} carnot_cuda_int8_epilogue;
+
+#endif  // CARNOT_KERNEL_CUDA_QUANTIZE_INT8_EPILOGUE_PARAMS_H_

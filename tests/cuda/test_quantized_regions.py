@@ -1,0 +1,174 @@
+"""Quantized regions on a GPU by each tile size: to the bit against the documented rounding rule."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+from harness import Device, is_stand_in
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from quantized_rule import RNG, F, Model, conv_sums, integer_rule, matmul_sums, numbers, round_to, twice_rule
+
+TILES = {
+    16: ["16x64", "32x64", "64x32", "64x64", "64x128", "128x32", "128x64", "128x128", "128x256"],
+    8: ["64x32", "64x64", "128x64"],
+    4: ["64x32", "64x64", "128x32", "128x64"],
+}
+EVERY = [(load, tile) for load, tiles in TILES.items() for tile in tiles]
+
+
+def command(tactic: str):
+    device = Device()
+    if device.why_absent():
+        pytest.skip(device.why_absent())
+
+    def run(*arguments: object) -> str:
+        done = device.run(*arguments, CARNOT_CUDA_TACTICS=tactic)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+needs_programs = pytest.mark.skipif(is_stand_in(), reason="the stand-in driver has neither programs nor this kernel")
+
+
+def has_run(m: Model, folder: pathlib.Path, outputs: dict, tactic: str) -> list:
+    """The results, all of the one kernel besides copies."""
+    flags = ("--backend=cuda", "--builderOptimizationLevel=0")
+    others = [f"cuda_gemm_int8_{tile}_{load}" for load, tile in EVERY]
+    choice = f"{tactic},copies" if is_stand_in() else "-" + ",".join(t for t in others if t != tactic)
+    got, tactics = m.run(folder, outputs, command(choice), *flags)
+    assert tactic in tactics and not any("quantize" in t for t in tactics), tactics
+    return got
+
+
+@pytest.mark.parametrize(("load", "tile"), EVERY)
+@pytest.mark.parametrize(
+    ("x_type", "r_type", "y_type", "x_zero", "r_zero", "y_zero"),
+    [(np.uint8, np.uint8, np.uint8, 128, 0, 255), (np.int8, np.uint8, np.int8, -128, 255, -128)],
+)
+@pytest.mark.parametrize("bound", [None, "Relu", "Clip"])
+@pytest.mark.parametrize(("k", "stride"), [(1, 1), (3, 2), (5, 1)])
+def test_convolution_with_its_epilogue(
+    tmp_path: pathlib.Path, load: int, tile: str, x_type: type, r_type: type, y_type: type, x_zero: int, r_zero: int,
+    y_zero: int, bound: str | None, k: int, stride: int,
+) -> None:  # fmt: skip
+    rows, columns = map(int, tile.split("x"))
+    c, filters = {16: 48, 8: 24, 4: 3}[load], max(columns // 2 + 8, 40) if columns > 32 else 40
+    side = {16: 5, 32: 9}.get(rows, 17)
+    x, w = numbers(x_type, 2, c, side, side - 2), numbers(np.int8, filters, c, k, k)
+    w[0] = -128
+    x[0, :, : side // 2] = np.iinfo(x_type).max
+    w_scale = (RNG.random(filters) * 0.01 + 0.001).astype(F)
+    x_scale, r_scale, y_scale = F(0.0217), F(0.31), F(0.83)
+    bias = RNG.standard_normal(filters).astype(F) * 9
+    sums = conv_sums(x, x_zero, w, 1, k // 2, stride)
+    r = numbers(r_type, *sums.shape)
+    m = Model()
+    a = m.dequantize(m.input("x", x), x_scale, x_type(x_zero))
+    b = m.dequantize(m.constant(w), w_scale, np.zeros(filters, np.int8), axis=0)
+    y = m.node("Conv", a, b, m.constant(bias), pads=[k // 2] * 4, strides=[stride] * 2)
+    y = m.node("Add", m.dequantize(m.input("r", r), r_scale, r_type(r_zero)), y)
+    limits = {None: None, "Relu": (0, np.inf), "Clip": (-3.5, 6)}[bound]
+    if bound == "Relu":
+        y = m.node("Relu", y)
+    if bound == "Clip":
+        y = m.node("Clip", y, m.constant(F(-3.5)), m.constant(F(6)))
+    y = m.quantize(y, y_scale, y_type(y_zero))
+    (got,) = has_run(m, tmp_path, {y: y_type}, f"cuda_gemm_int8_{tile}_{load}")
+    want = integer_rule(sums, (x_scale, w_scale, y_scale), bias, (r, r_scale, r_zero), limits, y_zero, y_type, 1)
+    assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
+
+
+@pytest.mark.parametrize(("load", "tile"), EVERY)
+def test_a_sum_that_is_quantized_before_the_residual(tmp_path: pathlib.Path, load: int, tile: str) -> None:
+    c, filters = {16: 32, 8: 40, 4: 5}[load], max(int(tile.split("x")[1]) // 2 + 8, 40)
+    side = 5 if int(tile.split("x")[0]) <= 32 else 13
+    x, w = numbers(np.uint8, 1, c, side, side), numbers(np.int8, filters, c, 3, 3)
+    r = numbers(np.uint8, 1, filters, side, side)
+    m = Model()
+    a, b = m.dequantize(m.input("x", x), F(0.02), np.uint8(3)), m.dequantize(m.constant(w), F(0.01), np.int8(0))
+    y = m.node("Conv", a, b, pads=[1] * 4)
+    y = m.dequantize(m.quantize(y, F(0.37), np.uint8(119)), F(0.37), np.uint8(119))
+    y = m.node("Relu", m.node("Add", y, m.dequantize(m.input("r", r), F(0.31), np.uint8(7))))
+    y = m.quantize(y, F(0.21), np.uint8(2))
+    (got,) = has_run(m, tmp_path, {y: np.uint8}, f"cuda_gemm_int8_{tile}_{load}")
+    sums = conv_sums(x, 3, w, 1, 1, 1)
+    assert np.array_equal(got, twice_rule(sums, (F(0.02), F(0.01)), (F(0.37), 119), (r, F(0.31), 7), 0.21, 2))
+
+
+@pytest.mark.parametrize("rows", [3, 200])
+@pytest.mark.parametrize(("k", "n"), [(1, 8), (37, 136), (65536, 8), (1000, 1000)])
+@pytest.mark.parametrize(("x_scale", "y_scale"), [(0.02, 0.9), (1e-30, 1e-30), (1e30, 1e30), (1e-20, 1e15)])
+def test_gemm_at_extremes(
+    tmp_path: pathlib.Path, rows: int, k: int, n: int, x_scale: float, y_scale: float
+) -> None:
+    x, w = numbers(np.uint8, rows, k), numbers(np.int8, n, k)
+    x[0], w[0] = 255, -128
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(x_scale), np.uint8(0))
+    b = m.dequantize(m.constant(w), F(0.011), np.int8(0))
+    y = m.quantize(m.node("Gemm", a, b, transB=1), F(y_scale), np.uint8(7))
+    load = 16 if k % 16 == 0 else 8 if k % 8 == 0 else 4
+    got = has_run(m, tmp_path, {y: np.uint8}, f"cuda_gemm_int8_64x32_{load}")
+    want = integer_rule(matmul_sums(x, 0, w.T), (F(x_scale), F(0.011), F(y_scale)), None, None, None, 7, np.uint8, 1)
+    assert np.array_equal(got[0], want)
+
+
+@pytest.mark.parametrize(("x_type", "zero"), [(np.uint8, 200), (np.int8, -7)])
+@pytest.mark.parametrize(("k", "stride", "dilation"), [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (4, 1, 1)])
+def test_depthwise(tmp_path: pathlib.Path, x_type: type, zero: int, k: int, stride: int, dilation: int) -> None:
+    x, w = numbers(x_type, 2, 24, 15, 12), numbers(np.int8, 24, 1, k, k)
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(0.02), x_type(zero))
+    b = m.dequantize(m.constant(w), F(0.013), np.int8(0))
+    pad = k // 2 * dilation
+    y = m.node("Conv", a, b, group=24, pads=[pad] * 4, strides=[stride] * 2, dilations=[dilation] * 2)
+    y = m.quantize(m.node("Relu", y), F(0.4), np.uint8(0))
+    (got,) = has_run(m, tmp_path, {y: np.uint8}, "cuda_depthwise_int8")
+    wide = np.zeros((24, 1, (k - 1) * dilation + 1, (k - 1) * dilation + 1), np.int8)
+    wide[:, :, ::dilation, ::dilation] = w
+    sums = conv_sums(x, zero, wide, 24, pad, stride)
+    want = integer_rule(sums, (F(0.02), F(0.013), F(0.4)), None, None, (0, np.inf), 0, np.uint8, 1)
+    assert np.array_equal(got, want)
+
+
+@needs_programs
+def test_bytes_between_element_wise_operators(tmp_path: pathlib.Path) -> None:
+    a, b = numbers(np.uint8, 2, 37, 5, 3), numbers(np.int8, 2, 37, 5, 3)
+    m = Model()
+    x = m.dequantize(m.input("a", a), F(0.04), np.uint8(131))
+    y = m.dequantize(m.input("b", b), F(0.07), np.int8(-9))
+    y = m.quantize(m.node("Relu", m.node("Add", x, y)), F(0.05), np.uint8(3))
+    (got,) = has_run(m, tmp_path, {y: np.uint8}, "cuda_pointwise")
+    sums = (a.astype(np.int32) - 131).astype(F) * F(0.04) + (b.astype(np.int32) + 9).astype(F) * F(0.07)
+    assert np.array_equal(got, round_to(np.maximum(sums, F(0)) / F(0.05), 3, 0, 255, np.uint8))
+
+
+def test_mean_of_bytes(tmp_path: pathlib.Path) -> None:
+    x = numbers(np.int8, 2, 140, 7, 5)
+    m = Model()
+    y = m.node("GlobalAveragePool", m.dequantize(m.input("x", x), F(0.04), np.int8(11)))
+    y = m.quantize(y, F(0.006), np.uint8(100))
+    (got,) = has_run(m, tmp_path, {y: np.uint8}, "cuda_mean_bytes")
+    sums = (x.astype(np.int64) - 11).sum((2, 3), keepdims=True)
+    want = round_to(sums.astype(F) * F(np.float64(F(0.04)) / (35 * np.float64(F(0.006)))), 100, 0, 255, np.uint8)
+    assert np.array_equal(got, want)
+
+
+@needs_programs
+@pytest.mark.parametrize("x_type", [np.uint8, np.int8])
+@pytest.mark.parametrize("channels", [32, 12])
+def test_maximum_of_bytes(tmp_path: pathlib.Path, x_type: type, channels: int) -> None:
+    x = numbers(x_type, 2, channels, 9, 8)
+    m = Model()
+    y = m.dequantize(m.input("x", x), F(0.04), x_type(3))
+    y = m.quantize(m.node("MaxPool", y, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4), F(0.04), x_type(3))
+    (got,) = has_run(m, tmp_path, {y: x_type}, "cuda_pool")
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=np.iinfo(x_type).min)
+    views = [padded[:, :, i : i + 9 : 2, j : j + 8 : 2] for i in range(3) for j in range(3)]
+    rows, columns = min(v.shape[2] for v in views), min(v.shape[3] for v in views)
+    want = np.max([v[:, :, :rows, :columns] for v in views], axis=0)
+    assert np.array_equal(got, want[:, :, : got.shape[2], : got.shape[3]])
