@@ -22,7 +22,6 @@
 
 typedef struct inserter {
   carnot_node* at;  // new nodes go before it
-  bool device;
   carnot_value **quantized, **scale, **zero;  // by the id of an activation; NULL: none
   bool* is_result;  // by value id: a result of a layer that was quantized, epilogue included
   size_t value_count;
@@ -77,7 +76,7 @@ static bool range_of(const carnot_value* value, double* out_min, double* out_max
 static void make_scale(inserter* m, const carnot_value* value, carnot_dtype* out_dtype) {
   double min = 0, max = 0;
   range_of(value, &min, &max);
-  bool symmetric = min == -max || m->device;
+  bool symmetric = min == -max;
   double scale = symmetric ? fmax(-min, max) / 127 : (max - min) / 255;
   *out_dtype = symmetric ? CARNOT_DTYPE_I8 : CARNOT_DTYPE_U8;
   m->scale[value->id] = number(m, scale);
@@ -230,8 +229,7 @@ carnot_status* carnot_pass_insert_qdq(carnot_graph* graph, const carnot_pass_opt
   if (!options->quantize) return NULL;
   size_t count = graph->value_count;
   carnot_arena* arena = &graph->arena;
-  inserter m = {.device = options->device,
-                .value_count = count,
+  inserter m = {.value_count = count,
                 .quantized = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
                 .scale = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),
                 .zero = CARNOT_NEW_ARRAY(arena, carnot_value*, count + 1),

@@ -65,8 +65,8 @@ carnot_status* carnot_apply_ranges(carnot_builder* builder) {
   if (!builder->config->ranges) return NULL;
   if (builder->config->device) {
     carnot_builder_warn(builder,
-                        "the ranges of tensors are not used: 8-bit kernels that fuse quantization "
-                        "exist for CPUs only, and an accelerator is faster without");
+                        "the ranges of tensors are not used: on an accelerator only what the model "
+                        "itself quantizes computes in 8 bits");
     return NULL;
   }
   const carnot_block* block = builder->graph->main;
