@@ -21,7 +21,7 @@
 #include "pass/pass.h"
 
 typedef struct inserter {
-  carnot_node* at;  // new nodes go before it
+  carnot_node* at;                            // new nodes go before it
   carnot_value **quantized, **scale, **zero;  // by the id of an activation; NULL: none
   bool* is_result;  // by value id: a result of a layer that was quantized, epilogue included
   size_t value_count;
