@@ -1,15 +1,16 @@
 // Protocol Buffers messages, read by tables into C structs: the wire form and the text form.
 //
 // A message is a C struct whose first member is `uint64_t present` (bit i: field i of the table was
-// there); every other member of the table has the C type of its kind, and repeated ones are
-// CARNOT_PB_LIST of it. Strings and bytes are views into the memory read, so that memory must
-// outlive the struct; lists and nested messages are in the arena.
+// there), or `uint64_t present[n]` where the table has more than 64 fields; every other member of
+// the table has the C type of its kind, and repeated ones are CARNOT_PB_LIST of it. Strings and
+// bytes are views into the memory read, so that memory must outlive the struct; lists and nested
+// messages are in the arena.
 //   INT int64_t (every varint and fixed integer) · FLOAT float · DOUBLE double · TEXT
 //   carnot_strview MESSAGE pointer to the nested struct (NULL when absent); in a list the structs
 //   themselves
-// Unknown fields are skipped. A singular field that comes twice keeps its last value. Maps are
-// repeated messages with key 1 and value 2. Source: the Protocol Buffers encoding and text format
-// specifications.
+// Unknown fields are skipped. A singular field that comes twice keeps its last value, a message the
+// fields of both. Maps are repeated messages with key 1 and value 2. Source: the Protocol Buffers
+// encoding and text format specifications.
 #ifndef CARNOT_IMPORT_PB_PB_H_
 #define CARNOT_IMPORT_PB_PB_H_
 
@@ -49,7 +50,6 @@ typedef struct carnot_pb_field {
   const carnot_pb_name* names;              // of an enumeration; NULL: a number
 } carnot_pb_field;
 
-// At most 64 fields.
 typedef struct carnot_pb_message {
   const char* name;
   size_t size;  // of the struct
@@ -109,7 +109,14 @@ carnot_status* carnot_pb_alloc(carnot_pb_store* store, size_t count, size_t size
 // Makes room for |extra| more items and counts them; *out_items is the first new one, zeroed.
 carnot_status* carnot_pb_extend(carnot_pb_store* store, const carnot_pb_field* field, void* message,
                                 size_t extra, void** out_items) CARNOT_MUST_USE;
-// Where the next value of |field| goes: the member, a new item of its list, or a new nested struct.
+// Notes that |field| is there.
+static inline void carnot_pb_mark(const carnot_pb_message* message, const carnot_pb_field* field,
+                                  void* out_message) {
+  const size_t i = (size_t)(field - message->fields);
+  ((uint64_t*)out_message)[i / 64] |= (uint64_t)1 << i % 64;
+}
+// Where the next value of |field| goes: the member, a new item of its list, or the nested struct,
+// which is made when the field comes for the first time.
 carnot_status* carnot_pb_place(carnot_pb_store* store, const carnot_pb_message* message,
                                const carnot_pb_field* field, void* out_message,
                                void** out_place) CARNOT_MUST_USE;

@@ -59,6 +59,55 @@ static void wire_reads_every_kind(void** state) {
   carnot_arena_deinit(&arena);
 }
 
+static void a_message_that_comes_twice_has_the_fields_of_both(void** state) {
+  (void)state;
+  static const uint8_t kBytes[] = {0x3a, 6, 8, 6, 0x1a, 2, 'h', 'i', 0x3a, 4, 8, 7, 0x20, 9};
+  carnot_arena arena = {0};
+  tree t;
+  assert_null(read_wire(&arena, kBytes, sizeof(kBytes), &t));
+  assert_int_equal(t.only->number, 7);
+  assert_true(carnot_view_is(t.only->name, "hi"));
+  assert_int_equal(t.only->ints.count, 1);
+  assert_int_equal(t.only->present, 0xd);
+  carnot_arena_deinit(&arena);
+}
+
+enum { kWideFields = 130 };
+typedef struct wide {
+  uint64_t present[3];
+  int64_t numbers[kWideFields];
+} wide;
+
+static void a_message_may_have_many_fields(void** state) {
+  (void)state;
+  carnot_pb_field fields[kWideFields];
+  for (uint32_t i = 0; i < kWideFields; i++)
+    fields[i] = (carnot_pb_field){.number = i + 1,
+                                  .kind = CARNOT_PB_INT,
+                                  .offset = offsetof(wide, numbers) + i * sizeof(int64_t),
+                                  .name = "number"};
+  const carnot_pb_message message = {"Wide", sizeof(wide), fields, kWideFields};
+  // Fields 1, 64, 65 and 130.
+  static const uint8_t kBytes[] = {0x08, 1, 0x80, 0x04, 2, 0x88, 0x04, 3, 0x90, 0x08, 4};
+  carnot_arena arena = {0};
+  wide w;
+  assert_null(carnot_pb_read_wire(&message, kBytes, sizeof(kBytes), &arena, &w));
+  assert_int_equal(w.present[0], UINT64_C(1) << 63 | 1);
+  assert_int_equal(w.present[1], 1);
+  assert_int_equal(w.present[2], 2);
+  assert_int_equal(w.numbers[0], 1);
+  assert_int_equal(w.numbers[63], 2);
+  assert_int_equal(w.numbers[64], 3);
+  assert_int_equal(w.numbers[129], 4);
+  void* back;
+  size_t size;
+  assert_null(carnot_pb_write_wire(&message, &w, &back, &size));
+  assert_int_equal(size, sizeof(kBytes));
+  assert_memory_equal(back, kBytes, size);
+  free(back);
+  carnot_arena_deinit(&arena);
+}
+
 // The code and a part of the message.
 static void expect_error(const void* bytes, size_t size, carnot_code code, const char* part) {
   carnot_arena arena = {0};
@@ -177,9 +226,14 @@ static void text_tells_line_and_column(void** state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(wire_reads_every_kind),          cmocka_unit_test(wire_refuses_broken_bytes),
-      cmocka_unit_test(wire_writes_what_it_reads),      cmocka_unit_test(wire_bounds_depth),
-      cmocka_unit_test(wire_shows_all_of_a_short_path), cmocka_unit_test(text_reads_every_kind),
+      cmocka_unit_test(a_message_that_comes_twice_has_the_fields_of_both),
+      cmocka_unit_test(a_message_may_have_many_fields),
+      cmocka_unit_test(wire_reads_every_kind),
+      cmocka_unit_test(wire_refuses_broken_bytes),
+      cmocka_unit_test(wire_writes_what_it_reads),
+      cmocka_unit_test(wire_bounds_depth),
+      cmocka_unit_test(wire_shows_all_of_a_short_path),
+      cmocka_unit_test(text_reads_every_kind),
       cmocka_unit_test(text_tells_line_and_column),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

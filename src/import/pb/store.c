@@ -63,12 +63,12 @@ carnot_status* carnot_pb_extend(carnot_pb_store* store, const carnot_pb_field* f
 
 carnot_status* carnot_pb_place(carnot_pb_store* store, const carnot_pb_message* message,
                                const carnot_pb_field* field, void* out_message, void** out_place) {
-  *(uint64_t*)out_message |= (uint64_t)1 << (field - message->fields);
+  carnot_pb_mark(message, field, out_message);
   if (field->repeated) return carnot_pb_extend(store, field, out_message, 1, out_place);
   *out_place = (char*)out_message + field->offset;
   if (field->kind != CARNOT_PB_MESSAGE) return NULL;
-  void* nested = NULL;
-  CARNOT_TRY(carnot_pb_alloc(store, 1, field->message->size, &nested));
+  void* nested = *(void**)*out_place;
+  if (!nested) CARNOT_TRY(carnot_pb_alloc(store, 1, field->message->size, &nested));
   *(void**)*out_place = nested;
   *out_place = nested;
   return NULL;

@@ -124,7 +124,7 @@ static carnot_status* read_packed(reader* r, const carnot_pb_message* message,
   CARNOT_CHECK(count > 0, INVALID_MODEL, "byte %zu: a list ends inside an integer", start);
   void* items = NULL;
   CARNOT_TRY(carnot_pb_extend(r->store, field, out_message, count, &items));
-  *(uint64_t*)out_message |= (uint64_t)1 << (field - message->fields);
+  carnot_pb_mark(message, field, out_message);
   reader inner = {r->base, r->at, r->at + length, r->store, r->failed_depth};
   r->at += length;
   for (size_t i = 0; i < count; i++) {

@@ -73,8 +73,7 @@ static void put_list(writer* w, const carnot_pb_field* field, const carnot_pb_an
 }
 
 static void put_message(writer* w, const carnot_pb_message* message, const void* from) {
-  uint64_t present;
-  memcpy(&present, from, sizeof(present));
+  const uint64_t* present = from;
   for (size_t i = 0; i < message->field_count; i++) {
     const carnot_pb_field* field = &message->fields[i];
     const char* member = (const char*)from + field->offset;
@@ -86,7 +85,7 @@ static void put_message(writer* w, const carnot_pb_message* message, const void*
       const void* nested;
       memcpy(&nested, member, sizeof(nested));
       if (nested) put_item(w, field, nested);
-    } else if (present >> i & 1) {
+    } else if (present[i / 64] >> i % 64 & 1) {
       put_item(w, field, member);
     }
   }
