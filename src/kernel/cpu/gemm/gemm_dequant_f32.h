@@ -8,9 +8,8 @@
 //
 // Packing, called "k8n16 u4" after the numbers and columns of a group: panels of 16 columns; in a
 // panel the groups of K, blocks in order, every block begins a group; in a group one 32-bit word a
-// column with 32 / bits numbers of successive k. Byte i of a word holds the numbers i, i + 4, i +
-// 8,
-// .., the first in the lowest bits, so that a shift and a mask give four successive ones as bytes.
+// column with 32 / bits numbers of successive k. Byte i of a word holds the numbers i, i + 4, ..,
+// the first in the lowest bits, so that a shift and a mask give four successive ones as bytes.
 // Numbers beyond K or N are 0.
 #ifndef CARNOT_KERNEL_CPU_GEMM_GEMM_DEQUANT_F32_H_
 #define CARNOT_KERNEL_CPU_GEMM_GEMM_DEQUANT_F32_H_
