@@ -3,8 +3,9 @@
 //   c[m,n] = epilogue(sum_k a[m,k] * w[k,n])
 //   w[k,n] = (q[k,n] - zero[b,n]) * scale[b,n],  b = k / block
 // Integers less their zero points are exact in float32. Up to CARNOT_DEQUANT_FEW_ROWS rows the sum
-// of a block is multiplied by its scale, and nothing but the packed weights is read. More rows meet
-// weights that are dequantized into |workspace| a few panels at a time.
+// of a block is multiplied by its scale, and nothing but the packed weights is read; activations
+// above about 1e35 may overflow in that sum. More rows meet weights that are dequantized into
+// |workspace| a few panels at a time.
 //
 // Packing, called "k8n16 u4" after the numbers and columns of a group: panels of 16 columns; in a
 // panel the groups of K, blocks in order, every block begins a group; in a group one 32-bit word a
