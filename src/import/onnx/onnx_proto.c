@@ -31,7 +31,7 @@ static const carnot_pb_name kDataLocations[] = {{"DEFAULT", 0}, {"EXTERNAL", 1},
 static const carnot_pb_field kTensor[] = {
     CARNOT_PB_MANY(onnx_tensor, dims, 1, INT),
     CARNOT_PB_ENUM(onnx_tensor, data_type, 2, kDataTypes),
-    CARNOT_PB_MANY(onnx_tensor, float_data, 4, FLOAT),
+    CARNOT_PB_PACKED(onnx_tensor, float_data, 4, FLOAT),
     CARNOT_PB_MANY(onnx_tensor, int32_data, 5, INT),
     CARNOT_PB_MANY(onnx_tensor, string_data, 6, TEXT),
     CARNOT_PB_MANY(onnx_tensor, int64_data, 7, INT),
@@ -39,7 +39,7 @@ static const carnot_pb_field kTensor[] = {
     CARNOT_PB_ONE(onnx_tensor, raw_data, 9, TEXT),
     CARNOT_PB_SUBS(onnx_tensor, external_data, 13, &kStringEntryMessage),
     CARNOT_PB_ENUM(onnx_tensor, data_location, 14, kDataLocations),
-    CARNOT_PB_MANY(onnx_tensor, double_data, 10, DOUBLE),
+    CARNOT_PB_PACKED(onnx_tensor, double_data, 10, DOUBLE),
     CARNOT_PB_MANY(onnx_tensor, uint64_data, 11, INT),
 };
 MESSAGE(carnot_onnx_tensor_message, "TensorProto", onnx_tensor, kTensor);

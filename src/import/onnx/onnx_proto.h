@@ -14,7 +14,6 @@ typedef struct onnx_map onnx_map;
 typedef CARNOT_PB_LIST(carnot_strview) onnx_text_list;
 typedef CARNOT_PB_LIST(int64_t) onnx_int_list;
 typedef CARNOT_PB_LIST(float) onnx_float_list;
-typedef CARNOT_PB_LIST(double) onnx_double_list;
 
 typedef struct onnx_string_entry {
   uint64_t present;
@@ -25,7 +24,7 @@ typedef struct onnx_tensor {
   uint64_t present;
   onnx_int_list dims;
   int64_t data_type;
-  onnx_float_list float_data;
+  carnot_strview float_data;  // packed
   onnx_int_list int32_data;
   onnx_text_list string_data;
   onnx_int_list int64_data;
@@ -33,7 +32,7 @@ typedef struct onnx_tensor {
   carnot_strview raw_data;
   CARNOT_PB_LIST(onnx_string_entry) external_data;
   int64_t data_location;
-  onnx_double_list double_data;
+  carnot_strview double_data;  // packed
   onnx_int_list uint64_data;
 } onnx_tensor;
 

@@ -138,8 +138,8 @@ static carnot_status* take_int32(const onnx_tensor* proto, size_t bytes, carnot_
   return NULL;
 }
 
-static carnot_status* take_typed(const onnx_tensor* proto, size_t bytes, carnot_arena* arena,
-                                 carnot_tensor* tensor) {
+static carnot_status* take_typed(const onnx_tensor* proto, import_files* files, size_t bytes,
+                                 carnot_arena* arena, carnot_tensor* tensor) {
   size_t count = (size_t)carnot_tensor_count(tensor);
   switch (tensor->dtype) {
     case CARNOT_DTYPE_STRING:
@@ -149,14 +149,9 @@ static carnot_status* take_typed(const onnx_tensor* proto, size_t bytes, carnot_
         return carnot_arena_try(arena, 1, sizeof(carnot_strview), "a tensor's data", &tensor->data);
       return NULL;
     case CARNOT_DTYPE_F32:
-    case CARNOT_DTYPE_C64:
-      return take_raw((carnot_strview){(char*)proto->float_data.items, proto->float_data.count * 4},
-                      bytes, NULL, arena, tensor);
+    case CARNOT_DTYPE_C64: return take_raw(proto->float_data, bytes, files, arena, tensor);
     case CARNOT_DTYPE_F64:
-    case CARNOT_DTYPE_C128:
-      return take_raw(
-          (carnot_strview){(char*)proto->double_data.items, proto->double_data.count * 8}, bytes,
-          NULL, arena, tensor);
+    case CARNOT_DTYPE_C128: return take_raw(proto->double_data, bytes, files, arena, tensor);
     case CARNOT_DTYPE_I64:
       return take_raw((carnot_strview){(char*)proto->int64_data.items, proto->int64_data.count * 8},
                       bytes, NULL, arena, tensor);
@@ -191,7 +186,7 @@ carnot_status* carnot_onnx_tensor_read(const onnx_tensor* proto, import_files* f
   } else if (proto->raw_data.data && tensor.dtype != CARNOT_DTYPE_STRING) {
     CARNOT_TRY(take_raw(proto->raw_data, bytes, files, arena, &tensor));
   } else {
-    CARNOT_TRY(take_typed(proto, bytes, arena, &tensor));
+    CARNOT_TRY(take_typed(proto, files, bytes, arena, &tensor));
   }
   *out_tensor = tensor;
   return NULL;

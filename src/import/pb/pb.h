@@ -8,6 +8,8 @@
 //   INT int64_t (every varint and fixed integer) · FLOAT float · DOUBLE double · TEXT
 //   carnot_strview MESSAGE pointer to the nested struct (NULL when absent); in a list the structs
 //   themselves
+// A PACKED field is a list of FLOAT or DOUBLE that stays the bytes of the file: its member is a
+// carnot_strview of little-endian numbers, perhaps not aligned.
 // Unknown fields are skipped. A singular field that comes twice keeps its last value, a message the
 // fields of both. Maps are repeated messages with key 1 and value 2. Source: the Protocol Buffers
 // encoding and text format specifications.
@@ -44,6 +46,7 @@ typedef struct carnot_pb_field {
   uint32_t number;
   carnot_pb_kind kind;
   bool repeated;
+  bool packed;    // a list of numbers kept as bytes
   size_t offset;  // of the member in the struct
   const char* name;
   const struct carnot_pb_message* message;  // of kind MESSAGE
@@ -68,15 +71,17 @@ typedef CARNOT_PB_LIST(void) carnot_pb_any_list;
 
 // One row of a message's table.
 #define CARNOT_PB_ONE(struct_type, member, number, KIND) \
-  { number, CARNOT_PB_##KIND, false, offsetof(struct_type, member), #member, NULL, NULL }
+  { number, CARNOT_PB_##KIND, false, false, offsetof(struct_type, member), #member, NULL, NULL }
 #define CARNOT_PB_MANY(struct_type, member, number, KIND) \
-  { number, CARNOT_PB_##KIND, true, offsetof(struct_type, member), #member, NULL, NULL }
+  { number, CARNOT_PB_##KIND, true, false, offsetof(struct_type, member), #member, NULL, NULL }
+#define CARNOT_PB_PACKED(struct_type, member, number, KIND) \
+  { number, CARNOT_PB_##KIND, true, true, offsetof(struct_type, member), #member, NULL, NULL }
 #define CARNOT_PB_ENUM(struct_type, member, number, names) \
-  { number, CARNOT_PB_INT, false, offsetof(struct_type, member), #member, NULL, names }
+  { number, CARNOT_PB_INT, false, false, offsetof(struct_type, member), #member, NULL, names }
 #define CARNOT_PB_SUB(struct_type, member, number, message) \
-  { number, CARNOT_PB_MESSAGE, false, offsetof(struct_type, member), #member, message, NULL }
+  { number, CARNOT_PB_MESSAGE, false, false, offsetof(struct_type, member), #member, message, NULL }
 #define CARNOT_PB_SUBS(struct_type, member, number, message) \
-  { number, CARNOT_PB_MESSAGE, true, offsetof(struct_type, member), #member, message, NULL }
+  { number, CARNOT_PB_MESSAGE, true, false, offsetof(struct_type, member), #member, message, NULL }
 
 // Reads the wire form at |data| into |out_message| (of |message|->size bytes). INVALID_MODEL with
 // byte offset and field where the bytes break the format; OUT_OF_RANGE when a limit is passed.
@@ -97,7 +102,8 @@ carnot_status* carnot_pb_write_wire(const carnot_pb_message* message, const void
 
 typedef struct carnot_pb_store {
   carnot_arena* arena;
-  size_t left_bytes;  // what may still be allocated: a bound relative to the size of the input
+  size_t left_bytes;     // what may still be allocated: a bound relative to the size of the input
+  carnot_strview input;  // what a view may point into
 } carnot_pb_store;
 
 // The allowance for an input of |size| bytes.
@@ -109,6 +115,10 @@ carnot_status* carnot_pb_alloc(carnot_pb_store* store, size_t count, size_t size
 // Makes room for |extra| more items and counts them; *out_items is the first new one, zeroed.
 carnot_status* carnot_pb_extend(carnot_pb_store* store, const carnot_pb_field* field, void* message,
                                 size_t extra, void** out_items) CARNOT_MUST_USE;
+// The same for a PACKED field.
+carnot_status* carnot_pb_extend_packed(carnot_pb_store* store, const carnot_pb_field* field,
+                                       void* message, size_t extra,
+                                       void** out_items) CARNOT_MUST_USE;
 // Notes that |field| is there.
 static inline void carnot_pb_mark(const carnot_pb_message* message, const carnot_pb_field* field,
                                   void* out_message) {

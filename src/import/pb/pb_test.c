@@ -20,6 +20,7 @@ typedef struct tree {
   CARNOT_PB_LIST(double) doubles;
   CARNOT_PB_LIST(struct tree) children;
   struct tree* only;
+  carnot_strview packed;
 } tree;
 
 extern const carnot_pb_message kTree;
@@ -28,9 +29,9 @@ static const carnot_pb_field kTreeFields[] = {
     CARNOT_PB_ENUM(tree, number, 1, kNumbers), CARNOT_PB_ONE(tree, ratio, 2, FLOAT),
     CARNOT_PB_ONE(tree, name, 3, TEXT),        CARNOT_PB_MANY(tree, ints, 4, INT),
     CARNOT_PB_MANY(tree, doubles, 5, DOUBLE),  CARNOT_PB_SUBS(tree, children, 6, &kTree),
-    CARNOT_PB_SUB(tree, only, 7, &kTree),
+    CARNOT_PB_SUB(tree, only, 7, &kTree),      CARNOT_PB_PACKED(tree, packed, 8, FLOAT),
 };
-const carnot_pb_message kTree = {"Tree", sizeof(tree), kTreeFields, 7};
+const carnot_pb_message kTree = {"Tree", sizeof(tree), kTreeFields, 8};
 
 static carnot_status* read_wire(carnot_arena* arena, const void* bytes, size_t size, tree* out) {
   return carnot_pb_read_wire(&kTree, bytes, size, arena, out);
@@ -69,6 +70,38 @@ static void a_message_that_comes_twice_has_the_fields_of_both(void** state) {
   assert_true(carnot_view_is(t.only->name, "hi"));
   assert_int_equal(t.only->ints.count, 1);
   assert_int_equal(t.only->present, 0xd);
+  carnot_arena_deinit(&arena);
+}
+
+static void expect_packed(const tree* t, const float* values, size_t count) {
+  assert_true(t->present & 1u << 7);
+  assert_int_equal(t->packed.size, count * sizeof(float));
+  assert_memory_equal(t->packed.data, values, count * sizeof(float));
+}
+
+static void packed_numbers_are_a_view(void** state) {
+  (void)state;
+  static const uint8_t kOne[] = {0x42, 8, 0, 0, 0x80, 0x3f, 0, 0, 0, 0x40};
+  // A second list, then a number by itself: the list moves to the arena.
+  static const uint8_t kThree[] = {0x42, 8, 0, 0, 0x80, 0x3f, 0, 0, 0, 0x40, 0x42,
+                                   4,    0, 0, 0, 0,    0x45, 0, 0, 0, 0x40};
+  static const float kValues[] = {1, 2, 0, 2};
+  carnot_arena arena = {0};
+  tree t;
+  assert_null(read_wire(&arena, kOne, sizeof(kOne), &t));
+  expect_packed(&t, kValues, 2);
+  assert_ptr_equal(t.packed.data, kOne + 2);
+  assert_null(read_wire(&arena, kThree, sizeof(kThree), &t));
+  expect_packed(&t, kValues, 4);
+  void* back;
+  size_t size;
+  assert_null(carnot_pb_write_wire(&kTree, &t, &back, &size));
+  assert_null(read_wire(&arena, back, size, &t));
+  expect_packed(&t, kValues, 4);
+  free(back);
+  static const char kText[] = "packed: [1, 2] packed: 0 packed: 2";
+  assert_null(carnot_pb_read_text(&kTree, kText, strlen(kText), &arena, &t));
+  expect_packed(&t, kValues, 4);
   carnot_arena_deinit(&arena);
 }
 
@@ -128,6 +161,7 @@ static void wire_refuses_broken_bytes(void** state) {
                "ten bytes");
   expect_error("\x15\x00\x00", 3, CARNOT_INVALID_MODEL, "4 bytes wanted");
   expect_error("\x2a\x03xyz", 5, CARNOT_INVALID_MODEL, "8-byte numbers");
+  expect_error("\x42\x03xyz", 5, CARNOT_INVALID_MODEL, "4-byte numbers");
   expect_error("\x18\x01", 2, CARNOT_INVALID_MODEL, "where text belongs");
   expect_error("\x00\x00", 2, CARNOT_INVALID_MODEL, "field number 0");
   expect_error("\x7f\x00", 2, CARNOT_INVALID_MODEL, "wire type 7");
@@ -228,6 +262,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_message_that_comes_twice_has_the_fields_of_both),
       cmocka_unit_test(a_message_may_have_many_fields),
+      cmocka_unit_test(packed_numbers_are_a_view),
       cmocka_unit_test(wire_reads_every_kind),
       cmocka_unit_test(wire_refuses_broken_bytes),
       cmocka_unit_test(wire_writes_what_it_reads),

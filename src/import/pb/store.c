@@ -61,9 +61,35 @@ carnot_status* carnot_pb_extend(carnot_pb_store* store, const carnot_pb_field* f
   return NULL;
 }
 
+// Whether |bytes| lie in the input, so that there is no room behind them.
+static bool is_view(const carnot_pb_store* store, carnot_strview bytes) {
+  const uintptr_t start = (uintptr_t)store->input.data, at = (uintptr_t)bytes.data;
+  return bytes.size && at >= start && at - start < store->input.size;
+}
+
+carnot_status* carnot_pb_extend_packed(carnot_pb_store* store, const carnot_pb_field* field,
+                                       void* message, size_t extra, void** out_items) {
+  carnot_strview* list = (carnot_strview*)((char*)message + field->offset);
+  size_t size = 0, more = 0;
+  CARNOT_CHECK(carnot_mul_size(extra, carnot_pb_item_bytes(field), &more) &&
+                   carnot_add_size(list->size, more, &size) && size <= SIZE_MAX / 4,
+               OUT_OF_RANGE, "list %s is too long", field->name);
+  size_t capacity = list->size && !is_view(store, *list) ? round_up_to_power_of_two(list->size) : 0;
+  if (size > capacity) {
+    void* items = NULL;
+    CARNOT_TRY(carnot_pb_alloc(store, round_up_to_power_of_two(size), 1, &items));
+    if (list->size) memcpy(items, list->data, list->size);
+    list->data = items;
+  }
+  *out_items = (char*)(uintptr_t)list->data + list->size;
+  list->size = size;
+  return NULL;
+}
+
 carnot_status* carnot_pb_place(carnot_pb_store* store, const carnot_pb_message* message,
                                const carnot_pb_field* field, void* out_message, void** out_place) {
   carnot_pb_mark(message, field, out_message);
+  if (field->packed) return carnot_pb_extend_packed(store, field, out_message, 1, out_place);
   if (field->repeated) return carnot_pb_extend(store, field, out_message, 1, out_place);
   *out_place = (char*)out_message + field->offset;
   if (field->kind != CARNOT_PB_MESSAGE) return NULL;

@@ -210,10 +210,11 @@ static carnot_status* read_value(reader* r, const carnot_pb_message* message,
     case CARNOT_PB_DOUBLE: {
       double value = 0;
       CARNOT_TRY(read_float(r, &value));
+      const float narrow = (float)value;
       if (field->kind == CARNOT_PB_FLOAT)
-        *(float*)place = (float)value;
+        memcpy(place, &narrow, sizeof(narrow));
       else
-        *(double*)place = value;
+        memcpy(place, &value, sizeof(value));
       return NULL;
     }
   }
@@ -283,7 +284,7 @@ static carnot_status* read_message(reader* r, const carnot_pb_message* message, 
 
 carnot_status* carnot_pb_read_text(const carnot_pb_message* message, const char* text, size_t size,
                                    carnot_arena* arena, void* out_message) {
-  carnot_pb_store store = {arena, carnot_pb_allowance(size)};
+  carnot_pb_store store = {arena, carnot_pb_allowance(size), {NULL, 0}};
   memset(out_message, 0, message->size);
   reader r = {text, text + size, 1, text, &store};
   return read_message(&r, message, 0, 0, out_message);

@@ -108,6 +108,24 @@ static carnot_status* put_number(const carnot_pb_field* field, unsigned wire, ui
   return NULL;
 }
 
+// |length| bytes of numbers that stay bytes: a view where they are the first of the list.
+static carnot_status* view_packed(reader* r, const carnot_pb_message* message,
+                                  const carnot_pb_field* field, size_t length, void* out_message) {
+  carnot_strview* list = (carnot_strview*)((char*)out_message + field->offset);
+  carnot_pb_mark(message, field, out_message);
+  const uint8_t* bytes = r->at;
+  r->at += length;
+  if (list->size == 0) {
+    *list = (carnot_strview){(const char*)bytes, length};
+    return NULL;
+  }
+  void* items = NULL;
+  CARNOT_TRY(carnot_pb_extend_packed(r->store, field, out_message,
+                                     length / carnot_pb_item_bytes(field), &items));
+  memcpy(items, bytes, length);
+  return NULL;
+}
+
 static carnot_status* read_packed(reader* r, const carnot_pb_message* message,
                                   const carnot_pb_field* field, void* out_message) {
   size_t length = 0, start = offset(r);
@@ -120,6 +138,7 @@ static carnot_status* read_packed(reader* r, const carnot_pb_message* message,
     CARNOT_CHECK(length % item_bytes == 0, INVALID_MODEL,
                  "byte %zu: %zu bytes are no list of %zu-byte numbers", start, length, item_bytes);
     count = length / item_bytes;
+    if (field->packed) return view_packed(r, message, field, length, out_message);
   }
   CARNOT_CHECK(count > 0, INVALID_MODEL, "byte %zu: a list ends inside an integer", start);
   void* items = NULL;
@@ -224,7 +243,7 @@ static carnot_status* read_message(reader* r, const carnot_pb_message* message, 
 
 carnot_status* carnot_pb_read_wire(const carnot_pb_message* message, const void* data, size_t size,
                                    carnot_arena* arena, void* out_message) {
-  carnot_pb_store store = {arena, carnot_pb_allowance(size)};
+  carnot_pb_store store = {arena, carnot_pb_allowance(size), {data, size}};
   memset(out_message, 0, message->size);
   if (size == 0) return NULL;  // |data| may be NULL
   int failed_depth = -1;

@@ -37,15 +37,18 @@ static void put_number(writer* w, const carnot_pb_field* field, const void* item
   }
 }
 
+static void put_bytes(writer* w, const carnot_pb_field* field, carnot_strview bytes) {
+  put_tag(w, field, WIRE_BYTES);
+  put_varint(w, bytes.size);
+  put(w, bytes.data, bytes.size);
+}
+
 static void put_message(writer* w, const carnot_pb_message* message, const void* from);
 
 static void put_item(writer* w, const carnot_pb_field* field, const void* item) {
   static const unsigned kWires[] = {WIRE_VARINT, WIRE_FIXED32, WIRE_FIXED64};
   if (field->kind == CARNOT_PB_TEXT) {
-    const carnot_strview* text = item;
-    put_tag(w, field, WIRE_BYTES);
-    put_varint(w, text->size);
-    put(w, text->data, text->size);
+    put_bytes(w, field, *(const carnot_strview*)item);
   } else if (field->kind == CARNOT_PB_MESSAGE) {
     writer inner = {.size = 0};
     put_message(&inner, field->message, item);
@@ -77,7 +80,10 @@ static void put_message(writer* w, const carnot_pb_message* message, const void*
   for (size_t i = 0; i < message->field_count; i++) {
     const carnot_pb_field* field = &message->fields[i];
     const char* member = (const char*)from + field->offset;
-    if (field->repeated) {
+    if (field->packed) {
+      const carnot_strview* bytes = (const carnot_strview*)member;
+      if (bytes->size) put_bytes(w, field, *bytes);
+    } else if (field->repeated) {
       carnot_pb_any_list list;
       memcpy(&list, member, sizeof(list));
       if (list.count) put_list(w, field, &list);
