@@ -150,6 +150,19 @@ enum {
 // For carnot_op_row.sized_by: element values of inputs from |i| on may decide output sizes.
 #define CARNOT_SIZED_BY_INPUT(i) ((i) + 1)
 
+// Where an operator names axes. With |moves|, a transpose commutes with it: the operator on
+// transposed data, its axes renamed, gives transposed results. Data are the first input, the others
+// then have at most one dimension; or all inputs.
+typedef struct carnot_op_axes {
+  bool moves;
+  bool all_inputs;    // all inputs are data of one rank; element-wise: they broadcast
+  const char* axis;   // attribute INT: one axis
+  const char* axes;   // attribute INTS: the axes that |per_axis| lists
+  int axes_input;     // a list of axes: CARNOT_AXES_INPUT(i); absent: all from 0 on
+  unsigned per_axis;  // bit i: input i has, for each of the axes, one item or one in each half
+} carnot_op_axes;
+#define CARNOT_AXES_INPUT(i) ((i) + 1)
+
 typedef struct carnot_op_row {
   const char* name;            // "conv"
   int min_inputs, max_inputs;  // max -1: any number
@@ -158,6 +171,7 @@ typedef struct carnot_op_row {
   const carnot_attr_spec* attrs;  // ended by a NULL name; NULL: none
   unsigned traits;                // CARNOT_TRAIT_…
   int sized_by;                   // CARNOT_SIZED_BY_INPUT(i); 0: sizes follow from dimensions alone
+  carnot_op_axes axes;            // all zero: a transpose does not commute with it
   carnot_status* (*infer)(carnot_infer* infer);
   carnot_status* (*reference)(carnot_call* call);
   const char* source;      // of the semantics: "ONNX Conv-22"

@@ -73,6 +73,7 @@ const carnot_op_row carnot_op_arg_reduce = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .axes = {.moves = true, .axis = "axis"},
     .infer = infer_arg,
     .reference = run_arg,
     .source = "ONNX ArgMax-13, ArgMin-13",

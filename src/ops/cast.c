@@ -241,6 +241,7 @@ const carnot_op_row carnot_op_cast = {
     .max_outputs = 1,
     .attrs = kCastAttrs,
     .traits = CARNOT_TRAIT_IGNORES_PRECISION,
+    .axes = {.moves = true},
     .infer = infer_cast,
     .reference = run_cast,
     .source = "ONNX Cast-28, CastLike-25",

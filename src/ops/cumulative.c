@@ -57,6 +57,7 @@ const carnot_op_row carnot_op_cumulative = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kAttrs,
+    .axes = {.moves = true, .axes_input = CARNOT_AXES_INPUT(1)},
     .infer = infer_cumulative,
     .reference = run_cumulative,
     .source = "ONNX CumSum-14, CumProd-26",

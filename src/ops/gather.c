@@ -169,6 +169,7 @@ const carnot_op_row carnot_op_gather = {
     .max_outputs = 1,
     .attrs = kAxis,
     .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
+    .axes = {.moves = true, .axis = "axis"},
     .infer = infer_gather,
     .reference = run_gather,
     .source = "ONNX Gather-13",

@@ -80,6 +80,7 @@ const carnot_op_row carnot_op_lp_norm = {
     .min_outputs = 1,
     .max_outputs = 1,
     .attrs = kLpAttrs,
+    .axes = {.moves = true, .axis = "axis"},
     .infer = infer_lp,
     .reference = run_lp,
     .source = "ONNX LpNormalization-22",

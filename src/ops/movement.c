@@ -276,6 +276,7 @@ const carnot_op_row carnot_op_tile = {
     .max_outputs = 1,
     .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
     .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .axes = {.moves = true, .per_axis = 1u << 1},
     .infer = infer_tile,
     .reference = run_tile,
     .source = "ONNX Tile-13",

@@ -218,6 +218,7 @@ const carnot_op_row carnot_op_pad = {
     .attrs = kPadAttrs,
     .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_FILLS | CARNOT_TRAIT_IGNORES_PRECISION,
     .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .axes = {.moves = true, .axes_input = CARNOT_AXES_INPUT(3), .per_axis = 1u << 1},
     .infer = infer_pad,
     .reference = run_pad,
     .source = "ONNX Pad-25",

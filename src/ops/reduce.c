@@ -284,6 +284,7 @@ const carnot_op_row carnot_op_reduce = {
     .attrs = kAttrs,
     .traits = CARNOT_TRAIT_HALF_AS_F32,
     .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .axes = {.moves = true, .axes_input = CARNOT_AXES_INPUT(1)},
     .infer = infer_reduce,
     .reference = run_reduce,
     .source = "ONNX ReduceSum-13, ReduceMax-20, ReduceLogSumExp-28 and their like",

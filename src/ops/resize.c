@@ -269,6 +269,7 @@ const carnot_op_row carnot_op_resize = {
     .attrs = kAttrs,
     .traits = CARNOT_TRAIT_HALF_AS_F32,
     .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .axes = {.moves = true, .axes = "axes", .per_axis = 7u << 1},
     .infer = infer_resize,
     .reference = run_resize,
     .source = "ONNX Resize-19",

@@ -344,6 +344,7 @@ const carnot_op_row carnot_op_identity = {
     .min_outputs = 1,
     .max_outputs = 1,
     .traits = CARNOT_TRAIT_HALF_AS_F32 | CARNOT_TRAIT_IGNORES_PRECISION,
+    .axes = {.moves = true},
     .infer = infer_identity,
     .reference = run_identity,
     .source = "ONNX Identity-25",

@@ -164,6 +164,7 @@ const carnot_op_row carnot_op_slice = {
     .max_outputs = 1,
     .traits = CARNOT_TRAIT_MOVES_DATA | CARNOT_TRAIT_IGNORES_PRECISION,
     .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .axes = {.moves = true, .axes_input = CARNOT_AXES_INPUT(3)},
     .infer = infer_slice,
     .reference = run_slice,
     .source = "ONNX Slice-13",

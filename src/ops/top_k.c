@@ -102,6 +102,7 @@ const carnot_op_row carnot_op_top_k = {
     .max_outputs = 2,
     .attrs = kAttrs,
     .sized_by = CARNOT_SIZED_BY_INPUT(1),
+    .axes = {.moves = true, .axis = "axis"},
     .infer = infer_top_k,
     .reference = run_top_k,
     .source = "ONNX TopK-24",

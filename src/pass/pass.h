@@ -60,6 +60,9 @@ carnot_status* carnot_pass_algebraic_simplify(carnot_graph* graph,
 // Reshape targets that are known as expressions become constants with 0 and -1.
 carnot_status* carnot_pass_fold_shape_computations(
     carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
+// Moves transposes between channels-first and channels-last through operators until they vanish.
+carnot_status* carnot_pass_layout(carnot_graph* graph,
+                                  const carnot_pass_options* options) CARNOT_MUST_USE;
 // Undoes index arithmetic and broadcasts that make attention masks larger than their operands.
 carnot_status* carnot_pass_simplify_attention_mask(
     carnot_graph* graph, const carnot_pass_options* options) CARNOT_MUST_USE;
