@@ -1,50 +1,38 @@
-"""Single operators against TensorFlow, with the sizes of the inputs known and open.
+"""Single operators against TensorFlow, with the sizes of the inputs known and open."""
 
-TensorFlow is found in this Python or in the one that CARNOT_TENSORFLOW_PYTHON names.
-"""
-
-import importlib.util
-import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from harness import close, run
 from op_case import Case
 from op_cases import CASES
-
-HERE = pathlib.Path(__file__).parent
-
-
-def tensorflow_python() -> str | None:
-    if importlib.util.find_spec("tensorflow"):
-        return sys.executable
-    return os.environ.get("CARNOT_TENSORFLOW_PYTHON")
+from tensorflow_python import write_cases
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    python = tensorflow_python()
-    if not python:
-        pytest.skip("TensorFlow is not installed, and CARNOT_TENSORFLOW_PYTHON names no Python that has it")
-    path = tmp_path_factory.mktemp("op_cases")
-    done = subprocess.run([python, HERE / "write_op_cases.py", path], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return path
+    return write_cases("write_op_cases.py", tmp_path_factory.mktemp("op_cases"))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
-@pytest.mark.parametrize("sizes", ["known", "open"])
-def test_operator(folder: pathlib.Path, tmp_path: pathlib.Path, case: Case, sizes: str) -> None:
-    if sizes == "open" and not case.open_sizes:
-        pytest.skip("this operator needs the sizes of its input")
+OPEN = [case for case in CASES if case.open_sizes]
+
+
+def check(folder: pathlib.Path, tmp_path: pathlib.Path, case: Case, graph: str) -> None:
     data = np.load(folder / f"{case.id}.npz")
     feeds = {key: data[key] for key in data.files if key.startswith("in_")}
     want = {key: data[key] for key in data.files if key.startswith("out_")}
-    graph = folder / f"{case.id}{'-open' * (sizes == 'open')}.pb"
-    got = run(graph, feeds, tmp_path)
+    got = run(folder / graph, feeds, tmp_path, "--outputs=" + ",".join(want))
     assert sorted(got) == sorted(want)
     for key in want:
         close(got[key], want[key], case.rel)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.id)
+def test_operator(folder: pathlib.Path, tmp_path: pathlib.Path, case: Case) -> None:
+    check(folder, tmp_path, case, f"{case.id}.pb")
+
+
+@pytest.mark.parametrize("case", OPEN, ids=lambda c: c.id)
+def test_operator_with_open_sizes(folder: pathlib.Path, tmp_path: pathlib.Path, case: Case) -> None:
+    check(folder, tmp_path, case, f"{case.id}-open.pb")
