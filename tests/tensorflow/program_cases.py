@@ -255,3 +255,30 @@ def functions_in_functions(tf, x):
     outer = tf.function(lambda v: (inner(v) + 1, inner(-v)))
     a, b = outer(x)
     return a, b
+
+
+# ---- complex numbers ----
+
+
+@program({"x": np.linspace(-1, 1, 16, dtype="f4").reshape(2, 8) ** 3})
+def parts_of_rfft(tf, x):
+    y = tf.signal.rfft(x)
+    return tf.math.real(y), tf.math.imag(y), tf.abs(y)
+
+
+@program({"x": np.linspace(-1, 1, 16, dtype="f4").reshape(2, 8) ** 3})
+def rfft_of_other_lengths(tf, x):
+    return tf.abs(tf.signal.rfft(x, [6])), tf.abs(tf.signal.rfft(x, [11]))
+
+
+@program({"x": np.linspace(-1, 1, 16, dtype="f4").reshape(2, 8) ** 3})
+def product_in_frequency(tf, x):
+    y = tf.signal.rfft(x) * tf.signal.rfft(tf.reverse(x, [-1]))
+    return tf.signal.irfft(y), tf.signal.irfft(y, [6])
+
+
+@program({"x": np.linspace(-1, 1, 48, dtype="f4").reshape(2, 4, 6) ** 3, "y": np.ones((2, 4, 6), "f4")})
+def fft_and_back(tf, x, y):
+    z = tf.signal.fft(tf.complex(x, y))
+    back = tf.signal.ifft(tf.signal.ifft2d(tf.signal.fft2d(z)))
+    return tf.math.real(z), tf.math.imag(z), tf.math.real(back), tf.abs(tf.signal.rfft2d(x))

@@ -1,4 +1,4 @@
-"""Control flow, tensor lists and tensor arrays against TensorFlow: as functions, lowered, and as TensorFlow 1 writes
+"""Programs with control flow, lists, arrays and complex numbers against TensorFlow: as functions, lowered, and as TensorFlow 1 writes
 them. The forms are those of write_programs.py."""
 
 import pathlib
