@@ -70,7 +70,7 @@ for padding in ("SAME", "VALID"):
     case("Conv3D", padding, input=f(1, 5, 6, 7, 2), filter=k(f(3, 2, 3, 2, 4)), strides=strides, padding=padding)
     case("MaxPool3D", padding, input=f(1, 5, 6, 7, 2), ksize=[1, 3, 2, 3, 1], strides=strides, padding=padding)
     case("AvgPool3D", padding, input=f(1, 5, 6, 7, 2), ksize=[1, 3, 2, 3, 1], strides=strides, padding=padding)
-case("Conv2D", "groups", input=f(2, 8, 9, 6), filter=k(f(3, 3, 3, 8)), strides=ONES, padding="SAME")
+case("Conv2D", "groups", open_sizes=False, input=f(2, 8, 9, 6), filter=k(f(3, 3, 3, 8)), strides=ONES, padding="SAME")
 case(
     "Conv2D",
     "explicit",
@@ -80,7 +80,15 @@ case(
     padding="EXPLICIT",
     explicit_paddings=[0, 0, 1, 2, 0, 3, 0, 0],
 )
-case("Conv2D", "filter_is_an_input", input=f(2, 8, 9, 3), filter=f(3, 3, 3, 4), strides=ONES, padding="SAME")
+case(
+    "Conv2D",
+    "filter_is_an_input",
+    open_sizes=False,
+    input=f(2, 8, 9, 3),
+    filter=f(3, 3, 3, 4),
+    strides=ONES,
+    padding="SAME",
+)
 case(
     "Conv2D",
     "float64",
@@ -118,7 +126,6 @@ for padding, sizes in {"SAME": (2, 9, 10, 3), "VALID": (2, 11, 11, 3)}.items():
         out_backprop=f(*given),
         strides=[1, 2, 2, 1],
         padding=padding,
-        open_sizes=False,
     )
 case(
     "Conv2DBackpropInput",
@@ -128,7 +135,6 @@ case(
     out_backprop=f(2, 5, 5, 4),
     strides=[1, 2, 2, 1],
     padding="SAME",
-    open_sizes=False,
 )
 case(
     "Conv2DBackpropInput",
@@ -139,7 +145,6 @@ case(
     strides=[1, 2, 2, 1],
     padding="EXPLICIT",
     explicit_paddings=[0, 0, 1, 1, 0, 1, 0, 0],
-    open_sizes=False,
 )
 for padding, sizes in {"SAME": [1, 5, 6, 7, 2], "VALID": [1, 7, 8, 9, 2]}.items():
     case(
@@ -150,7 +155,6 @@ for padding, sizes in {"SAME": [1, 5, 6, 7, 2], "VALID": [1, 7, 8, 9, 2]}.items(
         out_backprop=f(1, 3, 3, 4, 4),
         strides=[1, 2, 2, 2, 1],
         padding=padding,
-        open_sizes=False,
     )
 
 case("BiasAdd", value=f(2, 5, 6, 3), bias=k(f(3)))

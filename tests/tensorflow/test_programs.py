@@ -1,5 +1,5 @@
-"""Programs with control flow, lists, arrays and complex numbers against TensorFlow: as functions, lowered, and as TensorFlow 1 writes
-them. The forms are those of write_programs.py."""
+"""Programs with control flow, lists, arrays and complex numbers against TensorFlow: as functions, lowered, and as
+TensorFlow 1 writes them (the forms of write_programs.py)."""
 
 import pathlib
 
