@@ -34,6 +34,15 @@ static bool begins(const void* data, size_t size, const char* text) {
   return size >= strlen(text) && memcmp(data, text, strlen(text)) == 0;
 }
 
+// A line that opens a layer, and fields that ONNX's text form does not have.
+bool import_is_caffe(const void* data, size_t size) {
+  static const char* const kOpenings[] = {"layer {", "layer{", "layers {", "layers{"};
+  if (!is_text(data, size)) return false;
+  for (size_t i = 0; i < sizeof(kOpenings) / sizeof(kOpenings[0]); i++)
+    if (contains(data, size, kOpenings[i])) return true;
+  return false;
+}
+
 static const char* recognise_text(const void* data, size_t size) {
   static const struct {
     const char *word, *what;
@@ -45,8 +54,7 @@ static const char* recognise_text(const void* data, size_t size) {
       {"<?xml", "an XML file, as OpenVINO's IR: give the ONNX model it was made from"}};
   for (size_t i = 0; i < sizeof(kTexts) / sizeof(kTexts[0]); i++)
     if (begins(data, size, kTexts[i].word)) return kTexts[i].what;
-  if (contains(data, size, "layer {") || contains(data, size, "layers {"))
-    return "a Caffe network as text (.prototxt): convert it to ONNX";
+  if (import_is_caffe(data, size)) return "a Caffe network as text (.prototxt)";
   return "a text file, not a model";
 }
 
