@@ -54,6 +54,10 @@ CARNOT_API bool carnot_caffe_is_network(const void* data, size_t size);
 // True when layers of |type| ("Convolution") can be read. Any thread.
 CARNOT_API bool carnot_caffe_supports(const char* type);
 
+// The type of layer |index| that can be read, and what of it is not supported in *out_note (NULL:
+// nothing). NULL past the last. Any thread.
+CARNOT_API const char* carnot_caffe_layer_type(size_t index, const char** out_note);
+
 #ifdef __cplusplus
 }
 #endif

@@ -77,6 +77,12 @@ bool carnot_caffe_supports(const char* type) {
   return type && caffe_row_find(carnot_view(type)) != NULL;
 }
 
+const char* carnot_caffe_layer_type(size_t index, const char** out_note) {
+  const caffe_row* row = caffe_row_at(index);
+  *out_note = row ? row->note : NULL;
+  return row ? row->type : NULL;
+}
+
 carnot_status* carnot_caffe_read_blob(const void* message, size_t size, carnot_data** out_data) {
   *out_data = NULL;
   CARNOT_CHECK(message || !size, INVALID_ARGUMENT, "the blob's message is NULL");

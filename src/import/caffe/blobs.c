@@ -108,6 +108,16 @@ static void fill_random(caffe_import* n, size_t blob, int64_t fan_in, float* out
 static void read_weights(caffe_import* n, size_t i, size_t bytes, carnot_tensor* tensor) {
   carnot_arena* arena = &n->importer->source->arena;
   if (!n->blobs) {
+    enum { kMostBytes = 1 << 30 };  // a text of a few bytes may ask for any amount
+    size_t* total = &n->importer->random_bytes;
+    if (bytes > kMostBytes || *total + bytes > 4 * (size_t)kMostBytes) {
+      CAFFE_FAIL(n, OUT_OF_RANGE,
+                 "blob %zu would take %zu bytes of random weights; at most %d are "
+                 "made for a blob and four times as many for a network",
+                 i, bytes, kMostBytes);
+      return;
+    }
+    *total += bytes;
     n->node.status = carnot_arena_try(arena, bytes + 1, 1, "random weights", &tensor->data);
     return;
   }

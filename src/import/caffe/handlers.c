@@ -14,6 +14,14 @@ const caffe_row* caffe_row_find(carnot_strview type) {
   return NULL;
 }
 
+const caffe_row* caffe_row_at(size_t index) {
+  for (size_t t = 0; t < sizeof(kTables) / sizeof(kTables[0]); t++) {
+    if (index < kTables[t]->count) return &kTables[t]->rows[index];
+    index -= kTables[t]->count;
+  }
+  return NULL;
+}
+
 int64_t caffe_dim(caffe_import* n, int i, int axis) {
   const int64_t dim = i < n->input_count ? import_dim(n->inputs[i], axis) : -1;
   if (dim >= 0) return dim;

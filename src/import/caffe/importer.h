@@ -30,10 +30,14 @@ typedef struct caffe_row_table {
 // The row, or NULL.
 const caffe_row* caffe_row_find(carnot_strview type);
 
+// Row |index| of all tables; NULL past the last.
+const caffe_row* caffe_row_at(size_t index);
+
 typedef struct caffe_importer {
   import_state state;  // first
   carnot_caffe_options options;
   const caffe_net* net;
+  size_t random_bytes;            // of weights made so far
   const caffe_net* weights;       // NULL: random
   import_name_map weight_layers;  // by name to caffe_layer*
   carnot_model_source* source;

@@ -90,6 +90,9 @@ static void handle_prior_box(caffe_import* n) {
   const bool clip = caffe_int(n->fields, "clip", 0) != 0;
   if (variance.count > 1 && variance.count != 4)
     CAFFE_FAIL(n, INVALID_MODEL, "%zu variance; none, 1 or 4 are required", variance.count);
+  if (g.h > CAFFE_MOST_SIZE || g.w > CAFFE_MOST_SIZE || g.h * g.w > (1 << 24) / kMostPriors)
+    CAFFE_FAIL(n, OUT_OF_RANGE, "%lld x %lld pixels; at most %d are supported", (long long)g.h,
+               (long long)g.w, (1 << 24) / kMostPriors);
   if (n->node.status) return;
   const int64_t numbers = g.h * g.w * count * 4, dims[3] = {1, 2, numbers};
   float* data = carnot_arena_alloc(&n->importer->state.arena, (size_t)numbers * 2, sizeof(float));
@@ -170,7 +173,7 @@ static void handle_detection(caffe_import* n) {
     CAFFE_FAIL(n, UNSUPPORTED, "nms_param.eta is %g; 1 is supported", caffe_float(nms, "eta", 1));
   int64_t keep = caffe_int(n->fields, "keep_top_k", -1);
   if (keep <= 0 || keep > boxes * classes) keep = boxes * classes;
-  if (keep < 1 || keep > 1 << 24)
+  if (keep < 1 || keep > 1 << 24 || images > (1 << 26) / keep)
     CAFFE_FAIL(n, INVALID_MODEL, "%lld boxes of %lld classes", (long long)boxes,
                (long long)classes);
   if (n->node.status) return;
@@ -193,7 +196,7 @@ static void handle_detection(caffe_import* n) {
                                        "topK",
                                        "keepTopK",
                                        "codeType",
-                                       "confSigmoid"};
+                                       "clipBoxes"};
   carnot_plugin_field fields[11];
   for (int i = 0; i < 8; i++)
     fields[i] = (carnot_plugin_field){kNames[i], &numbers[i], CARNOT_FIELD_INT32, 1};

@@ -34,12 +34,17 @@ static bool begins(const void* data, size_t size, const char* text) {
   return size >= strlen(text) && memcmp(data, text, strlen(text)) == 0;
 }
 
-// A line that opens a layer, and fields that ONNX's text form does not have.
 bool import_is_caffe(const void* data, size_t size) {
-  static const char* const kOpenings[] = {"layer {", "layer{", "layers {", "layers{"};
+  enum { kFirst = 1 << 16 };
+  static const char kWord[] = "layer";
+  const char *at = data, *end = at + (size < kFirst ? size : kFirst);
   if (!is_text(data, size)) return false;
-  for (size_t i = 0; i < sizeof(kOpenings) / sizeof(kOpenings[0]); i++)
-    if (contains(data, size, kOpenings[i])) return true;
+  while ((at = memmem(at, (size_t)(end - at), kWord, sizeof(kWord) - 1)) != NULL) {
+    at += sizeof(kWord) - 1;
+    if (at < end && *at == 's') at++;
+    while (at < end && memchr(" \t\r\n", *at, 4)) at++;
+    if (at < end && memchr("{<:#", *at, 4)) return true;
+  }
   return false;
 }
 
