@@ -10,6 +10,7 @@ import cffi
 
 HEADERS = [
     "carnot/builder.h",
+    "carnot/caffe.h",
     "carnot/calibration.h",
     "carnot/control_flow.h",
     "carnot/data.h",

@@ -44,6 +44,7 @@ from .network.control import (
 from .network.layer import ILayer
 from .network.layers import *  # noqa: F403
 from .parser import OnnxParser
+from .parser_caffe import CaffeParser, IBlobNameToTensor, ICaffePluginFactoryV2
 from .parser_errors import ParserError
 from .parser_refitter import OnnxParserRefitter
 from .plugin.classes import *  # noqa: F403

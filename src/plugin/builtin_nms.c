@@ -211,12 +211,15 @@ static bool ssd_nms(const carnot_fields* fields, const carnot_plugin_run* run,
     int64_t count =
         detect(&p, (const float*)conf->data + n * boxes * p.classes,
                carnot_fields_int(fields, "confSigmoid", 0) != 0, prior_at, &table, list);
+    // TensorRT clips; Caffe's own layer, which sets this field, does not.
+    const bool clips = carnot_fields_int(fields, "clipBoxes", 1) != 0;
     float* dst = output_floats(run, 0) + n * p.keep * 7;
     for (int64_t i = 0; i < p.keep; i++, dst += 7) {
       dst[0] = (float)n;
       dst[1] = i < count ? (float)list[i].label : -1;
       dst[2] = i < count ? list[i].score : 0;
-      write_box(dst + 3, i < count ? clipped(list[i].at) : (box){0, 0, 0, 0});
+      const box at = i < count ? list[i].at : (box){0, 0, 0, 0};
+      write_box(dst + 3, clips ? clipped(at) : at);
     }
     output_ints(run, 1)[n] = (int32_t)count;
   }
@@ -245,7 +248,8 @@ static const carnot_plugin_field kSsd[] = {CARNOT_FIELD("shareLocation", INT32),
                                            CARNOT_FIELD("isNormalized", INT32),
                                            CARNOT_FIELD("codeType", INT32),
                                            CARNOT_FIELD("scoreBits", INT32),
-                                           CARNOT_FIELD("isBatchAgnostic", INT32)};
+                                           CARNOT_FIELD("isBatchAgnostic", INT32),
+                                           CARNOT_FIELD("clipBoxes", INT32)};
 static const carnot_plugin_kernel kBatchedKernel = {"f ifff", batched_dims, batched_nms,
                                                     candidates_bytes};
 static const carnot_plugin_kernel kSsdKernel = {"f fi", ssd_dims, ssd_nms, ssd_bytes};

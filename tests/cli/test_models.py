@@ -99,7 +99,6 @@ def archive(*names: str) -> bytes:
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a Git LFS pointer, not the file itself"),
         (b"<!DOCTYPE html><html></html>", "an HTML page"),
         (b"hello, this is my model\n", "a text file, not a model"),
-        (b'name: "net"\nlayer {\n}\n', "a Caffe network as text"),
         (b"\x1f\x8b\x08" + bytes(20), "compressed by gzip"),
         (b"", "is empty"),
     ],

@@ -70,6 +70,8 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trtexec")
     make_models(folder)
     (folder / "trtexec").symlink_to(CARNOT)
+    caffe = inputs_text({"data": (4, 3, 8, 8)}) + layer("Softmax", "data", "prob")
+    (folder / "GoogleNet_N2.prototxt").write_text(caffe)
     for name in ("static", "image"):
         words = [f"--onnx={folder / name}.onnx", f"--saveEngine={folder / name}.plan", "--skipInference", "--refit"]
         bounds = ["--minShapes=input:1x3x8x8", "--optShapes=input:2x3x24x24", "--maxShapes=input:8x3x64x64"]

@@ -236,8 +236,7 @@ carnot_status* cli_build_file(const char* model, const cli_build_options* option
   // Rewriting is left to the builder, so that --noPasses, --disablePasses and --dumpGraph apply to
   // all of it.
   cli_say_phase("reading the model");
-  carnot_status* status =
-      carnot_onnx_parse_file_with(model, options->onnx_flags | CARNOT_ONNX_KEEP_NODES, &network);
+  carnot_status* status = cli_parse_model(model, options, &network);
   if (!status) status = carnot_config_create(&config);
   if (!status) status = carnot_timing_cache_create(&cache);
   if (!status) status = build(network, options, config, cache, engine_path);

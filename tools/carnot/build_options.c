@@ -61,6 +61,12 @@ const cli_flag cli_build_flag_table[] = {
     {"pluginInstanceNorm", CLI_NO_VALUE, CLI_WORKS,
      "InstanceNormalization as plugin InstanceNormalization_TRT"},
     {"pi", CLI_NO_VALUE, CLI_WORKS, "--pluginInstanceNorm"},
+    {"model", CLI_VALUE, CLI_WORKS, "the weights (.caffemodel) of a Caffe network; else random"},
+    {"outputs", CLI_VALUE, CLI_WORKS,
+     "A,B:1,…: nodes or blobs of a TensorFlow or Caffe network that are its outputs; else those "
+     "that nothing reads"},
+    {"inputs", CLI_VALUE, CLI_WORKS,
+     "A,B,…: nodes of a TensorFlow graph that become inputs: what is before them is left out"},
     {"followLinks", CLI_NO_VALUE, CLI_WORKS,
      "external data may be symbolic links out of the model's folder"},
     {"enablePluginOverride", CLI_NO_VALUE, CLI_WORKS, "a plugin replaces the operator of its name"},
@@ -165,6 +171,7 @@ carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) {
   options->quantized |= has_ranges && cli_flag_set(flags, "best");
   CLI_CHECK(!has_ranges || options->quantized, INVALID_ARGUMENT,
             CLI_USAGE "--calib and --calibData have no effect without --int8 or --best");
+  CLI_TRY(cli_import_flags(flags, options));
   CLI_TRY(cli_typing_flags(flags, options));
   return cli_plugin_flags(flags, options);
 }

@@ -56,6 +56,11 @@ typedef struct cli_build_options {
   const char* timing_cache_path;  // read before, written after; NULL: none
   const char* device;             // --backend: cpu, cuda, cuda:N, cuda:sm_NN; NULL: the device rule
   uint32_t onnx_flags;            // carnot_onnx_flag
+  const char* caffe_model;        // the weights of a Caffe network; NULL: random ones
+  const char** outputs;           // names of the model's outputs; without any, its own
+  const char** inputs;            // nodes of a TensorFlow graph that become inputs
+  size_t output_count, input_count;
+  int64_t batch;                           // dimension 0 of a Caffe network's inputs; 0: its own
   const char* carried[CLI_MAX_LIBRARIES];  // plugin libraries that the engine carries
   size_t carried_count;
   void (*log)(void* user, int severity, const char* message);
@@ -74,11 +79,17 @@ void cli_build_options_init(cli_build_options* options);
 carnot_status* cli_build_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 // The part about types (typing.c).
 carnot_status* cli_typing_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
+// The part about models that are not ONNX (parse_model.c).
+carnot_status* cli_import_flags(cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 // The part about plugins (plugins.c).
 carnot_status* cli_plugin_flags(const cli_flags* flags, cli_build_options* options) CARNOT_MUST_USE;
 
 // Sends a warning to the log of |options|.
 void cli_build_warn(const cli_build_options* options, const char* format, ...) CARNOT_PRINTF(2, 3);
+
+// Reads the model at |path|, of any framework, into a network of the caller's.
+carnot_status* cli_parse_model(const char* path, const cli_build_options* options,
+                               carnot_network** out_network) CARNOT_MUST_USE;
 
 // ---- building ----
 

@@ -39,14 +39,18 @@ static carnot_status* read_flags(cli_flags* flags, debug_case* out) {
 carnot_status* debug_open(cli_flags* flags, debug_case* out) {
   *out = (debug_case){.flags = flags};
   CLI_TRY(read_flags(flags, out));
-  CLI_TRY(carnot_onnx_parse_file_with(
-      out->path, CARNOT_ONNX_NATIVE_INSTANCENORM | CARNOT_ONNX_KEEP_NODES, &out->network));
+  CLI_TRY(cli_parse_model(out->path, &out->build, &out->network));
   cli_build_options plain;
   cli_build_options_init(&plain);
   plain.opt = &out->shapes;
   plain.override_dynamic = out->shapes.count > 0;
   plain.level = 0;
   plain.no_passes = true;
+  plain.caffe_model = out->build.caffe_model;
+  plain.outputs = out->build.outputs;
+  plain.output_count = out->build.output_count;
+  plain.inputs = out->build.inputs;
+  plain.input_count = out->build.input_count;
   plain.device = "cpu";  // inputs are read here, and the reference kernels run on them
   CLI_TRY(cli_session_open(out->path, &plain, &out->inputs));
   CLI_TRY(cli_session_read(&out->inputs, &out->files, &out->shapes, &out->image,

@@ -194,6 +194,7 @@ static carnot_status* read_choices(cli_flags* flags, exec_options* o) {
 
 static void read_paths(const cli_flags* flags, exec_options* o) {
   o->onnx = cli_flag_text(flags, "onnx");
+  o->deploy = cli_flag_text(flags, "deploy");
   o->save = cli_flag_text(flags, "saveEngine");
   o->load = cli_flag_text(flags, "loadEngine");
   o->times = cli_flag_text(flags, "exportTimes");
@@ -227,6 +228,23 @@ static void warn_of_build_flags(const cli_flags* flags) {
   }
 }
 
+// --output, once for each, and --batch: of a Caffe network.
+static carnot_status* read_outputs(cli_flags* flags, exec_options* o) {
+  long long batch = 0;
+  int count = 0;
+  while (cli_flag_each(flags, "output", count)) count++;
+  CLI_CHECK(!count || !o->build.output_count, INVALID_ARGUMENT,
+            "--output and --outputs were both given");
+  CLI_TRY(cli_flag_int(flags, "batch", 1, 1 << 20, &batch));
+  o->build.batch = batch;
+  if (o->onnx && batch) exec_log('W', "--batch has no effect with --onnx: use --shapes");
+  if (!count) return NULL;
+  o->build.outputs = CLI_NEW_ARRAY(&flags->arena, const char*, (size_t)count);
+  for (int i = 0; i < count; i++)
+    o->build.outputs[o->build.output_count++] = cli_flag_each(flags, "output", i);
+  return NULL;
+}
+
 static carnot_status* read_all(cli_flags* flags, exec_options* o) {
   CLI_TRY(check_classes(flags));
   if (cli_flag_set(flags, "loadEngine")) warn_of_build_flags(flags);
@@ -240,6 +258,7 @@ static carnot_status* read_all(cli_flags* flags, exec_options* o) {
   CLI_TRY(read_shapes(flags, o));
   CLI_TRY(read_inputs(flags, o));
   CLI_TRY(cli_build_flags(flags, &o->build));
+  CLI_TRY(read_outputs(flags, o));
   read_switches(flags, o);
   return NULL;
 }
@@ -273,8 +292,11 @@ carnot_status* exec_read_flags(cli_flags* flags, exec_options* o) {
   CLI_TRY(read_all(flags, o));
   complete_build(o);
   if (o->help) return NULL;
-  CLI_CHECK(o->onnx || o->load, INVALID_ARGUMENT,
-            "there is nothing to build or run: give --onnx=MODEL or --loadEngine=ENGINE");
+  CLI_CHECK(o->onnx || o->deploy || o->load, INVALID_ARGUMENT,
+            "there is nothing to build or run: give --onnx=MODEL, --deploy=NETWORK or "
+            "--loadEngine=ENGINE");
+  CLI_CHECK(!o->onnx || !o->deploy, INVALID_ARGUMENT,
+            "--onnx and --deploy were both given: one model is built");
   CLI_CHECK(!(o->save && o->load), INVALID_ARGUMENT,
             "--saveEngine and --loadEngine were both given: an engine that is loaded is not built");
   CLI_CHECK(!o->time_refit || o->onnx || o->refit_model, INVALID_ARGUMENT,

@@ -16,6 +16,7 @@ carnot_status* carnot_network_create(carnot_network** out_network) {
     free(network);
     return status;
   }
+  network->blobs.arena = &network->graph->arena;
   network->main.block = network->graph->main;
   network->scope = &network->main;
   *out_network = network;
@@ -29,6 +30,24 @@ void carnot_network_destroy(carnot_network* network) {
     carnot_model_source_destroy(network->sources[i]);
   free(network->sources);
   free(network);
+}
+
+carnot_status* carnot_network_prepare_source(carnot_network* network) {
+  CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
+               "a model cannot be read into an open loop or conditional");
+  void* items = network->sources;
+  CARNOT_TRY(carnot_grow(&items, &network->source_capacity, network->source_count + 1,
+                         sizeof(*network->sources), "models"));
+  network->sources = items;
+  return NULL;
+}
+
+void carnot_network_keep_source(carnot_network* network, carnot_model_source* source) {
+  if (!source) return;
+  carnot_source_memory* memory = &source->files.memory;
+  memory->next = network->graph->sources;
+  network->graph->sources = memory;
+  network->sources[network->source_count++] = source;
 }
 
 static const char* copy_text(carnot_graph* graph, const char* text) {

@@ -3,6 +3,7 @@
 #define CARNOT_API_BUILDER_NETWORK_H_
 
 #include "carnot/network.h"
+#include "import/common/name_map.h"
 #include "import/onnx/onnx.h"
 #include "ir/graph.h"
 
@@ -22,10 +23,21 @@ struct carnot_network {
   carnot_graph* graph;
   carnot_model_source** sources;  // of imported models
   size_t source_count, source_capacity;
+  import_name_map blobs;  // of the Caffe network last read, by name to carnot_value*
   carnot_scope main;
   carnot_scope* scope;     // the innermost open one
   carnot_layer* position;  // layers of the main part are added before it; NULL: at the end
 };
+
+// A place for what a model that is read into |network| borrows from; FAILED_PRECONDITION with an
+// open loop or conditional.
+carnot_status* carnot_network_prepare_source(carnot_network* network) CARNOT_MUST_USE;
+// Keeps |source| (may be NULL) as long as the network.
+void carnot_network_keep_source(carnot_network* network, carnot_model_source* source);
+
+// |tensor| as data that own a copy of its elements, text in one buffer.
+carnot_status* carnot_data_copy_tensor(const carnot_tensor* tensor,
+                                       carnot_data** out_data) CARNOT_MUST_USE;
 
 // |value| as the innermost open block reads it. INVALID_ARGUMENT when it belongs to a body that is
 // closed.

@@ -26,13 +26,8 @@ typedef struct model_input {
 } model_input;
 
 static carnot_status* add_model(carnot_network* network, const model_input* from, uint32_t flags) {
-  CARNOT_CHECK(network->scope == &network->main, FAILED_PRECONDITION,
-               "a model cannot be read into an open loop or conditional");
-  void* items = network->sources;
-  CARNOT_TRY(carnot_grow(&items, &network->source_capacity, network->source_count + 1,
-                         sizeof(*network->sources), "models"));
-  network->sources = items;
-  carnot_model_source** source = &network->sources[network->source_count];
+  CARNOT_TRY(carnot_network_prepare_source(network));
+  carnot_model_source* source = NULL;
   carnot_onnx_options options = options_of(from->folder, flags);
   options.initializers = from->initializers;
   options.initializer_count = from->initializer_count;
@@ -40,15 +35,9 @@ static carnot_status* add_model(carnot_network* network, const model_input* from
   bool is_first = !network->graph->main->first;
   carnot_status* status =
       from->path
-          ? carnot_onnx_import_file(from->path, &options, source, &network->graph)
-          : carnot_onnx_import_memory(from->data, from->size, &options, source, &network->graph);
-  // What was read before an error borrows from the file too.
-  if (*source) {
-    carnot_source_memory* memory = &(*source)->files.memory;
-    memory->next = network->graph->sources;
-    network->graph->sources = memory;
-    network->source_count++;
-  }
+          ? carnot_onnx_import_file(from->path, &options, &source, &network->graph)
+          : carnot_onnx_import_memory(from->data, from->size, &options, &source, &network->graph);
+  carnot_network_keep_source(network, source);
   if (status || !is_first || (flags & CARNOT_ONNX_KEEP_NODES)) return status;
   // Normalizations written as their parts show themselves as one layer. Nodes that were there
   // before may be known to the user, and stay.
@@ -116,35 +105,6 @@ carnot_status* carnot_onnx_parse_memory(const void* data, size_t size, const cha
 
 // ---- parts of models ----
 
-// |tensor| as data that own a copy of its elements. Text is copied into one buffer.
-static carnot_status* copy_tensor(const carnot_tensor* tensor, carnot_data** out_data) {
-  size_t bytes = carnot_tensor_bytes(tensor), text_bytes = 0;
-  bool is_text = tensor->dtype == CARNOT_DTYPE_STRING;
-  const carnot_strview* texts = is_text ? tensor->data : NULL;
-  for (int64_t i = 0; is_text && i < carnot_tensor_count(tensor); i++) text_bytes += texts[i].size;
-  // Kernels read numbers at any alignment up to a cache line.
-  enum { kAlignment = 64 };
-  void* memory;
-  CARNOT_CHECK(bytes < SIZE_MAX / 2 && text_bytes < SIZE_MAX / 4, OUT_OF_RANGE,
-               "a tensor of %zu bytes", bytes);
-  CARNOT_TRY(
-      carnot_calloc(1, sizeof(carnot_data) + bytes + text_bytes + kAlignment, "a tensor", &memory));
-  carnot_data* data = memory;
-  data->kind = CARNOT_VALUE_TENSOR;
-  data->tensor = *tensor;
-  char* elements = (char*)(((uintptr_t)(data + 1) + kAlignment - 1) & ~(uintptr_t)(kAlignment - 1));
-  data->tensor.data = elements;
-  if (bytes) memcpy(elements, tensor->data, bytes);
-  char* text = elements + bytes;
-  for (int64_t i = 0; is_text && i < carnot_tensor_count(tensor); i++) {
-    if (texts[i].size) memcpy(text, texts[i].data, texts[i].size);
-    ((carnot_strview*)data->tensor.data)[i].data = text;
-    text += texts[i].size;
-  }
-  *out_data = data;
-  return NULL;
-}
-
 carnot_status* carnot_onnx_read_tensor(const void* message, size_t size, carnot_data** out_data) {
   *out_data = NULL;
   CARNOT_CHECK(message || !size, INVALID_ARGUMENT, "the tensor's message is NULL");
@@ -157,7 +117,7 @@ carnot_status* carnot_onnx_read_tensor(const void* message, size_t size, carnot_
     status = carnot_pb_read_wire(&carnot_onnx_tensor_message, message, size, &arena, proto);
   if (!status) status = carnot_onnx_tensor_read(proto, /*files=*/NULL, &arena, &tensor);
   status = carnot_arena_end(&arena, status);
-  if (!status) status = copy_tensor(&tensor, out_data);
+  if (!status) status = carnot_data_copy_tensor(&tensor, out_data);
   carnot_arena_deinit(&arena);
   return status;
 }

@@ -184,3 +184,18 @@ carnot_status* import_files_external(import_files* files, carnot_strview locatio
   CARNOT_TRY_AT(map_file(files, file, name, out_bytes), "external data \"%s\"", name);
   return NULL;
 }
+
+carnot_status* import_files_take(import_files* files, carnot_strview bytes, size_t alignment,
+                                 carnot_arena* arena, void** out_data) {
+  enum { kLeastReleased = 4096 };  // smaller data are copied with the graph
+  if (bytes.size && (uintptr_t)bytes.data % alignment == 0) {
+    *out_data = (void*)(uintptr_t)bytes.data;
+    return NULL;
+  }
+  if (files && bytes.size > kLeastReleased &&
+      carnot_source_memory_maps(&files->memory, bytes.data, bytes.size))
+    return carnot_source_memory_copy(&files->memory, bytes.data, bytes.size, out_data);
+  CARNOT_TRY(carnot_arena_try(arena, bytes.size ? bytes.size : 1, 1, "a tensor's data", out_data));
+  if (bytes.size) memcpy(*out_data, bytes.data, bytes.size);
+  return NULL;
+}

@@ -39,4 +39,10 @@ carnot_status* import_files_set_folder(import_files* files, const char* path) CA
 carnot_status* import_files_external(import_files* files, carnot_strview location,
                                      carnot_strview* out_bytes) CARNOT_MUST_USE;
 
+// Elements that lie at |bytes| as they are needed, aligned to |alignment| bytes: |bytes|
+// themselves, or a copy in |arena|, or, of large data in a file of |files| (may be NULL), one that
+// a build gives back.
+carnot_status* import_files_take(import_files* files, carnot_strview bytes, size_t alignment,
+                                 carnot_arena* arena, void** out_data) CARNOT_MUST_USE;
+
 #endif  // CARNOT_IMPORT_COMMON_FILES_H_

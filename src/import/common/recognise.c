@@ -34,6 +34,26 @@ static bool begins(const void* data, size_t size, const char* text) {
   return size >= strlen(text) && memcmp(data, text, strlen(text)) == 0;
 }
 
+bool import_is_caffe(const void* data, size_t size) {
+  enum { kFirst = 1 << 16 };
+  static const char kWord[] = "layer";
+  const char *at = data, *end = at + (size < kFirst ? size : kFirst);
+  if (!is_text(data, size)) return false;
+  while ((at = memmem(at, (size_t)(end - at), kWord, sizeof(kWord) - 1)) != NULL) {
+    at += sizeof(kWord) - 1;
+    if (at < end && *at == 's') at++;
+    while (at < end && memchr(" \t\r\n", *at, 4)) at++;
+    if (at < end && memchr("{<:#", *at, 4)) return true;
+  }
+  return false;
+}
+
+static bool is_text_of(const uint8_t* bytes, size_t size) {
+  for (size_t i = 0; i < size; i++)
+    if (bytes[i] < 0x20) return false;
+  return true;
+}
+
 static const char* recognise_text(const void* data, size_t size) {
   static const struct {
     const char *word, *what;
@@ -45,9 +65,33 @@ static const char* recognise_text(const void* data, size_t size) {
       {"<?xml", "an XML file, as OpenVINO's IR: give the ONNX model it was made from"}};
   for (size_t i = 0; i < sizeof(kTexts) / sizeof(kTexts[0]); i++)
     if (begins(data, size, kTexts[i].word)) return kTexts[i].what;
-  if (contains(data, size, "layer {") || contains(data, size, "layers {"))
-    return "a Caffe network as text (.prototxt): convert it to ONNX";
+  if (import_is_caffe(data, size)) return "a Caffe network as text (.prototxt)";
   return "a text file, not a model";
+}
+
+// A length, in at most four bytes; the bytes that it takes, 0 where it is none.
+static size_t read_length(const uint8_t* bytes, size_t size, size_t* out) {
+  *out = 0;
+  for (size_t i = 0; i < size && i < 4; i++) {
+    *out |= (size_t)(bytes[i] & 0x7f) << (7 * i);
+    if (!(bytes[i] & 0x80)) return i + 1;
+  }
+  return 0;
+}
+
+// Field 1 (node) is a message with field 1 (name) and 2 (op) as texts; ONNX has a number there.
+bool import_is_graph_def(const void* data, size_t size) {
+  const uint8_t* bytes = data;
+  size_t length, name, op, at;
+  if (size < 8 || bytes[0] != 0x0a) return false;
+  if (!(at = read_length(bytes + 1, size - 1, &length)) || length > size - 1 - at) return false;
+  const uint8_t* node = bytes + 1 + at;
+  if (length < 4 || node[0] != 0x0a) return false;
+  if (!(at = read_length(node + 1, length - 1, &name)) || name > length - 1 - at) return false;
+  const size_t next = 1 + at + name;
+  if (next + 2 > length || node[next] != 0x12) return false;
+  return read_length(node + next + 1, length - next - 1, &op) && op > 0 && op < length - next &&
+         is_text_of(node + 1 + at, name);
 }
 
 const char* import_recognise(const void* data, size_t size) {

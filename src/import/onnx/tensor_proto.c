@@ -51,18 +51,9 @@ static size_t alignment_of(carnot_dtype dtype) {
 // Data that stand in memory as Carnot wants them, but perhaps not aligned.
 static carnot_status* take_raw(carnot_strview raw, size_t bytes, import_files* files,
                                carnot_arena* arena, carnot_tensor* tensor) {
-  enum { kLeastReleased = 4096 };  // smaller data are copied with the graph
   CARNOT_CHECK(raw.size == bytes, INVALID_MODEL,
                "%zu bytes of data where the dimensions ask for %zu", raw.size, bytes);
-  if ((uintptr_t)raw.data % alignment_of(tensor->dtype) == 0 && bytes) {
-    tensor->data = (void*)(uintptr_t)raw.data;
-    return NULL;
-  }
-  if (files && bytes > kLeastReleased && carnot_source_memory_maps(&files->memory, raw.data, bytes))
-    return carnot_source_memory_copy(&files->memory, raw.data, bytes, &tensor->data);
-  CARNOT_TRY(carnot_arena_try(arena, bytes ? bytes : 1, 1, "a tensor's data", &tensor->data));
-  if (bytes) memcpy(tensor->data, raw.data, bytes);
-  return NULL;
+  return import_files_take(files, raw, alignment_of(tensor->dtype), arena, &tensor->data);
 }
 
 static bool parse_size(carnot_strview text, size_t* out) {
