@@ -42,7 +42,7 @@ $(TENSORFLOW)/python.stamp:
 	@touch $@
 
 test-tensorflow: build $(VENV)/python.stamp $(TENSORFLOW)/python.stamp
-	CARNOT=$(abspath $(BUILD))/bin/carnot CARNOT_TENSORFLOW_PYTHON=$(TENSORFLOW)/bin/python \
+	CARNOT=$(abspath $(BUILD))/bin/carnot TENSORFLOW_PYTHON=$(TENSORFLOW)/bin/python \
 	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/tensorflow
 
 # Wheels that bring the libraries they need: carnot-engine with the command carnot, and, where CUDA is installed,

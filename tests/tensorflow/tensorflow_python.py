@@ -13,9 +13,9 @@ HERE = pathlib.Path(__file__).parent
 
 def write_cases(script: str, folder: pathlib.Path) -> pathlib.Path:
     """Runs |script| of this folder; skips where no TensorFlow is installed."""
-    python = sys.executable if importlib.util.find_spec("tensorflow") else os.environ.get("CARNOT_TENSORFLOW_PYTHON")
+    python = sys.executable if importlib.util.find_spec("tensorflow") else os.environ.get("TENSORFLOW_PYTHON")
     if not python:
-        pytest.skip("TensorFlow is not installed, and CARNOT_TENSORFLOW_PYTHON names no Python that has it")
+        pytest.skip("TensorFlow is not installed, and TENSORFLOW_PYTHON names no Python that has it")
     done = subprocess.run([python, HERE / script, folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
