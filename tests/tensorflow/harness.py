@@ -23,7 +23,7 @@ def run(model: pathlib.Path, feeds: Arrays, folder: pathlib.Path, *flags: object
     folder.mkdir(exist_ok=True)
     give = []
     for i, (name, value) in enumerate(feeds.items()):
-        np.save(folder / f"in_{i}.npy", value)
+        np.save(folder / f"in_{i}.npy", np.require(value, requirements="C"))
         give += ["--input", f"{name}={folder / f'in_{i}.npy'}"]
     done = carnot("run", model, *give, *flags, "--output-dir", folder / "out")
     assert done.returncode == 0, done.stderr
