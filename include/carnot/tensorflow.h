@@ -22,7 +22,8 @@ typedef struct carnot_tensorflow_options {
   // graph. NULL: "serving_default" or the only one. |outputs| and |inputs| take its place.
   const char* signature;
   const char* const* tags;
-  size_t tag_count;  // 0: "serve", or the only graph
+  size_t tag_count;     // 0: "serve", or the only graph
+  bool verify_weights;  // compute the checksums of variables, which reads them whole
 } carnot_tensorflow_options;
 
 // Reads the model at |path|: a GraphDef, a MetaGraphDef, a SavedModel's folder or the file in it,

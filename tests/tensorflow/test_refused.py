@@ -27,7 +27,8 @@ def test_unknown_operators_are_all_named(tmp_path: pathlib.Path) -> None:
     nodes = [
         placeholder("x", (2, 3)),
         node("first", "NoSuchOperator", "x", T=F32),
-        node("second", "PyFunc", "first", token="t"),
+        node("second", "PyFunc", "x", token="t"),
+        add("y", "first", "second"),
     ]
     message = refused(write(tmp_path, *nodes))
     for word in ("first", "NoSuchOperator", "second", "PyFunc"):

@@ -69,6 +69,8 @@ const cli_flag cli_build_flag_table[] = {
      "A,B,…: nodes of a TensorFlow graph that become inputs: what is before them is left out"},
     {"signature", CLI_VALUE, CLI_WORKS,
      "the signature of a SavedModel whose inputs and outputs are the network's; serving_default"},
+    {"verifyWeights", CLI_NO_VALUE, CLI_WORKS,
+     "compute the checksums of a SavedModel's variables; a difference is an error"},
     {"tags", CLI_VALUE, CLI_WORKS, "A,B,…: the tags of the SavedModel's graph; serve"},
     {"followLinks", CLI_NO_VALUE, CLI_WORKS,
      "external data may be symbolic links out of the model's folder"},

@@ -27,6 +27,7 @@ static carnot_status* read_names(cli_flags* flags, const char* flag, const char*
 carnot_status* cli_import_flags(cli_flags* flags, cli_build_options* options) {
   options->caffe_model = cli_flag_text(flags, "model");
   CLI_TRY(read_names(flags, "outputs", &options->outputs, &options->output_count));
+  options->verify_weights = cli_flag_set(flags, "verifyWeights");
   options->signature = cli_flag_text(flags, "signature");
   CLI_TRY(read_names(flags, "tags", &options->tags, &options->tag_count));
   return read_names(flags, "inputs", &options->inputs, &options->input_count);
@@ -64,7 +65,8 @@ static carnot_status* parse_tensorflow(const char* path, const cli_build_options
                                              .input_count = o->input_count,
                                              .signature = o->signature,
                                              .tags = o->tags,
-                                             .tag_count = o->tag_count};
+                                             .tag_count = o->tag_count,
+                                             .verify_weights = o->verify_weights};
   return carnot_tensorflow_parse_path(path, &options, out_network);
 }
 

@@ -20,7 +20,7 @@ typedef struct bundle_entry {
   uint64_t present;
   int64_t dtype;
   tf_shape* shape;
-  int64_t shard, offset, size;
+  int64_t shard, offset, size, checksum;
   tf_text_list slices;  // of a variable that is kept in parts
 } bundle_entry;
 static const carnot_pb_field kEntry[] = {
@@ -29,6 +29,7 @@ static const carnot_pb_field kEntry[] = {
     CARNOT_PB_ONE(bundle_entry, shard, 3, INT),
     CARNOT_PB_ONE(bundle_entry, offset, 4, INT),
     CARNOT_PB_ONE(bundle_entry, size, 5, INT),
+    CARNOT_PB_ONE(bundle_entry, checksum, 6, INT),
     CARNOT_PB_MANY(bundle_entry, slices, 7, TEXT)};
 static const carnot_pb_message kEntryMessage = {"BundleEntryProto", sizeof(bundle_entry), kEntry,
                                                 sizeof(kEntry) / sizeof(kEntry[0])};
@@ -116,6 +117,9 @@ static carnot_status* read_tensor(tf_bundle* bundle, const bundle_entry* e, carn
   CARNOT_CHECK(e->size >= 0 && (uint64_t)e->size == needed, INVALID_MODEL,
                "%lld bytes where the dimensions ask for %zu", (long long)e->size, needed);
   CARNOT_TRY(find_bytes(bundle, e, &bytes));
+  CARNOT_CHECK(
+      !bundle->is_verified || tf_masked_checksum(bytes.data, bytes.size) == (uint32_t)e->checksum,
+      INVALID_MODEL, "the checksum of its elements differs");
   return import_files_take(bundle->files, bytes, (size_t)carnot_dtype_bits(t->dtype) / 8, arena,
                            &t->data);
 }

@@ -14,6 +14,7 @@ typedef struct tf_bundle {
   const char* prefix;       // of the files' names, relative to the model's folder
   import_name_map entries;  // by key
   int64_t shard_count;
+  bool is_verified;  // the checksum of each tensor read is computed
   size_t key_bytes;  // that keys may still take
 } tf_bundle;
 

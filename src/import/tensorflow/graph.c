@@ -102,6 +102,10 @@ static carnot_status* make_input(tf_importer* importer, tf_scope* scope, carnot_
   CARNOT_TRY(probe_type(importer, name, slot->proto, &type));
   CARNOT_CHECK(type.kind == CARNOT_VALUE_TENSOR && type.dtype != CARNOT_DTYPE_INVALID, UNSUPPORTED,
                "input " CARNOT_VIEW_FMT ": its type is not known", CARNOT_VIEW_ARG(name));
+  CARNOT_CHECK(type.rank >= 0, UNSUPPORTED,
+               "input " CARNOT_VIEW_FMT
+               ": the number of its dimensions is not known, as what computes it is not supported",
+               CARNOT_VIEW_ARG(name));
   CARNOT_TRY(
       carnot_arena_try(&importer->state.arena, 1, sizeof(carnot_value*), "an input", &outputs));
   slot->outputs = outputs;
@@ -207,6 +211,7 @@ static carnot_status* open_variables(tf_importer* importer, const tf_model* mode
     prefix = carnot_arena_text(arena, name, end ? (size_t)(end - name) : strlen(name));
   CARNOT_TRY(carnot_arena_status(arena));
   CARNOT_TRY(tf_bundle_open(&variables->bundle, importer->files, arena, prefix));
+  variables->bundle.is_verified = importer->options.verify_weights;
   importer->variables = variables;
   return tf_variables_find_keys(variables, model->meta, arena);
 }

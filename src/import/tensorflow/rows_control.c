@@ -234,8 +234,8 @@ static void handle_while(tf_import* n) {
 #define ROW(op, f, least) \
   { op, f, least, TF_MOST_OUTPUTS, 0, NULL, NULL }
 static const tf_row kRows[] = {
-    ROW("PartitionedCall", handle_call, 0),
-    ROW("StatefulPartitionedCall", handle_call, 0),
+    {"PartitionedCall", handle_call, 0, -1, 0, NULL, NULL},
+    {"StatefulPartitionedCall", handle_call, 0, -1, 0, NULL, NULL},
     ROW("If", handle_if, 1),
     ROW("StatelessIf", handle_if, 1),
     ROW("While", handle_while, 1),

@@ -1,9 +1,11 @@
-// Variables: handles of resources, which are passed on until they are read, and TensorFlow 1's
-// variables by reference. Source: tensorflow/core/ops/resource_variable_ops.cc, state_ops.cc.
+// Variables and tables: handles of resources, which are passed on until they are read, and
+// TensorFlow 1's variables by reference. Source: tensorflow/core/ops/resource_variable_ops.cc,
+// state_ops.cc.
 #include "import/tensorflow/rows.h"
 #include "import/tensorflow/variables.h"
 
-// What a handle is while importing. No value of the graph: its name marks it.
+// What a handle is while importing; of a table nothing else is known. No value of the graph: its
+// name marks it.
 typedef struct variable {
   carnot_value value;  // first
   const tf_node* node;
@@ -82,7 +84,8 @@ static carnot_value* value_of(tf_import* n, variable* v) {
 
 // The variable of a handle that is an input.
 static variable* variable_of(tf_import* n) {
-  if (tf_is_handle(n->inputs[0])) return (variable*)n->inputs[0];
+  variable* v = tf_is_handle(n->inputs[0]) ? (variable*)n->inputs[0] : NULL;
+  if (v && carnot_view_is(v->node->op, "VarHandleOp")) return v;
   TF_FAIL(n, INVALID_MODEL, "its input is no variable's handle");
   return NULL;
 }
@@ -102,6 +105,7 @@ static void handle_gather(tf_import* n) {
 
 static const tf_row kRows[] = {
     {"VarHandleOp", handle_handle, 0, 0, 0, NULL, NULL},
+    {"HashTableV2", handle_handle, 0, 0, 0, NULL, NULL},
     {"ReadVariableOp", handle_read, 1, 1, 0, NULL, NULL},
     {"ResourceGather", handle_gather, 2, 2, 0, NULL, NULL},
     {"VariableV2", handle_variable, 0, 0, 0, NULL, NULL},

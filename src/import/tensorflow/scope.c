@@ -321,8 +321,8 @@ carnot_status* tf_function_inline(tf_import* n, carnot_strview name, carnot_bloc
                                   carnot_value* const* args, int count, carnot_value** outputs,
                                   int* out_count) {
   const import_name_slot* found = import_name_map_find(&n->importer->functions, name);
-  CARNOT_CHECK(found, INVALID_MODEL, "there is no function \"" CARNOT_VIEW_FMT "\"",
-               CARNOT_VIEW_ARG(name));
+  CARNOT_CHECK(found, INVALID_MODEL, "node \"%s\": there is no function \"" CARNOT_VIEW_FMT "\"",
+               n->node.name, CARNOT_VIEW_ARG(name));
   CARNOT_CHECK(n->scope->depth < TF_MOST_DEPTH, INVALID_MODEL,
                "function \"" CARNOT_VIEW_FMT "\" is called more than %d deep",
                CARNOT_VIEW_ARG(name), TF_MOST_DEPTH);

@@ -3,7 +3,6 @@
 #include "import/tensorflow/sorted_table.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 enum {
@@ -42,8 +41,8 @@ static bool read_place(cursor* c, place* out) {
   return read_varint(c, &out->offset) && read_varint(c, &out->size);
 }
 
-// CRC-32C, rotated and offset, so that a checksum of checksums differs.
-static uint32_t masked_checksum(const uint8_t* bytes, size_t size) {
+uint32_t tf_masked_checksum(const void* data, size_t size) {
+  const uint8_t* bytes = data;
   uint32_t crc = 0xffffffffu;
   for (size_t i = 0; i < size; i++) {
     crc ^= bytes[i];
@@ -61,7 +60,7 @@ static carnot_status* find_block(carnot_strview table, place p, carnot_strview* 
   const uint8_t* bytes = (const uint8_t*)table.data + p.offset;
   CARNOT_CHECK(bytes[p.size] == 0, UNSUPPORTED, "the block at %llu is compressed (%d)",
                (unsigned long long)p.offset, bytes[p.size]);
-  CARNOT_CHECK(masked_checksum(bytes, p.size + 1) == read_u32(bytes + p.size + 1), INVALID_MODEL,
+  CARNOT_CHECK(tf_masked_checksum(bytes, p.size + 1) == read_u32(bytes + p.size + 1), INVALID_MODEL,
                "the checksum of the block at %llu differs", (unsigned long long)p.offset);
   *out = (carnot_strview){(const char*)bytes, (size_t)p.size};
   return NULL;

@@ -4,12 +4,17 @@
 #define CARNOT_IMPORT_TENSORFLOW_SORTED_TABLE_H_
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 #include "base/strview.h"
 
 // Gets each entry in turn; |key| lives for the call only, |value| as long as the table.
 typedef carnot_status* (*tf_table_visit)(void* context, carnot_strview key, carnot_strview value);
+
+// The checksum of LevelDB and of tensor bundles: CRC-32C, rotated and offset, so that a checksum of
+// checksums differs.
+uint32_t tf_masked_checksum(const void* data, size_t size);
 
 // Calls |visit| with every entry of the table at |bytes| in order; the first error ends it.
 // INVALID_MODEL, with the offset, where the bytes break the format or a checksum differs;
