@@ -35,9 +35,30 @@ static void handle_expm1(tf_import* n) {
 static void handle_log1p(tf_import* n) {
   n->outputs[0] = unary(n, CARNOT_FN_LOG, binary(n, CARNOT_FN_ADD, n->inputs[0], number(n, 1)));
 }
-// 1 - erf(x)
+static carnot_fn fn_of(const carnot_node* node) {
+  if (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY) return CARNOT_FN_COUNT;
+  return (carnot_fn)carnot_attr_int(carnot_node_row(node), &node->attrs, "fn");
+}
+
+// |x| is -z: z, in *out_factor what it is multiplied by besides (NULL: nothing).
+static carnot_value* negated(carnot_value* x, carnot_value** out_factor) {
+  const carnot_node* node = x->producer;
+  *out_factor = NULL;
+  for (int i = 0; i < 2 && node && node->op == CARNOT_OP_BINARY; i++) {
+    const carnot_node* neg = node->inputs[i]->producer;
+    if (fn_of(node) != CARNOT_FN_MUL || !neg || fn_of(neg) != CARNOT_FN_NEG) continue;
+    *out_factor = node->inputs[1 - i];
+    return neg->inputs[0];
+  }
+  return node && fn_of(node) == CARNOT_FN_NEG ? node->inputs[0] : NULL;
+}
+
+// 1 - erf(x), and of -z, as Keras writes GELU, 1 + erf(z).
 static void handle_erfc(tf_import* n) {
-  n->outputs[0] = binary(n, CARNOT_FN_SUB, number(n, 1), unary(n, CARNOT_FN_ERF, n->inputs[0]));
+  carnot_value *factor, *z = negated(n->inputs[0], &factor);
+  if (z && factor) z = binary(n, CARNOT_FN_MUL, z, factor);
+  n->outputs[0] = z ? binary(n, CARNOT_FN_ADD, unary(n, CARNOT_FN_ERF, z), number(n, 1))
+                    : binary(n, CARNOT_FN_SUB, number(n, 1), unary(n, CARNOT_FN_ERF, n->inputs[0]));
 }
 static void handle_relu6(tf_import* n) {
   carnot_value* x = n->inputs[0];
