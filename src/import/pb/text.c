@@ -251,7 +251,16 @@ static carnot_status* skip_value(reader* r, int depth) {
   carnot_strview text;
   if (peek(r) == '"' || peek(r) == '\'') return read_string(r, &text);
   accept(r, '-');
-  return read_word(r).size ? NULL : TEXT_ERROR(r, "a value belongs here");
+  carnot_strview word = read_word(r);
+  if (word.size == 0) return TEXT_ERROR(r, "a value belongs here");
+  // "1e-3": the sign of an exponent is no part of a word.
+  const char last = word.data[word.size - 1];
+  const bool exponent = is_digit(word.data[0]) && (last == 'e' || last == 'E');
+  if (exponent && r->at < r->end && (*r->at == '-' || *r->at == '+')) {
+    r->at++;
+    read_word(r);
+  }
+  return NULL;
 }
 
 static carnot_status* read_message(reader* r, const carnot_pb_message* message, char close,
