@@ -1,5 +1,6 @@
-// Tensor lists. One that is made of a tensor stays that tensor, its elements along dimension 0; one
-// that is filled item by item is a sequence. Source: tensorflow/core/ops/list_ops.cc.
+// Tensor lists, and tensor arrays, whose flow is the list and whose handle is their size. One that
+// is made of a tensor stays that tensor, its elements along dimension 0; one that is filled item by
+// item is a sequence. Source: tensorflow/core/ops/list_ops.cc.
 #include "import/tensorflow/rows.h"
 
 static bool is_dense(const carnot_value* list) { return list->type.kind == CARNOT_VALUE_TENSOR; }
@@ -18,11 +19,13 @@ static void handle_empty(tf_import* n) {
 
 static void handle_from_tensor(tf_import* n) { n->outputs[0] = n->inputs[0]; }
 
-static void handle_get(tf_import* n) {
-  carnot_value *list = n->inputs[0], *index = scalar_index(n, n->inputs[1]);
+static void get(tf_import* n, carnot_value* list, carnot_value* at) {
+  carnot_value* index = scalar_index(n, at);
   n->outputs[0] = is_dense(list) ? import_gather(&n->node, list, index, 0)
                                  : import_op(&n->node, CARNOT_OP_SEQUENCE_AT, NULL, 2, list, index);
 }
+
+static void handle_get(tf_import* n) { get(n, n->inputs[0], n->inputs[1]); }
 
 static carnot_value* body_param(tf_import* n, carnot_block* block, const carnot_value* like) {
   const char* name = import_unique_name(
@@ -58,8 +61,8 @@ static carnot_value* without(tf_import* n, carnot_value* list, carnot_value* ind
   return y;
 }
 
-static void handle_set(tf_import* n) {
-  carnot_value *list = n->inputs[0], *index = scalar_index(n, n->inputs[1]), *item = n->inputs[2];
+static void set(tf_import* n, carnot_value* list, carnot_value* at, carnot_value* item) {
+  carnot_value* index = scalar_index(n, at);
   if (!is_dense(list)) {
     n->outputs[0] = import_op(&n->node, CARNOT_OP_SEQUENCE_INSERT, NULL, 3, without(n, list, index),
                               item, index);
@@ -70,6 +73,8 @@ static void handle_set(tf_import* n) {
                             import_reshape_to(&n->node, index, kTuple, 2),
                             import_unsqueeze(&n->node, item, kFront, 1));
 }
+
+static void handle_set(tf_import* n) { set(n, n->inputs[0], n->inputs[1], n->inputs[2]); }
 
 static void handle_push(tf_import* n) {
   carnot_value *list = n->inputs[0], *item = n->inputs[1];
@@ -119,7 +124,60 @@ static void handle_length(tf_import* n) {
   n->outputs[0] = import_cast(&n->node, length, CARNOT_DTYPE_I32);
 }
 
+// ---- tensor arrays ----
+
+static carnot_value* stacked(tf_import* n, carnot_value* list) {
+  carnot_attrs attrs = {0};
+  if (is_dense(list)) return list;
+  carnot_attrs_set_int(&attrs, n->node.arena, "axis", 0);
+  carnot_attrs_set_int(&attrs, n->node.arena, "new_axis", 1);
+  return import_op(&n->node, CARNOT_OP_CONCAT_FROM_SEQUENCE, &attrs, 1, list);
+}
+
+static void handle_array(tf_import* n) {
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, n->node.arena, "dtype", tf_type(n, "dtype", CARNOT_DTYPE_F32));
+  n->outputs[0] = n->inputs[0];
+  n->outputs[1] = import_op(&n->node, CARNOT_OP_SEQUENCE_EMPTY, &attrs, 0);
+  n->output_count = 2;
+}
+static void handle_write(tf_import* n) { set(n, n->inputs[3], n->inputs[1], n->inputs[2]); }
+static void handle_read(tf_import* n) { get(n, n->inputs[2], n->inputs[1]); }
+static void handle_array_gather(tf_import* n) {
+  n->outputs[0] = import_gather(&n->node, stacked(n, n->inputs[2]), tf_int64(n, n->inputs[1]), 0);
+}
+// All elements at once: [count, ..] at the indices of their order.
+static void handle_scatter(tf_import* n) {
+  n->outputs[0] =
+      import_gather(&n->node, n->inputs[2],
+                    import_op(&n->node, CARNOT_OP_RANGE, NULL, 3, import_int(&n->node, 0),
+                              import_op(&n->node, CARNOT_OP_SIZE, NULL, 1, n->inputs[1]),
+                              import_int(&n->node, 1)),
+                    0);
+  size_t count = 0;
+  const int64_t* indices = tf_constant_ints(n, 1, &count);
+  for (size_t i = 0; indices && i < count; i++)
+    if (indices[i] != (int64_t)i)
+      TF_FAIL(n, UNSUPPORTED, "index %zu is %lld: elements must be written in their order", i,
+              (long long)indices[i]);
+}
+static void handle_array_size(tf_import* n) {
+  carnot_value* list = n->inputs[1];
+  carnot_value* length =
+      is_dense(list) ? import_reshape_to(&n->node, import_shape_part(&n->node, list, 0, 1), NULL, 0)
+                     : import_op(&n->node, CARNOT_OP_SEQUENCE_LENGTH, NULL, 1, list);
+  length = import_cast(&n->node, length, CARNOT_DTYPE_I32);
+  // One that grows is as long as what was written to it.
+  n->outputs[0] = import_binary(&n->node, CARNOT_FN_MAX, length, n->inputs[0]);
+}
+
 static const tf_row kRows[] = {
+    {"TensorArrayV3", handle_array, 1, 1, 0, NULL, "handle flow"},
+    {"TensorArrayWriteV3", handle_write, 4, 4, 0, NULL, NULL},
+    {"TensorArrayReadV3", handle_read, 3, 3, 0, NULL, NULL},
+    {"TensorArrayGatherV3", handle_array_gather, 3, 3, 0, NULL, NULL},
+    {"TensorArrayScatterV3", handle_scatter, 4, 4, 0, NULL, NULL},
+    {"TensorArraySizeV3", handle_array_size, 2, 2, 0, NULL, NULL},
     {"TensorListReserve", handle_empty, 2, 2, 0, NULL, NULL},
     {"EmptyTensorList", handle_empty, 2, 2, 0, NULL, NULL},
     {"TensorListFromTensor", handle_from_tensor, 2, 2, 0, NULL, NULL},
