@@ -104,7 +104,6 @@ def test_im2col_dilated_and_uneven(tmp_path: pathlib.Path) -> None:
     np.testing.assert_array_equal(found, np.stack(taps, 2).reshape(1, 12, 7, 2))
 
 
-@pytest.mark.xfail(strict=True, reason="the one level is flattened")
 def test_spp_of_one_level_is_a_pool_of_four_dimensions(tmp_path: pathlib.Path) -> None:
     x = image(2, 3, 5, 6)
     near(one(tmp_path, "SPP", "spp_param { pyramid_height: 1 pool: MAX }", x)["y"], x.max((2, 3), keepdims=True))
@@ -119,7 +118,6 @@ def test_spp_of_averages(tmp_path: pathlib.Path) -> None:
 # ---- normalizations ----
 
 
-@pytest.mark.xfail(strict=True, reason="use_global_stats is not read")
 def test_batch_norm_by_the_batch(tmp_path: pathlib.Path) -> None:
     x = image(4, 3, 5, 6)
     found = one(tmp_path, "BatchNorm", "batch_norm_param { use_global_stats: false eps: 0.01 }", x, blobs=(w(3), np.abs(w(3)), np.ones(1)))["y"]
@@ -272,23 +270,19 @@ def darknet_reorg(x: np.ndarray, stride: int) -> np.ndarray:
     return y.reshape(n, c * stride**2, h // stride, v // stride)
 
 
-@pytest.mark.xfail(strict=True, reason="space to depth of the image as it is")
 @pytest.mark.parametrize(("shape", "stride"), [((2, 8, 4, 6), 2), ((1, 9, 3, 6), 3)])
 def test_reorg_arranges_as_yolo(tmp_path: pathlib.Path, shape: tuple, stride: int) -> None:
     x = image(*shape)
     np.testing.assert_array_equal(one(tmp_path, "Reorg", f"reorg_param {{ stride: {stride} }}", x)["y"], darknet_reorg(x, stride))
 
 
-NOT_READ = pytest.mark.xfail(strict=True, reason="the fields are not read")
-
-
 @pytest.mark.parametrize(
     ("more", "size"),
     [
         ("upsample_h: 9 upsample_w: 11", (9, 11)),
-        pytest.param("scale: 2 pad_out_h: true", (9, 12), marks=NOT_READ),
-        pytest.param("scale: 2 pad_out_w: true", (10, 11), marks=NOT_READ),
-        pytest.param("scale_h: 2 scale_w: 3", (10, 18), marks=NOT_READ),
+        ("scale: 2 pad_out_h: true", (9, 12)),
+        ("scale: 2 pad_out_w: true", (10, 11)),
+        ("scale_h: 2 scale_w: 3", (10, 18)),
     ],
 )
 def test_upsample_of_segnet(tmp_path: pathlib.Path, more: str, size: tuple) -> None:

@@ -146,7 +146,6 @@ def position_sensitive(x: np.ndarray, rois: np.ndarray, scale: float, outputs: i
     return y
 
 
-@pytest.mark.xfail(strict=True, reason="no row for PSROIPooling yet")
 def test_position_sensitive_roi_pooling(tmp_path: pathlib.Path) -> None:
     x = R.standard_normal((2, 18, 10, 12)).astype("f4")
     rois = np.array([[0, 0, 0, 43, 30], [1, 9, 13, 46, 38], [0, 20, 20, 21, 21], [1, 60, 60, 70, 70]], "f4")
