@@ -56,6 +56,14 @@ static bool slices_everything(const carnot_node* node) {
          (node->input_count < 5 || !node->inputs[4] || all_ints(node->inputs[4], 1));
 }
 
+// 1 * x: with the factor first.
+static bool is_one_times(const carnot_node* node) {
+  double number;
+  return carnot_node_is_fn(node, CARNOT_FN_MUL) && carnot_value_scalar(node->inputs[0], &number) &&
+         number == 1 && !carnot_value_scalar(node->inputs[1], &number) &&
+         same_type(node->inputs[1], node->outputs[0]);
+}
+
 // Operators whose first output may equal their first input: where both have the same type
 // (|same_type|), and where |holds| does.
 static const struct {
@@ -129,6 +137,11 @@ static carnot_status* visit(carnot_block* block, void* user) {
     next = node->next;
     if (node->op == CARNOT_OP_TRANSPOSE && node->inputs[0]) CARNOT_TRY(join_transposes(node));
     if (node->op == CARNOT_OP_RESHAPE && node->input_count > 1) CARNOT_TRY(join_views(node));
+    if (is_one_times(node)) {
+      carnot_value* one = node->inputs[0];
+      carnot_node_set_input(node, 0, node->inputs[1]);
+      carnot_node_set_input(node, 1, one);
+    }
     if (!changes_nothing(node)) continue;
     // A result must keep a value of its own block.
     if (node->outputs[0]->block_output_count && node->inputs[0]->block != block) continue;

@@ -1,6 +1,8 @@
 // Fuses the parts of layer and RMS normalization into one operator:
 //   d / sqrt(mean(d^2) + epsilon) * scale + bias, with d = x - mean(x) (layer) or d = x (RMS)
-// over trailing axes, as exporters before opset 17 write it.
+// over trailing axes, as exporters before opset 17 write it; and as TensorFlow does, with
+// s = scale / sqrt(..):
+//   x * s + (bias - mean(x) * s)
 #include "pass/pass.h"
 
 static carnot_node* producer(const carnot_value* value) { return value ? value->producer : NULL; }
@@ -140,12 +142,145 @@ static carnot_status* recognise(carnot_node* quotient) {
   return NULL;
 }
 
+// ---- TensorFlow's form ----
+
+// A constant that is 1 before the normalized axes.
+static bool is_wide_parameter(const carnot_value* value, const carnot_value* x, int axis) {
+  if (!value || !value->constant || value->type.dtype != x->type.dtype || value->type.rank < 1)
+    return false;
+  const int before = value->type.rank - (x->type.rank - axis);
+  for (int d = 0; d < before; d++)
+    if (!carnot_sym_is(value->type.dims[d], 1)) return false;
+  return value->type.rank <= x->type.rank;
+}
+
+// A parameter with the dimensions of the normalized axes alone.
+static carnot_status* narrowed(carnot_node* at, carnot_value* value, const carnot_value* x,
+                               int axis, carnot_value** out) {
+  const int before = value->type.rank - (x->type.rank - axis);
+  int64_t axes[CARNOT_MAX_RANK];
+  *out = value;
+  if (before <= 0) return NULL;
+  for (int d = 0; d < before; d++) axes[d] = d;
+  carnot_value* inputs[2] = {value, carnot_graph_ints(at->block, axes, before)};
+  carnot_node* node;
+  CARNOT_TRY(carnot_node_insert_before(at, CARNOT_OP_SQUEEZE, NULL, NULL, inputs, 2, 1, &node));
+  *out = node->outputs[0];
+  return NULL;
+}
+
+typedef struct moments {
+  carnot_value *x, *mean, *scale, *bias;  // scale and bias: NULL, or parameters
+  carnot_value* factor;                   // what x and mean are multiplied by
+  double epsilon;
+  int axis;
+} moments;
+
+// |factor| is 1 / sqrt(variance of x + epsilon), or that times a parameter.
+static bool match_factor(carnot_value* factor, carnot_value* x, moments* m) {
+  carnot_node* node = producer(factor);
+  carnot_value* inverse = factor;
+  m->scale = NULL;
+  for (int i = 0; i < 2 && carnot_node_is_fn(node, CARNOT_FN_MUL) && !m->scale; i++) {
+    if (!node->inputs[i]->constant) continue;
+    m->scale = node->inputs[i];
+    inverse = node->inputs[1 - i];
+  }
+  node = producer(inverse);
+  carnot_node* root = carnot_node_is_fn(node, CARNOT_FN_RECIP) ? producer(node->inputs[0]) : NULL;
+  carnot_node* sum = carnot_node_is_fn(root, CARNOT_FN_SQRT) ? producer(root->inputs[0]) : NULL;
+  for (int i = 0; i < 2 && carnot_node_is_fn(sum, CARNOT_FN_ADD); i++) {
+    carnot_node* variance = producer(sum->inputs[i]);
+    carnot_node* square = variance && variance->input_count ? producer(variance->inputs[0]) : NULL;
+    carnot_value* d = square && square->input_count ? square->inputs[0] : NULL;
+    carnot_node* centred = producer(d);
+    if (!d || !is_deviation(node->inputs[0], d, &m->epsilon, &m->axis) ||
+        !carnot_node_is_fn(centred, CARNOT_FN_SUB) || centred->inputs[0] != x)
+      continue;
+    int axis;
+    m->mean = centred->inputs[1];
+    return is_trailing_mean(producer(m->mean), &axis) && axis == m->axis &&
+           producer(m->mean)->inputs[0] == x &&
+           (!m->scale || is_wide_parameter(m->scale, x, m->axis));
+  }
+  return false;
+}
+
+// |value| is mean * factor.
+static bool is_shift(const carnot_value* value, const moments* m, bool negated) {
+  const carnot_node* node = producer(value);
+  for (int i = 0; i < 2 && carnot_node_is_fn(node, CARNOT_FN_MUL); i++) {
+    const carnot_node* neg = producer(node->inputs[i]);
+    const carnot_value* mean = node->inputs[i];
+    if (negated) mean = carnot_node_is_fn(neg, CARNOT_FN_NEG) ? neg->inputs[0] : NULL;
+    if (mean == m->mean && node->inputs[1 - i] == m->factor) return true;
+  }
+  return false;
+}
+
+// |value| is bias - mean * factor, the bias a parameter or absent.
+static bool match_rest(carnot_value* value, moments* m) {
+  carnot_node* node = producer(value);
+  m->bias = NULL;
+  if (is_shift(value, m, /*negated=*/true)) return true;
+  if (carnot_node_is_fn(node, CARNOT_FN_SUB)) {
+    m->bias = node->inputs[0];
+    return is_shift(node->inputs[1], m, /*negated=*/false) &&
+           is_wide_parameter(m->bias, m->x, m->axis);
+  }
+  for (int i = 0; i < 2 && carnot_node_is_fn(node, CARNOT_FN_ADD); i++) {
+    if (!is_shift(node->inputs[i], m, /*negated=*/true)) continue;
+    m->bias = node->inputs[1 - i];
+    return is_wide_parameter(m->bias, m->x, m->axis);
+  }
+  return false;
+}
+
+static bool match_moments(const carnot_node* last, moments* m) {
+  for (int i = 0; i < 2; i++) {
+    const carnot_node* product = producer(last->inputs[i]);
+    for (int k = 0; k < 2 && carnot_node_is_fn(product, CARNOT_FN_MUL); k++) {
+      m->x = product->inputs[k];
+      m->factor = product->inputs[1 - k];
+      if (carnot_is_ranked(m->x) && match_factor(m->factor, m->x, m) &&
+          match_rest(last->inputs[1 - i], m))
+        return true;
+    }
+  }
+  return false;
+}
+
+static carnot_status* recognise_moments(carnot_node* last) {
+  moments m;
+  carnot_node* node;
+  if (!match_moments(last, &m) || !carnot_dtype_is_float(m.x->type.dtype)) return NULL;
+  carnot_value *scale = m.scale, *bias = m.bias;
+  if (scale)
+    CARNOT_TRY(narrowed(last, scale, m.x, m.axis, &scale));
+  else if (!(scale = ones(last->block, m.x)))
+    return NULL;
+  if (bias) CARNOT_TRY(narrowed(last, bias, m.x, m.axis, &bias));
+  carnot_attrs attrs = {0};
+  carnot_arena* arena = &last->block->graph->arena;
+  carnot_attrs_set_int(&attrs, arena, "axis", m.axis);
+  carnot_attrs_set_float(&attrs, arena, "epsilon", m.epsilon);
+  carnot_value* inputs[3] = {m.x, scale, bias};
+  CARNOT_TRY(carnot_node_insert_before(last, CARNOT_OP_LAYER_NORM, last->name, &attrs, inputs,
+                                       bias ? 3 : 2, 1, &node));
+  carnot_absorb_pattern(node, last);
+  node->outputs[0]->name = last->outputs[0]->name;
+  carnot_value_replace(last->outputs[0], node->outputs[0]);
+  return NULL;
+}
+
 static carnot_status* visit(carnot_block* block, void* user) {
   (void)user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     if (carnot_node_is_fn(node, CARNOT_FN_DIV) || carnot_node_is_fn(node, CARNOT_FN_MUL))
       CARNOT_TRY(recognise(node));
+    else if (carnot_node_is_fn(node, CARNOT_FN_ADD))
+      CARNOT_TRY(recognise_moments(node));
   }
   return NULL;
 }

@@ -100,6 +100,13 @@ static void price_made(layout* l, const carnot_value* value, int32_t maker) {
   }
 }
 
+// A transpose of what a convolution gives: its kernel takes what follows as its epilogue, where
+// nothing is between.
+static bool follows_contraction(const carnot_node* transpose) {
+  const carnot_node* producer = transpose->inputs[0]->producer;
+  return producer && carnot_op_has_trait(producer->op, CARNOT_TRAIT_CONTRACTION);
+}
+
 // A value that is there in this order of axes.
 static void price_given(layout* l, const carnot_value* value) {
   const int64_t cost = cost_of(l, value);
@@ -110,7 +117,7 @@ static void price_given(layout* l, const carnot_value* value) {
   if (!is_transposed)
     add_edge(l, r.vertex, CARNOT_MIN_CUT_SINK, cost);
   else if (!r.others)
-    add_edge(l, CARNOT_MIN_CUT_SOURCE, r.vertex, cost);
+    add_edge(l, CARNOT_MIN_CUT_SOURCE, r.vertex, cost + follows_contraction(producer));
 }
 
 // Operands of an element-wise operator that have fewer axes.
@@ -212,6 +219,51 @@ static carnot_status* try_order(carnot_graph* graph, const carnot_pass_options* 
   return carnot_pass_cse(graph, options);
 }
 
+// A transpose that moves axes of one number only is a reshape, which others join with.
+static carnot_status* as_reshape(carnot_node* node, const carnot_order* order, bool* out_changed) {
+  const carnot_type* type = &node->outputs[0]->type;
+  int64_t dims[CARNOT_MAX_RANK];
+  int open = 0;
+  for (int i = 0; i < type->rank; i++) {
+    const bool known = carnot_sym_is_const(type->dims[i]);
+    dims[i] = known ? type->dims[i].bits : -1;
+    open += !known;
+    if (dims[i] == 0) return NULL;
+  }
+  if (open > 1 || !carnot_order_keeps_elements(order, &node->inputs[0]->type)) return NULL;
+  carnot_value* inputs[2] = {node->inputs[0], carnot_graph_ints(node->block, dims, type->rank)};
+  carnot_node* made;
+  CARNOT_TRY(
+      carnot_node_insert_before(node, CARNOT_OP_RESHAPE, node->name, NULL, inputs, 2, 1, &made));
+  made->order = node->order;
+  made->is_unnamed = node->is_unnamed;
+  carnot_value_keep_range(made->outputs[0], node->outputs[0]);
+  made->outputs[0]->name = node->outputs[0]->name;
+  carnot_value_replace(node->outputs[0], made->outputs[0]);
+  carnot_node_remove(node);
+  *out_changed = true;
+  return NULL;
+}
+
+static carnot_status* reshape_instead(carnot_block* block, void* user) {
+  bool* changed = user;
+  for (carnot_node *node = block->first, *next; node; node = next) {
+    next = node->next;
+    if (node->op != CARNOT_OP_TRANSPOSE || !carnot_is_ranked(node->inputs[0]) ||
+        node->inputs[0]->constant)
+      continue;
+    const int rank = node->inputs[0]->type.rank;
+    if (rank < 4 || rank > kMostRank) continue;
+    const carnot_order last = carnot_order_channels_last(rank),
+                       first = carnot_order_channels_first(rank);
+    const carnot_order* order = carnot_is_transpose_by(node, &last, last.perm)     ? &last
+                                : carnot_is_transpose_by(node, &first, first.perm) ? &first
+                                                                                   : NULL;
+    if (order) CARNOT_TRY(as_reshape(node, order, changed));
+  }
+  return NULL;
+}
+
 carnot_status* carnot_pass_layout(carnot_graph* graph, const carnot_pass_options* options) {
   bool changed = true;
   for (int round = 0; changed && round < kMostRounds; round++) {
@@ -222,5 +274,7 @@ carnot_status* carnot_pass_layout(carnot_graph* graph, const carnot_pass_options
       CARNOT_TRY(try_order(graph, options, carnot_order_channels_first(rank), &changed));
     }
   }
-  return NULL;
+  changed = false;
+  CARNOT_TRY(carnot_each_block(graph->main, reshape_instead, &changed));
+  return changed ? carnot_pass_algebraic_simplify(graph, options) : NULL;
 }

@@ -85,7 +85,11 @@ carnot_status* carnot_pass_hoist_slices(carnot_graph* graph,
 // Fuses scaled dot-product attention into one region where a kernel takes it.
 carnot_status* carnot_pass_fuse_attention(carnot_graph* graph,
                                           const carnot_pass_options* options) CARNOT_MUST_USE;
-// Folds batch normalization behind a convolution into its weights.
+// Folds padding with zeros before a convolution into its own padding.
+carnot_status* carnot_pass_fold_pads(carnot_graph* graph,
+                                     const carnot_pass_options* options) CARNOT_MUST_USE;
+// Folds batch normalization, and products and sums by channel, behind a convolution into its
+// weights.
 carnot_status* carnot_pass_fold_batch_norm(carnot_graph* graph,
                                            const carnot_pass_options* options) CARNOT_MUST_USE;
 // FP16 and BF16 networks compute in FP32 (CPU).

@@ -63,7 +63,10 @@ const cli_flag cli_build_flag_table[] = {
     {"pi", CLI_NO_VALUE, CLI_WORKS, "--pluginInstanceNorm"},
     {"model", CLI_VALUE, CLI_WORKS, "the weights (.caffemodel) of a Caffe network; else random"},
     {"outputs", CLI_VALUE, CLI_WORKS,
-     "A,B,…: blobs of a Caffe network that are its outputs; else those that nothing reads"},
+     "A,B:1,…: nodes or blobs of a TensorFlow or Caffe network that are its outputs; else those "
+     "that nothing reads"},
+    {"inputs", CLI_VALUE, CLI_WORKS,
+     "A,B,…: nodes of a TensorFlow graph that become inputs: what is before them is left out"},
     {"followLinks", CLI_NO_VALUE, CLI_WORKS,
      "external data may be symbolic links out of the model's folder"},
     {"enablePluginOverride", CLI_NO_VALUE, CLI_WORKS, "a plugin replaces the operator of its name"},

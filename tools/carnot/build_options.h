@@ -58,7 +58,8 @@ typedef struct cli_build_options {
   uint32_t onnx_flags;            // carnot_onnx_flag
   const char* caffe_model;        // the weights of a Caffe network; NULL: random ones
   const char** outputs;           // names of the model's outputs; without any, its own
-  size_t output_count;
+  const char** inputs;            // nodes of a TensorFlow graph that become inputs
+  size_t output_count, input_count;
   int64_t batch;                           // dimension 0 of a Caffe network's inputs; 0: its own
   const char* carried[CLI_MAX_LIBRARIES];  // plugin libraries that the engine carries
   size_t carried_count;

@@ -49,6 +49,8 @@ carnot_status* debug_open(cli_flags* flags, debug_case* out) {
   plain.caffe_model = out->build.caffe_model;
   plain.outputs = out->build.outputs;
   plain.output_count = out->build.output_count;
+  plain.inputs = out->build.inputs;
+  plain.input_count = out->build.input_count;
   plain.device = "cpu";  // inputs are read here, and the reference kernels run on them
   CLI_TRY(cli_session_open(out->path, &plain, &out->inputs));
   CLI_TRY(cli_session_read(&out->inputs, &out->files, &out->shapes, &out->image,

@@ -3,29 +3,40 @@
 
 #include "build_options.h"
 #include "carnot/caffe.h"
+#include "carnot/tensorflow.h"
 
-enum { kMostOutputs = 256 };
+enum { kMostNames = 256 };
 
-carnot_status* cli_import_flags(cli_flags* flags, cli_build_options* options) {
-  const char* names = cli_flag_text(flags, "outputs");
-  options->caffe_model = cli_flag_text(flags, "model");
+// "a,b:1": the names that a flag lists.
+static carnot_status* read_names(cli_flags* flags, const char* flag, const char*** out_names,
+                                 size_t* out_count) {
+  const char* names = cli_flag_text(flags, flag);
   if (!names) return NULL;
-  options->outputs = CLI_NEW_ARRAY(&flags->arena, const char*, kMostOutputs);
+  *out_names = CLI_NEW_ARRAY(&flags->arena, const char*, kMostNames);
   for (const char* at = names; *at;) {
     const size_t length = strcspn(at, ",");
-    CLI_CHECK(length && options->output_count < kMostOutputs, INVALID_ARGUMENT,
-              "--outputs=%s: 1 to %d names required, with commas between them", names,
-              kMostOutputs);
-    options->outputs[options->output_count++] = cli_arena_text(&flags->arena, at, length);
+    CLI_CHECK(length && *out_count < kMostNames, INVALID_ARGUMENT,
+              "--%s=%s: 1 to %d names required, with commas between them", flag, names, kMostNames);
+    (*out_names)[(*out_count)++] = cli_arena_text(&flags->arena, at, length);
     at += length + (at[length] == ',');
   }
   return NULL;
 }
 
-static carnot_status* is_caffe(const char* path, bool* out) {
+carnot_status* cli_import_flags(cli_flags* flags, cli_build_options* options) {
+  options->caffe_model = cli_flag_text(flags, "model");
+  CLI_TRY(read_names(flags, "outputs", &options->outputs, &options->output_count));
+  return read_names(flags, "inputs", &options->inputs, &options->input_count);
+}
+
+typedef enum model_kind { MODEL_ONNX, MODEL_CAFFE, MODEL_TENSORFLOW } model_kind;
+
+static carnot_status* recognise(const char* path, model_kind* out) {
   cli_mapping map;
   CLI_TRY(cli_map_file(path, &map));
-  *out = carnot_caffe_is_network(map.data, map.size);
+  *out = carnot_caffe_is_network(map.data, map.size)      ? MODEL_CAFFE
+         : carnot_tensorflow_is_graph(map.data, map.size) ? MODEL_TENSORFLOW
+                                                          : MODEL_ONNX;
   cli_unmap(&map);
   return NULL;
 }
@@ -39,15 +50,27 @@ static carnot_status* parse_caffe(const char* path, const cli_build_options* o,
   return carnot_caffe_parse_files(path, o->caffe_model, &options, out_network);
 }
 
+static carnot_status* parse_tensorflow(const char* path, const cli_build_options* o,
+                                       carnot_network** out_network) {
+  const carnot_tensorflow_options options = {.outputs = o->outputs,
+                                             .output_count = o->output_count,
+                                             .inputs = o->inputs,
+                                             .input_count = o->input_count};
+  return carnot_tensorflow_parse_path(path, &options, out_network);
+}
+
 carnot_status* cli_parse_model(const char* path, const cli_build_options* options,
                                carnot_network** out_network) {
-  bool caffe;
-  CLI_TRY(is_caffe(path, &caffe));
-  if (caffe) return parse_caffe(path, options, out_network);
+  model_kind kind;
+  CLI_TRY(recognise(path, &kind));
+  CLI_CHECK(kind == MODEL_TENSORFLOW || !options->input_count, INVALID_ARGUMENT,
+            "--inputs cuts TensorFlow graphs, but %s is none", path);
+  if (kind == MODEL_CAFFE) return parse_caffe(path, options, out_network);
   CLI_CHECK(!options->caffe_model, INVALID_ARGUMENT,
             "--model gives the weights of a Caffe network, but %s is none", path);
+  if (kind == MODEL_TENSORFLOW) return parse_tensorflow(path, options, out_network);
   CLI_CHECK(!options->output_count, INVALID_ARGUMENT,
-            "--outputs chooses outputs of Caffe networks, but %s is none", path);
+            "--outputs chooses outputs of TensorFlow and Caffe networks, but %s is none", path);
   return carnot_onnx_parse_file_with(path, options->onnx_flags | CARNOT_ONNX_KEEP_NODES,
                                      out_network);
 }

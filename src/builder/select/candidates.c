@@ -177,15 +177,13 @@ static carnot_status* fill_set(carnot_builder* builder, const char* node,
   reasons why_not = {.at = 0};
   const carnot_region* region = &set->plan_region;
   uint32_t count = 0;
-  if (builder->config->device && set->situation.on_device) {
-    // A view, else the accelerator's tactics, else the CPU's.
-    const carnot_tactic* view = carnot_tactic_find(CARNOT_VIEW_TACTIC);
-    const carnot_tactic_iterator view_only = {.table = &view, .left = {1}};
-    CARNOT_TRY(enumerate_table(builder, set, view_only, items, &count, &why_not));
-    if (!count)
-      CARNOT_TRY(enumerate_table(builder, set, carnot_tactics_for(region, /*backend=*/true), items,
-                                 &count, &why_not));
-  }
+  // A view, else the accelerator's tactics, else the CPU's.
+  const carnot_tactic* view = carnot_tactic_find(CARNOT_VIEW_TACTIC);
+  const carnot_tactic_iterator view_only = {.table = &view, .left = {1}};
+  CARNOT_TRY(enumerate_table(builder, set, view_only, items, &count, &why_not));
+  if (!count && builder->config->device && set->situation.on_device)
+    CARNOT_TRY(enumerate_table(builder, set, carnot_tactics_for(region, /*backend=*/true), items,
+                               &count, &why_not));
   if (!count)
     CARNOT_TRY(enumerate_table(builder, set, carnot_tactics_for(region, /*backend=*/false), items,
                                &count, &why_not));

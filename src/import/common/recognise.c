@@ -48,6 +48,12 @@ bool import_is_caffe(const void* data, size_t size) {
   return false;
 }
 
+static bool is_text_of(const uint8_t* bytes, size_t size) {
+  for (size_t i = 0; i < size; i++)
+    if (bytes[i] < 0x20) return false;
+  return true;
+}
+
 static const char* recognise_text(const void* data, size_t size) {
   static const struct {
     const char *word, *what;
@@ -61,6 +67,31 @@ static const char* recognise_text(const void* data, size_t size) {
     if (begins(data, size, kTexts[i].word)) return kTexts[i].what;
   if (import_is_caffe(data, size)) return "a Caffe network as text (.prototxt)";
   return "a text file, not a model";
+}
+
+// A length, in at most four bytes; the bytes that it takes, 0 where it is none.
+static size_t read_length(const uint8_t* bytes, size_t size, size_t* out) {
+  *out = 0;
+  for (size_t i = 0; i < size && i < 4; i++) {
+    *out |= (size_t)(bytes[i] & 0x7f) << (7 * i);
+    if (!(bytes[i] & 0x80)) return i + 1;
+  }
+  return 0;
+}
+
+// Field 1 (node) is a message with field 1 (name) and 2 (op) as texts; ONNX has a number there.
+bool import_is_graph_def(const void* data, size_t size) {
+  const uint8_t* bytes = data;
+  size_t length, name, op, at;
+  if (size < 8 || bytes[0] != 0x0a) return false;
+  if (!(at = read_length(bytes + 1, size - 1, &length)) || length > size - 1 - at) return false;
+  const uint8_t* node = bytes + 1 + at;
+  if (length < 4 || node[0] != 0x0a) return false;
+  if (!(at = read_length(node + 1, length - 1, &name)) || name > length - 1 - at) return false;
+  const size_t next = 1 + at + name;
+  if (next + 2 > length || node[next] != 0x12) return false;
+  return read_length(node + next + 1, length - next - 1, &op) && op > 0 && op < length - next &&
+         is_text_of(node + 1 + at, name);
 }
 
 const char* import_recognise(const void* data, size_t size) {

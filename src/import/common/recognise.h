@@ -12,4 +12,7 @@ const char* import_recognise(const void* data, size_t size);
 // True when |data| is text that opens a layer of Caffe.
 bool import_is_caffe(const void* data, size_t size);
 
+// True when the bytes begin as a GraphDef of TensorFlow does: a node with a name and an operator.
+bool import_is_graph_def(const void* data, size_t size);
+
 #endif  // CARNOT_IMPORT_COMMON_RECOGNISE_H_

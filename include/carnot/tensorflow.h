@@ -1,0 +1,50 @@
+// Reading TensorFlow graphs: GraphDef, as frozen graphs are.
+#ifndef CARNOT_TENSORFLOW_H_
+#define CARNOT_TENSORFLOW_H_
+
+#include "carnot/network.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// How a TensorFlow graph is read. All zero is the default.
+typedef struct carnot_tensorflow_options {
+  // Tensors that become outputs, "node" or "node:1"; without any, results of nodes that nothing
+  // reads.
+  const char* const* outputs;
+  size_t output_count;
+  // Nodes that become inputs: what they are computed from is left out. Without any, the
+  // placeholders that the outputs need.
+  const char* const* inputs;
+  size_t input_count;
+} carnot_tensorflow_options;
+
+// Reads the GraphDef at |path|; the caller owns the network, which keeps the file mapped. |options|
+// may be NULL. Inputs and outputs are called as their nodes; a result other than the first has its
+// number behind a colon. INVALID_MODEL where the file breaks its format, with the place;
+// UNSUPPORTED with one line for every node without an operator: its name, operator and the reason.
+// Any thread.
+CARNOT_API carnot_status* carnot_tensorflow_parse_path(
+    const char* path, const carnot_tensorflow_options* options,
+    carnot_network** out_network) CARNOT_MUST_USE;
+// The same for a GraphDef in memory, which must outlive the network.
+CARNOT_API carnot_status* carnot_tensorflow_parse_memory(
+    const void* data, size_t size, const carnot_tensorflow_options* options,
+    carnot_network** out_network) CARNOT_MUST_USE;
+// As carnot_tensorflow_parse_path, into the main part of |network|, after the layers that it has.
+// After an error the network is incomplete and may only be destroyed.
+CARNOT_API carnot_status* carnot_network_add_tensorflow(carnot_network* network, const char* path,
+                                                        const carnot_tensorflow_options* options)
+    CARNOT_MUST_USE;
+// True when |data| is a GraphDef as far as its first nodes tell. Any thread.
+CARNOT_API bool carnot_tensorflow_is_graph(const void* data, size_t size);
+// True when nodes of operator |op| ("Conv2D") can be read. Any thread.
+CARNOT_API bool carnot_tensorflow_supports(const char* op);
+// Operator |index| that can be read; NULL past the last. Any thread.
+CARNOT_API const char* carnot_tensorflow_operator(size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif  // CARNOT_TENSORFLOW_H_

@@ -1,0 +1,61 @@
+// Reading TensorFlow graphs through the public interface.
+#include "carnot/tensorflow.h"
+
+#include "api/builder/network.h"
+#include "import/common/recognise.h"
+#include "import/tensorflow/importer.h"
+
+static carnot_status* add_graph(carnot_network* network, const char* path, const void* data,
+                                size_t size, const carnot_tensorflow_options* options) {
+  carnot_model_source* source = NULL;
+  CARNOT_TRY(carnot_network_prepare_source(network));
+  carnot_status* status = carnot_tf_import(path, data, size, options, network->graph, &source);
+  carnot_network_keep_source(network, source);
+  return status;
+}
+
+carnot_status* carnot_network_add_tensorflow(carnot_network* network, const char* path,
+                                             const carnot_tensorflow_options* options) {
+  CARNOT_CHECK(path, INVALID_ARGUMENT, "the path of the graph is NULL");
+  return add_graph(network, path, NULL, 0, options);
+}
+
+static carnot_status* parse(const char* path, const void* data, size_t size,
+                            const carnot_tensorflow_options* options,
+                            carnot_network** out_network) {
+  CARNOT_TRY(carnot_network_create(out_network));
+  carnot_status* status = add_graph(*out_network, path, data, size, options);
+  if (!status) return NULL;
+  carnot_network_destroy(*out_network);
+  *out_network = NULL;
+  return status;
+}
+
+carnot_status* carnot_tensorflow_parse_path(const char* path,
+                                            const carnot_tensorflow_options* options,
+                                            carnot_network** out_network) {
+  *out_network = NULL;
+  CARNOT_CHECK(path, INVALID_ARGUMENT, "the path of the graph is NULL");
+  return parse(path, NULL, 0, options, out_network);
+}
+
+carnot_status* carnot_tensorflow_parse_memory(const void* data, size_t size,
+                                              const carnot_tensorflow_options* options,
+                                              carnot_network** out_network) {
+  *out_network = NULL;
+  CARNOT_CHECK(data || !size, INVALID_ARGUMENT, "the bytes of the graph are NULL");
+  return parse(NULL, data, size, options, out_network);
+}
+
+bool carnot_tensorflow_is_graph(const void* data, size_t size) {
+  return import_is_graph_def(data, size);
+}
+
+bool carnot_tensorflow_supports(const char* op) {
+  return op && tf_row_find(carnot_view(op)) != NULL;
+}
+
+const char* carnot_tensorflow_operator(size_t index) {
+  const tf_row* row = tf_row_at(index);
+  return row ? row->op : NULL;
+}

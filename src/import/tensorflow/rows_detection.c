@@ -1,0 +1,60 @@
+// Operators of detectors. Source: tensorflow/core/ops/image_ops.cc.
+#include "import/tensorflow/rows.h"
+
+static void handle_crop_and_resize(tf_import* n) {
+  carnot_attrs attrs = {0};
+  const bool nearest = tf_is(n, "method", "nearest", "bilinear");
+  carnot_attrs_set_text(&attrs, n->node.arena, "mode", nearest ? "nearest" : "bilinear");
+  carnot_attrs_set_float(&attrs, n->node.arena, "extrapolation_value",
+                         tf_float(n, "extrapolation_value", 0));
+  carnot_value* x = import_cast(&n->node, n->inputs[0], CARNOT_DTYPE_F32);
+  carnot_value* y = import_op(&n->node, CARNOT_OP_CROP_AND_RESIZE, &attrs, 4,
+                              import_move_channels(&n->node, x, false), n->inputs[1],
+                              tf_int64(n, n->inputs[2]), tf_int64(n, n->inputs[3]));
+  n->outputs[0] = import_move_channels(&n->node, y, true);
+}
+
+// boxes [B, 4], scores [B]: the indices of at most max_output boxes, best first.
+static void handle_nms(tf_import* n) {
+  static const int64_t kFront[] = {0}, kTwo[] = {0, 1}, kFlat[] = {-1};
+  const int version = n->row->code;
+  carnot_value* overlap = version > 1 ? n->inputs[3] : NULL;
+  if (version == 1)
+    overlap = import_number_of(&n->node, CARNOT_DTYPE_F32, tf_float(n, "iou_threshold", 0.5));
+  carnot_value* least = version > 2 ? n->inputs[4] : NULL;
+  if (version == 5) {
+    carnot_value* sigma = n->inputs[5];
+    if (!sigma->constant ||
+        carnot_load_f64(sigma->type.dtype, sigma->constant->tensor.data, 0) != 0)
+      TF_FAIL(n, UNSUPPORTED, "soft_nms_sigma must be the constant 0");
+  }
+  if (version == 4 && tf_bool(n, "pad_to_max_output_size", false))
+    TF_FAIL(n, UNSUPPORTED, "pad_to_max_output_size");
+  carnot_value *inputs[5] = {import_unsqueeze(&n->node, n->inputs[0], kFront, 1),
+                             import_unsqueeze(&n->node, n->inputs[1], kTwo, 2),
+                             import_reshape_to(&n->node, tf_int64(n, n->inputs[2]), kFlat, 1),
+                             import_reshape_to(&n->node, overlap, kFlat, 1), NULL},
+               *found = NULL;
+  if (least) inputs[4] = import_reshape_to(&n->node, least, kFlat, 1);
+  import_emit(&n->node, CARNOT_OP_NON_MAX_SUPPRESSION, NULL, inputs, 5, &found, 1);
+  carnot_value* index =
+      import_reshape_to(&n->node, import_slice(&n->node, found, 1, 2, 3), kFlat, 1);
+  n->outputs[0] = import_cast(&n->node, index, CARNOT_DTYPE_I32);
+  if (version < 4) return;
+  n->output_count = version == 4 ? 2 : 3;
+  carnot_value* count =
+      import_cast(&n->node, import_op(&n->node, CARNOT_OP_SIZE, NULL, 1, index), CARNOT_DTYPE_I32);
+  n->outputs[1] = version == 4 ? count : import_gather(&n->node, n->inputs[1], index, 0);
+  if (version == 5) n->outputs[2] = count;
+}
+
+static const tf_row kRows[] = {
+    {"CropAndResize", handle_crop_and_resize, 4, 4, 0, NULL, NULL},
+    {"NonMaxSuppression", handle_nms, 3, 3, 1, NULL, NULL},
+    {"NonMaxSuppressionV2", handle_nms, 4, 4, 2, NULL, NULL},
+    {"NonMaxSuppressionV3", handle_nms, 5, 5, 3, NULL, NULL},
+    {"NonMaxSuppressionV4", handle_nms, 5, 5, 4, NULL, "selected_indices valid_outputs"},
+    {"NonMaxSuppressionV5", handle_nms, 6, 6, 5, NULL,
+     "selected_indices selected_scores valid_outputs"},
+};
+const tf_row_table tf_rows_detection = TF_ROW_TABLE(kRows);

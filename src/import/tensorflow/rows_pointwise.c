@@ -1,0 +1,279 @@
+// Element-wise operators. Source: tensorflow/core/ops/math_ops.cc and nn_ops.cc.
+#include <math.h>
+
+#include "import/tensorflow/rows.h"
+
+static carnot_value* number(tf_import* n, double value) {
+  return import_number(&n->node, n->inputs[0], value);
+}
+static carnot_value* binary(tf_import* n, carnot_fn fn, carnot_value* x, carnot_value* y) {
+  return import_binary(&n->node, fn, x, y);
+}
+static carnot_value* unary(tf_import* n, carnot_fn fn, carnot_value* x) {
+  return import_unary(&n->node, fn, x);
+}
+
+static void handle_unary(tf_import* n) {
+  n->outputs[0] = import_unary_with(&n->node, (carnot_fn)n->row->code, n->inputs[0], 1, 1);
+}
+static void handle_binary(tf_import* n) {
+  n->outputs[0] = binary(n, (carnot_fn)n->row->code, n->inputs[0], n->inputs[1]);
+}
+static void handle_identity(tf_import* n) { n->outputs[0] = n->inputs[0]; }
+
+// ---- of one operand ----
+
+static void handle_square(tf_import* n) {
+  n->outputs[0] = binary(n, CARNOT_FN_MUL, n->inputs[0], n->inputs[0]);
+}
+static void handle_rsqrt(tf_import* n) {
+  n->outputs[0] = unary(n, CARNOT_FN_RECIP, unary(n, CARNOT_FN_SQRT, n->inputs[0]));
+}
+static void handle_expm1(tf_import* n) {
+  n->outputs[0] = binary(n, CARNOT_FN_SUB, unary(n, CARNOT_FN_EXP, n->inputs[0]), number(n, 1));
+}
+static void handle_log1p(tf_import* n) {
+  n->outputs[0] = unary(n, CARNOT_FN_LOG, binary(n, CARNOT_FN_ADD, n->inputs[0], number(n, 1)));
+}
+static carnot_fn fn_of(const carnot_node* node) {
+  if (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY) return CARNOT_FN_COUNT;
+  return (carnot_fn)carnot_attr_int(carnot_node_row(node), &node->attrs, "fn");
+}
+
+// |x| is -z: z, in *out_factor what it is multiplied by besides (NULL: nothing).
+static carnot_value* negated(carnot_value* x, carnot_value** out_factor) {
+  const carnot_node* node = x->producer;
+  *out_factor = NULL;
+  for (int i = 0; i < 2 && node && node->op == CARNOT_OP_BINARY; i++) {
+    const carnot_node* neg = node->inputs[i]->producer;
+    if (fn_of(node) != CARNOT_FN_MUL || !neg || fn_of(neg) != CARNOT_FN_NEG) continue;
+    *out_factor = node->inputs[1 - i];
+    return neg->inputs[0];
+  }
+  return node && fn_of(node) == CARNOT_FN_NEG ? node->inputs[0] : NULL;
+}
+
+// 1 - erf(x), and of -z, as Keras writes GELU, 1 + erf(z).
+static void handle_erfc(tf_import* n) {
+  carnot_value *factor, *z = negated(n->inputs[0], &factor);
+  if (z && factor) z = binary(n, CARNOT_FN_MUL, z, factor);
+  n->outputs[0] = z ? binary(n, CARNOT_FN_ADD, unary(n, CARNOT_FN_ERF, z), number(n, 1))
+                    : binary(n, CARNOT_FN_SUB, number(n, 1), unary(n, CARNOT_FN_ERF, n->inputs[0]));
+}
+static void handle_relu6(tf_import* n) {
+  carnot_value* x = n->inputs[0];
+  n->outputs[0] = carnot_dtype_is_float(x->type.dtype)
+                      ? import_unary_with(&n->node, CARNOT_FN_CLAMP, x, 0, 6)
+                      : import_ternary(&n->node, CARNOT_FN_CLIP, x, number(n, 0), number(n, 6));
+}
+static void handle_leaky_relu(tf_import* n) {
+  n->outputs[0] =
+      import_unary_with(&n->node, CARNOT_FN_LEAKY_RELU, n->inputs[0], tf_float(n, "alpha", 0.2), 0);
+}
+static void handle_selu(tf_import* n) {
+  n->outputs[0] = import_unary_with(&n->node, CARNOT_FN_SELU, n->inputs[0], 1.6732632423543772,
+                                    1.0507009873554805);
+}
+static void handle_is_finite(tf_import* n) {
+  carnot_value* bad = binary(n, CARNOT_FN_OR, unary(n, CARNOT_FN_IS_NAN, n->inputs[0]),
+                             import_unary_with(&n->node, CARNOT_FN_IS_INF, n->inputs[0], 1, 1));
+  n->outputs[0] = unary(n, CARNOT_FN_NOT, bad);
+}
+static void handle_round(tf_import* n) {
+  carnot_value* x = n->inputs[0];
+  n->outputs[0] = carnot_dtype_is_float(x->type.dtype) ? unary(n, CARNOT_FN_ROUND, x) : x;
+}
+static void handle_cast(tf_import* n) {
+  const carnot_dtype to = tf_type(n, "DstT", CARNOT_DTYPE_F32);
+  carnot_value* x = n->inputs[0];
+  // To integers TensorFlow truncates; so does a cast.
+  n->outputs[0] = import_cast(&n->node, x, to);
+}
+
+// ---- of two and more ----
+
+static void handle_squared_difference(tf_import* n) {
+  carnot_value* d = binary(n, CARNOT_FN_SUB, n->inputs[0], n->inputs[1]);
+  n->outputs[0] = binary(n, CARNOT_FN_MUL, d, d);
+}
+static void handle_not_equal(tf_import* n) {
+  n->outputs[0] = unary(n, CARNOT_FN_NOT, binary(n, CARNOT_FN_EQUAL, n->inputs[0], n->inputs[1]));
+}
+// Rounds towards minus infinity.
+static void handle_floor_div(tf_import* n) {
+  n->outputs[0] = binary(n, CARNOT_FN_FLOOR_DIV, n->inputs[0], n->inputs[1]);
+}
+static void handle_truncate_div(tf_import* n) {
+  n->outputs[0] = binary(n, CARNOT_FN_DIV, n->inputs[0], n->inputs[1]);
+}
+// x / y, and 0 where y is 0.
+static void handle_div_no_nan(tf_import* n) {
+  carnot_value* zero = number(n, 0);
+  carnot_value* quotient = binary(n, CARNOT_FN_DIV, n->inputs[0], n->inputs[1]);
+  carnot_value* is_zero = binary(n, CARNOT_FN_EQUAL, n->inputs[1], zero);
+  n->outputs[0] = import_ternary(&n->node, CARNOT_FN_SELECT, is_zero, zero, quotient);
+}
+// x * y, and 0 where y is 0, whatever x is.
+static void handle_mul_no_nan(tf_import* n) {
+  carnot_value* zero = number(n, 0);
+  carnot_value* product = binary(n, CARNOT_FN_MUL, n->inputs[0], n->inputs[1]);
+  carnot_value* is_zero = binary(n, CARNOT_FN_EQUAL, n->inputs[1], zero);
+  n->outputs[0] = import_ternary(&n->node, CARNOT_FN_SELECT, is_zero, zero, product);
+}
+// 0 where x is 0, else x / y, x log y or x log(1 + y).
+static void handle_x_of(tf_import* n) {
+  carnot_value *x = n->inputs[0], *y = n->inputs[1], *zero = number(n, 0), *value;
+  if (n->row->text[0] == 'd') {
+    value = binary(n, CARNOT_FN_DIV, x, y);
+  } else {
+    if (n->row->text[0] == '1') y = binary(n, CARNOT_FN_ADD, y, number(n, 1));
+    value = binary(n, CARNOT_FN_MUL, x, unary(n, CARNOT_FN_LOG, y));
+  }
+  carnot_value* is_zero = binary(n, CARNOT_FN_EQUAL, x, zero);
+  n->outputs[0] = import_ternary(&n->node, CARNOT_FN_SELECT, is_zero, zero, value);
+}
+// The angle of (x, y) in all four quadrants.
+static void handle_atan2(tf_import* n) {
+  carnot_value *y = n->inputs[0], *x = n->inputs[1], *zero = number(n, 0);
+  carnot_value* angle = unary(n, CARNOT_FN_ATAN, binary(n, CARNOT_FN_DIV, y, x));
+  carnot_value* y_negative = binary(n, CARNOT_FN_LESS, y, zero);
+  carnot_value* turn =
+      import_ternary(&n->node, CARNOT_FN_SELECT, y_negative, number(n, -M_PI), number(n, M_PI));
+  carnot_value* left = binary(n, CARNOT_FN_ADD, angle, turn);
+  angle =
+      import_ternary(&n->node, CARNOT_FN_SELECT, binary(n, CARNOT_FN_LESS, x, zero), left, angle);
+  // On the vertical axis, and at the origin.
+  carnot_value* half = binary(n, CARNOT_FN_MUL, unary(n, CARNOT_FN_SIGN, y), number(n, M_PI / 2));
+  n->outputs[0] =
+      import_ternary(&n->node, CARNOT_FN_SELECT, binary(n, CARNOT_FN_EQUAL, x, zero), half, angle);
+}
+static void handle_add_n(tf_import* n) {
+  carnot_value* sum = n->inputs[0];
+  for (int i = 1; i < n->input_count; i++) sum = binary(n, CARNOT_FN_ADD, sum, n->inputs[i]);
+  n->outputs[0] = sum;
+}
+static void handle_bias_add(tf_import* n) {
+  n->outputs[0] = tf_is_channels_first(n)
+                      ? import_add_channel(&n->node, n->inputs[0], n->inputs[1], CARNOT_FN_ADD)
+                      : binary(n, CARNOT_FN_ADD, n->inputs[0], n->inputs[1]);
+}
+static void handle_bias_add_v1(tf_import* n) {
+  n->outputs[0] = binary(n, CARNOT_FN_ADD, n->inputs[0], n->inputs[1]);
+}
+static void handle_clip(tf_import* n) {
+  n->outputs[0] =
+      import_ternary(&n->node, CARNOT_FN_CLIP, n->inputs[0], n->inputs[1], n->inputs[2]);
+}
+static void handle_select_v2(tf_import* n) {
+  n->outputs[0] =
+      import_ternary(&n->node, CARNOT_FN_SELECT, n->inputs[0], n->inputs[1], n->inputs[2]);
+}
+// A condition of one dimension chooses whole rows.
+static void handle_select(tf_import* n) {
+  carnot_value* condition = n->inputs[0];
+  const int rank = import_rank(&n->node, n->inputs[1]), own = import_rank(&n->node, condition);
+  int64_t axes[CARNOT_MAX_RANK];
+  for (int i = 1; i < rank; i++) axes[i - 1] = i;
+  if (own == 1 && rank > 1) condition = import_unsqueeze(&n->node, condition, axes, rank - 1);
+  n->outputs[0] = import_ternary(&n->node, CARNOT_FN_SELECT, condition, n->inputs[1], n->inputs[2]);
+}
+
+#define ONE(op, FN) \
+  { op, handle_unary, 1, 1, CARNOT_FN_##FN, NULL, NULL }
+#define TWO(op, FN) \
+  { op, handle_binary, 2, 2, CARNOT_FN_##FN, NULL, NULL }
+#define BY(op, f, count) \
+  { op, f, count, count, 0, NULL, NULL }
+static const tf_row kRows[] = {
+    ONE("Abs", ABS),
+    ONE("Neg", NEG),
+    ONE("Sign", SIGN),
+    ONE("Sqrt", SQRT),
+    ONE("Exp", EXP),
+    ONE("Log", LOG),
+    ONE("Floor", FLOOR),
+    ONE("Ceil", CEIL),
+    ONE("Rint", ROUND),
+    ONE("Sin", SIN),
+    ONE("Cos", COS),
+    ONE("Tan", TAN),
+    ONE("Asin", ASIN),
+    ONE("Acos", ACOS),
+    ONE("Atan", ATAN),
+    ONE("Sinh", SINH),
+    ONE("Cosh", COSH),
+    ONE("Tanh", TANH),
+    ONE("Asinh", ASINH),
+    ONE("Acosh", ACOSH),
+    ONE("Atanh", ATANH),
+    ONE("Erf", ERF),
+    ONE("Sigmoid", SIGMOID),
+    ONE("Relu", RELU),
+    ONE("Elu", ELU),
+    ONE("Softplus", SOFTPLUS),
+    ONE("Softsign", SOFTSIGN),
+    ONE("LogicalNot", NOT),
+    ONE("Invert", BIT_NOT),
+    ONE("IsNan", IS_NAN),
+    ONE("IsInf", IS_INF),
+    ONE("Reciprocal", RECIP),
+    ONE("Inv", RECIP),
+    BY("Square", handle_square, 1),
+    BY("Rsqrt", handle_rsqrt, 1),
+    BY("Expm1", handle_expm1, 1),
+    BY("Log1p", handle_log1p, 1),
+    BY("Erfc", handle_erfc, 1),
+    BY("Relu6", handle_relu6, 1),
+    BY("LeakyRelu", handle_leaky_relu, 1),
+    BY("Selu", handle_selu, 1),
+    BY("IsFinite", handle_is_finite, 1),
+    BY("Round", handle_round, 1),
+    BY("Cast", handle_cast, 1),
+    BY("Identity", handle_identity, 1),
+    BY("Snapshot", handle_identity, 1),
+    BY("StopGradient", handle_identity, 1),
+    BY("PreventGradient", handle_identity, 1),
+    BY("CheckNumerics", handle_identity, 1),
+    BY("PlaceholderWithDefault", handle_identity, 1),
+    BY("EnsureShape", handle_identity, 1),
+    TWO("Add", ADD),
+    TWO("AddV2", ADD),
+    TWO("Sub", SUB),
+    TWO("Mul", MUL),
+    TWO("RealDiv", DIV),
+    TWO("Div", DIV),
+    TWO("FloorMod", MOD),
+    TWO("TruncateMod", FMOD),
+    TWO("Mod", FMOD),
+    TWO("Maximum", MAX),
+    TWO("Minimum", MIN),
+    TWO("Pow", POW),
+    TWO("Equal", EQUAL),
+    TWO("Less", LESS),
+    TWO("LessEqual", LESS_EQUAL),
+    TWO("Greater", GREATER),
+    TWO("GreaterEqual", GREATER_EQUAL),
+    TWO("LogicalAnd", AND),
+    TWO("LogicalOr", OR),
+    TWO("BitwiseAnd", BIT_AND),
+    TWO("BitwiseOr", BIT_OR),
+    TWO("BitwiseXor", BIT_XOR),
+    BY("SquaredDifference", handle_squared_difference, 2),
+    BY("NotEqual", handle_not_equal, 2),
+    BY("FloorDiv", handle_floor_div, 2),
+    BY("TruncateDiv", handle_truncate_div, 2),
+    BY("DivNoNan", handle_div_no_nan, 2),
+    BY("MulNoNan", handle_mul_no_nan, 2),
+    {"Xdivy", handle_x_of, 2, 2, 0, "divide", NULL},
+    {"Xlogy", handle_x_of, 2, 2, 0, "log", NULL},
+    {"Xlog1py", handle_x_of, 2, 2, 0, "1", NULL},
+    BY("Atan2", handle_atan2, 2),
+    {"AddN", handle_add_n, 1, -1, 0, NULL, NULL},
+    {"AccumulateNV2", handle_add_n, 1, -1, 0, NULL, NULL},
+    BY("BiasAdd", handle_bias_add, 2),
+    BY("BiasAddV1", handle_bias_add_v1, 2),
+    BY("ClipByValue", handle_clip, 3),
+    BY("SelectV2", handle_select_v2, 3),
+    BY("Select", handle_select, 3),
+};
+const tf_row_table tf_rows_pointwise = TF_ROW_TABLE(kRows);
