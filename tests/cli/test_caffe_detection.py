@@ -154,6 +154,67 @@ def test_position_sensitive_roi_pooling(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(found, position_sensitive(x.astype("f8"), rois, 0.25, 2, 3), atol=1e-5)
 
 
+def proposals(scores, deltas, info, anchors, stride, least, before, after, most) -> tuple[np.ndarray, np.ndarray]:
+    """Regions [count, 5] and scores, best first; boxes that are too small have the score 0."""
+    a, (h, v) = len(anchors), deltas.shape[2:]
+    boxes, own = [], []
+    for i, j, k in np.ndindex(h, v, a):
+        x0, y0, x1, y1 = anchors[k] + np.tile([j * stride, i * stride], 2)
+        dx, dy, dw, dh = deltas[0, 4 * k : 4 * k + 4, i, j]
+        w0, h0 = x1 - x0 + 1, y1 - y0 + 1
+        cx, cy, w1, h1 = dx * w0 + x0 + w0 / 2, dy * h0 + y0 + h0 / 2, np.exp(dw) * w0, np.exp(dh) * h0
+        box = np.clip([cx - w1 / 2, cy - h1 / 2, cx + w1 / 2, cy + h1 / 2], 0, np.tile([info[1] - 1, info[0] - 1], 2))
+        boxes.append(box)
+        large = box[2] - box[0] + 1 >= least * info[-1] and box[3] - box[1] + 1 >= least * info[2]
+        own.append(scores[0, a + k, i, j] * large)
+    boxes, own = np.array(boxes), np.array(own)
+    kept: list[int] = []
+    pixel = np.array([0, 0, 1, 1])
+    for i in np.argsort(-own, kind="stable")[:before]:
+        if len(kept) < after and all(overlap(boxes[i] + pixel, boxes[k] + pixel) <= most for k in kept):
+            kept.append(i)
+    return np.concatenate([np.zeros((len(kept), 1)), boxes[kept]], 1), own[kept]
+
+
+# base_size 16: the sides 23 x 12, 16 x 16 and 11 x 22 times 8, 16 and 32 about 7.5
+USUAL = np.array([[7.5 - (a * s - 1) / 2, 7.5 - (b * s - 1) / 2, 7.5 + (a * s - 1) / 2, 7.5 + (b * s - 1) / 2] for a, b in ((23, 12), (16, 16), (11, 22)) for s in (8, 16, 32)])
+SMALL = np.array([[3.5 - (s - 1) / 2] * 2 + [3.5 + (s - 1) / 2] * 2 for s in (16, 32)])
+
+
+@pytest.mark.parametrize(
+    ("more", "anchors", "info", "limits"),
+    [
+        ("", USUAL, [300, 400, 1.5], (16, 16, 6000, 300, 0.7)),
+        ("feat_stride: 8 base_size: 8 ratio: 1 scale: [2, 4] min_size: 12 pre_nms_topn: 60 post_nms_topn: 9 nms_thresh: 0.3", SMALL, [56, 80, 1, 1.5], (8, 12, 60, 9, 0.3)),
+    ],
+)
+def test_proposal(tmp_path: pathlib.Path, more: str, anchors: np.ndarray, info: list, limits: tuple) -> None:
+    stride, least, before, after, most = limits
+    h, v, a = 7, 10, len(anchors)
+    s = softmax(R.normal(0, 2, (1, 2, a, h, v)), 1).reshape(1, 2 * a, h, v).astype("f4")
+    feeds = {"s": s, "d": R.normal(0, 0.3, (1, 4 * a, h, v)).astype("f4"), "i": np.array([info], "f4")}
+    text = inputs_text({k: x.shape for k, x in feeds.items()}) + layer("Proposal", "s d i", "rois scores", f"proposal_param {{ {more} }}")
+    found = run(tmp_path, text, EMPTY, feeds)
+    rois, scores = proposals(s.astype("f8"), feeds["d"].astype("f8"), info, anchors, stride, least, before, after, most)
+    assert found["rois"].shape == rois.shape
+    np.testing.assert_allclose(found["scores"], scores, atol=1e-5)
+    np.testing.assert_allclose(found["rois"][scores > 0], rois[scores > 0], atol=1e-2, rtol=1e-4)
+
+
+def test_regions_of_proposals_are_pooled(tmp_path: pathlib.Path) -> None:
+    """As in Faster R-CNN: how many regions there are is known when it runs."""
+    s = softmax(R.normal(0, 2, (1, 2, 9, 5, 6)), 1).reshape(1, 18, 5, 6).astype("f4")
+    feeds = {"s": s, "d": R.normal(0, 0.3, (1, 36, 5, 6)).astype("f4"), "i": np.array([[80, 96, 1]], "f4"), "x": R.standard_normal((1, 8, 5, 6)).astype("f4")}
+    text = inputs_text({k: x.shape for k, x in feeds.items()})
+    text += layer("Proposal", "s d i", "rois", "proposal_param { post_nms_topn: 20 }", "p")
+    text += layer("PSROIPooling", "x rois", "y", "psroi_pooling_param { spatial_scale: 0.0625 output_dim: 2 group_size: 2 }", "pool")
+    text += layer("ROIPooling", "x rois", "z", "roi_pooling_param { spatial_scale: 0.0625 pooled_h: 2 pooled_w: 3 }", "max")
+    found = run(tmp_path, text, EMPTY, feeds, "--outputs=rois,y,z")
+    assert 1 < len(found["rois"]) <= 20
+    np.testing.assert_allclose(found["y"], position_sensitive(feeds["x"].astype("f8"), found["rois"], 0.0625, 2, 2), atol=1e-5)
+    assert found["z"].shape == (len(found["rois"]), 8, 2, 3)
+
+
 def test_region(tmp_path: pathlib.Path) -> None:
     num, classes = 3, 5
     x = R.standard_normal((2, num * (5 + classes), 4, 6)).astype("f4")
