@@ -90,6 +90,8 @@ carnot_value* tf_last(tf_import* n, carnot_value* x);
 bool tf_is_channels_first(tf_import* n);
 // The files that tensors are read from.
 import_files* tf_files(tf_import* n);
+// True for what stands for a variable until it is read; only calls, bodies and reads take it.
+bool tf_is_handle(const carnot_value* value);
 // The tensor of a TensorProto.
 carnot_status* tf_tensor_read(const tf_tensor* proto, import_files* files, carnot_arena* arena,
                               carnot_tensor* out_tensor) CARNOT_MUST_USE;
