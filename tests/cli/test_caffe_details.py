@@ -276,7 +276,15 @@ def test_reorg_arranges_as_yolo(tmp_path: pathlib.Path, shape: tuple, stride: in
     np.testing.assert_array_equal(one(tmp_path, "Reorg", f"reorg_param {{ stride: {stride} }}", x)["y"], darknet_reorg(x, stride))
 
 
-@pytest.mark.parametrize(("more", "size"), [("scale: 2 pad_out_h: true", (9, 12)), ("scale: 2 pad_out_w: true", (10, 11)), ("upsample_h: 9 upsample_w: 11", (9, 11)), ("scale_h: 2 scale_w: 3", (10, 18))])
+@pytest.mark.parametrize(
+    ("more", "size"),
+    [
+        ("upsample_h: 9 upsample_w: 11", (9, 11)),
+        ("scale: 2 pad_out_h: true", (9, 12)),
+        ("scale: 2 pad_out_w: true", (10, 11)),
+        ("scale_h: 2 scale_w: 3", (10, 18)),
+    ],
+)
 def test_upsample_of_segnet(tmp_path: pathlib.Path, more: str, size: tuple) -> None:
     x, mask = image(1, 2, 5, 6), np.stack([R.permutation(9 * 11)[:30] for _ in range(2)]).reshape(1, 2, 5, 6).astype("f4")
     wanted = np.zeros((2, size[0] * size[1]), "f4")

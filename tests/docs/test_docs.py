@@ -224,3 +224,24 @@ def test_dead_links_and_dead_ends(tmp_path: pathlib.Path, text: str, said: str) 
     (tmp_path / "docs/end.md").write_text("# End\n")
     done = subprocess.run([sys.executable, ROOT / "tools/dev/check_links.py", "docs/start.md", "docs"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and said in done.stdout
+
+
+# ---- layers of Caffe ----
+
+
+def caffe_layers() -> list[str]:
+    """A line of the table for each row of the importer's tables."""
+    row = re.compile(r'\{"(\w+)",\s*handle_\w+,\s*(NULL|"\w+"),\s*-?\d+,\s*-?\d+,\s*\w+,\s*(NULL|"[^"]*")\}')
+    found = [r for path in sorted((ROOT / "src/import/caffe").glob("rows_*.c")) for r in row.findall(path.read_text())]
+    lines = []
+    for kind, parameters, note in sorted(found):
+        cells = ["" if cell == "NULL" else cell.strip('"') for cell in (parameters, note)]
+        lines.append(f"| {kind} | {f'`{cells[0]}`' if cells[0] else ''} | {cells[1]} |")
+    return lines
+
+
+def test_every_layer_of_caffe_is_documented() -> None:
+    text = (ROOT / "docs/how-to-import-caffe.md").read_text()
+    assert len(caffe_layers()) >= 57
+    table = text[text.index("| layer |") :].split("\n\n")[0].splitlines()[2:]
+    assert table == [*caffe_layers(), "| Input | `input_param` |  |"]

@@ -2,9 +2,9 @@
 #include "import/caffe/handlers.h"
 
 static const caffe_row_table* const kTables[] = {
-    &caffe_rows_window,    &caffe_rows_matrix,    &caffe_rows_norm,
-    &caffe_rows_pointwise, &caffe_rows_movement,  &caffe_rows_reduce,
-    &caffe_rows_recurrent, &caffe_rows_detection, &caffe_rows_resample,
+    &caffe_rows_window,   &caffe_rows_matrix, &caffe_rows_norm,      &caffe_rows_pointwise,
+    &caffe_rows_movement, &caffe_rows_reduce, &caffe_rows_recurrent, &caffe_rows_detection,
+    &caffe_rows_resample, &caffe_rows_region,
 };
 
 const caffe_row* caffe_row_find(carnot_strview type) {

@@ -6,7 +6,7 @@
 
 extern const caffe_row_table caffe_rows_window, caffe_rows_matrix, caffe_rows_norm,
     caffe_rows_pointwise, caffe_rows_movement, caffe_rows_reduce, caffe_rows_recurrent,
-    caffe_rows_detection, caffe_rows_resample;
+    caffe_rows_detection, caffe_rows_resample, caffe_rows_region;
 
 // The largest count of channels, features or pixels of a side that a parameter may ask for.
 enum { CAFFE_MOST_SIZE = 1 << 26 };

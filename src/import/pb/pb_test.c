@@ -243,6 +243,19 @@ static void wire_writes_what_it_reads(void** state) {
   carnot_arena_deinit(&arena);
 }
 
+static void text_steps_over_fields_that_no_table_has(void** state) {
+  (void)state;
+  static const char kText[] =
+      "other: 1e-3 other: -2.5E+4 other: .5f other { a: 1e-3 b < c: [1e-2, 0x1F] > }\n"
+      "other: [ { a: \"}\" } ], other: A_WORD; number: True";
+  carnot_arena arena = {0};
+  tree t;
+  assert_null(carnot_pb_read_text(&kTree, kText, strlen(kText), &arena, &t));
+  assert_int_equal(t.present, 1);
+  assert_int_equal(t.number, 1);
+  carnot_arena_deinit(&arena);
+}
+
 static void text_tells_line_and_column(void** state) {
   (void)state;
   static const char* const kBad[] = {
@@ -269,6 +282,7 @@ int main(void) {
       cmocka_unit_test(wire_bounds_depth),
       cmocka_unit_test(wire_shows_all_of_a_short_path),
       cmocka_unit_test(text_reads_every_kind),
+      cmocka_unit_test(text_steps_over_fields_that_no_table_has),
       cmocka_unit_test(text_tells_line_and_column),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

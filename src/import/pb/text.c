@@ -169,9 +169,12 @@ static carnot_status* read_int(reader* r, const carnot_pb_field* field, int64_t*
       }
     }
   }
-  if (carnot_view_is(word, "true") || carnot_view_is(word, "false")) {
-    *out = word.data[0] == 't';
-    return NULL;
+  static const char* const kBools[] = {"false", "true", "False", "True", "f", "t"};
+  for (size_t i = 0; i < sizeof(kBools) / sizeof(kBools[0]); i++) {
+    if (carnot_view_is(word, kBools[i])) {
+      *out = i & 1;
+      return NULL;
+    }
   }
   if (word.size == 0 || word.size >= sizeof(text) || !is_digit(word.data[0])) {
     return TEXT_ERROR(r, "\"" CARNOT_VIEW_FMT "\" is no value of %s", CARNOT_VIEW_ARG(word),
@@ -251,7 +254,14 @@ static carnot_status* skip_value(reader* r, int depth) {
   carnot_strview text;
   if (peek(r) == '"' || peek(r) == '\'') return read_string(r, &text);
   accept(r, '-');
-  return read_word(r).size ? NULL : TEXT_ERROR(r, "a value belongs here");
+  carnot_strview word = read_word(r);
+  if (word.size == 0) return TEXT_ERROR(r, "a value belongs here");
+  const bool exponent = is_digit(word.data[0]) || word.data[0] == '.';
+  if (exponent && r->at < r->end && (*r->at == '-' || *r->at == '+')) {  // 1e-3
+    r->at++;
+    if (read_word(r).size == 0) return TEXT_ERROR(r, "an exponent belongs here");
+  }
+  return NULL;
 }
 
 static carnot_status* read_message(reader* r, const carnot_pb_message* message, char close,

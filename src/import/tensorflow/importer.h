@@ -13,12 +13,15 @@ typedef struct tf_scope tf_scope;
 typedef struct tf_import tf_import;
 
 // How an operator is imported.
+enum { TF_INPUTS_ON_DEMAND = -1 };
+
 typedef struct tf_row {
   const char* op;
   void (*handler)(tf_import* n);
-  int least_inputs, most_inputs;  // most -1: any number
-  int code;                       // a carnot_fn or carnot_op for handlers that serve many operators
-  const char* text;               // a word for the handler; NULL: none
+  // most -1: any number; least TF_INPUTS_ON_DEMAND: the handler asks for them
+  int least_inputs, most_inputs;
+  int code;          // a carnot_fn or carnot_op for handlers that serve many operators
+  const char* text;  // a word for the handler; NULL: none
   // Names of the outputs, separated by spaces, where references in functions need them: of an
   // operator with one list of outputs or a single one NULL.
   const char* outputs;

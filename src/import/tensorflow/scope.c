@@ -66,6 +66,7 @@ carnot_status* tf_scope_init(tf_importer* importer, tf_scope* scope, const tf_no
   carnot_arena* arena = &importer->state.arena;
   void* slots;
   scope->block = block;
+  scope->node_list = nodes;
   scope->nodes.arena = scope->args.arena = arena;
   CARNOT_TRY(carnot_arena_try(arena, nodes->count + 1, sizeof(tf_slot), "a graph", &slots));
   scope->slots = slots;
@@ -183,7 +184,8 @@ static carnot_status* run_handler(tf_importer* importer, tf_scope* scope, tf_slo
   carnot_graph* graph = importer->state.graph;
   n->inputs = CARNOT_NEW_ARRAY(&importer->state.arena, carnot_value*, proto->input.count + 1);
   CARNOT_TRY(carnot_arena_status(&importer->state.arena));
-  for (size_t i = 0; i < proto->input.count; i++) {
+  const bool on_demand = least == TF_INPUTS_ON_DEMAND;
+  for (size_t i = 0; i < proto->input.count && !on_demand; i++) {
     if (proto->input.items[i].size && proto->input.items[i].data[0] == '^') continue;
     carnot_value* value = NULL;
     CARNOT_TRY(value_of(scope, proto->input.items[i], &value));
@@ -241,7 +243,9 @@ static carnot_status* next_needed(const tf_importer* importer, tf_scope* scope, 
                                   tf_slot** out) {
   const tf_text_list* inputs = &slot->proto->input;
   *out = NULL;
-  if (!row_of(importer, slot->proto)) return NULL;  // what it is computed from does not matter
+  const tf_row* row = row_of(importer, slot->proto);
+  // What it is computed from does not matter, or the handler asks for it.
+  if (!row || row->least_inputs == TF_INPUTS_ON_DEMAND) return NULL;
   for (; slot->next_input < inputs->count; slot->next_input++) {
     tf_reference r;
     tf_slot* input = NULL;

@@ -30,6 +30,8 @@ typedef struct tf_slot {
 
 struct tf_scope {
   const tf_function* function;  // NULL: the graph itself
+  const tf_node_list* node_list;
+  tf_scope* outer;  // of the same nodes around a body of TensorFlow 1; NULL: none
   carnot_block* block;
   const char* prefix;     // of names; "" in the graph
   import_name_map nodes;  // by name to tf_slot*
