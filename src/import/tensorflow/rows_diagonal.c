@@ -111,7 +111,67 @@ static carnot_value* part(tf_import* n, int64_t k) {
                    import_reshape_to(&n->node, cols, kOne, 1), import_ints(&n->node, &last, 1));
 }
 
-static void handle_matrix_diag_part(tf_import* n) { n->outputs[0] = part(n, one_diagonal(n, 1)); }
+// The columns or rows that diagonal |k| of [rows, cols] has.
+static int64_t length_of(int64_t rows, int64_t cols, int64_t k) {
+  const int64_t down = k < 0 ? rows + k : rows, across = k > 0 ? cols - k : cols;
+  return down < across ? down : across;
+}
+
+// Diagonal |k| filled up to |most| elements: at its beginning where |is_right|.
+static carnot_value* padded_part(tf_import* n, int64_t k, int64_t length, int64_t most,
+                                 bool is_right) {
+  const int rank = import_rank(&n->node, n->inputs[0]) - 1;
+  const int64_t axis = rank - 1;
+  int64_t widths[2 * CARNOT_MAX_RANK] = {0};
+  carnot_value* y = part(n, k);
+  widths[is_right ? rank - 1 : 2 * rank - 1] = most - length;
+  if (most > length)
+    y = import_op(&n->node, CARNOT_OP_PAD, NULL, 3, y,
+                  import_ints(&n->node, widths, 2 * (size_t)rank), n->inputs[2]);
+  return import_unsqueeze(&n->node, y, &axis, 1);
+}
+
+// Diagonals k[1] to k[0], one in each row. align names the side of those above and below the main.
+static void handle_band_part(tf_import* n, const int64_t* k) {
+  const int rank = import_rank(&n->node, n->inputs[0]);
+  const int64_t rows = import_dim(n->inputs[0], rank - 2),
+                cols = import_dim(n->inputs[0], rank - 1);
+  const bool is_v3 = carnot_view_is(n->proto->op, "MatrixDiagPartV3");
+  const char* absent = is_v3 ? "RIGHT_LEFT" : "LEFT_LEFT";
+  const bool above = tf_is(n, "align", "RIGHT_LEFT", absent) ||
+                     tf_is(n, "align", "RIGHT_RIGHT", absent),
+             below = tf_is(n, "align", "LEFT_RIGHT", absent) ||
+                     tf_is(n, "align", "RIGHT_RIGHT", absent);
+  if (rows < 1 || cols < 1)
+    TF_FAIL(n, UNSUPPORTED, "several diagonals of matrices of open size are not supported");
+  else if (k[0] > k[1] || k[0] <= -rows || k[1] >= cols)
+    TF_FAIL(n, INVALID_MODEL, "diagonals %lld to %lld of %lld x %lld", (long long)k[0],
+            (long long)k[1], (long long)rows, (long long)cols);
+  if (n->node.status) return;
+  const int64_t count = k[1] - k[0] + 1;
+  int64_t most = 0;
+  carnot_value** parts = CARNOT_NEW_ARRAY(n->node.arena, carnot_value*, (size_t)count);
+  if (!import_has_memory(&n->node)) return;
+  for (int64_t d = k[0]; d <= k[1]; d++) {
+    const int64_t length = length_of(rows, cols, d);
+    if (length > most) most = length;
+  }
+  for (int64_t i = 0; i < count && !n->node.status; i++) {
+    const int64_t d = k[1] - i;
+    parts[i] = padded_part(n, d, length_of(rows, cols, d), most, d >= 0 ? above : below);
+  }
+  n->outputs[0] = import_concat(&n->node, rank - 2, parts, (int)count);
+}
+
+static void handle_matrix_diag_part(tf_import* n) {
+  size_t count = 0;
+  const int64_t* k = n->input_count > 1 ? tf_need_ints(n, 1, "k", &count) : NULL;
+  if (n->node.status) return;
+  if (count == 2 && k[0] != k[1])
+    handle_band_part(n, k);
+  else
+    n->outputs[0] = part(n, one_diagonal(n, 1));
+}
 static void handle_diag_part(tf_import* n) {
   if (import_rank(&n->node, n->inputs[0]) != 2)
     TF_FAIL(n, UNSUPPORTED, "diagonals of more than one dimension are not supported");
