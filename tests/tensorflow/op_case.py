@@ -17,7 +17,11 @@ class Constant:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """|outputs|: which outputs count; None: all. |open_sizes|: the graph is also written without the inputs' sizes."""
+    """|outputs|: which outputs count; None: all. |open_sizes|: the graph is also written without the inputs' sizes.
+
+    |rel|: the largest difference, relative to the largest magnitude. |refused|, |refused_open|: words of the reason
+    where Carnot refuses the case, and where it does with open sizes.
+    """
 
     op: str
     name: str

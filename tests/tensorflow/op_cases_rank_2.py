@@ -26,7 +26,14 @@ case("MatrixDiagV2", diagonal=f(2, 3), k=k(1), num_rows=k(-1), num_cols=k(-1), p
 case("MatrixDiagV3", diagonal=f(2, 4), k=k(0), num_rows=k(-1), num_cols=k(-1), padding_value=k(0.0))
 case("MatrixDiagPartV2", input=f(2, 4, 5), k=k(1), padding_value=k(0.0))
 case("MatrixDiagPartV3", input=f(2, 4, 5), k=k(0), padding_value=k(0.0))
-case("MatrixDiagPartV3", "band", input=f(2, 4, 5), k=k([-1, 1]), padding_value=k(9.0))
+case(
+    "MatrixDiagPartV3",
+    "band",
+    refused_open="matrices of open size",
+    input=f(2, 4, 5),
+    k=k([-1, 1]),
+    padding_value=k(9.0),
+)
 case("MatrixSetDiag", input=f(2, 4, 3), diagonal=f(2, 3))
 case("MatrixSetDiagV3", input=f(2, 4, 3), diagonal=f(2, 3), k=k(0))
 
@@ -40,7 +47,7 @@ case("InvertPermutation", x=np.array([3, 0, 2, 1], "i4"))
 case("UnravelIndex", indices=np.array([5, 0, 11], "i4"), dims=k([3, 4]))
 case("LinSpace", start=np.float32(1), stop=k(4.0), num=k(7))
 case("LinSpace", "one", start=np.float32(1), stop=k(4.0), num=k(1))
-case("BroadcastArgs", s0=np.array([3, 1], "i4"), s1=np.array([2, 1, 4], "i4"))
+case("BroadcastArgs", refused_open="number of dimensions", s0=np.array([3, 1], "i4"), s1=np.array([2, 1, 4], "i4"))
 STEPS = np.sort(f(2, 6), axis=1)
 for op in "LowerBound UpperBound".split():
     case(op, sorted_inputs=STEPS, values=f(2, 4))
@@ -65,14 +72,21 @@ case("Xlog1py", x=ZEROS, y=np.array([-1, 2, 0.5, 3], "f4"))
 case("Xdivy", x=ZEROS, y=np.array([0, 2, 0.5, 3], "f4"))
 case("ApproximateEqual", x=np.array([1, 2, 3], "f4"), y=np.array([1.005, 2.5, 3], "f4"), tolerance=0.01)
 case("Bitcast", input=f(3, 4), type="int32")
-case("Bitcast", "wider", input=i(3, 2), type="int64")
-case("Bitcast", "narrower", input=i(3, 2, dtype="i8"), type="int32")
+case("Bitcast", "wider", refused="not of one width", input=i(3, 2), type="int64")
+case("Bitcast", "narrower", refused="not of one width", input=i(3, 2, dtype="i8"), type="int32")
 case("MatrixDeterminant", input=f(2, 3, 3))
 
 for name, sizes in {"plain": [1, 2, 2, 1], "wide": [1, 3, 4, 1]}.items():
     for padding in ("SAME", "VALID"):
         x, more = f(2, 7, 8, 3), dict(ksizes=sizes, rates=[1, 1, 1, 1], padding=padding)
-        case("ExtractImagePatches", f"{name}_{padding}", images=x, strides=[1, 2, 2, 1], **more)
+        case(
+            "ExtractImagePatches",
+            f"{name}_{padding}",
+            refused_open="open size" * (padding == "SAME"),
+            images=x,
+            strides=[1, 2, 2, 1],
+            **more,
+        )
 case(
     "ExtractImagePatches",
     "rates",
@@ -110,9 +124,19 @@ CORNER = f(30, 2, low=0, high=0.8)
 BOXES, SCORES = np.concatenate([CORNER, CORNER + f(30, 2, low=0.05, high=0.4)], 1), f(30, low=0, high=1)
 limits = dict(max_output_size=k(10), iou_threshold=k(0.4), score_threshold=k(0.3))
 case("NonMaxSuppressionV4", boxes=BOXES, scores=SCORES, **limits)
-case("NonMaxSuppressionV4", "padded", boxes=BOXES, scores=SCORES, **limits, pad_to_max_output_size=True)
+case(
+    "NonMaxSuppressionV4",
+    "padded",
+    refused="pad_to_max_output_size",
+    boxes=BOXES,
+    scores=SCORES,
+    **limits,
+    pad_to_max_output_size=True,
+)
 case("NonMaxSuppressionV5", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(0.0))
-case("NonMaxSuppressionV5", "soft", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(0.5))
+case(
+    "NonMaxSuppressionV5", "soft", refused="soft_nms_sigma", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(0.5)
+)
 limits = dict(max_output_size_per_class=k(4), max_total_size=k(9), iou_threshold=k(0.4), score_threshold=k(0.3))
 MANY = np.stack([BOXES, BOXES[::-1]])[:, :, None]
 case("CombinedNonMaxSuppression", boxes=MANY, scores=f(2, 30, 3, low=0, high=1), **limits)
@@ -129,7 +153,7 @@ case(
 cells = dict(cs_prev=f(2, 4), h_prev=f(2, 4), w=k(f(7, 16)), wci=k(f(4)), wcf=k(f(4)), wco=k(f(4)), b=k(f(16)))
 case("LSTMBlockCell", outputs=(1, 6), x=f(2, 3), **cells)
 case("LSTMBlockCell", "values", outputs=(1, 6), x=f(2, 3), **cells, forget_bias=0.5, cell_clip=1.0, use_peephole=True)
-case("BlockLSTM", outputs=(1, 6), seq_len_max=k(5, "i8"), x=f(5, 2, 3), **cells)
+case("BlockLSTM", outputs=(1, 6), refused_open="of known number", seq_len_max=k(5, "i8"), x=f(5, 2, 3), **cells)
 case(
     "GRUBlockCell", outputs=(3,), x=f(2, 3), h_prev=f(2, 4), w_ru=k(f(7, 8)), w_c=k(f(7, 4)), b_ru=k(f(8)), b_c=k(f(4))
 )
