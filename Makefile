@@ -4,7 +4,7 @@ VENV   ?= $(BUILD)/venv
 PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 
-.PHONY: setup build install demo python python-torch test-torch wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz clean
+.PHONY: setup build install demo python python-torch test-torch test-tensorflow wheel api-coverage test test-cuda bench-cuda test-long conformance bench docs fuzz clean
 
 build: setup
 	cmake -G Ninja -B $(BUILD) -DCMAKE_BUILD_TYPE=Release
@@ -32,6 +32,18 @@ python-torch: python
 
 test-torch: python-torch
 	$(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/torch
+
+# TensorFlow in a folder of its own: it computes what single operators must give.
+TENSORFLOW = $(BUILD)/tensorflow
+$(TENSORFLOW)/python.stamp:
+	@echo "installing TensorFlow into $(TENSORFLOW): a minute, 1.5 GB"
+	$(PYTHON) -m venv $(TENSORFLOW)
+	$(TENSORFLOW)/bin/pip install --quiet tensorflow-cpu
+	@touch $@
+
+test-tensorflow: build $(VENV)/python.stamp $(TENSORFLOW)/python.stamp
+	CARNOT=$(abspath $(BUILD))/bin/carnot TENSORFLOW_PYTHON=$(TENSORFLOW)/bin/python \
+	  $(VENV)/bin/python -m pytest -q -p no:cacheprovider tests/tensorflow
 
 # Wheels that bring the libraries they need: carnot-engine with the command carnot, and, where CUDA is installed,
 # carnot-engine-cuda. Each builds the library anew: one minute, and some minutes for the CUDA kernels.
@@ -75,7 +87,7 @@ test: build python $(BUILD)/conformance/onnx_version.txt
 	ctest --test-dir $(BUILD) --output-on-failure --timeout 900
 
 # The full matrices: every ISA level this machine has, passes off, sanitizers, longer fuzzing.
-test-long: test test-torch
+test-long: test test-torch test-tensorflow
 	tools/dev/test_long $(BUILD)
 
 # On a machine with a GPU; elsewhere they say that there is none.

@@ -1,4 +1,4 @@
-// Reading TensorFlow graphs: GraphDef, as frozen graphs are.
+// Reading TensorFlow models: frozen graphs (GraphDef) and SavedModels.
 #ifndef CARNOT_TENSORFLOW_H_
 #define CARNOT_TENSORFLOW_H_
 
@@ -18,10 +18,19 @@ typedef struct carnot_tensorflow_options {
   // placeholders that the outputs need.
   const char* const* inputs;
   size_t input_count;
+  // Of a SavedModel: the signature whose inputs and outputs are the network's, and the tags of the
+  // graph. NULL: "serving_default" or the only one. |outputs| and |inputs| take its place.
+  const char* signature;
+  const char* const* tags;
+  size_t tag_count;     // 0: "serve", or the only graph
+  bool verify_weights;  // compute the checksums of variables, which reads them whole
 } carnot_tensorflow_options;
 
-// Reads the GraphDef at |path|; the caller owns the network, which keeps the file mapped. |options|
-// may be NULL. Inputs and outputs are called as their nodes; a result other than the first has its
+// Reads the model at |path|: a GraphDef, a MetaGraphDef, a SavedModel's folder or the file in it,
+// binary or as text. Variables are taken from the tensor bundle of the SavedModel
+// (variables/variables.index), as its restore graph says. The caller owns the network, which keeps the files mapped.
+// |options| may be NULL. Inputs and outputs are called by the signature's keys, without a signature
+// as their nodes; a result other than the first has its
 // number behind a colon. INVALID_MODEL where the file breaks its format, with the place;
 // UNSUPPORTED with one line for every node without an operator: its name, operator and the reason.
 // Any thread.
@@ -37,7 +46,8 @@ CARNOT_API carnot_status* carnot_tensorflow_parse_memory(
 CARNOT_API carnot_status* carnot_network_add_tensorflow(carnot_network* network, const char* path,
                                                         const carnot_tensorflow_options* options)
     CARNOT_MUST_USE;
-// True when |data| is a GraphDef as far as its first nodes tell. Any thread.
+// True when |data| is a GraphDef, a MetaGraphDef or a SavedModel as far as its first bytes tell. Any
+// thread.
 CARNOT_API bool carnot_tensorflow_is_graph(const void* data, size_t size);
 // True when nodes of operator |op| ("Conv2D") can be read. Any thread.
 CARNOT_API bool carnot_tensorflow_supports(const char* op);

@@ -289,7 +289,6 @@ simple("interp", "Interp", "interp_param { height: 11 width: 5 }", lambda x: bil
 simple("interp_zoom", "Interp", "interp_param { zoom_factor: 3 pad_beg: -1 pad_end: -2 }", lambda x: bilinear(x[:, :, 1:-2, 1:-2], 10, 16))
 simple("interp_shrink", "Interp", "interp_param { shrink_factor: 2 }", lambda x: bilinear(x, 4, 5))
 simple("upsample", "Upsample", "upsample_param { scale: 3 }", lambda x: x.repeat(3, 2).repeat(3, 3))
-simple("reorg", "Reorg", "reorg_param { stride: 2 }", lambda x: x.reshape(2, 6, 4, 2, 5, 2).transpose(0, 3, 5, 1, 2, 4).reshape(2, 24, 4, 5), (2, 6, 8, 10))
 case("axpy", layer("Axpy", "a x b"), {"a": (2, 6, 1, 1), "x": X, "b": X}, [], lambda _, a, x, b: a * x + b)
 case("parameter", layer("Parameter", "", "p", "parameter_param { shape { dim: 6 } }") + layer("Scale", "x p", "y", "", "scale"), {"x": X}, [w(6)], lambda b, x: x * b[0].reshape(1, -1, 1, 1))
 case("dummy", layer("DummyData", "", "d", 'dummy_data_param { shape { dim: 7 } data_filler { type: "constant" value: 3 } }') + layer("Bias", "x d", "y", "bias_param { axis: 2 }", "b"), {"x": X}, [], lambda _, x: x + 3)

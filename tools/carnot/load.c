@@ -23,20 +23,26 @@ static bool is_tensorrt(const unsigned char* data, size_t size) {
   return data[4] == '{' && prefix < size - 8 && memcmp(data + 4 + prefix, "ftrt", 4) == 0;
 }
 
-static carnot_status* check_folder(const char* path) {
+// A folder is a model where it holds a SavedModel.
+static carnot_status* check_folder(const char* path, bool* out_is_folder) {
   struct stat facts;
   char inside[4096];
-  if (stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)) return NULL;
+  *out_is_folder = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
+  if (!*out_is_folder) return NULL;
   snprintf(inside, sizeof(inside), "%s/saved_model.pb", path);
-  CLI_CHECK(access(inside, F_OK) != 0, UNSUPPORTED,
-            "%s is a TensorFlow SavedModel: convert it with tf2onnx (python -m tf2onnx.convert)",
-            path);
-  return CLI_ERROR(IO, "%s is a folder; give the model file inside", path);
+  if (access(inside, F_OK) == 0) return NULL;
+  snprintf(inside, sizeof(inside), "%s/saved_model.pbtxt", path);
+  CLI_CHECK(access(inside, F_OK) == 0, IO,
+            "%s is a folder without saved_model.pb; give the model file inside", path);
+  return NULL;
 }
 
 carnot_status* cli_file_recognise(const char* path, cli_file_kind* out) {
   cli_mapping map;
-  CLI_TRY(check_folder(path));
+  bool is_folder;
+  CLI_TRY(check_folder(path, &is_folder));
+  *out = CLI_FILE_ONNX;
+  if (is_folder) return NULL;
   CLI_TRY(cli_map_file(path, &map));
   carnot_status* status = NULL;
   *out = carnot_engine_is_file(map.data, map.size) ? CLI_FILE_ENGINE : CLI_FILE_ONNX;

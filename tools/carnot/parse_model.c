@@ -1,5 +1,6 @@
 // Models of every framework as networks.
 #include <string.h>
+#include <sys/stat.h>
 
 #include "build_options.h"
 #include "carnot/caffe.h"
@@ -26,6 +27,9 @@ static carnot_status* read_names(cli_flags* flags, const char* flag, const char*
 carnot_status* cli_import_flags(cli_flags* flags, cli_build_options* options) {
   options->caffe_model = cli_flag_text(flags, "model");
   CLI_TRY(read_names(flags, "outputs", &options->outputs, &options->output_count));
+  options->verify_weights = cli_flag_set(flags, "verifyWeights");
+  options->signature = cli_flag_text(flags, "signature");
+  CLI_TRY(read_names(flags, "tags", &options->tags, &options->tag_count));
   return read_names(flags, "inputs", &options->inputs, &options->input_count);
 }
 
@@ -33,6 +37,9 @@ typedef enum model_kind { MODEL_ONNX, MODEL_CAFFE, MODEL_TENSORFLOW } model_kind
 
 static carnot_status* recognise(const char* path, model_kind* out) {
   cli_mapping map;
+  struct stat facts;
+  *out = MODEL_TENSORFLOW;
+  if (stat(path, &facts) == 0 && S_ISDIR(facts.st_mode)) return NULL;
   CLI_TRY(cli_map_file(path, &map));
   *out = carnot_caffe_is_network(map.data, map.size)      ? MODEL_CAFFE
          : carnot_tensorflow_is_graph(map.data, map.size) ? MODEL_TENSORFLOW
@@ -55,7 +62,11 @@ static carnot_status* parse_tensorflow(const char* path, const cli_build_options
   const carnot_tensorflow_options options = {.outputs = o->outputs,
                                              .output_count = o->output_count,
                                              .inputs = o->inputs,
-                                             .input_count = o->input_count};
+                                             .input_count = o->input_count,
+                                             .signature = o->signature,
+                                             .tags = o->tags,
+                                             .tag_count = o->tag_count,
+                                             .verify_weights = o->verify_weights};
   return carnot_tensorflow_parse_path(path, &options, out_network);
 }
 
@@ -65,6 +76,8 @@ carnot_status* cli_parse_model(const char* path, const cli_build_options* option
   CLI_TRY(recognise(path, &kind));
   CLI_CHECK(kind == MODEL_TENSORFLOW || !options->input_count, INVALID_ARGUMENT,
             "--inputs cuts TensorFlow graphs, but %s is none", path);
+  CLI_CHECK(kind == MODEL_TENSORFLOW || (!options->signature && !options->tag_count),
+            INVALID_ARGUMENT, "--signature and --tags are of SavedModels, but %s is none", path);
   if (kind == MODEL_CAFFE) return parse_caffe(path, options, out_network);
   CLI_CHECK(!options->caffe_model, INVALID_ARGUMENT,
             "--model gives the weights of a Caffe network, but %s is none", path);

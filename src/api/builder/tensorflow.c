@@ -2,8 +2,8 @@
 #include "carnot/tensorflow.h"
 
 #include "api/builder/network.h"
-#include "import/common/recognise.h"
 #include "import/tensorflow/importer.h"
+#include "import/tensorflow/saved_model.h"
 
 static carnot_status* add_graph(carnot_network* network, const char* path, const void* data,
                                 size_t size, const carnot_tensorflow_options* options) {
@@ -48,7 +48,7 @@ carnot_status* carnot_tensorflow_parse_memory(const void* data, size_t size,
 }
 
 bool carnot_tensorflow_is_graph(const void* data, size_t size) {
-  return import_is_graph_def(data, size);
+  return tf_model_is((carnot_strview){data, size});
 }
 
 bool carnot_tensorflow_supports(const char* op) {

@@ -58,8 +58,9 @@ struct caffe_params {
       normalize_variance, num, num_axes, num_classes, num_output, operation, out_max_val,
       output_dim, pad_beg, pad_end, pad_h, pad_w, pool, pooled_h, pooled_w, post_nms_topn,
       pre_nms_topn, pyramid_height, reverse, round_mode, share_location, shrink_factor, slice_dim,
-      softmax, stride_h, stride_w, tiles, top_k, torch_pooling, transpose, upsample_h, upsample_w,
-      variance_encoded_in_target, width, zoom_factor;
+      softmax, stride_h, stride_w, tiles, top_k, torch_pooling, use_global_stats, pad_out_h,
+      pad_out_w, scale_h, scale_w, transpose, upsample_h, upsample_w, variance_encoded_in_target,
+      width, zoom_factor;
   caffe_int_list dilation, kernel_size, order, pad, slice_point, stride, channels_list, height_list,
       num_list, width_list;
   float alpha, base, beta, confidence_threshold, eps, eta, img_min_size, k, max, min,
@@ -100,7 +101,7 @@ static const carnot_pb_name kCodes[] = {
       I(stride_w)
 
 static const carnot_pb_field kArgMax[] = {I(out_max_val), I(top_k), I(axis)};
-static const carnot_pb_field kBatchNorm[] = {F(eps)};
+static const carnot_pb_field kBatchNorm[] = {F(eps), I(use_global_stats)};
 static const carnot_pb_field kConcat[] = {I(axis), I(concat_dim)};
 static const carnot_pb_field kConvolution[] = {
     WINDOW, IS(dilation), I(num_output), I(bias_term), I(group), I(axis), I(force_nd_im2col)};
@@ -167,7 +168,8 @@ static const carnot_pb_field kSpp[] = {I(pyramid_height), E(pool, kPools)};
 static const carnot_pb_field kSwish[] = {F(beta)};
 static const carnot_pb_field kThreshold[] = {F(threshold)};
 static const carnot_pb_field kTile[] = {I(axis), I(tiles)};
-static const carnot_pb_field kUpsample[] = {FS(scale), I(upsample_h), I(upsample_w)};
+static const carnot_pb_field kUpsample[] = {
+    FS(scale), I(upsample_h), I(upsample_w), I(pad_out_h), I(pad_out_w), I(scale_h), I(scale_w)};
 
 #define PARAMS(name, table) static MESSAGE(name##_message, #name, caffe_params, table)
 PARAMS(argmax_param, kArgMax);

@@ -174,15 +174,27 @@ static void handle_shuffle(caffe_import* n) {
   n->outputs[0] = import_reshape_to(&n->node, import_transpose(&n->node, x, kPerm, 4), together, 4);
 }
 
+// As Darknet arranges: the image is read as one of C / stride^2 channels and sides times |stride|.
 static void handle_reorg(caffe_import* n) {
   const caffe_int_list list = caffe_ints(n->fields, "stride");
   const int64_t stride = list.count ? list.items[0] : 2;
+  const bool reverse = caffe_int(n->fields, "reverse", 0) != 0;
   caffe_rank(n, 0, 4, 4);
+  const int64_t c = caffe_dim(n, 0, 1), h = caffe_dim(n, 0, 2), w = caffe_dim(n, 0, 3);
+  if (stride < 1 || stride > 64 || c % (stride * stride) ||
+      (reverse ? c % (stride * stride * stride * stride) : h % stride || w % stride)) {
+    CAFFE_FAIL(n, INVALID_MODEL, "stride is %lld for %lld channels of %lld x %lld",
+               (long long)stride, (long long)c, (long long)h, (long long)w);
+    return;
+  }
+  const int64_t wide[4] = {0, c / (stride * stride), h * stride, w * stride};
+  const int64_t deep[4] = {0, c * stride * stride, h / stride, w / stride};
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, n->node.arena, "blocksize", stride);
-  const bool reverse = caffe_int(n->fields, "reverse", 0) != 0;
-  n->outputs[0] = import_op(&n->node, reverse ? CARNOT_OP_DEPTH_TO_SPACE : CARNOT_OP_SPACE_TO_DEPTH,
-                            &attrs, 1, n->inputs[0]);
+  carnot_value* x = import_reshape_to(&n->node, n->inputs[0], wide, 4);
+  x = import_op(&n->node, reverse ? CARNOT_OP_DEPTH_TO_SPACE : CARNOT_OP_SPACE_TO_DEPTH, &attrs, 1,
+                x);
+  n->outputs[0] = import_reshape_to(&n->node, x, reverse ? wide : deep, 4);
 }
 
 // ---- constants ----

@@ -64,10 +64,30 @@ static carnot_value* filled(caffe_import* n, int64_t count, double value) {
   return import_op(&n->node, CARNOT_OP_EXPAND, NULL, 2, number(n, value), shape);
 }
 
+// By the statistics of the batch itself: use_global_stats is false.
+static carnot_value* by_batch(caffe_import* n) {
+  int64_t axes[CARNOT_MAX_RANK];
+  const int rank = import_rank(&n->node, n->inputs[0]);
+  int count = 0;
+  for (int i = 0; i < rank; i++)
+    if (i != 1) axes[count++] = i;
+  carnot_value* mean = import_reduce(&n->node, "mean", n->inputs[0], axes, count);
+  carnot_value* d = import_binary(&n->node, CARNOT_FN_SUB, n->inputs[0], mean);
+  carnot_value* variance =
+      import_reduce(&n->node, "mean", import_binary(&n->node, CARNOT_FN_MUL, d, d), axes, count);
+  carnot_value* sum = import_unary_with(&n->node, CARNOT_FN_AFFINE, variance, 1,
+                                        caffe_float(n->fields, "eps", 1e-5));
+  return import_binary(&n->node, CARNOT_FN_DIV, d, import_unary(&n->node, CARNOT_FN_SQRT, sum));
+}
+
 // Blobs: mean, variance, factor, and of NVCaffe scale and shift.
 static void handle_batch_norm(caffe_import* n) {
   caffe_rank(n, 0, 2, CARNOT_MAX_RANK);
   const int64_t channels = caffe_dim(n, 0, 1);
+  if (!caffe_int(n->fields, "use_global_stats", 1)) {
+    n->outputs[0] = by_batch(n);
+    return;
+  }
   const bool has_scale = n->blobs && n->blobs->count == 5;
   if (!has_scale) caffe_expect_blobs(n, 3);
   carnot_value *mean = caffe_weights(n, 0, &channels, 1, 3),
@@ -173,7 +193,7 @@ static void handle_normalize(caffe_import* n) {
 
 static const caffe_row kRows[] = {
     {"LRN", handle_lrn, "lrn_param", 1, 1, 0, NULL},
-    {"BatchNorm", handle_batch_norm, "batch_norm_param", 1, 1, 0, "statistics of the batch"},
+    {"BatchNorm", handle_batch_norm, "batch_norm_param", 1, 1, 0, NULL},
     {"Scale", handle_scale, "scale_param", 1, 2, 0, NULL},
     {"Bias", handle_bias, "bias_param", 1, 2, 0, NULL},
     {"MVN", handle_mvn, "mvn_param", 1, 1, 0, NULL},

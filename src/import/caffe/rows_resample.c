@@ -69,14 +69,24 @@ static carnot_value* unpool(caffe_import* n, int64_t h, int64_t w) {
 static void handle_upsample(caffe_import* n) {
   caffe_rank(n, 0, 4, 4);
   const caffe_float_list list = caffe_floats(n->fields, "scale");
-  const float scale = list.count ? list.items[0] : 2;
-  if (!(scale >= 1 && scale <= 1024) || scale != (float)(int64_t)scale) {
+  const float both = list.count ? list.items[0] : 2;
+  if (!(both >= 1 && both <= 1024) || both != (float)(int64_t)both) {
     CAFFE_FAIL(n, INVALID_MODEL, "scale is %g; a whole number from 1 to 1024 is required",
-               (double)scale);
+               (double)both);
     return;
   }
-  const int64_t h = caffe_int(n->fields, "upsample_h", caffe_dim(n, 0, 2) * (int64_t)scale),
-                w = caffe_int(n->fields, "upsample_w", caffe_dim(n, 0, 3) * (int64_t)scale);
+  // SegNet leaves out a pixel of the last window where the picture had an odd side.
+  const int64_t scale_h = caffe_int(n->fields, "scale_h", (int64_t)both),
+                scale_w = caffe_int(n->fields, "scale_w", (int64_t)both),
+                cut_h = caffe_int(n->fields, "pad_out_h", 0) != 0,
+                cut_w = caffe_int(n->fields, "pad_out_w", 0) != 0;
+  if (scale_h < 1 || scale_w < 1 || scale_h > 1024 || scale_w > 1024) {
+    CAFFE_FAIL(n, INVALID_MODEL, "scale_h %lld and scale_w %lld; 1 to 1024 are required",
+               (long long)scale_h, (long long)scale_w);
+    return;
+  }
+  const int64_t h = caffe_int(n->fields, "upsample_h", caffe_dim(n, 0, 2) * scale_h - cut_h),
+                w = caffe_int(n->fields, "upsample_w", caffe_dim(n, 0, 3) * scale_w - cut_w);
   if (h < 1 || w < 1 || h > CAFFE_MOST_SIZE || w > CAFFE_MOST_SIZE)
     CAFFE_FAIL(n, INVALID_MODEL, "%lld x %lld pixels", (long long)h, (long long)w);
   if (n->node.status) return;

@@ -194,7 +194,7 @@ static void handle_spp(caffe_import* n) {
     }
     carnot_value* pooled =
         caffe_pool(n, n->inputs[0], &w, caffe_int(n->fields, "pool", 0), true, NULL);
-    levels[i] = import_flatten(&n->node, pooled, 1);
+    levels[i] = height == 1 ? pooled : import_flatten(&n->node, pooled, 1);
   }
   n->outputs[0] = import_concat(&n->node, 1, levels, (int)height);
 }

@@ -1,7 +1,8 @@
-// A TensorFlow graph: the file, inputs, outputs.
+// A TensorFlow model: the file, inputs, outputs.
 #include <string.h>
 
-#include "import/tensorflow/scope.h"
+#include "import/tensorflow/saved_model.h"
+#include "import/tensorflow/variables.h"
 
 static carnot_status* read_functions(tf_importer* importer) {
   const tf_library* library = importer->graph->library;
@@ -39,42 +40,119 @@ static bool is_no_result(carnot_strview op) {
   return is_one_of(op, kOps, sizeof(kOps) / sizeof(kOps[0]));
 }
 
-// An input in place of a node: of the type of the node's own result.
-static carnot_status* cut_input(tf_importer* importer, tf_scope* scope, const char* text) {
-  carnot_strview name = carnot_view(text);
+static carnot_strview without_zero(carnot_strview name) {
   if (name.size > 2 && memcmp(name.data + name.size - 2, ":0", 2) == 0) name.size -= 2;
+  return name;
+}
+
+static const char* text_of(tf_importer* importer, carnot_strview view) {
+  return carnot_arena_text(&importer->state.graph->arena, view.data, view.size);
+}
+
+// The type that attributes give to the results of a node.
+static carnot_type declared_type(const tf_node* node) {
+  static const char* const kTypes[] = {"dtype", "DstT", "out_type", "output_type", "T"};
+  carnot_type type = {.kind = CARNOT_VALUE_TENSOR, .rank = -1};
+  for (size_t i = 0; i < sizeof(kTypes) / sizeof(kTypes[0]) && !type.dtype; i++) {
+    const tf_attr_value* value = tf_attr_find(node, kTypes[i]);
+    if (value) type.dtype = tf_dtype(value->type);
+  }
+  return type;
+}
+
+// The type of what |name| refers to: imported into a block that is left out, as what it is computed
+// from is no part of the network and may not be supported.
+static carnot_status* probe_type(tf_importer* importer, carnot_strview name, const tf_node* node,
+                                 carnot_type* out) {
+  tf_scope probe = {.prefix = ""};
+  carnot_value* value;
+  const import_state before = importer->state;
+  CARNOT_TRY(tf_scope_init(importer, &probe, &importer->graph->node,
+                           carnot_block_create(importer->state.graph)));
+  carnot_status* status = tf_scope_value(importer, &probe, name, &value);
+  importer->state.unsupported = before.unsupported;
+  importer->state.unsupported_count = before.unsupported_count;
+  *out = !status && value != &import_poison && !tf_is_handle(value) ? value->type
+                                                                    : declared_type(node);
+  carnot_status_free(status);
+  return carnot_arena_status(&importer->state.arena);
+}
+
+// An input called |wanted| in place of the node |name|.
+static carnot_status* make_input(tf_importer* importer, tf_scope* scope, carnot_strview name,
+                                 carnot_strview wanted) {
+  name = without_zero(name);
   const import_name_slot* found = import_name_map_find(&scope->nodes, name);
   CARNOT_CHECK(found, NOT_FOUND, "input " CARNOT_VIEW_FMT " is no node of the graph",
                CARNOT_VIEW_ARG(name));
   tf_slot* slot = found->item;
-  if (carnot_view_is(slot->proto->op, "Placeholder")) return NULL;
   carnot_value* value;
-  CARNOT_TRY(tf_scope_value(importer, scope, name, &value));
-  CARNOT_CHECK(value != &import_poison && value->type.kind == CARNOT_VALUE_TENSOR, UNSUPPORTED,
+  void* outputs;
+  const char* unique = import_unique_name(&importer->state, "", wanted);
+  if (carnot_view_is(slot->proto->op, "Placeholder") && slot->state == TF_NEW) {
+    CARNOT_TRY(tf_scope_value(importer, scope, name, &value));
+    if (value != &import_poison && !carnot_view_is(wanted, value->name))
+      value->name = text_of(importer, carnot_view(unique));
+    return NULL;
+  }
+  CARNOT_CHECK(slot->state == TF_NEW, INVALID_ARGUMENT,
+               "input " CARNOT_VIEW_FMT ": another input is computed from it or is the same",
+               CARNOT_VIEW_ARG(name));
+  carnot_type type;
+  CARNOT_TRY(probe_type(importer, name, slot->proto, &type));
+  CARNOT_CHECK(type.kind == CARNOT_VALUE_TENSOR && type.dtype != CARNOT_DTYPE_INVALID, UNSUPPORTED,
                "input " CARNOT_VIEW_FMT ": its type is not known", CARNOT_VIEW_ARG(name));
-  const carnot_type type = value->type;
-  const char* unique =
-      import_unique_name(&importer->state, "",
-                         carnot_view(carnot_arena_print(&importer->state.arena, CARNOT_VIEW_FMT,
-                                                        CARNOT_VIEW_ARG(name))));
-  slot->outputs[0] = carnot_block_add_param(scope->block, unique, &type);
+  CARNOT_CHECK(type.rank >= 0, UNSUPPORTED,
+               "input " CARNOT_VIEW_FMT
+               ": the number of its dimensions is not known, as what computes it is not supported",
+               CARNOT_VIEW_ARG(name));
+  CARNOT_TRY(
+      carnot_arena_try(&importer->state.arena, 1, sizeof(carnot_value*), "an input", &outputs));
+  slot->outputs = outputs;
+  slot->outputs[0] =
+      carnot_block_add_param(scope->block, text_of(importer, carnot_view(unique)), &type);
+  slot->output_count = 1;
+  slot->state = TF_DONE;
   return NULL;
 }
 
-static carnot_status* mark(tf_importer* importer, tf_scope* scope, carnot_strview name) {
+// The result |name| becomes an output called |wanted|.
+static carnot_status* mark(tf_importer* importer, tf_scope* scope, carnot_strview name,
+                           carnot_strview wanted) {
   carnot_value* value;
   CARNOT_TRY(tf_scope_value(importer, scope, name, &value));
   if (value == &import_poison) return NULL;
-  if (name.size > 2 && memcmp(name.data + name.size - 2, ":0", 2) == 0) name.size -= 2;
+  CARNOT_CHECK(!tf_is_handle(value), UNSUPPORTED, "it is a variable's handle");
   // What an Identity passes on has another name; constants and inputs are copied.
-  if (!value->producer || !carnot_view_is(name, value->name) || value->block_output_count) {
-    const char* output = import_unique_name(&importer->state, "", name);
+  if (!value->producer || !carnot_view_is(wanted, value->name) || value->block_output_count) {
+    const char* output = import_unique_name(&importer->state, "", wanted);
     carnot_node* node;
     CARNOT_TRY(carnot_block_add_node(scope->block, CARNOT_OP_IDENTITY, NULL, NULL, &value, 1,
                                      &output, 1, &node));
     value = node->outputs[0];
   }
   carnot_block_add_output(scope->block, value);
+  return NULL;
+}
+
+// Inputs and outputs are called by the signature's keys.
+static carnot_status* read_signature(tf_importer* importer, tf_scope* scope,
+                                     const tf_signature_def* s) {
+  for (size_t i = 0; i < s->inputs.count; i++) {
+    const tf_named_tensor* input = &s->inputs.items[i];
+    CARNOT_CHECK(input->value, INVALID_MODEL, "input " CARNOT_VIEW_FMT " names no node",
+                 CARNOT_VIEW_ARG(input->key));
+    CARNOT_TRY_AT(make_input(importer, scope, input->value->name, input->key),
+                  "the signature's input " CARNOT_VIEW_FMT, CARNOT_VIEW_ARG(input->key));
+  }
+  CARNOT_CHECK(s->outputs.count, INVALID_MODEL, "the signature has no outputs");
+  for (size_t i = 0; i < s->outputs.count; i++) {
+    const tf_named_tensor* output = &s->outputs.items[i];
+    CARNOT_CHECK(output->value, INVALID_MODEL, "output " CARNOT_VIEW_FMT " names no node",
+                 CARNOT_VIEW_ARG(output->key));
+    CARNOT_TRY_AT(mark(importer, scope, output->value->name, output->key),
+                  "the signature's output " CARNOT_VIEW_FMT, CARNOT_VIEW_ARG(output->key));
+  }
   return NULL;
 }
 
@@ -95,40 +173,76 @@ static carnot_status* mark_unread(tf_importer* importer, tf_scope* scope) {
   for (size_t i = 0; i < scope->slot_count; i++) {
     const tf_node* node = scope->slots[i].proto;
     if (is_no_result(node->op) || import_name_map_find(&read, node->name)) continue;
-    CARNOT_TRY(mark(importer, scope, node->name));
+    CARNOT_TRY(mark(importer, scope, node->name, node->name));
     count++;
   }
   CARNOT_CHECK(count, INVALID_MODEL, "no node of the graph is a result; name them with outputs");
   return NULL;
 }
 
-static carnot_status* read_graph(tf_importer* importer) {
+static carnot_status* read_results(tf_importer* importer, tf_scope* scope, const tf_model* model) {
   const carnot_tensorflow_options* options = &importer->options;
+  if (model->signature) return read_signature(importer, scope, model->signature);
+  for (size_t i = 0; i < options->input_count; i++) {
+    const carnot_strview name = without_zero(carnot_view(options->inputs[i]));
+    CARNOT_TRY(make_input(importer, scope, name, name));
+  }
+  for (size_t i = 0; i < options->output_count; i++) {
+    const carnot_strview name = without_zero(carnot_view(options->outputs[i]));
+    CARNOT_TRY_AT(mark(importer, scope, name, name), "output %s", options->outputs[i]);
+  }
+  return options->output_count ? NULL : mark_unread(importer, scope);
+}
+
+// The bundle lies beside saved_model.pb; that of MODEL.meta is called MODEL.
+static carnot_status* open_variables(tf_importer* importer, const tf_model* model, const char* path,
+                                     tf_variables* variables) {
+  carnot_arena* arena = &importer->state.arena;
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  const char* end = strrchr(name, '.');
+  bool is_needed = false;
+  for (size_t i = 0; i < model->graph->node.count; i++) {
+    const carnot_strview op = model->graph->node.items[i].op;
+    is_needed |= carnot_view_is(op, "VarHandleOp") || carnot_view_is(op, "VariableV2");
+  }
+  if (!is_needed) return NULL;
+  const char* prefix = "variables/variables";
+  if (!model->is_saved_model)
+    prefix = carnot_arena_text(arena, name, end ? (size_t)(end - name) : strlen(name));
+  CARNOT_TRY(carnot_arena_status(arena));
+  CARNOT_TRY(tf_bundle_open(&variables->bundle, importer->files, arena, prefix));
+  variables->bundle.is_verified = importer->options.verify_weights;
+  importer->variables = variables;
+  return tf_variables_find_keys(variables, model->meta, arena);
+}
+
+static carnot_status* read_graph(tf_importer* importer, const tf_model* model) {
   tf_scope scope = {.prefix = ""};
+  importer->graph = model->graph;
   CARNOT_TRY(read_functions(importer));
   CARNOT_CHECK(importer->graph->node.count, INVALID_MODEL, "the file holds no nodes");
   CARNOT_TRY(tf_scope_init(importer, &scope, &importer->graph->node, importer->state.graph->main));
-  for (size_t i = 0; i < options->input_count; i++)
-    CARNOT_TRY(cut_input(importer, &scope, options->inputs[i]));
-  for (size_t i = 0; i < options->output_count; i++)
-    CARNOT_TRY_AT(mark(importer, &scope, carnot_view(options->outputs[i])), "output %s",
-                  options->outputs[i]);
-  if (!options->output_count) CARNOT_TRY(mark_unread(importer, &scope));
+  CARNOT_TRY(read_results(importer, &scope, model));
   return import_state_check(&importer->state);
 }
 
-static carnot_status* read_bytes(tf_importer* importer, carnot_arena* arena, carnot_strview bytes) {
-  void* graph;
-  CARNOT_TRY(carnot_arena_try(arena, 1, sizeof(tf_graph), "a graph", &graph));
-  CARNOT_TRY(carnot_pb_read_wire(&carnot_tf_graph_message, bytes.data, bytes.size, arena, graph));
-  importer->graph = graph;
-  return read_graph(importer);
+// The model at |path|, or in memory where it is NULL.
+static carnot_status* read_model(tf_importer* importer, carnot_model_source* source,
+                                 const char* path, carnot_strview bytes) {
+  tf_model model;
+  tf_variables variables = {0};
+  if (path) {
+    CARNOT_TRY(tf_model_file(path, &importer->state.arena, &path));
+    CARNOT_TRY(import_files_open_model(&source->files, path, &bytes));
+  }
+  CARNOT_TRY(tf_model_read(bytes, &importer->options, &source->arena, &model));
+  if (path && model.meta) CARNOT_TRY(open_variables(importer, &model, path, &variables));
+  return read_graph(importer, &model);
 }
 
 carnot_status* carnot_tf_import(const char* path, const void* data, size_t size,
                                 const carnot_tensorflow_options* options, carnot_graph* graph,
                                 carnot_model_source** out_source) {
-  carnot_strview bytes = {data, size};
   tf_importer importer = {0};
   *out_source = NULL;
   carnot_model_source* source;
@@ -137,8 +251,7 @@ carnot_status* carnot_tf_import(const char* path, const void* data, size_t size,
   if (options) importer.options = *options;
   importer.files = &source->files;
   importer.functions.arena = &importer.state.arena;
-  if (!status && path) status = import_files_open_model(&source->files, path, &bytes);
-  if (!status) status = read_bytes(&importer, &source->arena, bytes);
+  if (!status) status = read_model(&importer, source, path, (carnot_strview){data, size});
   status = carnot_status_annotate(status, "%s", path ? path : "the graph");
   status = carnot_graph_end(graph, carnot_arena_end(&importer.state.arena, status));
   import_state_deinit(&importer.state);

@@ -13,12 +13,15 @@ typedef struct tf_scope tf_scope;
 typedef struct tf_import tf_import;
 
 // How an operator is imported.
+enum { TF_INPUTS_ON_DEMAND = -1 };
+
 typedef struct tf_row {
   const char* op;
   void (*handler)(tf_import* n);
-  int least_inputs, most_inputs;  // most -1: any number
-  int code;                       // a carnot_fn or carnot_op for handlers that serve many operators
-  const char* text;               // a word for the handler; NULL: none
+  // most -1: any number; least TF_INPUTS_ON_DEMAND: the handler asks for them
+  int least_inputs, most_inputs;
+  int code;          // a carnot_fn or carnot_op for handlers that serve many operators
+  const char* text;  // a word for the handler; NULL: none
   // Names of the outputs, separated by spaces, where references in functions need them: of an
   // operator with one list of outputs or a single one NULL.
   const char* outputs;
@@ -87,6 +90,8 @@ carnot_value* tf_last(tf_import* n, carnot_value* x);
 bool tf_is_channels_first(tf_import* n);
 // The files that tensors are read from.
 import_files* tf_files(tf_import* n);
+// True for what stands for a variable until it is read; only calls, bodies and reads take it.
+bool tf_is_handle(const carnot_value* value);
 // The tensor of a TensorProto.
 carnot_status* tf_tensor_read(const tf_tensor* proto, import_files* files, carnot_arena* arena,
                               carnot_tensor* out_tensor) CARNOT_MUST_USE;

@@ -2,9 +2,10 @@
 #include "import/tensorflow/rows.h"
 
 static const tf_row_table* const kTables[] = {
-    &tf_rows_control, &tf_rows_conv,      &tf_rows_detection, &tf_rows_matmul, &tf_rows_movement,
-    &tf_rows_norm,    &tf_rows_pointwise, &tf_rows_quantize,  &tf_rows_reduce, &tf_rows_resample,
-    &tf_rows_segment, &tf_rows_shape,     &tf_rows_slice};
+    &tf_rows_control,   &tf_rows_control_v1, &tf_rows_conv,     &tf_rows_detection,
+    &tf_rows_list,      &tf_rows_matmul,     &tf_rows_movement, &tf_rows_norm,
+    &tf_rows_pointwise, &tf_rows_quantize,   &tf_rows_reduce,   &tf_rows_resample,
+    &tf_rows_segment,   &tf_rows_shape,      &tf_rows_slice,    &tf_rows_variables};
 
 const tf_row* tf_row_at(size_t index) {
   for (size_t t = 0; t < sizeof(kTables) / sizeof(kTables[0]); t++) {

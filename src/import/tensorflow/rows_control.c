@@ -34,8 +34,10 @@ static bool is_poisoned(carnot_value* const* values, int count) {
   return false;
 }
 
+// The operator is a call, or the function itself.
 static void handle_call(tf_import* n) {
-  const carnot_strview name = function_name(n, "f");
+  const bool by_name = !tf_row_find(n->proto->op);
+  const carnot_strview name = by_name ? n->proto->op : function_name(n, "f");
   if (n->node.status) return;
   note(n, tf_function_inline(n, name, n->node.block, n->inputs, n->input_count, n->outputs,
                              &n->output_count));
@@ -50,6 +52,12 @@ static carnot_value* param_like(tf_import* n, carnot_block* block, const carnot_
   return carnot_block_add_param(block, name, type);
 }
 
+// A parameter for |value| of |type|; a handle of a variable stays what it is.
+static carnot_value* argument_like(tf_import* n, carnot_block* block, carnot_value* value,
+                                   const carnot_type* type) {
+  return tf_is_handle(value) ? value : param_like(n, block, type);
+}
+
 // A truth value of a scalar of any type; a tensor is true where it has elements.
 static carnot_value* truth(import_node* node, carnot_value* x) {
   if (x->type.dtype == CARNOT_DTYPE_BOOL) return x;
@@ -62,13 +70,14 @@ static void set_block(tf_import* n, carnot_attrs* attrs, const char* name, carno
                    (carnot_attr){.name = name, .type = CARNOT_ATTR_BLOCK, .block = block});
 }
 
-// A function as a branch: all arguments are parameters.
+// A function as a branch: all arguments are parameters, but for handles of variables.
 static carnot_block* make_branch(tf_import* n, const char* attribute, int* out_results) {
   carnot_value *args[TF_MOST_OUTPUTS], *results[TF_MOST_OUTPUTS];
   const carnot_strview name = function_name(n, attribute);
   if (n->node.status) return NULL;
   carnot_block* block = carnot_block_create(n->node.state->graph);
-  for (int i = 1; i < n->input_count; i++) args[i - 1] = param_like(n, block, &n->inputs[i]->type);
+  for (int i = 1; i < n->input_count; i++)
+    args[i - 1] = argument_like(n, block, n->inputs[i], &n->inputs[i]->type);
   note(n, tf_function_inline(n, name, block, args, n->input_count - 1, results, out_results));
   if (n->node.status) return NULL;
   if (is_poisoned(results, *out_results)) {
@@ -96,6 +105,7 @@ static void handle_if(tf_import* n) {
     if (!n->node.status)
       note(n, tf_function_inline(n, name, n->node.block, n->inputs + 1, n->input_count - 1,
                                  n->outputs, &n->output_count));
+    if (!n->node.status && is_poisoned(n->outputs, n->output_count)) poison_all(n);
     return;
   }
   int counts[2] = {0, 0};
@@ -108,9 +118,11 @@ static void handle_if(tf_import* n) {
   }
   carnot_value* inputs[2 * TF_MOST_OUTPUTS];
   carnot_attrs attrs = {0};
-  const int args = n->input_count - 1;
+  int args = 0;
   inputs[0] = truth(&n->node, n->inputs[0]);
-  for (int i = 0; i < args; i++) inputs[1 + i] = inputs[1 + args + i] = n->inputs[1 + i];
+  for (int i = 1; i < n->input_count; i++)
+    if (!tf_is_handle(n->inputs[i])) inputs[1 + args++] = n->inputs[i];
+  for (int i = 0; i < args; i++) inputs[1 + args + i] = inputs[1 + i];
   set_block(n, &attrs, "then_branch", blocks[0]);
   set_block(n, &attrs, "else_branch", blocks[1]);
   carnot_attrs_set_int(&attrs, n->node.arena, "then_inputs", args);
@@ -147,7 +159,8 @@ static carnot_block* make_body(tf_import* n, const carnot_type* types, carnot_va
                     condition = {.kind = CARNOT_VALUE_TENSOR, .dtype = CARNOT_DTYPE_BOOL};
   param_like(n, block, &iteration);
   param_like(n, block, &condition);
-  for (int i = 0; i < n->input_count; i++) args[i] = param_like(n, block, &types[i]);
+  for (int i = 0; i < n->input_count; i++)
+    args[i] = argument_like(n, block, n->inputs[i], &types[i]);
   const carnot_strview body = function_name(n, "body"), cond = function_name(n, "cond");
   if (n->node.status) return NULL;
   note(n, tf_function_inline(n, body, block, args, n->input_count, results, &count));
@@ -175,7 +188,8 @@ static carnot_block* make_body(tf_import* n, const carnot_type* types, carnot_va
   n->node.status = inner.status;
   if (n->node.status) return NULL;
   carnot_block_add_output(block, go_on);
-  for (int i = 0; i < count; i++) carnot_block_add_output(block, results[i]);
+  for (int i = 0; i < count; i++)
+    if (!tf_is_handle(n->inputs[i])) carnot_block_add_output(block, results[i]);
   return block;
 }
 
@@ -199,25 +213,29 @@ static void handle_while(tf_import* n) {
     body = make_body(n, types, results);
     if (n->node.status || !body) return;
     bool changed = false;
-    for (int i = 0; i < n->input_count; i++) changed |= widen(n, &types[i], &results[i]->type);
+    for (int i = 0; i < n->input_count; i++)
+      changed |= !tf_is_handle(n->inputs[i]) && widen(n, &types[i], &results[i]->type);
     if (!changed) break;
   }
   carnot_attrs attrs = {0};
   set_block(n, &attrs, "body", body);
-  carnot_attrs_set_int(&attrs, n->node.arena, "carried", n->input_count);
+  int carried = 0;
   inputs[0] = NULL;
   inputs[1] = truth(&n->node, first[0]);
-  for (int i = 0; i < n->input_count; i++) inputs[2 + i] = n->inputs[i];
+  for (int i = 0; i < n->input_count; i++)
+    if (!tf_is_handle(n->inputs[i])) inputs[2 + carried++] = n->inputs[i];
+  carnot_attrs_set_int(&attrs, n->node.arena, "carried", carried);
   n->output_count = n->input_count;
-  import_emit(&n->node, CARNOT_OP_LOOP, &attrs, inputs, 2 + n->input_count, n->outputs,
-              n->input_count);
+  import_emit(&n->node, CARNOT_OP_LOOP, &attrs, inputs, 2 + carried, results, carried);
+  for (int i = 0, at = 0; i < n->input_count && !n->node.status; i++)
+    n->outputs[i] = tf_is_handle(n->inputs[i]) ? n->inputs[i] : results[at++];
 }
 
 #define ROW(op, f, least) \
   { op, f, least, TF_MOST_OUTPUTS, 0, NULL, NULL }
 static const tf_row kRows[] = {
-    ROW("PartitionedCall", handle_call, 0),
-    ROW("StatefulPartitionedCall", handle_call, 0),
+    {"PartitionedCall", handle_call, 0, -1, 0, NULL, NULL},
+    {"StatefulPartitionedCall", handle_call, 0, -1, 0, NULL, NULL},
     ROW("If", handle_if, 1),
     ROW("StatelessIf", handle_if, 1),
     ROW("While", handle_while, 1),

@@ -32,6 +32,10 @@ static void set_padding(tf_import* n, const window* w, carnot_attrs* attrs) {
     carnot_attrs_set_text(attrs, n->node.arena, "auto_pad", "SAME_UPPER");
     return;
   }
+  if (!tf_is(n, "padding", "EXPLICIT", "VALID") && !tf_is(n, "padding", "VALID", "")) {
+    TF_FAIL(n, INVALID_MODEL, "attribute padding is none of SAME, VALID, EXPLICIT");
+    return;
+  }
   if (tf_is(n, "padding", "EXPLICIT", "VALID")) {
     const tf_int_list list = tf_ints(n, "explicit_paddings");
     const int first = tf_is_channels_first(n) ? 2 : 1;
@@ -87,6 +91,7 @@ static void handle_conv(tf_import* n) {
             (long long)taken);
     return;
   }
+  // Channels that are not known are those of one group: the sizes are checked in the run.
   carnot_attrs_set_int(&attrs, n->node.arena, "group", channels > 0 ? channels / taken : 1);
   n->outputs[0] = tf_last(n, import_op(&n->node, CARNOT_OP_CONV, &attrs, 2,
                                        tf_first(n, n->inputs[0]), filter_of(n, n->inputs[1])));
@@ -117,38 +122,48 @@ static void handle_conv_backprop(tf_import* n) {
   const window w = read_window(n, x);
   const int first = tf_is_channels_first(n) ? 2 : 1;
   int64_t pads[2 * CARNOT_MAX_RANK] = {0}, extra[CARNOT_MAX_RANK] = {0};
-  if (n->node.status) return;
   // The sizes of the pixels alone have to be known; the batch follows.
   const carnot_value* list = n->inputs[0];
   const bool same = tf_is(n, "padding", "SAME", "VALID");
+  const bool is_explicit = tf_is(n, "padding", "EXPLICIT", "VALID");
+  const tf_int_list given = tf_ints(n, "explicit_paddings");
+  if (is_explicit && given.count != 2 * ((size_t)w.rank + 2))
+    TF_FAIL(n, INVALID_MODEL, "%zu explicit_paddings; %d are required", given.count,
+            2 * (w.rank + 2));
+  if (n->node.status) return;
   for (int i = 0; i < w.rank; i++) {
-    const int64_t in = import_dim(x, first + i), k = import_dim(n->inputs[1], i);
+    const int64_t k = import_dim(n->inputs[1], i), s = w.stride[i];
+    int64_t in = import_dim(x, first + i);
     int64_t out = sizes && count == (size_t)w.rank + 2 ? sizes[first + i] : -1;
     if (out < 0 && list->syms && list->sym_count == (size_t)w.rank + 2 &&
         carnot_sym_is_const(list->syms[first + i]))
       out = list->syms[first + i].bits;
-    // SAME of an open size, as Keras writes it: in * stride.
-    if (out < 0 && in >= 0) out = same ? in * w.stride[i] : (in - 1) * w.stride[i] + k;
     if (k < 1) {
       TF_FAIL(n, UNSUPPORTED, "the dimensions of the filters must be known");
       return;
     }
     const int64_t reach = (k - 1) * w.dilation[i] + 1;
+    if (is_explicit) {
+      pads[i] = given.items[2 * (first + i)];
+      pads[w.rank + i] = given.items[2 * (first + i) + 1];
+      if (out >= 0 && in >= 0) extra[i] = out - ((in - 1) * s + reach - pads[i] - pads[w.rank + i]);
+      continue;
+    }
+    // The size that the convolution gives back, where only the other one is known.
+    if (in < 0 && out >= 0) in = same ? carnot_ceildiv(out, s) : (out - reach) / s + 1;
+    // SAME of an open size, as Keras writes it, is in * stride; VALID is the least that fits.
+    if (out < 0 && in >= 0) out = same ? in * s : (in - 1) * s + reach;
     if (out < 0) {
-      // With an open size the padding does not depend on it where SAME gives in * stride.
-      const int64_t total = same && reach > w.stride[i] ? reach - w.stride[i] : 0;
+      const int64_t total = same && reach > s ? reach - s : 0;
       pads[i] = total / 2, pads[w.rank + i] = total - total / 2;
-      extra[i] = same && reach < w.stride[i] ? w.stride[i] - reach : 0;
+      extra[i] = same && reach < s ? s - reach : 0;
       continue;
     }
     // What SAME pads the convolution that gives |in| from |out| with.
-    const int64_t needed = (in - 1) * w.stride[i] + reach - out;
-    const int64_t total = same && needed > 0 ? needed : 0;
+    const int64_t needed = (in - 1) * s + reach - out, total = same && needed > 0 ? needed : 0;
     pads[i] = total / 2, pads[w.rank + i] = total - total / 2;
-    extra[i] = out - ((in - 1) * w.stride[i] + reach - total);
+    extra[i] = out - ((in - 1) * s + reach - total);
   }
-  if (tf_is(n, "padding", "EXPLICIT", "VALID"))
-    TF_FAIL(n, UNSUPPORTED, "explicit padding of a transposed convolution");
   carnot_attrs attrs = {0};
   const size_t rank = (size_t)w.rank;
   carnot_attrs_set_ints(&attrs, n->node.arena, "strides", w.stride, rank);

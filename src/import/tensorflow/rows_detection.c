@@ -1,5 +1,6 @@
 // Operators of detectors. Source: tensorflow/core/ops/image_ops.cc.
 #include "import/tensorflow/rows.h"
+#include "plugin/front.h"
 
 static void handle_crop_and_resize(tf_import* n) {
   carnot_attrs attrs = {0};
@@ -48,7 +49,46 @@ static void handle_nms(tf_import* n) {
   if (version == 5) n->outputs[2] = count;
 }
 
+static double constant_number(tf_import* n, int input, const char* what) {
+  const carnot_value* x = n->inputs[input];
+  if (x->constant && carnot_tensor_count(&x->constant->tensor) == 1)
+    return carnot_load_f64(x->type.dtype, x->constant->tensor.data, 0);
+  TF_FAIL(n, UNSUPPORTED, "%s must be constant", what);
+  return 0;
+}
+
+// boxes [N, B, 1 or classes, 4], scores [N, B, classes].
+static void handle_combined_nms(tf_import* n) {
+  const int32_t each = (int32_t)constant_number(n, 2, "max_output_size_per_class"),
+                all = (int32_t)constant_number(n, 3, "max_total_size"),
+                pads = tf_bool(n, "pad_per_class", false), clips = tf_bool(n, "clip_boxes", true);
+  const float overlap = (float)constant_number(n, 4, "iou_threshold"),
+              least = (float)constant_number(n, 5, "score_threshold");
+  const carnot_plugin_field fields[] = {{"max_output_size_per_class", &each, CARNOT_FIELD_INT32, 1},
+                                        {"max_total_size", &all, CARNOT_FIELD_INT32, 1},
+                                        {"iou_threshold", &overlap, CARNOT_FIELD_FLOAT32, 1},
+                                        {"score_threshold", &least, CARNOT_FIELD_FLOAT32, 1},
+                                        {"pad_per_class", &pads, CARNOT_FIELD_INT32, 1},
+                                        {"clip_boxes", &clips, CARNOT_FIELD_INT32, 1}};
+  const carnot_plugin_entry* entry =
+      carnot_registry_lookup("EfficientNMS_Implicit_TF_TRT", "1", "");
+  carnot_value* found[4] = {NULL, NULL, NULL, NULL};
+  static const int64_t kFlat[] = {-1};
+  if (!entry) TF_FAIL(n, INTERNAL, "plugin EfficientNMS_Implicit_TF_TRT is not registered");
+  if (!n->node.status)
+    n->node.status =
+        carnot_plugin_add(n->node.block, entry, n->node.name, fields, 6, n->inputs, 2, found, 4);
+  if (n->node.status) return;
+  n->outputs[0] = found[1];
+  n->outputs[1] = found[2];
+  n->outputs[2] = import_cast(&n->node, found[3], CARNOT_DTYPE_F32);
+  n->outputs[3] = import_reshape_to(&n->node, found[0], kFlat, 1);
+  n->output_count = 4;
+}
+
 static const tf_row kRows[] = {
+    {"CombinedNonMaxSuppression", handle_combined_nms, 6, 6, 0, NULL,
+     "nmsed_boxes nmsed_scores nmsed_classes valid_detections"},
     {"CropAndResize", handle_crop_and_resize, 4, 4, 0, NULL, NULL},
     {"NonMaxSuppression", handle_nms, 3, 3, 1, NULL, NULL},
     {"NonMaxSuppressionV2", handle_nms, 4, 4, 2, NULL, NULL},

@@ -62,7 +62,9 @@ static void handle_mirror_pad(tf_import* n) {
   size_t count = 0;
   const int64_t* widths = tf_need_ints(n, 1, "the widths", &count);
   const int rank = import_rank(&n->node, n->inputs[0]);
-  if (n->node.status || count != 2 * (size_t)rank) return;
+  if (count != 2 * (size_t)rank)
+    TF_FAIL(n, INVALID_MODEL, "%zu widths of %d dimensions", count, rank);
+  if (n->node.status) return;
   if (tf_is(n, "mode", "REFLECT", "REFLECT")) {
     carnot_attrs attrs = {0};
     carnot_attrs_set_text(&attrs, n->node.arena, "mode", "reflect");
@@ -100,7 +102,8 @@ static carnot_value* reversed(tf_import* n, carnot_value* x, const int64_t* axes
 static void handle_reverse_v2(tf_import* n) {
   size_t count = 0;
   const int64_t* axes = tf_need_ints(n, 1, "the axes", &count);
-  if (axes && count <= CARNOT_MAX_RANK) n->outputs[0] = reversed(n, n->inputs[0], axes, count);
+  if (count > CARNOT_MAX_RANK) TF_FAIL(n, INVALID_MODEL, "%zu axes", count);
+  if (!n->node.status) n->outputs[0] = reversed(n, n->inputs[0], axes, count);
 }
 static void handle_reverse_sequence(tf_import* n) {
   carnot_attrs attrs = {0};
@@ -129,7 +132,9 @@ static void handle_roll(tf_import* n) {
   const int64_t* shifts = tf_need_ints(n, 1, "the shift", &shift_count);
   const int64_t* axes = tf_need_ints(n, 2, "the axis", &axis_count);
   const int rank = import_rank(&n->node, n->inputs[0]);
-  if (n->node.status || shift_count != axis_count) return;
+  if (shift_count != axis_count)
+    TF_FAIL(n, INVALID_MODEL, "%zu shifts of %zu axes", shift_count, axis_count);
+  if (n->node.status) return;
   carnot_value* y = n->inputs[0];
   for (size_t i = 0; i < axis_count; i++) {
     const int axis = import_axis(&n->node, axes[i], rank);
@@ -137,7 +142,20 @@ static void handle_roll(tf_import* n) {
     int64_t cut = -shifts[i];
     if (size > 0) cut = ((cut % size) + size) % size;
     if (n->node.status || cut == 0) continue;
-    if (size <= 0 && shifts[i] < 0) cut = -shifts[i];
+    if (size < 0) {
+      // In the run: the shift modulo the size.
+      carnot_value* whole = import_shape_part(&n->node, y, axis, axis + 1);
+      carnot_value* at =
+          import_binary(&n->node, CARNOT_FN_MOD, import_ints(&n->node, &cut, 1), whole);
+      const int64_t along = axis, zero = 0, end = INT64_MAX;
+      carnot_value* axis_list = import_ints(&n->node, &along, 1);
+      carnot_value* pair[2] = {import_op(&n->node, CARNOT_OP_SLICE, NULL, 4, y, at,
+                                         import_ints(&n->node, &end, 1), axis_list),
+                               import_op(&n->node, CARNOT_OP_SLICE, NULL, 4, y,
+                                         import_ints(&n->node, &zero, 1), at, axis_list)};
+      y = import_concat(&n->node, axis, pair, 2);
+      continue;
+    }
     carnot_value* parts[2] = {import_slice(&n->node, y, axis, cut, INT64_MAX),
                               import_slice(&n->node, y, axis, 0, cut)};
     y = import_concat(&n->node, axis, parts, 2);
@@ -159,16 +177,28 @@ static void handle_gather(tf_import* n) {
     n->outputs[0] = import_gather(&n->node, x, index, at);
     return;
   }
-  if (at != b || own < b) {
-    TF_FAIL(n, UNSUPPORTED, "batch_dims %lld with axis %lld", (long long)batch, (long long)axis);
+  if (b < 0 || at < b || own < b) {
+    TF_FAIL(n, INVALID_MODEL, "batch_dims %lld with axis %lld", (long long)batch, (long long)axis);
     return;
   }
+  // The axis comes right behind the batch; what was between them goes back before the indices.
+  int64_t perm[CARNOT_MAX_RANK], back[CARNOT_MAX_RANK];
+  for (int i = 0; i < rank; i++) perm[i] = i < b ? i : i == b ? at : i <= at ? i - 1 : i;
+  if (at != b) x = import_transpose(&n->node, x, perm, rank);
   // GatherND takes index tuples of one number behind the batch.
   const int64_t last = own;
   carnot_attrs attrs = {0};
   carnot_attrs_set_int(&attrs, n->node.arena, "batch_dims", b);
-  n->outputs[0] = import_op(&n->node, CARNOT_OP_GATHER_ND, &attrs, 2, x,
-                            import_unsqueeze(&n->node, index, &last, 1));
+  carnot_value* y = import_op(&n->node, CARNOT_OP_GATHER_ND, &attrs, 2, x,
+                              import_unsqueeze(&n->node, index, &last, 1));
+  // [batch.., indices.., between.., behind..]
+  const int taken = own - (int)b, between = at - (int)b, result = rank - 1 + taken;
+  if (between && result <= CARNOT_MAX_RANK) {
+    for (int i = 0; i < result; i++)
+      back[i] = i < b ? i : i < b + between ? i + taken : i < b + between + taken ? i - between : i;
+    y = import_transpose(&n->node, y, back, result);
+  }
+  n->outputs[0] = y;
 }
 static void handle_gather_nd(tf_import* n) {
   n->outputs[0] =
@@ -189,6 +219,10 @@ static void handle_scatter_nd(tf_import* n) {
 }
 static void handle_tensor_scatter(tf_import* n) {
   n->outputs[0] = scatter(n, n->inputs[0], n->inputs[1], n->inputs[2], n->row->text);
+}
+static void handle_tensor_scatter_sub(tf_import* n) {
+  carnot_value* updates = import_unary(&n->node, CARNOT_FN_NEG, n->inputs[2]);
+  n->outputs[0] = scatter(n, n->inputs[0], n->inputs[1], updates, "add");
 }
 static void handle_invert_permutation(tf_import* n) {
   static const int64_t kLast[] = {1};
@@ -215,6 +249,23 @@ static void handle_depth(tf_import* n) {
       n, import_op(&n->node, (carnot_op)n->row->code, &attrs, 1, tf_first(n, n->inputs[0])));
 }
 
+static bool blocks_fit(tf_import* n, const int64_t* block, size_t count, const int64_t* widths,
+                       size_t width_count) {
+  int64_t product = 1;
+  for (size_t i = 0; i < count; i++) {
+    if (block[i] >= 1 && block[i] < 1 << 20 && carnot_mul_i64(product, block[i], &product))
+      continue;
+    TF_FAIL(n, INVALID_MODEL, "block %zu is %lld", i, (long long)block[i]);
+    return false;
+  }
+  for (size_t i = 0; i < width_count; i++) {
+    if (widths[i] >= 0 && widths[i] < CARNOT_DIM_UNBOUNDED) continue;
+    TF_FAIL(n, INVALID_MODEL, "width %zu is %lld", i, (long long)widths[i]);
+    return false;
+  }
+  return true;
+}
+
 // Pads each of the |m| spatial dimensions, cuts it into blocks and puts these before the batch.
 static void handle_space_to_batch(tf_import* n) {
   size_t m = 0, pad_count = 0;
@@ -227,6 +278,7 @@ static void handle_space_to_batch(tf_import* n) {
     TF_FAIL(n, UNSUPPORTED, "paddings must be constant, two for each block");
     return;
   }
+  if (!blocks_fit(n, block, m, pads, pad_count)) return;
   int64_t widths[2 * CARNOT_MAX_RANK] = {0}, perm[2 * CARNOT_MAX_RANK], blocks = 1;
   for (size_t i = 0; i < m; i++) {
     widths[1 + i] = pads[2 * i], widths[rank + 1 + (int)i] = pads[2 * i + 1];
@@ -280,6 +332,7 @@ static void handle_batch_to_space(tf_import* n) {
     TF_FAIL(n, UNSUPPORTED, "crops must be constant, two for each block");
     return;
   }
+  if (!blocks_fit(n, block, m, crops, crop_count)) return;
   int64_t blocks = 1, perm[CARNOT_MAX_RANK];
   for (size_t i = 0; i < m; i++) blocks *= block[i];
   carnot_value *x = n->inputs[0], *whole = import_shape_of(&n->node, x), *parts[CARNOT_MAX_RANK];
@@ -350,6 +403,7 @@ static const tf_row kRows[] = {
     BY("ScatterNd", handle_scatter_nd, 3, 3),
     {"TensorScatterUpdate", handle_tensor_scatter, 3, 3, 0, "none", NULL},
     {"TensorScatterAdd", handle_tensor_scatter, 3, 3, 0, "add", NULL},
+    {"TensorScatterSub", handle_tensor_scatter_sub, 3, 3, 0, NULL, NULL},
     {"TensorScatterMax", handle_tensor_scatter, 3, 3, 0, "max", NULL},
     {"TensorScatterMin", handle_tensor_scatter, 3, 3, 0, "min", NULL},
     BY("InvertPermutation", handle_invert_permutation, 1, 1),

@@ -29,11 +29,23 @@ static void handle_square(tf_import* n) {
 static void handle_rsqrt(tf_import* n) {
   n->outputs[0] = unary(n, CARNOT_FN_RECIP, unary(n, CARNOT_FN_SQRT, n->inputs[0]));
 }
+// tanh(x / 2) * (exp(x) + 1), which is accurate near 0 too; exp(x) - 1 overflows as it should.
 static void handle_expm1(tf_import* n) {
-  n->outputs[0] = binary(n, CARNOT_FN_SUB, unary(n, CARNOT_FN_EXP, n->inputs[0]), number(n, 1));
+  carnot_value* half = binary(n, CARNOT_FN_MUL, n->inputs[0], number(n, 0.5));
+  carnot_value* e = unary(n, CARNOT_FN_EXP, n->inputs[0]);
+  n->outputs[0] = binary(n, CARNOT_FN_MUL, unary(n, CARNOT_FN_TANH, half),
+                         binary(n, CARNOT_FN_ADD, e, number(n, 1)));
 }
+// log(u) * x / (u - 1) with u = 1 + x as it is rounded; x where u is 1, u where it is infinite.
 static void handle_log1p(tf_import* n) {
-  n->outputs[0] = unary(n, CARNOT_FN_LOG, binary(n, CARNOT_FN_ADD, n->inputs[0], number(n, 1)));
+  carnot_value* x = n->inputs[0];
+  carnot_value* u = binary(n, CARNOT_FN_ADD, x, number(n, 1));
+  carnot_value* y = binary(n, CARNOT_FN_MUL, unary(n, CARNOT_FN_LOG, u),
+                           binary(n, CARNOT_FN_DIV, x, binary(n, CARNOT_FN_SUB, u, number(n, 1))));
+  carnot_value* infinite = import_unary_with(&n->node, CARNOT_FN_IS_INF, u, 1, 1);
+  y = import_ternary(&n->node, CARNOT_FN_SELECT, infinite, u, y);
+  carnot_value* small = binary(n, CARNOT_FN_EQUAL, u, number(n, 1));
+  n->outputs[0] = import_ternary(&n->node, CARNOT_FN_SELECT, small, x, y);
 }
 static carnot_fn fn_of(const carnot_node* node) {
   if (node->op != CARNOT_OP_UNARY && node->op != CARNOT_OP_BINARY) return CARNOT_FN_COUNT;
@@ -184,7 +196,15 @@ static void handle_select(tf_import* n) {
   { op, handle_binary, 2, 2, CARNOT_FN_##FN, NULL, NULL }
 #define BY(op, f, count) \
   { op, f, count, count, 0, NULL, NULL }
+static void handle_to_bool(tf_import* n) {
+  carnot_value* zero = number(n, 0);
+  n->outputs[0] = unary(n, CARNOT_FN_NOT, binary(n, CARNOT_FN_EQUAL, n->inputs[0], zero));
+}
+
 static const tf_row kRows[] = {
+    TWO("LeftShift", SHIFT_LEFT),
+    TWO("RightShift", SHIFT_RIGHT),
+    BY("ToBool", handle_to_bool, 1),
     ONE("Abs", ABS),
     ONE("Neg", NEG),
     ONE("Sign", SIGN),

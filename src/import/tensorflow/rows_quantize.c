@@ -16,11 +16,12 @@ static void nudge(double min, double max, int least, int most, float* scale, int
 static carnot_value* fake_quantize(tf_import* n, const float* mins, const float* maxs, size_t count,
                                    int axis) {
   const int64_t bits = tf_int(n, "num_bits", 8);
-  const int least = tf_bool(n, "narrow_range", false) ? 1 : 0, most = (1 << bits) - 1;
+  const int least = tf_bool(n, "narrow_range", false) ? 1 : 0;
   if (bits < 2 || bits > 8) {
     TF_FAIL(n, UNSUPPORTED, "num_bits is %lld; 2 to 8 are supported", (long long)bits);
     return NULL;
   }
+  const int most = (1 << bits) - 1;
   float* scales = CARNOT_NEW_ARRAY(n->node.arena, float, count);
   uint8_t* zeros = CARNOT_NEW_ARRAY(n->node.arena, uint8_t, count);
   if (!import_has_memory(&n->node)) return NULL;
@@ -76,14 +77,19 @@ static void handle_vars(tf_import* n) {
   else
     n->outputs[0] = fake_quantize(n, mins, maxs, 1, -1);
 }
+// The dimension is known and not |size|.
+static bool is_other_size(tf_import* n, int axis, size_t size) {
+  const int64_t dim = import_dim(n->inputs[0], axis);
+  return dim >= 0 && dim != (int64_t)size;
+}
+
 // Along the last axis.
 static void handle_per_channel(tf_import* n) {
   size_t counts[2];
   const int rank = import_rank(&n->node, n->inputs[0]);
   const float *mins = constant_floats(n, 1, &counts[0]), *maxs = constant_floats(n, 2, &counts[1]);
   if (n->node.status) return;
-  if (counts[0] != counts[1] || rank < 1 ||
-      import_dim(n->inputs[0], rank - 1) != (int64_t)counts[0])
+  if (counts[0] != counts[1] || rank < 1 || is_other_size(n, rank - 1, counts[0]))
     TF_FAIL(n, INVALID_MODEL, "%zu least and %zu largest values; one for each channel required",
             counts[0], counts[1]);
   else

@@ -17,10 +17,9 @@ static void handle_resize(tf_import* n) {
                                 nearest ? n->inputs[0]->type.dtype : CARNOT_DTYPE_F32);
   carnot_attrs_set_text(&attrs, n->node.arena, "mode", mode);
   // Nearest of half pixels takes the pixel that the center falls into.
-  carnot_attrs_set_text(&attrs, n->node.arena, "coordinate_transformation_mode",
-                        nearest && half && !corners ? "tf_half_pixel_for_nn" : coordinates(n));
+  carnot_attrs_set_text(&attrs, n->node.arena, "coordinate_transformation_mode", coordinates(n));
   carnot_attrs_set_text(&attrs, n->node.arena, "nearest_mode",
-                        corners ? "round_prefer_ceil" : "floor");
+                        corners || half ? "round_prefer_ceil" : "floor");
   if (mode[0] == 'c') {
     carnot_attrs_set_float(&attrs, n->node.arena, "cubic_coeff_a", half ? -0.5 : -0.75);
     carnot_attrs_set_int(&attrs, n->node.arena, "exclude_outside", half);
@@ -42,6 +41,14 @@ static void handle_patches(tf_import* n) {
     return;
   }
   int64_t pads[8] = {0}, steps[2] = {s.items[1], s.items[2]}, reach[2];
+  for (int d = 0; d < 4; d++)
+    if (k.items[d] < 1 || k.items[d] > 4096 || s.items[d] < 1 || r.items[d] < 1 ||
+        r.items[d] > 1 << 20 ||
+        (d % 3 == 0 && (k.items[d] != 1 || s.items[d] != 1 || r.items[d] != 1))) {
+      TF_FAIL(n, INVALID_MODEL, "ksizes, strides and rates of dimension %d are %lld, %lld, %lld", d,
+              (long long)k.items[d], (long long)s.items[d], (long long)r.items[d]);
+      return;
+    }
   for (int d = 0; d < 2; d++) {
     reach[d] = (k.items[1 + d] - 1) * r.items[1 + d] + 1;
     if (k.items[1 + d] < 1 || steps[d] < 1 || r.items[1 + d] < 1 ||

@@ -37,8 +37,8 @@ static void handle_unsorted(tf_import* n) {
   const char* fn = n->row->text;
   const carnot_dtype dtype = n->inputs[0]->type.dtype;
   const double start = fn[1] == 'u' ? 1 : fn[1] == 'd' ? 0 : extreme(dtype, fn[1] == 'i');
-  if (dtype == CARNOT_DTYPE_I64 && start != 0 && start != 1)
-    TF_FAIL(n, UNSUPPORTED, "elements of int64");
+  if (start != 0 && start != 1 && !carnot_dtype_is_float(dtype) && dtype != CARNOT_DTYPE_I32)
+    TF_FAIL(n, UNSUPPORTED, "extremes of this element type");
   n->outputs[0] = scatter_segments(n, n->inputs[0], tf_int64(n, n->inputs[1]),
                                    tf_int64(n, n->inputs[2]), start, fn);
 }

@@ -120,6 +120,13 @@ static void handle_one_hot(tf_import* n) {
                             import_concat(&n->node, 0, pair, 2));
 }
 
+// Drawn anew in each run, by Carnot's own generator.
+static void handle_random(tf_import* n) {
+  const carnot_dtype dtype = tf_type(n, "dtype", CARNOT_DTYPE_F32);
+  carnot_value* like = filled(n, import_number_of(&n->node, dtype, 0), n->inputs[0]);
+  n->outputs[0] = import_op(&n->node, (carnot_op)n->row->code, NULL, 1, like);
+}
+
 #define BY(op, f, least, most) \
   { op, f, least, most, 0, NULL, NULL }
 static const tf_row kRows[] = {
@@ -141,5 +148,7 @@ static const tf_row kRows[] = {
     BY("Range", handle_range, 3, 3),
     BY("LinSpace", handle_lin_space, 3, 3),
     BY("OneHot", handle_one_hot, 4, 4),
+    {"RandomUniform", handle_random, 1, 1, CARNOT_OP_RANDOM_UNIFORM, NULL, NULL},
+    {"RandomStandardNormal", handle_random, 1, 1, CARNOT_OP_RANDOM_NORMAL, NULL, NULL},
 };
 const tf_row_table tf_rows_shape = TF_ROW_TABLE(kRows);

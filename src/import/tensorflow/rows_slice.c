@@ -16,7 +16,7 @@ static void handle_slice(tf_import* n) {
   if (begin && size && begin_count == (size_t)rank && size_count == (size_t)rank) {
     for (int i = 0; i < rank; i++) {
       starts[i] = begin[i];
-      ends[i] = size[i] < 0 ? INT64_MAX : begin[i] + size[i];
+      if (size[i] < 0 || !carnot_add_i64(begin[i], size[i], &ends[i])) ends[i] = INT64_MAX;
     }
     from = import_ints(&n->node, starts, (size_t)rank);
     to = import_ints(&n->node, ends, (size_t)rank);
@@ -52,7 +52,9 @@ static void handle_split_v(tf_import* n) {
   const int64_t axis = tf_need_int(n, 2, "the axis");
   const int64_t* sizes = tf_need_ints(n, 1, "the sizes", &count);
   const int rank = import_rank(&n->node, n->inputs[0]);
-  if (n->node.status || count > TF_MOST_OUTPUTS) return;
+  if (count > TF_MOST_OUTPUTS)
+    TF_FAIL(n, UNSUPPORTED, "%zu parts; at most %d are supported", count, TF_MOST_OUTPUTS);
+  if (n->node.status) return;
   int64_t known[TF_MOST_OUTPUTS], sum = 0;
   int open = -1;
   for (size_t i = 0; i < count; i++) {
@@ -89,7 +91,7 @@ typedef struct slicing {
   int64_t axes[CARNOT_MAX_RANK];  // that are sliced, and the entry of each
   int entries[CARNOT_MAX_RANK];
   int sliced;
-  int64_t shrunk[CARNOT_MAX_RANK], inserted[CARNOT_MAX_RANK];
+  int64_t shrunk[CARNOT_MAX_RANK], inserted[2 * CARNOT_MAX_RANK];
   int shrunk_count, inserted_count;
 } slicing;
 

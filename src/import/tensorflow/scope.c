@@ -6,13 +6,6 @@
 
 // ---- references ----
 
-typedef struct reference {
-  carnot_strview node;
-  carnot_strview output;  // its name; empty: none
-  int64_t index;
-  bool is_control;
-} reference;
-
 static bool parse_index(carnot_strview text, int64_t* out) {
   int64_t value = 0;
   if (!text.size || text.size > 9) return false;
@@ -35,9 +28,8 @@ static carnot_strview cut(carnot_strview* text) {
   return rest;
 }
 
-// "^node", "node", "node:1" and "node:output:1".
-static bool read_reference(carnot_strview text, reference* out) {
-  *out = (reference){.node = text};
+bool tf_reference_read(carnot_strview text, tf_reference* out) {
+  *out = (tf_reference){.node = text};
   if (text.size && text.data[0] == '^') {
     out->is_control = true;
     out->node = (carnot_strview){text.data + 1, text.size - 1};
@@ -55,7 +47,7 @@ static bool read_reference(carnot_strview text, reference* out) {
 }
 
 // The flat number of the output that a reference means; -1: the row does not name it.
-static int64_t output_number(const tf_slot* slot, const reference* r) {
+static int64_t output_number(const tf_slot* slot, const tf_reference* r) {
   const tf_row* row = tf_row_find(slot->proto->op);
   if (!r->output.size || !row || !row->outputs) return r->index;
   int64_t number = 0;
@@ -74,6 +66,7 @@ carnot_status* tf_scope_init(tf_importer* importer, tf_scope* scope, const tf_no
   carnot_arena* arena = &importer->state.arena;
   void* slots;
   scope->block = block;
+  scope->node_list = nodes;
   scope->nodes.arena = scope->args.arena = arena;
   CARNOT_TRY(carnot_arena_try(arena, nodes->count + 1, sizeof(tf_slot), "a graph", &slots));
   scope->slots = slots;
@@ -89,13 +82,21 @@ carnot_status* tf_scope_init(tf_importer* importer, tf_scope* scope, const tf_no
   return carnot_arena_status(arena);
 }
 
-static carnot_value* argument(const tf_scope* scope, const reference* r) {
+static carnot_value* argument(const tf_scope* scope, const tf_reference* r) {
   const import_name_slot* arg =
       scope->function ? import_name_map_find(&scope->args, r->node) : NULL;
   return arg ? arg->item : NULL;
 }
 
-static carnot_status* find_slot(const tf_scope* scope, const reference* r, tf_slot** out) {
+// The row of a node's operator, which may be a function of the library; NULL: none.
+static const tf_row* row_of(const tf_importer* importer, const tf_node* node) {
+  const tf_row* row = tf_row_find(node->op);
+  if (!row && import_name_map_find(&importer->functions, node->op))
+    row = tf_row_find(carnot_view("PartitionedCall"));
+  return row;
+}
+
+static carnot_status* find_slot(const tf_scope* scope, const tf_reference* r, tf_slot** out) {
   const import_name_slot* found = import_name_map_find(&scope->nodes, r->node);
   CARNOT_CHECK(found, INVALID_MODEL, "there is no node \"" CARNOT_VIEW_FMT "\"",
                CARNOT_VIEW_ARG(r->node));
@@ -106,9 +107,9 @@ static carnot_status* find_slot(const tf_scope* scope, const reference* r, tf_sl
 // ---- one node ----
 
 static carnot_status* value_of(const tf_scope* scope, carnot_strview text, carnot_value** out) {
-  reference r;
+  tf_reference r;
   tf_slot* slot = NULL;
-  CARNOT_CHECK(read_reference(text, &r), INVALID_MODEL,
+  CARNOT_CHECK(tf_reference_read(text, &r), INVALID_MODEL,
                "\"" CARNOT_VIEW_FMT "\" is no reference to a result", CARNOT_VIEW_ARG(text));
   *out = argument(scope, &r);
   if (*out) return NULL;
@@ -166,6 +167,16 @@ static carnot_status* keep_outputs(tf_importer* importer, tf_import* n, tf_slot*
   return NULL;
 }
 
+// Handles of variables are passed on by these, and read by the rest of them.
+static bool takes_handles(carnot_strview op) {
+  static const char* const kOps[] = {
+      "ReadVariableOp", "ResourceGather", "Identity",       "PartitionedCall",        "If",
+      "StatelessIf",    "While",          "StatelessWhile", "StatefulPartitionedCall"};
+  for (size_t i = 0; i < sizeof(kOps) / sizeof(kOps[0]); i++)
+    if (carnot_view_is(op, kOps[i])) return true;
+  return false;
+}
+
 static carnot_status* run_handler(tf_importer* importer, tf_scope* scope, tf_slot* slot,
                                   tf_import* n) {
   const tf_node* proto = slot->proto;
@@ -173,11 +184,14 @@ static carnot_status* run_handler(tf_importer* importer, tf_scope* scope, tf_slo
   carnot_graph* graph = importer->state.graph;
   n->inputs = CARNOT_NEW_ARRAY(&importer->state.arena, carnot_value*, proto->input.count + 1);
   CARNOT_TRY(carnot_arena_status(&importer->state.arena));
-  for (size_t i = 0; i < proto->input.count; i++) {
+  const bool on_demand = least == TF_INPUTS_ON_DEMAND;
+  for (size_t i = 0; i < proto->input.count && !on_demand; i++) {
     if (proto->input.items[i].size && proto->input.items[i].data[0] == '^') continue;
     carnot_value* value = NULL;
     CARNOT_TRY(value_of(scope, proto->input.items[i], &value));
     if (value == &import_poison) return poison(importer, slot);
+    if (tf_is_handle(value) && !takes_handles(proto->op))
+      return note_unsupported(importer, scope, slot, "it reads a variable's handle");
     n->inputs[n->input_count++] = value;
   }
   CARNOT_CHECK(n->input_count >= least && (most < 0 || n->input_count <= most), INVALID_MODEL,
@@ -202,7 +216,7 @@ static carnot_status* run_handler(tf_importer* importer, tf_scope* scope, tf_slo
 static carnot_status* import_slot(tf_importer* importer, tf_scope* scope, tf_slot* slot) {
   const tf_node* proto = slot->proto;
   carnot_graph* graph = importer->state.graph;
-  const tf_row* row = tf_row_find(proto->op);
+  const tf_row* row = row_of(importer, proto);
   if (!row) return note_unsupported(importer, scope, slot, "no such operator is known");
   const char* name = carnot_arena_print(&graph->arena, "%s" CARNOT_VIEW_FMT, scope->prefix,
                                         CARNOT_VIEW_ARG(proto->name));
@@ -225,14 +239,17 @@ static carnot_status* import_slot(tf_importer* importer, tf_scope* scope, tf_slo
 // ---- what a node needs ----
 
 // The next node that |slot| needs and that is not imported; NULL: all are.
-static carnot_status* next_needed(tf_scope* scope, tf_slot* slot, tf_slot** out) {
+static carnot_status* next_needed(const tf_importer* importer, tf_scope* scope, tf_slot* slot,
+                                  tf_slot** out) {
   const tf_text_list* inputs = &slot->proto->input;
   *out = NULL;
-  if (!tf_row_find(slot->proto->op)) return NULL;  // what it is computed from does not matter
+  const tf_row* row = row_of(importer, slot->proto);
+  // What it is computed from does not matter, or the handler asks for it.
+  if (!row || row->least_inputs == TF_INPUTS_ON_DEMAND) return NULL;
   for (; slot->next_input < inputs->count; slot->next_input++) {
-    reference r;
+    tf_reference r;
     tf_slot* input = NULL;
-    CARNOT_CHECK(read_reference(inputs->items[slot->next_input], &r), INVALID_MODEL,
+    CARNOT_CHECK(tf_reference_read(inputs->items[slot->next_input], &r), INVALID_MODEL,
                  "\"" CARNOT_VIEW_FMT "\" is no reference to a result",
                  CARNOT_VIEW_ARG(inputs->items[slot->next_input]));
     if (r.is_control || argument(scope, &r)) continue;
@@ -256,7 +273,7 @@ static carnot_status* import_needed(tf_importer* importer, tf_scope* scope, tf_s
   first->state = TF_OPEN;
   while (depth) {
     tf_slot *slot = path[depth - 1], *needed = NULL;
-    CARNOT_TRY_AT(next_needed(scope, slot, &needed), "node \"%s" CARNOT_VIEW_FMT "\"",
+    CARNOT_TRY_AT(next_needed(importer, scope, slot, &needed), "node \"%s" CARNOT_VIEW_FMT "\"",
                   scope->prefix, CARNOT_VIEW_ARG(slot->proto->name));
     if (needed) {
       needed->state = TF_OPEN;
@@ -272,9 +289,9 @@ static carnot_status* import_needed(tf_importer* importer, tf_scope* scope, tf_s
 
 carnot_status* tf_scope_value(tf_importer* importer, tf_scope* scope, carnot_strview text,
                               carnot_value** out_value) {
-  reference r;
+  tf_reference r;
   tf_slot* slot = NULL;
-  CARNOT_CHECK(read_reference(text, &r), INVALID_MODEL,
+  CARNOT_CHECK(tf_reference_read(text, &r), INVALID_MODEL,
                "\"" CARNOT_VIEW_FMT "\" is no reference to a result", CARNOT_VIEW_ARG(text));
   *out_value = argument(scope, &r);
   if (*out_value) return NULL;
@@ -308,10 +325,11 @@ carnot_status* tf_function_inline(tf_import* n, carnot_strview name, carnot_bloc
                                   carnot_value* const* args, int count, carnot_value** outputs,
                                   int* out_count) {
   const import_name_slot* found = import_name_map_find(&n->importer->functions, name);
-  CARNOT_CHECK(found, INVALID_MODEL, "there is no function \"" CARNOT_VIEW_FMT "\"",
-               CARNOT_VIEW_ARG(name));
+  CARNOT_CHECK(found, INVALID_MODEL, "node \"%s\": there is no function \"" CARNOT_VIEW_FMT "\"",
+               n->node.name, CARNOT_VIEW_ARG(name));
   CARNOT_CHECK(n->scope->depth < TF_MOST_DEPTH, INVALID_MODEL,
-               "functions call one another more than %d deep", TF_MOST_DEPTH);
+               "function \"" CARNOT_VIEW_FMT "\" is called more than %d deep",
+               CARNOT_VIEW_ARG(name), TF_MOST_DEPTH);
   const tf_function* f = found->item;
   tf_scope scope = {.function = f, .depth = n->scope->depth + 1};
   scope.prefix = carnot_arena_print(n->node.arena, "%s/", n->node.name);

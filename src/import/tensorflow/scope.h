@@ -6,6 +6,15 @@
 
 enum { TF_MOST_DEPTH = 32 };  // of calls and bodies
 
+// "^node", "node", "node:1" and "node:output:1".
+typedef struct tf_reference {
+  carnot_strview node;
+  carnot_strview output;  // its name; empty: none
+  int64_t index;
+  bool is_control;
+} tf_reference;
+bool tf_reference_read(carnot_strview text, tf_reference* out);
+
 // A node and, once it is imported, its results.
 typedef struct tf_slot {
   const tf_node* proto;
@@ -18,6 +27,8 @@ typedef struct tf_slot {
 
 struct tf_scope {
   const tf_function* function;  // NULL: the graph itself
+  const tf_node_list* node_list;
+  tf_scope* outer;  // of the same nodes around a body of TensorFlow 1; NULL: none
   carnot_block* block;
   const char* prefix;     // of names; "" in the graph
   import_name_map nodes;  // by name to tf_slot*
@@ -27,9 +38,12 @@ struct tf_scope {
   int depth;
 };
 
+typedef struct tf_variables tf_variables;
+
 struct tf_importer {
   import_state state;  // first
   const tf_graph* graph;
+  tf_variables* variables;  // NULL: a graph without a bundle of variables
   import_files* files;
   carnot_tensorflow_options options;
   import_name_map functions;  // by name to tf_function*

@@ -106,6 +106,48 @@ typedef struct tf_graph {
   tf_library* library;
 } tf_graph;
 
-extern const carnot_pb_message carnot_tf_graph_message;
+typedef struct tf_tensor_info {
+  uint64_t present;
+  carnot_strview name;  // "node:0"
+} tf_tensor_info;
+typedef struct tf_named_tensor {
+  uint64_t present;
+  carnot_strview key;
+  tf_tensor_info* value;
+} tf_named_tensor;
+typedef CARNOT_PB_LIST(tf_named_tensor) tf_named_tensor_list;
+typedef struct tf_signature_def {
+  uint64_t present;
+  tf_named_tensor_list inputs, outputs;
+} tf_signature_def;
+typedef struct tf_named_signature {
+  uint64_t present;
+  carnot_strview key;
+  tf_signature_def* value;
+} tf_named_signature;
+typedef CARNOT_PB_LIST(tf_named_signature) tf_named_signature_list;
+typedef struct tf_meta_info {
+  uint64_t present;
+  tf_text_list tags;
+} tf_meta_info;
+typedef struct tf_saver {
+  uint64_t present;
+  carnot_strview restore_op_name;
+} tf_saver;
+typedef struct tf_meta_graph {
+  uint64_t present;
+  tf_meta_info* meta_info_def;
+  tf_graph* graph_def;
+  tf_saver* saver_def;
+  tf_named_signature_list signature_def;
+} tf_meta_graph;
+typedef struct tf_saved_model {
+  uint64_t present;
+  int64_t saved_model_schema_version;
+  CARNOT_PB_LIST(tf_meta_graph) meta_graphs;
+} tf_saved_model;
+
+extern const carnot_pb_message carnot_tf_graph_message, carnot_tf_meta_graph_message,
+    carnot_tf_saved_model_message, carnot_tf_shape_message;
 
 #endif  // CARNOT_IMPORT_TENSORFLOW_TF_PROTO_H_

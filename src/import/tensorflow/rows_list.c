@@ -1,0 +1,190 @@
+// Tensor lists, and tensor arrays, whose flow is the list and whose handle is their size. One that
+// is made of a tensor stays that tensor, its elements along dimension 0; one that is filled item by
+// item is a sequence. Source: tensorflow/core/ops/list_ops.cc.
+#include "import/tensorflow/rows.h"
+
+static bool is_dense(const carnot_value* list) { return list->type.kind == CARNOT_VALUE_TENSOR; }
+
+static carnot_value* scalar_index(tf_import* n, carnot_value* index) {
+  return import_reshape_to(&n->node, tf_int64(n, index), NULL, 0);
+}
+
+// Room for elements that are written in their order: an empty sequence.
+static void handle_empty(tf_import* n) {
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, n->node.arena, "dtype",
+                       tf_type(n, "element_dtype", CARNOT_DTYPE_F32));
+  n->outputs[0] = import_op(&n->node, CARNOT_OP_SEQUENCE_EMPTY, &attrs, 0);
+}
+
+static void handle_from_tensor(tf_import* n) { n->outputs[0] = n->inputs[0]; }
+
+static void get(tf_import* n, carnot_value* list, carnot_value* at) {
+  carnot_value* index = scalar_index(n, at);
+  n->outputs[0] = is_dense(list) ? import_gather(&n->node, list, index, 0)
+                                 : import_op(&n->node, CARNOT_OP_SEQUENCE_AT, NULL, 2, list, index);
+}
+
+static void handle_get(tf_import* n) { get(n, n->inputs[0], n->inputs[1]); }
+
+static carnot_value* body_param(tf_import* n, carnot_block* block, const carnot_value* like) {
+  const char* name = import_unique_name(
+      n->node.state, "", carnot_view(carnot_arena_print(n->node.arena, "%s/list", n->node.name)));
+  return carnot_block_add_param(block, name, &like->type);
+}
+
+// |list| without element |index| where it has one.
+static carnot_value* without(tf_import* n, carnot_value* list, carnot_value* index) {
+  carnot_value *length = import_op(&n->node, CARNOT_OP_SEQUENCE_LENGTH, NULL, 1, list),
+               *is_there = import_binary(&n->node, CARNOT_FN_LESS, index, length), *y = NULL;
+  if (n->node.status) return NULL;
+  carnot_block* blocks[2] = {carnot_block_create(n->node.state->graph),
+                             carnot_block_create(n->node.state->graph)};
+  carnot_value* params[2] = {body_param(n, blocks[0], list), body_param(n, blocks[0], index)};
+  import_node inner = n->node;
+  inner.block = blocks[0];
+  carnot_value* shorter =
+      import_op(&inner, CARNOT_OP_SEQUENCE_ERASE, NULL, 2, params[0], params[1]);
+  n->node.status = inner.status;
+  if (n->node.status) return NULL;
+  carnot_block_add_output(blocks[0], shorter);
+  carnot_block_add_output(blocks[1], body_param(n, blocks[1], list));
+  carnot_attrs attrs = {0};
+  static const char* const kNames[] = {"then_branch", "else_branch"};
+  for (int i = 0; i < 2; i++)
+    carnot_attrs_set(
+        &attrs, n->node.arena,
+        (carnot_attr){.name = kNames[i], .type = CARNOT_ATTR_BLOCK, .block = blocks[i]});
+  carnot_attrs_set_int(&attrs, n->node.arena, "then_inputs", 2);
+  carnot_value* inputs[4] = {is_there, list, index, list};
+  import_emit(&n->node, CARNOT_OP_IF, &attrs, inputs, 4, &y, 1);
+  return y;
+}
+
+static void set(tf_import* n, carnot_value* list, carnot_value* at, carnot_value* item) {
+  carnot_value* index = scalar_index(n, at);
+  if (!is_dense(list)) {
+    n->outputs[0] = import_op(&n->node, CARNOT_OP_SEQUENCE_INSERT, NULL, 3, without(n, list, index),
+                              item, index);
+    return;
+  }
+  static const int64_t kTuple[] = {1, 1}, kFront[] = {0};
+  n->outputs[0] = import_op(&n->node, CARNOT_OP_SCATTER_ND, NULL, 3, list,
+                            import_reshape_to(&n->node, index, kTuple, 2),
+                            import_unsqueeze(&n->node, item, kFront, 1));
+}
+
+static void handle_set(tf_import* n) { set(n, n->inputs[0], n->inputs[1], n->inputs[2]); }
+
+static void handle_push(tf_import* n) {
+  carnot_value *list = n->inputs[0], *item = n->inputs[1];
+  static const int64_t kFront[] = {0};
+  if (!is_dense(list)) {
+    n->outputs[0] = import_op(&n->node, CARNOT_OP_SEQUENCE_INSERT, NULL, 2, list, item);
+    return;
+  }
+  carnot_value* parts[2] = {list, import_unsqueeze(&n->node, item, kFront, 1)};
+  n->outputs[0] = import_concat(&n->node, 0, parts, 2);
+}
+
+static void handle_stack(tf_import* n) {
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, n->node.arena, "axis", 0);
+  carnot_attrs_set_int(&attrs, n->node.arena, "new_axis", 1);
+  carnot_value* list = n->inputs[0];
+  if (is_dense(list)) {
+    n->outputs[0] = list;
+    return;
+  }
+  carnot_value* y = import_op(&n->node, CARNOT_OP_CONCAT_FROM_SEQUENCE, &attrs, 1, list);
+  // The dimensions of the elements are a promise of the graph.
+  size_t count = 0;
+  int64_t dims[CARNOT_MAX_RANK] = {-1};
+  const int64_t* shape = tf_constant_ints(n, 1, &count);
+  int open = 0;
+  for (size_t i = 0; shape && i < count; i++) open += shape[i] < 0;
+  if (!y || !shape || count + 1 > CARNOT_MAX_RANK || y->type.rank >= 0) {
+    n->outputs[0] = y;
+    return;
+  }
+  for (size_t i = 0; i < count; i++) dims[1 + i] = shape[i] < 0 ? 0 : shape[i];
+  if (open == 0) {
+    n->outputs[0] = import_reshape_to(&n->node, y, dims, (int)count + 1);
+    return;
+  }
+  dims[0] = 0;
+  n->outputs[0] = import_reshape_to(&n->node, y, dims, (int)count + 1);
+}
+
+static void handle_length(tf_import* n) {
+  carnot_value* list = n->inputs[0];
+  carnot_value* length =
+      is_dense(list) ? import_reshape_to(&n->node, import_shape_part(&n->node, list, 0, 1), NULL, 0)
+                     : import_op(&n->node, CARNOT_OP_SEQUENCE_LENGTH, NULL, 1, list);
+  n->outputs[0] = import_cast(&n->node, length, CARNOT_DTYPE_I32);
+}
+
+// ---- tensor arrays ----
+
+static carnot_value* stacked(tf_import* n, carnot_value* list) {
+  carnot_attrs attrs = {0};
+  if (is_dense(list)) return list;
+  carnot_attrs_set_int(&attrs, n->node.arena, "axis", 0);
+  carnot_attrs_set_int(&attrs, n->node.arena, "new_axis", 1);
+  return import_op(&n->node, CARNOT_OP_CONCAT_FROM_SEQUENCE, &attrs, 1, list);
+}
+
+static void handle_array(tf_import* n) {
+  carnot_attrs attrs = {0};
+  carnot_attrs_set_int(&attrs, n->node.arena, "dtype", tf_type(n, "dtype", CARNOT_DTYPE_F32));
+  n->outputs[0] = n->inputs[0];
+  n->outputs[1] = import_op(&n->node, CARNOT_OP_SEQUENCE_EMPTY, &attrs, 0);
+  n->output_count = 2;
+}
+static void handle_write(tf_import* n) { set(n, n->inputs[3], n->inputs[1], n->inputs[2]); }
+static void handle_read(tf_import* n) { get(n, n->inputs[2], n->inputs[1]); }
+static void handle_array_gather(tf_import* n) {
+  n->outputs[0] = import_gather(&n->node, stacked(n, n->inputs[2]), tf_int64(n, n->inputs[1]), 0);
+}
+// All elements at once: [count, ..] at the indices of their order.
+static void handle_scatter(tf_import* n) {
+  n->outputs[0] =
+      import_gather(&n->node, n->inputs[2],
+                    import_op(&n->node, CARNOT_OP_RANGE, NULL, 3, import_int(&n->node, 0),
+                              import_op(&n->node, CARNOT_OP_SIZE, NULL, 1, n->inputs[1]),
+                              import_int(&n->node, 1)),
+                    0);
+  size_t count = 0;
+  const int64_t* indices = tf_constant_ints(n, 1, &count);
+  for (size_t i = 0; indices && i < count; i++)
+    if (indices[i] != (int64_t)i)
+      TF_FAIL(n, UNSUPPORTED, "index %zu is %lld: elements must be written in their order", i,
+              (long long)indices[i]);
+}
+static void handle_array_size(tf_import* n) {
+  carnot_value* list = n->inputs[1];
+  carnot_value* length =
+      is_dense(list) ? import_reshape_to(&n->node, import_shape_part(&n->node, list, 0, 1), NULL, 0)
+                     : import_op(&n->node, CARNOT_OP_SEQUENCE_LENGTH, NULL, 1, list);
+  length = import_cast(&n->node, length, CARNOT_DTYPE_I32);
+  // One that grows is as long as what was written to it.
+  n->outputs[0] = import_binary(&n->node, CARNOT_FN_MAX, length, n->inputs[0]);
+}
+
+static const tf_row kRows[] = {
+    {"TensorArrayV3", handle_array, 1, 1, 0, NULL, "handle flow"},
+    {"TensorArrayWriteV3", handle_write, 4, 4, 0, NULL, NULL},
+    {"TensorArrayReadV3", handle_read, 3, 3, 0, NULL, NULL},
+    {"TensorArrayGatherV3", handle_array_gather, 3, 3, 0, NULL, NULL},
+    {"TensorArrayScatterV3", handle_scatter, 4, 4, 0, NULL, NULL},
+    {"TensorArraySizeV3", handle_array_size, 2, 2, 0, NULL, NULL},
+    {"TensorListReserve", handle_empty, 2, 2, 0, NULL, NULL},
+    {"EmptyTensorList", handle_empty, 2, 2, 0, NULL, NULL},
+    {"TensorListFromTensor", handle_from_tensor, 2, 2, 0, NULL, NULL},
+    {"TensorListGetItem", handle_get, 3, 3, 0, NULL, NULL},
+    {"TensorListSetItem", handle_set, 3, 3, 0, NULL, NULL},
+    {"TensorListPushBack", handle_push, 2, 2, 0, NULL, NULL},
+    {"TensorListStack", handle_stack, 2, 3, 0, NULL, NULL},
+    {"TensorListLength", handle_length, 1, 1, 0, NULL, NULL},
+};
+const tf_row_table tf_rows_list = TF_ROW_TABLE(kRows);
