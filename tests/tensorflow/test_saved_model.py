@@ -189,6 +189,8 @@ def test_checksum(tmp_path: pathlib.Path) -> None:
 def test_folder_without_a_model(tmp_path: pathlib.Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "empty" in refused(tmp_path / "empty")
+    (tmp_path / "empty/saved_model.cpb").write_bytes(b"chunks")
+    assert "saved_model.cpb" in refused(tmp_path / "empty")
 
 
 def test_saved_model_cut_short(tmp_path: pathlib.Path) -> None:

@@ -62,7 +62,7 @@ typedef struct cli_build_options {
   const char* signature;          // of a SavedModel; NULL: its default
   const char** tags;              // of a SavedModel's graph; without any, its default
   size_t output_count, input_count, tag_count;
-  bool verify_weights;  // of a SavedModel's variables
+  bool verify_weights;                     // of a SavedModel's variables
   int64_t batch;                           // dimension 0 of a Caffe network's inputs; 0: its own
   const char* carried[CLI_MAX_LIBRARIES];  // plugin libraries that the engine carries
   size_t carried_count;

@@ -25,16 +25,16 @@ static bool is_tensorrt(const unsigned char* data, size_t size) {
 
 // A folder is a model where it holds a SavedModel.
 static carnot_status* check_folder(const char* path, bool* out_is_folder) {
+  static const char* const kNames[] = {"saved_model.pb", "saved_model.pbtxt", "saved_model.cpb"};
   struct stat facts;
   char inside[4096];
   *out_is_folder = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
   if (!*out_is_folder) return NULL;
-  snprintf(inside, sizeof(inside), "%s/saved_model.pb", path);
-  if (access(inside, F_OK) == 0) return NULL;
-  snprintf(inside, sizeof(inside), "%s/saved_model.pbtxt", path);
-  CLI_CHECK(access(inside, F_OK) == 0, IO,
-            "%s is a folder without saved_model.pb; give the model file inside", path);
-  return NULL;
+  for (size_t i = 0; i < sizeof(kNames) / sizeof(kNames[0]); i++) {
+    snprintf(inside, sizeof(inside), "%s/%s", path, kNames[i]);
+    if (access(inside, F_OK) == 0) return NULL;
+  }
+  return CLI_ERROR(IO, "%s is a folder without saved_model.pb; give the model file inside", path);
 }
 
 carnot_status* cli_file_recognise(const char* path, cli_file_kind* out) {

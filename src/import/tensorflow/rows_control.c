@@ -209,14 +209,17 @@ static void handle_while(tf_import* n) {
   }
   for (int i = 0; i < n->input_count; i++) types[i] = n->inputs[i]->type;
   carnot_block* body = NULL;
-  for (int attempt = 0; attempt < kMostAttempts; attempt++) {
+  bool changed = true;
+  for (int attempt = 0; attempt < kMostAttempts && changed; attempt++) {
     body = make_body(n, types, results);
     if (n->node.status || !body) return;
-    bool changed = false;
+    changed = false;
     for (int i = 0; i < n->input_count; i++)
       changed |= !tf_is_handle(n->inputs[i]) && widen(n, &types[i], &results[i]->type);
-    if (!changed) break;
   }
+  if (changed)
+    TF_FAIL(n, UNSUPPORTED, "the dimensions of its variables do not settle in %d turns",
+            kMostAttempts);
   carnot_attrs attrs = {0};
   set_block(n, &attrs, "body", body);
   int carried = 0;

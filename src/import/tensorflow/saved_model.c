@@ -81,6 +81,11 @@ carnot_status* tf_model_file(const char* path, carnot_arena* arena, const char**
     *out_path = inside;
     return NULL;
   }
+  const char* chunks = carnot_arena_print(arena, "%s/saved_model.cpb", path);
+  CARNOT_TRY(carnot_arena_status(arena));
+  CARNOT_CHECK(stat(chunks, &facts) != 0, UNSUPPORTED,
+               "%s is a SavedModel in chunks (saved_model.cpb): save it anew as saved_model.pb",
+               path);
   return CARNOT_ERROR(IO, "%s is a folder without saved_model.pb", path);
 }
 

@@ -330,6 +330,9 @@ carnot_status* tf_function_inline(tf_import* n, carnot_strview name, carnot_bloc
   CARNOT_CHECK(n->scope->depth < TF_MOST_DEPTH, INVALID_MODEL,
                "function \"" CARNOT_VIEW_FMT "\" is called more than %d deep",
                CARNOT_VIEW_ARG(name), TF_MOST_DEPTH);
+  CARNOT_CHECK(n->importer->call_count++ < TF_MOST_CALLS, OUT_OF_RANGE,
+               "node \"%s\": more than %d calls of functions are inlined", n->node.name,
+               TF_MOST_CALLS);
   const tf_function* f = found->item;
   tf_scope scope = {.function = f, .depth = n->scope->depth + 1};
   scope.prefix = carnot_arena_print(n->node.arena, "%s/", n->node.name);

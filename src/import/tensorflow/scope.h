@@ -4,7 +4,10 @@
 
 #include "import/tensorflow/importer.h"
 
-enum { TF_MOST_DEPTH = 32 };  // of calls and bodies
+enum {
+  TF_MOST_DEPTH = 32,       // of calls and bodies
+  TF_MOST_CALLS = 1 << 16,  // that are inlined: calls of calls multiply
+};
 
 // "^node", "node", "node:1" and "node:output:1".
 typedef struct tf_reference {
@@ -46,6 +49,7 @@ struct tf_importer {
   tf_variables* variables;  // NULL: a graph without a bundle of variables
   import_files* files;
   carnot_tensorflow_options options;
+  int call_count;             // that were inlined
   import_name_map functions;  // by name to tf_function*
 };
 
