@@ -355,6 +355,17 @@ static void handle_exit(tf_import* n) {
 
 // ---- conditionals ----
 
+// What a Switch decides by, past the Identity nodes that TensorFlow gives conditions.
+static const tf_slot* condition_slot(const tf_scope* scope, const tf_slot* branch) {
+  const tf_slot* slot = input_slot(scope, branch, 1);
+  for (size_t i = 0; i < scope->slot_count && is_op(slot, "Identity"); i++) {
+    const tf_slot* before = input_slot(scope, slot, 0);
+    if (!before) break;
+    slot = before;
+  }
+  return slot;
+}
+
 // The Switch that decides which input of a Merge there is: back along one path, past conditionals
 // and loops in the branch. |side| is the result of the Switch that the path comes from.
 static tf_slot* deciding_switch(const tf_scope* scope, const tf_slot* merge, carnot_strview from,
@@ -425,7 +436,7 @@ static carnot_status* capture_needed(tf_import* n, tf_scope* scope, carnot_strvi
   if (first) path[depth++] = first, visited[first - n->scope->slots] = true;
   while (depth) {
     tf_slot* slot = path[--depth];
-    if (is_op(slot, "Switch") && input_slot(n->scope, slot, 1) == condition) {
+    if (is_op(slot, "Switch") && condition_slot(n->scope, slot) == condition) {
       CARNOT_TRY(capture(n, scope, slot, given, inner, count));
       continue;
     }
@@ -463,7 +474,7 @@ static carnot_status* make_if(tf_import* n, const tf_slot* decision, const tf_sl
                               int true_input) {
   branch branches[2];
   carnot_value *condition = NULL, *inputs[2 * kMostVariables + 1];
-  const tf_slot* by = input_slot(n->scope, decision, 1);
+  const tf_slot* by = condition_slot(n->scope, decision);
   CARNOT_TRY(tf_scope_value(n->importer, n->scope, decision->proto->input.items[1], &condition));
   for (int i = 0; i < 2; i++)
     CARNOT_TRY(make_branch(n, merge->proto->input.items[i ? 1 - true_input : true_input], by,
