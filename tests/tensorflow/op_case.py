@@ -25,6 +25,8 @@ class Case:
     outputs: tuple | None = None
     open_sizes: bool = True
     rel: float = 1e-4
+    refused: str = ""
+    refused_open: str = ""
 
     @property
     def id(self) -> str:
@@ -37,9 +39,11 @@ def case(
     outputs: tuple | None = None,
     open_sizes: bool = True,
     rel: float = 1e-4,
+    refused: str = "",
+    refused_open: str = "",
     **arguments: object,
 ) -> None:
-    new = Case(op, name, arguments, outputs, open_sizes, rel)
+    new = Case(op, name, arguments, outputs, open_sizes, rel, refused, refused_open or refused)
     assert new.id not in {c.id for c in CASES}, new.id
     CASES.append(new)
 

@@ -5,7 +5,9 @@ static const tf_row_table* const kTables[] = {
     &tf_rows_control,   &tf_rows_control_v1, &tf_rows_conv,     &tf_rows_detection,
     &tf_rows_list,      &tf_rows_matmul,     &tf_rows_movement, &tf_rows_norm,
     &tf_rows_pointwise, &tf_rows_quantize,   &tf_rows_reduce,   &tf_rows_resample,
-    &tf_rows_segment,   &tf_rows_shape,      &tf_rows_slice,    &tf_rows_variables};
+    &tf_rows_segment,   &tf_rows_shape,      &tf_rows_slice,    &tf_rows_variables,
+    &tf_rows_cell,      &tf_rows_diagonal,   &tf_rows_numeric,  &tf_rows_partition,
+    &tf_rows_pool,      &tf_rows_search};
 
 const tf_row* tf_row_at(size_t index) {
   for (size_t t = 0; t < sizeof(kTables) / sizeof(kTables[0]); t++) {

@@ -7,6 +7,7 @@
 extern const tf_row_table tf_rows_control, tf_rows_control_v1, tf_rows_conv, tf_rows_detection,
     tf_rows_list, tf_rows_matmul, tf_rows_movement, tf_rows_norm, tf_rows_pointwise,
     tf_rows_quantize, tf_rows_reduce, tf_rows_resample, tf_rows_segment, tf_rows_shape,
-    tf_rows_slice, tf_rows_variables;
+    tf_rows_slice, tf_rows_variables, tf_rows_cell, tf_rows_diagonal, tf_rows_numeric,
+    tf_rows_partition, tf_rows_pool, tf_rows_search;
 
 #endif  // CARNOT_IMPORT_TENSORFLOW_ROWS_H_
