@@ -18,6 +18,7 @@ HEADERS = [
     "carnot/onnx.h",
     "carnot/plugin.h",
     "carnot/runtime.h",
+    "carnot/tensorflow.h",
 ]
 
 # Python functions that C calls; the user pointer is a handle of the Python object.

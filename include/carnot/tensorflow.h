@@ -28,12 +28,11 @@ typedef struct carnot_tensorflow_options {
 
 // Reads the model at |path|: a GraphDef, a MetaGraphDef, a SavedModel's folder or the file in it,
 // binary or as text. Variables are taken from the tensor bundle of the SavedModel
-// (variables/variables.index), as its restore graph says. The caller owns the network, which keeps the files mapped.
-// |options| may be NULL. Inputs and outputs are called by the signature's keys, without a signature
-// as their nodes; a result other than the first has its
-// number behind a colon. INVALID_MODEL where the file breaks its format, with the place;
-// UNSUPPORTED with one line for every node without an operator: its name, operator and the reason.
-// Any thread.
+// (variables/variables.index), as its restore graph says. The caller owns the network, which keeps
+// the files mapped. |options| may be NULL. Inputs and outputs are called by the signature's keys,
+// without a signature as their nodes; a result other than the first has its number behind a colon.
+// INVALID_MODEL where the file breaks its format, with the place; UNSUPPORTED with one line for
+// every node without an operator: its name, operator and the reason. Any thread.
 CARNOT_API carnot_status* carnot_tensorflow_parse_path(
     const char* path, const carnot_tensorflow_options* options,
     carnot_network** out_network) CARNOT_MUST_USE;
@@ -46,8 +45,8 @@ CARNOT_API carnot_status* carnot_tensorflow_parse_memory(
 CARNOT_API carnot_status* carnot_network_add_tensorflow(carnot_network* network, const char* path,
                                                         const carnot_tensorflow_options* options)
     CARNOT_MUST_USE;
-// True when |data| is a GraphDef, a MetaGraphDef or a SavedModel as far as its first bytes tell. Any
-// thread.
+// True when |data| is a GraphDef, a MetaGraphDef or a SavedModel as far as its first bytes tell.
+// Any thread.
 CARNOT_API bool carnot_tensorflow_is_graph(const void* data, size_t size);
 // True when nodes of operator |op| ("Conv2D") can be read. Any thread.
 CARNOT_API bool carnot_tensorflow_supports(const char* op);

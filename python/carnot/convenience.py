@@ -5,13 +5,14 @@ carnot.load("model.onnx")(x=array)
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._carnot import ffi, lib
 from .command import find_program
-from .core import CarnotError, ILogger, Logger, check
+from .core import CarnotError, ILogger, Logger, check, utf8
 from .engine.arrays import Profile, engine_html, record_timeline, run_arrays
 from .engine.builder import Builder
 from .engine.calibration import SampleCalibrator
@@ -51,8 +52,13 @@ def build(
     timing_cache: Optional[ITimingCache] = None,
     logger: Optional[ILogger] = None,
     backend: Optional[str] = None,
+    weights: Optional[Union[str, os.PathLike]] = None,
+    outputs: Sequence[str] = (),
 ) -> IHostMemory:
-    """Builds an engine from an ONNX file or its bytes and returns the serialized engine.
+    """Builds an engine from a model file, or from the bytes of an ONNX model, and returns the serialized engine.
+
+    Files of ONNX, TensorFlow (a GraphDef, or a SavedModel and its folder) and Caffe (a prototxt, with its caffemodel
+    as |weights|) are recognised by their content. |outputs|: names of outputs, of TensorFlow and Caffe models.
 
     |shapes| maps inputs with dynamic dimensions to a shape or to (min, opt, max). |fp16|, |bf16|: these types are
     allowed and used where they are faster. |int8|: samples, each a mapping from input names to arrays, on which the
@@ -65,12 +71,8 @@ def build(
     logger = logger or QuietLogger()
     builder = Builder(logger)
     network = builder.create_network(0)
-    parser = OnnxParser(network, logger)
-    is_path = isinstance(model, (str, os.PathLike))
-    if not (parser.parse_from_file(os.fspath(model)) if is_path else parser.parse(bytes(model))):
-        raise CarnotError(
-            lib.CARNOT_INVALID_MODEL, "\n".join(_describe(parser.get_error(i)) for i in range(parser.num_errors))
-        )
+    if not _read_other(network, model, weights, outputs):
+        _read_onnx(network, model, logger)
     config = builder.create_builder_config()
     config.builder_optimization_level = level
     config.backend = backend
@@ -87,6 +89,56 @@ def build(
         config.set_flag(BuilderFlag.INT8)
         config.int8_calibrator = SampleCalibrator(int8)
     return builder._build(network, config)
+
+
+def _read_onnx(network: Any, model: Any, logger: ILogger) -> None:
+    parser = OnnxParser(network, logger)
+    is_path = isinstance(model, (str, os.PathLike))
+    if not (parser.parse_from_file(os.fspath(model)) if is_path else parser.parse(bytes(model))):
+        raise CarnotError(
+            lib.CARNOT_INVALID_MODEL, "\n".join(_describe(parser.get_error(i)) for i in range(parser.num_errors))
+        )
+
+
+def _read_other(network: Any, model: Any, weights: Any, outputs: Sequence[str]) -> bool:
+    """Reads a file of TensorFlow or Caffe; False for what is neither."""
+    names = [ffi.new("char[]", utf8(name)) for name in outputs]
+    listed = ffi.new("const char*[]", names) if names else ffi.NULL
+    kind = _kind(model)
+    if kind == "caffe":
+        options = ffi.new("carnot_caffe_options*", {"outputs": listed, "output_count": len(names), "seed": 1})
+        given = ffi.NULL if weights is None else utf8(os.fspath(weights))
+        call = lib.carnot_network_add_caffe_files(network._c, utf8(os.fspath(model)), given, options)
+    elif weights is not None:
+        raise ValueError("weights are those of a Caffe network, and the model is none")
+    elif kind == "tensorflow":
+        options = ffi.new("carnot_tensorflow_options*", {"outputs": listed, "output_count": len(names)})
+        call = lib.carnot_network_add_tensorflow(network._c, utf8(os.fspath(model)), options)
+    elif names:
+        raise ValueError("outputs are chosen of TensorFlow and Caffe models, and the model is neither")
+    else:
+        return False
+    check(call)
+    network._take_parsed(ffi.NULL, 0)
+    return True
+
+
+def _kind(model: Any) -> str:
+    if not isinstance(model, (str, os.PathLike)):
+        return "onnx"
+    if os.path.isdir(model):
+        return "tensorflow"
+    if os.path.basename(model) in ("saved_model.pb", "saved_model.pbtxt"):
+        return "tensorflow"
+    try:
+        with open(model, "rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):
+        return "onnx"  # whose reader says what is wrong
+    with data, memoryview(data) as view, ffi.from_buffer(view) as start:
+        if lib.carnot_caffe_is_network(start, len(view)):
+            return "caffe"
+        return "tensorflow" if lib.carnot_tensorflow_is_graph(start, len(view)) else "onnx"
 
 
 def _describe(error: ParserError) -> str:
@@ -241,20 +293,25 @@ def load(
     timing_cache: Optional[ITimingCache] = None,
     logger: Optional[ILogger] = None,
     backend: Optional[str] = None,
+    weights: Optional[Union[str, os.PathLike]] = None,
+    outputs: Sequence[str] = (),
 ) -> Model:
-    """Loads a callable model from an engine or an ONNX model, given as a path or as bytes.
+    """Loads a callable model from an engine or a model: a path, or the bytes of an engine or an ONNX model.
 
-    An ONNX model is built now; from |shapes| on the options are those of build. |threads| and |contexts|: see Model.
+    A model is built now; from |shapes| on the options are those of build. |threads| and |contexts|: see Model.
     Raises CarnotError, and TypeError for options of build with an engine, which is built already.
     """
     given = {
         "shapes": shapes, "fp16": fp16, "bf16": bf16, "flags": flags, "level": level,
-        "timing_cache": timing_cache, "logger": logger, "backend": backend,
+        "timing_cache": timing_cache, "logger": logger, "backend": backend, "weights": weights, "outputs": outputs,
     }  # fmt: skip
     options = {name: value for name, value in given.items() if value != build.__kwdefaults__[name]}
     if not isinstance(model, (str, os.PathLike, *Bytes)):
         raise TypeError(f"load takes a path or bytes, not {type(model).__name__}")
-    head, is_path = _head(model), isinstance(model, (str, os.PathLike))
+    is_path = isinstance(model, (str, os.PathLike))
+    if is_path and _kind(model) != "onnx":
+        return Model(Runtime(QuietLogger())._deserialize(build(model, **options)), threads, contexts)
+    head = _head(model)
     runtime = Runtime(QuietLogger())
     is_onnx = os.fspath(model).endswith(".onnx") if is_path else head[:4] not in (b"ftrt", b"ptrt")
     if is_onnx and not lib.carnot_engine_is_file(head, len(head)):

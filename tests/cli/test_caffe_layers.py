@@ -217,6 +217,8 @@ for kind in ("MAX", "AVE"):
     simple(f"pool_{kind}_sides", "Pooling", f"pooling_param {{ pool: {kind} kernel_h: 4 kernel_w: 2 stride_h: 3 stride_w: 2 pad_h: 2 pad_w: 1 }}", lambda x, kind=kind: pool(x, (4, 2), (3, 2), (2, 1), kind), (2, 3, 9, 8))
     simple(f"pool_{kind}_floor", "Pooling", f"pooling_param {{ pool: {kind} kernel_size: 3 stride: 2 round_mode: FLOOR }}", lambda x, kind=kind: pool(x, (3, 3), (2, 2), (0, 0), kind, False), (2, 3, 8, 9))
     simple(f"pool_{kind}_global", "Pooling", f"pooling_param {{ pool: {kind} global_pooling: true }}", lambda x, kind=kind: (x.max((2, 3), keepdims=True) if kind == "MAX" else x.mean((2, 3), keepdims=True)))
+simple("pool_empty_windows", "Pooling", "pooling_param { kernel_size: 1 stride: 2 }", lambda x: np.pad(x[:, :, ::2, ::2], [(0, 0), (0, 0), (0, 1), (0, 1)], constant_values=np.finfo("f4").min), (2, 3, 8, 8))
+simple("pool_subsample", "Pooling", "pooling_param { kernel_size: 1 stride: 2 }", lambda x: x[:, :, ::2, ::2], (2, 3, 7, 9))
 case("pool_stochastic", layer("Pooling", "x", "y", "pooling_param { pool: STOCHASTIC kernel_size: 3 stride: 2 }"), {"x": (2, 3, 8, 9)}, [], lambda b, x: pool(x, (3, 3), (2, 2), (0, 0), "STOCHASTIC"))
 simple("inner_product", "InnerProduct", "inner_product_param { num_output: 5 }", lambda x, a, b: x.reshape(2, -1) @ a.T + b, X, [w(5, 378), w(5)])
 simple("inner_product_axis", "InnerProduct", "inner_product_param { num_output: 5 axis: -1 bias_term: false }", lambda x, a: x @ a.T, X, [w(5, 9)])

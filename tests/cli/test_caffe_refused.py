@@ -59,6 +59,10 @@ LAYERS = {
     "dummy_random": (layer("DummyData", "", "d", 'dummy_data_param { shape { dim: 3 } data_filler { type: "gaussian" } }'), "only constants are supported"),
     "lstm_of_one_bottom": (layer("LSTM", "x", "y", "recurrent_param { num_output: 4 }"), "1 bottoms; a layer of type LSTM has 2 to 5"),
     "window_outside": (layer("Convolution", "x", "y", "convolution_param { num_output: 4 kernel_size: 7 bias_term: false }"), 'layer "layer"'),
+    "psroi_channels": (layer("PSROIPooling", "x x", "y", "psroi_pooling_param { output_dim: 2 group_size: 3 spatial_scale: 1 }"), "bottom 0 has 3 channels"),
+    "proposal_scores": (layer("Proposal", "x x x", "y"), "3 scores and 3 corrections a pixel; 9 anchors"),
+    "proposal_limits": (layer("DummyData", "", "s d", "dummy_data_param { shape { dim: [1, 2, 6, 5] } shape { dim: [1, 4, 6, 5] } data_filler { value: 1 } }", "make") + layer("Proposal", "s d x", "y", "proposal_param { ratio: 1 scale: 8 post_nms_topn: 0 }"), "post_nms_topn 0"),
+    "proposal_base": (layer("DummyData", "", "s d", "dummy_data_param { shape { dim: [1, 2, 6, 5] } shape { dim: [1, 4, 6, 5] } data_filler { value: 1 } }", "make") + layer("Proposal", "s d x", "y", f"proposal_param {{ ratio: 1 scale: 8 base_size: {HUGE} }}"), "base_size 4611686018427387904"),
     "exp_base": (layer("Exp", "x", "y", "exp_param { base: -2 }"), "base is -2"),
     "clip": (layer("Clip", "x", "y", "clip_param { min: 0 }"), "lacks min or max"),
 }

@@ -8,6 +8,7 @@ import subprocess
 import numpy as np
 import onnx
 import pytest
+from caffe_net import inputs_text, layer
 from harness import CARNOT, passes
 from onnx import TensorProto, helper, numpy_helper
 

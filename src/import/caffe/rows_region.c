@@ -87,6 +87,15 @@ static carnot_value* sum_lines(caffe_import* n, carnot_value* rois, carnot_value
   return import_matmul(node, mask, x);
 }
 
+// A few bytes of text may ask for any size; the importer makes a number for each line and column.
+static void check_sides(caffe_import* n) {
+  enum { kMostPixels = 1 << 20 };
+  for (int d = 0; d < 4; d++)
+    if (d != 1 && caffe_dim(n, 0, d) > kMostPixels)
+      CAFFE_FAIL(n, OUT_OF_RANGE, "dimension %d of bottom 0 is %lld; at most %d are supported", d,
+                 (long long)caffe_dim(n, 0, d), kMostPixels);
+}
+
 // The mean of bin (i, j) over channel (output * G + i) * G + j; 0 of an empty bin.
 static void handle_psroi_pooling(caffe_import* n) {
   import_node* node = &n->node;
@@ -99,6 +108,8 @@ static void handle_psroi_pooling(caffe_import* n) {
   if (caffe_dim(n, 0, 1) != outputs * bins * bins)
     CAFFE_FAIL(n, INVALID_MODEL, "bottom 0 has %lld channels; output_dim %lld x group_size %lld^2",
                (long long)import_dim(n->inputs[0], 1), (long long)outputs, (long long)bins);
+  if (n->node.status) return;
+  check_sides(n);
   if (n->node.status) return;
   const int64_t height = caffe_dim(n, 0, 2), width = caffe_dim(n, 0, 3), five[2] = {-1, 5},
                 sums[5] = {bins, -1, outputs, bins, width}, means[4] = {bins, -1, outputs, bins};
@@ -124,6 +135,7 @@ typedef struct proposal {
 } proposal;
 
 static bool read_proposal(caffe_import* n, proposal* p) {
+  enum { kMostAnchors = 1 << 22 };
   static const float kRatios[] = {0.5f, 1, 2}, kScales[] = {8, 16, 32};
   const caffe_float_list least = caffe_floats(n->fields, "min_size");
   *p = (proposal){.stride = caffe_int(n->fields, "feat_stride", 16),
@@ -148,13 +160,15 @@ static bool read_proposal(caffe_import* n, proposal* p) {
     CAFFE_FAIL(n, INVALID_MODEL,
                "%lld scores and %lld corrections a pixel; %lld anchors have 2 and 4",
                (long long)caffe_dim(n, 0, 1), (long long)caffe_dim(n, 1, 1), (long long)p->anchors);
-  if (p->h > CAFFE_MOST_SIZE || p->w > CAFFE_MOST_SIZE || p->h * p->w > (1 << 24) / p->anchors)
+  if (p->h > CAFFE_MOST_SIZE || p->w > CAFFE_MOST_SIZE || p->h * p->w > kMostAnchors / p->anchors)
     CAFFE_FAIL(n, OUT_OF_RANGE, "%lld x %lld pixels of %lld anchors; at most %d are supported",
-               (long long)p->h, (long long)p->w, (long long)p->anchors, 1 << 24);
-  if (p->before < 1 || p->after < 1 || p->stride < 1 || p->base < 1)
-    CAFFE_FAIL(n, INVALID_MODEL,
-               "pre_nms_topn %lld, post_nms_topn %lld, feat_stride %lld, base_size %lld; 1 or more",
-               (long long)p->before, (long long)p->after, (long long)p->stride, (long long)p->base);
+               (long long)p->h, (long long)p->w, (long long)p->anchors, kMostAnchors);
+  if (p->stride < 1 || p->stride > CAFFE_MOST_SIZE || p->base < 1 || p->base > CAFFE_MOST_SIZE)
+    CAFFE_FAIL(n, INVALID_MODEL, "feat_stride %lld and base_size %lld; 1 to %d are required",
+               (long long)p->stride, (long long)p->base, CAFFE_MOST_SIZE);
+  if (p->before < 1 || p->after < 1)
+    CAFFE_FAIL(n, INVALID_MODEL, "pre_nms_topn %lld and post_nms_topn %lld; 1 or more are required",
+               (long long)p->before, (long long)p->after);
   return !n->node.status;
 }
 

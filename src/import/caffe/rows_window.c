@@ -113,6 +113,27 @@ static carnot_value* average(caffe_import* n, carnot_value* x, const carnot_attr
   return import_op(&n->node, CARNOT_OP_AVERAGE_POOL, attrs, 1, x);
 }
 
+// Without padding Caffe keeps a last window that begins behind the picture: it is empty, the
+// greatest of it is -FLT_MAX and its mean 0.
+static carnot_value* with_empty_windows(caffe_import* n, carnot_value* x, const caffe_window* w,
+                                        bool rounds_up, double empty, carnot_value* y) {
+  int64_t widths[2 * CARNOT_MAX_RANK] = {0};
+  bool any = false;
+  for (int i = 0; i < w->rank; i++)
+    if (w->pad[i]) return y;
+  for (int i = 0; i < w->rank && rounds_up; i++) {
+    const int64_t size = import_dim(x, 2 + i);
+    if (size < w->kernel[i]) continue;
+    const int64_t last = carnot_ceildiv(size - w->kernel[i], w->stride[i]) * w->stride[i];
+    widths[w->rank + 4 + i] = last >= size;
+    any |= last >= size;
+  }
+  if (!any) return y;
+  return import_op(&n->node, CARNOT_OP_PAD, NULL, 3, y,
+                   import_ints(&n->node, widths, 2 * (size_t)(w->rank + 2)),
+                   import_number_of(&n->node, y ? y->type.dtype : CARNOT_DTYPE_F32, empty));
+}
+
 // An average counts the elements of its window within the padded input. Stochastic pooling of phase
 // TEST weighs elements by themselves.
 carnot_value* caffe_pool(caffe_import* n, carnot_value* x, const caffe_window* w, int64_t kind,
@@ -122,15 +143,18 @@ carnot_value* caffe_pool(caffe_import* n, carnot_value* x, const caffe_window* w
   carnot_attrs_set_int(&attrs, n->node.arena, "ceil_mode", rounds_up);
   if (kind == CAFFE_POOL_MAX) {
     import_emit(&n->node, CARNOT_OP_MAX_POOL, &attrs, &x, 1, outputs, out_mask ? 2 : 1);
-    if (out_mask) *out_mask = plane_index(n, x, outputs[1]);
-    return outputs[0];
+    if (out_mask)
+      *out_mask = with_empty_windows(n, x, w, rounds_up, -1, plane_index(n, x, outputs[1]));
+    return with_empty_windows(n, x, w, rounds_up, -FLT_MAX, outputs[0]);
   }
   carnot_attrs_set_int(&attrs, n->node.arena, "count_include_pad", 1);
-  if (kind == CAFFE_POOL_AVERAGE) return average(n, x, &attrs);
+  if (kind == CAFFE_POOL_AVERAGE)
+    return with_empty_windows(n, x, w, rounds_up, 0, average(n, x, &attrs));
   carnot_value* squares = average(n, import_binary(&n->node, CARNOT_FN_MUL, x, x), &attrs);
   carnot_value* sums = import_binary(&n->node, CARNOT_FN_MAX, average(n, x, &attrs),
                                      import_number_of(&n->node, CARNOT_DTYPE_F32, FLT_MIN));
-  return import_binary(&n->node, CARNOT_FN_DIV, squares, sums);
+  return with_empty_windows(n, x, w, rounds_up, 0,
+                            import_binary(&n->node, CARNOT_FN_DIV, squares, sums));
 }
 
 static bool rounds_up(caffe_import* n) {

@@ -9,25 +9,36 @@ const tf_attr_value* tf_attr_find(const tf_node* node, const char* name) {
   return NULL;
 }
 
-int64_t tf_int(tf_import* n, const char* name, int64_t absent) {
+// The attribute where it holds a value of |kind| (TF_HAS_…); NULL where it is absent, and with an
+// error where it holds another.
+static const tf_attr_value* attr_of(tf_import* n, const char* name, uint64_t kind) {
+  static const char* const kKinds[] = {"list", "text", "integer", "float", "bool", "type", "shape"};
   const tf_attr_value* value = tf_attr_find(n->proto, name);
-  return value && (value->present & TF_HAS_I) ? value->i : absent;
+  if (!value || (value->present & kind)) return value;
+  int index = 0;
+  while ((uint64_t)1 << index != kind) index++;
+  TF_FAIL(n, INVALID_MODEL, "attribute %s holds no %s", name, kKinds[index]);
+  return NULL;
+}
+
+int64_t tf_int(tf_import* n, const char* name, int64_t absent) {
+  const tf_attr_value* value = attr_of(n, name, TF_HAS_I);
+  return value ? value->i : absent;
 }
 
 bool tf_bool(tf_import* n, const char* name, bool absent) {
-  const tf_attr_value* value = tf_attr_find(n->proto, name);
-  return value && (value->present & TF_HAS_B) ? value->b != 0 : absent;
+  const tf_attr_value* value = attr_of(n, name, TF_HAS_B);
+  return value ? value->b != 0 : absent;
 }
 
 double tf_float(tf_import* n, const char* name, double absent) {
-  const tf_attr_value* value = tf_attr_find(n->proto, name);
-  return value && (value->present & TF_HAS_F) ? (double)value->f : absent;
+  const tf_attr_value* value = attr_of(n, name, TF_HAS_F);
+  return value ? (double)value->f : absent;
 }
 
 bool tf_is(tf_import* n, const char* name, const char* text, const char* absent) {
-  const tf_attr_value* value = tf_attr_find(n->proto, name);
-  if (!value || !(value->present & TF_HAS_S)) return strcmp(text, absent) == 0;
-  return carnot_view_is(value->s, text);
+  const tf_attr_value* value = attr_of(n, name, TF_HAS_S);
+  return value ? carnot_view_is(value->s, text) : strcmp(text, absent) == 0;
 }
 
 tf_int_list tf_ints(tf_import* n, const char* name) {

@@ -141,6 +141,65 @@ static bool find_frame(tf_import* n, tf_slot* exit, frame* f) {
   return f->count > 0;
 }
 
+static bool is_read(const tf_scope* scope, const tf_slot* slot) {
+  for (size_t i = 0; i < scope->slot_count; i++)
+    for (size_t k = 0; k < scope->slots[i].proto->input.count; k++)
+      if (slot_named(scope, scope->slots[i].proto->input.items[k]) == slot) return true;
+  return false;
+}
+
+// The variable that |slot| is the Merge or the Switch of; -1: none.
+static int variable_of(const frame* f, const tf_slot* slot) {
+  for (int i = 0; i < f->count; i++)
+    if (slot == f->variables[i].merge || slot == f->variables[i].branch) return i;
+  return -1;
+}
+
+typedef struct walk {
+  tf_slot** stack;
+  size_t depth;
+  bool* seen;  // by slot
+} walk;
+
+static void visit(const tf_scope* scope, walk* w, tf_slot* slot) {
+  if (!slot || w->seen[slot - scope->slots]) return;
+  w->seen[slot - scope->slots] = true;
+  w->stack[w->depth++] = slot;
+}
+
+// Leaves out variables that neither the condition nor a result that is read depends on.
+static carnot_status* keep_needed(tf_import* n, frame* f, const tf_slot* own) {
+  const tf_scope* scope = n->scope;
+  void *stack, *seen;
+  bool needed[kMostVariables] = {false};
+  const size_t total = scope->slot_count + 1;
+  CARNOT_TRY(carnot_arena_try(&n->node.state->arena, total, sizeof(tf_slot*), "a walk", &stack));
+  CARNOT_TRY(carnot_arena_try(&n->node.state->arena, total, sizeof(bool), "a walk", &seen));
+  walk w = {.stack = stack, .seen = seen};
+  visit(scope, &w, input_slot(scope, f->condition, 0));
+  for (int i = 0; i < f->count; i++) {
+    const tf_slot* exit = f->variables[i].exit;
+    if (exit && (exit == own || is_read(scope, exit))) visit(scope, &w, f->variables[i].branch);
+  }
+  while (w.depth) {
+    tf_slot* slot = w.stack[--w.depth];
+    const int variable = variable_of(f, slot);
+    if (variable >= 0) {
+      needed[variable] = true;
+      visit(scope, &w, input_slot(scope, f->variables[variable].next, 0));
+    } else if (!is_op(slot, "Enter") || !carnot_view_equal(frame_name(slot), f->name)) {
+      for (size_t i = 0; i < slot->proto->input.count; i++)
+        if (slot->proto->input.items[i].size && slot->proto->input.items[i].data[0] != '^')
+          visit(scope, &w, input_slot(scope, slot, i));
+    }
+  }
+  int kept = 0;
+  for (int i = 0; i < f->count; i++)
+    if (needed[i]) f->variables[kept++] = f->variables[i];
+  f->count = kept;
+  return NULL;
+}
+
 static tf_slot* twin(const tf_scope* scope, const tf_slot* slot) {
   return slot_named(scope, slot->proto->name);
 }
@@ -249,7 +308,16 @@ static carnot_status* make_loop(tf_import* n, const frame* f, carnot_value** res
     CARNOT_TRY(make_body(n, f, types, constants, &body));
     if (body.is_poisoned) return NULL;
     changed = false;
-    for (int i = 0; i < f->count; i++) changed |= widen(n, &types[i], &body.results[i]->type);
+    for (int i = 0; i < f->count; i++) {
+      CARNOT_CHECK(types[i].kind == body.results[i]->type.kind &&
+                       types[i].dtype == body.results[i]->type.dtype,
+                   INVALID_MODEL,
+                   "node \"" CARNOT_VIEW_FMT "\": the loop variable begins as %s and goes on as %s",
+                   CARNOT_VIEW_ARG(f->variables[i].next->proto->name),
+                   carnot_dtype_name(types[i].dtype),
+                   carnot_dtype_name(body.results[i]->type.dtype));
+      changed |= widen(n, &types[i], &body.results[i]->type);
+    }
   }
   int count = 0;
   inputs[count++] = NULL;
@@ -269,6 +337,8 @@ static void handle_exit(tf_import* n) {
   carnot_value* results[kMostVariables];
   tf_slot* own = slot_named(n->scope, n->proto->name);
   if (!find_frame(n, own, &f)) return;
+  fail(n, keep_needed(n, &f, own));
+  if (n->node.status) return;
   fail(n, make_loop(n, &f, results));
   if (n->node.status) return;
   const bool poisoned = results[0] == &import_poison;
@@ -284,6 +354,17 @@ static void handle_exit(tf_import* n) {
 }
 
 // ---- conditionals ----
+
+// What a Switch decides by, past the Identity nodes that TensorFlow gives conditions.
+static const tf_slot* condition_slot(const tf_scope* scope, const tf_slot* branch) {
+  const tf_slot* slot = input_slot(scope, branch, 1);
+  for (size_t i = 0; i < scope->slot_count && is_op(slot, "Identity"); i++) {
+    const tf_slot* before = input_slot(scope, slot, 0);
+    if (!before) break;
+    slot = before;
+  }
+  return slot;
+}
 
 // The Switch that decides which input of a Merge there is: back along one path, past conditionals
 // and loops in the branch. |side| is the result of the Switch that the path comes from.
@@ -355,7 +436,7 @@ static carnot_status* capture_needed(tf_import* n, tf_scope* scope, carnot_strvi
   if (first) path[depth++] = first, visited[first - n->scope->slots] = true;
   while (depth) {
     tf_slot* slot = path[--depth];
-    if (is_op(slot, "Switch") && input_slot(n->scope, slot, 1) == condition) {
+    if (is_op(slot, "Switch") && condition_slot(n->scope, slot) == condition) {
       CARNOT_TRY(capture(n, scope, slot, given, inner, count));
       continue;
     }
@@ -393,7 +474,7 @@ static carnot_status* make_if(tf_import* n, const tf_slot* decision, const tf_sl
                               int true_input) {
   branch branches[2];
   carnot_value *condition = NULL, *inputs[2 * kMostVariables + 1];
-  const tf_slot* by = input_slot(n->scope, decision, 1);
+  const tf_slot* by = condition_slot(n->scope, decision);
   CARNOT_TRY(tf_scope_value(n->importer, n->scope, decision->proto->input.items[1], &condition));
   for (int i = 0; i < 2; i++)
     CARNOT_TRY(make_branch(n, merge->proto->input.items[i ? 1 - true_input : true_input], by,

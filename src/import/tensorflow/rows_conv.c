@@ -33,7 +33,10 @@ static void set_padding(tf_import* n, const window* w, carnot_attrs* attrs) {
     return;
   }
   if (!tf_is(n, "padding", "EXPLICIT", "VALID") && !tf_is(n, "padding", "VALID", "")) {
-    TF_FAIL(n, INVALID_MODEL, "attribute padding is none of SAME, VALID, EXPLICIT");
+    const tf_attr_value* given = tf_attr_find(n->proto, "padding");
+    TF_FAIL(n, INVALID_MODEL,
+            "attribute padding is \"" CARNOT_VIEW_FMT "\"; SAME, VALID or EXPLICIT is required",
+            CARNOT_VIEW_ARG(given->s));
     return;
   }
   if (tf_is(n, "padding", "EXPLICIT", "VALID")) {

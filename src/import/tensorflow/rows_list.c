@@ -141,6 +141,9 @@ static void handle_array(tf_import* n) {
   n->outputs[1] = import_op(&n->node, CARNOT_OP_SEQUENCE_EMPTY, &attrs, 0);
   n->output_count = 2;
 }
+static void handle_list_gather(tf_import* n) {
+  n->outputs[0] = import_gather(&n->node, stacked(n, n->inputs[0]), tf_int64(n, n->inputs[1]), 0);
+}
 static void handle_write(tf_import* n) { set(n, n->inputs[3], n->inputs[1], n->inputs[2]); }
 static void handle_read(tf_import* n) { get(n, n->inputs[2], n->inputs[1]); }
 static void handle_array_gather(tf_import* n) {
@@ -185,6 +188,7 @@ static const tf_row kRows[] = {
     {"TensorListSetItem", handle_set, 3, 3, 0, NULL, NULL},
     {"TensorListPushBack", handle_push, 2, 2, 0, NULL, NULL},
     {"TensorListStack", handle_stack, 2, 3, 0, NULL, NULL},
+    {"TensorListGather", handle_list_gather, 3, 3, 0, NULL, NULL},
     {"TensorListLength", handle_length, 1, 1, 0, NULL, NULL},
 };
 const tf_row_table tf_rows_list = TF_ROW_TABLE(kRows);

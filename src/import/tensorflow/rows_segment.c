@@ -65,9 +65,37 @@ static void handle_sorted(tf_import* n) {
   n->outputs[0] = y;
 }
 
+// Segments without elements are 0, of a product 1.
+static void handle_sorted_extreme(tf_import* n) {
+  static const int64_t kFirst[] = {0};
+  const char* fn = n->row->text;
+  carnot_value *data = n->inputs[0], *ids = tf_int64(n, n->inputs[1]);
+  carnot_value* largest = import_reduce(&n->node, "max", ids, kFirst, 1);
+  carnot_value* segments = import_binary(&n->node, CARNOT_FN_ADD, largest, import_int(&n->node, 1));
+  const bool product = fn[1] == 'u';
+  const carnot_dtype dtype = data->type.dtype;
+  if (!product && !carnot_dtype_is_float(dtype) && dtype != CARNOT_DTYPE_I32)
+    TF_FAIL(n, UNSUPPORTED, "extremes of this element type");
+  carnot_value* y =
+      scatter_segments(n, data, ids, segments, product ? 1 : extreme(dtype, fn[1] == 'i'), fn);
+  if (!product) {
+    carnot_value* ones =
+        import_op(&n->node, CARNOT_OP_EXPAND, NULL, 2, import_number(&n->node, data, 1),
+                  import_shape_of(&n->node, data));
+    carnot_value* count = scatter_segments(n, ones, ids, segments, 0, "add");
+    carnot_value* empty =
+        import_binary(&n->node, CARNOT_FN_EQUAL, count, import_number(&n->node, data, 0));
+    y = import_ternary(&n->node, CARNOT_FN_SELECT, empty, import_number(&n->node, data, 0), y);
+  }
+  n->outputs[0] = y;
+}
+
 static const tf_row kRows[] = {
     {"SegmentSum", handle_sorted, 2, 2, 0, "add", NULL},
     {"SegmentMean", handle_sorted, 2, 2, 0, "mean", NULL},
+    {"SegmentProd", handle_sorted_extreme, 2, 2, 0, "mul", NULL},
+    {"SegmentMax", handle_sorted_extreme, 2, 2, 0, "max", NULL},
+    {"SegmentMin", handle_sorted_extreme, 2, 2, 0, "min", NULL},
     {"UnsortedSegmentSum", handle_unsorted, 3, 3, 0, "add", NULL},
     {"UnsortedSegmentProd", handle_unsorted, 3, 3, 0, "mul", NULL},
     {"UnsortedSegmentMax", handle_unsorted, 3, 3, 0, "max", NULL},

@@ -65,8 +65,21 @@ static void handle_split_v(tf_import* n) {
       sum += sizes[i];
   }
   const int64_t whole = import_dim(n->inputs[0], import_axis(&n->node, axis, rank));
-  if (open >= 0 && whole < 0)
-    TF_FAIL(n, UNSUPPORTED, "a size of -1 along a dimension that is not known");
+  if (open >= 0 && whole < 0) {
+    // Parts before the open one count from the beginning, those behind it from the end.
+    int64_t at = 0, left = 0;
+    for (size_t i = (size_t)open + 1; i < count; i++) left += known[i];
+    for (size_t i = 0; i < count; i++) {
+      const bool before = i < (size_t)open, is_open = i == (size_t)open;
+      const int64_t start = before || is_open ? at : -left;
+      if (!before && !is_open) left -= known[i];
+      const int64_t end = before ? at + known[i] : left ? -left : INT64_MAX;
+      n->outputs[i] = import_slice(&n->node, n->inputs[0], axis, start, end);
+      if (before) at += known[i];
+    }
+    n->output_count = (int)count;
+    return;
+  }
   if (open >= 0) known[open] = whole - sum;
   split(n, n->inputs[0], import_ints(&n->node, known, count), axis, (int64_t)count);
 }

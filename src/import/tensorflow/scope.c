@@ -244,8 +244,8 @@ static carnot_status* next_needed(const tf_importer* importer, tf_scope* scope, 
   const tf_text_list* inputs = &slot->proto->input;
   *out = NULL;
   const tf_row* row = row_of(importer, slot->proto);
-  // What it is computed from does not matter, or the handler asks for it.
-  if (!row || row->least_inputs == TF_INPUTS_ON_DEMAND) return NULL;
+  // What one that is not supported is computed from may not be supported either: all are named.
+  if (row && row->least_inputs == TF_INPUTS_ON_DEMAND) return NULL;
   for (; slot->next_input < inputs->count; slot->next_input++) {
     tf_reference r;
     tf_slot* input = NULL;
