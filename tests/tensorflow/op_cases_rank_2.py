@@ -127,7 +127,6 @@ case("NonMaxSuppressionV4", boxes=BOXES, scores=SCORES, **limits)
 case(
     "NonMaxSuppressionV4",
     "padded",
-    refused="pad_to_max_output_size",
     boxes=BOXES,
     scores=SCORES,
     **limits,

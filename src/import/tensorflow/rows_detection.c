@@ -15,6 +15,17 @@ static void handle_crop_and_resize(tf_import* n) {
   n->outputs[0] = import_move_channels(&n->node, y, true);
 }
 
+// A list filled with zeros up to max_output_size elements.
+static carnot_value* filled_up(tf_import* n, carnot_value* list) {
+  static const int64_t kOne[] = {1}, kZero[] = {0};
+  carnot_value* most = import_reshape_to(&n->node, tf_int64(n, n->inputs[2]), kOne, 1);
+  carnot_value* missing =
+      import_binary(&n->node, CARNOT_FN_SUB, most, import_shape_of(&n->node, list));
+  carnot_value* widths[2] = {import_ints(&n->node, kZero, 1), missing};
+  return import_op(&n->node, CARNOT_OP_PAD, NULL, 3, list, import_concat(&n->node, 0, widths, 2),
+                   import_number(&n->node, list, 0));
+}
+
 // boxes [B, 4], scores [B]: the indices of at most max_output boxes, best first.
 static void handle_nms(tf_import* n) {
   static const int64_t kFront[] = {0}, kTwo[] = {0, 1}, kFlat[] = {-1};
@@ -29,8 +40,6 @@ static void handle_nms(tf_import* n) {
         carnot_load_f64(sigma->type.dtype, sigma->constant->tensor.data, 0) != 0)
       TF_FAIL(n, UNSUPPORTED, "soft_nms_sigma must be the constant 0");
   }
-  if (version == 4 && tf_bool(n, "pad_to_max_output_size", false))
-    TF_FAIL(n, UNSUPPORTED, "pad_to_max_output_size");
   carnot_value *inputs[5] = {import_unsqueeze(&n->node, n->inputs[0], kFront, 1),
                              import_unsqueeze(&n->node, n->inputs[1], kTwo, 2),
                              import_reshape_to(&n->node, tf_int64(n, n->inputs[2]), kFlat, 1),
@@ -47,6 +56,9 @@ static void handle_nms(tf_import* n) {
       import_cast(&n->node, import_op(&n->node, CARNOT_OP_SIZE, NULL, 1, index), CARNOT_DTYPE_I32);
   n->outputs[1] = version == 4 ? count : import_gather(&n->node, n->inputs[1], index, 0);
   if (version == 5) n->outputs[2] = count;
+  if (!tf_bool(n, "pad_to_max_output_size", false)) return;
+  n->outputs[0] = filled_up(n, n->outputs[0]);
+  if (version == 5) n->outputs[1] = filled_up(n, n->outputs[1]);
 }
 
 static double constant_number(tf_import* n, int input, const char* what) {

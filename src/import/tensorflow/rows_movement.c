@@ -266,11 +266,20 @@ static bool blocks_fit(tf_import* n, const int64_t* block, size_t count, const i
   return true;
 }
 
+// The block of each spatial dimension: input 1, or the attribute of the first version for two.
+static const int64_t* read_blocks(tf_import* n, size_t* out_count) {
+  if (n->input_count > 2) return tf_need_ints(n, 1, "the blocks", out_count);
+  int64_t* blocks = CARNOT_NEW_ARRAY(n->node.arena, int64_t, 2);
+  *out_count = 2;
+  if (import_has_memory(&n->node)) blocks[0] = blocks[1] = tf_int(n, "block_size", 0);
+  return blocks;
+}
+
 // Pads each of the |m| spatial dimensions, cuts it into blocks and puts these before the batch.
 static void handle_space_to_batch(tf_import* n) {
   size_t m = 0, pad_count = 0;
-  const int64_t* block = tf_need_ints(n, 1, "the blocks", &m);
-  const int64_t* pads = tf_constant_ints(n, 2, &pad_count);
+  const int64_t* block = read_blocks(n, &m);
+  const int64_t* pads = tf_constant_ints(n, n->input_count - 1, &pad_count);
   const int rank = import_rank(&n->node, n->inputs[0]);
   if (n->node.status) return;
   if (!pads || pad_count != 2 * m || (int)m + 1 > rank ||
@@ -324,8 +333,8 @@ static void handle_space_to_batch(tf_import* n) {
 // The reverse, then crops.
 static void handle_batch_to_space(tf_import* n) {
   size_t m = 0, crop_count = 0;
-  const int64_t* block = tf_need_ints(n, 1, "the blocks", &m);
-  const int64_t* crops = tf_constant_ints(n, 2, &crop_count);
+  const int64_t* block = read_blocks(n, &m);
+  const int64_t* crops = tf_constant_ints(n, n->input_count - 1, &crop_count);
   const int rank = import_rank(&n->node, n->inputs[0]);
   if (n->node.status) return;
   if (!crops || crop_count != 2 * m || (int)m + 1 > rank || m + (size_t)rank > CARNOT_MAX_RANK) {
@@ -412,6 +421,8 @@ static const tf_row kRows[] = {
     {"DepthToSpace", handle_depth, 1, 1, CARNOT_OP_DEPTH_TO_SPACE, NULL, NULL},
     BY("SpaceToBatchND", handle_space_to_batch, 3, 3),
     BY("BatchToSpaceND", handle_batch_to_space, 3, 3),
+    BY("SpaceToBatch", handle_space_to_batch, 2, 2),
+    BY("BatchToSpace", handle_batch_to_space, 2, 2),
     BY("MatrixBandPart", handle_band_part, 3, 3),
 };
 const tf_row_table tf_rows_movement = TF_ROW_TABLE(kRows);
