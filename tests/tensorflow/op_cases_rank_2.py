@@ -132,6 +132,8 @@ case(
     **limits,
     pad_to_max_output_size=True,
 )
+padded = dict(soft_nms_sigma=k(0.0), pad_to_max_output_size=True)
+case("NonMaxSuppressionV5", "padded", boxes=BOXES[:6], scores=SCORES[:6], **limits, **padded)
 case("NonMaxSuppressionV5", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(0.0))
 case(
     "NonMaxSuppressionV5", "soft", refused="soft_nms_sigma", boxes=BOXES, scores=SCORES, **limits, soft_nms_sigma=k(0.5)
