@@ -68,6 +68,14 @@ BROKEN = {
         ],
         ["conv", "SOME"],
     ),
+    "no_padding": (
+        [
+            placeholder("x", (1, 8, 8, 3)),
+            constant("w", np.ones((3, 3, 3, 4))),
+            node("conv", "Conv2D", "x", "w", T=F32, strides=[1, 1, 1, 1]),
+        ],
+        ["conv", "padding"],
+    ),
     "bad_strides": (
         [
             placeholder("x", (1, 8, 8, 3)),

@@ -34,9 +34,10 @@ static void set_padding(tf_import* n, const window* w, carnot_attrs* attrs) {
   }
   if (!tf_is(n, "padding", "EXPLICIT", "VALID") && !tf_is(n, "padding", "VALID", "")) {
     const tf_attr_value* given = tf_attr_find(n->proto, "padding");
+    const carnot_strview text = given ? given->s : carnot_view("");
     TF_FAIL(n, INVALID_MODEL,
             "attribute padding is \"" CARNOT_VIEW_FMT "\"; SAME, VALID or EXPLICIT is required",
-            CARNOT_VIEW_ARG(given->s));
+            CARNOT_VIEW_ARG(text));
     return;
   }
   if (tf_is(n, "padding", "EXPLICIT", "VALID")) {
