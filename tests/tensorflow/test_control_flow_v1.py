@@ -172,3 +172,12 @@ def test_loop_whose_state_changes_its_type(tmp_path: pathlib.Path) -> None:
     nodes = loop(*state("v", "x", "v_result"), node("v_result", "Cast", "v_body", SrcT=F32, DstT=I32))
     message = refused(write(tmp_path, *nodes), "--outputs=v_exit")
     assert "v_next" in message or "v_result" in message or "v_enter" in message, message
+
+
+def test_conditions_nested_too_deep(tmp_path: pathlib.Path) -> None:
+    """Each condition's branch reads the result of the one before it, which is found from inside the branch only."""
+    nodes = [placeholder("x", (2, 3)), placeholder("flag", (), "bool"), node("y0", "Neg", "x", T=F32)]
+    for k in range(1, 150):
+        nodes += [switch(f"s{k}", "x"), add(f"no{k}", f"s{k}", f"y{k - 1}"), add(f"yes{k}", f"s{k}:1", f"y{k - 1}")]
+        nodes.append(merge(f"y{k}", f"no{k}", f"yes{k}"))
+    assert "nested" in refused(write(tmp_path, *nodes), "--outputs=y149")

@@ -296,7 +296,14 @@ carnot_status* tf_scope_value(tf_importer* importer, tf_scope* scope, carnot_str
   *out_value = argument(scope, &r);
   if (*out_value) return NULL;
   CARNOT_TRY(find_slot(scope, &r, &slot));
-  CARNOT_TRY(import_needed(importer, scope, slot));
+  CARNOT_CHECK(importer->nesting < TF_MOST_NESTING, INVALID_MODEL,
+               "node \"%s" CARNOT_VIEW_FMT
+               "\": calls, conditions and loops are nested more than %d deep",
+               scope->prefix, CARNOT_VIEW_ARG(r.node), TF_MOST_NESTING);
+  importer->nesting++;
+  carnot_status* status = import_needed(importer, scope, slot);
+  importer->nesting--;
+  CARNOT_TRY(status);
   return value_of(scope, text, out_value);
 }
 

@@ -6,6 +6,7 @@
 
 enum {
   TF_MOST_DEPTH = 32,       // of calls and bodies
+  TF_MOST_NESTING = 128,    // of handlers that import what they need
   TF_MOST_CALLS = 1 << 16,  // that are inlined: calls of calls multiply
 };
 
@@ -49,6 +50,7 @@ struct tf_importer {
   tf_variables* variables;  // NULL: a graph without a bundle of variables
   import_files* files;
   carnot_tensorflow_options options;
+  int nesting;                // of handlers at work
   int call_count;             // that were inlined
   import_name_map functions;  // by name to tf_function*
 };
