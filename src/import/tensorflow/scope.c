@@ -74,6 +74,7 @@ carnot_status* tf_scope_init(tf_importer* importer, tf_scope* scope, const tf_no
   for (size_t i = 0; i < nodes->count; i++) {
     tf_slot* slot = &scope->slots[i];
     slot->proto = &nodes->items[i];
+    CARNOT_CHECK(slot->proto->name.size, INVALID_MODEL, "node %zu has no name", i);
     CARNOT_CHECK(!import_name_map_find(&scope->nodes, slot->proto->name), INVALID_MODEL,
                  "two nodes are called \"" CARNOT_VIEW_FMT "\"",
                  CARNOT_VIEW_ARG(slot->proto->name));
