@@ -49,6 +49,7 @@ BROKEN = {
     "too_few_inputs": ([placeholder("x", (2, 3)), node("y", "AddV2", "x", T=F32)], ["y", "AddV2"]),
     "shapes": ([placeholder("x", (2, 3)), constant("c", np.ones((4, 5))), add("sum", "x", "c")], ["sum"]),
     "no_name": ([placeholder("x", (2, 3)), node("", "Neg", "x", T=F32)], ["node 1", "name"]),
+    "zero_byte": ([placeholder("x", (2, 3)), node("\0y", "Neg", "x", T=F32)], ["node 1", "zero byte"]),
     "no_nodes": ([], []),
     "content_too_short": (
         [placeholder("x", (2, 3)), constant("c", TOO_SHORT), add("y", "x", "c")],

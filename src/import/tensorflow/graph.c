@@ -120,7 +120,7 @@ static carnot_status* make_input(tf_importer* importer, tf_scope* scope, carnot_
 static carnot_status* mark(tf_importer* importer, tf_scope* scope, carnot_strview name,
                            carnot_strview wanted) {
   carnot_value* value;
-  CARNOT_CHECK(wanted.size, INVALID_MODEL, "an output has no name");
+  CARNOT_CHECK(tf_is_name(wanted), INVALID_MODEL, "an output has no name, or one with a zero byte");
   CARNOT_TRY(tf_scope_value(importer, scope, name, &value));
   if (value == &import_poison) return NULL;
   CARNOT_CHECK(!tf_is_handle(value), UNSUPPORTED, "it is a variable's handle");

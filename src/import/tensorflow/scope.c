@@ -61,6 +61,8 @@ static int64_t output_number(const tf_slot* slot, const tf_reference* r) {
 
 // ---- scopes ----
 
+bool tf_is_name(carnot_strview text) { return text.size && !memchr(text.data, 0, text.size); }
+
 carnot_status* tf_scope_init(tf_importer* importer, tf_scope* scope, const tf_node_list* nodes,
                              carnot_block* block) {
   carnot_arena* arena = &importer->state.arena;
@@ -74,7 +76,8 @@ carnot_status* tf_scope_init(tf_importer* importer, tf_scope* scope, const tf_no
   for (size_t i = 0; i < nodes->count; i++) {
     tf_slot* slot = &scope->slots[i];
     slot->proto = &nodes->items[i];
-    CARNOT_CHECK(slot->proto->name.size, INVALID_MODEL, "node %zu has no name", i);
+    CARNOT_CHECK(tf_is_name(slot->proto->name), INVALID_MODEL,
+                 "node %zu has no name, or one with a zero byte", i);
     CARNOT_CHECK(!import_name_map_find(&scope->nodes, slot->proto->name), INVALID_MODEL,
                  "two nodes are called \"" CARNOT_VIEW_FMT "\"",
                  CARNOT_VIEW_ARG(slot->proto->name));

@@ -19,6 +19,9 @@ typedef struct tf_reference {
 } tf_reference;
 bool tf_reference_read(carnot_strview text, tf_reference* out);
 
+// True for texts that can name a value: not empty, without a zero byte.
+bool tf_is_name(carnot_strview text);
+
 // A node and, once it is imported, its results.
 typedef struct tf_slot {
   const tf_node* proto;
