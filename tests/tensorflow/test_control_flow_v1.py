@@ -181,3 +181,13 @@ def test_conditions_nested_too_deep(tmp_path: pathlib.Path) -> None:
         nodes += [switch(f"s{k}", "x"), add(f"no{k}", f"s{k}", f"y{k - 1}"), add(f"yes{k}", f"s{k}:1", f"y{k - 1}")]
         nodes.append(merge(f"y{k}", f"no{k}", f"yes{k}"))
     assert "nested" in refused(write(tmp_path, *nodes), "--outputs=y149")
+
+
+def test_switch_without_a_condition(tmp_path: pathlib.Path) -> None:
+    nodes = [
+        placeholder("x", (2, 3)),
+        node("s", "Switch", "x", T=F32),
+        node("yes", "Neg", "s:1", T=F32),
+        merge("y", "s", "yes"),
+    ]
+    assert "Switch" in refused(write(tmp_path, *nodes), "--outputs=y")

@@ -63,6 +63,20 @@ static int64_t output_number(const tf_slot* slot, const tf_reference* r) {
 
 bool tf_is_name(carnot_strview text) { return text.size && !memchr(text.data, 0, text.size); }
 
+// Control flow is read from all sides, before the handlers see its nodes.
+static carnot_status* check_control(const tf_node* node) {
+  static const struct {
+    const char* op;
+    size_t least;
+  } kOps[] = {{"Switch", 2}, {"Merge", 1},         {"Enter", 1},    {"RefSwitch", 2},
+              {"Exit", 1},   {"NextIteration", 1}, {"LoopCond", 1}, {"RefEnter", 1}};
+  for (size_t i = 0; i < sizeof(kOps) / sizeof(kOps[0]); i++)
+    CARNOT_CHECK(node->input.count >= kOps[i].least || !carnot_view_is(node->op, kOps[i].op),
+                 INVALID_MODEL, "node \"" CARNOT_VIEW_FMT "\" (%s): %zu inputs; %zu are required",
+                 CARNOT_VIEW_ARG(node->name), kOps[i].op, node->input.count, kOps[i].least);
+  return NULL;
+}
+
 carnot_status* tf_scope_init(tf_importer* importer, tf_scope* scope, const tf_node_list* nodes,
                              carnot_block* block) {
   carnot_arena* arena = &importer->state.arena;
@@ -78,6 +92,7 @@ carnot_status* tf_scope_init(tf_importer* importer, tf_scope* scope, const tf_no
     slot->proto = &nodes->items[i];
     CARNOT_CHECK(tf_is_name(slot->proto->name), INVALID_MODEL,
                  "node %zu has no name, or one with a zero byte", i);
+    CARNOT_TRY(check_control(slot->proto));
     CARNOT_CHECK(!import_name_map_find(&scope->nodes, slot->proto->name), INVALID_MODEL,
                  "two nodes are called \"" CARNOT_VIEW_FMT "\"",
                  CARNOT_VIEW_ARG(slot->proto->name));
