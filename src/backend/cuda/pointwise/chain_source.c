@@ -244,6 +244,7 @@ static const char* check_scales(const carnot_problem* problem, const carnot_cuda
       if (node->inputs[i] == CARNOT_PLAN_NONE) continue;
       if (node->inputs[i] >= problem->input_count) return "a scale that the region computes";
       const carnot_operand_desc* t = &problem->inputs[node->inputs[i]];
+      if (!carnot_has_fixed_dims(t)) return "a scale of open size";
       if (t->rank > 1 || t->rank > problem->outputs[0].rank || (t->rank == 1 && t->dims[0] != 1))
         return "a scale of more than one number";
     }
