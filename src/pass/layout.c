@@ -245,12 +245,26 @@ static carnot_status* as_reshape(carnot_node* node, const carnot_order* order, b
   return NULL;
 }
 
+// A matrix multiplication reads it, perhaps scaled: its kernels take a transposed operand, and
+// attention is recognised by that transpose of its keys.
+static bool is_operand_of_matmul(const carnot_value* value, bool may_scale) {
+  for (size_t i = 0; i < value->use_count; i++) {
+    const carnot_node* reader = value->uses[i].node;
+    if (reader->op == CARNOT_OP_MATMUL) return true;
+    if (may_scale &&
+        (carnot_node_is_fn(reader, CARNOT_FN_MUL) || carnot_node_is_fn(reader, CARNOT_FN_DIV)) &&
+        is_operand_of_matmul(reader->outputs[0], false))
+      return true;
+  }
+  return false;
+}
+
 static carnot_status* reshape_instead(carnot_block* block, void* user) {
   bool* changed = user;
   for (carnot_node *node = block->first, *next; node; node = next) {
     next = node->next;
     if (node->op != CARNOT_OP_TRANSPOSE || !carnot_is_ranked(node->inputs[0]) ||
-        node->inputs[0]->constant)
+        node->inputs[0]->constant || is_operand_of_matmul(node->outputs[0], true))
       continue;
     const int rank = node->inputs[0]->type.rank;
     if (rank < 4 || rank > kMostRank) continue;
