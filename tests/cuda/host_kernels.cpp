@@ -39,10 +39,18 @@ static double __dmul_rn(double a, double b) { return a * b; }
 static double __dadd_rn(double a, double b) { return a + b; }
 static float __fmul_rn(float a, float b) { return a * b; }
 static float __fadd_rn(float a, float b) { return a + b; }
+static float __fsub_rn(float a, float b) { return a - b; }
 static float __fdiv_rn(float a, float b) { return a / b; }
 static int __float2int_rn(float v) {
   if (v != v) return 0;
   return v >= 0x1p31f ? 0x7fffffff : v < -0x1p31f ? (int)0x80000000 : (int)rintf(v);
+}
+// Bytes of x (0 to 3) and y (4 to 7) by the digits of |order|.
+static unsigned __byte_perm(unsigned x, unsigned y, unsigned order) {
+  unsigned long long both = (unsigned long long)y << 32 | x;
+  unsigned to = 0;
+  for (int i = 0; i < 4; i++) to |= (unsigned)(both >> (order >> i * 4 & 7) * 8 & 255) << i * 8;
+  return to;
 }
 static int __popc(unsigned v) { return __builtin_popcount(v); }
 static float host_half(unsigned short v) { return (float)bits_as<_Float16>(v); }
@@ -200,40 +208,112 @@ static void bring_epilogue_near(carnot_cuda_int8_epilogue& e, unsigned long long
   bring_near(e.scale, far);
   bring_near(e.residual, far);
 }
-// The sums by the parameters; the epilogue is the kernels' own.
-template <class X>
-static void run_gemm_int8(const void* given, unsigned long long far) {
-  carnot_cuda_gemm_int8_params all;
-  memcpy(&all, given, sizeof(all));
-  all.gemm = near_params<carnot_cuda_gemm_tile_params>(&all.gemm, far);
-  bring_epilogue_near(all.epilogue, far);
-  const carnot_cuda_gemm_tile_params& p = all.gemm;
+// The sums by the parameters, weights of filter n from row(n) on; the epilogue is the kernels' own.
+template <class X, class ROW>
+static void run_int8(carnot_cuda_gemm_tile_params p, carnot_cuda_int8_epilogue& epilogue, X outside,
+                     unsigned long long far, ROW row) {
+  p = near_params<carnot_cuda_gemm_tile_params>(&p, far);
+  bring_epilogue_near(epilogue, far);
   int8_epilogue out;
-  out.keep(all.epilogue, p.y, p.rows, p.filters);
+  out.keep(epilogue, p.y, p.rows, p.filters);
   for (int n = 0; n < p.filters / 8; n++) {
-    out.read_channels(all.epilogue, n);
+    out.read_channels(epilogue, n);
     for (i64 m = 0; m < p.rows; m++) {
-      i64 column = m % p.out_columns, row = m / p.out_columns % p.out_rows,
+      i64 column = m % p.out_columns, line = m / p.out_columns % p.out_rows,
           image = m / p.out_columns / p.out_rows;
       i32 sums[8] = {};
       for (int k = 0; k < p.depth; k++) {
         int tap = k / p.channels;
-        i64 y = row * p.step[0] - p.begin[0] + tap / p.kernel_columns * p.dilation[0],
+        i64 y = line * p.step[0] - p.begin[0] + tap / p.kernel_columns * p.dilation[0],
             c = column * p.step[1] - p.begin[1] + tap % p.kernel_columns * p.dilation[1];
         bool inside = y >= 0 && y < p.in_rows && c >= 0 && c < p.in_columns;
-        X x =
-            inside
-                ? ((const X*)
-                       p.x)[((image * p.in_rows + y) * p.in_columns + c) * p.pixel + k % p.channels]
-                : (X)all.outside;
-        for (int e = 0; e < 8; e++)
-          sums[e] += (i32)x * ((const i8*)p.w)[(i64)(n * 8 + e) * all.w_pitch + k];
+        i64 at = ((image * p.in_rows + y) * p.in_columns + c) * p.pixel + k % p.channels;
+        X x = inside ? ((const X*)p.x)[at] : outside;
+        for (int e = 0; e < 8; e++) sums[e] += (i32)x * ((const i8*)p.w)[row(n * 8 + e) + k];
       }
-      out.put(sums, out.residual_at(m, n), m, n);
+      byte8 residual = out.residual_at(m, n);
+      if (out.form == CARNOT_CUDA_INT8_REQUANTIZE)
+        out.put<CARNOT_CUDA_INT8_REQUANTIZE>(sums, residual, m, n);
+      else if (out.form == CARNOT_CUDA_INT8_RESIDUAL)
+        out.put<CARNOT_CUDA_INT8_RESIDUAL>(sums, residual, m, n);
+      else if (out.form == CARNOT_CUDA_INT8_TWICE)
+        out.put<CARNOT_CUDA_INT8_TWICE>(sums, residual, m, n);
+      else
+        out.put<CARNOT_CUDA_INT8_GENERAL>(sums, residual, m, n);
     }
   }
 }
-template <class X, int KERNEL>
+template <class X>
+static void run_gemm_int8(const void* given, unsigned long long far) {
+  carnot_cuda_gemm_int8_params all;
+  memcpy(&all, given, sizeof(all));
+  run_int8<X>(all.gemm, all.epilogue, (X)all.outside, far, [&](i64 n) { return n * all.w_pitch; });
+}
+template <class X>
+static void run_gemm_int8_pingpong(const void* given, unsigned long long far) {
+  carnot_cuda_gemm_int8_pingpong_params all;
+  memcpy(&all, given, sizeof(all));
+  carnot_cuda_gemm_tile_params p = all.gemm.gemm;
+  p.x = (const void*)all.gemm.x.bits[0], p.w = (const void*)all.gemm.w.bits[0];
+  run_int8<X>(p, all.epilogue, (X)0, far, [&](i64 n) {
+    return (n / 32 * 32 + n / 2 % 4 * 8 + n / 8 % 4 * 2 + n % 2) * p.depth;
+  });
+}
+// Weights as fragments are brought into rows.
+template <class X>
+static void run_gemm_int8_small(const void* given, unsigned long long far) {
+  carnot_cuda_gemm_int8_small_params p;
+  memcpy(&p, given, sizeof(p));
+  const i8* w = (const i8*)((unsigned long long)p.w - far);
+  std::vector<i8> filters((size_t)(p.filters * p.channels));
+  i64 steps = (p.channels + 31) / 32;
+  for (i64 n = 0; n < p.filters; n++)
+    for (i64 k = 0; k < p.channels; k++) {
+      i64 lane = (n % 32 / 8 * 2 + n % 2) * 4 + k % 32 / 8, j = n % 8 / 2;
+      i64 fragment = (n / 32 * steps + k / 32) * 128 + j / 2 * 64 + lane * 2 + j % 2;
+      filters[(size_t)(n * p.channels + k)] = w[fragment * 8 + k % 8];
+    }
+  carnot_cuda_gemm_tile_params t = {};
+  t.x = p.x, t.w = (const char*)filters.data() + far, t.y = p.y;
+  t.rows = p.rows, t.filters = p.filters, t.depth = t.channels = t.pixel = p.channels;
+  t.in_rows = t.out_rows = 1, t.in_columns = t.out_columns = (int)p.rows;
+  t.kernel_columns = t.step[0] = t.step[1] = 1;
+  run_int8<X>(t, p.epilogue, (X)0, far, [&](i64 n) { return n * p.channels; });
+}
+// Weights as fragments, x in planes: brought into the forms above.
+template <class X>
+static void run_conv_stem_int8(const void* given, unsigned long long far) {
+  carnot_cuda_conv_stem_int8_params all;
+  memcpy(&all, given, sizeof(all));
+  const carnot_cuda_conv_stem_params& p = all.stem;
+  int taps = p.kernel[0] * p.kernel[1], depth = taps * p.channels;
+  i64 pixels = (i64)p.in_rows * p.in_columns, images = p.tiles / p.tiles_down / p.tiles_across;
+  const X* x = (const X*)((unsigned long long)p.x - far);
+  const i8* w = (const i8*)((unsigned long long)p.w - far);
+  std::vector<X> last((size_t)(images * pixels * p.channels));
+  for (size_t i = 0; i < last.size(); i++) {
+    i64 c = (i64)i % p.channels, at = (i64)i / p.channels;
+    last[i] = x[at / pixels * p.x_n + c * p.x_c + at % pixels];
+  }
+  std::vector<i8> filters((size_t)(p.filters * depth));
+  for (int n = 0; n < p.filters; n++)
+    for (int k = 0; k < depth; k++) {
+      int c = k % p.channels, row = k / p.channels / p.kernel[1],
+          column = k / p.channels % p.kernel[1];
+      int g = n % 32 / 8 * 2 + n % 2, j = n % 8 / 2, lane = g * 4 + column % 4;
+      i64 fragment = ((i64)(n / 32) * p.kernel[0] + row) * 128 + j / 2 * 64 + lane * 2 + j % 2;
+      filters[(size_t)(n * depth + k)] = w[fragment * 8 + column / 4 * 4 + c];
+    }
+  carnot_cuda_gemm_tile_params t = {};
+  t.x = (const char*)last.data() + far, t.w = (const char*)filters.data() + far, t.y = p.y;
+  t.rows = images * p.out_rows * p.out_columns, t.filters = p.filters, t.depth = depth;
+  t.channels = t.pixel = p.channels, t.in_rows = p.in_rows, t.in_columns = p.in_columns;
+  t.out_rows = p.out_rows, t.out_columns = p.out_columns, t.kernel_columns = p.kernel[1];
+  for (int d = 0; d < 2; d++) t.step[d] = p.step[d], t.dilation[d] = 1, t.begin[d] = p.begin[d];
+  run_int8<X>(t, all.epilogue, (X)all.x_zero, far, [&](i64 n) { return n * depth; });
+}
+// |SPAN| results in a row by one thread; 0: the form for any window.
+template <class X, int KERNEL, int STEP, int SPAN>
 static void run_depthwise_int8(const void* given, unsigned long long far) {
   carnot_cuda_depthwise_int8_params p;
   memcpy(&p, given, sizeof(p));
@@ -241,9 +321,15 @@ static void run_depthwise_int8(const void* given, unsigned long long far) {
   bring_near(p.w, far);
   bring_near(p.y, far);
   bring_epilogue_near(p.epilogue, far);
-  for (i64 i = 0; i < p.count + 100; i++) {  // the last block is not full
+  i64 threads = SPAN ? p.count / p.columns * ((p.columns + SPAN - 1) / (SPAN ? SPAN : 1)) : p.count;
+  for (i64 i = 0; i < threads + 100; i++) {  // the last block is not full
     blockIdx.x = (unsigned)i;
-    depthwise_int8<X, KERNEL>(p);
+    if constexpr (SPAN) {
+      depthwise_int8_span<X, KERNEL, STEP, SPAN> d{p};
+      d.run();
+    } else {
+      depthwise_int8<X>(p);
+    }
   }
 }
 static void run_pad_channels(const void* given, unsigned long long far) {
@@ -275,11 +361,24 @@ static void run_mean_bytes(const void* given, unsigned long long far) {
               carnot_cuda_gemm_int8_params)                                  \
   HOST_KERNEL(gemm_int8_##height##x##width##_##load##_i8, run_gemm_int8<i8>, \
               carnot_cuda_gemm_int8_params)
-#define HOST_DEPTHWISE_INT8(KERNEL)                                           \
-  HOST_KERNEL(depthwise_int8_##KERNEL##_u8, (run_depthwise_int8<u8, KERNEL>), \
-              carnot_cuda_depthwise_int8_params)                              \
-  HOST_KERNEL(depthwise_int8_##KERNEL##_i8, (run_depthwise_int8<i8, KERNEL>), \
-              carnot_cuda_depthwise_int8_params)
+#define HOST_INT8_PINGPONG(width)                                              \
+  HOST_KERNEL(gemm_int8_pingpong_128x##width##_u8, run_gemm_int8_pingpong<u8>, \
+              carnot_cuda_gemm_int8_pingpong_params)                           \
+  HOST_KERNEL(gemm_int8_pingpong_128x##width##_i8, run_gemm_int8_pingpong<i8>, \
+              carnot_cuda_gemm_int8_pingpong_params)
+#define HOST_INT8_SMALL(steps)                                       \
+  HOST_KERNEL(gemm_int8_small_##steps##_u8, run_gemm_int8_small<u8>, \
+              carnot_cuda_gemm_int8_small_params)                    \
+  HOST_KERNEL(gemm_int8_small_##steps##_i8, run_gemm_int8_small<i8>, \
+              carnot_cuda_gemm_int8_small_params)
+#define HOST_STEM_INT8(chunks, X)                                   \
+  HOST_KERNEL(conv_stem_int8_##chunks##_##X, run_conv_stem_int8<X>, \
+              carnot_cuda_conv_stem_int8_params)
+#define HOST_DEPTHWISE_INT8(KERNEL, STEP, SPAN)                                                \
+  HOST_KERNEL(depthwise_int8_##KERNEL##_##STEP##_##SPAN##_u8,                                  \
+              (run_depthwise_int8<u8, KERNEL, STEP, SPAN>), carnot_cuda_depthwise_int8_params) \
+  HOST_KERNEL(depthwise_int8_##KERNEL##_##STEP##_##SPAN##_i8,                                  \
+              (run_depthwise_int8<i8, KERNEL, STEP, SPAN>), carnot_cuda_depthwise_int8_params)
 
 // Squeeze-and-excitation and group normalization as their parameters describe them.
 template <class T>
@@ -408,7 +507,14 @@ static const bool are_known = [] {
   HOST_HALF(bf16)
   CARNOT_CUDA_GEMM_MULTISTAGE_SIZES(HOST_MULTISTAGE)
   CARNOT_CUDA_GEMM_INT8_SIZES(HOST_INT8)
-  CARNOT_CUDA_DEPTHWISE_INT8_KERNELS(HOST_DEPTHWISE_INT8)
+  CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(HOST_INT8_PINGPONG)
+  CARNOT_CUDA_CONV_STEMS_INT8(HOST_STEM_INT8)
+  CARNOT_CUDA_GEMM_INT8_SMALL_SIZES(HOST_INT8_SMALL)
+  CARNOT_CUDA_DEPTHWISE_INT8_SPANS(HOST_DEPTHWISE_INT8)
+  HOST_KERNEL(depthwise_int8_u8, (run_depthwise_int8<u8, 0, 1, 0>),
+              carnot_cuda_depthwise_int8_params)
+  HOST_KERNEL(depthwise_int8_i8, (run_depthwise_int8<i8, 0, 1, 0>),
+              carnot_cuda_depthwise_int8_params)
   HOST_KERNEL(pad_channels, run_pad_channels, carnot_cuda_pad_channels_params)
   HOST_KERNEL(mean_bytes_u8, run_mean_bytes<u8>, carnot_cuda_mean_bytes_params)
   HOST_KERNEL(mean_bytes_i8, run_mean_bytes<i8>, carnot_cuda_mean_bytes_params)

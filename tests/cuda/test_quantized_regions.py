@@ -15,6 +15,7 @@ TILES = {
     8: ["64x32", "64x64", "128x64"],
     4: ["64x32", "64x64", "128x32", "128x64"],
 }
+PINGPONG = ["128x64", "128x96", "128x128", "128x192"]
 EVERY = [(load, tile) for load, tiles in TILES.items() for tile in tiles]
 
 
@@ -38,7 +39,13 @@ def has_run(m: Model, folder: pathlib.Path, outputs: dict, tactic: str) -> list:
     """The results, all of the one kernel besides copies."""
     flags = ("--backend=cuda", "--builderOptimizationLevel=0")
     others = [f"cuda_gemm_int8_{tile}_{load}" for load, tile in EVERY]
-    choice = f"{tactic},copies" if is_stand_in() else "-" + ",".join(t for t in others if t != tactic)
+    others += [f"cuda_gemm_int8_pingpong_{tile}" for tile in PINGPONG]
+    others += ["cuda_conv_stem_int8", "cuda_gemm_int8_small"]
+    # A region grows from a convolution with a float32 result, which some tactics reject; they stand before the
+    # others, and level 0 takes the first.
+    generals = {"stem": ["64x32_4"], "pingpong": ["64x32_16"], "small": ["64x32_8", "64x32_16"]}
+    wanted = [tactic, *(f"cuda_gemm_int8_{g}" for word, tiles in generals.items() if word in tactic for g in tiles)]
+    choice = ",".join([*wanted, "copies"]) if is_stand_in() else "-" + ",".join(t for t in others if t not in wanted)
     got, tactics = m.run(folder, outputs, command(choice), *flags)
     assert tactic in tactics and not any("quantize" in t for t in tactics), tactics
     return got
@@ -117,6 +124,102 @@ def test_gemm_at_extremes(
     assert np.array_equal(got[0], want)
 
 
+def epilogues(
+    x: np.ndarray, x_zero: int, w: np.ndarray, window: tuple[int, int, int], epilogue: str
+) -> tuple[str, np.ndarray, Model]:
+    """A convolution with one of the three epilogues: its output, what it must be, and the model."""
+    _, stride, pad = window
+    w_scale = (RNG.random(len(w)) * 0.01 + 0.001).astype(F)
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(0.0217), x.dtype.type(x_zero))
+    b = m.dequantize(m.constant(w), w_scale, np.zeros(len(w), np.int8), axis=0)
+    y = m.node("Conv", a, b, pads=[pad] * 4, strides=[stride] * 2)
+    sums = conv_sums(x, x_zero, w, 1, pad, stride)
+    r = numbers(np.uint8, *sums.shape)
+    residual, scales = (r, F(0.31), 7), (F(0.0217), w_scale)
+    if epilogue == "requantize":
+        y = m.quantize(m.node("Relu", y), F(0.83), np.uint8(9))
+        want = integer_rule(sums, (*scales, F(0.83)), None, None, (0, np.inf), 9, np.uint8, 1)
+    elif epilogue == "residual":
+        y = m.quantize(m.node("Add", m.dequantize(m.input("r", r), F(0.31), np.uint8(7)), y), F(0.83), np.int8(-9))
+        want = integer_rule(sums, (*scales, F(0.83)), None, residual, None, -9, np.int8, 1)
+    else:
+        y = m.dequantize(m.quantize(y, F(0.37), np.uint8(119)), F(0.37), np.uint8(119))
+        y = m.node("Relu", m.node("Add", y, m.dequantize(m.input("r", r), F(0.31), np.uint8(7))))
+        y = m.quantize(y, F(0.21), np.uint8(2))
+        want = twice_rule(sums, scales, (F(0.37), 119), residual, 0.21, 2)
+    return y, want, m
+
+
+@pytest.mark.parametrize("tile", PINGPONG)
+@pytest.mark.parametrize("epilogue", ["requantize", "residual", "twice"])
+@pytest.mark.parametrize(
+    ("c", "window", "x_type", "x_zero"),
+    [
+        (16, (1, 1, 0), np.uint8, 77),
+        (144, (1, 1, 0), np.int8, -3),
+        (48, (1, 2, 0), np.uint8, 255),
+        (64, (3, 1, 1), np.uint8, 0),
+        (272, (3, 2, 1), np.int8, 0),
+        (128, (5, 1, 2), np.uint8, 0),
+    ],
+)
+def test_pingpong_convolution(
+    tmp_path: pathlib.Path, tile: str, epilogue: str, c: int, window: tuple[int, int, int], x_type: type, x_zero: int
+) -> None:
+    side = (13 if is_stand_in() else 67) * window[1]  # the tactics want a tile for every other multiprocessor
+    filters = int(tile.split("x")[1]) + 24
+    x, w = numbers(x_type, 2, c, side, side), numbers(np.int8, filters, c, window[0], window[0])
+    y, want, m = epilogues(x, x_zero, w, window, epilogue)
+    (got,) = has_run(m, tmp_path, {y: want.dtype.type}, f"cuda_gemm_int8_pingpong_{tile}")
+    assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
+
+
+@pytest.mark.parametrize("epilogue", ["requantize", "residual", "twice"])
+@pytest.mark.parametrize(("x_type", "x_zero"), [(np.uint8, 77), (np.int8, -128)])
+@pytest.mark.parametrize(("c", "filters"), [(8, 8), (24, 144), (32, 16), (64, 256), (88, 40), (128, 104)])
+def test_convolution_of_small_depth(
+    tmp_path: pathlib.Path, c: int, filters: int, x_type: type, x_zero: int, epilogue: str
+) -> None:
+    x, w = numbers(x_type, 2, c, 37, 29), numbers(np.int8, filters, c, 1, 1)
+    y, want, m = epilogues(x, x_zero, w, (1, 1, 0), epilogue)
+    (got,) = has_run(m, tmp_path, {y: want.dtype.type}, "cuda_gemm_int8_small")
+    assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
+
+
+@pytest.mark.parametrize("tile", PINGPONG)
+@pytest.mark.parametrize("k", [16, 400])
+def test_pingpong_gemm(tmp_path: pathlib.Path, tile: str, k: int) -> None:
+    x, w = numbers(np.uint8, 300 if is_stand_in() else 16400, k), numbers(np.int8, int(tile.split("x")[1]) * 2 - 8, k)
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(0.02), np.uint8(31))
+    b = m.dequantize(m.constant(w), F(0.011), np.int8(0))
+    y = m.quantize(m.node("Gemm", a, b, transB=1), F(0.9), np.uint8(7))
+    got = has_run(m, tmp_path, {y: np.uint8}, f"cuda_gemm_int8_pingpong_{tile}")
+    want = integer_rule(matmul_sums(x, 31, w.T), (F(0.02), F(0.011), F(0.9)), None, None, None, 7, np.uint8, 1)
+    assert np.array_equal(got[0], want)
+
+
+@pytest.mark.parametrize(("x_type", "zero"), [(np.uint8, 114), (np.int8, -7)])
+@pytest.mark.parametrize(
+    ("c", "filters", "k", "stride"), [(3, 64, 7, 2), (3, 32, 3, 2), (1, 8, 5, 1), (4, 104, 8, 2), (2, 40, 1, 1)]
+)
+@pytest.mark.parametrize("y_zero", [0, 31])
+def test_stem(tmp_path: pathlib.Path, x_type: type, zero: int, c: int, filters: int, k: int, stride: int, y_zero: int) -> None:
+    x, w = numbers(x_type, 3, c, 75, 66), numbers(np.int8, filters, c, k, k)
+    x[0], w[0] = np.iinfo(x_type).max, -128
+    bias, w_scale = RNG.standard_normal(filters).astype(F) * 9, (RNG.random(filters) * 0.01 + 0.001).astype(F)
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(0.02), x_type(zero))
+    b = m.dequantize(m.constant(w), w_scale, np.zeros(filters, np.int8), axis=0)
+    y = m.node("Relu", m.node("Conv", a, b, m.constant(bias), pads=[k // 2] * 4, strides=[stride] * 2))
+    y = m.quantize(y, F(0.4), np.uint8(y_zero))
+    (got,) = has_run(m, tmp_path, {y: np.uint8}, "cuda_conv_stem_int8")
+    sums = conv_sums(x, zero, w, 1, k // 2, stride)
+    want = integer_rule(sums, (F(0.02), w_scale, F(0.4)), bias, None, (0, np.inf), y_zero, np.uint8, 1)
+    assert np.array_equal(got, want), np.abs(got.astype(int) - want).max()
+
+
 @pytest.mark.parametrize(("x_type", "zero"), [(np.uint8, 200), (np.int8, -7)])
 @pytest.mark.parametrize(("k", "stride", "dilation"), [(3, 1, 1), (3, 2, 1), (5, 1, 1), (5, 2, 1), (3, 1, 2), (4, 1, 1)])
 def test_depthwise(tmp_path: pathlib.Path, x_type: type, zero: int, k: int, stride: int, dilation: int) -> None:
@@ -131,6 +234,21 @@ def test_depthwise(tmp_path: pathlib.Path, x_type: type, zero: int, k: int, stri
     wide = np.zeros((24, 1, (k - 1) * dilation + 1, (k - 1) * dilation + 1), np.int8)
     wide[:, :, ::dilation, ::dilation] = w
     sums = conv_sums(x, zero, wide, 24, pad, stride)
+    want = integer_rule(sums, (F(0.02), F(0.013), F(0.4)), None, None, (0, np.inf), 0, np.uint8, 1)
+    assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize(("k", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2)])
+def test_depthwise_with_four_results_a_thread(tmp_path: pathlib.Path, k: int, stride: int) -> None:
+    images, side = (1, 43 * stride) if is_stand_in() else (16, 111 * stride)
+    x, w = numbers(np.uint8, images, 24, side, side - 2), numbers(np.int8, 24, 1, k, k)
+    m = Model()
+    a = m.dequantize(m.input("x", x), F(0.02), np.uint8(130))
+    b = m.dequantize(m.constant(w), F(0.013), np.int8(0))
+    y = m.node("Conv", a, b, group=24, pads=[k // 2] * 4, strides=[stride] * 2)
+    y = m.quantize(m.node("Relu", y), F(0.4), np.uint8(0))
+    (got,) = has_run(m, tmp_path, {y: np.uint8}, "cuda_depthwise_int8")
+    sums = conv_sums(x, 130, w, 24, k // 2, stride)
     want = integer_rule(sums, (F(0.02), F(0.013), F(0.4)), None, None, (0, np.inf), 0, np.uint8, 1)
     assert np.array_equal(got, want)
 

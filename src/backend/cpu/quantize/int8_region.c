@@ -63,7 +63,8 @@ const char* carnot_int8_region_read(const carnot_problem* problem, int channel_a
                           carnot_dtype_name(problem->outputs[0].format.dtype));
   why = read_activation(view, &numbers, out);
   return why ? why
-             : carnot_quantized_check_channels(problem, view, &numbers, weights, reason, size);
+             : carnot_quantized_check_channels(problem, view, &numbers, weights, NULL, reason,
+                                               size);
 }
 
 // Whether every result before its zero point is below 2^30, by the bounds of sums and residual.

@@ -1,9 +1,13 @@
 // Stem layers: convolutions of up to four channels to NHWC 16-bit floats, with bias and activation.
 // The kernel reads float32 where a cast precedes the convolution.
+#include "backend/cuda/conv/conv_stem.h"
 #include "backend/cuda/conv/conv.h"
-#include "kernel/cuda/conv/conv_small_channels_params.h"
 
-enum { kMostChannels = 4, kMostKernel = 8, kMostStep = 2 };
+enum {
+  kMostChannels = CARNOT_CUDA_CONV_STEM_CHANNELS,
+  kMostKernel = CARNOT_CUDA_CONV_STEM_KERNEL,
+  kMostStep = CARNOT_CUDA_CONV_STEM_STEP
+};
 
 typedef struct stem_state {
   CUfunction function;
@@ -106,30 +110,6 @@ static carnot_status* check_operands(const carnot_step_view* step, const carnot_
   return carnot_cuda_conv_check_bias(c, inputs, y, t->filters, /*alignment=*/16);
 }
 
-// The fewest tiles; of as many, those with the smallest patches.
-static void choose_tile(carnot_cuda_conv_stem_params* p) {
-  int64_t best = INT64_MAX;
-  for (int columns = 1; columns <= CARNOT_CUDA_CONV_STEM_TILE && columns <= p->out_columns;
-       columns++) {
-    int rows = CARNOT_CUDA_CONV_STEM_TILE / columns;
-    if (rows > p->out_rows) rows = p->out_rows > 0 ? p->out_rows : 1;
-    int across = (columns - 1) * p->step[1] + 4 * quads_of(p->kernel[1]);
-    int most = CARNOT_CUDA_CONV_STEM_PATCH / across;
-    if (most < p->kernel[0]) break;
-    if ((most - p->kernel[0]) / p->step[0] + 1 < rows)
-      rows = (most - p->kernel[0]) / p->step[0] + 1;
-    int down = (rows - 1) * p->step[0] + p->kernel[0];
-    int64_t tiles_down = carnot_ceildiv(p->out_rows, rows),
-            tiles_across = carnot_ceildiv(p->out_columns, columns);
-    int64_t cost = tiles_down * tiles_across * 2 * CARNOT_CUDA_CONV_STEM_PATCH + down * across;
-    if (cost >= best) continue;
-    best = cost;
-    p->tile_rows = rows, p->tile_columns = columns;
-    p->patch_rows = down, p->patch_columns = across;
-    p->tiles_down = (int)tiles_down, p->tiles_across = (int)tiles_across;
-  }
-}
-
 static carnot_status* set_params(const carnot_operand* x, const carnot_cuda_sliding_window* t,
                                  const carnot_cuda_epilogue* activation,
                                  carnot_cuda_conv_stem_params* out) {
@@ -150,7 +130,7 @@ static carnot_status* set_params(const carnot_operand* x, const carnot_cuda_slid
     out->kernel[d] = (int)t->kernel[d + 1], out->step[d] = (int)t->step[d + 1];
     out->begin[d] = (int)t->begin[d + 1];
   }
-  choose_tile(out);
+  carnot_cuda_conv_stem_tile(4 * quads_of(t->kernel[2]), out);
   int64_t tiles = t->n * out->tiles_down;
   CARNOT_CHECK(tiles <= INT32_MAX && tiles * out->tiles_across <= INT32_MAX / 2, UNSUPPORTED,
                "%lld tiles of an image's rows are too many", (long long)tiles);

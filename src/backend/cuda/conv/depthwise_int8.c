@@ -5,7 +5,7 @@
 #include "kernel/cuda/conv/depthwise_int8_params.h"
 #include "tactic/problem/conv.h"
 
-enum { kMaxChannels = 1 << 16, kMaxTaps = 1 << 10 };
+enum { kMaxChannels = 1 << 16, kMaxTaps = 1 << 10, kThreads = 128 };
 
 // Stored in engines.
 typedef struct depthwise_params {
@@ -16,12 +16,17 @@ typedef struct depthwise_params {
 
 typedef struct depthwise_state {
   CUfunction function;
+  int64_t threads;
   carnot_cuda_depthwise_int8_params params;
 } depthwise_state;
 _Static_assert(sizeof(depthwise_state) <= CARNOT_STATE_BYTES, "the state has its size");
 
 static int64_t taps_of(const depthwise_params* p) {
   return p->window.kernel[0] * p->window.kernel[1];
+}
+// Packed: words of four taps of a filter row.
+static size_t weight_bytes(const depthwise_params* p) {
+  return (size_t)(p->window.kernel[0] * carnot_ceildiv(p->window.kernel[1], 4) * p->channels * 4);
 }
 
 static const char* read_problem(const carnot_problem* problem, carnot_quantized_region* view,
@@ -64,7 +69,16 @@ static const char* depthwise_reject(carnot_problem* problem, char* reason, size_
   return why;
 }
 
-// [C,1,taps] as [taps,C].
+// [C,1,rows,columns] as [rows,ceil(columns/4),C,4].
+static void pack(const depthwise_params* p, const int8_t* from, int8_t* to) {
+  const int64_t rows = p->window.kernel[0], columns = p->window.kernel[1],
+                groups = carnot_ceildiv(columns, 4);
+  for (int64_t c = 0; c < p->channels; c++)
+    for (int64_t r = 0; r < rows; r++)
+      for (int64_t s = 0; s < columns; s++)
+        to[((r * groups + s / 4) * p->channels + c) * 4 + s % 4] = *from++;
+}
+
 static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_prepared* out) {
   void *params, *centered, *packed;
   char reason[256];
@@ -74,17 +88,16 @@ static carnot_status* depthwise_prepare(const carnot_problem* problem, carnot_pr
   depthwise_params* p = params;
   const char* why = read_problem(problem, &view, p, &shape, reason, sizeof(reason));
   CARNOT_CHECK(!why, INTERNAL, "a tactic that took the problem rejects it: %s", why);
-  const int64_t taps = taps_of(p);
-  const size_t bytes = (size_t)(p->channels * taps);
+  const size_t bytes = weight_bytes(p);
   CARNOT_TRY(carnot_arena_try(out->arena, bytes, 1, "packed weights", &packed));
-  CARNOT_TRY(carnot_calloc(bytes, 1, "weights before packing", &centered));
+  CARNOT_TRY(
+      carnot_calloc((size_t)(p->channels * taps_of(p)), 1, "weights before packing", &centered));
   carnot_status* status =
       carnot_cuda_int8_region_prepare(problem, &view, &p->region, &shape, centered, out);
-  for (int64_t t = 0; t < taps && !status; t++)
-    for (int64_t c = 0; c < p->channels; c++)
-      ((int8_t*)packed)[t * p->channels + c] = ((const int8_t*)centered)[c * taps + t];
+  memset(packed, 0, bytes);
+  if (!status) pack(p, centered, packed);
   free(centered);
-  out->constants[CARNOT_CUDA_INT8_WEIGHTS].packing = "rsk s8";
+  out->constants[CARNOT_CUDA_INT8_WEIGHTS].packing = "rsk4 s8";
   out->constants[CARNOT_CUDA_INT8_WEIGHTS].data = packed;
   out->constants[CARNOT_CUDA_INT8_WEIGHTS].bytes = bytes;
   out->params = params;
@@ -101,8 +114,7 @@ static carnot_status* depthwise_validate(const carnot_step_view* step) {
                INVALID_MODEL, "%lld channels, a window of rank %d", (long long)p->channels,
                p->window.rank);
   CARNOT_TRY(carnot_cuda_int8_window_check(&p->window));
-  return carnot_cuda_int8_region_validate(&p->region, step, p->channels,
-                                          (size_t)(p->channels * taps_of(p)));
+  return carnot_cuda_int8_region_validate(&p->region, step, p->channels, weight_bytes(p));
 }
 
 static bool depthwise_uses_input(const carnot_step_view* step, uint32_t input) {
@@ -110,23 +122,29 @@ static bool depthwise_uses_input(const carnot_step_view* step, uint32_t input) {
   return (int64_t)input == p->region.x || (int64_t)input == p->region.residual;
 }
 
-static carnot_cuda_kernel_id kernel_for(const depthwise_params* p) {
+// *span: results of a thread.
+static carnot_cuda_kernel_id kernel_for(const depthwise_params* p, bool is_large, int* span) {
   static const struct {
-    int kernel;
+    int kernel, step, span;
     carnot_cuda_kernel_id u8, i8;
   } kKernels[] = {
-#define ENTRY(kernel)                                       \
-  {kernel, CARNOT_CUDA_KERNEL_depthwise_int8_##kernel##_u8, \
-   CARNOT_CUDA_KERNEL_depthwise_int8_##kernel##_i8},
-      CARNOT_CUDA_DEPTHWISE_INT8_KERNELS(ENTRY)
+#define ENTRY(kernel, step, span)                                                         \
+  {kernel, step, span, CARNOT_CUDA_KERNEL_depthwise_int8_##kernel##_##step##_##span##_u8, \
+   CARNOT_CUDA_KERNEL_depthwise_int8_##kernel##_##step##_##span##_i8},
+      CARNOT_CUDA_DEPTHWISE_INT8_SPANS(ENTRY)
 #undef ENTRY
   };
   const carnot_sliding_window* w = &p->window;
-  const bool square = w->kernel[0] == w->kernel[1] && w->dilations[0] == 1 && w->dilations[1] == 1;
-  size_t found = 0;
-  for (size_t i = 1; square && i < sizeof(kKernels) / sizeof(kKernels[0]); i++)
-    if (kKernels[i].kernel == w->kernel[0]) found = i;
-  return p->region.x_signed ? kKernels[found].i8 : kKernels[found].u8;
+  const bool is_square = w->kernel[0] == w->kernel[1] && w->strides[0] == w->strides[1] &&
+                         w->dilations[0] == 1 && w->dilations[1] == 1;
+  *span = is_large ? 4 : 1;
+  for (size_t i = 0; is_square && i < sizeof(kKernels) / sizeof(kKernels[0]); i++)
+    if (kKernels[i].kernel == w->kernel[0] && kKernels[i].step == w->strides[0] &&
+        kKernels[i].span == *span)
+      return p->region.x_signed ? kKernels[i].i8 : kKernels[i].u8;
+  *span = 1;
+  return p->region.x_signed ? CARNOT_CUDA_KERNEL_depthwise_int8_i8
+                            : CARNOT_CUDA_KERNEL_depthwise_int8_u8;
 }
 
 static carnot_status* depthwise_configure(const carnot_step_view* step,
@@ -145,11 +163,13 @@ static carnot_status* depthwise_configure(const carnot_step_view* step,
   CARNOT_CHECK(
       count <= UINT32_MAX && x->dims[2] <= INT16_MAX * 1024 && x->dims[3] <= INT16_MAX * 1024,
       UNSUPPORTED, "%lld results", (long long)count);
-  CARNOT_TRY(carnot_cuda_int8_region_configure(&p->region, /*channels_last=*/true, inputs, y));
+  CARNOT_TRY(carnot_cuda_int8_region_configure(&p->region, /*x_channels_last=*/true,
+                                               /*channels_last=*/true, inputs, y));
   carnot_sliding_window w = p->window;
   carnot_sliding_window_resolve(&w, x->dims + 2, y->dims + 2);
   carnot_cuda_depthwise_int8_params* t = &s->params;
   *t = (carnot_cuda_depthwise_int8_params){.count = count,
+                                           .images = (unsigned)y->dims[0],
                                            .channels = (int)p->channels,
                                            .rows = (int)y->dims[2],
                                            .columns = (int)y->dims[3],
@@ -160,7 +180,12 @@ static carnot_status* depthwise_configure(const carnot_step_view* step,
     t->kernel[d] = (int)w.kernel[d], t->step[d] = (int)w.strides[d];
     t->dilation[d] = (int)w.dilations[d], t->begin[d] = (int)w.begin[d];
   }
-  return carnot_cuda_kernel(carnot_cuda_of_step(step), kernel_for(p), &s->function);
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  int span;
+  const bool is_large = t->columns >= 4 && count > 4 * 1024ll * cuda->base.multiprocessor_count;
+  const carnot_cuda_kernel_id kernel = kernel_for(p, is_large, &span);
+  s->threads = count ? count / t->columns * carnot_ceildiv(t->columns, span) : 0;
+  return carnot_cuda_kernel(cuda, kernel, &s->function);
 }
 
 static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
@@ -172,7 +197,8 @@ static carnot_status* depthwise_run(const carnot_step_view* step, void* state,
   s->params.x = inputs[p->region.x].data, s->params.y = outputs[0].data;
   s->params.w = step->constants[CARNOT_CUDA_INT8_WEIGHTS];
   s->params.epilogue = carnot_cuda_int8_region_epilogue(&p->region, step, inputs);
-  return carnot_cuda_launch_threads(step, s->function, s->params.count, &s->params);
+  const int64_t grid[3] = {carnot_ceildiv(s->threads, kThreads), 1, 1};
+  return s->threads ? carnot_cuda_launch(step, s->function, grid, kThreads, &s->params) : NULL;
 }
 
 const carnot_tactic carnot_cuda_depthwise_int8 = {.name = "cuda_depthwise_int8",

@@ -3,7 +3,11 @@
 
 #include "backend/cuda/common/sliding_window.h"
 
-enum { kDepth = CARNOT_CUDA_TMA_DEPTH, kMostReach = 127, kMostStep = 8 };  // of windows
+enum {
+  kDepth = CARNOT_CUDA_TMA_DEPTH,
+  kMostReach = CARNOT_CUDA_TMA_REACH,
+  kMostStep = CARNOT_CUDA_TMA_STEP
+};
 
 const char* carnot_cuda_tma_reject(const carnot_problem* problem,
                                    const carnot_cuda_gemm_tile_region* region, char* reason,
@@ -31,67 +35,99 @@ carnot_status* carnot_cuda_tma_check(const carnot_cuda* cuda, const carnot_cuda_
   return NULL;
 }
 
-static CUtensorMapDataType type_of(carnot_dtype dtype) {
-  return dtype == CARNOT_DTYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+// Elements of a tensor map, whose boxes have |depth| of them: 128 or 64 bytes.
+typedef struct element {
+  CUtensorMapDataType type;
+  cuuint32_t bytes, depth;
+} element;
+static element byte_of(int depth) {
+  return (element){CU_TENSOR_MAP_DATA_TYPE_UINT8, 1, (cuuint32_t)depth};
+}
+static CUtensorMapSwizzle swizzle_of(element of) {
+  return of.bytes * of.depth == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B;
 }
 
-static carnot_status* map_tiled(carnot_cuda* cuda, carnot_dtype dtype, const void* address,
-                                cuuint32_t rank, const cuuint64_t* dims, const cuuint64_t* strides,
+static element half_of(carnot_dtype dtype) {
+  return (element){dtype == CARNOT_DTYPE_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                             : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                   2, kDepth};
+}
+
+static carnot_status* map_tiled(carnot_cuda* cuda, element of, const void* address, cuuint32_t rank,
+                                const cuuint64_t* dims, const cuuint64_t* strides,
                                 const cuuint32_t* box, carnot_cuda_tma_descriptor* out) {
   static const cuuint32_t kSteps[5] = {1, 1, 1, 1, 1};
-  CARNOT_CUDA_TRY(
-      cuda, cuTensorMapEncodeTiled(
-                (CUtensorMap*)out, type_of(dtype), rank, (void*)(uintptr_t)address, dims, strides,
-                box, kSteps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  CARNOT_CUDA_TRY(cuda, cuTensorMapEncodeTiled(
+                            (CUtensorMap*)out, of.type, rank, (void*)(uintptr_t)address, dims,
+                            strides, box, kSteps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(of),
+                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return NULL;
 }
 
-// Boxes of |height| rows by 64 columns of [rows, columns].
-static carnot_status* map_rows(carnot_cuda* cuda, carnot_dtype dtype, const void* address,
-                               int64_t rows, int columns, int height,
-                               carnot_cuda_tma_descriptor* out) {
+// Boxes of |height| rows of [rows, columns].
+static carnot_status* map_rows(carnot_cuda* cuda, element of, const void* address, int64_t rows,
+                               int columns, int height, carnot_cuda_tma_descriptor* out) {
   const cuuint64_t dims[2] = {(cuuint64_t)columns, (cuuint64_t)rows},
-                   strides[1] = {(cuuint64_t)columns * 2};
-  const cuuint32_t box[2] = {kDepth, (cuuint32_t)height};
-  return map_tiled(cuda, dtype, address, 2, dims, strides, box, out);
+                   strides[1] = {(cuuint64_t)columns * of.bytes};
+  const cuuint32_t box[2] = {of.depth, (cuuint32_t)height};
+  return map_tiled(cuda, of, address, 2, dims, strides, box, out);
 }
 
-static carnot_status* map_windows(carnot_cuda* cuda, carnot_dtype dtype,
-                                  const carnot_cuda_gemm_tile_step* t, int height,
+static carnot_status* map_windows(carnot_cuda* cuda, element of,
+                                  const carnot_cuda_gemm_tile_params* p, int images, int height,
                                   carnot_cuda_tma_descriptor* out) {
-  const carnot_cuda_gemm_tile_params* p = &t->params;
-  const cuuint64_t pixel = (cuuint64_t)p->pixel * 2;
+  const cuuint64_t pixel = (cuuint64_t)p->pixel * of.bytes;
   const cuuint64_t dims[4] = {(cuuint64_t)p->channels, (cuuint64_t)p->in_columns,
-                              (cuuint64_t)p->in_rows, (cuuint64_t)t->images};
+                              (cuuint64_t)p->in_rows, (cuuint64_t)images};
   const cuuint64_t strides[3] = {pixel, pixel * dims[1], pixel * dims[1] * dims[2]};
   // The first window's corner, and the last one's against the image's.
   const int first[2] = {-p->begin[1], -p->begin[0]};
   const int last[2] = {(p->out_columns - 1) * p->step[1] + first[0] + 1 - p->in_columns,
                        (p->out_rows - 1) * p->step[0] + first[1] + 1 - p->in_rows};
   const cuuint32_t steps[4] = {1, (cuuint32_t)p->step[1], (cuuint32_t)p->step[0], 1};
-  CARNOT_CUDA_TRY(cuda, cuTensorMapEncodeIm2col(
-                            (CUtensorMap*)out, type_of(dtype), 4, (void*)(uintptr_t)p->x, dims,
-                            strides, first, last, kDepth, (cuuint32_t)height, steps,
-                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  CARNOT_CUDA_TRY(
+      cuda, cuTensorMapEncodeIm2col(
+                (CUtensorMap*)out, of.type, 4, (void*)(uintptr_t)p->x, dims, strides, first, last,
+                of.depth, (cuuint32_t)height, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(of),
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return NULL;
+}
+
+static carnot_status* map_x(carnot_cuda* cuda, element of, const carnot_cuda_gemm_tile_params* p,
+                            int images, bool is_window, int height,
+                            carnot_cuda_tma_descriptor* out) {
+  return is_window ? map_windows(cuda, of, p, images, height, out)
+                   : map_rows(cuda, of, p->x, p->rows, p->channels, height, out);
 }
 
 carnot_status* carnot_cuda_tma_describe_x(carnot_cuda* cuda, carnot_dtype dtype,
                                           const carnot_cuda_gemm_tile_step* t, int height,
                                           carnot_cuda_tma_descriptor* out) {
-  const carnot_cuda_gemm_tile_params* p = &t->params;
-  return t->is_window ? map_windows(cuda, dtype, t, height, out)
-                      : map_rows(cuda, dtype, p->x, p->rows, p->channels, height, out);
+  return map_x(cuda, half_of(dtype), &t->params, t->images, t->is_window, height, out);
+}
+
+carnot_status* carnot_cuda_tma_describe_bytes(carnot_cuda* cuda,
+                                              const carnot_cuda_gemm_tile_params* params,
+                                              int images, bool is_window, int depth, int height,
+                                              carnot_cuda_tma_descriptor* out) {
+  return map_x(cuda, byte_of(depth), params, images, is_window, height, out);
+}
+
+carnot_status* carnot_cuda_tma_describe_byte_filters(carnot_cuda* cuda, const void* weights,
+                                                     int64_t filters, int taps, int channels,
+                                                     int depth, int height,
+                                                     carnot_cuda_tma_descriptor* out) {
+  const cuuint64_t dims[3] = {(cuuint64_t)channels, (cuuint64_t)taps, (cuuint64_t)filters},
+                   strides[2] = {dims[0], dims[0] * dims[1]};
+  const cuuint32_t box[3] = {(cuuint32_t)depth, 1, (cuuint32_t)height};
+  return map_tiled(cuda, byte_of(depth), weights, 3, dims, strides, box, out);
 }
 
 carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda, carnot_dtype dtype,
                                                 const carnot_cuda_gemm_tile_step* t, int height,
                                                 carnot_cuda_tma_descriptor* out) {
   const carnot_cuda_gemm_tile_params* p = &t->params;
-  return map_rows(cuda, dtype, p->w, p->filters, p->depth, height, out);
+  return map_rows(cuda, half_of(dtype), p->w, p->filters, p->depth, height, out);
 }
 
 // Filter 32 q + 8 t + 2 b + e at [q, b, t, e], and the box is walked in that order.
@@ -103,5 +139,5 @@ carnot_status* carnot_cuda_tma_describe_permuted_weights(carnot_cuda* cuda, carn
   const cuuint64_t row = (cuuint64_t)p->depth * 2, strides[4] = {row, 8 * row, 2 * row, 32 * row},
                    dims[5] = {(cuuint64_t)p->depth, 2, 4, 4, (cuuint64_t)p->filters / 32};
   const cuuint32_t box[5] = {kDepth, 2, 4, 4, (cuuint32_t)height / 32};
-  return map_tiled(cuda, dtype, p->w, 5, dims, strides, box, out);
+  return map_tiled(cuda, half_of(dtype), p->w, 5, dims, strides, box, out);
 }

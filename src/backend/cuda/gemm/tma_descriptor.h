@@ -4,7 +4,9 @@
 
 #include "backend/cuda/gemm/gemm_tile_common.h"
 
-enum { CARNOT_CUDA_TMA_DEPTH = 64 };  // channels of a box
+enum { CARNOT_CUDA_TMA_DEPTH = 64 };  // channels of a box of 16-bit floats
+// What TMA's im2col mode takes: the reach of a window and its strides.
+enum { CARNOT_CUDA_TMA_REACH = 127, CARNOT_CUDA_TMA_STEP = 8 };
 
 // NULL, or the reason why TMA cannot load the operands.
 const char* carnot_cuda_tma_reject(const carnot_problem* problem,
@@ -28,5 +30,16 @@ carnot_status* carnot_cuda_tma_describe_weights(carnot_cuda* cuda, carnot_dtype 
 carnot_status* carnot_cuda_tma_describe_permuted_weights(
     carnot_cuda* cuda, carnot_dtype dtype, const carnot_cuda_gemm_tile_step* t, int height,
     carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
+
+// The same of NHWC bytes: x, and weights [filters, taps, channels], whose boxes hold one tap of
+// |height| filters. Boxes have |depth| channels: 128 or 64. Channels are a multiple of 16; a
+// box is zero beyond them, which costs the copy engine three times what data costs.
+carnot_status* carnot_cuda_tma_describe_bytes(carnot_cuda* cuda,
+                                              const carnot_cuda_gemm_tile_params* params,
+                                              int images, bool is_window, int depth, int height,
+                                              carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
+carnot_status* carnot_cuda_tma_describe_byte_filters(
+    carnot_cuda* cuda, const void* weights, int64_t filters, int taps, int channels, int depth,
+    int height, carnot_cuda_tma_descriptor* out) CARNOT_MUST_USE;
 
 #endif  // CARNOT_BACKEND_CUDA_GEMM_TMA_DESCRIPTOR_H_

@@ -1,6 +1,8 @@
 // Quantized regions for the integer kernels: parameters, vectors of channels, checks and epilogue.
 #include "backend/cuda/quantize/int8_region.h"
 
+#include <math.h>
+
 enum { kMaxTaps = 1 << 10 };
 
 static carnot_cuda_int8_type type_of(carnot_dtype dtype) {
@@ -60,7 +62,10 @@ const char* carnot_cuda_int8_region_read(const carnot_problem* problem, int chan
   if (has_residual && out->residual_type == CARNOT_CUDA_INT8_NONE)
     return "the residual is not float32, int8 or uint8";
   why = read_activation(view, &numbers, out);
-  return why ? why : carnot_quantized_check_channels(problem, view, &numbers, shape, reason, size);
+  if (!why && out->is_twice) out->reciprocal = carnot_cuda_int8_region_reciprocal(out);
+  return why ? why
+             : carnot_quantized_check_channels(problem, view, &numbers, shape, &out->largest_scale,
+                                               reason, size);
 }
 
 void carnot_cuda_int8_region_want(carnot_problem* problem, const carnot_cuda_int8_region* region,
@@ -142,7 +147,8 @@ static bool is_dense(const carnot_operand* t, bool channels_last) {
 }
 
 carnot_status* carnot_cuda_int8_region_configure(const carnot_cuda_int8_region* r,
-                                                 bool channels_last, const carnot_operand* inputs,
+                                                 bool x_channels_last, bool channels_last,
+                                                 const carnot_operand* inputs,
                                                  const carnot_operand* output) {
   const carnot_operand *x = &inputs[r->x],
                        *residual = r->residual < 0 ? NULL : &inputs[r->residual];
@@ -152,7 +158,7 @@ carnot_status* carnot_cuda_int8_region_configure(const carnot_cuda_int8_region* 
                    (int32_t)type_of(output->format.dtype) == r->output,
                INVALID_MODEL, "operands are %s and %s", carnot_dtype_name(x->format.dtype),
                carnot_dtype_name(output->format.dtype));
-  CARNOT_CHECK(is_dense(x, channels_last) && is_dense(output, channels_last), INVALID_ARGUMENT,
+  CARNOT_CHECK(is_dense(x, x_channels_last) && is_dense(output, channels_last), INVALID_ARGUMENT,
                "activations and result must be dense");
   if (!residual) return NULL;
   CARNOT_TRY(carnot_cuda_on_device(residual, 1));
@@ -186,28 +192,44 @@ carnot_status* carnot_cuda_int8_window_check(const carnot_sliding_window* w) {
   return NULL;
 }
 
+// rint(bound / divisor) + zero point within [low, high]. Division and rint never decrease, so the
+// bound of the real value is this bound of the integer.
+static int quantized_bound(const carnot_cuda_int8_region* r, float bound) {
+  const float v = rintf(bound / r->divisor) + (float)r->zero_point;
+  return v <= (float)r->low ? r->low : v >= (float)r->high ? r->high : (int)v;
+}
+
 carnot_cuda_int8_epilogue carnot_cuda_int8_region_epilogue(const carnot_cuda_int8_region* r,
                                                            const carnot_step_view* step,
                                                            const carnot_operand* inputs) {
-  return (carnot_cuda_int8_epilogue){.bias = step->constants[CARNOT_CUDA_INT8_BIAS],
-                                     .scale = step->constants[CARNOT_CUDA_INT8_SCALES],
-                                     .residual = r->residual < 0 ? NULL : inputs[r->residual].data,
-                                     .residual_type = r->residual_type,
-                                     .residual_zero = r->residual_zero,
-                                     .residual_scale = r->residual_scale,
-                                     .is_twice = r->is_twice,
-                                     .inner_zero = r->inner_zero,
-                                     .inner_low = r->inner_low,
-                                     .inner_high = r->inner_high,
-                                     .inner_scale = r->inner_scale,
-                                     .activation = r->activation,
-                                     .a = r->a,
-                                     .b = r->b,
-                                     .output = r->output,
-                                     .divisor = r->divisor,
-                                     .zero_point = r->zero_point,
-                                     .low = r->low,
-                                     .high = r->high};
+  carnot_cuda_int8_epilogue e = {.form = carnot_cuda_int8_region_form(r),
+                                 .bias = step->constants[CARNOT_CUDA_INT8_BIAS],
+                                 .scale = step->constants[CARNOT_CUDA_INT8_SCALES],
+                                 .residual = r->residual < 0 ? NULL : inputs[r->residual].data,
+                                 .residual_type = r->residual_type,
+                                 .residual_zero = r->residual_zero,
+                                 .residual_scale = r->residual_scale,
+                                 .is_twice = r->is_twice,
+                                 .inner_zero = r->inner_zero,
+                                 .inner_low = r->inner_low,
+                                 .inner_high = r->inner_high,
+                                 .inner_scale = r->inner_scale,
+                                 .activation = r->activation,
+                                 .a = r->a,
+                                 .b = r->b,
+                                 .output = r->output,
+                                 .divisor = r->divisor,
+                                 .reciprocal = r->reciprocal,
+                                 .zero_point = r->zero_point,
+                                 .low = r->low,
+                                 .high = r->high};
+  if (e.form == CARNOT_CUDA_INT8_TWICE && r->activation == CARNOT_CUDA_CLAMP) {
+    e.activation = CARNOT_CUDA_NO_ACTIVATION;
+    e.low = quantized_bound(r, r->a), e.high = quantized_bound(r, r->b);
+  }
+  const int least = r->output == CARNOT_CUDA_INT8_S8 ? -128 : 0;
+  e.is_bounded = e.low > least || e.high < least + 255;
+  return e;
 }
 
 static double bytes_of(const carnot_operand_desc* t) {

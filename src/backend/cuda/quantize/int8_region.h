@@ -21,6 +21,8 @@ typedef struct carnot_cuda_int8_region {
   int32_t output;  // carnot_cuda_int8_type
   float divisor;
   int32_t zero_point, low, high;
+  float largest_scale;  // of the scales of channels
+  float reciprocal;     // of form TWICE; 0: none gives the bytes of the division
 } carnot_cuda_int8_region;
 
 // Constants of a prepared step.
@@ -54,13 +56,21 @@ void carnot_cuda_int8_region_want(carnot_problem* problem, const carnot_cuda_int
 carnot_status* carnot_cuda_int8_region_validate(const carnot_cuda_int8_region* region,
                                                 const carnot_step_view* step, int64_t channels,
                                                 size_t weight_bytes) CARNOT_MUST_USE;
-// Checks types, memory, and the sizes of the residual, and that all are dense: channels last with
-// |channels_last|, else row major. INVALID_MODEL, INVALID_ARGUMENT.
+// Checks types, memory, and the sizes of the residual, and that all are dense: x channels last with
+// |x_channels_last|, the others with |channels_last|, else row major. INVALID_MODEL,
+// INVALID_ARGUMENT.
 carnot_status* carnot_cuda_int8_region_configure(const carnot_cuda_int8_region* region,
-                                                 bool channels_last, const carnot_operand* inputs,
+                                                 bool x_channels_last, bool channels_last,
+                                                 const carnot_operand* inputs,
                                                  const carnot_operand* output) CARNOT_MUST_USE;
 // Checks a stored window of one or two dimensions. INVALID_MODEL.
 carnot_status* carnot_cuda_int8_window_check(const carnot_sliding_window* window) CARNOT_MUST_USE;
+// A number that stands for the division by the divisor: all pairs of an inner byte and a byte of
+// the residual give the same result. It is the rounded reciprocal or a neighbour of it; 0: none
+// serves.
+float carnot_cuda_int8_region_reciprocal(const carnot_cuda_int8_region* region);
+// The form of the epilogue. Others than GENERAL take numbers whose arithmetic stays normal.
+carnot_cuda_int8_form carnot_cuda_int8_region_form(const carnot_cuda_int8_region* region);
 // The epilogue of a launch; borrows the step's constants and the residual of |inputs|.
 carnot_cuda_int8_epilogue carnot_cuda_int8_region_epilogue(const carnot_cuda_int8_region* region,
                                                            const carnot_step_view* step,

@@ -24,6 +24,11 @@ struct wgmma_of;
 DEVICE u64 wgmma_descriptor(u32 at) {
   return (u64)1 << 62 | (u64)64 << 32 | (u64)1 << 16 | (at & 0x3ffff) >> 4;
 }
+// The same of rows of |pitch| bytes: 128 or 64, which is the swizzle too.
+DEVICE u64 wgmma_descriptor(u32 at, int pitch) {
+  u64 swizzle = pitch == 128 ? 1 : 2;
+  return swizzle << 62 | (u64)(pitch / 2) << 32 | (u64)1 << 16 | (at & 0x3ffff) >> 4;
+}
 // Makes data written by cp.async or st.shared visible to wgmma after the next barrier.
 DEVICE void wgmma_fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 DEVICE void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -38,12 +43,16 @@ DEVICE void wgmma_wait() {
   as((c)[0]), as((c)[1]), as((c)[2]), as((c)[3]), as((c)[4]), as((c)[5]), as((c)[6]), as((c)[7])
 #define SUMS16(as, c)  SUMS8(as, c), SUMS8(as, (c) + 8)
 #define SUMS32(as, c)  SUMS16(as, c), SUMS16(as, (c) + 16)
+#define SUMS48(as, c)  SUMS32(as, c), SUMS16(as, (c) + 32)
 #define SUMS64(as, c)  SUMS32(as, c), SUMS32(as, (c) + 32)
 #define SUMS80(as, c)  SUMS64(as, c), SUMS16(as, (c) + 64)
 #define SUMS96(as, c)  SUMS64(as, c), SUMS32(as, (c) + 64)
 #define SUMS128(as, c) SUMS64(as, c), SUMS64(as, (c) + 64)
 #define NAMES16        "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define NAMES32        NAMES16 ",%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define NAMES48 \
+  NAMES32       \
+  ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
 #define NAMES64                                                                                \
   NAMES32                                                                                      \
   ",%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%" \
@@ -102,12 +111,14 @@ GROUPS(bf16, "bf16")
 #define INTEGER_GROUPS(T, type)                        \
   INTEGER_GROUP(T, type, 32, 16, "%16", "%17", "%18")  \
   INTEGER_GROUP(T, type, 64, 32, "%32", "%33", "%34")  \
+  INTEGER_GROUP(T, type, 96, 48, "%48", "%49", "%50")  \
   INTEGER_GROUP(T, type, 128, 64, "%64", "%65", "%66") \
+  INTEGER_GROUP(T, type, 192, 96, "%96", "%97", "%98") \
   INTEGER_GROUP(T, type, 256, 128, "%128", "%129", "%130")
 INTEGER_GROUPS(u8, "u8")
 INTEGER_GROUPS(i8, "s8")
 #else
-DEVICE u64 wgmma_descriptor(u32) { return 0; }
+DEVICE u64 wgmma_descriptor(u32, int = 0) { return 0; }
 DEVICE void wgmma_fence_async() {}
 DEVICE void wgmma_begin() {}
 DEVICE void wgmma_commit() {}

@@ -5,6 +5,7 @@
 #include "kernel/cuda/conv/conv1x1_small.cuh"
 #include "kernel/cuda/conv/conv_direct.cuh"
 #include "kernel/cuda/conv/conv_stem.cuh"
+#include "kernel/cuda/conv/conv_stem_int8.cuh"
 #include "kernel/cuda/conv/depthwise.cuh"
 #include "kernel/cuda/conv/depthwise_int8.cuh"
 

@@ -3,6 +3,7 @@
 #define CARNOT_KERNEL_CUDA_CONV_CONV_SMALL_CHANNELS_PARAMS_H_
 
 #include "kernel/cuda/common/activation.h"
+#include "kernel/cuda/quantize/int8_epilogue_params.h"
 
 enum {
   CARNOT_CUDA_CONV_STEM_THREADS = 128,
@@ -34,6 +35,18 @@ typedef struct carnot_cuda_conv_stem_params {
   int activation;                       // carnot_cuda_activation
   float low, high;
 } carnot_cuda_conv_stem_params;
+
+// The same of bytes: x in planes, y NHWC bytes. Weights are chunks of 32 filters, filter rows of
+// eight columns, in the order of the B fragments of the integer mma: lane 4g + t holds, of columns
+// t and t + 4, four channels each, of the filters that conv_small_channels.cuh names. bias,
+// activation, low and high of |stem| are unused.
+typedef struct carnot_cuda_conv_stem_int8_params {
+  carnot_cuda_conv_stem_params stem;
+  int x_zero;
+  carnot_cuda_int8_epilogue epilogue;  // of form REQUANTIZE
+} carnot_cuda_conv_stem_int8_params;
+// X(chunks, type of x) of each kernel.
+#define CARNOT_CUDA_CONV_STEMS_INT8(X) X(1, u8) X(1, i8) X(2, u8) X(2, i8)
 
 // y[m,n] = activation(sum_k x[m,k] w[n,k] + bias[n] + residual[m,n]) of dense 16-bit floats with
 // small K; weights packed as in conv_small_channels.cuh.

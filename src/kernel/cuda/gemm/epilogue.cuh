@@ -33,6 +33,7 @@ READ_SUMS(read_sums, PEER_SPACE, i32, "=r")
 template <class T>
 struct gemm_epilogue {
   typedef half8 residual;
+  enum { FORMS = 1 };
   half8 bias;  // of the thread's columns
   half8 *to, *residuals;
   int filters, activation;  // filters / 8
@@ -56,6 +57,7 @@ struct gemm_epilogue {
     return residuals && has(row, n) ? residuals[row * filters + n] : none;
   }
   // |v|: accumulators, summed over all split-K parts.
+  template <int FORM>
   DEVICE_ONLY void put(f32* v, const half8& residual, i64 row, int n) {
     if (!has(row, n)) return;
     for (int e = 0; e < 8; e++) v[e] += half8_at<T>(bias, e) + half8_at<T>(residual, e);

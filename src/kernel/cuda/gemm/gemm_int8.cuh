@@ -10,6 +10,7 @@
 struct gemm_int8_epilogue : int8_epilogue {
   DEVICE_ONLY void keep(const carnot_cuda_gemm_int8_params& p) {
     int8_epilogue::keep(p.epilogue, p.gemm.y, p.gemm.rows, p.gemm.filters);
+    pin();
   }
   DEVICE_ONLY void read_bias(const carnot_cuda_gemm_int8_params& p, int n) {
     read_channels(p.epilogue, n);

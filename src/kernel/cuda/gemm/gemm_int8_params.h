@@ -16,7 +16,35 @@ typedef struct carnot_cuda_gemm_int8_params {
   carnot_cuda_int8_epilogue epilogue;
 } carnot_cuda_gemm_int8_params;
 
+// The same by TMA, ping-pong (gemm_pingpong.cuh). Weights are [filters, taps, channels] with
+// filters padded to a multiple of 32 and permuted: row 32 q + 8 b + 2 t + e of them is filter 32 q
+// + 8 t + 2 b + e. |channels| is a multiple of 16; outside of the image x is 0.
+typedef struct carnot_cuda_gemm_int8_pingpong_params {
+  carnot_cuda_gemm_pingpong_params gemm;  // boxes of 128; gate and c unused
+  carnot_cuda_int8_epilogue epilogue;     // of another form than GENERAL
+} carnot_cuda_gemm_int8_pingpong_params;
+
+// y[m,n] = epilogue(sum_k x[m,k] w[n,k]) of dense rows with small K, all weights of which a block
+// keeps. |channels| and |filters| are multiples of 8. Weights are chunks of 32 filters, steps of 32
+// along K, in the order of the B fragments: lane 4g + t holds channels 8t .. 8t+7 of a step, of the
+// filters that conv/conv_small_channels.cuh names.
+typedef struct carnot_cuda_gemm_int8_small_params {
+  const void *x, *w;
+  void* y;
+  long long rows;
+  int channels, filters;
+  carnot_cuda_int8_epilogue epilogue;  // of another form than GENERAL
+} carnot_cuda_gemm_int8_small_params;
+
 // clang-format off
+enum { CARNOT_CUDA_GEMM_INT8_SMALL_THREADS = 256, CARNOT_CUDA_GEMM_INT8_SMALL_ROWS = 32 };  // rows: of a warp
+enum { CARNOT_CUDA_GEMM_INT8_SMALL_RESIDENT = 2 };  // blocks on a multiprocessor
+// X(steps) of each kernel.
+#define CARNOT_CUDA_GEMM_INT8_SMALL_SIZES(X) X(1) X(2) X(3) X(4)
+// X(columns) of each tile.
+#define CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(X) X(64) X(96) X(128) X(192)
+// Blocks on a multiprocessor.
+#define CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(columns) ((columns) == 64 ? 2 : 1)
 // X(rows, columns, stages, load) of each tile: |load| bytes of x at a time.
 #define CARNOT_CUDA_GEMM_INT8_SIZES(X) \
   X(16, 64, 8, 16) X(32, 64, 6, 16) X(64, 32, 6, 16) X(64, 64, 6, 16) X(64, 128, 5, 16) X(128, 32, 6, 16) \

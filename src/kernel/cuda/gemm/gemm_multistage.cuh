@@ -193,22 +193,42 @@ struct gemm_multistage {
                  sums[j][2 * h + 1]);
   }
 
-  // A thread keeps its eight columns |n| and walks down the rows.
-  DEVICE_ONLY void finish(i64 m, int n) {
+  // A thread keeps its eight columns |n| and walks down the rows, |AHEAD_ROWS| residuals ahead. The
+  // loop over more than that stays rolled: large code must fit the instruction cache.
+  template <int FORM, int AHEAD_ROWS>
+  DEVICE_ONLY void finish_rows(i64 m, int n) {
     u32 from = base + (threadIdx.x / PIECES * PITCH + threadIdx.x % PIECES * 8) * 4;
     m += threadIdx.x / PIECES;
-    typename N::epilogue::residual residual[TURNS];
+#pragma unroll 1
+    for (int first = 0; first < TURNS; first += AHEAD_ROWS) {
+      typename N::epilogue::residual residual[AHEAD_ROWS];
 #pragma unroll
-    for (int i = 0; i < TURNS; i++) residual[i] = out.residual_at(m + i * DOWN, n);
+      for (int i = 0; i < AHEAD_ROWS; i++) residual[i] = out.residual_at(m + i * DOWN, n);
 #pragma unroll
-    for (int i = 0; i < TURNS; i++) {
-      sum v[8];
-      read_own_sums(v, from + i * DOWN * PITCH * 4);
-      out.put(v, residual[i], m + i * DOWN, n);
+      for (int i = 0; i < AHEAD_ROWS; i++) {
+        sum v[8];
+        read_own_sums(v, from + i * DOWN * PITCH * 4);
+        out.template put<FORM>(v, residual[i], m + i * DOWN, n);
+      }
+      from += AHEAD_ROWS * DOWN * PITCH * 4, m += AHEAD_ROWS * DOWN;
     }
   }
+  DEVICE_ONLY void finish(i64 m, int n) {
+    if constexpr (N::epilogue::FORMS == 1)
+      finish_rows<0, TURNS>(m, n);
+    else if (out.form == 0)
+      finish_rows<0, (TURNS < 4 ? TURNS : 4)>(m, n);
+    else if (out.form == 1)
+      finish_rows<1, (TURNS < 4 ? TURNS : 4)>(m, n);
+    else if (out.form == 2)
+      finish_rows<2, (TURNS < 4 ? TURNS : 4)>(m, n);
+    else
+      finish_rows<3, 1>(m, n);
+  }
   // Rows [first, end) of the tile, summed over the split-K parts of all ranks.
+  template <int FORM>
   DEVICE_ONLY void finish_cluster(i64 m0, int n, int first, int end, u32 ranks) {
+#pragma unroll 1
     for (int r = first + threadIdx.x / PIECES; r < end; r += DOWN) {
       u32 from = base + (r * PITCH + threadIdx.x % PIECES * 8) * 4;
       typename N::epilogue::residual residual = out.residual_at(m0 + r, n);
@@ -220,8 +240,22 @@ struct gemm_multistage {
       for (u32 k = 1; k < 8; k++)
         if (k < ranks)
           for (int e = 0; e < 8; e++) parts[0][e] += parts[k][e];
-      out.put(parts[0], residual, m0 + r, n);
+      out.template put<FORM>(parts[0], residual, m0 + r, n);
     }
+  }
+  DEVICE_ONLY void finish_parts(i64 m0, int n, u32 rank, u32 ranks) {
+    int rows = (BM + (int)ranks - 1) / (int)ranks, first = (int)rank * rows,
+        end = lo(first + rows, BM);
+    if constexpr (N::epilogue::FORMS == 1)
+      finish_cluster<0>(m0, n, first, end, ranks);
+    else if (out.form == 0)
+      finish_cluster<0>(m0, n, first, end, ranks);
+    else if (out.form == 1)
+      finish_cluster<1>(m0, n, first, end, ranks);
+    else if (out.form == 2)
+      finish_cluster<2>(m0, n, first, end, ranks);
+    else
+      finish_cluster<3>(m0, n, first, end, ranks);
   }
 
   DEVICE_ONLY void run() {
@@ -264,8 +298,7 @@ struct gemm_multistage {
       return;
     }
     cluster_sync();
-    int rows = (BM + (int)ranks - 1) / (int)ranks, mine = (int)rank * rows;
-    finish_cluster(m0, n, mine, lo(mine + rows, BM), ranks);
+    finish_parts(m0, n, rank, ranks);
     cluster_sync();  // nobody leaves while others read its part
   }
 };

@@ -62,10 +62,11 @@ enum { CARNOT_CUDA_GEMM_TMA_STAGES = 16 };
 // high]. |filters| is a multiple of 32.
 typedef struct carnot_cuda_gemm_pingpong_params {
   carnot_cuda_tma_descriptor x,
-      w;  // boxes of 64 by 128, and of filters in gemm_tma_pingpong.cuh's order
+      w;  // boxes of |pitch| by 128, and of filters in gemm_pingpong.cuh's order
   carnot_cuda_gemm_tile_params gemm;  // x and w unused
   int taps, chunks, is_window;        // as above
   int stages;
+  int pitch;         // bytes of a box and of a row of a stage: 128, of bytes 64 too
   int down, across;  // tiles
   int gate;
   float c[3];

@@ -32,7 +32,8 @@ struct gemm_tma {
   f32 sums[BN / 8][4];
   gemm_epilogue<T> out;
 
-  DEVICE_ONLY gemm_tma(const carnot_cuda_gemm_tma_params& params) : p(params), next{params} {}
+  DEVICE_ONLY gemm_tma(const carnot_cuda_gemm_tma_params& params)
+      : p(params), next{params, STAGE_DEPTH} {}
 
   // Rows of the tile that one block finishes: a multiple of eight.
   DEVICE_ONLY int share() { return (BM / 8 + (int)gridDim.z - 1) / (int)gridDim.z * 8; }
@@ -160,7 +161,7 @@ struct gemm_tma {
         read_own_sums(more, part(k, z) + from);
         for (int e = 0; e < 8; e++) v[e] += more[e];
       }
-      out.put(v, residual[0], m + row, n);
+      out.template put<0>(v, residual[0], m + row, n);
       for (int i = 1; i < AHEAD; i++) residual[i - 1] = residual[i];
       residual[AHEAD - 1] = out.residual_at(m + row + AHEAD * DOWN, n);
     }

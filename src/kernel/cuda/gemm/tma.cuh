@@ -56,10 +56,11 @@ DEVICE void dsmem_copy(u32 to, u32 from, u32 bytes, u32 barrier) {
 }
 
 // Coordinates of the next step along K: of the weights, and of rows of x or of im2col windows.
-// P: carnot_cuda_gemm_tma_params or carnot_cuda_gemm_pingpong_params.
+// P: carnot_cuda_gemm_tma_params or carnot_cuda_gemm_pingpong_params. A step has |depth| channels.
 template <class P>
 struct tma_cursor {
   const P& p;
+  int depth;
   int row, w_column, channel, at[3];  // at: column, row and image of the first window
   u16 tap[2];
 
@@ -71,22 +72,21 @@ struct tma_cursor {
     at[1] = (int)(line - image * t.out_rows) * t.step[0] - t.begin[0];
     at[2] = (int)image;
     int place = first / p.chunks, down = place / t.kernel_columns;
-    row = (int)m, channel = (first - place * p.chunks) * STAGE_DEPTH,
-    w_column = first * STAGE_DEPTH;
+    row = (int)m, channel = (first - place * p.chunks) * depth, w_column = first * depth;
     tap[0] = (u16)((place - down * t.kernel_columns) * t.dilation[1]),
     tap[1] = (u16)(down * t.dilation[0]);
   }
   DEVICE_ONLY void fetch_weights(u32 to, int n, u32 barrier, u32 blocks, bool many) {
     tma_load_tiled(to, &p.w, w_column, n, barrier, blocks, many);
-    w_column += STAGE_DEPTH;
+    w_column += depth;
   }
   DEVICE_ONLY void fetch_x(u32 to, u32 barrier, u32 blocks, bool many) {
     if (p.is_window)
       tma_load_im2col(to, &p.x, channel, at, tap, barrier, blocks, many);
     else
       tma_load_tiled(to, &p.x, channel, row, barrier, blocks, many);
-    channel += STAGE_DEPTH;
-    if (channel < p.chunks * STAGE_DEPTH) return;
+    channel += depth;
+    if (channel < p.chunks * depth) return;
     channel = 0;
     tap[0] += p.gemm.dilation[1];
     if (tap[0] < p.gemm.kernel_columns * p.gemm.dilation[1]) return;

@@ -1,5 +1,5 @@
 // Requantization of int32 sums, eight channels at a time, by the rule of
-// int8_epilogue_params.h. All kernels give the same bits.
+// int8_epilogue_params.h. All kernels and all forms give the same bits.
 #pragma once
 
 #include "kernel/cuda/common/half8.cuh"
@@ -14,19 +14,50 @@ DEVICE i32 byte8_at(const byte8& x, int i, int type) {
   u32 bits = x.four[i / 4] >> i % 4 * 8;
   return type == CARNOT_CUDA_INT8_S8 ? (i32)(i8)bits : (i32)(u8)bits;
 }
+// Flips the sign bits of bytes of |type|: as uint8 they are 128 more than as int8.
+DEVICE u32 sign_flip(int type) { return type == CARNOT_CUDA_INT8_S8 ? 0x80808080u : 0; }
 
-DEVICE f32 int8_activate(int activation, f32 a, f32 b, f32 x) {
+// 2^23 + byte |e| of |four|, exact.
+DEVICE f32 byte_float(u32 four, int e) {
+#ifdef __CUDACC__
+  return __uint_as_float(__byte_perm(four, 0x4b000000u, 0x7440 + e));
+#else
+  return 0x1p23f + (f32)(four >> e * 8 & 255);
+#endif
+}
+// Four integers saturated to uint8.
+DEVICE u32 saturated4(const i32* q) {
+#if __CUDA_ARCH__ >= 750
+  u32 four;
+  asm("{\n.reg .b32 upper;\ncvt.pack.sat.u8.s32.b32 upper, %4, %3, 0;\n"
+      "cvt.pack.sat.u8.s32.b32 %0, %2, %1, upper;\n}"
+      : "=r"(four)
+      : "r"(q[0]), "r"(q[1]), "r"(q[2]), "r"(q[3]));
+  return four;
+#else
+  u32 four = 0;
+  for (int e = 0; e < 4; e++) four |= (u32)lo(hi(q[e], 0), 255) << e * 8;
+  return four;
+#endif
+}
+
+// Of eight values: one branch for all.
+#define EACH_OF_8(value)                    \
+  for (int e = 0; e < 8; e++) v[e] = value; \
+  return
+DEVICE void int8_activate8(int activation, f32 a, f32 b, f32* v) {
   switch (activation) {
-    case CARNOT_CUDA_CLAMP: return lo(hi(x, a), b);
-    case CARNOT_CUDA_SILU: return x * fn_SIGMOID(0, 0, x);
-    case CARNOT_CUDA_HARD_SWISH: return fn_HARD_SWISH(0, 0, x);
-    case CARNOT_CUDA_SIGMOID: return fn_SIGMOID(0, 0, x);
-    case CARNOT_CUDA_GELU_TANH: return fn_GELU_TANH(0, 0, x);
-    case CARNOT_CUDA_GELU: return fn_GELU_ERF(0, 0, x);
-    case CARNOT_CUDA_HARD_SIGMOID: return fn_HARD_SIGMOID(a, b, x);
-    default: return x;
+    case CARNOT_CUDA_CLAMP: EACH_OF_8(lo(hi(v[e], a), b));
+    case CARNOT_CUDA_SILU: EACH_OF_8(v[e] * fn_SIGMOID(0, 0, v[e]));
+    case CARNOT_CUDA_HARD_SWISH: EACH_OF_8(fn_HARD_SWISH(0, 0, v[e]));
+    case CARNOT_CUDA_SIGMOID: EACH_OF_8(fn_SIGMOID(0, 0, v[e]));
+    case CARNOT_CUDA_GELU_TANH: EACH_OF_8(fn_GELU_TANH(0, 0, v[e]));
+    case CARNOT_CUDA_GELU: EACH_OF_8(fn_GELU_ERF(0, 0, v[e]));
+    case CARNOT_CUDA_HARD_SIGMOID: EACH_OF_8(fn_HARD_SIGMOID(a, b, v[e]));
+    default: return;
   }
 }
+#undef EACH_OF_8
 
 // rint(v) + zero in [low, high]; the conversion gives 0 for NaN and saturates.
 DEVICE i32 quantized(f32 v, i32 zero, i32 low, i32 high) {
@@ -37,33 +68,39 @@ DEVICE u32 quantized_bits(f32 v, i32 zero, i32 low, i32 high) {
   return (u32)quantized(v, zero, low, high) & 255;
 }
 
-// Parameters are copied to registers: their constant memory is no longer cached at the end of a
-// kernel.
+// Integers are kept as uint8: those of int8 have 128 added. What only GENERAL needs stays in the
+// parameters; the rest is copied to registers, as the parameters' constant memory is no longer
+// cached at the end of a kernel.
 struct int8_epilogue {
   typedef byte8 residual;
+  enum { FORMS = CARNOT_CUDA_INT8_FORMS };
+  const carnot_cuda_int8_epilogue* all;
   i32 bias[8];  // of the thread's columns
   f32 scale[8];
   void* to;
   const void* residuals;
   i64 rows;
   int filters;  // / 8
-  int residual_type, residual_zero, activation, output, zero_point, low, high;
-  int is_twice, inner_zero, inner_low, inner_high;
-  f32 residual_scale, a, b, divisor, inner_scale;
+  int form, zero, low, high;
+  u32 flip, residual_flip;
+  f32 residual_base, residual_scale, inner_low, inner_high, inner_scale, reciprocal;
 
   DEVICE_ONLY void keep(const carnot_cuda_int8_epilogue& p, void* y, i64 row_count,
                         int filter_count) {
-    to = y, residuals = p.residual, rows = row_count, filters = filter_count / 8;
-    residual_type = p.residual_type, residual_zero = p.residual_zero, activation = p.activation;
-    output = p.output, zero_point = p.zero_point, low = p.low, high = p.high;
-    residual_scale = p.residual_scale, a = p.a, b = p.b, divisor = p.divisor;
-    is_twice = p.is_twice, inner_zero = p.inner_zero, inner_low = p.inner_low;
-    inner_high = p.inner_high, inner_scale = p.inner_scale;
+    int offset = p.output == CARNOT_CUDA_INT8_S8 ? 128 : 0;
+    all = &p, to = y, residuals = p.residual, rows = row_count, filters = filter_count / 8;
+    form = p.form, zero = p.zero_point + offset, low = p.low + offset, high = p.high + offset;
+    flip = sign_flip(p.output), residual_flip = sign_flip(p.residual_type);
+    residual_base = (f32)((1 << 23) + p.residual_zero + (residual_flip ? 128 : 0));
+    residual_scale = p.residual_scale, inner_scale = p.inner_scale;
+    inner_low = (f32)(p.inner_low - p.inner_zero), inner_high = (f32)(p.inner_high - p.inner_zero);
+    reciprocal = p.reciprocal;
+  }
+  DEVICE_ONLY void pin() {
 #ifdef __CUDACC__
-    asm volatile(""
-                 : "+l"(to), "+l"(residuals), "+r"(filters), "+r"(activation), "+l"(rows),
-                   "+r"(residual_type), "+r"(residual_zero), "+r"(output), "+r"(zero_point),
-                   "+r"(low), "+r"(high), "+f"(residual_scale), "+f"(divisor));
+    asm volatile("" : "+l"(to), "+l"(residuals), "+l"(rows), "+r"(filters), "+r"(form));
+    asm volatile("" : "+r"(zero), "+r"(low), "+r"(high), "+r"(flip));
+    asm volatile("" : "+f"(residual_scale), "+f"(reciprocal), "+f"(inner_scale));
 #endif
   }
   DEVICE_ONLY void read_channels(const carnot_cuda_int8_epilogue& p, int n) {
@@ -78,30 +115,52 @@ struct int8_epilogue {
   DEVICE_ONLY bool has(i64 row, int n) { return row < rows && n < filters; }
   DEVICE_ONLY byte8 residual_at(i64 row, int n) {
     byte8 none = {};
-    return residual_type > CARNOT_CUDA_INT8_F32 && has(row, n)
+    return all->residual_type > CARNOT_CUDA_INT8_F32 && has(row, n)
                ? ((const byte8*)residuals)[row * filters + n]
                : none;
   }
-  DEVICE_ONLY void put(const i32* sums, const byte8& residual, i64 row, int n) {
-    if (!has(row, n)) return;
-    i64 at = row * filters + n;
+
+  // The result's bytes by a form other than GENERAL. Without BOUNDED uint8 is the only bound.
+  template <int FORM, bool BOUNDED>
+  DEVICE_ONLY byte8 bytes_of(const i32* sums, const byte8& residual) {
+    i32 q[8];
+#pragma unroll
+    for (int e = 0; e < 8; e++) {
+      f32 v = __fmul_rn((f32)(sums[e] + bias[e]), scale[e]);
+      if constexpr (FORM == CARNOT_CUDA_INT8_TWICE) {
+        v = fminf(fmaxf(v, inner_low), inner_high);
+        v = __fadd_rn(__fadd_rn(v, 12582912.0f), -12582912.0f);  // 1.5 * 2^23: to an integer
+        v = __fmul_rn(v, inner_scale);
+      }
+      if constexpr (FORM != CARNOT_CUDA_INT8_REQUANTIZE) {
+        f32 r = byte_float(residual.four[e / 4] ^ residual_flip, e % 4);
+        v = __fadd_rn(v, __fmul_rn(__fadd_rn(r, -residual_base), residual_scale));
+      }
+      if constexpr (FORM == CARNOT_CUDA_INT8_TWICE) v = __fmul_rn(v, reciprocal);
+      q[e] = __float2int_rn(v) + zero;
+      if constexpr (BOUNDED) q[e] = lo(hi(q[e], low), high);
+    }
+    return {{saturated4(q) ^ flip, saturated4(q + 4) ^ flip}};
+  }
+
+  DEVICE_ONLY void put_general(const i32* sums, const byte8& residual, i64 at) {
+    const carnot_cuda_int8_epilogue& p = *all;
     f32 v[8];
     for (int e = 0; e < 8; e++) v[e] = __fmul_rn((f32)(sums[e] + bias[e]), scale[e]);
-    if (is_twice)
+    if (p.is_twice)
       for (int e = 0; e < 8; e++) {
-        i32 q = quantized(v[e], inner_zero, inner_low, inner_high);
-        v[e] = __fmul_rn((f32)(q - inner_zero), inner_scale);
+        i32 q = quantized(v[e], p.inner_zero, p.inner_low, p.inner_high);
+        v[e] = __fmul_rn((f32)(q - p.inner_zero), p.inner_scale);
       }
-    if (residual_type > CARNOT_CUDA_INT8_F32)
+    if (p.residual_type > CARNOT_CUDA_INT8_F32)
       for (int e = 0; e < 8; e++) {
-        f32 r = (f32)(byte8_at(residual, e, residual_type) - residual_zero);
-        v[e] = __fadd_rn(v[e], __fmul_rn(r, residual_scale));
+        f32 r = (f32)(byte8_at(residual, e, p.residual_type) - p.residual_zero);
+        v[e] = __fadd_rn(v[e], __fmul_rn(r, p.residual_scale));
       }
-    else if (residual_type)
+    else if (p.residual_type)
       for (int e = 0; e < 8; e++) v[e] = __fadd_rn(v[e], ((const f32*)residuals)[at * 8 + e]);
-    if (activation)
-      for (int e = 0; e < 8; e++) v[e] = int8_activate(activation, a, b, v[e]);
-    if (output == CARNOT_CUDA_INT8_F32) {
+    int8_activate8(p.activation, p.a, p.b, v);
+    if (p.output == CARNOT_CUDA_INT8_F32) {
       for (int i = 0; i < 2; i++) {
         half8 y;
         for (int e = 0; e < 4; e++) y.two[e] = __float_as_uint(v[i * 4 + e]);
@@ -109,11 +168,21 @@ struct int8_epilogue {
       }
       return;
     }
-    if (divisor != 1)
-      for (int e = 0; e < 8; e++) v[e] = __fdiv_rn(v[e], divisor);
+    if (p.divisor != 1)
+      for (int e = 0; e < 8; e++) v[e] = __fdiv_rn(v[e], p.divisor);
     byte8 y = {};
     for (int e = 0; e < 8; e++)
-      y.four[e / 4] |= quantized_bits(v[e], zero_point, low, high) << e % 4 * 8;
+      y.four[e / 4] |= quantized_bits(v[e], p.zero_point, p.low, p.high) << e % 4 * 8;
     ((byte8*)to)[at] = y;
+  }
+
+  template <int FORM, bool BOUNDED = true>
+  DEVICE_ONLY void put(const i32* sums, const byte8& residual, i64 row, int n) {
+    if (!has(row, n)) return;
+    i64 at = row * filters + n;
+    if constexpr (FORM == CARNOT_CUDA_INT8_GENERAL)
+      put_general(sums, residual, at);
+    else
+      ((byte8*)to)[at] = bytes_of<FORM, BOUNDED>(sums, residual);
   }
 };

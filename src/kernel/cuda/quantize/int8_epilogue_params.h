@@ -12,6 +12,15 @@ typedef enum carnot_cuda_int8_type {
   CARNOT_CUDA_INT8_TYPES
 } carnot_cuda_int8_type;
 
+// The form says which of the code paths of int8_epilogue.cuh serves: how the sum becomes bytes.
+typedef enum carnot_cuda_int8_form {
+  CARNOT_CUDA_INT8_REQUANTIZE,  // as it is
+  CARNOT_CUDA_INT8_RESIDUAL,    // after a residual of bytes; the divisor is 1
+  CARNOT_CUDA_INT8_TWICE,       // with an inner quantization and a residual of bytes
+  CARNOT_CUDA_INT8_GENERAL,     // everything
+  CARNOT_CUDA_INT8_FORMS
+} carnot_cuda_int8_form;
+
 //   v = f32(sum + bias[n]) * scale[n]
 //   v = f32(min(max(rint(v) + inner_zero, inner_low), inner_high) - inner_zero) * inner_scale,
 //       where |is_twice|
@@ -19,8 +28,12 @@ typedef enum carnot_cuda_int8_type {
 //   v = activation(v)
 //   y = v as f32, or min(max(rint(v / divisor) + zero_point, low), high) as u8 or s8
 // Each operation is one float32 operation rounded to nearest even, none contracted. rint(NaN)
-// counts as 0. Residual and result are [rows, filters], dense; |filters| is a multiple of 8.
+// counts as 0. Residual and result are [rows, filters], dense; |filters| is a multiple of 8. The
+// forms but GENERAL have no activation and |v / divisor| <= 2^30; TWICE multiplies by |reciprocal|
+// instead of the division, which gives the same bytes for all pairs of an inner byte and a byte of
+// the residual.
 typedef struct carnot_cuda_int8_epilogue {
+  int form;            // carnot_cuda_int8_form
   const int* bias;     // [filters]
   const float* scale;  // [filters]
   const void* residual;
@@ -31,8 +44,9 @@ typedef struct carnot_cuda_int8_epilogue {
   int activation;  // carnot_cuda_activation, with its parameters
   float a, b;
   int output;  // carnot_cuda_int8_type
-  float divisor;
+  float divisor, reciprocal;
   int zero_point, low, high;
+  int is_bounded;  // [low, high] is less than the range of the output's type
 } carnot_cuda_int8_epilogue;
 
 #endif  // CARNOT_KERNEL_CUDA_QUANTIZE_INT8_EPILOGUE_PARAMS_H_

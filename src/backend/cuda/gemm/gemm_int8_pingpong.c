@@ -1,0 +1,218 @@
+// Persistent ping-pong GEMM and NHWC convolution of 8-bit integers by TMA (sm_90): one tactic per
+// tile size; the builder times them.
+#include "backend/cuda/common/sliding_window.h"
+#include "backend/cuda/gemm/gemm_int8_common.h"
+#include "backend/cuda/gemm/tma_descriptor.h"
+#include "kernel/cuda/gemm/gemm_int8_params.h"
+
+enum {
+  kRows = CARNOT_CUDA_GEMM_PINGPONG_ROWS,
+  kGroup = 32,  // filters that are permuted together
+  kVector = 16,
+  kMostTiles = 1 << 22,
+  kMostShared = 226 << 10
+};
+
+typedef struct pingpong_config {
+  int columns;
+  carnot_cuda_kernel_id u8, i8;
+} pingpong_config;
+
+typedef struct pingpong_state {
+  CUfunction function;
+  carnot_cuda_gemm_tile_params gemm;
+  int images, taps, chunks, pitch, down, across, stages;
+  bool is_window;
+  int64_t grid[3];
+  size_t shared_bytes;
+} pingpong_state;
+_Static_assert(sizeof(pingpong_state) <= CARNOT_STATE_BYTES, "the state has its size");
+
+static int64_t padded_filters(const carnot_cuda_gemm_int8* p) {
+  return carnot_ceildiv(p->filters, kGroup) * kGroup;
+}
+static size_t weight_bytes(const carnot_cuda_gemm_int8* p) {
+  return (size_t)(padded_filters(p) * carnot_cuda_gemm_int8_taps(p) * p->channels);
+}
+
+// ---- build ----
+
+// TMA fills with zeros outside of the image.
+static bool reads_outside(const carnot_sliding_window* w) {
+  bool outside = w->auto_pad != CARNOT_PAD_NOTSET && w->auto_pad != CARNOT_PAD_VALID;
+  for (int d = 0; d < w->rank; d++) outside = outside || w->begin[d] > 0 || w->end[d] > 0;
+  return outside;
+}
+
+static const char* unfit(const carnot_cuda_gemm_int8* p) {
+  if (p->channels % kVector) return "channels are no multiple of 16";
+  if (p->filters % 8) return "output channels are no multiple of 8";
+  if (carnot_cuda_int8_region_form(&p->region) == CARNOT_CUDA_INT8_GENERAL)
+    return "the epilogue holds more than a residual of bytes and a bound";
+  if (p->is_conv && p->region.x_zero && reads_outside(&p->window))
+    return "padding with a zero point other than 0";
+  return NULL;
+}
+
+static const char* pingpong_reject(carnot_problem* problem, char* reason, size_t size) {
+  const pingpong_config* tile = problem->tactic->config;
+  const carnot_cuda* cuda = carnot_cuda_of(problem->device);
+  carnot_cuda_gemm_int8 p;
+  carnot_quantized_region view;
+  carnot_quantized_shape shape;
+  const char* why = carnot_cuda_gemm_int8_read(problem, &view, &p, &shape, reason, size);
+  if (!why) why = unfit(&p);
+  if (why) return why;
+  if (cuda->major != 9 || cuda->minor) return "needs sm_90";
+  if (p.is_conv &&
+      !carnot_cuda_sliding_window_within(view.node, &problem->inputs[view.weights.value],
+                                         CARNOT_CUDA_TMA_REACH, CARNOT_CUDA_TMA_STEP))
+    return "the window is too large";
+  const int64_t rows = carnot_cuda_gemm_int8_rows(&problem->outputs[0], p.is_conv),
+                down = carnot_ceildiv(rows, kRows),
+                across = carnot_ceildiv(p.filters, tile->columns);
+  const bool is_wide = tile->columns > 64 && p.filters <= tile->columns / 2,
+             is_few = down * across < cuda->base.multiprocessor_count / 2;
+  if (is_wide || is_few || down * across > kMostTiles)
+    return carnot_cuda_reject_reason(reason, size, "no size for %lldx%lld results", (long long)rows,
+                                     (long long)p.filters);
+  carnot_cuda_int8_region_want(problem, &p.region,
+                               p.is_conv ? CARNOT_LAYOUT_CHANNELS_LAST : CARNOT_LAYOUT_ROW_MAJOR);
+  return NULL;
+}
+
+// [filters, taps, channels], each 32 filters in the kernel's order.
+static void pack(const carnot_cuda_gemm_int8* p, bool trans, const int8_t* from, int8_t* to) {
+  const int64_t taps = carnot_cuda_gemm_int8_taps(p), count = padded_filters(p);
+  for (int64_t row = 0; row < count; row++) {
+    const int64_t b = row / 8 % 4, t = row / 2 % 4, n = row / 32 * 32 + 8 * t + 2 * b + row % 2;
+    for (int64_t c = 0; n < p->filters && c < p->channels; c++)
+      for (int64_t tap = 0; tap < taps; tap++)
+        to[(row * taps + tap) * p->channels + c] =
+            trans ? from[(n * p->channels + c) * taps + tap] : from[c * p->filters + n];
+  }
+}
+
+static carnot_status* pingpong_prepare(const carnot_problem* problem, carnot_prepared* out) {
+  return carnot_cuda_gemm_int8_prepare(problem, "k32rsc s8", weight_bytes, pack, out);
+}
+
+// ---- run ----
+
+static carnot_status* pingpong_validate(const carnot_step_view* step) {
+  CARNOT_TRY(carnot_cuda_gemm_int8_validate(step, weight_bytes));
+  const char* why = unfit(step->params);
+  CARNOT_CHECK(!why, INVALID_MODEL, "%s", why);
+  return NULL;
+}
+
+// Boxes that channels fill; else those of 64, of which less is zero fill.
+static int pitch_of(int64_t channels) { return channels % 128 == 0 ? 128 : 64; }
+
+static bool is_window(const carnot_cuda_gemm_tile_params* t, int taps) {
+  return taps > 1 || t->step[0] != 1 || t->step[1] != 1 || t->begin[0] || t->begin[1] ||
+         t->out_rows != t->in_rows || t->out_columns != t->in_columns;
+}
+
+// The corners of TMA's windows are 8-bit integers.
+static carnot_status* check_window(const carnot_cuda_gemm_tile_params* t, int kernel_rows) {
+  const int taps[2] = {kernel_rows, t->kernel_columns}, in[2] = {t->in_rows, t->in_columns},
+            out[2] = {t->out_rows, t->out_columns};
+  for (int d = 0; d < 2; d++) {
+    const int64_t last = (int64_t)(out[d] - 1) * t->step[d] - t->begin[d] + 1 - in[d];
+    CARNOT_CHECK((int64_t)(taps[d] - 1) * t->dilation[d] <= 2 * CARNOT_CUDA_TMA_REACH &&
+                     t->begin[d] >= -CARNOT_CUDA_TMA_REACH &&
+                     t->begin[d] <= CARNOT_CUDA_TMA_REACH && last >= -CARNOT_CUDA_TMA_REACH &&
+                     last <= CARNOT_CUDA_TMA_REACH && t->step[d] <= CARNOT_CUDA_TMA_STEP,
+                 UNSUPPORTED,
+                 "a window of %d taps, dilation %d, pad %d, stride %d over %d elements", taps[d],
+                 t->dilation[d], t->begin[d], t->step[d], in[d]);
+  }
+  return NULL;
+}
+
+static carnot_status* pingpong_configure(const carnot_step_view* step, const carnot_operand* inputs,
+                                         const carnot_operand* outputs, void* state,
+                                         size_t* out_workspace_bytes) {
+  const pingpong_config* tile = step->tactic->config;
+  const carnot_cuda_gemm_int8* p = step->params;
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  pingpong_state* s = state;
+  *out_workspace_bytes = 0;
+  *s = (pingpong_state){.taps = (int)carnot_cuda_gemm_int8_taps(p)};
+  CARNOT_CHECK(cuda->major == 9, INVALID_MODEL, "%s has no TMA", cuda->base.arch);
+  carnot_cuda_gemm_tile_params* t = &s->gemm;
+  CARNOT_TRY(carnot_cuda_gemm_int8_geometry(p, inputs, &outputs[0], p->channels, t));
+  s->images = p->is_conv ? (int)outputs[0].dims[0] : 1;
+  s->is_window = is_window(t, s->taps);
+  const int64_t down = carnot_ceildiv(t->rows, kRows),
+                across = carnot_ceildiv(p->filters, tile->columns);
+  CARNOT_CHECK(down * across <= kMostTiles, UNSUPPORTED, "%lld tiles, takes up to %d",
+               (long long)(down * across), kMostTiles);
+  if (!down) return NULL;
+  if (s->is_window) CARNOT_TRY(check_window(t, s->taps / t->kernel_columns));
+  s->pitch = pitch_of(p->channels);
+  s->chunks = (int)carnot_ceildiv(p->channels, s->pitch);
+  s->down = (int)down, s->across = (int)across;
+  const int64_t stage = (kRows + tile->columns) * s->pitch,
+                resident = CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(tile->columns);
+  s->stages =
+      (int)carnot_min_i64((kMostShared / resident - 1024) / stage, CARNOT_CUDA_GEMM_TMA_STAGES);
+  s->shared_bytes = (size_t)(1024 + s->stages * stage);
+  s->grid[0] = carnot_min_i64(down * across, cuda->base.multiprocessor_count * resident);
+  s->grid[1] = s->grid[2] = 1;
+  CARNOT_TRY(carnot_cuda_kernel(cuda, p->region.x_signed ? tile->i8 : tile->u8, &s->function));
+  CARNOT_CUDA_TRY(cuda,
+                  cuFuncSetAttribute(s->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                     kMostShared));
+  return NULL;
+}
+
+static carnot_status* pingpong_run(const carnot_step_view* step, void* state,
+                                   const carnot_operand* inputs, const carnot_operand* outputs,
+                                   void* workspace, carnot_executor* executor) {
+  (void)workspace, (void)executor;
+  static const int64_t kOne[3] = {1, 1, 1};
+  pingpong_state* s = state;
+  const pingpong_config* tile = step->tactic->config;
+  const carnot_cuda_gemm_int8* p = step->params;
+  carnot_cuda* cuda = carnot_cuda_of_step(step);
+  if (!s->function) return NULL;
+  s->gemm.x = inputs[p->region.x].data, s->gemm.y = outputs[0].data;
+  carnot_cuda_gemm_int8_pingpong_params params = {
+      .gemm = {.gemm = s->gemm,
+               .taps = s->taps,
+               .chunks = s->chunks,
+               .is_window = s->is_window,
+               .stages = s->stages,
+               .pitch = s->pitch,
+               .down = s->down,
+               .across = s->across},
+      .epilogue = carnot_cuda_int8_region_epilogue(&p->region, step, inputs)};
+  CARNOT_TRY(carnot_cuda_tma_describe_bytes(cuda, &s->gemm, s->images, s->is_window, s->pitch,
+                                            kRows, &params.gemm.x));
+  CARNOT_TRY(carnot_cuda_tma_describe_byte_filters(cuda, step->constants[CARNOT_CUDA_INT8_WEIGHTS],
+                                                   padded_filters(p), s->taps, (int)p->channels,
+                                                   s->pitch, tile->columns, &params.gemm.w));
+  return carnot_cuda_launch_clusters(step, s->function, s->grid, CARNOT_CUDA_GEMM_PINGPONG_THREADS,
+                                     kOne, s->shared_bytes, &params);
+}
+
+#define PINGPONG_TACTIC(width)                                                                    \
+  const carnot_tactic carnot_cuda_gemm_int8_pingpong_128x##width = {                              \
+      .name = "cuda_gemm_int8_pingpong_128x" #width,                                              \
+      .anchor = CARNOT_OP_COUNT,                                                                  \
+      .config =                                                                                   \
+          &(const pingpong_config){.columns = width,                                              \
+                                   .u8 = CARNOT_CUDA_KERNEL_gemm_int8_pingpong_128x##width##_u8,  \
+                                   .i8 = CARNOT_CUDA_KERNEL_gemm_int8_pingpong_128x##width##_i8}, \
+      .numerics = CARNOT_NUMERICS_EXACT,                                                          \
+      .device = true,                                                                             \
+      .reject = pingpong_reject,                                                                  \
+      .prepare = pingpong_prepare,                                                                \
+      .validate = pingpong_validate,                                                              \
+      .uses_input = carnot_cuda_gemm_int8_uses_input,                                             \
+      .configure = pingpong_configure,                                                            \
+      .run = pingpong_run,                                                                        \
+      .work = carnot_cuda_int8_region_work};
+CARNOT_CUDA_GEMM_INT8_PINGPONG_SIZES(PINGPONG_TACTIC)

@@ -1,0 +1,105 @@
+// Ping-pong GEMM of 8-bit integers (gemm_pingpong.cuh): requantization in registers.
+#pragma once
+
+#include "kernel/cuda/gemm/gemm_int8_params.h"
+#include "kernel/cuda/gemm/gemm_pingpong.cuh"
+#include "kernel/cuda/quantize/int8_epilogue.cuh"
+
+#if HAS_WGMMA
+
+// One tap of filters from |filter| on.
+DEVICE void fetch_tap(u32 to, const void* map, int channel, int tap, int filter, u32 barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, "
+      "{%2,%3,%4}], [%5];" ::"r"(to),
+      "l"(map), "r"(channel), "r"(tap), "r"(filter), "r"(barrier)
+      : "memory");
+}
+
+template <class X, int BN>
+struct gemm_int8_pingpong : gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, 0,
+                                          CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN)> {
+  typedef gemm_pingpong<gemm_int8_pingpong<X, BN>, X, i32, BN, 0,
+                        CARNOT_CUDA_GEMM_INT8_PINGPONG_RESIDENT(BN)>
+      base_type;
+  using base_type::has, base_type::piece, base_type::release, base_type::sum, base_type::depth;
+  using base_type::p, base_type::n, base_type::pieces, base_type::GROUPS;
+  enum {
+    EARLY = BN == 96 || BN == 128
+  };  // reads of the next 32 columns: others lack the registers
+  const carnot_cuda_gemm_int8_pingpong_params& all;
+
+  DEVICE_ONLY gemm_int8_pingpong(const carnot_cuda_gemm_int8_pingpong_params& params)
+      : base_type(params.gemm), all(params) {}
+
+  DEVICE_ONLY void fetch_filters_of(u32 to, int step, int column, u32 barrier) {
+    int tap = step / p.chunks;
+    fetch_tap(to, &p.w, (step - tap * p.chunks) * depth(), tap, column, barrier);
+  }
+
+  // What the results of 32 columns need besides their sums.
+  struct added {
+    half8 bias[2], scale[2];
+    byte8 residual[4];
+  };
+  template <int FORM>
+  DEVICE_ONLY added read(int g) {
+    added r = {};
+    if (g * 4 >= n) return r;
+    int at = (pieces - n + g * 4) * 2;
+    for (int i = 0; i < 2; i++) {
+      r.bias[i] = ((const half8*)all.epilogue.bias)[at + i];
+      r.scale[i] = ((const half8*)all.epilogue.scale)[at + i];
+    }
+    if constexpr (FORM != CARNOT_CUDA_INT8_REQUANTIZE)
+#pragma unroll
+      for (int i = 0; i < 4; i++)
+        if (has(i, g)) r.residual[i] = ((const byte8*)all.epilogue.residual)[piece(i, g)];
+    return r;
+  }
+  template <int FORM, bool BOUNDED>
+  DEVICE_ONLY void finish_as(int last) {
+    int8_epilogue out;
+    out.keep(all.epilogue, p.gemm.y, p.gemm.rows, p.gemm.filters);
+    added next = read<FORM>(0);
+    wgmma_wait<0>();
+    if (last >= 0) release(last);
+#pragma unroll
+    for (int g = 0; g < GROUPS; g++) {
+      if (last >= 0 && g * 4 >= n + (int)threadIdx.x % 4) break;  // no lane has columns left
+      asm volatile("" ::: "memory");  // no reads ahead of their turn: registers are few
+      added mine = EARLY || !g ? next : read<FORM>(g);
+      if (EARLY && g + 1 < GROUPS) next = read<FORM>(g + 1);
+#pragma unroll
+      for (int e = 0; e < 8; e++) {
+        out.bias[e] = (i32)mine.bias[e / 4].two[e % 4];
+        out.scale[e] = __uint_as_float(mine.scale[e / 4].two[e % 4]);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; i++) {
+        i32 v[8];
+#pragma unroll
+        for (int k = 0; k < 8; k++) v[k] = sum(i, g, k);
+        byte8 y = out.template bytes_of<FORM, BOUNDED>(v, mine.residual[i]);
+        if (has(i, g)) ((byte8*)p.gemm.y)[piece(i, g)] = y;
+      }
+    }
+  }
+  template <int FORM>
+  DEVICE_ONLY void finish_as(int last) {
+    if (all.epilogue.is_bounded)
+      finish_as<FORM, true>(last);
+    else
+      finish_as<FORM, false>(last);
+  }
+  DEVICE_ONLY void finish(int last) {
+    if (all.epilogue.form == CARNOT_CUDA_INT8_REQUANTIZE)
+      finish_as<CARNOT_CUDA_INT8_REQUANTIZE>(last);
+    else if (all.epilogue.form == CARNOT_CUDA_INT8_RESIDUAL)
+      finish_as<CARNOT_CUDA_INT8_RESIDUAL>(last);
+    else
+      finish_as<CARNOT_CUDA_INT8_TWICE>(last);
+  }
+};
+
+#endif

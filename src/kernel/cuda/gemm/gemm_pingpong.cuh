@@ -1,0 +1,195 @@
+// Persistent, warp-specialized ping-pong GEMM (sm_90a), operands as in gemm_tma.cuh, for more tiles
+// than multiprocessors: blocks are resident and walk over tiles of 128 rows. One producer thread
+// runs ahead, past the ends of tiles; two consumer warpgroups take tiles in turns: one multiplies
+// while the other runs its epilogue in registers and stores.
+//
+// The filters of each 32 are permuted in shared memory: filter 8 t + 2 b + e is at 8 b + 2 t + e,
+// so that a lane's accumulators of four 8-column wgmma fragments are eight adjacent filters.
+#pragma once
+
+#include "kernel/cuda/gemm/gemm_tile_params.h"
+#include "kernel/cuda/gemm/tma.cuh"
+
+#if HAS_WGMMA
+
+template <int N>
+DEVICE void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+template <int N>
+DEVICE void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+// SELF derives from this. It has fetch_filters_of(to, step, n, barrier), which loads the weights of
+// a step for the tile's columns from |n| on, and finish(last), the epilogue of a tile: |last| is
+// the stage that the tile's last wgmma reads, -1 where there is none. T: operand type of 1 or 2
+// bytes.
+template <class SELF, class T, class SUM, int BN, int PITCH = 128, int RESIDENT = 1>
+struct gemm_pingpong {
+  enum { BM = CARNOT_CUDA_GEMM_PINGPONG_ROWS, BAND = 16, GROUPS = BN / 32 };
+  const carnot_cuda_gemm_pingpong_params& p;
+  u32 base, full, empty;
+  int steps, tiles;
+  SUM sums[2][BN / 8][4];
+
+  struct place {
+    int m, n;
+  };  // of a tile: its first row and column
+
+  DEVICE_ONLY gemm_pingpong(const carnot_cuda_gemm_pingpong_params& params) : p(params) {}
+  DEVICE_ONLY SELF& self() { return *(SELF*)this; }
+  DEVICE_ONLY int pitch() { return PITCH ? PITCH : p.pitch; }
+  DEVICE_ONLY int depth() { return pitch() / (int)sizeof(T); }  // elements of a step
+  DEVICE_ONLY u32 stage_at(int stage) { return base + stage * (BM + BN) * pitch(); }
+
+  // Bands of tiles, column by column, so that those at work at a time share rows and columns.
+  DEVICE_ONLY place find(int tile) {
+    int in_band = BAND * p.across, band = tile / in_band, at = tile - band * in_band,
+        height = lo((int)BAND, p.down - band * BAND), column = at / height;
+    return {(band * BAND + at - column * height) * BM, column * BN};
+  }
+
+  DEVICE_ONLY void start() {
+    extern __shared__ char memory[];
+    __shared__ u64 barriers[2 * CARNOT_CUDA_GEMM_TMA_STAGES];
+    base = (shared_address(memory) + 1023) & ~1023u;
+    full = shared_address(barriers), empty = full + CARNOT_CUDA_GEMM_TMA_STAGES * 8;
+    steps = p.taps * p.chunks, tiles = p.down * p.across;
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < p.stages; i++)
+        barrier_init(full + i * 8, 1), barrier_init(empty + i * 8, 1);
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+  }
+
+  // ---- the thread that fetches ----
+
+  DEVICE_ONLY void fetch_weights(int stage, int s, int n) {
+    barrier_expect(full + stage * 8, (BM + BN) * pitch());
+    self().fetch_filters_of(stage_at(stage) + BM * pitch(), s, n, full + stage * 8);
+  }
+  DEVICE_ONLY void produce() {
+    tma_cursor<carnot_cuda_gemm_pingpong_params> next{p, depth()};
+    asm volatile("prefetch.tensormap [%0];\nprefetch.tensormap [%1];" ::"l"(&p.w), "l"(&p.x)
+                 : "memory");
+    int ahead = lo(p.stages, steps), stage = 0;
+    for (int s = 0; s < ahead; s++) fetch_weights(s, s, find(blockIdx.x).n);
+    wait_for_previous();
+    u32 parity = 1;
+#pragma unroll 1
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+      place at = find(tile);
+      next.aim(at.m, 0);
+#pragma unroll 1
+      for (int s = 0; s < steps; s++) {
+        if (ahead)
+          ahead--;
+        else {
+          barrier_wait(empty + stage * 8, parity);
+          fetch_weights(stage, s, at.n);
+        }
+        next.fetch_x(stage_at(stage), full + stage * 8, 0, false);
+        if (++stage == p.stages) stage = 0, parity ^= 1;
+      }
+    }
+  }
+
+  // ---- those that multiply ----
+
+  DEVICE_ONLY void release(int stage) {
+    if (threadIdx.x % 128 == 0) barrier_arrive(empty + stage * 8);
+  }
+  // 32 bytes of a step; without |add| the sums begin.
+  DEVICE_ONLY void multiply_slice(u64 a, u64 b, int slice, int add) {
+#pragma unroll
+    for (int h = 0; h < 2; h++)
+      wgmma_of<T, BN>::multiply(&sums[h][0][0], a + 2 * slice + h * (64 * pitch() / 16),
+                                b + 2 * slice, add);
+  }
+  // Leaves the last step under way; returns its stage.
+  DEVICE_ONLY int multiply(int count) {
+    int stage = count * steps, round = stage / p.stages, before = 0;
+    stage -= round * p.stages;
+    u32 parity = round & 1;
+#pragma unroll 1
+    for (int s = 0; s < steps; s++) {
+      u32 a = stage_at(stage);
+      barrier_wait(full + stage * 8, parity);
+      u64 da = wgmma_descriptor(a, pitch()), db = wgmma_descriptor(a + BM * pitch(), pitch());
+      wgmma_begin();
+      if constexpr (PITCH) {
+#pragma unroll
+        for (int i = 0; i < PITCH / 32; i++) multiply_slice(da, db, i, s + i);
+      } else {
+#pragma unroll 1
+        for (int i = 0; i < p.pitch / 32; i++) multiply_slice(da, db, i, s + i);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();
+      if (s) release(before);
+      before = stage;
+      if (++stage == p.stages) stage = 0, parity ^= 1;
+    }
+    return before;
+  }
+
+  // Of each 32 columns a lane has vectors of eight columns in four rows.
+  i64 first;            // its first piece in the results
+  int rows, n, pieces;  // rows and vectors from there to the ends; vectors of a row
+  DEVICE_ONLY int below(int i) { return i % 2 * 8 + i / 2 * 64; }
+  DEVICE_ONLY bool has(int i, int g) { return below(i) < rows && g * 4 < n; }
+  DEVICE_ONLY i64 piece(int i, int g) { return first + (below(i) * pieces + g * 4); }
+  DEVICE_ONLY void aim(place at) {
+    int lane = threadIdx.x % 32, column = at.n / 8 + lane % 4;
+    i64 row = at.m + threadIdx.x % 128 / 32 * 16 + lane / 4;
+    pieces = p.gemm.filters / 8, first = row * pieces + column;
+    rows = (int)(p.gemm.rows - row), n = pieces - column;
+  }
+  DEVICE_ONLY SUM& sum(int i, int g, int k) {
+    return sums[i / 2][g * 4 + k / 2][i % 2 * 2 + k % 2];
+  }
+  // The second group has time until its first tile: it goes through the end of a tile that is
+  // nowhere, so that the first group finds that code in the cache.
+  DEVICE_ONLY void consume(int side) {
+    int count = side, tile = blockIdx.x + side * gridDim.x;
+    bool rehearse = side;
+    if (side)
+      asm volatile("bar.arrive 1, 256;" ::: "memory");
+    else
+      wait_for_previous();
+#pragma unroll 1
+    while (tile < tiles || rehearse) {
+      int last = -1;
+      if (!rehearse) {
+        asm volatile("bar.sync %0, 256;" ::"r"(1 + side) : "memory");
+        last = multiply(count);
+        // The other group begins while the last step is multiplied.
+        if (tile + (int)gridDim.x < tiles)
+          asm volatile("bar.arrive %0, 256;" ::"r"(2 - side) : "memory");
+      }
+      aim(find(tile));
+      if (rehearse) rows = n = 0;
+      self().finish(last);
+      if (rehearse) {
+        rehearse = false;
+        wait_for_previous();
+      } else {
+        count += 2, tile += 2 * gridDim.x;
+      }
+    }
+  }
+
+  DEVICE_ONLY void run() {
+    start();
+    if (threadIdx.x < 128) {
+      give_registers<24>();
+      if (threadIdx.x == 0) produce();
+    } else {
+      take_registers<(RESIDENT == 1 ? 240 : 104)>();
+      consume(threadIdx.x / 128 - 1);
+    }
+  }
+};
+
+#endif
